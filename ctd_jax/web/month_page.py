@@ -11,6 +11,7 @@ from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers
 from ctd_jax.web import month_records, rendering
 from ctd_jax.web.answering import answer_in_time, index_of
+from ctd_jax.web.corrections import correction_marks
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import ServedIndex
 
@@ -48,12 +49,14 @@ def _make_month_page(
   request: Request, served: ServedIndex, ordinal: int
 ) -> Response:
   check_month(served, ordinal)
+  month = served.read_month(ordinal)
   return rendering.render_page(
     request,
     served,
     "month.html",
     permalink=_make_permalink(served, f"/month/{ordinal}"),
-    month=served.read_month(ordinal),
+    month=month,
+    marks=correction_marks.find_marks(served, month.rows),
     neighbours=_name_neighbours(served, ordinal, ordinal),
     year=calendars.name_year(
       served.index.calendar, ordinal, served.index.printed_reigns
@@ -68,12 +71,16 @@ def _make_year_page(
 ) -> Response:
   check_month(served, ordinal)
   first, last = find_year(served, ordinal)
+  months = [served.read_month(month) for month in range(first, last + 1)]
   return rendering.render_page(
     request,
     served,
     "year.html",
     permalink=_make_permalink(served, f"/year/{ordinal}"),
-    months=[served.read_month(month) for month in range(first, last + 1)],
+    months=months,
+    marks=correction_marks.find_marks(
+      served, [row for month in months for row in month.rows]
+    ),
     neighbours=_name_neighbours(served, first, last),
     name=calendars.name_year(
       served.index.calendar, first, served.index.printed_reigns

@@ -120,6 +120,12 @@ class Month:
     """Number of records that are shown."""
     return sum(map(len, self.events))
 
+  @property
+  def rows(self) -> list[int]:
+    """Rows of the records that are shown, also of those that may be of it."""
+    events = (*self.events, self.doubtful)
+    return [record.row for event in events for record in event]
+
 
 def read_month(served: ServedIndex, ordinal: int) -> Month:
   """Returns what is known of a month.

@@ -28,7 +28,7 @@ from ctd_jax.web import (
   rendering,
 )
 from ctd_jax.web.answering import answer_in_time, index_of
-from ctd_jax.web.corrections import correction_views
+from ctd_jax.web.corrections import correction_marks, correction_views
 from ctd_jax.web.corrections.correction_views import CorrectionFields
 from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import ServedIndex
@@ -76,6 +76,7 @@ def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
   row = find_row(served, path)
   record = read_record(served, row)
   links = rendering.PageLinks(request, served)
+  neighbours = _find_neighbours(served, row)
   linked = sorted({row for it in record.reasons for row in it["linked"]})
   return rendering.render_page(
     request,
@@ -86,7 +87,8 @@ def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
     record=record,
     cues=find_cues(served, record),
     chart=draw_posterior(served, row, links),
-    neighbours=_find_neighbours(served, row),
+    neighbours=neighbours,
+    marks=correction_marks.find_marks(served, [it["row"] for it in neighbours]),
     linked={
       other.row: describe_record(served, other)
       for other in database.fetch_records(served.index.connection, linked)

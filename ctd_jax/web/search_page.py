@@ -20,6 +20,7 @@ from ctd_jax.web import (
   timeline,
 )
 from ctd_jax.web.answering import answer_in_time, index_of, settings_of
+from ctd_jax.web.corrections import correction_marks
 from ctd_jax.web.queries import PAGE_SIZE, PageQuery, ResolvedQuery
 from ctd_jax.web.served_index import ServedIndex
 from ctd_jax.web.timeline import TimelineBars
@@ -85,6 +86,9 @@ def _make_page(
     permalink=f"/?{_pin(served, query).encode()}",
     query=query,
     result=result,
+    marks=correction_marks.find_marks(
+      served, [it.row for it in result.answer.results] if result else ()
+    ),
     timeline=times,
     chart=draw_timeline(times, addresses),
     addresses=addresses,

@@ -6,10 +6,13 @@ import re
 import shutil
 import sys
 import time
+from unittest import mock
 from urllib.parse import urlencode
 
 import pytest
 
+from ctd_jax.index.building import staged_works
+from ctd_jax.index.corrections import correction_checks
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage.corrections import CorrectionStore
 from ctd_jax.web import forms, record_addresses
@@ -545,3 +548,33 @@ def test_record_is_read_by_the_address_that_lasts(client):
   record = client.get("/api/records/notes/notes-0").json()
   assert record == client.get("/api/records/7").json()
   assert client.get("/api/records/notes/x").status_code == 404
+
+
+def test_marks_stand_beside_the_records_of_other_pages(writer):
+  for path in ("/?q=鄭人", "/month/20", "/year/20", "/record/notes/notes-1"):
+    assert "corrected to" not in read(writer, path), path
+  save(writer)
+  for path in ("/?q=鄭人", "/month/20", "/year/20", "/record/notes/notes-1"):
+    page = read(writer, path)
+    (mark,) = re.findall(r'<a class="state mark pending" href="([^"]+)"', page)
+    assert mark.startswith(RECORD), path
+    assert mark.endswith("#corrections"), path
+    assert f"corrected to {DATE}, not yet dated again" in page
+  writer.post("/corrections/1/undo", data=open_form(writer), headers=ENGLISH)
+  assert "corrected to" not in read(writer, "/?q=鄭人")
+
+
+def test_marks_of_corrections_that_count_or_are_left_out(folder):
+  dated_with = staged_works.DatedWith
+  states = {
+    "set by a reader: 魯隱公元年五月": dated_with(corrections=(1,)),
+    "correction to 魯隱公元年五月 left out": dated_with(left_out={1: "gone"}),
+  }
+  for text, state in states.items():
+    with open_client(folder) as client:
+      if text.startswith("set"):
+        save(client)
+      with mock.patch.object(
+        correction_checks, "read_dated_with", return_value=state
+      ):
+        assert text in read(client, "/month/20")
