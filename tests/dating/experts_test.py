@@ -361,6 +361,33 @@ def test_names_point_to_their_years():
   assert "帥" not in note
 
 
+def test_strings_of_one_history_are_scored_once():
+  texts = ["衍盟某", "煦盟某", "衍煦某", "某盟衍盟"] * 5
+  strings, matrix = ngrams.count_ngrams(texts, (1, 2))
+  fitted = fit_words(texts, strings, matrix, [0, 40, 20, UNKNOWN] * 5)
+  rows = np.arange(len(texts))
+  scores = fitted.log_scores(rows)
+  held = strings.encode(texts)
+  for kernel, density in enumerate(fitted.densities):
+    expected = held @ density.log_ratios(fitted.counts)
+    np.testing.assert_allclose(scores[kernel], expected, rtol=1e-4, atol=1e-5)
+  blocks = list(fitted._iter_blocks(rows))
+  # Which texts hold a string is no matter, but which years do.
+  histories = np.unique(fitted.counts.toarray(), axis=0)
+  num_distinct = int(histories.any(axis=1).sum())
+  assert sum(counts.shape[0] for *_, counts in blocks) == num_distinct
+
+
+def test_texts_that_hold_a_string_are_counted_without_the_others():
+  strings = ngrams.collect_ngrams(["公會齊侯", "會齊"], (2, 3))
+  texts = ["會齊會齊侯", "公會", "齊侯", "", "無"] * 3
+  np.testing.assert_array_equal(
+    strings.count_texts(texts), strings.encode(texts).sum(axis=0)
+  )
+  none = strings.select_columns(np.zeros(0, int))
+  assert none.count_texts(texts).tolist() == []
+
+
 def fit_words(texts, strings, matrix, months):
   groups = (np.arange(len(strings)),)
   sample = np.arange(len(texts))

@@ -60,6 +60,28 @@ class NgramVocabulary:
       return scipy.sparse.csr_array((0, len(self)), dtype=np.float32)
     return scipy.sparse.vstack(blocks, format="csr")
 
+  def count_texts(self, texts: Sequence[str]) -> Int[np.ndarray, " V"]:
+    """Returns how many texts hold each string.
+
+    Quick where the strings are few: what the texts hold besides is not sorted.
+
+    Args:
+      texts: any.
+    """
+    counts = np.zeros(len(self), np.int64)
+    if not len(self):
+      return counts
+    lengths = np.unique(self.lengths).tolist()
+    for block in _iter_blocks(texts):
+      rows, hashes, _ = _find_occurrences(block, lengths)
+      columns = np.searchsorted(self.hashes, hashes)
+      columns[columns == len(self)] = 0
+      is_found = self.hashes[columns] == hashes
+      # A text may hold a string often.
+      found = np.unique(rows[is_found] * len(self) + columns[is_found])
+      counts += np.bincount(found % len(self), minlength=len(self))
+    return counts
+
   def _count_block(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     rows, hashes, _ = _find_occurrences(texts, np.unique(self.lengths).tolist())
     # Looked up in ascending order, each once: the table is larger than a cache.

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Float, Float32, Int, UInt64
 
 from ctd_jax.dating.corpus import Labels
 from ctd_jax.dating.experts import base
@@ -34,6 +34,8 @@ from ctd_jax.dating.features import CorpusFeatures
 
 _PSEUDO_COUNT = 2.0  # pseudo-counts of the density of all strings
 _BLOCK = 32_768  # strings whose densities are held at once
+# Odd; they spread years and counts over all bits.
+_MULTIPLIERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _MAX_NOTED_STRINGS = 5  # that an explanation names
 
 
@@ -142,7 +144,14 @@ class FittedWords:
   ) -> Iterator[
     tuple[np.ndarray, scipy.sparse.csr_array, scipy.sparse.csr_array]
   ]:
-    """Yields scores [kernels], texts by strings [n, v] and counts [v, Y]."""
+    """Yields scores [kernels], texts by strings [n, v] and counts [v, Y].
+
+    Strings with the same counts say the same and are one column, in which a
+    text has as many as it holds: most strings are of one year or two.
+
+    Args:
+      rows: of the texts, [n].
+    """
     has_count = np.diff(self.counts.indptr) > 0
     query_matrix = self.vocabulary.strings.encode(
       [self.vocabulary.texts[row] for row in rows]
@@ -153,9 +162,44 @@ class FittedWords:
       scores = np.arange(len(KERNEL_WIDTHS)) * len(groups) + group
       # A string that no known record holds says nothing of any year.
       columns = columns[has_count[columns] & is_in_query[columns]]
-      for start in range(0, len(columns), _BLOCK):
-        block = columns[start : start + _BLOCK]
-        yield scores, query_matrix[:, block].tocsr(), self.counts[block]
+      _, first, place = np.unique(
+        self._count_keys[columns], return_index=True, return_inverse=True
+      )
+      matrix = _merge_columns(query_matrix[:, columns], place, len(first))
+      for start in range(0, len(first), _BLOCK):
+        block = slice(start, start + _BLOCK)
+        counts = self.counts[columns[first[block]]]
+        yield scores, matrix[:, block].tocsr(), counts
+
+  @functools.cached_property
+  def _count_keys(self) -> UInt64[np.ndarray, " V"]:
+    """A hash of the counts of each string, whatever their order."""
+    years = self.counts.indices.astype(np.uint64) + np.uint64(1)
+    counts = self.counts.data.astype(np.float32).view(np.uint32)
+    hashes = (years * _MULTIPLIERS[0]) ^ (
+      counts.astype(np.uint64) * _MULTIPLIERS[1]
+    )
+    for shift in (32, 29):
+      hashes = (hashes ^ (hashes >> np.uint64(shift))) * _MULTIPLIERS[0]
+    sums = np.concatenate([[np.uint64(0)], np.cumsum(hashes, dtype=np.uint64)])
+    return sums[self.counts.indptr[1:]] - sums[self.counts.indptr[:-1]]
+
+
+def _merge_columns(
+  matrix: scipy.sparse.csc_array, place: np.ndarray, num_places: int
+) -> scipy.sparse.csc_array:
+  """Returns a matrix whose columns of one place are added up.
+
+  Args:
+    matrix: by columns, [n, v].
+    place: of each column.
+    num_places: number of columns of the result.
+  """
+  columns = np.repeat(place, np.diff(matrix.indptr))
+  return scipy.sparse.coo_array(
+    (matrix.data, (matrix.indices, columns)),
+    shape=(matrix.shape[0], num_places),
+  ).tocsc()
 
 
 @dataclasses.dataclass(frozen=True)
