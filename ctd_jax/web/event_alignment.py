@@ -19,7 +19,7 @@ from jaxtyping import Float
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.dating.chronicle import date_glyphs
-from ctd_jax.dating.experts import shared_wording
+from ctd_jax.dating.experts import ngrams, shared_wording
 
 # Weight of shared strings from which on two records are of one event. Two
 # records of a month that share a name of three characters have about 15.
@@ -28,6 +28,7 @@ _DAY_WEIGHT = 8.0  # of a day that both print
 # A short record that another holds nearly whole is of its event, too.
 _MIN_CONTAINED, _MIN_CONTAINED_WEIGHT = 0.7, 4.0
 _MARKS = re.compile(r"[\W_]+")
+_MARKS_WITHIN_LINE = re.compile(r"[^\w\n]+|_+")
 _YEAR = re.compile(sexagenary.YEAR_PATTERN)
 _PAIR = re.compile(sexagenary.PAIR_PATTERN)
 
@@ -101,13 +102,16 @@ def _weigh_pairs(
 ) -> Float[np.ndarray, "n n"]:
   """Returns what every two records share."""
   texts = [_prepare(record.text) for record in records]
-  index = shared_wording.build_string_index(
-    [*texts, *(_prepare(text) for text in usual_texts)]
+  # Strings of the usual texts alone are shared by no two records.
+  strings = ngrams.collect_ngrams(texts, shared_wording.LENGTHS)
+  idf = shared_wording.weigh_strings(
+    strings.text_counts + strings.count_texts(_prepare_all(usual_texts)),
+    len(texts) + len(usual_texts),
   )
-  strings = index.encode(texts)
-  scaled = strings.copy()
-  scaled.data = index.idf[strings.indices]
-  weights = (scaled @ strings.T).toarray()
+  held = strings.encode(texts)
+  scaled = held.copy()
+  scaled.data = idf[held.indices]
+  weights = (scaled @ held.T).toarray()
   whole = np.minimum.outer(weights.diagonal(), weights.diagonal())
   is_contained = (weights >= _MIN_CONTAINED * whole) & (
     weights >= _MIN_CONTAINED_WEIGHT
@@ -132,6 +136,13 @@ def _is_quoted(first: str, second: str) -> bool:
 def _prepare(text: str) -> str:
   """Returns a text in one script without its marks, which editions vary."""
   return _MARKS.sub("", numerals.fold_script(text))
+
+
+def _prepare_all(texts: Sequence[str]) -> list[str]:
+  """Returns many texts as `_prepare` does, at once."""
+  joined = "\n".join(text.replace("\n", "") for text in texts)
+  folded = numerals.fold_script(joined)
+  return _MARKS_WITHIN_LINE.sub("", folded).split("\n")
 
 
 def find_days(text: str) -> frozenset[int]:

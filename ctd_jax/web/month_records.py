@@ -27,7 +27,7 @@ _MIN_PROBABILITY = 0.5  # of the month, to stand in its columns
 _MIN_DOUBT = 0.05  # to be named below them
 _USUAL_MONTHS = 36  # on either side, for what wording is usual
 _OPENING = 60  # characters of a text, for what it begins with
-_MAX_USUAL = 3000
+_MAX_USUAL = 600  # texts of these; more say the same
 _MIN_DAY_CHANCE = 0.05  # of a day, where calendars are not known to the day
 
 
@@ -219,13 +219,21 @@ def _align(
   )
   if len(columns) < 2:
     return tuple((by_row[text.row],) for text in texts)
-  usual = served.index.connection.execute(
-    "SELECT text FROM records WHERE best_month BETWEEN ? AND ? AND "
-    "best_month <> ? LIMIT ?",
-    (ordinal - _USUAL_MONTHS, ordinal + _USUAL_MONTHS, ordinal, _MAX_USUAL),
-  )
-  events = event_alignment.align_records(texts, [text for (text,) in usual])
+  events = event_alignment.align_records(texts, _find_usual(served, ordinal))
   return tuple(tuple(by_row[text.row] for text in event) for event in events)
+
+
+def _find_usual(served: ServedIndex, ordinal: int) -> list[str]:
+  """Returns texts of the years around a month, evenly drawn from them."""
+  connection = served.index.connection
+  rows = connection.execute(
+    "SELECT row FROM records WHERE best_month BETWEEN ? AND ? AND "
+    "best_month <> ? ORDER BY best_month, row",
+    (ordinal - _USUAL_MONTHS, ordinal + _USUAL_MONTHS, ordinal),
+  ).fetchall()
+  step = -(-len(rows) // _MAX_USUAL) or 1
+  texts = database.fetch_texts(connection, [row for (row,) in rows[::step]])
+  return [*texts.values()]
 
 
 def _find_opening(served: ServedIndex, text: str) -> str:

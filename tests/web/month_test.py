@@ -43,6 +43,25 @@ def test_records_of_one_event_stand_in_one_row():
   assert own == sorted(own)  # a work keeps its order
 
 
+def test_usual_wording_is_of_texts_drawn_from_all_the_years(
+  served, monkeypatch
+):
+  month = 4
+  usual = month_records._find_usual(served, month)
+  assert 2 < len(usual) < served.index.num_records
+  monkeypatch.setattr(month_records, "_MAX_USUAL", 2)
+  fewer = month_records._find_usual(served, month)
+  assert 0 < len(fewer) <= 2
+  assert {*fewer} <= {*usual}
+
+
+def test_texts_are_prepared_alike_one_by_one_and_together():
+  texts = ["春，王_正月。", "", "會\n于衛", "盟"]
+  assert event_alignment._prepare_all(texts) == [
+    event_alignment._prepare(text) for text in texts
+  ]
+
+
 def test_short_record_stands_with_the_one_that_holds_it():
   texts = ("秋，人來聘。", "城葭原。"), ("聘於某也", "城葭原者何城也")
   records = [

@@ -299,6 +299,26 @@ def fetch_records(
   return [records[row] for row in wanted if row in records]
 
 
+def fetch_texts(
+  connection: sqlite3.Connection, rows: Sequence[int]
+) -> dict[int, str]:
+  """Returns row -> text of records; rows that are not there are left.
+
+  Args:
+    connection: to the database.
+    rows: of the records.
+  """
+  texts: dict[int, str] = {}
+  for start in range(0, len(rows), _ROWS_PER_QUERY):
+    batch = rows[start : start + _ROWS_PER_QUERY]
+    texts |= connection.execute(
+      "SELECT row, text FROM records WHERE row IN "
+      f"({', '.join('?' * len(batch))})",
+      batch,
+    )
+  return texts
+
+
 def search_text(
   connection: sqlite3.Connection,
   words: Sequence[str],
