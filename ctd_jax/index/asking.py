@@ -81,6 +81,7 @@ def find_records(
   min_probability: float = MIN_PROBABILITY,
   why: bool = False,
   skip: int = 0,
+  ranked: Sequence[RankedRecord] | None = None,
 ) -> Answer:
   """Returns the records of a time, or with words, or both.
 
@@ -94,6 +95,8 @@ def find_records(
     why: as of `record_answers.find_reasons`.
     skip: number of the best records that are left out, those of the pages
       before.
+    ranked: as `rank_records` gives them, more than are needed here; None where
+      they were not asked for before.
 
   Raises:
     ValueError: if there is no such work or kind.
@@ -106,9 +109,10 @@ def find_records(
     for reading in question.readings
   )
   words = list_words(question)
-  # Words alone can put a record of another time first; it is left out below.
-  depth = k + (MAX_OTHER_TIMES if words and query else 0)
-  ranked = rank_records(index, question, depth, members, masks, skip)
+  depth = find_depth(question, k)
+  if ranked is None:
+    ranked = rank_records(index, question, depth, members, masks, skip)
+  ranked = ranked[: skip + depth]
   in_time = ranked
   if query is not None:
     in_time = [item for item in ranked if (item.mass or 0) >= min_probability]
@@ -196,6 +200,19 @@ def _describe_search(
       f"{index.manifest.dense.name}"
     )
   return notes
+
+
+def find_depth(question: Question, k: int) -> int:
+  """Returns how many records are ranked for k that are shown.
+
+  Words alone can put a record of another time first, which is left out later.
+
+  Args:
+    question: as read.
+    k: number of records.
+  """
+  has_time = bool(question.intervals) or question.day is not None
+  return k + (MAX_OTHER_TIMES if list_words(question) and has_time else 0)
 
 
 def rank_records(

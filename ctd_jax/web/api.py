@@ -224,7 +224,8 @@ async def read_timeline(
     resolved = matches = None
     if not query.is_empty:
       resolved = queries.resolve_query(served, query)
-      matches = timeline.find_matches(served, resolved, queries.PAGE_SIZE)
+      ranked = timeline.rank_matches(served, resolved, queries.PAGE_SIZE)
+      matches = timeline.select_matches(served, resolved, ranked)
     times = timeline.make_timeline(
       served, resolved, matches, window, unit or None
     )

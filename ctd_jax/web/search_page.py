@@ -110,7 +110,8 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
     resolved: a question of a time or words.
   """
   query = resolved.query
-  matches = timeline.find_matches(served, resolved, PAGE_SIZE)
+  ranked = timeline.rank_matches(served, resolved, PAGE_SIZE)
+  matches = timeline.select_matches(served, resolved, ranked)
   answer = asking.find_records(
     served.index,
     resolved.question,
@@ -119,6 +120,7 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
     query.kinds or None,
     query.confidence,
     skip=(query.page - 1) * PAGE_SIZE,
+    ranked=ranked,
   )
   times = timeline.make_timeline(served, resolved, matches)
   if matches is not None:

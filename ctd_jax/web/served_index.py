@@ -98,9 +98,11 @@ class ServedIndex:
   def select_works(
     self, names: tuple[str, ...]
   ) -> tuple[database.IndexedWork, ...]:
-    """Returns works by their names; all for none."""
+    """Returns works by their names or titles; all for none."""
     return tuple(
-      work for work in self.index.works if not names or work.name in names
+      work
+      for work in self.index.works
+      if not names or work.name in names or work.title in names
     )
 
   def mask_kinds(

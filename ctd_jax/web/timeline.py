@@ -219,10 +219,10 @@ def _format_years(years: Int[np.ndarray, " K"], first: int, last: int) -> str:
   return " – ".join(dict.fromkeys(names))
 
 
-def find_matches(
+def rank_matches(
   served: ServedIndex, resolved: ResolvedQuery, page_size: int
 ) -> list[RankedRecord] | None:
-  """Returns all records that match words; None of a query without any.
+  """Returns all records that words find; None of a query without any.
 
   Args:
     served: the index.
@@ -230,20 +230,33 @@ def find_matches(
     page_size: number of records of a page, which decides how loosely words are
       looked for.
   """
-  if not asking.list_words(resolved.question):
+  question = resolved.question
+  if not asking.list_words(question):
     return None
-  query = asking.make_time_query(served.index, resolved.question)
-  works = served.select_works(
-    resolved.query.works or tuple(resolved.question.works)
-  )
+  works = served.select_works(resolved.query.works or tuple(question.works))
   masks = asking.mask_kinds(served.index, works, resolved.query.kinds or None)
-  # As loosely as the records of the pages are looked for.
-  depth = page_size + (asking.MAX_OTHER_TIMES if query else 0)
-  ranked = asking.rank_records(
-    served.index, resolved.question, depth, works, masks, skip=_ALL
+  depth = asking.find_depth(question, page_size)
+  return asking.rank_records(
+    served.index, question, depth, works, masks, skip=_ALL
   )
-  return [
-    item
-    for item in ranked
-    if query is None or (item.mass or 0) >= resolved.query.confidence
-  ]
+
+
+def select_matches(
+  served: ServedIndex,
+  resolved: ResolvedQuery,
+  ranked: list[RankedRecord] | None,
+) -> list[RankedRecord] | None:
+  """Returns those of the records that are of the time that is asked for.
+
+  Args:
+    served: the index.
+    resolved: the query.
+    ranked: from `rank_matches`.
+  """
+  if (
+    ranked is None
+    or asking.make_time_query(served.index, resolved.question) is None
+  ):
+    return ranked
+  confidence = resolved.query.confidence
+  return [item for item in ranked if (item.mass or 0) >= confidence]

@@ -9,10 +9,17 @@ import threading
 import pytest
 
 from ctd_jax.dating.chronicle import month_calendar, western_calendar
+from ctd_jax.index import word_search
 from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.questions import question_reading
 from ctd_jax.index.search import Index
-from ctd_jax.web import bar_chart, month_names, record_page
+from ctd_jax.web import (
+  bar_chart,
+  month_names,
+  queries,
+  record_page,
+  search_page,
+)
 from ctd_jax.web.served_index import ServedIndex
 from tests.index import small_index
 from tests.web.conftest import open_client
@@ -259,3 +266,31 @@ def test_pages_answer_while_a_build_ends(tmp_path, index_folder):
     timer.join()
     assert client.get("/api/records/107").status_code == 200
     assert "There is no record 7" in read(client, "/record/7", 404)
+
+
+def search_page_of(served, text):
+  query = queries.parse_query({"q": text}, 1000)
+  return search_page.search(served, queries.resolve_query(served, query))
+
+
+def test_words_are_looked_for_once_and_counted_as_they_are_shown(
+  served, monkeypatch
+):
+  asked = []
+  search_words = word_search.search_words
+  monkeypatch.setattr(
+    word_search,
+    "search_words",
+    lambda *arguments: asked.append(1) or search_words(*arguments),
+  )
+  found = search_page_of(served, "鄭人")
+  assert len(asked) == 1
+  assert found.num_matches == len(found.answer.results) > 1
+
+
+def test_work_that_a_question_names_by_its_title_is_counted(served):
+  found = search_page_of(served, "《Notes》日食")
+  assert found.resolved.question.works
+  assert {it.work for it in found.answer.results} == {"notes"}
+  assert found.num_matches == len(found.answer.results)
+  assert sum(bar.matches for bar in found.timeline.bars) > 0
