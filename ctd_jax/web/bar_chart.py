@@ -82,7 +82,9 @@ def draw_bars(
 
 
 def _format(value: float) -> str:
-  return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
+  if value >= 100:
+    return f"{value:,.0f}"
+  return f"{value:.3g}".replace("0.", ".", 1) if value < 1 else f"{value:.3g}"
 
 
 def _draw_bar(

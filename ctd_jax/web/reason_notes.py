@@ -20,6 +20,8 @@ _PREFIXES = ("note.", "problem.")
 _NUMBER = r"[\d,]+"
 _NUMBERS = frozenset(("number", "last"))
 _STATEMENT = "statement"  # value that is itself a term
+_TEXTS = "texts"  # value of several texts, each with its date in brackets
+_DATE_OF_TEXT = re.compile(r"」 \(([^()「」]*)\)(?:, (?=「))?")
 _PROBLEM = "problem"  # value that has to be a sentence of the catalogues
 # Values that may be such sentences, and those that may be several.
 _LISTS = frozenset(("hint", "reasons"))
@@ -85,6 +87,13 @@ def _translate_value(
   """Returns a value of a sentence; None if it is not what it has to be."""
   if name == _STATEMENT:
     return messages.translate_term(language, name, value)
+  if name == _TEXTS:
+    return _DATE_OF_TEXT.sub(
+      lambda it: (
+        f"」（{_find_translation(language, it[1], nesting) or it[1]}）"
+      ),
+      value,
+    )
   if name in _SENTENCES and nesting < _MAX_NESTING:
     parts = value.split("; ") if name in _LISTS else [value]
     sentences = [_find_translation(language, it, nesting + 1) for it in parts]

@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from ctd_jax.chronology import reign_tables
+from ctd_jax.index import calendars
 from ctd_jax.index.answers import answer_phrases, page
 from ctd_jax.web import forms, messages, reason_notes, record_addresses
 from ctd_jax.web.answering import settings_of
@@ -97,6 +98,9 @@ def render_error(
     status=status,
     detail=detail,
     number=number,
+    question=request.query_params.get("q", "")
+    if request.url.path == "/" and status == 422
+    else "",
   )
   return HTMLResponse(content, status)
 
@@ -180,12 +184,20 @@ def _render(request: Request, template: str, **values: Any) -> str:
       t=messages.bind_language(language),
       term=functools.partial(messages.translate_term, language),
       note=functools.partial(reason_notes.write_note, language),
+      month_name=functools.partial(_name_month, language),
       languages=_link_languages(request),
       form_fields=functools.partial(forms.write_fields, request),
       read_only=settings_of(request).read_only,
       **values,
     )
   )
+
+
+def _name_month(language: str, name: str) -> str:
+  """Returns the name of a month, or of what is none."""
+  if name == calendars.OUTSIDE:
+    return messages.translate(language, "record.outside")
+  return name
 
 
 @functools.cache
@@ -203,9 +215,22 @@ def _environment() -> jinja2.Environment:
     "exact": write_exactly,
     "year": reign_tables.format_common_era_year,
     "number": "{:,}".format,
+    "size": format_size,
   }
-  environment.globals |= {"split_marks": split_marks}
+  environment.globals |= {
+    "split_marks": split_marks,
+    "is_outside": calendars.OUTSIDE.__eq__,
+  }
   return environment
+
+
+def format_size(num_bytes: int) -> str:
+  """Returns a number of bytes as 184 B, 12.5 KiB or 3.0 MiB."""
+  if num_bytes < 1 << 10:
+    return f"{num_bytes} B"
+  if num_bytes < 1 << 20:
+    return f"{num_bytes / (1 << 10):.1f} KiB"
+  return f"{num_bytes / (1 << 20):.1f} MiB"
 
 
 def write_exactly(text: str) -> markupsafe.Markup:

@@ -101,6 +101,18 @@ def open_pages(browser, address):
   assert not problems
 
 
+def tab_to(page, locator, max_presses=120):
+  """Presses the tabulator key until an element has the focus, which is seen."""
+  for _ in range(max_presses):
+    page.keyboard.press("Tab")
+    if locator.evaluate("it => it === document.activeElement"):
+      assert locator.evaluate("it => getComputedStyle(it).outlineStyle") != (
+        "none"
+      )
+      return
+  pytest.fail(f"{locator} is not reached by the keyboard")
+
+
 def check_page(page, width):
   """Fails if a page is too wide, or axe finds what is serious."""
   from axe_playwright_python import sync_playwright

@@ -2,6 +2,7 @@
 
 import ast
 import dataclasses
+import functools
 import importlib.resources
 import pathlib
 import re
@@ -12,9 +13,11 @@ import pytest
 import ctd_jax.index
 import ctd_jax.web
 from ctd_jax.dating.chronicle import emissions
+from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_reasons
+from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.storage import database
-from ctd_jax.web import errors, messages, reason_notes
+from ctd_jax.web import errors, messages, reason_notes, rendering
 
 FOLDER = pathlib.Path(ctd_jax.web.__file__).parent
 INDEX = pathlib.Path(ctd_jax.index.__file__).parent
@@ -106,6 +109,12 @@ def test_pages_are_in_one_language_and_lead_on_in_it(client, language):
       "記「夏五月」，所記月合於本月及其他 1,203 個月",
     ),
     ("the data set gives the date", "資料集所給年月"),
+    (
+      "shares wording with 「大水」 (晉武帝泰始元年七月), 「大赦」 "
+      "(of no sure date) and 12 more",
+      "與「大水」（晉武帝泰始元年七月）「大赦」（年月不確定）等用詞相同"
+      "（另有 12 條）",
+    ),
     ("a sentence that is not known", "a sentence that is not known"),
   ],
 )
@@ -207,3 +216,27 @@ def test_notes_of_a_page_are_in_its_language(client):
   notes = re.findall(r'class="note">([^<]+)<', page)
   assert notes
   assert not any(re.search("[a-z]{3,}", note) for note in notes)
+
+
+def test_what_is_no_month_has_a_name_in_every_language():
+  macro = rendering._environment().get_template("_macros.html")
+  for language, expected in (("en", "Outside"), ("zh-Hans", "历表之外")):
+    parts = macro.make_module(
+      {"month_name": functools.partial(rendering._name_month, language)}
+    )
+    spans = [
+      Span(first=4, last=4, name="魯隱公元年五月"),
+      Span(first=3000, last=3000, name=calendars.OUTSIDE),
+    ]
+    text = str(parts.spans(spans, lambda path, *_: path))
+    assert 'href="/month/4"' in text
+    assert expected in text
+    assert "/month/3000" not in text
+
+
+def test_question_that_cannot_be_read_can_be_changed(client):
+  response = client.get("/", params={"q": "明治三年", "lang": "zh-Hant"})
+  assert response.status_code == 422
+  assert ">明治三年</textarea>" in response.text
+  assert '<input type="hidden" name="lang" value="zh-Hant">' in response.text
+  assert "<textarea" not in client.get("/nowhere?q=x").text

@@ -31,13 +31,19 @@ def open_page(browser, tmp_path):
 
 
 def test_text_becomes_an_index_that_is_read(open_page, tmp_path):
+  """By keyboard alone, as on a telephone."""
   path = tmp_path / "春秋.txt"
   path.write_text(TEXT)
-  page = open_page("/")
+  page = open_page("/", width="narrow")
   assert page.url.endswith("/upload")
-  page.set_input_files("#files", path)
-  page.get_by_label("Calendar of the index").fill("lu")
-  page.get_by_role("button", name="Look at it").press("Enter")
+  chromium.tab_to(page, page.locator("#files"))
+  with page.expect_file_chooser() as chooser:
+    page.keyboard.press("Enter")
+  chooser.value.set_files(path)
+  chromium.tab_to(page, page.get_by_label("Calendar of the index"))
+  page.keyboard.press("Control+A")
+  page.keyboard.type("lu")
+  press(page, page.get_by_role("button", name="Look at it"))
   page.wait_for_url("**/upload/*")
   page.wait_for_selector("form.settings", timeout=BUILD_MILLISECONDS)
   assert "鄭伯克段于鄢" in page.locator("form.settings").inner_text()
@@ -47,16 +53,22 @@ def test_text_becomes_an_index_that_is_read(open_page, tmp_path):
       for shown in ("/upload", address):
         looked_at = open_page(shown, width=width, scheme=scheme)
         chromium.check_page(looked_at, width)
-  page.get_by_role("button", name="Build").click()
+  press(page, page.get_by_role("button", name="Build"))
   page.wait_for_url("**/jobs/*")
   page.wait_for_selector(".state.done", timeout=BUILD_MILLISECONDS)
   page.goto(address)
-  page.get_by_role("link", name="春秋").first.click()
+  press(page, page.get_by_role("link", name="春秋").first)
   page.wait_for_url("**work=*")
-  page.get_by_label("A time, words, or a passage").fill("魯隱公元年五月")
-  page.get_by_role("button", name="Search").click()
+  chromium.tab_to(page, page.get_by_label("A time, words, or a passage"))
+  page.keyboard.type("魯隱公元年五月")
+  page.keyboard.press("Enter")
   page.wait_for_url("**q=*")
   assert "鄭伯克段于鄢" in page.locator("ol.records > li").first.inner_text()
+
+
+def press(page, locator):
+  chromium.tab_to(page, locator)
+  page.keyboard.press("Enter")
 
 
 def test_files_that_are_too_large_are_not_sent(open_page, tmp_path):

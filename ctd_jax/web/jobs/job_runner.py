@@ -199,7 +199,12 @@ class JobRunner:
         )
 
   def _describe(self, stored: StoredJob) -> Job:
-    lines = job_log.read_last_lines(self._folder / f"{stored.job_id}.log")
+    # Readers elsewhere need not know where the index lies.
+    folder = f"{self._index_folder}"
+    lines = tuple(
+      line.replace(f"{folder}/", "").replace(folder, self._index_folder.name)
+      for line in job_log.read_last_lines(self._folder / f"{stored.job_id}.log")
+    )
     error = ""
     if stored.state == job_files.FAILED:
       error = job_log.find_error(lines, stored.status)
