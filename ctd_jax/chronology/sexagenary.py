@@ -23,6 +23,7 @@ from ctd_jax.chronology import civil_dates, numerals
 STEMS = "甲乙丙丁戊己庚辛壬癸"
 BRANCHES = "子丑寅卯辰巳午未申酉戌亥"
 CYCLE_LENGTH = 60
+_SHORTEST_MONTH = 28  # days, of all lunar months that were
 # Prints of the texts mix 己/已/巳 and 戊/戌/戍; the place in the pair decides.
 _STEM_GLYPHS = {"已": "己", "巳": "己", "戌": "戊", "戍": "戊"}
 _BRANCH_GLYPHS = {"已": "巳", "己": "巳", "戍": "戌", "戊": "戌"}
@@ -148,4 +149,10 @@ def is_new_moon(julian_day: int) -> bool:
 
 def find_new_moons(first: int, last: int) -> tuple[int, ...]:
   """Returns the Julian day numbers of the new moons in `first`..`last`."""
-  return tuple(day for day in range(first, last + 1) if is_new_moon(day))
+  moons, day = [], first
+  while day <= last:
+    is_found = is_new_moon(day)
+    if is_found:
+      moons.append(day)
+    day += _SHORTEST_MONTH if is_found else 1
+  return tuple(moons)

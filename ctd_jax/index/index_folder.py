@@ -29,6 +29,7 @@ if TYPE_CHECKING:
   from ctd_jax.dating.passages.passage_dater import PassageDater
 
 Folder = TypeVar("Folder", bound="IndexFolder")
+_MAX_NAMES = 1 << 15  # of months that are remembered
 
 
 class IndexFolder:
@@ -38,6 +39,8 @@ class IndexFolder:
     folder: of the index.
     manifest: what manifest.json says.
     dense: search by vectors; None without.
+    name_month: gives the name of a month by its ordinal and the reigns that a
+      work names, as `calendars.name_month` does, and remembers it.
   """
 
   def __init__(
@@ -50,6 +53,8 @@ class IndexFolder:
     self._thread = threading.local()
     self._kind_masks: dict[tuple[int, tuple[str, ...]], np.ndarray] = {}
     self.dense: DenseSearch | None = None
+    # The same months are named in answer after answer.
+    self.name_month = functools.lru_cache(_MAX_NAMES)(self._name_month)
 
   @classmethod
   def open(
@@ -208,6 +213,10 @@ class IndexFolder:
       )
       for work in self.works
     }
+
+  def _name_month(self, ordinal: int, printed_reigns: frozenset[int]) -> str:
+    """Returns a month as a text would call it, see `calendars.name_month`."""
+    return calendars.name_month(self.calendar, ordinal, printed_reigns)
 
   def posteriors_of(self, work: database.IndexedWork) -> ranking.WorkPosteriors:
     """Returns the posteriors of a work."""

@@ -7,6 +7,8 @@ is answered as that, though a text may print another reign as well.
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -32,10 +34,20 @@ def rename_months(
   reigns = _find_reigns(served, question)
   if not reigns:
     return answer
+  calendar = served.index.calendar
+
+  @functools.cache
+  def find_name(ordinal: int) -> str | None:
+    if ordinal < len(calendar) and not reigns.isdisjoint(
+      _list_reigns(served, ordinal)
+    ):
+      return served.index.name_month(ordinal, reigns)
+    return None
+
   return dataclasses.replace(
     answer,
     results=tuple(
-      _rename_record(served, record, reigns) for record in answer.results
+      _rename_record(record, find_name) for record in answer.results
     ),
   )
 
@@ -61,17 +73,8 @@ def _list_reigns(served: ServedIndex, ordinal: int) -> list[int]:
 
 
 def _rename_record(
-  served: ServedIndex, record: AnswerRecord, reigns: frozenset[int]
+  record: AnswerRecord, find_name: Callable[[int], str | None]
 ) -> AnswerRecord:
-  calendar = served.index.calendar
-
-  def find_name(ordinal: int) -> str | None:
-    if ordinal < len(calendar) and not reigns.isdisjoint(
-      _list_reigns(served, ordinal)
-    ):
-      return calendars.name_month(calendar, ordinal, reigns)
-    return None
-
   def rename(span: Span) -> Span:
     names = [find_name(month) for month in (span.first, span.last)]
     if None in names:

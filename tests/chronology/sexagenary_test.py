@@ -156,3 +156,13 @@ def test_new_moons_are_a_lunation_apart():
   assert len(moons) == 14
   gaps = [b - a for a, b in itertools.pairwise(moons)]
   assert set(gaps) == {29, 30}
+
+
+def test_no_new_moon_is_passed_over_where_calendars_change():
+  # The month before the calendar of 237 CE has 28 days.
+  first = civil_dates.to_julian_day(236, 6, 1)
+  moons = sexagenary.find_new_moons(first, first + 500)
+  assert moons == tuple(
+    day for day in range(first, first + 501) if sexagenary.is_new_moon(day)
+  )
+  assert min(b - a for a, b in itertools.pairwise(moons)) == 28

@@ -85,7 +85,7 @@ def test_ambiguous_date_offers_its_readings(client):
 
 def test_months_are_named_as_the_question_names_them(served):
   calendar = month_calendar.load_calendar("zh")
-  index = Index.__new__(Index)
+  index = Index(served.index.folder, served.index.manifest, "")
   vars(index).update(calendar=calendar, printed_reigns=frozenset())
   question = question_reading.QuestionReader(calendar).read("永嘉五年六月")
   other = ServedIndex(index)
@@ -140,7 +140,7 @@ def test_printed_dates_are_marked(client):
 
 
 def test_printed_dates_of_western_annals_are_marked(served):
-  index = Index.__new__(Index)
+  index = Index(served.index.folder, served.index.manifest, "")
   vars(index).update(calendar=western_calendar.make_western_calendar(700, 1160))
   record = dataclasses.replace(
     served.index.record(2), text="In May 793 the raid came.", reasons=()

@@ -50,9 +50,10 @@ def make_span(
   printed_reigns: Collection[int] = (),
 ) -> Span:
   """Returns consecutive months with their name."""
-  name = calendars.name_month(index.calendar, first, printed_reigns)
+  reigns = frozenset(printed_reigns)
+  name = index.name_month(first, reigns)
   if last > first:
-    end = calendars.name_month(index.calendar, last, printed_reigns)
+    end = index.name_month(last, reigns)
     name = f"{name} – {end}"
   return Span(first=first, last=last, name=name)
 
@@ -77,7 +78,9 @@ def make_record_date(
   posteriors = index.posteriors_of(work).arrays
   position = record.row - work.first_row
   reigns = work.printed_reigns
-  describe = functools.partial(find_spans, index, printed_reigns=reigns)
+  describe = functools.partial(
+    find_spans, index, printed_reigns=frozenset(reigns)
+  )
   known = None
   if record.start_month is not None:
     known = make_span(index, record.start_month, record.end_month, reigns)
