@@ -15,7 +15,7 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.dating.chronicle import date_glyphs
@@ -117,20 +117,30 @@ def _weigh_pairs(
     weights >= _MIN_CONTAINED_WEIGHT
   )
   weights = np.where(is_contained, weights + MIN_WEIGHT, weights)
+  weights += _DAY_WEIGHT * _share_days([record.text for record in records])
   openings = [_prepare(record.opening) for record in records]
-  days = [find_days(record.text) for record in records]
-  for first, first_days in enumerate(days):
-    for second, second_days in enumerate(days):
-      weights[first, second] += _DAY_WEIGHT * bool(first_days & second_days)
-      if _is_quoted(openings[first], openings[second]):
-        weights[first, second] += MIN_WEIGHT + len(openings[first])
-  return weights
+  lengths = np.array([len(opening) for opening in openings])
+  quoted = _mark_quoted(openings)
+  return weights + np.where(quoted, MIN_WEIGHT + lengths[:, None], 0)
 
 
-def _is_quoted(first: str, second: str) -> bool:
-  """Whether one of two texts begins with the whole of the other."""
-  short, long = sorted((first, second), key=len)
-  return bool(short) and long.startswith(short)
+def _share_days(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
+  """Returns which two texts print the same day."""
+  has_day = np.zeros((len(texts), sexagenary.CYCLE_LENGTH), np.float32)
+  for row, text in enumerate(texts):
+    has_day[row, list(find_days(text))] = 1
+  return has_day @ has_day.T > 0
+
+
+def _mark_quoted(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
+  """Returns of which two texts one begins with the whole of the other."""
+  begins = np.array(
+    [
+      [bool(short) and text.startswith(short) for text in texts]
+      for short in texts
+    ]
+  ).reshape(len(texts), -1)
+  return begins | begins.T
 
 
 def _prepare(text: str) -> str:
