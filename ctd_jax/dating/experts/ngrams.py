@@ -127,6 +127,18 @@ def hash_strings(text: str, lengths: Sequence[int]) -> UInt64[np.ndarray, " v"]:
   return np.unique(_find_occurrences([text], lengths)[1])
 
 
+def hash_whole_strings(
+  strings: Sequence[str], length: int
+) -> UInt64[np.ndarray, " n"]:
+  """Returns the hash of each of some strings of one length, in their order.
+
+  Args:
+    strings: of `length` characters each.
+    length: 1 or more.
+  """
+  return _find_occurrences(strings, (length,))[1]
+
+
 def collect_ngrams(
   texts: Sequence[str], lengths: Sequence[int]
 ) -> NgramVocabulary:

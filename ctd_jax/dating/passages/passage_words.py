@@ -110,17 +110,15 @@ class PassageWords:
 
   def note_strings(self, text: str, year: int) -> str:
     """Returns the strings of a plain text that speak most for a year."""
-    lengths = vocabulary.NGRAM_LENGTHS
-    strings = {
-      text[start : start + length]
-      for length in lengths
-      for start in range(len(text) - length + 1)
-    }
-    column_of = {
-      int(columns[0]): string
-      for string in sorted(strings)
-      if len(columns := self._find_string(string))
-    }
+    column_of = {}
+    for length in vocabulary.NGRAM_LENGTHS:
+      strings = sorted(
+        {
+          text[start : start + length]
+          for start in range(len(text) - length + 1)
+        }
+      )
+      column_of |= self._find_columns(strings, length)
     columns = np.array(sorted(column_of), np.int64)
     scores = self.score_strings(columns)
     values = scores[:, year] - scores.mean(axis=1)
@@ -130,11 +128,17 @@ class PassageWords:
       if values[index] > _MIN_NOTED_SCORE
     )
 
-  def _find_string(self, string: str) -> np.ndarray:
-    """Returns the column of one string of its own length, if it counts."""
-    hashes = ngrams.hash_strings(string, (len(string),))
-    column = np.minimum(
-      np.searchsorted(self.hashes, hashes), len(self.hashes) - 1
-    )
-    is_counted = (self.hashes[column] == hashes) & (self.groups[column] >= 0)
-    return column[is_counted]
+  def _find_columns(
+    self, strings: Sequence[str], length: int
+  ) -> dict[int, str]:
+    """Returns column -> string of those of some strings that count."""
+    if not len(self.hashes):
+      return {}
+    hashes = ngrams.hash_whole_strings(strings, length)
+    columns = np.searchsorted(self.hashes, hashes)
+    columns = np.minimum(columns, len(self.hashes) - 1)
+    is_counted = (self.hashes[columns] == hashes) & (self.groups[columns] >= 0)
+    return {
+      int(columns[index]): strings[index]
+      for index in np.flatnonzero(is_counted)
+    }
