@@ -22,6 +22,7 @@ from jaxtyping import Int, Int8, UInt64
 # multiplicative hashing).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _CHARS_PER_BLOCK = 2**20  # characters whose strings are held at once
+_BEGINNING_BITS = 20  # of a hash; a table of these fits into a cache
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +73,14 @@ class NgramVocabulary:
     if not len(self):
       return counts
     lengths = np.unique(self.lengths).tolist()
+    # What begins as none of the strings does is not looked up.
+    is_beginning = np.zeros(1 << _BEGINNING_BITS, bool)
+    shift = np.uint64(64 - _BEGINNING_BITS)
+    is_beginning[self.hashes >> shift] = True
     for block in _iter_blocks(texts):
       rows, hashes, _ = _find_occurrences(block, lengths)
+      is_likely = is_beginning[hashes >> shift]
+      rows, hashes = rows[is_likely], hashes[is_likely]
       columns = np.searchsorted(self.hashes, hashes)
       columns[columns == len(self)] = 0
       is_found = self.hashes[columns] == hashes
