@@ -30,7 +30,7 @@ MAX_HEIGHT = 3_000  # pixels of a page that are taken
 SHEET_HEIGHT = 1_500  # that a sheet shows of it
 SCHEMES = ("light", "dark")
 PRINTED = ("record", "month", "time", "passage")
-TIMEOUT = 120_000  # milliseconds, of reading and building
+TIMEOUT = 600_000  # milliseconds, of reading and building
 # Warnings and all: an era that no calendar has, and a year beyond a reign.
 TEXT = """泰始三年春正月，大赦。
 夏六月，大水，〓𠀀之書亡。
@@ -55,7 +55,7 @@ def main() -> None:
   wanted = {name for name in flags.pages.split(",") if name}
   (flags.output / "sheets").mkdir(parents=True, exist_ok=True)
   with (
-    tempfile.TemporaryDirectory() as folder,
+    tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
     chromium.launch() as browser,
   ):
     index = pathlib.Path(folder) / "index"

@@ -145,6 +145,27 @@ def test_pages_fit_and_have_no_serious_finding(open_page, path, width):
     chromium.check_page(page, width)
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pages_of_errors_and_of_the_api_have_no_serious_finding(
+  browser, address, width
+):
+  size = dict(zip(("width", "height"), WIDTHS[width], strict=True))
+  for scheme in ("light", "dark"):
+    # Chromium logs an error for each of these; `open_page` would fail.
+    context = browser.new_context(
+      base_url=address, viewport=size, color_scheme=scheme, locale="en-US"
+    )
+    page = context.new_page()
+    for path in ("/nowhere", "/?q=明治三年"):
+      assert page.goto(path).status in (404, 422)
+      chromium.check_page(page, width)
+    page.goto("/api/docs")
+    page.wait_for_selector("#description .opblock")
+    # Its summaries are buttons that hold buttons.
+    chromium.check_page(page, width, known=("nested-interactive",))
+    context.close()
+
+
 def test_pages_are_read_without_a_script(open_page):
   page = open_page("/?q=鄭人", java_script_enabled=False)
   assert page.locator("#plot svg.chart").is_visible()

@@ -25,6 +25,7 @@ READ_PAGES = (
   "/correct?work=notes&first=notes-0&date=魯隱公元年",
   "/jobs",
   "/upload",
+  "/about",
 )
 
 
