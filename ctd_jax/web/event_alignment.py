@@ -10,8 +10,10 @@ Axes: n records, T texts.
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import re
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -27,6 +29,7 @@ MIN_WEIGHT = 12.0
 _DAY_WEIGHT = 8.0  # of a day that both print
 # A short record that another holds nearly whole is of its event, too.
 _MIN_CONTAINED, _MIN_CONTAINED_WEIGHT = 0.7, 4.0
+_LAST_CHARACTER = chr(sys.maxunicode)
 _MARKS = re.compile(r"[\W_]+")
 _MARKS_WITHIN_LINE = re.compile(r"[^\w\n]+|_+")
 _YEAR = re.compile(sexagenary.YEAR_PATTERN)
@@ -62,11 +65,12 @@ def align_records(
   weights = _weigh_pairs(records, usual_texts)
   events: list[list[int]] = []
   previous: int | None = None  # position of the event before, in this work
-  column = -1
-  for index, record in enumerate(records):
-    if record.column != column:
-      column, previous = record.column, None
-    event = _find_event(records, events, weights[index], column)
+  columns = np.array([record.column for record in records], int)
+  for index, column in enumerate(columns):
+    if index and column != columns[index - 1]:
+      previous = None
+    shared = np.where(columns[:index] != column, weights[index, :index], 0)
+    event = _find_event(events, shared)
     if event is None:
       event = len(events) if previous is None else previous + 1
       events.insert(event, [])
@@ -76,25 +80,23 @@ def align_records(
 
 
 def _find_event(
-  records: Sequence[WorkText],
-  events: Sequence[Sequence[int]],
-  weights: Float[np.ndarray, " n"],
-  column: int,
+  events: Sequence[Sequence[int]], weights: Float[np.ndarray, " b"]
 ) -> int | None:
-  """Returns the event that a record shares most with; None if with none."""
-  best, best_weight = None, MIN_WEIGHT
-  for number, members in enumerate(events):
-    weight = max(
-      (
-        float(weights[member])
-        for member in members
-        if records[member].column != column
-      ),
-      default=0.0,
-    )
-    if weight > best_weight:
-      best, best_weight = number, weight
-  return best
+  """Returns the event that a record shares most with; None if with none.
+
+  Args:
+    events: of the records before it.
+    weights: what it shares with each of these, 0 for those of its own work.
+  """
+  most = weights.max(initial=MIN_WEIGHT)
+  if most <= MIN_WEIGHT:
+    return None
+  nearest = {*np.flatnonzero(weights == most).tolist()}
+  return next(
+    number
+    for number, members in enumerate(events)
+    if not nearest.isdisjoint(members)
+  )
 
 
 def _weigh_pairs(
@@ -134,12 +136,15 @@ def _share_days(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
 
 def _mark_quoted(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
   """Returns of which two texts one begins with the whole of the other."""
-  begins = np.array(
-    [
-      [bool(short) and text.startswith(short) for text in texts]
-      for short in texts
-    ]
-  ).reshape(len(texts), -1)
+  begins = np.zeros((len(texts), len(texts)), bool)
+  order = sorted(range(len(texts)), key=texts.__getitem__)
+  ordered = [texts[row] for row in order]
+  for row, text in enumerate(texts):
+    if text:
+      # What begins with it stands together.
+      first = bisect.bisect_left(ordered, text)
+      end = bisect.bisect_right(ordered, text + _LAST_CHARACTER)
+      begins[row, order[first:end]] = True
   return begins | begins.T
 
 

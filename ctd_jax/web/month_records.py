@@ -121,6 +121,17 @@ class Month:
     return sum(map(len, self.events))
 
   @property
+  def table(self) -> list[list[list[MonthRecord]]]:
+    """The records of each event by column."""
+    column_of = {name: column for column, (name, _) in enumerate(self.works)}
+    rows = []
+    for event in self.events:
+      rows.append([[] for _ in self.works])
+      for record in event:
+        rows[-1][column_of[record.work]].append(record)
+    return rows
+
+  @property
   def rows(self) -> list[int]:
     """Rows of the records that are shown, also of those that may be of it."""
     events = (*self.events, self.doubtful)
