@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.dating.chronicle import date_glyphs
@@ -53,16 +53,51 @@ class WorkText:
   opening: str = ""
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class UsualWording:
+  """Strings of the texts of some years.
+
+  Attributes:
+    months: of the texts.
+    occurrences: of their strings.
+  """
+
+  months: Int[np.ndarray, " T"]
+  occurrences: ngrams.Occurrences
+
+  @classmethod
+  def read(cls, texts: Sequence[str], months: Sequence[int]) -> UsualWording:
+    """Returns the strings of texts."""
+    return cls(
+      np.array(months, int),
+      ngrams.Occurrences.find(_prepare_all(texts), shared_wording.LENGTHS),
+    )
+
+  def count(
+    self, strings: ngrams.NgramVocabulary, without_month: int
+  ) -> tuple[Int[np.ndarray, " V"], int]:
+    """Returns how many texts hold strings, and how many there are.
+
+    Args:
+      strings: that are counted.
+      without_month: whose texts are left out.
+    """
+    is_other = self.months != without_month
+    others = self.occurrences.select(is_other[self.occurrences.rows])
+    return strings.count_texts(others), int(is_other.sum())
+
+
 def align_records(
-  records: Sequence[WorkText], usual_texts: Sequence[str]
+  records: Sequence[WorkText], usual: UsualWording, month: int
 ) -> list[list[WorkText]]:
   """Returns the records by event, in order of time as far as the works say.
 
   Args:
     records: by column, within it in order of the work.
-    usual_texts: of the time around, by which wording is rare or usual.
+    usual: of the time around, by which wording is rare or usual.
+    month: of the records.
   """
-  weights = _weigh_pairs(records, usual_texts)
+  weights = _weigh_pairs(records, usual, month)
   events: list[list[int]] = []
   previous: int | None = None  # position of the event before, in this work
   columns = np.array([record.column for record in records], int)
@@ -100,15 +135,15 @@ def _find_event(
 
 
 def _weigh_pairs(
-  records: Sequence[WorkText], usual_texts: Sequence[str]
+  records: Sequence[WorkText], usual: UsualWording, month: int
 ) -> Float[np.ndarray, "n n"]:
   """Returns what every two records share."""
   texts = [_prepare(record.text) for record in records]
   # Strings of the usual texts alone are shared by no two records.
   strings = ngrams.collect_ngrams(texts, shared_wording.LENGTHS)
+  usual_counts, num_usual = usual.count(strings, month)
   idf = shared_wording.weigh_strings(
-    strings.text_counts + strings.count_texts(_prepare_all(usual_texts)),
-    len(texts) + len(usual_texts),
+    strings.text_counts + usual_counts, len(texts) + num_usual
   )
   held = strings.encode(texts)
   scaled = held.copy()

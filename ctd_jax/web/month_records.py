@@ -16,7 +16,7 @@ from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.storage import database
 from ctd_jax.web import event_alignment
-from ctd_jax.web.event_alignment import WorkText
+from ctd_jax.web.event_alignment import UsualWording, WorkText
 
 if TYPE_CHECKING:
   from ctd_jax.web.served_index import ServedIndex
@@ -27,6 +27,7 @@ _MIN_PROBABILITY = 0.5  # of the month, to stand in its columns
 _MIN_DOUBT = 0.05  # to be named below them
 _USUAL_MONTHS = 36  # on either side, for what wording is usual
 _OPENING = 60  # characters of a text, for what it begins with
+_MONTHS_AT_ONCE = 12  # that have the same wording as usual
 _MAX_USUAL = 600  # texts of these; more say the same
 _MIN_DAY_CHANCE = 0.05  # of a day, where calendars are not known to the day
 
@@ -222,7 +223,7 @@ def _align(
         record.row,
         number_of[record.work],
         record.text,
-        _find_opening(served, record.text),
+        _find_opening(served, record.row, record.text),
       )
       for record in records
     ),
@@ -230,28 +231,41 @@ def _align(
   )
   if len(columns) < 2:
     return tuple((by_row[text.row],) for text in texts)
-  events = event_alignment.align_records(texts, _find_usual(served, ordinal))
+  events = event_alignment.align_records(
+    texts, served.read_usual(ordinal // _MONTHS_AT_ONCE), ordinal
+  )
   return tuple(tuple(by_row[text.row] for text in event) for event in events)
 
 
-def _find_usual(served: ServedIndex, ordinal: int) -> list[str]:
-  """Returns texts of the years around a month, evenly drawn from them."""
+def read_usual(served: ServedIndex, stretch: int) -> UsualWording:
+  """Returns the wording of the years around a stretch of months.
+
+  Args:
+    served: the index.
+    stretch: number of the stretch, a year or so.
+  """
   connection = served.index.connection
-  rows = connection.execute(
-    "SELECT row FROM records WHERE best_month BETWEEN ? AND ? AND "
-    "best_month <> ? ORDER BY best_month, row",
-    (ordinal - _USUAL_MONTHS, ordinal + _USUAL_MONTHS, ordinal),
-  ).fetchall()
-  step = -(-len(rows) // _MAX_USUAL) or 1
-  texts = database.fetch_texts(connection, [row for (row,) in rows[::step]])
-  return [*texts.values()]
+  first = stretch * _MONTHS_AT_ONCE
+  months = dict(
+    connection.execute(
+      "SELECT row, best_month FROM records WHERE best_month BETWEEN ? AND ? "
+      "ORDER BY best_month, row",
+      (first - _USUAL_MONTHS, first + _MONTHS_AT_ONCE - 1 + _USUAL_MONTHS),
+    )
+  )
+  # Evenly drawn from all of the years.
+  step = -(-len(months) // _MAX_USUAL) or 1
+  texts = database.fetch_texts(connection, list(months)[::step])
+  return UsualWording.read([*texts.values()], [months[row] for row in texts])
 
 
-def _find_opening(served: ServedIndex, text: str) -> str:
+def _find_opening(served: ServedIndex, row: int, text: str) -> str:
   """Returns the first words of a text without the date before them."""
   text = text[:_OPENING]
-  head = undated_texts.read_head(text, served.index.calendar)
-  return text[head.date_end :]
+  if served.date_ends[row] < 0:
+    head = undated_texts.read_head(text, served.index.calendar)
+    served.date_ends[row] = head.date_end
+  return text[served.date_ends[row] :]
 
 
 def _find_missing(

@@ -14,13 +14,14 @@ from typing import TypeVar
 
 import numpy as np
 from absl import logging
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Int16
 
 from ctd_jax.index import asking
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import database, manifest
 from ctd_jax.web import month_records
 from ctd_jax.web.errors import NoIndexError
+from ctd_jax.web.event_alignment import UsualWording
 
 Argument = TypeVar("Argument", bound=Hashable)
 Result = TypeVar("Result")
@@ -28,6 +29,7 @@ Result = TypeVar("Result")
 _COMMENTARY = "neg_comment"
 _MAX_RESULTS = 128  # of questions that are remembered
 _MAX_MONTHS = 512  # that are remembered
+_MAX_USUAL = 16  # stretches whose usual wording is remembered, 2 MB each
 # While a build ends, the state before reads rows of the state after.
 _SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
 _NO_MARK = (0, 0)  # of a manifest that is not there
@@ -49,6 +51,7 @@ class ServedIndex:
     self.find_density = functools.lru_cache(_MAX_DENSITIES)(self._find_density)
     self.remember = functools.lru_cache(_MAX_RESULTS)(self._call)
     self.read_month = functools.lru_cache(_MAX_MONTHS)(self._read_month)
+    self.read_usual = functools.lru_cache(_MAX_USUAL)(self._read_usual)
 
   def _call(
     self,
@@ -115,6 +118,15 @@ class ServedIndex:
 
   def _read_month(self, ordinal: int) -> month_records.Month:
     return month_records.read_month(self, ordinal)
+
+  def _read_usual(self, stretch: int) -> UsualWording:
+    return month_records.read_usual(self, stretch)
+
+  @functools.cached_property
+  def date_ends(self) -> Int16[np.ndarray, " rows"]:
+    """Where the date ends by which a record begins; -1 if not read yet."""
+    last = max((work.rows.stop for work in self.index.works), default=0)
+    return np.full(last, -1, np.int16)
 
   def _find_density(
     self, works: tuple[str, ...], kinds: tuple[str, ...]

@@ -381,11 +381,12 @@ def test_strings_of_one_history_are_scored_once():
 def test_texts_that_hold_a_string_are_counted_without_the_others():
   strings = ngrams.collect_ngrams(["公會齊侯", "會齊"], (2, 3))
   texts = ["會齊會齊侯", "公會", "齊侯", "", "無"] * 3
+  occurrences = ngrams.Occurrences.find(texts, (2, 3))
   np.testing.assert_array_equal(
-    strings.count_texts(texts), strings.encode(texts).sum(axis=0)
+    strings.count_texts(occurrences), strings.encode(texts).sum(axis=0)
   )
   none = strings.select_columns(np.zeros(0, int))
-  assert none.count_texts(texts).tolist() == []
+  assert none.count_texts(occurrences).tolist() == []
 
 
 def fit_words(texts, strings, matrix, months):

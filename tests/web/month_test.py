@@ -5,6 +5,7 @@ import re
 import pytest
 
 from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.dating.experts import ngrams
 from ctd_jax.index.search import Index
 from ctd_jax.web import event_alignment, month_records, served_index
 from ctd_jax.web.event_alignment import WorkText
@@ -21,7 +22,10 @@ COLUMNS = (
   ("傳曰公及邾人盟于某者何也", "甲子葬某公"),
   ("取禾于某田者何", "無可比者"),
 )
-USUAL = ["春，王正月，無事。", "公在某。", "鄭人來。", "邾人來朝。"] * 40
+USUAL = event_alignment.UsualWording.read(
+  ["春，王正月，無事。", "公在某。", "鄭人來。", "邾人來朝。"] * 40, [7] * 160
+)
+MONTH = 8
 
 
 def test_records_of_one_event_stand_in_one_row():
@@ -32,7 +36,7 @@ def test_records_of_one_event_stand_in_one_row():
   ]
   events = [
     {text.row for text in event}
-    for event in event_alignment.align_records(records, USUAL)
+    for event in event_alignment.align_records(records, USUAL, MONTH)
   ]
   assert {1, 10} in events
   assert {2, 20} in events
@@ -43,16 +47,21 @@ def test_records_of_one_event_stand_in_one_row():
   assert own == sorted(own)  # a work keeps its order
 
 
-def test_usual_wording_is_of_texts_drawn_from_all_the_years(
-  served, monkeypatch
-):
-  month = 4
-  usual = month_records._find_usual(served, month)
-  assert 2 < len(usual) < served.index.num_records
+def test_usual_wording_is_drawn_from_all_the_years(served, monkeypatch):
   monkeypatch.setattr(month_records, "_MAX_USUAL", 2)
-  fewer = month_records._find_usual(served, month)
-  assert 0 < len(fewer) <= 2
-  assert {*fewer} <= {*usual}
+  usual = month_records.read_usual(served, 0)
+  assert 0 < len(usual.months) <= 2
+  assert usual.occurrences.rows.max() < len(usual.months)
+  monkeypatch.setattr(month_records, "_MAX_USUAL", 600)
+  more = month_records.read_usual(served, 0)
+  assert len(more.months) == served.index.num_records
+
+
+def test_texts_of_the_month_itself_are_not_what_is_usual():
+  usual = event_alignment.UsualWording.read(["公會某", "公在某"], [3, 4])
+  strings = ngrams.collect_ngrams(["公會"], (2,))
+  assert [usual.count(strings, month)[1] for month in (3, 4, 5)] == [1, 1, 2]
+  assert [usual.count(strings, month)[0][0] for month in (3, 4, 5)] == [0, 1, 1]
 
 
 def test_texts_are_prepared_alike_one_by_one_and_together():
@@ -69,7 +78,7 @@ def test_short_record_stands_with_the_one_that_holds_it():
     for column, column_texts in enumerate(texts)
     for number, text in enumerate(column_texts)
   ]
-  events = event_alignment.align_records(records, USUAL)
+  events = event_alignment.align_records(records, USUAL, MONTH)
   assert {1, 11} in [{text.row for text in event} for event in events]
 
 
@@ -80,7 +89,7 @@ def test_what_begins_with_a_whole_record_stands_with_it():
     WorkText(3, 1, "螽。何以書？記災也。", "螽。何以書？記災也。"),
     WorkText(4, 1, "冬，無事。", ""),
   ]
-  events = event_alignment.align_records(records, USUAL)
+  events = event_alignment.align_records(records, USUAL, MONTH)
   assert [{text.row for text in event} for event in events] == [
     {1},
     {2, 3},

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Int, Int8, UInt64
+from jaxtyping import Bool, Int, Int8, UInt64
 
 # 2**64 over the golden ratio, odd: spreads characters over all bits (Knuth's
 # multiplicative hashing).
@@ -61,33 +61,27 @@ class NgramVocabulary:
       return scipy.sparse.csr_array((0, len(self)), dtype=np.float32)
     return scipy.sparse.vstack(blocks, format="csr")
 
-  def count_texts(self, texts: Sequence[str]) -> Int[np.ndarray, " V"]:
+  def count_texts(self, occurrences: Occurrences) -> Int[np.ndarray, " V"]:
     """Returns how many texts hold each string.
 
     Quick where the strings are few: what the texts hold besides is not sorted.
 
     Args:
-      texts: any.
+      occurrences: of strings in texts, of the lengths of these strings.
     """
-    counts = np.zeros(len(self), np.int64)
     if not len(self):
-      return counts
-    lengths = np.unique(self.lengths).tolist()
+      return np.zeros(0, np.int64)
     # What begins as none of the strings does is not looked up.
     is_beginning = np.zeros(1 << _BEGINNING_BITS, bool)
     shift = np.uint64(64 - _BEGINNING_BITS)
     is_beginning[self.hashes >> shift] = True
-    for block in _iter_blocks(texts):
-      rows, hashes, _ = _find_occurrences(block, lengths)
-      is_likely = is_beginning[hashes >> shift]
-      rows, hashes = rows[is_likely], hashes[is_likely]
-      columns = np.searchsorted(self.hashes, hashes)
-      columns[columns == len(self)] = 0
-      is_found = self.hashes[columns] == hashes
-      # A text may hold a string often.
-      found = np.unique(rows[is_found] * len(self) + columns[is_found])
-      counts += np.bincount(found % len(self), minlength=len(self))
-    return counts
+    likely = occurrences.select(is_beginning[occurrences.hashes >> shift])
+    columns = np.searchsorted(self.hashes, likely.hashes)
+    columns[columns == len(self)] = 0
+    is_found = self.hashes[columns] == likely.hashes
+    # A text may hold a string often.
+    found = np.unique(likely.rows[is_found] * len(self) + columns[is_found])
+    return np.bincount(found % len(self), minlength=len(self))
 
   def _count_block(self, texts: Sequence[str]) -> scipy.sparse.csr_array:
     rows, hashes, _ = _find_occurrences(texts, np.unique(self.lengths).tolist())
@@ -102,6 +96,29 @@ class NgramVocabulary:
     return _make_count_matrix(
       rows[is_in_vocabulary], columns[is_in_vocabulary], (len(texts), len(self))
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Occurrences:
+  """Strings of texts, one for each place where one stands.
+
+  Attributes:
+    rows: of the texts.
+    hashes: of the strings.
+  """
+
+  rows: Int[np.ndarray, " o"]
+  hashes: UInt64[np.ndarray, " o"]
+
+  @classmethod
+  def find(cls, texts: Sequence[str], lengths: Sequence[int]) -> Occurrences:
+    """Returns all strings of texts, of some lengths in characters."""
+    rows, hashes, _ = _find_occurrences(texts, lengths)
+    return cls(rows, hashes)
+
+  def select(self, is_wanted: Bool[np.ndarray, " o"]) -> Occurrences:
+    """Returns some of them."""
+    return Occurrences(self.rows[is_wanted], self.hashes[is_wanted])
 
 
 def count_ngrams(
