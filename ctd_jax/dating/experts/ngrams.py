@@ -22,6 +22,7 @@ from jaxtyping import Bool, Int, Int8, UInt64
 # multiplicative hashing).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _CHARS_PER_BLOCK = 2**20  # characters whose strings are held at once
+_STRINGS_PER_STRETCH = 2**22  # of hashes that are merged at once, about
 _BEGINNING_BITS = 20  # of a hash; a table of these fits into a cache
 
 
@@ -42,7 +43,9 @@ class NgramVocabulary:
   def __len__(self) -> int:
     return len(self.hashes)
 
-  def select_columns(self, columns: Int[np.ndarray, " v"]) -> NgramVocabulary:
+  def select_columns(
+    self, columns: Int[np.ndarray, " v"] | slice
+  ) -> NgramVocabulary:
     """Returns the strings of some columns, which must ascend."""
     return NgramVocabulary(
       self.hashes[columns], self.lengths[columns], self.text_counts[columns]
@@ -199,13 +202,45 @@ def _collect_block(
   )
   matrix = _make_count_matrix(rows, columns, (len(texts), len(unique)))
   text_counts = np.bincount(matrix.indices, minlength=len(unique))
-  return NgramVocabulary(unique, sizes[first], text_counts)
+  return NgramVocabulary(unique, sizes[first], text_counts.astype(np.int32))
 
 
 def _merge_vocabularies(
   vocabularies: Sequence[NgramVocabulary],
 ) -> NgramVocabulary:
-  """Returns the strings of several sets of texts."""
+  """Returns the strings of several sets of texts.
+
+  They are merged in stretches of their hashes, so that little more than the
+  sets and the result is held.
+  """
+  num_stretches = 1 + sum(map(len, vocabularies)) // _STRINGS_PER_STRETCH
+  bounds = (np.arange(1, num_stretches) * (2.0**64 / num_stretches)).astype(
+    np.uint64
+  )
+  cuts = [
+    [0, *np.searchsorted(each.hashes, bounds).tolist(), len(each)]
+    for each in vocabularies
+  ]
+  merged = [
+    _merge_stretch(
+      [
+        each.select_columns(slice(*cut[number : number + 2]))
+        for each, cut in zip(vocabularies, cuts, strict=True)
+      ]
+    )
+    for number in range(num_stretches)
+  ]
+  return NgramVocabulary(
+    *(
+      np.concatenate([getattr(stretch, field.name) for stretch in merged])
+      for field in dataclasses.fields(NgramVocabulary)
+    )
+  )
+
+
+def _merge_stretch(
+  vocabularies: Sequence[NgramVocabulary],
+) -> NgramVocabulary:
   hashes = np.concatenate([vocabulary.hashes for vocabulary in vocabularies])
   order = np.argsort(hashes, kind="stable")
   hashes = hashes[order]
@@ -216,7 +251,9 @@ def _merge_vocabularies(
     [vocabulary.text_counts for vocabulary in vocabularies]
   )[order]
   return NgramVocabulary(
-    hashes[starts], lengths[order[starts]], np.add.reduceat(text_counts, starts)
+    hashes[starts],
+    lengths[order[starts]],
+    np.add.reduceat(text_counts, starts, dtype=np.int32),
   )
 
 

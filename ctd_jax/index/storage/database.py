@@ -191,7 +191,9 @@ def open_database(
   )
   try:
     connection.execute("SELECT count(*) FROM properties").fetchone()
-    connection.execute("PRAGMA mmap_size=1073741824")
+    if readonly:
+      # A builder reads all of it once, and would hold it.
+      connection.execute("PRAGMA mmap_size=1073741824")
   except sqlite3.DatabaseError as error:
     connection.close()
     raise ValueError(f"{path}: damaged ({error}); build the index again") from (
