@@ -195,7 +195,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
 
 def _name_month(language: str, name: str) -> str:
   """Returns the name of a month, or of what is none."""
-  if name == calendars.OUTSIDE:
+  if name == calendars.OUTSIDE and language != messages.ENGLISH:
     return messages.translate(language, "record.outside")
   return name
 
@@ -216,12 +216,18 @@ def _environment() -> jinja2.Environment:
     "year": reign_tables.format_common_era_year,
     "number": "{:,}".format,
     "size": format_size,
+    "weight": format_weight,
   }
   environment.globals |= {
     "split_marks": split_marks,
     "is_outside": calendars.OUTSIDE.__eq__,
   }
   return environment
+
+
+def format_weight(weight: float) -> str:
+  """Returns the weight of a reason as +1.2; what is nearly nothing as 0.0."""
+  return f"{weight:+.1f}" if abs(weight) >= 0.05 else "0.0"
 
 
 def format_size(num_bytes: int) -> str:

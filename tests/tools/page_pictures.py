@@ -168,7 +168,9 @@ def _take(
           saved = page.request.get(f"{path}{mark}lang={language}").text()
           page.set_content(saved)
         else:
-          page.goto(f"{path}{mark}lang={language}")
+          response = page.goto(f"{path}{mark}lang={language}")
+          if response.status >= 500:
+            sys.exit(f"error: {path} is answered with {response.status}")
         if page.locator("#plot").count():
           page.wait_for_selector("#plot.live .main-svg")
         if name == "api":

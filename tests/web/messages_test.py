@@ -220,7 +220,7 @@ def test_notes_of_a_page_are_in_its_language(client):
 
 def test_what_is_no_month_has_a_name_in_every_language():
   macro = rendering._environment().get_template("_macros.html")
-  for language, expected in (("en", "Outside"), ("zh-Hans", "历表之外")):
+  for language, expected in (("en", "outside of"), ("zh-Hans", "历表之外")):
     parts = macro.make_module(
       {"month_name": functools.partial(rendering._name_month, language)}
     )
@@ -240,3 +240,10 @@ def test_question_that_cannot_be_read_can_be_changed(client):
   assert ">明治三年</textarea>" in response.text
   assert '<input type="hidden" name="lang" value="zh-Hant">' in response.text
   assert "<textarea" not in client.get("/nowhere?q=x").text
+
+
+def test_weights_and_sizes_are_written_alike_in_every_language():
+  weights = map(rendering.format_weight, (-0.04, 0.3, -12.34))
+  assert [*weights] == ["0.0", "+0.3", "-12.3"]
+  sizes = map(rendering.format_size, (184, 12_800, 3 << 20))
+  assert [*sizes] == ["184 B", "12.5 KiB", "3.0 MiB"]
