@@ -127,6 +127,9 @@ def _read_ahead(served: ServedIndex) -> None:
     _ = served.index.question_reader, served.index.kinds, served.coverage
     served.find_density((), ())
     from ctd_jax.dating.chronicle import chronicle_dating  # noqa: F401
+
+    # Of the reasons of printed days; takes a second where they are computed.
+    _ = served.index.calendar.day_chances
   except (OSError, ValueError) as error:
     logging.error("the index cannot be read: %s", error)
 
