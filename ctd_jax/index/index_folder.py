@@ -5,6 +5,7 @@ Nothing but the manifest is read when an index is opened.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import os
 import pathlib
@@ -107,6 +108,10 @@ class IndexFolder:
     """The works, as they were added; what replaces one stands in its place."""
     works = database.list_works(self.connection)
     return tuple(sorted(works, key=lambda work: work.work_id))
+
+  @functools.cached_property
+  def _works_by_row(self) -> list[database.IndexedWork]:
+    return sorted(self.works, key=lambda work: work.first_row)
 
   @functools.cached_property
   def kinds(self) -> tuple[str, ...]:
@@ -250,9 +255,10 @@ class IndexFolder:
     Raises:
       IndexError: if there is no such record.
     """
-    for work in self.works:
-      if row in work.rows:
-        return work
+    works = self._works_by_row
+    place = bisect.bisect_right(works, row, key=lambda work: work.first_row)
+    if place and row in works[place - 1].rows:
+      return works[place - 1]
     raise IndexError(
       f"row {row}: no such record; the index has {self.num_records:,}"
     )

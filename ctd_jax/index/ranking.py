@@ -202,9 +202,12 @@ def rank_by_words(
     dense_weight: of the vectors beside the words, 0..1.
   """
   found = set(word_scores) | (near.rows if near else set())
+  ordered = np.array(sorted(found), np.int64)
   ranked = []
   for work in works:
-    rows = sorted(row for row in found if row in work.work.rows)
+    of_work = work.work.rows
+    start, stop = np.searchsorted(ordered, (of_work.start, of_work.stop))
+    rows = ordered[start:stop].tolist()
     if not rows:
       continue
     indices = np.array(rows) - work.work.first_row

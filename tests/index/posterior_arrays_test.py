@@ -109,7 +109,7 @@ def test_arrays_on_disk_are_mapped_and_damage_is_named(tmp_path):
   arrays = make_arrays(draw_posteriors(20))
   arrays.save(tmp_path)
   opened = posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
-  assert isinstance(opened.months, np.memmap)
+  assert isinstance(opened.months.base, np.memmap)
   np.testing.assert_array_equal(opened.p_months(3), arrays.p_months(3))
   path = tmp_path / "months.npy"
   path.write_bytes(path.read_bytes()[:-40])

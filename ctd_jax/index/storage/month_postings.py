@@ -116,7 +116,7 @@ class MonthPostings:
         return None
       try:
         # An empty array cannot be mapped.
-        arrays[name] = np.load(path, mmap_mode="r")
+        arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
       except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"{path}: damaged ({error})") from error
     if arrays["starts"][-1] != len(arrays["records"]) or len(

@@ -126,7 +126,7 @@ class PosteriorArrays:
         raise FileNotFoundError(f"{path}: missing; build the index again")
       try:
         # An empty file cannot be mapped.
-        arrays[name] = np.load(path, mmap_mode="r")
+        arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
       except (ValueError, OSError, EOFError) as error:
         raise ValueError(f"{path}: damaged ({error})") from error
     sizes = len(arrays["starts"]) - 1, len(arrays["months"])
