@@ -110,11 +110,13 @@ def decode_heads(
   entries = [record.entry for record in records]
   calendar = chronicle_input.load_reigns(gold.reigns, entries)
   sections = chronicle_dating.read_all_sections(entries, calendar)
+  calendar = chronicle_dating.weigh_readings(sections, calendar)
   units, unit_of_section = dated_units.join_headings(sections)
   emissions = SectionEmissions(units, calendar)
   prior = chronicle_dating.make_first_place_prior(emissions, calendar, None)
+  windows = chronicle_dating.find_windows(emissions, calendar, prior)
   model, log_transitions, _ = chronicle_dating.learn_transitions(
-    emissions, calendar, prior
+    emissions, calendar, prior, windows
   )
   spans = calendar.day_spans
   dated = chronicle_order.DatedText(

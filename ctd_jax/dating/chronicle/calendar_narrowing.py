@@ -35,8 +35,10 @@ _YEAR_STATEMENTS = ("year", "common year", "cycle", "era", "unknown era")
 _MIN_PROBABILITY = 1e-4
 # Years before and after one that stays: a day or a month may say so.
 _MARGIN = 2
-# The same before the first section that names a year, and after the last.
+# The same before the first section that names a year, and after the last: at
+# least so many, and one for each date there, as each may open a year.
 _END_MARGIN = 60
+_DATED_KINDS = (section_kinds.MONTH, section_kinds.SEASON, section_kinds.YEAR)
 # From year to year: what opens with a season is of the next year at times.
 _YEAR_MODEL = transition_model.TransitionModel(
   rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5, 0.96, 0.1),
@@ -100,21 +102,31 @@ def find_possible_months(
     for index, section in enumerate(sections)
     if any(statement in statements for statement in section.statements)
   ]
+  kinds = np.array([section.kind for section in sections])
+  is_dated = np.isin(kinds, _DATED_KINDS)
   is_possible = np.zeros(len(years), bool)
-  is_end = np.zeros(len(years), bool)
+  # The years of the first and of the last of them, and how far from these the
+  # text may reach.
+  ends = (naming[0], naming[-1])
+  is_of_end = np.zeros((2, len(years)), bool)
+  margins = np.maximum(
+    (is_dated[: ends[0]].sum(), is_dated[ends[1] + 1 :].sum()), _END_MARGIN
+  )
   for start, posterior, *_ in decoder.iter_posteriors(
-    score_years, [section.kind for section in sections], log_transitions
+    score_years, kinds, log_transitions
   ):
     is_likely = posterior[:, :-1] >= _MIN_PROBABILITY
-    first, last = (max(end - start, 0) for end in (naming[0], naming[-1] + 1))
+    first, last = (max(end - start, 0) for end in (ends[0], ends[1] + 1))
     is_possible |= is_likely[first:last].any(0)
-    for end in (naming[0], naming[-1]):
+    for is_of_this_end, end in zip(is_of_end, ends, strict=True):
       if start <= end < start + len(posterior):
-        is_end |= is_likely[end - start]
+        is_of_this_end |= is_likely[end - start]
   # What is known from elsewhere stays, likely or not.
   for months in allowed_months.values():
     is_possible |= np.logical_or.reduceat(months, first_months)
-  is_near = _widen(is_possible, _MARGIN) | _widen(is_end, _END_MARGIN)
+  is_near = _widen(is_possible, _MARGIN)
+  for is_of_this_end, margin in zip(is_of_end, margins.tolist(), strict=True):
+    is_near |= _widen(is_of_this_end, margin)
   if not is_near.any():
     return np.ones(len(calendar), bool)
   return is_near[np.searchsorted(years, calendar.years)]

@@ -93,7 +93,7 @@ def date_sections(
   """
   is_fixed = np.zeros(len(all_sections), bool)
   is_fixed[[*(allowed_months or {})]] = True
-  calendar = calendar.weigh_readings(_count_names(all_sections, calendar))
+  calendar = weigh_readings(all_sections, calendar)
   units, unit_of_section = dated_units.join_headings(all_sections)
   allowed_months = _join_allowed_months(allowed_months or {}, unit_of_section)
   if len(calendar) > calendar_narrowing.MIN_MONTHS:
@@ -172,10 +172,15 @@ def read_all_sections(
   return outside_stretches.mark_outside_stretches(records, sections, calendar)
 
 
-def _count_names(
+def weigh_readings(
   all_sections: Sequence[Section], calendar: Calendar
-) -> Int[np.ndarray, " R"]:
-  """Returns how often sections name each reign with a year."""
+) -> Calendar:
+  """Returns the calendar with the reigns that a text names before others.
+
+  Args:
+    all_sections: of the text, from `read_all_sections`.
+    calendar: months that they can stand in.
+  """
   names = collections.Counter(
     values[0]
     for section in all_sections
@@ -186,7 +191,7 @@ def _count_names(
   for name, count in names.items():
     if name is not None:
       counts[[*calendar.find_reigns(name)]] += count
-  return counts
+  return calendar.weigh_readings(counts)
 
 
 def _find_printed_reigns(
@@ -224,7 +229,7 @@ def decode_sections(
     ValueError: if the calendar lacks the year.
   """
   prior = make_first_place_prior(emissions, calendar, first_year)
-  windows = _find_windows(emissions, calendar, prior)
+  windows = find_windows(emissions, calendar, prior)
   while True:
     fitted_model, log_transitions, offsets = learn_transitions(
       emissions, calendar, prior, windows
@@ -250,10 +255,16 @@ def decode_sections(
     windows = None
 
 
-def _find_windows(
+def find_windows(
   emissions: SectionEmissions, calendar: Calendar, prior: np.ndarray
 ) -> best_path.Windows | None:
-  """Returns the months to seek the path of a long text among."""
+  """Returns the months to seek the path of a long text among; None for all.
+
+  Args:
+    emissions: of the sections in order.
+    calendar: that the emissions were made for.
+    prior: from `make_first_place_prior`.
+  """
   if len(emissions.kinds) * len(calendar) <= _MAX_EXACT:
     return None
   log_transitions = _make_transitions(

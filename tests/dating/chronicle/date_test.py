@@ -415,6 +415,17 @@ def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
   )
 
 
+def test_years_before_the_only_one_that_is_named_are_kept():
+  calendar = month_calendar.load_calendar("宋")
+  num_years = 100
+  lines = ["正月，大水。", "七月，雨雪。"] * num_years
+  sections = chronicle_dating.read_all_sections(
+    records_of([*lines, "建中靖國元年正月，地震。"]), calendar
+  )
+  is_kept = calendar_narrowing.find_possible_months(sections, calendar, {})
+  assert calendar.years[is_kept].min() <= 1101 - num_years
+
+
 def test_a_long_text_is_dated_among_its_likely_months(tmp_path, monkeypatch):
   calendar = read(tmp_path, ERAS)
   lines, _ = written(calendar, seed=4, headings=True)
