@@ -7,6 +7,7 @@ is less. One that they have not is left as it is, and marked as English.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 import string
@@ -34,7 +35,7 @@ _SENTENCES = _LISTS | frozenset(
 # As `repr` quotes a value.
 _QUOTED = re.compile(r"""(['"])(.*)\1""", re.DOTALL)
 _YEARS = re.compile(r"(?<=CE) to (?=\d)")
-_MAX_LENGTH = 2_000  # characters; longer ones quote what was sent
+_MAX_LENGTH = 1_200  # characters; longer ones quote what was sent
 _MAX_NESTING = 3
 
 
@@ -68,8 +69,8 @@ def write_note(language: str, note: str) -> markupsafe.Markup:
 
 def _find_translation(language: str, note: str, nesting: int) -> str | None:
   """Returns a sentence in a language; None if no catalogue has it."""
-  for message, pattern in _list_patterns():
-    match = pattern.fullmatch(note)
+  for pattern in _list_patterns():
+    match = pattern.match(note)
     if match is None:
       continue
     values = {
@@ -77,7 +78,7 @@ def _find_translation(language: str, note: str, nesting: int) -> str | None:
       for name, value in match.groupdict().items()
     }
     if None not in values.values():
-      return messages.translate(language, message, **values)
+      return messages.translate(language, pattern.message, **values)
   return None
 
 
@@ -104,21 +105,57 @@ def _translate_value(
   return _YEARS.sub(" – ", _QUOTED.sub(r"「\2」", value))
 
 
+@dataclasses.dataclass(frozen=True)
+class _Pattern:
+  """What the English text of a message looks like.
+
+  Attributes:
+    message: its name.
+    literals: what stands before, between and after its values.
+    pattern: of the whole.
+  """
+
+  message: str
+  literals: tuple[str, ...]
+  pattern: re.Pattern[str]
+
+  def match(self, text: str) -> re.Match[str] | None:
+    """Returns the match of a whole text.
+
+    A text is matched only if it has all that stands between values, in order:
+    of others, which somebody may have sent, the pattern would try every way to
+    divide them.
+    """
+    first, last = self.literals[0], self.literals[-1]
+    if not (text.startswith(first) and text.endswith(last)):
+      return None
+    end = 0
+    for literal in self.literals:
+      start = text.find(literal, end)
+      if start < 0:
+        return None
+      end = start + len(literal)
+    return self.pattern.fullmatch(text)
+
+
 @functools.cache
-def _list_patterns() -> list[tuple[str, re.Pattern[str]]]:
-  """Returns (message, what its English text looks like)."""
+def _list_patterns() -> list[_Pattern]:
+  """Returns what the sentences of the catalogues look like."""
   return [
-    (name, _make_pattern(texts[messages.ENGLISH]))
+    _make_pattern(name, texts[messages.ENGLISH])
     for name, texts in messages.load_messages().items()
     if name.startswith(_PREFIXES)
   ]
 
 
-def _make_pattern(text: str) -> re.Pattern[str]:
-  parts = []
+def _make_pattern(message: str, text: str) -> _Pattern:
+  literals, parts = [""], []
   for literal, name, _, _ in string.Formatter().parse(text):
     parts.append(re.escape(literal))
+    literals[-1] += literal
     if name:
       value = _NUMBER if name in _NUMBERS else ".+?"
       parts.append(f"(?P<{name}>{value})")
-  return re.compile("".join(parts), re.DOTALL)
+      literals.append("")
+  pattern = re.compile("".join(parts), re.DOTALL)
+  return _Pattern(message, (*literals,), pattern)

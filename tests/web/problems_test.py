@@ -207,3 +207,13 @@ def test_page_says_in_its_language_why_a_date_is_not_read(client):
   assert "is no reign" not in page
   page = client.get("/month/x", params={"lang": "zh-Hant"}).text
   assert "應為整數" in page
+
+
+def test_texts_that_readers_send_are_not_divided_in_every_way():
+  """Where all literals stand in order, only a number can be amiss."""
+  for pattern in reason_notes._list_patterns():
+    text = "z".join(pattern.literals)
+    assert not pattern.match(text[:-1] + "!!" if pattern.literals[-1] else "")
+    if any(name in pattern.pattern.groupindex for name in ("number", "last")):
+      # With a blank alone between values a text has hundreds of places.
+      assert all(literal.strip() for literal in pattern.literals[1:-1])
