@@ -163,6 +163,7 @@ def _take(
           locale="en-US",
         )
         page = context.new_page()
+        page.set_default_timeout(TIMEOUT)
         mark = "&" if "?" in path else "?"
         if name == "saved":
           saved = page.request.get(f"{path}{mark}lang={language}").text()
