@@ -55,6 +55,7 @@ def _make_month_page(
     served,
     "month.html",
     permalink=_make_permalink(served, f"/month/{ordinal}"),
+    rows=month.rows,
     month=month,
     marks=correction_marks.find_marks(served, month.rows),
     neighbours=_name_neighbours(served, ordinal, ordinal),
@@ -72,15 +73,15 @@ def _make_year_page(
   check_month(served, ordinal)
   first, last = find_year(served, ordinal)
   months = [served.read_month(month) for month in range(first, last + 1)]
+  rows = [row for month in months for row in month.rows]
   return rendering.render_page(
     request,
     served,
     "year.html",
     permalink=_make_permalink(served, f"/year/{ordinal}"),
+    rows=rows,
     months=months,
-    marks=correction_marks.find_marks(
-      served, [row for month in months for row in month.rows]
-    ),
+    marks=correction_marks.find_marks(served, rows),
     neighbours=_name_neighbours(served, first, last),
     name=calendars.name_year(
       served.index.calendar, first, served.index.printed_reigns

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.resources
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -44,6 +44,7 @@ def render_page(
   served: ServedIndex,
   template: str,
   permalink: str,
+  rows: Collection[int] = (),
   **values: Any,
 ) -> Response:
   """Returns a page about an index.
@@ -53,9 +54,10 @@ def render_page(
     served: the index.
     template: name of the template.
     permalink: address of the page, with the hash of the index.
+    rows: of the records that it leads to, as far as they are known.
     **values: of the template.
   """
-  links = PageLinks(request, served)
+  links = PageLinks(request, served, rows)
   is_saved = links.is_saved
   content = _render(
     request,
@@ -130,14 +132,23 @@ class PageLinks:
     is_saved: whether the page is to be read away from the server.
   """
 
-  def __init__(self, request: Request, served: ServedIndex | None = None):
+  def __init__(
+    self,
+    request: Request,
+    served: ServedIndex | None = None,
+    rows: Collection[int] = (),
+  ):
     """Keeps what all links of a page have in common.
 
     Args:
       request: of the page.
       served: whose records it leads to; None of a page that leads to none.
+      rows: of these records, as far as they are known.
     """
     self._served = served
+    self._names = (
+      record_addresses.name_records(served.index, rows) if rows else {}
+    )
     language = request.query_params.get("lang", "")
     self.language = language if language in messages.LANGUAGES else ""
     self.is_saved = request.url.path.startswith(f"{SAVE_PREFIX}/")
@@ -149,7 +160,9 @@ class PageLinks:
     Args:
       row: of the record.
     """
-    names = record_addresses.name_record(self._served.index, row)
+    if row not in self._names:
+      self._names[row] = record_addresses.name_record(self._served.index, row)
+    names = self._names[row]
     return self(record_addresses.make_record_path(*names))
 
   def __call__(

@@ -84,6 +84,7 @@ def _make_page(
     served,
     "search.html",
     permalink=f"/?{_pin(served, query).encode()}",
+    rows=[it.row for it in result.answer.results] if result else (),
     query=query,
     result=result,
     marks=correction_marks.find_marks(

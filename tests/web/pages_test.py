@@ -17,6 +17,7 @@ from ctd_jax.web import (
   bar_chart,
   month_names,
   queries,
+  record_addresses,
   record_page,
   search_page,
 )
@@ -294,3 +295,16 @@ def test_work_that_a_question_names_by_its_title_is_counted(served):
   assert {it.work for it in found.answer.results} == {"notes"}
   assert found.num_matches == len(found.answer.results)
   assert sum(bar.matches for bar in found.timeline.bars) > 0
+
+
+def test_a_page_asks_for_the_names_of_its_records_at_once(client, monkeypatch):
+  asked = []
+  name_record = record_addresses.name_record
+  monkeypatch.setattr(
+    record_addresses,
+    "name_record",
+    lambda *arguments: asked.append(1) or name_record(*arguments),
+  )
+  for path in ("/?q=鄭人", "/month/4", "/year/4"):
+    assert "/record/annals/" in read(client, path)
+  assert not asked

@@ -22,6 +22,7 @@ from ctd_jax.dating.experts import citation_pairs, ngrams, shared_wording
 
 _MAX_COMMENTS_PER_STRING = 2000  # that may hold a string for it to count there
 _TEXTS_PER_BLOCK = 20_000  # whose strings are held at once
+_STRINGS_PER_BLOCK = 2**21  # whose postings are weighed at once
 _MAX_TEXTS_READ_ONCE = 100_000  # more are read twice, to save memory
 # Bit of every context of a citation but the whole text, in a mask.
 CONTEXT_BITS = {
@@ -315,8 +316,13 @@ def weigh_texts(index: WordingIndex) -> Float32[np.ndarray, " D"]:
   )
   # A string that no event holds is in no other text of the kind.
   weights = np.where(index.event_counts > 0, weights, 0)
-  return np.bincount(
-    index.documents,
-    np.repeat(weights, np.diff(index.starts)),
-    len(index.is_event),
-  ).astype(np.float32)
+  result = np.zeros(len(index.is_event))
+  for start in range(0, len(weights), _STRINGS_PER_BLOCK):
+    stop = min(start + _STRINGS_PER_BLOCK, len(weights))
+    starts = index.starts[start : stop + 1]
+    result += np.bincount(
+      index.documents[starts[0] : starts[-1]],
+      np.repeat(weights[start:stop], np.diff(starts)),
+      len(result),
+    )
+  return result.astype(np.float32)
