@@ -22,7 +22,7 @@ from ctd_jax.dating.experts import citation_pairs, ngrams, shared_wording
 
 _MAX_COMMENTS_PER_STRING = 2000  # that may hold a string for it to count there
 _TEXTS_PER_BLOCK = 20_000  # whose strings are held at once
-_STRINGS_PER_BLOCK = 2**21  # whose postings are weighed at once
+_STRINGS_PER_BLOCK = 2**17  # whose postings are weighed at once
 _MAX_TEXTS_READ_ONCE = 100_000  # more are read twice, to save memory
 # Bit of every context of a citation but the whole text, in a mask.
 CONTEXT_BITS = {
