@@ -56,6 +56,9 @@ EXTRAS_REQUIRE = {
     "openai>=3.50,<4",  # chat models behind the usual HTTP interface
     "tenacity>=9.0,<10",  # how often and how long to try again
   ],
+  # Many readers of the pages at once (tests/benchmarks/page_load.py); it is
+  # installed in an environment of its own, where it brings a web server.
+  "load": ["locust>=2.40,<3"],
   "mteb": [
     "datasets>=4,<6",  # the form in which MTEB takes texts
     "mteb>=2.26,<3",  # the benchmark as a task of it

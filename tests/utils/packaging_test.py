@@ -189,7 +189,7 @@ def distributions(module: str) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("folders", "extras"),
-  [(list(FOLDERS), OPTIONAL), (["tests"], ["test", "parity"])],
+  [(list(FOLDERS), OPTIONAL), (["tests"], ["load", "test", "parity"])],
   ids=["product", "tests"],
 )
 def test_every_import_is_declared(folders, extras):
