@@ -113,6 +113,12 @@ def tab_to(page, locator, max_presses=120):
   pytest.fail(f"{locator} is not reached by the keyboard")
 
 
+def press(page, locator, key="Enter"):
+  """Goes to an element by the tabulator key and presses another on it."""
+  tab_to(page, locator)
+  page.keyboard.press(key)
+
+
 def check_page(page, width, known=()):
   """Fails if a page is too wide, or axe finds what is serious.
 

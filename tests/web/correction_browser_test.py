@@ -2,27 +2,13 @@
 
 import pytest
 
-from ctd_jax.index.building import index_builder
-from tests.web import chromium
+from tests.web import annals_index, chromium
 from tests.web.chromium import WIDTHS
 
 pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
 pytestmark = chromium.MARKS
 
-TEXT = """泰始元年春正月，大赦天下。
-夏四月，雨雹。
-五月，封皇弟為王。
-羣臣上書言事。
-帝幸洛水，觀禊。
-秋七月，河南大水。
-有司奏免租賦。
-八月，吳人來寇。
-冬十月，日有食之。
-十二月，大雪。
-二年春正月，有星孛于東方。
-三月，立皇后。
-"""
 RECORD = "/record/annals/4"
 BUILD_MILLISECONDS = 400_000
 
@@ -30,13 +16,8 @@ BUILD_MILLISECONDS = 400_000
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
   folder = tmp_path_factory.mktemp("corrected")
-  (folder / "annals.txt").write_text(TEXT)
-  index_builder.build_index(
-    folder / "index",
-    [str(folder / "annals.txt")],
-    index_builder.BuildOptions(reigns="西晉", use_passages=False),
-  )
-  with chromium.serve(folder / "index") as address:
+  index = annals_index.build_index(folder, use_passages=False)
+  with chromium.serve(index) as address:
     yield address
 
 

@@ -7,10 +7,8 @@ A text is brought in `upload_browser_test`, dates are dated again in
 
 import pytest
 
-from ctd_jax.index.building import index_builder
-from tests.web import chromium
+from tests.web import annals_index, chromium
 from tests.web.chromium import WIDTHS
-from tests.web.correction_browser_test import TEXT
 
 pytest.importorskip("playwright.sync_api")
 pytest.importorskip("axe_playwright_python.sync_playwright")
@@ -21,20 +19,9 @@ PASSAGE = "秋，河南大水傷禾。"
 
 @pytest.fixture(scope="module")
 def address(tmp_path_factory):
-  folder = tmp_path_factory.mktemp("keyboard")
-  (folder / "annals.txt").write_text(TEXT)
-  index_builder.build_index(
-    folder / "index",
-    [str(folder / "annals.txt")],
-    index_builder.BuildOptions(reigns="西晉"),
-  )
-  with chromium.serve(folder / "index") as address:
+  index = annals_index.build_index(tmp_path_factory.mktemp("keyboard"))
+  with chromium.serve(index) as address:
     yield address
-
-
-def press(page, locator, key="Enter"):
-  chromium.tab_to(page, locator)
-  page.keyboard.press(key)
 
 
 def link(page, name, **options):
@@ -47,11 +34,11 @@ def test_search_is_asked_and_changed(open_page, width):
   page.keyboard.press("Enter")
   page.wait_for_url("**q=*")
   before = page.locator("ol.records > li").count()
-  press(page, page.locator("details.change summary"))
+  chromium.press(page, page.locator("details.change summary"))
   chromium.tab_to(page, page.get_by_label("To", exact=True))
   page.keyboard.press("Control+A")
   page.keyboard.type("泰始元年五月")
-  press(page, page.get_by_role("button", name="Apply"))
+  chromium.press(page, page.get_by_role("button", name="Apply"))
   page.wait_for_url("**to=*")
   assert 0 < page.locator("ol.records > li").count() < before
   page.wait_for_selector("#plot.live .main-svg")
@@ -66,50 +53,50 @@ def test_month_leads_to_the_next_and_to_its_year(open_page, width):
   page.keyboard.type("泰始元年七月")
   page.keyboard.press("Enter")
   page.wait_for_url("**q=*")
-  press(page, page.locator(".understood dd a[href*='/month/']"))
+  chromium.press(page, page.locator(".understood dd a[href*='/month/']"))
   page.wait_for_url("**/month/6*")
   assert "河南大水" in page.locator(".events").inner_text()
-  press(page, page.locator("a[rel=next]"))
+  chromium.press(page, page.locator("a[rel=next]"))
   page.wait_for_url("**/month/7*")
   assert "吳人來寇" in page.locator(".events").inner_text()
-  press(page, link(page, "The whole year"))
+  chromium.press(page, link(page, "The whole year"))
   page.wait_for_url("**/year/7*")
-  press(page, link(page, "秋七月，河南大水。"))
+  chromium.press(page, link(page, "秋七月，河南大水。"))
   page.wait_for_url("**/record/annals/6*")
 
 
 def test_record_leads_to_its_neighbours_and_month(open_page, width):
   page = open_page("/record/annals/6", width=width)
   assert page.locator("h1 mark").inner_text() == "秋七月"
-  press(page, link(page, "有司奏免租賦。"))
+  chromium.press(page, link(page, "有司奏免租賦。"))
   page.wait_for_url("**/record/annals/7*")
   assert "order" in page.locator(".reasons").inner_text()
   credible = page.locator("dl.facts").first.locator("a")
-  press(page, credible.first)
+  chromium.press(page, credible.first)
   page.wait_for_url("**/month/*")
   page.go_back()
-  press(page, page.locator(".date a").first)
+  chromium.press(page, page.locator(".date a").first)
   page.wait_for_url("**/month/*")
 
 
 def test_passage_is_dated_and_explained(open_page, width):
   page = open_page("/", width=width)
-  press(page, link(page, "Date a passage"))
+  chromium.press(page, link(page, "Date a passage"))
   page.wait_for_url("**/date")
   chromium.tab_to(page, page.locator("#q"))
   page.keyboard.type(PASSAGE)
-  press(page, page.get_by_role("button", name="Date it"))
+  chromium.press(page, page.get_by_role("button", name="Date it"))
   page.wait_for_selector(".large")
   assert "泰始元年七月" in page.locator(".large").inner_text()
   assert page.locator(".reasons > li").count()
   chromium.check_page(page, width)
-  press(page, page.locator("ol.records .text a").first)
+  chromium.press(page, page.locator("ol.records .text a").first)
   page.wait_for_url("**/record/annals/6*")
 
 
 def test_date_of_several_reigns_is_chosen_saved_and_undone(open_page, width):
   page = open_page("/record/annals/10", width=width)
-  press(page, page.locator("details.change summary"))
+  chromium.press(page, page.locator("details.change summary"))
   chromium.tab_to(page, page.get_by_label("Right date"))
   page.keyboard.type("元年")
   choice = page.get_by_role("radio", name="晉武帝泰始元年")
@@ -119,21 +106,21 @@ def test_date_of_several_reigns_is_chosen_saved_and_undone(open_page, width):
   chromium.tab_to(page, page.get_by_role("radio").first)
   page.keyboard.press("Space")
   assert choice.is_checked()
-  press(page, page.get_by_role("button", name="Go on"))
+  chromium.press(page, page.get_by_role("button", name="Go on"))
   page.wait_for_url("**/correct?*")
   assert page.get_by_label("Right date").input_value() == "晉武帝泰始元年"
   assert "Months: 13" in page.locator("#reading").inner_text()
   chromium.tab_to(page, page.get_by_label("Note"))
   page.keyboard.type("據別本")
-  press(page, page.get_by_role("button", name="Save"))
+  chromium.press(page, page.get_by_role("button", name="Save"))
   page.wait_for_url("**/record/annals/10*")
   assert "not yet dated again" in page.locator(".notice").inner_text()
   page.goto("/?q=大雪")
   assert "not yet dated again" in page.locator(".mark").inner_text()
   chromium.check_page(page, width)
-  press(page, page.locator(".mark"))
+  chromium.press(page, page.locator(".mark"))
   page.wait_for_url("**#corrections")
-  press(page, page.get_by_role("button", name="Undo"))
+  chromium.press(page, page.get_by_role("button", name="Undo"))
   page.wait_for_load_state()
   page.get_by_text("undone").first.wait_for()
   assert page.locator(".notice").count() == 0

@@ -18,6 +18,7 @@ from ctd_jax.index.answers import record_reasons
 from ctd_jax.index.answers.answer import Span
 from ctd_jax.index.storage import database
 from ctd_jax.web import errors, messages, reason_notes, rendering
+from tests.web import source_sentences
 
 FOLDER = pathlib.Path(ctd_jax.web.__file__).parent
 INDEX = pathlib.Path(ctd_jax.index.__file__).parent
@@ -181,23 +182,7 @@ def list_note_texts(path):
       (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node,)
     )
   ]
-  return [text for text in map(write_example, parts) if text]
-
-
-def write_example(node):
-  """Returns a string or an f-string, its values filled in."""
-  if isinstance(node, ast.Constant):
-    return node.value
-  if not isinstance(node, ast.JoinedStr):
-    return ""
-  return "".join(
-    value.value
-    if isinstance(value, ast.Constant)
-    else "1,203"
-    if value.format_spec or ast.unparse(value.value).startswith(("num", "len"))
-    else "甲"
-    for value in node.values
-  )
+  return [text for text in map(source_sentences.write_example, parts) if text]
 
 
 def test_notes_of_questions_are_known_in_every_language():

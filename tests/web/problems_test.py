@@ -20,6 +20,7 @@ from ctd_jax.dating.chronicle import (
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.web import messages, reason_notes
 from ctd_jax.web.jobs import job_log
+from tests.web import source_sentences
 
 FOLDER = pathlib.Path(ctd_jax.__file__).parent
 DATA = pathlib.Path(ctd_jax_datasets.common.__file__).parent
@@ -38,7 +39,6 @@ MODULES = (
   *("index/questions/question_reading", "index/questions/question_readings"),
   *("index/questions/question_spans", "index/questions/question_calendar"),
 )
-_NUMBER = re.compile(r"len|num|count|number|correction_id|\.years?$|last$")
 # Of flags and calls that no page makes.
 ELSEWHERE = re.compile(
   r"(text_format|unit|intent)=?.*expected one of|--hide=|--input=|--fixed=|no "
@@ -53,34 +53,14 @@ NAMES = re.compile(
 )
 
 
-def write_example(node):
-  """Returns what a string with values may look like; "" of other nodes."""
-  if isinstance(node, ast.Constant) and isinstance(node.value, str):
-    return node.value
-  if not isinstance(node, ast.JoinedStr):
-    return ""
-  return "".join(
-    value.value
-    if isinstance(value, ast.Constant)
-    else "1,203"
-    if value.format_spec or _NUMBER.search(name_of(value))
-    else "ended by SIGKILL"
-    if name_of(value) == "error"
-    else "甲"
-    for value in node.values
-  )
-
-
-def name_of(value):
-  return ast.unparse(value.value)
-
-
 def list_errors(path):
   """Returns an example of each error that a module raises with a sentence."""
   examples = []
   for node in ast.walk(ast.parse(path.read_text())):
     if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-      examples += [write_example(it) for it in node.exc.args[:1]]
+      examples += [
+        source_sentences.write_example(it) for it in node.exc.args[:1]
+      ]
   return [text for text in examples if text and not ELSEWHERE.search(text)]
 
 
@@ -187,7 +167,7 @@ def test_steps_of_builds_are_known_and_read():
           *node.args[1:2],
           *(it.value for it in node.keywords if it.arg == "desc"),
         ]
-        steps += filter(None, map(write_example, described))
+        steps += filter(None, map(source_sentences.write_example, described))
   assert len(steps) >= 9
   for step in steps:
     progress = job_log.find_progress((f"{step}: 3 of 12 blocks (25%)",))

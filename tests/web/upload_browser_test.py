@@ -42,7 +42,7 @@ def test_text_becomes_an_index_that_is_read(open_page, tmp_path):
   chromium.tab_to(page, page.get_by_label("Calendar of the index"))
   page.keyboard.press("Control+A")
   page.keyboard.type("lu")
-  press(page, page.get_by_role("button", name="Look at it"))
+  chromium.press(page, page.get_by_role("button", name="Look at it"))
   page.wait_for_url("**/upload/*")
   page.wait_for_selector("form.settings", timeout=BUILD_MILLISECONDS)
   assert "鄭伯克段于鄢" in page.locator("form.settings").inner_text()
@@ -52,22 +52,17 @@ def test_text_becomes_an_index_that_is_read(open_page, tmp_path):
       for shown in ("/upload", address):
         looked_at = open_page(shown, width=width, scheme=scheme)
         chromium.check_page(looked_at, width)
-  press(page, page.get_by_role("button", name="Build"))
+  chromium.press(page, page.get_by_role("button", name="Build"))
   page.wait_for_url("**/jobs/*")
   page.wait_for_selector(".state.done", timeout=BUILD_MILLISECONDS)
   page.goto(address)
-  press(page, page.get_by_role("link", name="春秋").first)
+  chromium.press(page, page.get_by_role("link", name="春秋").first)
   page.wait_for_url("**work=*")
   chromium.tab_to(page, page.get_by_label("A time, words, or a passage"))
   page.keyboard.type("魯隱公元年五月")
   page.keyboard.press("Enter")
   page.wait_for_url("**q=*")
   assert "鄭伯克段于鄢" in page.locator("ol.records > li").first.inner_text()
-
-
-def press(page, locator):
-  chromium.tab_to(page, locator)
-  page.keyboard.press("Enter")
 
 
 def test_files_that_are_too_large_are_not_sent(open_page, tmp_path):
