@@ -162,10 +162,10 @@ class FittedWords:
       scores = np.arange(len(KERNEL_WIDTHS)) * len(groups) + group
       # A string that no known record holds says nothing of any year.
       columns = columns[has_count[columns] & is_in_query[columns]]
-      _, first, place = np.unique(
+      _, first, new_column = np.unique(
         self._count_keys[columns], return_index=True, return_inverse=True
       )
-      matrix = _merge_columns(query_matrix[:, columns], place, len(first))
+      matrix = _merge_columns(query_matrix[:, columns], new_column, len(first))
       for start in range(0, len(first), _BLOCK):
         block = slice(start, start + _BLOCK)
         counts = self.counts[columns[first[block]]]
@@ -186,19 +186,19 @@ class FittedWords:
 
 
 def _merge_columns(
-  matrix: scipy.sparse.csc_array, place: np.ndarray, num_places: int
+  matrix: scipy.sparse.csc_array, new_column: np.ndarray, num_columns: int
 ) -> scipy.sparse.csc_array:
-  """Returns a matrix whose columns of one place are added up.
+  """Returns a matrix with some of its columns added up to one.
 
   Args:
     matrix: by columns, [n, v].
-    place: of each column.
-    num_places: number of columns of the result.
+    new_column: of each column, in the result.
+    num_columns: number of columns of the result.
   """
-  columns = np.repeat(place, np.diff(matrix.indptr))
+  columns = np.repeat(new_column, np.diff(matrix.indptr))
   return scipy.sparse.coo_array(
     (matrix.data, (matrix.indices, columns)),
-    shape=(matrix.shape[0], num_places),
+    shape=(matrix.shape[0], num_columns),
   ).tocsc()
 
 
