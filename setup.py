@@ -105,7 +105,7 @@ EXTRAS_REQUIRE = {
     "starlette>=1,<2",  # as in web
     "tenacity>=9.0,<10",  # as in llm
     "threadpoolctl>=3.5,<4",  # one thread of BLAS in each test process
-    "uvicorn>=0.34,<1",  # as in web
+    "uvicorn>=0.37,<1",  # as in web
     "xgboost-cpu>=3.2,<4",  # as in baselines
   ],
   "web": [
@@ -116,7 +116,7 @@ EXTRAS_REQUIRE = {
     "pydantic>=2.9,<3",  # what the API may be asked
     "python-multipart>=0.0.20,<0.1",  # reads forms
     "starlette>=1,<2",  # requests and responses below FastAPI
-    "uvicorn>=0.34,<1",  # the server
+    "uvicorn>=0.37,<1",  # the server
   ],
   "wandb": ["wandb>=0.19,<1"],  # Weights & Biases beside TensorBoard
   # The tables that data/calendars is made from; corrections.tsv is of this

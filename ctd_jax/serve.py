@@ -17,20 +17,16 @@ from __future__ import annotations
 
 import pathlib
 
-from absl import flags, logging
+from absl import flags
 
 from ctd_jax.utils import command_line
-
-_MAX_LINE = 1 << 18  # bytes of an address: a passage may be in it
 
 
 def main() -> None:
   """Serves the index of --index until it is interrupted."""
   # Here and not above: --help needs none of it.
   try:
-    import uvicorn
-
-    from ctd_jax.web import app
+    from ctd_jax.web import processes
     from ctd_jax.web.settings import WebSettings
   except ModuleNotFoundError as error:
     raise ValueError(
@@ -38,9 +34,8 @@ def main() -> None:
     ) from error
 
   values = flags.FLAGS
-  folder = pathlib.Path(values.index).expanduser()
   settings = WebSettings(
-    index=folder,
+    index=pathlib.Path(values.index).expanduser(),
     encoder=values.encoder,
     host=values.host,
     port=values.port,
@@ -50,18 +45,7 @@ def main() -> None:
     seconds=values.seconds,
     requests_per_minute=values.requests_per_minute,
   )
-  application = app.make_app(settings)
-  host = f"[{settings.host}]" if ":" in settings.host else settings.host
-  logging.info("%s is served at http://%s:%d", folder, host, settings.port)
-  uvicorn.run(
-    application,
-    host=settings.host,
-    port=settings.port,
-    log_level="warning",
-    server_header=False,
-    http="h11",
-    h11_max_incomplete_event_size=_MAX_LINE,
-  )
+  processes.serve(settings, values.processes)
 
 
 if __name__ == "__main__":
@@ -109,8 +93,15 @@ if __name__ == "__main__":
   flags.DEFINE_integer(
     "requests_per_minute",
     None,
-    "Requests that one client may make in a minute, 0 for any number; by "
-    "default any on this machine's address and 600 on others. Example: "
-    "--requests_per_minute=120",
+    "Requests that one client may make of a process in a minute, 0 for any "
+    "number; by default any on this machine's address and 600 on others. "
+    "Example: --requests_per_minute=120",
+  )
+  flags.DEFINE_integer(
+    "processes",
+    1,
+    "Processes that answer; one serves few readers well, for many give one "
+    "for each core. Each takes memory of its own. Example: --processes=4",
+    lower_bound=1,
   )
   command_line.run_main(main, required=("index",))

@@ -6,6 +6,9 @@ of editions and the tokenizer share these groups.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable, Mapping
+
 # Each group is written as its first member. Pairs that classical usage keeps
 # apart (於/于, 弒/殺, 榖/穀, 脩/修) are left alone. Groups and their order are
 # part of every saved tokenizer: a change here is another vocabulary.
@@ -44,3 +47,20 @@ CANONICAL_SPELLING: dict[str, str] = {
   for group in (*SPELLING_GROUPS, *RARE_SPELLING_GROUPS)
   for variant in group[1:]
 }
+
+
+def make_folder(table: Mapping[str, str]) -> Callable[[str], str]:
+  """Returns what replaces characters of a text, one for one.
+
+  As `str.translate` does, which asks a dict for every character; where few are
+  replaced, this takes a third of the time or less.
+
+  Args:
+    table: character -> the one that takes its place.
+  """
+  pattern = re.compile(f"[{re.escape(''.join(table))}]")
+
+  def fold(text: str) -> str:
+    return pattern.sub(lambda match: table[match.group()], text)
+
+  return fold

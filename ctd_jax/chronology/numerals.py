@@ -53,12 +53,14 @@ _SIMPLIFIED = (
 # Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡. Whoever
 # converts Simplified texts without care writes 鹹寧 for 咸寧.
 _SYNONYMS = {"釐": "僖", "裏": "裡", "里": "裡", "鹹": "咸"}
-_FOLD_TABLE = str.maketrans(
+_fold_script = glyphs.make_folder(
   glyphs.CANONICAL_SPELLING
   | dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True))
   | _SYNONYMS
 )
-_SIMPLIFY_TABLE = str.maketrans(_TRADITIONAL, _SIMPLIFIED)
+_simplify = glyphs.make_folder(
+  dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True))
+)
 EXCERPT_LENGTH = 12  # characters on each side of an error's position
 
 
@@ -103,12 +105,12 @@ def fold_script(text: str) -> str:
   For matching only: 后 becomes 後 and 里 becomes 裡 wherever they stand. The
   length stays the same.
   """
-  return text.translate(_FOLD_TABLE)
+  return _fold_script(text)
 
 
 def to_simplified(text: str) -> str:
   """Returns `text` with its date characters in Simplified script."""
-  return text.translate(_SIMPLIFY_TABLE)
+  return _simplify(text)
 
 
 def parse_numeral(text: str, unit: str | None = None) -> int:

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool, Int, UInt32
 
-from ctd_jax.chronology import date_expressions, numerals, sexagenary
+from ctd_jax.chronology import date_expressions, glyphs, numerals, sexagenary
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating.month_axis import UNKNOWN, MonthAxis
 
@@ -39,7 +39,7 @@ _MAX_DAYS = 4  # of the opening month; later ones are rarely of that month
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
 # One name in two works; pairs of glyphs that prints confuse.
 _NAME_VARIANTS = {"邾婁": "邾"}
-_GLYPH_VARIANTS = str.maketrans(
+_fold_variants = glyphs.make_folder(
   {"已": "己", "巳": "己", "于": "於", "夘": "卯"}
 )
 
@@ -172,7 +172,7 @@ def plain_text(text: str) -> str:
   text = numerals.fold_script(text)
   for name, common_name in _NAME_VARIANTS.items():
     text = text.replace(name, common_name)
-  return _NOT_HAN.sub("", text.translate(_GLYPH_VARIANTS))
+  return _NOT_HAN.sub("", _fold_variants(text))
 
 
 def read_corpus(

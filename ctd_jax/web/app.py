@@ -62,7 +62,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     FileNotFoundError: if there is no index and none can be built.
     ValueError: if the settings are unsafe or the index is damaged.
   """
-  settings.validate()
+  holder = open_index(settings)
   app = FastAPI(
     title="ctd_jax",
     summary="Records of chronicles, their dates, and the reasons for these.",
@@ -74,9 +74,7 @@ def make_app(settings: WebSettings) -> FastAPI:
   )
   app.state.settings = settings
   app.state.threads = AnswerThreads()
-  app.state.holder = IndexHolder(
-    settings.index, settings.encoder, may_be_new=not settings.read_only
-  )
+  app.state.holder = holder
   app.state.jobs = JobRunner(settings.index, settings)
   app.state.uploads = UploadStore(settings.index, settings.max_upload)
   app.state.upload_reader = UploadReader(settings.index, app.state.uploads)
@@ -106,6 +104,19 @@ def make_app(settings: WebSettings) -> FastAPI:
   return app
 
 
+def open_index(settings: WebSettings) -> IndexHolder:
+  """Returns the index that is to be served.
+
+  Raises:
+    FileNotFoundError: if there is no index and none can be built.
+    ValueError: if the settings are unsafe or the index is damaged.
+  """
+  settings.validate()
+  return IndexHolder(
+    settings.index, settings.encoder, may_be_new=not settings.read_only
+  )
+
+
 @contextlib.asynccontextmanager
 async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
   """Has what the first question needs read while nobody has asked yet."""
@@ -125,6 +136,7 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
 def _read_ahead(served: ServedIndex) -> None:
   try:
     _ = served.index.question_reader, served.index.kinds, served.coverage
+    _ = served.best_months
     served.find_density((), ())
     from ctd_jax.dating.chronicle import chronicle_dating  # noqa: F401
 

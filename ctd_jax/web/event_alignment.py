@@ -66,7 +66,9 @@ class UsualWording:
   occurrences: ngrams.Occurrences
 
   @classmethod
-  def read(cls, texts: Sequence[str], months: Sequence[int]) -> UsualWording:
+  def read(
+    cls, texts: Sequence[str], months: Sequence[int] | Int[np.ndarray, " T"]
+  ) -> UsualWording:
     """Returns the strings of texts."""
     return cls(
       np.array(months, int),

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ctd_jax.chronology import civil_dates, numerals, sexagenary
-from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.index import calendars
 from ctd_jax.index.answers import record_answers
 from ctd_jax.index.storage import database
@@ -42,6 +41,7 @@ class MonthRecord:
     text: as printed.
     kind: of the record.
     probability: that it is of the month.
+    date_end: end of the date by which the text begins, 0 without one.
   """
 
   row: int
@@ -49,6 +49,7 @@ class MonthRecord:
   text: str
   kind: str
   probability: float
+  date_end: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,19 +184,17 @@ def _find_records(
       if value >= _MIN_DOUBT
     }
   certain, doubtful = [], []
-  for record in database.fetch_records(index.connection, sorted(chances)):
-    if record.kind == database.HEADING:
+  for row, text, kind, date_end, best_month in database.fetch_columns(
+    index.connection,
+    sorted(chances),
+    *("text", "kind", "date_end", "best_month"),
+  ):
+    if kind == database.HEADING:
       continue
-    chance = chances[record.row]
-    is_best = record.best_month == ordinal
+    chance = chances[row]
+    is_best = best_month == ordinal
     (certain if is_best or chance >= _MIN_PROBABILITY else doubtful).append(
-      MonthRecord(
-        record.row,
-        index.work_of(record.row).name,
-        record.text,
-        record.kind,
-        chance,
-      )
+      MonthRecord(row, index.work_of(row).name, text, kind, chance, date_end)
     )
   return certain, sorted(doubtful, key=lambda it: (-it.probability, it.row))
 
@@ -223,7 +222,7 @@ def _align(
         record.row,
         number_of[record.work],
         record.text,
-        _find_opening(served, record.row, record.text),
+        record.text[record.date_end : _OPENING],
       )
       for record in records
     ),
@@ -244,28 +243,21 @@ def read_usual(served: ServedIndex, stretch: int) -> UsualWording:
     served: the index.
     stretch: number of the stretch, a year or so.
   """
-  connection = served.index.connection
   first = stretch * _MONTHS_AT_ONCE
-  months = dict(
-    connection.execute(
-      "SELECT row, best_month FROM records WHERE best_month BETWEEN ? AND ? "
-      "ORDER BY best_month, row",
-      (first - _USUAL_MONTHS, first + _MONTHS_AT_ONCE - 1 + _USUAL_MONTHS),
-    )
+  last = first + _MONTHS_AT_ONCE - 1
+  months = served.best_months
+  rows = np.flatnonzero(
+    (months >= first - _USUAL_MONTHS) & (months <= last + _USUAL_MONTHS)
   )
   # Evenly drawn from all of the years.
-  step = -(-len(months) // _MAX_USUAL) or 1
-  texts = database.fetch_texts(connection, list(months)[::step])
-  return UsualWording.read([*texts.values()], [months[row] for row in texts])
-
-
-def _find_opening(served: ServedIndex, row: int, text: str) -> str:
-  """Returns the first words of a text without the date before them."""
-  text = text[:_OPENING]
-  if served.date_ends[row] < 0:
-    head = undated_texts.read_head(text, served.index.calendar)
-    served.date_ends[row] = head.date_end
-  return text[served.date_ends[row] :]
+  rows = rows[np.argsort(months[rows], kind="stable")]
+  step = -(-len(rows) // _MAX_USUAL) or 1
+  texts = database.fetch_columns(
+    served.index.connection, rows[::step].tolist(), "text"
+  )
+  return UsualWording.read(
+    [text for _, text in texts], months[[row for row, _ in texts]]
+  )
 
 
 def _find_missing(

@@ -6,12 +6,14 @@ an edition of a text has, whatever dates it.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from urllib.parse import quote
 
 from ctd_jax.index.index_folder import IndexFolder
 
 RECORD_PATH = "/record"
+_MAX_WORKS = 1_000  # whose names are remembered as addresses have them
 _ROWS_PER_QUERY = 500  # variables that a statement may have
 
 
@@ -22,7 +24,12 @@ def make_record_path(work: str, record_id: str) -> str:
     work: name of its work, which may have slashes.
     record_id: within the work.
   """
-  return f"{RECORD_PATH}/{quote(work, safe='/')}/{quote(record_id, safe='')}"
+  return f"{RECORD_PATH}/{_quote_work(work)}/{quote(record_id, safe='')}"
+
+
+@functools.lru_cache(_MAX_WORKS)
+def _quote_work(name: str) -> str:
+  return quote(name, safe="/")
 
 
 def name_record(index: IndexFolder, row: int) -> tuple[str, str]:

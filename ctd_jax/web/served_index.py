@@ -14,7 +14,7 @@ from typing import TypeVar
 
 import numpy as np
 from absl import logging
-from jaxtyping import Bool, Float, Int, Int16
+from jaxtyping import Bool, Float, Int, Int32
 
 from ctd_jax.index import asking
 from ctd_jax.index.search import Index
@@ -28,7 +28,7 @@ Result = TypeVar("Result")
 
 _COMMENTARY = "neg_comment"
 _MAX_RESULTS = 128  # of questions that are remembered
-_MAX_MONTHS = 512  # that are remembered
+_MAX_MONTHS = 96  # that are remembered, up to 200 kB each
 _MAX_USUAL = 16  # stretches whose usual wording is remembered, 2 MB each
 # While a build ends, the state before reads rows of the state after.
 _SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
@@ -73,6 +73,19 @@ class ServedIndex:
     Where calendars change, a month may be counted to a year already past.
     """
     return np.maximum.accumulate(self.index.calendar.years)
+
+  @functools.cached_property
+  def best_months(self) -> Int32[np.ndarray, " rows"]:
+    """The most probable month of each row; far below 0 where there is none."""
+    pairs = self.index.connection.execute(
+      "SELECT row, best_month FROM records"
+    ).fetchall()
+    rows, months = np.array(pairs, np.int32).reshape(-1, 2).T
+    best_months = np.full(
+      rows.max(initial=0) + 1, np.iinfo(np.int32).min, np.int32
+    )
+    best_months[rows] = months
+    return best_months
 
   @functools.cached_property
   def coverage(self) -> dict[int, tuple[int, int]]:
@@ -121,12 +134,6 @@ class ServedIndex:
 
   def _read_usual(self, stretch: int) -> UsualWording:
     return month_records.read_usual(self, stretch)
-
-  @functools.cached_property
-  def date_ends(self) -> Int16[np.ndarray, " rows"]:
-    """Where the date ends by which a record begins; -1 if not read yet."""
-    last = max((work.rows.stop for work in self.index.works), default=0)
-    return np.full(last, -1, np.int16)
 
   def _find_density(
     self, works: tuple[str, ...], kinds: tuple[str, ...]

@@ -6,9 +6,12 @@ the others are shown as if it were not there.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import functools
 import os
 import pathlib
+from collections.abc import Iterator
 from typing import TypeVar
 
 import msgspec
@@ -63,6 +66,20 @@ def write_state(path: pathlib.Path, state: object) -> None:
     os.fsync(folder)
   finally:
     os.close(folder)
+
+
+@contextlib.contextmanager
+def hold_lock(folder: pathlib.Path, name: str) -> Iterator[None]:
+  """Holds a lock, against other processes of the index too.
+
+  Args:
+    folder: made if it is not there.
+    name: of the file in it that is locked.
+  """
+  folder.mkdir(parents=True, exist_ok=True)
+  with (folder / name).open("wb") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield
 
 
 @functools.lru_cache(_MAX_LOGGED)

@@ -11,7 +11,8 @@ within 400 ms, no error, memory that grows by no more than 5 %.
 
   python -m venv locust && locust/bin/pip install "locust>=2.40,<3"
   python -m tests.benchmarks.page_load --index=INDEX --locust=locust/bin/locust
-    [--users=50] [--rate=20] [--seconds=60] [--warmup=30] [--rows=FILE]
+    [--processes=2] [--users=50] [--rate=20] [--seconds=60] [--warmup=90]
+    [--rows=FILE]
 
 Locust is a program of its own here: its web server and its event loop have no
 business in the environment of the tests.
@@ -67,10 +68,10 @@ _SECONDS_PER_LOOK = 10
 
 @dataclasses.dataclass(frozen=True)
 class Memory:
-  """What the server holds, in MiB.
+  """What the processes of a server hold, in MiB.
 
   Attributes:
-    resident: all, with the pages of the index that it has read.
+    resident: all, with the pages of the index that they have read.
     own: without what are pages of files.
   """
 
@@ -81,7 +82,7 @@ class Memory:
 class Server:
   """A server of an index, as the command starts it."""
 
-  def __init__(self, index: str, log: pathlib.Path):
+  def __init__(self, index: str, num_processes: int, log: pathlib.Path):
     """Starts it and waits for its first answer."""
     with socket.socket() as probe:
       probe.bind(("127.0.0.1", 0))
@@ -92,6 +93,7 @@ class Server:
         [
           *(sys.executable, "-m", "ctd_jax.serve"),
           *(f"--index={index}", f"--port={port}"),
+          f"--processes={num_processes}",
         ],
         stderr=file,
       )
@@ -107,21 +109,31 @@ class Server:
 
   def read_memory(self) -> Memory:
     """Returns what it holds by now."""
-    status = pathlib.Path(f"/proc/{self.process.pid}/status").read_text()
-    kibibytes = {
-      name: int(value.split()[0])
-      for name, _, value in (
-        line.partition(":") for line in status.splitlines()
-      )
-      if name in ("VmRSS", "RssAnon")
-    }
+    kibibytes = dict.fromkeys(("VmRSS", "RssAnon"), 0)
+    for folder in self._list_processes():
+      for line in (folder / "status").read_text().splitlines():
+        name, _, value = line.partition(":")
+        if name in kibibytes:
+          kibibytes[name] += int(value.split()[0])
     return Memory(kibibytes["VmRSS"] / 1024, kibibytes["RssAnon"] / 1024)
 
   def read_processor(self) -> float:
     """Returns the seconds of the processor that it has had."""
-    fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text()
-    times = fields.rpartition(")")[2].split()[11:13]
-    return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
+    ticks = 0
+    for folder in self._list_processes():
+      fields = (folder / "stat").read_text().rpartition(")")[2].split()
+      ticks += sum(map(int, fields[11:13]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+  def _list_processes(self) -> list[pathlib.Path]:
+    """Returns the folders of its process and of those that it has started."""
+    numbers, folders = [self.process.pid], []
+    while numbers:
+      folder = pathlib.Path(f"/proc/{numbers.pop()}")
+      for task in (folder / "task").iterdir():
+        numbers += map(int, (task / "children").read_text().split())
+      folders.append(folder)
+    return folders
 
   def stop(self) -> None:
     """Ends it."""
@@ -277,7 +289,7 @@ def measure(
       {"shares": SHARES, "addresses": draw_addresses(index, flags.seed)}
     )
   )
-  server = Server(flags.index, folder / "server.log")
+  server = Server(flags.index, flags.processes, folder / "server.log")
   try:
     started = server.read_memory()
     run_locust(flags, server.address, requests, flags.warmup, folder / "warmup")
@@ -348,12 +360,17 @@ def main() -> int:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--index", required=True)
   parser.add_argument("--locust", default="locust", help="the program")
+  parser.add_argument(
+    "--processes", type=int, default=2, help="that answer, one for each core"
+  )
   parser.add_argument("--users", type=int, default=50)
   parser.add_argument(
     "--rate", type=float, default=20, help="requests a second"
   )
   parser.add_argument("--seconds", type=float, default=60)
-  parser.add_argument("--warmup", type=float, default=30, help="seconds")
+  parser.add_argument(
+    "--warmup", type=float, default=90, help="seconds, until caches are full"
+  )
   parser.add_argument("--seed", type=int, default=1)
   parser.add_argument("--name", default="chunqiutr/rebuilt", help="of the rows")
   parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")

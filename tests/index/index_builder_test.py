@@ -394,7 +394,7 @@ def test_damage_is_found_and_named(beir, tmp_path, name, damage):
   else:
     values = json.loads(content) | {"format": 7}
     path.write_text(json.dumps(values))
-    with pytest.raises(ValueError, match="format 7, this version reads 1"):
+    with pytest.raises(ValueError, match="format 7, this version reads 2"):
       index_check.check_index(folder)
     with pytest.raises(ValueError, match="format 7"):
       build_index(folder, [f"beir:{beir}"])

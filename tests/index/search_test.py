@@ -216,7 +216,7 @@ def test_other_and_damaged_folders_are_refused(index_folder, tmp_path):
   path.write_bytes(content)
   manifest_path = folder / "manifest.json"
   text = manifest_path.read_text()
-  manifest_path.write_text(text.replace('"format": 1', '"format": 7'))
+  manifest_path.write_text(text.replace('"format": 2', '"format": 7'))
   with pytest.raises(ValueError, match="format 7"):
     Index.open(folder)
   manifest_path.write_text(text[:50])

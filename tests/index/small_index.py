@@ -8,7 +8,7 @@ import numpy as np
 
 import ctd_jax
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.dating.chronicle import month_calendar, undated_texts
 from ctd_jax.index import calendars
 from ctd_jax.index.storage import (
   database,
@@ -104,7 +104,7 @@ def _write_works(folder, connection, num_months):
     for position, (text, kind, months) in enumerate(records):
       known = months if isinstance(months, int) and work_id == 1 else None
       connection.execute(
-        f"INSERT INTO records VALUES ({', '.join('?' * 18)})",
+        f"INSERT INTO records VALUES ({', '.join('?' * 19)})",
         (
           row,
           work_id,
@@ -116,6 +116,7 @@ def _write_works(folder, connection, num_months):
           "[]",
           0,
           len(text),
+          undated_texts.read_head(text, load_calendar()).date_end,
           known,
           known,
           *(

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 
-from ctd_jax.chronology import numerals
+from ctd_jax.chronology import glyphs, numerals
 
 _SPELLINGS = "熙熈煕凞 寧寜寕 泰㤗 寶寳珤 曆厯歴歷 光灮 初𥘉 卯夘戼 觀覌 豐豊"
-_FOLD_TABLE = str.maketrans(
+_fold_spellings = glyphs.make_folder(
   {variant: group[0] for group in _SPELLINGS.split() for variant in group[1:]}
 )
 # 天寶十四載十一月, but not 千載.
@@ -24,4 +24,4 @@ _YEAR_SIGN = re.compile(
 
 def fold_date_glyphs(text: str) -> str:
   """Returns a text with its dates spelt alike, character for character."""
-  return _YEAR_SIGN.sub("年", text.translate(_FOLD_TABLE))
+  return _YEAR_SIGN.sub("年", _fold_spellings(text))

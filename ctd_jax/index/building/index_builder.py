@@ -418,7 +418,7 @@ class _Build:
     folder = self._folder / self._folder_of(source)
     self._staged.append(
       staged_works.stage_work(
-        folder, dated, self._sha256[work.name], dated_with
+        folder, dated, self._calendar, self._sha256[work.name], dated_with
       )
     )
 

@@ -24,7 +24,9 @@ import msgspec
 import numpy as np
 
 from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT
+from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
+from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.index.building import work_corrections
 from ctd_jax.index.building.source_requests import SourceRequest
@@ -36,7 +38,8 @@ from ctd_jax.utils import files, progress
 
 WORKS_FOLDER, PASSAGES_FOLDER = "works", "passages"
 ROWS_FILE, WORK_FILE = "records.jsonl", "work.json"
-# Columns of `records` that the text alone decides.
+# Columns of `records` that the text alone decides, and those that the calendar
+# and the other records do, too.
 TEXT_COLUMNS = (
   "record_id",
   "position",
@@ -48,6 +51,7 @@ TEXT_COLUMNS = (
   "section_end",
 )
 DATE_COLUMNS = (
+  "date_end",
   "start_month",
   "end_month",
   "best_month",
@@ -60,6 +64,7 @@ DATE_COLUMNS = (
 _KEY_DIGITS = 12
 _MAX_NAME = 40  # characters of the folder's name
 _TEMPORARY = ".building-"
+_MAX_DATE = 60  # characters that a date has at the beginning of a text
 
 
 class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
@@ -162,7 +167,11 @@ def read_dated_with(folder: pathlib.Path) -> DatedWith:
 
 
 def stage_work(
-  folder: pathlib.Path, work: DatedWork, sha256: str, dated_with: DatedWith
+  folder: pathlib.Path,
+  work: DatedWork,
+  calendar: Calendar,
+  sha256: str,
+  dated_with: DatedWith,
 ) -> StagedWork:
   """Writes a dated work and returns it.
 
@@ -170,6 +179,7 @@ def stage_work(
     folder: of the work, there whole or not at all. If an index uses one of
       this name, the next free name is taken.
     work: with its dates.
+    calendar: by whose reigns it is dated.
     sha256: of what it was read from.
     dated_with: beside its text.
   """
@@ -182,7 +192,7 @@ def stage_work(
   encode = msgspec.json.Encoder().encode
   with (temporary / ROWS_FILE).open("wb") as file:
     for row in progress.Progress(
-      _iterate_rows(work),
+      _iterate_rows(work, calendar),
       f"{work.source.name}: writing",
       total=len(work.records),
       unit="record",
@@ -217,7 +227,7 @@ def stage_work(
   return StagedWork(folder, columns)
 
 
-def _iterate_rows(work: DatedWork) -> Iterator[list[Any]]:
+def _iterate_rows(work: DatedWork, calendar: Calendar) -> Iterator[list[Any]]:
   summary = posterior_arrays.summarize_posteriors(work.posteriors)
   dates = [
     summary[name].tolist()
@@ -245,6 +255,7 @@ def _iterate_rows(work: DatedWork) -> Iterator[list[Any]]:
       record.place,
       json.dumps(record.headings, ensure_ascii=False),
       *span,
+      undated_texts.read_head(record.text[:_MAX_DATE], calendar).date_end,
       *(None if month == UNKNOWN else month for month in known),
       *date,
       manner,

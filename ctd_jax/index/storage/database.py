@@ -16,8 +16,9 @@ is known to be of (NULL where not), `best_month` the most probable one, with
 `best_probability`, and `first_credible` ... `last_credible` the ends of the set
 that holds 90 %. Months are ordinals of the calendar; its length K stands for
 outside of it. `section_start` and `section_end` span the record in the entry
-that the edition prints, `dated_by` is keys, order or model, `fixed` says
-whether a reader set the date.
+that the edition prints, `date_end` is where the date ends by which its text
+begins, 0 without one. `dated_by` is keys, order or model, `fixed` says whether
+a reader set the date.
 """
 
 from __future__ import annotations
@@ -45,9 +46,10 @@ CREATE TABLE works(
 CREATE TABLE records(
   row INTEGER PRIMARY KEY, work_id INTEGER NOT NULL, record_id TEXT NOT NULL,
   position INTEGER, text TEXT NOT NULL, kind TEXT, place TEXT, headings TEXT,
-  section_start INTEGER, section_end INTEGER, start_month INTEGER,
-  end_month INTEGER, best_month INTEGER, best_probability REAL,
-  first_credible INTEGER, last_credible INTEGER, dated_by TEXT, fixed INTEGER);
+  section_start INTEGER, section_end INTEGER, date_end INTEGER,
+  start_month INTEGER, end_month INTEGER, best_month INTEGER,
+  best_probability REAL, first_credible INTEGER, last_credible INTEGER,
+  dated_by TEXT, fixed INTEGER);
 CREATE INDEX records_by_month ON records(best_month);
 CREATE INDEX records_by_id ON records(work_id, record_id);
 CREATE INDEX records_by_kind ON records(kind, work_id);
@@ -72,6 +74,7 @@ class IndexRecord:
     headings: above it, the highest first.
     section_start: span in the printed entry.
     section_end: its end.
+    date_end: end of the date by which the text begins, 0 without one.
     start_month: first month that it is known to be of; None if none is known.
     end_month: the last.
     best_month: the most probable.
@@ -92,6 +95,7 @@ class IndexRecord:
   headings: tuple[str, ...]
   section_start: int
   section_end: int
+  date_end: int
   start_month: int | None
   end_month: int | None
   best_month: int
@@ -301,24 +305,27 @@ def fetch_records(
   return [records[row] for row in wanted if row in records]
 
 
-def fetch_texts(
-  connection: sqlite3.Connection, rows: Sequence[int]
-) -> dict[int, str]:
-  """Returns row -> text of records; rows that are not there are left.
+def fetch_columns(
+  connection: sqlite3.Connection, rows: Sequence[int], *columns: str
+) -> list[tuple[Any, ...]]:
+  """Returns row and some columns of records, in order of the rows.
+
+  Rows that are not there are left.
 
   Args:
     connection: to the database.
     rows: of the records.
+    *columns: of `IndexRecord`, but for lists.
   """
-  texts: dict[int, str] = {}
+  values = []
   for start in range(0, len(rows), _ROWS_PER_QUERY):
     batch = rows[start : start + _ROWS_PER_QUERY]
-    texts |= connection.execute(
-      "SELECT row, text FROM records WHERE row IN "
-      f"({', '.join('?' * len(batch))})",
+    values += connection.execute(
+      f"SELECT {', '.join(('row', *columns))} FROM records "
+      f"WHERE row IN ({', '.join('?' * len(batch))})",
       batch,
-    )
-  return texts
+    ).fetchall()
+  return sorted(values)
 
 
 def search_text(

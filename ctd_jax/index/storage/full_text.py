@@ -61,7 +61,7 @@ _TO_SIMPLIFIED = _SimplifiedCharacters()
 
 def fold_text(text: str) -> str:
   """Returns a text in one spelling and one script, of the same length."""
-  usual = text.translate(print_variants.TO_USUAL)
+  usual = print_variants.fold_variants(text)
   return numerals.fold_script(usual).translate(_TO_SIMPLIFIED)
 
 

@@ -14,7 +14,7 @@ import msgspec
 
 from ctd_jax.utils import files
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST_FILE = "manifest.json"
 _CHUNK = 1 << 20  # bytes hashed at once
 

@@ -7,6 +7,8 @@ them: dates, parallels and citations compare texts as before.
 
 from __future__ import annotations
 
+from ctd_jax.chronology import glyphs
+
 _GROUPS = (
   "鐵鐡鉄 鹽塩 賓賔 嘗甞 寶寳 緣縁 總揔 凡凢 處処 發𤼵𤼲 關闗関 強彊 增増 "
   "收収 敕敇勅 達逹 喪䘮 齊斉 晚晩 每毎 舍舎 肅粛 燕鷰 辭辤辝 冰氷 兌兊 "
@@ -28,6 +30,6 @@ _GROUPS = (
   "陷䧟陥 隸隷 雜雑 靈霊 鞍鞌 驅駈 驗験 驛駅 髮髪 寧寜 鬱鬰欎 "
 )
 
-TO_USUAL = str.maketrans(
+fold_variants = glyphs.make_folder(
   {variant: group[0] for group in _GROUPS.split() for variant in group[1:]}
 )

@@ -18,11 +18,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
 
+from ctd_jax.web import state_files
 from ctd_jax.web.jobs import job_files, job_log
 from ctd_jax.web.jobs.job_files import (
   BROKEN_OFF,
@@ -195,7 +196,7 @@ class JobRunner:
     for job in self.list():
       if job.state == RUNNING:
         logging.warning(
-          "job %s goes on without a server: %s", job.id, job.title
+          "job %s goes on without this server: %s", job.id, job.title
         )
 
   def _describe(self, stored: StoredJob) -> Job:
@@ -250,13 +251,9 @@ class JobRunner:
     names = [path.stem for path in self._folder.glob("*.json")]
     return sorted(filter(str.isdecimal, names), key=int, reverse=True)
 
-  @contextlib.contextmanager
-  def _lock(self) -> Iterator[None]:
+  def _lock(self) -> contextlib.AbstractContextManager[None]:
     """Holds the lock of all jobs, against other servers of the index too."""
-    self._folder.mkdir(parents=True, exist_ok=True)
-    with (self._folder / _LOCK_FILE).open("wb") as file:
-      fcntl.flock(file, fcntl.LOCK_EX)
-      yield
+    return state_files.hold_lock(self._folder, _LOCK_FILE)
 
   def _start_next(self) -> None:
     """Starts the job that has waited longest, if none runs."""

@@ -46,7 +46,6 @@ class UploadReader:
     self._store = store
     self._max_seconds = max_seconds
     self._lock = threading.Lock()
-    self._turn = threading.Lock()
     self._threads: dict[str, threading.Thread] = {}
     self._process: subprocess.Popen | None = None
     self._is_closed = False
@@ -64,11 +63,9 @@ class UploadReader:
     request = self._make_request(upload)
     mark = self._hash(request)
     path = self._store.folder_of(upload) / PREVIEW_FILE
-    with contextlib.suppress(FileNotFoundError, ValueError):
-      preview = json.loads(files.read_text(path))
-      is_whole = isinstance(preview, dict) and {*EMPTY_PREVIEW} <= {*preview}
-      if is_whole and (is_built or preview.get("request") == mark):
-        return preview
+    preview = _find_preview(path, None if is_built else mark)
+    if preview is not None:
+      return preview
     with self._lock:
       thread = self._threads.get(upload.name)
       if not (self._is_closed or (thread and thread.is_alive())):
@@ -108,7 +105,10 @@ class UploadReader:
     self, request: ReadingRequest, mark: str, path: pathlib.Path
   ) -> None:
     """Has a process read an upload, and writes what it says."""
-    with self._turn:
+    with self._store.lock_reading():
+      # Another server of the index may have read it meanwhile.
+      if self._is_closed or _find_preview(path, mark) is not None:
+        return
       try:
         preview = self._read(request)
       except OSError as error:  # the upload was discarded in the meantime
@@ -161,6 +161,24 @@ class UploadReader:
       return EMPTY_PREVIEW | {"error_key": "upload.failed"}
     finally:
       output.unlink(missing_ok=True)
+
+
+def _find_preview(
+  path: pathlib.Path, mark: str | None
+) -> dict[str, Any] | None:
+  """Returns the preview of a file; None if there is none.
+
+  Args:
+    path: of the file.
+    mark: of what it has to be the preview of; None of anything.
+  """
+  try:
+    preview = json.loads(files.read_text(path))
+  except (FileNotFoundError, ValueError):
+    return None
+  is_whole = isinstance(preview, dict) and {*EMPTY_PREVIEW} <= {*preview}
+  is_wanted = is_whole and mark in (None, preview.get("request"))
+  return preview if is_wanted else None
 
 
 def _kill(process: subprocess.Popen) -> None:

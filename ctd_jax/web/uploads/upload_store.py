@@ -9,12 +9,12 @@ removed after a day.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
 import pathlib
 import secrets
 import shutil
-import threading
 import time
 from collections.abc import Sequence
 from typing import IO
@@ -31,6 +31,7 @@ UPLOAD_FILE = "upload.json"
 PREVIEW_FILE = "preview.json"
 PREVIEW, ACCEPTED = STATES = ("preview", "accepted")
 _TEMPORARY = ".new-"
+_LOCK, _READING_LOCK = ".lock", ".reading"
 _MAX_AGE = 86_400  # seconds that a preview is kept
 _MAX_TEMPORARY_AGE = 3_600
 _MAX_SAME_NAME = 1_000
@@ -117,7 +118,6 @@ class UploadStore:
     """
     self._folder = folder.expanduser().absolute() / UPLOADS_FOLDER
     self._max_bytes = max_bytes
-    self._lock = threading.Lock()
 
   def folder_of(self, upload: Upload) -> pathlib.Path:
     """Returns the folder of an upload."""
@@ -176,9 +176,16 @@ class UploadStore:
     finally:
       shutil.rmtree(temporary, ignore_errors=True)
 
+  def lock_reading(self) -> contextlib.AbstractContextManager[None]:
+    """Holds the lock of whoever reads an upload, in any process."""
+    return state_files.hold_lock(self._folder, _READING_LOCK)
+
+  def _lock(self) -> contextlib.AbstractContextManager[None]:
+    return state_files.hold_lock(self._folder, _LOCK)
+
   def _name(self, upload: Upload, temporary: pathlib.Path) -> Upload:
     """Gives an upload a name that no other has; it is kept once."""
-    with self._lock:
+    with self._lock():
       for previous in self.list() if upload.key else ():
         if all(
           getattr(previous, name) == getattr(upload, name) for name in _SENT
@@ -218,7 +225,7 @@ class UploadStore:
       PageError: 404, if it was discarded.
     """
     upload = dataclasses.replace(upload, **changes)
-    with self._lock:
+    with self._lock():
       if not self.folder_of(upload).is_dir():  # discarded meanwhile
         raise PageError(404, "error.upload.none", {"name": upload.name})
       self._write(upload, self.folder_of(upload))
@@ -232,7 +239,7 @@ class UploadStore:
     """
     if upload.state != PREVIEW:
       raise PageError(409, "error.upload.built")
-    with self._lock:
+    with self._lock():
       shutil.rmtree(self.folder_of(upload), ignore_errors=True)
 
   def remove_leftovers(self) -> None:

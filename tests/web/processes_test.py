@@ -1,0 +1,131 @@
+"""Several processes serve one index: they share it, and one that dies returns.
+
+What a reader brings to one of them the other shows.
+"""
+
+import contextlib
+import http.client
+import json
+import os
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ctd_jax.web import processes
+from ctd_jax.web.settings import WebSettings
+
+_TOKEN = "0123456789abcdef"
+_SECONDS = 60
+
+
+def test_settings_survive_the_way_to_a_process(tmp_path):
+  settings = WebSettings(
+    index=tmp_path / "隱.index",
+    host_names=("a.example", "b.example"),
+    token=_TOKEN,
+    requests_per_minute=0,
+  )
+  content = processes.encode_settings(settings)
+  assert processes.decode_settings(content) == settings
+
+
+def test_index_is_opened_before_processes_are_started(tmp_path):
+  settings = WebSettings(index=tmp_path / "none", read_only=True)
+  with pytest.raises(FileNotFoundError, match="none"):
+    processes.serve(settings, num_processes=2)
+
+
+@contextlib.contextmanager
+def _serve(folder):
+  """Yields process and port of a server of two processes."""
+  with socket.socket() as probe:
+    probe.bind(("127.0.0.1", 0))
+    port = probe.getsockname()[1]
+  server = subprocess.Popen(
+    [
+      *(sys.executable, "-m", "ctd_jax.serve", f"--index={folder}"),
+      *(f"--port={port}", "--processes=2", f"--token={_TOKEN}"),
+    ]
+  )
+  try:
+    yield server, port
+  finally:
+    server.terminate()
+    assert server.wait(_SECONDS) == 0
+
+
+def _list_workers(server):
+  """Returns the numbers of the processes that answer."""
+  children = pathlib.Path(f"/proc/{server.pid}/task/{server.pid}/children")
+  return {
+    int(number)
+    for number in children.read_text().split()
+    if b"spawn_main" in pathlib.Path(f"/proc/{number}/cmdline").read_bytes()
+  }
+
+
+def _ask(port, path, method="GET", body=None):
+  """Returns status and answer, on a connection of its own."""
+  connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_SECONDS)
+  headers = {"Authorization": f"Bearer {_TOKEN}"}
+  if body is not None:
+    body, headers["Content-Type"] = json.dumps(body), "application/json"
+  with contextlib.closing(connection):
+    connection.request(method, path, body, headers)
+    response = connection.getresponse()
+    return response.status, response.read().decode()
+
+
+def _wait_for(is_so):
+  deadline = time.monotonic() + _SECONDS
+  while not is_so():
+    assert time.monotonic() < deadline
+    time.sleep(0.05)
+
+
+def _answers(port):
+  try:
+    return _ask(port, "/api/index")[0] == 200
+  except OSError:
+    return False
+
+
+@pytest.mark.slow
+def test_processes_share_an_index_and_one_that_dies_is_replaced(
+  index_folder, tmp_path
+):
+  folder = tmp_path / "served.index"
+  shutil.copytree(index_folder, folder)
+  with _serve(folder) as (server, port):
+    _wait_for(lambda: _answers(port) and len(_list_workers(server)) == 2)
+    before = _list_workers(server)
+    correction = {
+      "work": "notes",
+      "first_record": "notes-0",
+      "date": "魯隱公元年",
+      "name": "a",
+      "key": "a1b2c3d4",
+    }
+    assert _ask(port, "/api/corrections", "POST", correction)[0] == 201
+    # With one process stopped, the other answers all.
+    for worker in before:
+      os.kill(worker, signal.SIGSTOP)
+      try:
+        other = _ask(port, "/api/corrections")
+      finally:
+        os.kill(worker, signal.SIGCONT)
+      assert "notes-0" in other[1]
+    os.kill(min(before), signal.SIGKILL)
+    _wait_for(
+      lambda: (
+        len(_list_workers(server)) == 2 and _list_workers(server) != before
+      )
+    )
+    _wait_for(lambda: _answers(port))
+    assert max(before) in _list_workers(server)
