@@ -15,7 +15,7 @@ from __future__ import annotations
 import ml_collections
 from absl import flags
 
-from ctd_jax.training import distributed_flags
+from ctd_jax.training import compilation_flags, distributed_flags
 from ctd_jax.utils import command_line
 
 
@@ -23,9 +23,10 @@ def main() -> None:
   """Trains and evaluates the config in its workdir."""
   # Here, so that --help and errors of the command line do not wait for JAX.
   from ctd_jax.systems import training_run
-  from ctd_jax.training import distributed, run_folder
+  from ctd_jax.training import compilation, distributed, run_folder
 
   distributed.initialize_processes()
+  compilation.enable_cache(compilation_flags.COMPILATION_CACHE.value)
   training_run.run_task(
     command_line.CONFIG.value,
     command_line.WORKDIR.value
@@ -43,4 +44,5 @@ def explain_field(config: ml_collections.ConfigDict, field: str) -> str:
 if __name__ == "__main__":
   flags.adopt_module_key_flags(command_line)  # shown by --help
   flags.adopt_module_key_flags(distributed_flags)
+  flags.adopt_module_key_flags(compilation_flags)
   command_line.run_main(main, required=("config",), explain_field=explain_field)

@@ -29,15 +29,20 @@ SHORT = (
 )
 
 
-def call(folder: pathlib.Path, module: str, *arguments: str):
+def call(folder: pathlib.Path, module: str, *arguments: str, **env: str):
   return subprocess.run(
     [sys.executable, "-m", module, *arguments],
     cwd=folder,
-    env=ENVIRONMENT,
+    env=ENVIRONMENT | env,
     capture_output=True,
     text=True,
     check=False,
   )
+
+
+def contents(folder: pathlib.Path) -> set[str]:
+  """Returns the names of what is in a folder."""
+  return {path.name for path in folder.iterdir()}
 
 
 def error_line(done: subprocess.CompletedProcess) -> str:
@@ -190,3 +195,37 @@ def test_evaluating_an_empty_folder_says_what_to_do(trained):
   assert "/nothing: no trained run there" in error_line(done)
   assert "python -m ctd_jax.train" in error_line(done)
   assert not (trained / "nothing").exists()
+
+
+def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
+  cache = tmp_path / "cache"
+
+  def train(workdir: str, choice: object) -> str:
+    done = call(
+      tmp_path,
+      "ctd_jax.train",
+      "--config=configs/tiny.py",
+      f"--workdir={workdir}",
+      f"--config.data_dir={trained}/data",
+      f"--compilation_cache={choice}",
+      *SHORT,
+      "--config.num_epochs=0.03",
+      "--config.eval.baselines=()",
+      JAX_LOG_COMPILES="1",  # says where a function came from
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stderr
+
+  hit = "Persistent compilation cache hit for 'jit_step'"
+  first = train("first", cache)
+  assert f"compiled functions are kept in {cache} (" in first
+  assert hit not in first
+  entries = contents(cache)
+  assert any(name.startswith("jit_step-") for name in entries)
+  assert hit in train("second", cache)
+  assert contents(cache) == entries
+  metrics = [tmp_path / name / "metrics.jsonl" for name in ("first", "second")]
+  assert metrics[0].read_text() == metrics[1].read_text()
+  text = train("third", "off")
+  assert "compiled functions are not kept" in text
+  assert "cache hit" not in text

@@ -1,0 +1,112 @@
+"""Cache of compiled functions, kept on disk from run to run.
+
+Compiling an encoder of 28 layers takes a minute or more for every shape; a
+later run with the same model, shapes, devices and versions reads what an
+earlier one compiled. A compiled function computes the same numbers whether it
+was read or compiled.
+"""
+
+from __future__ import annotations
+
+import os
+import pathlib
+import secrets
+
+import jax
+import numpy as np
+from absl import logging
+from jax.experimental import multihost_utils
+from jax.experimental.compilation_cache import compilation_cache
+
+from ctd_jax.training import distributed, run_folder
+from ctd_jax.training.compilation_flags import COMPILATION_CACHE, OFF
+from ctd_jax.training.run_folder import Folder
+
+
+def enable_cache(choice: str | None = None) -> Folder | None:
+  """Has JAX keep compiled functions, and logs where.
+
+  To be called after the processes of the run have joined. A folder that some
+  of several processes do not see is not used: a process that compiles for
+  minutes what others have read keeps them waiting in a collective, which gives
+  up after seconds.
+
+  Args:
+    choice: value of --compilation_cache; None = the default.
+
+  Returns:
+    The folder; None where nothing is kept.
+
+  Raises:
+    ValueError: if the folder that was chosen cannot be written to.
+  """
+  if choice == OFF or (
+    choice is None and not jax.config.jax_enable_compilation_cache
+  ):
+    return _disable_cache("as was asked")
+  folder = run_folder.resolve_folder(choice or _default_folder())
+  error = _make_folder(folder)
+  if not distributed.is_true_in_all_processes(error is None):
+    reason = f"{folder} cannot be written to ({error or 'another process'})"
+    if choice:
+      raise ValueError(f"--{COMPILATION_CACHE.name}={choice}: {reason}")
+    return _disable_cache(reason)
+  if not _is_shared(folder):
+    return _disable_cache(f"not every process sees {folder}")
+  jax.config.update("jax_enable_compilation_cache", True)
+  jax.config.update("jax_compilation_cache_dir", str(folder))
+  # JAX opens a folder once; what was compiled so far may have opened another.
+  compilation_cache.reset_cache()
+  logging.info(
+    "compiled functions are kept in %s (--%s)", folder, COMPILATION_CACHE.name
+  )
+  return folder
+
+
+def _disable_cache(reason: str) -> None:
+  jax.config.update("jax_enable_compilation_cache", False)
+  compilation_cache.reset_cache()
+  logging.info(
+    "compiled functions are not kept: %s (--%s)", reason, COMPILATION_CACHE.name
+  )
+
+
+def _default_folder() -> str:
+  """Returns the folder of JAX's environment variable, else the user's.
+
+  Source: XDG Base Directory Specification, for the latter.
+  """
+  if jax.config.jax_compilation_cache_dir:
+    return jax.config.jax_compilation_cache_dir
+  parent = os.environ.get("XDG_CACHE_HOME", "")
+  if not os.path.isabs(parent):  # the specification has it ignored
+    parent = os.path.join(os.path.expanduser("~"), ".cache")
+  return os.path.join(parent, "ctd_jax", "compiled")
+
+
+def _make_folder(folder: Folder) -> OSError | None:
+  """Makes a folder that nobody else can write to; returns what prevents it."""
+  try:
+    if isinstance(folder, pathlib.Path):
+      folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+      if not os.access(folder, os.W_OK | os.X_OK):
+        return PermissionError("permission denied")
+  except OSError as error:
+    return error
+  return None
+
+
+def _is_shared(folder: Folder) -> bool:
+  """Returns whether all processes see one folder under this path."""
+  if jax.process_count() == 1 or not isinstance(folder, pathlib.Path):
+    return True
+  number = multihost_utils.broadcast_one_to_all(np.uint32(secrets.randbits(32)))
+  probe = folder / f".probe-{int(number)}"
+  with distributed.coordinator_first("folder of compiled functions"):
+    if distributed.is_coordinator():
+      probe.touch()
+  try:
+    return distributed.is_true_in_all_processes(probe.exists())
+  finally:
+    if distributed.is_coordinator():
+      probe.unlink()

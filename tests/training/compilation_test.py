@@ -1,0 +1,128 @@
+"""Where compiled functions are kept, and when they are not."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import jax
+import pytest
+from jax.experimental.compilation_cache import compilation_cache
+
+from ctd_jax.training import compilation
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# One of two processes, whose folder is the one that its environment names.
+PROCESS = """
+import sys
+import jax
+jax.distributed.initialize(sys.argv[1], 2, int(sys.argv[2]))
+from ctd_jax.training import compilation
+print(compilation.enable_cache(), jax.config.jax_enable_compilation_cache)
+"""
+
+
+@pytest.fixture(autouse=True)
+def settings():
+  """Leaves JAX as it was."""
+  names = (
+    "jax_compilation_cache_dir",
+    "jax_enable_compilation_cache",
+    "jax_persistent_cache_min_compile_time_secs",
+  )
+  values = {name: getattr(jax.config, name) for name in names}
+  yield
+  for name, value in values.items():
+    jax.config.update(name, value)
+  compilation_cache.reset_cache()
+
+
+@pytest.fixture
+def no_variable():
+  """No JAX_COMPILATION_CACHE_DIR, which JAX reads when it is imported."""
+  jax.config.update("jax_compilation_cache_dir", None)
+
+
+def test_the_folder_of_jax_comes_before_that_of_the_user(tmp_path):
+  jax.config.update("jax_compilation_cache_dir", str(tmp_path / "jax"))
+  assert compilation.enable_cache() == tmp_path / "jax"
+  assert compilation.enable_cache(tmp_path / "flag") == tmp_path / "flag"
+  assert jax.config.jax_compilation_cache_dir == str(tmp_path / "flag")
+
+
+@pytest.mark.usefixtures("no_variable")
+def test_the_folder_of_the_user(tmp_path, monkeypatch):
+  monkeypatch.setenv("HOME", str(tmp_path))
+  monkeypatch.setenv("XDG_CACHE_HOME", "relative")
+  expected = tmp_path / ".cache" / "ctd_jax" / "compiled"
+  assert compilation.enable_cache() == expected
+  assert expected.stat().st_mode & 0o777 == 0o700
+  jax.config.update("jax_compilation_cache_dir", None)
+  monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+  expected = tmp_path / "cache" / "ctd_jax" / "compiled"
+  assert compilation.enable_cache() == expected
+
+
+def test_what_is_compiled_is_kept_until_it_is_switched_off(tmp_path):
+  compilation.enable_cache(tmp_path)
+  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+  jax.jit(lambda x: x + 12345)(1)
+  entries = set(tmp_path.iterdir())
+  assert entries
+  assert compilation.enable_cache("off") is None
+  jax.jit(lambda x: x + 54321)(1)
+  assert set(tmp_path.iterdir()) == entries
+
+
+def test_a_variable_of_jax_switches_it_off(tmp_path):
+  jax.config.update("jax_enable_compilation_cache", False)
+  assert compilation.enable_cache() is None
+  assert compilation.enable_cache(tmp_path) == tmp_path
+
+
+def test_a_folder_that_cannot_be_written_to(tmp_path):
+  (tmp_path / "file").touch()
+  folder = tmp_path / "file" / "cache"
+  with pytest.raises(ValueError, match=f"--compilation_cache={folder}: "):
+    compilation.enable_cache(folder)
+  jax.config.update("jax_compilation_cache_dir", str(folder))
+  assert compilation.enable_cache() is None  # the run goes on without
+
+
+def start_processes(folders: list[pathlib.Path]) -> list[str]:
+  """Returns what each of two processes prints."""
+  with socket.socket() as probe:
+    probe.bind(("localhost", 0))
+    address = f"localhost:{probe.getsockname()[1]}"
+  processes = [
+    subprocess.Popen(
+      [sys.executable, "-c", PROCESS, address, str(number)],
+      cwd=ROOT,
+      env={
+        **os.environ,
+        "JAX_NUM_CPU_DEVICES": "1",
+        "JAX_COMPILATION_CACHE_DIR": str(folder),
+      },
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+    )
+    for number, folder in enumerate(folders)
+  ]
+  try:
+    outputs = [process.communicate(timeout=300) for process in processes]
+  finally:
+    for process in processes:
+      process.kill()
+  assert not any(process.returncode for process in processes), outputs
+  return [output.splitlines()[-1] for output, _ in outputs]
+
+
+@pytest.mark.slow
+def test_processes_keep_what_they_compile_where_all_see_it(tmp_path):
+  shared, own = tmp_path / "shared", tmp_path / "own"
+  assert start_processes([shared, shared]) == [f"{shared} True"] * 2
+  assert list(shared.glob(".probe*")) == []
+  # Of one alone, the other would be waited for while it compiles.
+  assert start_processes([shared, own]) == ["None False"] * 2
