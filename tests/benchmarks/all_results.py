@@ -161,8 +161,11 @@ class ResultRun:
         f"step {step.name}: no {step.rows} in {self.workdir / step.name}; "
         f"remove {self._state_path(step)} and run it again"
       )
+    # Commands are named from the root of the checkout that they ran in.
+    depth = len(self.workdir.parts)
+    root = f"{self.workdir.resolve().parents[depth - 1]}/"
     rows = [
-      row
+      dataclasses.replace(row, command=row.command.replace(root, ""))
       for path in paths
       for row in results.read_result_rows(path)
       if row.system in step.systems and row.split in ("test", cost_rows.ALL)

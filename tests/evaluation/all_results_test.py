@@ -21,9 +21,12 @@ ROW = {
 }
 
 
-def write_rows_command(system: str, value: float, split: str = "test") -> str:
+def write_rows_command(
+  system: str, value: float, split: str = "test", command: str = ""
+) -> str:
   row = {
     **ROW,
+    "command": command,
     "dataset": "chunqiutr/mini:3.0.0",
     "system": system,
     "value": value,
@@ -133,6 +136,16 @@ def test_what_a_command_costs_is_of_no_split(workdir):
   run = all_results.ResultRun(workdir, [step])
   all_results.run_steps(run, jobs=1)
   assert [row.split for row in run.read_rows(step)] == ["all"]
+
+
+def test_commands_are_named_from_where_they_ran(workdir):
+  command = write_rows_command(
+    "one", 0.5, command=f"{pathlib.Path.cwd()}/a.py --workdir=runs"
+  )
+  step = Step("one", command, "rows", ("one",), rows="rows.json")
+  run = all_results.ResultRun(workdir, [step])
+  all_results.run_steps(run, jobs=1)
+  assert [row.command for row in run.read_rows(step)] == ["a.py --workdir=runs"]
 
 
 def test_estimate_counts_what_is_left(workdir):
