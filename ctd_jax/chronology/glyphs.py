@@ -49,7 +49,7 @@ CANONICAL_SPELLING: dict[str, str] = {
 }
 
 
-def make_folder(table: Mapping[str, str]) -> Callable[[str], str]:
+def make_replacer(table: Mapping[str, str]) -> Callable[[str], str]:
   """Returns what replaces characters of a text, one for one.
 
   As `str.translate` does, which asks a dict for every character; where few are
@@ -60,7 +60,7 @@ def make_folder(table: Mapping[str, str]) -> Callable[[str], str]:
   """
   pattern = re.compile(f"[{re.escape(''.join(table))}]")
 
-  def fold(text: str) -> str:
+  def replace(text: str) -> str:
     return pattern.sub(lambda match: table[match.group()], text)
 
-  return fold
+  return replace

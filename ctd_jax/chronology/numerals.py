@@ -53,12 +53,12 @@ _SIMPLIFIED = (
 # Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡. Whoever
 # converts Simplified texts without care writes 鹹寧 for 咸寧.
 _SYNONYMS = {"釐": "僖", "裏": "裡", "里": "裡", "鹹": "咸"}
-_fold_script = glyphs.make_folder(
+_fold_script = glyphs.make_replacer(
   glyphs.CANONICAL_SPELLING
   | dict(zip(_SIMPLIFIED, _TRADITIONAL, strict=True))
   | _SYNONYMS
 )
-_simplify = glyphs.make_folder(
+_simplify = glyphs.make_replacer(
   dict(zip(_TRADITIONAL, _SIMPLIFIED, strict=True))
 )
 EXCERPT_LENGTH = 12  # characters on each side of an error's position

@@ -39,7 +39,7 @@ _MAX_DAYS = 4  # of the opening month; later ones are rarely of that month
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
 # One name in two works; pairs of glyphs that prints confuse.
 _NAME_VARIANTS = {"邾婁": "邾"}
-_fold_variants = glyphs.make_folder(
+_fold_variants = glyphs.make_replacer(
   {"已": "己", "巳": "己", "于": "於", "夘": "卯"}
 )
 

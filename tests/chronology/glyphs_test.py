@@ -7,10 +7,12 @@ from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax_datasets.chunqiutr.alignment import text_alignment
 
 
-def test_folder_replaces_as_translate_does():
+def test_replacer_does_what_translate_does():
   table = {"晋": "晉", "]": "(", "^": "-", "\\": "𨼆"}
   text = "晋侯^]\\晋。\n" + "".join(map(chr, range(32, 0x3000)))
-  assert glyphs.make_folder(table)(text) == text.translate(str.maketrans(table))
+  assert glyphs.make_replacer(table)(text) == text.translate(
+    str.maketrans(table)
+  )
 
 
 def test_no_character_stands_in_two_groups():

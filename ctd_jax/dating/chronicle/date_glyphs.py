@@ -12,7 +12,7 @@ import re
 from ctd_jax.chronology import glyphs, numerals
 
 _SPELLINGS = "熙熈煕凞 寧寜寕 泰㤗 寶寳珤 曆厯歴歷 光灮 初𥘉 卯夘戼 觀覌 豐豊"
-_fold_spellings = glyphs.make_folder(
+_fold_spellings = glyphs.make_replacer(
   {variant: group[0] for group in _SPELLINGS.split() for variant in group[1:]}
 )
 # 天寶十四載十一月, but not 千載.

@@ -30,6 +30,6 @@ _GROUPS = (
   "陷䧟陥 隸隷 雜雑 靈霊 鞍鞌 驅駈 驗験 驛駅 髮髪 寧寜 鬱鬰欎 "
 )
 
-fold_variants = glyphs.make_folder(
+fold_variants = glyphs.make_replacer(
   {variant: group[0] for group in _GROUPS.split() for variant in group[1:]}
 )
