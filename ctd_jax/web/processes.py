@@ -25,8 +25,9 @@ from ctd_jax.web.settings import WebSettings
 # Of the environment, by which the processes are told what to serve.
 _SETTINGS_VARIABLE = "CTD_JAX_WEB_SETTINGS"
 _MAX_LINE = 1 << 18  # bytes of an address: a passage may be in it
-# A process that does not answer the first one for so long is started anew.
-_SECONDS_TO_ANSWER = 60
+# A process that does not answer the first one for so long is started anew; one
+# that dies while it is asked is waited for as long.
+_SECONDS_TO_ANSWER = 15
 # A thread gives way to others after so many seconds. SQLite lets go of Python
 # at every row, and each time a page would wait for this long behind another
 # that computes; with Python's own 5 ms these sum up to a second.
