@@ -9,9 +9,7 @@ data sets, trains and evaluates. `--list` shows the steps, what is done and how
 long the rest took the last time; `--steps=dating,ctd-small` runs these alone
 with what they need. A step that ended is not run again unless its command
 changed; one that was interrupted resumes where its command does. Rows name the
-commit they were measured on: run it in a clone that nobody edits. Rows that
-wait for others of their file are in measured_rows.tar.xz: unpack it in the
-workdir.
+commit they were measured on: run it in a clone that nobody edits.
 
 The second writes `tests/results/*.json`, durations.tsv and the tables of the
 pages. A result file is written when all its steps are done, so that no page
