@@ -236,6 +236,7 @@ def _is_own_or_warning(record: std_logging.LogRecord) -> bool:
 def start_logging() -> None:
   """Logs as `run_main` has it; of a process that runs no main of its own."""
   logging.use_absl_handler()
+  flags.FLAGS.mark_as_parsed()  # or absl warns that they are not
   logging.set_verbosity(logging.INFO)
   logging.get_absl_handler().addFilter(_is_own_or_warning)
 

@@ -10,21 +10,25 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import multiprocessing
 import os
+import signal
+import socket
 import sys
+import threading
 
-import msgspec
 import uvicorn
 from absl import logging
 from fastapi import FastAPI
+from uvicorn.supervisors import Multiprocess
 
 from ctd_jax.utils import command_line
 from ctd_jax.web import app
 from ctd_jax.web.settings import WebSettings
 
-# Of the environment, by which the processes are told what to serve.
-_SETTINGS_VARIABLE = "CTD_JAX_WEB_SETTINGS"
 _MAX_LINE = 1 << 18  # bytes of an address: a passage may be in it
+_MAX_WAITING = 2_048  # connections that are yet to be accepted
 # A process that does not answer the first one for so long is started anew; one
 # that dies while it is asked is waited for as long.
 _SECONDS_TO_ANSWER = 15
@@ -40,7 +44,8 @@ _MALLOC_OPTIONS = {-8: 2, -3: 1 << 20}  # M_ARENA_MAX, M_MMAP_THRESHOLD
 def serve(settings: WebSettings, num_processes: int = 1) -> None:
   """Serves an index until it is interrupted.
 
-  One of several processes that dies is started anew.
+  One of several processes that dies is started anew; all of them end when the
+  first one does, however that ends.
 
   Args:
     settings: what is served, to whom, and its limits.
@@ -48,38 +53,58 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
 
   Raises:
     FileNotFoundError: if there is no index and none can be built.
-    ValueError: if the settings are unsafe or the index is damaged.
+    ValueError: if the settings are unsafe, the index is damaged, or the address
+      cannot be listened on.
   """
-  options = {
-    "host": settings.host,
-    "port": settings.port,
-    "log_level": "warning",
-    "server_header": False,
-    "http": "h11",
-    "h11_max_incomplete_event_size": _MAX_LINE,
-  }
-  if num_processes == 1:
-    application = _make_app(settings)
-    _log_address(settings)
-    uvicorn.run(application, **options)
-    return
-  app.open_index(settings)  # what is wrong with it is said once
-  _log_address(settings)
-  os.environ[_SETTINGS_VARIABLE] = encode_settings(settings)
-  uvicorn.run(
-    f"{__name__}:{make_app_of_process.__name__}",
-    factory=True,
-    workers=num_processes,
-    timeout_worker_healthcheck=_SECONDS_TO_ANSWER,
-    **options,
-  )
+  settings.validate()
+  with _listen(settings) as listener:
+    if num_processes == 1:
+      application = _make_app(settings)
+      _log_address(settings, listener)
+      server = uvicorn.Server(_make_config(application))
+      with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
+      return
+    app.open_index(settings)  # what is wrong with it is said once
+    _log_address(settings, listener)
+    factory = functools.partial(make_app_of_process, settings)
+    config = _make_config(factory, factory=True, workers=num_processes)
+    _Supervisor(config, [listener]).run()
 
 
-def make_app_of_process() -> FastAPI:
-  """Returns the application of one of several processes."""
+def make_app_of_process(settings: WebSettings) -> FastAPI:
+  """Returns the application of one of several processes.
+
+  A process that cannot open the index says so and ends; it is started anew.
+
+  Args:
+    settings: what is served, to whom, and its limits.
+  """
   command_line.start_logging()
-  # What a process starts in turn need not know the token.
-  return _make_app(decode_settings(os.environ.pop(_SETTINGS_VARIABLE)))
+  threading.Thread(target=_end_with_parent, daemon=True).start()
+  try:
+    return _make_app(settings)
+  except (OSError, ValueError) as error:
+    logging.error("a process is started again: %s", error)
+    sys.exit(1)
+
+
+class _Supervisor(Multiprocess):
+  """Starts processes anew; a terminal that is closed ends all."""
+
+  def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]):
+    # Uvicorn would start all processes anew, and nobody could end them.
+    handler = signal.getsignal(signal.SIGHUP)
+    super().__init__(config, sockets)
+    signal.signal(signal.SIGHUP, handler)
+
+
+def _end_with_parent() -> None:
+  """Ends this process in order when the one that started it has died."""
+  parent = multiprocessing.parent_process()
+  if parent is not None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _make_app(settings: WebSettings) -> FastAPI:
@@ -90,22 +115,40 @@ def _make_app(settings: WebSettings) -> FastAPI:
   return app.make_app(settings)
 
 
-def encode_settings(settings: WebSettings) -> str:
-  """Returns settings as JSON."""
-  return msgspec.json.encode(settings, enc_hook=str).decode()
-
-
-def decode_settings(content: str) -> WebSettings:
-  """Returns the settings that `encode_settings` wrote."""
-  return msgspec.json.decode(
-    content,
-    type=WebSettings,
-    dec_hook=lambda kind, value: kind(value),
+def _make_config(application: object, **options: object) -> uvicorn.Config:
+  return uvicorn.Config(
+    application,
+    log_level="warning",
+    server_header=False,
+    http="h11",
+    h11_max_incomplete_event_size=_MAX_LINE,
+    timeout_worker_healthcheck=_SECONDS_TO_ANSWER,
+    **options,
   )
 
 
-def _log_address(settings: WebSettings) -> None:
+def _listen(settings: WebSettings) -> socket.socket:
+  """Returns a socket that listens on the address of the settings.
+
+  Raises:
+    ValueError: naming the flags, if that cannot be done.
+  """
+  try:
+    return socket.create_server(
+      (settings.host, settings.port),
+      family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
+      backlog=_MAX_WAITING,
+    )
+  except OSError as error:
+    problem = error.strerror.partition(" (")[0]  # the address follows
+    raise ValueError(
+      f"--host={settings.host} --port={settings.port}: {problem}; expected an "
+      "address of this machine and a port that no program uses, or --port=0 "
+      "for any"
+    ) from error
+
+
+def _log_address(settings: WebSettings, listener: socket.socket) -> None:
   host = f"[{settings.host}]" if ":" in settings.host else settings.host
-  logging.info(
-    "%s is served at http://%s:%d", settings.index, host, settings.port
-  )
+  port = listener.getsockname()[1]
+  logging.info("%s is served at http://%s:%d", settings.index, host, port)

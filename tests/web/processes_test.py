@@ -17,6 +17,7 @@ import time
 
 import pytest
 
+from ctd_jax.utils import command_line
 from ctd_jax.web import processes
 from ctd_jax.web.settings import WebSettings
 
@@ -24,40 +25,57 @@ _TOKEN = "0123456789abcdef"
 _SECONDS = 60
 
 
-def test_settings_survive_the_way_to_a_process(tmp_path):
-  settings = WebSettings(
-    index=tmp_path / "隱.index",
-    host_names=("a.example", "b.example"),
-    token=_TOKEN,
-    requests_per_minute=0,
-  )
-  content = processes.encode_settings(settings)
-  assert processes.decode_settings(content) == settings
-
-
 def test_index_is_opened_before_processes_are_started(tmp_path):
-  settings = WebSettings(index=tmp_path / "none", read_only=True)
+  settings = WebSettings(index=tmp_path / "none", read_only=True, port=0)
   with pytest.raises(FileNotFoundError, match="none"):
     processes.serve(settings, num_processes=2)
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
+def test_a_port_that_is_taken_is_named(index_folder, caplog, num_processes):
+  with socket.create_server(("127.0.0.1", 0)) as other:
+    port = other.getsockname()[1]
+    settings = WebSettings(index=index_folder, port=port)
+    with pytest.raises(ValueError, match=f"--port={port}: .*in use; expected"):
+      processes.serve(settings, num_processes)
+  assert "is served" not in caplog.text
+
+
+def test_an_address_of_another_machine_is_named(index_folder):
+  settings = WebSettings(index=index_folder, host="192.0.2.1", token=_TOKEN)
+  with pytest.raises(ValueError, match="--host=192.0.2.1 .*address"):
+    processes.serve(settings)
+
+
+def test_a_process_that_cannot_open_the_index_says_why(
+  tmp_path, caplog, monkeypatch
+):
+  monkeypatch.setattr(command_line, "start_logging", lambda: None)
+  settings = WebSettings(index=tmp_path / "none", read_only=True)
+  with pytest.raises(SystemExit, match="1"):
+    processes.make_app_of_process(settings)
+  assert "manifest.json: missing" in caplog.text
 
 
 @contextlib.contextmanager
 def _serve(folder):
   """Yields process and port of a server of two processes."""
-  with socket.socket() as probe:
-    probe.bind(("127.0.0.1", 0))
-    port = probe.getsockname()[1]
   server = subprocess.Popen(
     [
       *(sys.executable, "-m", "ctd_jax.serve", f"--index={folder}"),
-      *(f"--port={port}", "--processes=2", f"--token={_TOKEN}"),
-    ]
+      *("--port=0", "--processes=2", f"--token={_TOKEN}"),
+    ],
+    stderr=subprocess.PIPE,
+    text=True,
   )
+  lines = iter(server.stderr.readline, "")
+  line = next(line for line in lines if "is served at" in line)
+  port = int(line.rpartition(":")[2])
   try:
     yield server, port
   finally:
     server.terminate()
-    assert server.wait(_SECONDS) == 0
+    server.communicate(timeout=_SECONDS)
 
 
 def _list_workers(server):
@@ -129,3 +147,25 @@ def test_processes_share_an_index_and_one_that_dies_is_replaced(
     )
     _wait_for(lambda: _answers(port))
     assert max(before) in _list_workers(server)
+  assert server.returncode == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
+def test_processes_end_with_the_first_one(index_folder, number):
+  with _serve(index_folder) as (server, port):
+    _wait_for(lambda: _answers(port) and len(_list_workers(server)) == 2)
+    workers = _list_workers(server)
+    os.kill(server.pid, number)
+    _wait_for(lambda: not any(map(_is_alive, workers)))
+    with pytest.raises(ConnectionRefusedError):
+      _ask(port, "/api/index")
+  assert server.returncode == -number
+
+
+def _is_alive(number):
+  try:
+    status = pathlib.Path(f"/proc/{number}/stat").read_text()
+  except FileNotFoundError:
+    return False
+  return status.rpartition(")")[2].split()[0] != "Z"
