@@ -104,6 +104,20 @@ def test_upload_whose_build_runs_is_not_discarded_but_once_it_is_cancelled(
   assert send(client, "discard").status_code == 303
 
 
+def test_form_of_a_build_that_comes_to_two_processes_starts_one_job(
+  client, tmp_path
+):
+  bring(client)
+  (tmp_path / "job").write_text("import time; time.sleep(60)")
+  fields = read_fields(client.get(ADDRESS).text) | {"action": "build"}
+  first = client.post(ADDRESS, data=fields)
+  uploads = client.app.state.uploads
+  uploads.change(uploads.get("a"), job_key="")  # as the other one has read it
+  second = client.post(ADDRESS, data=fields)
+  assert first.headers["location"] == second.headers["location"]
+  assert len(client.app.state.jobs.list()) == 1
+
+
 def test_upload_knows_a_build_that_was_started_again(client, tmp_path):
   bring(client)
   first = build(client, tmp_path, "import sys; sys.exit(1)")

@@ -289,6 +289,23 @@ def test_abandoned_previews_are_removed(store):
   assert raised.value.status == 409
 
 
+def test_what_another_process_changed_meanwhile_stays(store, tmp_path):
+  upload = add(store, ("a.txt", TEXT))
+  UploadStore(tmp_path, LIMIT).change(upload, job_id="1", state="accepted")
+  assert store.change(upload, title="b").job_id == "1"
+  assert store.get("a").title == "b"
+  with pytest.raises(PageError) as raised:
+    store.discard(upload)
+  assert raised.value.status == 409
+
+
+def test_leftovers_may_vanish_while_they_are_listed(store, tmp_path):
+  add(store, ("a.txt", TEXT))
+  (tmp_path / "uploads" / ".new-x").symlink_to("gone")
+  store.remove_leftovers()
+  assert [upload.name for upload in store.list()] == ["a"]
+
+
 def make_request(path, **values):
   root = path.parent
   return ReadingRequest(
@@ -461,7 +478,7 @@ def test_text_is_brought_to_a_folder_without_an_index(tmp_path, monkeypatch):
     for _ in range(2):  # sent twice, built once
       response = client.post(address, data=fields | send)
       assert response.headers["location"].startswith("/jobs/")
-    ((title, arguments, subject),) = started
+    ((title, arguments, subject, _),) = started
     assert (title, subject) == ("史", "upload/史")
     assert arguments == [
       f"--add={folder}/uploads/史/史/史.txt",

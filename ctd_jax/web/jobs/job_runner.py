@@ -123,8 +123,8 @@ class JobRunner:
     if self._settings.read_only:
       raise ValueError("the server is read only; no job was started")
     with self._lock():
-      if key and (job_id := self._find_by_key(key)):
-        return self.get(job_id)
+      if key and (job := self.find_by_key(key)):
+        return job
       job_id = str(1 + max(map(int, self._list_ids()), default=0))
       job_files.write_job(
         self._folder,
@@ -162,6 +162,18 @@ class JobRunner:
     """Returns a job; None if there is none of that number."""
     stored = self._read(job_id) if job_id in self._list_ids() else None
     return stored and self._describe(stored)
+
+  def find_by_key(self, key: str) -> Job | None:
+    """Returns the job that a form has started; None if it has started none.
+
+    Args:
+      key: of the form.
+    """
+    for job_id in self._list_ids():
+      stored = job_files.read_job(self._folder, job_id)
+      if stored is not None and stored.key == key:
+        return self.get(job_id)
+    return None
 
   def list(self, subject: str | None = None) -> list[Job]:
     """Returns the jobs, the newest first.
@@ -237,14 +249,6 @@ class JobRunner:
     if stored is not None and stored.state == RUNNING:
       return dataclasses.replace(stored, state=BROKEN_OFF)
     return stored
-
-  def _find_by_key(self, key: str) -> str | None:
-    """Returns the number of the job that a form has started."""
-    for job_id in self._list_ids():
-      stored = job_files.read_job(self._folder, job_id)
-      if stored is not None and stored.key == key:
-        return job_id
-    return None
 
   def _list_ids(self) -> list[str]:
     """Returns the numbers of all jobs, the highest first."""

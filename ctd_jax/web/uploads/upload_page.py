@@ -245,6 +245,8 @@ def _build(
   store = store_of(request)
   jobs = job_pages.jobs_of(request)
   subject = upload_builds.name_subject(upload)
+  if job := jobs.find_by_key(key):  # sent twice
+    return job
   if any(job.is_active for job in jobs.list(subject)):
     raise PageError(409, "error.upload.busy")
   upload = store.change(upload, settings=settings)
@@ -261,6 +263,7 @@ def _build(
       store.source_of(upload), settings, preview, holder_of(request).has_index
     ),
     subject,
+    key,
   )
   store.change(upload, state=ACCEPTED, job_key=key, job_id=job.id)
   return job

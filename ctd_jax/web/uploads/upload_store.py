@@ -224,12 +224,14 @@ class UploadStore:
     Raises:
       PageError: 404, if it was discarded.
     """
-    upload = dataclasses.replace(upload, **changes)
     with self._lock():
-      if not self.folder_of(upload).is_dir():  # discarded meanwhile
+      # Another process may have discarded or changed it meanwhile.
+      newest = self.get(upload.name)
+      if newest is None:
         raise PageError(404, "error.upload.none", {"name": upload.name})
-      self._write(upload, self.folder_of(upload))
-    return upload
+      newest = dataclasses.replace(newest, **changes)
+      self._write(newest, self.folder_of(newest))
+    return newest
 
   def discard(self, upload: Upload) -> None:
     """Removes an upload that was not built.
@@ -237,16 +239,19 @@ class UploadStore:
     Raises:
       PageError: 409, if it was.
     """
-    if upload.state != PREVIEW:
-      raise PageError(409, "error.upload.built")
     with self._lock():
+      newest = self.get(upload.name) or upload
+      if newest.state != PREVIEW:
+        raise PageError(409, "error.upload.built")
       shutil.rmtree(self.folder_of(upload), ignore_errors=True)
 
   def remove_leftovers(self) -> None:
     """Removes what nobody has come back to."""
     for path in self._folder.glob(f"{_TEMPORARY}*"):
-      if time.time() - path.stat().st_mtime > _MAX_TEMPORARY_AGE:
-        shutil.rmtree(path, ignore_errors=True)
+      # It may have become an upload since, or another process removes it.
+      with contextlib.suppress(FileNotFoundError):
+        if time.time() - path.stat().st_mtime > _MAX_TEMPORARY_AGE:
+          shutil.rmtree(path, ignore_errors=True)
     now = datetime.datetime.now(datetime.UTC)
     for upload in self.list():
       age = now - datetime.datetime.fromisoformat(upload.created)
