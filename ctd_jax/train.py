@@ -15,7 +15,11 @@ from __future__ import annotations
 import ml_collections
 from absl import flags
 
-from ctd_jax.training import compilation_flags, distributed_flags
+from ctd_jax.training import (
+  compilation_flags,
+  distributed_flags,
+  profile_flags,
+)
 from ctd_jax.utils import command_line
 
 
@@ -31,6 +35,7 @@ def main() -> None:
     command_line.CONFIG.value,
     command_line.WORKDIR.value
     or run_folder.default_workdir(command_line.config_path()),
+    profile_flags.PROFILE.value,
   )
 
 
@@ -45,4 +50,5 @@ if __name__ == "__main__":
   flags.adopt_module_key_flags(command_line)  # shown by --help
   flags.adopt_module_key_flags(distributed_flags)
   flags.adopt_module_key_flags(compilation_flags)
+  flags.adopt_module_key_flags(profile_flags)
   command_line.run_main(main, required=("config",), explain_field=explain_field)

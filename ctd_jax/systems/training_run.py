@@ -17,21 +17,26 @@ RETRIEVAL, VALIDITY = "retrieval", "validity"
 
 
 def run_task(
-  config: ml_collections.ConfigDict, workdir: str | os.PathLike
+  config: ml_collections.ConfigDict,
+  workdir: str | os.PathLike,
+  profile: range | None = None,
 ) -> None:
   """Trains and evaluates the task that a config is of.
 
   Args:
     config: `task` is "retrieval", the default, or "validity".
     workdir: of the run.
+    profile: steps of which a trace is written, in retrieval.
 
   Raises:
-    ValueError: if there is no such task.
+    ValueError: if there is no such task, or it is not traced.
   """
   task = config.get("task", RETRIEVAL)
   if task == RETRIEVAL:
-    train_and_evaluate(config, workdir)
+    train_and_evaluate(config, workdir, profile=profile)
   elif task == VALIDITY:
+    if profile is not None:
+      raise ValueError(f"--profile: config.task={task!r} is not traced")
     train_validity(config, workdir)
   else:
     raise ValueError(
@@ -43,6 +48,7 @@ def train_and_evaluate(
   config: ml_collections.ConfigDict,
   workdir: str | os.PathLike,
   stop_after: int | None = None,
+  profile: range | None = None,
 ) -> None:
   """Trains, then evaluates the best checkpoint and prints the tables.
 
@@ -50,20 +56,26 @@ def train_and_evaluate(
     config: see `training.config.base_config`.
     workdir: created if absent; a run found there is resumed.
     stop_after: leave the loop after this many updates, as a cut-off would.
+    profile: steps of which a trace is written.
 
   Raises:
     DivergedError: if the loss stops being finite.
     CheckpointError: if the workdir holds a run of another config.
     FileNotFoundError: naming the field of weights that are missing.
     Preempted: if a signal said so; the state has been saved.
-    ValueError: naming a field of the config that is wrong.
+    ValueError: naming a field of the config that is wrong, or steps of the
+      profile that the run does not have.
   """
   evaluation_run.validate_evaluation(config)
   with preemption.PreemptionWatch() as watch:
     experiment = experiments.assemble_experiment(config, workdir)
     ranker = dense.Ranker(experiment)
     is_finished = trainer.train(
-      experiment, ranker.compute_validation_metrics, watch, stop_after
+      experiment,
+      ranker.compute_validation_metrics,
+      watch,
+      stop_after,
+      profile,
     )
     if is_finished:
       evaluation_run.evaluate_experiment(experiment)

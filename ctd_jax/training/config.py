@@ -382,7 +382,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
   if config.wandb_project and not importlib.util.find_spec("wandb"):
     raise ValueError(
       f"config.wandb_project={config.wandb_project!r} needs wandb: pip install "
-      "wandb"
+      "'ctd_jax[wandb]'"
     )
   validate_evaluation(config.eval)
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import pathlib
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -57,20 +56,13 @@ def check_finite(step: int, metrics: Mapping[str, Any]) -> None:
 class MetricWriter:
   """Writer of the metrics of one run; of several processes the first writes."""
 
-  def __init__(
-    self,
-    workdir: Folder,
-    resume_step: int,
-    wandb_project: str | None = None,
-    run_name: str | None = None,
-  ):
+  def __init__(self, workdir: Folder, resume_step: int, wandb_run: Any = None):
     """Opens the files; lines beyond `resume_step` are taken back.
 
     Args:
       workdir: of the run.
       resume_step: the last step whose lines stay.
-      wandb_project: of Weights & Biases; None = not written there.
-      run_name: shown there.
+      wandb_run: from `weights_and_biases.start_run`.
 
     Raises:
       ValueError: naming a line that is not one of metrics.
@@ -84,14 +76,7 @@ class MetricWriter:
     self._events = tensorboardX.SummaryWriter(
       str(workdir / TENSORBOARD_FOLDER), purge_step=resume_step + 1
     )
-    self._wandb_run = None
-    if wandb_project:
-      import wandb  # an optional dependency, slow to import
-
-      # One run of W&B for all parts of a run of ours.
-      self._wandb_run = wandb.init(
-        project=wandb_project, name=run_name, id=run_name, resume="allow"
-      )
+    self._wandb_run = wandb_run
 
   def write(self, step: int, metrics: Mapping[str, Any]) -> None:
     """Appends scalars of a step that the seed determines."""
@@ -99,7 +84,7 @@ class MetricWriter:
       self._append(self._metric_lines, step, metrics)
 
   def write_speed(self, step: int, speed: Mapping[str, float]) -> None:
-    """Appends how fast the steps up to this one were, see `SpeedMeter`."""
+    """Appends how fast the steps up to this one were, see `speed.meter`."""
     if self._is_active:
       self._append(self._speed_lines, step, speed)
 
@@ -110,7 +95,7 @@ class MetricWriter:
     lines.append({"step": step, **values})
     for name, value in values.items():
       self._events.add_scalar(name, value, step)
-    if self._wandb_run:
+    if self._wandb_run is not None:
       self._wandb_run.log(values, step=step)
 
   def flush(self) -> None:
@@ -125,58 +110,8 @@ class MetricWriter:
       return
     self.flush()
     self._events.close()
-    if self._wandb_run:
+    if self._wandb_run is not None:
       self._wandb_run.finish()
-
-
-class SpeedMeter:
-  """Steps and tokens a second between two readings.
-
-  The clock stands still until `start`, e.g. while a run is validated.
-  """
-
-  def __init__(self):
-    self._start_time: float | None = None
-    self._num_steps = self._num_tokens = 0
-
-  def start(self) -> None:
-    """Starts to count anew from now."""
-    self._start_time = time.perf_counter()
-    self._num_steps = self._num_tokens = 0
-
-  def stop(self) -> None:
-    """Forgets what was counted."""
-    self._start_time = None
-
-  def count_step(self, num_tokens: int) -> None:
-    """Counts a step that is done; the first one starts the clock.
-
-    It is not counted itself, for it may have been compiled before.
-
-    Args:
-      num_tokens: of its texts, without padding.
-    """
-    if self._start_time is None:
-      self.start()
-    else:
-      self._num_steps += 1
-      self._num_tokens += num_tokens
-
-  def read(self) -> dict[str, float]:
-    """Returns the speed since the last start, {} without a step; starts anew.
-
-    Returns:
-      speed/steps_per_second and speed/tokens_per_second.
-    """
-    if self._start_time is None or not self._num_steps:
-      return {}
-    seconds = max(time.perf_counter() - self._start_time, 1e-9)
-    speed = {
-      "speed/steps_per_second": self._num_steps / seconds,
-      "speed/tokens_per_second": self._num_tokens / seconds,
-    }
-    self.start()
-    return speed
 
 
 def read_curves(workdir: Folder) -> Curves:

@@ -27,6 +27,8 @@ SYSTEM_FILE = "ctd_jax.json"  # of an exported run: config and calendar
 CHECKPOINT_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
 TENSORBOARD_FOLDER = "tensorboard"
+PROFILE_FOLDER = "profile"
+WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 
 _DEFAULT_PARENT = "runs"
 # Fields that may change between the parts of a run that is resumed: none of

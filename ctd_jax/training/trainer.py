@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import grain
@@ -19,16 +19,18 @@ from absl import logging
 
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training import optimizer as optimizer_lib
-from ctd_jax.training import partitioning, train_step
-from ctd_jax.training.checkpoints import Checkpoints
+from ctd_jax.training import partitioning, train_step, weights_and_biases
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.objective import Metrics, Objective
 from ctd_jax.training.preemption import PreemptionWatch
+from ctd_jax.training.run_outputs import RunOutputs, Validate
 from ctd_jax.training.run_record import RunRecord
-from ctd_jax.training.train_step import TrainState
+from ctd_jax.training.speed import device_peaks
+from ctd_jax.training.speed import profiler as profiler_lib
+from ctd_jax.training.speed.meter import SpeedMeter, StepWork
+from ctd_jax.training.speed.model_flops import UpdateFlops
+from ctd_jax.training.train_step import TrainState, TrainStep
 from ctd_jax.utils import progress
-
-Validate = Callable[[Any], Mapping[str, float]]  # parameters -> metrics
 
 
 def train(
@@ -36,6 +38,7 @@ def train(
   validate: Validate,
   watch: PreemptionWatch,
   stop_after: int | None = None,
+  profile: range | None = None,
 ) -> bool:
   """Trains a run, or goes on with it from its latest checkpoint.
 
@@ -44,6 +47,7 @@ def train(
     validate: returns the metrics of parameters, the selecting one among them.
     watch: entered; a signal ends the loop after the step at hand.
     stop_after: leave the loop after this many updates, as a cut-off would.
+    profile: steps of which a trace is written.
 
   Returns:
     Whether the last step was reached, so that the best checkpoint is final.
@@ -52,47 +56,38 @@ def train(
     DivergedError: if the loss stops being finite.
     CheckpointError: if the workdir holds a run of another config.
     Preempted: if a signal said so; the state has been saved.
+    ValueError: if the run has no such steps as `profile`.
   """
   config, total_steps = experiment.config, experiment.total_steps
+  if profile is not None:
+    profiler_lib.check_steps(profile, total_steps)
   record = RunRecord(experiment.workdir, config.seed)  # the clock starts
-  batches = experiment.training_batches()
-  # Before the checkpoints are read: a run of another config is left alone.
-  experiment.claim_workdir()
-  first_step, state = _restore_or_init(experiment, batches)
-  update = train_step.make_train_step(
-    Objective.from_config(config, experiment.model, experiment.mesh),
-    experiment.optimizer,
-    config.seed,
-  )
-  writer = metrics_lib.MetricWriter(
-    experiment.workdir, first_step, config.wandb_project, config.name
-  )
-  bar = progress.Progress(
-    range(first_step + 1, total_steps + 1),
-    total=total_steps,
-    initial=first_step,
-    unit="step",
-    desc="train",
-  )
-  outputs = _RunOutputs(
-    experiment.checkpoints,
-    batches,
-    writer,
-    record,
-    validate,
-    bar,
-    config.log_every,
-    _make_schedule(experiment),
-  )
-  _log_start(experiment, state)
-  with contextlib.closing(writer), _defer_signals(watch):
+  with contextlib.ExitStack() as stack:
+    meter = SpeedMeter(_find_peak_flops(experiment.mesh))
+    stack.enter_context(contextlib.closing(meter))
+    batches = experiment.training_batches()
+    # Before the checkpoints are read: a run of another config is left alone.
+    experiment.claim_workdir()
+    first_step, state = _restore_or_init(experiment, batches)
+    profiler = profiler_lib.StepProfiler(
+      profile, experiment.workdir, first_step
+    )
+    stack.enter_context(contextlib.closing(profiler))
+    outputs = _open_outputs(
+      experiment, batches, first_step, record, validate, meter
+    )
+    stack.enter_context(contextlib.closing(outputs.writer))
+    updates = _Updates.make(experiment, batches, meter, state)
+    _log_start(experiment, state)
+    stack.enter_context(_defer_signals(watch))
     if experiment.checkpoints.latest_step is None and not total_steps:
       outputs.validate_and_save(0, state)  # a run without updates
-    for step in bar:
-      host_batch = next(batches)
-      batch = partitioning.make_global_batch(host_batch, experiment.mesh)
-      state, metrics = update(state, batch)
-      outputs.log_update(step, metrics, _count_tokens(host_batch))
+    for step in outputs.bar:
+      profiler.begin_step(step)
+      with jax.profiler.StepTraceAnnotation("train", step_num=step):
+        state, metrics, work = updates.run(state)
+      profiler.end_step(step, metrics)
+      outputs.log_update(step, metrics, work)
       # Asked at every step: several processes agree on the step to stop at.
       stop_requested = watch.stop_requested(step)
       if step % config.eval_every == 0 or step == total_steps:
@@ -106,6 +101,88 @@ def train(
   record.write()
   watch.exit_if_requested()
   return stop_after is None or stop_after >= total_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class _Updates:
+  """Updates of a state, each with the next batch, and measured.
+
+  Attributes:
+    batches: of this process.
+    mesh: devices of the run.
+    train_step: the jitted update.
+    flops: counted by the shapes of a batch.
+    meter: of the speed.
+  """
+
+  batches: grain.DatasetIterator
+  mesh: jax.sharding.Mesh
+  train_step: TrainStep
+  flops: UpdateFlops
+  meter: SpeedMeter
+
+  @classmethod
+  def make(
+    cls,
+    experiment: Experiment,
+    batches: grain.DatasetIterator,
+    meter: SpeedMeter,
+    state: TrainState,
+  ) -> _Updates:
+    """Returns the updates of an experiment."""
+    config, mesh = experiment.config, experiment.mesh
+    objective = Objective.from_config(config, experiment.model, mesh)
+    return cls(
+      batches=batches,
+      mesh=mesh,
+      train_step=train_step.make_train_step(
+        objective, experiment.optimizer, config.seed
+      ),
+      flops=UpdateFlops(objective.compute_loss, state.params),
+      meter=meter,
+    )
+
+  def run(self, state: TrainState) -> tuple[TrainState, Metrics, StepWork]:
+    """Returns the new state, which the devices may still compute."""
+    with self.meter.wait_for_input():
+      host_batch = next(self.batches)
+      batch = partitioning.make_global_batch(host_batch, self.mesh)
+    state, metrics = self.train_step(state, batch)
+    self.meter.watch_update(metrics["loss"])
+    return state, metrics, _measure_work(host_batch, self.flops.count(batch))
+
+
+def _open_outputs(
+  experiment: Experiment,
+  batches: grain.DatasetIterator,
+  first_step: int,
+  record: RunRecord,
+  validate: Validate,
+  meter: SpeedMeter,
+) -> RunOutputs:
+  """Returns the outputs of a run that goes on behind `first_step`."""
+  config, total_steps = experiment.config, experiment.total_steps
+  return RunOutputs(
+    checkpoints=experiment.checkpoints,
+    batches=batches,
+    writer=metrics_lib.MetricWriter(
+      experiment.workdir,
+      first_step,
+      weights_and_biases.start_run(config, experiment.workdir),
+    ),
+    record=record,
+    validate=validate,
+    bar=progress.Progress(
+      range(first_step + 1, total_steps + 1),
+      total=total_steps,
+      initial=first_step,
+      unit="step",
+      desc="train",
+    ),
+    log_every=config.log_every,
+    schedule=_make_schedule(experiment),
+    meter=meter,
+  )
 
 
 def _restore_or_init(
@@ -141,92 +218,35 @@ def _make_schedule(experiment: Experiment) -> optax.Schedule:
   )
 
 
-def _count_tokens(batch: Mapping[str, Any]) -> int:
-  """Returns the tokens of a batch, those of other processes among them.
+def _measure_work(batch: Mapping[str, Any], flops: float) -> StepWork:
+  """Returns the size of an update over all processes.
 
-  Each process is taken to have as many as this one.
+  Each process is taken to have as many queries and tokens as this one.
+
+  Args:
+    batch: rows of this process.
+    flops: of the update, over all devices.
   """
-  tokens = np.count_nonzero(batch["texts"].segments)
-  return int(tokens) * jax.process_count()
-
-
-@dataclasses.dataclass
-class _RunOutputs:
-  """What the loop leaves behind: metrics, checkpoints, the run's record.
-
-  Attributes:
-    checkpoints: of the workdir.
-    batches: the training data, whose position is saved with the state.
-    writer: of the metrics.
-    record: seconds so far.
-    validate: parameters -> metrics.
-    bar: shows step and loss.
-    log_every: steps.
-    schedule: learning rate of the encoder by update, from 0.
-    meter: of the speed.
-    pending: step, metrics and number of tokens of the last update, not yet
-      read.
-  """
-
-  checkpoints: Checkpoints
-  batches: grain.DatasetIterator
-  writer: metrics_lib.MetricWriter
-  record: RunRecord
-  validate: Validate
-  bar: progress.Progress
-  log_every: int
-  schedule: optax.Schedule
-  meter: metrics_lib.SpeedMeter = dataclasses.field(
-    default_factory=metrics_lib.SpeedMeter
+  texts, processes = batch["texts"], jax.process_count()
+  return StepWork(
+    queries=len(batch["query_ends"]) * processes,
+    tokens=int(np.count_nonzero(texts.segments)) * processes,
+    columns=texts.segments.size * processes,
+    flops=flops,
   )
-  pending: tuple[int, Metrics, int] | None = None
 
-  def log_update(self, step: int, metrics: Metrics, num_tokens: int) -> None:
-    """Logs the update before this one.
 
-    The values are read one step late: the host prepares the next batch while
-    the device computes.
-    """
-    self.flush()
-    self.pending = step, metrics, num_tokens
-
-  def flush(self) -> None:
-    """Checks the metrics of the last update, writes them where they are due."""
-    if self.pending is None:
-      return
-    step, metrics, num_tokens = self.pending
-    self.pending = None
-    values = jax.device_get(metrics)  # waits for the device
-    metrics_lib.check_finite(step, values)
-    self.meter.count_step(num_tokens)
-    if step % self.log_every == 0:
-      rate = {"learning_rate": self.schedule(step - 1)}
-      self.writer.write(step, values | rate)
-      if speed := self.meter.read():
-        self.writer.write_speed(step, speed)
-      self.bar.set_postfix(loss=f"{float(values['loss']):.3f}")
-
-  def save(self, step: int, state: TrainState) -> None:
-    """Saves a checkpoint to go on from, which is never the best."""
-    self.flush()
-    self.checkpoints.save(step, state, self.batches)
-
-  def validate_and_save(self, step: int, state: TrainState) -> None:
-    """Validates the parameters and saves them with their metrics."""
-    self.flush()
-    self.meter.stop()  # what follows is no training
-    scores = self.validate(state.params)
-    self.writer.write(step, scores)
-    self.writer.flush()
-    logging.info(
-      "step %d/%d, %.0f s: %s",
-      step,
-      self.bar.total,
-      self.record.seconds,
-      "  ".join(f"{name} {value:.4f}" for name, value in scores.items()),
+def _find_peak_flops(mesh: jax.sharding.Mesh) -> float | None:
+  """Returns the peak of all devices in FLOP/s; None = not known, and told."""
+  device = mesh.devices.flat[0]
+  peak = device_peaks.find_peak_flops(device.device_kind)
+  if peak is None and device.platform != "cpu":
+    logging.warning(
+      "no peak FLOP/s known of %r: utilisation is left out "
+      "(ctd_jax/training/speed/device_peaks.py)",
+      device.device_kind,
     )
-    self.checkpoints.save(step, state, self.batches, scores)
-    self.record.write()
+  return None if peak is None else peak * mesh.size
 
 
 def _log_start(experiment: Experiment, state: TrainState) -> None:

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -62,10 +63,12 @@ def trained(tmp_path_factory) -> pathlib.Path:
     "ctd_jax.train",
     "--config=configs/tiny.py",
     f"--config.data_dir={folder}/data",
+    "--profile=6:8",
     *SHORT,
   )
   assert done.returncode == 0, done.stderr
   (folder / "stdout.txt").write_text(done.stdout)
+  (folder / "stderr.txt").write_text(done.stderr)
   return folder
 
 
@@ -149,6 +152,22 @@ def test_metrics_are_lines_of_json(trained):
   rows = [json.loads(line) for line in lines]
   assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
   assert sum("validation/hit@1" in row for row in rows) == 3
+
+
+def test_the_log_tells_the_speed_and_the_trace_is_there(trained):
+  log = (trained / "stderr.txt").read_text()
+  pattern = (
+    r"speed: [\d.]+ steps/s, [\d,.]+ queries/s, [\d,]+ tokens/s, rows \d+% "
+    r"full, [\d.]+ GFLOP/s of the model, waited for input [\d.]+%, compiled "
+    r"[\d.]+ s, peak memory [\d.]+ GiB host\n"
+  )
+  assert len(re.findall(pattern, log)) == 2  # behind the last, one step
+  folder = trained / RUN / "profile"
+  assert f"trace of the steps 6 to 7 is in {folder}\n" in log
+  assert list(folder.rglob("*.xplane.pb"))
+  lines = (trained / RUN / "speed.jsonl").read_text().splitlines()
+  steps = [json.loads(line)["step"] for line in lines]
+  assert steps == [5, 10, 15, 20]
 
 
 def test_an_unknown_field_is_named(tmp_path):

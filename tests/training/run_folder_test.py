@@ -3,13 +3,12 @@
 import json
 import pathlib
 import subprocess
-import sys
 
 import pytest
 from etils import epath
 
 from ctd_jax.training import config as training_config
-from ctd_jax.training import metrics, run_folder
+from ctd_jax.training import run_folder
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
@@ -43,39 +42,6 @@ def test_a_bucket_is_no_local_folder(tmp_path, monkeypatch):
   assert run_folder.resolve_folder("runs/x") == tmp_path / "runs" / "x"
   home = run_folder.resolve_folder("~/runs")
   assert home == pathlib.Path.home() / "runs"
-
-
-class FakeWandb:
-  """Records what a run sends."""
-
-  def __init__(self):
-    self.calls = []
-
-  def init(self, **settings):
-    self.calls.append(settings)
-    return self
-
-  def log(self, values, step):
-    self.calls.append((step, values))
-
-  def finish(self):
-    self.calls.append("finish")
-
-
-def test_metrics_go_to_weights_and_biases_if_a_project_is_named(
-  tmp_path, monkeypatch
-):
-  wandb = FakeWandb()
-  monkeypatch.setitem(sys.modules, "wandb", wandb)
-  writer = metrics.MetricWriter(tmp_path, 0, "annals", "ctd-tiny")
-  writer.write(1, {"loss": 2.0})
-  writer.close()
-  settings, *calls = wandb.calls
-  assert (settings["project"], settings["name"]) == ("annals", "ctd-tiny")
-  assert calls == [(1, {"loss": 2.0}), "finish"]
-  assert (
-    tmp_path / "metrics.jsonl"
-  ).read_text() == '{"loss": 2.0, "step": 1}\n'
 
 
 def test_a_config_gets_fields_that_change_no_number(tmp_path):

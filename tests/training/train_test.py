@@ -71,35 +71,19 @@ def test_learning_rate_and_speed_are_among_the_curves(whole):
   config = synthetic_run.config("ctd")
   assert max(rates) == pytest.approx(config.optimizer.learning_rate)
   assert rates[-1] < max(rates)  # it decays
-  for name in ("speed/steps_per_second", "speed/tokens_per_second"):
-    assert curves[name][0]
-    assert min(curves[name][1]) > 0
+  for name in (
+    *("steps_per_second", "queries_per_second", "tokens_per_second"),
+    *("model_flops_per_second", "compile_seconds", "peak_host_bytes"),
+  ):
+    assert curves[f"speed/{name}"][0]
+    assert min(curves[f"speed/{name}"][1]) > 0
+  for name in ("row_fill", "input_wait_share"):
+    assert all(0 <= share <= 1 for share in curves[f"speed/{name}"][1])
+  assert "speed/model_flops_utilization" not in curves  # a processor
   # Only what the seed determines stands in metrics.jsonl.
   assert not any("speed" in line for line in metric_lines(whole))
   page = (whole / "evaluation" / "report.html").read_text("utf-8")
   assert 'alt="training.png"' in page
-
-
-def test_speed_is_that_of_the_steps_between_two_readings(monkeypatch):
-  now = [10.0]
-  monkeypatch.setattr(metrics.time, "perf_counter", lambda: now[0])
-  meter = metrics.SpeedMeter()
-  assert meter.read() == {}
-  meter.count_step(1000)  # may have been compiled: starts the clock
-  for _ in range(4):
-    now[0] += 0.5
-    meter.count_step(100)
-  assert meter.read() == {
-    "speed/steps_per_second": 2.0,
-    "speed/tokens_per_second": 200.0,
-  }
-  meter.stop()
-  now[0] += 60  # a validation
-  meter.count_step(100)
-  assert meter.read() == {}
-  now[0] += 1
-  meter.count_step(300)
-  assert meter.read()["speed/tokens_per_second"] == 300.0
 
 
 @pytest.mark.slow

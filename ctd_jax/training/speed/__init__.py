@@ -1,0 +1,1 @@
+"""Speed of a training run: rates, utilisation, memory, traces."""
