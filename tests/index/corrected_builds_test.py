@@ -437,6 +437,23 @@ def test_a_removed_work_keeps_its_corrections(folder, sources):
   assert read_records(folder, "notes")["1"].fixed
 
 
+def test_an_index_of_another_format_is_built_again_with_its_corrections(
+  folder, sources
+):
+  add(folder, "annals", "1", "泰始三年七月")
+  path = folder / "manifest.json"
+  path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+  with pytest.raises(ValueError, match="keeps its corrections") as raised:
+    build_index(folder, sources / "annals.txt")
+  for pattern in re.findall(
+    r"manifest\.json|index\.sqlite\*", str(raised.value)
+  ):
+    for path in folder.glob(pattern):
+      path.unlink()
+  build_index(folder, sources / "annals.txt", reigns="西晉")
+  assert read_records(folder, "annals")["1"].fixed
+
+
 def test_a_damaged_file_of_corrections_is_found(folder):
   add(folder, "notes", "1", "泰始三年七月")
   assert index_check.check_index(folder) == []

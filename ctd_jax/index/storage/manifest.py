@@ -119,8 +119,9 @@ def read_manifest(folder: pathlib.Path) -> Manifest:
       f"{path}: damaged ({error}); build the index again"
     ) from error
   raise ValueError(
-    f"{path}: an index of format {version}, this version reads {FORMAT}; build "
-    "it again, or use the ctd_jax that made it"
+    f"{path}: an index of format {version}, this version reads {FORMAT}; use "
+    "the ctd_jax that made it, or remove manifest.json and index.sqlite* there "
+    "and build it again in the same folder, which keeps its corrections"
   )
 
 
