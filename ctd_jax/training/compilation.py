@@ -40,17 +40,17 @@ def enable_cache(choice: str | None = None) -> Folder | None:
   Raises:
     ValueError: if the folder that was chosen cannot be written to.
   """
-  if choice == OFF or (
+  if str(choice).lower() == OFF or (
     choice is None and not jax.config.jax_enable_compilation_cache
   ):
     return _disable_cache("as was asked")
-  folder = run_folder.resolve_folder(choice or _default_folder())
-  error = _make_folder(folder)
-  if not distributed.is_true_in_all_processes(error is None):
-    reason = f"{folder} cannot be written to ({error or 'another process'})"
+  path = choice or _default_folder()
+  folder, problem = _make_folder(path)
+  if not distributed.is_true_in_all_processes(folder is not None):
+    problem = problem or "cannot be written to by another process"
     if choice:
-      raise ValueError(f"--{COMPILATION_CACHE.name}={choice}: {reason}")
-    return _disable_cache(reason)
+      raise ValueError(f"--{COMPILATION_CACHE.name}={choice} {problem}")
+    return _disable_cache(f"{path} {problem}")
   if not _is_shared(folder):
     return _disable_cache(f"not every process sees {folder}")
   jax.config.update("jax_enable_compilation_cache", True)
@@ -84,16 +84,27 @@ def _default_folder() -> str:
   return os.path.join(parent, "ctd_jax", "compiled")
 
 
-def _make_folder(folder: Folder) -> OSError | None:
-  """Makes a folder that nobody else can write to; returns what prevents it."""
+def _make_folder(path: str) -> tuple[Folder | None, str]:
+  """Makes a folder that nobody else can write to.
+
+  Args:
+    path: of the folder.
+
+  Returns:
+    The folder and "", or None and what prevents it.
+  """
   try:
+    folder = run_folder.resolve_folder(path)
     if isinstance(folder, pathlib.Path):
       folder.mkdir(mode=0o700, parents=True, exist_ok=True)
       if not os.access(folder, os.W_OK | os.X_OK):
-        return PermissionError("permission denied")
-  except OSError as error:
-    return error
-  return None
+        return None, "cannot be written to"
+  except (FileExistsError, NotADirectoryError):
+    return None, "is or lies in a file; expected a folder"
+  # No home, as of a user whom the machine does not know, is a RuntimeError.
+  except (OSError, RuntimeError) as error:
+    return None, f"cannot be made: {getattr(error, 'strerror', None) or error}"
+  return folder, ""
 
 
 def _is_shared(folder: Folder) -> bool:

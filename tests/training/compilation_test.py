@@ -81,10 +81,36 @@ def test_a_variable_of_jax_switches_it_off(tmp_path):
   assert compilation.enable_cache(tmp_path) == tmp_path
 
 
+def test_a_home_that_nobody_knows_stops_no_run(monkeypatch, caplog):
+  with pytest.raises(ValueError, match="~nobody-of-the-name/cache cannot be"):
+    compilation.enable_cache("~nobody-of-the-name/cache")
+  # As a container does whose user the machine does not know.
+  jax.config.update("jax_compilation_cache_dir", None)
+  for name in ("HOME", "XDG_CACHE_HOME"):
+    monkeypatch.delenv(name, raising=False)
+  monkeypatch.setattr(os, "getuid", lambda: 987_654)
+  with caplog.at_level("INFO", "absl"):
+    assert compilation.enable_cache() is None
+  assert "not kept: ~/.cache/ctd_jax/compiled cannot be made" in caplog.text
+
+
+def test_off_is_no_folder(tmp_path, monkeypatch):
+  monkeypatch.chdir(tmp_path)
+  assert compilation.enable_cache("OFF") is None
+  assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_is_no_folder(tmp_path):
+  (tmp_path / "file").touch()
+  for path in (tmp_path / "file", tmp_path / "file" / "cache"):
+    with pytest.raises(ValueError, match=f"{path} is or lies in a file"):
+      compilation.enable_cache(path)
+
+
 def test_a_folder_that_cannot_be_written_to(tmp_path):
   (tmp_path / "file").touch()
   folder = tmp_path / "file" / "cache"
-  with pytest.raises(ValueError, match=f"--compilation_cache={folder}: "):
+  with pytest.raises(ValueError, match=f"--compilation_cache={folder} "):
     compilation.enable_cache(folder)
   jax.config.update("jax_compilation_cache_dir", str(folder))
   assert compilation.enable_cache() is None  # the run goes on without
