@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import multiprocessing
 import pathlib
 import threading
 from collections.abc import AsyncIterator
@@ -131,6 +132,9 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
   app.state.threads.close()
   app.state.upload_reader.close()
   app.state.jobs.close()
+  # Of several processes another may be about to end the job: the first says it.
+  if multiprocessing.parent_process() is None:
+    app.state.jobs.log_running()
 
 
 def _read_ahead(served: ServedIndex) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import functools
 import multiprocessing
 import os
@@ -25,6 +26,7 @@ from uvicorn.supervisors import Multiprocess
 
 from ctd_jax.utils import command_line
 from ctd_jax.web import app
+from ctd_jax.web.jobs.job_runner import JobRunner
 from ctd_jax.web.settings import WebSettings
 
 _MAX_LINE = 1 << 18  # bytes of an address: a passage may be in it
@@ -70,6 +72,8 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
     factory = functools.partial(make_app_of_process, settings)
     config = _make_config(factory, factory=True, workers=num_processes)
     _Supervisor(config, [listener]).run()
+    looker = dataclasses.replace(settings, read_only=True)  # starts no job
+    JobRunner(settings.index, looker).log_running()
 
 
 def make_app_of_process(settings: WebSettings) -> FastAPI:

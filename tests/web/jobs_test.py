@@ -1,6 +1,7 @@
 """Jobs: one at a time, seen by the next server, cancelled, started again."""
 
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -70,6 +71,23 @@ def test_job_runs_with_the_folder_and_its_arguments(make_runner, tmp_path):
   assert runner.list("other") == []
   assert runner.get("99") is None
   assert runner.get("../1") is None
+
+
+@pytest.mark.parametrize("is_one_of_several", [True, False])
+def test_job_that_goes_on_is_told_by_the_first_process_alone(
+  index_folder, tmp_path, monkeypatch, caplog, is_one_of_several
+):
+  folder = shutil.copytree(index_folder, tmp_path / "index")
+  runner = JobRunner(folder, WebSettings(index=folder))
+  runner._program = PROGRAM
+  if is_one_of_several:
+    monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the first")
+  job = runner.start("redate", [WAITS], "corrections")
+  wait_for(runner, job.id, "running")
+  with open_client(folder):
+    pass
+  assert ("goes on without" in caplog.text) is not is_one_of_several
+  runner.cancel(job.id)
 
 
 def test_job_that_fails_has_the_error_of_its_program(make_runner):

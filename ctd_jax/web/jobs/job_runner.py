@@ -205,6 +205,9 @@ class JobRunner:
     self._closing.set()
     for job_id in [*self._processes]:
       self._end_process(job_id, signal.SIGHUP)
+
+  def log_running(self) -> None:
+    """Logs the job that runs, which nothing will end with the server."""
     for job in self.list():
       if job.state == RUNNING:
         logging.warning(
