@@ -17,6 +17,7 @@ from collections.abc import Sequence
 COMMANDS = {
   "build": ("ctd_jax_datasets.build", "build a data set and print its tables"),
   "train": ("ctd_jax.train", "train a retriever, then evaluate it"),
+  "plan": ("ctd_jax.plan", "plan a run on devices: memory, FLOPs, time"),
   "evaluate": ("ctd_jax.evaluate", "evaluate a run, or untrained systems"),
   "ablate": ("ctd_jax.ablate", "train a grid of methods and seeds"),
   "date": ("ctd_jax.date", "date the lines of a chronicle"),

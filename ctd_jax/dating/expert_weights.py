@@ -98,14 +98,8 @@ def fit_expert_weights(
   )
   if not hidden_folds:  # no known event to learn from
     return weights
-  years = np.concatenate(
-    [
-      features.axis.year_of[labels.month[fold.rows[fold.sample]]]
-      for fold in hidden_folds
-    ]
-  )
-  has_words = any(expert.name == "words" for expert in experts)
-  if has_words and features.year_vocabulary.groups:
+  years = _true_years(features, labels, hidden_folds)
+  if _has_words(experts, features):
     weights = dataclasses.replace(
       weights, word_weights=_fit_word_weights(features, hidden_folds, years)
     )
@@ -140,6 +134,46 @@ def fit_expert_weights(
   )
   return calibrate_temperature(
     weights, posterior, block.rows, labels.month[block.rows]
+  )
+
+
+def fit_word_weights(
+  experts: Sequence[base.Expert],
+  features: CorpusFeatures,
+  labels: Labels,
+  manner: str = folds.YEARS,
+) -> Float[np.ndarray, " g"]:
+  """Returns the weights of the groups of strings; 0 without a known event.
+
+  Args:
+    experts: as of `fit_expert_weights`.
+    features: likewise.
+    labels: likewise.
+    manner: likewise.
+  """
+  hidden_folds = _hide_folds(experts, features, labels, manner)
+  if not hidden_folds or not _has_words(experts, features):
+    return np.zeros(features.year_vocabulary.num_scores)
+  years = _true_years(features, labels, hidden_folds)
+  return _fit_word_weights(features, hidden_folds, years)
+
+
+def _has_words(
+  experts: Sequence[base.Expert], features: CorpusFeatures
+) -> bool:
+  has_expert = any(expert.name == "words" for expert in experts)
+  return has_expert and bool(features.year_vocabulary.groups)
+
+
+def _true_years(
+  features: CorpusFeatures, labels: Labels, hidden_folds: Sequence[_HiddenFold]
+) -> np.ndarray:
+  """Returns the years of the sampled events of all folds."""
+  return np.concatenate(
+    [
+      features.axis.year_of[labels.month[fold.rows[fold.sample]]]
+      for fold in hidden_folds
+    ]
   )
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ctd_jax.dating.expert_panel import POOL_SLICES
+from ctd_jax.dating.expert_panel import POOL_SLICES, ExpertPanel
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.posterior import LOG_IMPOSSIBLE, PosteriorBlock
 from ctd_jax.dating.record_scores import RecordScores
@@ -62,7 +62,7 @@ def explain_hidden_record(
   year = int(axis.year_of[month])
   reasons = [
     make_reason(
-      name, log_scores, month, _find_evidence(scores, name, row, year)
+      name, log_scores, month, find_own_evidence(panel, name, row, year)
     )
     for name, log_scores in month_terms.items()
   ]
@@ -125,11 +125,18 @@ def _year_terms(
   return terms
 
 
-def _find_evidence(
-  scores: RecordScores, name: str, row: int, year: int
+def find_own_evidence(
+  panel: ExpertPanel, name: str, row: int, year: int
 ) -> base.Evidence:
-  """Returns what an expert read in a record."""
-  experts = scores.panel.experts
+  """Returns what an expert read in a record.
+
+  Args:
+    panel: of the experts.
+    name: of a reason.
+    row: the record.
+    year: that is explained.
+  """
+  experts = panel.experts
   if name == "openings":
     return experts["dates"].explain(row, year)
   if name == "days":
@@ -138,4 +145,6 @@ def _find_evidence(
     return base.Evidence(note="months with a placeholder have no other record")
   if name == "elimination":
     return base.Evidence(note="months with a known record have no others")
+  if name == "room":
+    return base.Evidence(note="opens a month, which each work does once")
   return experts[name].explain(row, year)

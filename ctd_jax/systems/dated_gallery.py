@@ -22,6 +22,8 @@ from ctd_jax.benchmark.records import ANSWERING_KINDS
 from ctd_jax.dating import dating_model, month_ranking
 from ctd_jax.dating.corpus import UNKNOWN, Labels, read_corpus
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
+from ctd_jax.dating.fitted_model import FittedModel
+from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.retrieval.host_search import TopK
 
@@ -74,18 +76,18 @@ class DatedGallery:
 
   Attributes:
     benchmark: whose gallery.
-    model: before it is fitted.
+    model: before it is fitted, of counts or linked.
     features: of the texts, before dates are learned.
     track: what the texts were read from.
   """
 
   benchmark: Benchmark
-  model: dating_model.DatingModel
+  model: dating_model.DatingModel | LinkedDatingModel
   features: CorpusFeatures
   track: str
 
   @functools.cached_property
-  def fitted_model(self) -> dating_model.FittedDatingModel:
+  def fitted_model(self) -> FittedModel:
     """The model, fitted on the records of train months."""
     labels = make_train_labels(self.benchmark)
     return self.model.fit(self.features.corpus, labels, self.features)
@@ -94,7 +96,7 @@ class DatedGallery:
     """Returns the posterior of all records.
 
     Args:
-      variant: see `FittedDatingModel.predict`.
+      variant: see `FittedModel.predict`.
 
     Raises:
       ValueError: if the variant is unknown.
@@ -124,7 +126,7 @@ class DatedGallery:
 def read_dated_gallery(
   benchmark: Benchmark,
   external_texts: Sequence[str] = (),
-  model: dating_model.DatingModel | None = None,
+  model: dating_model.DatingModel | LinkedDatingModel | None = None,
 ) -> DatedGallery:
   """Returns the gallery of a benchmark, read but not dated.
 

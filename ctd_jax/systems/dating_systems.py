@@ -1,7 +1,4 @@
-"""Systems that date the gallery first, registered; see `dated_gallery`.
-
-Axes: n records, K months.
-"""
+"""Systems that date the gallery first, registered; see `dated_gallery`."""
 
 from __future__ import annotations
 
@@ -13,11 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.dating.options import EVIDENCE, VARIANTS
-from ctd_jax.retrieval.host_search import Galleries, TopK
-from ctd_jax.systems import registry
+from ctd_jax.systems import dated_variants, registry
 
-if TYPE_CHECKING:  # they import JAX
-  from ctd_jax.dating.posterior import Posterior
+if TYPE_CHECKING:  # it imports JAX
   from ctd_jax.systems.dated_gallery import DatedGallery
 
 SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
@@ -65,31 +60,9 @@ def make_dating_systems(
       benchmark, notes, DatingModel.without(config.off, context.seed)
     )
 
-  return {
-    name: _make_variant(variant, read_gallery, config, context)
-    for name, variant in zip(SYSTEM_NAMES, VARIANTS, strict=True)
-  }
-
-
-def _make_variant(
-  variant: str,
-  read_gallery,
-  config: DatingConfig,
-  context: registry.Context,
-) -> registry.System:
-  """Returns the system of one posterior."""
-
-  @functools.cache
-  def posterior() -> Posterior:
-    return read_gallery().make_posterior(variant)
-
-  def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
-    return read_gallery().rank_by_posterior(queries, posterior(), k, galleries)
-
-  return registry.System(
-    track="T0+external" if config.outside else "T0",
-    score_mode="posterior",
-    search=search,
-    seeds=(context.seed,),
-    log_months=lambda rows: posterior().log_p(rows),
+  return dated_variants.make_variant_systems(
+    dict(zip(SYSTEM_NAMES, VARIANTS, strict=True)),
+    read_gallery,
+    "T0+external" if config.outside else "T0",
+    context.seed,
   )

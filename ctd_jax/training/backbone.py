@@ -83,7 +83,7 @@ def read_published_backbone(
       file is missing.
     ValueError: if a file does not fit the config.
   """
-  geometry_fields, source_fields = _split_encoder_fields(section)
+  geometry_fields, source_fields = split_encoder_fields(section)
   end_token = source_fields.pop("end_token")
   try:
     folder = saved_folder or hub_folders.find_model_folder(
@@ -116,7 +116,7 @@ def make_scratch_backbone(
     saved_folder: where `Backbone.save` wrote for a run that has begun, or an
       exported folder; None for a new run.
   """
-  geometry_fields, _ = _split_encoder_fields(section)
+  geometry_fields, _ = split_encoder_fields(section)
   if saved_folder is None:
     tokenizer = input_pipeline.build_tokenizer(benchmark)
   else:
@@ -125,7 +125,7 @@ def make_scratch_backbone(
   return Backbone(tokenizer, encoder)
 
 
-def _split_encoder_fields(
+def split_encoder_fields(
   section: ml_collections.ConfigDict,
 ) -> tuple[dict[str, Any], dict[str, str]]:
   """Returns the fields of geometry and those of a published folder.

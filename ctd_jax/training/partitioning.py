@@ -13,6 +13,7 @@ on the same texts.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -32,7 +33,10 @@ SHARDING_RULES = (
 
 
 def make_mesh(
-  num_devices: int | None = None, fsdp: int = 1, tensor: int = 1
+  num_devices: int | None = None,
+  fsdp: int = 1,
+  tensor: int = 1,
+  devices: Sequence[jax.Device] | None = None,
 ) -> Mesh:
   """Returns the mesh over the first `num_devices` devices.
 
@@ -41,12 +45,13 @@ def make_mesh(
     fsdp: devices that share parameters and split the batch.
     tensor: devices that share matrices and work on the same texts; what is
       left, num_devices / (fsdp * tensor), is the axis `data`.
+    devices: to choose from; None = those that JAX sees.
 
   Raises:
     ValueError: if there are fewer devices than asked for, or they do not
       divide into the axes.
   """
-  devices = jax.devices()
+  devices = jax.devices() if devices is None else devices
   count = num_devices or len(devices)
   if count > len(devices):
     raise ValueError(f"asked for {count} devices, {len(devices)} are visible")

@@ -27,57 +27,15 @@ from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import date_features, words, year_prior
 from ctd_jax_datasets.chunqiutr import mini
-from ctd_jax_datasets.chunqiutr.splits import block_splits
+from tests.dating import chronicles
 
 MODEL = DatingModel.without(["neural"])
 TIMELINE = reign_tables.load_timeline("mini")
-REIGNS = 2  # of the chronicle are enough here
-SPLIT_OF = block_splits(TIMELINE)
-
-
-@dataclasses.dataclass(frozen=True)
-class Chronicle:
-  """Texts with everything that is true of them."""
-
-  texts: tuple[str, ...]
-  months: np.ndarray
-  answers: np.ndarray
-  train: np.ndarray
-
-  def labels(self):
-    return Labels(
-      np.where(self.train, self.months, UNKNOWN),
-      np.where(self.train, self.answers, UNKNOWN),
-    )
-
-  def take(self, order):
-    return Chronicle(
-      tuple(self.texts[row] for row in order),
-      self.months[order],
-      self.answers[order],
-      self.train[order],
-    )
 
 
 @pytest.fixture(scope="module")
 def chronicle():
-  rows = [
-    (record.text, record.key, record.kind != NEG_COMMENT)
-    for record in mini.generate_records(0)
-    if record.key.reign <= REIGNS
-  ]
-  told = {key for _, key, _ in rows}
-  for key in TIMELINE.months:
-    if key not in told and key.reign <= REIGNS:
-      date = date_expressions.format_key(key, TIMELINE)
-      rows.append((f"{date}，無事可書。", key, True))
-  texts, keys, answers = zip(*rows, strict=True)
-  return Chronicle(
-    texts,
-    np.array([TIMELINE.ordinal(key) for key in keys]),
-    np.array(answers, int),
-    np.array([SPLIT_OF[key] == "train" for key in keys]),
-  )
+  return chronicles.make_chronicle()
 
 
 def fit(chronicle, model=MODEL, labels=None):
@@ -163,7 +121,7 @@ def posterior_of_fold(fitted, fold):
   return posterior.Posterior(
     axis=fitted.features.axis,
     certain_months=fitted.features.corpus.placeholder_month,
-    blocks=(fitted._score_records(fold)[1],),
+    blocks=(fitted._score_records(*fitted._hide_fold(fold))[1],),
   )
 
 

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Float, Float32, Int, UInt32
 from scipy.special import logsumexp
 
 from ctd_jax.dating import regression
@@ -286,7 +286,7 @@ def fit_citation_model(
   # Pairs of another year swamp those of the same: a sample of them is enough.
   sample, weights = regression.subsample_examples(
     ~is_same_year,
-    _hash_pairs(citation_pairs, training_pairs),
+    hash_pairs(citation_pairs)[training_pairs],
     _MAX_NEGATIVE_PAIRS,
   )
   return regression.BinnedSoftmax.fit(
@@ -297,10 +297,12 @@ def fit_citation_model(
   )
 
 
-def _hash_pairs(
-  citation_pairs: CitationPairs, pair_rows: np.ndarray
-) -> np.ndarray:
-  """Returns numbers made of the texts of both, uint32 [p]."""
+def hash_pairs(citation_pairs: CitationPairs) -> UInt32[np.ndarray, " P"]:
+  """Returns numbers made of the texts of each pair.
+
+  Args:
+    citation_pairs: the pairs.
+  """
   context_hashes = np.array(
     [
       zlib.crc32(citation.undated_host_text.encode())
@@ -308,11 +310,8 @@ def _hash_pairs(
     ],
     np.uint32,
   )
-  citation_index, event_hashes = (
-    citation_pairs.citation_index[pair_rows],
-    citation_pairs.event_hashes[pair_rows],
-  )
-  return context_hashes[citation_index] + event_hashes * _HASH_MULTIPLIER
+  event_hashes = citation_pairs.event_hashes * _HASH_MULTIPLIER
+  return context_hashes[citation_pairs.citation_index] + event_hashes
 
 
 def score_years(

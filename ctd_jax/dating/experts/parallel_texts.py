@@ -186,20 +186,8 @@ def fit_pair_model(
   training_pairs = np.flatnonzero(
     (record_months != UNKNOWN) & (event_months != UNKNOWN)
   )
-  record_months = record_months[training_pairs]
-  event_months = event_months[training_pairs]
-  year_distance = np.abs(
-    axis.year_of[record_months] - axis.year_of[event_months]
-  )
-  # The first condition that holds decides.
-  pair_class = np.select(
-    [
-      record_months == event_months,
-      year_distance == 0,
-      year_distance <= MAX_NEAR_YEARS,
-    ],
-    [SAME_MONTH, SAME_YEAR, NEAR],
-    FAR,
+  pair_class = classify_pairs(
+    axis, record_months[training_pairs], event_months[training_pairs]
   )
   sample, weights = regression.subsample_examples(
     pair_class == FAR,
@@ -211,6 +199,33 @@ def fit_pair_model(
     pair_class[sample],
     4,
     weights,
+  )
+
+
+def classify_pairs(
+  axis: MonthAxis,
+  record_months: Int[np.ndarray, " P"],
+  event_months: Int[np.ndarray, " P"],
+) -> Int[np.ndarray, " P"]:
+  """Returns SAME_MONTH, SAME_YEAR, NEAR or FAR of every pair.
+
+  Args:
+    axis: the years.
+    record_months: known month of the record of each pair.
+    event_months: known month of its event.
+  """
+  year_distance = np.abs(
+    axis.year_of[record_months] - axis.year_of[event_months]
+  )
+  # The first condition that holds decides.
+  return np.select(
+    [
+      record_months == event_months,
+      year_distance == 0,
+      year_distance <= MAX_NEAR_YEARS,
+    ],
+    [SAME_MONTH, SAME_YEAR, NEAR],
+    FAR,
   )
 
 

@@ -1,0 +1,1 @@
+"""Linked dating: host side of `models.linked_dater`."""

@@ -1,0 +1,288 @@
+"""Linked dating model: a trained model that dates records by one another.
+
+Host side of `models.linked_dater`: it reads the evidence of a corpus, learns
+the parameters on known records that are hidden, and dates the others. The
+posterior is one of `posterior`, as that of `dating_model.DatingModel` is.
+
+Axes: N records, K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import Bool
+
+from ctd_jax.dating import (
+  expert_panel,
+  expert_weights,
+  fitted_model,
+  folds,
+  record_scores,
+)
+from ctd_jax.dating.corpus import Corpus, Labels
+from ctd_jax.dating.dating_model import make_experts
+from ctd_jax.dating.experts import base, month_capacity
+from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
+from ctd_jax.dating.linked import (
+  fitting,
+  hidden_records,
+  link_reasons,
+  link_tables,
+)
+from ctd_jax.dating.linked.fitting import FittingConfig, Targets
+from ctd_jax.dating.linked.hidden_records import HiddenRecords, Sizes
+from ctd_jax.dating.linked.link_tables import LinkTables
+from ctd_jax.dating.posterior import PosteriorBlock
+from ctd_jax.models.linked_dater import (
+  LinkedDater,
+  LinkedDaterConfig,
+  LinkedScores,
+)
+from ctd_jax.models.linked_inputs import DatingInputs
+from ctd_jax.utils import progress
+
+# Experts that read a record's own text; the model weighs them and the links.
+_OWN_EXPERTS = ("prior", "dates", "words", "neural")
+
+
+@dataclasses.dataclass(frozen=True)
+class LinkedDatingModel:
+  """A linked dating model before it is fitted.
+
+  Attributes:
+    config: size and evidence of the network.
+    fitting_config: how its parameters are learned.
+    experts: that read a record's own text: printed dates and years, words, and
+      the encoder where `config.readers` has it.
+    manner: what is hidden together, as of `dating_model.DatingModel`.
+    use_punctuation: whether punctuation may tell events from commentary.
+    seed: of parameters, order and dropout.
+  """
+
+  config: LinkedDaterConfig
+  fitting_config: FittingConfig
+  experts: tuple[base.Expert, ...]
+  manner: str = folds.YEARS
+  use_punctuation: bool = True
+  seed: int = 42
+
+  @classmethod
+  def make(
+    cls,
+    config: LinkedDaterConfig | None = None,
+    fitting_config: FittingConfig | None = None,
+    seed: int = 42,
+  ) -> LinkedDatingModel:
+    """Returns the model with the experts that its config reads.
+
+    Args:
+      config: size and evidence of the network.
+      fitting_config: how its parameters are learned.
+      seed: of parameters, order and dropout, those of the encoder too.
+    """
+    config = config or LinkedDaterConfig()
+    fitting_config = fitting_config or FittingConfig()
+    readers = (*_OWN_EXPERTS[:2], "words", *config.readers)
+    experts = tuple(
+      expert for expert in make_experts(seed=seed) if expert.name in readers
+    )
+    return cls(config, fitting_config, experts, seed=seed)
+
+  def fit(
+    self,
+    corpus: Corpus,
+    labels: Labels,
+    features: CorpusFeatures | None = None,
+  ) -> FittedLinkedModel:
+    """Returns the model fitted on a corpus of labelled and other records.
+
+    Args:
+      corpus: the records.
+      labels: months and kinds of those that are known.
+      features: of the corpus, where they were read before with these labels and
+        this `use_punctuation`.
+    """
+    if features is None:
+      features = read_corpus_features(corpus, labels, self.use_punctuation)
+    tables = link_tables.make_link_tables(features)
+    word_weights = expert_weights.fit_word_weights(
+      self.experts, features, labels, self.manner
+    )
+    fold_of_record = folds.fold_records(corpus, labels, self.manner)
+    visible_labels = {
+      int(fold): labels.hide_records(fold_of_record == fold)
+      for fold in np.unique(fold_of_record[labels.is_known])
+    }
+    sizes = Sizes.largest(
+      [
+        hidden_records.count_hidden(features, visible)
+        for visible in (labels, *visible_labels.values())
+      ]
+    )
+    fitted = FittedLinkedModel(
+      features=features,
+      labels=labels,
+      manner=self.manner,
+      network=LinkedDater(self.config),
+      params=None,
+      experts=self.experts,
+      word_weights=word_weights,
+      tables=tables,
+      sizes=sizes,
+    )
+    params = self._fit_params(fitted, visible_labels, fold_of_record)
+    return dataclasses.replace(fitted, params=params)
+
+  def _fit_params(
+    self,
+    unfitted: FittedLinkedModel,
+    visible_labels: dict[int, Labels],
+    fold_of_record: np.ndarray,
+  ) -> Any:
+    """Returns the parameters, learned on every fold that has an event."""
+    labels, examples = unfitted.labels, []
+    bar = progress.Progress(
+      visible_labels.items(), "dating: hidden years", unit="fold"
+    )
+    for fold, visible in bar:
+      records = unfitted.read_records(visible)
+      rows = np.flatnonzero(fold_of_record[records.event_rows] == fold)
+      if len(rows):
+        months = labels.month[records.event_rows[rows]]
+        examples.append((records.inputs, rows, months))
+    if not examples:  # no known event to learn from
+      inputs = unfitted.read_records(labels).inputs
+      no_targets = np.zeros(0, int)
+      examples = [(inputs, no_targets, no_targets)]
+      config = dataclasses.replace(self.fitting_config, steps=0)
+    else:
+      config = self.fitting_config
+    return fitting.fit_params(
+      unfitted.network,
+      _pad_targets(examples),
+      fitting.make_link_examples(unfitted.features, unfitted.tables, labels),
+      config,
+      self.seed,
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class FittedLinkedModel(fitted_model.FittedModel):
+  """A linked model that dates the records of its corpus.
+
+  Attributes:
+    network: the model.
+    params: its parameters.
+    experts: that read a record's own text.
+    word_weights: of the groups of strings.
+    tables: links of all records.
+    sizes: that hidden records are padded to.
+  """
+
+  network: LinkedDater
+  params: Any
+  experts: tuple[base.Expert, ...]
+  word_weights: np.ndarray
+  tables: LinkTables
+  sizes: Sizes
+
+  def read_records(self, labels: Labels) -> HiddenRecords:
+    """Returns the records that labels hide, as the network reads them."""
+    panel = expert_panel.fit_panel(
+      self.experts, self.features, labels, {"words": self.word_weights}
+    )
+    return hidden_records.read_hidden_records(panel, self.tables, self.sizes)
+
+  def _score_records(
+    self,
+    labels: Labels,
+    is_target: Bool[np.ndarray, " N"],
+    for_reasons: bool = False,
+  ) -> tuple[link_reasons.ScoredRecords, PosteriorBlock]:
+    records = self.read_records(labels)
+    scores = jax.device_get(
+      _apply_network(self.network, self.params, records.inputs)
+    )
+    block = make_block(records, scores)
+    if self.network.config.use_capacity:
+      capacity = month_capacity.MonthCapacity().fit(self.features, labels, {})
+      balanced = record_scores.balance_capacity(capacity, block)
+      block = dataclasses.replace(block, month_log_factors=balanced.log_factors)
+    scored = link_reasons.ScoredRecords(
+      records=records, scores=scores if for_reasons else None
+    )
+    return scored, block.select(is_target[block.rows])
+
+  def _explain_hidden_record(
+    self,
+    scores: link_reasons.ScoredRecords,
+    block: PosteriorBlock,
+    row: int,
+    month: int,
+  ) -> list[base.Reason]:
+    return link_reasons.explain_record(scores, block, row, month)
+
+
+def make_block(records: HiddenRecords, scores: LinkedScores) -> PosteriorBlock:
+  """Returns the posteriors of all hidden records, the months not balanced.
+
+  Args:
+    records: the hidden records.
+    scores: of the network, for them.
+  """
+  features = records.panel.features
+  num_events = len(records.event_rows)
+  rows = np.concatenate([records.event_rows, records.comment_rows])
+  order = np.argsort(rows)
+  year_scores = np.concatenate(
+    [
+      scores.event_years[:num_events],
+      scores.comment_years[: len(records.comment_rows)],
+    ]
+  )
+  months = np.zeros((len(rows), 12), np.float32)
+  months[:num_events] = scores.event_months[:num_events]
+  return PosteriorBlock(
+    rows=rows[order],
+    dates=records.panel.experts["dates"],
+    year_scores=year_scores[order],
+    month_of_year_log_ratios=months[order],
+    month_log_factors=np.zeros(len(features.axis), np.float32),
+    opens_month=features.opens_month[rows[order]],
+    inverse_temperature=float(scores.inverse_temperature),
+    allowed_months=np.ones(len(features.axis), bool),
+  )
+
+
+def _pad_targets(
+  examples: list[tuple[DatingInputs, np.ndarray, np.ndarray]],
+) -> list[tuple[DatingInputs, Targets]]:
+  """Returns inputs and targets, those of all folds of one length."""
+  size = max(1, *(len(rows) for _, rows, _ in examples))
+
+  def pad(values: np.ndarray, dtype: Any) -> np.ndarray:
+    return np.pad(values, (0, size - len(values))).astype(dtype)
+
+  return [
+    (
+      inputs,
+      Targets(
+        rows=pad(rows, np.int32),
+        months=pad(months, np.int32),
+        weights=pad(np.ones(len(rows)), np.float32),
+      ),
+    )
+    for inputs, rows, months in examples
+  ]
+
+
+@functools.partial(jax.jit, static_argnames="network")
+def _apply_network(
+  network: LinkedDater, params: Any, inputs: DatingInputs
+) -> LinkedScores:
+  return network.apply({"params": params}, inputs)

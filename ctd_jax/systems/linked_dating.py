@@ -1,0 +1,119 @@
+"""Systems of the linked dater, registered; see `dating.linked.linked_model`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
+
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.dating.options import VARIANTS
+from ctd_jax.systems import dated_variants, registry
+
+if TYPE_CHECKING:  # it imports JAX
+  from ctd_jax.systems.dated_gallery import DatedGallery
+
+SYSTEM_NAMES = tuple(f"linked-{variant}" for variant in VARIANTS)
+# Evidence that `config.linked.off` can leave out.
+EVIDENCE = {
+  "words": "names and words by year",
+  "neural": "an encoder that reads the text whole, by year",
+  "citations": "years cited in commentary beside the event",
+  "parallels": "events that are told in the same words",
+  "comments": "commentary in the same words",
+  "capacity": "each work opens a month once",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LinkedConfig(registry.SystemConfig):
+  """Size, evidence and fitting of the linked dater."""
+
+  SECTION: ClassVar[str] = "linked"
+
+  # Folder of source texts whose bracket notes are read for their citations
+  # (track T0+external); None = the gallery alone (T0).
+  outside: str | None = None
+  off: tuple[str, ...] = ()  # evidence to do without, see EVIDENCE
+  hidden_size: int = 48  # of the scorer of links
+  heads: int = 2  # of the attention over links
+  rounds: int = 2  # in which beliefs are passed on
+  dropout: float = 0.1  # in the scorer of links
+  link_steps: int = 300  # updates of the scorers of links alone
+  steps: int = 120  # updates on hidden folds
+  learning_rate: float = 4e-3
+  weight_decay: float = 1e-2
+  link_weight: float = 0.5  # of the loss of links
+
+  def validate(self) -> None:
+    """Raises ValueError for a missing folder, evidence or size."""
+    super().validate()
+    self.check_positive("hidden_size", "heads")
+    if self.outside is not None and not pathlib.Path(self.outside).is_dir():
+      raise self.field_error("outside", "no such folder")
+    for name in self.off:
+      if name not in EVIDENCE:
+        raise ValueError(
+          f"config.linked.off: unknown {name!r}; there are "
+          f"{', '.join(EVIDENCE)}"
+        )
+    if {"words", "neural"} <= set(self.off):
+      raise self.field_error("off", "words or neural must stay")
+    for field in ("rounds", "link_steps", "steps"):
+      if getattr(self, field) < 0:
+        raise self.field_error(field, "expected 0 or more")
+    if not 0 <= self.dropout < 1:
+      raise self.field_error("dropout", "expected 0 or more and below 1")
+    if self.learning_rate <= 0:
+      raise self.field_error("learning_rate", "expected a positive rate")
+
+
+@registry.register(*SYSTEM_NAMES, config=LinkedConfig)
+def make_linked_systems(
+  benchmark: Benchmark, config: LinkedConfig, context: registry.Context
+) -> dict[str, registry.System]:
+  """Returns the variants, which share one gallery and its fitted model."""
+
+  @functools.cache
+  def read_gallery() -> DatedGallery:
+    from ctd_jax.dating.linked.fitting import FittingConfig
+    from ctd_jax.dating.linked.linked_model import LinkedDatingModel
+    from ctd_jax.models.linked_dater import LinkedDaterConfig
+    from ctd_jax.systems import dated_gallery
+
+    notes: Sequence[str] = ()
+    if config.outside:
+      notes = dated_gallery.read_bracket_notes(pathlib.Path(config.outside))
+    model = LinkedDatingModel.make(
+      LinkedDaterConfig(
+        readers=tuple(
+          name for name in ("words", "neural") if name not in config.off
+        ),
+        hidden_size=config.hidden_size,
+        heads=config.heads,
+        rounds=config.rounds,
+        dropout=config.dropout,
+        use_citations="citations" not in config.off,
+        use_parallels="parallels" not in config.off,
+        use_comments="comments" not in config.off,
+        use_capacity="capacity" not in config.off,
+      ),
+      FittingConfig(
+        link_steps=config.link_steps,
+        steps=config.steps,
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+        link_weight=config.link_weight,
+      ),
+      context.seed,
+    )
+    return dated_gallery.read_dated_gallery(benchmark, notes, model)
+
+  return dated_variants.make_variant_systems(
+    dict(zip(SYSTEM_NAMES, VARIANTS, strict=True)),
+    read_gallery,
+    "T0+external" if config.outside else "T0",
+    context.seed,
+  )

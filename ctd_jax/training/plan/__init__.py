@@ -1,0 +1,1 @@
+"""Plan of a run on devices that are not there: memory, FLOPs, traffic, time."""

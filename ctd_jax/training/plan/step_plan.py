@@ -1,0 +1,227 @@
+"""A training step compiled ahead of time, and what it will need.
+
+Nothing is run, and neither data nor weights are read: shapes are enough.
+
+Axes: B queries in the global batch, H hard negatives a query, P packs.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import ml_collections
+import numpy as np
+
+from ctd_jax.models import packing
+from ctd_jax.training import optimizer, partitioning, train_step
+from ctd_jax.training.objective import Objective
+from ctd_jax.training.plan import collectives
+from ctd_jax.training.plan.collectives import Traffic
+from ctd_jax.training.plan.workload import Workload
+from ctd_jax.training.speed.model_flops import UpdateFlops, count_flops
+
+_LARGEST_BATCH = 2**20  # queries; more is no batch
+_BATCH_PRECISION = 1.1  # between the largest that fits and the next
+
+
+@dataclasses.dataclass(frozen=True)
+class StepPlan:
+  """What a step needs; bytes are those of one device.
+
+  Attributes:
+    batch_size: queries, B.
+    texts: of the batch.
+    tokens: of its texts.
+    packed_shape: packs, rows of a pack, columns.
+    arguments: bytes of state and batch.
+    temporaries: bytes.
+    outputs: bytes that do not take the place of arguments.
+    code: bytes of the program.
+    state: bytes of parameters and moments, part of the arguments.
+    model_flops: over all devices, see `model_flops`.
+    computed_flops: of all products, recomputed ones among them.
+    traffic: by the kind of collective.
+    compile_seconds: tracing and compiling.
+  """
+
+  batch_size: int
+  texts: int
+  tokens: int
+  packed_shape: tuple[int, int, int]
+  arguments: int
+  temporaries: int
+  outputs: int
+  code: int
+  state: int
+  model_flops: float
+  computed_flops: float
+  traffic: Mapping[str, Traffic]
+  compile_seconds: float
+
+  @property
+  def memory(self) -> int:
+    """Bytes that a device needs."""
+    return self.arguments + self.temporaries + self.outputs + self.code
+
+  @property
+  def sent_bytes(self) -> float:
+    """Bytes that a device sends."""
+    return sum(traffic.sent_bytes for traffic in self.traffic.values())
+
+
+def plan_step(
+  config: ml_collections.ConfigDict,
+  workload: Workload,
+  mesh: jax.sharding.Mesh,
+) -> StepPlan:
+  """Returns the plan of a step of a config, which is compiled for a mesh.
+
+  Args:
+    config: validated.
+    workload: texts are as long as it says.
+    mesh: of devices that need not be there.
+
+  Raises:
+    ValueError: if the batch does not divide into packs.
+    MemoryError: if the compiler says that the memory does not suffice.
+  """
+  start_time = time.perf_counter()
+  model = train_step.make_model(
+    config.model, workload.encoder, workload.timeline
+  )
+  adam = optimizer.make_optimizer(config.optimizer, 10)  # any number of steps
+  objective = Objective.from_config(config, model, mesh)
+  state = train_step.abstract_state(model, adam, mesh)
+  batch = _abstract_batch(config, workload, mesh)
+  update = train_step.make_train_step(objective, adam, config.seed)
+  traced = update.trace(state, batch)
+  compiled = _compile(traced.lower().compile)
+  memory = compiled.memory_analysis()
+  state_bytes = _count_device_bytes(state)
+  # Not every backend says that outputs take the place of the old state, which
+  # is given up.
+  shared_bytes = max(memory.alias_size_in_bytes, state_bytes)
+  sizes = [workload.query_tokens, workload.record_tokens]
+  texts_per_query = 2 + sum(config.negatives.values())
+  return StepPlan(
+    batch_size=config.batch_size,
+    texts=config.batch_size * texts_per_query,
+    tokens=config.batch_size * (sizes[0] + sizes[1] * (texts_per_query - 1)),
+    packed_shape=batch["texts"].ids.shape,
+    arguments=memory.argument_size_in_bytes,
+    temporaries=memory.temp_size_in_bytes,
+    outputs=max(0, memory.output_size_in_bytes - shared_bytes),
+    code=memory.generated_code_size_in_bytes,
+    state=state_bytes,
+    model_flops=UpdateFlops(objective.compute_loss, state.params).count(batch),
+    computed_flops=count_flops(traced.jaxpr.jaxpr, set()),
+    traffic=collectives.read_traffic(compiled.as_text(), mesh.size),
+    compile_seconds=time.perf_counter() - start_time,
+  )
+
+
+def _compile(compile_step: Callable[[], Any]) -> Any:
+  """Returns what is compiled; too little memory is a MemoryError."""
+  try:
+    return compile_step()
+  except jax.errors.JaxRuntimeError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    raise MemoryError(str(error).splitlines()[0]) from error
+
+
+def _count_device_bytes(tree: Any) -> int:
+  """Returns the bytes of abstract arrays that lie on one device."""
+  return sum(
+    math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+    for leaf in jax.tree.leaves(tree)
+  )
+
+
+def _abstract_batch(
+  config: ml_collections.ConfigDict,
+  workload: Workload,
+  mesh: jax.sharding.Mesh,
+) -> dict[str, Any]:
+  """Returns shapes, types and shardings of a batch of equally long texts.
+
+  Its arrays are those of `input_pipeline.training_batches`.
+  """
+  size, negatives = config.batch_size, sum(config.negatives.values())
+  packs = partitioning.count_batch_shards(mesh) * config.encode_chunks
+  if size % packs:
+    raise ValueError(
+      f"config.batch_size={size} does not divide into {packs} packs: "
+      "config.encode_chunks of them on each device that splits the batch"
+    )
+  lengths = [workload.query_tokens] + [workload.record_tokens] * (1 + negatives)
+  width = packing.row_width(
+    max(config.query_length, config.record_length), workload.encoder.max_length
+  )
+  # All packs are alike.
+  rows = packing.arrange_texts(
+    np.array(lengths * (size // packs))[None], width
+  ).rows
+  array = functools.partial(
+    jax.ShapeDtypeStruct, sharding=partitioning.batch_sharding(mesh)
+  )
+  packed_shape = packs, rows, width
+  class_counts = workload.timeline.class_counts
+  return {
+    "texts": packing.PackedTexts(
+      ids=array(packed_shape, np.int32),
+      segments=array(packed_shape, np.int32),
+      slots=array((packs, len(lengths) * size // packs), np.int32),
+    ),
+    "query_ends": array((size, 2), np.int32),
+    **{
+      f"query_{name}": array((size, count), np.float32)
+      for name, count in zip(
+        ("reign", "year", "month"), class_counts, strict=True
+      )
+    },
+    "positive_month": array((size,), np.int32),
+    "positive_classes": array((size, 3), np.int32),
+    "negative_month": array((size * negatives,), np.int32),
+    "negative_answers": array((size * negatives,), bool),
+  }
+
+
+def find_largest_batch(
+  first_batch: int, unit: int, fits: Callable[[int], bool]
+) -> int:
+  """Returns the largest batch that fits, or one at most a tenth smaller.
+
+  Args:
+    first_batch: to begin with, a multiple of `unit`.
+    unit: that batches are multiples of.
+    fits: whether a batch fits.
+
+  Returns:
+    A multiple of the unit; 0 if not even the unit itself fits.
+  """
+  if fits(first_batch):
+    low, high = first_batch, 2 * first_batch
+    while high <= _LARGEST_BATCH and fits(high):
+      low, high = high, 2 * high
+  else:
+    low, high = 0, first_batch
+    while high > unit:
+      half = max(unit, high // 2 // unit * unit)
+      if fits(half):
+        low = half
+        break
+      high = half
+  while low and high - low > unit and high > _BATCH_PRECISION * low:
+    middle = (low + high) // 2 // unit * unit
+    if fits(middle):
+      low = middle
+    else:
+      high = middle
+  return low

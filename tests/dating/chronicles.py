@@ -1,0 +1,60 @@
+"""An invented chronicle with everything that is true of its records."""
+
+import dataclasses
+
+import numpy as np
+
+from ctd_jax.benchmark.records import NEG_COMMENT
+from ctd_jax.chronology import date_expressions, reign_tables
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax_datasets.chunqiutr import mini
+from ctd_jax_datasets.chunqiutr.splits import block_splits
+
+TIMELINE = reign_tables.load_timeline("mini")
+REIGNS = 2  # of the chronicle are enough
+SPLIT_OF = block_splits(TIMELINE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Chronicle:
+  """Texts with everything that is true of them."""
+
+  texts: tuple[str, ...]
+  months: np.ndarray
+  answers: np.ndarray
+  train: np.ndarray
+
+  def labels(self):
+    return Labels(
+      np.where(self.train, self.months, UNKNOWN),
+      np.where(self.train, self.answers, UNKNOWN),
+    )
+
+  def take(self, order):
+    return Chronicle(
+      tuple(self.texts[row] for row in order),
+      self.months[order],
+      self.answers[order],
+      self.train[order],
+    )
+
+
+def make_chronicle():
+  """Returns the records of two reigns, and an empty one for other months."""
+  rows = [
+    (record.text, record.key, record.kind != NEG_COMMENT)
+    for record in mini.generate_records(0)
+    if record.key.reign <= REIGNS
+  ]
+  told = {key for _, key, _ in rows}
+  for key in TIMELINE.months:
+    if key not in told and key.reign <= REIGNS:
+      date = date_expressions.format_key(key, TIMELINE)
+      rows.append((f"{date}，無事可書。", key, True))
+  texts, keys, answers = zip(*rows, strict=True)
+  return Chronicle(
+    texts,
+    np.array([TIMELINE.ordinal(key) for key in keys]),
+    np.array(answers, int),
+    np.array([SPLIT_OF[key] == "train" for key in keys]),
+  )
