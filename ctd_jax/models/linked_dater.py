@@ -320,7 +320,9 @@ class LinkedDater(nn.Module):
 
 
 def _sum_months(
-  log_months: Float[AnyArray, "n K"], year_of: Int[AnyArray, " K"], num_years: int
+  log_months: Float[AnyArray, "n K"],
+  year_of: Int[AnyArray, " K"],
+  num_years: int,
 ) -> Float[Array, "n Y"]:
   """Returns log masses of years."""
   chances = jnp.exp(log_months.astype(jnp.float32))
