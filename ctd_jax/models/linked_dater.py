@@ -15,7 +15,8 @@ years, K months.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import flax.struct
 import jax
@@ -34,8 +35,15 @@ from ctd_jax.models.link_messages import (
   pass_beliefs,
   pass_cited_years,
 )
-from ctd_jax.models.linked_inputs import DatingInputs
+from ctd_jax.models.linked_inputs import (
+  Calendar,
+  CommentInputs,
+  DatingInputs,
+  EventInputs,
+)
 
+# Chances of years of all events [n, Y] and of all comments [m, Y].
+Beliefs: TypeAlias = tuple[Any, Any]
 _EVEN_CHANCE = 0.5  # of a month: a record above it needs no other's month
 
 
@@ -61,27 +69,30 @@ class LinkedScores(flax.struct.PyTreeNode):
   inverse_temperature: Float[AnyArray, ""]
 
   @property
-  def event_years(self) -> Float[Array, "n Y"]:
+  def event_years(self) -> Float[AnyArray, "n Y"]:
     """Log scores of years, up to a constant."""
     return sum(self.event_terms.values())
 
   @property
-  def comment_years(self) -> Float[Array, "m Y"]:
+  def comment_years(self) -> Float[AnyArray, "m Y"]:
     """Log scores of years, up to a constant."""
     return sum(self.comment_terms.values())
 
   def score_months(
-    self, inputs: DatingInputs, rows: Int[AnyArray, " b"]
+    self,
+    calendar: Calendar,
+    rows: Int[AnyArray, " b"],
+    dates: Float[AnyArray, "b K"],
   ) -> Float[Array, "b K"]:
     """Returns log scores of months of some events, before any balancing.
 
     Args:
-      inputs: that made these scores.
+      calendar: the months.
       rows: indices of the events.
+      dates: log likelihood ratios of months by their printed dates.
     """
-    calendar = inputs.calendar
     return (
-      inputs.event_dates[rows].astype(jnp.float32)
+      dates.astype(jnp.float32)
       + self.event_years[rows][:, calendar.year_of]
       + self.event_months[rows][:, calendar.month_of_year]
     )
@@ -171,84 +182,67 @@ class LinkedDater(nn.Module):
       inputs: of the records.
       deterministic: whether dropout is off.
     """
-    config, years_of = self.config, inputs.calendar.year_of
-    links = self.score_links(inputs, deterministic)
-    log_prior = self.prior_weight * jnp.log(inputs.year_prior)
-    own_events = {"prior": log_prior} | {
-      name: weight * inputs.event_scores[name]
-      for name, weight in self.event_weights.items()
-    }
-    own_comments = {"prior": log_prior}
-    if "words" in inputs.comment_scores:
-      own_comments["words"] = (
-        self.comment_weight * inputs.comment_scores["words"]
-      )
-    # What an event believes, and sends, includes its printed date.
-    dates = _sum_months(inputs.event_dates, years_of, log_prior.shape[-1])
-    shape = dates.shape
-    event_terms, comment_terms = own_events, own_comments
-    event_beliefs = jax.nn.softmax(dates + sum(own_events.values()))
-    comment_beliefs = jax.nn.softmax(
-      jnp.broadcast_to(
-        sum(own_comments.values()), (len(inputs.commented.source), shape[1])
-      )
+    events, comments = inputs.events, inputs.comments
+    event_links = self.score_event_links(events, deterministic)
+    comment_links = self.score_comment_links(comments, deterministic)
+    last_round = pass_rounds(
+      self.config.rounds,
+      lambda sent: self.date_events(inputs.calendar, events, event_links, sent),
+      lambda sent: self.date_comments(
+        inputs.calendar, comments, comment_links, sent
+      ),
     )
-    sent = event_beliefs, comment_beliefs
-    for _ in range(config.rounds):
-      sent = event_beliefs, comment_beliefs
-      event_messages, comment_messages = self._pass_beliefs(
-        inputs, links, *sent
-      )
-      event_terms = own_events | event_messages
-      comment_terms = own_comments | comment_messages
-      event_beliefs = jax.nn.softmax(dates + sum(event_terms.values()))
-      comment_beliefs = jax.nn.softmax(
-        jnp.broadcast_to(sum(comment_terms.values()), comment_beliefs.shape)
-      )
     return LinkedScores(
-      event_terms={
-        name: jnp.broadcast_to(term, shape)
-        for name, term in event_terms.items()
-      },
-      comment_terms={
-        name: jnp.broadcast_to(term, comment_beliefs.shape)
-        for name, term in comment_terms.items()
-      },
-      event_months=self._pass_months(inputs, links),
-      links=links,
-      event_beliefs=sent[0],
-      comment_beliefs=sent[1],
+      event_terms=last_round.event_terms,
+      comment_terms=last_round.comment_terms,
+      event_months=self.date_months(events, event_links, events.month_chances),
+      links=event_links | comment_links,
+      event_beliefs=last_round.sent[0],
+      comment_beliefs=last_round.sent[1],
       inverse_temperature=jnp.exp(self.log_inverse_temperature),
     )
 
-  def score_links(
-    self, inputs: DatingInputs, deterministic: bool = True
+  def score_event_links(
+    self, events: EventInputs, deterministic: bool = True
   ) -> dict[str, LinkBeliefs]:
-    """Returns the beliefs in links, by kind; those that do not count left out.
+    """Returns the beliefs in the links into events, by kind.
+
+    Those that do not count are left out.
 
     Args:
-      inputs: of the records.
+      events: some or all of the hidden events.
       deterministic: whether dropout is off.
     """
     config, result = self.config, {}
-    if config.use_citations:
-      cited = inputs.cited_years
-      result["cited"] = self.score_cited(
-        cited.features, cited.is_link, deterministic
-      )
-    if config.use_parallels:
-      links = inputs.parallels
-      result["parallels"] = self.score_parallels(
-        links.features, links.is_link, deterministic
-      )
-    if config.use_comments:
-      # Both ways of a pair are of one chance.
-      for name in ("comments", "commented"):
-        links = getattr(inputs, name)
-        result[name] = self.score_comments(
-          links.features, links.is_link, deterministic
-        )
+    for name, is_used, links, score in (
+      ("cited", config.use_citations, events.cited_years, self.score_cited),
+      (
+        "parallels",
+        config.use_parallels,
+        events.parallels,
+        self.score_parallels,
+      ),
+      ("comments", config.use_comments, events.comments, self.score_comments),
+    ):
+      if is_used:
+        result[name] = score(links.features, links.is_link, deterministic)
     return result
+
+  def score_comment_links(
+    self, comments: CommentInputs, deterministic: bool = True
+  ) -> dict[str, LinkBeliefs]:
+    """Returns the beliefs in the links into comments, as of events.
+
+    Args:
+      comments: some or all of the hidden comments.
+      deterministic: whether dropout is off.
+    """
+    if not self.config.use_comments:
+      return {}
+    links = comments.commented
+    # A pair has one chance, whichever way it is followed.
+    beliefs = self.score_comments(links.features, links.is_link, deterministic)
+    return {"commented": beliefs}
 
   def classify_links(
     self, features: Mapping[str, Float[AnyArray, "n f"]]
@@ -268,65 +262,145 @@ class LinkedDater(nn.Module):
       for name, ranks in features.items()
     }
 
-  def _pass_beliefs(
+  def date_events(
     self,
-    inputs: DatingInputs,
+    calendar: Calendar,
+    events: EventInputs,
     links: Mapping[str, LinkBeliefs],
-    event_beliefs: jax.Array,
-    comment_beliefs: jax.Array,
-  ) -> tuple[dict[str, jax.Array], dict[str, jax.Array]]:
-    """Returns the messages to events [n, Y] and to comments [m, Y], by kind."""
-    prior = inputs.year_prior
-    to_events, to_comments = {}, {}
-    if "cited" in links:
-      reigns = comment_beliefs @ inputs.calendar.has_reign  # [m, R]
-      to_events["cited"] = pass_cited_years(
-        inputs.cited_years,
-        links["cited"],
-        reigns,
-        inputs.calendar.year_table,
-        prior,
-        self.weigh_cited(),
-      )
-    for name, beliefs, weigh, messages in (
-      ("parallels", event_beliefs, self.weigh_parallels, to_events),
-      ("comments", comment_beliefs, self.weigh_comments, to_events),
-      ("commented", event_beliefs, self.weigh_commented, to_comments),
-    ):
-      if name in links:
-        messages[name] = pass_beliefs(
-          getattr(inputs, name).source, links[name], beliefs, prior, weigh()
-        )
-    return to_events, to_comments
+    sent: Beliefs | None,
+  ) -> tuple[dict[str, Float[Array, "b Y"]], Float[Array, "b Y"]]:
+    """Returns the log scores of years of some events, by kind, and beliefs.
 
-  def _pass_months(
-    self, inputs: DatingInputs, links: Mapping[str, LinkBeliefs]
-  ) -> Float[Array, "n 12"]:
+    Args:
+      calendar: the years.
+      events: some or all of the hidden events.
+      links: beliefs in the links into them.
+      sent: what all records believed in the round before; None = no messages.
+    """
+    shape = events.date_years.shape
+    terms = {
+      "prior": jnp.broadcast_to(self._log_prior(calendar), shape),
+    } | {
+      name: weight * events.scores[name]
+      for name, weight in self.event_weights.items()
+    }
+    if sent is not None:
+      event_beliefs, comment_beliefs = sent
+      if "cited" in links:
+        terms["cited"] = pass_cited_years(
+          events.cited_years,
+          links["cited"],
+          comment_beliefs @ calendar.has_reign,  # [m, R]
+          calendar.year_table,
+          calendar.year_prior,
+          self.weigh_cited(),
+        )
+      for name, beliefs, weigh in (
+        ("parallels", event_beliefs, self.weigh_parallels),
+        ("comments", comment_beliefs, self.weigh_comments),
+      ):
+        if name in links:
+          terms[name] = pass_beliefs(
+            getattr(events, name).source,
+            links[name],
+            beliefs,
+            calendar.year_prior,
+            weigh(),
+          )
+    # What an event believes, and sends, includes its printed date.
+    return terms, jax.nn.softmax(events.date_years + sum(terms.values()))
+
+  def date_comments(
+    self,
+    calendar: Calendar,
+    comments: CommentInputs,
+    links: Mapping[str, LinkBeliefs],
+    sent: Beliefs | None,
+  ) -> tuple[dict[str, Float[Array, "b Y"]], Float[Array, "b Y"]]:
+    """Returns the log scores of years of some comments, by kind, and beliefs.
+
+    Args:
+      calendar: the years.
+      comments: some or all of the hidden comments.
+      links: beliefs in the links into them.
+      sent: what all records believed in the round before; None = no messages.
+    """
+    shape = len(comments.commented.source), len(calendar.year_prior)
+    terms = {"prior": jnp.broadcast_to(self._log_prior(calendar), shape)}
+    if "words" in comments.scores:
+      terms["words"] = self.comment_weight * comments.scores["words"]
+    if sent is not None and "commented" in links:
+      terms["commented"] = pass_beliefs(
+        comments.commented.source,
+        links["commented"],
+        sent[0],
+        calendar.year_prior,
+        self.weigh_commented(),
+      )
+    return terms, jax.nn.softmax(sum(terms.values()))
+
+  def date_months(
+    self,
+    events: EventInputs,
+    links: Mapping[str, LinkBeliefs],
+    month_chances: Float[AnyArray, "n 12"],
+  ) -> Float[Array, "b 12"]:
     """Returns log ratios of the months of a year by parallel events.
 
     The Annals may name the month of an event that a tradition tells without.
+
+    Args:
+      events: some or all of the hidden events.
+      links: beliefs in the links into them.
+      month_chances: of all hidden events, by their printed dates.
     """
-    own = inputs.month_chances
+    own = events.month_chances
     if "parallels" not in links or not self.config.rounds:
       return jnp.zeros_like(own)
-    # [n, k]
+    # [b, k]
     chance = MAX_CHANCE * jnp.exp(links["parallels"].log_p[..., SAME_MONTH])
-    ratio = 12 * own[inputs.parallels.source]  # [n, k, 12]
+    ratio = 12 * month_chances[events.parallels.source]  # [b, k, 12]
     messages = jnp.log1p(chance[..., None] * (ratio - 1)).sum(axis=1)
     messages /= jnp.sqrt(1 + chance.sum(axis=1, keepdims=True))
     messages *= jnp.exp(self.log_month_weight)
     # What a record says of its own month needs no help.
     return jnp.where(own.max(axis=1, keepdims=True) > _EVEN_CHANCE, 0, messages)
 
+  def _log_prior(self, calendar: Calendar) -> Float[Array, " Y"]:
+    return self.prior_weight * jnp.log(calendar.year_prior)
 
-def _sum_months(
-  log_months: Float[AnyArray, "n K"],
-  year_of: Int[AnyArray, " K"],
-  num_years: int,
-) -> Float[Array, "n Y"]:
-  """Returns log masses of years."""
-  chances = jnp.exp(log_months.astype(jnp.float32))
-  sums = jax.ops.segment_sum(
-    chances.T, year_of, num_years, indices_are_sorted=True
-  )
-  return jnp.log(jnp.maximum(sums.T, 1e-30))
+
+class Round(NamedTuple):
+  """What the last round made.
+
+  Attributes:
+    event_terms: log scores of years by kind, [n, Y].
+    comment_terms: likewise, [m, Y].
+    sent: beliefs that were passed on in it; own ones if there was none.
+  """
+
+  event_terms: Mapping[str, AnyArray]
+  comment_terms: Mapping[str, AnyArray]
+  sent: Beliefs
+
+
+def pass_rounds(
+  rounds: int,
+  date_events: Callable[[Beliefs | None], tuple[Mapping[str, Any], Any]],
+  date_comments: Callable[[Beliefs | None], tuple[Mapping[str, Any], Any]],
+) -> Round:
+  """Returns the last of some rounds in which beliefs are passed on.
+
+  Args:
+    rounds: how many; before the first, records believe their own texts.
+    date_events: terms and beliefs of all events by what was sent.
+    date_comments: likewise of all comments.
+  """
+  event_terms, event_beliefs = date_events(None)
+  comment_terms, comment_beliefs = date_comments(None)
+  sent = event_beliefs, comment_beliefs
+  for _ in range(rounds):
+    sent = event_beliefs, comment_beliefs
+    event_terms, event_beliefs = date_events(sent)
+    comment_terms, comment_beliefs = date_comments(sent)
+  return Round(event_terms, comment_terms, sent)

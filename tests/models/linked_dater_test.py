@@ -7,14 +7,18 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import link_messages, linked_dater
+from ctd_jax.dating.linked import block_scoring
+from ctd_jax.models import link_messages
 from ctd_jax.models.link_messages import LinkBeliefs
 from ctd_jax.models.linked_dater import LinkedDater, LinkedDaterConfig
 from ctd_jax.models.linked_inputs import (
   Calendar,
   CitedYears,
+  CommentInputs,
   DatingInputs,
+  EventInputs,
   Links,
+  pad_rows,
 )
 
 EVENTS, COMMENTS, LINKS, YEARS, REIGNS = 5, 3, 4, 10, 2
@@ -38,37 +42,45 @@ def make_inputs(seed=0):
   table = np.full((REIGNS, 7), -1)
   table[years // 5, years % 5 + 1] = years
   is_certain = rng.random((EVENTS, LINKS)) < 0.5
+
+  def scores(size):
+    return {"words": rng.normal(size=(size, YEARS)).astype(np.float32)}
+
   return DatingInputs(
     calendar=Calendar(
       year_of=np.repeat(years, 12),
       month_of_year=np.tile(np.arange(12), YEARS),
       has_reign=np.eye(REIGNS, dtype=np.float32)[years // 5],
       year_table=table,
+      year_prior=np.full(YEARS, 1 / YEARS, np.float32),
     ),
-    year_prior=np.full(YEARS, 1 / YEARS, np.float32),
-    event_scores={"words": rng.normal(size=(EVENTS, YEARS)).astype(np.float32)},
-    comment_scores={
-      "words": rng.normal(size=(COMMENTS, YEARS)).astype(np.float32)
-    },
-    event_dates=rng.normal(size=(EVENTS, NUM_MONTHS)).astype(np.float16),
-    month_chances=np.full((EVENTS, 12), 1 / 12, np.float32),
-    cited_years=CitedYears(
-      features=rng.uniform(0, 10, (EVENTS, LINKS, 9)).astype(np.float16),
-      is_link=rng.random((EVENTS, LINKS)) < 0.7,
-      year=np.where(is_certain, rng.integers(YEARS, size=is_certain.shape), -1),
-      year_number=rng.integers(1, 6, size=is_certain.shape),
-      host=np.where(
-        is_certain, -1, rng.integers(COMMENTS, size=is_certain.shape)
+    events=EventInputs(
+      scores=scores(EVENTS),
+      date_years=rng.normal(size=(EVENTS, YEARS)).astype(np.float32),
+      month_chances=np.full((EVENTS, 12), 1 / 12, np.float32),
+      cited_years=CitedYears(
+        features=rng.uniform(0, 10, (EVENTS, LINKS, 9)).astype(np.float16),
+        is_link=rng.random((EVENTS, LINKS)) < 0.7,
+        year=np.where(
+          is_certain, rng.integers(YEARS, size=is_certain.shape), -1
+        ),
+        year_number=rng.integers(1, 6, size=is_certain.shape),
+        host=np.where(
+          is_certain, -1, rng.integers(COMMENTS, size=is_certain.shape)
+        ),
       ),
+      parallels=make_links(rng, EVENTS, EVENTS),
+      comments=make_links(rng, EVENTS, COMMENTS),
     ),
-    parallels=make_links(rng, EVENTS, EVENTS),
-    comments=make_links(rng, EVENTS, COMMENTS),
-    commented=make_links(rng, COMMENTS, EVENTS),
-    openers=np.array([0, 2, 3]),
-    is_opener=np.array([1, 1, 0], np.float32),
-    log_capacity=np.zeros(NUM_MONTHS, np.float32),
-    max_rise=np.full(NUM_MONTHS, 3, np.float32),
+    comments=CommentInputs(
+      scores=scores(COMMENTS),
+      commented=make_links(rng, COMMENTS, EVENTS),
+    ),
   )
+
+
+def replace_events(inputs, **fields):
+  return inputs.replace(events=inputs.events.replace(**fields))
 
 
 @pytest.fixture(scope="module")
@@ -157,29 +169,27 @@ def test_a_year_without_a_ruler_is_of_the_reigns_of_who_cites():
 def test_padding_says_nothing(params):
   inputs = make_inputs()
   scores = score(params, inputs)
-
-  def pad(array):
-    return np.concatenate([array, np.zeros_like(array[:2])])
-
   padded = inputs.replace(
-    event_scores={"words": pad(inputs.event_scores["words"])},
-    event_dates=pad(inputs.event_dates),
-    month_chances=pad(inputs.month_chances),
-    cited_years=jax.tree.map(pad, inputs.cited_years),
-    parallels=jax.tree.map(pad, inputs.parallels),
-    comments=jax.tree.map(pad, inputs.comments),
+    events=pad_rows(inputs.events, EVENTS + 2),
+    comments=pad_rows(inputs.comments, COMMENTS + 3),
   )
-  for name, term in score(params, padded).event_terms.items():
+  padded_scores = score(params, padded)
+  for name, term in scores.event_terms.items():
     np.testing.assert_allclose(
-      term[:EVENTS], scores.event_terms[name], atol=1e-4
+      padded_scores.event_terms[name][:EVENTS], term, atol=1e-4
+    )
+  for name, term in scores.comment_terms.items():
+    np.testing.assert_allclose(
+      padded_scores.comment_terms[name][:COMMENTS], term, atol=1e-4
     )
   # A link that is none does not speak, whatever its features are.
-  noise = inputs.parallels.replace(
-    features=np.where(
-      inputs.parallels.is_link[..., None], inputs.parallels.features, 7
-    ).astype(np.float16)
+  links = inputs.events.parallels
+  noise = links.replace(
+    features=np.where(links.is_link[..., None], links.features, 7).astype(
+      np.float16
+    )
   )
-  other = score(params, inputs.replace(parallels=noise))
+  other = score(params, replace_events(inputs, parallels=noise))
   np.testing.assert_allclose(other.event_years, scores.event_years, atol=1e-4)
 
 
@@ -187,22 +197,25 @@ def test_no_parameter_knows_the_calendar(params):
   # Reigns exchanged, with everything that is of their years.
   inputs = make_inputs()
   order = np.roll(np.arange(YEARS), YEARS // 2)  # new year -> old year
-  months = np.roll(np.arange(NUM_MONTHS), NUM_MONTHS // 2)
-  cited = inputs.cited_years
-  moved = inputs.replace(
-    event_scores={"words": inputs.event_scores["words"][:, order]},
-    comment_scores={"words": inputs.comment_scores["words"][:, order]},
-    event_dates=inputs.event_dates[:, months],
+  events, cited = inputs.events, inputs.events.cited_years
+  moved = replace_events(
+    inputs.replace(
+      comments=inputs.comments.replace(
+        scores={"words": inputs.comments.scores["words"][:, order]}
+      ),
+      calendar=inputs.calendar.replace(
+        has_reign=inputs.calendar.has_reign[order],
+        year_table=np.where(
+          inputs.calendar.year_table < 0,
+          -1,
+          (inputs.calendar.year_table + YEARS // 2) % YEARS,
+        ),
+      ),
+    ),
+    scores={"words": events.scores["words"][:, order]},
+    date_years=events.date_years[:, order],
     cited_years=cited.replace(
       year=np.where(cited.year < 0, -1, (cited.year + YEARS // 2) % YEARS)
-    ),
-    calendar=inputs.calendar.replace(
-      has_reign=inputs.calendar.has_reign[order],
-      year_table=np.where(
-        inputs.calendar.year_table < 0,
-        -1,
-        (inputs.calendar.year_table + YEARS // 2) % YEARS,
-      ),
     ),
   )
   # Near years are those beside each other: the ends have others now.
@@ -211,6 +224,31 @@ def test_no_parameter_knows_the_calendar(params):
   np.testing.assert_allclose(
     after.event_years, before.event_years[:, order], atol=1e-4
   )
+
+
+@pytest.mark.parametrize("block", [1, 2, 3, 100])
+def test_blocks_of_records_are_scored_as_all_at_once(params, block):
+  inputs = make_inputs()
+  whole = score(params, inputs)
+  in_blocks = block_scoring.score_records(
+    LinkedDater(CONFIG), params, inputs, block
+  )
+  assert jax.tree.structure(whole) == jax.tree.structure(in_blocks)
+  for one, other in zip(
+    jax.tree.leaves(whole), jax.tree.leaves(in_blocks), strict=True
+  ):
+    np.testing.assert_allclose(one, other, atol=1e-4)
+
+
+def test_a_corpus_without_hidden_records_is_scored(params):
+  inputs = make_inputs()
+  nothing = inputs.replace(
+    events=jax.tree.map(lambda rows: rows[:0], inputs.events),
+    comments=jax.tree.map(lambda rows: rows[:0], inputs.comments),
+  )
+  scores = block_scoring.score_records(LinkedDater(CONFIG), params, nothing)
+  assert scores.event_years.shape == (0, YEARS)
+  assert scores.comment_years.shape == (0, YEARS)
 
 
 @pytest.mark.parametrize(
@@ -251,30 +289,33 @@ def test_beliefs_reach_records_two_links_away(params):
     config_of_rounds = dataclasses.replace(config, rounds=rounds)
     return np.asarray(score(params, inputs, config_of_rounds).event_years[0])
 
-  inputs = inputs.replace(parallels=chain)
-  words = inputs.event_scores["words"].copy()
+  inputs = replace_events(inputs, parallels=chain)
+  words = inputs.events.scores["words"].copy()
   words[2] = words[2][::-1]
-  changed = inputs.replace(event_scores={"words": words})
+  changed = replace_events(inputs, scores={"words": words})
   np.testing.assert_array_equal(first_years(inputs, 1), first_years(changed, 1))
   assert np.abs(first_years(inputs, 2) - first_years(changed, 2)).max() > 1e-3
 
 
 def test_gradients_are_finite_where_nothing_is_linked(params):
   inputs = make_inputs()
-  nothing = jax.tree.map(np.zeros_like, inputs.parallels)
-  inputs = inputs.replace(
+  nothing = jax.tree.map(np.zeros_like, inputs.events.parallels)
+  cited = inputs.events.cited_years
+  inputs = replace_events(
+    inputs,
     parallels=nothing,
     comments=nothing,
-    cited_years=inputs.cited_years.replace(
-      is_link=np.zeros_like(inputs.cited_years.is_link)
-    ),
+    cited_years=cited.replace(is_link=np.zeros_like(cited.is_link)),
   )
 
   def loss(params):
     scores = score(params, inputs)
-    return jax.nn.log_softmax(scores.score_months(inputs, jnp.arange(EVENTS)))[
-      :, 5
-    ].sum()
+    months = scores.score_months(
+      inputs.calendar,
+      jnp.arange(EVENTS),
+      np.zeros((EVENTS, NUM_MONTHS), np.float16),
+    )
+    return jax.nn.log_softmax(months)[:, 5].sum()
 
   for leaf in jax.tree.leaves(jax.grad(loss)(params)):
     assert np.isfinite(leaf).all()
@@ -296,15 +337,6 @@ def test_balanced_months_are_as_full_as_they_may_be():
     scores, np.ones(30), np.full(8, 5.0), np.zeros(8), jnp.zeros(8)
   )
   np.testing.assert_array_equal(lowered, 0)
-
-
-def test_months_without_mass_are_no_infinities():
-  log_months = jnp.full((1, NUM_MONTHS), -200.0).at[0, 3].set(0.0)
-  years = linked_dater._sum_months(
-    log_months, np.repeat(np.arange(YEARS), 12), YEARS
-  )
-  assert np.isfinite(years).all()
-  np.testing.assert_allclose(years[0, 0], 0, atol=1e-6)
 
 
 @pytest.mark.parametrize(

@@ -23,18 +23,21 @@ import numpy as np
 import optax
 from absl import logging
 from jaxtyping import Array, Float, Int
+from scipy import optimize
 
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import citations, parallel_texts
 from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
 from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.linked.link_tables import LinkTables
+from ctd_jax.models.arrays import AnyArray
 from ctd_jax.models.link_messages import balance_months
 from ctd_jax.models.linked_dater import LinkedDater
-from ctd_jax.models.linked_inputs import DatingInputs
+from ctd_jax.models.linked_inputs import DatingInputs, Openers, pad_rows
 from ctd_jax.utils import progress
 
 _NETWORKS, _SCALARS = "networks", "scalars"  # groups of parameters
+_TEMPERATURE_BOUNDS = (0.2, 5.0)  # of the inverse temperature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,11 +81,63 @@ class Targets(flax.struct.PyTreeNode):
     rows: indices of the events.
     months: their ordinal months.
     weights: 1, or 0 for padding.
+    opens_month: 1 for events that open a month.
+    dates: log likelihood ratios of months by their printed dates.
   """
 
-  rows: Int[Array, " t"]
-  months: Int[Array, " t"]
-  weights: Float[Array, " t"]
+  rows: Int[AnyArray, " t"]
+  months: Int[AnyArray, " t"]
+  weights: Float[AnyArray, " t"]
+  opens_month: Float[AnyArray, " t"]
+  dates: Float[AnyArray, "t K"]
+
+
+class Fold(flax.struct.PyTreeNode):
+  """Hidden records, and what is true of some.
+
+  Attributes:
+    inputs: of the model.
+    openers: the events that open a month, which share the room of the months.
+    targets: the events whose months are learned.
+  """
+
+  inputs: DatingInputs
+  openers: Openers
+  targets: Targets
+
+
+def pad_folds(folds: Sequence[Fold]) -> list[Fold]:
+  """Returns the folds with as many events, comments and targets each.
+
+  So they share one compiled program; see `linked_inputs.pad_rows`.
+
+  Args:
+    folds: of one corpus.
+  """
+
+  def pad(trees: Sequence[Any]) -> list[Any]:
+    size = max(1, *(len(jax.tree.leaves(tree)[0]) for tree in trees))
+    return [pad_rows(tree, size) for tree in trees]
+
+  events = pad([fold.inputs.events for fold in folds])
+  comments = pad([fold.inputs.comments for fold in folds])
+  targets = pad([fold.targets for fold in folds])
+  openers = pad(
+    [
+      (fold.openers.rows, fold.openers.is_opener, fold.openers.dates)
+      for fold in folds
+    ]
+  )
+  return [
+    Fold(
+      inputs=fold.inputs.replace(events=events[i], comments=comments[i]),
+      openers=fold.openers.replace(
+        rows=openers[i][0], is_opener=openers[i][1], dates=openers[i][2]
+      ),
+      targets=targets[i],
+    )
+    for i, fold in enumerate(folds)
+  ]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,24 +198,24 @@ def _classify_known_pairs(
 
 def fit_params(
   model: LinkedDater,
-  folds: Sequence[tuple[DatingInputs, Targets]],
+  folds: Sequence[Fold],
   examples: Mapping[str, LinkExamples],
   config: FittingConfig,
   seed: int,
 ) -> Any:
-  """Returns the parameters after all updates.
+  """Returns the parameters after all updates, calibrated on the folds.
 
   Args:
     model: to be fitted.
-    folds: hidden records and what is true of some, of one shape each.
+    folds: of hidden records.
     examples: from `make_link_examples`.
     config: of the updates.
     seed: of parameters, order and dropout.
   """
   rng = np.random.default_rng(seed)
   key = jax.random.key(seed)
-  inputs, targets = map(jax.device_put, zip(*folds, strict=True))
-  params = jax.jit(model.init)(key, inputs[0])["params"]
+  folds = jax.device_put(pad_folds(folds))
+  params = jax.jit(model.init)(key, folds[0].inputs)["params"]
   if not config.steps + config.link_steps:
     return params
   examples = {
@@ -170,34 +225,67 @@ def fit_params(
   params = _fit_links(model, params, examples, link_optimizer, config, rng, key)
   optimizer = make_optimizer(config)
   state = optimizer.init(params)
-  log_factors = [jnp.zeros_like(fold.log_capacity) for fold in inputs]
+  log_factors = [jnp.zeros_like(fold.openers.log_capacity) for fold in folds]
   average = params
   bar = progress.Progress(
     range(config.steps), "dating: linked records", unit="update"
   )
   losses = []
   for step in bar:
-    fold = int(rng.integers(len(inputs)))
+    fold = int(rng.integers(len(folds)))
     average, params, state, loss, log_factors[fold] = _update(
       model,
       optimizer,
       config,
       (average, params, state),
-      inputs[fold],
-      targets[fold],
+      folds[fold],
       log_factors[fold],
       _draw_links(examples, config.links_per_step, rng),
       jax.random.fold_in(key, step),
     )
     losses.append(loss)
   if losses:
-    last = np.mean(jax.device_get(losses[-len(inputs) :]))
+    last = np.mean(jax.device_get(losses[-len(folds) :]))
     logging.info(
       "dating: linked records, %d updates, -log p of hidden events %.3f",
       config.steps,
       last,
     )
+    average = _calibrate(model, average, folds, log_factors)
   return average
+
+
+def _calibrate(
+  model: LinkedDater,
+  params: Any,
+  folds: Sequence[Fold],
+  log_factors: Sequence[jax.Array],
+) -> Any:
+  """Returns the parameters with the temperature that fits the hidden events.
+
+  It was learned with dropout, under which scores are worth less than they are
+  without.
+  """
+  log_months = [
+    _score_targets(model, params, fold, factors)
+    for fold, factors in zip(folds, log_factors, strict=True)
+  ]
+
+  def mean_loss(log_inverse_temperature: float) -> float:
+    factor = np.float32(np.exp(log_inverse_temperature))
+    losses = [
+      _scaled_nll(scores, fold.targets, factor)
+      for scores, fold in zip(log_months, folds, strict=True)
+    ]
+    weights = [float(fold.targets.weights.sum()) for fold in folds]
+    return float(np.average(jax.device_get(losses), weights=weights))
+
+  result = optimize.minimize_scalar(
+    mean_loss, bounds=np.log(_TEMPERATURE_BOUNDS), options={"xatol": 1e-3}
+  )
+  return params | {
+    "log_inverse_temperature": jnp.asarray(result.x, jnp.float32)
+  }
 
 
 def make_optimizer(config: FittingConfig) -> optax.GradientTransformation:
@@ -289,10 +377,9 @@ def compute_link_loss(
 def compute_date_loss(
   model: LinkedDater,
   params: Any,
-  inputs: DatingInputs,
-  targets: Targets,
+  fold: Fold,
   log_factors: Float[Array, " K"],
-  dropout_key: jax.Array,
+  dropout_key: jax.Array | None,
 ) -> tuple[Float[Array, ""], Float[Array, " K"]]:
   """Returns the mean of -log p of the true months of hidden events.
 
@@ -302,32 +389,66 @@ def compute_date_loss(
   Args:
     model: that dates them.
     params: its parameters.
-    inputs: all hidden records.
-    targets: those whose months are known.
+    fold: hidden records; the months of some are known.
     log_factors: of the months, as balanced so far.
-    dropout_key: fresh for each update.
+    dropout_key: fresh for each update; None = no dropout.
+  """
+  log_months, inverse_temperature, log_factors = score_targets(
+    model, params, fold, log_factors, dropout_key
+  )
+  return (
+    _mean_nll(inverse_temperature * log_months, fold.targets),
+    log_factors,
+  )
+
+
+def score_targets(
+  model: LinkedDater,
+  params: Any,
+  fold: Fold,
+  log_factors: Float[Array, " K"],
+  dropout_key: jax.Array | None,
+) -> tuple[Float[Array, "t K"], Float[Array, ""], Float[Array, " K"]]:
+  """Returns log scores of months of the targets, and what goes with them.
+
+  That is the inverse temperature, which they have not been multiplied with, and
+  the factors of the months after one more round of balancing.
+
+  Args:
+    model: as of `compute_date_loss`, like the others.
+    params: its parameters.
+    fold: hidden records.
+    log_factors: of the months.
+    dropout_key: or None.
   """
   scores = model.apply(
-    {"params": params}, inputs, False, rngs={"dropout": dropout_key}
+    {"params": params},
+    fold.inputs,
+    dropout_key is None,
+    rngs=None if dropout_key is None else {"dropout": dropout_key},
   )
-  rows = targets.rows
-  log_months = scores.score_months(inputs, rows)
+  calendar, openers, targets = fold.inputs.calendar, fold.openers, fold.targets
+  log_months = scores.score_months(calendar, targets.rows, targets.dates)
   if model.config.use_capacity:
-    opener_scores = scores.score_months(inputs, inputs.openers)
+    opener_scores = scores.score_months(calendar, openers.rows, openers.dates)
     log_factors = balance_months(
       jax.lax.stop_gradient(opener_scores),
-      inputs.is_opener,
-      inputs.log_capacity,
-      inputs.max_rise,
+      openers.is_opener,
+      openers.log_capacity,
+      openers.max_rise,
       log_factors,
     )
-    opens = jnp.zeros(len(inputs.event_dates))
-    opens = opens.at[inputs.openers].max(inputs.is_opener)
-    log_months += opens[rows][:, None] * log_factors
-  log_p = jax.nn.log_softmax(scores.inverse_temperature * log_months)
+    log_months += targets.opens_month[:, None] * log_factors
+  return log_months, scores.inverse_temperature, log_factors
+
+
+def _mean_nll(
+  log_months: Float[Array, "t K"], targets: Targets
+) -> Float[Array, ""]:
+  log_p = jax.nn.log_softmax(log_months)
   true_log_p = jnp.take_along_axis(log_p, targets.months[:, None], 1)[:, 0]
   total = jnp.maximum(targets.weights.sum(), 1)
-  return -(targets.weights @ true_log_p) / total, log_factors
+  return -(targets.weights @ true_log_p) / total
 
 
 @functools.partial(
@@ -348,17 +469,32 @@ def _update_links(
   return optax.apply_updates(params, updates), state
 
 
-@functools.partial(
-  jax.jit,
-  static_argnames=("model", "optimizer", "config"),
-)
+@functools.partial(jax.jit, static_argnames="model")
+def _score_targets(
+  model: LinkedDater, params: Any, fold: Fold, log_factors: jax.Array
+) -> jax.Array:
+  # A second round lets the factors follow the scores without dropout.
+  for _ in range(2):
+    log_months, _, log_factors = score_targets(
+      model, params, fold, log_factors, None
+    )
+  return log_months
+
+
+@jax.jit
+def _scaled_nll(
+  log_months: jax.Array, targets: Targets, factor: jax.Array
+) -> jax.Array:
+  return _mean_nll(factor * log_months, targets)
+
+
+@functools.partial(jax.jit, static_argnames=("model", "optimizer", "config"))
 def _update(
   model: LinkedDater,
   optimizer: optax.GradientTransformation,
   config: FittingConfig,
   state: tuple[Any, Any, Any],
-  inputs: DatingInputs,
-  targets: Targets,
+  fold: Fold,
   log_factors: jax.Array,
   links: Any,
   key: jax.Array,
@@ -369,7 +505,7 @@ def _update(
 
   def compute_loss(params: Any) -> tuple[jax.Array, tuple[jax.Array, Any]]:
     loss, factors = compute_date_loss(
-      model, params, inputs, targets, log_factors, date_key
+      model, params, fold, log_factors, date_key
     )
     total = loss
     if links[0]:

@@ -1,21 +1,21 @@
 """Hidden records as the linked dater reads them.
 
-Axes: N records, n hidden events, m hidden comments, o events that open a month,
-k links into a record, P pairs, Y years.
+Axes: N records, n hidden events, m hidden comments, k links into a record, w
+links kept of it, P pairs, K months, Y years.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float, Float16, Int
 
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.expert_panel import ExpertPanel
 from ctd_jax.dating.experts import citations, month_capacity
 from ctd_jax.dating.experts.citation_pairs import HOST_REIGN, CitationPairs
-from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
 from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.linked import link_tables
 from ctd_jax.dating.linked.link_tables import LinkTables
@@ -23,8 +23,11 @@ from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.models.linked_inputs import (
   Calendar,
   CitedYears,
+  CommentInputs,
   DatingInputs,
+  EventInputs,
   Links,
+  Openers,
 )
 
 _MAX_RISE = 3.0  # of a month that must be filled, in one round of balancing
@@ -39,7 +42,7 @@ class HiddenRecords:
     event_rows: rows of the hidden events, from `find_hidden_rows`.
     comment_rows: rows of the hidden comments, likewise.
     cited_pairs: citation of each link, UNKNOWN for padding.
-    inputs: of the model; padded, so that all folds have one shape.
+    inputs: of the model.
   """
 
   panel: ExpertPanel
@@ -47,31 +50,6 @@ class HiddenRecords:
   comment_rows: Int[np.ndarray, " comments"]
   cited_pairs: Int[np.ndarray, "n k"]
   inputs: DatingInputs
-
-
-@dataclasses.dataclass(frozen=True)
-class Sizes:
-  """Sizes that records are padded to.
-
-  Attributes:
-    events: n.
-    comments: m.
-    openers: o.
-  """
-
-  events: int
-  comments: int
-  openers: int
-
-  @classmethod
-  def largest(cls, sizes: list[Sizes]) -> Sizes:
-    """Returns the sizes that hold each of `sizes`, at least 1."""
-    return cls(
-      *(
-        max(1, *(getattr(size, field.name) for size in sizes))
-        for field in dataclasses.fields(cls)
-      )
-    )
 
 
 def find_hidden_rows(
@@ -93,107 +71,111 @@ def find_hidden_rows(
   return order[is_event], order[~is_event]
 
 
-def count_hidden(features: CorpusFeatures, labels: Labels) -> Sizes:
-  """Returns how many records are hidden."""
-  events, comments = find_hidden_rows(features, labels)
-  return Sizes(
-    len(events), len(comments), int(features.opens_month[events].sum())
-  )
-
-
 def read_hidden_records(
-  panel: ExpertPanel, tables: LinkTables, sizes: Sizes
+  panel: ExpertPanel, tables: LinkTables
 ) -> HiddenRecords:
   """Returns the records that the labels of a panel hide.
 
   Args:
     panel: experts fitted on the known records, words weighted.
     tables: links of all records.
-    sizes: at least as many as are hidden.
   """
-  features, axis = panel.features, panel.features.axis
+  features = panel.features
   events, comments = find_hidden_rows(features, panel.labels)
   event_index, comment_index = (
     panel.index_rows(events),
     panel.index_rows(comments),
   )
-  dates = panel.experts["dates"]
-  pairs = _select_citations(
+  cited_pairs = _select_citations(
     features, panel.labels, tables, events, comment_index
   )
-  log_capacity, max_rise = _read_capacity(panel)
-  openers = np.flatnonzero(features.opens_month[events])
   readers = {"words": panel.score_words(events)}
   if "neural" in panel.experts:
     readers["neural"] = panel.experts["neural"].log_scores(events)[0]
-  num_events, num_comments = sizes.events, sizes.comments
+  make_links = functools.partial(_make_links, tables)
+  parallels, comment_pairs = features.parallel_pairs, features.comment_pairs
   inputs = DatingInputs(
-    calendar=make_calendar(axis),
-    year_prior=panel.year_prior.astype(np.float32),
-    event_scores={
-      name: _pad(scores, num_events) for name, scores in readers.items()
-    },
-    comment_scores={"words": _pad(panel.score_words(comments), num_comments)},
-    # Three digits are enough, and half of the memory.
-    event_dates=_pad(dates.log_scores(events).astype(np.float16), num_events),
-    month_chances=_pad(
-      dates.month_of_year_chances(events).astype(np.float32),
-      num_events,
-      1 / 12,
+    calendar=make_calendar(features.axis, panel.year_prior),
+    events=EventInputs(
+      scores=readers,
+      date_years=panel.score_dates(events),
+      month_chances=panel.experts["dates"]
+      .month_of_year_chances(events)
+      .astype(np.float32),
+      cited_years=_make_cited_years(
+        features, panel.labels, tables, cited_pairs, comment_index
+      ),
+      parallels=make_links(
+        "parallels",
+        tables.parallels[events],
+        event_index[parallels.event_row],
+      ),
+      comments=make_links(
+        "comments",
+        tables.comments[events],
+        comment_index[comment_pairs.record_row],
+      ),
     ),
-    cited_years=_make_cited_years(
-      features,
-      panel.labels,
-      tables,
-      _pad(pairs, num_events, UNKNOWN),
-      comment_index,
+    comments=CommentInputs(
+      scores={"words": panel.score_words(comments)},
+      commented=make_links(
+        "comments",
+        tables.commented[comments],
+        event_index[comment_pairs.event_row],
+      ),
     ),
-    parallels=_make_links(
-      features.parallel_pairs,
-      "event_row",
-      tables,
-      "parallels",
-      "parallels",
-      events,
-      event_index,
-      num_events,
-    ),
-    comments=_make_links(
-      features.comment_pairs,
-      "record_row",
-      tables,
-      "comments",
-      "comments",
-      events,
-      comment_index,
-      num_events,
-    ),
-    commented=_make_links(
-      features.comment_pairs,
-      "event_row",
-      tables,
-      "commented",
-      "comments",
-      comments,
-      event_index,
-      num_comments,
-    ),
-    openers=_pad(openers.astype(np.int32), sizes.openers),
-    is_opener=_pad(np.ones(len(openers), np.float32), sizes.openers),
-    log_capacity=log_capacity,
-    max_rise=max_rise,
   )
   return HiddenRecords(
     panel=panel,
     event_rows=events,
     comment_rows=comments,
-    cited_pairs=pairs,
+    cited_pairs=cited_pairs,
     inputs=inputs,
   )
 
 
-def make_calendar(axis: MonthAxis) -> Calendar:
-  """Returns the years and months of an axis as arrays."""
+def read_openers(records: HiddenRecords) -> Openers:
+  """Returns the hidden events that open a month, and the room of the months.
+
+  Args:
+    records: from `read_hidden_records`.
+  """
+  panel = records.panel
+  features, labels = panel.features, panel.labels
+  rows = np.flatnonzero(features.opens_month[records.event_rows])
+  capacity = month_capacity.MonthCapacity().fit(features, labels, {})
+  return Openers(
+    rows=rows.astype(np.int32),
+    is_opener=np.ones(len(rows), np.float32),
+    dates=read_date_scores(records, rows),
+    log_capacity=np.log(capacity.capacity).astype(np.float32),
+    max_rise=np.where(capacity.must_fill, _MAX_RISE, 0).astype(np.float32),
+  )
+
+
+def read_date_scores(
+  records: HiddenRecords, rows: Int[np.ndarray, " n"]
+) -> Float16[np.ndarray, "n K"]:
+  """Returns log likelihood ratios of months by the printed dates of events.
+
+  Args:
+    records: from `read_hidden_records`.
+    rows: indices of the events.
+  """
+  dates = records.panel.experts["dates"]
+  # Three digits are enough, and half of the memory.
+  return dates.log_scores(records.event_rows[rows]).astype(np.float16)
+
+
+def make_calendar(
+  axis: MonthAxis, year_prior: Float[np.ndarray, " Y"]
+) -> Calendar:
+  """Returns the years and months of an axis as arrays.
+
+  Args:
+    axis: the months.
+    year_prior: chance of each year.
+  """
   reigns, numbers, years = axis.regnal_years[::-1].T
   # One more column than year numbers, for those beyond the last.
   table = np.full((axis.num_reigns, numbers.max(initial=0) + 2), UNKNOWN)
@@ -203,6 +185,7 @@ def make_calendar(axis: MonthAxis) -> Calendar:
     month_of_year=(axis.month_of_year - 1).astype(np.int32),
     has_reign=axis.has_reign.astype(np.float32),
     year_table=table.astype(np.int32),
+    year_prior=year_prior.astype(np.float32),
   )
 
 
@@ -222,7 +205,7 @@ def _select_citations(
     (pairs.reading == HOST_REIGN) & is_hidden_host
   )
   table = tables.cited[events]
-  counts = (table != UNKNOWN) & _look_up(is_usable, table)
+  counts = _look_up(is_usable, table)
   counts &= ~_find_copies(
     _look_up(years, table, UNKNOWN),
     _look_up(tables.contexts, table),
@@ -283,27 +266,27 @@ def _make_cited_years(
 
 
 def _make_links(
-  pairs: ParallelPairs,
-  source_field: str,
   tables: LinkTables,
-  table_name: str,
-  ranks_name: str,
-  rows: np.ndarray,
-  source_index: np.ndarray,
-  size: int,
+  kind: str,
+  table: Int[np.ndarray, "n w"],
+  sources: Int[np.ndarray, " P"],
 ) -> Links:
-  """Returns the links into some records, from those that are hidden too."""
-  table = getattr(tables, table_name)[rows]
-  sources = source_index[getattr(pairs, source_field)]
+  """Returns the links into some records, from those that are hidden too.
+
+  Args:
+    tables: links of all records.
+    kind: of the pairs, in `tables.ranks`.
+    table: pairs of the records, the strongest first.
+    sources: index of the record that speaks in each pair, UNKNOWN if its month
+      is known.
+  """
   counts = _look_up(sources != UNKNOWN, table)
-  selected = _pad(
-    link_tables.select_links(table, counts, link_tables.MAX_COUNTED_LINKS),
-    size,
-    UNKNOWN,
+  selected = link_tables.select_links(
+    table, counts, link_tables.MAX_COUNTED_LINKS
   )
   return Links(
     source=_look_up(sources, selected).astype(np.int32),
-    features=_look_up(tables.ranks[ranks_name], selected),
+    features=_look_up(tables.ranks[kind], selected),
     is_link=selected != UNKNOWN,
   )
 
@@ -314,28 +297,3 @@ def _look_up(
   """Returns the values of the pairs of a table, `missing` for UNKNOWN."""
   blank = np.full((1, *values.shape[1:]), missing, values.dtype)
   return np.concatenate([values, blank])[table]
-
-
-def _read_capacity(panel: ExpertPanel) -> tuple[np.ndarray, np.ndarray]:
-  """Returns the log capacity of months, and how far each may be raised."""
-  features, labels = panel.features, panel.labels
-  num_months = len(features.axis)
-  is_known_event = labels.is_known & features.is_event
-  capacity, must_fill = month_capacity.compute_month_capacity(
-    np.bincount(
-      labels.month[labels.is_known & features.opens_month],
-      minlength=num_months,
-    ),
-    np.bincount(labels.month[is_known_event], minlength=num_months),
-    features.corpus.has_placeholder,
-  )
-  return (
-    np.log(capacity).astype(np.float32),
-    np.where(must_fill, _MAX_RISE, 0).astype(np.float32),
-  )
-
-
-def _pad(array: np.ndarray, size: int, value: float = 0) -> np.ndarray:
-  """Returns the array with rows of a value added, `size` in all."""
-  missing = np.full((size - len(array), *array.shape[1:]), value, array.dtype)
-  return np.concatenate([array, missing])

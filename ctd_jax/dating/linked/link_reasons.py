@@ -138,9 +138,11 @@ def _explain_links(
     rows: of these.
     year: that is explained.
   """
-  links = getattr(records.inputs, name)
+  inputs = records.inputs
+  receivers = inputs.comments if name == "commented" else inputs.events
+  links = getattr(receivers, name)
   source = links.source[index]
-  ratios = beliefs[source] / records.inputs.year_prior[year]
+  ratios = beliefs[source] / inputs.calendar.year_prior[year]
   shares = _share_attention(
     scores.links[name].log_odds[index], ratios, links.is_link[index]
   )
@@ -161,7 +163,7 @@ def _explain_citations(
 ) -> base.Evidence:
   """Returns the citations that speak for a year, by their attention."""
   inputs, features = records.inputs, records.panel.features
-  cited, calendar = inputs.cited_years, inputs.calendar
+  cited, calendar = inputs.events.cited_years, inputs.calendar
   years, hosts = cited.year[index], cited.host[index]
   reign_chances = scores.comment_beliefs @ calendar.has_reign  # [m, R]
   by_reign = year == calendar.year_table[:, cited.year_number[index]].T
@@ -169,7 +171,7 @@ def _explain_citations(
   chances = np.where(years == UNKNOWN, chances, years == year)
   shares = _share_attention(
     scores.links["cited"].log_odds[index],
-    chances / inputs.year_prior[year],
+    chances / calendar.year_prior[year],
     cited.is_link[index],
   )
   best = _take_best(shares)

@@ -3,8 +3,8 @@
 The tables are made once of the texts. Which links count depends on what is
 hidden: `select_links` takes those that do.
 
-Axes: N records, E events, C comments, P pairs, n some records, k links kept of
-each, f features of a pair.
+Axes: N records, P pairs of a kind, n some records, k links kept of each, c
+citations kept, w links to choose from, f features of a pair.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Bool, Float, Float16, Int, Int32
+from jaxtyping import Bool, Float, Float16, Int, Int32, Integer
 
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.experts import citations
@@ -44,16 +44,16 @@ class LinkTables:
     parallels: rows of `parallel_pairs` by event, likewise.
     comments: rows of `comment_pairs` by event.
     commented: rows of `comment_pairs` by comment.
-    ranks: of the features of the pairs, by kind: "cited", "parallels" and
-      "comments".
+    ranks: of the features of the pairs [P, f], by kind: "cited", "parallels"
+      and "comments".
     contexts: of `citation_pairs`: equal where the words after them are.
   """
 
-  cited: Int32[np.ndarray, "N k"]
+  cited: Int32[np.ndarray, "N c"]
   parallels: Int32[np.ndarray, "N k"]
   comments: Int32[np.ndarray, "N k"]
   commented: Int32[np.ndarray, "N k"]
-  ranks: Mapping[str, Float16[np.ndarray, "P f"]]
+  ranks: Mapping[str, Float16[np.ndarray, "_ _"]]
   contexts: Int[np.ndarray, " P"]
 
 
@@ -110,7 +110,7 @@ def make_link_tables(features: CorpusFeatures) -> LinkTables:
 def tabulate_pairs(
   record: Int[np.ndarray, " P"],
   strength: Float[np.ndarray, " P"],
-  pair_hashes: Int[np.ndarray, " P"],
+  pair_hashes: Integer[np.ndarray, " P"],
   num_records: int,
   width: int,
 ) -> Int32[np.ndarray, "N k"]:

@@ -10,12 +10,10 @@ Axes: N records, K months.
 from __future__ import annotations
 
 import dataclasses
-import functools
 from typing import Any
 
-import jax
 import numpy as np
-from jaxtyping import Bool
+from jaxtyping import Bool, Int
 
 from ctd_jax.dating import (
   expert_panel,
@@ -29,13 +27,14 @@ from ctd_jax.dating.dating_model import make_experts
 from ctd_jax.dating.experts import base, month_capacity
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.linked import (
+  block_scoring,
   fitting,
   hidden_records,
   link_reasons,
   link_tables,
 )
-from ctd_jax.dating.linked.fitting import FittingConfig, Targets
-from ctd_jax.dating.linked.hidden_records import HiddenRecords, Sizes
+from ctd_jax.dating.linked.fitting import FittingConfig, Fold, Targets
+from ctd_jax.dating.linked.hidden_records import HiddenRecords
 from ctd_jax.dating.linked.link_tables import LinkTables
 from ctd_jax.dating.posterior import PosteriorBlock
 from ctd_jax.models.linked_dater import (
@@ -43,7 +42,6 @@ from ctd_jax.models.linked_dater import (
   LinkedDaterConfig,
   LinkedScores,
 )
-from ctd_jax.models.linked_inputs import DatingInputs
 from ctd_jax.utils import progress
 
 # Experts that read a record's own text; the model weighs them and the links.
@@ -118,12 +116,6 @@ class LinkedDatingModel:
       int(fold): labels.hide_records(fold_of_record == fold)
       for fold in np.unique(fold_of_record[labels.is_known])
     }
-    sizes = Sizes.largest(
-      [
-        hidden_records.count_hidden(features, visible)
-        for visible in (labels, *visible_labels.values())
-      ]
-    )
     fitted = FittedLinkedModel(
       features=features,
       labels=labels,
@@ -133,7 +125,6 @@ class LinkedDatingModel:
       experts=self.experts,
       word_weights=word_weights,
       tables=tables,
-      sizes=sizes,
     )
     params = self._fit_params(fitted, visible_labels, fold_of_record)
     return dataclasses.replace(fitted, params=params)
@@ -145,29 +136,24 @@ class LinkedDatingModel:
     fold_of_record: np.ndarray,
   ) -> Any:
     """Returns the parameters, learned on every fold that has an event."""
-    labels, examples = unfitted.labels, []
+    examples = fitting.make_link_examples(
+      unfitted.features, unfitted.tables, unfitted.labels
+    )
     bar = progress.Progress(
       visible_labels.items(), "dating: hidden years", unit="fold"
     )
+    hidden_folds, config = [], self.fitting_config
     for fold, visible in bar:
       records = unfitted.read_records(visible)
       rows = np.flatnonzero(fold_of_record[records.event_rows] == fold)
       if len(rows):
-        months = labels.month[records.event_rows[rows]]
-        examples.append((records.inputs, rows, months))
-    if not examples:  # no known event to learn from
-      inputs = unfitted.read_records(labels).inputs
-      no_targets = np.zeros(0, int)
-      examples = [(inputs, no_targets, no_targets)]
-      config = dataclasses.replace(self.fitting_config, steps=0)
-    else:
-      config = self.fitting_config
+        hidden_folds.append(_make_fold(records, rows, unfitted.labels))
+    if not hidden_folds:  # no known event to learn from
+      records = unfitted.read_records(unfitted.labels)
+      hidden_folds = [_make_fold(records, np.zeros(0, int), unfitted.labels)]
+      config = dataclasses.replace(config, steps=0)
     return fitting.fit_params(
-      unfitted.network,
-      _pad_targets(examples),
-      fitting.make_link_examples(unfitted.features, unfitted.tables, labels),
-      config,
-      self.seed,
+      unfitted.network, hidden_folds, examples, config, self.seed
     )
 
 
@@ -181,7 +167,6 @@ class FittedLinkedModel(fitted_model.FittedModel):
     experts: that read a record's own text.
     word_weights: of the groups of strings.
     tables: links of all records.
-    sizes: that hidden records are padded to.
   """
 
   network: LinkedDater
@@ -189,14 +174,13 @@ class FittedLinkedModel(fitted_model.FittedModel):
   experts: tuple[base.Expert, ...]
   word_weights: np.ndarray
   tables: LinkTables
-  sizes: Sizes
 
   def read_records(self, labels: Labels) -> HiddenRecords:
     """Returns the records that labels hide, as the network reads them."""
     panel = expert_panel.fit_panel(
       self.experts, self.features, labels, {"words": self.word_weights}
     )
-    return hidden_records.read_hidden_records(panel, self.tables, self.sizes)
+    return hidden_records.read_hidden_records(panel, self.tables)
 
   def _score_records(
     self,
@@ -205,8 +189,8 @@ class FittedLinkedModel(fitted_model.FittedModel):
     for_reasons: bool = False,
   ) -> tuple[link_reasons.ScoredRecords, PosteriorBlock]:
     records = self.read_records(labels)
-    scores = jax.device_get(
-      _apply_network(self.network, self.params, records.inputs)
+    scores = block_scoring.score_records(
+      self.network, self.params, records.inputs
     )
     block = make_block(records, scores)
     if self.network.config.use_capacity:
@@ -236,17 +220,11 @@ def make_block(records: HiddenRecords, scores: LinkedScores) -> PosteriorBlock:
     scores: of the network, for them.
   """
   features = records.panel.features
-  num_events = len(records.event_rows)
   rows = np.concatenate([records.event_rows, records.comment_rows])
   order = np.argsort(rows)
-  year_scores = np.concatenate(
-    [
-      scores.event_years[:num_events],
-      scores.comment_years[: len(records.comment_rows)],
-    ]
-  )
+  year_scores = np.concatenate([scores.event_years, scores.comment_years])
   months = np.zeros((len(rows), 12), np.float32)
-  months[:num_events] = scores.event_months[:num_events]
+  months[: len(records.event_rows)] = scores.event_months
   return PosteriorBlock(
     rows=rows[order],
     dates=records.panel.experts["dates"],
@@ -259,30 +237,26 @@ def make_block(records: HiddenRecords, scores: LinkedScores) -> PosteriorBlock:
   )
 
 
-def _pad_targets(
-  examples: list[tuple[DatingInputs, np.ndarray, np.ndarray]],
-) -> list[tuple[DatingInputs, Targets]]:
-  """Returns inputs and targets, those of all folds of one length."""
-  size = max(1, *(len(rows) for _, rows, _ in examples))
+def _make_fold(
+  records: HiddenRecords, rows: Int[np.ndarray, " t"], labels: Labels
+) -> Fold:
+  """Returns hidden records whose months are known of some.
 
-  def pad(values: np.ndarray, dtype: Any) -> np.ndarray:
-    return np.pad(values, (0, size - len(values))).astype(dtype)
-
-  return [
-    (
-      inputs,
-      Targets(
-        rows=pad(rows, np.int32),
-        months=pad(months, np.int32),
-        weights=pad(np.ones(len(rows)), np.float32),
-      ),
-    )
-    for inputs, rows, months in examples
-  ]
-
-
-@functools.partial(jax.jit, static_argnames="network")
-def _apply_network(
-  network: LinkedDater, params: Any, inputs: DatingInputs
-) -> LinkedScores:
-  return network.apply({"params": params}, inputs)
+  Args:
+    records: all that are hidden.
+    rows: indices of the events whose months are learned.
+    labels: their months.
+  """
+  event_rows = records.event_rows[rows]
+  opens_month = records.panel.features.opens_month[event_rows]
+  return Fold(
+    inputs=records.inputs,
+    openers=hidden_records.read_openers(records),
+    targets=Targets(
+      rows=rows.astype(np.int32),
+      months=labels.month[event_rows].astype(np.int32),
+      weights=np.ones(len(rows), np.float32),
+      opens_month=opens_month.astype(np.float32),
+      dates=hidden_records.read_date_scores(records, rows),
+    ),
+  )

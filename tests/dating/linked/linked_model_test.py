@@ -1,0 +1,178 @@
+"""The linked model on an invented chronicle: what it finds and must not see."""
+
+import dataclasses
+import functools
+
+import numpy as np
+import pytest
+
+from ctd_jax.dating import calibration, corpus, folds
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.linked.fitting import FittingConfig
+from ctd_jax.dating.linked.linked_model import LinkedDatingModel
+from ctd_jax.dating.posterior import Posterior
+from ctd_jax.models.linked_dater import LinkedDaterConfig
+from tests.dating import chronicles
+
+MODEL = LinkedDatingModel.make(
+  LinkedDaterConfig(readers=("words",), hidden_size=16),
+  FittingConfig(link_steps=60, steps=40),
+)
+
+
+@pytest.fixture(scope="module")
+def chronicle():
+  return chronicles.make_chronicle()
+
+
+def fit(chronicle, model=MODEL, labels=None):
+  texts = corpus.read_corpus(chronicle.texts, chronicles.TIMELINE)
+  return model.fit(texts, chronicle.labels() if labels is None else labels)
+
+
+@pytest.fixture(scope="module")
+def fitted(chronicle):
+  return fit(chronicle)
+
+
+@pytest.fixture(scope="module")
+def dated(fitted):
+  """The posterior of every variant, made on first use."""
+  return functools.cache(fitted.predict)
+
+
+def hidden_events(chronicle, fitted):
+  return np.flatnonzero(~chronicle.train & fitted.features.is_event)
+
+
+def refit(fitted, labels):
+  """The model with other labels, its parameters and reading as they are."""
+  return dataclasses.replace(fitted, labels=labels, _explained={})
+
+
+def test_hidden_events_are_dated_far_above_chance(chronicle, fitted, dated):
+  rows = hidden_events(chronicle, fitted)
+  metrics = calibration.compute_posterior_metrics(
+    dated("fitted"), rows, chronicle.months[rows]
+  )
+  assert metrics["year"] > 0.25  # chance is 1 in 30
+  assert metrics["month"] > 0.2  # chance is 1 in 360
+  assert metrics["nll"] < np.log(360) - 1.5
+
+
+def test_every_posterior_sums_to_one(chronicle, dated):
+  log_p = dated("fitted").log_p(np.arange(len(chronicle.texts)))
+  assert log_p.dtype == np.float32
+  np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
+
+
+def test_known_records_and_placeholders_are_certain(chronicle, fitted, dated):
+  is_placeholder = fitted.features.corpus.is_placeholder
+  certain = np.flatnonzero(chronicle.train | is_placeholder)
+  assert np.array_equal(
+    dated("fitted").log_p(certain).argmax(axis=1), chronicle.months[certain]
+  )
+
+
+def test_elimination_leaves_the_months_of_hidden_records(
+  chronicle, fitted, dated
+):
+  rows = hidden_events(chronicle, fitted)
+  chances = np.exp(dated("elimination").log_p(rows))
+  taken = np.unique(chronicle.months[chronicle.train])
+  assert chances[:, taken].sum(axis=1).max() < 1e-6
+
+
+@pytest.mark.slow
+def test_strict_does_not_know_its_own_label(chronicle, fitted, dated):
+  labels, strict = chronicle.labels(), dated("strict")
+  rows = np.flatnonzero(chronicle.train & fitted.features.is_event)
+  own = strict.log_p(rows)[np.arange(len(rows)), chronicle.months[rows]]
+  assert own.mean() < -1
+  # Another month for every record of one fold changes nothing of that fold.
+  fold_of_record = folds.assign_folds(fitted.features.axis, labels)
+  rows = np.flatnonzero(fold_of_record == 1)
+  months = labels.month.copy()
+  months[rows] = months[rows[::-1]]
+  other = refit(fitted, Labels(months, labels.event_labels))
+  posterior = Posterior(
+    axis=fitted.features.axis,
+    certain_months=fitted.features.corpus.placeholder_month,
+    blocks=(other._score_records(*other._hide_fold(1))[1],),
+  )
+  np.testing.assert_array_equal(strict.log_p(rows), posterior.log_p(rows))
+
+
+@pytest.mark.slow
+def test_labels_of_held_out_records_have_no_way_in(chronicle, dated):
+  held_out = np.flatnonzero(~chronicle.train)
+  months, answers = chronicle.months.copy(), chronicle.answers.copy()
+  months[held_out] = months[held_out[::-1]]
+  answers[held_out] = 1 - answers[held_out]
+  permuted = dataclasses.replace(chronicle, months=months, answers=answers)
+  log_p = fit(permuted).predict().log_p(held_out)
+  np.testing.assert_array_equal(log_p, dated("fitted").log_p(held_out))
+
+
+@pytest.mark.slow
+def test_order_of_the_records_carries_nothing(chronicle, dated):
+  order = np.random.default_rng(5).permutation(len(chronicle.texts))
+  shuffled = fit(chronicle.take(order)).predict()
+  rows = np.flatnonzero(~chronicle.train[order])
+  # Records with one text may change places, and dropout differs with these.
+  difference = np.abs(
+    np.exp(shuffled.log_p(rows)) - np.exp(dated("fitted").log_p(order[rows]))
+  )
+  assert difference.max() < 0.2
+  # Of the total variation of a record, the mean.
+  assert difference.sum(1).mean() / 2 < 0.03
+
+
+def test_reasons_add_up_to_the_score(chronicle, fitted, dated):
+  (block,) = dated("fitted").blocks
+  comments = np.flatnonzero(
+    ~chronicle.train
+    & ~fitted.features.is_event
+    & ~fitted.features.corpus.is_placeholder
+  )
+  for row in (*hidden_events(chronicle, fitted)[::40], *comments[:2]):
+    reasons = fitted.explain(int(row))
+    index = np.flatnonzero(block.rows == row)
+    expected = block.score_months(index)[0]
+    expected += np.where(block.opens_month[index], block.month_log_factors, 0)
+    total = sum(reason.log_scores for reason in reasons)
+    np.testing.assert_allclose(total, expected, atol=1e-3)
+    weights = [abs(reason.weight) for reason in reasons]
+    assert weights == sorted(weights, reverse=True)
+    assert {"prior", "words"} <= {reason.expert for reason in reasons}
+
+
+def test_links_are_reasons(chronicle, fitted):
+  names = set()
+  for row in hidden_events(chronicle, fitted):
+    for reason in fitted.explain(int(row)):
+      if reason.evidence.linked_rows:
+        names.add(reason.expert)
+      for linked in reason.evidence.linked_rows:
+        assert 0 <= linked < len(chronicle.texts)
+        assert linked != row
+  assert {"parallels", "comments"} <= names
+
+
+def test_a_corpus_of_which_nothing_is_known_has_the_prior(chronicle):
+  nothing = np.full(len(chronicle.texts), UNKNOWN)
+  posterior = fit(chronicle, labels=Labels(nothing, nothing)).predict()
+  log_p = posterior.log_p(np.arange(len(chronicle.texts)))
+  np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+  ("fields", "message"),
+  [
+    ({"steps": -1}, "steps must be 0 or more, got -1"),
+    ({"averaging": 1.0}, r"averaging must be in \[0, 1\)"),
+  ],
+)
+def test_impossible_fits_are_named(fields, message):
+  with pytest.raises(ValueError, match=message):
+    FittingConfig(**fields)
