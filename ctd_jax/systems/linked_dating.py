@@ -12,7 +12,8 @@ from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.dating.options import VARIANTS
 from ctd_jax.systems import dated_variants, registry
 
-if TYPE_CHECKING:  # it imports JAX
+if TYPE_CHECKING:  # they import JAX
+  from ctd_jax.dating.linked.linked_model import LinkedDatingModel
   from ctd_jax.systems.dated_gallery import DatedGallery
 
 SYSTEM_NAMES = tuple(f"linked-{variant}" for variant in VARIANTS)
@@ -36,6 +37,11 @@ class LinkedConfig(registry.SystemConfig):
   # Folder of source texts whose bracket notes are read for their citations
   # (track T0+external); None = the gallery alone (T0).
   outside: str | None = None
+  # Folder of a trained dater, of this corpus or another; None = it is trained
+  # on the records of train months.
+  trained: str | None = None
+  save: str | None = None  # folder for what was trained; None = not kept
+  # What follows is of the training.
   off: tuple[str, ...] = ()  # evidence to do without, see EVIDENCE
   hidden_size: int = 48  # of the scorer of links
   heads: int = 2  # of the attention over links
@@ -53,6 +59,11 @@ class LinkedConfig(registry.SystemConfig):
     self.check_positive("hidden_size", "heads")
     if self.outside is not None and not pathlib.Path(self.outside).is_dir():
       raise self.field_error("outside", "no such folder")
+    for field in ("trained", "save"):
+      if getattr(self, field) == "":
+        raise self.field_error(field, "expected a folder")
+    if self.trained is not None and self.save is not None:
+      raise self.field_error("save", "nothing is trained with linked.trained")
     for name in self.off:
       if name not in EVIDENCE:
         raise ValueError(
@@ -78,42 +89,61 @@ def make_linked_systems(
 
   @functools.cache
   def read_gallery() -> DatedGallery:
-    from ctd_jax.dating.linked.fitting import FittingConfig
     from ctd_jax.dating.linked.linked_model import LinkedDatingModel
-    from ctd_jax.models.linked_dater import LinkedDaterConfig
+    from ctd_jax.dating.linked.trained_dater import TrainedDater
     from ctd_jax.systems import dated_gallery
 
     notes: Sequence[str] = ()
     if config.outside:
       notes = dated_gallery.read_bracket_notes(pathlib.Path(config.outside))
-    model = LinkedDatingModel.make(
-      LinkedDaterConfig(
-        readers=tuple(
-          name for name in ("words", "neural") if name not in config.off
-        ),
-        hidden_size=config.hidden_size,
-        heads=config.heads,
-        rounds=config.rounds,
-        dropout=config.dropout,
-        use_citations="citations" not in config.off,
-        use_parallels="parallels" not in config.off,
-        use_comments="comments" not in config.off,
-        use_capacity="capacity" not in config.off,
-      ),
-      FittingConfig(
-        link_steps=config.link_steps,
-        steps=config.steps,
-        learning_rate=config.learning_rate,
-        weight_decay=config.weight_decay,
-        link_weight=config.link_weight,
-      ),
-      context.seed,
-    )
-    return dated_gallery.read_dated_gallery(benchmark, notes, model)
+    if config.trained is None:
+      model = make_linked_model(config, context.seed)
+    else:
+      model = LinkedDatingModel.from_trained(TrainedDater.load(config.trained))
+    gallery = dated_gallery.read_dated_gallery(benchmark, notes, model)
+    if config.save is not None:
+      gallery.fitted_model.trained.save(config.save)
+    return gallery
 
   return dated_variants.make_variant_systems(
     dict(zip(SYSTEM_NAMES, VARIANTS, strict=True)),
     read_gallery,
     "T0+external" if config.outside else "T0",
     context.seed,
+  )
+
+
+def make_linked_model(config: LinkedConfig, seed: int) -> LinkedDatingModel:
+  """Returns the model of a config, before it is fitted.
+
+  Args:
+    config: validated.
+    seed: of parameters, order and dropout.
+  """
+  from ctd_jax.dating.linked.fitting import FittingConfig
+  from ctd_jax.dating.linked.linked_model import LinkedDatingModel
+  from ctd_jax.models.linked_dater import LinkedDaterConfig
+
+  return LinkedDatingModel.make(
+    LinkedDaterConfig(
+      readers=tuple(
+        name for name in ("words", "neural") if name not in config.off
+      ),
+      hidden_size=config.hidden_size,
+      heads=config.heads,
+      rounds=config.rounds,
+      dropout=config.dropout,
+      use_citations="citations" not in config.off,
+      use_parallels="parallels" not in config.off,
+      use_comments="comments" not in config.off,
+      use_capacity="capacity" not in config.off,
+    ),
+    FittingConfig(
+      link_steps=config.link_steps,
+      steps=config.steps,
+      learning_rate=config.learning_rate,
+      weight_decay=config.weight_decay,
+      link_weight=config.link_weight,
+    ),
+    seed,
   )

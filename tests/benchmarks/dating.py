@@ -1,14 +1,16 @@
-"""Accuracy and calibration of the dating experts on a built data set.
+"""Accuracy and calibration of dating models on a built data set.
 
 Prints, for every variant and setting, the official and the event-only figures
 (hit@1, MRR@10, nDCG@10; points, windows) and the accuracy and calibration of
 the posterior of the hidden events. Labels of the train split alone are read;
 those of the scored split only score.
 
-  python tests/benchmarks/dating.py --data_dir=DIR [--split=validation]
-    [--variants=strict,fitted,elimination] [--seeds=42,1,2] [--outside=FOLDER]
-    [--ablate] [--strip=events] [--rows=FILE] [--plot=FILE]
+  python tests/benchmarks/dating.py --data_dir=DIR [--model=linked]
+    [--split=validation] [--variants=strict,fitted,elimination]
+    [--seeds=42,1,2] [--outside=FOLDER] [--ablate] [--strip=events]
+    [--rows=FILE] [--plot=FILE]
 
+`--model=linked` measures the trained network, `counts` the pipeline of counts.
 `--outside` names the folder of source texts: everything is measured once more
 with the bracket notes of all editions in it, read for their citations (track
 T0+external). `--strip=events` takes
@@ -36,12 +38,13 @@ from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.options import EVIDENCE
 from ctd_jax.evaluation import comparison, plots, protocol, results
-from ctd_jax.systems import dated_gallery
+from ctd_jax.systems import dated_gallery, linked_dating
 from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
 
 MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 STRIPPED = ("none", "events", "all")
+_SYSTEM_PREFIXES = {"counts": "dating", "linked": "linked"}
 
 
 def without_dates(text: str, timeline) -> str:
@@ -125,6 +128,7 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--name", default="chunqiutr/rebuilt")
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--split", default="validation")
+  parser.add_argument("--model", choices=("counts", "linked"), default="counts")
   parser.add_argument("--variants", default="fitted,elimination")
   parser.add_argument(
     "--seeds",
@@ -153,8 +157,18 @@ def settings_of(flags: argparse.Namespace) -> dict[str, list[str]]:
   first = "-".join(["no", *off]) if off else "all"
   settings = {first: off}
   if flags.ablate:
-    settings |= {f"no-{name}": [*off, name] for name in EVIDENCE}
+    evidence = EVIDENCE if flags.model == "counts" else linked_dating.EVIDENCE
+    settings |= {f"no-{name}": [*off, name] for name in evidence}
   return settings
+
+
+def make_model(flags: argparse.Namespace, off: list[str], seed: int):
+  """Returns a model without some evidence, before it is fitted."""
+  if flags.model == "counts":
+    return DatingModel.without(off, seed)
+  config = linked_dating.LinkedConfig(off=tuple(off))
+  config.validate()
+  return linked_dating.make_linked_model(config, seed)
 
 
 @dataclasses.dataclass
@@ -183,7 +197,7 @@ def galleries(flags: argparse.Namespace, benchmark):
   encoders: dict[int, base.Expert] = {}
   for setting, seed, notes in itertools.product(settings, flags.seeds, tracks):
     started = time.monotonic()
-    model = DatingModel.without(settings[setting], seed)
+    model = make_model(flags, settings[setting], seed)
     experts = tuple(
       encoders.setdefault(seed, expert) if expert.name == "neural" else expert
       for expert in model.experts
@@ -214,7 +228,7 @@ def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
     for variant in flags.variants.split(","):
       started = time.monotonic()
       posterior = dated.make_posterior(variant)
-      parts = [f"dating-{variant}"]
+      parts = [f"{_SYSTEM_PREFIXES[flags.model]}-{variant}"]
       parts += [setting] * (setting != "all")
       parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
       name = "-".join(parts)

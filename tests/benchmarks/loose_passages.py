@@ -34,7 +34,7 @@ from ctd_jax.systems import dated_gallery
 from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
 
-SYSTEM, CREDIBLE = "passage-dater", 0.9
+SYSTEM = "passage-dater"
 OUTSIDE = "outside"  # mean mass of none of the months; no row
 
 
@@ -79,18 +79,6 @@ def open_dater(benchmark, folder: pathlib.Path) -> tuple[PassageDater, dict]:
   return dater, seconds
 
 
-def measure_sets(log_p: np.ndarray, months: np.ndarray) -> dict[str, float]:
-  """Returns coverage and median size of the smallest sets of 90 %."""
-  order = np.argsort(-log_p, axis=1, kind="stable")
-  masses = np.cumsum(np.exp(np.take_along_axis(log_p, order, 1)), axis=1)
-  sizes = (masses < CREDIBLE).sum(axis=1) + 1
-  ranks = (order == months[:, None]).argmax(axis=1)
-  return {
-    "coverage@90": float((ranks < sizes).mean()),
-    "size@90": float(np.median(sizes)),
-  }
-
-
 def measure_dates(
   log_p: np.ndarray, months: np.ndarray, year_of: np.ndarray
 ) -> dict[str, float]:
@@ -111,7 +99,7 @@ def measure_dates(
     "ece": reliability.expected_calibration_error(
       np.exp(log_p.max(axis=1)), best == months
     ),
-    **measure_sets(log_p, months),
+    **calibration.measure_credible_sets(log_p, months),
     OUTSIDE: float(np.exp(log_p[:, -1]).mean()),
   }
 
@@ -194,7 +182,7 @@ def main() -> None:
     posterior = dated.make_posterior("fitted")
     together = calibration.compute_posterior_metrics(
       posterior, rows, months[rows]
-    ) | measure_sets(posterior.log_p(rows), months[rows])
+    )
     report("dated together", together)
   if flags.rows:
     results.write_result_rows(

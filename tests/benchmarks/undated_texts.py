@@ -2,7 +2,10 @@
 
   python -m tests.benchmarks.undated_texts --chronicle=tongjian \\
     --sources=DIR --outside=DIR [--undated=sanguozhi] [--strip=all] \\
-    [--without=neural] [--show=N]
+    [--without=neural] [--show=N] [--model=linked [--trained=FOLDER]]
+
+`--model=linked` dates them by the linked network, trained on the chronicle or,
+with `--trained`, elsewhere.
 
 The chronicle is dated as `ctd_jax.date` does. Undated are then a tenth of its
 sections, taken out of it and dated in no order; or, with --undated, the
@@ -47,6 +50,9 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
   CredibleMonths,
 )
+from ctd_jax.dating.dating_model import DatingModel
+from ctd_jax.dating.linked.linked_model import LinkedDatingModel
+from ctd_jax.dating.linked.trained_dater import TrainedDater
 from tests.benchmarks import chronicle_texts
 from tests.benchmarks.chronicle_calendar import Month
 from tests.benchmarks.chronicle_gold import GoldRecord
@@ -199,18 +205,6 @@ def read_other_work(
   return texts
 
 
-def measure_sets(log_p: np.ndarray, months: np.ndarray) -> dict[str, float]:
-  """Returns coverage and median size of the smallest sets of 90 %."""
-  order = np.argsort(-log_p, axis=1)
-  masses = np.cumsum(np.exp(np.take_along_axis(log_p, order, 1)), axis=1)
-  sizes = (masses < 0.9).sum(axis=1) + 1
-  ranks = (order == months[:, None]).argmax(axis=1)
-  return {
-    "coverage@90": float((ranks < sizes).mean()),
-    "size@90": float(np.median(sizes)),
-  }
-
-
 def read_flags() -> argparse.Namespace:
   """Returns the flags."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -220,9 +214,24 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--outside", type=pathlib.Path, required=True)
   parser.add_argument("--strip", choices=STRIPPED, default="all")
   parser.add_argument("--without", default="", help="evidence to leave out")
+  parser.add_argument("--model", choices=("counts", "linked"), default="counts")
+  parser.add_argument("--trained", help="folder of a trained dater")
   parser.add_argument("--min_probability", type=float, default=0.9)
   parser.add_argument("--show", type=int, default=0)
   return parser.parse_args()
+
+
+def make_model(
+  labelled: labelled_corpus.LabelledCorpus, flags: argparse.Namespace
+) -> DatingModel | LinkedDatingModel:
+  """Returns the model of the flags, before it is fitted."""
+  if flags.model == "counts":
+    return labelled.make_model([n for n in flags.without.split(",") if n])
+  model = LinkedDatingModel.make()
+  if flags.trained:
+    trained = TrainedDater.load(flags.trained)
+    model = LinkedDatingModel.from_trained(trained)
+  return labelled.make_linked_model(model)
 
 
 def main() -> None:
@@ -248,7 +257,7 @@ def main() -> None:
   labelled = labelled_corpus.make_labelled_corpus(
     dates, [each.text for each in undated], flags.min_probability
   )
-  model = labelled.make_model([n for n in flags.without.split(",") if n])
+  model = make_model(labelled, flags)
   fitted = model.fit(labelled.corpus, labelled.labels)
   posterior = labelled.join_posterior(fitted.predict())
   months = np.array([each.month for each in undated])
@@ -259,7 +268,6 @@ def main() -> None:
   year_of = posterior.axis.year_of
   distances = np.abs(year_of[log_p.argmax(axis=1)] - year_of[months])
   figures["near"] = float((distances <= _NEAR_YEARS).mean())
-  figures |= measure_sets(log_p, months)
   seconds = time.monotonic() - start
   figures |= {
     "texts": len(undated),
@@ -269,7 +277,6 @@ def main() -> None:
     "seconds_dating": seconds,
   }
   print(" ".join(f"{name} {value:.4g}" for name, value in figures.items()))
-  print("weights of known parallels:", fitted.weights.known_weights)
   for index in range(min(flags.show, len(undated))):
     row = int(labelled.text_rows[index])
     log_p = posterior.log_p(np.array([row]))[0]

@@ -52,7 +52,8 @@ from ctd_jax.dating.chronicle.undated_texts import (
   read_head,
 )
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
-from ctd_jax.dating.experts import known_parallels
+from ctd_jax.dating.experts import base, known_parallels
+from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
 
 # Evidence that a chronicle has not: it names a month as often as it likes, and
@@ -95,19 +96,40 @@ class LabelledCorpus:
     Raises:
       ValueError: if a name is unknown.
     """
+    experts = self._read_heads(
+      dating_model.make_experts({*without, *_WITHOUT}, seed)
+    )
+    return dating_model.DatingModel(
+      (*experts, known_parallels.KnownParallels()),
+      use_punctuation=False,
+      manner=folds.RECORDS,
+    )
+
+  def make_linked_model(self, model: LinkedDatingModel) -> LinkedDatingModel:
+    """Returns a linked model for this corpus, before it is fitted.
+
+    Args:
+      model: to be trained on it, or trained elsewhere.
+    """
+    return dataclasses.replace(
+      model,
+      config=dataclasses.replace(model.config, use_capacity=False),
+      experts=self._read_heads(model.experts),
+      use_punctuation=False,
+      manner=folds.RECORDS,
+    )
+
+  def _read_heads(
+    self, experts: Iterable[base.Expert]
+  ) -> tuple[base.Expert, ...]:
+    """Returns the experts; printed dates are those of the heads of texts."""
     is_text = np.zeros(len(self.corpus), bool)
     is_text[self.text_rows] = True
     dates = head_dates.HeadDates(
       calendar=self.dates.calendar, heads=self.heads, is_read=is_text
     )
-    experts = [
-      dates if expert.name == dates.name else expert
-      for expert in dating_model.make_experts({*without, *_WITHOUT}, seed)
-    ]
-    return dating_model.DatingModel(
-      (*experts, known_parallels.KnownParallels()),
-      use_punctuation=False,
-      manner=folds.RECORDS,
+    return tuple(
+      dates if expert.name == dates.name else expert for expert in experts
     )
 
   def join_posterior(self, posterior: Posterior) -> Posterior:

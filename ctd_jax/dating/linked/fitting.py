@@ -23,7 +23,6 @@ import numpy as np
 import optax
 from absl import logging
 from jaxtyping import Array, Float, Int
-from scipy import optimize
 
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import citations, parallel_texts
@@ -37,7 +36,6 @@ from ctd_jax.models.linked_inputs import DatingInputs, Openers, pad_rows
 from ctd_jax.utils import progress
 
 _NETWORKS, _SCALARS = "networks", "scalars"  # groups of parameters
-_TEMPERATURE_BOUNDS = (0.2, 5.0)  # of the inverse temperature
 
 
 @dataclasses.dataclass(frozen=True)
@@ -203,7 +201,7 @@ def fit_params(
   config: FittingConfig,
   seed: int,
 ) -> Any:
-  """Returns the parameters after all updates, calibrated on the folds.
+  """Returns the parameters after all updates.
 
   Args:
     model: to be fitted.
@@ -251,41 +249,7 @@ def fit_params(
       config.steps,
       last,
     )
-    average = _calibrate(model, average, folds, log_factors)
   return average
-
-
-def _calibrate(
-  model: LinkedDater,
-  params: Any,
-  folds: Sequence[Fold],
-  log_factors: Sequence[jax.Array],
-) -> Any:
-  """Returns the parameters with the temperature that fits the hidden events.
-
-  It was learned with dropout, under which scores are worth less than they are
-  without.
-  """
-  log_months = [
-    _score_targets(model, params, fold, factors)
-    for fold, factors in zip(folds, log_factors, strict=True)
-  ]
-
-  def mean_loss(log_inverse_temperature: float) -> float:
-    factor = np.float32(np.exp(log_inverse_temperature))
-    losses = [
-      _scaled_nll(scores, fold.targets, factor)
-      for scores, fold in zip(log_months, folds, strict=True)
-    ]
-    weights = [float(fold.targets.weights.sum()) for fold in folds]
-    return float(np.average(jax.device_get(losses), weights=weights))
-
-  result = optimize.minimize_scalar(
-    mean_loss, bounds=np.log(_TEMPERATURE_BOUNDS), options={"xatol": 1e-3}
-  )
-  return params | {
-    "log_inverse_temperature": jnp.asarray(result.x, jnp.float32)
-  }
 
 
 def make_optimizer(config: FittingConfig) -> optax.GradientTransformation:
@@ -379,7 +343,7 @@ def compute_date_loss(
   params: Any,
   fold: Fold,
   log_factors: Float[Array, " K"],
-  dropout_key: jax.Array | None,
+  dropout_key: jax.Array,
 ) -> tuple[Float[Array, ""], Float[Array, " K"]]:
   """Returns the mean of -log p of the true months of hidden events.
 
@@ -391,41 +355,10 @@ def compute_date_loss(
     params: its parameters.
     fold: hidden records; the months of some are known.
     log_factors: of the months, as balanced so far.
-    dropout_key: fresh for each update; None = no dropout.
-  """
-  log_months, inverse_temperature, log_factors = score_targets(
-    model, params, fold, log_factors, dropout_key
-  )
-  return (
-    _mean_nll(inverse_temperature * log_months, fold.targets),
-    log_factors,
-  )
-
-
-def score_targets(
-  model: LinkedDater,
-  params: Any,
-  fold: Fold,
-  log_factors: Float[Array, " K"],
-  dropout_key: jax.Array | None,
-) -> tuple[Float[Array, "t K"], Float[Array, ""], Float[Array, " K"]]:
-  """Returns log scores of months of the targets, and what goes with them.
-
-  That is the inverse temperature, which they have not been multiplied with, and
-  the factors of the months after one more round of balancing.
-
-  Args:
-    model: as of `compute_date_loss`, like the others.
-    params: its parameters.
-    fold: hidden records.
-    log_factors: of the months.
-    dropout_key: or None.
+    dropout_key: fresh for each update.
   """
   scores = model.apply(
-    {"params": params},
-    fold.inputs,
-    dropout_key is None,
-    rngs=None if dropout_key is None else {"dropout": dropout_key},
+    {"params": params}, fold.inputs, False, rngs={"dropout": dropout_key}
   )
   calendar, openers, targets = fold.inputs.calendar, fold.openers, fold.targets
   log_months = scores.score_months(calendar, targets.rows, targets.dates)
@@ -439,16 +372,10 @@ def score_targets(
       log_factors,
     )
     log_months += targets.opens_month[:, None] * log_factors
-  return log_months, scores.inverse_temperature, log_factors
-
-
-def _mean_nll(
-  log_months: Float[Array, "t K"], targets: Targets
-) -> Float[Array, ""]:
-  log_p = jax.nn.log_softmax(log_months)
+  log_p = jax.nn.log_softmax(scores.inverse_temperature * log_months)
   true_log_p = jnp.take_along_axis(log_p, targets.months[:, None], 1)[:, 0]
   total = jnp.maximum(targets.weights.sum(), 1)
-  return -(targets.weights @ true_log_p) / total
+  return -(targets.weights @ true_log_p) / total, log_factors
 
 
 @functools.partial(
@@ -467,25 +394,6 @@ def _update_links(
   )
   updates, state = optimizer.update(gradient(params), state, params)
   return optax.apply_updates(params, updates), state
-
-
-@functools.partial(jax.jit, static_argnames="model")
-def _score_targets(
-  model: LinkedDater, params: Any, fold: Fold, log_factors: jax.Array
-) -> jax.Array:
-  # A second round lets the factors follow the scores without dropout.
-  for _ in range(2):
-    log_months, _, log_factors = score_targets(
-      model, params, fold, log_factors, None
-    )
-  return log_months
-
-
-@jax.jit
-def _scaled_nll(
-  log_months: jax.Array, targets: Targets, factor: jax.Array
-) -> jax.Array:
-  return _mean_nll(factor * log_months, targets)
 
 
 @functools.partial(jax.jit, static_argnames=("model", "optimizer", "config"))

@@ -28,8 +28,10 @@ from ctd_jax.models.linked_inputs import (
   EventInputs,
   Links,
   Openers,
+  pad_rows,
 )
 
+_LOG_IMPOSSIBLE_YEAR = -50.0  # of a known record
 _MAX_RISE = 3.0  # of a month that must be filled, in one round of balancing
 
 
@@ -39,7 +41,9 @@ class HiddenRecords:
 
   Attributes:
     panel: experts of printed dates, years and words, fitted on the others.
-    event_rows: rows of the hidden events, from `find_hidden_rows`.
+    event_rows: rows of the hidden events, from `find_hidden_rows`; then those
+      of known events, where they speak.
+    num_hidden: number of the hidden events n.
     comment_rows: rows of the hidden comments, likewise.
     cited_pairs: citation of each link, UNKNOWN for padding.
     inputs: of the model.
@@ -47,6 +51,7 @@ class HiddenRecords:
 
   panel: ExpertPanel
   event_rows: Int[np.ndarray, " events"]
+  num_hidden: int
   comment_rows: Int[np.ndarray, " comments"]
   cited_pairs: Int[np.ndarray, "n k"]
   inputs: DatingInputs
@@ -72,18 +77,24 @@ def find_hidden_rows(
 
 
 def read_hidden_records(
-  panel: ExpertPanel, tables: LinkTables
+  panel: ExpertPanel, tables: LinkTables, known_speak: bool = False
 ) -> HiddenRecords:
   """Returns the records that the labels of a panel hide.
 
   Args:
     panel: experts fitted on the known records, words weighted.
     tables: links of all records.
+    known_speak: whether known events send messages, too: of use where a record
+      may be of a month of theirs.
   """
-  features = panel.features
-  events, comments = find_hidden_rows(features, panel.labels)
+  features, labels = panel.features, panel.labels
+  events, comments = find_hidden_rows(features, labels)
+  num_hidden, event_rows = len(events), events
+  if known_speak:
+    is_known_event = labels.is_known & features.is_event
+    event_rows = np.concatenate([events, np.flatnonzero(is_known_event)])
   event_index, comment_index = (
-    panel.index_rows(events),
+    panel.index_rows(event_rows),
     panel.index_rows(comments),
   )
   cited_pairs = _select_citations(
@@ -125,13 +136,38 @@ def read_hidden_records(
       ),
     ),
   )
+  if known_speak:
+    known_months = labels.month[event_rows[num_hidden:]]
+    inputs = inputs.replace(
+      events=_add_known_events(inputs.events, features.axis, known_months)
+    )
   return HiddenRecords(
     panel=panel,
-    event_rows=events,
+    event_rows=event_rows,
+    num_hidden=num_hidden,
     comment_rows=comments,
     cited_pairs=cited_pairs,
     inputs=inputs,
   )
+
+
+def _add_known_events(
+  events: EventInputs, axis: MonthAxis, months: Int[np.ndarray, " known"]
+) -> EventInputs:
+  """Returns the events with known ones after them, of which the month is sure.
+
+  Args:
+    events: that are hidden.
+    axis: the months.
+    months: of the known events.
+  """
+  num_hidden = len(events.date_years)
+  events = pad_rows(events, num_hidden + len(months))
+  rows = np.arange(num_hidden, len(events.date_years))
+  events.date_years[rows] = _LOG_IMPOSSIBLE_YEAR
+  events.date_years[rows, axis.year_of[months]] = 0
+  events.month_chances[rows, axis.month_of_year[months] - 1] = 1
+  return events
 
 
 def read_openers(records: HiddenRecords) -> Openers:
@@ -142,7 +178,8 @@ def read_openers(records: HiddenRecords) -> Openers:
   """
   panel = records.panel
   features, labels = panel.features, panel.labels
-  rows = np.flatnonzero(features.opens_month[records.event_rows])
+  rows = records.event_rows[: records.num_hidden]
+  rows = np.flatnonzero(features.opens_month[rows])
   capacity = month_capacity.MonthCapacity().fit(features, labels, {})
   return Openers(
     rows=rows.astype(np.int32),

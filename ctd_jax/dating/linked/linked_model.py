@@ -36,6 +36,7 @@ from ctd_jax.dating.linked import (
 from ctd_jax.dating.linked.fitting import FittingConfig, Fold, Targets
 from ctd_jax.dating.linked.hidden_records import HiddenRecords
 from ctd_jax.dating.linked.link_tables import LinkTables
+from ctd_jax.dating.linked.trained_dater import TrainedDater, name_weights
 from ctd_jax.dating.posterior import PosteriorBlock
 from ctd_jax.models.linked_dater import (
   LinkedDater,
@@ -60,6 +61,7 @@ class LinkedDatingModel:
     manner: what is hidden together, as of `dating_model.DatingModel`.
     use_punctuation: whether punctuation may tell events from commentary.
     seed: of parameters, order and dropout.
+    trained: on this corpus or another; then nothing is learned.
   """
 
   config: LinkedDaterConfig
@@ -68,6 +70,7 @@ class LinkedDatingModel:
   manner: str = folds.YEARS
   use_punctuation: bool = True
   seed: int = 42
+  trained: TrainedDater | None = None
 
   @classmethod
   def make(
@@ -91,6 +94,16 @@ class LinkedDatingModel:
     )
     return cls(config, fitting_config, experts, seed=seed)
 
+  @classmethod
+  def from_trained(cls, trained: TrainedDater) -> LinkedDatingModel:
+    """Returns the model that applies what was trained; `fit` learns nothing.
+
+    Args:
+      trained: on the corpus to be dated or another.
+    """
+    model = cls.make(trained.config, seed=trained.seed)
+    return dataclasses.replace(model, trained=trained)
+
   def fit(
     self,
     corpus: Corpus,
@@ -107,51 +120,53 @@ class LinkedDatingModel:
     """
     if features is None:
       features = read_corpus_features(corpus, labels, self.use_punctuation)
-    tables = link_tables.make_link_tables(features)
-    word_weights = expert_weights.fit_word_weights(
-      self.experts, features, labels, self.manner
-    )
-    fold_of_record = folds.fold_records(corpus, labels, self.manner)
-    visible_labels = {
-      int(fold): labels.hide_records(fold_of_record == fold)
-      for fold in np.unique(fold_of_record[labels.is_known])
-    }
+    if self.trained is None:
+      word_weights = expert_weights.fit_word_weights(
+        self.experts, features, labels, self.manner
+      )
+    else:
+      word_weights = self.trained.weigh_words(features.year_vocabulary)
     fitted = FittedLinkedModel(
       features=features,
       labels=labels,
       manner=self.manner,
       network=LinkedDater(self.config),
-      params=None,
+      params=None if self.trained is None else self.trained.params,
       experts=self.experts,
       word_weights=word_weights,
-      tables=tables,
+      tables=link_tables.make_link_tables(features),
+      seed=self.seed,
     )
-    params = self._fit_params(fitted, visible_labels, fold_of_record)
-    return dataclasses.replace(fitted, params=params)
+    if self.trained is None:
+      fitted = dataclasses.replace(fitted, params=self._fit_params(fitted))
+    return fitted
 
-  def _fit_params(
-    self,
-    unfitted: FittedLinkedModel,
-    visible_labels: dict[int, Labels],
-    fold_of_record: np.ndarray,
-  ) -> Any:
+  def _fit_params(self, unfitted: FittedLinkedModel) -> Any:
     """Returns the parameters, learned on every fold that has an event."""
-    examples = fitting.make_link_examples(
-      unfitted.features, unfitted.tables, unfitted.labels
+    labels = unfitted.labels
+    fold_of_record = folds.fold_records(
+      unfitted.features.corpus, labels, self.manner
     )
     bar = progress.Progress(
-      visible_labels.items(), "dating: hidden years", unit="fold"
+      np.unique(fold_of_record[labels.is_known]),
+      "dating: hidden years",
+      unit="fold",
     )
     hidden_folds, config = [], self.fitting_config
-    for fold, visible in bar:
-      records = unfitted.read_records(visible)
+    for fold in bar:
+      records = unfitted.read_records(
+        labels.hide_records(fold_of_record == fold)
+      )
       rows = np.flatnonzero(fold_of_record[records.event_rows] == fold)
       if len(rows):
-        hidden_folds.append(_make_fold(records, rows, unfitted.labels))
+        hidden_folds.append(_make_fold(records, rows, labels))
     if not hidden_folds:  # no known event to learn from
-      records = unfitted.read_records(unfitted.labels)
-      hidden_folds = [_make_fold(records, np.zeros(0, int), unfitted.labels)]
+      records = unfitted.read_records(labels)
+      hidden_folds = [_make_fold(records, np.zeros(0, int), labels)]
       config = dataclasses.replace(config, steps=0)
+    examples = fitting.make_link_examples(
+      unfitted.features, unfitted.tables, labels
+    )
     return fitting.fit_params(
       unfitted.network, hidden_folds, examples, config, self.seed
     )
@@ -167,6 +182,7 @@ class FittedLinkedModel(fitted_model.FittedModel):
     experts: that read a record's own text.
     word_weights: of the groups of strings.
     tables: links of all records.
+    seed: of the training.
   """
 
   network: LinkedDater
@@ -174,13 +190,34 @@ class FittedLinkedModel(fitted_model.FittedModel):
   experts: tuple[base.Expert, ...]
   word_weights: np.ndarray
   tables: LinkTables
+  seed: int
+
+  @property
+  def trained(self) -> TrainedDater:
+    """What was learned, to be saved or applied to another corpus."""
+    timeline = self.features.axis.timeline.name
+    return TrainedDater(
+      config=self.network.config,
+      params=self.params,
+      word_weights=name_weights(
+        self.word_weights, self.features.year_vocabulary
+      ),
+      trained_on=(
+        f"{int(self.labels.is_known.sum()):,} known records of "
+        f"{len(self.features.corpus):,}, timeline {timeline}"
+      ),
+      seed=self.seed,
+    )
 
   def read_records(self, labels: Labels) -> HiddenRecords:
     """Returns the records that labels hide, as the network reads them."""
     panel = expert_panel.fit_panel(
       self.experts, self.features, labels, {"words": self.word_weights}
     )
-    return hidden_records.read_hidden_records(panel, self.tables)
+    # Beside hidden years, no known record is of a month that is asked for.
+    return hidden_records.read_hidden_records(
+      panel, self.tables, known_speak=self.manner == folds.RECORDS
+    )
 
   def _score_records(
     self,
@@ -220,11 +257,14 @@ def make_block(records: HiddenRecords, scores: LinkedScores) -> PosteriorBlock:
     scores: of the network, for them.
   """
   features = records.panel.features
-  rows = np.concatenate([records.event_rows, records.comment_rows])
+  num_hidden = records.num_hidden
+  rows = np.concatenate([records.event_rows[:num_hidden], records.comment_rows])
   order = np.argsort(rows)
-  year_scores = np.concatenate([scores.event_years, scores.comment_years])
+  year_scores = np.concatenate(
+    [scores.event_years[:num_hidden], scores.comment_years]
+  )
   months = np.zeros((len(rows), 12), np.float32)
-  months[: len(records.event_rows)] = scores.event_months
+  months[:num_hidden] = scores.event_months[:num_hidden]
   return PosteriorBlock(
     rows=rows[order],
     dates=records.panel.experts["dates"],

@@ -6,33 +6,11 @@ import functools
 import numpy as np
 import pytest
 
-from ctd_jax.dating import calibration, corpus, folds
+from ctd_jax.dating import calibration, folds
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.linked.fitting import FittingConfig
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.models.linked_dater import LinkedDaterConfig
-from tests.dating import chronicles
-
-MODEL = LinkedDatingModel.make(
-  LinkedDaterConfig(readers=("words",), hidden_size=16),
-  FittingConfig(link_steps=60, steps=40),
-)
-
-
-@pytest.fixture(scope="module")
-def chronicle():
-  return chronicles.make_chronicle()
-
-
-def fit(chronicle, model=MODEL, labels=None):
-  texts = corpus.read_corpus(chronicle.texts, chronicles.TIMELINE)
-  return model.fit(texts, chronicle.labels() if labels is None else labels)
-
-
-@pytest.fixture(scope="module")
-def fitted(chronicle):
-  return fit(chronicle)
+from tests.dating.linked.conftest import MODEL
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +82,7 @@ def test_strict_does_not_know_its_own_label(chronicle, fitted, dated):
 
 
 @pytest.mark.slow
-def test_labels_of_held_out_records_have_no_way_in(chronicle, dated):
+def test_labels_of_held_out_records_have_no_way_in(chronicle, fit, dated):
   held_out = np.flatnonzero(~chronicle.train)
   months, answers = chronicle.months.copy(), chronicle.answers.copy()
   months[held_out] = months[held_out[::-1]]
@@ -115,7 +93,7 @@ def test_labels_of_held_out_records_have_no_way_in(chronicle, dated):
 
 
 @pytest.mark.slow
-def test_order_of_the_records_carries_nothing(chronicle, dated):
+def test_order_of_the_records_carries_nothing(chronicle, fit, dated):
   order = np.random.default_rng(5).permutation(len(chronicle.texts))
   shuffled = fit(chronicle.take(order)).predict()
   rows = np.flatnonzero(~chronicle.train[order])
@@ -159,11 +137,41 @@ def test_links_are_reasons(chronicle, fitted):
   assert {"parallels", "comments"} <= names
 
 
-def test_a_corpus_of_which_nothing_is_known_has_the_prior(chronicle):
+def test_a_corpus_of_which_nothing_is_known_has_the_prior(chronicle, fit):
   nothing = np.full(len(chronicle.texts), UNKNOWN)
   posterior = fit(chronicle, labels=Labels(nothing, nothing)).predict()
   log_p = posterior.log_p(np.arange(len(chronicle.texts)))
   np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_known_records_speak_where_records_are_hidden_one_by_one(
+  chronicle, fit, dated
+):
+  model = dataclasses.replace(MODEL, manner=folds.RECORDS)
+  fitted = fit(chronicle, model=model)
+  rows = np.flatnonzero(chronicle.train & fitted.features.is_event)
+  by_records, by_years = (
+    calibration.compute_posterior_metrics(
+      posterior, rows, chronicle.months[rows]
+    )
+    for posterior in (fitted.predict("strict"), dated("strict"))
+  )
+  # A copy in another work, or an entry of the same month, is known.
+  assert by_records["nll"] < by_years["nll"] - 0.3
+  labels = chronicle.labels()
+  records = fitted.read_records(labels)
+  known = records.event_rows[records.num_hidden :]
+  beliefs = records.inputs.events.date_years[records.num_hidden :]
+  years = fitted.features.axis.year_of[chronicle.months[known]]
+  np.testing.assert_array_equal(beliefs.argmax(axis=1), years)
+  # No fold tells itself: its labels are hidden from it.
+  fold_of_record = folds.fold_records(
+    fitted.features.corpus, labels, folds.RECORDS
+  )
+  hidden = fitted.read_records(labels.hide_records(fold_of_record == 1))
+  speaking = hidden.event_rows[hidden.num_hidden :]
+  assert not (fold_of_record[speaking] == 1).any()
 
 
 @pytest.mark.parametrize(

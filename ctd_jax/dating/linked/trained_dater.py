@@ -1,0 +1,153 @@
+"""Trained dater: parameters of the linked dater as a folder of their own.
+
+Nothing in it knows a calendar: a link is judged by the wording that two texts
+share, a string by its length and rarity. So a dater trained on one corpus dates
+the records of another. What is read off the known records of a corpus, which
+years have which strings, is read off every corpus anew.
+
+linked_dater.json says what the model is, linked_dater.safetensors holds its
+parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import pathlib
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import msgspec
+import numpy as np
+import safetensors
+from flax import traverse_util
+from jaxtyping import Float
+from safetensors import numpy as safetensors_numpy
+
+from ctd_jax.dating.experts.vocabulary import YearVocabulary
+from ctd_jax.models.linked_dater import LinkedDaterConfig
+from ctd_jax.models.pretrained import hub_folders
+from ctd_jax.utils import files
+
+MODEL_FILE, PARAMS_FILE = "linked_dater.json", "linked_dater.safetensors"
+_FORMAT = 1
+
+
+class _ModelFile(msgspec.Struct, forbid_unknown_fields=True):
+  """Content of MODEL_FILE."""
+
+  format: int
+  config: LinkedDaterConfig
+  word_weights: dict[str, list[float]]
+  trained_on: str
+  seed: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class TrainedDater:
+  """What was learned, of no corpus in particular.
+
+  Attributes:
+    config: of the network.
+    params: of the network.
+    word_weights: of the strings of each length and rarity, by kernel; see
+      `YearVocabulary.group_names`.
+    trained_on: description of the corpus, for people.
+    seed: of the training.
+  """
+
+  config: LinkedDaterConfig
+  params: Any
+  word_weights: Mapping[str, list[float]]
+  trained_on: str
+  seed: int
+
+  def weigh_words(self, vocabulary: YearVocabulary) -> Float[np.ndarray, " f"]:
+    """Returns the weights of the groups of strings of a corpus.
+
+    Strings of a length and rarity that training had not have none.
+
+    Args:
+      vocabulary: of the corpus.
+    """
+    weights = [
+      self.word_weights.get(name, [0.0] * vocabulary.num_kernels)
+      for name in vocabulary.group_names
+    ]
+    # By kernel, then by group, as `words.FittedWords` has them.
+    return np.array(weights).reshape(-1, vocabulary.num_kernels).T.ravel()
+
+  def save(self, folder: str | os.PathLike) -> None:
+    """Writes the folder, which is made if needed.
+
+    Args:
+      folder: that `load` reads.
+    """
+    folder = pathlib.Path(folder)
+    tensors = {
+      name: np.asarray(leaf, np.float32, order="C")
+      for name, leaf in traverse_util.flatten_dict(
+        jax.device_get(self.params), sep="/"
+      ).items()
+    }
+    with files.atomic_path(folder / PARAMS_FILE) as temporary:
+      safetensors_numpy.save_file(tensors, temporary)
+    content = _ModelFile(
+      format=_FORMAT,
+      config=self.config,
+      word_weights=dict(self.word_weights),
+      trained_on=self.trained_on,
+      seed=self.seed,
+    )
+    # Last: its presence says that the parameters are there.
+    text = msgspec.json.format(msgspec.json.encode(content), indent=2)
+    files.write_text(folder / MODEL_FILE, text.decode() + "\n")
+
+  @classmethod
+  def load(cls, folder: str | os.PathLike) -> TrainedDater:
+    """Returns the dater that `save` wrote.
+
+    Args:
+      folder: with the two files.
+
+    Raises:
+      FileNotFoundError: if a file is missing.
+      ValueError: naming the file that is damaged or of another version.
+    """
+    folder = pathlib.Path(folder)
+    content = hub_folders.read_json(folder / MODEL_FILE, _ModelFile)
+    if content.format != _FORMAT:
+      raise ValueError(
+        f"{folder / MODEL_FILE}: format {content.format}, expected {_FORMAT}; "
+        "train it again with this version"
+      )
+    path = folder / PARAMS_FILE
+    if not path.is_file():
+      raise FileNotFoundError(f"no {PARAMS_FILE} in {folder}")
+    try:
+      tensors = safetensors_numpy.load_file(path)
+    except safetensors.SafetensorError as error:
+      raise ValueError(
+        f"{path} is cut off or no safetensors file: {error}"
+      ) from error
+    return cls(
+      config=content.config,
+      params=traverse_util.unflatten_dict(tensors, sep="/"),
+      word_weights=content.word_weights,
+      trained_on=content.trained_on,
+      seed=content.seed,
+    )
+
+
+def name_weights(
+  weights: Float[np.ndarray, " f"], vocabulary: YearVocabulary
+) -> dict[str, list[float]]:
+  """Returns the weights of groups of strings by name of the group.
+
+  Args:
+    weights: as `weigh_words` returns them.
+    vocabulary: whose groups they are of.
+  """
+  by_group = weights.reshape(vocabulary.num_kernels, -1).T
+  return dict(zip(vocabulary.group_names, by_group.tolist(), strict=True))
