@@ -108,6 +108,7 @@ class LinkedDaterConfig:
     heads: of the attention over links.
     rounds: in which beliefs are passed on; 0 = own texts alone.
     dropout: in the scorer of links.
+    use_days: whether printed days count.
     use_citations: whether cited years count.
     use_parallels: whether events are linked to events.
     use_comments: whether events and comments are linked.
@@ -119,6 +120,7 @@ class LinkedDaterConfig:
   heads: int = 2
   rounds: int = 2
   dropout: float = 0.1
+  use_days: bool = True
   use_citations: bool = True
   use_parallels: bool = True
   use_comments: bool = True

@@ -19,11 +19,13 @@ if TYPE_CHECKING:  # they import JAX
 SYSTEM_NAMES = tuple(f"linked-{variant}" for variant in VARIANTS)
 # Evidence that `config.linked.off` can leave out.
 EVIDENCE = {
+  "days": "sexagenary days against the computed calendar",
   "words": "names and words by year",
   "neural": "an encoder that reads the text whole, by year",
   "citations": "years cited in commentary beside the event",
   "parallels": "events that are told in the same words",
   "comments": "commentary in the same words",
+  "rounds": "beliefs are passed on more than once",
   "capacity": "each work opens a month once",
 }
 
@@ -48,8 +50,8 @@ class LinkedConfig(registry.SystemConfig):
   rounds: int = 2  # in which beliefs are passed on
   dropout: float = 0.1  # in the scorer of links
   link_steps: int = 300  # updates of the scorers of links alone
-  steps: int = 120  # updates on hidden folds
-  learning_rate: float = 4e-3
+  steps: int = 200  # updates on hidden folds
+  learning_rate: float = 8e-3  # greatest, of the scorers of links
   weight_decay: float = 1e-2
   link_weight: float = 0.5  # of the loss of links
 
@@ -131,8 +133,9 @@ def make_linked_model(config: LinkedConfig, seed: int) -> LinkedDatingModel:
       ),
       hidden_size=config.hidden_size,
       heads=config.heads,
-      rounds=config.rounds,
+      rounds=min(1, config.rounds) if "rounds" in config.off else config.rounds,
       dropout=config.dropout,
+      use_days="days" not in config.off,
       use_citations="citations" not in config.off,
       use_parallels="parallels" not in config.off,
       use_comments="comments" not in config.off,

@@ -5,12 +5,13 @@ Prints, for every variant and setting, the official and the event-only figures
 the posterior of the hidden events. Labels of the train split alone are read;
 those of the scored split only score.
 
-  python tests/benchmarks/dating.py --data_dir=DIR [--model=linked]
+  python tests/benchmarks/dating.py --data_dir=DIR [--models=linked,counts]
     [--split=validation] [--variants=strict,fitted,elimination]
-    [--seeds=42,1,2] [--outside=FOLDER] [--ablate] [--strip=events]
-    [--rows=FILE] [--plot=FILE]
+    [--seeds=42,1,2] [--outside=FOLDER] [--ablate=MODEL] [--strip=events]
+    [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
 
-`--model=linked` measures the trained network, `counts` the pipeline of counts.
+`linked` is the trained network, `counts` the pipeline of counts. Compared are a
+model with itself without some evidence, and the first model with the others.
 `--outside` names the folder of source texts: everything is measured once more
 with the bracket notes of all editions in it, read for their citations (track
 T0+external). `--strip=events` takes
@@ -37,7 +38,13 @@ from ctd_jax.dating import calibration, corpus
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.options import EVIDENCE
-from ctd_jax.evaluation import comparison, plots, protocol, results
+from ctd_jax.evaluation import (
+  comparison,
+  comparison_rows,
+  plots,
+  protocol,
+  results,
+)
 from ctd_jax.systems import dated_gallery, linked_dating
 from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
@@ -128,7 +135,12 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--name", default="chunqiutr/rebuilt")
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--split", default="validation")
-  parser.add_argument("--model", choices=("counts", "linked"), default="counts")
+  parser.add_argument(
+    "--models",
+    type=lambda text: tuple(text.split(",")),
+    default=("counts",),
+    help=f"of {', '.join(_SYSTEM_PREFIXES)}",
+  )
   parser.add_argument("--variants", default="fitted,elimination")
   parser.add_argument(
     "--seeds",
@@ -136,7 +148,9 @@ def read_flags() -> argparse.Namespace:
     default=(42,),
     help="e.g. 42,1,2",
   )
-  parser.add_argument("--ablate", action="store_true")
+  parser.add_argument(
+    "--ablate", default="", help="model to measure without each evidence"
+  )
   parser.add_argument("--off", default="", help="experts to switch off")
   parser.add_argument("--strip", choices=STRIPPED, default="none")
   parser.add_argument("--outside", type=pathlib.Path)
@@ -144,27 +158,36 @@ def read_flags() -> argparse.Namespace:
     "--rows", type=pathlib.Path, help="file for result rows with intervals"
   )
   parser.add_argument(
+    "--comparisons", type=pathlib.Path, help="file for paired tests, TSV"
+  )
+  parser.add_argument(
     "--plot",
     type=pathlib.Path,
     help="file for the reliability of the first seed",
   )
-  return parser.parse_args()
+  flags = parser.parse_args()
+  if unknown := set(flags.models) - set(_SYSTEM_PREFIXES):
+    parser.error(
+      f"--models: unknown {', '.join(sorted(unknown))}; there are "
+      f"{', '.join(_SYSTEM_PREFIXES)}"
+    )
+  return flags
 
 
-def settings_of(flags: argparse.Namespace) -> dict[str, list[str]]:
+def settings_of(flags: argparse.Namespace, model: str) -> dict[str, list[str]]:
   """Returns the experts that are off in every setting, by its name."""
   off = [name for name in flags.off.split(",") if name]
   first = "-".join(["no", *off]) if off else "all"
   settings = {first: off}
-  if flags.ablate:
-    evidence = EVIDENCE if flags.model == "counts" else linked_dating.EVIDENCE
+  if flags.ablate == model:
+    evidence = EVIDENCE if model == "counts" else linked_dating.EVIDENCE
     settings |= {f"no-{name}": [*off, name] for name in evidence}
   return settings
 
 
-def make_model(flags: argparse.Namespace, off: list[str], seed: int):
+def make_model(model: str, off: list[str], seed: int):
   """Returns a model without some evidence, before it is fitted."""
-  if flags.model == "counts":
+  if model == "counts":
     return DatingModel.without(off, seed)
   config = linked_dating.LinkedConfig(off=tuple(off))
   config.validate()
@@ -186,18 +209,27 @@ class Measured:
 
 
 def galleries(flags: argparse.Namespace, benchmark):
-  """Yields setting, seed, dated gallery and the seconds it took to learn."""
+  """Yields name, seed, dated gallery and the seconds it took to learn.
+
+  The name has a place for the variant of the posterior.
+  """
   tracks = [()]
   if flags.outside:
     tracks.append(dated_gallery.read_bracket_notes(flags.outside))
-  settings = settings_of(flags)
+  settings = [
+    (model, setting, off)
+    for model in flags.models
+    for setting, off in settings_of(flags, model).items()
+  ]
   read: dict[tuple, dated_gallery.DatedGallery] = {}
   # One encoder for a seed: what it reads, and so its fits, are the same for
   # every setting and track.
   encoders: dict[int, base.Expert] = {}
-  for setting, seed, notes in itertools.product(settings, flags.seeds, tracks):
+  for (name, setting, off), seed, notes in itertools.product(
+    settings, flags.seeds, tracks
+  ):
     started = time.monotonic()
-    model = make_model(flags, settings[setting], seed)
+    model = make_model(name, off, seed)
     experts = tuple(
       encoders.setdefault(seed, expert) if expert.name == "neural" else expert
       for expert in model.experts
@@ -209,7 +241,10 @@ def galleries(flags: argparse.Namespace, benchmark):
       read[key] = dated_gallery.read_dated_gallery(benchmark, notes, model)
     dated = dataclasses.replace(read[key], model=model)
     _ = dated.fitted_model
-    yield setting, seed, dated, time.monotonic() - started
+    parts = [f"{_SYSTEM_PREFIXES[name]}-{{}}"]
+    parts += [setting] * (setting != "all")
+    parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
+    yield "-".join(parts), seed, dated, time.monotonic() - started
 
 
 def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
@@ -224,14 +259,11 @@ def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
   if flags.strip != "none":
     benchmark = strip(benchmark, flags.strip)
   measured = collections.defaultdict(Measured)
-  for setting, seed, dated, learning in galleries(flags, benchmark):
+  for template, seed, dated, learning in galleries(flags, benchmark):
     for variant in flags.variants.split(","):
       started = time.monotonic()
       posterior = dated.make_posterior(variant)
-      parts = [f"{_SYSTEM_PREFIXES[flags.model]}-{variant}"]
-      parts += [setting] * (setting != "all")
-      parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
-      name = "-".join(parts)
+      name = template.format(variant)
       found = per_query(dated, posterior, flags.split, name)
       quality = calibration.compute_posterior_metrics(
         posterior, scored, months[scored]
@@ -285,6 +317,47 @@ def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
   return rows
 
 
+def compare(
+  flags: argparse.Namespace, benchmark, measured: dict[str, Measured]
+) -> list:
+  """Returns the rows of paired tests, for each track and variant."""
+  tables = {
+    (table.system, table.track, table.mode): table
+    for each in measured.values()
+    for table in (
+      protocol.average_seeds(seeds) for seeds in zip(*each.tables, strict=True)
+    )
+  }
+  systems = list(dict.fromkeys(system for system, _, _ in tables))
+  tracks = dict.fromkeys(track for _, track, _ in tables)
+  years = comparison.find_query_years(benchmark, flags.split)
+  rows = []
+  for variant, track, mode in itertools.product(
+    flags.variants.split(","), tracks, MODES
+  ):
+    names = [f"{_SYSTEM_PREFIXES[model]}-{variant}" for model in flags.models]
+    pairs = [(names[0], other) for other in names[1:]]
+    pairs += [
+      (name, system)
+      for name in names
+      for system in systems
+      if system.startswith(f"{name}-")
+    ]
+    if pairs:
+      rows += comparison_rows.make_comparison_rows(
+        comparison.compare_system_pairs(
+          [(tables[a, track, mode], tables[b, track, mode]) for a, b in pairs],
+          years,
+        ),
+        f"dating-{'-'.join(flags.models)}-{variant}-{track}",
+        benchmark.name,
+        flags.split,
+        mode,
+        commit=provenance.code_commit(),
+      )
+  return rows
+
+
 def main() -> None:
   """Reads the flags, measures and prints."""
   flags = read_flags()
@@ -293,6 +366,10 @@ def main() -> None:
   if flags.rows:
     rows = [rows_of(flags, benchmark, each) for each in measured.values()]
     results.write_result_rows(flags.rows, itertools.chain.from_iterable(rows))
+  if flags.comparisons:
+    comparison_rows.write_comparison_rows(
+      flags.comparisons, compare(flags, benchmark, measured)
+    )
   if flags.plot:
     plots.plot_reliability(
       {name: each.first for name, each in measured.items()},

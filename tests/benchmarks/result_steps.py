@@ -49,6 +49,16 @@ DATING_EXPERTS = (
   "room",
   "punctuation",
 )
+LINKED_EVIDENCE = (
+  "days",
+  "words",
+  "neural",
+  "citations",
+  "parallels",
+  "comments",
+  "rounds",
+  "capacity",
+)
 ORDERED = ("dating-order", "dating-order-strict")
 ORDERED_ONLY = f' "--config.eval.baselines={ORDERED}"'
 # Group -> systems whose difference the pages speak of.
@@ -162,7 +172,15 @@ def _ablate(
   )
 
 
-def _date(name: str, target: str, systems: tuple[str, ...], flags: str) -> Step:
+def _date(
+  name: str,
+  target: str,
+  systems: tuple[str, ...],
+  flags: str,
+  comparisons: str = "",
+) -> Step:
+  if comparisons:
+    flags += f" --comparisons={{workdir}}/{comparisons}"
   return Step(
     name,
     "python -m tests.benchmarks.dating --data_dir={data} --split=test "
@@ -171,6 +189,7 @@ def _date(name: str, target: str, systems: tuple[str, ...], flags: str) -> Step:
     systems,
     ("data",),
     "rows.json",
+    comparisons,
   )
 
 
@@ -223,6 +242,21 @@ def make_steps() -> list[Step]:
       "dating",
       ("dating-strict",),
       "--variants=strict --seeds=42,1,2 --outside={sources}",
+    ),
+    _date(
+      "linked",
+      "linked",
+      ("linked-fitted", "linked-elimination", "linked-strict"),
+      "--models=linked --variants=fitted,elimination,strict --seeds=42,1,2 "
+      "--outside={sources}",
+    ),
+    # One seed: with the pipeline of counts, and without some evidence.
+    _date(
+      "linked-evidence",
+      "linked_ablation",
+      tuple(f"linked-fitted-no-{name}" for name in LINKED_EVIDENCE),
+      "--models=linked,counts --variants=fitted --ablate=linked",
+      "comparisons.tsv",
     ),
     Step(
       "front-door",
@@ -359,7 +393,7 @@ def make_steps() -> list[Step]:
       "dating-experts",
       "dating_ablation",
       tuple(f"dating-fitted-no-{name}" for name in DATING_EXPERTS),
-      "--variants=fitted --ablate",
+      "--variants=fitted --ablate=counts",
     ),
     _date(
       "dating-stripped",

@@ -55,8 +55,8 @@ class FittingConfig:
   """
 
   link_steps: int = 300
-  steps: int = 120
-  learning_rate: float = 4e-3
+  steps: int = 200
+  learning_rate: float = 8e-3
   scalar_rate_factor: float = 5.0
   weight_decay: float = 1e-2
   clip_norm: float = 1.0

@@ -45,8 +45,8 @@ from ctd_jax.models.linked_dater import (
 )
 from ctd_jax.utils import progress
 
-# Experts that read a record's own text; the model weighs them and the links.
-_OWN_EXPERTS = ("prior", "dates", "words", "neural")
+# Comments are dated by their words in any case.
+_REQUIRED_EXPERTS = ("prior", "dates", "words")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -88,9 +88,11 @@ class LinkedDatingModel:
     """
     config = config or LinkedDaterConfig()
     fitting_config = fitting_config or FittingConfig()
-    readers = (*_OWN_EXPERTS[:2], "words", *config.readers)
+    readers = {*_REQUIRED_EXPERTS, *config.readers}
     experts = tuple(
-      expert for expert in make_experts(seed=seed) if expert.name in readers
+      expert
+      for expert in make_experts(() if config.use_days else ("days",), seed)
+      if expert.name in readers
     )
     return cls(config, fitting_config, experts, seed=seed)
 
