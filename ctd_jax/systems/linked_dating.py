@@ -59,11 +59,9 @@ class LinkedConfig(registry.SystemConfig):
     """Raises ValueError for a missing folder, evidence or size."""
     super().validate()
     self.check_positive("hidden_size", "heads")
-    if self.outside is not None and not pathlib.Path(self.outside).is_dir():
-      raise self.field_error("outside", "no such folder")
-    for field in ("trained", "save"):
-      if getattr(self, field) == "":
-        raise self.field_error(field, "expected a folder")
+    for field in ("outside", "trained"):
+      if getattr(self, field) is not None:
+        self.check_path(field)
     if self.trained is not None and self.save is not None:
       raise self.field_error("save", "nothing is trained with linked.trained")
     for name in self.off:

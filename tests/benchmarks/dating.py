@@ -177,8 +177,7 @@ def read_flags() -> argparse.Namespace:
 def settings_of(flags: argparse.Namespace, model: str) -> dict[str, list[str]]:
   """Returns the experts that are off in every setting, by its name."""
   off = [name for name in flags.off.split(",") if name]
-  first = "-".join(["no", *off]) if off else "all"
-  settings = {first: off}
+  settings = {"-".join(["no", *off]) if off else "all": off}
   if flags.ablate == model:
     evidence = EVIDENCE if model == "counts" else linked_dating.EVIDENCE
     settings |= {f"no-{name}": [*off, name] for name in evidence}
@@ -192,6 +191,14 @@ def make_model(model: str, off: list[str], seed: int):
   config = linked_dating.LinkedConfig(off=tuple(off))
   config.validate()
   return linked_dating.make_linked_model(config, seed)
+
+
+def name_system(flags: argparse.Namespace, model: str, setting: str) -> str:
+  """Returns the name of a system, with a place for its variant."""
+  parts = [f"{_SYSTEM_PREFIXES[model]}-{{}}"]
+  parts += [setting] * (setting != "all")
+  parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
+  return "-".join(parts)
 
 
 @dataclasses.dataclass
@@ -241,10 +248,8 @@ def galleries(flags: argparse.Namespace, benchmark):
       read[key] = dated_gallery.read_dated_gallery(benchmark, notes, model)
     dated = dataclasses.replace(read[key], model=model)
     _ = dated.fitted_model
-    parts = [f"{_SYSTEM_PREFIXES[name]}-{{}}"]
-    parts += [setting] * (setting != "all")
-    parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
-    yield "-".join(parts), seed, dated, time.monotonic() - started
+    template = name_system(flags, name, setting)
+    yield template, seed, dated, time.monotonic() - started
 
 
 def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
@@ -328,27 +333,30 @@ def compare(
       protocol.average_seeds(seeds) for seeds in zip(*each.tables, strict=True)
     )
   }
-  systems = list(dict.fromkeys(system for system, _, _ in tables))
+  templates = [
+    [
+      name_system(flags, model, setting)
+      for setting in settings_of(flags, model)
+    ]
+    for model in flags.models
+  ]
+  template_pairs = [(templates[0][0], others[0]) for others in templates[1:]]
+  template_pairs += [
+    (first, other) for first, *others in templates for other in others
+  ]
   tracks = dict.fromkeys(track for _, track, _ in tables)
   years = comparison.find_query_years(benchmark, flags.split)
   rows = []
   for variant, track, mode in itertools.product(
     flags.variants.split(","), tracks, MODES
   ):
-    names = [f"{_SYSTEM_PREFIXES[model]}-{variant}" for model in flags.models]
-    pairs = [(names[0], other) for other in names[1:]]
-    pairs += [
-      (name, system)
-      for name in names
-      for system in systems
-      if system.startswith(f"{name}-")
+    pairs = [
+      tuple(tables[template.format(variant), track, mode] for template in pair)
+      for pair in template_pairs
     ]
     if pairs:
       rows += comparison_rows.make_comparison_rows(
-        comparison.compare_system_pairs(
-          [(tables[a, track, mode], tables[b, track, mode]) for a, b in pairs],
-          years,
-        ),
+        comparison.compare_system_pairs(pairs, years),
         f"dating-{'-'.join(flags.models)}-{variant}-{track}",
         benchmark.name,
         flags.split,

@@ -1,0 +1,119 @@
+"""The linked systems: run files, saved daters, wrong values."""
+
+import json
+import re
+import sys
+
+import numpy as np
+import pytest
+
+from ctd_jax.dating.linked.trained_dater import TrainedDater
+from ctd_jax.systems import evaluation_run, linked_dating, registry
+from ctd_jax.training import config as training_config
+from ctd_jax.training import transfer
+from tests import synthetic
+from tests.benchmarks import dating
+
+_TINY = {"hidden_size": 8, "link_steps": 5, "steps": 3, "off": ("neural",)}
+
+
+@pytest.fixture(scope="module")
+def benchmark():
+  return synthetic.benchmark()
+
+
+def make_config(*names, **fields):
+  config = training_config.base_config()
+  config.eval.baselines = names
+  config.eval.splits = ("test",)
+  config.linked = registry.default_section("linked")
+  for field, value in fields.items():
+    config.linked[field] = value
+  return config
+
+
+@pytest.mark.slow
+def test_a_saved_dater_ranks_as_the_run_that_trained_it(
+  benchmark, tmp_path, capsys
+):
+  saved = tmp_path / "dater"
+  runs = {}
+  for name, fields in {
+    "first": {"save": str(saved), **_TINY},
+    "second": {"trained": str(saved)},
+  }.items():
+    config = make_config("linked-fitted", **fields)
+    config.seed = 7
+    evaluation_run.evaluate_systems(benchmark, config, tmp_path / name)
+    folder = transfer.transfer_folder(tmp_path / name, benchmark)
+    runs[name] = (folder / "run.linked-fitted.test.neg1_ne1.trec").read_text()
+    rows = json.loads((folder / "results.json").read_text())
+    assert {row["system"]: row["seeds"] for row in rows} == {
+      "linked-fitted": [7]
+    }
+  assert "linked-fitted" in capsys.readouterr().out
+  assert "linked-fitted:T0:posterior" in runs["first"]
+  assert runs["first"] == runs["second"]
+  trained = TrainedDater.load(saved)
+  assert trained.seed == 7
+  assert "known records of" in trained.trained_on
+
+
+@pytest.mark.parametrize(
+  ("field", "value", "message"),
+  [
+    ("off", ("word",), "config.linked.off: unknown 'word'; there are days"),
+    ("off", ("words", "neural"), "words or neural must stay"),
+    ("outside", "nowhere", "config.linked.outside=nowhere: there is no"),
+    ("rounds", -1, "config.linked.rounds=-1: expected 0 or more"),
+    ("dropout", 1.0, "config.linked.dropout=1.0: expected 0 or more"),
+    ("learning_rate", 0.0, "config.linked.learning_rate=0.0: expected a"),
+    ("heads", 0, "config.linked.heads=0"),
+    ("trained", "nowhere", "config.linked.trained=nowhere: there is no"),
+  ],
+)
+def test_a_wrong_value_is_named_without_a_run(
+  benchmark, tmp_path, field, value, message
+):
+  config = make_config("linked-fitted", **{field: value})
+  with pytest.raises(ValueError, match=re.escape(message)):
+    evaluation_run.evaluate_systems(benchmark, config, tmp_path)
+  assert not list(tmp_path.iterdir())
+
+
+def test_nothing_is_trained_that_could_be_saved(benchmark, tmp_path):
+  config = make_config("linked-fitted", trained=str(tmp_path), save="dater")
+  with pytest.raises(ValueError, match="nothing is trained with"):
+    evaluation_run.evaluate_systems(benchmark, config, tmp_path)
+
+
+@pytest.mark.slow
+def test_the_benchmark_compares_models_and_evidence(
+  benchmark, tmp_path, monkeypatch
+):
+  rows, comparisons = tmp_path / "rows.json", tmp_path / "comparisons.tsv"
+  flags = ["--data_dir=unused", "--split=test", "--variants=fitted"]
+  flags += ["--models=linked,counts", "--ablate=linked", "--off=neural"]
+  flags += [f"--rows={rows}", f"--comparisons={comparisons}"]
+  config = linked_dating.LinkedConfig
+  monkeypatch.setattr(
+    linked_dating,
+    "LinkedConfig",
+    lambda **fields: config(**{**_TINY, **fields}),
+  )
+  monkeypatch.setattr(
+    linked_dating,
+    "EVIDENCE",
+    {name: name for name in ("rounds", "days", "neural")},
+  )
+  monkeypatch.setattr(sys, "argv", ["dating.py", *flags])
+  monkeypatch.setattr(dating.load, "load_benchmark", lambda *_: benchmark)
+  dating.main()
+  systems = {row["system"] for row in json.loads(rows.read_text())}
+  assert systems == {
+    *("linked-fitted-no-neural", "dating-fitted-no-neural"),
+    *("linked-fitted-no-rounds", "linked-fitted-no-days"),
+  }
+  lines = comparisons.read_text().splitlines()
+  assert len(lines) > 2
+  assert np.isfinite(float(lines[1].split("\t")[-2]))
