@@ -7,8 +7,8 @@
 #
 # What was installed is remembered in <environment>/ctd_jax-installed/<extra>,
 # so that a second call costs nothing until setup.py or the clone changes.
-# With dry_run=1 nothing is made: the commands are printed. With CTD_JAX_LOCKED=1
-# the releases are those of constraints/, and their hashes are checked.
+# With dry_run=1 nothing is made: the commands are printed. CTD_JAX_LOCKED=1
+# takes the releases of constraints/ and has their hashes checked.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dry_run=0
