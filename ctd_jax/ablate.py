@@ -145,20 +145,22 @@ def _become_cell(
   os.execv(command[0], command)
 
 
-if __name__ == "__main__":
-  flags.adopt_module_key_flags(command_line)  # shown by --help
+def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
+  """Defines the flags of this command besides --config and --workdir."""
   flags.DEFINE_list(
     "methods",
     None,
     "Methods to train, each with a variant or without; by default "
     f"{','.join(_METHODS)}, and with --grid that of --config. "
     "Example: --methods=ft,ctd,ctd-release,ctd-no_codebooks",
+    flag_values=values,
   )
   flags.DEFINE_list(
     "seeds",
     None,
     f"Seeds of every method; by default {','.join(_SEEDS)}, and with --grid "
     "that of the config. Example: --seeds=42,1,2",
+    flag_values=values,
   )
   flags.DEFINE_multi_string(
     "grid",
@@ -166,6 +168,7 @@ if __name__ == "__main__":
     "Field of the config and the values that it takes; more than one: every "
     "combination. Example: --grid=optimizer.learning_rate=1e-4,3e-4 "
     "--grid=batch_size=32,64",
+    flag_values=values,
   )
   flags.DEFINE_enum(
     "split",
@@ -174,24 +177,38 @@ if __name__ == "__main__":
     "Whose queries the tables are about, by default test. With --grid by "
     "default the validation queries of all combinations and the test queries "
     "of the best; test = of all, validation = of none.",
+    flag_values=values,
   )
   flags.DEFINE_integer(
     "jobs",
     1,
     "Runs at a time, each on its share of the CPU cores.",
     lower_bound=1,
+    flag_values=values,
   )
-  flags.DEFINE_bool("list", False, "Print the cells with their numbers.")
+  flags.DEFINE_bool(
+    "list",
+    False,
+    "Print the cells with their numbers.",
+    flag_values=values,
+  )
   flags.DEFINE_integer(
     "cell",
     None,
     "Train this cell alone, in this process. "
     "Example: --cell=$SLURM_ARRAY_TASK_ID",
+    flag_values=values,
   )
   flags.DEFINE_bool(
     "collect",
     False,
     "Train nothing; make the tables of the finished cells, and evaluate those "
     "that lack it.",
+    flag_values=values,
   )
+
+
+if __name__ == "__main__":
+  flags.adopt_module_key_flags(command_line)  # shown by --help
+  define_flags()
   command_line.run_main(main)
