@@ -219,9 +219,7 @@ def test_a_run_that_failed_is_left_out_and_still_an_error(
   text = capsys.readouterr().out
   assert "not finished" in text
   assert count_runs(tmp_path, "test") == [HIGH]
-  with pytest.raises(
-    ValueError, match="1 of 2 runs are not finished"
-  ):
+  with pytest.raises(ValueError, match="1 of 2 runs are not finished"):
     run_ablate(monkeypatch, tmp_path, "--collect")
 
 
