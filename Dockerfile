@@ -1,4 +1,4 @@
-# Images with ctd_jax and the releases of constraints/, each checked by its hash.
+# Images with ctd_jax and the releases of constraints/, checked by their hashes.
 #
 #   docker build --target=cpu --tag=ctd_jax:cpu \
 #     --build-arg=COMMIT="$(git rev-parse HEAD)" .
