@@ -5,8 +5,8 @@
 #   docker run --rm --volume="$PWD/runs:/runs" ctd_jax:cpu \
 #     train --config=configs/tiny.py --workdir=/runs/tiny
 #
-# Targets: cpu; cuda, for NVIDIA's container toolkit (run --gpus=all); tpu. The
-# pages of an index: run --publish=8000:8000 ... serve --host=0.0.0.0 --index=...
+# Targets: cpu; cuda, for NVIDIA's container toolkit (run --gpus=all); tpu.
+# Pages of an index: run --publish=8321:8321 ... serve --host=0.0.0.0 --index=...
 # Layers are in the order of how seldom they change: of another commit only the
 # package is built, pushed and pulled anew.
 
