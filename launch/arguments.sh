@@ -7,12 +7,16 @@
 #                         but --dry-run); a missing --config ends it, and so
 #                         does --help
 #   name_workdir          without --workdir, adds <clone>/runs/<config>
+#   name_program          sets program: "ablate" with a flag of that command
+#   name_mounts           sets mounts to the folders that an image has to see
 
 # shellcheck disable=SC2034
 dry_run=0
 config=
 workdir=
 arguments=()
+program=train
+mounts=
 
 read_arguments() {
   local argument previous=
@@ -48,4 +52,30 @@ name_workdir() {
   [[ $config == *:* ]] && name+=-${config#*:}
   workdir=${root:?}/runs/${name//[^[:alnum:]._-]/-}
   arguments+=("--workdir=$workdir")
+}
+
+name_program() {
+  local argument
+  for argument in "${arguments[@]}"; do
+    case $argument in
+      --grid | --grid=* | --methods | --methods=* | --seeds | --seeds=* | \
+        --collect)
+        program=ablate
+        ;;
+    esac
+  done
+}
+
+# The folders have the same paths inside and are made, for mounts must exist.
+name_mounts() {
+  local folder folders
+  read -ra folders <<<"${CTD_JAX_MOUNTS:-}"
+  for folder in "$workdir" "${TFDS_DATA_DIR:-}" "${CTD_JAX_SOURCES:-}" \
+    ${folders[@]+"${folders[@]}"}; do
+    # Buckets are not mounted.
+    [[ -n $folder && $folder != *://* ]] || continue
+    [[ $folder == /* ]] || fail "$folder: an image needs whole paths"
+    ((dry_run)) || mkdir -p "$folder"
+    mounts+=${mounts:+,}$folder:$folder
+  done
 }

@@ -7,12 +7,14 @@
 #
 # What was installed is remembered in <environment>/ctd_jax-installed/<extra>,
 # so that a second call costs nothing until setup.py or the clone changes.
-# With dry_run=1 nothing is made: the commands are printed.
+# With dry_run=1 nothing is made: the commands are printed. CTD_JAX_LOCKED=1
+# takes the releases of constraints/ and has their hashes checked.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dry_run=0
 python=
 own_environment=
+locks=()
 # How a run ends that was told to stop and can go on; ctd_jax/training/preemption.py.
 # shellcheck disable=SC2034
 stopped=75
@@ -90,9 +92,47 @@ Python 3.11 or newer; deactivate it, or activate another"
     fail "$base -m venv failed (on Debian and Ubuntu: install python3-venv)"
 }
 
+is_locked() {
+  [[ ${CTD_JAX_LOCKED:-0} != 0 ]]
+}
+
+# Sets `locks` to the files of constraints/ that lock ctd_jax[EXTRA...].
+find_locks() {
+  local extra interpreter=$python name head folder=$root/constraints
+  [[ -x $python ]] || interpreter=$(find_python)
+  name=$("$interpreter" -c \
+    'import sys; print("py%d.%d" % sys.version_info[:2])')
+  [[ -f $folder/$name.txt ]] ||
+    fail "CTD_JAX_LOCKED: no $name.txt in $folder; name a Python that is \
+locked: PYTHON=..."
+  locks=("--requirement=$folder/$name.txt")
+  read -r head <"$folder/$name.txt"  # names the extras
+  for extra in "$@"; do
+    if [[ -f $folder/$name-$extra.txt ]]; then
+      locks+=("--requirement=$folder/$name-$extra.txt")
+    elif [[ $head != *[[,]"$extra"[],]* ]]; then
+      fail "CTD_JAX_LOCKED: the extra $extra is not locked; see \
+tests/tools/lock_requirements.py"
+    fi
+  done
+}
+
 # Prints what the stamp of an up-to-date installation contains.
 fingerprint() {
-  printf '%s %s\n' "$root" "$(cksum <"$root/setup.py")"
+  local sources=("$root/setup.py")
+  is_locked && sources+=("$root"/constraints/*.txt)
+  printf '%s %s\n' "$root" "$(cat "${sources[@]}" | cksum)"
+}
+
+pip_install() {
+  # Twice quiet: no warnings either; errors are still printed.
+  local command=("$python" -m pip install -qq
+    --disable-pip-version-check "$@")
+  if ((dry_run)); then
+    show "${command[@]}"
+    return
+  fi
+  "${command[@]}" >&2 || fail "the installation failed; see pip's lines above"
 }
 
 use_environment() {
@@ -106,16 +146,18 @@ use_environment() {
   if (($#)); then
     target+="[$(IFS=,; printf '%s' "$*")]"
   fi
-  # Twice quiet: no warnings either; errors are still printed.
-  local install=("$python" -m pip install -qq
-    --disable-pip-version-check --editable "$target")
-  if ((dry_run)); then
-    show "${install[@]}"
-    return
+  ((dry_run)) || say "installing ctd_jax and its dependencies${*:+, with $*} \
+(a new environment: 1.4 GB, one to three minutes)"
+  if is_locked; then
+    find_locks "$@"
+    # First what builds, so that pip fetches no other release for it.
+    pip_install --require-hashes "--requirement=$root/constraints/build.txt"
+    pip_install --require-hashes --no-build-isolation "${locks[@]}"
+    pip_install --no-build-isolation --no-deps --editable "$target"
+  else
+    pip_install --editable "$target"
   fi
-  say "installing ctd_jax and its dependencies${*:+, with $*} (a new \
-environment: 1.4 GB, one to three minutes)"
-  "${install[@]}" >&2 || fail "the installation failed; see pip's lines above"
+  ((dry_run)) && return
   mkdir -p "$stamps"
   for extra in base "$@"; do
     fingerprint >"$stamps/$extra"

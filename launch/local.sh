@@ -11,6 +11,7 @@
 #   VIRTUAL_ENV, CONDA_PREFIX   active environment: used as it is, else .venv
 #   PYTHON                      interpreter that .venv is made with (>= 3.11)
 #   CTD_JAX_EXTRAS              extras to install, e.g. "cuda" or "tpu"
+#   CTD_JAX_LOCKED              1: the releases of constraints/, by hash
 #   CTD_JAX_RESTARTS            times to start again, see below; by default 0
 #   CTD_JAX_SOURCES             folder of source texts for chunqiutr/rebuilt
 #   TFDS_DATA_DIR               where data sets are built

@@ -13,7 +13,8 @@
 # an environment of their own, .venv-tf (3 GB): in the other one, the tests show
 # that nothing needs TensorFlow.
 #
-# Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON as in local.sh;
+# Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON and
+#   CTD_JAX_LOCKED as in local.sh; further
 #   CTD_JAX_SOURCES   folder of source texts: tests then read the real editions
 #   CTD_JAX_OUTSIDE   folder of texts and calendars from outside, likewise
 set -euo pipefail

@@ -16,6 +16,7 @@
 #   TPU_PROJECT          by default that of gcloud
 #   TPU_CLONE            folder of the clone on the hosts; by default ctd_jax
 #   CTD_JAX_EXTRAS       extras to install; by default "tpu"
+#   CTD_JAX_LOCKED       1: the releases of constraints/, by hash
 #   CTD_JAX_RESTARTS     times to start again; by default 20
 #
 # Restarts: SIGTERM to the run saves its state and ends it with status 75 on all
@@ -37,6 +38,7 @@ read_arguments "$@"
 
 remote=$(show cd "${TPU_CLONE:-ctd_jax}")
 remote+=" && $(show env CTD_JAX_EXTRAS="${CTD_JAX_EXTRAS-tpu}" \
+  ${CTD_JAX_LOCKED:+CTD_JAX_LOCKED="$CTD_JAX_LOCKED"} \
   CTD_JAX_RESTARTS="${CTD_JAX_RESTARTS:-20}" \
   ./launch/local.sh --distributed "${arguments[@]}")"
 command=(gcloud compute tpus tpu-vm ssh "$TPU_NAME" --zone="$TPU_ZONE"

@@ -1,23 +1,32 @@
 #!/usr/bin/env bash
 # Trains and evaluates one config as a workload on GKE, by way of xpk.
 #
-#   XPK_CLUSTER=tpus XPK_TPU_TYPE=v5litepod-16 ./launch/xpk.sh \
-#     --config=configs/bert.py --workdir=/mnt/shared/runs/bert [--dry-run] ...
+#   XPK_CLUSTER=tpus XPK_TPU_TYPE=v5litepod-16 CTD_JAX_IMAGE=PLACE/ctd_jax:tpu \
+#     ./launch/xpk.sh --config=configs/bert.py --workdir=/mnt/runs/bert \
+#     [--dry-run] ...
 #
-# Call it where xpk is set up, from a clone without an environment in it: xpk
-# puts the clone into the image. --workdir must lie on a storage that xpk has
-# attached to the cluster. Arguments but --dry-run go to launch/local.sh in
-# every pod; the processes find each other by GKE's variables.
+# Call it where xpk is set up. --workdir must lie on a storage that xpk has
+# attached to the cluster. The processes find each other by GKE's variables.
+#
+# With CTD_JAX_IMAGE every pod runs `ctd-jax train` of that image, with all
+# arguments but --dry-run. Without, it installs 1.4 GB first: xpk puts the
+# clone, which must have no environment in it, upon a base image, and the
+# arguments go to launch/local.sh.
 #
 # Environment:
 #   XPK_CLUSTER, XPK_TPU_TYPE   required
+#   CTD_JAX_IMAGE        image of the Dockerfile's target tpu, pushed to where
+#                        the cluster pulls from; its code and configs are run
 #   XPK_WORKLOAD         name of the workload; by default that of the workdir
 #   XPK_SLICES           slices of that type; by default 1
-#   XPK_IMAGE            base image; by default python:3.11
 #   XPK_OPTIONS          further options of `xpk workload create`, e.g.
 #                        "--zone=us-east5-a --spot"
-#   CTD_JAX_EXTRAS       extras to install; by default "tpu"
 #   CTD_JAX_RESTARTS     times to start again; by default 20
+#
+# Without CTD_JAX_IMAGE also:
+#   XPK_IMAGE            base image; by default python:3.11
+#   CTD_JAX_EXTRAS       extras to install; by default "tpu"
+#   CTD_JAX_LOCKED       1: the releases of constraints/, by hash
 #
 # Restarts: a pod that has to go gets SIGTERM; the run saves its state and ends
 # with status 75, upon which the workload is started again and goes on. Of other
@@ -37,15 +46,21 @@ read_arguments "$@"
 
 name=$(basename "$workdir" | tr '[:upper:]_.' '[:lower:]--')
 read -ra options <<<"${XPK_OPTIONS:-}"
-pod=$(show env CTD_JAX_EXTRAS="${CTD_JAX_EXTRAS-tpu}" \
-  ./launch/local.sh --distributed "${arguments[@]}")
+if [[ -n ${CTD_JAX_IMAGE:-} ]]; then
+  image=(--docker-image="$CTD_JAX_IMAGE")
+  pod=$(show ctd-jax train --distributed "${arguments[@]}")
+else
+  image=(--base-docker-image="${XPK_IMAGE:-python:3.11}" --script-dir="$root")
+  pod=$(show env CTD_JAX_EXTRAS="${CTD_JAX_EXTRAS-tpu}" \
+    ${CTD_JAX_LOCKED:+CTD_JAX_LOCKED="$CTD_JAX_LOCKED"} \
+    ./launch/local.sh --distributed "${arguments[@]}")
+fi
 command=(xpk workload create
   --cluster="$XPK_CLUSTER"
   --workload="${XPK_WORKLOAD:-$name}"
   --tpu-type="$XPK_TPU_TYPE"
   --num-slices="${XPK_SLICES:-1}"
-  --base-docker-image="${XPK_IMAGE:-python:3.11}"
-  --script-dir="$root"
+  "${image[@]}"
   --max-restarts="${CTD_JAX_RESTARTS:-20}"
   --restart-on-exit-codes="$stopped"
   --termination-grace-period-seconds=180

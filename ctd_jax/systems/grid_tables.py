@@ -41,7 +41,10 @@ BUILDS_ON: Mapping[str, tuple[str, ...]] = {
 
 
 def read_runs(
-  cells: Sequence[GridCell], benchmark: Benchmark, split: str
+  cells: Sequence[GridCell],
+  benchmark: Benchmark,
+  split: str,
+  modes: Sequence[str] = summary.REPORT_MODES,
 ) -> dict[str, dict[str, list[protocol.PerQueryScores]]]:
   """Returns method -> mode -> values of every query, a table for each seed.
 
@@ -51,20 +54,21 @@ def read_runs(
     cells: finished runs.
     benchmark: what they were run on.
     split: whose queries.
+    modes: of the protocol.
   """
   kinds = {record.record_id: record.kind for record in benchmark.records}
   tables_by_method: dict[str, dict[str, list[protocol.PerQueryScores]]] = {}
   for cell in cells:
-    for name in summary.REPORT_MODES:
+    for name in modes:
       mode = protocol.get_mode(name)
       folder = cell.folder / EVALUATION_FOLDER
       (path,) = folder.glob(f"run.*.{split}.{mode.gallery}.trec")
       table = protocol.evaluate_run(
         runs.read_run(path), benchmark.queries[split], kinds, mode
       )
-      by_mode = tables_by_method.setdefault(cell.method, {})
+      by_mode = tables_by_method.setdefault(cell.system, {})
       by_mode.setdefault(name, []).append(
-        dataclasses.replace(table, system=cell.method)
+        dataclasses.replace(table, system=cell.system)
       )
   return tables_by_method
 
@@ -75,10 +79,13 @@ def find_rivals(method: str, methods: Sequence[str]) -> list[str]:
   A variant is compared with the method itself, and like the method with what
   it builds on, in the same variant.
   """
+  # Behind a comma are the values that a grid varies.
+  method, comma, values = method.partition(",")
   name, _, variant = method.partition("-")
   rivals = [name] if variant else []
   for base in BUILDS_ON.get(name, ()):
     rivals.append(f"{base}-{variant}" if variant else base)
+  rivals = [f"{rival}{comma}{values}" for rival in rivals]
   return [rival for rival in rivals if rival in methods]
 
 
@@ -166,7 +173,7 @@ def summarise_grid(
   years = comparison.find_query_years(benchmark, split)
   rows = []
   for method, by_mode in mean_tables.items():
-    method_cells = [cell for cell in cells if cell.method == method]
+    method_cells = [cell for cell in cells if cell.system == method]
     origins = [
       next(iter(summary.read_run_origin(c.folder / EVALUATION_FOLDER).values()))
       for c in method_cells

@@ -367,9 +367,9 @@ def validate(config: ml_collections.ConfigDict) -> None:
   _check_choice(config, "optimizer.decay", DECAY_KINDS)
   _check_numbers(config)
   for field in ("encode_chunks", "loss.emulated_processes"):
-    if config.batch_size % _get_field(config, field):
+    if config.batch_size % get_field(config, field):
       raise ValueError(
-        f"config.{field}={_get_field(config, field)} does not divide "
+        f"config.{field}={get_field(config, field)} does not divide "
         f"config.batch_size={config.batch_size}"
       )
   for name in config.negatives:
@@ -420,15 +420,20 @@ def _check_choice(
   config: ml_collections.ConfigDict, field: str, choices: Collection[str]
 ) -> None:
   """Raises ValueError if a field holds none of the choices."""
-  value = _get_field(config, field)
+  value = get_field(config, field)
   if value not in choices:
     raise ValueError(
       f"config.{field}={value!r}: expected one of {', '.join(choices)}"
     )
 
 
-def _get_field(config: ml_collections.ConfigDict, field: str) -> Any:
-  """Returns the value of a dotted field."""
+def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
+  """Returns the value of a field.
+
+  Args:
+    config: that has it.
+    field: dotted name, e.g. "eval.mode".
+  """
   for name in field.split("."):
     config = config[name]
   return config
@@ -446,11 +451,11 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
   at_least_zero += tuple(f"negatives.{name}" for name in config.negatives)
   for fields, lowest in ((at_least_one, 1), (at_least_zero, 0)):
     for field in fields:
-      value = _get_field(config, field)
+      value = get_field(config, field)
       if value < lowest:
         raise ValueError(f"config.{field}={value}: expected at least {lowest}")
   for field in ("optimizer.warmup_fraction", "loss.calendar_smoothing"):
-    value = _get_field(config, field)
+    value = get_field(config, field)
     if not 0 <= value < 1:
       raise ValueError(f"config.{field}={value}: expected 0 <= value < 1")
 

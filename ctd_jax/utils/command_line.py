@@ -184,13 +184,18 @@ def _parse(
   except (TypeError, *_USER_ERRORS) as error:
     exit_with_error(error, error_status)
   except flags.Error as error:
-    # ml_collections quotes the traceback of a config that raises.
-    text = str(error).strip()
-    if "Traceback" in text:
-      text = text.splitlines()[-1].partition(": ")[2]
-    # absl puts "flag --config=None: " before the message of a validator.
-    text = re.sub(r"^flag --\w+=None: (?=--)", "", text, flags=re.MULTILINE)
-    exit_with_error("; ".join(text.splitlines()), error_status)
+    exit_with_error(_format_flag_error(error), error_status)
+
+
+def _format_flag_error(error: flags.Error) -> str:
+  """Returns what is wrong with a flag, in one line."""
+  text = str(error).strip()
+  # ml_collections quotes the traceback of a config that raises.
+  if "Traceback" in text:
+    text = text.splitlines()[-1].partition(": ")[2]
+  # absl puts "flag --config=None: " before the message of a validator.
+  text = re.sub(r"^flag --\w+=None: (?=--)", "", text, flags=re.MULTILINE)
+  return "; ".join(text.splitlines())
 
 
 def _unknown_field(
@@ -202,26 +207,47 @@ def _unknown_field(
     field = flag_name.removeprefix("config.")
     # The message quotes the first name of the path that is missing.
     if field != flag_name and any(n in message for n in field.split(".")):
-      hint = explain_field(_read_config(argv), field) if explain_field else ""
+      hint = ""
+      if explain_field:
+        config_flag = _find_config_flag(resolve_config_path(argv))
+        hint = explain_field(read_config(config_flag), field)
       return f"--{flag_name}: the config has no such field" + hint
   return message
 
 
-def _read_config(argv: Sequence[str]) -> ml_collections.ConfigDict:
-  """Returns the config of a command line without its overrides."""
-  argv = resolve_config_path(argv)
-  path_flags = []
+def _find_config_flag(argv: Sequence[str]) -> str:
+  """Returns the value of --config in a command line, "" without one."""
+  value = ""
   for argument, next_argument in zip(argv, [*argv[1:], ""], strict=True):
     if argument in ("--config", "-config"):
-      path_flags = [f"--config={next_argument}"]
+      value = next_argument
     elif _CONFIG_FLAG.fullmatch(argument):
-      path_flags = [argument]
+      value = argument.partition("=")[2]
+  return value
+
+
+def read_config(
+  config: str, overrides: Sequence[str] = ()
+) -> ml_collections.ConfigDict:
+  """Returns a config, as --config and its overrides would give it.
+
+  Args:
+    config: value of --config, with a path that exists.
+    overrides: --config.FIELD=VALUE arguments.
+
+  Raises:
+    ValueError: if a value does not have the type of its field.
+  """
   values = flags.FlagValues()
+  argv = ["", f"--config={config}", *overrides]
   # ml_collections looks for overrides in the arguments of the process.
-  config_flags.DEFINE_config_file(
-    "config", flag_values=values, sys_argv=["", *path_flags]
-  )
-  values(["", *path_flags])
+  config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
+  try:
+    values(argv)
+  except flags.Error as error:
+    raise ValueError(_format_flag_error(error)) from None
+  except TypeError as error:
+    raise ValueError(str(error)) from None
   return values["config"].value
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import pathlib
 import shlex
 import subprocess
@@ -17,8 +18,10 @@ def command_line() -> str:
 def code_commit() -> str:
   """Returns the commit of the running code, with -dirty if it was changed.
 
-  "" where the package does not lie at the top of a git checkout.
+  Where the package does not lie at the top of a git checkout, as in an image,
+  $CTD_JAX_COMMIT or "".
   """
+  given_commit = os.environ.get("CTD_JAX_COMMIT", "")
   package = pathlib.Path(__file__).resolve().parents[1]
 
   def run_git(*arguments: str) -> str:
@@ -32,8 +35,8 @@ def code_commit() -> str:
   try:
     # An installed package may lie inside somebody else's checkout.
     if pathlib.Path(run_git("rev-parse", "--show-toplevel")) != package.parent:
-      return ""
+      return given_commit
     changed_files = run_git("status", "--porcelain", "--untracked-files=no")
     return run_git("rev-parse", "HEAD") + "-dirty" * bool(changed_files)
   except (OSError, subprocess.CalledProcessError):
-    return ""
+    return given_commit

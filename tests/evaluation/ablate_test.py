@@ -17,7 +17,7 @@ from tests import synthetic
 BENCHMARK = synthetic.benchmark()
 
 
-def write_cell(cell: grid.GridCell, right: float) -> None:
+def write_cell(cell: grid.GridCell, right: float, split: str = "test") -> None:
   """Writes what a finished run leaves; `right` of the queries are answered."""
   folder = cell.folder / EVALUATION_FOLDER
   rng = np.random.default_rng(cell.seed)
@@ -27,7 +27,7 @@ def write_cell(cell: grid.GridCell, right: float) -> None:
   }:
     inside = np.flatnonzero(protocol.gallery_mask(kinds, gallery))
     rankings = {}
-    for query in BENCHMARK.queries["test"]:
+    for query in BENCHMARK.queries[split]:
       order = [BENCHMARK.records[i].record_id for i in rng.permutation(inside)]
       answers = set(query.positives)
       order.sort(key=lambda name, good=answers: name not in good)
@@ -37,7 +37,7 @@ def write_cell(cell: grid.GridCell, right: float) -> None:
         (name, float(len(order) - place)) for place, name in enumerate(order)
       )
     runs.write_run(
-      runs.Run(f"{cell.method}-x", "T0", "ctd", "test", gallery, rankings),
+      runs.Run(f"{cell.method}-x", "T0", "ctd", split, gallery, rankings),
       folder,
     )
   origin = {
@@ -113,8 +113,8 @@ def test_runs_are_those_of_the_config_with_its_options(tmp_path):
 
 
 def test_a_failed_run_is_named_and_the_others_go_on(tmp_path, monkeypatch):
-  def command(cell, config, overrides):
-    del config, overrides
+  def command(cell, config, overrides, splits):
+    del config, overrides, splits
     done = cell.folder / EVALUATION_FOLDER
     program = (
       "import pathlib, sys\n"

@@ -51,3 +51,17 @@ def test_only_our_lines_and_warnings_are_shown():
   assert shown(ours, logging.INFO)
   assert not shown(theirs, logging.INFO)
   assert shown(theirs, logging.WARNING)
+
+
+def test_a_config_is_read_with_its_overrides():
+  path = str(INSTALLED / "tiny.py")
+  config = command_line.read_config(
+    f"{path}:ft", ["--config.optimizer.learning_rate=3", "--config.seed=7"]
+  )
+  assert (config.name, config.seed) == ("ft-tiny", 7)
+  assert config.optimizer.learning_rate == 3.0
+  with pytest.raises(ValueError, match="batch_size=x: invalid literal"):
+    command_line.read_config(path, ["--config.batch_size=x"])
+  # One line, though the config raises inside of ml_collections.
+  with pytest.raises(ValueError, match="^unknown method 'no'"):
+    command_line.read_config(f"{path}:no")

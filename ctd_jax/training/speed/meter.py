@@ -21,6 +21,8 @@ from ctd_jax.training.speed import memory
 from ctd_jax.training.speed.compile_time import CompileClock
 
 _GIB = 2**30
+# Of the thread that waits for updates, when the run ends.
+_CLOSE_SECONDS = 10.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,8 +202,13 @@ class _UpdateWatch(threading.Thread):
       self._last_done = number, time.perf_counter()
 
   def close(self) -> None:
-    """Has the thread end behind the last update."""
+    """Ends the thread behind the last update, if that is done soon.
+
+    A thread that still waits when Python ends takes the process down with it:
+    a run that diverges would be aborted, not end with its error.
+    """
     self._outputs.put(None)
+    self.join(_CLOSE_SECONDS)
 
 
 def format_postfix(speed: Mapping[str, float]) -> dict[str, str]:

@@ -163,3 +163,21 @@ def test_the_line_of_the_log_has_every_figure():
     "MFU": "41.2%",
     "input wait": "2.1%",
   }
+
+
+def test_closing_waits_for_an_update_that_is_soon_done():
+  # A thread that still waits when Python ends would abort the process.
+  meter, update = SpeedMeter(), Update()
+  meter.watch_update(update)
+  threading.Timer(0.2, update._is_done.set).start()
+  meter.close()
+  assert not meter._updates.is_alive()
+
+
+def test_closing_does_not_wait_for_an_update_that_never_ends(monkeypatch):
+  monkeypatch.setattr(meter_lib, "_CLOSE_SECONDS", 0.05)
+  meter, update = SpeedMeter(), Update()
+  meter.watch_update(update)
+  meter.close()
+  assert meter._updates.is_alive()
+  update._is_done.set()
