@@ -11,6 +11,9 @@ questions; the memory is the most that the process had taken by the end of the
 last.
 
   python tests/benchmarks/dating_scale.py --data_dir=DIR [--copies=1,10,96]
+    [--model=linked [--trained=FOLDER]]
+
+With `--trained` nothing is learned: the linked dater is applied as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +28,9 @@ import numpy as np
 
 from ctd_jax.benchmark.records import NO_EVENT
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.systems import dated_gallery
+from ctd_jax.dating.linked.linked_model import LinkedDatingModel
+from ctd_jax.dating.linked.trained_dater import TrainedDater
+from ctd_jax.systems import dated_gallery, linked_dating
 from ctd_jax_datasets import load
 
 _EVERY = 40  # characters of a text, for one more that is changed
@@ -64,9 +69,21 @@ def repeated(benchmark, copies: int):
   )
 
 
-def measure(name: str, data_dir: str, copies: int, off: list[str]) -> None:
+def make_model(flags: argparse.Namespace) -> DatingModel | LinkedDatingModel:
+  """Returns the model of the flags, before it is fitted."""
+  off = tuple(name for name in flags.off.split(",") if name)
+  if flags.model == "counts":
+    return DatingModel.without(off)
+  if flags.trained:
+    return LinkedDatingModel.from_trained(TrainedDater.load(flags.trained))
+  config = linked_dating.LinkedConfig(off=off)
+  config.validate()
+  return linked_dating.make_linked_model(config, seed=42)
+
+
+def measure(flags: argparse.Namespace, copies: int) -> None:
   """Prints one row."""
-  benchmark = load.load_benchmark(name, data_dir)
+  benchmark = load.load_benchmark(flags.name, flags.data_dir)
   queries = [query.text for query in benchmark.queries["test"]]
   benchmark = repeated(benchmark, copies)
   size = len(benchmark.records)
@@ -79,9 +96,7 @@ def measure(name: str, data_dir: str, copies: int, off: list[str]) -> None:
     print(f"  {stage} {now - clock:7.1f} s", end="", flush=True)
     clock = now
 
-  dated = dated_gallery.read_dated_gallery(
-    benchmark, model=DatingModel.without(off)
-  )
+  dated = dated_gallery.read_dated_gallery(benchmark, model=make_model(flags))
   lap("read")
   _ = dated.fitted_model
   lap("learn")
@@ -100,13 +115,12 @@ def main() -> None:
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--copies", default="1,10,96")
   parser.add_argument("--off", default="", help="experts to switch off")
+  parser.add_argument("--model", choices=("counts", "linked"), default="counts")
+  parser.add_argument("--trained", help="folder of a trained dater")
   flags = parser.parse_args()
-  off = [name for name in flags.off.split(",") if name]
   context = multiprocessing.get_context("spawn")
   for copies in map(int, flags.copies.split(",")):
-    process = context.Process(
-      target=measure, args=(flags.name, flags.data_dir, copies, off)
-    )
+    process = context.Process(target=measure, args=(flags, copies))
     process.start()
     process.join()
     if process.exitcode:
