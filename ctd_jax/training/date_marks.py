@@ -152,7 +152,7 @@ class DateMarks:
     ]
 
   def _write(self, interval: Interval) -> str:
-    """Returns the mark of an interval, e.g. 魯隱公元年正月至魯隱公元年三月：."""
+    """Returns the mark of an interval, e.g. 魯隱公元年正月至…："""
     ends = dict.fromkeys((interval.start, interval.end))  # one month once
     if self.form == "tokens":
       return _UNTIL.join(map(_write_tokens, ends))

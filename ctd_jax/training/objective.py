@@ -241,10 +241,10 @@ class Objective:
 
     Scores are those of the mode, unless a field of the loss asks for the
     released code's; of "temps" they are the cosines, since its similarity in
-    time has a loss of its own. `bias_columns="positives"` leaves the hard negatives
-    without the temporal term. `emulated_processes=W` gives loss and gradient
-    of the release in W processes, on any number of devices: row i of the batch
-    belongs to process i // (B / W), and
+    time has a loss of its own. `bias_columns="positives"` leaves the hard
+    negatives without the temporal term. `emulated_processes=W` gives loss and
+    gradient of the release in W processes, on any number of devices: row i of
+    the batch belongs to process i // (B / W), and
 
     - a process gathers the vectors of all, its own included, without their
       gradient, so that cosines pass it to the rows of either direction alone,

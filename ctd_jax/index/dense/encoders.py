@@ -195,8 +195,8 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   config, backbone = system.config, system.backbone
   if date_marks.find_track(config) != "T0":
     raise ValueError(
-      f"--encoder={path}: config.dates.records='key': the run reads time keys "
-      "of records (track T1), and those of an index are what is looked for; "
+      f"--encoder={path}: config.dates.records='key': the run reads the time "
+      "keys of records (track T1), and those of an index are what is looked for; "
       "expected a run with config.dates.records='text'"
     )
   mode = system.score_mode
