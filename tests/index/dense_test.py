@@ -406,7 +406,8 @@ def test_a_run_is_the_same_in_its_workdir_and_exported(
 
 
 @pytest.mark.slow
-def test_a_run_that_reads_time_keys_makes_no_vectors(small_world, tmp_path):
+@pytest.mark.usefixtures("small_world")
+def test_a_run_that_reads_time_keys_makes_no_vectors(tmp_path):
   config = synthetic_run.config("date_prefix")
   config.dates.records = "key"
   config.num_epochs = 0.0

@@ -196,8 +196,8 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   if date_marks.find_track(config) != "T0":
     raise ValueError(
       f"--encoder={path}: config.dates.records='key': the run reads the time "
-      "keys of records (track T1), and those of an index are what is looked for; "
-      "expected a run with config.dates.records='text'"
+      "keys of records (track T1), and those of an index are what is looked "
+      "for; expected a run with config.dates.records='text'"
     )
   mode = system.score_mode
   # The cosine of the other scores is that of the vectors with context.
