@@ -77,7 +77,7 @@ def pool_texts(
     weights = is_member.astype(token_states.dtype)
     # The clamp only matters for texts that pad a batch out.
     weights /= jnp.maximum(weights.sum(2, keepdims=True), 1.0)
-  elif kind == ATTENTION:
+  elif kind == ATTENTION and scores is not None:
     masked_scores = jnp.where(is_member, scores[:, None], _MASKED_SCORE)
     weights = jax.nn.softmax(masked_scores, axis=2).astype(token_states.dtype)
   if weights is not None:

@@ -42,8 +42,8 @@ from ctd_jax.models.arrays import AnyArray
 from ctd_jax.models.calendar_heads import PRECISION
 
 INITIAL_WEIGHT = 0.5  # of the similarity in time, before a validation
-# Log variances lie within +-8: a divergence, squared by its gradient, stays
-# far from the largest fp32.
+# Log variances lie within +-8, so that a divergence, whose square the gradient
+# has, stays far from the largest fp32.
 _MAX_LOG_VARIANCE = 8.0
 
 
