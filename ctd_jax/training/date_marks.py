@@ -8,8 +8,9 @@ stay what they are.
 
 Where the originals do not fit:
 
-- They have a timestamp for every document. On T0 a record has none, and one that
-  prints no month with its reign and year, like events of the Annals, no mark.
+- They have a timestamp for every document. On T0 a record has none; one that
+  prints no month with its reign and year, like events of the Annals, gets no
+  mark.
 - They mark a point in time. Queries ask for windows: first and last month.
 - A token for every month would be untrained for held-out months. The tokens are
   those of reign, year number and month, as the calendar heads divide them.

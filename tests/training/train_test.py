@@ -160,7 +160,9 @@ def test_a_frozen_encoder_stays_what_it_was(tmp_path):
   config.optimizer.freeze_encoder = True
   run = experiment.assemble_experiment(config, tmp_path)
   before = run.init_state().params
+  run.checkpoints.close()
   training_run.train_and_evaluate(config, tmp_path)
+  run = experiment.assemble_experiment(config, tmp_path)
   after = trained_system.restore_system(run).params
   run.checkpoints.close()
   jax.tree.map(
