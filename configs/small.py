@@ -4,10 +4,12 @@
   python -m ctd_jax.train --config=configs/small.py:ft --workdir=runs/ft
   python -m ctd_jax.train --config=configs/small.py:posterior \
     --workdir=runs/posterior
+  python -m ctd_jax.train --config=configs/small.py:temps --workdir=runs/temps
 
 Hardware: 2 CPU cores, 10 (ft), 15 (posterior) and 25 minutes (ctd) with
-evaluation, each on one of them. The source texts are downloaded, or read from
---config.sources=FOLDER. The argument is a method, with `-release` for the
+evaluation, each on one of them. The published relatives (temps, date_prefix,
+time_tokens) have the budget of ctd. The source texts are downloaded, or read
+from --config.sources=FOLDER. The argument is a method, with `-release` for the
 values of the released code (`training.config.apply_method`). The rows they
 should give are in tests/results/rebuilt.json.
 """

@@ -79,4 +79,5 @@ def config(method: str = "ctd"):
   c.eval_every = 5
   c.eval.batch_size = 16
   training_config.apply_method(c, method)
+  c.model.encoder.max_length = max(c.query_length, c.record_length)
   return c

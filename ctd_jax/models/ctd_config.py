@@ -11,7 +11,7 @@ from ctd_jax.models import calendar_heads, temporal_bias
 from ctd_jax.models.pooling import POOLINGS
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 
-SCORE_MODES = ("semantic", "absolute", "ctd", "posterior")
+SCORE_MODES = ("semantic", "absolute", "ctd", "posterior", "temps")
 INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs
 
 
@@ -45,6 +45,8 @@ class CTDConfig:
     use_posterior: whether mode "posterior" adds the log mass of the month.
     posterior_dim: features of a regnal year in the posterior; even.
     mass_weight_init: initial weight of the log mass.
+    use_gaussian: whether mode "temps" mixes in the similarity in time.
+    gaussian_dim: dimensions of the Gaussian of a text over time.
     temperature: divides cosines; a constant, never learned.
   """
 
@@ -65,6 +67,8 @@ class CTDConfig:
   use_posterior: bool = False
   posterior_dim: int = 64
   mass_weight_init: float = 1.0
+  use_gaussian: bool = False
+  gaussian_dim: int = 8
   temperature: float = 0.05  # of the released code; the paper names none
 
   def __post_init__(self):

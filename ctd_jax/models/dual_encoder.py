@@ -11,7 +11,7 @@ timeline, P packs, T texts of a pack, W columns of a row.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
@@ -24,13 +24,18 @@ from ctd_jax.models import (
   month_posterior,
   offset_table,
   temporal_bias,
+  time_gaussian,
 )
 from ctd_jax.models.arrays import TokenIds, TokenMask
 from ctd_jax.models.calendar_heads import PRECISION
 from ctd_jax.models.ctd_config import SCORE_MODES, CTDConfig
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pooling import pool_packed, pool_tokens
+from ctd_jax.models.pooling import ATTENTION, pool_packed, pool_tokens
+from ctd_jax.models.time_gaussian import Gaussians
+
+# (states of tokens, pooling, scores of tokens) -> states of texts [B, D].
+Pool = Callable[..., Float[Array, "B D"]]
 
 
 def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:
@@ -70,6 +75,8 @@ class DualEncoder(nn.Module):
       self.posterior = month_posterior.MonthPosterior(
         config.month_classes, config.posterior_dim, config.mass_weight_init
       )
+    if config.use_gaussian:
+      self.gaussian = time_gaussian.TimeGaussian(config.gaussian_dim)
 
   def __call__(
     self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
@@ -79,7 +86,7 @@ class DualEncoder(nn.Module):
     For `init`: it touches every parameter. Arguments are those of `encode`.
     """
     encoding = self.encode(ids, mask, deterministic)
-    return encoding, self.score(encoding, encoding, SCORE_MODES[-1])
+    return encoding, self.score(encoding, encoding, "posterior")
 
   def encode(
     self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
@@ -92,8 +99,11 @@ class DualEncoder(nn.Module):
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
     """
     token_states = self.encoder(ids, mask, deterministic)
-    pooled = pool_tokens(token_states, mask, self.config.pooling)
-    return self._encode_pooled(pooled)
+
+    def pool(states: jax.Array, kind: str, scores=None) -> jax.Array:
+      return pool_tokens(states, mask, kind, scores)
+
+    return self._encode_states(token_states, pool)
 
   def encode_packed(
     self, texts: PackedTexts, deterministic: bool = True
@@ -109,14 +119,21 @@ class DualEncoder(nn.Module):
     # [P, R, W] -> [P * R, W].
     ids, segments = (x.reshape(-1, width) for x in (texts.ids, texts.segments))
     token_states = self.encoder(ids, segments, deterministic)
-    pooled = pool_packed(token_states, texts, self.config.pooling)
     shape = texts.slots.shape  # (P, T)
-    encoding = self._encode_pooled(pooled.reshape(shape[0] * shape[1], -1))
+
+    def pool(states: jax.Array, kind: str, scores=None) -> jax.Array:
+      pooled = pool_packed(states, texts, kind, scores)
+      return pooled.reshape(shape[0] * shape[1], -1)
+
+    encoding = self._encode_states(token_states, pool)
     return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), encoding)
 
-  def _encode_pooled(self, pooled: Float[Array, "B D"]) -> Encoding:
-    """Returns the encoding of texts with these pooled states."""
+  def _encode_states(
+    self, token_states: Float[Array, "_ L D"], pool: Pool
+  ) -> Encoding:
+    """Returns the encoding of texts with these states of their tokens."""
     config = self.config
+    pooled = pool(token_states, config.pooling)
     logits = self.heads(pooled)
     scalar = calendar_heads.latent_scalar(
       logits,
@@ -135,9 +152,17 @@ class DualEncoder(nn.Module):
     year_code = jnp.zeros((size, 0), jnp.float32)
     if config.use_posterior:
       year_code = self.posterior.code(pooled)
+    gaussian = Gaussians(*[jnp.zeros((size, 0), jnp.float32)] * 2)
+    if config.use_gaussian:
+      # Frozen for the module: the cosines alone train the encoder.
+      states = jax.lax.stop_gradient(token_states)
+      scores = self.gaussian.score_tokens(states)
+      gaussian = self.gaussian(pool(states, ATTENTION, scores))
     # -1: the date is left to the heads. Callers replace it for queries.
     interval = jnp.full((size, 2), -1, jnp.int32)
-    return Encoding(semantic, absolute, scalar, logits, year_code, interval)
+    return Encoding(
+      semantic, absolute, scalar, logits, year_code, gaussian, interval
+    )
 
   def bias(self, query: Encoding, record: Encoding) -> Float[Array, "Q N"]:
     """Returns the bias of every pair, fp32 [Q, N]; zeros when it is off."""
@@ -187,6 +212,16 @@ class DualEncoder(nn.Module):
     )
     return self.posterior.log_mass(query_p, jnp.exp(self.log_months(record)))
 
+  def _fuse_time(
+    self, query: Encoding, record: Encoding
+  ) -> Float[Array, "Q N"]:
+    """Returns cosines mixed with similarities in time, fp32 [Q, N]."""
+    similarity = time_gaussian.time_similarity(query.gaussian, record.gaussian)
+    return self.gaussian.fuse(
+      self.cosine(query, record, "temps"),
+      similarity / self.config.temperature,
+    )
+
   def cosine(
     self, query: Encoding, record: Encoding, mode: str
   ) -> Float[Array, "Q N"]:
@@ -195,7 +230,7 @@ class DualEncoder(nn.Module):
     Args:
       query: encodings of Q queries.
       record: encodings of N records.
-      mode: of the score; all but "semantic" have the vectors with context.
+      mode: of the score; see `Encoding.vectors`.
     """
     # Accelerators would round the operands, and with them the ranking.
     cosine = jnp.matmul(
@@ -225,8 +260,9 @@ class DualEncoder(nn.Module):
       mode: "semantic" = cosine of the plain vectors over the temperature;
         "absolute" = the same of the vectors with context; "ctd" = that plus
         the bias of every pair; "posterior" = that plus the weighted log
-        probability that both are of one month. A term that is switched off
-        adds nothing, so with all off the four modes are equal to the bit.
+        probability that both are of one month; "temps" = cosine of the plain
+        vectors, mixed with the similarity in time. A term that is switched off
+        adds nothing, so with all off the five modes are equal to the bit.
 
     Raises:
       ValueError: if `mode` is unknown.
@@ -235,5 +271,7 @@ class DualEncoder(nn.Module):
     """
     if mode not in SCORE_MODES:
       raise ValueError(f"score mode must be one of {SCORE_MODES}, got {mode!r}")
+    if mode == "temps" and self.config.use_gaussian:
+      return self._fuse_time(query, record)
     # s(q, r) = cos(h_q, h_r) / temperature + b(u_r - u_q) + w log mass(q, r)
     return self.cosine(query, record, mode) + self.temporal(query, record, mode)

@@ -4,7 +4,7 @@ Leaves are not annotated with shapes: `jax.tree.map` fills the same structure
 with shardings, file names and arrays of packs.
 
 Axes: B texts, D features, G reigns, Y year numbers, M months of a year, F
-features of a regnal year.
+features of a regnal year, Z dimensions of a Gaussian.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import flax.struct
 import jax
 
 from ctd_jax.models.calendar_heads import CalendarLogits
+from ctd_jax.models.time_gaussian import Gaussians
 
 
 @flax.struct.dataclass
@@ -27,6 +28,7 @@ class Encoding:
     logits: of reign [B, G], year [B, Y] and month [B, M].
     year_code: projection that the posterior compares with the features of
       each regnal year, [B, F]; F = 0 when the posterior is off.
+    gaussian: over time, mean and log variance [B, Z]; Z = 0 when it is off.
     interval: first and last ordinal month of a query whose text states them,
       int [B, 2]; -1 where the date is left to the heads.
   """
@@ -36,10 +38,14 @@ class Encoding:
   scalar: jax.Array
   logits: CalendarLogits
   year_code: jax.Array
+  gaussian: Gaussians
   # Not predicted by the encoder: `encode` fills it with -1, and the caller
   # replaces it for queries.
   interval: jax.Array
 
   def vectors(self, mode: str) -> jax.Array:
-    """Returns the unit vectors whose cosine enters a score mode, [B, D]."""
-    return self.semantic if mode == "semantic" else self.absolute
+    """Returns the unit vectors whose cosine enters a score mode, [B, D].
+
+    All but "semantic" and "temps" have those with context.
+    """
+    return self.semantic if mode in ("semantic", "temps") else self.absolute

@@ -1,7 +1,8 @@
 """Pooling: one vector per text from the states of its tokens.
 
 The token that represents a text depends on the backbone: the first of a BERT,
-the last of a decoder, the mean of all for an encoder that starts from scratch.
+the last of a decoder, the mean of all for an encoder that starts from scratch;
+a module that scores the tokens takes a mean with weights of its own.
 A pad that is mistaken for it under the other padding side is an old and silent
 error. Every pooling of the project is therefore made here, of rows that hold
 one text or several.
@@ -21,12 +22,16 @@ from ctd_jax.models.arrays import AnyArray, TokenMask
 from ctd_jax.models.packing import PackedTexts
 
 POOLINGS = ("cls", "mean", "last")
+ATTENTION = "attention"  # pooling by scores of the tokens, not of a config
+# Finite, so that a text without tokens has finite weights.
+_MASKED_SCORE = -1e9
 
 
 def pool_tokens(
   token_states: Float[AnyArray, "B L D"],
   mask: TokenMask,
   kind: str,
+  scores: Float[Array, "B L"] | None = None,
 ) -> Float[Array, "B D"]:
   """Returns one vector per row of one text, under either padding side.
 
@@ -34,8 +39,10 @@ def pool_tokens(
     token_states: states of the tokens, [B, L, D].
     mask: 1 or True where a token stands, [B, L].
     kind: as in `pool_texts`.
+    scores: likewise.
   """
-  return pool_texts(token_states, mask.astype(jnp.int32), kind, 1)[:, 0]
+  segments = mask.astype(jnp.int32)
+  return pool_texts(token_states, segments, kind, 1, scores)[:, 0]
 
 
 def pool_texts(
@@ -43,6 +50,7 @@ def pool_texts(
   segments: Int[AnyArray, "B L"],
   kind: str,
   max_texts: int,
+  scores: Float[Array, "B L"] | None = None,
 ) -> Float[Array, "B {max_texts} D"]:
   """Returns one vector for every text of a row, [B, max_texts, D].
 
@@ -50,8 +58,10 @@ def pool_texts(
     token_states: states of the tokens, [B, L, D].
     segments: which text of its row a token belongs to, from 1; 0 = padding;
       [B, L].
-    kind: "cls" = first token, "last" = last token, "mean" = mean of all.
+    kind: "cls" = first token, "last" = last token, "mean" = mean of all,
+      "attention" = mean with the softmax of the scores as weights.
     max_texts: texts that a row may have, S.
+    scores: of the tokens, [B, L]; "attention".
 
   Returns:
     Pooled states, not normalised. A text without any token gets a finite
@@ -62,10 +72,15 @@ def pool_texts(
   """
   # [B, S, L]: whether a token belongs to the text of a slot.
   is_member = segments[:, None, :] == jnp.arange(1, max_texts + 1)[:, None]
+  weights = None
   if kind == "mean":
     weights = is_member.astype(token_states.dtype)
     # The clamp only matters for texts that pad a batch out.
     weights /= jnp.maximum(weights.sum(2, keepdims=True), 1.0)
+  elif kind == ATTENTION and scores is not None:
+    masked_scores = jnp.where(is_member, scores[:, None], _MASKED_SCORE)
+    weights = jax.nn.softmax(masked_scores, axis=2).astype(token_states.dtype)
+  if weights is not None:
     return jnp.matmul(
       weights, token_states, precision=jax.lax.Precision.HIGHEST
     )
@@ -80,7 +95,10 @@ def pool_texts(
 
 
 def pool_packed(
-  token_states: Float[Array, "_ W D"], texts: PackedTexts, kind: str
+  token_states: Float[Array, "_ W D"],
+  texts: PackedTexts,
+  kind: str,
+  scores: Float[Array, "_ W"] | None = None,
 ) -> Float[Array, "P T D"]:
   """Returns one vector for every packed text, [P, T, D].
 
@@ -88,6 +106,7 @@ def pool_packed(
     token_states: states of the tokens of all rows, [P * R, W, D].
     texts: P packs of T texts in R rows of width W.
     kind: as in `pool_texts`.
+    scores: likewise, of the tokens of all rows, [P * R, W].
 
   Returns:
     Pooled states, not normalised; zero for a text without tokens.
@@ -95,7 +114,7 @@ def pool_packed(
   packs, rows, width = texts.ids.shape
   max_texts = packing.slots_per_row(width)
   segments = texts.segments.reshape(packs * rows, width)
-  pooled = pool_texts(token_states, segments, kind, max_texts)
+  pooled = pool_texts(token_states, segments, kind, max_texts, scores)
   # [P * R, S, D] -> [P, R * S, D]. Taking within a pack keeps every vector on
   # the device that encoded it. The slot R * S of a text without tokens is out
   # of range and is filled with zeros.

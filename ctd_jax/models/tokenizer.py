@@ -91,6 +91,7 @@ class TextTokenizer:
     cls,
     texts: Iterable[str],
     strip_punctuation: bool = True,
+    extra_tokens: Sequence[str] = (),
   ) -> TextTokenizer:
     """Returns a tokenizer of the characters that occur in `texts`.
 
@@ -100,6 +101,8 @@ class TextTokenizer:
     Args:
       texts: usually the training split of a gallery.
       strip_punctuation: whether marks are dropped; white space always is.
+      extra_tokens: stand behind the characters, and are found in a text as
+        they are written.
 
     Raises:
       ValueError: if no character is left.
@@ -126,6 +129,7 @@ class TextTokenizer:
     tokenizer.post_processor = processors.TemplateProcessing(
       single=f"{_CLS} $A", special_tokens=[(_CLS, vocabulary[_CLS])]
     )
+    tokenizer.add_special_tokens(list(extra_tokens))
     return cls(tokenizer)
 
   @classmethod

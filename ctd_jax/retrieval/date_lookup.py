@@ -21,43 +21,18 @@ results.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from ctd_jax.chronology import date_expressions, query_dates, timelines
+from ctd_jax.chronology import query_dates, stated_dates, timelines
 from ctd_jax.retrieval import bm25
 from ctd_jax.retrieval.host_search import Galleries, TopK
 
 TRACK = "T0"
 SCORE_MODE = "dates_lexical"
 INSIDE, UNDATED, OUTSIDE = 2, 1, 0  # tiers, higher is better
-# A date further inside a text is a cross-reference, not the record's own.
-_MAX_OPENING = 4  # characters that may stand before the record's own date
-# 「【晉紀 晉武帝泰始元年正月】…」: what stands in it is of the record.
-_HEADING = re.compile(r"\s*[【〔\[]([^】〕\]]*)[】〕\]]")
-
-
-def find_stated_interval(
-  text: str, timeline: timelines.Timeline
-) -> timelines.Interval | None:
-  """Returns the months that a record states of itself, or None.
-
-  A heading in brackets may state a month, a season or a year; at the start of
-  the text itself, a month.
-  """
-  heading = _HEADING.match(text)
-  if heading:
-    interval = query_dates.parse_query_interval(heading[1], timeline)
-    if interval is not None:
-      return interval
-  for start, _, key in date_expressions.find_full_dates(text, timeline):
-    if start <= _MAX_OPENING:
-      return timelines.Interval.single_month(key)
-    break
-  return None
 
 
 def assign_tiers(
@@ -134,7 +109,9 @@ def rank_by_dates(
     gallery -> (indices [Q, k], scores [Q, k]), see `TopK`.
   """
   intervals = query_dates.parse_query_intervals(queries, timeline)
-  stated_intervals = [find_stated_interval(text, timeline) for text in records]
+  stated_intervals = [
+    stated_dates.find_stated_interval(text, timeline) for text in records
+  ]
 
   def rescore(block, members, scores):
     member_intervals = [stated_intervals[index] for index in members]

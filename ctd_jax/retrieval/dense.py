@@ -26,10 +26,26 @@ from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.retrieval import approximate, encoding_store, search
 from ctd_jax.retrieval.host_search import Galleries, TopK
-from ctd_jax.training import distributed, partitioning, train_step
-from ctd_jax.training.experiment import Experiment
+from ctd_jax.training import (
+  date_marks,
+  distributed,
+  partitioning,
+  train_step,
+)
+from ctd_jax.training.experiment import SELECTION_METRIC, Experiment
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import progress
+
+# Weights of the similarity in time that validation tries; the authors give
+# theirs to one decimal.
+FUSION_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
+
+
+def _set_fusion_weight(params: Any, weight: float) -> Any:
+  """Returns parameters whose similarity in time has this weight."""
+  module = params["gaussian"]
+  value = jax.device_put(np.float32(weight), module["weight"].sharding)
+  return {**params, "gaussian": {**module, "weight": value}}
 
 
 def select_scoring_params(params: Any) -> Any:
@@ -238,7 +254,7 @@ class Ranker(TextRanker):
     )
     return runs.make_runs(
       self._experiment.config.name,
-      "T0",
+      date_marks.find_track(self._experiment.config),
       self._score_mode,
       split,
       [query.query_id for query in self._experiment.benchmark.queries[split]],
@@ -246,10 +262,36 @@ class Ranker(TextRanker):
       top_k,
     )
 
-  def compute_validation_metrics(self, params: Any) -> dict[str, float]:
+  def validate(self, params: Any) -> tuple[Any, dict[str, float]]:
+    """Returns parameters with what validation chooses, and their metrics.
+
+    That is the weight of the similarity in time in mode "temps": the first of
+    the best of `FUSION_WEIGHTS`, which is among the metrics then.
+    """
+    if self._score_mode != "temps":
+      return params, self.compute_validation_metrics(params)
+    records = self.encode_texts(
+      params, self._experiment.records, "encode records"
+    )
+    trials = []
+    for weight in FUSION_WEIGHTS:
+      trial_params = _set_fusion_weight(params, weight)
+      metrics = self.compute_validation_metrics(trial_params, records)
+      trials.append(
+        (trial_params, {**metrics, "validation/fusion_weight": weight})
+      )
+    return max(trials, key=lambda trial: trial[1][SELECTION_METRIC])
+
+  def compute_validation_metrics(
+    self, params: Any, records: Encoding | None = None
+  ) -> dict[str, float]:
     """Returns the validation metrics of the mode that selects checkpoints.
 
     The search is exact, whatever `config.eval.backend` is.
+
+    Args:
+      params: of the model.
+      records: encodings of the gallery, if they exist already.
     """
     benchmark = self._experiment.benchmark
     mode = protocol.get_mode(self._experiment.config.eval.mode)
@@ -259,6 +301,7 @@ class Ranker(TextRanker):
       "validation",
       {gallery: protocol.gallery_mask(benchmark.kinds, gallery)},
       depth=10,
+      records=records,
       backend=approximate.EXACT_BACKEND,
     )
     kinds = {record.record_id: record.kind for record in benchmark.records}

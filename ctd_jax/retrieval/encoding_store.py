@@ -20,6 +20,7 @@ import numpy as np
 
 from ctd_jax.models.calendar_heads import CalendarLogits
 from ctd_jax.models.encoding import Encoding
+from ctd_jax.models.time_gaussian import Gaussians
 from ctd_jax.training import distributed
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import files
@@ -33,6 +34,7 @@ _FILE_NAMES = Encoding(
   scalar="scalar",
   logits=CalendarLogits("reign_logits", "year_logits", "month_logits"),
   year_code="year_code",
+  gaussian=Gaussians("gaussian_mean", "gaussian_log_variance"),
   interval="interval",
 )
 

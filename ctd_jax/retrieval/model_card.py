@@ -33,29 +33,39 @@ _PARTS = {
   "the model reads in the text",
   "use_bias": "the bias of the offset in time between query and record",
   "use_posterior": "the posterior over months of query and record",
+  "use_gaussian": "the similarity in time of query and record",
 }
+_DATES_PART = (
+  "the dates that stand before queries and records, which no other library "
+  "reads in them; the figures below are with them"
+)
 
 
 def list_left_behind(
-  config: ml_collections.ConfigDict, mode: str = "semantic"
+  config: ml_collections.ConfigDict, mode: str | None = None
 ) -> list[str]:
   """Returns what the score of a run has and that of a mode lacks.
 
   Args:
     config: of the run.
-    mode: "semantic" or "absolute", an inner product of vectors.
+    mode: "semantic" or "absolute", an inner product of the run's vectors; None
+      = the cosine in another library, which sees the texts as they are.
   """
   parts = {
     "semantic": (),
     "absolute": ("use_context",),
     "ctd": ("use_context", "use_bias"),
     "posterior": ("use_context", "use_bias", "use_posterior"),
+    "temps": ("use_gaussian",),
   }
-  return [
+  left_behind = [
     _PARTS[part]
     for part in parts[config.eval.score_mode or config.score_mode]
-    if part not in parts[mode] and config.model[part]
+    if part not in parts[mode or "semantic"] and config.model[part]
   ]
+  if mode is None and config.dates.form:
+    left_behind.append(_DATES_PART)
+  return left_behind
 
 
 def measure_system(

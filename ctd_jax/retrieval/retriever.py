@@ -62,7 +62,7 @@ class Retriever:
     texts: record id -> text, the gallery.
     rank_rows: (queries [Q], k) -> rows of the gallery int32 [Q, k] with their
       scores float32 [Q, k], best first.
-    track: what is read; "T0" = texts alone.
+    track: what is read; "T0" = texts alone, "T1" = time keys of records too.
   """
 
   name: str
@@ -194,6 +194,7 @@ def _load_run(
   system = trained_system.restore_system(experiment)
   if dataset:
     experiment = transfer.transfer_experiment(experiment, dataset, data_dir)
+    system = dataclasses.replace(system, backbone=experiment.backbone)
   tokens = None
   if texts is None:
     texts, tokens = _collect_texts(experiment.benchmark), experiment.records
@@ -210,11 +211,12 @@ def _load_exported(
 ) -> Retriever:
   """Returns the retriever of an exported run, which needs no data set."""
   from ctd_jax.retrieval import trained_system
+  from ctd_jax.training import experiment as experiments
   from ctd_jax.training import transfer
 
   system = trained_system.read_system(pathlib.Path(folder))
   config = system.config
-  timeline = system.timeline
+  timeline, tokens = system.timeline, None
   if texts is None or dataset:
     benchmark = _build_gallery(
       dataset or config.dataset, data_dir, config.sources
@@ -227,10 +229,18 @@ def _load_exported(
         system.dataset,
         benchmark.name,
       )
+    backbone = system.backbone.move_to(timeline)
+    system = dataclasses.replace(system, backbone=backbone)
     if texts is None:
       texts = _collect_texts(benchmark)
+      tokens = experiments.tokenize_records(
+        list(texts.values()),
+        backbone,
+        config.record_length,
+        [record.key for record in benchmark.records],
+      )
   reads_dates = transfer.reads_query_dates(config, system.timeline, timeline)
-  return _make_retriever(system, texts, None, reads_dates)
+  return _make_retriever(system, texts, tokens, reads_dates)
 
 
 def _make_retriever(
@@ -248,10 +258,9 @@ def _make_retriever(
     reads_dates: whether the parser dates the queries, not the model.
   """
   from ctd_jax.chronology import query_dates
-  from ctd_jax.models import text_checks
   from ctd_jax.retrieval import dense
+  from ctd_jax.training import date_marks
   from ctd_jax.training import experiment as experiments
-  from ctd_jax.training import input_pipeline
 
   config, backbone = system.config, system.backbone
   if records is None:
@@ -265,13 +274,9 @@ def _make_retriever(
   def rank_rows(
     queries: Sequence[str], k: int
   ) -> tuple[np.ndarray, np.ndarray]:
-    tokens = input_pipeline.tokenize_texts(
-      backbone.tokenizer, queries, config.query_length, backbone.query_prefix
+    tokens = experiments.tokenize_queries(
+      queries, backbone, config.query_length
     )
-    text_checks.warn_of_cuts(
-      tokens.full_lengths, config.query_length, "queries", "config.query_length"
-    )
-    text_checks.warn_of_collapse(queries, tokens.ids, "queries")
     intervals = None
     if reads_dates:
       intervals = query_dates.read_query_intervals(queries, system.timeline)
@@ -284,6 +289,7 @@ def _make_retriever(
     score_mode=system.score_mode,
     texts=texts,
     rank_rows=rank_rows,
+    track=date_marks.find_track(config),
   )
 
 

@@ -31,6 +31,7 @@ from ctd_jax.training import backbone as backbones
 from ctd_jax.training import config as training_config
 from ctd_jax.training import partitioning, run_folder, train_step
 from ctd_jax.training.backbone import Backbone
+from ctd_jax.training.date_marks import DateMarks
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.run_folder import SYSTEM_FILE
 from ctd_jax.utils import files
@@ -174,6 +175,9 @@ def read_system(folder: pathlib.Path) -> TrainedSystem:
     backbone = backbones.read_published_backbone(config.model, folder)
   else:
     backbone = backbones.make_scratch_backbone(config.model, None, folder)
+  backbone = dataclasses.replace(
+    backbone, date_marks=DateMarks.from_config(config, timeline)
+  )
   model = train_step.make_model(config.model, backbone.encoder, timeline)
   mesh = partitioning.make_mesh(**config.mesh.to_dict())
   return TrainedSystem(

@@ -37,6 +37,9 @@ BUILDS_ON: Mapping[str, tuple[str, ...]] = {
   "ctd": ("ft", "bias", "ctx"),
   "posterior": ("multi",),
   "ctd_posterior": ("ctd", "posterior"),
+  "temps": ("multi",),
+  "date_prefix": ("multi",),
+  "time_tokens": ("multi", "date_prefix"),
 }
 
 

@@ -72,7 +72,7 @@ def train_and_evaluate(
     ranker = dense.Ranker(experiment)
     is_finished = trainer.train(
       experiment,
-      ranker.compute_validation_metrics,
+      ranker.validate,
       watch,
       stop_after,
       profile,

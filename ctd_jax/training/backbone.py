@@ -16,12 +16,14 @@ import jax
 import ml_collections
 
 from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.text_encoder import read_folder
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import input_pipeline
+from ctd_jax.training.date_marks import NO_MARKS, DateMarks
 from ctd_jax.training.run_folder import Folder
 
 # Fields of a published encoder that are no geometry.
@@ -38,6 +40,7 @@ class Backbone:
     source: folder or hub id of its initial parameters; "" = random ones.
     query_prefix: stands before every query.
     record_prefix: stands before every record.
+    date_marks: dates that stand before the texts, behind the prefixes.
   """
 
   tokenizer: TextTokenizer
@@ -45,6 +48,13 @@ class Backbone:
   source: str = ""
   query_prefix: str = ""
   record_prefix: str = ""
+  date_marks: DateMarks = NO_MARKS
+
+  def move_to(self, timeline: Timeline) -> Backbone:
+    """Returns the backbone for texts of a calendar; see `DateMarks.move_to`."""
+    return dataclasses.replace(
+      self, date_marks=self.date_marks.move_to(timeline)
+    )
 
   def load_params(self, sharding: jax.sharding.Sharding) -> Any:
     """Returns the published parameters, None where they are random.
@@ -106,6 +116,7 @@ def make_scratch_backbone(
   section: ml_collections.ConfigDict,
   benchmark: Benchmark | None,
   saved_folder: Folder | None,
+  date_marks: DateMarks = NO_MARKS,
 ) -> Backbone:
   """Returns the backbone of a config that gives a geometry.
 
@@ -115,14 +126,15 @@ def make_scratch_backbone(
       where there is a folder.
     saved_folder: where `Backbone.save` wrote for a run that has begun, or an
       exported folder; None for a new run.
+    date_marks: whose tokens the vocabulary has as well.
   """
   geometry_fields, _ = split_encoder_fields(section)
   if saved_folder is None:
-    tokenizer = input_pipeline.build_tokenizer(benchmark)
+    tokenizer = input_pipeline.build_tokenizer(benchmark, date_marks.vocabulary)
   else:
     tokenizer = TextTokenizer.load(saved_folder)
   encoder = BertConfig(tokenizer.vocab_size, **geometry_fields)
-  return Backbone(tokenizer, encoder)
+  return Backbone(tokenizer, encoder, date_marks=date_marks)
 
 
 def split_encoder_fields(

@@ -30,6 +30,9 @@ METHODS = (
   "ctd",
   "posterior",
   "ctd_posterior",
+  "temps",
+  "date_prefix",
+  "time_tokens",
 )
 RELEASE = "release"
 # What differs from the released code, by repair: field -> released value.
@@ -68,6 +71,9 @@ BIAS_COLUMNS = ("all", "positives")
 NCE_REDUCTIONS = ("sum_inside", "mean_outside")
 HEAD_REDUCTIONS = ("mean", "sum")
 DECAY_KINDS = ("matrices", "release")
+DATE_FORMS = ("", "prefix", "tokens")
+RECORD_DATES = ("text", "key")
+PLAIN_MODES = ("semantic", "temps")  # scores without context and bias
 NEGATIVE_TYPES = (
   "same_month_comment",
   "near_placeholder",
@@ -104,6 +110,7 @@ def base_config() -> ml_collections.ConfigDict:
   c.balance_positive_kinds = True  # draw event or placeholder first
 
   _add_mesh(c)
+  _add_dates(c)
   _add_negatives(c)
   _add_model(c)
   _add_loss(c)
@@ -123,6 +130,14 @@ def _add_mesh(c: ml_collections.ConfigDict) -> None:
   c.mesh = ml_collections.ConfigDict()  # devices left over split the batch
   c.mesh.fsdp = 1  # devices that share parameters and the batch
   c.mesh.tensor = 1  # devices that share matrices
+
+
+def _add_dates(c: ml_collections.ConfigDict) -> None:
+  """Adds the dates that are put before texts; see `date_marks`."""
+  c.dates = ml_collections.ConfigDict()
+  c.dates.form = ""  # none; "prefix" = in words; "tokens" = of the vocabulary
+  # Of a record: "text" = stated in it (track T0); "key" = its time key (T1).
+  c.dates.records = "text"
 
 
 def _add_negatives(c: ml_collections.ConfigDict) -> None:
@@ -165,6 +180,8 @@ def _add_model(c: ml_collections.ConfigDict) -> None:
   m.use_posterior = False  # of the month; score_mode "posterior" needs it
   m.posterior_dim = 64  # features of a year in it
   m.mass_weight_init = 1.0  # of the log mass of the months asked for
+  m.use_gaussian = False  # of a text over time; score_mode "temps" needs it
+  m.gaussian_dim = 8  # its dimensions
 
 
 def _add_loss(c: ml_collections.ConfigDict) -> None:
@@ -181,6 +198,7 @@ def _add_loss(c: ml_collections.ConfigDict) -> None:
   c.loss.calendar_reduction = "mean"  # over the three heads; paper: "sum"
   c.loss.query_calendar_weight = 1.0  # heads on the query; release 0.0
   c.loss.posterior_weight = 0.0  # month of records and queries, on timeline
+  c.loss.gaussian_weight = 0.0  # order of a query's records by their time
 
 
 def _add_optimizer(c: ml_collections.ConfigDict) -> None:
@@ -188,6 +206,7 @@ def _add_optimizer(c: ml_collections.ConfigDict) -> None:
   c.optimizer = ml_collections.ConfigDict()
   c.optimizer.learning_rate = 1e-3  # peak
   c.optimizer.temporal_rate_factor = 1.0  # rate of the temporal modules
+  c.optimizer.freeze_encoder = False  # True = the temporal modules alone learn
   c.optimizer.warmup_fraction = 0.1  # of all updates
   c.optimizer.weight_decay = 0.01  # times the learning rate, per update
   c.optimizer.decay = "matrices"  # or "release": also gates and RMS norms
@@ -248,8 +267,11 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
   positive. tempdate, tempdate_smooth: ft plus the heads' cross-entropy on
   records. multi: ft plus multi-positives. bias, ctx: multi plus one temporal
   module. ctd: both. posterior: multi plus the posterior of the month;
-  ctd_posterior: ctd plus the same. All have the same encoder and the same
-  hard negatives.
+  ctd_posterior: ctd plus the same. Published relatives: temps: multi plus a
+  Gaussian over time that is read off the encoder's states and moves nothing in
+  it; date_prefix: multi of texts behind their dates; time_tokens: the same with
+  tokens for dates, plus the heads' cross-entropy. All have the same encoder and
+  the same hard negatives.
 
   Args:
     c: a config.
@@ -278,15 +300,26 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
   c.model.use_bias = method == "bias"
   c.model.use_context = method == "ctx"
   temporal_modes = {"bias": "ctd", "ctx": "absolute", "posterior": "posterior"}
+  relatives = ("temps", "date_prefix", "time_tokens")
   c.score_mode = temporal_modes.get(method, "semantic")
-  c.loss.multi_positive = method == "multi" or method in temporal_modes
-  needs_heads = method in temporal_modes
+  c.loss.multi_positive = method in ("multi", *relatives, *temporal_modes)
+  needs_heads = method in ("time_tokens", *temporal_modes)
   if not needs_heads:
     c.loss.query_calendar_weight = 0.0
   if not needs_heads and not method.startswith("tempdate"):
     c.loss.calendar_weight = 0.0
   if method == "tempdate":
     c.loss.calendar_smoothing = 0.0
+  if method == "temps":
+    c.score_mode = "temps"
+    c.model.use_gaussian = True
+    c.loss.gaussian_weight = 1.0
+  date_forms = {"date_prefix": ("prefix", 12), "time_tokens": ("tokens", 4)}
+  if method in date_forms:
+    # A text keeps its length: the longest date is 魯僖公三十三年十二月至.
+    c.dates.form, tokens = date_forms[method]
+    c.query_length += 2 * tokens
+    c.record_length += tokens
 
 
 def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
@@ -365,6 +398,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
   _check_choice(config, "loss.bias_columns", BIAS_COLUMNS)
   _check_choice(config, "loss.calendar_reduction", HEAD_REDUCTIONS)
   _check_choice(config, "optimizer.decay", DECAY_KINDS)
+  _check_choice(config, "dates.form", DATE_FORMS)
+  _check_choice(config, "dates.records", RECORD_DATES)
   _check_numbers(config)
   for field in ("encode_chunks", "loss.emulated_processes"):
     if config.batch_size % get_field(config, field):
@@ -379,6 +414,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
         f"{', '.join(NEGATIVE_TYPES)}"
       )
   _check_score_parts(config)
+  _check_dates(config)
   if config.wandb_project and not importlib.util.find_spec("wandb"):
     raise ValueError(
       f"config.wandb_project={config.wandb_project!r} needs wandb: pip install "
@@ -443,11 +479,12 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if a number lies outside its range."""
   at_least_one = ("query_length", "record_length", "batch_size")
   at_least_one += ("encode_chunks", "eval_every", "log_every", "keep_latest")
-  at_least_one += ("loss.emulated_processes",)
+  at_least_one += ("loss.emulated_processes", "model.gaussian_dim")
   at_least_zero = ("num_epochs", "optimizer.learning_rate")
   at_least_zero += ("optimizer.temporal_rate_factor", "optimizer.weight_decay")
   at_least_zero += ("optimizer.clip_norm", "loss.calendar_weight")
   at_least_zero += ("loss.query_calendar_weight", "loss.posterior_weight")
+  at_least_zero += ("loss.gaussian_weight",)
   at_least_zero += tuple(f"negatives.{name}" for name in config.negatives)
   for fields, lowest in ((at_least_one, 1), (at_least_zero, 0)):
     for field in fields:
@@ -463,9 +500,9 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
 def _check_score_parts(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if score, modules and losses do not fit each other."""
   mode, model, loss = config.score_mode, config.model, config.loss
-  if mode == "semantic" and (model.use_context or model.use_bias):
+  if mode in PLAIN_MODES and (model.use_context or model.use_bias):
     raise ValueError(
-      "config.score_mode='semantic' scores without the temporal modules that "
+      f"config.score_mode={mode!r} scores without the temporal modules that "
       "config.model.use_context or use_bias turn on; what is trained is what "
       "is scored"
     )
@@ -491,4 +528,29 @@ def _check_score_parts(config: ml_collections.ConfigDict) -> None:
   if loss.posterior_weight and not model.use_posterior:
     raise ValueError(
       "config.loss.posterior_weight needs config.model.use_posterior"
+    )
+  parts = {mode == "temps", model.use_gaussian, loss.gaussian_weight > 0}
+  if len(parts) > 1:
+    raise ValueError(
+      "config.score_mode='temps', config.model.use_gaussian and "
+      "config.loss.gaussian_weight above 0 need each other"
+    )
+  if config.eval.score_mode == "temps" and mode != "temps":
+    raise ValueError(
+      "config.eval.score_mode='temps' needs config.score_mode='temps', which "
+      "chooses its weight at validation"
+    )
+
+
+def _check_dates(config: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if the dates before texts cannot be had."""
+  form, source = config.dates.form, config.dates.records
+  if source == "key" and not form:
+    raise ValueError(
+      "config.dates.records='key' needs config.dates.form='prefix' or 'tokens'"
+    )
+  if form == "tokens" and "source" in config.model.encoder:
+    raise ValueError(
+      "config.dates.form='tokens': the vocabulary of a published encoder "
+      "(config.model.encoder.source) has no tokens for dates; take 'prefix'"
     )

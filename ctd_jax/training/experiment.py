@@ -24,6 +24,7 @@ from jaxtyping import Int32
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import query_dates
+from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax.models import packing, text_checks
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.tokenizer import TextTokenizer
@@ -43,6 +44,7 @@ from ctd_jax.training.checkpoints import (
   Checkpoints,
   list_differences,
 )
+from ctd_jax.training.date_marks import DateMarks
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.run_folder import (
   CHECKPOINT_FOLDER,
@@ -213,10 +215,13 @@ def assemble_experiment(
     check_prefixes(config, backbone)
   benchmark = build_benchmark(config.dataset, config.data_dir, config.sources)
   check_trainable(benchmark)
+  date_marks = DateMarks.from_config(config, benchmark.timeline)
   if backbone is None:
     backbone = backbones.make_scratch_backbone(
-      config.model, benchmark, saved_folder
+      config.model, benchmark, saved_folder, date_marks
     )
+  else:
+    backbone = dataclasses.replace(backbone, date_marks=date_marks)
   tokens = tokenize_benchmark(
     benchmark, backbone, config.query_length, config.record_length
   )
@@ -327,18 +332,15 @@ def tokenize_benchmark(
   query_tokens = {}
   for split, queries in benchmark.queries.items():
     texts = [query.text for query in queries]
-    tokens = input_pipeline.tokenize_texts(
-      backbone.tokenizer, texts, query_length, backbone.query_prefix
+    query_tokens[split] = tokenize_queries(
+      texts, backbone, query_length, f"{benchmark.name}, {split} queries"
     )
-    query_tokens[split] = tokens
-    name = f"{benchmark.name}, {split} queries"
-    text_checks.warn_of_cuts(
-      tokens.full_lengths, query_length, name, "config.query_length"
-    )
-    text_checks.warn_of_collapse(texts, tokens.ids, name)
   return {
     "records": tokenize_records(
-      [record.text for record in benchmark.records], backbone, record_length
+      [record.text for record in benchmark.records],
+      backbone,
+      record_length,
+      [record.key for record in benchmark.records],
     ),
     "queries": query_tokens,
   }
@@ -376,12 +378,55 @@ def check_tokens(
     )
 
 
-def tokenize_records(
-  texts: Sequence[str], backbone: Backbone, record_length: int
+def tokenize_queries(
+  texts: Sequence[str],
+  backbone: Backbone,
+  query_length: int,
+  name: str = "queries",
 ) -> Tokens:
-  """Returns texts of a gallery as tokens; warns as `tokenize_benchmark`."""
+  """Returns queries as tokens; warns as `tokenize_benchmark`.
+
+  Args:
+    texts: of the queries.
+    backbone: its prefix and its date marks stand before them.
+    query_length: tokens read of a query.
+    name: of the texts, in a warning.
+  """
   tokens = input_pipeline.tokenize_texts(
-    backbone.tokenizer, texts, record_length, backbone.record_prefix
+    backbone.tokenizer,
+    backbone.date_marks.mark_queries(texts),
+    query_length,
+    backbone.query_prefix,
+  )
+  text_checks.warn_of_cuts(
+    tokens.full_lengths, query_length, name, "config.query_length"
+  )
+  text_checks.warn_of_collapse(texts, tokens.ids, name)
+  return tokens
+
+
+def tokenize_records(
+  texts: Sequence[str],
+  backbone: Backbone,
+  record_length: int,
+  keys: Sequence[TimeKey] | None = None,
+) -> Tokens:
+  """Returns texts of a gallery as tokens; warns as `tokenize_benchmark`.
+
+  Args:
+    texts: of the records.
+    backbone: its prefix and its date marks stand before them.
+    record_length: tokens read of a record.
+    keys: their months, which date marks of track T1 read.
+
+  Raises:
+    ValueError: if keys are to be read and there are none.
+  """
+  tokens = input_pipeline.tokenize_texts(
+    backbone.tokenizer,
+    backbone.date_marks.mark_records(texts, keys),
+    record_length,
+    backbone.record_prefix,
   )
   text_checks.warn_of_cuts(
     tokens.full_lengths, record_length, "records", "config.record_length"

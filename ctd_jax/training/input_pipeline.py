@@ -73,11 +73,17 @@ def tokenize_texts(
   return Tokens(*tokenizer.pad(rows, max_length), full_lengths)
 
 
-def build_tokenizer(benchmark: Benchmark) -> TextTokenizer:
+def build_tokenizer(
+  benchmark: Benchmark, extra_tokens: Sequence[str] = ()
+) -> TextTokenizer:
   """Returns a character tokenizer over what training may see.
 
   That is the text of train records and train queries; a character that only
   a held-out month has is unknown, as new texts will have unknown ones.
+
+  Args:
+    benchmark: the data set.
+    extra_tokens: see `TextTokenizer.build`.
   """
   texts = [
     record.text
@@ -87,7 +93,8 @@ def build_tokenizer(benchmark: Benchmark) -> TextTokenizer:
     if split == "train"
   ]
   return TextTokenizer.build(
-    texts + [query.text for query in benchmark.queries["train"]]
+    texts + [query.text for query in benchmark.queries["train"]],
+    extra_tokens=extra_tokens,
   )
 
 

@@ -1,4 +1,4 @@
-"""Losses of the retriever: contrastive, calendrical, of the month's posterior.
+"""Losses of the retriever: contrastive, calendrical, of posterior and order.
 
 Plain fine-tuning, TempDate, CTD and the ablations are weighted sums of these
 functions, which `objective` forms. They map arrays to fp32 scalars and know no
@@ -21,6 +21,8 @@ from ctd_jax.training.config import HEAD_REDUCTIONS, NCE_REDUCTIONS
 
 # Finite, so that a masked entry has a zero gradient rather than a NaN.
 MASKED_LOGIT = -1e9
+# Inverse temperature of the ranking loss, as its author and its users have it.
+_COSENT_SCALE = 20.0
 
 
 def interval_mask(
@@ -216,3 +218,32 @@ def interval_cross_entropy(
   is_inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])  # [B, K]
   # where, not a product: 0 * -inf of a month without mass would be NaN.
   return -(jnp.where(is_inside, log_p, 0).sum(1) / is_inside.sum(1)).mean()
+
+
+def cosent_loss(
+  similarities: Float[Array, "B N"], labels: Float[Array, "B N"]
+) -> Float[Array, ""]:
+  """Returns the mean over rows of a loss of pairs in the wrong order.
+
+  For each row log(1 + sum exp(20 (s_k - s_j))) over all pairs of columns with
+  y_j > y_k: only the order of the labels counts. The original compares all
+  pairs of texts in a batch; a ranking compares the records of one query. The
+  sum over k is cumulative over sorted labels, so that the cost is N log N.
+
+  Args:
+    similarities: s, of queries (rows) and records.
+    labels: y, of the same shape; equal ones are not compared.
+
+  Source: Su, "CoSENT" (2022), the loss that TEMPS is trained with.
+  """
+  order = jnp.argsort(labels, axis=1)
+  labels = jnp.take_along_axis(labels, order, axis=1)
+  scores = _COSENT_SCALE * jnp.take_along_axis(
+    similarities.astype(jnp.float32), order, axis=1
+  )
+  num_below = jax.vmap(jnp.searchsorted)(labels, labels)  # strictly, [B, N]
+  sums = jax.lax.cumlogsumexp(scores, axis=1)
+  sums = jnp.pad(sums, ((0, 0), (1, 0)), constant_values=MASKED_LOGIT)
+  below = jnp.take_along_axis(sums, num_below, axis=1)
+  # log(1 + sum_j exp(-s_j) sum_k exp(s_k))
+  return jax.nn.softplus(jax.nn.logsumexp(below - scores, axis=1)).mean()

@@ -20,6 +20,7 @@ import ml_collections
 from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float
 
+from ctd_jax.models import time_gaussian
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
@@ -158,6 +159,9 @@ class Objective:
     metrics = {"retrieval": total}
     log_months = functools.partial(apply, method="log_months")
     date_losses = _date_losses(query, record, batch, log_months, self.loss)
+    if self.loss.gaussian_weight:
+      order_loss = self._compute_order_loss(query, record, batch)
+      date_losses["time_order"] = self.loss.gaussian_weight, order_loss
     for name, (weight, loss) in date_losses.items():
       metrics[name] = loss
       total += weight * loss
@@ -198,6 +202,31 @@ class Objective:
       query = query.replace(interval=batch["query_ends"])
     return query, take_columns(encoded, size, slice(1, None))
 
+  def _compute_order_loss(
+    self, query: Encoding, record: Encoding, batch: Batch
+  ) -> Float[Array, ""]:
+    """Returns how far similarities in time are from the order of the months.
+
+    Labels are similarities of the Gaussians with the moments of intervals.
+
+    Source: TEMPS, see `time_gaussian`.
+    """
+    labels = time_gaussian.time_similarity(
+      time_gaussian.match_intervals(batch["query_ends"]),
+      self._replicate(
+        time_gaussian.match_intervals(_record_ends(batch, len(query.scalar)))
+      ),
+    )
+    similarities = time_gaussian.time_similarity(
+      query.gaussian, self._replicate(record.gaussian)
+    )
+    return losses.cosent_loss(similarities, labels)
+
+  def _replicate(self, columns: Any) -> Any:
+    """Returns the rows of all devices on each of them."""
+    sharding = partitioning.replicated_sharding(self.mesh)
+    return jax.lax.with_sharding_constraint(columns, sharding)
+
   def compute_logits(
     self,
     apply: Callable[..., jax.Array],
@@ -211,10 +240,11 @@ class Objective:
     vectors of all devices, are gathered on each, with their gradient.
 
     Scores are those of the mode, unless a field of the loss asks for the
-    released code's. `bias_columns="positives"` leaves the hard negatives
-    without the temporal term. `emulated_processes=W` gives loss and gradient
-    of the release in W processes, on any number of devices: row i of the batch
-    belongs to process i // (B / W), and
+    released code's; of "temps" they are the cosines, since its similarity in
+    time has a loss of its own. `bias_columns="positives"` leaves the hard
+    negatives without the temporal term. `emulated_processes=W` gives loss and
+    gradient of the release in W processes, on any number of devices: row i of
+    the batch belongs to process i // (B / W), and
 
     - a process gathers the vectors of all, its own included, without their
       gradient, so that cosines pass it to the rows of either direction alone,
@@ -237,18 +267,14 @@ class Objective:
 
     processes = self.loss.emulated_processes
 
-    def replicate(encoding: Encoding) -> Encoding:
-      sharding = partitioning.replicated_sharding(self.mesh)
-      return jax.lax.with_sharding_constraint(encoding, sharding)
-
     def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
-      columns = replicate(columns)
+      columns = self._replicate(columns)
       if processes > 1:
         columns = jax.lax.stop_gradient(columns)
       return apply(rows, columns, self.score_mode, method="cosine")
 
     def temporal(record: Encoding) -> jax.Array:
-      columns = replicate(record)
+      columns = self._replicate(record)
       terms = map_in_chunks(
         lambda rows: apply(rows, columns, self.score_mode, method="temporal"),
         self.encode_chunks,

@@ -22,6 +22,8 @@ from ctd_jax.training.config import DECAY_KINDS
 
 ENCODER = "encoder"
 TEMPORAL = "temporal"
+FIXED = "fixed"  # validation chooses it, or nothing changes it
+_CHOSEN = (("gaussian", "weight"),)  # paths of parameters without a gradient
 
 
 def learning_rate_schedule(
@@ -91,11 +93,23 @@ def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
   return jax.tree_util.tree_map_with_path(is_decayed, params)
 
 
-def label_parameter_groups(params: Mapping[str, Any]) -> Any:
-  """Returns `encoder` or `temporal` for every parameter."""
-  return jax.tree_util.tree_map_with_path(
-    lambda path, _: ENCODER if path[0].key == ENCODER else TEMPORAL, params
-  )
+def label_parameter_groups(
+  params: Mapping[str, Any], freeze_encoder: bool = False
+) -> Any:
+  """Returns `encoder`, `temporal` or `fixed` for every parameter.
+
+  Args:
+    params: nested mappings.
+    freeze_encoder: whether those of the encoder are fixed too.
+  """
+
+  def find_group(path: tuple[Any, ...], _: jax.Array) -> str:
+    if path[0].key == ENCODER:
+      return FIXED if freeze_encoder else ENCODER
+    is_chosen = tuple(entry.key for entry in path) in _CHOSEN
+    return FIXED if is_chosen else TEMPORAL
+
+  return jax.tree_util.tree_map_with_path(find_group, params)
 
 
 def make_optimizer(
@@ -118,8 +132,17 @@ def make_optimizer(
     )
     return optax.adamw(schedule, weight_decay=section.weight_decay, mask=mask)
 
-  groups = {ENCODER: adamw(1.0), TEMPORAL: adamw(section.temporal_rate_factor)}
-  update = optax.partition(groups, label_parameter_groups)
+  groups = {
+    ENCODER: adamw(1.0),
+    TEMPORAL: adamw(section.temporal_rate_factor),
+    FIXED: optax.set_to_zero(),
+  }
+  update = optax.partition(
+    groups,
+    functools.partial(
+      label_parameter_groups, freeze_encoder=section.freeze_encoder
+    ),
+  )
   if section.clip_norm:
     return optax.chain(optax.clip_by_global_norm(section.clip_norm), update)
   return update

@@ -20,7 +20,8 @@ from ctd_jax.training.speed.meter import SpeedMeter, StepWork
 from ctd_jax.training.train_step import TrainState
 from ctd_jax.utils import progress
 
-Validate = Callable[[Any], Mapping[str, float]]  # parameters -> metrics
+# Parameters -> the same with what validation chooses among them, and metrics.
+Validate = Callable[[Any], tuple[Any, Mapping[str, float]]]
 
 
 @dataclasses.dataclass
@@ -32,7 +33,7 @@ class RunOutputs:
     batches: the training data, whose position is saved with the state.
     writer: of the metrics.
     record: seconds so far.
-    validate: parameters -> metrics.
+    validate: parameters -> the same with what it chooses, and metrics.
     bar: shows step, loss and speed.
     log_every: steps.
     schedule: learning rate of the encoder by update, from 0.
@@ -84,11 +85,16 @@ class RunOutputs:
     self.checkpoints.save(step, state, self.batches)
 
   def validate_and_save(self, step: int, state: TrainState) -> None:
-    """Validates the parameters and saves them with their metrics."""
+    """Validates the parameters and saves them with their metrics.
+
+    What validation chooses among them is saved; the next update does not read
+    it.
+    """
     self.flush()
     if speed := self.meter.stop():  # what follows is no training
       logging.info("speed: %s", meter_lib.format_speed(speed))
-    scores = self.validate(state.params)
+    params, scores = self.validate(state.params)
+    state = state.replace(params=params)
     self.writer.write(step, scores)
     self.writer.flush()
     logging.info(

@@ -44,7 +44,8 @@ def train(
 
   Args:
     experiment: assembled from config and workdir.
-    validate: returns the metrics of parameters, the selecting one among them.
+    validate: returns the parameters with what it chooses among them, and their
+      metrics, the selecting one among them.
     watch: entered; a signal ends the loop after the step at hand.
     stop_after: leave the loop after this many updates, as a cut-off would.
     profile: steps of which a trace is written.

@@ -41,8 +41,9 @@ def transfer_experiment(
   benchmark = experiments.build_benchmark(
     dataset, data_dir or config.data_dir, config.sources
   )
+  backbone = experiment.backbone.move_to(benchmark.timeline)
   texts = experiments.tokenize_benchmark(
-    benchmark, experiment.backbone, config.query_length, config.record_length
+    benchmark, backbone, config.query_length, config.record_length
   )
   query_intervals = experiments.read_query_intervals(
     benchmark, config.score_mode, config.query_dates
@@ -61,6 +62,7 @@ def transfer_experiment(
     experiment,
     evaluation=transfer_folder(experiment.workdir, benchmark),
     benchmark=benchmark,
+    backbone=backbone,
     **texts,
     query_intervals=query_intervals,
   )

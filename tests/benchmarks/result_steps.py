@@ -23,6 +23,9 @@ SMALL_METHODS = {
   "ctd-small": "ctd",
   "posterior-small": "posterior",
   "ctd_posterior-small": "ctd_posterior",
+  "temps-small": "temps",
+  "date_prefix-small": "date_prefix",
+  "time_tokens-small": "time_tokens",
 }
 ABLATION_METHODS = ("ft", "multi", "bias", "ctx", "ctd")
 REPAIRS = (
@@ -69,6 +72,9 @@ COMPARED = {
     ("posterior-small", "ctd-small"),
     ("posterior-small", "rules"),
     ("ctd_posterior-small", "posterior-small"),
+    ("ctd-small", "temps-small"),
+    ("ctd-small", "date_prefix-small"),
+    ("ctd-small", "time_tokens-small"),
   ),
   "e5_small": (("ft-e5-small", "bm25"), ("ctd-e5-small", "ft-e5-small")),
 }
@@ -384,6 +390,14 @@ def make_steps() -> list[Step]:
       "posterior-small-head",
       "configs/small.py:posterior",
       "--config.query_dates=head --config.name=posterior-small-head",
+    ),
+    *(
+      _train(
+        f"{method}-small-keys",  # T1
+        f"configs/small.py:{method}",
+        f"--config.dates.records=key --config.name={method}-small-keys",
+      )
+      for method in ("date_prefix", "time_tokens")
     ),
     _transfer("posterior-small"),
     _ablate("ablation", ",".join(both), "42,1,2", both),

@@ -20,6 +20,7 @@ from ctd_jax.models.pretrained.vector_settings import (
   VectorSettings,
 )
 from ctd_jax.retrieval import run_export
+from ctd_jax.systems import training_run
 from ctd_jax.training import experiment
 from tests.index import corpora
 from tests.models import published_folder
@@ -29,6 +30,7 @@ from tests.retrieval.conftest import (  # noqa: F401
   trained_config,
   trained_run,
 )
+from tests.training import synthetic_run
 
 RECORDS = corpora.list_dated_records(30)
 TEXTS = [record["text"] for record in RECORDS]
@@ -296,9 +298,13 @@ def test_an_encoder_that_was_moved_is_named(copy, encoder, sources, tmp_path):
   path = copy / manifest.MANIFEST_FILE
   text = path.read_text(encoding="utf-8")
   path.write_text(text.replace(entry.dense.path, str(tmp_path / "gone")))
-  with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):
+  with pytest.raises(
+    FileNotFoundError, match="reads the time keys of records .track T1."
+  ):
     Index.open(copy).ask("來聘", intent="words")
-  with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):
+  with pytest.raises(
+    FileNotFoundError, match="reads the time keys of records .track T1."
+  ):
     build_index(copy, sources / "more")
   moved = shutil.copytree(encoder, tmp_path / "moved")
   assert Index.open(copy, encoder=moved).ask("來聘", intent="words").results
@@ -339,9 +345,13 @@ def test_errors_say_what_would_be_right(copy, encoder, index_folder, tmp_path):
   with pytest.raises(ValueError, match="has no vectors; python -m ctd_jax.ind"):
     Index.open(index_folder, encoder=encoder)
   Index.open(index_folder, encoder="none")
-  with pytest.raises(FileNotFoundError, match=r"--encoder=.*/nothing: no such"):
+  with pytest.raises(
+    FileNotFoundError, match="reads the time keys of records .track T1."
+  ):
     Index.open(copy, encoder=tmp_path / "nothing")
-  with pytest.raises(FileNotFoundError, match=r"--encoder=.*/nothing: no such"):
+  with pytest.raises(
+    FileNotFoundError, match="reads the time keys of records .track T1."
+  ):
     build_index(copy, encoder=str(tmp_path / "nothing"))
   with pytest.raises(ValueError, match="dense_weight=2.0: expected 0 to 1"):
     Index.open(copy, dense_weight=2.0)
@@ -393,3 +403,16 @@ def test_a_run_is_the_same_in_its_workdir_and_exported(
   build_index(copy, encoder=str(tmp_path / "exported"))
   assert not encoded
   assert manifest.read_manifest(copy).dense.sha256 == entry.sha256
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("small_world")
+def test_a_run_that_reads_time_keys_makes_no_vectors(tmp_path):
+  config = synthetic_run.config("date_prefix")
+  config.dates.records = "key"
+  config.num_epochs = 0.0
+  training_run.train_and_evaluate(config, tmp_path)
+  with pytest.raises(
+    ValueError, match="reads the time keys of records .track T1."
+  ):
+    encoders.open_encoder(tmp_path)

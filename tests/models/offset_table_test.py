@@ -13,6 +13,7 @@ from ctd_jax.models import (
   encoding,
   offset_table,
   temporal_bias,
+  time_gaussian,
 )
 from ctd_jax.retrieval import search
 from tests.models import dual_encoder_test
@@ -120,6 +121,7 @@ def encodings(size, seed):
       *(np.zeros((size, n), np.float32) for n in (4, 10, 12))
     ),
     year_code=np.zeros((size, 0), np.float32),
+    gaussian=time_gaussian.Gaussians(*[np.zeros((size, 0), np.float32)] * 2),
     interval=np.full((size, 2), -1, np.int32),
   )
 

@@ -13,6 +13,7 @@ import pytest
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoding import Encoding
+from ctd_jax.models.time_gaussian import Gaussians
 from ctd_jax.training import partitioning, train_step
 from ctd_jax.training.objective import Objective, compute_retrieval_loss
 from tests import synthetic
@@ -73,8 +74,12 @@ def our_loss(arrays, processes):
       logits = tuple(
         jnp.zeros((SIZE, n)) for n in synthetic.TIMELINE.class_counts
       )
-      nothing = jnp.zeros((SIZE, 0)), jnp.full((SIZE, 2), -1, jnp.int32)
-      return Encoding(vector, vector, scalar, logits, *nothing)
+      nothing = jnp.zeros((SIZE, 0))
+      gaussian = Gaussians(nothing, nothing)
+      interval = jnp.full((SIZE, 2), -1, jnp.int32)
+      return Encoding(
+        vector, vector, scalar, logits, nothing, gaussian, interval
+      )
 
     variables = {"params": {"offset": params}}
     logits = objective.compute_logits(

@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import date_expressions, query_dates, reign_tables
+from ctd_jax.chronology import date_expressions, query_dates
 from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
 from ctd_jax.retrieval import bm25, date_lookup
 
@@ -67,33 +67,6 @@ def test_unreadable_query_falls_back_to_bm25(caplog):
   expected = np.argsort(-scores, kind="stable").tolist()
   assert ranked(query) == expected
   assert "no date read in 1 of 1 queries; first: 王人來盟" in caplog.text
-
-
-def test_date_inside_a_text_is_a_reference_not_its_month():
-  assert stated(RECORDS[0]) == "1-2-3..1-2-3"
-  assert stated(RECORDS[4]) is None
-  assert stated(RECORDS[5]) is None
-
-
-def stated(text, timeline=TIMELINE):
-  interval = date_lookup.find_stated_interval(text, timeline)
-  return interval and str(interval)
-
-
-@pytest.mark.parametrize(
-  ("heading", "months"),
-  [
-    ("晋纪 晋世祖武皇帝咸宁四年十月（丁亥）", "12-4-10..12-4-10"),
-    ("晋纪 晋世祖武皇帝泰始元年无月", "11-1-1..11-1-12"),
-    ("晋纪 晋世祖武皇帝泰始元年冬", "11-1-10..11-1-12"),
-    ("晋纪 公元265年三月", "11-1-3..11-1-3"),
-    ("齐纪 建元元年四月（甲午）", "51-1-4..51-1-4"),
-    ("僖公", None),
-  ],
-)
-def test_a_heading_in_brackets_states_the_date(heading, months):
-  tongjian = reign_tables.load_timeline("tongjian")
-  assert stated(f"【{heading}】\n泠伯會盟于桃丘。", tongjian) == months
 
 
 def test_a_year_is_inside_its_year_and_unknown_within():

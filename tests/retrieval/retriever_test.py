@@ -10,6 +10,7 @@ from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import scoring
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.retrieval import run_export
+from ctd_jax.systems import training_run
 from ctd_jax.training import experiment, run_folder
 from tests import synthetic
 from tests.training import synthetic_run
@@ -100,6 +101,24 @@ def test_a_config_is_a_model_before_training():
   (hits,) = retriever.search(ASKED[:1], k=3)
   assert len(hits) == 3
   assert hits == retriever.search(ASKED[:1], k=3)[0]
+
+
+@pytest.mark.slow
+def test_keys_of_records_are_those_of_a_data_set(tmp_path):
+  config = synthetic_run.config("date_prefix")
+  config.dates.records = "key"
+  config.num_epochs = 0.0
+  training_run.train_and_evaluate(config, tmp_path / "run")
+  retriever = Retriever.load(tmp_path / "run")
+  assert retriever.track == "T1"
+  (hits,) = retriever.search(ASKED[:1], k=3)
+  run = experiment.assemble_experiment(config, tmp_path / "run")
+  run_export.export_run(run, tmp_path / "exported")
+  run.checkpoints.close()
+  assert Retriever.load(tmp_path / "exported").search(ASKED[:1], k=3) == [hits]
+  for folder in ("run", "exported"):
+    with pytest.raises(ValueError, match="texts alone have none; give a data"):
+      Retriever.load(tmp_path / folder, texts=["齊人來盟"])
 
 
 @pytest.mark.slow

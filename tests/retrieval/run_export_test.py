@@ -82,7 +82,9 @@ def test_an_exported_ctd_ranks_as_the_run_itself(ctd, monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["ft", "ctd_posterior"])
+@pytest.mark.parametrize(
+  "method", ["ft", "ctd_posterior", "temps", "time_tokens"]
+)
 def test_any_exported_run_ranks_as_the_run_itself(
   method, tmp_path, monkeypatch
 ):
@@ -171,6 +173,12 @@ def test_of_a_run_that_scores_by_cosine_nothing_is_left(tmp_path):
   assert "Nothing is left behind" in card
   assert "another system" not in card
   assert card.count("| ft-synthetic | semantic |") == 2  # modes
+
+
+@pytest.mark.slow
+def test_the_card_says_that_others_read_no_dates(tmp_path):
+  card = (export("date_prefix", tmp_path).folder / "README.md").read_text()
+  assert "- the dates that stand before queries and records" in card
 
 
 def test_paths_of_this_machine_stay_behind(ctd):

@@ -199,3 +199,43 @@ def test_unknown_options_are_named():
     losses.interval_calendar_cross_entropy(
       [jnp.array(LOGITS)], [jnp.array(LOGITS)], "max"
     )
+
+
+def loop_over_pairs(similarities, labels):
+  """Returns the ranking loss as it is written, in float64."""
+  rows = []
+  for s, y in zip(similarities.astype(float), labels, strict=True):
+    pairs = itertools.product(range(len(s)), repeat=2)
+    wrong = [np.exp(20 * (s[k] - s[j])) for j, k in pairs if y[j] > y[k]]
+    rows.append(np.log1p(sum(wrong)))
+  return np.mean(rows)
+
+
+@pytest.mark.slow
+def test_cosent_is_the_loop_over_pairs():
+  rng = np.random.default_rng(3)
+  similarities = rng.uniform(size=(4, 9)).astype(np.float32)
+  labels = rng.integers(0, 4, (4, 9)).astype(np.float32)  # with ties
+  compute = jax.jit(jax.value_and_grad(losses.cosent_loss))
+  loss, gradient = compute(similarities, labels)
+  expected = loop_over_pairs(similarities, labels)
+  np.testing.assert_allclose(loss, expected, rtol=1e-5)
+  for row, column in ((0, 0), (2, 5)):
+    moved = similarities.astype(float)
+    moved[row, column] += 1e-5
+    slope = (loop_over_pairs(moved, labels) - expected) / 1e-5
+    np.testing.assert_allclose(gradient[row, column], slope, atol=1e-3)
+
+
+@pytest.mark.slow
+def test_cosent_counts_order_alone():
+  compute = jax.jit(jax.value_and_grad(losses.cosent_loss))
+  labels = jnp.array([[3.0, 2.0, 1.0]])
+  right, _ = compute(labels, labels)
+  assert right < 1e-6
+  loss, gradient = compute(labels, jnp.ones((1, 3)))  # nothing to compare
+  assert loss == 0
+  assert not jnp.any(gradient)
+  wrong, gradient = compute(-1e3 * labels, labels)
+  assert jnp.isfinite(wrong)
+  assert jnp.isfinite(gradient).all()

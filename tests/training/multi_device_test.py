@@ -92,7 +92,13 @@ def assert_same(run, expected):
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("method", "fsdp", "tensor"),
-  [("ft", 1, 1), ("ctd", 1, 1), ("ctd", 4, 1), ("ctd", 2, 2)],
+  [
+    ("ft", 1, 1),
+    ("ctd", 1, 1),
+    ("ctd", 4, 1),
+    ("ctd", 2, 2),
+    ("temps", 2, 2),
+  ],
 )
 def test_eight_devices_equal_one(method, fsdp, tensor):
   mesh = partitioning.make_mesh(8, fsdp, tensor)

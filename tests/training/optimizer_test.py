@@ -103,3 +103,22 @@ def test_gradients_are_clipped_before_adam_sees_them():
     x for x in jax.tree.leaves(state) if x.dtype == jnp.float32 and x.size > 1
   ]
   assert max(float(jnp.abs(x).max()) for x in moments) < 1.0
+
+
+def test_what_validation_chooses_and_a_frozen_encoder_are_fixed():
+  params = {**PARAMS, "gaussian": {"weight": jnp.ones(()), "mean": jnp.ones(2)}}
+  groups = optimizer.label_parameter_groups(params)
+  assert groups["gaussian"] == {"weight": "fixed", "mean": "temporal"}
+  section = synthetic.config("temps").optimizer
+  section.decay = "release"  # which decays scalars
+  for freeze in (False, True):
+    section.freeze_encoder = freeze
+    transformation = optimizer.make_optimizer(section, 10)
+    state = transformation.init(params)
+    gradients = jax.tree.map(jnp.ones_like, params)
+    for _ in range(2):  # the first has a rate of 0
+      updates, state = transformation.update(gradients, state, params)
+    assert not jnp.any(updates["gaussian"]["weight"])
+    assert jnp.all(updates["gaussian"]["mean"] < 0)
+    kernel = updates["encoder"]["dense"]["kernel"]
+    assert jnp.any(kernel) != freeze

@@ -13,6 +13,7 @@ from ctd_jax.models import temporal_bias
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoding import Encoding
+from ctd_jax.models.time_gaussian import Gaussians
 from ctd_jax.training import backbone, partitioning, train_step
 from ctd_jax.training import config as training_config
 from ctd_jax.training.objective import Objective, compute_retrieval_loss
@@ -213,6 +214,7 @@ def test_loss_and_gradient_of_several_processes(processes):
       scalar,
       logits,
       jnp.zeros((rows, 0)),
+      Gaussians(*[jnp.zeros((rows, 0))] * 2),
       jnp.full((rows, 2), -1, jnp.int32),
     )
 

@@ -6,12 +6,13 @@ import pathlib
 import re
 import shutil
 
+import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
 import pytest
 
-from ctd_jax.retrieval import dense
+from ctd_jax.retrieval import dense, trained_system
 from ctd_jax.systems import training_run
 from ctd_jax.training import config as training_config
 from ctd_jax.training import experiment, metrics, run_folder, train_step
@@ -119,6 +120,76 @@ def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
     assert np.mean(values[-10:]) < np.mean(values[:10])
   run = tmp_path / "evaluation/run.ctd_posterior-synthetic.test.neg1_ne1.trec"
   assert ":T0:posterior" in run.read_text()
+
+
+@pytest.mark.slow
+def test_validation_chooses_the_weight_of_the_similarity_in_time(tmp_path):
+  config = synthetic_run.config("temps")
+  config.num_epochs = 20.0
+  config.eval_every = 45
+  training_run.train_and_evaluate(config, tmp_path)
+  rows = metric_rows(tmp_path)
+  values = [row["time_order"] for row in rows if "time_order" in row]
+  # Pairs of months far apart are all but equal: the loss has a high floor.
+  assert np.mean(values[-10:]) < np.mean(values[:10]) - 1
+  run = experiment.assemble_experiment(config, tmp_path)
+  best = next(
+    row
+    for row in rows
+    if row["step"] == run.checkpoints.best_step and "validation/hit@1" in row
+  )
+  params = trained_system.restore_system(run).params
+  ranker = dense.Ranker(run)
+  chosen, metrics = ranker.validate(params)
+  weight = float(params["gaussian"]["weight"])
+  assert weight == pytest.approx(best["validation/fusion_weight"])
+  assert float(chosen["gaussian"]["weight"]) == pytest.approx(weight)
+  # No weight of the grid is better, and the metrics are those of the chosen.
+  assert metrics["validation/hit@1"] == best["validation/hit@1"]
+  assert ranker.compute_validation_metrics(params) == {
+    name: value for name, value in metrics.items() if "weight" not in name
+  }
+  run.checkpoints.close()
+  run_file = tmp_path / "evaluation/run.temps-synthetic.test.neg1_ne1.trec"
+  assert ":T0:temps" in run_file.read_text()
+
+
+@pytest.mark.slow
+def test_a_frozen_encoder_stays_what_it_was(tmp_path):
+  config = synthetic_run.config("temps")
+  config.optimizer.freeze_encoder = True
+  run = experiment.assemble_experiment(config, tmp_path)
+  before = run.init_state().params
+  run.checkpoints.close()
+  training_run.train_and_evaluate(config, tmp_path)
+  run = experiment.assemble_experiment(config, tmp_path)
+  after = trained_system.restore_system(run).params
+  run.checkpoints.close()
+  jax.tree.map(
+    np.testing.assert_array_equal, after["encoder"], before["encoder"]
+  )
+  assert np.any(
+    after["gaussian"]["mean"]["kernel"] != before["gaussian"]["mean"]["kernel"]
+  )
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("method", "records", "track"),
+  [
+    ("date_prefix", "text", "T0"),
+    ("date_prefix", "key", "T1"),
+    ("time_tokens", "key", "T1"),
+  ],
+)
+def test_a_run_is_of_the_track_whose_dates_it_reads(
+  tmp_path, method, records, track
+):
+  config = synthetic_run.config(method)
+  config.dates.records = records
+  training_run.train_and_evaluate(config, tmp_path)
+  run = tmp_path / f"evaluation/run.{method}-synthetic.test.neg1_ne1.trec"
+  assert f":{track}:semantic" in run.read_text()
 
 
 @pytest.mark.slow
@@ -238,6 +309,14 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path, whole):
     ("score_mode", "semantic", "what is trained is what is scored"),
     ("score_mode", "posterior", "config.model.use_posterior and"),
     ("loss.posterior_weight", 1.0, "posterior_weight needs config.model.use_"),
+    ("score_mode", "temps", "config.score_mode='temps' scores without the"),
+    ("loss.gaussian_weight", 1.0, "config.loss.gaussian_weight above 0 need"),
+    ("model.use_gaussian", True, "config.model.use_gaussian and config.loss."),
+    ("model.gaussian_dim", 0, "config.model.gaussian_dim=0: expected at least"),
+    ("eval.score_mode", "temps", "config.eval.score_mode='temps' needs config"),
+    ("dates.form", "suffix", "config.dates.form='suffix': expected one of"),
+    ("dates.records", "id", "config.dates.records='id': expected one of text"),
+    ("dates.records", "key", "config.dates.records='key' needs config.dates"),
     ("query_dates", "eye", "config.query_dates='eye': expected one of parser"),
     ("batch_size", 1000, "config.batch_size=1000"),
     ("num_epochs", 0.01, "config.num_epochs=0.01"),

@@ -187,13 +187,18 @@ def _restore_run(
 
 def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   """Returns a run as an encoder."""
-  from ctd_jax.models import text_checks
   from ctd_jax.models.ctd_config import INNER_PRODUCTS
   from ctd_jax.retrieval import dense
+  from ctd_jax.training import date_marks, input_pipeline
   from ctd_jax.training import experiment as experiments
-  from ctd_jax.training import input_pipeline
 
   config, backbone = system.config, system.backbone
+  if date_marks.find_track(config) != "T0":
+    raise ValueError(
+      f"--encoder={path}: config.dates.records='key': the run reads the time "
+      "keys of records (track T1), and those of an index are what is looked "
+      "for; expected a run with config.dates.records='text'"
+    )
   mode = system.score_mode
   # The cosine of the other scores is that of the vectors with context.
   mode = mode if mode in INNER_PRODUCTS else "absolute"
@@ -210,11 +215,8 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
     return encode(tokens, "encode records")
 
   def encode_questions(texts: Sequence[str]) -> Float32[np.ndarray, "n D"]:
-    tokens = input_pipeline.tokenize_texts(
-      backbone.tokenizer, texts, config.query_length, backbone.query_prefix
-    )
-    text_checks.warn_of_cuts(
-      tokens.full_lengths, config.query_length, "questions"
+    tokens = experiments.tokenize_queries(
+      texts, backbone, config.query_length, "questions"
     )
     return encode(tokens, "encode questions")
 
@@ -226,6 +228,8 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
     "query": [backbone.query_prefix, config.query_length],
     "record": [backbone.record_prefix, config.record_length],
   }
+  if config.dates.form:  # left out of the hash of runs without
+    settings["dates"] = config.dates.form
   return VectorEncoder(
     path=path,
     name=config.name,
