@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Iterator
 
 import jax
@@ -18,6 +19,7 @@ from ctd_jax.training.plan.topologies import GPU, GPUS_PER_NODE, Topology
 from ctd_jax.training.plan.workload import Workload
 
 _LEAST_BYTES = 1024  # less has no line
+_COLUMNS, _NAME = 80, 15  # of a line, and of the name before it
 # JAX takes three quarters of a GPU, see XLA_PYTHON_CLIENT_MEM_FRACTION in its
 # documentation of GPU memory, and all that a TPU has.
 _GPU_MEMORY_SHARE = 0.75
@@ -82,7 +84,7 @@ class Planner:
       for name, text in self.describe_plan(plan):
         _print_line(name, text)
     for number, text in enumerate(self._list_assumptions(target)):
-      _print_line("" if number else "assumed", text)
+      _print_line("" if number else "assumed", _wrap(text))
     if finds_batch and self.memory_limit is not None:
       self._print_largest_batch(mesh, size)
 
@@ -187,7 +189,7 @@ class Planner:
       f"for; products reach {self.efficiency:.0%} of the peak (--efficiency)"
     )
     if self.workload.encoder.dtype == "float32":
-      yield "the peak is that of bf16; this config computes in fp32, slower"
+      yield "the peak is that of bf16; this config computes in fp32: slower"
     if is_gpu:
       yield f"JAX uses {_GPU_MEMORY_SHARE:.0%} of the memory, its default"
 
@@ -242,7 +244,13 @@ class Planner:
 
 
 def _print_line(name: str, text: str) -> None:
-  print(f"{name:<14} {text}", flush=True)
+  print(f"{name:<{_NAME - 1}} {text}", flush=True)
+
+
+def _wrap(text: str) -> str:
+  """Returns an item of a list that stands behind a name."""
+  lines = textwrap.wrap(text, _COLUMNS - _NAME - 2)
+  return "- " + ("\n" + " " * (_NAME + 2)).join(lines)
 
 
 def _format_count(count: float) -> str:
@@ -252,7 +260,7 @@ def _format_count(count: float) -> str:
 
 def _format_bytes(count: float) -> str:
   """Returns bytes with a prefix, e.g. " 1.23 GiB"."""
-  return _scale(count / 1024, 1024, ("KiB", "MiB", "GiB", "TiB"))
+  return _scale(count, 1024, ("B  ", "KiB", "MiB", "GiB", "TiB"))
 
 
 def _format_seconds(seconds: float) -> str:

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctd_jax.training import experiment, partitioning, train_step
+from ctd_jax.training import experiment, train_step
 from ctd_jax.training.objective import Objective
+from ctd_jax.training.partitioning import make_mesh  # the run has another
 from ctd_jax.training.plan import step_plan
 from ctd_jax.training.plan.step_plan import LARGEST_BATCH, find_largest_batch
 from ctd_jax.training.plan.workload import Workload
@@ -61,7 +62,7 @@ def test_a_plan_needs_what_the_step_of_the_run_needs(run, plan):
 
 
 def test_devices_share_the_batch_and_send_gradients(run, workload, plan):
-  mesh = partitioning.make_mesh(2, devices=jax.devices())
+  mesh = make_mesh(2, devices=jax.devices())
   shared = step_plan.plan_step(run.config, workload, mesh)
   assert shared.packed_shape[0] == 2
   assert shared.state == plan.state
@@ -74,7 +75,7 @@ def test_devices_share_the_batch_and_send_gradients(run, workload, plan):
 
 
 def test_devices_that_share_parameters_hold_parts_of_them(run, workload, plan):
-  mesh = partitioning.make_mesh(2, fsdp=2, devices=jax.devices())
+  mesh = make_mesh(2, fsdp=2, devices=jax.devices())
   assert step_plan.plan_step(run.config, workload, mesh).state < plan.state
 
 
