@@ -55,7 +55,9 @@ def run_steps(
   import apache_beam as beam
   from apache_beam.options.pipeline_options import PipelineOptions
 
-  flags = [f"--runner={runner}", *arguments]
+  # Workers tell every step of their own life otherwise.
+  level = "--default_sdk_harness_log_level=WARNING"
+  flags = [f"--runner={runner}", level, *arguments]
   if runner == DIRECT:
     flags[0] = f"--runner={_DIRECT_CLASS}"
     flags += [
@@ -67,7 +69,7 @@ def run_steps(
   # The last step writes it, on any machine, and it is read here.
   path = out / _OUTCOMES_FILE
   with beam.Pipeline(options=PipelineOptions(flags)) as pipeline:
-    outcomes = (
+    works = (
       pipeline
       | beam.Create(list(sources))
       | "spread sources" >> beam.Reshuffle()
@@ -75,14 +77,14 @@ def run_steps(
       >> beam.FlatMap(functools.partial(work_steps.date_source, settings))
     )
     if settings.encoder:
-      outcomes = (
-        outcomes
+      works = (
+        works
         | "spread works" >> beam.Reshuffle()
         | "encode"
         >> beam.Map(functools.partial(work_steps.encode_work, settings))
       )
     _ = (
-      outcomes
+      works
       | beam.combiners.ToList()
       | "write" >> beam.Map(functools.partial(_write_outcomes, str(path)))
     )

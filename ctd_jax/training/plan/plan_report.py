@@ -169,8 +169,8 @@ class Planner:
       )
     if not target.is_exact:
       yield (
-        "the memory is that of a program for processors, which compute bf16 "
-        "in fp32 and fuse less: more than a device needs"
+        "memory and traffic are those of a program for processors, which "
+        "compute and send bf16 as fp32 and fuse less: more than a device needs"
       )
     accelerator = self.topology.accelerator
     if accelerator.peak_flops is None:
