@@ -12,8 +12,8 @@
 # --tf runs the tests that read data sets with TensorFlow, and nothing else, in
 # an environment of their own, .venv-tf (3 GB): in the other one, the tests show
 # that nothing needs TensorFlow.
-# --beam runs those that start Apache Beam, likewise, in .venv-beam (1.8 GB): it
-# holds other packages back.
+# --beam runs those that start Apache Beam, likewise, in .venv-beam: it holds
+# other packages back.
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON as in local.sh;
 #   CTD_JAX_SOURCES   folder of source texts: tests then read the real editions

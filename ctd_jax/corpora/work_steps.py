@@ -31,9 +31,7 @@ from ctd_jax.index.dense.encoders import VectorEncoder
 from ctd_jax.texts import Entry, TextError, Work
 
 _VERSION = 1  # raised when the same is made into other files
-_BLOCK = (
-  4096  # texts that are encoded at once; vectors depend on it, in rounding
-)
+_BLOCK = 4096  # texts encoded at once; the rounding of vectors may depend on it
 
 
 class CorpusSettings(msgspec.Struct, frozen=True, kw_only=True):
