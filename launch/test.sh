@@ -51,7 +51,7 @@ for argument in "$@"; do
       own_environment=${root:?}/.venv-tf
       ;;
     --beam)
-      own_tests=tests/corpora
+      own_tests=tests/utils
       extras+=(beam)
       arguments+=(-m beam)
       # shellcheck disable=SC2034

@@ -32,28 +32,16 @@ from collections.abc import Sequence
 from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.utils import command_line
-
-_LOCAL = "local"
+from ctd_jax.utils import beam_runner, command_line
 
 
 def main(runner_arguments: Sequence[str]) -> int:
   """Dates the corpus of --input; returns the status of the exit."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.corpora import beam_runner, corpus_building
+  from ctd_jax.corpora import corpus_building
   from ctd_jax.corpora.work_steps import CorpusSettings
 
   values = flags.FLAGS
-  if values.workers != 1 and values.runner != beam_runner.DIRECT:
-    raise ValueError(
-      f"--workers={values.workers}: of --runner={beam_runner.DIRECT} alone; "
-      "other runners have flags of their own, which stand behind --"
-    )
-  if runner_arguments and values.runner == _LOCAL:
-    raise ValueError(
-      f"unexpected arguments: {' '.join(runner_arguments)}; they are of a "
-      "--runner"
-    )
   out = pathlib.Path(values.out).expanduser().resolve()
   corpus = corpus_building.build_corpus(
     [pathlib.Path(path).expanduser() for path in values.input],
@@ -63,9 +51,7 @@ def main(runner_arguments: Sequence[str]) -> int:
       unit=values.unit,
       encoder=values.encoder,
     ),
-    values.runner,
-    values.workers,
-    runner_arguments,
+    beam_runner.read_flags(runner_arguments, out),
   )
   print(corpus_building.format_summary(out, corpus))
   return int(bool(corpus.failed))
@@ -99,18 +85,7 @@ if __name__ == "__main__":
     "Makes vectors: a trained run, an exported one or a published encoder. "
     "Example: --encoder=exported",
   )
-  flags.DEFINE_string(
-    "runner",
-    _LOCAL,
-    "local, or a runner of Apache Beam; its flags stand behind --. Example: "
-    "--runner=DirectRunner",
-  )
-  flags.DEFINE_integer(
-    "workers",
-    1,
-    "Processes of --runner=DirectRunner. Example: --workers=4",
-    lower_bound=1,
-  )
+  beam_runner.define_flags()
   command_line.run_main(
     main, required=("input", "reigns", "out"), takes_arguments=True
   )

@@ -3,35 +3,32 @@
 from __future__ import annotations
 
 import collections
+import functools
 import pathlib
 from collections.abc import Iterable, Sequence
 
 import ctd_jax
-from ctd_jax.corpora import beam_runner, corpus_files, work_steps
+from ctd_jax.corpora import corpus_files, work_steps
 from ctd_jax.corpora.corpus_files import CorpusFile, WorkOutcome
 from ctd_jax.corpora.work_steps import CorpusSettings
 from ctd_jax.dating.chronicle import western_calendar
 from ctd_jax.utils import progress
+from ctd_jax.utils.beam_runner import MapItems
 
-LOCAL = "local"  # runner: this process
 _MAX_NAMED = 5  # works in the summary
 
 
 def build_corpus(
   paths: Sequence[pathlib.Path],
   settings: CorpusSettings,
-  runner: str = LOCAL,
-  workers: int = 1,
-  runner_arguments: Sequence[str] = (),
+  map_sources: MapItems[str, list[WorkOutcome]] = map,
 ) -> CorpusFile:
   """Dates and encodes the works of a corpus; returns what became of them.
 
   Args:
     paths: as of `work_steps.list_sources`.
     settings: of the corpus.
-    runner: `LOCAL` or one of Beam.
-    workers: processes, where the runner is on this machine.
-    runner_arguments: flags of the runner.
+    map_sources: maps what is read by itself; see `beam_runner`.
 
   Raises:
     FileNotFoundError: if a path, calendar or encoder is not there.
@@ -47,12 +44,14 @@ def build_corpus(
   encoder = (
     work_steps.open_encoder(settings.encoder).sha256 if settings.encoder else ""
   )
-  if runner == LOCAL:
-    outcomes = _build_here(sources, settings)
-  else:
-    outcomes = beam_runner.run_steps(
-      sources, settings, runner, workers, runner_arguments
+  build_source = functools.partial(work_steps.build_source, settings)
+  outcomes = [
+    outcome
+    for of_source in progress.Progress(
+      map_sources(build_source, sources), "corpus", len(sources), unit="source"
     )
+    for outcome in of_source
+  ]
   outcomes = _refuse_parts(
     sorted(outcomes, key=lambda outcome: (outcome.source, outcome.work))
   )
@@ -65,19 +64,6 @@ def build_corpus(
   )
   corpus_files.write_corpus_file(out, corpus)
   return corpus
-
-
-def _build_here(
-  sources: Sequence[str], settings: CorpusSettings
-) -> list[WorkOutcome]:
-  """Returns the outcomes of all works, one source after another."""
-  outcomes = []
-  for source in progress.Progress(sources, "corpus", unit="source"):
-    for outcome in work_steps.date_source(settings, source):
-      if settings.encoder:
-        outcome = work_steps.encode_work(settings, outcome)
-      outcomes.append(outcome)
-  return outcomes
 
 
 def _check_apart(out: pathlib.Path, sources: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """The two steps of a work of a corpus: its dates, then its vectors.
 
-Both take names and write files, so that they can be called anywhere, and again:
+They take names and write files, so that they can be called anywhere, and again:
 by a loop here, or by the workers of a runner on machines that see the folders.
 """
 
@@ -76,6 +76,20 @@ def list_sources(paths: Sequence[pathlib.Path]) -> list[str]:
   return sorted(set(sources))
 
 
+def build_source(settings: CorpusSettings, source: str) -> list[WorkOutcome]:
+  """Dates and encodes the works of a source and returns their outcomes.
+
+  Args:
+    settings: of the corpus.
+    source: path of a file or folder.
+  """
+  outcomes = date_source(settings, source)
+  if settings.encoder:
+    for outcome in outcomes:
+      encode_work(settings, outcome)
+  return outcomes
+
+
 def date_source(settings: CorpusSettings, source: str) -> list[WorkOutcome]:
   """Dates the works of a source, each into a file, and returns their outcomes.
 
@@ -134,15 +148,15 @@ def _date_work(
   return outcome
 
 
-def encode_work(settings: CorpusSettings, outcome: WorkOutcome) -> WorkOutcome:
-  """Writes the vectors of a work that is dated, and returns its outcome.
+def encode_work(settings: CorpusSettings, outcome: WorkOutcome) -> None:
+  """Writes the vectors of a work, if it is dated and they are not there.
 
   Args:
     settings: of the corpus, with an encoder.
     outcome: of `date_source`.
   """
   if outcome.error:
-    return outcome
+    return
   out = pathlib.Path(settings.out)
   encoder = open_encoder(settings.encoder)
   fingerprint = _hash_parts("vectors", outcome.fingerprint, encoder.sha256)
@@ -157,7 +171,6 @@ def encode_work(settings: CorpusSettings, outcome: WorkOutcome) -> WorkOutcome:
     ]
     vectors = np.concatenate(blocks)
     corpus_files.write_vectors(path, outcome, vectors, fingerprint)
-  return outcome
 
 
 @functools.lru_cache(maxsize=1)  # once in a process

@@ -27,13 +27,13 @@ import sys
 import threading
 import time
 
-from ctd_jax.corpora import corpus_building, corpus_files
-from ctd_jax.corpora.beam_runner import DIRECT
+from ctd_jax.corpora import corpus_files
 from ctd_jax.models.pretrained import vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
   VectorSettings,
 )
+from ctd_jax.utils.beam_runner import DIRECT, LOCAL
 from tests.corpora import invented_corpus
 from tests.models import published_folder
 
@@ -135,7 +135,7 @@ def main() -> None:
       f"{time.perf_counter() - start:.0f} s"
     )
     encoder = flags.encoder or write_encoder(folder / "tiny", texts)
-    runs = {corpus_building.LOCAL: []} | {
+    runs = {LOCAL: []} | {
       f"{DIRECT} {count}": [f"--runner={DIRECT}", f"--workers={count}"]
       for count in flags.workers.split(",")
     }
