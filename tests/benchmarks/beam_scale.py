@@ -109,6 +109,11 @@ def count_differing(left: pathlib.Path, right: pathlib.Path) -> int:
   return len(names) - len(same)
 
 
+def count_bytes(folder: pathlib.Path) -> int:
+  """Returns the size of all files below a folder."""
+  return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+
+
 def main() -> None:
   """Reads the flags, writes the corpus, measures every number of workers."""
   parser = argparse.ArgumentParser(
@@ -119,7 +124,7 @@ def main() -> None:
   )
   parser.add_argument("--records", type=int, default=20_000)
   parser.add_argument("--records_per_work", type=int, default=1_000)
-  parser.add_argument("--workers", default="1,2")
+  parser.add_argument("--workers", default="1,2", help='"" for none')
   parser.add_argument("--encoder", help="folder; tiny, with random weights")
   flags = parser.parse_args()
   folder = pathlib.Path(flags.folder).resolve()
@@ -137,9 +142,12 @@ def main() -> None:
     encoder = flags.encoder or write_encoder(folder / "tiny", texts)
     runs = {LOCAL: []} | {
       f"{DIRECT} {count}": [f"--runner={DIRECT}", f"--workers={count}"]
-      for count in flags.workers.split(",")
+      for count in filter(None, flags.workers.split(","))
     }
-    print("runner            seconds  processor  records/s      MiB  differ")
+    print(
+      "runner            seconds  processor  records/s      MiB  "
+      "bytes/record  differ"
+    )
     first = None
     for name, arguments in runs.items():
       out = folder / name.replace(" ", "-")
@@ -161,6 +169,7 @@ def main() -> None:
       print(
         f"{name:<16} {cost['seconds']:>8.1f} {cost['processor']:>10.1f} "
         f"{sections / cost['seconds']:>10,.0f} {cost['bytes'] / 2**20:>8,.0f} "
+        f"{count_bytes(out) / sections:>13,.0f} "
         f"{count_differing(first, out):>7}",
         flush=True,
       )

@@ -26,8 +26,8 @@ def write_corpus(
     seed: of all that is drawn.
   """
   folder.mkdir(parents=True, exist_ok=True)
-  months = reign_tables.load_timeline(REIGNS).months
   timeline = reign_tables.load_timeline(REIGNS)
+  months = timeline.months
   for number in range(num_works):
     rng = np.random.default_rng((seed, number))
     steps = rng.choice(3, num_records, p=(0.5, 0.4, 0.1))

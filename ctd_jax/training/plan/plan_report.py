@@ -277,5 +277,6 @@ def _scale(value: float, base: int, units: tuple[str, ...]) -> str:
 
 def _round(rate: float) -> str:
   """Returns a number of three digits, e.g. "12,300"."""
-  digits = 2 - int(math.log10(max(rate, 1)))
-  return f"{round(rate, digits):,.0f}"
+  if rate < 999.5:
+    return f"{rate:.3g}"
+  return f"{round(rate, 2 - int(math.log10(rate))):,.0f}"

@@ -219,7 +219,7 @@ def find_largest_batch(
   while low < batch < high:
     size = count_bytes(batch)
     if math.isfinite(size):
-      points = sorted([*points, (batch, size)])
+      points.append((batch, size))
     if size <= limit:
       low = batch
     else:
