@@ -28,7 +28,7 @@ from ctd_jax.dating.chronicle_output import dated_chronicle
 from ctd_jax.index import calendars
 from ctd_jax.index.dense import encoders
 from ctd_jax.index.dense.encoders import VectorEncoder
-from ctd_jax.texts import Entry, TextError, Work
+from ctd_jax.texts import Entry, TextError, Work, files
 
 _VERSION = 1  # raised when the same is made into other files
 _BLOCK = 4096  # texts encoded at once; the rounding of vectors may depend on it
@@ -54,8 +54,8 @@ def list_sources(paths: Sequence[pathlib.Path]) -> list[str]:
   """Returns what is read by itself: files, and the entries of folders.
 
   Args:
-    paths: of files; of folders of which each entry, a file or a folder, holds
-      works of its own.
+    paths: of files; of folders of which each entry, a text or a folder, holds
+      works of its own. README, LICENSE and the like are no texts.
 
   Raises:
     FileNotFoundError: naming the path that is not there.
@@ -65,14 +65,18 @@ def list_sources(paths: Sequence[pathlib.Path]) -> list[str]:
   for path in paths:
     if not path.exists():
       raise FileNotFoundError(f"--input={path}: no such file or folder")
-    entries = sorted(path.iterdir()) if path.is_dir() else [path]
+    if not path.is_dir():
+      sources.append(str(path.resolve()))
+      continue
     sources += [
       str(entry.resolve())
-      for entry in entries
-      if not entry.name.startswith(".")
+      for entry in path.iterdir()
+      if files.is_text_file(entry)
+      or (entry.is_dir() and not entry.name.startswith("."))
     ]
   if not sources:
-    raise ValueError(f"--input={','.join(map(str, paths))}: an empty folder")
+    names = ",".join(map(str, paths))
+    raise ValueError(f"--input={names}: neither a text there nor a folder")
   return sorted(set(sources))
 
 

@@ -36,6 +36,7 @@ def texts(tmp_path_factory) -> pathlib.Path:
   (parts / "1.txt").write_text("\n".join(lines[:8]) + "\n")
   (parts / "2.txt").write_text("\n".join(lines[8:]) + "\n")
   (folder / UNREADABLE).write_bytes("元年春王正月".encode("big5"))
+  (folder / "LICENSE").write_text("元年春王正月。\n")  # no text
   (folder / UNDATED).write_text("齊人來盟。\n衛人大水。\n")
   return folder
 
@@ -230,11 +231,12 @@ def test_files_that_are_parts_of_one_work_are_refused(tmp_path):
   ("make", "message"),
   [
     (lambda path: path / "missing", "--input=.*no such file or folder"),
-    (lambda path: path / "empty", "--input=.*an empty folder"),
+    (lambda path: path / "empty", "--input=.*neither a text there nor"),
   ],
 )
 def test_an_input_that_is_not_there_is_an_error(make, message, tmp_path):
   (tmp_path / "empty").mkdir()
+  (tmp_path / "empty" / "README.md").touch()
   with pytest.raises((FileNotFoundError, ValueError), match=message):
     corpus_building.build_corpus(
       [make(tmp_path)], make_settings(tmp_path / "out")
