@@ -44,8 +44,9 @@ them: .tsv for --fixed, .csv and .jsonl all that were ever made, .xml the
 corrected records in TEI. --undo takes them back by their numbers.
 
 Texts that are dated by their order are so each by itself, with --runner by
-Apache Beam (pip install 'ctd_jax[beam]') in several processes or on machines
-that see the folder of the index; flags of Beam stand behind --.
+Apache Beam (pip install 'ctd_jax[beam]'): in several processes, or on machines
+that see the folder of --index, an absolute path then. Flags of Beam stand
+behind --.
 
 A build that is broken off leaves the index as it was. Started again with the
 same flags it goes on; works that are dated, and records that are encoded, are
