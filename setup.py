@@ -48,6 +48,10 @@ INSTALL_REQUIRES = [
 
 EXTRAS_REQUIRE = {
   "ann": ["faiss-cpu>=1.9,<2"],  # approximate search
+  # Steps of a corpus on other machines. 2.77 wants protobuf below 7 and pyarrow
+  # below 26, so it is tested in an environment of its own. Above 2.79 the
+  # module of its runner in processes may lie elsewhere.
+  "beam": ["apache-beam>=2.77,<2.80"],
   "baselines": [
     "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries

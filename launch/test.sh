@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Lints and tests the clone this script is in; installs what it needs first.
 #
-#   ./launch/test.sh [--dry-run] [--fast] [--parity] [--tf] [PYTEST ARGUMENT...]
+#   ./launch/test.sh [--dry-run] [--fast] [--parity] [--tf | --beam] [PYTEST ARGUMENT...]
 #
 # e.g. ./launch/test.sh tests/chronology/timelines_test.py -n 0
 #
@@ -12,6 +12,8 @@
 # --tf runs the tests that read data sets with TensorFlow, and nothing else, in
 # an environment of their own, .venv-tf (3 GB): in the other one, the tests show
 # that nothing needs TensorFlow.
+# --beam runs those that start Apache Beam, likewise, in .venv-beam: it holds
+# other packages back.
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON and
 #   CTD_JAX_LOCKED as in local.sh; further
@@ -23,7 +25,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 fast=0
-tf=0
+own_tests=
 extras=(test)
 arguments=()
 for argument in "$@"; do
@@ -43,11 +45,18 @@ for argument in "$@"; do
       arguments+=(--parity)
       ;;
     --tf)
-      tf=1
+      own_tests=tests/data
       extras+=(tf)
       arguments+=(-m tf)
       # shellcheck disable=SC2034
       own_environment=${root:?}/.venv-tf
+      ;;
+    --beam)
+      own_tests=tests/utils
+      extras+=(beam)
+      arguments+=(-m beam)
+      # shellcheck disable=SC2034
+      own_environment=${root:?}/.venv-beam
       ;;
     *) arguments+=("$argument") ;;
   esac
@@ -64,8 +73,8 @@ run() {
   fi
 }
 
-if ((tf)); then
-  run "$python" -m pytest tests/data "${arguments[@]}"
+if [[ -n $own_tests ]]; then
+  run "$python" -m pytest "$own_tests" "${arguments[@]}"
   exit
 fi
 run "$python" -m ruff check .

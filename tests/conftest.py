@@ -68,12 +68,12 @@ def pytest_ignore_collect(
 def pytest_collection_modifyitems(
   config: pytest.Config, items: list[pytest.Item]
 ) -> None:
-  """Skips what needs TensorFlow, unless it is asked for by -m tf."""
-  if config.getoption("-m") == "tf":
-    return
-  for item in items:
-    if item.get_closest_marker("tf"):
-      item.add_marker(pytest.mark.skip(reason="launch/test.sh --tf runs it"))
+  """Skips what needs TensorFlow or Beam, unless it is asked for by -m."""
+  for name in ("tf", "beam"):
+    reason = f"launch/test.sh --{name} runs it"
+    for item in items:
+      if config.getoption("-m") != name and item.get_closest_marker(name):
+        item.add_marker(pytest.mark.skip(reason=reason))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -3,6 +3,8 @@
   python -m ctd_jax.index --index=annals --add=chunqiutr/mini
   python -m ctd_jax.index --index=song --add=changbian,jishi.txt --reigns=宋
   python -m ctd_jax.index --index=song --add=biji/ --undated=biji
+  python -m ctd_jax.index --index=song --add=texts/ --reigns=zh \
+    --runner=DirectRunner --workers=4
   python -m ctd_jax.index --index=song --encoder=exported
   python -m ctd_jax.index --index=song --correct=mine.csv --redate
   python -m ctd_jax.index --index=song --corrections=song.csv
@@ -41,6 +43,11 @@ from, with the same flags, and must be the same text. --corrections=FILE writes
 them: .tsv for --fixed, .csv and .jsonl all that were ever made, .xml the
 corrected records in TEI. --undo takes them back by their numbers.
 
+Texts that are dated by their order are so each by itself, with --runner by
+Apache Beam (pip install 'ctd_jax[beam]'): in several processes, or on machines
+that see the folder of --index, an absolute path then. Flags of Beam stand
+behind --.
+
 A build that is broken off leaves the index as it was. Started again with the
 same flags it goes on; works that are dated, and records that are encoded, are
 not again.
@@ -49,12 +56,13 @@ not again.
 from __future__ import annotations
 
 import pathlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.utils import command_line
+from ctd_jax.utils import beam_runner, command_line
 
 if TYPE_CHECKING:
   from ctd_jax.index.building.index_builder import BuildResult
@@ -71,11 +79,13 @@ _FLAGS_OF_ADDING = (
   "data_dir",
   "encoder",
   "passages",
+  "runner",
+  "workers",
 )
 _FLAGS_WITHOUT_BUILD = ("check", "list", "corrections", "correct", "undo")
 
 
-def main() -> None:
+def main(runner_arguments: Sequence[str]) -> None:
   """Builds, corrects, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
   from ctd_jax.index import index_summary
@@ -93,7 +103,7 @@ def main() -> None:
     if result is None and not redated.problems:
       print(f"{folder}: no work has corrections that its dates lack")
   elif values.add or values.remove or values.encoder:
-    result = _build_index(folder)
+    result = _build_index(folder, runner_arguments)
   elif not any(flags.FLAGS[name].value for name in _FLAGS_WITHOUT_BUILD):
     raise ValueError(
       "nothing to do: --add=... builds the index, --encoder=... makes vectors "
@@ -115,9 +125,11 @@ def main() -> None:
     raise ValueError("\n  ".join(["not all was done:", *problems]))
 
 
-def _build_index(folder: pathlib.Path) -> BuildResult:
+def _build_index(
+  folder: pathlib.Path, runner_arguments: Sequence[str]
+) -> BuildResult:
   """Takes works in and out, as the flags say."""
-  from ctd_jax.index.building import index_builder
+  from ctd_jax.index.building import index_builder, staged_works
   from ctd_jax.index.building.group_dating import DatingChoices
 
   values = flags.FLAGS
@@ -135,6 +147,9 @@ def _build_index(folder: pathlib.Path) -> BuildResult:
         in_order=tuple(values.order),
         undated=tuple(values.undated),
         fixed=pathlib.Path(values.fixed).expanduser() if values.fixed else None,
+      ),
+      map_texts=beam_runner.read_flags(
+        runner_arguments, folder / staged_works.WORKS_FOLDER
       ),
     ),
     values.remove,
@@ -294,4 +309,5 @@ if __name__ == "__main__":
     "check", False, "Verify files, hashes and rows, and name what is damaged."
   )
   flags.DEFINE_bool("list", False, "Show the works of the index.")
-  command_line.run_main(main, required=("index",))
+  beam_runner.define_flags()
+  command_line.run_main(main, required=("index",), takes_arguments=True)

@@ -157,14 +157,22 @@ def _guess_encoding(content: bytes) -> str:
   return {"big5hkscs": "big5"}.get(best, best)
 
 
+def is_text_file(path: pathlib.Path) -> bool:
+  """Whether a file of a folder is taken for a text, by its name."""
+  return (
+    path.is_file()
+    and path.suffix.lower() in _SUFFIXES
+    and not path.name.startswith(".")
+    and not _ABOUT_FILE.match(path.name)
+  )
+
+
 def _list_files(root: pathlib.Path) -> list[pathlib.Path]:
   paths = [
     path
     for path in root.rglob("*")
-    if path.is_file()
-    and path.suffix.lower() in _SUFFIXES
+    if is_text_file(path)
     and not any(part.startswith(".") for part in path.relative_to(root).parts)
-    and not _ABOUT_FILE.match(path.name)
   ]
   return sorted(paths, key=lambda path: _natural_key(path.relative_to(root)))
 

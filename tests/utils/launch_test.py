@@ -375,12 +375,15 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   assert others[-1] == "-m mkdocs build --quiet --strict"
   assert pytest_call.startswith("-m pytest")
   assert pytest_call.endswith("--parity")
-  # TensorFlow comes last, and not into the environment of the other tests.
+  # TensorFlow and Beam come last, each with an environment of its own.
   folder = clone.root / ".venv-tf"
   assert calls[first_pytest + 1 :] == [
     f"-m venv --clear {folder}",
     install.replace("[test,parity]", "[test,tf]"),
     "-m pytest tests/data -m tf",
+    f"-m venv --clear {clone.root / '.venv-beam'}",
+    install.replace("[test,parity]", "[test,beam]"),
+    "-m pytest tests/utils -m beam",
   ]
   clone.activate(fails="format --check")
   assert clone.run(".ci/run").returncode == 7

@@ -47,7 +47,7 @@ USED_BY_OTHERS = {
 
 TASK_COMMANDS = ["ctm", "evidence_qa"]
 # Extras that the product imports when it needs them.
-OPTIONAL = ["ann", "baselines", "llm", "mteb", "wandb", "web"]
+OPTIONAL = ["ann", "baselines", "beam", "llm", "mteb", "wandb", "web"]
 
 
 def source_files(folder: str) -> list[pathlib.Path]:

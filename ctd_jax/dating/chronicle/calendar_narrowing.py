@@ -129,7 +129,27 @@ def find_possible_months(
     is_near |= _widen(is_of_this_end, margin)
   if not is_near.any():
     return np.ones(len(calendar), bool)
-  return is_near[np.searchsorted(years, calendar.years)]
+  return _fill_up(is_near[np.searchsorted(years, calendar.years)])
+
+
+def _fill_up(is_kept: Bool[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
+  """Returns the months that are kept, with the nearest others.
+
+  The decoder is compiled for the number of months, which takes longer than to
+  date a thousand records. There are eight numbers between two powers of two, so
+  that chronicles that are dated one after the other share programs.
+  """
+  kept, others = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
+  step = 2 ** max(0, (len(kept) - 1).bit_length() - 4)
+  following = np.searchsorted(kept, others)
+  distances = np.minimum(
+    np.abs(others - kept[np.minimum(following, len(kept) - 1)]),
+    np.abs(others - kept[np.maximum(following - 1, 0)]),
+  )
+  nearest = others[np.argsort(distances, kind="stable")]
+  is_filled = is_kept.copy()
+  is_filled[nearest[: -len(kept) % step]] = True
+  return is_filled
 
 
 def _widen(

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 import pathlib
 from collections.abc import Sequence
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  chronicle_input,
-  contradictions,
-  dating_warnings,
-  fixed_dates,
-  section_days,
-)
+from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.dating.chronicle_output import (
-  dated_sections,
+  dated_chronicle,
   dates_output,
   dates_plot,
   dates_summary,
@@ -60,35 +52,13 @@ def date_file(
     first = first_year and reign_tables.parse_common_era_year(first_year)
   except ValueError as error:
     raise ValueError(f"--first_year: {error}") from error
-  all_sections = chronicle_dating.read_all_sections(records, calendar)
-  allowed_months = (
-    fixed_dates.read_fixed_dates(fixed, records, all_sections, calendar)
-    if fixed
-    else {}
+  dated = dated_chronicle.date_records(
+    f"--input={path}", records, calendar, first, fixed
   )
-  warnings = dating_warnings.list_unknown_eras(records, calendar)
-  warnings += dating_warnings.list_missing_dates(
-    all_sections, records, calendar
-  )
-  try:
-    dates = chronicle_dating.date_sections(
-      records, all_sections, calendar, first, allowed_months
-    )
-  except ValueError as error:
-    message = "; ".join(
-      [str(error), *warnings, *dating_warnings.suggest_common_era(records)]
-    )
-    raise ValueError(f"--input={path}: {message}") from error
-  section_days_of = section_days.locate_sections(dates)
-  contradicted = contradictions.find_contradictions(dates, section_days_of)
-  warnings += dating_warnings.warn_of_contradictions(contradicted, all_sections)
-  warnings += dating_warnings.warn_of_doubt(dates)
-  dates = dataclasses.replace(dates, warnings=warnings)
-  rows = dated_sections.make_rows(dates, section_days_of, contradicted)
-  paths = dates_output.write_dates(rows, out, formats, bom, work.title)
+  paths = dates_output.write_dates(dated.rows, out, formats, bom, work.title)
   paths.append(out / "dates.png")
-  dates_plot.plot_dates(dates, paths[-1])
+  dates_plot.plot_dates(dated.dates, paths[-1])
   summary = dates_summary.format_summary(
-    dates, rows, chronicle_input.summarize_reading(work)
+    dated.dates, dated.rows, chronicle_input.summarize_reading(work)
   )
   return f"{summary}\n{'written':<13}{', '.join(map(str, paths))}"

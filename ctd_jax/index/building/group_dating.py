@@ -237,20 +237,13 @@ class WorkDater:
     """Returns a work dated by its keys or its order.
 
     Args:
-      work: as read.
+      work: of a data set; texts are staged by `text_staging`.
       manner: keys or order.
 
     Raises:
       ValueError: if it prints no date.
     """
     num_months = len(self._calendar)
-    if work.is_text:
-      return work_dating.date_text_by_order(
-        work,
-        self._calendar,
-        self._choices.find_fixed(work),
-        self._corrections.get(work.name, ()),
-      )
     known_months = self.read_known_months(work)
     if manner == KEYS:
       return self._add_corrections(

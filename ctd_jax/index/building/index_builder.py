@@ -24,6 +24,7 @@ import os
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
 
+import msgspec
 import numpy as np
 from absl import logging
 
@@ -37,6 +38,7 @@ from ctd_jax.index.building import (
   index_commit,
   source_requests,
   staged_works,
+  text_staging,
   vector_building,
 )
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
@@ -44,11 +46,13 @@ from ctd_jax.index.building.model_dating import LabelPool
 from ctd_jax.index.building.source_requests import SourceRequest
 from ctd_jax.index.building.source_works import SourceWork
 from ctd_jax.index.building.staged_works import DatedWith, StagedWork
+from ctd_jax.index.building.text_staging import TextJob
 from ctd_jax.index.building.vector_building import VectorPlan
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.dense import vector_files
 from ctd_jax.index.storage import correction_file, database, manifest
 from ctd_jax.index.storage.corrections import CorrectionStore
+from ctd_jax.utils.beam_runner import MapItems
 
 LOCK_FILE = ".lock"
 # What `ctd-jax serve` has in the folder, also of an index that is yet to be
@@ -71,6 +75,8 @@ class BuildOptions:
     use_passages: whether the index is to date passages that it has not.
     encoder: of vectors, as of `encoders.open_encoder`, or "none"; that of the
       index if None.
+    map_texts: maps the texts that are dated by their order; see
+      `beam_runner`.
   """
 
   reigns: str | None = None
@@ -80,6 +86,7 @@ class BuildOptions:
   choices: DatingChoices = dataclasses.field(default_factory=DatingChoices)
   use_passages: bool = True
   encoder: str | None = None
+  map_texts: MapItems[TextJob, StagedWork] = map
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -383,12 +390,16 @@ class _Build:
     own, others = group_dating.split_by_manner(
       missing, lambda work: self._manners[work.name]
     )
+    staged_texts = self._stage_texts([work for work, _ in own if work.is_text])
     for work, manner in own:
+      if work.is_text:
+        self._staged.append(staged_texts[work.name])
+        continue
       try:
         dated = self._dater.date_with_own_dates(work, manner)
       except ValueError as error:
         # A commentary among works in order may print no date at all.
-        if work.is_text or "prints a month" not in str(error):
+        if "prints a month" not in str(error):
           raise
         logging.warning("%s; it is dated by the model", error)
         others.append(work)
@@ -401,17 +412,40 @@ class _Build:
     ):
       self._stage(dated)
 
+  def _stage_texts(self, works: Sequence[SourceWork]) -> dict[str, StagedWork]:
+    """Returns texts dated by their order, each by itself, by name."""
+    jobs = [
+      TextJob(
+        work=work,
+        fixed=self._options.choices.find_fixed(work),
+        corrections=self._corrections[work.name],
+        folder=self._folder / self._folder_of(work),
+        sha256=self._sha256[work.name],
+        dated_with=self._describe_dating(work),
+      )
+      for work in works
+    ]
+    stage = functools.partial(text_staging.stage_text, self._calendar)
+    staged = self._options.map_texts(stage, jobs) if jobs else ()
+    return {work.name: work for work in staged}
+
+  def _describe_dating(self, work: SourceWork) -> DatedWith:
+    """Returns with what a work is dated beside its text, but corrections."""
+    choices = self._options.choices
+    fixed = choices.find_fixed(work)
+    return DatedWith(
+      source=self._request_of[work.name],
+      manner=choices.find_manner(work),
+      fixed=fixed and source_requests.shorten_path(self._folder, fixed),
+      fixed_sha256=self._hash_fixed(work),
+    )
+
   def _stage(self, dated: DatedWork) -> None:
     work = dated.source
     # A text that the model dates has lost its entries.
     source = next(row for row in self._works if row.name == work.name)
-    choices = self._options.choices
-    fixed = choices.find_fixed(source)
-    dated_with = DatedWith(
-      source=self._request_of[work.name],
-      manner=choices.find_manner(source),
-      fixed=fixed and source_requests.shorten_path(self._folder, fixed),
-      fixed_sha256=self._hash_fixed(source),
+    dated_with = msgspec.structs.replace(
+      self._describe_dating(source),
       corrections=dated.corrections.applied,
       left_out=dict(dated.corrections.left_out),
     )

@@ -1,6 +1,8 @@
 """Traffic between devices, read from the text of a compiled function.
 
-A collective in the body of a loop counts as often as the loop runs.
+A collective in the body of a loop counts as often as the loop runs. One that
+runs beside other instructions stands in several fusions, under one channel,
+and counts once.
 """
 
 from __future__ import annotations
@@ -9,6 +11,9 @@ import collections
 import dataclasses
 import math
 import re
+from collections.abc import Mapping, Sequence
+
+from absl import logging
 
 # Share of the bytes of a result that a device sends, of n devices in a ring.
 # Source: Thakur et al. 2005, "Optimization of Collective Communication
@@ -33,7 +38,10 @@ _CALLED = re.compile(
   r"\b(?:body|to_apply|calls|true_computation|false_computation)=%?([\w.-]+)"
 )
 _BRANCHES = re.compile(r"\bbranch_computations=\{([^}]*)\}")
+_CHANNEL = re.compile(r"\bchannel_id=(\d+)")
 _TRIP_COUNT = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+_CONDITION = re.compile(r"\bcondition=%?([\w.-]+)")
+_CONSTANT = re.compile(r"= [su]\d+\[\]\S* constant\((\d+)\)")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,6 +70,7 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
   computations, entry = _split_computations(text)
   calls: collections.Counter[str] = collections.Counter()
   sent_bytes: collections.Counter[str] = collections.Counter()
+  channels: set[str] = set()
 
   def visit(name: str, times: int) -> None:
     for line in computations.get(name, ()):
@@ -71,16 +80,25 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
       result_type, operation = match.groups()
       kind = operation.removesuffix("-start")
       if kind in _SENT_SHARES:
+        if channel := _CHANNEL.search(line):
+          if channel[1] in channels:
+            continue
+          channels.add(channel[1])
         devices = _count_group(line, num_devices)
         size = _count_bytes(result_type, operation.endswith("-start"))
         calls[kind] += times
         sent_bytes[kind] += times * size * _SENT_SHARES[kind](devices)
         continue
-      repeats = times
-      if operation == "while" and (trips := _TRIP_COUNT.search(line)):
-        repeats *= int(trips[1])
+      seen_calls = calls.total()
+      trips = _count_trips(line, computations) if operation == "while" else 1
       for called in _list_called(line):
-        visit(called, repeats)
+        visit(called, times * (trips or 1))
+      if trips is None and calls.total() > seen_calls:
+        logging.warning(
+          "the program does not say how often a loop runs: %d collectives in "
+          "it count once",
+          calls.total() - seen_calls,
+        )
 
   visit(entry, 1)
   return {kind: Traffic(calls[kind], sent_bytes[kind]) for kind in calls}
@@ -100,6 +118,23 @@ def _split_computations(text: str) -> tuple[dict[str, list[str]], str]:
   if not entry:
     raise ValueError("no text of a compiled function: it has no ENTRY")
   return computations, entry
+
+
+def _count_trips(
+  line: str, computations: Mapping[str, Sequence[str]]
+) -> int | None:
+  """Returns how often a loop runs; None = not known.
+
+  Either the compiler says it, or the condition compares the counter of a scan,
+  from 0, with the only constant that it has.
+  """
+  if trips := _TRIP_COUNT.search(line):
+    return int(trips[1])
+  condition = _CONDITION.search(line)
+  lines = computations.get(condition[1], ()) if condition else ()
+  constants = [match[1] for text in lines if (match := _CONSTANT.search(text))]
+  is_scan = any("direction=LT" in text for text in lines)
+  return int(constants[0]) if is_scan and len(constants) == 1 else None
 
 
 def _list_called(line: str) -> list[str]:

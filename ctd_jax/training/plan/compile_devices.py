@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 from jax.experimental import topologies
@@ -69,11 +69,17 @@ def _find_tpu_devices(topology: Topology) -> Sequence[jax.Device]:
     importlib.metadata.version("libtpu")
   except importlib.metadata.PackageNotFoundError:
     return ()
-  # It would ask the metadata server of a TPU machine, and wait for it.
+  # It would ask the metadata server of a TPU machine, wait for it, and warn
+  # that it did not say these; the topology is what is named below.
   os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
-  options = {}
+  os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+  os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-8")
+  options: dict[str, Any] = {}
   if topology.accelerator.chip_config:
     options["chip_config_name"] = topology.accelerator.chip_config
+  if topology.num_devices == topology.accelerator.devices_per_chip:
+    # One chip; hosts have four by default.
+    options["chips_per_host_bounds"] = (1, 1, 1)
   try:
     description = topologies.get_topology_desc(
       topology.name, platform=TPU, **options

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import textwrap
 from collections.abc import Iterator
 
 import jax
@@ -17,6 +18,8 @@ from ctd_jax.training.plan.step_plan import StepPlan
 from ctd_jax.training.plan.topologies import GPU, GPUS_PER_NODE, Topology
 from ctd_jax.training.plan.workload import Workload
 
+_LEAST_BYTES = 1024  # less has no line
+_COLUMNS, _NAME = 80, 15  # of a line, and of the name before it
 # JAX takes three quarters of a GPU, see XLA_PYTHON_CLIENT_MEM_FRACTION in its
 # documentation of GPU memory, and all that a TPU has.
 _GPU_MEMORY_SHARE = 0.75
@@ -69,50 +72,71 @@ class Planner:
       f"{self.config.name} on {self.topology.num_devices} x "
       f"{self.topology.accelerator.kind} ({axes})",
     )
-    _print_line("compiled by", target.description)
+    _print_line("compiler", target.description)
     try:
       plan = step_plan.plan_step(self.config, self.workload, mesh)
     except MemoryError as error:
-      _print_line("batch", f"{self.config.batch_size} queries do not fit")
+      size = math.inf
+      _print_line("batch", f"{self.config.batch_size:,} queries do not fit")
       _print_line("", str(error))
     else:
+      size = plan.memory
       for name, text in self.describe_plan(plan):
         _print_line(name, text)
-    for text in self._list_assumptions(target):
-      _print_line("assumed", text)
+    for number, text in enumerate(self._list_assumptions(target)):
+      _print_line("" if number else "assumed", _wrap(text))
     if finds_batch and self.memory_limit is not None:
-      _print_line("largest batch", self._describe_largest_batch(mesh))
+      self._print_largest_batch(mesh, size)
 
   def describe_plan(self, plan: StepPlan) -> Iterator[tuple[str, str]]:
-    """Yields what each line is about, and what it says."""
+    """Yields what each line is about, "" = as before, and what it says."""
+    yield "", f"took {plan.compile_seconds:.0f} s on this machine"
     packs, rows, width = plan.packed_shape
     yield (
       "batch",
       f"{plan.batch_size:,} queries, {plan.texts:,} texts of {plan.tokens:,} "
-      f"tokens in {packs} packs of {rows} rows of {width}",
+      f"tokens; {packs} packs of {rows} rows of {width}",
     )
-    yield "memory", self._describe_memory(plan)
+    text = f"{_format_bytes(plan.memory)}  a device"
+    if self.memory_limit is not None:
+      verb = "fits" if plan.memory <= self.memory_limit else "does not fit"
+      text += f", {verb} in {_format_bytes(self.memory_limit).strip()}"
+    yield "memory", text
+    for name, size in (
+      ("state", plan.state),
+      ("batch", plan.arguments - plan.state),
+      ("temporaries", plan.temporaries),
+      ("outputs", plan.outputs),
+      ("program", plan.code),
+    ):
+      if size >= _LEAST_BYTES:
+        yield "", f"{_format_bytes(size)}  {name}"
     yield (
       "FLOPs",
-      f"{_format_count(plan.model_flops)} of the model a step, "
-      f"{_format_count(plan.computed_flops)} with what is computed again",
+      f"{_format_count(plan.model_flops)}    a step, as MFU counts them",
     )
-    traffic = [
-      f"{kind} {one.calls} times, {_format_bytes(one.sent_bytes)}"
-      for kind, one in sorted(plan.traffic.items())
-    ]
-    yield "sent", "; ".join(traffic) or "nothing"
-    yield "compiled in", f"{plan.compile_seconds:.0f} s on this machine"
+    yield "", f"{_format_count(plan.computed_flops)}    with recomputation"
+    yield (
+      "sent",
+      f"{_format_bytes(plan.sent_bytes)}  a device and step"
+      if plan.traffic
+      else "nothing",
+    )
+    for kind, one in sorted(plan.traffic.items()):
+      yield (
+        "",
+        f"{_format_bytes(one.sent_bytes)}  {kind}, {one.calls:,} times",
+      )
     seconds = self.estimate_seconds(plan)
     if seconds is not None:
       lowest, expected = seconds
       yield (
         "step",
-        f"{_format_seconds(lowest)} at the peak, {_format_seconds(expected)} "
-        f"at {self.efficiency:.0%} of it: "
-        f"{plan.batch_size / expected:,.4g} queries/s, "
-        f"{plan.tokens / expected:,.0f} tokens/s",
+        f"{_format_seconds(expected)}   at {self.efficiency:.0%} of the peak: "
+        f"{_round(plan.batch_size / expected)} queries/s, "
+        f"{_round(plan.tokens / expected)} tokens/s",
       )
+      yield "", f"{_format_seconds(lowest)}   at the peak"
 
   def estimate_seconds(self, plan: StepPlan) -> tuple[float, float] | None:
     """Returns the seconds of a step: at the peak, and at the efficiency.
@@ -132,22 +156,6 @@ class Planner:
       max(compute / self.efficiency, memory) + sending,
     )
 
-  def _describe_memory(self, plan: StepPlan) -> str:
-    terms = ", ".join(
-      f"{name} {_format_bytes(size)}"
-      for name, size in (
-        ("arguments", plan.arguments),
-        ("temporaries", plan.temporaries),
-        ("outputs", plan.outputs),
-        ("program", plan.code),
-      )
-    )
-    text = f"{_format_bytes(plan.memory)} a device ({terms})"
-    if self.memory_limit is not None:
-      verb = "fits" if plan.memory <= self.memory_limit else "does not fit"
-      text += f"; {verb} in {_format_bytes(self.memory_limit)}"
-    return text
-
   def _list_assumptions(self, target: CompileDevices) -> Iterator[str]:
     """Yields what the figures rest on."""
     yield (
@@ -161,8 +169,8 @@ class Planner:
       )
     if not target.is_exact:
       yield (
-        "the memory is that of a program for processors, which compute bf16 "
-        "in fp32 and fuse less: more than a device needs"
+        "memory and traffic are those of a program for processors, which "
+        "compute and send bf16 as fp32 and fuse less: more than a device needs"
       )
     accelerator = self.topology.accelerator
     if accelerator.peak_flops is None:
@@ -175,59 +183,100 @@ class Planner:
     )
     is_gpu = accelerator.platform == GPU
     if is_gpu and self.topology.num_devices > GPUS_PER_NODE:
-      yield (f"nodes of {GPUS_PER_NODE} GPUs with an adapter of 400 Gb/s each")
+      yield f"nodes of {GPUS_PER_NODE} GPUs with an adapter of 400 Gb/s each"
     yield (
       "nothing is sent while something is computed; the input is never waited "
       f"for; products reach {self.efficiency:.0%} of the peak (--efficiency)"
     )
     if self.workload.encoder.dtype == "float32":
-      yield "the peak is that of bf16; this config computes in fp32, slower"
+      yield "the peak is that of bf16; this config computes in fp32: slower"
     if is_gpu:
       yield f"JAX uses {_GPU_MEMORY_SHARE:.0%} of the memory, its default"
 
-  def _describe_largest_batch(self, mesh: jax.sharding.Mesh) -> str:
-    """Returns the largest batch that fits, and what it needs."""
-    config = self.config.copy_and_resolve_references()
-    needs: dict[int, float] = {}
+  def _print_largest_batch(
+    self, mesh: jax.sharding.Mesh, first_bytes: float
+  ) -> None:
+    """Prints what batches need, and the largest that fits.
 
-    def fits(batch_size: int) -> bool:
-      config.batch_size = batch_size
-      try:
-        plan = step_plan.plan_step(config, self.workload, mesh)
-        needs[batch_size] = plan.memory
-      except MemoryError:
-        needs[batch_size] = math.inf
-      return needs[batch_size] <= self.memory_limit
+    Args:
+      mesh: devices that are compiled for.
+      first_bytes: what the batch of the config needs.
+    """
+    config = self.config.copy_and_resolve_references()
+    needs = {config.batch_size: first_bytes}
+
+    def count_bytes(batch_size: int) -> float:
+      if batch_size not in needs:
+        config.batch_size = batch_size
+        try:
+          plan = step_plan.plan_step(config, self.workload, mesh)
+          needs[batch_size] = plan.memory
+        except MemoryError:
+          needs[batch_size] = math.inf
+        size = needs[batch_size]
+        text = _format_bytes(size) if size < math.inf else "too much  "
+        _print_line(
+          "" if len(needs) > 2 else "other batches",
+          f"{text}  {batch_size:,} queries",
+        )
+      return needs[batch_size]
 
     unit = math.lcm(
       partitioning.count_batch_shards(mesh) * config.encode_chunks,
       config.loss.emulated_processes,
     )
-    largest = step_plan.find_largest_batch(config.batch_size, unit, fits)
+    largest = step_plan.find_largest_batch(
+      config.batch_size, unit, self.memory_limit, count_bytes
+    )
     if not largest:
-      return f"none: not even {unit} queries fit"
-    text = f"{largest:,} queries, {_format_bytes(needs[largest])} a device"
-    too_large = min((size for size in needs if size > largest), default=None)
-    if too_large is not None:
-      text += f"; {too_large:,} do not fit"
-    return f"{text} (with config.encode_chunks={config.encode_chunks})"
+      text = f"none: not even {unit:,} queries fit"
+    else:
+      text = f"{largest:,} queries"
+      too_large = [size for size in needs if size > largest]
+      if too_large:
+        text += f"; {min(too_large):,} do not fit"
+      else:
+        text += "; more were not tried"
+    _print_line(
+      "largest batch",
+      f"{text} (with config.encode_chunks={config.encode_chunks})",
+    )
 
 
 def _print_line(name: str, text: str) -> None:
-  print(f"{name:<14} {text}", flush=True)
+  print(f"{name:<{_NAME - 1}} {text}", flush=True)
+
+
+def _wrap(text: str) -> str:
+  """Returns an item of a list that stands behind a name."""
+  lines = textwrap.wrap(text, _COLUMNS - _NAME - 2)
+  return "- " + ("\n" + " " * (_NAME + 2)).join(lines)
 
 
 def _format_count(count: float) -> str:
-  """Returns a large number with a prefix, e.g. "1.23 T"."""
-  power = min(max(int(math.log10(max(count, 1))) // 3, 2), 5)
-  return f"{count / 1000**power:.3g} {'MGTP'[power - 2]}"
+  """Returns a large number with a prefix, e.g. " 1.23 T"."""
+  return _scale(count / 1e6, 1000, ("M", "G", "T", "P"))
 
 
 def _format_bytes(count: float) -> str:
-  """Returns bytes with a prefix, e.g. "1.23 GiB"."""
-  power = min(max(int(math.log2(max(count, 1))) // 10, 2), 4)
-  return f"{count / 1024**power:,.3g} {'MGT'[power - 2]}iB"
+  """Returns bytes with a prefix, e.g. " 1.23 GiB"."""
+  return _scale(count, 1024, ("B  ", "KiB", "MiB", "GiB", "TiB"))
 
 
 def _format_seconds(seconds: float) -> str:
-  return f"{seconds * 1e3:.3g} ms" if seconds < 1 else f"{seconds:.3g} s"
+  return _scale(seconds * 1e3, 1000, ("ms", "s "))
+
+
+def _scale(value: float, base: int, units: tuple[str, ...]) -> str:
+  """Returns a value in the unit that leaves it below a thousand."""
+  exponent = 0
+  while value >= 999.5 and exponent < len(units) - 1:
+    value, exponent = value / base, exponent + 1
+  return f"{value:5.3g} {units[exponent]}"
+
+
+def _round(rate: float) -> str:
+  """Returns a number of three digits, e.g. "12,300"."""
+  if rate < 999.5:
+    return f"{rate:.3g}"
+  return f"{round(rate, 2 - int(math.log10(rate))):,.0f}"

@@ -11,7 +11,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -26,8 +26,9 @@ from ctd_jax.training.plan.collectives import Traffic
 from ctd_jax.training.plan.workload import Workload
 from ctd_jax.training.speed.model_flops import UpdateFlops, count_flops
 
-_LARGEST_BATCH = 2**20  # queries; more is no batch
+LARGEST_BATCH = 2**16  # queries; beyond it nobody looks for one that fits
 _BATCH_PRECISION = 1.1  # between the largest that fits and the next
+_LARGEST_STEP = 8  # from one batch that is tried to the next
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,34 +195,75 @@ def _abstract_batch(
 
 
 def find_largest_batch(
-  first_batch: int, unit: int, fits: Callable[[int], bool]
+  first_batch: int,
+  unit: int,
+  limit: float,
+  count_bytes: Callable[[int], float],
 ) -> int:
   """Returns the largest batch that fits, or one at most a tenth smaller.
 
   Args:
     first_batch: to begin with, a multiple of `unit`.
     unit: that batches are multiples of.
-    fits: whether a batch fits.
+    limit: bytes of a device.
+    count_bytes: returns the bytes that a batch needs, more for a larger one;
+      infinite where they are not known.
 
   Returns:
-    A multiple of the unit; 0 if not even the unit itself fits.
+    A multiple of the unit; 0 if not even the unit itself fits, `LARGEST_BATCH`
+    or a little less if that fits.
   """
-  if fits(first_batch):
-    low, high = first_batch, 2 * first_batch
-    while high <= _LARGEST_BATCH and fits(high):
-      low, high = high, 2 * high
-  else:
-    low, high = 0, first_batch
-    while high > unit:
-      half = max(unit, high // 2 // unit * unit)
-      if fits(half):
-        low = half
-        break
-      high = half
-  while low and high - low > unit and high > _BATCH_PRECISION * low:
-    middle = (low + high) // 2 // unit * unit
-    if fits(middle):
-      low = middle
+  low, high = 0, LARGEST_BATCH // unit * unit + unit
+  batch = min(first_batch, high - unit)
+  points: list[tuple[int, float]] = []  # batches that a line is drawn through
+  while low < batch < high:
+    size = count_bytes(batch)
+    if math.isfinite(size):
+      points.append((batch, size))
+    if size <= limit:
+      low = batch
     else:
-      high = middle
+      high = batch
+    if low and high <= max(_BATCH_PRECISION * low, low + unit):
+      break
+    batch = _choose_batch(low, high, unit, _cross_limit(points, limit))
   return low
+
+
+def _cross_limit(
+  points: Sequence[tuple[int, float]], limit: float
+) -> float | None:
+  """Returns the batch at which a line meets the limit, None without one.
+
+  The line goes through the two points that are nearest to it.
+  """
+  nearest = sorted(points, key=lambda point: abs(point[1] - limit))[:2]
+  if len(nearest) < 2 or nearest[0][1] == nearest[1][1]:
+    return None
+  (batch, size), (other_batch, other_size) = nearest
+  slope = (size - other_size) / (batch - other_batch)
+  return batch + (limit - size) / slope
+
+
+def _choose_batch(low: int, high: int, unit: int, guess: float | None) -> int:
+  """Returns the next batch to try.
+
+  It is a tenth off what is known at least, so that its answer may be the last,
+  and eight times at most.
+
+  Args:
+    low: largest that fits, 0 = none yet.
+    high: smallest that does not.
+    unit: that batches are multiples of.
+    guess: where the limit may be; None = not known.
+  """
+  if guess is None:
+    guess = 2 * low if low else high / 2
+  lowest = max(low + unit, int(_BATCH_PRECISION * low) // unit * unit)
+  highest = -(-int(high / _BATCH_PRECISION) // unit) * unit
+  if low:
+    highest = min(highest, _LARGEST_STEP * low)
+  else:
+    lowest = max(lowest, high // _LARGEST_STEP // unit * unit)
+  batch = min(max(int(guess) // unit * unit, lowest), highest)
+  return min(max(batch, low + unit), high - unit)

@@ -42,7 +42,7 @@ def read_workload(
   config: ml_collections.ConfigDict,
   query_tokens: int | None = None,
   record_tokens: int | None = None,
-  vocab_size: int | None = None,
+  vocab_size: int = 8000,
 ) -> Workload:
   """Returns the workload of a config.
 
@@ -81,7 +81,7 @@ def _choose_length(
 
 
 def _read_geometry(
-  section: ml_collections.ConfigDict, vocab_size: int | None
+  section: ml_collections.ConfigDict, vocab_size: int
 ) -> EncoderConfig:
   """Returns the geometry of `config.model`."""
   fields, source_fields = backbone.split_encoder_fields(section)

@@ -426,6 +426,27 @@ def test_years_before_the_only_one_that_is_named_are_kept():
   assert calendar.years[is_kept].min() <= 1101 - num_years
 
 
+def test_narrowed_calendars_have_few_lengths():
+  """The decoder is compiled for each."""
+  calendar = month_calendar.load_calendar("宋")
+  lengths = []
+  for num_years in range(60, 80):  # more than the margin that all have
+    sections = chronicle_dating.read_all_sections(
+      records_of(
+        ["正月，大水。", "七月，雨雪。"] * num_years
+        + ["建中靖國元年正月，地震。"]
+      ),
+      calendar,
+    )
+    is_kept = calendar_narrowing.find_possible_months(sections, calendar, {})
+    lengths.append(int(is_kept.sum()))
+    # Nearest first: what is kept has no gap.
+    assert (np.diff(np.flatnonzero(is_kept)) == 1).all()
+  assert len(set(lengths)) < 5
+  for length in set(lengths):
+    assert length % 2 ** ((length - 1).bit_length() - 4) == 0
+
+
 def test_a_long_text_is_dated_among_its_likely_months(tmp_path, monkeypatch):
   calendar = read(tmp_path, ERAS)
   lines, _ = written(calendar, seed=4, headings=True)

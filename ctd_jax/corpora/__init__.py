@@ -1,0 +1,1 @@
+"""Corpora of many works: dated and encoded apart, on one machine or several."""

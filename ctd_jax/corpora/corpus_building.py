@@ -1,0 +1,124 @@
+"""Building of a dated corpus: all its works, then what became of them."""
+
+from __future__ import annotations
+
+import collections
+import functools
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import ctd_jax
+from ctd_jax.corpora import corpus_files, work_steps
+from ctd_jax.corpora.corpus_files import CorpusFile, WorkOutcome
+from ctd_jax.corpora.work_steps import CorpusSettings
+from ctd_jax.dating.chronicle import western_calendar
+from ctd_jax.utils import progress
+from ctd_jax.utils.beam_runner import MapItems
+
+_MAX_NAMED = 5  # works in the summary
+
+
+def build_corpus(
+  paths: Sequence[pathlib.Path],
+  settings: CorpusSettings,
+  map_sources: MapItems[str, list[WorkOutcome]] = map,
+) -> CorpusFile:
+  """Dates and encodes the works of a corpus; returns what became of them.
+
+  Args:
+    paths: as of `work_steps.list_sources`.
+    settings: of the corpus.
+    map_sources: maps what is read by itself; see `beam_runner`.
+
+  Raises:
+    FileNotFoundError: if a path, calendar or encoder is not there.
+    ValueError: naming the flag that is wrong.
+  """
+  out = pathlib.Path(settings.out)
+  corpus_files.check_folder(out)
+  sources = work_steps.list_sources(paths)
+  _check_apart(out, sources)
+  # Errors before any dating.
+  if not western_calendar.is_western_name(settings.reigns):
+    work_steps.load_calendar(settings.reigns)
+  encoder = (
+    work_steps.open_encoder(settings.encoder).sha256 if settings.encoder else ""
+  )
+  build_source = functools.partial(work_steps.build_source, settings)
+  outcomes = [
+    outcome
+    for of_source in progress.Progress(
+      map_sources(build_source, sources), "corpus", len(sources), unit="source"
+    )
+    for outcome in of_source
+  ]
+  outcomes = _refuse_parts(
+    sorted(outcomes, key=lambda outcome: (outcome.source, outcome.work))
+  )
+  corpus = CorpusFile(
+    version=ctd_jax.__version__,
+    reigns=settings.reigns,
+    encoder=encoder,
+    works=tuple(outcome for outcome in outcomes if not outcome.error),
+    failed=tuple(outcome for outcome in outcomes if outcome.error),
+  )
+  corpus_files.write_corpus_file(out, corpus)
+  return corpus
+
+
+def _check_apart(out: pathlib.Path, sources: Iterable[str]) -> None:
+  """Raises an error if the output would be read the next time."""
+  for source in map(pathlib.Path, sources):
+    if out.resolve().is_relative_to(source):
+      raise ValueError(
+        f"--out={out}: lies in {source}, which is read; name another folder"
+      )
+
+
+def _refuse_parts(outcomes: Sequence[WorkOutcome]) -> list[WorkOutcome]:
+  """Returns the outcomes, of which parts of one work are errors.
+
+  Files that lie in one folder and name the same work are its parts; dated
+  apart, those behind the first would not know their year.
+  """
+  sources: dict[tuple[str, str], list[str]] = collections.defaultdict(list)
+  for outcome in outcomes:
+    if outcome.work:
+      parent = str(pathlib.Path(outcome.source).parent)
+      sources[parent, outcome.work].append(outcome.source)
+  result = []
+  for outcome in outcomes:
+    parent = str(pathlib.Path(outcome.source).parent)
+    parts = sources[parent, outcome.work] if outcome.work else ()
+    if len(parts) > 1:
+      outcome = WorkOutcome(
+        source=outcome.source,
+        work=outcome.work,
+        error=f"{len(parts)} sources hold parts of it, of which the first is "
+        f"{parts[0]}: put them into a folder of their own",
+      )
+    result.append(outcome)
+  return result
+
+
+def format_summary(out: pathlib.Path, corpus: CorpusFile) -> str:
+  """Returns what became of a corpus, for people.
+
+  Args:
+    out: its folder.
+    corpus: as of `build_corpus`.
+  """
+  warned = sum(bool(work.warnings) for work in corpus.works)
+  lines = [
+    f"{'dated':<13}{len(corpus.works):,} works, {corpus.sections:,} sections"
+  ]
+  if warned:
+    lines.append(f"{'warnings':<13}of {warned:,} works, see corpus.json")
+  for number, outcome in enumerate(corpus.failed[:_MAX_NAMED]):
+    label = "" if number else "not dated"
+    name = outcome.work or pathlib.Path(outcome.source).name
+    lines.append(f"{label:<13}{name}: {outcome.error}")
+  if len(corpus.failed) > _MAX_NAMED:
+    lines.append(f"{'':<13}and {len(corpus.failed) - _MAX_NAMED:,} more")
+  lines.append(f"{'written':<13}{out}")
+  return "\n".join(lines)

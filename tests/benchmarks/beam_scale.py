@@ -1,0 +1,181 @@
+"""Time, memory and equality of a corpus that is dated by 1, 2, ... workers.
+
+Invented chronicles of Lu are written, a file each, then dated and encoded by
+`ctd-jax corpora`: in one process without Beam, and by DirectRunner with every
+number of workers. All have to write the same files, byte by byte. Memory is the
+peak of the sum over all processes of a run of what is no page of a file, looked
+at every quarter of a second.
+
+  python -m tests.benchmarks.beam_scale --folder=/tmp/beam --records=1000000 \\
+    --workers=1,2
+
+It needs Apache Beam (pip install 'ctd_jax[beam]'). Without --encoder, vectors
+are made by an encoder of one layer of 16 with random weights.
+"""
+
+from __future__ import annotations
+
+import argparse
+import filecmp
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+import threading
+import time
+
+from ctd_jax.corpora import corpus_files
+from ctd_jax.models.pretrained import vector_settings
+from ctd_jax.models.pretrained.vector_settings import (
+  SideSettings,
+  VectorSettings,
+)
+from ctd_jax.utils.beam_runner import DIRECT, LOCAL
+from tests.corpora import invented_corpus
+from tests.models import published_folder
+
+_SECONDS_BETWEEN_LOOKS = 0.25
+_ANONYMOUS = re.compile(r"^RssAnon:\s+(\d+) kB", re.MULTILINE)
+
+
+def write_encoder(folder: pathlib.Path, texts: pathlib.Path) -> pathlib.Path:
+  """Writes a tiny encoder with random weights and returns its folder."""
+  first = min(texts.iterdir()).read_text(encoding="utf-8")
+  published_folder.write(folder, first.splitlines())
+  side = SideSettings("", 40)
+  settings = VectorSettings("mean", True, side, side)
+  vector_settings.write_vector_settings(folder, settings, 16)
+  return folder
+
+
+def count_allocated(session: int) -> int:
+  """Returns the bytes of all processes of a session that are no file pages."""
+  total = 0
+  for folder in pathlib.Path("/proc").iterdir():
+    if folder.name.isdecimal():
+      try:
+        if os.getsid(int(folder.name)) != session:
+          continue
+        status = (folder / "status").read_text()
+      except OSError:  # it has ended since
+        continue
+      match = _ANONYMOUS.search(status)
+      total += 1024 * int(match[1]) if match else 0
+  return total
+
+
+def run(command: list[str]) -> dict[str, float]:
+  """Runs a command; returns its wall and processor time and peak memory."""
+  before = resource.getrusage(resource.RUSAGE_CHILDREN)
+  start = time.perf_counter()
+  process = subprocess.Popen(
+    command, stdout=subprocess.DEVNULL, start_new_session=True
+  )
+  peak, done = [0], threading.Event()
+
+  def watch() -> None:
+    while not done.wait(_SECONDS_BETWEEN_LOOKS):
+      peak[0] = max(peak[0], count_allocated(process.pid))
+
+  watcher = threading.Thread(target=watch, daemon=True)
+  watcher.start()
+  status = process.wait()
+  seconds = time.perf_counter() - start
+  done.set()
+  watcher.join()
+  if status:
+    raise SystemExit(f"error: {' '.join(command)} ended with {status}")
+  after = resource.getrusage(resource.RUSAGE_CHILDREN)
+  return {
+    "seconds": seconds,
+    "processor": (after.ru_utime + after.ru_stime)
+    - (before.ru_utime + before.ru_stime),
+    "bytes": peak[0],
+  }
+
+
+def count_differing(left: pathlib.Path, right: pathlib.Path) -> int:
+  """Returns how many files are not in both folders, or not the same."""
+  names = {
+    path.relative_to(folder).as_posix()
+    for folder in (left, right)
+    for path in folder.rglob("*")
+    if path.is_file()
+  }
+  same, _, _ = filecmp.cmpfiles(left, right, names, shallow=False)
+  return len(names) - len(same)
+
+
+def count_bytes(folder: pathlib.Path) -> int:
+  """Returns the size of all files below a folder."""
+  return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+
+
+def main() -> None:
+  """Reads the flags, writes the corpus, measures every number of workers."""
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument(
+    "--folder", required=True, help="of texts and results; made and removed"
+  )
+  parser.add_argument("--records", type=int, default=20_000)
+  parser.add_argument("--records_per_work", type=int, default=1_000)
+  parser.add_argument("--workers", default="1,2", help='"" for none')
+  parser.add_argument("--encoder", help="folder; tiny, with random weights")
+  flags = parser.parse_args()
+  folder = pathlib.Path(flags.folder).resolve()
+  if folder.exists():
+    raise SystemExit(f"error: --folder={folder} exists; name a new one")
+  num_works = -(-flags.records // flags.records_per_work)
+  try:
+    texts = folder / "texts"
+    start = time.perf_counter()
+    invented_corpus.write_corpus(texts, num_works, flags.records_per_work)
+    print(
+      f"{num_works:,} works of {flags.records_per_work:,} records, written in "
+      f"{time.perf_counter() - start:.0f} s"
+    )
+    encoder = flags.encoder or write_encoder(folder / "tiny", texts)
+    runs = {LOCAL: []} | {
+      f"{DIRECT} {count}": [f"--runner={DIRECT}", f"--workers={count}"]
+      for count in filter(None, flags.workers.split(","))
+    }
+    print(
+      "runner            seconds  processor  records/s      MiB  "
+      "bytes/record  differ"
+    )
+    first = None
+    for name, arguments in runs.items():
+      out = folder / name.replace(" ", "-")
+      cost = run(
+        [
+          sys.executable,
+          "-m",
+          "ctd_jax.corpora",
+          f"--input={texts}",
+          f"--reigns={invented_corpus.REIGNS}",
+          "--unit=line",
+          f"--encoder={encoder}",
+          f"--out={out}",
+          *arguments,
+        ]
+      )
+      first = first or out
+      sections = corpus_files.read_corpus_file(out).sections
+      print(
+        f"{name:<16} {cost['seconds']:>8.1f} {cost['processor']:>10.1f} "
+        f"{sections / cost['seconds']:>10,.0f} {cost['bytes'] / 2**20:>8,.0f} "
+        f"{count_bytes(out) / sections:>13,.0f} "
+        f"{count_differing(first, out):>7}",
+        flush=True,
+      )
+  finally:
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,191 @@
+"""Corpora and indexes by Apache Beam, in processes of which some are killed."""
+
+import contextlib
+import os
+import pathlib
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+
+import pytest
+
+from ctd_jax.models.pretrained import vector_settings
+from ctd_jax.models.pretrained.vector_settings import (
+  SideSettings,
+  VectorSettings,
+)
+from ctd_jax.utils import beam_runner
+from tests.corpora import invented_corpus
+from tests.models import published_folder
+
+NUM_WORKS = 6
+DIRECT = "--runner=DirectRunner"
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory) -> pathlib.Path:
+  """A folder with texts and an encoder."""
+  folder = tmp_path_factory.mktemp("world")
+  invented_corpus.write_corpus(folder / "texts", NUM_WORKS, 12)
+  published_folder.write(folder / "tiny", ["魯隱公元年正月，齊人來盟。"])
+  settings = VectorSettings(
+    "mean", True, SideSettings("", 40), SideSettings("", 40)
+  )
+  vector_settings.write_vector_settings(folder / "tiny", settings, 16)
+  return folder
+
+
+def start(module: str, *arguments: str) -> subprocess.Popen:
+  return subprocess.Popen(
+    [sys.executable, "-m", module, *arguments],
+    env=os.environ | {"JAX_NUM_CPU_DEVICES": "1"},
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+    start_new_session=True,  # so that it is killed with its workers
+  )
+
+
+def start_corpus(
+  world: pathlib.Path, out: str, *arguments: str
+) -> subprocess.Popen:
+  """Starts the dating of all texts into a folder of the world."""
+  return start(
+    "ctd_jax.corpora",
+    f"--input={world / 'texts'}",
+    f"--reigns={invented_corpus.REIGNS}",
+    f"--encoder={world / 'tiny'}",
+    f"--out={world / out}",
+    *arguments,
+  )
+
+
+def start_index(
+  world: pathlib.Path, name: str, *arguments: str
+) -> subprocess.Popen:
+  """Starts the index of three texts."""
+  paths = sorted((world / "texts").iterdir())[:3]
+  return start(
+    "ctd_jax.index",
+    f"--index={world / name}",
+    f"--add={','.join(map(str, paths))}",
+    f"--reigns={invented_corpus.REIGNS}",
+    "--nopassages",
+    *arguments,
+  )
+
+
+def finish(process: subprocess.Popen) -> str:
+  stdout, stderr = process.communicate(timeout=600)
+  assert process.returncode == 0, stderr
+  return stdout
+
+
+def read_files(folder: pathlib.Path) -> dict[str, bytes]:
+  return {
+    path.relative_to(folder).as_posix(): path.read_bytes()
+    for path in folder.rglob("*")
+    if path.is_file()
+  }
+
+
+@pytest.fixture(scope="module")
+def local(world) -> dict[str, bytes]:
+  """Files of the corpus that one process makes."""
+  assert "6 works, 72 sections" in finish(start_corpus(world, "local"))
+  files = read_files(world / "local")
+  assert len(files) == 2 * NUM_WORKS + 1
+  return files
+
+
+@pytest.mark.beam
+def test_several_workers_write_what_one_process_writes(world, local):
+  process = start_corpus(world, "beam", DIRECT, "--workers=4")
+  assert "6 works, 72 sections" in finish(process)
+  assert read_files(world / "beam") == local
+
+
+@pytest.mark.beam
+def test_workers_that_are_killed_lose_nothing(world, local):
+  flags = DIRECT, "--workers=2"
+  process = start_corpus(world, "killed", *flags)
+  dates = world / "killed" / "dates"
+  while not any(dates.glob("*.parquet")) and process.poll() is None:
+    time.sleep(0.02)
+  os.killpg(process.pid, signal.SIGKILL)
+  process.communicate()
+  made = {path: path.stat().st_mtime_ns for path in dates.glob("*.parquet")}
+  assert 0 < len(made) < NUM_WORKS
+  for path in made:
+    assert path.read_bytes() == local[f"dates/{path.name}"]
+  finish(start_corpus(world, "killed", *flags))
+  for path, mtime in made.items():
+    assert path.stat().st_mtime_ns == mtime
+  assert read_files(world / "killed") == local
+
+
+def read_rows(index: pathlib.Path) -> list[tuple]:
+  """Returns the records of an index, all columns."""
+  connection = sqlite3.connect(index / "index.sqlite")
+  with contextlib.closing(connection):
+    return connection.execute("SELECT * FROM records ORDER BY row").fetchall()
+
+
+@pytest.mark.beam
+def test_an_index_is_the_same_by_several_workers(world):
+  finish(start_index(world, "index"))
+  finish(start_index(world, "beam-index", DIRECT, "--workers=2"))
+  rows = read_rows(world / "index")
+  assert len(rows) == 36
+  assert read_rows(world / "beam-index") == rows
+  works, beam_works = (
+    read_files(world / name / "works") for name in ("index", "beam-index")
+  )
+  assert works == beam_works
+  assert any(name.endswith(".npy") for name in works)
+
+
+@pytest.mark.beam
+def test_an_error_of_a_worker_is_that_of_the_command(world):
+  undated = world / "undated.txt"
+  undated.write_text("齊人來盟。\n")
+  process = start(
+    "ctd_jax.index",
+    f"--index={world / 'no-index'}",
+    f"--add={undated}",
+    "--order=undated",
+    f"--reigns={invented_corpus.REIGNS}",
+    DIRECT,
+  )
+  _, stderr = process.communicate(timeout=300)
+  assert process.returncode == 1
+  assert "error: undated: no record prints a month" in stderr
+  assert "Traceback" not in stderr
+
+
+def test_without_beam_the_flag_is_an_error_that_says_what_to_install(
+  tmp_path, monkeypatch
+):
+  monkeypatch.setattr(
+    beam_runner.importlib.util, "find_spec", lambda name: None
+  )
+  with pytest.raises(ValueError, match=r"pip install 'ctd_jax\[beam\]'"):
+    beam_runner.map_items(str, [], folder=tmp_path, runner="FlinkRunner")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("arguments", "message"),
+  [
+    (["--workers=2"], "--workers=2: of --runner=DirectRunner alone"),
+    (["--", "--flink_master=x"], "unexpected arguments: --flink_master=x"),
+  ],
+)
+@pytest.mark.parametrize("begin", [start_corpus, start_index])
+def test_flags_without_a_runner_are_an_error(world, begin, arguments, message):
+  process = begin(world, "refused", *arguments)
+  _, stderr = process.communicate(timeout=120)
+  assert process.returncode == 1
+  assert f"error: {message}" in stderr
