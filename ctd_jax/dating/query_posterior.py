@@ -60,10 +60,10 @@ class QueryConstants:
   """
 
   string_weight: float = 0.3
-  temperature: float = 3.0
+  temperature: float = 2.0
   wording_weight: float = 0.1
   other_months: float = 1e-3
-  background: float = 0.02
+  background: float = 0.01
 
 
 DEFAULT_CONSTANTS = QueryConstants()

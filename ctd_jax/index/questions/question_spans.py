@@ -28,7 +28,6 @@ from ctd_jax.chronology import (
 )
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
-from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.chronology.western_dates import WesternDate
 from ctd_jax.index.questions.question_calendar import (
   CalendarMonths,
@@ -320,15 +319,15 @@ def _read_reign(
     end: position after the name.
     months: of the calendar.
   """
-  start, numbers = query_reigns.find_named_reigns(
-    folded, end, months.timeline
-  )
+  start, numbers = query_reigns.find_named_reigns(folded, end, months.timeline)
   names = {months.timeline.full_reign_name(n): [n] for n in numbers}
   # 「唐朝」, 「宋代」, but 「周時」 may be anything.
   shortest = 1 if _OF_DYNASTY.match(folded, end) else 2
   # 「太祖」 is the name of some reigns and a ruler of others.
   starts = (
-    (start,) if names else range(max(end - query_reigns.MAX_NAME, 0), end + 1 - shortest)
+    (start,)
+    if names
+    else range(max(end - query_reigns.MAX_NAME, 0), end + 1 - shortest)
   )
   for start in starts:
     for ruler, reigns in _find_rulers(folded[start:end], months).items():
