@@ -23,7 +23,7 @@ from ctd_jax.chronology.timelines import Timeline
 
 _MONTHS_PER_SEASON = 3
 # The year that is asked for: of 「哪一年的五月」 the month is known.
-_ASKED_YEAR = re.compile("(?:哪一?|何|[是在]?幾)年[的之]?")
+_ASKED_YEAR = re.compile("(?:哪一?|[何幾])年[的之]?")
 _SEASON_WORDS = ("天", "季")
 _PAIR_LENGTH = 2  # characters of a sexagenary day
 
