@@ -108,6 +108,8 @@ _ERA_WITH_CYCLE_PATTERN = (
   rf"(?(reign)(?<![公王帝宗祖后侯主])(?={sexagenary.PAIR_PATTERN}"
   rf"(?:[年歲]|{_GOES_ON_PATTERN}))|(?!))"
 )
+# 「哪一年」 asks for a year and names none.
+_YEAR_PATTERN = rf"(?<!哪)(?P<year>元|{NUMERAL_PATTERN})年"
 _START_CHARACTERS = (
   f"元正王閏後臘孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
   "兩十廿卄卅卌0-9０-９"
@@ -196,7 +198,7 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
   return DateGrammar(
     re.compile(
       rf"(?=[{_START_CHARACTERS}{_escape_all(starts)}])"
-      rf"(?:(?:{head_pattern})?(?:(?P<year>元|{NUMERAL_PATTERN})年"
+      rf"(?:(?:{head_pattern})?(?:{_YEAR_PATTERN}"
       rf"|{_ERA_WITH_CYCLE_PATTERN})|{_COMMON_YEAR_PATTERN})?"
       rf"{_CYCLE_PATTERN}{_TAIL_PATTERN}"
     ),

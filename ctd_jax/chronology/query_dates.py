@@ -149,10 +149,24 @@ def read_query_intervals(
     Ordinal months, 0 = first of the timeline, both ends included. A query
     whose date cannot be read asks for the whole timeline.
   """
+  return find_interval_bounds(
+    parse_query_intervals(queries, timeline), timeline
+  )
+
+
+def find_interval_bounds(
+  intervals: Sequence[Interval | None], timeline: Timeline
+) -> Int32[np.ndarray, "Q 2"]:
+  """Returns first and last ordinal month of intervals.
+
+  Args:
+    intervals: None stands for the whole timeline.
+    timeline: their calendar.
+  """
   full_timeline = 0, len(timeline) - 1
   bounds = [
     timeline.interval_ordinals(interval) if interval else full_timeline
-    for interval in parse_query_intervals(queries, timeline)
+    for interval in intervals
   ]
   # Without queries the list is flat: the reshape gives it two columns.
   return np.array(bounds, np.int32).reshape(-1, 2)

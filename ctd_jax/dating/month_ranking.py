@@ -2,23 +2,28 @@
 
 The date of a query is read by the parser, that of a record is a distribution.
 The score is the log of the mass inside the query's interval plus the log of the
-chance that the text is of a kind that answers.
+chance that the text is of a kind that answers. A query whose date the parser
+does not read is dated by its wording (`query_posterior`), and its score is that
+of the records' mass in its months, and of their wording.
 
 Axes: Q queries, N records, n a block of them, k results.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Float, Float32
 
-from ctd_jax.chronology import query_dates
+from ctd_jax.dating import query_posterior
 from ctd_jax.dating.posterior import Posterior
+from ctd_jax.dating.query_posterior import DEFAULT_CONSTANTS, QueryConstants
+from ctd_jax.dating.query_wording import RecordWording
 from ctd_jax.retrieval import host_search
 
 MIN_EVENT_LOG_P = -20.0  # so that no style excludes a record
+_Ranking = tuple[np.ndarray, np.ndarray]  # indices and scores, [Q, k]
 
 
 def rank_by_posterior(
@@ -27,6 +32,9 @@ def rank_by_posterior(
   event_log_p: Float[np.ndarray, " N"],
   k: int,
   galleries: Mapping[str, np.ndarray],
+  wording: RecordWording | None = None,
+  *,
+  constants: QueryConstants = DEFAULT_CONSTANTS,
   record_block: int = 1024,
 ) -> host_search.TopK:
   """Returns the k best records of every query, for every gallery.
@@ -37,41 +45,91 @@ def rank_by_posterior(
     event_log_p: log p(answering kind | text) of the records.
     k: results per query.
     galleries: name -> [N] bool.
+    wording: of the records, by which queries without a date are dated; None
+      asks of these the whole timeline.
+    constants: of the dates by wording.
     record_block: records whose months are held at once.
 
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  query_intervals = query_dates.read_query_intervals(
-    queries, posterior.axis.timeline
-  )
+  style_scores = np.maximum(event_log_p, MIN_EVENT_LOG_P)
+
+  def rank(score_rows: Callable[[np.ndarray], np.ndarray], size: int):
+    return _rank_blocks(
+      lambda rows: score_rows(rows) + style_scores[rows],
+      (size, len(posterior)),
+      k,
+      galleries,
+      record_block,
+    )
+
+  read = query_posterior.read_queries(queries, posterior.axis.timeline)
   # Many queries ask for the same months, whose mass is computed once.
   intervals, interval_index = np.unique(
-    query_intervals, axis=0, return_inverse=True
+    read.intervals, axis=0, return_inverse=True
   )
   # Some versions of NumPy give [Q, 1].
   interval_index = interval_index.reshape(-1)
-  style_scores = np.maximum(event_log_p, MIN_EVENT_LOG_P)
+  ranked = rank(
+    lambda rows: posterior.log_mass(rows, intervals), len(intervals)
+  )
+  top_k = {
+    name: (indices[interval_index], scores[interval_index])
+    for name, (indices, scores) in ranked.items()
+  }
+  if wording is None:
+    return top_k
+  for open_rows in query_posterior.iterate_open_rows(read, len(posterior)):
+    dates = query_posterior.date_open_queries(
+      read.take(open_rows), posterior, event_log_p, wording, constants
+    )
+    ranked = rank(
+      lambda rows, dates=dates: dates.score_records(
+        rows, np.exp(posterior.log_p(rows))
+      ),
+      len(open_rows),
+    )
+    for name, (indices, scores) in ranked.items():
+      top_k[name][0][open_rows] = indices
+      top_k[name][1][open_rows] = scores
+  return top_k
+
+
+def _rank_blocks(
+  score_rows: Callable[[np.ndarray], Float32[np.ndarray, "Q n"]],
+  shape: tuple[int, int],
+  k: int,
+  galleries: Mapping[str, np.ndarray],
+  record_block: int,
+) -> dict[str, _Ranking]:
+  """Returns gallery -> ranking of queries by the scores of blocks of records.
+
+  Args:
+    score_rows: rows [n] -> scores.
+    shape: number of queries and records.
+    k: results per query.
+    galleries: name -> [N] bool.
+    record_block: records that are scored at once.
+  """
+  num_queries, num_records = shape
   top_k = {
     name: (
-      np.full((len(intervals), k), -1, np.int32),
-      np.full((len(intervals), k), -np.inf, np.float32),
+      np.full((num_queries, k), -1, np.int32),
+      np.full((num_queries, k), -np.inf, np.float32),
     )
     for name in galleries
   }
-  for start in range(0, len(posterior), record_block):
-    rows = np.arange(start, min(start + record_block, len(posterior)))
-    scores = posterior.log_mass(rows, intervals) + style_scores[rows]
+  for start in range(0, num_records, record_block):
+    rows = np.arange(start, min(start + record_block, num_records))
+    scores = score_rows(rows)
     for name, mask in galleries.items():
       members = np.flatnonzero(mask[rows])
       columns, values = host_search.select_top_k(scores[:, members], k)
       # Column -1 stands for no result; it becomes record -1.
       records = np.append(rows[members], -1)[columns]
       top_k[name] = _merge_top_k(top_k[name], (records, values), k)
-  return {
-    name: (indices[interval_index], scores[interval_index])
-    for name, (indices, scores) in top_k.items()
-  }
+  return top_k
 
 
 def _merge_top_k(

@@ -48,6 +48,14 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("coverage@90", "size@90"),
     ),
   },
+  # Natural questions about events, questions/NAME; the mode says which records
+  # are right, the family how the question is put.
+  "questions": {
+    "track": runs.TRACKS,
+    "mode": ("all", "others"),
+    "family": ("plain", "recalled", "reign", "season", "month"),
+    "metric": ("hit@1", "mrr@10", "ndcg@10", "month", "year", "nll"),
+  },
   # What taking evidence away does to a date, and what was said of it.
   "explanations": {
     "track": runs.TRACKS,

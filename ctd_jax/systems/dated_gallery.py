@@ -4,7 +4,7 @@ A posterior is compared with other retrievers where they all meet, in run files.
 Of a benchmark the model reads the texts, and month and kind of the records of
 train months; months and kinds of the others stay outside.
 
-Axes: N records, Q queries, k results.
+Axes: N records, Q queries, K months, k results.
 """
 
 from __future__ import annotations
@@ -16,15 +16,17 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Float32
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import ANSWERING_KINDS
-from ctd_jax.dating import dating_model, month_ranking
+from ctd_jax.dating import dating_model, month_ranking, query_posterior
 from ctd_jax.dating.corpus import UNKNOWN, Labels, read_corpus
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.fitted_model import FittedModel
 from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.dating.posterior import Posterior
+from ctd_jax.dating.query_wording import RecordWording
 from ctd_jax.retrieval.host_search import TopK
 
 SCORE_MODE = "posterior"
@@ -92,6 +94,12 @@ class DatedGallery:
     labels = make_train_labels(self.benchmark)
     return self.model.fit(self.features.corpus, labels, self.features)
 
+  @functools.cached_property
+  def wording(self) -> RecordWording:
+    """The texts of the records, with which queries are compared."""
+    corpus = self.features.corpus
+    return RecordWording(corpus.texts, corpus.plain_texts)
+
   def make_posterior(self, variant: str) -> Posterior:
     """Returns the posterior of all records.
 
@@ -112,6 +120,8 @@ class DatedGallery:
   ) -> TopK:
     """Returns the k best records of every query, for every gallery.
 
+    A query without a date that is read is dated by its wording.
+
     Args:
       queries: [Q] texts.
       posterior: from `make_posterior`.
@@ -119,7 +129,25 @@ class DatedGallery:
       galleries: name -> [N] bool.
     """
     return month_ranking.rank_by_posterior(
-      queries, posterior, self.features.event_log_p, k, galleries
+      queries,
+      posterior,
+      self.features.event_log_p,
+      k,
+      galleries,
+      self.wording,
+    )
+
+  def date_queries(
+    self, queries: Sequence[str], posterior: Posterior
+  ) -> Float32[np.ndarray, "Q K"]:
+    """Returns log p(month | query).
+
+    Args:
+      queries: [Q] texts.
+      posterior: from `make_posterior`.
+    """
+    return query_posterior.date_queries(
+      queries, posterior, self.features.event_log_p, self.wording
     )
 
 

@@ -56,4 +56,7 @@ def _make_variant_system(
     search=search,
     seeds=(seed,),
     log_months=lambda rows: posterior().log_p(rows),
+    log_query_months=lambda queries: read_gallery().date_queries(
+      queries, posterior()
+    ),
   )

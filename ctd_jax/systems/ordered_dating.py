@@ -5,6 +5,8 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+import numpy as np
+
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
@@ -37,13 +39,20 @@ def _make_system(benchmark: Benchmark, use_labels: bool) -> registry.System:
   def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
     from ctd_jax.dating import month_ranking
 
+    posterior, event_log_p, wording = date_gallery()
     return month_ranking.rank_by_posterior(
-      queries, *date_gallery(), k, galleries
+      queries, posterior, event_log_p, k, galleries, wording
     )
+
+  def date_queries(queries: Sequence[str]) -> np.ndarray:
+    from ctd_jax.dating import query_posterior
+
+    return query_posterior.date_queries(queries, *date_gallery())
 
   return registry.System(
     track="T0+order",
     score_mode="posterior",
     search=search,
     log_months=lambda rows: date_gallery()[0].log_p(rows),
+    log_query_months=date_queries,
   )

@@ -33,6 +33,7 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Corpus
 from ctd_jax.dating.experts import event_classifier
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
+from ctd_jax.dating.query_wording import RecordWording
 from ctd_jax.systems import dated_gallery
 from ctd_jax.texts.works import Entry, Place
 
@@ -166,8 +167,8 @@ def spread_lunations(
 
 def date_gallery(
   benchmark: Benchmark, use_labels: bool
-) -> tuple[Posterior, Float[np.ndarray, " N"]]:
-  """Returns the posterior of the records, and log p(answering kind | text).
+) -> tuple[Posterior, Float[np.ndarray, " N"], RecordWording]:
+  """Returns posterior, log p(answering kind | text) and wording of the records.
 
   Args:
     benchmark: whose gallery.
@@ -181,4 +182,5 @@ def date_gallery(
   return (
     date_works(benchmark, corpus, known_months),
     event_classifier.predict_event_log_p(corpus, labels),
+    RecordWording(corpus.texts, corpus.plain_texts),
   )

@@ -65,6 +65,8 @@ class System:
     seeds: of the draws that it depends on.
     log_months: rows of records [n] -> log p(month | record) [n, K], of a
       system that dates the gallery.
+    log_query_months: texts of queries [Q] -> log p(month | query) [Q, K], of a
+      system that dates what they ask about.
     tuning_table: the constants that were tried with their validation score,
       best first, as tab-separated lines; of a system that is tuned.
   """
@@ -74,6 +76,7 @@ class System:
   search: SearchFn
   seeds: tuple[int, ...] = ()
   log_months: Callable[[np.ndarray], np.ndarray] | None = None
+  log_query_months: Callable[[Sequence[str]], np.ndarray] | None = None
   tuning_table: Callable[[], str] | None = None
 
 

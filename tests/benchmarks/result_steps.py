@@ -88,6 +88,8 @@ CHRONICLES = (
   *("zuozhuan", "zuozhuan_wikisource", "gongyang", "guliang", "tongjian"),
   *("changbian", "houhanji", "shiji", "sanguozhi"),
 )
+# Systems that are asked natural questions.
+NATURAL = ("bm25", "dating-fitted", "linked-fitted")
 TRANSFERRED = ("posterior-small", "ft-e5-small", "ctd-e5-small")
 
 
@@ -290,6 +292,16 @@ def make_steps() -> list[Step]:
       "--split=test --rows={workdir}/rows.json",
       "ask",
       ("passage-dater",),
+      ("data",),
+      "rows.json",
+    ),
+    Step(
+      "natural-questions",
+      "python -m tests.benchmarks.natural_questions --data_dir={data} "
+      f"--split=test --systems={','.join(NATURAL)} "
+      "--rows={workdir}/rows.json",
+      "questions",
+      NATURAL,
       ("data",),
       "rows.json",
     ),

@@ -8,9 +8,11 @@ import sys
 import numpy as np
 import pytest
 
+from ctd_jax.chronology import query_dates
 from ctd_jax.dating import options
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
+from ctd_jax.evaluation import results
 from ctd_jax.systems import (
   dated_gallery,
   dating_systems,
@@ -20,7 +22,7 @@ from ctd_jax.systems import (
 from ctd_jax.training import config as training_config
 from ctd_jax.training import transfer
 from tests import synthetic
-from tests.benchmarks import dating
+from tests.benchmarks import dating, natural_questions
 
 MODEL = DatingModel.without(["neural"])
 
@@ -76,6 +78,63 @@ def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   ids = benchmark.record_ids
   for query, row in zip(queries, found["all"][0][:, 0], strict=True):
     assert ids[row] in query.positives
+
+
+def test_a_question_without_a_date_is_dated_by_its_wording(benchmark):
+  config = training_config.base_config()
+  config.eval.baselines = (*dating_systems.SYSTEM_NAMES, "linked-fitted")
+  config.dating = registry.default_section("dating")
+  config.dating.off = ("neural",)
+  config.linked = registry.default_section("linked")
+  systems = registry.make_systems(benchmark, config)
+  assert all(system.log_query_months for system in systems.values())
+  system = systems["dating-fitted"]
+  event = next(record for record in benchmark.records if record.kind == "event")
+  phrase = event.text.partition("，")[2].rstrip("。")
+  reign = benchmark.timeline.reigns[event.key.reign - 1].name
+  texts = [f"{phrase}在何時？", f"{reign}時，{phrase}在何時？"]
+  log_p = system.log_query_months(texts)
+  assert log_p.shape == (2, len(benchmark.timeline))
+  in_reign = [key.reign == event.key.reign for key in benchmark.timeline.months]
+  assert np.exp(log_p[1, in_reign]).sum() > 0.95
+  everything = {"all": np.ones(len(benchmark.records), bool)}
+  first = system.search(texts, 1, everything)["all"][0][:, 0]
+  records = [benchmark.records[row] for row in first]
+  assert all(phrase in record.text for record in records)
+  assert {record.kind for record in records} == {"event"}
+  assert records[1].key.reign == event.key.reign
+
+
+@pytest.mark.slow
+def test_natural_questions_are_measured(
+  benchmark, tmp_path, capsys, monkeypatch
+):
+  for group in natural_questions.GROUPS:
+    questions = natural_questions.make_questions(
+      benchmark, "validation", group, 10
+    )
+    by_id = {record.record_id: record for record in benchmark.records}
+    for question in questions:
+      text, month = question.query.text, question.month
+      assert query_dates.parse_query_interval(text, benchmark.timeline) is None
+      assert question.query.positives
+      for record_id in question.query.positives:
+        key = by_id[record_id].key
+        assert benchmark.timeline.ordinal(key) == month
+  rows = tmp_path / "rows.json"
+  flags = ["--data_dir=unused", "--off=neural", f"--rows={rows}"]
+  monkeypatch.setattr(sys, "argv", ["natural_questions.py", *flags])
+  monkeypatch.setattr(
+    natural_questions.load, "load_benchmark", lambda *_: benchmark
+  )
+  natural_questions.main()
+  written = results.read_result_rows(rows)
+  assert {row.system for row in written} == {"bm25", "dating-fitted"}
+  assert {row.metric for row in written if row.system == "bm25"} == set(
+    natural_questions.MEASURES
+  )
+  assert {row.metric for row in written} >= {"month", "year", "nll"}
+  assert "dating-fitted all plain hit@1" in capsys.readouterr().out
 
 
 def test_unknown_variant(dated):

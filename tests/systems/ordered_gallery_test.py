@@ -42,7 +42,7 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(
   log_p, event_log_p = zip(
     *(
       (posterior.log_p(rows), style)
-      for posterior, style in (
+      for posterior, style, _ in (
         ordered_gallery.date_gallery(each, use_labels)
         for each in (benchmark, hide_test_records(benchmark))
       )
@@ -92,3 +92,18 @@ def test_both_systems_are_registered(benchmark):
   config.eval.baselines = ("dating-order", "dating-order-strict")
   systems = registry.make_systems(benchmark, config)
   assert {system.track for system in systems.values()} == {"T0+order"}
+
+
+def test_a_question_without_a_date_is_dated_by_its_wording(benchmark):
+  config = synthetic.config()
+  config.eval.baselines = ("dating-order",)
+  system = registry.make_systems(benchmark, config)["dating-order"]
+  event = next(record for record in benchmark.records if record.kind == "event")
+  phrase = event.text.partition("，")[2].rstrip("。")
+  (log_p,) = system.log_query_months([f"{phrase}在何時？"])
+  months = {
+    benchmark.timeline.ordinal(record.key)
+    for record in benchmark.records
+    if phrase in record.text
+  }
+  assert int(log_p.argmax()) in months

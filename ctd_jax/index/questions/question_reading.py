@@ -13,15 +13,16 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from ctd_jax.chronology import query_dates, query_mentions, window_patterns
+from ctd_jax.chronology import (
+  query_dates,
+  query_mentions,
+  question_words,
+  window_patterns,
+)
 from ctd_jax.chronology.date_grammar import build_grammar
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index.questions import (
-  question_dates,
-  question_english,
-  question_words,
-)
+from ctd_jax.index.questions import question_dates, question_english
 from ctd_jax.index.questions.question_calendar import (
   CalendarMonths,
   format_years,

@@ -20,6 +20,7 @@ from ctd_jax.chronology import (
   common_era_years,
   date_grammar,
   numerals,
+  query_reigns,
   reign_tables,
   rulers,
   sexagenary,
@@ -27,7 +28,6 @@ from ctd_jax.chronology import (
 )
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
-from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.chronology.western_dates import WesternDate
 from ctd_jax.index.questions.question_calendar import (
   CalendarMonths,
@@ -36,16 +36,9 @@ from ctd_jax.index.questions.question_calendar import (
 
 # Nothing but a reign stands before 「年間」.
 ERA_SUFFIX = re.compile("年間(?!的?年)")
-_REIGN_SUFFIX = re.compile(
-  "年間|[末初]年|中葉|[初末晚]期|之世|在位(?:期間|時期?|之時)?|時期|時代|之時|期間|一朝|[時代末初](?!年)"
-  # 「中郎」 and 「朝鮮」 go on.
-  "|中(?![郎書山原國央常宮丞興平元和統宗軍護尉])|朝(?![鮮廷臣])"
-)
 _OF_DYNASTY = re.compile("[朝代]|時期|[初末中晚]期|[初末]年|中葉")
 # 「永嘉初」 is a part of the reign; which, is not said.
 _VAGUE_SUFFIX = re.compile("[末初中晚]")
-_MAX_NAME = 12  # characters of a reign's name with state and ruler
-_FIRST_YEAR = "元年"
 _CENTURY = re.compile(
   rf"(?:[公西][元曆歷历])?(?P<before>前)?\s*第?(?P<number>\d{{1,2}}|{numerals.NUMERAL_PATTERN})"
   r"世[紀纪]|(?P<latin>\d{1,2})(?:st|nd|rd|th)[\s-]century"
@@ -302,7 +295,7 @@ def _find_bare_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
 
 def _find_reigns(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
   folded = fold_script(text)
-  for suffix in _REIGN_SUFFIX.finditer(folded):
+  for suffix in query_reigns.REIGN_SUFFIX.finditer(folded):
     start, meanings = _read_reign(folded, suffix.start(), months)
     if not meanings:
       continue
@@ -326,39 +319,21 @@ def _read_reign(
     end: position after the name.
     months: of the calendar.
   """
-  start, numbers = _find_named_reigns(folded, end, months.timeline)
+  start, numbers = query_reigns.find_named_reigns(folded, end, months.timeline)
   names = {months.timeline.full_reign_name(n): [n] for n in numbers}
   # 「唐朝」, 「宋代」, but 「周時」 may be anything.
   shortest = 1 if _OF_DYNASTY.match(folded, end) else 2
   # 「太祖」 is the name of some reigns and a ruler of others.
   starts = (
-    (start,) if names else range(max(end - _MAX_NAME, 0), end + 1 - shortest)
+    (start,)
+    if names
+    else range(max(end - query_reigns.MAX_NAME, 0), end + 1 - shortest)
   )
   for start in starts:
     for ruler, reigns in _find_rulers(folded[start:end], months).items():
       names.setdefault(ruler, []).extend(reigns)
     if names:
       return start, _list_meanings(names, months)
-  return end, []
-
-
-def _find_named_reigns(
-  folded: str, end: int, timeline: Timeline
-) -> tuple[int, list[int]]:
-  """Returns where the name of a reign begins, and the numbers of its reigns."""
-  # What can be the reign of a first year is the name of a reign.
-  head = max(end - _MAX_NAME, 0)
-  for match, cue in date_grammar.iterate_matches(
-    folded[head:end] + _FIRST_YEAR, timeline
-  ):
-    # One character is the duke of a gloss, 「僖八年」, and no name.
-    if (
-      cue.reign
-      and cue.end == end - head + len(_FIRST_YEAR)
-      and cue.start <= end - head - 2
-    ):
-      numbers = date_grammar.candidate_reigns(match, cue, timeline)
-      return head + cue.start, numbers
   return end, []
 
 

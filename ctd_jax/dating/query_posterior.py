@@ -1,0 +1,264 @@
+"""Posterior over months of queries, also of those whose date no parser reads.
+
+A query whose date is read asks for that interval, with the same weight for all
+of its months. Of any other, 「衛桓公何時葬？」, it is not known which event is
+meant. It is that of a record z which shares the wording, the likelier the more
+it does; and its month is one that a vague date admits, if the query has one
+(`vague_dates`):
+
+  p(z | q)  ~  exp(match(q, z) / temperature) p(answering kind | z)
+  p(m | q)  ~  admitted(m) sum_z p(z | q) p(m | z)
+
+A record answers if it is of the month of the event. A record that tells the
+event is, whatever the month; any other with the mass that the two share:
+
+  mass(r)   =  sum_m admitted(m) p(m | r)
+               (p(r | q) + sum_{z != r} p(z | q) p(m | z))
+
+So time and wording are fused by confidence. Where the month is as good as known
+all of its records come before others; where it is not, the mass that others
+share is small, and the records with the wording are first.
+
+Texts and the posteriors of the records are all that is read.
+
+Axes: Q queries, N records, n a block of them, K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Bool, Float, Float32, Int
+from scipy.special import softmax
+
+from ctd_jax.chronology import query_dates, vague_dates
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.dating import query_wording
+from ctd_jax.dating.posterior import MIN_MASS, Posterior
+from ctd_jax.dating.query_wording import RecordWording
+
+_MIN_CHANCE = 1e-5  # of a record to tell the event; less is left out
+_RECORD_BLOCK = 1024  # records whose months are held at once
+_MAX_MATCHES = 2**24  # of queries with records, held at once
+
+
+@dataclasses.dataclass(frozen=True)
+class QueryConstants:
+  """Free constants; by default as chosen on validation questions.
+
+  `tests.benchmarks.natural_questions --choose` chooses them.
+
+  Attributes:
+    string_weight: of shared strings in the match, beside BM25.
+    temperature: of the match; the lower, the surer of the best record.
+    wording_weight: of the match in the score of a record.
+    other_months: weight of a month that a vague date does not admit.
+    background: chance that no record with the wording tells the event.
+  """
+
+  string_weight: float = 0.3
+  temperature: float = 2.0
+  wording_weight: float = 0.1
+  other_months: float = 1e-3
+  background: float = 0.01
+
+
+DEFAULT_CONSTANTS = QueryConstants()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class ReadQueries:
+  """What queries say of the time, and in which words of an event.
+
+  Attributes:
+    intervals: first and last month that are asked for; all months where the
+      parser reads no date.
+    is_read: whether it does.
+    admitted: months that a vague date admits; all where there is none.
+    words: of the event; () where the parser reads a date, or without any.
+  """
+
+  intervals: Int[np.ndarray, "Q 2"]
+  is_read: Bool[np.ndarray, " Q"]
+  admitted: Bool[np.ndarray, "Q K"]
+  words: Sequence[tuple[str, ...]]
+
+  @property
+  def is_open(self) -> Bool[np.ndarray, " Q"]:
+    """Whether a query has no date that is read, but words or a vague date."""
+    has_words = np.array([bool(words) for words in self.words], bool)
+    return ~self.is_read & (has_words | ~self.admitted.all(axis=1))
+
+  def take(self, rows: Int[np.ndarray, " q"]) -> ReadQueries:
+    """Returns some of the queries."""
+    return ReadQueries(
+      intervals=self.intervals[rows],
+      is_read=self.is_read[rows],
+      admitted=self.admitted[rows],
+      words=[self.words[row] for row in rows.tolist()],
+    )
+
+
+def read_queries(queries: Sequence[str], timeline: Timeline) -> ReadQueries:
+  """Returns what queries say of the time, and of an event.
+
+  Args:
+    queries: texts [Q].
+    timeline: their calendar.
+  """
+  intervals = query_dates.parse_query_intervals(queries, timeline)
+  is_read = np.array([interval is not None for interval in intervals], bool)
+  admitted = np.ones((len(queries), len(timeline)), bool)
+  words: list[tuple[str, ...]] = [()] * len(queries)
+  for row in np.flatnonzero(~is_read).tolist():
+    vague_date = vague_dates.read_vague_date(queries[row], timeline)
+    if vague_date.months is not None:
+      admitted[row] = vague_date.months
+    words[row] = query_wording.find_query_words(vague_date.rest)
+  return ReadQueries(
+    intervals=query_dates.find_interval_bounds(intervals, timeline),
+    is_read=is_read,
+    admitted=admitted,
+    words=words,
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class QueryPosterior:
+  """The months of the events that queries ask about.
+
+  Attributes:
+    match: of the wording of queries and records.
+    event_chances: p(z | q) over the chance of an admitted month; no entry in
+      the row of a query without a match.
+    admitted: weight of the months.
+    months: p(m | q) by the records with the wording; by what is admitted alone
+      if there are none.
+    constants: that were used.
+  """
+
+  match: Float32[np.ndarray, "Q N"]
+  event_chances: scipy.sparse.csr_array
+  admitted: Float32[np.ndarray, "Q K"]
+  months: Float32[np.ndarray, "Q K"]
+  constants: QueryConstants
+
+  @property
+  def log_p(self) -> Float32[np.ndarray, "Q K"]:
+    """log p(month | query)."""
+    share = self.constants.background
+    total = self.admitted.sum(axis=1, keepdims=True)
+    return np.log((1 - share) * self.months + share * self.admitted / total)
+
+  def score_records(
+    self,
+    rows: Int[np.ndarray, " n"],
+    record_months: Float32[np.ndarray, "n K"],
+  ) -> Float32[np.ndarray, "Q n"]:
+    """Returns log mass plus match, without the kind of the records.
+
+    Args:
+      rows: of the records.
+      record_months: p(month | record).
+    """
+    # Many queries admit the same months.
+    admitted, row_of = np.unique(self.admitted, axis=0, return_inverse=True)
+    row_of = row_of.reshape(-1)  # some versions of NumPy give [Q, 1]
+    # p(z | q) p(m | z) of the record itself is taken out of the sum.
+    own_mass = admitted @ (record_months - np.square(record_months)).T
+    mass = self.months @ record_months.T
+    mass += self.event_chances[:, rows].toarray() * own_mass[row_of]
+    return (
+      np.log(np.maximum(mass, MIN_MASS))
+      + self.constants.wording_weight * self.match[:, rows]
+    )
+
+
+def date_open_queries(
+  queries: ReadQueries,
+  posterior: Posterior,
+  event_log_p: Float[np.ndarray, " N"],
+  wording: RecordWording,
+  constants: QueryConstants = DEFAULT_CONSTANTS,
+) -> QueryPosterior:
+  """Returns the months of queries whose date no parser reads.
+
+  Args:
+    queries: as read; what the parser reads of them plays no part.
+    posterior: of the records.
+    event_log_p: log p(answering kind | text) of the records.
+    wording: of the records.
+    constants: of match and mixture.
+  """
+  match = wording.match_queries(queries.words, constants.string_weight)
+  chances = softmax(match / constants.temperature + event_log_p, axis=1)
+  chances[(match == 0) | (chances < _MIN_CHANCE)] = 0
+  event_chances = scipy.sparse.csr_array(chances.astype(np.float32))
+  admitted = np.where(queries.admitted, 1, constants.other_months)
+  admitted = admitted.astype(np.float32)
+  months = np.zeros_like(admitted)
+  used = np.unique(event_chances.indices)
+  for start in range(0, len(used), _RECORD_BLOCK):
+    rows = used[start : start + _RECORD_BLOCK]
+    months += event_chances[:, rows] @ np.exp(posterior.log_p(rows))
+  has_match = np.diff(event_chances.indptr) > 0
+  months[~has_match] = 1
+  months *= admitted
+  total = months.sum(axis=1, keepdims=True)
+  event_chances = event_chances.multiply(1 / total).tocsr()
+  return QueryPosterior(
+    match=match,
+    event_chances=event_chances.astype(np.float32),
+    admitted=admitted,
+    months=months / total,
+    constants=constants,
+  )
+
+
+def date_queries(
+  queries: Sequence[str],
+  posterior: Posterior,
+  event_log_p: Float[np.ndarray, " N"],
+  wording: RecordWording,
+  constants: QueryConstants = DEFAULT_CONSTANTS,
+) -> Float32[np.ndarray, "Q K"]:
+  """Returns log p(month | query): of the interval that is read, or the event.
+
+  Args:
+    queries: texts [Q].
+    posterior: of the records.
+    event_log_p: log p(answering kind | text) of the records.
+    wording: of the records.
+    constants: of match and mixture.
+  """
+  read = read_queries(queries, posterior.axis.timeline)
+  first, last = read.intervals.T[:, :, None]
+  months = np.arange(len(posterior.axis))
+  is_asked = (first <= months) & (months <= last)
+  with np.errstate(divide="ignore"):
+    log_p = np.log(is_asked / is_asked.sum(axis=1, keepdims=True))
+  log_p = log_p.astype(np.float32)
+  for rows in iterate_open_rows(read, len(posterior)):
+    block = read.take(rows)
+    log_p[rows] = date_open_queries(
+      block, posterior, event_log_p, wording, constants
+    ).log_p
+  return log_p
+
+
+def iterate_open_rows(
+  queries: ReadQueries, num_records: int
+) -> Iterator[Int[np.ndarray, " q"]]:
+  """Yields the rows of open queries, as many as are matched at once.
+
+  Args:
+    queries: as read.
+    num_records: N.
+  """
+  rows = np.flatnonzero(queries.is_open)
+  size = max(1, _MAX_MATCHES // max(num_records, 1))
+  for start in range(0, len(rows), size):
+    yield rows[start : start + size]

@@ -1,0 +1,489 @@
+"""Questions in plain words about events: when was it, and what tells of it?
+
+  python -m tests.benchmarks.natural_questions --data_dir=DIR
+    [--split=validation] [--systems=bm25,dating-fitted] [--off=neural]
+    [--questions=N] [--seed=42] [--choose] [--rows=FILE]
+
+A question is made of an event of the split: all that reads as a date is taken
+out of its text, the first four to twelve characters of a clause are left, and a
+template asks for their time, 「葬衛桓公在何時？」. Five groups:
+
+  plain     the characters as printed
+  recalled  one of them forgotten, as people remember a text
+  reign     besides, the reign is named, 「隱公時，…」
+  season    the season, 「…在哪一年的夏天？」
+  month     the month, 「五月，…，在哪一年？」
+
+Right are the events and placeholders of the month of the event, of all records
+(`all`); or those alone that do not print the characters, which then are taken
+out of the ranking (`others`). Of systems that date queries the likeliest month
+and year are compared too (`month`, `year`), and -log p of the right month is
+given (`nll`). Intervals resample years. Labels of the split only score.
+
+`--choose` prints what every constant of `query_posterior` does, one after the
+other, each with those before it as chosen: by the mean of MRR@10 over groups
+and both ways of scoring, `background` by nll.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import pathlib
+import re
+import shlex
+import sys
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from ctd_jax.benchmark import queries as queries_lib
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import Query
+from ctd_jax.benchmark.records import EVENT, Record
+from ctd_jax.chronology import date_expressions, query_dates
+from ctd_jax.chronology.timelines import Interval
+from ctd_jax.dating import month_ranking, query_posterior
+from ctd_jax.dating.dating_model import DatingModel
+from ctd_jax.dating.month_axis import MonthAxis
+from ctd_jax.dating.posterior import Posterior
+from ctd_jax.dating.query_posterior import QueryConstants
+from ctd_jax.evaluation import protocol, results, significance
+from ctd_jax.retrieval.host_search import TopK
+from ctd_jax.systems import dated_gallery, registry
+from ctd_jax.training import config as training_config
+from ctd_jax.utils import provenance
+from ctd_jax_datasets import load
+from tests.benchmarks import undated_texts
+
+_CLAUSE = re.compile("[\u3400-\u9fff]{4,}")
+_MAX_CHARACTERS = 12
+_MIN_RECALLED = 5  # characters of which one may be forgotten
+TEMPLATES = {
+  "plain": (
+    "{phrase}在何時？",
+    "{phrase}，何年何月？",
+    "何時{phrase}？",
+    "請問{phrase}發生在什麼時候？",
+  ),
+  "reign": ("{reign}時，{phrase}在何時？", "{reign}年間何時{phrase}？"),
+  "season": (
+    "{season}，{phrase}，在哪一年？",
+    "{phrase}在哪一年的{season}天？",
+  ),
+  "month": ("{month}，{phrase}，在哪一年？", "{phrase}在哪一年的{month}？"),
+}
+TEMPLATES["recalled"] = TEMPLATES["plain"]
+GROUPS = ("plain", "recalled", "reign", "season", "month")
+MODES = ("all", "others")
+MEASURES = ("hit@1", "mrr@10", "ndcg@10")
+_MODE = protocol.get_mode(protocol.OFFICIAL_MODE)
+_CUTOFF = 10
+# Values that are tried of each constant; the first of equals is taken.
+GRID = {
+  "string_weight": (0.0, 0.1, 0.3, 1.0),
+  "temperature": (1.0, 2.0, 3.0, 5.0),
+  "wording_weight": (0.0, 0.05, 0.1, 0.2, 0.4),
+  # Less would exclude the months that a misread date does not admit.
+  "other_months": (1e-3, 1e-2, 1e-1),
+  "background": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
+}
+Values = dict[str, dict[str, float]]  # measure -> query id -> value
+
+
+@dataclasses.dataclass(frozen=True)
+class NaturalQuestion:
+  """A question and what is right.
+
+  Attributes:
+    query: with the records of the month.
+    phrase: that the question holds, as printed.
+    month: ordinal.
+  """
+
+  query: Query
+  phrase: str
+  month: int
+
+
+def draw_phrase(
+  record: Record, benchmark: Benchmark, draw: np.random.Generator
+) -> str | None:
+  """Returns characters of one clause of an event, None without any."""
+  text = undated_texts.strip_dates(record.text, benchmark.timeline)
+  clauses = _CLAUSE.findall(text)
+  if not clauses:
+    return None
+  clause = clauses[int(draw.integers(len(clauses)))]
+  length = int(draw.integers(4, min(len(clause), _MAX_CHARACTERS) + 1))
+  return clause[:length]
+
+
+def make_questions(
+  benchmark: Benchmark, split: str, group: str, number: int
+) -> Iterator[NaturalQuestion]:
+  """Yields questions of one group.
+
+  Args:
+    benchmark: of whose events.
+    split: whose events.
+    group: of `GROUPS`.
+    number: of questions at most.
+  """
+  timeline = benchmark.timeline
+  positives = queries_lib.index_positives_by_month(benchmark.records)
+  records = [
+    record
+    for record, record_split in zip(
+      benchmark.records, benchmark.record_splits, strict=True
+    )
+    if record_split == split and record.kind == EVENT
+  ]
+  # By the text, so that the choice does not depend on the order.
+  records.sort(
+    key=lambda record: (zlib.crc32(record.text.encode()), record.text)
+  )
+  drawn: set[tuple[str, int]] = set()
+  for record in records:
+    draw = np.random.default_rng(zlib.crc32(record.record_id.encode()))
+    phrase = draw_phrase(record, benchmark, draw)
+    month = timeline.ordinal(record.key)
+    if phrase is None or (phrase, month) in drawn:
+      continue
+    if len(drawn) == number:
+      return
+    template = TEMPLATES[group][int(draw.integers(len(TEMPLATES[group])))]
+    asked = phrase
+    if group == "recalled":
+      if len(phrase) < _MIN_RECALLED:
+        continue
+      gap = int(draw.integers(1, len(phrase) - 1))
+      asked = phrase[:gap] + phrase[gap + 1 :]
+    key = record.key
+    text = template.format(
+      phrase=asked,
+      reign=timeline.reigns[key.reign - 1].name,
+      season=date_expressions.season_of_month(key.month),
+      month=date_expressions.format_key(key, timeline, "month"),
+    )
+    if query_dates.parse_query_interval(text, timeline) is not None:
+      continue  # a date after all
+    drawn.add((phrase, month))
+    yield NaturalQuestion(
+      Query(
+        f"{group}-{len(drawn):05d}",
+        text,
+        queries_lib.POINT,
+        group,
+        Interval.single_month(key),
+        tuple(positives[key]),
+      ),
+      phrase,
+      month,
+    )
+
+
+def find_printing(
+  benchmark: Benchmark, questions: Sequence[NaturalQuestion]
+) -> list[set[str]]:
+  """Returns the ids of the records that print the characters of questions."""
+  return [
+    {
+      record.record_id
+      for record in benchmark.records
+      if question.phrase in record.text
+    }
+    for question in questions
+  ]
+
+
+def measure_rankings(
+  benchmark: Benchmark,
+  system: str,
+  questions: Sequence[NaturalQuestion],
+  printing: Sequence[set[str]],
+  ranked: TopK,
+) -> dict[str, Values]:
+  """Returns mode -> values of the rankings of some questions.
+
+  Args:
+    benchmark: whose records.
+    system: its name.
+    questions: that were asked.
+    printing: from `find_printing`.
+    ranked: deep enough for what the mode `others` takes out.
+  """
+  kinds = {record.record_id: record.kind for record in benchmark.records}
+  queries = [question.query for question in questions]
+  (run,) = runs.make_runs(
+    *(system, "T0", "natural", "validation"),
+    [query.query_id for query in queries],
+    benchmark.record_ids,
+    ranked,
+  )
+  values = {}
+  for mode in MODES:
+    judged, rankings = queries, run.rankings
+    if mode == "others":
+      judged = [
+        dataclasses.replace(
+          query,
+          positives=tuple(each for each in query.positives if each not in ids),
+        )
+        for query, ids in zip(queries, printing, strict=True)
+      ]
+      rankings = {
+        query.query_id: [
+          pair for pair in run.rankings[query.query_id] if pair[0] not in ids
+        ]
+        for query, ids in zip(queries, printing, strict=True)
+      }
+    rankings = {name: each[:_CUTOFF] for name, each in rankings.items()}
+    table = protocol.evaluate_run(
+      dataclasses.replace(run, rankings=rankings),
+      judged,
+      kinds,
+      _MODE,
+      MEASURES,
+    )
+    values[mode] = {name: dict(table.values[name]) for name in MEASURES}
+  return values
+
+
+def measure_dates(
+  axis: MonthAxis, questions: Sequence[NaturalQuestion], log_p: np.ndarray
+) -> Values:
+  """Returns the values of the dates of questions, log p [Q, K]."""
+  months = np.array([question.month for question in questions])
+  years = axis.to_years(log_p).argmax(axis=1)
+  by_measure = {
+    "month": log_p.argmax(axis=1) == months,
+    "year": years == axis.year_of[months],
+    "nll": -log_p[np.arange(len(months)), months],
+  }
+  ids = [question.query.query_id for question in questions]
+  return {
+    name: dict(zip(ids, map(float, values), strict=True))
+    for name, values in by_measure.items()
+  }
+
+
+def select_group(values: Values, group: str) -> Values:
+  """Returns the values of the questions of a group."""
+  return {
+    name: {
+      query_id: value
+      for query_id, value in of_measure.items()
+      if query_id.startswith(f"{group}-")
+    }
+    for name, of_measure in values.items()
+  }
+
+
+def choose_constants(
+  dated: dated_gallery.DatedGallery,
+  posterior: Posterior,
+  questions: Sequence[NaturalQuestion],
+) -> QueryConstants:
+  """Returns the best constants, printing what each value gives."""
+  benchmark, chosen = dated.benchmark, query_posterior.DEFAULT_CONSTANTS
+  printing = find_printing(benchmark, questions)
+  texts = [question.query.text for question in questions]
+  gallery = {
+    _MODE.gallery: protocol.gallery_mask(benchmark.kinds, _MODE.gallery)
+  }
+  evidence = dated.features.event_log_p, dated.wording
+
+  def measure(constants: QueryConstants, by_dates: bool) -> float:
+    if by_dates:
+      log_p = query_posterior.date_queries(
+        texts, posterior, *evidence, constants
+      )
+      values = measure_dates(posterior.axis, questions, log_p)
+      means = [
+        np.mean(list(select_group(values, group)["nll"].values()))
+        for group in GROUPS
+      ]
+      return -float(np.mean(means))
+    depth = _CUTOFF + max(map(len, printing))
+    ranked = month_ranking.rank_by_posterior(
+      texts,
+      posterior,
+      evidence[0],
+      depth,
+      gallery,
+      evidence[1],
+      constants=constants,
+    )
+    tables = measure_rankings(benchmark, "natural", questions, printing, ranked)
+    means = [
+      np.mean(list(select_group(values, group)["mrr@10"].values()))
+      for values in tables.values()
+      for group in GROUPS
+    ]
+    return float(np.mean(means))
+
+  for field, candidates in GRID.items():
+    scores = []
+    for value in candidates:
+      constants = dataclasses.replace(chosen, **{field: value})
+      scores.append(measure(constants, field == "background"))
+      print(f"{field} {value:g}: {scores[-1]:.4f}", flush=True)
+    best = candidates[int(np.argmax(scores))]
+    chosen = dataclasses.replace(chosen, **{field: best})
+  print(f"chosen: {chosen}")
+  return chosen
+
+
+def make_systems(
+  benchmark: Benchmark, flags: argparse.Namespace
+) -> dict[str, registry.System]:
+  """Returns the systems of the flags."""
+  config = training_config.base_config()
+  config.seed = flags.seed
+  config.eval.baselines = flags.systems
+  for name in ("dating", "linked"):
+    section = registry.default_section(name)
+    section.off = flags.off
+    config[name] = section
+  return registry.make_systems(benchmark, config)
+
+
+def measure_system(
+  benchmark: Benchmark,
+  name: str,
+  system: registry.System,
+  questions: Sequence[NaturalQuestion],
+) -> dict[str, Values]:
+  """Returns mode -> values of a system."""
+  printing = find_printing(benchmark, questions)
+  texts = [question.query.text for question in questions]
+  gallery = {
+    _MODE.gallery: protocol.gallery_mask(benchmark.kinds, _MODE.gallery)
+  }
+  depth = _CUTOFF + max(map(len, printing))
+  ranked = system.search(texts, depth, gallery)
+  values = measure_rankings(benchmark, name, questions, printing, ranked)
+  if system.log_query_months:
+    axis = MonthAxis.from_timeline(benchmark.timeline)
+    log_p = system.log_query_months(texts)
+    values["all"] |= measure_dates(axis, questions, log_p)
+  return values
+
+
+def make_rows(
+  benchmark: Benchmark,
+  name: str,
+  system: registry.System,
+  values: dict[str, Values],
+  questions: Sequence[NaturalQuestion],
+  flags: argparse.Namespace,
+  seconds: float,
+) -> list[results.ResultRow]:
+  """Returns the rows of a system, with intervals by years."""
+  years = {
+    question.query.query_id: question.query.interval.start.triple[:2]
+    for question in questions
+  }
+  command = shlex.join(
+    ["python", "-m", "tests.benchmarks.natural_questions", *sys.argv[1:]]
+  )
+  rows = []
+  for mode in MODES:
+    for group in GROUPS:
+      for metric, of_group in select_group(values[mode], group).items():
+        if not of_group:
+          continue
+        low, high = significance.compute_bootstrap_interval(of_group, years)
+        rows.append(
+          results.ResultRow(
+            f"questions/{benchmark.name}",
+            name,
+            system.track,
+            system.score_mode,
+            flags.split,
+            mode,
+            group,
+            metric,
+            float(np.mean(list(of_group.values()))),
+            low,
+            high,
+            seeds=system.seeds,
+            command=command,
+            commit=provenance.code_commit(),
+            seconds=round(seconds, 1),
+          )
+        )
+  return rows
+
+
+def print_rows(rows: Sequence[results.ResultRow]) -> None:
+  """Prints a line for every mode and group."""
+  lines: dict[tuple[str, ...], list[str]] = {}
+  for row in rows:
+    cells = lines.setdefault((row.system, row.mode, row.family), [])
+    cells.append(
+      f"{row.metric} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]"
+    )
+  for names, cells in lines.items():
+    print(" ".join(names), "; ".join(cells), flush=True)
+
+
+def read_flags() -> argparse.Namespace:
+  """Returns the flags."""
+
+  def read_names(text: str) -> tuple[str, ...]:
+    return tuple(filter(None, text.split(",")))
+
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument("--name", default="chunqiutr/rebuilt")
+  parser.add_argument("--data_dir")
+  parser.add_argument("--split", default="validation")
+  parser.add_argument(
+    "--systems", type=read_names, default=("bm25", "dating-fitted")
+  )
+  parser.add_argument("--off", type=read_names, default=(), help="evidence")
+  parser.add_argument(
+    "--questions", type=int, default=1000, help="of a group, at most"
+  )
+  parser.add_argument("--seed", type=int, default=42)
+  parser.add_argument("--choose", action="store_true")
+  parser.add_argument("--rows", type=pathlib.Path)
+  return parser.parse_args()
+
+
+def main() -> None:
+  """Reads the flags, measures and prints."""
+  flags = read_flags()
+  benchmark = load.load_benchmark(flags.name, flags.data_dir)
+  questions = [
+    question
+    for group in GROUPS
+    for question in make_questions(
+      benchmark, flags.split, group, flags.questions
+    )
+  ]
+  if flags.choose:
+    model = DatingModel.without(flags.off, flags.seed)
+    dated = dated_gallery.read_dated_gallery(benchmark, (), model)
+    choose_constants(dated, dated.make_posterior("fitted"), questions)
+    return
+  rows = []
+  for name, system in make_systems(benchmark, flags).items():
+    start = time.monotonic()
+    values = measure_system(benchmark, name, system, questions)
+    seconds = time.monotonic() - start
+    of_system = make_rows(
+      benchmark, name, system, values, questions, flags, seconds
+    )
+    print_rows(of_system)
+    rows += of_system
+  if flags.rows:
+    results.write_result_rows(flags.rows, rows)
+
+
+if __name__ == "__main__":
+  main()

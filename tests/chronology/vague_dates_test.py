@@ -1,0 +1,105 @@
+"""Vague dates of questions: the months that they admit, and what is left."""
+
+import pytest
+
+from ctd_jax.chronology import query_dates, reign_tables, vague_dates
+from ctd_jax.chronology.timelines import Reign, Timeline
+
+LU = reign_tables.load_timeline("lu")
+
+
+def read(text):
+  date = vague_dates.read_vague_date(text, LU)
+  months = None
+  if date.months is not None:
+    months = [LU.key_at(row) for row in date.months.nonzero()[0].tolist()]
+  return months, date.rest
+
+
+@pytest.mark.parametrize(
+  ("text", "admits", "count", "rest"),
+  [
+    (
+      "隱公時，鄭伯克段于鄢在何時？",
+      lambda key: key.reign == 1,
+      132,
+      "   ，鄭伯克段于鄢在何時？",
+    ),
+    (
+      "鄭伯克段于鄢在哪一年的夏天？",
+      lambda key: 4 <= key.month <= 6,
+      765,
+      "鄭伯克段于鄢在哪一年的  ？",
+    ),
+    (
+      "鄭伯會于鄧在哪一年的七月？",
+      lambda key: key.month == 7,
+      255,
+      "鄭伯會于鄧在哪一年的  ？",
+    ),
+    (
+      "隐公年间，秋七月，天王使宰咺来是哪年？",
+      lambda key: key.reign == 1 and key.month == 7,
+      11,
+      "    ，   ，天王使宰咺来是哪年？",
+    ),
+    (
+      "三年，葬宋穆公，何時？",
+      lambda key: key.year == 3,
+      132,
+      "  ，葬宋穆公，何時？",
+    ),
+    # The day stays: a record may print it.
+    (
+      "五月癸未，葬宋穆公，何年？",
+      lambda key: key.month == 5,
+      255,
+      "  癸未，葬宋穆公，何年？",
+    ),
+  ],
+)
+def test_reign_year_season_and_month_narrow_the_months(
+  text, admits, count, rest
+):
+  months, left = read(text)
+  assert months == [key for key in LU.months if admits(key)]
+  assert (len(months), left) == (count, rest)
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "衛桓公何時葬？",  # no duke of Lu
+    "衛桓公時何年葬？",
+    "三月而葬在何時？",  # a length of time
+    "桓公會齊侯在何時？",  # a duke who acts
+    "",
+  ],
+)
+def test_names_and_lengths_of_time_are_no_date(text):
+  assert read(text) == (None, text)
+
+
+def test_a_date_that_contradicts_the_first_is_left_in_the_text():
+  months, rest = read("五月，甲。七月，乙，何年？")
+  assert {key.month for key in months} == {5}
+  assert "七月" in rest
+
+
+def test_a_name_of_several_reigns_admits_all_of_them():
+  timeline = Timeline(
+    "two", (Reign("泰始", "晉武帝", 265, 10), Reign("泰始", "宋明帝", 465, 7))
+  )
+  of_year = vague_dates.read_vague_date("泰始三年，大赦在何月？", timeline)
+  assert of_year.months.sum() == 24
+  of_reigns = vague_dates.read_vague_date("泰始年間，大赦在何時？", timeline)
+  assert of_reigns.months.all()
+  assert of_reigns.rest == "    ，大赦在何時？"
+
+
+@pytest.mark.parametrize(
+  "text",
+  ["隱公時，鄭伯克段在哪一年的五月？", "隱公在位，哪一年五月鄭伯克段？"],
+)
+def test_the_year_that_is_asked_for_is_not_the_first(text):
+  assert query_dates.parse_query_interval(text, LU) is None
