@@ -12,10 +12,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import grain
 import jax
 import ml_collections
 import numpy as np
@@ -34,10 +34,13 @@ from ctd_jax.training import (
   input_pipeline,
   optimizer,
   partitioning,
+  row_shapes,
   run_folder,
   train_step,
 )
 from ctd_jax.training.backbone import Backbone
+from ctd_jax.training.batch_iterator import BatchIterator
+from ctd_jax.training.batch_reader import Share
 from ctd_jax.training.checkpoints import (
   CheckpointError,
   Checkpoints,
@@ -49,6 +52,7 @@ from ctd_jax.training.run_folder import (
   CONFIG_FILE,
   EVALUATION_FOLDER,
   TOKENIZER_FOLDER,
+  TOKENS_FOLDER,
   Folder,
 )
 from ctd_jax.training.train_step import TrainState
@@ -161,8 +165,14 @@ class Experiment:
     longest = max(self.config.query_length, self.config.record_length)
     return packing.row_width(longest, max_length)
 
-  def training_batches(self) -> grain.DatasetIterator:
-    """Returns the iterator of `input_pipeline.training_batches`."""
+  def training_batches(
+    self, place: Callable[[dict[str, Any]], Any] | None = None
+  ) -> BatchIterator:
+    """Returns the iterator of `input_pipeline.training_batches`.
+
+    Args:
+      place: puts a batch on the devices.
+    """
     config = self.config
     shards = partitioning.count_batch_shards(self.mesh)
     return input_pipeline.training_batches(
@@ -174,7 +184,14 @@ class Experiment:
       negatives=config.negatives.to_dict(),
       balance_kinds=config.balance_positive_kinds,
       packs=shards * config.encode_chunks,
-      width=self.row_width,
+      widths=packing.row_widths(
+        self.row_width,
+        self.backbone.encoder.max_length,
+        row_shapes.width_multiple(self.mesh.devices.flat[0].platform),
+      ),
+      share=Share(jax.process_index(), jax.process_count()),
+      workers=config.input.workers,
+      place=place,
     )
 
   def abstract_state(self) -> TrainState:
@@ -217,9 +234,14 @@ def assemble_experiment(
     backbone = backbones.make_scratch_backbone(
       config.model, benchmark, saved_folder
     )
-  tokens = tokenize_benchmark(
-    benchmark, backbone, config.query_length, config.record_length
-  )
+  with distributed.coordinator_first("tokens"):  # which may write them
+    tokens = tokenize_benchmark(
+      benchmark,
+      backbone,
+      config.query_length,
+      config.record_length,
+      _find_tokens_folder(config.input, workdir),
+    )
   check_tokens(benchmark, **tokens, config=config)
   steps = count_total_steps(
     config.num_epochs, config.batch_size, len(benchmark.queries["train"])
@@ -318,17 +340,25 @@ def tokenize_benchmark(
   backbone: Backbone,
   query_length: int,
   record_length: int,
+  folder: pathlib.Path | None = None,
 ) -> dict[str, Any]:
   """Returns the fields `records` and `queries` of an experiment.
 
   Texts that are cut, and distinct ones with the same tokens, are counted in
   warnings.
+
+  Args:
+    benchmark: has the texts.
+    backbone: has the tokenizer.
+    query_length: tokens that a query is cut to.
+    record_length: tokens that a record is cut to.
+    folder: where tokens are kept; None = nowhere.
   """
   query_tokens = {}
   for split, queries in benchmark.queries.items():
     texts = [query.text for query in queries]
     tokens = input_pipeline.tokenize_texts(
-      backbone.tokenizer, texts, query_length, backbone.query_prefix
+      backbone.tokenizer, texts, query_length, backbone.query_prefix, folder
     )
     query_tokens[split] = tokens
     name = f"{benchmark.name}, {split} queries"
@@ -338,10 +368,31 @@ def tokenize_benchmark(
     text_checks.warn_of_collapse(texts, tokens.ids, name)
   return {
     "records": tokenize_records(
-      [record.text for record in benchmark.records], backbone, record_length
+      [record.text for record in benchmark.records],
+      backbone,
+      record_length,
+      folder,
     ),
     "queries": query_tokens,
   }
+
+
+def _find_tokens_folder(
+  section: ml_collections.ConfigDict, workdir: Folder
+) -> pathlib.Path | None:
+  """Returns where tokens are kept; None = nowhere, and not in a bucket.
+
+  Args:
+    section: `config.input`.
+    workdir: of the run.
+  """
+  folder = None
+  if section.tokens_dir is not None:
+    folder = run_folder.resolve_folder(section.tokens_dir)
+  elif jax.process_count() > 1 or section.workers:
+    folder = workdir / TOKENS_FOLDER
+  # What is in a bucket cannot be mapped.
+  return folder if isinstance(folder, pathlib.Path) else None
 
 
 def check_tokens(
@@ -377,11 +428,14 @@ def check_tokens(
 
 
 def tokenize_records(
-  texts: Sequence[str], backbone: Backbone, record_length: int
+  texts: Sequence[str],
+  backbone: Backbone,
+  record_length: int,
+  folder: pathlib.Path | None = None,
 ) -> Tokens:
-  """Returns texts of a gallery as tokens; warns as `tokenize_benchmark`."""
+  """Returns texts of a gallery as tokens; see `tokenize_benchmark`."""
   tokens = input_pipeline.tokenize_texts(
-    backbone.tokenizer, texts, record_length, backbone.record_prefix
+    backbone.tokenizer, texts, record_length, backbone.record_prefix, folder
   )
   text_checks.warn_of_cuts(
     tokens.full_lengths, record_length, "records", "config.record_length"

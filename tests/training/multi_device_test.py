@@ -48,7 +48,7 @@ def prepare(mesh, method: str, **fields):
     negatives=config.negatives.to_dict(),
     balance_kinds=config.balance_positive_kinds,
     packs=partitioning.count_batch_shards(mesh) * config.encode_chunks,
-    width=packing.row_width(config.record_length, encoder.max_length),
+    widths=[packing.row_width(config.record_length, encoder.max_length)],
   )
   return (
     model,
