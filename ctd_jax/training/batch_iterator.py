@@ -6,6 +6,9 @@ processes that read ahead, and nothing that was read ahead counts.
 
 from __future__ import annotations
 
+import multiprocessing
+import os
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +18,25 @@ from absl import flags
 _READ_AHEAD = 4  # batches of a process that reads
 _PLACED_AHEAD = 2  # batches on the devices, beside the one at work
 _NUM_BATCHES = 2**40  # more than any run has
+
+
+def _end_with_parent(index: int, count: int) -> None:
+  """Has this worker end when the run that it reads for is killed.
+
+  It would wait for ever for somebody to take its batches.
+
+  Args:
+    index: of the worker.
+    count: of the workers.
+  """
+  del index, count
+  parent = multiprocessing.parent_process()
+
+  def wait_and_exit() -> None:
+    parent.join()
+    os._exit(1)
+
+  threading.Thread(target=wait_and_exit, name="parent", daemon=True).start()
 
 
 class BatchIterator(grain.DatasetIterator):
@@ -55,7 +77,8 @@ class BatchIterator(grain.DatasetIterator):
       dataset = dataset.mp_prefetch(
         grain.MultiprocessingOptions(
           num_workers=self._workers, per_worker_buffer_size=_READ_AHEAD
-        )
+        ),
+        _end_with_parent,
       )
     if self._place is not None:
       dataset = grain.experimental.ThreadPrefetchIterDataset(
