@@ -9,6 +9,7 @@ Axes: Q queries of a split.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -209,7 +210,8 @@ def assemble_experiment(
 
   Args:
     config: see `training.config.base_config`.
-    workdir: of the run; nothing but an empty folder is written.
+    workdir: of the run; nothing but an empty folder and, where they are kept,
+      tokens is written.
 
   Raises:
     FileNotFoundError: naming the field of the weights, if they are missing.
@@ -234,13 +236,16 @@ def assemble_experiment(
     backbone = backbones.make_scratch_backbone(
       config.model, benchmark, saved_folder
     )
-  with distributed.coordinator_first("tokens"):  # which may write them
+  tokens_folder = _find_tokens_folder(config.input, workdir)
+  with contextlib.ExitStack() as stack:
+    if tokens_folder is not None:  # where the first process writes them
+      stack.enter_context(distributed.coordinator_first("tokens"))
     tokens = tokenize_benchmark(
       benchmark,
       backbone,
       config.query_length,
       config.record_length,
-      _find_tokens_folder(config.input, workdir),
+      tokens_folder,
     )
   check_tokens(benchmark, **tokens, config=config)
   steps = count_total_steps(

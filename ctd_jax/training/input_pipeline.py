@@ -84,12 +84,15 @@ def tokenize_texts(
     folder: where tokens are kept, see `token_store.read_or_tokenize`; None =
       nowhere.
   """
-  if folder is None:
+  kept = None
+  if folder is not None:
+    kept = token_store.read_or_tokenize(
+      folder, tokenizer, texts, max_length, prefix
+    )
+  if kept is None:
     rows, full_lengths = tokenizer.tokenize(texts, max_length, prefix)
     return Tokens(*tokenizer.pad(rows, max_length), full_lengths)
-  store, full_lengths = token_store.read_or_tokenize(
-    folder, tokenizer, texts, max_length, prefix
-  )
+  store, full_lengths = kept
   rows = np.split(store.ids, store.starts[1:])[: len(texts)]
   tokens = Tokens(*tokenizer.pad(rows, max_length), full_lengths)
   tokens.__dict__["store"] = store  # the mapped one

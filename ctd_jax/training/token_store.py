@@ -88,8 +88,10 @@ def read_or_tokenize(
   texts: Sequence[str],
   max_length: int,
   prefix: str,
-) -> tuple[TokenStore, Int32[np.ndarray, " N"]]:
+) -> tuple[TokenStore, Int32[np.ndarray, " N"]] | None:
   """Returns the tokens of texts, and the tokens that each has uncut.
+
+  None, and a warning, where the folder lacks them and cannot be written to.
 
   Args:
     folder: has a file for every tokenizer, length and sequence of texts;
@@ -109,16 +111,21 @@ def read_or_tokenize(
     rows, full_lengths = tokenizer.tokenize(texts, max_length, prefix)
     lengths = np.array([len(row) for row in rows], np.int32)
     ids = np.concatenate([*rows, np.zeros(0, np.int32)])
-    for path, array in (
-      (lengths_path, np.stack([lengths, full_lengths])),
-      (ids_path, ids),
-    ):
-      with files.atomic_path(path) as temporary:
-        np.save(temporary, array)
+    try:
+      _save(lengths_path, np.stack([lengths, full_lengths]))
+      _save(ids_path, ids)
+    except OSError as error:
+      logging.warning("tokens are not kept in %s: %s", folder, error)
+      return None
     logging.info("wrote the tokens of %d texts to %s", len(texts), ids_path)
   lengths, full_lengths = np.load(lengths_path)
   ids = np.load(ids_path, mmap_mode="r")
   return TokenStore(ids, lengths, ids_path), full_lengths
+
+
+def _save(path: pathlib.Path, array: np.ndarray) -> None:
+  with files.atomic_path(path) as temporary:
+    np.save(temporary, array)
 
 
 def _fingerprint(

@@ -36,6 +36,16 @@ def test_what_was_kept_is_not_tokenised_again(tmp_path, monkeypatch):
   assert not calls
 
 
+def test_a_folder_that_cannot_be_written_to_is_told(tmp_path, caplog):
+  (tmp_path / "file").touch()
+  tokens = input_pipeline.tokenize_texts(
+    TOKENIZER, TEXTS, 12, folder=tmp_path / "file"
+  )
+  expected = input_pipeline.tokenize_texts(TOKENIZER, TEXTS, 12)
+  np.testing.assert_array_equal(tokens.ids, expected.ids)
+  assert "tokens are not kept in" in caplog.text
+
+
 def test_other_texts_lengths_and_prefixes_have_other_files(tmp_path):
   for texts, length, prefix in (
     (TEXTS, 12, ""),
