@@ -208,7 +208,17 @@ def _limit_texts(
       layout := packing.fit_texts(batch.reshape(1, -1), batch.size, shape.width)
     )
   )
-  # A quarter more than any pack of the sample has, which is little beside the
-  # tokens; in eights.
-  most += most // 4 + 8
-  return shape._replace(texts=min(most - most % 8, num_texts))
+  return shape._replace(texts=count_places(most, num_texts))
+
+
+def count_places(texts: int, num_texts: int) -> int:
+  """Returns places for the texts of a pack, with room to spare.
+
+  A quarter more, which is little beside the tokens; in eights.
+
+  Args:
+    texts: that a pack has.
+    num_texts: of the batch.
+  """
+  places = texts + texts // 4 + 8
+  return min(places - places % 8, num_texts)

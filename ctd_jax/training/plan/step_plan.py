@@ -178,6 +178,9 @@ def _abstract_batch(
   shape, _ = row_shapes.choose_shapes(
     [np.array([lengths] * (size // packs))], 1, widths
   )
+  places = shape.texts
+  if packs > 1:
+    places = row_shapes.count_places(places, packs * places)
   array = functools.partial(
     jax.ShapeDtypeStruct, sharding=partitioning.batch_sharding(mesh)
   )
@@ -187,7 +190,7 @@ def _abstract_batch(
     "texts": packing.PackedTexts(
       ids=array(packed_shape, np.int32),
       segments=array(packed_shape, np.int32),
-      slots=array((packs, shape.texts), np.int32),
+      slots=array((packs, places), np.int32),
     ),
     "text_order": array((len(lengths) * size,), np.int32),
     "query_ends": array((size, 2), np.int32),
