@@ -13,6 +13,7 @@ B texts of a batch.
 
 from __future__ import annotations
 
+import collections
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -76,6 +77,19 @@ def row_width(longest: int, max_length: int) -> int:
   return min(longest + -longest % _WIDTH, max_length)
 
 
+def row_widths(width: int, max_length: int, multiple: int) -> list[int]:
+  """Returns widths of rows that take texts as `width` does, the least first.
+
+  Few short texts fill a row that is a little wider better than two.
+
+  Args:
+    width: from `row_width`.
+    max_length: tokens that the encoder takes.
+    multiple: that wider ones differ by.
+  """
+  return list(range(width, min(2 * width, max_length) + 1, multiple))
+
+
 def slots_per_row(width: int) -> int:
   """Returns how many texts a row of a width may hold, S."""
   return max(1, width // _MIN_MEAN_LENGTH)
@@ -91,38 +105,73 @@ def arrange_texts(lengths: Int[np.ndarray, "P T"], width: int) -> Layout:
     lengths: tokens of the texts, at most `width`, int [P, T].
     width: W.
   """
-  pack_layouts = [_arrange_pack(pack, width) for pack in lengths]
-  rows = max(rows for _, rows in pack_layouts)
+  layout = fit_texts(lengths, lengths.shape[1], width)
+  assert layout is not None  # a row for each text is enough
+  rows = 1 + int(layout.positions[:, :, 0].max(initial=0))
   # Eight numbers of rows between two powers of two.
   step = 2 ** max(0, (rows - 1).bit_length() - 4)
-  positions = np.stack([positions for positions, _ in pack_layouts])
-  return Layout(positions, rows + -rows % step, width)
+  return layout._replace(rows=rows + -rows % step)
 
 
-def _arrange_pack(
-  lengths: Int[np.ndarray, " T"], width: int
-) -> tuple[Int[np.ndarray, "T 3"], int]:
-  """Returns the positions of the texts of a pack, and the rows in use."""
-  positions = np.zeros((len(lengths), 3), np.int64)
-  rows = 0
-  # Rows by their number of free columns, with their first free slot.
-  open_rows: list[list[tuple[int, int]]] = [[] for _ in range(width + 1)]
-  for text in np.argsort(-lengths, kind="stable"):
-    length = int(lengths[text])
-    if not length:
-      break  # the others have no tokens either
-    fitting_widths = (
-      free for free in range(length, width + 1) if open_rows[free]
-    )
-    free = next(fitting_widths, width)
-    if open_rows[free]:
+def fit_texts(
+  lengths: Int[np.ndarray, "P T"], rows: int, width: int
+) -> Layout | None:
+  """Returns the layout of `arrange_texts` in so many rows, if they suffice.
+
+  Args:
+    lengths: tokens of the texts, at most `width`, int [P, T].
+    rows: R.
+    width: W.
+  """
+  if lengths.sum(axis=1).max(initial=0) > rows * width:
+    return None
+  order = np.argsort(-lengths, axis=1, kind="stable")
+  positions = np.zeros((*lengths.shape, 3), np.int64)
+  for pack, texts in enumerate(order):
+    pack_positions = _fill_rows(lengths[pack, texts].tolist(), rows, width)
+    if pack_positions is None:
+      return None
+    positions[pack, texts] = pack_positions
+  return Layout(positions, rows, width)
+
+
+def _fill_rows(
+  lengths: list[int], max_rows: int, width: int
+) -> list[tuple[int, int, int]] | None:
+  """Returns the positions of the texts of a pack, None if rows are too few.
+
+  Args:
+    lengths: tokens of the texts, the longest first.
+    max_rows: R.
+    width: W.
+  """
+  positions = []
+  rows, max_slots = 0, slots_per_row(width)
+  # Rows by their number of free columns, with their first free slot. Bit k of
+  # the mask is set where there are rows with k free columns.
+  open_rows = collections.defaultdict(list)
+  open_mask = 0
+  for length in lengths:
+    if not length:  # nor do the others have tokens
+      positions += [(0, 0, 0)] * (len(lengths) - len(positions))
+      break
+    fitting_mask = open_mask >> length
+    if fitting_mask:
+      # The lowest bit: the row that is left with the fewest free columns.
+      free = length + (fitting_mask & -fitting_mask).bit_length() - 1
       row, slot = open_rows[free].pop()
+      if not open_rows[free]:
+        open_mask ^= 1 << free
     else:
-      row, slot, rows = rows, 0, rows + 1
-    positions[text] = row, slot, width - free
-    if slot + 1 < slots_per_row(width):
+      free, row, slot = width, rows, 0
+      rows += 1
+      if rows > max_rows:
+        return None
+    positions.append((row, slot, width - free))
+    if slot + 1 < max_slots:
       open_rows[free - length].append((row, slot + 1))
-  return positions, max(rows, 1)
+      open_mask |= 1 << (free - length)
+  return positions
 
 
 def pack_texts(

@@ -111,6 +111,7 @@ def base_config() -> ml_collections.ConfigDict:
 
   _add_mesh(c)
   _add_dates(c)
+  _add_input(c)
   _add_negatives(c)
   _add_model(c)
   _add_loss(c)
@@ -138,6 +139,17 @@ def _add_dates(c: ml_collections.ConfigDict) -> None:
   c.dates.form = ""  # none; "prefix" = in words; "tokens" = of the vocabulary
   # Of a record: "text" = stated in it (track T0); "key" = its time key (T1).
   c.dates.records = "text"
+
+
+def _add_input(c: ml_collections.ConfigDict) -> None:
+  """Adds how texts are read; see `input_pipeline`. No number depends on it."""
+  c.input = ml_collections.ConfigDict()
+  c.input.workers = 0  # processes that read ahead of each; 0 = a thread
+  # Folder, seen by all processes of a machine, for the tokens of the texts,
+  # which are then read from there, by their pages, and not tokenised again.
+  # Nothing is removed there. None = memory; with several processes or with
+  # workers, the folder "tokens" of the run.
+  c.input.tokens_dir = config_dict.placeholder(str)
 
 
 def _add_negatives(c: ml_collections.ConfigDict) -> None:
@@ -480,7 +492,7 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
   at_least_one = ("query_length", "record_length", "batch_size")
   at_least_one += ("encode_chunks", "eval_every", "log_every", "keep_latest")
   at_least_one += ("loss.emulated_processes", "model.gaussian_dim")
-  at_least_zero = ("num_epochs", "optimizer.learning_rate")
+  at_least_zero = ("num_epochs", "input.workers", "optimizer.learning_rate")
   at_least_zero += ("optimizer.temporal_rate_factor", "optimizer.weight_decay")
   at_least_zero += ("optimizer.clip_norm", "loss.calendar_weight")
   at_least_zero += ("loss.query_calendar_weight", "loss.posterior_weight")

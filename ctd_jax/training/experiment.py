@@ -9,13 +9,14 @@ Axes: Q queries of a split.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Mapping, Sequence
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import grain
 import jax
 import ml_collections
 import numpy as np
@@ -35,10 +36,13 @@ from ctd_jax.training import (
   input_pipeline,
   optimizer,
   partitioning,
+  row_shapes,
   run_folder,
   train_step,
 )
 from ctd_jax.training.backbone import Backbone
+from ctd_jax.training.batch_iterator import BatchIterator
+from ctd_jax.training.batch_reader import Share
 from ctd_jax.training.checkpoints import (
   CheckpointError,
   Checkpoints,
@@ -51,6 +55,7 @@ from ctd_jax.training.run_folder import (
   CONFIG_FILE,
   EVALUATION_FOLDER,
   TOKENIZER_FOLDER,
+  TOKENS_FOLDER,
   Folder,
 )
 from ctd_jax.training.train_step import TrainState
@@ -163,8 +168,14 @@ class Experiment:
     longest = max(self.config.query_length, self.config.record_length)
     return packing.row_width(longest, max_length)
 
-  def training_batches(self) -> grain.DatasetIterator:
-    """Returns the iterator of `input_pipeline.training_batches`."""
+  def training_batches(
+    self, place: Callable[[dict[str, Any]], Any] | None = None
+  ) -> BatchIterator:
+    """Returns the iterator of `input_pipeline.training_batches`.
+
+    Args:
+      place: puts a batch on the devices.
+    """
     config = self.config
     shards = partitioning.count_batch_shards(self.mesh)
     return input_pipeline.training_batches(
@@ -176,7 +187,14 @@ class Experiment:
       negatives=config.negatives.to_dict(),
       balance_kinds=config.balance_positive_kinds,
       packs=shards * config.encode_chunks,
-      width=self.row_width,
+      widths=packing.row_widths(
+        self.row_width,
+        self.backbone.encoder.max_length,
+        row_shapes.width_multiple(self.mesh.devices.flat[0].platform),
+      ),
+      share=Share(jax.process_index(), jax.process_count()),
+      workers=config.input.workers,
+      place=place,
     )
 
   def abstract_state(self) -> TrainState:
@@ -194,7 +212,8 @@ def assemble_experiment(
 
   Args:
     config: see `training.config.base_config`.
-    workdir: of the run; nothing but an empty folder is written.
+    workdir: of the run; nothing but an empty folder and, where they are kept,
+      tokens is written.
 
   Raises:
     FileNotFoundError: naming the field of the weights, if they are missing.
@@ -222,9 +241,17 @@ def assemble_experiment(
     )
   else:
     backbone = dataclasses.replace(backbone, date_marks=date_marks)
-  tokens = tokenize_benchmark(
-    benchmark, backbone, config.query_length, config.record_length
-  )
+  tokens_folder = _find_tokens_folder(config.input, workdir)
+  with contextlib.ExitStack() as stack:
+    if tokens_folder is not None:  # where the first process writes them
+      stack.enter_context(distributed.coordinator_first("tokens"))
+    tokens = tokenize_benchmark(
+      benchmark,
+      backbone,
+      config.query_length,
+      config.record_length,
+      tokens_folder,
+    )
   check_tokens(benchmark, **tokens, config=config)
   steps = count_total_steps(
     config.num_epochs, config.batch_size, len(benchmark.queries["train"])
@@ -323,17 +350,29 @@ def tokenize_benchmark(
   backbone: Backbone,
   query_length: int,
   record_length: int,
+  folder: pathlib.Path | None = None,
 ) -> dict[str, Any]:
   """Returns the fields `records` and `queries` of an experiment.
 
   Texts that are cut, and distinct ones with the same tokens, are counted in
   warnings.
+
+  Args:
+    benchmark: has the texts.
+    backbone: has the tokenizer.
+    query_length: tokens that a query is cut to.
+    record_length: tokens that a record is cut to.
+    folder: where tokens are kept; None = nowhere.
   """
   query_tokens = {}
   for split, queries in benchmark.queries.items():
     texts = [query.text for query in queries]
     query_tokens[split] = tokenize_queries(
-      texts, backbone, query_length, f"{benchmark.name}, {split} queries"
+      texts,
+      backbone,
+      query_length,
+      f"{benchmark.name}, {split} queries",
+      folder,
     )
   return {
     "records": tokenize_records(
@@ -341,9 +380,28 @@ def tokenize_benchmark(
       backbone,
       record_length,
       [record.key for record in benchmark.records],
+      folder,
     ),
     "queries": query_tokens,
   }
+
+
+def _find_tokens_folder(
+  section: ml_collections.ConfigDict, workdir: Folder
+) -> pathlib.Path | None:
+  """Returns where tokens are kept; None = nowhere, and not in a bucket.
+
+  Args:
+    section: `config.input`.
+    workdir: of the run.
+  """
+  folder = None
+  if section.tokens_dir is not None:
+    folder = run_folder.resolve_folder(section.tokens_dir)
+  elif jax.process_count() > 1 or section.workers:
+    folder = workdir / TOKENS_FOLDER
+  # What is in a bucket cannot be mapped.
+  return folder if isinstance(folder, pathlib.Path) else None
 
 
 def check_tokens(
@@ -383,6 +441,7 @@ def tokenize_queries(
   backbone: Backbone,
   query_length: int,
   name: str = "queries",
+  folder: pathlib.Path | None = None,
 ) -> Tokens:
   """Returns queries as tokens; warns as `tokenize_benchmark`.
 
@@ -391,12 +450,14 @@ def tokenize_queries(
     backbone: its prefix and its date marks stand before them.
     query_length: tokens read of a query.
     name: of the texts, in a warning.
+    folder: for their tokens; None = memory.
   """
   tokens = input_pipeline.tokenize_texts(
     backbone.tokenizer,
     backbone.date_marks.mark_queries(texts),
     query_length,
     backbone.query_prefix,
+    folder,
   )
   text_checks.warn_of_cuts(
     tokens.full_lengths, query_length, name, "config.query_length"
@@ -410,6 +471,7 @@ def tokenize_records(
   backbone: Backbone,
   record_length: int,
   keys: Sequence[TimeKey] | None = None,
+  folder: pathlib.Path | None = None,
 ) -> Tokens:
   """Returns texts of a gallery as tokens; warns as `tokenize_benchmark`.
 
@@ -418,6 +480,7 @@ def tokenize_records(
     backbone: its prefix and its date marks stand before them.
     record_length: tokens read of a record.
     keys: their months, which date marks of track T1 read.
+    folder: for their tokens; None = memory.
 
   Raises:
     ValueError: if keys are to be read and there are none.
@@ -427,6 +490,7 @@ def tokenize_records(
     backbone.date_marks.mark_records(texts, keys),
     record_length,
     backbone.record_prefix,
+    folder,
   )
   text_checks.warn_of_cuts(
     tokens.full_lengths, record_length, "records", "config.record_length"

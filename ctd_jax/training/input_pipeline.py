@@ -1,32 +1,39 @@
 """Input pipeline: from the texts of a benchmark to batches of integers.
 
-`Tokens` holds texts tokenised once; `training_batches` is a grain pipeline
-that draws a positive record and hard negatives of train months for every query,
-packs their texts, and can be stopped and resumed at any batch. Time becomes
-integers here and nowhere else.
+`Tokens` holds texts tokenised once; `training_batches` draws a positive record
+and hard negatives of train months for every query, packs their texts, and can
+be stopped and resumed at any batch. Time becomes integers here and nowhere
+else.
 
-Axes: B queries in a batch, H hard negatives a query, N texts, L tokens, T
-train queries, G/Y/M reign, year and month classes.
+Axes: B queries in a batch, H hard negatives a query, N texts, L tokens, G/Y/M
+reign, year and month classes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-import grain
-import jax
 import numpy as np
-from jaxtyping import Bool, Float32, Int, Int32
+from absl import logging
+from jaxtyping import Float32, Int, Int32
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import ANSWERING_KINDS
 from ctd_jax.chronology.timelines import Interval, Timeline
-from ctd_jax.models import packing
 from ctd_jax.models.tokenizer import TextTokenizer
+from ctd_jax.training import row_shapes, token_store
+from ctd_jax.training.batch_iterator import BatchIterator
+from ctd_jax.training.batch_plan import BatchPlanner, Positives
+from ctd_jax.training.batch_reader import WHOLE, BatchReader, Share
 from ctd_jax.training.negatives import NegativeSampler
+from ctd_jax.training.row_shapes import RowShape
+from ctd_jax.training.token_store import TokenStore
+
+_SAMPLE_WINDOWS = 16  # in which batches are looked at to choose shapes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,6 +54,11 @@ class Tokens:
     return len(self.ids)
 
   @functools.cached_property
+  def store(self) -> TokenStore:
+    """The tokens without padding."""
+    return TokenStore(self.ids[self.mask > 0], self.lengths.astype(np.int32))
+
+  @functools.cached_property
   def lengths(self) -> Int[np.ndarray, " N"]:
     """Tokens of each text."""
     return self.mask.sum(axis=1)
@@ -60,6 +72,7 @@ def tokenize_texts(
   texts: Sequence[str],
   max_length: int,
   prefix: str = "",
+  folder: pathlib.Path | None = None,
 ) -> Tokens:
   """Returns texts as tokens, cut or padded to one length.
 
@@ -68,9 +81,22 @@ def tokenize_texts(
     texts: [N].
     max_length: L.
     prefix: stands before every text and counts in its length.
+    folder: where tokens are kept, see `token_store.read_or_tokenize`; None =
+      nowhere.
   """
-  rows, full_lengths = tokenizer.tokenize(texts, max_length, prefix)
-  return Tokens(*tokenizer.pad(rows, max_length), full_lengths)
+  kept = None
+  if folder is not None:
+    kept = token_store.read_or_tokenize(
+      folder, tokenizer, texts, max_length, prefix
+    )
+  if kept is None:
+    rows, full_lengths = tokenizer.tokenize(texts, max_length, prefix)
+    return Tokens(*tokenizer.pad(rows, max_length), full_lengths)
+  store, full_lengths = kept
+  rows = np.split(store.ids, store.starts[1:])[: len(texts)]
+  tokens = Tokens(*tokenizer.pad(rows, max_length), full_lengths)
+  tokens.__dict__["store"] = store  # the mapped one
+  return tokens
 
 
 def build_tokenizer(
@@ -125,116 +151,6 @@ def calendar_targets(
   return targets
 
 
-class _DrawTrainingItems(grain.transforms.RandomMap):
-  """Draws the positive and the negatives of one query."""
-
-  def __init__(
-    self,
-    benchmark: Benchmark,
-    negatives: NegativeSampler,
-    balance_kinds: bool,
-  ):
-    row_of = {record_id: i for i, record_id in enumerate(benchmark.record_ids)}
-    kinds = benchmark.kinds
-    self._negatives = negatives
-    self._balance_kinds = balance_kinds
-    self._ends = [
-      benchmark.timeline.interval_ordinals(query.interval)
-      for query in benchmark.queries["train"]
-    ]
-    self._positives = []
-    for query in benchmark.queries["train"]:
-      rows = np.array([row_of[i] for i in query.positives], np.int32)
-      groups = [rows[kinds[rows] == kind] for kind in ANSWERING_KINDS]
-      self._positives.append((rows, [group for group in groups if len(group)]))
-
-  def random_map(
-    self, element: int, rng: np.random.Generator
-  ) -> dict[str, Any]:
-    """Returns rows of query, positive and negatives."""
-    pool, groups = self._positives[element]
-    if self._balance_kinds:
-      # A long interval has far more placeholders than events.
-      pool = groups[int(rng.integers(len(groups)))]
-    return {
-      "query": np.int32(element),
-      "positive": pool[int(rng.integers(len(pool)))],
-      "negatives": self._negatives.draw_negatives(self._ends[element], rng),
-    }
-
-
-@dataclasses.dataclass(frozen=True)
-class _AssembleBatch(grain.transforms.Map):
-  """Turns rows into the arrays of a training batch.
-
-  Every process lays out the texts of all processes, of which it needs the
-  lengths, and so knows the common shape; it reads those of its own queries.
-  """
-
-  packs: int  # of the global batch
-  width: int  # tokens of a packed row
-  queries: Tokens
-  records: Tokens
-  query_ends: Int32[np.ndarray, "T 2"]  # ordinal months
-  query_targets: tuple[np.ndarray, ...]  # of the heads, [T, classes]
-  record_months: Int32[np.ndarray, " N"]  # ordinal
-  record_classes: Int32[np.ndarray, "N 3"]  # reign, year, month from 0
-  record_is_positive: Bool[np.ndarray, " N"]  # of a kind that can answer
-
-  def map(self, element: Mapping[str, np.ndarray]) -> dict[str, Any]:
-    """Returns one batch; see `training_batches`."""
-    query = element["query"]  # [B]
-    records = np.column_stack([element["positive"], element["negatives"]])
-    # A query and its 1 + H records stay in one pack, hence on one device.
-    lengths = np.column_stack(
-      [self.queries.lengths[query], self.records.lengths[records]]
-    )
-    layout = packing.arrange_texts(lengths.reshape(self.packs, -1), self.width)
-    local_rows = _process_slice(len(query))
-    query, records = query[local_rows], records[local_rows]
-    positive, negatives = records[:, 0], records[:, 1:].reshape(-1)
-    reign, year, month = (targets[query] for targets in self.query_targets)
-    return {
-      "texts": packing.pack_texts(
-        *self._stack_texts(query, records),
-        layout.select_packs(_process_slice(self.packs)),
-      ),
-      "query_ends": self.query_ends[query],
-      "query_reign": reign,
-      "query_year": year,
-      "query_month": month,
-      "positive_month": self.record_months[positive],
-      "positive_classes": self.record_classes[positive],
-      "negative_month": self.record_months[negatives],
-      "negative_answers": self.record_is_positive[negatives],
-    }
-
-  def _stack_texts(
-    self, query: np.ndarray, records: np.ndarray
-  ) -> tuple[np.ndarray, np.ndarray]:
-    """Returns ids and mask of each query and its records, in this order."""
-    width = max(self.queries.ids.shape[1], self.records.ids.shape[1])
-
-    def stack_rows(
-      query_rows: np.ndarray, record_rows: np.ndarray
-    ) -> np.ndarray:
-      texts = np.zeros((len(query), 1 + records.shape[1], width), np.int32)
-      texts[:, 0, : query_rows.shape[1]] = query_rows[query]
-      texts[:, 1:, : record_rows.shape[1]] = record_rows[records]
-      return texts.reshape(-1, width)
-
-    return (
-      stack_rows(self.queries.ids, self.records.ids),
-      stack_rows(self.queries.mask, self.records.mask),
-    )
-
-
-def _process_slice(count: int) -> slice:
-  """Returns which of `count` rows of a global batch this process reads."""
-  size = count // jax.process_count()
-  return slice(jax.process_index() * size, (jax.process_index() + 1) * size)
-
-
 def training_batches(
   benchmark: Benchmark,
   queries: Tokens,
@@ -245,8 +161,11 @@ def training_batches(
   negatives: Mapping[str, int],
   balance_kinds: bool,
   packs: int,
-  width: int,
-) -> grain.DatasetIterator:
+  widths: Sequence[int],
+  share: Share = WHOLE,
+  workers: int = 0,
+  place: Callable[[dict[str, Any]], Any] | None = None,
+) -> BatchIterator:
   """Returns an endless, resumable iterator over training batches.
 
   Every query comes once an epoch in a new order. Its draws depend on the seed
@@ -265,11 +184,16 @@ def training_batches(
     balance_kinds: draw event or placeholder first, then a record of the kind.
     packs: into which the texts of the global batch are divided, for devices
       and for `encode_chunks`.
-    width: of their rows, see `packing.row_width`.
+    widths: of rows, to choose from; see `packing.row_widths`.
+    share: of this process.
+    workers: processes that read ahead; 0 = a thread does.
+    place: puts a batch on devices ahead of time.
 
   Returns:
-    An iterator over dictionaries: texts, `packing.PackedTexts` of every query,
-    its positive and its negatives, in this order; and numpy arrays: query_ends
+    An iterator over what `place` makes of dictionaries: texts,
+    `packing.PackedTexts` of every query, its positive and its negatives,
+    wherever there was room for them; text_order `[B*(2+H)]`, the place of each
+    among those of all packs, in this order; and numpy arrays: query_ends
     `[B, 2]` (ordinal months); query_reign, query_year, query_month (target
     probabilities); positive_month `[B]` (ordinal); positive_classes `[B, 3]`
     (0-based reign, year, month); negative_month
@@ -292,45 +216,65 @@ def training_batches(
       f"config.batch_size={batch_size} exceeds the "
       f"{len(train_queries)} train queries of {benchmark.name}"
     )
-  draw_items = _DrawTrainingItems(
-    benchmark, NegativeSampler(benchmark, negatives), balance_kinds
-  )
-  return iter(
-    grain.MapDataset.source(range(len(train_queries)))
-    .seed(seed)
-    .shuffle()
-    .repeat()
-    .random_map(draw_items)
-    .batch(batch_size)
-    .map(_make_assembler(benchmark, queries, records, packs, width))
-    .to_iter_dataset(grain.ReadOptions(num_threads=1, prefetch_buffer_size=4))
-  )
-
-
-def _make_assembler(
-  benchmark: Benchmark, queries: Tokens, records: Tokens, packs: int, width: int
-) -> _AssembleBatch:
-  """Returns the last stage, which has the time of all texts as integers."""
-  train_queries, timeline = benchmark.queries["train"], benchmark.timeline
+  timeline = benchmark.timeline
   targets = [calendar_targets(q.interval, timeline) for q in train_queries]
-  classes = np.array([r.key.triple for r in benchmark.records], np.int32) - 1
-  return _AssembleBatch(
+  query_ends = np.array(
+    [timeline.interval_ordinals(q.interval) for q in train_queries], np.int32
+  )
+  planner = BatchPlanner(
+    batch_size,
+    seed,
+    Positives.make(benchmark, balance_kinds),
+    NegativeSampler(benchmark, negatives),
+    query_ends,
+    queries.lengths,
+    records.lengths,
+  )
+  reader = BatchReader(
+    planner=planner,
+    share=share,
     packs=packs,
-    width=width,
-    queries=queries,
-    records=records,
-    query_ends=np.array(
-      [timeline.interval_ordinals(q.interval) for q in train_queries], np.int32
-    ),
+    shapes=_choose_shapes(planner, packs, widths),
+    queries=queries.store,
+    records=records.store,
+    query_ends=query_ends,
     query_targets=tuple(
       np.stack(head_targets) for head_targets in zip(*targets, strict=True)
     ),
     record_months=np.array(
       [timeline.ordinal(r.key) for r in benchmark.records], np.int32
     ),
-    record_classes=classes,
+    record_classes=np.array([r.key.triple for r in benchmark.records], np.int32)
+    - 1,
     record_is_positive=np.isin(benchmark.kinds, ANSWERING_KINDS),
   )
+  return BatchIterator(reader, workers, place)
+
+
+def _choose_shapes(
+  planner: BatchPlanner, packs: int, widths: Sequence[int]
+) -> tuple[RowShape, RowShape]:
+  """Returns the shapes of rows, by the first batches of a run; logs them."""
+  count = row_shapes.count_sample(planner.count_tokens(planner.plan(0)).size)
+  # Batches of one window are alike; those of several are not quite.
+  step = max(1, _SAMPLE_WINDOWS * planner.window_batches // count)
+  sample = [
+    planner.count_tokens(planner.plan(number))
+    for number in range(0, count * step, step)
+  ]
+  usual, large = row_shapes.choose_shapes(sample, packs, widths)
+  mean = np.mean([tokens.sum() for tokens in sample])
+  logging.info(
+    "texts in %d packs of %d rows of %d columns, about %.0f%% full; "
+    "of %d rows of %d columns where they need more",
+    packs,
+    usual.rows,
+    usual.width,
+    100 * mean / (packs * usual.rows * usual.width),
+    large.rows,
+    large.width,
+  )
+  return usual, large
 
 
 def padded_batches(

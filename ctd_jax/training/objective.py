@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models import time_gaussian
 from ctd_jax.models.dual_encoder import DualEncoder
@@ -194,8 +194,10 @@ class Objective:
     texts = batch["texts"]
     pack_numbers = jnp.arange(len(texts.ids))
     encoded = map_in_chunks(encode, self.encode_chunks, texts, pack_numbers)
-    # [packs, texts of a pack, ...] -> [B*(2+H), ...]
+    # [packs, places of a pack, ...] -> [places, ...]
     encoded = jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoded)
+    if len(texts.ids) > 1:  # one pack has them in order
+      encoded = self._restore_order(encoded, batch["text_order"])
     size = len(batch["query_ends"])
     query = take_columns(encoded, size, slice(0, 1))
     if self.uses_query_dates:
@@ -226,6 +228,25 @@ class Objective:
     """Returns the rows of all devices on each of them."""
     sharding = partitioning.replicated_sharding(self.mesh)
     return jax.lax.with_sharding_constraint(columns, sharding)
+
+  def _restore_order(
+    self, encoded: Encoding, text_order: Int[Array, " N"]
+  ) -> Encoding:
+    """Returns texts beside their queries, [B*(2+H)], from where they were put.
+
+    Args:
+      encoded: of the places of all packs.
+      text_order: place of each text.
+    """
+    # Vectors are few beside tokens: each device gets all, and takes its own.
+    replicated = partitioning.replicated_sharding(self.mesh)
+    sharding = partitioning.batch_sharding(self.mesh)
+
+    def take(x: jax.Array) -> jax.Array:
+      x = jax.lax.with_sharding_constraint(x, replicated)
+      return jax.lax.with_sharding_constraint(x[text_order], sharding)
+
+    return jax.tree.map(take, encoded)
 
   def compute_logits(
     self,

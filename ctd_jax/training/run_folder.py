@@ -28,12 +28,14 @@ CHECKPOINT_FOLDER = "checkpoints"
 EVALUATION_FOLDER = "evaluation"
 TENSORBOARD_FOLDER = "tensorboard"
 PROFILE_FOLDER = "profile"
+TOKENS_FOLDER = "tokens"  # of the texts, see `config.input.tokens_dir`
 WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 
 _DEFAULT_PARENT = "runs"
 # Fields that may change between the parts of a run that is resumed: none of
 # them changes a number of the training.
 _FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
+_FREE_FIELDS += ("input",)
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
 _FREE_EVAL_FIELDS += ("backend", "vectors_dir")
 
@@ -99,13 +101,14 @@ def parse_config(
   base_config = training_config.base_config()
   missing_fields = training_config.field_names(base_config)
   missing_fields -= training_config.field_names(config)
-  for name in sorted(missing_fields & set(_FREE_FIELDS)):
+  for name in sorted(set(_FREE_FIELDS) - set(config)):
     config[name] = base_config[name]
   # The encoder is one that is made here, or a published one.
   missing_fields = {
     name
-    for name in missing_fields - set(_FREE_FIELDS)
-    if not name.startswith("model.encoder.")
+    for name in missing_fields
+    if name.partition(".")[0] not in _FREE_FIELDS
+    and not name.startswith("model.encoder.")
   }
   if missing_fields:
     raise ValueError(

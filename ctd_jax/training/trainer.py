@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator, Mapping
-from typing import Any
+import functools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-import grain
 import jax
 import numpy as np
 import optax
@@ -20,6 +20,7 @@ from absl import logging
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training import optimizer as optimizer_lib
 from ctd_jax.training import partitioning, train_step, weights_and_biases
+from ctd_jax.training.batch_iterator import BatchIterator
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.objective import Metrics, Objective
 from ctd_jax.training.preemption import PreemptionWatch
@@ -66,7 +67,10 @@ def train(
   with contextlib.ExitStack() as stack:
     meter = SpeedMeter(_find_peak_flops(experiment.mesh))
     stack.enter_context(contextlib.closing(meter))
-    batches = experiment.training_batches()
+    batches = experiment.training_batches(
+      functools.partial(_place_batch, mesh=experiment.mesh)
+    )
+    stack.enter_context(contextlib.closing(batches))
     # Before the checkpoints are read: a run of another config is left alone.
     experiment.claim_workdir()
     first_step, state = _restore_or_init(experiment, batches)
@@ -109,15 +113,13 @@ class _Updates:
   """Updates of a state, each with the next batch, and measured.
 
   Attributes:
-    batches: of this process.
-    mesh: devices of the run.
+    batches: see `_PlacedBatch`.
     train_step: the jitted update.
     flops: counted by the shapes of a batch.
     meter: of the speed.
   """
 
-  batches: grain.DatasetIterator
-  mesh: jax.sharding.Mesh
+  batches: BatchIterator
   train_step: TrainStep
   flops: UpdateFlops
   meter: SpeedMeter
@@ -126,7 +128,7 @@ class _Updates:
   def make(
     cls,
     experiment: Experiment,
-    batches: grain.DatasetIterator,
+    batches: BatchIterator,
     meter: SpeedMeter,
     state: TrainState,
   ) -> _Updates:
@@ -135,7 +137,6 @@ class _Updates:
     objective = Objective.from_config(config, experiment.model, mesh)
     return cls(
       batches=batches,
-      mesh=mesh,
       train_step=train_step.make_train_step(
         objective, experiment.optimizer, config.seed
       ),
@@ -146,16 +147,16 @@ class _Updates:
   def run(self, state: TrainState) -> tuple[TrainState, Metrics, StepWork]:
     """Returns the new state, which the devices may still compute."""
     with self.meter.wait_for_input():
-      host_batch = next(self.batches)
-      batch = partitioning.make_global_batch(host_batch, self.mesh)
-    state, metrics = self.train_step(state, batch)
+      batch = next(self.batches)
+    state, metrics = self.train_step(state, batch.arrays)
     self.meter.watch_update(metrics["loss"])
-    return state, metrics, _measure_work(host_batch, self.flops.count(batch))
+    flops = self.flops.count(batch.arrays)
+    return state, metrics, dataclasses.replace(batch.work, flops=flops)
 
 
 def _open_outputs(
   experiment: Experiment,
-  batches: grain.DatasetIterator,
+  batches: BatchIterator,
   first_step: int,
   record: RunRecord,
   validate: Validate,
@@ -187,7 +188,7 @@ def _open_outputs(
 
 
 def _restore_or_init(
-  experiment: Experiment, batches: grain.DatasetIterator
+  experiment: Experiment, batches: BatchIterator
 ) -> tuple[int, TrainState]:
   """Returns the step and state to start from; moves the batches there."""
   checkpoint = experiment.checkpoints.resume(
@@ -219,22 +220,31 @@ def _make_schedule(experiment: Experiment) -> optax.Schedule:
   )
 
 
-def _measure_work(batch: Mapping[str, Any], flops: float) -> StepWork:
-  """Returns the size of an update over all processes.
+class _PlacedBatch(NamedTuple):
+  """A batch on the devices.
 
-  Each process is taken to have as many queries and tokens as this one.
-
-  Args:
-    batch: rows of this process.
-    flops: of the update, over all devices.
+  Attributes:
+    arrays: global, see `input_pipeline.training_batches`.
+    work: over all processes, without FLOPs. Each process is taken to have as
+      many queries and tokens as this one.
   """
+
+  arrays: dict[str, Any]
+  work: StepWork
+
+
+def _place_batch(
+  batch: dict[str, Any], mesh: jax.sharding.Mesh
+) -> _PlacedBatch:
+  """Returns a batch of host arrays, this process's share, on the devices."""
   texts, processes = batch["texts"], jax.process_count()
-  return StepWork(
+  work = StepWork(
     queries=len(batch["query_ends"]) * processes,
     tokens=int(np.count_nonzero(texts.segments)) * processes,
     columns=texts.segments.size * processes,
-    flops=flops,
+    flops=0.0,
   )
+  return _PlacedBatch(partitioning.make_global_batch(batch, mesh), work)
 
 
 def _find_peak_flops(mesh: jax.sharding.Mesh) -> float | None:

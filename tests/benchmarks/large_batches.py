@@ -56,6 +56,7 @@ def random_batch(config, timeline: Timeline) -> dict[str, Any]:
 
   return {
     "texts": texts,
+    "text_order": np.arange(lengths.size, dtype=np.int32),
     "query_ends": np.sort(month(size, 2)),
     "positive_month": month(size),
     "negative_month": month(size * hard),

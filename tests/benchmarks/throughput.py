@@ -184,7 +184,7 @@ def train(flags: argparse.Namespace) -> None:
     negatives=config.negatives.to_dict(),
     balance_kinds=config.balance_positive_kinds,
     packs=1,
-    width=width,
+    widths=packing.row_widths(width, encoder.max_length, 32),
   )
   start = iterator.get_state()
   batches = [texts_of(next(iterator)["texts"]) for _ in range(flags.steps)]

@@ -126,12 +126,14 @@ def test_a_text_that_no_row_takes_is_refused():
     packing.row_width(70, 64)
 
 
-def one_a_row(lengths, width):
+def one_a_row(lengths, rows, width):
   """Returns the layout that pads every text by itself."""
   packs, count = lengths.shape
-  spots = np.zeros((packs, count, 3), np.int64)
-  spots[:, :, 0] = np.arange(count)
-  return packing.Layout(spots, count, width)
+  if rows < count:
+    return None
+  positions = np.zeros((packs, count, 3), np.int64)
+  positions[:, :, 0] = np.arange(count)
+  return packing.Layout(positions, rows, width)
 
 
 ENCODERS = {
@@ -174,8 +176,8 @@ def test_loss_and_gradient_are_those_of_texts_alone(
     jax.random.key(0), tokens[0].ids[:1], tokens[0].mask[:1]
   )
   found = []
-  for arrange in (packing.arrange_texts, one_a_row):
-    monkeypatch.setattr(packing, "arrange_texts", arrange)
+  for fit in (packing.fit_texts, one_a_row):
+    monkeypatch.setattr(packing, "fit_texts", fit)
     iterator = input_pipeline.training_batches(
       BENCHMARK,
       *tokens,
@@ -184,7 +186,7 @@ def test_loss_and_gradient_are_those_of_texts_alone(
       negatives=config.negatives.to_dict(),
       balance_kinds=config.balance_positive_kinds,
       packs=1,
-      width=64,
+      widths=[64],
     )
     batch = next(iterator)
     (value, _), gradient = loss(params["params"], batch)

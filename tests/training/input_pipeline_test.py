@@ -1,19 +1,28 @@
 import collections
+import contextlib
 import dataclasses
+import time
 
 import jax
 import numpy as np
 import pytest
 
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax.training import input_pipeline, negatives
+from ctd_jax.models import packing
+from ctd_jax.training import (
+  batch_plan,
+  batch_reader,
+  input_pipeline,
+  negatives,
+  token_store,
+)
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
 TIMELINE = synthetic.TIMELINE
 
 
-def batches(config=None, benchmark=BENCHMARK):
+def batches(config=None, benchmark=BENCHMARK, **options):
   config = config or synthetic.config()
   tokenizer = input_pipeline.build_tokenizer(benchmark)
   return input_pipeline.training_batches(
@@ -28,8 +37,8 @@ def batches(config=None, benchmark=BENCHMARK):
     seed=config.seed,
     negatives=config.negatives.to_dict(),
     balance_kinds=config.balance_positive_kinds,
-    packs=1,
-    width=24,
+    widths=[24],
+    **{"packs": 1, **options},
   )
 
 
@@ -73,10 +82,86 @@ def test_an_iterator_restored_goes_on_as_it_would_have():
   state = iterator.get_state()
   expected = [next(iterator) for _ in range(4)]
   other = batches()
+  next(other)  # which reads ahead
   other.set_state(state)
   for batch in expected:
     again = next(other)
     jax.tree.map(np.testing.assert_array_equal, again, batch)
+
+
+def test_processes_that_read_ahead_read_the_same():
+  iterator = batches()
+  for _ in range(3):
+    next(iterator)
+  state = iterator.get_state()
+  expected = [next(iterator) for _ in range(4)]
+  with contextlib.closing(batches(workers=2)) as other:
+    other.set_state(state)
+    for number, batch in enumerate(expected):
+      again = next(other)
+      jax.tree.map(np.testing.assert_array_equal, again, batch)
+      assert other.get_state() == {"next_index": 4 + number}
+  # And back again, from the middle of what they had read.
+  iterator.set_state({"next_index": 5})
+  jax.tree.map(np.testing.assert_array_equal, next(iterator), expected[2])
+
+
+def test_batches_put_on_devices_ahead_do_not_count():
+  placed = []
+
+  def place(batch):
+    placed.append(batch)
+    return batch["positive_month"] + 1000
+
+  iterator = batches(place=place)
+  first = next(iterator)
+  while len(placed) < 2:  # the next one is put there without being asked for
+    time.sleep(0.01)
+  assert iterator.get_state() == {"next_index": 1}
+  plain = batches()
+  np.testing.assert_array_equal(first, next(plain)["positive_month"] + 1000)
+  iterator.set_state(iterator.get_state())
+  np.testing.assert_array_equal(
+    next(iterator), next(plain)["positive_month"] + 1000
+  )
+  iterator.close()
+
+
+@pytest.mark.parametrize("processes", [2, 4])
+def test_shares_make_the_batch_of_one_process(processes):
+  whole = batches(packs=4)
+  parts = [
+    batches(packs=4, share=batch_reader.Share(index, processes))
+    for index in range(processes)
+  ]
+  for _ in range(6):
+    expected = next(whole)
+    found = jax.tree.map(
+      lambda *shares: np.concatenate(shares), *map(next, parts)
+    )
+    jax.tree.map(np.testing.assert_array_equal, found, expected)
+
+
+def test_a_process_reads_no_text_of_others(monkeypatch):
+  reads = []
+  copy_texts = token_store.TokenStore.copy_texts
+
+  def count_and_copy(store, texts, cells, target):
+    reads.append(len(texts))
+    copy_texts(store, texts, cells, target)
+
+  monkeypatch.setattr(token_store.TokenStore, "copy_texts", count_and_copy)
+  counts = []
+  for index in range(4):
+    iterator = batches(packs=4, share=batch_reader.Share(index, 4))
+    reads.clear()
+    texts = iterator._reader.map(0)["texts"]
+    # As many as have a place in its pack.
+    no_slot = texts.ids.shape[1] * packing.slots_per_row(24)
+    assert sum(reads) == (texts.slots < no_slot).sum()
+    counts.append(sum(reads))
+  assert sum(counts) == 8 * 5
+  assert max(counts) < 8 * 5 / 2
 
 
 def test_positives_lie_in_the_interval_and_negatives_in_train():
@@ -108,8 +193,8 @@ def test_near_negatives_are_near():
   rng = np.random.default_rng(0)
   month = TIMELINE.ordinal(TimeKey(1, 2, 6))
   offsets = collections.Counter()
-  for _ in range(200):
-    (row,) = sampler.draw_negatives((month, month), rng)
+  ends = np.full((200, 2), month)
+  for (row,) in sampler.draw_negatives(ends, rng):
     record = BENCHMARK.records[row]
     assert record.kind == "no_event"
     offsets[abs(TIMELINE.ordinal(record.key) - month)] += 1
@@ -132,16 +217,51 @@ def test_released_negatives_have_the_shares_of_sixteen_candidates():
   near = [row for row, at in comments.items() if start <= at <= start + 5]
   assert 1 < len(near) < 16 < len(comments)
   rng = np.random.default_rng(0)
-  drawn = [
-    int(sampler.draw_negatives((start, start + 5), rng)[0]) for _ in range(4000)
-  ]
+  window = np.tile([start, start + 5], (4000, 1))
+  drawn = sampler.draw_negatives(window, rng)[:, 0].tolist()
   assert set(drawn) == set(comments)
   share = np.mean(np.isin(drawn, near))
   np.testing.assert_allclose(share, len(near) / 16, atol=0.03)
   # A window with more than sixteen has no other candidates.
-  whole = (start, max(comments.values()))
-  drawn = [int(sampler.draw_negatives(whole, rng)[0]) for _ in range(400)]
+  whole = np.tile([start, max(comments.values())], (400, 1))
+  drawn = sampler.draw_negatives(whole, rng)[:, 0].tolist()
   assert set(drawn) == set(comments)
+
+
+def test_a_month_that_is_not_there_has_no_negatives():
+  # Both ends of the timeline: months before and behind it are drawn, too.
+  sampler = negatives.NegativeSampler(BENCHMARK, {"near_event": 1})
+  last = len(TIMELINE.months) - 1
+  ends = np.repeat([[0, 0], [last, last], [0, last]], 300, axis=0)
+  drawn = sampler.draw_negatives(ends, np.random.default_rng(0))[:, 0]
+  months = [TIMELINE.ordinal(BENCHMARK.records[row].key) for row in drawn]
+  assert {BENCHMARK.records[row].kind for row in drawn} == {"event"}
+  # Nothing lies outside of all months, so that any event is taken.
+  assert len(set(months[600:])) > 10
+  assert set(months[:300]) >= {2, 12, 24}
+
+
+def test_positives_are_drawn_by_kind_first():
+  # A window of one event month and many placeholders.
+  query = BENCHMARK.queries["train"][0]
+  events = [r.record_id for r in BENCHMARK.records if r.kind == "event"][:1]
+  others = [r.record_id for r in BENCHMARK.records if r.kind == "no_event"][:9]
+  benchmark = dataclasses.replace(
+    BENCHMARK,
+    queries={
+      "train": (
+        query,
+        dataclasses.replace(query, positives=(*events, *others)),
+      )
+    },
+  )
+  event = benchmark.record_ids.index(events[0])
+  asked = np.ones(4000, np.int64)
+  for balance, share in ((True, 0.5), (False, 0.1)):
+    positives = batch_plan.Positives.make(benchmark, balance)
+    drawn = positives.draw(asked, np.random.default_rng(0))
+    np.testing.assert_allclose(np.mean(drawn == event), share, atol=0.03)
+    assert {benchmark.record_ids[row] for row in drawn} == {*events, *others}
 
 
 def test_the_tokenizer_has_not_seen_held_out_text():

@@ -48,7 +48,7 @@ def prepare(mesh, method: str, **fields):
     negatives=config.negatives.to_dict(),
     balance_kinds=config.balance_positive_kinds,
     packs=partitioning.count_batch_shards(mesh) * config.encode_chunks,
-    width=packing.row_width(config.record_length, encoder.max_length),
+    widths=[packing.row_width(config.record_length, encoder.max_length)],
   )
   return (
     model,
@@ -176,19 +176,23 @@ def test_the_collectives_are_gathered_vectors_and_summed_gradients():
   update = train_step.make_train_step(
     Objective.from_config(config, model, mesh), SGD, config.seed
   )
-  found = collectives(update.lower(state, next(batches)).compile().as_text())
+  batch = next(batches)
+  found = collectives(update.lower(state, batch).compile().as_text())
   assert set(found) <= {"all-gather", "all-reduce"}
-  vectors = BATCH * config.model.encoder.hidden_size
+  width = config.model.encoder.hidden_size
+  vectors = BATCH * width
   negatives = vectors * sum(config.negatives.values())
-  # Vectors of records for the queries, and of queries for the positives; no
-  # device ever holds all token states, or all pairs.
-  assert max(found["all-gather"]) == negatives
-  assert vectors in found["all-gather"]
+  # Vectors of texts for their queries, of records for the queries, and of
+  # queries for the positives; no device ever holds all token states, or all
+  # pairs.
+  places = batch["texts"].slots.size * width
+  assert max(found["all-gather"]) == places < batch["texts"].ids.size * width
+  assert {vectors, negatives} <= set(found["all-gather"])
   # The gradient of every parameter that has one is summed once, for all texts
-  # pass the encoder together; so are the means that are logged. The row of a
-  # second segment is in no text.
+  # pass the encoder together; so are that of the gathered vectors and the means
+  # that are logged. The row of a second segment is in no text.
   encoder = sum(x.size for x in jax.tree.leaves(state.params["encoder"]))
-  summed = encoder - config.model.encoder.hidden_size
+  summed = encoder - width + places
   assert summed <= sum(found["all-reduce"]) <= summed + 8
 
 

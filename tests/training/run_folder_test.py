@@ -46,10 +46,11 @@ def test_a_bucket_is_no_local_folder(tmp_path, monkeypatch):
 
 def test_a_config_gets_fields_that_change_no_number(tmp_path):
   fields = training_config.base_config().to_dict()
-  del fields["wandb_project"], fields["keep_latest"]
+  del fields["wandb_project"], fields["keep_latest"], fields["input"]
   (tmp_path / "config.json").write_text(json.dumps(fields))
   config = run_folder.read_config(tmp_path)
   assert config.wandb_project is None
+  assert config.input.workers == 0
   assert config.keep_latest == training_config.base_config().keep_latest
 
 

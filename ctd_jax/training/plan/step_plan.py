@@ -19,7 +19,12 @@ import ml_collections
 import numpy as np
 
 from ctd_jax.models import packing
-from ctd_jax.training import optimizer, partitioning, train_step
+from ctd_jax.training import (
+  optimizer,
+  partitioning,
+  row_shapes,
+  train_step,
+)
 from ctd_jax.training.objective import Objective
 from ctd_jax.training.plan import collectives
 from ctd_jax.training.plan.collectives import Traffic
@@ -165,21 +170,30 @@ def _abstract_batch(
   width = packing.row_width(
     max(config.query_length, config.record_length), workload.encoder.max_length
   )
-  # All packs are alike.
-  rows = packing.arrange_texts(
-    np.array(lengths * (size // packs))[None], width
-  ).rows
+  widths = packing.row_widths(
+    width,
+    workload.encoder.max_length,
+    row_shapes.width_multiple(mesh.devices.flat[0].platform),
+  )
+  # All packs are alike, and so are all batches.
+  shape, _ = row_shapes.choose_shapes(
+    [np.array([lengths] * (size // packs))], 1, widths
+  )
+  places = shape.texts
+  if packs > 1:
+    places = row_shapes.count_places(places, packs * places)
   array = functools.partial(
     jax.ShapeDtypeStruct, sharding=partitioning.batch_sharding(mesh)
   )
-  packed_shape = packs, rows, width
+  packed_shape = packs, shape.rows, shape.width
   class_counts = workload.timeline.class_counts
   return {
     "texts": packing.PackedTexts(
       ids=array(packed_shape, np.int32),
       segments=array(packed_shape, np.int32),
-      slots=array((packs, len(lengths) * size // packs), np.int32),
+      slots=array((packs, places), np.int32),
     ),
+    "text_order": array((len(lengths) * size,), np.int32),
     "query_ends": array((size, 2), np.int32),
     **{
       f"query_{name}": array((size, count), np.float32)

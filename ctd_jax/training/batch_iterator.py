@@ -1,0 +1,115 @@
+"""Iterator over training batches, read ahead and put on devices ahead.
+
+Its state is the number of the next batch: it goes on exactly with any number of
+processes that read ahead, and nothing that was read ahead counts.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import grain
+from absl import flags
+
+_READ_AHEAD = 4  # batches of a process that reads
+_PLACED_AHEAD = 2  # batches on the devices, beside the one at work
+_NUM_BATCHES = 2**40  # more than any run has
+
+
+def _end_with_parent(index: int, count: int) -> None:
+  """Has this worker end when the run that it reads for is killed.
+
+  It would wait for ever for somebody to take its batches.
+
+  Args:
+    index: of the worker.
+    count: of the workers.
+  """
+  del index, count
+  parent = multiprocessing.parent_process()
+
+  def wait_and_exit() -> None:
+    parent.join()
+    os._exit(1)
+
+  threading.Thread(target=wait_and_exit, name="parent", daemon=True).start()
+
+
+class BatchIterator(grain.DatasetIterator):
+  """Endless iterator over the batches of a process."""
+
+  def __init__(
+    self,
+    reader: grain.transforms.Map,
+    workers: int = 0,
+    place: Callable[[Any], Any] | None = None,
+  ):
+    """Starts with the first batch, and reading when the first is asked for.
+
+    Args:
+      reader: makes a batch from its number.
+      workers: processes that read; 0 = a thread of this one.
+      place: puts a batch on the devices, in a thread; None = stays here.
+    """
+    super().__init__()
+    self._reader = reader
+    self._workers = workers
+    self._place = place
+    self._next = 0
+    self._batches: grain.DatasetIterator | None = None
+
+  def _open(self) -> grain.DatasetIterator:
+    """Returns an iterator over the batches from the next one on."""
+    dataset = (
+      grain.MapDataset.range(self._next, _NUM_BATCHES)
+      .map(self._reader)
+      .to_iter_dataset(
+        grain.ReadOptions(num_threads=1, prefetch_buffer_size=_READ_AHEAD)
+      )
+    )
+    if self._workers:
+      if not flags.FLAGS.is_parsed():  # where no command has: grain reads some
+        flags.FLAGS.mark_as_parsed()
+      dataset = dataset.mp_prefetch(
+        grain.MultiprocessingOptions(
+          num_workers=self._workers, per_worker_buffer_size=_READ_AHEAD
+        ),
+        _end_with_parent,
+      )
+    if self._place is not None:
+      dataset = grain.experimental.ThreadPrefetchIterDataset(
+        dataset.map(self._place), prefetch_buffer_size=_PLACED_AHEAD
+      )
+    return iter(dataset)
+
+  def __next__(self) -> Any:
+    """Returns the next batch."""
+    self.start_prefetch()
+    batch = next(self._batches)
+    self._next += 1
+    return batch
+
+  def start_prefetch(self) -> None:
+    """Begins to read ahead."""
+    if self._batches is None:
+      self._batches = self._open()
+      self._batches.start_prefetch()
+
+  def get_state(self) -> dict[str, int]:
+    """Returns the number of the next batch."""
+    return {"next_index": self._next}
+
+  def set_state(self, state: dict[str, int]) -> None:
+    """Goes to the batch that a state names."""
+    self.close()
+    self._next = state["next_index"]
+
+  def close(self) -> None:
+    """Ends what reads ahead."""
+    if self._batches is not None:
+      self._batches.close()
+      self._batches = None

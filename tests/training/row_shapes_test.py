@@ -1,0 +1,102 @@
+"""Two shapes of rows hold all batches of a run, and are nearly full."""
+
+import numpy as np
+import pytest
+
+from ctd_jax.training import batch_plan, row_shapes
+from ctd_jax.training.row_shapes import RowShape
+
+WIDTHS = [256, 288, 320, 352, 384, 416, 448, 480, 512]
+
+
+def random_tokens(rng, size: int) -> np.ndarray:
+  """Returns tokens of queries and records, as of the rebuilt Annals."""
+  queries = rng.integers(15, 31, (size, 1))
+  # Most records are short; commentary is long, and is cut at 256.
+  records = rng.gamma(1.5, 22, (size, 4)).astype(int) + 12
+  return np.concatenate([queries, np.minimum(records, 256)], axis=1)
+
+
+def dealt_batches(size: int, count: int) -> list[np.ndarray]:
+  """Returns batches that were dealt evenly."""
+  rng = np.random.default_rng(0)
+  tokens = random_tokens(rng, size * count)
+  dealt = batch_plan.deal_evenly(tokens.sum(axis=1), count, rng)
+  return [tokens[queries] for queries in dealt]
+
+
+@pytest.mark.parametrize(
+  ("size", "packs", "fill"),
+  [(16, 8, 0.8), (16, 1, 0.9), (64, 8, 0.9), (64, 1, 0.9), (256, 8, 0.9)],
+)
+def test_two_shapes_are_nearly_full(size, packs, fill):
+  count = 200 if size < 256 else 40
+  batches = dealt_batches(size, count)
+  shapes = row_shapes.choose_shapes(batches[::4], packs, WIDTHS)
+  tokens, columns, used = 0, 0, set()
+  for batch in batches:
+    places = row_shapes.arrange_batch(batch.reshape(-1), packs, shapes)
+    used.add(places.shape)
+    tokens += batch.sum()
+    columns += packs * places.shape.rows * places.shape.width
+  assert used <= set(shapes)
+  assert tokens / columns >= fill
+
+
+@pytest.mark.parametrize("packs", [1, 4])
+def test_every_token_has_a_cell_of_its_own(packs):
+  (batch,) = dealt_batches(32, 1)
+  lengths = batch.reshape(-1)
+  shapes = row_shapes.choose_shapes([batch], packs, [256])
+  places = row_shapes.arrange_batch(lengths, packs, shapes)
+  rows, width, texts = places.shape
+  cells = np.zeros((packs, rows, width), int)
+  for text, length in enumerate(lengths):
+    columns = slice(places.column[text], places.column[text] + length)
+    assert columns.stop <= width
+    cells[places.pack[text], places.row[text], columns] += 1
+  assert cells.max() == 1
+  assert cells.sum() == lengths.sum()
+  order = places.pack * texts + places.place
+  assert len(set(order)) == len(lengths)
+  assert order.max() < packs * texts
+  if packs == 1:  # the objective counts on it
+    assert order.tolist() == list(range(len(lengths)))
+
+
+def test_unusual_batches_have_the_large_shape_and_what_none_holds_its_own():
+  shapes = (RowShape(2, 16, 12), RowShape(3, 16, 12))
+  full = np.full(4, 8)
+  for count, rows in ((4, 2), (6, 3), (12, 6)):
+    lengths = np.resize(full, count)
+    places = row_shapes.arrange_batch(lengths, 1, shapes)
+    assert places.shape[:2] == (rows, 16)
+  # A pack that has too few places is too small as well.
+  shapes = (RowShape(2, 16, 1), RowShape(3, 16, 12))
+  assert row_shapes.arrange_batch(full, 2, shapes).shape == shapes[1]
+
+
+def test_a_batch_far_above_the_mean_fits_the_large_shape():
+  rng = np.random.default_rng(1)
+  batches = dealt_batches(16, 64)
+  shapes = row_shapes.choose_shapes(batches, 8, WIDTHS)
+  # Drawn independently, as between two epochs.
+  used = {
+    row_shapes.arrange_batch(
+      random_tokens(rng, 16).reshape(-1), 8, shapes
+    ).shape
+    for _ in range(2000)
+  }
+  assert used == set(shapes)
+
+
+def test_groups_are_dealt_evenly_and_at_random():
+  rng = np.random.default_rng(0)
+  tokens = rng.gamma(2, 100, 640).astype(int)
+  dealt = batch_plan.deal_evenly(tokens, 40, rng)
+  assert sorted(dealt.reshape(-1)) == list(range(640))
+  sums = tokens[dealt].sum(axis=1)
+  assert sums.std() < 0.02 * sums.mean()
+  # Neither the first group nor the first of a group is the longest.
+  means = tokens[dealt].mean(axis=0)
+  assert np.abs(means - tokens.mean()).max() < 0.35 * tokens.mean()
