@@ -32,6 +32,8 @@ from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pooling import pool_packed, pool_tokens
 
+ENCODER = "encoder"  # subtree of the parameters
+
 
 def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:
   """Returns vectors of length 1, [B, D]; a zero vector stays zero."""

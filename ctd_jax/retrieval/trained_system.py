@@ -96,10 +96,9 @@ def restore_system(experiment: Experiment) -> TrainedSystem:
   """
   step = experiment.checkpoints.best_step
   if step is None:
-    params = experiment.init_state().params
+    params = experiment.init_state().model_params
   else:
-    state = experiment.checkpoints.restore(step, experiment.abstract_state())
-    params = state.params
+    params = experiment.restore_params(step)
   return TrainedSystem(
     experiment.config,
     experiment.benchmark.name,

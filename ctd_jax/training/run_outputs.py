@@ -35,7 +35,7 @@ class RunOutputs:
     validate: parameters -> metrics.
     bar: shows step, loss and speed.
     log_every: steps.
-    schedule: learning rate of the encoder by update, from 0.
+    schedule: learning rate of the encoder by step, from 0.
     meter: of the speed.
     pending: step, metrics and size of the last update, not yet read.
   """
@@ -88,7 +88,7 @@ class RunOutputs:
     self.flush()
     if speed := self.meter.stop():  # what follows is no training
       logging.info("speed: %s", meter_lib.format_speed(speed))
-    scores = self.validate(state.params)
+    scores = self.validate(state.model_params)
     self.writer.write(step, scores)
     self.writer.flush()
     logging.info(

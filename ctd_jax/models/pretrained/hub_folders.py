@@ -9,6 +9,7 @@ also writes such tensors.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -161,6 +162,19 @@ class TensorFiles:
         f"{', '.join(_FLOAT_TYPES)}"
       )
     return np.asarray(view[index]).astype(np.float32)
+
+
+def hash_weights(folder: pathlib.Path) -> str:
+  """Returns a hash of the weight files of a folder, hexadecimal.
+
+  Raises:
+    FileNotFoundError: naming all files that are missing.
+  """
+  digest = hashlib.sha256()
+  for path in sorted(_list_weight_files(folder)):
+    with path.open("rb") as file:
+      digest.update(hashlib.file_digest(file, "sha256").digest())
+  return digest.hexdigest()
 
 
 def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
