@@ -248,14 +248,19 @@ def write_tensors(
   for number, names in enumerate(shards, start=1):
     file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
     file = WEIGHTS_FILE if len(shards) == 1 else file
-    _write_shard(folder / file, {name: tensors[name][1]() for name in names})
+    write_tensor_file(
+      folder / file, {name: tensors[name][1]() for name in names}
+    )
     weight_map.update(dict.fromkeys(names, file))
   if len(shards) > 1:
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     files.write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
 
 
-def _write_shard(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+def write_tensor_file(
+  path: pathlib.Path, tensors: dict[str, np.ndarray]
+) -> None:
+  """Writes a file of tensors, whole or not at all."""
   with files.atomic_path(path) as temporary:
     # transformers refuses a file without the format in its metadata.
     safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})

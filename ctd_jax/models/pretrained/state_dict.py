@@ -148,7 +148,7 @@ def save_encoder(
     {
       name: (
         parameter.tensor_shape,
-        functools.partial(_to_stored_tensor, parameter, leaf, row),
+        functools.partial(to_stored_tensor, parameter, leaf, row),
       )
       for parameter, leaf in zip(
         jax.tree.leaves(_describe_parameters(config, params)),
@@ -269,7 +269,7 @@ def _read_shard(
   return np.stack(arrays) if parameter.is_stacked else arrays[0]
 
 
-def _to_stored_tensor(
+def to_stored_tensor(
   parameter: Parameter, leaf: jax.Array, row: int
 ) -> np.ndarray:
   """Returns a tensor as it is stored, fp32."""
