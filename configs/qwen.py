@@ -17,9 +17,8 @@ or on several hosts. What the released code would do on eight GPUs is
 
   --config.loss.emulated_processes=8 --config.batch_size=64
 
-`*-lora` trains adapters and leaves the encoder as published, which lies in
-memory in bf16 and in no checkpoint: an accelerator of 16 GB. Its rates are
-chosen, not tuned.
+`*-lora` trains adapters and leaves the encoder as published: it lies in
+memory in bf16, and in no checkpoint.
 """
 
 import ml_collections
@@ -57,7 +56,8 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   training_config.apply_method(c, argument)
   if argument.endswith(f"-{training_config.ADAPTERS}"):
     c.model.lora.base_dtype = "bfloat16"  # as published
-    c.optimizer.learning_rate = 1e-4  # adapters start from nothing, too
+    # Adapters start from nothing, too; chosen, not tuned.
+    c.optimizer.learning_rate = 1e-4
     c.optimizer.temporal_rate_factor = 3.0
   if argument.endswith(f"-{training_config.RELEASE}"):
     c.loss.emulated_processes = 2  # of its recipe: torchrun on two GPUs

@@ -163,5 +163,7 @@ def split_encoder_fields(
     name: geometry_fields.pop(name, "") for name in _SOURCE_FIELDS
   }
   if section.lora.rank:
-    geometry_fields["lora"] = LoraConfig(**section.lora.to_dict())
+    lora_fields = section.lora.to_dict()
+    targets = tuple(lora_fields.pop("targets"))  # a list where read as JSON
+    geometry_fields["lora"] = LoraConfig(**lora_fields, targets=targets)
   return geometry_fields, source_fields

@@ -53,8 +53,7 @@ class LoraConfig:
   base_dtype: str = "float32"
 
   def __post_init__(self):
-    # Lists become tuples: a config is a static, hashable argument of jit.
-    object.__setattr__(self, "targets", tuple(self.targets) or PROJECTIONS)
+    object.__setattr__(self, "targets", self.targets or PROJECTIONS)
 
   @property
   def scale(self) -> float:
