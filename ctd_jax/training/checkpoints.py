@@ -212,8 +212,6 @@ class Checkpoints:
     """
     unreadable_steps = []
     for step in sorted(self._manager.all_steps(), reverse=True):
-      if not self._is_whole(step):
-        continue
       state, reason = None, ""
       try:
         state = self.restore(step, abstract_state, iterator)
@@ -264,12 +262,13 @@ class Checkpoints:
       iterator: rewound or forwarded in place when given.
 
     Raises:
-      CheckpointError: if the checkpoint holds another architecture, of which
-        the message names each field that differs, or parameters alone.
-      UnreadableCheckpointError: if a file is missing or damaged.
+      CheckpointError: if the checkpoint holds another architecture; the
+        message names each field that differs.
+      UnreadableCheckpointError: if a file is missing or damaged, or it holds
+        the parameters alone.
     """
     if not self._is_whole(step):
-      raise CheckpointError(
+      raise UnreadableCheckpointError(
         f"checkpoint {self.directory}/{step} holds the parameters alone, as "
         "the best one does once it is not among the latest; training goes on "
         "from the latest"
