@@ -24,7 +24,10 @@ COMMANDS = {
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),
   "index": ("ctd_jax.index", "build the index of a corpus, or check one"),
-  "export": ("ctd_jax.export", "write a run as one folder, its vectors or its adapters"),
+  "export": (
+    "ctd_jax.export",
+    "write a run as one folder, its vectors or its adapters",
+  ),
   "export-data": (
     "ctd_jax_datasets.export",
     "write a data set as BEIR, parquet, TREC or release files",
