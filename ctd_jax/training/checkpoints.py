@@ -33,7 +33,7 @@ from ctd_jax.training.train_step import TrainState
 
 # Items of a checkpoint, each a folder in it.
 _PARAMS, _OPTIMIZER, _MODEL, _DATA = "params", "optimizer", "model", "data"
-_WHOLE_STATE = "state"  # one item for both, in runs of 0.2
+_WHOLE_STATE = "state"  # one item for both, as formerly
 
 
 _Content = TypeVar("_Content")

@@ -32,7 +32,7 @@ PROFILE_FOLDER = "profile"
 WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 
 _DEFAULT_PARENT = "runs"
-# Fields that configs have had since 0.2; their default is what was done before.
+# Fields that older configs lack; their default is what was done without them.
 _LATER_FIELDS = ("accumulate_steps", "optimizer.moment_dtype")
 _LATER_FIELDS += tuple(
   f"model.lora.{name}"

@@ -110,8 +110,8 @@ def test_a_run_does_not_go_on_from_parameters_alone(tmp_path):
   assert (tmp_path / "run/3").exists()
 
 
-def test_checkpoints_of_version_0_2_are_read(tmp_path):
-  # They had parameters and what the optimizer knows as one item.
+def test_checkpoints_of_one_item_are_read(tmp_path):
+  # Formerly it held the parameters and what the optimizer knows.
   saved = state(3.0)
   items = {
     "state": ocp.args.StandardSave(
