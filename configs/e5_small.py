@@ -38,4 +38,8 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   # The heads start from random values.
   c.optimizer.temporal_rate_factor = 20.0
   training_config.apply_method(c, argument)
+  if argument.endswith(f"-{training_config.ADAPTERS}"):
+    # Adapters start from nothing, too; chosen, not tuned.
+    c.optimizer.learning_rate = 5e-4
+    c.optimizer.temporal_rate_factor = 2.0
   return c

@@ -16,6 +16,9 @@ queries each. `*-release` computes the loss of those two on one device, on eight
 or on several hosts. What the released code would do on eight GPUs is
 
   --config.loss.emulated_processes=8 --config.batch_size=64
+
+`*-lora` trains adapters and leaves the encoder as published: it lies in
+memory in bf16, and in no checkpoint.
 """
 
 import ml_collections
@@ -51,6 +54,11 @@ def get_config(argument: str = "ctd") -> ml_collections.ConfigDict:
   # The heads start from nothing; chosen, not tuned. The release has 1.
   c.optimizer.temporal_rate_factor = 100.0
   training_config.apply_method(c, argument)
+  if argument.endswith(f"-{training_config.ADAPTERS}"):
+    c.model.lora.base_dtype = "bfloat16"  # as published
+    # Adapters start from nothing, too; chosen, not tuned.
+    c.optimizer.learning_rate = 1e-4
+    c.optimizer.temporal_rate_factor = 3.0
   if argument.endswith(f"-{training_config.RELEASE}"):
     c.loss.emulated_processes = 2  # of its recipe: torchrun on two GPUs
   return c

@@ -25,7 +25,10 @@ COMMANDS = {
   "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),
   "corpora": ("ctd_jax.corpora", "date and encode many works, by Beam too"),
   "index": ("ctd_jax.index", "build the index of a corpus, or check one"),
-  "export": ("ctd_jax.export", "write a run as one folder, or its vectors"),
+  "export": (
+    "ctd_jax.export",
+    "write a run as one folder, its vectors or its adapters",
+  ),
   "export-data": (
     "ctd_jax_datasets.export",
     "write a data set as BEIR, parquet, TREC or release files",

@@ -11,6 +11,11 @@ README.md in the folder says what that costs.
 
 writes the vectors of records and queries, and tables that describe them, for a
 vector database; see `vector_export`.
+
+  python -m ctd_jax.export --workdir=runs/ctd-lora --output=adapters --adapters
+
+writes the adapters of such a run alone, as the library PEFT stores them;
+without the flag they are merged into the encoder.
 """
 
 from __future__ import annotations
@@ -36,6 +41,7 @@ def main() -> None:
     experiments.assemble_experiment(config, workdir),
     output,
     flags.FLAGS.vectors,
+    flags.FLAGS.adapters,
   )
 
 
@@ -51,5 +57,11 @@ if __name__ == "__main__":
     False,
     "Write vectors of records and queries (.npy) and tables that describe them "
     "(.parquet) instead of the system. Example: --output=vectors --vectors",
+  )
+  flags.DEFINE_bool(
+    "adapters",
+    False,
+    "Write the adapters of the encoder alone, as PEFT stores them, instead of "
+    "the system. Example: --output=adapters --adapters",
   )
   command_line.run_main(main, required=("workdir", "output"))

@@ -37,6 +37,8 @@ from ctd_jax.models.time_gaussian import Gaussians
 # (states of tokens, pooling, scores of tokens) -> states of texts [B, D].
 Pool = Callable[..., Float[Array, "B D"]]
 
+ENCODER = "encoder"  # subtree of the parameters
+
 
 def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:
   """Returns vectors of length 1, [B, D]; a zero vector stays zero."""

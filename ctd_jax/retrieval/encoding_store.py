@@ -94,7 +94,7 @@ def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
   for leaf in (*jax.tree.leaves(params), tokens.ids, tokens.mask):
     leaf = np.ascontiguousarray(distributed.fetch_to_host(leaf))
     digest.update(str(leaf.shape).encode())
-    digest.update(leaf)
+    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is no buffer
   return digest.hexdigest()
 
 

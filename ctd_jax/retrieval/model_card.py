@@ -138,6 +138,9 @@ def format_card(
   """
   config = system.config
   source = system.backbone.source or "random values"
+  adapters = system.backbone.encoder.lora
+  if adapters is not None:
+    source += f" by adapters of rank {adapters.rank}, merged into it"
   table = "no figures: no split has queries\n"
   if rows:
     table = result_tables.format_table(

@@ -35,9 +35,7 @@ def write_model_runs(experiment: Experiment) -> None:
       f"no checkpoint in {workdir}/checkpoints; train it to the first "
       "validation (config.eval_every)"
     )
-  params = experiment.checkpoints.restore(
-    step, experiment.abstract_state()
-  ).params
+  params = experiment.restore_params(step)
   logging.info("%s: evaluating the checkpoint of step %d", config.name, step)
   ranker = dense.Ranker(experiment)
   records = ranker.encode_gallery(params)

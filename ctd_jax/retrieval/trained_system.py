@@ -24,7 +24,8 @@ from flax import traverse_util
 from safetensors import numpy as safetensors_numpy
 
 from ctd_jax.chronology.timelines import Reign, Timeline
-from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
+from ctd_jax.models.encoders import lora
 from ctd_jax.models.pretrained import folder_export, hub_folders, state_dict
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.training import backbone as backbones
@@ -38,7 +39,6 @@ from ctd_jax.utils import files
 
 PARAMS_FILE = "ctd_jax.safetensors"
 _FORMAT = 1  # of SYSTEM_FILE
-_ENCODER = "encoder"  # subtree of the parameters
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,10 +97,9 @@ def restore_system(experiment: Experiment) -> TrainedSystem:
   """
   step = experiment.checkpoints.best_step
   if step is None:
-    params = experiment.init_state().params
+    params = experiment.init_state().model_params
   else:
-    state = experiment.checkpoints.restore(step, experiment.abstract_state())
-    params = state.params
+    params = experiment.restore_params(step)
   return TrainedSystem(
     experiment.config,
     experiment.benchmark.name,
@@ -116,15 +115,21 @@ def restore_system(experiment: Experiment) -> TrainedSystem:
 def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
   """Writes a trained system; its encoder as other libraries load it.
 
+  Adapters are merged into the encoder, of which the folder has no others.
+
   Args:
     folder: made if needed.
     system: with parameters of a checkpoint.
   """
   config, backbone = system.config, system.backbone
+  encoder, encoder_params = backbone.encoder, system.params[ENCODER]
+  if encoder.lora is not None:
+    encoder_params = lora.merge_adapters(encoder_params, encoder.lora)
+    encoder = dataclasses.replace(encoder, lora=None)
   folder_export.export_encoder(
     folder,
-    backbone.encoder,
-    system.params[_ENCODER],
+    encoder,
+    encoder_params,
     backbone.tokenizer,
     config.model.pooling,
     SideSettings(backbone.query_prefix, config.query_length),
@@ -198,16 +203,23 @@ def _portable_fields(config: ml_collections.ConfigDict) -> dict[str, Any]:
   fields |= {"data_dir": None, "sources": None}
   fields["mesh"] = training_config.base_config().mesh.to_dict()
   fields["eval"]["vectors_dir"] = None
+  fields["model"]["lora"]["rank"] = 0  # merged
   encoder = fields["model"]["encoder"]
-  if pathlib.Path(encoder.get("source", "")).is_absolute():
-    encoder["source"] = pathlib.Path(encoder["source"]).name
+  if "source" in encoder:
+    encoder["source"] = portable_source(encoder["source"])
   return fields
+
+
+def portable_source(source: str) -> str:
+  """Returns the name of a published encoder without the path of a machine."""
+  path = pathlib.Path(source)
+  return path.name if path.is_absolute() else source
 
 
 def _flatten_scoring_params(params: Any) -> dict[str, Any]:
   """Returns path -> leaf of all parameters but the encoder's."""
   scoring_params = {
-    name: subtree for name, subtree in params.items() if name != _ENCODER
+    name: subtree for name, subtree in params.items() if name != ENCODER
   }
   return traverse_util.flatten_dict(scoring_params, sep="/")
 
@@ -247,6 +259,6 @@ def _read_params(
     for name, subtree in params.items()
   }
   encoder_params = state_dict.load_params(
-    folder, model.config.encoder, shardings[_ENCODER]
+    folder, model.config.encoder, shardings[ENCODER]
   )
-  return {**scoring_params, _ENCODER: encoder_params}
+  return {**scoring_params, ENCODER: encoder_params}

@@ -9,15 +9,17 @@ the published folder again.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+from collections.abc import Iterator
 from typing import Any
 
-import jax
 import ml_collections
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.lora import LoraConfig
 from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.text_encoder import read_folder
@@ -36,7 +38,7 @@ class Backbone:
 
   Attributes:
     tokenizer: its vocabulary.
-    encoder: its geometry.
+    encoder: its geometry, with its adapters.
     source: folder or hub id of its initial parameters; "" = random ones.
     query_prefix: stands before every query.
     record_prefix: stands before every record.
@@ -56,11 +58,13 @@ class Backbone:
       self, date_marks=self.date_marks.move_to(timeline)
     )
 
-  def load_params(self, sharding: jax.sharding.Sharding) -> Any:
+  def load_params(self, sharding: Any) -> Any:
     """Returns the published parameters, None where they are random.
 
+    Those of adapters are not published.
+
     Args:
-      sharding: of every parameter.
+      sharding: one for all parameters, or a tree of them.
 
     Raises:
       FileNotFoundError: if the folder or its weights are missing.
@@ -69,7 +73,20 @@ class Backbone:
     if not self.source:
       return None
     folder = hub_folders.find_model_folder(self.source)
-    return state_dict.load_params(folder, self.encoder, sharding)
+    dtype = self.encoder.lora.base_dtype if self.encoder.lora else "float32"
+    return state_dict.load_params(
+      folder, dataclasses.replace(self.encoder, lora=None), sharding, dtype
+    )
+
+  def hash_weights(self) -> str:
+    """Returns a hash of the published weights, hexadecimal.
+
+    Raises:
+      FileNotFoundError: naming the field, if they are missing.
+    """
+    with _naming_source():
+      folder = hub_folders.find_model_folder(self.source)
+      return hub_folders.hash_weights(folder)
 
   def save(self, folder: Folder) -> None:
     """Writes vocabulary and geometry, which a resumed run reads."""
@@ -95,7 +112,7 @@ def read_published_backbone(
   """
   geometry_fields, source_fields = split_encoder_fields(section)
   end_token = source_fields.pop("end_token")
-  try:
+  with _naming_source():
     folder = saved_folder or hub_folders.find_model_folder(
       source_fields["source"]
     )
@@ -104,12 +121,19 @@ def read_published_backbone(
     )
     if saved_folder is None:
       hub_folders.TensorFiles(folder)  # opened here, read when training starts
+  return Backbone(tokenizer, encoder, **source_fields)
+
+
+@contextlib.contextmanager
+def _naming_source() -> Iterator[None]:
+  """Has the error of what is missing name the field of the config."""
+  try:
+    yield
   except FileNotFoundError as error:
     raise FileNotFoundError(
       f"config.model.encoder.source: {error}; name a folder of the model with "
       "--config.model.encoder.source=FOLDER"
     ) from None
-  return Backbone(tokenizer, encoder, **source_fields)
 
 
 def make_scratch_backbone(
@@ -142,7 +166,7 @@ def split_encoder_fields(
 ) -> tuple[dict[str, Any], dict[str, str]]:
   """Returns the fields of geometry and those of a published folder.
 
-  A field that is None is left to the folder.
+  A field that is None is left to the folder. The adapters are geometry.
   """
   geometry_fields = {
     name: value for name, value in section.encoder.items() if value is not None
@@ -150,4 +174,8 @@ def split_encoder_fields(
   source_fields = {
     name: geometry_fields.pop(name, "") for name in _SOURCE_FIELDS
   }
+  if section.lora.rank:
+    lora_fields = section.lora.to_dict()
+    targets = tuple(lora_fields.pop("targets"))  # a list where read as JSON
+    geometry_fields["lora"] = LoraConfig(**lora_fields, targets=targets)
   return geometry_fields, source_fields

@@ -1,11 +1,13 @@
 """Checkpoints of a run: train state, data iterator, description of the model.
 
-The latest checkpoints stay (to resume) and the best one by validation (to
-evaluate). The description of the model lets a checkpoint of another
-architecture be refused by field rather than by shape. A checkpoint is written
-under another name first, and an older one goes when it is complete; one that
-was damaged later is passed over for the one before it. Several processes write
-one checkpoint, which any number of them, on any number of devices, can read.
+The latest checkpoints stay whole (to resume), and of the best one by validation
+the parameters (to evaluate): what the optimizer knows, twice their size, is
+removed from it once it is not among the latest. The description of the model
+lets a checkpoint of another architecture be refused by field rather than by
+shape. A checkpoint is written under another name first, and an older one goes
+when it is complete; one that was damaged later is passed over for the one
+before it. Several processes write one checkpoint, which any number of them, on
+any number of devices, can read.
 """
 
 from __future__ import annotations
@@ -16,16 +18,25 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 import grain
 import orbax.checkpoint as ocp
 from absl import logging
+from etils import epath
 from orbax.checkpoint import checkpoint_managers
 
 from ctd_jax.training import distributed, run_folder
 from ctd_jax.training.run_folder import Folder
+from ctd_jax.training.train_step import TrainState
+
+# Items of a checkpoint, each a folder in it.
+_PARAMS, _OPTIMIZER, _MODEL, _DATA = "params", "optimizer", "model", "data"
+_WHOLE_STATE = "state"  # one item for both, as formerly
+
+
+_Content = TypeVar("_Content")
 
 
 class CheckpointError(ValueError):
@@ -56,6 +67,11 @@ def list_differences(
     elif old != new:
       phrases.append(f"{prefix}{key}: run {old!r}, config {new!r}")
   return phrases
+
+
+def _optimizer_item(state: TrainState) -> dict[str, Any]:
+  """Returns what a run goes on with, beside its parameters."""
+  return {"step": state.step, "opt_state": state.opt_state}
 
 
 @contextlib.contextmanager
@@ -118,7 +134,7 @@ class Checkpoints:
       options=ocp.CheckpointManagerOptions(
         preservation_policy=policy, best_fn=rank_metrics, best_mode="max"
       ),
-      item_names=("state", "model", "data"),
+      item_names=(_PARAMS, _OPTIMIZER, _MODEL, _DATA),
     )
 
   def _set_aside_unreadable_metrics(self) -> None:
@@ -146,33 +162,37 @@ class Checkpoints:
   def save(
     self,
     step: int,
-    state: Any,
+    state: TrainState,
     iterator: grain.DatasetIterator,
     metrics: Mapping[str, float] | None = None,
   ) -> None:
     """Writes a checkpoint; the files are complete or absent.
 
     Args:
-      step: number of updates made.
-      state: tree of global arrays.
+      step: number of steps made.
+      state: of global arrays; what is frozen is not written.
       iterator: the training data, as far as it has been read.
       metrics: validation metrics, `self.metric` among them. A checkpoint
         without metrics can be resumed from, but is never the best.
     """
+    self.wait()
     self._manager.save(
       step,
       args=ocp.args.Composite(
-        state=ocp.args.StandardSave(state),
-        model=ocp.args.JsonSave(dict(self.model)),
-        data=grain.checkpoint.CheckpointSave(iterator),
+        **{
+          _PARAMS: ocp.args.StandardSave(state.params),
+          _OPTIMIZER: ocp.args.StandardSave(_optimizer_item(state)),
+          _MODEL: ocp.args.JsonSave(dict(self.model)),
+          _DATA: grain.checkpoint.CheckpointSave(iterator),
+        }
       ),
       # The step breaks ties, see `rank_metrics`.
       metrics=metrics and {**metrics, "step": step},
     )
 
   def resume(
-    self, abstract_state: Any, iterator: grain.DatasetIterator
-  ) -> tuple[int, Any] | None:
+    self, abstract_state: TrainState, iterator: grain.DatasetIterator
+  ) -> tuple[int, TrainState] | None:
     """Returns step and state of the newest checkpoint that can be read.
 
     Newer ones are named in a warning and moved to `DIRECTORY.unreadable` once
@@ -229,25 +249,75 @@ class Checkpoints:
   def restore(
     self,
     step: int,
-    abstract_state: Any,
+    abstract_state: TrainState,
     iterator: grain.DatasetIterator | None = None,
-  ) -> Any:
+  ) -> TrainState:
     """Returns the state saved at `step`; moves `iterator` to its position.
 
     Args:
       step: a saved step.
-      abstract_state: tree of `jax.ShapeDtypeStruct` with shardings: the
-        checkpoint may come from another number of devices.
+      abstract_state: of `jax.ShapeDtypeStruct` with shardings: the checkpoint
+        may come from another number of devices. What is frozen comes back as
+        it is.
       iterator: rewound or forwarded in place when given.
 
     Raises:
       CheckpointError: if the checkpoint holds another architecture; the
         message names each field that differs.
+      UnreadableCheckpointError: if a file is missing or damaged, or it holds
+        the parameters alone.
+    """
+    if not self._is_whole(step):
+      raise UnreadableCheckpointError(
+        f"checkpoint {self.directory}/{step} holds the parameters alone, as "
+        "the best one does once it is not among the latest; training goes on "
+        "from the latest"
+      )
+
+    def read() -> TrainState:
+      state = self._read_state(step, abstract_state)
+      # Last, so that a state that cannot be read leaves the iterator alone.
+      if iterator is not None:
+        iterator.set_state(self._read_iterator_state(step))
+        iterator.start_prefetch()
+      return state
+
+    return self._read_checkpoint(step, read)
+
+  def restore_params(self, step: int, abstract_params: Any) -> Any:
+    """Returns the parameters saved at `step`, of which nothing else is read.
+
+    Args:
+      step: a saved step.
+      abstract_params: tree of `jax.ShapeDtypeStruct` with shardings.
+
+    Raises:
+      CheckpointError: as `restore`, but parameters alone suffice.
       UnreadableCheckpointError: if a file is missing or damaged.
+    """
+    return self._read_checkpoint(
+      step, lambda: self._read_params(step, abstract_params)
+    )
+
+  def _is_whole(self, step: int) -> bool:
+    """Returns whether a checkpoint has what the optimizer knows."""
+    folder = self.directory / str(step)
+    return any((folder / item).exists() for item in (_OPTIMIZER, _WHOLE_STATE))
+
+  def _read_checkpoint(
+    self, step: int, read: Callable[[], _Content]
+  ) -> _Content:
+    """Returns what is read from a checkpoint of this architecture.
+
+    Args:
+      step: a saved step.
+      read: is called once the architecture was compared.
     """
     try:
       with _silence_abandoned_readers():
-        return self._read_checkpoint(step, abstract_state, iterator)
+        # Before the arrays: of another architecture they would fail by a shape.
+        self._check_architecture(step)
+        return read()
     except CheckpointError:
       raise
     except Exception as error:  # readers raise errors of many classes
@@ -258,16 +328,9 @@ class Checkpoints:
       "folder away to do without it"
     )
 
-  def _read_checkpoint(
-    self,
-    step: int,
-    abstract_state: Any,
-    iterator: grain.DatasetIterator | None,
-  ) -> Any:
-    saved_model = self._manager.restore(
-      step, args=ocp.args.Composite(model=ocp.args.JsonRestore())
-    )["model"]
-    # Before the arrays: of another architecture they would fail by a shape.
+  def _check_architecture(self, step: int) -> None:
+    """Raises CheckpointError if a checkpoint is of another architecture."""
+    saved_model = self._read_item(step, _MODEL, ocp.args.JsonRestore())
     mismatches = list_differences(saved_model, self.model)
     if mismatches:
       raise CheckpointError(
@@ -275,15 +338,41 @@ class Checkpoints:
         + "; ".join(mismatches)
         + ". Use the config it was trained with, or another --workdir."
       )
-    state = self._manager.restore(
-      step,
-      args=ocp.args.Composite(state=ocp.args.StandardRestore(abstract_state)),
-    )["state"]
-    # Last, so that a state that cannot be read leaves the iterator alone.
-    if iterator is not None:
-      iterator.set_state(self._read_iterator_state(step))
-      iterator.start_prefetch()
-    return state
+
+  def _read_item(self, step: int, item: str, args: Any) -> Any:
+    items = ocp.args.Composite(**{item: args})
+    return self._manager.restore(step, args=items)[item]
+
+  def _read_state(self, step: int, abstract_state: TrainState) -> TrainState:
+    """Returns the parameters, and what the optimizer knows, of a checkpoint."""
+    abstract = _optimizer_item(abstract_state)
+    path = self.directory / str(step) / _WHOLE_STATE
+    if path.exists():
+      with ocp.StandardCheckpointer() as reader:
+        fields = reader.restore(
+          path, {**abstract, _PARAMS: abstract_state.params}
+        )
+      return abstract_state.replace(**fields)
+    fields = self._read_item(
+      step, _OPTIMIZER, ocp.args.StandardRestore(abstract)
+    )
+    params = self._read_params(step, abstract_state.params)
+    return abstract_state.replace(params=params, **fields)
+
+  def _read_params(self, step: int, abstract_params: Any) -> Any:
+    """Returns the parameters of a checkpoint."""
+    path = self.directory / str(step) / _WHOLE_STATE
+    if not path.exists():
+      args = ocp.args.StandardRestore(abstract_params)
+      return self._read_item(step, _PARAMS, args)
+    abstract = {_PARAMS: abstract_params}
+    args = ocp.args.PyTreeRestore(
+      abstract,
+      restore_args=ocp.checkpoint_utils.construct_restore_args(abstract),
+      partial_restore=True,
+    )
+    with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
+      return reader.restore(path, args=args)[_PARAMS]
 
   def _read_iterator_state(self, step: int) -> dict[str, Any]:
     """Returns the state of the data iterator at a step.
@@ -297,8 +386,15 @@ class Checkpoints:
     raise FileNotFoundError(f"{folder}: no process_0-of-*.json")
 
   def wait(self) -> None:
-    """Waits until everything is on disk."""
+    """Waits until everything is on disk, and removes what nobody reads."""
     self._manager.wait_until_finished()
+    if not distributed.is_coordinator():
+      return
+    steps = sorted(self._manager.all_steps())
+    for step in steps[: -self.keep_latest]:
+      folder = self.directory / str(step) / _OPTIMIZER
+      if folder.exists():
+        epath.Path(folder).rmtree()
 
   def close(self) -> None:
     """Waits until everything is on disk, then closes the manager."""

@@ -35,6 +35,7 @@ METHODS = (
   "time_tokens",
 )
 RELEASE = "release"
+ADAPTERS = "lora"  # variant of a method
 # What differs from the released code, by repair: field -> released value.
 # Source: the released code's training script and its published recipes.
 REPAIRS: Mapping[str, Mapping[str, Any]] = {
@@ -74,6 +75,7 @@ DECAY_KINDS = ("matrices", "release")
 DATE_FORMS = ("", "prefix", "tokens")
 RECORD_DATES = ("text", "key")
 PLAIN_MODES = ("semantic", "temps")  # scores without context and bias
+FLOAT_DTYPES = ("float32", "bfloat16")
 NEGATIVE_TYPES = (
   "same_month_comment",
   "near_placeholder",
@@ -106,6 +108,10 @@ def base_config() -> ml_collections.ConfigDict:
   # Chunks in which a batch is encoded and its pairs are scored: the memory of
   # one chunk and of the pairs, at the price of encoding everything twice.
   c.encode_chunks = 1
+  # Steps of which one update has the mean gradient; parameters change at the
+  # last of them. In-batch negatives are those of a step, so that it is another
+  # loss than that of a batch as many times as large: see `encode_chunks`.
+  c.accumulate_steps = 1
   c.num_epochs = 10.0  # passes over the train queries
   c.balance_positive_kinds = True  # draw event or placeholder first
 
@@ -194,6 +200,15 @@ def _add_model(c: ml_collections.ConfigDict) -> None:
   m.mass_weight_init = 1.0  # of the log mass of the months asked for
   m.use_gaussian = False  # of a text over time; score_mode "temps" needs it
   m.gaussian_dim = 8  # its dimensions
+  # Adapters of a published encoder, which stays as it is; see `encoders.lora`.
+  m.lora = ml_collections.ConfigDict()
+  m.lora.rank = 0  # columns of the narrow matrices; 0 = all is trained
+  m.lora.alpha = 32.0  # alpha / rank times their product is added
+  m.lora.dropout = 0.0  # of what they read
+  m.lora.targets = ()  # projections, e.g. ("query", "value"); () = all
+  # Of the encoder's own parameters, or "bfloat16", of half the size: the same
+  # where encoder.dtype is that and they were published in it.
+  m.lora.base_dtype = "float32"
 
 
 def _add_loss(c: ml_collections.ConfigDict) -> None:
@@ -223,6 +238,8 @@ def _add_optimizer(c: ml_collections.ConfigDict) -> None:
   c.optimizer.weight_decay = 0.01  # times the learning rate, per update
   c.optimizer.decay = "matrices"  # or "release": also gates and RMS norms
   c.optimizer.clip_norm = 1.0  # of the gradient; 0 = no clipping
+  # Of Adam's first moment, or "bfloat16"; the second is always fp32.
+  c.optimizer.moment_dtype = "float32"
 
 
 def _add_evaluation(c: ml_collections.ConfigDict) -> None:
@@ -289,7 +306,9 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
     c: a config.
     argument: METHOD, repaired; METHOD-release, with every value that the
       released code has, and a published encoder in fp32 with the dropout of its
-      folder; or METHOD-no_REPAIR, with one of `REPAIRS` undone.
+      folder; METHOD-no_REPAIR, with one of `REPAIRS` undone; or METHOD-lora,
+      which trains adapters of rank 16 of a published encoder. Their learning
+      rate is that of the config.
 
   Raises:
     ValueError: if the method or the variant is unknown.
@@ -300,7 +319,10 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
       f"unknown method {method!r} after the config's name; "
       f"expected one of {', '.join(METHODS)}"
     )
-  _undo_repairs(c, variant)
+  if variant == ADAPTERS:
+    c.model.lora.rank = 16
+  else:
+    _undo_repairs(c, variant)
   if method.endswith("posterior"):
     c.score_mode = "posterior"
     c.model.use_posterior = True
@@ -336,12 +358,12 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
 
 def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
   """Gives fields their released values: of all repairs, of one or of none."""
-  variants = {"": (), RELEASE: tuple(REPAIRS)}
+  variants: dict[str, Collection[str]] = {"": (), RELEASE: tuple(REPAIRS)}
   variants |= {f"no_{name}": (name,) for name in REPAIRS}
   if variant not in variants:
     raise ValueError(
       f"unknown variant {variant!r} after the method; expected one of "
-      f"{', '.join(filter(None, variants))}"
+      f"{', '.join((*filter(None, variants), ADAPTERS))}"
     )
   for name in variants[variant]:
     c.update_from_flattened_dict(REPAIRS[name])
@@ -412,6 +434,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
   _check_choice(config, "optimizer.decay", DECAY_KINDS)
   _check_choice(config, "dates.form", DATE_FORMS)
   _check_choice(config, "dates.records", RECORD_DATES)
+  _check_choice(config, "optimizer.moment_dtype", FLOAT_DTYPES)
+  _check_choice(config, "model.lora.base_dtype", FLOAT_DTYPES)
   _check_numbers(config)
   for field in ("encode_chunks", "loss.emulated_processes"):
     if config.batch_size % get_field(config, field):
@@ -427,6 +451,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
       )
   _check_score_parts(config)
   _check_dates(config)
+  _check_adapters(config.model)
   if config.wandb_project and not importlib.util.find_spec("wandb"):
     raise ValueError(
       f"config.wandb_project={config.wandb_project!r} needs wandb: pip install "
@@ -490,11 +515,13 @@ def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
 def _check_numbers(config: ml_collections.ConfigDict) -> None:
   """Raises ValueError if a number lies outside its range."""
   at_least_one = ("query_length", "record_length", "batch_size")
-  at_least_one += ("encode_chunks", "eval_every", "log_every", "keep_latest")
-  at_least_one += ("loss.emulated_processes", "model.gaussian_dim")
+  at_least_one += ("encode_chunks", "accumulate_steps", "eval_every")
+  at_least_one += ("log_every", "keep_latest", "loss.emulated_processes")
+  at_least_one += ("model.gaussian_dim",)
   at_least_zero = ("num_epochs", "input.workers", "optimizer.learning_rate")
   at_least_zero += ("optimizer.temporal_rate_factor", "optimizer.weight_decay")
-  at_least_zero += ("optimizer.clip_norm", "loss.calendar_weight")
+  at_least_zero += ("optimizer.clip_norm", "model.lora.rank")
+  at_least_zero += ("model.lora.alpha", "loss.calendar_weight")
   at_least_zero += ("loss.query_calendar_weight", "loss.posterior_weight")
   at_least_zero += ("loss.gaussian_weight",)
   at_least_zero += tuple(f"negatives.{name}" for name in config.negatives)
@@ -503,10 +530,31 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
       value = get_field(config, field)
       if value < lowest:
         raise ValueError(f"config.{field}={value}: expected at least {lowest}")
-  for field in ("optimizer.warmup_fraction", "loss.calendar_smoothing"):
+  for field in (
+    *("optimizer.warmup_fraction", "loss.calendar_smoothing"),
+    "model.lora.dropout",
+  ):
     value = get_field(config, field)
     if not 0 <= value < 1:
       raise ValueError(f"config.{field}={value}: expected 0 <= value < 1")
+
+
+def _check_adapters(section: ml_collections.ConfigDict) -> None:
+  """Raises ValueError if a field of `config.model.lora` cannot be meant."""
+  from ctd_jax.models.encoders.lora import PROJECTIONS
+
+  for target in section.lora.targets:
+    if target not in PROJECTIONS:
+      raise ValueError(
+        f"config.model.lora.targets: unknown {target!r}; there are "
+        f"{', '.join(PROJECTIONS)}"
+      )
+  if section.lora.rank and "source" not in section.encoder:
+    raise ValueError(
+      f"config.model.lora.rank={section.lora.rank}: adapters are of a "
+      "published encoder, see config.model.encoder.source; one that is made "
+      "from scratch has to be trained"
+    )
 
 
 def _check_score_parts(config: ml_collections.ConfigDict) -> None:

@@ -27,7 +27,8 @@ from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import query_dates
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax.models import packing, text_checks
-from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
+from ctd_jax.models.encoders import lora
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import backbone as backbones
 from ctd_jax.training import config as training_config
@@ -83,7 +84,7 @@ class Experiment:
     backbone: the text encoder, and the tokenizer that made them.
     model: the dual encoder.
     optimizer: its transformation.
-    total_steps: number of updates of the whole run.
+    total_steps: number of steps of the whole run, each of one batch.
     checkpoints: of the workdir.
   """
 
@@ -113,16 +114,42 @@ class Experiment:
       FileNotFoundError: if the weights that the config names are missing.
       ValueError: if they do not fit.
     """
-    encoder_shardings = train_step.get_shardings(
-      self.abstract_state().params["encoder"]
-    )
     return train_step.init_state(
       self.model,
       self.optimizer,
       self.config.seed,
       self.mesh,
-      self.backbone.load_params(encoder_shardings),
+      self._load_encoder(),
     )
+
+  def _load_encoder(self) -> Any:
+    """Returns the published parameters, None where they are random."""
+    abstract = self.abstract_state()
+    encoder = (abstract.frozen or abstract.params)[ENCODER]
+    return self.backbone.load_params(train_step.get_shardings(encoder))
+
+  def load_frozen(self) -> Any:
+    """Returns the parameters that are not trained, see `TrainState.frozen`.
+
+    Raises:
+      FileNotFoundError: if the weights that the config names are missing.
+      ValueError: if they do not fit.
+    """
+    if self.backbone.encoder.lora is None:
+      return {}
+    return {ENCODER: self._load_encoder()}
+
+  def restore_params(self, step: int) -> Any:
+    """Returns all parameters of the model at a saved step.
+
+    Raises:
+      checkpoints.CheckpointError: if the checkpoint is of another architecture.
+      FileNotFoundError: if the weights that adapters need are missing.
+    """
+    trained = self.checkpoints.restore_params(
+      step, self.abstract_state().params
+    )
+    return lora.join_params(self.load_frozen(), trained)
 
   def claim_workdir(self) -> None:
     """Writes config and tokenizer, or refuses the workdir of another run.
@@ -254,7 +281,10 @@ def assemble_experiment(
     )
   check_tokens(benchmark, **tokens, config=config)
   steps = count_total_steps(
-    config.num_epochs, config.batch_size, len(benchmark.queries["train"])
+    config.num_epochs,
+    config.batch_size,
+    len(benchmark.queries["train"]),
+    config.accumulate_steps,
   )
   return Experiment(
     config=config,
@@ -270,12 +300,16 @@ def assemble_experiment(
     model=train_step.make_model(
       config.model, backbone.encoder, benchmark.timeline
     ),
-    optimizer=optimizer.make_optimizer(config.optimizer, steps),
+    optimizer=optimizer.make_optimizer(
+      config.optimizer,
+      steps // config.accumulate_steps,
+      config.accumulate_steps,
+    ),
     total_steps=steps,
     checkpoints=Checkpoints(
       workdir / CHECKPOINT_FOLDER,
       SELECTION_METRIC,
-      _describe_architecture(config.model, benchmark, backbone.tokenizer),
+      _describe_architecture(config.model, benchmark, backbone),
       config.keep_latest,
     ),
   )
@@ -543,40 +577,50 @@ def evaluation_splits(
 
 
 def count_total_steps(
-  num_epochs: float, batch_size: int, num_queries: int
+  num_epochs: float, batch_size: int, num_queries: int, accumulate_steps: int
 ) -> int:
-  """Returns the number of updates of a run.
+  """Returns the number of steps of a run, a multiple of `accumulate_steps`.
 
   Args:
     num_epochs: passes over the train queries; no epochs are no updates, and
       the initial parameters are evaluated as they are.
     batch_size: queries a step.
     num_queries: number of train queries.
+    accumulate_steps: steps of an update.
 
   Raises:
     ValueError: if epochs are asked for that make less than one update.
   """
-  steps = int(num_epochs * num_queries) // batch_size  # the last part is cut
-  if steps < 1 and num_epochs != 0:
+  # The last part is cut.
+  updates = int(num_epochs * num_queries) // (batch_size * accumulate_steps)
+  if updates < 1 and num_epochs != 0:
+    accumulation = ""
+    if accumulate_steps > 1:
+      accumulation = f" times config.accumulate_steps={accumulate_steps}"
     raise ValueError(
-      f"config.num_epochs={num_epochs} and config.batch_size={batch_size} make "
-      f"no step of {num_queries} train queries"
+      f"config.num_epochs={num_epochs} and config.batch_size={batch_size}"
+      f"{accumulation} make no step of {num_queries} train queries"
     )
-  return steps
+  return updates * accumulate_steps
 
 
 def _describe_architecture(
   section: ml_collections.ConfigDict,
   benchmark: Benchmark,
-  tokenizer: TextTokenizer,
+  backbone: Backbone,
 ) -> dict[str, Any]:
   """Returns the description that a checkpoint must share to be loaded."""
+  model = section.to_dict()
+  if backbone.encoder.lora is None:
+    del model["lora"]  # as if there were no such thing
+  else:
+    model["encoder"]["source"] = f"sha256:{backbone.hash_weights()}"
   # With the data set, whose calendar gives the heads their classes.
   return run_folder.to_json_types(
     {
       "dataset": benchmark.name,
-      "vocab_size": tokenizer.vocab_size,
-      "vocabulary": tokenizer.fingerprint,
-      "model": section.to_dict(),
+      "vocab_size": backbone.tokenizer.vocab_size,
+      "vocabulary": backbone.tokenizer.fingerprint,
+      "model": model,
     }
   )

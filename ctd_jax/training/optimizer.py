@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_collections
 import optax
 
+from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.models.encoders.layer_stack import SCANNED
 from ctd_jax.training.config import DECAY_KINDS
 
-ENCODER = "encoder"
 TEMPORAL = "temporal"
 FIXED = "fixed"  # validation chooses it, or nothing changes it
 _CHOSEN = (("gaussian", "weight"),)  # paths of parameters without a gradient
@@ -113,24 +114,35 @@ def label_parameter_groups(
 
 
 def make_optimizer(
-  section: ml_collections.ConfigDict, total_steps: int
+  section: ml_collections.ConfigDict,
+  total_updates: int,
+  accumulate_steps: int = 1,
 ) -> optax.GradientTransformation:
   """Returns clipped AdamW with one learning rate for each parameter group.
 
   Args:
     section: `config.optimizer`.
-    total_steps: number of updates of the whole run; without any nothing is
+    total_updates: number of updates of the whole run; without any nothing is
       kept for them, which would be twice the parameters.
+    accumulate_steps: steps of which an update has the mean gradient, summed in
+      fp32 and clipped as one; the other steps change no parameter.
   """
-  if not total_steps:
+  if not total_updates:
     return optax.set_to_zero()
   mask = functools.partial(decay_mask, kind=section.decay)
 
   def adamw(factor: float) -> optax.GradientTransformation:
     schedule = learning_rate_schedule(
-      section.learning_rate * factor, total_steps, section.warmup_fraction
+      section.learning_rate * factor, total_updates, section.warmup_fraction
     )
-    return optax.adamw(schedule, weight_decay=section.weight_decay, mask=mask)
+    return optax.adamw(
+      schedule,
+      # The second moment stays in fp32: an update moves it by a thousandth,
+      # which bf16 would round away.
+      mu_dtype=jnp.dtype(section.moment_dtype),
+      weight_decay=section.weight_decay,
+      mask=mask,
+    )
 
   groups = {
     ENCODER: adamw(1.0),
@@ -144,5 +156,8 @@ def make_optimizer(
     ),
   )
   if section.clip_norm:
-    return optax.chain(optax.clip_by_global_norm(section.clip_norm), update)
+    update = optax.chain(optax.clip_by_global_norm(section.clip_norm), update)
+  if accumulate_steps > 1:
+    steps = optax.MultiSteps(update, accumulate_steps)
+    return steps.gradient_transformation()
   return update

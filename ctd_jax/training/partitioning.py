@@ -29,6 +29,11 @@ SHARDING_RULES = (
   (r"\w*embed\w*/embedding$", (TENSOR, FSDP)),
   (r"/(query|key|value|intermediate|gate|up)/kernel$", (FSDP, TENSOR)),
   (r"/(out|output|down)/kernel$", (TENSOR, FSDP)),
+  # Adapters: A, [in, r], and B, [r, out], are split as the kernel beside them.
+  (r"/(query|key|value|intermediate|gate|up)_lora/a$", (FSDP, None)),
+  (r"/(query|key|value|intermediate|gate|up)_lora/b$", (None, TENSOR)),
+  (r"/(out|output|down)_lora/a$", (TENSOR, None)),
+  (r"/(out|output|down)_lora/b$", (None, FSDP)),
 )
 
 
@@ -104,7 +109,7 @@ def state_shardings(state: Any, mesh: Mesh) -> Any:
         # Rules are about the last two dimensions: one in front counts the
         # layers of a scan.
         split_axes = [
-          axis if size % mesh.shape[axis] == 0 else None
+          axis if axis and size % mesh.shape[axis] == 0 else None
           for axis, size in zip(axes, leaf.shape[-2:], strict=True)
         ]
         leading_axes = [None] * (leaf.ndim - 2)

@@ -9,6 +9,7 @@ import json
 import os
 import pathlib
 import re
+from collections.abc import Mapping
 from typing import Any
 
 import ml_collections
@@ -32,6 +33,12 @@ TOKENS_FOLDER = "tokens"  # of the texts, see `config.input.tokens_dir`
 WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 
 _DEFAULT_PARENT = "runs"
+# Fields that older configs lack; their default is what was done without them.
+_LATER_FIELDS = ("accumulate_steps", "optimizer.moment_dtype")
+_LATER_FIELDS += tuple(
+  f"model.lora.{name}"
+  for name in ("rank", "alpha", "dropout", "targets", "base_dtype")
+)
 # Fields that may change between the parts of a run that is resumed: none of
 # them changes a number of the training.
 _FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
@@ -97,7 +104,7 @@ def parse_config(
   Raises:
     ValueError: if it lacks fields that configs have had since.
   """
-  config = ml_collections.ConfigDict(fields)
+  config = ml_collections.ConfigDict(complete_fields(fields))
   base_config = training_config.base_config()
   missing_fields = training_config.field_names(base_config)
   missing_fields -= training_config.field_names(config)
@@ -118,12 +125,33 @@ def parse_config(
   return config
 
 
+def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns fields as written, and those that configs have had since.
+
+  Args:
+    fields: of a config, as JSON types.
+  """
+  config = ml_collections.ConfigDict(fields)
+  base_config = training_config.base_config()
+  for name in _LATER_FIELDS:
+    section, base_section = config, base_config
+    *parents, last = name.split(".")
+    for parent in parents:
+      base_section = base_section[parent]
+      if parent not in section:
+        section[parent] = ml_collections.ConfigDict()
+      section = section[parent]
+    if last not in section:
+      section[last] = to_json_types(base_section[last])
+  return config.to_dict()
+
+
 def to_json_types(value: Any) -> Any:
   """Returns `value` as JSON reads it back: tuples become lists."""
   return json.loads(json.dumps(value))
 
 
-def fixed_fields(fields: dict[str, Any]) -> dict[str, Any]:
+def fixed_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
   """Returns the fields that a resumed run must share with its beginning.
 
   Args:
@@ -131,6 +159,7 @@ def fixed_fields(fields: dict[str, Any]) -> dict[str, Any]:
       have are of untrained systems, and free.
   """
   base_names = training_config.base_config().keys()
+  fields = complete_fields(fields)
   fixed = {
     name: value
     for name, value in fields.items()
@@ -141,4 +170,8 @@ def fixed_fields(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields["eval"].items()
     if name not in _FREE_EVAL_FIELDS
   }
+  if fields["model"]["lora"]["rank"]:
+    # Adapters need the encoder again, wherever it lies now; their checkpoints
+    # know it by its weights.
+    del fixed["model"]["encoder"]["source"]
   return fixed

@@ -11,6 +11,7 @@ import jax
 import optax
 from absl import logging
 
+from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training.checkpoints import Checkpoints
 from ctd_jax.training.objective import Metrics
@@ -36,7 +37,7 @@ class RunOutputs:
     validate: parameters -> the same with what it chooses, and metrics.
     bar: shows step, loss and speed.
     log_every: steps.
-    schedule: learning rate of the encoder by update, from 0.
+    schedule: learning rate of the encoder by step, from 0.
     meter: of the speed.
     pending: step, metrics and size of the last update, not yet read.
   """
@@ -93,8 +94,9 @@ class RunOutputs:
     self.flush()
     if speed := self.meter.stop():  # what follows is no training
       logging.info("speed: %s", meter_lib.format_speed(speed))
-    params, scores = self.validate(state.params)
-    state = state.replace(params=params)
+    params, scores = self.validate(state.model_params)
+    # An encoder is nothing that validation chooses; a frozen one stays apart.
+    state = state.replace(params={**params, ENCODER: state.params[ENCODER]})
     self.writer.write(step, scores)
     self.writer.flush()
     logging.info(

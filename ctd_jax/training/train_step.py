@@ -23,7 +23,8 @@ from jax.sharding import Mesh
 
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.models.ctd_config import CTDConfig
-from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
+from ctd_jax.models.encoders import lora
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pretrained.geometry import EncoderConfig
@@ -34,17 +35,25 @@ TrainStep = Callable[["TrainState", Batch], tuple["TrainState", Metrics]]
 
 
 class TrainState(flax.struct.PyTreeNode):
-  """State of training, input and output of an update.
+  """State of training, input and output of a step.
 
   Attributes:
-    step: number of updates made, int32 scalar.
-    params: parameters, fp32.
-    opt_state: state of the optimizer.
+    step: number of steps made, int32 scalar.
+    params: parameters that are trained, fp32.
+    opt_state: state of the optimizer, which knows no others.
+    frozen: the encoder that adapters adapt, which no step changes and no
+      checkpoint holds; {} where all parameters are trained.
   """
 
   step: jax.Array
   params: Any
   opt_state: Any
+  frozen: Any
+
+  @property
+  def model_params(self) -> Any:
+    """All parameters of the model."""
+    return lora.join_params(self.frozen, self.params)
 
 
 def make_model(
@@ -53,8 +62,8 @@ def make_model(
   """Returns the dual encoder that a config describes.
 
   Args:
-    section: `config.model`; its encoder is not read.
-    encoder: geometry of the text encoder.
+    section: `config.model`; its encoder and adapters are not read.
+    encoder: geometry of the text encoder, with its adapters.
     timeline: gives the class counts and where each reign starts.
   """
   # Reigns count from 1 in a time key; every one starts with its first month.
@@ -62,7 +71,11 @@ def make_model(
     timeline.ordinal(TimeKey(reign, 1, 1))
     for reign in range(1, len(timeline.reigns) + 1)
   )
-  temporal = {k: v for k, v in section.to_dict().items() if k != "encoder"}
+  temporal = {
+    name: value
+    for name, value in section.to_dict().items()
+    if name not in (ENCODER, "lora")
+  }
   return DualEncoder(
     CTDConfig(
       encoder=encoder,
@@ -91,13 +104,34 @@ def _make_fresh_state(
   text = jnp.ones((1, 1), jnp.int32)  # one token: shapes do not depend on it
   params = model.init(key, text, text)["params"]
   if pretrained is not None:
-    # The temporal modules keep their random values.
-    params = {**params, "encoder": pretrained}
+    # Adapters and temporal modules keep their first values.
+    adapters, _ = lora.split_adapters(params[ENCODER])
+    params = {**params, ENCODER: lora.join_params(pretrained, adapters)}
+  trained, frozen = split_params(model, params)
   return TrainState(
     step=jnp.zeros((), jnp.int32),
-    params=params,
-    opt_state=optimizer.init(params),
+    params=trained,
+    opt_state=optimizer.init(trained),
+    frozen=frozen,
   )
+
+
+def split_params(model: DualEncoder, params: Any) -> tuple[Any, Any]:
+  """Returns the parameters that are trained, and those that stay.
+
+  Without adapters all are trained; with them the encoder itself stays, in the
+  type that their configuration says.
+
+  Args:
+    model: that they are of.
+    params: all of them.
+  """
+  config = model.config.encoder.lora
+  if config is None:
+    return params, {}
+  adapters, base = lora.split_adapters(params[ENCODER])
+  base = jax.tree.map(lambda x: x.astype(config.base_dtype), base)
+  return {**params, ENCODER: adapters}, {ENCODER: base}
 
 
 def abstract_state(
@@ -140,8 +174,8 @@ def init_state(
     optimizer: its transformation.
     seed: of the parameters.
     mesh: where the state lives.
-    pretrained: parameters of the text encoder, which are donated; None =
-      random ones.
+    pretrained: parameters of the text encoder without adapters, which are
+      donated; None = random ones.
   """
   initialise = jax.jit(
     functools.partial(_make_fresh_state, model, optimizer),
@@ -154,7 +188,7 @@ def init_state(
 def make_train_step(
   objective: Objective, optimizer: optax.GradientTransformation, seed: int
 ) -> TrainStep:
-  """Returns the jitted update `(state, batch) -> (state, metrics)`.
+  """Returns the jitted step `(state, batch) -> (state, metrics)`.
 
   The dropout key depends on the seed and the step alone, so a resumed run
   draws what the uninterrupted one would have drawn. On another number of
@@ -168,11 +202,16 @@ def make_train_step(
 
   def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
     key = jax.random.fold_in(jax.random.key(seed), state.step)
-    gradient = jax.grad(objective.compute_loss, has_aux=True)
-    grads, metrics = gradient(state.params, batch, key)
+
+    def compute_loss(params: Any) -> tuple[jax.Array, Metrics]:
+      # Of the frozen ones no gradient is computed.
+      model_params = lora.join_params(state.frozen, params)
+      return objective.compute_loss(model_params, batch, key)
+
+    grads, metrics = jax.grad(compute_loss, has_aux=True)(state.params)
     updates, opt_state = optimizer.update(grads, state.opt_state, state.params)
     metrics["gradient_norm"] = optax.tree.norm(grads)
-    new_state = TrainState(
+    new_state = state.replace(
       step=state.step + 1,
       params=optax.apply_updates(state.params, updates),
       opt_state=opt_state,

@@ -140,7 +140,9 @@ class _Updates:
       train_step=train_step.make_train_step(
         objective, experiment.optimizer, config.seed
       ),
-      flops=UpdateFlops(objective.compute_loss, state.params),
+      flops=UpdateFlops(
+        objective.compute_loss, state.model_params, bool(state.frozen)
+      ),
       meter=meter,
     )
 
@@ -196,8 +198,9 @@ def _restore_or_init(
   )
   if checkpoint is None:
     return 0, experiment.init_state()
-  logging.info("resuming %s at step %d", experiment.workdir, checkpoint[0])
-  return checkpoint
+  step, state = checkpoint
+  logging.info("resuming %s at step %d", experiment.workdir, step)
+  return step, state.replace(frozen=experiment.load_frozen())
 
 
 @contextlib.contextmanager
@@ -211,13 +214,16 @@ def _defer_signals(watch: PreemptionWatch) -> Iterator[None]:
 
 
 def _make_schedule(experiment: Experiment) -> optax.Schedule:
-  """Returns the learning rate of the encoder by update, from 0."""
+  """Returns the learning rate of the encoder by step, from 0."""
   section = experiment.config.optimizer
-  return optimizer_lib.learning_rate_schedule(
+  accumulate_steps = experiment.config.accumulate_steps
+  rate_of_update = optimizer_lib.learning_rate_schedule(
     section.learning_rate,
-    max(1, experiment.total_steps),  # a run without updates asks for none
+    # A run without updates asks for none.
+    max(1, experiment.total_steps // accumulate_steps),
     section.warmup_fraction,
   )
+  return lambda step: rate_of_update(step // accumulate_steps)
 
 
 class _PlacedBatch(NamedTuple):
@@ -264,11 +270,13 @@ def _log_start(experiment: Experiment, state: TrainState) -> None:
   """Logs the size of the data, the model and the run."""
   benchmark = experiment.benchmark
   logging.info(
-    "%s: %s, %d train queries, %d records, %d parameters, %d steps on %d %s",
+    "%s: %s, %d train queries, %d records, %d parameters, %d of them trained, "
+    "%d steps on %d %s",
     experiment.config.name,
     benchmark.name,
     len(benchmark.queries["train"]),
     len(benchmark.records),
+    sum(x.size for x in jax.tree.leaves(state.model_params)),
     sum(x.size for x in jax.tree.leaves(state.params)),
     experiment.total_steps,
     experiment.mesh.size,

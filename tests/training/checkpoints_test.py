@@ -5,6 +5,7 @@ import grain
 import jax
 import jax.numpy as jnp
 import numpy as np
+import orbax.checkpoint as ocp
 import pytest
 
 from ctd_jax.training import partitioning
@@ -13,6 +14,7 @@ from ctd_jax.training.checkpoints import (
   Checkpoints,
   UnreadableCheckpointError,
 )
+from ctd_jax.training.train_step import TrainState
 
 MODEL = {"model": {"layers": 2, "width": 4}, "vocab_size": 7}
 
@@ -28,7 +30,13 @@ def numbers():
 def state(value: float, devices: int = 1):
   sharding = partitioning.replicated_sharding(partitioning.make_mesh(devices))
   return jax.device_put(
-    {"kernel": jnp.full((4, 2), value), "step": jnp.int32(value)}, sharding
+    TrainState(
+      step=jnp.int32(value),
+      params={"kernel": jnp.full((4, 2), value)},
+      opt_state={"mu": jnp.full((4, 2), -value)},
+      frozen={"table": jnp.full((9,), value)},
+    ),
+    sharding,
   )
 
 
@@ -68,16 +76,71 @@ def test_state_and_iterator_come_back_together(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1, 0.5, 0.2])
   iterator = numbers()
   restored = checkpoints.restore(3, abstract(), iterator)
-  np.testing.assert_array_equal(restored["kernel"], np.full((4, 2), 3.0))
-  assert int(restored["step"]) == 3
+  kernel = np.full((4, 2), 3.0)
+  np.testing.assert_array_equal(restored.params["kernel"], kernel)
+  np.testing.assert_array_equal(restored.opt_state["mu"], -kernel)
+  assert int(restored.step) == 3
   assert next(iterator) == 3
+  # What is frozen is not in the files.
+  assert restored.frozen == abstract().frozen
+
+
+def test_the_best_checkpoint_keeps_parameters_alone(tmp_path):
+  folder = tmp_path / "run"
+  checkpoints = fill(folder, [0.1, 0.5, 0.2, 0.3, 0.4], keep_latest=2)
+  contents = {
+    int(path.name): {item.name for item in path.iterdir() if item.is_dir()}
+    for path in folder.iterdir()
+    if path.is_dir()
+  }
+  whole = {"params", "optimizer", "model", "data", "metrics"}
+  assert contents == {2: whole - {"optimizer"}, 4: whole, 5: whole}
+  assert checkpoints.best_step == 2
+  params = checkpoints.restore_params(2, abstract().params)
+  np.testing.assert_array_equal(params["kernel"], np.full((4, 2), 2.0))
+  with pytest.raises(CheckpointError, match="run/2 holds the parameters alone"):
+    checkpoints.restore(2, abstract())
+
+
+def test_a_run_does_not_go_on_from_parameters_alone(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.5, 0.1, 0.2], keep_latest=1)
+  cut_short(tmp_path / "run/3/optimizer/manifest.ocdbt")
+  with pytest.raises(CheckpointError, match="none of the checkpoints in "):
+    checkpoints.resume(abstract(), numbers())
+  assert (tmp_path / "run/3").exists()
+
+
+def test_checkpoints_of_one_item_are_read(tmp_path):
+  # Formerly it held the parameters and what the optimizer knows.
+  saved = state(3.0)
+  items = {
+    "state": ocp.args.StandardSave(
+      {
+        "step": saved.step,
+        "params": saved.params,
+        "opt_state": saved.opt_state,
+      }
+    ),
+    "model": ocp.args.JsonSave(MODEL),
+    "data": grain.checkpoint.CheckpointSave(numbers()),
+  }
+  with ocp.CheckpointManager(tmp_path / "run", item_names=tuple(items)) as old:
+    old.save(3, args=ocp.args.Composite(**items))
+  checkpoints = Checkpoints(tmp_path / "run", "validation/hit@1", MODEL)
+  step, restored = checkpoints.resume(abstract(8), numbers())
+  assert step == int(restored.step) == 3
+  params = checkpoints.restore_params(3, abstract(8).params)
+  for kernel in (restored.params["kernel"], params["kernel"]):
+    np.testing.assert_array_equal(kernel, np.full((4, 2), 3.0))
+    assert kernel.sharding.num_devices == 8
+  np.testing.assert_array_equal(restored.opt_state["mu"], np.full((4, 2), -3.0))
 
 
 def test_restores_on_eight_devices_what_one_saved(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1])
-  restored = checkpoints.restore(1, abstract(8))
-  assert restored["kernel"].sharding.num_devices == 8
-  np.testing.assert_array_equal(restored["kernel"], np.ones((4, 2)))
+  kernel = checkpoints.restore(1, abstract(8)).params["kernel"]
+  assert kernel.sharding.num_devices == 8
+  np.testing.assert_array_equal(kernel, np.ones((4, 2)))
 
 
 def test_another_architecture_is_refused_by_field(tmp_path):
@@ -106,7 +169,7 @@ def resume(folder):
   iterator = numbers()
   step, restored = checkpoints.resume(abstract(), iterator)
   checkpoints.close()
-  kernel = np.unique(restored["kernel"])
+  kernel = np.unique(restored.params["kernel"])
   assert kernel.shape == (1,)
   return step, float(kernel[0]), next(iterator)
 
@@ -134,7 +197,7 @@ def test_a_damaged_newest_checkpoint_is_passed_over(tmp_path, caplog, damage):
     else:
       assert step == 3
     shutil.rmtree(tmp_path / "copy")
-  assert {"state", "data", "model"} <= passed_over
+  assert {"params", "optimizer", "data", "model"} <= passed_over
 
 
 @pytest.mark.slow
@@ -159,11 +222,13 @@ def test_where_none_can_be_read_nothing_is_moved(tmp_path):
 
 def test_a_step_that_is_asked_for_and_damaged_is_named(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1])
-  cut_short(tmp_path / "run/1/state/manifest.ocdbt")
+  cut_short(tmp_path / "run/1/optimizer/manifest.ocdbt")
   with pytest.raises(
     UnreadableCheckpointError, match="run/1 cannot be read: ValueError"
   ):
     checkpoints.restore(1, abstract())
+  # The parameters are in other files.
+  assert checkpoints.restore_params(1, abstract().params)
 
 
 def test_metrics_that_cannot_be_read_are_not_the_best(tmp_path):
@@ -192,11 +257,13 @@ def test_from_eight_devices_to_one_to_two(tmp_path):
 
   def split(devices, value=0.0):
     mesh = partitioning.make_mesh(devices, fsdp=devices)
-    tree = {"layer": {"query": {"kernel": jnp.full((width, width), value)}}}
+    params = {"layer": {"query": {"kernel": jnp.full((width, width), value)}}}
+    tree = TrainState(jnp.int32(1), params, jax.tree.map(jnp.copy, params), {})
     return jax.device_put(tree, partitioning.state_shardings(tree, mesh))
 
   saved = split(8, 3.0)
-  assert saved["layer"]["query"]["kernel"].sharding.num_devices == 8
+  kernel = saved.params["layer"]["query"]["kernel"]
+  assert kernel.sharding.num_devices == 8
   iterator = numbers()
   folder, metrics = tmp_path / "run", {"validation/hit@1": 0.5}
   first = Checkpoints(folder, "validation/hit@1", MODEL)
@@ -209,7 +276,7 @@ def test_from_eight_devices_to_one_to_two(tmp_path):
       split(devices),
     )
     found, restored = checkpoints.resume(like, iterator)
-    kernel = restored["layer"]["query"]["kernel"]
+    kernel = restored.params["layer"]["query"]["kernel"]
     assert found == step
     assert kernel.sharding.num_devices == devices
     assert kernel.addressable_shards[0].data.size == width * width // devices

@@ -10,6 +10,7 @@ import pytest
 
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.lora import LoraConfig
 from ctd_jax.training import input_pipeline, partitioning, train_step
 from ctd_jax.training.objective import Objective
 from tests import synthetic
@@ -23,7 +24,7 @@ BATCH = 16
 SGD = optax.sgd(0.1, momentum=0.9)
 
 
-def prepare(mesh, method: str, **fields):
+def prepare(mesh, method: str, lora: LoraConfig | None = None, **fields):
   """Returns model, config and batches of the synthetic benchmark."""
   config = synthetic.config(method)
   config.model.encoder.dropout = 0.0
@@ -37,7 +38,9 @@ def prepare(mesh, method: str, **fields):
   records = input_pipeline.tokenize_texts(
     tokenizer, [r.text for r in benchmark.records], config.record_length
   )
-  encoder = BertConfig(tokenizer.vocab_size, **config.model.encoder.to_dict())
+  encoder = BertConfig(
+    tokenizer.vocab_size, lora=lora, **config.model.encoder.to_dict()
+  )
   model = train_step.make_model(config.model, encoder, benchmark.timeline)
   batches = input_pipeline.training_batches(
     benchmark,
@@ -126,6 +129,26 @@ def test_processes_of_the_release_are_emulated_on_any_devices():
 def test_cached_gradients_are_the_direct_ones():
   mesh = partitioning.make_mesh(2)
   assert_same(run_steps(mesh, "ctd", encode_chunks=4), on_one_device("ctd"))
+
+
+@pytest.mark.slow
+def test_adapters_are_trained_alike_on_eight_devices():
+  lora = LoraConfig(rank=2, alpha=4.0)
+  runs = [
+    run_steps(mesh, "ctd", lora=lora)
+    for mesh in (
+      partitioning.make_mesh(8, fsdp=2, tensor=2),
+      partitioning.make_mesh(1),
+    )
+  ]
+  assert_same(*runs)
+  state = runs[0][0]
+  for name in ("query", "out"):
+    adapter = state.params["encoder"]["layer_0"]["attention"][f"{name}_lora"]
+    for matrix in adapter.values():  # split as their kernel is, in one axis
+      assert matrix.addressable_shards[0].data.size == matrix.size // 2
+    kernel = state.frozen["encoder"]["layer_0"]["attention"][name]["kernel"]
+    assert kernel.addressable_shards[0].data.size == kernel.size // 4
 
 
 def test_moments_live_with_their_parameters():

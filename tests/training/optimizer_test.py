@@ -1,6 +1,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 from ctd_jax.training import optimizer
@@ -122,3 +123,52 @@ def test_what_validation_chooses_and_a_frozen_encoder_are_fixed():
     assert jnp.all(updates["gaussian"]["mean"] < 0)
     kernel = updates["encoder"]["dense"]["kernel"]
     assert jnp.any(kernel) != freeze
+
+
+def moments(state, name):
+  """Returns the leaves of one moment of a state of the optimizer."""
+  return [
+    leaf
+    for path, leaf in jax.tree_util.tree_leaves_with_path(state)
+    if f".{name}[" in jax.tree_util.keystr(path)
+  ]
+
+
+def test_the_first_moment_is_kept_in_bf16_where_asked():
+  config = synthetic.config().optimizer
+  sizes = {}
+  for dtype in ("float32", "bfloat16"):
+    config.moment_dtype = dtype
+    state = optimizer.make_optimizer(config, 10).init(PARAMS)
+    assert {x.dtype.name for x in moments(state, "mu")} == {dtype}
+    assert {x.dtype.name for x in moments(state, "nu")} == {"float32"}
+    sizes[dtype] = sum(x.nbytes for x in moments(state, "mu"))
+  assert sizes["float32"] == 2 * sizes["bfloat16"] > 0
+
+
+def test_an_update_has_the_mean_gradient_of_its_steps():
+  config = synthetic.config().optimizer
+  steps = optimizer.make_optimizer(config, 10, accumulate_steps=3)
+  once = optimizer.make_optimizer(config, 10)
+  state, expected_state = steps.init(PARAMS), once.init(PARAMS)
+  params = expected = PARAMS
+  for update in range(2):
+    grads = [
+      jax.tree.map(lambda x, f=1e3 * (update + i): f * jnp.ones_like(x), PARAMS)
+      for i in range(3)
+    ]
+    for step, grad in enumerate(grads, start=1):
+      updates, state = steps.update(grad, state, params)
+      if step < 3:
+        assert not any(x.any() for x in jax.tree.leaves(updates))
+      params = optax.apply_updates(params, updates)
+    # Clipped as one: the norm of the mean is far above the limit.
+    mean = jax.tree.map(lambda *x: sum(x) / 3, *grads)
+    updates, expected_state = once.update(mean, expected_state, expected)
+    expected = optax.apply_updates(expected, updates)
+    jax.tree.map(
+      lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-6), params, expected
+    )
+  assert not jnp.array_equal(
+    params["offset"]["scale"], PARAMS["offset"]["scale"]
+  )

@@ -65,6 +65,22 @@ def test_a_run_cut_and_resumed_is_the_uninterrupted_one(tmp_path, whole):
 
 
 @pytest.mark.slow
+def test_a_run_goes_on_in_the_middle_of_an_update(tmp_path):
+  config = synthetic_run.config("ctd")
+  config.accumulate_steps = 3
+  training_run.train_and_evaluate(config, tmp_path / "whole")
+  # The checkpoint of step 5 has the gradients of two steps of three.
+  training_run.train_and_evaluate(config, tmp_path / "cut", stop_after=5)
+  training_run.train_and_evaluate(config, tmp_path / "cut")
+  assert metric_lines(tmp_path / "cut") == metric_lines(tmp_path / "whole")
+  rows = [row for row in metric_rows(tmp_path / "whole") if "loss" in row]
+  assert len(rows) == 12  # of 13 steps; the last update would lack two
+  rates = [row["learning_rate"] for row in rows]
+  assert rates == [rate for rate in rates[::3] for _ in range(3)]
+  assert rates[:9:3] != rates[3::3]
+
+
+@pytest.mark.slow
 def test_learning_rate_and_speed_are_among_the_curves(whole):
   curves = metrics.read_curves(whole)
   steps, rates = curves["learning_rate"]
@@ -224,6 +240,17 @@ def test_a_run_without_hard_negatives(tmp_path):
   assert len(metric_lines(tmp_path)) == 2
 
 
+def test_a_config_from_before_a_field_is_the_same(tmp_path):
+  config = synthetic_run.config("ft").to_dict()
+  expected = run_folder.fixed_fields(run_folder.to_json_types(config))
+  del config["accumulate_steps"], config["optimizer"]["moment_dtype"]
+  del config["model"]["lora"]
+  fields = run_folder.to_json_types(config)
+  assert run_folder.fixed_fields(fields) == expected
+  (tmp_path / "config.json").write_text(json.dumps(fields))
+  assert run_folder.read_config(tmp_path).accumulate_steps == 1
+
+
 def test_the_config_of_another_version_is_named(tmp_path):
   config = synthetic_run.config("ft").to_dict()
   del config["eval"]["score_mode"], config["query_dates"]
@@ -337,6 +364,16 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path, whole):
     ("loss.emulated_processes", 0, "config.loss.emulated_processes=0: expect"),
     ("loss.emulated_processes", 3, "emulated_processes=3 does not divide"),
     ("loss.reduction", "max", "config.loss.reduction='max': expected one of"),
+    ("accumulate_steps", 0, "config.accumulate_steps=0: expected at least 1"),
+    ("accumulate_steps", 99, "times config.accumulate_steps=99 make no step"),
+    ("optimizer.moment_dtype", "int8", "optimizer.moment_dtype='int8': expect"),
+    ("model.lora.rank", 4, "adapters are of a published encoder, see config"),
+    (
+      "model.lora.targets",
+      ("keys",),
+      "lora.targets: unknown 'keys'; there are",
+    ),
+    ("model.lora.dropout", 1.0, "config.model.lora.dropout=1.0: expected 0 <="),
     ("optimizer.clip_norm", -1.0, "config.optimizer.clip_norm=-1.0: expected"),
     ("name", "a b", "config.name='a b': expected a name without white space"),
     ("name", "bm25", "config.name='bm25': a system is called so"),

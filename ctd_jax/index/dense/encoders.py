@@ -223,7 +223,7 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   settings = {
     "kind": RUN,
     "vectors": mode,
-    "model": dataclasses.asdict(system.model.config),
+    "model": _describe_config(system.model.config),
     "tokenizer": backbone.tokenizer.fingerprint,
     "query": [backbone.query_prefix, config.query_length],
     "record": [backbone.record_prefix, config.record_length],
@@ -263,7 +263,7 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
   settings = {
     "kind": PUBLISHED,
     "pooling": records.pooling,
-    "encoder": dataclasses.asdict(records.config),
+    "encoder": _describe_config(records.config),
     "tokenizer": records.tokenizer.fingerprint,
     "query": [questions.prefix, questions.max_length],
     "record": [records.prefix, records.max_length],
@@ -279,6 +279,16 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
   )
 
 
+def _describe_config(config: Any) -> dict[str, Any]:
+  """Returns the fields of a configuration; what it has not is left out."""
+  return dataclasses.asdict(
+    config,
+    dict_factory=lambda items: {
+      name: value for name, value in items if value is not None
+    },
+  )
+
+
 def _hash_encoder(settings: Mapping[str, Any], params: Any) -> str:
   """Returns a hash of all that vectors depend on, hexadecimal."""
   from flax import traverse_util
@@ -291,5 +301,5 @@ def _hash_encoder(settings: Mapping[str, Any], params: Any) -> str:
     # Leaf by leaf: a sharded model may not fit on one host.
     leaf = np.ascontiguousarray(distributed.fetch_to_host(leaves[name]))
     digest.update(f"{name} {leaf.dtype} {leaf.shape}".encode())
-    digest.update(leaf)
+    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is no buffer
   return digest.hexdigest()

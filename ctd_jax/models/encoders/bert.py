@@ -21,6 +21,7 @@ from ctd_jax.models.arrays import TokenIds, TokenMask
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
+from ctd_jax.models.encoders.lora import LoraConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,6 +46,7 @@ class BertConfig:
     initializer_range: standard deviation of initial weights.
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
+    lora: adapters of the projections; None = none.
   """
 
   vocab_size: int
@@ -62,6 +64,7 @@ class BertConfig:
   attention_dropout: float = 0.0  # published BERTs have 0.1
   scan_layers: bool = False  # changes the names of parameters
   remat: bool = False  # about a third more time, far less memory
+  lora: LoraConfig | None = None
 
   def __post_init__(self):
     if self.vocab_size < 1:

@@ -23,6 +23,7 @@ from ctd_jax.models.arrays import TokenIds, TokenMask
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
+from ctd_jax.models.encoders.lora import LoraConfig
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,6 +49,7 @@ class DecoderConfig:
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
     initializer_range: standard deviation of initial weights.
+    lora: adapters of the projections; None = none.
   """
 
   vocab_size: int
@@ -68,6 +70,7 @@ class DecoderConfig:
   scan_layers: bool = False  # changes the names of parameters
   remat: bool = False  # about a third more time, far less memory
   initializer_range: float = 0.02
+  lora: LoraConfig | None = None
 
   def __post_init__(self):
     if self.num_heads % self.num_kv_heads:

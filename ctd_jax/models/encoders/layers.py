@@ -20,6 +20,8 @@ from flax import linen as nn
 from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
+from ctd_jax.models.encoders import lora
+from ctd_jax.models.encoders.lora import LoraConfig
 
 DTYPES = ("float32", "bfloat16")
 # Attention score of a masked token. Not -inf: where a row attends to nothing,
@@ -36,12 +38,14 @@ class BlockConfig(Protocol):
     max_length: longest text in tokens.
     dtype: type that the blocks compute in, one of `DTYPES`.
     initializer_range: standard deviation of initial weights.
+    lora: adapters of the projections; None = none.
   """
 
   hidden_size: int
   max_length: int
   dtype: str
   initializer_range: float
+  lora: LoraConfig | None
 
 
 def check_dtype(dtype: str) -> None:
@@ -180,9 +184,12 @@ def dot_product_attention(
 
 def make_dense(
   config: BlockConfig, features: int, name: str, bias: bool = True
-) -> nn.Dense:
-  """Returns a projection to a number of features, to be called on states."""
-  return nn.Dense(
+) -> Callable[[jax.Array], jax.Array]:
+  """Returns a projection to a number of features, to be called on states.
+
+  With its adapter, where the configuration has one for it.
+  """
+  dense = nn.Dense(
     features,
     use_bias=bias,
     dtype=jnp.dtype(config.dtype),
@@ -190,6 +197,16 @@ def make_dense(
     kernel_init=nn.initializers.normal(config.initializer_range),
     name=name,
   )
+  if config.lora is None or name not in config.lora.targets:
+    return dense
+  adapter = lora.Adapter(
+    features,
+    config.lora,
+    dense.dtype,
+    dense.precision,
+    name=f"{name}{lora.SUFFIX}",
+  )
+  return lambda states: dense(states) + adapter(states)
 
 
 def make_embedding(config: BlockConfig, rows: int, name: str) -> nn.Embed:

@@ -9,6 +9,7 @@ also writes such tensors.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import pathlib
@@ -163,6 +164,19 @@ class TensorFiles:
     return np.asarray(view[index]).astype(np.float32)
 
 
+def hash_weights(folder: pathlib.Path) -> str:
+  """Returns a hash of the weight files of a folder, hexadecimal.
+
+  Raises:
+    FileNotFoundError: naming all files that are missing.
+  """
+  digest = hashlib.sha256()
+  for path in sorted(_list_weight_files(folder)):
+    with path.open("rb") as file:
+      digest.update(hashlib.file_digest(file, "sha256").digest())
+  return digest.hexdigest()
+
+
 def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
   """Returns the weight files, with the tensors that the index names in each."""
   if (folder / WEIGHTS_FILE).is_file():
@@ -234,14 +248,19 @@ def write_tensors(
   for number, names in enumerate(shards, start=1):
     file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
     file = WEIGHTS_FILE if len(shards) == 1 else file
-    _write_shard(folder / file, {name: tensors[name][1]() for name in names})
+    write_tensor_file(
+      folder / file, {name: tensors[name][1]() for name in names}
+    )
     weight_map.update(dict.fromkeys(names, file))
   if len(shards) > 1:
     index = {"metadata": {"total_size": total}, "weight_map": weight_map}
     files.write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
 
 
-def _write_shard(path: pathlib.Path, tensors: dict[str, np.ndarray]) -> None:
+def write_tensor_file(
+  path: pathlib.Path, tensors: dict[str, np.ndarray]
+) -> None:
+  """Writes a file of tensors, whole or not at all."""
   with files.atomic_path(path) as temporary:
     # transformers refuses a file without the format in its metadata.
     safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})

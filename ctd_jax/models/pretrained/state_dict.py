@@ -81,11 +81,20 @@ def load_encoder(
 
 
 def load_params(
-  folder: pathlib.Path, config: EncoderConfig, sharding: Any = None
+  folder: pathlib.Path,
+  config: EncoderConfig,
+  sharding: Any = None,
+  dtype: str = "float32",
 ) -> Any:
   """Returns the parameters of an encoder from the files of a folder.
 
   See `load_encoder`, which also finds the folder and reads its config.
+
+  Args:
+    folder: of the model.
+    config: geometry, without adapters.
+    sharding: as there.
+    dtype: of the parameters.
   """
   tensor_files = TensorFiles(folder)
   shapes = abstract_params(config)
@@ -109,7 +118,9 @@ def load_params(
     return jax.make_array_from_callback(
       parameter.shape,
       leaf_sharding,
-      lambda i: _read_shard(tensor_files, stored_names, parameter, i),
+      lambda i: _read_shard(tensor_files, stored_names, parameter, i).astype(
+        jnp.dtype(dtype), copy=False
+      ),
     )
 
   return jax.tree.map(read_parameter, parameters, sharding)
@@ -137,7 +148,7 @@ def save_encoder(
     {
       name: (
         parameter.tensor_shape,
-        functools.partial(_to_stored_tensor, parameter, leaf, row),
+        functools.partial(to_stored_tensor, parameter, leaf, row),
       )
       for parameter, leaf in zip(
         jax.tree.leaves(_describe_parameters(config, params)),
@@ -258,7 +269,7 @@ def _read_shard(
   return np.stack(arrays) if parameter.is_stacked else arrays[0]
 
 
-def _to_stored_tensor(
+def to_stored_tensor(
   parameter: Parameter, leaf: jax.Array, row: int
 ) -> np.ndarray:
   """Returns a tensor as it is stored, fp32."""

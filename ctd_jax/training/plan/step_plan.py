@@ -101,7 +101,11 @@ def plan_step(
   model = train_step.make_model(
     config.model, workload.encoder, workload.timeline
   )
-  adam = optimizer.make_optimizer(config.optimizer, 10)  # any number of steps
+  adam = optimizer.make_optimizer(
+    config.optimizer,
+    10,  # any number of updates
+    config.accumulate_steps,
+  )
   objective = Objective.from_config(config, model, mesh)
   state = train_step.abstract_state(model, adam, mesh)
   batch = _abstract_batch(config, workload, mesh)
@@ -125,7 +129,9 @@ def plan_step(
     outputs=max(0, memory.output_size_in_bytes - shared_bytes),
     code=memory.generated_code_size_in_bytes,
     state=state_bytes,
-    model_flops=UpdateFlops(objective.compute_loss, state.params).count(batch),
+    model_flops=UpdateFlops(
+      objective.compute_loss, state.model_params, bool(state.frozen)
+    ).count(batch),
     computed_flops=count_flops(traced.jaxpr.jaxpr, set()),
     traffic=collectives.read_traffic(compiled.as_text(), mesh.size),
     compile_seconds=time.perf_counter() - start_time,
