@@ -468,6 +468,6 @@ def _describe_architecture(
       "dataset": benchmark.name,
       "vocab_size": tokenizer.vocab_size,
       "vocabulary": tokenizer.fingerprint,
-      "model": section.to_dict(),
+      "model": run_folder.fixed_model_fields(section.to_dict()),
     }
   )

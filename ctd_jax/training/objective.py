@@ -183,9 +183,10 @@ class Objective:
     def encode(texts: PackedTexts, number: jax.Array) -> Encoding:
       # Every chunk draws its own dropout, by the number of its first pack.
       rngs = {"dropout": jax.random.fold_in(dropout_key, number[0])}
-      return self.model.apply(
-        {"params": params}, texts, False, rngs=rngs, method="encode_packed"
-      )
+      with partitioning.use_mesh(self.mesh):
+        return self.model.apply(
+          {"params": params}, texts, False, rngs=rngs, method="encode_packed"
+        )
 
     texts = batch["texts"]
     pack_numbers = jnp.arange(len(texts.ids))

@@ -36,6 +36,7 @@ _DEFAULT_PARENT = "runs"
 _FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
 _FREE_EVAL_FIELDS += ("backend", "vectors_dir")
+_FREE_ENCODER_FIELDS = ("attention",)
 
 
 def resolve_folder(path: str | os.PathLike) -> Folder:
@@ -112,6 +113,9 @@ def parse_config(
       f"{path} lacks {', '.join(sorted(missing_fields))}: the run was begun "
       "with another version; give its --config"
     )
+  # Who reads a run may have other devices than those that it was trained on.
+  if "attention" in config.model.encoder:
+    config.model.encoder.attention = base_config.model.encoder.attention
   return config
 
 
@@ -138,4 +142,19 @@ def fixed_fields(fields: dict[str, Any]) -> dict[str, Any]:
     for name, value in fields["eval"].items()
     if name not in _FREE_EVAL_FIELDS
   }
+  fixed["model"] = fixed_model_fields(fields["model"])
   return fixed
+
+
+def fixed_model_fields(section: dict[str, Any]) -> dict[str, Any]:
+  """Returns `config.model` without what only says how it is computed.
+
+  Args:
+    section: as JSON types.
+  """
+  encoder = {
+    name: value
+    for name, value in section["encoder"].items()
+    if name not in _FREE_ENCODER_FIELDS
+  }
+  return {**section, "encoder": encoder}

@@ -1,30 +1,24 @@
 """Layers that encoders of every family share.
 
 BERT and the decoders differ in their blocks. They share the initialisation of a
-projection, the position of a token under either padding side, the attention
-mask, attention itself, and the error of a text that is too long.
+projection, the position of a token under either padding side, and the error of
+a text that is too long; `attention` they share, too.
 
-Axes: B texts, L tokens, D features, H query heads, J key and value heads, E
-features of a head.
+Axes: B texts, L tokens, D features.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Int
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
 
 DTYPES = ("float32", "bfloat16")
-# Attention score of a masked token. Not -inf: where a row attends to nothing,
-# the softmax of its scores would be NaN.
-_MASKED_SCORE = -1e30
 
 
 @runtime_checkable
@@ -109,73 +103,6 @@ def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
   # under padding on the left.
   first = jax.lax.cummax(jnp.where(is_first_token, columns, -1), axis=1)
   return jnp.where(first < 0, 0, columns - first)
-
-
-def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
-  """Returns whether each token attends to each other one, bool [B, 1, L, L].
-
-  A token attends to the tokens of its own text. Padding attends to all texts of
-  its row, as in published implementations, whose states of mask tokens behind
-  a query are then the same.
-
-  Args:
-    mask: as in `token_positions`.
-  """
-  # Axes: text, head (one mask for all), attending token, attended token.
-  mask = jnp.asarray(mask)
-  query_segments, key_segments = mask[:, None, :, None], mask[:, None, None, :]
-  return (key_segments != 0) & (
-    (key_segments == query_segments) | (query_segments == 0)
-  )
-
-
-def dot_product_attention(
-  query: Float[Array, "B L H E"],
-  key: Float[Array, "B L J E"],
-  value: Float[Array, "B L J E"],
-  attention_mask: Bool[Array, "B 1 L L"],
-  precision: jax.lax.Precision | None = None,
-  drop_weights: Callable[[jax.Array], jax.Array] | None = None,
-) -> Float[Array, "B L H E"]:
-  """Returns the weighted sum of values of each head, [B, L, H, E].
-
-  The result is that of jax.nn.dot_product_attention. Heads stand in front of
-  tokens, and the sum is divided by the sum of the weights instead of the
-  weights themselves, which saves a quarter to a half of the time on a CPU.
-
-  Args:
-    query: of H heads, [B, L, H, E].
-    key: of J heads, [B, L, J, E]; J divides H, and H / J consecutive query
-      heads share one.
-    value: as `key`.
-    attention_mask: from `make_attention_mask`, or a stricter one.
-    precision: of the products.
-    drop_weights: dropout of the weights, [B, H, L, L] -> the same; None = none.
-
-  Source: Vaswani et al. 2017, eq. 1.
-  """
-  heads_per_key = query.shape[2] // key.shape[2]
-  # All [B, H, L, E].
-  query, key, value = (
-    jnp.repeat(x, repeats, axis=2).swapaxes(1, 2)
-    for x, repeats in ((query, 1), (key, heads_per_key), (value, heads_per_key))
-  )
-  # Sums are in fp32 also where the states are bf16.
-  matmul = functools.partial(
-    jnp.matmul, precision=precision, preferred_element_type=jnp.float32
-  )
-  scale = query.shape[-1] ** -0.5
-  scores = matmul(query, key.swapaxes(2, 3)) * scale
-  scores = jnp.where(attention_mask, scores, _MASKED_SCORE)
-  # The softmax does not depend on the subtrahend, nor does its gradient.
-  highest = jax.lax.stop_gradient(scores.max(axis=-1, keepdims=True))
-  weights = jnp.exp(scores - highest)
-  # The sum of all weights: what is dropped was part of the softmax.
-  total = weights.sum(axis=-1, keepdims=True)
-  if drop_weights is not None:
-    weights = drop_weights(weights)
-  mixture = matmul(weights.astype(value.dtype), value) / total
-  return mixture.astype(value.dtype).swapaxes(1, 2)
 
 
 def make_dense(
