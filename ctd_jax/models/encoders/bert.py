@@ -176,9 +176,7 @@ class BertLayer(nn.Module):
     states = states + drop(attention_output, deterministic)
     states = _make_norm(config, "attention_norm")(states)
     inner = make_dense(config, config.mlp_size, "intermediate")(states)
-    # Published BERTs are trained with erf, not with the tanh approximation.
-    inner = nn.gelu(inner, approximate=False)
-    inner = make_dense(config, config.hidden_size, "output")(inner)
+    inner = make_dense(config, config.hidden_size, "output")(layers.gelu(inner))
     states = states + drop(inner, deterministic)
     return _make_norm(config, "output_norm")(states)
 
