@@ -39,7 +39,7 @@ def test_gelu_keeps_its_argument_alone_for_the_gradient(dtype):
 
 def test_a_projection_is_one_product_and_so_is_its_gradient():
   states = np.random.default_rng(0).normal(size=(3, 5, 16)).astype(np.float32)
-  dense = layers.make_dense(CONFIG, 8, None)
+  dense = layers.make_dense(CONFIG, 8, "dense")
   variables = dense.init(jax.random.key(0), states)
   kernel = variables["params"]["kernel"]
   np.testing.assert_allclose(
