@@ -77,26 +77,19 @@ def multi_positive_nce(
     raise ValueError(
       f"logits need a column per row first, got shape {logits_BxN.shape}"
     )
+  logits = logits_BxN.astype(jnp.float32)  # bf16 sums would lose small terms
   mask = mask_BxB.astype(bool)
   fallback_diagonal = ~mask.any(axis=1, keepdims=True) & jnp.eye(
     rows, dtype=bool
   )
   # Hard negatives, the columns behind the batch, are padded with False.
   mask = jnp.pad(mask | fallback_diagonal, ((0, 0), (0, columns - rows)))
-
-  # The exponentials are as large as the logits; the backward pass computes them
-  # again instead of keeping them.
-  @jax.checkpoint
-  def row_losses(logits: jax.Array) -> jax.Array:
-    logits = logits.astype(jnp.float32)  # bf16 sums would lose small terms
-    total = jax.nn.logsumexp(logits, axis=1)
-    if reduction == "sum_inside":
-      positive = jax.nn.logsumexp(jnp.where(mask, logits, MASKED_LOGIT), axis=1)
-    else:
-      positive = jnp.where(mask, logits, 0.0).sum(axis=1) / mask.sum(axis=1)
-    return total - positive
-
-  return jnp.mean(row_losses(logits_BxN))
+  total = jax.nn.logsumexp(logits, axis=1)
+  if reduction == "sum_inside":
+    positive = jax.nn.logsumexp(jnp.where(mask, logits, MASKED_LOGIT), axis=1)
+  else:
+    positive = jnp.where(mask, logits, 0.0).sum(axis=1) / mask.sum(axis=1)
+  return jnp.mean(total - positive)
 
 
 def symmetric_nce(
