@@ -111,9 +111,9 @@ def gelu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
   """Returns x Phi(x), of the shape of `x`: the exact GELU, by erf.
 
   Published BERTs are trained with it, not with the approximation by tanh. On a
-  CPU erf takes a third of the time of the erfc in `jax.nn.gelu`, and the
-  gradient computes it again, which takes less than to keep it. Both are in fp32
-  for every type: 1 + erf would lose the digits of a small Phi.
+  CPU erf takes a third of the time of the erfc in `jax.nn.gelu`, and for the
+  gradient `x` alone is kept. Both are in fp32 for every type: 1 + erf would
+  lose the digits of a small Phi.
 
   Source: Hendrycks and Gimpel 2016, section 2.
   """
@@ -151,7 +151,7 @@ def _multiply_tokens(
 
   The gradient of the kernel is then a product of two matrices. That of a
   product with several axes of tokens is transposed first on a CPU, and takes
-  two to four times as long.
+  up to four times as long.
   """
   assert dimension_numbers == (((states.ndim - 1,), (0,)), ((), ()))
   flat = jax.lax.dot_general(
