@@ -3,7 +3,7 @@
 Padded to the longest of a batch, the texts of a rebuilt chronicle are two parts
 padding to one part text. Rows that hold several texts are nearly full, and
 queries, positives and negatives pass the encoder once, together. No text
-attends to its neighbours; see `layers.make_attention_mask`. Training, the
+attends to its neighbours; see `attention.make_attention_mask`. Training, the
 encoding of a gallery and `text_encoder` pack alike.
 
 Axes: P packs, T texts of a pack, R rows of a pack, W columns of a row, S slots

@@ -77,7 +77,7 @@ class TextRanker:
     """
     self._config, self._model, self._mesh = config, model, mesh
     self._score_mode = config.eval.score_mode or config.score_mode
-    self._encode_step = train_step.make_encode_step(model)
+    self._encode_step = train_step.make_encode_step(model, mesh)
     self._score_function = train_step.make_score_function(
       model, self._score_mode
     )

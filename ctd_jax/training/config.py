@@ -182,6 +182,11 @@ def _add_model(c: ml_collections.ConfigDict) -> None:
   m.encoder.dropout = 0.0  # of states
   m.encoder.attention_dropout = 0.0  # of the weights of the attention
   m.encoder.dtype = "float32"  # activations; parameters are always fp32
+  # "auto": the kernel for the device, "splash" on a TPU or "cudnn" on an NVIDIA
+  # GPU, in bf16 and without attention_dropout; else "plain". Or one of these
+  # three or "xla", which is refused where it cannot be had. Their numbers are
+  # the same, to rounding, and a resumed run may have another.
+  m.encoder.attention = "auto"
   m.pooling = "mean"  # CLS does not leave the initial loss from scratch
   m.temperature = 0.05  # of every cosine
   m.use_context = True  # absolute calendar context, gated
@@ -281,6 +286,7 @@ def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   e.query_prefix = ""
   e.record_prefix = ""  # before every record
   e.dtype = "bfloat16"  # activations; parameters are always fp32
+  e.attention = "auto"  # or "plain", "xla", "cudnn", "splash", as above
   # Of the weights of the attention, while that of states is as published. None
   # = as published as well, .1 for most BERTs.
   e.attention_dropout = config_dict.placeholder(float)

@@ -611,8 +611,11 @@ def _describe_architecture(
 ) -> dict[str, Any]:
   """Returns the description that a checkpoint must share to be loaded."""
   model = section.to_dict()
+  # What a model lacks is left out: checkpoints from before know no such thing.
+  if not model["use_gaussian"]:
+    del model["use_gaussian"], model["gaussian_dim"]
   if backbone.encoder.lora is None:
-    del model["lora"]  # as if there were no such thing
+    del model["lora"]
   else:
     model["encoder"]["source"] = f"sha256:{backbone.hash_weights()}"
   # With the data set, whose calendar gives the heads their classes.
@@ -621,6 +624,6 @@ def _describe_architecture(
       "dataset": benchmark.name,
       "vocab_size": backbone.tokenizer.vocab_size,
       "vocabulary": backbone.tokenizer.fingerprint,
-      "model": model,
+      "model": run_folder.fixed_model_fields(model),
     }
   )

@@ -26,6 +26,9 @@ from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.training import losses, partitioning
 
+# Pairs whose bias a device computes at once: their hidden units stay in the
+# cache of a processor, and take little memory beside a chunk of texts.
+_PAIRS_PER_BLOCK = 32_768
 Batch = Mapping[str, Any]  # see `input_pipeline.training_batches`
 Metrics = dict[str, jax.Array]
 Logits = tuple[Float[Array, "B N"], Float[Array, "B B"]]
@@ -65,6 +68,25 @@ def map_in_chunks(
   return jax.tree.map(
     join_rows, jax.lax.map(chunk_function, jax.tree.map(split_rows, trees))
   )
+
+
+def count_pair_blocks(rows: int, columns: int, shards: int) -> int:
+  """Returns in how many blocks of rows the bias of all pairs is computed.
+
+  Args:
+    rows: of the batch.
+    columns: of the batch.
+    shards: of the rows, over devices; divides them. A block has rows of each.
+  """
+  rows_per_shard = rows // shards
+  limit = max(1, _PAIRS_PER_BLOCK // columns)
+  # A block has `size` rows of a shard, and all blocks are alike.
+  size = max(
+    size
+    for size in range(1, min(limit, rows_per_shard) + 1)
+    if rows_per_shard % size == 0
+  )
+  return rows_per_shard // size
 
 
 def take_columns(texts: Any, size: int, columns: slice) -> Any:
@@ -108,7 +130,8 @@ class Objective:
     mesh: devices over which the batch is split.
     loss: `config.loss`, weights and variants of the losses.
     score_mode: score of a query against a record, `config.score_mode`.
-    encode_chunks: chunks in which a batch is encoded.
+    encode_chunks: chunks in which a batch is encoded; the bias of its pairs is
+      always computed in blocks.
     uses_query_dates: whether the interval of a query is given to the score;
       otherwise the model's own posterior dates it.
   """
@@ -187,9 +210,10 @@ class Objective:
     def encode(texts: PackedTexts, number: jax.Array) -> Encoding:
       # Every chunk draws its own dropout, by the number of its first pack.
       rngs = {"dropout": jax.random.fold_in(dropout_key, number[0])}
-      return self.model.apply(
-        {"params": params}, texts, False, rngs=rngs, method="encode_packed"
-      )
+      with partitioning.use_mesh(self.mesh):
+        return self.model.apply(
+          {"params": params}, texts, False, rngs=rngs, method="encode_packed"
+        )
 
     texts = batch["texts"]
     pack_numbers = jnp.arange(len(texts.ids))
@@ -296,9 +320,14 @@ class Objective:
 
     def temporal(record: Encoding) -> jax.Array:
       columns = self._replicate(record)
+      chunks = self.encode_chunks
+      if self.score_mode == "ctd":  # others have terms that cost the columns
+        shards = partitioning.count_batch_shards(self.mesh)
+        sizes = len(query.scalar), len(columns.scalar)
+        chunks = count_pair_blocks(*sizes, shards)
       terms = map_in_chunks(
         lambda rows: apply(rows, columns, self.score_mode, method="temporal"),
-        self.encode_chunks,
+        chunks,
         query,
       )
       if processes == 1:

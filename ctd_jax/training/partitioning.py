@@ -12,6 +12,7 @@ on the same texts.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -20,7 +21,8 @@ import jax
 import numpy as np
 from jax.sharding import AxisType, Mesh, NamedSharding, PartitionSpec
 
-DATA, FSDP, TENSOR = "data", "fsdp", "tensor"
+from ctd_jax.models.mesh_axes import DATA, FSDP, TENSOR
+
 # Path of a parameter -> axes of its last two dimensions; the first rule that
 # matches counts. What no rule names is small and lives everywhere. Products
 # with the first group leave a split width, those with the second join it, so
@@ -77,6 +79,14 @@ def make_mesh(
 def replicated_sharding(mesh: Mesh) -> NamedSharding:
   """Returns the sharding of what lives on every device."""
   return NamedSharding(mesh, PartitionSpec())
+
+
+def use_mesh(mesh: Mesh) -> contextlib.AbstractContextManager[None]:
+  """Returns the context in which an encoder knows the devices it runs on.
+
+  A kernel is not partitioned by the compiler, and not every device has it.
+  """
+  return jax.sharding.use_abstract_mesh(mesh.abstract_mesh)
 
 
 def batch_sharding(mesh: Mesh) -> NamedSharding:

@@ -35,6 +35,9 @@ WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 _DEFAULT_PARENT = "runs"
 # Fields that older configs lack; their default is what was done without them.
 _LATER_FIELDS = ("accumulate_steps", "optimizer.moment_dtype")
+_LATER_FIELDS += ("optimizer.freeze_encoder", "dates.form", "dates.records")
+_LATER_FIELDS += ("model.use_gaussian", "model.gaussian_dim")
+_LATER_FIELDS += ("loss.gaussian_weight",)
 _LATER_FIELDS += tuple(
   f"model.lora.{name}"
   for name in ("rank", "alpha", "dropout", "targets", "base_dtype")
@@ -45,6 +48,7 @@ _FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
 _FREE_FIELDS += ("input",)
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
 _FREE_EVAL_FIELDS += ("backend", "vectors_dir")
+_FREE_ENCODER_FIELDS = ("attention",)
 
 
 def resolve_folder(path: str | os.PathLike) -> Folder:
@@ -122,6 +126,9 @@ def parse_config(
       f"{path} lacks {', '.join(sorted(missing_fields))}: the run was begun "
       "with another version; give its --config"
     )
+  # Who reads a run may have other devices than those that it was trained on.
+  if "attention" in config.model.encoder:
+    config.model.encoder.attention = base_config.model.encoder.attention
   return config
 
 
@@ -170,8 +177,23 @@ def fixed_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
     for name, value in fields["eval"].items()
     if name not in _FREE_EVAL_FIELDS
   }
+  fixed["model"] = fixed_model_fields(fields["model"])
   if fields["model"]["lora"]["rank"]:
     # Adapters need the encoder again, wherever it lies now; their checkpoints
     # know it by its weights.
     del fixed["model"]["encoder"]["source"]
   return fixed
+
+
+def fixed_model_fields(section: dict[str, Any]) -> dict[str, Any]:
+  """Returns `config.model` without what only says how it is computed.
+
+  Args:
+    section: as JSON types.
+  """
+  encoder = {
+    name: value
+    for name, value in section["encoder"].items()
+    if name not in _FREE_ENCODER_FIELDS
+  }
+  return {**section, "encoder": encoder}

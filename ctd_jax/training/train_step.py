@@ -226,13 +226,19 @@ def make_train_step(
 
 
 def make_encode_step(
-  model: DualEncoder,
+  model: DualEncoder, mesh: Mesh
 ) -> Callable[[Any, PackedTexts], Encoding]:
-  """Returns the jitted `(params, texts) -> Encoding`, without dropout."""
+  """Returns the jitted `(params, texts) -> Encoding`, without dropout.
+
+  Args:
+    model: the dual encoder.
+    mesh: devices over which the texts are split.
+  """
 
   @jax.jit
   def encode(params: Any, texts: PackedTexts) -> Encoding:
-    encoding = model.apply({"params": params}, texts, method="encode_packed")
+    with partitioning.use_mesh(mesh):
+      encoding = model.apply({"params": params}, texts, method="encode_packed")
     # [packs, texts of a pack, ...] -> [texts, ...]
     return jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoding)
 

@@ -9,7 +9,7 @@ import pytest
 from flax import linen as nn
 from scipy import special
 
-from ctd_jax.models.encoders import layers
+from ctd_jax.models.encoders import attention
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 
@@ -60,7 +60,7 @@ def test_dropped_weights_are_those_of_a_plain_softmax(kv_heads):
 
   @jax.jit
   def ours(query, key, value):
-    return layers.dot_product_attention(
+    return attention.dot_product_attention(
       query,
       key,
       value,

@@ -61,3 +61,21 @@ def test_sections_of_systems_are_free_to_change():
   assert fixed != run_folder.fixed_fields({**fields, "seed": 1})
   other_depth = {**fields, "eval": {**fields["eval"], "depth": 20}}
   assert fixed == run_folder.fixed_fields(other_depth)
+
+
+def test_how_attention_is_computed_is_free_to_change(tmp_path):
+  fields = training_config.base_config().to_dict()
+  encoder = fields["model"]["encoder"]
+  fixed = run_folder.fixed_fields(fields)
+  encoder["attention"] = "splash"
+  assert fixed == run_folder.fixed_fields(fields)
+  (tmp_path / "config.json").write_text(json.dumps(fields))
+  # Who reads the run may have no TPU.
+  assert run_folder.read_config(tmp_path).model.encoder.attention == "auto"
+  # Runs that were begun before there was a choice.
+  del encoder["attention"]
+  assert fixed == run_folder.fixed_fields(fields)
+  (tmp_path / "config.json").write_text(json.dumps(fields))
+  assert "attention" not in run_folder.read_config(tmp_path).model.encoder
+  encoder["num_layers"] += 1
+  assert fixed != run_folder.fixed_fields(fields)

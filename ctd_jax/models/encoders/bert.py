@@ -15,10 +15,11 @@ import functools
 
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Float
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
-from ctd_jax.models.encoders import layers
+from ctd_jax.models.encoders import attention, layers
+from ctd_jax.models.encoders.attention import AttentionScope
 from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
 from ctd_jax.models.encoders.lora import LoraConfig
@@ -47,6 +48,7 @@ class BertConfig:
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
     lora: adapters of the projections; None = none.
+    attention: implementation of the attention, see `encoders.attention`.
   """
 
   vocab_size: int
@@ -65,6 +67,8 @@ class BertConfig:
   scan_layers: bool = False  # changes the names of parameters
   remat: bool = False  # about a third more time, far less memory
   lora: LoraConfig | None = None
+  # Not of the architecture: vectors that were stored with another are kept.
+  attention: str = dataclasses.field(default=attention.AUTO, repr=False)
 
   def __post_init__(self):
     if self.vocab_size < 1:
@@ -75,9 +79,15 @@ class BertConfig:
         f"({self.hidden_size})"
       )
     layers.check_dtype(self.dtype)
+    attention.check_implementation(self.attention)
     layers.check_rates(
       dropout=self.dropout, attention_dropout=self.attention_dropout
     )
+
+  @property
+  def head_dim(self) -> int:
+    """Features E of a head."""
+    return self.hidden_size // self.num_heads
 
   def make_encoder(self) -> BertEncoder:
     """Returns the module of this geometry."""
@@ -124,24 +134,24 @@ class SelfAttention(nn.Module):
   def __call__(
     self,
     states: Float[Array, "B L D"],
-    attention_mask: Bool[Array, "B 1 L L"],
+    scope: AttentionScope,
     deterministic: bool,
   ) -> Float[Array, "B L D"]:
     """Returns the projected sum of weighted values, [B, L, D]."""
     config = self.config
-    width, heads = config.hidden_size, config.num_heads
+    width = config.hidden_size
 
     def split_heads(name: str) -> Float[Array, "B L H E"]:
       # [B, L, D] -> [B, L, H, E]
       flat = make_dense(config, width, name)(states)
-      return flat.reshape(*flat.shape[:2], heads, width // heads)
+      return flat.reshape(*flat.shape[:2], config.num_heads, config.head_dim)
 
     projections = (split_heads(name) for name in ("query", "key", "value"))
     drop = functools.partial(
       nn.Dropout(config.attention_dropout), deterministic=deterministic
     )
-    mixture = layers.dot_product_attention(
-      *projections, attention_mask, layers.get_precision(config), drop
+    mixture = attention.attend(
+      *projections, scope, layers.get_precision(config), drop
     )
     # [B, L, H, E] -> [B, L, D]
     return make_dense(config, width, "out")(mixture.reshape(states.shape))
@@ -156,22 +166,20 @@ class BertLayer(nn.Module):
   def __call__(
     self,
     states: Float[Array, "B L D"],
-    attention_mask: Bool[Array, "B 1 L L"],
+    scope: AttentionScope,
     deterministic: bool,
   ) -> Float[Array, "B L D"]:
     """Returns the states after this block, [B, L, D]."""
     config = self.config
     drop = nn.Dropout(config.dropout)
     attention_output = SelfAttention(config, name="attention")(
-      states, attention_mask, deterministic
+      states, scope, deterministic
     )
     # Post-layer-norm: x = LN(x + dropout(f(x))) for both sub-layers.
     states = states + drop(attention_output, deterministic)
     states = _make_norm(config, "attention_norm")(states)
     inner = make_dense(config, config.mlp_size, "intermediate")(states)
-    # Published BERTs are trained with erf, not with the tanh approximation.
-    inner = nn.gelu(inner, approximate=False)
-    inner = make_dense(config, config.hidden_size, "output")(inner)
+    inner = make_dense(config, config.hidden_size, "output")(layers.gelu(inner))
     states = states + drop(inner, deterministic)
     return _make_norm(config, "output_norm")(states)
 
@@ -212,8 +220,8 @@ class BertEncoder(nn.Module):
     layers.check_length(ids, config)
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
     self.sow("intermediates", "states", states)
-    attention_mask = layers.make_attention_mask(mask)
+    scope = attention.make_scope(config, mask, False, deterministic)
     states = apply_layers(
-      BertLayer, config, states, attention_mask, deterministic=deterministic
+      BertLayer, config, states, scope, deterministic=deterministic
     )
     return states.astype(jnp.float32)

@@ -17,10 +17,11 @@ import functools
 
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
-from ctd_jax.models.encoders import layers
+from ctd_jax.models.encoders import attention, layers
+from ctd_jax.models.encoders.attention import AttentionScope
 from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
 from ctd_jax.models.encoders.lora import LoraConfig
@@ -50,6 +51,7 @@ class DecoderConfig:
     remat: whether the backward pass computes a layer's activations again.
     initializer_range: standard deviation of initial weights.
     lora: adapters of the projections; None = none.
+    attention: implementation of the attention, see `encoders.attention`.
   """
 
   vocab_size: int
@@ -71,6 +73,8 @@ class DecoderConfig:
   remat: bool = False  # about a third more time, far less memory
   initializer_range: float = 0.02
   lora: LoraConfig | None = None
+  # Not of the architecture: vectors that were stored with another are kept.
+  attention: str = dataclasses.field(default=attention.AUTO, repr=False)
 
   def __post_init__(self):
     if self.num_heads % self.num_kv_heads:
@@ -81,6 +85,7 @@ class DecoderConfig:
     if self.head_dim % 2:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
     layers.check_dtype(self.dtype)
+    attention.check_implementation(self.attention)
     layers.check_rates(attention_dropout=self.attention_dropout)
 
   def make_encoder(self) -> Decoder:
@@ -143,7 +148,7 @@ class GroupedAttention(nn.Module):
   def __call__(
     self,
     states: Float[Array, "B L D"],
-    attention_mask: Bool[Array, "B 1 L L"],
+    scope: AttentionScope,
     angles: Float[Array, "B L _"],
     deterministic: bool,
   ) -> Float[Array, "B L D"]:
@@ -162,11 +167,11 @@ class GroupedAttention(nn.Module):
       # Over the features of each head, before the rotation.
       query = _make_norm(config, "query_norm")(query)
       key = _make_norm(config, "key_norm")(key)
-    mixture = layers.dot_product_attention(
+    mixture = attention.attend(
       rotate_heads(query, angles),
       rotate_heads(key, angles),
       value,
-      attention_mask,
+      scope,
       layers.get_precision(config),
       functools.partial(
         nn.Dropout(config.attention_dropout), deterministic=deterministic
@@ -185,7 +190,7 @@ class DecoderLayer(nn.Module):
   def __call__(
     self,
     states: Float[Array, "B L D"],
-    attention_mask: Bool[Array, "B 1 L L"],
+    scope: AttentionScope,
     angles: Float[Array, "B L _"],
     deterministic: bool,
   ) -> Float[Array, "B L D"]:
@@ -193,8 +198,8 @@ class DecoderLayer(nn.Module):
     config = self.config
     # Pre-norm: x = x + f(norm(x)) for both sub-layers.
     inner = _make_norm(config, "input_norm")(states)
-    attention = GroupedAttention(config, name="attention")
-    states = states + attention(inner, attention_mask, angles, deterministic)
+    mix_tokens = GroupedAttention(config, name="attention")
+    states = states + mix_tokens(inner, scope, angles, deterministic)
     inner = _make_norm(config, "mlp_norm")(states)
     # SwiGLU: W_down(silu(W_gate x) * W_up x), Shazeer 2020, eq. 6.
     gate = nn.silu(
@@ -239,12 +244,7 @@ class Decoder(nn.Module):
     angles = rotary_angles(
       layers.token_positions(mask), config.head_dim, config.rope_theta
     )
-    attention_mask = layers.make_attention_mask(mask)
-    if config.causal:
-      # Columns, not positions: packed texts stand in the order of their tokens.
-      attention_mask = attention_mask & jnp.tril(
-        jnp.ones((ids.shape[1], ids.shape[1]), bool)
-      )
+    scope = attention.make_scope(config, mask, config.causal, deterministic)
     table = layers.make_embedding(config, config.vocab_size, "embed_tokens")
     states = table(ids)
     self.sow("intermediates", "states", states)
@@ -252,7 +252,7 @@ class Decoder(nn.Module):
       DecoderLayer,
       config,
       states,
-      attention_mask,
+      scope,
       angles,
       deterministic=deterministic,
     )

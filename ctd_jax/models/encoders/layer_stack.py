@@ -40,7 +40,7 @@ def apply_layers(
   layer_type: Callable[..., nn.Module],
   config: StackConfig,
   states: Float[Array, "B L D"],
-  *inputs: Array,
+  *inputs: Any,
   **static: Any,
 ) -> Float[Array, "B L D"]:
   """Returns the states after the last layer, [B, L, D].
@@ -53,11 +53,11 @@ def apply_layers(
       with states, inputs and static arguments, a layer returns states.
     config: of the encoder.
     states: input of the first layer, [B, L, D].
-    *inputs: arrays that are the same for every layer, e.g. the mask.
+    *inputs: arrays, or trees of them, that are the same for every layer.
     **static: other values that are the same for every layer.
   """
 
-  def apply(layer: nn.Module, states: jax.Array, *inputs: jax.Array):
+  def apply(layer: nn.Module, states: jax.Array, *inputs: Any):
     # Read by tests and analyses that make "intermediates" mutable.
     states = layer(states, *inputs, **static)
     layer.sow("intermediates", "states", states)

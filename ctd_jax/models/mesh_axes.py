@@ -1,0 +1,3 @@
+"""Names of the axes of devices, see `training.partitioning`."""
+
+DATA, FSDP, TENSOR = "data", "fsdp", "tensor"

@@ -1,0 +1,64 @@
+"""Layers that encoders share: the activation, products with many tokens."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+from ctd_jax.models.encoders import layers
+from ctd_jax.models.encoders.bert import BertConfig
+
+CONFIG = BertConfig(40, hidden_size=16, num_heads=2)
+X = jnp.linspace(-9, 9, 1001)
+
+
+def test_gelu_is_exact_with_its_gradient():
+  x = np.asarray(X, np.float64)
+  distribution = special.ndtr(x)
+  np.testing.assert_allclose(layers.gelu(X), x * distribution, atol=5e-7)
+  density = np.exp(-0.5 * x**2) / np.sqrt(2 * np.pi)
+  slopes = jax.vmap(jax.grad(layers.gelu))(X)
+  np.testing.assert_allclose(slopes, distribution + x * density, atol=5e-7)
+
+
+def test_gelu_of_bf16_is_that_of_fp32_rounded():
+  x = jnp.asarray(X, jnp.bfloat16)
+  expected = layers.gelu(x.astype(jnp.float32))
+  assert layers.gelu(x).dtype == jnp.bfloat16
+  np.testing.assert_array_equal(layers.gelu(x), expected.astype(jnp.bfloat16))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_gelu_keeps_its_argument_alone_for_the_gradient(dtype):
+  x = jax.ShapeDtypeStruct((64, 128), dtype)
+  _, pull_back = jax.eval_shape(lambda x: jax.vjp(layers.gelu, x), x)
+  kept = [leaf for leaf in jax.tree.leaves(pull_back) if leaf.size > 1]
+  assert [(leaf.shape, leaf.dtype) for leaf in kept] == [(x.shape, x.dtype)]
+
+
+def test_a_projection_is_one_product_and_so_is_its_gradient():
+  states = np.random.default_rng(0).normal(size=(3, 5, 16)).astype(np.float32)
+  dense = layers.make_dense(CONFIG, 8, "dense")
+  variables = dense.init(jax.random.key(0), states)
+  kernel = variables["params"]["kernel"]
+  np.testing.assert_allclose(
+    dense.apply(variables, states), states @ np.asarray(kernel), atol=1e-6
+  )
+
+  def total(variables):
+    return (dense.apply(variables, states) ** 2).sum()
+
+  gradient = jax.grad(total)(variables)["params"]["kernel"]
+  flat = states.reshape(15, 16)
+  np.testing.assert_allclose(
+    gradient, 2 * flat.T @ (flat @ np.asarray(kernel)), atol=1e-5
+  )
+  products = [
+    equation
+    for equation in jax.make_jaxpr(jax.grad(total))(variables).jaxpr.eqns
+    if equation.primitive.name == "dot_general"
+  ]
+  assert products
+  for product in products:
+    assert all(invar.aval.ndim == 2 for invar in product.invars)
