@@ -78,6 +78,11 @@ VIEWS = {
     "mode": "hidden_events",
     "metrics": "month,within_1,year,nll,ece",
   },
+  "evidence": {
+    "dataset": "evidence/chunqiutr/rebuilt",
+    "split": "test",
+    "metrics": "month,year,neither",
+  },
   "explanations": {
     "dataset": "explanations/chunqiutr/rebuilt",
     "split": "test",

@@ -48,6 +48,14 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("coverage@90", "size@90"),
     ),
   },
+  # Hidden events by the evidence of their year; how many of them were dated to
+  # the right month, to the right year alone, or to neither.
+  "evidence": {
+    "track": runs.TRACKS,
+    "mode": ("hidden_events",),
+    "family": ("all",),
+    "metric": ("month", "year", "neither"),
+  },
   # Natural questions about events, questions/NAME; the mode says which records
   # are right, the family how the question is put.
   "questions": {

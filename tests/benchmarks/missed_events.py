@@ -37,8 +37,8 @@ from ctd_jax.evaluation import results
 from ctd_jax.systems import dated_gallery, linked_dating
 from ctd_jax.utils import provenance, tables
 from ctd_jax_datasets import load
+from tests.benchmarks.result_steps import EVENT_EVIDENCE
 
-EVIDENCE = ("cited", "linked", "unsure", "unlinked", "nothing")
 OUTCOMES = ("month", "year", "neither")
 _SHARED_CHARS = 3  # of a string that makes two texts alike
 DATASET = "evidence"
@@ -71,7 +71,7 @@ def find_evidence(
   for row in rows:
     index, year = index_of.get(row), years[row]
     if index is None:  # commentary by its style
-      result.append(EVIDENCE[-1])
+      result.append(EVENT_EVIDENCE[-1])
       continue
     cited = records.cited_pairs[index]
     linked = np.concatenate(
@@ -176,7 +176,7 @@ def main() -> None:
       )
       for outcome in OUTCOMES
     ]
-    for name in EVIDENCE
+    for name in EVENT_EVIDENCE
   }
   print(
     tables.format_aligned_table(

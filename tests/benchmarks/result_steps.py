@@ -62,6 +62,8 @@ LINKED_EVIDENCE = (
   "rounds",
   "capacity",
 )
+# Of the year of a hidden event, the strongest first.
+EVENT_EVIDENCE = ("cited", "linked", "unsure", "unlinked", "nothing")
 ORDERED = ("dating-order", "dating-order-strict")
 ORDERED_ONLY = f' "--config.eval.baselines={ORDERED}"'
 # Group -> systems whose difference the pages speak of.
@@ -257,6 +259,15 @@ def make_steps() -> list[Step]:
       ("linked-fitted", "linked-elimination", "linked-strict"),
       "--models=linked --variants=fitted,elimination,strict --seeds=42,1,2 "
       "--outside={sources}",
+    ),
+    Step(
+      "missed-events",
+      "python -m tests.benchmarks.missed_events --data_dir={data} --split=test "
+      "--rows={workdir}/rows.json",
+      "evidence",
+      EVENT_EVIDENCE,
+      ("data",),
+      "rows.json",
     ),
     # One seed: with the pipeline of counts, and without some evidence.
     _date(
