@@ -40,7 +40,9 @@ class FittedModel(abc.ABC):
   labels: Labels
   manner: str = folds.YEARS
   # Scores and posteriors of the last fold that was explained.
-  _explained: dict = dataclasses.field(default_factory=dict, repr=False)
+  _explained: dict = dataclasses.field(
+    default_factory=dict, init=False, repr=False
+  )
 
   @abc.abstractmethod
   def _score_records(

@@ -4,9 +4,10 @@ A message of k links with odds o and beliefs b is
   a(year) = log(1 + sum_k o_k b_k(year) / prior(year)),
 softmax attention over the links and over "none of them" (odds 1), but for a
 constant; and, since several links that agree say more than one,
-  s(year) = sum_k log(1 + c_k (b_k(year) / prior(year) - 1)) / (1 + sum c)^g
-with the chance c_k that both are of one year. Both are added with learned
-weights.
+  s(year) = sum_k log(1 + c_k (b_k(year) / prior(year) - 1)
+                        + d_k (b'_k(year) / prior(year) - 1)) / (1 + sum c)^g
+with the chance c_k that both are of one year, and d_k that they are of near
+ones, of which b' are the beliefs. Both are added with learned weights.
 
 Axes: n records that receive, s that speak, m comments, o events that open a
 month, k links into a record, f features of a link, c classes of a link, Y
@@ -162,9 +163,10 @@ def pass_beliefs(
     weights: of the attention, of the sum, and its power.
   """
   attention_weights, sum_weight, power = weights
-  ratios = beliefs / prior  # [s, Y]
-  near_ratios = beliefs @ _make_near_kernel(len(prior)) / prior
-  linked, near_linked = ratios[source], near_ratios[source]  # [n, k, Y]
+  # Of the linked records alone, so that a block of receivers costs its links.
+  linked = beliefs[source]  # [n, k, Y]
+  near_linked = _spread_to_near_years(linked) / prior
+  linked /= prior
   message = _attend(links.log_odds, linked, attention_weights)
   chance = links.chance[..., None]
   near_chance = (1 - chance) * jnp.exp(links.log_p[..., NEAR, None])
@@ -262,10 +264,19 @@ def _attend(
   return jnp.einsum("h,hny->ny", weights, jnp.log1p(sums))
 
 
-def _make_near_kernel(num_years: int) -> Float[np.ndarray, "Y Y"]:
-  """Returns even chances of the years around each; rows sum to 1."""
-  distance = np.abs(
-    np.subtract.outer(np.arange(num_years), np.arange(num_years))
+def _spread_to_near_years(
+  beliefs: Float[AnyArray, "n k Y"],
+) -> Float[Array, "n k Y"]:
+  """Returns beliefs of which each year is dealt evenly to those around it."""
+  num_years = beliefs.shape[-1]
+  years = np.arange(num_years)
+  before = np.minimum(years, MAX_NEAR_YEARS)
+  after = np.minimum(num_years - 1 - years, MAX_NEAR_YEARS)
+  shares = beliefs / np.maximum(before + after, 1).astype(np.float32)
+  width = MAX_NEAR_YEARS
+  padded = jnp.pad(shares, ((0, 0), (0, 0), (width, width)))
+  return sum(
+    padded[..., shift : shift + num_years]
+    for shift in range(2 * width + 1)
+    if shift != width
   )
-  kernel = ((distance > 0) & (distance <= MAX_NEAR_YEARS)).astype(np.float32)
-  return kernel / np.maximum(kernel.sum(axis=1, keepdims=True), 1)

@@ -9,14 +9,14 @@ the two share; what it says is carried by the beliefs, so that no parameter
 knows the calendar. See `link_messages`.
 
 Axes: n events, m comments, b some events, k links into a record, Y regnal
-years, K months.
+years, K months, R reigns.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import flax.struct
 import jax
@@ -42,9 +42,22 @@ from ctd_jax.models.linked_inputs import (
   EventInputs,
 )
 
-# Chances of years of all events [n, Y] and of all comments [m, Y].
-Beliefs: TypeAlias = tuple[Any, Any]
+READERS = ("words", "neural")  # of the own text of events
 _EVEN_CHANCE = 0.5  # of a month: a record above it needs no other's month
+
+
+class Beliefs(NamedTuple):
+  """What all records believe, and send.
+
+  Attributes:
+    events: chances of years of events, [n, Y].
+    comments: chances of years of comments, [m, Y].
+    comment_reigns: chances of reigns of comments, [m, R].
+  """
+
+  events: Any
+  comments: Any
+  comment_reigns: Any
 
 
 class LinkedScores(flax.struct.PyTreeNode):
@@ -103,7 +116,7 @@ class LinkedDaterConfig:
   """Size of the model and the evidence that it uses.
 
   Attributes:
-    readers: what reads the own text of events: names of `event_scores`.
+    readers: what reads the own text of events, of READERS.
     hidden_size: of the scorer of links.
     heads: of the attention over links.
     rounds: in which beliefs are passed on; 0 = own texts alone.
@@ -127,6 +140,11 @@ class LinkedDaterConfig:
   use_capacity: bool = True
 
   def __post_init__(self):
+    for name in self.readers:
+      if name not in READERS:
+        raise ValueError(
+          f"readers: unknown {name!r}; there are {', '.join(READERS)}"
+        )
     for name in ("hidden_size", "heads"):
       if getattr(self, name) < 1:
         raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
@@ -199,8 +217,8 @@ class LinkedDater(nn.Module):
       comment_terms=last_round.comment_terms,
       event_months=self.date_months(events, event_links, events.month_chances),
       links=event_links | comment_links,
-      event_beliefs=last_round.sent[0],
-      comment_beliefs=last_round.sent[1],
+      event_beliefs=last_round.sent.events,
+      comment_beliefs=last_round.sent.comments,
       inverse_temperature=jnp.exp(self.log_inverse_temperature),
     )
 
@@ -287,19 +305,18 @@ class LinkedDater(nn.Module):
       for name, weight in self.event_weights.items()
     }
     if sent is not None:
-      event_beliefs, comment_beliefs = sent
       if "cited" in links:
         terms["cited"] = pass_cited_years(
           events.cited_years,
           links["cited"],
-          comment_beliefs @ calendar.has_reign,  # [m, R]
+          sent.comment_reigns,
           calendar.year_table,
           calendar.year_prior,
           self.weigh_cited(),
         )
       for name, beliefs, weigh in (
-        ("parallels", event_beliefs, self.weigh_parallels),
-        ("comments", comment_beliefs, self.weigh_comments),
+        ("parallels", sent.events, self.weigh_parallels),
+        ("comments", sent.comments, self.weigh_comments),
       ):
         if name in links:
           terms[name] = pass_beliefs(
@@ -318,8 +335,12 @@ class LinkedDater(nn.Module):
     comments: CommentInputs,
     links: Mapping[str, LinkBeliefs],
     sent: Beliefs | None,
-  ) -> tuple[dict[str, Float[Array, "b Y"]], Float[Array, "b Y"]]:
+  ) -> tuple[
+    dict[str, Float[Array, "b Y"]], Float[Array, "b Y"], Float[Array, "b R"]
+  ]:
     """Returns the log scores of years of some comments, by kind, and beliefs.
+
+    And the chance of each reign, by them.
 
     Args:
       calendar: the years.
@@ -335,11 +356,12 @@ class LinkedDater(nn.Module):
       terms["commented"] = pass_beliefs(
         comments.commented.source,
         links["commented"],
-        sent[0],
+        sent.events,
         calendar.year_prior,
         self.weigh_commented(),
       )
-    return terms, jax.nn.softmax(sum(terms.values()))
+    beliefs = jax.nn.softmax(sum(terms.values()))
+    return terms, beliefs, beliefs @ calendar.has_reign
 
   def date_months(
     self,
@@ -389,7 +411,7 @@ class Round(NamedTuple):
 def pass_rounds(
   rounds: int,
   date_events: Callable[[Beliefs | None], tuple[Mapping[str, Any], Any]],
-  date_comments: Callable[[Beliefs | None], tuple[Mapping[str, Any], Any]],
+  date_comments: Callable[[Beliefs | None], tuple[Mapping[str, Any], Any, Any]],
 ) -> Round:
   """Returns the last of some rounds in which beliefs are passed on.
 
@@ -399,10 +421,10 @@ def pass_rounds(
     date_comments: likewise of all comments.
   """
   event_terms, event_beliefs = date_events(None)
-  comment_terms, comment_beliefs = date_comments(None)
-  sent = event_beliefs, comment_beliefs
+  comment_terms, *comment_beliefs = date_comments(None)
+  sent = Beliefs(event_beliefs, *comment_beliefs)
   for _ in range(rounds):
-    sent = event_beliefs, comment_beliefs
+    sent = Beliefs(event_beliefs, *comment_beliefs)
     event_terms, event_beliefs = date_events(sent)
-    comment_terms, comment_beliefs = date_comments(sent)
+    comment_terms, *comment_beliefs = date_comments(sent)
   return Round(event_terms, comment_terms, sent)

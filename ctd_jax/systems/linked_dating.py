@@ -20,14 +20,21 @@ SYSTEM_NAMES = tuple(f"linked-{variant}" for variant in VARIANTS)
 # Evidence that `config.linked.off` can leave out.
 EVIDENCE = {
   "days": "sexagenary days against the computed calendar",
-  "words": "names and words by year",
+  "words": "names and words of events, by year",
   "neural": "an encoder that reads the text whole, by year",
-  "citations": "years cited in commentary beside the event",
+  "cited": "years cited in commentary beside the event",
   "parallels": "events that are told in the same words",
   "comments": "commentary in the same words",
   "rounds": "beliefs are passed on more than once",
-  "capacity": "each work opens a month once",
+  "room": "each work opens a month once",
 }
+
+
+# Fields that say how a dater is trained.
+_TRAINING_FIELDS = (
+  *("save", "off", "hidden_size", "heads", "rounds", "dropout", "link_steps"),
+  *("steps", "learning_rate", "weight_decay", "link_weight"),
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -62,8 +69,10 @@ class LinkedConfig(registry.SystemConfig):
     for field in ("outside", "trained"):
       if getattr(self, field) is not None:
         self.check_path(field)
-    if self.trained is not None and self.save is not None:
-      raise self.field_error("save", "nothing is trained with linked.trained")
+    if self.trained is not None:
+      for name in _TRAINING_FIELDS:
+        if getattr(self, name) != getattr(type(self), name):
+          raise self.field_error(name, "nothing is trained with linked.trained")
     for name in self.off:
       if name not in EVIDENCE:
         raise ValueError(
@@ -72,7 +81,9 @@ class LinkedConfig(registry.SystemConfig):
         )
     if {"words", "neural"} <= set(self.off):
       raise self.field_error("off", "words or neural must stay")
-    for field in ("rounds", "link_steps", "steps"):
+    for field in (
+      *("rounds", "link_steps", "steps", "weight_decay", "link_weight"),
+    ):
       if getattr(self, field) < 0:
         raise self.field_error(field, "expected 0 or more")
     if not 0 <= self.dropout < 1:
@@ -87,19 +98,26 @@ def make_linked_systems(
 ) -> dict[str, registry.System]:
   """Returns the variants, which share one gallery and its fitted model."""
 
+  from ctd_jax.dating.linked import trained_dater
+  from ctd_jax.dating.linked.linked_model import LinkedDatingModel
+  from ctd_jax.systems import dated_gallery
+
+  if config.trained is None:
+    model = make_linked_model(config, context.seed)
+  else:
+    model = LinkedDatingModel.from_trained(
+      trained_dater.TrainedDater.load(pathlib.Path(config.trained).expanduser())
+    )
+
   @functools.cache
   def read_gallery() -> DatedGallery:
-    from ctd_jax.dating.linked.linked_model import LinkedDatingModel
-    from ctd_jax.dating.linked.trained_dater import TrainedDater
-    from ctd_jax.systems import dated_gallery
-
     notes: Sequence[str] = ()
     if config.outside:
-      notes = dated_gallery.read_bracket_notes(pathlib.Path(config.outside))
-    if config.trained is None:
-      model = make_linked_model(config, context.seed)
-    else:
-      model = LinkedDatingModel.from_trained(TrainedDater.load(config.trained))
+      notes = dated_gallery.read_bracket_notes(
+        pathlib.Path(config.outside).expanduser()
+      )
+    if config.save is not None:  # before the training that would be lost
+      trained_dater.prepare_folder(config.save)
     gallery = dated_gallery.read_dated_gallery(benchmark, notes, model)
     if config.save is not None:
       gallery.fitted_model.trained.save(config.save)
@@ -109,7 +127,7 @@ def make_linked_systems(
     dict(zip(SYSTEM_NAMES, VARIANTS, strict=True)),
     read_gallery,
     "T0+external" if config.outside else "T0",
-    context.seed,
+    model.seed,
   )
 
 
@@ -134,10 +152,10 @@ def make_linked_model(config: LinkedConfig, seed: int) -> LinkedDatingModel:
       rounds=min(1, config.rounds) if "rounds" in config.off else config.rounds,
       dropout=config.dropout,
       use_days="days" not in config.off,
-      use_citations="citations" not in config.off,
+      use_citations="cited" not in config.off,
       use_parallels="parallels" not in config.off,
       use_comments="comments" not in config.off,
-      use_capacity="capacity" not in config.off,
+      use_capacity="room" not in config.off,
     ),
     FittingConfig(
       link_steps=config.link_steps,

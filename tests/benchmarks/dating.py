@@ -37,7 +37,7 @@ from ctd_jax.chronology import date_expressions
 from ctd_jax.dating import calibration, corpus
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import base
-from ctd_jax.dating.options import EVIDENCE
+from ctd_jax.dating.options import EVIDENCE, VARIANTS
 from ctd_jax.evaluation import (
   comparison,
   comparison_rows,
@@ -166,6 +166,13 @@ def read_flags() -> argparse.Namespace:
     help="file for the reliability of the first seed",
   )
   flags = parser.parse_args()
+  if flags.ablate and flags.ablate not in flags.models:
+    parser.error(f"--ablate={flags.ablate}: not one of --models")
+  if unknown := set(flags.variants.split(",")) - set(VARIANTS):
+    parser.error(
+      f"--variants: unknown {', '.join(sorted(unknown))}; there are "
+      f"{', '.join(VARIANTS)}"
+    )
   if unknown := set(flags.models) - set(_SYSTEM_PREFIXES):
     parser.error(
       f"--models: unknown {', '.join(sorted(unknown))}; there are "
@@ -180,7 +187,11 @@ def settings_of(flags: argparse.Namespace, model: str) -> dict[str, list[str]]:
   settings = {"-".join(["no", *off]) if off else "all": off}
   if flags.ablate == model:
     evidence = EVIDENCE if model == "counts" else linked_dating.EVIDENCE
-    settings |= {f"no-{name}": [*off, name] for name in evidence}
+    settings |= {
+      "-".join(["no", *off, name]): [*off, name]
+      for name in evidence
+      if name not in off
+    }
   return settings
 
 

@@ -118,6 +118,8 @@ def main() -> None:
   parser.add_argument("--model", choices=("counts", "linked"), default="counts")
   parser.add_argument("--trained", help="folder of a trained dater")
   flags = parser.parse_args()
+  if flags.trained and (flags.model == "counts" or flags.off):
+    parser.error("--trained: of --model=linked alone, and without --off")
   context = multiprocessing.get_context("spawn")
   for copies in map(int, flags.copies.split(",")):
     process = context.Process(target=measure, args=(flags, copies))

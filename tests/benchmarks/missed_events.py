@@ -13,7 +13,8 @@ Every event of the split is counted by the strongest evidence of its right year:
   nothing    none of these: no text says it
 
 and by what came of it: the month is right, the year alone, or neither. What is
-cited or linked and yet missed was outweighed.
+cited or linked and yet missed was outweighed. Events that read as commentary
+are left out; how many is said.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def find_evidence(
 
   Args:
     model: fitted on the labels of train records.
-    rows: the events, not labelled.
+    rows: the events, by their style too, not labelled.
     months: right ordinal month of every record.
   """
   features, axis = model.features, model.features.axis
@@ -69,10 +70,7 @@ def find_evidence(
   strings_of_year = _collect_strings(pairs, cited_years)
   result = []
   for row in rows:
-    index, year = index_of.get(row), years[row]
-    if index is None:  # commentary by its style
-      result.append(EVENT_EVIDENCE[-1])
-      continue
+    index, year = index_of[row], years[row]
     cited = records.cited_pairs[index]
     linked = np.concatenate(
       [
@@ -167,6 +165,10 @@ def main() -> None:
     [benchmark.timeline.ordinal(record.key) for record in benchmark.records]
   )
   fitted = gallery.fitted_model
+  is_event = fitted.features.is_event[rows]
+  if not is_event.all():
+    print(f"{(~is_event).sum()} of {len(rows)} read as commentary: left out")
+  rows = rows[is_event]
   evidence = find_evidence(fitted, rows, months)
   outcomes = judge(fitted, rows, months)
   counts = {

@@ -56,11 +56,11 @@ LINKED_EVIDENCE = (
   "days",
   "words",
   "neural",
-  "citations",
+  "cited",
   "parallels",
   "comments",
   "rounds",
-  "capacity",
+  "room",
 )
 # Of the year of a hidden event, the strongest first.
 EVENT_EVIDENCE = ("cited", "linked", "unsure", "unlinked", "nothing")

@@ -218,7 +218,12 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--trained", help="folder of a trained dater")
   parser.add_argument("--min_probability", type=float, default=0.9)
   parser.add_argument("--show", type=int, default=0)
-  return parser.parse_args()
+  flags = parser.parse_args()
+  if flags.trained and flags.model == "counts":
+    parser.error("--trained: of --model=linked alone")
+  if flags.without and flags.model == "linked":
+    parser.error("--without: of --model=counts alone")
+  return flags
 
 
 def make_model(

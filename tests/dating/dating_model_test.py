@@ -60,7 +60,7 @@ def hidden_events(chronicle, fitted):
 
 def refit(fitted, labels):
   """The model with other labels, its weights and reading as they are."""
-  return dataclasses.replace(fitted, labels=labels, _explained={})
+  return dataclasses.replace(fitted, labels=labels)
 
 
 @pytest.mark.slow

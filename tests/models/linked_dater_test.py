@@ -139,6 +139,22 @@ def test_the_sum_of_links_is_of_chances_and_near_years():
   np.testing.assert_allclose(message[0], expected, rtol=1e-4)
 
 
+def test_beliefs_are_spread_to_the_years_around():
+  beliefs = np.random.default_rng(0).dirichlet(np.ones(12), size=(2, 3))
+  expected = np.zeros_like(beliefs)
+  for year in range(12):
+    near = [
+      other
+      for other in range(12)
+      if 0 < abs(other - year) <= link_messages.MAX_NEAR_YEARS
+    ]
+    for other in near:
+      expected[..., other] += beliefs[..., year] / len(near)
+  spread = link_messages._spread_to_near_years(beliefs.astype(np.float32))
+  np.testing.assert_allclose(spread, expected, atol=1e-6)
+  np.testing.assert_allclose(spread.sum(axis=-1), 1, atol=1e-5)
+
+
 def test_a_year_without_a_ruler_is_of_the_reigns_of_who_cites():
   cited = CitedYears(
     features=np.zeros((1, 2, 1)),
@@ -343,6 +359,7 @@ def test_balanced_months_are_as_full_as_they_may_be():
   ("fields", "message"),
   [
     ({"heads": 0}, "heads must be 1 or more, got 0"),
+    ({"readers": ("word",)}, "readers: unknown 'word'; there are words"),
     ({"rounds": -1}, "rounds must be 0 or more"),
     ({"dropout": 1.0}, r"dropout must be in \[0, 1\)"),
   ],

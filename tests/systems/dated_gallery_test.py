@@ -12,7 +12,10 @@ from ctd_jax.chronology import query_dates
 from ctd_jax.dating import options
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
+from ctd_jax.dating.linked.fitting import FittingConfig
+from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.evaluation import results
+from ctd_jax.models.linked_dater import LinkedDaterConfig
 from ctd_jax.systems import (
   dated_gallery,
   dating_systems,
@@ -25,6 +28,10 @@ from tests import synthetic
 from tests.benchmarks import dating, natural_questions
 
 MODEL = DatingModel.without(["neural"])
+LINKED_MODEL = LinkedDatingModel.make(
+  LinkedDaterConfig(readers=("words",), hidden_size=8),
+  FittingConfig(link_steps=5, steps=5),
+)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +53,10 @@ def test_labels_are_of_train_alone(benchmark):
   assert np.array_equal(labels.event_labels == 0, comments)
 
 
-def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
+@pytest.mark.parametrize(
+  "model", [MODEL, LINKED_MODEL], ids=["counts", "linked"]
+)
+def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, model):
   first = benchmark.records[0]
   hidden = [
     record
@@ -57,7 +67,10 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, dated):
     )
   ]
   blind = dataclasses.replace(benchmark, records=tuple(hidden))
-  other = dated_gallery.read_dated_gallery(blind, model=MODEL)
+  dated, other = (
+    dated_gallery.read_dated_gallery(each, model=model)
+    for each in (benchmark, blind)
+  )
   rows = np.arange(len(benchmark.records))
   for variant in options.VARIANTS:
     np.testing.assert_array_equal(

@@ -43,7 +43,7 @@ def test_a_saved_dater_ranks_as_the_run_that_trained_it(
     "second": {"trained": str(saved)},
   }.items():
     config = make_config("linked-fitted", **fields)
-    config.seed = 7
+    config.seed = 7 if name == "first" else 8
     evaluation_run.evaluate_systems(benchmark, config, tmp_path / name)
     folder = transfer.transfer_folder(tmp_path / name, benchmark)
     runs[name] = (folder / "run.linked-fitted.test.neg1_ne1.trec").read_text()
@@ -81,10 +81,23 @@ def test_a_wrong_value_is_named_without_a_run(
   assert not list(tmp_path.iterdir())
 
 
-def test_nothing_is_trained_that_could_be_saved(benchmark, tmp_path):
-  config = make_config("linked-fitted", trained=str(tmp_path), save="dater")
-  with pytest.raises(ValueError, match="nothing is trained with"):
+@pytest.mark.parametrize(
+  ("field", "value"), [("save", "dater"), ("off", ("neural",)), ("rounds", 1)]
+)
+def test_of_a_trained_dater_no_training_is_asked(
+  benchmark, tmp_path, field, value
+):
+  config = make_config("linked-fitted", trained=str(tmp_path), **{field: value})
+  with pytest.raises(ValueError, match=f"config.linked.{field}=.*nothing is"):
     evaluation_run.evaluate_systems(benchmark, config, tmp_path)
+
+
+def test_a_saved_dater_is_not_overwritten(benchmark, tmp_path):
+  (tmp_path / "dater").mkdir()
+  (tmp_path / "dater" / "linked_dater.json").write_text("{}")
+  config = make_config("linked-fitted", save=str(tmp_path / "dater"), **_TINY)
+  with pytest.raises(ValueError, match="holds a trained dater; remove it"):
+    evaluation_run.evaluate_systems(benchmark, config, tmp_path / "run")
 
 
 @pytest.mark.slow
@@ -112,7 +125,7 @@ def test_the_benchmark_compares_models_and_evidence(
   systems = {row["system"] for row in json.loads(rows.read_text())}
   assert systems == {
     *("linked-fitted-no-neural", "dating-fitted-no-neural"),
-    *("linked-fitted-no-rounds", "linked-fitted-no-days"),
+    *("linked-fitted-no-neural-rounds", "linked-fitted-no-neural-days"),
   }
   lines = comparisons.read_text().splitlines()
   assert len(lines) > 2

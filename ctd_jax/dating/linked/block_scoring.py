@@ -55,6 +55,7 @@ def score_records(
   )
 
   def date(method: str, records: Any, links: Any, sent: Any) -> Any:
+    sent = jax.device_put(sent)  # once, and not for every block
     return map_blocks(
       lambda *part: apply(method, inputs.calendar, *part, sent),
       block,
@@ -82,8 +83,8 @@ def score_records(
     comment_terms=cut(last_round.comment_terms, num_comments),
     event_months=event_months[:num_events],
     links=cut(event_links, num_events) | cut(comment_links, num_comments),
-    event_beliefs=last_round.sent[0][:num_events],
-    comment_beliefs=last_round.sent[1][:num_comments],
+    event_beliefs=last_round.sent.events[:num_events],
+    comment_beliefs=last_round.sent.comments[:num_comments],
     inverse_temperature=np.asarray(np.exp(params["log_inverse_temperature"])),
   )
 

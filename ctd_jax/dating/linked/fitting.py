@@ -5,6 +5,11 @@ be dated are; every update dates the events of one fold by what is left. Beside
 it the scorers of links learn from links whose two months are known, which are
 many times more.
 
+The loop of `training.trainer` is for batches of texts. Here an example is a whole
+corpus with some of its years hidden, all of it on the device, and training takes
+minutes: there are neither checkpoints nor shards of a batch. Memory grows with
+the records of a fold, ten folds at a time.
+
 Axes: t events whose months are learned, P links of known months, f features of
 a link, K months.
 """
@@ -47,7 +52,7 @@ class FittingConfig:
     steps: updates on hidden folds.
     learning_rate: greatest, of the scorers of links; a cosine takes it to 0.
     scalar_rate_factor: times that of the weights of the evidence.
-    weight_decay: of the scorers of links.
+    weight_decay: of the scorers of links, in the updates on hidden folds.
     clip_norm: greatest norm of a gradient.
     link_weight: of the loss of links, beside that of events.
     links_per_step: links of each kind that an update learns from.
@@ -65,9 +70,14 @@ class FittingConfig:
   averaging: float = 0.95
 
   def __post_init__(self):
-    for name in ("link_steps", "steps"):
+    for name in ("link_steps", "steps", "weight_decay", "link_weight"):
       if getattr(self, name) < 0:
         raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
+    for name in ("learning_rate", "links_per_step"):
+      if getattr(self, name) <= 0:
+        raise ValueError(
+          f"{name} must be greater than 0, got {getattr(self, name)}"
+        )
     if not 0 <= self.averaging < 1:
       raise ValueError(f"averaging must be in [0, 1), got {self.averaging}")
 
@@ -216,8 +226,16 @@ def fit_params(
   params = jax.jit(model.init)(key, folds[0].inputs)["params"]
   if not config.steps + config.link_steps:
     return params
+  network = model.config
+  is_used = {
+    "cited": network.use_citations,
+    "parallels": network.use_parallels,
+    "comments": network.use_comments,
+  }
   examples = {
-    name: links for name, links in examples.items() if len(links.classes)
+    name: links
+    for name, links in examples.items()
+    if len(links.classes) and is_used[name] and network.rounds
   }
   link_optimizer = optax.adamw(config.learning_rate, b2=0.98)
   params = _fit_links(model, params, examples, link_optimizer, config, rng, key)

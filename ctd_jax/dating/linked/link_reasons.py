@@ -141,6 +141,8 @@ def _explain_links(
   inputs = records.inputs
   receivers = inputs.comments if name == "commented" else inputs.events
   links = getattr(receivers, name)
+  if not links.is_link[index].any():
+    return base.Evidence()
   source = links.source[index]
   ratios = beliefs[source] / inputs.calendar.year_prior[year]
   shares = _share_attention(
@@ -166,8 +168,10 @@ def _explain_citations(
   cited, calendar = inputs.events.cited_years, inputs.calendar
   years, hosts = cited.year[index], cited.host[index]
   reign_chances = scores.comment_beliefs @ calendar.has_reign  # [m, R]
+  # One more row, of no chance, for citations outside of the comments.
+  reign_chances = np.pad(reign_chances, ((0, 1), (0, 0)))
   by_reign = year == calendar.year_table[:, cited.year_number[index]].T
-  chances = (by_reign * reign_chances[hosts]).sum(axis=1) * (hosts != UNKNOWN)
+  chances = (by_reign * reign_chances[hosts]).sum(axis=1)
   chances = np.where(years == UNKNOWN, chances, years == year)
   shares = _share_attention(
     scores.links["cited"].log_odds[index],

@@ -13,6 +13,7 @@ import dataclasses
 from typing import Any
 
 import numpy as np
+from absl import logging
 from jaxtyping import Bool, Int
 
 from ctd_jax.dating import (
@@ -61,7 +62,8 @@ class LinkedDatingModel:
     manner: what is hidden together, as of `dating_model.DatingModel`.
     use_punctuation: whether punctuation may tell events from commentary.
     seed: of parameters, order and dropout.
-    trained: on this corpus or another; then nothing is learned.
+    trained: on this corpus or another; then no parameter of the network is
+      learned.
   """
 
   config: LinkedDaterConfig
@@ -98,7 +100,11 @@ class LinkedDatingModel:
 
   @classmethod
   def from_trained(cls, trained: TrainedDater) -> LinkedDatingModel:
-    """Returns the model that applies what was trained; `fit` learns nothing.
+    """Returns the model that applies what was trained.
+
+    Its `fit` reads off the known records which years have which strings, and
+    fits the encoder of years to them, as for every corpus; no parameter of the
+    network is learned.
 
     Args:
       trained: on the corpus to be dated or another.
@@ -138,6 +144,7 @@ class LinkedDatingModel:
       word_weights=word_weights,
       tables=link_tables.make_link_tables(features),
       seed=self.seed,
+      source=self.trained,
     )
     if self.trained is None:
       fitted = dataclasses.replace(fitted, params=self._fit_params(fitted))
@@ -165,6 +172,11 @@ class LinkedDatingModel:
     if not hidden_folds:  # no known event to learn from
       records = unfitted.read_records(labels)
       hidden_folds = [_make_fold(records, np.zeros(0, int), labels)]
+      logging.warning(
+        "dating: no known event of %s records to learn from; the linked dater "
+        "has its initial parameters",
+        f"{len(labels.month):,}",
+      )
       config = dataclasses.replace(config, steps=0)
     examples = fitting.make_link_examples(
       unfitted.features, unfitted.tables, labels
@@ -185,6 +197,7 @@ class FittedLinkedModel(fitted_model.FittedModel):
     word_weights: of the groups of strings.
     tables: links of all records.
     seed: of the training.
+    source: what was trained elsewhere; None if it was here.
   """
 
   network: LinkedDater
@@ -193,10 +206,13 @@ class FittedLinkedModel(fitted_model.FittedModel):
   word_weights: np.ndarray
   tables: LinkTables
   seed: int
+  source: TrainedDater | None = None
 
   @property
   def trained(self) -> TrainedDater:
     """What was learned, to be saved or applied to another corpus."""
+    if self.source is not None:
+      return self.source
     timeline = self.features.axis.timeline.name
     return TrainedDater(
       config=self.network.config,

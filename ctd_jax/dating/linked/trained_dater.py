@@ -3,7 +3,8 @@
 Nothing in it knows a calendar: a link is judged by the wording that two texts
 share, a string by its length and rarity. So a dater trained on one corpus dates
 the records of another. What is read off the known records of a corpus, which
-years have which strings, is read off every corpus anew.
+years have which strings, is read off every corpus anew, and the encoder of
+years is fitted to them anew.
 
 linked_dater.json says what the model is, linked_dater.safetensors holds its
 parameters.
@@ -14,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import pathlib
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -84,7 +86,7 @@ class TrainedDater:
     Args:
       folder: that `load` reads.
     """
-    folder = pathlib.Path(folder)
+    folder = pathlib.Path(folder).expanduser()
     tensors = {
       name: np.asarray(leaf, np.float32, order="C")
       for name, leaf in traverse_util.flatten_dict(
@@ -115,7 +117,7 @@ class TrainedDater:
       FileNotFoundError: if a file is missing.
       ValueError: naming the file that is damaged or of another version.
     """
-    folder = pathlib.Path(folder)
+    folder = pathlib.Path(folder).expanduser()
     content = hub_folders.read_json(folder / MODEL_FILE, _ModelFile)
     if content.format != _FORMAT:
       raise ValueError(
@@ -138,6 +140,26 @@ class TrainedDater:
       trained_on=content.trained_on,
       seed=content.seed,
     )
+
+
+def prepare_folder(folder: str | os.PathLike) -> None:
+  """Makes the folder that a dater is to be saved in.
+
+  Args:
+    folder: that must not hold one.
+
+  Raises:
+    OSError: if it cannot be made, or written to.
+    ValueError: if it holds a dater, which would be lost.
+  """
+  folder = pathlib.Path(folder).expanduser()
+  if (folder / MODEL_FILE).exists():
+    raise ValueError(
+      f"{folder} holds a trained dater; remove it, or name another folder"
+    )
+  folder.mkdir(parents=True, exist_ok=True)
+  with tempfile.TemporaryFile(dir=folder):
+    pass  # it can be written to
 
 
 def name_weights(

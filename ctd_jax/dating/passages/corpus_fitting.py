@@ -128,9 +128,7 @@ def _calibrate(
   rows = rows[:_MAX_CALIBRATION_EVENTS]
   if len(rows) < _MIN_CALIBRATION_EVENTS:
     return float(fitted.weights.inverse_temperature)
-  hidden = dataclasses.replace(
-    fitted, labels=labels.hide_records(is_hidden), _explained={}
-  )
+  hidden = dataclasses.replace(fitted, labels=labels.hide_records(is_hidden))
   state = _keep_state(hidden, texts_kept, posteriors)
   reader = passage_reading.PassageReader(calendar, features.axis, state.dates)
   scorer = passage_scores.PassageScorer(state, reader)
