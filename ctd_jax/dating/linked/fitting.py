@@ -5,10 +5,10 @@ be dated are; every update dates the events of one fold by what is left. Beside
 it the scorers of links learn from links whose two months are known, which are
 many times more.
 
-The loop of `training.trainer` is for batches of texts. Here an example is a whole
-corpus with some of its years hidden, all of it on the device, and training takes
-minutes: there are neither checkpoints nor shards of a batch. Memory grows with
-the records of a fold, ten folds at a time.
+The loop of `training.trainer` is for batches of texts. Here an example is a
+whole corpus with some of its years hidden, all of it on the device, and the
+training takes minutes: there are neither checkpoints nor shards of a batch.
+Memory grows with the records of a fold, ten folds at a time.
 
 Axes: t events whose months are learned, P links of known months, f features of
 a link, K months.
