@@ -154,8 +154,10 @@ def test_a_corpus_without_commentary_is_dated_and_explained(chronicle, fit):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", linked_dating.EVIDENCE)
 def test_every_evidence_can_be_left_out(chronicle, fit, name):
+  # The encoder takes longest, and is needed where the words are not.
+  off = {name} if name == "words" else {name, "neural"}
   config = linked_dating.LinkedConfig(
-    off=tuple({name, "neural"}), hidden_size=8, link_steps=2, steps=2
+    off=tuple(off), hidden_size=8, link_steps=2, steps=2
   )
   config.validate()
   fitted = fit(chronicle, model=linked_dating.make_linked_model(config, 1))
