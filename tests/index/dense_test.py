@@ -14,6 +14,10 @@ from ctd_jax.index.dense import encoders, vector_files
 from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import manifest
+from ctd_jax.models.ctd_config import CTDConfig
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.decoder import DecoderConfig
+from ctd_jax.models.encoders.lora import LoraConfig
 from ctd_jax.models.pretrained import vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
@@ -373,6 +377,34 @@ def test_weights_of_words_and_vectors_are_shares(dense_index):
   assert rank(0.0)[0] == (3, 0.7)
   assert rank(0.5)[0] == (30, 0.5)
   assert rank(0.2) == [(3, 0.56), (30, 0.2), (29, 0.186)]
+
+
+@pytest.mark.parametrize("module", [BertConfig, DecoderConfig])
+def test_the_hash_of_a_run_has_no_field_that_changes_no_vector(module):
+  def describe(use_gaussian, **fields):
+    return encoders._describe_config(
+      CTDConfig(
+        module(vocab_size=7, **fields),
+        class_counts=(1, 2, 3),
+        reign_starts=(0,),
+        month_classes=((0, 0, 0),),
+        use_gaussian=use_gaussian,
+      )
+    )
+
+  plain = describe(False)
+  # Those of an index that was made before there were others.
+  assert plain.keys() == {
+    *("encoder", "class_counts", "reign_starts", "month_classes", "pooling"),
+    *("use_context", "use_bias", "codebook", "offset_features", "scalar_axis"),
+    *("context_dim", "bias_dim", "gate_init", "bias_scale_init"),
+    *("use_posterior", "posterior_dim", "mass_weight_init", "temperature"),
+  }
+  assert not {"attention", "lora"} & plain["encoder"].keys()
+  assert describe(False, attention="plain") == plain
+  assert describe(True)["gaussian_dim"] == 8
+  adapted = describe(False, lora=LoraConfig(rank=2, alpha=4.0))
+  assert adapted["encoder"]["lora"]["rank"] == 2
 
 
 @pytest.mark.slow

@@ -280,13 +280,23 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
 
 
 def _describe_config(config: Any) -> dict[str, Any]:
-  """Returns the fields of a configuration; what it has not is left out."""
-  return dataclasses.asdict(
-    config,
-    dict_factory=lambda items: {
-      name: value for name, value in items if value is not None
-    },
-  )
+  """Returns the fields of a configuration on which its vectors depend.
+
+  Left out is what it has not, what is no part of the model (and of its repr),
+  and a Gaussian that it does not use: the hash of a model stays when others
+  get new fields.
+  """
+  fields = {
+    field.name: value
+    for field in dataclasses.fields(config)
+    if field.repr and (value := getattr(config, field.name)) is not None
+  }
+  if not fields.get("use_gaussian", True):
+    del fields["use_gaussian"], fields["gaussian_dim"]
+  return {
+    name: _describe_config(value) if dataclasses.is_dataclass(value) else value
+    for name, value in fields.items()
+  }
 
 
 def _hash_encoder(settings: Mapping[str, Any], params: Any) -> str:
