@@ -46,7 +46,8 @@ class VectorEncoder:
     name: of the run or the folder.
     kind: `RUN` or `PUBLISHED`.
     sha256: of parameters, vocabulary and settings. A run has the same in its
-      workdir and exported.
+      workdir and exported, but one with adapters another: exported, they are
+      merged into its encoder.
     dimensions: D.
     encode_records: texts of records -> their vectors.
     encode_questions: texts of questions -> their vectors.
