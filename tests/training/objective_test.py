@@ -63,9 +63,7 @@ def test_the_gradient_that_is_clipped_has_no_part_of_a_frozen_encoder(
     gradients,
     expected,
   )
-  np.testing.assert_allclose(
-    frozen_norm, optax.tree.norm(expected), rtol=1e-5
-  )
+  np.testing.assert_allclose(frozen_norm, optax.tree.norm(expected), rtol=1e-5)
   assert frozen_norm < norm
 
 
