@@ -201,7 +201,8 @@ def _portable_fields(config: ml_collections.ConfigDict) -> dict[str, Any]:
   """Returns the fields of a config without paths and devices of a machine."""
   fields = run_folder.to_json_types(config.to_dict())
   fields |= {"data_dir": None, "sources": None}
-  fields["mesh"] = training_config.base_config().mesh.to_dict()
+  defaults = training_config.base_config()
+  fields |= {name: defaults[name].to_dict() for name in ("mesh", "input")}
   fields["eval"]["vectors_dir"] = None
   fields["model"]["lora"]["rank"] = 0  # merged
   encoder = fields["model"]["encoder"]

@@ -1,7 +1,8 @@
 """Iterator over training batches, read ahead and put on devices ahead.
 
 Its state is the number of the next batch: it goes on exactly with any number of
-processes that read ahead, and nothing that was read ahead counts.
+processes that read ahead, and nothing that was read ahead counts. Beside it
+stands which order of batches the number is of.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from absl import flags
 _READ_AHEAD = 4  # batches of a process that reads
 _PLACED_AHEAD = 2  # batches on the devices, beside the one at work
 _NUM_BATCHES = 2**40  # more than any run has
+_ORDER = 1  # of the batches of a seed; another one makes another number
 
 
 def _end_with_parent(index: int, count: int) -> None:
@@ -100,11 +102,20 @@ class BatchIterator(grain.DatasetIterator):
       self._batches.start_prefetch()
 
   def get_state(self) -> dict[str, int]:
-    """Returns the number of the next batch."""
-    return {"next_index": self._next}
+    """Returns the number of the next batch, and the order that it is of."""
+    return {"next_index": self._next, "order": _ORDER}
 
   def set_state(self, state: dict[str, int]) -> None:
-    """Goes to the batch that a state names."""
+    """Goes to the batch that a state names.
+
+    Raises:
+      ValueError: if its number is of another order of batches.
+    """
+    if state.get("order") != _ORDER:
+      raise ValueError(
+        "begun with another input pipeline, whose batches come in another "
+        f"order: {state}, expected 'order': {_ORDER}"
+      )
     self.close()
     self._next = state["next_index"]
 

@@ -34,6 +34,7 @@ from ctd_jax.training.train_step import TrainState
 # Items of a checkpoint, each a folder in it.
 _PARAMS, _OPTIMIZER, _MODEL, _DATA = "params", "optimizer", "model", "data"
 _WHOLE_STATE = "state"  # one item for both, as formerly
+_ENDED = "it can be evaluated and exported, not trained on"
 
 
 _Content = TypeVar("_Content")
@@ -208,7 +209,7 @@ class Checkpoints:
 
     Raises:
       CheckpointError: if there are checkpoints, and none can be read or one is
-        of another architecture.
+        of another architecture or was made formerly.
     """
     unreadable_steps = []
     for step in sorted(self._manager.all_steps(), reverse=True):
@@ -262,8 +263,9 @@ class Checkpoints:
       iterator: rewound or forwarded in place when given.
 
     Raises:
-      CheckpointError: if the checkpoint holds another architecture; the
-        message names each field that differs.
+      CheckpointError: if the checkpoint holds another architecture, the
+        message names each field that differs; or if it was made with another
+        optimizer or order of batches, as formerly.
       UnreadableCheckpointError: if a file is missing or damaged, or it holds
         the parameters alone.
     """
@@ -278,7 +280,13 @@ class Checkpoints:
       state = self._read_state(step, abstract_state)
       # Last, so that a state that cannot be read leaves the iterator alone.
       if iterator is not None:
-        iterator.set_state(self._read_iterator_state(step))
+        position = self._read_iterator_state(step)
+        try:
+          iterator.set_state(position)
+        except ValueError as error:
+          raise CheckpointError(
+            f"checkpoint {self.directory}/{step}: {error}; {_ENDED}"
+          ) from error
         iterator.start_prefetch()
       return state
 
@@ -345,17 +353,13 @@ class Checkpoints:
 
   def _read_state(self, step: int, abstract_state: TrainState) -> TrainState:
     """Returns the parameters, and what the optimizer knows, of a checkpoint."""
-    abstract = _optimizer_item(abstract_state)
-    path = self.directory / str(step) / _WHOLE_STATE
-    if path.exists():
-      with ocp.StandardCheckpointer() as reader:
-        fields = reader.restore(
-          path, {**abstract, _PARAMS: abstract_state.params}
-        )
-      return abstract_state.replace(**fields)
-    fields = self._read_item(
-      step, _OPTIMIZER, ocp.args.StandardRestore(abstract)
-    )
+    if (self.directory / str(step) / _WHOLE_STATE).exists():
+      raise CheckpointError(
+        f"checkpoint {self.directory}/{step}: begun with another input "
+        f"pipeline and optimizer; {_ENDED}"
+      )
+    args = ocp.args.StandardRestore(_optimizer_item(abstract_state))
+    fields = self._read_item(step, _OPTIMIZER, args)
     params = self._read_params(step, abstract_state.params)
     return abstract_state.replace(params=params, **fields)
 

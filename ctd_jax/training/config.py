@@ -457,7 +457,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
       )
   _check_score_parts(config)
   _check_dates(config)
-  _check_adapters(config.model)
+  _check_adapters(config.model, config.optimizer.freeze_encoder)
   if config.wandb_project and not importlib.util.find_spec("wandb"):
     raise ValueError(
       f"config.wandb_project={config.wandb_project!r} needs wandb: pip install "
@@ -545,8 +545,15 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
       raise ValueError(f"config.{field}={value}: expected 0 <= value < 1")
 
 
-def _check_adapters(section: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if a field of `config.model.lora` cannot be meant."""
+def _check_adapters(
+  section: ml_collections.ConfigDict, freeze_encoder: bool
+) -> None:
+  """Raises ValueError if a field of `config.model.lora` cannot be meant.
+
+  Args:
+    section: `config.model`.
+    freeze_encoder: `config.optimizer.freeze_encoder`.
+  """
   from ctd_jax.models.encoders.lora import PROJECTIONS
 
   for target in section.lora.targets:
@@ -560,6 +567,12 @@ def _check_adapters(section: ml_collections.ConfigDict) -> None:
       f"config.model.lora.rank={section.lora.rank}: adapters are of a "
       "published encoder, see config.model.encoder.source; one that is made "
       "from scratch has to be trained"
+    )
+  if section.lora.rank and freeze_encoder:
+    raise ValueError(
+      "config.optimizer.freeze_encoder=True with config.model.lora.rank="
+      f"{section.lora.rank}: adapters are of the encoder and would not be "
+      "trained; set the one to False or the other to 0"
     )
 
 

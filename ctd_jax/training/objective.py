@@ -21,7 +21,7 @@ from jax.sharding import Mesh
 from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models import time_gaussian
-from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.training import losses, partitioning
@@ -134,6 +134,7 @@ class Objective:
       always computed in blocks.
     uses_query_dates: whether the interval of a query is given to the score;
       otherwise the model's own posterior dates it.
+    freezes_encoder: whether the loss has no gradient by the text encoder.
   """
 
   model: DualEncoder
@@ -142,6 +143,7 @@ class Objective:
   score_mode: str
   encode_chunks: int = 1
   uses_query_dates: bool = True
+  freezes_encoder: bool = False
 
   @classmethod
   def from_config(
@@ -155,6 +157,7 @@ class Objective:
       score_mode=config.score_mode,
       encode_chunks=config.encode_chunks,
       uses_query_dates=config.query_dates == "parser",
+      freezes_encoder=config.optimizer.freeze_encoder,
     )
 
   def compute_loss(
@@ -169,6 +172,9 @@ class Objective:
 
     Source: paper, section 4, and the released code.
     """
+    if self.freezes_encoder:
+      # Its gradient would take time and count in the norm that is clipped.
+      params = {**params, ENCODER: jax.lax.stop_gradient(params[ENCODER])}
     apply = functools.partial(self.model.apply, {"params": params})
     query, record = self.encode_batch(params, batch, dropout_key)
     size = len(query.scalar)

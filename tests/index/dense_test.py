@@ -14,6 +14,10 @@ from ctd_jax.index.dense import encoders, vector_files
 from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import manifest
+from ctd_jax.models.ctd_config import CTDConfig
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.decoder import DecoderConfig
+from ctd_jax.models.encoders.lora import LoraConfig
 from ctd_jax.models.pretrained import vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
@@ -298,13 +302,9 @@ def test_an_encoder_that_was_moved_is_named(copy, encoder, sources, tmp_path):
   path = copy / manifest.MANIFEST_FILE
   text = path.read_text(encoding="utf-8")
   path.write_text(text.replace(entry.dense.path, str(tmp_path / "gone")))
-  with pytest.raises(
-    FileNotFoundError, match="reads the time keys of records .track T1."
-  ):
+  with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):
     Index.open(copy).ask("來聘", intent="words")
-  with pytest.raises(
-    FileNotFoundError, match="reads the time keys of records .track T1."
-  ):
+  with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):
     build_index(copy, sources / "more")
   moved = shutil.copytree(encoder, tmp_path / "moved")
   assert Index.open(copy, encoder=moved).ask("來聘", intent="words").results
@@ -345,13 +345,9 @@ def test_errors_say_what_would_be_right(copy, encoder, index_folder, tmp_path):
   with pytest.raises(ValueError, match="has no vectors; python -m ctd_jax.ind"):
     Index.open(index_folder, encoder=encoder)
   Index.open(index_folder, encoder="none")
-  with pytest.raises(
-    FileNotFoundError, match="reads the time keys of records .track T1."
-  ):
+  with pytest.raises(FileNotFoundError, match=r"--encoder=.*/nothing: no such"):
     Index.open(copy, encoder=tmp_path / "nothing")
-  with pytest.raises(
-    FileNotFoundError, match="reads the time keys of records .track T1."
-  ):
+  with pytest.raises(FileNotFoundError, match=r"--encoder=.*/nothing: no such"):
     build_index(copy, encoder=str(tmp_path / "nothing"))
   with pytest.raises(ValueError, match="dense_weight=2.0: expected 0 to 1"):
     Index.open(copy, dense_weight=2.0)
@@ -381,6 +377,34 @@ def test_weights_of_words_and_vectors_are_shares(dense_index):
   assert rank(0.0)[0] == (3, 0.7)
   assert rank(0.5)[0] == (30, 0.5)
   assert rank(0.2) == [(3, 0.56), (30, 0.2), (29, 0.186)]
+
+
+@pytest.mark.parametrize("module", [BertConfig, DecoderConfig])
+def test_the_hash_of_a_run_has_no_field_that_changes_no_vector(module):
+  def describe(use_gaussian, **fields):
+    return encoders._describe_config(
+      CTDConfig(
+        module(vocab_size=7, **fields),
+        class_counts=(1, 2, 3),
+        reign_starts=(0,),
+        month_classes=((0, 0, 0),),
+        use_gaussian=use_gaussian,
+      )
+    )
+
+  plain = describe(False)
+  # Those of an index that was made before there were others.
+  assert plain.keys() == {
+    *("encoder", "class_counts", "reign_starts", "month_classes", "pooling"),
+    *("use_context", "use_bias", "codebook", "offset_features", "scalar_axis"),
+    *("context_dim", "bias_dim", "gate_init", "bias_scale_init"),
+    *("use_posterior", "posterior_dim", "mass_weight_init", "temperature"),
+  }
+  assert not {"attention", "lora"} & plain["encoder"].keys()
+  assert describe(False, attention="plain") == plain
+  assert describe(True)["gaussian_dim"] == 8
+  adapted = describe(False, lora=LoraConfig(rank=2, alpha=4.0))
+  assert adapted["encoder"]["lora"]["rank"] == 2
 
 
 @pytest.mark.slow

@@ -189,6 +189,21 @@ def test_paths_of_this_machine_stay_behind(ctd):
   )
 
 
+def test_an_export_has_no_path_of_the_machine_that_wrote_it(ctd, tmp_path):
+  system = trained_system.restore_system(ctd.experiment)
+  config = system.config.copy_and_resolve_references()
+  config.data_dir = "/of_this_machine/data"
+  config.input.tokens_dir = "/of_this_machine/tokens"
+  config.input.workers = 3
+  config.eval.vectors_dir = "/of_this_machine/vectors"
+  trained_system.write_system(
+    tmp_path, dataclasses.replace(system, config=config)
+  )
+  path = tmp_path / run_folder.SYSTEM_FILE
+  assert "of_this_machine" not in path.read_text()
+  assert json.loads(path.read_text())["config"]["input"]["workers"] == 0
+
+
 def test_an_export_that_does_not_fit_is_named(ctd, tmp_path):
   folder = tmp_path / "exported"
   shutil.copytree(ctd.folder, folder)

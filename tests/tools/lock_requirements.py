@@ -38,6 +38,7 @@ PRODUCT = ("ann", "baselines", "llm", "wandb", "web")
 ADDED = ("cuda", "tpu", "test")
 # Extras that are not locked, and why.
 NOT_LOCKED = {
+  "beam": "an environment of its own",
   "calendars": "makes tables that are in the repository",
   "docs": "part of test",
   "e5": "makes a folder of weights once",

@@ -195,3 +195,13 @@ def test_a_config_has_adapters_by_its_argument(module):
     for c in (config, plain)
   ]
   assert rates[0] == pytest.approx(rates[1])  # of the temporal modules
+
+
+def test_adapters_of_a_frozen_encoder_are_refused(tmp_path):
+  config = qwen_config.get_config("ctd-lora")
+  config.optimizer.freeze_encoder = True
+  with pytest.raises(
+    ValueError,
+    match="config.optimizer.freeze_encoder=True with config.model.lora.rank=16",
+  ):
+    training_run.train_and_evaluate(config, tmp_path)

@@ -8,7 +8,7 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from ctd_jax.training import partitioning
+from ctd_jax.training import batch_iterator, partitioning
 from ctd_jax.training.checkpoints import (
   CheckpointError,
   Checkpoints,
@@ -110,7 +110,7 @@ def test_a_run_does_not_go_on_from_parameters_alone(tmp_path):
   assert (tmp_path / "run/3").exists()
 
 
-def test_checkpoints_of_one_item_are_read(tmp_path):
+def test_checkpoints_of_one_item_have_parameters_but_no_run_to_go_on(tmp_path):
   # Formerly it held the parameters and what the optimizer knows.
   saved = state(3.0)
   items = {
@@ -127,13 +127,28 @@ def test_checkpoints_of_one_item_are_read(tmp_path):
   with ocp.CheckpointManager(tmp_path / "run", item_names=tuple(items)) as old:
     old.save(3, args=ocp.args.Composite(**items))
   checkpoints = Checkpoints(tmp_path / "run", "validation/hit@1", MODEL)
-  step, restored = checkpoints.resume(abstract(8), numbers())
-  assert step == int(restored.step) == 3
-  params = checkpoints.restore_params(3, abstract(8).params)
-  for kernel in (restored.params["kernel"], params["kernel"]):
-    np.testing.assert_array_equal(kernel, np.full((4, 2), 3.0))
-    assert kernel.sharding.num_devices == 8
-  np.testing.assert_array_equal(restored.opt_state["mu"], np.full((4, 2), -3.0))
+  kernel = checkpoints.restore_params(3, abstract(8).params)["kernel"]
+  np.testing.assert_array_equal(kernel, np.full((4, 2), 3.0))
+  assert kernel.sharding.num_devices == 8
+  with pytest.raises(
+    CheckpointError,
+    match="run/3: begun with another input pipeline and optimizer; it can be "
+    "evaluated and exported, not trained on",
+  ):
+    checkpoints.resume(abstract(8), numbers())
+  assert (tmp_path / "run/3").exists()
+
+
+def test_a_run_of_another_order_of_batches_does_not_go_on(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1])
+  [path] = (tmp_path / "run/1/data").glob("process_0-of-*.json")
+  path.write_text('{"next_index": 1}')  # as formerly
+  iterator = batch_iterator.BatchIterator(reader=None)
+  with pytest.raises(
+    CheckpointError, match="run/1: begun with another input pipeline, .*not tr"
+  ):
+    checkpoints.resume(abstract(), iterator)
+  assert iterator.get_state()["next_index"] == 0
 
 
 def test_restores_on_eight_devices_what_one_saved(tmp_path):

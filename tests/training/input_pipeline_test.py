@@ -100,9 +100,9 @@ def test_processes_that_read_ahead_read_the_same():
     for number, batch in enumerate(expected):
       again = next(other)
       jax.tree.map(np.testing.assert_array_equal, again, batch)
-      assert other.get_state() == {"next_index": 4 + number}
+      assert other.get_state() == {"next_index": 4 + number, "order": 1}
   # And back again, from the middle of what they had read.
-  iterator.set_state({"next_index": 5})
+  iterator.set_state({"next_index": 5, "order": 1})
   jax.tree.map(np.testing.assert_array_equal, next(iterator), expected[2])
 
 
@@ -117,7 +117,7 @@ def test_batches_put_on_devices_ahead_do_not_count():
   first = next(iterator)
   while len(placed) < 2:  # the next one is put there without being asked for
     time.sleep(0.01)
-  assert iterator.get_state() == {"next_index": 1}
+  assert iterator.get_state() == {"next_index": 1, "order": 1}
   plain = batches()
   np.testing.assert_array_equal(first, next(plain)["positive_month"] + 1000)
   iterator.set_state(iterator.get_state())

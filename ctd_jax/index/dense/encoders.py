@@ -46,7 +46,8 @@ class VectorEncoder:
     name: of the run or the folder.
     kind: `RUN` or `PUBLISHED`.
     sha256: of parameters, vocabulary and settings. A run has the same in its
-      workdir and exported.
+      workdir and exported, but one with adapters another: exported, they are
+      merged into its encoder.
     dimensions: D.
     encode_records: texts of records -> their vectors.
     encode_questions: texts of questions -> their vectors.
@@ -280,13 +281,23 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
 
 
 def _describe_config(config: Any) -> dict[str, Any]:
-  """Returns the fields of a configuration; what it has not is left out."""
-  return dataclasses.asdict(
-    config,
-    dict_factory=lambda items: {
-      name: value for name, value in items if value is not None
-    },
-  )
+  """Returns the fields of a configuration on which its vectors depend.
+
+  Left out is what it has not, what is no part of the model (and of its repr),
+  and a Gaussian that it does not use: the hash of a model stays when others
+  get new fields.
+  """
+  fields = {
+    field.name: value
+    for field in dataclasses.fields(config)
+    if field.repr and (value := getattr(config, field.name)) is not None
+  }
+  if not fields.get("use_gaussian", True):
+    del fields["use_gaussian"], fields["gaussian_dim"]
+  return {
+    name: _describe_config(value) if dataclasses.is_dataclass(value) else value
+    for name, value in fields.items()
+  }
 
 
 def _hash_encoder(settings: Mapping[str, Any], params: Any) -> str:

@@ -87,13 +87,16 @@ class Adapter(nn.Module):
     # A training step gives a key for dropout, nothing else does.
     is_dropping = self.has_rng("dropout")
     states = nn.Dropout(self.lora.dropout)(states, not is_dropping)
+    # One axis of tokens: see `layers.make_dense`.
+    flat = states.reshape(-1, states.shape[-1])
     for matrix in (a, b):
-      states = jnp.matmul(
-        states.astype(self.dtype),
+      flat = jnp.matmul(
+        flat.astype(self.dtype),
         matrix.astype(self.dtype),
         precision=self.precision,
       )
-    return states * self.lora.scale
+    flat *= self.lora.scale
+    return flat.reshape(*states.shape[:-1], self.features)
 
 
 def is_adapter(path: tuple[str, ...]) -> bool:

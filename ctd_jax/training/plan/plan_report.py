@@ -74,7 +74,7 @@ class Planner:
     )
     _print_line("compiler", target.description)
     try:
-      plan = step_plan.plan_step(self.config, self.workload, mesh)
+      plan = self._plan_step(self.config, mesh)
     except MemoryError as error:
       size = math.inf
       _print_line("batch", f"{self.config.batch_size:,} queries do not fit")
@@ -87,6 +87,13 @@ class Planner:
       _print_line("" if number else "assumed", _wrap(text))
     if finds_batch and self.memory_limit is not None:
       self._print_largest_batch(mesh, size)
+
+  def _plan_step(
+    self, config: ml_collections.ConfigDict, mesh: jax.sharding.Mesh
+  ) -> StepPlan:
+    """Returns the plan of a step of a config on devices of the topology."""
+    platform = self.topology.accelerator.platform
+    return step_plan.plan_step(config, self.workload, mesh, platform)
 
   def describe_plan(self, plan: StepPlan) -> Iterator[tuple[str, str]]:
     """Yields what each line is about, "" = as before, and what it says."""
@@ -172,6 +179,10 @@ class Planner:
         "memory and traffic are those of a program for processors, which "
         "compute and send bf16 as fp32 and fuse less: more than a device needs"
       )
+      yield (
+        "attention is by plain products, which keep their weights in memory, "
+        "as no kernel of a device does"
+      )
     accelerator = self.topology.accelerator
     if accelerator.peak_flops is None:
       yield "of a processor neither peak nor memory is known: no time"
@@ -209,8 +220,7 @@ class Planner:
       if batch_size not in needs:
         config.batch_size = batch_size
         try:
-          plan = step_plan.plan_step(config, self.workload, mesh)
-          needs[batch_size] = plan.memory
+          needs[batch_size] = self._plan_step(config, mesh).memory
         except MemoryError:
           needs[batch_size] = math.inf
         size = needs[batch_size]

@@ -19,6 +19,7 @@ import ml_collections
 import numpy as np
 
 from ctd_jax.models import packing
+from ctd_jax.models.encoders import attention
 from ctd_jax.training import (
   optimizer,
   partitioning,
@@ -85,22 +86,30 @@ def plan_step(
   config: ml_collections.ConfigDict,
   workload: Workload,
   mesh: jax.sharding.Mesh,
+  platform: str | None = None,
 ) -> StepPlan:
   """Returns the plan of a step of a config, which is compiled for a mesh.
+
+  Devices that stand in for those of the run have no kernel of theirs: attention
+  is by plain products then, of rows as the run has them.
 
   Args:
     config: validated.
     workload: texts are as long as it says.
     mesh: of devices that need not be there.
+    platform: of the devices of the run; None = that of the mesh.
 
   Raises:
     ValueError: if the batch does not divide into packs.
     MemoryError: if the compiler says that the memory does not suffice.
   """
   start_time = time.perf_counter()
-  model = train_step.make_model(
-    config.model, workload.encoder, workload.timeline
-  )
+  mesh_platform = mesh.devices.flat[0].platform
+  platform = platform or mesh_platform
+  encoder = workload.encoder
+  if platform != mesh_platform:
+    encoder = dataclasses.replace(encoder, attention=attention.PLAIN)
+  model = train_step.make_model(config.model, encoder, workload.timeline)
   adam = optimizer.make_optimizer(
     config.optimizer,
     10,  # any number of updates
@@ -108,7 +117,7 @@ def plan_step(
   )
   objective = Objective.from_config(config, model, mesh)
   state = train_step.abstract_state(model, adam, mesh)
-  batch = _abstract_batch(config, workload, mesh)
+  batch = _abstract_batch(config, workload, mesh, platform)
   update = train_step.make_train_step(objective, adam, config.seed)
   traced = update.trace(state, batch)
   compiled = _compile(traced.lower().compile)
@@ -160,6 +169,7 @@ def _abstract_batch(
   config: ml_collections.ConfigDict,
   workload: Workload,
   mesh: jax.sharding.Mesh,
+  platform: str,
 ) -> dict[str, Any]:
   """Returns shapes, types and shardings of a batch of equally long texts.
 
@@ -177,9 +187,7 @@ def _abstract_batch(
     max(config.query_length, config.record_length), workload.encoder.max_length
   )
   widths = packing.row_widths(
-    width,
-    workload.encoder.max_length,
-    row_shapes.width_multiple(mesh.devices.flat[0].platform),
+    width, workload.encoder.max_length, row_shapes.width_multiple(platform)
   )
   # All packs are alike, and so are all batches.
   shape, _ = row_shapes.choose_shapes(

@@ -1,5 +1,6 @@
 """Plan of a step beside the step of a run, and the largest batch that fits."""
 
+import dataclasses
 import math
 
 import jax
@@ -77,6 +78,29 @@ def test_devices_share_the_batch_and_send_gradients(run, workload, plan):
 def test_devices_that_share_parameters_hold_parts_of_them(run, workload, plan):
   mesh = make_mesh(2, fsdp=2, devices=jax.devices())
   assert step_plan.plan_step(run.config, workload, mesh).state < plan.state
+
+
+def test_processors_stand_in_for_devices_with_kernels_and_rows_of_theirs(
+  run, workload
+):
+  config = run.config.copy_and_resolve_references()
+  config.record_length = 90
+  workload = dataclasses.replace(
+    workload,
+    record_tokens=90,
+    encoder=dataclasses.replace(
+      workload.encoder, max_length=256, dtype="bfloat16", attention="splash"
+    ),
+  )
+  with pytest.raises(ValueError, match="it is for a tpu, and this is a cpu"):
+    step_plan.plan_step(config, workload, run.mesh)
+  tpu = step_plan.plan_step(config, workload, run.mesh, "tpu")
+  plain = dataclasses.replace(workload.encoder, attention="plain")
+  cpu = step_plan.plan_step(
+    config, dataclasses.replace(workload, encoder=plain), run.mesh, "cpu"
+  )
+  # Rows of a TPU have 128 columns or 256, of processors what fits best.
+  assert tpu.packed_shape[2] % 128 == 0 < cpu.packed_shape[2] % 128
 
 
 def test_a_batch_that_does_not_divide_is_an_error(run, workload):
