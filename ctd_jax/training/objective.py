@@ -79,7 +79,7 @@ def count_pair_blocks(rows: int, columns: int, shards: int) -> int:
     shards: of the rows, over devices; divides them. A block has rows of each.
   """
   rows_per_shard = rows // shards
-  limit = max(1, _PAIRS_PER_BLOCK // columns)
+  limit = max(1, _PAIRS_PER_BLOCK // max(1, columns))
   # A block has `size` rows of a shard, and all blocks are alike.
   size = max(
     size
