@@ -72,8 +72,8 @@ def test_devices_share_the_batch_and_send_gradients(run, workload, plan):
   larger = run.config.copy_and_resolve_references()
   larger.batch_size = 2 * run.config.batch_size
   twice = step_plan.plan_step(larger, workload, mesh)
-  # Vectors of texts grow with the batch. What is left is sent whatever its size:
-  # gradients, which each device sends and gets once, twice a half of them.
+  # Vectors of texts grow with the batch. What is left is sent whatever its
+  # size: gradients, which each device sends and gets once, twice a half each.
   leaves = jax.tree.leaves(run.abstract_state().params)
   gradients = sum(leaf.size * leaf.dtype.itemsize for leaf in leaves)
   vectors = twice.sent_bytes - shared.sent_bytes
