@@ -19,7 +19,6 @@ import jax.numpy as jnp
 import ml_collections
 import msgspec
 import numpy as np
-import safetensors
 from flax import traverse_util
 from safetensors import numpy as safetensors_numpy
 
@@ -233,14 +232,7 @@ def _read_params(
   shapes = jax.eval_shape(model.init, jax.random.key(0), text, text)["params"]
   shardings = partitioning.state_shardings(shapes, mesh)
   path = folder / PARAMS_FILE
-  if not path.is_file():
-    raise FileNotFoundError(f"no {PARAMS_FILE} in {folder}")
-  try:
-    tensors = safetensors_numpy.load_file(path)
-  except safetensors.SafetensorError as error:
-    raise ValueError(
-      f"{path} is cut off or no safetensors file: {error}"
-    ) from error
+  tensors = hub_folders.read_tensors(path)
   expected = {
     name: leaf.shape for name, leaf in _flatten_scoring_params(shapes).items()
   }

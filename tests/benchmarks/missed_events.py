@@ -57,7 +57,8 @@ def find_evidence(
   """
   features, axis = model.features, model.features.axis
   years = axis.year_of[months]
-  predicted = axis.to_years(model.predict().log_p(rows_of_all(model))).argmax(1)
+  log_p = model.predict().log_p(np.arange(len(features.corpus)))
+  predicted = axis.to_years(log_p).argmax(axis=1)
   records = model.read_records(model.labels)
   events, index_of = (
     records.inputs.events,
@@ -95,11 +96,6 @@ def find_evidence(
     else:
       result.append("nothing")
   return result
-
-
-def rows_of_all(model: FittedLinkedModel) -> np.ndarray:
-  """Returns the rows of all records."""
-  return np.arange(len(model.features.corpus))
 
 
 def _list_strings(text: str) -> set[str]:

@@ -22,7 +22,6 @@ from typing import Any
 import jax
 import msgspec
 import numpy as np
-import safetensors
 from flax import traverse_util
 from jaxtyping import Float
 from safetensors import numpy as safetensors_numpy
@@ -124,15 +123,7 @@ class TrainedDater:
         f"{folder / MODEL_FILE}: format {content.format}, expected {_FORMAT}; "
         "train it again with this version"
       )
-    path = folder / PARAMS_FILE
-    if not path.is_file():
-      raise FileNotFoundError(f"no {PARAMS_FILE} in {folder}")
-    try:
-      tensors = safetensors_numpy.load_file(path)
-    except safetensors.SafetensorError as error:
-      raise ValueError(
-        f"{path} is cut off or no safetensors file: {error}"
-      ) from error
+    tensors = hub_folders.read_tensors(folder / PARAMS_FILE)
     return cls(
       config=content.config,
       params=traverse_util.unflatten_dict(tensors, sep="/"),

@@ -208,6 +208,25 @@ def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
   return names_by_file
 
 
+def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
+  """Returns all tensors of a safetensors file by name.
+
+  Args:
+    path: of the file.
+
+  Raises:
+    FileNotFoundError: if there is none.
+    ValueError: if it is damaged.
+  """
+  if not path.is_file():
+    raise FileNotFoundError(f"no {path.name} in {path.parent}")
+  with _open_weights(path) as weights:
+    return {
+      name: weights.get_tensor(name)
+      for name in weights.keys()  # noqa: SIM118
+    }
+
+
 def _open_weights(path: pathlib.Path) -> Any:
   try:
     return safetensors.safe_open(str(path), framework="numpy")
