@@ -34,6 +34,7 @@ EVIDENCE = {
 _TRAINING_FIELDS = (
   *("save", "off", "hidden_size", "heads", "rounds", "dropout", "link_steps"),
   *("steps", "learning_rate", "weight_decay", "link_weight"),
+  "retrieval_weight",
 )
 
 
@@ -61,6 +62,7 @@ class LinkedConfig(registry.SystemConfig):
   learning_rate: float = 8e-3  # greatest, of the scorers of links
   weight_decay: float = 1e-2
   link_weight: float = 0.5  # of the loss of links
+  retrieval_weight: float = 0.0  # of the contrastive loss of questions
 
   def validate(self) -> None:
     """Raises ValueError for a missing folder, evidence or size."""
@@ -83,6 +85,7 @@ class LinkedConfig(registry.SystemConfig):
       raise self.field_error("off", "words or neural must stay")
     for field in (
       *("rounds", "link_steps", "steps", "weight_decay", "link_weight"),
+      "retrieval_weight",
     ):
       if getattr(self, field) < 0:
         raise self.field_error(field, "expected 0 or more")
@@ -163,6 +166,7 @@ def make_linked_model(config: LinkedConfig, seed: int) -> LinkedDatingModel:
       learning_rate=config.learning_rate,
       weight_decay=config.weight_decay,
       link_weight=config.link_weight,
+      retrieval_weight=config.retrieval_weight,
     ),
     seed,
   )

@@ -277,6 +277,13 @@ def make_steps() -> list[Step]:
       "--models=linked,counts --variants=fitted --ablate=linked",
       "comparisons.tsv",
     ),
+    _date(
+      "linked-contrastive",
+      "linked_ablation",
+      ("linked-fitted-contrastive",),
+      "--models=linked --variants=fitted --retrieval_weight=1",
+      "comparisons.tsv",
+    ),
     Step(
       "front-door",
       "python -m ctd_jax.index --index={workdir}/index --add=chunqiutr/rebuilt "

@@ -38,6 +38,7 @@ from ctd_jax.models.arrays import AnyArray
 from ctd_jax.models.link_messages import balance_months
 from ctd_jax.models.linked_dater import LinkedDater
 from ctd_jax.models.linked_inputs import DatingInputs, Openers, pad_rows
+from ctd_jax.training import losses
 from ctd_jax.utils import progress
 
 _NETWORKS, _SCALARS = "networks", "scalars"  # groups of parameters
@@ -55,6 +56,8 @@ class FittingConfig:
     weight_decay: of the scorers of links, in the updates on hidden folds.
     clip_norm: greatest norm of a gradient.
     link_weight: of the loss of links, beside that of events.
+    retrieval_weight: of the contrastive loss of questions, beside that of
+      events.
     links_per_step: links of each kind that an update learns from.
     averaging: share that the average of the parameters keeps at an update.
   """
@@ -66,11 +69,15 @@ class FittingConfig:
   weight_decay: float = 1e-2
   clip_norm: float = 1.0
   link_weight: float = 0.5
+  retrieval_weight: float = 0.0
   links_per_step: int = 4096
   averaging: float = 0.95
 
   def __post_init__(self):
-    for name in ("link_steps", "steps", "weight_decay", "link_weight"):
+    for name in (
+      *("link_steps", "steps", "weight_decay", "link_weight"),
+      "retrieval_weight",
+    ):
       if getattr(self, name) < 0:
         raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
     for name in ("learning_rate", "links_per_step"):
@@ -356,14 +363,14 @@ def compute_link_loss(
   )
 
 
-def compute_date_loss(
+def date_targets(
   model: LinkedDater,
   params: Any,
   fold: Fold,
   log_factors: Float[Array, " K"],
   dropout_key: jax.Array,
-) -> tuple[Float[Array, ""], Float[Array, " K"]]:
-  """Returns the mean of -log p of the true months of hidden events.
+) -> tuple[Float[Array, "t K"], Float[Array, " K"]]:
+  """Returns log p(month) of hidden events whose months are known.
 
   And the factors of the months after one more round of balancing, through which
   no gradient passes: they follow the scores from update to update.
@@ -391,9 +398,47 @@ def compute_date_loss(
     )
     log_months += targets.opens_month[:, None] * log_factors
   log_p = jax.nn.log_softmax(scores.inverse_temperature * log_months)
+  return log_p, log_factors
+
+
+def compute_date_loss(
+  log_p: Float[Array, "t K"], targets: Targets
+) -> Float[Array, ""]:
+  """Returns the mean of -log p of the true months of events.
+
+  Args:
+    log_p: of their months, from `date_targets`.
+    targets: their months.
+  """
   true_log_p = jnp.take_along_axis(log_p, targets.months[:, None], 1)[:, 0]
   total = jnp.maximum(targets.weights.sum(), 1)
-  return -(targets.weights @ true_log_p) / total, log_factors
+  return -(targets.weights @ true_log_p) / total
+
+
+def compute_retrieval_loss(
+  log_p: Float[Array, "t K"], targets: Targets
+) -> Float[Array, ""]:
+  """Returns the contrastive loss of questions for the months of the events.
+
+  Question i asks for the month of event i. Its positives are all events of that
+  month, and the score of an event is the log mass that it has there, by which a
+  gallery is ranked.
+
+  Args:
+    log_p: of the months of events, from `date_targets`.
+    targets: their months.
+  """
+  months, is_event = jnp.asarray(targets.months), targets.weights > 0
+  pairs = is_event[:, None] & is_event
+  # Padding is a question that its own event alone answers: no loss.
+  logits = jnp.where(
+    pairs | jnp.eye(len(months), dtype=bool),
+    log_p[:, months].T,
+    losses.MASKED_LOGIT,
+  )
+  mask = pairs & (months[:, None] == months)
+  total = losses.multi_positive_nce(logits, mask) * len(months)
+  return total / jnp.maximum(targets.weights.sum(), 1)
 
 
 @functools.partial(
@@ -430,10 +475,12 @@ def _update(
   date_key, link_key = jax.random.split(key)
 
   def compute_loss(params: Any) -> tuple[jax.Array, tuple[jax.Array, Any]]:
-    loss, factors = compute_date_loss(
-      model, params, fold, log_factors, date_key
-    )
-    total = loss
+    log_p, factors = date_targets(model, params, fold, log_factors, date_key)
+    total = loss = compute_date_loss(log_p, fold.targets)
+    if config.retrieval_weight:
+      total += config.retrieval_weight * compute_retrieval_loss(
+        log_p, fold.targets
+      )
     if links[0]:
       total += config.link_weight * compute_link_loss(
         model, params, links, link_key
