@@ -32,7 +32,8 @@ def compute_posterior_metrics(
     `month`, `within_1`, `year`: share of records whose likeliest month is
     right, right to one month, whose likeliest year is right; `nll`: mean of
     -log p of the true month; `ece`: expected calibration error of the
-    likeliest month, ten bins; and those of `measure_credible_sets`.
+    likeliest month, ten bins; `ece_chance`: what it would be if the posterior
+    were true; and those of `measure_credible_sets`.
   """
   log_p = posterior.log_p(rows)
   predicted_months = log_p.argmax(axis=1)
@@ -45,6 +46,7 @@ def compute_posterior_metrics(
     "year": float((predicted_years == posterior.axis.year_of[months]).mean()),
     "nll": float(-log_p[np.arange(len(rows)), months].mean()),
     "ece": calibration.expected_calibration_error(confidences, is_correct),
+    "ece_chance": calibration.calibration_error_by_chance(confidences),
     **measure_credible_sets(log_p, months),
   }
 

@@ -44,7 +44,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "mode": ("hidden_events", "loose_passages"),
     "family": ("all",),
     "metric": (
-      *("month", "within_1", "year", "nll", "ece"),
+      *("month", "within_1", "year", "nll", "ece", "ece_chance"),
       *("coverage@90", "size@90"),
     ),
   },
