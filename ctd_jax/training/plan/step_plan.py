@@ -194,7 +194,7 @@ def _abstract_batch(
     [np.array([lengths] * (size // packs))], 1, widths
   )
   places = shape.texts
-  if packs > 1:
+  if row_shapes.count_unit_packs(packs * places, packs) > 1:
     places = row_shapes.count_places(places, packs * places)
   array = functools.partial(
     jax.ShapeDtypeStruct, sharding=partitioning.batch_sharding(mesh)
