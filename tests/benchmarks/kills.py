@@ -120,12 +120,12 @@ class Run:
 
   def find_readers(self) -> list[int]:
     """Returns the processes that read ahead."""
-    children = pathlib.Path(
-      f"/proc/{self.process.pid}/task/{self.process.pid}/children"
-    )
+    # Children of any of its threads.
+    tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+    children = " ".join(x.read_text() for x in tasks.glob("*/children"))
     return [
       int(child)
-      for child in children.read_text().split()
+      for child in children.split()
       if b"spawn_main" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
     ]
 

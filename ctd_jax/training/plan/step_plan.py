@@ -139,7 +139,7 @@ def plan_step(
     code=memory.generated_code_size_in_bytes,
     state=state_bytes,
     model_flops=UpdateFlops(
-      objective.compute_loss, state.model_params, bool(state.frozen)
+      objective.compute_loss, state.params, state.frozen
     ).count(batch),
     computed_flops=count_flops(traced.jaxpr.jaxpr, set()),
     traffic=collectives.read_traffic(compiled.as_text(), mesh.size),
