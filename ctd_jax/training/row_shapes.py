@@ -29,8 +29,8 @@ _WIDTH_MULTIPLE = 32
 # Columns of a row in which attention costs as much as all else: six times the
 # width of the states, for that is 768 in most encoders.
 _ATTENTION_WIDTH = 6 * 768
-# Texts of a unit, at least. What the others do not fill of the places of the
-# first is the longest text at most, a row; a unit has 20 then.
+# Texts of a unit, at least. Units leave less of the space of the first empty than
+# its longest text takes: a row, of about forty.
 _UNIT_TEXTS = 256
 # The large shape has room for batches so many standard deviations above the
 # mean, of tokens of queries that are drawn independently.
