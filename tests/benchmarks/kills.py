@@ -53,7 +53,7 @@ SHORT = (
 )
 KILLS_A_RUN = 5
 ERROR_SECONDS = 60  # in which a run notices that a process of it is dead
-READ_AHEAD = 24  # steps that it may still make, at most
+READ_AHEAD = 40  # steps that it may still make, at most
 _starts = itertools.count(1)
 COMPARED = ("metrics.jsonl", "evaluation/*.trec", "evaluation/per_query.tsv")
 
@@ -142,14 +142,14 @@ class Run:
       wrong.append("a run without its reader did not end with an error")
     return wrong
 
-  def list_differences(self, other: Run) -> list[str]:
-    """Returns the names of the results that are not those of another run."""
+  def compare(self, other: Run) -> tuple[int, list[str]]:
+    """Returns how many results are another run's, and the names of others."""
     results, others = self.results(), other.results()
-    return [
-      f"{name} differs"
-      for name in sorted(results.keys() | others.keys())
-      if results.get(name) != others.get(name)
+    names = sorted(results.keys() | others.keys())
+    differing = [
+      name for name in names if results.get(name) != others.get(name)
     ]
+    return len(names) - len(differing), differing
 
   def kill(self, kill: Kill) -> bool:
     """Kills it, and waits until it is dead; returns whether it was alive.
@@ -277,11 +277,13 @@ def main() -> None:
       for complaint in complaints:
         print(complaint, flush=True)
       wrong += complaints
-    differences = run.list_differences(expected)
+    same, differing = run.compare(expected)
     print(
-      f"run {number} ended: {', '.join(differences) or 'the same'}", flush=True
+      f"run {number} ended: {same} files and arrays are the same, "
+      f"{len(differing)} differ {', '.join(differing)}",
+      flush=True,
     )
-    if run.process.returncode or differences:
+    if run.process.returncode or differing:
       wrong.append(f"run {number} differs, see {run.log}")
   verdict = "; ".join(wrong) or "all well"
   print(
