@@ -29,8 +29,8 @@ _WIDTH_MULTIPLE = 32
 # Columns of a row in which attention costs as much as all else: six times the
 # width of the states, for that is 768 in most encoders.
 _ATTENTION_WIDTH = 6 * 768
-# Texts of a unit, at least. Units leave less of the space of the first empty than
-# its longest text takes: a row, of about forty.
+# Texts of a unit, at least. Of the space of the first unit another leaves empty
+# what its longest text takes, at most: a row, of about forty.
 _UNIT_TEXTS = 256
 # The large shape has room for batches so many standard deviations above the
 # mean, of tokens of queries that are drawn independently.
@@ -162,16 +162,18 @@ def _repeat_unit(
     unit_packs: packs of a unit.
     dealt: from `_deal_texts`.
   """
-  first_packs = unit_packs * np.arange(dealt.shape[1])
 
-  def spread(values: Int[np.ndarray, " _"]) -> Int64[np.ndarray, " N"]:
+  def spread(values: Int[np.ndarray, "_ _"]) -> Int64[np.ndarray, " N"]:
     result = np.empty(dealt.size, np.int64)
-    result[dealt] = values[:, None]
+    result[dealt] = values
     return result
 
-  pack = np.empty(dealt.size, np.int64)
-  pack[dealt] = places.pack[:, None] + first_packs
-  return TextPlaces(places.shape, pack, *map(spread, places[2:]))
+  first_packs = unit_packs * np.arange(dealt.shape[1])
+  return TextPlaces(
+    places.shape,
+    spread(places.pack[:, None] + first_packs),
+    *(spread(values[:, None]) for values in places[2:]),
+  )
 
 
 def _deal_rows(

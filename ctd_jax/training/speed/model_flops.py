@@ -161,30 +161,45 @@ def _count_equation(
     return _count_attention(equation, flags), outputs
   if name in _OPAQUE_PRIMITIVES:
     opaque_primitives.add(name)
-  bodies = list(_list_bodies(equation.params))
-  if not bodies:
-    return 0.0, outputs
   if name in ("scan", "while"):
     flops, outputs = _count_loop(equation, flags, opaque_primitives)
   else:
-    if name == "cond":
-      flags = flags[1:]  # behind the number of the branch
-    results = []
-    for body in bodies:
-      # Kernels have arguments of their own.
-      is_plain = len(body.invars) == len(flags)
-      body_flags = flags if is_plain else [any(flags)] * len(body.invars)
-      results.append(_count_jaxpr(body, body_flags, opaque_primitives))
-    counts = [flops for flops, _ in results]
-    flops = max(counts) if name == "cond" else sum(counts)
-    if all(len(body_flags) == len(outputs) for _, body_flags in results):
-      outputs = [
-        any(column)
-        for column in zip(*(flags for _, flags in results), strict=True)
-      ]
+    flops, outputs = _count_bodies(equation, flags, outputs, opaque_primitives)
   if flops:
     flops *= _count_repeats(equation, opaque_primitives)
   return flops, outputs
+
+
+def _count_bodies(
+  equation: core.JaxprEqn,
+  flags: Sequence[bool],
+  outputs: Sequence[bool],
+  opaque_primitives: set[str],
+) -> tuple[float, list[bool]]:
+  """Returns the FLOPs of the bodies of an equation, and its flags, likewise.
+
+  Args:
+    equation: no loop.
+    flags: see `_count_equation`.
+    outputs: its flags where no body says them.
+    opaque_primitives: see `count_flops`.
+  """
+  name = equation.primitive.name
+  if name == "cond":
+    flags = flags[1:]  # behind the number of the branch
+  counts, branches = [], []
+  for body in _list_bodies(equation.params):
+    # Kernels have arguments of their own.
+    is_plain = len(body.invars) == len(flags)
+    body_flags = flags if is_plain else [any(flags)] * len(body.invars)
+    flops, results = _count_jaxpr(body, body_flags, opaque_primitives)
+    counts.append(flops)
+    if len(results) == len(outputs):
+      branches.append(results)
+  if branches:
+    outputs = [any(column) for column in zip(*branches, strict=True)]
+  total = max(counts) if name == "cond" else sum(counts, 0.0)
+  return total, list(outputs)
 
 
 def _count_loop(
