@@ -29,7 +29,7 @@ def dealt_batches(size: int, count: int) -> list[np.ndarray]:
   ("size", "packs", "fill"),
   [
     *[(16, 8, 0.8), (16, 1, 0.9), (64, 8, 0.9), (64, 1, 0.9), (256, 8, 0.9)],
-    (512, 8, 0.95),  # of which each pack is a unit
+    (512, 8, 0.95),  # in two units
   ],
 )
 def test_two_shapes_are_nearly_full(size, packs, fill):
@@ -70,7 +70,8 @@ def test_every_token_has_a_cell_of_its_own(packs, unit_texts, monkeypatch):
     assert order.tolist() == list(range(len(lengths)))
 
 
-def test_units_are_laid_out_alike():
+def test_units_are_laid_out_alike(monkeypatch):
+  monkeypatch.setattr(row_shapes, "_UNIT_TEXTS", 256)
   (batch,) = dealt_batches(512, 1)
   lengths = batch.reshape(-1)
   assert row_shapes.count_unit_packs(lengths.size, 8) == 1
@@ -93,11 +94,11 @@ def test_units_are_laid_out_alike():
     (40, 1, 1),
     (80, 8, 8),
     (320, 8, 8),
-    (512, 8, 4),
-    (1280, 8, 2),
-    (5120, 8, 1),
-    (1024, 6, 2),
-    (12288, 64, 2),
+    (2048, 8, 4),
+    (5120, 8, 2),
+    (8192, 8, 1),
+    (4096, 6, 2),
+    (12288, 64, 8),
   ],
 )
 def test_units_have_texts_enough(texts, packs, expected):
