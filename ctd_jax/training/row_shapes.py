@@ -30,8 +30,8 @@ _WIDTH_MULTIPLE = 32
 # width of the states, for that is 768 in most encoders.
 _ATTENTION_WIDTH = 6 * 768
 # Texts of a unit, at least. Of the space of the first unit another leaves empty
-# what its longest text takes, at most: a row, of more than a hundred. Units of a
-# quarter of it would be laid out in half the time, in a row a pack more.
+# what its longest text takes, at most: a row, of more than a hundred. Units of
+# a quarter would be laid out in half the time, but in a row more a pack.
 _UNIT_TEXTS = 1024
 # The large shape has room for batches so many standard deviations above the
 # mean, of tokens of queries that are drawn independently.
