@@ -10,7 +10,8 @@ at every quarter of a second.
     --workers=1,2
 
 It needs Apache Beam (pip install 'ctd_jax[beam]'). Without --encoder, vectors
-are made by an encoder of one layer of 16 with random weights.
+are made by an encoder of one layer of 16 with random weights. --rows writes what
+was measured as result rows.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from ctd_jax.models.pretrained.vector_settings import (
   VectorSettings,
 )
 from ctd_jax.utils.beam_runner import DIRECT, LOCAL
+from tests.benchmarks import cost_rows
 from tests.corpora import invented_corpus
 from tests.models import published_folder
 
@@ -126,6 +128,7 @@ def main() -> None:
   parser.add_argument("--records_per_work", type=int, default=1_000)
   parser.add_argument("--workers", default="1,2", help='"" for none')
   parser.add_argument("--encoder", help="folder; tiny, with random weights")
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   flags = parser.parse_args()
   folder = pathlib.Path(flags.folder).resolve()
   if folder.exists():
@@ -148,7 +151,7 @@ def main() -> None:
       "runner            seconds  processor  records/s      MiB  "
       "bytes/record  differ"
     )
-    first = None
+    first, rows = None, []
     for name, arguments in runs.items():
       out = folder / name.replace(" ", "-")
       cost = run(
@@ -166,13 +169,30 @@ def main() -> None:
       )
       first = first or out
       sections = corpus_files.read_corpus_file(out).sections
+      size, differing = count_bytes(out), count_differing(first, out)
       print(
         f"{name:<16} {cost['seconds']:>8.1f} {cost['processor']:>10.1f} "
         f"{sections / cost['seconds']:>10,.0f} {cost['bytes'] / 2**20:>8,.0f} "
-        f"{count_bytes(out) / sections:>13,.0f} "
-        f"{count_differing(first, out):>7}",
+        f"{size / sections:>13,.0f} {differing:>7}",
         flush=True,
       )
+      rows += cost_rows.make_cost_rows(
+        "tests.benchmarks.beam_scale",
+        "invented",
+        f"{name}-{flags.records}".replace(" ", "-"),
+        "corpora",
+        {
+          "records": sections,
+          "seconds": cost["seconds"],
+          "processor": cost["processor"],
+          "gibibytes": cost["bytes"] / 2**30,
+          "disk": size / 2**30,
+          "differ": differing,
+          "load": cost_rows.read_load(),
+        },
+        seconds=cost["seconds"],
+      )
+      cost_rows.write_rows(flags.rows, rows)
   finally:
     shutil.rmtree(folder, ignore_errors=True)
 
