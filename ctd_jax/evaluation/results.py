@@ -92,6 +92,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("opening_seconds", "cold_seconds", "cold_processor"),
       *("requests", "a_second", "errors", "p95_ms"),
       *("mebibytes_before", "mebibytes_after"),
+      *("records", "differ", "recall"),
     ),
   },
   "ctm": {
