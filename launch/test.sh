@@ -12,7 +12,7 @@
 # --tf runs the tests that read data sets with TensorFlow, and nothing else, in
 # an environment of their own, .venv-tf (3 GB): in the other one, the tests show
 # that nothing needs TensorFlow.
-# --beam runs those that start Apache Beam, likewise, in .venv-beam: it holds
+# --beam runs those that start Apache Beam or search shards, in .venv-beam: it holds
 # other packages back.
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON and

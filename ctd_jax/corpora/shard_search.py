@@ -56,8 +56,8 @@ def search_shards(
 ) -> list[list[ShardHit]]:
   """Returns the k nearest sections of every question, the nearest first.
 
-  Of equal ones the first of the corpus comes first. Without `is_exact` it reads
-  an eighth of the lists of each shard, and may miss some.
+  Of equal ones those of an earlier shard come first. Without `is_exact` an
+  eighth of the lists of each shard is read, and some may be missed.
 
   Args:
     folder: of the corpus.
@@ -95,7 +95,7 @@ def search_shards(
         query = query.nprobes(max(1, round(num_lists * _SHARE_OF_LISTS)))
         query = query.refine_factor(_CANDIDATES)
       hits += _read_hits(query.to_arrow().to_pylist())
-      # Stable: shards and their rows are in the order of the corpus.
+      # Stable: shards are in the order of the corpus.
       hits.sort(key=lambda hit: -hit.score)
       del hits[k:]
   return found

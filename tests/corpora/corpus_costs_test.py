@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctd_jax.evaluation import results
+from ctd_jax.evaluation import result_tables, results
 from ctd_jax.evaluation.results import ResultRow
 from tests.tools import corpus_costs
 
@@ -25,14 +25,15 @@ def test_costs_are_the_slope_between_two_sizes():
     *make_rows("shards", "lance-2000", processor_ms=20.0),
   ]
   line = corpus_costs.format_table(rows).splitlines()[2]
-  assert line == "| 10^6 | 1 | 5e+02 | 1 | 2e+03 | 10 |"
+  assert line == "| 10^6 | 1 | 500 | 1 | 2,000 | 10 |"
   with pytest.raises(ValueError, match="mode shards and system lance"):
     corpus_costs.format_table(rows[:-1])
 
 
-def test_the_page_has_the_table_of_the_rows():
+def test_the_page_has_the_tables_of_the_rows():
   rows = results.read_result_rows(corpus_costs.ROWS)
   text = corpus_costs.PAGE.read_text(encoding="utf-8")
+  assert result_tables.fill_tables(text, rows, corpus_costs.PAGE.name) == text
   table = corpus_costs.format_table(rows)
   assert corpus_costs.fill_page(text, table) == text
   with pytest.raises(ValueError, match="no lines <!-- costs -->"):

@@ -2,6 +2,7 @@
 
 import pathlib
 import shutil
+import subprocess
 import sys
 
 import msgspec
@@ -18,6 +19,7 @@ from ctd_jax.corpora import (
 )
 from ctd_jax.corpora.corpus_files import CorpusFile, WorkOutcome
 from ctd_jax.corpora.work_steps import CorpusSettings
+from ctd_jax.index.dense import encoders
 from ctd_jax.models.pretrained import vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
@@ -197,6 +199,38 @@ def test_shards_stay_while_their_works_do_and_go_with_them(
   )
   with pytest.raises(FileNotFoundError, match="--shard_rows="):
     shards.list_shards(out)
+
+
+def search(world: pathlib.Path, *arguments: str) -> subprocess.CompletedProcess:
+  """Runs the command on the corpus of the world."""
+  return subprocess.run(
+    [
+      *(sys.executable, "-m", "ctd_jax.corpora.search"),
+      *(f"--corpus={world / 'out'}", f"--encoder={world / 'tiny'}"),
+      *arguments,
+    ],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+@pytest.mark.beam
+def test_the_command_prints_a_line_for_each_section(world, corpus):
+  done = search(world, "--k=4", "--years=-640:-600", "--exact", "齊人來盟。")
+  assert done.returncode == 0, done.stderr
+  lines = done.stdout.splitlines()
+  assert len(lines) == 4
+  encoder = encoders.open_encoder(str(world / "tiny"))
+  [hits] = shard_search.search_shards(
+    world / "out", encoder.encode_questions(["齊人來盟。"]), 4, (-640, -600)
+  )
+  for line, hit in zip(lines, hits, strict=True):
+    assert line.startswith(f"{hit.score:.3f}  {hit.edtf}  {hit.common_era}  ")
+    assert line.endswith(f"{hit.work}:{hit.row}  {hit.text}")
+  refused = search(world, "--years=-600:-640", "齊人來盟。")
+  assert refused.returncode == 1
+  assert "error: --years=-600:-640: expected the first" in refused.stderr
 
 
 @pytest.mark.beam

@@ -84,7 +84,8 @@ def format_table(rows: Sequence[ResultRow]) -> str:
       build["disk"] / largest * count,
       lance["processor_ms"] / 1000 / largest * count,
     )
-    cells = " | ".join(f"{share:,.2g}" for share in shares)
+    # Two digits, which is what the constants are worth.
+    cells = " | ".join(f"{float(f'{share:.1e}'):,g}" for share in shares)
     lines.append(f"| {label} | {cells} |")
   return "\n".join(lines) + "\n"
 
