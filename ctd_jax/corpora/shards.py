@@ -45,7 +45,7 @@ _SUFFIX = ".lance"
 _VERSION = 1  # raised when the same is made into other shards
 # Fewer rows are compared one by one, which is as fast; the codes of the index
 # are learned from as many.
-_MIN_INDEXED_ROWS = 20_000
+_MIN_INDEXED_ROWS = 65_536
 _ROWS_OF_LIST = 4096  # vectors that share a centroid
 _NAME_DIGITS = 12
 
