@@ -52,6 +52,13 @@ EXTRAS_REQUIRE = {
   # below 26, so it is tested in an environment of its own. Above 2.79 the
   # module of its runner in processes may lie elsewhere.
   "beam": ["apache-beam>=2.77,<2.80"],
+  # Both are tested beside beam: 250 MB that nothing else needs.
+  "lance": [
+    "duckdb>=2,<3",  # SQL over the parquet files, measured beside the shards
+    # Shards of a corpus, searched where they lie. Tested with 0.40, which
+    # deprecates create_index() as it was; a minor release may drop more.
+    "lancedb>=0.40,<0.43",
+  ],
   "baselines": [
     "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries

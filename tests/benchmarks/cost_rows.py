@@ -33,7 +33,7 @@ def make_cost_rows(
     module: that measures, whose flags are those of this process.
     dataset: name and version.
     system: what was measured.
-    mode: index, ask or pages.
+    mode: index, ask, pages, corpora or shards.
     figures: metric -> value.
     family: kind of question or page.
     seconds: that the measurement took.

@@ -42,6 +42,7 @@ NOT_LOCKED = {
   "calendars": "makes tables that are in the repository",
   "docs": "part of test",
   "e5": "makes a folder of weights once",
+  "lance": "installed beside beam",
   "load": "an environment of its own",
   "lock": "makes the locks",
   "mteb": "part of parity",
