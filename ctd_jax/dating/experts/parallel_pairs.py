@@ -125,8 +125,8 @@ def make_parallel_pairs(
       )
     return columns
 
-  pair_hashes = (
-    corpus.text_hashes[record] * _HASH_MULTIPLIER + corpus.text_hashes[event]
+  pair_hashes = hash_pairs(
+    corpus.text_hashes[record], corpus.text_hashes[event]
   )
   return ParallelPairs(
     record_row=record,
@@ -134,6 +134,19 @@ def make_parallel_pairs(
     features=stack_features(make_features, len(record)),
     pair_hashes=pair_hashes,
   )
+
+
+def hash_pairs(
+  record_hashes: UInt32[np.ndarray, " #P"],
+  event_hashes: UInt32[np.ndarray, " #P"],
+) -> UInt32[np.ndarray, " #P"]:
+  """Returns numbers made of the texts of each pair.
+
+  Args:
+    record_hashes: of the records, or of one record.
+    event_hashes: of the events, or of one event.
+  """
+  return record_hashes * _HASH_MULTIPLIER + event_hashes
 
 
 def make_overlap_columns(
