@@ -8,8 +8,8 @@ is linked to. How far a link is to be believed is learned from the wording that
 the two share; what it says is carried by the beliefs, so that no parameter
 knows the calendar. See `link_messages`.
 
-Axes: n events, s those that speak, m comments, b some events, k links into a record, Y regnal
-years, K months, R reigns.
+Axes: n events, s those that speak, m comments, b some events, k links into a
+record, Y regnal years, K months, R reigns.
 """
 
 from __future__ import annotations

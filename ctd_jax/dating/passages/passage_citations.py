@@ -22,6 +22,7 @@ from ctd_jax.dating.experts import citation_pairs as pair_lib
 from ctd_jax.dating.experts import citations
 from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.month_axis import MonthAxis
+from ctd_jax.dating.passages import passage_pairs
 from ctd_jax.dating.passages.text_table import TextTable
 from ctd_jax.dating.passages.wording_index import PassageWording
 
@@ -127,8 +128,8 @@ class CitationTable:
     is_out = np.isin(self.numbers[:, 0], list(excluded))
     near = np.flatnonzero((rank > 0) & ~is_out)
     lists = self._list_overlaps(near, excluded)
-    num_greater = (pair_lib.rank_overlaps(lists) > rank[near][:, None]).sum(
-      axis=1
+    num_greater = passage_pairs.count_greater(
+      pair_lib.rank_overlaps(lists), rank[near]
     )
     is_near = num_greater < pair_lib.NUM_CANDIDATES
     near = near[is_near]

@@ -19,6 +19,7 @@ from ctd_jax.dating.corpus import Corpus
 from ctd_jax.dating.experts import parallel_pairs, shared_wording
 from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
 
+_ROUNDING = 1e-5  # of an overlap
 # What the features say of the printed dates of both.
 _DATE_FIELDS = (("first_month", 0), ("first_day", -1), ("opening_year", 0))
 
@@ -201,7 +202,7 @@ class RecordTable:
     best_of_passage = values.max(initial=0)
     # [c, 20]: overlap of every comment with the events beside it.
     lists = self._list_overlaps(comments, excluded)
-    num_greater = (lists > values[:, None]).sum(axis=1)
+    num_greater = count_greater(lists, values)
     is_near = num_greater < parallel_pairs.NUM_CANDIDATES
     comments, values, lists = comments[is_near], values[is_near], lists[is_near]
     best = np.maximum(values, lists.max(axis=1, initial=0))
@@ -261,6 +262,21 @@ def list_comment_events(
     pairs.event_row[order].astype(np.int32),
     pairs.overlap[order].astype(np.float32),
   )
+
+
+def count_greater(
+  lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
+) -> Int[np.ndarray, " n"]:
+  """Returns how many of the events beside each text share more with it.
+
+  Events in one wording share as much, but for the order in which the weights of
+  their strings were added up.
+
+  Args:
+    lists: overlaps of each text with the events beside it.
+    values: its overlap with the passage.
+  """
+  return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
 
 
 def _make_pairs(
