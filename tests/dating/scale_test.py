@@ -80,6 +80,10 @@ def test_best_entries_equal_a_full_sort(most):
       and (line >= value).sum() <= 2 * most
     ]
     assert sorted(columns[rows == row].tolist()) == kept
+  floors = shared_wording.find_floors(sparse, rows)
+  for row, line in enumerate(dense):
+    left = np.delete(line, columns[rows == row])
+    assert floors[row] == left.max(initial=0)
 
 
 def test_entries_are_read_where_none_is_stored():

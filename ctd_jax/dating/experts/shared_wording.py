@@ -202,6 +202,25 @@ def select_top_entries(
   return np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
 
 
+def find_floors(
+  overlap: scipy.sparse.csr_array, rows: Int[np.ndarray, " P"]
+) -> Float32[np.ndarray, " T"]:
+  """Returns the greatest entry of each row that was not taken, 0 if all were.
+
+  Args:
+    overlap: sparse [T, E].
+    rows: of the entries that were, from `select_top_entries`.
+  """
+  floors = np.zeros(overlap.shape[0], np.float32)
+  taken = np.bincount(rows, minlength=len(floors))
+  sizes = np.diff(overlap.indptr)
+  for row in np.flatnonzero(taken < sizes).tolist():
+    values = overlap.data[overlap.indptr[row] : overlap.indptr[row + 1]]
+    place = int(sizes[row] - taken[row]) - 1
+    floors[row] = np.partition(values, place)[place]
+  return floors
+
+
 def lookup_entries(
   overlap: scipy.sparse.csr_array,
   rows: Int[np.ndarray, " P"],

@@ -26,10 +26,11 @@ import jax
 import numpy as np
 from jaxtyping import Float32, UInt32
 
-from ctd_jax.dating.corpus import NO_OPENING, UNKNOWN
+from ctd_jax.dating.corpus import NO_OPENING, UNKNOWN, Labels
 from ctd_jax.dating.experts import base, citations, parallel_pairs
 from ctd_jax.dating.experts.citation_pairs import CitationPairs
 from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
+from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.linked import (
   block_scoring,
   hidden_records,
@@ -41,7 +42,7 @@ from ctd_jax.dating.linked.link_reasons import ScoredRecords
 from ctd_jax.dating.linked.link_tables import LinkTables
 from ctd_jax.dating.passages import corpus_fitting, wording_index
 from ctd_jax.dating.passages.passage_citations import CitationTable
-from ctd_jax.dating.passages.passage_pairs import RecordTable
+from ctd_jax.dating.passages.passage_pairs import BestOverlaps, RecordTable
 from ctd_jax.dating.passages.passage_reading import (
   PassageReader,
   PassageReading,
@@ -169,7 +170,7 @@ class LinkedPassageDater:
       tables=tables,
       reader=PassageReader.from_fitted(panel.experts["dates"], features.axis),
       wording=texts.wording,
-      pair_table=corpus_fitting.keep_records(
+      pair_table=_keep_records(
         features, panel.labels, wording_index.weigh_texts(texts.wording)
       ),
       cited=CitationTable.from_features(features, texts.documents),
@@ -275,6 +276,14 @@ class LinkedPassageDater:
       records.panel.index_rows(records.comment_rows),
     )
 
+  @functools.cached_property
+  def _comment_floors(self) -> Float32[np.ndarray, " N"]:
+    """Overlap of each comment that does not make a pair."""
+    features = self.scored.records.panel.features
+    floors = np.zeros(len(features.corpus), np.float32)
+    floors[features.comment_records] = features.comment_pairs.floors
+    return floors
+
   @property
   def _text_hashes(self) -> UInt32[np.ndarray, " N"]:
     return self.scored.records.panel.features.corpus.text_hashes
@@ -286,7 +295,10 @@ class LinkedPassageDater:
     passage, hashes = reading.passage, self._text_hashes
     wording = self.wording.read_wording(reading.body, exclude)
     overlap, is_event = wording.overlap_documents(), self.wording.is_event
-    chosen, cited = self.cited.pair_passage(passage, wording, overlap, exclude)
+    features = self.scored.records.panel.features
+    chosen, cited = self.cited.pair_passage(
+      passage, wording, overlap, exclude, features.citation_pairs.floors
+    )
     parallels = self.pair_table.pair_events(
       passage,
       np.where(is_event, overlap, 0),
@@ -295,7 +307,11 @@ class LinkedPassageDater:
       exclude,
     )
     comments = self.pair_table.pair_comments(
-      passage, np.where(is_event, 0, overlap), wording.total_weight, exclude
+      passage,
+      np.where(is_event, 0, overlap),
+      wording.total_weight,
+      exclude,
+      self._comment_floors,
     )
     # Hashes decide between links of one strength, as they do in the corpus. A
     # comment is the record of its pairs, and the passage the event.
@@ -329,3 +345,14 @@ class LinkedPassageDater:
     if "neural" in panel.experts:
       scores["neural"] = panel.experts["neural"].score_text(reading.body)[None]
     return scores
+
+
+def _keep_records(
+  features: CorpusFeatures, labels: Labels, weights: Float32[np.ndarray, " D"]
+) -> RecordTable:
+  """Returns what pairs read of the records, as of the corpus itself."""
+  table = corpus_fitting.keep_records(features, labels, weights)
+  best = BestOverlaps.from_features(
+    features.parallel_pairs, len(features.corpus)
+  )
+  return dataclasses.replace(table, best_overlaps=best)

@@ -92,6 +92,7 @@ class CitationTable:
     wording: PassageWording,
     document_overlap: Float32[np.ndarray, " D"],
     excluded: Collection[int] = (),
+    floors: Float32[np.ndarray, " M"] | None = None,
   ) -> tuple[Int[np.ndarray, " m"], pair_lib.CitationPairs]:
     """Returns the citations near to a passage, and the pairs of both.
 
@@ -100,8 +101,11 @@ class CitationTable:
       wording: of it.
       document_overlap: from `wording`.
       excluded: records that play no part.
+      floors: of each citation, an overlap that does not make a pair.
     """
-    chosen, features = self._find_nearest(wording, document_overlap, excluded)
+    chosen, features = self._find_nearest(
+      wording, document_overlap, excluded, floors
+    )
     cited = [self.read_citation(row) for row in chosen.tolist()]
     return chosen, pair_lib.pair_citations(
       passage,
@@ -118,6 +122,7 @@ class CitationTable:
     wording: PassageWording,
     document_overlap: np.ndarray,
     excluded: Collection[int],
+    floors: np.ndarray | None,
   ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the citations near to the passage, and features of the pairs."""
     if not len(self.numbers):
@@ -127,6 +132,8 @@ class CitationTable:
     rank = pair_lib.rank_overlaps(values)
     is_out = np.isin(self.numbers[:, 0], list(excluded))
     near = np.flatnonzero((rank > 0) & ~is_out)
+    if floors is not None:
+      near = near[passage_pairs.is_above(rank[near], floors[near])]
     lists = self._list_overlaps(near, excluded)
     num_greater = passage_pairs.count_greater(
       pair_lib.rank_overlaps(lists), rank[near]
