@@ -2,7 +2,7 @@
 
   python -m tests.benchmarks.linked_passages --data_dir=DIR --trained=FOLDER
     [--name=chunqiutr/rebuilt] [--split=validation] [--number=200] [--show=N]
-    [--profile] [--rows=FILE]
+    [--profile]
 
 A trained linked dater is applied to the records of a data set, labels of train
 months known. Events of the split, drawn by their texts, are then dated as
@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import cProfile
 import dataclasses
-import pathlib
 import pstats
 import time
 
@@ -39,9 +38,7 @@ from ctd_jax.dating.linked.linked_passages import LinkedPassageDater
 from ctd_jax.dating.linked.trained_dater import TrainedDater
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
-from tests.benchmarks import cost_rows
 
-SYSTEM = "linked-passages"
 _EQUAL = 1e-3  # difference of a chance that is rounding
 _PROFILED = 25  # functions that --profile names
 
@@ -120,8 +117,27 @@ def make_dater(
   return gallery, dater
 
 
-def main() -> None:
-  """Reads the flags, measures and prints."""
+def leave_out(benchmark: Benchmark, rows: np.ndarray) -> Benchmark:
+  """Returns the benchmark without some records."""
+  kept = np.delete(np.arange(len(benchmark.records)), rows).tolist()
+  return dataclasses.replace(
+    benchmark,
+    records=tuple(benchmark.records[row] for row in kept),
+    record_splits=tuple(benchmark.record_splits[row] for row in kept),
+  )
+
+
+def print_milliseconds(name: str, seconds: np.ndarray) -> None:
+  """Prints one line."""
+  milliseconds = 1000 * np.quantile(seconds, (0.5, 0.95, 1))
+  labels = ("median", "95%", "slowest")
+  print_figures(
+    f"milliseconds {name}", dict(zip(labels, milliseconds, strict=True))
+  )
+
+
+def read_flags() -> argparse.Namespace:
+  """Returns the flags."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--name", default="chunqiutr/rebuilt")
   parser.add_argument("--data_dir")
@@ -130,19 +146,24 @@ def main() -> None:
   parser.add_argument("--number", type=int, default=200, help="of events")
   parser.add_argument("--show", type=int, default=0, help="passages explained")
   parser.add_argument("--profile", action="store_true")
-  parser.add_argument("--rows", type=pathlib.Path, help="file for cost rows")
-  flags = parser.parse_args()
+  return parser.parse_args()
+
+
+def main() -> None:
+  """Reads the flags, measures and prints."""
+  flags = read_flags()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   model = LinkedDatingModel.from_trained(TrainedDater.load(flags.trained))
   gallery, dater = make_dater(benchmark, model)
-  rows = draw_events(benchmark, gallery, flags)
-  texts = [benchmark.records[row].text for row in rows]
-  months = np.array(
-    [benchmark.timeline.ordinal(benchmark.records[row].key) for row in rows]
-  )
   axis = gallery.features.axis
-
+  rows = draw_events(benchmark, gallery, flags)
+  records = [benchmark.records[row] for row in rows.tolist()]
+  texts = [record.text for record in records]
+  months = np.array(
+    [benchmark.timeline.ordinal(record.key) for record in records]
+  )
   together = gallery.make_posterior("fitted").log_p(rows)
+  print_figures("as records", measure_dates(axis, together, months))
   alone, _, _ = time_passages(dater, texts, [[row] for row in rows.tolist()])
   difference = np.abs(np.exp(alone) - np.exp(together)).max(axis=1)
   equality = {
@@ -150,32 +171,12 @@ def main() -> None:
     "median": float(np.median(difference)),
     "most": float(difference.max()),
   }
-  print_figures("as records and left out: difference of chances,", equality)
-
-  is_kept = np.ones(len(benchmark.records), bool)
-  is_kept[rows] = False
-  kept = np.flatnonzero(is_kept).tolist()
-  fewer = dataclasses.replace(
-    benchmark,
-    records=tuple(benchmark.records[row] for row in kept),
-    record_splits=tuple(benchmark.record_splits[row] for row in kept),
-  )
-  _, dater = make_dater(fewer, model)
+  print_figures("left out: difference from these", equality)
+  _, dater = make_dater(leave_out(benchmark, rows), model)
   new, dated, explained = time_passages(dater, texts, [[]] * len(texts))
   print_figures("new", measure_dates(axis, new, months))
-  print_figures("as records", measure_dates(axis, together, months))
-  figures = {
-    "questions": len(texts),
-    "median_ms": 1000 * float(np.median(dated)),
-    "slowest_ms": 1000 * float(dated.max()),
-    "load": cost_rows.read_load(),
-  }
-  with_reasons = {
-    "median_ms": 1000 * float(np.median(explained)),
-    "slowest_ms": 1000 * float(explained.max()),
-  }
-  print_figures(f"{flags.split}, new passages,", figures)
-  print_figures("with reasons", with_reasons)
+  print_milliseconds(f"of {len(texts)} passages", dated)
+  print_milliseconds("with reasons", explained)
   for text in texts[: flags.show]:
     print(f"\n{text}")
     for reason in dater.date(text).explain():
@@ -183,17 +184,6 @@ def main() -> None:
       print(f"  {reason.weight:+.2f} {reason.expert} {note}")
   if flags.profile:
     profile_passages(dater, texts)
-  rows = []
-  for family, measured in (("date", figures), ("reasons", with_reasons)):
-    rows += cost_rows.make_cost_rows(
-      "tests.benchmarks.linked_passages",
-      benchmark.name,
-      SYSTEM,
-      "passages",
-      measured,
-      family=family,
-    )
-  cost_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

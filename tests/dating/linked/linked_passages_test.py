@@ -26,30 +26,9 @@ def test_an_event_left_out_is_dated_as_in_the_corpus(
     dater.date(chronicle.texts[row], exclude=[row]).log_p
     for row in events.tolist()
   ]
-  difference = np.abs(np.exp(alone) - np.exp(fitted.predict().log_p(events)))
-  most = difference.max(axis=1)
-  # The invented events are of a few formulas: in some, ties decide on links.
-  assert np.median(most) < 1e-3
-  assert np.quantile(most, 0.75) < 5e-3
-  # Nothing else does: what a passage has for itself is that of the record.
-  records = dater.scored.records
-  for row in events.tolist():
-    inputs = dater._link(dater.reader.read(chronicle.texts[row]), [row]).inputs
-    index = np.flatnonzero(records.event_rows == row)
-    own = records.inputs.events
-    for name in ("date_years", "month_chances"):
-      np.testing.assert_allclose(
-        getattr(inputs.events, name), getattr(own, name)[index], atol=1e-5
-      )
-    np.testing.assert_allclose(
-      inputs.events.scores["words"], own.scores["words"][index], atol=1e-4
-    )
-    for name in ("source", "is_link", "features"):
-      np.testing.assert_allclose(
-        getattr(inputs.events.parallels, name).astype(float),
-        getattr(own.parallels, name)[index].astype(float),
-        atol=0.02,  # a rank has half precision
-      )
+  np.testing.assert_allclose(
+    np.exp(alone), np.exp(fitted.predict().log_p(events)), atol=1e-5
+  )
 
 
 def test_its_reasons_are_those_of_the_record(chronicle, fitted, dater, events):
@@ -62,9 +41,10 @@ def test_its_reasons_are_those_of_the_record(chronicle, fitted, dater, events):
     assert {reason.expert for reason in reasons} == expected.keys()
     for reason in reasons:
       other = expected[reason.expert]
-      assert reason.weight == pytest.approx(other.weight, abs=0.1)
+      assert reason.weight == pytest.approx(other.weight, abs=1e-3)
       assert row not in reason.evidence.linked_rows
       assert reason.evidence.spans == other.evidence.spans
+      assert reason.evidence.linked_rows == other.evidence.linked_rows
       if reason.evidence.linked_rows:
         names.add(reason.expert)
   assert names & {"parallels", "comments"}
