@@ -218,10 +218,10 @@ class RecordTable:
       floors: overlap of each comment that does not make a pair.
     """
     comments = np.flatnonzero(overlap[: len(self.first_month)])
+    best_of_passage = overlap[comments].max(initial=0)
     if floors is not None:
       comments = comments[is_above(overlap[comments], floors[comments])]
     values = overlap[comments]
-    best_of_passage = values.max(initial=0)
     # [c, 20]: overlap of every comment with the events beside it.
     lists = self._list_overlaps(comments, excluded)
     num_greater = count_greater(lists, values)
