@@ -446,7 +446,7 @@ def test_rare_shared_strings_find_the_event():
     [corpus.plain_text(text) for text in EVENTS * 3 + OTHERS]
   )
   overlap = index.overlap(index.encode(["昔者盟于榆泉矣"]))
-  rows, columns, values = shared_wording.select_top_entries(overlap, 3)
+  rows, columns, values, _ = shared_wording.select_top_entries(overlap, 3)
   assert set(columns.tolist()) == {0, 3, 6}
   assert set(rows.tolist()) == {0}
   assert shared_wording.row_max(overlap)[0] == values[0]

@@ -346,8 +346,9 @@ def _find_nearest_events(
   overlaps: Mapping[str, scipy.sparse.csr_array], event_weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
   """Returns citations, the events nearest in wording, features and floors."""
-  ranking = rank_overlaps(overlaps).tocsr()
-  rows, columns, _ = shared_wording.select_top_entries(ranking, NUM_CANDIDATES)
+  rows, columns, _, floors = shared_wording.select_top_entries(
+    rank_overlaps(overlaps).tocsr(), NUM_CANDIDATES
+  )
   values, max_overlaps, num_rivals = {}, {}, {}
   for name, overlap in overlaps.items():
     values[name] = shared_wording.lookup_entries(overlap, rows, columns)
@@ -361,7 +362,7 @@ def _find_nearest_events(
   features = make_overlap_features(
     values, max_overlaps, num_rivals, event_weights[columns]
   )
-  return rows, columns, features, shared_wording.find_floors(ranking, rows)
+  return rows, columns, features, floors
 
 
 def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:

@@ -247,11 +247,10 @@ def _find_nearest_events(
     overlap = _drop_self_overlap(
       string_index.overlap(string_matrix), self_event[block]
     )
-    text_index, event_index, value = shared_wording.select_top_entries(
-      overlap, NUM_CANDIDATES
+    text_index, event_index, value, floors[block] = (
+      shared_wording.select_top_entries(overlap, NUM_CANDIDATES)
     )
     blocks.append((text_index + np.int32(block.start), event_index, value))
-    floors[block] = shared_wording.find_floors(overlap, text_index)
     max_overlap[block], text_weight[block] = (
       shared_wording.row_max(overlap),
       string_matrix @ string_index.idf,

@@ -179,7 +179,7 @@ class RecordTable:
       best_overlaps: of the events with other records.
       excluded: records that do not count in these.
     """
-    _, events, values = shared_wording.select_top_entries(
+    _, events, values, _ = shared_wording.select_top_entries(
       scipy.sparse.csr_array(overlap[None]), parallel_pairs.NUM_CANDIDATES
     )
     size, zeros = len(events), np.zeros(len(events), int)
