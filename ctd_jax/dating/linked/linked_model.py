@@ -23,7 +23,7 @@ from ctd_jax.dating import (
   folds,
   record_scores,
 )
-from ctd_jax.dating.corpus import Corpus, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.dating_model import make_experts
 from ctd_jax.dating.experts import base, month_capacity
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
@@ -33,6 +33,7 @@ from ctd_jax.dating.linked import (
   hidden_records,
   link_reasons,
   link_tables,
+  linked_passages,
 )
 from ctd_jax.dating.linked.fitting import FittingConfig, Fold, Targets
 from ctd_jax.dating.linked.hidden_records import HiddenRecords
@@ -235,6 +236,13 @@ class FittedLinkedModel(fitted_model.FittedModel):
     # Beside hidden years, no known record is of a month that is asked for.
     return hidden_records.read_hidden_records(
       panel, self.tables, known_speak=self.manner == folds.RECORDS
+    )
+
+  def make_passage_dater(self) -> linked_passages.LinkedPassageDater:
+    """Returns the dater of texts that are in no corpus, beside this one."""
+    scored, block = self._score_records(*self._hide_fold(UNKNOWN), True)
+    return linked_passages.LinkedPassageDater.make(
+      self.network, self.params, scored, block, self.tables
     )
 
   def _score_records(

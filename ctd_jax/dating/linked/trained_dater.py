@@ -22,6 +22,7 @@ from typing import Any
 import jax
 import msgspec
 import numpy as np
+from absl import logging
 from flax import traverse_util
 from jaxtyping import Float
 from safetensors import numpy as safetensors_numpy
@@ -104,6 +105,7 @@ class TrainedDater:
     # Last: its presence says that the parameters are there.
     text = msgspec.json.format(msgspec.json.encode(content), indent=2)
     files.write_text(folder / MODEL_FILE, text.decode() + "\n")
+    logging.info("dating: the trained dater is in %s", folder)
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> TrainedDater:
@@ -124,6 +126,9 @@ class TrainedDater:
         "train it again with this version"
       )
     tensors = hub_folders.read_tensors(folder / PARAMS_FILE)
+    logging.info(
+      "dating: the dater of %s, trained on %s", folder, content.trained_on
+    )
     return cls(
       config=content.config,
       params=traverse_util.unflatten_dict(tensors, sep="/"),
