@@ -170,6 +170,17 @@ class ResultRow:
         )
 
 
+@dataclasses.dataclass(frozen=True)
+class FiledRow(ResultRow):
+  """A figure of a folder of results.
+
+  Attributes:
+    file: that it stands in, without its ending.
+  """
+
+  file: str = ""
+
+
 def make_result_rows(
   table: protocol.PerQueryScores,
   dataset: str,
@@ -283,7 +294,7 @@ def select_rows(rows: Iterable[Row], **criteria: str) -> list[Row]:
   ]
 
 
-def read_result_folder(folder: str | os.PathLike) -> list[ResultRow]:
+def read_result_folder(folder: str | os.PathLike) -> list[FiledRow]:
   """Returns the rows of every JSON file of a folder, files in order of name.
 
   Raises:
@@ -292,4 +303,8 @@ def read_result_folder(folder: str | os.PathLike) -> list[ResultRow]:
   paths = sorted(files.as_path(folder).glob("*.json"))
   if not paths:
     raise FileNotFoundError(f"no result file (*.json) in {folder}")
-  return [row for path in paths for row in read_result_rows(path)]
+  return [
+    FiledRow(**vars(row), file=path.stem)
+    for path in paths
+    for row in read_result_rows(path)
+  ]
