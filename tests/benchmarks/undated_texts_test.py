@@ -1,6 +1,5 @@
 """Undated texts by every system, on an invented chronicle."""
 
-import json
 import types
 
 import numpy as np
@@ -14,7 +13,6 @@ from ctd_jax.dating.chronicle import (
 )
 from ctd_jax.dating.linked.fitting import FittingConfig
 from ctd_jax.dating.linked.linked_model import LinkedDatingModel
-from ctd_jax.evaluation import results
 from ctd_jax.models.linked_dater import LinkedDaterConfig
 from ctd_jax.texts.works import Entry, Place
 from tests.benchmarks import undated_systems, undated_texts
@@ -158,14 +156,3 @@ def test_unknown_systems_are_named(capsys):
   with pytest.raises(SystemExit):
     undated_texts.read_flags(arguments)
   assert "unknown parsers; there are parser, counts" in capsys.readouterr().err
-
-
-def test_rows_of_the_page_are_of_the_plan():
-  rows = results.read_result_rows("tests/results/across.json")
-  from tests.benchmarks import result_steps
-
-  assert {row.system for row in rows} == set(result_steps.ACROSS_SYSTEMS)
-  assert {row.dataset for row in rows} == {
-    f"across/{chronicle}" for chronicle in result_steps.ACROSS
-  }
-  assert json.dumps([row.command for row in rows]).count("undated_texts")
