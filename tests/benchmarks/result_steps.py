@@ -104,7 +104,7 @@ TAUGHT = {
 ACROSS = {"tongjian": ("sanguozhi",), "zuozhuan": ("gongyang", "guliang")}
 ACROSS_CTD = "ablation/ctd/seed-42"  # of the small protocol
 ACROSS_SYSTEMS = (
-  *("parser", "dating-fitted", "ctd-small"),
+  *("parser", "ctd", "dating-fitted"),
   *("linked-annals-fitted", "linked-annals-fitted-no-neural"),
   *("linked-fitted", "linked-together-fitted"),
 )

@@ -6,7 +6,7 @@
   linked-NAME-fitted  the linked dater that was trained elsewhere; nothing of
                   its network is learned on the chronicle. Of `-no-neural` the
                   encoder of years, which is fitted to it, is left out
-  NAME            a trained dual encoder: a text is of the months of the dated
+  ctd             a trained dual encoder: a text is of the months of the dated
                   texts that it is like. Its parameters know nothing of the
                   chronicle; how far a likeness counts is learned on it
 
@@ -87,9 +87,8 @@ def date_texts(
   if "parser" in systems:
     yield _measure_seconds("parser", "dates", lambda: parse_dates(labelled))
   if ctd is not None:
-    name = run_folder.read_config(ctd).name
     yield _measure_seconds(
-      name, "neighbours", lambda: date_by_neighbours(labelled, ctd)
+      "ctd", "neighbours", lambda: date_by_neighbours(labelled, ctd)
     )
 
   @functools.cache
@@ -217,13 +216,19 @@ def date_by_neighbours(
     jax.tree.map(lambda leaf: leaf[sample], parts[0])
   ).copy()
   scores[np.arange(len(sample)), sample] = -np.inf  # the section itself
-  factor, undecided = max(
-    itertools.product(_FACTORS, _UNDECIDED),
-    key=lambda setting: pool_neighbours(scores, month_matrix, *setting)[
-      np.arange(len(sample)), months[sample]
-    ].mean(),
+
+  def find_likelihood(setting: tuple[float, float]) -> float:
+    log_p = pool_neighbours(scores, month_matrix, *setting)
+    return float(log_p[np.arange(len(sample)), months[sample]].mean())
+
+  factor, undecided = setting = max(
+    itertools.product(_FACTORS, _UNDECIDED), key=find_likelihood
   )
-  print(f"factor {factor} undecided {undecided}", flush=True)
+  print(
+    f"factor {factor}, undecided {undecided}: {-find_likelihood(setting):.3f} "
+    f"nats on sections, {np.log(len(corpus.axis)):.3f} by chance",
+    flush=True,
+  )
   return pool_neighbours(
     score_sections(parts[1]), month_matrix, factor, undecided
   )
