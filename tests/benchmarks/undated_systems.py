@@ -20,7 +20,7 @@ import functools
 import itertools
 import pathlib
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
 import numpy as np
@@ -53,7 +53,7 @@ class DatedTexts:
     system: name.
     score_mode: of its rows.
     log_p: of the months of each text, [n, K].
-    seconds: of fitting and dating.
+    seconds: of fitting and dating; what systems share counts for the first.
     seeds: of its draws.
     fitted: gives the reasons, if there are any.
   """
@@ -84,6 +84,8 @@ def date_texts(
     ctd: workdir of a trained dual encoder.
     save: folder for the dater that is trained on the chronicle.
   """
+  if save:  # before the training that would be lost
+    trained_dater.prepare_folder(save)
   if "parser" in systems:
     yield _measure_seconds("parser", "dates", lambda: parse_dates(labelled))
   if ctd is not None:
@@ -130,7 +132,6 @@ def date_texts(
       fitted=fitted,
     )
     if name == "linked-fitted" and save:
-      trained_dater.prepare_folder(save)
       fitted.trained.save(save)
 
 
@@ -140,7 +141,9 @@ def name_dater(folder: str, off: Sequence[str]) -> str:
   return "-".join([name, *(["no"] if off else []), *off])
 
 
-def _measure_seconds(system: str, score_mode: str, date) -> DatedTexts:
+def _measure_seconds(
+  system: str, score_mode: str, date: Callable[[], np.ndarray]
+) -> DatedTexts:
   start = time.monotonic()
   log_p = date()
   return DatedTexts(
