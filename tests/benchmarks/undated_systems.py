@@ -41,7 +41,7 @@ _SEED = 0  # of ties, and of the sections that likeness is weighed on
 _TIE = 1e-6  # nats
 _MAX_SECTIONS = 1000
 # Factors on the scores of the encoder, and shares that no likeness decides.
-_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0)
+_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 _UNDECIDED = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
 
 
