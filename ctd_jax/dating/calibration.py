@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.evaluation import calibration
@@ -67,12 +67,28 @@ def measure_credible_sets(
     `coverage@90`: share of the sets that hold it; `size@90`: their median size
     in months; with the percentage of the mass in the names.
   """
+  holds, sizes = find_credible_sets(log_p, months, mass)
+  percent = f"{100 * mass:.0f}"
+  return {
+    f"coverage@{percent}": float(holds.mean()),
+    f"size@{percent}": float(np.median(sizes)),
+  }
+
+
+def find_credible_sets(
+  log_p: Float[np.ndarray, "n K"],
+  months: Int[np.ndarray, " n"],
+  mass: float = CREDIBLE_MASS,
+) -> tuple[Bool[np.ndarray, " n"], Int[np.ndarray, " n"]]:
+  """Returns whether the smallest sets hold the right month, and their sizes.
+
+  Args:
+    log_p: of the months of each record.
+    months: the true ones.
+    mass: probability of a set.
+  """
   order = np.argsort(-log_p, axis=1, kind="stable")
   masses = np.cumsum(np.exp(np.take_along_axis(log_p, order, 1)), axis=1)
   sizes = (masses < mass).sum(axis=1) + 1
   ranks = (order == months[:, None]).argmax(axis=1)
-  percent = f"{100 * mass:.0f}"
-  return {
-    f"coverage@{percent}": float((ranks < sizes).mean()),
-    f"size@{percent}": float(np.median(sizes)),
-  }
+  return ranks < sizes, sizes

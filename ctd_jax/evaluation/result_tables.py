@@ -80,6 +80,11 @@ VIEWS = {
     "mode": "hidden_events",
     "metrics": "month,within_1,year,nll,ece",
   },
+  "across": {
+    "dataset": "across/tongjian,across/zuozhuan",
+    "split": "test",
+    "metrics": "month,year,near,nll,ece,coverage@90,size@90,texts",
+  },
   "evidence": {
     "dataset": "evidence/chunqiutr/rebuilt",
     "split": "test",

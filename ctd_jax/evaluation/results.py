@@ -48,6 +48,16 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("coverage@90", "size@90"),
     ),
   },
+  # Undated texts of a work, the mode, by a dated chronicle, across/CHRONICLE.
+  "across": {
+    "track": runs.TRACKS,
+    "mode": ("held_out", "sanguozhi", "gongyang", "guliang"),
+    "family": ("all",),
+    "metric": (
+      *("month", "year", "near", "nll", "ece"),
+      *("coverage@90", "size@90", "texts"),
+    ),
+  },
   # Hidden events by the evidence of their year; how many of them were dated to
   # the right month, to the right year alone, or to neither.
   "evidence": {

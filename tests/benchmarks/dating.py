@@ -10,14 +10,15 @@ those of the scored split only score.
     [--seeds=42,1,2] [--outside=FOLDER] [--ablate=MODEL] [--strip=events]
     [--retrieval_weight=1] [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
 
-`linked` is the trained network, `counts` the pipeline of counts. Compared are a
-model with itself without some evidence, and the first model with the others.
-`--retrieval_weight` adds the network trained on the contrastive loss of
+`linked` is the trained network, `counts` the pipeline of counts; a folder among
+the models is a dater that was trained before, called linked-FOLDER. Compared
+are a model with itself without some evidence, and the first model with the
+others. `--retrieval_weight` adds the network trained on the contrastive loss of
 questions as well (`dating.linked.fitting`), `linked-VARIANT-contrastive`.
-`--outside` names the folder of source texts: everything is measured once more
-with the bracket notes of all editions in it, read for their citations (track
-T0+external). `--strip=events` takes
-every date out of the records but placeholders, `--strip=all` out of all.
+`--outside` names the folder of source texts: everything is measured
+once more with the bracket notes of all editions in it, read for their citations
+(track T0+external). `--strip=events` takes every date out of the records but
+placeholders, `--strip=all` out of all.
 """
 
 from __future__ import annotations
@@ -141,7 +142,7 @@ def read_flags() -> argparse.Namespace:
     "--models",
     type=lambda text: tuple(text.split(",")),
     default=("counts",),
-    help=f"of {', '.join(_SYSTEM_PREFIXES)}",
+    help=f"of {', '.join(_SYSTEM_PREFIXES)}; folders of trained daters",
   )
   parser.add_argument("--variants", default="fitted,elimination")
   parser.add_argument(
@@ -181,11 +182,12 @@ def read_flags() -> argparse.Namespace:
       f"--variants: unknown {', '.join(sorted(unknown))}; there are "
       f"{', '.join(VARIANTS)}"
     )
-  if unknown := set(flags.models) - set(_SYSTEM_PREFIXES):
-    parser.error(
-      f"--models: unknown {', '.join(sorted(unknown))}; there are "
-      f"{', '.join(_SYSTEM_PREFIXES)}"
-    )
+  for model in set(flags.models) - set(_SYSTEM_PREFIXES):
+    if not pathlib.Path(model).is_dir():
+      parser.error(
+        f"--models: unknown {model}; there are {', '.join(_SYSTEM_PREFIXES)} "
+        "and folders of trained daters"
+      )
   return flags
 
 
@@ -217,6 +219,8 @@ def make_model(model: str, setting: Setting, seed: int):
   """Returns a model of some setting, before it is fitted."""
   if model == "counts":
     return DatingModel.without(setting.off, seed)
+  if model not in _SYSTEM_PREFIXES:
+    return linked_dating.load_linked_model(model, list(setting.off))
   config = linked_dating.LinkedConfig(
     off=setting.off, retrieval_weight=setting.retrieval_weight
   )
@@ -226,7 +230,8 @@ def make_model(model: str, setting: Setting, seed: int):
 
 def name_system(flags: argparse.Namespace, model: str, setting: str) -> str:
   """Returns the name of a system, with a place for its variant."""
-  parts = [f"{_SYSTEM_PREFIXES[model]}-{{}}"]
+  prefix = _SYSTEM_PREFIXES.get(model, f"linked-{pathlib.Path(model).name}")
+  parts = [f"{prefix}-{{}}"]
   parts += [setting] * (setting != "all")
   parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
   return "-".join(parts)

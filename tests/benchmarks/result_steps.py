@@ -92,6 +92,24 @@ CHRONICLES = (
   *("zuozhuan", "zuozhuan_wikisource", "gongyang", "guliang", "tongjian"),
   *("changbian", "houhanji", "shiji", "sanguozhi"),
 )
+# Daters that are applied to other corpora: folder below that of the runs.
+DATERS = {
+  "annals": "linked-annals/annals",
+  "together": "linked-together/together",
+}
+# Chronicles that the second is trained on beside the Annals, with their reigns.
+TAUGHT = {
+  "zuozhuan_KR1e0001": "lu",
+  "zizhitongjian_KR2b0007": "曹魏,晉,劉宋,南齊",
+}
+# Chronicle -> works whose dates are hidden, and dated by it.
+ACROSS = {"tongjian": ("sanguozhi",), "zuozhuan": ("gongyang", "guliang")}
+ACROSS_CTD = "ablation/ctd/seed-42"  # of the small protocol
+ACROSS_SYSTEMS = (
+  *("parser", "ctd", "dating-fitted"),
+  *("linked-annals-fitted", "linked-annals-fitted-no-neural"),
+  *("linked-fitted", "linked-together-fitted"),
+)
 # Systems that are asked natural questions.
 NATURAL = ("bm25", "dating-fitted", "linked-fitted")
 TRANSFERRED = ("posterior-small", "ft-e5-small", "ctd-e5-small")
@@ -222,6 +240,34 @@ def _answer(name: str, system: str, flags: str) -> Step:
   )
 
 
+def _train_dater(name: str, corpora: str = "") -> Step:
+  """Returns the step that saves a dater of the Annals and other corpora."""
+  return Step(
+    f"linked-{name}",
+    f"{EVALUATE} --baselines_only --config=configs/linked.py "
+    "--config.data_dir={data} \"--config.eval.baselines=('linked-fitted',)\" "
+    f"\"--config.eval.splits=('validation',)\"{corpora} "
+    f"--config.linked.save={{runs}}/{DATERS[name]} --workdir={{workdir}}",
+    needs=("data",),
+  )
+
+
+def _date_undated(chronicle: str, works: tuple[str, ...]) -> Step:
+  daters = ",".join(f"{{runs}}/{folder}" for folder in DATERS.values())
+  return Step(
+    f"across-{chronicle}",
+    f"python -m tests.benchmarks.undated_texts --chronicle={chronicle} "
+    f"--undated={','.join(works)} --sources={{sources}} --outside={{outside}} "
+    f"--systems=parser,counts,linked --trained={daters} --off=neural "
+    f"--ctd={{runs}}/{ACROSS_CTD} --save={{workdir}}/{chronicle} "
+    "--rows={workdir}/rows.json",
+    "across",
+    ACROSS_SYSTEMS,
+    ("data", "ablation", *(f"linked-{name}" for name in DATERS)),
+    "rows.json",
+  )
+
+
 def list_compared_runs(group: str) -> list[str]:
   """Returns the trained runs among the compared systems of a group."""
   systems = dict.fromkeys(system for pair in COMPARED[group] for system in pair)
@@ -342,6 +388,15 @@ def make_steps() -> list[Step]:
       )
       for size in (200_000, 1_000_000)
     ),
+    _train_dater("annals"),
+    _train_dater(
+      "together",
+      ' "--config.linked.corpora=('
+      + ",".join(
+        f"'{{sources}}/{work}={reigns}'" for work, reigns in TAUGHT.items()
+      )
+      + ')"',
+    ),
     # Needs Locust on the PATH, see the module.
     Step(
       "page-load",
@@ -398,6 +453,22 @@ def make_steps() -> list[Step]:
       BASELINES,
       ("data",),
       "evaluation/zztj_rebuilt_*/results.json",
+    ),
+    *(_date_undated(*names) for names in ACROSS.items()),
+    # Nothing of it is known: the daters alone differ.
+    Step(
+      "across-zztj",
+      "python -m tests.benchmarks.dating --name=zztj/rebuilt --split=test "
+      "--data_dir={data} --variants=fitted --models=counts,"
+      "{runs}/linked-annals/annals,{runs}/across-tongjian/tongjian,"
+      "{runs}/linked-together/together --rows={workdir}/rows.json",
+      "across_zztj",
+      (
+        *("dating-fitted", "linked-annals-fitted"),
+        *("linked-tongjian-fitted", "linked-together-fitted"),
+      ),
+      ("data", "across-tongjian", *(f"linked-{name}" for name in DATERS)),
+      "rows.json",
     ),
     *(
       _answer(f"ctm-{name}", name, f"qa --system={name}")

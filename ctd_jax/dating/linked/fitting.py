@@ -8,7 +8,8 @@ many times more.
 The loop of `training.trainer` is for batches of texts. Here an example is a
 whole corpus with some of its years hidden, all of it on the device, and the
 training takes minutes: there are neither checkpoints nor shards of a batch.
-Memory grows with the records of a fold, ten folds at a time.
+Memory grows with the records of a fold, ten folds of every corpus at a time.
+Corpora differ in their shapes: each has compiled programs of its own.
 
 Axes: t events whose months are learned, P links of known months, f features of
 a link, K months.
@@ -211,41 +212,59 @@ def _classify_known_pairs(
   )
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainingCorpus:
+  """What one corpus teaches.
+
+  Attributes:
+    model: to be fitted; those of all corpora have the same parameters.
+    folds: of hidden records, at least one.
+    examples: from `make_link_examples`.
+  """
+
+  model: LinkedDater
+  folds: Sequence[Fold]
+  examples: Mapping[str, LinkExamples]
+
+  @property
+  def used_examples(self) -> dict[str, LinkExamples]:
+    """Links of the kinds that the model reads and the corpus has."""
+    config = self.model.config
+    is_used = {
+      "cited": config.use_citations,
+      "parallels": config.use_parallels,
+      "comments": config.use_comments,
+    }
+    return {
+      name: links
+      for name, links in self.examples.items()
+      if len(links.classes) and is_used[name] and config.rounds
+    }
+
+
 def fit_params(
-  model: LinkedDater,
-  folds: Sequence[Fold],
-  examples: Mapping[str, LinkExamples],
-  config: FittingConfig,
-  seed: int,
+  corpora: Sequence[TrainingCorpus], config: FittingConfig, seed: int
 ) -> Any:
   """Returns the parameters after all updates.
 
+  Every fold of every corpus is as likely to be drawn for an update.
+
   Args:
-    model: to be fitted.
-    folds: of hidden records.
-    examples: from `make_link_examples`.
+    corpora: to learn from, at least one.
     config: of the updates.
     seed: of parameters, order and dropout.
   """
   rng = np.random.default_rng(seed)
   key = jax.random.key(seed)
-  folds = jax.device_put(pad_folds(folds))
-  params = jax.jit(model.init)(key, folds[0].inputs)["params"]
+  folds, corpus_of_fold = [], []
+  for corpus in corpora:
+    folds += jax.device_put(pad_folds(corpus.folds))
+    corpus_of_fold += [corpus] * len(corpus.folds)
+  params = jax.jit(corpora[0].model.init)(key, folds[0].inputs)["params"]
   if not config.steps + config.link_steps:
     return params
-  network = model.config
-  is_used = {
-    "cited": network.use_citations,
-    "parallels": network.use_parallels,
-    "comments": network.use_comments,
-  }
-  examples = {
-    name: links
-    for name, links in examples.items()
-    if len(links.classes) and is_used[name] and network.rounds
-  }
   link_optimizer = optax.adamw(config.learning_rate, b2=0.98)
-  params = _fit_links(model, params, examples, link_optimizer, config, rng, key)
+  params = _fit_links(corpora, params, link_optimizer, config, rng, key)
   optimizer = make_optimizer(config)
   state = optimizer.init(params)
   log_factors = [jnp.zeros_like(fold.openers.log_capacity) for fold in folds]
@@ -256,14 +275,15 @@ def fit_params(
   losses = []
   for step in bar:
     fold = int(rng.integers(len(folds)))
+    corpus = corpus_of_fold[fold]
     average, params, state, loss, log_factors[fold] = _update(
-      model,
+      corpus.model,
       optimizer,
       config,
       (average, params, state),
       folds[fold],
       log_factors[fold],
-      _draw_links(examples, config.links_per_step, rng),
+      _draw_links(corpus.used_examples, config.links_per_step, rng),
       jax.random.fold_in(key, step),
     )
     losses.append(loss)
@@ -301,16 +321,19 @@ def make_optimizer(config: FittingConfig) -> optax.GradientTransformation:
 
 
 def _fit_links(
-  model: LinkedDater,
+  corpora: Sequence[TrainingCorpus],
   params: Any,
-  examples: Mapping[str, LinkExamples],
   optimizer: optax.GradientTransformation,
   config: FittingConfig,
   rng: np.random.Generator,
   key: jax.Array,
 ) -> Any:
-  """Returns the parameters after updates of the scorers of links alone."""
-  if not examples:
+  """Returns the parameters after updates of the scorers of links alone.
+
+  The corpora take turns.
+  """
+  corpora = [corpus for corpus in corpora if corpus.used_examples]
+  if not corpora:
     return params
   key = jax.random.fold_in(key, config.steps)  # no update below has this key
   state = optimizer.init(params)
@@ -318,9 +341,11 @@ def _fit_links(
     range(config.link_steps), "dating: links", unit="update", leave=False
   )
   for step in bar:
-    links = _draw_links(examples, config.links_per_step, rng)
+    corpus = corpora[step % len(corpora)]
+    links = _draw_links(corpus.used_examples, config.links_per_step, rng)
     params, state = _update_links(
-      model, optimizer, params, state, links, jax.random.fold_in(key, step)
+      *(corpus.model, optimizer, params, state, links),
+      jax.random.fold_in(key, step),
     )
   return params
 

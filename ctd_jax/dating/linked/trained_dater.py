@@ -16,7 +16,7 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
@@ -169,3 +169,20 @@ def name_weights(
   """
   by_group = weights.reshape(vocabulary.num_kernels, -1).T
   return dict(zip(vocabulary.group_names, by_group.tolist(), strict=True))
+
+
+def average_weights(
+  weights: Sequence[Mapping[str, list[float]]],
+) -> dict[str, list[float]]:
+  """Returns the mean weights of groups of strings, by name of the group.
+
+  Args:
+    weights: of several corpora; the mean is over those that have the group.
+  """
+  names = dict.fromkeys(name for by_name in weights for name in by_name)
+  return {
+    name: np.mean(
+      [by_name[name] for by_name in weights if name in by_name], axis=0
+    ).tolist()
+    for name in names
+  }
