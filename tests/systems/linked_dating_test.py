@@ -96,17 +96,21 @@ def test_of_a_trained_dater_no_training_is_asked(
 
 
 @pytest.mark.slow
-def test_a_dater_is_trained_on_other_corpora_too(benchmark, tmp_path):
-  chronicle = tmp_path / "chronicle.txt"
-  chronicle.write_text(make_chronicle())
+def test_a_dater_is_trained_on_other_corpora_too(benchmark, tmp_path, caplog):
+  corpora = []
+  for name in ("first", "second"):
+    (tmp_path / name).write_text(make_chronicle())
+    corpora.append(f"{tmp_path / name}=西晉")
   config = make_config(
     "linked-fitted",
-    corpora=(f"{chronicle}=西晉",),
+    corpora=tuple(corpora),
     save=str(tmp_path / "dater"),
     **_TINY,
   )
   evaluation_run.evaluate_systems(benchmark, config, tmp_path / "run")
   trained = TrainedDater.load(tmp_path / "dater")
+  # No text of the gallery has the style of an event.
+  assert "nothing is learned from 54 known records" in caplog.text
   assert trained.trained_on.count("known records of") == 2
   # Of its own gallery, some months are known anyway.
   config = make_config("linked-fitted", corpora=(benchmark.name,))

@@ -8,6 +8,7 @@ fold of one of them.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Sequence
 
 from absl import logging
@@ -54,11 +55,17 @@ def train_dater(
     records.model.read_corpus(records.corpus, records.labels, records.features)
     for records in all_records
   ]
-  unfitted = [
-    each
+  has_event = [
+    bool((each.labels.is_known & each.features.is_event).any())
     for each in unfitted
-    if (each.labels.is_known & each.features.is_event).any()
   ]
+  for each, has_known_event in zip(unfitted, has_event, strict=True):
+    if not has_known_event:
+      logging.warning(
+        "dating: nothing is learned from %s: none is an event by its style",
+        each.known_records,
+      )
+  unfitted = list(itertools.compress(unfitted, has_event))
   if not unfitted:
     raise ValueError(
       f"no known event in {len(all_records)} corpora; expected one with "
