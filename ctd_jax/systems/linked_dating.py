@@ -114,7 +114,9 @@ def make_linked_systems(
   from ctd_jax.dating.linked import trained_dater
   from ctd_jax.systems import dated_gallery, training_corpora
 
-  if benchmark.name.split(":")[0] in config.corpora:
+  # A version may follow the name.
+  data_sets = {name.partition(":")[0] for name in config.corpora}
+  if benchmark.name.partition(":")[0] in data_sets:
     raise config.field_error(
       "corpora", "of the data set itself, train months are known anyway"
     )
