@@ -67,6 +67,7 @@ def build_corpus(
     works=tuple(outcome for outcome in outcomes if not outcome.error),
     failed=tuple(outcome for outcome in outcomes if outcome.error),
   )
+  shards.remove_list(out)
   corpus_files.write_corpus_file(out, corpus)
   _write_shards(settings, corpus, map_items)
   return corpus
@@ -98,6 +99,8 @@ def _write_shards(
     unit="shard",
   ):
     pass
+  if planned:
+    shards.write_list(pathlib.Path(settings.out), planned)
   shards.remove_others(pathlib.Path(settings.out), planned)
 
 

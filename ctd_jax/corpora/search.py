@@ -29,7 +29,7 @@ _YEARS = re.compile(r"(-?\d+):(-?\d+)")
 def main(words: Sequence[str]) -> int:
   """Searches for the words of the arguments; returns the exit status."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.corpora import corpus_files, shard_search
+  from ctd_jax.corpora import corpus_files, shard_search, shards
   from ctd_jax.index.dense import encoders
 
   values = flags.FLAGS
@@ -38,6 +38,8 @@ def main(words: Sequence[str]) -> int:
   folder = pathlib.Path(values.corpus).expanduser()
   years = _read_years(values.years)
   corpus = corpus_files.read_corpus_file(folder)
+  shards.import_lancedb()
+  shards.list_shards(folder)  # before the encoder, which takes longer
   encoder = encoders.open_encoder(values.encoder)
   if encoder.sha256 != corpus.encoder:
     raise ValueError(

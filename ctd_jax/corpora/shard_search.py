@@ -57,7 +57,8 @@ def search_shards(
   """Returns the k nearest sections of every question, the nearest first.
 
   Of equal ones those of an earlier shard come first. Without `is_exact` an
-  eighth of the lists of each shard is read, and some may be missed.
+  eighth of the lists of each shard is read, more where the years leave fewer
+  than k in them, and some may be missed.
 
   Args:
     folder: of the corpus.
@@ -68,7 +69,7 @@ def search_shards(
     is_exact: whether all vectors are compared.
 
   Raises:
-    FileNotFoundError: if the corpus has no shards.
+    FileNotFoundError: if the corpus has no shards, or not all of them yet.
     ValueError: if LanceDB is not installed, or the vectors are of another
       width than those of the corpus.
   """
@@ -92,7 +93,10 @@ def search_shards(
       if is_exact or not num_lists:
         query = query.bypass_vector_index()
       else:
-        query = query.nprobes(max(1, round(num_lists * _SHARE_OF_LISTS)))
+        lists = max(1, round(num_lists * _SHARE_OF_LISTS))
+        query = query.minimum_nprobes(lists)
+        # Where few sections are of the years, lists are read until k are found.
+        query = query.maximum_nprobes(0 if condition else lists)
         query = query.refine_factor(_CANDIDATES)
       hits += _read_hits(query.to_arrow().to_pylist())
       # Stable: shards are in the order of the corpus.

@@ -1,5 +1,6 @@
 """Shards of a dated corpus: Lance tables that are searched where they lie.
 
+  shards/shards.json      names of the shards, once all of them are there
   shards/NAME.lance       rows of consecutive works: the date and text of each
                           section, its days and its vector; an index over the
                           vectors, and one over the first and the last days
@@ -27,6 +28,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from absl import logging
 from pyarrow import parquet
 
 import ctd_jax
@@ -37,11 +39,14 @@ from ctd_jax.corpora.corpus_files import (
   VECTORS_FOLDER,
   CorpusFile,
 )
+from ctd_jax.utils import files
 
 TABLE = "rows"
 DAYS = ("first_julian_day", "last_julian_day")
 COLUMNS = ("work", "row", "text", "common_era", "edtf", "probability", *DAYS)
+LIST_FILE = "shards.json"
 _SUFFIX = ".lance"
+_TEMPORARY_SUFFIX = ".tmp"
 _VERSION = 1  # raised when the same is made into other shards
 # Fewer rows are compared one by one, which is as fast; the codes of the index
 # are learned from as many.
@@ -119,15 +124,36 @@ def list_shards(folder: pathlib.Path) -> list[pathlib.Path]:
     folder: of the corpus.
 
   Raises:
-    FileNotFoundError: if it has none.
+    FileNotFoundError: if it has none, or not all of them yet.
   """
-  paths = sorted((folder / SHARDS_FOLDER).glob(f"*{_SUFFIX}"))
-  if not paths:
+  path = folder / SHARDS_FOLDER / LIST_FILE
+  if not path.exists():
     raise FileNotFoundError(
-      f"{folder}: no {SHARDS_FOLDER}/*{_SUFFIX}; they are made by ctd-jax "
-      "corpora --encoder=... --shard_rows=1000000"
+      f"{folder}: no finished shards; they are made, and gone on with, by "
+      "ctd-jax corpora --encoder=... --shard_rows=1000000"
     )
-  return paths
+  names = msgspec.json.decode(path.read_bytes(), type=list[str])
+  return [folder / SHARDS_FOLDER / (name + _SUFFIX) for name in names]
+
+
+def write_list(folder: pathlib.Path, shards: Sequence[Shard]) -> None:
+  """Says that all shards of a corpus are there.
+
+  Args:
+    folder: of the corpus.
+    shards: all of them.
+  """
+  content = msgspec.json.encode([shard.name for shard in shards]).decode()
+  files.write_text(folder / SHARDS_FOLDER / LIST_FILE, content + "\n")
+
+
+def remove_list(folder: pathlib.Path) -> None:
+  """Says that the shards of a corpus are not those that it will have.
+
+  Args:
+    folder: of the corpus.
+  """
+  (folder / SHARDS_FOLDER / LIST_FILE).unlink(missing_ok=True)
 
 
 def write_shard(folder: str, shard: Shard) -> str:
@@ -160,9 +186,18 @@ def remove_others(folder: pathlib.Path, shards: Sequence[Shard]) -> None:
     shards: that stay.
   """
   names = {shard.name + _SUFFIX for shard in shards}
+  removed = 0
   for path in (folder / SHARDS_FOLDER).glob("*"):
-    if path.name not in names:
-      shutil.rmtree(path)
+    is_ours = path.suffix in (_SUFFIX, _TEMPORARY_SUFFIX) and path.is_dir()
+    if is_ours and path.name not in names:
+      try:
+        shutil.rmtree(path)
+      except OSError as error:  # a reader has it open, on some file systems
+        logging.warning("%s: cannot be removed, %s", path, error)
+      removed += path.suffix == _SUFFIX
+  if removed:
+    reason = "are another corpus's" if shards else "no --shard_rows is given"
+    logging.warning("%s: %d shards removed, %s", folder, removed, reason)
 
 
 def _read_rows(folder: pathlib.Path, shard: Shard) -> pa.RecordBatchReader:
@@ -206,7 +241,9 @@ def _atomic_folder(path: pathlib.Path) -> Iterator[pathlib.Path]:
   """Gives a temporary folder that becomes `path` at the end."""
   path.parent.mkdir(parents=True, exist_ok=True)
   temporary = pathlib.Path(
-    tempfile.mkdtemp(dir=path.parent, prefix=f".{path.name}.", suffix=".tmp")
+    tempfile.mkdtemp(
+      dir=path.parent, prefix=f".{path.name}.", suffix=_TEMPORARY_SUFFIX
+    )
   )
   try:
     yield temporary

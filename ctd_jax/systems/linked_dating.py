@@ -197,8 +197,14 @@ def load_linked_model(
   from ctd_jax.dating.linked.trained_dater import TrainedDater
 
   trained = TrainedDater.load(folder)
+  config = leave_out(trained.config, off)
+  if not config.readers:
+    raise ValueError(
+      f"config.linked.off={tuple(off)}: the dater in {folder} reads "
+      f"{', '.join(trained.config.readers)} alone, and something must stay"
+    )
   return LinkedDatingModel.from_trained(
-    dataclasses.replace(trained, config=leave_out(trained.config, off))
+    dataclasses.replace(trained, config=config)
   )
 
 

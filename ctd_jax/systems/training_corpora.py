@@ -61,8 +61,8 @@ def read_known_records(
 
   Args:
     name: of a data set, whose train months are known; or FILE=REIGNS of a
-      chronicle, read and dated as `ctd_jax.date` does, of whose sections those
-      are known that are sure.
+      chronicle, a record a line, dated as `ctd_jax.date` does: known are the
+      sections that are sure.
     model: to be trained.
     data_dir: of the data set.
 
@@ -80,13 +80,16 @@ def read_known_records(
       labels=dated_gallery.make_train_labels(benchmark),
       features=gallery.features,
     )
-  records = chronicle_input.read_records(
-    pathlib.Path(path).expanduser(), chronicle_input.LINE
-  )
-  calendar = chronicle_input.load_reigns(reigns, records)
-  labelled = labelled_corpus.make_labelled_corpus(
-    chronicle_dating.date_records(records, calendar)
-  )
+  try:
+    records = chronicle_input.read_records(
+      pathlib.Path(path).expanduser(), chronicle_input.LINE
+    )
+    calendar = chronicle_input.load_reigns(reigns, records)
+    labelled = labelled_corpus.make_labelled_corpus(
+      chronicle_dating.date_records(records, calendar)
+    )
+  except ValueError as error:  # it names the flags of ctd-jax date
+    raise ValueError(f"config.linked.corpora: {name}: {error}") from error
   return KnownRecords(
     model=labelled.make_linked_model(model),
     corpus=labelled.corpus,

@@ -179,11 +179,20 @@ def test_an_index_finds_most_of_what_the_exact_search_finds(
     for [one], [other] in zip(exact, approximate, strict=True)
   ]
   assert np.mean(same) > 0.8
+  # The lists that are read first may hold none of the years.
+  days = [row["first_julian_day"] for row in read_dates(tmp_path, made)]
+  first_day = min(day for day in days if day is not None)
+  year, *_ = civil_dates.to_civil_date(first_day)
+  for is_exact in (True, False):
+    found = shard_search.search_shards(
+      tmp_path / "out", questions, 5, (year, year + 1), is_exact
+    )
+    assert [len(hits) for hits in found] == [5] * len(questions)
 
 
 @pytest.mark.beam
 def test_shards_stay_while_their_works_do_and_go_with_them(
-  world, corpus, tmp_path
+  world, corpus, tmp_path, monkeypatch, caplog
 ):
   out = tmp_path / "out"
   shutil.copytree(world / "out", out)
@@ -194,9 +203,18 @@ def test_shards_stay_while_their_works_do_and_go_with_them(
   after = {path: path.stat().st_mtime_ns for path in shards.list_shards(out)}
   assert after == before
   assert not list((out / "shards").glob(".*"))
+  # What is made again, and not yet whole, is not searched.
+  monkeypatch.setattr(shards, "write_list", lambda *args: None)
+  corpus_building.build_corpus([world / "texts"], settings)
+  with pytest.raises(FileNotFoundError, match="no finished shards"):
+    shards.list_shards(out)
+  monkeypatch.undo()
+  (out / "shards/.DS_Store").touch()  # not ours
+  caplog.clear()
   corpus_building.build_corpus(
     [world / "texts"], msgspec.structs.replace(settings, shard_rows=None)
   )
+  assert "3 shards removed, no --shard_rows is given" in caplog.text
   with pytest.raises(FileNotFoundError, match="--shard_rows="):
     shards.list_shards(out)
 

@@ -118,6 +118,18 @@ def test_a_dater_is_trained_on_other_corpora_too(benchmark, tmp_path, caplog):
     evaluation_run.evaluate_systems(benchmark, config, tmp_path / "other")
 
 
+def test_something_must_read_the_texts(tmp_path):
+  TrainedDater(
+    config=LinkedDaterConfig(readers=("words",)),
+    params={"prior": np.ones(())},
+    word_weights={},
+    trained_on="nothing",
+    seed=1,
+  ).save(tmp_path)
+  with pytest.raises(ValueError, match="config.linked.off=.*words alone"):
+    linked_dating.load_linked_model(tmp_path, ("words",))
+
+
 def test_evidence_of_a_trained_dater_can_be_left_out(tmp_path):
   TrainedDater(
     config=LinkedDaterConfig(rounds=3, use_days=False),

@@ -157,10 +157,11 @@ class LinkedPassageDater:
     texts = corpus_fitting.keep_texts(
       features, np.arange(len(features.corpus), dtype=np.int64)
     )
+    comment_beliefs = _fill_row(scores.comment_beliefs)
     sent = Beliefs(
-      scores.event_beliefs,
-      scores.comment_beliefs,
-      scores.comment_beliefs @ calendar.has_reign,
+      _fill_row(scores.event_beliefs),
+      comment_beliefs,
+      comment_beliefs @ calendar.has_reign,
     )
     return cls(
       network=network,
@@ -177,7 +178,9 @@ class LinkedPassageDater:
       context_hashes=citations.hash_contexts(features.citation_pairs.citations),
       words=PassageWords.from_fitted(panel.experts["words"]),
       sent=jax.device_put(sent) if network.config.rounds else None,
-      month_chances=jax.device_put(records.inputs.events.month_chances),
+      month_chances=jax.device_put(
+        _fill_row(records.inputs.events.month_chances)
+      ),
     )
 
   def date(self, text: str, exclude: Collection[int] = ()) -> LinkedPassage:
@@ -356,3 +359,16 @@ def _keep_records(
     features.parallel_pairs, len(features.corpus)
   )
   return dataclasses.replace(table, best_overlaps=best)
+
+
+def _fill_row(
+  chances: Float32[np.ndarray, "n _"],
+) -> Float32[np.ndarray, "_ _"]:
+  """Returns chances with a row where there is none, of even ones.
+
+  No link leads to it, but indices of links that are none point there.
+  """
+  if len(chances):
+    return chances
+  width = chances.shape[1]
+  return np.full((1, width), 1 / width, np.float32)

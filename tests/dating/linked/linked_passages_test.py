@@ -31,6 +31,26 @@ def test_an_event_left_out_is_dated_as_in_the_corpus(
   )
 
 
+def test_a_corpus_of_which_no_comment_is_hidden(chronicle, fit):
+  is_event = np.array([bool(answers) for answers in chronicle.answers.tolist()])
+  events = chronicle.take(np.flatnonzero(is_event))
+  fitted = fit(events)
+  row = int(np.flatnonzero(~events.train & fitted.features.is_event)[0])
+  log_p = fitted.make_passage_dater().date(events.texts[row], [row]).log_p
+  np.testing.assert_allclose(
+    np.exp(log_p), np.exp(fitted.predict().log_p(np.array([row]))[0]), atol=1e-5
+  )
+
+
+def test_a_corpus_of_which_all_is_known(chronicle, fit):
+  known = chronicle.take(np.flatnonzero(chronicle.train))
+  dater = fit(known).make_passage_dater()
+  log_p = dater.date(
+    chronicle.texts[int(np.flatnonzero(~chronicle.train)[0])]
+  ).log_p
+  assert np.exp(log_p).sum() == pytest.approx(1, abs=1e-4)
+
+
 def test_its_reasons_are_those_of_the_record(chronicle, fitted, dater, events):
   names = set()
   for row in events[:10].tolist():
