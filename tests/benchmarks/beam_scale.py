@@ -123,13 +123,6 @@ def _read_shards(folder: pathlib.Path) -> dict[str, pa.Table]:
   }
 
 
-def count_bytes(folder: pathlib.Path) -> int:
-  """Returns the size of all files below a folder."""
-  return sum(
-    path.stat().st_size for path in folder.rglob("*") if path.is_file()
-  )
-
-
 def main() -> None:
   """Reads the flags, writes the corpus, measures every number of workers."""
   parser = argparse.ArgumentParser(
@@ -185,7 +178,7 @@ def main() -> None:
       )
       first = first or out
       sections = corpus_files.read_corpus_file(out).sections
-      size, differing = count_bytes(out), count_differing(first, out)
+      size, differing = cost_rows.count_bytes(out), count_differing(first, out)
       print(
         f"{name:<16} {cost['seconds']:>8.1f} {cost['processor']:>10.1f} "
         f"{sections / cost['seconds']:>10,.0f} {cost['bytes'] / 2**20:>8,.0f} "

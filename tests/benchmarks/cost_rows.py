@@ -18,6 +18,13 @@ from ctd_jax.utils import provenance
 ALL = "all"
 
 
+def count_bytes(folder: pathlib.Path) -> int:
+  """Returns the size of all files below a folder."""
+  return sum(
+    path.stat().st_size for path in folder.rglob("*") if path.is_file()
+  )
+
+
 def make_cost_rows(
   module: str,
   dataset: str,

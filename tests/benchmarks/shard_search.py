@@ -161,13 +161,6 @@ def ask(system: str, flags: argparse.Namespace, pipe) -> None:
   pipe.send((statistics.median(seconds), processor, found, peak[0]))
 
 
-def count_bytes(folder: pathlib.Path) -> int:
-  """Returns the size of all files below a folder."""
-  return sum(
-    path.stat().st_size for path in folder.rglob("*") if path.is_file()
-  )
-
-
 def main() -> None:
   """Reads the flags, writes the corpus, measures every system."""
   parser = argparse.ArgumentParser(
@@ -191,13 +184,15 @@ def main() -> None:
   try:
     corpus = write_corpus(folder, flags)
     wall, processor = time.perf_counter(), time.process_time()
-    for shard in shards.plan_shards(corpus, flags.shard_rows):
+    planned = shards.plan_shards(corpus, flags.shard_rows)
+    for shard in planned:
       shards.write_shard(str(folder), shard)
+    shards.write_list(folder, planned)
     wall, processor = (
       time.perf_counter() - wall,
       time.process_time() - processor,
     )
-    disk = count_bytes(folder / corpus_files.SHARDS_FOLDER)
+    disk = cost_rows.count_bytes(folder / corpus_files.SHARDS_FOLDER)
     print(
       f"shards of {flags.records:,} vectors of {flags.width}: {wall:.1f} s, "
       f"{processor:.1f} of processor, {disk / 2**20:,.0f} MiB",

@@ -17,6 +17,7 @@ from ctd_jax.models.linked_dater import LinkedDaterConfig
 from ctd_jax.texts.works import Entry, Place
 from tests.benchmarks import undated_systems, undated_texts
 from tests.benchmarks.undated_texts import UndatedText
+from tests.dating import chronicles
 
 TEXTS = ("賊寇涼州，黃讓擊之，不利。", "陳忠守涼州，有功。")
 MONTHS = ("泰始七年七月", "泰始五年八月")
@@ -24,13 +25,7 @@ MONTHS = ("泰始七年七月", "泰始五年八月")
 
 @pytest.fixture(scope="module")
 def dates():
-  lines = []
-  years = ["泰始元", *"二三四五六七八"]
-  for year, surname in zip(years, "張王李趙陳楊黃周", strict=True):
-    lines.append(f"{year}年")
-    for month, name in zip("二四五七八十", "勇毅儉讓忠信", strict=True):
-      lines.append(f"{month}月，{surname}{name}守涼州。")
-      lines.append(f"{surname}{name}擊賊，破之。")
+  lines = chronicles.make_dated_lines()
   records = [Entry(text, Place("a.txt", 1)) for text in lines]
   calendar = month_calendar.load_calendar("西晉")
   return chronicle_dating.date_records(records, calendar)

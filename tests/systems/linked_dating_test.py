@@ -14,6 +14,7 @@ from ctd_jax.training import config as training_config
 from ctd_jax.training import transfer
 from tests import synthetic
 from tests.benchmarks import dating
+from tests.dating import chronicles
 
 _TINY = {"hidden_size": 8, "link_steps": 5, "steps": 3, "off": ("neural",)}
 
@@ -99,7 +100,7 @@ def test_of_a_trained_dater_no_training_is_asked(
 def test_a_dater_is_trained_on_other_corpora_too(benchmark, tmp_path, caplog):
   corpora = []
   for name in ("first", "second"):
-    (tmp_path / name).write_text(make_chronicle())
+    (tmp_path / name).write_text("\n".join(chronicles.make_dated_lines()))
     corpora.append(f"{tmp_path / name}=西晉")
   config = make_config(
     "linked-fitted",
@@ -144,18 +145,6 @@ def test_evidence_of_a_trained_dater_can_be_left_out(tmp_path):
   )
   assert "neural" not in {expert.name for expert in model.experts}
   assert linked_dating.load_linked_model(tmp_path).config.rounds == 3
-
-
-def make_chronicle():
-  """Returns the lines of a chronicle of eight years."""
-  lines = []
-  years = ["泰始元", *"二三四五六七八"]
-  for year, surname in zip(years, "張王李趙陳楊黃周", strict=True):
-    lines.append(f"{year}年")
-    for month, name in zip("二四五七八十", "勇毅儉讓忠信", strict=True):
-      lines.append(f"{month}月，{surname}{name}守涼州。")
-      lines.append(f"{surname}{name}擊賊，破之。")
-  return "\n".join(lines) + "\n"
 
 
 def test_a_saved_dater_is_not_overwritten(benchmark, tmp_path):

@@ -73,14 +73,18 @@ def make_link_tables(features: CorpusFeatures) -> LinkTables:
     features.comment_pairs,
   )
   num_records = len(features.corpus)
-  pair_features = {
-    "cited": cited.features,
-    "parallels": parallels.features,
-    "comments": comments.features,
-  }
+  pair_features = _name_features(cited, parallels, comments)
   quantiles = {
     name: find_quantiles(values) for name, values in pair_features.items()
   }
+
+  def tabulate(
+    record: np.ndarray, pairs: ParallelPairs
+  ) -> Int32[np.ndarray, "N k"]:
+    return tabulate_pairs(
+      record, pairs.overlap, pairs.pair_hashes, num_records, _MAX_LINKS
+    )
+
   return LinkTables(
     cited=tabulate_citations(
       features.event_records[cited.event_index],
@@ -88,31 +92,10 @@ def make_link_tables(features: CorpusFeatures) -> LinkTables:
       citations.hash_pairs(cited),
       num_records,
     ),
-    parallels=tabulate_pairs(
-      parallels.record_row,
-      parallels.overlap,
-      parallels.pair_hashes,
-      num_records,
-      _MAX_LINKS,
-    ),
-    comments=tabulate_pairs(
-      comments.event_row,
-      comments.overlap,
-      comments.pair_hashes,
-      num_records,
-      _MAX_LINKS,
-    ),
-    commented=tabulate_pairs(
-      comments.record_row,
-      comments.overlap,
-      comments.pair_hashes,
-      num_records,
-      _MAX_LINKS,
-    ),
-    ranks={
-      name: rank_features(values, quantiles[name])
-      for name, values in pair_features.items()
-    },
+    parallels=tabulate(parallels.record_row, parallels),
+    comments=tabulate(comments.event_row, comments),
+    commented=tabulate(comments.record_row, comments),
+    ranks=_rank_kinds(pair_features, quantiles),
     quantiles=quantiles,
     contexts=_number_contexts(cited),
   )
@@ -140,23 +123,38 @@ def make_event_tables(
       pairs.record_row, pairs.overlap, pairs.pair_hashes, 1, _MAX_LINKS
     )
 
-  pair_features = {
-    "cited": cited.features,
-    "parallels": parallels.features,
-    "comments": comments.features,
-  }
+  pair_features = _name_features(cited, parallels, comments)
   return LinkTables(
     cited=tabulate_citations(cited.event_index, cited, cited_hashes, 1),
     parallels=tabulate(parallels),
     comments=tabulate(comments),
     commented=np.full((1, _MAX_LINKS), UNKNOWN, np.int32),
-    ranks={
-      name: rank_features(values, quantiles[name])
-      for name, values in pair_features.items()
-    },
+    ranks=_rank_kinds(pair_features, quantiles),
     quantiles=quantiles,
     contexts=_number_contexts(cited),
   )
+
+
+def _name_features(
+  cited: CitationPairs, parallels: ParallelPairs, comments: ParallelPairs
+) -> dict[str, Float[np.ndarray, "_ _"]]:
+  """Returns the features of the pairs by the kinds of `LinkTables.ranks`."""
+  return {
+    "cited": cited.features,
+    "parallels": parallels.features,
+    "comments": comments.features,
+  }
+
+
+def _rank_kinds(
+  features: Mapping[str, Float[np.ndarray, "_ _"]],
+  quantiles: Mapping[str, Float[np.ndarray, "_ _"]],
+) -> dict[str, Float16[np.ndarray, "_ _"]]:
+  """Returns the ranks of the features of every kind."""
+  return {
+    name: rank_features(values, quantiles[name])
+    for name, values in features.items()
+  }
 
 
 def tabulate_citations(

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 import pytest
 
-from ctd_jax.dating import calibration, corpus, folds
+from ctd_jax.dating import corpus, folds
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.linked import joint_training, trained_dater
 from ctd_jax.dating.linked.fitting import FittingConfig
@@ -66,13 +66,7 @@ def test_a_dater_of_two_corpora_dates_a_third(chronicle, fit, together):
       ),
     )
   )
-  rows = np.flatnonzero(~third.train & dated.features.is_event)
-  good, poor = (
-    calibration.compute_posterior_metrics(
-      fitted.predict(), rows, third.months[rows]
-    )
-    for fitted in (dated, poor)
-  )
+  good, poor = (chronicles.measure(each, third) for each in (dated, poor))
   assert good["nll"] < np.log(360) - 0.5
   assert good["nll"] < poor["nll"]
 
