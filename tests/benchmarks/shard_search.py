@@ -9,8 +9,8 @@ most that it allocated, pages of files apart, as beam_scale measures it.
   python -m tests.benchmarks.shard_search --folder=/tmp/shards \\
     --records=2000000 --width=64
 
-It needs LanceDB and DuckDB (pip install 'ctd_jax[lance]'). --rows writes result
-rows.
+It needs LanceDB and DuckDB (pip install 'ctd_jax[lance,sql]'). --rows
+writes result rows.
 """
 
 from __future__ import annotations

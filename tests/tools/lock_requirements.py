@@ -47,6 +47,7 @@ NOT_LOCKED = {
   "lock": "makes the locks",
   "mteb": "part of parity",
   "parity": "published implementations, with torch for the device at hand",
+  "sql": "of one measurement",
   "tf": "an environment of its own",
 }
 _PIN = re.compile(r"([\w.-]+)==(\S+)")

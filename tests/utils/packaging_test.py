@@ -192,7 +192,10 @@ def distributions(module: str) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("folders", "extras"),
-  [(list(FOLDERS), OPTIONAL), (["tests"], ["lance", "load", "test", "parity"])],
+  [
+    (list(FOLDERS), OPTIONAL),
+    (["tests"], ["lance", "load", "parity", "sql", "test"]),
+  ],
   ids=["product", "tests"],
 )
 def test_every_import_is_declared(folders, extras):

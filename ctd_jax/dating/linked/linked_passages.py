@@ -234,11 +234,11 @@ class LinkedPassageDater:
     self, reading: PassageReading, exclude: Collection[int]
   ) -> HiddenRecords:
     """Returns the hidden records with the passage as the one that hears."""
-    records, tables = self.scored.records, self.tables
+    records = self.scored.records
     panel, labels = records.panel, records.panel.labels
     cited, hashes, parallels, comments = self._pair(reading, exclude)
     tables = link_tables.make_event_tables(
-      cited, hashes, parallels, comments, tables.quantiles
+      cited, hashes, parallels, comments, self.tables.quantiles
     )
     event_index, comment_index = self._index
     cited_pairs, cited_years = hidden_records.read_cited_years(
