@@ -93,11 +93,10 @@ def read_files(folder: pathlib.Path) -> dict[str, Any]:
     for path in folder.rglob("*")
     if path.is_file() and shards.SHARDS_FOLDER not in path.parts
   }
-  if (folder / shards.SHARDS_FOLDER).exists():
-    connect = shards.import_lancedb().connect
-    for path in shards.list_shards(folder):
-      table = connect(path).open_table(shards.TABLE)
-      files[path.name] = table.to_arrow().to_pylist()
+  # Those of a corpus that is not whole, too.
+  for path in sorted(folder.glob(f"{shards.SHARDS_FOLDER}/*.lance")):
+    table = shards.import_lancedb().connect(path).open_table(shards.TABLE)
+    files[path.name] = table.to_arrow().to_pylist()
   return files
 
 
@@ -135,7 +134,10 @@ def test_workers_that_are_killed_lose_nothing(world, local, pattern, number):
   assert 0 < len(made) < number
   for name, content in read_files(folder).items():
     assert ".tmp/" in name or content == local[name]
+  with pytest.raises(FileNotFoundError, match="no finished shards"):
+    shards.list_shards(folder)
   finish(start_corpus(world, folder.name, *flags))
+  assert len(shards.list_shards(folder)) == NUM_SHARDS
   for path, mtime in made.items():
     assert path.stat().st_mtime_ns == mtime
   assert read_files(folder) == local
