@@ -68,7 +68,7 @@ class LinkedConfig(registry.SystemConfig):
   learning_rate: float = 8e-3  # greatest, of the scorers of links
   weight_decay: float = 1e-2
   link_weight: float = 0.5  # of the loss of links
-  retrieval_weight: float = 0.0  # of the contrastive loss of questions
+  retrieval_weight: float = 3.0  # of the contrastive loss of questions
 
   def validate(self) -> None:
     """Raises ValueError for a missing folder, evidence or size."""

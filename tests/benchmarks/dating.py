@@ -8,16 +8,15 @@ those of the scored split only score.
   python tests/benchmarks/dating.py --data_dir=DIR [--models=linked,counts]
     [--split=validation] [--variants=strict,fitted,elimination]
     [--seeds=42,1,2] [--outside=FOLDER] [--ablate=MODEL] [--strip=events]
-    [--retrieval_weight=1] [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
+    [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
 
 `linked` is the trained network, `counts` the pipeline of counts; a folder among
 the models is a dater that was trained before, called linked-FOLDER. Compared
 are a model with itself without some evidence, and the first model with the
-others. `--retrieval_weight` adds the network trained on the contrastive loss of
-questions as well (`dating.linked.fitting`), `linked-VARIANT-contrastive`.
-`--outside` names the folder of source texts: everything is measured
-once more with the bracket notes of all editions in it, read for their citations
-(track T0+external). `--strip=events` takes every date out of the records but
+others; `no-contrastive` is the network without the contrastive loss of
+questions (`dating.linked.fitting`). `--outside` names the folder of source
+texts: everything is measured once more with the bracket notes of all editions
+in it, read for their citations (track T0+external). `--strip=events` takes every date out of the records but
 placeholders, `--strip=all` out of all.
 """
 
@@ -155,12 +154,6 @@ def read_flags() -> argparse.Namespace:
     "--ablate", default="", help="model to measure without each evidence"
   )
   parser.add_argument("--off", default="", help="experts to switch off")
-  parser.add_argument(
-    "--retrieval_weight",
-    type=float,
-    default=0.0,
-    help="of the contrastive loss, of one more linked model",
-  )
   parser.add_argument("--strip", choices=STRIPPED, default="none")
   parser.add_argument("--outside", type=pathlib.Path)
   parser.add_argument(
@@ -193,10 +186,10 @@ def read_flags() -> argparse.Namespace:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """What a measured model does without, and is trained on besides."""
+  """What a measured model does without."""
 
   off: tuple[str, ...] = ()
-  retrieval_weight: float = 0.0
+  is_contrastive: bool = True
 
 
 def settings_of(flags: argparse.Namespace, model: str) -> dict[str, Setting]:
@@ -210,8 +203,8 @@ def settings_of(flags: argparse.Namespace, model: str) -> dict[str, Setting]:
       for name in evidence
       if name not in off
     }
-  if model == "linked" and flags.retrieval_weight:
-    settings["contrastive"] = Setting(off, flags.retrieval_weight)
+  if flags.ablate == model == "linked":
+    settings["-".join(["no", *off, "contrastive"])] = Setting(off, False)
   return settings
 
 
@@ -221,9 +214,9 @@ def make_model(model: str, setting: Setting, seed: int):
     return DatingModel.without(setting.off, seed)
   if model not in _SYSTEM_PREFIXES:
     return linked_dating.load_linked_model(model, list(setting.off))
-  config = linked_dating.LinkedConfig(
-    off=setting.off, retrieval_weight=setting.retrieval_weight
-  )
+  config = linked_dating.LinkedConfig(off=setting.off)
+  if not setting.is_contrastive:
+    config = dataclasses.replace(config, retrieval_weight=0.0)
   config.validate()
   return linked_dating.make_linked_model(config, seed)
 

@@ -66,6 +66,7 @@ LINKED_EVIDENCE = (
   "comments",
   "rounds",
   "room",
+  "contrastive",
 )
 # Of the year of a hidden event, the strongest first.
 EVENT_EVIDENCE = ("cited", "linked", "unsure", "unlinked", "nothing")
@@ -104,7 +105,7 @@ TAUGHT = {
 }
 # Chronicle -> works whose dates are hidden, and dated by it.
 ACROSS = {"tongjian": ("sanguozhi",), "zuozhuan": ("gongyang", "guliang")}
-ACROSS_CTD = "ablation/ctd/seed-42"  # of the small protocol
+ACROSS_CTD = "relatives/ctd/seed-42"  # of the small protocol
 ACROSS_SYSTEMS = (
   *("parser", "ctd", "dating-fitted"),
   *("linked-annals-fitted", "linked-annals-fitted-no-neural"),
@@ -263,7 +264,7 @@ def _date_undated(chronicle: str, works: tuple[str, ...]) -> Step:
     "--rows={workdir}/rows.json",
     "across",
     ACROSS_SYSTEMS,
-    ("data", "ablation", *(f"linked-{name}" for name in DATERS)),
+    ("data", "relatives", *(f"linked-{name}" for name in DATERS)),
     "rows.json",
   )
 
@@ -328,13 +329,6 @@ def make_steps() -> list[Step]:
       "linked_ablation",
       tuple(f"linked-fitted-no-{name}" for name in LINKED_EVIDENCE),
       "--models=linked,counts --variants=fitted --ablate=linked",
-      "comparisons.tsv",
-    ),
-    _date(
-      "linked-contrastive",
-      "linked_ablation",
-      ("linked-fitted-contrastive",),
-      "--models=linked --variants=fitted --retrieval_weight=1",
       "comparisons.tsv",
     ),
     Step(

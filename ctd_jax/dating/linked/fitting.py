@@ -70,7 +70,7 @@ class FittingConfig:
   weight_decay: float = 1e-2
   clip_norm: float = 1.0
   link_weight: float = 0.5
-  retrieval_weight: float = 0.0
+  retrieval_weight: float = 3.0
   links_per_step: int = 4096
   averaging: float = 0.95
 
