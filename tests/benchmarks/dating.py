@@ -16,8 +16,8 @@ are a model with itself without some evidence, and the first model with the
 others; `no-contrastive` is the network without the contrastive loss of
 questions (`dating.linked.fitting`). `--outside` names the folder of source
 texts: everything is measured once more with the bracket notes of all editions
-in it, read for their citations (track T0+external). `--strip=events` takes every date out of the records but
-placeholders, `--strip=all` out of all.
+in it, read for their citations (track T0+external). `--strip=events` takes
+every date out of the records but placeholders, `--strip=all` out of all.
 """
 
 from __future__ import annotations
