@@ -14,6 +14,7 @@ from ctd_jax.corpora.corpus_files import CorpusFile, WorkOutcome
 from ctd_jax.corpora.shards import Shard
 from ctd_jax.corpora.work_steps import CorpusSettings
 from ctd_jax.dating.chronicle import western_calendar
+from ctd_jax.retrieval import lance_tables
 from ctd_jax.utils import progress
 from ctd_jax.utils.beam_runner import MapItems
 
@@ -81,7 +82,7 @@ def _check_shards(settings: CorpusSettings) -> None:
         f"--shard_rows={settings.shard_rows}: shards hold vectors; name an "
         "--encoder"
       )
-    shards.import_lancedb()
+    lance_tables.import_lancedb()
 
 
 def _write_shards(

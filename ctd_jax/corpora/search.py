@@ -31,6 +31,7 @@ def main(words: Sequence[str]) -> int:
   # Here and not above: --help needs no JAX.
   from ctd_jax.corpora import corpus_files, shard_search, shards
   from ctd_jax.index.dense import encoders
+  from ctd_jax.retrieval import lance_tables
 
   values = flags.FLAGS
   if not words:
@@ -38,7 +39,7 @@ def main(words: Sequence[str]) -> int:
   folder = pathlib.Path(values.corpus).expanduser()
   years = _read_years(values.years)
   corpus = corpus_files.read_corpus_file(folder)
-  shards.import_lancedb()
+  lance_tables.import_lancedb()
   shards.list_shards(folder)  # before the encoder, which takes longer
   encoder = encoders.open_encoder(values.encoder)
   if encoder.sha256 != corpus.encoder:

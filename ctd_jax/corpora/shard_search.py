@@ -6,7 +6,6 @@ Axes: Q questions, D width of a vector.
 from __future__ import annotations
 
 import pathlib
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -14,11 +13,7 @@ from jaxtyping import Float32
 
 from ctd_jax.chronology import civil_dates
 from ctd_jax.corpora import shards
-
-# Share of the lists of vectors that are read, and candidates for each result
-# whose vectors are compared in full.
-_SHARE_OF_LISTS = 1 / 8
-_CANDIDATES = 10
+from ctd_jax.retrieval import lance_tables
 
 
 class ShardHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +68,7 @@ def search_shards(
     ValueError: if LanceDB is not installed, or the vectors are of another
       width than those of the corpus.
   """
-  lancedb = shards.import_lancedb()
+  lancedb = lance_tables.import_lancedb()
   condition = years and _format_condition(*years)
   found: list[list[ShardHit]] = [[] for _ in vectors]
   for path in shards.list_shards(folder):
@@ -84,33 +79,15 @@ def search_shards(
         f"{path}: vectors of {width}, and those of the questions are of "
         f"{vectors.shape[1]}; name the encoder that the corpus was made with"
       )
-    num_lists = shards.count_lists(table.count_rows())
     for hits, vector in zip(found, vectors, strict=True):
-      query = table.search(vector).distance_type("dot").limit(k)
-      query = query.select([*shards.COLUMNS, "_distance"])
-      if condition:
-        query = query.where(condition)  # before the nearest are taken
-      if is_exact or not num_lists:
-        query = query.bypass_vector_index()
-      else:
-        lists = max(1, round(num_lists * _SHARE_OF_LISTS))
-        query = query.minimum_nprobes(lists)
-        # Where few sections are of the years, lists are read until k are found.
-        query = query.maximum_nprobes(0 if condition else lists)
-        query = query.refine_factor(_CANDIDATES)
-      hits += _read_hits(query.to_arrow().to_pylist())
+      rows = lance_tables.find_nearest(
+        table, vector, k, [*shards.COLUMNS], condition, is_exact
+      )
+      hits += [ShardHit(**row) for row in rows]
       # Stable: shards are in the order of the corpus.
       hits.sort(key=lambda hit: -hit.score)
       del hits[k:]
   return found
-
-
-def _read_hits(rows: Sequence[dict]) -> list[ShardHit]:
-  # Lance calls 1 - inner product a distance.
-  return [
-    ShardHit(score=1 - row.pop("_distance"), **row)
-    for row in sorted(rows, key=lambda row: row["_distance"])
-  ]
 
 
 def _format_condition(first_year: int, last_year: int) -> str:

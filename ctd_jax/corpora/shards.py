@@ -23,7 +23,6 @@ import pathlib
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
 import msgspec
@@ -39,6 +38,7 @@ from ctd_jax.corpora.corpus_files import (
   VECTORS_FOLDER,
   CorpusFile,
 )
+from ctd_jax.retrieval import lance_tables
 from ctd_jax.utils import files
 
 TABLE = "rows"
@@ -48,10 +48,6 @@ LIST_FILE = "shards.json"
 _SUFFIX = ".lance"
 _TEMPORARY_SUFFIX = ".tmp"
 _VERSION = 1  # raised when the same is made into other shards
-# Fewer rows are compared one by one, which is as fast; the codes of the index
-# are learned from as many.
-_MIN_INDEXED_ROWS = 65_536
-_ROWS_OF_LIST = 4096  # vectors that share a centroid
 _NAME_DIGITS = 12
 
 
@@ -67,21 +63,6 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
   name: str
   works: tuple[str, ...]
   rows: int
-
-
-def import_lancedb() -> ModuleType:
-  """Returns LanceDB, which comes with an extra.
-
-  Raises:
-    ValueError: if it is not installed.
-  """
-  try:
-    import lancedb
-  except ModuleNotFoundError as error:
-    raise ValueError(
-      f"shards need {error.name}: pip install 'ctd_jax[lance]'"
-    ) from None
-  return lancedb
 
 
 def plan_shards(corpus: CorpusFile, shard_rows: int) -> list[Shard]:
@@ -110,11 +91,6 @@ def plan_shards(corpus: CorpusFile, shard_rows: int) -> list[Shard]:
       )
       works, rows = [], 0
   return shards
-
-
-def count_lists(num_rows: int) -> int:
-  """Returns the number of lists of vectors of a shard; 0 without an index."""
-  return 0 if num_rows < _MIN_INDEXED_ROWS else num_rows // _ROWS_OF_LIST
 
 
 def list_shards(folder: pathlib.Path) -> list[pathlib.Path]:
@@ -166,7 +142,7 @@ def write_shard(folder: str, shard: Shard) -> str:
   Raises:
     ValueError: if LanceDB is not installed.
   """
-  lancedb = import_lancedb()
+  lancedb = lance_tables.import_lancedb()
   path = pathlib.Path(folder) / SHARDS_FOLDER / (shard.name + _SUFFIX)
   if path.exists():
     return shard.name
@@ -229,7 +205,7 @@ def _index_columns(table: Any, num_rows: int) -> None:
 
   for name in DAYS:
     table.create_index(name, config=index.BTree())
-  if num_lists := count_lists(num_rows):
+  if num_lists := lance_tables.count_lists(num_rows):
     table.create_index(
       "vector",
       config=index.IvfPq(distance_type="dot", num_partitions=num_lists),

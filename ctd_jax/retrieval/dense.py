@@ -120,19 +120,25 @@ class TextRanker:
       lambda *leaves: np.concatenate(leaves)[text_positions], *encodings
     )
 
+  @property
+  def _vectors_folder(self) -> pathlib.Path | None:
+    """Folder for encodings in files, if they are to be there."""
+    folder = self._config.eval.vectors_dir
+    return pathlib.Path(folder).expanduser() if folder else None
+
   def encode_records(self, params: Any, records: Tokens) -> Encoding:
     """Returns the encodings of a gallery.
 
     They are in memory, or mapped from files where `config.eval.vectors_dir`
     names a folder; encodings that are already there are not made again.
     """
-    folder = self._config.eval.vectors_dir
-    if not folder:
+    folder = self._vectors_folder
+    if folder is None:
       return self.encode_texts(params, records, "encode records")
     name = encoding_store.fingerprint_encodings(
       params, records, self._model.config
     )[:16]
-    folder = pathlib.Path(folder).expanduser() / name
+    folder = folder / name
     logging.info("encodings of %d records are in %s", len(records), folder)
     return encoding_store.encode_to_files(
       folder,
@@ -199,7 +205,8 @@ class TextRanker:
       records.vectors(self._score_mode),
       depth,
       galleries,
-      backend.removeprefix(approximate.BACKEND_PREFIX),
+      backend,
+      self._vectors_folder,
     )
 
 

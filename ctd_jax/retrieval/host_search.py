@@ -26,6 +26,25 @@ Galleries = Mapping[str, np.ndarray]
 BlockScorer = Callable[[int, int], np.ndarray]
 
 
+def order_results(
+  indices: Int[np.ndarray, "Q k"], scores: Float[np.ndarray, "Q k"]
+) -> tuple[Int[np.ndarray, "Q k"], Float[np.ndarray, "Q k"]]:
+  """Returns results of any order as every search does: see the module.
+
+  Args:
+    indices: of records; -1 stands for no result.
+    scores: of them; -inf there.
+
+  Returns:
+    Indices (int32) and scores (float32).
+  """
+  order = np.lexsort((indices, -scores), axis=1)
+  return (
+    np.take_along_axis(indices, order, axis=1).astype(np.int32),
+    np.take_along_axis(scores, order, axis=1).astype(np.float32),
+  )
+
+
 def select_top_k(
   scores: Num[np.ndarray, "Q N"], k: int
 ) -> tuple[Int[np.ndarray, "Q k"], Float[np.ndarray, "Q k"]]:

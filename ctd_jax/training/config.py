@@ -256,8 +256,9 @@ def _add_evaluation(c: ml_collections.ConfigDict) -> None:
   c.eval.score_mode = ""
   c.eval.batch_size = 256  # texts a step when encoding
   c.eval.depth = 50  # records of a query in a run file
-  # Search of the run files: "exact", or "faiss:INDEX" with an index of the
-  # kinds Flat, IVF or HNSW as FAISS describes it, e.g. "faiss:HNSW32":
+  # Search of the run files: "exact"; "faiss:INDEX" with an index of the kinds
+  # Flat, IVF or HNSW as FAISS describes it, e.g. "faiss:HNSW32", in memory; or
+  # "lance:KIND" of FLAT, IVF_FLAT, IVF_PQ, IVF_HNSW_SQ, on disk in vectors_dir:
   # approximate, for the scores "semantic" and "absolute".
   c.eval.backend = "exact"
   # Folder, seen by all processes, for the encodings of records: evaluation and

@@ -25,6 +25,7 @@ from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
   VectorSettings,
 )
+from ctd_jax.retrieval import lance_tables
 from tests.corpora import invented_corpus
 from tests.models import published_folder
 
@@ -160,8 +161,8 @@ def test_only_dates_that_reach_into_the_years_are_found(world, corpus):
 def test_an_index_finds_most_of_what_the_exact_search_finds(
   world, corpus, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(shards, "_MIN_INDEXED_ROWS", 256)
-  monkeypatch.setattr(shards, "_ROWS_OF_LIST", 40)
+  monkeypatch.setattr(lance_tables, "MIN_INDEXED_ROWS", 256)
+  monkeypatch.setattr(lance_tables, "_ROWS_OF_LIST", 40)
   texts = tmp_path / "texts"
   invented_corpus.write_corpus(texts, 2, 300)
   settings = msgspec.structs.replace(

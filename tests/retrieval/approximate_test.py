@@ -40,7 +40,7 @@ def exact():
 @pytest.mark.slow
 def test_a_flat_index_gives_the_same_lists(exact):
   found = approximate.search_approximate_top_k(
-    QUERIES, RECORDS, K, GALLERIES, "Flat"
+    QUERIES, RECORDS, K, GALLERIES, "faiss:Flat"
   )
   for name, (indices, scores) in exact.items():
     np.testing.assert_array_equal(found[name][0], indices)
@@ -48,10 +48,10 @@ def test_a_flat_index_gives_the_same_lists(exact):
   assert (found["three"][0][:, 3:] == -1).all()
 
 
-@pytest.mark.parametrize("factory", ["IVF32,Flat", "HNSW16"])
-def test_most_are_found(exact, factory):
+@pytest.mark.parametrize("backend", ["faiss:IVF32,Flat", "faiss:HNSW16"])
+def test_most_are_found(exact, backend):
   found = approximate.search_approximate_top_k(
-    QUERIES, RECORDS, K, GALLERIES, factory
+    QUERIES, RECORDS, K, GALLERIES, backend
   )
   for name in ("all", "third"):
     indices, scores = found[name]
@@ -68,7 +68,7 @@ def test_equal_scores_go_by_index():
   records = np.repeat(RECORDS[:3], 2, axis=0)
   everything = {"all": np.ones(6, bool)}
   indices, _ = approximate.search_approximate_top_k(
-    QUERIES, records, 6, everything, "Flat"
+    QUERIES, records, 6, everything, "faiss:Flat"
   )["all"]
   assert (indices[:, ::2] % 2 == 0).all()
   np.testing.assert_array_equal(indices[:, 1::2], indices[:, ::2] + 1)
@@ -79,21 +79,27 @@ def test_what_is_not_finite_is_refused(bad):
   broken = QUERIES.copy()
   broken[3, 2] = bad
   with pytest.raises(ValueError, match="query 3 has a score .* not finite"):
-    approximate.search_approximate_top_k(broken, RECORDS, K, GALLERIES, "Flat")
+    approximate.search_approximate_top_k(
+      broken, RECORDS, K, GALLERIES, "faiss:Flat"
+    )
   broken = RECORDS.copy()
   broken[9, 2] = bad
   with pytest.raises(ValueError, match="query 0 has a score .* not finite"):
-    approximate.search_approximate_top_k(QUERIES, broken, K, GALLERIES, "Flat")
+    approximate.search_approximate_top_k(
+      QUERIES, broken, K, GALLERIES, "faiss:Flat"
+    )
 
 
 def test_an_index_that_faiss_cannot_make_is_named():
   with pytest.raises(ValueError, match="config.eval.backend=faiss:Magic: "):
     approximate.search_approximate_top_k(
-      QUERIES, RECORDS, K, GALLERIES, "Magic"
+      QUERIES, RECORDS, K, GALLERIES, "faiss:Magic"
     )
 
 
 def test_without_the_extra_it_is_named(monkeypatch):
   monkeypatch.setitem(sys.modules, "faiss", None)
   with pytest.raises(ValueError, match=r"needs faiss: .*ctd_jax\[ann\]"):
-    approximate.search_approximate_top_k(QUERIES, RECORDS, K, GALLERIES, "Flat")
+    approximate.search_approximate_top_k(
+      QUERIES, RECORDS, K, GALLERIES, "faiss:Flat"
+    )

@@ -18,6 +18,7 @@ from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
   VectorSettings,
 )
+from ctd_jax.retrieval import lance_tables
 from ctd_jax.utils import beam_runner
 from tests.corpora import invented_corpus
 from tests.models import published_folder
@@ -95,7 +96,7 @@ def read_files(folder: pathlib.Path) -> dict[str, Any]:
   }
   # Those of a corpus that is not whole, too.
   for path in sorted(folder.glob(f"{shards.SHARDS_FOLDER}/*.lance")):
-    table = shards.import_lancedb().connect(path).open_table(shards.TABLE)
+    table = lance_tables.import_lancedb().connect(path).open_table(shards.TABLE)
     files[path.name] = table.to_arrow().to_pylist()
   return files
 

@@ -1,0 +1,98 @@
+"""Lance tables behind the interface of the exact search."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from ctd_jax.retrieval import approximate, lance_tables, search
+
+RNG = np.random.default_rng(0)
+CENTRES = RNG.normal(size=(40, 16))
+K = 10
+
+
+def make_vectors(count):
+  """Returns unit vectors in clusters, as those of texts are."""
+  drawn = CENTRES[RNG.integers(0, 40, count)] + 0.5 * RNG.normal(
+    size=(count, 16)
+  )
+  return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(
+    np.float32
+  )
+
+
+QUERIES, RECORDS = make_vectors(20), make_vectors(4000)
+GALLERIES = {
+  "all": np.ones(4000, bool),
+  "a third, 三": RNG.random(4000) < 0.3,
+  "three": np.arange(4000) >= 3997,
+}
+
+
+@pytest.fixture(scope="module")
+def exact():
+  return search.search_top_k(
+    QUERIES, RECORDS, lambda q, r: q @ r.T, K, GALLERIES, query_block=20
+  )
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize("kind", ["FLAT", "IVF_PQ"])  # too few for an index
+def test_vectors_that_are_all_compared_give_the_same_lists(
+  exact, kind, tmp_path
+):
+  found = approximate.search_approximate_top_k(
+    *(QUERIES, RECORDS, K, GALLERIES, f"lance:{kind}", tmp_path / "vectors")
+  )
+  for name, (indices, scores) in exact.items():
+    np.testing.assert_array_equal(found[name][0], indices)
+    np.testing.assert_allclose(found[name][1], scores, rtol=1e-5, atol=1e-6)
+  assert (found["three"][0][:, 3:] == -1).all()
+  assert not list((tmp_path / "vectors").iterdir())  # nothing is left behind
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize("kind", ["IVF_FLAT", "IVF_PQ", "IVF_HNSW_SQ"])
+def test_an_index_finds_most(exact, kind, monkeypatch):
+  monkeypatch.setattr(lance_tables, "MIN_INDEXED_ROWS", 1000)
+  monkeypatch.setattr(lance_tables, "_ROWS_OF_LIST", 200)
+  found = approximate.search_approximate_top_k(
+    *(QUERIES, RECORDS, K, GALLERIES, f"lance:{kind}")
+  )
+  same = {}
+  for name, (indices, scores) in found.items():
+    assert GALLERIES[name][indices[indices >= 0]].all()
+    assert (scores[:, :-1] >= scores[:, 1:]).all()
+    wanted = exact[name][0]
+    same[name] = np.mean(
+      [
+        len(np.intersect1d(one[one >= 0], other)) / np.sum(other >= 0)
+        for one, other in zip(indices, wanted, strict=True)
+      ]
+    )
+  assert same["all"] > 0.5  # three lists of twenty are read
+  assert same["three"] == 1  # lists are read until they are found
+
+
+@pytest.mark.beam
+def test_records_that_are_not_finite_are_refused():
+  broken = RECORDS.copy()
+  broken[9, 2] = np.nan
+  with pytest.raises(ValueError, match="a score that is not finite"):
+    approximate.search_approximate_top_k(
+      QUERIES, broken, K, GALLERIES, "lance:FLAT"
+    )
+
+
+def test_without_the_extra_it_is_named(monkeypatch):
+  monkeypatch.setitem(sys.modules, "lancedb", None)
+  with pytest.raises(ValueError, match=r"need lancedb: .*ctd_jax\[lance\]"):
+    approximate.search_approximate_top_k(
+      QUERIES, RECORDS, K, GALLERIES, "lance:IVF_PQ"
+    )
+
+
+def test_an_index_that_there_is_not_is_named():
+  with pytest.raises(ValueError, match="lance:IVF_XY: there are FLAT, IVF_"):
+    approximate.validate_backend("lance:IVF_XY", "semantic")
