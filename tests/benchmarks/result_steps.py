@@ -319,7 +319,7 @@ def make_steps() -> list[Step]:
       "python -m tests.benchmarks.missed_events --data_dir={data} --split=test "
       "--rows={workdir}/rows.json",
       "evidence",
-      EVENT_EVIDENCE,
+      (*EVENT_EVIDENCE, *(f"right-{name}" for name in EVENT_EVIDENCE)),
       ("data",),
       "rows.json",
     ),
