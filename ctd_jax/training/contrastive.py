@@ -146,6 +146,7 @@ class ContrastiveLoss:
     processes = numbers // (size // self.loss.emulated_processes)
     months = batch["positive_month"]
     hard_months = batch["negative_month"].reshape(size, -1)
+    group = 1 + hard_months.shape[1]
     row_positives = column_positives = jnp.ones(size, jnp.int32)
     if self.loss.multi_positive:
       overlap = losses.interval_mask(*ends.T, months, months)  # [B, B]
@@ -154,7 +155,7 @@ class ContrastiveLoss:
     records = Records(
       numbers,
       processes,
-      jax.tree.map(lambda x: x.reshape(size, -1, *x.shape[1:]), record),
+      jax.tree.map(lambda x: x.reshape(size, group, *x.shape[1:]), record),
       jnp.column_stack([months, hard_months]),
       batch["negative_answers"].reshape(hard_months.shape),
       column_positives,

@@ -26,8 +26,8 @@ MONTHS = len(synthetic.TIMELINE.months)
     (4096, 2, 1, (16, 64)),
     (4096, 2, 8, (2, 64)),
     (4096, 4, 8, (2, 128)),
-    (61, 4096, 1, (8, 61)),
-    (509, 2, 1, (509, 509)),
+    (61, 4096, 1, (61, 61)),
+    (509, 2, 1, (1, 509)),
   ],
 )
 def test_blocks_are_alike_and_small(size, records, shards, blocks):
