@@ -52,6 +52,9 @@ EXTRAS_REQUIRE = {
   # below 26, so it is tested in an environment of its own. Above 2.79 the
   # module of its runner in processes may lie elsewhere.
   "beam": ["apache-beam>=2.77,<2.80"],
+  # Shards of a corpus, searched where they lie; tested beside beam. 0.40
+  # deprecates create_index() as it was; a minor release may drop more.
+  "lance": ["lancedb>=0.40,<0.43"],
   "baselines": [
     "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries
@@ -63,6 +66,9 @@ EXTRAS_REQUIRE = {
   # Many readers of the pages at once (tests/benchmarks/page_load.py); it is
   # installed in an environment of its own, where it brings a web server.
   "load": ["locust>=2.40,<3"],
+  # Over the parquet files of a corpus, beside which its shards are measured
+  # (tests/benchmarks/shard_search.py).
+  "sql": ["duckdb>=2,<3"],
   "lock": ["uv>=0.9,<0.14"],  # resolves for versions of Python not there
   "mteb": [
     "datasets>=4,<6",  # the form in which MTEB takes texts

@@ -11,7 +11,8 @@ evaluation, each on one of them. The published relatives (temps, date_prefix,
 time_tokens) have the budget of ctd. The source texts are downloaded, or read
 from --config.sources=FOLDER. The argument is a method, with `-release` for the
 values of the released code (`training.config.apply_method`). The rows they
-should give are in tests/results/rebuilt.json.
+should give are in tests/results/rebuilt.json; those of the relatives, with half
+the width and one epoch, in relatives.json.
 """
 
 import ml_collections

@@ -24,6 +24,10 @@ COMMANDS = {
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),
   "corpora": ("ctd_jax.corpora", "date and encode many works, by Beam too"),
+  "search-corpus": (
+    "ctd_jax.corpora.search",
+    "search a dated corpus by meaning and years",
+  ),
   "index": ("ctd_jax.index", "build the index of a corpus, or check one"),
   "export": (
     "ctd_jax.export",

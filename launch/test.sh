@@ -12,7 +12,7 @@
 # --tf runs the tests that read data sets with TensorFlow, and nothing else, in
 # an environment of their own, .venv-tf (3 GB): in the other one, the tests show
 # that nothing needs TensorFlow.
-# --beam runs those that start Apache Beam, likewise, in .venv-beam: it holds
+# --beam runs those that start Apache Beam or search shards, in .venv-beam: it holds
 # other packages back.
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON and
@@ -25,7 +25,7 @@ set -euo pipefail
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
 fast=0
-own_tests=
+own_tests=()
 extras=(test)
 arguments=()
 for argument in "$@"; do
@@ -45,15 +45,15 @@ for argument in "$@"; do
       arguments+=(--parity)
       ;;
     --tf)
-      own_tests=tests/data
+      own_tests=(tests/data)
       extras+=(tf)
       arguments+=(-m tf)
       # shellcheck disable=SC2034
       own_environment=${root:?}/.venv-tf
       ;;
     --beam)
-      own_tests=tests/utils
-      extras+=(beam)
+      own_tests=(tests/corpora tests/utils)
+      extras+=(beam lance)
       arguments+=(-m beam)
       # shellcheck disable=SC2034
       own_environment=${root:?}/.venv-beam
@@ -73,8 +73,8 @@ run() {
   fi
 }
 
-if [[ -n $own_tests ]]; then
-  run "$python" -m pytest "$own_tests" "${arguments[@]}"
+if ((${#own_tests[@]})); then
+  run "$python" -m pytest "${own_tests[@]}" "${arguments[@]}"
   exit
 fi
 run "$python" -m ruff check .

@@ -6,6 +6,8 @@ processes; set here, before anything imports JAX.
 
 import os
 import pathlib
+import sys
+from collections.abc import Iterator
 
 import jaxtyping
 import pytest
@@ -19,6 +21,11 @@ PACKAGES = {
   "data": "ctd_jax_datasets",
   "configs": "ctd_jax_configs",
 }
+
+# Stretches of memory that a process may have, by default 65,530 on Linux: a
+# compiled program has some, and beyond it a process is killed.
+MEMORY_MAP = pathlib.Path("/proc/self/maps")
+MOST_STRETCHES = 30_000
 
 os.environ["JAX_PLATFORMS"] = "cpu"
 os.environ["JAX_NUM_CPU_DEVICES"] = "8"
@@ -90,3 +97,14 @@ def one_blas_thread():
   """
   with threadpoolctl.threadpool_limits(1):
     yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def unload_programs() -> Iterator[None]:
+  """Lets go of the programs of other files where there are too many."""
+  yield
+  if "jax" in sys.modules and MEMORY_MAP.exists():
+    with MEMORY_MAP.open(encoding="utf-8") as lines:
+      num_stretches = sum(1 for _ in lines)
+    if num_stretches > MOST_STRETCHES:
+      sys.modules["jax"].clear_caches()

@@ -13,11 +13,16 @@ the columns of dates.jsonl; and with --encoder a vector for each row, in
 vectors/*.parquet. corpus.json lists the works, and those that could not be read
 or dated, which end no run but give it the status 1.
 
+With --shard_rows too (pip install 'ctd_jax[lance]') all works are gathered in
+Lance tables of so many rows, shards/*.lance, with an index over the vectors and
+one over the days; `ctd-jax search-corpus` searches them where they lie.
+
 Without --runner one process does all. Apache Beam (pip install 'ctd_jax[beam]')
 spreads the works over processes of this machine, --runner=DirectRunner, or over
 other machines; its own flags stand behind --. All of them have to see --input,
 --out and --encoder under these paths, and to have ctd_jax installed. What is
-written is the same, byte by byte.
+written is the same, byte by byte; the index of a shard is learned from a sample
+of its vectors, and may differ.
 
 A run that was broken off goes on when it is started again: whatever was made
 from the same text, calendar and version, or with the same encoder, is not made
@@ -50,6 +55,7 @@ def main(runner_arguments: Sequence[str]) -> int:
       reigns=values.reigns,
       unit=values.unit,
       encoder=values.encoder,
+      shard_rows=values.shard_rows,
     ),
     beam_runner.read_flags(runner_arguments, out),
   )
@@ -84,6 +90,13 @@ if __name__ == "__main__":
     None,
     "Makes vectors: a trained run, an exported one or a published encoder. "
     "Example: --encoder=exported",
+  )
+  flags.DEFINE_integer(
+    "shard_rows",
+    None,
+    "Rows of a table to be searched, of a corpus with vectors. Example: "
+    "--shard_rows=1000000",
+    lower_bound=1,
   )
   beam_runner.define_flags()
   command_line.run_main(

@@ -6,10 +6,12 @@ import collections
 import functools
 import pathlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import ctd_jax
-from ctd_jax.corpora import corpus_files, work_steps
+from ctd_jax.corpora import corpus_files, shards, work_steps
 from ctd_jax.corpora.corpus_files import CorpusFile, WorkOutcome
+from ctd_jax.corpora.shards import Shard
 from ctd_jax.corpora.work_steps import CorpusSettings
 from ctd_jax.dating.chronicle import western_calendar
 from ctd_jax.utils import progress
@@ -21,14 +23,16 @@ _MAX_NAMED = 5  # works in the summary
 def build_corpus(
   paths: Sequence[pathlib.Path],
   settings: CorpusSettings,
-  map_sources: MapItems[str, list[WorkOutcome]] = map,
+  map_items: MapItems[Any, Any] = map,
 ) -> CorpusFile:
   """Dates and encodes the works of a corpus; returns what became of them.
+
+  Then its shards are made, if it is to have any.
 
   Args:
     paths: as of `work_steps.list_sources`.
     settings: of the corpus.
-    map_sources: maps what is read by itself; see `beam_runner`.
+    map_items: maps what is read by itself, then the shards; see `beam_runner`.
 
   Raises:
     FileNotFoundError: if a path, calendar or encoder is not there.
@@ -36,6 +40,7 @@ def build_corpus(
   """
   out = pathlib.Path(settings.out)
   corpus_files.check_folder(out)
+  _check_shards(settings)
   sources = work_steps.list_sources(paths)
   _check_apart(out, sources)
   # Errors before any dating.
@@ -48,7 +53,7 @@ def build_corpus(
   outcomes = [
     outcome
     for of_source in progress.Progress(
-      map_sources(build_source, sources), "corpus", len(sources), unit="source"
+      map_items(build_source, sources), "corpus", len(sources), unit="source"
     )
     for outcome in of_source
   ]
@@ -62,8 +67,41 @@ def build_corpus(
     works=tuple(outcome for outcome in outcomes if not outcome.error),
     failed=tuple(outcome for outcome in outcomes if outcome.error),
   )
+  shards.remove_list(out)
   corpus_files.write_corpus_file(out, corpus)
+  _write_shards(settings, corpus, map_items)
   return corpus
+
+
+def _check_shards(settings: CorpusSettings) -> None:
+  """Raises an error if shards are asked for that cannot be made."""
+  if settings.shard_rows is not None:
+    if settings.encoder is None:
+      raise ValueError(
+        f"--shard_rows={settings.shard_rows}: shards hold vectors; name an "
+        "--encoder"
+      )
+    shards.import_lancedb()
+
+
+def _write_shards(
+  settings: CorpusSettings, corpus: CorpusFile, map_items: MapItems[Any, Any]
+) -> None:
+  """Makes the shards of a corpus and removes those of another one."""
+  planned: list[Shard] = []
+  if settings.shard_rows is not None:
+    planned = shards.plan_shards(corpus, settings.shard_rows)
+  write_shard = functools.partial(shards.write_shard, settings.out)
+  for _ in progress.Progress(
+    map_items(write_shard, planned) if planned else (),
+    "shards",
+    len(planned),
+    unit="shard",
+  ):
+    pass
+  if planned:
+    shards.write_list(pathlib.Path(settings.out), planned)
+  shards.remove_others(pathlib.Path(settings.out), planned)
 
 
 def _check_apart(out: pathlib.Path, sources: Iterable[str]) -> None:

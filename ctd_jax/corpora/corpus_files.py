@@ -5,6 +5,7 @@
   dates/NAME.parquet      a row for each section of a work, the fields of
                           `DatedSection`
   vectors/NAME.parquet    a vector for each of these rows, in their order
+  shards/NAME.lance       both, of many works, to be searched; see `shards`
 
 A file says in its metadata what it was made from, and what came of it. Whatever
 was made from the same is not made again, so that a run that was broken off goes
@@ -33,6 +34,7 @@ from ctd_jax.utils import files
 
 CORPUS_FILE = "corpus.json"
 DATES_FOLDER, VECTORS_FOLDER = FOLDERS = ("dates", "vectors")
+SHARDS_FOLDER = "shards"
 _SUFFIX = ".parquet"
 _FINGERPRINT, _OUTCOME = b"ctd_jax.fingerprint", b"ctd_jax.outcome"  # metadata
 _NAME_DIGITS = 12
@@ -237,7 +239,9 @@ def check_folder(folder: pathlib.Path) -> None:
     raise ValueError(f"--out={folder}: a file; name a folder")
   names = {path.name for path in folder.iterdir()} if folder.exists() else set()
   others = sorted(
-    name for name in names - {CORPUS_FILE, *FOLDERS} if name[0] != "."
+    name
+    for name in names - {CORPUS_FILE, SHARDS_FOLDER, *FOLDERS}
+    if name[0] != "."
   )
   if others:
     raise ValueError(

@@ -42,12 +42,15 @@ class CorpusSettings(msgspec.Struct, frozen=True, kw_only=True):
     reigns: calendar, as of `chronicle_input.load_reigns`.
     unit: of plain text, "line" or "paragraph"; found from the text if None.
     encoder: of vectors, as of `encoders.open_encoder`; None for no vectors.
+    shard_rows: sections of a shard, of a corpus with vectors; None for no
+      shards.
   """
 
   out: str
   reigns: str
   unit: str | None = None
   encoder: str | None = None
+  shard_rows: int | None = None
 
 
 def list_sources(paths: Sequence[pathlib.Path]) -> list[str]:

@@ -64,6 +64,11 @@ class CorpusFeatures:
     """Rows of the events, ascending."""
     return np.flatnonzero(self.is_event)
 
+  @functools.cached_property
+  def comment_records(self) -> Int[np.ndarray, " C"]:
+    """Rows of the comments, ascending."""
+    return np.flatnonzero(~self.is_event & ~self.corpus.is_placeholder)
+
   @property
   def opens_month(self) -> Bool[np.ndarray, " N"]:
     """Whether a record is an event that opens with a month or season."""

@@ -80,6 +80,7 @@ def rank_by_posterior(
   }
   if wording is None:
     return top_k
+  read.log_manners()
   for open_rows in query_posterior.iterate_open_rows(read, len(posterior)):
     dates = query_posterior.date_open_queries(
       read.take(open_rows), posterior, event_log_p, wording, constants

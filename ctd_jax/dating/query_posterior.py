@@ -31,6 +31,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
+from absl import logging
 from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import softmax
 
@@ -63,7 +64,7 @@ class QueryConstants:
   temperature: float = 2.0
   wording_weight: float = 0.1
   other_months: float = 1e-3
-  background: float = 0.01
+  background: float = 0.005
 
 
 DEFAULT_CONSTANTS = QueryConstants()
@@ -87,10 +88,33 @@ class ReadQueries:
   words: Sequence[tuple[str, ...]]
 
   @property
+  def has_words(self) -> Bool[np.ndarray, " Q"]:
+    """Whether a query has words of an event."""
+    return np.array([bool(words) for words in self.words], bool)
+
+  @property
+  def is_vague(self) -> Bool[np.ndarray, " Q"]:
+    """Whether a query has a vague date."""
+    return ~self.admitted.all(axis=1)
+
+  @property
   def is_open(self) -> Bool[np.ndarray, " Q"]:
     """Whether a query has no date that is read, but words or a vague date."""
-    has_words = np.array([bool(words) for words in self.words], bool)
-    return ~self.is_read & (has_words | ~self.admitted.all(axis=1))
+    return ~self.is_read & (self.has_words | self.is_vague)
+
+  def log_manners(self) -> None:
+    """Says how the queries are dated of which the parser reads no date."""
+    if self.is_read.all():
+      return
+    logging.info(
+      "queries without a date: %d are dated by the records that share their "
+      "wording, %d of them by a reign, season or month too; %d by such a date "
+      "alone; %d have neither and ask for all months",
+      self.has_words.sum(),
+      (self.has_words & self.is_vague).sum(),
+      (~self.has_words & self.is_vague).sum(),
+      (~self.is_read & ~self.is_open).sum(),
+    )
 
   def take(self, rows: Int[np.ndarray, " q"]) -> ReadQueries:
     """Returns some of the queries."""
@@ -235,6 +259,7 @@ def date_queries(
     constants: of match and mixture.
   """
   read = read_queries(queries, posterior.axis.timeline)
+  read.log_manners()
   first, last = read.intervals.T[:, :, None]
   months = np.arange(len(posterior.axis))
   is_asked = (first <= months) & (months <= last)

@@ -8,8 +8,9 @@ line it renews the tables of Markdown files from the files of
   <!-- end -->
 
 where NAME is a view (see `VIEWS`) and keys narrow it down. The keys are
-dataset, system, track, score_mode, split, mode, family, source, metrics and
-columns (family or mode, for tables of one metric that have these as columns).
+dataset, system, track, score_mode, split, mode, family, source, file (where a
+system was measured by several protocols, each in a file), metrics and columns
+(family or mode, for tables of one metric that have these as columns).
 Several values of one key are separated by commas; values with a space are
 quoted (source="Table 1"). Rows measured here have the source "". The view
 `families` has a table for each family of the paper's text; family=point,window
@@ -36,6 +37,7 @@ from ctd_jax.evaluation import comparison_rows, protocol
 from ctd_jax.evaluation.comparison_rows import ComparisonRow
 from ctd_jax.evaluation.results import (
   VOCABULARIES,
+  FiledRow,
   ResultRow,
   read_result_folder,
   select_rows,
@@ -77,6 +79,11 @@ VIEWS = {
     "split": "test",
     "mode": "hidden_events",
     "metrics": "month,within_1,year,nll,ece",
+  },
+  "across": {
+    "dataset": "across/tongjian,across/zuozhuan",
+    "split": "test",
+    "metrics": "month,year,near,nll,ece,coverage@90,size@90,texts",
   },
   "evidence": {
     "dataset": "evidence/chunqiutr/rebuilt",
@@ -130,6 +137,7 @@ _MARKER_KEYS = (
   "mode",
   "family",
   "source",
+  "file",
   "metrics",
   "columns",
 )
@@ -398,7 +406,7 @@ def renew_tables(
   """
   renewed_texts = {}
   data_by_folder: dict[
-    pathlib.Path, tuple[list[ResultRow], list[ComparisonRow]]
+    pathlib.Path, tuple[list[FiledRow], list[ComparisonRow]]
   ] = {}
   for path in paths:
     folder = result_folder or find_result_folder(path)

@@ -44,8 +44,18 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "mode": ("hidden_events", "loose_passages"),
     "family": ("all",),
     "metric": (
-      *("month", "within_1", "year", "nll", "ece"),
+      *("month", "within_1", "year", "nll", "ece", "ece_chance"),
       *("coverage@90", "size@90"),
+    ),
+  },
+  # Undated texts of a work, the mode, by a dated chronicle, across/CHRONICLE.
+  "across": {
+    "track": runs.TRACKS,
+    "mode": ("held_out", "sanguozhi", "gongyang", "guliang"),
+    "family": ("all",),
+    "metric": (
+      *("month", "year", "near", "nll", "ece"),
+      *("coverage@90", "size@90", "texts"),
     ),
   },
   # Hidden events by the evidence of their year; how many of them were dated to
@@ -85,13 +95,14 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   },
   # What a command costs, cost/NAME; the family is a kind of question or page.
   "cost": {
-    "mode": ("index", "ask", "pages"),
+    "mode": ("index", "ask", "pages", "corpora", "shards"),
     "metric": (
       *("seconds", "processor", "gibibytes", "disk", "load"),
       *("questions", "median_ms", "slowest_ms", "processor_ms"),
       *("opening_seconds", "cold_seconds", "cold_processor"),
       *("requests", "a_second", "errors", "p95_ms"),
       *("mebibytes_before", "mebibytes_after"),
+      *("records", "differ", "recall"),
     ),
   },
   "ctm": {
@@ -167,6 +178,17 @@ class ResultRow:
           f"{field} of a result is one of {', '.join(allowed_values)}; got "
           f"{getattr(self, field)!r}"
         )
+
+
+@dataclasses.dataclass(frozen=True)
+class FiledRow(ResultRow):
+  """A figure of a folder of results.
+
+  Attributes:
+    file: that it stands in, without its ending.
+  """
+
+  file: str = ""
 
 
 def make_result_rows(
@@ -282,7 +304,7 @@ def select_rows(rows: Iterable[Row], **criteria: str) -> list[Row]:
   ]
 
 
-def read_result_folder(folder: str | os.PathLike) -> list[ResultRow]:
+def read_result_folder(folder: str | os.PathLike) -> list[FiledRow]:
   """Returns the rows of every JSON file of a folder, files in order of name.
 
   Raises:
@@ -291,4 +313,8 @@ def read_result_folder(folder: str | os.PathLike) -> list[ResultRow]:
   paths = sorted(files.as_path(folder).glob("*.json"))
   if not paths:
     raise FileNotFoundError(f"no result file (*.json) in {folder}")
-  return [row for path in paths for row in read_result_rows(path)]
+  return [
+    FiledRow(**vars(row), file=path.stem)
+    for path in paths
+    for row in read_result_rows(path)
+  ]

@@ -8,8 +8,8 @@ is linked to. How far a link is to be believed is learned from the wording that
 the two share; what it says is carried by the beliefs, so that no parameter
 knows the calendar. See `link_messages`.
 
-Axes: n events, m comments, b some events, k links into a record, Y regnal
-years, K months, R reigns.
+Axes: n events, s those that speak, m comments, b some events, k links into a
+record, Y regnal years, K months, R reigns.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ class LinkedScores(flax.struct.PyTreeNode):
   comment_terms: Mapping[str, Float[AnyArray, "m Y"]]
   event_months: Float[AnyArray, "n 12"]
   links: Mapping[str, LinkBeliefs]
-  event_beliefs: Float[AnyArray, "n Y"]
+  event_beliefs: Float[AnyArray, "s Y"]
   comment_beliefs: Float[AnyArray, "m Y"]
   inverse_temperature: Float[AnyArray, ""]
 
@@ -221,6 +221,33 @@ class LinkedDater(nn.Module):
       comment_beliefs=last_round.sent.comments,
       inverse_temperature=jnp.exp(self.log_inverse_temperature),
     )
+
+  def date_new_events(
+    self,
+    calendar: Calendar,
+    events: EventInputs,
+    sent: Beliefs | None,
+    month_chances: Float[AnyArray, "n 12"],
+  ) -> tuple[
+    dict[str, Float[Array, "b Y"]],
+    Float[Array, "b 12"],
+    dict[str, LinkBeliefs],
+  ]:
+    """Returns the scores of events that are none of the hidden ones.
+
+    They hear the others and are not heard: log scores of years by kind, log
+    ratios of the months of a year, and the beliefs in the links.
+
+    Args:
+      calendar: the years.
+      events: their links come from the hidden records.
+      sent: what these believed in the round before the last; None = no
+        messages.
+      month_chances: of the hidden events, by their printed dates.
+    """
+    links = self.score_event_links(events)
+    terms, _ = self.date_events(calendar, events, links, sent)
+    return terms, self.date_months(events, links, month_chances), links
 
   def score_event_links(
     self, events: EventInputs, deterministic: bool = True

@@ -145,13 +145,14 @@ def _fill_rows(
     max_rows: R.
     width: W.
   """
-  positions = []
+  positions: list[tuple[int, int, int]] = []
   rows, max_slots = 0, slots_per_row(width)
   # Rows by their number of free columns, with their first free slot. Bit k of
   # the mask is set where there are rows with k free columns.
   open_rows = collections.defaultdict(list)
   open_mask = 0
-  for length in lengths:
+  while len(positions) < len(lengths):
+    length = lengths[len(positions)]
     if not length:  # nor do the others have tokens
       positions += [(0, 0, 0)] * (len(lengths) - len(positions))
       break
@@ -167,10 +168,16 @@ def _fill_rows(
       rows += 1
       if rows > max_rows:
         return None
-    positions.append((row, slot, width - free))
-    if slot + 1 < max_slots:
-      open_rows[free - length].append((row, slot + 1))
-      open_mask |= 1 << (free - length)
+    # It fits the next text of this length best, too, while that fits.
+    for _ in range(min(free // length, max_slots - slot)):
+      positions.append((row, slot, width - free))
+      slot, free = slot + 1, free - length
+      next_text = len(positions)
+      if next_text == len(lengths) or lengths[next_text] != length:
+        break
+    if slot < max_slots:
+      open_rows[free].append((row, slot))
+      open_mask |= 1 << free
   return positions
 
 

@@ -2,8 +2,8 @@
 
 The run files of a method are averaged over its seeds, query by query. The
 tables show intervals from resampled years; below them, each method is compared
-with the one it builds on, and each variant with the method itself, paired over
-queries and over whole years, with Holm's correction over all pairs of a mode.
+with its rivals, and each variant with the method itself, paired over queries
+and over whole years, with Holm's correction over all pairs of a mode.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ from ctd_jax.training.grid import GridCell
 from ctd_jax.training.run_folder import EVALUATION_FOLDER
 from ctd_jax.utils import files, provenance
 
-# Method -> the methods to which it adds one component.
-BUILDS_ON: Mapping[str, tuple[str, ...]] = {
+# Method -> the methods that it is compared with: those to which it adds one
+# component, and CTD, where it is another way to make time count.
+RIVALS: Mapping[str, tuple[str, ...]] = {
   "ft": ("zs",),
   "tempdate": ("ft",),
   "tempdate_smooth": ("ft", "tempdate"),
@@ -35,11 +36,11 @@ BUILDS_ON: Mapping[str, tuple[str, ...]] = {
   "bias": ("multi",),
   "ctx": ("multi",),
   "ctd": ("ft", "bias", "ctx"),
-  "posterior": ("multi",),
+  "posterior": ("multi", "ctd"),
   "ctd_posterior": ("ctd", "posterior"),
-  "temps": ("multi",),
-  "date_prefix": ("multi",),
-  "time_tokens": ("multi", "date_prefix"),
+  "temps": ("multi", "ctd"),
+  "date_prefix": ("multi", "ctd"),
+  "time_tokens": ("multi", "date_prefix", "ctd"),
 }
 
 
@@ -79,14 +80,14 @@ def read_runs(
 def find_rivals(method: str, methods: Sequence[str]) -> list[str]:
   """Returns the methods of the grid that a method is compared with.
 
-  A variant is compared with the method itself, and like the method with what
-  it builds on, in the same variant.
+  A variant is compared with the method itself, and like the method with its
+  `RIVALS`, in the same variant.
   """
   # Behind a comma are the values that a grid varies.
   method, comma, values = method.partition(",")
   name, _, variant = method.partition("-")
   rivals = [name] if variant else []
-  for base in BUILDS_ON.get(name, ()):
+  for base in RIVALS.get(name, ()):
     rivals.append(f"{base}-{variant}" if variant else base)
   rivals = [f"{rival}{comma}{values}" for rival in rivals]
   return [rival for rival in rivals if rival in methods]

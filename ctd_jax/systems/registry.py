@@ -87,10 +87,12 @@ class Context:
   Attributes:
     seed: `config.seed`.
     mode: `config.eval.mode`, by which constants are chosen on validation.
+    data_dir: `config.data_dir`, of other data sets that a system reads.
   """
 
   seed: int
   mode: protocol.EvaluationMode
+  data_dir: str | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -310,7 +312,8 @@ def make_systems(
     FileNotFoundError: if a file that a section names is missing.
   """
   validate(config)
-  context = Context(config.seed, protocol.get_mode(config.eval.mode))
+  mode = protocol.get_mode(config.eval.mode)
+  context = Context(config.seed, mode, config.data_dir)
   system_by_name: dict[str, System] = {}
   for name in config.eval.baselines:
     # The factory of an earlier name may have made this system as well.

@@ -5,8 +5,8 @@ and what is left of their scores are sums of rows and of columns; the backward
 pass scores the block again. A small batch is one block, whose scores are kept.
 
 Axes: B queries in the global batch, H hard negatives a query, S shards of the
-batch over devices; b queries, and n queries whose records they meet, of a
-block.
+batch over devices; of a block b queries, and the m = n*(1+H) records of n
+queries that they meet.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class ContrastiveLoss:
       [n, S].
     """
     forward, backward = self.score_block(queries, records)
-    # [b, n*(1+H)]: positives, then hard negatives.
+    # [m]: positives, then hard negatives.
     months = jnp.concatenate(
       [records.months[:, 0], records.months[:, 1:].reshape(-1)]
     )
@@ -248,7 +248,7 @@ class ContrastiveLoss:
 
   def score_block(
     self, queries: Queries, records: Records
-  ) -> tuple[Float[Array, "b n*(1+H)"], Float[Array, "b n"]]:
+  ) -> tuple[Float[Array, "b m"], Float[Array, "b n"]]:
     """Returns the scores of the two directions of the contrastive loss.
 
     Scores are those of the mode, unless a field of the loss asks for the

@@ -1,8 +1,8 @@
 """Losses of the retriever: contrastive, calendrical, of posterior and order.
 
 Plain fine-tuning, TempDate, CTD and the ablations are weighted sums of these
-functions, which `objective` forms. They map arrays to fp32 scalars and know no
-model.
+functions, which `objective` forms. They map arrays to fp32 scalars (that of the
+order to one a query) and know no model.
 
 Axes: B queries in a batch (row i of the records is query i's own positive),
 N = B + hard negatives of the batch, C classes of a calendar head, K months of
@@ -225,10 +225,10 @@ def interval_cross_entropy(
 
 def cosent_loss(
   similarities: Float[Array, "B N"], labels: Float[Array, "B N"]
-) -> Float[Array, ""]:
-  """Returns the mean over rows of a loss of pairs in the wrong order.
+) -> Float[Array, " B"]:
+  """Returns the loss of pairs in the wrong order, of each row.
 
-  For each row log(1 + sum exp(20 (s_k - s_j))) over all pairs of columns with
+  It is log(1 + sum exp(20 (s_k - s_j))) over all pairs of columns with
   y_j > y_k: only the order of the labels counts. The original compares all
   pairs of texts in a batch; a ranking compares the records of one query. The
   sum over k is cumulative over sorted labels, so that the cost is N log N.
@@ -249,4 +249,4 @@ def cosent_loss(
   sums = jnp.pad(sums, ((0, 0), (1, 0)), constant_values=MASKED_LOGIT)
   below = jnp.take_along_axis(sums, num_below, axis=1)
   # log(1 + sum_j exp(-s_j) sum_k exp(s_k))
-  return jax.nn.softplus(jax.nn.logsumexp(below - scores, axis=1)).mean()
+  return jax.nn.softplus(jax.nn.logsumexp(below - scores, axis=1))

@@ -24,6 +24,7 @@ from ctd_jax.models import time_gaussian
 from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
+from ctd_jax.models.time_gaussian import Gaussians
 from ctd_jax.training import losses, partitioning
 from ctd_jax.training.contrastive import ContrastiveLoss
 from ctd_jax.training.row_chunks import map_in_chunks
@@ -159,20 +160,25 @@ class Objective:
   ) -> Float[Array, ""]:
     """Returns how far similarities in time are from the order of the months.
 
-    Labels are similarities of the Gaussians with the moments of intervals.
+    Labels are similarities of the Gaussians with the moments of intervals. The
+    order of a query's records is its own, so that queries are compared in
+    chunks.
 
     Source: TEMPS, see `time_gaussian`.
     """
-    labels = time_gaussian.time_similarity(
-      time_gaussian.match_intervals(batch["query_ends"]),
-      self._replicate(
-        time_gaussian.match_intervals(_record_ends(batch, len(query.scalar)))
-      ),
-    )
-    similarities = time_gaussian.time_similarity(
-      query.gaussian, self._replicate(record.gaussian)
-    )
-    return losses.cosent_loss(similarities, labels)
+    record_ends = self._replicate(_record_ends(batch, len(query.scalar)))
+    records = self._replicate(record.gaussian)
+
+    def compare(ends: jax.Array, gaussians: Gaussians) -> Float[Array, " _"]:
+      labels = time_gaussian.time_similarity(
+        time_gaussian.match_intervals(ends),
+        time_gaussian.match_intervals(record_ends),
+      )
+      similarities = time_gaussian.time_similarity(gaussians, records)
+      return losses.cosent_loss(similarities, labels)
+
+    rows = batch["query_ends"], query.gaussian
+    return map_in_chunks(compare, self.encode_chunks, *rows).mean()
 
   def _replicate(self, columns: Any) -> Any:
     """Returns the rows of all devices on each of them."""

@@ -6,9 +6,11 @@ follow from the first batches of the run, hence from its seed.
 
 The texts of a batch lie in any of its packs, not in that of their query: with
 few queries on a device one pack would be full and others half empty. Where a
-text lies, `TextPlaces` says.
+text lies, `TextPlaces` says. Many texts are dealt by length to units of packs,
+which then are so alike that one layout serves all: every process of a run has
+to know it, and its cost does not grow with them.
 
-Axes: P packs, R rows of a pack, N texts of a batch.
+Axes: P packs, R rows of a pack, N texts of a batch, U units.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from jaxtyping import Int
+from jaxtyping import Int, Int64
 
 from ctd_jax.models import packing
 
@@ -27,6 +29,10 @@ _WIDTH_MULTIPLE = 32
 # Columns of a row in which attention costs as much as all else: six times the
 # width of the states, for that is 768 in most encoders.
 _ATTENTION_WIDTH = 6 * 768
+# Texts of a unit, at least. Of the space of the first unit another leaves empty
+# what its longest text takes, at most: a row, of more than a hundred. Units of
+# a quarter would be laid out in half the time, but in a row more a pack.
+_UNIT_TEXTS = 1024
 # The large shape has room for batches so many standard deviations above the
 # mean, of tokens of queries that are drawn independently.
 _DEVIATIONS = 6
@@ -94,19 +100,81 @@ def arrange_batch(
     packs: P.
     shapes: to be tried in this order.
   """
+  unit_packs = count_unit_packs(len(lengths), packs)
+  dealt = _deal_texts(lengths, packs // unit_packs)
+  longest = lengths[dealt[:, 0]]
   for shape in shapes:
-    layout = packing.fit_texts(lengths[None], shape.rows * packs, shape.width)
+    layout = packing.fit_texts(
+      longest[None], shape.rows * unit_packs, shape.width
+    )
     if layout is not None:
-      places = _deal_rows(layout.positions[0], packs, shape)
+      places = _deal_rows(layout.positions[0], unit_packs, shape)
       if places.place.max(initial=0) < shape.texts:
-        return places
+        return _repeat_unit(places, unit_packs, dealt)
   width = shapes[-1].width
-  layout = packing.fit_texts(lengths[None], len(lengths), width)
-  rows = -(-_count_rows(layout) // packs)
+  layout = packing.fit_texts(longest[None], len(longest), width)
+  rows = -(-_count_rows(layout) // unit_packs)
   places = _deal_rows(
-    layout.positions[0], packs, RowShape(rows, width, len(lengths))
+    layout.positions[0], unit_packs, RowShape(rows, width, len(longest))
   )
-  return places
+  return _repeat_unit(places, unit_packs, dealt)
+
+
+def count_unit_packs(texts: int, packs: int) -> int:
+  """Returns how many packs are a unit; all units are laid out alike.
+
+  Args:
+    texts: of the batch.
+    packs: P, which the result divides.
+  """
+  sizes = (size for size in range(1, packs) if packs % size == 0)
+  return next(
+    (size for size in sizes if texts * size >= packs * _UNIT_TEXTS), packs
+  )
+
+
+def _deal_texts(
+  lengths: Int[np.ndarray, " N"], units: int
+) -> Int64[np.ndarray, "_ {units}"]:
+  """Returns the texts of each unit, those of the first being the longest.
+
+  The longest texts go to a unit each, the next longest likewise, and so on: a
+  row of the result is of about equal texts, and a layout of its first column
+  is one of every column.
+
+  Args:
+    lengths: tokens of the texts.
+    units: divides N.
+  """
+  # No row has 2^16 columns, and numbers of 16 bits are sorted by their digits.
+  keys = (lengths.max(initial=0) - lengths).astype(np.uint16)
+  dealt = np.argsort(keys, kind="stable").reshape(-1, units)
+  # The objective counts on it that one pack has the order of the batch.
+  return dealt[np.argsort(dealt[:, 0])]
+
+
+def _repeat_unit(
+  places: TextPlaces, unit_packs: int, dealt: Int64[np.ndarray, "_ U"]
+) -> TextPlaces:
+  """Returns the places of the texts of all units, which lie alike.
+
+  Args:
+    places: of the texts of the first unit.
+    unit_packs: packs of a unit.
+    dealt: from `_deal_texts`.
+  """
+
+  def spread(values: Int[np.ndarray, "_ _"]) -> Int64[np.ndarray, " N"]:
+    result = np.empty(dealt.size, np.int64)
+    result[dealt] = values
+    return result
+
+  first_packs = unit_packs * np.arange(dealt.shape[1])
+  return TextPlaces(
+    places.shape,
+    spread(places.pack[:, None] + first_packs),
+    *(spread(values[:, None]) for values in places[2:]),
+  )
 
 
 def _deal_rows(
@@ -190,8 +258,18 @@ def _count_pack_rows(
   lengths: Int[np.ndarray, "B _"], packs: int, width: int
 ) -> int:
   """Returns the rows of a pack that a batch needs."""
-  layout = packing.fit_texts(lengths.reshape(1, -1), lengths.size, width)
-  return -(-_count_rows(layout) // packs)
+  rows = _count_rows(_lay_out_unit(lengths, packs, width))
+  return -(-rows // count_unit_packs(lengths.size, packs))
+
+
+def _lay_out_unit(
+  lengths: Int[np.ndarray, "B _"], packs: int, width: int
+) -> packing.Layout:
+  """Returns the layout of the first unit in as many rows as it needs."""
+  unit_packs = count_unit_packs(lengths.size, packs)
+  dealt = _deal_texts(lengths.reshape(-1), packs // unit_packs)
+  longest = lengths.reshape(-1)[dealt[:, 0]]
+  return packing.fit_texts(longest[None], len(longest), width)
 
 
 def _limit_texts(
@@ -199,14 +277,13 @@ def _limit_texts(
 ) -> RowShape:
   """Returns a shape with as many places for texts as packs will need."""
   num_texts = batches[0].size
-  if packs == 1:
-    return shape
+  unit_packs = count_unit_packs(num_texts, packs)
+  if unit_packs == 1:
+    return shape._replace(texts=num_texts // packs)
   most = max(
-    1 + int(_deal_rows(layout.positions[0], packs, shape).place.max())
+    1 + int(_deal_rows(layout.positions[0], unit_packs, shape).place.max())
     for batch in batches
-    if (
-      layout := packing.fit_texts(batch.reshape(1, -1), batch.size, shape.width)
-    )
+    for layout in (_lay_out_unit(batch, packs, shape.width),)
   )
   return shape._replace(texts=count_places(most, num_texts))
 

@@ -140,9 +140,7 @@ class _Updates:
       train_step=train_step.make_train_step(
         objective, experiment.optimizer, config.seed
       ),
-      flops=UpdateFlops(
-        objective.compute_loss, state.model_params, bool(state.frozen)
-      ),
+      flops=UpdateFlops(objective.compute_loss, state.params, state.frozen),
       meter=meter,
     )
 

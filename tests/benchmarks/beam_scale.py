@@ -1,16 +1,18 @@
 """Time, memory and equality of a corpus that is dated by 1, 2, ... workers.
 
-Invented chronicles of Lu are written, a file each, then dated and encoded by
-`ctd-jax corpora`: in one process without Beam, and by DirectRunner with every
-number of workers. All have to write the same files, byte by byte. Memory is the
-peak of the sum over all processes of a run of what is no page of a file, looked
-at every quarter of a second.
+Invented chronicles of Lu are written, a file each, then dated, encoded and
+indexed as shards by `ctd-jax corpora`: in one process without Beam, and by
+DirectRunner with every number of workers. All have to write the same dates and
+vectors, byte by byte, and shards of the same rows. Memory is the peak of the
+sum over all processes of a run of what is no page of a file, looked at every
+quarter of a second.
 
   python -m tests.benchmarks.beam_scale --folder=/tmp/beam --records=1000000 \\
     --workers=1,2
 
-It needs Apache Beam (pip install 'ctd_jax[beam]'). Without --encoder, vectors
-are made by an encoder of one layer of 16 with random weights.
+It needs Apache Beam and LanceDB (pip install 'ctd_jax[beam,lance]'). Without
+--encoder, vectors are made by an encoder of one layer of 16 with random
+weights. --rows writes result rows.
 """
 
 from __future__ import annotations
@@ -27,13 +29,17 @@ import sys
 import threading
 import time
 
-from ctd_jax.corpora import corpus_files
+import lancedb
+import pyarrow as pa
+
+from ctd_jax.corpora import corpus_files, shards
 from ctd_jax.models.pretrained import vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
   VectorSettings,
 )
 from ctd_jax.utils.beam_runner import DIRECT, LOCAL
+from tests.benchmarks import cost_rows
 from tests.corpora import invented_corpus
 from tests.models import published_folder
 
@@ -98,20 +104,23 @@ def run(command: list[str]) -> dict[str, float]:
 
 
 def count_differing(left: pathlib.Path, right: pathlib.Path) -> int:
-  """Returns how many files are not in both folders, or not the same."""
+  """Returns how many files or shards are not in both, or not the same."""
   names = {
     path.relative_to(folder).as_posix()
     for folder in (left, right)
-    for path in folder.rglob("*")
-    if path.is_file()
+    for pattern in (corpus_files.CORPUS_FILE, "*/*.parquet")
+    for path in folder.glob(pattern)
   }
   same, _, _ = filecmp.cmpfiles(left, right, names, shallow=False)
-  return len(names) - len(same)
+  return len(names) - len(same) + (_read_shards(left) != _read_shards(right))
 
 
-def count_bytes(folder: pathlib.Path) -> int:
-  """Returns the size of all files below a folder."""
-  return sum(path.stat().st_size for path in folder.rglob("*.parquet"))
+def _read_shards(folder: pathlib.Path) -> dict[str, pa.Table]:
+  """Returns the rows of each shard: its index may be learned otherwise."""
+  return {
+    path.name: lancedb.connect(path).open_table(shards.TABLE).to_arrow()
+    for path in shards.list_shards(folder)
+  }
 
 
 def main() -> None:
@@ -124,8 +133,10 @@ def main() -> None:
   )
   parser.add_argument("--records", type=int, default=20_000)
   parser.add_argument("--records_per_work", type=int, default=1_000)
+  parser.add_argument("--shard_rows", type=int, default=100_000)
   parser.add_argument("--workers", default="1,2", help='"" for none')
   parser.add_argument("--encoder", help="folder; tiny, with random weights")
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   flags = parser.parse_args()
   folder = pathlib.Path(flags.folder).resolve()
   if folder.exists():
@@ -148,7 +159,7 @@ def main() -> None:
       "runner            seconds  processor  records/s      MiB  "
       "bytes/record  differ"
     )
-    first = None
+    first, rows = None, []
     for name, arguments in runs.items():
       out = folder / name.replace(" ", "-")
       cost = run(
@@ -160,19 +171,37 @@ def main() -> None:
           f"--reigns={invented_corpus.REIGNS}",
           "--unit=line",
           f"--encoder={encoder}",
+          f"--shard_rows={flags.shard_rows}",
           f"--out={out}",
           *arguments,
         ]
       )
       first = first or out
       sections = corpus_files.read_corpus_file(out).sections
+      size, differing = cost_rows.count_bytes(out), count_differing(first, out)
       print(
         f"{name:<16} {cost['seconds']:>8.1f} {cost['processor']:>10.1f} "
         f"{sections / cost['seconds']:>10,.0f} {cost['bytes'] / 2**20:>8,.0f} "
-        f"{count_bytes(out) / sections:>13,.0f} "
-        f"{count_differing(first, out):>7}",
+        f"{size / sections:>13,.0f} {differing:>7}",
         flush=True,
       )
+      rows += cost_rows.make_cost_rows(
+        "tests.benchmarks.beam_scale",
+        "invented",
+        f"{name}-{flags.records}".replace(" ", "-"),
+        "corpora",
+        {
+          "records": sections,
+          "seconds": cost["seconds"],
+          "processor": cost["processor"],
+          "gibibytes": cost["bytes"] / 2**30,
+          "disk": size / 2**30,
+          "differ": differing,
+          "load": cost_rows.read_load(),
+        },
+        seconds=cost["seconds"],
+      )
+      cost_rows.write_rows(flags.rows, rows)
   finally:
     shutil.rmtree(folder, ignore_errors=True)
 

@@ -18,6 +18,13 @@ from ctd_jax.utils import provenance
 ALL = "all"
 
 
+def count_bytes(folder: pathlib.Path) -> int:
+  """Returns the size of all files below a folder."""
+  return sum(
+    path.stat().st_size for path in folder.rglob("*") if path.is_file()
+  )
+
+
 def make_cost_rows(
   module: str,
   dataset: str,
@@ -33,7 +40,7 @@ def make_cost_rows(
     module: that measures, whose flags are those of this process.
     dataset: name and version.
     system: what was measured.
-    mode: index, ask or pages.
+    mode: index, ask, pages, corpora or shards.
     figures: metric -> value.
     family: kind of question or page.
     seconds: that the measurement took.

@@ -8,14 +8,17 @@ those of the scored split only score.
   python tests/benchmarks/dating.py --data_dir=DIR [--models=linked,counts]
     [--split=validation] [--variants=strict,fitted,elimination]
     [--seeds=42,1,2] [--outside=FOLDER] [--ablate=MODEL] [--strip=events]
-    [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
+    [--retrieval_weight=1] [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
 
-`linked` is the trained network, `counts` the pipeline of counts. Compared are a
-model with itself without some evidence, and the first model with the others.
-`--outside` names the folder of source texts: everything is measured once more
-with the bracket notes of all editions in it, read for their citations (track
-T0+external). `--strip=events` takes
-every date out of the records but placeholders, `--strip=all` out of all.
+`linked` is the trained network, `counts` the pipeline of counts; a folder among
+the models is a dater that was trained before, called linked-FOLDER. Compared
+are a model with itself without some evidence, and the first model with the
+others. `--retrieval_weight` adds the network trained on the contrastive loss of
+questions as well (`dating.linked.fitting`), `linked-VARIANT-contrastive`.
+`--outside` names the folder of source texts: everything is measured
+once more with the bracket notes of all editions in it, read for their citations
+(track T0+external). `--strip=events` takes every date out of the records but
+placeholders, `--strip=all` out of all.
 """
 
 from __future__ import annotations
@@ -139,7 +142,7 @@ def read_flags() -> argparse.Namespace:
     "--models",
     type=lambda text: tuple(text.split(",")),
     default=("counts",),
-    help=f"of {', '.join(_SYSTEM_PREFIXES)}",
+    help=f"of {', '.join(_SYSTEM_PREFIXES)}; folders of trained daters",
   )
   parser.add_argument("--variants", default="fitted,elimination")
   parser.add_argument(
@@ -152,6 +155,12 @@ def read_flags() -> argparse.Namespace:
     "--ablate", default="", help="model to measure without each evidence"
   )
   parser.add_argument("--off", default="", help="experts to switch off")
+  parser.add_argument(
+    "--retrieval_weight",
+    type=float,
+    default=0.0,
+    help="of the contrastive loss, of one more linked model",
+  )
   parser.add_argument("--strip", choices=STRIPPED, default="none")
   parser.add_argument("--outside", type=pathlib.Path)
   parser.add_argument(
@@ -173,40 +182,56 @@ def read_flags() -> argparse.Namespace:
       f"--variants: unknown {', '.join(sorted(unknown))}; there are "
       f"{', '.join(VARIANTS)}"
     )
-  if unknown := set(flags.models) - set(_SYSTEM_PREFIXES):
-    parser.error(
-      f"--models: unknown {', '.join(sorted(unknown))}; there are "
-      f"{', '.join(_SYSTEM_PREFIXES)}"
-    )
+  for model in set(flags.models) - set(_SYSTEM_PREFIXES):
+    if not pathlib.Path(model).is_dir():
+      parser.error(
+        f"--models: unknown {model}; there are {', '.join(_SYSTEM_PREFIXES)} "
+        "and folders of trained daters"
+      )
   return flags
 
 
-def settings_of(flags: argparse.Namespace, model: str) -> dict[str, list[str]]:
-  """Returns the experts that are off in every setting, by its name."""
-  off = [name for name in flags.off.split(",") if name]
-  settings = {"-".join(["no", *off]) if off else "all": off}
+@dataclasses.dataclass(frozen=True)
+class Setting:
+  """What a measured model does without, and is trained on besides."""
+
+  off: tuple[str, ...] = ()
+  retrieval_weight: float = 0.0
+
+
+def settings_of(flags: argparse.Namespace, model: str) -> dict[str, Setting]:
+  """Returns the settings of a model by name, the first one to compare with."""
+  off = tuple(name for name in flags.off.split(",") if name)
+  settings = {"-".join(["no", *off]) if off else "all": Setting(off)}
   if flags.ablate == model:
     evidence = EVIDENCE if model == "counts" else linked_dating.EVIDENCE
     settings |= {
-      "-".join(["no", *off, name]): [*off, name]
+      "-".join(["no", *off, name]): Setting((*off, name))
       for name in evidence
       if name not in off
     }
+  if model == "linked" and flags.retrieval_weight:
+    settings["contrastive"] = Setting(off, flags.retrieval_weight)
   return settings
 
 
-def make_model(model: str, off: list[str], seed: int):
-  """Returns a model without some evidence, before it is fitted."""
+def make_model(model: str, setting: Setting, seed: int):
+  """Returns a model of some setting, before it is fitted."""
   if model == "counts":
-    return DatingModel.without(off, seed)
-  config = linked_dating.LinkedConfig(off=tuple(off))
+    return DatingModel.without(setting.off, seed)
+  if model not in _SYSTEM_PREFIXES:
+    return linked_dating.load_linked_model(model, list(setting.off))
+  config = linked_dating.LinkedConfig(
+    off=setting.off, retrieval_weight=setting.retrieval_weight
+  )
   config.validate()
   return linked_dating.make_linked_model(config, seed)
 
 
 def name_system(flags: argparse.Namespace, model: str, setting: str) -> str:
   """Returns the name of a system, with a place for its variant."""
-  parts = [f"{_SYSTEM_PREFIXES[model]}-{{}}"]
+  prefix = _SYSTEM_PREFIXES.get(model, f"linked-{pathlib.Path(model).name}")
+  parts = [f"{prefix}-{{}}"]
   parts += [setting] * (setting != "all")
   parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
   return "-".join(parts)
@@ -235,19 +260,19 @@ def galleries(flags: argparse.Namespace, benchmark):
   if flags.outside:
     tracks.append(dated_gallery.read_bracket_notes(flags.outside))
   settings = [
-    (model, setting, off)
+    (model, name, setting)
     for model in flags.models
-    for setting, off in settings_of(flags, model).items()
+    for name, setting in settings_of(flags, model).items()
   ]
   read: dict[tuple, dated_gallery.DatedGallery] = {}
   # One encoder for a seed: what it reads, and so its fits, are the same for
   # every setting and track.
   encoders: dict[int, base.Expert] = {}
-  for (name, setting, off), seed, notes in itertools.product(
+  for (kind, name, setting), seed, notes in itertools.product(
     settings, flags.seeds, tracks
   ):
     started = time.monotonic()
-    model = make_model(name, off, seed)
+    model = make_model(kind, setting, seed)
     experts = tuple(
       encoders.setdefault(seed, expert) if expert.name == "neural" else expert
       for expert in model.experts
@@ -259,7 +284,7 @@ def galleries(flags: argparse.Namespace, benchmark):
       read[key] = dated_gallery.read_dated_gallery(benchmark, notes, model)
     dated = dataclasses.replace(read[key], model=model)
     _ = dated.fitted_model
-    template = name_system(flags, name, setting)
+    template = name_system(flags, kind, name)
     yield template, seed, dated, time.monotonic() - started
 
 

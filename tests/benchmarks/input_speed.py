@@ -6,7 +6,10 @@
 Batches of `chunqiutr/rebuilt` at the lengths of the published recipe, one
 positive and one or three hard negatives a query. With --processes=N, N
 processes read at once, each its share, as on N hosts; a query counts once.
-`full` is the share of columns that hold a token. Times are of the wall.
+`queries/s` is by the clock on the wall, `us/query` the processor time that a
+process spends for a query of the whole batch, without its workers: where no
+core is free it says what N hosts would do. `full` is the share of columns that
+hold a token.
 """
 
 from __future__ import annotations
@@ -48,14 +51,21 @@ def read_tokens(data_dir: str):
   )
 
 
+def list_cases(flags: argparse.Namespace) -> list[tuple[int, int]]:
+  """Returns the sizes of batches, with the packs, that are measured."""
+  return [
+    (size, packs)
+    for size, packs in CASES
+    if packs % flags.processes == 0 and flags.batch_size in (None, size)
+  ]
+
+
 def read_share(flags: argparse.Namespace, index: int, barrier, results) -> None:
   """Reads the share of a process and puts its figures into `results`."""
   data = read_tokens(flags.data_dir)
   width = packing.row_width(RECORD_LENGTH, MAX_LENGTH)
-  for size, packs in CASES:
+  for size, packs in list_cases(flags):
     for count, negatives in NEGATIVES.items():
-      if packs % flags.processes:
-        continue
       batches = input_pipeline.training_batches(
         *data,
         batch_size=size,
@@ -73,17 +83,17 @@ def read_share(flags: argparse.Namespace, index: int, barrier, results) -> None:
         number = max(8, flags.queries // size)
         shapes, tokens, columns = collections.Counter(), 0, 0
         barrier.wait()
-        start = time.perf_counter()
+        start, start_work = time.perf_counter(), time.process_time()
         for _ in range(number):
           texts = next(batches)["texts"]
           shapes[texts.ids.shape[1:]] += 1
           columns += texts.ids.size
           tokens += np.count_nonzero(texts.segments)
+        work = time.process_time() - start_work
         barrier.wait()
-        seconds = time.perf_counter() - start
-      results.put(
-        (size, packs, count, number * size / seconds, tokens / columns, shapes)
-      )
+        speed = number * size / (time.perf_counter() - start)
+        work *= 1e6 / (number * size)
+      results.put((size, packs, count, speed, work, tokens / columns, shapes))
 
 
 def main() -> None:
@@ -91,6 +101,7 @@ def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--data_dir", help="of the data set chunqiutr/rebuilt")
   parser.add_argument("--queries", type=int, default=20_000, help="of a case")
+  parser.add_argument("--batch_size", type=int, help="this one alone")
   parser.add_argument("--workers", type=int, default=0, help="of a process")
   parser.add_argument("--processes", type=int, default=1)
   flags = parser.parse_args()
@@ -104,20 +115,19 @@ def main() -> None:
   ]
   for process in processes:
     process.start()
-  print("batch packs negatives queries/s  full  batches of each shape")
-  for size, packs in CASES:
+  print("batch packs negatives queries/s us/query  full  batches of each shape")
+  for size, packs in list_cases(flags):
     for count in NEGATIVES:
-      if packs % flags.processes:
-        continue
       found = [results.get() for _ in processes]
       assert {row[:3] for row in found} == {(size, packs, count)}
       shapes = ", ".join(
         f"{number} of {rows}x{width}"
-        for (rows, width), number in found[0][5].most_common()
+        for (rows, width), number in found[0][6].most_common()
       )
       print(
         f"{size:>5} {packs:>5} {count:>9} {min(row[3] for row in found):>9,.0f}"
-        f" {np.mean([row[4] for row in found]):>5.2f}  {shapes}",
+        f" {max(row[4] for row in found):>8.2f}"
+        f" {np.mean([row[5] for row in found]):>5.2f}  {shapes}",
         flush=True,
       )
   for process in processes:

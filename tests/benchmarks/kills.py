@@ -2,20 +2,25 @@
 
 The same command goes on after every SIGKILL. Moments are drawn from equal parts
 of the steps behind the first checkpoint; a run that is killed five times may
-end. It is compared with one that nobody killed, to the byte, and the next one
-begins, until there were enough kills. The status is 1 if a file differs, a
-checkpoint was lost or damaged, a run did not go on from the newest one, or one
-of its processes that read ahead outlived it.
+end. Once more a process that reads ahead for it is killed, whereupon the run
+has to end with an error, and goes on as well. It is compared with one that
+nobody killed, metrics and rankings to the byte, parameters and what the
+optimizer knows to the bit, and the next one begins, until there were enough
+kills. The status is 1 if anything differs, a checkpoint was lost or damaged, a
+run did not go on from the newest one, or one of its processes outlived it.
 
   python tests/benchmarks/kills.py --folder=DIR [--kills=20]
-  python tests/benchmarks/kills.py --folder=DIR --config.input.workers=2
+  python tests/benchmarks/kills.py --folder=DIR --config.input.workers=0
 
-Flags that it does not know are those of the run, e.g. of the config.
+Two processes read ahead, and an update has the gradients of three steps, so
+that most checkpoints lie between two updates. Flags that it does not know are
+those of the run, e.g. of the config.
 """
 
 from __future__ import annotations
 
 import argparse
+import collections
 import itertools
 import json
 import math
@@ -28,18 +33,27 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+import orbax.checkpoint as ocp
 
 SHORT = (
   "--config=configs/tiny.py",
   "--config.num_epochs=4",
   "--config.eval_every=8",
   "--config.log_every=1",
+  "--config.accumulate_steps=3",
+  "--config.input.workers=2",
   "--config.model.encoder.num_layers=1",
   "--config.model.encoder.hidden_size=32",
   "--config.eval.baselines=()",
   "--config.eval.splits=('test',)",
 )
 KILLS_A_RUN = 5
+ERROR_SECONDS = 60  # in which a run notices that a process of it is dead
+READ_AHEAD = 40  # steps that it may still make, at most
 _starts = itertools.count(1)
 COMPARED = ("metrics.jsonl", "evaluation/*.trec", "evaluation/per_query.tsv")
 
@@ -89,30 +103,61 @@ class Run:
     return max(self.checkpoints, default=0)
 
   def results(self) -> dict[str, bytes]:
-    """Returns the files that have to be the same."""
-    return {
+    """Returns the files and arrays that have to be the same."""
+    results = {
       str(path.relative_to(self.folder)): path.read_bytes()
       for pattern in COMPARED
       for path in sorted(self.folder.glob(pattern))
     }
+    for item in ("params", "optimizer"):
+      folder = self.folder.absolute() / f"checkpoints/{self.newest}/{item}"
+      with ocp.StandardCheckpointer() as reader:
+        tree = reader.restore(folder)
+      for path, array in jax.tree.leaves_with_path(tree):
+        name = item + jax.tree_util.keystr(path)
+        results[name] = np.asarray(array).tobytes()
+    return results
 
-  def complaints(self, newest: int) -> list[str]:
+  def find_readers(self) -> list[int]:
+    """Returns the processes that read ahead."""
+    # Children of any of its threads.
+    tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
+    children = " ".join(x.read_text() for x in tasks.glob("*/children"))
+    return [
+      int(child)
+      for child in children.split()
+      if b"spawn_main" in pathlib.Path(f"/proc/{child}/cmdline").read_bytes()
+    ]
+
+  def complaints(self, newest: int, reader_killed: bool = False) -> list[str]:
     """Returns what is wrong with how it went on from step `newest`."""
     text = self.log.read_text()
     found = re.search(r"resuming .* at step (\d+)", text)
     wrong = []
     if newest and (found is None or int(found[1]) != newest):
       wrong.append(f"did not go on from {newest}")
-    if "cannot be read" in text or "Traceback" in text:
+    if "cannot be read" in text or ("Traceback" in text) > reader_killed:
       wrong.append(f"see {self.log}")
+    if reader_killed and self.process.returncode <= 0:
+      wrong.append("a run without its reader did not end with an error")
     return wrong
 
-  def kill(self, moment: float) -> bool:
-    """Kills it at a moment of its steps; returns whether it was alive.
+  def compare(self, other: Run) -> tuple[int, list[str]]:
+    """Returns how many results are another run's, and the names of others."""
+    results, others = self.results(), other.results()
+    names = sorted(results.keys() | others.keys())
+    differing = [
+      name for name in names if results.get(name) != others.get(name)
+    ]
+    return len(names) - len(differing), differing
+
+  def kill(self, kill: Kill) -> bool:
+    """Kills it, and waits until it is dead; returns whether it was alive.
 
     Args:
-      moment: in steps; the fraction is of the time that a step takes.
+      kill: its moment; the fraction is of the time that a step takes.
     """
+    moment = kill.moment
     started = time.monotonic()
     while self.step < moment or not self.newest:
       if self.process.poll() is not None:
@@ -121,8 +166,14 @@ class Run:
         started = time.monotonic()
       time.sleep(0.001)
     time.sleep(moment % 1 * (time.monotonic() - started))
-    self.process.kill()  # it alone: others have to see to themselves
-    self.process.wait()
+    # It alone: others have to see to themselves.
+    pid = self.find_readers()[0] if kill.of_reader else self.process.pid
+    os.kill(pid, signal.SIGKILL)
+    try:
+      self.process.wait(ERROR_SECONDS)
+    except subprocess.TimeoutExpired:
+      self.process.kill()
+      self.process.wait()
     return True
 
   def has_survivors(self) -> bool:
@@ -138,22 +189,42 @@ class Run:
     return True
 
 
-def draw_moments(
-  first: int, last: int, kills: int, rng: random.Random
-) -> list[list[float]]:
-  """Returns the moments of the kills of each run, in steps.
+class Kill(NamedTuple):
+  """A kill of a run.
+
+  Attributes:
+    moment: in steps.
+    of_reader: whether a process that reads for it is killed, not itself.
+  """
+
+  moment: float
+  of_reader: bool = False
+
+
+def draw_kills(
+  first: int, last: int, count: int, has_readers: bool, rng: random.Random
+) -> list[list[Kill]]:
+  """Returns the kills of each run, in order.
 
   Args:
     first: step of the first checkpoint.
     last: step of the run.
-    kills: how many in all.
+    count: of the kills in all; those of readers come on top, one a run.
+    has_readers: whether there are any.
     rng: advanced.
   """
-  length = (last - first) / kills
-  moments = [first + (k + rng.random()) * length for k in range(kills)]
-  runs = -(-kills // KILLS_A_RUN)
+  length = (last - first) / count
+  moments = [first + (k + rng.random()) * length for k in range(count)]
+  runs = -(-count // KILLS_A_RUN)
   # Every run is killed early and late.
-  return [moments[run::runs] for run in range(runs)]
+  kills = [
+    [Kill(moment) for moment in moments[run::runs]] for run in range(runs)
+  ]
+  if has_readers:
+    part = (last - READ_AHEAD - first) / runs
+    for number, run in enumerate(kills):
+      run.append(Kill(first + (number + rng.random()) * part, of_reader=True))
+  return [sorted(run) for run in kills]
 
 
 def main() -> None:
@@ -172,47 +243,53 @@ def main() -> None:
   expected = Run(flags.folder / "whole", run_flags)
   while not expected.newest and expected.process.poll() is None:
     time.sleep(0.001)
-  first = expected.newest
+  first, has_readers = expected.newest, bool(expected.find_readers())
   if expected.process.wait():
     sys.exit(expected.log.read_text())
   last = expected.step
   print(f"uninterrupted: {last} steps, first checkpoint {first}", flush=True)
   rng = random.Random(flags.seed)
-  rounds = draw_moments(first, last, flags.kills, rng)
-  wrong, kills = [], 0
-  for number, moments in enumerate(rounds, start=1):
+  rounds = draw_kills(first, last, flags.kills, has_readers, rng)
+  wrong, killed = [], collections.Counter()
+  for number, kills in enumerate(rounds, start=1):
     folder, newest = flags.folder / f"killed{number}", 0
-    for moment in (*moments, math.inf):
+    for kill in (*kills, Kill(math.inf)):
       run = Run(folder, run_flags)
-      killed = run.kill(moment)
-      complaints = run.complaints(newest)
-      if killed:
-        kills += 1
+      is_killed = run.kill(kill)
+      complaints = run.complaints(newest, kill.of_reader)
+      if is_killed:
+        killed[kill.of_reader] += 1
         saving = any(folder.glob("checkpoints/*tmp*"))
         print(
-          f"kill {kills:2d} of run {number} behind step {run.step:3d} "
-          f"({moment:5.1f}), newest checkpoint {run.newest:3d}"
+          f"kill {killed.total():2d}, of run {number}"
+          f"{', a reader,' * kill.of_reader} behind step {run.step:3d} "
+          f"({kill.moment:5.1f}), newest checkpoint {run.newest:3d}"
           f"{', in the middle of a save' * saving}",
           flush=True,
         )
         if run.newest < newest:
           complaints.append(f"checkpoint {newest} is lost")
         newest = run.newest
-      elif moment < math.inf:
-        complaints.append(f"run {number} ended before {moment:.1f}")
+      elif kill.moment < math.inf:
+        complaints.append(f"run {number} ended before {kill.moment:.1f}")
       if run.has_survivors():
         complaints.append(f"a process outlived {run.log}")
       for complaint in complaints:
         print(complaint, flush=True)
       wrong += complaints
-    same = run.results() == expected.results()
+    same, differing = run.compare(expected)
     print(
-      f"run {number} ended: {'the same' if same else 'DIFFERS'}", flush=True
+      f"run {number} ended: {same} files and arrays are the same, "
+      f"{len(differing)} differ {', '.join(differing)}",
+      flush=True,
     )
-    if run.process.returncode or not same:
+    if run.process.returncode or differing:
       wrong.append(f"run {number} differs, see {run.log}")
   verdict = "; ".join(wrong) or "all well"
-  print(f"{kills} kills, {len(rounds)} runs compared; {verdict}")
+  print(
+    f"{killed[False]} kills, {killed[True]} of a reader, {len(rounds)} runs "
+    f"compared; {verdict}"
+  )
   sys.exit(bool(wrong))
 
 

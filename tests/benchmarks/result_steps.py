@@ -8,12 +8,14 @@ beside it. `tests.benchmarks.all_results` runs the plan.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
 TRAIN = "python -m ctd_jax.train"
 EVALUATE = "python -m ctd_jax.evaluate"
 # Rows of the pages are of test alone; configs were chosen on validation.
 TEST_ONLY = "--config.eval.splits=('test',)"
 NO_BASELINES = "--config.eval.baselines=()"
+SHORT_RECORDS = "--config.record_length=48 "
 
 BASELINES = ("bm25", "bm25_timekde", "rules")
 SMALL_METHODS = {
@@ -23,11 +25,14 @@ SMALL_METHODS = {
   "ctd-small": "ctd",
   "posterior-small": "posterior",
   "ctd_posterior-small": "ctd_posterior",
-  "temps-small": "temps",
-  "date_prefix-small": "date_prefix",
-  "time_tokens-small": "time_tokens",
 }
 ABLATION_METHODS = ("ft", "multi", "bias", "ctx", "ctd")
+# Published relatives that read dates, and all that they are measured with.
+DATE_METHODS = ("date_prefix", "time_tokens")
+RELATIVES = (
+  *("ft", "multi", "ctd", "posterior", "ctd_posterior", "temps"),
+  *DATE_METHODS,
+)
 REPAIRS = (
   "codebooks",
   "timeline",
@@ -74,9 +79,6 @@ COMPARED = {
     ("posterior-small", "ctd-small"),
     ("posterior-small", "rules"),
     ("ctd_posterior-small", "posterior-small"),
-    ("ctd-small", "temps-small"),
-    ("ctd-small", "date_prefix-small"),
-    ("ctd-small", "time_tokens-small"),
   ),
   "e5_small": (("ft-e5-small", "bm25"), ("ctd-e5-small", "ft-e5-small")),
 }
@@ -89,6 +91,24 @@ EXPLANATIONS = (
 CHRONICLES = (
   *("zuozhuan", "zuozhuan_wikisource", "gongyang", "guliang", "tongjian"),
   *("changbian", "houhanji", "shiji", "sanguozhi"),
+)
+# Daters that are applied to other corpora: folder below that of the runs.
+DATERS = {
+  "annals": "linked-annals/annals",
+  "together": "linked-together/together",
+}
+# Chronicles that the second is trained on beside the Annals, with their reigns.
+TAUGHT = {
+  "zuozhuan_KR1e0001": "lu",
+  "zizhitongjian_KR2b0007": "曹魏,晉,劉宋,南齊",
+}
+# Chronicle -> works whose dates are hidden, and dated by it.
+ACROSS = {"tongjian": ("sanguozhi",), "zuozhuan": ("gongyang", "guliang")}
+ACROSS_CTD = "ablation/ctd/seed-42"  # of the small protocol
+ACROSS_SYSTEMS = (
+  *("parser", "ctd", "dating-fitted"),
+  *("linked-annals-fitted", "linked-annals-fitted-no-neural"),
+  *("linked-fitted", "linked-together-fitted"),
 )
 # Systems that are asked natural questions.
 NATURAL = ("bm25", "dating-fitted", "linked-fitted")
@@ -164,18 +184,23 @@ def _transfer(name: str) -> Step:
 
 
 def _ablate(
-  name: str, methods: str, seeds: str, systems: tuple[str, ...]
+  name: str,
+  methods: Sequence[str],
+  seeds: str,
+  target: str = "ablation",
+  systems: tuple[str, ...] = (),
+  options: str = SHORT_RECORDS,
 ) -> Step:
   return Step(
     name,
     "python -m ctd_jax.ablate --config=configs/small.py "
     "--config.data_dir={data} --config.model.encoder.hidden_size=64 "
-    "--config.model.encoder.mlp_size=256 --config.record_length=48 "
+    f"--config.model.encoder.mlp_size=256 {options}"
     "--config.num_epochs=1 --config.eval_every=408 "
     f'--config.optimizer.learning_rate=1e-3 "{TEST_ONLY}" '
-    f"--methods={methods} --seeds={seeds} --workdir={{workdir}}",
-    "ablation",
-    systems,
+    f"--methods={','.join(methods)} --seeds={seeds} --workdir={{workdir}}",
+    target,
+    systems or tuple(methods),
     ("data",),
     "results.json",
     "comparisons.tsv",
@@ -212,6 +237,34 @@ def _answer(name: str, system: str, flags: str) -> Step:
     (system,),
     ("data",),
     "results.json",
+  )
+
+
+def _train_dater(name: str, corpora: str = "") -> Step:
+  """Returns the step that saves a dater of the Annals and other corpora."""
+  return Step(
+    f"linked-{name}",
+    f"{EVALUATE} --baselines_only --config=configs/linked.py "
+    "--config.data_dir={data} \"--config.eval.baselines=('linked-fitted',)\" "
+    f"\"--config.eval.splits=('validation',)\"{corpora} "
+    f"--config.linked.save={{runs}}/{DATERS[name]} --workdir={{workdir}}",
+    needs=("data",),
+  )
+
+
+def _date_undated(chronicle: str, works: tuple[str, ...]) -> Step:
+  daters = ",".join(f"{{runs}}/{folder}" for folder in DATERS.values())
+  return Step(
+    f"across-{chronicle}",
+    f"python -m tests.benchmarks.undated_texts --chronicle={chronicle} "
+    f"--undated={','.join(works)} --sources={{sources}} --outside={{outside}} "
+    f"--systems=parser,counts,linked --trained={daters} --off=neural "
+    f"--ctd={{runs}}/{ACROSS_CTD} --save={{workdir}}/{chronicle} "
+    "--rows={workdir}/rows.json",
+    "across",
+    ACROSS_SYSTEMS,
+    ("data", "ablation", *(f"linked-{name}" for name in DATERS)),
+    "rows.json",
   )
 
 
@@ -277,6 +330,13 @@ def make_steps() -> list[Step]:
       "--models=linked,counts --variants=fitted --ablate=linked",
       "comparisons.tsv",
     ),
+    _date(
+      "linked-contrastive",
+      "linked_ablation",
+      ("linked-fitted-contrastive",),
+      "--models=linked --variants=fitted --retrieval_weight=1",
+      "comparisons.tsv",
+    ),
     Step(
       "front-door",
       "python -m ctd_jax.index --index={workdir}/index --add=chunqiutr/rebuilt "
@@ -327,6 +387,15 @@ def make_steps() -> list[Step]:
         "rows.json",
       )
       for size in (200_000, 1_000_000)
+    ),
+    _train_dater("annals"),
+    _train_dater(
+      "together",
+      ' "--config.linked.corpora=('
+      + ",".join(
+        f"'{{sources}}/{work}={reigns}'" for work, reigns in TAUGHT.items()
+      )
+      + ')"',
     ),
     # Needs Locust on the PATH, see the module.
     Step(
@@ -385,6 +454,22 @@ def make_steps() -> list[Step]:
       ("data",),
       "evaluation/zztj_rebuilt_*/results.json",
     ),
+    *(_date_undated(*names) for names in ACROSS.items()),
+    # Nothing of it is known: the daters alone differ.
+    Step(
+      "across-zztj",
+      "python -m tests.benchmarks.dating --name=zztj/rebuilt --split=test "
+      "--data_dir={data} --variants=fitted --models=counts,"
+      "{runs}/linked-annals/annals,{runs}/across-tongjian/tongjian,"
+      "{runs}/linked-together/together --rows={workdir}/rows.json",
+      "across_zztj",
+      (
+        *("dating-fitted", "linked-annals-fitted"),
+        *("linked-tongjian-fitted", "linked-together-fitted"),
+      ),
+      ("data", "across-tongjian", *(f"linked-{name}" for name in DATERS)),
+      "rows.json",
+    ),
     *(
       _answer(f"ctm-{name}", name, f"qa --system={name}")
       for name in ("eras", "chronicles", "oracle")
@@ -414,18 +499,19 @@ def make_steps() -> list[Step]:
       "configs/small.py:posterior",
       "--config.query_dates=head --config.name=posterior-small-head",
     ),
-    *(
-      _train(
-        f"{method}-small-keys",  # T1
-        f"configs/small.py:{method}",
-        f"--config.dates.records=key --config.name={method}-small-keys",
-      )
-      for method in ("date_prefix", "time_tokens")
-    ),
     _transfer("posterior-small"),
-    _ablate("ablation", ",".join(both), "42,1,2", both),
+    _ablate("ablation", both, "42,1,2"),
     # `ctd` of the same seed is what they are compared with.
-    _ablate("repairs", ",".join(("ctd", *repairs)), "42", repairs),
+    _ablate("repairs", ("ctd", *repairs), "42", systems=repairs),
+    # A date that a method puts before a record takes no token from its text.
+    _ablate("relatives", RELATIVES, "42,1,2", "relatives", options=""),
+    _ablate(
+      "relatives-keys",  # T1
+      DATE_METHODS,
+      "42,1,2",
+      "relatives",
+      options="--config.dates.records=key ",
+    ),
     _date(
       "dating-experts",
       "dating_ablation",

@@ -2,28 +2,26 @@
 
   python -m tests.benchmarks.undated_texts --chronicle=tongjian \\
     --sources=DIR --outside=DIR [--undated=sanguozhi] [--strip=all] \\
-    [--without=neural] [--show=N] [--model=linked [--trained=FOLDER]]
-
-`--model=linked` dates them by the linked network, trained on the chronicle or,
-with `--trained`, elsewhere.
+    [--systems=parser,counts,linked] [--trained=FOLDER [--off=neural]] \\
+    [--ctd=WORKDIR] [--save=FOLDER] [--rows=FILE] [--show=N]
 
 The chronicle is dated as `ctd_jax.date` does. Undated are then a tenth of its
 sections, taken out of it and dated in no order; or, with --undated, the
-stretches of another work that begin where its edition prints a month. All that
-reads as a date is stripped from them (--strip=all), or nothing (--strip=none).
-What is right is what the editions print (`chronicle_gold`). Measured of the
-posterior:
+stretches of other works that begin where their editions print a month, those of
+all works together. All that reads as a date is stripped from them
+(--strip=all), or nothing (--strip=none). What is right is what the editions
+print (`chronicle_gold`). `undated_systems` says how each system dates them;
+daters of --trained are called by their folders. Measured of the posterior:
 
   year, month   share of texts whose most probable year, month is right
-  within_1      share whose most probable month is right to one month
   near          share whose most probable month is right to three years
   coverage@90   share whose smallest set of months of 90 % holds the right one
   size@90       median of the months in that set
   nll           mean of -log p of the right month
   ece           expected calibration error of the most probable month
 
-and the seconds of dating the chronicle, and of fitting and dating the texts.
-`--show=N` prints N texts with their reasons.
+with intervals that resample the years. `--show=N` prints N texts with the
+reasons of the last system that has any.
 """
 
 from __future__ import annotations
@@ -32,7 +30,8 @@ import argparse
 import dataclasses
 import itertools
 import pathlib
-import time
+import shlex
+import sys
 import zlib
 from collections.abc import Sequence
 
@@ -50,15 +49,18 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
   CredibleMonths,
 )
-from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
-from ctd_jax.dating.linked.trained_dater import TrainedDater
-from tests.benchmarks import chronicle_texts
+from ctd_jax.dating.fitted_model import FittedModel
+from ctd_jax.dating.month_axis import MonthAxis
+from ctd_jax.evaluation import results, significance
+from ctd_jax.evaluation.calibration import expected_calibration_error
+from ctd_jax.utils import provenance
+from tests.benchmarks import chronicle_texts, undated_systems
 from tests.benchmarks.chronicle_calendar import Month
 from tests.benchmarks.chronicle_gold import GoldRecord
 from tests.benchmarks.chronicle_order import DatedText
 
 STRIPPED = ("all", "none")
+HELD_OUT = "held_out"  # sections of the chronicle itself
 _HELD_OUT = 10  # one section in so many
 _NEAR_YEARS = 3
 _MIN_CHARACTERS = 8  # of a text, dates stripped
@@ -71,10 +73,12 @@ class UndatedText:
   Attributes:
     text: as it is to be dated.
     month: ordinal in the calendar of the chronicle.
+    work: that it is of.
   """
 
   text: str
   month: int
+  work: str = HELD_OUT
 
 
 def strip_dates(text: str, timeline: Timeline) -> str:
@@ -186,7 +190,10 @@ def hold_out_sections(
 
 
 def read_other_work(
-  dates: ChronicleDates, records: Sequence[GoldRecord], stripped: str
+  dates: ChronicleDates,
+  records: Sequence[GoldRecord],
+  stripped: str,
+  work: str,
 ) -> list[UndatedText]:
   """Returns the stretches of another work that begin at printed months."""
   finder, timeline = make_month_finder(dates), dates.calendar.timeline
@@ -201,42 +208,160 @@ def read_other_work(
       if stripped == "all":
         stretch = strip_dates(stretch, timeline)
       if month >= 0 and len(stretch) >= _MIN_CHARACTERS:
-        texts.append(UndatedText(stretch, month))
+        texts.append(UndatedText(stretch, month, work))
   return texts
 
 
-def read_flags() -> argparse.Namespace:
+def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
   """Returns the flags."""
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+
+  def read_names(text: str) -> list[str]:
+    return [name for name in text.split(",") if name]
+
   parser.add_argument("--chronicle", default="tongjian")
-  parser.add_argument("--undated", default="", help="another work")
+  parser.add_argument(
+    "--undated", type=read_names, default=[], help="other works"
+  )
   parser.add_argument("--sources", type=pathlib.Path, required=True)
   parser.add_argument("--outside", type=pathlib.Path, required=True)
   parser.add_argument("--strip", choices=STRIPPED, default="all")
-  parser.add_argument("--without", default="", help="evidence to leave out")
-  parser.add_argument("--model", choices=("counts", "linked"), default="counts")
-  parser.add_argument("--trained", help="folder of a trained dater")
+  parser.add_argument(
+    "--systems",
+    type=read_names,
+    default=["counts"],
+    help=f"of {', '.join(undated_systems.SYSTEMS)}",
+  )
+  parser.add_argument(
+    "--trained", type=read_names, default=[], help="folders of trained daters"
+  )
+  parser.add_argument(
+    "--off",
+    type=read_names,
+    default=[],
+    help="evidence that each of them does without, once more",
+  )
+  parser.add_argument(
+    "--ctd", type=pathlib.Path, help="workdir of a trained dual encoder"
+  )
+  parser.add_argument(
+    "--save", help="folder for the dater that is trained on the chronicle"
+  )
   parser.add_argument("--min_probability", type=float, default=0.9)
   parser.add_argument("--show", type=int, default=0)
-  flags = parser.parse_args()
-  if flags.trained and flags.model == "counts":
-    parser.error("--trained: of --model=linked alone")
-  if flags.without and flags.model == "linked":
-    parser.error("--without: of --model=counts alone")
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
+  flags = parser.parse_args(arguments)
+  if unknown := set(flags.systems) - set(undated_systems.SYSTEMS):
+    parser.error(
+      f"--systems: unknown {', '.join(sorted(unknown))}; there are "
+      f"{', '.join(undated_systems.SYSTEMS)}"
+    )
+  if flags.off and not flags.trained:
+    parser.error("--off: of --trained alone")
+  if flags.save and "linked" not in flags.systems:
+    parser.error("--save: of --systems=linked alone")
   return flags
 
 
-def make_model(
-  labelled: labelled_corpus.LabelledCorpus, flags: argparse.Namespace
-) -> DatingModel | LinkedDatingModel:
-  """Returns the model of the flags, before it is fitted."""
-  if flags.model == "counts":
-    return labelled.make_model([n for n in flags.without.split(",") if n])
-  model = LinkedDatingModel.make()
-  if flags.trained:
-    trained = TrainedDater.load(flags.trained)
-    model = LinkedDatingModel.from_trained(trained)
-  return labelled.make_linked_model(model)
+def measure_texts(
+  log_p: np.ndarray, axis: MonthAxis, months: np.ndarray
+) -> tuple[dict[str, np.ndarray], dict[str, float]]:
+  """Returns what is measured of every text, and of all of them.
+
+  Args:
+    log_p: of the months, [n, K].
+    axis: the months.
+    months: that are right, [n].
+  """
+  predicted = log_p.argmax(axis=1)
+  years = axis.year_of[months]
+  holds, sizes = calibration.find_credible_sets(log_p, months)
+  is_right = predicted == months
+  values = {
+    "month": is_right,
+    "year": axis.to_years(log_p).argmax(axis=1) == years,
+    "near": np.abs(axis.year_of[predicted] - years) <= _NEAR_YEARS,
+    "nll": -log_p[np.arange(len(log_p)), months],
+    "coverage@90": holds,
+  }
+  return values, {
+    "size@90": float(np.median(sizes)),
+    "ece": float(
+      expected_calibration_error(np.exp(log_p.max(axis=1)), is_right)
+    ),
+    "texts": len(log_p),
+  }
+
+
+def make_rows(
+  dated: undated_systems.DatedTexts,
+  axis: MonthAxis,
+  undated: Sequence[UndatedText],
+  chronicle: str,
+) -> list[results.ResultRow]:
+  """Returns the figures of one system as rows of results, work by work."""
+  rows = []
+  about = {
+    "seeds": dated.seeds,
+    "command": shlex.join(
+      ["python", "-m", "tests.benchmarks.undated_texts", *sys.argv[1:]]
+    ),
+    "commit": provenance.code_commit(),
+    "seconds": round(dated.seconds, 1),
+  }
+  for work in dict.fromkeys(text.work for text in undated):
+    index = np.array([text.work == work for text in undated])
+    months = np.array([text.month for text in undated])[index]
+    values, figures = measure_texts(dated.log_p[index], axis, months)
+    ids = list(map(str, range(len(months))))
+    years = dict(zip(ids, axis.year_of[months].tolist(), strict=True))
+    intervals = {
+      metric: significance.compute_bootstrap_interval(
+        dict(zip(ids, each.astype(float).tolist(), strict=True)), years
+      )
+      for metric, each in values.items()
+    }
+    figures |= {metric: float(each.mean()) for metric, each in values.items()}
+    rows += [
+      results.ResultRow(
+        f"across/{chronicle}",
+        *(dated.system, "T0", dated.score_mode, "test", work, "all"),
+        metric,
+        value,
+        *intervals.get(metric, (None, None)),
+        **about,
+      )
+      for metric, value in figures.items()
+    ]
+    print(
+      dated.system,
+      work,
+      *(f"{name} {value:.4g}" for name, value in figures.items()),
+      f"seconds {dated.seconds:.0f}",
+      flush=True,
+    )
+  return rows
+
+
+def show_texts(
+  fitted: FittedModel,
+  labelled: labelled_corpus.LabelledCorpus,
+  undated: Sequence[UndatedText],
+) -> None:
+  """Prints texts with the reasons of their months."""
+  posterior = fitted.predict()
+  for row, text in zip(labelled.text_rows.tolist(), undated, strict=False):
+    log_p = posterior.log_p(np.array([row]))[0]
+    names = [
+      "".join(map(str, labelled.dates.name_month(month)))
+      for month in (int(log_p.argmax()), text.month)
+    ]
+    print(f"\n{text.text[:60]}\n  {names[0]}", end=" ")
+    print(f"p {np.exp(log_p.max()):.3f}; right: {names[1]}")
+    for reason in fitted.explain(row)[:4]:
+      print(
+        f"  {reason.expert} {reason.weight:+.2f} {reason.evidence.note[:80]}"
+      )
 
 
 def main() -> None:
@@ -249,52 +374,33 @@ def main() -> None:
   }
   gold = chronicle_texts.read_gold(flags.chronicle, folders)
   entries = [record.entry for record in gold.records]
-  start = time.monotonic()
   calendar = chronicle_input.load_reigns(gold.reigns, entries)
   dates = chronicle_dating.date_records(entries, calendar)
-  decoding_seconds = time.monotonic() - start
-  if flags.undated:
-    other = chronicle_texts.read_gold(flags.undated, folders)
-    undated = read_other_work(dates, other.records, flags.strip)
-  else:
+  undated = []
+  for work in flags.undated:
+    other = chronicle_texts.read_gold(work, folders)
+    undated += read_other_work(dates, other.records, flags.strip, work)
+  if not flags.undated:
     dates, undated = hold_out_sections(dates, gold.records, flags.strip)
-  start = time.monotonic()
   labelled = labelled_corpus.make_labelled_corpus(
     dates, [each.text for each in undated], flags.min_probability
   )
-  model = make_model(labelled, flags)
-  fitted = model.fit(labelled.corpus, labelled.labels)
-  posterior = labelled.join_posterior(fitted.predict())
-  months = np.array([each.month for each in undated])
-  figures = dict(
-    calibration.compute_posterior_metrics(posterior, labelled.text_rows, months)
+  axis = labelled.corpus.axis
+  print(
+    f"{len(undated)} texts, {int(labelled.labels.is_known.sum())} labels, "
+    f"{len(axis)} months, {axis.num_years} years",
+    flush=True,
   )
-  log_p = posterior.log_p(labelled.text_rows)
-  year_of = posterior.axis.year_of
-  distances = np.abs(year_of[log_p.argmax(axis=1)] - year_of[months])
-  figures["near"] = float((distances <= _NEAR_YEARS).mean())
-  seconds = time.monotonic() - start
-  figures |= {
-    "texts": len(undated),
-    "labelled": int(labelled.labels.is_known.sum()),
-    "months": len(labelled.corpus.axis),
-    "seconds_decoding": decoding_seconds,
-    "seconds_dating": seconds,
-  }
-  print(" ".join(f"{name} {value:.4g}" for name, value in figures.items()))
-  for index in range(min(flags.show, len(undated))):
-    row = int(labelled.text_rows[index])
-    log_p = posterior.log_p(np.array([row]))[0]
-    names = [
-      "".join(map(str, dates.name_month(month)))
-      for month in (int(log_p.argmax()), undated[index].month)
-    ]
-    print(f"\n{undated[index].text[:60]}\n  {names[0]}", end=" ")
-    print(f"p {np.exp(log_p.max()):.3f}; right: {names[1]}")
-    for reason in fitted.explain(row)[:4]:
-      print(
-        f"  {reason.expert} {reason.weight:+.2f} {reason.evidence.note[:80]}"
-      )
+  rows, shown = [], None
+  for dated in undated_systems.date_texts(
+    labelled, flags.systems, flags.trained, flags.off, flags.ctd, flags.save
+  ):
+    rows += make_rows(dated, axis, undated, flags.chronicle)
+    if flags.rows:
+      results.write_result_rows(flags.rows, rows)
+    shown = dated.fitted or shown
+  if shown is not None:
+    show_texts(shown, labelled, undated[: flags.show])
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import numpy as np
 
 from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.chronology import date_expressions, reign_tables
+from ctd_jax.dating import calibration
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
@@ -37,6 +38,26 @@ class Chronicle:
       self.answers[order],
       self.train[order],
     )
+
+
+def measure(fitted, chronicle):
+  """Returns the metrics of the hidden events, as a model dates them."""
+  rows = np.flatnonzero(~chronicle.train & fitted.features.is_event)
+  return calibration.compute_posterior_metrics(
+    fitted.predict(), rows, chronicle.months[rows]
+  )
+
+
+def make_dated_lines():
+  """Returns the lines of a chronicle of eight years of 泰始, in 西晉."""
+  lines = []
+  years = ["泰始元", *"二三四五六七八"]
+  for year, surname in zip(years, "張王李趙陳楊黃周", strict=True):
+    lines.append(f"{year}年")
+    for month, name in zip("二四五七八十", "勇毅儉讓忠信", strict=True):
+      lines.append(f"{month}月，{surname}{name}守涼州。")
+      lines.append(f"{surname}{name}擊賊，破之。")
+  return lines
 
 
 def make_chronicle():

@@ -1,5 +1,7 @@
 """Queries without a date: dated by wording, ranked by time and wording."""
 
+import logging
+
 import hypothesis
 import numpy as np
 import pytest
@@ -138,6 +140,22 @@ def test_a_vague_date_alone_asks_for_its_months():
   np.testing.assert_allclose(p[:24], p[0], rtol=1e-5)
   indices, _ = rank(["乙公年間有何記事？"])
   assert indices[0, 0] == 2
+
+
+def test_what_was_done_is_said(caplog):
+  caplog.set_level(logging.INFO, logger="absl")
+  queries = [
+    "葬衛桓公在何時？",
+    "甲公時，公會齊侯，何時？",
+    "甲公年間有何記事？",
+  ]
+  rank([*queries, "有何記事？", "滄甲公元年五月有何記事？"])
+  message = caplog.messages[-1]
+  assert "2 are dated by the records that share their wording, 1 of" in message
+  assert "1 by such a date alone; 1 have neither" in message
+  caplog.clear()
+  rank(["滄甲公元年五月有何記事？"])
+  assert not caplog.messages
 
 
 def test_blocks_of_records_and_queries_change_nothing(monkeypatch):

@@ -69,7 +69,9 @@ def test_strings_of_stretches_are_those_of_the_whole(monkeypatch):
 @pytest.mark.parametrize("most", [1, 3, 20, 80])
 def test_best_entries_equal_a_full_sort(most):
   dense, sparse = rare()
-  rows, columns, values = shared_wording.select_top_entries(sparse, most)
+  rows, columns, values, floors = shared_wording.select_top_entries(
+    sparse, most
+  )
   np.testing.assert_array_equal(dense[rows, columns], values)
   for row, line in enumerate(dense):
     kept = [
@@ -80,6 +82,9 @@ def test_best_entries_equal_a_full_sort(most):
       and (line >= value).sum() <= 2 * most
     ]
     assert sorted(columns[rows == row].tolist()) == kept
+  for row, line in enumerate(dense):
+    left = np.delete(line, columns[rows == row])
+    assert floors[row] == left.max(initial=0)
 
 
 def test_entries_are_read_where_none_is_stored():

@@ -115,6 +115,18 @@ def test_tables_and_lines_stand_as_listed():
   assert order == ["neg1_ne1_dq0", "b", "a", "neg1_ne0_dq1", "b", "a"]
 
 
+def test_a_file_tells_the_protocols_of_a_system_apart(tmp_path):
+  for name, value in (("short", 0.25), ("long", 0.75)):
+    write_result_rows(tmp_path / f"{name}.json", [row("a", value=value)])
+  rows = read_result_folder(tmp_path)
+  marked = "<!-- table:mini file=short -->\n<!-- end -->\n"
+  text = result_tables.fill_tables(marked, rows, "README.md")
+  assert "0.2500" in text
+  assert "0.7500" not in text
+  with pytest.raises(ValueError, match="two results for .* hit@1"):
+    result_tables.fill_tables(marked.replace(" file=short", ""), rows, "R.md")
+
+
 def test_modes_as_columns():
   rows = [
     row("a", mode="neg1_ne1_dq0", value=0.5),

@@ -8,6 +8,7 @@ import sys
 import numpy as np
 import pytest
 
+from ctd_jax.benchmark.records import KINDS
 from ctd_jax.chronology import query_dates
 from ctd_jax.dating import options
 from ctd_jax.dating.corpus import UNKNOWN
@@ -56,27 +57,40 @@ def test_labels_are_of_train_alone(benchmark):
 @pytest.mark.parametrize(
   "model", [MODEL, LINKED_MODEL], ids=["counts", "linked"]
 )
-def test_keys_and_kinds_of_held_out_records_have_no_way_in(benchmark, model):
-  first = benchmark.records[0]
-  hidden = [
-    record
-    if split == "train"
-    else dataclasses.replace(record, key=first.key, kind="no_event")
-    for record, split in zip(
-      benchmark.records, benchmark.record_splits, strict=True
-    )
-  ]
-  blind = dataclasses.replace(benchmark, records=tuple(hidden))
+def test_what_is_no_text_has_no_way_in(benchmark, model):
+  draw = np.random.default_rng(3)
+  records, splits = benchmark.records, np.array(benchmark.record_splits)
+  # Keys and kinds of held-out records at random; all ids and places in works.
+  keys = draw.integers(len(benchmark.timeline), size=len(records))
+  kinds = draw.integers(len(KINDS), size=len(records))
+  ids, places = (draw.permutation(len(records)).tolist() for _ in range(2))
+  changed = []
+  for row, record in enumerate(records):
+    fields = {"record_id": records[ids[row]].record_id, "order": places[row]}
+    if splits[row] != "train":
+      fields["key"] = benchmark.timeline.months[keys[row]]
+      fields["kind"] = KINDS[kinds[row]]
+    changed.append(dataclasses.replace(record, **fields))
+  blind = dataclasses.replace(benchmark, records=tuple(changed))
   dated, other = (
     dated_gallery.read_dated_gallery(each, model=model)
     for each in (benchmark, blind)
   )
-  rows = np.arange(len(benchmark.records))
+  rows = np.arange(len(records))
+  queries = [query.text for query in benchmark.queries["test"]]
+  queries += ["齊人來盟在何時？", "甲公時，宋人來盟在何時？"]
+  gallery = {"all": np.ones(len(records), bool)}
   for variant in options.VARIANTS:
-    np.testing.assert_array_equal(
-      other.make_posterior(variant).log_p(rows),
-      dated.make_posterior(variant).log_p(rows),
+    posterior, expected = (
+      each.make_posterior(variant) for each in (other, dated)
     )
+    np.testing.assert_array_equal(posterior.log_p(rows), expected.log_p(rows))
+    for one, another in zip(
+      other.rank_by_posterior(queries, posterior, 5, gallery)["all"],
+      dated.rank_by_posterior(queries, expected, 5, gallery)["all"],
+      strict=True,
+    ):
+      np.testing.assert_array_equal(one, another)
 
 
 def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):

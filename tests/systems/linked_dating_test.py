@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from ctd_jax.dating.linked.trained_dater import TrainedDater
+from ctd_jax.models.linked_dater import LinkedDaterConfig
 from ctd_jax.systems import evaluation_run, linked_dating, registry
 from ctd_jax.training import config as training_config
 from ctd_jax.training import transfer
 from tests import synthetic
 from tests.benchmarks import dating
+from tests.dating import chronicles
 
 _TINY = {"hidden_size": 8, "link_steps": 5, "steps": 3, "off": ("neural",)}
 
@@ -70,6 +72,7 @@ def test_a_saved_dater_ranks_as_the_run_that_trained_it(
     ("learning_rate", 0.0, "config.linked.learning_rate=0.0: expected a"),
     ("heads", 0, "config.linked.heads=0"),
     ("trained", "nowhere", "config.linked.trained=nowhere: there is no"),
+    ("corpora", ("nowhere=lu",), "config.linked.corpora: nowhere=lu: no file"),
   ],
 )
 def test_a_wrong_value_is_named_without_a_run(
@@ -82,7 +85,8 @@ def test_a_wrong_value_is_named_without_a_run(
 
 
 @pytest.mark.parametrize(
-  ("field", "value"), [("save", "dater"), ("off", ("neural",)), ("rounds", 1)]
+  ("field", "value"),
+  [("save", "dater"), ("corpora", ("chunqiutr/mini",)), ("rounds", 1)],
 )
 def test_of_a_trained_dater_no_training_is_asked(
   benchmark, tmp_path, field, value
@@ -90,6 +94,57 @@ def test_of_a_trained_dater_no_training_is_asked(
   config = make_config("linked-fitted", trained=str(tmp_path), **{field: value})
   with pytest.raises(ValueError, match=f"config.linked.{field}=.*nothing is"):
     evaluation_run.evaluate_systems(benchmark, config, tmp_path)
+
+
+@pytest.mark.slow
+def test_a_dater_is_trained_on_other_corpora_too(benchmark, tmp_path, caplog):
+  corpora = []
+  for name in ("first", "second"):
+    (tmp_path / name).write_text("\n".join(chronicles.make_dated_lines()))
+    corpora.append(f"{tmp_path / name}=西晉")
+  config = make_config(
+    "linked-fitted",
+    corpora=tuple(corpora),
+    save=str(tmp_path / "dater"),
+    **_TINY,
+  )
+  evaluation_run.evaluate_systems(benchmark, config, tmp_path / "run")
+  trained = TrainedDater.load(tmp_path / "dater")
+  # No text of the gallery has the style of an event.
+  assert "nothing is learned from 54 known records" in caplog.text
+  assert trained.trained_on.count("known records of") == 2
+  # Of its own gallery, some months are known anyway.
+  config = make_config("linked-fitted", corpora=(benchmark.name,))
+  with pytest.raises(ValueError, match="config.linked.corpora=.*known anyway"):
+    evaluation_run.evaluate_systems(benchmark, config, tmp_path / "other")
+
+
+def test_something_must_read_the_texts(tmp_path):
+  TrainedDater(
+    config=LinkedDaterConfig(readers=("words",)),
+    params={"prior": np.ones(())},
+    word_weights={},
+    trained_on="nothing",
+    seed=1,
+  ).save(tmp_path)
+  with pytest.raises(ValueError, match="config.linked.off=.*words alone"):
+    linked_dating.load_linked_model(tmp_path, ("words",))
+
+
+def test_evidence_of_a_trained_dater_can_be_left_out(tmp_path):
+  TrainedDater(
+    config=LinkedDaterConfig(rounds=3, use_days=False),
+    params={"prior": np.ones(())},
+    word_weights={},
+    trained_on="nothing",
+    seed=1,
+  ).save(tmp_path)
+  model = linked_dating.load_linked_model(tmp_path, ("neural", "rounds"))
+  assert model.config == LinkedDaterConfig(
+    readers=("words",), rounds=1, use_days=False
+  )
+  assert "neural" not in {expert.name for expert in model.experts}
+  assert linked_dating.load_linked_model(tmp_path).config.rounds == 3
 
 
 def test_a_saved_dater_is_not_overwritten(benchmark, tmp_path):

@@ -42,10 +42,12 @@ NOT_LOCKED = {
   "calendars": "makes tables that are in the repository",
   "docs": "part of test",
   "e5": "makes a folder of weights once",
+  "lance": "installed beside beam",
   "load": "an environment of its own",
   "lock": "makes the locks",
   "mteb": "part of parity",
   "parity": "published implementations, with torch for the device at hand",
+  "sql": "of one measurement",
   "tf": "an environment of its own",
 }
 _PIN = re.compile(r"([\w.-]+)==(\S+)")

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from scipy import special
 
+from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.training import contrastive, partitioning, train_step
 from ctd_jax.training.contrastive import ContrastiveLoss
@@ -39,7 +39,7 @@ def test_blocks_are_alike_and_small(size, records, shards, blocks):
 
 
 def make_batch():
-  """Returns the dates of a batch; some positives answer no query."""
+  """Returns the dates of a batch; some positives may answer no query."""
   rng = np.random.default_rng(0)
   starts = rng.integers(0, MONTHS - 12, SIZE)
   ends = starts + rng.integers(0, 12, SIZE)
@@ -53,39 +53,56 @@ def make_batch():
   }
 
 
-def plain_direction(logits, is_positive, reduction):
-  """Returns the mean loss of the rows of a whole matrix, in float64."""
-  size = len(logits)
-  for row in range(size):
-    if not is_positive[row].any():
-      is_positive[row, row] = True
-  log_p = logits - special.logsumexp(logits, axis=1, keepdims=True)
-  rows = [
-    -special.logsumexp(row[: len(mask)][mask])
-    if reduction == "sum_inside"
-    else -row[: len(mask)][mask].mean()
-    for row, mask in zip(log_p, is_positive, strict=True)
-  ]
-  return np.mean(rows)
+def plain_direction(scores, is_positive, reduction):
+  """Returns the mean loss of the rows of a whole matrix."""
+  own = jnp.eye(SIZE, dtype=bool)
+  mask = jnp.where(is_positive.any(axis=1, keepdims=True), is_positive, own)
+  log_p = jax.nn.log_softmax(scores, axis=1)[:, :SIZE]
+  if reduction == "sum_inside":
+    rows = jax.nn.logsumexp(jnp.where(mask, log_p, -jnp.inf), axis=1)
+  else:
+    rows = jnp.where(mask, log_p, 0).sum(axis=1) / mask.sum(axis=1)
+  return -rows.mean()
 
 
-def plain_loss(positive_scores, negative_scores, batch, loss):
-  """Returns loss and share of right first records of whole matrices."""
+def plain_loss(scores, batch, loss):
+  """Returns loss and share of right first records of the scores of all pairs.
+
+  Args:
+    scores: of queries against the records of each, [B, B, 1+H].
+    batch: from `make_batch`.
+    loss: `config.loss`.
+  """
   (first, last), months = batch["query_ends"].T, batch["positive_month"]
   overlap = (first[:, None] <= months) & (months <= last[:, None])
   hard = batch["negative_month"]
   answers = (first[:, None] <= hard) & (hard <= last[:, None])
-  negative_scores = np.where(
-    answers & batch["negative_answers"], -np.inf, negative_scores
-  )
-  assert np.isneginf(negative_scores).any()
-  mask = overlap if loss.multi_positive else np.eye(SIZE, dtype=bool)
-  scores = np.concatenate([positive_scores, negative_scores], axis=1)
-  forward = plain_direction(scores, mask.copy(), loss.reduction)
-  backward = plain_direction(positive_scores.T, mask.T.copy(), loss.reduction)
-  top = scores.argmax(axis=1)
-  is_correct = np.pad(overlap, ((0, 0), (0, SIZE * HARD)))[range(SIZE), top]
+  answers &= batch["negative_answers"]
+  assert answers.any()
+  positive_scores = scores[..., 0]
+  hard_scores = jnp.where(answers, -jnp.inf, scores[..., 1:].reshape(SIZE, -1))
+  scores = jnp.concatenate([positive_scores, hard_scores], axis=1)
+  is_positive = overlap if loss.multi_positive else np.eye(SIZE, dtype=bool)
+  forward = plain_direction(scores, is_positive, loss.reduction)
+  backward = plain_direction(positive_scores.T, is_positive.T, loss.reduction)
+  is_answer = np.pad(overlap, ((0, 0), (0, SIZE * HARD)))
+  is_correct = jnp.asarray(is_answer)[jnp.arange(SIZE), scores.argmax(axis=1)]
   return (forward + backward) / 2, is_correct.mean()
+
+
+def encode_texts(config):
+  """Returns model, parameters without encoder, queries and their records."""
+  encoder = BertConfig(50, **config.model.encoder.to_dict())
+  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
+  ids = np.random.default_rng(1).integers(5, 50, (SIZE, 2 + HARD, 8))
+  ids[::2, 1] = ids[::2, 0]  # positives that are found
+  query, record = ids[:, 0], ids[:, 1:].reshape(-1, 8)
+  params = jax.jit(model.init)(jax.random.key(0), query, query)["params"]
+  encode = jax.jit(
+    lambda ids: model.apply({"params": params}, ids, ids, method="encode")
+  )
+  score_params = {name: params[name] for name in params if name != ENCODER}
+  return model, score_params, encode(query), encode(record)
 
 
 @pytest.mark.slow
@@ -104,55 +121,50 @@ def plain_loss(positive_scores, negative_scores, batch, loss):
 def test_blocks_change_neither_loss_nor_gradient(method, fields, monkeypatch):
   config = synthetic.config(method)
   config.loss.update(fields)
-  encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
-  rng = np.random.default_rng(1)
-  ids = jnp.asarray(rng.integers(5, 50, (SIZE * (2 + HARD), 8)), jnp.int32)
-  mask = jnp.ones_like(ids)
-  params = jax.jit(model.init)(jax.random.key(0), ids, mask)["params"]
+  model, *arguments = encode_texts(config)
   batch = make_batch()
 
-  def split_encodings(params):
-    encoding = model.apply({"params": params}, ids, mask, method="encode")
-    return (
-      jax.tree.map(lambda x, rows=rows: x[rows], encoding)
-      for rows in (slice(SIZE), slice(SIZE, None))
-    )
+  def differentiate(compute):
+    # Months of a query are not differentiated, but are in its encoding.
+    gradient = jax.value_and_grad(compute, (0, 1, 2), True, allow_int=True)
+    (loss, accuracy), gradients = jax.jit(gradient)(*arguments)
+    floats = [x for x in jax.tree.leaves(gradients) if x.dtype == jnp.float32]
+    return jax.device_get((loss, accuracy, floats))
 
-  def differentiate(devices, pairs):
+  def differentiate_blocks(devices, pairs):
     monkeypatch.setattr(contrastive, "_PAIRS_PER_BLOCK", pairs)
     mesh = partitioning.make_mesh(devices)
     loss = Objective.from_config(config, model, mesh).loss
+    sharded_batch = partitioning.make_global_batch(batch, mesh)
+    rows = partitioning.batch_sharding(mesh)
 
-    def compute(params, batch):
+    def compute(params, *encodings):
       apply = functools.partial(model.apply, {"params": params})
       compute_loss = ContrastiveLoss(apply, mesh, loss, config.score_mode)
-      return compute_loss.compute(*split_encodings(params), batch)
+      encodings = jax.lax.with_sharding_constraint(encodings, rows)
+      return compute_loss.compute(*encodings, sharded_batch)
 
-    compute = jax.jit(jax.value_and_grad(compute, has_aux=True))
-    return compute(params, partitioning.make_global_batch(batch, mesh))
+    return differentiate(compute)
 
-  (loss, accuracy), gradient = differentiate(1, 10**6)
-  if not fields.get("emulated_processes"):
-    query, record = split_encodings(params)
+  def compute_plain(params, *encodings):
     scores = model.apply(
-      {"params": params}, query, record, config.score_mode, method="score"
+      {"params": params}, *encodings, config.score_mode, method="score"
     )
-    scores = np.asarray(scores, np.float64).reshape(SIZE, SIZE, 1 + HARD)
-    expected = plain_loss(
-      scores[..., 0], scores[..., 1:].reshape(SIZE, -1), batch, config.loss
-    )
-    np.testing.assert_allclose((loss, accuracy), expected, rtol=1e-5)
-  scale = max(np.abs(x).max() for x in jax.tree.leaves(gradient))
+    return plain_loss(scores.reshape(SIZE, SIZE, -1), batch, config.loss)
+
+  whole = differentiate_blocks(1, 10**6)
+  # `release_variant_test` has the plain loss of several processes.
+  is_emulated = config.loss.emulated_processes > 1
+  expected = whole if is_emulated else differentiate(compute_plain)
+  assert 0 < expected[1] < 1
+  scale = max(np.abs(x).max() for x in expected[2])
+  assert contrastive.count_blocks(SIZE, 1 + HARD, 1) == (1, 1)
+  results = [whole]
   for devices, pairs, blocks in ((1, 36, (4, 8)), (8, 3, (2, 16))):
-    (block_loss, block_accuracy), block_gradient = differentiate(devices, pairs)
+    results.append(differentiate_blocks(devices, pairs))
     assert contrastive.count_blocks(SIZE, 1 + HARD, devices) == blocks
-    np.testing.assert_allclose(block_loss, loss, rtol=1e-6)
-    assert block_accuracy == accuracy
-    jax.tree.map(
-      lambda ours, whole: np.testing.assert_allclose(
-        ours, whole, atol=2e-6 * scale, rtol=1e-4
-      ),
-      block_gradient,
-      gradient,
-    )
+  for loss, accuracy, gradients in results:
+    np.testing.assert_allclose(loss, expected[0], rtol=1e-6)
+    assert accuracy == expected[1]
+    for ours, plain in zip(gradients, expected[2], strict=True):
+      np.testing.assert_allclose(ours, plain, atol=2e-6 * scale, rtol=1e-4)

@@ -14,6 +14,7 @@ from ctd_jax.training import (
   batch_reader,
   input_pipeline,
   negatives,
+  row_shapes,
   token_store,
 )
 from tests import synthetic
@@ -127,8 +128,14 @@ def test_batches_put_on_devices_ahead_do_not_count():
   iterator.close()
 
 
+@pytest.mark.parametrize("unit_texts", [256, 20, 10])
 @pytest.mark.parametrize("processes", [2, 4])
-def test_shares_make_the_batch_of_one_process(processes):
+def test_shares_make_the_batch_of_one_process(
+  processes, unit_texts, monkeypatch
+):
+  # 40 texts in 4 packs: in one unit of them, in two, and in four.
+  monkeypatch.setattr(row_shapes, "_UNIT_TEXTS", unit_texts)
+  assert row_shapes.count_unit_packs(40, 4) == min(4, unit_texts // 10)
   whole = batches(packs=4)
   parts = [
     batches(packs=4, share=batch_reader.Share(index, processes))

@@ -27,7 +27,10 @@ def dealt_batches(size: int, count: int) -> list[np.ndarray]:
 
 @pytest.mark.parametrize(
   ("size", "packs", "fill"),
-  [(16, 8, 0.8), (16, 1, 0.9), (64, 8, 0.9), (64, 1, 0.9), (256, 8, 0.9)],
+  [
+    *[(16, 8, 0.8), (16, 1, 0.9), (64, 8, 0.9), (64, 1, 0.9), (256, 8, 0.9)],
+    (512, 8, 0.95),  # in two units
+  ],
 )
 def test_two_shapes_are_nearly_full(size, packs, fill):
   count = 200 if size < 256 else 40
@@ -43,8 +46,11 @@ def test_two_shapes_are_nearly_full(size, packs, fill):
   assert tokens / columns >= fill
 
 
-@pytest.mark.parametrize("packs", [1, 4])
-def test_every_token_has_a_cell_of_its_own(packs):
+@pytest.mark.parametrize(
+  ("packs", "unit_texts"), [(1, 256), (4, 256), (4, 80), (4, 40)]
+)
+def test_every_token_has_a_cell_of_its_own(packs, unit_texts, monkeypatch):
+  monkeypatch.setattr(row_shapes, "_UNIT_TEXTS", unit_texts)
   (batch,) = dealt_batches(32, 1)
   lengths = batch.reshape(-1)
   shapes = row_shapes.choose_shapes([batch], packs, [256])
@@ -62,6 +68,41 @@ def test_every_token_has_a_cell_of_its_own(packs):
   assert order.max() < packs * texts
   if packs == 1:  # the objective counts on it
     assert order.tolist() == list(range(len(lengths)))
+
+
+def test_units_are_laid_out_alike(monkeypatch):
+  monkeypatch.setattr(row_shapes, "_UNIT_TEXTS", 256)
+  (batch,) = dealt_batches(512, 1)
+  lengths = batch.reshape(-1)
+  assert row_shapes.count_unit_packs(lengths.size, 8) == 1
+  shapes = row_shapes.choose_shapes([batch], 8, WIDTHS)
+  assert [shape.texts for shape in shapes] == [320, 320]
+  places = row_shapes.arrange_batch(lengths, 8, shapes)
+  by_place = np.empty((8, 320, 4), int)
+  by_place[places.pack, places.place] = np.column_stack(
+    [lengths, places.row, places.slot, places.column]
+  )
+  # Texts of one place have one cell, and are about equal.
+  assert (by_place[:, :, 1:] == by_place[:1, :, 1:]).all()
+  spaces = by_place[:, :, 0].max(axis=0) - by_place[:, :, 0]
+  assert spaces.sum(axis=1).max() <= lengths.max()
+
+
+@pytest.mark.parametrize(
+  ("texts", "packs", "expected"),
+  [
+    (40, 1, 1),
+    (80, 8, 8),
+    (320, 8, 8),
+    (2048, 8, 4),
+    (5120, 8, 2),
+    (8192, 8, 1),
+    (4096, 6, 2),
+    (12288, 64, 8),
+  ],
+)
+def test_units_have_texts_enough(texts, packs, expected):
+  assert row_shapes.count_unit_packs(texts, packs) == expected
 
 
 def test_unusual_batches_have_the_large_shape_and_what_none_holds_its_own():

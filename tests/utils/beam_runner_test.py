@@ -8,9 +8,11 @@ import sqlite3
 import subprocess
 import sys
 import time
+from typing import Any
 
 import pytest
 
+from ctd_jax.corpora import shards
 from ctd_jax.models.pretrained import vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
@@ -20,7 +22,7 @@ from ctd_jax.utils import beam_runner
 from tests.corpora import invented_corpus
 from tests.models import published_folder
 
-NUM_WORKS = 6
+NUM_WORKS, NUM_SHARDS = 6, 3
 DIRECT = "--runner=DirectRunner"
 
 
@@ -57,6 +59,7 @@ def start_corpus(
     f"--input={world / 'texts'}",
     f"--reigns={invented_corpus.REIGNS}",
     f"--encoder={world / 'tiny'}",
+    "--shard_rows=24",
     f"--out={world / out}",
     *arguments,
   )
@@ -83,20 +86,26 @@ def finish(process: subprocess.Popen) -> str:
   return stdout
 
 
-def read_files(folder: pathlib.Path) -> dict[str, bytes]:
-  return {
+def read_files(folder: pathlib.Path) -> dict[str, Any]:
+  """Returns the bytes of files, and of shards, which have indexes, the rows."""
+  files: dict[str, Any] = {
     path.relative_to(folder).as_posix(): path.read_bytes()
     for path in folder.rglob("*")
-    if path.is_file()
+    if path.is_file() and shards.SHARDS_FOLDER not in path.parts
   }
+  # Those of a corpus that is not whole, too.
+  for path in sorted(folder.glob(f"{shards.SHARDS_FOLDER}/*.lance")):
+    table = shards.import_lancedb().connect(path).open_table(shards.TABLE)
+    files[path.name] = table.to_arrow().to_pylist()
+  return files
 
 
 @pytest.fixture(scope="module")
-def local(world) -> dict[str, bytes]:
+def local(world) -> dict[str, Any]:
   """Files of the corpus that one process makes."""
   assert "6 works, 72 sections" in finish(start_corpus(world, "local"))
   files = read_files(world / "local")
-  assert len(files) == 2 * NUM_WORKS + 1
+  assert len(files) == 2 * NUM_WORKS + 1 + NUM_SHARDS
   return files
 
 
@@ -108,22 +117,30 @@ def test_several_workers_write_what_one_process_writes(world, local):
 
 
 @pytest.mark.beam
-def test_workers_that_are_killed_lose_nothing(world, local):
+@pytest.mark.parametrize(
+  ("pattern", "number"),
+  [("dates/*.parquet", NUM_WORKS), ("shards/*.lance", NUM_SHARDS)],
+)
+def test_workers_that_are_killed_lose_nothing(world, local, pattern, number):
+  """Killed when the first work is dated, and when the first shard is made."""
   flags = DIRECT, "--workers=2"
-  process = start_corpus(world, "killed", *flags)
-  dates = world / "killed" / "dates"
-  while not any(dates.glob("*.parquet")) and process.poll() is None:
-    time.sleep(0.02)
+  folder = world / f"killed-{pattern[:5]}"
+  process = start_corpus(world, folder.name, *flags)
+  while not any(folder.glob(pattern)) and process.poll() is None:
+    time.sleep(0.01)
   os.killpg(process.pid, signal.SIGKILL)
   process.communicate()
-  made = {path: path.stat().st_mtime_ns for path in dates.glob("*.parquet")}
-  assert 0 < len(made) < NUM_WORKS
-  for path in made:
-    assert path.read_bytes() == local[f"dates/{path.name}"]
-  finish(start_corpus(world, "killed", *flags))
+  made = {path: path.stat().st_mtime_ns for path in folder.glob(pattern)}
+  assert 0 < len(made) < number
+  for name, content in read_files(folder).items():
+    assert ".tmp/" in name or content == local[name]
+  with pytest.raises(FileNotFoundError, match="no finished shards"):
+    shards.list_shards(folder)
+  finish(start_corpus(world, folder.name, *flags))
+  assert len(shards.list_shards(folder)) == NUM_SHARDS
   for path, mtime in made.items():
     assert path.stat().st_mtime_ns == mtime
-  assert read_files(world / "killed") == local
+  assert read_files(folder) == local
 
 
 def read_rows(index: pathlib.Path) -> list[tuple]:

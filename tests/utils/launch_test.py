@@ -382,8 +382,8 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
     install.replace("[test,parity]", "[test,tf]"),
     "-m pytest tests/data -m tf",
     f"-m venv --clear {clone.root / '.venv-beam'}",
-    install.replace("[test,parity]", "[test,beam]"),
-    "-m pytest tests/utils -m beam",
+    install.replace("[test,parity]", "[test,beam,lance]"),
+    "-m pytest tests/corpora tests/utils -m beam",
   ]
   clone.activate(fails="format --check")
   assert clone.run(".ci/run").returncode == 7

@@ -47,7 +47,9 @@ USED_BY_OTHERS = {
 
 TASK_COMMANDS = ["ctm", "evidence_qa"]
 # Extras that the product imports when it needs them.
-OPTIONAL = ["ann", "baselines", "beam", "llm", "mteb", "wandb", "web"]
+OPTIONAL = [
+  *("ann", "baselines", "beam", "lance", "llm", "mteb", "wandb", "web"),
+]
 
 
 def source_files(folder: str) -> list[pathlib.Path]:
@@ -190,7 +192,10 @@ def distributions(module: str) -> set[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize(
   ("folders", "extras"),
-  [(list(FOLDERS), OPTIONAL), (["tests"], ["load", "test", "parity"])],
+  [
+    (list(FOLDERS), OPTIONAL),
+    (["tests"], ["lance", "load", "parity", "sql", "test"]),
+  ],
   ids=["product", "tests"],
 )
 def test_every_import_is_declared(folders, extras):

@@ -67,6 +67,8 @@ def _serve(folder):
     ],
     stderr=subprocess.PIPE,
     text=True,
+    # Tests that were started by nohup would hand down that it is ignored.
+    preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
   )
   lines = iter(server.stderr.readline, "")
   line = next(line for line in lines if "is served at" in line)

@@ -127,7 +127,20 @@ class ChronicleDates:
       section: its number.
       ordinal: of a month of the calendar.
     """
-    own = self.reigns_of_sections[section]
+    key = self.reigns_of_sections[section], int(ordinal)
+    if key not in self._naming_reigns:
+      self._naming_reigns[key] = self._choose_naming_reigns(*key)
+    return self._naming_reigns[key]
+
+  @functools.cached_property
+  def _naming_reigns(self) -> dict[tuple[frozenset[int], int], frozenset[int]]:
+    """What names a month, by the reigns of a section: many share both."""
+    return {}
+
+  def _choose_naming_reigns(
+    self, own: frozenset[int], ordinal: int
+  ) -> frozenset[int]:
+    """See `find_naming_reigns`; `own` are the reigns of the section."""
     polities = self.calendar.polities
     same_polity = np.isin(polities, polities[list(own)])
     for rows in (own, frozenset(np.flatnonzero(same_polity).tolist())):

@@ -174,6 +174,8 @@ class CitationPairs:
     event_hashes: made of the event's text.
     reading: NAMED_REIGN, PRECEDING_REIGN or HOST_REIGN.
     features: of the pair.
+    floors: of each citation, the greatest of `rank_overlaps` with an event that
+      it has no pair with; none where that is not known.
   """
 
   citations: tuple[Citation, ...]
@@ -182,6 +184,9 @@ class CitationPairs:
   event_hashes: UInt32[np.ndarray, " P"]
   reading: Int8[np.ndarray, " P"]
   features: Float32[np.ndarray, "P f"]
+  floors: Float32[np.ndarray, " floors"] = dataclasses.field(
+    default_factory=lambda: np.zeros(0, np.float32)
+  )
 
   @property
   def overlaps(self) -> dict[str, Float32[np.ndarray, " P"]]:
@@ -223,6 +228,7 @@ def make_citation_pairs(
   blocks = [
     (np.zeros(0, np.int32),) * 2
     + (np.zeros((0, _NUM_OVERLAP_FEATURES), np.float32),)
+    + (np.zeros(0, np.float32),)
   ]
   for block, string_matrices in string_index.iter_blocks(
     len(citations), *encoders.values()
@@ -230,12 +236,12 @@ def make_citation_pairs(
     overlaps = dict(
       zip(encoders, map(string_index.overlap, string_matrices), strict=True)
     )
-    rows, columns, features = _find_nearest_events(overlaps, event_weights)
-    blocks.append((rows + np.int32(block.start), columns, features))
-  rows, columns, overlap_features = map(
+    rows, *others = _find_nearest_events(overlaps, event_weights)
+    blocks.append((rows + np.int32(block.start), *others))
+  rows, columns, overlap_features, floors = map(
     np.concatenate, zip(*blocks, strict=True)
   )
-  return pair_citations(
+  pairs = pair_citations(
     corpus,
     event_records,
     event_weights,
@@ -244,6 +250,7 @@ def make_citation_pairs(
     columns=columns,
     overlap_features=overlap_features,
   )
+  return dataclasses.replace(pairs, floors=floors)
 
 
 def cut_contexts(citations: Sequence[Citation]) -> dict[str, list[str]]:
@@ -337,9 +344,9 @@ def _encode_block(
 
 def _find_nearest_events(
   overlaps: Mapping[str, scipy.sparse.csr_array], event_weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns citations, the events nearest in wording, and features of both."""
-  rows, columns, _ = shared_wording.select_top_entries(
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+  """Returns citations, the events nearest in wording, features and floors."""
+  rows, columns, _, floors = shared_wording.select_top_entries(
     rank_overlaps(overlaps).tocsr(), NUM_CANDIDATES
   )
   values, max_overlaps, num_rivals = {}, {}, {}
@@ -355,7 +362,7 @@ def _find_nearest_events(
   features = make_overlap_features(
     values, max_overlaps, num_rivals, event_weights[columns]
   )
-  return rows, columns, features
+  return rows, columns, features, floors
 
 
 def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:

@@ -297,19 +297,32 @@ def fit_citation_model(
   )
 
 
-def hash_pairs(citation_pairs: CitationPairs) -> UInt32[np.ndarray, " P"]:
+def hash_contexts(
+  cited: Sequence[Citation],
+) -> UInt32[np.ndarray, " M"]:
+  """Returns numbers made of the texts around citations.
+
+  Args:
+    cited: the citations, with all of their texts.
+  """
+  return np.array(
+    [zlib.crc32(each.undated_host_text.encode()) for each in cited], np.uint32
+  )
+
+
+def hash_pairs(
+  citation_pairs: CitationPairs,
+  context_hashes: UInt32[np.ndarray, " M"] | None = None,
+) -> UInt32[np.ndarray, " P"]:
   """Returns numbers made of the texts of each pair.
 
   Args:
     citation_pairs: the pairs.
+    context_hashes: of the citations, from `hash_contexts`; made of their texts
+      by default.
   """
-  context_hashes = np.array(
-    [
-      zlib.crc32(citation.undated_host_text.encode())
-      for citation in citation_pairs.citations
-    ],
-    np.uint32,
-  )
+  if context_hashes is None:
+    context_hashes = hash_contexts(citation_pairs.citations)
   event_hashes = citation_pairs.event_hashes * _HASH_MULTIPLIER
   return context_hashes[citation_pairs.citation_index] + event_hashes
 

@@ -162,14 +162,17 @@ def make_lunations(
   )
 
 
-@functools.lru_cache(maxsize=4)
 def _new_moons(first: int, last: int) -> np.ndarray:
   """Returns the new moons around astronomical years, int [L + 1]."""
-  return np.array(
-    sexagenary.find_new_moons(
-      civil_dates.to_julian_day(first - 2, 6, 1),
-      civil_dates.to_julian_day(last + 3, 6, 1),
-    )
+  moons = [_new_moons_from_june(year) for year in range(first - 2, last + 3)]
+  return np.unique(np.concatenate(moons))
+
+
+@functools.cache  # chronicles share years, not the first and the last
+def _new_moons_from_june(year: int) -> tuple[int, ...]:
+  """Returns the new moons from one June 1 to the next, both included."""
+  return sexagenary.find_new_moons(
+    *(civil_dates.to_julian_day(june_of, 6, 1) for june_of in (year, year + 1))
   )
 
 

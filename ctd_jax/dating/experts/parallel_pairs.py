@@ -19,6 +19,8 @@ from ctd_jax.dating.corpus import UNKNOWN, Corpus
 from ctd_jax.dating.experts import shared_wording
 
 NUM_CANDIDATES = 20  # events that a record is paired with
+EVENT_SHARE = 2  # feature: the overlap against the greatest of the event
+_EVEN_OVERLAP = 5  # added to what an overlap is divided by
 RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
 _BLOCK = 65_536  # pairs whose features are made at once
 # Of the hash of a pair's record, so that a pair differs from its reverse.
@@ -34,12 +36,17 @@ class ParallelPairs:
     event_row: row of the event, another record.
     features: of the pair.
     pair_hashes: made of the two texts.
+    floors: of each record that was compared, in their order, the greatest
+      overlap with an event that it has no pair with.
   """
 
   record_row: Int[np.ndarray, " P"]
   event_row: Int[np.ndarray, " P"]
   features: Float32[np.ndarray, "P f"]
   pair_hashes: UInt32[np.ndarray, " P"]
+  floors: Float32[np.ndarray, " n"] = dataclasses.field(
+    default_factory=lambda: np.zeros(0, np.float32)
+  )
 
   def __len__(self) -> int:
     return len(self.record_row)
@@ -56,6 +63,7 @@ class ParallelPairs:
       event_row=self.event_row[is_kept],
       features=self.features[is_kept],
       pair_hashes=self.pair_hashes[is_kept],
+      floors=self.floors,
     )
 
 
@@ -84,10 +92,9 @@ def make_parallel_pairs(
     self_event = np.where(
       event_records[event_position] == rows, event_position, UNKNOWN
     )
-  nearest_pairs, max_overlap, text_weight, max_event_overlap = (
-    _find_nearest_events(string_index, texts, self_event)
-  )
+  nearest_pairs, sums = _find_nearest_events(string_index, texts, self_event)
   text_index, event_index, overlap = nearest_pairs
+  max_overlap, text_weight, max_event_overlap, floors = sums
   is_rival = overlap >= RIVAL_SHARE * max_overlap[text_index]
   num_rivals = np.bincount(text_index, weights=is_rival, minlength=len(rows))
   ranks, event_weights = (
@@ -125,15 +132,29 @@ def make_parallel_pairs(
       )
     return columns
 
-  pair_hashes = (
-    corpus.text_hashes[record] * _HASH_MULTIPLIER + corpus.text_hashes[event]
+  pair_hashes = hash_pairs(
+    corpus.text_hashes[record], corpus.text_hashes[event]
   )
   return ParallelPairs(
     record_row=record,
     event_row=event,
     features=stack_features(make_features, len(record)),
     pair_hashes=pair_hashes,
+    floors=floors,
   )
+
+
+def hash_pairs(
+  record_hashes: UInt32[np.ndarray, " #P"],
+  event_hashes: UInt32[np.ndarray, " #P"],
+) -> UInt32[np.ndarray, " #P"]:
+  """Returns numbers made of the texts of each pair.
+
+  Args:
+    record_hashes: of the records, or of one record.
+    event_hashes: of the events, or of one event.
+  """
+  return record_hashes * _HASH_MULTIPLIER + event_hashes
 
 
 def make_overlap_columns(
@@ -159,16 +180,28 @@ def make_overlap_columns(
   """
   return [
     np.log1p(overlap),
-    overlap / (max_overlap + 5),
-    overlap / (max_event_overlap + 5),
-    overlap / (text_weight + 5),
-    overlap / (event_weight + 5),
+    overlap / (max_overlap + _EVEN_OVERLAP),
+    overlap / (max_event_overlap + _EVEN_OVERLAP),
+    overlap / (text_weight + _EVEN_OVERLAP),
+    overlap / (event_weight + _EVEN_OVERLAP),
     np.log1p(num_rivals),
     rank,
     np.log1p(text_weight),
     np.log1p(event_weight),
     overlap < RIVAL_SHARE * max_overlap,
   ]
+
+
+def divide_overlap(
+  overlap: Float32[np.ndarray, " P"], share: Float32[np.ndarray, " P"]
+) -> Float32[np.ndarray, " P"]:
+  """Returns what overlaps were divided by, where a feature is their share.
+
+  Args:
+    overlap: of each pair.
+    share: the feature.
+  """
+  return np.maximum(overlap / share - _EVEN_OVERLAP, 0)
 
 
 def make_agreement_columns(
@@ -192,7 +225,7 @@ def _find_nearest_events(
   string_index: shared_wording.EventStringIndex,
   texts: Sequence[str],
   self_event: np.ndarray,
-) -> tuple[list[np.ndarray], np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
   """Returns the pairs of texts and events, with sums over all overlaps.
 
   Args:
@@ -202,9 +235,10 @@ def _find_nearest_events(
 
   Returns:
     Text, event and overlap of each pair, [P]; the greatest overlap and the
-    weight of each text, [n]; the greatest overlap of each event, [E].
+    weight of each text, [n]; the greatest overlap of each event, [E]; that of
+    each text with an event it has no pair with, [n].
   """
-  max_overlap, text_weight = np.zeros((2, len(texts)), np.float32)
+  max_overlap, text_weight, floors = np.zeros((3, len(texts)), np.float32)
   max_event_overlap = np.zeros(string_index.event_strings.shape[0], np.float32)
   blocks = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
   for block, (string_matrix,) in string_index.iter_blocks(
@@ -213,8 +247,8 @@ def _find_nearest_events(
     overlap = _drop_self_overlap(
       string_index.overlap(string_matrix), self_event[block]
     )
-    text_index, event_index, value = shared_wording.select_top_entries(
-      overlap, NUM_CANDIDATES
+    text_index, event_index, value, floors[block] = (
+      shared_wording.select_top_entries(overlap, NUM_CANDIDATES)
     )
     blocks.append((text_index + np.int32(block.start), event_index, value))
     max_overlap[block], text_weight[block] = (
@@ -223,7 +257,7 @@ def _find_nearest_events(
     )
     np.maximum.at(max_event_overlap, overlap.indices, overlap.data)
   pairs = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
-  return pairs, max_overlap, text_weight, max_event_overlap
+  return pairs, (max_overlap, text_weight, max_event_overlap, floors)
 
 
 def stack_features(

@@ -50,7 +50,9 @@ _NUM_YEAR_FEATURES = 32  # F
 _BATCH_SIZE = 64
 _GROUP_SIZE = 16  # batches among which texts are dealt by their lengths
 _LEARNING_RATE = 1e-3
-_ROW_STEP = 32  # rows of a batch to encode are a multiple; one program or two
+# Rows of a batch to encode are a multiple, so that there are few programs; a
+# single text has but its own.
+_ROW_STEP = 32
 
 
 class YearEncoderModule(nn.Module):
@@ -93,10 +95,12 @@ class EncoderInputs:
   Attributes:
     tokens: of all records, [N].
     config: geometry of the encoder.
+    tokenizer: that made them.
   """
 
   tokens: Tokens
   config: bert.BertConfig
+  tokenizer: TextTokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -118,11 +122,21 @@ class FittedYearEncoder:
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "1 n Y"]:
     """Returns log ratios of years, of mean 0 for each record."""
+    return self._score_tokens(self.inputs.tokens[rows])[None]
+
+  def score_text(self, text: str) -> Float32[np.ndarray, " Y"]:
+    """Returns log ratios of years of a text that is no record, of mean 0.
+
+    Args:
+      text: as of the records: plain, without its date.
+    """
+    return self._score_tokens(_tokenize_texts(self.inputs.tokenizer, [text]))[0]
+
+  def _score_tokens(self, tokens: Tokens) -> Float32[np.ndarray, "n Y"]:
     if self.params is None:
-      return np.zeros((1, len(rows), self.num_years), np.float32)
+      return np.zeros((len(tokens.ids), self.num_years), np.float32)
     model = YearEncoderModule(self.inputs.config, self.num_years)
     # Events are repeated from work to work; each text is encoded once.
-    tokens = self.inputs.tokens[rows]
     ids, first, inverse = np.unique(
       tokens.ids, axis=0, return_index=True, return_inverse=True
     )
@@ -131,7 +145,7 @@ class FittedYearEncoder:
       batch_logits = np.asarray(_predict_logits(model, self.params, texts))
       logits[indices] = batch_logits[: len(indices)]
     logits = logits[inverse.reshape(-1)]
-    return (logits - logits.mean(axis=1, keepdims=True))[None]
+    return logits - logits.mean(axis=1, keepdims=True)
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the evidence of one record; see `base.FittedExpert`."""
@@ -340,10 +354,13 @@ def make_encoder_inputs(
     max_length=MAX_TOKENS,
     dropout=0.2,
   )
+  return EncoderInputs(_tokenize_texts(tokenizer, texts), config, tokenizer)
+
+
+def _tokenize_texts(tokenizer: TextTokenizer, texts: Sequence[str]) -> Tokens:
   # A token is about a character: what lies far behind need not be read.
   texts = [text[: 2 * MAX_TOKENS] for text in texts]
-  tokens = input_pipeline.tokenize_texts(tokenizer, texts, MAX_TOKENS)
-  return EncoderInputs(tokens, config)
+  return input_pipeline.tokenize_texts(tokenizer, texts, MAX_TOKENS)
 
 
 def _iter_batches(
@@ -359,7 +376,9 @@ def _iter_batches(
     token_mask = mask[texts]
     token_mask[len(indices) :] = 0
     layout = packing.arrange_texts(token_mask.sum(axis=1)[None], MAX_TOKENS)
-    rows = layout.rows + -layout.rows % _ROW_STEP
+    rows = layout.rows
+    if len(order) > 1:
+      rows += -rows % _ROW_STEP
     yield (
       indices,
       packing.pack_texts(ids[texts], token_mask, layout._replace(rows=rows)),

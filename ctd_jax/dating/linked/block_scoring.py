@@ -4,7 +4,7 @@ Links, beliefs and scores of all records are kept; what is made of the k links
 of a record times the years, of one block at a time. Time grows with the links,
 that is with the records.
 
-Axes: n events, m comments, Y regnal years.
+Axes: n events, b some more, m comments, Y regnal years.
 """
 
 from __future__ import annotations
@@ -15,13 +15,22 @@ from typing import Any
 
 import jax
 import numpy as np
+from jaxtyping import Float
 
+from ctd_jax.models.arrays import AnyArray
+from ctd_jax.models.link_messages import LinkBeliefs
 from ctd_jax.models.linked_dater import (
+  Beliefs,
   LinkedDater,
   LinkedScores,
   pass_rounds,
 )
-from ctd_jax.models.linked_inputs import DatingInputs, pad_rows
+from ctd_jax.models.linked_inputs import (
+  Calendar,
+  DatingInputs,
+  EventInputs,
+  pad_rows,
+)
 
 BLOCK = 4096  # records
 # Records of a smaller corpus are a multiple: one program serves several folds.
@@ -87,6 +96,31 @@ def score_records(
     comment_beliefs=last_round.sent.comments[:num_comments],
     inverse_temperature=np.asarray(np.exp(params["log_inverse_temperature"])),
   )
+
+
+def score_new_events(
+  network: LinkedDater,
+  params: Any,
+  calendar: Calendar,
+  events: EventInputs,
+  sent: Beliefs | None,
+  month_chances: Float[AnyArray, "n 12"],
+) -> tuple[
+  dict[str, np.ndarray], Float[AnyArray, "b 12"], dict[str, LinkBeliefs]
+]:
+  """Returns what `LinkedDater.date_new_events` says, on the host.
+
+  Args:
+    network: that scores them.
+    params: its parameters.
+    calendar: the years.
+    events: that are none of the hidden records, few enough for one block.
+    sent: what the hidden records believed in the round before the last; None =
+      no messages.
+    month_chances: of the hidden events, by their printed dates.
+  """
+  arguments = calendar, events, sent, month_chances
+  return jax.device_get(_apply(network, params, "date_new_events", *arguments))
 
 
 def _round_up(size: int, block: int) -> int:

@@ -8,7 +8,8 @@ many times more.
 The loop of `training.trainer` is for batches of texts. Here an example is a
 whole corpus with some of its years hidden, all of it on the device, and the
 training takes minutes: there are neither checkpoints nor shards of a batch.
-Memory grows with the records of a fold, ten folds at a time.
+Memory grows with the records of a fold, ten folds of every corpus at a time.
+Corpora differ in their shapes: each has compiled programs of its own.
 
 Axes: t events whose months are learned, P links of known months, f features of
 a link, K months.
@@ -38,6 +39,7 @@ from ctd_jax.models.arrays import AnyArray
 from ctd_jax.models.link_messages import balance_months
 from ctd_jax.models.linked_dater import LinkedDater
 from ctd_jax.models.linked_inputs import DatingInputs, Openers, pad_rows
+from ctd_jax.training import losses
 from ctd_jax.utils import progress
 
 _NETWORKS, _SCALARS = "networks", "scalars"  # groups of parameters
@@ -55,6 +57,8 @@ class FittingConfig:
     weight_decay: of the scorers of links, in the updates on hidden folds.
     clip_norm: greatest norm of a gradient.
     link_weight: of the loss of links, beside that of events.
+    retrieval_weight: of the contrastive loss of questions, beside that of
+      events.
     links_per_step: links of each kind that an update learns from.
     averaging: share that the average of the parameters keeps at an update.
   """
@@ -66,11 +70,15 @@ class FittingConfig:
   weight_decay: float = 1e-2
   clip_norm: float = 1.0
   link_weight: float = 0.5
+  retrieval_weight: float = 0.0
   links_per_step: int = 4096
   averaging: float = 0.95
 
   def __post_init__(self):
-    for name in ("link_steps", "steps", "weight_decay", "link_weight"):
+    for name in (
+      *("link_steps", "steps", "weight_decay", "link_weight"),
+      "retrieval_weight",
+    ):
       if getattr(self, name) < 0:
         raise ValueError(f"{name} must be 0 or more, got {getattr(self, name)}")
     for name in ("learning_rate", "links_per_step"):
@@ -204,41 +212,59 @@ def _classify_known_pairs(
   )
 
 
+@dataclasses.dataclass(frozen=True)
+class TrainingCorpus:
+  """What one corpus teaches.
+
+  Attributes:
+    model: to be fitted; those of all corpora have the same parameters.
+    folds: of hidden records, at least one.
+    examples: from `make_link_examples`.
+  """
+
+  model: LinkedDater
+  folds: Sequence[Fold]
+  examples: Mapping[str, LinkExamples]
+
+  @property
+  def used_examples(self) -> dict[str, LinkExamples]:
+    """Links of the kinds that the model reads and the corpus has."""
+    config = self.model.config
+    is_used = {
+      "cited": config.use_citations,
+      "parallels": config.use_parallels,
+      "comments": config.use_comments,
+    }
+    return {
+      name: links
+      for name, links in self.examples.items()
+      if len(links.classes) and is_used[name] and config.rounds
+    }
+
+
 def fit_params(
-  model: LinkedDater,
-  folds: Sequence[Fold],
-  examples: Mapping[str, LinkExamples],
-  config: FittingConfig,
-  seed: int,
+  corpora: Sequence[TrainingCorpus], config: FittingConfig, seed: int
 ) -> Any:
   """Returns the parameters after all updates.
 
+  Every fold of every corpus is as likely to be drawn for an update.
+
   Args:
-    model: to be fitted.
-    folds: of hidden records.
-    examples: from `make_link_examples`.
+    corpora: to learn from, at least one.
     config: of the updates.
     seed: of parameters, order and dropout.
   """
   rng = np.random.default_rng(seed)
   key = jax.random.key(seed)
-  folds = jax.device_put(pad_folds(folds))
-  params = jax.jit(model.init)(key, folds[0].inputs)["params"]
+  folds, corpus_of_fold = [], []
+  for corpus in corpora:
+    folds += jax.device_put(pad_folds(corpus.folds))
+    corpus_of_fold += [corpus] * len(corpus.folds)
+  params = jax.jit(corpora[0].model.init)(key, folds[0].inputs)["params"]
   if not config.steps + config.link_steps:
     return params
-  network = model.config
-  is_used = {
-    "cited": network.use_citations,
-    "parallels": network.use_parallels,
-    "comments": network.use_comments,
-  }
-  examples = {
-    name: links
-    for name, links in examples.items()
-    if len(links.classes) and is_used[name] and network.rounds
-  }
   link_optimizer = optax.adamw(config.learning_rate, b2=0.98)
-  params = _fit_links(model, params, examples, link_optimizer, config, rng, key)
+  params = _fit_links(corpora, params, link_optimizer, config, rng, key)
   optimizer = make_optimizer(config)
   state = optimizer.init(params)
   log_factors = [jnp.zeros_like(fold.openers.log_capacity) for fold in folds]
@@ -249,14 +275,15 @@ def fit_params(
   losses = []
   for step in bar:
     fold = int(rng.integers(len(folds)))
+    corpus = corpus_of_fold[fold]
     average, params, state, loss, log_factors[fold] = _update(
-      model,
+      corpus.model,
       optimizer,
       config,
       (average, params, state),
       folds[fold],
       log_factors[fold],
-      _draw_links(examples, config.links_per_step, rng),
+      _draw_links(corpus.used_examples, config.links_per_step, rng),
       jax.random.fold_in(key, step),
     )
     losses.append(loss)
@@ -294,16 +321,19 @@ def make_optimizer(config: FittingConfig) -> optax.GradientTransformation:
 
 
 def _fit_links(
-  model: LinkedDater,
+  corpora: Sequence[TrainingCorpus],
   params: Any,
-  examples: Mapping[str, LinkExamples],
   optimizer: optax.GradientTransformation,
   config: FittingConfig,
   rng: np.random.Generator,
   key: jax.Array,
 ) -> Any:
-  """Returns the parameters after updates of the scorers of links alone."""
-  if not examples:
+  """Returns the parameters after updates of the scorers of links alone.
+
+  The corpora take turns.
+  """
+  corpora = [corpus for corpus in corpora if corpus.used_examples]
+  if not corpora:
     return params
   key = jax.random.fold_in(key, config.steps)  # no update below has this key
   state = optimizer.init(params)
@@ -311,9 +341,11 @@ def _fit_links(
     range(config.link_steps), "dating: links", unit="update", leave=False
   )
   for step in bar:
-    links = _draw_links(examples, config.links_per_step, rng)
+    corpus = corpora[step % len(corpora)]
+    links = _draw_links(corpus.used_examples, config.links_per_step, rng)
     params, state = _update_links(
-      model, optimizer, params, state, links, jax.random.fold_in(key, step)
+      *(corpus.model, optimizer, params, state, links),
+      jax.random.fold_in(key, step),
     )
   return params
 
@@ -356,14 +388,14 @@ def compute_link_loss(
   )
 
 
-def compute_date_loss(
+def date_targets(
   model: LinkedDater,
   params: Any,
   fold: Fold,
   log_factors: Float[Array, " K"],
   dropout_key: jax.Array,
-) -> tuple[Float[Array, ""], Float[Array, " K"]]:
-  """Returns the mean of -log p of the true months of hidden events.
+) -> tuple[Float[Array, "t K"], Float[Array, " K"]]:
+  """Returns log p(month) of hidden events whose months are known.
 
   And the factors of the months after one more round of balancing, through which
   no gradient passes: they follow the scores from update to update.
@@ -391,9 +423,44 @@ def compute_date_loss(
     )
     log_months += targets.opens_month[:, None] * log_factors
   log_p = jax.nn.log_softmax(scores.inverse_temperature * log_months)
+  return log_p, log_factors
+
+
+def compute_date_loss(
+  log_p: Float[Array, "t K"], targets: Targets
+) -> Float[Array, ""]:
+  """Returns the mean of -log p of the true months of events.
+
+  Args:
+    log_p: of their months, from `date_targets`.
+    targets: their months.
+  """
   true_log_p = jnp.take_along_axis(log_p, targets.months[:, None], 1)[:, 0]
   total = jnp.maximum(targets.weights.sum(), 1)
-  return -(targets.weights @ true_log_p) / total, log_factors
+  return -(targets.weights @ true_log_p) / total
+
+
+def compute_retrieval_loss(
+  log_p: Float[Array, "t K"], targets: Targets
+) -> Float[Array, ""]:
+  """Returns the contrastive loss of questions for the months of the events.
+
+  Question i asks for the month of event i. Its positives are all events of that
+  month, and the score of an event is the log mass that it has there, by which a
+  gallery is ranked.
+
+  Args:
+    log_p: of the months of events, from `date_targets`.
+    targets: their months.
+  """
+  months, is_event = jnp.asarray(targets.months), targets.weights > 0
+  # Padding is a question that its own event alone answers: no loss.
+  pairs = is_event[:, None] & is_event | jnp.eye(len(months), dtype=bool)
+  logits = jnp.where(pairs, log_p[:, months].T, losses.MASKED_LOGIT)
+  is_positive = pairs & (months[:, None] == months)
+  sums = losses.sum_logits(logits, is_positive)
+  total = losses.multi_positive_nce(sums, is_positive.sum(1)) * len(months)
+  return total / jnp.maximum(targets.weights.sum(), 1)
 
 
 @functools.partial(
@@ -430,10 +497,12 @@ def _update(
   date_key, link_key = jax.random.split(key)
 
   def compute_loss(params: Any) -> tuple[jax.Array, tuple[jax.Array, Any]]:
-    loss, factors = compute_date_loss(
-      model, params, fold, log_factors, date_key
-    )
-    total = loss
+    log_p, factors = date_targets(model, params, fold, log_factors, date_key)
+    total = loss = compute_date_loss(log_p, fold.targets)
+    if config.retrieval_weight:
+      total += config.retrieval_weight * compute_retrieval_loss(
+        log_p, fold.targets
+      )
     if links[0]:
       total += config.link_weight * compute_link_loss(
         model, params, links, link_key

@@ -7,7 +7,6 @@ links kept of it, P pairs, K months, Y years.
 from __future__ import annotations
 
 import dataclasses
-import functools
 
 import numpy as np
 from jaxtyping import Bool, Float, Float16, Int
@@ -45,7 +44,8 @@ class HiddenRecords:
       of known events, where they speak.
     num_hidden: number of the hidden events n.
     comment_rows: rows of the hidden comments, likewise.
-    cited_pairs: citation of each link, UNKNOWN for padding.
+    citation_pairs: citations beside the events.
+    cited_pairs: of these, of each link; UNKNOWN for padding.
     inputs: of the model.
   """
 
@@ -53,6 +53,7 @@ class HiddenRecords:
   event_rows: Int[np.ndarray, " events"]
   num_hidden: int
   comment_rows: Int[np.ndarray, " comments"]
+  citation_pairs: CitationPairs
   cited_pairs: Int[np.ndarray, "n k"]
   inputs: DatingInputs
 
@@ -97,13 +98,17 @@ def read_hidden_records(
     panel.index_rows(event_rows),
     panel.index_rows(comments),
   )
-  cited_pairs = _select_citations(
-    features, panel.labels, tables, events, comment_index
+  cited_pairs, cited_years = read_cited_years(
+    features.axis,
+    labels,
+    features.citation_pairs,
+    tables,
+    events,
+    comment_index,
   )
   readers = {"words": panel.score_words(events)}
   if "neural" in panel.experts:
     readers["neural"] = panel.experts["neural"].log_scores(events)[0]
-  make_links = functools.partial(_make_links, tables)
   parallels, comment_pairs = features.parallel_pairs, features.comment_pairs
   inputs = DatingInputs(
     calendar=make_calendar(features.axis, panel.year_prior),
@@ -113,15 +118,15 @@ def read_hidden_records(
       month_chances=panel.experts["dates"]
       .month_of_year_chances(events)
       .astype(np.float32),
-      cited_years=_make_cited_years(
-        features, panel.labels, tables, cited_pairs, comment_index
-      ),
+      cited_years=cited_years,
       parallels=make_links(
+        tables,
         "parallels",
         tables.parallels[events],
         event_index[parallels.event_row],
       ),
       comments=make_links(
+        tables,
         "comments",
         tables.comments[events],
         comment_index[comment_pairs.record_row],
@@ -130,6 +135,7 @@ def read_hidden_records(
     comments=CommentInputs(
       scores={"words": panel.score_words(comments)},
       commented=make_links(
+        tables,
         "comments",
         tables.commented[comments],
         event_index[comment_pairs.event_row],
@@ -146,6 +152,7 @@ def read_hidden_records(
     event_rows=event_rows,
     num_hidden=num_hidden,
     comment_rows=comments,
+    citation_pairs=features.citation_pairs,
     cited_pairs=cited_pairs,
     inputs=inputs,
   )
@@ -226,16 +233,37 @@ def make_calendar(
   )
 
 
-def _select_citations(
-  features: CorpusFeatures,
+def read_cited_years(
+  axis: MonthAxis,
   labels: Labels,
+  pairs: CitationPairs,
+  tables: LinkTables,
+  events: Int[np.ndarray, " n"],
+  comment_index: Int[np.ndarray, " N"],
+) -> tuple[Int[np.ndarray, "n k"], CitedYears]:
+  """Returns the citations beside each event that count, and what they say.
+
+  Args:
+    axis: the years.
+    labels: the known records.
+    pairs: of citations and events.
+    tables: links of all events of the pairs.
+    events: rows of some of them.
+    comment_index: index of every record among the hidden comments, or UNKNOWN.
+  """
+  years = citations.resolve_years(axis, pairs, labels)
+  table = _select_citations(pairs, years, tables, events, comment_index)
+  return table, _make_cited_years(pairs, years, tables, table, comment_index)
+
+
+def _select_citations(
+  pairs: CitationPairs,
+  years: np.ndarray,
   tables: LinkTables,
   events: np.ndarray,
   comment_index: np.ndarray,
 ) -> Int[np.ndarray, "n k"]:
   """Returns the citations of each event whose year is known or may be."""
-  pairs = features.citation_pairs
-  years = citations.resolve_years(features.axis, pairs, labels)
   hosts = _pair_hosts(pairs)
   is_hidden_host = (hosts != UNKNOWN) & (comment_index[hosts] != UNKNOWN)
   is_usable = (years != UNKNOWN) | (
@@ -279,15 +307,13 @@ def _pair_hosts(pairs: CitationPairs) -> np.ndarray:
 
 
 def _make_cited_years(
-  features: CorpusFeatures,
-  labels: Labels,
+  pairs: CitationPairs,
+  years: np.ndarray,
   tables: LinkTables,
   table: Int[np.ndarray, "n k"],
   comment_index: np.ndarray,
 ) -> CitedYears:
-  pairs = features.citation_pairs
   is_link = table != UNKNOWN
-  years = citations.resolve_years(features.axis, pairs, labels)
   numbers = np.array(
     [citation.year_number for citation in pairs.citations], int
   )
@@ -302,7 +328,7 @@ def _make_cited_years(
   )
 
 
-def _make_links(
+def make_links(
   tables: LinkTables,
   kind: str,
   table: Int[np.ndarray, "n w"],

@@ -12,6 +12,7 @@ import numpy as np
 
 from ctd_jax.dating import explanation
 from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.dating.expert_panel import ExpertPanel
 from ctd_jax.dating.experts import base, citations
 from ctd_jax.dating.linked.hidden_records import HiddenRecords
 from ctd_jax.dating.posterior import LOG_IMPOSSIBLE, PosteriorBlock
@@ -48,11 +49,48 @@ def explain_record(
     row: the record.
     month: ordinal month to explain.
   """
-  records, scores = scored.records, scored.scores
-  panel = records.panel
+  records = scored.records
+  year = int(records.panel.features.axis.year_of[month])
+  terms, evidence = _find_record_terms(records, scored.scores, row, year)
+  return _make_reasons(records.panel, block, row, month, terms, evidence)
+
+
+def explain_passage(
+  scored: ScoredRecords, block: PosteriorBlock, month: int
+) -> list[base.Reason]:
+  """Returns the reasons for a month of a passage, the weightiest first.
+
+  Args:
+    scored: the hidden records, the passage the one event that hears them.
+    block: of the passage.
+    month: ordinal month to explain.
+  """
+  panel = scored.records.panel
+  year = int(panel.features.axis.year_of[month])
+  terms, evidence = _find_event_terms(scored.records, scored.scores, 0, year)
+  return _make_reasons(panel, block, 0, month, terms, evidence)
+
+
+def _make_reasons(
+  panel: ExpertPanel,
+  block: PosteriorBlock,
+  row: int,
+  month: int,
+  terms: Mapping[str, np.ndarray],
+  evidence: Mapping[str, base.Evidence],
+) -> list[base.Reason]:
+  """Returns the reasons for a month, the weightiest first.
+
+  Args:
+    panel: experts of the record.
+    block: that has it.
+    row: of the record, in both.
+    month: ordinal month to explain.
+    terms: log scores of years [Y] by kind.
+    evidence: of some kinds; of the others it is the panel's.
+  """
   axis = panel.features.axis
   year = int(axis.year_of[month])
-  terms, evidence = _find_record_terms(records, scores, row, year)
   month_terms = {
     name: np.asarray(term)[axis.year_of] for name, term in terms.items()
   }
@@ -88,20 +126,7 @@ def _find_record_terms(
   """Returns log scores of years [Y] by kind, and what the links show."""
   is_row = records.event_rows == row
   if is_row.any():
-    index = int(is_row.argmax())
-    terms = {name: term[index] for name, term in scores.event_terms.items()}
-    evidence = {}
-    if "cited" in terms:
-      evidence["cited"] = _explain_citations(records, scores, index, year)
-    for name, beliefs, rows in (
-      ("parallels", scores.event_beliefs, records.event_rows),
-      ("comments", scores.comment_beliefs, records.comment_rows),
-    ):
-      if name in terms:
-        evidence[name] = _explain_links(
-          records, scores, name, index, beliefs[:, year], rows, year
-        )
-    return terms, evidence
+    return _find_event_terms(records, scores, int(is_row.argmax()), year)
   index = int((records.comment_rows == row).argmax())
   terms = {name: term[index] for name, term in scores.comment_terms.items()}
   evidence = {}
@@ -115,6 +140,25 @@ def _find_record_terms(
       records.event_rows,
       year,
     )
+  return terms, evidence
+
+
+def _find_event_terms(
+  records: HiddenRecords, scores: LinkedScores, index: int, year: int
+) -> tuple[Mapping[str, np.ndarray], dict[str, base.Evidence]]:
+  """Returns log scores of years [Y] of an event, and what its links show."""
+  terms = {name: term[index] for name, term in scores.event_terms.items()}
+  evidence = {}
+  if "cited" in terms:
+    evidence["cited"] = _explain_citations(records, scores, index, year)
+  for name, beliefs, rows in (
+    ("parallels", scores.event_beliefs, records.event_rows),
+    ("comments", scores.comment_beliefs, records.comment_rows),
+  ):
+    if name in terms:
+      evidence[name] = _explain_links(
+        records, scores, name, index, beliefs[:, year], rows, year
+      )
   return terms, evidence
 
 
@@ -164,7 +208,7 @@ def _explain_citations(
   records: HiddenRecords, scores: LinkedScores, index: int, year: int
 ) -> base.Evidence:
   """Returns the citations that speak for a year, by their attention."""
-  inputs, features = records.inputs, records.panel.features
+  inputs = records.inputs
   cited, calendar = inputs.events.cited_years, inputs.calendar
   years, hosts = cited.year[index], cited.host[index]
   reign_chances = scores.comment_beliefs @ calendar.has_reign  # [m, R]
@@ -179,7 +223,7 @@ def _explain_citations(
     cited.is_link[index],
   )
   best = _take_best(shares)
-  pairs = features.citation_pairs
+  pairs = records.citation_pairs
   texts = [
     pairs.citations[pairs.citation_index[pair]]
     for pair in records.cited_pairs[index][best]

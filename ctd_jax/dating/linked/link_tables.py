@@ -18,6 +18,7 @@ from jaxtyping import Bool, Float, Float16, Int, Int32, Integer
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.experts import citations
 from ctd_jax.dating.experts.citation_pairs import CitationPairs
+from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
 from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.models.linked_inputs import NUM_KNOTS
 
@@ -46,6 +47,8 @@ class LinkTables:
     commented: rows of `comment_pairs` by comment.
     ranks: of the features of the pairs [P, f], by kind: "cited", "parallels"
       and "comments".
+    quantiles: of the features of all pairs, which the ranks lie between, by
+      kind.
     contexts: of `citation_pairs`: equal where the words after them are.
   """
 
@@ -54,6 +57,7 @@ class LinkTables:
   comments: Int32[np.ndarray, "N k"]
   commented: Int32[np.ndarray, "N k"]
   ranks: Mapping[str, Float16[np.ndarray, "_ _"]]
+  quantiles: Mapping[str, Float[np.ndarray, "_ _"]]
   contexts: Int[np.ndarray, " P"]
 
 
@@ -69,41 +73,107 @@ def make_link_tables(features: CorpusFeatures) -> LinkTables:
     features.comment_pairs,
   )
   num_records = len(features.corpus)
+  pair_features = _name_features(cited, parallels, comments)
+  quantiles = {
+    name: find_quantiles(values) for name, values in pair_features.items()
+  }
+
+  def tabulate(
+    record: np.ndarray, pairs: ParallelPairs
+  ) -> Int32[np.ndarray, "N k"]:
+    return tabulate_pairs(
+      record, pairs.overlap, pairs.pair_hashes, num_records, _MAX_LINKS
+    )
+
   return LinkTables(
-    cited=tabulate_pairs(
+    cited=tabulate_citations(
       features.event_records[cited.event_index],
-      cited.features[:, _RANKING_FEATURES].sum(axis=1),
+      cited,
       citations.hash_pairs(cited),
       num_records,
-      _MAX_CITATIONS,
     ),
-    parallels=tabulate_pairs(
-      parallels.record_row,
-      parallels.overlap,
-      parallels.pair_hashes,
-      num_records,
-      _MAX_LINKS,
-    ),
-    comments=tabulate_pairs(
-      comments.event_row,
-      comments.overlap,
-      comments.pair_hashes,
-      num_records,
-      _MAX_LINKS,
-    ),
-    commented=tabulate_pairs(
-      comments.record_row,
-      comments.overlap,
-      comments.pair_hashes,
-      num_records,
-      _MAX_LINKS,
-    ),
-    ranks={
-      "cited": rank_features(cited.features),
-      "parallels": rank_features(parallels.features),
-      "comments": rank_features(comments.features),
-    },
+    parallels=tabulate(parallels.record_row, parallels),
+    comments=tabulate(comments.event_row, comments),
+    commented=tabulate(comments.record_row, comments),
+    ranks=_rank_kinds(pair_features, quantiles),
+    quantiles=quantiles,
     contexts=_number_contexts(cited),
+  )
+
+
+def make_event_tables(
+  cited: CitationPairs,
+  cited_hashes: Integer[np.ndarray, " P"],
+  parallels: ParallelPairs,
+  comments: ParallelPairs,
+  quantiles: Mapping[str, Float[np.ndarray, "_ _"]],
+) -> LinkTables:
+  """Returns the tables of one event beside a corpus, row 0.
+
+  Args:
+    cited: citations beside it.
+    cited_hashes: as of `citations.hash_pairs`.
+    parallels: it beside events; `event_row` is theirs.
+    comments: it beside comments; `event_row` is theirs.
+    quantiles: of the tables of the corpus.
+  """
+
+  def tabulate(pairs: ParallelPairs) -> Int32[np.ndarray, "1 k"]:
+    return tabulate_pairs(
+      pairs.record_row, pairs.overlap, pairs.pair_hashes, 1, _MAX_LINKS
+    )
+
+  pair_features = _name_features(cited, parallels, comments)
+  return LinkTables(
+    cited=tabulate_citations(cited.event_index, cited, cited_hashes, 1),
+    parallels=tabulate(parallels),
+    comments=tabulate(comments),
+    commented=np.full((1, _MAX_LINKS), UNKNOWN, np.int32),
+    ranks=_rank_kinds(pair_features, quantiles),
+    quantiles=quantiles,
+    contexts=_number_contexts(cited),
+  )
+
+
+def _name_features(
+  cited: CitationPairs, parallels: ParallelPairs, comments: ParallelPairs
+) -> dict[str, Float[np.ndarray, "_ _"]]:
+  """Returns the features of the pairs by the kinds of `LinkTables.ranks`."""
+  return {
+    "cited": cited.features,
+    "parallels": parallels.features,
+    "comments": comments.features,
+  }
+
+
+def _rank_kinds(
+  features: Mapping[str, Float[np.ndarray, "_ _"]],
+  quantiles: Mapping[str, Float[np.ndarray, "_ _"]],
+) -> dict[str, Float16[np.ndarray, "_ _"]]:
+  """Returns the ranks of the features of every kind."""
+  return {
+    name: rank_features(values, quantiles[name])
+    for name, values in features.items()
+  }
+
+
+def tabulate_citations(
+  record: Int[np.ndarray, " P"],
+  cited: CitationPairs,
+  pair_hashes: Integer[np.ndarray, " P"],
+  num_records: int,
+) -> Int32[np.ndarray, "N c"]:
+  """Returns the strongest citations beside every event, as `tabulate_pairs`.
+
+  Args:
+    record: event of each pair.
+    cited: the pairs.
+    pair_hashes: that decide between pairs of one strength.
+    num_records: number of records N.
+  """
+  strength = cited.features[:, _RANKING_FEATURES].sum(axis=1)
+  return tabulate_pairs(
+    record, strength, pair_hashes, num_records, _MAX_CITATIONS
   )
 
 
@@ -149,21 +219,32 @@ def select_links(
   return np.pad(selected, ((0, 0), (0, max(missing, 0))), constant_values=-1)
 
 
-def rank_features(
+def find_quantiles(
   features: Float[np.ndarray, "P f"],
+) -> Float[np.ndarray, "_ f"]:
+  """Returns the quantiles `_QUANTILES` of every feature; zeros without pairs.
+
+  Args:
+    features: of all pairs of a corpus.
+  """
+  if not len(features):
+    return np.zeros((NUM_KNOTS, features.shape[1]))
+  return np.quantile(features, _QUANTILES, axis=0)
+
+
+def rank_features(
+  features: Float[np.ndarray, "P f"], quantiles: Float[np.ndarray, "_ f"]
 ) -> Float16[np.ndarray, "P f"]:
   """Returns the rank of every feature among all pairs, 0 ... NUM_KNOTS - 1.
 
-  Ranks are between the quantiles `_QUANTILES`, linear from one to the next, so
-  that a model of ranks fits corpora whose overlaps are of another size.
+  Ranks are between the quantiles, linear from one to the next, so that a model
+  of ranks fits corpora whose overlaps are of another size.
 
   Args:
-    features: of the pairs.
+    features: of some pairs.
+    quantiles: of all, from `find_quantiles`.
   """
   result = np.zeros(features.shape, np.float16)
-  if not len(features):
-    return result
-  quantiles = np.quantile(features, _QUANTILES, axis=0)
   knots = np.arange(NUM_KNOTS)
   for column, values in enumerate(quantiles.T):
     # Of equal quantiles the last stays.

@@ -23,7 +23,7 @@ from ctd_jax.dating import (
   folds,
   record_scores,
 )
-from ctd_jax.dating.corpus import Corpus, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.dating_model import make_experts
 from ctd_jax.dating.experts import base, month_capacity
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
@@ -33,8 +33,14 @@ from ctd_jax.dating.linked import (
   hidden_records,
   link_reasons,
   link_tables,
+  linked_passages,
 )
-from ctd_jax.dating.linked.fitting import FittingConfig, Fold, Targets
+from ctd_jax.dating.linked.fitting import (
+  FittingConfig,
+  Fold,
+  Targets,
+  TrainingCorpus,
+)
 from ctd_jax.dating.linked.hidden_records import HiddenRecords
 from ctd_jax.dating.linked.link_tables import LinkTables
 from ctd_jax.dating.linked.trained_dater import TrainedDater, name_weights
@@ -126,6 +132,25 @@ class LinkedDatingModel:
       features: of the corpus, where they were read before with these labels and
         this `use_punctuation`.
     """
+    fitted = self.read_corpus(corpus, labels, features)
+    if self.trained is None:
+      params = self._fit_params(fitted)
+      fitted = dataclasses.replace(fitted, params=params)
+    return fitted
+
+  def read_corpus(
+    self,
+    corpus: Corpus,
+    labels: Labels,
+    features: CorpusFeatures | None = None,
+  ) -> FittedLinkedModel:
+    """Returns the model beside a corpus, without parameters if none are there.
+
+    Args:
+      corpus: as of `fit`.
+      labels: likewise.
+      features: likewise.
+    """
     if features is None:
       features = read_corpus_features(corpus, labels, self.use_punctuation)
     if self.trained is None:
@@ -134,7 +159,7 @@ class LinkedDatingModel:
       )
     else:
       word_weights = self.trained.weigh_words(features.year_vocabulary)
-    fitted = FittedLinkedModel(
+    return FittedLinkedModel(
       features=features,
       labels=labels,
       manner=self.manner,
@@ -146,44 +171,22 @@ class LinkedDatingModel:
       seed=self.seed,
       source=self.trained,
     )
-    if self.trained is None:
-      fitted = dataclasses.replace(fitted, params=self._fit_params(fitted))
-    return fitted
 
   def _fit_params(self, unfitted: FittedLinkedModel) -> Any:
     """Returns the parameters, learned on every fold that has an event."""
-    labels = unfitted.labels
-    fold_of_record = folds.fold_records(
-      unfitted.features.corpus, labels, self.manner
-    )
-    bar = progress.Progress(
-      np.unique(fold_of_record[labels.is_known]),
-      "dating: hidden years",
-      unit="fold",
-    )
-    hidden_folds, config = [], self.fitting_config
-    for fold in bar:
-      records = unfitted.read_records(
-        labels.hide_records(fold_of_record == fold)
-      )
-      rows = np.flatnonzero(fold_of_record[records.event_rows] == fold)
-      if len(rows):
-        hidden_folds.append(_make_fold(records, rows, labels))
-    if not hidden_folds:  # no known event to learn from
+    corpus, config = unfitted.make_training_corpus(), self.fitting_config
+    if not corpus.folds:  # no known event to learn from
+      labels = unfitted.labels
       records = unfitted.read_records(labels)
-      hidden_folds = [_make_fold(records, np.zeros(0, int), labels)]
+      fold = _make_fold(records, np.zeros(0, int), labels)
+      corpus = dataclasses.replace(corpus, folds=[fold])
       logging.warning(
         "dating: no known event of %s records to learn from; the linked dater "
         "has its initial parameters",
         f"{len(labels.month):,}",
       )
       config = dataclasses.replace(config, steps=0)
-    examples = fitting.make_link_examples(
-      unfitted.features, unfitted.tables, labels
-    )
-    return fitting.fit_params(
-      unfitted.network, hidden_folds, examples, config, self.seed
-    )
+    return fitting.fit_params([corpus], config, self.seed)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -213,18 +216,23 @@ class FittedLinkedModel(fitted_model.FittedModel):
     """What was learned, to be saved or applied to another corpus."""
     if self.source is not None:
       return self.source
-    timeline = self.features.axis.timeline.name
     return TrainedDater(
       config=self.network.config,
       params=self.params,
       word_weights=name_weights(
         self.word_weights, self.features.year_vocabulary
       ),
-      trained_on=(
-        f"{int(self.labels.is_known.sum()):,} known records of "
-        f"{len(self.features.corpus):,}, timeline {timeline}"
-      ),
+      trained_on=self.known_records,
       seed=self.seed,
+    )
+
+  @property
+  def known_records(self) -> str:
+    """How many there are, as in "20 known records of 30, timeline lu"."""
+    timeline = self.features.axis.timeline.name
+    return (
+      f"{int(self.labels.is_known.sum()):,} known records of "
+      f"{len(self.features.corpus):,}, timeline {timeline}"
     )
 
   def read_records(self, labels: Labels) -> HiddenRecords:
@@ -236,6 +244,33 @@ class FittedLinkedModel(fitted_model.FittedModel):
     return hidden_records.read_hidden_records(
       panel, self.tables, known_speak=self.manner == folds.RECORDS
     )
+
+  def make_passage_dater(self) -> linked_passages.LinkedPassageDater:
+    """Returns the dater of texts that are in no corpus, beside this one."""
+    scored, block = self._score_records(*self._hide_fold(UNKNOWN), True)
+    return linked_passages.LinkedPassageDater.make(
+      self.network, self.params, scored, block, self.tables
+    )
+
+  def make_training_corpus(self) -> TrainingCorpus:
+    """Returns the known records, hidden fold by fold where one has an event."""
+    labels = self.labels
+    fold_of_record = folds.fold_records(
+      self.features.corpus, labels, self.manner
+    )
+    bar = progress.Progress(
+      np.unique(fold_of_record[labels.is_known]),
+      "dating: hidden years",
+      unit="fold",
+    )
+    hidden_folds = []
+    for fold in bar:
+      records = self.read_records(labels.hide_records(fold_of_record == fold))
+      rows = np.flatnonzero(fold_of_record[records.event_rows] == fold)
+      if len(rows):
+        hidden_folds.append(_make_fold(records, rows, labels))
+    examples = fitting.make_link_examples(self.features, self.tables, labels)
+    return TrainingCorpus(self.network, hidden_folds, examples)
 
   def _score_records(
     self,

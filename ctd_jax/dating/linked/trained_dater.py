@@ -16,12 +16,13 @@ import dataclasses
 import os
 import pathlib
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
 import msgspec
 import numpy as np
+from absl import logging
 from flax import traverse_util
 from jaxtyping import Float
 from safetensors import numpy as safetensors_numpy
@@ -104,6 +105,7 @@ class TrainedDater:
     # Last: its presence says that the parameters are there.
     text = msgspec.json.format(msgspec.json.encode(content), indent=2)
     files.write_text(folder / MODEL_FILE, text.decode() + "\n")
+    logging.info("dating: the trained dater is in %s", folder)
 
   @classmethod
   def load(cls, folder: str | os.PathLike) -> TrainedDater:
@@ -124,6 +126,9 @@ class TrainedDater:
         "train it again with this version"
       )
     tensors = hub_folders.read_tensors(folder / PARAMS_FILE)
+    logging.info(
+      "dating: the dater of %s, trained on %s", folder, content.trained_on
+    )
     return cls(
       config=content.config,
       params=traverse_util.unflatten_dict(tensors, sep="/"),
@@ -164,3 +169,20 @@ def name_weights(
   """
   by_group = weights.reshape(vocabulary.num_kernels, -1).T
   return dict(zip(vocabulary.group_names, by_group.tolist(), strict=True))
+
+
+def average_weights(
+  weights: Sequence[Mapping[str, list[float]]],
+) -> dict[str, list[float]]:
+  """Returns the mean weights of groups of strings, by name of the group.
+
+  Args:
+    weights: of several corpora; the mean is over those that have the group.
+  """
+  names = dict.fromkeys(name for by_name in weights for name in by_name)
+  return {
+    name: np.mean(
+      [by_name[name] for by_name in weights if name in by_name], axis=0
+    ).tolist()
+    for name in names
+  }

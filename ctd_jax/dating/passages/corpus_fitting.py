@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 import scipy.sparse
 from absl import logging
-from jaxtyping import Int
+from jaxtyping import Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.chronology.timelines import Timeline
@@ -26,6 +26,7 @@ from ctd_jax.dating.chronicle import head_dates, undated_texts
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import base, citations, known_parallels
+from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.dating.passages import (
   calibration,
@@ -102,7 +103,7 @@ def fit_corpus_state(
   model = dating_model.DatingModel(experts, has_comments, manner)
   fitted = model.fit(corpus, labels)
   logging.info("passages: keeping the corpus, hidden by %s", manner)
-  texts_kept = _keep_texts(fitted, row_ids)
+  texts_kept = keep_texts(fitted.features, row_ids)
   state = _keep_state(fitted, texts_kept, posteriors)
   return dataclasses.replace(
     state,
@@ -112,7 +113,7 @@ def fit_corpus_state(
 
 def _calibrate(
   fitted: dating_model.FittedDatingModel,
-  texts_kept: _KeptTexts,
+  texts_kept: KeptTexts,
   posteriors: CredibleBlock | None,
   calendar: Timeline | Calendar,
 ) -> float:
@@ -249,7 +250,7 @@ def _set_posteriors(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _KeptTexts:
+class KeptTexts:
   """What is kept of the texts, whatever is known of them.
 
   Attributes:
@@ -265,10 +266,16 @@ class _KeptTexts:
   documents: np.ndarray
 
 
-def _keep_texts(
-  fitted: dating_model.FittedDatingModel, row_ids: np.ndarray
-) -> _KeptTexts:
-  features, corpus = fitted.features, fitted.features.corpus
+def keep_texts(
+  features: CorpusFeatures, row_ids: Int[np.ndarray, " N"]
+) -> KeptTexts:
+  """Returns what is kept of the texts of a corpus.
+
+  Args:
+    features: of the corpus.
+    row_ids: numbers of the records.
+  """
+  corpus = features.corpus
   texts = [
     "" if is_placeholder else body if is_event else plain
     for is_placeholder, is_event, body, plain in zip(
@@ -290,7 +297,7 @@ def _keep_texts(
     for each in cited
   ]
   is_event = np.append(features.is_event, np.zeros(len(outside), bool))
-  return _KeptTexts(
+  return KeptTexts(
     texts=TextTable.from_texts(corpus.texts),
     row_ids=np.asarray(row_ids, np.int64),
     wording=wording_index.build_wording_index(
@@ -302,7 +309,7 @@ def _keep_texts(
 
 def _keep_state(
   fitted: dating_model.FittedDatingModel,
-  texts_kept: _KeptTexts,
+  texts_kept: KeptTexts,
   posteriors: CredibleBlock | None,
 ) -> CorpusState:
   """Returns all that is kept of a corpus with these labels."""
@@ -317,15 +324,15 @@ def _keep_state(
     block = scores.make_block(weights.inverse_temperature, ~labels.is_known)
     factors = block.month_log_factors
   experts = panel.experts
-  known, dates = experts.get("known"), experts["dates"]
+  known = experts.get("known")
   return CorpusState(
     texts=texts_kept.texts,
     row_ids=texts_kept.row_ids,
     months=np.asarray(labels.month, np.int32),
     year_prior=np.asarray(panel.year_prior, float),
     wording=texts_kept.wording,
-    records=_keep_records(
-      fitted, wording_index.weigh_texts(texts_kept.wording)
+    records=keep_records(
+      features, labels, wording_index.weigh_texts(texts_kept.wording)
     ),
     hidden=_keep_hidden_records(fitted, panel, scores, posteriors),
     words=PassageWords.from_fitted(experts["words"]),
@@ -337,21 +344,24 @@ def _keep_state(
     known_weights=weights.known_weights,
     inverse_temperature=float(weights.inverse_temperature),
     month_log_factors=factors,
-    dates=passage_reading.DayTable.from_calendar(dates.expert.calendar)
-    if isinstance(dates, head_dates.FittedHeadDates)
-    else passage_reading.DateTables.from_fitted(dates),
+    dates=passage_reading.make_tables(experts["dates"]),
   )
 
 
-def _keep_records(
-  fitted: dating_model.FittedDatingModel,
-  weights: np.ndarray,
+def keep_records(
+  features: CorpusFeatures, labels: Labels, weights: Float32[np.ndarray, " D"]
 ) -> passage_pairs.RecordTable:
-  features, corpus = fitted.features, fitted.features.corpus
-  num_records = len(corpus)
-  known_rows = np.flatnonzero(fitted.labels.is_known & features.is_event)
+  """Returns what pairs read of the records of a corpus.
+
+  Args:
+    features: of the corpus.
+    labels: months of the known records.
+    weights: from `wording_index.weigh_texts`.
+  """
+  corpus, num_records = features.corpus, len(features.corpus)
+  known_rows = np.flatnonzero(labels.is_known & features.is_event)
   training, _ = known_parallels.sample_training_rows(corpus, known_rows)
-  is_teaching = ~fitted.labels.is_known
+  is_teaching = ~labels.is_known
   is_teaching[training] = True
   starts, events, overlaps = passage_pairs.list_comment_events(
     features.comment_pairs, num_records

@@ -19,6 +19,7 @@ from ctd_jax.dating.corpus import Corpus
 from ctd_jax.dating.experts import parallel_pairs, shared_wording
 from ctd_jax.dating.experts.parallel_pairs import ParallelPairs
 
+_ROUNDING = 1e-5  # of an overlap
 # What the features say of the printed dates of both.
 _DATE_FIELDS = (("first_month", 0), ("first_day", -1), ("opening_year", 0))
 
@@ -63,6 +64,24 @@ class BestOverlaps:
       if column == 0:
         records[pairs.event_row[chosen]] = pairs.record_row[chosen]
     return cls(values, records)
+
+  @classmethod
+  def from_features(
+    cls, pairs: ParallelPairs, num_records: int
+  ) -> BestOverlaps:
+    """Returns the greatest overlaps of which the features of pairs tell.
+
+    Those with records too that an event has no pair with, and with records that
+    are to be left out: of these the passage takes the place.
+
+    Args:
+      pairs: of records and events.
+      num_records: number of records, N.
+    """
+    share = pairs.features[:, parallel_pairs.EVENT_SHARE]
+    best = np.zeros(num_records, np.float32)
+    best[pairs.event_row] = parallel_pairs.divide_overlap(pairs.overlap, share)
+    return cls(np.stack([best, best], axis=1), np.full(num_records, -1))
 
   def renumber(
     self, new_rows: Int[np.ndarray, " n"], num_records: int
@@ -160,7 +179,7 @@ class RecordTable:
       best_overlaps: of the events with other records.
       excluded: records that do not count in these.
     """
-    _, events, values = shared_wording.select_top_entries(
+    _, events, values, _ = shared_wording.select_top_entries(
       scipy.sparse.csr_array(overlap[None]), parallel_pairs.NUM_CANDIDATES
     )
     size, zeros = len(events), np.zeros(len(events), int)
@@ -187,6 +206,7 @@ class RecordTable:
     overlap: Float32[np.ndarray, " D"],
     total_weight: float,
     excluded: Collection[int],
+    floors: Float32[np.ndarray, " N"] | None = None,
   ) -> ParallelPairs:
     """Returns the comments that have the passage among their nearest events.
 
@@ -195,13 +215,16 @@ class RecordTable:
       overlap: with each comment, 0 for other documents.
       total_weight: of all strings of the passage.
       excluded: records that do not count.
+      floors: overlap of each comment that does not make a pair.
     """
     comments = np.flatnonzero(overlap[: len(self.first_month)])
+    best_of_passage = overlap[comments].max(initial=0)
+    if floors is not None:
+      comments = comments[is_above(overlap[comments], floors[comments])]
     values = overlap[comments]
-    best_of_passage = values.max(initial=0)
     # [c, 20]: overlap of every comment with the events beside it.
     lists = self._list_overlaps(comments, excluded)
-    num_greater = (lists > values[:, None]).sum(axis=1)
+    num_greater = count_greater(lists, values)
     is_near = num_greater < parallel_pairs.NUM_CANDIDATES
     comments, values, lists = comments[is_near], values[is_near], lists[is_near]
     best = np.maximum(values, lists.max(axis=1, initial=0))
@@ -261,6 +284,28 @@ def list_comment_events(
     pairs.event_row[order].astype(np.int32),
     pairs.overlap[order].astype(np.float32),
   )
+
+
+def count_greater(
+  lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
+) -> Int[np.ndarray, " n"]:
+  """Returns how many of the events beside each text share more with it.
+
+  Events in one wording share as much, but for the order in which the weights of
+  their strings were added up.
+
+  Args:
+    lists: overlaps of each text with the events beside it.
+    values: its overlap with the passage.
+  """
+  return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
+
+
+def is_above(
+  values: Float32[np.ndarray, " n"], floors: Float32[np.ndarray, " n"]
+) -> Bool[np.ndarray, " n"]:
+  """Returns whether overlaps are greater than those that make no pair."""
+  return values > (1 + _ROUNDING) * floors
 
 
 def _make_pairs(

@@ -127,6 +127,20 @@ class PassageReader:
   axis: MonthAxis
   tables: DateTables | DayTable
 
+  @classmethod
+  def from_fitted(
+    cls, dates: base.FittedDates, axis: MonthAxis
+  ) -> PassageReader:
+    """Returns the reader of a corpus whose dates were fitted.
+
+    Args:
+      dates: the fitted expert.
+      axis: the months.
+    """
+    is_head = isinstance(dates, head_dates.FittedHeadDates)
+    calendar = dates.expert.calendar if is_head else axis.timeline
+    return cls(calendar, axis, make_tables(dates))
+
   def read(self, text: str) -> PassageReading:
     """Returns a passage with what its date says.
 
@@ -187,6 +201,13 @@ class PassageReader:
   def _score_statement(self) -> Callable[..., np.ndarray]:
     score = functools.partial(emissions.score_statement, calendar=self.calendar)
     return functools.lru_cache(_CACHED_STATEMENTS)(score)
+
+
+def make_tables(dates: base.FittedDates) -> DateTables | DayTable:
+  """Returns the tables of fitted dates, of a timeline or a calendar."""
+  if isinstance(dates, head_dates.FittedHeadDates):
+    return DayTable.from_calendar(dates.expert.calendar)
+  return DateTables.from_fitted(dates)
 
 
 def make_axis(calendar: Timeline | Calendar) -> MonthAxis:

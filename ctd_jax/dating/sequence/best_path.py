@@ -37,6 +37,8 @@ _MIN_PROBABILITY = 1e-4
 _MARGIN = 12
 # Months of a window, each size compiled once.
 _SIZES = (64, 256, 1024, 4096)
+# Messages of so many states are kept; those of a longer text are made again.
+_MAX_KEPT_STATES = 2**24
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,13 +101,14 @@ def _best_block(
 
 
 @jax.jit
-def _trace_block(log_moves, state, best_BxSxQ, kinds_B):
+def _trace_block(log_moves, state, head_SxQ, messages_BxSxQ, kinds_B):
   """Returns the best states of a block [B] and the state before the block.
 
   `state`, offset x Q + place, is that of the last section of the block;
-  `best_BxSxQ` are the messages of the sections before each of the block.
+  `head_SxQ` is the message before its first one.
   """
-  num_places = best_BxSxQ.shape[-1]
+  num_places = messages_BxSxQ.shape[-1]
+  previous_BxSxQ = jnp.concatenate([head_SxQ[None], messages_BxSxQ[:-1]])
 
   def step(state, section):
     previous_SxQ, kind = section
@@ -114,7 +117,7 @@ def _trace_block(log_moves, state, best_BxSxQ, kinds_B):
     ways_SxQ += transitions.score_best_moves(log_moves, place, kind)
     return jnp.argmax(ways_SxQ).astype(state.dtype), state
 
-  return jax.lax.scan(step, state, (best_BxSxQ, kinds_B), reverse=True)
+  return jax.lax.scan(step, state, (previous_BxSxQ, kinds_B), reverse=True)
 
 
 class _WindowBlocks:
@@ -223,6 +226,7 @@ def find_best_path(
   in_window = _WindowBlocks(blocks, log_transitions, windows)
   heads, window = [], (0, blocks.num_months)
   message = blocks.log_prior_SxP
+  kept, num_kept = {}, 0
   for block_index in progress_bar(range(len(blocks)), "best path"):
     new_window = in_window.find_window(block_index)
     heads.append(in_window.enter_window(message, window, new_window))
@@ -231,20 +235,25 @@ def find_best_path(
     messages, norms = _best_block(log_moves, heads[-1], *rows)
     blocks.check_norms(block_index, norms)
     message, window = messages[count - 1], new_window
+    num_kept += messages.size
+    if num_kept <= _MAX_KEPT_STATES:
+      kept[block_index] = messages, rows[-1], count
   offsets = np.empty(len(blocks.kinds_N), np.int32)
   places = np.empty_like(offsets)
   state = int(jnp.argmax(message))  # of [S, Q], flattened
   for block_index in range(len(blocks) - 1, -1, -1):
-    rows, count = in_window.read_block(block_index)
     log_moves = in_window.take_moves(block_index)
-    messages, _ = _best_block(log_moves, heads[block_index], *rows)
-    messages_before = jnp.concatenate([heads[block_index][None], messages[:-1]])
+    if block_index in kept:
+      messages, row_kinds, count = kept[block_index]
+    else:
+      (*rows, row_kinds), count = in_window.read_block(block_index)
+      messages, _ = _best_block(log_moves, heads[block_index], *rows, row_kinds)
     state_before, states = _trace_block(
-      log_moves, jnp.int32(state), messages_before, rows[-1]
+      log_moves, jnp.int32(state), heads[block_index], messages, row_kinds
     )
     span = slice(*blocks.find_span(block_index))
     offsets[span], places[span] = in_window.read_states(
-      block_index, np.asarray(states[:count])
+      block_index, np.asarray(states)[:count]
     )
     if block_index:
       before = in_window.read_states(block_index, np.array([state_before]))

@@ -206,7 +206,7 @@ def iter_posteriors(
     )
     yield SectionPosteriors(
       block_index * block_size,
-      *(np.asarray(part[:count]) for part in parts),
+      *(np.asarray(part)[:count] for part in parts),
       log_likelihood,
     )
 

@@ -162,7 +162,7 @@ class EmissionBlocks:
       ValueError: naming the section that no month is left for.
     """
     start, stop = self.find_span(block_index)
-    norms = np.asarray(norms[: stop - start], np.float64)
+    norms = np.asarray(norms, np.float64)[: stop - start]
     if not np.isfinite(norms).all():
       section = start + int(np.argmin(np.isfinite(norms)))
       raise ValueError(f"section {section}: no month is possible in this order")

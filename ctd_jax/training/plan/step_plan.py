@@ -139,7 +139,7 @@ def plan_step(
     code=memory.generated_code_size_in_bytes,
     state=state_bytes,
     model_flops=UpdateFlops(
-      objective.compute_loss, state.model_params, bool(state.frozen)
+      objective.compute_loss, state.params, state.frozen
     ).count(batch),
     computed_flops=count_flops(traced.jaxpr.jaxpr, set()),
     traffic=collectives.read_traffic(compiled.as_text(), mesh.size),
@@ -194,7 +194,7 @@ def _abstract_batch(
     [np.array([lengths] * (size // packs))], 1, widths
   )
   places = shape.texts
-  if packs > 1:
+  if row_shapes.count_unit_packs(packs * places, packs) > 1:
     places = row_shapes.count_places(places, packs * places)
   array = functools.partial(
     jax.ShapeDtypeStruct, sharding=partitioning.batch_sharding(mesh)

@@ -1,4 +1,4 @@
-"""The linked model on an invented chronicle: what it finds and must not see."""
+"""The linked model on an invented chronicle."""
 
 import dataclasses
 import functools
@@ -9,7 +9,6 @@ import pytest
 from ctd_jax.dating import calibration, folds
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.linked.fitting import FittingConfig
-from ctd_jax.dating.posterior import Posterior
 from ctd_jax.systems import linked_dating
 from tests.dating.linked.conftest import MODEL
 
@@ -22,11 +21,6 @@ def dated(fitted):
 
 def hidden_events(chronicle, fitted):
   return np.flatnonzero(~chronicle.train & fitted.features.is_event)
-
-
-def refit(fitted, labels):
-  """The model with other labels, its parameters and reading as they are."""
-  return dataclasses.replace(fitted, labels=labels)
 
 
 def test_hidden_events_are_dated_far_above_chance(chronicle, fitted, dated):
@@ -60,40 +54,6 @@ def test_elimination_leaves_the_months_of_hidden_records(
   chances = np.exp(dated("elimination").log_p(rows))
   taken = np.unique(chronicle.months[chronicle.train])
   assert chances[:, taken].sum(axis=1).max() < 1e-6
-
-
-@pytest.mark.slow
-def test_strict_does_not_know_its_own_label(chronicle, fitted, dated):
-  labels, strict = chronicle.labels(), dated("strict")
-  rows = np.flatnonzero(chronicle.train & fitted.features.is_event)
-  own = strict.log_p(rows)[np.arange(len(rows)), chronicle.months[rows]]
-  assert own.mean() < -1
-  # Another month for every record of one fold changes nothing of that fold.
-  fold_of_record = folds.assign_folds(fitted.features.axis, labels)
-  rows = np.flatnonzero(fold_of_record == 1)
-  months = labels.month.copy()
-  months[rows] = months[rows[::-1]]
-  other = refit(fitted, Labels(months, labels.event_labels))
-  posterior = Posterior(
-    axis=fitted.features.axis,
-    certain_months=fitted.features.corpus.placeholder_month,
-    blocks=(other._score_records(*other._hide_fold(1))[1],),
-  )
-  np.testing.assert_array_equal(strict.log_p(rows), posterior.log_p(rows))
-
-
-@pytest.mark.slow
-def test_order_of_the_records_carries_nothing(chronicle, fit, dated):
-  order = np.random.default_rng(5).permutation(len(chronicle.texts))
-  shuffled = fit(chronicle.take(order)).predict()
-  rows = np.flatnonzero(~chronicle.train[order])
-  # Records with one text may change places, and dropout differs with these.
-  difference = np.abs(
-    np.exp(shuffled.log_p(rows)) - np.exp(dated("fitted").log_p(order[rows]))
-  )
-  assert difference.max() < 0.2
-  # Of the total variation of a record, the mean.
-  assert difference.sum(1).mean() / 2 < 0.03
 
 
 def test_reasons_add_up_to_the_score(chronicle, fitted, dated):

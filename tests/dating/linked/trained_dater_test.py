@@ -6,7 +6,6 @@ import json
 import numpy as np
 import pytest
 
-from ctd_jax.dating import calibration
 from ctd_jax.dating.linked.fitting import FittingConfig
 from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.dating.linked.trained_dater import (
@@ -14,6 +13,7 @@ from ctd_jax.dating.linked.trained_dater import (
   PARAMS_FILE,
   TrainedDater,
 )
+from tests.dating import chronicles
 from tests.dating.linked.conftest import MODEL
 
 _NO_UPDATES = FittingConfig(link_steps=0, steps=0)
@@ -50,12 +50,8 @@ def test_a_dater_dates_records_that_it_was_not_trained_on(
   untrained = fit(
     other, model=dataclasses.replace(MODEL, fitting_config=_NO_UPDATES)
   )
-  rows = np.flatnonzero(~other.train & trained.features.is_event)
   good, poor = (
-    calibration.compute_posterior_metrics(
-      model.predict(), rows, other.months[rows]
-    )
-    for model in (trained, untrained)
+    chronicles.measure(each, other) for each in (trained, untrained)
   )
   assert good["nll"] < np.log(360) - 0.5
   assert good["nll"] < poor["nll"]

@@ -145,17 +145,76 @@ def run(tmp_path_factory):
     yield experiment.assemble_experiment(config, tmp_path_factory.mktemp("run"))
 
 
-def test_an_update_has_three_times_the_flops_of_its_loss(run):
+def test_a_factor_has_a_product_in_the_gradient_if_it_is_trained():
+  def loss(params, batch, key):
+    del key
+    states = jnp.tanh(batch @ jax.lax.stop_gradient(params["stopped"]))
+    # The gradient is asked of the matrix alone, then of both factors.
+    return (jnp.tanh(states @ params["first"]) @ params["second"]).sum()
+
+  params = {"stopped": W, "first": W, "second": W}
+  assert UpdateFlops(loss, params).count(X) == (1 + 2 + 3) * PRODUCT
+
+
+def test_frozen_matrices_have_no_gradient_behind_adapters():
+  def loss(params, batch, key):
+    del key
+
+    def layer(states, a, b):
+      return jnp.tanh(states @ params["frozen"] + states @ a @ b)
+
+    states = layer(batch, params["a1"], params["b1"])
+    return layer(states, params["a2"], params["b2"]).sum()
+
+  a, b = jnp.ones((16, 2)), jnp.ones((2, 16))
+  adapters = {"a1": a, "b1": b, "a2": a, "b2": b}
+  flops = UpdateFlops(loss, adapters, {"frozen": W}).count(X)
+  narrow = 2 * 8 * 16 * 2
+  # Of the first layer the input is given: no gradient is asked of it.
+  assert flops == (1 + 2) * PRODUCT + (2 + 3 + 3 + 3) * narrow
+
+
+def test_what_a_loop_carries_is_trained_from_the_second_round_on():
+  def loss(params, batch, key):
+    del key
+    frozen, trained = jax.lax.stop_gradient(params), params
+
+    def layer(states, _):
+      return jnp.tanh(states @ frozen), (states @ trained).sum()
+
+    def trained_layer(states, _):
+      return jnp.tanh(states @ frozen @ trained), None
+
+    states, sums = jax.lax.scan(layer, batch, length=5)
+    states, _ = jax.lax.scan(trained_layer, states, length=3)
+    return states.sum() + sums.sum()
+
+  # All rounds count alike.
+  expected = 5 * (1 + 2) + 3 * (2 + 3)
+  assert UpdateFlops(loss, W).count(X) == expected * PRODUCT
+
+
+@pytest.mark.parametrize("freeze", [False, True])
+def test_an_update_has_the_flops_of_its_gradient(run, freeze):
   objective = Objective.from_config(run.config, run.model, run.mesh)
   params = run.abstract_state().params
+  objective = dataclasses.replace(objective, freezes_encoder=freeze)
   flops = UpdateFlops(objective.compute_loss, params)
   batch = next(run.training_batches())
   update = flops.count(batch)
   objective = dataclasses.replace(objective, encode_chunks=1)
   gradient = jax.grad(objective.compute_loss, has_aux=True)
   jaxpr = jax.make_jaxpr(gradient)(params, batch, jax.random.key(0)).jaxpr
-  # The table of tokens has no gradient that goes on, nor some small heads.
+  # Blocks of pairs are computed twice.
   assert count_flops(jaxpr, set()) == pytest.approx(update, rel=0.02)
+  forward = count_flops(
+    jax.make_jaxpr(objective.compute_loss)(
+      params, batch, jax.random.key(0)
+    ).jaxpr,
+    set(),
+  )
+  assert (update < 1.5 * forward) == freeze
+  assert update <= 3 * forward
 
 
 def test_chunks_that_are_computed_twice_count_once(run):

@@ -1,0 +1,153 @@
+"""Undated texts by every system, on an invented chronicle."""
+
+import types
+
+import numpy as np
+import pytest
+import scipy.sparse
+
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  labelled_corpus,
+  month_calendar,
+)
+from ctd_jax.dating.linked.fitting import FittingConfig
+from ctd_jax.dating.linked.linked_model import LinkedDatingModel
+from ctd_jax.models.linked_dater import LinkedDaterConfig
+from ctd_jax.texts.works import Entry, Place
+from tests.benchmarks import undated_systems, undated_texts
+from tests.benchmarks.undated_texts import UndatedText
+from tests.dating import chronicles
+
+TEXTS = ("賊寇涼州，黃讓擊之，不利。", "陳忠守涼州，有功。")
+MONTHS = ("泰始七年七月", "泰始五年八月")
+
+
+@pytest.fixture(scope="module")
+def dates():
+  lines = chronicles.make_dated_lines()
+  records = [Entry(text, Place("a.txt", 1)) for text in lines]
+  calendar = month_calendar.load_calendar("西晉")
+  return chronicle_dating.date_records(records, calendar)
+
+
+@pytest.fixture(scope="module")
+def labelled(dates):
+  return labelled_corpus.make_labelled_corpus(dates, TEXTS)
+
+
+@pytest.fixture(scope="module")
+def undated(dates):
+  finder = undated_texts.make_month_finder(dates)
+  months = [
+    int(np.flatnonzero((finder.years == year) & (finder.numbers == month))[0])
+    for year, month in ((271, 7), (269, 8))
+  ]
+  return [
+    UndatedText(text, month, work)
+    for text, month, work in zip(
+      TEXTS, months, ("gongyang", "guliang"), strict=True
+    )
+  ]
+
+
+@pytest.fixture(scope="module")
+def folder(labelled, tmp_path_factory):
+  model = LinkedDatingModel.make(
+    LinkedDaterConfig(readers=("words",), hidden_size=8),
+    FittingConfig(link_steps=5, steps=5),
+  )
+  fitted = labelled.make_linked_model(model).fit(
+    labelled.corpus, labelled.labels
+  )
+  path = tmp_path_factory.mktemp("daters") / "first"
+  fitted.trained.save(path)
+  return str(path)
+
+
+def test_dates_are_stripped(dates):
+  timeline = dates.calendar.timeline
+  assert undated_texts.strip_dates("冬，十月，王毅卒。", timeline) == "王毅卒。"
+
+
+def test_a_parser_knows_what_is_printed(dates):
+  printed = [f"{month}，黃讓卒。" for month in MONTHS]
+  by_date, by_nothing = (
+    undated_systems.parse_dates(
+      labelled_corpus.make_labelled_corpus(dates, texts)
+    )
+    for texts in (printed, TEXTS)
+  )
+  assert by_date.shape == (2, len(dates.calendar))
+  assert np.exp(by_date.max(axis=1)).min() > 0.5
+  np.testing.assert_allclose(
+    by_nothing, -np.log(len(dates.calendar)), atol=1e-5
+  )
+  # Ties are broken by chance, not by the order of the months.
+  assert by_nothing.argmax(axis=1).min() > 0
+
+
+def test_trained_daters_are_measured_with_and_without_evidence(
+  labelled, undated, folder
+):
+  rows = []
+  axis = labelled.corpus.axis
+  for dated in undated_systems.date_texts(
+    labelled, ["parser"], [folder], ["cited"]
+  ):
+    np.testing.assert_allclose(np.exp(dated.log_p).sum(axis=1), 1, atol=1e-3)
+    rows += undated_texts.make_rows(dated, axis, undated, "zuozhuan")
+  by_system = {}
+  for row in rows:
+    by_system.setdefault((row.system, row.mode), {})[row.metric] = row
+  assert list(by_system) == [
+    (system, work)
+    for system in (
+      "parser",
+      "linked-first-fitted",
+      "linked-first-fitted-no-cited",
+    )
+    for work in ("gongyang", "guliang")
+  ]
+  figures = by_system["linked-first-fitted", "gongyang"]
+  assert figures["texts"].value == 1
+  assert figures["nll"].value < np.log(len(axis))
+  assert figures["year"].low is not None
+  assert figures["ece"].low is None
+
+
+def test_neighbours_share_their_months():
+  scores = np.array([[4.0, 0.0, 0.0], [-np.inf, 1.0, 1.0]], np.float32)
+  month_matrix = scipy.sparse.csr_array(
+    np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]], np.float32)
+  )
+  chances = np.exp(
+    undated_systems.pool_neighbours(scores, month_matrix, 1.0, 0.2)
+  )
+  np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
+  np.testing.assert_allclose(chances[1], [0.05, 0.85, 0.05, 0.05], atol=1e-5)
+  assert chances[0].argmax() == 0
+
+
+def test_figures_of_a_posterior_are_those_of_its_months():
+  axis = types.SimpleNamespace(
+    year_of=np.array([0, 0, 1, 1, 9, 9]),
+    to_years=lambda log_p: np.log(
+      np.stack([np.exp(log_p[:, i : i + 2]).sum(1) for i in (0, 2, 4)], 1)
+    ),
+  )
+  chances = np.array([[0.05, 0.05, 0.6, 0.1, 0.1, 0.1]] * 3)
+  values, figures = undated_texts.measure_texts(
+    np.log(chances), axis, np.array([2, 0, 5])
+  )
+  assert values["month"].tolist() == [True, False, False]
+  assert values["near"].tolist() == [True, True, False]
+  np.testing.assert_allclose(values["nll"], -np.log([0.6, 0.05, 0.1]))
+  assert figures["texts"] == 3
+
+
+def test_unknown_systems_are_named(capsys):
+  arguments = ["--sources=a", "--outside=b", "--systems=parsers"]
+  with pytest.raises(SystemExit):
+    undated_texts.read_flags(arguments)
+  assert "unknown parsers; there are parser, counts" in capsys.readouterr().err
