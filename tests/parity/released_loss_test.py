@@ -84,9 +84,9 @@ def our_loss(arrays, processes):
 
     variables = {"params": {"offset": params}}
     query, *records = map(encode, texts.values())
+    # The positive and the hard negative of a query together.
     record = jax.tree.map(
-      lambda *parts: jnp.stack(parts, 1).reshape(-1, *parts[0].shape[1:]),
-      *records,
+      lambda *texts: jax.lax.collapse(jnp.stack(texts, axis=1), 0, 2), *records
     )
     contrastive = ContrastiveLoss(
       functools.partial(model.apply, variables),
