@@ -2,7 +2,7 @@
 
 A batch has B * B * (1 + H) pairs. A block of queries meets a block of records,
 and what is left of their scores are sums of rows and of columns; the backward
-pass scores the block again. A small batch is one block, whose scores are kept.
+pass scores the block again, unless the batch is small enough for one.
 
 Axes: B queries in the global batch, H hard negatives a query, S shards of the
 batch over devices; of a block b queries, and the m = n*(1+H) records of n
@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -31,6 +30,9 @@ from ctd_jax.training.row_chunks import map_in_chunks
 # Pairs that a device scores at once: the hidden units of their bias stay in the
 # cache of a processor, and take little memory beside a chunk of texts.
 _PAIRS_PER_BLOCK = 32_768
+# A processor sums fewer and longer rows in less time; fewer still would compute
+# what a score takes of each record too often.
+_ROWS_PER_BLOCK = 64
 
 
 class Queries(NamedTuple):
@@ -86,9 +88,7 @@ class RowSums(NamedTuple):
 
 
 def count_blocks(size: int, records: int, shards: int) -> tuple[int, int]:
-  """Returns in how many blocks queries and records are scored.
-
-  Blocks are about square, so that there are few sums, and all are alike.
+  """Returns in how many blocks queries and records are scored, all alike.
 
   Args:
     size: B.
@@ -97,11 +97,9 @@ def count_blocks(size: int, records: int, shards: int) -> tuple[int, int]:
       each.
   """
   rows = size // shards
-  if rows * size * records <= _PAIRS_PER_BLOCK:
-    return 1, 1
-  column_block = _largest_divisor(size, math.isqrt(_PAIRS_PER_BLOCK) // records)
-  row_block = _largest_divisor(
-    rows, _PAIRS_PER_BLOCK // (column_block * records)
+  row_block = _largest_divisor(rows, _ROWS_PER_BLOCK)
+  column_block = _largest_divisor(
+    size, _PAIRS_PER_BLOCK // (row_block * records)
   )
   return rows // row_block, size // column_block
 
@@ -196,7 +194,7 @@ class ContrastiveLoss:
       return rows, jax.tree.map(lambda x: x[None], columns)
 
     rows, columns = map_in_chunks(
-      sum_rows, row_blocks, queries, recompute=False
+      sum_rows, row_blocks, queries, recompute=column_blocks == 1
     )
     return rows, losses.join_sums(columns, (0, 2), reduction)
 
