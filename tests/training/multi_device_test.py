@@ -209,13 +209,14 @@ def test_the_collectives_are_gathered_vectors_and_summed_gradients():
   # device ever holds all token states, or all pairs.
   places = batch["texts"].slots.size * width
   assert max(found["all-gather"]) == places < batch["texts"].ids.size * width
-  assert vectors + negatives in found["all-gather"]
+  records = vectors + negatives
+  assert records in found["all-gather"]
   # The gradient of every parameter that has one is summed once, for all texts
-  # pass the encoder together; so are that of the gathered vectors, maximum and
+  # pass the encoder together; so are those of the gathered vectors, maximum and
   # sum of the exponentials of each positive, two of either, and the means that
   # are logged. The row of a second segment is in no text.
   encoder = sum(x.size for x in jax.tree.leaves(state.params["encoder"]))
-  summed = encoder - width + places + 4 * BATCH
+  summed = encoder - width + places + records + 4 * BATCH
   assert summed <= sum(found["all-reduce"]) <= summed + 8
 
 
