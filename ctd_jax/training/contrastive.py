@@ -30,8 +30,8 @@ from ctd_jax.training.row_chunks import map_in_chunks
 # Pairs that a device scores at once: the hidden units of their bias stay in the
 # cache of a processor, and take little memory beside a chunk of texts.
 _PAIRS_PER_BLOCK = 32_768
-# A processor sums fewer and longer rows in less time; fewer still would compute
-# what a score takes of each record too often.
+# Queries among them: low and wide blocks take a processor less time than square
+# ones.
 _ROWS_PER_BLOCK = 64
 
 
@@ -183,13 +183,11 @@ class ContrastiveLoss:
         return jax.tree.map(lambda x: x[None], rows), columns
 
       rows, columns = map_in_chunks(sum_block, column_blocks, records)
-      block = jnp.argmax(rows.top, axis=0)
+      best_block = jnp.argmax(rows.top, axis=0, keepdims=True)
       rows = RowSums(
         losses.join_sums(rows.nce, 0, reduction),
-        *(
-          jnp.take_along_axis(x, block[None], axis=0)[0]
-          for x in (rows.top, rows.is_correct)
-        ),
+        rows.top.max(axis=0),
+        jnp.take_along_axis(rows.is_correct, best_block, axis=0)[0],
       )
       return rows, jax.tree.map(lambda x: x[None], columns)
 
@@ -234,13 +232,12 @@ class ContrastiveLoss:
     sum_logits = functools.partial(
       losses.sum_logits, reduction=self.loss.reduction
     )
-    top = jnp.argmax(forward, axis=1, keepdims=True)
-    top_score, is_correct = (
-      jnp.take_along_axis(x, top, axis=1)[:, 0]
-      for x in (jax.lax.stop_gradient(forward), pad_negatives(answers))
-    )
+    scores = jax.lax.stop_gradient(forward)
+    best_record = jnp.argmax(scores, axis=1, keepdims=True)
     rows = RowSums(
-      sum_logits(forward, pad_negatives(of_queries)), top_score, is_correct
+      sum_logits(forward, pad_negatives(of_queries)),
+      scores.max(axis=1),
+      jnp.take_along_axis(pad_negatives(answers), best_record, axis=1)[:, 0],
     )
     return rows, sum_logits(split_shards(backward), split_shards(of_records))
 
