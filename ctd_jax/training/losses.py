@@ -12,10 +12,11 @@ the timeline.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, Num
+from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.training.config import HEAD_REDUCTIONS, NCE_REDUCTIONS
 
@@ -50,75 +51,77 @@ def interval_mask(
   return (q_first <= p_last) & (q_last >= p_first)
 
 
-def multi_positive_nce(
-  logits_BxN: Float[Array, "B N"],
-  mask_BxB: Num[Array, "B B"] | Bool[Array, "B B"],
+class NceSums(NamedTuple):
+  """Sums over the logits of texts, of which the contrastive loss is made.
+
+  Attributes:
+    total: log of the summed exponentials of all logits.
+    positive: the same of the positives ("sum_inside"), or the sum of their
+      logits ("mean_outside").
+  """
+
+  total: jax.Array
+  positive: jax.Array
+
+
+def sum_logits(
+  logits: Float[Array, "*texts N"],
+  is_positive: Bool[Array, "*texts N"],
   reduction: str = "sum_inside",
-) -> Float[Array, ""]:
-  """Returns the mean over rows of a contrastive loss with many positives.
+) -> NceSums:
+  """Returns the sums over the last axis of logits, fp32.
 
   Args:
-    logits_BxN: scores already divided by the temperature; column i < B is
-      row i's own record, columns from B on are hard negatives.
-    mask_BxB: True where a column is positive for a row. A row without any
-      positive gets its diagonal; columns from B on are never positive.
+    logits: scores already divided by the temperature.
+    is_positive: True for those that the loss asks to be high.
     reduction: "sum_inside" = -log of the summed probability of the positives,
       as released: one easy positive satisfies it. "mean_outside" = mean of
       -log p over the positives: every positive has to be found.
 
   Raises:
-    ValueError: if `reduction` is unknown or there are fewer columns than
-      rows.
+    ValueError: if `reduction` is unknown.
   """
   if reduction not in NCE_REDUCTIONS:
     raise ValueError(
       f"NCE reduction must be one of {NCE_REDUCTIONS}, got {reduction!r}"
     )
-  rows, columns = logits_BxN.shape
-  if columns < rows:
-    raise ValueError(
-      f"logits need a column per row first, got shape {logits_BxN.shape}"
-    )
-  logits = logits_BxN.astype(jnp.float32)  # bf16 sums would lose small terms
-  mask = mask_BxB.astype(bool)
-  fallback_diagonal = ~mask.any(axis=1, keepdims=True) & jnp.eye(
-    rows, dtype=bool
-  )
-  # Hard negatives, the columns behind the batch, are padded with False.
-  mask = jnp.pad(mask | fallback_diagonal, ((0, 0), (0, columns - rows)))
-  total = jax.nn.logsumexp(logits, axis=1)
+  logits = logits.astype(jnp.float32)  # bf16 sums would lose small terms
   if reduction == "sum_inside":
-    positive = jax.nn.logsumexp(jnp.where(mask, logits, MASKED_LOGIT), axis=1)
+    masked_logits = jnp.where(is_positive, logits, MASKED_LOGIT)
+    positive = jax.nn.logsumexp(masked_logits, -1)
   else:
-    positive = jnp.where(mask, logits, 0.0).sum(axis=1) / mask.sum(axis=1)
-  return jnp.mean(total - positive)
+    positive = jnp.where(is_positive, logits, 0).sum(-1)
+  return NceSums(jax.nn.logsumexp(logits, -1), positive)
 
 
-def symmetric_nce(
-  logits_qd: Float[Array, "B N"],
-  logits_dq: Float[Array, "B B"],
-  mask: Bool[Array, "B B"] | None = None,
-  reduction: str = "sum_inside",
-) -> Float[Array, ""]:
-  """Returns half the sum of the query-to-record and record-to-query losses.
+def join_sums(
+  sums: NceSums, axis: int | tuple[int, ...], reduction: str
+) -> NceSums:
+  """Returns the sums over all blocks of logits, from those over each.
 
   Args:
-    logits_qd: scores of queries (rows) against the batch's records and then
-      the hard negatives.
-    logits_dq: scores of records (rows) against queries; with a symmetric
-      scorer the transpose of the first block of `logits_qd`.
-    mask: which record is positive for which query; None = only the query's
-      own (plain InfoNCE).
-    reduction: see `multi_positive_nce`.
-
-  Source: paper, retrieval objective, and the released code.
+    sums: from `sum_logits`.
+    axis: or axes, of the blocks.
+    reduction: that of the sums.
   """
-  if mask is None:
-    mask = jnp.eye(logits_qd.shape[0], dtype=bool)
-  forward = multi_positive_nce(logits_qd, mask, reduction)
-  # Row i is a record here: its positives are the queries of column i.
-  backward = multi_positive_nce(logits_dq, mask.T, reduction)
-  return 0.5 * (forward + backward)
+  join = jax.nn.logsumexp if reduction == "sum_inside" else jnp.sum
+  return NceSums(jax.nn.logsumexp(sums.total, axis), join(sums.positive, axis))
+
+
+def multi_positive_nce(
+  sums: NceSums, num_positives: Int[Array, " B"], reduction: str = "sum_inside"
+) -> Float[Array, ""]:
+  """Returns the mean over texts of a contrastive loss with many positives.
+
+  Args:
+    sums: of the texts, [B].
+    num_positives: of each; 0 = its own alone.
+    reduction: that of the sums.
+  """
+  positive = sums.positive
+  if reduction == "mean_outside":
+    positive = positive / jnp.maximum(num_positives, 1)
+  return jnp.mean(sums.total - positive)
 
 
 def neighbour_targets(

@@ -1,10 +1,10 @@
-"""Training objective: batch encoding, logits and the weighted sum of losses.
+"""Training objective: encoding of a batch, and the weighted sum of its losses.
 
 Every system is a choice of weights and switches in `config.loss`; `losses` has
-the functions of arrays, `train_step` takes the gradient.
+the functions of arrays, `contrastive` those of all pairs of a batch,
+`train_step` takes the gradient.
 
-Axes: B queries in the global batch, H hard negatives a query, N = B + B*H
-columns of the query-to-record direction.
+Axes: B queries in the global batch, H hard negatives a query.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import ml_collections
 from jax.sharding import Mesh
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from ctd_jax.models import time_gaussian
 from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
@@ -26,68 +26,11 @@ from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.time_gaussian import Gaussians
 from ctd_jax.training import losses, partitioning
+from ctd_jax.training.contrastive import ContrastiveLoss
+from ctd_jax.training.row_chunks import map_in_chunks
 
-# Pairs whose bias a device computes at once: their hidden units stay in the
-# cache of a processor, and take little memory beside a chunk of texts.
-_PAIRS_PER_BLOCK = 32_768
 Batch = Mapping[str, Any]  # see `input_pipeline.training_batches`
 Metrics = dict[str, jax.Array]
-Logits = tuple[Float[Array, "B N"], Float[Array, "B B"]]
-
-
-def map_in_chunks(
-  function: Callable[..., Any], chunks: int, *trees: Any
-) -> Any:
-  """Returns `function(*trees)`, computed for one chunk of rows at a time.
-
-  The backward pass computes a chunk again instead of keeping its activations,
-  so that memory is that of one chunk, besides rows in and out: with an
-  encoder, the cached gradients of large contrastive batches.
-
-  Args:
-    function: maps rows to rows, and none depends on another.
-    chunks: number of chunks, which divides the rows; 1 = none are made.
-    *trees: of arrays whose first axis counts the rows.
-
-  Source: Gao et al., "Scaling Deep Contrastive Learning Batch Size under
-    Memory Limited Setup" (2021), section 3; here by rematerialisation.
-  """
-  if chunks == 1:
-    return function(*trees)
-
-  # Strided: a chunk has rows of every device, so that no row moves where the
-  # batch is sharded.
-  def split_rows(x: jax.Array) -> jax.Array:
-    rows = len(x) // chunks
-    return x.reshape(rows, chunks, *x.shape[1:]).swapaxes(0, 1)
-
-  def join_rows(x: jax.Array) -> jax.Array:
-    rows = x.shape[0] * x.shape[1]
-    return x.swapaxes(0, 1).reshape(rows, *x.shape[2:])
-
-  chunk_function = jax.checkpoint(lambda rows: function(*rows))
-  return jax.tree.map(
-    join_rows, jax.lax.map(chunk_function, jax.tree.map(split_rows, trees))
-  )
-
-
-def count_pair_blocks(rows: int, columns: int, shards: int) -> int:
-  """Returns in how many blocks of rows the bias of all pairs is computed.
-
-  Args:
-    rows: of the batch.
-    columns: of the batch.
-    shards: of the rows, over devices; divides them. A block has rows of each.
-  """
-  rows_per_shard = rows // shards
-  limit = max(1, _PAIRS_PER_BLOCK // max(1, columns))
-  # A block has `size` rows of a shard, and all blocks are alike.
-  size = max(
-    size
-    for size in range(1, min(limit, rows_per_shard) + 1)
-    if rows_per_shard % size == 0
-  )
-  return rows_per_shard // size
 
 
 def take_columns(texts: Any, size: int, columns: slice) -> Any:
@@ -106,22 +49,6 @@ def take_columns(texts: Any, size: int, columns: slice) -> Any:
   return jax.tree.map(take_from_array, texts)
 
 
-def is_of_one_process(
-  rows: int, columns: int, processes: int
-) -> Bool[Array, "{rows} {columns}"]:
-  """Returns whether a row and a column of a batch belong to one process.
-
-  Args:
-    rows: of the batch, which the processes share equally and in order.
-    columns: likewise, e.g. those of the hard negatives.
-    processes: divides both.
-  """
-  row_owners, column_owners = (
-    jnp.arange(size) // (size // processes) for size in (rows, columns)
-  )
-  return row_owners[:, None] == column_owners[None, :]
-
-
 @dataclasses.dataclass(frozen=True)
 class Objective:
   """The loss that a training step minimises.
@@ -131,8 +58,7 @@ class Objective:
     mesh: devices over which the batch is split.
     loss: `config.loss`, weights and variants of the losses.
     score_mode: score of a query against a record, `config.score_mode`.
-    encode_chunks: chunks in which a batch is encoded; the bias of its pairs is
-      always computed in blocks.
+    encode_chunks: chunks in which a batch is encoded.
     uses_query_dates: whether the interval of a query is given to the score;
       otherwise the model's own posterior dates it.
     freezes_encoder: whether the loss has no gradient by the text encoder.
@@ -178,14 +104,8 @@ class Objective:
       params = {**params, ENCODER: jax.lax.stop_gradient(params[ENCODER])}
     apply = functools.partial(self.model.apply, {"params": params})
     query, record = self.encode_batch(params, batch, dropout_key)
-    size = len(query.scalar)
-    logits = self.compute_logits(
-      apply,
-      query,
-      take_columns(record, size, slice(0, 1)),
-      take_columns(record, size, slice(1, None)),
-    )
-    total, accuracy = compute_retrieval_loss(*logits, batch, self.loss)
+    contrastive = ContrastiveLoss(apply, self.mesh, self.loss, self.score_mode)
+    total, accuracy = contrastive.compute(query, record, batch)
     metrics = {"retrieval": total}
     log_months = functools.partial(apply, method="log_months")
     date_losses = _date_losses(query, record, batch, log_months, self.loss)
@@ -283,118 +203,6 @@ class Objective:
       return jax.lax.with_sharding_constraint(x[text_order], sharding)
 
     return jax.tree.map(take, encoded)
-
-  def compute_logits(
-    self,
-    apply: Callable[..., jax.Array],
-    query: Encoding,
-    positive: Encoding,
-    negative: Encoding,
-  ) -> Logits:
-    """Returns the scores of the two directions of the contrastive loss.
-
-    Rows stay on the devices that encoded them; the columns, which are the
-    vectors of all devices, are gathered on each, with their gradient.
-
-    Scores are those of the mode, unless a field of the loss asks for the
-    released code's; of "temps" they are the cosines, since its similarity in
-    time has a loss of its own. `bias_columns="positives"` leaves the hard
-    negatives without the temporal term. `emulated_processes=W` gives loss and
-    gradient of the release in W processes, on any number of devices: row i of
-    the batch belongs to process i // (B / W), and
-
-    - a process gathers the vectors of all, its own included, without their
-      gradient, so that cosines pass it to the rows of either direction alone,
-      and none to hard negatives;
-    - only pairs of one process have a temporal term, with its whole gradient;
-    - every row counts the same, since the processes have equally many and the
-      release averages their gradients.
-
-    Args:
-      apply: `(query, record, mode, method=...)` of the dual encoder.
-      query: of the global batch, B.
-      positive: a record of each query, B.
-      negative: its hard negatives, B*H.
-
-    Returns:
-      Queries against positives, then negatives; positives against queries.
-
-    Source: released code, in-batch loss and its form over processes.
-    """
-
-    processes = self.loss.emulated_processes
-
-    def cosine(rows: Encoding, columns: Encoding) -> jax.Array:
-      columns = self._replicate(columns)
-      if processes > 1:
-        columns = jax.lax.stop_gradient(columns)
-      return apply(rows, columns, self.score_mode, method="cosine")
-
-    def temporal(record: Encoding) -> jax.Array:
-      columns = self._replicate(record)
-      chunks = self.encode_chunks
-      if self.score_mode == "ctd":  # others have terms that cost the columns
-        shards = partitioning.count_batch_shards(self.mesh)
-        sizes = len(query.scalar), len(columns.scalar)
-        chunks = count_pair_blocks(*sizes, shards)
-      terms = map_in_chunks(
-        lambda rows: apply(rows, columns, self.score_mode, method="temporal"),
-        chunks,
-        query,
-      )
-      if processes == 1:
-        return terms
-      return jnp.where(is_of_one_process(*terms.shape, processes), terms, 0)
-
-    bias = temporal(positive)
-    hard_logits = cosine(query, negative)
-    if self.loss.bias_columns == "all":
-      hard_logits += temporal(negative)
-    forward = cosine(query, positive) + bias
-    backward = cosine(positive, query) + bias.T  # a cosine is symmetric
-    return jnp.concatenate([forward, hard_logits], axis=1), backward
-
-
-def compute_retrieval_loss(
-  logits_qd: Float[Array, "B N"],
-  logits_dq: Float[Array, "B B"],
-  batch: Batch,
-  weights: ml_collections.FrozenConfigDict,
-) -> tuple[Float[Array, ""], Float[Array, ""]]:
-  """Returns the contrastive loss and the share of right first records.
-
-  A hard negative that answers another query of the batch is left out of that
-  query's denominator.
-
-  Args:
-    logits_qd: from `Objective.compute_logits`.
-    logits_dq: likewise.
-    batch: see `input_pipeline.training_batches`.
-    weights: `config.loss`.
-  """
-  size = len(logits_dq)
-  starts, ends = batch["query_ends"][:, 0], batch["query_ends"][:, 1]
-  month, hard_month = batch["positive_month"], batch["negative_month"]
-  overlap = losses.interval_mask(starts, ends, month, month)
-  # Commentary lies in the interval too, but answers no query.
-  answers = batch["negative_answers"] & losses.interval_mask(
-    starts, ends, hard_month, hard_month
-  )
-  is_answer = jnp.pad(answers, ((0, 0), (size, 0)))
-  logits_qd = jnp.where(is_answer, losses.MASKED_LOGIT, logits_qd)
-  loss = losses.symmetric_nce(
-    logits_qd,
-    logits_dq,
-    overlap if weights.multi_positive else None,
-    weights.reduction,
-  )
-  top_columns = jnp.argmax(logits_qd, axis=1)
-  is_correct = jnp.take_along_axis(
-    jnp.pad(overlap, ((0, 0), (0, logits_qd.shape[1] - size))),
-    top_columns[:, None],
-    axis=1,
-  )
-  return loss, jnp.mean(is_correct)
 
 
 def _date_losses(

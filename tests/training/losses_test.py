@@ -18,12 +18,19 @@ LOGITS = np.log(
 )
 EYE = np.eye(3, dtype=bool)
 
+
+def whole_nce(logits, mask, reduction="sum_inside"):
+  """Returns the loss of all rows at once; other columns are negatives."""
+  mask = jnp.pad(mask, ((0, 0), (0, logits.shape[1] - len(mask))))
+  sums = losses.sum_logits(logits, mask, reduction)
+  return losses.multi_positive_nce(sums, mask.sum(axis=1), reduction)
+
+
 # Compiled once per shape; without jit every operation is compiled alone.
-nce = jax.jit(losses.multi_positive_nce, static_argnames="reduction")
+nce = jax.jit(whole_nce, static_argnames="reduction")
 nce_gradient = jax.jit(
-  jax.value_and_grad(losses.multi_positive_nce), static_argnames="reduction"
+  jax.value_and_grad(whole_nce), static_argnames="reduction"
 )
-symmetric_nce = jax.jit(losses.symmetric_nce, static_argnames="reduction")
 calendar_cross_entropy = jax.jit(
   losses.calendar_cross_entropy, static_argnames=("eps", "reduction")
 )
@@ -34,18 +41,33 @@ def random_logits(rows=5, columns=8, seed=0):
 
 
 @pytest.mark.slow
-def test_identity_mask_is_symmetric_info_nce():
-  logits = random_logits()
-  block, labels = logits[:, :5], jnp.arange(5)
+@pytest.mark.parametrize("reduction", training_config.NCE_REDUCTIONS)
+def test_identity_mask_is_info_nce(reduction):
+  logits, labels = random_logits(), jnp.arange(5)
   cross_entropy = optax.softmax_cross_entropy_with_integer_labels
-  expected = 0.5 * (
-    cross_entropy(logits, labels).mean() + cross_entropy(block.T, labels).mean()
-  )
-  for mask, reduction in itertools.product(
-    (None, jnp.eye(5, dtype=bool)), training_config.NCE_REDUCTIONS
-  ):
-    loss = symmetric_nce(logits, block.T, mask, reduction)
-    np.testing.assert_allclose(loss, expected, rtol=1e-6)
+  expected = cross_entropy(logits, labels).mean()
+  loss = nce(logits, jnp.eye(5, dtype=bool), reduction)
+  np.testing.assert_allclose(loss, expected, rtol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reduction", training_config.NCE_REDUCTIONS)
+def test_sums_of_blocks_join_to_those_of_all_columns(reduction):
+  logits = random_logits(4, 12)
+  mask = jnp.arange(12) % 5 == jnp.arange(4)[:, None]  # none in some blocks
+
+  def loss_in_blocks(logits, blocks):
+    sums = losses.sum_logits(
+      logits.reshape(4, blocks, -1), mask.reshape(4, blocks, -1), reduction
+    )
+    sums = losses.join_sums(sums, 1, reduction)
+    return losses.multi_positive_nce(sums, mask.sum(axis=1), reduction)
+
+  differentiate = jax.jit(jax.value_and_grad(loss_in_blocks), static_argnums=1)
+  loss, gradient = differentiate(logits, 1)
+  block_loss, block_gradient = differentiate(logits, 6)
+  np.testing.assert_allclose(block_loss, loss, rtol=1e-6)
+  np.testing.assert_allclose(block_gradient, gradient, rtol=1e-5, atol=1e-7)
 
 
 def test_nce_by_hand():
@@ -58,28 +80,9 @@ def test_nce_by_hand():
   np.testing.assert_allclose(outside, -np.mean(rows), rtol=1e-6)
 
 
-def test_the_backward_direction_uses_the_transposed_mask():
-  mask = np.array([[1, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
-  loss = symmetric_nce(LOGITS, LOGITS[:, :3].T, mask)
-  forward = -np.log([6 / 8, 5 / 10, 3 / 10]).mean()
-  backward = -np.log([4 / 8, 7 / 10, 3 / 6]).mean()
-  np.testing.assert_allclose(loss, (forward + backward) / 2, rtol=1e-6)
-
-
 def test_all_ones_mask_leaves_the_mass_on_the_positive_block():
   loss = nce(LOGITS, np.ones((3, 3), bool))
   expected = -np.log([7 / 8, 8 / 10, 9 / 10]).mean()
-  np.testing.assert_allclose(loss, expected, rtol=1e-6)
-
-
-def test_a_row_without_positives_gets_its_diagonal():
-  empty = nce(LOGITS, np.zeros((3, 3), bool))
-  own = nce(LOGITS, EYE)
-  np.testing.assert_array_equal(empty, own)
-  # A row that has a positive elsewhere is not rescued.
-  mask = np.array([[0, 1, 0], [0, 1, 0], [0, 0, 1]], bool)
-  loss = nce(LOGITS, mask)
-  expected = -np.log([2 / 8, 5 / 10, 3 / 10]).mean()
   np.testing.assert_allclose(loss, expected, rtol=1e-6)
 
 
@@ -110,11 +113,9 @@ def test_only_mean_outside_asks_for_every_positive():
 @pytest.mark.slow
 def test_losses_are_fp32_for_bf16_logits():
   logits = random_logits().astype(jnp.bfloat16)
-  loss = symmetric_nce(logits, logits[:, :5].T)
+  loss = nce(logits, jnp.eye(5, dtype=bool))
   assert loss.dtype == jnp.float32
-  exact = symmetric_nce(
-    logits.astype(jnp.float32), logits[:, :5].T.astype(jnp.float32)
-  )
+  exact = nce(logits.astype(jnp.float32), jnp.eye(5, dtype=bool))
   np.testing.assert_array_equal(loss, exact)
 
 
@@ -192,9 +193,7 @@ def test_interval_loss_is_least_at_the_interval_and_skips_empty_rows():
 
 def test_unknown_options_are_named():
   with pytest.raises(ValueError, match="'max'"):
-    losses.multi_positive_nce(jnp.array(LOGITS), jnp.array(EYE), "max")
-  with pytest.raises(ValueError, match="column per row"):
-    losses.multi_positive_nce(jnp.array(LOGITS[:, :2]), jnp.array(EYE))
+    losses.sum_logits(jnp.array(LOGITS[:, :3]), jnp.array(EYE), "max")
   with pytest.raises(ValueError, match="'max'"):
     losses.interval_calendar_cross_entropy(
       [jnp.array(LOGITS)], [jnp.array(LOGITS)], "max"

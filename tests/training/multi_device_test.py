@@ -205,17 +205,18 @@ def test_the_collectives_are_gathered_vectors_and_summed_gradients():
   width = config.model.encoder.hidden_size
   vectors = BATCH * width
   negatives = vectors * sum(config.negatives.values())
-  # Vectors of texts for their queries, of records for the queries, and of
-  # queries for the positives; no device ever holds all token states, or all
-  # pairs.
+  # Vectors of texts for their queries, and of records for the queries; no
+  # device ever holds all token states, or all pairs.
   places = batch["texts"].slots.size * width
   assert max(found["all-gather"]) == places < batch["texts"].ids.size * width
-  assert {vectors, negatives} <= set(found["all-gather"])
+  records = vectors + negatives
+  assert records in found["all-gather"]
   # The gradient of every parameter that has one is summed once, for all texts
-  # pass the encoder together; so are that of the gathered vectors and the means
-  # that are logged. The row of a second segment is in no text.
+  # pass the encoder together; so are those of the gathered vectors, maximum and
+  # sum of the exponentials of each positive, two of either, and the means that
+  # are logged. The row of a second segment is in no text.
   encoder = sum(x.size for x in jax.tree.leaves(state.params["encoder"]))
-  summed = encoder - width + places
+  summed = encoder - width + places + records + 4 * BATCH
   assert summed <= sum(found["all-reduce"]) <= summed + 8
 
 

@@ -16,7 +16,8 @@ from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.time_gaussian import Gaussians
 from ctd_jax.training import backbone, partitioning, train_step
 from ctd_jax.training import config as training_config
-from ctd_jax.training.objective import Objective, compute_retrieval_loss
+from ctd_jax.training.contrastive import ContrastiveLoss, Queries, Records
+from ctd_jax.training.objective import Objective
 from ctd_jax_configs import bert, e5_small, qwen, small, tiny
 from tests import synthetic
 from tests.models import published_folder
@@ -56,15 +57,28 @@ def logits(world, **loss):
   config = synthetic.config("ctd")
   config.loss.update(loss)
   objective = Objective.from_config(config, model, MESH)
-  return objective.compute_logits(apply, query, *split(record))
-
-
-def split(record):
-  """Returns positives and hard negatives."""
-  return (
-    jax.tree.map(lambda x, rows=rows: x[rows], record)
-    for rows in (slice(None, SIZE), slice(SIZE, None))
+  contrastive = ContrastiveLoss(
+    apply, MESH, objective.loss, objective.score_mode
   )
+  # Of what a block has beside encodings, only shapes are read.
+  zeros = jnp.zeros(SIZE, jnp.int32)
+  of_records = jnp.zeros((SIZE, 3), jnp.int32)
+  queries = Queries(zeros, zeros, query, jnp.zeros((SIZE, 2)), zeros)
+  records = Records(
+    zeros, zeros, by_query(record), of_records, of_records[:, 1:] > 0, zeros
+  )
+  forward, backward = contrastive.score_block(queries, records)
+  return forward, backward.T
+
+
+def by_query(record):
+  """Returns the records of each query together, [SIZE, 3], positives first."""
+
+  def group(x):
+    negatives = x[SIZE:].reshape(SIZE, 2, *x.shape[1:])
+    return jnp.concatenate([x[:SIZE, None], negatives], axis=1)
+
+  return jax.tree.map(group, record)
 
 
 @pytest.mark.slow
@@ -198,7 +212,7 @@ def test_loss_and_gradient_of_several_processes(processes):
     "query_ends": jnp.stack([starts, ends], axis=1),
     "positive_month": jnp.asarray(months),
     "negative_month": jnp.asarray(rng.integers(0, 48, 2 * size)),
-    "negative_answers": jnp.zeros((size, 2 * size), bool),
+    "negative_answers": jnp.zeros(2 * size, bool),
   }
   overlap = (starts[:, None] <= months) & (months <= ends[:, None])
   assert overlap.sum() > size  # not the diagonal alone
@@ -222,9 +236,18 @@ def test_loss_and_gradient_of_several_processes(processes):
   @functools.partial(jax.value_and_grad, argnums=(0, 1, 2))
   def ours(vectors, scalars, offset):
     apply = functools.partial(model.apply, {"params": {"offset": offset}})
-    encodings = map(encode, vectors, scalars)
-    logits = objective.compute_logits(apply, *encodings)
-    return compute_retrieval_loss(*logits, batch, objective.loss)[0]
+    query, positive, negative = map(encode, vectors, scalars)
+    record = jax.tree.map(
+      lambda ours, others: jnp.concatenate(
+        [ours[:, None], others.reshape(size, 2, *others.shape[1:])], axis=1
+      ).reshape(3 * size, *ours.shape[1:]),
+      positive,
+      negative,
+    )
+    contrastive = ContrastiveLoss(
+      apply, MESH, objective.loss, objective.score_mode
+    )
+    return contrastive.compute(query, record, batch)[0]
 
   as_fp32 = functools.partial(
     jax.tree.map, lambda x: jnp.asarray(x, jnp.float32)

@@ -454,15 +454,12 @@ def compute_retrieval_loss(
     targets: their months.
   """
   months, is_event = jnp.asarray(targets.months), targets.weights > 0
-  pairs = is_event[:, None] & is_event
   # Padding is a question that its own event alone answers: no loss.
-  logits = jnp.where(
-    pairs | jnp.eye(len(months), dtype=bool),
-    log_p[:, months].T,
-    losses.MASKED_LOGIT,
-  )
-  mask = pairs & (months[:, None] == months)
-  total = losses.multi_positive_nce(logits, mask) * len(months)
+  pairs = is_event[:, None] & is_event | jnp.eye(len(months), dtype=bool)
+  logits = jnp.where(pairs, log_p[:, months].T, losses.MASKED_LOGIT)
+  is_positive = pairs & (months[:, None] == months)
+  sums = losses.sum_logits(logits, is_positive)
+  total = losses.multi_positive_nce(sums, is_positive.sum(1)) * len(months)
   return total / jnp.maximum(targets.weights.sum(), 1)
 
 
