@@ -49,8 +49,8 @@ def search_top_k(
       traced, not compiled in.
     k: results per query.
     galleries: masks over the records.
-    query_block: queries scored at once.
-    record_block: records scored at once.
+    query_block: queries scored at once, at most.
+    record_block: records scored at once, at most.
 
   Returns:
     Gallery -> (indices, scores), see `TopK`.
@@ -64,8 +64,8 @@ def search_top_k(
     raise ValueError(f"k must be at least 1, got {k}")
   if not isinstance(score_fn, jax.tree_util.Partial):
     score_fn = jax.tree_util.Partial(score_fn)
-  query_block = max(1, min(query_block, num_queries))
-  record_block = max(1, min(record_block, num_records))
+  query_block = _even_block_size(num_queries, query_block)
+  record_block = _even_block_size(num_records, record_block, _CHUNK_SIZE)
   blocks = [
     jax.device_put(_take_block(queries, start, query_block))
     for start in range(0, num_queries, query_block)
@@ -127,28 +127,52 @@ def _merge_block(score_fn, best, queries, records, in_gallery, offset):
   """Returns the running top-k of a query block with a block of records."""
   best_scores, best_indices, has_non_finite = best
   scores_bxn = score_fn(queries, records).astype(jnp.float32)
-  in_any_gallery_n = jnp.any(in_gallery, axis=0)
-  # One maximum costs little; what is not finite is looked for where it is not.
-  # NaN is its own maximum.
-  all_finite = jnp.isfinite(jnp.abs(scores_bxn).max(axis=1)).all()
-
-  def find_non_finite():
-    # An error only for a record that some gallery holds.
-    return jnp.any(~jnp.isfinite(scores_bxn) & in_any_gallery_n, axis=1)
-
-  has_non_finite |= jax.lax.cond(
-    all_finite, lambda: jnp.zeros_like(has_non_finite), find_non_finite
-  )
   # Masked by adding, which on a CPU takes a quarter of the time of `where`.
   penalty_gxn = jnp.where(in_gallery, 0.0, -jnp.inf)
+  padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK_SIZE)
+  scores_bxCxc, penalty_gxCxc = (
+    jnp.pad(x, padding, constant_values=value).reshape(len(x), -1, _CHUNK_SIZE)
+    for x, value in ((scores_bxn, 0.0), (penalty_gxn, -jnp.inf))
+  )
+  # One pass for both. A maximum does not tell: on a CPU it passes over NaN.
+  chunk_max_gxbxC, all_finite_gxbxC = jax.lax.reduce(
+    jnp.broadcast_arrays(
+      scores_bxCxc + penalty_gxCxc[:, None], jnp.isfinite(scores_bxCxc)
+    ),
+    [jnp.float32(-jnp.inf), jnp.bool_(True)],
+    lambda x, y: [jnp.maximum(x[0], y[0]), x[1] & y[1]],
+    (3,),
+  )
+
+  def pass_over_non_finite():
+    # An error only for a record that some gallery holds.
+    is_error = ~jnp.isfinite(scores_bxn) & jnp.any(in_gallery, axis=0)
+    finite_scores = _mask_finite(scores_bxCxc, penalty_gxCxc[:, None])
+    return finite_scores.max(-1), has_non_finite | is_error.any(axis=1)
+
+  chunk_max_gxbxC, has_non_finite = jax.lax.cond(
+    all_finite_gxbxC.all(),
+    lambda: (chunk_max_gxbxC, has_non_finite),
+    pass_over_non_finite,
+  )
   top_k = _merge_scores(
-    scores_bxn, penalty_gxn, best_scores, best_indices, offset, all_finite
+    scores_bxCxc,
+    penalty_gxCxc,
+    chunk_max_gxbxC,
+    best_scores,
+    best_indices,
+    offset,
   )
   return *top_k, has_non_finite
 
 
 def _merge_scores(
-  scores_bxn, penalty_gxn, best_scores, best_indices, offset, all_finite
+  scores_bxCxc,
+  penalty_gxCxc,
+  chunk_max_gxbxC,
+  best_scores,
+  best_indices,
+  offset,
 ):
   """Folds a block of scores into the running top-k of every gallery.
 
@@ -157,32 +181,16 @@ def _merge_scores(
   says where it is. After the first blocks that is a handful of records a block.
 
   Args:
-    scores_bxn: what is not finite is passed over.
-    penalty_gxn: 0 where a gallery holds a record, else -inf.
+    scores_bxCxc: what is not finite is passed over.
+    penalty_gxCxc: 0 where a gallery holds a record, else -inf.
+    chunk_max_gxbxC: of the finite scores that a gallery holds.
     best_scores: best first, [g, b, k].
     best_indices: of them, [g, b, k].
     offset: index of the first record.
-    all_finite: whether all scores are finite.
 
   Returns:
     The scores and indices with the block, [g, b, k] each.
   """
-  padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK_SIZE)
-  scores_bxCxc, penalty_gxCxc = (
-    jnp.pad(x, padding, constant_values=-jnp.inf).reshape(
-      len(x), -1, _CHUNK_SIZE
-    )
-    for x in (scores_bxn, penalty_gxn)
-  )
-
-  def mask_finite(scores, penalty):
-    return jnp.where(jnp.isfinite(scores), scores, -jnp.inf) + penalty
-
-  chunk_max_gxbxC = jax.lax.cond(
-    all_finite,
-    lambda: (scores_bxCxc + penalty_gxCxc[:, None]).max(-1),
-    lambda: mask_finite(scores_bxCxc, penalty_gxCxc[:, None]).max(-1),
-  )
 
   def has_better(state):
     scores, _, chunk_max, _, _ = state
@@ -192,7 +200,7 @@ def _merge_scores(
     scores, indices, chunk_max, last_score, last_column = state
     best_score = chunk_max.max(-1, keepdims=True)
     chunk = _first_true_index(chunk_max == best_score)
-    values = mask_finite(
+    values = _mask_finite(
       _take_chunks(scores_bxCxc, chunk, 1),
       _take_chunks(penalty_gxCxc, chunk, 0),
     )
@@ -226,6 +234,11 @@ def _merge_scores(
   return jax.lax.while_loop(has_better, take_best, state)[:2]
 
 
+def _mask_finite(scores, penalty):
+  """Returns the scores, -inf where one is not finite or not in a gallery."""
+  return jnp.where(jnp.isfinite(scores), scores, -jnp.inf) + penalty
+
+
 def _take_chunks(table, chunk_gxbx1, axis):
   """Returns the rows of the chunks, [g, b, c]; `axis` is that of the table."""
   shape = [1, 1, 1]
@@ -256,6 +269,16 @@ def _insert_sorted(scores, indices, score, index):
   return insert_at_rank(
     scores, jnp.where(score == 0, 0.0, score)
   ), insert_at_rank(indices, index)
+
+
+def _even_block_size(count: int, limit: int, multiple: int = 1) -> int:
+  """Returns the size of equal blocks of at most `limit`, with little padding.
+
+  A multiple of `multiple` unless that is above the limit.
+  """
+  limit = max(1, min(limit, count))
+  size = -(-count // -(-count // limit)) if count else 1
+  return min(limit, size + -size % multiple)
 
 
 def _leading_length(tree: Any) -> int:

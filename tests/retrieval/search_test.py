@@ -151,7 +151,9 @@ def test_block_bounds_what_is_scored_at_once():
     return queries @ records.T
 
   search.search_top_k(queries, records, score, 5, galleries(), 8, 100)
-  assert set(shapes) == {(8, 100)}
+  ((num_queries, num_records),) = set(shapes)
+  assert num_queries <= 8
+  assert 50 < num_records <= 100
 
 
 @pytest.mark.slow
@@ -172,6 +174,20 @@ def test_score_that_is_not_finite_names_the_query():
   queries[20, 0] = np.nan
   with pytest.raises(ValueError, match="query 20"):
     search.search_top_k(queries, records, dot, 5, galleries(), query_block=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+def test_a_single_score_that_is_not_finite_names_the_query(bad):
+  queries, records = tied_vectors()
+
+  def score(queries, records):
+    is_bad = (queries[:, :1] == 7) & (records[:, 0] == 7)
+    return jnp.where(is_bad, bad, queries @ records.T)
+
+  queries[20, 0] = records[300, 0] = 7
+  with pytest.raises(ValueError, match="query 20"):
+    search.search_top_k(queries, records, score, 5, galleries())
 
 
 def test_mask_of_wrong_shape_is_refused():
