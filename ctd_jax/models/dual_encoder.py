@@ -200,19 +200,24 @@ class DualEncoder(nn.Module):
     """Returns log p(month | text), fp32 [B, K]; needs `use_posterior`."""
     return self.posterior.log_p(encoding.logits, encoding.year_code)
 
-  def log_mass(self, query: Encoding, record: Encoding) -> Float[Array, "Q N"]:
-    """Returns the weighted log mass of every pair, fp32 [Q, N]; 0 if off."""
-    if not self.config.use_posterior:
-      shape = query.scalar.shape[0], record.scalar.shape[0]
-      return jnp.zeros(shape, jnp.float32)
+  def month_p(self, encoding: Encoding, mode: str) -> Float[Array, "B K"]:
+    """Returns p(month) as a mode compares it, fp32.
+
+    That is uniform over the interval that a query states, and the posterior of
+    the text elsewhere. There are no columns in a mode that compares no months.
+
+    Args:
+      encoding: of texts.
+      mode: of the score.
+    """
+    if mode != "posterior" or not self.config.use_posterior:
+      return jnp.zeros((len(encoding.scalar), 0), jnp.float32)
     months = len(self.config.month_classes)
-    # [Q, K]: the stated interval, or the posterior of the query's own text.
-    query_p = jnp.where(
-      query.interval[:, :1] >= 0,
-      month_posterior.uniform_over_interval(query.interval, months),
-      jnp.exp(self.log_months(query)),
+    return jnp.where(
+      encoding.interval[:, :1] >= 0,
+      month_posterior.uniform_over_interval(encoding.interval, months),
+      jnp.exp(self.log_months(encoding)),
     )
-    return self.posterior.log_mass(query_p, jnp.exp(self.log_months(record)))
 
   def _fuse_time(
     self, query: Encoding, record: Encoding
@@ -241,14 +246,27 @@ class DualEncoder(nn.Module):
     return cosine / self.config.temperature
 
   def temporal(
-    self, query: Encoding, record: Encoding, mode: str
+    self,
+    query: Encoding,
+    record: Encoding,
+    mode: str,
+    query_p: Float[Array, "Q K"],
+    record_p: Float[Array, "N K"],
   ) -> Float[Array, "Q N"]:
-    """Returns the temporal terms of every pair in a mode, fp32 [Q, N]."""
+    """Returns the temporal terms of every pair in a mode, fp32 [Q, N].
+
+    Args:
+      query: encodings of Q queries.
+      record: encodings of N records.
+      mode: of the score.
+      query_p: their `month_p`, made once where a text meets many blocks.
+      record_p: likewise.
+    """
     terms = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
     if mode in ("ctd", "posterior"):
       terms = self.bias(query, record)
-    if mode == "posterior":
-      terms = terms + self.log_mass(query, record)
+    if mode == "posterior" and self.config.use_posterior:
+      terms = terms + self.posterior.log_mass(query_p, record_p)
     return terms
 
   def score(
@@ -276,4 +294,7 @@ class DualEncoder(nn.Module):
     if mode == "temps" and self.config.use_gaussian:
       return self._fuse_time(query, record)
     # s(q, r) = cos(h_q, h_r) / temperature + b(u_r - u_q) + w log mass(q, r)
-    return self.cosine(query, record, mode) + self.temporal(query, record, mode)
+    query_p, record_p = (self.month_p(each, mode) for each in (query, record))
+    return self.cosine(query, record, mode) + self.temporal(
+      query, record, mode, query_p, record_p
+    )

@@ -1,4 +1,4 @@
-"""Contrastive loss of a batch, of which no array holds all pairs.
+"""Contrastive loss of a batch, no array of which has the scores of all pairs.
 
 A batch has B * B * (1 + H) pairs. A block of queries meets a block of records,
 and what is left of their scores are sums of rows and of columns; the backward
@@ -42,6 +42,7 @@ class Queries(NamedTuple):
     number: of each in the batch, int [b].
     process: of the release that has it, int [b].
     encoding: [b].
+    month_p: p(month), [b, K]; K = 0 where months are not compared.
     ends: first and last ordinal month, int [b, 2].
     num_positives: records of the batch that answer it, int [b].
   """
@@ -49,6 +50,7 @@ class Queries(NamedTuple):
   number: jax.Array
   process: jax.Array
   encoding: Encoding
+  month_p: jax.Array
   ends: jax.Array
   num_positives: jax.Array
 
@@ -60,6 +62,7 @@ class Records(NamedTuple):
     number: of the query in the batch, int [n].
     process: of the release that has them, int [n].
     encoding: [n, 1+H].
+    month_p: p(month), [n, 1+H, K]; K = 0 where months are not compared.
     months: ordinal, int [n, 1+H].
     can_answer: whether a hard negative is of a kind that answers, bool [n, H].
     num_positives: queries of the batch that the positive answers, int [n].
@@ -68,6 +71,7 @@ class Records(NamedTuple):
   number: jax.Array
   process: jax.Array
   encoding: Encoding
+  month_p: jax.Array
   months: jax.Array
   can_answer: jax.Array
   num_positives: jax.Array
@@ -114,7 +118,7 @@ class ContrastiveLoss:
   """The loss of scores between the queries and the records of a batch.
 
   Attributes:
-    apply: `(query, record, mode, method=...)` of the dual encoder.
+    apply: `(..., mode, method=...)` of the dual encoder.
     mesh: devices over which the batch is split.
     loss: `config.loss`.
     score_mode: `config.score_mode`.
@@ -149,19 +153,25 @@ class ContrastiveLoss:
     if self.loss.multi_positive:
       overlap = losses.interval_mask(*ends.T, months, months)  # [B, B]
       row_positives, column_positives = overlap.sum(axis=1), overlap.sum(axis=0)
-    queries = Queries(numbers, processes, query, ends, row_positives)
-    records = Records(
-      numbers,
-      processes,
-      jax.tree.map(lambda x: x.reshape(size, group, *x.shape[1:]), record),
-      jnp.column_stack([months, hard_months]),
-      batch["negative_answers"].reshape(hard_months.shape),
-      column_positives,
-    )
     # The rows of all devices, on each of them.
-    records = jax.lax.with_sharding_constraint(
-      records, partitioning.replicated_sharding(self.mesh)
+    record, *of_records = jax.lax.with_sharding_constraint(
+      (
+        record,
+        jnp.column_stack([months, hard_months]),
+        batch["negative_answers"].reshape(hard_months.shape),
+        column_positives,
+      ),
+      partitioning.replicated_sharding(self.mesh),
     )
+    query_p, record_p = (
+      self.apply(each, self.score_mode, method="month_p")
+      for each in (query, record)
+    )
+    queries = Queries(numbers, processes, query, query_p, ends, row_positives)
+    grouped = jax.tree.map(
+      lambda x: x.reshape(size, group, *x.shape[1:]), (record, record_p)
+    )
+    records = Records(numbers, processes, *grouped, *of_records)
     rows, columns = self._sum_pairs(queries, records)
     reduction = self.loss.reduction
     forward = losses.multi_positive_nce(rows.nce, row_positives, reduction)
@@ -271,9 +281,10 @@ class ContrastiveLoss:
     Source: released code, in-batch loss and its form over processes.
     """
     query = queries.encoding
-    positive = jax.tree.map(lambda x: x[:, 0], records.encoding)
-    negative = jax.tree.map(
-      lambda x: jax.lax.collapse(x[:, 1:], 0, 2), records.encoding
+    of_records = records.encoding, records.month_p
+    positive, positive_p = jax.tree.map(lambda x: x[:, 0], of_records)
+    negative, negative_p = jax.tree.map(
+      lambda x: jax.lax.collapse(x[:, 1:], 0, 2), of_records
     )
     is_emulated = self.loss.emulated_processes > 1
 
@@ -283,17 +294,24 @@ class ContrastiveLoss:
     def cosine(query: Encoding, record: Encoding) -> jax.Array:
       return self.apply(query, record, self.score_mode, method="cosine")
 
-    def temporal(record: Encoding, process: jax.Array) -> jax.Array:
-      terms = self.apply(query, record, self.score_mode, method="temporal")
+    def temporal(
+      record: Encoding, month_p: jax.Array, process: jax.Array
+    ) -> jax.Array:
+      terms = self.apply(
+        *(query, record, self.score_mode, queries.month_p, month_p),
+        method="temporal",
+      )
       if not is_emulated:
         return terms
       return jnp.where(queries.process[:, None] == process, terms, 0)
 
-    bias = temporal(positive, records.process)
+    bias = temporal(positive, positive_p, records.process)
     hard_scores = cosine(query, gather(negative))
     if self.loss.bias_columns == "all":
       group = records.months.shape[1] - 1
-      hard_scores += temporal(negative, jnp.repeat(records.process, group))
+      hard_scores += temporal(
+        negative, negative_p, jnp.repeat(records.process, group)
+      )
     forward = backward = cosine(query, gather(positive)) + bias
     if is_emulated:  # the cosine is the same, its gradient is not
       backward = cosine(gather(query), positive) + bias

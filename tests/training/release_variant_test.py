@@ -63,9 +63,13 @@ def logits(world, **loss):
   # Of what a block has beside encodings, only shapes are read.
   zeros = jnp.zeros(SIZE, jnp.int32)
   of_records = jnp.zeros((SIZE, 3), jnp.int32)
-  queries = Queries(zeros, zeros, query, jnp.zeros((SIZE, 2)), zeros)
+  no_months = jnp.zeros((SIZE, 3, 0))
+  queries = Queries(
+    zeros, zeros, query, no_months[:, 0], jnp.zeros((SIZE, 2)), zeros
+  )
   records = Records(
-    zeros, zeros, by_query(record), of_records, of_records[:, 1:] > 0, zeros
+    *(zeros, zeros, by_query(record), no_months),
+    *(of_records, of_records[:, 1:] > 0, zeros),
   )
   forward, backward = contrastive.score_block(queries, records)
   return forward, backward.T

@@ -447,20 +447,27 @@ def compute_retrieval_loss(
 
   Question i asks for the month of event i. Its positives are all events of that
   month, and the score of an event is the log mass that it has there, by which a
-  gallery is ranked.
+  gallery is ranked. Questions for one month have the same loss, so that sums
+  are made of months and never of pairs of events.
 
   Args:
     log_p: of the months of events, from `date_targets`.
     targets: their months.
   """
-  months, is_event = jnp.asarray(targets.months), targets.weights > 0
-  # Padding is a question that its own event alone answers: no loss.
-  pairs = is_event[:, None] & is_event | jnp.eye(len(months), dtype=bool)
-  logits = jnp.where(pairs, log_p[:, months].T, losses.MASKED_LOGIT)
-  is_positive = pairs & (months[:, None] == months)
-  sums = losses.sum_logits(logits, is_positive)
-  total = losses.multi_positive_nce(sums, is_positive.sum(1)) * len(months)
-  return total / jnp.maximum(targets.weights.sum(), 1)
+  months, num_months = targets.months, log_p.shape[1]
+  # Padding is as unlikely everywhere as a finite number says.
+  log_p = jnp.where(targets.weights[:, None] > 0, log_p, losses.MASKED_LOGIT)
+  own_log_p = jnp.take_along_axis(log_p, months[:, None], 1)[:, 0]
+  greatest = jax.lax.stop_gradient(
+    jax.ops.segment_max(own_log_p, months, num_months)[months]
+  )
+  own_p = jnp.exp(own_log_p - greatest)
+  log_right = greatest + jnp.log(
+    jax.ops.segment_sum(own_p, months, num_months)[months]
+  )
+  log_all = jax.nn.logsumexp(log_p, axis=0)[months]
+  total = jnp.maximum(targets.weights.sum(), 1)
+  return (targets.weights @ (log_all - log_right)) / total
 
 
 @functools.partial(
