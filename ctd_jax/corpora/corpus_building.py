@@ -82,7 +82,7 @@ def _check_shards(settings: CorpusSettings) -> None:
         f"--shard_rows={settings.shard_rows}: shards hold vectors; name an "
         "--encoder"
       )
-    lance_tables.import_lancedb()
+    lance_tables.import_lancedb("--shard_rows")
 
 
 def _write_shards(

@@ -39,7 +39,7 @@ def main(words: Sequence[str]) -> int:
   folder = pathlib.Path(values.corpus).expanduser()
   years = _read_years(values.years)
   corpus = corpus_files.read_corpus_file(folder)
-  lance_tables.import_lancedb()
+  lance_tables.import_lancedb("search-corpus")
   shards.list_shards(folder)  # before the encoder, which takes longer
   encoder = encoders.open_encoder(values.encoder)
   if encoder.sha256 != corpus.encoder:

@@ -68,7 +68,7 @@ def search_shards(
     ValueError: if LanceDB is not installed, or the vectors are of another
       width than those of the corpus.
   """
-  lancedb = lance_tables.import_lancedb()
+  lancedb = lance_tables.import_lancedb("a search of shards")
   condition = years and _format_condition(*years)
   found: list[list[ShardHit]] = [[] for _ in vectors]
   for path in shards.list_shards(folder):
@@ -79,9 +79,10 @@ def search_shards(
         f"{path}: vectors of {width}, and those of the questions are of "
         f"{vectors.shape[1]}; name the encoder that the corpus was made with"
       )
+    num_lists = 0 if is_exact else lance_tables.count_lists(table.count_rows())
     for hits, vector in zip(found, vectors, strict=True):
       rows = lance_tables.find_nearest(
-        table, vector, k, [*shards.COLUMNS], condition, is_exact
+        table, vector, k, [*shards.COLUMNS], num_lists, condition
       )
       hits += [ShardHit(**row) for row in rows]
       # Stable: shards are in the order of the corpus.

@@ -142,7 +142,7 @@ def write_shard(folder: str, shard: Shard) -> str:
   Raises:
     ValueError: if LanceDB is not installed.
   """
-  lancedb = lance_tables.import_lancedb()
+  lancedb = lance_tables.import_lancedb("--shard_rows")
   path = pathlib.Path(folder) / SHARDS_FOLDER / (shard.name + _SUFFIX)
   if path.exists():
     return shard.name

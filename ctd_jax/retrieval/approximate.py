@@ -17,19 +17,20 @@ import numpy as np
 from jaxtyping import Float
 
 from ctd_jax.models.ctd_config import INNER_PRODUCTS
-from ctd_jax.retrieval import faiss_search, lance_search
+from ctd_jax.retrieval import faiss_search, host_search, lance_search
 from ctd_jax.retrieval.host_search import Galleries, TopK
 
 EXACT_BACKEND = "exact"
 _FAISS, _LANCE = "faiss", "lance"
 
 
-def validate_backend(backend: str, score_mode: str) -> None:
-  """Refuses an index that cannot compute the score that ranks.
+def validate_backend(backend: str, score_mode: str, folder: str | None) -> None:
+  """Refuses an index that cannot be had or cannot compute the score that ranks.
 
   Args:
     backend: `config.eval.backend`.
     score_mode: of the ranking.
+    folder: `config.eval.vectors_dir`.
 
   Raises:
     ValueError: naming the field.
@@ -42,8 +43,15 @@ def validate_backend(backend: str, score_mode: str) -> None:
       f"config.eval.backend={backend!r}: expected 'exact', or an index such as "
       f"'{_FAISS}:HNSW32' or '{_LANCE}:IVF_PQ'"
     )
-  if library == _LANCE:
+  if library == _FAISS:
+    faiss_search.import_faiss()
+  else:
     lance_search.validate_kind(kind)
+    if not folder:
+      raise ValueError(
+        f"config.eval.backend={backend!r} has its index on disk: name a folder "
+        "with --config.eval.vectors_dir"
+      )
   if score_mode not in INNER_PRODUCTS:
     raise ValueError(
       f"config.eval.backend={backend!r} knows inner products alone, and the "
@@ -69,7 +77,7 @@ def search_approximate_top_k(
     galleries: masks over the records.
     backend: validated, not that of the exact search; see `search_faiss` and
       `search_lance`.
-    folder: for what an index on disk needs meanwhile; None = the system's.
+    folder: for an index on disk.
 
   Returns:
     gallery -> (indices int32 [Q, k], scores float32 [Q, k]), ordered by score,
@@ -79,6 +87,7 @@ def search_approximate_top_k(
     ValueError: if the library is missing or cannot make such an index, or if a
       score is not finite.
   """
+  host_search.stack_masks(galleries, len(records))  # refuses what does not fit
   queries = np.ascontiguousarray(queries, np.float32)
   is_not_finite = ~np.isfinite(queries).all(axis=1)
   if is_not_finite.any():

@@ -45,7 +45,7 @@ def search_faiss(
     ValueError: if FAISS is missing or cannot make such an index, or if a record
       is not finite.
   """
-  faiss = _import_faiss()
+  faiss = import_faiss()
   try:
     index = _build_index(faiss, records, factory)
     top_k = {}
@@ -67,8 +67,12 @@ def search_faiss(
   return top_k
 
 
-def _import_faiss() -> ModuleType:
-  """Returns FAISS, which comes with an extra."""
+def import_faiss() -> ModuleType:
+  """Returns FAISS, which comes with an extra.
+
+  Raises:
+    ValueError: if it is not installed.
+  """
   try:
     import faiss
   except ModuleNotFoundError as error:
@@ -89,7 +93,8 @@ def _build_index(faiss: ModuleType, records: Any, factory: str) -> Any:
   for start in range(0, count, _ADD_BLOCK):
     block = np.ascontiguousarray(records[start : start + _ADD_BLOCK])
     if not np.isfinite(block).all():
-      raise ValueError("query 0 has a score that is not finite")
+      row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
+      raise ValueError(f"record {row} has a vector that is not finite")
     index.add(block)
   return index
 

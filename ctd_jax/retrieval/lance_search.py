@@ -33,7 +33,7 @@ _ADD_BLOCK = 65_536  # records added at once
 
 
 def validate_kind(kind: str) -> None:
-  """Refuses an index that there is not.
+  """Refuses an index that there is not, or without the extra.
 
   Args:
     kind: of `KINDS`.
@@ -45,6 +45,7 @@ def validate_kind(kind: str) -> None:
     raise ValueError(
       f"config.eval.backend=lance:{kind}: there are {', '.join(KINDS)}"
     )
+  lance_tables.import_lancedb(f"config.eval.backend=lance:{kind}")
 
 
 def search_lance(
@@ -53,7 +54,7 @@ def search_lance(
   k: int,
   galleries: Galleries,
   kind: str,
-  folder: pathlib.Path | None = None,
+  folder: pathlib.Path,
 ) -> TopK:
   """Returns about the k best records of every query, for every gallery.
 
@@ -66,8 +67,7 @@ def search_lance(
     k: results per query.
     galleries: masks over the records.
     kind: of the index, of `KINDS`.
-    folder: in which the table lies until the search is done; None = that of the
-      system for temporary files.
+    folder: in which the table lies until the search is done.
 
   Returns:
     As `search_approximate_top_k`.
@@ -75,22 +75,27 @@ def search_lance(
   Raises:
     ValueError: if LanceDB is missing or a record is not finite.
   """
-  lancedb = lance_tables.import_lancedb()
-  if folder is not None:
-    folder.mkdir(parents=True, exist_ok=True)
+  lancedb = lance_tables.import_lancedb(f"config.eval.backend=lance:{kind}")
+  folder.mkdir(parents=True, exist_ok=True)
   with tempfile.TemporaryDirectory(dir=folder, prefix="lance-") as temporary:
     table = lancedb.connect(temporary).create_table(
       "records", schema=_make_schema(records.shape[1], len(galleries))
     )
     for batch in _iterate_batches(records, galleries, table.schema):
       table.add(batch)
+    num_lists = 0
     if KINDS[kind] is not None:
-      _index_vectors(table, len(records), KINDS[kind])
+      num_lists = lance_tables.count_lists(len(records))
+    if num_lists:
+      _index_vectors(table, num_lists, KINDS[kind])
     return {
       name: _search_gallery(
-        table, queries, k, _name_column(number), KINDS[kind] is None, name
+        *(table, queries, k, num_lists),
+        # A condition has more lists read, though all records meet it.
+        None if np.all(mask) else _name_column(number),
+        name,
       )
-      for number, name in enumerate(galleries)
+      for number, (name, mask) in enumerate(galleries.items())
     }
 
 
@@ -116,7 +121,8 @@ def _iterate_batches(
     stop = min(start + _ADD_BLOCK, count)
     block = np.ascontiguousarray(records[start:stop], np.float32)
     if not np.isfinite(block).all():
-      raise ValueError("query 0 has a score that is not finite")
+      row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
+      raise ValueError(f"record {row} has a vector that is not finite")
     vectors = pa.FixedSizeListArray.from_arrays(
       pa.array(block.reshape(-1)), width
     )
@@ -126,24 +132,22 @@ def _iterate_batches(
     )
 
 
-def _index_vectors(table: Any, num_rows: int, index_class: str) -> None:
-  """Makes an index over the vectors, unless they are few."""
+def _index_vectors(table: Any, num_lists: int, index_class: str) -> None:
+  """Makes an index over the vectors."""
   from lancedb import index
 
-  if num_lists := lance_tables.count_lists(num_rows):
-    make_index = getattr(index, index_class)
-    table.create_index(
-      "vector",
-      config=make_index(distance_type="dot", num_partitions=num_lists),
-    )
+  make_index = getattr(index, index_class)
+  table.create_index(
+    "vector", config=make_index(distance_type="dot", num_partitions=num_lists)
+  )
 
 
 def _search_gallery(
   table: Any,
   queries: Float[np.ndarray, "Q D"],
   k: int,
-  column: str,
-  is_exact: bool,
+  num_lists: int,
+  condition: str | None,
   name: str,
 ) -> tuple[np.ndarray, np.ndarray]:
   """Returns indices and scores of the results of all queries."""
@@ -151,9 +155,9 @@ def _search_gallery(
   scores = np.full((len(queries), k), -np.inf, np.float32)
   bar = progress.Progress(queries, f"search {name}", unit="query", leave=False)
   for query, vector in enumerate(bar):
-    found = lance_tables.find_nearest(
-      table, vector, k, ["row"], column, is_exact
+    rows = lance_tables.find_nearest(
+      table, vector, k, ["row"], num_lists, condition
     )
-    indices[query, : len(found)] = [row["row"] for row in found]
-    scores[query, : len(found)] = [row["score"] for row in found]
+    indices[query, : len(rows)] = [row["row"] for row in rows]
+    scores[query, : len(rows)] = [row["score"] for row in rows]
   return order_results(indices, scores)

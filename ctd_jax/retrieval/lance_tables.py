@@ -24,8 +24,11 @@ _SHARE_OF_LISTS = 1 / 8
 _CANDIDATES = 10
 
 
-def import_lancedb() -> ModuleType:
+def import_lancedb(needed_by: str) -> ModuleType:
   """Returns LanceDB, which comes with an extra.
+
+  Args:
+    needed_by: flag, field or command that asks for it.
 
   Raises:
     ValueError: if it is not installed.
@@ -34,7 +37,7 @@ def import_lancedb() -> ModuleType:
     import lancedb
   except ModuleNotFoundError as error:
     raise ValueError(
-      f"tables of vectors need {error.name}: pip install 'ctd_jax[lance]'"
+      f"{needed_by} needs {error.name}: pip install 'ctd_jax[lance]'"
     ) from None
   return lancedb
 
@@ -49,8 +52,8 @@ def find_nearest(
   vector: Float32[np.ndarray, " D"],
   k: int,
   columns: list[str],
+  num_lists: int,
   condition: str | None = None,
-  is_exact: bool = False,
 ) -> list[dict[str, Any]]:
   """Returns the rows with the k greatest inner products, the greatest first.
 
@@ -62,15 +65,14 @@ def find_nearest(
     vector: of the question.
     k: number of rows.
     columns: of the rows; "score" is added to them, the inner product.
+    num_lists: of its index; 0 = all vectors are compared.
     condition: in SQL, that rows must meet before the nearest are taken.
-    is_exact: whether all vectors are compared.
   """
   query = table.search(vector).distance_type("dot").limit(k)
   query = query.select([*columns, "_distance"])
   if condition:
     query = query.where(condition)
-  num_lists = count_lists(table.count_rows())
-  if is_exact or not num_lists:
+  if not num_lists:
     query = query.bypass_vector_index()
   else:
     lists = max(1, round(num_lists * _SHARE_OF_LISTS))

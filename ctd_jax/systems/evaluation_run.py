@@ -206,7 +206,9 @@ def validate_evaluation(config: ml_collections.ConfigDict) -> None:
   training_config.validate_evaluation(config.eval)
   registry.validate(config)
   approximate.validate_backend(
-    config.eval.backend, config.eval.score_mode or config.score_mode
+    config.eval.backend,
+    config.eval.score_mode or config.score_mode,
+    config.eval.vectors_dir,
   )
 
 

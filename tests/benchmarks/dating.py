@@ -8,7 +8,7 @@ those of the scored split only score.
   python tests/benchmarks/dating.py --data_dir=DIR [--models=linked,counts]
     [--split=validation] [--variants=strict,fitted,elimination]
     [--seeds=42,1,2] [--outside=FOLDER] [--ablate=MODEL] [--strip=events]
-    [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
+    [--retrieval_weight=0] [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
 
 `linked` is the trained network, `counts` the pipeline of counts; a folder among
 the models is a dater that was trained before, called linked-FOLDER. Compared
@@ -154,6 +154,12 @@ def read_flags() -> argparse.Namespace:
     "--ablate", default="", help="model to measure without each evidence"
   )
   parser.add_argument("--off", default="", help="experts to switch off")
+  parser.add_argument(
+    "--retrieval_weight",
+    type=float,
+    default=linked_dating.LinkedConfig.retrieval_weight,
+    help="of the contrastive loss of questions, in training `linked`",
+  )
   parser.add_argument("--strip", choices=STRIPPED, default="none")
   parser.add_argument("--outside", type=pathlib.Path)
   parser.add_argument(
@@ -186,25 +192,26 @@ def read_flags() -> argparse.Namespace:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-  """What a measured model does without."""
+  """What a measured model does without, and how much it learns to rank."""
 
   off: tuple[str, ...] = ()
-  is_contrastive: bool = True
+  retrieval_weight: float = linked_dating.LinkedConfig.retrieval_weight
 
 
 def settings_of(flags: argparse.Namespace, model: str) -> dict[str, Setting]:
   """Returns the settings of a model by name, the first one to compare with."""
   off = tuple(name for name in flags.off.split(",") if name)
-  settings = {"-".join(["no", *off]) if off else "all": Setting(off)}
+  weight = flags.retrieval_weight
+  settings = {"-".join(["no", *off]) if off else "all": Setting(off, weight)}
   if flags.ablate == model:
     evidence = EVIDENCE if model == "counts" else linked_dating.EVIDENCE
     settings |= {
-      "-".join(["no", *off, name]): Setting((*off, name))
+      "-".join(["no", *off, name]): Setting((*off, name), weight)
       for name in evidence
       if name not in off
     }
   if flags.ablate == model == "linked":
-    settings["-".join(["no", *off, "contrastive"])] = Setting(off, False)
+    settings["-".join(["no", *off, "contrastive"])] = Setting(off, 0.0)
   return settings
 
 
@@ -214,9 +221,9 @@ def make_model(model: str, setting: Setting, seed: int):
     return DatingModel.without(setting.off, seed)
   if model not in _SYSTEM_PREFIXES:
     return linked_dating.load_linked_model(model, list(setting.off))
-  config = linked_dating.LinkedConfig(off=setting.off)
-  if not setting.is_contrastive:
-    config = dataclasses.replace(config, retrieval_weight=0.0)
+  config = linked_dating.LinkedConfig(
+    off=setting.off, retrieval_weight=setting.retrieval_weight
+  )
   config.validate()
   return linked_dating.make_linked_model(config, seed)
 

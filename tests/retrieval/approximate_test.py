@@ -84,7 +84,7 @@ def test_what_is_not_finite_is_refused(bad):
     )
   broken = RECORDS.copy()
   broken[9, 2] = bad
-  with pytest.raises(ValueError, match="query 0 has a score .* not finite"):
+  with pytest.raises(ValueError, match="record 9 has a vector .* not finite"):
     approximate.search_approximate_top_k(
       QUERIES, broken, K, GALLERIES, "faiss:Flat"
     )

@@ -96,7 +96,11 @@ def read_files(folder: pathlib.Path) -> dict[str, Any]:
   }
   # Those of a corpus that is not whole, too.
   for path in sorted(folder.glob(f"{shards.SHARDS_FOLDER}/*.lance")):
-    table = lance_tables.import_lancedb().connect(path).open_table(shards.TABLE)
+    table = (
+      lance_tables.import_lancedb("a test")
+      .connect(path)
+      .open_table(shards.TABLE)
+    )
     files[path.name] = table.to_arrow().to_pylist()
   return files
 
