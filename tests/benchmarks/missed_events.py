@@ -156,18 +156,18 @@ def rank_as_if_right(
   """
   posterior = gallery.make_posterior("fitted")
   is_right = np.zeros(len(rows), bool)
-  tables_of_questions = []
+  question_tables = []
   for name in EVENT_EVIDENCE:
     is_right |= np.array(evidence) == name
     certain_months = posterior.certain_months.copy()
     certain_months[rows[is_right]] = months[rows[is_right]]
-    tables_of_questions += dating.per_query(
+    question_tables += dating.per_query(
       gallery,
       dataclasses.replace(posterior, certain_months=certain_months),
       split,
       f"right-{name}",
     )
-  return tables_of_questions
+  return question_tables
 
 
 def main() -> None:
@@ -222,7 +222,9 @@ def main() -> None:
       [(name, *map(str, values)) for name, values in counts.items()],
     )
   )
-  judged = rank_as_if_right(gallery, flags.split, rows, evidence, months)
+  question_tables = rank_as_if_right(
+    gallery, flags.split, rows, evidence, months
+  )
   measures = ("hit@1", "mrr@10", "ndcg@10")
   print(
     tables.format_aligned_table(
@@ -234,12 +236,12 @@ def main() -> None:
           table.mode,
           *(f"{table.means_by_measure()[each]:.3f}" for each in measures),
         )
-        for table in judged
+        for table in question_tables
       ],
     )
   )
   if flags.rows:
-    about = {
+    source = {
       "seeds": (flags.seed,),
       "command": shlex.join(
         ["python", "-m", "tests.benchmarks.missed_events", *sys.argv[1:]]
@@ -247,9 +249,9 @@ def main() -> None:
       "commit": provenance.code_commit(),
     }
     years = comparison.find_query_years(benchmark, flags.split)
-    ranked = itertools.chain.from_iterable(
-      results.make_result_rows(table, benchmark.name, years, **about)
-      for table in judged
+    question_rows = itertools.chain.from_iterable(
+      results.make_result_rows(table, benchmark.name, years, **source)
+      for table in question_tables
     )
     results.write_result_rows(
       flags.rows,
@@ -264,12 +266,12 @@ def main() -> None:
           "all",
           outcome,
           float(value),
-          **about,
+          **source,
         )
         for name, values in counts.items()
         for outcome, value in zip(OUTCOMES, values, strict=True)
       ]
-      + [*ranked],
+      + [*question_rows],
     )
 
 

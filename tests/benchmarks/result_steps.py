@@ -208,6 +208,28 @@ def _ablate(
   )
 
 
+def _train_in_batches(size: int, rate: str) -> Step:
+  """Returns the step of CTD with batches of a size, as many queries in all.
+
+  The rate is the best on validation of those around it.
+  """
+  queries_per_check = 13_056  # an epoch
+  return Step(
+    f"batch-{size}",
+    "python -m ctd_jax.ablate --config=configs/small.py:ctd "
+    "--config.data_dir={data} --config.model.encoder.hidden_size=64 "
+    "--config.model.encoder.mlp_size=256 --config.num_epochs=2 "
+    f"--config.encode_chunks=16 --seeds=42,1,2 --split=test "
+    f"--config.eval_every={round(queries_per_check / size)} "
+    f"--grid=batch_size={size} --grid=optimizer.learning_rate={rate} "
+    "--workdir={workdir}",
+    "batch_size",
+    (f"ctd,batch_size={size},optimizer.learning_rate={float(rate):g}",),
+    ("data",),
+    "results.json",
+  )
+
+
 def _date(
   name: str,
   target: str,
@@ -506,6 +528,9 @@ def make_steps() -> list[Step]:
       "relatives",
       options="--config.dates.records=key ",
     ),
+    # Rates tried with seed 42: 1e-3, 3e-3; 3e-3, 1e-2, 3e-2.
+    _train_in_batches(32, "3e-3"),
+    _train_in_batches(1024, "1e-2"),
     _date(
       "dating-experts",
       "dating_ablation",
