@@ -53,6 +53,7 @@ from ctd_jax_datasets import load
 
 MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 STRIPPED = ("none", "events", "all")
+_RETRIEVAL_WEIGHT = linked_dating.LinkedConfig.retrieval_weight
 _SYSTEM_PREFIXES = {"counts": "dating", "linked": "linked"}
 
 
@@ -157,7 +158,7 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument(
     "--retrieval_weight",
     type=float,
-    default=linked_dating.LinkedConfig.retrieval_weight,
+    default=_RETRIEVAL_WEIGHT,
     help="of the contrastive loss of questions, in training `linked`",
   )
   parser.add_argument("--strip", choices=STRIPPED, default="none")
@@ -195,7 +196,7 @@ class Setting:
   """What a measured model does without, and how much it learns to rank."""
 
   off: tuple[str, ...] = ()
-  retrieval_weight: float = linked_dating.LinkedConfig.retrieval_weight
+  retrieval_weight: float = _RETRIEVAL_WEIGHT
 
 
 def settings_of(flags: argparse.Namespace, model: str) -> dict[str, Setting]:

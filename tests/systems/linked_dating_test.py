@@ -181,6 +181,7 @@ def test_the_benchmark_compares_models_and_evidence(
   assert systems == {
     *("linked-fitted-no-neural", "dating-fitted-no-neural"),
     *("linked-fitted-no-neural-rounds", "linked-fitted-no-neural-days"),
+    "linked-fitted-no-neural-contrastive",
   }
   lines = comparisons.read_text().splitlines()
   assert len(lines) > 2
