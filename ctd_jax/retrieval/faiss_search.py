@@ -13,9 +13,13 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.retrieval.host_search import Galleries, TopK, order_results
+from ctd_jax.retrieval.host_search import (
+  Galleries,
+  TopK,
+  iterate_vectors,
+  order_results,
+)
 
-_ADD_BLOCK = 65_536  # records added at once
 _MAX_TRAINING_RECORDS = 262_144  # for the centroids of IVF, evenly spaced
 
 
@@ -90,11 +94,7 @@ def _build_index(faiss: ModuleType, records: Any, factory: str) -> Any:
   if not index.is_trained:
     rows = np.arange(0, count, -(-count // _MAX_TRAINING_RECORDS))
     index.train(np.ascontiguousarray(records[rows]))
-  for start in range(0, count, _ADD_BLOCK):
-    block = np.ascontiguousarray(records[start : start + _ADD_BLOCK])
-    if not np.isfinite(block).all():
-      row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
-      raise ValueError(f"record {row} has a vector that is not finite")
+  for _, block in iterate_vectors(records):
     index.add(block)
   return index
 

@@ -10,7 +10,8 @@ ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
@@ -24,6 +25,29 @@ TopK = dict[str, tuple[np.ndarray, np.ndarray]]
 Galleries = Mapping[str, np.ndarray]
 # (first query, one past the last) -> scores [b, n] of a gallery's records.
 BlockScorer = Callable[[int, int], np.ndarray]
+_VECTOR_BLOCK = 65_536  # records added to an index at once
+
+
+def iterate_vectors(
+  records: Any,
+) -> Iterator[tuple[int, Float[np.ndarray, "n D"]]]:
+  """Yields the vectors of records a block at a time, with the first row.
+
+  Args:
+    records: [N, D], in memory or mapped from files.
+
+  Raises:
+    ValueError: naming the first record whose vector is not finite.
+  """
+  for start in range(0, len(records), _VECTOR_BLOCK):
+    block = np.ascontiguousarray(
+      records[start : start + _VECTOR_BLOCK], np.float32
+    )
+    is_finite = np.isfinite(block).all(axis=1)
+    if not is_finite.all():
+      row = start + int(is_finite.argmin())
+      raise ValueError(f"record {row} has a vector that is not finite")
+    yield start, block
 
 
 def order_results(

@@ -19,7 +19,12 @@ import pyarrow as pa
 from jaxtyping import Float
 
 from ctd_jax.retrieval import lance_tables
-from ctd_jax.retrieval.host_search import Galleries, TopK, order_results
+from ctd_jax.retrieval.host_search import (
+  Galleries,
+  TopK,
+  iterate_vectors,
+  order_results,
+)
 from ctd_jax.utils import progress
 
 # Kind of index -> its class in `lancedb.index`; None compares all vectors.
@@ -29,7 +34,6 @@ KINDS = {
   "IVF_PQ": "IvfPq",
   "IVF_HNSW_SQ": "HnswSq",
 }
-_ADD_BLOCK = 65_536  # records added at once
 
 
 def validate_kind(kind: str) -> None:
@@ -116,15 +120,10 @@ def _iterate_batches(
   records: Any, galleries: Galleries, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
   """Yields the records with their galleries, a block at a time."""
-  count, width = records.shape
-  for start in range(0, count, _ADD_BLOCK):
-    stop = min(start + _ADD_BLOCK, count)
-    block = np.ascontiguousarray(records[start:stop], np.float32)
-    if not np.isfinite(block).all():
-      row = start + int(np.argmin(np.isfinite(block).all(axis=1)))
-      raise ValueError(f"record {row} has a vector that is not finite")
+  for start, block in iterate_vectors(records):
+    stop = start + len(block)
     vectors = pa.FixedSizeListArray.from_arrays(
-      pa.array(block.reshape(-1)), width
+      pa.array(block.reshape(-1)), block.shape[1]
     )
     members = [pa.array(mask[start:stop]) for mask in galleries.values()]
     yield pa.record_batch(

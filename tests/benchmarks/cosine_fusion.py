@@ -17,19 +17,16 @@ import pathlib
 
 import numpy as np
 
-from ctd_jax.benchmark import runs
 from ctd_jax.dating import month_ranking, query_posterior
-from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import dense, host_search, trained_system
 from ctd_jax.systems import dated_gallery, linked_dating
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training import run_folder
 from ctd_jax.utils import tables
 from ctd_jax_datasets import load
-from tests.benchmarks.dating import MODES
+from tests.benchmarks import dating
 
 MEASURES = ("hit@1", "mrr@10", "ndcg@10")
-_DEPTH = 10
 
 
 def encode_texts(
@@ -96,34 +93,20 @@ def main() -> None:
     gallery.features.event_log_p, month_ranking.MIN_EVENT_LOG_P
   )
   log_mass = log_mass[month_rows.reshape(-1)]
-  modes = [protocol.get_mode(name) for name in MODES]
-  masks = {
-    mode.gallery: protocol.gallery_mask(benchmark.kinds, mode.gallery)
-    for mode in modes
-  }
-  kinds = {record.record_id: record.kind for record in benchmark.records}
   rows = []
   for weight in flags.weights:
     scores = log_mass + weight * cosines
     top_k = {}
-    for name, mask in masks.items():
+    for name, mask in dating.make_masks(benchmark).items():
       members = np.flatnonzero(mask)
-      columns, values = host_search.select_top_k(scores[:, members], _DEPTH)
+      columns, values = host_search.select_top_k(
+        scores[:, members], dating.DEPTH
+      )
       top_k[name] = np.append(members, -1)[columns], values
-    by_gallery = {
-      run.gallery: run
-      for run in runs.make_runs(
-        *("fused", gallery.track, dated_gallery.SCORE_MODE, flags.split),
-        [query.query_id for query in queries],
-        benchmark.record_ids,
-        top_k,
-      )
-    }
     cells = [f"{weight:g}"]
-    for mode in modes:
-      table = protocol.evaluate_run(
-        by_gallery[mode.gallery], queries, kinds, mode
-      )
+    for table in dating.judge_rankings(
+      gallery, queries, top_k, flags.split, "fused"
+    ):
       means = table.means_by_measure()
       cells += [f"{means[measure]:.4f}" for measure in MEASURES]
     rows.append(cells)

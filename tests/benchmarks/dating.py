@@ -52,6 +52,7 @@ from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
 
 MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
+DEPTH = 10  # records of a ranking
 STRIPPED = ("none", "events", "all")
 _RETRIEVAL_WEIGHT = linked_dating.LinkedConfig.retrieval_weight
 _SYSTEM_PREFIXES = {"counts": "dating", "linked": "linked"}
@@ -91,16 +92,30 @@ def per_query(
   dated: dated_gallery.DatedGallery, posterior, split: str, name: str
 ):
   """Returns the per-query tables of one posterior, one for each of `MODES`."""
-  benchmark = dated.benchmark
-  queries = benchmark.queries[split]
-  modes = [protocol.get_mode(name) for name in MODES]
-  galleries = {
-    mode.gallery: protocol.gallery_mask(benchmark.kinds, mode.gallery)
-    for mode in modes
-  }
-  found = dated.rank_by_posterior(
-    [q.text for q in queries], posterior, 10, galleries
+  queries = dated.benchmark.queries[split]
+  top_k = dated.rank_by_posterior(
+    [query.text for query in queries],
+    posterior,
+    DEPTH,
+    make_masks(dated.benchmark),
   )
+  return judge_rankings(dated, queries, top_k, split, name)
+
+
+def make_masks(benchmark) -> dict[str, np.ndarray]:
+  """Returns the galleries of `MODES`."""
+  galleries = [protocol.get_mode(name).gallery for name in MODES]
+  return {
+    gallery: protocol.gallery_mask(benchmark.kinds, gallery)
+    for gallery in galleries
+  }
+
+
+def judge_rankings(
+  dated: dated_gallery.DatedGallery, queries, top_k, split: str, name: str
+):
+  """Returns the per-query tables of rankings, one for each of `MODES`."""
+  benchmark = dated.benchmark
   made = runs.make_runs(
     name,
     dated.track,
@@ -108,10 +123,11 @@ def per_query(
     split,
     [query.query_id for query in queries],
     benchmark.record_ids,
-    found,
+    top_k,
   )
   kinds = {record.record_id: record.kind for record in benchmark.records}
   by_gallery = {run.gallery: run for run in made}
+  modes = [protocol.get_mode(name) for name in MODES]
   return [
     protocol.evaluate_run(by_gallery[mode.gallery], queries, kinds, mode)
     for mode in modes

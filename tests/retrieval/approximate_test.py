@@ -5,36 +5,14 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.retrieval import approximate, search
-
-RNG = np.random.default_rng(0)
-CENTRES = RNG.normal(size=(40, 16))
-K = 10
-
-
-def vectors(count):
-  """Returns unit vectors in clusters, as those of texts are."""
-  drawn = CENTRES[RNG.integers(0, 40, count)] + 0.5 * RNG.normal(
-    size=(count, 16)
-  )
-  return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(
-    np.float32
-  )
-
-
-QUERIES, RECORDS = vectors(50), vectors(4000)
-GALLERIES = {
-  "all": np.ones(4000, bool),
-  "third": RNG.random(4000) < 0.3,
-  "three": np.arange(4000) >= 3997,
-}
+from ctd_jax.retrieval import approximate
+from tests.retrieval import clustered_vectors
+from tests.retrieval.clustered_vectors import GALLERIES, QUERIES, RECORDS, K
 
 
 @pytest.fixture(scope="module")
 def exact():
-  return search.search_top_k(
-    QUERIES, RECORDS, lambda q, r: q @ r.T, K, GALLERIES, query_block=50
-  )
+  return clustered_vectors.search_exactly()
 
 
 @pytest.mark.slow
@@ -53,7 +31,7 @@ def test_most_are_found(exact, backend):
   found = approximate.search_approximate_top_k(
     QUERIES, RECORDS, K, GALLERIES, backend
   )
-  for name in ("all", "third"):
+  for name in ("all", "a third, 三"):
     indices, scores = found[name]
     assert GALLERIES[name][indices[indices >= 0]].all()
     assert (np.diff(scores, axis=1)[indices[:, 1:] >= 0] <= 0).all()

@@ -5,36 +5,14 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.retrieval import approximate, lance_tables, search
-
-RNG = np.random.default_rng(0)
-CENTRES = RNG.normal(size=(40, 16))
-K = 10
-
-
-def make_vectors(count):
-  """Returns unit vectors in clusters, as those of texts are."""
-  drawn = CENTRES[RNG.integers(0, 40, count)] + 0.5 * RNG.normal(
-    size=(count, 16)
-  )
-  return (drawn / np.linalg.norm(drawn, axis=1, keepdims=True)).astype(
-    np.float32
-  )
-
-
-QUERIES, RECORDS = make_vectors(20), make_vectors(4000)
-GALLERIES = {
-  "all": np.ones(4000, bool),
-  "a third, 三": RNG.random(4000) < 0.3,
-  "three": np.arange(4000) >= 3997,
-}
+from ctd_jax.retrieval import approximate, lance_tables
+from tests.retrieval import clustered_vectors
+from tests.retrieval.clustered_vectors import GALLERIES, QUERIES, RECORDS, K
 
 
 @pytest.fixture(scope="module")
 def exact():
-  return search.search_top_k(
-    QUERIES, RECORDS, lambda q, r: q @ r.T, K, GALLERIES, query_block=20
-  )
+  return clustered_vectors.search_exactly()
 
 
 @pytest.mark.beam

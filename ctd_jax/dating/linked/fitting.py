@@ -39,7 +39,7 @@ from ctd_jax.models.arrays import AnyArray
 from ctd_jax.models.link_messages import balance_months
 from ctd_jax.models.linked_dater import LinkedDater
 from ctd_jax.models.linked_inputs import DatingInputs, Openers, pad_rows
-from ctd_jax.training import losses
+from ctd_jax.training.losses import MASKED_LOGIT
 from ctd_jax.utils import progress
 
 _NETWORKS, _SCALARS = "networks", "scalars"  # groups of parameters
@@ -456,7 +456,7 @@ def compute_retrieval_loss(
   """
   months, num_months = targets.months, log_p.shape[1]
   # Padding is as unlikely everywhere as a finite number says.
-  log_p = jnp.where(targets.weights[:, None] > 0, log_p, losses.MASKED_LOGIT)
+  log_p = jnp.where(targets.weights[:, None] > 0, log_p, MASKED_LOGIT)
   own_log_p = jnp.take_along_axis(log_p, months[:, None], 1)[:, 0]
   greatest = jax.lax.stop_gradient(
     jax.ops.segment_max(own_log_p, months, num_months)[months]
