@@ -37,9 +37,14 @@ def test_gelu_keeps_its_argument_alone_for_the_gradient(dtype):
   assert [(leaf.shape, leaf.dtype) for leaf in kept] == [(x.shape, x.dtype)]
 
 
-def test_a_projection_is_one_product_and_so_is_its_gradient():
+@pytest.mark.parametrize("features", [8, 16, 40])
+@pytest.mark.parametrize("platform", ["cpu", "gpu"])
+def test_a_projection_is_one_product_and_so_is_its_gradient(
+  features, platform, monkeypatch
+):
+  monkeypatch.setattr(layers, "find_platform", lambda: platform)
   states = np.random.default_rng(0).normal(size=(3, 5, 16)).astype(np.float32)
-  dense = layers.make_dense(CONFIG, 8, "dense")
+  dense = layers.make_dense(CONFIG, features, "dense")
   variables = dense.init(jax.random.key(0), states)
   kernel = variables["params"]["kernel"]
   np.testing.assert_allclose(
@@ -62,3 +67,10 @@ def test_a_projection_is_one_product_and_so_is_its_gradient():
   assert products
   for product in products:
     assert all(invar.aval.ndim == 2 for invar in product.invars)
+  # The last one is of the kernel: on a CPU the narrower operand is the first.
+  first, second = (invar.aval.shape for invar in products[-1].invars)
+  if platform == "cpu":
+    assert first == (15, min(16, features))
+    assert second == (15, max(16, features))
+  else:
+    assert (first, second) == ((15, 16), (15, features))
