@@ -162,7 +162,7 @@ def format_summary(out: pathlib.Path, corpus: CorpusFile) -> str:
   if warned:
     lines.append(f"{'warnings':<13}of {warned:,} works, see corpus.json")
   if corpus.links is not None:
-    lines += _format_links(corpus.links)
+    lines += _format_links(corpus.links, corpus.sections)
   for number, outcome in enumerate(corpus.failed[:_MAX_NAMED]):
     label = "" if number else "not dated"
     name = outcome.work or pathlib.Path(outcome.source).name
@@ -173,16 +173,25 @@ def format_summary(out: pathlib.Path, corpus: CorpusFile) -> str:
   return "\n".join(lines)
 
 
-def _format_links(links: CorpusLinks) -> list[str]:
+def _format_links(links: CorpusLinks, num_sections: int) -> list[str]:
   """Returns what came of links, and what was left out."""
-  lines = [
-    f"{'linked':<13}{links.linked_sections:,} of {links.read_sections:,} "
-    f"sections, by {links.links:,} links",
-    f"{'':<13}{links.common_strings:,} of {links.shared_strings:,} strings "
-    f"that sections share left out: more than {links.max_sections:,} hold them",
+  statements = [
+    f"{links.linked_sections:,} of {links.read_sections:,} sections, by "
+    f"{links.links:,} links",
+    f"{links.common_strings:,} of {links.shared_strings:,} strings that "
+    f"sections share left out: more than {links.max_sections:,} hold them",
   ]
-  if links.cut_sections:
-    lines.append(
-      f"{'':<13}{links.cut_sections:,} sections have more links than are kept"
+  if rest := num_sections - links.read_sections:
+    statements.append(
+      f"{rest:,} sections not compared: headings, or without two Han "
+      "characters beside the date"
     )
-  return lines
+  if links.cut_sections:
+    statements.append(
+      f"{links.cut_sections:,} sections have more links than are kept"
+    )
+  labels = ["linked", *[""] * len(statements)]
+  return [
+    f"{label:<13}{statement}"
+    for label, statement in zip(labels, statements, strict=False)
+  ]

@@ -67,7 +67,8 @@ def link_works(
 
   def run(name: str, function: Any, items: Sequence[Any]) -> list[Any]:
     step = functools.partial(function, plan)
-    results = map_items(step, items) if items else ()
+    # One item needs no workers, whose start takes longer.
+    results = (map_items if len(items) > 1 else map)(step, items)
     return [*progress.Progress(results, name, len(items), unit="item")]
 
   strings = run("strings", shared_strings.write_strings, work_groups)
@@ -298,7 +299,7 @@ def _iter_equal(
   yield from zip(unique.tolist(), np.split(order, starts[1:]), strict=False)
 
 
-def _count_days_apart(one: pa.Table, other: pa.Table) -> pa.Array:
+def _count_days_apart(one: pa.Table, other: pa.Table) -> pa.ChunkedArray:
   """Returns the days between the dates of sections, none without a date."""
   first, last = DAYS
   return pc.max_element_wise(
