@@ -1,1 +1,1 @@
-"""Corpora of many works: dated and encoded apart, on one machine or several."""
+"""Corpora of many works: dated, encoded, linked; here or on other machines."""

@@ -13,6 +13,10 @@ the columns of dates.jsonl; and with --encoder a vector for each row, in
 vectors/*.parquet. corpus.json lists the works, and those that could not be read
 or dated, which end no run but give it the status 1.
 
+With --links each section is linked to those of other works that share rare
+strings with it, as they do who tell the same or quote it: links/*.parquet, a
+row for each link. corpus.json says which strings were too common to count.
+
 With --shard_rows too (pip install 'ctd_jax[lance]') all works are gathered in
 Lance tables of so many rows, shards/*.lance, with an index over the vectors and
 one over the days; `ctd-jax search-corpus` searches them where they lie.
@@ -56,6 +60,7 @@ def main(runner_arguments: Sequence[str]) -> int:
       unit=values.unit,
       encoder=values.encoder,
       shard_rows=values.shard_rows,
+      has_links=values.links,
     ),
     beam_runner.read_flags(runner_arguments, out),
   )
@@ -90,6 +95,12 @@ if __name__ == "__main__":
     None,
     "Makes vectors: a trained run, an exported one or a published encoder. "
     "Example: --encoder=exported",
+  )
+  flags.DEFINE_bool(
+    "links",
+    False,
+    "Link sections of different works that share rare strings. Example: "
+    "--links",
   )
   flags.DEFINE_integer(
     "shard_rows",

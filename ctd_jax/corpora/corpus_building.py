@@ -10,7 +10,8 @@ from typing import Any
 
 import ctd_jax
 from ctd_jax.corpora import corpus_files, shards, work_steps
-from ctd_jax.corpora.corpus_files import CorpusFile, WorkOutcome
+from ctd_jax.corpora.corpus_files import CorpusFile, CorpusLinks, WorkOutcome
+from ctd_jax.corpora.links import groups, linking
 from ctd_jax.corpora.shards import Shard
 from ctd_jax.corpora.work_steps import CorpusSettings
 from ctd_jax.dating.chronicle import western_calendar
@@ -28,12 +29,13 @@ def build_corpus(
 ) -> CorpusFile:
   """Dates and encodes the works of a corpus; returns what became of them.
 
-  Then its shards are made, if it is to have any.
+  Then its works are linked and its shards are made, if it is to have any.
 
   Args:
     paths: as of `work_steps.list_sources`.
     settings: of the corpus.
-    map_items: maps what is read by itself, then the shards; see `beam_runner`.
+    map_items: maps what is read by itself, then what links it, then the shards;
+      see `beam_runner`.
 
   Raises:
     FileNotFoundError: if a path, calendar or encoder is not there.
@@ -61,15 +63,21 @@ def build_corpus(
   outcomes = _refuse_parts(
     sorted(outcomes, key=lambda outcome: (outcome.source, outcome.work))
   )
+  works = tuple(outcome for outcome in outcomes if not outcome.error)
+  links = None
+  if settings.has_links:
+    links = linking.link_works(settings.out, works, map_items)
   corpus = CorpusFile(
     version=ctd_jax.__version__,
     reigns=settings.reigns,
     encoder=encoder,
-    works=tuple(outcome for outcome in outcomes if not outcome.error),
+    works=works,
+    links=links,
     failed=tuple(outcome for outcome in outcomes if outcome.error),
   )
   shards.remove_list(out)
   corpus_files.write_corpus_file(out, corpus)
+  groups.remove_folders(out)
   _write_shards(settings, corpus, map_items)
   return corpus
 
@@ -153,6 +161,8 @@ def format_summary(out: pathlib.Path, corpus: CorpusFile) -> str:
   ]
   if warned:
     lines.append(f"{'warnings':<13}of {warned:,} works, see corpus.json")
+  if corpus.links is not None:
+    lines += _format_links(corpus.links, corpus.sections)
   for number, outcome in enumerate(corpus.failed[:_MAX_NAMED]):
     label = "" if number else "not dated"
     name = outcome.work or pathlib.Path(outcome.source).name
@@ -161,3 +171,27 @@ def format_summary(out: pathlib.Path, corpus: CorpusFile) -> str:
     lines.append(f"{'':<13}and {len(corpus.failed) - _MAX_NAMED:,} more")
   lines.append(f"{'written':<13}{out}")
   return "\n".join(lines)
+
+
+def _format_links(links: CorpusLinks, num_sections: int) -> list[str]:
+  """Returns what came of links, and what was left out."""
+  statements = [
+    f"{links.linked_sections:,} of {links.read_sections:,} sections, by "
+    f"{links.links:,} links",
+    f"{links.common_strings:,} of {links.shared_strings:,} strings that "
+    f"sections share left out: more than {links.max_sections:,} hold them",
+  ]
+  if rest := num_sections - links.read_sections:
+    statements.append(
+      f"{rest:,} sections not compared: headings, or without two Han "
+      "characters beside the date"
+    )
+  if links.cut_sections:
+    statements.append(
+      f"{links.cut_sections:,} sections have more links than are kept"
+    )
+  labels = ["linked", *[""] * len(statements)]
+  return [
+    f"{label:<13}{statement}"
+    for label, statement in zip(labels, statements, strict=False)
+  ]

@@ -5,6 +5,8 @@
   dates/NAME.parquet      a row for each section of a work, the fields of
                           `DatedSection`
   vectors/NAME.parquet    a vector for each of these rows, in their order
+  links/NAME.parquet      a row for each section of another work that one of
+                          these is linked to; see `links.linking`
   shards/NAME.lance       both, of many works, to be searched; see `shards`
 
 A file says in its metadata what it was made from, and what came of it. Whatever
@@ -21,11 +23,12 @@ import shutil
 import types
 import typing
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 import pyarrow as pa
+from absl import logging
 from jaxtyping import Float32
 from pyarrow import parquet
 
@@ -33,7 +36,11 @@ from ctd_jax.dating.chronicle_output.dated_sections import DatedSection
 from ctd_jax.utils import files
 
 CORPUS_FILE = "corpus.json"
-DATES_FOLDER, VECTORS_FOLDER = FOLDERS = ("dates", "vectors")
+DATES_FOLDER, VECTORS_FOLDER, LINKS_FOLDER = FOLDERS = (
+  "dates",
+  "vectors",
+  "links",
+)
 SHARDS_FOLDER = "shards"
 _SUFFIX = ".parquet"
 _FINGERPRINT, _OUTCOME = b"ctd_jax.fingerprint", b"ctd_jax.outcome"  # metadata
@@ -48,6 +55,9 @@ _SCALAR_TYPES = {
 }
 
 
+Outcome = TypeVar("Outcome", bound=msgspec.Struct)
+
+
 class WorkOutcome(msgspec.Struct, frozen=True, kw_only=True):
   """What became of a work, or of a source that holds none.
 
@@ -57,6 +67,7 @@ class WorkOutcome(msgspec.Struct, frozen=True, kw_only=True):
     title: of the work.
     name: of its files, without suffix; "" if it has none.
     sections: number of rows.
+    characters: of their texts.
     reading: what was read and left out, in words.
     warnings: what a reader of the dates should know.
     error: why there are no dates; "" if there are.
@@ -68,10 +79,47 @@ class WorkOutcome(msgspec.Struct, frozen=True, kw_only=True):
   title: str = ""
   name: str = ""
   sections: int = 0
+  characters: int = 0
   reading: str = ""
   warnings: tuple[str, ...] = ()
   error: str = ""
   fingerprint: str = ""
+
+
+class LinkCounts(msgspec.Struct, frozen=True, kw_only=True):
+  """What came of the links of a work, or of several.
+
+  Attributes:
+    links: number of rows.
+    linked_sections: that have a link.
+    cut_sections: that have more links than are kept of a section.
+  """
+
+  links: int = 0
+  linked_sections: int = 0
+  cut_sections: int = 0
+
+
+class CorpusLinks(LinkCounts, frozen=True, kw_only=True):
+  """Links of a corpus, and what was left out.
+
+  Attributes:
+    fingerprint: of all that they were made from.
+    read_sections: that hold a string, and are no headings.
+    max_sections: that may hold a string for it to count.
+    shared_strings: that two sections hold, or more.
+    common_strings: of these, the ones that more than `max_sections` hold.
+    common_occurrences: sections of each of these, added up.
+    min_weight: of the strings that linked sections share.
+  """
+
+  fingerprint: str
+  read_sections: int
+  max_sections: int
+  shared_strings: int
+  common_strings: int
+  common_occurrences: int
+  min_weight: float
 
 
 class CorpusFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,6 +131,7 @@ class CorpusFile(msgspec.Struct, frozen=True, kw_only=True):
     encoder: sha256 of the encoder of the vectors; "" without.
     works: that are dated, by source and identifier.
     failed: sources and works that are not, likewise.
+    links: between works; None if none were asked for.
   """
 
   version: str
@@ -90,6 +139,7 @@ class CorpusFile(msgspec.Struct, frozen=True, kw_only=True):
   encoder: str = ""
   works: tuple[WorkOutcome, ...] = ()
   failed: tuple[WorkOutcome, ...] = ()
+  links: CorpusLinks | None = None
 
   @property
   def sections(self) -> int:
@@ -120,19 +170,24 @@ def find_path(folder: pathlib.Path, kind: str, name: str) -> pathlib.Path:
   return folder / kind / (name + _SUFFIX)
 
 
-def read_outcome(path: pathlib.Path, fingerprint: str) -> WorkOutcome | None:
+def read_outcome(
+  path: pathlib.Path,
+  fingerprint: str,
+  outcome_type: type[Outcome] = WorkOutcome,
+) -> Outcome | None:
   """Returns what came of a work; None if its file is to be made.
 
   Args:
     path: of the file.
     fingerprint: of all that it is to be made from.
+    outcome_type: `LinkCounts` of links.
   """
   if not path.is_file():
     return None
   metadata = parquet.read_schema(path).metadata or {}
   if metadata.get(_FINGERPRINT) != fingerprint.encode():
     return None
-  return msgspec.json.decode(metadata[_OUTCOME], type=WorkOutcome)
+  return msgspec.json.decode(metadata[_OUTCOME], type=outcome_type)
 
 
 def write_dates(
@@ -154,7 +209,7 @@ def write_dates(
     for number, row in enumerate(rows)
   ]
   table = pa.Table.from_pylist(records, _DATES_SCHEMA)
-  _write(path, table, outcome, fingerprint)
+  write_table(path, table, outcome, fingerprint)
 
 
 def write_vectors(
@@ -179,12 +234,23 @@ def write_vectors(
       "vector": pa.FixedSizeListArray.from_arrays(vectors.ravel(), width),
     }
   )
-  _write(path, table, outcome, fingerprint)
+  write_table(path, table, outcome, fingerprint)
 
 
-def _write(
-  path: pathlib.Path, table: pa.Table, outcome: WorkOutcome, fingerprint: str
+def write_table(
+  path: pathlib.Path,
+  table: pa.Table,
+  outcome: msgspec.Struct,
+  fingerprint: str,
 ) -> None:
+  """Writes a table of a work, whole.
+
+  Args:
+    path: of the file.
+    table: a row for each of its sections, or links.
+    outcome: what came of it, which `read_outcome` reads.
+    fingerprint: of all that it was made from.
+  """
   table = table.replace_schema_metadata(
     {
       _FINGERPRINT: fingerprint.encode(),
@@ -205,14 +271,23 @@ def write_corpus_file(folder: pathlib.Path, corpus: CorpusFile) -> None:
   content = msgspec.json.format(msgspec.json.encode(corpus), indent=1)
   files.write_text(folder / CORPUS_FILE, content.decode() + "\n")
   used = {work.name for work in corpus.works}
+  has_kind = {
+    DATES_FOLDER: True,
+    VECTORS_FOLDER: bool(corpus.encoder),
+    LINKS_FOLDER: corpus.links is not None,
+  }
   for kind in FOLDERS:
+    removed = 0
     for path in (folder / kind).glob(".*.tmp"):
       shutil.rmtree(path, ignore_errors=True)  # of a process that was killed
     for path in (folder / kind).glob(f"*{_SUFFIX}"):
-      if path.stem not in used or (
-        kind == VECTORS_FOLDER and not corpus.encoder
-      ):
+      if path.stem not in used or not has_kind[kind]:
         path.unlink()
+        removed += 1
+    if removed and kind == LINKS_FOLDER and corpus.links is None:
+      logging.warning(
+        "%s: links of %d works removed, no --links is given", folder, removed
+      )
 
 
 def read_corpus_file(folder: pathlib.Path) -> CorpusFile:

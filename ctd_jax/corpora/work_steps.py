@@ -30,7 +30,7 @@ from ctd_jax.index.dense import encoders
 from ctd_jax.index.dense.encoders import VectorEncoder
 from ctd_jax.texts import Entry, TextError, Work, files
 
-_VERSION = 1  # raised when the same is made into other files
+_VERSION = 2  # raised when the same is made into other files
 _BLOCK = 4096  # texts encoded at once; the rounding of vectors may depend on it
 
 
@@ -44,6 +44,7 @@ class CorpusSettings(msgspec.Struct, frozen=True, kw_only=True):
     encoder: of vectors, as of `encoders.open_encoder`; None for no vectors.
     shard_rows: sections of a shard, of a corpus with vectors; None for no
       shards.
+    has_links: whether sections of different works are linked.
   """
 
   out: str
@@ -51,6 +52,7 @@ class CorpusSettings(msgspec.Struct, frozen=True, kw_only=True):
   unit: str | None = None
   encoder: str | None = None
   shard_rows: int | None = None
+  has_links: bool = False
 
 
 def list_sources(paths: Sequence[pathlib.Path]) -> list[str]:
@@ -148,6 +150,7 @@ def _date_work(
     outcome,
     name=name,
     sections=len(dated.rows),
+    characters=sum(len(row.text) for row in dated.rows),
     warnings=tuple(dated.dates.warnings),
     fingerprint=fingerprint,
   )

@@ -95,14 +95,14 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   },
   # What a command costs, cost/NAME; the family is a kind of question or page.
   "cost": {
-    "mode": ("index", "ask", "pages", "corpora", "shards"),
+    "mode": ("index", "ask", "pages", "corpora", "links", "shards"),
     "metric": (
       *("seconds", "processor", "gibibytes", "disk", "load"),
       *("questions", "median_ms", "slowest_ms", "processor_ms"),
       *("opening_seconds", "cold_seconds", "cold_processor"),
       *("requests", "a_second", "errors", "p95_ms"),
       *("mebibytes_before", "mebibytes_after"),
-      *("records", "differ", "recall"),
+      *("records", "links", "scratch", "differ", "recall"),
     ),
   },
   "ctm": {

@@ -7,6 +7,10 @@ vectors, byte by byte, and shards of the same rows. Memory is the peak of the
 sum over all processes of a run of what is no page of a file, looked at every
 quarter of a second.
 
+With --links the chronicles tell tales of 24 characters, a fifth of them tales
+that other works tell too, and each run is followed by one with --links, in the
+same folder: its cost is that of the links, and of reading the texts.
+
   python -m tests.benchmarks.beam_scale --folder=/tmp/beam --records=1000000 \\
     --workers=1,2
 
@@ -19,6 +23,7 @@ from __future__ import annotations
 
 import argparse
 import filecmp
+import itertools
 import os
 import pathlib
 import re
@@ -73,18 +78,25 @@ def count_allocated(session: int) -> int:
   return total
 
 
-def run(command: list[str]) -> dict[str, float]:
-  """Runs a command; returns its wall and processor time and peak memory."""
+def run(command: list[str], out: pathlib.Path) -> dict[str, float]:
+  """Runs a command; returns what it takes: time, memory, files for a while.
+
+  Args:
+    command: whose processes are looked at.
+    out: folder of the corpus.
+  """
   before = resource.getrusage(resource.RUSAGE_CHILDREN)
   start = time.perf_counter()
   process = subprocess.Popen(
     command, stdout=subprocess.DEVNULL, start_new_session=True
   )
-  peak, done = [0], threading.Event()
+  peak, scratch, done = [0], [0], threading.Event()
 
   def watch() -> None:
     while not done.wait(_SECONDS_BETWEEN_LOOKS):
       peak[0] = max(peak[0], count_allocated(process.pid))
+      size = sum(map(_count_scratch, out.glob(".links-*")))
+      scratch[0] = max(scratch[0], size)
 
   watcher = threading.Thread(target=watch, daemon=True)
   watcher.start()
@@ -100,7 +112,16 @@ def run(command: list[str]) -> dict[str, float]:
     "processor": (after.ru_utime + after.ru_stime)
     - (before.ru_utime + before.ru_stime),
     "bytes": peak[0],
+    "scratch": scratch[0],
   }
+
+
+def _count_scratch(folder: pathlib.Path) -> int:
+  """Returns the size of files of which some may go meanwhile."""
+  try:
+    return cost_rows.count_bytes(folder)
+  except OSError:
+    return 0
 
 
 def count_differing(left: pathlib.Path, right: pathlib.Path) -> int:
@@ -135,6 +156,7 @@ def main() -> None:
   parser.add_argument("--records_per_work", type=int, default=1_000)
   parser.add_argument("--shard_rows", type=int, default=100_000)
   parser.add_argument("--workers", default="1,2", help='"" for none')
+  parser.add_argument("--links", action="store_true", help="link works, too")
   parser.add_argument("--encoder", help="folder; tiny, with random weights")
   parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   flags = parser.parse_args()
@@ -145,7 +167,9 @@ def main() -> None:
   try:
     texts = folder / "texts"
     start = time.perf_counter()
-    invented_corpus.write_corpus(texts, num_works, flags.records_per_work)
+    invented_corpus.write_corpus(
+      texts, num_works, flags.records_per_work, has_tales=flags.links
+    )
     print(
       f"{num_works:,} works of {flags.records_per_work:,} records, written in "
       f"{time.perf_counter() - start:.0f} s"
@@ -156,12 +180,16 @@ def main() -> None:
       for count in filter(None, flags.workers.split(","))
     }
     print(
-      "runner            seconds  processor  records/s      MiB  "
-      "bytes/record  differ"
+      "runner                 mode     seconds  processor  records/s      "
+      "MiB  bytes/record  scratch  differ"
     )
+    modes = {"corpora": []} | ({"links": ["--links"]} if flags.links else {})
     first, rows = None, []
-    for name, arguments in runs.items():
+    for (name, arguments), (mode, options) in itertools.product(
+      runs.items(), modes.items()
+    ):
       out = folder / name.replace(" ", "-")
+      earlier = cost_rows.count_bytes(out)
       cost = run(
         [
           sys.executable,
@@ -173,32 +201,42 @@ def main() -> None:
           f"--encoder={encoder}",
           f"--shard_rows={flags.shard_rows}",
           f"--out={out}",
+          *options,
           *arguments,
-        ]
+        ],
+        out,
       )
       first = first or out
-      sections = corpus_files.read_corpus_file(out).sections
-      size, differing = cost_rows.count_bytes(out), count_differing(first, out)
+      corpus = corpus_files.read_corpus_file(out)
+      sections, size = corpus.sections, cost_rows.count_bytes(out) - earlier
+      # Compared when all is there.
+      is_last = mode == [*modes][-1]
+      differing = {"differ": count_differing(first, out)} if is_last else {}
       print(
-        f"{name:<16} {cost['seconds']:>8.1f} {cost['processor']:>10.1f} "
-        f"{sections / cost['seconds']:>10,.0f} {cost['bytes'] / 2**20:>8,.0f} "
-        f"{size / sections:>13,.0f} {differing:>7}",
+        f"{name:<22} {mode:<8} {cost['seconds']:>7.1f} "
+        f"{cost['processor']:>10.1f} {sections / cost['seconds']:>10,.0f} "
+        f"{cost['bytes'] / 2**20:>8,.0f} {size / sections:>13,.0f} "
+        f"{cost['scratch'] / sections:>8,.0f} "
+        f"{differing.get('differ', '-'):>7}",
         flush=True,
       )
+      figures = {
+        "records": sections,
+        "seconds": cost["seconds"],
+        "processor": cost["processor"],
+        "gibibytes": cost["bytes"] / 2**30,
+        "disk": size / 2**30,
+        "load": cost_rows.read_load(),
+      } | differing
+      if corpus.links is not None:
+        figures["links"] = corpus.links.links
+        figures["scratch"] = cost["scratch"] / 2**30
       rows += cost_rows.make_cost_rows(
         "tests.benchmarks.beam_scale",
-        "invented",
+        "tales" if flags.links else "invented",
         f"{name}-{flags.records}".replace(" ", "-"),
-        "corpora",
-        {
-          "records": sections,
-          "seconds": cost["seconds"],
-          "processor": cost["processor"],
-          "gibibytes": cost["bytes"] / 2**30,
-          "disk": size / 2**30,
-          "differ": differing,
-          "load": cost_rows.read_load(),
-        },
+        mode,
+        figures,
         seconds=cost["seconds"],
       )
       cost_rows.write_rows(flags.rows, rows)

@@ -40,7 +40,7 @@ def make_cost_rows(
     module: that measures, whose flags are those of this process.
     dataset: name and version.
     system: what was measured.
-    mode: index, ask, pages, corpora or shards.
+    mode: index, ask, pages, corpora, links or shards.
     figures: metric -> value.
     family: kind of question or page.
     seconds: that the measurement took.

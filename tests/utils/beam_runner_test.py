@@ -31,7 +31,7 @@ DIRECT = "--runner=DirectRunner"
 def world(tmp_path_factory) -> pathlib.Path:
   """A folder with texts and an encoder."""
   folder = tmp_path_factory.mktemp("world")
-  invented_corpus.write_corpus(folder / "texts", NUM_WORKS, 12)
+  invented_corpus.write_corpus(folder / "texts", NUM_WORKS, 12, has_tales=True)
   published_folder.write(folder / "tiny", ["魯隱公元年正月，齊人來盟。"])
   settings = VectorSettings(
     "mean", True, SideSettings("", 40), SideSettings("", 40)
@@ -60,6 +60,7 @@ def start_corpus(
     f"--input={world / 'texts'}",
     f"--reigns={invented_corpus.REIGNS}",
     f"--encoder={world / 'tiny'}",
+    "--links",
     "--shard_rows=24",
     f"--out={world / out}",
     *arguments,
@@ -110,7 +111,7 @@ def local(world) -> dict[str, Any]:
   """Files of the corpus that one process makes."""
   assert "6 works, 72 sections" in finish(start_corpus(world, "local"))
   files = read_files(world / "local")
-  assert len(files) == 2 * NUM_WORKS + 1 + NUM_SHARDS
+  assert len(files) == 3 * NUM_WORKS + 1 + NUM_SHARDS
   return files
 
 

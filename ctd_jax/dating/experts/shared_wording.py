@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float32, Int
+from jaxtyping import Float32, Int, Num
 
 from ctd_jax.dating.experts import ngrams
 from ctd_jax.utils import progress
@@ -30,7 +30,7 @@ MAX_EVENTS = 300  # that may hold a string for it to count
 _IDF_OFFSET = 1.5  # taken off, so that the commonest strings weigh little
 _BREAK = "\n"  # no string of a plain text crosses it
 _TEXTS_PER_BLOCK = 8192  # encoded at once
-_MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
+MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,15 +97,13 @@ class EventStringIndex:
     Args:
       string_matrix: from `encode`.
     """
-    scaled = string_matrix.copy()
-    scaled.data = self.idf[string_matrix.indices]
-    return scaled @ self._string_events
+    return overlap_strings(string_matrix, self.idf, self._string_events)
 
   def iter_blocks(
     self,
     size: int,
     *encoders: Callable[[slice], scipy.sparse.csr_array],
-    max_matches: int = _MATCHES_PER_BLOCK,
+    max_matches: int = MATCHES_PER_BLOCK,
   ) -> Iterator[tuple[slice, list[scipy.sparse.csr_array]]]:
     """Yields the slice of a block of texts, and their strings, [t, V] each.
 
@@ -123,12 +121,43 @@ class EventStringIndex:
     ):
       stretch = slice(start, min(start + _TEXTS_PER_BLOCK, size))
       string_matrices = [encode(stretch) for encode in encoders]
-      matches = np.cumsum(sum(values @ frequency for values in string_matrices))
-      # A block ends where the matches pass a multiple of the limit.
-      edges = np.flatnonzero(np.diff(matches // max_matches, prepend=-1))
-      for first, end in itertools.pairwise([*edges, len(matches)]):
-        block = slice(start + int(first), start + int(end))
-        yield block, [values[first:end] for values in string_matrices]
+      matches = sum(values @ frequency for values in string_matrices)
+      for part in cut_blocks(matches, max_matches):
+        block = slice(start + part.start, start + part.stop)
+        yield block, [values[part] for values in string_matrices]
+
+
+def overlap_strings(
+  string_matrix: scipy.sparse.csr_array,
+  idf: Float32[np.ndarray, " V"],
+  string_events: scipy.sparse.csr_array,
+) -> scipy.sparse.csr_array:
+  """Returns the weight of the strings that texts and events share, [T, E].
+
+  Args:
+    string_matrix: which of the strings the texts hold, [T, V].
+    idf: weight of each string.
+    string_events: which string is held by which event, [V, E].
+  """
+  scaled = string_matrix.copy()
+  scaled.data = idf[string_matrix.indices]
+  return scaled @ string_events
+
+
+def cut_blocks(
+  matches: Num[np.ndarray, " T"], max_matches: int = MATCHES_PER_BLOCK
+) -> Iterator[slice]:
+  """Yields consecutive texts whose overlaps can be held at once.
+
+  Args:
+    matches: of each text, of its strings with those of events.
+    max_matches: that a block may have, roughly.
+  """
+  # A block ends where the matches pass a multiple of the limit.
+  numbers = np.cumsum(matches) // max_matches
+  edges = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
+  for first, end in itertools.pairwise([*edges, len(matches)]):
+    yield slice(first, end)
 
 
 def build_string_index(event_texts: Sequence[str]) -> EventStringIndex:

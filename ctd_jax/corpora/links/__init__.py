@@ -1,0 +1,1 @@
+"""Links between sections of different works, by the rare strings they share."""
