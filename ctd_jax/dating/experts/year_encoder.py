@@ -249,16 +249,7 @@ class YearEncoder:
     shape = num_updates + -num_updates % _CALL_UPDATES, _BATCH_SIZE
     batches = np.resize(batches, shape)
     learning_rates = np.resize(learning_rates, shape[0])
-    counts = np.bincount(years, minlength=model.num_years)
-    kernel = make_year_kernels(model.num_years)[0]
-    # What the known records alone say of a year is left to the prior: logits
-    # are ratios to it. Years without a known record take no part in the fit.
-    density = np.where(counts > 0, kernel @ counts, 1)
-    log_prior = np.where(counts > 0, np.log(density), MASKED_LOGIT)
-    log_prior = log_prior.astype(np.float32)
-    targets = kernel * (counts > 0)
-    targets /= np.maximum(targets.sum(axis=1, keepdims=True), 1e-9)
-    targets = targets.astype(np.float32)
+    targets, log_prior = _make_targets(years, model.num_years)
     # All batches at once: they share one number of rows, so one program.
     layout = packing.arrange_texts(lengths[batches], MAX_TOKENS)
     init_key = jax.random.key(self.seed)
@@ -327,6 +318,27 @@ def count_updates(num_examples: int, max_updates: int = MAX_UPDATES) -> int:
     max_updates: of a large corpus.
   """
   return min(max_updates, -(-MAX_EPOCHS * num_examples // _BATCH_SIZE))
+
+
+def _make_targets(
+  years: Int[np.ndarray, " n"], num_years: int
+) -> tuple[Float32[np.ndarray, "Y Y"], Float32[np.ndarray, " Y"]]:
+  """Returns chances of years for texts of a year, and the log prior of years.
+
+  What the known records alone say of a year is left to the prior: logits are
+  ratios to it. Years without a known record take no part in the fit.
+
+  Args:
+    years: of the known records.
+    num_years: Y.
+  """
+  counts = np.bincount(years, minlength=num_years)
+  kernel = make_year_kernels(num_years)[0]
+  density = np.where(counts > 0, kernel @ counts, 1)
+  log_prior = np.where(counts > 0, np.log(density), MASKED_LOGIT)
+  targets = kernel * (counts > 0)
+  targets /= np.maximum(targets.sum(axis=1, keepdims=True), 1e-9)
+  return targets.astype(np.float32), log_prior.astype(np.float32)
 
 
 def _make_learning_rates(num_updates: int) -> Float32[np.ndarray, " S"]:
