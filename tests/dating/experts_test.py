@@ -163,6 +163,19 @@ def test_encoder_reaches_years_without_a_known_record():
   assert len(expert._params_by_digest) == 1
 
 
+@pytest.mark.slow
+def test_encoder_is_the_same_however_many_updates_a_call_runs(monkeypatch):
+  texts, known, _, rows = years_by_names(300)
+  scores = []
+  for call_updates in (1, 4, 40):  # of 10: one by one, in part, all
+    monkeypatch.setattr(year_encoder, "_CALL_UPDATES", call_updates)
+    expert = year_encoder.YearEncoder(max_updates=10)
+    scores.append(encode_years(texts, known, rows, expert))
+  assert np.abs(scores[0]).max() > 0
+  for other in scores[1:]:
+    np.testing.assert_allclose(other, scores[0], atol=1e-5)
+
+
 def test_encoder_without_a_known_record_says_nothing():
   texts, known, _, rows = years_by_names()
   none = known.hide_records(np.ones(len(texts), bool))

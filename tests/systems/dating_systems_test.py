@@ -31,14 +31,16 @@ def folder(tmp_path_factory):
 def test_a_small_folder_takes_few_updates_and_tells_its_progress(
   folder, tmp_path, monkeypatch
 ):
-  shapes, lines = [], []
-  update = year_encoder._update
+  shapes, counts, lines = [], [], []
+  run_updates = year_encoder._run_updates
 
-  def count_update(model, state, texts, *rest):
+  def count_updates(model, state, texts, *rest):
     shapes.append(texts.ids.shape)
-    return update(model, state, texts, *rest)
+    counts.append(int(rest[-1]))
+    return run_updates(model, state, texts, *rest)
 
-  monkeypatch.setattr(year_encoder, "_update", count_update)
+  monkeypatch.setattr(year_encoder, "_run_updates", count_updates)
+  monkeypatch.setattr(year_encoder, "_CALL_UPDATES", 8)  # several calls a fit
   monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.0)
   monkeypatch.setattr(
     logging, "info", lambda message, *args: lines.append(message % args)
@@ -58,8 +60,8 @@ def test_a_small_folder_takes_few_updates_and_tells_its_progress(
   # A fit for each fold of hidden years and one for the records without a label,
   # whatever the variants; each reads a record ten times, in batches of 64.
   max_updates = -(-year_encoder.MAX_EPOCHS * num_known // 64)
-  assert 0 < len(shapes) <= (folds.NUM_FOLDS + 1) * max_updates
-  assert len(shapes) < year_encoder.MAX_UPDATES
+  assert 0 < sum(counts) <= (folds.NUM_FOLDS + 1) * max_updates
+  assert sum(counts) < year_encoder.MAX_UPDATES
   assert len(set(shapes)) <= 2  # programs that are compiled
   # Stages in their order, each told when it begins.
   stages = [
