@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 # Subcommand -> (module, one line of help), in the order of the help.
 COMMANDS = {
-  "build": ("ctd_jax_datasets.build", "build a data set and print its tables"),
+  "build": ("ctd_jax_datasets.build", "build data sets and print their tables"),
   "train": ("ctd_jax.train", "train a retriever, then evaluate it"),
   "plan": ("ctd_jax.plan", "plan a run on devices: memory, FLOPs, time"),
   "evaluate": ("ctd_jax.evaluate", "evaluate a run, or untrained systems"),
@@ -23,7 +23,10 @@ COMMANDS = {
   "date": ("ctd_jax.date", "date the lines of a chronicle"),
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),
-  "corpora": ("ctd_jax.corpora", "date and encode many works, by Beam too"),
+  "corpora": (
+    "ctd_jax.corpora",
+    "date, encode and link many works, by Beam too",
+  ),
   "search-corpus": (
     "ctd_jax.corpora.search",
     "search a dated corpus by meaning and years",

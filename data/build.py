@@ -1,4 +1,4 @@
-"""Command that builds a data set and prints its tables.
+"""Command that builds data sets and prints their tables.
 
 The command line of TFDS needs TensorFlow; this one does not. It also counts
 what the data set holds, so that a build with other counts than the last one is
@@ -7,23 +7,34 @@ noticed.
 Example:
   python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \\
     --data_dir=~/tensorflow_datasets
+
+Several data sets are built one after another. With --runner (pip install
+'ctd_jax[beam]') Apache Beam spreads them over workers, which write the same
+files, byte by byte; its own flags stand behind --:
+  python -m ctd_jax_datasets.build chunqiutr/rebuilt zztj/rebuilt \\
+    --sources=corpus/raw --runner=DirectRunner --workers=2
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
+import itertools
 import json
 import os
+import pathlib
 import resource
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
 from etils import epath
 
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import beam_runner, command_line, files
+from ctd_jax.utils.beam_runner import MapItems
 from ctd_jax_datasets import registry
 from ctd_jax_datasets.common.base_builder import TABLES_FILE
 
@@ -138,36 +149,91 @@ def main(
   overwrite: bool = False,
   processes: int = 1,
   register_checksums: bool = False,
+  map_items: MapItems[Any, Any] = map,
 ) -> None:
-  """Builds the data set named on the command line and prints tables.
+  """Builds the data sets named on the command line and prints tables.
+
+  An error of one does not keep the others from being built.
 
   Args:
-    argv: program and name of the data set; the rest is as in
+    argv: program and names of the data sets; the rest is as in
       `build_dataset`.
     data_dir: --data_dir.
     sources: --sources.
     overwrite: --overwrite.
     processes: --processes.
     register_checksums: --register_checksums.
+    map_items: maps the names, see `beam_runner`.
+  """
+  _, *names = argv
+  if not names:
+    raise app.UsageError(
+      f"name a data set, or several: {', '.join(registry.DATASET_NAMES)}"
+    )
+  if repeated := {name for name in names if names.count(name) > 1}:
+    raise app.UsageError(f"named twice: {', '.join(sorted(repeated))}")
+  build = functools.partial(
+    _build_and_report,
+    data_dir=data_dir,
+    sources=sources,
+    overwrite=overwrite,
+    processes=processes,
+    register_checksums=register_checksums,
+  )
+  errors = []
+  for name, report, error in map_items(build, names):
+    if report:
+      print(report)
+    if error:
+      errors.append(f"{name}: {error}" if len(names) > 1 else error)
+  if errors:
+    sys.exit("\n".join(f"error: {error}" for error in errors))
+
+
+def _build_and_report(name: str, **options: Any) -> tuple[str, str, str]:
+  """Returns the name of a data set, its tables, and the error if it has one.
+
+  Args:
+    name: of the data set.
+    **options: of `build_dataset`.
   """
   start = time.perf_counter()
-  if len(argv) != 2:
-    raise app.UsageError(
-      f"name one data set: {', '.join(registry.DATASET_NAMES)}"
-    )
   try:
-    builder = build_dataset(
-      argv[1], data_dir, sources, overwrite, processes, register_checksums
-    )
+    path = build_dataset(name, **options).data_path
   except (ValueError, OSError) as error:
-    sys.exit(f"error: {error}")
-  path = builder.data_path
+    return name, "", str(error)
   statistics = json.loads(files.read_text(path / STATISTICS_FILE))
-  print(files.read_text(path / TABLES_FILE))
-  print(f"content sha256: {statistics['content_sha256']}")
-  print(f"time and memory: {_format_usage(start)}")
-  print(f"data set: {path}")
-  print(f"statistics: {path / STATISTICS_FILE}")
+  lines = [
+    files.read_text(path / TABLES_FILE),
+    f"content sha256: {statistics['content_sha256']}",
+    f"time and memory: {_format_usage(start)}",
+    f"data set: {path}",
+    f"statistics: {path / STATISTICS_FILE}",
+  ]
+  return name, "\n".join(lines), ""
+
+
+def read_runner(
+  arguments: Sequence[str], data_dir: str | None
+) -> MapItems[Any, Any]:
+  """Returns what maps names of data sets as --runner and --workers say.
+
+  Args:
+    arguments: flags of a runner.
+    data_dir: --data_dir.
+
+  Raises:
+    ValueError: naming the flag that does not fit.
+  """
+  folder = files.as_path(data_dir or tfds.core.constants.DATA_DIR).expanduser()
+  if flags.FLAGS.runner != beam_runner.LOCAL and not isinstance(
+    folder, pathlib.Path
+  ):
+    raise ValueError(
+      f"--data_dir={data_dir}: of --runner={beam_runner.LOCAL} alone; name a "
+      "folder that all workers see"
+    )
+  return beam_runner.read_flags(arguments, folder)
 
 
 def _format_usage(start: float) -> str:
@@ -222,17 +288,29 @@ if __name__ == "__main__":
     "the data set, where none are known yet. Example: --register_checksums",
   )
 
+  beam_runner.define_flags()
+
   def _run(argv: Sequence[str]) -> None:
+    # By its name: workers do not find the functions of a program.
+    from ctd_jax_datasets import build
+
     # TFDS reports every shard; --verbosity=0 brings that back.
     if not flags.FLAGS["verbosity"].present:
       logging.set_verbosity(logging.WARNING)
-    main(
-      argv,
+    # What is no flag of ours and stands behind the names is of the runner.
+    names = [*itertools.takewhile(lambda word: word[0] != "-", argv)]
+    try:
+      map_items = build.read_runner(argv[len(names) :], _DATA_DIR.value)
+    except ValueError as error:
+      sys.exit(f"error: {error}")
+    build.main(
+      names,
       _DATA_DIR.value,
       _SOURCES.value,
       _OVERWRITE.value,
       _PROCESSES.value,
       _REGISTER_CHECKSUMS.value,
+      map_items,
     )
 
   command_line.run_app(_run)

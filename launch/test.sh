@@ -52,7 +52,7 @@ for argument in "$@"; do
       own_environment=${root:?}/.venv-tf
       ;;
     --beam)
-      own_tests=(tests/corpora tests/retrieval tests/utils)
+      own_tests=(tests/corpora tests/data tests/retrieval tests/utils)
       extras+=(beam lance)
       arguments+=(-m beam)
       # shellcheck disable=SC2034

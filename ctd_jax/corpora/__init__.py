@@ -1,1 +1,1 @@
-"""Corpora of many works: dated, encoded and linked, on one machine or several."""
+"""Corpora of many works: dated, encoded, linked; here or on other machines."""

@@ -9,6 +9,7 @@ import subprocess
 import sys
 
 import pytest
+from absl import app
 
 from ctd_jax_datasets import build
 from ctd_jax_datasets.common import summary
@@ -179,6 +180,66 @@ def test_another_process_writes_the_same_bytes(data_dir, tmp_path):
   assert shown["content sha256"] == statistics["content_sha256"]
   assert re.fullmatch(r"[\d.]+ s, \d+ MiB at most.*", shown["time and memory"])
   assert "writer.py" not in done.stderr
+
+
+def read_builds(folder: pathlib.Path) -> dict[str, bytes]:
+  """Returns the files of all data sets of a folder."""
+  return {
+    path.relative_to(folder).as_posix(): path.read_bytes()
+    for path in folder.rglob("*")
+    if path.is_file()
+  }
+
+
+@pytest.mark.beam
+def test_workers_build_what_one_process_builds(tmp_path):
+  names = "chunqiutr/mini", "ctm/ito"
+  runner = "--runner=DirectRunner", "--workers=2"
+  for folder, flags in (("local", ()), ("beam", runner)):
+    done = run(*names, f"--data_dir={tmp_path / folder}", *flags, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in names:
+      assert f"data set: {tmp_path / folder / name}" in done.stdout
+  local = read_builds(tmp_path / "local")
+  assert sum(name.endswith(build.STATISTICS_FILE) for name in local) == 2
+  assert read_builds(tmp_path / "beam") == local
+  # What is wrong with one is told, and the others are there.
+  data_dir = f"--data_dir={tmp_path / 'beam'}"
+  done = run("ctm/ito", "ctm/itto", data_dir, *runner, cwd=tmp_path)
+  assert done.returncode == 1
+  assert "error: ctm/itto: no data set 'ctm/itto'; did you" in done.stderr
+  assert "Traceback" not in done.stderr
+
+
+def test_an_error_of_one_data_set_keeps_no_other_from_being_built(
+  tmp_path, capsys
+):
+  with pytest.raises(SystemExit) as end:
+    build.main(["build", "ctm/itto", "ctm/ito"], str(tmp_path))
+  assert end.value.code.startswith("error: ctm/itto: no data set 'ctm/itto'")
+  assert f"data set: {tmp_path / 'ctm' / 'ito'}" in capsys.readouterr().out
+  with pytest.raises(app.UsageError, match="named twice: ctm/ito"):
+    build.main(["build", "ctm/ito", "ctm/ito"], str(tmp_path))
+  with pytest.raises(app.UsageError, match="name a data set, or several"):
+    build.main(["build"], str(tmp_path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("flags", "message"),
+  [
+    (["--workers=2"], "--workers=2: of --runner=DirectRunner alone"),
+    (["--", "--parallelism=2"], "unexpected arguments: --parallelism=2"),
+    (
+      ["--data_dir=gs://bucket/data", "--runner=DirectRunner"],
+      "--data_dir=gs://bucket/data: of --runner=local alone",
+    ),
+  ],
+)
+def test_flags_of_runners_that_do_not_fit_are_errors(flags, message, tmp_path):
+  done = run("ctm/ito", *flags, cwd=tmp_path)
+  assert done.returncode == 1
+  assert f"error: {message}" in done.stderr
 
 
 @pytest.mark.slow

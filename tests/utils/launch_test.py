@@ -383,7 +383,7 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
     "-m pytest tests/data -m tf",
     f"-m venv --clear {clone.root / '.venv-beam'}",
     install.replace("[test,parity]", "[test,beam,lance]"),
-    "-m pytest tests/corpora tests/retrieval tests/utils -m beam",
+    "-m pytest tests/corpora tests/data tests/retrieval tests/utils -m beam",
   ]
   clone.activate(fails="format --check")
   assert clone.run(".ci/run").returncode == 7
