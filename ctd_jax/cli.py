@@ -23,7 +23,10 @@ COMMANDS = {
   "date": ("ctd_jax.date", "date the lines of a chronicle"),
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),
-  "corpora": ("ctd_jax.corpora", "date, encode and link many works, by Beam too"),
+  "corpora": (
+    "ctd_jax.corpora",
+    "date, encode and link many works, by Beam too",
+  ),
   "search-corpus": (
     "ctd_jax.corpora.search",
     "search a dated corpus by meaning and years",

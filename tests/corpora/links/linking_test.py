@@ -326,6 +326,22 @@ def test_links_go_with_their_works_and_with_the_flag(
   assert read_files(out) == read_files(fresh)
 
 
+def test_a_corpus_in_which_nothing_is_said_has_no_links(tmp_path):
+  texts = tmp_path / "texts"
+  texts.mkdir()
+  for name in "ab":
+    (texts / f"{name}.txt").write_text("魯隱公元年正月。\n二月。\n")
+  corpus = build(texts, tmp_path / "out")
+  assert len(corpus.works) == len(list((tmp_path / "out/links").iterdir())) == 2
+  assert corpus.links.read_sections == corpus.links.links == 0
+  assert not read_rows(tmp_path / "out", "links", corpus)
+  (texts / "a.txt").write_text("齊人來盟。\n")
+  (texts / "b.txt").unlink()
+  corpus = build(texts, tmp_path / "out")
+  assert not corpus.works
+  assert corpus.links.links == 0
+
+
 def test_more_sections_than_are_counted_are_an_error(tmp_path):
   works = [
     WorkOutcome(source=name, work=name, name=name, sections=2**30)
