@@ -298,7 +298,7 @@ if __name__ == "__main__":
     if not flags.FLAGS["verbosity"].present:
       logging.set_verbosity(logging.WARNING)
     # What is no flag of ours and stands behind the names is of the runner.
-    names = [*itertools.takewhile(lambda word: word[0] != "-", argv)]
+    names = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
     try:
       map_items = build.read_runner(argv[len(names) :], _DATA_DIR.value)
     except ValueError as error:

@@ -9,7 +9,8 @@ quarter of a second.
 
 With --links the chronicles tell tales of 24 characters, a fifth of them tales
 that other works tell too, and each run is followed by one with --links, in the
-same folder: its cost is that of the links, and of reading the texts.
+same folder: its cost is that of the links, and of reading the texts. Rows are
+of that one.
 
   python -m tests.benchmarks.beam_scale --folder=/tmp/beam --records=1000000 \\
     --workers=1,2
@@ -209,25 +210,27 @@ def main() -> None:
       first = first or out
       corpus = corpus_files.read_corpus_file(out)
       sections, size = corpus.sections, cost_rows.count_bytes(out) - earlier
-      # Compared when all is there.
+      # Compared, and told in rows, when all is there.
       is_last = mode == [*modes][-1]
-      differing = {"differ": count_differing(first, out)} if is_last else {}
+      differing = count_differing(first, out) if is_last else "-"
       print(
         f"{name:<22} {mode:<8} {cost['seconds']:>7.1f} "
         f"{cost['processor']:>10.1f} {sections / cost['seconds']:>10,.0f} "
         f"{cost['bytes'] / 2**20:>8,.0f} {size / sections:>13,.0f} "
-        f"{cost['scratch'] / sections:>8,.0f} "
-        f"{differing.get('differ', '-'):>7}",
+        f"{cost['scratch'] / sections:>8,.0f} {differing:>7}",
         flush=True,
       )
+      if not is_last:
+        continue
       figures = {
         "records": sections,
         "seconds": cost["seconds"],
         "processor": cost["processor"],
         "gibibytes": cost["bytes"] / 2**30,
         "disk": size / 2**30,
+        "differ": differing,
         "load": cost_rows.read_load(),
-      } | differing
+      }
       if corpus.links is not None:
         figures["links"] = corpus.links.links
         figures["scratch"] = cost["scratch"] / 2**30
