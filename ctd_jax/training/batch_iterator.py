@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import pathlib
+import pickle
+import shutil
+import tempfile
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -41,6 +46,34 @@ def _end_with_parent(index: int, count: int) -> None:
   threading.Thread(target=wait_and_exit, name="parent", daemon=True).start()
 
 
+class _FiledReader(grain.transforms.Map):
+  """Reader that a worker gets through a file, not through its pipe.
+
+  A pipe holds 64 KiB. Of a worker that is killed before it has read more, the
+  run would wait for ever.
+  """
+
+  def __init__(self, reader: grain.transforms.Map, path: pathlib.Path):
+    """Writes the reader.
+
+    Args:
+      reader: makes a batch from its number.
+      path: of the file, which stays until all workers have begun.
+    """
+    self._reader, self._path = reader, path
+    path.write_bytes(pickle.dumps(reader))
+
+  def __getstate__(self) -> pathlib.Path:
+    return self._path
+
+  def __setstate__(self, path: pathlib.Path) -> None:
+    self._reader, self._path = pickle.loads(path.read_bytes()), path
+
+  def map(self, element: int) -> Any:
+    """Returns the batch of a number."""
+    return self._reader.map(element)
+
+
 class BatchIterator(grain.DatasetIterator):
   """Endless iterator over the batches of a process."""
 
@@ -63,12 +96,20 @@ class BatchIterator(grain.DatasetIterator):
     self._place = place
     self._next = 0
     self._batches: grain.DatasetIterator | None = None
+    self._remove_files: Callable[[], Any] | None = None  # given to workers
 
   def _open(self) -> grain.DatasetIterator:
     """Returns an iterator over the batches from the next one on."""
+    reader = self._reader
+    if self._workers:
+      folder = pathlib.Path(tempfile.mkdtemp(prefix="ctd_jax-reader-"))
+      self._remove_files = weakref.finalize(
+        self, shutil.rmtree, folder, ignore_errors=True
+      )
+      reader = _FiledReader(reader, folder / "reader")
     dataset = (
       grain.MapDataset.range(self._next, _NUM_BATCHES)
-      .map(self._reader)
+      .map(reader)
       .to_iter_dataset(
         grain.ReadOptions(num_threads=1, prefetch_buffer_size=_READ_AHEAD)
       )
@@ -124,3 +165,6 @@ class BatchIterator(grain.DatasetIterator):
     if self._batches is not None:
       self._batches.close()
       self._batches = None
+    if self._remove_files is not None:
+      self._remove_files()
+      self._remove_files = None
