@@ -225,6 +225,11 @@ def read_runner(
   Raises:
     ValueError: naming the flag that does not fit.
   """
+  if flags.FLAGS.runner != beam_runner.LOCAL and flags.FLAGS.register_checksums:
+    raise ValueError(
+      f"--register_checksums: of --runner={beam_runner.LOCAL} alone; workers "
+      "would write one table at once"
+    )
   folder = files.as_path(data_dir or tfds.core.constants.DATA_DIR).expanduser()
   if flags.FLAGS.runner != beam_runner.LOCAL and not isinstance(
     folder, pathlib.Path

@@ -11,7 +11,8 @@
 
 A file says in its metadata what it was made from, and what came of it. Whatever
 was made from the same is not made again, so that a run that was broken off goes
-on; and nothing in a file depends on when, where or beside what it was made.
+on; and nothing in a file depends on when or where it was made, nor, but of
+links, beside what.
 """
 
 from __future__ import annotations

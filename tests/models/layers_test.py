@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 from scipy import special
 
 from ctd_jax.models.encoders import layers
@@ -59,18 +60,20 @@ def test_a_projection_is_one_product_and_so_is_its_gradient(
   np.testing.assert_allclose(
     gradient, 2 * flat.T @ (flat @ np.asarray(kernel)), atol=1e-5
   )
+  equations = jax.make_jaxpr(jax.grad(total))(variables).jaxpr.eqns
   products = [
     equation
-    for equation in jax.make_jaxpr(jax.grad(total))(variables).jaxpr.eqns
-    if equation.primitive.name == "dot_general"
+    for equation in equations
+    if equation.primitive is lax.dot_general_p
   ]
   assert products
   for product in products:
     assert all(invar.aval.ndim == 2 for invar in product.invars)
-  # The last one is of the kernel: on a CPU the narrower operand is the first.
-  first, second = (invar.aval.shape for invar in products[-1].invars)
-  if platform == "cpu":
-    assert first == (15, min(16, features))
-    assert second == (15, max(16, features))
-  else:
-    assert (first, second) == ((15, 16), (15, features))
+  # On a CPU the order of a gradient that is slow the other way is kept.
+  keeps_order = any(
+    equation.primitive.name == "optimization_barrier" for equation in equations
+  )
+  assert keeps_order == (platform == "cpu" and features < 16)
+  if keeps_order:
+    first, second = (invar.aval.shape for invar in products[-1].invars)
+    assert (first, second) == ((15, features), (15, 16))

@@ -161,7 +161,7 @@ def open_table(path: pathlib.Path) -> dict[str, pa.Array]:
   """Returns the columns of a table, of which is read what is looked at."""
   table = feather.read_table(str(path), memory_map=True)
   return {
-    name: column.chunk(0) if column.num_chunks else column.combine_chunks()
+    name: column.combine_chunks() if column.num_chunks != 1 else column.chunk(0)
     for name, column in zip(table.column_names, table.columns, strict=True)
   }
 

@@ -1,9 +1,11 @@
 """Links of the works of a corpus: sections of others in the same words.
 
   links/NAME.parquet      a row for each link of a section of a work: `work` and
-                          `row`; the section that it leads to, `other_work` and
-                          `other_row`, in dates/`other_file`.parquet; `weight`,
-                          `share`, `days_apart`
+                          `row`, in dates/`file`.parquet; the section that it
+                          leads to, `other_work`, `other_row`, `other_file`,
+                          likewise; `weight`, `share`, `days_apart`
+
+Works of different folders may have one name; a file has but one work.
 
 The measure is that of the dating models: the weight of a link is that of the
 strings that both sections hold and few others do (`shared_wording`), and of a
@@ -173,6 +175,7 @@ def _write_work(
     {
       "work": one["work"],
       "row": one["row"],
+      "file": one["file"],
       "other_work": other["work"],
       "other_row": other["row"],
       "other_file": other["file"],

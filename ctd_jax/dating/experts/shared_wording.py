@@ -30,7 +30,7 @@ MAX_EVENTS = 300  # that may hold a string for it to count
 _IDF_OFFSET = 1.5  # taken off, so that the commonest strings weigh little
 _BREAK = "\n"  # no string of a plain text crosses it
 _TEXTS_PER_BLOCK = 8192  # encoded at once
-MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
+_MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,7 +103,7 @@ class EventStringIndex:
     self,
     size: int,
     *encoders: Callable[[slice], scipy.sparse.csr_array],
-    max_matches: int = MATCHES_PER_BLOCK,
+    max_matches: int = _MATCHES_PER_BLOCK,
   ) -> Iterator[tuple[slice, list[scipy.sparse.csr_array]]]:
     """Yields the slice of a block of texts, and their strings, [t, V] each.
 
@@ -145,7 +145,7 @@ def overlap_strings(
 
 
 def cut_blocks(
-  matches: Num[np.ndarray, " T"], max_matches: int = MATCHES_PER_BLOCK
+  matches: Num[np.ndarray, " T"], max_matches: int = _MATCHES_PER_BLOCK
 ) -> Iterator[slice]:
   """Yields consecutive texts whose overlaps can be held at once.
 

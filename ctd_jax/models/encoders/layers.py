@@ -162,6 +162,30 @@ def _multiply_tokens(
   """
   assert dimension_numbers == (((states.ndim - 1,), (0,)), ((), ()))
   multiply = functools.partial(jax.lax.dot_general, **options)
+  flat = states.reshape(-1, states.shape[-1])
+  if kernel.shape[0] > kernel.shape[1] and find_platform() == "cpu":
+    flat = _multiply_to_narrow(flat, kernel, multiply)
+  else:
+    flat = multiply(flat, kernel, _contract(1, 0))
+  return flat.reshape(*states.shape[:-1], kernel.shape[-1])
+
+
+def _contract(left: int, right: int) -> tuple:
+  """Returns the dimension numbers of a product over two axes."""
+  return ((left,), (right,)), ((), ())
+
+
+def _multiply_to_narrow(
+  flat: Float[Array, "T D"],
+  kernel: Float[Array, "D F"],
+  multiply: Callable[..., jax.Array],
+) -> Float[Array, "T F"]:
+  """Returns the product of tokens with a kernel where F is below D.
+
+  In the gradient of the kernel the narrower operand stands first. On a CPU that
+  takes half the time of the other order, to which the compiler would return
+  but for the barrier.
+  """
 
   @jax.custom_vjp
   def project(flat, kernel):
@@ -173,32 +197,11 @@ def _multiply_tokens(
   def backward(operands, gradient):
     flat, kernel = operands
     of_states = multiply(gradient, kernel, _contract(1, 1))
-    return of_states, _multiply_transposed(flat, gradient, multiply)
+    of_kernel = multiply(gradient, flat, _contract(0, 0))
+    return of_states, jax.lax.optimization_barrier(of_kernel).T
 
   project.defvjp(forward, backward)
-  flat = project(states.reshape(-1, states.shape[-1]), kernel)
-  return flat.reshape(*states.shape[:-1], kernel.shape[-1])
-
-
-def _contract(left: int, right: int) -> tuple:
-  """Returns the dimension numbers of a product over two axes."""
-  return ((left,), (right,)), ((), ())
-
-
-def _multiply_transposed(
-  flat: Float[Array, "T D"],
-  gradient: Float[Array, "T F"],
-  multiply: Callable[..., jax.Array],
-) -> Float[Array, "D F"]:
-  """Returns the product over tokens, with the narrower operand first.
-
-  On a CPU that takes half the time of the other order. The compiler would undo
-  it without the barrier. Accelerators do not mind the order.
-  """
-  if flat.shape[1] <= gradient.shape[1] or find_platform() != "cpu":
-    return multiply(flat, gradient, _contract(0, 0))
-  product = multiply(gradient, flat, _contract(0, 0))
-  return jax.lax.optimization_barrier(product).T
+  return project(flat, kernel)
 
 
 def make_dense(

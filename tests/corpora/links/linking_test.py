@@ -132,6 +132,7 @@ def test_a_section_is_linked_to_what_it_shares_most_with(built):
   )
   names = {work.work: work.name for work in corpus.works}
   for link, (one, other) in zip(links, pairs, strict=True):
+    assert link["file"] == names[link["work"]]
     assert link["other_file"] == names[link["other_work"]]
     spans = sorted(
       (dates[n]["first_julian_day"], dates[n]["last_julian_day"])
