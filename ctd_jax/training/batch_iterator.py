@@ -7,6 +7,7 @@ stands which order of batches the number is of.
 
 from __future__ import annotations
 
+import functools
 import multiprocessing
 import os
 import pathlib
@@ -27,12 +28,13 @@ _NUM_BATCHES = 2**40  # more than any run has
 _ORDER = 1  # of the batches of a seed; another one makes another number
 
 
-def _end_with_parent(index: int, count: int) -> None:
+def _end_with_parent(folder: pathlib.Path, index: int, count: int) -> None:
   """Has this worker end when the run that it reads for is killed.
 
   It would wait for ever for somebody to take its batches.
 
   Args:
+    folder: of what the run gave it, which goes with it.
     index: of the worker.
     count: of the workers.
   """
@@ -41,6 +43,7 @@ def _end_with_parent(index: int, count: int) -> None:
 
   def wait_and_exit() -> None:
     parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
     os._exit(1)
 
   threading.Thread(target=wait_and_exit, name="parent", daemon=True).start()
@@ -49,8 +52,8 @@ def _end_with_parent(index: int, count: int) -> None:
 class _FiledReader(grain.transforms.Map):
   """Reader that a worker gets through a file, not through its pipe.
 
-  A pipe holds 64 KiB. Of a worker that is killed before it has read more, the
-  run would wait for ever.
+  A pipe holds 64 KiB: where a worker is killed before it has read the rest, the
+  run would wait for ever to write it.
   """
 
   def __init__(self, reader: grain.transforms.Map, path: pathlib.Path):
@@ -61,13 +64,16 @@ class _FiledReader(grain.transforms.Map):
       path: of the file, which stays until all workers have begun.
     """
     self._reader, self._path = reader, path
-    path.write_bytes(pickle.dumps(reader))
+    with path.open("wb") as file:
+      pickle.dump(reader, file)
 
   def __getstate__(self) -> pathlib.Path:
     return self._path
 
   def __setstate__(self, path: pathlib.Path) -> None:
-    self._reader, self._path = pickle.loads(path.read_bytes()), path
+    self._path = path
+    with path.open("rb") as file:
+      self._reader = pickle.load(file)
 
   def map(self, element: int) -> Any:
     """Returns the batch of a number."""
@@ -121,7 +127,7 @@ class BatchIterator(grain.DatasetIterator):
         grain.MultiprocessingOptions(
           num_workers=self._workers, per_worker_buffer_size=_READ_AHEAD
         ),
-        _end_with_parent,
+        functools.partial(_end_with_parent, folder),
       )
     if self._place is not None:
       dataset = grain.experimental.ThreadPrefetchIterDataset(

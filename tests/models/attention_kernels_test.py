@@ -14,6 +14,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
   splash_attention_kernel,
 )
 
+from ctd_jax.models import mesh_axes
 from ctd_jax.models.encoders import attention
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
@@ -244,9 +245,9 @@ def test_an_unknown_implementation_is_named():
 def test_a_plan_is_traced_for_the_devices_of_its_mesh():
   device = jax.sharding.AbstractDevice("TPU v5 lite", 1, "tpu")
   mesh = partitioning.make_mesh(1).abstract_mesh.update(abstract_device=device)
-  assert attention.find_platform() == "cpu"
+  assert mesh_axes.find_platform() == "cpu"
   with jax.sharding.use_abstract_mesh(mesh):
-    assert attention.find_platform() == "tpu"
+    assert mesh_axes.find_platform() == "tpu"
 
 
 def test_a_kernel_has_the_flops_of_plain_products(monkeypatch):

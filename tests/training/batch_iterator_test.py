@@ -96,7 +96,7 @@ def test_no_reader_outlives_a_run_that_is_killed(tmp_path):
   (tmp_path / "program.py").write_text(PROGRAM)
   run = subprocess.Popen(
     [sys.executable, str(tmp_path / "program.py")],
-    env={**os.environ, "PYTHONPATH": str(ROOT)},
+    env={**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
     stdout=subprocess.PIPE,
     stderr=subprocess.DEVNULL,
     text=True,
@@ -110,6 +110,7 @@ def test_no_reader_outlives_a_run_that_is_killed(tmp_path):
     while has_processes(run.pid) and time.monotonic() < deadline:
       time.sleep(0.1)
     assert not has_processes(run.pid)
+    assert not list(tmp_path.glob("ctd_jax-reader-*"))
   finally:
     with contextlib.suppress(ProcessLookupError):
       os.killpg(run.pid, signal.SIGKILL)

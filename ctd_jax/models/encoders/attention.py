@@ -28,7 +28,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float
 
 from ctd_jax.models.arrays import TokenMask
-from ctd_jax.models.mesh_axes import DATA, FSDP, TENSOR
+from ctd_jax.models.mesh_axes import DATA, FSDP, TENSOR, find_platform
 
 AUTO, PLAIN, XLA, CUDNN, SPLASH = "auto", "plain", "xla", "cudnn", "splash"
 IMPLEMENTATIONS = (AUTO, PLAIN, XLA, CUDNN, SPLASH)
@@ -166,13 +166,6 @@ def _find_obstacle(
 @functools.cache
 def _log_choice(implementation: str, reason: str) -> None:
   logging.info("attention %s: %s", implementation, reason)
-
-
-def find_platform() -> str:
-  """Returns the platform of the mesh that is in use, else that of JAX."""
-  # A plan is traced for devices that this machine does not have.
-  device = jax.sharding.get_abstract_mesh().abstract_device
-  return device.platform if device else jax.default_backend()
 
 
 def make_scope(

@@ -21,8 +21,8 @@ from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
 from ctd_jax.models.encoders import lora
-from ctd_jax.models.encoders.attention import find_platform
 from ctd_jax.models.encoders.lora import LoraConfig
+from ctd_jax.models.mesh_axes import find_platform
 
 DTYPES = ("float32", "bfloat16")
 
