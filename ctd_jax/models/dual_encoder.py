@@ -23,6 +23,8 @@ from ctd_jax.models import (
   calendar_heads,
   month_posterior,
   offset_table,
+  packing,
+  pooling,
   temporal_bias,
   time_gaussian,
 )
@@ -31,11 +33,10 @@ from ctd_jax.models.calendar_heads import PRECISION
 from ctd_jax.models.ctd_config import SCORE_MODES, CTDConfig
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pooling import ATTENTION, pool_packed, pool_tokens
 from ctd_jax.models.time_gaussian import Gaussians
 
-# (states of tokens, pooling, scores of tokens) -> states of texts [B, D].
-Pool = Callable[..., Float[Array, "B D"]]
+# Vectors of the slots of all rows, [rows, S, D] -> of the texts, [B, D].
+TakeTexts = Callable[[Float[Array, "_ S D"]], Float[Array, "B D"]]
 
 ENCODER = "encoder"  # subtree of the parameters
 
@@ -100,12 +101,10 @@ class DualEncoder(nn.Module):
       mask: 1 or True where a token stands, [B, L].
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
     """
-    token_states = self.encoder(ids, mask, deterministic)
-
-    def pool(states: jax.Array, kind: str, scores=None) -> jax.Array:
-      return pool_tokens(states, mask, kind, scores)
-
-    return self._encode_states(token_states, pool)
+    segments = jnp.asarray(mask, jnp.int32)
+    return self._encode_rows(
+      ids, segments, 1, lambda pooled: pooled[:, 0], deterministic
+    )
 
   def encode_packed(
     self, texts: PackedTexts, deterministic: bool = True
@@ -116,26 +115,38 @@ class DualEncoder(nn.Module):
       texts: P packs of T texts.
       deterministic: as in `encode`.
     """
-    width = texts.ids.shape[2]
-    # A row is a text to the encoder, whose attention mask separates segments:
-    # [P, R, W] -> [P * R, W].
-    ids, segments = (x.reshape(-1, width) for x in (texts.ids, texts.segments))
-    token_states = self.encoder(ids, segments, deterministic)
+    ids, segments = pooling.flatten_packs(texts)
+    max_texts = packing.slots_per_row(ids.shape[1])
     shape = texts.slots.shape  # (P, T)
 
-    def pool(states: jax.Array, kind: str, scores=None) -> jax.Array:
-      pooled = pool_packed(states, texts, kind, scores)
-      return pooled.reshape(shape[0] * shape[1], -1)
+    def take(pooled: jax.Array) -> jax.Array:
+      vectors = pooling.take_packed(pooled, texts)
+      return vectors.reshape(shape[0] * shape[1], -1)
 
-    encoding = self._encode_states(token_states, pool)
+    encoding = self._encode_rows(ids, segments, max_texts, take, deterministic)
     return jax.tree.map(lambda x: x.reshape(*shape, *x.shape[1:]), encoding)
 
-  def _encode_states(
-    self, token_states: Float[Array, "_ L D"], pool: Pool
+  def _encode_rows(
+    self,
+    ids: TokenIds,
+    segments: TokenMask,
+    max_texts: int,
+    take: TakeTexts,
+    deterministic: bool,
   ) -> Encoding:
-    """Returns the encoding of texts with these states of their tokens."""
+    """Returns the encoding of the texts that `take` takes of the rows."""
     config = self.config
-    pooled = pool(token_states, config.pooling)
+    if config.use_gaussian:
+      # Its module reads the states of all tokens.
+      token_states = self.encoder(ids, segments, deterministic)
+      pooled = pooling.pool_texts(
+        token_states, segments, config.pooling, max_texts
+      )
+    else:
+      pooled = pooling.encode_texts(
+        self.encoder, ids, segments, config.pooling, max_texts, deterministic
+      )
+    pooled = take(pooled)
     logits = self.heads(pooled)
     scalar = calendar_heads.latent_scalar(
       logits,
@@ -159,7 +170,10 @@ class DualEncoder(nn.Module):
       # Frozen for the module: the cosines alone train the encoder.
       states = jax.lax.stop_gradient(token_states)
       scores = self.gaussian.score_tokens(states)
-      gaussian = self.gaussian(pool(states, ATTENTION, scores))
+      weighted_means = pooling.pool_texts(
+        states, segments, pooling.ATTENTION, max_texts, scores
+      )
+      gaussian = self.gaussian(take(weighted_means))
     # -1: the date is left to the heads. Callers replace it for queries.
     interval = jnp.full((size, 2), -1, jnp.int32)
     return Encoding(

@@ -5,7 +5,8 @@ the last of a decoder, the mean of all for an encoder that starts from scratch;
 a module that scores the tokens takes a mean with weights of its own.
 A pad that is mistaken for it under the other padding side is an old and silent
 error. Every pooling of the project is therefore made here, of rows that hold
-one text or several.
+one text or several. An encoder whose vectors are states of one token is told
+which, and computes no other state in its last layer.
 
 Axes: B texts (or rows), L tokens, D features, S slots for texts in a row, P
 packs, T texts of a pack, R rows of a pack, W columns of a row.
@@ -13,25 +14,26 @@ packs, T texts of a pack, R rows of a pack, W columns of a row.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models import packing
-from ctd_jax.models.arrays import AnyArray, TokenMask
+from ctd_jax.models.arrays import AnyArray, TokenIds, TokenMask
+from ctd_jax.models.encoders import layers
 from ctd_jax.models.packing import PackedTexts
 
 POOLINGS = ("cls", "mean", "last")
+_ONE_TOKEN = ("cls", "last")  # poolings that read the state of one token
 ATTENTION = "attention"  # pooling by scores of the tokens, not of a config
 # Finite, so that a text without tokens has finite weights.
 _MASKED_SCORE = -1e9
 
 
 def pool_tokens(
-  token_states: Float[AnyArray, "B L D"],
-  mask: TokenMask,
-  kind: str,
-  scores: Float[Array, "B L"] | None = None,
+  token_states: Float[AnyArray, "B L D"], mask: TokenMask, kind: str
 ) -> Float[Array, "B D"]:
   """Returns one vector per row of one text, under either padding side.
 
@@ -39,10 +41,40 @@ def pool_tokens(
     token_states: states of the tokens, [B, L, D].
     mask: 1 or True where a token stands, [B, L].
     kind: as in `pool_texts`.
-    scores: likewise.
   """
-  segments = mask.astype(jnp.int32)
-  return pool_texts(token_states, segments, kind, 1, scores)[:, 0]
+  return pool_texts(token_states, mask.astype(jnp.int32), kind, 1)[:, 0]
+
+
+def encode_texts(
+  encoder: Callable[..., Float[Array, "B S D"]],
+  ids: TokenIds,
+  segments: TokenMask,
+  kind: str,
+  max_texts: int,
+  deterministic: bool = True,
+) -> Float[Array, "B {max_texts} D"]:
+  """Returns the vector that an encoder gives every text of a row.
+
+  It is that of `pool_texts` of the states of all tokens.
+
+  Args:
+    encoder: `(ids, segments, deterministic, columns)` to states of the tokens
+      of those columns, [B, S, D]; of all where `columns` is None.
+    ids: token ids, int [B, L].
+    segments: which text of its row a token belongs to, from 1; 0 = padding;
+      [B, L].
+    kind: as in `pool_texts`, without scores.
+    max_texts: texts that a row may have.
+    deterministic: whether dropout is off.
+
+  Raises:
+    ValueError: if `kind` is not one of `POOLINGS`.
+  """
+  if kind in _ONE_TOKEN:
+    columns = _find_columns(_find_members(segments, max_texts), kind)
+    return encoder(ids, segments, deterministic, columns)
+  states = encoder(ids, segments, deterministic, None)
+  return pool_texts(states, segments, kind, max_texts)
 
 
 def pool_texts(
@@ -70,8 +102,7 @@ def pool_texts(
   Raises:
     ValueError: if `kind` is not one of `POOLINGS`.
   """
-  # [B, S, L]: whether a token belongs to the text of a slot.
-  is_member = segments[:, None, :] == jnp.arange(1, max_texts + 1)[:, None]
+  is_member = _find_members(segments, max_texts)
   weights = None
   if kind == "mean":
     weights = is_member.astype(token_states.dtype)
@@ -84,42 +115,75 @@ def pool_texts(
     return jnp.matmul(
       weights, token_states, precision=jax.lax.Precision.HIGHEST
     )
+  if kind not in POOLINGS:
+    raise ValueError(f"pooling must be one of {POOLINGS}, got {kind!r}")
+  return layers.take_tokens(token_states, _find_columns(is_member, kind))
+
+
+def _find_members(segments: TokenMask, max_texts: int) -> Bool[Array, "B S L"]:
+  """Returns whether a token belongs to the text of a slot, [B, S, L]."""
+  return segments[:, None, :] == jnp.arange(1, max_texts + 1)[:, None]
+
+
+def _find_columns(
+  is_member: Bool[Array, "B S L"], kind: str
+) -> Int[Array, "B S"]:
+  """Returns where the token stands that represents each text, [B, S]."""
   # argmax returns the first True of a row; reversed, it counts from the end.
   if kind == "cls":
-    index = jnp.argmax(is_member, axis=2)
-  elif kind == "last":
-    index = is_member.shape[2] - 1 - jnp.argmax(is_member[:, :, ::-1], axis=2)
-  else:
-    raise ValueError(f"pooling must be one of {POOLINGS}, got {kind!r}")
-  return jnp.take_along_axis(token_states, index[:, :, None], axis=1)
+    return jnp.argmax(is_member, axis=2)
+  return is_member.shape[2] - 1 - jnp.argmax(is_member[:, :, ::-1], axis=2)
 
 
-def pool_packed(
-  token_states: Float[Array, "_ W D"],
+def encode_packed(
+  encoder: Callable[..., Float[Array, "_ S D"]],
   texts: PackedTexts,
   kind: str,
-  scores: Float[Array, "_ W"] | None = None,
+  deterministic: bool = True,
 ) -> Float[Array, "P T D"]:
-  """Returns one vector for every packed text, [P, T, D].
+  """Returns the vector that an encoder gives every packed text, [P, T, D].
 
   Args:
-    token_states: states of the tokens of all rows, [P * R, W, D].
+    encoder: as in `encode_texts`.
     texts: P packs of T texts in R rows of width W.
-    kind: as in `pool_texts`.
-    scores: likewise, of the tokens of all rows, [P * R, W].
+    kind: as in `encode_texts`.
+    deterministic: whether dropout is off.
 
   Returns:
     Pooled states, not normalised; zero for a text without tokens.
   """
-  packs, rows, width = texts.ids.shape
-  max_texts = packing.slots_per_row(width)
-  segments = texts.segments.reshape(packs * rows, width)
-  pooled = pool_texts(token_states, segments, kind, max_texts, scores)
+  ids, segments = flatten_packs(texts)
+  max_texts = packing.slots_per_row(ids.shape[1])
+  return take_packed(
+    encode_texts(encoder, ids, segments, kind, max_texts, deterministic), texts
+  )
+
+
+def flatten_packs(
+  texts: PackedTexts,
+) -> tuple[Int[AnyArray, "_ W"], Int[AnyArray, "_ W"]]:
+  """Returns ids and segments of the rows of all packs, [P * R, W] each.
+
+  A row is a text to an encoder, whose attention keeps segments apart.
+  """
+  width = texts.ids.shape[2]
+  return texts.ids.reshape(-1, width), texts.segments.reshape(-1, width)
+
+
+def take_packed(
+  pooled: Float[Array, "_ S D"], texts: PackedTexts
+) -> Float[Array, "P T D"]:
+  """Returns the vector of every packed text, zero for one without tokens.
+
+  Args:
+    pooled: vectors of the slots of all rows, [P * R, S, D].
+    texts: P packs of T texts in R rows.
+  """
   # [P * R, S, D] -> [P, R * S, D]. Taking within a pack keeps every vector on
   # the device that encoded it. The slot R * S of a text without tokens is out
   # of range and is filled with zeros.
   return jnp.take_along_axis(
-    pooled.reshape(packs, rows * max_texts, -1),
+    pooled.reshape(len(texts.ids), -1, pooled.shape[-1]),
     texts.slots[:, :, None],
     axis=1,
     mode="fill",

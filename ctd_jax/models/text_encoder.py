@@ -22,7 +22,7 @@ from jaxtyping import Array, Float, Int
 
 from ctd_jax.models import packing, text_checks
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pooling import POOLINGS, pool_packed
+from ctd_jax.models.pooling import POOLINGS, encode_packed
 from ctd_jax.models.pretrained import (
   geometry,
   hub_folders,
@@ -327,8 +327,7 @@ def _make_packed_forward(
 
   @jax.jit
   def forward(params: Any, texts: PackedTexts) -> jax.Array:
-    # One pack: [1, R, W] -> [R, W].
-    states = encoder.apply({"params": params}, texts.ids[0], texts.segments[0])
-    return pool_packed(states, texts, pooling)[0]
+    apply = functools.partial(encoder.apply, {"params": params})
+    return encode_packed(apply, texts, pooling)[0]  # one pack
 
   return forward

@@ -3,7 +3,7 @@
   python tests/benchmarks/throughput.py train --data_dir=data
   python tests/benchmarks/throughput.py train --hidden_size=768 --layers=12 \\
     --batch=16 --steps=2 --data_dir=data
-  python tests/benchmarks/throughput.py step --batch=32
+  python tests/benchmarks/throughput.py step --batch=32 --pooling=cls
   python tests/benchmarks/throughput.py encode --encoder=e5_small
 
 `train`: steps on `chunqiutr/rebuilt` as it is, one positive and one hard
@@ -11,7 +11,8 @@ negative a query. Ours packs the texts and encodes them together; theirs is a
 plain loop over BertModel of transformers, which pads to the longest of the
 batch and encodes queries, positives and negatives in three passes. Both start
 from the same weights, and the first losses must agree. `step`: the same on
-random texts that fill their rows, so that both compute the same shapes.
+random texts that fill their rows, so that both compute the same shapes, but
+that ours computes in the last layer what --pooling=cls or last reads alone.
 `encode`: records of the data set into vectors, against sentence-transformers.
 
 The two take turns in one process. Times are medians: of the wall, and of the
@@ -37,6 +38,7 @@ import transformers
 
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.pooling import POOLINGS
 from ctd_jax.models.pretrained import state_dict
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.training import config as training_config
@@ -97,12 +99,15 @@ def texts_of(texts: packing.PackedTexts) -> list[torch.Tensor]:
 class PlainLoop:
   """Contrastive training the usual way."""
 
-  def __init__(self, folder: pathlib.Path, rate: float, temperature: float):
+  def __init__(
+    self, folder: pathlib.Path, pooling: str, rate: float, temperature: float
+  ):
     """Loads the weights of a folder."""
     self.model = transformers.BertModel.from_pretrained(
       folder, add_pooling_layer=False
     ).train()
     self.optimizer = torch.optim.AdamW(self.model.parameters(), rate)
+    self.pooling = pooling
     self.temperature = temperature
 
   def encode(self, texts: list[torch.Tensor]) -> torch.Tensor:
@@ -112,8 +117,12 @@ class PlainLoop:
       [torch.ones_like(text) for text in texts], batch_first=True
     )
     states = self.model(ids, attention_mask=mask).last_hidden_state
-    real = mask[:, :, None].float()
-    pooled = (states * real).sum(1) / real.sum(1)
+    if self.pooling == "mean":
+      real = mask[:, :, None].float()
+      pooled = (states * real).sum(1) / real.sum(1)
+    else:
+      last = mask.sum(1) - 1 if self.pooling == "last" else 0
+      pooled = states[torch.arange(len(texts)), last]
     return torch.nn.functional.normalize(pooled, dim=1)
 
   def step(self, texts: list[torch.Tensor]) -> float:
@@ -136,6 +145,7 @@ def configure(flags: argparse.Namespace):
   c = training_config.base_config()
   training_config.apply_method(c, "ft")
   c.batch_size = flags.batch
+  c.model.pooling = flags.pooling
   c.negatives.update(
     same_month_comment=0, near_placeholder=0, near_event=0, release_comment=1
   )
@@ -197,7 +207,10 @@ def train(flags: argparse.Namespace) -> None:
     config_torch.attention_probs_dropout_prob = 0.0
     config_torch.save_pretrained(folder)
     plain = PlainLoop(
-      folder, config.optimizer.learning_rate, config.model.temperature
+      folder,
+      flags.pooling,
+      config.optimizer.learning_rate,
+      config.model.temperature,
     )
 
   def ours() -> list[float]:
@@ -271,6 +284,12 @@ def main() -> None:
   parser.add_argument("--data_dir", help="of the data set chunqiutr/rebuilt")
   parser.add_argument("--hidden_size", type=int, default=128)
   parser.add_argument("--layers", type=int, default=2)
+  parser.add_argument(
+    "--pooling",
+    choices=POOLINGS,
+    default="mean",
+    help="cls of BERT's recipe, mean of an encoder from scratch (default)",
+  )
   parser.add_argument("--batch", type=int, default=32, help="queries a step")
   parser.add_argument("--steps", type=int, default=8, help="of one turn")
   parser.add_argument("--repeats", type=int, default=5, help="turns")

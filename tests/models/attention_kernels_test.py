@@ -98,6 +98,28 @@ def test_values_and_gradients_are_those_of_plain_attention(
     np.testing.assert_allclose(mixture[1], expected[1], atol=1e-5)
 
 
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("implementation", ["cudnn", "splash"])
+def test_a_few_tokens_attend_as_they_do_among_all(
+  implementation, causal, monkeypatch
+):
+  columns = jnp.asarray([[39, 40, 89], [0, 69, 80]])  # 80: padding behind
+  scope = make_scope(implementation, causal, monkeypatch)
+  some = attention.select_attending(scope, columns)
+  assert some.implementation == "xla"
+  plain = make_scope("plain", causal, monkeypatch)
+  expected = attention.select_attending(plain, columns)
+  assert expected.implementation == "plain"
+  np.testing.assert_array_equal(some.mask, expected.mask)
+  rng = np.random.default_rng(0)
+  shape = 3, *SEGMENTS.shape, HEADS, FEATURES
+  query, key, value = jnp.asarray(rng.normal(size=shape), jnp.float32)
+  every = attention.attend(query, key, value, plain)
+  rows = np.arange(2)[:, None]
+  mixture = attention.attend(query[rows, columns], key, value, some)
+  np.testing.assert_allclose(mixture, every[rows, columns], atol=1e-5)
+
+
 @pytest.mark.parametrize("family", ENCODERS)
 def test_texts_of_a_row_are_kept_apart_by_a_kernel(
   family, monkeypatch, interpreted

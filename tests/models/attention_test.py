@@ -101,9 +101,7 @@ def test_dropped_weights_are_those_of_a_plain_softmax(kv_heads):
 def test_weights_are_dropped_in_training_alone(family, stack):
   params = params_of(family)
   if stack:
-    rows = [params[f"layer_{i}"] for i in range(2)]
-    others = {k: v for k, v in params.items() if not k.startswith("layer_")}
-    params = {**others, "layers": jax.tree.map(lambda *x: jnp.stack(x), *rows)}
+    params = stack_params(params)
   encoder = encoder_of(family, attention_dropout=0.4, **stack)
   apply = jax.jit(
     lambda params, key: encoder.apply(
@@ -123,6 +121,68 @@ def test_weights_are_dropped_in_training_alone(family, stack):
     params
   )
   assert all(jnp.isfinite(x).all() for x in jax.tree.leaves(gradient))
+
+
+def stack_params(params):
+  """Returns the parameters of two layers, scanned."""
+  rows = [params[f"layer_{i}"] for i in range(2)]
+  others = {k: v for k, v in params.items() if not k.startswith("layer_")}
+  return {**others, "layers": jax.tree.map(lambda *x: jnp.stack(x), *rows)}
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize(
+  "fields",
+  [
+    {},
+    {"remat": True},
+    {"scan_layers": True},
+    {"attention": "xla"},
+    {"attention_dropout": 0.4},
+  ],
+)
+def test_states_of_some_tokens_are_those_among_all(family, fields):
+  params = params_of(family)
+  if fields.get("scan_layers"):
+    params = stack_params(params)
+  encoder = encoder_of(family, **fields)
+  columns = jnp.asarray([[8, 0, 3], [4, 4, 1], [2, 3, 8]])
+  weights = np.random.default_rng(1).normal(size=(3, 3, 16))
+
+  @functools.partial(jax.jit, static_argnums=1)
+  def run(params, is_of_some):
+    def total(params):
+      asked = (IDS, MASK, True) + ((columns,) if is_of_some else ())
+      states = encoder.apply({"params": params}, *asked)
+      if not is_of_some:
+        states = states[jnp.arange(3)[:, None], columns]
+      return (states * weights).sum(), states
+
+    return jax.grad(total, has_aux=True)(params)
+
+  (gradients, some), (expected_gradients, expected) = (
+    run(params, flag) for flag in (True, False)
+  )
+  np.testing.assert_allclose(some, expected, atol=1e-5)
+  jax.tree.map(
+    functools.partial(np.testing.assert_allclose, rtol=1e-3, atol=1e-4),
+    gradients,
+    expected_gradients,
+  )
+
+
+@pytest.mark.parametrize("family", ENCODERS)
+def test_some_tokens_drop_weights_of_their_own(family):
+  encoder = encoder_of(family, attention_dropout=0.4)
+  columns = jnp.asarray([[0, 4], [0, 4], [0, 4]])
+
+  def apply(seed):
+    rngs = {"dropout": jax.random.key(seed)}
+    variables = {"params": params_of(family)}
+    return encoder.apply(variables, IDS, MASK, False, columns, rngs=rngs)
+
+  np.testing.assert_array_equal(apply(0), apply(0))
+  assert jnp.abs(apply(0) - apply(1)).max(axis=(1, 2)).min() > 0.01
 
 
 @pytest.mark.parametrize("family", ENCODERS)

@@ -1,11 +1,16 @@
-"""Pooling: golden values, and independence of padding."""
+"""Pooling: golden values, independence of padding, states computed for it."""
+
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import pooling
+from ctd_jax.models import packing, pooling
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.decoder import DecoderConfig
+from ctd_jax.training.speed.model_flops import count_flops
 
 STATES = np.arange(12.0).reshape(1, 4, 3) ** 2
 MASK = np.array([[1, 1, 1, 0]])
@@ -75,3 +80,42 @@ def test_texts_of_a_row_are_pooled_each_for_itself(kind):
       pooled[:, slot], pooling.pool_tokens(alone, ones, kind), rtol=1e-6
     )
   assert np.isfinite(pooled[:, 3]).all()
+
+
+@pytest.mark.parametrize("kind", pooling.POOLINGS)
+@pytest.mark.parametrize(
+  "config",
+  [
+    BertConfig(40, 16, 1, 4, 24, 64, dropout=0.0, initializer_range=0.3),
+    DecoderConfig(40, 16, 1, 4, 2, 8, 24, 64, initializer_range=0.3),
+  ],
+  ids=["bert", "decoder"],
+)
+def test_an_encoder_computes_the_states_that_are_pooled(config, kind):
+  lengths = np.array([[30, 20, 14, 0, 5]])
+  layout = packing.arrange_texts(lengths, 64)
+  mask = (np.arange(30) < lengths.T).astype(np.int32)
+  ids = np.random.default_rng(0).integers(4, 40, mask.shape).astype(np.int32)
+  texts = packing.pack_texts(ids, mask, layout)
+  encoder = config.make_encoder()
+  params = encoder.init(jax.random.key(0), ids[:1, :2], mask[:1, :2])
+  apply = functools.partial(encoder.apply, params)
+  vectors = pooling.encode_packed(apply, texts, kind)[0]
+  for row, length in enumerate(lengths[0]):
+    if not length:
+      assert not vectors[row].any()
+      continue
+    alone = ids[row : row + 1, :length], mask[row : row + 1, :length]
+    expected = pooling.pool_tokens(apply(*alone), alone[1], kind)[0]
+    np.testing.assert_allclose(vectors[row], expected, atol=1e-5)
+
+  def total(encode):
+    jaxpr = jax.make_jaxpr(lambda texts: encode(apply, texts, kind))(texts)
+    return count_flops(jaxpr.jaxpr, set())
+
+  def encode_all(apply, texts, kind):
+    states = apply(*pooling.flatten_packs(texts))
+    return pooling.pool_texts(states, texts.segments[0], kind, 8)
+
+  share = total(pooling.encode_packed) / total(encode_all)
+  assert share == 1 if kind == "mean" else 0.1 < share < 0.4, share

@@ -35,7 +35,7 @@ from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.models import month_posterior, packing
 from ctd_jax.models.encoders import bert
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pooling import pool_packed
+from ctd_jax.models.pooling import encode_packed
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import input_pipeline
 from ctd_jax.training.input_pipeline import Tokens
@@ -80,10 +80,8 @@ class YearEncoderModule(nn.Module):
       texts: one pack.
       deterministic: whether dropout is off.
     """
-    states = bert.BertEncoder(self.config)(
-      texts.ids[0], texts.segments[0], deterministic
-    )
-    pooled = pool_packed(states, texts, "mean")[0]
+    encoder = bert.BertEncoder(self.config)
+    pooled = encode_packed(encoder, texts, "mean", deterministic)[0]
     code = nn.Dense(_NUM_YEAR_FEATURES)(pooled)
     # [T, F] @ [F, Y]: smooth in the year, because its features are.
     features = month_posterior.make_year_features(

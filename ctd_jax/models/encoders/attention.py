@@ -6,8 +6,8 @@ that JAX has for TPUs. The kernels keep no weights of L x L in memory; they
 compute in bf16 and drop no weights. What they compute is the same, to rounding;
 which one does is no part of an architecture.
 
-Axes: B texts, L tokens, H query heads, J key and value heads, E features of a
-head.
+Axes: B texts, L tokens, S attending tokens, all or some, H query heads, J key
+and value heads, E features of a head.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
   splash_attention_mask,
 )
 from jax.sharding import PartitionSpec
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models.arrays import TokenMask
 from ctd_jax.models.mesh_axes import DATA, FSDP, TENSOR, find_platform
@@ -68,9 +68,10 @@ class AttentionScope(flax.struct.PyTreeNode):
   Attributes:
     implementation: one of `IMPLEMENTATIONS`, never "auto".
     causal: whether a token attends to itself and to earlier ones alone.
-    mask: whether each token attends to each other one, bool [B, 1, L, L]; of
-      "splash" the numbers of texts, int [B, 2, L]: of attending tokens, then
-      of attended ones, which attend where both are equal.
+    mask: whether each attending token attends to each token, bool
+      [B, 1, S, L]; of "splash" the numbers of texts, int [B, 2, L]: of
+      attending tokens, then of attended ones, which attend where both are
+      equal.
   """
 
   implementation: str = flax.struct.field(pytree_node=False)
@@ -202,6 +203,33 @@ def make_scope(
   return AttentionScope(implementation, causal, attention_mask)
 
 
+def select_attending(
+  scope: AttentionScope, columns: Int[Array, "B S"] | None
+) -> AttentionScope:
+  """Returns the scope of some of the tokens, which attend to all.
+
+  Of "plain" or "xla": the kernels are for as many attending tokens as attended
+  ones, and the weights of a few tokens are small.
+
+  Args:
+    scope: of all tokens, from `make_scope`.
+    columns: where the attending tokens stand, int [B, S]; None = all.
+  """
+  if columns is None:
+    return scope
+  if scope.implementation == SPLASH:
+    attending, attended = scope.mask[:, 0], scope.mask[:, 1]
+    attending = jnp.take_along_axis(attending, columns, axis=1)
+    mask = attending[:, None, :, None] == attended[:, None, None, :]
+    if scope.causal:
+      tokens = jnp.arange(attended.shape[1])
+      mask &= tokens <= columns[:, None, :, None]
+  else:
+    mask = jnp.take_along_axis(scope.mask, columns[:, None, :, None], axis=2)
+  implementation = PLAIN if scope.implementation == PLAIN else XLA
+  return AttentionScope(implementation, scope.causal, mask)
+
+
 def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
   """Returns whether each token attends to each other one, bool [B, 1, L, L].
 
@@ -222,23 +250,23 @@ def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
 
 
 def attend(
-  query: Float[Array, "B L H E"],
+  query: Float[Array, "B S H E"],
   key: Float[Array, "B L J E"],
   value: Float[Array, "B L J E"],
   scope: AttentionScope,
   precision: jax.lax.Precision | None = None,
   drop_weights: Callable[[jax.Array], jax.Array] | None = None,
-) -> Float[Array, "B L H E"]:
-  """Returns the weighted sum of values of each head, [B, L, H, E].
+) -> Float[Array, "B S H E"]:
+  """Returns the weighted sum of values of each head, [B, S, H, E].
 
   Args:
-    query: of H heads, [B, L, H, E].
+    query: of H heads and the attending tokens, [B, S, H, E].
     key: of J heads, [B, L, J, E]; J divides H, and H / J consecutive query
       heads share one.
     value: as `key`.
-    scope: from `make_scope`.
+    scope: of the attending tokens, from `make_scope` or `select_attending`.
     precision: of the products; the kernels have their own.
-    drop_weights: dropout of the weights, [B, H, L, L] -> the same, of "plain"
+    drop_weights: dropout of the weights, [B, H, S, L] -> the same, of "plain"
       alone; None = none.
 
   Source: Vaswani et al. 2017, eq. 1.
@@ -329,32 +357,32 @@ def _attend_by_splash(
 
 
 def dot_product_attention(
-  query: Float[Array, "B L H E"],
+  query: Float[Array, "B S H E"],
   key: Float[Array, "B L J E"],
   value: Float[Array, "B L J E"],
-  attention_mask: Bool[Array, "B 1 L L"],
+  attention_mask: Bool[Array, "B 1 S L"],
   precision: jax.lax.Precision | None = None,
   drop_weights: Callable[[jax.Array], jax.Array] | None = None,
-) -> Float[Array, "B L H E"]:
-  """Returns the weighted sum of values of each head, [B, L, H, E].
+) -> Float[Array, "B S H E"]:
+  """Returns the weighted sum of values of each head, [B, S, H, E].
 
   The result is that of jax.nn.dot_product_attention. Heads stand in front of
   tokens, and the sum is divided by the sum of the weights instead of the
   weights themselves, which saves a quarter to a half of the time on a CPU.
 
   Args:
-    query: of H heads, [B, L, H, E].
+    query: of H heads and the attending tokens, [B, S, H, E].
     key: of J heads, [B, L, J, E]; J divides H, and H / J consecutive query
       heads share one.
     value: as `key`.
     attention_mask: from `make_attention_mask`, or a stricter one.
     precision: of the products.
-    drop_weights: dropout of the weights, [B, H, L, L] -> the same; None = none.
+    drop_weights: dropout of the weights, [B, H, S, L] -> the same; None = none.
 
   Source: Vaswani et al. 2017, eq. 1.
   """
   heads_per_key = query.shape[2] // key.shape[2]
-  # All [B, H, L, E].
+  # [B, H, S, E], then [B, H, L, E] twice.
   query, key, value = (
     jnp.repeat(x, repeats, axis=2).swapaxes(1, 2)
     for x, repeats in ((query, 1), (key, heads_per_key), (value, heads_per_key))

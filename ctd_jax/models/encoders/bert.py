@@ -5,7 +5,8 @@ scratch has the same geometry: post-layer-norm, exact GELU, learned positions.
 One module therefore serves both, DistilBERT and the XLM-R family;
 `pretrained.state_dict` loads published weights into it.
 
-Axes: B texts, L tokens, D features, H heads, E features of a head.
+Axes: B texts, L tokens, S tokens whose states are wanted, D features, H heads,
+E features of a head.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
 from ctd_jax.models.encoders import attention, layers
@@ -126,39 +128,48 @@ class BertEmbeddings(nn.Module):
 
 
 class SelfAttention(nn.Module):
-  """Multi-head attention within each text: [B, L, D]."""
+  """Multi-head attention within each text: [B, S, D]."""
 
   config: BertConfig
 
   @nn.compact
   def __call__(
     self,
+    attending: Float[Array, "B S D"],
     states: Float[Array, "B L D"],
     scope: AttentionScope,
     deterministic: bool,
-  ) -> Float[Array, "B L D"]:
-    """Returns the projected sum of weighted values, [B, L, D]."""
+  ) -> Float[Array, "B S D"]:
+    """Returns the projected sum of weighted values, [B, S, D].
+
+    Args:
+      attending: states of the attending tokens, [B, S, D].
+      states: of all tokens, [B, L, D].
+      scope: of the attending tokens.
+      deterministic: whether dropout is off.
+    """
     config = self.config
     width = config.hidden_size
 
-    def split_heads(name: str) -> Float[Array, "B L H E"]:
+    def split_heads(name: str, states: jax.Array) -> jax.Array:
       # [B, L, D] -> [B, L, H, E]
       flat = make_dense(config, width, name)(states)
       return flat.reshape(*flat.shape[:2], config.num_heads, config.head_dim)
 
-    projections = (split_heads(name) for name in ("query", "key", "value"))
+    query = split_heads("query", attending)
+    key, value = split_heads("key", states), split_heads("value", states)
     drop = functools.partial(
       nn.Dropout(config.attention_dropout), deterministic=deterministic
     )
     mixture = attention.attend(
-      *projections, scope, layers.get_precision(config), drop
+      query, key, value, scope, layers.get_precision(config), drop
     )
-    # [B, L, H, E] -> [B, L, D]
-    return make_dense(config, width, "out")(mixture.reshape(states.shape))
+    # [B, S, H, E] -> [B, S, D]
+    return make_dense(config, width, "out")(mixture.reshape(attending.shape))
 
 
 class BertLayer(nn.Module):
-  """One post-layer-norm block: attention, then feed-forward; [B, L, D]."""
+  """One post-layer-norm block: attention, then feed-forward; [B, S, D]."""
 
   config: BertConfig
 
@@ -166,17 +177,29 @@ class BertLayer(nn.Module):
   def __call__(
     self,
     states: Float[Array, "B L D"],
+    columns: Int[Array, "B S"] | None,
     scope: AttentionScope,
     deterministic: bool,
-  ) -> Float[Array, "B L D"]:
-    """Returns the states after this block, [B, L, D]."""
+  ) -> Float[Array, "B S D"]:
+    """Returns the states after this block, [B, S, D].
+
+    Args:
+      states: of all tokens before it, [B, L, D].
+      columns: where the tokens stand whose states are wanted; None = all.
+      scope: of all tokens.
+      deterministic: whether dropout is off.
+    """
     config = self.config
     drop = nn.Dropout(config.dropout)
+    wanted = layers.take_tokens(states, columns)
     attention_output = SelfAttention(config, name="attention")(
-      states, scope, deterministic
+      wanted,
+      states,
+      attention.select_attending(scope, columns),
+      deterministic,
     )
     # Post-layer-norm: x = LN(x + dropout(f(x))) for both sub-layers.
-    states = states + drop(attention_output, deterministic)
+    states = wanted + drop(attention_output, deterministic)
     states = _make_norm(config, "attention_norm")(states)
     inner = make_dense(config, config.mlp_size, "intermediate")(states)
     inner = make_dense(config, config.hidden_size, "output")(layers.gelu(inner))
@@ -185,7 +208,7 @@ class BertLayer(nn.Module):
 
 
 class BertEncoder(nn.Module):
-  """Contextual states of every token, fp32 [B, L, D].
+  """Contextual states of every token or of some, fp32 [B, S, D].
 
   Names of submodules follow the reference weights (embeddings,
   layer_<i>/{attention, intermediate, output}); `pretrained.tensor_names` has
@@ -199,8 +222,12 @@ class BertEncoder(nn.Module):
 
   @nn.compact
   def __call__(
-    self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
-  ) -> Float[Array, "B L D"]:
+    self,
+    ids: TokenIds,
+    mask: TokenMask,
+    deterministic: bool = True,
+    columns: Int[Array, "B S"] | None = None,
+  ) -> Float[Array, "B S D"]:
     """Returns the states after the last block.
 
     Args:
@@ -209,9 +236,11 @@ class BertEncoder(nn.Module):
         either side. Numbers above 1 are further texts of a row, which do not
         attend to each other.
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
+      columns: where the tokens stand whose states are wanted, int [B, S];
+        None = all.
 
     Returns:
-      States, fp32 [B, L, D]; values under padding are without meaning.
+      States, fp32 [B, S, D]; values under padding are without meaning.
 
     Raises:
       ValueError: if the texts are longer than the position table.
@@ -222,6 +251,6 @@ class BertEncoder(nn.Module):
     self.sow("intermediates", "states", states)
     scope = attention.make_scope(config, mask, False, deterministic)
     states = apply_layers(
-      BertLayer, config, states, scope, deterministic=deterministic
+      BertLayer, config, states, columns, scope, deterministic=deterministic
     )
     return states.astype(jnp.float32)

@@ -6,8 +6,8 @@ queries and keys (Qwen3), biases of the projections (Qwen2) and whether a token
 attends to later ones (GTE-Qwen2 does). `pretrained.state_dict` loads published
 weights into it.
 
-Axes: B texts, L tokens, D features, H query heads, J key and value heads, E
-features of a head.
+Axes: B texts, L tokens, S tokens whose states are wanted, D features, H query
+heads, J key and value heads, E features of a head.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 
+import jax
 import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
@@ -140,7 +141,7 @@ def rotate_heads(
 
 
 class GroupedAttention(nn.Module):
-  """Attention whose query heads share key and value heads: [B, L, D]."""
+  """Attention whose query heads share key and value heads: [B, S, D]."""
 
   config: DecoderConfig
 
@@ -148,30 +149,41 @@ class GroupedAttention(nn.Module):
   def __call__(
     self,
     states: Float[Array, "B L D"],
+    columns: Int[Array, "B S"] | None,
     scope: AttentionScope,
     angles: Float[Array, "B L _"],
     deterministic: bool,
-  ) -> Float[Array, "B L D"]:
-    """Returns the projected sum of weighted values, [B, L, D]."""
+  ) -> Float[Array, "B S D"]:
+    """Returns the projected sum of weighted values, [B, S, D].
+
+    Args:
+      states: of all tokens, normalised, [B, L, D].
+      columns: where the attending tokens stand; None = all.
+      scope: of all tokens.
+      angles: of the rotations of all tokens, [B, L, E/2].
+      deterministic: whether dropout is off.
+    """
     config = self.config
 
-    def split_heads(name: str, heads: int) -> Float[Array, "B L {heads} E"]:
+    def split_heads(name: str, heads: int, states: jax.Array) -> jax.Array:
+      # [B, L, D] -> [B, L, heads, E]
       width = heads * config.head_dim
       flat = make_dense(config, width, name, config.qkv_bias)(states)
       return flat.reshape(*flat.shape[:2], heads, config.head_dim)
 
-    query = split_heads("query", config.num_heads)
-    key = split_heads("key", config.num_kv_heads)
-    value = split_heads("value", config.num_kv_heads)
+    attending = layers.take_tokens(states, columns)
+    query = split_heads("query", config.num_heads, attending)
+    key = split_heads("key", config.num_kv_heads, states)
+    value = split_heads("value", config.num_kv_heads, states)
     if config.qk_norm:
       # Over the features of each head, before the rotation.
       query = _make_norm(config, "query_norm")(query)
       key = _make_norm(config, "key_norm")(key)
     mixture = attention.attend(
-      rotate_heads(query, angles),
+      rotate_heads(query, layers.take_tokens(angles, columns)),
       rotate_heads(key, angles),
       value,
-      scope,
+      attention.select_attending(scope, columns),
       layers.get_precision(config),
       functools.partial(
         nn.Dropout(config.attention_dropout), deterministic=deterministic
@@ -182,7 +194,7 @@ class GroupedAttention(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-  """One pre-norm block: attention, then gated feed-forward; [B, L, D]."""
+  """One pre-norm block: attention, then gated feed-forward; [B, S, D]."""
 
   config: DecoderConfig
 
@@ -190,16 +202,27 @@ class DecoderLayer(nn.Module):
   def __call__(
     self,
     states: Float[Array, "B L D"],
+    columns: Int[Array, "B S"] | None,
     scope: AttentionScope,
     angles: Float[Array, "B L _"],
     deterministic: bool,
-  ) -> Float[Array, "B L D"]:
-    """Returns the states after this block, [B, L, D]."""
+  ) -> Float[Array, "B S D"]:
+    """Returns the states after this block, [B, S, D].
+
+    Args:
+      states: of all tokens before it, [B, L, D].
+      columns: where the tokens stand whose states are wanted; None = all.
+      scope: of all tokens.
+      angles: of the rotations of all tokens, [B, L, E/2].
+      deterministic: whether dropout is off.
+    """
     config = self.config
     # Pre-norm: x = x + f(norm(x)) for both sub-layers.
     inner = _make_norm(config, "input_norm")(states)
     mix_tokens = GroupedAttention(config, name="attention")
-    states = states + mix_tokens(inner, scope, angles, deterministic)
+    states = layers.take_tokens(states, columns) + mix_tokens(
+      inner, columns, scope, angles, deterministic
+    )
     inner = _make_norm(config, "mlp_norm")(states)
     # SwiGLU: W_down(silu(W_gate x) * W_up x), Shazeer 2020, eq. 6.
     gate = nn.silu(
@@ -212,7 +235,7 @@ class DecoderLayer(nn.Module):
 
 
 class Decoder(nn.Module):
-  """Contextual states of every token, fp32 [B, L, D].
+  """Contextual states of every token or of some, fp32 [B, S, D].
 
   Source: Qwen3 technical report (2025), section 2; Qwen2 (2024), section 2.2;
   Jiang et al. 2023 (Mistral), whose sliding window no text here exceeds.
@@ -222,8 +245,12 @@ class Decoder(nn.Module):
 
   @nn.compact
   def __call__(
-    self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
-  ) -> Float[Array, "B L D"]:
+    self,
+    ids: TokenIds,
+    mask: TokenMask,
+    deterministic: bool = True,
+    columns: Int[Array, "B S"] | None = None,
+  ) -> Float[Array, "B S D"]:
     """Returns the states after the last block and the final norm.
 
     Args:
@@ -232,9 +259,11 @@ class Decoder(nn.Module):
         either side. Numbers above 1 are further texts of a row, which do not
         attend to each other.
       deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
+      columns: where the tokens stand whose states are wanted, int [B, S];
+        None = all.
 
     Returns:
-      States, fp32 [B, L, D]; values under padding are without meaning.
+      States, fp32 [B, S, D]; values under padding are without meaning.
 
     Raises:
       ValueError: if the texts are longer than the model takes.
@@ -252,6 +281,7 @@ class Decoder(nn.Module):
       DecoderLayer,
       config,
       states,
+      columns,
       scope,
       angles,
       deterministic=deterministic,

@@ -4,7 +4,11 @@ Unrolled, a deep decoder compiles for minutes and keeps every layer's
 activations for the backward pass. Scanning compiles one layer, and recomputing
 keeps only the states that enter each.
 
-Axes: B texts, L tokens, D features.
+Where the states of a few tokens are wanted, which is all that pooling by the
+first or the last one reads, the last layer computes no others: a twelfth of a
+BERT-base, nearly half of an encoder of two layers.
+
+Axes: B texts, L tokens, S tokens whose states are wanted, D features.
 """
 
 from __future__ import annotations
@@ -15,7 +19,9 @@ from typing import Any, Protocol, runtime_checkable
 
 import jax
 from flax import linen as nn
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
+
+from ctd_jax.models.encoders import layers
 
 SCANNED = "layers"  # parameters have the layer as first axis
 UNROLLED = "layer_{}"
@@ -40,26 +46,30 @@ def apply_layers(
   layer_type: Callable[..., nn.Module],
   config: StackConfig,
   states: Float[Array, "B L D"],
+  columns: Int[Array, "B S"] | None,
   *inputs: Any,
   **static: Any,
-) -> Float[Array, "B L D"]:
-  """Returns the states after the last layer, [B, L, D].
+) -> Float[Array, "B S D"]:
+  """Returns the states after the last layer, [B, S, D].
 
   Call it inside the compact method of an encoder. Parameters are named
   `layer_<i>`, or `layers` when scanned.
 
   Args:
     layer_type: type of the layers, constructed from `config` and a name; called
-      with states, inputs and static arguments, a layer returns states.
+      with states, columns, inputs and static arguments, a layer returns the
+      states of the tokens of those columns.
     config: of the encoder.
     states: input of the first layer, [B, L, D].
+    columns: where the tokens stand whose states are wanted, int [B, S]; None
+      = all. Layers that are scanned, all of one shape, compute the others too.
     *inputs: arrays, or trees of them, that are the same for every layer.
     **static: other values that are the same for every layer.
   """
 
-  def apply(layer: nn.Module, states: jax.Array, *inputs: Any):
+  def apply(layer: nn.Module, states: jax.Array, columns, *inputs: Any):
+    states = layer(states, columns, *inputs, **static)
     # Read by tests and analyses that make "intermediates" mutable.
-    states = layer(states, *inputs, **static)
     layer.sow("intermediates", "states", states)
     return states, None
 
@@ -69,7 +79,8 @@ def apply_layers(
   if not config.scan_layers:
     for index in range(config.num_layers):
       layer = layer_type(config, name=UNROLLED.format(index))
-      states, _ = apply(layer, states, *inputs)
+      is_last = index == config.num_layers - 1
+      states, _ = apply(layer, states, columns if is_last else None, *inputs)
     return states
   # Parameters and sown states get the layer as their first axis; every layer
   # gets the same inputs and its own random keys.
@@ -80,5 +91,6 @@ def apply_layers(
     in_axes=nn.broadcast,
     length=config.num_layers,
   )
-  states, _ = scan(apply)(layer_type(config, name=SCANNED), states, *inputs)
-  return states
+  layer = layer_type(config, name=SCANNED)
+  states, _ = scan(apply)(layer, states, None, *inputs)
+  return layers.take_tokens(states, columns)

@@ -4,7 +4,8 @@ BERT and the decoders differ in their blocks. They share the initialisation of a
 projection, the position of a token under either padding side, and the error of
 a text that is too long; `attention` they share, too.
 
-Axes: B texts, L tokens, D features, F features of a projection.
+Axes: B texts, L tokens, S tokens whose states are wanted, D features, F
+features of a projection.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from ctd_jax.models.arrays import TokenIds, TokenMask
+from ctd_jax.models.arrays import AnyArray, TokenIds, TokenMask
 from ctd_jax.models.encoders import lora
 from ctd_jax.models.encoders.lora import LoraConfig
 from ctd_jax.models.mesh_axes import find_platform
@@ -111,6 +112,20 @@ def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
   # under padding on the left.
   first = jax.lax.cummax(jnp.where(is_first_token, columns, -1), axis=1)
   return jnp.where(first < 0, 0, columns - first)
+
+
+def take_tokens(
+  states: Float[AnyArray, "B L D"], columns: Int[AnyArray, "B S"] | None
+) -> Float[AnyArray, "B S D"]:
+  """Returns the states of some tokens of each text, [B, S, D].
+
+  Args:
+    states: of all tokens, [B, L, D].
+    columns: where those tokens stand, int [B, S]; None = all tokens.
+  """
+  if columns is None:
+    return states
+  return jnp.take_along_axis(states, columns[:, :, None], axis=1)
 
 
 @jax.custom_vjp

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from ctd_jax.models.pooling import pool_tokens
+from ctd_jax.models.pooling import encode_texts
 from ctd_jax.models.pretrained.geometry import EncoderConfig
 
 NUM_TARGETS = 3  # location, scale, skewness
@@ -141,10 +141,12 @@ class EncoderRegression(nn.Module):
     # A row without tokens would attend to nothing and give NaN, so its first
     # padding position is attended to; the vector is set to 0 below.
     attention_mask = flat.at[:, 0].set(1)
-    states = self.encoder(
-      ids.reshape(-1, length), attention_mask, deterministic
+    vectors = encode_texts(
+      self.encoder,
+      ids.reshape(-1, length),
+      attention_mask,
+      "cls",
+      1,
+      deterministic,
     )
-    vectors = jnp.where(
-      is_present, pool_tokens(states, attention_mask, "cls"), 0.0
-    )
-    return vectors.reshape(batch, -1)
+    return jnp.where(is_present, vectors[:, 0], 0.0).reshape(batch, -1)
