@@ -34,8 +34,8 @@ def search_top_k(
   score_fn: ScoreFn,
   k: int,
   galleries: Galleries,
-  query_block: int = 1024,
-  record_block: int = 4096,
+  query_block: int = 512,
+  record_block: int = 8192,
 ) -> TopK:
   """Returns the k best records of every query, for every gallery.
 
@@ -283,8 +283,7 @@ def _even_block_size(count: int, limit: int, multiple: int = 1) -> int:
 
   A multiple of `multiple` unless that is above the limit.
   """
-  limit = max(1, min(limit, count))
-  size = -(-count // -(-count // limit)) if count else 1
+  size = max(1, -(-count // max(1, -(-count // limit))))
   return min(limit, size + -size % multiple)
 
 
@@ -302,8 +301,10 @@ def _take_block(tree: Any, start: int, size: int) -> Any:
   One shape means one compilation; a repeated row cannot produce a NaN that
   zeros might, and the masks leave it out.
   """
-  stop = start + size
-  rows = slice(start, stop)
-  if stop > _leading_length(tree):
-    rows = np.minimum(np.arange(start, stop), _leading_length(tree) - 1)
-  return jax.tree.map(lambda leaf: np.asarray(leaf[rows]), tree)
+
+  def take(leaf):
+    rows = np.asarray(leaf[start : start + size])
+    filling = rows[-1:].repeat(size - len(rows), axis=0)
+    return np.concatenate([rows, filling]) if len(filling) else rows
+
+  return jax.tree.map(take, tree)
