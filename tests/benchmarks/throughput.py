@@ -15,7 +15,8 @@ random texts that fill their rows, so that both compute the same shapes, but
 that ours computes in the last layer what --pooling=cls or last reads alone.
 `encode`: records of the data set into vectors, against sentence-transformers.
 
-The two take turns in one process. Times are medians: of the wall, and of the
+The two take turns, each in a process of its own: in one, the heap of the one
+slows the other by some hundredths. Times are medians: of the wall, and of the
 processor, which others on the machine do not stretch. Needs the extra `parity`;
 `taskset -c 0` gives both one core.
 """
@@ -23,12 +24,15 @@ processor, which others on the machine do not stretch. Needs the extra `parity`;
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import pathlib
 import statistics
 import tempfile
 import time
 from collections.abc import Callable
+from multiprocessing.connection import Connection
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -49,29 +53,79 @@ from ctd_jax_datasets import load
 
 QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
 FULL = 128  # tokens of the random texts
-WARM_UP = 2  # turns in which the heap grows to hold what both keep in it
+WARM_UP = 2  # turns in which the heap grows to hold what is kept in it
 
 
-def compare(
-  name: str, count: int, ours: Callable, theirs: Callable, repeats: int
-) -> None:
-  """Runs both in turns and prints how many of `count` pass in a second."""
-  seconds = {ours: [], theirs: []}
-  for _ in range(repeats):
-    for side, found in seconds.items():
-      wall, processor = time.perf_counter(), time.process_time()
-      side()
-      found.append(
-        (time.perf_counter() - wall, time.process_time() - processor)
-      )
-  print(f"{'':<10} {'ours':>9} {'PyTorch':>9} {'ratio':>6}   {name} a second")
+class Sides(NamedTuple):
+  """What both do in a turn.
+
+  Attributes:
+    ours: returns numbers that those of `theirs` must equal in the first turn.
+    theirs: likewise, by PyTorch.
+    size: what passes in a turn.
+    unit: of the size.
+    text: what is to be said of the inputs.
+  """
+
+  ours: Callable[[], Any]
+  theirs: Callable[[], Any]
+  size: int
+  unit: str
+  text: str = ""
+
+
+def take_turns(flags: argparse.Namespace, side: str, pipe: Connection) -> None:
+  """Does a turn whenever it is told to; tells its seconds."""
+  torch.set_num_threads(len(os.sched_getaffinity(0)))
+  sides = (prepare_encoding if flags.what == "encode" else prepare_training)(
+    flags
+  )
+  turn = getattr(sides, side)
+  # Every shape is compiled here, and what it gives is of equal weights.
+  pipe.send((sides.size, sides.unit, sides.text, np.asarray(turn())))
+  for _ in range(WARM_UP):
+    turn()
+  pipe.send(None)
+  while pipe.recv():
+    wall, processor = time.perf_counter(), time.process_time()
+    turn()
+    pipe.send((time.perf_counter() - wall, time.process_time() - processor))
+
+
+def compare(flags: argparse.Namespace) -> None:
+  """Runs both in turns and prints how many pass in a second."""
+  context = multiprocessing.get_context("spawn")
+  pipes, processes, first = {}, [], {}
+  for side in ("ours", "theirs"):
+    pipes[side], end = context.Pipe()
+    processes.append(
+      context.Process(target=take_turns, args=(flags, side, end), daemon=True)
+    )
+    processes[-1].start()
+    # The one is at rest before the other starts.
+    size, unit, text, first[side] = pipes[side].recv()
+    pipes[side].recv()
+  tolerances = {"atol": 1e-4} if flags.what == "encode" else {"rtol": 1e-3}
+  np.testing.assert_allclose(first["ours"], first["theirs"], **tolerances)
+  if text:
+    print(text)
+  seconds = {side: [] for side in pipes}
+  for _ in range(flags.repeats):
+    for side, pipe in pipes.items():
+      pipe.send(True)
+      seconds[side].append(pipe.recv())
+  for pipe in pipes.values():
+    pipe.send(False)
+  for process in processes:
+    process.join()
+  print(f"{'':<10} {'ours':>9} {'PyTorch':>9} {'ratio':>6}   {unit} a second")
   for index, clock in enumerate(("wall", "processor")):
     mine, other = (
       statistics.median(times[index] for times in seconds[side])
-      for side in (ours, theirs)
+      for side in ("ours", "theirs")
     )
     print(
-      f"{clock:<10} {count / mine:>9.3g} {count / other:>9.3g} "
+      f"{clock:<10} {size / mine:>9.3g} {size / other:>9.3g} "
       f"{other / mine:>6.2f}",
       flush=True,
     )
@@ -154,8 +208,8 @@ def configure(flags: argparse.Namespace):
   return c
 
 
-def train(flags: argparse.Namespace) -> None:
-  """Compares steps of training."""
+def prepare_training(flags: argparse.Namespace) -> Sides:
+  """Returns steps of training."""
   config = configure(flags)
   benchmark = load.build_benchmark("chunqiutr/rebuilt", flags.data_dir)
   tokenizer = input_pipeline.build_tokenizer(benchmark)
@@ -213,7 +267,7 @@ def train(flags: argparse.Namespace) -> None:
       config.model.temperature,
     )
 
-  def ours() -> list[float]:
+  def ours() -> float:
     nonlocal state
     iterator.set_state(start)
     losses = []
@@ -221,15 +275,12 @@ def train(flags: argparse.Namespace) -> None:
       batch = partitioning.make_global_batch(next(iterator), mesh)
       state, metrics = update(state, batch)
       losses.append(metrics["loss"])
-    return jax.device_get(losses)
+    return jax.device_get(losses)[0]
 
-  def theirs() -> list[float]:
-    return [plain.step(texts) for texts in batches]
+  def theirs() -> float:
+    losses = [plain.step(texts) for texts in batches]
+    return losses[0]
 
-  # Every shape is compiled here, and the first losses are of equal weights.
-  np.testing.assert_allclose(ours()[0], theirs()[0], rtol=1e-3)
-  for _ in range(WARM_UP):
-    ours(), theirs()
   size = flags.batch * flags.steps
   padded = sum(
     len(batch[part::3]) * max(map(len, batch[part::3]))
@@ -239,15 +290,15 @@ def train(flags: argparse.Namespace) -> None:
   real = sum(len(text) for batch in batches for text in batch)
   iterator.set_state(start)
   packed = sum(next(iterator)["texts"].ids.size for _ in range(flags.steps))
-  print(
+  text = (
     f"tokens an example: {real / size:.0f} of text, {packed / size:.0f} packed,"
     f" {padded / size:.0f} padded to the longest"
   )
-  compare("queries", size, ours, theirs, flags.repeats)
+  return Sides(ours, theirs, size, "queries", text)
 
 
-def encode(flags: argparse.Namespace) -> None:
-  """Compares the encoding of records."""
+def prepare_encoding(flags: argparse.Namespace) -> Sides:
+  """Returns the encoding of records."""
   benchmark = load.build_benchmark("chunqiutr/rebuilt", flags.data_dir)
   chosen = np.random.default_rng(0).permutation(len(benchmark.records))
   texts = [benchmark.records[row].text for row in chosen[: flags.texts]]
@@ -264,15 +315,7 @@ def encode(flags: argparse.Namespace) -> None:
   def theirs() -> np.ndarray:
     return other.encode(texts, normalize_embeddings=True)
 
-  # Shapes are compiled here.
-  np.testing.assert_allclose(mine.encode(texts), theirs(), atol=1e-4)
-  compare(
-    "texts",
-    len(texts),
-    lambda: mine.encode(texts),
-    theirs,
-    flags.repeats,
-  )
+  return Sides(lambda: mine.encode(texts), theirs, len(texts), "texts")
 
 
 def main() -> None:
@@ -297,9 +340,8 @@ def main() -> None:
   parser.add_argument("--texts", type=int, default=500, help="for encode")
   flags = parser.parse_args()
   cores = len(os.sched_getaffinity(0))
-  torch.set_num_threads(cores)
-  print(f"{cores} cores, load {os.getloadavg()[0]:.1f}")
-  (encode if flags.what == "encode" else train)(flags)
+  print(f"{cores} cores, load {os.getloadavg()[0]:.1f}", flush=True)
+  compare(flags)
 
 
 if __name__ == "__main__":
