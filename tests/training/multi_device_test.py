@@ -114,6 +114,19 @@ def test_eight_devices_equal_one(method, fsdp, tensor):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("pooling", ["cls", "last"])
+def test_states_of_single_tokens_are_those_of_one_device(pooling):
+  runs = [
+    run_steps(mesh, "ctd", model={"pooling": pooling})
+    for mesh in (
+      partitioning.make_mesh(8, fsdp=2, tensor=2),
+      partitioning.make_mesh(1),
+    )
+  ]
+  assert_same(*runs)
+
+
+@pytest.mark.slow
 def test_processes_of_the_release_are_emulated_on_any_devices():
   loss = {"emulated_processes": 2}
   runs = [
@@ -192,9 +205,10 @@ def collectives(text: str) -> dict[str, list[int]]:
 
 
 @pytest.mark.slow
-def test_the_collectives_are_gathered_vectors_and_summed_gradients():
+@pytest.mark.parametrize("pooling", ["mean", "cls"])
+def test_the_collectives_are_gathered_vectors_and_summed_gradients(pooling):
   mesh = partitioning.make_mesh(8)
-  model, config, batches = prepare(mesh, "ft")
+  model, config, batches = prepare(mesh, "ft", model={"pooling": pooling})
   state = train_step.init_state(model, SGD, config.seed, mesh)
   update = train_step.make_train_step(
     Objective.from_config(config, model, mesh), SGD, config.seed
