@@ -6,7 +6,8 @@ same `score` runs inside the loss and inside the search, so that what is trained
 is what is scored.
 
 Axes: B texts, Q queries, N records, L tokens, D features, K months of the
-timeline, P packs, T texts of a pack, W columns of a row.
+timeline, P packs, T texts of a pack, W columns of a row, S slots for texts in a
+row.
 """
 
 from __future__ import annotations
@@ -134,7 +135,15 @@ class DualEncoder(nn.Module):
     take: TakeTexts,
     deterministic: bool,
   ) -> Encoding:
-    """Returns the encoding of the texts that `take` takes of the rows."""
+    """Returns the encoding of the texts that `take` takes of the rows.
+
+    Args:
+      ids: token ids of the rows, int [_, L].
+      segments: which text of its row a token belongs to, from 1; 0 = padding.
+      max_texts: texts that a row may have, S.
+      take: of the vectors of all slots those of the texts.
+      deterministic: whether dropout is off.
+    """
     config = self.config
     if config.use_gaussian:
       # Its module reads the states of all tokens.

@@ -6,7 +6,8 @@ a module that scores the tokens takes a mean with weights of its own.
 A pad that is mistaken for it under the other padding side is an old and silent
 error. Every pooling of the project is therefore made here, of rows that hold
 one text or several. An encoder whose vectors are states of one token is told
-which, and computes no other state in its last layer.
+where they stand, one for each slot of a row, and computes no others in its last
+layer.
 
 Axes: B texts (or rows), L tokens, D features, S slots for texts in a row, P
 packs, T texts of a pack, R rows of a pack, W columns of a row.
@@ -48,7 +49,7 @@ def pool_tokens(
 def encode_texts(
   encoder: Callable[..., Float[Array, "B S D"]],
   ids: TokenIds,
-  segments: TokenMask,
+  segments: Int[AnyArray, "B L"],
   kind: str,
   max_texts: int,
   deterministic: bool = True,
@@ -120,7 +121,9 @@ def pool_texts(
   return layers.take_tokens(token_states, _find_columns(is_member, kind))
 
 
-def _find_members(segments: TokenMask, max_texts: int) -> Bool[Array, "B S L"]:
+def _find_members(
+  segments: Int[AnyArray, "B L"], max_texts: int
+) -> Bool[Array, "B S L"]:
   """Returns whether a token belongs to the text of a slot, [B, S, L]."""
   return segments[:, None, :] == jnp.arange(1, max_texts + 1)[:, None]
 

@@ -283,6 +283,7 @@ def _even_block_size(count: int, limit: int, multiple: int = 1) -> int:
 
   A multiple of `multiple` unless that is above the limit.
   """
+  limit = max(1, limit)
   size = max(1, -(-count // max(1, -(-count // limit))))
   return min(limit, size + -size % multiple)
 

@@ -11,8 +11,8 @@ negative a query. Ours packs the texts and encodes them together; theirs is a
 plain loop over BertModel of transformers, which pads to the longest of the
 batch and encodes queries, positives and negatives in three passes. Both start
 from the same weights, and the first losses must agree. `step`: the same on
-random texts that fill their rows, so that both compute the same shapes, but
-that ours computes in the last layer what --pooling=cls or last reads alone.
+random texts that fill their rows, so that both compute the same shapes; but
+with --pooling=cls or last our last layer leaves out most of what is not read.
 `encode`: records of the data set into vectors, against sentence-transformers.
 
 The two take turns, each in a process of its own: in one, the heap of the one
@@ -102,6 +102,7 @@ def compare(flags: argparse.Namespace) -> None:
       context.Process(target=take_turns, args=(flags, side, end), daemon=True)
     )
     processes[-1].start()
+    end.close()  # so that a process that ends with an error is no wait
     # The one is at rest before the other starts.
     size, unit, text, first[side] = pipes[side].recv()
     pipes[side].recv()

@@ -203,31 +203,41 @@ def make_scope(
   return AttentionScope(implementation, causal, attention_mask)
 
 
+def split_columns(
+  scope: AttentionScope, columns: Int[Array, "B S"] | None
+) -> tuple[Int[Array, "B S"] | None, Int[Array, "B S"] | None]:
+  """Returns which tokens attend, and which are taken of those that did.
+
+  A kernel has as many attending tokens as attended ones, so that the wanted
+  ones are taken of its result. The products of the others need no more for
+  some tokens than for all.
+
+  Args:
+    scope: of all tokens.
+    columns: where the wanted tokens stand, int [B, S]; None = all.
+
+  Returns:
+    Two of the kind of `columns`, of which one is None.
+  """
+  if scope.implementation in (PLAIN, XLA):
+    return columns, None
+  return None, columns
+
+
 def select_attending(
   scope: AttentionScope, columns: Int[Array, "B S"] | None
 ) -> AttentionScope:
   """Returns the scope of some of the tokens, which attend to all.
 
-  Of "plain" or "xla": the kernels are for as many attending tokens as attended
-  ones, and the weights of a few tokens are small.
-
   Args:
-    scope: of all tokens, from `make_scope`.
-    columns: where the attending tokens stand, int [B, S]; None = all.
+    scope: of all tokens, of "plain" or "xla".
+    columns: where the attending tokens stand, int [B, S]; None = all, for any
+      implementation.
   """
   if columns is None:
     return scope
-  if scope.implementation == SPLASH:
-    attending, attended = scope.mask[:, 0], scope.mask[:, 1]
-    attending = jnp.take_along_axis(attending, columns, axis=1)
-    mask = attending[:, None, :, None] == attended[:, None, None, :]
-    if scope.causal:
-      tokens = jnp.arange(attended.shape[1])
-      mask &= tokens <= columns[:, None, :, None]
-  else:
-    mask = jnp.take_along_axis(scope.mask, columns[:, None, :, None], axis=2)
-  implementation = PLAIN if scope.implementation == PLAIN else XLA
-  return AttentionScope(implementation, scope.causal, mask)
+  mask = jnp.take_along_axis(scope.mask, columns[:, None, :, None], axis=2)
+  return scope.replace(mask=mask)
 
 
 def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:

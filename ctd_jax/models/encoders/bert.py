@@ -135,37 +135,43 @@ class SelfAttention(nn.Module):
   @nn.compact
   def __call__(
     self,
-    attending: Float[Array, "B S D"],
     states: Float[Array, "B L D"],
+    columns: Int[Array, "B S"] | None,
     scope: AttentionScope,
     deterministic: bool,
   ) -> Float[Array, "B S D"]:
     """Returns the projected sum of weighted values, [B, S, D].
 
     Args:
-      attending: states of the attending tokens, [B, S, D].
       states: of all tokens, [B, L, D].
-      scope: of the attending tokens.
+      columns: where the tokens stand whose states are wanted; None = all.
+      scope: of all tokens.
       deterministic: whether dropout is off.
     """
     config = self.config
     width = config.hidden_size
 
     def split_heads(name: str, states: jax.Array) -> jax.Array:
-      # [B, L, D] -> [B, L, H, E]
+      # [B, L or S, D] -> [B, L or S, H, E]
       flat = make_dense(config, width, name)(states)
       return flat.reshape(*flat.shape[:2], config.num_heads, config.head_dim)
 
-    query = split_heads("query", attending)
+    attending, taken = attention.split_columns(scope, columns)
+    query = split_heads("query", layers.take_tokens(states, attending))
     key, value = split_heads("key", states), split_heads("value", states)
     drop = functools.partial(
       nn.Dropout(config.attention_dropout), deterministic=deterministic
     )
     mixture = attention.attend(
-      query, key, value, scope, layers.get_precision(config), drop
+      query,
+      key,
+      value,
+      attention.select_attending(scope, attending),
+      layers.get_precision(config),
+      drop,
     )
-    # [B, S, H, E] -> [B, S, D]
-    return make_dense(config, width, "out")(mixture.reshape(attending.shape))
+    flat = mixture.reshape(*mixture.shape[:2], width)
+    return make_dense(config, width, "out")(layers.take_tokens(flat, taken))
 
 
 class BertLayer(nn.Module):
@@ -191,15 +197,13 @@ class BertLayer(nn.Module):
     """
     config = self.config
     drop = nn.Dropout(config.dropout)
-    wanted = layers.take_tokens(states, columns)
     attention_output = SelfAttention(config, name="attention")(
-      wanted,
-      states,
-      attention.select_attending(scope, columns),
-      deterministic,
+      states, columns, scope, deterministic
     )
     # Post-layer-norm: x = LN(x + dropout(f(x))) for both sub-layers.
-    states = wanted + drop(attention_output, deterministic)
+    states = layers.take_tokens(states, columns) + drop(
+      attention_output, deterministic
+    )
     states = _make_norm(config, "attention_norm")(states)
     inner = make_dense(config, config.mlp_size, "intermediate")(states)
     inner = make_dense(config, config.hidden_size, "output")(layers.gelu(inner))
@@ -213,7 +217,8 @@ class BertEncoder(nn.Module):
   Names of submodules follow the reference weights (embeddings,
   layer_<i>/{attention, intermediate, output}); `pretrained.tensor_names` has
   one row for each. The states that enter the first block and those that leave
-  each block are sown as "states" among the intermediates.
+  each block are sown as "states" among the intermediates, those of the last one
+  for the tokens that are wanted.
 
   Source: Devlin et al. 2019.
   """

@@ -166,13 +166,15 @@ class GroupedAttention(nn.Module):
     config = self.config
 
     def split_heads(name: str, heads: int, states: jax.Array) -> jax.Array:
-      # [B, L, D] -> [B, L, heads, E]
+      # [B, L or S, D] -> [B, L or S, heads, E]
       width = heads * config.head_dim
       flat = make_dense(config, width, name, config.qkv_bias)(states)
       return flat.reshape(*flat.shape[:2], heads, config.head_dim)
 
-    attending = layers.take_tokens(states, columns)
-    query = split_heads("query", config.num_heads, attending)
+    attending, taken = attention.split_columns(scope, columns)
+    query = split_heads(
+      "query", config.num_heads, layers.take_tokens(states, attending)
+    )
     key = split_heads("key", config.num_kv_heads, states)
     value = split_heads("value", config.num_kv_heads, states)
     if config.qk_norm:
@@ -180,17 +182,19 @@ class GroupedAttention(nn.Module):
       query = _make_norm(config, "query_norm")(query)
       key = _make_norm(config, "key_norm")(key)
     mixture = attention.attend(
-      rotate_heads(query, layers.take_tokens(angles, columns)),
+      rotate_heads(query, layers.take_tokens(angles, attending)),
       rotate_heads(key, angles),
       value,
-      attention.select_attending(scope, columns),
+      attention.select_attending(scope, attending),
       layers.get_precision(config),
       functools.partial(
         nn.Dropout(config.attention_dropout), deterministic=deterministic
       ),
     )
-    flat = mixture.reshape(*mixture.shape[:2], -1)  # [B, L, H * E]
-    return make_dense(config, config.hidden_size, "out", bias=False)(flat)
+    flat = mixture.reshape(*mixture.shape[:2], -1)  # [B, L or S, H * E]
+    return make_dense(config, config.hidden_size, "out", bias=False)(
+      layers.take_tokens(flat, taken)
+    )
 
 
 class DecoderLayer(nn.Module):

@@ -5,8 +5,8 @@ activations for the backward pass. Scanning compiles one layer, and recomputing
 keeps only the states that enter each.
 
 Where the states of a few tokens are wanted, which is all that pooling by the
-first or the last one reads, the last layer computes no others: a twelfth of a
-BERT-base, nearly half of an encoder of two layers.
+first or the last one reads, the last layer computes no others, but for the keys
+and values that they attend to.
 
 Axes: B texts, L tokens, S tokens whose states are wanted, D features.
 """
