@@ -34,7 +34,7 @@ def search_top_k(
   score_fn: ScoreFn,
   k: int,
   galleries: Galleries,
-  query_block: int = 512,
+  query_block: int = 1024,
   record_block: int = 8192,
 ) -> TopK:
   """Returns the k best records of every query, for every gallery.
