@@ -35,7 +35,7 @@ def search_top_k(
   k: int,
   galleries: Galleries,
   query_block: int = 1024,
-  record_block: int = 8192,
+  record_block: int = 4096,
 ) -> TopK:
   """Returns the k best records of every query, for every gallery.
 
