@@ -148,14 +148,14 @@ class DualEncoder(nn.Module):
     if config.use_gaussian:
       # Its module reads the states of all tokens.
       token_states = self.encoder(ids, segments, deterministic)
-      pooled = pooling.pool_texts(
+      slot_vectors = pooling.pool_texts(
         token_states, segments, config.pooling, max_texts
       )
     else:
-      pooled = pooling.encode_texts(
+      slot_vectors = pooling.encode_texts(
         self.encoder, ids, segments, config.pooling, max_texts, deterministic
       )
-    pooled = take(pooled)
+    pooled = take(slot_vectors)
     logits = self.heads(pooled)
     scalar = calendar_heads.latent_scalar(
       logits,

@@ -141,7 +141,7 @@ def measure(flags, size: int) -> dict[str, tuple[float, float]]:
       target=work, args=(system, flags, size, theirs), daemon=True
     )
     process.start()
-    theirs.close()  # so that a process that ends with an error is no wait
+    theirs.close()  # else an error there would leave us waiting
     seconds[system] = []
   for _ in range(flags.repeats):
     for system, pipe in pipes.items():

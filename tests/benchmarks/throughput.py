@@ -102,7 +102,7 @@ def compare(flags: argparse.Namespace) -> None:
       context.Process(target=take_turns, args=(flags, side, end), daemon=True)
     )
     processes[-1].start()
-    end.close()  # so that a process that ends with an error is no wait
+    end.close()  # else an error there would leave us waiting
     # The one is at rest before the other starts.
     size, unit, text, first[side] = pipes[side].recv()
     pipes[side].recv()

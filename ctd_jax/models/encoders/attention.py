@@ -206,18 +206,17 @@ def make_scope(
 def split_columns(
   scope: AttentionScope, columns: Int[Array, "B S"] | None
 ) -> tuple[Int[Array, "B S"] | None, Int[Array, "B S"] | None]:
-  """Returns which tokens attend, and which are taken of those that did.
+  """Returns where to take the wanted tokens: before attention, or behind it.
 
-  A kernel has as many attending tokens as attended ones, so that the wanted
-  ones are taken of its result. The products of the others need no more for
-  some tokens than for all.
+  "plain" and "xla" attend for the wanted tokens alone. A kernel attends for all
+  tokens of a row, and the wanted ones are taken from its result.
 
   Args:
     scope: of all tokens.
     columns: where the wanted tokens stand, int [B, S]; None = all.
 
   Returns:
-    Two of the kind of `columns`, of which one is None.
+    (before, behind): `columns` and None, or None and `columns`.
   """
   if scope.implementation in (PLAIN, XLA):
     return columns, None
