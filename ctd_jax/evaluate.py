@@ -19,11 +19,12 @@ import ml_collections
 from absl import flags
 
 from ctd_jax.training import compilation_flags, distributed_flags
-from ctd_jax.utils import command_line
+from ctd_jax.utils import command_line, host_memory
 
 
 def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
+  host_memory.keep_memory()
   # Here, so that --help does not wait for JAX.
   from ctd_jax.systems import evaluation_run
   from ctd_jax.training import compilation, distributed

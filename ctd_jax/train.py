@@ -20,11 +20,12 @@ from ctd_jax.training import (
   distributed_flags,
   profile_flags,
 )
-from ctd_jax.utils import command_line
+from ctd_jax.utils import command_line, host_memory
 
 
 def main() -> None:
   """Trains and evaluates the config in its workdir."""
+  host_memory.keep_memory()
   # Here, so that --help and errors of the command line do not wait for JAX.
   from ctd_jax.systems import training_run
   from ctd_jax.training import compilation, distributed, run_folder

@@ -3,8 +3,7 @@
 #
 # Why: every launch script starts with these steps. Source it, then call
 #   use_environment [EXTRA...]    sets `python`; installs ctd_jax[EXTRA...]
-# in the active environment or .venv; with own_environment=FOLDER, in that one, and
-#   keep_memory [EXTRA...]        sets what makes a step on processors faster
+# in the active environment or .venv; with own_environment=FOLDER, in that one.
 #
 # What was installed is remembered in <environment>/ctd_jax-installed/<extra>,
 # so that a second call costs nothing until setup.py or the clone changes.
@@ -134,19 +133,6 @@ pip_install() {
     return
   fi
   "${command[@]}" >&2 || fail "the installation failed; see pip's lines above"
-}
-
-# Has a run on processors keep the memory of a step for the next one.
-#
-# Why: XLA asks for the buffers of a step (0.4 GB for two layers of 128 at 32
-# queries) each time, and malloc maps what is large and gives it back at once. The
-# kernel then clears every page of every step: 100,000 faults, a quarter of the
-# time. These are settings of glibc; others ignore them. What is set wins.
-keep_memory() {
-  [[ " $* " =~ " cuda"|" tpu" ]] && return
-  export MALLOC_MMAP_MAX_=${MALLOC_MMAP_MAX_:-0}                     # nothing is mapped,
-  export MALLOC_TRIM_THRESHOLD_=${MALLOC_TRIM_THRESHOLD_:-68719476736} # given back
-  export MALLOC_ARENA_MAX=${MALLOC_ARENA_MAX:-1}                     # or kept twice.
 }
 
 use_environment() {

@@ -16,8 +16,6 @@
 #   CTD_JAX_SOURCES             folder of source texts for chunqiutr/rebuilt
 #   TFDS_DATA_DIR               where data sets are built
 #   JAX_PLATFORMS               e.g. cpu, to leave an accelerator alone
-#   MALLOC_*                    of glibc; set for runs on processors, see
-#                               keep_memory in environment.sh
 #
 # Restarts: SIGTERM saves the state of the run and ends it with status 75, which
 # is passed on; with CTD_JAX_RESTARTS it is started again. No other status is.
@@ -33,8 +31,6 @@ read_arguments "$@"
 name_workdir
 read -ra extras <<<"${CTD_JAX_EXTRAS:-}"
 use_environment ${extras[@]+"${extras[@]}"}
-
-keep_memory ${extras[@]+"${extras[@]}"}
 
 command=("$python" -m ctd_jax.train "${arguments[@]}")
 if ((dry_run)); then

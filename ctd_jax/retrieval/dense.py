@@ -36,6 +36,9 @@ from ctd_jax.training.experiment import SELECTION_METRIC, Experiment
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import progress
 
+# The posterior of a record is a number for each of thousands of months, made
+# anew for every block of queries: few of those, and few records at once.
+_POSTERIOR_BLOCKS = {"query_block": 1024, "record_block": 4096}
 # Weights of the similarity in time that validation tries; the authors give
 # theirs to one decimal.
 FUSION_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
@@ -198,7 +201,10 @@ class TextRanker:
         # Tables of all offsets, so that a pair costs a look-up.
         variables |= model.tables(scoring_params)
       score = jax.tree_util.Partial(self._score_function, variables)
-      return search.search_top_k(queries, records, score, depth, galleries)
+      blocks = _POSTERIOR_BLOCKS if self._score_mode == "posterior" else {}
+      return search.search_top_k(
+        queries, records, score, depth, galleries, **blocks
+      )
     # An index has no temperature: it goes into the queries.
     return approximate.search_approximate_top_k(
       queries.vectors(self._score_mode) / model.config.temperature,

@@ -34,8 +34,8 @@ def search_top_k(
   score_fn: ScoreFn,
   k: int,
   galleries: Galleries,
-  query_block: int = 1024,
-  record_block: int = 4096,
+  query_block: int = 512,
+  record_block: int = 10_240,
 ) -> TopK:
   """Returns the k best records of every query, for every gallery.
 
@@ -49,7 +49,9 @@ def search_top_k(
       traced, not compiled in.
     k: results per query.
     galleries: masks over the records.
-    query_block: queries scored at once, at most.
+    query_block: queries scored at once, at most. The scores of a block are 20
+      MiB by default: of the sizes of up to 32 MiB, which malloc of glibc may
+      keep for the next block, the one with the fewest insertions.
     record_block: records scored at once, at most.
 
   Returns:
@@ -71,26 +73,30 @@ def search_top_k(
     for start in range(0, num_queries, query_block)
   ]
   # Running scores and indices [G, b, k]; whether a score is not finite [b].
-  empty_top_k = (
-    jnp.full((len(masks), query_block, k), -jnp.inf, jnp.float32),
-    jnp.full((len(masks), query_block, k), -1, jnp.int32),
-    jnp.zeros((query_block,), bool),
+  empty_top_k = jax.device_put(
+    (
+      np.full((len(masks), query_block, k), -np.inf, np.float32),
+      np.full((len(masks), query_block, k), -1, np.int32),
+      np.zeros(query_block, bool),
+    )
   )
   best = [empty_top_k] * len(blocks)
   for offset in host_search.show_progress(
     range(0, num_records, record_block), "search"
   ):
-    # The last block is padded; no gallery holds its padding.
-    num_real = min(record_block, num_records - offset)
+    # The last block reaches back into the one before it, which costs less than
+    # a copy that fills it up; no gallery holds what was searched already.
+    start = max(0, min(offset, num_records - record_block))
+    stop = min(start + record_block, num_records)
     in_gallery = np.zeros((len(masks), record_block), bool)
-    in_gallery[:, :num_real] = masks[:, offset : offset + num_real]
+    in_gallery[:, offset - start : stop - start] = masks[:, offset:stop]
     # On the device once, for all blocks of queries.
     record_block_rows, in_gallery = jax.device_put(
-      (_take_block(records, offset, record_block), in_gallery)
+      (_take_block(records, start, record_block), in_gallery)
     )
     for row, block in enumerate(blocks):
       best[row] = _merge_block(
-        score_fn, best[row], block, record_block_rows, in_gallery, offset
+        score_fn, best[row], block, record_block_rows, in_gallery, start
       )
   indices, scores = _collect_blocks(best, num_queries)
   return {
@@ -134,27 +140,20 @@ def _merge_block(score_fn, best, queries, records, in_gallery, offset):
     jnp.pad(x, padding, constant_values=value).reshape(len(x), -1, _CHUNK_SIZE)
     for x, value in ((scores_bxn, 0.0), (penalty_gxn, -jnp.inf))
   )
-  # One pass for both. A maximum does not tell: on a CPU it passes over NaN.
-  chunk_max_gxbxC, all_finite_gxbxC = jax.lax.reduce(
+  # One pass for both, with no array of the size of the scores. A maximum alone
+  # does not tell: on a CPU it passes over NaN.
+  is_held = (penalty_gxCxc == 0).any(axis=0)
+  chunk_max_gxbxC, has_error_gxbxC = jax.lax.reduce(
     jnp.broadcast_arrays(
-      scores_bxCxc + penalty_gxCxc[:, None], jnp.isfinite(scores_bxCxc)
+      _mask_finite(scores_bxCxc, penalty_gxCxc[:, None]),
+      # An error only for a record that some gallery holds.
+      is_held & ~jnp.isfinite(scores_bxCxc),
     ),
-    [jnp.float32(-jnp.inf), jnp.bool_(True)],
-    lambda x, y: [jnp.maximum(x[0], y[0]), x[1] & y[1]],
+    [jnp.float32(-jnp.inf), jnp.bool_(False)],
+    lambda x, y: [jnp.maximum(x[0], y[0]), x[1] | y[1]],
     (3,),
   )
-
-  def pass_over_non_finite():
-    # An error only for a record that some gallery holds.
-    is_error = ~jnp.isfinite(scores_bxn) & jnp.any(in_gallery, axis=0)
-    finite_scores = _mask_finite(scores_bxCxc, penalty_gxCxc[:, None])
-    return finite_scores.max(-1), has_non_finite | is_error.any(axis=1)
-
-  chunk_max_gxbxC, has_non_finite = jax.lax.cond(
-    all_finite_gxbxC.all(),
-    lambda: (chunk_max_gxbxC, has_non_finite),
-    pass_over_non_finite,
-  )
+  has_non_finite |= has_error_gxbxC[0].any(axis=1)
   top_k = _merge_scores(
     scores_bxCxc,
     penalty_gxCxc,

@@ -49,6 +49,7 @@ from ctd_jax.training import config as training_config
 from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.objective import Objective
+from ctd_jax.utils import host_memory
 from ctd_jax_datasets import load
 
 QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
@@ -76,6 +77,7 @@ class Sides(NamedTuple):
 
 def take_turns(flags: argparse.Namespace, side: str, pipe: Connection) -> None:
   """Does a turn whenever it is told to; tells its seconds."""
+  host_memory.keep_memory()  # as a run does; PyTorch gains by it too
   torch.set_num_threads(len(os.sched_getaffinity(0)))
   sides = (prepare_encoding if flags.what == "encode" else prepare_training)(
     flags

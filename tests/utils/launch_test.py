@@ -391,25 +391,3 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   clone.activate()
   clone.stand_in(folder / "bin/python", fails="-m tf")
   assert clone.run(".ci/run").returncode == 7
-
-
-@pytest.mark.parametrize(
-  ("env", "expected"),
-  [
-    ({}, "0 68719476736 1"),
-    ({"CTD_JAX_EXTRAS": "web"}, "0 68719476736 1"),
-    ({"MALLOC_ARENA_MAX": "4"}, "0 68719476736 4"),
-    ({"CTD_JAX_EXTRAS": "cuda web"}, "unset unset unset"),
-    ({"CTD_JAX_EXTRAS": "tpu"}, "unset unset unset"),
-  ],
-)
-def test_a_run_on_processors_keeps_its_memory(clone, env, expected):
-  python = clone.activate()
-  names = "MALLOC_MMAP_MAX_", "MALLOC_TRIM_THRESHOLD_", "MALLOC_ARENA_MAX"
-  values = " ".join(f"${{{name}:-unset}}" for name in names)
-  lines = python.read_text().splitlines()
-  lines.insert(1, f'printf "%s\\n" "{values}" >"{clone.root}/malloc"')
-  python.write_text("\n".join(lines) + "\n")
-  clone.env |= env
-  clone.run("launch/local.sh", "--config=configs/tiny.py")
-  assert (clone.root / "malloc").read_text().strip() == expected

@@ -1,0 +1,45 @@
+"""Memory of a process, kept for the next step; imports no JAX."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib.metadata
+import importlib.util
+import os
+
+# Of glibc: what to set (malloc.h), its variable of the environment, the value.
+_SETTINGS = (
+  (-4, "MALLOC_MMAP_MAX_", 0),  # nothing is mapped,
+  (-1, "MALLOC_TRIM_THRESHOLD_", -1),  # given back
+  (-8, "MALLOC_ARENA_MAX", 1),  # or kept twice
+)
+
+
+def keep_memory() -> None:
+  """Has malloc keep what is freed, where JAX computes on processors.
+
+  XLA asks for the buffers of a step or of a search each time, and malloc maps
+  what is large and gives it back at once. The kernel then clears every page
+  anew: 100,000 faults in a training step of 0.4 GB, a quarter of its time, and
+  a third of that of a search by CTD's score.
+
+  To be called before JAX computes; threads that have a heap keep it. It does
+  nothing where JAX has a plugin for an accelerator, whose buffers are none of
+  malloc's, or where the C library is not glibc. A variable of the environment
+  that is set wins over its setting.
+  """
+  if _has_accelerator_plugin():
+    return
+  with contextlib.suppress(AttributeError, OSError):  # another C library
+    mallopt = ctypes.CDLL(None).mallopt
+    for parameter, variable, value in _SETTINGS:
+      if variable not in os.environ:
+        mallopt(parameter, value)
+
+
+def _has_accelerator_plugin() -> bool:
+  return bool(
+    importlib.metadata.entry_points(group="jax_plugins")
+    or importlib.util.find_spec("libtpu")
+  )
