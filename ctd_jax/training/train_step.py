@@ -28,7 +28,7 @@ from ctd_jax.models.encoders import lora
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
 from ctd_jax.models.pretrained.geometry import EncoderConfig
-from ctd_jax.training import partitioning
+from ctd_jax.training import compilation, partitioning
 from ctd_jax.training.objective import Batch, Metrics, Objective
 
 TrainStep = Callable[["TrainState", Batch], tuple["TrainState", Metrics]]
@@ -221,7 +221,10 @@ def make_train_step(
   state = abstract_state(objective.model, optimizer, objective.mesh)
   # The old state is given up: two of them would double the memory.
   return jax.jit(
-    step, donate_argnums=0, out_shardings=(get_shardings(state), None)
+    step,
+    donate_argnums=0,
+    out_shardings=(get_shardings(state), None),
+    compiler_options=compilation.choose_options(objective.mesh.devices.flat[0]),
   )
 
 
@@ -235,7 +238,10 @@ def make_encode_step(
     mesh: devices over which the texts are split.
   """
 
-  @jax.jit
+  @functools.partial(
+    jax.jit,
+    compiler_options=compilation.choose_options(mesh.devices.flat[0]),
+  )
   def encode(params: Any, texts: PackedTexts) -> Encoding:
     with partitioning.use_mesh(mesh):
       encoding = model.apply({"params": params}, texts, method="encode_packed")

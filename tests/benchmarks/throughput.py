@@ -49,7 +49,6 @@ from ctd_jax.training import config as training_config
 from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.objective import Objective
-from ctd_jax.utils import host_memory
 from ctd_jax_datasets import load
 
 QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
@@ -77,7 +76,6 @@ class Sides(NamedTuple):
 
 def take_turns(flags: argparse.Namespace, side: str, pipe: Connection) -> None:
   """Does a turn whenever it is told to; tells its seconds."""
-  host_memory.keep_memory()  # as a run does; PyTorch gains by it too
   torch.set_num_threads(len(os.sched_getaffinity(0)))
   sides = (prepare_encoding if flags.what == "encode" else prepare_training)(
     flags
@@ -96,6 +94,13 @@ def take_turns(flags: argparse.Namespace, side: str, pipe: Connection) -> None:
 
 def compare(flags: argparse.Namespace) -> None:
   """Runs both in turns and prints how many pass in a second."""
+  # As ctd_jax.utils.host_memory has it in a run, for both: by the environment,
+  # because threads of libraries that are imported here have heaps already.
+  os.environ.update(
+    MALLOC_MMAP_MAX_="0",
+    MALLOC_TRIM_THRESHOLD_=str(1 << 36),
+    MALLOC_ARENA_MAX="1",
+  )
   context = multiprocessing.get_context("spawn")
   pipes, processes, first = {}, [], {}
   for side in ("ours", "theirs"):

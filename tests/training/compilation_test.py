@@ -5,8 +5,11 @@ import pathlib
 import socket
 import subprocess
 import sys
+import types
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
@@ -152,3 +155,22 @@ def test_processes_keep_what_they_compile_where_all_see_it(tmp_path):
   assert list(shared.glob(".probe*")) == []
   # Of one alone, the other would be waited for while it compiles.
   assert start_processes([shared, own]) == ["None False"] * 2
+
+
+@pytest.mark.parametrize(
+  ("platform", "cores", "are_chosen"),
+  [("cpu", {3}, True), ("cpu", {0, 1}, False), ("tpu", {0}, False)],
+)
+def test_products_of_one_core(monkeypatch, platform, cores, are_chosen):
+  monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
+  device = types.SimpleNamespace(platform=platform)
+  options = compilation.choose_options(device)
+  assert (options is not None) == are_chosen
+
+
+def test_a_compiler_that_knows_the_options(monkeypatch):
+  monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+  options = compilation.choose_options(jax.devices("cpu")[0])
+  matrix = np.arange(6.0).reshape(2, 3)
+  multiply = jax.jit(jnp.matmul, compiler_options=options)
+  np.testing.assert_array_equal(multiply(matrix, matrix.T), matrix @ matrix.T)
