@@ -37,7 +37,7 @@ from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import progress
 
 # The posterior of a record is a number for each of thousands of months, made
-# anew for every block of queries: few of those, and few records at once.
+# anew for every block of queries: few blocks, each of few records.
 _POSTERIOR_BLOCKS = {"query_block": 1024, "record_block": 4096}
 # Weights of the similarity in time that validation tries; the authors give
 # theirs to one decimal.

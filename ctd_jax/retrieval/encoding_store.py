@@ -26,7 +26,7 @@ from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import files
 
 _VERSION = 1  # raised when the same parameters give other encodings
-CHUNK_SIZE = 65_536  # texts, a multiple of the blocks that a search reads
+CHUNK_SIZE = 65_536  # texts of a file
 # Names of the files of a chunk, one for every leaf of an encoding.
 _FILE_NAMES = Encoding(
   semantic="semantic",
@@ -70,7 +70,9 @@ class ChunkedArray:
           start - self._chunk_starts[chunk_index] : stop
           - self._chunk_starts[chunk_index]
         ]
-    rows = np.arange(len(self))[rows]
+      rows = np.arange(start, stop, step)
+    else:
+      rows = np.arange(len(self))[rows]  # of negative numbers, or of a mask
     chunk_of_row = np.searchsorted(self._chunk_starts, rows, "right") - 1
     selected_rows = np.empty((len(rows), *self.shape[1:]), self.dtype)
     for chunk_number in np.unique(chunk_of_row):

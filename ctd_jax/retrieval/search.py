@@ -42,16 +42,16 @@ def search_top_k(
   Args:
     queries: pytree of arrays [Q, ...].
     records: pytree of arrays [N, ...], in memory or mapped from files: each
-      block is read once.
+      block is read once; the last one begins in the one before it.
     score_fn: (queries of a block [b, ...], records of a block [n, ...]) ->
       scores [b, n]. It is jitted here and compiled anew for every new function
       object; bind parameters with `jax.tree_util.Partial`, whose arguments are
       traced, not compiled in.
     k: results per query.
     galleries: masks over the records.
-    query_block: queries scored at once, at most. The scores of a block are 20
-      MiB by default: of the sizes of up to 32 MiB, which malloc of glibc may
-      keep for the next block, the one with the fewest insertions.
+    query_block: queries scored at once, at most. By default a block has 20 MiB
+      of scores: glibc may keep up to 32 MiB for the next block, and larger
+      blocks of records need fewer insertions.
     record_block: records scored at once, at most.
 
   Returns:
@@ -133,15 +133,15 @@ def _merge_block(score_fn, best, queries, records, in_gallery, offset):
   """Returns the running top-k of a query block with a block of records."""
   best_scores, best_indices, has_non_finite = best
   scores_bxn = score_fn(queries, records).astype(jnp.float32)
-  # Masked by adding, which on a CPU takes a quarter of the time of `where`.
+  # Masks are added, which on a CPU takes a quarter of the time of `where`.
   penalty_gxn = jnp.where(in_gallery, 0.0, -jnp.inf)
   padding = (0, 0), (0, -scores_bxn.shape[1] % _CHUNK_SIZE)
   scores_bxCxc, penalty_gxCxc = (
     jnp.pad(x, padding, constant_values=value).reshape(len(x), -1, _CHUNK_SIZE)
     for x, value in ((scores_bxn, 0.0), (penalty_gxn, -jnp.inf))
   )
-  # One pass for both, with no array of the size of the scores. A maximum alone
-  # does not tell: on a CPU it passes over NaN.
+  # One pass for both, with no further array of the size of the scores. A
+  # maximum alone does not tell: on a CPU it passes over NaN.
   is_held = (penalty_gxCxc == 0).any(axis=0)
   chunk_max_gxbxC, has_error_gxbxC = jax.lax.reduce(
     jnp.broadcast_arrays(
@@ -278,7 +278,7 @@ def _insert_sorted(scores, indices, score, index):
 
 
 def _even_block_size(count: int, limit: int, multiple: int = 1) -> int:
-  """Returns the size of equal blocks of at most `limit`, with little padding.
+  """Returns the size of equal blocks of at most `limit`, with little overlap.
 
   A multiple of `multiple` unless that is above the limit.
   """

@@ -22,7 +22,8 @@ from ctd_jax.training import distributed, run_folder
 from ctd_jax.training.compilation_flags import COMPILATION_CACHE, OFF
 from ctd_jax.training.run_folder import Folder
 
-# XLA's own products (Eigen's) instead of those of YNN, whose reductions stay.
+# Leaves YNN the reductions, with the products that feed one; all others are
+# XLA's own, by Eigen.
 _ONE_CORE_OPTIONS = {
   "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"
 }
@@ -33,11 +34,17 @@ def choose_options(device: jax.Device) -> dict[str, str] | None:
 
   YNN shares a product well among cores, and is what JAX takes for processors.
   On one core products of Eigen are a tenth faster, a step by some hundredths.
+  Several processes compile alike, however many cores each has.
 
   Args:
     device: one of those that compute.
   """
-  has_one_core = device.platform == "cpu" and len(os.sched_getaffinity(0)) == 1
+  has_one_core = (
+    device.platform == "cpu"
+    and jax.process_count() == 1
+    and hasattr(os, "sched_getaffinity")  # Linux
+    and len(os.sched_getaffinity(0)) == 1
+  )
   return _ONE_CORE_OPTIONS if has_one_core else None
 
 

@@ -1,4 +1,4 @@
-"""Memory of a process, kept for the next step; imports no JAX."""
+"""Memory of a process that is kept for the next step; imports no JAX."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _SETTINGS = (
 
 
 def keep_memory() -> None:
-  """Has malloc keep what is freed, where JAX computes on processors.
+  """Has glibc keep what is freed, where JAX computes on processors.
 
   XLA asks for the buffers of a step or of a search each time, and malloc maps
   what is large and gives it back at once. The kernel then clears every page
@@ -25,11 +25,14 @@ def keep_memory() -> None:
   a third of that of a search by CTD's score.
 
   To be called before JAX computes; threads that have a heap keep it. It does
-  nothing where JAX has a plugin for an accelerator, whose buffers are none of
-  malloc's, or where the C library is not glibc. A variable of the environment
-  that is set wins over its setting.
+  nothing where a plugin of JAX for an accelerator is installed, whose buffers
+  are none of malloc's, unless JAX_PLATFORMS is "cpu"; and nothing where the C
+  library is another. What the environment says of malloc wins: a variable
+  MALLOC_..., or GLIBC_TUNABLES.
   """
-  if _has_accelerator_plugin():
+  if os.environ.get("JAX_PLATFORMS") != "cpu" and _has_accelerator_plugin():
+    return
+  if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
     return
   with contextlib.suppress(AttributeError, OSError):  # another C library
     mallopt = ctypes.CDLL(None).mallopt
@@ -41,5 +44,6 @@ def keep_memory() -> None:
 def _has_accelerator_plugin() -> bool:
   return bool(
     importlib.metadata.entry_points(group="jax_plugins")
+    or importlib.util.find_spec("jax_plugins")
     or importlib.util.find_spec("libtpu")
   )

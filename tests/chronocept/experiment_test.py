@@ -334,6 +334,7 @@ def test_wrong_arguments_files_and_folders_are_named(
 
 def test_the_entry_point_goes_by_the_task(config, tmp_path, monkeypatch):
   from ctd_jax import train
+  from ctd_jax.utils import host_memory
 
   c = config("mean")
 
@@ -343,6 +344,7 @@ def test_the_entry_point_goes_by_the_task(config, tmp_path, monkeypatch):
 
   monkeypatch.setattr(command_line, "CONFIG", Flag(c))
   monkeypatch.setattr(command_line, "WORKDIR", Flag(str(tmp_path / "w")))
+  monkeypatch.setattr(host_memory, "keep_memory", lambda: None)
   train.main()
   assert (tmp_path / "w" / "results.json").exists()
   c.task = "walidity"

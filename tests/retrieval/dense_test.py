@@ -77,3 +77,26 @@ def test_a_backend_that_cannot_rank_is_refused(method, backend, message):
   if method == "ctd":
     config.eval.score_mode = "absolute"
     evaluation_run.validate_evaluation(config)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+  ("method", "blocks"),
+  [("ft", {}), ("posterior", {"query_block": 1024, "record_block": 4096})],
+)
+def test_a_posterior_is_made_for_few_blocks_of_queries(
+  method, blocks, tmp_path, monkeypatch
+):
+  run = experiment.assemble_experiment(
+    synthetic_run.config(method), tmp_path / "run"
+  )
+  taken = []
+  search_top_k = dense.search.search_top_k
+
+  def record_blocks(*args, **options):
+    taken.append(options)
+    return search_top_k(*args, **options)
+
+  monkeypatch.setattr(dense.search, "search_top_k", record_blocks)
+  dense.Ranker(run).compute_validation_metrics(run.init_state().params)
+  assert taken == [blocks]

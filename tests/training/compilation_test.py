@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from ctd_jax.training import compilation
+from ctd_jax.training import compilation, partitioning, train_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # One of two processes, whose folder is the one that its environment names.
@@ -166,6 +166,34 @@ def test_products_of_one_core(monkeypatch, platform, cores, are_chosen):
   device = types.SimpleNamespace(platform=platform)
   options = compilation.choose_options(device)
   assert (options is not None) == are_chosen
+
+
+def test_several_processes_compile_alike(monkeypatch):
+  monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
+  monkeypatch.setattr(jax, "process_count", lambda: 2)
+  device = types.SimpleNamespace(platform="cpu")
+  assert compilation.choose_options(device) is None
+
+
+def test_a_system_that_knows_no_affinity(monkeypatch):
+  monkeypatch.delattr(os, "sched_getaffinity")
+  device = types.SimpleNamespace(platform="cpu")
+  assert compilation.choose_options(device) is None
+
+
+def test_steps_are_compiled_with_the_options(monkeypatch):
+  taken = []
+  monkeypatch.setattr(compilation, "choose_options", lambda device: "options")
+  monkeypatch.setattr(
+    jax, "jit", lambda function, **options: taken.append(options)
+  )
+  for name in ("abstract_state", "get_shardings"):
+    monkeypatch.setattr(train_step, name, lambda *args: None)
+  mesh = partitioning.make_mesh(1)
+  objective = types.SimpleNamespace(model=None, mesh=mesh)
+  train_step.make_train_step(objective, None, 0)
+  train_step.make_encode_step(None, mesh)
+  assert [each["compiler_options"] for each in taken] == ["options"] * 2
 
 
 def test_a_compiler_that_knows_the_options(monkeypatch):
