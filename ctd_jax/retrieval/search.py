@@ -68,16 +68,19 @@ def search_top_k(
     score_fn = jax.tree_util.Partial(score_fn)
   query_block = _even_block_size(num_queries, query_block)
   record_block = _even_block_size(num_records, record_block, _CHUNK_SIZE)
-  blocks = [
-    jax.device_put(_take_block(queries, start, query_block))
-    for start in range(0, num_queries, query_block)
-  ]
   # Running scores and indices [G, b, k]; whether a score is not finite [b].
-  empty_top_k = jax.device_put(
+  empty_top_k = (
+    np.full((len(masks), query_block, k), -np.inf, np.float32),
+    np.full((len(masks), query_block, k), -1, np.int32),
+    np.zeros(query_block, bool),
+  )
+  blocks, empty_top_k = jax.device_put(
     (
-      np.full((len(masks), query_block, k), -np.inf, np.float32),
-      np.full((len(masks), query_block, k), -1, np.int32),
-      np.zeros(query_block, bool),
+      [
+        _take_block(queries, start, query_block)
+        for start in range(0, num_queries, query_block)
+      ],
+      empty_top_k,
     )
   )
   best = [empty_top_k] * len(blocks)
