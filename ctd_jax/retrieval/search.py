@@ -281,7 +281,7 @@ def _insert_sorted(scores, indices, score, index):
 
 
 def _even_block_size(count: int, limit: int, multiple: int = 1) -> int:
-  """Returns the size of equal blocks of at most `limit`, with little overlap.
+  """Returns the size of equal blocks of at most `limit`, with little to spare.
 
   A multiple of `multiple` unless that is above the limit.
   """

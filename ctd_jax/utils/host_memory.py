@@ -1,4 +1,4 @@
-"""Memory of a process that is kept for the next step; imports no JAX."""
+"""What malloc does with memory that is let go; imports no JAX."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import ctypes
 import importlib.metadata
 import importlib.util
 import os
+from collections.abc import Mapping
 
-# Of glibc: what to set (malloc.h), its variable of the environment, the value.
+# Parameters of glibc's mallopt, from malloc.h.
+TRIM_THRESHOLD, MMAP_THRESHOLD, MMAP_MAX, ARENA_MAX = -1, -3, -4, -8
+# Parameter, its variable of the environment, value.
 _SETTINGS = (
-  (-4, "MALLOC_MMAP_MAX_", 0),  # nothing is mapped,
-  (-1, "MALLOC_TRIM_THRESHOLD_", -1),  # given back
-  (-8, "MALLOC_ARENA_MAX", 1),  # or kept twice
+  (MMAP_MAX, "MALLOC_MMAP_MAX_", 0),  # nothing is mapped,
+  (TRIM_THRESHOLD, "MALLOC_TRIM_THRESHOLD_", -1),  # given back
+  (ARENA_MAX, "MALLOC_ARENA_MAX", 1),  # or kept twice
 )
 
 
@@ -34,11 +37,25 @@ def keep_memory() -> None:
     return
   if "glibc.malloc" in os.environ.get("GLIBC_TUNABLES", ""):
     return
+  set_malloc(
+    {
+      parameter: value
+      for parameter, variable, value in _SETTINGS
+      if variable not in os.environ
+    }
+  )
+
+
+def set_malloc(values: Mapping[int, int]) -> None:
+  """Sets parameters of glibc's malloc; another C library is left alone.
+
+  Args:
+    values: parameter, one of those above -> value.
+  """
   with contextlib.suppress(AttributeError, OSError):  # another C library
     mallopt = ctypes.CDLL(None).mallopt
-    for parameter, variable, value in _SETTINGS:
-      if variable not in os.environ:
-        mallopt(parameter, value)
+    for parameter, value in values.items():
+      mallopt(parameter, value)
 
 
 def _has_accelerator_plugin() -> bool:

@@ -9,7 +9,6 @@ connection to the index and remembers what it computed itself.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import dataclasses
 import functools
 import multiprocessing
@@ -24,7 +23,7 @@ from absl import logging
 from fastapi import FastAPI
 from uvicorn.supervisors import Multiprocess
 
-from ctd_jax.utils import command_line
+from ctd_jax.utils import command_line, host_memory
 from ctd_jax.web import app
 from ctd_jax.web.jobs.job_runner import JobRunner
 from ctd_jax.web.settings import WebSettings
@@ -38,9 +37,9 @@ _SECONDS_TO_ANSWER = 15
 # at every row, and each time a page would wait for this long behind another
 # that computes; with Python's own 5 ms these sum up to a second.
 _SECONDS_OF_TURN = 0.0005
-# What glibc is told (malloc.h): few heaps, for each of a dozen threads would
-# keep its own, and large arrays apart from them, given back when they are free.
-_MALLOC_OPTIONS = {-8: 2, -3: 1 << 20}  # M_ARENA_MAX, M_MMAP_THRESHOLD
+# What glibc is told: few heaps, for each of a dozen threads would keep its own,
+# and large arrays apart from them, given back when they are free.
+_MALLOC_VALUES = {host_memory.ARENA_MAX: 2, host_memory.MMAP_THRESHOLD: 1 << 20}
 
 
 def serve(settings: WebSettings, num_processes: int = 1) -> None:
@@ -113,9 +112,7 @@ def _end_with_parent() -> None:
 
 def _make_app(settings: WebSettings) -> FastAPI:
   sys.setswitchinterval(_SECONDS_OF_TURN)
-  with contextlib.suppress(AttributeError):  # another libc
-    for option, value in _MALLOC_OPTIONS.items():
-      ctypes.CDLL(None).mallopt(option, value)
+  host_memory.set_malloc(_MALLOC_VALUES)
   return app.make_app(settings)
 
 
