@@ -22,7 +22,7 @@ INSTALL_REQUIRES = [
   "grain>=0.2.18,<0.3",  # input pipeline with a state that can be saved
   "huggingface_hub>=1,<3",  # finds a published encoder by its hub id
   "importlib_resources>=6,<8",  # imported by TFDS without being declared there
-  "jax>=0.10,<0.11",  # 0.11 needs Python 3.12
+  "jax>=0.10,<0.12",  # 0.11 needs Python 3.12
   "jaxtyping>=0.3,<0.4",  # shapes of arrays in annotations
   "jinja2>=3.1,<4",  # template of the page about an evaluation
   "markupsafe>=2.1,<4",  # figures in templates that escape all else
@@ -147,8 +147,8 @@ EXTRAS_REQUIRE = {
     "torch>=2.6,<3",  # the published implementations run on it
     "transformers>=5.0,<6",  # the published implementations
   ],
-  "cuda": ["jax[cuda12]>=0.10,<0.11"],  # NVIDIA, driver 525 or newer
-  "tpu": ["jax[tpu]>=0.10,<0.11"],
+  "cuda": ["jax[cuda12]>=0.10,<0.12"],  # NVIDIA, driver 525 or newer
+  "tpu": ["jax[tpu]>=0.10,<0.12"],
 }
 
 DATA_FILES = ["*.tsv", "*.txt", "*.md", "*.bib"]

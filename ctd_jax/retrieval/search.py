@@ -147,13 +147,15 @@ def _merge_block(score_fn, best, queries, records, in_gallery, offset):
   # maximum alone does not tell: on a CPU it passes over NaN.
   is_held = (penalty_gxCxc == 0).any(axis=0)
   chunk_max_gxbxC, has_error_gxbxC = jax.lax.reduce(
-    jnp.broadcast_arrays(
-      _mask_finite(scores_bxCxc, penalty_gxCxc[:, None]),
-      # An error only for a record that some gallery holds.
-      is_held & ~jnp.isfinite(scores_bxCxc),
+    tuple(
+      jnp.broadcast_arrays(
+        _mask_finite(scores_bxCxc, penalty_gxCxc[:, None]),
+        # An error only for a record that some gallery holds.
+        is_held & ~jnp.isfinite(scores_bxCxc),
+      )
     ),
-    [jnp.float32(-jnp.inf), jnp.bool_(False)],
-    lambda x, y: [jnp.maximum(x[0], y[0]), x[1] | y[1]],
+    (jnp.float32(-jnp.inf), jnp.bool_(False)),
+    lambda x, y: (jnp.maximum(x[0], y[0]), x[1] | y[1]),
     (3,),
   )
   has_non_finite |= has_error_gxbxC[0].any(axis=1)

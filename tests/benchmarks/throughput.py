@@ -1,10 +1,10 @@
 """Prints how many queries and texts a second pass, against PyTorch.
 
-  python tests/benchmarks/throughput.py train --data_dir=data
-  python tests/benchmarks/throughput.py train --hidden_size=768 --layers=12 \\
+  python -m tests.benchmarks.throughput train --data_dir=data
+  python -m tests.benchmarks.throughput train --hidden_size=768 --layers=12 \\
     --batch=16 --steps=2 --data_dir=data
-  python tests/benchmarks/throughput.py step --batch=32 --pooling=cls
-  python tests/benchmarks/throughput.py encode --encoder=e5_small
+  python -m tests.benchmarks.throughput step --batch=32 --pooling=cls
+  python -m tests.benchmarks.throughput encode --encoder=e5_small
 
 `train`: steps on `chunqiutr/rebuilt` as it is, one positive and one hard
 negative a query. Ours packs the texts and encodes them together; theirs is a
@@ -38,20 +38,17 @@ import jax
 import numpy as np
 import sentence_transformers
 import torch
-import transformers
 
-from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.pooling import POOLINGS
 from ctd_jax.models.pretrained import state_dict
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.training import config as training_config
 from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
-from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.objective import Objective
 from ctd_jax_datasets import load
+from tests.benchmarks import contrastive_steps
+from tests.benchmarks.torch_loop import PlainLoop
 
-QUERY_LENGTH, RECORD_LENGTH = 128, 256  # tokens, of the published recipe
 FULL = 128  # tokens of the random texts
 WARM_UP = 2  # turns in which the heap grows to hold what is kept in it
 
@@ -139,99 +136,17 @@ def compare(flags: argparse.Namespace) -> None:
     )
 
 
-def full_texts(count: int, vocabulary: int) -> Tokens:
-  """Returns random texts of `FULL` tokens."""
-  ids = np.random.default_rng(0).integers(4, vocabulary, (count, FULL))
-  return Tokens(
-    ids.astype(np.int32),
-    np.ones((count, FULL), np.int32),
-    np.full(count, FULL, np.int32),
-  )
-
-
-def texts_of(texts: packing.PackedTexts) -> list[torch.Tensor]:
-  """Returns the tokens of every text of a batch of one pack."""
-  most = packing.slots_per_row(texts.ids.shape[2])
-  return [
-    torch.tensor(texts.ids[0, row][texts.segments[0, row] == place + 1]).long()
-    for row, place in zip(*np.divmod(texts.slots[0], most), strict=True)
-  ]
-
-
-class PlainLoop:
-  """Contrastive training the usual way."""
-
-  def __init__(
-    self, folder: pathlib.Path, pooling: str, rate: float, temperature: float
-  ):
-    """Loads the weights of a folder."""
-    self.model = transformers.BertModel.from_pretrained(
-      folder, add_pooling_layer=False
-    ).train()
-    self.optimizer = torch.optim.AdamW(self.model.parameters(), rate)
-    self.pooling = pooling
-    self.temperature = temperature
-
-  def encode(self, texts: list[torch.Tensor]) -> torch.Tensor:
-    """Returns unit vectors of texts, padded to the longest."""
-    ids = torch.nn.utils.rnn.pad_sequence(texts, batch_first=True)
-    mask = torch.nn.utils.rnn.pad_sequence(
-      [torch.ones_like(text) for text in texts], batch_first=True
-    )
-    states = self.model(ids, attention_mask=mask).last_hidden_state
-    if self.pooling == "mean":
-      real = mask[:, :, None].float()
-      pooled = (states * real).sum(1) / real.sum(1)
-    else:
-      last = mask.sum(1) - 1 if self.pooling == "last" else 0
-      pooled = states[torch.arange(len(texts)), last]
-    return torch.nn.functional.normalize(pooled, dim=1)
-
-  def step(self, texts: list[torch.Tensor]) -> float:
-    """Updates on a query, a positive and a negative each; returns the loss."""
-    query, positive, negative = (self.encode(texts[k::3]) for k in range(3))
-    forward = query @ torch.cat([positive, negative]).T / self.temperature
-    backward = positive @ query.T / self.temperature
-    right = torch.arange(len(query))
-    cross_entropy = torch.nn.functional.cross_entropy
-    loss = (cross_entropy(forward, right) + cross_entropy(backward, right)) / 2
-    self.optimizer.zero_grad()
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-    self.optimizer.step()
-    return float(loss.detach())
-
-
-def configure(flags: argparse.Namespace):
-  """Returns the config of fine-tuning with the released single negative."""
-  c = training_config.base_config()
-  training_config.apply_method(c, "ft")
-  c.batch_size = flags.batch
-  c.model.pooling = flags.pooling
-  c.negatives.update(
-    same_month_comment=0, near_placeholder=0, near_event=0, release_comment=1
-  )
-  c.optimizer.learning_rate = 1e-5
-  c.optimizer.warmup_fraction = 0.0
-  return c
-
-
 def prepare_training(flags: argparse.Namespace) -> Sides:
   """Returns steps of training."""
-  config = configure(flags)
+  config = contrastive_steps.configure(flags.batch, flags.pooling)
   benchmark = load.build_benchmark("chunqiutr/rebuilt", flags.data_dir)
   tokenizer = input_pipeline.build_tokenizer(benchmark)
-  asked = benchmark.queries["train"]
   if flags.what == "step":
-    queries = full_texts(len(asked), tokenizer.vocab_size)
-    records = full_texts(len(benchmark.records), tokenizer.vocab_size)
+    texts = contrastive_steps.draw_full_texts(
+      benchmark, tokenizer.vocab_size, FULL
+    )
   else:
-    queries = input_pipeline.tokenize_texts(
-      tokenizer, [query.text for query in asked], QUERY_LENGTH
-    )
-    records = input_pipeline.tokenize_texts(
-      tokenizer, [record.text for record in benchmark.records], RECORD_LENGTH
-    )
+    texts = contrastive_steps.read_texts(benchmark, tokenizer)
   encoder = BertConfig(
     tokenizer.vocab_size,
     hidden_size=flags.hidden_size,
@@ -241,33 +156,23 @@ def prepare_training(flags: argparse.Namespace) -> Sides:
     max_length=512,
     dropout=0.0,
   )
-  width = packing.row_width(records.ids.shape[1], encoder.max_length)
   mesh = partitioning.make_mesh(1)
   model = train_step.make_model(config.model, encoder, benchmark.timeline)
   adam = optimizer.make_optimizer(config.optimizer, 10**6)
   state = train_step.init_state(model, adam, 0, mesh)
   objective = Objective.from_config(config, model, mesh)
   update = train_step.make_train_step(objective, adam, config.seed)
-  iterator = input_pipeline.training_batches(
-    benchmark,
-    queries,
-    records,
-    batch_size=config.batch_size,
-    seed=config.seed,
-    negatives=config.negatives.to_dict(),
-    balance_kinds=config.balance_positive_kinds,
-    packs=1,
-    widths=packing.row_widths(width, encoder.max_length, 32),
+  iterator = contrastive_steps.make_batches(
+    config, benchmark, *texts, encoder.max_length
   )
   start = iterator.get_state()
-  batches = [texts_of(next(iterator)["texts"]) for _ in range(flags.steps)]
+  batches = [
+    contrastive_steps.unpack_texts(next(iterator)["texts"])
+    for _ in range(flags.steps)
+  ]
   with tempfile.TemporaryDirectory() as name:
     folder = pathlib.Path(name)
     state_dict.save_encoder(folder, encoder, state.params["encoder"])
-    config_torch = transformers.AutoConfig.from_pretrained(folder)
-    config_torch.hidden_dropout_prob = 0.0
-    config_torch.attention_probs_dropout_prob = 0.0
-    config_torch.save_pretrained(folder)
     plain = PlainLoop(
       folder,
       flags.pooling,
@@ -286,7 +191,7 @@ def prepare_training(flags: argparse.Namespace) -> Sides:
     return jax.device_get(losses)[0]
 
   def theirs() -> float:
-    losses = [plain.step(texts) for texts in batches]
+    losses = [float(plain.step(plain.pad_texts(texts))) for texts in batches]
     return losses[0]
 
   size = flags.batch * flags.steps

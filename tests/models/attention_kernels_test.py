@@ -4,7 +4,9 @@ There is neither GPU nor TPU here: the kernel for TPUs is interpreted, and both
 kernels are lowered for their devices.
 """
 
+import dataclasses
 import functools
+import math
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
 )
 
 from ctd_jax.models import mesh_axes
-from ctd_jax.models.encoders import attention
+from ctd_jax.models.encoders import attention, layer_stack
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.training import partitioning
@@ -43,7 +45,8 @@ def interpreted(monkeypatch):
 
 def pretend(monkeypatch, platform):
   """Makes attention believe that it is traced for another device."""
-  monkeypatch.setattr(attention, "find_platform", lambda: platform)
+  for module in (attention, layer_stack):
+    monkeypatch.setattr(module, "find_platform", lambda: platform)
   if platform == "gpu":
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
 
@@ -175,9 +178,46 @@ def test_a_kernel_splits_over_devices(family, monkeypatch, interpreted):
   np.testing.assert_allclose(norm, expected_norm, rtol=0.02)
 
 
+@pytest.mark.parametrize("scan_layers", [False, True])
+@pytest.mark.parametrize("platform", ["gpu", "tpu"])
+@pytest.mark.parametrize("family", ENCODERS)
+def test_an_accelerator_keeps_products_alone(
+  family, platform, scan_layers, monkeypatch
+):
+  config = dataclasses.replace(ENCODERS[family], scan_layers=scan_layers)
+  ids = np.zeros((4, 128), np.int32)
+  encoder = config.make_encoder()
+  params = jax.eval_shape(encoder.init, jax.random.key(0), ids[:1], ids[:1])
+
+  def list_kept(**fields):
+    """Types of what the backward pass is given of every token of a layer."""
+    encoder = dataclasses.replace(config, **fields).make_encoder()
+    _, pull_back = jax.eval_shape(
+      lambda params: jax.vjp(lambda p: encoder.apply(p, ids, ids + 1), params),
+      params,
+    )
+    layers = config.num_layers
+    axes = (layers, 4, 128) if scan_layers else (4, 128)
+    kept = [
+      leaf
+      for leaf in jax.tree.leaves(pull_back)
+      if leaf.shape[: len(axes)] == axes and leaf.size > math.prod(axes)
+    ]
+    return kept, sum(leaf.size * leaf.dtype.itemsize for leaf in kept)
+
+  pretend(monkeypatch, platform)
+  kept, size = list_kept()
+  _, all_size = list_kept(kept="all")
+  assert size < all_size * 2 / 3
+  assert list_kept(kept="products")[1] == size
+  if scan_layers:  # else states of embeddings and of the end are among them
+    assert {leaf.dtype for leaf in kept} == {jnp.dtype("bfloat16")}
+
+
 @pytest.mark.parametrize(
   ("platform", "lowered_for", "mark", "calls"),
-  # All layers share a program for a TPU: one forward, two backward.
+  # All layers share a program for a TPU: one forward, two backward. None is
+  # computed again.
   [("tpu", "tpu", "@tpu_custom_call", 3), ("gpu", "cuda", "__cudnn$fmha", 4)],
 )
 @pytest.mark.parametrize("family", ENCODERS)

@@ -138,6 +138,8 @@ def stack_params(params):
     {"remat": True},
     {"scan_layers": True},
     {"scan_layers": True, "remat": True},
+    {"kept": "products"},
+    {"scan_layers": True, "kept": "products"},
     {"attention": "xla"},
   ],
 )

@@ -1,9 +1,12 @@
 """Layers that encoders share: the activation, products with many tokens."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from flax import linen as nn
 from jax import lax
 from scipy import special
 
@@ -38,6 +41,14 @@ def test_gelu_keeps_its_argument_alone_for_the_gradient(dtype):
   assert [(leaf.shape, leaf.dtype) for leaf in kept] == [(x.shape, x.dtype)]
 
 
+class Projection(nn.Module):
+  features: int
+
+  @nn.compact
+  def __call__(self, states):
+    return layers.make_dense(CONFIG, self.features, "dense")(states)
+
+
 @pytest.mark.parametrize("features", [8, 16, 40])
 @pytest.mark.parametrize("platform", ["cpu", "gpu"])
 def test_a_projection_is_one_product_and_so_is_its_gradient(
@@ -45,9 +56,9 @@ def test_a_projection_is_one_product_and_so_is_its_gradient(
 ):
   monkeypatch.setattr(layers, "find_platform", lambda: platform)
   states = np.random.default_rng(0).normal(size=(3, 5, 16)).astype(np.float32)
-  dense = layers.make_dense(CONFIG, features, "dense")
+  dense = Projection(features)
   variables = dense.init(jax.random.key(0), states)
-  kernel = variables["params"]["kernel"]
+  kernel = variables["params"]["dense"]["kernel"]
   np.testing.assert_allclose(
     dense.apply(variables, states), states @ np.asarray(kernel), atol=1e-6
   )
@@ -55,7 +66,7 @@ def test_a_projection_is_one_product_and_so_is_its_gradient(
   def total(variables):
     return (dense.apply(variables, states) ** 2).sum()
 
-  gradient = jax.grad(total)(variables)["params"]["kernel"]
+  gradient = jax.grad(total)(variables)["params"]["dense"]["kernel"]
   flat = states.reshape(15, 16)
   np.testing.assert_allclose(
     gradient, 2 * flat.T @ (flat @ np.asarray(kernel)), atol=1e-5
@@ -77,3 +88,29 @@ def test_a_projection_is_one_product_and_so_is_its_gradient(
   if keeps_order:
     first, second = (invar.aval.shape for invar in products[-1].invars)
     assert (first, second) == ((15, features), (15, 16))
+
+
+def test_gradients_of_a_row_are_added_up_in_fp32():
+  config = dataclasses.replace(CONFIG, dtype="bfloat16")
+
+  class Table(nn.Module):
+    @nn.compact
+    def __call__(self, numbers):
+      return layers.make_embedding(config, 4, "table")(numbers)
+
+  numbers = jnp.zeros(1000, jnp.int32)
+  params = Table().init(jax.random.key(0), numbers)
+  states = Table().apply(params, numbers)
+  table = params["params"]["table"]["embedding"]
+  np.testing.assert_array_equal(states[0], table[0].astype(jnp.bfloat16))
+  assert states.dtype == jnp.bfloat16
+  gradient = jax.grad(
+    lambda params: Table().apply(params, numbers).astype(jnp.float32).sum()
+  )(params)["params"]["table"]["embedding"]
+  # In bf16 256 + 1 is 256.
+  np.testing.assert_array_equal(gradient[0], 1000.0)
+
+
+def test_what_cannot_be_kept_is_refused():
+  with pytest.raises(ValueError, match="kept must be one of .*, got 'some'"):
+    dataclasses.replace(CONFIG, kept="some")

@@ -181,6 +181,23 @@ def test_a_system_that_knows_no_affinity(monkeypatch):
   assert compilation.choose_options(device) is None
 
 
+@pytest.mark.parametrize(
+  ("kind", "flags", "are_chosen"),
+  [
+    ("NVIDIA H200", "", True),
+    ("NVIDIA H200", "--xla_gpu_enable_triton_gemm=true", False),
+    ("AMD Instinct MI300X", "", False),
+  ],
+)
+def test_products_of_a_gpu(monkeypatch, kind, flags, are_chosen):
+  monkeypatch.setenv("XLA_FLAGS", flags)
+  device = types.SimpleNamespace(platform="gpu", device_kind=kind)
+  options = compilation.choose_options(device)
+  assert (options is not None) == are_chosen
+  if are_chosen:  # every compiler knows the options of all devices
+    assert jax.jit(jnp.add, compiler_options=options)(1, 2) == 3
+
+
 def test_steps_are_compiled_with_the_options(monkeypatch):
   taken = []
   monkeypatch.setattr(compilation, "choose_options", lambda device: "options")

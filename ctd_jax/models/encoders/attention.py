@@ -28,6 +28,7 @@ from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models.arrays import TokenMask
+from ctd_jax.models.encoders import layers
 from ctd_jax.models.mesh_axes import DATA, FSDP, TENSOR, find_platform
 
 AUTO, PLAIN, XLA, CUDNN, SPLASH = "auto", "plain", "xla", "cudnn", "splash"
@@ -341,6 +342,7 @@ def _attend_by_splash(
       block_sizes=splash_attention_kernel.BlockSizes(*[block] * 8),
       head_shards=1,
       q_seq_shards=1,
+      residual_checkpoint_name=layers.PRODUCT,
     )
     # The kernel does not scale, and has heads in front of tokens.
     scaled_query = (query * features**-0.5).astype(query.dtype)

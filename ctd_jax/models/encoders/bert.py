@@ -20,9 +20,8 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
-from ctd_jax.models.encoders import attention, layers
+from ctd_jax.models.encoders import attention, layer_stack, layers
 from ctd_jax.models.encoders.attention import AttentionScope
-from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
 from ctd_jax.models.encoders.lora import LoraConfig
 
@@ -51,6 +50,8 @@ class BertConfig:
     remat: whether the backward pass computes a layer's activations again.
     lora: adapters of the projections; None = none.
     attention: implementation of the attention, see `encoders.attention`.
+    kept: what the backward pass is given without `remat`, see
+      `encoders.layer_stack`.
   """
 
   vocab_size: int
@@ -71,6 +72,7 @@ class BertConfig:
   lora: LoraConfig | None = None
   # Not of the architecture: vectors that were stored with another are kept.
   attention: str = dataclasses.field(default=attention.AUTO, repr=False)
+  kept: str = dataclasses.field(default=layer_stack.AUTO, repr=False)
 
   def __post_init__(self):
     if self.vocab_size < 1:
@@ -82,6 +84,7 @@ class BertConfig:
       )
     layers.check_dtype(self.dtype)
     attention.check_implementation(self.attention)
+    layer_stack.check_kept(self.kept)
     layers.check_rates(
       dropout=self.dropout, attention_dropout=self.attention_dropout
     )
@@ -255,7 +258,7 @@ class BertEncoder(nn.Module):
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
     self.sow("intermediates", "states", states)
     scope = attention.make_scope(config, mask, False, deterministic)
-    states = apply_layers(
+    states = layer_stack.apply_layers(
       BertLayer, config, states, columns, scope, deterministic=deterministic
     )
     return states.astype(jnp.float32)

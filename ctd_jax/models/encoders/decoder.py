@@ -21,9 +21,8 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.arrays import TokenIds, TokenMask
-from ctd_jax.models.encoders import attention, layers
+from ctd_jax.models.encoders import attention, layer_stack, layers
 from ctd_jax.models.encoders.attention import AttentionScope
-from ctd_jax.models.encoders.layer_stack import apply_layers
 from ctd_jax.models.encoders.layers import make_dense
 from ctd_jax.models.encoders.lora import LoraConfig
 
@@ -53,6 +52,8 @@ class DecoderConfig:
     initializer_range: standard deviation of initial weights.
     lora: adapters of the projections; None = none.
     attention: implementation of the attention, see `encoders.attention`.
+    kept: what the backward pass is given without `remat`, see
+      `encoders.layer_stack`.
   """
 
   vocab_size: int
@@ -76,6 +77,7 @@ class DecoderConfig:
   lora: LoraConfig | None = None
   # Not of the architecture: vectors that were stored with another are kept.
   attention: str = dataclasses.field(default=attention.AUTO, repr=False)
+  kept: str = dataclasses.field(default=layer_stack.AUTO, repr=False)
 
   def __post_init__(self):
     if self.num_heads % self.num_kv_heads:
@@ -87,6 +89,7 @@ class DecoderConfig:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
     layers.check_dtype(self.dtype)
     attention.check_implementation(self.attention)
+    layer_stack.check_kept(self.kept)
     layers.check_rates(attention_dropout=self.attention_dropout)
 
   def make_encoder(self) -> Decoder:
@@ -281,7 +284,7 @@ class Decoder(nn.Module):
     table = layers.make_embedding(config, config.vocab_size, "embed_tokens")
     states = table(ids)
     self.sow("intermediates", "states", states)
-    states = apply_layers(
+    states = layer_stack.apply_layers(
       DecoderLayer,
       config,
       states,

@@ -4,6 +4,11 @@ Unrolled, a deep decoder compiles for minutes and keeps every layer's
 activations for the backward pass. Scanning compiles one layer, and recomputing
 keeps only the states that enter each.
 
+What is kept otherwise, `kept` says: "all" activations, or "products", those of
+projections and attention, which take long to compute. An accelerator has what
+lies between them sooner computed again than read from memory, of which it needs
+a third then; "auto" is "products" there, and "all" on a processor.
+
 Where the states of a few tokens are wanted, which is all that pooling by the
 first or the last one reads, the last layer computes no others, but for the keys
 and values that they attend to.
@@ -22,9 +27,12 @@ from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.encoders import layers
+from ctd_jax.models.mesh_axes import find_platform
 
 SCANNED = "layers"  # parameters have the layer as first axis
 UNROLLED = "layer_{}"
+AUTO, ALL, PRODUCTS = "auto", "all", "products"
+KEPT = (AUTO, ALL, PRODUCTS)
 
 
 @runtime_checkable
@@ -35,11 +43,34 @@ class StackConfig(Protocol):
     num_layers: number of layers.
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
+    kept: what it is given without `remat`, one of `KEPT`.
   """
 
   num_layers: int
   scan_layers: bool
   remat: bool
+  kept: str
+
+
+def check_kept(kept: str) -> None:
+  """Refuses what an encoder cannot keep.
+
+  Raises:
+    ValueError: if it is not one of `KEPT`.
+  """
+  if kept not in KEPT:
+    raise ValueError(f"kept must be one of {KEPT}, got {kept!r}")
+
+
+def _is_product(primitive: Any, *avals: Any, **params: Any) -> bool:
+  """Returns whether an operation is a projection or a kernel of attention.
+
+  A policy of `jax.checkpoint`. What cuDNN's attention returns has no name.
+  """
+  is_named = jax.checkpoint_policies.save_only_these_names(layers.PRODUCT)
+  return primitive.name.startswith("dot_product_attention_fwd") or is_named(
+    primitive, *avals, **params
+  )
 
 
 def apply_layers(
@@ -73,9 +104,16 @@ def apply_layers(
     layer.sow("intermediates", "states", states)
     return states, None
 
-  if config.remat:
-    # Inside a scan the loop keeps XLA from merging the two computations.
-    apply = nn.remat(apply, prevent_cse=not config.scan_layers)
+  keeps_products = config.kept == PRODUCTS or (
+    config.kept == AUTO and find_platform() != "cpu"
+  )
+  if config.remat or keeps_products:
+    apply = nn.remat(
+      apply,
+      # Inside a scan the loop keeps XLA from merging the two computations.
+      prevent_cse=not config.scan_layers,
+      policy=None if config.remat else _is_product,
+    )
   if not config.scan_layers:
     for index in range(config.num_layers):
       layer = layer_type(config, name=UNROLLED.format(index))

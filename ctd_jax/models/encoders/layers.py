@@ -18,6 +18,7 @@ from typing import Any, Protocol, runtime_checkable
 import jax
 import jax.numpy as jnp
 from flax import linen as nn
+from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Float, Int
 
 from ctd_jax.models.arrays import AnyArray, TokenIds, TokenMask
@@ -26,6 +27,8 @@ from ctd_jax.models.encoders.lora import LoraConfig
 from ctd_jax.models.mesh_axes import find_platform
 
 DTYPES = ("float32", "bfloat16")
+# Name, for `jax.checkpoint`, of what takes long to compute; see `layer_stack`.
+PRODUCT = "product"
 
 
 @runtime_checkable
@@ -237,8 +240,9 @@ def make_dense(
     dot_general=_multiply_tokens,
     name=name,
   )
+  keep = functools.partial(checkpoint_name, name=PRODUCT)
   if config.lora is None or name not in config.lora.targets:
-    return dense
+    return lambda states: keep(dense(states))
   adapter = lora.Adapter(
     features,
     config.lora,
@@ -246,15 +250,22 @@ def make_dense(
     dense.precision,
     name=f"{name}{lora.SUFFIX}",
   )
-  return lambda states: dense(states) + adapter(states)
+  return lambda states: keep(dense(states) + adapter(states))
 
 
-def make_embedding(config: BlockConfig, rows: int, name: str) -> nn.Embed:
-  """Returns a table of `rows` states of D features."""
-  return nn.Embed(
+def make_embedding(
+  config: BlockConfig, rows: int, name: str
+) -> Callable[[jax.Array], jax.Array]:
+  """Returns a table of `rows` states of D features, to be called on numbers.
+
+  Its rows are rounded to the type of the blocks behind the look-up. The
+  gradients of a row, one for every token that has it, are then added up in
+  fp32; in bf16 most of the thousands that a position has would be lost.
+  """
+  table = nn.Embed(
     rows,
     config.hidden_size,
-    dtype=jnp.dtype(config.dtype),
     embedding_init=nn.initializers.normal(config.initializer_range),
     name=name,
   )
+  return lambda numbers: table(numbers).astype(config.dtype)

@@ -19,7 +19,7 @@ import ml_collections
 import numpy as np
 
 from ctd_jax.models import packing
-from ctd_jax.models.encoders import attention
+from ctd_jax.models.encoders import attention, layer_stack
 from ctd_jax.training import (
   optimizer,
   partitioning,
@@ -108,7 +108,9 @@ def plan_step(
   platform = platform or mesh_platform
   encoder = workload.encoder
   if platform != mesh_platform:
-    encoder = dataclasses.replace(encoder, attention=attention.PLAIN)
+    encoder = dataclasses.replace(
+      encoder, attention=attention.PLAIN, kept=layer_stack.PRODUCTS
+    )
   model = train_step.make_model(config.model, encoder, workload.timeline)
   adam = optimizer.make_optimizer(
     config.optimizer,

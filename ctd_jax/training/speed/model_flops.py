@@ -208,8 +208,8 @@ def _count_loop(
   """Returns the FLOPs of one round of a loop, and its flags, likewise."""
   params, condition_flops = equation.params, 0.0
   if equation.primitive.name == "scan":
-    body, num_consts = params["jaxpr"].jaxpr, params["num_consts"]
-    num_carry = params["num_carry"]
+    body = params["jaxpr"].jaxpr
+    num_consts, num_carry = _count_scan_arguments(equation, body)
   else:
     num_condition = params["cond_nconsts"]
     condition = params["cond_jaxpr"].jaxpr
@@ -225,6 +225,24 @@ def _count_loop(
     if merged == flags[carry]:
       return condition_flops + flops, outputs
     flags[carry] = merged
+
+
+def _count_scan_arguments(
+  equation: core.JaxprEqn, body: core.Jaxpr
+) -> tuple[int, int]:
+  """Returns how many arguments of a scan are constant, and how many carried.
+
+  What is scanned over, or stacked, has an axis more outside than in the body;
+  parameters that say so have other names in each release of JAX.
+  """
+
+  def count_equal(outside: Sequence[Any], inside: Sequence[Any]) -> int:
+    return sum(
+      a.aval.ndim == b.aval.ndim for a, b in zip(outside, inside, strict=True)
+    )
+
+  num_carry = count_equal(equation.outvars, body.outvars)
+  return count_equal(equation.invars, body.invars) - num_carry, num_carry
 
 
 def _to_shapes(tree: Any) -> Any:

@@ -1,0 +1,572 @@
+"""Training on one accelerator: speed against PyTorch, and bf16 against fp32.
+
+  python -m tests.benchmarks.accelerator speed --geometry=bert-base \\
+    --data_dir=data --sides='ours pytorch pytorch:compiled'
+  python -m tests.benchmarks.accelerator speed --geometry=qwen3-0.6b \\
+    --data_dir=data --texts=full --tokens=64 --sides='ours ours:remat=True'
+  python -m tests.benchmarks.accelerator parity --geometry=bert-base \\
+    --data_dir=data
+  python -m tests.benchmarks.accelerator attention --geometry=bert-base
+
+`speed`: steps in bf16 with fp32 parameters, of one positive and one hard
+negative a query. Texts are those of `chunqiutr/rebuilt`, which we pack and
+PyTorch pads to the longest of each pass; with --texts=full random ones of one
+length, so that both compute the same shapes and PyTorch's attention is the
+flash kernel, which takes no padding. Our batches come from the input pipeline
+while steps run; PyTorch's lie on the device before. Sides run one after the
+other, each in a process of its own, from the same weights, and the first losses
+must agree. A side `ours:FIELD=VALUE` has a field of the encoder's configuration
+or a flag of XLA changed; `pytorch:compiled` is by torch.compile,
+`pytorch:checkpointed` keeps the states between layers alone. MFU is the share
+of the device's dense bf16 peak, without recomputation; PyTorch's is told where
+it computes the products that we do, of full texts.
+
+`parity`: losses of --steps steps of `ctd` with the encoder in bf16 and in fp32,
+and in bf16 with another seed of dropout and draws, which says how much losses
+differ anyhow.
+
+`attention`: how far the kernel for the device and plain attention in bf16 are
+from plain attention in fp32, in the result and in its gradients, on packed
+rows; and the time of each.
+
+Weights are random. Needs the extras `cuda` (or `tpu`) and `parity`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import functools
+import json
+import multiprocessing
+import os
+import pathlib
+import pickle
+import tempfile
+import time
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+# JAX and PyTorch are imported by the process of a side alone: each would take
+# memory of the device.
+
+GEOMETRIES = ("bert-base", "qwen3-0.6b")
+POOLINGS = {"bert-base": "cls", "qwen3-0.6b": "last"}
+WARM_UP = 3  # steps before the clock starts
+NUM_BATCHES = 4  # that PyTorch takes in turns
+LOSS_TOLERANCE = 0.02  # of the first losses, in bf16
+EARLY_STEPS = 10
+PROFILED = 3  # steps
+BATCHES = "batches.npz"
+
+
+def make_encoder_config(geometry: str, is_tiny: bool, **fields: Any):
+  """Returns the configuration of an encoder without dropout, in bf16.
+
+  Args:
+    geometry: one of `GEOMETRIES`.
+    is_tiny: whether it is a small one of that family, to try the script.
+    **fields: that differ.
+  """
+  from ctd_jax.models.encoders.bert import BertConfig
+  from ctd_jax.models.encoders.decoder import DecoderConfig
+
+  fields = {"dtype": "bfloat16", "scan_layers": True} | fields
+  if geometry == "bert-base":
+    # config.json of google-bert/bert-base-chinese.
+    sizes = (128, 2, 2, 512) if is_tiny else (768, 12, 12, 3072)
+    return BertConfig(21128, *sizes, 512, dropout=0.0, **fields)
+  # config.json of Qwen/Qwen3-Embedding-0.6B.
+  sizes = (128, 2, 2, 1) if is_tiny else (1024, 28, 16, 8)
+  vocabulary = 21128 if is_tiny else 151669
+  return DecoderConfig(
+    vocabulary, *sizes, 128, 3072, 32768, rope_theta=1e6, **fields
+  )
+
+
+def read_benchmark(flags: argparse.Namespace):
+  """Returns the data set, and tokens of queries and records."""
+  from ctd_jax.training import input_pipeline
+  from ctd_jax_datasets import load
+  from tests.benchmarks import contrastive_steps
+
+  path = pathlib.Path(flags.tokens_file) if flags.tokens_file else None
+  if path and path.exists():
+    benchmark, real_texts, vocabulary = pickle.loads(path.read_bytes())
+  else:
+    benchmark = load.build_benchmark("chunqiutr/rebuilt", flags.data_dir)
+    tokenizer = input_pipeline.build_tokenizer(benchmark)
+    real_texts = contrastive_steps.read_texts(benchmark, tokenizer)
+    vocabulary = tokenizer.vocab_size
+    if path:
+      path.write_bytes(pickle.dumps((benchmark, real_texts, vocabulary)))
+  if flags.texts == "full":
+    return benchmark, contrastive_steps.draw_full_texts(
+      benchmark, vocabulary, flags.tokens
+    )
+  return benchmark, real_texts
+
+
+def prepare_steps(
+  config, encoder, benchmark, texts, total_steps: int, pretrained=None
+):
+  """Returns state, update, objective and a maker of batches, of one device.
+
+  Args:
+    config: of the run.
+    encoder: configuration of its encoder.
+    benchmark: the data set.
+    texts: tokens of queries and records.
+    total_steps: of the schedule.
+    pretrained: parameters of the encoder; None = random ones.
+  """
+  from ctd_jax.training import optimizer, partitioning, row_shapes, train_step
+  from ctd_jax.training.objective import Objective
+  from tests.benchmarks import contrastive_steps
+
+  mesh = partitioning.make_mesh(1)
+  model = train_step.make_model(config.model, encoder, benchmark.timeline)
+  adam = optimizer.make_optimizer(config.optimizer, total_steps)
+  objective = Objective.from_config(config, model, mesh)
+  return (
+    train_step.init_state(model, adam, config.seed, mesh, pretrained),
+    train_step.make_train_step(objective, adam, config.seed),
+    objective,
+    functools.partial(
+      contrastive_steps.make_batches,
+      config,
+      benchmark,
+      *texts,
+      encoder.max_length,
+      row_shapes.width_multiple(mesh.devices.flat[0].platform),
+    ),
+  )
+
+
+def measure_ours(
+  flags: argparse.Namespace, folder: pathlib.Path, fields: dict[str, Any]
+) -> dict[str, Any]:
+  """Returns what our steps take; writes weights and batches for the others.
+
+  Args:
+    flags: of the command.
+    folder: gets what the others read, unless it has it.
+    fields: of the encoder's configuration.
+  """
+  import jax
+
+  from ctd_jax.models.pretrained import state_dict
+  from ctd_jax.training import partitioning
+  from ctd_jax.training.speed import compile_time, device_peaks, memory
+  from ctd_jax.training.speed.model_flops import UpdateFlops
+  from tests.benchmarks import contrastive_steps
+
+  config = contrastive_steps.configure(flags.batch, POOLINGS[flags.geometry])
+  encoder = make_encoder_config(flags.geometry, flags.tiny, **fields)
+  benchmark, texts = read_benchmark(flags)
+  clock = compile_time.CompileClock()
+  jax.config.update("jax_compilation_cache_dir", str(folder / "compiled"))
+  is_first = not (folder / BATCHES).exists()
+  pretrained = None if is_first else state_dict.load_params(folder, encoder)
+  state, update, objective, make_batches = prepare_steps(
+    config, encoder, benchmark, texts, 10**6, pretrained
+  )
+  device = objective.mesh.devices.flat[0]
+  if is_first:
+    state_dict.save_encoder(folder, encoder, state.params["encoder"])
+    save_batches(folder / BATCHES, make_batches())
+
+  def place(batch):
+    columns = batch["texts"].segments
+    size = np.count_nonzero(columns), columns.size
+    return size, partitioning.make_global_batch(batch, objective.mesh)
+
+  batches = make_batches(place=place)
+  flops = UpdateFlops(objective.compute_loss, state.params, state.frozen)
+  losses, counts = [], []
+  for step in range(WARM_UP + flags.steps):
+    if step == WARM_UP:
+      jax.block_until_ready(losses)
+      start = time.perf_counter()
+    size, batch = next(batches)
+    state, metrics = update(state, batch)
+    losses.append(metrics["loss"])
+    counts.append((*size, flops.count(batch)))
+  jax.block_until_ready((losses, state))
+  seconds = (time.perf_counter() - start) / flags.steps
+  compile_seconds = clock.seconds
+  if flags.profile:
+    path = pathlib.Path(flags.profile)
+    with jax.profiler.trace(path):
+      for _ in range(PROFILED):
+        state, metrics = update(state, next(batches)[1])
+      jax.block_until_ready(metrics)
+  planned = None
+  if flags.texts == "full":
+    # What `ctd-jax plan` says; the cache has what was compiled.
+    analysis = update.lower(state, batch).compile().memory_analysis()
+    planned = (
+      analysis.argument_size_in_bytes
+      + analysis.temp_size_in_bytes
+      + analysis.generated_code_size_in_bytes
+    )
+  batches.close()
+  tokens, columns, step_flops = np.mean(counts[WARM_UP:], axis=0)
+  return {
+    "device": device.device_kind,
+    "jax": jax.__version__,
+    "seconds": seconds,
+    "tokens": tokens,
+    "row_fill": tokens / columns,
+    "flops": step_flops,
+    "shapes": flops.num_shapes,
+    "peak": device_peaks.find_peak_flops(device.device_kind),
+    "memory": memory.read_peak_memory().get("speed/peak_device_bytes"),
+    "planned_memory": planned,
+    "compile_seconds": compile_seconds,
+    "losses": [float(loss) for loss in losses],
+  }
+
+
+def save_batches(path: pathlib.Path, iterator) -> None:
+  """Writes the texts of the first batches: tokens, and how many each has."""
+  from tests.benchmarks import contrastive_steps
+
+  arrays = {}
+  for number in range(NUM_BATCHES):
+    texts = contrastive_steps.unpack_texts(next(iterator)["texts"])
+    arrays[f"tokens{number}"] = np.concatenate(texts)
+    arrays[f"lengths{number}"] = np.array([len(text) for text in texts])
+  np.savez(path, **arrays)
+
+
+def measure_pytorch(
+  flags: argparse.Namespace, folder: pathlib.Path, options: list[str]
+) -> dict[str, Any]:
+  """Returns what PyTorch's steps take.
+
+  Args:
+    flags: of the command.
+    folder: with weights and batches.
+    options: "compiled", "checkpointed".
+  """
+  import contextlib
+
+  import torch
+  from torch.nn import attention
+
+  from tests.benchmarks import contrastive_steps, torch_loop
+
+  config = contrastive_steps.configure(flags.batch, POOLINGS[flags.geometry])
+  is_cuda = torch.cuda.is_available()
+  loop = torch_loop.PlainLoop(
+    folder,
+    POOLINGS[flags.geometry],
+    config.optimizer.learning_rate,
+    config.model.temperature,
+    "cuda" if is_cuda else "cpu",
+    "bfloat16",
+    is_compiled="compiled" in options,
+  )
+  if "checkpointed" in options:
+    loop.model.gradient_checkpointing_enable()
+  # Our products of fp32 are those of the loss alone, and are exact.
+  torch.set_float32_matmul_precision("high")
+  batches, tokens = [], []
+  with np.load(folder / BATCHES) as arrays:
+    for number in range(NUM_BATCHES):
+      ends = np.cumsum(arrays[f"lengths{number}"])
+      texts = np.split(arrays[f"tokens{number}"], ends[:-1])
+      batches.append(loop.pad_texts(texts))
+      tokens.append(int(ends[-1]))
+  synchronize = torch.cuda.synchronize if is_cuda else lambda: None
+  kernel = contextlib.nullcontext()
+  if is_cuda and flags.texts == "full":
+    kernel = attention.sdpa_kernel(attention.SDPBackend.FLASH_ATTENTION)
+  losses = []
+  with kernel:
+    begin = time.perf_counter()
+    while len(losses) < WARM_UP + NUM_BATCHES:
+      losses.append(loop.step(batches[len(losses) % NUM_BATCHES]))
+    synchronize()
+    compile_seconds = time.perf_counter() - begin
+    start = time.perf_counter()
+    for step in range(flags.steps):
+      losses.append(loop.step(batches[step % NUM_BATCHES]))
+    synchronize()
+    seconds = (time.perf_counter() - start) / flags.steps
+  return {
+    "torch": torch.__version__,
+    "seconds": seconds,
+    "tokens": float(np.mean(tokens)),
+    "compile_seconds": compile_seconds,
+    "memory": torch.cuda.max_memory_allocated() if is_cuda else None,
+    "losses": [float(loss) for loss in losses],
+  }
+
+
+def run_side(
+  flags: argparse.Namespace, side: str, folder: pathlib.Path, pipe: Connection
+) -> None:
+  """Sends the measurements of a side, or what went wrong."""
+  name, _, text = side.partition(":")
+  try:
+    if name == "ours":
+      fields = dict(item.split("=", 1) for item in text.split(",") if item)
+      options = {key: fields.pop(key) for key in [*fields] if "xla" in key}
+      os.environ["XLA_FLAGS"] = " ".join(
+        [
+          os.environ.get("XLA_FLAGS", ""),
+          *(f"--{key}={value}" for key, value in options.items()),
+        ]
+      )
+      values = {key: parse_value(value) for key, value in fields.items()}
+      pipe.send(measure_ours(flags, folder, values))
+    else:
+      pipe.send(measure_pytorch(flags, folder, text.split(",")))
+  except Exception as error:  # too little memory, say; others go on
+    pipe.send({"error": f"{type(error).__name__}: {str(error)[:2000]}"})
+
+
+def parse_value(text: str) -> Any:
+  """Returns a Python literal, or the text itself."""
+  try:
+    return ast.literal_eval(text)
+  except (ValueError, SyntaxError):
+    return text
+
+
+def compare_speed(flags: argparse.Namespace) -> None:
+  """Measures every side and prints a table."""
+  context = multiprocessing.get_context("spawn")
+  rows: dict[str, dict[str, Any]] = {}
+  with tempfile.TemporaryDirectory() as name:
+    for side in flags.sides.split():
+      start = time.perf_counter()
+      pipe, end = context.Pipe()
+      process = context.Process(
+        target=run_side, args=(flags, side, pathlib.Path(name), end)
+      )
+      process.start()
+      end.close()
+      try:
+        row = pipe.recv()
+      except EOFError:
+        row = {"error": "its process ended"}
+      process.join()
+      row["side"], row["geometry"] = side, flags.geometry
+      row["texts"], row["batch"] = flags.texts, flags.batch
+      row["whole_seconds"] = time.perf_counter() - start
+      rows[side] = row
+      if flags.json:
+        with open(flags.json, "a", encoding="utf-8") as file:
+          file.write(json.dumps(row) + "\n")
+      print(f"{side}: {row.get('error') or 'measured'}", flush=True)
+  print_speed(flags, rows)
+
+
+def print_speed(
+  flags: argparse.Namespace, rows: dict[str, dict[str, Any]]
+) -> None:
+  """Prints a line for every side."""
+  first = next((row for row in rows.values() if "error" not in row), None)
+  if first is None:
+    raise SystemExit("no side was measured")
+  print(
+    f"{flags.geometry}, {flags.texts} texts, batch {flags.batch}, "
+    f"{first['tokens']:,.0f} tokens a step, {first.get('device')}"
+  )
+  print(
+    f"{'':<34} {'ms a step':>9} {'queries/s':>9} {'tokens/s':>10} "
+    f"{'TFLOP/s':>8} {'MFU':>6} {'GiB':>6} {'compile':>8} {'ratio':>6}"
+  )
+  for side, row in rows.items():
+    if "error" in row:
+      print(f"{side:<34} {row['error'].splitlines()[0][:80]}")
+      continue
+    seconds = row["seconds"]
+    flops = row.get("flops", first["flops"] if flags.texts == "full" else 0)
+    rate, peak = flops / seconds, first.get("peak")
+    mfu = f"{rate / peak:.1%}" if peak and flops else "-"
+    gib = f"{row['memory'] / 2**30:.1f}" if row["memory"] else "-"
+    speed = row["tokens"] / seconds
+    print(
+      f"{side:<34} {seconds * 1e3:>9.1f} {flags.batch / seconds:>9,.0f} "
+      f"{speed:>10,.0f} {rate / 1e12:>8.1f} {mfu:>6} {gib:>6} "
+      f"{row['compile_seconds']:>6.1f} s "
+      f"{speed / (first['tokens'] / first['seconds']):>6.2f}",
+      flush=True,
+    )
+    expected = first["losses"][0]
+    if abs(row["losses"][0] / expected - 1) > LOSS_TOLERANCE:
+      raise SystemExit(
+        f"{side}: first loss {row['losses'][0]:.4f}, not {expected:.4f}"
+      )
+
+
+def train(flags: argparse.Namespace, dtype: str, pipe: Connection) -> None:
+  """Sends the losses of the steps of a run.
+
+  Args:
+    flags: of the command.
+    dtype: that the encoder computes in.
+    pipe: to the parent.
+  """
+  from ctd_jax.training import partitioning
+  from ctd_jax_configs import bert, qwen
+
+  module = bert if flags.geometry == "bert-base" else qwen
+  config = module.get_config("ctd")
+  config.batch_size = flags.batch
+  encoder = make_encoder_config(
+    flags.geometry, flags.tiny, dtype=dtype, remat=config.model.encoder.remat
+  )
+  state, update, objective, make_batches = prepare_steps(
+    config, encoder, *read_benchmark(flags), flags.steps
+  )
+  batches = make_batches(
+    place=lambda batch: partitioning.make_global_batch(batch, objective.mesh)
+  )
+  losses = []
+  for _ in range(flags.steps):
+    state, metrics = update(state, next(batches))
+    losses.append(metrics["loss"])
+  pipe.send([float(loss) for loss in losses])
+  batches.close()
+
+
+def compare_types(flags: argparse.Namespace) -> None:
+  """Trains in fp32 and in bf16, and prints how far the losses lie apart."""
+  context = multiprocessing.get_context("spawn")
+  # Both at once: nothing is timed.
+  os.environ["XLA_PYTHON_CLIENT_PREALLOCATE"] = "false"
+  pipes, curves = {}, {}
+  for dtype in ("float32", "bfloat16"):
+    pipes[dtype], end = context.Pipe()
+    context.Process(target=train, args=(flags, dtype, end)).start()
+    end.close()
+  for dtype, pipe in pipes.items():
+    curves[dtype] = np.array(pipe.recv())
+    if flags.json:
+      row = {"geometry": flags.geometry, "batch": flags.batch, "dtype": dtype}
+      with open(flags.json, "a", encoding="utf-8") as file:
+        file.write(json.dumps(row | {"losses": curves[dtype].tolist()}) + "\n")
+  expected, losses = curves["float32"], curves["bfloat16"]
+  apart = np.abs(losses / expected - 1)
+  print(
+    f"{flags.geometry}, ctd, batch {flags.batch}, {flags.steps} steps: fp32 "
+    f"{expected[0]:.4f} to {expected[-20:].mean():.4f}, bf16 {losses[0]:.4f} "
+    f"to {losses[-20:].mean():.4f} (mean of the last 20); a step apart "
+    f"{apart.mean():.2%} in the mean, {apart[:EARLY_STEPS].max():.2%} at most "
+    f"in {EARLY_STEPS} steps, {apart.max():.2%} (step {apart.argmax() + 1}) "
+    "in all"
+  )
+
+
+def compare_attention(flags: argparse.Namespace) -> None:
+  """Prints errors and times of attention on packed rows."""
+  import jax
+  import jax.numpy as jnp
+
+  from ctd_jax.models.encoders import attention
+
+  encoder = make_encoder_config(flags.geometry, flags.tiny)
+  heads = encoder.num_heads
+  key_heads = getattr(encoder, "num_kv_heads", heads)
+  is_causal = getattr(encoder, "causal", False)
+  # Four texts a row, and padding behind them.
+  rows, length = flags.batch, 256
+  segments = np.zeros((rows, length), np.int32)
+  ends = np.sort(
+    np.random.default_rng(0).integers(1, length, (rows, 4)), axis=1
+  )
+  for number in (4, 3, 2, 1):
+    segments[np.arange(length) < ends[:, number - 1 :][:, :1]] = number
+  is_token = jnp.asarray(segments > 0)[:, :, None, None]
+  keys = jax.random.split(jax.random.key(0), 4)
+  query, weights = (
+    jax.random.normal(key, (rows, length, heads, encoder.head_dim))
+    for key in keys[:2]
+  )
+  key, value = (
+    jax.random.normal(key, (rows, length, key_heads, encoder.head_dim))
+    for key in keys[2:]
+  )
+  # All compute with the same numbers, which bf16 has.
+  query, key, value = (x.astype(jnp.bfloat16) for x in (query, key, value))
+
+  def run(implementation: str, dtype: str) -> tuple[list[np.ndarray], float]:
+    config = make_encoder_config(
+      flags.geometry, flags.tiny, attention=implementation, dtype=dtype
+    )
+    precision = jax.lax.Precision.HIGHEST if dtype == "float32" else None
+
+    def total(query, key, value):
+      scope = attention.make_scope(config, segments, is_causal, True)
+      mixture = attention.attend(query, key, value, scope, precision)
+      mixture = jnp.where(is_token, mixture, 0)
+      return (mixture * weights.astype(mixture.dtype)).sum(), mixture
+
+    step = jax.jit(jax.grad(total, (0, 1, 2), has_aux=True))
+    inputs = [x.astype(dtype) for x in (query, key, value)]
+    gradients, mixture = jax.block_until_ready(step(*inputs))
+    start = time.perf_counter()
+    for _ in range(flags.steps):
+      out = step(*inputs)
+    jax.block_until_ready(out)
+    seconds = (time.perf_counter() - start) / flags.steps
+    return [np.asarray(x, np.float32) for x in (mixture, *gradients)], seconds
+
+  expected, _ = run(attention.PLAIN, "float32")
+  print(f"{flags.geometry}, {rows} rows of {length}, {jax.devices()[0]}")
+  print(f"{'':<8} {'result':>8} {'query':>8} {'key':>8} {'value':>8} {'ms':>8}")
+  for implementation in (attention.AUTO, attention.PLAIN):
+    arrays, seconds = run(implementation, "bfloat16")
+    errors = [
+      np.linalg.norm(ours - plain) / np.linalg.norm(plain)
+      for ours, plain in zip(arrays, expected, strict=True)
+    ]
+    text = " ".join(f"{error:>8.5f}" for error in errors)
+    print(f"{implementation:<8} {text} {seconds * 1e3:>8.2f}", flush=True)
+
+
+COMMANDS = {
+  "speed": compare_speed,
+  "parity": compare_types,
+  "attention": compare_attention,
+}
+
+
+def main() -> None:
+  """Reads the flags and measures."""
+  parser = argparse.ArgumentParser(
+    description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+  )
+  parser.add_argument("what", choices=tuple(COMMANDS))
+  parser.add_argument("--geometry", choices=GEOMETRIES, required=True)
+  parser.add_argument("--data_dir", help="of the data set chunqiutr/rebuilt")
+  parser.add_argument("--texts", choices=("real", "full"), default="real")
+  parser.add_argument("--tokens", type=int, default=128, help="of a full text")
+  parser.add_argument("--batch", type=int, default=256, help="queries a step")
+  parser.add_argument("--steps", type=int, default=20, help="that are timed")
+  parser.add_argument(
+    "--sides", default="ours pytorch", help="with blanks between them"
+  )
+  parser.add_argument(
+    "--tokens_file", help="keeps the data set's tokens from command to command"
+  )
+  parser.add_argument("--json", help="file that gets a line for every side")
+  parser.add_argument("--profile", help="folder for a trace of our steps")
+  parser.add_argument(
+    "--tiny", action="store_true", help="small encoders, to try the script"
+  )
+  flags = parser.parse_args()
+  # Nothing else is on the device.
+  os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.92")
+  COMMANDS[flags.what](flags)
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,136 @@
+"""Contrastive training by PyTorch, the usual way, to compare ours with."""
+
+from __future__ import annotations
+
+import contextlib
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+import transformers
+
+
+class Padded(NamedTuple):
+  """Texts of a pass, padded to the longest.
+
+  Attributes:
+    ids: of their tokens, [B, L].
+    mask: 1 where a token stands, [B, L]; None = everywhere.
+    lengths: tokens of each, [B].
+  """
+
+  ids: torch.Tensor
+  mask: torch.Tensor | None
+  lengths: torch.Tensor
+
+
+class PlainLoop:
+  """A plain loop over an encoder of transformers.
+
+  Texts are padded to the longest of their pass, and queries, positives and
+  negatives pass one after the other. In bf16 the parameters stay in fp32 and
+  products are computed by autocast.
+  """
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    pooling: str,
+    rate: float,
+    temperature: float,
+    device: str = "cpu",
+    dtype: str = "float32",
+    is_compiled: bool = False,
+  ):
+    """Loads the weights of a folder.
+
+    Args:
+      folder: with config.json and weights, of an encoder without dropout.
+      pooling: "cls", "mean" or "last".
+      rate: of AdamW.
+      temperature: of the cosines.
+      device: that computes.
+      dtype: that the encoder computes in.
+      is_compiled: whether by torch.compile.
+    """
+    config = transformers.AutoConfig.from_pretrained(folder)
+    # The head of a BERT that is not trained here.
+    options = (
+      {"add_pooling_layer": False} if config.model_type == "bert" else {}
+    )
+    self.device = torch.device(device)
+    self.model = (
+      transformers.AutoModel.from_pretrained(
+        folder, dtype=torch.float32, **options
+      )
+      .to(self.device)
+      .train()
+    )
+    is_cuda = self.device.type == "cuda"
+    self.optimizer = torch.optim.AdamW(
+      self.model.parameters(), rate, fused=is_cuda or None
+    )
+    self.pooling = pooling
+    self.temperature = temperature
+    self.autocast = contextlib.nullcontext
+    if dtype != "float32":
+      self.autocast = lambda: torch.autocast(
+        self.device.type, getattr(torch, dtype)
+      )
+    self.apply = torch.compile(self.model) if is_compiled else self.model
+
+  def pad_texts(self, texts: Sequence[np.ndarray]) -> list[Padded]:
+    """Returns queries, positives and negatives, where they are computed.
+
+    Args:
+      texts: tokens of a query, its positive and its negative, and so on.
+    """
+    passes = []
+    for texts_of_pass in (texts[k::3] for k in range(3)):
+      rows = [torch.from_numpy(text).long() for text in texts_of_pass]
+      lengths = torch.tensor([len(row) for row in rows])
+      ids = torch.nn.utils.rnn.pad_sequence(rows, batch_first=True)
+      is_real = torch.arange(ids.shape[1]) < lengths[:, None]
+      passes.append(
+        Padded(
+          ids.to(self.device),
+          # Without a mask attention is by a kernel that takes none.
+          None if bool(is_real.all()) else is_real.long().to(self.device),
+          lengths.to(self.device),
+        )
+      )
+    return passes
+
+  def encode(self, texts: Padded) -> torch.Tensor:
+    """Returns unit vectors of texts."""
+    with self.autocast():
+      states = self.apply(
+        texts.ids, attention_mask=texts.mask
+      ).last_hidden_state
+    states = states.float()
+    if self.pooling == "mean":
+      columns = torch.arange(states.shape[1], device=self.device)
+      weights = (columns < texts.lengths[:, None]).float()[:, :, None]
+      pooled = (states * weights).sum(1) / weights.sum(1)
+    elif self.pooling == "cls":
+      pooled = states[:, 0]
+    else:
+      rows = torch.arange(len(states), device=self.device)
+      pooled = states[rows, texts.lengths - 1]
+    return torch.nn.functional.normalize(pooled, dim=1)
+
+  def step(self, passes: Sequence[Padded]) -> torch.Tensor:
+    """Updates on what `pad_texts` returns; returns the loss."""
+    query, positive, negative = map(self.encode, passes)
+    forward = query @ torch.cat([positive, negative]).T / self.temperature
+    backward = positive @ query.T / self.temperature
+    right = torch.arange(len(query), device=self.device)
+    cross_entropy = torch.nn.functional.cross_entropy
+    loss = (cross_entropy(forward, right) + cross_entropy(backward, right)) / 2
+    self.optimizer.zero_grad()
+    loss.backward()
+    torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+    self.optimizer.step()
+    return loss.detach()
