@@ -93,9 +93,13 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "family": ("heads", "records", "all"),
     "metric": ("year", "month", "coverage@90", "ece", "gibibytes"),
   },
-  # What a command costs, cost/NAME; the family is a kind of question or page.
+  # What a command costs, cost/NAME; the family is a kind of question or page,
+  # or the geometry of an encoder.
   "cost": {
-    "mode": ("index", "ask", "pages", "corpora", "links", "shards"),
+    "mode": (
+      *("index", "ask", "pages", "corpora", "links", "shards"),
+      "accelerator",
+    ),
     "metric": (
       *("seconds", "processor", "gibibytes", "disk", "load"),
       *("questions", "median_ms", "slowest_ms", "processor_ms"),
@@ -103,6 +107,9 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("requests", "a_second", "errors", "p95_ms"),
       *("mebibytes_before", "mebibytes_after"),
       *("records", "links", "scratch", "differ", "recall"),
+      *("step_ms", "queries_a_second", "tokens_a_second", "mfu"),
+      *("planned_gibibytes", "compile_seconds"),
+      *("loss_first", "loss_last", "apart_mean", "apart_most"),
     ),
   },
   "ctm": {

@@ -37,17 +37,20 @@ from __future__ import annotations
 import argparse
 import ast
 import functools
-import json
 import multiprocessing
 import os
 import pathlib
 import pickle
 import tempfile
 import time
+from collections.abc import Sequence
 from multiprocessing.connection import Connection
 from typing import Any
 
 import numpy as np
+
+from ctd_jax.evaluation import results
+from tests.benchmarks import cost_rows
 
 # JAX and PyTorch are imported by the process of a side alone: each would take
 # memory of the device.
@@ -57,7 +60,9 @@ POOLINGS = {"bert-base": "cls", "qwen3-0.6b": "last"}
 WARM_UP = 3  # steps before the clock starts
 NUM_BATCHES = 4  # that PyTorch takes in turns
 LOSS_TOLERANCE = 0.02  # of the first losses, in bf16
-EARLY_STEPS = 10
+EARLY_STEPS, LAST_STEPS = 10, 20
+MODULE = "tests.benchmarks.accelerator"
+DATASET = "chunqiutr/rebuilt:3.0.0"
 PROFILED = 3  # steps
 BATCHES = "batches.npz"
 
@@ -73,8 +78,10 @@ def make_encoder_config(geometry: str, is_tiny: bool, **fields: Any):
   from ctd_jax.models.encoders.bert import BertConfig
   from ctd_jax.models.encoders.decoder import DecoderConfig
 
-  fields = {"dtype": "bfloat16", "scan_layers": True} | fields
-  if geometry == "bert-base":
+  is_bert = geometry == "bert-base"
+  # As their configs have it.
+  fields = {"dtype": "bfloat16", "scan_layers": not is_bert} | fields
+  if is_bert:
     # config.json of google-bert/bert-base-chinese.
     sizes = (128, 2, 2, 512) if is_tiny else (768, 12, 12, 3072)
     return BertConfig(21128, *sizes, 512, dropout=0.0, **fields)
@@ -283,7 +290,8 @@ def measure_pytorch(
       tokens.append(int(ends[-1]))
   synchronize = torch.cuda.synchronize if is_cuda else lambda: None
   kernel = contextlib.nullcontext()
-  if is_cuda and flags.texts == "full":
+  # Compiled, it makes a mask before it drops it, which that kernel refuses.
+  if is_cuda and flags.texts == "full" and "compiled" not in options:
     kernel = attention.sdpa_kernel(attention.SDPBackend.FLASH_ATTENTION)
   losses = []
   with kernel:
@@ -360,43 +368,110 @@ def compare_speed(flags: argparse.Namespace) -> None:
       row["texts"], row["batch"] = flags.texts, flags.batch
       row["whole_seconds"] = time.perf_counter() - start
       rows[side] = row
-      if flags.json:
-        with open(flags.json, "a", encoding="utf-8") as file:
-          file.write(json.dumps(row) + "\n")
       print(f"{side}: {row.get('error') or 'measured'}", flush=True)
+  if all("error" in row for row in rows.values()):
+    raise SystemExit("no side was measured")
+  add_rows(flags, make_speed_rows(flags, rows))
   print_speed(flags, rows)
+
+
+def describe_speed(
+  flags: argparse.Namespace, row: dict[str, Any], first: dict[str, Any]
+) -> dict[str, float]:
+  """Returns the figures of a side, by their names in result files.
+
+  Args:
+    flags: of the command.
+    row: that `measure_ours` or `measure_pytorch` returned.
+    first: of the first side, which knows the device and the products of full
+      texts.
+  """
+  seconds = row["seconds"]
+  figures = {
+    "step_ms": seconds * 1e3,
+    "queries_a_second": flags.batch / seconds,
+    "tokens_a_second": row["tokens"] / seconds,
+    "compile_seconds": row["compile_seconds"],
+  }
+  flops = row.get("flops", first["flops"] if flags.texts == "full" else None)
+  if flops and first["peak"]:
+    figures["mfu"] = flops / seconds / first["peak"]
+  for name, key in (
+    ("gibibytes", "memory"),
+    ("planned_gibibytes", "planned_memory"),
+  ):
+    if row.get(key):
+      figures[name] = row[key] / 2**30
+  return figures
+
+
+def make_speed_rows(
+  flags: argparse.Namespace, rows: dict[str, dict[str, Any]]
+) -> list[results.ResultRow]:
+  """Returns the result rows of all sides that were measured."""
+  measured = {side: row for side, row in rows.items() if "error" not in row}
+  first = next(iter(measured.values()))
+  name = DATASET if flags.texts == "real" else f"texts-{flags.tokens}"
+  return [
+    made
+    for side, row in measured.items()
+    for made in cost_rows.make_cost_rows(
+      MODULE,
+      name,
+      side.replace(",", "+"),
+      "accelerator",
+      describe_speed(flags, row, first),
+      family=flags.geometry,
+      seconds=row["whole_seconds"],
+      track=first["device"],
+    )
+  ]
+
+
+def add_rows(
+  flags: argparse.Namespace, rows: Sequence[results.ResultRow]
+) -> None:
+  """Adds rows to a file, in the place of what was measured before."""
+  if not flags.rows:
+    return
+  path = pathlib.Path(flags.rows)
+
+  def identify(row: results.ResultRow) -> tuple[str, ...]:
+    return row.dataset, row.system, row.track, row.family, row.metric
+
+  kept = {}
+  if path.exists():
+    kept = {identify(row): row for row in results.read_result_rows(path)}
+  kept |= {identify(row): row for row in rows}
+  results.write_result_rows(path, list(kept.values()))
 
 
 def print_speed(
   flags: argparse.Namespace, rows: dict[str, dict[str, Any]]
 ) -> None:
   """Prints a line for every side."""
-  first = next((row for row in rows.values() if "error" not in row), None)
-  if first is None:
-    raise SystemExit("no side was measured")
+  first = next(row for row in rows.values() if "error" not in row)
   print(
     f"{flags.geometry}, {flags.texts} texts, batch {flags.batch}, "
-    f"{first['tokens']:,.0f} tokens a step, {first.get('device')}"
+    f"{first['tokens']:,.0f} tokens a step, {first['device']}"
   )
   print(
-    f"{'':<34} {'ms a step':>9} {'queries/s':>9} {'tokens/s':>10} "
-    f"{'TFLOP/s':>8} {'MFU':>6} {'GiB':>6} {'compile':>8} {'ratio':>6}"
+    f"{'':<40} {'ms a step':>9} {'queries/s':>9} {'tokens/s':>10} {'MFU':>6} "
+    f"{'GiB':>6} {'compile':>8} {'ratio':>6}"
   )
   for side, row in rows.items():
     if "error" in row:
-      print(f"{side:<34} {row['error'].splitlines()[0][:80]}")
+      print(f"{side:<40} {row['error'].splitlines()[0][:80]}")
       continue
-    seconds = row["seconds"]
-    flops = row.get("flops", first["flops"] if flags.texts == "full" else 0)
-    rate, peak = flops / seconds, first.get("peak")
-    mfu = f"{rate / peak:.1%}" if peak and flops else "-"
-    gib = f"{row['memory'] / 2**30:.1f}" if row["memory"] else "-"
-    speed = row["tokens"] / seconds
+    figures = describe_speed(flags, row, first)
+    mfu = f"{figures['mfu']:.1%}" if "mfu" in figures else "-"
+    gib = f"{figures['gibibytes']:.1f}" if "gibibytes" in figures else "-"
+    ratio = figures["tokens_a_second"] / (first["tokens"] / first["seconds"])
     print(
-      f"{side:<34} {seconds * 1e3:>9.1f} {flags.batch / seconds:>9,.0f} "
-      f"{speed:>10,.0f} {rate / 1e12:>8.1f} {mfu:>6} {gib:>6} "
-      f"{row['compile_seconds']:>6.1f} s "
-      f"{speed / (first['tokens'] / first['seconds']):>6.2f}",
+      f"{side:<40} {figures['step_ms']:>9.1f} "
+      f"{figures['queries_a_second']:>9,.0f} "
+      f"{figures['tokens_a_second']:>10,.0f} {mfu:>6} {gib:>6} "
+      f"{figures['compile_seconds']:>6.1f} s {ratio:>6.2f}",
       flush=True,
     )
     expected = first["losses"][0]
@@ -407,7 +482,7 @@ def print_speed(
 
 
 def train(flags: argparse.Namespace, dtype: str, pipe: Connection) -> None:
-  """Sends the losses of the steps of a run.
+  """Sends the losses of the steps of a run, and the kind of the device.
 
   Args:
     flags: of the command.
@@ -433,7 +508,8 @@ def train(flags: argparse.Namespace, dtype: str, pipe: Connection) -> None:
   for _ in range(flags.steps):
     state, metrics = update(state, next(batches))
     losses.append(metrics["loss"])
-  pipe.send([float(loss) for loss in losses])
+  device = objective.mesh.devices.flat[0].device_kind
+  pipe.send(([float(loss) for loss in losses], device))
   batches.close()
 
 
@@ -448,21 +524,46 @@ def compare_types(flags: argparse.Namespace) -> None:
     context.Process(target=train, args=(flags, dtype, end)).start()
     end.close()
   for dtype, pipe in pipes.items():
-    curves[dtype] = np.array(pipe.recv())
-    if flags.json:
-      row = {"geometry": flags.geometry, "batch": flags.batch, "dtype": dtype}
-      with open(flags.json, "a", encoding="utf-8") as file:
-        file.write(json.dumps(row | {"losses": curves[dtype].tolist()}) + "\n")
+    losses, device = pipe.recv()
+    curves[dtype] = np.array(losses)
+  add_rows(flags, make_parity_rows(flags, curves, device))
   expected, losses = curves["float32"], curves["bfloat16"]
   apart = np.abs(losses / expected - 1)
+  ends = [
+    f"{curve[0]:.4f} to {curve[-LAST_STEPS:].mean():.4f}"
+    for curve in (expected, losses)
+  ]
   print(
     f"{flags.geometry}, ctd, batch {flags.batch}, {flags.steps} steps: fp32 "
-    f"{expected[0]:.4f} to {expected[-20:].mean():.4f}, bf16 {losses[0]:.4f} "
-    f"to {losses[-20:].mean():.4f} (mean of the last 20); a step apart "
+    f"{ends[0]}, bf16 {ends[1]} (mean of the last {LAST_STEPS}); a step apart "
     f"{apart.mean():.2%} in the mean, {apart[:EARLY_STEPS].max():.2%} at most "
     f"in {EARLY_STEPS} steps, {apart.max():.2%} (step {apart.argmax() + 1}) "
     "in all"
   )
+
+
+def make_parity_rows(
+  flags: argparse.Namespace, curves: dict[str, np.ndarray], device: str
+) -> list[results.ResultRow]:
+  """Returns the result rows of the losses of two types."""
+  rows = []
+  for dtype, losses in curves.items():
+    apart = np.abs(losses / curves["float32"] - 1)
+    rows += cost_rows.make_cost_rows(
+      MODULE,
+      DATASET,
+      f"ctd-{dtype}-{flags.steps}",
+      "accelerator",
+      {
+        "loss_first": losses[0],
+        "loss_last": losses[-LAST_STEPS:].mean(),
+        "apart_mean": apart.mean(),
+        "apart_most": apart.max(),
+      },
+      family=flags.geometry,
+      track=device,
+    )
+  return rows
 
 
 def compare_attention(flags: argparse.Namespace) -> None:
@@ -557,7 +658,7 @@ def main() -> None:
   parser.add_argument(
     "--tokens_file", help="keeps the data set's tokens from command to command"
   )
-  parser.add_argument("--json", help="file that gets a line for every side")
+  parser.add_argument("--rows", help="result file that gets the figures")
   parser.add_argument("--profile", help="folder for a trace of our steps")
   parser.add_argument(
     "--tiny", action="store_true", help="small encoders, to try the script"

@@ -1,7 +1,8 @@
 """Result rows of what a command costs: time, memory, load of the machine.
 
 They are of no split and no query: `split` and `family` are "all" but where a
-family is a kind of question or page. The track says how many cores there were.
+family is a kind of question or page, or the geometry of an encoder. The track
+says how many cores there were, or which accelerator.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ def make_cost_rows(
   figures: Mapping[str, float],
   family: str = ALL,
   seconds: float | None = None,
+  track: str | None = None,
 ) -> list[results.ResultRow]:
   """Returns the rows of some figures.
 
@@ -40,17 +42,18 @@ def make_cost_rows(
     module: that measures, whose flags are those of this process.
     dataset: name and version.
     system: what was measured.
-    mode: index, ask, pages, corpora, links or shards.
+    mode: index, ask, pages, corpora, links, shards or accelerator.
     figures: metric -> value.
-    family: kind of question or page.
+    family: kind of question or page, or geometry.
     seconds: that the measurement took.
+    track: kind of the device; None = how many cores there are.
   """
   num_cores = len(os.sched_getaffinity(0))
   return [
     results.ResultRow(
       f"cost/{dataset}",
       system,
-      "1 core" if num_cores == 1 else f"{num_cores} cores",
+      track or ("1 core" if num_cores == 1 else f"{num_cores} cores"),
       "cost",
       ALL,
       mode,
