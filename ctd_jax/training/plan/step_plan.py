@@ -18,8 +18,10 @@ import jax
 import ml_collections
 import numpy as np
 
+from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.encoders import attention, layer_stack
+from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.training import (
   optimizer,
   partitioning,
@@ -31,6 +33,7 @@ from ctd_jax.training.plan import collectives
 from ctd_jax.training.plan.collectives import Traffic
 from ctd_jax.training.plan.workload import Workload
 from ctd_jax.training.speed.model_flops import UpdateFlops, count_flops
+from ctd_jax.training.train_step import TrainState, TrainStep
 
 LARGEST_BATCH = 2**16  # queries; beyond it nobody looks for one that fits
 _BATCH_PRECISION = 1.1  # between the largest that fits and the next
@@ -91,7 +94,8 @@ def plan_step(
   """Returns the plan of a step of a config, which is compiled for a mesh.
 
   Devices that stand in for those of the run have no kernel of theirs: attention
-  is by plain products then, of rows as the run has them.
+  is by plain products then, of rows as the run has them, and layers are scanned
+  for the memory.
 
   Args:
     config: validated.
@@ -106,23 +110,22 @@ def plan_step(
   start_time = time.perf_counter()
   mesh_platform = mesh.devices.flat[0].platform
   platform = platform or mesh_platform
-  encoder = workload.encoder
+  encoder = compiled_encoder = workload.encoder
   if platform != mesh_platform:
     encoder = dataclasses.replace(
       encoder, attention=attention.PLAIN, kept=layer_stack.PRODUCTS
     )
-  model = train_step.make_model(config.model, encoder, workload.timeline)
-  adam = optimizer.make_optimizer(
-    config.optimizer,
-    10,  # any number of updates
-    config.accumulate_steps,
-  )
-  objective = Objective.from_config(config, model, mesh)
-  state = train_step.abstract_state(model, adam, mesh)
+    # Unrolled for a processor, a program computes nothing again.
+    compiled_encoder = dataclasses.replace(encoder, scan_layers=True)
   batch = _abstract_batch(config, workload, mesh, platform)
-  update = train_step.make_train_step(objective, adam, config.seed)
+  make_step = functools.partial(_make_step, config, workload.timeline, mesh)
+  objective, state, update = make_step(encoder)
   traced = update.trace(state, batch)
-  compiled = _compile(traced.lower().compile)
+  compiled_step = traced
+  if compiled_encoder != encoder:
+    _, compiled_state, update = make_step(compiled_encoder)
+    compiled_step = update.trace(compiled_state, batch)
+  compiled = _compile(compiled_step.lower().compile)
   memory = compiled.memory_analysis()
   state_bytes = _count_device_bytes(state)
   # Not every backend says that outputs take the place of the old state, which
@@ -146,6 +149,27 @@ def plan_step(
     computed_flops=count_flops(traced.jaxpr.jaxpr, set()),
     traffic=collectives.read_traffic(compiled.as_text(), mesh.size),
     compile_seconds=time.perf_counter() - start_time,
+  )
+
+
+def _make_step(
+  config: ml_collections.ConfigDict,
+  timeline: Timeline,
+  mesh: jax.sharding.Mesh,
+  encoder: EncoderConfig,
+) -> tuple[Objective, TrainState, TrainStep]:
+  """Returns the objective, the abstract state and the step of an encoder."""
+  model = train_step.make_model(config.model, encoder, timeline)
+  adam = optimizer.make_optimizer(
+    config.optimizer,
+    10,  # any number of updates
+    config.accumulate_steps,
+  )
+  objective = Objective.from_config(config, model, mesh)
+  return (
+    objective,
+    train_step.abstract_state(model, adam, mesh),
+    train_step.make_train_step(objective, adam, config.seed),
   )
 
 

@@ -109,6 +109,27 @@ def test_processors_stand_in_for_devices_with_kernels_and_rows_of_theirs(
   assert tpu.packed_shape[2] % 128 == 0 < cpu.packed_shape[2] % 128
 
 
+def test_processors_in_the_place_of_devices_keep_products_alone(run, workload):
+  """Unrolled, a program of theirs would keep all; FLOPs are of the run."""
+
+  def plan(platform, **fields):
+    encoder = dataclasses.replace(
+      workload.encoder, attention="plain", num_layers=8, **fields
+    )
+    return step_plan.plan_step(
+      run.config,
+      dataclasses.replace(workload, encoder=encoder),
+      run.mesh,
+      platform,
+    )
+
+  unrolled, scanned = plan("gpu"), plan("gpu", scan_layers=True)
+  assert unrolled.temporaries == scanned.temporaries
+  assert unrolled.state == scanned.state
+  assert scanned.temporaries < plan("cpu", scan_layers=True).temporaries
+  assert unrolled.model_flops == plan("cpu").model_flops
+
+
 def test_a_batch_that_does_not_divide_is_an_error(run, workload):
   config = run.config.copy_and_resolve_references()
   config.encode_chunks = 3
