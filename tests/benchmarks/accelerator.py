@@ -18,8 +18,8 @@ other, each in a process of its own, from the same weights, and the first losses
 must agree. A side `ours:FIELD=VALUE` has a field of the encoder's configuration
 or a flag of XLA changed; `pytorch:compiled` is by torch.compile,
 `pytorch:checkpointed` keeps the states between layers alone. MFU is the share
-of the device's dense bf16 peak, without recomputation; PyTorch's, of full texts,
-is by the products that the first side computes.
+of the device's dense bf16 peak, without recomputation; that of PyTorch, of full
+texts, is by the products that the first side computes.
 
 `parity`: losses of --steps steps of `ctd` with the encoder in bf16 and in fp32,
 and in bf16 with another seed of dropout and draws, which says how much losses
