@@ -5,8 +5,8 @@
 Hardware: one accelerator of 40 GB, or several, over which a batch is split;
 the published run took 45 minutes on two GPUs. With memory to spare,
 --config.model.encoder.remat=False saves a forward pass, and
---config.model.encoder.scan_layers=False a tenth of a step for a compilation
-twice as long (docs/guides/clusters.md). The weights are read from
+--config.model.encoder.scan_layers=False a tenth of a step, for a longer
+compilation (docs/guides/clusters.md). The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
 Methods and variants: `training.config.apply_method`.
 

@@ -187,6 +187,10 @@ def _add_model(c: ml_collections.ConfigDict) -> None:
   # three or "xla", which is refused where it cannot be had. Their numbers are
   # the same, to rounding, and a resumed run may have another.
   m.encoder.attention = "auto"
+  # What a step keeps for its backward pass: "all"; "products" of matrices and
+  # kernels, between which is computed again; or "auto", the latter on an
+  # accelerator. Numbers are the same, to rounding.
+  m.encoder.kept_activations = "auto"
   m.pooling = "mean"  # CLS does not leave the initial loss from scratch
   m.temperature = 0.05  # of every cosine
   m.use_context = True  # absolute calendar context, gated
@@ -289,6 +293,7 @@ def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   e.record_prefix = ""  # before every record
   e.dtype = "bfloat16"  # activations; parameters are always fp32
   e.attention = "auto"  # or "plain", "xla", "cudnn", "splash", as above
+  e.kept_activations = "auto"  # or "all", "products", as above
   # Of the weights of the attention, while that of states is as published. None
   # = as published as well, .1 for most BERTs.
   e.attention_dropout = config_dict.placeholder(float)

@@ -48,7 +48,7 @@ _FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
 _FREE_FIELDS += ("input",)
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
 _FREE_EVAL_FIELDS += ("backend", "vectors_dir")
-_FREE_ENCODER_FIELDS = ("attention",)
+_FREE_ENCODER_FIELDS = ("attention", "kept_activations")
 
 
 def resolve_folder(path: str | os.PathLike) -> Folder:
@@ -127,8 +127,9 @@ def parse_config(
       "with another version; give its --config"
     )
   # Who reads a run may have other devices than those that it was trained on.
-  if "attention" in config.model.encoder:
-    config.model.encoder.attention = base_config.model.encoder.attention
+  for name in _FREE_ENCODER_FIELDS:
+    if name in config.model.encoder:
+      config.model.encoder[name] = base_config.model.encoder[name]
   return config
 
 

@@ -207,9 +207,9 @@ def test_an_accelerator_keeps_products_alone(
 
   pretend(monkeypatch, platform)
   kept, size = list_kept()
-  _, all_size = list_kept(kept="all")
+  _, all_size = list_kept(kept_activations="all")
   assert size < all_size * 2 / 3
-  assert list_kept(kept="products")[1] == size
+  assert list_kept(kept_activations="products")[1] == size
   if scan_layers:  # else states of embeddings and of the end are among them
     assert {leaf.dtype for leaf in kept} == {jnp.dtype("bfloat16")}
 

@@ -131,6 +131,34 @@ def stack_params(params):
 
 
 @pytest.mark.parametrize("family", ENCODERS)
+@pytest.mark.parametrize("scan_layers", [False, True])
+@pytest.mark.parametrize("attention", ["plain", "xla"])
+def test_what_is_computed_again_has_the_same_gradients(
+  family, scan_layers, attention
+):
+  params = params_of(family)
+  if scan_layers:
+    params = stack_params(params)
+
+  def gradients(kept):
+    encoder = encoder_of(
+      family,
+      scan_layers=scan_layers,
+      attention=attention,
+      kept_activations=kept,
+    )
+    return jax.jit(
+      jax.grad(lambda p: (encoder.apply({"params": p}, IDS, MASK) ** 3).sum())
+    )(params)
+
+  jax.tree.map(
+    functools.partial(np.testing.assert_allclose, rtol=1e-4, atol=1e-4),
+    gradients("products"),
+    gradients("all"),
+  )
+
+
+@pytest.mark.parametrize("family", ENCODERS)
 @pytest.mark.parametrize(
   "fields",
   [
@@ -138,8 +166,8 @@ def stack_params(params):
     {"remat": True},
     {"scan_layers": True},
     {"scan_layers": True, "remat": True},
-    {"kept": "products"},
-    {"scan_layers": True, "kept": "products"},
+    {"kept_activations": "products"},
+    {"scan_layers": True, "kept_activations": "products"},
     {"attention": "xla"},
   ],
 )

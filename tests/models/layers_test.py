@@ -11,7 +11,7 @@ from jax import lax
 from scipy import special
 
 from ctd_jax.models.encoders import layers
-from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.encoders.bert import BertConfig, BertEmbeddings
 
 CONFIG = BertConfig(40, hidden_size=16, num_heads=2)
 X = jnp.linspace(-9, 9, 1001)
@@ -96,14 +96,14 @@ def test_gradients_of_a_row_are_added_up_in_fp32():
   class Table(nn.Module):
     @nn.compact
     def __call__(self, numbers):
-      return layers.make_embedding(config, 4, "table")(numbers)
+      states = layers.make_embedding(config, 4, "table")(numbers)
+      return states.astype(config.dtype)
 
   numbers = jnp.zeros(1000, jnp.int32)
   params = Table().init(jax.random.key(0), numbers)
   states = Table().apply(params, numbers)
   table = params["params"]["table"]["embedding"]
   np.testing.assert_array_equal(states[0], table[0].astype(jnp.bfloat16))
-  assert states.dtype == jnp.bfloat16
   gradient = jax.grad(
     lambda params: Table().apply(params, numbers).astype(jnp.float32).sum()
   )(params)["params"]["table"]["embedding"]
@@ -111,6 +111,28 @@ def test_gradients_of_a_row_are_added_up_in_fp32():
   np.testing.assert_array_equal(gradient[0], 1000.0)
 
 
+def test_embeddings_of_a_bert_have_the_gradients_of_fp32():
+  ids = np.random.default_rng(0).integers(4, 40, (64, 100)).astype(np.int32)
+  mask = np.ones_like(ids)
+  weights = np.random.default_rng(1).uniform(size=(64, 100, 16))
+
+  def gradients(dtype):
+    module = BertEmbeddings(dataclasses.replace(CONFIG, dtype=dtype))
+    params = module.init(jax.random.key(0), ids, mask, True)
+    return jax.grad(
+      lambda params: (module.apply(params, ids, mask, True) * weights).sum()
+    )(params)["params"]
+
+  rounded, exact = gradients("bfloat16"), gradients("float32")
+  for table in ("word", "position", "token_type"):
+    ours, expected = (
+      np.asarray(tree[f"{table}_embeddings"]["embedding"])
+      for tree in (rounded, exact)
+    )
+    distance = np.linalg.norm(ours - expected) / np.linalg.norm(expected)
+    assert distance < 0.01, table
+
+
 def test_what_cannot_be_kept_is_refused():
-  with pytest.raises(ValueError, match="kept must be one of .*, got 'some'"):
-    dataclasses.replace(CONFIG, kept="some")
+  with pytest.raises(ValueError, match="kept_activations must be one of"):
+    dataclasses.replace(CONFIG, kept_activations="some")

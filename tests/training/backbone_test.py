@@ -71,7 +71,7 @@ def test_train_resume_and_export(module, kind, pooling, method, tmp_path):
   config.optimizer.warmup_fraction = 0.5
   run = experiment.assemble_experiment(config, tmp_path / "run")
   start = jax.device_get(run.init_state().params["encoder"])
-  assert "layers" in start
+  assert ("layers" in start) == config.model.encoder.scan_layers
   run.checkpoints.close()
 
   training_run.train_and_evaluate(config, tmp_path / "run", stop_after=1)

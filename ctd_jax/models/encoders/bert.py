@@ -50,7 +50,7 @@ class BertConfig:
     remat: whether the backward pass computes a layer's activations again.
     lora: adapters of the projections; None = none.
     attention: implementation of the attention, see `encoders.attention`.
-    kept: what the backward pass is given without `remat`, see
+    kept_activations: what the backward pass is given without `remat`, see
       `encoders.layer_stack`.
   """
 
@@ -72,7 +72,9 @@ class BertConfig:
   lora: LoraConfig | None = None
   # Not of the architecture: vectors that were stored with another are kept.
   attention: str = dataclasses.field(default=attention.AUTO, repr=False)
-  kept: str = dataclasses.field(default=layer_stack.AUTO, repr=False)
+  kept_activations: str = dataclasses.field(
+    default=layer_stack.AUTO, repr=False
+  )
 
   def __post_init__(self):
     if self.vocab_size < 1:
@@ -84,7 +86,7 @@ class BertConfig:
       )
     layers.check_dtype(self.dtype)
     attention.check_implementation(self.attention)
-    layer_stack.check_kept(self.kept)
+    layer_stack.check_kept(self.kept_activations)
     layers.check_rates(
       dropout=self.dropout, attention_dropout=self.attention_dropout
     )
@@ -126,6 +128,7 @@ class BertEmbeddings(nn.Module):
       segments = make_table(config.type_vocab_size, "token_type_embeddings")
       # Texts are never pairs: all tokens are of segment 0.
       states += segments(jnp.zeros((1, 1), jnp.int32))
+    # In fp32 up to here: gradients of rows are sums over many tokens.
     states = _make_norm(config, "layer_norm")(states)
     return nn.Dropout(config.dropout)(states, deterministic)
 

@@ -52,7 +52,7 @@ class DecoderConfig:
     initializer_range: standard deviation of initial weights.
     lora: adapters of the projections; None = none.
     attention: implementation of the attention, see `encoders.attention`.
-    kept: what the backward pass is given without `remat`, see
+    kept_activations: what the backward pass is given without `remat`, see
       `encoders.layer_stack`.
   """
 
@@ -77,7 +77,9 @@ class DecoderConfig:
   lora: LoraConfig | None = None
   # Not of the architecture: vectors that were stored with another are kept.
   attention: str = dataclasses.field(default=attention.AUTO, repr=False)
-  kept: str = dataclasses.field(default=layer_stack.AUTO, repr=False)
+  kept_activations: str = dataclasses.field(
+    default=layer_stack.AUTO, repr=False
+  )
 
   def __post_init__(self):
     if self.num_heads % self.num_kv_heads:
@@ -89,7 +91,7 @@ class DecoderConfig:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
     layers.check_dtype(self.dtype)
     attention.check_implementation(self.attention)
-    layer_stack.check_kept(self.kept)
+    layer_stack.check_kept(self.kept_activations)
     layers.check_rates(attention_dropout=self.attention_dropout)
 
   def make_encoder(self) -> Decoder:
@@ -282,7 +284,7 @@ class Decoder(nn.Module):
     )
     scope = attention.make_scope(config, mask, config.causal, deterministic)
     table = layers.make_embedding(config, config.vocab_size, "embed_tokens")
-    states = table(ids)
+    states = table(ids).astype(config.dtype)
     self.sow("intermediates", "states", states)
     states = layer_stack.apply_layers(
       DecoderLayer,

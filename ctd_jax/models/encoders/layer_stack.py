@@ -4,10 +4,11 @@ Unrolled, a deep decoder compiles for minutes and keeps every layer's
 activations for the backward pass. Scanning compiles one layer, and recomputing
 keeps only the states that enter each.
 
-What is kept otherwise, `kept` says: "all" activations, or "products", those of
-projections and attention, which take long to compute. An accelerator has what
-lies between them sooner computed again than read from memory, of which it needs
-a third then; "auto" is "products" there, and "all" on a processor.
+What is kept otherwise, `kept_activations` says: "all", or "products", what
+projections and kernels of attention return, which takes long to compute. An
+accelerator has what lies between them sooner computed again than read from
+memory, of which it needs two fifths or less then; "auto" is "products" there,
+and "all" on a processor.
 
 Where the states of a few tokens are wanted, which is all that pooling by the
 first or the last one reads, the last layer computes no others, but for the keys
@@ -43,13 +44,13 @@ class StackConfig(Protocol):
     num_layers: number of layers.
     scan_layers: whether one compiled layer runs over stacked parameters.
     remat: whether the backward pass computes a layer's activations again.
-    kept: what it is given without `remat`, one of `KEPT`.
+    kept_activations: what it is given without `remat`, one of `KEPT`.
   """
 
   num_layers: int
   scan_layers: bool
   remat: bool
-  kept: str
+  kept_activations: str
 
 
 def check_kept(kept: str) -> None:
@@ -59,7 +60,7 @@ def check_kept(kept: str) -> None:
     ValueError: if it is not one of `KEPT`.
   """
   if kept not in KEPT:
-    raise ValueError(f"kept must be one of {KEPT}, got {kept!r}")
+    raise ValueError(f"kept_activations must be one of {KEPT}, got {kept!r}")
 
 
 def _is_product(primitive: Any, *avals: Any, **params: Any) -> bool:
@@ -104,8 +105,9 @@ def apply_layers(
     layer.sow("intermediates", "states", states)
     return states, None
 
-  keeps_products = config.kept == PRODUCTS or (
-    config.kept == AUTO and find_platform() != "cpu"
+  kept = config.kept_activations
+  keeps_products = kept == PRODUCTS or (
+    kept == AUTO and find_platform() != "cpu"
   )
   if config.remat or keeps_products:
     apply = nn.remat(

@@ -258,9 +258,9 @@ def make_embedding(
 ) -> Callable[[jax.Array], jax.Array]:
   """Returns a table of `rows` states of D features, to be called on numbers.
 
-  Its rows are rounded to the type of the blocks behind the look-up. The
-  gradients of a row, one for every token that has it, are then added up in
-  fp32; in bf16 most of the thousands that a position has would be lost.
+  What it returns is fp32, for the caller to round. The gradients of a row, one
+  for every token that has it, are then added up in fp32; in bf16 most of the
+  thousands that a position has would be lost.
   """
   table = nn.Embed(
     rows,
@@ -268,4 +268,4 @@ def make_embedding(
     embedding_init=nn.initializers.normal(config.initializer_range),
     name=name,
   )
-  return lambda numbers: table(numbers).astype(config.dtype)
+  return lambda numbers: table(numbers).astype(jnp.float32)

@@ -243,7 +243,8 @@ def write_encoder_config(folder: pathlib.Path, config: EncoderConfig) -> None:
 
   Args:
     folder: of the model.
-    config: geometry; dtype, scan_layers and remat are not written.
+    config: geometry; what weights do not fix is not written, as dtype and
+      scan_layers.
 
   Raises:
     ValueError: if no published architecture has this geometry.

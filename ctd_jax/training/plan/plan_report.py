@@ -176,8 +176,9 @@ class Planner:
       )
     if not target.is_exact:
       yield (
-        "memory and traffic are those of a program for processors, which "
-        "compute and send bf16 as fp32 and fuse less: more than a device needs"
+        "memory and traffic are those of a program for processors, of layers "
+        "that are scanned, which compute and send bf16 as fp32 and fuse less: "
+        "about twice what an H200 needed"
       )
       yield (
         "attention is by plain products, which keep their weights in memory, "

@@ -113,7 +113,7 @@ def plan_step(
   encoder = compiled_encoder = workload.encoder
   if platform != mesh_platform:
     encoder = dataclasses.replace(
-      encoder, attention=attention.PLAIN, kept=layer_stack.PRODUCTS
+      encoder, attention=attention.PLAIN, kept_activations=layer_stack.PRODUCTS
     )
     # Unrolled for a processor, a program computes nothing again.
     compiled_encoder = dataclasses.replace(encoder, scan_layers=True)
