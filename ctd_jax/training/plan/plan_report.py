@@ -178,7 +178,7 @@ class Planner:
       yield (
         "memory and traffic are those of a program for processors, of layers "
         "that are scanned, which compute and send bf16 as fp32 and fuse less: "
-        "about twice what an H200 needed"
+        "more than a device needs, of an H200 about twice"
       )
       yield (
         "attention is by plain products, which keep their weights in memory, "
