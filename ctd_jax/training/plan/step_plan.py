@@ -112,8 +112,11 @@ def plan_step(
   platform = platform or mesh_platform
   encoder = compiled_encoder = workload.encoder
   if platform != mesh_platform:
+    kept = encoder.kept_activations
+    if kept == layer_stack.AUTO:
+      kept = layer_stack.PRODUCTS
     encoder = dataclasses.replace(
-      encoder, attention=attention.PLAIN, kept_activations=layer_stack.PRODUCTS
+      encoder, attention=attention.PLAIN, kept_activations=kept
     )
     # Unrolled for a processor, a program computes nothing again.
     compiled_encoder = dataclasses.replace(encoder, scan_layers=True)
