@@ -239,10 +239,13 @@ def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
   first = train("first", cache)
   assert f"compiled functions are kept in {cache} (" in first
   assert hit not in first
-  entries = contents(cache)
-  assert any(name.startswith("jit_step-") for name in entries)
+  # Others are kept as well where they took a second to compile, this time.
+  steps = {name for name in contents(cache) if name.startswith("jit_step-")}
+  assert steps
   assert hit in train("second", cache)
-  assert contents(cache) == entries
+  assert steps == {
+    name for name in contents(cache) if name.startswith("jit_step-")
+  }
   metrics = [tmp_path / name / "metrics.jsonl" for name in ("first", "second")]
   assert metrics[0].read_text() == metrics[1].read_text()
   text = train("third", "off")
