@@ -28,6 +28,10 @@ _ONE_CORE_OPTIONS = {
   "xla_cpu_experimental_ynn_fusion_type": "LIBRARY_FUSION_TYPE_REDUCE"
 }
 _TRITON_PRODUCTS = "xla_gpu_enable_triton_gemm"
+# What XLA keeps beside the entries of JAX: kernels that it chose for a GPU. An
+# entry has them already. Its folder can be in no bucket, and would be part of
+# the key of every entry.
+_XLA_CACHES = "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES"
 
 
 def choose_options(device: jax.Device) -> dict[str, str | bool] | None:
@@ -91,6 +95,8 @@ def enable_cache(choice: str | None = None) -> Folder | None:
     return _disable_cache(f"not every process sees {folder}")
   jax.config.update("jax_enable_compilation_cache", True)
   jax.config.update("jax_compilation_cache_dir", str(folder))
+  if _XLA_CACHES not in os.environ:
+    jax.config.update(_XLA_CACHES.lower(), "none")
   # JAX opens a folder once; what was compiled so far may have opened another.
   compilation_cache.reset_cache()
   logging.info(

@@ -33,6 +33,7 @@ def settings():
     "jax_compilation_cache_dir",
     "jax_enable_compilation_cache",
     "jax_persistent_cache_min_compile_time_secs",
+    "jax_persistent_cache_enable_xla_caches",
   )
   values = {name: getattr(jax.config, name) for name in names}
   yield
@@ -76,6 +77,18 @@ def test_what_is_compiled_is_kept_until_it_is_switched_off(tmp_path):
   assert compilation.enable_cache("off") is None
   jax.jit(lambda x: x + 54321)(1)
   assert set(tmp_path.iterdir()) == entries
+
+
+def test_a_folder_that_was_moved_is_read(tmp_path, monkeypatch):
+  monkeypatch.delenv("JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES", raising=False)
+  jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+  compilation.enable_cache(tmp_path / "old")
+  jax.jit(lambda x: x + 23456)(1)
+  entries = {path.name for path in (tmp_path / "old").glob("*-cache")}
+  (tmp_path / "old").rename(tmp_path / "new")
+  compilation.enable_cache(tmp_path / "new")
+  jax.jit(lambda x: x + 23456)(1)
+  assert {path.name for path in (tmp_path / "new").glob("*-cache")} == entries
 
 
 def test_a_variable_of_jax_switches_it_off(tmp_path):
