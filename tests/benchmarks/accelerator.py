@@ -34,7 +34,6 @@ from __future__ import annotations
 
 import argparse
 import ast
-import functools
 import multiprocessing
 import os
 import pathlib
@@ -114,42 +113,6 @@ def read_benchmark(flags: argparse.Namespace):
   return benchmark, real_texts
 
 
-def prepare_steps(
-  config, encoder, benchmark, texts, total_steps: int, pretrained=None
-):
-  """Returns state, update, objective and a maker of batches, of one device.
-
-  Args:
-    config: of the run.
-    encoder: configuration of its encoder.
-    benchmark: the data set.
-    texts: tokens of queries and records.
-    total_steps: of the schedule.
-    pretrained: parameters of the encoder; None = random ones.
-  """
-  from ctd_jax.training import optimizer, partitioning, row_shapes, train_step
-  from ctd_jax.training.objective import Objective
-  from tests.benchmarks import contrastive_steps
-
-  mesh = partitioning.make_mesh(1)
-  model = train_step.make_model(config.model, encoder, benchmark.timeline)
-  adam = optimizer.make_optimizer(config.optimizer, total_steps)
-  objective = Objective.from_config(config, model, mesh)
-  return (
-    train_step.init_state(model, adam, config.seed, mesh, pretrained),
-    train_step.make_train_step(objective, adam, config.seed),
-    objective,
-    functools.partial(
-      contrastive_steps.make_batches,
-      config,
-      benchmark,
-      *texts,
-      encoder.max_length,
-      row_shapes.width_multiple(mesh.devices.flat[0].platform),
-    ),
-  )
-
-
 def measure_ours(
   flags: argparse.Namespace, folder: pathlib.Path, fields: dict[str, Any]
 ) -> dict[str, Any]:
@@ -177,8 +140,8 @@ def measure_ours(
   jax.config.update("jax_compilation_cache_dir", cache.name)
   is_first = not (folder / BATCHES).exists()
   pretrained = None if is_first else state_dict.load_params(folder, encoder)
-  state, update, objective, make_batches = prepare_steps(
-    config, encoder, benchmark, texts, 10**6, pretrained
+  state, update, objective, make_batches = contrastive_steps.prepare_steps(
+    config, encoder, benchmark, texts, pretrained=pretrained
   )
   device = objective.mesh.devices.flat[0]
   if is_first:
@@ -186,9 +149,8 @@ def measure_ours(
     save_batches(folder / BATCHES, make_batches())
 
   def place(batch):
-    columns = batch["texts"].segments
-    size = np.count_nonzero(columns), columns.size
-    return size, partitioning.make_global_batch(batch, objective.mesh)
+    num_tokens = np.count_nonzero(batch["texts"].segments)
+    return num_tokens, partitioning.make_global_batch(batch, objective.mesh)
 
   batches = make_batches(place=place)
   flops = UpdateFlops(objective.compute_loss, state.params, state.frozen)
@@ -197,10 +159,10 @@ def measure_ours(
     if step == WARM_UP:
       jax.block_until_ready(losses)
       start = time.perf_counter()
-    size, batch = next(batches)
+    num_tokens, batch = next(batches)
     state, metrics = update(state, batch)
     losses.append(metrics["loss"])
-    counts.append((*size, flops.count(batch)))
+    counts.append((num_tokens, flops.count(batch)))
   jax.block_until_ready((losses, state))
   seconds = (time.perf_counter() - start) / flags.steps
   compile_seconds = clock.seconds
@@ -221,15 +183,12 @@ def measure_ours(
     )
   batches.close()
   cache.cleanup()
-  tokens, columns, step_flops = np.mean(counts[WARM_UP:], axis=0)
+  tokens, step_flops = np.mean(counts[WARM_UP:], axis=0)
   return {
     "device": device.device_kind,
-    "jax": jax.__version__,
     "seconds": seconds,
     "tokens": tokens,
-    "row_fill": tokens / columns,
     "flops": step_flops,
-    "shapes": flops.num_shapes,
     "peak": device_peaks.find_peak_flops(device.device_kind),
     "memory": memory.read_peak_memory().get("speed/peak_device_bytes"),
     "planned_memory": planned,
@@ -307,7 +266,6 @@ def measure_pytorch(
     synchronize()
     seconds = (time.perf_counter() - start) / flags.steps
   return {
-    "torch": torch.__version__,
     "seconds": seconds,
     "tokens": float(np.mean(tokens)),
     "compile_seconds": compile_seconds,
@@ -365,8 +323,6 @@ def compare_speed(flags: argparse.Namespace) -> None:
       except EOFError:
         row = {"error": "its process ended"}
       process.join()
-      row["side"], row["geometry"] = side, flags.geometry
-      row["texts"], row["batch"] = flags.texts, flags.batch
       row["whole_seconds"] = time.perf_counter() - start
       rows[side] = row
       print(f"{side}: {row.get('error') or 'measured'}", flush=True)
@@ -502,6 +458,7 @@ def train(flags: argparse.Namespace, dtype: str, pipe: Connection) -> None:
   """
   from ctd_jax.training import partitioning
   from ctd_jax_configs import bert, qwen
+  from tests.benchmarks import contrastive_steps
 
   module = bert if flags.geometry == "bert-base" else qwen
   config = module.get_config("ctd")
@@ -509,7 +466,7 @@ def train(flags: argparse.Namespace, dtype: str, pipe: Connection) -> None:
   encoder = make_encoder_config(
     flags.geometry, flags.tiny, dtype=dtype, remat=config.model.encoder.remat
   )
-  state, update, objective, make_batches = prepare_steps(
+  state, update, objective, make_batches = contrastive_steps.prepare_steps(
     config, encoder, *read_benchmark(flags), flags.steps
   )
   batches = make_batches(
@@ -595,7 +552,7 @@ def compare_attention(flags: argparse.Namespace) -> None:
     np.random.default_rng(0).integers(1, length, (rows, 4)), axis=1
   )
   for number in (4, 3, 2, 1):
-    segments[np.arange(length) < ends[:, number - 1 :][:, :1]] = number
+    segments[np.arange(length) < ends[:, number - 1, None]] = number
   is_token = jnp.asarray(segments > 0)[:, :, None, None]
   keys = jax.random.split(jax.random.key(0), 4)
   query, weights = (

@@ -6,18 +6,30 @@ code, of each of its queries, from `chunqiutr/rebuilt`.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
 import ml_collections
 import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.models import packing
+from ctd_jax.models.pretrained.geometry import EncoderConfig
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import config as training_config
-from ctd_jax.training import input_pipeline
+from ctd_jax.training import (
+  input_pipeline,
+  optimizer,
+  partitioning,
+  row_shapes,
+  train_step,
+)
 from ctd_jax.training.batch_iterator import BatchIterator
 from ctd_jax.training.input_pipeline import Tokens
+from ctd_jax.training.objective import Objective
+from ctd_jax.training.train_step import TrainState, TrainStep
 
-TEXTS_PER_QUERY = 3
 _QUERY_LENGTH, _RECORD_LENGTH = 128, 256  # tokens, of the published recipe
 _RATE = 1e-5
 
@@ -69,38 +81,64 @@ def draw_full_texts(
   )
 
 
-def make_batches(
+class Steps(NamedTuple):
+  """Training on one device, not begun.
+
+  Attributes:
+    state: first state.
+    update: the jitted step.
+    objective: its loss, with model and device.
+    make_batches: returns an iterator over the batches, in one pack each; takes
+      options of `input_pipeline.training_batches`.
+  """
+
+  state: TrainState
+  update: TrainStep
+  objective: Objective
+  make_batches: Callable[..., BatchIterator]
+
+
+def prepare_steps(
   config: ml_collections.ConfigDict,
+  encoder: EncoderConfig,
   benchmark: Benchmark,
-  queries: Tokens,
-  records: Tokens,
-  max_length: int,
-  multiple: int = 32,
-  **options,
-) -> BatchIterator:
-  """Returns the iterator over the batches of a config, in one pack each.
+  texts: tuple[Tokens, Tokens],
+  total_steps: int = 10**6,
+  pretrained: Any = None,
+) -> Steps:
+  """Returns the steps of a config on the first device.
 
   Args:
-    config: of `configure`.
+    config: of the run; its encoder is not read.
+    encoder: configuration of the encoder.
     benchmark: the data set.
-    queries: tokens of its train queries.
-    records: tokens of its records.
-    max_length: tokens that the encoder takes.
-    multiple: that the widths of rows differ by.
-    **options: of `input_pipeline.training_batches`.
+    texts: tokens of its train queries and of its records.
+    total_steps: of the schedule.
+    pretrained: parameters of the encoder; None = random ones.
   """
-  width = packing.row_width(records.ids.shape[1], max_length)
-  return input_pipeline.training_batches(
-    benchmark,
-    queries,
-    records,
-    batch_size=config.batch_size,
-    seed=config.seed,
-    negatives=config.negatives.to_dict(),
-    balance_kinds=config.balance_positive_kinds,
-    packs=1,
-    widths=packing.row_widths(width, max_length, multiple),
-    **options,
+  mesh = partitioning.make_mesh(1)
+  model = train_step.make_model(config.model, encoder, benchmark.timeline)
+  adam = optimizer.make_optimizer(config.optimizer, total_steps)
+  objective = Objective.from_config(config, model, mesh)
+  queries, records = texts
+  width = packing.row_width(records.ids.shape[1], encoder.max_length)
+  multiple = row_shapes.width_multiple(mesh.devices.flat[0].platform)
+  return Steps(
+    train_step.init_state(model, adam, config.seed, mesh, pretrained),
+    train_step.make_train_step(objective, adam, config.seed),
+    objective,
+    functools.partial(
+      input_pipeline.training_batches,
+      benchmark,
+      queries,
+      records,
+      batch_size=config.batch_size,
+      seed=config.seed,
+      negatives=config.negatives.to_dict(),
+      balance_kinds=config.balance_positive_kinds,
+      packs=1,
+      widths=packing.row_widths(width, encoder.max_length, multiple),
+    ),
   )
 
 

@@ -43,8 +43,7 @@ from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.pooling import POOLINGS
 from ctd_jax.models.pretrained import state_dict
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.training import input_pipeline, optimizer, partitioning, train_step
-from ctd_jax.training.objective import Objective
+from ctd_jax.training import input_pipeline, partitioning
 from ctd_jax_datasets import load
 from tests.benchmarks import contrastive_steps
 from tests.benchmarks.torch_loop import PlainLoop
@@ -156,15 +155,10 @@ def prepare_training(flags: argparse.Namespace) -> Sides:
     max_length=512,
     dropout=0.0,
   )
-  mesh = partitioning.make_mesh(1)
-  model = train_step.make_model(config.model, encoder, benchmark.timeline)
-  adam = optimizer.make_optimizer(config.optimizer, 10**6)
-  state = train_step.init_state(model, adam, 0, mesh)
-  objective = Objective.from_config(config, model, mesh)
-  update = train_step.make_train_step(objective, adam, config.seed)
-  iterator = contrastive_steps.make_batches(
-    config, benchmark, *texts, encoder.max_length
+  state, update, objective, make_batches = contrastive_steps.prepare_steps(
+    config, encoder, benchmark, texts
   )
+  iterator = make_batches()
   start = iterator.get_state()
   batches = [
     contrastive_steps.unpack_texts(next(iterator)["texts"])
@@ -185,7 +179,7 @@ def prepare_training(flags: argparse.Namespace) -> Sides:
     iterator.set_state(start)
     losses = []
     for _ in range(flags.steps):
-      batch = partitioning.make_global_batch(next(iterator), mesh)
+      batch = partitioning.make_global_batch(next(iterator), objective.mesh)
       state, metrics = update(state, batch)
       losses.append(metrics["loss"])
     return jax.device_get(losses)[0]

@@ -231,6 +231,8 @@ def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
       "--config.num_epochs=0.03",
       "--config.eval.baselines=()",
       JAX_LOG_COMPILES="1",  # says where a function came from
+      # Else one is kept or not by the load of the machine.
+      JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS="0",
     )
     assert done.returncode == 0, done.stderr
     return done.stderr
@@ -239,13 +241,10 @@ def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
   first = train("first", cache)
   assert f"compiled functions are kept in {cache} (" in first
   assert hit not in first
-  # Others are kept as well where they took a second to compile, this time.
-  steps = {name for name in contents(cache) if name.startswith("jit_step-")}
-  assert steps
+  entries = contents(cache)
+  assert any(name.startswith("jit_step-") for name in entries)
   assert hit in train("second", cache)
-  assert steps == {
-    name for name in contents(cache) if name.startswith("jit_step-")
-  }
+  assert contents(cache) == entries
   metrics = [tmp_path / name / "metrics.jsonl" for name in ("first", "second")]
   assert metrics[0].read_text() == metrics[1].read_text()
   text = train("third", "off")
