@@ -4,9 +4,11 @@ Random unit vectors in memory-mapped pieces; the first --depth records of every
 query by the search of ctd_jax, by a FAISS flat index and by numpy (a matrix
 product of all records with some queries, then argpartition), all of them exact.
 Every size and system has a process of its own for the memory; the processes
-take turns, and the time is the median of the repeats. Memory is the peak of
-what a process allocates, pages of files left out, in one more search: looking
-at it takes a tenth of a core.
+take turns. A turn waits until the threads of the others sleep, since numpy's
+spin on for a tenth of a second, then searches for half a second at least: its
+time is the median of its searches, that of a system the median of its turns.
+Memory is the peak of what a process allocates, pages of files left out, in one
+more search: looking at it takes a tenth of a core.
 
   python tests/benchmarks/search_scale.py --folder=/tmp/scale \\
     --sizes=20000,200000,2000000 --queries=1024 --repeats=3
@@ -27,6 +29,8 @@ from collections.abc import Callable
 import numpy as np
 
 PIECE = 65_536
+PAUSE = 0.2  # seconds before a turn, until threads of other processes sleep
+TURN = 0.5  # seconds of searches in a turn, at least
 SYSTEMS = ("ctd_jax", "faiss", "numpy")
 
 
@@ -125,9 +129,13 @@ def work(system: str, flags, size: int, pipe) -> None:
   search = searcher(system, records, queries, flags.depth)
   search()
   while pipe.recv():
-    started = time.perf_counter()
-    found = search()
-    pipe.send((time.perf_counter() - started, found))
+    time.sleep(PAUSE)
+    seconds = []
+    while sum(seconds) < TURN:
+      started = time.perf_counter()
+      found = search()
+      seconds.append(time.perf_counter() - started)
+    pipe.send((statistics.median(seconds), found))
   pipe.send(find_peak(search))
 
 
