@@ -52,6 +52,11 @@ EXTRAS_REQUIRE = {
   # below 26, so it is tested in an environment of its own. Above 2.79 the
   # module of its runner in processes may lie elsewhere.
   "beam": ["apache-beam>=2.77,<2.80"],
+  # A cluster on which Beam runs; tested beside beam.
+  "dask": [
+    "apache-beam[dask]>=2.77,<2.80",  # as in beam
+    "distributed>=2026.8,<2027",  # scheduler and workers
+  ],
   # Shards of a corpus, searched where they lie; tested beside beam. 0.40
   # deprecates create_index() as it was; a minor release may drop more.
   "lance": ["lancedb>=0.40,<0.43"],

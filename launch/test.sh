@@ -53,7 +53,7 @@ for argument in "$@"; do
       ;;
     --beam)
       own_tests=(tests/corpora tests/data tests/retrieval tests/utils)
-      extras+=(beam lance)
+      extras+=(beam dask lance)
       arguments+=(-m beam)
       # shellcheck disable=SC2034
       own_environment=${root:?}/.venv-beam

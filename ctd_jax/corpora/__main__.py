@@ -4,7 +4,7 @@
   python -m ctd_jax.corpora --input=texts --reigns=zh --out=dated \
     --encoder=exported --runner=DirectRunner --workers=4
   python -m ctd_jax.corpora --input=/nfs/texts --reigns=zh --out=/nfs/dated \
-    --runner=FlinkRunner -- --flink_master=HOST:8081 --parallelism=64
+    --runner=DaskRunner -- --dask_scheduler_file=/nfs/scheduler.json
 
 Each entry of the folder --input is read by itself: a file that holds a work, or
 a folder with the files of one. Each work is dated as `ctd-jax date` dates it,
@@ -23,10 +23,11 @@ one over the days; `ctd-jax search-corpus` searches them where they lie.
 
 Without --runner one process does all. Apache Beam (pip install 'ctd_jax[beam]')
 spreads the works over processes of this machine, --runner=DirectRunner, or over
-other machines; its own flags stand behind --. All of them have to see --input,
---out and --encoder under these paths, and to have ctd_jax installed. What is
-written is the same, byte by byte; the index of a shard is learned from a sample
-of its vectors, and may differ.
+other machines, --runner=DaskRunner ([dask]) or another runner of Beam; its own
+flags stand behind --. All of them have to see --input, --out and --encoder
+under these paths, and to have ctd_jax installed. What is written is the same,
+byte by byte; the index of a shard is learned from a sample of its vectors, and
+may differ.
 
 A run that was broken off goes on when it is started again: whatever was made
 from the same text, calendar and version, or with the same encoder, is not made

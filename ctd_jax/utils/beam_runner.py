@@ -14,17 +14,21 @@ import pickle
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from absl import flags
+from absl import flags, logging
 
 from ctd_jax.utils import files
 
-LOCAL, DIRECT = "local", "DirectRunner"
+LOCAL, DIRECT, DASK = "local", "DirectRunner", "DaskRunner"
 _RESULTS_FILE = ".results.pickle"
-# What Beam calls DirectRunner may be another program, which it downloads. This
-# one is part of it, and the only one whose workers are processes.
-_DIRECT_CLASS = (
-  "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner"
-)
+_RUNNER_CLASSES = {
+  # What Beam calls DirectRunner may be another program, which it downloads.
+  # This one is part of it, and the only one whose workers are processes.
+  DIRECT: "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner",
+  DASK: "apache_beam.runners.dask.dask_runner.DaskRunner",  # no short name
+}
+# Dask hands out partitions; its own have 128 items, so that a small corpus
+# would be one. 256 cost the scheduler some 13 s, 1,000 some 55.
+_DASK_PARTITIONS = 256
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -85,11 +89,15 @@ def read_flags(
 
 
 def _check_installed(runner: str) -> None:
-  if importlib.util.find_spec("apache_beam") is None:
-    raise ValueError(
-      f"--runner={runner}: Apache Beam is not installed; pip install "
-      "'ctd_jax[beam]', or leave the flag out"
-    )
+  needed = {"apache_beam": ("Apache Beam", "beam")}
+  if runner == DASK:
+    needed["distributed"] = "Dask", "dask"
+  for module, (title, extra) in needed.items():
+    if importlib.util.find_spec(module) is None:
+      raise ValueError(
+        f"--runner={runner}: {title} is not installed; pip install "
+        f"'ctd_jax[{extra}]', or leave the flag out"
+      )
 
 
 def map_items(
@@ -113,7 +121,9 @@ def map_items(
     arguments: flags of Beam and of the runner.
 
   Raises:
-    ValueError: if Beam is not installed; or that of the function.
+    ConnectionError: if no scheduler answers.
+    FileNotFoundError: naming a file of one that is not there.
+    ValueError: if Beam or Dask is not installed; or that of the function.
   """
   _check_installed(runner)
   import apache_beam as beam
@@ -121,13 +131,18 @@ def map_items(
 
   # Workers tell every step of their own life otherwise.
   level = "--default_sdk_harness_log_level=WARNING"
-  options = [f"--runner={runner}", level, *arguments]
+  name = _RUNNER_CLASSES.get(runner, runner)
+  options = [f"--runner={name}", level, *arguments]
   if runner == DIRECT:
-    options[0] = f"--runner={_DIRECT_CLASS}"
     options += [
       f"--direct_num_workers={workers}",
       "--direct_running_mode=multi_processing",
     ]
+  if runner == DASK:
+    _check_cluster(arguments)
+    if not any("partition" in flag for flag in arguments):
+      partitions = max(1, min(len(items), _DASK_PARTITIONS))
+      options.append(f"--dask_npartitions={partitions}")
   # The last step writes it, on any machine, and it is read here.
   path = folder / _RESULTS_FILE
   with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
@@ -147,6 +162,40 @@ def map_items(
       raise ValueError(error)
     results.append(result)
   return results
+
+
+def _check_cluster(arguments: Sequence[str]) -> None:
+  """Raises an error if the scheduler that flags name does not answer.
+
+  Beam would wait for its file for ever, and for workers, which is said.
+  """
+  import distributed
+  from apache_beam.runners.dask.dask_runner import DaskOptions
+
+  cluster = DaskOptions(list(arguments)).get_all_options(
+    drop_default=True, current_only=True
+  )
+  address, file = cluster.get("address"), cluster.get("scheduler_file")
+  if file and not pathlib.Path(file).is_file():
+    raise FileNotFoundError(
+      f"--dask_scheduler_file={file}: no such file; dask scheduler "
+      f"--scheduler-file={file} writes it"
+    )
+  if address or file:
+    try:
+      with distributed.Client(address, scheduler_file=file) as client:
+        num_workers = len(client.nthreads())
+    except OSError as error:
+      raise ConnectionError(
+        f"--runner={DASK}: no scheduler at {address or file}: {error}"
+      ) from error
+    logging.log(
+      logging.INFO if num_workers else logging.WARNING,
+      "%s: %d workers at %s",
+      DASK,
+      num_workers,
+      address or file,
+    )
 
 
 def _call(

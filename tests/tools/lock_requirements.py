@@ -40,6 +40,7 @@ ADDED = ("cuda", "tpu", "test")
 NOT_LOCKED = {
   "beam": "an environment of its own",
   "calendars": "makes tables that are in the repository",
+  "dask": "installed beside beam",
   "docs": "part of test",
   "e5": "makes a folder of weights once",
   "lance": "installed beside beam",

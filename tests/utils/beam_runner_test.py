@@ -8,6 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -149,6 +150,76 @@ def test_workers_that_are_killed_lose_nothing(world, local, pattern, number):
   assert read_files(folder) == local
 
 
+@contextlib.contextmanager
+def start_cluster(
+  folder: pathlib.Path,
+) -> Iterator[tuple[str, list[subprocess.Popen]]]:
+  """Yields the flag of a Dask scheduler, and its two workers."""
+  file = folder / "scheduler.json"
+  flags = "--no-dashboard", f"--scheduler-file={file}"
+  scheduler = start("dask", "scheduler", "--port=0", *flags)
+  workers = []
+  try:
+    while not file.exists() and scheduler.poll() is None:
+      time.sleep(0.01)
+    for _ in range(2):
+      workers.append(
+        start("dask", "worker", "--nthreads=1", "--no-nanny", *flags)
+      )
+    yield f"--dask_scheduler_file={file}", workers
+  finally:
+    for process in (*workers, scheduler):
+      process.kill()
+      process.communicate()
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_a_cluster_of_dask_writes_what_one_process_writes(
+  world, local, tmp_path, is_killed
+):
+  """Also where a worker is killed when the first work is dated."""
+  folder = world / f"dask-{is_killed}"
+  with start_cluster(tmp_path) as (flag, workers):
+    process = start_corpus(
+      world, folder.name, "--runner=DaskRunner", "--", flag
+    )
+    if is_killed:
+      pattern = "dates/*.parquet"
+      while not any(folder.glob(pattern)) and process.poll() is None:
+        time.sleep(0.01)
+      workers[0].kill()
+      assert 0 < len(list(folder.glob(pattern))) < NUM_WORKS
+    assert "6 works, 72 sections" in finish(process)
+    assert [worker.poll() is not None for worker in workers] == [
+      is_killed,
+      False,
+    ]
+  assert read_files(folder) == local
+
+
+@pytest.mark.beam
+@pytest.mark.parametrize(
+  ("flag", "message"),
+  [
+    (
+      "--dask_scheduler_file=gone.json",
+      "error: --dask_scheduler_file=gone.json",
+    ),
+    (
+      "--dask_client_address=tcp://127.0.0.1:1",
+      "no scheduler at tcp://127.0.0",
+    ),
+  ],
+)
+def test_a_cluster_that_is_not_there_is_an_error(world, flag, message):
+  process = start_corpus(world, "alone", "--runner=DaskRunner", "--", flag)
+  _, stderr = process.communicate(timeout=300)
+  assert process.returncode == 1
+  assert message in stderr
+  assert "Traceback" not in stderr
+
+
 def read_rows(index: pathlib.Path) -> list[tuple]:
   """Returns the records of an index, all columns."""
   connection = sqlite3.connect(index / "index.sqlite")
@@ -188,14 +259,23 @@ def test_an_error_of_a_worker_is_that_of_the_command(world):
   assert "Traceback" not in stderr
 
 
-def test_without_beam_the_flag_is_an_error_that_says_what_to_install(
-  tmp_path, monkeypatch
+@pytest.mark.parametrize(
+  ("missing", "runner", "extra"),
+  [
+    ("apache_beam", "FlinkRunner", "beam"),
+    ("distributed", "DaskRunner", "dask"),
+  ],
+)
+def test_without_its_packages_a_runner_is_an_error_that_says_what_to_install(
+  tmp_path, monkeypatch, missing, runner, extra
 ):
   monkeypatch.setattr(
-    beam_runner.importlib.util, "find_spec", lambda name: None
+    beam_runner.importlib.util,
+    "find_spec",
+    lambda name: name != missing or None,
   )
-  with pytest.raises(ValueError, match=r"pip install 'ctd_jax\[beam\]'"):
-    beam_runner.map_items(str, [], folder=tmp_path, runner="FlinkRunner")
+  with pytest.raises(ValueError, match=rf"pip install 'ctd_jax\[{extra}\]'"):
+    beam_runner.map_items(str, [], folder=tmp_path, runner=runner)
 
 
 @pytest.mark.slow

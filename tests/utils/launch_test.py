@@ -382,7 +382,7 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
     install.replace("[test,parity]", "[test,tf]"),
     "-m pytest tests/data -m tf",
     f"-m venv --clear {clone.root / '.venv-beam'}",
-    install.replace("[test,parity]", "[test,beam,lance]"),
+    install.replace("[test,parity]", "[test,beam,dask,lance]"),
     "-m pytest tests/corpora tests/data tests/retrieval tests/utils -m beam",
   ]
   clone.activate(fails="format --check")
