@@ -306,7 +306,7 @@ if __name__ == "__main__":
     names = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
     try:
       map_items = build.read_runner(argv[len(names) :], _DATA_DIR.value)
-    except ValueError as error:
+    except (ValueError, FileNotFoundError, ConnectionError) as error:
       sys.exit(f"error: {error}")
     build.main(
       names,

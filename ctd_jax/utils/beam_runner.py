@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import pathlib
 import pickle
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
@@ -19,16 +21,16 @@ from absl import flags, logging
 from ctd_jax.utils import files
 
 LOCAL, DIRECT, DASK = "local", "DirectRunner", "DaskRunner"
-_RESULTS_FILE = ".results.pickle"
 _RUNNER_CLASSES = {
   # What Beam calls DirectRunner may be another program, which it downloads.
   # This one is part of it, and the only one whose workers are processes.
   DIRECT: "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner",
   DASK: "apache_beam.runners.dask.dask_runner.DaskRunner",  # no short name
 }
-# Dask hands out partitions; its own have 128 items, so that a small corpus
-# would be one. 256 cost the scheduler some 13 s, 1,000 some 55.
+# Dask hands out partitions; by default they have 128 items, so that a small
+# corpus would be one.
 _DASK_PARTITIONS = 256
+_PARTITION_OPTIONS = "npartitions", "partition_size"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -64,6 +66,8 @@ def read_flags(
     folder: as of `map_items`.
 
   Raises:
+    ConnectionError: if the scheduler of a cluster does not answer.
+    FileNotFoundError: naming the flag whose file is not there.
     ValueError: naming the flag that does not fit.
   """
   runner, workers = flags.FLAGS.runner, flags.FLAGS.workers
@@ -74,6 +78,8 @@ def read_flags(
     )
   if runner != LOCAL:
     _check_installed(runner)
+    if runner == DASK:
+      _check_cluster(arguments)
     return functools.partial(
       map_items,
       folder=folder,
@@ -89,11 +95,12 @@ def read_flags(
 
 
 def _check_installed(runner: str) -> None:
-  needed = {"apache_beam": ("Apache Beam", "beam")}
+  packages = {"apache_beam": "Apache Beam"}
   if runner == DASK:
-    needed["distributed"] = "Dask", "dask"
-  for module, (title, extra) in needed.items():
+    packages["distributed"] = "Dask"
+  for module, title in packages.items():
     if importlib.util.find_spec(module) is None:
+      extra = "dask" if runner == DASK else "beam"
       raise ValueError(
         f"--runner={runner}: {title} is not installed; pip install "
         f"'ctd_jax[{extra}]', or leave the flag out"
@@ -121,11 +128,12 @@ def map_items(
     arguments: flags of Beam and of the runner.
 
   Raises:
-    ConnectionError: if no scheduler answers.
-    FileNotFoundError: naming a file of one that is not there.
+    ConnectionError: if the runner lost its workers or its scheduler.
     ValueError: if Beam or Dask is not installed; or that of the function.
   """
   _check_installed(runner)
+  if not items:
+    return []
   import apache_beam as beam
   from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -138,21 +146,38 @@ def map_items(
       f"--direct_num_workers={workers}",
       "--direct_running_mode=multi_processing",
     ]
-  if runner == DASK:
-    _check_cluster(arguments)
-    if not any("partition" in flag for flag in arguments):
-      partitions = max(1, min(len(items), _DASK_PARTITIONS))
-      options.append(f"--dask_npartitions={partitions}")
-  # The last step writes it, on any machine, and it is read here.
-  path = folder / _RESULTS_FILE
-  with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
-    _ = (
-      pipeline
-      | beam.Create(list(items))
-      | beam.Reshuffle()
-      | "call" >> beam.Map(functools.partial(_call, function))
-      | beam.combiners.ToList()
-      | "write" >> beam.Map(functools.partial(_write_results, str(path)))
+  if runner == DASK and not _parse_dask_flags(arguments).keys() & set(
+    _PARTITION_OPTIONS
+  ):
+    options.append(f"--dask_npartitions={min(len(items), _DASK_PARTITIONS)}")
+  # The last step writes it, on any machine, and it is read here. No earlier
+  # file has its name, of which another machine might know that it is gone.
+  path = folder / f".results-{uuid.uuid4().hex}.pickle"
+  try:
+    with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
+      _ = (
+        pipeline
+        | beam.Create(list(items))
+        | beam.Reshuffle()
+        | "call" >> beam.Map(functools.partial(_call, function))
+        # An empty list where there is no item would be made by one more
+        # branch, for which Dask computes all of this within one task.
+        | beam.CombineGlobally(
+          beam.combiners.ToListCombineFn()
+        ).without_defaults()
+        | "write" >> beam.Map(functools.partial(_write_results, str(path)))
+      )
+  except Exception as error:
+    # Of a worker that died again and again, or a connection.
+    if not type(error).__module__.startswith("distributed."):
+      raise
+    raise ConnectionError(
+      f"--runner={runner}: {type(error).__name__}: {error}"
+    ) from error
+  if not path.exists():  # Dask takes what was cancelled for done
+    raise ConnectionError(
+      f"--runner={runner}: ended without results, as where a scheduler dies; "
+      "start the command again, which goes on where it was"
     )
   outcomes = pickle.loads(path.read_bytes())
   path.unlink()
@@ -164,38 +189,69 @@ def map_items(
   return results
 
 
-def _check_cluster(arguments: Sequence[str]) -> None:
-  """Raises an error if the scheduler that flags name does not answer.
-
-  Beam would wait for its file for ever, and for workers, which is said.
-  """
-  import distributed
+def _parse_dask_flags(arguments: Sequence[str]) -> dict[str, Any]:
+  """Returns the options of Dask's client, and of partitions, that are given."""
   from apache_beam.runners.dask.dask_runner import DaskOptions
 
-  cluster = DaskOptions(list(arguments)).get_all_options(
+  return DaskOptions(list(arguments)).get_all_options(
     drop_default=True, current_only=True
   )
-  address, file = cluster.get("address"), cluster.get("scheduler_file")
-  if file and not pathlib.Path(file).is_file():
+
+
+def _check_cluster(arguments: Sequence[str]) -> None:
+  """Raises an error unless flags name a scheduler that answers.
+
+  Without one Beam would start a cluster on this machine, for each step anew;
+  and for a scheduler's file it would wait for ever.
+  """
+  import distributed
+
+  client_options = _parse_dask_flags(arguments)
+  for name in _PARTITION_OPTIONS:
+    client_options.pop(name, None)
+  if file := client_options.get("scheduler_file"):
+    flag = f"--dask_scheduler_file={file}"
+    _check_scheduler_file(flag, pathlib.Path(file))
+  elif address := client_options.get("address"):
+    flag = f"--dask_client_address={address}"
+  else:
+    raise ValueError(
+      f"--runner={DASK}: no scheduler is named; expected -- "
+      "--dask_scheduler_file=FILE or -- --dask_client_address=tcp://HOST:PORT"
+    )
+  try:
+    with distributed.Client(**client_options) as client:
+      num_threads = client.nthreads().values()
+  except (OSError, ValueError) as error:
+    raise ConnectionError(f"{flag}: no scheduler answers: {error}") from error
+  if not num_threads:
+    logging.warning(
+      "%s: no worker yet; the command waits until a dask worker is started",
+      flag,
+    )
+  elif max(num_threads) > 1:
+    logging.warning(
+      "%s: workers of up to %d threads, which share memory and interpreter; "
+      "start them with --nthreads=1",
+      flag,
+      max(num_threads),
+    )
+  else:
+    logging.info("%s: %d workers", flag, len(num_threads))
+
+
+def _check_scheduler_file(flag: str, path: pathlib.Path) -> None:
+  """Raises an error unless a file says where a scheduler is."""
+  try:
+    json.loads(path.read_text(encoding="utf-8"))["address"]
+  except FileNotFoundError:
     raise FileNotFoundError(
-      f"--dask_scheduler_file={file}: no such file; dask scheduler "
-      f"--scheduler-file={file} writes it"
-    )
-  if address or file:
-    try:
-      with distributed.Client(address, scheduler_file=file) as client:
-        num_workers = len(client.nthreads())
-    except OSError as error:
-      raise ConnectionError(
-        f"--runner={DASK}: no scheduler at {address or file}: {error}"
-      ) from error
-    logging.log(
-      logging.INFO if num_workers else logging.WARNING,
-      "%s: %d workers at %s",
-      DASK,
-      num_workers,
-      address or file,
-    )
+      f"{flag}: no such file; dask scheduler --scheduler-file={path} writes it"
+    ) from None
+  except (OSError, ValueError, KeyError, TypeError) as error:
+    raise ValueError(
+      f"{flag}: not what dask scheduler writes ({error!r})"
+    ) from error
 
 
 def _call(

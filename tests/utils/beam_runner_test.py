@@ -8,7 +8,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -155,22 +155,40 @@ def start_cluster(
   folder: pathlib.Path,
 ) -> Iterator[tuple[str, list[subprocess.Popen]]]:
   """Yields the flag of a Dask scheduler, and its two workers."""
+  import distributed
+
   file = folder / "scheduler.json"
   flags = "--no-dashboard", f"--scheduler-file={file}"
-  scheduler = start("dask", "scheduler", "--port=0", *flags)
-  workers = []
-  try:
-    while not file.exists() and scheduler.poll() is None:
-      time.sleep(0.01)
-    for _ in range(2):
-      workers.append(
-        start("dask", "worker", "--nthreads=1", "--no-nanny", *flags)
+  commands = [
+    ("scheduler", "--port=0"),
+    *2 * [("worker", "--nthreads=1", "--no-nanny")],
+  ]
+  with contextlib.ExitStack() as stack:
+    processes = []
+    for number, command in enumerate(commands):
+      log = stack.enter_context((folder / f"log{number}").open("w"))
+      processes.append(
+        subprocess.Popen(
+          [sys.executable, "-m", "dask", *command, *flags],
+          cwd=folder,  # not that of the command
+          env=os.environ | {"JAX_NUM_CPU_DEVICES": "1"},
+          stdout=log,
+          stderr=log,
+        )
       )
-    yield f"--dask_scheduler_file={file}", workers
-  finally:
-    for process in (*workers, scheduler):
-      process.kill()
-      process.communicate()
+      stack.callback(processes[-1].wait)
+      stack.callback(processes[-1].kill)
+      wait_until(file.exists)
+    with distributed.Client(scheduler_file=str(file)) as client:
+      client.wait_for_workers(2, timeout=100)
+    yield f"--dask_scheduler_file={file}", processes[1:]
+
+
+def wait_until(is_true: Callable[[], bool]) -> None:
+  deadline = time.monotonic() + 200
+  while not is_true():
+    assert time.monotonic() < deadline
+    time.sleep(0.01)
 
 
 @pytest.mark.beam
@@ -186,37 +204,73 @@ def test_a_cluster_of_dask_writes_what_one_process_writes(
     )
     if is_killed:
       pattern = "dates/*.parquet"
-      while not any(folder.glob(pattern)) and process.poll() is None:
-        time.sleep(0.01)
+      wait_until(lambda: any(folder.glob(pattern)) or process.poll())
       workers[0].kill()
       assert 0 < len(list(folder.glob(pattern))) < NUM_WORKS
     assert "6 works, 72 sections" in finish(process)
-    assert [worker.poll() is not None for worker in workers] == [
-      is_killed,
-      False,
+    assert [worker.poll() is None for worker in workers] == [
+      not is_killed,
+      True,
     ]
   assert read_files(folder) == local
 
 
 @pytest.mark.beam
+def test_a_cluster_of_dask_that_is_lost_is_an_error(world, tmp_path):
+  folder = world / "lost"
+  with start_cluster(tmp_path) as (flag, _):
+    process = start_corpus(
+      world, folder.name, "--runner=DaskRunner", "--", flag
+    )
+    wait_until(lambda: any(folder.glob("dates/*.parquet")) or process.poll())
+  _, stderr = process.communicate(timeout=300)
+  assert process.returncode == 1
+  assert "error: --runner=DaskRunner: " in stderr
+
+
+@pytest.mark.beam
 @pytest.mark.parametrize(
-  ("flag", "message"),
+  ("flags", "message"),
   [
+    ([], "--runner=DaskRunner: no scheduler is named; expected --"),
     (
-      "--dask_scheduler_file=gone.json",
-      "error: --dask_scheduler_file=gone.json",
+      ["--dask_scheduler_file=gone.json"],
+      "--dask_scheduler_file=gone.json: no such file",
     ),
     (
-      "--dask_client_address=tcp://127.0.0.1:1",
-      "no scheduler at tcp://127.0.0",
+      [f"--dask_scheduler_file={__file__}"],
+      f"--dask_scheduler_file={__file__}: not what dask scheduler writes",
+    ),
+    (
+      [
+        "--dask_client_address=tcp://127.0.0.1:1",
+        "--dask_connection_timeout=2",
+      ],
+      "--dask_client_address=tcp://127.0.0.1:1: no scheduler answers",
+    ),
+    (
+      ["--dask_client_address=here"],
+      "--dask_client_address=here: no scheduler answers",
     ),
   ],
 )
-def test_a_cluster_that_is_not_there_is_an_error(world, flag, message):
-  process = start_corpus(world, "alone", "--runner=DaskRunner", "--", flag)
+@pytest.mark.parametrize("command", ["corpora", "build"])
+def test_a_cluster_that_is_not_there_is_an_error(
+  world, command, flags, message
+):
+  arguments = "--runner=DaskRunner", "--", *flags
+  if command == "corpora":
+    process = start_corpus(world, "alone", *arguments)
+  else:
+    process = start(
+      "ctd_jax_datasets.build",
+      "chunqiutr/mini",
+      f"--data_dir={world / 'data'}",
+      *arguments,
+    )
   _, stderr = process.communicate(timeout=300)
   assert process.returncode == 1
-  assert message in stderr
+  assert f"error: {message}" in stderr
   assert "Traceback" not in stderr
 
 
@@ -228,17 +282,18 @@ def read_rows(index: pathlib.Path) -> list[tuple]:
 
 
 @pytest.mark.beam
-def test_an_index_is_the_same_by_several_workers(world):
+def test_an_index_is_the_same_by_several_workers(world, tmp_path):
   finish(start_index(world, "index"))
   finish(start_index(world, "beam-index", DIRECT, "--workers=2"))
+  with start_cluster(tmp_path) as (flag, _):
+    finish(start_index(world, "dask-index", "--runner=DaskRunner", "--", flag))
   rows = read_rows(world / "index")
+  works = read_files(world / "index" / "works")
   assert len(rows) == 36
-  assert read_rows(world / "beam-index") == rows
-  works, beam_works = (
-    read_files(world / name / "works") for name in ("index", "beam-index")
-  )
-  assert works == beam_works
   assert any(name.endswith(".npy") for name in works)
+  for name in ("beam-index", "dask-index"):
+    assert read_rows(world / name) == rows
+    assert read_files(world / name / "works") == works
 
 
 @pytest.mark.beam
@@ -263,6 +318,7 @@ def test_an_error_of_a_worker_is_that_of_the_command(world):
   ("missing", "runner", "extra"),
   [
     ("apache_beam", "FlinkRunner", "beam"),
+    ("apache_beam", "DaskRunner", "dask"),
     ("distributed", "DaskRunner", "dask"),
   ],
 )
