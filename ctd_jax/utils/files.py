@@ -10,6 +10,7 @@ import contextlib
 import io
 import os
 import pathlib
+import stat
 import tempfile
 from collections.abc import Iterator
 
@@ -54,10 +55,11 @@ def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   ) as folder:
     temporary = pathlib.Path(folder) / path.name
     yield temporary
-    # Some writers give 0600; a new file has what the umask leaves.
-    umask = os.umask(0)
-    os.umask(umask)
-    os.chmod(temporary, 0o666 & ~umask)
+    # Some writers give 0600; a new file has what the umask leaves. To read the
+    # umask is to change it for all threads, so that a new file tells.
+    new_file = pathlib.Path(folder) / ".new"
+    new_file.touch()
+    os.chmod(temporary, stat.S_IMODE(new_file.stat().st_mode))
     os.replace(temporary, path)
 
 

@@ -8,12 +8,17 @@ import pytest
 from ctd_jax.utils import files
 
 
-def test_writes_whole_files_with_folders(tmp_path):
+@pytest.mark.parametrize("umask", [0o022, 0o077, 0o002])
+def test_writes_whole_files_with_folders(tmp_path, monkeypatch, umask):
   path = tmp_path / "a" / "b.txt"
-  files.write_text(path, "五月\n")
+  earlier = os.umask(umask)
+  try:
+    with monkeypatch.context() as patch:
+      patch.delattr(os, "umask")  # it is that of all threads
+      files.write_text(path, "五月\n")
+  finally:
+    os.umask(earlier)
   assert path.read_text(encoding="utf-8") == "五月\n"
-  umask = os.umask(0)
-  os.umask(umask)
   assert stat.S_IMODE(path.stat().st_mode) == 0o666 & ~umask
 
 
