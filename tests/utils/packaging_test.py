@@ -48,7 +48,8 @@ USED_BY_OTHERS = {
 TASK_COMMANDS = ["ctm", "evidence_qa"]
 # Extras that the product imports when it needs them.
 OPTIONAL = [
-  *("ann", "baselines", "beam", "lance", "llm", "mteb", "wandb", "web"),
+  *("ann", "baselines", "beam", "dask", "lance"),
+  *("llm", "mteb", "wandb", "web"),
 ]
 
 
@@ -194,7 +195,7 @@ def distributions(module: str) -> set[str]:
   ("folders", "extras"),
   [
     (list(FOLDERS), OPTIONAL),
-    (["tests"], ["lance", "load", "parity", "sql", "test"]),
+    (["tests"], ["dask", "lance", "load", "parity", "sql", "test"]),
   ],
   ids=["product", "tests"],
 )
