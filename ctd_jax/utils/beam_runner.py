@@ -9,16 +9,15 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import json
 import pathlib
 import pickle
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from absl import flags, logging
+from absl import flags
 
-from ctd_jax.utils import files
+from ctd_jax.utils import dask_cluster, files
 
 LOCAL, DIRECT, DASK = "local", "DirectRunner", "DaskRunner"
 _RUNNER_CLASSES = {
@@ -27,10 +26,6 @@ _RUNNER_CLASSES = {
   DIRECT: "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner",
   DASK: "apache_beam.runners.dask.dask_runner.DaskRunner",  # no short name
 }
-# Dask hands out partitions; by default they have 128 items, so that a small
-# corpus would be one.
-_DASK_PARTITIONS = 256
-_PARTITION_OPTIONS = "npartitions", "partition_size"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -79,7 +74,7 @@ def read_flags(
   if runner != LOCAL:
     _check_installed(runner)
     if runner == DASK:
-      _check_cluster(arguments)
+      dask_cluster.check_cluster(f"--runner={runner}", arguments)
     return functools.partial(
       map_items,
       folder=folder,
@@ -134,9 +129,6 @@ def map_items(
   _check_installed(runner)
   if not items:
     return []
-  import apache_beam as beam
-  from apache_beam.options.pipeline_options import PipelineOptions
-
   # Workers tell every step of their own life otherwise.
   level = "--default_sdk_harness_log_level=WARNING"
   name = _RUNNER_CLASSES.get(runner, runner)
@@ -146,27 +138,13 @@ def map_items(
       f"--direct_num_workers={workers}",
       "--direct_running_mode=multi_processing",
     ]
-  if runner == DASK and not _parse_dask_flags(arguments).keys() & set(
-    _PARTITION_OPTIONS
-  ):
-    options.append(f"--dask_npartitions={min(len(items), _DASK_PARTITIONS)}")
-  # The last step writes it, on any machine, and it is read here. No earlier
-  # file has its name, of which another machine might know that it is gone.
+  if runner == DASK:
+    options += dask_cluster.partition_flags(arguments, len(items))
+  # The last step writes it, on any machine, and it is read here. Each time it
+  # has a new name: a machine may remember for seconds that an old one is gone.
   path = folder / f".results-{uuid.uuid4().hex}.pickle"
   try:
-    with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
-      _ = (
-        pipeline
-        | beam.Create(list(items))
-        | beam.Reshuffle()
-        | "call" >> beam.Map(functools.partial(_call, function))
-        # An empty list where there is no item would be made by one more
-        # branch, for which Dask computes all of this within one task.
-        | beam.CombineGlobally(
-          beam.combiners.ToListCombineFn()
-        ).without_defaults()
-        | "write" >> beam.Map(functools.partial(_write_results, str(path)))
-      )
+    _run_pipeline(options, function, items, path)
   except Exception as error:
     # Of a worker that died again and again, or a connection.
     if not type(error).__module__.startswith("distributed."):
@@ -189,69 +167,29 @@ def map_items(
   return results
 
 
-def _parse_dask_flags(arguments: Sequence[str]) -> dict[str, Any]:
-  """Returns the options of Dask's client, and of partitions, that are given."""
-  from apache_beam.runners.dask.dask_runner import DaskOptions
+def _run_pipeline(
+  options: Sequence[str],
+  function: Callable[[Item], Result],
+  items: Sequence[Item],
+  path: pathlib.Path,
+) -> None:
+  """Calls a function with all items, and writes what it returned."""
+  import apache_beam as beam
+  from apache_beam.options.pipeline_options import PipelineOptions
 
-  return DaskOptions(list(arguments)).get_all_options(
-    drop_default=True, current_only=True
-  )
-
-
-def _check_cluster(arguments: Sequence[str]) -> None:
-  """Raises an error unless flags name a scheduler that answers.
-
-  Without one Beam would start a cluster on this machine, for each step anew;
-  and for a scheduler's file it would wait for ever.
-  """
-  import distributed
-
-  client_options = _parse_dask_flags(arguments)
-  for name in _PARTITION_OPTIONS:
-    client_options.pop(name, None)
-  if file := client_options.get("scheduler_file"):
-    flag = f"--dask_scheduler_file={file}"
-    _check_scheduler_file(flag, pathlib.Path(file))
-  elif address := client_options.get("address"):
-    flag = f"--dask_client_address={address}"
-  else:
-    raise ValueError(
-      f"--runner={DASK}: no scheduler is named; expected -- "
-      "--dask_scheduler_file=FILE or -- --dask_client_address=tcp://HOST:PORT"
+  with beam.Pipeline(options=PipelineOptions(options)) as pipeline:
+    _ = (
+      pipeline
+      | beam.Create(list(items))
+      | beam.Reshuffle()
+      | "call" >> beam.Map(functools.partial(_call, function))
+      # A default, the list of no items, is a branch more, for which Dask runs
+      # the whole pipeline within one task.
+      | beam.CombineGlobally(
+        beam.combiners.ToListCombineFn()
+      ).without_defaults()
+      | "write" >> beam.Map(functools.partial(_write_results, str(path)))
     )
-  try:
-    with distributed.Client(**client_options) as client:
-      num_threads = client.nthreads().values()
-  except (OSError, ValueError) as error:
-    raise ConnectionError(f"{flag}: no scheduler answers: {error}") from error
-  if not num_threads:
-    logging.warning(
-      "%s: no worker yet; the command waits until a dask worker is started",
-      flag,
-    )
-  elif max(num_threads) > 1:
-    logging.warning(
-      "%s: workers of up to %d threads, which share memory and interpreter; "
-      "start them with --nthreads=1",
-      flag,
-      max(num_threads),
-    )
-  else:
-    logging.info("%s: %d workers", flag, len(num_threads))
-
-
-def _check_scheduler_file(flag: str, path: pathlib.Path) -> None:
-  """Raises an error unless a file says where a scheduler is."""
-  try:
-    json.loads(path.read_text(encoding="utf-8"))["address"]
-  except FileNotFoundError:
-    raise FileNotFoundError(
-      f"{flag}: no such file; dask scheduler --scheduler-file={path} writes it"
-    ) from None
-  except (OSError, ValueError, KeyError, TypeError) as error:
-    raise ValueError(
-      f"{flag}: not what dask scheduler writes ({error!r})"
-    ) from error
 
 
 def _call(

@@ -4,8 +4,8 @@
 
 It renews the table of docs/guides/corpora.md from tests/results/cost.json,
 whose rows are written by tests.benchmarks.beam_scale and shard_search. Costs
-are taken to be linear: dating and encoding have the slope between the smallest
-and the largest corpus of one process, shards and questions that of the largest.
+are taken to be linear: a record costs what it does in the largest corpus that
+one process made, or in the largest shards.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from __future__ import annotations
 import argparse
 import pathlib
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.results import ResultRow
@@ -27,10 +27,10 @@ SIZES = {"10^6": 10**6, "10^8": 10**8, "10^9": 10**9}
 _HOUR = 3600
 
 
-def read_figures(
+def read_largest(
   rows: Sequence[ResultRow], mode: str, system: str
-) -> dict[int, dict[str, float]]:
-  """Returns size -> metric -> value of a system.
+) -> tuple[int, dict[str, float]]:
+  """Returns the largest size of a system, and metric -> value there.
 
   Args:
     rows: of costs.
@@ -47,30 +47,15 @@ def read_figures(
       figures.setdefault(int(size), {})[row.metric] = row.value
   if not figures:
     raise ValueError(f"{ROWS}: no row of mode {mode} and system {system}")
-  return figures
-
-
-def find_slope(
-  figures: Mapping[int, Mapping[str, float]], metric: str
-) -> float:
-  """Returns what a record adds, between the smallest and the largest size."""
-  small, large = min(figures), max(figures)
-  if small == large:
-    return figures[large][metric] / large
-  added = figures[large][metric] - figures[small][metric]
-  return added / (large - small)
+  largest = max(figures)
+  return largest, figures[largest]
 
 
 def format_table(rows: Sequence[ResultRow]) -> str:
   """Returns the table as Markdown."""
-  dating = read_figures(rows, "corpora", "local")
-  of_size = {
-    system: read_figures(rows, "shards", system)
-    for system in ("build", "lance")
-  }
-  dated, files = (find_slope(dating, name) for name in ("processor", "disk"))
-  largest = max(of_size["build"])
-  build, lance = (of_size[system][largest] for system in ("build", "lance"))
+  records, dating = read_largest(rows, "corpora", "local")
+  vectors, build = read_largest(rows, "shards", "build")
+  searched, lance = read_largest(rows, "shards", "lance")
   lines = [
     "| records | hours of one core: dates, vectors of 16 | GiB "
     "| hours: shards, vectors of 64 | GiB | a question, seconds of a core |",
@@ -78,11 +63,11 @@ def format_table(rows: Sequence[ResultRow]) -> str:
   ]
   for label, count in SIZES.items():
     shares = (
-      dated * count / _HOUR,
-      files * count,
-      build["processor"] / largest * count / _HOUR,
-      build["disk"] / largest * count,
-      lance["processor_ms"] / 1000 / largest * count,
+      dating["processor"] / records * count / _HOUR,
+      dating["disk"] / records * count,
+      build["processor"] / vectors * count / _HOUR,
+      build["disk"] / vectors * count,
+      lance["processor_ms"] / 1000 / searched * count,
     )
     # Two digits, which is what the constants are worth.
     cells = " | ".join(f"{float(f'{share:.1e}'):,g}" for share in shares)
