@@ -47,7 +47,6 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS_REQUIRE = {
-  "ann": ["faiss-cpu>=1.9,<2"],  # approximate search
   # Steps of a corpus on other machines. 2.77 wants protobuf below 7 and pyarrow
   # below 26, so it is tested in an environment of its own. Above 2.79 the
   # module of its runner in processes may lie elsewhere.
@@ -91,7 +90,6 @@ EXTRAS_REQUIRE = {
     "axe-playwright-python>=0.1.4,<0.2",  # what readers of screens would miss
     "beartype>=0.21,<0.24",  # checks the shapes that annotations promise
     "edtf>=5,<6",  # reads the dates of chronicles that we write
-    "faiss-cpu>=1.9,<2",  # as in ann
     "fastapi>=0.165,<0.200",  # as in web
     "fastapi-offline>=1.7,<2",  # as in web
     "httpx2>=2,<3",  # asks the pages, without a server

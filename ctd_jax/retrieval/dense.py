@@ -24,7 +24,7 @@ from ctd_jax.models import packing
 from ctd_jax.models.ctd_config import INNER_PRODUCTS
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.retrieval import approximate, encoding_store, search
+from ctd_jax.retrieval import encoding_store, search
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.training import (
   date_marks,
@@ -123,25 +123,19 @@ class TextRanker:
       lambda *leaves: np.concatenate(leaves)[text_positions], *encodings
     )
 
-  @property
-  def _vectors_folder(self) -> pathlib.Path | None:
-    """Folder for encodings in files, if they are to be there."""
-    folder = self._config.eval.vectors_dir
-    return pathlib.Path(folder).expanduser() if folder else None
-
   def encode_records(self, params: Any, records: Tokens) -> Encoding:
     """Returns the encodings of a gallery.
 
     They are in memory, or mapped from files where `config.eval.vectors_dir`
     names a folder; encodings that are already there are not made again.
     """
-    folder = self._vectors_folder
-    if folder is None:
+    vectors_dir = self._config.eval.vectors_dir
+    if not vectors_dir:
       return self.encode_texts(params, records, "encode records")
     name = encoding_store.fingerprint_encodings(
       params, records, self._model.config
     )[:16]
-    folder = folder / name
+    folder = pathlib.Path(vectors_dir).expanduser() / name
     logging.info("encodings of %d records are in %s", len(records), folder)
     return encoding_store.encode_to_files(
       folder,
@@ -157,7 +151,6 @@ class TextRanker:
     records: Encoding,
     k: int,
     galleries: Galleries,
-    backend: str = approximate.EXACT_BACKEND,
   ) -> TopK:
     """Returns the k best records of tokenised queries, for every gallery.
 
@@ -169,7 +162,6 @@ class TextRanker:
       records: encodings of all records.
       k: results per query.
       galleries: masks over the records.
-      backend: see `config.eval.backend`.
     """
     queries = self.encode_texts(params, tokens, "encode queries")
     if intervals is not None:
@@ -178,42 +170,20 @@ class TextRanker:
     # Every process searches for its share of the queries.
     local_rows = distributed.process_slice(count)
     local_queries = jax.tree.map(lambda x: x[local_rows], queries)
-    top_k = self._search_top_k(
-      params, local_queries, records, k, galleries, backend
+    scoring_params = select_scoring_params(params)
+    variables = {"params": scoring_params}
+    if self._score_mode not in INNER_PRODUCTS:
+      # Tables of all offsets, so that a pair costs a look-up.
+      variables |= self._model.tables(scoring_params)
+    top_k = search.search_top_k(
+      local_queries,
+      records,
+      jax.tree_util.Partial(self._score_function, variables),
+      k,
+      galleries,
+      **(_POSTERIOR_BLOCKS if self._score_mode == "posterior" else {}),
     )
     return distributed.all_gather(top_k, count)
-
-  def _search_top_k(
-    self,
-    params: Any,
-    queries: Encoding,
-    records: Encoding,
-    depth: int,
-    galleries: Galleries,
-    backend: str,
-  ) -> TopK:
-    """Returns the k best records of encoded queries, for every gallery."""
-    model = self._model
-    if backend == approximate.EXACT_BACKEND:
-      scoring_params = select_scoring_params(params)
-      variables = {"params": scoring_params}
-      if self._score_mode not in INNER_PRODUCTS:
-        # Tables of all offsets, so that a pair costs a look-up.
-        variables |= model.tables(scoring_params)
-      score = jax.tree_util.Partial(self._score_function, variables)
-      blocks = _POSTERIOR_BLOCKS if self._score_mode == "posterior" else {}
-      return search.search_top_k(
-        queries, records, score, depth, galleries, **blocks
-      )
-    # An index has no temperature: it goes into the queries.
-    return approximate.search_approximate_top_k(
-      queries.vectors(self._score_mode) / model.config.temperature,
-      records.vectors(self._score_mode),
-      depth,
-      galleries,
-      backend,
-      self._vectors_folder,
-    )
 
 
 class Ranker(TextRanker):
@@ -239,7 +209,6 @@ class Ranker(TextRanker):
     galleries: Galleries,
     depth: int,
     records: Encoding | None = None,
-    backend: str | None = None,
   ) -> list[runs.Run]:
     """Returns one run for each gallery.
 
@@ -249,7 +218,6 @@ class Ranker(TextRanker):
       galleries: masks over the records.
       depth: records kept for a query.
       records: encodings of the gallery, if they exist already.
-      backend: None = `config.eval.backend`.
     """
     if records is None:
       records = self.encode_texts(
@@ -263,7 +231,6 @@ class Ranker(TextRanker):
       records,
       depth,
       galleries,
-      backend or self._experiment.config.eval.backend,
     )
     return runs.make_runs(
       self._experiment.config.name,
@@ -300,8 +267,6 @@ class Ranker(TextRanker):
   ) -> dict[str, float]:
     """Returns the validation metrics of the mode that selects checkpoints.
 
-    The search is exact, whatever `config.eval.backend` is.
-
     Args:
       params: of the model.
       records: encodings of the gallery, if they exist already.
@@ -315,7 +280,6 @@ class Ranker(TextRanker):
       {gallery: protocol.gallery_mask(benchmark.kinds, gallery)},
       depth=10,
       records=records,
-      backend=approximate.EXACT_BACKEND,
     )
     kinds = {record.record_id: record.kind for record in benchmark.records}
     table = protocol.evaluate_run(

@@ -10,8 +10,7 @@ ids.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
@@ -25,48 +24,6 @@ TopK = dict[str, tuple[np.ndarray, np.ndarray]]
 Galleries = Mapping[str, np.ndarray]
 # (first query, one past the last) -> scores [b, n] of a gallery's records.
 BlockScorer = Callable[[int, int], np.ndarray]
-_VECTOR_BLOCK = 65_536  # records added to an index at once
-
-
-def iterate_vectors(
-  records: Any,
-) -> Iterator[tuple[int, Float[np.ndarray, "n D"]]]:
-  """Yields the vectors of records a block at a time, with the first row.
-
-  Args:
-    records: [N, D], in memory or mapped from files.
-
-  Raises:
-    ValueError: naming the first record whose vector is not finite.
-  """
-  for start in range(0, len(records), _VECTOR_BLOCK):
-    block = np.ascontiguousarray(
-      records[start : start + _VECTOR_BLOCK], np.float32
-    )
-    is_finite = np.isfinite(block).all(axis=1)
-    if not is_finite.all():
-      row = start + int(is_finite.argmin())
-      raise ValueError(f"record {row} has a vector that is not finite")
-    yield start, block
-
-
-def order_results(
-  indices: Int[np.ndarray, "Q k"], scores: Float[np.ndarray, "Q k"]
-) -> tuple[Int[np.ndarray, "Q k"], Float[np.ndarray, "Q k"]]:
-  """Returns results of any order as every search does: see the module.
-
-  Args:
-    indices: of records; -1 stands for no result.
-    scores: of them; -inf there.
-
-  Returns:
-    Indices (int32) and scores (float32).
-  """
-  order = np.lexsort((indices, -scores), axis=1)
-  return (
-    np.take_along_axis(indices, order, axis=1).astype(np.int32),
-    np.take_along_axis(scores, order, axis=1).astype(np.float32),
-  )
 
 
 def select_top_k(

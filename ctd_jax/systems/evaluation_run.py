@@ -16,7 +16,7 @@ import ml_collections
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.evaluation import dates, protocol, report_page, results, summary
-from ctd_jax.retrieval import approximate, model_runs
+from ctd_jax.retrieval import model_runs
 from ctd_jax.systems import registry
 from ctd_jax.training import config as training_config
 from ctd_jax.training import distributed, metrics, run_folder, transfer
@@ -205,11 +205,6 @@ def validate_evaluation(config: ml_collections.ConfigDict) -> None:
   registry.check_run_name(config.name)
   training_config.validate_evaluation(config.eval)
   registry.validate(config)
-  approximate.validate_backend(
-    config.eval.backend,
-    config.eval.score_mode or config.score_mode,
-    config.eval.vectors_dir,
-  )
 
 
 def evaluate_systems(

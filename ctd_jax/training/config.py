@@ -260,12 +260,6 @@ def _add_evaluation(c: ml_collections.ConfigDict) -> None:
   c.eval.score_mode = ""
   c.eval.batch_size = 256  # texts a step when encoding
   c.eval.depth = 50  # records of a query in a run file
-  # Search of the run files: "exact"; "faiss:INDEX" with an index of the kinds
-  # Flat, IVF or HNSW as FAISS describes it, e.g. "faiss:HNSW32", in memory; or
-  # "lance:KIND" of FLAT, IVF_FLAT, IVF_PQ, IVF_HNSW_SQ, on disk in vectors_dir,
-  # which it needs, one for each process:
-  # approximate, for the scores "semantic" and "absolute".
-  c.eval.backend = "exact"
   # Folder, seen by all processes, for the encodings of records: evaluation and
   # the export of vectors read them there instead of encoding again. Nothing is
   # removed there. None = memory, as at validation.

@@ -47,7 +47,8 @@ _LATER_FIELDS += tuple(
 _FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
 _FREE_FIELDS += ("input",)
 _FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
-_FREE_EVAL_FIELDS += ("backend", "vectors_dir")
+_FREE_EVAL_FIELDS += ("vectors_dir",)
+_FREE_EVAL_FIELDS += ("backend",)  # of older configs
 _FREE_ENCODER_FIELDS = ("attention", "kept_activations")
 
 

@@ -10,6 +10,9 @@ time is the median of its searches, that of a system the median of its turns.
 Memory is the peak of what a process allocates, pages of files left out, in one
 more search: looking at it takes a tenth of a core.
 
+FAISS is not a dependency of the project: pip install 'faiss-cpu>=1.9,<2', or
+leave it out with --systems=ctd_jax,numpy.
+
   python tests/benchmarks/search_scale.py --folder=/tmp/scale \\
     --sizes=20000,200000,2000000 --queries=1024 --repeats=3
 """
