@@ -16,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
   from ctd_jax.dating.dating_model import DatingModel
-  from ctd_jax.dating.linked.linked_model import LinkedDatingModel
-  from ctd_jax.dating.linked.trained_dater import TrainedDater
   from ctd_jax.evaluation.scoring import evaluate
   from ctd_jax.index.search import Index
   from ctd_jax.models.text_encoder import TextEncoder
@@ -29,10 +27,8 @@ __version__ = "0.2.0"
 __all__ = [
   "DatingModel",
   "Index",
-  "LinkedDatingModel",
   "Retriever",
   "TextEncoder",
-  "TrainedDater",
   "evaluate",
   "load_benchmark",
 ]
@@ -41,10 +37,8 @@ __all__ = [
 _MODULES = {
   "DatingModel": "ctd_jax.dating.dating_model",
   "Index": "ctd_jax.index.search",
-  "LinkedDatingModel": "ctd_jax.dating.linked.linked_model",
   "Retriever": "ctd_jax.retrieval.retriever",
   "TextEncoder": "ctd_jax.models.text_encoder",
-  "TrainedDater": "ctd_jax.dating.linked.trained_dater",
   "evaluate": "ctd_jax.evaluation.scoring",
   "load_benchmark": "ctd_jax_datasets.load",
 }

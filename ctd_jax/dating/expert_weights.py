@@ -137,27 +137,6 @@ def fit_expert_weights(
   )
 
 
-def fit_word_weights(
-  experts: Sequence[base.Expert],
-  features: CorpusFeatures,
-  labels: Labels,
-  manner: str = folds.YEARS,
-) -> Float[np.ndarray, " g"]:
-  """Returns the weights of the groups of strings; 0 without a known event.
-
-  Args:
-    experts: as of `fit_expert_weights`.
-    features: likewise.
-    labels: likewise.
-    manner: likewise.
-  """
-  hidden_folds = _hide_folds(experts, features, labels, manner)
-  if not hidden_folds or not _has_words(experts, features):
-    return np.zeros(features.year_vocabulary.num_scores)
-  years = _true_years(features, labels, hidden_folds)
-  return _fit_word_weights(features, hidden_folds, years)
-
-
 def _has_words(
   experts: Sequence[base.Expert], features: CorpusFeatures
 ) -> bool:

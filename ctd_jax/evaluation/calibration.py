@@ -56,29 +56,3 @@ def expected_calibration_error(
       confidences, is_correct
     )
   )
-
-
-def calibration_error_by_chance(
-  confidences: Float[np.ndarray, " N"], draws: int = 1000, seed: int = 0
-) -> float:
-  """Returns the mean calibration error if every confidence were true.
-
-  A bin of few records is off by chance alone, so that a perfect posterior has
-  an error too: what is measured means little below it.
-
-  Args:
-    confidences: probability given to the likeliest month.
-    draws: of which months are right, each by its confidence.
-    seed: of the draws.
-  """
-  rng = np.random.default_rng(seed)
-  return float(
-    np.mean(
-      [
-        expected_calibration_error(
-          confidences, rng.random(len(confidences)) < confidences
-        )
-        for _ in range(draws)
-      ]
-    )
-  )

@@ -85,11 +85,6 @@ VIEWS = {
     "split": "test",
     "metrics": "month,year,near,nll,ece,coverage@90,size@90,texts",
   },
-  "evidence": {
-    "dataset": "evidence/chunqiutr/rebuilt",
-    "split": "test",
-    "metrics": "month,year,neither",
-  },
   "explanations": {
     "dataset": "explanations/chunqiutr/rebuilt",
     "split": "test",

@@ -44,7 +44,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "mode": ("hidden_events", "loose_passages"),
     "family": ("all",),
     "metric": (
-      *("month", "within_1", "year", "nll", "ece", "ece_chance"),
+      *("month", "within_1", "year", "nll", "ece"),
       *("coverage@90", "size@90"),
     ),
   },
@@ -57,14 +57,6 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("month", "year", "near", "nll", "ece"),
       *("coverage@90", "size@90", "texts"),
     ),
-  },
-  # Hidden events by the evidence of their year; how many of them were dated to
-  # the right month, to the right year alone, or to neither.
-  "evidence": {
-    "track": runs.TRACKS,
-    "mode": ("hidden_events",),
-    "family": ("all",),
-    "metric": ("month", "year", "neither"),
   },
   # Natural questions about events, questions/NAME; the mode says which records
   # are right, the family how the question is put.

@@ -24,7 +24,6 @@ from ctd_jax.dating import dating_model, month_ranking, query_posterior
 from ctd_jax.dating.corpus import UNKNOWN, Labels, read_corpus
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.fitted_model import FittedModel
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.dating.query_wording import RecordWording
 from ctd_jax.retrieval.host_search import TopK
@@ -78,13 +77,13 @@ class DatedGallery:
 
   Attributes:
     benchmark: whose gallery.
-    model: before it is fitted, of counts or linked.
+    model: the model, not fitted yet.
     features: of the texts, before dates are learned.
     track: what the texts were read from.
   """
 
   benchmark: Benchmark
-  model: dating_model.DatingModel | LinkedDatingModel
+  model: dating_model.DatingModel
   features: CorpusFeatures
   track: str
 
@@ -154,7 +153,7 @@ class DatedGallery:
 def read_dated_gallery(
   benchmark: Benchmark,
   external_texts: Sequence[str] = (),
-  model: dating_model.DatingModel | LinkedDatingModel | None = None,
+  model: dating_model.DatingModel | None = None,
 ) -> DatedGallery:
   """Returns the gallery of a benchmark, read but not dated.
 

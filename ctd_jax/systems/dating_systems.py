@@ -1,18 +1,20 @@
-"""Systems that date the gallery first, registered; see `dated_gallery`."""
+"""Systems `dating-*`: they date the gallery first; see `dated_gallery`."""
 
 from __future__ import annotations
 
 import dataclasses
 import functools
 import pathlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.dating.options import EVIDENCE, VARIANTS
-from ctd_jax.systems import dated_variants, registry
+from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.systems import registry
 
-if TYPE_CHECKING:  # it imports JAX
+if TYPE_CHECKING:  # they import JAX
+  from ctd_jax.dating.posterior import Posterior
   from ctd_jax.systems.dated_gallery import DatedGallery
 
 SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
@@ -46,7 +48,7 @@ class DatingConfig(registry.SystemConfig):
 def make_dating_systems(
   benchmark: Benchmark, config: DatingConfig, context: registry.Context
 ) -> dict[str, registry.System]:
-  """Returns the variants, which share one reading of the gallery."""
+  """Returns a system for each variant; they share one gallery."""
 
   @functools.cache
   def read_gallery() -> DatedGallery:
@@ -60,9 +62,33 @@ def make_dating_systems(
       benchmark, notes, DatingModel.without(config.off, context.seed)
     )
 
-  return dated_variants.make_variant_systems(
-    dict(zip(SYSTEM_NAMES, VARIANTS, strict=True)),
-    read_gallery,
-    "T0+external" if config.outside else "T0",
-    context.seed,
+  track = "T0+external" if config.outside else "T0"
+  return {
+    name: _make_system(variant, read_gallery, track, context.seed)
+    for name, variant in zip(SYSTEM_NAMES, VARIANTS, strict=True)
+  }
+
+
+def _make_system(
+  variant: str,
+  read_gallery: Callable[[], DatedGallery],
+  track: str,
+  seed: int,
+) -> registry.System:
+  @functools.cache
+  def posterior() -> Posterior:
+    return read_gallery().make_posterior(variant)
+
+  def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
+    return read_gallery().rank_by_posterior(queries, posterior(), k, galleries)
+
+  return registry.System(
+    track=track,
+    score_mode="posterior",
+    search=search,
+    seeds=(seed,),
+    log_months=lambda rows: posterior().log_p(rows),
+    log_query_months=lambda queries: read_gallery().date_queries(
+      queries, posterior()
+    ),
   )

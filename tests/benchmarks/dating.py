@@ -1,23 +1,20 @@
-"""Accuracy and calibration of dating models on a built data set.
+"""Accuracy and calibration of the dating model on a built data set.
 
 Prints, for every variant and setting, the official and the event-only figures
 (hit@1, MRR@10, nDCG@10; points, windows) and the accuracy and calibration of
 the posterior of the hidden events. Labels of the train split alone are read;
 those of the scored split only score.
 
-  python tests/benchmarks/dating.py --data_dir=DIR [--models=linked,counts]
+  python -m tests.benchmarks.dating --data_dir=DIR
     [--split=validation] [--variants=strict,fitted,elimination]
-    [--seeds=42,1,2] [--outside=FOLDER] [--ablate=MODEL] [--strip=events]
-    [--retrieval_weight=0] [--rows=FILE] [--comparisons=FILE] [--plot=FILE]
+    [--seeds=42,1,2] [--outside=FOLDER] [--ablate] [--strip=events]
+    [--rows=FILE] [--plot=FILE]
 
-`linked` is the trained network, `counts` the pipeline of counts; a folder among
-the models is a dater that was trained before, called linked-FOLDER. Compared
-are a model with itself without some evidence, and the first model with the
-others; `no-contrastive` is the network without the contrastive loss of
-questions (`dating.linked.fitting`). `--outside` names the folder of source
-texts: everything is measured once more with the bracket notes of all editions
-in it, read for their citations (track T0+external). `--strip=events` takes
-every date out of the records but placeholders, `--strip=all` out of all.
+`--ablate` also leaves out one kind of evidence at a time. `--outside` names the
+folder of source texts: everything is measured once more with the bracket notes
+of all editions in it, read for their citations (track T0+external).
+`--strip=events` takes every date out of the records but placeholders,
+`--strip=all` out of all.
 """
 
 from __future__ import annotations
@@ -36,26 +33,24 @@ import numpy as np
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.records import EVENT
 from ctd_jax.chronology import date_expressions
-from ctd_jax.dating import calibration, corpus
+from ctd_jax.dating import corpus
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.options import EVIDENCE, VARIANTS
 from ctd_jax.evaluation import (
   comparison,
-  comparison_rows,
   plots,
   protocol,
   results,
 )
-from ctd_jax.systems import dated_gallery, linked_dating
+from ctd_jax.systems import dated_gallery
 from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
+from tests.benchmarks import posterior_metrics
 
 MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 DEPTH = 10  # records of a ranking
 STRIPPED = ("none", "events", "all")
-_RETRIEVAL_WEIGHT = linked_dating.LinkedConfig.retrieval_weight
-_SYSTEM_PREFIXES = {"counts": "dating", "linked": "linked"}
 
 
 def without_dates(text: str, timeline) -> str:
@@ -154,12 +149,6 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument("--name", default="chunqiutr/rebuilt")
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--split", default="validation")
-  parser.add_argument(
-    "--models",
-    type=lambda text: tuple(text.split(",")),
-    default=("counts",),
-    help=f"of {', '.join(_SYSTEM_PREFIXES)}; folders of trained daters",
-  )
   parser.add_argument("--variants", default="fitted,elimination")
   parser.add_argument(
     "--seeds",
@@ -168,22 +157,13 @@ def read_flags() -> argparse.Namespace:
     help="e.g. 42,1,2",
   )
   parser.add_argument(
-    "--ablate", default="", help="model to measure without each evidence"
+    "--ablate", action="store_true", help="leave out each evidence in turn"
   )
   parser.add_argument("--off", default="", help="experts to switch off")
-  parser.add_argument(
-    "--retrieval_weight",
-    type=float,
-    default=_RETRIEVAL_WEIGHT,
-    help="of the contrastive loss of questions, in training `linked`",
-  )
   parser.add_argument("--strip", choices=STRIPPED, default="none")
   parser.add_argument("--outside", type=pathlib.Path)
   parser.add_argument(
     "--rows", type=pathlib.Path, help="file for result rows with intervals"
-  )
-  parser.add_argument(
-    "--comparisons", type=pathlib.Path, help="file for paired tests, TSV"
   )
   parser.add_argument(
     "--plot",
@@ -191,64 +171,30 @@ def read_flags() -> argparse.Namespace:
     help="file for the reliability of the first seed",
   )
   flags = parser.parse_args()
-  if flags.ablate and flags.ablate not in flags.models:
-    parser.error(f"--ablate={flags.ablate}: not one of --models")
   if unknown := set(flags.variants.split(",")) - set(VARIANTS):
     parser.error(
       f"--variants: unknown {', '.join(sorted(unknown))}; there are "
       f"{', '.join(VARIANTS)}"
     )
-  for model in set(flags.models) - set(_SYSTEM_PREFIXES):
-    if not pathlib.Path(model).is_dir():
-      parser.error(
-        f"--models: unknown {model}; there are {', '.join(_SYSTEM_PREFIXES)} "
-        "and folders of trained daters"
-      )
   return flags
 
 
-@dataclasses.dataclass(frozen=True)
-class Setting:
-  """What a measured model does without, and how much it learns to rank."""
-
-  off: tuple[str, ...] = ()
-  retrieval_weight: float = _RETRIEVAL_WEIGHT
-
-
-def settings_of(flags: argparse.Namespace, model: str) -> dict[str, Setting]:
-  """Returns the settings of a model by name, the first one to compare with."""
+def settings_of(flags: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+  """Returns the evidence left out by name, the one to compare with first."""
   off = tuple(name for name in flags.off.split(",") if name)
-  weight = flags.retrieval_weight
-  settings = {"-".join(["no", *off]) if off else "all": Setting(off, weight)}
-  if flags.ablate == model:
-    evidence = EVIDENCE if model == "counts" else linked_dating.EVIDENCE
+  settings = {"-".join(["no", *off]) if off else "all": off}
+  if flags.ablate:
     settings |= {
-      "-".join(["no", *off, name]): Setting((*off, name), weight)
-      for name in evidence
+      "-".join(["no", *off, name]): (*off, name)
+      for name in EVIDENCE
       if name not in off
     }
-  if flags.ablate == model == "linked":
-    settings["-".join(["no", *off, "contrastive"])] = Setting(off, 0.0)
   return settings
 
 
-def make_model(model: str, setting: Setting, seed: int):
-  """Returns a model of some setting, before it is fitted."""
-  if model == "counts":
-    return DatingModel.without(setting.off, seed)
-  if model not in _SYSTEM_PREFIXES:
-    return linked_dating.load_linked_model(model, list(setting.off))
-  config = linked_dating.LinkedConfig(
-    off=setting.off, retrieval_weight=setting.retrieval_weight
-  )
-  config.validate()
-  return linked_dating.make_linked_model(config, seed)
-
-
-def name_system(flags: argparse.Namespace, model: str, setting: str) -> str:
+def name_system(flags: argparse.Namespace, setting: str) -> str:
   """Returns the name of a system, with a place for its variant."""
-  prefix = _SYSTEM_PREFIXES.get(model, f"linked-{pathlib.Path(model).name}")
-  parts = [f"{prefix}-{{}}"]
+  parts = ["dating-{}"]
   parts += [setting] * (setting != "all")
   parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
   return "-".join(parts)
@@ -276,20 +222,15 @@ def galleries(flags: argparse.Namespace, benchmark):
   tracks = [()]
   if flags.outside:
     tracks.append(dated_gallery.read_bracket_notes(flags.outside))
-  settings = [
-    (model, name, setting)
-    for model in flags.models
-    for name, setting in settings_of(flags, model).items()
-  ]
   read: dict[tuple, dated_gallery.DatedGallery] = {}
   # One encoder for a seed: what it reads, and so its fits, are the same for
   # every setting and track.
   encoders: dict[int, base.Expert] = {}
-  for (kind, name, setting), seed, notes in itertools.product(
-    settings, flags.seeds, tracks
+  for (name, off), seed, notes in itertools.product(
+    settings_of(flags).items(), flags.seeds, tracks
   ):
     started = time.monotonic()
-    model = make_model(kind, setting, seed)
+    model = DatingModel.without(off, seed)
     experts = tuple(
       encoders.setdefault(seed, expert) if expert.name == "neural" else expert
       for expert in model.experts
@@ -301,8 +242,7 @@ def galleries(flags: argparse.Namespace, benchmark):
       read[key] = dated_gallery.read_dated_gallery(benchmark, notes, model)
     dated = dataclasses.replace(read[key], model=model)
     _ = dated.fitted_model
-    template = name_system(flags, kind, name)
-    yield template, seed, dated, time.monotonic() - started
+    yield name_system(flags, name), seed, dated, time.monotonic() - started
 
 
 def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
@@ -323,7 +263,7 @@ def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
       posterior = dated.make_posterior(variant)
       name = template.format(variant)
       found = per_query(dated, posterior, flags.split, name)
-      quality = calibration.compute_posterior_metrics(
+      quality = posterior_metrics.compute_posterior_metrics(
         posterior, scored, months[scored]
       )
       title = f"{name}, {dated.track}"
@@ -375,50 +315,6 @@ def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
   return rows
 
 
-def compare(
-  flags: argparse.Namespace, benchmark, measured: dict[str, Measured]
-) -> list:
-  """Returns the rows of paired tests, for each track and variant."""
-  tables = {
-    (table.system, table.track, table.mode): table
-    for each in measured.values()
-    for table in (
-      protocol.average_seeds(seeds) for seeds in zip(*each.tables, strict=True)
-    )
-  }
-  templates = [
-    [
-      name_system(flags, model, setting)
-      for setting in settings_of(flags, model)
-    ]
-    for model in flags.models
-  ]
-  template_pairs = [(templates[0][0], others[0]) for others in templates[1:]]
-  template_pairs += [
-    (first, other) for first, *others in templates for other in others
-  ]
-  tracks = dict.fromkeys(track for _, track, _ in tables)
-  years = comparison.find_query_years(benchmark, flags.split)
-  rows = []
-  for variant, track, mode in itertools.product(
-    flags.variants.split(","), tracks, MODES
-  ):
-    pairs = [
-      tuple(tables[template.format(variant), track, mode] for template in pair)
-      for pair in template_pairs
-    ]
-    if pairs:
-      rows += comparison_rows.make_comparison_rows(
-        comparison.compare_system_pairs(pairs, years),
-        f"dating-{'-'.join(flags.models)}-{variant}-{track}",
-        benchmark.name,
-        flags.split,
-        mode,
-        commit=provenance.code_commit(),
-      )
-  return rows
-
-
 def main() -> None:
   """Reads the flags, measures and prints."""
   flags = read_flags()
@@ -427,10 +323,6 @@ def main() -> None:
   if flags.rows:
     rows = [rows_of(flags, benchmark, each) for each in measured.values()]
     results.write_result_rows(flags.rows, itertools.chain.from_iterable(rows))
-  if flags.comparisons:
-    comparison_rows.write_comparison_rows(
-      flags.comparisons, compare(flags, benchmark, measured)
-    )
   if flags.plot:
     plots.plot_reliability(
       {name: each.first for name, each in measured.items()},

@@ -11,9 +11,6 @@ questions; the memory is the most that the process had taken by the end of the
 last.
 
   python tests/benchmarks/dating_scale.py --data_dir=DIR [--copies=1,10,96]
-    [--model=linked [--trained=FOLDER]]
-
-With `--trained` nothing is learned: the linked dater is applied as it is.
 """
 
 from __future__ import annotations
@@ -28,9 +25,7 @@ import numpy as np
 
 from ctd_jax.benchmark.records import NO_EVENT
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
-from ctd_jax.dating.linked.trained_dater import TrainedDater
-from ctd_jax.systems import dated_gallery, linked_dating
+from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
 
 _EVERY = 40  # characters of a text, for one more that is changed
@@ -69,18 +64,6 @@ def repeated(benchmark, copies: int):
   )
 
 
-def make_model(flags: argparse.Namespace) -> DatingModel | LinkedDatingModel:
-  """Returns the model of the flags, before it is fitted."""
-  off = tuple(name for name in flags.off.split(",") if name)
-  if flags.model == "counts":
-    return DatingModel.without(off)
-  if flags.trained:
-    return LinkedDatingModel.from_trained(TrainedDater.load(flags.trained))
-  config = linked_dating.LinkedConfig(off=off)
-  config.validate()
-  return linked_dating.make_linked_model(config, seed=42)
-
-
 def measure(flags: argparse.Namespace, copies: int) -> None:
   """Prints one row."""
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
@@ -96,7 +79,10 @@ def measure(flags: argparse.Namespace, copies: int) -> None:
     print(f"  {stage} {now - clock:7.1f} s", end="", flush=True)
     clock = now
 
-  dated = dated_gallery.read_dated_gallery(benchmark, model=make_model(flags))
+  off = tuple(name for name in flags.off.split(",") if name)
+  dated = dated_gallery.read_dated_gallery(
+    benchmark, model=DatingModel.without(off)
+  )
   lap("read")
   _ = dated.fitted_model
   lap("learn")
@@ -115,11 +101,7 @@ def main() -> None:
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--copies", default="1,10,96")
   parser.add_argument("--off", default="", help="experts to switch off")
-  parser.add_argument("--model", choices=("counts", "linked"), default="counts")
-  parser.add_argument("--trained", help="folder of a trained dater")
   flags = parser.parse_args()
-  if flags.trained and (flags.model == "counts" or flags.off):
-    parser.error("--trained: of --model=linked alone, and without --off")
   context = multiprocessing.get_context("spawn")
   for copies in map(int, flags.copies.split(",")):
     process = context.Process(target=measure, args=(flags, copies))

@@ -24,15 +24,14 @@ import time
 import numpy as np
 
 from ctd_jax.benchmark.records import EVENT
-from ctd_jax.dating import calibration
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.dating.passages.passage_dater import PassageDater
-from ctd_jax.evaluation import calibration as reliability
-from ctd_jax.evaluation import results
+from ctd_jax.evaluation import calibration, results
 from ctd_jax.systems import dated_gallery
 from ctd_jax.utils import provenance
 from ctd_jax_datasets import load
+from tests.benchmarks import posterior_metrics
 
 SYSTEM = "passage-dater"
 OUTSIDE = "outside"  # mean mass of none of the months; no row
@@ -96,10 +95,10 @@ def measure_dates(
     "within_1": float((np.abs(best - months) <= 1).mean()),
     "year": float((np.array(years) == year_of[months]).mean()),
     "nll": float(-log_p[np.arange(len(months)), months].mean()),
-    "ece": reliability.expected_calibration_error(
+    "ece": calibration.expected_calibration_error(
       np.exp(log_p.max(axis=1)), best == months
     ),
-    **calibration.measure_credible_sets(log_p, months),
+    **posterior_metrics.measure_credible_sets(log_p, months),
     OUTSIDE: float(np.exp(log_p[:, -1]).mean()),
   }
 
@@ -180,7 +179,7 @@ def main() -> None:
     model = DatingModel.without(["neural"])
     dated = dated_gallery.read_dated_gallery(benchmark, (), model)
     posterior = dated.make_posterior("fitted")
-    together = calibration.compute_posterior_metrics(
+    together = posterior_metrics.compute_posterior_metrics(
       posterior, rows, months[rows]
     )
     report("dated together", together)

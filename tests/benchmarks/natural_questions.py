@@ -345,10 +345,8 @@ def make_systems(
   config = training_config.base_config()
   config.seed = flags.seed
   config.eval.baselines = flags.systems
-  for name in ("dating", "linked"):
-    section = registry.default_section(name)
-    section.off = flags.off
-    config[name] = section
+  config.dating = registry.default_section("dating")
+  config.dating.off = flags.off
   return registry.make_systems(benchmark, config)
 
 

@@ -57,19 +57,6 @@ DATING_EXPERTS = (
   "room",
   "punctuation",
 )
-LINKED_EVIDENCE = (
-  "days",
-  "words",
-  "neural",
-  "cited",
-  "parallels",
-  "comments",
-  "rounds",
-  "room",
-  "contrastive",
-)
-# Of the year of a hidden event, the strongest first.
-EVENT_EVIDENCE = ("cited", "linked", "unsure", "unlinked", "nothing")
 ORDERED = ("dating-order", "dating-order-strict")
 ORDERED_ONLY = f' "--config.eval.baselines={ORDERED}"'
 # Group -> systems whose difference the pages speak of.
@@ -93,26 +80,12 @@ CHRONICLES = (
   *("zuozhuan", "zuozhuan_wikisource", "gongyang", "guliang", "tongjian"),
   *("changbian", "houhanji", "shiji", "sanguozhi"),
 )
-# Daters that are applied to other corpora: folder below that of the runs.
-DATERS = {
-  "annals": "linked-annals/annals",
-  "together": "linked-together/together",
-}
-# Chronicles that the second is trained on beside the Annals, with their reigns.
-TAUGHT = {
-  "zuozhuan_KR1e0001": "lu",
-  "zizhitongjian_KR2b0007": "曹魏,晉,劉宋,南齊",
-}
 # Chronicle -> works whose dates are hidden, and dated by it.
 ACROSS = {"tongjian": ("sanguozhi",), "zuozhuan": ("gongyang", "guliang")}
 ACROSS_CTD = "relatives/ctd/seed-42"  # of the small protocol
-ACROSS_SYSTEMS = (
-  *("parser", "ctd", "dating-fitted"),
-  *("linked-annals-fitted", "linked-annals-fitted-no-neural"),
-  *("linked-fitted", "linked-together-fitted"),
-)
+ACROSS_SYSTEMS = ("parser", "ctd", "dating-fitted")
 # Systems that are asked natural questions.
-NATURAL = ("bm25", "dating-fitted", "linked-fitted")
+NATURAL = ("bm25", "dating-fitted")
 TRANSFERRED = ("posterior-small", "ft-e5-small", "ctd-e5-small")
 
 
@@ -230,15 +203,7 @@ def _train_in_batches(size: int, rate: str) -> Step:
   )
 
 
-def _date(
-  name: str,
-  target: str,
-  systems: tuple[str, ...],
-  flags: str,
-  comparisons: str = "",
-) -> Step:
-  if comparisons:
-    flags += f" --comparisons={{workdir}}/{comparisons}"
+def _date(name: str, target: str, systems: tuple[str, ...], flags: str) -> Step:
   return Step(
     name,
     "python -m tests.benchmarks.dating --data_dir={data} --split=test "
@@ -247,7 +212,6 @@ def _date(
     systems,
     ("data",),
     "rows.json",
-    comparisons,
   )
 
 
@@ -263,30 +227,16 @@ def _answer(name: str, system: str, flags: str) -> Step:
   )
 
 
-def _train_dater(name: str, corpora: str = "") -> Step:
-  """Returns the step that saves a dater of the Annals and other corpora."""
-  return Step(
-    f"linked-{name}",
-    f"{EVALUATE} --baselines_only --config=configs/linked.py "
-    "--config.data_dir={data} \"--config.eval.baselines=('linked-fitted',)\" "
-    f"\"--config.eval.splits=('validation',)\"{corpora} "
-    f"--config.linked.save={{runs}}/{DATERS[name]} --workdir={{workdir}}",
-    needs=("data",),
-  )
-
-
 def _date_undated(chronicle: str, works: tuple[str, ...]) -> Step:
-  daters = ",".join(f"{{runs}}/{folder}" for folder in DATERS.values())
   return Step(
     f"across-{chronicle}",
     f"python -m tests.benchmarks.undated_texts --chronicle={chronicle} "
     f"--undated={','.join(works)} --sources={{sources}} --outside={{outside}} "
-    f"--systems=parser,counts,linked --trained={daters} --off=neural "
-    f"--ctd={{runs}}/{ACROSS_CTD} --save={{workdir}}/{chronicle} "
+    f"--systems=parser,counts --ctd={{runs}}/{ACROSS_CTD} "
     "--rows={workdir}/rows.json",
     "across",
     ACROSS_SYSTEMS,
-    ("data", "relatives", *(f"linked-{name}" for name in DATERS)),
+    ("data", "relatives"),
     "rows.json",
   )
 
@@ -328,30 +278,6 @@ def make_steps() -> list[Step]:
       "dating",
       ("dating-strict",),
       "--variants=strict --seeds=42,1,2 --outside={sources}",
-    ),
-    _date(
-      "linked",
-      "linked",
-      ("linked-fitted", "linked-elimination", "linked-strict"),
-      "--models=linked --variants=fitted,elimination,strict --seeds=42,1,2 "
-      "--outside={sources}",
-    ),
-    Step(
-      "missed-events",
-      "python -m tests.benchmarks.missed_events --data_dir={data} --split=test "
-      "--rows={workdir}/rows.json",
-      "evidence",
-      (*EVENT_EVIDENCE, *(f"right-{name}" for name in EVENT_EVIDENCE)),
-      ("data",),
-      "rows.json",
-    ),
-    # One seed: with the pipeline of counts, and without some evidence.
-    _date(
-      "linked-evidence",
-      "linked_ablation",
-      tuple(f"linked-fitted-no-{name}" for name in LINKED_EVIDENCE),
-      "--models=linked,counts --variants=fitted --ablate=linked",
-      "comparisons.tsv",
     ),
     Step(
       "front-door",
@@ -403,15 +329,6 @@ def make_steps() -> list[Step]:
         "rows.json",
       )
       for size in (200_000, 1_000_000)
-    ),
-    _train_dater("annals"),
-    _train_dater(
-      "together",
-      ' "--config.linked.corpora=('
-      + ",".join(
-        f"'{{sources}}/{work}={reigns}'" for work, reigns in TAUGHT.items()
-      )
-      + ')"',
     ),
     # Needs Locust on the PATH, see the module.
     Step(
@@ -471,20 +388,12 @@ def make_steps() -> list[Step]:
       "evaluation/zztj_rebuilt_*/results.json",
     ),
     *(_date_undated(*names) for names in ACROSS.items()),
-    # Nothing of it is known: the daters alone differ.
-    Step(
-      "across-zztj",
-      "python -m tests.benchmarks.dating --name=zztj/rebuilt --split=test "
-      "--data_dir={data} --variants=fitted --models=counts,"
-      "{runs}/linked-annals/annals,{runs}/across-tongjian/tongjian,"
-      "{runs}/linked-together/together --rows={workdir}/rows.json",
-      "across_zztj",
-      (
-        *("dating-fitted", "linked-annals-fitted"),
-        *("linked-tongjian-fitted", "linked-together-fitted"),
-      ),
-      ("data", "across-tongjian", *(f"linked-{name}" for name in DATERS)),
-      "rows.json",
+    # None of its months is known.
+    _date(
+      "zztj-dating",
+      "zztj",
+      ("dating-fitted",),
+      "--name=zztj/rebuilt --variants=fitted",
     ),
     *(
       _answer(f"ctm-{name}", name, f"qa --system={name}")
@@ -535,7 +444,7 @@ def make_steps() -> list[Step]:
       "dating-experts",
       "dating_ablation",
       tuple(f"dating-fitted-no-{name}" for name in DATING_EXPERTS),
-      "--variants=fitted --ablate=counts",
+      "--variants=fitted --ablate",
     ),
     _date(
       "dating-stripped",

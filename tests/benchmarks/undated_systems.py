@@ -2,10 +2,6 @@
 
   parser          what a text prints of its date, every month else as likely
   dating-fitted   the pipeline of counts, with weights learned on the chronicle
-  linked-fitted   the linked dater, trained on the chronicle
-  linked-NAME-fitted  the linked dater that was trained elsewhere; nothing of
-                  its network is learned on the chronicle. Of `-no-neural` the
-                  encoder of years, which is fitted to it, is left out
   ctd             a trained dual encoder: a text is of the months of the dated
                   texts that it is like. Its parameters know nothing of the
                   chronicle; how far a likeness counts is learned on it
@@ -16,7 +12,6 @@ Axes: n texts, m dated sections, K months.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import itertools
 import pathlib
 import time
@@ -27,16 +22,12 @@ import numpy as np
 import scipy.sparse
 
 from ctd_jax.dating.chronicle.labelled_corpus import LabelledCorpus
-from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.fitted_model import FittedModel
-from ctd_jax.dating.linked import trained_dater
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.retrieval import dense, trained_system
-from ctd_jax.systems import linked_dating
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training import run_folder, train_step
 
-SYSTEMS = ("parser", "counts", "linked")
+SYSTEMS = ("parser", "counts")
 _SEED = 0  # of ties, and of the sections that likeness is weighed on
 _TIE = 1e-6  # nats
 _MAX_SECTIONS = 1000
@@ -53,7 +44,7 @@ class DatedTexts:
     system: name.
     score_mode: of its rows.
     log_p: of the months of each text, [n, K].
-    seconds: of fitting and dating; what systems share counts for the first.
+    seconds: of fitting and dating.
     seeds: of its draws.
     fitted: gives the reasons, if there are any.
   """
@@ -69,23 +60,15 @@ class DatedTexts:
 def date_texts(
   labelled: LabelledCorpus,
   systems: Sequence[str],
-  trained: Sequence[str] = (),
-  off: Sequence[str] = (),
   ctd: pathlib.Path | None = None,
-  save: str | None = None,
 ) -> Iterator[DatedTexts]:
   """Yields the texts as each system dates them.
 
   Args:
     labelled: the chronicle and the texts.
     systems: of SYSTEMS.
-    trained: folders of trained daters.
-    off: evidence that each of them does without, once more.
     ctd: workdir of a trained dual encoder.
-    save: folder for the dater that is trained on the chronicle.
   """
-  if save:  # before the training that would be lost
-    trained_dater.prepare_folder(save)
   if "parser" in systems:
     yield _measure_seconds("parser", "dates", lambda: parse_dates(labelled))
   if ctd is not None:
@@ -93,52 +76,18 @@ def date_texts(
       "ctd", "neighbours", lambda: date_by_neighbours(labelled, ctd)
     )
 
-  @functools.cache
-  def read_features() -> CorpusFeatures:
-    return read_corpus_features(labelled.corpus, labelled.labels, False)
-
-  models = {}
   if "counts" in systems:
-    models["dating-fitted"] = labelled.make_model()
-  settings = [[], off] if off else [[]]
-  for folder, left_out in itertools.product(trained, settings):
-    name = name_dater(folder, left_out)
-    models[name] = labelled.make_linked_model(
-      linked_dating.load_linked_model(folder, left_out)
-    )
-  if "linked" in systems:
-    models["linked-fitted"] = labelled.make_linked_model(
-      LinkedDatingModel.make()
-    )
-  encoder = None
-  for name, model in models.items():
-    # One encoder: what it reads, and so its fits, are the same for all.
-    encoder = encoder or next(
-      (expert for expert in model.experts if expert.name == "neural"), None
-    )
-    experts = tuple(
-      encoder if expert.name == "neural" else expert for expert in model.experts
-    )
-    model = dataclasses.replace(model, experts=experts)
     start = time.monotonic()
-    fitted = model.fit(labelled.corpus, labelled.labels, read_features())
-    posterior = fitted.predict()
+    fitted = labelled.make_model().fit(labelled.corpus, labelled.labels)
+    log_p = fitted.predict().log_p(labelled.text_rows)
     yield DatedTexts(
-      system=name,
+      system="dating-fitted",
       score_mode="posterior",
-      log_p=posterior.log_p(labelled.text_rows),
+      log_p=log_p,
       seconds=time.monotonic() - start,
       seeds=(42,),
       fitted=fitted,
     )
-    if name == "linked-fitted" and save:
-      fitted.trained.save(save)
-
-
-def name_dater(folder: str, off: Sequence[str]) -> str:
-  """Returns the name of a trained dater without some evidence."""
-  name = f"linked-{pathlib.Path(folder).name}-fitted"
-  return "-".join([name, *(["no"] if off else []), *off])
 
 
 def _measure_seconds(

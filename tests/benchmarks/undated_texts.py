@@ -2,16 +2,15 @@
 
   python -m tests.benchmarks.undated_texts --chronicle=tongjian \\
     --sources=DIR --outside=DIR [--undated=sanguozhi] [--strip=all] \\
-    [--systems=parser,counts,linked] [--trained=FOLDER [--off=neural]] \\
-    [--ctd=WORKDIR] [--save=FOLDER] [--rows=FILE] [--show=N]
+    [--systems=parser,counts] [--ctd=WORKDIR] [--rows=FILE] [--show=N]
 
 The chronicle is dated as `ctd_jax.date` does. Undated are then a tenth of its
 sections, taken out of it and dated in no order; or, with --undated, the
 stretches of other works that begin where their editions print a month, those of
 all works together. All that reads as a date is stripped from them
 (--strip=all), or nothing (--strip=none). What is right is what the editions
-print (`chronicle_gold`). `undated_systems` says how each system dates them;
-daters of --trained are called by their folders. Measured of the posterior:
+print (`chronicle_gold`). `undated_systems` says how each system dates them.
+Measured of the posterior:
 
   year, month   share of texts whose most probable year, month is right
   near          share whose most probable month is right to three years
@@ -39,7 +38,6 @@ import numpy as np
 
 from ctd_jax.chronology import date_expressions
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating import calibration
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
   chronicle_input,
@@ -54,7 +52,11 @@ from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.evaluation import results, significance
 from ctd_jax.evaluation.calibration import expected_calibration_error
 from ctd_jax.utils import provenance
-from tests.benchmarks import chronicle_texts, undated_systems
+from tests.benchmarks import (
+  chronicle_texts,
+  posterior_metrics,
+  undated_systems,
+)
 from tests.benchmarks.chronicle_calendar import Month
 from tests.benchmarks.chronicle_gold import GoldRecord
 from tests.benchmarks.chronicle_order import DatedText
@@ -233,19 +235,7 @@ def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
     help=f"of {', '.join(undated_systems.SYSTEMS)}",
   )
   parser.add_argument(
-    "--trained", type=read_names, default=[], help="folders of trained daters"
-  )
-  parser.add_argument(
-    "--off",
-    type=read_names,
-    default=[],
-    help="evidence that each of them does without, once more",
-  )
-  parser.add_argument(
     "--ctd", type=pathlib.Path, help="workdir of a trained dual encoder"
-  )
-  parser.add_argument(
-    "--save", help="folder for the dater that is trained on the chronicle"
   )
   parser.add_argument("--min_probability", type=float, default=0.9)
   parser.add_argument("--show", type=int, default=0)
@@ -256,10 +246,6 @@ def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
       f"--systems: unknown {', '.join(sorted(unknown))}; there are "
       f"{', '.join(undated_systems.SYSTEMS)}"
     )
-  if flags.off and not flags.trained:
-    parser.error("--off: of --trained alone")
-  if flags.save and "linked" not in flags.systems:
-    parser.error("--save: of --systems=linked alone")
   return flags
 
 
@@ -275,7 +261,7 @@ def measure_texts(
   """
   predicted = log_p.argmax(axis=1)
   years = axis.year_of[months]
-  holds, sizes = calibration.find_credible_sets(log_p, months)
+  holds, sizes = posterior_metrics.find_credible_sets(log_p, months)
   is_right = predicted == months
   values = {
     "month": is_right,
@@ -392,9 +378,7 @@ def main() -> None:
     flush=True,
   )
   rows, shown = [], None
-  for dated in undated_systems.date_texts(
-    labelled, flags.systems, flags.trained, flags.off, flags.ctd, flags.save
-  ):
+  for dated in undated_systems.date_texts(labelled, flags.systems, flags.ctd):
     rows += make_rows(dated, axis, undated, flags.chronicle)
     if flags.rows:
       results.write_result_rows(flags.rows, rows)

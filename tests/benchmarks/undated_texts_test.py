@@ -11,9 +11,6 @@ from ctd_jax.dating.chronicle import (
   labelled_corpus,
   month_calendar,
 )
-from ctd_jax.dating.linked.fitting import FittingConfig
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
-from ctd_jax.models.linked_dater import LinkedDaterConfig
 from ctd_jax.texts.works import Entry, Place
 from tests.benchmarks import undated_systems, undated_texts
 from tests.benchmarks.undated_texts import UndatedText
@@ -51,20 +48,6 @@ def undated(dates):
   ]
 
 
-@pytest.fixture(scope="module")
-def folder(labelled, tmp_path_factory):
-  model = LinkedDatingModel.make(
-    LinkedDaterConfig(readers=("words",), hidden_size=8),
-    FittingConfig(link_steps=5, steps=5),
-  )
-  fitted = labelled.make_linked_model(model).fit(
-    labelled.corpus, labelled.labels
-  )
-  path = tmp_path_factory.mktemp("daters") / "first"
-  fitted.trained.save(path)
-  return str(path)
-
-
 def test_dates_are_stripped(dates):
   timeline = dates.calendar.timeline
   assert undated_texts.strip_dates("冬，十月，王毅卒。", timeline) == "王毅卒。"
@@ -87,14 +70,11 @@ def test_a_parser_knows_what_is_printed(dates):
   assert by_nothing.argmax(axis=1).min() > 0
 
 
-def test_trained_daters_are_measured_with_and_without_evidence(
-  labelled, undated, folder
-):
+@pytest.mark.slow
+def test_systems_are_measured_work_by_work(labelled, undated):
   rows = []
   axis = labelled.corpus.axis
-  for dated in undated_systems.date_texts(
-    labelled, ["parser"], [folder], ["cited"]
-  ):
+  for dated in undated_systems.date_texts(labelled, ["parser", "counts"]):
     np.testing.assert_allclose(np.exp(dated.log_p).sum(axis=1), 1, atol=1e-3)
     rows += undated_texts.make_rows(dated, axis, undated, "zuozhuan")
   by_system = {}
@@ -102,14 +82,10 @@ def test_trained_daters_are_measured_with_and_without_evidence(
     by_system.setdefault((row.system, row.mode), {})[row.metric] = row
   assert list(by_system) == [
     (system, work)
-    for system in (
-      "parser",
-      "linked-first-fitted",
-      "linked-first-fitted-no-cited",
-    )
+    for system in ("parser", "dating-fitted")
     for work in ("gongyang", "guliang")
   ]
-  figures = by_system["linked-first-fitted", "gongyang"]
+  figures = by_system["dating-fitted", "gongyang"]
   assert figures["texts"].value == 1
   assert figures["nll"].value < np.log(len(axis))
   assert figures["year"].low is not None

@@ -6,10 +6,10 @@ import numpy as np
 
 from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.chronology import date_expressions, reign_tables
-from ctd_jax.dating import calibration
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
+from tests.benchmarks import posterior_metrics
 
 TIMELINE = reign_tables.load_timeline("mini")
 REIGNS = 2  # of the chronicle are enough
@@ -43,7 +43,7 @@ class Chronicle:
 def measure(fitted, chronicle):
   """Returns the metrics of the hidden events, as a model dates them."""
   rows = np.flatnonzero(~chronicle.train & fitted.features.is_event)
-  return calibration.compute_posterior_metrics(
+  return posterior_metrics.compute_posterior_metrics(
     fitted.predict(), rows, chronicle.months[rows]
   )
 

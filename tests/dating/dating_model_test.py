@@ -1,4 +1,4 @@
-"""Dating an invented chronicle by the pipeline of counts."""
+"""Dating an invented chronicle."""
 
 import dataclasses
 import doctest
@@ -12,7 +12,6 @@ import pytest
 from ctd_jax.chronology import date_expressions, query_dates, reign_tables
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax.dating import (
-  calibration,
   corpus,
   dating_model,
   expert_weights,
@@ -24,6 +23,7 @@ from ctd_jax.dating import (
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import date_features, words, year_prior
+from tests.benchmarks import posterior_metrics
 from tests.dating import chronicles
 
 MODEL = DatingModel.without(["neural"])
@@ -64,7 +64,7 @@ def test_every_posterior_sums_to_one(chronicle, dated):
 
 def test_hidden_events_are_dated_far_above_chance(chronicle, fitted, dated):
   rows = hidden_events(chronicle, fitted)
-  metrics = calibration.compute_posterior_metrics(
+  metrics = posterior_metrics.compute_posterior_metrics(
     dated("fitted"), rows, chronicle.months[rows]
   )
   assert metrics["year"] > 0.25  # chance is 1 in 30

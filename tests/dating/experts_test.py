@@ -132,18 +132,6 @@ def encode_years(texts, labels, rows, expert):
 
 
 @pytest.mark.slow
-def test_encoder_reads_a_text_that_is_no_record():
-  texts, known, _, rows = years_by_names(300)
-  inputs = year_encoder.make_encoder_inputs(texts, texts, width=16)
-  axis = corpus.MonthAxis.from_timeline(TIMELINE)
-  expert = year_encoder.YearEncoder(max_updates=5)
-  fitted = expert.fit_encoder(axis, inputs, known, np.ones(len(texts), bool))
-  scores = np.array([fitted.score_text(texts[row]) for row in rows[:20]])
-  np.testing.assert_allclose(scores, fitted.log_scores(rows[:20])[0], atol=1e-5)
-  assert np.isfinite(fitted.score_text("")).all()
-
-
-@pytest.mark.slow
 def test_encoder_reaches_years_without_a_known_record():
   # More known records than 40 updates of 64 records reach.
   texts, known, month, rows = years_by_names(4200)

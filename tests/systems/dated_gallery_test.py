@@ -13,10 +13,7 @@ from ctd_jax.chronology import query_dates
 from ctd_jax.dating import options
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.linked.fitting import FittingConfig
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.evaluation import results
-from ctd_jax.models.linked_dater import LinkedDaterConfig
 from ctd_jax.systems import (
   dated_gallery,
   dating_systems,
@@ -29,10 +26,6 @@ from tests import synthetic
 from tests.benchmarks import dating, natural_questions
 
 MODEL = DatingModel.without(["neural"])
-LINKED_MODEL = LinkedDatingModel.make(
-  LinkedDaterConfig(readers=("words",), hidden_size=8),
-  FittingConfig(link_steps=5, steps=5),
-)
 
 
 @pytest.fixture(scope="module")
@@ -54,10 +47,7 @@ def test_labels_are_of_train_alone(benchmark):
   assert np.array_equal(labels.event_labels == 0, comments)
 
 
-@pytest.mark.parametrize(
-  "model", [MODEL, LINKED_MODEL], ids=["counts", "linked"]
-)
-def test_what_is_no_text_has_no_way_in(benchmark, model):
+def test_what_is_no_text_has_no_way_in(benchmark):
   draw = np.random.default_rng(3)
   records, splits = benchmark.records, np.array(benchmark.record_splits)
   # Keys and kinds of held-out records at random; all ids and places in works.
@@ -73,7 +63,7 @@ def test_what_is_no_text_has_no_way_in(benchmark, model):
     changed.append(dataclasses.replace(record, **fields))
   blind = dataclasses.replace(benchmark, records=tuple(changed))
   dated, other = (
-    dated_gallery.read_dated_gallery(each, model=model)
+    dated_gallery.read_dated_gallery(each, model=MODEL)
     for each in (benchmark, blind)
   )
   rows = np.arange(len(records))
@@ -109,10 +99,9 @@ def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
 
 def test_a_question_without_a_date_is_dated_by_its_wording(benchmark):
   config = training_config.base_config()
-  config.eval.baselines = (*dating_systems.SYSTEM_NAMES, "linked-fitted")
+  config.eval.baselines = dating_systems.SYSTEM_NAMES
   config.dating = registry.default_section("dating")
   config.dating.off = ("neural",)
-  config.linked = registry.default_section("linked")
   systems = registry.make_systems(benchmark, config)
   assert all(system.log_query_months for system in systems.values())
   system = systems["dating-fitted"]

@@ -19,7 +19,6 @@ NAMES = (
   *("time_keys", "maxsim", "pqr", "sparse", "rerank", "validity_prior"),
   *("dating-fitted", "dating-elimination", "dating-order"),
   *("dating-order-strict", "dating-strict"),
-  *("linked-fitted", "linked-elimination", "linked-strict"),
 )
 # A whole system: its section, its check, its search and its registration.
 REVERSED_SYSTEM = """

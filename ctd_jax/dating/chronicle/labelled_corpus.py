@@ -53,7 +53,6 @@ from ctd_jax.dating.chronicle.undated_texts import (
 )
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import base, known_parallels
-from ctd_jax.dating.linked.linked_model import LinkedDatingModel
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
 
 # Evidence that a chronicle has not: it names a month as often as it likes, and
@@ -101,20 +100,6 @@ class LabelledCorpus:
     )
     return dating_model.DatingModel(
       (*experts, known_parallels.KnownParallels()),
-      use_punctuation=False,
-      manner=folds.RECORDS,
-    )
-
-  def make_linked_model(self, model: LinkedDatingModel) -> LinkedDatingModel:
-    """Returns a linked model for this corpus, before it is fitted.
-
-    Args:
-      model: to be trained on it, or trained elsewhere.
-    """
-    return dataclasses.replace(
-      model,
-      config=dataclasses.replace(model.config, use_capacity=False),
-      experts=self._read_heads(model.experts),
       use_punctuation=False,
       manner=folds.RECORDS,
     )

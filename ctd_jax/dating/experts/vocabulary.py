@@ -5,7 +5,6 @@ Axes: N records, S a sample of them, V strings, G groups of strings, Y years.
 
 from __future__ import annotations
 
-import bisect
 import dataclasses
 from collections.abc import Sequence
 
@@ -53,23 +52,6 @@ class YearVocabulary:
   def num_kernels(self) -> int:
     """Number of kernels that smooth the years of a string."""
     return len(KERNEL_WIDTHS)
-
-  @property
-  def group_names(self) -> list[str]:
-    """Length and rarity of the strings of each group, e.g. "2:4-7".
-
-    That is strings of two characters in 4 to 7 texts of the sample.
-    """
-    names = []
-    for columns in self.groups:
-      length = self.strings.lengths[columns[0]]
-      edge = bisect.bisect_right(
-        _RARITY_EDGES, self.strings.text_counts[columns[0]]
-      )
-      first, *next_edge = _RARITY_EDGES[edge - 1 : edge + 1]
-      last = next_edge[0] - 1 if next_edge else ""
-      names.append(f"{length}:{first}-{last}")
-    return names
 
   def count_by_year(
     self, axis: MonthAxis, labels: Labels, is_training: Bool[np.ndarray, " N"]

@@ -19,7 +19,7 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,8 +54,7 @@ _LEARNING_RATE = 1e-3
 # Updates of a call, about a second of a core. One by one they take a sixth more
 # time: memory is mapped and arguments are checked for each.
 _CALL_UPDATES = 40  # U
-# Rows of a batch to encode are a multiple, so that there are few programs; a
-# single text has but its own.
+# Rows of a batch to encode are a multiple, so that few programs are compiled.
 _ROW_STEP = 32
 
 
@@ -97,12 +96,10 @@ class EncoderInputs:
   Attributes:
     tokens: of all records, [N].
     config: geometry of the encoder.
-    tokenizer: that made them.
   """
 
   tokens: Tokens
   config: bert.BertConfig
-  tokenizer: TextTokenizer
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -124,19 +121,9 @@ class FittedYearEncoder:
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "1 n Y"]:
     """Returns log ratios of years, of mean 0 for each record."""
-    return self._score_tokens(self.inputs.tokens[rows])[None]
-
-  def score_text(self, text: str) -> Float32[np.ndarray, " Y"]:
-    """Returns log ratios of years of a text that is no record, of mean 0.
-
-    Args:
-      text: as of the records: plain, without its date.
-    """
-    return self._score_tokens(_tokenize_texts(self.inputs.tokenizer, [text]))[0]
-
-  def _score_tokens(self, tokens: Tokens) -> Float32[np.ndarray, "n Y"]:
     if self.params is None:
-      return np.zeros((len(tokens.ids), self.num_years), np.float32)
+      return np.zeros((1, len(rows), self.num_years), np.float32)
+    tokens = self.inputs.tokens[rows]
     model = YearEncoderModule(self.inputs.config, self.num_years)
     # Events are repeated from work to work; each text is encoded once.
     ids, first, inverse = np.unique(
@@ -147,7 +134,7 @@ class FittedYearEncoder:
       batch_logits = np.asarray(_predict_logits(model, self.params, texts))
       logits[indices] = batch_logits[: len(indices)]
     logits = logits[inverse.reshape(-1)]
-    return logits - logits.mean(axis=1, keepdims=True)
+    return (logits - logits.mean(axis=1, keepdims=True))[None]
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the evidence of one record; see `base.FittedExpert`."""
@@ -162,14 +149,10 @@ class YearEncoder:
   Attributes:
     seed: of parameters, order and dropout.
     max_updates: of a fit, of 64 records each; see `count_updates`.
-    width: of the encoder.
-    num_layers: of the encoder.
   """
 
   seed: int = 42
   max_updates: int = MAX_UPDATES
-  width: int = 128
-  num_layers: int = 1
   # Fits by a digest of what they depend on: a set of labels comes back for
   # every variant of the posterior.
   _params_by_digest: dict[bytes, Any] = dataclasses.field(
@@ -185,8 +168,9 @@ class YearEncoder:
   ) -> FittedYearEncoder:
     """Returns an encoder fitted on the known events; see `base.Expert`."""
     del peers
-    inputs = _read_inputs(features, self.width, self.num_layers)
-    return self.fit_encoder(features.axis, inputs, labels, features.is_event)
+    return self.fit_encoder(
+      features.axis, _read_inputs(features), labels, features.is_event
+    )
 
   def fit_encoder(
     self,
@@ -273,14 +257,16 @@ class YearEncoder:
         state = _run_updates(
           model,
           state,
-          texts,
-          years[batches[call]],
+          _Updates(
+            texts,
+            years[batches[call]],
+            learning_rates[call],
+            np.int32(start),
+            np.int32(count),
+          ),
           targets,
           log_prior,
-          learning_rates[call],
           dropout_key,
-          np.int32(start),
-          np.int32(count),
         )
         # The bar waits for what it counts.
         jax.block_until_ready(state)
@@ -354,19 +340,12 @@ def _make_learning_rates(num_updates: int) -> Float32[np.ndarray, " S"]:
 
 # One corpus is read at a time; its tokens serve every fit.
 @functools.lru_cache(maxsize=1)
-def _read_inputs(
-  features: CorpusFeatures, width: int, num_layers: int
-) -> EncoderInputs:
-  return make_encoder_inputs(
-    features.event_bodies, features.alphabet_texts, width, num_layers
-  )
+def _read_inputs(features: CorpusFeatures) -> EncoderInputs:
+  return make_encoder_inputs(features.event_bodies, features.alphabet_texts)
 
 
 def make_encoder_inputs(
-  texts: Sequence[str],
-  alphabet: Sequence[str],
-  width: int = 128,
-  num_layers: int = 1,
+  texts: Sequence[str], alphabet: Sequence[str], width: int = 128
 ) -> EncoderInputs:
   """Returns the texts [N] as tokens.
 
@@ -374,24 +353,20 @@ def make_encoder_inputs(
     texts: of all records.
     alphabet: texts whose characters are the vocabulary.
     width: of the encoder.
-    num_layers: of the encoder.
   """
   tokenizer = TextTokenizer.build(alphabet)
   config = bert.BertConfig(
     vocab_size=tokenizer.vocab_size,
     hidden_size=width,
-    num_layers=num_layers,
+    num_layers=1,
     mlp_size=4 * width,
     max_length=MAX_TOKENS,
     dropout=0.2,
   )
-  return EncoderInputs(_tokenize_texts(tokenizer, texts), config, tokenizer)
-
-
-def _tokenize_texts(tokenizer: TextTokenizer, texts: Sequence[str]) -> Tokens:
   # A token is about a character: what lies far behind need not be read.
   texts = [text[: 2 * MAX_TOKENS] for text in texts]
-  return input_pipeline.tokenize_texts(tokenizer, texts, MAX_TOKENS)
+  tokens = input_pipeline.tokenize_texts(tokenizer, texts, MAX_TOKENS)
+  return EncoderInputs(tokens, config)
 
 
 def _iter_batches(
@@ -407,9 +382,7 @@ def _iter_batches(
     token_mask = mask[texts]
     token_mask[len(indices) :] = 0
     layout = packing.arrange_texts(token_mask.sum(axis=1)[None], MAX_TOKENS)
-    rows = layout.rows
-    if len(order) > 1:
-      rows += -rows % _ROW_STEP
+    rows = layout.rows + -layout.rows % _ROW_STEP
     yield (
       indices,
       packing.pack_texts(ids[texts], token_mask, layout._replace(rows=rows)),
@@ -443,46 +416,56 @@ def _init_state(
   return params, _make_optimizer(0.0).init(params)
 
 
+class _Updates(NamedTuple):
+  """The updates of one call.
+
+  Attributes:
+    texts: a pack for each of U updates.
+    years: of the texts, [U, T].
+    learning_rates: of the updates, [U].
+    start: number of the first update, which its dropout depends on.
+    count: updates to run, at most U.
+  """
+
+  texts: PackedTexts
+  years: jax.Array
+  learning_rates: jax.Array
+  start: jax.Array
+  count: jax.Array
+
+
 @functools.partial(jax.jit, static_argnames="model", donate_argnames="state")
 def _run_updates(
   model: YearEncoderModule,
   state: tuple[Any, Any],
-  texts: PackedTexts,
-  years: jax.Array,
+  updates: _Updates,
   targets: jax.Array,
   log_prior: jax.Array,
-  learning_rates: jax.Array,
   key: jax.Array,
-  start: jax.Array,
-  count: jax.Array,
 ) -> tuple[Any, Any]:
   """Returns the state after the first updates of a call.
 
   Args:
     model: what is fitted.
     state: parameters and state of the optimizer; donated.
-    texts: a pack for each of U updates.
-    years: of the texts, [U, T].
+    updates: what to run.
     targets: chances of years for texts of a year, [Y, Y].
     log_prior: what is added to the logits, [Y].
-    learning_rates: of the updates, [U].
     key: of dropout.
-    start: number of the first update, which its dropout depends on.
-    count: updates to run, at most U.
   """
 
   def update(index: jax.Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
     return _update(
       model,
       state,
-      _select_pack(texts, index),
-      targets[years[index]],
+      _select_pack(updates.texts, index),
+      targets[updates.years[index]],
       log_prior,
-      learning_rates[index],
-      jax.random.fold_in(key, start + index),
+      updates.learning_rates[index],
+      jax.random.fold_in(key, updates.start + index),
     )
 
-  return jax.lax.fori_loop(0, count, update, state)
+  return jax.lax.fori_loop(0, updates.count, update, state)
 
 
 def _update(

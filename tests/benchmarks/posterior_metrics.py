@@ -13,7 +13,7 @@ from jaxtyping import Bool, Float, Int
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.evaluation import calibration
 
-CREDIBLE_MASS = 0.9
+_MASS = 0.9  # of a credible set
 
 
 def compute_posterior_metrics(
@@ -32,8 +32,7 @@ def compute_posterior_metrics(
     `month`, `within_1`, `year`: share of records whose likeliest month is
     right, right to one month, whose likeliest year is right; `nll`: mean of
     -log p of the true month; `ece`: expected calibration error of the
-    likeliest month, ten bins; `ece_chance`: what it would be if the posterior
-    were true; and those of `measure_credible_sets`.
+    likeliest month, ten bins; and those of `measure_credible_sets`.
   """
   log_p = posterior.log_p(rows)
   predicted_months = log_p.argmax(axis=1)
@@ -46,49 +45,31 @@ def compute_posterior_metrics(
     "year": float((predicted_years == posterior.axis.year_of[months]).mean()),
     "nll": float(-log_p[np.arange(len(rows)), months].mean()),
     "ece": calibration.expected_calibration_error(confidences, is_correct),
-    "ece_chance": calibration.calibration_error_by_chance(confidences),
     **measure_credible_sets(log_p, months),
   }
 
 
 def measure_credible_sets(
-  log_p: Float[np.ndarray, "n K"],
-  months: Int[np.ndarray, " n"],
-  mass: float = CREDIBLE_MASS,
+  log_p: Float[np.ndarray, "n K"], months: Int[np.ndarray, " n"]
 ) -> dict[str, float]:
-  """Returns how often the smallest sets of months hold the right one.
+  """Returns how often the smallest sets of 90 % hold the right month.
 
-  Args:
-    log_p: of the months of each record.
-    months: the true ones.
-    mass: probability of a set.
-
-  Returns:
-    `coverage@90`: share of the sets that hold it; `size@90`: their median size
-    in months; with the percentage of the mass in the names.
+  `size@90` is their median size in months.
   """
-  holds, sizes = find_credible_sets(log_p, months, mass)
-  percent = f"{100 * mass:.0f}"
+  holds, sizes = find_credible_sets(log_p, months)
   return {
-    f"coverage@{percent}": float(holds.mean()),
-    f"size@{percent}": float(np.median(sizes)),
+    "coverage@90": float(holds.mean()),
+    "size@90": float(np.median(sizes)),
   }
 
 
 def find_credible_sets(
   log_p: Float[np.ndarray, "n K"],
   months: Int[np.ndarray, " n"],
-  mass: float = CREDIBLE_MASS,
 ) -> tuple[Bool[np.ndarray, " n"], Int[np.ndarray, " n"]]:
-  """Returns whether the smallest sets hold the right month, and their sizes.
-
-  Args:
-    log_p: of the months of each record.
-    months: the true ones.
-    mass: probability of a set.
-  """
+  """Returns whether the smallest sets hold the right month, and their sizes."""
   order = np.argsort(-log_p, axis=1, kind="stable")
   masses = np.cumsum(np.exp(np.take_along_axis(log_p, order, 1)), axis=1)
-  sizes = (masses < mass).sum(axis=1) + 1
+  sizes = (masses < _MASS).sum(axis=1) + 1
   ranks = (order == months[:, None]).argmax(axis=1)
   return ranks < sizes, sizes

@@ -1,1 +1,0 @@
-"""Linked dating: host side of `models.linked_dater`."""
