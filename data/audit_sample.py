@@ -48,7 +48,7 @@ def print_rates(name: str, path: str) -> None:
   lines = audit_samples.tabulate_rates(rows)
   header = list(lines[0])
   print(
-    tables.format_aligned_table(
+    tables.format_table(
       audit_samples.describe_sample(rows),
       header,
       [[line[column] for column in header] for line in lines],

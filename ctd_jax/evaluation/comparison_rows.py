@@ -104,10 +104,9 @@ def write_comparison_rows(
   path: str | os.PathLike, rows: Iterable[ComparisonRow]
 ) -> None:
   """Writes rows as TSV with a header."""
-  lines = [ComparisonRow.__struct_fields__]
-  lines += [msgspec.structs.astuple(row) for row in rows]
+  lines = map(msgspec.structs.astuple, rows)
   files.write_text(
-    path, "".join("\t".join(map(str, line)) + "\n" for line in lines)
+    path, tables.format_delimited(ComparisonRow.__struct_fields__, lines)
   )
 
 
@@ -141,6 +140,6 @@ def format_comparison_tables(rows: Sequence[ComparisonRow]) -> str:
       ]
     )
   return "\n".join(
-    tables.format_markdown_table(", ".join(title), _TABLE_HEADER, body)
+    tables.format_table(", ".join(title), _TABLE_HEADER, body, markdown=True)
     for title, body in blocks.items()
   )

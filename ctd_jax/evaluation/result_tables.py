@@ -248,10 +248,8 @@ def _format_block(
     ]
     for (system, score_mode, source), cells in lines.items()
   ]
-  format_layout = (
-    tables.format_markdown_table if markdown else tables.format_aligned_table
-  )
-  return format_layout(_format_title(table_key, columns), header, body)
+  title = _format_title(table_key, columns)
+  return tables.format_table(title, header, body, markdown)
 
 
 def _format_title(table_key: Sequence[str], columns: str) -> str:

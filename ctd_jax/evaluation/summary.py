@@ -7,9 +7,7 @@ model, the baselines, a system of somebody else.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, TypedDict
 
@@ -320,7 +318,7 @@ def format_headline(summary: RunSummary) -> str:
     f"{summary.benchmark.name}, {num_queries:,} {split} queries; track {track} "
     f"({result_tables.TRACK_NOTES[track]})"
   )
-  text = table_layout.format_aligned_table(title, header, body)
+  text = table_layout.format_table(title, header, body)
   other_systems = [
     f"{system} ({other_track}: {result_tables.TRACK_NOTES[other_track]})"
     for system, other_track in track_by_system.items()
@@ -379,17 +377,15 @@ def _format_per_query(
   `family` is the release's, `paper_family` that of the paper's text, `months`
   is |Q|, the number of months that the query asks for.
   """
-  buffer = io.StringIO()
-  writer = csv.writer(buffer, delimiter="\t", lineterminator="\n")
+  rows = []
   # Deep runs have measures that others lack; their cells stay empty.
   names = dict.fromkeys(name for table in tables for name in table.values)
-  writer.writerow([*_QUERY_COLUMNS, *names])
   for table in tables:
     for query in benchmark.queries[table.split]:
       if query.query_id not in table.families:
         continue
       first, last = benchmark.timeline.interval_ordinals(query.interval)
-      writer.writerow(
+      rows.append(
         [table.system, table.split, table.mode, query.family, query.query_id]
         + [query.paper_family, last - first + 1]
         + [
@@ -399,7 +395,7 @@ def _format_per_query(
           for name in names
         ]
       )
-  return buffer.getvalue()
+  return table_layout.format_delimited([*_QUERY_COLUMNS, *names], rows)
 
 
 def _format_cells(rows: Sequence[results.ResultRow]) -> str:

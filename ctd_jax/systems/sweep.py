@@ -304,7 +304,7 @@ def format_sweep(
     f"{benchmark.name}, {num_queries:,} validation queries; means over seeds; "
     f"the first {MEASURE} chooses"
   )
-  return table_layout.format_aligned_table(title, header, body)
+  return table_layout.format_table(title, header, body)
 
 
 def write_sweep(scores: Sequence[SweepScore], folder: pathlib.Path) -> None:

@@ -10,8 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 import markupsafe
-
-from ctd_jax.utils import tables
+from rich import cells
 
 WIDTH = 720
 _LEFT, _RIGHT = 40, 4
@@ -125,7 +124,7 @@ def _draw_bar(
 
 
 def _draw_labels(bars: Sequence[ChartBar], width: float, y: float) -> str:
-  widest = max(tables.measure_display_width(bar.label) for bar in bars)
+  widest = max(cells.cell_len(bar.label) for bar in bars)
   num_fitting = int(WIDTH / (widest * _COLUMN_WIDTH + _LABEL_GAP))
   num_labels = max(min(_MAX_LABELS, len(bars), num_fitting), 1)
   # A single label stands below the middle.

@@ -7,9 +7,7 @@ structure for tests and first runs.
 
 from __future__ import annotations
 
-import csv
 import dataclasses
-import io
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -19,6 +17,7 @@ import tensorflow_datasets as tfds
 from ctd_jax.benchmark import queries, query_generation
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.utils import tables
 from ctd_jax_datasets.chunqiutr import gallery, mini, placeholders, splits
 from ctd_jax_datasets.chunqiutr.audit import paper
 from ctd_jax_datasets.chunqiutr.release import reader, released_files
@@ -182,13 +181,5 @@ class Builder(BaseBuilder):
 
 def _format_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
   """Returns rows with the same columns as tab-separated lines."""
-  out = io.StringIO()
-  writer = csv.DictWriter(
-    out,
-    list(rows[0]) if rows else [],
-    delimiter="\t",
-    lineterminator="\n",
-  )
-  writer.writeheader()
-  writer.writerows(rows)
-  return out.getvalue()
+  header = list(rows[0]) if rows else []
+  return tables.format_delimited(header, (row.values() for row in rows))

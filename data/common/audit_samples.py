@@ -9,10 +9,8 @@ ones can be kept.
 from __future__ import annotations
 
 import collections
-import csv
 import dataclasses
 import hashlib
-import io
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import msgspec
 
 from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.utils import csv_rows, files
+from ctd_jax.utils import csv_rows, files, tables
 
 # A stratum gets at least this share of an equal share of the sample, so that
 # even a short work is read.
@@ -237,13 +235,10 @@ def make_rows(
 
 def write_verdicts(path: str | os.PathLike, rows: Iterable[VerdictRow]) -> None:
   """Writes lines with a header, separated by tabs."""
-  out = io.StringIO()
-  writer = csv.writer(out, delimiter="\t", lineterminator="\n")
-  writer.writerow(VerdictRow.__struct_fields__)
-  for row in rows:
-    cells = msgspec.structs.astuple(row)
-    writer.writerow(["" if cell is None else cell for cell in cells])
-  files.write_text(path, out.getvalue())
+  lines = map(msgspec.structs.astuple, rows)
+  files.write_text(
+    path, tables.format_delimited(VerdictRow.__struct_fields__, lines)
+  )
 
 
 def read_verdicts(path: str | os.PathLike) -> list[VerdictRow]:

@@ -24,7 +24,7 @@ from etils import epath
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.utils import files
+from ctd_jax.utils import files, tables
 from ctd_jax_datasets.common.errors import FolderError
 
 METADATA_FILE = "metadata.json"
@@ -120,7 +120,7 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
     ) as file:
       for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
         table_rows[row["name"], row["state"], row["accession"]] = row
-  lines = [reign_tables.TABLE_COLUMNS]
+  lines = []
   for reign in timeline.reigns:
     identity = {
       "name": reign.name,
@@ -136,7 +136,10 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
       "aliases": ",".join(reign.aliases),
     }
     lines.append([row[column] for column in reign_tables.TABLE_COLUMNS])
-  files.write_text(path, "".join("\t".join(cells) + "\n" for cells in lines))
+  table = tables.format_delimited(
+    reign_tables.TABLE_COLUMNS, lines, quoted=False
+  )
+  files.write_text(path, table)
 
 
 def _list_contents(folder: epath.Path) -> list[str]:

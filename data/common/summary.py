@@ -114,13 +114,14 @@ def format_tables(dataset_statistics: Mapping[str, Any]) -> str:
 def format_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
   """Returns rows as aligned columns under a title; numbers to the right."""
   names = list(rows[0])
-  cells = [names, *([str(row[name]) for name in names] for row in rows)]
+  cells = [[row[name] for name in names] for row in rows]
   right_columns = [
     index
     for index, name in enumerate(names)
     if not isinstance(rows[0][name], str)
   ]
-  return "\n".join([title, *tables.align_columns(cells, right_columns)])
+  table = tables.format_table("", names, cells, right=right_columns)
+  return f"{title}\n{table}".rstrip("\n")
 
 
 def to_plain_example(example: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,8 +11,6 @@ retriever of track T0 they are the answer.
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import pathlib
 from collections.abc import Iterable, Sequence
@@ -21,7 +19,7 @@ import tqdm
 
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.utils import files
+from ctd_jax.utils import files, tables
 
 # Fields of a record and of a query, in the order of the columns.
 _RECORD_FIELDS = ("record_id", "source", "kind", "key", "version", "order")
@@ -87,8 +85,4 @@ def _write_table(
   columns: Sequence[str],
   rows: Iterable[Sequence[object]],
 ) -> None:
-  buffer = io.StringIO()
-  writer = csv.writer(buffer, delimiter="\t", lineterminator="\n")
-  writer.writerow(columns)
-  writer.writerows(rows)
-  files.write_text(path, buffer.getvalue())
+  files.write_text(path, tables.format_delimited(columns, rows))

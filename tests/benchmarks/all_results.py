@@ -332,9 +332,8 @@ def write_durations(run: ResultRun, path: pathlib.Path) -> None:
       )
   if not durations:
     return
-  lines = [DURATION_FIELDS]
-  lines += [(name, *cells) for name, cells in durations.items()]
-  files.write_text(path, "".join("\t".join(line) + "\n" for line in lines))
+  lines = [(name, *cells) for name, cells in durations.items()]
+  files.write_text(path, tables.format_delimited(DURATION_FIELDS, lines))
 
 
 def read_durations(path: pathlib.Path) -> dict[str, tuple[str, ...]]:
@@ -367,7 +366,7 @@ def format_steps(
       state, cost = "to do", "?"
       num_unknown += 1
     lines.append((name, state, cost, step.target, " ".join(step.needs)))
-  table = tables.format_aligned_table(
+  table = tables.format_table(
     f"steps in {run.workdir}",
     ("step", "state", "seconds", "rows in", "needs"),
     lines,

@@ -336,7 +336,7 @@ def format_measurement(measurement: Measurement) -> str:
         ),
       )
     )
-  table = tables.format_aligned_table(
+  table = tables.format_table(
     f"{measurement.num_records} records, {measurement.num_characters} "
     f"characters, {measurement.num_sections} sections, "
     f"{measurement.seconds:.0f} s, {measurement.gibibytes:.2f} GiB",
@@ -424,7 +424,7 @@ def print_gold(flags: argparse.Namespace) -> None:
     rows = [(key, str(value)) for key, value in gold.counts.items()]
     rows += [(f"places: {key}", str(value)) for key, value in places.items()]
     print(
-      tables.format_aligned_table(
+      tables.format_table(
         f"{name}: {len(gold.records)} records", ("heads", "number"), rows
       ),
       flush=True,

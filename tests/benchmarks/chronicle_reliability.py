@@ -216,7 +216,7 @@ def choose_constants(all_heads: Sequence[DecodedHeads]) -> TemperConstants:
     for deviation, loss, values in sorted(trials)
   ]
   header = ("power", "restarts", "returns", "deviation", "-log p")
-  print(tables.format_aligned_table("constants", header, rows), flush=True)
+  print(tables.format_table("constants", header, rows), flush=True)
   return TemperConstants(*min(trials)[-1])
 
 
@@ -243,7 +243,7 @@ def print_figures(
   header = ("text", "variant", "heads", "coverage@90", "month", "size", "ece")
   header += ("-log p", "power", "misplaced")
   title = f"{title}: {constants}"
-  print(tables.format_aligned_table(title, header, rows), flush=True)
+  print(tables.format_table(title, header, rows), flush=True)
 
 
 def main() -> None:

@@ -1,23 +1,42 @@
-"""Tables: widths of Han characters, alignment, Markdown."""
+"""Tables: widths of Han characters, alignment, Markdown, TSV and CSV."""
+
+import pytest
 
 from ctd_jax.utils import tables
 
-
-def test_display_width_counts_han_characters_twice():
-  assert tables.measure_display_width("隱公 Yin") == 8
-  assert (
-    tables.measure_display_width("é")
-    == tables.measure_display_width("e\u0301")
-    == 1
-  )
+HEADER = ["name", "n"]
+ROWS = [["隱公", 12], ["e\u0301", 3]]
 
 
-def test_columns_align_to_either_side():
-  rows = [["name", "n"], ["隱公", "12"], ["Ai", "3"]]
-  assert tables.align_columns(rows, [1]) == ["name   n", "隱公  12", "Ai     3"]
-  assert tables.align_columns(rows) == ["name  n", "隱公  12", "Ai    3"]
+@pytest.mark.parametrize(
+  ("title", "settings", "expected"),
+  [
+    ("", {"right": [1]}, "name   n\n隱公  12\ne\u0301      3\n"),
+    ("", {}, "name  n\n隱公  12\ne\u0301     3\n"),
+    (
+      "T",
+      {},
+      "T\n--------\nname  n\n--------\n隱公  12\ne\u0301     3\n--------\n",
+    ),
+    (
+      "T",
+      {"markdown": True},
+      "**T**\n\n| name | n |\n| --: | --: |\n| 隱公 | 12 |\n| e\u0301 | 3 |\n",
+    ),
+  ],
+)
+def test_tables_are_for_terminals_and_markdown(title, settings, expected):
+  assert tables.format_table(title, HEADER, ROWS, **settings) == expected
 
 
-def test_figures_of_a_markdown_table_stand_to_the_right():
-  text = tables.format_markdown_table("T", ["system", "hit@1"], [["a", "0.5"]])
-  assert text == "**T**\n\n| system | hit@1 |\n| :-- | --: |\n| a | 0.5 |\n"
+def test_columns_of_words_are_on_the_left_in_markdown():
+  text = tables.format_table("", ["system", "hit@1"], [["a", 1]], markdown=True)
+  assert text == "| system | hit@1 |\n| :-- | --: |\n| a | 1 |\n"
+
+
+def test_cells_are_quoted_where_it_matters():
+  rows = [['"a"', "b,c"], [None, 1]]
+  text = tables.format_delimited(HEADER, rows, ",")
+  assert text == 'name,n\n"""a""","b,c"\n,1\n'
+  text = tables.format_delimited(HEADER, rows, quoted=False)
+  assert text == 'name\tn\n"a"\tb,c\n\t1\n'

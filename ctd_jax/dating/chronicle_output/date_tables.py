@@ -8,8 +8,6 @@ space there. `dates.csv` quotes, and `dates.jsonl` has all fields of
 from __future__ import annotations
 
 import calendar
-import csv
-import io
 import os
 import re
 from collections.abc import Iterable
@@ -22,7 +20,7 @@ from ctd_jax.dating.chronicle_output.dated_sections import (
   DatedSection,
   NamedMonth,
 )
-from ctd_jax.utils import files
+from ctd_jax.utils import files, tables
 
 COLUMNS = (
   "file",
@@ -69,11 +67,10 @@ _SEPARATORS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
 
 def format_dates_tsv(rows: Iterable[DatedSection]) -> str:
   """Returns a table of `COLUMNS`, tab-separated, nothing quoted."""
-  lines = [COLUMNS, *map(_list_cells, rows)]
-  return "".join(
-    "\t".join(_SEPARATORS.sub(" ", cell) for cell in cells) + "\n"
-    for cells in lines
+  lines = (
+    [_SEPARATORS.sub(" ", cell) for cell in _list_cells(row)] for row in rows
   )
+  return tables.format_delimited(COLUMNS, lines, quoted=False)
 
 
 def format_dates_csv(rows: Iterable[DatedSection], bom: bool = False) -> str:
@@ -84,12 +81,8 @@ def format_dates_csv(rows: Iterable[DatedSection], bom: bool = False) -> str:
     bom: whether to begin with the mark of the byte order, by which spreadsheets
       recognise UTF-8.
   """
-  table = io.StringIO()
-  table.write(_BYTE_ORDER_MARK * bom)
-  writer = csv.writer(table, lineterminator="\n")
-  writer.writerow(COLUMNS)
-  writer.writerows(map(_list_cells, rows))
-  return table.getvalue()
+  table = tables.format_delimited(COLUMNS, map(_list_cells, rows), ",")
+  return _BYTE_ORDER_MARK * bom + table
 
 
 def format_dates_jsonl(rows: Iterable[DatedSection]) -> str:

@@ -64,17 +64,15 @@ def write_fits(
     for curve, fits in fits_by_curve.items()
   }
   rows = point_fits.make_table_rows(json_fits)
-  lines = [list(rows[0]), *(list(row.values()) for row in rows)]
-  files.write_text(
-    folder / "fits.tsv", "".join("\t".join(line) + "\n" for line in lines)
-  )
+  header, lines = list(rows[0]), [list(row.values()) for row in rows]
+  files.write_text(folder / "fits.tsv", tables.format_delimited(header, lines))
   settings = {"base": base, "height": peak_height, "curves": json_fits}
   files.write_text(folder / "fits.json", json.dumps(settings, indent=1) + "\n")
   plotting.write_figure(
     folder / "fits.png", point_fits.plot_fits(fits_by_curve, base)
   )
   print(f"{len(fits_by_curve)} curves")
-  print("\n".join(tables.align_columns(lines)))
+  print(tables.format_table("", header, lines), end="")
   names = ", ".join(
     str(folder / f"fits.{suffix}") for suffix in ("tsv", "json", "png")
   )

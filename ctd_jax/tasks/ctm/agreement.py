@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from ctd_jax.tasks.ctm import data_sources, grading
 from ctd_jax.tasks.ctm.settings import STYLES, JudgeSettings
 from ctd_jax.tasks.ctm.verdicts import UNDECIDED, AnswerVerdict
-from ctd_jax.utils.tables import format_markdown_table
+from ctd_jax.utils import tables
 from ctd_jax_datasets.ctm.json_records import question_from_json
 from ctd_jax_datasets.ctm.questions import Question
 from ctd_jax_datasets.ctm.vocabulary import TASKS
@@ -182,7 +182,9 @@ def print_agreement(
   for field in ("task", "batch", "kind"):
     lines = count_confusion(judged_verdicts, field)
     print(
-      format_markdown_table(f"By {field}", [field, "answers", *columns], lines)
+      tables.format_table(
+        f"By {field}", [field, "answers", *columns], lines, markdown=True
+      )
     )
   for answer, verdict in judged_verdicts:
     if answer.correct != verdict.correct:

@@ -19,8 +19,7 @@ import numpy as np
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.verdicts import UNDECIDED, UNPARSED, AnswerVerdict
-from ctd_jax.utils import files
-from ctd_jax.utils.tables import format_markdown_table
+from ctd_jax.utils import files, tables
 from ctd_jax_datasets.ctm.generation.quotas import BUCKETS, size_bucket
 from ctd_jax_datasets.ctm.questions import Question
 from ctd_jax_datasets.ctm.vocabulary import LSEC, TASKS
@@ -120,18 +119,20 @@ def format_report(
   blocks += [f"- {key}: {value}" for key, value in notes.items()]
   blocks += [
     "",
-    format_markdown_table(
+    tables.format_table(
       "Accuracy (all: listed types)",
       columns,
       _format_share_rows(compute_accuracies(graded)),
+      markdown=True,
     ),
   ]
   for field in ("nearest", "widest"):
     blocks.append(
-      format_markdown_table(
+      tables.format_table(
         f"By periods between the relations ({field} pair)",
         ["periods", *columns[1:]],
         _format_share_rows(compute_distance_accuracies(graded, field)),
+        markdown=True,
       )
     )
   rows = [
@@ -139,7 +140,7 @@ def format_report(
     for (task, measure), (mean, count) in average_measures(graded).items()
   ]
   columns = ["task", "measure", "mean", "answers"]
-  blocks.append(format_markdown_table("Finer measures", columns, rows))
+  blocks.append(tables.format_table("Finer measures", columns, rows, True))
   blocks.append(_format_source_table(graded))
   return "\n".join(blocks)
 
@@ -160,7 +161,9 @@ def _format_source_table(graded: GradedQuestions) -> str:
     [task, *(str(counts[source]) for source in sources)]
     for task, counts in counts_by_task.items()
   ]
-  return format_markdown_table("Verdicts by source", ["task", *sources], rows)
+  return tables.format_table(
+    "Verdicts by source", ["task", *sources], rows, markdown=True
+  )
 
 
 def format_summary(graded: GradedQuestions, name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 
 from ctd_jax.evaluation import significance
@@ -35,7 +33,7 @@ def format_report(
     low, high = significance.compute_bootstrap_interval(values, years)
     rows.append([measure, f"{mean:.4f}", f"[{low:.3f}, {high:.3f}]"])
   columns = ["measure", "mean", "95 %, years resampled"]
-  score_table = tables.format_aligned_table(title, columns, rows)
+  score_table = tables.format_table(title, columns, rows)
   return f"{score_table}\n{_format_wrong_citations(packs, replies)}"
 
 
@@ -51,7 +49,7 @@ def _format_wrong_citations(
     [role, str(offered_roles.count(role)), str(sum(c[role] for c in counts))]
     for role in CONFUSABLE_ROLES
   ]
-  return tables.format_aligned_table(
+  return tables.format_table(
     "Cited wrongly", ["not an answer", "offered", "cited"], rows
   )
 
@@ -62,17 +60,15 @@ def format_tsv(
   scores: Mapping[str, Mapping[str, float]],
 ) -> str:
   """Returns scores and wrong citations of every question as TSV."""
-  out = io.StringIO()
-  writer = csv.writer(out, delimiter="\t", lineterminator="\n")
+  rows = []
   names = list(next(iter(scores.values())))
-  writer.writerow(["query_id", *names, *CONFUSABLE_ROLES])
   for pack in packs:
     measures = scores[pack.question_id]
     wrong_citations = scoring.count_wrong_citations(
       pack, replies[pack.question_id]
     )
     formatted_values = [f"{measures[name]:.6g}" for name in names]
-    writer.writerow(
+    rows.append(
       [pack.question_id, *formatted_values, *wrong_citations.values()]
     )
-  return out.getvalue()
+  return tables.format_delimited(["query_id", *names, *CONFUSABLE_ROLES], rows)

@@ -32,7 +32,7 @@ from typing import Any
 
 from absl import app, flags
 
-from ctd_jax.utils import command_line, files
+from ctd_jax.utils import command_line, files, tables
 from ctd_jax_datasets.chunqiutr.audit import paper
 from ctd_jax_datasets.common import audit_samples, audit_tables
 
@@ -94,9 +94,9 @@ def fill_readme(
 
 def _format_markdown(lines: Sequence[Mapping[str, str]]) -> str:
   names = list(lines[0])
-  rule = [":--", *["--:"] * (len(names) - 1)]
-  rows = [names, rule, *([line[name] for name in names] for line in lines)]
-  return "\n".join("| " + " | ".join(row) + " |" for row in rows)
+  rows = [[line[name] for name in names] for line in lines]
+  table = tables.format_table("", names, rows, markdown=True, left=names[:1])
+  return table.rstrip("\n")
 
 
 def format_sample(path: pathlib.Path) -> str:

@@ -14,9 +14,8 @@ import numpy as np
 
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.tasks.ctm.ito import agents, game, scores
-from ctd_jax.utils import plotting
+from ctd_jax.utils import plotting, tables
 from ctd_jax.utils.plotting import COLOURS
-from ctd_jax.utils.tables import format_markdown_table
 
 SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
 ALL_LEVELS = "all"
@@ -100,14 +99,14 @@ def format_report(
   num_leaks = sum(bool(turn["leaked"]) for turn in turns)
   blocks += [f"- reasons struck out as leaks: {num_leaks}", ""]
   title = "Games won, 95 % Wilson intervals, above what guessing reaches"
-  blocks.append(format_markdown_table(title, header, rows))
+  blocks.append(tables.format_table(title, header, rows, markdown=True))
   blocks.append(_format_errors(states))
   rows = [
     [str(number), f"{tau:.3f}", str(count)]
     for number, (tau, count) in scores.mean_rank_tau(states).items()
   ]
   header = ["round", "mean tau-b", "of games"]
-  blocks.append(format_markdown_table("Ranks against truth", header, rows))
+  blocks.append(tables.format_table("Ranks against truth", header, rows, True))
   return "\n".join(blocks)
 
 
@@ -144,8 +143,8 @@ def _format_errors(states: Sequence[game.State]) -> str:
     ],
     ["nothing said that counts", str(error_counts.silent), ""],
   ]
-  return format_markdown_table(
-    "Kinds of error", ["measure", "wrong", "of"], rows
+  return tables.format_table(
+    "Kinds of error", ["measure", "wrong", "of"], rows, markdown=True
   )
 
 
