@@ -14,6 +14,8 @@ import pytest
 import threadpoolctl
 from absl import flags
 
+from tests.tools import processor_time
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 # Folder of sources -> package that it is installed as.
 PACKAGES = {
@@ -55,11 +57,24 @@ jaxtyping.install_import_hook(find_annotated_modules(), "beartype.beartype")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-  """Adds --parity, without which tests/parity is not collected."""
+  """Adds the options of this project."""
   parser.addoption(
     "--parity",
     action="store_true",
     help="also compare with the published implementations (extra [parity])",
+  )
+  parser.addoption(
+    "--durations-cpu",
+    type=int,
+    default=0,
+    metavar="N",
+    help="list the N tests and fixtures that take most processor time",
+  )
+  parser.addoption(
+    "--cpu-limit",
+    type=float,
+    metavar="S",
+    help="fail if a test not marked slow takes over S seconds of processor",
   )
 
 
@@ -86,6 +101,11 @@ def pytest_collection_modifyitems(
 def pytest_configure(config: pytest.Config) -> None:
   """Marks flags as parsed: grain and TFDS read what app.run() would parse."""
   flags.FLAGS.mark_as_parsed()
+  config.pluginmanager.register(
+    processor_time.ProcessorTime(
+      config.getoption("durations_cpu"), config.getoption("cpu_limit")
+    )
+  )
 
 
 @pytest.fixture(autouse=True, scope="session")
