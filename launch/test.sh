@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Lints and tests the clone this script is in; installs what it needs first.
 #
-#   ./launch/test.sh [--dry-run] [--fast] [--parity] [--tf | --beam] [PYTEST ARGUMENT...]
+#   ./launch/test.sh [--dry-run] [--all] [--parity] [--tf | --beam] [PYTEST ARGUMENT...]
 #
 # e.g. ./launch/test.sh tests/chronology/timelines_test.py -n 0
 #
-# --fast, for the inner loop: leaves out the site and the tests marked slow, and
-# draws fewer cases of hostile text.
+# By default it runs lint, layers and every test not marked slow.
+# --all also builds the site and runs the tests marked slow, those in a browser
+# among them, and draws more cases of hostile text.
 # --parity also compares the encoders with the published implementations, side
 # by side; it installs torch (1.2 GB more).
 # --tf runs the tests that read data sets with TensorFlow, and nothing else, in
@@ -24,7 +25,8 @@ set -euo pipefail
 # shellcheck source=launch/environment.sh
 source "$(dirname "${BASH_SOURCE[0]}")/environment.sh"
 
-fast=0
+all=0
+parity=0
 own_tests=()
 extras=(test)
 arguments=()
@@ -35,12 +37,9 @@ for argument in "$@"; do
       exit
       ;;
     --dry-run | --dry_run) dry_run=1 ;;
-    --fast)
-      fast=1
-      arguments+=(-m "not slow")
-      export CTD_JAX_FUZZ_PROFILE=fast  # fewer cases of hostile text
-      ;;
+    --all) all=1 ;;
     --parity)
+      parity=1
       extras+=(parity)
       arguments+=(--parity)
       ;;
@@ -81,9 +80,19 @@ run "$python" -m ruff check .
 run "$python" -m ruff format --check .
 # The layers of the packages, as pyproject.toml lists them.
 run "$python" tests/tools/check_layers.py
-# The site: a dead link or an unknown name in it is an error.
-((fast)) || NO_MKDOCS_2_WARNING=1 run "$python" -m mkdocs build --quiet \
-  --strict
+if ((all)); then
+  # The site: a dead link or an unknown name in it is an error.
+  NO_MKDOCS_2_WARNING=1 run "$python" -m mkdocs build --quiet --strict
+else
+  arguments=(-m "not slow" ${arguments[@]+"${arguments[@]}"})
+  export CTD_JAX_FUZZ_PROFILE=fast  # fewer cases of hostile text
+fi
 # One file stays on one worker, so that its tests share what they compiled.
 run "$python" -m pytest -n 2 --dist loadfile \
   ${arguments[@]+"${arguments[@]}"}
+
+left_out=()
+((all)) || left_out+=("tests marked slow, the site and the browser (--all)")
+((parity)) || left_out+=("comparisons with published code (--parity)")
+left_out+=("TensorFlow (--tf)" "Apache Beam (--beam)")
+printf 'Left out: %s\n' "${left_out[@]}"

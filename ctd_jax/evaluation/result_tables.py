@@ -337,9 +337,10 @@ def _format_comparisons(
   return comparison_rows.format_comparison_tables(selected)
 
 
-def _format_view(
-  rows: Sequence[ResultRow], name: str, keys: str, location: str
-) -> str:
+def _select_view(
+  rows: Sequence[FiledRow], name: str, keys: str, location: str
+) -> tuple[list[FiledRow], dict[str, str], list[str]]:
+  """Returns the rows of a table, the marker's other keys, and its metrics."""
   if name not in VIEWS:
     raise ValueError(
       f"{location}: table {name!r} is not one of "
@@ -347,12 +348,32 @@ def _format_view(
     )
   criteria = VIEWS[name] | _read_marker_keys(keys, _MARKER_KEYS, location)
   metrics = criteria.pop("metrics", ",".join(DEFAULT_METRICS)).split(",")
-  columns = criteria.pop("columns", "metric")
+  fields = {key: criteria[key] for key in criteria if key != "columns"}
   selected = [
-    row for row in select_rows(rows, **criteria) if row.metric in metrics
+    row for row in select_rows(rows, **fields) if row.metric in metrics
   ]
   if not selected:
-    raise ValueError(f"{location}: no result has {criteria} and {metrics}")
+    raise ValueError(f"{location}: no result has {fields} and {metrics}")
+  return selected, criteria, metrics
+
+
+def select_shown_rows(
+  texts: Sequence[str], rows: Sequence[FiledRow]
+) -> list[FiledRow]:
+  """Returns the rows that a table of the texts shows, in their order."""
+  shown = set()
+  for text in texts:
+    for match in _TABLE_MARKER.finditer(text):
+      if match["name"] != _COMPARISONS:
+        shown |= set(_select_view(rows, match["name"], match["keys"], "")[0])
+  return [row for row in rows if row in shown]
+
+
+def _format_view(
+  rows: Sequence[FiledRow], name: str, keys: str, location: str
+) -> str:
+  selected, criteria, metrics = _select_view(rows, name, keys, location)
+  columns = criteria.get("columns", "metric")
   # A stable sort: what the marker does not list keeps the order of the rows.
   modes, systems = (
     criteria.get(key_name, "").split(",") for key_name in ("mode", "system")

@@ -27,7 +27,7 @@ from ctd_jax.index.storage import database, month_postings, posterior_arrays
 from ctd_jax.index.word_search import merge_spans
 from ctd_jax.retrieval import host_search
 
-# Nats; chosen on validation questions, see tests/benchmarks/word_weights.py.
+# Nats; chosen on validation questions, see docs/guides/ask.md.
 WORD_WEIGHT = 12.0
 # Of a record that does not print the day that is asked for, one of its month.
 _LOG_OTHER_DAY = -float(np.log(30))

@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from ctd_jax.index.storage import database, full_text
 
 # Score of the best record of each step. Chosen on validation questions, see
-# tests/benchmarks/word_weights.py.
+# docs/guides/ask.md.
 STEP_WEIGHTS = (1.0, 0.7, 0.5, 0.3)
 # Characters that may stand between the characters of a phrase: 日有食之.
 _MAX_APART = 3

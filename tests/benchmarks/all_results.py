@@ -12,7 +12,7 @@ changed; one that was interrupted resumes where its command does. Rows name the
 commit they were measured on: run it in a clone that nobody edits.
 
 The second writes `tests/results/*.json`, durations.tsv and the tables of the
-pages. A result file is written when all its steps are done, so that no page
+pages. Rows that no page shows are left out. A result file is written when all its steps are done, so that no page
 mixes versions; `--partial` replaces the rows of the systems that are done.
 
 Questions of the test split are asked here and nowhere else; settings are chosen
@@ -285,6 +285,26 @@ def collect_rows(
   return lacking
 
 
+def drop_hidden_rows(
+  pages: Sequence[pathlib.Path], folder: pathlib.Path
+) -> None:
+  """Leaves the rows that a page shows; published ones all stay."""
+  texts = [files.read_text(path) for path in pages]
+  rows = results.read_result_folder(folder)
+  shown = set(result_tables.select_shown_rows(texts, rows))
+  for path in sorted(folder.glob("*.json")):
+    if not path.name.startswith("published_"):
+      rows = results.read_result_rows(path)
+      results.write_result_rows(
+        path,
+        [
+          row
+          for row in rows
+          if results.FiledRow(**vars(row), file=path.stem) in shown
+        ],
+      )
+
+
 def collect_comparisons(run: ResultRun, path: pathlib.Path) -> None:
   """Writes the paired tests of finished steps; other groups stay.
 
@@ -468,9 +488,10 @@ def main() -> None:
 def _collect(run: ResultRun, partial: bool) -> None:
   """Writes the rows, the durations and the pages."""
   lacking = collect_rows(run, RESULT_FOLDER, partial)
+  pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+  drop_hidden_rows(pages, RESULT_FOLDER)
   collect_comparisons(run, RESULT_FOLDER / comparison_rows.COMPARISON_FILE)
   write_durations(run, RESULT_FOLDER / DURATION_FILE)
-  pages = [ROOT / "README.md", *sorted((ROOT / "docs/results").glob("*.md"))]
   for path in result_tables.renew_tables(pages):
     print(f"{path.relative_to(ROOT)}: tables made anew")
   for target, undone in lacking.items():

@@ -206,3 +206,19 @@ def test_plan_measures_every_system_of_the_pages():
   }
   assert len(shown) > 30
   assert shown <= {system for _, system in planned}
+
+
+def test_rows_that_no_page_shows_are_dropped(tmp_path):
+  rows = [
+    results.ResultRow(**{**ROW, "dataset": "d", "system": name, "value": 0.5})
+    for name in ("shown", "hidden")
+  ]
+  for name in ("rows", "published_table1"):
+    results.write_result_rows(tmp_path / f"{name}.json", rows)
+  page = tmp_path / "page.md"
+  page.write_text(
+    "<!-- table:official dataset=d system=shown -->\n<!-- end -->\n"
+  )
+  all_results.drop_hidden_rows([page], tmp_path)
+  assert results.read_result_rows(tmp_path / "rows.json") == rows[:1]
+  assert results.read_result_rows(tmp_path / "published_table1.json") == rows

@@ -176,6 +176,7 @@ class Recorder:
              "--workdir=tiny", data)  # fmt: skip
     self.run("train/evaluate.txt", "evaluate", "--workdir=tiny")
     self.run("train/systems.txt", "evaluate", "--config=configs/lexical.py",
+             "--baselines_only",
              "--workdir=lexical", "--config.dataset=chunqiutr/mini",
              data)  # fmt: skip
     self.keep(self.work / "tiny" / "evaluation", "train/tiny")

@@ -361,10 +361,26 @@ def test_no_python_at_all_is_said_clearly(clone, tmp_path):
   assert len(result.stderr.splitlines()) == 1
 
 
+def test_slow_tests_and_the_site_are_left_out_and_said(clone):
+  clone.activate()
+  result = clone.run("launch/test.sh", "tests/docs")
+  assert result.returncode == 0
+  assert clone.calls()[-1].endswith("-m not slow tests/docs")
+  assert not any("mkdocs" in call for call in clone.calls())
+  assert "Left out: tests marked slow, the site and the browser (--all)" in (
+    result.stdout
+  )
+
+
 def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   python = clone.activate()
   clone.env["PYTHON"] = str(python)
-  assert clone.run(".ci/run").returncode == 0
+  clone.tool("chromium")  # else it is installed
+  result = clone.run(".ci/run")
+  assert result.returncode == 0
+  # What needs another environment is always left out, and run later.
+  assert "Left out: Apache Beam (--beam)" in result.stdout
+  assert "slow" not in result.stdout
   calls = clone.calls()
   first_pytest = next(i for i, c in enumerate(calls) if "-m pytest" in c)
   install, check, form, *others, pytest_call = calls[: first_pytest + 1]
@@ -374,7 +390,8 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   assert others[0] == "tests/tools/check_layers.py"
   assert others[-1] == "-m mkdocs build --quiet --strict"
   assert pytest_call.startswith("-m pytest")
-  assert pytest_call.endswith("--parity")
+  assert "not slow" not in pytest_call
+  assert "--parity --cpu-limit=5" in pytest_call
   # TensorFlow and Beam come last, each with an environment of its own.
   folder = clone.root / ".venv-tf"
   assert calls[first_pytest + 1 :] == [

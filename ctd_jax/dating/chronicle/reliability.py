@@ -17,11 +17,7 @@ of its own, and the decoder is too sure. Three things are read off the text:
 
 The constants were chosen so that the credible months of 穀梁傳, 後漢紀 and both
 editions of 左傳 hold the right ones in 87 to 93 %, with years cut and entries
-left out or misplaced:
-
-  python -m tests.benchmarks.chronicle_reliability \
-    --texts=guliang,houhanji,zuozhuan,zuozhuan_wikisource \
-    --sources=DIR --outside=DIR
+left out or misplaced (docs/results/dating.md).
 
 The odds of rest were set by hand to how often entries without a date of these
 texts stand in the month before them.

@@ -29,7 +29,7 @@ from ctd_jax.index.storage.manifest import EncoderEntry
 # Records that are answers without having the words; as many as words may match.
 NUM_NEAR = 500
 # Of vectors beside words, 0..1. Chosen on validation questions, see
-# tests/benchmarks/word_weights.py.
+# docs/guides/ask.md.
 DENSE_WEIGHT = 0.1
 Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
 
