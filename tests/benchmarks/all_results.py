@@ -12,8 +12,9 @@ changed; one that was interrupted resumes where its command does. Rows name the
 commit they were measured on: run it in a clone that nobody edits.
 
 The second writes `tests/results/*.json`, durations.tsv and the tables of the
-pages. Rows that no page shows are left out. A result file is written when all its steps are done, so that no page
-mixes versions; `--partial` replaces the rows of the systems that are done.
+pages. Rows that no page shows are left out. A result file is written when all
+its steps are done, so that no page mixes versions; `--partial` replaces the
+rows of the systems that are done.
 
 Questions of the test split are asked here and nowhere else; settings are chosen
 on validation before.

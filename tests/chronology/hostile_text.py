@@ -18,8 +18,8 @@ from ctd_jax.benchmark import query_templates
 from ctd_jax.chronology import date_expressions, reign_tables, sexagenary
 from ctd_jax.chronology.timelines import Reign, Timeline
 
-# Cases of each test. launch/test.sh without --all asks for few; they and the usual
-# number are the same cases on every machine. A number of cases in
+# Cases of each test. launch/test.sh without --all asks for few; they and the
+# usual number are the same cases on every machine. A number of cases in
 # CTD_JAX_FUZZ_EXAMPLES draws new ones every time, unless there is a
 # --hypothesis-seed.
 _EXAMPLES_BY_PROFILE = {"usual": 150, "fast": 25}

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-KEY = "processor seconds"  # of the properties of a report, which xdist passes on
+# Of the properties of a report, which xdist passes on.
+KEY = "processor seconds"
 
 
 def read_processor_time() -> float:
