@@ -44,6 +44,7 @@ INSTALL_REQUIRES = [
   "tensorflow-datasets>=4.9.10,<4.10",  # the builders; needs no TensorFlow
   "tokenizers>=0.22,<0.24",  # vocabularies, of characters and published
   "tqdm>=4.66,<5",  # progress bars
+  "transformers>=5,<6",  # tokenizers and config.json of published encoders
 ]
 
 EXTRAS_REQUIRE = {
@@ -148,7 +149,6 @@ EXTRAS_REQUIRE = {
     "sanmiao>=0.2.12,<0.2.13",  # as in calendars
     "sentence-transformers>=5.0,<7",  # loads what we export
     "torch>=2.6,<3",  # the published implementations run on it
-    "transformers>=5.0,<6",  # the published implementations
   ],
   "cuda": ["jax[cuda12]>=0.10,<0.12"],  # NVIDIA, driver 525 or newer
   "tpu": ["jax[tpu]>=0.10,<0.12"],

@@ -26,11 +26,10 @@ import msgspec
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from ctd_jax.models import text_checks
+from ctd_jax.models import text_checks, tokenizer
 from ctd_jax.models.pretrained import (
   geometry,
   hub_folders,
-  tokenizer_folder,
   vector_settings,
 )
 from ctd_jax.models.pretrained.geometry import EncoderConfig
@@ -293,12 +292,16 @@ def _find_filler_id(
   """Returns the id of the mask token if queries are to be filled up with it."""
   if not declared.do_query_expansion:
     return None
-  token = tokenizer_folder.read_mask_token(folder)
+  token = hub_folders.read_json(folder / tokenizer.SETTINGS_FILE).get(
+    "mask_token"
+  )
+  if isinstance(token, dict):
+    token = token.get("content")
   index = encoder.tokenizer.token_id(token or "")
   if index is None:
     raise ValueError(
       f"{folder / SETTINGS_FILE}: do_query_expansion needs a mask_token in "
-      f"{folder / tokenizer_folder.SETTINGS_FILE}"
+      f"{folder / tokenizer.SETTINGS_FILE}"
     )
   return index
 

@@ -3,8 +3,8 @@
 The small encoder starts from scratch on classical Chinese, where a character is
 a good token. Its normaliser drops punctuation: event records are punctuated and
 commentary is not, so a model that sees the marks learns the type of a record
-from them. A pretrained encoder knows only its own vocabulary, which is read
-from its folder unchanged.
+from them. A pretrained encoder knows only its own vocabulary, which
+transformers reads from its folder.
 
 Axes: N texts, L tokens.
 """
@@ -16,8 +16,8 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 import tokenizers
@@ -25,18 +25,18 @@ from jaxtyping import Int
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from ctd_jax.chronology import glyphs
-from ctd_jax.models.pretrained import tokenizer_folder
-from ctd_jax.models.pretrained.tokenizer_folder import (
-  SETTINGS_FILE,
-  TOKENIZER_FILE,
-)
+from ctd_jax.models.pretrained import hub_folders
 from ctd_jax.utils import files
 
+TOKENIZER_FILE = "tokenizer.json"
+SETTINGS_FILE = "tokenizer_config.json"
 SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
-PADDING_SIDES = ("right", "left")
 _PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
 _ENCODE_BATCH_SIZE = 4096  # texts, whose encodings are in memory at once
-_DEFAULT_SETTINGS = {"pad_token": _PAD, "unk_token": _UNK}
+_VOCABULARY_FILES = (TOKENIZER_FILE, "vocab.*", "*.model")
+# Usual names, where a published tokenizer names none.
+_PAD_TOKENS = ("[PAD]", "<pad>")
+_UNK_TOKENS = ("[UNK]", "<unk>")
 # Unicode categories of marks that are dropped. U+3007 (zero) and private-use
 # characters, which stand for Han characters without a code point, are not.
 _MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
@@ -75,16 +75,19 @@ class TextTokenizer:
   def __init__(
     self,
     tokenizer: tokenizers.Tokenizer,
-    settings: Mapping[str, Any] | None = None,
+    pad_token: str = _PAD,
+    unk_token: str | None = _UNK,
   ):
     """Wraps a tokenizer that neither pads nor truncates by itself.
 
     Args:
       tokenizer: with its special tokens.
-      settings: of a published one: pad_token and, if it has one, unk_token.
+      pad_token: which the mask hides.
+      unk_token: of unknown characters; None if every character is known.
     """
     self._tokenizer = tokenizer
-    self._settings = settings
+    self._pad_token = pad_token
+    self._unk_token = unk_token
 
   @classmethod
   def build(
@@ -139,67 +142,46 @@ class TextTokenizer:
     """Returns the tokenizer of a folder.
 
     Args:
-      directory: where `save` wrote, or the folder of a published encoder:
-        tokenizer.json with tokenizer_config.json.
-      end_token: token that ends every text, added where the file does not;
-        "" = what the folder says (its add_eos_token).
+      directory: where `save` wrote, or a published folder: everything that
+        transformers' AutoTokenizer reads, without running code of the folder.
+      end_token: token that ends every text, added if the tokenizer does not
+        add it; "" = leave the tokenizer as it is.
 
     Raises:
-      FileNotFoundError: if the folder has no tokenizer.json.
-      ValueError: if the file is no tokenizer, its vocabulary is empty, or it
+      FileNotFoundError: if the folder has no tokenizer.
+      ValueError: if the files cannot be read, the vocabulary is empty, or it
         lacks a token that is needed.
     """
     folder = pathlib.Path(directory)
-    path = folder / TOKENIZER_FILE
-    if not path.is_file():
-      raise FileNotFoundError(f"no {TOKENIZER_FILE} in {folder}")
-    try:
-      tokenizer = tokenizers.Tokenizer.from_str(path.read_text("utf-8"))
-    except Exception as error:  # the library raises bare Exception
-      raise ValueError(f"{path} is not a tokenizer file: {error}") from error
-    if (folder / SETTINGS_FILE).is_file():
-      return cls(
-        tokenizer,
-        tokenizer_folder.adapt_tokenizer(tokenizer, folder, end_token),
-      )
-    ids = tuple(tokenizer.token_to_id(token) for token in SPECIAL_TOKENS)
-    if ids != tuple(range(len(SPECIAL_TOKENS))):
-      raise ValueError(
-        f"{path}: {', '.join(SPECIAL_TOKENS)} must have ids 0 to 3, got {ids}; "
-        f"a published tokenizer has a {SETTINGS_FILE} beside it"
-      )
-    if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
-      raise ValueError(f"{path}: the vocabulary has no characters")
-    return cls(tokenizer)
+    built = _read_built_tokenizer(folder / TOKENIZER_FILE)
+    if built is not None:
+      return cls(built)
+    return cls(*_read_published_tokenizer(folder, end_token))
 
-  def save(self, directory: str | os.PathLike[str]) -> pathlib.Path:
+  def save(
+    self, directory: str | os.PathLike[str], max_length: int | None = None
+  ) -> pathlib.Path:
     """Returns the path of the tokenizer.json written into `directory`.
 
     The folder is made if needed; each file appears whole or not at all.
-    """
-    path = pathlib.Path(directory) / TOKENIZER_FILE
-    # Settings first: their presence says how the other file is to be read.
-    if self._settings is not None:
-      text = json.dumps(self._settings, ensure_ascii=False, indent=2)
-      files.write_text(path.parent / SETTINGS_FILE, text + "\n")
-    files.write_text(path, self._tokenizer.to_str(pretty=True))
-    return path
-
-  def export(self, directory: str | os.PathLike[str], max_length: int) -> None:
-    """Writes the tokenizer with the settings that transformers reads.
 
     Args:
-      directory: made if needed.
-      max_length: tokens that a text is cut to there.
+      directory: of the tokenizer.
+      max_length: tokens that other libraries cut a text to; None = they read
+        all of it.
     """
-    path = self.save(directory).parent / SETTINGS_FILE
-    settings = {
-      **(self._settings or _DEFAULT_SETTINGS),
-      "model_max_length": max_length,
-      "tokenizer_class": "PreTrainedTokenizerFast",
-    }
+    path = pathlib.Path(directory) / TOKENIZER_FILE
+    settings = {"pad_token": self._pad_token}
+    if self._unk_token is not None:
+      settings["unk_token"] = self._unk_token
+    if max_length is not None:
+      settings["model_max_length"] = max_length
+    # The class that takes tokenizer.json as it is.
+    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
     text = json.dumps(settings, ensure_ascii=False, indent=2)
-    files.write_text(path, text + "\n")
+    files.write_text(path.parent / SETTINGS_FILE, text + "\n")
+    files.write_text(path, self._tokenizer.to_str(pretty=True))
+    return path
 
   def __len__(self) -> int:
     """Number of entries, special tokens included."""
@@ -220,15 +202,14 @@ class TextTokenizer:
   @property
   def pad_id(self) -> int:
     """Id of the padding token, which the mask hides."""
-    return self._tokenizer.token_to_id(
-      (self._settings or _DEFAULT_SETTINGS)["pad_token"]
-    )
+    return self._tokenizer.token_to_id(self._pad_token)
 
   @property
   def unk_id(self) -> int:
     """Id of the token for unknown characters; -1 where nothing is unknown."""
-    token = (self._settings or _DEFAULT_SETTINGS).get("unk_token")
-    return -1 if token is None else self._tokenizer.token_to_id(token)
+    if self._unk_token is None:
+      return -1
+    return self._tokenizer.token_to_id(self._unk_token)
 
   def token_id(self, token: str) -> int | None:
     """Returns the id of a token, None where the vocabulary lacks it."""
@@ -240,16 +221,6 @@ class TextTokenizer:
     added = self._tokenizer.get_added_tokens_decoder()
     special = {index for index, token in added.items() if token.special}
     return sorted(special | {self.pad_id, self.unk_id} - {-1})
-
-  def token_ids(
-    self,
-    texts: Sequence[str],
-    max_length: int,
-    prefix: str = "",
-    suffix: str = "",
-  ) -> list[Int[np.ndarray, " _"]]:
-    """Returns the ids of each text; arguments are those of `tokenize`."""
-    return self.tokenize(texts, max_length, prefix, suffix).ids
 
   def tokenize(
     self,
@@ -294,56 +265,31 @@ class TextTokenizer:
     return TokenRows(rows, np.array(full_lengths, np.int32))
 
   def pad(
-    self,
-    rows: Sequence[Int[np.ndarray, " _"]],
-    length: int,
-    padding_side: str = "right",
+    self, rows: Sequence[Int[np.ndarray, " _"]], length: int
   ) -> tuple[Int[np.ndarray, "N L"], Int[np.ndarray, "N L"]]:
     """Returns ids and mask, both int32 [N, L]; mask is 1 where a token stands.
 
     Args:
       rows: ids of N texts, at most L each.
-      length: L.
-      padding_side: "right" or "left".
-
-    Raises:
-      ValueError: if `padding_side` is neither.
+      length: L; shorter texts are padded on the right.
     """
-    if padding_side not in PADDING_SIDES:
-      raise ValueError(
-        f"padding_side must be one of {PADDING_SIDES}, got {padding_side!r}"
-      )
     ids = np.full((len(rows), length), self.pad_id, np.int32)
     mask = np.zeros_like(ids)
     for row, tokens in enumerate(rows):
-      first = length - len(tokens) if padding_side == "left" else 0
-      ids[row, first : first + len(tokens)] = tokens
-      mask[row, first : first + len(tokens)] = 1
+      ids[row, : len(tokens)] = tokens
+      mask[row, : len(tokens)] = 1
     return ids, mask
 
   def encode(
-    self,
-    texts: Sequence[str],
-    max_length: int,
-    padding_side: str = "right",
-    prefix: str = "",
+    self, texts: Sequence[str], max_length: int, prefix: str = ""
   ) -> tuple[Int[np.ndarray, "N L"], Int[np.ndarray, "N L"]]:
-    """Returns ids and mask of texts, cut or padded to one length.
-
-    Args:
-      texts: N texts.
-      max_length: tokens L; see `tokenize`, likewise `prefix`.
-      padding_side: see `pad`.
-      prefix: put before every text.
-
-    Returns:
-      (ids, mask), both int32 [N, L]; mask is 1 where a token stands.
+    """Returns ids and mask of texts, cut or padded to `max_length`, as `pad`.
 
     Raises:
-      ValueError: if `max_length` is too small or `padding_side` is unknown.
+      ValueError: if `max_length` leaves no room for special tokens.
     """
-    rows = self.token_ids(texts, max_length, prefix)
-    return self.pad(rows, max_length, padding_side)
+    rows, _ = self.tokenize(texts, max_length, prefix)
+    return self.pad(rows, max_length)
 
   def check_pooling(self, pooling: str) -> None:
     """Refuses a pooling whose token the tokenizer does not add.
@@ -352,9 +298,7 @@ class TextTokenizer:
       ValueError: if "cls" finds no token in front of a text, or "last" none
         behind it.
     """
-    leading_tokens, trailing_tokens = tokenizer_folder.find_added_tokens(
-      self._tokenizer
-    )
+    leading_tokens, trailing_tokens = _find_added_tokens(self._tokenizer)
     if pooling == "cls" and not leading_tokens:
       raise ValueError(
         "pooling 'cls' reads a token in front of every text, and the tokenizer "
@@ -365,6 +309,114 @@ class TextTokenizer:
         "pooling 'last' reads a token behind every text, and the tokenizer "
         "adds none; name the end token of the model, e.g. <|endoftext|>"
       )
+
+
+def _read_built_tokenizer(path: pathlib.Path) -> tokenizers.Tokenizer | None:
+  """Returns a tokenizer that `build` made, None if it is another one."""
+  if not path.is_file():
+    return None
+  try:
+    tokenizer = tokenizers.Tokenizer.from_str(path.read_text("utf-8"))
+  except Exception as error:  # the library raises bare Exception
+    raise ValueError(f"{path} is not a tokenizer file: {error}") from error
+  ids = [tokenizer.token_to_id(token) for token in SPECIAL_TOKENS]
+  # Published tokenizers split words: none of them is a WordLevel model.
+  if ids != [0, 1, 2, 3] or not isinstance(tokenizer.model, models.WordLevel):
+    return None
+  if tokenizer.get_vocab_size() == len(SPECIAL_TOKENS):
+    raise ValueError(f"{path}: the vocabulary has no characters")
+  return tokenizer
+
+
+def _read_published_tokenizer(
+  folder: pathlib.Path, end_token: str
+) -> tuple[tokenizers.Tokenizer, str, str | None]:
+  """Returns the tokenizer of a folder, its pad token and its unknown token."""
+  # Imported here: it takes a second, and only published folders need it.
+  import transformers
+
+  if not any(any(folder.glob(name)) for name in _VOCABULARY_FILES):
+    raise FileNotFoundError(
+      f"no {TOKENIZER_FILE} in {folder}, nor {', '.join(_VOCABULARY_FILES[1:])}"
+    )
+  loader = transformers.AutoTokenizer
+  if (folder / TOKENIZER_FILE).is_file() and not _names_class(folder):
+    # Taken as it is: by the model_type alone transformers would rebuild a
+    # WordPiece tokenizer from the vocabulary of whatever stands in the file.
+    loader = transformers.PreTrainedTokenizerFast
+  try:
+    published = loader.from_pretrained(
+      str(folder), trust_remote_code=False, local_files_only=True
+    )
+    tokenizer = published.backend_tokenizer
+  except Exception as error:  # what it raises of bad files shares no base
+    reason = " ".join(str(error).split())
+    raise ValueError(
+      f"{folder}: transformers reads no fast tokenizer there: {reason}"
+    ) from error
+  if tokenizer.get_vocab_size() <= len(published.all_special_tokens):
+    # Of a class whose vocabulary file is missing, transformers makes an empty
+    # tokenizer without a word.
+    raise ValueError(f"{folder}: the vocabulary has special tokens alone")
+  # Files carry the lengths of whoever saved them.
+  tokenizer.no_padding()
+  tokenizer.no_truncation()
+  if end_token:
+    _append_end_token(tokenizer, end_token, folder)
+
+  def find(*tokens: str | None) -> str | None:
+    known = (t for t in tokens if t and tokenizer.token_to_id(t) is not None)
+    return next(known, None)
+
+  # A decoder often has no pad token. Its end token will do: the mask hides it.
+  pad_token = find(published.pad_token, *_PAD_TOKENS, published.eos_token)
+  if pad_token is None:
+    raise ValueError(f"{folder}: no pad_token and no eos_token to pad with")
+  return tokenizer, pad_token, find(published.unk_token, *_UNK_TOKENS)
+
+
+def _names_class(folder: pathlib.Path) -> bool:
+  path = folder / SETTINGS_FILE
+  settings = hub_folders.read_json(path) if path.is_file() else {}
+  return settings.get("tokenizer_class") is not None
+
+
+def _find_added_tokens(
+  tokenizer: tokenizers.Tokenizer,
+) -> tuple[list[str], list[str]]:
+  """Returns the tokens that are added before every text and after it."""
+  plain = tokenizer.encode("a", add_special_tokens=False).tokens
+  tokens = tokenizer.encode("a").tokens
+  size = len(plain)
+  for first in range(len(tokens) - size + 1):
+    if tokens[first : first + size] == plain:
+      return tokens[:first], tokens[first + size :]
+  raise ValueError(
+    f"the tokenizer does more than add tokens: {plain} becomes {tokens}"
+  )
+
+
+def _append_end_token(
+  tokenizer: tokenizers.Tokenizer, token: str, folder: pathlib.Path
+) -> None:
+  """Makes every text end with `token`, unless it does so already."""
+  if tokenizer.token_to_id(token) is None:
+    raise ValueError(
+      f"{folder}: the end token {token!r} is not in the vocabulary"
+    )
+  leading_tokens, trailing_tokens = _find_added_tokens(tokenizer)
+  if trailing_tokens[-1:] == [token]:
+    return
+  # One template for all: a second one after the first would take the tokens
+  # that the first has added for another text.
+  template_tokens = dict.fromkeys((*leading_tokens, *trailing_tokens, token))
+  tokenizer.post_processor = processors.TemplateProcessing(
+    single=[*leading_tokens, "$A", *trailing_tokens, token],
+    special_tokens=[
+      (special_token, tokenizer.token_to_id(special_token))
+      for special_token in template_tokens
+    ],
+  )
 
 
 def format_instruction(task: str) -> str:

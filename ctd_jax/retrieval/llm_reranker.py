@@ -87,7 +87,7 @@ class Reranker:
     empty_prompt = (
       _PROMPT_PREFIX + _format_prompt(instruction, "", "") + _PROMPT_SUFFIX
     )
-    tokens = self._encoder.tokenizer.token_ids(
+    tokens, _ = self._encoder.tokenizer.tokenize(
       [empty_prompt], encoder_config.max_length
     )
     if max_length <= len(tokens[0]):

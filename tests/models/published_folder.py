@@ -78,12 +78,13 @@ def write_tokenizer(
     )
   tokenizer.add_special_tokens(list(special))
   # As published files do, which is not what a caller asks for.
-  tokenizer.enable_padding(length=8)
+  tokenizer.enable_padding(length=8, pad_token="<pad>")
   tokenizer.enable_truncation(5)
   tokenizer.save(str(folder / "tokenizer.json"))
   settings = {
-    "pad_token": {"content": "<pad>"},
+    "pad_token": "<pad>",
     "unk_token": "<unk>",
+    "tokenizer_class": "PreTrainedTokenizerFast",
   } | settings
   (folder / "tokenizer_config.json").write_text(json.dumps(settings))
   return tokenizer.get_vocab_size()

@@ -66,8 +66,8 @@ def test_tokens_are_entries_of_the_vocabulary(tmp_path):
   tokenizer = input_pipeline.build_tokenizer(benchmark, TOKENS.vocabulary)
   assert len(tokenizer) == len(plain) + 2 + sum(TIMELINE.class_counts)
   (text,) = TOKENS.mark_queries(QUERIES[:1])
-  (ids,) = tokenizer.token_ids([text], 40)
-  (unmarked,) = plain.token_ids(QUERIES[:1], 40)
+  (ids,) = tokenizer.tokenize([text], 40).ids
+  (unmarked,) = plain.tokenize(QUERIES[:1], 40).ids
   # [CLS], three tokens, then the text as it was.
   assert ids[4:].tolist() == unmarked[1:].tolist()
   assert ids[1:4].tolist() == [
@@ -76,7 +76,7 @@ def test_tokens_are_entries_of_the_vocabulary(tmp_path):
   ]
   assert min(ids[1:4]) >= len(plain)
   tokenizer.save(tmp_path)
-  (again,) = TextTokenizer.load(tmp_path).token_ids([text], 40)
+  (again,) = TextTokenizer.load(tmp_path).tokenize([text], 40).ids
   assert again.tolist() == ids.tolist()
 
 

@@ -42,6 +42,6 @@ def export_encoder(
     record: the same of records.
   """
   state_dict.save_encoder(folder, config, params)
-  tokenizer.export(folder, max(query.max_length, record.max_length))
+  tokenizer.save(folder, max(query.max_length, record.max_length))
   settings = VectorSettings(pooling, True, query, record)
   vector_settings.write_vector_settings(folder, settings, config.hidden_size)

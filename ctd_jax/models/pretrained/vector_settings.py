@@ -19,7 +19,8 @@ from typing import Any
 
 import msgspec
 
-from ctd_jax.models.pretrained import hub_folders, tokenizer_folder
+from ctd_jax.models import tokenizer
+from ctd_jax.models.pretrained import hub_folders
 from ctd_jax.utils import files
 
 SIDES = ("query", "record")
@@ -219,7 +220,7 @@ def _read_sides(folder: pathlib.Path) -> tuple[SideSettings, SideSettings]:
   declared = read(PROMPTS_FILE, _PromptsFile)
   length = read(LENGTH_FILE, _LengthFile).max_seq_length
   if length is None:
-    tokens = read(tokenizer_folder.SETTINGS_FILE, _TokenizerFile)
+    tokens = read(tokenizer.SETTINGS_FILE, _TokenizerFile)
     if tokens.model_max_length and tokens.model_max_length < 2**31:
       length = int(tokens.model_max_length)
   default_prompt = declared.prompts.get(declared.default_prompt_name or "", "")
