@@ -34,6 +34,7 @@ SPECIAL_TOKENS = ("[PAD]", "[UNK]", "[CLS]", "[SEP]")  # ids 0, 1, 2, 3
 _PAD, _UNK, _CLS, _SEP = SPECIAL_TOKENS
 _ENCODE_BATCH_SIZE = 4096  # texts, whose encodings are in memory at once
 _VOCABULARY_FILES = (TOKENIZER_FILE, "vocab.*", "*.model")
+_AS_SAVED = "PreTrainedTokenizerFast"  # class that takes tokenizer.json as is
 # Usual names, where a published tokenizer names none.
 _PAD_TOKENS = ("[PAD]", "<pad>")
 _UNK_TOKENS = ("[UNK]", "<unk>")
@@ -176,8 +177,7 @@ class TextTokenizer:
       settings["unk_token"] = self._unk_token
     if max_length is not None:
       settings["model_max_length"] = max_length
-    # The class that takes tokenizer.json as it is.
-    settings["tokenizer_class"] = "PreTrainedTokenizerFast"
+    settings["tokenizer_class"] = _AS_SAVED
     text = json.dumps(settings, ensure_ascii=False, indent=2)
     files.write_text(path.parent / SETTINGS_FILE, text + "\n")
     files.write_text(path, self._tokenizer.to_str(pretty=True))
@@ -341,8 +341,8 @@ def _read_published_tokenizer(
     )
   loader = transformers.AutoTokenizer
   if (folder / TOKENIZER_FILE).is_file() and not _names_class(folder):
-    # Taken as it is: by the model_type alone transformers would rebuild a
-    # WordPiece tokenizer from the vocabulary of whatever stands in the file.
+    # Taken as it is: by its model_type alone AutoTokenizer would rebuild, say,
+    # a WordPiece tokenizer from the vocabulary of whatever the file holds.
     loader = transformers.PreTrainedTokenizerFast
   try:
     published = loader.from_pretrained(
@@ -376,9 +376,10 @@ def _read_published_tokenizer(
 
 
 def _names_class(folder: pathlib.Path) -> bool:
+  """Returns whether the settings name a class with rules of its own."""
   path = folder / SETTINGS_FILE
   settings = hub_folders.read_json(path) if path.is_file() else {}
-  return settings.get("tokenizer_class") is not None
+  return settings.get("tokenizer_class") not in (None, _AS_SAVED)
 
 
 def _find_added_tokens(
