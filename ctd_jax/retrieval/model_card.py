@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
+import huggingface_hub
 import ml_collections
 from absl import logging
 
@@ -21,6 +22,7 @@ from ctd_jax.evaluation import (
   summary,
 )
 from ctd_jax.evaluation.results import ResultRow
+from ctd_jax.models.pretrained import hub_folders
 from ctd_jax.retrieval import dense
 from ctd_jax.retrieval.trained_system import TrainedSystem
 from ctd_jax.training import experiment as experiments
@@ -28,6 +30,53 @@ from ctd_jax.training.experiment import Experiment
 
 CARD_FILE = "README.md"
 _METRICS = ("hit@1", "hit@5", "mrr@10")
+# Language of our data sets, as hubs name it: Literary Chinese.
+_LANGUAGES = {"chunqiutr": "lzh", "zztj": "lzh"}
+_TEMPLATE = """\
+---
+{{ card_data }}
+---
+
+# {{ name }}
+
+An encoder that `ctd_jax` trained on `{{ dataset }}`, from {{ source }};
+checkpoint of step {{ step }}, the best on the validation split.
+
+## What it scores
+
+{% if left_behind -%}
+`ctd_jax.Retriever.load({{ folder }})` ranks with the score of the run,
+`{{ score_mode }}`.
+
+Everything else (sentence-transformers, transformers, `ctd_jax.TextEncoder`) has
+the vectors alone and ranks with their cosine, `semantic`.
+**That is another system.** Left behind there:
+
+{% for part in left_behind -%}
+- {{ part }}
+{% endfor %}
+{%- else -%}
+`ctd_jax.Retriever.load({{ folder }})` ranks with the cosine of the vectors over
+a temperature, `{{ score_mode }}`; so do sentence-transformers and other
+libraries. Nothing is left behind.
+{% endif %}
+## Vectors
+
+Pooling `{{ pooling }}`, length 1.
+{% for side, length, prefix in sides %}
+- {{ side }}: {{ length }} tokens
+{%- if prefix %} after the prefix `{{ prefix }}`{% else %}, no prefix{% endif %}
+{%- endfor %}
+{% if longest %}
+Libraries with one length for both sides read {{ longest }} tokens of either.
+{% endif %}
+## Measured
+
+Queries of `{{ dataset }}` against all its records; modes of the protocol and
+intervals as in the documentation of `ctd_jax`.
+
+{{ table }}
+"""
 _PARTS = {
   "use_context": "the calendar context, which moves a vector by the date that "
   "the model reads in the text",
@@ -126,94 +175,78 @@ def _measure_score(
   return rows
 
 
-def format_card(
+def make_card(
   system: TrainedSystem, rows: Sequence[ResultRow], folder_name: str
-) -> str:
-  """Returns the card in Markdown, with the header that hubs read.
+) -> huggingface_hub.ModelCard:
+  """Returns the card, with the metadata that hubs read.
 
   Args:
     system: that is in the folder.
     rows: from `measure_system`.
     folder_name: shown in examples.
   """
-  config = system.config
-  source = system.backbone.source or "random values"
-  adapters = system.backbone.encoder.lora
-  if adapters is not None:
-    source += f" by adapters of rank {adapters.rank}, merged into it"
-  table = "no figures: no split has queries\n"
+  config, backbone = system.config, system.backbone
+  source = backbone.source or "random values"
+  if backbone.encoder.lora is not None:
+    source += (
+      f" by adapters of rank {backbone.encoder.lora.rank}, merged into it"
+    )
+  lengths = config.query_length, config.record_length
+  table = "no figures: no split has queries"
   if rows:
     table = result_tables.format_table(
       rows, _METRICS, markdown=True, intervals=True
     )
-  lines = [
-    "---",
-    "library_name: sentence-transformers",
-    "pipeline_tag: sentence-similarity",
-    "tags: [ctd_jax, sentence-transformers, feature-extraction]",
-    "---",
-    f"# {config.name}",
-    "",
-    f"An encoder that `ctd_jax` trained on `{system.dataset}`, from "
-    f"{source}; checkpoint of step {system.step}, the best on the validation "
-    "split.",
-    "",
-    "## What it scores",
-    "",
-    *_describe_scores(system, folder_name),
-    "",
-    "## Vectors",
-    "",
-    *_describe_vectors(system),
-    "",
-    "## Measured",
-    "",
-    f"Queries of `{system.dataset}` against all its records; modes of the "
-    "protocol and intervals as in the documentation of `ctd_jax`.",
-    "",
-    table,
-  ]
-  return "\n".join(lines).rstrip() + "\n"
+  return huggingface_hub.ModelCard.from_template(
+    _make_metadata(system, rows),
+    template_str=_TEMPLATE,
+    name=config.name,
+    dataset=system.dataset,
+    source=source,
+    step=system.step,
+    folder=repr(folder_name),
+    score_mode=system.score_mode,
+    left_behind=list_left_behind(config),
+    pooling=config.model.pooling,
+    sides=[
+      ("query", lengths[0], backbone.query_prefix),
+      ("record", lengths[1], backbone.record_prefix),
+    ],
+    longest=max(lengths) if lengths[0] != lengths[1] else None,
+    table=table.rstrip(),
+  )
 
 
-def _describe_scores(system: TrainedSystem, folder_name: str) -> list[str]:
-  """Returns lines on what ranks here, and what elsewhere."""
-  left_behind = list_left_behind(system.config)
-  whole = f"`ctd_jax.Retriever.load({folder_name!r})` ranks with the "
-  if not left_behind:
-    return [
-      f"{whole}cosine of the vectors over a temperature, "
-      f"`{system.score_mode}`; so do sentence-transformers and other "
-      "libraries. Nothing is left behind.",
-    ]
-  return [
-    f"{whole}score of the run, `{system.score_mode}`.",
-    "",
-    "Everything else (sentence-transformers, transformers, "
-    "`ctd_jax.TextEncoder`) has the vectors alone and ranks with their "
-    "cosine, `semantic`. **That is another system.** Left behind there:",
-    "",
-    *(f"- {part}" for part in left_behind),
-  ]
-
-
-def _describe_vectors(system: TrainedSystem) -> list[str]:
-  """Returns lines on how the vectors of both sides are made."""
-  config, backbone = system.config, system.backbone
-  sides = [
-    f"- {name}: {length} tokens"
-    + (f" behind the prefix `{prefix}`" if prefix else ", no prefix")
-    for name, length, prefix in (
-      ("query", config.query_length, backbone.query_prefix),
-      ("record", config.record_length, backbone.record_prefix),
-    )
-  ]
-  lines = [f"Pooling `{config.model.pooling}`, length 1.", "", *sides]
-  if config.query_length != config.record_length:
-    longest = max(config.query_length, config.record_length)
-    lines += [
-      "",
-      "Libraries with one length for both sides read "
-      f"{longest} tokens of either.",
-    ]
-  return lines
+def _make_metadata(
+  system: TrainedSystem, rows: Sequence[ResultRow]
+) -> huggingface_hub.ModelCardData:
+  """Returns base model, data set, language, licence and figures."""
+  source = system.backbone.source
+  dataset = system.dataset.partition(":")[0]  # without its version
+  licence = {"license": "apache-2.0"}
+  if source:
+    licence = {"license": "other", "license_name": "that-of-the-base-model"}
+  return huggingface_hub.ModelCardData(
+    base_model=source if hub_folders.is_hub_id(source) else None,
+    datasets=[dataset],
+    eval_results=[
+      huggingface_hub.EvalResult(
+        task_type="information-retrieval",
+        dataset_type=dataset,
+        dataset_name=row.dataset,
+        dataset_config=row.mode,
+        dataset_split=row.split,
+        metric_type=row.metric,
+        metric_value=round(row.value, 4),
+        metric_name=f"{row.metric} of score {row.score_mode}",
+        metric_config=row.score_mode,
+      )
+      for row in rows
+    ],
+    language=_LANGUAGES.get(dataset.partition("/")[0]),
+    library_name="sentence-transformers",
+    model_name=system.config.name,
+    pipeline_tag="sentence-similarity",
+    tags=["ctd_jax", "sentence-transformers", "feature-extraction"],
+    **licence,
+  )

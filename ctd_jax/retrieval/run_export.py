@@ -65,8 +65,8 @@ def export_run(
   else:
     rows = model_card.measure_system(experiment, system)
     trained_system.write_system(folder, system)
-    card = model_card.format_card(system, rows, folder.name)
-    files.write_text(folder / model_card.CARD_FILE, card)
+    card = model_card.make_card(system, rows, folder.name)
+    files.write_text(folder / model_card.CARD_FILE, str(card))
     _warn_of_loss(experiment, str(folder / model_card.CARD_FILE))
   logging.info("step %d of %s is in %s", best_step, name, folder)
 

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 
+import huggingface_hub
 import numpy as np
 import pytest
 
@@ -165,6 +166,28 @@ def test_the_card_says_what_others_leave_behind_and_what_it_costs(
     )
     assert float(cells["ctd"]) == pytest.approx(of_run, abs=1e-4)
     assert float(cells["semantic"]) == pytest.approx(of_vectors, abs=1e-4)
+
+
+def test_the_metadata_of_the_card_are_those_that_hubs_read(ctd):
+  card = huggingface_hub.ModelCard.load(ctd.folder / "README.md")
+  assert card.data.datasets == ["synthetic/test"]
+  assert card.data.license == "apache-2.0"  # trained from random values
+  assert card.data.base_model is None
+  rows = results.read_result_rows(ctd.workdir / "evaluation" / "results.json")
+  (row,) = results.select_rows(
+    rows,
+    system="ctd-synthetic",
+    family="all",
+    metric="mrr@10",
+    mode=OFFICIAL,
+  )
+  (figure,) = (
+    result.metric_value
+    for result in card.data.eval_results
+    if (result.dataset_split, result.dataset_config) == ("test", OFFICIAL)
+    and (result.metric_type, result.metric_config) == ("mrr@10", "ctd")
+  )
+  assert figure == pytest.approx(row.value, abs=1e-4)
 
 
 @pytest.mark.slow
