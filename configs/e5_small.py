@@ -1,15 +1,13 @@
 """multilingual-e5-small fine-tuned on the rebuilt Annals.
 
-  python -m ctd_jax.models.pretrained.unpack_e5 --dataset=chunqiutr/rebuilt \\
-    --output=e5_small
+  python -m tests.benchmarks.unpack_e5 --output=e5_small
   python -m ctd_jax.train --config=configs/e5_small.py:ctd --workdir=runs/e5
 
-A pretrained encoder that needs no model hub: `models.pretrained.unpack_e5`
-takes it from a Python package. Hardware: one accelerator, or a CPU core and an
-hour: records are cut at 40 tokens (half of them have 34 or less), and a query
-has one hard negative, of the release's kind. Methods and variants:
-`training.config.apply_method`; `zs` is the encoder without training. Rates and
-lengths are chosen, not tuned.
+A pretrained encoder that needs no model hub: the script takes it from a Python
+package. Hardware: one accelerator, or a CPU core and an hour: records are cut
+at 40 tokens (half of them have 34 or less), and a query has one hard negative,
+of the release's kind. Methods and variants: `training.config.apply_method`;
+`zs` is the encoder without training. Rates and lengths are chosen, not tuned.
 """
 
 import ml_collections

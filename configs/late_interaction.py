@@ -1,7 +1,6 @@
 """Late interaction on the rebuilt Annals, exact, nothing trained.
 
-  python -m ctd_jax.models.pretrained.unpack_e5 \\
-    --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m tests.benchmarks.unpack_e5 --output=e5_small
   python -m ctd_jax.evaluate --baselines_only \\
     --config=configs/late_interaction.py --workdir=runs/maxsim
 

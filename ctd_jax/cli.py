@@ -48,10 +48,6 @@ COMMANDS = {
     "ctd_jax.evaluation.result_tables",
     "renew the result tables of Markdown files",
   ),
-  "unpack-e5": (
-    "ctd_jax.models.pretrained.unpack_e5",
-    "unpack multilingual-e5-small to train from",
-  ),
   "pseudo-queries": (
     "ctd_jax.systems.pseudo_queries",
     "have a chat model write pseudo-queries",

