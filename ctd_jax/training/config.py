@@ -281,7 +281,7 @@ def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   """
   c.model.encoder = e = ml_collections.ConfigDict()
   e.source = source  # folder or hub id
-  e.end_token = ""  # ends every text; "" = as the tokenizer's files say
+  e.end_token = ""  # ends every text; "" = as the tokenizer says
   # Before every query, e.g. an instruction; at most half of the query_length.
   e.query_prefix = ""
   e.record_prefix = ""  # before every record

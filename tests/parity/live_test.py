@@ -107,9 +107,9 @@ def tokenizer_with_end(folder):
   tokenizer.post_processor = processors.ByteLevel(trim_offsets=False)
   tokenizer.save(str(folder / "tokenizer.json"))
   (folder / "tokenizer_config.json").write_text(
-    '{"pad_token": "<pad>", "eos_token": "<end>", "add_eos_token": true}'
+    '{"pad_token": "<pad>", "eos_token": "<end>"}'
   )
-  return TextTokenizer.load(folder)
+  return TextTokenizer.load(folder, "<end>")
 
 
 def exported(folder, kind, pooling, prefix):
