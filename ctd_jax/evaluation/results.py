@@ -24,18 +24,17 @@ from ctd_jax.utils import files
 VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   "chronocept": {
     "track": ("text",),
-    "score_mode": ("z", "raw", "curve"),  # units of the errors
+    "score_mode": ("z", "raw"),  # units of the errors
     "mode": ("honest", "paper"),
     "family": ("all", "location", "scale", "skewness"),
     "metric": (
-      *("mse", "mae", "r2", "spearman", "pearson", "paper_nll", "skill"),
-      *("coverage@50", "coverage@80", "coverage@90", "coverage@95"),
-      *("curve_kl", "curve_cross_entropy", "expected_crps", "cramer"),
-      *("wasserstein", "overlap", "validity_l1", "validity_sup"),
-      *("mode_log_minutes", "start_log_minutes", "end_log_minutes"),
-      *("validity_mae@1_hour", "validity_mae@1_day", "validity_mae@1_week"),
-      *("validity_brier@1_hour", "validity_brier@1_day"),
-      "validity_brier@1_week",
+      "mse",
+      "mae",
+      "r2",
+      "spearman",
+      "pearson",
+      "paper_nll",
+      "skill",
     ),
   },
   # Dates of the records of a data set, dating/NAME.

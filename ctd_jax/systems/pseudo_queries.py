@@ -23,16 +23,19 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.llm import endpoint_flags, question_runner
-from ctd_jax.llm.connection import open_client
-from ctd_jax.llm.endpoint import Endpoint, make_conversation
-from ctd_jax.llm.journal import Journal
 from ctd_jax.systems import pqr
+from ctd_jax.tasks import chat_models
+from ctd_jax.tasks.chat_models import (
+  Endpoint,
+  Journal,
+  make_conversation,
+  open_client,
+)
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load
 
 if TYPE_CHECKING:
-  from ctd_jax.llm.client import ChatClient  # needs the extra llm
+  from ctd_jax.tasks.chat_client import ChatClient
 
 OUTPUT_FILE = "pseudo_queries.jsonl"
 _TASK = (
@@ -117,8 +120,8 @@ def write_pseudo_queries(
       "count": count,
       "prompt": _TASK,
     }
-    question_runner.check_settings(journal, settings)
-    replies = question_runner.ask_questions(
+    chat_models.check_settings(journal, settings)
+    replies = chat_models.ask_questions(
       records, PseudoQueryWriter(chat, count), journal, workers
     )
   lines = [
@@ -141,7 +144,7 @@ def main() -> None:
   print(
     write_pseudo_queries(
       load.build_benchmark(values.dataset, values.data_dir, None),
-      endpoint_flags.read_endpoint(values.model),
+      chat_models.read_endpoint(values.model),
       values.count,
       pathlib.Path(command_line.WORKDIR.value).expanduser(),
       values.workers,
@@ -150,7 +153,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-  endpoint_flags.define_endpoint_flags()
+  chat_models.define_endpoint_flags()
   flags.DEFINE_string(
     "dataset", "chunqiutr/rebuilt", "Data set, or beir:FOLDER."
   )
@@ -161,5 +164,5 @@ if __name__ == "__main__":
     "count", 10, "Pseudo-queries of a record.", 1, pqr.MAX_QUESTIONS
   )
   flags.declare_key_flag(command_line.WORKDIR.name)  # shown by --help
-  flags.adopt_module_key_flags(endpoint_flags)
+  flags.adopt_module_key_flags(chat_models)
   command_line.run_main(main, required=("model", "workdir"))

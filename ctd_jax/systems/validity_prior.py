@@ -83,13 +83,13 @@ def compute_log_validity(
     record_minutes: times of publication, since the same origin.
     curves: of the records, over log time since publication.
   """
-  from ctd_jax.tasks.chronocept.curves import skew_normal, time_axis
+  from ctd_jax.tasks.chronocept import curves as validity_curves
 
   # float64: minutes since the first month need more than 24 bits.
   age = query_minutes[:, None].astype(float) - record_minutes[None, :]
-  log_age = time_axis.to_log_time(np.maximum(age, 1.0).astype(np.float32))
-  curve = skew_normal.SkewNormal.from_targets(curves.astype(np.float32))
-  validity = np.asarray(skew_normal.validity(curve, log_age))
+  log_age = validity_curves.to_log_time(np.maximum(age, 1.0).astype(np.float32))
+  curve = validity_curves.SkewNormal.from_targets(curves.astype(np.float32))
+  validity = np.asarray(validity_curves.validity(curve, log_age))
   return np.log(np.where(age < 0, 0, validity).clip(MIN_VALIDITY))
 
 

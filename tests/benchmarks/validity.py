@@ -21,8 +21,7 @@ import ml_collections
 from absl import flags
 
 from ctd_jax.evaluation import results
-from ctd_jax.tasks.chronocept import comparison, experiment, protocols
-from ctd_jax.tasks.chronocept.baselines import features
+from ctd_jax.tasks.chronocept import compare, experiment, features
 from ctd_jax.utils import command_line
 from ctd_jax_configs import chronocept
 
@@ -42,10 +41,10 @@ def plan_runs(systems: Iterable[str]) -> list[tuple[str, str]]:
 
   The paper's protocol is for the published systems and `mean`, its baseline.
   """
-  pairs = [(system, protocols.HONEST) for system in systems]
+  pairs = [(system, experiment.HONEST) for system in systems]
   only_honest = {*TRIVIAL[1:], *ABLATED}
   pairs += [
-    (system, protocols.PAPER)
+    (system, experiment.PAPER)
     for system in systems
     if system not in only_honest and not system.endswith(SEARCHED)
   ]
@@ -93,14 +92,14 @@ def main() -> None:
       dataclasses.replace(row, command=" ".join(command))
       for row in results.read_result_rows(folder / "results.json")
     ]
-    if protocol == protocols.HONEST:
+    if protocol == experiment.HONEST:
       folders[system] = folder
     if values.rows:
       results.write_result_rows(values.rows, rows)
   if REFERENCE in folders and len(folders) > 1:
     reference = folders.pop(REFERENCE)
-    runs = [comparison.read_run(f) for f in (reference, *folders.values())]
-    print(comparison.format_comparison_table(runs))
+    runs = [compare.read_run(f) for f in (reference, *folders.values())]
+    print(compare.format_comparison_table(runs))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Baselines of validity curves: scalers, regressors, networks, intervals."""
+"""Baselines of validity curves: scalers, regressors, networks."""
 
 import jax
 import ml_collections
@@ -7,16 +7,14 @@ import pytest
 import xgboost
 from sklearn import svm
 
-from ctd_jax.tasks.chronocept import calibration, measures, rows
-from ctd_jax.tasks.chronocept.baselines import (
-  durations,
+from ctd_jax.tasks.chronocept import (
   features,
-  hyperparameter_search,
-  network_training,
+  measures,
+  networks,
   regressors,
-  scaling,
+  systems,
 )
-from ctd_jax.tasks.chronocept.baselines.networks import BiLstm, FeedForward
+from ctd_jax.tasks.chronocept.networks import BiLstm, FeedForward
 from ctd_jax_configs import chronocept
 from ctd_jax_datasets.chronocept import synthetic
 
@@ -43,17 +41,19 @@ def test_the_mean_predictor_under_either_protocol(benchmark, expected):
     split: features.extract_targets(samples)
     for split, samples in synthetic.generate_samples(benchmark).items()
   }
-  honest = scaling.fit_train_scalers(targets)["test"].transform(targets["test"])
+  honest = features.fit_train_scalers(targets)["test"].transform(
+    targets["test"]
+  )
   mse = measures.compute_target_measures(honest, np.zeros_like(honest))["mse"]
   assert mse.mean() == pytest.approx(expected[0], abs=5e-4)
   assert mse == pytest.approx(expected[1:], abs=1e-3)
-  paper = scaling.fit_split_scalers(targets)["test"].transform(targets["test"])
+  paper = features.fit_split_scalers(targets)["test"].transform(targets["test"])
   mse = measures.compute_target_measures(paper, np.zeros_like(paper))["mse"]
   assert mse.mean() == pytest.approx(1)
 
 
 def test_per_split_scores_make_r2_one_minus_mse():
-  scores = scaling.fit_split_scalers({"test": Y * 7 + 3})["test"].transform(
+  scores = features.fit_split_scalers({"test": Y * 7 + 3})["test"].transform(
     Y * 7 + 3
   )
   predicted = DRAW.normal(size=Y.shape)
@@ -62,12 +62,12 @@ def test_per_split_scores_make_r2_one_minus_mse():
 
 
 def test_scalers_undo_themselves_and_refuse_what_does_not_vary():
-  scaler = scaling.TargetScaler.fit(Y)
+  scaler = features.TargetScaler.fit(Y)
   assert scaler.inverse(scaler.transform(Y)) == pytest.approx(Y)
-  same = scaling.TargetScaler.identity(3)
+  same = features.TargetScaler.identity(3)
   np.testing.assert_array_equal(same.transform(Y), Y)
   with pytest.raises(ValueError, match="target 1 of 30 samples"):
-    scaling.TargetScaler.fit(Y * [1, 0, 1])
+    features.TargetScaler.fit(Y * [1, 0, 1])
 
 
 def test_linear_is_the_interpolator_of_least_norm():
@@ -137,7 +137,7 @@ def test_words_and_spans_that_tell_the_target_are_found():
   ],
 )
 def test_spans_of_time_in_a_text(text, minutes):
-  assert durations.extract_durations(text) == pytest.approx(minutes)
+  assert regressors.extract_durations(text) == pytest.approx(minutes)
 
 
 def overfitting():
@@ -151,8 +151,8 @@ def trained(selection, **changes):
   model, inputs, targets = overfitting()
   options = ml_collections.ConfigDict(hyper("ffnn"))
   options.update({"epochs": 12, "learning_rate": 0.02, "l1": 0.0, **changes})
-  params = network_training.init_params(model, inputs["train"], 0)
-  return network_training.train_network(
+  params = networks.init_params(model, inputs["train"], 0)
+  return networks.train_network(
     model, params, inputs, targets, options, selection, 0
   )
 
@@ -162,14 +162,14 @@ def test_the_best_state_is_a_copy_that_training_does_not_change():
   model, inputs, targets = overfitting()
 
   def validation_mse(actual):
-    predicted = network_training.predict_targets(
+    predicted = networks.predict_targets(
       model, actual.params, inputs["validation"]
     )
     return np.mean((predicted - targets["validation"]) ** 2)
 
   best, last = (
-    trained(network_training.BEST_EPOCH),
-    trained(network_training.LAST_EPOCH),
+    trained(networks.BEST_EPOCH),
+    trained(networks.LAST_EPOCH),
   )
   assert best.validation_mse == last.validation_mse
   assert best.epoch == 1 + int(np.argmin(best.validation_mse)) < 12
@@ -184,28 +184,25 @@ def test_penalty_and_decay_shrink_and_batches_change_the_path():
   def size(actual):
     return sum(float(abs(x).sum()) for x in jax.tree.leaves(actual.params))
 
-  plain = trained(network_training.LAST_EPOCH)
-  assert size(trained(network_training.LAST_EPOCH, l1=1e-2)) < size(plain)
-  assert size(trained(network_training.LAST_EPOCH, weight_decay=1.0)) < size(
-    plain
-  )
+  plain = trained(networks.LAST_EPOCH)
+  assert size(trained(networks.LAST_EPOCH, l1=1e-2)) < size(plain)
+  assert size(trained(networks.LAST_EPOCH, weight_decay=1.0)) < size(plain)
   assert size(
-    trained(network_training.LAST_EPOCH, weight_decay=1.0, decoupled=True)
+    trained(networks.LAST_EPOCH, weight_decay=1.0, decoupled=True)
   ) < size(plain)
-  batches = trained(network_training.LAST_EPOCH, batch_size=10)
+  batches = trained(networks.LAST_EPOCH, batch_size=10)
   assert batches.train_loss != plain.train_loss
   assert (
-    trained(network_training.LAST_EPOCH, batch_size=10).train_loss
-    == batches.train_loss
+    trained(networks.LAST_EPOCH, batch_size=10).train_loss == batches.train_loss
   )
 
 
 @pytest.mark.slow
 def test_a_loss_that_is_no_number_stops_the_run():
   with pytest.raises(
-    network_training.NetworkDivergedError, match=r"epoch \d: .*learning_rate"
+    networks.NetworkDivergedError, match=r"epoch \d: .*learning_rate"
   ):
-    trained(network_training.LAST_EPOCH, learning_rate=1e30)
+    trained(networks.LAST_EPOCH, learning_rate=1e30)
 
 
 @pytest.mark.slow
@@ -213,18 +210,14 @@ def test_the_lstm_does_not_read_what_lies_behind_the_length():
   model = BiLstm(4)
   states = DRAW.normal(size=(2, 6, 5)).astype(np.float32)
   inputs = {"states": states, "lengths": np.array([4, 6], np.int32)}
-  params = network_training.init_params(model, inputs, 0)
-  before = network_training.predict_targets(model, params, inputs)
+  params = networks.init_params(model, inputs, 0)
+  before = networks.predict_targets(model, params, inputs)
   states = states.copy()
   states[0, 4:] = 9
-  after = network_training.predict_targets(
-    model, params, {**inputs, "states": states}
-  )
+  after = networks.predict_targets(model, params, {**inputs, "states": states})
   assert after == pytest.approx(before)
   states[0, 3] = 9
-  after = network_training.predict_targets(
-    model, params, {**inputs, "states": states}
-  )
+  after = networks.predict_targets(model, params, {**inputs, "states": states})
   assert abs(after[0] - before[0]).max() > 1e-3
 
 
@@ -232,62 +225,43 @@ def test_the_grid_is_the_published_one():
   sizes = {"linear": 2, "svr": 18, "xgboost": 8, "ffnn": 243, "bilstm": 9}
   for model, size in sizes.items():
     config = chronocept.get_config(model)
-    actual = [*hyperparameter_search.iterate_candidates(config)]
+    actual = [*systems.iterate_candidates(config)]
     assert len({str(h.to_dict()) for h in actual}) == size
     assert config.model.to_dict() in [h.to_dict() for h in actual]
 
 
-def test_draws_of_residuals_cover_as_they_say():
-  validation, test = DRAW.normal(size=(2, 800, 3))
-  predicted = DRAW.normal(size=(800, 3)) * 5
-  draws_of_residuals = rows.make_predictive_draws(
-    validation, np.zeros_like(validation), predicted
-  )
-  truth = predicted + test
-  for quality in calibration.compute_interval_quality(
-    truth, draws_of_residuals
-  ):
-    assert quality.coverage == pytest.approx(quality.level, abs=0.05)
-  # Twice the spread that validation had: intervals hold too few.
-  wide = calibration.compute_interval_quality(
-    predicted + 2 * test, draws_of_residuals, [0.9]
-  )
-  assert wide[0].coverage == pytest.approx(0.59, abs=0.06)
-
-
 @pytest.mark.slow
 def test_measures_of_resamples_are_those_of_single_ones():
-  truth = {"validation": DRAW.normal(size=(12, 3)), "test": Y}
-  seeds = {s: t + DRAW.normal(size=(2, *t.shape)) for s, t in truth.items()}
-  scaler = scaling.TargetScaler(
+  seeds = Y + DRAW.normal(size=(2, *Y.shape))
+  scaler = features.TargetScaler(
     np.array([50.0, 40.0, 0.0]), np.array([20.0, 4.0, 1.5])
   )
   resample_indices = DRAW.integers(len(Y), size=(5, len(Y)))
-  actual = rows.compute_measures(truth, seeds, scaler, resample_indices)
+  actual = measures.compute_measures(Y, seeds, scaler, resample_indices)
   for resample, samples in enumerate(resample_indices):
     single = [
-      measures.compute_target_measures(Y[samples], z[samples])
-      for z in seeds["test"]
+      measures.compute_target_measures(Y[samples], z[samples]) for z in seeds
     ]
     raw = [
       measures.compute_target_measures(
         *map(scaler.inverse, (Y[samples], z[samples]))
       )
-      for z in seeds["test"]
+      for z in seeds
     ]
-    for units, tables in ((rows.Z_UNITS, single), (rows.RAW_UNITS, raw)):
+    for units, tables in (
+      (measures.Z_UNITS, single),
+      (measures.RAW_UNITS, raw),
+    ):
       names = measures.POINT_MEASURES if tables is single else ("mse", "mae")
       for name in names:
         values = np.mean([table[name] for table in tables], axis=0)
         for family, expected in measures.split_by_target(values).items():
           value = actual[units, name, family][resample]
           assert value == pytest.approx(expected), (name, family)
-    nll = np.mean(
-      [measures.paper_nll(Y[samples], z[samples]) for z in seeds["test"]]
-    )
-    value = actual[rows.Z_UNITS, measures.PAPER_NLL, "all"][resample]
+    nll = np.mean([measures.paper_nll(Y[samples], z[samples]) for z in seeds])
+    value = actual[measures.Z_UNITS, measures.PAPER_NLL, "all"][resample]
     assert value == pytest.approx(nll)
-  mean = {s: np.zeros((1, *t.shape)) for s, t in truth.items()}
-  nothing = rows.compute_measures(truth, mean, scaler, resample_indices)
-  assert nothing[rows.Z_UNITS, rows.SKILL, "all"] == pytest.approx(0)
-  assert nothing[rows.Z_UNITS, "spearman", "scale"] == pytest.approx(0)
+  mean = np.zeros((1, *Y.shape))
+  nothing = measures.compute_measures(Y, mean, scaler, resample_indices)
+  assert nothing[measures.Z_UNITS, measures.SKILL, "all"] == pytest.approx(0)
+  assert nothing[measures.Z_UNITS, "spearman", "scale"] == pytest.approx(0)

@@ -5,9 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from ctd_jax.tasks.chronocept import compare, comparison
-from ctd_jax.tasks.chronocept.baselines import features, scaling
-from ctd_jax.tasks.chronocept.comparison import FinishedRun
+from ctd_jax.tasks.chronocept import compare, features
+from ctd_jax.tasks.chronocept.compare import FinishedRun
 from ctd_jax_datasets.chronocept import hub, records
 from ctd_jax_datasets.chronocept.samples import TARGETS
 from tests.chronocept import validity_files
@@ -45,7 +44,7 @@ def workdir(data, tmp_path):
 
 
 def test_errors_are_in_spreads_of_train_and_mean_over_seeds(workdir):
-  run = comparison.read_run(workdir("off", 0.5, seeds=2))
+  run = compare.read_run(workdir("off", 0.5, seeds=2))
   assert (run.name, run.num_seeds) == ("off (honest)", 2)
   assert len(run.errors) == validity_files.SIZES["test"]
   # Seeds are off to either side: their errors count, not that of their mean.
@@ -58,14 +57,14 @@ def test_the_scale_is_that_of_the_honest_protocol():
     split: features.extract_targets(samples)
     for split, samples in validity_files.samples().items()
   }
-  scaler = scaling.fit_train_scalers(targets)["test"]
+  scaler = features.fit_train_scalers(targets)["test"]
   np.testing.assert_allclose(scaler.sd, targets["train"].std(axis=0))
 
 
 def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
-  first = comparison.read_run(workdir("near", 0.5))
-  far = comparison.read_run(workdir("far", 1.0))
-  actual = comparison.compare_runs(far, first)
+  first = compare.read_run(workdir("near", 0.5))
+  far = compare.read_run(workdir("far", 1.0))
+  actual = compare.compare_runs(far, first)
   assert actual.difference == pytest.approx(0.75)
   assert actual.interval == pytest.approx((0.75, 0.75))
   # All 2 ** 9 swaps are enumerated; two of them are as extreme.
@@ -73,7 +72,7 @@ def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
   mixed = {
     k: e + 0.1 * (-1) ** n for n, (k, e) in enumerate(first.errors.items())
   }
-  same = comparison.compare_runs(
+  same = compare.compare_runs(
     FinishedRun("mixed", first.dataset, 1, mixed), first
   )
   assert same.p_value > 0.5
@@ -82,10 +81,10 @@ def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
 
 def test_the_table_lines_up_and_corrects(workdir):
   runs = [
-    comparison.read_run(workdir(name, shift))
+    compare.read_run(workdir(name, shift))
     for name, shift in (("a", 0.5), ("other", 1.0), ("third", 1.0))
   ]
-  header, first, *lines = comparison.format_comparison_table(runs).splitlines()
+  header, first, *lines = compare.format_comparison_table(runs).splitlines()
   assert first.split() == ["a", "(honest)", "1", "0.2500"]
   assert {len(line) for line in lines} == {len(header)}
   p, holm = (float(x) for x in lines[0].split()[-2:])
@@ -94,15 +93,15 @@ def test_the_table_lines_up_and_corrects(workdir):
 
 def test_runs_that_cannot_be_compared_are_named(workdir, tmp_path):
   with pytest.raises(FileNotFoundError, match="nowhere: no config.json; tr"):
-    comparison.read_run(tmp_path / "nowhere")
+    compare.read_run(tmp_path / "nowhere")
   folder = workdir("short", 0.5)
   text = (folder / "predictions.tsv").read_text()
   (folder / "predictions.tsv").write_text("".join(text.splitlines(True)[:-1]))
   with pytest.raises(ValueError, match="short/predictions.tsv: not the test s"):
-    comparison.read_run(folder)
+    compare.read_run(folder)
   one, other = (FinishedRun(name, name, 1, {"x": 1.0}) for name in "ab")
   with pytest.raises(ValueError, match="b was tested on b, a on a"):
-    comparison.compare_runs(other, one)
+    compare.compare_runs(other, one)
 
 
 def test_the_command_compares_with_the_first(workdir, capsys):
@@ -120,4 +119,4 @@ def test_a_malformed_prediction_is_named(workdir):
   path = folder / "predictions.tsv"
   path.write_text(path.read_text().replace("\t0\t", "\tx\t", 1))
   with pytest.raises(ValueError, match=r"tsv:2: seed='x': Expected `int`"):
-    comparison.read_run(folder)
+    compare.read_run(folder)

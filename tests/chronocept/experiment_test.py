@@ -9,14 +9,9 @@ import pytest
 
 from ctd_jax.evaluation import results
 from ctd_jax.models.text_encoder import TextEncoder
-from ctd_jax.tasks.chronocept import experiment
-from ctd_jax.tasks.chronocept.baselines import (
-  features,
-  hyperparameter_search,
-  network_training,
-)
-from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
-from ctd_jax.tasks.chronocept.baselines.predictor import Predictor
+from ctd_jax.tasks.chronocept import experiment, features, networks, systems
+from ctd_jax.tasks.chronocept.features import FrozenFeatures
+from ctd_jax.tasks.chronocept.systems import Predictor
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax.utils import command_line
 from ctd_jax_configs import chronocept
@@ -37,9 +32,10 @@ def cache(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def small_data(monkeypatch, request):
   """Few samples and resamples; pictures where the test asks for them."""
-  monkeypatch.setattr(experiment.rows, "NUM_RESAMPLES", 50)
+  monkeypatch.setattr(experiment.measures, "NUM_RESAMPLES", 50)
   if "with_plots" not in request.fixturenames:
-    monkeypatch.setattr(experiment, "_write_plots", lambda *_: None)
+    monkeypatch.setattr(experiment.plotting, "write_figure", lambda *_: None)
+    monkeypatch.setattr(experiment.plots, "plot_predictions", lambda *_: None)
   monkeypatch.setattr(
     experiment.reader,
     "load_samples",
@@ -143,13 +139,12 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
   experiment.run_experiment(c, tmp_path)
   assert "ffnn" in capsys.readouterr().out
   rows = results.read_result_rows(tmp_path / "results.json")
-  assert {row.score_mode for row in rows} == {"z", "raw", "curve"}
+  assert {row.score_mode for row in rows} == {"z", "raw"}
   assert {row.seeds for row in rows} == {(0, 1)}
   for row in rows:
     assert row.low <= row.value + 1e-9, row
     assert row.value <= row.high + 1e-9, row
-  for name in ("page", "calibration", "reliability"):
-    assert (tmp_path / f"{name}.png").stat().st_size > 10_000
+  assert (tmp_path / "page.png").stat().st_size > 10_000
   lines = (tmp_path / "predictions.tsv").read_text().splitlines()
   size = validity_files.SIZES["test"]
   assert len(lines) == 1 + 2 * size
@@ -163,7 +158,7 @@ def test_a_run_is_saved_loaded_and_not_trained_twice(
     raise AssertionError("trained again")
 
   before = (tmp_path / "predictions.tsv").read_text()
-  monkeypatch.setattr(network_training, "train_network", refuse)
+  monkeypatch.setattr(networks, "train_network", refuse)
   experiment.run_experiment(c, tmp_path)
   assert (tmp_path / "predictions.tsv").read_text() == before
   c.seeds = (0, 1, 2)
@@ -254,7 +249,7 @@ def test_ablations_change_what_is_read(config, tmp_path, axes):
 def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
   c = config("svr", search=True)
   c.grid = {"C": (0.001, 1.0), "epsilon": (0.1, 50.0)}
-  score, calls = hyperparameter_search._score_candidate, []
+  score, calls = systems._score_candidate, []
 
   def stopped(*arguments):
     if len(calls) == 3:
@@ -262,7 +257,7 @@ def test_a_search_that_was_stopped_goes_on(config, tmp_path, monkeypatch):
     calls.append(arguments)
     return score(*arguments)
 
-  monkeypatch.setattr(hyperparameter_search, "_score_candidate", stopped)
+  monkeypatch.setattr(systems, "_score_candidate", stopped)
   with pytest.raises(KeyboardInterrupt):
     experiment.run_experiment(c, tmp_path)
   finished = json.loads((tmp_path / "search.json").read_text())

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import scipy.stats
 
-from ctd_jax.tasks.chronocept.annotation import icc
+from ctd_jax.tasks.chronocept import agreement
 
 # Six targets, four judges: Shrout and Fleiss (1979), Table 2.
 SHROUT_FLEISS = np.array(
@@ -22,11 +22,15 @@ SHROUT_FLEISS = np.array(
 
 def test_the_worked_example_of_shrout_and_fleiss():
   # Their Table 4: .17, .44, .29, .71.
-  single, average = icc.icc_one_way(SHROUT_FLEISS)
+  single, average = agreement.icc_one_way(SHROUT_FLEISS)
   assert single == pytest.approx(0.17, abs=0.005)
   assert average == pytest.approx(0.44, abs=0.005)
-  assert icc.icc_agreement(SHROUT_FLEISS) == pytest.approx(0.29, abs=0.005)
-  assert icc.icc_consistency(SHROUT_FLEISS) == pytest.approx(0.71, abs=0.005)
+  assert agreement.icc_agreement(SHROUT_FLEISS) == pytest.approx(
+    0.29, abs=0.005
+  )
+  assert agreement.icc_consistency(SHROUT_FLEISS) == pytest.approx(
+    0.71, abs=0.005
+  )
 
 
 def test_one_way_is_the_f_ratio_of_an_anova():
@@ -34,7 +38,7 @@ def test_one_way_is_the_f_ratio_of_an_anova():
     np.random.default_rng(2).normal(size=(30, 2))
   )
   ratio = scipy.stats.f_oneway(*ratings).statistic
-  single, average = icc.icc_one_way(ratings)
+  single, average = agreement.icc_one_way(ratings)
   assert single == pytest.approx((ratio - 1) / (ratio + 1))
   assert average == pytest.approx(1 - 1 / ratio)
 
@@ -42,24 +46,30 @@ def test_one_way_is_the_f_ratio_of_an_anova():
 def test_a_constant_difference_hurts_agreement_not_consistency():
   first = np.arange(10.0)
   shifted = np.column_stack([first, first + 5])
-  assert icc.icc_consistency(shifted) == pytest.approx(1)
-  assert icc.icc_agreement(shifted) < 0.5
+  assert agreement.icc_consistency(shifted) == pytest.approx(1)
+  assert agreement.icc_agreement(shifted) < 0.5
   same = np.column_stack([first, first])
-  assert [float(x) for x in icc.icc_one_way(same)] == [1, 1]
+  assert [float(x) for x in agreement.icc_one_way(same)] == [1, 1]
 
 
 def test_intervals_hold_the_value_and_shrink_with_samples():
   draw = np.random.default_rng(0)
   truth = draw.normal(size=(400, 1))
   ratings = truth + 0.5 * draw.normal(size=(400, 2))
-  few = icc.compute_coefficients(
+  few = agreement.compute_coefficients(
     ratings[:40], is_crossed=True, num_resamples=500
   )
-  many = icc.compute_coefficients(ratings, is_crossed=True, num_resamples=500)
+  many = agreement.compute_coefficients(
+    ratings, is_crossed=True, num_resamples=500
+  )
   forms = ["ICC(1,1)", "ICC(1,2)", "ICC(A,1)", "ICC(C,1)"]
   assert [c.form for c in many] == forms
   assert (
-    len(icc.compute_coefficients(ratings, is_crossed=False, num_resamples=100))
+    len(
+      agreement.compute_coefficients(
+        ratings, is_crossed=False, num_resamples=100
+      )
+    )
     == 2
   )
   for narrow, wide in zip(many, few, strict=True):
@@ -79,4 +89,4 @@ def test_intervals_hold_the_value_and_shrink_with_samples():
 )
 def test_what_has_no_icc_is_refused(ratings, message):
   with pytest.raises(ValueError, match=message):
-    icc.compute_coefficients(ratings, is_crossed=True)
+    agreement.compute_coefficients(ratings, is_crossed=True)

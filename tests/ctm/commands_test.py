@@ -11,22 +11,19 @@ import time
 
 import pytest
 
-from ctd_jax.llm import client, question_runner
-from ctd_jax.llm.endpoint import Endpoint
-from ctd_jax.llm.journal import Journal
-from ctd_jax.llm.question_runner import NoReplyError
+from ctd_jax.tasks import chat_client, chat_models
+from ctd_jax.tasks.chat_models import Endpoint, Journal, NoReplyError
 from ctd_jax.tasks.ctm import (
   __main__,
-  agreement,
-  answerers,
+  command_settings,
   data_sources,
+  grading,
+  ito,
+  ito_game,
+  ito_players,
   judge,
-  model_judge,
   qa,
-  settings,
-  verdicts,
 )
-from ctd_jax.tasks.ctm.ito import experiment, game, model_agent, play
 from ctd_jax_datasets.ctm import (
   game_schema,
   json_records,
@@ -36,7 +33,7 @@ from ctd_jax_datasets.ctm import (
 )
 from tests.ctm.ito_files import BOOK, FRUIT, instance
 from tests.ctm.judge_test import GOLDEN, QUESTIONS
-from tests.llm.chat_server import FAULTS, serving
+from tests.tasks.chat_server import FAULTS, serving
 
 DATA = GOLDEN / "ctm_judge_questions.jsonl"
 ASKED = list(QUESTIONS.values())
@@ -71,11 +68,9 @@ def test_all_questions_through_a_bad_server(tmp_path):
     Journal(tmp_path / "replies.jsonl") as replies,
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
-    chat = client.ChatClient(endpoint(server, timeout=0.8), replies)
-    answerer = answerers.ModelAnswerer(chat, "direct", answerers.list_facts)
-    found = question_runner.ask_questions(
-      ASKED, answerer, journal, num_workers=8
-    )
+    chat = chat_client.ChatClient(endpoint(server, timeout=0.8), replies)
+    answerer = qa.ModelAnswerer(chat, "direct", qa.list_facts)
+    found = chat_models.ask_questions(ASKED, answerer, journal, num_workers=8)
     assert found == {q.question_id: q.answer for q in ASKED}
     assert chat.totals()["replies"] == len(ASKED) == len(server.answered)
   assert all(judge.judge_answer(q, found[q.question_id]).correct for q in ASKED)
@@ -94,14 +89,14 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
     Journal(tmp_path / "replies.jsonl") as replies,
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
-    chat = client.ChatClient(endpoint(server, attempts=2), replies)
-    answerer = answerers.ModelAnswerer(chat, "cot", answerers.provide_nothing)
+    chat = chat_client.ChatClient(endpoint(server, attempts=2), replies)
+    answerer = qa.ModelAnswerer(chat, "cot", qa.provide_nothing)
     with pytest.raises(NoReplyError, match=f"1 of {len(ASKED)} questions"):
-      question_runner.ask_questions(ASKED, answerer, journal, num_workers=4)
+      chat_models.ask_questions(ASKED, answerer, journal, num_workers=4)
     assert len(journal) == len(ASKED) - 1
     down[0] = False
     before = sum(server.asked.values())
-    assert len(question_runner.ask_questions(ASKED, answerer, journal)) == len(
+    assert len(chat_models.ask_questions(ASKED, answerer, journal)) == len(
       ASKED
     )
     assert sum(server.asked.values()) == before + 1
@@ -109,10 +104,10 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
 
 def test_other_settings_do_not_share_a_folder(tmp_path):
   with Journal(tmp_path / "a.jsonl") as journal:
-    question_runner.check_settings(journal, {"arm": "facts"})
-    question_runner.check_settings(journal, {"arm": "facts"})
+    chat_models.check_settings(journal, {"arm": "facts"})
+    chat_models.check_settings(journal, {"arm": "facts"})
     with pytest.raises(ValueError, match="begun with arm='facts', now it is"):
-      question_runner.check_settings(journal, {"arm": "closed_book"})
+      chat_models.check_settings(journal, {"arm": "closed_book"})
 
 
 def command(*flags, **about):
@@ -160,10 +155,10 @@ def test_kill_and_resume(tmp_path, monkeypatch):
     # The settings of the command above, in this process to save its start.
     address = endpoint(server, api_key=None, prices=(1.0, 1.0), timeout=5.0)
     qa.run_questions(
-      settings.QaSettings(
+      command_settings.QaSettings(
         "model",
         tmp_path / "run",
-        settings.DataSettings(str(DATA)),
+        command_settings.DataSettings(str(DATA)),
         endpoint=address,
         workers=2,
       )
@@ -191,17 +186,17 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
   assert output == "error: --system=model: name it with --model\n"
   assert process.returncode
   with pytest.raises(ValueError, match="--task=EDT: there are EDD, PJ"):
-    settings.QaSettings("oracle", tmp_path, tasks=("EDT",))
+    command_settings.QaSettings("oracle", tmp_path, tasks=("EDT",))
   monkeypatch.setattr(sys, "argv", ["ctm", "game"])
   with pytest.raises(SystemExit, match="'game' is not one of qa, ito, judge"):
     __main__.main()
   path = tmp_path / "answers.tsv"
-  header = "\t".join(agreement.COLUMNS)
+  header = "\t".join(grading.COLUMNS)
   path.write_text(f"{header}\nedd-a\t1\tdirect\tright\tyes\t唐\n")
   with pytest.raises(
     ValueError, match=r"tsv, line 2: column correct: 'yes' should be"
   ):
-    agreement.read_answers(path, ASKED)
+    grading.read_answers(path, ASKED)
   path.write_text("{}\n", encoding="utf-8")
   with pytest.raises(ValueError, match="line 1: Question: .* `question_id`"):
     data_sources.read_json_lines(str(path), json_records.question_from_json)
@@ -209,8 +204,8 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_help_is_fast_and_names_what_the_data_set_has():
-  assert settings.TASKS == vocabulary.TASKS
-  assert settings.SPLITS == vocabulary.SPLITS
+  assert command_settings.TASKS == vocabulary.TASKS
+  assert command_settings.SPLITS == vocabulary.SPLITS
   for arguments in ((), ("qa",), ("ito",), ("judge",)):
     process = command(*arguments, "--help")
     output, _ = process.communicate(timeout=60)
@@ -218,7 +213,6 @@ def test_help_is_fast_and_names_what_the_data_set_has():
     assert ("--prices" if arguments else "judge compares") in output
   code = (
     "import sys; from ctd_jax.tasks.ctm import __main__; "
-    "from ctd_jax.tasks.evidence_qa import __main__; "
     "print([m for m in ('jax', 'matplotlib', 'numpy', 'tensorflow_datasets') "
     "if m in sys.modules])"
   )
@@ -240,27 +234,27 @@ def test_the_model_decides_what_rules_cannot(tmp_path):
     return replies[answer].pop()
 
   with serving(vote) as server, Journal(tmp_path / "j.jsonl") as journal:
-    chat = client.ChatClient(endpoint(server), journal)
+    chat = chat_client.ChatClient(endpoint(server), journal)
     for answer, source in (("金陵", "model"), ("建邺", "undecided")):
       rules = judge.judge_answer(question, answer)
-      assert rules.source == verdicts.UNDECIDED
-      found = model_judge.decide_by_vote(chat, question, answer, rules)
+      assert rules.source == judge.UNDECIDED
+      found = grading.decide_by_vote(chat, question, answer, rules)
       assert (found.correct, found.source) == (False, source)
       assert found.why.endswith("1 unreadable")
 
 
 def test_contexts():
   question = QUESTIONS["tic-a"]
-  needed = answerers.list_facts(question)
+  needed = qa.list_facts(question)
   assert needed == (
     "屈原生于约公元前340年，卒于约公元前278年",
     "李白生于公元701年，卒于公元762年",
   )
   others = [r for q in ASKED for r in q.relations]
-  mixed = answerers.DistractorFacts(others)(question)
+  mixed = qa.DistractorFacts(others)(question)
   assert len(mixed) == 4
   assert set(needed) < set(mixed)
-  book = answerers.OpenBookRetriever(
+  book = qa.OpenBookRetriever(
     ["玉米产自美洲。", "李白生于碎叶。", "屈原投江。"], 2
   )
   assert book(QUESTIONS["edd-a"])[0] == "李白生于碎叶。"
@@ -291,9 +285,11 @@ def test_a_model_plays(tmp_path):
     return json.dumps(fields, ensure_ascii=False)
 
   with serving(answer) as server, Journal(tmp_path / "j.jsonl") as journal:
-    chat = client.ChatClient(endpoint(server), journal)
-    agent = model_agent.ModelAgent(chat, (FRUIT, BOOK))
-    played = play.play_game(game.start_game(one, [FRUIT, BOOK]), [agent] * 3)
+    chat = chat_client.ChatClient(endpoint(server), journal)
+    agent = ito_players.ModelAgent(chat, (FRUIT, BOOK))
+    played = ito_players.play_game(
+      ito_game.start_game(one, [FRUIT, BOOK]), [agent] * 3
+    )
   assert played.state.won_in == 1
   assert [len(turn["replies"]) for turn in played.turns] == [2, 2, 2, 1, 1, 1]
   assert not any(label in text for text in said for label in labels.values())
@@ -320,17 +316,20 @@ def test_games_are_played_resumed_and_checked(tmp_path, capsys):
   path = tmp_path / "run" / "games.jsonl"
   whole = path.read_bytes()
   path.write_bytes(whole[: len(whole) // 2])
-  experiment.run_games(
-    settings.ItoSettings(
+  ito.run_games(
+    command_settings.ItoSettings(
       "elimination",
       tmp_path / "run",
-      settings.DataSettings(str(data)),
+      command_settings.DataSettings(str(data)),
       repeats=2,
     )
   )
   assert path.read_bytes() == whole
-  experiment.check_transcripts(tmp_path / "run")
+  ito.check_transcripts(tmp_path / "run")
   assert "8 games replayed" in capsys.readouterr().out
   records = [json.loads(line)["value"] for line in whole.splitlines()[1:]]
-  again = [play.game_to_json(play.replay_game(record)) for record in records]
+  again = [
+    ito_players.game_to_json(ito_players.replay_game(record))
+    for record in records
+  ]
   assert json.loads(json.dumps(again)) == records

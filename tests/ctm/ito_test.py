@@ -5,7 +5,7 @@ import json
 import pytest
 
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.tasks.ctm.ito import agents, game, play, schema, scores, views
+from ctd_jax.tasks.ctm import ito_game, ito_players, ito_report
 from ctd_jax_datasets.ctm import periods
 from tests.ctm.ito_files import BOOK, FRUIT, instance, seat
 
@@ -16,27 +16,31 @@ HINTS = (("橘子", "蓝莓", "桃子"), ("小说", "书签", "百科全书"))
 
 
 def example():
-  state = game.start_game(EXAMPLE, [FRUIT, BOOK])
+  state = ito_game.start_game(EXAMPLE, [FRUIT, BOOK])
   for number, item in enumerate(HINTS[0]):
-    state = game.apply_action(state, game.Description(number, item, "中间"))
+    state = ito_game.apply_action(
+      state, ito_game.Description(number, item, "中间")
+    )
   for number, rank in enumerate((2, 1, 2)):
-    state = game.apply_action(state, game.Ranking(number, rank))
+    state = ito_game.apply_action(state, ito_game.Ranking(number, rank))
   return state
 
 
 def finished():
   state = example()
   for number, item in enumerate(HINTS[1]):
-    state = game.apply_action(state, game.Description(number, item, "靠后"))
-  return game.apply_action(state, game.Ranking(2, 3))
+    state = ito_game.apply_action(
+      state, ito_game.Description(number, item, "靠后")
+    )
+  return ito_game.apply_action(state, ito_game.Ranking(2, 3))
 
 
 def test_example_is_won_in_round_2_with_the_third_wrong_in_round_1():
   state = example()
   assert state.rounds[0].wrong_seats == (2,)
-  assert state.phase == game.DESCRIBE
+  assert state.phase == ito_game.DESCRIBE
   won = finished()
-  assert won.phase == game.WON
+  assert won.phase == ito_game.WON
   assert won.won_in == 2
   assert [dict(past.ranks) for past in won.rounds] == [
     {0: 2, 1: 1, 2: 2},
@@ -46,70 +50,72 @@ def test_example_is_won_in_round_2_with_the_third_wrong_in_round_1():
 
 def test_example_replays_from_its_transcript():
   turns = tuple({"replies": [], "complaints": []} for _ in range(10))
-  text = json.dumps(play.game_to_json(play.FinishedGame(finished(), turns)))
-  assert play.replay_game(json.loads(text)).state == finished()
+  text = json.dumps(
+    ito_players.game_to_json(ito_players.FinishedGame(finished(), turns))
+  )
+  assert ito_players.replay_game(json.loads(text)).state == finished()
   forged = json.loads(text)
   forged["won_in"] = 1
   with pytest.raises(ValueError, match="won_in is 1 .* 2 when replayed"):
-    play.replay_game(forged)
+    ito_players.replay_game(forged)
   forged = json.loads(text)
   forged["turns"][-1]["action"]["seat"] = 0
   with pytest.raises(ValueError, match="round 2: seat 0, but 2 is asked"):
-    play.replay_game(forged)
+    ito_players.replay_game(forged)
 
 
 def test_right_seats_keep_their_rank():
   state = example()
   for number, item in enumerate(HINTS[1]):
-    state = game.apply_action(state, game.Description(number, item))
+    state = ito_game.apply_action(state, ito_game.Description(number, item))
   with pytest.raises(ValueError, match="seat 0, but 2 is asked"):
-    game.apply_action(state, game.Ranking(0, 1))
+    ito_game.apply_action(state, ito_game.Ranking(0, 1))
 
 
 @pytest.mark.parametrize(
   ("action", "message"),
   [
-    (game.Ranking(0, 1), "a Ranking in the phase 'describe'"),
-    (game.Description(1, "桃子"), "seat 1, but 0 is asked"),
-    (game.Description(0, "书签"), "'书签' is no item"),
+    (ito_game.Ranking(0, 1), "a Ranking in the phase 'describe'"),
+    (ito_game.Description(1, "桃子"), "seat 1, but 0 is asked"),
+    (ito_game.Description(0, "书签"), "'书签' is no item"),
   ],
 )
 def test_what_the_rules_do_not_ask_for(action, message):
   with pytest.raises(ValueError, match=f"ito-test, round 1: {message}"):
-    game.apply_action(game.start_game(EXAMPLE, [FRUIT]), action)
+    ito_game.apply_action(ito_game.start_game(EXAMPLE, [FRUIT]), action)
   with pytest.raises(ValueError, match="phase 'won'"):
-    game.apply_action(finished(), game.Ranking(0, 1))
+    ito_game.apply_action(finished(), ito_game.Ranking(0, 1))
 
 
 def test_two_of_one_period_cannot_play():
   with pytest.raises(ValueError, match="each of another period"):
-    game.start_game(instance(["唐", "唐", "清"]), [FRUIT])
+    ito_game.start_game(instance(["唐", "唐", "清"]), [FRUIT])
 
 
 def test_a_seat_sees_nothing_of_others_but_hints_and_verdicts():
   state = example()
-  view = views.make_view(state)
+  view = ito_game.make_view(state)
   assert view.rounds[0].ranks == ((0, 2),)
   assert view.rounds[0].wrong_seats == (2,)
   assert [said.item for said in view.rounds[0].descriptions] == [*HINTS[0]]
-  silent = game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
+  silent = ito_game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
   for number, item in enumerate(HINTS[0]):
-    silent = game.apply_action(
-      silent, game.Description(number, item, label="唐")
+    silent = ito_game.apply_action(
+      silent, ito_game.Description(number, item, label="唐")
     )
   for number in range(3):
-    silent = game.apply_action(silent, game.Ranking(number, 2))
-  seen = views.make_view(silent).rounds
+    silent = ito_game.apply_action(silent, ito_game.Ranking(number, 2))
+  seen = ito_game.make_view(silent).rounds
   assert seen[0].wrong_seats is None
   assert seen[1].ranks == ()
   assert [said.label for said in seen[0].descriptions] == ["唐", None, None]
 
 
 def test_without_feedback_all_rank_again():
-  state = game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
+  state = ito_game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
   assert state.rounds[0].ranking_seats == (0, 1, 2)
-  permutation = agents.PermutationGuesser(seed=3)
-  state = play.play_game(state, [permutation] * 3).state
+  permutation = ito_players.PermutationGuesser(seed=3)
+  state = ito_players.play_game(state, [permutation] * 3).state
   assert state.won_in or all(
     past.ranking_seats == (0, 1, 2) for past in state.rounds
   )
@@ -117,9 +123,9 @@ def test_without_feedback_all_rank_again():
 
 def test_themes_are_drawn_by_game_and_seed():
   themes = [FRUIT, BOOK]
-  drawn = {game.draw_themes(themes, str(i), 4, 0) for i in range(20)}
+  drawn = {ito_game.draw_themes(themes, str(i), 4, 0) for i in range(20)}
   assert drawn == {(FRUIT, BOOK) * 2, (BOOK, FRUIT) * 2}
-  assert game.draw_themes(themes, "a", 4, 1) == game.draw_themes(
+  assert ito_game.draw_themes(themes, "a", 4, 1) == ito_game.draw_themes(
     themes, "a", 4, 1
   )
 
@@ -127,28 +133,30 @@ def test_themes_are_drawn_by_game_and_seed():
 def test_the_oracle_wins_at_once_and_knows_no_errors():
   for labels in (["清", "汉", "隋"], ["元", "明", "宋", "先秦", "五代"]):
     one = instance(labels)
-    oracle = agents.InformedAgent({s.entity: s.period for s in one.seats})
-    state = play.play_game(
-      game.start_game(one, [BOOK]), [oracle] * len(labels)
+    oracle = ito_players.InformedAgent({s.entity: s.period for s in one.seats})
+    state = ito_players.play_game(
+      ito_game.start_game(one, [BOOK]), [oracle] * len(labels)
     ).state
     assert state.won_in == 1
-    found = scores.count_errors([state])
+    found = ito_report.count_errors([state])
     assert (found.described, found.ranked) == (len(labels), len(labels))
     assert found.unknown == found.items == found.inferred == found.silent == 0
-    assert scores.mean_rank_tau([state]) == {1: (pytest.approx(1), 1)}
+    assert ito_report.mean_rank_tau([state]) == {1: (pytest.approx(1), 1)}
 
 
 def test_errors_are_told_apart():
-  state = game.start_game(EXAMPLE, [FRUIT])
+  state = ito_game.start_game(EXAMPLE, [FRUIT])
   for said in (
-    game.Description(0, "蓝莓", label="先秦"),  # a Tang entity
-    game.Description(1, "樱桃", label="先秦"),  # the second item, not the first
-    game.Description(2, "西瓜", label="清"),
+    ito_game.Description(0, "蓝莓", label="先秦"),  # a Tang entity
+    ito_game.Description(
+      1, "樱桃", label="先秦"
+    ),  # the second item, not the first
+    ito_game.Description(2, "西瓜", label="清"),
   ):
-    state = game.apply_action(state, said)
+    state = ito_game.apply_action(state, said)
   for number, rank in enumerate((1, 3, 3)):  # by the items: 1, 2, 3
-    state = game.apply_action(state, game.Ranking(number, rank))
-  found = scores.count_errors([state])
+    state = ito_game.apply_action(state, ito_game.Ranking(number, rank))
+  found = ito_report.count_errors([state])
   assert (found.described, found.unknown, found.items) == (3, 1, 1)
   assert (found.ranked, found.inferred, found.silent) == (3, 1, 0)
   assert state.rounds[0].wrong_seats == (0, 1)
@@ -180,30 +188,30 @@ def test_replies_are_repaired_within_the_budget():
     '{"我的排序": true}',
     '{"我的排序": 2}',
   )
-  oracle = agents.InformedAgent({"某1": "先秦", "某2": "清"})
-  played = play.play_game(
-    game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
+  oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
+  played = ito_players.play_game(
+    ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
   )
-  assert played.state.rounds[0].descriptions[0] == game.Description(
+  assert played.state.rounds[0].descriptions[0] == ito_game.Description(
     0, "柚子", "大致在中间", "唐"
   )
   assert len(played.turns[0]["complaints"]) == 2
   assert "主题实体 is '桔子', should be one of" in said.complaints[2][1]
   assert played.state.rounds[0].rank_of(0) == 2
   assert "我的排序 is True" in said.complaints[5][1]
-  assert play.replay_game(play.game_to_json(played)) == played
+  assert ito_players.replay_game(ito_players.game_to_json(played)) == played
 
 
 def test_what_cannot_be_repaired_counts_as_nothing_said():
   said = Said(*["?"] * 6)
-  oracle = agents.InformedAgent({"某1": "先秦", "某2": "清"})
-  state = play.play_game(
-    game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
+  oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
+  state = ito_players.play_game(
+    ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
   ).state
   assert state.rounds[0].descriptions[0].item is None
   assert state.rounds[0].rank_of(0) is None
   assert 0 in state.rounds[0].wrong_seats
-  assert scores.count_errors([state]).silent == 2
+  assert ito_report.count_errors([state]).silent == 2
 
 
 @pytest.mark.parametrize(
@@ -220,18 +228,18 @@ def test_what_cannot_be_repaired_counts_as_nothing_said():
   ],
 )
 def test_leaks(reason, given):
-  assert schema.find_leaks(reason, ["李白"]) == given
+  assert ito_game.find_leaks(reason, ["李白"]) == given
 
 
 def test_a_leaking_reason_is_struck_out():
   said = Said(*[describe("柚子", "唐代的人")] * 3, '{"我的排序": 2}')
-  oracle = agents.InformedAgent({"某1": "先秦", "某2": "清"})
-  played = play.play_game(
-    game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
+  oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
+  played = ito_players.play_game(
+    ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
   )
   assert played.turns[0]["leaked"]
   assert "must name no entity" in played.turns[0]["complaints"][0]
-  assert played.state.rounds[0].descriptions[0] == game.Description(
+  assert played.state.rounds[0].descriptions[0] == ito_game.Description(
     0, "柚子", "xxx"
   )
 
@@ -242,21 +250,23 @@ GAMES = 400
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seats", [3, 4, 5])
-@pytest.mark.parametrize("agent", scores.WIN_PROBABILITIES)
+@pytest.mark.parametrize("agent", ito_report.WIN_PROBABILITIES)
 def test_guessers_reach_their_chance(agent, seats):
   # Without feedback where none is used: guessing anew each round.
-  feedback = agent is not agents.PermutationGuesser
+  feedback = agent is not ito_players.PermutationGuesser
   themes = (FRUIT, BOOK) * 4
   states = []
   for number in range(GAMES):
     one = instance(LABELS[seats], f"g{number}")
     seated = [agent(seed=1)] * seats
     states.append(
-      play.play_game(game.start_game(one, themes, feedback), seated).state
+      ito_players.play_game(
+        ito_game.start_game(one, themes, feedback), seated
+      ).state
     )
-  for rounds in scores.CUTOFFS:
-    expected = scores.WIN_PROBABILITIES[agent](seats, rounds)
-    found = scores.pass_at_k(states, rounds)
+  for rounds in ito_report.CUTOFFS:
+    expected = ito_report.WIN_PROBABILITIES[agent](seats, rounds)
+    found = ito_report.pass_at_k(states, rounds)
     error = (expected * (1 - expected) / found.num_trials) ** 0.5
     assert abs(found.ratio - expected) <= 3.5 * error + 1e-9
 
@@ -264,24 +274,34 @@ def test_guessers_reach_their_chance(agent, seats):
 def test_chance_lines():
   """Figures of the literature's gap, in percent; the last is by simulation."""
   lines = {
-    agents.RandomGuesser: ([34.9, 11.2, 2.8], [88.7, 65.6, 39.9], 16.3, 64.7),
-    agents.PermutationGuesser: (
+    ito_players.RandomGuesser: (
+      [34.9, 11.2, 2.8],
+      [88.7, 65.6, 39.9],
+      16.3,
+      64.7,
+    ),
+    ito_players.PermutationGuesser: (
       [42.1, 12.0, 2.5],
       [76.7, 28.9, 6.5],
       18.9,
       37.4,
     ),
-    agents.EliminationGuesser: ([100, 31.6, 7.8], [100] * 3, 46.5, 100),
-    agents.JointPermutationGuesser: ([100, 93.0, 74.6], [100] * 3, 89, 100),
+    ito_players.EliminationGuesser: ([100, 31.6, 7.8], [100] * 3, 46.5, 100),
+    ito_players.JointPermutationGuesser: (
+      [100, 93.0, 74.6],
+      [100] * 3,
+      89,
+      100,
+    ),
   }
   for agent, (three, eight, *overall) in lines.items():
     for rounds, wanted, mean in zip(
       (3, 8), (three, eight), overall, strict=True
     ):
       found = [
-        100 * scores.WIN_PROBABILITIES[agent](n, rounds) for n in (3, 4, 5)
+        100 * ito_report.WIN_PROBABILITIES[agent](n, rounds) for n in (3, 4, 5)
       ]
-      slack = 0.7 if agent is agents.JointPermutationGuesser else 0.06
+      slack = 0.7 if agent is ito_players.JointPermutationGuesser else 0.06
       assert found == pytest.approx(wanted, abs=slack)
       assert sum(found) / 3 == pytest.approx(mean, abs=slack)
 
@@ -291,9 +311,11 @@ def test_pass_at_has_wilson_intervals():
   assert share.ratio == 0.4
   assert share.interval == pytest.approx((0.286, 0.526), abs=5e-4)
   said = Said(*["?"] * 18)
-  lost = play.play_game(game.start_game(EXAMPLE, [FRUIT]), [said] * 3).state
+  lost = ito_players.play_game(
+    ito_game.start_game(EXAMPLE, [FRUIT]), [said] * 3
+  ).state
   with pytest.raises(ValueError, match=r"had 1 rounds; Pass@3 needs 3"):
-    scores.pass_at_k([lost], 3)
+    ito_report.pass_at_k([lost], 3)
 
 
 @pytest.mark.slow
@@ -308,9 +330,13 @@ def test_partial_knowledge_lies_between_guessing_and_the_oracle():
         continue
       one = instance(labels, f"k{number}")
       known = {s.entity: s.period for s in one.seats}
-      seated = [agents.InformedAgent(known, accuracy, seed=2)] * len(labels)
-      states.append(play.play_game(game.start_game(one, themes), seated).state)
-    wins.append(scores.pass_at_k(states, 1).ratio)
+      seated = [ito_players.InformedAgent(known, accuracy, seed=2)] * len(
+        labels
+      )
+      states.append(
+        ito_players.play_game(ito_game.start_game(one, themes), seated).state
+      )
+    wins.append(ito_report.pass_at_k(states, 1).ratio)
   assert wins[0] < wins[1] < wins[2] == 1
 
 
@@ -318,5 +344,5 @@ def test_seats_are_checked_against_the_periods():
   bad = instance(["唐", "清", "明"])
   forged = type(bad)("x", "easy", bad.seats, (1, 2, 3))
   with pytest.raises(ValueError, match=r"ranks \(1, 2, 3\), should be"):
-    game.start_game(forged, [FRUIT])
+    ito_game.start_game(forged, [FRUIT])
   assert seat("某", "元").period == "元"

@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from ctd_jax.tasks.ctm import judge, verdicts
-from ctd_jax.tasks.ctm.settings import COT
+from ctd_jax.tasks.ctm import judge
+from ctd_jax.tasks.ctm.command_settings import COT
 from ctd_jax_datasets.ctm import json_records
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
@@ -42,9 +42,9 @@ def test_hand_made_answers():
   wrongly, undecided = [], 0
   for row in rows:
     found = verdict(row["question"], row["answer"], row["style"])
-    undecided += found.source == verdicts.UNDECIDED
+    undecided += found.source == judge.UNDECIDED
     # An undecided answer goes to a model; a wrong verdict goes nowhere.
-    if found.source != verdicts.UNDECIDED and found.correct != (
+    if found.source != judge.UNDECIDED and found.correct != (
       row["correct"] == "1"
     ):
       wrongly.append(row)
@@ -103,12 +103,12 @@ def test_polarity_and_reason_are_told_apart():
 
 def test_what_cannot_be_parsed_is_counted_as_such():
   for reply in ("", "回答：唐", '{"思考": "唐"', '{"思考": "唐"}', '["唐"]'):
-    assert verdict("edd-a", reply, COT).source == verdicts.UNPARSED
+    assert verdict("edd-a", reply, COT).source == judge.UNPARSED
   assert verdict("edd-a", '好的。{"思考": "", "回答": "唐"}', COT).correct
 
 
 def test_a_regime_beside_the_period_is_left_open():
-  assert verdict("edd-c", "辽代").source == verdicts.UNDECIDED
+  assert verdict("edd-c", "辽代").source == judge.UNDECIDED
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import pytest
 
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.tasks.ctm.ito import scores
+from ctd_jax.tasks.ctm import ito_players, ito_report
 from ctd_jax_datasets.ctm.generation import quotas
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "published_ctm.json"
@@ -45,7 +45,7 @@ def test_the_best_published_player_is_below_locked_guessing():
   best = max(c["all", "pass@8"] for c in systems("ctm/ito-release").values())
   guess = (
     sum(
-      scores.WIN_PROBABILITIES[scores.agents.RandomGuesser](n, 8)
+      ito_report.WIN_PROBABILITIES[ito_players.RandomGuesser](n, 8)
       for n in (3, 4, 5)
     )
     / 3

@@ -3,14 +3,8 @@
 import msgspec
 import pytest
 
-from ctd_jax.tasks.ctm import (
-  chronicles,
-  judge,
-  plots,
-  report,
-  timeline_answerer,
-)
-from ctd_jax.tasks.ctm.verdicts import AnswerVerdict
+from ctd_jax.tasks.ctm import judge, report, timeline
+from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax_datasets.ctm.entities import Entity, YearInterval
 from ctd_jax_datasets.ctm.questions import Distance
 from ctd_jax_datasets.ctm.vocabulary import (
@@ -45,14 +39,14 @@ KNOWN = (
   entity("建康", PLACE, "六朝", 313, 589, "南京"),
   entity("江宁", PLACE, "唐", 620, 757, "南京"),
 )
-PRIOR = timeline_answerer.AnswerPrior("宋", True, 100)
+PRIOR = timeline.AnswerPrior("宋", True, 100)
 
 
 def answer(known, name, text=None):
   question = QUESTIONS[name]
   if text is not None:
     question = msgspec.structs.replace(question, question=text)
-  return timeline_answerer.TimelineAnswerer(known, PRIOR).answer(question)
+  return timeline.TimelineAnswerer(known, PRIOR).answer(question)
 
 
 @pytest.mark.parametrize(
@@ -103,19 +97,17 @@ def test_which_questions_are_about_what_is_known():
     for each in question.relations
   ]
   question = msgspec.structs.replace(question, relations=tuple(relations))
-  assert timeline_answerer.TimelineAnswerer(KNOWN, PRIOR).knows(question)
-  assert not timeline_answerer.TimelineAnswerer(KNOWN[1:], PRIOR).knows(
-    question
-  )
+  assert timeline.TimelineAnswerer(KNOWN, PRIOR).knows(question)
+  assert not timeline.TimelineAnswerer(KNOWN[1:], PRIOR).knows(question)
 
 
 def test_prior_of_questions():
-  prior = timeline_answerer.AnswerPrior.from_questions(QUESTIONS.values())
+  prior = timeline.AnswerPrior.from_questions(QUESTIONS.values())
   # 明 is the answer of three of nine, 是 of four of seven, and 433 is the
   # fourth of seven numbers of years.
-  assert prior == timeline_answerer.AnswerPrior("明", True, 433)
+  assert prior == timeline.AnswerPrior("明", True, 433)
   with pytest.raises(ValueError, match="no train question of PJ、TIC"):
-    timeline_answerer.AnswerPrior.from_questions([QUESTIONS["edd-a"]])
+    timeline.AnswerPrior.from_questions([QUESTIONS["edd-a"]])
 
 
 def test_dates_found_in_texts():
@@ -125,9 +117,7 @@ def test_dates_found_in_texts():
     ("是歲大旱。", 300),
     ("王僧辯卒。", 555),
   ]
-  index = chronicles.ChronicleIndex(
-    chronicles.DatedText(*pair) for pair in texts
-  )
+  index = timeline.ChronicleIndex(timeline.DatedText(*pair) for pair in texts)
   assert index.search_years(["陈霸先", "王僧辩", "李白"]) == [
     [555, 557],
     [555, 555],
@@ -170,7 +160,7 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
   assert [*report.compute_distance_accuracies(graded, "widest")] == [3, 4]
   graded_by_system = {"a": graded, "b": graded}
   report.write_report(tmp_path, graded_by_system, {"b": {"n": 1}})
-  plots.write_plots(tmp_path, graded_by_system)
+  report.write_plots(tmp_path, graded_by_system)
   assert all((tmp_path / name).exists() for name in report.PLOT_TITLES)
   text = (tmp_path / "report.md").read_text(encoding="utf-8")
   assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text

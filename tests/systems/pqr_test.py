@@ -14,8 +14,8 @@ from ctd_jax.systems import evaluation_run, pqr, pseudo_queries, registry
 from ctd_jax_configs import pqr as config_file
 from ctd_jax_datasets import export
 from tests import synthetic
-from tests.llm.chat_server import serving
 from tests.models import published_folder
+from tests.tasks.chat_server import serving
 
 # Most of the time goes into compilation.
 pytestmark = pytest.mark.usefixtures("quick_compile")

@@ -5,7 +5,7 @@ import pytest
 
 from ctd_jax.retrieval import bm25
 from ctd_jax.systems import registry, validity_prior
-from ctd_jax.tasks.chronocept.curves import time_axis
+from ctd_jax.tasks.chronocept import curves
 from ctd_jax_configs import validity_prior as config_file
 from tests import synthetic
 
@@ -13,7 +13,7 @@ DAY = 1440.0
 # A notice of an hour, one of a day, one of a year, all with the same words;
 # the others are about something else.
 LOCATIONS = np.array(
-  [float(time_axis.to_log_time(m)) for m in (60, DAY, 365 * DAY, *[DAY] * 7)]
+  [float(curves.to_log_time(m)) for m in (60, DAY, 365 * DAY, *[DAY] * 7)]
 )
 CURVES = np.stack([LOCATIONS, np.full(10, 8.0), np.zeros(10)], axis=1)
 TEXTS = ["齊人來盟"] * 3 + ["衛侯卒"] * 7

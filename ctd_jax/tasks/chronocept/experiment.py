@@ -1,6 +1,20 @@
-"""Training and evaluation of a baseline of validity curves.
+"""Evaluation protocols: checks of a config, samples, targets and scalers.
 
-  python -m ctd_jax.train --config=configs/chronocept.py:ffnn \\
+`paper`: z-scores of each split by itself, the published number of tokens for
+the model at hand, the last epoch. `honest`: z-scores of the train split, one
+number of tokens for all models, the best epoch by validation. Their figures
+have different units and must not be compared: a predictor of the train mean
+has an MSE of 1 or a little more under `paper`, and of .9053 (benchmark 1) or
+.8862 (benchmark 2) under `honest`.
+
+Axes: N samples, T = 3 targets.
+
+Source: Chronocept, arXiv 2505.07637v1, and the authors' code
+(github.com/krishgoel/chronocept-baseline-models, fc375d6).
+
+Training and evaluation of a baseline of validity curves.
+
+  python -m ctd_jax.train --config=configs/chronocept.py:ffnn \
     --workdir=runs/ffnn
 
 Configs with `config.task="validity"` are run here. The workdir then holds
@@ -15,35 +29,151 @@ Axes: M seeds, N samples, T = 3 targets.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import ml_collections
 import numpy as np
 from absl import logging
+from jaxtyping import Float
 
 from ctd_jax.evaluation import result_tables, results
 from ctd_jax.tasks.chronocept import (
-  calibration_plot,
-  prediction_plots,
-  protocols,
-  rows,
-)
-from ctd_jax.tasks.chronocept.baselines import (
   features,
-  hyperparameter_search,
-  predictor,
+  measures,
+  networks,
+  plots,
   systems,
 )
-from ctd_jax.tasks.chronocept.baselines.features import FrozenFeatures
-from ctd_jax.tasks.chronocept.baselines.systems import BaselineSystem
-from ctd_jax.tasks.chronocept.protocols import ProtocolData
+from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
+from ctd_jax.tasks.chronocept.systems import BaselineSystem
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
 from ctd_jax.utils import files, plotting, progress, provenance
 from ctd_jax_datasets.chronocept import reader
+from ctd_jax_datasets.chronocept.samples import SPLITS, TARGETS, Sample
+
+PAPER, HONEST = "paper", "honest"
+PROTOCOLS = (PAPER, HONEST)
+_MIN_TOKENS = 3  # one token of text between the two special ones
+_MIN_SPLIT_SIZE = 2  # correlations and standard deviations need two samples
+# FeedForward halves the width once, so its first layer needs two units.
+_MIN_HYPERPARAMETERS = {"epochs": 1, "hidden_size": 2}
+
+
+@dataclasses.dataclass(frozen=True)
+class ProtocolData:
+  """Samples and their targets under a protocol."""
+
+  samples: Mapping[str, Sequence[Sample]]  # split -> samples
+  targets: Mapping[str, np.ndarray]  # split -> raw targets, [N, T]
+  # Split -> scaler of the units in which errors are measured.
+  score_scalers: Mapping[str, TargetScaler]
+  # Split -> scaler of the units that models learn and predict.
+  model_scalers: Mapping[str, TargetScaler]
+
+  @property
+  def score_targets(self) -> dict[str, np.ndarray]:
+    """Split -> targets in the units of the scores, [N, T]."""
+    return _transform_by_split(self.score_scalers, self.targets)
+
+  @property
+  def model_targets(self) -> dict[str, np.ndarray]:
+    """Split -> targets in the units that are learned, [N, T]."""
+    return _transform_by_split(self.model_scalers, self.targets)
+
+  def to_score_units(
+    self, split: str, predicted: Float[np.ndarray, "N T"]
+  ) -> Float[np.ndarray, "N T"]:
+    """Returns the predictions of a split in the units of the scores."""
+    return self.score_scalers[split].transform(
+      self.model_scalers[split].inverse(predicted)
+    )
+
+
+def _transform_by_split(
+  scalers: Mapping[str, TargetScaler], targets: Mapping[str, np.ndarray]
+) -> dict[str, np.ndarray]:
+  return {split: scalers[split].transform(x) for split, x in targets.items()}
+
+
+def check_config(config: ml_collections.ConfigDict) -> None:
+  """Checks the fields of a config before anything is computed.
+
+  Args:
+    config: see `configs/chronocept.py`.
+
+  Raises:
+    ValueError: naming the field and what would be right.
+  """
+  for field, allowed_values in (
+    ("protocol", PROTOCOLS),
+    ("axes", features.AXES_ABLATIONS),
+  ):
+    if config[field] not in allowed_values:
+      raise ValueError(
+        f"config.{field}={config[field]!r}: expected one of "
+        f"{', '.join(allowed_values)}"
+      )
+  if not config.seeds or len(set(config.seeds)) < len(config.seeds):
+    raise ValueError(f"config.seeds={config.seeds}: expected different seeds")
+  for field in ("max_length", "paper_max_length"):
+    if config[field] < _MIN_TOKENS:
+      raise ValueError(
+        f"config.{field}={config[field]}: expected at least {_MIN_TOKENS} "
+        "tokens, of which two are special"
+      )
+  for field, least in _MIN_HYPERPARAMETERS.items():
+    value = config.model.get(field, least)
+    if value < least:
+      raise ValueError(
+        f"config.model.{field}={value}: expected at least {least}"
+      )
+
+
+def get_epoch_selection(config: ml_collections.ConfigDict) -> str:
+  """Returns which epoch the protocol of a config selects."""
+  if config.protocol == PAPER:
+    return networks.LAST_EPOCH
+  return networks.BEST_EPOCH
+
+
+def make_protocol_data(
+  samples: Mapping[str, Sequence[Sample]], config: ml_collections.ConfigDict
+) -> ProtocolData:
+  """Returns samples with the targets and the scalers of the protocol.
+
+  Args:
+    samples: split -> samples.
+    config: dataset (for messages), protocol and paper_raw_targets are read.
+
+  Raises:
+    ValueError: if a split is missing or too small to be scored.
+  """
+  for split in SPLITS:
+    size = len(samples.get(split, ()))
+    if size < _MIN_SPLIT_SIZE:
+      raise ValueError(
+        f"{config.dataset}: split {split} has {size} samples; expected at "
+        f"least {_MIN_SPLIT_SIZE}"
+      )
+  targets = {
+    split: features.extract_targets(samples[split]) for split in SPLITS
+  }
+  # Train's mean and deviation for all splits: nothing of test leaks.
+  if config.protocol == HONEST:
+    scalers = features.fit_train_scalers(targets)
+    return ProtocolData(samples, targets, scalers, scalers)
+  scalers = features.fit_split_scalers(targets)
+  if not config.paper_raw_targets:
+    return ProtocolData(samples, targets, scalers, scalers)
+  # The published BERT learns raw units but is scored in z-scores.
+  raw_scalers = dict.fromkeys(SPLITS, TargetScaler.identity(len(TARGETS)))
+  return ProtocolData(samples, targets, scalers, raw_scalers)
+
 
 HISTORY_FILE = "history.json"
 # Fields that may change between two calls on one workdir: paths, names and the
@@ -66,34 +196,31 @@ def run_experiment(
     FileNotFoundError: if the encoder or the data are missing.
     CheckpointError: if the workdir holds models of another config.
   """
-  protocols.check_config(config)
+  check_config(config)
   start_time = time.time()
   workdir = workdir.expanduser().absolute()
-  data = protocols.make_protocol_data(
+  data = make_protocol_data(
     reader.load_samples(config.dataset, config.data_dir, config.sources),
     config,
   )
-  encoder_features = predictor.make_frozen_features(config)
+  encoder_features = systems.make_frozen_features(config)
   system = systems.make_system(config.model, encoder_features)
   split_inputs = SplitInputs(config, system.input_kind, data, encoder_features)
   if config.search:
     config = ml_collections.ConfigDict(config)
-    config.model = hyperparameter_search.choose_hyperparameters(
+    config.model = systems.choose_hyperparameters(
       config,
       workdir,
       encoder_features,
       split_inputs,
       data.model_targets,
-      protocols.get_epoch_selection(config),
+      get_epoch_selection(config),
     )
     # The chosen values decide the architecture and what is saved.
     system = systems.make_system(config.model, encoder_features)
   claim_workdir(config, workdir)
   _train_missing_seeds(config, workdir, data, system, split_inputs)
-  predictions = {
-    split: _predict_split(config, workdir, data, system, split_inputs, split)
-    for split in ("validation", "test")
-  }
+  predictions = _predict_test_split(config, workdir, data, system, split_inputs)
   _write_report(config, workdir, data, predictions, time.time() - start_time)
 
 
@@ -110,10 +237,7 @@ class SplitInputs:
     """Makes no inputs yet.
 
     Args:
-      config: axes and protocol are read.
       input_kind: of the system, see `systems.BaselineSystem`.
-      data: the samples.
-      encoder_features: of the frozen encoder.
     """
     self._config, self._input_kind = config, input_kind
     self._data, self._features = data, encoder_features
@@ -125,7 +249,6 @@ class SplitInputs:
     Axes are shuffled in train only, as published, and anew for each seed.
 
     Args:
-      split: train, validation or test.
       seed: of the model that trains on them; None for evaluation.
     """
     axes = self._config.axes
@@ -139,7 +262,7 @@ class SplitInputs:
         self._input_kind,
         features.make_field_texts(self._data.samples[split], axes, seed or 0),
         self._features,
-        self._config.protocol == protocols.PAPER,
+        self._config.protocol == PAPER,
       )
     return self._cache[key]
 
@@ -150,14 +273,13 @@ def claim_workdir(
   """Writes the config of the run into its workdir.
 
   Args:
-    config: of the run.
     workdir: created if absent.
 
   Raises:
     CheckpointError: if the workdir holds models of another config; the message
       names each field that differs.
   """
-  path = workdir / predictor.CONFIG_FILE
+  path = workdir / systems.CONFIG_FILE
   # Through JSON, so that tuples compare equal to the lists of a saved config.
   config_fields = json.loads(config.to_json_best_effort())
   if any(workdir.glob("model_*.npz")):
@@ -188,16 +310,16 @@ def _train_missing_seeds(
     json.loads(history_path.read_text("utf-8")) if history_path.exists() else {}
   )
   for seed in progress.Progress(config.seeds, "seeds", unit="model"):
-    model_file = predictor.model_path(workdir, seed)
+    model_file = systems.model_path(workdir, seed)
     if model_file.exists():
       continue  # of an earlier, interrupted call
     inputs = {
       split: split_inputs(split, seed) for split in ("train", "validation")
     }
     arrays, history = system.fit(
-      inputs, data.model_targets, protocols.get_epoch_selection(config), seed
+      inputs, data.model_targets, get_epoch_selection(config), seed
     )
-    predictor.save_model(model_file, arrays, data.model_scalers["train"])
+    systems.save_model(model_file, arrays, data.model_scalers["train"])
     histories[str(seed)] = history  # JSON keys are strings
     if history:
       _log_history(config.name, seed, history)
@@ -216,20 +338,19 @@ def _log_history(name: str, seed: int, history: Mapping[str, Any]) -> None:
   )
 
 
-def _predict_split(
+def _predict_test_split(
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
   data: ProtocolData,
   system: BaselineSystem,
   split_inputs: SplitInputs,
-  split: str,
 ) -> np.ndarray:
   """Returns the predictions of all seeds in units of the scores, [M, N, T]."""
   seed_predictions = []
   for seed in config.seeds:
-    arrays, _ = predictor.read_model(predictor.model_path(workdir, seed))
-    predicted = system.predict(arrays, split_inputs(split))
-    seed_predictions.append(data.to_score_units(split, predicted))
+    arrays, _ = systems.read_model(systems.model_path(workdir, seed))
+    predicted = system.predict(arrays, split_inputs("test"))
+    seed_predictions.append(data.to_score_units("test", predicted))
   return np.stack(seed_predictions)
 
 
@@ -237,19 +358,19 @@ def _write_report(
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
   data: ProtocolData,
-  predictions: Mapping[str, np.ndarray],
+  predictions: np.ndarray,
   seconds: float,
 ) -> None:
   """Writes predictions, rows and plots; prints the table."""
   scaler, samples = data.score_scalers["test"], data.samples["test"]
-  raw = scaler.inverse(predictions["test"])
+  truth, raw = data.score_targets["test"], scaler.inverse(predictions)
   files.write_text(
     workdir / "predictions.tsv",
-    rows.format_predictions(samples, config.seeds, raw),
+    measures.format_predictions(samples, config.seeds, raw),
   )
-  result_rows = rows.make_result_rows(
+  result_rows = measures.make_result_rows(
     config,
-    data.score_targets,
+    truth,
     predictions,
     scaler,
     command=provenance.command_line(),
@@ -257,40 +378,11 @@ def _write_report(
     seconds=round(seconds, 1),
   )
   results.write_result_rows(workdir / "results.json", result_rows)
-  _write_plots(config, workdir, data, predictions)
+  title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
+  # The curves that are drawn are those of the first seed.
+  figure = plots.plot_predictions(title, samples, truth, predictions, raw[0])
+  plotting.write_figure(workdir / "page.png", figure)
   # Rows of single targets are in results.json only.
   table_rows = [row for row in result_rows if row.family == "all"]
   print(result_tables.format_table(table_rows, TABLE_METRICS, intervals=True))
-  print(f"{workdir}: models, predictions.tsv, results.json, *.png")
-
-
-def _write_plots(
-  config: ml_collections.ConfigDict,
-  workdir: pathlib.Path,
-  data: ProtocolData,
-  predictions: Mapping[str, np.ndarray],
-) -> None:
-  """Writes the plots; curves and calibration are those of the first seed."""
-  scaler, samples = data.score_scalers["test"], data.samples["test"]
-  truth = data.score_targets
-  first_seed = {split: values[0] for split, values in predictions.items()}
-  raw = scaler.inverse(first_seed["test"])
-  title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
-  figure = prediction_plots.plot_predictions(
-    title, samples, truth["test"], predictions["test"], raw
-  )
-  plotting.write_figure(workdir / "page.png", figure)
-  # One draw for each validation sample.
-  draws = rows.make_predictive_draws(
-    truth["validation"], first_seed["validation"], first_seed["test"]
-  )
-  plotting.write_figure(
-    workdir / "calibration.png",
-    calibration_plot.plot_draws(truth["test"], draws, title),
-  )
-  plotting.write_figure(
-    workdir / "reliability.png",
-    calibration_plot.plot_reliability(
-      rows.compute_horizon_reliability(data.targets["test"], raw), title
-    ),
-  )
+  print(f"{workdir}: models, predictions.tsv, results.json, page.png")

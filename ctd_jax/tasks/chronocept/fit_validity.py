@@ -5,25 +5,23 @@
 The points are a CSV file with a header and a row for each: `curve` (any name),
 `minutes` since publication or `log_time` (their logarithm to --base), and
 `validity` from 0 to 1. The output is fits.tsv, a row for each curve and family
-with errors, criteria and flags; fits.json, the same with covariances and
-residuals; and fits.png, every curve through its points.
-
-Three points do not determine a skew-normal with a free amplitude. A weak prior
-on the skewness (column `ridge`) then selects a curve, or --height prescribes
-the height of the peak.
+with its error; fits.json, the same as numbers; and fits.png, every curve
+through its points. Three points do not determine a skew-normal: a weak prior on
+the skewness (column `ridge`) then selects one, or --height gives the peak.
 """
 
 from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Sequence
 
 from absl import flags
 
 from ctd_jax.utils import command_line
 
-# Literals, because `curve_families` and `samples` import JAX and TensorFlow
-# Datasets, for which --help should not wait. A test compares them.
+# Literals, because `fits` and `samples` import JAX and TensorFlow Datasets, for
+# which --help should not wait. A test compares them.
 FAMILY_NAMES = ("gaussian", "exponential", "lognormal", "gamma", "skew_normal")
 LOG_BASE = 1.1
 
@@ -31,52 +29,43 @@ LOG_BASE = 1.1
 def write_fits(
   points_path: str,
   out: str,
-  families: list[str],
+  families: Sequence[str],
   base: float,
   peak_height: float | None,
   ridge: float | None,
 ) -> None:
   """Fits curves, writes fits.tsv, fits.json and fits.png, prints the table.
 
-  Args:
-    points_path: CSV of the points.
-    out: folder, created if absent.
-    families: names of the families to fit.
-    base: base of the log times.
-    peak_height: height of the peak; None leaves the amplitude free.
-    ridge: on the skewness; see `point_fits.fit_points`.
-
   Raises:
     FileNotFoundError: if there is no such table.
-    ValueError: naming the flag, or file, line and column of the fault.
+    ValueError: naming the line or curve at fault, or an --out that is a file.
   """
-  from ctd_jax.tasks.chronocept.curves import point_fits
+  from ctd_jax.tasks.chronocept import fits
   from ctd_jax.utils import files, plotting, tables
 
   folder = pathlib.Path(out).expanduser()
   # Before the fits, which take a while.
   if folder.exists() and not folder.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
-  points = point_fits.read_points(pathlib.Path(points_path).expanduser(), base)
-  fits_by_curve = point_fits.fit_points(points, families, peak_height, ridge)
-  json_fits = {
-    curve: [point_fits.fit_to_json(fit, base) for fit in fits]
-    for curve, fits in fits_by_curve.items()
-  }
-  rows = point_fits.make_table_rows(json_fits)
+  points = fits.read_points(pathlib.Path(points_path).expanduser(), base)
+  fits_by_curve = fits.fit_points(points, families, peak_height, ridge)
+  rows = fits.make_table_rows(fits_by_curve)
   header, lines = list(rows[0]), [list(row.values()) for row in rows]
   files.write_text(folder / "fits.tsv", tables.format_delimited(header, lines))
-  settings = {"base": base, "height": peak_height, "curves": json_fits}
-  files.write_text(folder / "fits.json", json.dumps(settings, indent=1) + "\n")
+  json_fits = {
+    curve: [fits.fit_to_json(fit, base) for fit in curve_fits]
+    for curve, curve_fits in fits_by_curve.items()
+  }
+  files.write_text(
+    folder / "fits.json",
+    json.dumps({"base": base, "curves": json_fits}, indent=1) + "\n",
+  )
   plotting.write_figure(
-    folder / "fits.png", point_fits.plot_fits(fits_by_curve, base)
+    folder / "fits.png", fits.plot_fits(fits_by_curve, base)
   )
   print(f"{len(fits_by_curve)} curves")
   print(tables.format_table("", header, lines), end="")
-  names = ", ".join(
-    str(folder / f"fits.{suffix}") for suffix in ("tsv", "json", "png")
-  )
-  print(f"written {names}")
+  print(f"{folder}: fits.tsv, fits.json, fits.png")
 
 
 def main() -> None:
@@ -104,8 +93,8 @@ if __name__ == "__main__":
     "families",
     list(FAMILY_NAMES),
     list(FAMILY_NAMES),
-    "Family to fit, once for each. Example: --families=skew_normal "
-    "--families=gaussian",
+    "Family to fit; repeat the flag for several. Example: "
+    "--families=skew_normal --families=gaussian",
   )
   flags.DEFINE_float(
     "base",

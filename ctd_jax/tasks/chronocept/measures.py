@@ -1,15 +1,20 @@
-"""Measures of predicted curve parameters in any unit.
+"""Measures of predicted curve parameters and their result rows.
 
 The published figures are in z-scores of each split; honest ones are in raw
 units and in z-scores of the train split. The same functions compute all of
-them. `curve_measures` compares the curves that the parameters describe.
+them.
 
 The published table has six columns but only three independent measures: R2 is
 1 - MSE where each target has variance 1, "NLL" is a function of the residuals'
 standard deviation (`paper_nll`), and "CRPS" of a point prediction is its MAE.
 
-Axes: *R any leading axes (resamples), N samples, T = 3 targets (location,
-scale, skewness).
+A value is the mean over seeds; its interval resamples test samples, the same
+ones for all seeds: test splits of 129 and 55 samples leave wide intervals.
+`skill` is 1 - MSE / MSE of the mean of train (under the protocol "paper", of
+the test split), so its interval is that of a paired comparison.
+
+Axes: *R any leading axes (resamples), M seeds, N samples, T = 3 targets
+(location, scale, skewness).
 
 Source: Chronocept, arXiv 2505.07637v1, section on evaluation; definitions as
 in the authors' code (github.com/krishgoel/chronocept-baseline-models, fc375d6).
@@ -17,18 +22,27 @@ in the authors' code (github.com/krishgoel/chronocept-baseline-models, fc375d6).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+import ml_collections
 import numpy as np
 import scipy.stats
-from jaxtyping import Float
+from jaxtyping import Float, Int
 
-from ctd_jax_datasets.chronocept.samples import TARGETS
+from ctd_jax.evaluation.results import ResultRow
+from ctd_jax.tasks.chronocept.features import TargetScaler
+from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
 
 ALL_TARGETS = "all"
 TARGET_FAMILIES = (ALL_TARGETS, *TARGETS)
 POINT_MEASURES = ("mse", "mae", "r2", "spearman", "pearson")
 PAPER_NLL = "paper_nll"
+NUM_RESAMPLES = 1000  # enough for two digits of a 95 % percentile interval
+Z_UNITS, RAW_UNITS = "z", "raw"
+SKILL = "skill"
+# (units, measure, family) -> values of resamples, [R].
+MeasureTable = dict[tuple[str, str, str], np.ndarray]
 # Times N: rounding alone moves a constant this far from its own mean.
 _CONSTANT_TOLERANCE = 1e-9
 
@@ -42,7 +56,6 @@ def compute_target_measures(
   Correlations with a constant are 0: a constant orders nothing.
 
   Args:
-    truth: annotated targets.
     predicted: predictions in the same units, [*R, N, T].
 
   Raises:
@@ -70,11 +83,7 @@ def compute_target_measures(
 def split_by_target(
   values: Float[Any, "*R T"],
 ) -> dict[str, Float[Any, "*R"]]:
-  """Returns target family -> its values; "all" is the mean over targets.
-
-  Args:
-    values: of a measure.
-  """
+  """Returns target family -> its values; "all" is the mean over targets."""
   return {
     ALL_TARGETS: values.mean(axis=-1),
     **{target: values[..., i] for i, target in enumerate(TARGETS)},
@@ -91,10 +100,6 @@ def paper_nll(
   under a normal distribution with that deviation and mean 0. It is not the
   likelihood of a skew-normal and does not measure calibration. Where residuals
   have mean 0 it equals 0.5 ln(2 pi e MSE).
-
-  Args:
-    truth: annotated targets.
-    predicted: predictions in the same units.
   """
   errors = truth - predicted
   # [*R, N, T] -> [*R, N * T]
@@ -137,3 +142,99 @@ def _validate_predictions(
         f"{values[index]}; expected a finite number"
       )
   return truth, predicted
+
+
+def make_result_rows(
+  config: ml_collections.ConfigDict,
+  truth: Float[np.ndarray, "N T"],
+  predictions: Float[np.ndarray, "M N T"],
+  scaler: TargetScaler,
+  **run_metadata: Any,
+) -> list[ResultRow]:
+  """Returns a row for each unit, measure and family, with 95 % intervals.
+
+  Args:
+    config: name, dataset, protocol and seeds are read.
+    **run_metadata: command, commit and seconds of the rows.
+  """
+  # The estimate itself is one more "resample": every sample once.
+  all_indices = np.arange(len(truth))[None]
+  resample_indices = np.random.default_rng(0).integers(
+    len(truth), size=(NUM_RESAMPLES, len(truth))
+  )
+  values, resampled = (
+    compute_measures(truth, predictions, scaler, indices)
+    for indices in (all_indices, resample_indices)
+  )
+  rows = []
+  for key, (value,) in values.items():
+    low, high = np.quantile(resampled[key], [0.025, 0.975])
+    units, metric, family = key
+    rows.append(
+      ResultRow(
+        dataset=config.dataset,
+        system=config.name,
+        track="text",
+        score_mode=units,
+        split="test",
+        mode=config.protocol,
+        family=family,
+        metric=metric,
+        value=float(value),
+        low=float(low),
+        high=float(high),
+        seeds=tuple(config.seeds),
+        **run_metadata,
+      )
+    )
+  return rows
+
+
+def compute_measures(
+  truth: Float[np.ndarray, "N T"],
+  predictions: Float[np.ndarray, "M N T"],
+  scaler: TargetScaler,
+  indices: Int[np.ndarray, "R N"],
+) -> MeasureTable:
+  """Returns every measure of resamples, [R] each, the mean over seeds."""
+  # Measures first, then the mean over seeds: not those of a mean prediction.
+  tables = [
+    _measure_resamples(truth[indices], z[indices], scaler.sd)
+    for z in predictions
+  ]
+  return {k: np.mean([t[k] for t in tables], axis=0) for k in tables[0]}
+
+
+def _measure_resamples(
+  truth: np.ndarray, z: np.ndarray, sd: np.ndarray
+) -> MeasureTable:
+  """Returns the measures of one seed on resamples [R, N, T]."""
+  target_measures = compute_target_measures(truth, z)
+  by_target = {(Z_UNITS, name): v for name, v in target_measures.items()}
+  # A z-score times the deviation is the error in raw units.
+  by_target[RAW_UNITS, "mse"] = target_measures["mse"] * sd**2
+  by_target[RAW_UNITS, "mae"] = target_measures["mae"] * sd
+  table = {
+    (*key, family): column
+    for key, values in by_target.items()
+    for family, column in split_by_target(values).items()
+  }
+  # The z-score of the mean is 0, so the MSE of the mean is E[z^2].
+  for family, mse in split_by_target(np.mean(truth**2, axis=1)).items():
+    table[Z_UNITS, SKILL, family] = 1 - table[Z_UNITS, "mse", family] / mse
+  table[Z_UNITS, PAPER_NLL, ALL_TARGETS] = paper_nll(truth, z)
+  return table
+
+
+def format_predictions(
+  samples: Sequence[Sample],
+  seeds: Sequence[int],
+  raw: Float[np.ndarray, "M N T"],
+) -> str:
+  """Returns the text of predictions.tsv, values in raw units."""
+  lines = ["\t".join(["sample_id", "seed", *TARGETS])]
+  for seed, values in zip(seeds, raw, strict=True):
+    for sample, row in zip(samples, values, strict=True):
+      cells = (f"{value:.6g}" for value in row)
+      lines.append("\t".join([sample.sample_id, str(seed), *cells]))
+  return "\n".join(lines) + "\n"

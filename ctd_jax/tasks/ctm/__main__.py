@@ -29,48 +29,48 @@ import sys
 
 from absl import flags
 
-from ctd_jax.llm import endpoint_flags
-from ctd_jax.tasks.ctm import command_flags
+from ctd_jax.tasks import chat_models
+from ctd_jax.tasks.ctm import command_settings
 from ctd_jax.utils import command_line
 
 
 def answer_questions() -> None:
   """Runs `qa`."""
-  settings = command_flags.read_qa_settings()
-  from ctd_jax.tasks.ctm import qa  # not at import: keeps --help fast
+  settings = command_settings.read_qa_settings()
+  from ctd_jax.tasks.ctm import qa
 
   qa.run_questions(settings)
 
 
 def play_games() -> None:
   """Runs `ito`."""
-  settings = command_flags.read_ito_settings()
-  from ctd_jax.tasks.ctm.ito import experiment
+  settings = command_settings.read_ito_settings()
+  from ctd_jax.tasks.ctm import ito
 
   if flags.FLAGS.check:
-    experiment.check_transcripts(settings.workdir)
+    ito.check_transcripts(settings.workdir)
   else:
-    experiment.run_games(settings)
+    ito.run_games(settings)
 
 
 def compare_verdicts() -> None:
   """Runs `judge`."""
-  settings = command_flags.read_agreement_settings()
-  from ctd_jax.tasks.ctm import agreement
+  settings = command_settings.read_agreement_settings()
+  from ctd_jax.tasks.ctm import grading
 
-  agreement.print_agreement(*settings)
+  grading.print_agreement(*settings)
 
 
 # Command -> (definition of its flags, its function, its required flags).
 COMMANDS = {
   "qa": (
-    command_flags.define_qa_flags,
+    command_settings.define_qa_flags,
     answer_questions,
     ("system", "workdir"),
   ),
-  "ito": (command_flags.define_ito_flags, play_games, ("agent", "workdir")),
+  "ito": (command_settings.define_ito_flags, play_games, ("agent", "workdir")),
   "judge": (
-    command_flags.define_agreement_flags,
+    command_settings.define_agreement_flags,
     compare_verdicts,
     ("answers", "data"),
   ),
@@ -89,7 +89,7 @@ def main() -> None:
   define_flags, run_command, required_flags = COMMANDS[name]
   define_flags()
   # --help lists the key flags of the main module.
-  for module in (command_flags, endpoint_flags):
+  for module in (command_settings, chat_models):
     flags.adopt_module_key_flags(module)
   flags.declare_key_flag(command_line.WORKDIR.name)
   del sys.argv[1]

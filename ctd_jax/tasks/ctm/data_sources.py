@@ -9,8 +9,8 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.tasks.ctm import chronicles
-from ctd_jax.tasks.ctm.settings import DataSettings
+from ctd_jax.tasks.ctm import timeline
+from ctd_jax.tasks.ctm.command_settings import DataSettings
 from ctd_jax_datasets import build, load
 from ctd_jax_datasets.ctm import examples, json_records, repository
 from ctd_jax_datasets.ctm.game_schema import ItoInstance
@@ -24,12 +24,7 @@ ITO_DATASET = "ctm/ito"
 def load_questions(data: DataSettings, split: str) -> list[Question]:
   """Returns the questions of a split; missing data sets are built.
 
-  Args:
-    data: file or folder of data sets.
-    split: train, validation or test.
-
   Raises:
-    FileNotFoundError: if there is no such file.
     ValueError: naming file and line at fault, or the split without questions.
   """
   if data.file is None:
@@ -50,7 +45,6 @@ def load_games(data: DataSettings) -> list[ItoInstance]:
   """Returns the games; a missing data set is built.
 
   Raises:
-    FileNotFoundError: if there is no such file.
     ValueError: naming file and line at fault.
   """
   if data.file is None:
@@ -80,7 +74,6 @@ def read_json_lines(
       an object of another form.
 
   Raises:
-    FileNotFoundError: if there is no such file.
     ValueError: naming file and line at fault.
   """
   file = pathlib.Path(path).expanduser()
@@ -120,12 +113,12 @@ def load_passages(path: str | None) -> list[str]:
 
 def load_dated_texts(
   names: Sequence[str], data_dir: str | None
-) -> list[chronicles.DatedText]:
+) -> list[timeline.DatedText]:
   """Returns the dated events of data sets with reigns."""
   return [
     dated_text
     for name in names
-    for dated_text in chronicles.read_dated_events(
+    for dated_text in timeline.read_dated_events(
       load.load_benchmark(name, data_dir)
     )
   ]

@@ -1,18 +1,145 @@
-"""Verdicts on many answers: by rules, and by a model where rules are silent."""
+"""Verdicts on many answers: by rules, and by a model where rules are silent.
+
+Aliases are never complete, and reasons can be worded in endless ways, so a
+model votes on undecided answers, three times at temperature 0.
+`print_agreement` compares the verdicts with those of people. Wording changes
+results, so the prompts of both models are here.
+
+Source: CTM paper, section on evaluation, which uses one draw at temperature 1;
+the keys of the JSON are the paper's, the sentences ours.
+"""
 
 from __future__ import annotations
 
+import collections
+import csv
+import dataclasses
 import os
-from collections.abc import Sequence
+import pathlib
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from absl import logging
 
-from ctd_jax.llm import question_runner
-from ctd_jax.llm.connection import open_client
-from ctd_jax.tasks.ctm import judge, model_judge
-from ctd_jax.tasks.ctm.settings import JudgeSettings
-from ctd_jax.tasks.ctm.verdicts import UNDECIDED, AnswerVerdict
+from ctd_jax.tasks import chat_models
+from ctd_jax.tasks.chat_models import Message, make_conversation, open_client
+from ctd_jax.tasks.ctm import data_sources, judge, replies
+from ctd_jax.tasks.ctm.command_settings import COT, STYLES, JudgeSettings
+from ctd_jax.tasks.ctm.judge import MODEL, UNDECIDED, AnswerVerdict
+from ctd_jax.utils import tables
+from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm.json_records import question_from_json
 from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm.vocabulary import TASKS
+
+_DIRECT_INSTRUCTION = (
+  "你熟悉中国历史。请回答下面的问题，先写答案，需要理由时用一两句话说明。"
+)
+_COT_INSTRUCTION = (
+  "你熟悉中国历史。请按三步作答：一、读懂题目，找出涉及的人、物、事；"
+  "二、逐个写出它们所处的年代，并加以比较；三、得出结论，理由分条简述。"
+  f"只输出一个JSON对象，键“{judge.THOUGHT_KEY}”写前两步，键“{judge.ANSWER_KEY}”写结论。"
+)
+# 「先秦（-2100至-206年）、...」: the labels are a convention that models need.
+TIMELINE = "、".join(
+  f"{p.label}（{p.start}至{p.end}年）" for p in periods.PERIODS
+)
+_ANSWER_FORMATS = {
+  "EDD": "答案是上述时期之一。",
+  "PJ": "先答“是”或“否”，再说明理由。",
+  "TOU": "答案按从早到晚列出全部名称，用“、”隔开。",
+  "TIC": "答案写成“约N年”。",
+  "TES": "答案写选项的内容，不写字母。",
+  "SEC": "写出不属于该场景年代的人、物、事及理由；没有则答“没有穿帮”。",
+  "LSEC": "分条列出所有不属于剧本年代的人、物、事及理由。",
+}
+_GRADING_INSTRUCTION = (
+  "你是阅卷人。根据参考答案判断作答是否正确：是非题要求结论与参考一致，"
+  "且理由不与参考矛盾；其他题要求参考答案的每个要点都被说到，且事实、逻辑、时间"
+  "都一致。比十个时期更细的朝代名，只要落在参考的时期之内就算一致。只输出一个JSON"
+  f"对象，键“{judge.THOUGHT_KEY}”写判断的依据，键“评估结果”写1（正确）或0（错误）。"
+)
+GRADE_KEY = "评估结果"  # in the JSON of the judging model; 1 or 0
+
+
+def make_question_prompt(
+  question: Question, style: str, context: Sequence[str] = ()
+) -> list[Message]:
+  """Returns the conversation that asks a question.
+
+  Args:
+    question: the prompt has its text and task, never its gold.
+    style: one of `settings.STYLES`.
+    context: passages or facts that precede the question.
+  """
+  instruction = _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION
+  timeline_note = f"所称时期限于：{TIMELINE}。"
+  system = "\n".join(
+    filter(
+      None, (instruction, timeline_note, _ANSWER_FORMATS.get(question.task))
+    )
+  )
+  passages = "".join(
+    f"{i}. {text}\n" for i, text in enumerate(context, start=1)
+  )
+  context_block = (
+    f"可供参考的资料（未必都有用）：\n{passages}\n" if context else ""
+  )
+  return make_conversation(system, f"{context_block}问题：{question.question}")
+
+
+def make_grading_prompt(question: Question, answer: str) -> list[Message]:
+  """Returns the conversation that asks for a verdict on an answer."""
+  fields = {
+    "题型": question.type,
+    "问题": question.question,
+    "参考解释": question.explanation,
+    "参考答案": question.answer,
+    "作答": answer,
+  }
+  text = "\n".join(f"【{name}】{value}" for name, value in fields.items())
+  return make_conversation(_GRADING_INSTRUCTION, text)
+
+
+if TYPE_CHECKING:
+  from ctd_jax.tasks.chat_client import ChatClient
+
+NUM_VOTES = 3  # servers are not deterministic even at temperature 0
+
+
+def decide_by_vote(
+  chat: ChatClient,
+  question: Question,
+  answer: str,
+  rule_verdict: AnswerVerdict,
+) -> AnswerVerdict:
+  """Returns the verdict of the majority of votes.
+
+  Without a majority among the readable votes the verdict stays undecided.
+
+  Args:
+    answer: from `judge.extract_final_answer`.
+    rule_verdict: undecided verdict of the rules; its measures are kept.
+  """
+  messages = make_grading_prompt(question, answer)
+  votes = [
+    _read_vote(chat.ask(messages, sample=i).text) for i in range(NUM_VOTES)
+  ]
+  num_yes, num_no = votes.count(True), votes.count(False)
+  why = f"{num_yes} of {NUM_VOTES} votes, {votes.count(None)} unreadable"
+  if num_yes == num_no:
+    return dataclasses.replace(rule_verdict, why=why)
+  return AnswerVerdict(num_yes > num_no, MODEL, rule_verdict.measures, why)
+
+
+def _read_vote(reply: str) -> bool | None:
+  """Returns the vote in a reply, None if it cannot be read."""
+  try:
+    grade = replies.parse_json_object(reply).get(GRADE_KEY)
+  except ValueError:
+    return None
+  return {"1": True, "0": False}.get(str(grade).strip())
+
 
 # Question, reply, style.
 AnsweredQuestion = tuple[Question, str, str]
@@ -47,13 +174,170 @@ def grade_answers(
       question, reply, style = answered[index]
       # An unparsed answer is never undecided; "" only satisfies the type.
       answer = judge.extract_final_answer(reply, style) or ""
-      verdicts[index] = model_judge.decide_by_vote(
-        chat, question, answer, verdicts[index]
-      )
+      verdicts[index] = decide_by_vote(chat, question, answer, verdicts[index])
 
-    errors = question_runner.run_tasks(
+    errors = chat_models.run_tasks(
       undecided_indices, decide_with_model, settings.workers
     )
   if errors:
     logging.warning("%d verdicts stay open: %s", len(errors), errors[0])
   return verdicts
+
+
+COLUMNS = ("question", "batch", "style", "kind", "correct", "answer")
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedAnswer:
+  """Answer with the verdict of a person."""
+
+  question: Question
+  batch: str  # group of answers, e.g. by date of writing.
+  style: str  # one of `settings.STYLES`
+  kind: str  # kind of answer, e.g. hedged.
+  correct: bool  # verdict of the person
+  answer: str  # text of the answer
+
+
+def read_answers(
+  path: pathlib.Path, questions: Iterable[Question]
+) -> list[JudgedAnswer]:
+  """Returns the answers of a file.
+
+  Args:
+    path: TSV file with the columns question (id), batch, style (direct or
+      cot), kind, correct (1 or 0) and answer (\\n for a new line).
+    questions: all questions that are answered.
+
+  Raises:
+    ValueError: naming file, line and column at fault.
+  """
+  by_id = {question.question_id: question for question in questions}
+  answers = []
+  with path.open(encoding="utf-8", newline="") as file:
+    table = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    for line_number, cells in enumerate(table, start=1):
+      location = f"{path}, line {line_number}"
+      if line_number == 1:
+        if tuple(cells) != COLUMNS:
+          raise ValueError(
+            f"{location}: columns should be {', '.join(COLUMNS)}"
+          )
+        continue
+      answers.append(_parse_row(location, cells, by_id))
+  return answers
+
+
+def _parse_row(
+  location: str, cells: Sequence[str], by_id: dict[str, Question]
+) -> JudgedAnswer:
+  if len(cells) != len(COLUMNS):
+    raise ValueError(f"{location}: {len(cells)} columns, not {len(COLUMNS)}")
+  question_id, batch, style, kind, correct, answer = cells
+  allowed = {
+    "question": (question_id, by_id),
+    "style": (style, STYLES),
+    "correct": (correct, ("0", "1")),
+  }
+  for column, (cell, allowed_values) in allowed.items():
+    if cell not in allowed_values:
+      raise ValueError(
+        f"{location}: column {column}: {cell!r} should be one of "
+        f"{', '.join(allowed_values)}"
+      )
+  # A cell has no line breaks.
+  text = answer.replace("\\n", "\n")
+  return JudgedAnswer(
+    by_id[question_id], batch, style, kind, correct == "1", text
+  )
+
+
+def count_confusion(
+  judged_verdicts: Iterable[tuple[JudgedAnswer, AnswerVerdict]],
+  field: str,
+) -> list[list[str]]:
+  """Returns a line of counts for each task, batch or kind, then for all."""
+  counts: dict[str, collections.Counter[str]] = {}
+  total = collections.Counter()
+  for judged, verdict in judged_verdicts:
+    name = judged.question.task if field == "task" else getattr(judged, field)
+    # "10": correct by the person, wrong by the judge.
+    outcomes = [f"{int(judged.correct)}{int(verdict.correct)}"]
+    if verdict.source == UNDECIDED:
+      outcomes.append(UNDECIDED)
+    counts.setdefault(name, collections.Counter()).update(outcomes)
+    total.update(outcomes)
+  # Tasks in the order of the paper, other groups by name.
+  order = (
+    [t for t in TASKS if t in counts] if field == "task" else sorted(counts)
+  )
+  return [
+    _format_confusion_row(name, count)
+    for name, count in (*((n, counts[n]) for n in order), ("all", total))
+  ]
+
+
+def _format_confusion_row(
+  name: str, count: collections.Counter[str]
+) -> list[str]:
+  # Agreements, then false positives, then false negatives.
+  cells = [count[key] for key in ("11", "00", "01", "10")]
+  num_answers = sum(cells)
+  agreement = (cells[0] + cells[1]) / num_answers
+  num_judged_correct = count["11"] + count["01"]
+  num_correct = count["11"] + count["10"]
+  # Agreement of two independent judges with these shares of correct answers.
+  chance_agreement = (
+    num_judged_correct * num_correct
+    + (num_answers - num_judged_correct) * (num_answers - num_correct)
+  ) / num_answers**2
+  # Cohen's kappa is undefined where both give one verdict to all answers.
+  kappa = (
+    f"{(agreement - chance_agreement) / (1 - chance_agreement):.3f}"
+    if chance_agreement < 1
+    else "-"
+  )
+  numbers = [*map(str, cells), str(count[UNDECIDED])]
+  return [name, str(num_answers), *numbers, f"{100 * agreement:.1f}", kappa]
+
+
+def print_agreement(
+  answers_path: pathlib.Path,
+  questions_path: str,
+  settings: JudgeSettings,
+) -> None:
+  """Judges answers and prints the agreement with their human verdicts.
+
+  Printed are confusion tables by task, batch and kind, then every answer on
+  which judge and human differ. Answers on which the rules do not decide count
+  as wrong unless a model judges them.
+
+  Args:
+    answers_path: TSV file, see `read_answers`.
+    settings: judging model, if any; its journal lies beside the answers.
+
+  Raises:
+    ValueError: naming file, line and column at fault.
+  """
+  questions = data_sources.read_json_lines(questions_path, question_from_json)
+  if not answers_path.is_file():
+    raise FileNotFoundError(f"--answers={answers_path}: no such file")
+  answers = read_answers(answers_path, questions)
+  verdicts = grade_answers(
+    [(answer.question, answer.answer, answer.style) for answer in answers],
+    settings,
+    answers_path.with_suffix(".replies.jsonl"),
+  )
+  judged_verdicts = list(zip(answers, verdicts, strict=True))
+  columns = ["right, said right", "wrong, said wrong", "wrong, said right"]
+  columns += ["right, said wrong", "undecided", "agreement in %", "kappa"]
+  for field in ("task", "batch", "kind"):
+    lines = count_confusion(judged_verdicts, field)
+    print(
+      tables.format_table(
+        f"By {field}", [field, "answers", *columns], lines, markdown=True
+      )
+    )
+  for answer, verdict in judged_verdicts:
+    if answer.correct != verdict.correct:
+      print(f"{answer.question.question_id} {verdict.source}: {answer.answer}")

@@ -1,4 +1,10 @@
-"""Runs of the question task: answers, verdicts, report and result rows."""
+"""Runs of the question task: answers, verdicts, report and result rows.
+
+What a model reads first separates knowledge from reasoning: nothing
+(closed_book), passages retrieved by BM25 (open_book), the dates of the
+question's entities (facts), or these among the dates of others
+(distractor_facts).
+"""
 
 from __future__ import annotations
 
@@ -6,32 +12,102 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import random
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.llm import question_runner
-from ctd_jax.llm.connection import open_client
-from ctd_jax.llm.journal import Journal
-from ctd_jax.tasks.ctm import (
-  answerers,
-  chronicles,
-  data_sources,
-  grading,
-  plots,
-  report,
-  timeline_answerer,
-)
-from ctd_jax.tasks.ctm.settings import DIRECT, MODEL, QaSettings
-from ctd_jax.tasks.ctm.verdicts import AnswerVerdict
+from ctd_jax.retrieval import bm25, host_search
+from ctd_jax.tasks import chat_models
+from ctd_jax.tasks.chat_models import Journal, open_client
+from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
+from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
+from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax.utils import files, provenance
 from ctd_jax_datasets.ctm import repository
-from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm.entities import Entity, Relation
+from ctd_jax_datasets.ctm.generation import wording
 from ctd_jax_datasets.ctm.questions import Question
 from ctd_jax_datasets.ctm.vocabulary import ERA
+
+if TYPE_CHECKING:
+  from ctd_jax.tasks.chat_client import ChatClient
+
+ContextProvider = Callable[[Question], Sequence[str]]
+NUM_PASSAGES = 10  # as many as the paper takes from a web search
+
+
+@dataclasses.dataclass(frozen=True)
+class ModelAnswerer:
+  """Chat model with a prompt and a context."""
+
+  chat: ChatClient  # client of the model
+  style: str  # one of `settings.STYLES`
+  context: ContextProvider  # provides the texts that precede a question
+
+  def answer(self, question: Question) -> str:
+    """Returns the model's reply."""
+    passages = self.context(question)
+    return self.chat.ask(
+      grading.make_question_prompt(question, self.style, passages)
+    ).text
+
+
+def provide_nothing(question: Question) -> Sequence[str]:
+  """Returns no texts: closed book."""
+  return ()
+
+
+def list_facts(question: Question) -> Sequence[str]:
+  """Returns the dates of all entities that a question is about."""
+  return tuple(map(wording.format_fact, question.relations))
+
+
+class DistractorFacts:
+  """Facts of a question, shuffled among as many facts of other entities."""
+
+  def __init__(self, relations: Sequence[Relation], seed: int = 0):
+    """Collects the facts to draw from.
+
+    Args:
+      seed: seed of draws and order, together with the question's id.
+    """
+    self._facts = sorted(set(map(wording.format_fact, relations)))
+    self._seed = seed
+
+  def __call__(self, question: Question) -> Sequence[str]:
+    """Returns the needed facts and as many others, in random order."""
+    relevant_facts = list_facts(question)
+    rng = random.Random(f"{self._seed}:{question.question_id}")
+    other_facts = [fact for fact in self._facts if fact not in relevant_facts]
+    distractors = rng.sample(
+      other_facts, min(len(relevant_facts), len(other_facts))
+    )
+    context_facts = [*relevant_facts, *distractors]
+    rng.shuffle(context_facts)
+    return tuple(context_facts)
+
+
+class OpenBookRetriever:
+  """Passages of a gallery, ranked by BM25 for the text of a question."""
+
+  def __init__(self, texts: Sequence[str], num_passages: int = NUM_PASSAGES):
+    """Indexes the texts of the gallery."""
+    self._texts = texts
+    self._index = bm25.BM25(texts)
+    self._num_passages = min(num_passages, len(texts))
+
+  def __call__(self, question: Question) -> Sequence[str]:
+    """Returns the best passages, best first."""
+    scores = self._index.score_queries([question.question])
+    indices, _ = host_search.select_top_k(scores, self._num_passages)
+    # Row -1 fills the list where fewer texts score.
+    return tuple(self._texts[i] for i in indices[0] if i >= 0)
+
 
 # Information track of the systems without a model; a model's is its arm.
 _SYSTEM_TRACKS = {
@@ -63,8 +139,8 @@ def run_questions(settings: QaSettings) -> None:
     _open_answerer(settings, questions) as answerer,
     Journal(settings.workdir / ANSWERS_FILE) as journal,
   ):
-    question_runner.check_settings(journal, run_key)
-    replies = question_runner.ask_questions(
+    chat_models.check_settings(journal, run_key)
+    replies = chat_models.ask_questions(
       questions, answerer, journal, settings.workers if is_model else 1
     )
   style = settings.style if is_model else DIRECT
@@ -116,37 +192,37 @@ def _make_run_key(settings: QaSettings) -> dict[str, object]:
 @contextlib.contextmanager
 def _open_answerer(
   settings: QaSettings, questions: Sequence[Question]
-) -> Iterator[question_runner.Answerer]:
+) -> Iterator[chat_models.Answerer]:
   """Yields the answerer of the system; a model's client closes at the end."""
   if settings.system != MODEL:
     # The prior is that of the train split, whichever split is asked.
     train_questions = data_sources.load_questions(settings.data, "train")
-    yield timeline_answerer.TimelineAnswerer(
+    yield timeline.TimelineAnswerer(
       _load_known_entities(settings),
-      timeline_answerer.AnswerPrior.from_questions(train_questions),
+      timeline.AnswerPrior.from_questions(train_questions),
     )
     return
   replies_path = settings.workdir / REPLIES_FILE
   with open_client(replies_path, settings.endpoint) as chat:
-    yield answerers.ModelAnswerer(
+    yield ModelAnswerer(
       chat, settings.style, _make_context_provider(settings, questions)
     )
 
 
 def _make_context_provider(
   settings: QaSettings, questions: Sequence[Question]
-) -> answerers.ContextProvider:
+) -> ContextProvider:
   """Returns what provides the context of a question in the model's arm."""
   if settings.arm == "closed_book":
-    return answerers.provide_nothing
+    return provide_nothing
   if settings.arm == "facts":
-    return answerers.list_facts
+    return list_facts
   if settings.arm == "open_book":
     passages = data_sources.load_passages(settings.gallery)
-    return answerers.OpenBookRetriever(passages)
+    return OpenBookRetriever(passages)
   # Distractors are facts of the other questions.
   relations = [r for question in questions for r in question.relations]
-  return answerers.DistractorFacts(relations)
+  return DistractorFacts(relations)
 
 
 def _load_known_entities(settings: QaSettings) -> list[Entity]:
@@ -160,7 +236,7 @@ def _load_known_entities(settings: QaSettings) -> list[Entity]:
     texts = data_sources.load_dated_texts(
       settings.chronicles, settings.data.data_dir
     )
-    known_entities += chronicles.ChronicleIndex(texts).date_entities(
+    known_entities += timeline.ChronicleIndex(texts).date_entities(
       [entity for entity in entities if entity.kind != ERA]
     )
     logging.info("dated %d of %d names", len(known_entities), len(entities))
@@ -168,12 +244,12 @@ def _load_known_entities(settings: QaSettings) -> list[Entity]:
 
 
 def _make_notes(
-  answerer: question_runner.Answerer,
+  answerer: chat_models.Answerer,
   graded: report.GradedQuestions,
   system: str,
 ) -> dict[str, object]:
   """Returns notes of the report: cost of a model, share of dated names."""
-  if isinstance(answerer, answerers.ModelAnswerer):
+  if isinstance(answerer, ModelAnswerer):
     chat = answerer.chat
     return {**chat.totals(), "from the journal": chat.cached}
   if system != "chronicles":
@@ -218,7 +294,7 @@ def _write_results(
       finished_run, graded
     )
   report.write_report(folder, graded_by_system, {name: notes})
-  plots.write_plots(folder, graded_by_system)
+  report.write_plots(folder, graded_by_system)
   print(report.format_summary(graded, name))
   print(f"written: {folder / 'report.md'}")
 
@@ -237,12 +313,7 @@ def _write_verdicts(path: pathlib.Path, graded: report.GradedQuestions) -> None:
 def _read_finished_run(
   folder: pathlib.Path, graded: report.GradedQuestions
 ) -> report.GradedQuestions:
-  """Returns the verdicts of another run on the same questions.
-
-  Raises:
-    FileNotFoundError: if the folder has no verdicts.
-    ValueError: naming the file, if it lacks a question.
-  """
+  """Returns the verdicts of another run on the same questions."""
   path = folder / VERDICTS_FILE
   if not path.is_file():
     raise FileNotFoundError(f"--also={folder}: no {VERDICTS_FILE} there")

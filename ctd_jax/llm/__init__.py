@@ -1,1 +1,0 @@
-"""Chat models: endpoints, a client, journals, many questions in parallel."""

@@ -1,0 +1,359 @@
+"""Chat models: their endpoint and its flags, a journal, many questions at once.
+
+Answers are journaled as they come, so a run that was stopped goes on where it
+was and pays for no reply twice. The client itself is in `chat_client`, which
+needs the extra llm.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import contextlib
+import dataclasses
+import fcntl
+import json
+import os
+import pathlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from absl import flags
+
+from ctd_jax.utils import progress
+
+Message = Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Endpoint:
+  """A model, its server, and the settings of every request."""
+
+  model: str  # name that the server knows
+  # Of the server, up to and with /v1; None is the package's default.
+  base_url: str | None = None
+  # None reads the environment variable OPENAI_API_KEY.
+  api_key: str | None = None
+  temperature: float = 0.0  # greedy, as far as servers are deterministic
+  max_tokens: int = 2048  # enough for a chain of thought
+  timeout: float = 120.0  # seconds until an attempt is given up
+  attempts: int = 6  # with the backoff below up to 31 s of waiting in all
+  # Seconds; attempts wait a random time up to backoff * 2^n.
+  backoff: float = 1.0
+  requests_per_minute: float | None = None  # None for no limit
+  # US dollars per million tokens of prompt and of completion.
+  prices: tuple[float, float] = (0.0, 0.0)
+  # US dollars after which no more requests are sent.
+  budget: float | None = None
+
+
+def make_conversation(system: str, user: str) -> list[Message]:
+  """Returns a conversation of a system message and a user message."""
+  return [
+    {"role": "system", "content": system},
+    {"role": "user", "content": user},
+  ]
+
+
+def define_endpoint_flags() -> None:
+  """Defines --model, --base_url and the other flags of an endpoint."""
+  flags.DEFINE_string(
+    "model", None, "Chat model that answers. Example: --model=qwen2.5-7b"
+  )
+  flags.DEFINE_string(
+    "base_url",
+    None,
+    "Server of the model, OpenAI-compatible. Example: --base_url=http://localhost:8000/v1",
+  )
+  flags.DEFINE_string(
+    "api_key",
+    None,
+    "Key of the server; by default the environment variable OPENAI_API_KEY.",
+  )
+  flags.DEFINE_float(
+    "temperature", 0.0, "Sampling temperature.", lower_bound=0.0
+  )
+  flags.DEFINE_integer("max_tokens", 2048, "Longest reply.", lower_bound=1)
+  flags.DEFINE_float(
+    "timeout", 120.0, "Seconds until an attempt is given up.", lower_bound=0.1
+  )
+  flags.DEFINE_integer(
+    "attempts", 6, "Attempts for one request.", lower_bound=1
+  )
+  flags.DEFINE_float(
+    "requests_per_minute",
+    None,
+    "Limit of the rate; none by default.",
+    lower_bound=0.01,
+  )
+  flags.DEFINE_list(
+    "prices",
+    ["0", "0"],
+    "US dollars per million tokens of prompt and reply. Example: "
+    "--prices=2.5,10",
+  )
+  flags.DEFINE_float(
+    "budget", None, "US dollars after which no more requests are sent."
+  )
+  flags.DEFINE_integer("workers", 4, "Parallel requests.", lower_bound=1)
+
+
+def read_endpoint(model: str) -> Endpoint:
+  """Returns the endpoint of a model, as the flags describe it.
+
+  Args:
+    model: name of the model; a judge shares all other flags.
+
+  Raises:
+    ValueError: if --prices are not two numbers.
+  """
+  values = flags.FLAGS
+  # A list flag holds strings.
+  try:
+    prompt_price, reply_price = map(float, values.prices)
+  except ValueError:
+    raise ValueError(
+      f"--prices={','.join(values.prices)}: needs two numbers, e.g. 2.5,10"
+    ) from None
+  return Endpoint(
+    model,
+    values.base_url,
+    values.api_key,
+    values.temperature,
+    values.max_tokens,
+    values.timeout,
+    values.attempts,
+    # The backoff has no flag: servers say how long to wait.
+    requests_per_minute=values.requests_per_minute,
+    prices=(prompt_price, reply_price),
+    budget=values.budget,
+  )
+
+
+class Journal:
+  """Records by key, in memory and on disk; safe between threads.
+
+  Attributes:
+    path: path of the file.
+  """
+
+  def __init__(self, path: str | os.PathLike):
+    """Opens or creates a journal and locks it against other processes.
+
+    Args:
+      path: path of the JSON lines; missing parent folders are created.
+
+    Raises:
+      ValueError: naming the file and the line at fault; or if another process
+        holds the lock.
+    """
+    self.path = pathlib.Path(path)
+    self.path.parent.mkdir(parents=True, exist_ok=True)
+    self._lock = threading.Lock()
+    self._file = open(self.path, "a+b")  # noqa: SIM115 closed by close()
+    try:
+      # Released with the file, so a killed process leaves no lock behind.
+      fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+      self._records = self._read_records()
+    except BlockingIOError:
+      self._file.close()
+      raise ValueError(
+        f"{self.path}: another run is writing to it; wait for its end or "
+        "choose another folder"
+      ) from None
+    except BaseException:
+      self._file.close()
+      raise
+
+  def __enter__(self) -> Journal:
+    return self
+
+  def __exit__(self, *unused) -> None:
+    self.close()
+
+  def __contains__(self, key: str) -> bool:
+    return key in self._records
+
+  def __getitem__(self, key: str) -> Any:
+    return self._records[key]
+
+  def __len__(self) -> int:
+    return len(self._records)
+
+  def __iter__(self) -> Iterator[str]:
+    return iter(self._records)
+
+  def append(self, key: str, value: Any) -> None:
+    """Adds a record; it is on disk when this returns.
+
+    Raises:
+      ValueError: if the key exists.
+    """
+    line = json.dumps({"key": key, "value": value}, ensure_ascii=False)
+    with self._lock:
+      if key in self._records:
+        raise ValueError(f"{self.path}: {key!r} is there already")
+      self._file.write(line.encode() + b"\n")
+      self._file.flush()
+      # A reply that cost money must survive a crash of the machine, too.
+      os.fsync(self._file.fileno())
+      self._records[key] = value
+
+  def close(self) -> None:
+    """Closes the file and lets others write to it."""
+    self._file.close()
+
+  def _read_records(self) -> dict[str, Any]:
+    """Returns the records on disk; truncates an incomplete last line."""
+    self._file.seek(0)
+    content = self._file.read()
+    num_complete_bytes = content.rfind(b"\n") + 1
+    if num_complete_bytes < len(content):
+      self._file.truncate(num_complete_bytes)
+    records: dict[str, Any] = {}
+    for line_number, line in enumerate(
+      content[:num_complete_bytes].splitlines(), start=1
+    ):
+      try:
+        record = json.loads(line)
+        key, value = record["key"], record["value"]
+      except (KeyError, TypeError, ValueError):
+        raise ValueError(
+          f"{self.path}, line {line_number}: expected an object with the "
+          "fields key and value"
+        ) from None
+      if key in records:
+        raise ValueError(
+          f"{self.path}, line {line_number}: {key!r} stands twice"
+        )
+      records[key] = value
+    return records
+
+
+SETTINGS_KEY = "settings"  # key of the first record; no question has this id
+
+
+class NoReplyError(ConnectionError):
+  """Failure of all attempts at one request; other requests may succeed."""
+
+
+class QuestionLike(Protocol):
+  """Question with an id, which is the key of its answer."""
+
+  question_id: str
+
+
+class Answerer(Protocol):
+  """Answerer of questions: a model, a look-up, a quotation."""
+
+  def answer(self, question: Any) -> str:
+    """Returns the whole reply; must read neither gold nor reference answer."""
+
+
+def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
+  """Writes the settings of a new run, or compares them with a resumed one.
+
+  Args:
+    settings: everything on which the answers depend, as JSON values.
+
+  Raises:
+    ValueError: naming the file and the setting that differs.
+  """
+  if SETTINGS_KEY not in journal:
+    journal.append(SETTINGS_KEY, dict(settings))
+    return
+  previous_settings = journal[SETTINGS_KEY]
+  # Names of both: a setting may be missing in either.
+  for name in {**previous_settings, **settings}:
+    if previous_settings.get(name) != settings.get(name):
+      raise ValueError(
+        f"{journal.path}: begun with {name}={previous_settings.get(name)!r}, "
+        f"now it is {settings.get(name)!r}; choose another --workdir"
+      )
+
+
+def ask_questions(
+  questions: Sequence[QuestionLike],
+  answerer: Answerer,
+  journal: Journal,
+  num_workers: int = 1,
+) -> dict[str, str]:
+  """Returns question id -> reply; journaled answers are not asked again.
+
+  Args:
+    answerer: called from `num_workers` threads.
+
+  Raises:
+    NoReplyError: after all questions were asked, if some had no reply; the same
+      command asks only these again.
+  """
+  # Order of the questions, for a journal of one worker.
+  unanswered = [q for q in questions if q.question_id not in journal]
+  errors = run_tasks(
+    unanswered,
+    lambda q: journal.append(q.question_id, answerer.answer(q)),
+    num_workers,
+  )
+  if errors:
+    raise NoReplyError(
+      f"{len(errors)} of {len(questions)} questions have no answer ("
+      f"{errors[0]}); run the same command again to ask only these"
+    )
+  return {q.question_id: journal[q.question_id] for q in questions}
+
+
+def run_tasks(
+  tasks: Sequence[Any], do_task: Callable[[Any], None], num_workers: int
+) -> list[NoReplyError]:
+  """Returns the errors of the tasks without a reply, after all were tried.
+
+  Any other error ends the run; finished tasks stay in their journal.
+
+  Args:
+    tasks: arguments of `do_task`.
+    do_task: called from `num_workers` threads.
+  """
+  errors: list[NoReplyError] = []
+
+  def do_guarded(task: Any) -> None:
+    try:
+      do_task(task)
+    except NoReplyError as error:
+      errors.append(error)
+
+  progress_bar = progress.Progress(total=len(tasks), unit="question")
+  with progress_bar, concurrent.futures.ThreadPoolExecutor(num_workers) as pool:
+    futures = [pool.submit(do_guarded, task) for task in tasks]
+    try:
+      for future in concurrent.futures.as_completed(futures):
+        future.result()
+        progress_bar.update()
+    except BaseException:  # also a keyboard interrupt
+      pool.shutdown(cancel_futures=True)
+      raise
+  return errors
+
+
+if TYPE_CHECKING:
+  from ctd_jax.tasks.chat_client import ChatClient
+
+
+@contextlib.contextmanager
+def open_client(
+  journal_path: str | os.PathLike, endpoint: Endpoint
+) -> Iterator[ChatClient]:
+  """Yields the client of a model; its replies are journaled.
+
+  Raises:
+    ValueError: if the extra `llm` is not installed, no key is given, or another
+      process writes to the journal.
+  """
+  try:
+    from ctd_jax.tasks import chat_client
+  except ImportError as error:
+    raise ValueError(
+      f"asking a model needs the package {error.name}: pip install "
+      "'ctd_jax[llm]'"
+    ) from None
+  with Journal(journal_path) as journal:
+    yield chat_client.ChatClient(endpoint, journal)

@@ -1,1 +1,0 @@
-"""Prompts, filters and agreement measures for annotating validity curves."""

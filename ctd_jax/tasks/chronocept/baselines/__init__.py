@@ -1,1 +1,0 @@
-"""Baselines that predict the curve of a statement from its text."""

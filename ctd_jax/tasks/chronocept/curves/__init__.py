@@ -1,1 +1,0 @@
-"""Curves of validity over log time: skew-normal, scores and fits."""

@@ -1,0 +1,347 @@
+"""Durations named in an English text, in minutes.
+
+The baseline `lexicon` predicts a curve from these words alone.
+
+Regression baselines of validity curves, published and trivial.
+
+Each baseline is a pair of functions: `fit` returns named arrays and `predict`
+reads them, so that models are saved and loaded without pickled code.
+
+`linear`, `svr` and `xgboost` are published and read vectors of the frozen
+encoder. The others are lower bounds: `mean`, `median`, `nearest` (targets of
+the nearest train sample), `tfidf` (ridge regression on words) and `lexicon`
+(regression on the longest duration that the text names).
+
+Axes: N samples, F features, T = 3 targets.
+
+Source: Chronocept, arXiv 2505.07637v1, section on baselines.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import xgboost
+from jaxtyping import Float
+from sklearn import linear_model, neighbors, svm
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.metrics import pairwise
+
+# Minutes of a unit; a year has 365 days and a month is a twelfth of it.
+_UNITS = {
+  "second": 1 / 60,
+  "moment": 1.0,
+  "minute": 1.0,
+  "hour": 60.0,
+  "morning": 240.0,
+  "afternoon": 240.0,
+  "evening": 240.0,
+  "night": 600.0,
+  "day": 1440.0,
+  "weekend": 2880.0,
+  "week": 10080.0,
+  "fortnight": 20160.0,
+  "month": 43800.0,
+  "season": 131400.0,
+  "term": 131400.0,
+  "year": 525600.0,
+  "decade": 5256000.0,
+  "century": 52560000.0,
+}
+_PLURALS = {"centuries": "century"}
+# Vague numbers at their usual size, and determiners that mean one.
+_NUMBERS = {
+  "quarter": 0.25,
+  "half": 0.5,
+  "a": 1,
+  "an": 1,
+  "one": 1,
+  "this": 1,
+  "the": 1,
+  "all": 1,
+  "whole": 1,
+  "entire": 1,
+  "each": 1,
+  "every": 1,
+  "two": 2,
+  "couple": 2,
+  "three": 3,
+  "few": 3,
+  "four": 4,
+  "five": 5,
+  "several": 5,
+  "six": 6,
+  "seven": 7,
+  "eight": 8,
+  "nine": 9,
+  "ten": 10,
+  "twelve": 12,
+  "dozen": 12,
+  "fifteen": 15,
+  "twenty": 20,
+  "thirty": 30,
+  "forty": 40,
+  "fifty": 50,
+  "sixty": 60,
+  "many": 10,
+}
+# Adverbs that imply a duration or a period, in minutes.
+_ADVERBS = {
+  "briefly": 1.0,
+  "momentarily": 1.0,
+  "overnight": 600.0,
+  "tonight": 360.0,
+  "today": 720.0,
+  "tomorrow": 1440.0,
+  "daily": 1440.0,
+  "weekly": 10080.0,
+  "monthly": 43800.0,
+  "yearly": 525600.0,
+  "annually": 525600.0,
+  "permanently": 52560000.0,
+  "forever": 52560000.0,
+  "always": 52560000.0,
+}
+_UNIT = "|".join([*_PLURALS, *(f"{unit}s?" for unit in _UNITS)])
+_NUMBER = rf"\d+(?:\.\d+)?|{'|'.join(_NUMBERS)}"
+# At most two words stand between number and unit, and neither is a number: so
+# "two long days" matches, and in "a few days" the number is "few", not "a".
+_SPAN = re.compile(
+  rf"\b(?P<number>{_NUMBER})(?:[ -](?!(?:{_NUMBER})\b)[a-z]+){{0,2}}?"
+  rf"[ -](?P<unit>{_UNIT})\b"
+)
+# "half an hour" names one number; the article after it is dropped.
+_FRACTION = re.compile(r"\b(half|quarter)(?: of)? an? ")
+_ADVERB = re.compile(rf"\b({'|'.join(_ADVERBS)})\b")
+
+
+def extract_durations(text: str) -> list[float]:
+  """Returns the durations that a text names, in minutes.
+
+  Returns:
+    Durations of adverbs first, then of spans; [] if the text names none.
+  """
+  text = _FRACTION.sub(r"\1 ", text.lower())
+  durations = [_ADVERBS[match[1]] for match in _ADVERB.finditer(text)]
+  for match in _SPAN.finditer(text):
+    unit = _PLURALS.get(match["unit"]) or match["unit"].removesuffix("s")
+    # A number word, or digits.
+    number = _NUMBERS.get(match["number"]) or float(match["number"])
+    if number > 0:  # "0 hours" has no logarithm
+      durations.append(number * _UNITS[unit])
+  return durations
+
+
+Arrays = dict[str, np.ndarray]
+Hyperparameters = Mapping[str, Any]
+Vectors = Float[np.ndarray, "N F"]
+Targets = Float[np.ndarray, "N T"]
+_RIDGE_STRENGTHS = np.logspace(-2, 3, 11)  # half a decade apart
+
+
+@dataclasses.dataclass(frozen=True)
+class Regressor:
+  """A baseline."""
+
+  input_kind: str  # "vectors" (fp32 [N, F]) or "texts" (N parent texts)
+  # (inputs, targets [N, T], hyperparameters, seed) -> arrays.
+  fit: Callable[[Any, np.ndarray, Hyperparameters, int], Arrays]
+  predict: Callable[[Arrays, Any], np.ndarray]  # (arrays, inputs) -> [N, T]
+
+
+def fit_linear(
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns the least-squares fit, of least norm if F > N."""
+  del seed
+  # float64: with more features than samples the system is ill-conditioned.
+  model = linear_model.LinearRegression(fit_intercept=hyper["fit_intercept"])
+  model.fit(np.asarray(vectors, np.float64), targets)
+  intercept = np.broadcast_to(model.intercept_, targets.shape[1])
+  return {"weights": model.coef_.T, "intercept": intercept}
+
+
+def predict_linear(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the values of the linear map."""
+  return vectors @ arrays["weights"] + arrays["intercept"]
+
+
+def fit_svr(
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns a support vector machine for each target.
+
+  Args:
+    hyper: C, epsilon (in units of the targets), kernel ("rbf" or "linear").
+  """
+  del seed
+  arrays = {"kernel": np.array(hyper["kernel"])}
+  for number, column in enumerate(targets.T):
+    model = svm.SVR(
+      C=hyper["C"], epsilon=hyper["epsilon"], kernel=hyper["kernel"]
+    ).fit(vectors, column)
+    arrays[f"support_{number}"] = model.support_vectors_
+    arrays[f"weights_{number}"] = model.dual_coef_[0]
+    arrays[f"intercept_{number}"] = model.intercept_[0]
+  # The value of scikit-learn's default gamma="scale".
+  arrays["gamma"] = np.array(1 / (vectors.shape[1] * vectors.var()))
+  return arrays
+
+
+def predict_svr(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the values of the machines."""
+  options = {}
+  if arrays["kernel"] == "rbf":
+    options["gamma"] = float(arrays["gamma"])
+  columns = []
+  for number in range(sum(name.startswith("support_") for name in arrays)):
+    if not len(arrays[f"support_{number}"]):
+      # Every error was within epsilon, so the machine is a constant.
+      columns.append(np.full(len(vectors), arrays[f"intercept_{number}"]))
+      continue
+    similarity = pairwise.pairwise_kernels(
+      vectors,
+      arrays[f"support_{number}"],
+      metric=str(arrays["kernel"]),
+      **options,
+    )
+    columns.append(
+      similarity @ arrays[f"weights_{number}"] + arrays[f"intercept_{number}"]
+    )
+  return np.column_stack(columns)
+
+
+def fit_xgboost(
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns boosted trees for each target, serialised as UBJSON.
+
+  Args:
+    seed: of xgboost, which draws nothing with these settings.
+  """
+  arrays = {}
+  for number, column in enumerate(targets.T):
+    model = xgboost.XGBRegressor(
+      **hyper, objective="reg:squarederror", random_state=seed, n_jobs=1
+    ).fit(vectors, column)  # one thread: sums in one order, same trees
+    raw = model.get_booster().save_raw("ubj")
+    arrays[f"trees_{number}"] = np.frombuffer(raw, np.uint8)
+  return arrays
+
+
+def predict_xgboost(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the values of the trees."""
+  matrix = xgboost.DMatrix(vectors)
+  columns = []
+  for number in range(len(arrays)):
+    booster = xgboost.Booster({"nthread": 1})
+    booster.load_model(bytearray(arrays[f"trees_{number}"].tobytes()))
+    columns.append(booster.predict(matrix))
+  return np.column_stack(columns)
+
+
+def fit_mean(
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns the mean of the targets."""
+  del texts, hyper, seed
+  return {"constant": targets.mean(axis=0)}
+
+
+def fit_median(
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns the median of each target."""
+  del texts, hyper, seed
+  return {"constant": np.median(targets, axis=0)}
+
+
+def predict_constant(arrays: Arrays, texts: Sequence[str]) -> Targets:
+  """Returns the same values for each text."""
+  return np.tile(arrays["constant"], (len(texts), 1))
+
+
+def fit_nearest(
+  vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns the train samples themselves."""
+  del hyper, seed
+  return {"vectors": vectors, "targets": targets}
+
+
+def predict_nearest(arrays: Arrays, vectors: Vectors) -> Targets:
+  """Returns the targets of the train sample with the highest cosine."""
+  model = neighbors.KNeighborsRegressor(1, metric="cosine", algorithm="brute")
+  return model.fit(arrays["vectors"], arrays["targets"]).predict(vectors)
+
+
+def fit_tfidf(
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns ridge regression on TF-IDF of words and pairs of words.
+
+  The strength is chosen by leave-one-out error on the train samples.
+  """
+  del hyper, seed
+  vectorizer = _make_vectorizer()
+  counts = vectorizer.fit_transform(texts)
+  model = linear_model.RidgeCV(_RIDGE_STRENGTHS).fit(counts.toarray(), targets)
+  return {
+    "words": vectorizer.get_feature_names_out().astype(str),
+    "idf": vectorizer.idf_,
+    "weights": model.coef_.T,
+    "intercept": model.intercept_,
+  }
+
+
+def predict_tfidf(arrays: Arrays, texts: Sequence[str]) -> Targets:
+  """Returns the values of the ridge regression."""
+  vectorizer = _make_vectorizer([*map(str, arrays["words"])])
+  # Of the train texts; the vocabulary is fixed, so nothing is fitted here.
+  vectorizer.idf_ = arrays["idf"]
+  # Sparse [N, words], which the linear map's product takes as it is.
+  return vectorizer.transform(texts) @ arrays["weights"] + arrays["intercept"]
+
+
+def _make_vectorizer(words: Sequence[str] | None = None) -> TfidfVectorizer:
+  return TfidfVectorizer(ngram_range=(1, 2), vocabulary=words)
+
+
+def fit_lexicon(
+  texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
+) -> Arrays:
+  """Returns the regression on the log of the longest duration named."""
+  del hyper, seed
+  weights, *_ = np.linalg.lstsq(_duration_features(texts), targets)
+  return {"weights": weights, "intercept": np.zeros(targets.shape[1])}
+
+
+def predict_lexicon(arrays: Arrays, texts: Sequence[str]) -> Targets:
+  """Returns the values of the regression."""
+  return predict_linear(arrays, _duration_features(texts))
+
+
+def _duration_features(texts: Sequence[str]) -> np.ndarray:
+  """Returns indicators of no and any duration and its log minutes, [N, 3]."""
+  rows = []
+  for text in texts:
+    minutes = extract_durations(text)
+    # Two indicators, so that texts without a duration have their own constant.
+    rows.append([0, 1, np.log(max(minutes))] if minutes else [1, 0, 0])
+  return np.array(rows, np.float64)
+
+
+REGRESSORS = {
+  "linear": Regressor("vectors", fit_linear, predict_linear),
+  "svr": Regressor("vectors", fit_svr, predict_svr),
+  "xgboost": Regressor("vectors", fit_xgboost, predict_xgboost),
+  "mean": Regressor("texts", fit_mean, predict_constant),
+  "median": Regressor("texts", fit_median, predict_constant),
+  "nearest": Regressor("vectors", fit_nearest, predict_nearest),
+  "tfidf": Regressor("texts", fit_tfidf, predict_tfidf),
+  "lexicon": Regressor("texts", fit_lexicon, predict_lexicon),
+}

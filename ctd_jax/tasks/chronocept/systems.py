@@ -1,0 +1,402 @@
+"""Baselines by their config: inputs, fitting, saved models, grid search.
+
+Every baseline is a `BaselineSystem` whose fitted state is a dict of arrays, so
+that it is saved as .npz and read without executing anything. `Predictor`
+applies the models of a workdir.
+
+The published hyperparameters were chosen on the published data and may not suit
+others. A search compares networks by the validation MSE of the epoch that the
+protocol selects; regressors by five-fold cross-validation on train under the
+paper's protocol, and by validation MSE under the honest one.
+
+Axes: N samples, T = 3 targets, M models.
+
+Source: Chronocept, arXiv 2505.07637v1, appendix on hyperparameters; the
+criteria are those of the authors' code
+(github.com/krishgoel/chronocept-baseline-models, fc375d6).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import jax
+import ml_collections
+import numpy as np
+from flax import linen as nn
+from flax import traverse_util
+from jaxtyping import Float
+from sklearn.model_selection import KFold, ParameterGrid
+
+from ctd_jax.tasks.chronocept import features, networks, regressors
+from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
+from ctd_jax.tasks.chronocept.networks import (
+  BiLstm,
+  EncoderRegression,
+  FeedForward,
+)
+from ctd_jax.tasks.chronocept.regressors import Arrays
+from ctd_jax.utils import files, progress
+from ctd_jax_datasets.chronocept.samples import Sample
+
+# Kinds of input; see `make_inputs`.
+TEXTS, VECTORS, SEQUENCE, TOKENS = "texts", "vectors", "sequence", "tokens"
+_NETWORK_INPUT_KINDS = {"ffnn": VECTORS, "bilstm": SEQUENCE, "bert": TOKENS}
+SYSTEM_KINDS = (*_NETWORK_INPUT_KINDS, *regressors.REGRESSORS)
+
+FitFunction = Callable[
+  [Mapping[str, Any], Mapping[str, np.ndarray], str, int],
+  tuple[Arrays, dict[str, Any]],
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class BaselineSystem:
+  """A baseline."""
+
+  input_kind: str  # TEXTS, VECTORS, SEQUENCE or TOKENS
+  # (inputs by split, targets by split, selection of the epoch, seed) ->
+  # (arrays, history of the training); the history of a regressor is {}.
+  fit: FitFunction
+  predict: Callable[[Arrays, Any], np.ndarray]  # (arrays, inputs) -> [N, T]
+  has_epochs: bool  # whether the training has epochs to select from
+
+
+def make_system(
+  hyper: ml_collections.ConfigDict, features: FrozenFeatures
+) -> BaselineSystem:
+  """Returns the system of `config.model`.
+
+  Args:
+    features: of the frozen encoder, from which `bert` is initialised.
+
+  Raises:
+    ValueError: if the kind is unknown.
+  """
+  if hyper.kind in _NETWORK_INPUT_KINDS:
+    return _make_network_system(hyper, features)
+  if hyper.kind not in regressors.REGRESSORS:
+    raise ValueError(
+      f"config.model.kind={hyper.kind!r}: expected one of "
+      f"{', '.join(SYSTEM_KINDS)}"
+    )
+  regressor = regressors.REGRESSORS[hyper.kind]
+  options = {k: v for k, v in hyper.items() if k != "kind"}
+
+  def fit(inputs, targets, selection, seed):
+    del selection  # regressors have no epochs
+    train_inputs = inputs["train"][regressor.input_kind]
+    return regressor.fit(train_inputs, targets["train"], options, seed), {}
+
+  def predict(arrays, inputs):
+    return regressor.predict(arrays, inputs[regressor.input_kind])
+
+  return BaselineSystem(regressor.input_kind, fit, predict, has_epochs=False)
+
+
+def _make_network_system(
+  hyper: ml_collections.ConfigDict, features: FrozenFeatures
+) -> BaselineSystem:
+  model = _make_network(hyper, features)
+
+  def fit(inputs, targets, selection, seed):
+    params = networks.init_params(model, inputs["train"], seed)
+    if hyper.kind == "bert":
+      # Random head, pretrained encoder.
+      params = {**params, "encoder": features.encoder.params}
+    network = networks.train_network(
+      model, params, inputs, targets, hyper, selection, seed
+    )
+    # "encoder/layer_0/..." -> array: .npz has no nested names.
+    arrays = traverse_util.flatten_dict(jax.device_get(network.params), sep="/")
+    history = dataclasses.asdict(network)
+    del history["params"]  # saved as arrays
+    return arrays, history
+
+  def predict(arrays, inputs):
+    params = traverse_util.unflatten_dict(arrays, sep="/")
+    return networks.predict_targets(model, params, inputs)
+
+  return BaselineSystem(
+    _NETWORK_INPUT_KINDS[hyper.kind], fit, predict, has_epochs=True
+  )
+
+
+def _make_network(
+  hyper: ml_collections.ConfigDict, features: FrozenFeatures
+) -> nn.Module:
+  if hyper.kind == "ffnn":
+    return FeedForward(hyper.hidden_size, hyper.dropout)
+  if hyper.kind == "bilstm":
+    return BiLstm(hyper.hidden_size)
+  return EncoderRegression(features.encoder.config, hyper.dropout)
+
+
+def make_inputs(
+  input_kind: str,
+  rows: list[tuple[str, ...]],
+  features: FrozenFeatures,
+  pad_to_max_length: bool,
+) -> dict[str, Any]:
+  """Returns the inputs of a system.
+
+  Args:
+    input_kind: see `BaselineSystem`.
+    rows: texts of the fields of N samples, the parent first.
+    pad_to_max_length: see `FrozenFeatures.encode_sequences`.
+
+  Returns:
+    Name -> N parent texts, or an array of N rows. The names of arrays are
+    those of the arguments of the networks in `networks`.
+  """
+  if input_kind == TEXTS:
+    return {TEXTS: [row[0] for row in rows]}
+  if input_kind == VECTORS:
+    return {VECTORS: features.encode_vectors(rows)}
+  if input_kind == TOKENS:
+    return features.tokenize_rows(rows)
+  states, lengths = features.encode_sequences(rows, pad_to_max_length)
+  return {"states": states, "lengths": lengths}
+
+
+CONFIG_FILE = "config.json"
+# Names of the scaler's arrays beside those of the model, which have none such.
+_SCALER_PREFIX = "scaler/"
+
+
+def model_path(workdir: pathlib.Path, seed: int) -> pathlib.Path:
+  """Returns the path of the model of a seed."""
+  return workdir / f"model_{seed}.npz"
+
+
+def save_model(
+  path: pathlib.Path, arrays: Arrays, scaler: TargetScaler
+) -> None:
+  """Writes a model and the scaler of its targets as .npz."""
+  scaler_arrays = {"mean": scaler.mean, "sd": scaler.sd}
+  prefixed_arrays = {_SCALER_PREFIX + k: v for k, v in scaler_arrays.items()}
+  with files.atomic_path(path) as temporary:
+    np.savez(temporary, **arrays, **prefixed_arrays)
+
+
+def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
+  """Returns the arrays and the scaler that `save_model` wrote.
+
+  Raises:
+    ValueError: if the file is not a saved model.
+  """
+  try:
+    with np.load(path) as file:
+      arrays = dict(file)
+    # Popped, so that the model's own arrays remain.
+    scaler = TargetScaler(
+      *(arrays.pop(_SCALER_PREFIX + name) for name in ("mean", "sd"))
+    )
+  except (KeyError, OSError, ValueError, AttributeError) as error:
+    raise ValueError(
+      f"{path}: not a saved model of validity: {error}"
+    ) from None
+  return arrays, scaler
+
+
+def make_frozen_features(config: ml_collections.ConfigDict) -> FrozenFeatures:
+  """Returns the frozen encoder of a config with its protocol's max_length."""
+  # Published baselines read different numbers of tokens.
+  is_paper_protocol = config.protocol == "paper"
+  return FrozenFeatures(
+    config.encoder,
+    config.paper_max_length if is_paper_protocol else config.max_length,
+    pathlib.Path(config.cache_dir).expanduser(),
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class Predictor:
+  """The models of a workdir."""
+
+  config: ml_collections.ConfigDict
+  system: BaselineSystem  # made from `config.model`
+  features: FrozenFeatures  # of the frozen encoder
+  # (arrays, scaler) of each seed.
+  models: tuple[tuple[Arrays, TargetScaler], ...]
+
+  @classmethod
+  def load(
+    cls, workdir: str | os.PathLike, encoder: str | None = None
+  ) -> Predictor:
+    """Returns the models of a workdir.
+
+    Args:
+      workdir: of a run of `ctd_jax.train` with `configs/chronocept.py`.
+      encoder: folder or hub id of the encoder, if it has moved since.
+
+    Raises:
+      FileNotFoundError: if the run is missing or not finished.
+      ValueError: if a file is not a saved model.
+    """
+    workdir = pathlib.Path(workdir).expanduser()
+    path = workdir / CONFIG_FILE
+    if not path.exists():
+      raise FileNotFoundError(f"{path}: no config of a run; train it first")
+    config = ml_collections.ConfigDict(json.loads(path.read_text("utf-8")))
+    config.encoder = encoder or config.encoder
+    encoder_features = make_frozen_features(config)
+    return cls(
+      config,
+      make_system(config.model, encoder_features),
+      encoder_features,
+      tuple(read_model(model_path(workdir, seed)) for seed in config.seeds),
+    )
+
+  def predict(self, samples: Sequence[Sample]) -> Float[np.ndarray, "N 3"]:
+    """Returns location, scale and skewness in raw units, mean over seeds.
+
+    Args:
+      samples: N samples; their targets are not read.
+    """
+    rows = features.make_field_texts(samples, _axes_to_read(self.config.axes))
+    inputs = make_inputs(
+      self.system.input_kind,
+      rows,
+      self.features,
+      self.config.protocol == "paper",
+    )
+    # Seeds are averaged in raw units, where they are comparable.
+    predictions = [
+      scaler.inverse(self.system.predict(arrays, inputs))
+      for arrays, scaler in self.models
+    ]
+    return np.mean(predictions, axis=0)
+
+
+def _axes_to_read(axes: str) -> str:
+  """Returns the axes of samples that are predicted: never shuffled."""
+  return features.AXES_GIVEN if axes == features.AXES_SHUFFLED else axes
+
+
+NUM_FOLDS = 5  # as in the authors' code
+SEARCH_FILE = "search.json"
+TargetsBySplit = Mapping[str, np.ndarray]
+InputsBySplit = Mapping[str, Mapping[str, Any]]
+
+
+def iterate_candidates(
+  config: ml_collections.ConfigDict,
+) -> Iterator[ml_collections.ConfigDict]:
+  """Yields `config.model` with every combination of `config.grid`.
+
+  Args:
+    config: model and grid (field of the model -> values) are read.
+  """
+  for changes in ParameterGrid(config.grid.to_dict()):
+    hyper = ml_collections.ConfigDict(config.model)
+    hyper.update(changes)
+    yield hyper
+
+
+def choose_hyperparameters(
+  config: ml_collections.ConfigDict,
+  workdir: pathlib.Path,
+  features: FrozenFeatures,
+  inputs: Callable[[str], Mapping[str, Any]],
+  targets: TargetsBySplit,
+  selection: str,
+) -> ml_collections.ConfigDict:
+  """Returns `config.model` with the best values of the grid.
+
+  Scores are written into the workdir, so an interrupted search resumes. Of
+  candidates with equal scores the first one wins.
+
+  Args:
+    config: model, grid, protocol and the first of the seeds are read.
+    inputs: function of a split that returns the inputs of the system.
+    targets: split -> [N, T], in the units that are trained on.
+
+  Raises:
+    ValueError: if the config has no grid.
+  """
+  if not config.grid:
+    raise ValueError(
+      f"config.search=True: {config.model.kind} has no grid to search"
+    )
+  path = workdir / SEARCH_FILE
+  scored_candidates = (
+    json.loads(path.read_text("utf-8")) if path.exists() else []
+  )
+  # A candidate is identified by its hyperparameters, not by its position, so a
+  # grid may be extended between two calls.
+  scored_models = [candidate["model"] for candidate in scored_candidates]
+  pending_candidates = [
+    c for c in iterate_candidates(config) if c.to_dict() not in scored_models
+  ]
+  # Encoding is expensive: none where every candidate has its score.
+  split_inputs = {
+    split: inputs(split)
+    for split in ("train", "validation")
+    if pending_candidates
+  }
+  for hyper in progress.Progress(
+    pending_candidates, "search", unit="candidate"
+  ):
+    system = make_system(hyper, features)
+    score = _score_candidate(
+      system, split_inputs, targets, selection, config.seeds[0], config.protocol
+    )
+    scored_candidates.append({"mse": score, "model": hyper.to_dict()})
+    files.write_text(path, json.dumps(scored_candidates, indent=1) + "\n")
+  # `min` returns the first of equal candidates.
+  best = min(scored_candidates, key=lambda candidate: candidate["mse"])
+  return ml_collections.ConfigDict(best["model"])
+
+
+def _score_candidate(
+  system: BaselineSystem,
+  inputs: InputsBySplit,
+  targets: TargetsBySplit,
+  selection: str,
+  seed: int,
+  protocol: str,
+) -> float:
+  """Returns the MSE by which candidates are compared."""
+  if protocol == "paper" and not system.has_epochs:
+    # A regressor has no epochs, so the authors cross-validate on train.
+    k_fold = KFold(NUM_FOLDS, shuffle=True, random_state=seed)
+    folds = k_fold.split(targets["train"])
+    return float(
+      np.mean(
+        [_score_fold(system, inputs, targets, *fold, seed) for fold in folds]
+      )
+    )
+  arrays, _ = system.fit(inputs, targets, selection, seed)
+  predictions = system.predict(arrays, inputs["validation"])
+  return float(np.mean((predictions - targets["validation"]) ** 2))
+
+
+def _score_fold(
+  system: BaselineSystem,
+  inputs: InputsBySplit,
+  targets: TargetsBySplit,
+  train_rows: np.ndarray,
+  held_out_rows: np.ndarray,
+  seed: int,
+) -> float:
+  """Returns the MSE on held-out train samples of a fit to the others."""
+
+  def take_rows(indices):
+    return jax.tree.map(
+      lambda array: np.asarray(array)[indices], dict(inputs["train"])
+    )
+
+  arrays, _ = system.fit(
+    {"train": take_rows(train_rows)},
+    {"train": targets["train"][train_rows]},
+    "",
+    seed,
+  )
+  predictions = system.predict(arrays, take_rows(held_out_rows))
+  return float(np.mean((predictions - targets["train"][held_out_rows]) ** 2))

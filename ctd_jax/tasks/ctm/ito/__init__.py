@@ -1,1 +1,0 @@
-"""Timeline Ito: players find their order in time without naming periods."""

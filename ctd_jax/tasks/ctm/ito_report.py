@@ -1,0 +1,411 @@
+"""Report of Ito games: Pass@K beside guessing, kinds of error, rank tau.
+
+Pass@K allows K rounds with feedback, which also helps guessers, so every share
+is shown beside the probability with which they win. Errors are of three kinds:
+the period is not known, the item is not that of the period, the rank is not
+that of the items.
+
+Symbols: n seats, K rounds.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+import math
+import pathlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+import matplotlib.figure
+import numpy as np
+import scipy.stats
+
+from ctd_jax.evaluation.results import ResultRow
+from ctd_jax.evaluation.significance import Proportion
+from ctd_jax.tasks.ctm import ito_game, ito_players
+from ctd_jax.utils import plotting, tables
+from ctd_jax.utils.plotting import COLOURS
+from ctd_jax_datasets.ctm import periods
+
+CUTOFFS = (1, 3, 8)  # the K of Pass@K; the paper reports 3 and 8
+
+
+def pass_at_k(states: Sequence[ito_game.State], max_rounds: int) -> Proportion:
+  """Returns the share of games won within `max_rounds` rounds.
+
+  Raises:
+    ValueError: if there is no game, or one ended unwon before that round.
+  """
+  if not states:
+    raise ValueError("no game to count")
+  for state in states:
+    if state.won_in is None and len(state.rounds) < max_rounds:
+      raise ValueError(
+        f"game {state.instance.instance_id} had {len(state.rounds)} rounds; "
+        f"Pass@{max_rounds} needs {max_rounds}"
+      )
+  winning_rounds = [state.won_in for state in states]
+  hits = sum(
+    winning_round is not None and winning_round <= max_rounds
+    for winning_round in winning_rounds
+  )
+  return Proportion(hits, len(states))
+
+
+def _random_win_probability(seats: int, rounds: int) -> float:
+  """Returns (1 - (1 - 1/n)^K)^n: each seat is locked once it is right."""
+  return (1 - (1 - 1 / seats) ** rounds) ** seats
+
+
+def _permutation_win_probability(seats: int, rounds: int) -> float:
+  """Returns 1 - (1 - 1/n!)^K: a new order in each round, without feedback."""
+  return 1 - (1 - 1 / math.factorial(seats)) ** rounds
+
+
+def _elimination_win_probability(seats: int, rounds: int) -> float:
+  """Returns min(1, K/n)^n: a seat is right after 1 to n draws."""
+  return min(1.0, rounds / seats) ** seats
+
+
+def _joint_win_probability(seats: int, rounds: int) -> float:
+  """Returns the win probability of the joint guesser, by enumeration."""
+  # By symmetry any true order has the same probability.
+  all_orders = frozenset(itertools.permutations(range(seats)))
+  return _joint_probability_from(all_orders, tuple(range(seats)), rounds)
+
+
+@functools.cache
+def _joint_probability_from(
+  consistent_orders: frozenset[tuple[int, ...]],
+  true_order: tuple[int, ...],
+  rounds: int,
+) -> float:
+  """Returns the probability to guess the true order within the rounds."""
+  if rounds == 0:
+    return 0.0
+  total = 0.0
+  # Every consistent order is guessed with the same probability.
+  for order in consistent_orders:
+    verdict = tuple(map(int.__eq__, order, true_order))
+    if all(verdict):
+      total += 1
+      continue
+    remaining_orders = frozenset(
+      candidate_order
+      for candidate_order in consistent_orders
+      if tuple(map(int.__eq__, order, candidate_order)) == verdict
+    )
+    total += _joint_probability_from(remaining_orders, true_order, rounds - 1)
+  return total / len(consistent_orders)
+
+
+# Guesser -> function of (seats, rounds) to its win probability.
+WIN_PROBABILITIES: dict[
+  type[ito_players.Guesser], Callable[[int, int], float]
+] = {
+  ito_players.RandomGuesser: _random_win_probability,
+  ito_players.PermutationGuesser: _permutation_win_probability,
+  ito_players.EliminationGuesser: _elimination_win_probability,
+  ito_players.JointPermutationGuesser: _joint_win_probability,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class ErrorCounts:
+  """Counts of errors, with their denominators."""
+
+  described: int  # descriptions with a believed period
+  unknown: int  # of these, with a wrong period
+  items: int  # of these, with another item than that of the believed period
+  ranked: int  # ranks in rounds in which every seat gave an item
+  inferred: int  # of these, with another rank than the items imply
+  silent: int  # descriptions without an item and turns without a rank
+
+
+def count_errors(states: Iterable[ito_game.State]) -> ErrorCounts:
+  """Returns the counts of errors in all games."""
+  counts = collections.Counter()
+  for state in states:
+    for past_round in state.rounds:
+      for description in past_round.descriptions:
+        counts.update(
+          _classify_description(description, state, past_round.theme.items)
+        )
+      counts.update(_classify_ranks(past_round))
+  return ErrorCounts(*(counts[f.name] for f in dataclasses.fields(ErrorCounts)))
+
+
+def _classify_description(
+  description: ito_game.Description, state: ito_game.State, items: Sequence[str]
+) -> list[str]:
+  """Returns the fields of `ErrorCounts` to which a description counts."""
+  if description.item is None:
+    return ["silent"]
+  if description.label is None:
+    return []
+  true_label = state.instance.seats[description.seat].period
+  is_wrong_item = (
+    items[periods.get_period(description.label).index] != description.item
+  )
+  outcomes = ["described", *["unknown"] * (description.label != true_label)]
+  return [*outcomes, *["items"] * is_wrong_item]
+
+
+def _classify_ranks(past_round: ito_game.Round) -> list[str]:
+  """Returns the fields of `ErrorCounts` to which the ranks count."""
+  item_positions = {
+    description.seat: past_round.theme.items.index(description.item)
+    for description in past_round.descriptions
+    if description.item is not None
+  }
+  outcomes = []
+  for seat in past_round.ranking_seats:
+    rank = past_round.rank_of(seat)
+    if rank is None:
+      outcomes.append("silent")
+    elif len(item_positions) == len(past_round.descriptions):
+      # Tied seats may take ranks num_below + 1 to num_below + num_tied.
+      num_below = sum(
+        position < item_positions[seat] for position in item_positions.values()
+      )
+      num_tied = sum(
+        position == item_positions[seat] for position in item_positions.values()
+      )
+      outcomes += [
+        "ranked",
+        *["inferred"] * (not num_below < rank <= num_below + num_tied),
+      ]
+  return outcomes
+
+
+def mean_rank_tau(
+  states: Iterable[ito_game.State],
+) -> dict[int, tuple[float, int]]:
+  """Returns round -> (mean Kendall tau-b of ranks and truth, its games).
+
+  Games in which a seat has no rank, or all seats have the same one, have no
+  tau in that round and are left out.
+  """
+  taus_by_round: dict[int, list[float]] = collections.defaultdict(list)
+  for state in states:
+    for number, past_round in enumerate(state.rounds, start=1):
+      ranks = [
+        past_round.rank_of(seat) for seat in range(len(past_round.descriptions))
+      ]
+      if (
+        past_round.wrong_seats is None or None in ranks or len(set(ranks)) == 1
+      ):
+        continue
+      tau = scipy.stats.kendalltau(ranks, state.instance.ranks).statistic
+      taus_by_round[number].append(float(tau))
+  return {
+    number: (float(np.mean(taus)), len(taus))
+    for number, taus in sorted(taus_by_round.items())
+  }
+
+
+def mean_rounds(states: Sequence[ito_game.State]) -> float:
+  """Returns the mean number of rounds played, won or not."""
+  return float(np.mean([len(state.rounds) for state in states]))
+
+
+SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
+ALL_LEVELS = "all"
+# Guesser -> its line in the table.
+_GUESSER_TITLES = {
+  ito_players.RandomGuesser: "guessing, right seats locked",
+  ito_players.PermutationGuesser: "one random order a round",
+  ito_players.EliminationGuesser: "no refuted rank again",
+  ito_players.JointPermutationGuesser: "joint consistent order",
+}
+
+
+def group_by_level(
+  states: Sequence[ito_game.State],
+) -> dict[str, list[ito_game.State]]:
+  """Returns level -> games, last all games."""
+  games_by_level = {
+    level: [state for state in states if state.instance.level == level]
+    for level in SEATS_PER_LEVEL
+  }
+  nonempty_levels = {
+    level: games for level, games in games_by_level.items() if games
+  }
+  return {**nonempty_levels, ALL_LEVELS: list(states)}
+
+
+def available_cutoffs(states: Sequence[ito_game.State]) -> list[int]:
+  """Returns the K of Pass@K for which the games have enough rounds."""
+  # A game that was won early counts for any K; the budget is what matters.
+  rounds = min(len(state.themes) for state in states)
+  return [k for k in CUTOFFS if k <= rounds]
+
+
+def guesser_win_probability(
+  guesser_class: type[ito_players.Guesser], level: str, rounds: int
+) -> float:
+  """Returns the win probability of a guesser; for all, the mean of levels."""
+  levels = [level] if level != ALL_LEVELS else list(SEATS_PER_LEVEL)
+  probabilities = [
+    WIN_PROBABILITIES[guesser_class](SEATS_PER_LEVEL[name], rounds)
+    for name in levels
+  ]
+  return float(np.mean(probabilities))
+
+
+def format_report(
+  name: str,
+  states: Sequence[ito_game.State],
+  turns: Sequence[Mapping[str, object]],
+  notes: Mapping[str, object],
+) -> str:
+  """Returns the report in Markdown.
+
+  Args:
+    turns: turns of all games, see `play.FinishedGame`.
+    notes: name -> value of further notes.
+  """
+  pass_cutoffs = available_cutoffs(states)
+  rows = []
+  for level, games in group_by_level(states).items():
+    shares = [str(pass_at_k(games, k)) for k in pass_cutoffs]
+    rows.append([f"{level}, n={len(games)}", *shares])
+    rows += [
+      [
+        f"{level}: {guesser_title}",
+        *(
+          f"{100 * guesser_win_probability(guesser_class, level, k):.1f}"
+          for k in pass_cutoffs
+        ),
+      ]
+      for guesser_class, guesser_title in _GUESSER_TITLES.items()
+    ]
+  header = ["games", *(f"Pass@{k} in %" for k in pass_cutoffs)]
+  blocks = [f"# {name}: {len(states)} games", ""]
+  blocks += [f"- {key}: {value}" for key, value in notes.items()]
+  blocks.append(f"- mean rounds played: {mean_rounds(states):.2f}")
+  num_repairs = sum(len(turn["replies"]) - 1 for turn in turns)
+  blocks.append(
+    f"- replies asked for again: {num_repairs} in {len(turns)} turns"
+  )
+  num_leaks = sum(bool(turn["leaked"]) for turn in turns)
+  blocks += [f"- reasons struck out as leaks: {num_leaks}", ""]
+  title = "Games won, 95 % Wilson intervals, above what guessing reaches"
+  blocks.append(tables.format_table(title, header, rows, markdown=True))
+  blocks.append(_format_errors(states))
+  rows = [
+    [str(number), f"{tau:.3f}", str(count)]
+    for number, (tau, count) in mean_rank_tau(states).items()
+  ]
+  header = ["round", "mean tau-b", "of games"]
+  blocks.append(
+    tables.format_table("Ranks against truth", header, rows, markdown=True)
+  )
+  return "\n".join(blocks)
+
+
+def format_summary(name: str, states: Sequence[ito_game.State]) -> str:
+  """Returns Pass@K by level, beside random guessing, in aligned lines."""
+  lines = [f"{name}, games won in % [95 % Wilson interval], (guessing)"]
+  for level, games in group_by_level(states).items():
+    cells = []
+    for k in available_cutoffs(states):
+      chance = guesser_win_probability(ito_players.RandomGuesser, level, k)
+      cells.append(f"Pass@{k} {pass_at_k(games, k)} ({100 * chance:.1f})")
+    lines.append(f"  {level:<6} n={len(games):<5} {'  '.join(cells)}")
+  return "\n".join(lines)
+
+
+def _format_errors(states: Sequence[ito_game.State]) -> str:
+  error_counts = count_errors(states)
+  rows = [
+    [
+      "period not known",
+      str(error_counts.unknown),
+      str(error_counts.described),
+    ],
+    [
+      "item is not the believed period's",
+      str(error_counts.items),
+      str(error_counts.described),
+    ],
+    [
+      "rank is not what the items say",
+      str(error_counts.inferred),
+      str(error_counts.ranked),
+    ],
+    ["nothing said that counts", str(error_counts.silent), ""],
+  ]
+  return tables.format_table(
+    "Kinds of error", ["measure", "wrong", "of"], rows, markdown=True
+  )
+
+
+def make_result_rows(
+  states: Sequence[ito_game.State], **row_fields
+) -> list[ResultRow]:
+  """Returns Pass@K by level as result rows."""
+  return [
+    ResultRow(
+      **row_fields,
+      family=level,
+      metric=f"pass@{k}",
+      value=share.ratio,
+      low=share.interval[0],
+      high=share.interval[1],
+    )
+    for level, games in group_by_level(states).items()
+    for k in available_cutoffs(states)
+    for share in (pass_at_k(games, k),)
+  ]
+
+
+def plot_passes(
+  name: str, states: Sequence[ito_game.State], path: pathlib.Path
+) -> None:
+  """Writes a PNG of games won by round and level, beside random guessing."""
+  figure = matplotlib.figure.Figure(figsize=(8, 4.2), layout="constrained")
+  axes = figure.add_subplot()
+  rounds = range(1, min(len(state.themes) for state in states) + 1)
+  for level_index, (level, games) in enumerate(group_by_level(states).items()):
+    colour = COLOURS[level_index]
+    shares = [pass_at_k(games, k) for k in rounds]
+    # [rounds, 2] -> two arrays of ends.
+    low, high = np.array([share.interval for share in shares]).T
+    values = 100 * np.array([share.ratio for share in shares])
+    axes.errorbar(
+      # Levels are shifted, so that their intervals stay apart.
+      np.array(rounds) + 0.05 * (level_index - 1.5),
+      values,
+      # Rounding can put the end of an interval past a share of 0 or 1.
+      yerr=np.clip([values - 100 * low, 100 * high - values], 0, None),
+      color=colour,
+      marker="o",
+      ms=4,
+      lw=1.2,
+      capsize=2,
+      label=f"{level}, n={len(games)}",
+    )
+    axes.plot(
+      rounds,
+      [
+        100 * guesser_win_probability(ito_players.RandomGuesser, level, k)
+        for k in rounds
+      ],
+      color=colour,
+      ls=":",
+    )
+  # An empty line: one entry of the legend for all dotted lines.
+  axes.plot([], [], color="0.4", ls=":", label="guessing, right seats locked")
+  axes.set_xlabel("rounds allowed, K")
+  axes.set_ylabel("games won within K rounds in %")
+  axes.set_ylim(-2, 102)
+  axes.set_xticks(list(rounds))
+  axes.set_title(f"{name}: Pass@K with 95 % intervals")
+  axes.grid(True, color="0.9")
+  axes.set_axisbelow(True)
+  axes.spines[["top", "right"]].set_visible(False)
+  figure.legend(loc="outside right upper", frameon=False)
+  plotting.write_figure(path, figure)

@@ -1,0 +1,365 @@
+"""Evidence packs: a question with records, prompts about it, scores of answers.
+
+Whoever answers from retrieved records has to tell the right month from the next
+one. Besides the answers a pack has records that a retriever confuses with them:
+of neighbouring months, of the same month in other years, placeholders and
+commentary. Citations are read from marks such as [3] and say on which records
+an answer rests; whether it covers their content is measured by their wording,
+or judged by a model.
+
+Axes: N records, sorted by id.
+
+Source: ChunQiuTR, appendix B.2.5 (the two tasks; the wording of prompts is
+ours).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import pathlib
+import random
+import re
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from jaxtyping import Int, Shaped
+
+from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.queries import Query
+from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
+from ctd_jax.chronology import date_expressions
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.retrieval import bm25
+from ctd_jax.tasks.chat_models import Message, make_conversation
+from ctd_jax.utils import files
+
+NEAR_MONTH, SAME_MONTH = "near month", "same month of another year"
+PLACEHOLDER, COMMENTARY = "placeholder", "commentary"
+ANSWER_ROLE = "answer"
+CONFUSABLE_ROLES = (NEAR_MONTH, SAME_MONTH, PLACEHOLDER, COMMENTARY)
+_NEAR_LIMIT_MONTHS = 12  # a record farther away is of another year
+
+
+@dataclasses.dataclass(frozen=True)
+class PackItem:
+  """Record in a pack."""
+
+  record_id: str  # id of the record
+  date: str  # month as a chronicle writes it
+  text: str  # text of the record
+  role: str  # `ANSWER_ROLE` or one of `CONFUSABLE_ROLES`
+
+
+@dataclasses.dataclass(frozen=True)
+class Pack:
+  """Question with the evidence to answer it from."""
+
+  question_id: str  # id of the query
+  question: str  # text of the query
+  items: tuple[PackItem, ...]  # records in the order of their numbers, from 1
+  all_answers: int  # number of records that answer, in the pack or not
+
+  @property
+  def answers(self) -> tuple[int, ...]:
+    """Numbers of the answering items, from 1."""
+    return tuple(
+      n for n, i in enumerate(self.items, 1) if i.role == ANSWER_ROLE
+    )
+
+
+def make_packs(
+  benchmark: Benchmark,
+  queries: Sequence[Query],
+  max_answers: int = 6,
+  max_confusable: int = 6,
+  seed: int = 0,
+) -> list[Pack]:
+  """Returns a pack for every query.
+
+  Args:
+    max_answers: maximal number of answering records; a sample if there are
+      more.
+    max_confusable: number of other records, the roles in turn, the nearest
+      first.
+    seed: seed of draws and order, together with the query's id.
+  """
+  records = {record.record_id: record for record in benchmark.records}
+  record_table = _RecordTable.from_benchmark(benchmark)
+  packs = []
+  for query in queries:
+    # One generator for each query: a pack does not depend on the others.
+    rng = random.Random(f"{seed}:{query.query_id}")
+    positive_ids = sorted(query.positives)
+    if len(positive_ids) > max_answers:
+      positive_ids = rng.sample(positive_ids, max_answers)
+    labeled_records = [(records[name], ANSWER_ROLE) for name in positive_ids]
+    labeled_records += record_table.find_confusable(query, max_confusable)
+    rng.shuffle(labeled_records)
+    items = tuple(
+      PackItem(
+        record.record_id,
+        date_expressions.format_key(record.key, benchmark.timeline),
+        record.text,
+        role,
+      )
+      for record, role in labeled_records
+    )
+    packs.append(Pack(query.query_id, query.text, items, len(query.positives)))
+  return packs
+
+
+@dataclasses.dataclass(frozen=True)
+class _RecordTable:
+  """Records of a benchmark as columns."""
+
+  records: Sequence[Record]  # N records
+  timeline: Timeline
+  kinds: Shaped[np.ndarray, " N"]  # kind of each record
+  ordinals: Int[np.ndarray, " N"]  # ordinal month of each record
+  months: Int[np.ndarray, " N"]  # month of the year of each record
+
+  @classmethod
+  def from_benchmark(cls, benchmark: Benchmark) -> _RecordTable:
+    """Returns the table of a benchmark."""
+    keys = [record.key for record in benchmark.records]
+    return cls(
+      benchmark.records,
+      benchmark.timeline,
+      benchmark.kinds,
+      np.array([benchmark.timeline.ordinal(key) for key in keys]),
+      np.array([key.month for key in keys]),
+    )
+
+  def find_confusable(
+    self, query: Query, count: int
+  ) -> list[tuple[Record, str]]:
+    """Returns the nearest records of each role in turn, `count` in all."""
+    start, end = self.timeline.interval_ordinals(query.interval)
+    distances = np.maximum(start - self.ordinals, self.ordinals - end)
+    distances = np.maximum(distances, 0)  # months; 0 inside the interval
+    query_months = [
+      key.month for key in self.timeline.iterate_keys(query.interval)
+    ]
+    is_outside_event = (self.kinds == EVENT) & (distances > 0)
+    pools = {
+      NEAR_MONTH: is_outside_event & (distances < _NEAR_LIMIT_MONTHS),
+      SAME_MONTH: is_outside_event
+      & (distances >= _NEAR_LIMIT_MONTHS)
+      & np.isin(self.months, query_months),
+      PLACEHOLDER: (self.kinds == NO_EVENT) & (distances > 0),
+      COMMENTARY: self.kinds == NEG_COMMENT,
+    }
+    nearest_rows = {}
+    for role, pool in pools.items():
+      rows = np.flatnonzero(pool)
+      # Stable: of equal distances the smaller id comes first.
+      nearest_rows[role] = rows[np.argsort(distances[rows], kind="stable")][
+        :count
+      ]
+    # First the nearest of each role, then the second nearest, and so on.
+    interleaved = [
+      (self.records[nearest_rows[role][rank]], role)
+      for rank in range(count)
+      for role in CONFUSABLE_ROLES
+      if rank < len(nearest_rows[role])
+    ]
+    return interleaved[:count]
+
+
+def write_packs(path: pathlib.Path, packs: Sequence[Pack]) -> None:
+  """Writes packs as JSON lines."""
+  lines = (
+    json.dumps(dataclasses.asdict(pack), ensure_ascii=False) for pack in packs
+  )
+  files.write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+_ANSWER_INSTRUCTION = (
+  "你研讀編年史書。請只根據所附史料回答問題：問題問的是哪些月份，就只用那些月份的記載，"
+  "其他年月的記載即使相似也不可採用；注疏之語不算當時的記載。逐條陳述，"
+  "每條末尾用方括號註明所據史料的編號，如[3]；無事可記則說明無事，並註明所據。"
+)
+_UNDATED_NOTE = "史料未標年月，請自行判斷。"
+_JUDGING_INSTRUCTION = (
+  "你是閱卷人。下面有一個問題、一份作答和若干條應當說到的史料。逐條判斷作答是否說出了"
+  "該條史料的要點，措辭可以不同，事實不可相違。只輸出一個JSON對象，鍵為史料的編號，"
+  "值為1（說到）或0（未說到）。"
+)
+
+
+def make_answer_prompt(pack: Pack, with_dates: bool = True) -> list[Message]:
+  """Returns the conversation that asks for an answer with citations.
+
+  Args:
+    pack: question and evidence; the prompt does not have the roles.
+    with_dates: whether the prompt has the month of each record.
+  """
+  lines = [
+    f"[{number}] {f'（{item.date}）' if with_dates else ''}{item.text}"
+    for number, item in enumerate(pack.items, start=1)
+  ]
+  instruction = (
+    _ANSWER_INSTRUCTION if with_dates else _ANSWER_INSTRUCTION + _UNDATED_NOTE
+  )
+  text = "\n".join(["史料：", *lines, "", f"問題：{pack.question}"])
+  return make_conversation(instruction, text)
+
+
+def make_judging_prompt(pack: Pack, reply: str) -> list[Message]:
+  """Returns the conversation that asks which records a reply covers."""
+  lines = [f"[{n}] {pack.items[n - 1].text}" for n in pack.answers]
+  text = "\n".join(
+    [f"問題：{pack.question}", f"作答：{reply}", "應當說到的史料：", *lines]
+  )
+  return make_conversation(_JUDGING_INSTRUCTION, text)
+
+
+# Half and full width, also several numbers in one mark.
+_CITATION_PATTERN = re.compile(r"[\[［【]([\d,，、\s]+)[\]］】]")
+# A mark may follow the full stop: 「宋人來盟。[2]」.
+_STATEMENT_END_PATTERN = re.compile(r"[。！？；]+(?![\[［【])")
+MEASURES = (
+  "citation_precision",
+  "citation_recall",
+  "supported",
+  "coverage",
+  "judged_coverage",
+)
+
+
+class NoVerdictError(ValueError):
+  """Reply of a judge without a readable verdict."""
+
+
+def parse_citations(reply: str, num_items: int) -> tuple[list[int], int]:
+  """Returns the cited numbers, each once, and the count of invalid ones.
+
+  Args:
+    num_items: size of the pack; a number beyond it is invalid.
+  """
+  numbers = [
+    int(number)
+    for marks in _CITATION_PATTERN.findall(reply)
+    for number in re.findall(r"\d+", marks)
+  ]
+  valid_numbers = [number for number in numbers if 1 <= number <= num_items]
+  return list(dict.fromkeys(valid_numbers)), len(numbers) - len(valid_numbers)
+
+
+def score_answer(
+  pack: Pack, reply: str, verdict: Mapping[int, bool] | None = None
+) -> dict[str, float]:
+  """Returns the measures of an answer, each from 0 to 1.
+
+  - `citation_precision`: share of the cited records that answer, 0 if none is
+    cited; an invalid number counts as a wrong record.
+  - `citation_recall`: share of the answering records that are cited.
+  - `supported`: share of the statements that cite an answering record; a mark
+    belongs to all statements before it in its line.
+  - `coverage`: mean share of the character bigrams of an answering record that
+    occur in the reply.
+  - `judged_coverage`: share of the answering records that the judge finds
+    covered; absent without a verdict.
+
+  Args:
+    verdict: number of an answering record -> whether the reply covers it.
+  """
+  numbers, num_invalid = parse_citations(reply, len(pack.items))
+  cited_answers = set(pack.answers).intersection(numbers)
+  values = {
+    "citation_precision": len(cited_answers)
+    / max(1, len(numbers) + num_invalid),
+    "citation_recall": len(cited_answers) / max(1, len(pack.answers)),
+    "supported": _supported_share(pack, reply),
+    "coverage": _mean_coverage(pack, reply),
+  }
+  if verdict is not None:
+    values["judged_coverage"] = sum(verdict.values()) / max(1, len(verdict))
+  return values
+
+
+def count_wrong_citations(pack: Pack, reply: str) -> dict[str, int]:
+  """Returns role of a confusable record -> number of cited ones."""
+  numbers, _ = parse_citations(reply, len(pack.items))
+  roles = [pack.items[number - 1].role for number in numbers]
+  return {role: roles.count(role) for role in CONFUSABLE_ROLES}
+
+
+def parse_verdict(reply: str, pack: Pack) -> dict[int, bool]:
+  """Returns number of an answering record -> whether the answer covers it.
+
+  Raises:
+    NoVerdictError: if the reply has no JSON with 0 or 1 for each number.
+  """
+  start, end = reply.find("{"), reply.rfind("}")
+  try:
+    data = json.loads(reply[start : end + 1])
+    verdict = {number: data[str(number)] for number in pack.answers}
+  except (KeyError, TypeError, ValueError) as error:
+    raise NoVerdictError(f"no verdict in {reply!r}: {error}") from None
+  for number, value in verdict.items():
+    if value not in (0, 1):
+      raise NoVerdictError(f"verdict on [{number}] is {value!r}, not 0 or 1")
+  return {number: bool(value) for number, value in verdict.items()}
+
+
+def _supported_share(pack: Pack, reply: str) -> float:
+  """Returns the share of statements that cite an answering record."""
+  answer_numbers = set(pack.answers)
+  is_supported = []
+  for line in reply.splitlines():
+    marks: list[int] = []
+    # Backwards: a mark belongs to the statements before it in its line.
+    for statement in reversed(_STATEMENT_END_PATTERN.split(line)):
+      marks = (
+        parse_citations(statement, len(pack.items))[0]
+        if _CITATION_PATTERN.search(statement)
+        else marks
+      )
+      if _extract_bigrams(_CITATION_PATTERN.sub("", statement)):
+        is_supported.append(not answer_numbers.isdisjoint(marks))
+  return sum(is_supported) / max(1, len(is_supported))
+
+
+def _mean_coverage(pack: Pack, reply: str) -> float:
+  """Returns the mean share of a record's bigrams that the reply has."""
+  # Characters and bigrams, so that records of one character count, too.
+  reply_tokens = set(bm25.tokenize_bigrams(reply))
+  shares = []
+  for number in pack.answers:
+    record_bigrams = _extract_bigrams(pack.items[number - 1].text)
+    shares.append(
+      len(record_bigrams & reply_tokens) / max(1, len(record_bigrams))
+    )
+  return sum(shares) / max(1, len(shares))
+
+
+def _extract_bigrams(text: str) -> set[str]:
+  """Returns the bigrams of a text, or its only character."""
+  tokens = bm25.tokenize_bigrams(text)
+  return {token for token in tokens if len(token) == min(2, len(tokens))}
+
+
+def quote_all(pack: Pack) -> str:
+  """Returns the answer that quotes and cites all records, a lower bound."""
+  return "\n".join(
+    f"{item.text}[{number}]" for number, item in enumerate(pack.items, start=1)
+  )
+
+
+def quote_answers(pack: Pack) -> str:
+  """Returns the answer that quotes the answering records, an upper bound."""
+  return "\n".join(
+    f"{pack.items[number - 1].text}[{number}]" for number in pack.answers
+  )
+
+
+def average_scores(scores: Sequence[Mapping[str, float]]) -> dict[str, float]:
+  """Returns the mean of every measure over the answers that have it."""
+  mean_scores = {}
+  for name in MEASURES:
+    values = [measures[name] for measures in scores if name in measures]
+    if values:
+      mean_scores[name] = sum(values) / len(values)
+  return mean_scores

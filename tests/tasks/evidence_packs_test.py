@@ -1,0 +1,240 @@
+"""Evidence packs: what is in them, what answers are worth, and the command."""
+
+import dataclasses
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+
+from ctd_jax.tasks import chat_client, chat_models, evidence_packs, evidence_qa
+from ctd_jax.tasks import evidence_packs as packs_lib
+from ctd_jax.tasks.chat_models import Endpoint, Journal
+from ctd_jax_datasets import export
+from tests import synthetic
+from tests.tasks.chat_server import FAULTS, serving
+
+BENCHMARK = synthetic.benchmark()
+PACKS = packs_lib.make_packs(
+  BENCHMARK, BENCHMARK.queries["test"], max_confusable=6
+)
+BY_ID = {record.record_id: record for record in BENCHMARK.records}
+
+
+def test_a_pack_has_the_answers_and_what_is_like_them():
+  for pack, query in zip(PACKS, BENCHMARK.queries["test"], strict=True):
+    assert pack.question == query.text
+    roles = [item.role for item in pack.items]
+    assert roles.count("answer") == len(query.positives) == pack.all_answers
+    assert len(pack.items) == len(query.positives) + 6
+    # Four kinds in turn; nothing happens in even months of other years.
+    eventful = query.interval.start.month % 2
+    expected = [2, 2, 1, 1] if eventful else [2, 0, 2, 2]
+    assert [
+      roles.count(role) for role in packs_lib.CONFUSABLE_ROLES
+    ] == expected
+    start, _ = BENCHMARK.timeline.interval_ordinals(query.interval)
+    for item in pack.items:
+      record = BY_ID[item.record_id]
+      away = abs(BENCHMARK.timeline.ordinal(record.key) - start)
+      right = record.record_id in query.positives
+      assert (item.role == "answer") == right
+      if item.role == packs_lib.NEAR_MONTH:
+        assert 0 < away <= 5
+      if item.role == packs_lib.SAME_MONTH:
+        assert away % 12 == 0
+        assert record.kind == "event"
+
+
+def test_order_is_drawn_and_repeatable():
+  again = packs_lib.make_packs(
+    BENCHMARK, BENCHMARK.queries["test"], max_confusable=6
+  )
+  assert again == PACKS
+  other = packs_lib.make_packs(BENCHMARK, BENCHMARK.queries["test"], seed=1)
+  assert other != PACKS
+  assert {pack.answers for pack in PACKS} != {(1,)}
+
+
+def test_no_more_answers_than_asked_for():
+  query = dataclasses.replace(
+    BENCHMARK.queries["train"][0], positives=tuple(BENCHMARK.record_ids[:9])
+  )
+  (pack,) = packs_lib.make_packs(
+    BENCHMARK, [query], max_answers=4, max_confusable=0
+  )
+  assert len(pack.items) == len(pack.answers) == 4
+  assert pack.all_answers == 9
+
+
+def item(text, role):
+  return packs_lib.PackItem("r", "元年", text, role)
+
+
+PACK = packs_lib.Pack(
+  "q",
+  "元年五月？",
+  (
+    item("齊人來盟。", "answer"),
+    item("宋人來盟。", packs_lib.NEAR_MONTH),
+    item("公會鄭伯。", "answer"),
+    item("何外盟也", packs_lib.COMMENTARY),
+  ),
+  2,
+)
+
+
+@pytest.mark.parametrize(
+  ("reply", "precision", "recall", "supported", "coverage"),
+  [
+    # Both told and cited, with marks of another width, before or after 。
+    ("齊人來盟[1]。公會鄭伯。【3】", 1, 1, 1, 1),
+    # 齊人 人來 來盟 of one, none of 公會 會鄭 鄭伯.
+    ("齊人來盟[1]。", 1, 1 / 2, 1, 1 / 2),
+    ("宋人來盟[2]。", 0, 0, 0, (2 / 3) / 2),
+    ("齊人來盟[1][2]\n公會鄭伯[9]", 1 / 3, 1 / 2, 1 / 2, 1),
+    ("齊人來盟，公會鄭伯[1,3]；無他事", 1, 1, 1 / 2, 1),
+    # One mark at the end of a line is for all of it, not for the next line.
+    ("齊人來盟。公會鄭伯。[1,3]", 1, 1, 1, 1),
+    ("齊人來盟。公會鄭伯。\n無他事[1,3]", 1, 1, 1 / 3, 1),
+    ("無事。", 0, 0, 0, 0),
+    ("", 0, 0, 0, 0),
+  ],
+)
+def test_scores_by_hand(reply, precision, recall, supported, coverage):
+  assert evidence_packs.score_answer(PACK, reply) == pytest.approx(
+    {
+      "citation_precision": precision,
+      "citation_recall": recall,
+      "supported": supported,
+      "coverage": coverage,
+    }
+  )
+
+
+def test_a_record_of_one_character():
+  pack = packs_lib.Pack("q", "元年秋？", (item("螟。", "answer"),), 1)
+  assert set(evidence_packs.score_answer(pack, "螟。[1]").values()) == {1.0}
+  assert evidence_packs.score_answer(pack, "無事。[1]")["coverage"] == 0
+
+
+def test_what_is_cited_wrongly_is_told_by_kind():
+  wrong = evidence_packs.count_wrong_citations(PACK, "宋[2] 何[4] 何[4] 齊[1]")
+  assert wrong[packs_lib.NEAR_MONTH] == wrong[packs_lib.COMMENTARY] == 1
+  assert sum(wrong.values()) == 2
+
+
+def test_quotations_bound_the_measures():
+  best = evidence_packs.score_answer(PACK, evidence_packs.quote_answers(PACK))
+  assert set(best.values()) == {1.0}
+  everything = evidence_packs.score_answer(PACK, evidence_packs.quote_all(PACK))
+  assert everything["coverage"] == everything["citation_recall"] == 1
+  assert everything["citation_precision"] == everything["supported"] == 1 / 2
+
+
+def test_verdicts():
+  assert evidence_packs.parse_verdict('好：{"1": 1, "3": 0}', PACK) == {
+    1: True,
+    3: False,
+  }
+  value = evidence_packs.score_answer(PACK, "無", {1: True, 3: False})[
+    "judged_coverage"
+  ]
+  assert value == 1 / 2
+  for reply in ("沒有", '{"1": 1}', '{"1": 1, "3": "是"}'):
+    with pytest.raises(evidence_packs.NoVerdictError, match="verdict"):
+      evidence_packs.parse_verdict(reply, PACK)
+
+
+def test_a_model_is_not_told_what_answers():
+  told = json.dumps(evidence_packs.make_answer_prompt(PACK), ensure_ascii=False)
+  assert "（元年）" in told
+  assert "answer" not in told
+  assert packs_lib.NEAR_MONTH not in told
+  assert "（元年）" not in str(
+    evidence_packs.make_answer_prompt(PACK, with_dates=False)
+  )
+  graded = evidence_packs.make_judging_prompt(PACK, "作答文")[1]["content"]
+  assert "作答文" in graded
+  assert "[3] 公會鄭伯。" in graded
+  assert "宋人來盟" not in graded
+
+
+def dated_reader(messages):
+  """Answers as who reads dates does; judges that all is told."""
+  text = messages[-1]["content"]
+  if "應當說到的史料" in text:
+    part = text.split("應當說到的史料")[1]
+    return json.dumps(dict.fromkeys(re.findall(r"\[(\d+)\]", part), 1))
+  asked = re.search("問題：(.+?月)", text)[1]
+  lines = re.findall(r"\[(\d+)\] （(.+?)）(.+)", text)
+  return "\n".join(f"{t}[{n}]" for n, date, t in lines if date == asked)
+
+
+@pytest.mark.slow
+def test_packs_through_a_bad_server(tmp_path):
+  def fault(text, attempt):
+    return FAULTS[len(text) % len(FAULTS)] if attempt == 1 else ""
+
+  with (
+    serving(dated_reader, fault) as server,
+    Journal(tmp_path / "replies.jsonl") as replies,
+    Journal(tmp_path / "answers.jsonl") as journal,
+  ):
+    endpoint = Endpoint("m", server.url, "k", timeout=1.0, backoff=0.01)
+    chat = chat_client.ChatClient(endpoint, replies)
+    found = chat_models.ask_questions(
+      PACKS, evidence_qa.ChatAnswerer(chat, True), journal, 4
+    )
+    assert len(server.answered) == len(PACKS)
+  for pack in PACKS:
+    scores = evidence_packs.score_answer(pack, found[pack.question_id])
+    assert scores["citation_recall"] == scores["coverage"] == 1
+
+
+def run(*arguments):
+  return subprocess.run(
+    [sys.executable, "-m", "ctd_jax.tasks.evidence_qa", *arguments],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+  folder = tmp_path_factory.mktemp("data") / "beir"
+  export.export_benchmark(BENCHMARK, "beir", folder)
+  return folder
+
+
+@pytest.mark.slow
+def test_the_command_end_to_end(folder, tmp_path):
+  about = (f"--dataset=beir:{folder}", f"--workdir={tmp_path}")
+  with serving(dated_reader) as server:
+    asked = (
+      *about,
+      "--system=model",
+      "--model=m",
+      "--judge_model=j",
+      f"--base_url={server.url}",
+      "--api_key=k",
+    )
+    first = run(*asked)
+    assert first.returncode == 0, first.stderr
+    requests = sum(server.asked.values())
+    assert requests == 2 * len(PACKS)
+    # All from the journals.
+    assert run(*asked).stdout == first.stdout
+    assert sum(server.asked.values()) == requests
+  assert re.search(r"citation_recall +1.0000 +\[1.000, 1.000\]", first.stdout)
+  assert re.search(r"judged_coverage +1.0000", first.stdout)
+  assert re.search(r"near month +12 +0", first.stdout)
+  lines = (tmp_path / "scores.tsv").read_text().splitlines()
+  assert len(lines) == 1 + len(PACKS)
+  assert len((tmp_path / "packs.jsonl").read_text().splitlines()) == len(PACKS)
+  other = run(*about, "--system=quote_all")
+  assert other.returncode == 1
+  assert "begun with" in other.stderr
+  assert "Traceback" not in other.stderr
