@@ -138,6 +138,7 @@ def test_what_cannot_be_corrected_is_named(
     )
 
 
+@pytest.mark.slow
 def test_a_corrected_work_is_dated_again_and_no_other(folder):
   first = add(folder, "annals", "145", "泰始七年三月")
   add(folder, "notes", "1", "泰始三年七月", note="<b>\n二")
@@ -235,6 +236,7 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   assert fixed == ["10", "11", "145"]
 
 
+@pytest.mark.slow
 def test_records_of_a_data_set_are_corrected(sources, tmp_path):
   folder = tmp_path / "index"
   shutil.copytree(sources / "lu", folder / "uploads" / "lu")
@@ -260,6 +262,7 @@ def test_records_of_a_data_set_are_corrected(sources, tmp_path):
   assert "of a data set, which has no --fixed" in exported.left_out[0]
 
 
+@pytest.mark.slow
 def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   fixed = tmp_path / "fixed.tsv"
   fixed.write_text("record\tdate\n3\t泰始二年五月\n", encoding="utf-8")
@@ -287,6 +290,7 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   assert f"{fixed} is gone" in problem
 
 
+@pytest.mark.slow
 def test_a_correction_of_a_fixed_record_blocks_no_other(
   folder, sources, tmp_path
 ):
@@ -419,6 +423,7 @@ def test_the_first_sure_date_makes_passages_datable(tmp_path):
     _ = index.passage_dater
 
 
+@pytest.mark.slow
 def test_a_removed_work_keeps_its_corrections(folder, sources):
   add(folder, "notes", "1", "泰始三年七月")
   index_builder.build_index(
@@ -547,6 +552,7 @@ def test_a_table_that_is_none_is_named(folder, tmp_path, content, message):
     correction_import.import_corrections(folder, table)
 
 
+@pytest.mark.slow
 def test_the_command_line_corrects_and_dates_again(folder, tmp_path):
   table = tmp_path / "mine.csv"
   table.write_text(

@@ -234,6 +234,7 @@ def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
   assert index_check.check_index(copy) == []
 
 
+@pytest.mark.slow
 def test_encoding_that_is_broken_off_goes_on(
   copy, sources, encoder, tmp_path, monkeypatch
 ):

@@ -62,6 +62,7 @@ def test_manner_of_each_work(tmp_path, calendar):
   assert manners == {"魯史": ORDER, "comments": MODEL}
 
 
+@pytest.mark.slow
 def test_hidden_records_are_dated_by_their_order(tmp_path, calendar):
   works = read_works(tmp_path / "set", list_records(), ("test",))
   dater = WorkDater(calendar, DatingChoices(in_order=("set",)), works)
@@ -112,6 +113,7 @@ def test_placeholders_are_of_the_month_that_they_state(tmp_path, calendar):
   assert summary["best_month"].tolist() == [28]
 
 
+@pytest.mark.slow
 def test_a_large_data_set_is_dated_by_a_sample(tmp_path, calendar, monkeypatch):
   records = list_records()
   works = read_works(tmp_path / "set", records, ("test",))

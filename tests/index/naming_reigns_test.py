@@ -29,6 +29,7 @@ def work(tmp_path_factory):
   return work
 
 
+@pytest.mark.slow
 def test_eras_of_other_courts_name_no_months(work):
   calendar = chronicle_input.load_reigns("劉宋,北魏")
   dated = work_dating.date_text_by_order(work, calendar)

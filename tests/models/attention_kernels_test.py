@@ -101,6 +101,7 @@ def test_values_and_gradients_are_those_of_plain_attention(
     np.testing.assert_allclose(mixture[1], expected[1], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
 def test_a_kernel_keeps_no_weights_for_some_tokens(
   family, monkeypatch, interpreted
@@ -145,6 +146,7 @@ def test_texts_of_a_row_are_kept_apart_by_a_kernel(
   assert jnp.abs(other[0, :40] - packed[0, :40]).max() > 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
 def test_a_kernel_splits_over_devices(family, monkeypatch, interpreted):
   encoder = ENCODERS[family].make_encoder()

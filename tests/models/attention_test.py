@@ -130,6 +130,7 @@ def stack_params(params):
   return {**others, "layers": jax.tree.map(lambda *x: jnp.stack(x), *rows)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
 @pytest.mark.parametrize("scan_layers", [False, True])
 @pytest.mark.parametrize("attention", ["plain", "xla"])
@@ -158,6 +159,7 @@ def test_what_is_computed_again_has_the_same_gradients(
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
 @pytest.mark.parametrize(
   "fields",

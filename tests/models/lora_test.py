@@ -38,6 +38,7 @@ def make_adapters(params):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("base", [BERT, DECODER])
 @pytest.mark.parametrize("scan_layers", [False, True])
 def test_adapters_start_as_nothing_and_merge(base, scan_layers):

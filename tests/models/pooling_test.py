@@ -82,6 +82,7 @@ def test_texts_of_a_row_are_pooled_each_for_itself(kind):
   assert np.isfinite(pooled[:, 3]).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", pooling.POOLINGS)
 @pytest.mark.parametrize(
   "config",

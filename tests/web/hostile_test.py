@@ -210,6 +210,7 @@ FIELDS = ("work", "first", "last", "date", "note", "name", "form_key", "back")
 dates = st.text("魯隱公元二三年正五月/.-0123456789 ", min_size=1, max_size=12)
 
 
+@pytest.mark.slow
 @settings(
   max_examples=NUM_REQUESTS // 3,
   deadline=None,

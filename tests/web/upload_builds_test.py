@@ -72,6 +72,7 @@ def wait_for_end(client, job_id):
   return wait_for(lambda: not jobs.get(job_id).is_active and jobs.get(job_id))
 
 
+@pytest.mark.slow
 def test_upload_whose_build_failed_is_a_preview_and_can_be_discarded(
   client, tmp_path
 ):

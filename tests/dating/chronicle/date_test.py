@@ -327,6 +327,7 @@ def test_the_last_entry_of_a_stream_heads_no_other_stream(tmp_path, mark):
   assert found.years[1:].tolist() == years.tolist()
 
 
+@pytest.mark.slow
 def test_a_year_with_its_era_is_believed_across_a_gap(tmp_path):
   calendar = month_calendar.load_calendar("宋")
   lines = ["建隆二年春正月，大水。", "三月，城成。", "開寶八年冬十月，師還。"]
@@ -398,6 +399,7 @@ def test_a_fixed_date_inside_a_record_is_where_the_record_stands(tmp_path):
   assert (probabilities[0] < 0.85).all()  # it may but have been told of
 
 
+@pytest.mark.slow
 def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
   calendar = month_calendar.load_calendar("宋")
   is_told = (calendar.years >= 1043) & (calendar.years < 1049)
@@ -503,6 +505,7 @@ def test_calendars_go_by_path_name_or_polity(tmp_path):
     chronicle_input.load_reigns("tang")
 
 
+@pytest.mark.slow
 def test_an_era_of_any_polity_is_read(tmp_path):
   calendar = month_calendar.load_calendar("all")
   found = dated(["明洪武三年正月，大水。", "二月，地震。"], calendar)
