@@ -33,8 +33,8 @@ import tensorflow_datasets as tfds
 from absl import app, flags, logging
 from etils import epath
 
-from ctd_jax.utils import beam_runner, command_line, files
-from ctd_jax.utils.beam_runner import MapItems
+from ctd_jax.utils import beam, command_line, files
+from ctd_jax.utils.beam import MapItems
 from ctd_jax_datasets import registry
 from ctd_jax_datasets.common.base_builder import TABLES_FILE
 
@@ -163,7 +163,7 @@ def main(
     overwrite: --overwrite.
     processes: --processes.
     register_checksums: --register_checksums.
-    map_items: maps the names, see `beam_runner`.
+    map_items: maps the names, see `beam`.
   """
   _, *names = argv
   if not names:
@@ -225,20 +225,18 @@ def read_runner(
   Raises:
     ValueError: naming the flag that does not fit.
   """
-  if flags.FLAGS.runner != beam_runner.LOCAL and flags.FLAGS.register_checksums:
+  if flags.FLAGS.runner != beam.LOCAL and flags.FLAGS.register_checksums:
     raise ValueError(
-      f"--register_checksums: of --runner={beam_runner.LOCAL} alone; workers "
+      f"--register_checksums: of --runner={beam.LOCAL} alone; workers "
       "would write one table at once"
     )
   folder = files.as_path(data_dir or tfds.core.constants.DATA_DIR).expanduser()
-  if flags.FLAGS.runner != beam_runner.LOCAL and not isinstance(
-    folder, pathlib.Path
-  ):
+  if flags.FLAGS.runner != beam.LOCAL and not isinstance(folder, pathlib.Path):
     raise ValueError(
-      f"--data_dir={data_dir}: of --runner={beam_runner.LOCAL} alone; name a "
+      f"--data_dir={data_dir}: of --runner={beam.LOCAL} alone; name a "
       "folder that all workers see"
     )
-  return beam_runner.read_flags(arguments, folder)
+  return beam.read_flags(arguments, folder)
 
 
 def _format_usage(start: float) -> str:
@@ -293,7 +291,7 @@ if __name__ == "__main__":
     "the data set, where none are known yet. Example: --register_checksums",
   )
 
-  beam_runner.define_flags()
+  beam.define_flags()
 
   def _run(argv: Sequence[str]) -> None:
     # By its name: workers do not find the functions of a program.

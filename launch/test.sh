@@ -13,7 +13,7 @@
 # --tf runs the tests that read data sets with TensorFlow, and nothing else, in
 # an environment of their own, .venv-tf (3 GB): in the other one, the tests show
 # that nothing needs TensorFlow.
-# --beam runs those that start Apache Beam or search shards, in .venv-beam: it holds
+# --beam runs the tests that start Apache Beam, in .venv-beam: it holds
 # other packages back.
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON and
@@ -51,8 +51,8 @@ for argument in "$@"; do
       own_environment=${root:?}/.venv-tf
       ;;
     --beam)
-      own_tests=(tests/corpora tests/data tests/retrieval tests/utils)
-      extras+=(beam dask lance)
+      own_tests=(tests/data tests/utils)
+      extras+=(beam dask)
       arguments+=(-m beam)
       # shellcheck disable=SC2034
       own_environment=${root:?}/.venv-beam

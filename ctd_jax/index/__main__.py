@@ -3,7 +3,7 @@
   python -m ctd_jax.index --index=annals --add=chunqiutr/mini
   python -m ctd_jax.index --index=song --add=changbian,jishi.txt --reigns=宋
   python -m ctd_jax.index --index=song --add=biji/ --undated=biji
-  python -m ctd_jax.index --index=song --add=texts/ --reigns=zh \
+  python -m ctd_jax.index --index=song --add='texts/*' --reigns=zh \
     --runner=DirectRunner --workers=4
   python -m ctd_jax.index --index=song --encoder=exported
   python -m ctd_jax.index --index=song --correct=mine.csv --redate
@@ -12,9 +12,10 @@
 
 --add names what is taken in, several with commas or by several flags: a data
 set that has been built (chunqiutr/mini), a folder in the form of BEIR
-(beir:FOLDER), a text, or a folder of texts, plain, Markdown, TEI or Kanripo. A
-work that is in the index already and has changed is replaced; the others are
-left as they are.
+(beir:FOLDER), a text, or a folder of texts, plain, Markdown, TEI or Kanripo.
+Plain files of one folder are parts of one work; --add='texts/*' adds each of
+them as a work. A work that is in the index already and has changed is replaced;
+the others are left as they are.
 
 How a record comes by its date, for each work:
 
@@ -43,18 +44,20 @@ from, with the same flags, and must be the same text. --corrections=FILE writes
 them: .tsv for --fixed, .csv and .jsonl all that were ever made, .xml the
 corrected records in TEI. --undo takes them back by their numbers.
 
-Texts that are dated by their order are so each by itself, with --runner by
-Apache Beam (pip install 'ctd_jax[beam]'): in several processes, or on machines
-that see the folder of --index, an absolute path then. Flags of Beam stand
-behind --.
+--runner spreads the work over processes or machines by Apache Beam (pip install
+'ctd_jax[beam]'): texts are read, those in order are dated, and all records are
+encoded by workers. They have to see the folder of --index, the texts and the
+encoder under the same paths. Flags of Beam follow after --. The index has the
+same bytes as one made without --runner.
 
-A build that is broken off leaves the index as it was. Started again with the
-same flags it goes on; works that are dated, and records that are encoded, are
-not again.
+A build that is stopped leaves the index as it was. Run the same command again
+and it continues: works that are dated and records that are encoded stay so.
 """
 
 from __future__ import annotations
 
+import glob
+import os
 import pathlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -62,7 +65,7 @@ from typing import TYPE_CHECKING
 from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.utils import beam_runner, command_line
+from ctd_jax.utils import beam, command_line
 
 if TYPE_CHECKING:
   from ctd_jax.index.building.index_builder import BuildResult
@@ -93,7 +96,7 @@ def main(runner_arguments: Sequence[str]) -> None:
   from ctd_jax.index.corrections import correction_export, redating
 
   values = flags.FLAGS
-  folder = pathlib.Path(values.index).expanduser()
+  folder = _find_path(values.index)
   result, problems = None, _correct_dates(folder)
   if values.redate:
     _check_alone("redate")
@@ -146,9 +149,9 @@ def _build_index(
       choices=DatingChoices(
         in_order=tuple(values.order),
         undated=tuple(values.undated),
-        fixed=pathlib.Path(values.fixed).expanduser() if values.fixed else None,
+        fixed=_find_path(values.fixed) if values.fixed else None,
       ),
-      map_texts=beam_runner.read_flags(
+      map_items=beam.read_flags(
         runner_arguments, folder / staged_works.WORKS_FOLDER
       ),
     ),
@@ -197,11 +200,22 @@ def _check_alone(name: str) -> None:
     )
 
 
+def _find_path(value: str) -> pathlib.Path:
+  """Returns the path of a flag; whole with --runner, as workers need it."""
+  path = pathlib.Path(value).expanduser()
+  return path if flags.FLAGS.runner == beam.LOCAL else path.absolute()
+
+
 def _split(argument: str) -> list[str]:
-  """Returns the sources of a value of --add; a file may have a comma."""
+  """Returns the sources of a value of --add; names may hold commas and *."""
   if pathlib.Path(argument).expanduser().exists():
     return [argument]
-  return [part.strip() for part in argument.split(",") if part.strip()]
+  sources = []
+  for part in filter(None, map(str.strip, argument.split(","))):
+    path = os.path.expanduser(part)
+    matches = [] if os.path.exists(path) else sorted(glob.glob(path))
+    sources += matches or [part]
+  return sources
 
 
 if __name__ == "__main__":
@@ -213,8 +227,8 @@ if __name__ == "__main__":
   flags.DEFINE_multi_string(
     "add",
     [],
-    "Data set, beir:FOLDER, text or folder of texts to be taken in; several "
-    "with commas, or by several flags. Example: --add=chunqiutr/mini",
+    "Data set, beir:FOLDER, text or folder of texts to add; several with "
+    "commas, a pattern, or several flags. Example: --add=chunqiutr/mini",
   )
   flags.DEFINE_list(
     "remove",
@@ -309,5 +323,5 @@ if __name__ == "__main__":
     "check", False, "Verify files, hashes and rows, and name what is damaged."
   )
   flags.DEFINE_bool("list", False, "Show the works of the index.")
-  beam_runner.define_flags()
+  beam.define_flags()
   command_line.run_main(main, required=("index",), takes_arguments=True)

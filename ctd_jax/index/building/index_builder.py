@@ -23,6 +23,7 @@ import json
 import os
 import pathlib
 from collections.abc import Collection, Iterator, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -52,7 +53,7 @@ from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.dense import vector_files
 from ctd_jax.index.storage import correction_file, database, manifest
 from ctd_jax.index.storage.corrections import CorrectionStore
-from ctd_jax.utils.beam_runner import MapItems
+from ctd_jax.utils.beam import MapItems
 
 LOCK_FILE = ".lock"
 # What `ctd-jax serve` has in the folder, also of an index that is yet to be
@@ -75,8 +76,8 @@ class BuildOptions:
     use_passages: whether the index is to date passages that it has not.
     encoder: of vectors, as of `encoders.open_encoder`, or "none"; that of the
       index if None.
-    map_texts: maps the texts that are dated by their order; see
-      `beam_runner`.
+    map_items: calls a function with every source, work or batch of records,
+      here or by workers; see `beam`.
   """
 
   reigns: str | None = None
@@ -86,7 +87,7 @@ class BuildOptions:
   choices: DatingChoices = dataclasses.field(default_factory=DatingChoices)
   use_passages: bool = True
   encoder: str | None = None
-  map_texts: MapItems[TextJob, StagedWork] = map
+  map_items: MapItems[Any, Any] = map
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -147,13 +148,17 @@ def build_index(
   # Errors before any reading.
   _plan_vectors(folder, options)
   is_new_folder(folder)
-  additions = [
-    Addition(work, request)
-    for request in requests
-    for work in request.read(folder)
-  ]
-  corpus_reading.log_reading([addition.work for addition in additions])
-  return build_works(folder, additions, options, removed)
+  with _lock(folder):
+    works_of = source_requests.read_requests(
+      requests, folder, options.map_items
+    )
+    additions = [
+      Addition(work, request)
+      for request, works in zip(requests, works_of, strict=True)
+      for work in works
+    ]
+    corpus_reading.log_reading([addition.work for addition in additions])
+    return _build_works(folder, additions, options, removed)
 
 
 def build_works(
@@ -177,18 +182,28 @@ def build_works(
     FileNotFoundError: if an encoder is missing.
     ValueError: as of `build_index`.
   """
+  with _lock(folder):
+    return _build_works(folder, additions, options, removed, targets)
+
+
+def _build_works(
+  folder: pathlib.Path,
+  additions: Sequence[Addition],
+  options: BuildOptions,
+  removed: Sequence[str],
+  targets: Collection[str] | None = None,
+) -> BuildResult:
+  """As `build_works`, in a folder that is locked."""
   previous, plan = _plan_vectors(folder, options)
   works = [addition.work for addition in additions]
   _check_names(works)
   options.choices.check_names(works)
-  is_first = is_new_folder(folder)
-  with _lock(folder):
-    calendar = calendar_choice.open_calendar(
-      folder, works, options.reigns, is_first
-    )
-    database.create_database(folder)
-    build = _Build(folder, calendar, additions, options, previous, plan)
-    return build.run(removed, targets)
+  calendar = calendar_choice.open_calendar(
+    folder, works, options.reigns, is_new_folder(folder)
+  )
+  database.create_database(folder)
+  build = _Build(folder, calendar, additions, options, previous, plan)
+  return build.run(removed, targets)
 
 
 def _plan_vectors(
@@ -332,7 +347,10 @@ class _Build:
       self._staged,
       result.removed,
       self._uses_passages(removed),
-      self._plan and self._plan.make_vectors(self._folder, self._staged, kept),
+      self._plan
+      and self._plan.make_vectors(
+        self._folder, self._staged, kept, self._options.map_items
+      ),
     )
     return result
 
@@ -425,8 +443,8 @@ class _Build:
       )
       for work in works
     ]
-    stage = functools.partial(text_staging.stage_text, self._calendar)
-    staged = self._options.map_texts(stage, jobs) if jobs else ()
+    stage = functools.partial(text_staging.stage_text, calendar=self._calendar)
+    staged = self._options.map_items(stage, jobs) if jobs else ()
     return {work.name: work for work in staged}
 
   def _describe_dating(self, work: SourceWork) -> DatedWith:

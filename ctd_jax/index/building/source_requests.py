@@ -6,14 +6,16 @@ remembered from there, so that the folder may be moved; any other as a whole.
 
 from __future__ import annotations
 
+import functools
 import os
 import pathlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
 from ctd_jax.index.building import corpus_reading
 from ctd_jax.index.building.source_works import SourceWork
+from ctd_jax.utils.beam import MapItems
 
 DATASET, BEIR, TEXTS = "dataset", "beir", "texts"
 
@@ -116,3 +118,35 @@ def shorten_path(folder: pathlib.Path, path: str | os.PathLike) -> str:
   if whole.is_relative_to(inside):
     return whole.relative_to(inside).as_posix()
   return str(whole)
+
+
+def read_requests(
+  requests: Sequence[SourceRequest],
+  folder: pathlib.Path,
+  map_items: MapItems[SourceRequest, list[SourceWork]] = map,
+) -> list[list[SourceWork]]:
+  """Returns the works of each source.
+
+  Args:
+    requests: the sources.
+    folder: of the index.
+    map_items: maps texts, if there are several; data sets are read here, for
+      workers may not see them.
+
+  Raises:
+    FileNotFoundError: as of `corpus_reading.read_source`.
+    ValueError: likewise.
+  """
+  texts = [request for request in requests if request.kind == TEXTS]
+  read = functools.partial(_read_request, folder=folder)
+  works_of_texts = iter((map_items if len(texts) > 1 else map)(read, texts))
+  return [
+    next(works_of_texts) if request.kind == TEXTS else request.read(folder)
+    for request in requests
+  ]
+
+
+def _read_request(
+  request: SourceRequest, *, folder: pathlib.Path
+) -> list[SourceWork]:
+  return request.read(folder)

@@ -17,6 +17,7 @@ import os
 import pathlib
 import re
 import shutil
+import uuid
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -137,13 +138,21 @@ def name_folder(name: str, key: str) -> str:
 def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
   """Returns a work that an earlier build has dated; None if there is none.
 
+  One whose rows are not those that were written is dated again.
+
   Args:
     folder: of the work. One that an index uses has no rows any more.
   """
   path = folder / WORK_FILE
   if not path.is_file() or not (folder / ROWS_FILE).is_file():
     return None
-  return StagedWork(folder, json.loads(files.read_text(path)))
+  try:
+    work = StagedWork(folder, json.loads(files.read_text(path)))
+    rows = (row[: len(TEXT_COLUMNS)] for row in work.iterate_rows())
+    is_whole = hash_text_columns(rows) == work.columns["records_sha256"]
+  except (ValueError, KeyError, TypeError):
+    is_whole = False
+  return work if is_whole else None
 
 
 def read_dated_with(folder: pathlib.Path) -> DatedWith:
@@ -183,8 +192,8 @@ def stage_work(
     sha256: of what it was read from.
     dated_with: beside its text.
   """
-  temporary = folder.with_name(_TEMPORARY + folder.name)
-  shutil.rmtree(temporary, ignore_errors=True)
+  # A name of its own: another worker may date the same work.
+  temporary = folder.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
   temporary.mkdir(parents=True)
   work.posteriors.save(temporary)
   month_postings.make_month_postings(work.posteriors).save(temporary)
@@ -221,6 +230,9 @@ def stage_work(
   )
   number = 1
   while folder.exists():
+    if staged := find_staged_work(folder):  # another worker was faster
+      shutil.rmtree(temporary)
+      return staged
     number += 1
     folder = folder.with_name(f"{folder.name.split('~')[0]}~{number}")
   os.rename(temporary, folder)
@@ -322,3 +334,5 @@ def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
         shutil.rmtree(path)
   for name in used:
     (folder / name / ROWS_FILE).unlink(missing_ok=True)
+    for path in (folder / name).glob(".*.tmp"):  # of a build that was killed
+      shutil.rmtree(path)

@@ -36,12 +36,12 @@ class TextJob:
   dated_with: DatedWith
 
 
-def stage_text(calendar: Calendar, job: TextJob) -> StagedWork:
+def stage_text(job: TextJob, *, calendar: Calendar) -> StagedWork:
   """Dates a text and writes it, unless it is there already.
 
   Args:
+    job: the text, and where it goes.
     calendar: of the index.
-    job: of the text.
 
   Raises:
     ValueError: as of `work_dating.date_text_by_order`.

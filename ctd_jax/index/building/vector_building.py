@@ -18,9 +18,11 @@ from absl import logging
 from ctd_jax.index.building.staged_works import TEXT_COLUMNS, StagedWork
 from ctd_jax.index.dense import encoders, vector_files
 from ctd_jax.index.dense.encoders import VectorEncoder
+from ctd_jax.index.dense.vector_files import MissingPart
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage.database import IndexedWork
 from ctd_jax.index.storage.manifest import EncoderEntry
+from ctd_jax.utils.beam import MapItems
 
 _TEXT = TEXT_COLUMNS.index("text")
 
@@ -57,14 +59,17 @@ class VectorPlan:
           encoder.name,
           self.previous.name,
         )
-      return encoder
-    return encoders.open_encoder_of(self.previous, None, self.data_dir)
+      return _keep_open(encoder)
+    return _keep_open(
+      encoders.open_encoder_of(self.previous, None, self.data_dir)
+    )
 
   def make_vectors(
     self,
     folder: pathlib.Path,
     staged: Sequence[StagedWork],
     kept: Sequence[IndexedWork],
+    map_items: MapItems[MissingPart, None] = map,
   ) -> EncoderEntry:
     """Makes the vectors that are missing and returns what the manifest says.
 
@@ -72,6 +77,7 @@ class VectorPlan:
       folder: of the index, whose lock is held.
       staged: works that are about to be taken in.
       kept: works that stay.
+      map_items: calls a function with all parts that have no vectors.
     """
     if self.is_asked or self._is_missing(folder, staged, kept):
       encoder = self.encoder
@@ -83,12 +89,14 @@ class VectorPlan:
         dimensions=encoder.dimensions,
         vectors=0,
       )
-      for work in staged:
-        self._write(
-          folder, work.columns, (row[_TEXT] for row in work.iterate_rows())
-        )
-      for work in kept:
-        self._write(folder, dataclasses.asdict(work), _read_texts(folder, work))
+      write = functools.partial(
+        _write_part,
+        encoder=encoder.path,
+        sha256=encoder.sha256,
+        data_dir=self.data_dir,
+      )
+      for _ in map_items(write, self._list_missing(folder, staged, kept)):
+        pass
     else:
       entry = self.previous
     count = sum(map(len, staged)) + sum(work.num_records for work in kept)
@@ -115,20 +123,65 @@ class VectorPlan:
       for sha256, number in hashes
     )
 
-  def _write(
-    self, folder: pathlib.Path, columns: dict, texts: Iterator[str]
-  ) -> None:
-    """Makes the vectors of a work."""
-    target = folder / vector_files.name_folder(
-      self.encoder.sha256, columns["records_sha256"]
-    )
-    number, width = columns["num_records"], self.encoder.dimensions
-    missing = vector_files.count_missing(target, number, width)
-    if missing:
-      logging.info("%s: vectors of %s records", columns["name"], f"{missing:,}")
-      vector_files.write_vectors(
-        target, texts, number, width, self.encoder.encode_records
+  def _list_missing(
+    self,
+    folder: pathlib.Path,
+    staged: Sequence[StagedWork],
+    kept: Sequence[IndexedWork],
+  ) -> Iterator[MissingPart]:
+    """Yields the records of an index that have no vectors."""
+    works = [
+      (work.columns, (row[_TEXT] for row in work.iterate_rows()))
+      for work in staged
+    ]
+    works += [
+      (dataclasses.asdict(work), _read_texts(folder, work)) for work in kept
+    ]
+    width = self.encoder.dimensions
+    for columns, texts in works:
+      target = folder / vector_files.name_folder(
+        self.encoder.sha256, columns["records_sha256"]
       )
+      number = columns["num_records"]
+      missing = vector_files.count_missing(target, number, width)
+      if missing:
+        logging.info(
+          "%s: vectors of %s records", columns["name"], f"{missing:,}"
+        )
+        yield from vector_files.list_missing(target, texts, number, width)
+
+
+# The encoder of this process, by its hash: opening one takes seconds.
+_opened: dict[str, VectorEncoder] = {}
+
+
+def _write_part(
+  part: MissingPart,
+  *,
+  encoder: str,
+  sha256: str,
+  data_dir: str | os.PathLike | None,
+) -> None:
+  """Writes the vectors of some records, by an encoder that may be yet to open.
+
+  Raises:
+    ValueError: if another encoder lies there.
+  """
+  if sha256 not in _opened:
+    found = encoders.open_encoder(encoder, data_dir)
+    if found.sha256 != sha256:
+      raise ValueError(
+        f"--encoder={encoder}: not the one that the build began with; all "
+        "workers have to see the same folder, and nothing may change in it"
+      )
+    _keep_open(found)
+  vector_files.write_part(part, _opened[sha256].encode_records)
+
+
+def _keep_open(encoder: VectorEncoder) -> VectorEncoder:
+  _opened.clear()
+  _opened[encoder.sha256] = encoder
+  return encoder
 
 
 def plan_vectors(

@@ -10,9 +10,9 @@ Axes: n records of a work, b of a part, D width of a vector.
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import pathlib
-import shutil
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
@@ -49,33 +49,50 @@ def count_missing(folder: pathlib.Path, num_records: int, width: int) -> int:
   )
 
 
-def write_vectors(
-  folder: pathlib.Path,
-  texts: Iterable[str],
-  num_records: int,
-  width: int,
-  encode: Callable[[Sequence[str]], Float[np.ndarray, "b D"]],
-) -> None:
-  """Writes the vectors of a work, but for parts that are there.
+@dataclasses.dataclass(frozen=True)
+class MissingPart:
+  """Records whose vectors are yet to be made, and where these go.
+
+  Attributes:
+    path: of the file of vectors.
+    texts: of the records, in order.
+  """
+
+  path: pathlib.Path
+  texts: list[str]
+
+
+def list_missing(
+  folder: pathlib.Path, texts: Iterable[str], num_records: int, width: int
+) -> Iterator[MissingPart]:
+  """Yields the parts of a work that have no vectors yet.
 
   Args:
     folder: of the work's vectors.
     texts: of its records, in order.
     num_records: of the work.
     width: of a vector.
-    encode: texts -> vectors of length 1.
   """
-  folder.mkdir(parents=True, exist_ok=True)
-  for leftover in folder.glob(".*.tmp"):  # of a build that was broken off
-    shutil.rmtree(leftover)
   remaining = iter(texts)
   for start, stop in _list_parts(num_records):
     batch = list(itertools.islice(remaining, stop - start))
     path = _part_path(folder, start, stop)
-    if _is_whole(path, len(batch), width):
-      continue
-    with files.atomic_path(path) as temporary, temporary.open("wb") as file:
-      np.save(file, np.asarray(encode(batch), np.float32))
+    if not _is_whole(path, len(batch), width):
+      yield MissingPart(path, batch)
+
+
+def write_part(
+  part: MissingPart,
+  encode: Callable[[Sequence[str]], Float[np.ndarray, "b D"]],
+) -> None:
+  """Writes the vectors of a part.
+
+  Args:
+    part: of a work.
+    encode: texts -> vectors of length 1.
+  """
+  with files.atomic_path(part.path) as temporary, temporary.open("wb") as file:
+    np.save(file, np.asarray(encode(part.texts), np.float32))
 
 
 class WorkVectors:

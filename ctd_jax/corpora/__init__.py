@@ -1,1 +1,0 @@
-"""Corpora of many works: dated, encoded, linked; here or on other machines."""

@@ -1,1 +1,0 @@
-"""Links between sections of different works, by the rare strings they share."""
