@@ -48,18 +48,15 @@ INSTALL_REQUIRES = [
 ]
 
 EXTRAS_REQUIRE = {
-  # Steps of a corpus on other machines. 2.77 wants protobuf below 7 and pyarrow
-  # below 26, so it is tested in an environment of its own. Above 2.79 the
-  # module of its runner in processes may lie elsewhere.
+  # An index built by several processes or machines. 2.77 wants protobuf below
+  # 7 and pyarrow below 26, so it is tested in an environment of its own. Above
+  # 2.79 the module of its runner in processes may lie elsewhere.
   "beam": ["apache-beam>=2.77,<2.80"],
   # A cluster on which Beam runs; tested beside beam.
   "dask": [
     "apache-beam[dask]>=2.77,<2.80",  # as in beam
     "distributed>=2026.8,<2027",  # scheduler and workers
   ],
-  # Shards of a corpus, searched where they lie; tested beside beam. 0.40
-  # deprecates create_index() as it was; a minor release may drop more.
-  "lance": ["lancedb>=0.40,<0.43"],
   "baselines": [
     "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries
@@ -71,9 +68,6 @@ EXTRAS_REQUIRE = {
   # Many readers of the pages at once (tests/benchmarks/page_load.py); it is
   # installed in an environment of its own, where it brings a web server.
   "load": ["locust>=2.40,<3"],
-  # Over the parquet files of a corpus, beside which its shards are measured
-  # (tests/benchmarks/shard_search.py).
-  "sql": ["duckdb>=2,<3"],
   "lock": ["uv>=0.9,<0.14"],  # resolves for versions of Python not there
   "mteb": [
     "datasets>=4,<6",  # the form in which MTEB takes texts

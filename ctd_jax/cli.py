@@ -23,15 +23,10 @@ COMMANDS = {
   "date": ("ctd_jax.date", "date the lines of a chronicle"),
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),
-  "corpora": (
-    "ctd_jax.corpora",
-    "date, encode and link many works, by Beam too",
+  "index": (
+    "ctd_jax.index",
+    "build the index of a corpus, here or by Beam, or check one",
   ),
-  "search-corpus": (
-    "ctd_jax.corpora.search",
-    "search a dated corpus by meaning and years",
-  ),
-  "index": ("ctd_jax.index", "build the index of a corpus, or check one"),
   "export": (
     "ctd_jax.export",
     "write a run as one folder, its vectors or its adapters",

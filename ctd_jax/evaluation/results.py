@@ -88,7 +88,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   # or the geometry of an encoder.
   "cost": {
     "mode": (
-      *("index", "ask", "pages", "corpora", "links", "shards"),
+      *("index", "ask", "pages"),
       "accelerator",
     ),
     "metric": (
@@ -97,7 +97,6 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
       *("opening_seconds", "cold_seconds", "cold_processor"),
       *("requests", "a_second", "errors", "p95_ms"),
       *("mebibytes_before", "mebibytes_after"),
-      *("records", "links", "scratch", "differ", "recall"),
       *("step_ms", "queries_a_second", "tokens_a_second", "mfu"),
       *("planned_gibibytes", "compile_seconds"),
       *("loss_first", "loss_last", "apart_mean", "apart_most"),

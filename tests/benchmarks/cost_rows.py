@@ -42,7 +42,7 @@ def make_cost_rows(
     module: that measures, whose flags are those of this process.
     dataset: name and version.
     system: what was measured.
-    mode: index, ask, pages, corpora, links, shards or accelerator.
+    mode: index, ask, pages or accelerator.
     figures: metric -> value.
     family: kind of question or page, or geometry.
     seconds: that the measurement took.

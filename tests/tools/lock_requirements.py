@@ -42,12 +42,10 @@ NOT_LOCKED = {
   "calendars": "makes tables that are in the repository",
   "dask": "installed beside beam",
   "docs": "part of test",
-  "lance": "installed beside beam",
   "load": "an environment of its own",
   "lock": "makes the locks",
   "mteb": "part of parity",
   "parity": "published implementations, with torch for the device at hand",
-  "sql": "of one measurement",
   "tf": "an environment of its own",
 }
 _PIN = re.compile(r"([\w.-]+)==(\S+)")

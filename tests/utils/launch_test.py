@@ -399,8 +399,8 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
     install.replace("[test,parity]", "[test,tf]"),
     "-m pytest tests/data -m tf",
     f"-m venv --clear {clone.root / '.venv-beam'}",
-    install.replace("[test,parity]", "[test,beam,dask,lance]"),
-    "-m pytest tests/corpora tests/data tests/retrieval tests/utils -m beam",
+    install.replace("[test,parity]", "[test,beam,dask]"),
+    "-m pytest tests/data tests/utils -m beam",
   ]
   clone.activate(fails="format --check")
   assert clone.run(".ci/run").returncode == 7

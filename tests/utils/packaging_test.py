@@ -50,7 +50,7 @@ TASK_COMMANDS = ["ctm", "evidence_qa"]
 BENCHMARK_ONLY = {"faiss"}
 # Extras that the product imports when it needs them.
 OPTIONAL = [
-  *("baselines", "beam", "dask", "lance"),
+  *("baselines", "beam", "dask"),
   *("llm", "mteb", "wandb", "web"),
 ]
 
@@ -197,7 +197,7 @@ def distributions(module: str) -> set[str]:
   ("folders", "extras"),
   [
     (list(FOLDERS), OPTIONAL),
-    (["tests"], ["dask", "lance", "load", "parity", "sql", "test"]),
+    (["tests"], ["dask", "load", "parity", "test"]),
   ],
   ids=["product", "tests"],
 )
