@@ -91,16 +91,13 @@ def build_index(folder, *sources, **options):
 def count_encoded(monkeypatch):
   """Returns a list to which the texts are added that are encoded from now."""
   encoded = []
-  write_vectors = vector_files.write_vectors
+  write_part = vector_files.write_part
 
-  def write(folder, texts, num_records, width, encode):
-    def encode_and_count(batch):
-      encoded.extend(batch)
-      return encode(batch)
+  def write(part, encode):
+    encoded.extend(part.texts)
+    write_part(part, encode)
 
-    write_vectors(folder, texts, num_records, width, encode_and_count)
-
-  monkeypatch.setattr(vector_files, "write_vectors", write)
+  monkeypatch.setattr(vector_files, "write_part", write)
   return encoded
 
 
@@ -240,22 +237,18 @@ def test_encoding_that_is_broken_off_goes_on(
 ):
   monkeypatch.setattr(vector_files, "PART_SIZE", 8)
   other = write_encoder(tmp_path / "other", [*TEXTS, "某"])
-  write_vectors = vector_files.write_vectors
+  write_part = vector_files.write_part
+  parts = []
 
-  def write_two_parts(folder, texts, num_records, width, encode):
-    batches = []
-
-    def encode_twice(batch):
-      batches.append(batch)
-      if len(batches) == 3:
-        raise KeyboardInterrupt
-      return encode(batch)
-
-    write_vectors(folder, texts, num_records, width, encode_twice)
+  def write_two_parts(part, encode):
+    parts.append(part)
+    if len(parts) == 3:
+      raise KeyboardInterrupt
+    write_part(part, encode)
 
   before = manifest.read_manifest(copy)
   with monkeypatch.context() as patch:
-    patch.setattr(vector_files, "write_vectors", write_two_parts)
+    patch.setattr(vector_files, "write_part", write_two_parts)
     with pytest.raises(KeyboardInterrupt):
       build_index(copy, encoder=str(other))
   assert manifest.read_manifest(copy) == before

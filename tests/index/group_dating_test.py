@@ -5,7 +5,7 @@ import pytest
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.chronicle import month_calendar
-from ctd_jax.index.building import corpus_reading, model_dating
+from ctd_jax.index.building import model_dating, sources
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
 from ctd_jax.index.storage import posterior_arrays
 from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
@@ -44,7 +44,7 @@ def list_records(number=72):
 
 def read_works(folder, records, hidden=()):
   corpora.write_beir(folder, records)
-  return corpus_reading.read_source(f"beir:{folder}", hidden_splits=hidden)
+  return sources.read_source(f"beir:{folder}", hidden_splits=hidden)
 
 
 def test_manner_of_each_work(tmp_path, calendar):

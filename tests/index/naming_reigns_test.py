@@ -6,7 +6,7 @@ import pytest
 
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.index import calendars
-from ctd_jax.index.building import corpus_reading, work_dating
+from ctd_jax.index.building import sources, work_dating
 from ctd_jax.index.storage import posterior_arrays
 
 TEXT = """大明元年，春，正月，某人來。
@@ -25,7 +25,7 @@ TEXT = """大明元年，春，正月，某人來。
 def work(tmp_path_factory):
   path = tmp_path_factory.mktemp("text") / "宋紀.txt"
   path.write_text(TEXT)
-  (work,) = corpus_reading.read_source(str(path))
+  (work,) = sources.read_source(str(path))
   return work
 
 

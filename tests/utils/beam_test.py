@@ -74,7 +74,7 @@ def read_index(folder: pathlib.Path) -> dict[str, bytes | str]:
   content = {
     path.relative_to(folder).as_posix(): path.read_bytes()
     for path in folder.rglob("*")
-    if path.is_file() and path.name != ".lock"
+    if path.is_file() and path.suffix in (".json", ".npy", ".npz", ".sqlite")
   }
   (name,) = (name for name in content if name.endswith(".sqlite"))
   with contextlib.closing(sqlite3.connect(folder / name)) as connection:

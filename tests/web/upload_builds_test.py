@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ctd_jax.index.building import source_requests
+from ctd_jax.index.building import sources
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.web.uploads import upload_builds
 from tests.web.conftest import open_client
@@ -144,7 +144,7 @@ def test_upload_that_the_index_has_is_kept_whatever_its_job_says(
   job_id = build(client, tmp_path, "import sys; sys.exit(1)")
   wait_for_end(client, job_id)
   uploads = client.app.state.uploads
-  source = source_requests.make_request(
+  source = sources.make_request(
     tmp_path / "index", uploads.source_of(uploads.get("a"))
   )
   monkeypatch.setattr(

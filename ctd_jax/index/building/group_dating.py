@@ -24,9 +24,9 @@ from ctd_jax.index.building import (
   work_corrections,
   work_dating,
 )
-from ctd_jax.index.building.known_months import DateReader
 from ctd_jax.index.building.model_dating import LabelPool
-from ctd_jax.index.building.source_works import SourceWork
+from ctd_jax.index.building.source_calendars import DateReader
+from ctd_jax.index.building.sources import SourceWork
 from ctd_jax.index.building.work_corrections import WorkCorrections
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.storage import posterior_arrays
@@ -34,8 +34,7 @@ from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
-# Asked for by --undated, beside `ORDER` by --order.
-UNDATED = "undated"
+UNDATED = "undated"  # how an index remembers --undated; --order is `ORDER`
 # Gives the records that are dated for sure by now.
 LabelSource = Callable[[], LabelPool]
 
@@ -65,7 +64,7 @@ class DatingChoices:
     return self.fixed_of.get(work.name, self.fixed if work.is_text else None)
 
   def find_manner(self, work: SourceWork) -> str | None:
-    """Returns what is asked for of a work, order or undated; None if nothing.
+    """Returns what a flag asks of a work: `UNDATED`, `ORDER`, or None.
 
     Args:
       work: as read.
@@ -74,6 +73,7 @@ class DatingChoices:
       return UNDATED
     if work.name in self.in_order:
       return ORDER
+    # A data set that is in order may have a source that is in none.
     is_chosen = work.has_order and work.group in self.in_order
     return ORDER if is_chosen else None
 
@@ -184,8 +184,9 @@ class WorkDater:
 
   def choose_manner(self, work: SourceWork) -> str:
     """Returns keys, order or model, see `work_dating.choose_manner`."""
+    asked = self._choices.find_manner(work)
     return work_dating.choose_manner(
-      work, self._calendar, self._choices.in_order, self._choices.undated
+      work, self._calendar, MODEL if asked == UNDATED else asked
     )
 
   def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
@@ -200,7 +201,7 @@ class WorkDater:
       ValueError: naming the record whose date cannot be read; or the work, if
         all of them lie outside of the calendar.
     """
-    months = work_dating.read_known_months(work, self._reader_of(work))
+    months = self._reader_of(work).read_known_months(work)
     is_known = months[:, 0] != UNKNOWN
     if is_known.any() and (months[is_known, 0] >= len(self._calendar)).all():
       raise ValueError(
@@ -237,7 +238,7 @@ class WorkDater:
     """Returns a work dated by its keys or its order.
 
     Args:
-      work: of a data set; texts are staged by `text_staging`.
+      work: of a data set; `staged_works.stage_text` dates texts.
       manner: keys or order.
 
     Raises:
@@ -453,17 +454,3 @@ def _add_known_records(
         texts.append(record.text)
         months.append(int(first))
   return LabelPool(texts=texts, months=np.array(months, int))
-
-
-def split_by_manner(
-  works: Sequence[SourceWork], choose: Callable[[SourceWork], str]
-) -> tuple[list[tuple[SourceWork, str]], list[SourceWork]]:
-  """Returns works that date themselves, with their manner, and the others.
-
-  Args:
-    works: as read.
-    choose: the manner of a work.
-  """
-  manners = [(work, choose(work)) for work in works]
-  own = [(work, manner) for work, manner in manners if manner in (KEYS, ORDER)]
-  return own, [work for work, manner in manners if manner == MODEL]

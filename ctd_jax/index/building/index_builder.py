@@ -1,8 +1,8 @@
-"""Builder of an index: works in, a folder that answers out.
+"""Builds an index: works go in, a folder that answers questions comes out.
 
-A build goes in this order, so that it can be broken off anywhere:
+A build goes in this order, so that it can be stopped anywhere:
 
-1. All that is added is read; what cannot be read ends the build here.
+1. All sources are read; one that cannot be read ends the build here.
 2. Each work is dated and put into a folder of its own below `works/`. A build
    that is started again takes those that are there.
 3. Vectors are made, if the index has an encoder. Those that are there are kept.
@@ -10,7 +10,9 @@ A build goes in this order, so that it can be broken off anywhere:
    replace. Before it the index is the old one, after it the new one.
 5. The manifest is written, and folders that nothing uses are removed.
 
-One builder works on a folder at a time (`.lock`).
+Sources, texts and batches of vectors do not depend on each other, so workers
+may do them (`BuildOptions.map_items`). One builder works on a folder at a time
+(`.lock`).
 """
 
 from __future__ import annotations
@@ -25,7 +27,6 @@ import pathlib
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-import msgspec
 import numpy as np
 from absl import logging
 
@@ -33,31 +34,29 @@ import ctd_jax
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.index import calendars
 from ctd_jax.index.building import (
-  calendar_choice,
-  corpus_reading,
-  group_dating,
   index_commit,
-  source_requests,
+  source_calendars,
+  sources,
   staged_works,
-  text_staging,
   vector_building,
 )
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
 from ctd_jax.index.building.model_dating import LabelPool
-from ctd_jax.index.building.source_requests import SourceRequest
-from ctd_jax.index.building.source_works import SourceWork
-from ctd_jax.index.building.staged_works import DatedWith, StagedWork
-from ctd_jax.index.building.text_staging import TextJob
+from ctd_jax.index.building.sources import SourceWork
+from ctd_jax.index.building.staged_works import (
+  DatedWith,
+  StagedWork,
+  StagingJob,
+)
 from ctd_jax.index.building.vector_building import VectorPlan
-from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.dense import vector_files
 from ctd_jax.index.storage import correction_file, database, manifest
 from ctd_jax.index.storage.corrections import CorrectionStore
+from ctd_jax.index.storage.database import MODEL
 from ctd_jax.utils.beam import MapItems
 
 LOCK_FILE = ".lock"
-# What `ctd-jax serve` has in the folder, also of an index that is yet to be
-# built.
+# Of `ctd-jax serve`, which may run before the first build.
 SERVER_NAMES = ("jobs", "uploads", ".secret")
 _MAX_NAMED = 5
 
@@ -67,16 +66,16 @@ class BuildOptions:
   """How an index is built.
 
   Attributes:
-    reigns: calendar, as of `chronicle_input.load_reigns`; that of the index or
+    reigns: calendar, as in `chronicle_input.load_reigns`; that of the index or
       of the data set if None.
     unit: of plain text, "line" or "paragraph"; found from the text if None.
-    hidden_splits: splits of data sets whose months are not to be used.
+    hidden_splits: splits of data sets whose months must not be used.
     data_dir: folder of the built data sets.
     choices: how works are dated.
-    use_passages: whether the index is to date passages that it has not.
-    encoder: of vectors, as of `encoders.open_encoder`, or "none"; that of the
+    use_passages: whether the index is to date passages that are not in it.
+    encoder: of vectors, as in `encoders.open_encoder`, or "none"; that of the
       index if None.
-    map_items: calls a function with every source, work or batch of records,
+    map_items: calls a function with every source, text or batch of records,
       here or by workers; see `beam`.
   """
 
@@ -105,22 +104,9 @@ class BuildResult:
   removed: tuple[str, ...]
 
 
-@dataclasses.dataclass(frozen=True)
-class Addition:
-  """A work that is added.
-
-  Attributes:
-    work: as read.
-    request: of what it was read from.
-  """
-
-  work: SourceWork
-  request: SourceRequest
-
-
 def build_index(
   folder: pathlib.Path,
-  sources: Sequence[str],
+  names: Sequence[str],
   options: BuildOptions | None = None,
   removed: Sequence[str] = (),
 ) -> BuildResult:
@@ -128,82 +114,53 @@ def build_index(
 
   Args:
     folder: of the index.
-    sources: data sets, BEIR folders, files and folders, as
-      `corpus_reading.read_source` reads them.
+    names: data sets, BEIR folders, files and folders, as `sources.read_source`
+      takes them.
     options: how.
     removed: names of works, or of what they were added as, to be removed.
 
   Raises:
     FileNotFoundError: if a source is missing.
-    ValueError: naming the flag, file and line of what is wrong; the index is
-      what it was.
+    ValueError: if a flag, file or line is wrong; the index stays as it was.
   """
   options = options or BuildOptions()
   requests = [
-    source_requests.make_request(
-      folder, source, options.unit, options.hidden_splits, options.data_dir
+    sources.make_request(
+      folder, name, options.unit, options.hidden_splits, options.data_dir
     )
-    for source in sources
+    for name in names
   ]
   # Errors before any reading.
   _plan_vectors(folder, options)
   is_new_folder(folder)
   with _lock(folder):
-    works_of = source_requests.read_requests(
-      requests, folder, options.map_items
-    )
-    additions = [
-      Addition(work, request)
-      for request, works in zip(requests, works_of, strict=True)
-      for work in works
-    ]
-    corpus_reading.log_reading([addition.work for addition in additions])
-    return _build_works(folder, additions, options, removed)
+    works = sources.read_requests(requests, folder, options.map_items)
+    for work in works:
+      order = "" if work.has_order else ", in no order"
+      logging.info("read %s: %s%s", work.name, work.reading, order)
+    return _Build(folder, works, options).run(removed)
 
 
 def build_works(
   folder: pathlib.Path,
-  additions: Sequence[Addition],
+  works: Sequence[SourceWork],
   options: BuildOptions,
-  removed: Sequence[str] = (),
-  targets: Collection[str] | None = None,
+  targets: Collection[str],
 ) -> BuildResult:
-  """Takes works that were read into an index.
+  """Dates works of an index again.
 
   Args:
     folder: of the index.
-    additions: the works.
+    works: as they were read again.
     options: how.
-    removed: as of `build_index`.
-    targets: names of the works that are dated, by the others too; None of
-      all.
+    targets: names of the works that are dated, by the others too.
 
   Raises:
     FileNotFoundError: if an encoder is missing.
-    ValueError: as of `build_index`.
+    ValueError: as in `build_index`.
   """
   with _lock(folder):
-    return _build_works(folder, additions, options, removed, targets)
-
-
-def _build_works(
-  folder: pathlib.Path,
-  additions: Sequence[Addition],
-  options: BuildOptions,
-  removed: Sequence[str],
-  targets: Collection[str] | None = None,
-) -> BuildResult:
-  """As `build_works`, in a folder that is locked."""
-  previous, plan = _plan_vectors(folder, options)
-  works = [addition.work for addition in additions]
-  _check_names(works)
-  options.choices.check_names(works)
-  calendar = calendar_choice.open_calendar(
-    folder, works, options.reigns, is_new_folder(folder)
-  )
-  database.create_database(folder)
-  build = _Build(folder, calendar, additions, options, previous, plan)
-  return build.run(removed, targets)
+    return _Build(folder, works, options).run((), targets)
 
 
 def _plan_vectors(
@@ -220,13 +177,13 @@ def _plan_vectors(
 
 
 def is_new_folder(folder: pathlib.Path) -> bool:
-  """Whether no build has ended in a folder, which may be yet to be made.
+  """Returns whether no build has ended in a folder, which may not exist yet.
 
   Args:
     folder: of an index.
 
   Raises:
-    ValueError: if it holds what is no index.
+    ValueError: if it holds something that is no index.
   """
   if folder.exists() and not folder.is_dir():
     raise ValueError(f"--index={folder}: a file; expected a folder")
@@ -252,17 +209,6 @@ def is_new_folder(folder: pathlib.Path) -> bool:
   return True
 
 
-def _check_names(works: Sequence[SourceWork]) -> None:
-  source_of: dict[str, str] = {}
-  for work in works:
-    if work.name in source_of:
-      raise ValueError(
-        f"two works are called {work.name}: {source_of[work.name]} and "
-        f"{work.source}; rename one file or folder"
-      )
-    source_of[work.name] = work.source
-
-
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path) -> Iterator[None]:
   folder.mkdir(parents=True, exist_ok=True)
@@ -284,30 +230,32 @@ class _Build:
   def __init__(
     self,
     folder: pathlib.Path,
-    calendar: Calendar,
-    additions: Sequence[Addition],
+    works: Sequence[SourceWork],
     options: BuildOptions,
-    previous: manifest.Manifest | None,
-    plan: VectorPlan | None,
   ):
     self._folder = folder
-    self._calendar = calendar
-    works = [addition.work for addition in additions]
     self._works = works
-    self._request_of = {row.work.name: row.request for row in additions}
     self._options = options
-    self._previous = previous
-    self._plan = plan
-    # What is corrected from now on is left to the next build.
+    self._previous, self._plan = _plan_vectors(folder, options)
+    _check_names(works)
+    options.choices.check_names(works)
+    self._calendar: Calendar = source_calendars.open_calendar(
+      folder, works, options.reigns, is_new_folder(folder)
+    )
+    self._calendar_sha256 = calendars.hash_calendar(self._calendar)
+    database.create_database(folder)
+    # Corrections made from now on are left to the next build.
     store = CorrectionStore(folder)
     self._corrections = {work.name: store.active(work.name) for work in works}
-    self._dater = WorkDater(calendar, options.choices, works, self._corrections)
-    self._staged: list[StagedWork] = []
+    self._dater = WorkDater(
+      self._calendar, options.choices, works, self._corrections
+    )
     self._manners: dict[str, str] = {}
-    self._sha256 = {work.name: work.hash_contents() for work in works}
+    self._jobs: dict[str, StagingJob] = {}
+    self._staged: list[StagedWork] = []
 
   def run(
-    self, removed: Sequence[str], targets: Collection[str] | None
+    self, removed: Sequence[str], targets: Collection[str] | None = None
   ) -> BuildResult:
     with contextlib.closing(
       database.open_database(self._folder, readonly=False)
@@ -315,164 +263,141 @@ class _Build:
       present = database.list_works(connection)
     removed_names = _find_removed(present, removed)
     folders = {work.name: work.folder for work in present}
-    works = [
-      work for work in self._works if targets is None or work.name in targets
-    ]
-    for work in works:
+    new, unchanged = [], []
+    for work in self._works:
+      if targets is not None and work.name not in targets:
+        continue
       if not work.is_text:
         self._dater.read_known_months(work)  # errors before any dating
       self._manners[work.name] = self._dater.choose_manner(work)
-    unchanged = [
-      work
-      for work in works
-      if folders.get(work.name, "").split("~")[0] == self._folder_of(work)
-      and work.name not in removed_names
-    ]
-    names = {work.name for work in unchanged}
-    new = [work for work in works if work.name not in names]
-    # Texts that are but dated again have their vectors.
+      self._jobs[work.name] = job = self._make_job(work)
+      name = f"{staged_works.WORKS_FOLDER}/{job.folder.name}"
+      # "~2" ends the name of a folder that was taken twice.
+      is_there = folders.get(work.name, "").split("~")[0] == name
+      is_there &= work.name not in removed_names
+      (unchanged if is_there else new).append(work)
+    # Texts that are only dated again have their vectors.
     if self._plan and (self._plan.is_asked or (new and targets is None)):
       _ = self._plan.encoder  # opened now: errors before any dating
     self._date(new)
     replaced = [work.name for work in self._staged if work.name in folders]
     result = BuildResult(
       added=tuple(work.name for work in self._staged),
-      unchanged=tuple(sorted(names)),
+      unchanged=tuple(sorted(work.name for work in unchanged)),
       removed=(*removed_names, *replaced),
     )
     kept = [work for work in present if work.name not in result.removed]
+    dense = self._plan and self._plan.make_vectors(
+      self._folder, self._staged, kept, self._options.map_items
+    )
+    # An index whose works stay what they are dates passages as before.
+    use_passages = self._options.use_passages
+    if self._previous and not (self._works or removed):
+      use_passages = self._previous.is_for_passages
     index_commit.commit_works(
       self._folder,
       self._calendar,
       self._staged,
       result.removed,
-      self._uses_passages(removed),
-      self._plan
-      and self._plan.make_vectors(
-        self._folder, self._staged, kept, self._options.map_items
-      ),
+      use_passages,
+      dense,
     )
     return result
 
-  def _uses_passages(self, removed: Sequence[str]) -> bool:
-    """Returns whether the index is to date passages.
+  def _make_job(self, work: SourceWork) -> StagingJob:
+    """Returns what a work is dated from; its folder is named after all of it.
 
-    Where its works stay what they are, so does this.
+    Raises:
+      FileNotFoundError: if there is no such file of --fixed.
     """
-    if self._works or removed or self._previous is None:
-      return self._options.use_passages
-    return self._previous.is_for_passages
-
-  def _folder_of(self, work: SourceWork) -> str:
-    """Returns the folder of a work, named after all its dates depend on."""
+    choices = self._options.choices
+    fixed, fixed_sha256 = choices.find_fixed(work), None
+    if fixed is not None:
+      if not fixed.is_file():
+        raise FileNotFoundError(f"--fixed={fixed}: no such file")
+      fixed_sha256 = manifest.hash_file(fixed).sha256
+    sha256 = work.hash_contents()
     key = [
       manifest.FORMAT,
       ctd_jax.__version__,
-      self._sha256[work.name],
-      calendars.hash_calendar(self._calendar),
+      sha256,
+      self._calendar_sha256,
       self._manners[work.name],
-      self._hash_fixed(work),
+      fixed_sha256,
     ]
-    if self._corrections[work.name]:
-      key.append(
-        [dataclasses.astuple(row) for row in self._corrections[work.name]]
-      )
+    corrections = self._corrections[work.name]
+    if corrections:
+      key.append([dataclasses.astuple(row) for row in corrections])
     name = staged_works.name_folder(work.name, json.dumps(key))
-    return f"{staged_works.WORKS_FOLDER}/{name}"
-
-  def _hash_fixed(self, work: SourceWork) -> str | None:
-    """Returns the sha256 of the file of --fixed of a work; None without.
-
-    Raises:
-      FileNotFoundError: if there is no such file.
-    """
-    path = self._options.choices.find_fixed(work)
-    if path is None:
-      return None
-    if not path.is_file():
-      raise FileNotFoundError(f"--fixed={path}: no such file")
-    return manifest.hash_file(path).sha256
+    return StagingJob(
+      work=work,
+      folder=self._folder / staged_works.WORKS_FOLDER / name,
+      sha256=sha256,
+      dated_with=DatedWith(
+        source=work.request,
+        manner=choices.find_manner(work),
+        fixed=fixed and sources.shorten_path(self._folder, fixed),
+        fixed_sha256=fixed_sha256,
+      ),
+      fixed=fixed,
+      corrections=corrections,
+    )
 
   def _date(self, works: Sequence[SourceWork]) -> None:
-    """Dates works, those with dates of their own first."""
-    missing = []
+    """Dates and stages works, those with dates of their own first.
+
+    The order of the works, and so every byte, is the same if an earlier build
+    has dated some of them.
+    """
+    found = {}
     for work in works:
-      staged = staged_works.find_staged_work(
-        self._folder / self._folder_of(work)
-      )
-      if staged is None:
-        missing.append(work)
-      else:
+      staged = staged_works.find_staged_work(self._jobs[work.name].folder)
+      if staged is not None:
         logging.info("%s: dated by an earlier build", work.name)
+        found[work.name] = staged
+    by_model = [work for work in works if self._manners[work.name] == MODEL]
+    own = [work for work in works if self._manners[work.name] != MODEL]
+    texts = [work for work in own if work.is_text and work.name not in found]
+    stage = functools.partial(staged_works.stage_text, calendar=self._calendar)
+    staged_texts = self._options.map_items(
+      stage, [self._jobs[work.name] for work in texts]
+    )
+    found |= {staged.name: staged for staged in staged_texts}
+    for work in own:
+      staged = found.get(work.name)
+      if staged is None:
+        staged = self._date_records(work)
+      if staged is None or staged.columns["dated_by"] == MODEL:
+        by_model.append(work)
+      else:
         self._staged.append(staged)
-    own, others = group_dating.split_by_manner(
-      missing, lambda work: self._manners[work.name]
-    )
-    staged_texts = self._stage_texts([work for work, _ in own if work.is_text])
-    for work, manner in own:
-      if work.is_text:
-        self._staged.append(staged_texts[work.name])
-        continue
-      try:
-        dated = self._dater.date_with_own_dates(work, manner)
-      except ValueError as error:
-        # A commentary among works in order may print no date at all.
-        if "prints a month" not in str(error):
-          raise
-        logging.warning("%s; it is dated by the model", error)
-        others.append(work)
-        continue
-      self._stage(dated)
+    names = {work.name for work in by_model}
+    if names <= found.keys():
+      # As `date_by_model` has them: data sets first.
+      by_model.sort(key=lambda work: work.timeline is None)
+      self._staged += [found[work.name] for work in by_model]
+      return
+    # All of them again, if one is missing: each is dated beside the others.
     for dated in self._dater.date_by_model(
-      others,
-      [work for work in self._works if work not in others],
-      functools.partial(self._list_labels, {work.name for work in others}),
+      by_model,
+      [work for work in self._works if work.name not in names],
+      functools.partial(self._list_labels, names),
     ):
-      self._stage(dated)
+      job = self._jobs[dated.source.name]
+      self._staged.append(staged_works.stage_work(job, dated, self._calendar))
 
-  def _stage_texts(self, works: Sequence[SourceWork]) -> dict[str, StagedWork]:
-    """Returns texts dated by their order, each by itself, by name."""
-    jobs = [
-      TextJob(
-        work=work,
-        fixed=self._options.choices.find_fixed(work),
-        corrections=self._corrections[work.name],
-        folder=self._folder / self._folder_of(work),
-        sha256=self._sha256[work.name],
-        dated_with=self._describe_dating(work),
-      )
-      for work in works
-    ]
-    stage = functools.partial(text_staging.stage_text, calendar=self._calendar)
-    staged = self._options.map_items(stage, jobs) if jobs else ()
-    return {work.name: work for work in staged}
-
-  def _describe_dating(self, work: SourceWork) -> DatedWith:
-    """Returns with what a work is dated beside its text, but corrections."""
-    choices = self._options.choices
-    fixed = choices.find_fixed(work)
-    return DatedWith(
-      source=self._request_of[work.name],
-      manner=choices.find_manner(work),
-      fixed=fixed and source_requests.shorten_path(self._folder, fixed),
-      fixed_sha256=self._hash_fixed(work),
-    )
-
-  def _stage(self, dated: DatedWork) -> None:
-    work = dated.source
-    # A text that the model dates has lost its entries.
-    source = next(row for row in self._works if row.name == work.name)
-    dated_with = msgspec.structs.replace(
-      self._describe_dating(source),
-      corrections=dated.corrections.applied,
-      left_out=dict(dated.corrections.left_out),
-    )
-    folder = self._folder / self._folder_of(source)
-    self._staged.append(
-      staged_works.stage_work(
-        folder, dated, self._calendar, self._sha256[work.name], dated_with
-      )
-    )
+  def _date_records(self, work: SourceWork) -> StagedWork | None:
+    """Stages a work of a data set by its dates; None if it prints no date."""
+    try:
+      dated = self._dater.date_with_own_dates(work, self._manners[work.name])
+    except ValueError as error:
+      # A commentary among works in order may print no date at all.
+      if "prints a month" not in str(error):
+        raise
+      logging.warning("%s; it is dated by the model", error)
+      return None
+    job = self._jobs[work.name]
+    return staged_works.stage_work(job, dated, self._calendar)
 
   def _list_labels(self, without: Collection[str]) -> LabelPool:
     """Returns what is dated for sure, in the index and in this build.
@@ -481,26 +406,35 @@ class _Build:
       without: names of the works that are about to be dated by it.
     """
     num_months = len(self._calendar)
-    texts: list[str] = []
-    months: list[np.ndarray] = [np.empty(0, int)]
-    for work in self._staged:
-      of_work = staged_works.list_labels(work, num_months)
-      texts += of_work[0]
-      months.append(of_work[1])
+    labels = [
+      label
+      for work in self._staged
+      for label in staged_works.iterate_labels(work, num_months)
+    ]
     replaced = {work.name for work in self._staged} | {*without}
     with contextlib.closing(database.open_database(self._folder)) as connection:
-      for text, month in index_commit.iterate_labels(
-        connection, num_months, replaced
-      ):
-        texts.append(text)
-        months.append(np.array([month]))
-    return LabelPool(texts=texts, months=np.concatenate(months))
+      labels += index_commit.iterate_labels(connection, num_months, replaced)
+    return LabelPool(
+      texts=[text for text, _ in labels],
+      months=np.array([month for _, month in labels], int),
+    )
+
+
+def _check_names(works: Sequence[SourceWork]) -> None:
+  source_of: dict[str, str] = {}
+  for work in works:
+    if work.name in source_of:
+      raise ValueError(
+        f"two works are called {work.name}: {source_of[work.name]} and "
+        f"{work.source}; rename one file or folder"
+      )
+    source_of[work.name] = work.source
 
 
 def _find_removed(
   present: Sequence[database.IndexedWork], removed: Sequence[str]
 ) -> tuple[str, ...]:
-  """Returns the names of the works that flags name.
+  """Returns the names of the works that --remove names.
 
   Raises:
     ValueError: if there is no such work.

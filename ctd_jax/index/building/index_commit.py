@@ -3,7 +3,15 @@
 The transaction is where the old index ends and the new one begins. All that
 takes time is done within it, so that whoever reads the index meanwhile reads
 the old one. What comes after it, the manifest and the removal of what nothing
-uses, is done again by the next build if this one is broken off.
+uses, is done again by the next build if this one is stopped.
+
+`passages/<generation>/` holds what a `PassageDater` has learned of all records,
+to date texts that are not in the index: those that are dated for sure are its
+labels, the others count with their posteriors. It is made anew when works come
+or go. The manifest names the folder in use, so that one which is half written
+is never opened.
+
+Axes: N records that are no headings, K months.
 """
 
 from __future__ import annotations
@@ -13,28 +21,38 @@ import datetime
 import itertools
 import json
 import pathlib
+import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+from absl import logging
+from jaxtyping import Int
+
 import ctd_jax
+from ctd_jax.benchmark.records import NEG_COMMENT
 from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.index import calendars
-from ctd_jax.index.building import passage_state, staged_works
+from ctd_jax.index.building import staged_works
 from ctd_jax.index.building.staged_works import (
   DATE_COLUMNS,
+  PASSAGES_FOLDER,
   TEXT_COLUMNS,
   WORKS_FOLDER,
   StagedWork,
 )
 from ctd_jax.index.dense import vector_files
 from ctd_jax.index.storage import database, full_text, manifest
-from ctd_jax.index.storage.database import IndexedWork
+from ctd_jax.index.storage.database import HEADING, IndexedWork
 from ctd_jax.index.storage.manifest import (
   EncoderEntry,
   Manifest,
   ManifestFile,
 )
+from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from ctd_jax.utils import files, progress
 
 _BATCH = 10_000  # records inserted at once
@@ -230,7 +248,7 @@ def _make_manifest(
   ):
     passages = previous.passages
   else:
-    passages = passage_state.fit_passage_state(folder, connection, calendar)
+    passages = _fit_passages(folder, connection, calendar)
   used = {work.folder for work in works} | ({passages} if passages else set())
   if dense:
     used |= {
@@ -258,6 +276,92 @@ def _make_manifest(
     use_passages=use_passages,
   )
   return new_manifest, used
+
+
+def _fit_passages(
+  folder: pathlib.Path, connection: sqlite3.Connection, calendar: Calendar
+) -> str | None:
+  """Fits what dates passages and returns its folder, relative to the index.
+
+  None if no record is dated for sure, which is logged.
+
+  Args:
+    folder: of the index.
+    connection: to its database.
+    calendar: of the index.
+  """
+  # Here and not above: it is not needed to look an index up.
+  from ctd_jax.dating.passages.passage_dater import PassageDater
+
+  generation = database.get_property(connection, "generation")
+  name = f"{PASSAGES_FOLDER}/{generation}"
+  target = folder / name
+  shutil.rmtree(target, ignore_errors=True)  # of a build that was broken off
+  texts, labels, row_ids = _read_records(connection, len(calendar))
+  if not labels.is_known.any():
+    logging.warning("no record is dated for sure: passages cannot be dated")
+    return None
+  logging.info(
+    "learning to date passages from %s records, %s of them sure",
+    f"{len(texts):,}",
+    f"{int(labels.is_known.sum()):,}",
+  )
+  dater = PassageDater.fit(
+    texts,
+    labels,
+    calendar,
+    posteriors=_read_posteriors(
+      folder, connection, calendar, row_ids, ~labels.is_known
+    ),
+    row_ids=row_ids,
+  )
+  dater.save(target)
+  return name
+
+
+def _read_records(
+  connection: sqlite3.Connection, num_months: int
+) -> tuple[list[str], Labels, Int[np.ndarray, " N"]]:
+  texts, months, events, rows = [], [], [], []
+  cursor = connection.execute(
+    "SELECT row, text, kind, best_month, best_probability, dated_by "
+    "FROM records WHERE kind != ? ORDER BY row",
+    (HEADING,),
+  )
+  for row, text, kind, month, chance, manner in cursor:
+    is_sure = staged_works.is_sure(month, chance, manner, num_months)
+    rows.append(row)
+    texts.append(text)
+    months.append(month if is_sure else UNKNOWN)
+    events.append(int(kind != NEG_COMMENT) if is_sure else UNKNOWN)
+  labels = Labels(np.array(months, int), np.array(events, int))
+  return texts, labels, np.array(rows, int)
+
+
+def _read_posteriors(
+  folder: pathlib.Path,
+  connection: sqlite3.Connection,
+  calendar: Calendar,
+  row_ids: Int[np.ndarray, " N"],
+  is_wanted: np.ndarray,
+) -> CredibleBlock:
+  """Returns the posteriors of the records that are not sure."""
+  num_months = len(calendar)
+  rows, parts = [], []
+  for work in database.list_works(connection):
+    first, stop = np.searchsorted(row_ids, (work.rows.start, work.rows.stop))
+    of_work = np.arange(first, stop)[is_wanted[first:stop]]
+    arrays = PosteriorArrays.open(folder / work.folder, num_months)
+    rows.append(of_work)
+    parts.append(arrays.take(row_ids[of_work] - work.first_row))
+  joined = PosteriorArrays.concatenate(parts)
+  return CredibleBlock(
+    rows=np.concatenate(rows),
+    starts=joined.starts,
+    months=joined.months,
+    probabilities=joined.probabilities.astype(float),
+    num_months=num_months,
+  )
 
 
 def _read_previous(folder: pathlib.Path) -> Manifest | None:

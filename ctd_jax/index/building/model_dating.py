@@ -28,7 +28,7 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import known_parallels
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.index.building.source_works import SourceRecord
+from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.storage import posterior_arrays
 from ctd_jax.index.storage.database import KEYS, MODEL
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays

@@ -22,18 +22,18 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
-import numpy as np
 
 from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.index.building import work_corrections
-from ctd_jax.index.building.source_requests import SourceRequest
+from ctd_jax.index.building import work_corrections, work_dating
+from ctd_jax.index.building.sources import SourceRequest, SourceWork
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.dense.vector_files import VECTORS_FOLDER
 from ctd_jax.index.storage import month_postings, posterior_arrays
+from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import HEADING, MODEL
 from ctd_jax.utils import files, progress
 
@@ -92,6 +92,27 @@ class _WorkFile(msgspec.Struct):
   """What is read of work.json alone."""
 
   dated_with: DatedWith = DatedWith()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StagingJob:
+  """A work that is to be dated and staged.
+
+  Attributes:
+    work: as read.
+    folder: of the staged work.
+    sha256: of what the work was read from.
+    dated_with: beside its text, as far as it is known before.
+    fixed: file of --fixed; None without.
+    corrections: of readers.
+  """
+
+  work: SourceWork
+  folder: pathlib.Path
+  sha256: str
+  dated_with: DatedWith
+  fixed: pathlib.Path | None = None
+  corrections: Sequence[Correction] = ()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -175,23 +196,39 @@ def read_dated_with(folder: pathlib.Path) -> DatedWith:
     ) from error
 
 
+def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
+  """Dates a text by its order and stages it, unless that is done.
+
+  Args:
+    job: of the text.
+    calendar: of the index.
+
+  Raises:
+    ValueError: as in `work_dating.date_text_by_order`.
+  """
+  # By a process that died before it could say so.
+  if staged := find_staged_work(job.folder):
+    return staged
+  dated = work_dating.date_text_by_order(
+    job.work, calendar, job.fixed, job.corrections
+  )
+  return stage_work(job, dated, calendar)
+
+
 def stage_work(
-  folder: pathlib.Path,
-  work: DatedWork,
-  calendar: Calendar,
-  sha256: str,
-  dated_with: DatedWith,
+  job: StagingJob, work: DatedWork, calendar: Calendar
 ) -> StagedWork:
   """Writes a dated work and returns it.
 
+  Its folder is there whole or not at all. If an index uses one of that name,
+  the next free name is taken.
+
   Args:
-    folder: of the work, there whole or not at all. If an index uses one of
-      this name, the next free name is taken.
+    job: of the work.
     work: with its dates.
     calendar: by whose reigns it is dated.
-    sha256: of what it was read from.
-    dated_with: beside its text.
   """
+  folder = job.folder
   # A name of its own: another worker may date the same work.
   temporary = folder.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
   temporary.mkdir(parents=True)
@@ -213,7 +250,7 @@ def stage_work(
     "title": work.source.title,
     "source": work.source.source,
     "text_format": work.source.text_format,
-    "sha256": sha256,
+    "sha256": job.sha256,
     "num_records": len(work.records),
     "dated_by": work.manner,
     "printed_reigns": list(work.printed_reigns),
@@ -223,7 +260,14 @@ def stage_work(
     ],
     "records_sha256": digest.hexdigest(),
     "reading": work.source.reading,
-    "dated_with": msgspec.to_builtins(dated_with, str_keys=True),
+    "dated_with": msgspec.to_builtins(
+      msgspec.structs.replace(
+        job.dated_with,
+        corrections=work.corrections.applied,
+        left_out=dict(work.corrections.left_out),
+      ),
+      str_keys=True,
+    ),
   }
   files.write_text(
     temporary / WORK_FILE, json.dumps(columns, ensure_ascii=False)
@@ -284,10 +328,10 @@ def hash_text_columns(rows: Iterator[Sequence[Any]]) -> str:
   return digest.hexdigest()
 
 
-def list_labels(
+def iterate_labels(
   work: StagedWork, num_months: int
-) -> tuple[list[str], np.ndarray]:
-  """Returns texts and months of the records of a work that are sure.
+) -> Iterator[tuple[str, int]]:
+  """Yields text and month of the records of a work that are sure.
 
   Args:
     work: whose records are in its file.
@@ -298,12 +342,9 @@ def list_labels(
     columns.index,
     ("text", "kind", "best_month", "best_probability", "dated_by"),
   )
-  rows = [
-    (row[text], row[month])
-    for row in work.iterate_rows()
-    if is_label(row[kind], row[month], row[chance], row[manner], num_months)
-  ]
-  return [row[0] for row in rows], np.array([row[1] for row in rows], int)
+  for row in work.iterate_rows():
+    if is_label(row[kind], row[month], row[chance], row[manner], num_months):
+      yield row[text], row[month]
 
 
 def is_label(

@@ -11,8 +11,9 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
+import msgspec
 from absl import logging
 
 from ctd_jax.index.building.staged_works import TEXT_COLUMNS, StagedWork
@@ -79,7 +80,29 @@ class VectorPlan:
       kept: works that stay.
       map_items: calls a function with all parts that have no vectors.
     """
-    if self.is_asked or self._is_missing(folder, staged, kept):
+    works = [
+      _Records(
+        work.name,
+        work.columns["records_sha256"],
+        len(work),
+        functools.partial(_read_staged_texts, work),
+      )
+      for work in staged
+    ]
+    works += [
+      _Records(
+        work.name,
+        work.records_sha256,
+        work.num_records,
+        functools.partial(_read_indexed_texts, folder, work),
+      )
+      for work in kept
+    ]
+    entry = self.previous
+    if self.is_asked or any(
+      _count_missing(folder, work, entry.sha256, entry.dimensions)
+      for work in works
+    ):
       encoder = self.encoder
       entry = EncoderEntry(
         path=encoder.path,
@@ -95,60 +118,60 @@ class VectorPlan:
         sha256=encoder.sha256,
         data_dir=self.data_dir,
       )
-      for _ in map_items(write, self._list_missing(folder, staged, kept)):
+      for _ in map_items(write, _list_missing(folder, works, encoder)):
         pass
-    else:
-      entry = self.previous
-    count = sum(map(len, staged)) + sum(work.num_records for work in kept)
-    return EncoderEntry(
-      **{name: getattr(entry, name) for name in entry.__struct_fields__}
-      | {"vectors": count}
+    return msgspec.structs.replace(
+      entry, vectors=sum(work.number for work in works)
     )
 
-  def _is_missing(
-    self,
-    folder: pathlib.Path,
-    staged: Sequence[StagedWork],
-    kept: Sequence[IndexedWork],
-  ) -> bool:
-    """Returns whether a record has no vector of the encoder of the index."""
-    hashes = [(work.columns["records_sha256"], len(work)) for work in staged]
-    hashes += [(work.records_sha256, work.num_records) for work in kept]
-    return any(
-      vector_files.count_missing(
-        folder / vector_files.name_folder(self.previous.sha256, sha256),
-        number,
-        self.previous.dimensions,
-      )
-      for sha256, number in hashes
-    )
 
-  def _list_missing(
-    self,
-    folder: pathlib.Path,
-    staged: Sequence[StagedWork],
-    kept: Sequence[IndexedWork],
-  ) -> Iterator[MissingPart]:
-    """Yields the records of an index that have no vectors."""
-    works = [
-      (work.columns, (row[_TEXT] for row in work.iterate_rows()))
-      for work in staged
-    ]
-    works += [
-      (dataclasses.asdict(work), _read_texts(folder, work)) for work in kept
-    ]
-    width = self.encoder.dimensions
-    for columns, texts in works:
-      target = folder / vector_files.name_folder(
-        self.encoder.sha256, columns["records_sha256"]
+@dataclasses.dataclass(frozen=True)
+class _Records:
+  """Records of a work, wherever they are by now."""
+
+  name: str
+  sha256: str
+  number: int
+  read_texts: Callable[[], Iterator[str]]
+
+
+def _read_staged_texts(work: StagedWork) -> Iterator[str]:
+  return (row[_TEXT] for row in work.iterate_rows())
+
+
+def _read_indexed_texts(
+  folder: pathlib.Path, work: IndexedWork
+) -> Iterator[str]:
+  with contextlib.closing(database.open_database(folder)) as connection:
+    rows = connection.execute(
+      "SELECT text FROM records WHERE row >= ? AND row < ? ORDER BY row",
+      (work.rows.start, work.rows.stop),
+    )
+    for (text,) in rows:
+      yield text
+
+
+def _count_missing(
+  folder: pathlib.Path, work: _Records, encoder_sha256: str, width: int
+) -> int:
+  """Returns how many records have no vector yet."""
+  target = folder / vector_files.name_folder(encoder_sha256, work.sha256)
+  return vector_files.count_missing(target, work.number, width)
+
+
+def _list_missing(
+  folder: pathlib.Path, works: Sequence[_Records], encoder: VectorEncoder
+) -> Iterator[MissingPart]:
+  """Yields the records that have no vectors yet."""
+  width = encoder.dimensions
+  for work in works:
+    missing = _count_missing(folder, work, encoder.sha256, width)
+    if missing:
+      logging.info("%s: vectors of %s records", work.name, f"{missing:,}")
+      target = folder / vector_files.name_folder(encoder.sha256, work.sha256)
+      yield from vector_files.list_missing(
+        target, work.read_texts(), work.number, width
       )
-      number = columns["num_records"]
-      missing = vector_files.count_missing(target, number, width)
-      if missing:
-        logging.info(
-          "%s: vectors of %s records", columns["name"], f"{missing:,}"
-        )
-        yield from vector_files.list_missing(target, texts, number, width)
 
 
 # The encoder of this process, by its hash: opening one takes seconds.
@@ -208,14 +231,3 @@ def plan_vectors(
       previous.path, previous, is_asked=False, data_dir=data_dir
     )
   return None
-
-
-def _read_texts(folder: pathlib.Path, work: IndexedWork) -> Iterator[str]:
-  """Yields the texts of the records of a work that is in the index."""
-  with contextlib.closing(database.open_database(folder)) as connection:
-    rows = connection.execute(
-      "SELECT text FROM records WHERE row >= ? AND row < ? ORDER BY row",
-      (work.rows.start, work.rows.stop),
-    )
-    for (text,) in rows:
-      yield text

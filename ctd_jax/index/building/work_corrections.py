@@ -25,7 +25,7 @@ from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.sequence import section_kinds
-from ctd_jax.index.building.source_works import SourceRecord
+from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.storage.corrections import Correction, hash_texts
 from ctd_jax.index.storage.database import HEADING, IndexRecord
 from ctd_jax.texts.works import Entry

@@ -31,14 +31,13 @@ from ctd_jax.dating.chronicle import (
   month_matching,
   section_days,
 )
-from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
+from ctd_jax.dating.chronicle.chronicle_dates import DOUBTFUL, ChronicleDates
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.sequence import section_kinds
-from ctd_jax.index.building import naming_reigns, work_corrections
-from ctd_jax.index.building.known_months import DateReader
-from ctd_jax.index.building.source_works import (
+from ctd_jax.index.building import work_corrections
+from ctd_jax.index.building.sources import (
   NO_POSITION,
   SourceRecord,
   SourceWork,
@@ -53,6 +52,8 @@ from ctd_jax.texts.works import Entry, Place
 # A text that prints a year, and dates this often, stands in order.
 MIN_DATED = 0.05
 _MAX_SAMPLED = 2_000  # entries that are read to find out
+# Of its months that a reign has to name, to be one by which a work counts.
+_MIN_SHARE = 0.5
 _YEAR_KINDS = (section_kinds.YEAR, section_kinds.NAMED)
 _DATED_KINDS = (section_kinds.MONTH, section_kinds.SEASON, *_YEAR_KINDS)
 
@@ -73,7 +74,7 @@ class DatedWork:
     manner: of the work.
     printed_reigns: rows of the reigns by which it counts.
     warnings: what a reader of the dates should know.
-    corrections: of readers, which the dates have in them.
+    corrections: of readers, which the dates contain.
   """
 
   source: SourceWork
@@ -92,25 +93,17 @@ class DatedWork:
 
 
 def choose_manner(
-  work: SourceWork,
-  calendar: Calendar,
-  in_order: Collection[str] = (),
-  undated: Collection[str] = (),
+  work: SourceWork, calendar: Calendar, asked: str | None = None
 ) -> str:
   """Returns by what a work is dated: its own keys, its order, or the model.
 
   Args:
     work: as read.
     calendar: of the index.
-    in_order: names of works, or of their groups, that go forward in time.
-    undated: names of works, or of their groups, that do not.
+    asked: manner that a flag names; None if none does.
   """
-  names = {work.name, work.group}
-  if names & {*undated}:
-    return MODEL
-  # A data set that is in order may have a source that is in none.
-  if work.name in in_order or (work.has_order and work.group in in_order):
-    return ORDER
+  if asked:
+    return asked
   if work.is_text:
     return ORDER if _prints_dates(work.entries, calendar) else MODEL
   is_known = [
@@ -132,26 +125,6 @@ def _prints_dates(entries: Sequence[Entry], calendar: Calendar) -> bool:
   num_dated = sum(section.kind in _DATED_KINDS for section in sections)
   has_year = any(section.kind in _YEAR_KINDS for section in sections)
   return has_year and num_dated >= MIN_DATED * len(sections)
-
-
-def read_known_months(
-  work: SourceWork, reader: DateReader
-) -> Int[np.ndarray, "n 2"]:
-  """Returns first and last known month of each record, UNKNOWN where none.
-
-  Args:
-    work: of a data set.
-    reader: of its dates.
-
-  Raises:
-    ValueError: naming the record whose date cannot be read.
-  """
-  months = np.full((len(work.records), 2), UNKNOWN)
-  for row, record in enumerate(work.records):
-    span = reader.find_months(record)
-    if span is not None:
-      months[row] = span
-  return months
 
 
 def date_by_keys(
@@ -265,7 +238,7 @@ def date_text_by_order(
     dated_by=[ORDER] * len(sections),
     is_fixed=dates.is_fixed,
     manner=ORDER,
-    printed_reigns=naming_reigns.find_naming_reigns(dates),
+    printed_reigns=find_naming_reigns(dates),
     warnings=tuple(warnings),
     corrections=corrected,
   )
@@ -339,7 +312,7 @@ def date_records_by_order(
     ),
     np.where(is_known, KEYS, ORDER),
     ORDER,
-    printed_reigns=naming_reigns.find_naming_reigns(dates),
+    printed_reigns=find_naming_reigns(dates),
   )
 
 
@@ -451,3 +424,54 @@ def list_entry_records(entries: Sequence[Entry]) -> list[SourceRecord]:
     for number, entry in enumerate(entries, 1)
     if not entry.is_heading
   ]
+
+
+def find_naming_reigns(dates: ChronicleDates) -> tuple[int, ...]:
+  """Returns the rows of the reigns that name the months of a chronicle.
+
+  Of several reigns of a month that the chronicle names, those of the polity
+  which more of its years fit; all of them where none is ahead. A reign that is
+  outdone so in most of its months names none.
+
+  Args:
+    dates: of the chronicle.
+  """
+  members = dates.calendar.memberships
+  is_printed = np.isin(members.reigns, sorted(dates.printed_reigns))
+  polities = dates.calendar.polities[members.reigns]  # [M]
+  votes = np.bincount(
+    polities[_list_fitting_names(dates, is_printed)],
+    minlength=int(dates.calendar.polities.max(initial=0)) + 1,
+  )
+  weights = np.where(is_printed, votes[polities], -1)  # [M]
+  most = np.full(int(members.lunations.max(initial=0)) + 1, -1)
+  np.maximum.at(most, members.lunations, weights)
+  is_naming = is_printed & (weights == most[members.lunations])
+  num_reigns = len(dates.calendar.polities)
+  num_named = np.bincount(members.reigns[is_naming], minlength=num_reigns)
+  num_months = np.bincount(members.reigns, minlength=num_reigns)
+  is_kept = (num_named > 0) & (num_named >= _MIN_SHARE * num_months)
+  return tuple(np.flatnonzero(is_kept).tolist())
+
+
+def _list_fitting_names(
+  dates: ChronicleDates, is_printed: Bool[np.ndarray, " M"]
+) -> Int[np.ndarray, " v"]:
+  """Returns the names of months whose year is that which a section prints."""
+  members = dates.calendar.memberships
+  names: list[int] = []
+  for section, month, chance in zip(
+    dates.sections, dates.months[:, 0], dates.probabilities[:, 0], strict=True
+  ):
+    years = [
+      values[1] for name, *values in section.statements if name == "year"
+    ]
+    if not years or chance < DOUBTFUL or dates.is_outside(month):
+      continue
+    start, end = np.searchsorted(members.lunations, (month, month + 1))
+    names += [
+      row
+      for row in range(start, end)
+      if is_printed[row] and members.regnal_years[row] == years[0]
+    ]
+  return np.array(names, int)

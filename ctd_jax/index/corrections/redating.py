@@ -15,13 +15,8 @@ from absl import logging
 
 from ctd_jax.index.building import index_builder, staged_works
 from ctd_jax.index.building.group_dating import UNDATED, DatingChoices
-from ctd_jax.index.building.index_builder import (
-  Addition,
-  BuildOptions,
-  BuildResult,
-)
-from ctd_jax.index.building.source_requests import SourceRequest
-from ctd_jax.index.building.source_works import SourceWork
+from ctd_jax.index.building.index_builder import BuildOptions, BuildResult
+from ctd_jax.index.building.sources import SourceRequest, SourceWork
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.corrections import correction_checks
 from ctd_jax.index.index_folder import IndexFolder
@@ -68,13 +63,13 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
       continue
     dated_with[name] = row
     by_request.setdefault(row.source, []).append(name)
-  additions: list[Addition] = []
+  read: list[SourceWork] = []
   targets: list[str] = []
   for request, names in by_request.items():
     try:
       for name in names:
         _check_fixed(index, works[name], dated_with[name])
-      additions += _read_again(folder, request, names, works)
+      read += _read_again(folder, request, names, works)
     except (FileNotFoundError, ValueError) as error:
       problems.append(f"{', '.join(names)}: {error}")
     else:
@@ -83,7 +78,7 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
   if targets:
     build = index_builder.build_works(
       folder,
-      additions,
+      read,
       BuildOptions(
         choices=_choose_again(folder, targets, dated_with),
         use_passages=index.manifest.is_for_passages,
@@ -98,7 +93,7 @@ def _read_again(
   request: SourceRequest,
   names: Collection[str],
   works: Mapping[str, IndexedWork],
-) -> list[Addition]:
+) -> list[SourceWork]:
   """Returns the works of a source that the index has.
 
   Raises:
@@ -120,7 +115,7 @@ def _read_again(
         f"{argument} does not hold it any more; --add it from where it lies "
         "now, which dates it with its corrections"
       )
-  additions = []
+  same = []
   for name, work in read.items():
     if name not in works:
       logging.info(
@@ -133,8 +128,8 @@ def _read_again(
         "same"
       )
     elif work.group in groups:
-      additions.append(Addition(work, request))
-  return additions
+      same.append(work)
+  return same
 
 
 def _is_same(work: SourceWork, indexed: IndexedWork) -> bool:

@@ -44,7 +44,7 @@ class ReadingRequest:
   """What is to be read.
 
   Attributes:
-    source: as of `corpus_reading.read_source`.
+    source: as of `sources.read_source`.
     root: folder that messages are to leave out.
     index: folder of the index.
     has_index: whether it has a calendar.
@@ -105,16 +105,16 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
     FileNotFoundError: if there is no such calendar.
   """
   from ctd_jax.index import calendars
-  from ctd_jax.index.building import calendar_choice, corpus_reading
+  from ctd_jax.index.building import source_calendars, sources
 
-  works = corpus_reading.read_source(request.source, request.unit or None)
+  works = sources.read_source(request.source, request.unit or None)
   preview: dict[str, Any] = EMPTY_PREVIEW | {"num_works": len(works)}
   calendar = None
   if request.has_index:
     calendar = calendars.load_index_calendar(pathlib.Path(request.index))
   else:
     try:
-      _, calendar = calendar_choice.choose_calendar(
+      _, calendar = source_calendars.choose_calendar(
         works, request.reigns or None
       )
     except (ValueError, FileNotFoundError) as error:

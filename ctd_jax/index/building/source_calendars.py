@@ -1,25 +1,113 @@
-"""Known months: what a data set says of the dates of its records.
+"""Calendar of a build, and the months that data sets give their records.
 
 Months are written in one of three ways: as time keys of the data set's calendar
 (1-2-12, 1-2-12L), as a year of it (1-2), or as a date that the calendar of the
 index knows (「隱公三年春」, 0975-10, 311 CE). Two of them, `start` and `end`,
 are an interval.
 
-Axes: K lunations of the calendar, T months of a timeline.
+Axes: n records of a work, K lunations of the calendar, T months of a timeline.
 """
 
 from __future__ import annotations
 
+import pathlib
 import re
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
 
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.dating.chronicle import month_matching, written_dates
+from ctd_jax.dating.chronicle import (
+  chronicle_input,
+  month_calendar,
+  month_matching,
+  western_calendar,
+  written_dates,
+)
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.index.building.source_works import SourceRecord
+from ctd_jax.index import calendars
+from ctd_jax.index.building.sources import SourceRecord, SourceWork
 
 _REGNAL_YEAR = re.compile(r"(\d{1,3})-(\d+)")
 _TIME_KEY = re.compile(r"\d+-\d+-\d+L?")
+
+
+def open_calendar(
+  folder: pathlib.Path,
+  works: Sequence[SourceWork],
+  reigns: str | None,
+  is_first: bool,
+) -> Calendar:
+  """Returns the calendar of the index, which a first build writes.
+
+  Args:
+    folder: of the index.
+    works: that are added.
+    reigns: as in `choose_calendar`.
+    is_first: whether no build has ended in the folder.
+
+  Raises:
+    FileNotFoundError: as in `choose_calendar`.
+    ValueError: as in `choose_calendar`; if the index has another calendar, or
+      no work is added to a new one.
+  """
+  if not is_first:
+    calendar = calendars.load_index_calendar(folder)
+    if reigns is not None:
+      _, asked = choose_calendar(works, reigns)
+      if calendars.hash_calendar(asked) != calendars.hash_calendar(calendar):
+        raise ValueError(
+          f"--reigns={reigns}: the index has another calendar, "
+          f"{calendar.timeline.name}, by which its works are dated; leave the "
+          "flag out, or build an index of its own"
+        )
+    return calendar
+  if not works:
+    raise ValueError(f"--index={folder}: no index there; --add builds one")
+  spec, calendar = choose_calendar(works, reigns)
+  calendars.write_index_calendar(folder, calendar, spec)
+  return calendar
+
+
+def choose_calendar(
+  works: Sequence[SourceWork], reigns: str | None
+) -> tuple[str, Calendar]:
+  """Returns the calendar of works, and what it was asked for by.
+
+  Args:
+    works: as read.
+    reigns: as of `chronicle_input.load_reigns`; None where the works say it.
+
+  Raises:
+    FileNotFoundError: as of `chronicle_input.load_reigns`.
+    ValueError: if nothing says it, or works say different ones.
+  """
+  entries = [entry for work in works for entry in work.entries]
+  if reigns is not None:
+    return reigns, chronicle_input.load_reigns(reigns, entries)
+  timelines = {
+    work.timeline.name: work.timeline for work in works if work.timeline
+  }
+  if len(timelines) > 1:
+    raise ValueError(
+      f"the data sets have different calendars, {', '.join(timelines)}; name "
+      "one that has the months of all by --reigns, or build an index of each"
+    )
+  if timelines:
+    ((name, timeline),) = timelines.items()
+    return name, month_calendar.make_calendar(timeline)
+  try:
+    calendar = western_calendar.load_western_calendar(
+      western_calendar.COMMON_ERA, entries
+    )
+  except ValueError:
+    raise ValueError(
+      "no calendar: the works do not say which; name it by --reigns, polities "
+      "(--reigns=宋, --reigns=zh), a reign table, or CE:700-1160"
+    ) from None
+  return calendar.timeline.name, calendar
 
 
 class DateReader:
@@ -40,6 +128,22 @@ class DateReader:
       else month_matching.map_time_keys(timeline, calendar)
     )
     self._spans: dict[str, tuple[int, int]] = {}
+
+  def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
+    """Returns first and last known month of each record, UNKNOWN where none.
+
+    Args:
+      work: of a data set.
+
+    Raises:
+      ValueError: if a date cannot be read, with its record.
+    """
+    months = np.full((len(work.records), 2), UNKNOWN)
+    for row, record in enumerate(work.records):
+      span = self.find_months(record)
+      if span is not None:
+        months[row] = span
+    return months
 
   def find_months(self, record: SourceRecord) -> tuple[int, int] | None:
     """Returns first and last month that a record is known to be of.
