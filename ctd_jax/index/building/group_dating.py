@@ -9,6 +9,7 @@ from __future__ import annotations
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from absl import logging
@@ -26,12 +27,12 @@ from ctd_jax.index.building import (
 )
 from ctd_jax.index.building.model_dating import LabelPool
 from ctd_jax.index.building.source_calendars import DateReader
-from ctd_jax.index.building.sources import SourceWork
+from ctd_jax.index.building.sources import SourceRecord, SourceWork
 from ctd_jax.index.building.work_corrections import WorkCorrections
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.storage import posterior_arrays
 from ctd_jax.index.storage.corrections import Correction
-from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
+from ctd_jax.index.storage.database import KEYS, MODEL, ORDER, TEXT
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 UNDATED = "undated"  # how an index remembers --undated; --order is `ORDER`
@@ -103,8 +104,7 @@ class DatingChoices:
       )
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _RecordClues:
+class _RecordClues(NamedTuple):
   """What the texts of a work say beside their order.
 
   Attributes:
@@ -119,14 +119,10 @@ class _RecordClues:
 def _read_group_clues(
   works: Sequence[SourceWork], reader: DateReader
 ) -> dict[str, _RecordClues]:
-  """Returns the clues of the works of a data set, by name.
+  """Returns the clues of the works of a data set with a timeline, by name.
 
-  Where records are hidden so are their kinds: they are told by their style, as
-  the kinds of the others are.
-
-  Args:
-    works: of a data set with a timeline.
-    reader: of its dates.
+  A hidden record has a hidden kind, too: its style, beside that of the others,
+  tells which.
   """
   records = [record for work in works for record in work.records]
   kinds = np.array([record.kind for record in records])
@@ -264,10 +260,8 @@ class WorkDater:
   def _read_clues(self, work: SourceWork) -> _RecordClues:
     """Returns what the texts of a work say beside their order."""
     if work.timeline is None:
-      kinds = ["" if r.is_hidden else r.kind for r in work.records]
-      return _RecordClues(
-        np.full(len(kinds), UNKNOWN), work_dating.make_event_log_p(kinds)
-      )
+      unknown = np.full(len(work.records), UNKNOWN)
+      return _RecordClues(unknown, _read_event_log_p(work))
     if work.group not in self._clues:
       members = [peer for peer in self._works if peer.group == work.group]
       self._clues[work.group] = _read_group_clues(
@@ -336,7 +330,8 @@ class WorkDater:
     for work in works:
       rows = np.arange(start, start + len(work.records))
       start += len(work.records)
-      yield self._limit(work, posteriors.take(rows))
+      known_months = self.read_known_months(work)
+      yield self._limit(work, known_months, posteriors.take(rows))
 
   def _find_ordinals(self, work: SourceWork) -> Int[np.ndarray, " n"]:
     """Returns the months of the timeline that records are known to be of."""
@@ -351,14 +346,20 @@ class WorkDater:
       ordinals[row] = of_timeline[0] if is_known else UNKNOWN
     return ordinals
 
-  def _limit(self, work: SourceWork, posteriors: PosteriorArrays) -> DatedWork:
-    known_months = self.read_known_months(work)
+  def _limit(
+    self,
+    work: SourceWork,
+    known_months: Int[np.ndarray, "n 2"],
+    posteriors: PosteriorArrays,
+  ) -> DatedWork:
+    """Returns a work dated by the model, but where its months are known."""
+    first, last = known_months.T
     return self._add_corrections(
       work_dating.make_dated_work(
         work,
         known_months,
         model_dating.limit_to_known_months(posteriors, known_months),
-        model_dating.list_manners(known_months),
+        np.where((first != UNKNOWN) & (first == last), KEYS, MODEL),
         MODEL,
       )
     )
@@ -394,21 +395,26 @@ class WorkDater:
     ):
       rows = np.arange(start, start + is_open_here.sum())
       start += len(rows)
-      posteriors = _join_known_months(dated.take(rows), months, is_open_here)
-      kinds = ["" if r.is_hidden else r.kind for r in work.records]
-      limited = dataclasses.replace(
-        model_dating.limit_to_known_months(posteriors, months),
-        event_log_p=work_dating.make_event_log_p(kinds),
+      posteriors = dataclasses.replace(
+        _join_known_months(dated.take(rows), months, is_open_here),
+        event_log_p=_read_event_log_p(work),
       )
-      yield self._add_corrections(
-        work_dating.make_dated_work(
-          work, months, limited, model_dating.list_manners(months), MODEL
-        )
-      )
+      yield self._limit(work, months, posteriors)
 
   def _make_records(self, text: SourceWork) -> SourceWork:
     """Returns a text whose entries are records, with what is known of them."""
-    records = work_dating.list_entry_records(text.entries)
+    records = [
+      SourceRecord(
+        record_id=str(number),
+        text=entry.text,
+        kind=TEXT,
+        place=str(entry.place),
+        headings=entry.headings,
+        position=number - 1,
+      )
+      for number, entry in enumerate(text.entries, 1)
+      if not entry.is_heading
+    ]
     work = dataclasses.replace(text, records=records, entries=())
     fixed = self._choices.find_fixed(text)
     if fixed is not None:
@@ -416,6 +422,13 @@ class WorkDater:
         self._match_corrections(work), fixed, text.entries, self._calendar
       )
     return work
+
+
+def _read_event_log_p(work: SourceWork) -> Float32[np.ndarray, " n"]:
+  """Returns log p(answering kind) of records by their kinds, unless hidden."""
+  return work_dating.make_event_log_p(
+    ["" if record.is_hidden else record.kind for record in work.records]
+  )
 
 
 def _join_known_months(

@@ -30,7 +30,6 @@ from ctd_jax.dating.experts import known_parallels
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.storage import posterior_arrays
-from ctd_jax.index.storage.database import KEYS, MODEL
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 
 # Records dated at once: their scores of years are held in memory.
@@ -147,7 +146,10 @@ def date_texts(
       f"{len(labels)} records of the index are dated for sure; it takes "
       f"{MIN_LABELS} to date others by. Add a chronicle that prints its dates"
     )
-  is_kept = _find_years_of_labels(labels, calendar)
+  years, of_labels = calendar.years, calendar.years[labels.months]
+  is_kept = (years >= of_labels.min() - _MARGIN_YEARS) & (
+    years <= of_labels.max() + _MARGIN_YEARS
+  )
   labels = labels.sample(MAX_LABELS)
   for start in range(0, len(texts), MAX_RECORDS):
     chunk = texts[start : start + MAX_RECORDS]
@@ -159,15 +161,6 @@ def date_texts(
     blocks = _date_chunk(chunk, labels, calendar.take(is_kept), is_kept)
     parts.append(posterior_arrays.make_posterior_arrays(blocks, len(calendar)))
   return PosteriorArrays.concatenate(parts)
-
-
-def _find_years_of_labels(labels: LabelPool, calendar: Calendar) -> np.ndarray:
-  """Returns the months that the texts may be of, bool [K]."""
-  years = calendar.years
-  of_labels = years[labels.months]
-  return (years >= of_labels.min() - _MARGIN_YEARS) & (
-    years <= of_labels.max() + _MARGIN_YEARS
-  )
 
 
 def _date_chunk(
@@ -245,9 +238,3 @@ def limit_to_known_months(
   return dataclasses.replace(
     joined.take(number), event_log_p=posteriors.event_log_p
   )
-
-
-def list_manners(known_months: Int[np.ndarray, "n 2"]) -> np.ndarray:
-  """Returns keys for records whose month is known, model for the others."""
-  first, last = known_months.T
-  return np.where((first != UNKNOWN) & (first == last), KEYS, MODEL)

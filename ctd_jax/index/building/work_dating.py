@@ -406,26 +406,6 @@ def _cut_records(
   return records
 
 
-def list_entry_records(entries: Sequence[Entry]) -> list[SourceRecord]:
-  """Returns the entries of a text as records, headings left out.
-
-  Args:
-    entries: of a text that is dated by the model.
-  """
-  return [
-    SourceRecord(
-      record_id=str(number),
-      text=entry.text,
-      kind=TEXT,
-      place=str(entry.place),
-      headings=entry.headings,
-      position=number - 1,
-    )
-    for number, entry in enumerate(entries, 1)
-    if not entry.is_heading
-  ]
-
-
 def find_naming_reigns(dates: ChronicleDates) -> tuple[int, ...]:
   """Returns the rows of the reigns that name the months of a chronicle.
 
