@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers, processors
 
 from ctd_jax.models.encoders import bert, decoder
-from ctd_jax.models.pretrained import state_dict
+from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 DECODERS = {
@@ -45,6 +45,13 @@ def write(
   params = init(jax.random.key(0), text, text)["params"]
   state_dict.save_encoder(folder, config, params)
   return folder
+
+
+def load_encoder(source, sharding=None, **overrides):
+  """Returns geometry and parameters of a published encoder."""
+  folder = hub_folders.find_model_folder(source)
+  config = geometry.read_encoder_config(folder, **overrides)
+  return config, state_dict.load_params(folder, config, sharding)
 
 
 def write_tokenizer(

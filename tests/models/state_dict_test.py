@@ -18,6 +18,7 @@ from safetensors import numpy as safetensors_numpy
 from ctd_jax.models.pooling import POOLINGS, pool_tokens
 from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
 from ctd_jax.training import partitioning
+from tests.models import published_folder
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "encoders"
 FAMILIES = sorted(path.name for path in GOLDEN.iterdir())
@@ -32,7 +33,7 @@ def golden(family):
 
 @functools.cache
 def loaded(family, **overrides):
-  config, params = state_dict.load_encoder(GOLDEN / family, **overrides)
+  config, params = published_folder.load_encoder(GOLDEN / family, **overrides)
 
   @jax.jit
   def forward(params, ids, mask):
@@ -167,7 +168,7 @@ def test_bf16_computes_near_fp32_with_fp32_parameters():
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("scan_layers", [False, True])
 def test_weights_come_back_to_the_bit(family, scan_layers, tmp_path):
-  config, params = state_dict.load_encoder(
+  config, params = published_folder.load_encoder(
     GOLDEN / family, scan_layers=scan_layers
   )
   state_dict.save_encoder(tmp_path, config, params)
@@ -175,12 +176,12 @@ def test_weights_come_back_to_the_bit(family, scan_layers, tmp_path):
   assert {n for n in before if not n.startswith("pooler.")} == set(after)
   for name, tensor in after.items():
     assert tensor.tobytes() == before[name].tobytes(), name
-  again, _ = state_dict.load_encoder(tmp_path, scan_layers=scan_layers)
+  again, _ = published_folder.load_encoder(tmp_path, scan_layers=scan_layers)
   assert again == config
 
 
 def test_shards_and_their_index(tmp_path):
-  config, params = state_dict.load_encoder(GOLDEN / "qwen3")
+  config, params = published_folder.load_encoder(GOLDEN / "qwen3")
   state_dict.save_encoder(tmp_path, config, params, max_shard_bytes=4096)
   files = sorted(path.name for path in tmp_path.glob("*.safetensors"))
   assert len(files) > 2
@@ -190,10 +191,10 @@ def test_shards_and_their_index(tmp_path):
     "config.json",
     hub_folders.INDEX_FILE,
   }
-  same(state_dict.load_encoder(tmp_path)[1], params)
+  same(published_folder.load_encoder(tmp_path)[1], params)
   (tmp_path / files[1]).unlink()
   with pytest.raises(FileNotFoundError, match=f"not there: {files[1]}"):
-    state_dict.load_encoder(tmp_path)
+    published_folder.load_encoder(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -211,7 +212,7 @@ def test_a_prefix_and_an_output_layer_do_not_matter(family, prefix, tmp_path):
     return head | {prefix + name: tensor for name, tensor in content.items()}
 
   folder = rewritten(tmp_path, family, change)
-  same(state_dict.load_encoder(folder)[1], loaded(family)[1])
+  same(published_folder.load_encoder(folder)[1], loaded(family)[1])
 
 
 def test_older_names_of_norms(tmp_path):
@@ -224,7 +225,7 @@ def test_older_names_of_norms(tmp_path):
     tmp_path, "bert", lambda c: {f"bert.{old(n)}": t for n, t in c.items()}
   )
   assert "bert.embeddings.LayerNorm.gamma" in tensors(folder)
-  same(state_dict.load_encoder(folder)[1], loaded("bert")[1])
+  same(published_folder.load_encoder(folder)[1], loaded("bert")[1])
 
 
 def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
@@ -234,7 +235,7 @@ def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
     return content | {"lm_head.weight": table}
 
   folder = rewritten(tmp_path, "qwen3", change)
-  same(state_dict.load_encoder(folder)[1], loaded("qwen3")[1])
+  same(published_folder.load_encoder(folder)[1], loaded("qwen3")[1])
 
 
 @pytest.mark.slow
@@ -245,7 +246,7 @@ def test_half_precision_files_become_fp32(tmp_path):
       "qwen2",
       lambda c, kind=kind: {n: t.astype(kind) for n, t in c.items()},
     )
-    _, params = state_dict.load_encoder(folder)
+    _, params = published_folder.load_encoder(folder)
     expected = jax.tree.map(
       lambda x, kind=kind: np.asarray(x).astype(kind).astype(np.float32),
       loaded("qwen2")[1],
@@ -277,7 +278,7 @@ def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
     return part
 
   monkeypatch.setattr(hub_folders.TensorFiles, "read_tensor", watched)
-  _, params = state_dict.load_encoder(
+  _, params = published_folder.load_encoder(
     GOLDEN / "qwen3",
     jax.tree.map(shard_last_axis, shapes),
     scan_layers=scan_layers,
@@ -299,7 +300,7 @@ def test_every_mismatch_is_reported_at_once(tmp_path):
 
   folder = rewritten(tmp_path, "qwen3", change)
   with pytest.raises(ValueError, match="not those of a DecoderConfig") as error:
-    state_dict.load_encoder(folder)
+    published_folder.load_encoder(folder)
   message = str(error.value)
   assert "\n" not in message
   assert str(folder) in message
@@ -315,7 +316,7 @@ def test_another_number_of_layers_is_a_mismatch(tmp_path):
       tmp_path / word, "bert", lambda c: c, num_hidden_layers=layers
     )
     with pytest.raises(ValueError, match=f"tensors {word}: encoder.layer"):
-      state_dict.load_encoder(folder)
+      published_folder.load_encoder(folder)
 
 
 @pytest.mark.parametrize(
@@ -346,7 +347,7 @@ def test_another_number_of_layers_is_a_mismatch(tmp_path):
 def test_a_config_that_does_not_fit_is_named(family, fields, message, tmp_path):
   folder = rewritten(tmp_path, family, lambda c: c, **fields)
   with pytest.raises(ValueError, match=message):
-    state_dict.load_encoder(folder)
+    published_folder.load_encoder(folder)
 
 
 def test_a_config_that_is_no_object_is_named(tmp_path):
@@ -354,10 +355,10 @@ def test_a_config_that_is_no_object_is_named(tmp_path):
   path = folder / "config.json"
   path.write_text("[]")
   with pytest.raises(ValueError, match=r"config\.json: Expected `object`"):
-    state_dict.load_encoder(folder)
+    published_folder.load_encoder(folder)
   path.write_text("{")
   with pytest.raises(ValueError, match=r"config\.json is not JSON"):
-    state_dict.load_encoder(folder)
+    published_folder.load_encoder(folder)
 
 
 def test_an_index_without_files_is_named(tmp_path):
@@ -371,23 +372,23 @@ def test_an_index_without_files_is_named(tmp_path):
   ):
     path.write_text(text)
     with pytest.raises(ValueError, match=f"{path.name}: .*{message}"):
-      state_dict.load_encoder(folder)
+      published_folder.load_encoder(folder)
 
 
 def test_bad_folders_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="no such folder"):
-    state_dict.load_encoder(tmp_path / "absent")
+    published_folder.load_encoder(tmp_path / "absent")
   with pytest.raises(FileNotFoundError, match=r"no config\.json in"):
-    state_dict.load_encoder(tmp_path)
+    published_folder.load_encoder(tmp_path)
   shutil.copy(GOLDEN / "bert" / "config.json", tmp_path)
   (tmp_path / "pytorch_model.bin").touch()
   with pytest.raises(FileNotFoundError, match=r"pytorch_model\.bin is of a"):
-    state_dict.load_encoder(tmp_path)
+    published_folder.load_encoder(tmp_path)
   with pytest.raises(ValueError, match="a bert has no rope_theta"):
-    state_dict.load_encoder(GOLDEN / "bert", rope_theta=1.0)
+    published_folder.load_encoder(GOLDEN / "bert", rope_theta=1.0)
   # Offline, as every test is.
   with pytest.raises(FileNotFoundError, match="nobody/nothing: neither"):
-    state_dict.load_encoder("nobody/nothing")
+    published_folder.load_encoder("nobody/nothing")
 
 
 @pytest.mark.slow
@@ -398,13 +399,13 @@ def test_bad_weight_files_are_named(tmp_path):
   for content in (whole[:-1], whole[:100], b"", b"not a tensor in sight"):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="cut off or no safetensors file"):
-      state_dict.load_encoder(folder)
+      published_folder.load_encoder(folder)
   name = "encoder.layer.0.output.dense.weight"
   quantised = tensors(GOLDEN / "bert")
   quantised[name] = quantised[name].astype(np.int8)
   safetensors_numpy.save_file(quantised, path)
   with pytest.raises(ValueError, match=f"{name} holds I8"):
-    state_dict.load_encoder(folder)
+    published_folder.load_encoder(folder)
   two = {
     f"{side}.{n}": t
     for side in ("query", "record")
@@ -412,4 +413,4 @@ def test_bad_weight_files_are_named(tmp_path):
   }
   safetensors_numpy.save_file(two, path)
   with pytest.raises(ValueError, match=r"query\., record\."):
-    state_dict.load_encoder(folder)
+    published_folder.load_encoder(folder)

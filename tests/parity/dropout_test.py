@@ -10,7 +10,7 @@ import pytest
 import torch
 from flax import linen as nn
 
-from ctd_jax.models.pretrained import state_dict
+from tests.models import published_folder
 from tests.parity import published
 
 RATES = {
@@ -68,7 +68,7 @@ def ours(folder, ids, mask, weights):
       return call(*args, **kwargs)
     return args[0] * draws.next(args[0].shape, module.rate)
 
-  config, params = state_dict.load_encoder(folder)
+  config, params = published_folder.load_encoder(folder)
 
   def loss(params):
     states = config.make_encoder().apply({"params": params}, ids, mask, False)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from ctd_jax.models.pretrained import state_dict
+from tests.models import published_folder
 from tests.parity import published
 
 
@@ -23,7 +23,7 @@ def test_states_behind_a_text_are_the_published_ones(family, tmp_path):
       input_ids=torch.tensor(ids, dtype=torch.long),
       attention_mask=torch.tensor(mask, dtype=torch.long),
     ).last_hidden_state.numpy()
-  config, params = state_dict.load_encoder(tmp_path)
+  config, params = published_folder.load_encoder(tmp_path)
   got = jax.jit(config.make_encoder().apply)({"params": params}, ids, mask)
   assert not mask.all()
   assert np.abs(np.asarray(got) - expected).max() < 1e-5

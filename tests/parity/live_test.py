@@ -21,13 +21,13 @@ from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import (
   folder_export,
   masked_lm,
-  state_dict,
 )
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
 from ctd_jax.retrieval import llm_reranker
 from tests.benchmarks import unpack_e5
+from tests.models import published_folder
 from tests.models import state_dict_test as golden_test
 from tests.parity import published
 
@@ -37,7 +37,7 @@ MAX_LENGTH = 40  # the last text is cut
 
 def our_states(folder, ids, mask):
   """Returns the states before the first layer and after each, [S, B, L, D]."""
-  config, params = state_dict.load_encoder(folder)
+  config, params = published_folder.load_encoder(folder)
   hidden, intermediates = jax.jit(
     config.make_encoder().apply, static_argnames="mutable"
   )({"params": params}, ids, mask, mutable="intermediates")
@@ -79,7 +79,7 @@ def test_a_masked_lm_guesses_as_the_published_one(family, tmp_path):
   model = published.make(family, seed=1, kind=kind)
   published.save(model, tmp_path)
   ids, mask = published.texts("right", seed=1)
-  config, params = state_dict.load_encoder(tmp_path)
+  config, params = published_folder.load_encoder(tmp_path)
   head, table = masked_lm.load_masked_lm_head(tmp_path, config, params)
   states = config.make_encoder().apply({"params": params}, ids, mask)
   got = masked_lm.MaskedLMHead(config).apply({"params": head}, states, table)

@@ -12,7 +12,7 @@ import transformers
 
 from ctd_jax.models.encoders import lora
 from ctd_jax.models.encoders.lora import LoraConfig
-from ctd_jax.models.pretrained import adapter_files, state_dict
+from ctd_jax.models.pretrained import adapter_files
 from tests.models import published_folder
 
 IDS = np.arange(4, 10).reshape(2, 3)
@@ -29,7 +29,7 @@ IDS = np.arange(4, 10).reshape(2, 3)
 )
 def test_states_are_the_same(tmp_path, kind, targets, scan_layers):
   base = published_folder.write(tmp_path / "base", ["元年春王正月"], kind)
-  config, params = state_dict.load_encoder(base, scan_layers=scan_layers)
+  config, params = published_folder.load_encoder(base, scan_layers=scan_layers)
   config = dataclasses.replace(
     config, lora=LoraConfig(rank=3, alpha=6.0, targets=targets)
   )

@@ -11,7 +11,7 @@ from safetensors import numpy as safetensors_numpy
 from scipy import special
 
 from ctd_jax.benchmark import runs
-from ctd_jax.models.pretrained import hub_folders, masked_lm, state_dict
+from ctd_jax.models.pretrained import hub_folders, masked_lm
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.retrieval import learned_sparse
 from ctd_jax.systems import evaluation_run, registry, sparse
@@ -71,7 +71,7 @@ def encoder_of(config):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
 def test_logits_are_the_published_ones(family):
-  config, params = state_dict.load_encoder(GOLDEN / family)
+  config, params = published_folder.load_encoder(GOLDEN / family)
   head, table = masked_lm.load_masked_lm_head(GOLDEN / family, config, params)
   with np.load(GOLDEN / family / "logits.npz") as golden:
     ids, mask, expected = (golden[k] for k in ("ids", "mask", "logits"))
@@ -173,7 +173,7 @@ def test_an_output_layer_of_its_own_is_used(folder, tmp_path):
   table = tensors["bert.embeddings.word_embeddings.weight"]
   tensors["cls.predictions.decoder.weight"] = table[::-1].copy()
   safetensors_numpy.save_file(tensors, tmp_path / hub_folders.WEIGHTS_FILE)
-  config, params = state_dict.load_encoder(folder)
+  config, params = published_folder.load_encoder(folder)
   _, own = masked_lm.load_masked_lm_head(tmp_path, config, params)
   np.testing.assert_array_equal(own, table[::-1])
 
@@ -224,7 +224,7 @@ def test_models_without_a_head_are_named(folder, tmp_path):
     bare = published_folder.write(tmp_path / kind, TEXTS, kind)
     with pytest.raises(ValueError, match=message):
       encoder_of(section_of(bare))
-  config, params = state_dict.load_encoder(folder)
+  config, params = published_folder.load_encoder(folder)
   tensors = safetensors_numpy.load_file(folder / hub_folders.WEIGHTS_FILE)
   del tensors["cls.predictions.bias"]
   safetensors_numpy.save_file(tensors, tmp_path / hub_folders.WEIGHTS_FILE)

@@ -82,7 +82,7 @@ def test_only_adapters_and_temporal_modules_are_trained(source, workdir):
   changed = [name for name in before if (before[name] != after[name]).any()]
   assert any(is_adapter[name] for name in changed)
   assert any(not is_adapter[name] for name in changed)
-  _, published = state_dict.load_encoder(source, scan_layers=True)
+  _, published = published_folder.load_encoder(source, scan_layers=True)
   frozen = run.load_frozen()["encoder"]
   jax.tree.map(np.testing.assert_array_equal, frozen, published)
   params = run.restore_params(2)
@@ -105,8 +105,10 @@ def test_a_cut_run_goes_on_as_the_uninterrupted_one(source, workdir, tmp_path):
   ]
   assert lines[0] == lines[1]
   # But it has to be the same, and to be there.
-  params = jax.tree.map(lambda x: x + 1, state_dict.load_encoder(moved)[1])
-  geometry, _ = state_dict.load_encoder(source)
+  params = jax.tree.map(
+    lambda x: x + 1, published_folder.load_encoder(moved)[1]
+  )
+  geometry, _ = published_folder.load_encoder(source)
   state_dict.save_encoder(moved, geometry, params)
   with pytest.raises(
     CheckpointError, match=r"another architecture: model\.encoder\.source: run"

@@ -1,16 +1,14 @@
-"""Folders in the layout of published encoders, local or of a hub id.
+"""Folders of published encoders: finds them, reads and writes their tensors.
 
-Weights, geometry and vocabulary of a published encoder lie together in one
-folder: config.json, tokenizer.json and one or several safetensors files. This
-module finds the folder, reads its JSON files, and reads tensors slice by slice,
-so that no more of a large model is in memory than the devices at hand need. It
-also writes such tensors.
+Tensors are read slice by slice, so that no more of a large model is in memory
+than the devices at hand need.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
@@ -29,7 +27,10 @@ CONFIG_FILE = "config.json"
 WEIGHTS_FILE = "model.safetensors"
 INDEX_FILE = "model.safetensors.index.json"
 # Files fetched for a hub id. Other formats of the same weights stay there.
-_DOWNLOAD_PATTERNS = ("*.json", "*.safetensors", "*.txt", "1_Pooling/*")
+_DOWNLOAD_PATTERNS = (
+  *("*.json", "*.safetensors", "1_Pooling/*"),
+  *("*.txt", "*.model"),  # vocabularies without a tokenizer.json
+)
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _FLOAT_TYPES = ("F32", "F16", "BF16", "F64")  # as safetensors names them
 
@@ -51,9 +52,8 @@ def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
   """Returns the local folder of a model.
 
   Args:
-    source: a folder, or a hub id "owner/name", which is downloaded once and
-      then found in the hub's cache; environment variables of the hub's own
-      library (HF_HOME, HF_HUB_OFFLINE) hold.
+    source: a folder, or a hub id "owner/name", which is downloaded once. The
+      variables of the hub's library hold, such as HF_HOME and HF_HUB_OFFLINE.
 
   Raises:
     FileNotFoundError: if there is no such folder and no such model.
@@ -86,8 +86,7 @@ def read_json(
 
   Args:
     path: of the file.
-    schema: type of the content, e.g. a msgspec.Struct; fields that it does not
-      name are passed over.
+    schema: type of the content; fields that it does not name are skipped.
 
   Raises:
     FileNotFoundError: if there is no such file.
@@ -211,11 +210,8 @@ def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
 def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
   """Returns all tensors of a safetensors file by name.
 
-  Args:
-    path: of the file.
-
   Raises:
-    FileNotFoundError: if there is none.
+    FileNotFoundError: if there is no such file.
     ValueError: if it is damaged.
   """
   if not path.is_file():
@@ -251,28 +247,19 @@ def write_tensors(
       called when its file is written.
     max_shard_bytes: of one file; a larger tensor gets a file of its own.
   """
-  # Greedy, in the order given; a shard is never left empty.
-  shards: list[list[str]] = [[]]
-  size = total = 0
-  for name, (shape, _) in tensors.items():
-    num_bytes = 4 * int(np.prod(shape))  # fp32
-    if shards[-1] and size + num_bytes > max_shard_bytes:
-      shards.append([])
-      size = 0
-    shards[-1].append(name)
-    size += num_bytes
-    total += num_bytes
   folder.mkdir(parents=True, exist_ok=True)
-  weight_map = {}
-  for number, names in enumerate(shards, start=1):
-    file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
-    file = WEIGHTS_FILE if len(shards) == 1 else file
+  split = huggingface_hub.split_state_dict_into_shards_factory(
+    {name: shape for name, (shape, _) in tensors.items()},
+    get_storage_size=lambda shape: 4 * math.prod(shape),  # fp32
+    filename_pattern="model{suffix}.safetensors",
+    max_shard_size=max_shard_bytes,
+  )
+  for file, names in split.filename_to_tensors.items():
     write_tensor_file(
       folder / file, {name: tensors[name][1]() for name in names}
     )
-    weight_map.update(dict.fromkeys(names, file))
-  if len(shards) > 1:
-    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+  if split.is_sharded:
+    index = {"metadata": split.metadata, "weight_map": split.tensor_to_filename}
     files.write_text(folder / INDEX_FILE, json.dumps(index, indent=2) + "\n")
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import os
 import pathlib
 import re
 from collections.abc import Iterable, Mapping
@@ -52,49 +51,25 @@ class Parameter:
     return shape[::-1] if self.is_transposed else shape
 
 
-def load_encoder(
-  source: str | os.PathLike[str],
-  sharding: Any = None,
-  **overrides: Any,
-) -> tuple[EncoderConfig, Any]:
-  """Returns geometry and parameters of a published encoder.
-
-  Args:
-    source: a folder with config.json and model.safetensors (or shards and
-      their index), or a hub id "owner/name".
-    sharding: where the parameters live: one for all, or a tree of them like
-      the parameters; None = the first device.
-    **overrides: see `geometry.read_encoder_config`, e.g. dtype="bfloat16".
-
-  Returns:
-    (config, params): params, fp32, are those of `config.make_encoder()`.
-
-  Raises:
-    FileNotFoundError: if the folder or one of its files is missing.
-    ValueError: if a file is cut off, of another format or architecture; one
-      message names every tensor that is missing, unexpected or of another
-      shape.
-  """
-  folder = hub_folders.find_model_folder(source)
-  config = geometry.read_encoder_config(folder, **overrides)
-  return config, load_params(folder, config, sharding)
-
-
 def load_params(
   folder: pathlib.Path,
   config: EncoderConfig,
   sharding: Any = None,
   dtype: str = "float32",
 ) -> Any:
-  """Returns the parameters of an encoder from the files of a folder.
-
-  See `load_encoder`, which also finds the folder and reads its config.
+  """Returns the parameters of `config.make_encoder()` from a folder.
 
   Args:
-    folder: of the model.
+    folder: with model.safetensors, or shards and their index.
     config: geometry, without adapters.
-    sharding: as there.
+    sharding: one for all parameters, or a tree of them; None = the first
+      device.
     dtype: of the parameters.
+
+  Raises:
+    FileNotFoundError: if a file is missing.
+    ValueError: if a file is cut off or of another format; one message names
+      every tensor that is missing, unexpected or of another shape.
   """
   tensor_files = TensorFiles(folder)
   shapes = abstract_params(config)

@@ -1,13 +1,12 @@
-"""Settings of an encoder's vectors, as its folder declares them.
+"""How the vectors of an encoder are made, as its folder declares it.
 
-The weights of an encoder do not say how its vectors are made. The layout of
-sentence-transformers does: modules.json lists the steps, the folder of the
-pooling names its kind, and prompts and lengths have files of their own. What an
-export writes here is read here, by that library and by search engines.
+The layout is that of sentence-transformers: modules.json lists the steps, the
+folder of the pooling names its kind, and prompts and lengths have files of
+their own. It is read here without that library, which needs torch.
 
-A text is read as a query or as a record, its side. That library has one length
-for both; ours stand beside it under the names that PyLate gives them, and
-others pass over them.
+A text is read as a query or as a record, its side. sentence-transformers has
+one length for both; ours stand beside it under the names that PyLate uses, and
+other libraries ignore them.
 """
 
 from __future__ import annotations
@@ -57,22 +56,12 @@ class Module(msgspec.Struct):
     return self.type.rpartition(".")[2]
 
 
-class _LengthFile(msgspec.Struct):
-  """Field of sentence_bert_config.json that is read."""
+class _Declared(msgspec.Struct):
+  """Fields that are read, each of one of three files."""
 
-  max_seq_length: int | None = None
-
-
-class _TokenizerFile(msgspec.Struct):
-  """Field of tokenizer_config.json that is read; 1e30 = not known."""
-
-  model_max_length: float | None = None
-
-
-class _PromptsFile(msgspec.Struct):
-  """Fields of config_sentence_transformers.json that are read."""
-
-  prompts: dict[str, str] = {}
+  max_seq_length: int | None = None  # LENGTH_FILE
+  model_max_length: float | None = None  # of the tokenizer; 1e30 = unknown
+  prompts: dict[str, str] = {}  # PROMPTS_FILE, with all below
   default_prompt_name: str | None = None
   query_length: int | None = None
   document_length: int | None = None
@@ -213,22 +202,23 @@ def _read_pooling(path: pathlib.Path) -> str:
 def _read_sides(folder: pathlib.Path) -> tuple[SideSettings, SideSettings]:
   """Returns prefix and length of queries and of records."""
 
-  def read(name: str, schema: type) -> msgspec.Struct:
+  def read(name: str) -> _Declared:
     path = folder / name
-    return hub_folders.read_json(path, schema) if path.is_file() else schema()
+    if not path.is_file():
+      return _Declared()
+    return hub_folders.read_json(path, _Declared)
 
-  declared = read(PROMPTS_FILE, _PromptsFile)
-  length = read(LENGTH_FILE, _LengthFile).max_seq_length
+  length = read(LENGTH_FILE).max_seq_length
   if length is None:
-    tokens = read(tokenizer.SETTINGS_FILE, _TokenizerFile)
-    if tokens.model_max_length and tokens.model_max_length < 2**31:
-      length = int(tokens.model_max_length)
-  default_prompt = declared.prompts.get(declared.default_prompt_name or "", "")
+    tokens = read(tokenizer.SETTINGS_FILE).model_max_length
+    if tokens and tokens < 2**31:
+      length = int(tokens)
+  declared = read(PROMPTS_FILE)
+  prompts = declared.prompts
 
   def find_prompt(side: str) -> str:
-    prompts = declared.prompts
-    names = [name for name in _PROMPT_NAMES[side] if name in prompts]
-    return prompts[names[0]] if names else default_prompt
+    names = (*_PROMPT_NAMES[side], declared.default_prompt_name)
+    return next((prompts[name] for name in names if name in prompts), "")
 
   return (
     SideSettings(find_prompt("query"), declared.query_length or length),
