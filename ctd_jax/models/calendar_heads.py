@@ -1,14 +1,13 @@
-"""Calendar heads, latent position in time and the code of an expected date.
+"""Calendar heads, position in time and the code of an expected date.
 
-The calendrical dual encoder (paper, section 4) reads three categorical
-distributions (reign, year, month) off a text vector. `latent_scalar` turns them
-into one position on a time axis, and `AbsoluteContext` adds a sinusoidal code
-of the expected date to the vector.
+CTD (paper, section 4) reads three distributions (reign, year, month) off a text
+vector. `latent_scalar` turns them into one position in time, and
+`AbsoluteContext` adds a sinusoidal code of the expected date to the vector.
 
-Each component has two variants: "release" is the formula of the published code,
-and "index" is the same idea with frequencies at which months are visible. In
-the release all positions lie in [0, 1] and all frequencies are at most 1, so no
-code completes a sixth of a cycle.
+Each component has two variants: "release" is the formula of the published code;
+"index" has frequencies at which months are visible. In the release all
+positions lie in [0, 1] and all frequencies are at most 1, so no code completes
+a sixth of a cycle.
 
 Axes: B texts, D features, G reigns, Y year numbers, M months of a year, C
 classes of a head, F columns of a codebook. Months of the timeline are ordinals,
@@ -40,9 +39,9 @@ class CalendarLogits(NamedTuple):
   """Unnormalised log-probabilities of a text's date.
 
   Attributes:
-    reign: of the reign, [B, G].
+    reign: [B, G].
     year: of the regnal year, [B, Y], entry 0 = first regnal year.
-    month: of the month, [B, M], entry 0 = first month.
+    month: [B, M], entry 0 = first month.
   """
 
   reign: jax.Array
@@ -50,7 +49,7 @@ class CalendarLogits(NamedTuple):
   month: jax.Array
 
   def probabilities(self) -> CalendarLogits:
-    """Returns the three distributions, fp32, same shapes."""
+    """Returns the three distributions, fp32."""
     return CalendarLogits(
       *(jax.nn.softmax(x.astype(jnp.float32), axis=-1) for x in self)
     )
@@ -59,8 +58,7 @@ class CalendarLogits(NamedTuple):
 def fan_in_uniform(fan_in: int) -> Callable[..., jax.Array]:
   """Returns an initialiser U(-1/sqrt(fan_in), 1/sqrt(fan_in)).
 
-  It serves kernel and bias alike: the default of torch.nn.Linear, which the
-  release uses.
+  For kernel and bias alike: the default of torch.nn.Linear, as in the release.
   """
   bound = 1.0 / math.sqrt(fan_in)
 
@@ -71,20 +69,13 @@ def fan_in_uniform(fan_in: int) -> Callable[..., jax.Array]:
 
 
 class CalendarHeads(nn.Module):
-  """Three independent affine maps from a text vector to its date.
-
-  Attributes:
-    class_counts: (G, Y, M).
-  """
+  """Three independent affine maps from a text vector to its date."""
 
   class_counts: tuple[int, int, int]
 
   @nn.compact
   def __call__(self, pooled: Float[Array, "B D"]) -> CalendarLogits:
-    """Returns the logits of reign [B, G], year [B, Y] and month [B, M].
-
-    Args:
-      pooled: text vectors, not normalised, [B, D].
+    """Returns the logits of text vectors that are not normalised.
 
     Source: paper, section 4, and the released code, heads.
     """
@@ -113,19 +104,19 @@ def latent_scalar(
 ) -> Float[Array, " B"]:
   """Returns the expected position u of each text on the time axis, fp32 [B].
 
+  u lies in [0, 1]. On "timeline", a text put in a year its reign does not have
+  may exceed 1 by that reign's missing years.
+
   Args:
-    logits: of reign [B, G], year [B, Y] and month [B, M].
+    logits: of the texts' dates.
     axis: "release" = the padded grid G x Y x M, every reign as long as the
       longest: (g*Y*M + y*M + m) / (G*Y*M - 1) of the three expectations.
-      "timeline" = months that exist: expected ordinal / (num_months - 1).
-      As the marginals are independent, that is the sum of the expectations
-      of the reign's first month, of 12 * year and of month.
+      "timeline" = months that exist: expected ordinal / (num_months - 1). As
+      the
+      marginals are independent, that is the sum of the expectations of the
+      reign's first month, of 12 * year and of month.
     reign_starts: ordinal of each reign's first month, G of them; "timeline".
     num_months: months of the timeline; "timeline".
-
-  Returns:
-    u, in [0, 1]; on "timeline" a text that is put in a year its reign does
-    not have may exceed 1 by that reign's missing years.
 
   Raises:
     ValueError: if `axis` is unknown or `reign_starts` does not fit.
@@ -170,12 +161,7 @@ def max_latent_scalar(
   class_counts: tuple[int, int, int],
   num_months: int,
 ) -> float:
-  """Returns the largest value of `latent_scalar`, whose smallest is 0.
-
-  Args:
-    axis: see `latent_scalar`; likewise `reign_starts` and `num_months`.
-    class_counts: (G, Y, M).
-  """
+  """Returns the largest value of `latent_scalar`, whose smallest is 0."""
   if axis == "release":
     return 1.0
   _, years, months = class_counts
@@ -196,17 +182,20 @@ def make_codebook(
   """Returns the fixed sinusoidal code of every class, fp32 [C, F].
 
   The first half of a row holds sines, the second half cosines of the same
-  angles; an odd width ends in a column of zeros, width 1 is the position.
+  angles;
+  an odd width ends in a column of zeros, width 1 is the position.
 
   Args:
     classes: number of classes C.
     width: columns F.
     kind: "release" = position c/(C-1) in [0, 1], frequencies 1 to 1e-4;
       "index" = position c, geometric periods from 2 to 2C steps;
-      "circular" = position c, geometric periods from C to 2 steps, each
-      rounded to a whole number of cycles in C (class C-1 is a neighbour of
-      class 0). Low harmonics repeat, which weighs them more, and rows keep
-      the length of the other codes.
+      "circular" = position c, geometric periods from C to 2 steps, each rounded
+      to a whole number of cycles in C, so that class C-1 is next to class 0.
+      Low
+      harmonics repeat, which weighs them more; rows keep the length of the
+      other
+      codes.
 
   Raises:
     ValueError: if `kind` is unknown.
@@ -242,8 +231,8 @@ class AbsoluteContext(nn.Module):
   """Text vectors with the code of their expected date added, [B, D].
 
   Attributes:
-    kind: of the codebooks, "release" or "index"; with "index" the code of
-      the month is circular.
+    kind: of the codebooks, "release" or "index"; the month's code is circular
+      with "index".
     width: columns of each of the three codebooks.
     gate_init: initial value of the learned gate; 1.0 in the release.
   """
@@ -257,10 +246,6 @@ class AbsoluteContext(nn.Module):
     self, pooled: Float[Array, "B D"], logits: CalendarLogits
   ) -> Float[Array, "B D"]:
     """Returns pooled + gate * (W [p_g E_g; p_y E_y; p_m E_m] + b), [B, D].
-
-    Args:
-      pooled: text vectors, not normalised, [B, D].
-      logits: their dates.
 
     Source: paper, section 4, and the released code, absolute context.
     """

@@ -23,53 +23,31 @@ class CTDConfig:
   model is use_context, use_bias, codebook="release", offset_features="release",
   scalar_axis="release", gate_init=1.0, bias_scale_init=0.0. The fine-tuned
   baseline has use_context and use_bias off.
-
-  Attributes:
-    encoder: geometry of the text encoder.
-    class_counts: (G, Y, M), classes of the three calendar heads.
-    reign_starts: ordinal of each reign's first month, 0 = the timeline's
-      first month; G of them.
-    month_classes: (reign, year, month) of each month of the timeline, from 0;
-      K of them.
-    pooling: "mean", "cls" or "last"; see `pooling.pool_texts`.
-    use_context: whether `absolute` vectors carry the code of their date.
-    use_bias: whether mode "ctd" adds the bias of the offset in time.
-    codebook: "index" or "release"; see `calendar_heads.make_codebook`.
-    offset_features: "index" or "release"; see
-      `temporal_bias.offset_frequencies`.
-    scalar_axis: "timeline" or "release"; see `calendar_heads.latent_scalar`.
-    context_dim: columns of each codebook.
-    bias_dim: offset features, and hidden units of the bias; even.
-    gate_init: initial gate of the context.
-    bias_scale_init: initial scale of the bias.
-    use_posterior: whether mode "posterior" adds the log mass of the month.
-    posterior_dim: features of a regnal year in the posterior; even.
-    mass_weight_init: initial weight of the log mass.
-    use_gaussian: whether mode "temps" mixes in the similarity in time.
-    gaussian_dim: dimensions of the Gaussian of a text over time.
-    temperature: divides cosines; a constant, never learned.
   """
 
   encoder: EncoderConfig
-  class_counts: tuple[int, int, int]  # (12, 32, 12) in the release
-  reign_starts: tuple[int, ...]
+  # (G, Y, M), classes of the three calendar heads; (12, 32, 12) in the release.
+  class_counts: tuple[int, int, int]
+  reign_starts: tuple[int, ...]  # ordinal of each reign's first month; G
+  # (reign, year, month) of each month of the timeline, from 0; K of them.
   month_classes: tuple[tuple[int, int, int], ...]
-  pooling: str = "mean"
-  use_context: bool = True
-  use_bias: bool = True
+  pooling: str = "mean"  # or "cls", "last"; see `pooling.pool_texts`
+  use_context: bool = True  # `absolute` vectors carry the code of their date
+  use_bias: bool = True  # mode "ctd" adds the bias of the offset in time
   codebook: str = "index"  # "release" cannot tell months apart
-  offset_features: str = "index"
-  scalar_axis: str = "timeline"
-  context_dim: int = 64
-  bias_dim: int = 32
+  offset_features: str = "index"  # see `temporal_bias.offset_frequencies`
+  scalar_axis: str = "timeline"  # see `calendar_heads.latent_scalar`
+  context_dim: int = 64  # columns of each codebook
+  bias_dim: int = 32  # offset features, and hidden units of the bias; even
   gate_init: float = 0.1  # the release starts the untrained code at 1.0
   bias_scale_init: float = 0.1  # at 0.0 only the scale itself has a gradient
-  use_posterior: bool = False
-  posterior_dim: int = 64
-  mass_weight_init: float = 1.0
-  use_gaussian: bool = False
-  gaussian_dim: int = 8
-  temperature: float = 0.05  # of the released code; the paper names none
+  use_posterior: bool = False  # mode "posterior" adds the log mass of the month
+  posterior_dim: int = 64  # features of a regnal year; even
+  mass_weight_init: float = 1.0  # of the log mass
+  use_gaussian: bool = False  # mode "temps" mixes in the similarity in time
+  gaussian_dim: int = 8  # of a text's Gaussian over time
+  # Divides cosines; never learned. Of the released code; the paper names none.
+  temperature: float = 0.05
 
   def __post_init__(self):
     # Lists become tuples: a config is a static, hashable argument of jit.

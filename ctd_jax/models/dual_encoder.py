@@ -1,9 +1,8 @@
-"""Calendrical temporal dual encoder (CTD), with every temporal term a switch.
+"""Calendrical temporal dual encoder (CTD); every temporal term is a switch.
 
 One module returns the vectors of texts and the score of a query against a
 record. The fine-tuned baseline and each ablation are configurations of it. The
-same `score` runs inside the loss and inside the search, so that what is trained
-is what is scored.
+same `score` runs in the loss and in the search.
 
 Axes: B texts, Q queries, N records, L tokens, D features, K months of the
 timeline, P packs, T texts of a pack, W columns of a row, S slots for texts in a
@@ -43,7 +42,7 @@ ENCODER = "encoder"  # subtree of the parameters
 
 
 def normalize_vectors(vectors: Float[Array, "B D"]) -> Float[Array, "B D"]:
-  """Returns vectors of length 1, [B, D]; a zero vector stays zero."""
+  """Returns vectors of length 1; a zero vector stays zero."""
   square = jnp.square(vectors).sum(axis=-1, keepdims=True)
   # Clamped under the root, where the gradient at zero would be infinite.
   return vectors * jax.lax.rsqrt(jnp.maximum(square, 1e-24))
@@ -87,7 +86,7 @@ class DualEncoder(nn.Module):
   ) -> tuple[Encoding, Float[Array, "B B"]]:
     """Returns the encoding of texts and their mutual scores [B, B].
 
-    For `init`: it touches every parameter. Arguments are those of `encode`.
+    For `init`: it touches every parameter.
     """
     encoding = self.encode(ids, mask, deterministic)
     return encoding, self.score(encoding, encoding, "posterior")
@@ -98,9 +97,9 @@ class DualEncoder(nn.Module):
     """Returns vectors and dates of texts, queries and records alike.
 
     Args:
-      ids: token ids, int [B, L].
-      mask: 1 or True where a token stands, [B, L].
-      deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
+      ids: token ids.
+      mask: 1 or True for a token.
+      deterministic: whether dropout is off; if not, pass rngs={"dropout": key}.
     """
     segments = jnp.asarray(mask, jnp.int32)
     return self._encode_rows(
@@ -110,12 +109,7 @@ class DualEncoder(nn.Module):
   def encode_packed(
     self, texts: PackedTexts, deterministic: bool = True
   ) -> Encoding:
-    """Returns the encoding of packed texts, whose arrays are [P, T, ...].
-
-    Args:
-      texts: P packs of T texts.
-      deterministic: as in `encode`.
-    """
+    """Returns the encoding of packed texts, whose arrays are [P, T, ...]."""
     ids, segments = pooling.flatten_packs(texts)
     max_texts = packing.slots_per_row(ids.shape[1])
     shape = texts.slots.shape  # (P, T)
@@ -135,13 +129,13 @@ class DualEncoder(nn.Module):
     take: TakeTexts,
     deterministic: bool,
   ) -> Encoding:
-    """Returns the encoding of the texts that `take` takes of the rows.
+    """Returns the encoding of the texts of packed rows.
 
     Args:
       ids: token ids of the rows, int [_, L].
       segments: which text of its row a token belongs to, from 1; 0 = padding.
       max_texts: texts that a row may have, S.
-      take: of the vectors of all slots those of the texts.
+      take: takes the vectors of the texts from those of all slots.
       deterministic: whether dropout is off.
     """
     config = self.config
@@ -190,7 +184,7 @@ class DualEncoder(nn.Module):
     )
 
   def bias(self, query: Encoding, record: Encoding) -> Float[Array, "Q N"]:
-    """Returns the bias of every pair, fp32 [Q, N]; zeros when it is off."""
+    """Returns the bias of every pair, fp32 [Q, N]; zeros if it is off."""
     if not self.config.use_bias:
       shape = query.scalar.shape[0], record.scalar.shape[0]
       return jnp.zeros(shape, jnp.float32)
@@ -200,11 +194,9 @@ class DualEncoder(nn.Module):
   def tables(self, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns variables with which `apply` scores many pairs faster.
 
-    The bias is then looked up in a table instead of computed; see
-    `offset_table`. Without a bias there is no such variable.
-
-    Args:
-      params: of this module; those of the encoder may be missing.
+    The bias is then looked up in a table; see `offset_table`. Without a bias
+    there
+    is none. `params` may lack those of the encoder.
     """
     config = self.config
     if not config.use_bias:
@@ -224,14 +216,11 @@ class DualEncoder(nn.Module):
     return self.posterior.log_p(encoding.logits, encoding.year_code)
 
   def month_p(self, encoding: Encoding, mode: str) -> Float[Array, "B K"]:
-    """Returns p(month) as a mode compares it, fp32.
+    """Returns p(month) as a score mode compares it, fp32.
 
-    That is uniform over the interval that a query states, and the posterior of
-    the text elsewhere. There are no columns in a mode that compares no months.
-
-    Args:
-      encoding: of texts.
-      mode: of the score.
+    Uniform over the interval that a query states, else the posterior of the
+    text.
+    There are no columns in a mode that compares no months.
     """
     if mode != "posterior" or not self.config.use_posterior:
       return jnp.zeros((len(encoding.scalar), 0), jnp.float32)
@@ -255,13 +244,7 @@ class DualEncoder(nn.Module):
   def cosine(
     self, query: Encoding, record: Encoding, mode: str
   ) -> Float[Array, "Q N"]:
-    """Returns the cosine of every pair over the temperature, fp32 [Q, N].
-
-    Args:
-      query: encodings of Q queries.
-      record: encodings of N records.
-      mode: of the score; see `Encoding.vectors`.
-    """
+    """Returns the cosine of every pair over the temperature, fp32 [Q, N]."""
     # Accelerators would round the operands, and with them the ranking.
     cosine = jnp.matmul(
       query.vectors(mode), record.vectors(mode).T, precision=PRECISION
@@ -282,7 +265,7 @@ class DualEncoder(nn.Module):
       query: encodings of Q queries.
       record: encodings of N records.
       mode: of the score.
-      query_p: their `month_p`, made once where a text meets many blocks.
+      query_p: their `month_p`, made once if a text meets many blocks.
       record_p: likewise.
     """
     terms = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
@@ -297,15 +280,19 @@ class DualEncoder(nn.Module):
   ) -> Float[Array, "Q N"]:
     """Returns the logits of every query against every record, fp32 [Q, N].
 
+    A term that is switched off adds nothing; with all off the modes are equal
+    to
+    the bit.
+
     Args:
       query: encodings of Q queries.
       record: encodings of N records.
       mode: "semantic" = cosine of the plain vectors over the temperature;
-        "absolute" = the same of the vectors with context; "ctd" = that plus
-        the bias of every pair; "posterior" = that plus the weighted log
-        probability that both are of one month; "temps" = cosine of the plain
-        vectors, mixed with the similarity in time. A term that is switched off
-        adds nothing, so with all off the five modes are equal to the bit.
+        "absolute" = the same with context vectors; "ctd" = that plus the bias
+        of
+        the pair; "posterior" = that plus the weighted log probability that both
+        are of one month; "temps" = cosine of the plain vectors, mixed with the
+        similarity in time.
 
     Raises:
       ValueError: if `mode` is unknown.

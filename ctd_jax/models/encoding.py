@@ -44,8 +44,5 @@ class Encoding:
   interval: jax.Array
 
   def vectors(self, mode: str) -> jax.Array:
-    """Returns the unit vectors whose cosine enters a score mode, [B, D].
-
-    All but "semantic" and "temps" have those with context.
-    """
+    """Returns the unit vectors whose cosine enters a score mode, [B, D]."""
     return self.semantic if mode in ("semantic", "temps") else self.absolute

@@ -1,10 +1,10 @@
 """Posterior p(month | text) over the months that exist, and its overlaps.
 
-The three heads of the calendar are independent: their product puts mass on
-years that a reign does not have, and their expected codes blur an uncertain
-date into a certain one between its candidates. `MonthPosterior` normalises the
-same heads, and a smooth function of the year, once over the real timeline. A
-pair is scored by the probability that query and record are of one month.
+The three calendar heads are independent: their product puts mass on years that
+a reign does not have, and their expected codes turn an uncertain date into a
+certain one between its candidates. `MonthPosterior` normalises the same heads,
+and a smooth function of the year, once over the real timeline. A pair is scored
+by the probability that query and record are of one month.
 
 Axes: B texts, Q queries, N records, D features, G reigns, Y year numbers, M
 months of a year, K months of the timeline (0 = its first), A regnal years of
@@ -36,7 +36,7 @@ def number_regnal_years(
   """Returns the regnal year of every month, from 0, int [K].
 
   Args:
-    month_classes: reign, year number and month from 0, int [K, 3].
+    month_classes: reign, year number and month, all from 0.
   """
   # A year begins where reign or year number changes.
   is_new_year = np.any(np.diff(month_classes[:, :2], axis=0) != 0, axis=1)
@@ -48,9 +48,7 @@ def make_year_features(
 ) -> Float[np.ndarray, "{years} {width}"]:
   """Returns sines and cosines of every regnal year, fp32 [A, F].
 
-  Args:
-    years: number of regnal years A.
-    width: columns F, even; periods run geometrically from 8 to 2A years.
+  F is even; periods run geometrically from 8 to 2A years.
   """
   periods = np.geomspace(_MIN_PERIOD, 2.0 * years, width // 2)
   angles = 2 * np.pi * np.arange(years)[:, None] / periods
@@ -61,8 +59,7 @@ class MonthPosterior(nn.Module):
   """The month of a text as one distribution over the timeline.
 
   Attributes:
-    month_classes: (reign, year number, month) of every month, from 0; K of
-      them.
+    month_classes: (reign, year number, month) of every month, from 0.
     width: features of a regnal year, F.
     weight_init: initial weight of the log mass in a score.
   """
@@ -81,22 +78,13 @@ class MonthPosterior(nn.Module):
     )
 
   def code(self, pooled: Float[Array, "B D"]) -> Float[Array, "B F"]:
-    """Returns the projections that score the regnal years, fp32 [B, F].
-
-    Args:
-      pooled: text vectors, not normalised, [B, D].
-    """
+    """Returns the projections that score the regnal years, fp32 [B, F]."""
     return self.project(pooled.astype(jnp.float32))
 
   def log_p(
     self, logits: CalendarLogits, code: Float[AnyArray, "B F"]
   ) -> Float[Array, "B K"]:
-    """Returns log p(month | text), fp32 [B, K].
-
-    Args:
-      logits: of reign [B, G], year number [B, Y] and month [B, M].
-      code: from `code`, [B, F].
-    """
+    """Returns log p(month | text), fp32 [B, K]; `code` is from `code`."""
     classes = np.array(self.month_classes)
     years = number_regnal_years(classes)
     features = make_year_features(int(years[-1]) + 1, self.width)
@@ -113,8 +101,8 @@ class MonthPosterior(nn.Module):
     """Returns the weighted log probability of one month for both, fp32 [Q, N].
 
     Args:
-      query_p: distribution of each query, [Q, K]; uniform over an interval
-        that the query states, which makes the mass the mean posterior there.
+      query_p: distribution of each query, [Q, K]; uniform over an interval that
+        the query states, which makes the mass the mean posterior there.
       record_p: distribution of each record, [N, K].
     """
     # weight * log(sum_k p_q(k) p_r(k) + epsilon)
@@ -128,7 +116,7 @@ def uniform_over_interval(
   """Returns the uniform distribution over each interval, fp32 [B, K].
 
   Args:
-    interval: first and last ordinal month, int [B, 2].
+    interval: first and last ordinal month, int [B, 2]; -1 = none.
     num_months: number of months K.
   """
   # Both ends are included. The interval (-1, -1) has no month; the clamp keeps

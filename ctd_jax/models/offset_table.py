@@ -58,12 +58,7 @@ class OffsetTable(NamedTuple):
 def lookup_bias(
   table: OffsetTable, delta: Float[Array, "*shape"]
 ) -> Float[Array, "*shape"]:
-  """Returns the bias of offsets, fp32, of the shape of `delta`.
-
-  Args:
-    table: from `tabulate_bias`.
-    delta: record's latent scalar less the query's, within the table's reach.
-  """
+  """Returns the bias of offsets within the table's reach, fp32."""
   scaled = delta * table.cells_per_unit
   lower = jnp.floor(scaled)
   # Cells lie symmetrically around offset 0, which is the lower end of cell C/2.
@@ -83,7 +78,8 @@ def tabulate_bias(
   """Returns the table of a bias, and the bound of its error.
 
   The bound is at most `TOLERANCE`, or the change that rounding the offset to
-  fp32 can cause where that is more. The rounding of the result is not included.
+  fp32
+  can cause if that is more. The rounding of the result is not included.
 
   Args:
     params: of `temporal_bias.OffsetBias`.

@@ -1,10 +1,12 @@
-"""Packing of texts: several short ones side by side in rows of one width.
+"""Packing: several short texts side by side in rows of one width.
 
-Padded to the longest of a batch, the texts of a rebuilt chronicle are two parts
-padding to one part text. Rows that hold several texts are nearly full, and
-queries, positives and negatives pass the encoder once, together. No text
-attends to its neighbours; see `attention.make_attention_mask`. Training, the
-encoding of a gallery and `text_encoder` pack alike.
+Padded to the longest of a batch, the texts of a rebuilt chronicle are two
+thirds
+padding. Rows that hold several texts are nearly full, and queries, positives
+and
+negatives pass the encoder once, together. No text attends to its neighbours;
+see
+`attention.make_attention_mask`.
 
 Axes: P packs, T texts of a pack, R rows of a pack, W columns of a row, S slots
 for texts in a row, L tokens of a text before packing, N texts of a collection,
@@ -56,19 +58,15 @@ class Layout(NamedTuple):
   width: int
 
   def select_packs(self, packs: slice) -> Layout:
-    """Returns the layout of some of the packs."""
+    """Returns the layout of some packs."""
     return self._replace(positions=self.positions[packs])
 
 
 def row_width(longest: int, max_length: int) -> int:
-  """Returns the width of rows, W.
-
-  Args:
-    longest: tokens of the longest text.
-    max_length: tokens that the encoder takes.
+  """Returns the width W of rows for texts of up to `longest` tokens.
 
   Raises:
-    ValueError: if it does not take the longest text.
+    ValueError: if the encoder takes only `max_length` tokens, which is less.
   """
   if longest > max_length:
     raise ValueError(
@@ -78,14 +76,9 @@ def row_width(longest: int, max_length: int) -> int:
 
 
 def row_widths(width: int, max_length: int, multiple: int) -> list[int]:
-  """Returns widths of rows that take texts as `width` does, the least first.
+  """Returns possible widths from `width` on, in steps of `multiple`.
 
-  Few short texts fill a row that is a little wider better than two.
-
-  Args:
-    width: from `row_width`.
-    max_length: tokens that the encoder takes.
-    multiple: that wider ones differ by.
+  Few short texts fill a row that is a little wider better than two rows.
   """
   return list(range(width, min(2 * width, max_length) + 1, multiple))
 
@@ -116,12 +109,8 @@ def arrange_texts(lengths: Int[np.ndarray, "P T"], width: int) -> Layout:
 def fit_texts(
   lengths: Int[np.ndarray, "P T"], rows: int, width: int
 ) -> Layout | None:
-  """Returns the layout of `arrange_texts` in so many rows, if they suffice.
-
-  Args:
-    lengths: tokens of the texts, at most `width`, int [P, T].
-    rows: R.
-    width: W.
+  """Returns the layout of `arrange_texts` in `rows` rows, None if they are too
+  few.
   """
   if lengths.sum(axis=1).max(initial=0) > rows * width:
     return None
@@ -138,7 +127,7 @@ def fit_texts(
 def _fill_rows(
   lengths: list[int], max_rows: int, width: int
 ) -> list[tuple[int, int, int]] | None:
-  """Returns the positions of the texts of a pack, None if rows are too few.
+  """Returns the positions of a pack's texts, None if rows are too few.
 
   Args:
     lengths: tokens of the texts, the longest first.
@@ -188,7 +177,7 @@ def pack_texts(
 
   Args:
     ids: token ids of P * T texts, [B, L], in the order of the layout.
-    mask: 1 where a token stands, [B, L]; padding may stand on either side.
+    mask: 1 for a token, [B, L]; padding may be on either side.
     layout: of these texts.
   """
   packs, count, _ = layout.positions.shape
@@ -217,20 +206,18 @@ def iter_packed_batches(
 ) -> Iterator[tuple[Int[np.ndarray, " B"], PackedTexts]]:
   """Yields all texts in batches of few shapes: (indices of texts, packed).
 
-  Texts longer than a row are packed in rows twice or more as wide, apart from
-  the others: attention costs the square of the width of a row. Texts of one
-  width are dealt to the packs by length, so that all packs are about as full.
+  Texts longer than a row get rows twice or more as wide, in batches of their
+  own:
+  attention costs the square of the width. Texts of one width are dealt to the
+  packs by length, so that all packs are about as full. In the last batch of a
+  width, index -1 stands for a text without tokens.
 
   Args:
     ids: token ids, [N, L].
-    mask: 1 where a token stands, [N, L].
+    mask: 1 for a token, [N, L].
     size: texts B of a batch, a multiple of `packs`.
     packs: packs P of a batch.
     max_length: tokens that the encoder takes.
-
-  Yields:
-    Indices of the texts of a batch, int [B], and the batch. Where the texts do
-    not fill the last batch of a width, -1 stands for a text without tokens.
   """
   lengths = mask.sum(axis=1)
   doublings = np.ceil(np.log2(np.maximum(lengths, 1) / _WIDTH)).clip(0)

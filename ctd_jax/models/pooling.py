@@ -1,13 +1,10 @@
 """Pooling: one vector per text from the states of its tokens.
 
-The token that represents a text depends on the backbone: the first of a BERT,
-the last of a decoder, the mean of all for an encoder that starts from scratch;
-a module that scores the tokens takes a mean with weights of its own.
-A pad that is mistaken for it under the other padding side is an old and silent
-error. Every pooling of the project is therefore made here, of rows that hold
-one text or several. An encoder whose vectors are states of one token is told
-where they stand, one for each slot of a row, and computes no others in its last
-layer.
+A BERT represents a text by its first token, a decoder by its last, and an
+encoder that starts from scratch by the mean of all. A pad taken for the first
+or last token is an old and silent error, so all pooling is done here, for rows
+of one text or several. If one token represents a text, the encoder is told
+where it is and computes no other states in its last layer.
 
 Axes: B texts (or rows), L tokens, D features, S slots for texts in a row, P
 packs, T texts of a pack, R rows of a pack, W columns of a row.
@@ -36,13 +33,7 @@ _MASKED_SCORE = -1e9
 def pool_tokens(
   token_states: Float[AnyArray, "B L D"], mask: TokenMask, kind: str
 ) -> Float[Array, "B D"]:
-  """Returns one vector per row of one text, under either padding side.
-
-  Args:
-    token_states: states of the tokens, [B, L, D].
-    mask: 1 or True where a token stands, [B, L].
-    kind: as in `pool_texts`.
-  """
+  """Returns one vector per row of one text; padding may be on either side."""
   return pool_texts(token_states, mask.astype(jnp.int32), kind, 1)[:, 0]
 
 
@@ -54,22 +45,21 @@ def encode_texts(
   max_texts: int,
   deterministic: bool = True,
 ) -> Float[Array, "B {max_texts} D"]:
-  """Returns the vector that an encoder gives every text of a row.
-
-  It is that of `pool_texts` of the states of all tokens.
+  """Returns the vectors of the texts of each row, as `pool_texts` of all
+  states.
 
   Args:
-    encoder: `(ids, segments, deterministic, columns)` to states of the tokens
-      of those columns, [B, S, D]; of all where `columns` is None.
-    ids: token ids, int [B, L].
-    segments: which text of its row a token belongs to, from 1; 0 = padding;
-      [B, L].
-    kind: as in `pool_texts`, without scores.
+    encoder: `(ids, segments, deterministic, columns)` -> states of the tokens
+      in
+      those columns, [B, S, D]; of all tokens if `columns` is None.
+    ids: token ids.
+    segments: which text of its row a token belongs to, from 1; 0 = padding.
+    kind: one of `POOLINGS`.
     max_texts: texts that a row may have.
     deterministic: whether dropout is off.
 
   Raises:
-    ValueError: if `kind` is not one of `POOLINGS`.
+    ValueError: if `kind` is unknown.
   """
   if kind in _ONE_TOKEN:
     columns = _find_columns(_find_members(segments, max_texts), kind)
@@ -85,23 +75,20 @@ def pool_texts(
   max_texts: int,
   scores: Float[Array, "B L"] | None = None,
 ) -> Float[Array, "B {max_texts} D"]:
-  """Returns one vector for every text of a row, [B, max_texts, D].
+  """Returns one vector for every text of a row, not normalised.
+
+  A text without any token gets a finite vector without meaning.
 
   Args:
-    token_states: states of the tokens, [B, L, D].
-    segments: which text of its row a token belongs to, from 1; 0 = padding;
-      [B, L].
+    token_states: states of the tokens.
+    segments: which text of its row a token belongs to, from 1; 0 = padding.
     kind: "cls" = first token, "last" = last token, "mean" = mean of all,
-      "attention" = mean with the softmax of the scores as weights.
+      "attention" = mean weighted by the softmax of the scores.
     max_texts: texts that a row may have, S.
-    scores: of the tokens, [B, L]; "attention".
-
-  Returns:
-    Pooled states, not normalised. A text without any token gets a finite
-    vector without meaning.
+    scores: of the tokens, for "attention".
 
   Raises:
-    ValueError: if `kind` is not one of `POOLINGS`.
+    ValueError: if `kind` is unknown.
   """
   is_member = _find_members(segments, max_texts)
   weights = None
@@ -131,7 +118,7 @@ def _find_members(
 def _find_columns(
   is_member: Bool[Array, "B S L"], kind: str
 ) -> Int[Array, "B S"]:
-  """Returns where the token stands that represents each text, [B, S]."""
+  """Returns the position of the token that represents each text, [B, S]."""
   # argmax returns the first True of a row; reversed, it counts from the end.
   if kind == "cls":
     return jnp.argmax(is_member, axis=2)
@@ -144,16 +131,9 @@ def encode_packed(
   kind: str,
   deterministic: bool = True,
 ) -> Float[Array, "P T D"]:
-  """Returns the vector that an encoder gives every packed text, [P, T, D].
+  """Returns the vector of every packed text, as `encode_texts`, [P, T, D].
 
-  Args:
-    encoder: as in `encode_texts`.
-    texts: P packs of T texts in R rows of width W.
-    kind: as in `encode_texts`.
-    deterministic: whether dropout is off.
-
-  Returns:
-    Pooled states, not normalised; zero for a text without tokens.
+  Vectors are not normalised; that of a text without tokens is zero.
   """
   ids, segments = flatten_packs(texts)
   max_texts = packing.slots_per_row(ids.shape[1])

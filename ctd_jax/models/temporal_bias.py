@@ -1,8 +1,8 @@
 """Temporal bias of a pair: a function of the offset between query and record.
 
 The bias is added to the score of every query and record (paper, section 4,
-relative bias). `offset_frequencies` has the variants "release" and "index" of
-`calendar_heads`: the formula of the published code, and one that sees months.
+relative bias). "release" is the formula of the published code; "index" sees
+months.
 
 Axes: Q queries, N records, F frequencies, U = 2F features of an offset and
 hidden units of the bias.
@@ -33,15 +33,13 @@ def offset_frequencies(
 ) -> Float[np.ndarray, " F"]:
   """Returns the angular frequencies of the offset features, float64 [F].
 
+  In radians per unit of the latent scalar, that is per num_months - 1 months.
+
   Args:
     count: number of frequencies F.
     kind: "release" = 1 to 1e-4; "index" = geometric periods from 2 months to
-      twice the timeline, so that the slowest phase differs for any two
-      offsets.
+      twice the timeline, so that the slowest phase differs for any two offsets.
     num_months: months of the timeline; "index".
-
-  Returns:
-    Radians per unit of the latent scalar (num_months - 1 months).
 
   Raises:
     ValueError: if `kind` is unknown or "index" lacks `num_months`.
@@ -65,12 +63,7 @@ def offset_frequencies(
 def encode_offsets(
   delta: Float[Array, "*shape"], frequencies: Float[np.ndarray, " F"]
 ) -> Float[Array, "*shape 2*F"]:
-  """Returns sines, then cosines, of the offsets, fp32 [..., 2F].
-
-  Args:
-    delta: record's latent scalar less the query's, [...].
-    frequencies: from `offset_frequencies`, [F].
-  """
+  """Returns sines, then cosines, of offsets in time, fp32 [..., 2F]."""
   angles = delta[..., None] * jnp.asarray(frequencies, jnp.float32)
   return jnp.concatenate([jnp.sin(angles), jnp.cos(angles)], axis=-1)
 
@@ -80,22 +73,23 @@ class OffsetBias(nn.Module):
 
   bias = scale * MLP(encode_offsets(u_record - u_query)), where the MLP is
   U -> U, ReLU, U -> 1. The first layer is linear in sines and cosines of a
-  difference, hence bilinear in those of its two terms. It is therefore one
-  matrix product of per-record and per-query codes, and neither a feature nor a
-  sine is computed per pair. The largest array is [Q, N, U]; on a CPU blocks of
-  about 32,000 pairs stay in its cache, and larger ones take up to four times
-  as long per pair. The release clips the offset to [-1, 1], which changes
-  nothing on its axis.
+  difference, hence bilinear in those of its two terms. It is one matrix product
+  of per-record and per-query codes: no feature and no sine is computed per
+  pair.
+  The largest array is [Q, N, U]; on a CPU blocks of about 32,000 pairs stay in
+  the cache, and larger ones take up to four times as long per pair. The release
+  clips the offset to [-1, 1], which changes nothing on its axis.
 
   A search passes the collection `TABLES` with an `OffsetTable` named "bias";
-  the bias is then looked up, and the perceptron is not computed.
+  the
+  bias is then looked up.
 
   Attributes:
     kind: of the features, "release" or "index".
     width: U, even; U/2 frequencies.
     num_months: months of the timeline; "index".
-    scale_init: initial value of the learned scale; 0 in the release, where
-      the bias starts at exactly 0 and only the scale has a gradient.
+    scale_init: initial value of the learned scale; 0 in the release, where the
+      bias starts at exactly 0 and only the scale has a gradient.
   """
 
   kind: str
@@ -107,11 +101,7 @@ class OffsetBias(nn.Module):
   def __call__(
     self, query: Float[Array, " Q"], record: Float[Array, " N"]
   ) -> Float[Array, "Q N"]:
-    """Returns the bias of every pair, fp32 [Q, N].
-
-    Args:
-      query: latent scalars of the queries, [Q].
-      record: latent scalars of the records, [N].
+    """Returns the bias of every pair, fp32 [Q, N], for latent scalars.
 
     Source: released code, relative bias, there on the positives alone.
     """

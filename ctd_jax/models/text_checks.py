@@ -1,8 +1,8 @@
-"""Checks of tokenised texts: room behind a prefix, cuts, texts that collapse.
+"""Checks of tokenised texts: room after a prefix, cuts, texts that collapse.
 
-A prefix that fills the length, or a length below where texts begin to differ,
-makes one text of all queries. The loss of a training run falls nevertheless,
-and every measure is 0.
+A prefix that fills the length, or a length too short for texts to differ, makes
+all queries one text. The training loss falls nevertheless, and every measure
+is 0.
 
 Axes: N texts.
 """
@@ -25,7 +25,7 @@ def check_prefix(
   prefix_name: str = "prefix",
   length_name: str = "max_length",
 ) -> None:
-  """Refuses a prefix that leaves a text less than half of its length.
+  """Checks that a prefix leaves a text at least half of its length.
 
   Args:
     tokenizer: vocabulary.
@@ -83,7 +83,7 @@ def warn_of_collapse(
 
   Args:
     texts: N texts.
-    rows: their token ids, cut; N arrays.
+    rows: their token ids, cut.
     texts_name: what the texts are, e.g. "queries".
   """
   groups = _group_by_tokens(texts, rows)
@@ -106,17 +106,16 @@ def check_distinct(
   texts_name: str,
   advice: str,
 ) -> None:
-  """Refuses texts of which most cannot be told apart.
+  """Raises ValueError if most texts cannot be told apart.
+
+  That is, if the distinct texts have less than half as many distinct rows of
+  tokens.
 
   Args:
     texts: N texts.
-    rows: their token ids, cut; N arrays.
+    rows: their token ids, cut.
     texts_name: what they are, e.g. "train queries".
-    advice: what would mend it.
-
-  Raises:
-    ValueError: if the distinct texts have less than half as many distinct
-      rows of tokens.
+    advice: what would fix it.
   """
   groups = _group_by_tokens(texts, rows)
   num_texts = sum(map(len, groups))

@@ -1,25 +1,22 @@
 """Gaussian of a text over time, and how near in time two texts are.
 
-The temporal module of TEMPS stands beside an encoder whose states it reads and
-does not move. Attention over the tokens pools them anew, and two heads map the
-result to mean and log variance of a diagonal Gaussian. The similarity of two
-texts falls with the divergence of theirs, and is mixed with their cosine:
+The temporal module of TEMPS reads the states of an encoder and does not move
+them. Attention pools the tokens anew, and two heads map the result to mean and
+log variance of a diagonal Gaussian. The similarity of two texts falls with the
+divergence of their Gaussians and is mixed with their cosine:
 
   ts(q, r) = 1 / (1 + KL(p_q || p_r)),  s(q, r) = (1 - w) cos(q, r) + w ts(q, r)
 
-w is chosen on validation and is a parameter without a gradient, so that it
-stands in every checkpoint and export.
+w is chosen on validation. It is a parameter without a gradient, so that every
+checkpoint and export has it. Differences from the original:
 
-What differs from the original, and why:
-
-- There the encoder is a published one and frozen. One that starts from scratch
-  is trained by the cosines alone while the module learns: no gradient of the
-  module enters it. `config.optimizer.freeze_encoder` freezes it altogether.
-- There an anchor date, of publication, is encoded beside the text, to resolve
-  "last year". Neither queries nor records of track T0 have one.
-- There both similarities are scaled to [0, 1] for each query over all its
-  candidates. A pair has one score here, whatever else the gallery holds; both
-  are bounded as they are, and w is chosen for them so.
+- There the encoder is published and frozen. Here one that starts from scratch
+  is trained by the cosines while the module learns; no gradient of the module
+  enters it. `config.optimizer.freeze_encoder` freezes it altogether.
+- There the date of publication is encoded beside the text, to resolve "last
+  year". Neither queries nor records of track T0 have one.
+- There both similarities are scaled to [0, 1] per query over its candidates.
+  Here a pair has one score, whatever else the gallery holds.
 
 Source: Hassani et al., "TEMPS: Temporal Sentence Embeddings for Temporal
   Information Retrieval" (EMNLP 2026), as the authors' model card gives
@@ -48,24 +45,14 @@ _MAX_LOG_VARIANCE = 8.0
 
 
 class Gaussians(NamedTuple):
-  """Diagonal Gaussians of B texts, fp32.
-
-  Attributes:
-    mean: [B, Z].
-    log_variance: [B, Z].
-  """
+  """Diagonal Gaussians of B texts, fp32 [B, Z] each."""
 
   mean: jax.Array
   log_variance: jax.Array
 
 
 def kl_divergence(query: Gaussians, record: Gaussians) -> Float[Array, "Q N"]:
-  """Returns KL(query || record) of every pair in nats, fp32 [Q, N].
-
-  Args:
-    query: [Q, Z].
-    record: [N, Z].
-  """
+  """Returns KL(query || record) of every pair in nats, fp32 [Q, N]."""
   # The difference of means is formed before its square: as a matrix product of
   # the terms of the square it would cancel in fp32.
   offset = query.mean[:, None] - record.mean
@@ -77,12 +64,7 @@ def kl_divergence(query: Gaussians, record: Gaussians) -> Float[Array, "Q N"]:
 
 
 def time_similarity(query: Gaussians, record: Gaussians) -> Float[Array, "Q N"]:
-  """Returns 1 / (1 + KL(query || record)) of every pair, fp32 [Q, N].
-
-  Args:
-    query: [Q, Z].
-    record: [N, Z].
-  """
+  """Returns 1 / (1 + KL(query || record)) of every pair, fp32 [Q, N]."""
   return 1 / (1 + kl_divergence(query, record))
 
 
@@ -104,11 +86,7 @@ def match_intervals(ends: Int[AnyArray, "B 2"]) -> Gaussians:
 
 
 class TimeGaussian(nn.Module):
-  """Temporal module: a Gaussian over time, read off the states of the tokens.
-
-  Attributes:
-    dimensions: of the Gaussian, Z.
-  """
+  """Temporal module: a Gaussian over time, read off the states of the tokens."""
 
   dimensions: int = 8
 
@@ -140,9 +118,7 @@ class TimeGaussian(nn.Module):
   ) -> Float[Array, "Q N"]:
     """Returns cosine and similarity in time, mixed by the chosen weight.
 
-    Args:
-      cosine: over any temperature.
-      similarity: in time, over the same.
+    Both are over the same temperature.
     """
     weight = jax.lax.stop_gradient(self.weight)  # validation chooses it
     return (1 - weight) * cosine + weight * similarity

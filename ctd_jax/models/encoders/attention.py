@@ -1,13 +1,12 @@
-"""Attention of every encoder family, in one of several implementations.
+"""Attention of all encoders, in one of several implementations.
 
 "plain" is the reference: matrix products, for every device and type. "xla" and
-"cudnn" are those of `jax.nn.dot_product_attention`, and "splash" is the kernel
-that JAX has for TPUs. The kernels keep no weights of L x L in memory; they
-compute in bf16 and drop no weights. What they compute is the same, to rounding;
-which one does is no part of an architecture.
+"cudnn" are those of `jax.nn.dot_product_attention`, and "splash" is JAX's TPU
+kernel. The kernels keep no L x L weights in memory, compute in bf16 and cannot
+drop weights. All give the same result, up to rounding.
 
-Axes: B texts, L tokens, S attending tokens, all or some, H query heads, J key
-and value heads, E features of a head.
+Axes: B texts, L tokens, S attending tokens, H query heads, J key and value
+heads, E features of a head.
 """
 
 from __future__ import annotations
@@ -46,17 +45,10 @@ _MASKED_SCORE = -1e30
 
 @runtime_checkable
 class AttentionConfig(Protocol):
-  """Fields of an encoder's configuration that attention reads.
+  """Fields of an encoder's configuration that attention reads."""
 
-  Attributes:
-    attention: one of `IMPLEMENTATIONS`.
-    attention_dropout: rate on the weights of the attention.
-    dtype: type that the blocks compute in.
-    head_dim: features E of a head.
-  """
-
-  attention: str
-  attention_dropout: float
+  attention: str  # one of `IMPLEMENTATIONS`
+  attention_dropout: float  # rate on the weights
   dtype: str
 
   @property
@@ -64,15 +56,14 @@ class AttentionConfig(Protocol):
 
 
 class AttentionScope(flax.struct.PyTreeNode):
-  """Which token attends to which, as an implementation takes it.
+  """Which token attends to which, in the form an implementation needs.
 
   Attributes:
     implementation: one of `IMPLEMENTATIONS`, never "auto".
-    causal: whether a token attends to itself and to earlier ones alone.
-    mask: whether each attending token attends to each token, bool
-      [B, 1, S, L]; of "splash" the numbers of texts, int [B, 2, L]: of
-      attending tokens, then of attended ones, which attend where both are
-      equal.
+    causal: whether a token attends only to itself and earlier tokens.
+    mask: bool [B, 1, S, L], whether each attending token attends to each token.
+      For "splash", text numbers, int [B, 2, L]: of attending tokens, then of
+      attended ones. A pair attends if both numbers are equal.
   """
 
   implementation: str = flax.struct.field(pytree_node=False)
@@ -81,11 +72,7 @@ class AttentionScope(flax.struct.PyTreeNode):
 
 
 def check_implementation(name: str) -> None:
-  """Refuses an implementation that there is not.
-
-  Raises:
-    ValueError: if it is not one of `IMPLEMENTATIONS`.
-  """
+  """Raises ValueError if the implementation is unknown."""
   if name not in IMPLEMENTATIONS:
     raise ValueError(
       f"attention must be one of {IMPLEMENTATIONS}, got {name!r}"
@@ -95,12 +82,8 @@ def check_implementation(name: str) -> None:
 def choose_implementation(
   config: AttentionConfig, drops_weights: bool, platform: str
 ) -> str:
-  """Returns the implementation for a device; the log says once which and why.
-
-  Args:
-    config: of the encoder.
-    drops_weights: whether there is dropout of weights.
-    platform: of the device, "cpu", "gpu" or "tpu".
+  """Returns the implementation for a device ("cpu", "gpu" or "tpu") and logs
+  why.
 
   Raises:
     ValueError: if the configuration names one that cannot do what it asks for.
@@ -176,13 +159,12 @@ def make_scope(
   causal: bool,
   deterministic: bool,
 ) -> AttentionScope:
-  """Returns what `attend` needs of the texts of a batch.
+  """Returns the scope of a batch of texts.
 
   Args:
     config: of the encoder.
-    mask: 0 where no token stands, else the number of a token's text in its
-      row, [B, L].
-    causal: whether a token attends to itself and to earlier ones alone.
+    mask: number of each token's text in its row, 0 = no token, [B, L].
+    causal: whether a token attends only to itself and earlier tokens.
     deterministic: whether dropout is off.
   """
   implementation = choose_implementation(
@@ -207,17 +189,11 @@ def make_scope(
 def split_columns(
   scope: AttentionScope, columns: Int[Array, "B S"] | None
 ) -> tuple[Int[Array, "B S"] | None, Int[Array, "B S"] | None]:
-  """Returns where to take the wanted tokens: before attention, or behind it.
+  """Returns (before, after): where to take the wanted tokens.
 
-  "plain" and "xla" attend for the wanted tokens alone. A kernel attends for all
-  tokens of a row, and the wanted ones are taken from its result.
-
-  Args:
-    scope: of all tokens.
-    columns: where the wanted tokens stand, int [B, S]; None = all.
-
-  Returns:
-    (before, behind): `columns` and None, or None and `columns`.
+  "plain" and "xla" attend for the wanted tokens only, so `columns` comes first.
+  A kernel attends for all tokens of a row; the wanted ones are then taken from
+  its result, and `columns` comes second. The other one is None.
   """
   if scope.implementation in (PLAIN, XLA):
     return columns, None
@@ -227,12 +203,9 @@ def split_columns(
 def select_attending(
   scope: AttentionScope, columns: Int[Array, "B S"] | None
 ) -> AttentionScope:
-  """Returns the scope of some of the tokens, which attend to all.
+  """Returns the scope of the tokens in `columns`; they attend to all tokens.
 
-  Args:
-    scope: of all tokens, of "plain" or "xla".
-    columns: where the attending tokens stand, int [B, S]; None = all, for any
-      implementation.
+  None = all tokens. Other columns need "plain" or "xla".
   """
   if columns is None:
     return scope
@@ -244,12 +217,11 @@ def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
   """Returns whether each token attends to each other one, bool [B, 1, L, L].
 
   A token attends to the tokens of its own text. Padding attends to all texts of
-  its row, as in published implementations, whose states of mask tokens behind
-  a query are then the same.
+  its row, as in published implementations, so that the states of mask tokens
+  after a query match theirs.
 
   Args:
-    mask: 0 where no token stands, else the number of a token's text in its
-      row, [B, L].
+    mask: number of each token's text in its row, 0 = no token, [B, L].
   """
   # Axes: text, head (one mask for all), attending token, attended token.
   mask = jnp.asarray(mask)
@@ -270,14 +242,12 @@ def attend(
   """Returns the weighted sum of values of each head, [B, S, H, E].
 
   Args:
-    query: of H heads and the attending tokens, [B, S, H, E].
-    key: of J heads, [B, L, J, E]; J divides H, and H / J consecutive query
-      heads share one.
+    query: of the attending tokens.
+    key: J divides H; H / J consecutive query heads share one key head.
     value: as `key`.
-    scope: of the attending tokens, from `make_scope` or `select_attending`.
-    precision: of the products; the kernels have their own.
-    drop_weights: dropout of the weights, [B, H, S, L] -> the same, of "plain"
-      alone; None = none.
+    scope: of the attending tokens.
+    precision: of the products of "plain" and "xla".
+    drop_weights: dropout of the weights [B, H, S, L], for "plain" only.
 
   Source: Vaswani et al. 2017, eq. 1.
   """
@@ -311,7 +281,7 @@ def attend(
 
 
 def _pad_axis(x: jax.Array, axis: int, padding: int) -> jax.Array:
-  """Returns `x` with zeros behind an axis."""
+  """Returns `x` with zeros appended to an axis."""
   widths = [(0, 0)] * x.ndim
   widths[axis] = 0, padding
   return jnp.pad(x, widths)
@@ -323,7 +293,7 @@ def _attend_by_splash(
   value: Float[Array, "B L J E"],
   scope: AttentionScope,
 ) -> Float[Array, "B L H E"]:
-  """Returns what `attend` does; 128 divides L."""
+  """Returns the same as `attend`; L must be a multiple of 128."""
   length, features = query.shape[1], query.shape[3]
   block = next(size for size in _SPLASH_BLOCKS if length % size == 0)
   make_mask = (
@@ -375,20 +345,13 @@ def dot_product_attention(
   precision: jax.lax.Precision | None = None,
   drop_weights: Callable[[jax.Array], jax.Array] | None = None,
 ) -> Float[Array, "B S H E"]:
-  """Returns the weighted sum of values of each head, [B, S, H, E].
+  """Returns the same as `jax.nn.dot_product_attention`, [B, S, H, E].
 
-  The result is that of jax.nn.dot_product_attention. Heads stand in front of
-  tokens, and the sum is divided by the sum of the weights instead of the
-  weights themselves, which saves a quarter to a half of the time on a CPU.
-
-  Args:
-    query: of H heads and the attending tokens, [B, S, H, E].
-    key: of J heads, [B, L, J, E]; J divides H, and H / J consecutive query
-      heads share one.
-    value: as `key`.
-    attention_mask: from `make_attention_mask`, or a stricter one.
-    precision: of the products.
-    drop_weights: dropout of the weights, [B, H, S, L] -> the same; None = none.
+  Heads come before tokens, and the sum is divided by the sum of the weights
+  instead of the weights themselves. This saves a quarter to a half of the time
+  on
+  a CPU. For the arguments see `attend`; `attention_mask` comes from
+  `make_attention_mask` or is stricter.
 
   Source: Vaswani et al. 2017, eq. 1.
   """

@@ -1,9 +1,8 @@
-"""Encoder of the BERT family in flax.linen.
+"""Encoder of the BERT family: BERT, DistilBERT and XLM-R.
 
 The paper's first backbone is a BERT, and the small encoder that trains from
 scratch has the same geometry: post-layer-norm, exact GELU, learned positions.
-One module therefore serves both, DistilBERT and the XLM-R family;
-`pretrained.state_dict` loads published weights into it.
+`pretrained.state_dict` loads published weights.
 
 Axes: B texts, L tokens, S tokens whose states are wanted, D features, H heads,
 E features of a head.
@@ -28,44 +27,23 @@ from ctd_jax.models.encoders.lora import LoraConfig
 
 @dataclasses.dataclass(frozen=True)
 class BertConfig:
-  """Geometry of an encoder; parameters are fp32 whatever `dtype` is.
+  """Geometry of an encoder; parameters are fp32 whatever `dtype` is."""
 
-  Attributes:
-    vocab_size: rows of the token table.
-    hidden_size: features D of a token's state.
-    num_layers: transformer blocks.
-    num_heads: attention heads H; divides `hidden_size`.
-    mlp_size: hidden units of the feed-forward layer.
-    max_length: longest text in tokens.
-    dropout: rate after the embeddings and after both sub-layers.
-    attention_dropout: rate on the weights of the attention.
-    dtype: type that the blocks compute in, "float32" or "bfloat16".
-    position_offset: rows of the position table before that of position 0; 0
-      for BERT, 2 for the XLM-R family.
-    type_vocab_size: rows of the segment table, of which only row 0 is used;
-      0 for DistilBERT, which has no such table.
-    layer_norm_eps: added to the variance.
-    initializer_range: standard deviation of initial weights.
-    scan_layers: whether one compiled layer runs over stacked parameters.
-    remat: whether the backward pass computes a layer's activations again.
-    lora: adapters of the projections; None = none.
-    attention: implementation of the attention, see `encoders.attention`.
-    kept_activations: what the backward pass is given without `remat`, see
-      `encoders.layer_stack`.
-  """
-
-  vocab_size: int
-  hidden_size: int = 128
+  vocab_size: int  # rows of the token table
+  hidden_size: int = 128  # features D of a token's state
   num_layers: int = 2
-  num_heads: int = 2
-  mlp_size: int = 512
-  max_length: int = 128
-  dropout: float = 0.1
-  dtype: str = "float32"
-  position_offset: int = 0  # XLM-R: the pad token's row and the one before it
+  num_heads: int = 2  # H; divides hidden_size
+  mlp_size: int = 512  # hidden units of the feed-forward layer
+  max_length: int = 128  # longest text in tokens
+  dropout: float = 0.1  # after the embeddings and after both sub-layers
+  dtype: str = "float32"  # of the blocks' computations, or "bfloat16"
+  # Rows of the position table before that of position 0. XLM-R has 2: the pad
+  # token's row and the one before it.
+  position_offset: int = 0
+  # Rows of the segment table, of which only row 0 is used; DistilBERT has none.
   type_vocab_size: int = 2
   layer_norm_eps: float = 1e-12  # XLM-R has 1e-5
-  initializer_range: float = 0.02
+  initializer_range: float = 0.02  # standard deviation
   attention_dropout: float = 0.0  # published BERTs have 0.1
   scan_layers: bool = False  # changes the names of parameters
   remat: bool = False  # about a third more time, far less memory
@@ -146,11 +124,11 @@ class SelfAttention(nn.Module):
     scope: AttentionScope,
     deterministic: bool,
   ) -> Float[Array, "B S D"]:
-    """Returns the projected sum of weighted values, [B, S, D].
+    """Returns the projected sum of weighted values.
 
     Args:
-      states: of all tokens, [B, L, D].
-      columns: where the tokens stand whose states are wanted; None = all.
+      states: of all tokens.
+      columns: positions of the tokens whose states are wanted; None = all.
       scope: of all tokens.
       deterministic: whether dropout is off.
     """
@@ -193,14 +171,7 @@ class BertLayer(nn.Module):
     scope: AttentionScope,
     deterministic: bool,
   ) -> Float[Array, "B S D"]:
-    """Returns the states after this block, [B, S, D].
-
-    Args:
-      states: of all tokens before it, [B, L, D].
-      columns: where the tokens stand whose states are wanted; None = all.
-      scope: of all tokens.
-      deterministic: whether dropout is off.
-    """
+    """Returns the states after this block; arguments as in `SelfAttention`."""
     config = self.config
     drop = nn.Dropout(config.dropout)
     attention_output = SelfAttention(config, name="attention")(
@@ -218,13 +189,12 @@ class BertLayer(nn.Module):
 
 
 class BertEncoder(nn.Module):
-  """Contextual states of every token or of some, fp32 [B, S, D].
+  """Contextual states of all tokens or some, fp32 [B, S, D].
 
-  Names of submodules follow the reference weights (embeddings,
-  layer_<i>/{attention, intermediate, output}); `pretrained.tensor_names` has
-  one row for each. The states that enter the first block and those that leave
-  each block are sown as "states" among the intermediates, those of the last one
-  for the tokens that are wanted.
+  Submodules are named after the reference weights; `pretrained.tensor_names`
+  has
+  one row for each. The states before the first block and after each block are
+  sown as "states" into the intermediates.
 
   Source: Devlin et al. 2019.
   """
@@ -239,19 +209,14 @@ class BertEncoder(nn.Module):
     deterministic: bool = True,
     columns: Int[Array, "B S"] | None = None,
   ) -> Float[Array, "B S D"]:
-    """Returns the states after the last block.
+    """Returns the states after the last block; those of padding mean nothing.
 
     Args:
-      ids: token ids, int [B, L].
-      mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
-        either side. Numbers above 1 are further texts of a row, which do not
-        attend to each other.
-      deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
-      columns: where the tokens stand whose states are wanted, int [B, S];
-        None = all.
-
-    Returns:
-      States, fp32 [B, S, D]; values under padding are without meaning.
+      ids: token ids.
+      mask: 1 or True for a token, 0 for padding on either side. Larger numbers
+        are further texts of a row, which do not attend to each other.
+      deterministic: whether dropout is off; if not, pass rngs={"dropout": key}.
+      columns: positions of the tokens whose states are wanted; None = all.
 
     Raises:
       ValueError: if the texts are longer than the position table.

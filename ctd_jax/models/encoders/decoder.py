@@ -1,10 +1,9 @@
 """Decoders of the Qwen3, Qwen2 and Mistral families as text encoders.
 
-The paper's second backbone is Qwen3-Embedding, and the strongest zero-shot rows
-are a Qwen2 and a Mistral. They are one network with three switches: norms of
-queries and keys (Qwen3), biases of the projections (Qwen2) and whether a token
-attends to later ones (GTE-Qwen2 does). `pretrained.state_dict` loads published
-weights into it.
+The paper's second backbone is Qwen3-Embedding. The families are one network
+with three switches: norms of queries and keys (Qwen3), biases of the
+projections (Qwen2), and whether a token attends to later ones (GTE-Qwen2 does).
+`pretrained.state_dict` loads published weights.
 
 Axes: B texts, L tokens, S tokens whose states are wanted, D features, H query
 heads, J key and value heads, E features of a head.
@@ -29,48 +28,23 @@ from ctd_jax.models.encoders.lora import LoraConfig
 
 @dataclasses.dataclass(frozen=True)
 class DecoderConfig:
-  """Geometry of a decoder; parameters are fp32 whatever `dtype` is.
+  """Geometry of a decoder; parameters are fp32 whatever `dtype` is."""
 
-  Attributes:
-    vocab_size: rows of the token table.
-    hidden_size: features D of a token's state.
-    num_layers: transformer blocks.
-    num_heads: query heads H.
-    num_kv_heads: key and value heads J; divides `num_heads`.
-    head_dim: features E of a head, even; D is not always H * E.
-    mlp_size: hidden units of the gated feed-forward layer.
-    max_length: longest text in tokens.
-    qk_norm: whether queries and keys of each head are normalised (Qwen3).
-    qkv_bias: whether their projections have biases (Qwen2).
-    causal: whether a token attends only to itself and to earlier ones.
-    rope_theta: base of the rotary periods.
-    rms_norm_eps: added to the mean square.
-    attention_dropout: rate on the weights of the attention; the only dropout.
-    dtype: type that the blocks compute in, "float32" or "bfloat16".
-    scan_layers: whether one compiled layer runs over stacked parameters.
-    remat: whether the backward pass computes a layer's activations again.
-    initializer_range: standard deviation of initial weights.
-    lora: adapters of the projections; None = none.
-    attention: implementation of the attention, see `encoders.attention`.
-    kept_activations: what the backward pass is given without `remat`, see
-      `encoders.layer_stack`.
-  """
-
-  vocab_size: int
-  hidden_size: int = 128
+  vocab_size: int  # rows of the token table
+  hidden_size: int = 128  # features D of a token's state
   num_layers: int = 2
-  num_heads: int = 4
-  num_kv_heads: int = 2
-  head_dim: int = 32
-  mlp_size: int = 384
-  max_length: int = 512
-  qk_norm: bool = True
-  qkv_bias: bool = False
-  causal: bool = True
+  num_heads: int = 4  # query heads H
+  num_kv_heads: int = 2  # key and value heads J; divides num_heads
+  head_dim: int = 32  # E, even; D is not always H * E
+  mlp_size: int = 384  # hidden units of the gated feed-forward layer
+  max_length: int = 512  # longest text in tokens
+  qk_norm: bool = True  # queries and keys of each head are normalised: Qwen3
+  qkv_bias: bool = False  # of their projections: Qwen2
+  causal: bool = True  # a token attends only to itself and earlier tokens
   rope_theta: float = 10000.0  # Qwen3-Embedding has 1,000,000
   rms_norm_eps: float = 1e-6
-  attention_dropout: float = 0.0  # as published
-  dtype: str = "float32"
+  attention_dropout: float = 0.0  # as published; there is no other dropout
+  dtype: str = "float32"  # of the blocks' computations, or "bfloat16"
   scan_layers: bool = False  # changes the names of parameters
   remat: bool = False  # about a third more time, far less memory
   initializer_range: float = 0.02
@@ -112,7 +86,7 @@ def rotary_angles(
   """Returns the angle of every pair of features, fp32 [B, L, E/2].
 
   Args:
-    positions: of the tokens, 0 = first of its text, int [B, L].
+    positions: of the tokens, 0 = first of its text.
     head_dim: features E of a head.
     theta: base of the periods.
 
@@ -126,14 +100,11 @@ def rotary_angles(
 def rotate_heads(
   vectors: Float[Array, "B L H E"], angles: Float[Array, "B L E//2"]
 ) -> Float[Array, "B L H E"]:
-  """Returns heads rotated by their positions, [B, L, H, E].
+  """Returns queries or keys rotated by their positions, [B, L, H, E].
 
   Feature i is paired with feature i + E/2, as published weights expect; Su et
-  al. pair neighbours.
-
-  Args:
-    vectors: queries or keys, [B, L, H, E].
-    angles: from `rotary_angles`, [B, L, E/2].
+  al.
+  pair neighbours.
   """
   # The same angles for every head: [B, L, 1, E/2].
   sine, cosine = jnp.sin(angles)[:, :, None], jnp.cos(angles)[:, :, None]
@@ -159,13 +130,13 @@ class GroupedAttention(nn.Module):
     angles: Float[Array, "B L _"],
     deterministic: bool,
   ) -> Float[Array, "B S D"]:
-    """Returns the projected sum of weighted values, [B, S, D].
+    """Returns the projected sum of weighted values.
 
     Args:
-      states: of all tokens, normalised, [B, L, D].
-      columns: where the attending tokens stand; None = all.
+      states: of all tokens, normalised.
+      columns: positions of the tokens whose states are wanted; None = all.
       scope: of all tokens.
-      angles: of the rotations of all tokens, [B, L, E/2].
+      angles: rotations of all tokens, [B, L, E/2].
       deterministic: whether dropout is off.
     """
     config = self.config
@@ -216,15 +187,7 @@ class DecoderLayer(nn.Module):
     angles: Float[Array, "B L _"],
     deterministic: bool,
   ) -> Float[Array, "B S D"]:
-    """Returns the states after this block, [B, S, D].
-
-    Args:
-      states: of all tokens before it, [B, L, D].
-      columns: where the tokens stand whose states are wanted; None = all.
-      scope: of all tokens.
-      angles: of the rotations of all tokens, [B, L, E/2].
-      deterministic: whether dropout is off.
-    """
+    """Returns the states after this block, [B, S, D]."""
     config = self.config
     # Pre-norm: x = x + f(norm(x)) for both sub-layers.
     inner = _make_norm(config, "input_norm")(states)
@@ -260,22 +223,10 @@ class Decoder(nn.Module):
     deterministic: bool = True,
     columns: Int[Array, "B S"] | None = None,
   ) -> Float[Array, "B S D"]:
-    """Returns the states after the last block and the final norm.
-
-    Args:
-      ids: token ids, int [B, L].
-      mask: 1 or True where `ids` holds a token, [B, L]; padding may stand on
-        either side. Numbers above 1 are further texts of a row, which do not
-        attend to each other.
-      deterministic: whether dropout is off; if on, pass rngs={"dropout": key}.
-      columns: where the tokens stand whose states are wanted, int [B, S];
-        None = all.
-
-    Returns:
-      States, fp32 [B, S, D]; values under padding are without meaning.
+    """Returns the states after the final norm; arguments as in `BertEncoder`.
 
     Raises:
-      ValueError: if the texts are longer than the model takes.
+      ValueError: if the texts are longer than `max_length`.
     """
     config = self.config
     layers.check_length(ids, config)

@@ -1,18 +1,16 @@
-"""Stack of layers of an encoder: unrolled, scanned or recomputed.
+"""Stack of an encoder's layers: unrolled, scanned or recomputed.
 
-Unrolled, a deep decoder compiles for minutes and keeps every layer's
-activations for the backward pass. Scanning compiles one layer, and recomputing
-keeps only the states that enter each.
+Unrolled, a deep decoder compiles for minutes and keeps all activations for the
+backward pass. Scanning compiles one layer, and `remat` keeps only the states
+that enter each.
 
-What is kept otherwise, `kept_activations` says: "all", or "products", what
-projections and kernels of attention return, which takes long to compute. An
-accelerator has what lies between them sooner computed again than read from
-memory, of which it needs two fifths or less then; "auto" is "products" there,
-and "all" on a processor.
+Without `remat`, `kept_activations` decides: "all", or "products", the results
+of projections and attention kernels, which take long to compute. An accelerator
+computes the rest again sooner than it reads it from memory, and needs two
+fifths of the memory or less; "auto" is "products" there, and "all" on a CPU.
 
-Where the states of a few tokens are wanted, which is all that pooling by the
-first or the last one reads, the last layer computes no others, but for the keys
-and values that they attend to.
+If only some tokens' states are wanted, as for pooling by first or last token,
+the last layer computes no others.
 
 Axes: B texts, L tokens, S tokens whose states are wanted, D features.
 """
@@ -38,35 +36,24 @@ KEPT = (AUTO, ALL, PRODUCTS)
 
 @runtime_checkable
 class StackConfig(Protocol):
-  """Fields of an encoder's configuration that the stack reads.
-
-  Attributes:
-    num_layers: number of layers.
-    scan_layers: whether one compiled layer runs over stacked parameters.
-    remat: whether the backward pass computes a layer's activations again.
-    kept_activations: what it is given without `remat`, one of `KEPT`.
-  """
+  """Fields of an encoder's configuration that the stack reads."""
 
   num_layers: int
-  scan_layers: bool
-  remat: bool
-  kept_activations: str
+  scan_layers: bool  # one compiled layer runs over stacked parameters
+  remat: bool  # the backward pass computes a layer's activations again
+  kept_activations: str  # for the backward pass, without remat; one of `KEPT`
 
 
 def check_kept(kept: str) -> None:
-  """Refuses what an encoder cannot keep.
-
-  Raises:
-    ValueError: if it is not one of `KEPT`.
-  """
+  """Raises ValueError if `kept` is not one of `KEPT`."""
   if kept not in KEPT:
     raise ValueError(f"kept_activations must be one of {KEPT}, got {kept!r}")
 
 
 def _is_product(primitive: Any, *avals: Any, **params: Any) -> bool:
-  """Returns whether an operation is a projection or a kernel of attention.
+  """Returns whether an operation is a projection or an attention kernel.
 
-  A policy of `jax.checkpoint`. What cuDNN's attention returns has no name.
+  A policy of `jax.checkpoint`. The result of cuDNN's attention has no name.
   """
   is_named = jax.checkpoint_policies.save_only_these_names(layers.PRODUCT)
   return primitive.name.startswith("dot_product_attention_fwd") or is_named(
@@ -84,19 +71,20 @@ def apply_layers(
 ) -> Float[Array, "B S D"]:
   """Returns the states after the last layer, [B, S, D].
 
-  Call it inside the compact method of an encoder. Parameters are named
-  `layer_<i>`, or `layers` when scanned.
+  Call it inside an encoder's compact method. Parameters are named `layer_<i>`,
+  or
+  `layers` if scanned.
 
   Args:
-    layer_type: type of the layers, constructed from `config` and a name; called
-      with states, columns, inputs and static arguments, a layer returns the
-      states of the tokens of those columns.
+    layer_type: called with states, columns, inputs and static values, a layer
+      returns the states of the tokens in `columns`.
     config: of the encoder.
-    states: input of the first layer, [B, L, D].
-    columns: where the tokens stand whose states are wanted, int [B, S]; None
-      = all. Layers that are scanned, all of one shape, compute the others too.
-    *inputs: arrays, or trees of them, that are the same for every layer.
-    **static: other values that are the same for every layer.
+    states: input of the first layer.
+    columns: positions of the tokens whose states are wanted; None = all.
+      Scanned
+      layers all have one shape and compute the others too.
+    *inputs: arrays, or trees of arrays, that all layers share.
+    **static: other values that all layers share.
   """
 
   def apply(layer: nn.Module, states: jax.Array, columns, *inputs: Any):

@@ -1,8 +1,4 @@
-"""Layers that encoders of every family share.
-
-BERT and the decoders differ in their blocks. They share the initialisation of a
-projection, the position of a token under either padding side, and the error of
-a text that is too long; `attention` they share, too.
+"""Layers that the encoders of all families share.
 
 Axes: B texts, L tokens, S tokens whose states are wanted, D features, F
 features of a projection.
@@ -33,49 +29,33 @@ PRODUCT = "product"
 
 @runtime_checkable
 class BlockConfig(Protocol):
-  """Fields of an encoder's configuration that layers read.
+  """Fields of an encoder's configuration that layers read."""
 
-  Attributes:
-    hidden_size: features D of a token's state.
-    max_length: longest text in tokens.
-    dtype: type that the blocks compute in, one of `DTYPES`.
-    initializer_range: standard deviation of initial weights.
-    lora: adapters of the projections; None = none.
-  """
-
-  hidden_size: int
-  max_length: int
-  dtype: str
-  initializer_range: float
+  hidden_size: int  # features D of a token's state
+  max_length: int  # longest text in tokens
+  dtype: str  # of the blocks' computations, one of `DTYPES`
+  initializer_range: float  # standard deviation of initial weights
   lora: LoraConfig | None
 
 
 def check_dtype(dtype: str) -> None:
-  """Refuses a type that no encoder computes in.
-
-  Raises:
-    ValueError: if it is not one of `DTYPES`.
-  """
+  """Raises ValueError if no encoder computes in this type."""
   if dtype not in DTYPES:
     raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}")
 
 
 def check_rates(**rates: float) -> None:
-  """Refuses a rate of dropout outside [0, 1).
-
-  Raises:
-    ValueError: naming the rate and its value.
-  """
+  """Raises ValueError if a dropout rate is outside [0, 1)."""
   for name, rate in rates.items():
     if not 0 <= rate < 1:
       raise ValueError(f"{name} must be at least 0 and below 1, got {rate}")
 
 
 def get_precision(config: BlockConfig) -> jax.lax.Precision | None:
-  """Returns the precision of the matrix products of a block.
+  """Returns the precision of a block's matrix products.
 
-  In fp32 the operands stay as they are: accelerators would round them, GPUs to
-  TF32 and TPUs to bf16. In bf16 there is nothing to round.
+  In fp32 the operands must stay as they are: GPUs would round them to TF32 and
+  TPUs to bf16. In bf16 there is nothing to round.
   """
   if config.dtype == "float32":
     return jax.lax.Precision.HIGHEST
@@ -83,11 +63,7 @@ def get_precision(config: BlockConfig) -> jax.lax.Precision | None:
 
 
 def check_length(ids: TokenIds, config: BlockConfig) -> None:
-  """Refuses texts that the encoder has no positions for.
-
-  Raises:
-    ValueError: if they are longer than `max_length`.
-  """
+  """Raises ValueError if texts are longer than `max_length`."""
   length = ids.shape[1]
   if length > config.max_length:
     raise ValueError(
@@ -97,15 +73,14 @@ def check_length(ids: TokenIds, config: BlockConfig) -> None:
 
 
 def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
-  """Returns the position of every column, 0 = first token, int [B, L].
+  """Returns the position of every column, 0 = first token of its text, [B, L].
 
-  The first token of a text has position 0, also under left padding and behind
-  another text of the row. Padding behind a text counts on: mask tokens that
-  fill up a query have positions of their own.
+  Padding after a text counts on: mask tokens that fill up a query have
+  positions
+  of their own.
 
   Args:
-    mask: 0 where no token stands, else the number of a token's text in its
-      row, [B, L]; a mask of 0 and 1 (or a bool) has one text a row.
+    mask: number of each token's text in its row, 0 = no token, [B, L].
   """
   # A text begins where the number of the text changes to another than 0.
   previous = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
@@ -120,12 +95,7 @@ def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
 def take_tokens(
   states: Float[AnyArray, "B L D"], columns: Int[AnyArray, "B S"] | None
 ) -> Float[AnyArray, "B S D"]:
-  """Returns the states of some tokens of each text, [B, S, D].
-
-  Args:
-    states: of all tokens, [B, L, D].
-    columns: where those tokens stand, int [B, S]; None = all tokens.
-  """
+  """Returns the states of the tokens in `columns`, [B, S, D]; None = all."""
   if columns is None:
     return states
   return jnp.take_along_axis(states, columns[:, :, None], axis=1)
@@ -135,10 +105,12 @@ def take_tokens(
 def gelu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
   """Returns x Phi(x), of the shape of `x`: the exact GELU, by erf.
 
-  Published BERTs are trained with it, not with the approximation by tanh. On a
-  CPU erf takes a third of the time of the erfc in `jax.nn.gelu`, and for the
-  gradient `x` alone is kept. Both are in fp32 for every type: 1 + erf would
-  lose the digits of a small Phi.
+  Published BERTs are trained with it, not with the tanh approximation. On a CPU
+  erf takes a third of the time of the erfc in `jax.nn.gelu`, and only `x` is
+  kept
+  for the gradient. Both compute in fp32: 1 + erf would lose the digits of a
+  small
+  Phi.
 
   Source: Hendrycks and Gimpel 2016, section 2.
   """
@@ -174,9 +146,9 @@ def _multiply_tokens(
 ) -> Float[Array, "*batch F"]:
   """Returns `jax.lax.dot_general` of states and a kernel, as one matrix.
 
-  The gradient of the kernel is then a product of two matrices. That of a
-  product with several axes of tokens is transposed first on a CPU, and takes
-  up to four times as long.
+  The gradient of the kernel is then a product of two matrices. With several
+  token
+  axes it would be transposed first on a CPU, in up to four times the time.
   """
   assert dimension_numbers == (((states.ndim - 1,), (0,)), ((), ()))
   multiply = functools.partial(jax.lax.dot_general, **options)
@@ -200,10 +172,11 @@ def _multiply_to_narrow(
 ) -> Float[Array, "T F"]:
   """Returns the product of tokens with a kernel where F is below D.
 
-  In the gradient of the kernel the narrower operand stands first. On a CPU that
-  takes up to half the time of the other order, to which the compiler would
-  return but for the first barrier. Behind the second one the result lies as its
-  readers want it; each would turn it for itself, in four times the time.
+  In the kernel's gradient the narrower operand comes first. On a CPU that takes
+  up to half the time of the other order, to which the compiler would return
+  without the first barrier. The second barrier fixes the layout for all
+  readers;
+  each would transpose for itself, in four times the time.
   """
 
   @jax.custom_vjp
@@ -227,10 +200,7 @@ def _multiply_to_narrow(
 def make_dense(
   config: BlockConfig, features: int, name: str, bias: bool = True
 ) -> Callable[[jax.Array], jax.Array]:
-  """Returns a projection to a number of features, to be called on states.
-
-  With its adapter, where the configuration has one for it.
-  """
+  """Returns a projection of states, with its adapter if it has one."""
   dense = nn.Dense(
     features,
     use_bias=bias,
@@ -256,11 +226,11 @@ def make_dense(
 def make_embedding(
   config: BlockConfig, rows: int, name: str
 ) -> Callable[[jax.Array], jax.Array]:
-  """Returns a table of `rows` states of D features, to be called on numbers.
+  """Returns a table of `rows` states of D features; look-ups are fp32.
 
-  What it returns is fp32, for the caller to round. The gradients of a row, one
-  for every token that has it, are then added up in fp32; in bf16 most of the
-  thousands that a position has would be lost.
+  The caller rounds. The gradient of a row is a sum over all its tokens: in
+  bf16,
+  most of the thousands that a position has would be lost.
   """
   table = nn.Embed(
     rows,

@@ -1,12 +1,9 @@
-"""Low-rank adapters (LoRA) of the projections of an encoder.
+"""Low-rank adapters (LoRA) of an encoder's projections.
 
-A projection W gets two narrow matrices beside it and becomes W + alpha/r A B.
-They alone are trained; the encoder that they adapt stays as published. B starts
-from 0, so that an adapted encoder starts as the encoder itself.
-
-The parameters of an adapter stand beside those of its projection: query/kernel
-has query_lora/a, [in, r], and query_lora/b, [r, out]. Without them the tree is
-that of the encoder, so that published weights load as ever.
+A projection W becomes W + alpha/r A B with two narrow matrices. Only they are
+trained. B starts from 0, so that an adapted encoder starts as the encoder
+itself. The parameters of query/kernel's adapter are query_lora/a, [in, r], and
+query_lora/b, [r, out]; without them the tree is that of the encoder.
 
 Source: Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language Models",
 section 4.1.
@@ -40,10 +37,10 @@ class LoraConfig:
   Attributes:
     rank: columns of A, r.
     alpha: numerator of the scale; alpha / r times A B is added.
-    dropout: rate on what an adapter reads.
+    dropout: rate on an adapter's input.
     targets: of `PROJECTIONS`, () = all; those that the encoder lacks are
-      passed over.
-    base_dtype: type in which the parameters of the encoder itself are kept.
+      skipped.
+    base_dtype: type of the encoder's own parameters.
   """
 
   rank: int
@@ -62,14 +59,7 @@ class LoraConfig:
 
 
 class Adapter(nn.Module):
-  """What is added to the output of one projection: [..., out].
-
-  Attributes:
-    features: of the output.
-    lora: rank, scale and dropout.
-    dtype: type that is computed in.
-    precision: of the products.
-  """
+  """What is added to the output of one projection, [..., out]."""
 
   features: int
   lora: LoraConfig
@@ -105,14 +95,7 @@ def is_adapter(path: tuple[str, ...]) -> bool:
 
 
 def split_adapters(params: Mapping[str, Any]) -> tuple[Any, Any]:
-  """Returns the adapters of an encoder, and the encoder without them.
-
-  Args:
-    params: of an encoder, nested mappings.
-
-  Returns:
-    Nested mappings; {} where there are no such parameters.
-  """
+  """Returns (adapters, the encoder without them); {} if there are none."""
   flat = traverse_util.flatten_dict(dict(params))
   adapters = {path: leaf for path, leaf in flat.items() if is_adapter(path)}
   rest = {path: leaf for path, leaf in flat.items() if path not in adapters}
@@ -120,7 +103,7 @@ def split_adapters(params: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 def join_params(*trees: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns one tree of parameters; of equal paths the last tree's counts."""
+  """Returns one tree of parameters; for equal paths the last tree wins."""
   flat = {}
   for tree in trees:
     flat |= traverse_util.flatten_dict(dict(tree))
@@ -128,12 +111,7 @@ def join_params(*trees: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def merge_adapters(params: Mapping[str, Any], lora: LoraConfig) -> Any:
-  """Returns parameters of the encoder alone that do what both do, fp32.
-
-  Args:
-    params: of an encoder with adapters.
-    lora: of its configuration.
-  """
+  """Returns the encoder's parameters with the adapters added in, fp32."""
   adapters, base = map(traverse_util.flatten_dict, split_adapters(params))
   merged = dict(base)
   for path, a in adapters.items():

@@ -1,1 +1,1 @@
-"""Published encoders: geometry, weights, hub folders, export."""
+"""Published encoders: geometry, weights, folders, export."""

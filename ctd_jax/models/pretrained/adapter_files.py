@@ -1,8 +1,8 @@
 """Adapters of an encoder as the library PEFT stores them.
 
-Two files: adapter_config.json says of what encoder and what form they are,
+adapter_config.json says which encoder they adapt and how;
 adapter_model.safetensors holds A as lora_A, [r, in], and B as lora_B, [out, r],
-under the name of the projection in the published weights.
+under the projection's name in the published weights.
 """
 
 from __future__ import annotations

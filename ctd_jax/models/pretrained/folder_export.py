@@ -1,8 +1,4 @@
-"""Export of an encoder as a folder that other libraries load.
-
-The folder has the layout of sentence-transformers, for search engines and
-notebooks that do not use ctd_jax.
-"""
+"""Export of an encoder in the layout of sentence-transformers."""
 
 from __future__ import annotations
 
@@ -39,7 +35,7 @@ def export_encoder(
     tokenizer: of the encoder.
     pooling: "cls", "mean" or "last".
     query: prefix and length of queries; both sides have a length.
-    record: the same of records.
+    record: the same for records.
   """
   state_dict.save_encoder(folder, config, params)
   tokenizer.save(folder, max(query.max_length, record.max_length))

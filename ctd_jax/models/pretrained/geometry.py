@@ -1,8 +1,7 @@
 """Geometry of published encoders: their config.json and our configurations.
 
-transformers reads config.json, its older spellings and its defaults. This
-module states which of its fields are which of ours, and which switch of our
-encoders stands for which architecture, in both directions.
+transformers reads config.json with its older spellings and defaults. This
+module maps its fields to ours, and back.
 """
 
 from __future__ import annotations
@@ -83,8 +82,8 @@ def read_encoder_config(
 
   Raises:
     FileNotFoundError: if there is no config.json.
-    ValueError: naming the field that has an unsupported value, or the override
-      that the configuration lacks.
+    ValueError: naming the field with an unsupported value, or the override that
+      the configuration does not have.
   """
   # Imported here: it takes a second, and only published folders need it.
   import transformers
@@ -115,7 +114,7 @@ def read_encoder_config(
 def _read_fields(
   published: Any, names: dict[str, str], values: dict[str, tuple[Any, ...]]
 ) -> dict[str, Any]:
-  """Returns our fields; refuses what would need other arithmetic than ours."""
+  """Returns our fields; raises ValueError if the model computes otherwise."""
   for name, allowed in values.items():
     value = getattr(published, name, allowed[0])
     if value not in allowed:
@@ -171,10 +170,7 @@ def _make_decoder(published: Any) -> DecoderConfig:
 def write_encoder_config(folder: pathlib.Path, config: EncoderConfig) -> None:
   """Writes the config.json that `read_encoder_config` and others read.
 
-  Args:
-    folder: of the model.
-    config: geometry; what weights do not fix is not written, as dtype and
-      scan_layers.
+  What weights do not fix, as dtype and scan_layers, is not written.
 
   Raises:
     ValueError: if no published architecture has this geometry.
@@ -189,7 +185,7 @@ def write_encoder_config(folder: pathlib.Path, config: EncoderConfig) -> None:
 
 
 def _describe_bert(config: BertConfig) -> tuple[dict[str, Any], dict[str, str]]:
-  """Returns what is no field of ours, and the names of those that are."""
+  """Returns the fields that we do not have, and the names of those we have."""
   offset = config.position_offset
   if not config.type_vocab_size:
     kind, name, activation = _DISTILBERT, "DistilBert", "activation"
@@ -208,7 +204,7 @@ def _describe_bert(config: BertConfig) -> tuple[dict[str, Any], dict[str, str]]:
 
 
 def _describe_decoder(config: DecoderConfig) -> dict[str, Any]:
-  """Returns what is no field of ours."""
+  """Returns the fields that we do not have."""
   if config.qk_norm and config.qkv_bias:
     raise ValueError(
       "qk_norm and qkv_bias together are no published architecture"

@@ -44,7 +44,7 @@ class _WeightIndex(msgspec.Struct):
 
 
 def is_hub_id(source: str | os.PathLike[str]) -> bool:
-  """Returns whether a source has the form of a hub id, "owner/name"."""
+  """Returns whether a source looks like a hub id, "owner/name"."""
   return _HUB_ID.fullmatch(str(source)) is not None
 
 
@@ -103,12 +103,7 @@ def read_json(
 
 
 class TensorFiles:
-  """Tensors of a model folder by name, read one by one by `read_tensor`.
-
-  Attributes:
-    folder: of the model.
-    shapes: shape of every tensor.
-  """
+  """Tensors of a model folder by name, with their shapes."""
 
   shapes: Mapping[str, tuple[int, ...]]
 
@@ -117,8 +112,9 @@ class TensorFiles:
 
     Raises:
       FileNotFoundError: naming all files that are missing.
-      ValueError: if a file is cut off or no safetensors file, or a tensor that
-        the index names is in no file.
+      ValueError: if a file is cut off or not a safetensors file, or a tensor of
+        the
+        index is in no file.
     """
     self.folder = folder
     names_by_file = _list_weight_files(folder)
@@ -145,14 +141,10 @@ class TensorFiles:
     }
 
   def read_tensor(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
-    """Returns a slice of a tensor, fp32.
-
-    Args:
-      name: of the tensor.
-      index: one slice for each axis.
+    """Returns a slice of a tensor, fp32; `index` has a slice for each axis.
 
     Raises:
-      ValueError: if the tensor holds no floats, e.g. quantised ones.
+      ValueError: if the tensor holds no floats, e.g. if it is quantised.
     """
     view = self._file_by_tensor[name].get_slice(name)
     if view.get_dtype() not in _FLOAT_TYPES:
@@ -164,11 +156,7 @@ class TensorFiles:
 
 
 def hash_weights(folder: pathlib.Path) -> str:
-  """Returns a hash of the weight files of a folder, hexadecimal.
-
-  Raises:
-    FileNotFoundError: naming all files that are missing.
-  """
+  """Returns a hash of the weight files of a folder, hexadecimal."""
   digest = hashlib.sha256()
   for path in sorted(_list_weight_files(folder)):
     with path.open("rb") as file:

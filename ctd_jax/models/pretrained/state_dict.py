@@ -1,9 +1,8 @@
 """Published weights into the parameters of our encoders, and back.
 
-Published weights come as safetensors with the names of another library;
 `tensor_names` says which tensor is which parameter. A parameter is read slice
-by slice to where its sharding puts it, and written tensor by tensor, so that
-the host never holds the whole model.
+by slice to where its sharding puts it, and written tensor by tensor: the host
+never holds the whole model.
 """
 
 from __future__ import annotations
@@ -109,13 +108,10 @@ def save_encoder(
 ) -> None:
   """Writes config.json and the weights of an encoder, fp32.
 
-  Names are those of the bare model, without a prefix. Weights that exceed
-  `max_shard_bytes` become several files and an index.
-
   Args:
     folder: made if needed.
     config: geometry.
-    params: of `config.make_encoder()`, wherever they live.
+    params: of `config.make_encoder()`, on any devices.
     max_shard_bytes: size of one file, and the most that the host holds.
   """
   hub_folders.write_tensors(

@@ -1,8 +1,7 @@
 """Names of tensors in published weights, by parameter of our encoders.
 
-One table for each architecture names the tensor of every parameter; nesting,
-transposition, layers stacked for a scan and prefixes follow from the path of
-the parameter.
+Nesting, transposition, layers stacked for a scan and prefixes follow from the
+path of the parameter.
 """
 
 from __future__ import annotations
@@ -82,7 +81,7 @@ UNUSED_NAMES = re.compile(
 
 
 def tensor_table(config: EncoderConfig) -> Mapping[str, str]:
-  """Returns the names of tensors by parameter, for an architecture."""
+  """Returns the names of an architecture's tensors, by parameter."""
   if isinstance(config, DecoderConfig):
     return _DECODER
   return _BERT if config.type_vocab_size else _DISTILBERT
@@ -93,12 +92,8 @@ def map_stored_names(
 ) -> dict[str, str]:
   """Returns the stored name of every tensor, by its name in a table.
 
-  Stored names may have a prefix ("bert.", "model.", ...), which is read off the
-  name of the token table.
-
-  Args:
-    names: of the stored tensors.
-    table: from `tensor_table`; its first entry is the token table.
+  Stored names may have a prefix ("bert.", "model.", ...), which the name of the
+  token table, the first entry of `table`, reveals.
 
   Raises:
     ValueError: if the tensors are those of several encoders.

@@ -69,11 +69,11 @@ class _Declared(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class SideSettings:
-  """Settings with which queries, or records, are read.
+  """How queries, or records, are read.
 
   Attributes:
     prefix: put before every text.
-    max_length: tokens read of a text; None where the folder does not say.
+    max_length: tokens read of a text; None if the folder does not say.
   """
 
   prefix: str = ""
@@ -85,7 +85,7 @@ class VectorSettings:
   """How a folder says its vectors are made.
 
   Attributes:
-    pooling: "cls", "mean" or "last"; None where the folder does not say.
+    pooling: "cls", "mean" or "last"; None if the folder does not say.
     normalize: whether vectors have length 1; None likewise.
     query: settings of queries.
     record: settings of records.
@@ -103,9 +103,9 @@ class VectorSettings:
 
     Args:
       folder: that declares these settings, for the error.
-      side: "query" or "record"; None where both have the same.
+      side: "query" or "record"; None if both have the same.
       name: of the setting, a field of `SideSettings`.
-      value: that the caller gives; None = the declared one.
+      value: given by the caller; None = the declared one.
 
     Raises:
       ValueError: if the sides differ and neither side nor value is given.
@@ -124,10 +124,10 @@ class VectorSettings:
 
 
 def read_modules(folder: pathlib.Path) -> list[Module]:
-  """Returns the steps that modules.json lists, none without the file.
+  """Returns the steps that modules.json lists, [] without the file.
 
   Raises:
-    ValueError: if it is no list of modules.
+    ValueError: if it is not a list of modules.
   """
   path = folder / MODULES_FILE
   if not path.is_file():
@@ -149,12 +149,12 @@ def read_vector_settings(
   Args:
     folder: of a published or exported encoder.
     reads_steps: whether pooling and normalisation are read; a caller who names
-      them takes the states of a folder whose steps are others.
+      both may use a folder with other steps.
 
   Raises:
     FileNotFoundError: if modules.json names a pooling whose file is missing.
-    ValueError: naming the file that cannot be read, or a step or a pooling
-      that is not computed here.
+    ValueError: naming the file that cannot be read, or the step or pooling that
+      is not supported.
   """
   modules = read_modules(folder) if reads_steps else []
   pooling = None
@@ -229,13 +229,13 @@ def _read_sides(folder: pathlib.Path) -> tuple[SideSettings, SideSettings]:
 def write_vector_settings(
   folder: pathlib.Path, settings: VectorSettings, width: int
 ) -> None:
-  """Writes what `read_vector_settings` and other libraries read.
+  """Writes the files that `read_vector_settings` and other libraries read.
 
-  Where both sides have a length, libraries that know one read the longer.
+  If both sides have a length, libraries with one length read the longer.
 
   Args:
     folder: made if needed.
-    settings: how the vectors are made; all but lengths are there.
+    settings: all but lengths must be given.
     width: features D of a vector.
   """
   # A pipeline of modules, each with its folder; the first has the root.
