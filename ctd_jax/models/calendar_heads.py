@@ -71,7 +71,7 @@ def fan_in_uniform(fan_in: int) -> Callable[..., jax.Array]:
 class CalendarHeads(nn.Module):
   """Three independent affine maps from a text vector to its date."""
 
-  class_counts: tuple[int, int, int]
+  class_counts: tuple[int, int, int]  # (G, Y, M)
 
   @nn.compact
   def __call__(self, pooled: Float[Array, "B D"]) -> CalendarLogits:

@@ -86,9 +86,9 @@ def match_intervals(ends: Int[AnyArray, "B 2"]) -> Gaussians:
 
 
 class TimeGaussian(nn.Module):
-  """Temporal module: a Gaussian over time, read off the states of the tokens."""
+  """Temporal module: a Gaussian over time, read off the tokens' states."""
 
-  dimensions: int = 8
+  dimensions: int = 8  # of the Gaussian, Z
 
   def setup(self):
     """Makes the attention, the heads and the weight of the similarity."""
