@@ -112,8 +112,7 @@ def latent_scalar(
     axis: "release" = the padded grid G x Y x M, every reign as long as the
       longest: (g*Y*M + y*M + m) / (G*Y*M - 1) of the three expectations.
       "timeline" = months that exist: expected ordinal / (num_months - 1). As
-      the
-      marginals are independent, that is the sum of the expectations of the
+      the marginals are independent, that is the sum of the expectations of the
       reign's first month, of 12 * year and of month.
     reign_starts: ordinal of each reign's first month, G of them; "timeline".
     num_months: months of the timeline; "timeline".
@@ -182,20 +181,16 @@ def make_codebook(
   """Returns the fixed sinusoidal code of every class, fp32 [C, F].
 
   The first half of a row holds sines, the second half cosines of the same
-  angles;
-  an odd width ends in a column of zeros, width 1 is the position.
+  angles; an odd width ends in a column of zeros, width 1 is the position.
 
   Args:
     classes: number of classes C.
     width: columns F.
     kind: "release" = position c/(C-1) in [0, 1], frequencies 1 to 1e-4;
       "index" = position c, geometric periods from 2 to 2C steps;
-      "circular" = position c, geometric periods from C to 2 steps, each rounded
-      to a whole number of cycles in C, so that class C-1 is next to class 0.
-      Low
-      harmonics repeat, which weighs them more; rows keep the length of the
-      other
-      codes.
+      "circular" = position c, geometric periods from C to 2 steps, each
+      rounded to a whole number of cycles in C, so that class C-1 is next to class 0. Low harmonics repeat,
+      which weighs them more; rows keep the length of the other codes.
 
   Raises:
     ValueError: if `kind` is unknown.

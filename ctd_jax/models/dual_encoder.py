@@ -195,8 +195,7 @@ class DualEncoder(nn.Module):
     """Returns variables with which `apply` scores many pairs faster.
 
     The bias is then looked up in a table; see `offset_table`. Without a bias
-    there
-    is none. `params` may lack those of the encoder.
+    there is none. `params` may lack those of the encoder.
     """
     config = self.config
     if not config.use_bias:
@@ -219,8 +218,7 @@ class DualEncoder(nn.Module):
     """Returns p(month) as a score mode compares it, fp32.
 
     Uniform over the interval that a query states, else the posterior of the
-    text.
-    There are no columns in a mode that compares no months.
+    text. There are no columns in a mode that compares no months.
     """
     if mode != "posterior" or not self.config.use_posterior:
       return jnp.zeros((len(encoding.scalar), 0), jnp.float32)
@@ -281,18 +279,16 @@ class DualEncoder(nn.Module):
     """Returns the logits of every query against every record, fp32 [Q, N].
 
     A term that is switched off adds nothing; with all off the modes are equal
-    to
-    the bit.
+    to the bit.
 
     Args:
       query: encodings of Q queries.
       record: encodings of N records.
       mode: "semantic" = cosine of the plain vectors over the temperature;
         "absolute" = the same with context vectors; "ctd" = that plus the bias
-        of
-        the pair; "posterior" = that plus the weighted log probability that both
-        are of one month; "temps" = cosine of the plain vectors, mixed with the
-        similarity in time.
+        of the pair; "posterior" = that plus the weighted log probability that
+        both are of one month; "temps" = cosine of the plain vectors, mixed with
+        the similarity in time.
 
     Raises:
       ValueError: if `mode` is unknown.

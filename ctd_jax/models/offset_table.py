@@ -78,8 +78,7 @@ def tabulate_bias(
   """Returns the table of a bias, and the bound of its error.
 
   The bound is at most `TOLERANCE`, or the change that rounding the offset to
-  fp32
-  can cause if that is more. The rounding of the result is not included.
+  fp32 can cause if that is more. The rounding of the result is not included.
 
   Args:
     params: of `temporal_bias.OffsetBias`.

@@ -1,12 +1,9 @@
 """Packing: several short texts side by side in rows of one width.
 
 Padded to the longest of a batch, the texts of a rebuilt chronicle are two
-thirds
-padding. Rows that hold several texts are nearly full, and queries, positives
-and
-negatives pass the encoder once, together. No text attends to its neighbours;
-see
-`attention.make_attention_mask`.
+thirds padding. Rows that hold several texts are nearly full, and queries,
+positives and negatives pass the encoder once, together. No text attends to its
+neighbours; see `attention.make_attention_mask`.
 
 Axes: P packs, T texts of a pack, R rows of a pack, W columns of a row, S slots
 for texts in a row, L tokens of a text before packing, N texts of a collection,
@@ -207,10 +204,9 @@ def iter_packed_batches(
   """Yields all texts in batches of few shapes: (indices of texts, packed).
 
   Texts longer than a row get rows twice or more as wide, in batches of their
-  own:
-  attention costs the square of the width. Texts of one width are dealt to the
-  packs by length, so that all packs are about as full. In the last batch of a
-  width, index -1 stands for a text without tokens.
+  own: attention costs the square of the width. Texts of one width are dealt to
+  the packs by length, so that all packs are about as full. In the last batch of
+  a width, index -1 stands for a text without tokens.
 
   Args:
     ids: token ids, [N, L].

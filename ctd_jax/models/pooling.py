@@ -50,8 +50,7 @@ def encode_texts(
 
   Args:
     encoder: `(ids, segments, deterministic, columns)` -> states of the tokens
-      in
-      those columns, [B, S, D]; of all tokens if `columns` is None.
+      in those columns, [B, S, D]; of all tokens if `columns` is None.
     ids: token ids.
     segments: which text of its row a token belongs to, from 1; 0 = padding.
     kind: one of `POOLINGS`.

@@ -75,14 +75,12 @@ class OffsetBias(nn.Module):
   U -> U, ReLU, U -> 1. The first layer is linear in sines and cosines of a
   difference, hence bilinear in those of its two terms. It is one matrix product
   of per-record and per-query codes: no feature and no sine is computed per
-  pair.
-  The largest array is [Q, N, U]; on a CPU blocks of about 32,000 pairs stay in
-  the cache, and larger ones take up to four times as long per pair. The release
-  clips the offset to [-1, 1], which changes nothing on its axis.
+  pair. The largest array is [Q, N, U]; on a CPU blocks of about 32,000 pairs
+  stay in the cache, and larger ones take up to four times as long per pair. The
+  release clips the offset to [-1, 1], which changes nothing on its axis.
 
   A search passes the collection `TABLES` with an `OffsetTable` named "bias";
-  the
-  bias is then looked up.
+  the bias is then looked up.
 
   Attributes:
     kind: of the features, "release" or "index".

@@ -1,8 +1,8 @@
 """Checks of tokenised texts: room after a prefix, cuts, texts that collapse.
 
 A prefix that fills the length, or a length too short for texts to differ, makes
-all queries one text. The training loss falls nevertheless, and every measure
-is 0.
+all queries one text. The training loss falls nevertheless, and every measure is
+0.
 
 Axes: N texts.
 """

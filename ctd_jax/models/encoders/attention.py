@@ -349,8 +349,7 @@ def dot_product_attention(
 
   Heads come before tokens, and the sum is divided by the sum of the weights
   instead of the weights themselves. This saves a quarter to a half of the time
-  on
-  a CPU. For the arguments see `attend`; `attention_mask` comes from
+  on a CPU. For the arguments see `attend`; `attention_mask` comes from
   `make_attention_mask` or is stricter.
 
   Source: Vaswani et al. 2017, eq. 1.

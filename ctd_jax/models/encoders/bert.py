@@ -192,9 +192,8 @@ class BertEncoder(nn.Module):
   """Contextual states of all tokens or some, fp32 [B, S, D].
 
   Submodules are named after the reference weights; `pretrained.tensor_names`
-  has
-  one row for each. The states before the first block and after each block are
-  sown as "states" into the intermediates.
+  has one row for each. The states before the first block and after each block
+  are sown as "states" into the intermediates.
 
   Source: Devlin et al. 2019.
   """

@@ -103,8 +103,7 @@ def rotate_heads(
   """Returns queries or keys rotated by their positions, [B, L, H, E].
 
   Feature i is paired with feature i + E/2, as published weights expect; Su et
-  al.
-  pair neighbours.
+  al. pair neighbours.
   """
   # The same angles for every head: [B, L, 1, E/2].
   sine, cosine = jnp.sin(angles)[:, :, None], jnp.cos(angles)[:, :, None]

@@ -72,8 +72,7 @@ def apply_layers(
   """Returns the states after the last layer, [B, S, D].
 
   Call it inside an encoder's compact method. Parameters are named `layer_<i>`,
-  or
-  `layers` if scanned.
+  or `layers` if scanned.
 
   Args:
     layer_type: called with states, columns, inputs and static values, a layer
@@ -81,8 +80,7 @@ def apply_layers(
     config: of the encoder.
     states: input of the first layer.
     columns: positions of the tokens whose states are wanted; None = all.
-      Scanned
-      layers all have one shape and compute the others too.
+      Scanned layers all have one shape and compute the others too.
     *inputs: arrays, or trees of arrays, that all layers share.
     **static: other values that all layers share.
   """

@@ -76,8 +76,7 @@ def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
   """Returns the position of every column, 0 = first token of its text, [B, L].
 
   Padding after a text counts on: mask tokens that fill up a query have
-  positions
-  of their own.
+  positions of their own.
 
   Args:
     mask: number of each token's text in its row, 0 = no token, [B, L].
@@ -107,10 +106,8 @@ def gelu(x: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
 
   Published BERTs are trained with it, not with the tanh approximation. On a CPU
   erf takes a third of the time of the erfc in `jax.nn.gelu`, and only `x` is
-  kept
-  for the gradient. Both compute in fp32: 1 + erf would lose the digits of a
-  small
-  Phi.
+  kept for the gradient. Both compute in fp32: 1 + erf would lose the digits of
+  a small Phi.
 
   Source: Hendrycks and Gimpel 2016, section 2.
   """
@@ -147,8 +144,8 @@ def _multiply_tokens(
   """Returns `jax.lax.dot_general` of states and a kernel, as one matrix.
 
   The gradient of the kernel is then a product of two matrices. With several
-  token
-  axes it would be transposed first on a CPU, in up to four times the time.
+  token axes it would be transposed first on a CPU, in up to four times the
+  time.
   """
   assert dimension_numbers == (((states.ndim - 1,), (0,)), ((), ()))
   multiply = functools.partial(jax.lax.dot_general, **options)
@@ -175,8 +172,7 @@ def _multiply_to_narrow(
   In the kernel's gradient the narrower operand comes first. On a CPU that takes
   up to half the time of the other order, to which the compiler would return
   without the first barrier. The second barrier fixes the layout for all
-  readers;
-  each would transpose for itself, in four times the time.
+  readers; each would transpose for itself, in four times the time.
   """
 
   @jax.custom_vjp
@@ -229,8 +225,7 @@ def make_embedding(
   """Returns a table of `rows` states of D features; look-ups are fp32.
 
   The caller rounds. The gradient of a row is a sum over all its tokens: in
-  bf16,
-  most of the thousands that a position has would be lost.
+  bf16, most of the thousands that a position has would be lost.
   """
   table = nn.Embed(
     rows,

@@ -78,7 +78,7 @@ def read_encoder_config(
   Args:
     folder: with a config.json.
     **overrides: fields of our configuration that weights do not fix, such as
-      dtype and dropout.
+    dtype and dropout.
 
   Raises:
     FileNotFoundError: if there is no config.json.

@@ -113,8 +113,7 @@ class TensorFiles:
     Raises:
       FileNotFoundError: naming all files that are missing.
       ValueError: if a file is cut off or not a safetensors file, or a tensor of
-        the
-        index is in no file.
+        the index is in no file.
     """
     self.folder = folder
     names_by_file = _list_weight_files(folder)
