@@ -189,8 +189,9 @@ def make_codebook(
     kind: "release" = position c/(C-1) in [0, 1], frequencies 1 to 1e-4;
       "index" = position c, geometric periods from 2 to 2C steps;
       "circular" = position c, geometric periods from C to 2 steps, each
-      rounded to a whole number of cycles in C, so that class C-1 is next to class 0. Low harmonics repeat,
-      which weighs them more; rows keep the length of the other codes.
+      rounded to a whole number of cycles in C, so that class C-1 is next to
+      class 0. Low harmonics repeat, which weighs them more; rows keep the
+      length of the other codes.
 
   Raises:
     ValueError: if `kind` is unknown.
