@@ -8,7 +8,7 @@ no builder (`reigns/*.tsv`) are found without importing it.
 
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
-from ctd_jax_datasets.common import tf_data
+from ctd_jax_datasets.common import base_builder
 from ctd_jax_datasets.ctm import ctm_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
@@ -19,4 +19,4 @@ __all__ = [
   "zztj_dataset_builder",
 ]
 
-tf_data.register_adapter()
+base_builder.register_adapter()

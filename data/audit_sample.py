@@ -28,14 +28,13 @@ from absl import app, flags, logging
 from ctd_jax.utils import command_line, tables
 from ctd_jax_datasets import load, registry
 from ctd_jax_datasets.common import audit_samples, sample_pages, source_files
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.source_files import SourceError
 
 
 def print_rates(name: str, path: str) -> None:
   """Prints the rates of error of a file of verdicts.
 
   Args:
-    name: of the data set.
     path: from `audit_samples.write_verdicts`, filled in.
 
   Raises:
@@ -59,12 +58,7 @@ def print_rates(name: str, path: str) -> None:
 def _locate_sources(
   builder: tfds.core.DatasetBuilder, sources: str | None
 ) -> tuple[dict[str, pathlib.Path], Mapping[str, str]]:
-  """Returns name -> path of the source files, and source -> folder.
-
-  Raises:
-    ValueError: if the data set is not made of source texts.
-    SourceError: if no folder is named, or a file is missing or changed.
-  """
+  """Returns name -> path of the source files, and source -> folder."""
   layout = builder.source_layout()
   if layout is None:
     raise ValueError(
@@ -96,13 +90,6 @@ def main(
 
   Args:
     argv: program and name of the data set.
-    size: --n.
-    seed: --seed.
-    data_dir: --data_dir.
-    sources: --sources.
-    output: --output.
-    verdicts: --verdicts.
-    context: --context.
   """
   if len(argv) != 2:
     raise app.UsageError("name one data set, e.g. chunqiutr/rebuilt")

@@ -61,8 +61,8 @@ def build_dataset(
       TFDS.
     sources: folder of the texts that the data set is made of.
     overwrite: build again even if it is there.
-    processes: number of processes that read source texts; the data set does
-      not depend on it.
+    processes: number of processes that read source texts; the data set does not
+      depend on it.
     register_checksums: write size and sha256 of what is downloaded into the
       data set's `checksums.tsv` instead of checking them.
 
@@ -70,8 +70,8 @@ def build_dataset(
     The builder; `as_data_source(split)` reads it.
 
   Raises:
-    ValueError: if there is no such data set, or it lies there in a format
-      that needs TensorFlow.
+    ValueError: if there is no such data set, or it lies there in a format that
+      needs TensorFlow.
     SourceError: if a source text is missing, cut short or changed. Nothing is
       left of the data set that was being built; an older build stays.
     LostRowsError: if fewer examples can be read than were written.
@@ -156,13 +156,7 @@ def main(
   An error of one does not keep the others from being built.
 
   Args:
-    argv: program and names of the data sets; the rest is as in
-      `build_dataset`.
-    data_dir: --data_dir.
-    sources: --sources.
-    overwrite: --overwrite.
-    processes: --processes.
-    register_checksums: --register_checksums.
+    argv: program and names of the data sets; the rest is as in `build_dataset`.
     map_items: maps the names, see `beam`.
   """
   _, *names = argv
@@ -191,12 +185,7 @@ def main(
 
 
 def _build_and_report(name: str, **options: Any) -> tuple[str, str, str]:
-  """Returns the name of a data set, its tables, and the error if it has one.
-
-  Args:
-    name: of the data set.
-    **options: of `build_dataset`.
-  """
+  """Returns the name of a data set, its tables, and the error if it has one."""
   start = time.perf_counter()
   try:
     path = build_dataset(name, **options).data_path
@@ -217,10 +206,6 @@ def read_runner(
   arguments: Sequence[str], data_dir: str | None
 ) -> MapItems[Any, Any]:
   """Returns what maps names of data sets as --runner and --workers say.
-
-  Args:
-    arguments: flags of a runner.
-    data_dir: --data_dir.
 
   Raises:
     ValueError: naming the flag that does not fit.

@@ -25,12 +25,13 @@ from etils import epath
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load, registry
-from ctd_jax_datasets.chunqiutr.release import schema, writer
-from ctd_jax_datasets.common import beir, hf, provenance, trec
+from ctd_jax_datasets.chunqiutr import release_months, release_writer
+from ctd_jax_datasets.common import beir, exports, provenance
 
 RELEASE_DESCRIPTION = f"""\
-The authors' release: `{schema.MONTHS_FILE}`, `{schema.QUERIES_FILE}`,
-`{schema.SPLITS_FILE}`, in the schema that their code reads.
+The authors' release: `{release_months.MONTHS_FILE}`, \
+`{release_months.QUERIES_FILE}`,
+`{release_months.SPLITS_FILE}`, in the schema that their code reads.
 """
 
 _README_TEMPLATE = """\
@@ -76,7 +77,7 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
         f"{benchmark.name}: month {key} has no record; the release's schema "
         "has a node and a split for every month. Take --format=beir"
       )
-  writer.write_release(
+  release_writer.write_release(
     folder,
     benchmark.records,
     benchmark.queries,
@@ -88,8 +89,8 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
 # Name -> (writer, its section of the README).
 FORMATS = {
   "beir": (beir.write_beir, beir.BEIR_DESCRIPTION),
-  "hf": (hf.write_hf, hf.HF_DESCRIPTION),
-  "trec": (trec.write_trec, trec.TREC_DESCRIPTION),
+  "hf": (exports.write_hf, exports.HF_DESCRIPTION),
+  "trec": (exports.write_trec, exports.TREC_DESCRIPTION),
   "release": (write_release, RELEASE_DESCRIPTION),
 }
 
@@ -106,7 +107,6 @@ def export_benchmark(
     benchmark: from `load.load_benchmark`.
     format_name: one of `FORMATS`.
     out: the folder, `gs://` too; the way to it is made.
-    overwrite: replace an export that lies there.
 
   Returns:
     The contents of `metadata.json`; the same data set gives the same bytes.
@@ -132,17 +132,13 @@ def export_benchmark(
     )
     if format_name == "hf":
       licence = registry.get_licence(metadata["name"]).identifier
-      readme = hf.format_card_header(benchmark, licence, folder) + readme
+      readme = exports.format_card_header(benchmark, licence, folder) + readme
     files.write_text(folder / provenance.README_FILE, readme)
   return metadata
 
 
 def _describe_origin(name: str) -> str:
-  """Returns what a README says of the licence and sources of a data set.
-
-  Args:
-    name: without its version; of a folder of somebody else it may be any.
-  """
+  """Returns what a README says of the licence and sources of a data set."""
   statement = registry.get_licence(name).statement
   if name not in registry.DATASET_NAMES:
     return statement
@@ -237,10 +233,6 @@ def main(
   Args:
     argv: program and name of the data set; the rest is as in
       `export_benchmark`.
-    format_name: --format.
-    out: --out.
-    data_dir: --data_dir.
-    overwrite: --overwrite.
   """
   if len(argv) != 2:
     raise app.UsageError("name one data set, e.g. chunqiutr/mini")

@@ -1,8 +1,10 @@
-"""Data sets by name: built ones and folders in the form of BEIR."""
+"""Data sets by name: built ones, folders in the form of BEIR, JSON of
+Chronocept."""
 
 from __future__ import annotations
 
 import os
+import pathlib
 
 import numpy as np
 from jaxtyping import Int32
@@ -13,7 +15,9 @@ from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey
 from ctd_jax_datasets import build, registry
-from ctd_jax_datasets.common import beir, beir_reader, examples
+from ctd_jax_datasets.chronocept import sample_records
+from ctd_jax_datasets.chronocept.sample_records import Sample
+from ctd_jax_datasets.common import beir, examples
 
 
 def load_benchmark(
@@ -33,8 +37,8 @@ def load_benchmark(
   Args:
     name: e.g. `chunqiutr/mini`, or `beir:FOLDER`, where the folder may lie in a
       bucket (`beir:gs://...`).
-    data_dir: folder of the built data sets, `gs://` too; None means the
-      default of TFDS, ~/tensorflow_datasets.
+    data_dir: folder of the built data sets, `gs://` too; None means the default
+      of TFDS, ~/tensorflow_datasets.
 
   Raises:
     ValueError: if there is no such data set; the message suggests the nearest
@@ -45,7 +49,7 @@ def load_benchmark(
     FolderError: naming file, line and field of what is wrong in the folder.
   """
   if name.startswith(beir.BEIR_PREFIX):
-    return beir_reader.read_beir(name.removeprefix(beir.BEIR_PREFIX))
+    return beir.read_beir(name.removeprefix(beir.BEIR_PREFIX))
   builder = registry.make_builder(name, data_dir)
   if "positives" not in builder.info.features:
     raise ValueError(
@@ -127,3 +131,47 @@ def _decode_query(row: dict[str, object]) -> Query:
 
 def _decode_key(triple: Int32[np.ndarray, " 3"]) -> TimeKey:
   return TimeKey(*triple.tolist())
+
+
+JSON_PREFIX = "json:"
+
+
+def load_samples(
+  name: str,
+  data_dir: str | os.PathLike | None = None,
+  sources: str | os.PathLike | None = None,
+) -> dict[str, list[Sample]]:
+  """Returns split -> samples.
+
+  Args:
+    name: e.g. `chronocept/synthetic_1`, which is built if it is missing; or
+      `json:FOLDER`, a folder with train.json, valid.json and test.json.
+    data_dir: folder of data sets; None means the default of TFDS.
+    sources: folder of the published files, see `build.build_dataset`.
+
+  Raises:
+    ValueError: if there is no such data set, or naming file, record, id and
+      field at fault.
+    FileNotFoundError: if a file of the folder is missing.
+  """
+  if name.startswith(JSON_PREFIX):
+    # The published files themselves: no data set is built.
+    folder = pathlib.Path(name.removeprefix(JSON_PREFIX)).expanduser()
+    return sample_records.read_splits(
+      {
+        split: folder / file_name
+        for split, file_name in sample_records.SPLIT_FILES.items()
+      }
+    )
+  # The registry also holds data sets of other tasks.
+  chronocept_names = [
+    n for n in registry.DATASET_NAMES if n.startswith("chronocept/")
+  ]
+  if name not in chronocept_names:
+    raise ValueError(
+      f"no data set {name!r}; there are {', '.join(chronocept_names)} and "
+      f"{JSON_PREFIX}FOLDER"
+    )
+  return sample_records.read_samples(
+    build.build_dataset(name, data_dir, sources)
+  )

@@ -29,15 +29,10 @@ DATASET_NAMES = tuple(
 
 @dataclasses.dataclass(frozen=True)
 class Licence:
-  """Terms of what a data set holds.
+  """Terms of what a data set holds."""
 
-  Attributes:
-    identifier: as the hub of Hugging Face abbreviates it.
-    statement: the same in words.
-  """
-
-  identifier: str
-  statement: str
+  identifier: str  # as the hub of Hugging Face abbreviates it
+  statement: str  # the same in words
 
 
 _EDITIONS_LICENCE = Licence(

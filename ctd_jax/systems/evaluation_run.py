@@ -29,7 +29,7 @@ from ctd_jax.training.run_folder import (
 )
 from ctd_jax.utils import files, provenance
 from ctd_jax_datasets import load
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.source_files import SourceError
 
 # Said below the table of the first command.
 _MINI_EXPECTATION = """\

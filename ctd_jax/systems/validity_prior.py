@@ -60,7 +60,7 @@ class ValidityPriorConfig(registry.SystemConfig):
 
   def validate(self) -> None:
     """Raises ValueError for a negative weight or an unknown benchmark."""
-    from ctd_jax_datasets.chronocept.samples import BENCHMARKS
+    from ctd_jax_datasets.chronocept.sample_records import BENCHMARKS
 
     if self.weight < 0:
       raise self.field_error("weight", "expected at least 0")

@@ -62,7 +62,7 @@ from ctd_jax.training.run_folder import (
 from ctd_jax.training.train_step import TrainState
 from ctd_jax.utils import files
 from ctd_jax_datasets import load
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.source_files import SourceError
 
 SELECTION_METRIC = "validation/hit@1"  # the best checkpoint has the highest
 

@@ -123,10 +123,6 @@ def build_tables(
 ) -> dict[str, list[tuple]]:
   """Returns the rows of every table, in order of `TABLE_COLUMNS`.
 
-  Args:
-    source: folder of the source's tables.
-    corrections: of all tables.
-
   Raises:
     ValueError: for a correction that fits no row of the source.
   """
@@ -187,13 +183,7 @@ def _read_era_rows(
   corrections: Mapping[str, list[Mapping[str, str]]],
   moved_days: Mapping[str, Mapping[int, int]],
 ) -> Iterator[_EraRow]:
-  """Yields the eras of the source, corrected; a key is era and name.
-
-  Args:
-    path: table of eras.
-    corrections: by key.
-    moved_days: as `lunations.find_moved_days` returns them.
-  """
+  """Yields the eras of the source, corrected; a key is era and name."""
   unused = {key: list(rows) for key, rows in corrections.items()}
   for key in tuple(unused):
     if unused[key][0]["column"] == "added":
@@ -241,12 +231,7 @@ def _iter_reigns_without_era(
   eras: Sequence[_EraRow],
   streams: Mapping[str, list[lunations_lib.Lunation]],
 ) -> Iterator[_EraRow]:
-  """Yields the years of rulers where the source has eras alone, or nothing.
-
-  The source has them by years: each reign begins with the year of accession,
-  whose month is not told, and ends with that of the next: 眞平王五十四年 and
-  善德王元年 are one year.
-  """
+  """Yields the years of rulers where the source has eras alone, or nothing."""
   counted = {era.ruler for era in eras if not era.names}
   rows = [
     row
@@ -278,13 +263,7 @@ def _iter_reigns_without_era(
 
 
 def _parse_added_era(key: str, value: str) -> _EraRow:
-  """Returns an era that the source lacks.
-
-  Args:
-    key: number and name, the number alone if years are the ruler's.
-    value: polity, ruler (`-` if it is none of the source), stream, year of
-      元年, first and last day.
-  """
+  """Returns an era that the source lacks."""
   era, *names = key.split()
   polity, ruler, stream, year, first_day, last_day = value.split()
   return _EraRow(
@@ -319,11 +298,7 @@ def _stream_of_era(row: Mapping[str, str]) -> str:
 
 
 def _merge_spellings(rows: Iterable[_EraRow]) -> list[_EraRow]:
-  """Returns one row for each era under each ruler, in order of time.
-
-  Rows of one era that differ by name alone become spellings of the first. A
-  row without an end repeats one that has it, for a second ruler of the time.
-  """
+  """Returns one row for each era under each ruler, in order of time."""
   merged: list[_EraRow] = []
   for row in rows:
     for earlier in merged:
@@ -436,10 +411,7 @@ def _iter_polity_rows(
   polities: set[str],
   corrections: Mapping[str, list[Mapping[str, str]]],
 ) -> Iterator[tuple]:
-  """Yields the rows of the table of polities, those that have eras.
-
-  西漢 is also 漢, of which it is a part; 晉 also 西晉 and 東晉, its parts.
-  """
+  """Yields the rows of the table of polities, those that have eras."""
   rows = list(_read_csv(source / "dynasty_table_dump.csv"))
   names = {row["dyn_id"]: [row["dyn_name"]] for row in rows}
   streams = {row["dyn_id"]: row["cal_stream"] for row in rows}
@@ -545,11 +517,7 @@ def _iter_ruler_rows(
 
 
 def _derive_titles(titles: list[str], persons: list[str]) -> list[str]:
-  """Returns titles of a ruler that the source has in longer names alone.
-
-  武帝 of 武皇帝, 推古 of 推古天皇; and where it has no title at all, what
-  stands before the person: 欽宗 of 欽宗趙桓, 後主 of 後主孟昶孟昶.
-  """
+  """Returns titles of a ruler that the source has in longer names alone."""
   derived = [
     name.removesuffix("皇帝") + "帝"
     for name in titles

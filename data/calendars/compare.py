@@ -85,29 +85,18 @@ _DILA = flags.DEFINE_string("dila", None, "folder of the tables of DILA")
 
 @dataclasses.dataclass(frozen=True)
 class DilaMonth:
-  """Month of one era in DILA.
+  """Month of one era in DILA."""
 
-  Attributes:
-    country: `zh`, `ja` or `ko`.
-    dynasty: first of its names.
-    eras: names of the era; without brackets where it is no name.
-    has_name: whether the years have the name of an era.
-    year: regnal year.
-    month: 1-12.
-    leap: whether it is intercalary.
-    first_day: Julian day number of the month's first day.
-    status: S if historical, P if computed.
-  """
-
-  country: str
-  dynasty: str
+  country: str  # `zh`, `ja` or `ko`
+  dynasty: str  # first of its names
+  # Names of the era; without brackets where it is no name.
   eras: tuple[str, ...]
-  has_name: bool
+  has_name: bool  # whether the years have the name of an era
   year: int
-  month: int
-  leap: bool
-  first_day: int
-  status: str
+  month: int  # 1-12
+  leap: bool  # whether it is intercalary
+  first_day: int  # Julian day number of the month's first day
+  status: str  # S if historical, P if computed
 
   @property
   def group(self) -> str:
@@ -121,21 +110,14 @@ class DilaMonth:
 
 @dataclasses.dataclass
 class Agreement:
-  """Counts of one dynasty.
-
-  Attributes:
-    months: compared.
-    agreeing: with the same first day, number and leap mark.
-    agreeing_in_source: those that no correction touched.
-    named: with the same era and regnal year.
-    named_in_use: those that the tables give the name at the time, not only to
-      the rest of its first or last year.
-  """
+  """Counts of one dynasty."""
 
   months: int = 0
-  agreeing: int = 0
-  agreeing_in_source: int = 0
-  named: int = 0
+  agreeing: int = 0  # with the same first day, number and leap mark
+  agreeing_in_source: int = 0  # those that no correction touched
+  named: int = 0  # with the same era and regnal year
+  # Those that the tables give the name at the time, not only to the rest of its
+  # first or last year.
   named_in_use: int = 0
 
   def __add__(self, second: Agreement) -> Agreement:
@@ -151,26 +133,23 @@ class Agreement:
 
 @dataclasses.dataclass
 class Comparison:
-  """All that the two say differently.
+  """All that the two say differently."""
 
-  Attributes:
-    by_dynasty: (group, dynasty) -> counts of historical months.
-    computed: counts of months that DILA computed for times of no such state.
-    month_classes: (group, what differs) -> months of it.
-    name_classes: the same of names.
-    examples: of each class, the first.
-  """
-
+  # (group, dynasty) -> counts of historical months.
   by_dynasty: dict[tuple[str, str], Agreement] = dataclasses.field(
     default_factory=lambda: collections.defaultdict(Agreement)
   )
+  # Counts of months that DILA computed for times of no such state.
   computed: Agreement = dataclasses.field(default_factory=Agreement)
+  # (group, what differs) -> months of it.
   month_classes: collections.Counter = dataclasses.field(
     default_factory=collections.Counter
   )
+  # The same of names.
   name_classes: collections.Counter = dataclasses.field(
     default_factory=collections.Counter
   )
+  # Of each class, the first.
   examples: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
 
   def of_group(self, group: str) -> Agreement:
@@ -224,10 +203,7 @@ def _parse_dila_row(country: str, row: Mapping[str, str]) -> DilaMonth:
 def _polity_calendar(
   country: str, dynasty: str
 ) -> tuple[era_calendars.EraCalendar, tuple[calendar_tables.Stream, ...]]:
-  """Returns the eras of a dynasty of DILA, and the calendars they went by.
-
-  A dynasty that has no eras here has the calendar of the dynasty before.
-  """
+  """Returns the eras of a dynasty of DILA, and the calendars they went by."""
   name = "日本" if country == "ja" else _POLITIES.get(dynasty, dynasty)
   calendar = era_calendars.load_calendar(name)
   streams = calendar_tables.load_streams()
@@ -349,10 +325,7 @@ def _compare_name(
   streams: tuple[calendar_tables.Stream, ...],
   month: DilaMonth,
 ) -> str:
-  """Returns how era and year of a month differ; "" if they do not.
-
-  The month is that of the same calendar that has the same day.
-  """
+  """Returns how era and year of a month differ; "" if they do not."""
   eras = _eras_by_spelling(calendar)
   names = {_normalise(name) for name in month.eras}
   if not month.has_name:

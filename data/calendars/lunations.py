@@ -45,21 +45,13 @@ _LAST_TENTH_MONTH_YEAR = -103
 
 @dataclasses.dataclass(frozen=True)
 class Lunation:
-  """Month of one stream.
-
-  Attributes:
-    first_day: Julian day number.
-    length: in days.
-    year: astronomical year as this calendar counts it.
-    month: 1-12.
-    leap: whether it is intercalary.
-  """
+  """Month of one stream."""
 
   first_day: int
   length: int
-  year: int
-  month: int
-  leap: bool
+  year: int  # astronomical year as this calendar counts it
+  month: int  # 1-12
+  leap: bool  # whether it is intercalary
 
   @property
   def label(self) -> str:
@@ -208,12 +200,7 @@ def _apply_corrections(
 def _measure_lunations(
   stream: str, months: list[tuple[int, int, int, bool, int]]
 ) -> Iterator[Lunation]:
-  """Yields the months with their lengths and their years counted anew.
-
-  A month is as long as it takes to the next first day. The source gives some
-  months at the turn of a year the wrong year; a year begins with its first
-  month.
-  """
+  """Yields the months with their lengths and their years counted anew."""
   year = None
   previous = 0
   for current, following in itertools.zip_longest(months, months[1:]):

@@ -21,7 +21,7 @@ import statistics
 from collections.abc import Iterator, Sequence
 
 from ctd_jax_datasets.chronocept import synthetic_wording as wording
-from ctd_jax_datasets.chronocept.samples import (
+from ctd_jax_datasets.chronocept.sample_records import (
   AXES,
   LOG_BASE,
   SPLITS,
@@ -46,7 +46,6 @@ def generate_samples(benchmark: str, seed: int = 0) -> dict[str, list[Sample]]:
   Args:
     benchmark: one of `samples.BENCHMARKS`; texts of benchmark 1 have one
       sentence, those of benchmark 2 several.
-    seed: of all draws.
   """
   rng = random.Random(f"{benchmark}:{seed}")
   published_statistics = read_target_statistics()[benchmark]
@@ -91,11 +90,7 @@ def _draw_axes(
 def _draw_targets(
   size: int, mean: float, sd: float, rng: random.Random
 ) -> list[float]:
-  """Returns draws with exactly this mean and population deviation.
-
-  A truncated normal sample is shifted and scaled, then rounded to three
-  decimals like the published targets.
-  """
+  """Returns draws with exactly this mean and population deviation."""
   values: list[float] = []
   while len(values) < size:
     value = rng.gauss(0, 1)
@@ -111,14 +106,7 @@ def _compose_text(
   is_single_sentence: bool,
   rng: random.Random,
 ) -> tuple[str, dict[str, str]]:
-  """Returns the parent text and its segments by axis.
-
-  Args:
-    log_minutes: log time, to base `LOG_BASE`, of the duration to name.
-    axes: axes with a text, the main one first.
-    is_single_sentence: whether the text is one sentence, or one for each axis.
-    rng: chooses the words.
-  """
+  """Returns the parent text and its segments by axis."""
   subject, pronoun = rng.choice(wording.SUBJECTS)
   slots = {
     "she": pronoun,

@@ -67,16 +67,10 @@ GROUPS = (
 
 @dataclasses.dataclass(frozen=True)
 class Span:
-  """Phrases about events of similar duration.
-
-  Attributes:
-    minutes: typical duration.
-    event_phrases: predicates of the subject.
-    duration_phrases: adverbials of duration.
-  """
+  """Phrases about events of similar duration."""
 
   minutes: float
-  event_phrases: tuple[str, ...]
+  event_phrases: tuple[str, ...]  # predicates of the subject
   duration_phrases: tuple[str, ...]
 
 

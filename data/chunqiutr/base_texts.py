@@ -1,7 +1,8 @@
 """Entries of the annals and the three traditions, read from public editions.
 
-Every edition marks years, entries and page breaks in its own way; here each
-becomes a list of `Entry`. The scanner gives the entries their months later.
+Kanripo's files have mark-up, printed lines and small type; Wikisource has one
+entry a line. An entry is a numbered item or a line, with what the edition says
+of its reign and year.
 """
 
 from __future__ import annotations
@@ -10,8 +11,93 @@ import dataclasses
 import pathlib
 import re
 
-from ctd_jax_datasets.chunqiutr import kanripo
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.source_files import SourceError
+
+_CORRIGENDA = re.compile(r"^#\+PROPERTY: JUAN .*考證", re.MULTILINE)
+_PAGE_BREAK = re.compile(r"<pb:[^<>]*>")
+_SPACE = re.compile(r"[\s　¶]+")
+# A character without a code: its number at Kanripo, its parts as in [車*犬], or
+# a private code that means something else in every font.
+_UNENCODED = re.compile(
+  r"&KR\d+;|\[[^\[\]\n]*[*+@-][^\[\]\n]*\]"
+  r"|[\ue000-\uf8ff\U000f0000-\U0010fffd]"
+)
+_MISSING_CHARACTER = "□"
+
+
+def read_running_text(path: pathlib.Path) -> str:
+  """Returns a juan as one string, small type joined inside `(...)`.
+
+  The Siku editors' 考證 at the end of the juan is cut.
+  """
+  text = read_text(path)
+  corrigenda = _CORRIGENDA.search(text)
+  if corrigenda:
+    text = text[: corrigenda.start()]
+  lines = [line for _, line in parse_kanripo_lines(text)]
+  # A note that runs over printed lines is bracketed in each of them; "/"
+  # divides its two columns.
+  return "".join(lines).replace(")(", "").replace("/", "")
+
+
+def read_printed_lines(path: pathlib.Path) -> list[tuple[int, str]]:
+  """Returns (depth, line) of a juan, small type as printed: `(right/left)`.
+
+  Returns:
+    Depth is the number of full-width spaces before the text. A line of
+    nothing but spaces, an empty cell of a table, is kept as (depth, "").
+  """
+  lines = []
+  for line in read_text(path).split("\n"):
+    if line.startswith("#"):
+      continue
+    line = mark_unencoded(_PAGE_BREAK.sub("", line)).replace("¶", "")
+    # Full-width spaces are the indentation of the print.
+    depth = len(line) - len(line.lstrip("　"))
+    if line:
+      lines.append((depth, line.replace("　", "").strip()))
+  return lines
+
+
+def read_text(path: pathlib.Path) -> str:
+  """Returns the file as text.
+
+  Raises:
+    SourceError: if it is not UTF-8.
+  """
+  try:
+    return path.read_text(encoding="utf-8")
+  except UnicodeDecodeError as error:
+    raise SourceError(
+      f"{path}: byte {error.start} is not UTF-8; fetch the file again"
+    ) from None
+
+
+def mark_unencoded(text: str) -> str:
+  """Returns the text with one □ for each character that has no code."""
+  return _UNENCODED.sub(_MISSING_CHARACTER, text)
+
+
+def parse_kanripo_lines(text: str) -> list[tuple[int, str]]:
+  """Returns (line number, line) of a Kanripo file without its mark-up.
+
+  Args:
+    text: the whole file; headers start with `#`, page breaks are `<pb:...>`,
+      printed lines end with `¶`.
+
+  Returns:
+    Lines that still hold text, numbered from 1; full-width spaces are gone.
+  """
+  lines = []
+  for number, line in enumerate(text.split("\n"), start=1):
+    if line.startswith("#"):
+      continue
+    line = _SPACE.sub("", _PAGE_BREAK.sub("", line))
+    line = mark_unencoded(line)
+    if line:
+      lines.append((number, line))
+  return lines
+
 
 ANNALS = "chunqiu"
 ZUOZHUAN = "zuozhuan"
@@ -26,7 +112,7 @@ TITLES = {
   GULIANG: "穀梁傳",
 }
 
-_SPACE = re.compile(r"[\s　¶]+")
+
 # A1.2.3 (annals) and B1.2.3 (tradition) of KR1e0001; 1.2.3 of KR1e0008.
 _NUMBERED = re.compile(r"「?([AB]?)(\d{1,3})\.(\d{1,3})\.(\d+)\.?")
 _YEAR_HEADING = re.compile(r"〔?([AB]?)(\d+)\.(\d+)《.*》")
@@ -42,22 +128,14 @@ _STRAY = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """One entry of an edition: a numbered item or a line.
+  """One entry of an edition: a numbered item or a line."""
 
-  Attributes:
-    source: one of `BASE_SOURCES`.
-    reign: of the duke, 1 = 隱公.
-    year: regnal year from the edition's own numbering; None if only the text
-      gives it.
-    text: punctuated, without line ends and mark-up.
-    location: `file:line` of its first line, for messages.
-  """
-
-  source: str
-  reign: int
+  source: str  # one of `BASE_SOURCES`
+  reign: int  # of the duke, 1 = 隱公
+  # Regnal year by the edition's numbering; None if only the text gives it.
   year: int | None
-  text: str
-  location: str
+  text: str  # punctuated, without line ends and mark-up
+  location: str  # `file:line` of its first line, for messages
 
 
 def parse_numbered_entries(
@@ -67,16 +145,16 @@ def parse_numbered_entries(
 
   Args:
     path: one file of KR1e0001 or KR1e0008, one duke.
-    source_by_layer: source of each layer letter, {"A": ..., "B": ...} or
-      {"": ...}.
+    source_by_layer: source of each layer letter, {"A": ..., "B": ...} or {"":
+      ...}.
 
   Returns:
     (entries in order, number of undated items left out). 隱公's prelude is the
     only undated item of these editions.
 
   Raises:
-    SourceError: if the file holds no numbered item, or one of a reign or a
-      year 0.
+    SourceError: if the file holds no numbered item, or one of a reign or a year
+      0.
   """
   entries: list[Entry] = []
   num_undated = 0
@@ -87,7 +165,7 @@ def parse_numbered_entries(
     if current is not None:
       entries.append(dataclasses.replace(current, text=_clean_text(text_lines)))
 
-  for number, line in kanripo.parse_kanripo_lines(kanripo.read_text(path)):
+  for number, line in parse_kanripo_lines(read_text(path)):
     item = _NUMBERED.match(line)
     if item and item[1] in source_by_layer:
       close_entry()
@@ -132,7 +210,6 @@ def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
 
   Args:
     path: file named `NN_duke.txt`; NN is the reign.
-    source: what the entries are filed under.
 
   Raises:
     SourceError: if the file's name or content has another form.
@@ -141,10 +218,8 @@ def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
   if reign_number is None:
     raise SourceError(f"{path}: the name must start with the reign, as 01_")
   entries = []
-  for line_number, line in enumerate(
-    kanripo.read_text(path).split("\n"), start=1
-  ):
-    line = _clean_text([kanripo.mark_unencoded(_SPACE.sub("", line))])
+  for line_number, line in enumerate(read_text(path).split("\n"), start=1):
+    line = _clean_text([mark_unencoded(_SPACE.sub("", line))])
     if not line or _NAVIGATION in line:
       continue
     entries.append(

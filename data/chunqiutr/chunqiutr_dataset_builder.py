@@ -18,13 +18,18 @@ from ctd_jax.benchmark import queries, query_generation
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import tables
-from ctd_jax_datasets.chunqiutr import gallery, mini, placeholders, splits
-from ctd_jax_datasets.chunqiutr.audit import paper
-from ctd_jax_datasets.chunqiutr.release import reader, released_files
-from ctd_jax_datasets.common import examples, numbering
-from ctd_jax_datasets.common.audit_tables import Figures
+from ctd_jax_datasets.chunqiutr import (
+  gallery,
+  mini,
+  paper_figures,
+  release,
+  release_months,
+  splits,
+)
+from ctd_jax_datasets.common import examples
 from ctd_jax_datasets.common.base_builder import BaseBuilder, TimelineConfig
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.common.summary import Figures
 
 QUERY_SEED = 0  # of the wordings and windows of queries
 MINI_SEED = 0  # of the invented chronicle
@@ -82,7 +87,7 @@ class Builder(BaseBuilder):
     """Returns source of a record -> title of the work."""
     is_mini = self.builder_config.name == "mini"
     titles = mini.SOURCE_TITLES if is_mini else gallery.SOURCE_TITLES
-    return {**titles, placeholders.SOURCE: placeholders.SOURCE_TITLE}
+    return {**titles, gallery.SOURCE: gallery.SOURCE_TITLE}
 
   def _split_generators(
     self, dl_manager: tfds.download.DownloadManager
@@ -113,24 +118,20 @@ class Builder(BaseBuilder):
 
   def _read_paper_figures(self, statistics: Mapping[str, Any]) -> Figures:
     """Returns the paper's figures; of `mini` there are none."""
-    return paper.read_paper_figures(statistics)
+    return paper_figures.read_paper_figures(statistics)
 
   def _build_mini(self, _: object, timeline: Timeline) -> _VariantContents:
-    """Returns the invented chronicle.
-
-    Raises:
-      SourceError: if sources are named, which it has none of.
-    """
+    """Returns the invented chronicle."""
     if self.sources:
       raise SourceError(
         f"--sources={self.sources}: {self.name}/{self.builder_config.name} is "
         "made without sources; leave it out, or build another variant"
       )
     records = mini.generate_records(MINI_SEED)
-    records += placeholders.make_placeholders(
+    records += gallery.make_placeholders(
       records, timeline, gallery.SEED, mini.TITLE
     )
-    records = numbering.number_records(records, gallery.SEED)
+    records = examples.number_records(records, gallery.SEED)
     split_of = mini.make_splits()
     queries_by_split = query_generation.generate_queries(
       timeline,
@@ -171,9 +172,9 @@ class Builder(BaseBuilder):
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
   ) -> _VariantContents:
     """Returns the authors' benchmark; writes what is odd in their files."""
-    paths = released_files.resolve_files(dl_manager, self._release_folder())
-    released = reader.read_release(paths, timeline)
-    self._write_report(released.report)
+    paths = release_months.resolve_files(dl_manager, self._release_folder())
+    released = release.read_release(paths, timeline)
+    self._write_notes(released.notes)
     return _VariantContents(
       released.records, released.queries, released.split_of
     )

@@ -1,10 +1,8 @@
 """Gallery of `chunqiutr/rebuilt`: source files in, records out.
 
-Entries of the four base texts are cut into events, get months from the scan and
-are cut again where the month changes. Passages about one event in one month
-share a version. Commentary gets month and version from the text it explains,
-and every month without an entry gets a placeholder. Records of months outside
-the released map are left out and counted.
+Entries are matched by wording before any month is known, cut where an event
+begins, and dated by a scan; commentary is aligned with the text it explains. A
+month without an entry gets a placeholder.
 """
 
 from __future__ import annotations
@@ -14,6 +12,7 @@ import concurrent.futures
 import contextlib
 import dataclasses
 import functools
+import hashlib
 import itertools
 import multiprocessing
 import pathlib
@@ -28,20 +27,73 @@ from collections.abc import (
 )
 from typing import Any
 
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record
-from ctd_jax.chronology import annals
-from ctd_jax.chronology.timelines import Timeline
-from ctd_jax_datasets.chunqiutr import base_texts, placeholders
-from ctd_jax_datasets.chunqiutr.alignment import (
-  event_matching,
+from ctd_jax.benchmark.queries import CHUNQIU_TITLE
+from ctd_jax.benchmark.records import (
+  EVENT,
+  NEG_COMMENT,
+  NO_EVENT,
+  Record,
+  collect_months,
+)
+from ctd_jax.chronology import annals, date_expressions
+from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax_datasets.chunqiutr import (
+  base_texts,
+  commentary,
+  cross_check,
   events,
   text_alignment,
-  text_units,
 )
-from ctd_jax_datasets.chunqiutr.audit import cross_check
-from ctd_jax_datasets.chunqiutr.commentary import works
 from ctd_jax_datasets.common import source_files
-from ctd_jax_datasets.common.numbering import number_records
+from ctd_jax_datasets.common.examples import number_records
+
+TEMPLATES = (
+  "{date}：經傳於是月史事闕如，無專條可錄。",
+  "{date}。{title}經文及三傳於此月無事可書。",
+  "{date}。{title}及三傳皆不載此月之事。",
+)
+
+SOURCE = "placeholder"
+SOURCE_TITLE = "無事之月"
+
+
+def format_placeholder(
+  key: TimeKey, timeline: Timeline, seed: int = 0, title: str = CHUNQIU_TITLE
+) -> str:
+  """Returns the statement that nothing is recorded in the month `key`."""
+  # Drawn by a hash of (seed, key): the wording of a month does not depend on
+  # which other months are empty.
+  digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
+  template = TEMPLATES[int.from_bytes(digest, "big") % len(TEMPLATES)]
+  date = date_expressions.format_key(key, timeline)
+  return template.format(date=date, title=title)
+
+
+def make_placeholders(
+  records: Iterable[Record],
+  timeline: Timeline,
+  seed: int = 0,
+  title: str = CHUNQIU_TITLE,
+) -> list[Record]:
+  """Returns a placeholder record for every month without an event.
+
+  Returns:
+    Records of kind "no_event" in order of time, without id.
+  """
+  event_months = collect_months(records)
+  empty_months = (key for key in timeline.months if key not in event_months)
+  return [
+    Record(
+      "",
+      format_placeholder(key, timeline, seed, title),
+      SOURCE,
+      NO_EVENT,
+      key,
+      order,
+    )
+    for order, key in enumerate(empty_months)
+  ]
+
 
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 SEED = 20  # of ids and placeholder wordings
@@ -62,28 +114,24 @@ SOURCE_FOLDERS: Mapping[str, str] = {
     for source in layers.values()
   },
   **{source: folder for folder, source in _LINE_SOURCES.items()},
-  **{source: work.folders[0] for source, work in works.WORKS.items()},
+  **{source: work.folders[0] for source, work in commentary.WORKS.items()},
 }
 SOURCE_TITLES: Mapping[str, str] = {
   **base_texts.TITLES,
-  **{source: work.title for source, work in works.WORKS.items()},
+  **{source: work.title for source, work in commentary.WORKS.items()},
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Gallery:
-  """The records that the benchmark retrieves from, and their account.
-
-  Attributes:
-    records: sorted by id.
-    excluded_counts: reason -> number of texts that are left out.
-    audit: account of the making of the records, fit for JSON: `units`,
-      `printed_months`, `agreement`, `disagreements`, `decisions`, `versions`
-      of `cross_check` and `alignment` of `commentary`.
-  """
+  """The records that the benchmark retrieves from, and their account."""
 
   records: tuple[Record, ...]
+  # Reason -> number of texts that are left out.
   excluded_counts: Mapping[str, int]
+  # Account of the making of the records, fit for JSON: `units`,
+  # `printed_months`, `agreement`, `disagreements`, `decisions`, `versions` of
+  # `cross_check` and `alignment` of `commentary`.
   audit: Mapping[str, Any]
 
 
@@ -99,11 +147,8 @@ def build_gallery(
     files: name -> path, as in `checksums.tsv`.
     timeline: months that exist, `lu_release`.
     seed: shuffles the numbers of the ids and draws placeholder wordings.
-    processes: works read and compared at a time; the result does not depend
-      on it.
-
-  Raises:
-    sources.SourceError: if a file is not what its parser expects.
+    processes: works read and compared at a time; the result does not depend on
+      it.
   """
   # Order matters: events are matched by wording before any month is known, so
   # that agreement of the works is a test of the scans.
@@ -120,9 +165,7 @@ def build_gallery(
     _make_event_records(segments, event_ids) + comments, timeline
   )
   versioned_records = name_versions(timeline_records, seed)
-  versioned_records += placeholders.make_placeholders(
-    versioned_records, timeline, seed
-  )
+  versioned_records += make_placeholders(versioned_records, timeline, seed)
   numbered_records = number_records(versioned_records, seed)
   agreement, disagreements = cross_check.measure_agreement(segments, matches)
   num_cuts = sum(len(starts) for _, starts in pieces)
@@ -170,14 +213,7 @@ def _make_comment_records(
   event_ids: Sequence[Hashable],
   processes: int,
 ) -> tuple[list[tuple[Record, Hashable]], dict[str, Any]]:
-  """Returns the commentary, each with the event it explains, and its audit.
-
-  Args:
-    files: as in `build_gallery`.
-    segments: the dated base texts; 經 and 左傳 are what is explained.
-    event_ids: their events.
-    processes: as in `build_gallery`.
-  """
+  """Returns the commentary, each with the event it explains, and its audit."""
   annotated_segments = [
     (segment, event)
     for segment, event in zip(segments, event_ids, strict=True)
@@ -186,7 +222,7 @@ def _make_comment_records(
   anchor = text_alignment.Anchor.from_segments(
     [(segment.text, segment.key) for segment, _ in annotated_segments]
   )
-  comments, audit = works.parse_works(files, anchor, processes)
+  comments, audit = commentary.parse_works(files, anchor, processes)
   comment_records = []
   for comment in comments:
     record = Record(
@@ -210,14 +246,7 @@ def _make_comment_records(
 def _split_by_timeline(
   records_with_events: Iterable[tuple[Record, Hashable]], timeline: Timeline
 ) -> tuple[list[tuple[Record, Hashable]], list[Record]]:
-  """Returns the records of months that exist, and those of other months.
-
-  Each gets its place in its work, which counts both.
-
-  Args:
-    records_with_events: (record, its event), in the order of the works.
-    timeline: months that exist.
-  """
+  """Returns the records of months that exist, and those of other months."""
   orders: collections.Counter[str] = collections.Counter()
   timeline_records, excluded_records = [], []
   for record, event in records_with_events:
@@ -295,7 +324,7 @@ def read_entries(
 def match_works(
   entries: Sequence[base_texts.Entry],
   map_function: Callable[..., Iterable] = map,
-) -> dict[str, list[event_matching.EventMatch]]:
+) -> dict[str, list[events.EventMatch]]:
   """Returns tradition -> its matches with the annals."""
   by_source = {
     source: [entry for entry in entries if entry.source == source]
@@ -303,7 +332,7 @@ def match_works(
   }
   annals_entries = by_source.pop(base_texts.ANNALS)
   work_matches = map_function(
-    functools.partial(event_matching.match_events, annals_entries),
+    functools.partial(events.match_events, annals_entries),
     by_source.values(),
   )
   return dict(zip(by_source, work_matches, strict=True))
@@ -330,14 +359,14 @@ def date_pieces(
     if entry.year is not None:
       scanner.enter_year(entry.year)
     stop_particles = (
-      _EXPLAINING_PARTICLES if entry.source in event_matching.EXEGETIC else ""
+      _EXPLAINING_PARTICLES if entry.source in events.EXEGETIC else ""
     )
     for start, end in itertools.pairwise([*starts, len(entry.text)]):
       for text, key in annals.split_entry_by_month(
         entry.text[start:end], scanner, stop_particles
       ):
         # A cut at a month starts later in the same entry.
-        position = text_units.TextPosition(entry.location, start)
+        position = events.TextPosition(entry.location, start)
         segments.append(events.DatedSegment(entry.source, text, key, position))
         start += len(text)
   return segments

@@ -259,10 +259,7 @@ class _Chronicle:
   # Wording of the works.
 
   def _format_date(self, key: TimeKey, previous_key: TimeKey | None) -> str:
-    """Returns the date that the annals write before a month's first entry.
-
-    Year, season and month are each written only when they change.
-    """
+    """Returns the date that the annals write before a month's first entry."""
     is_new_year = (
       previous_key is None
       or (previous_key.reign, previous_key.year) != key.triple[:2]

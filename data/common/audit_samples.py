@@ -1,9 +1,8 @@
 """Samples of records for reading by eye, verdicts, and rates of error.
 
-A sample has a stratum for each source and kind. Records are drawn by a hash of
-their contents, so that the same seed draws the same records from the next
-version of a data set unless they have changed, and verdicts on the unchanged
-ones can be kept.
+A sample has a stratum for each source and kind of record, and each record
+stands for as many as its stratum has more. A rate is the weighted share with
+its 95 % Wilson interval for the effective size of the sample.
 """
 
 from __future__ import annotations
@@ -42,67 +41,41 @@ _SEPARATOR = "+"  # between verdicts on one record
 
 @dataclasses.dataclass(frozen=True)
 class SampledRecord:
-  """A record of a sample.
+  """A record of a sample."""
 
-  Attributes:
-    record: as in the data set.
-    weight: records of the data set that it stands for.
-    digest: of source, kind, month and text; equal in another version if the
-      record is.
-  """
-
-  record: Record
-  weight: float
+  record: Record  # as in the data set
+  weight: float  # records of the data set that it stands for
+  # Of source, kind, month and text; equal in another version if the record is.
   digest: str
 
 
 class VerdictRow(msgspec.Struct, frozen=True):
-  """A line of a file of verdicts.
+  """A line of a file of verdicts."""
 
-  Attributes:
-    data: name and version of the data set.
-    seed: of the sample.
-    id: of the record.
-    source: of the record.
-    kind: of the record.
-    key: month it is filed under.
-    weight: records that it stands for.
-    digest: of its contents.
-    place: `file:line` in the folder of sources, None for a placeholder.
-    verdict: of `VERDICTS`, several joined by `+`; None if it is not read yet.
-    reason: a few words.
-  """
-
-  data: str
+  data: str  # name and version of the data set
   seed: int
   id: str
   source: str
   kind: str
-  key: str
-  weight: float
+  key: str  # month it is filed under
+  weight: float  # records that it stands for
   digest: str
+  # `file:line` in the folder of sources, None for a placeholder.
   place: str | None
+  # Of `VERDICTS`, several joined by `+`; None if it is not read yet.
   verdict: str | None
   reason: str | None
 
 
 @dataclasses.dataclass(frozen=True)
 class ErrorRate:
-  """Share of records with an error, estimated from a stratified sample.
+  """Share of records with an error, estimated from a stratified sample."""
 
-  Attributes:
-    share: weighted, 0-1.
-    low: lower end of the 95 % interval.
-    high: upper end.
-    num_errors: records of the sample with the error.
-    num_read: records of the sample.
-  """
-
-  share: float
-  low: float
+  share: float  # weighted, 0-1
+  low: float  # lower end of the 95 % interval
   high: float
-  num_errors: int
-  num_read: int
+  num_errors: int  # records of the sample with the error
+  num_read: int  # records of the sample
 
   def __str__(self) -> str:
     if not self.num_read:
@@ -131,9 +104,7 @@ def draw_sample(
   share. Which records are drawn depends on seed and contents alone.
 
   Args:
-    records: the gallery.
     size: of the sample; smaller if there are fewer records.
-    seed: another one draws other records.
 
   Returns:
     The sample in order of kind, source, month and place in the work.
@@ -206,7 +177,6 @@ def make_rows(
   Args:
     sample: from `draw_sample`.
     data: name and version of the data set.
-    seed: of the sample.
     places: record id -> `file:line`.
     earlier_rows: verdicts that hold for records with the same contents.
   """
@@ -278,12 +248,7 @@ def split_verdict(row: VerdictRow) -> list[str]:
 
 
 def check_all_read(rows: Sequence[VerdictRow], name: object) -> None:
-  """Raises ValueError if a record has no verdict: a rate would be of others.
-
-  Args:
-    rows: of a sample.
-    name: of their file, for the message.
-  """
+  """Raises ValueError if a record has no verdict: a rate would be of others."""
   unread = [row.id for row in rows if not row.verdict]
   if unread:
     raise ValueError(
@@ -302,9 +267,7 @@ def estimate_rate(
   that unweighted would say as much (Kish's effective sample size).
 
   Args:
-    rows: all read.
     verdicts: of `VERDICTS`.
-
   Source: Wilson (JASA 22, 1927); Kish, Survey Sampling (1965), 11.7.
   """
   verdicts = set(verdicts)
@@ -339,9 +302,6 @@ def tabulate_rates(rows: Sequence[VerdictRow]) -> list[dict[str, str]]:
   """Returns lines of a table: kinds of error by kinds of records.
 
   A cell is the number of records, the share and its interval in percent.
-
-  Args:
-    rows: all read.
   """
   columns = {
     "all": rows,

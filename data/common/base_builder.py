@@ -1,36 +1,201 @@
-"""Base class of the TFDS builders: features, source files, reports.
+"""Base class of the TFDS builders: features, source files, reports, plots.
 
-Each data set's `Builder` is a subclass. All data sets are written as
-array_record, the only format of TFDS that loses no rows without TensorFlow;
-`tf_data` reads it where TensorFlow is installed.
+Examples are written so that their bytes depend on them alone, in array_record,
+the one format of TFDS that loses no rows and needs no TensorFlow. `tfds.load`
+reads it by an adapter that is registered when the package is imported.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import importlib.util
 import json
 import os
 import pathlib
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import tensorflow_datasets as tfds
+from array_record.python import array_record_module
+from tensorflow_datasets.core import file_adapters
+from tensorflow_datasets.core.utils.lazy_imports_utils import tensorflow as tf
+from tensorflow_datasets.proto import tf_example_pb2
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.utils import files
-from ctd_jax_datasets.common import (
-  audit_tables,
-  coverage_plot,
-  examples,
-  git_blobs,
-  source_files,
-  stable_writer,
-  summary,
-  tf_data,
-)
-from ctd_jax_datasets.common.audit_tables import Figures
-from ctd_jax_datasets.common.findings import FindingsReport
+from ctd_jax.utils import files, plotting
+from ctd_jax_datasets.common import examples, source_files, summary
+from ctd_jax_datasets.common.file_notes import FileNotes
+from ctd_jax_datasets.common.summary import Figures
+
+
+class StableWriter(tfds.core.ExampleWriter):
+  """Writer of TFDS that puts the features of an example in order."""
+
+  def write(
+    self, path: str | os.PathLike, examples: Iterable[tuple[object, bytes]]
+  ):
+    """Writes a shard, see `tfds.core.ExampleWriter`.
+
+    Args:
+      examples: (key, serialized example), in the order to be stored.
+    """
+    stable_examples = (
+      (key, _serialize_deterministic(example)) for key, example in examples
+    )
+    return super().write(path, stable_examples)
+
+
+def _serialize_deterministic(example: bytes) -> bytes:
+  example_proto = tf_example_pb2.Example.FromString(example)
+  # Deterministic: maps are written in the order of their keys.
+  return example_proto.SerializeToString(deterministic=True)
+
+
+# Examples that Python hands to TensorFlow at a time: one by one is slower.
+_CHUNK_LENGTH = 512
+
+
+class ArrayRecordAdapter(file_adapters.ArrayRecordFileAdapter):
+  """Adapter of TFDS that can also make a `tf.data.Dataset`."""
+
+  SUPPORTS_TF_DATA = True
+
+  @classmethod
+  def make_tf_data(
+    cls, filename: str | tf.Tensor, buffer_size: int | None = None
+  ) -> tf.data.Dataset:
+    """Returns the serialized examples of a file, in the order of the file.
+
+    Python reads the file, so that the graph of the data set does not run in
+    another process, such as a worker of the `tf.data` service.
+
+    Args:
+      filename: of the array_record file; a scalar string inside `tf.data`.
+      buffer_size: of TFDS; not used.
+    """
+    del buffer_size
+    chunks = tf.data.Dataset.from_generator(
+      _read_chunks,
+      args=(filename,),
+      output_signature=tf.TensorSpec((None,), tf.string),
+    )
+    return chunks.unbatch()
+
+
+def _read_chunks(path: bytes) -> Iterator[list[bytes]]:
+  """Yields the serialized examples of a file in lists."""
+  reader = array_record_module.ArrayRecordReader(path.decode())
+  try:
+    num_examples = reader.num_records()
+    for start in range(0, num_examples, _CHUNK_LENGTH):
+      yield reader.read(start, min(start + _CHUNK_LENGTH, num_examples))
+  finally:
+    reader.close()
+
+
+def register_adapter() -> None:
+  """Makes TFDS read array_record as `tf.data.Dataset`."""
+  file_adapters.ADAPTER_FOR_FORMAT[tfds.core.FileFormat.ARRAY_RECORD] = (
+    ArrayRecordAdapter
+  )
+
+
+def check_tensorflow(name: str) -> None:
+  """Raises if `tfds.load` of a data set cannot work here.
+
+  Args:
+    name: of the data set, for the message.
+
+  Raises:
+    ModuleNotFoundError: if TensorFlow is not installed; the message has the
+      call that does not need it.
+  """
+  if importlib.util.find_spec("tensorflow") is None:
+    raise ModuleNotFoundError(
+      "tfds.load and as_dataset need TensorFlow (extra [tf]); "
+      f'without it: tfds.data_source("{name}", split=...)',
+      name="tensorflow",
+    )
+
+
+if TYPE_CHECKING:
+  import matplotlib.axes
+
+_BLUE, _ORANGE, *_, _RED, _BLACK = plotting.COLOURS
+_MAX_LEVEL_LABELS = 16  # with more rulers the labels stand upright
+
+
+def plot_coverage(
+  rows: Sequence[Mapping[str, Any]],
+  title: str,
+  path: str | os.PathLike,
+  paper_gap: float | None = None,
+) -> None:
+  """Writes a PNG: months with and without an event, and the empty share.
+
+  Args:
+    rows: `reigns` of `summary.summarise_dataset`; the last is the total.
+    paper_gap: share of empty months in the paper, drawn as a horizontal line;
+      None for a data set that the paper does not describe.
+  """
+  *rulers, total = rows
+  # A quarter of an inch for each ruler keeps the labels apart.
+  figure = plotting.make_figure(max(8.5, 0.25 * len(rulers)), 5.2)
+  months, share = figure.subplots(2, sharex=True, height_ratios=(3, 2))
+  months.set_title(title)
+  _draw_months(months, rulers)
+  _draw_share(share, rulers)
+  for gap, name, colour, style in (
+    (total["gap_share"], "all rulers", _BLACK, "-"),
+    (paper_gap, "paper", _RED, "--"),
+  ):
+    if gap is not None:
+      share.axhline(gap, color=colour, ls=style, label=f"{name}, {gap:.3f}")
+  figure.legend(loc="outside lower center", ncols=4, frameon=False)
+  for axes in (months, share):
+    plotting.style_frame(axes)
+  plotting.write_figure(path, figure)
+
+
+def _draw_months(
+  axes: matplotlib.axes.Axes, rulers: Sequence[Mapping[str, Any]]
+) -> None:
+  """Draws how many months of each ruler have an event."""
+  with_event = [row["with_event"] for row in rulers]
+  empty = [row["empty"] for row in rulers]
+  positions = range(len(rulers))
+  axes.bar(positions, with_event, color=_BLUE, label="with an event")
+  empty_bars = axes.bar(
+    positions, empty, bottom=with_event, color=_ORANGE, label="empty"
+  )
+  counts = [f"{row['with_event']} / {row['months']}" for row in rulers]
+  is_crowded = len(rulers) > _MAX_LEVEL_LABELS
+  axes.bar_label(
+    empty_bars, counts, padding=2, fontsize=8, rotation=90 if is_crowded else 0
+  )
+  axes.margins(x=0.02, y=0.25 if is_crowded else 0.1)
+  axes.set_ylabel("months (with an event / all)")
+
+
+def _draw_share(
+  axes: matplotlib.axes.Axes, rulers: Sequence[Mapping[str, Any]]
+) -> None:
+  """Draws the share of each ruler's months that are empty."""
+  positions = range(len(rulers))
+  bars = axes.bar(
+    positions, [row["gap_share"] for row in rulers], color=_ORANGE
+  )
+  if len(rulers) <= _MAX_LEVEL_LABELS:
+    axes.bar_label(bars, fmt="{:.2f}", label_type="center", fontsize=8)
+  # Latin letters: matplotlib's own font has no others.
+  axes.set_xticks(
+    positions, [row["ruler"].rpartition(" ")[2] for row in rulers]
+  )
+  axes.set_ylim(0, 1)
+  axes.set_ylabel("share of empty months")
+  axes.set_xlabel("ruler, in order of time")
+
 
 # Written beside the data.
 FINDINGS_FILE = "findings.txt"  # oddities in the authors' files
@@ -40,29 +205,25 @@ COVERAGE_PLOT = "coverage.png"
 
 @dataclasses.dataclass(kw_only=True)
 class TimelineConfig(tfds.core.BuilderConfig):
-  """A variant of a data set.
+  """A variant of a data set."""
 
-  Attributes:
-    timeline: name of its calendar for `reign_tables.load_timeline`.
-  """
-
-  timeline: str
+  timeline: str  # name of its calendar for `reign_tables.load_timeline`
 
 
 class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   """Builder of records and queries about their months.
 
   Attributes:
-    sources: folder of the files to build from: source texts, or the authors'
-      files for a variant that is made of them. None means the environment
-      variables CTD_JAX_SOURCES (source texts) and CTD_JAX_RELEASE (authors'
-      files) and, without those, downloading.
-    processes: number of processes that read source texts; the data set does
-      not depend on it.
+    processes: number of processes that read source texts; the data set does not
+      depend on it.
     register_checksums: whether size and sha256 of downloads are written into
       the `checksums.tsv` of the data set instead of being checked.
   """
 
+  # Folder of the files to build from: source texts, or the authors' files for a
+  # variant that is made of them. None means the environment variables
+  # CTD_JAX_SOURCES (source texts) and CTD_JAX_RELEASE (authors' files) and,
+  # without those, downloading.
   sources: str | os.PathLike | None = None
   processes = 1
   register_checksums = False
@@ -77,7 +238,6 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     Args:
       file_format: None means that of the data set if it is built, and
         array_record, not the tfrecord of TFDS, if it is not.
-      **kwargs: data_dir, config, version.
     """
     super().__init__(file_format=file_format, **kwargs)
     if file_format is None and not self.info.initialized:
@@ -118,12 +278,12 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       ModuleNotFoundError: if TensorFlow is not installed; the message has the
         call that does not need it.
     """
-    tf_data.check_tensorflow(f"{self.name}/{self.builder_config.name}")
+    check_tensorflow(f"{self.name}/{self.builder_config.name}")
     return super().as_dataset(split, **kwargs)
 
   def _example_writer(self) -> tfds.core.ExampleWriter:
     """Returns the writer that gives the same bytes every time."""
-    return stable_writer.StableWriter(file_format=self.info.file_format)
+    return StableWriter(file_format=self.info.file_format)
 
   def _source_files(
     self, dl_manager: tfds.download.DownloadManager, table: pathlib.Path
@@ -137,13 +297,10 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
 
   def _release_folder(self) -> str | os.PathLike | None:
     """Returns the folder of the authors' files, None to download them."""
-    return self.sources or os.environ.get(git_blobs.RELEASE_FOLDER_VARIABLE)
+    return self.sources or os.environ.get(source_files.RELEASE_FOLDER_VARIABLE)
 
   def _write_text_file(self, name: str, text: str) -> None:
-    """Writes a file beside the data.
-
-    TFDS builds in a temporary folder and renames it at the end.
-    """
+    """Writes a file beside the data."""
     files.write_text(self.data_path / name, text)
 
   def _write_audit(self, audit_data: Mapping[str, Any]) -> None:
@@ -151,10 +308,10 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     text = json.dumps(audit_data, ensure_ascii=False, indent=1)
     self._write_text_file(summary.AUDIT_FILE, text + "\n")
 
-  def _write_report(self, report: FindingsReport) -> None:
+  def _write_notes(self, notes: FileNotes) -> None:
     """Writes the oddities of the authors' files as JSON and as a table."""
-    self._write_audit({"release": report.to_json()})
-    self._write_text_file(FINDINGS_FILE, report.format_table() + "\n")
+    self._write_audit({"release": notes.to_json()})
+    self._write_text_file(FINDINGS_FILE, notes.format_table() + "\n")
 
   def _read_paper_figures(self, statistics: Mapping[str, Any]) -> Figures:
     """Returns published figures to compare with; most variants have none."""
@@ -168,17 +325,15 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     paper_figures = self._read_paper_figures(statistics)
     blocks = [
       summary.format_tables(statistics),
-      audit_tables.format_report(
-        audit_tables.compute_figures(statistics), paper_figures
-      ),
+      summary.format_report(summary.compute_figures(statistics), paper_figures),
     ]
     if (path / FINDINGS_FILE).exists():
       blocks.append("findings\n" + files.read_text(path / FINDINGS_FILE))
     files.write_text(path / TABLES_FILE, "\n\n".join(blocks) + "\n")
-    coverage_plot.plot_coverage(
+    plot_coverage(
       statistics["reigns"],
       f"{statistics['name']}: months with an event, by ruler",
       path / COVERAGE_PLOT,
-      audit_tables.gap_share(paper_figures),
+      summary.gap_share(paper_figures),
     )
     return statistics

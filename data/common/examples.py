@@ -1,7 +1,12 @@
-"""TFDS features and examples of records and queries, one form for all."""
+"""TFDS features and examples of records and queries, one form for all.
+
+Ids are shuffled numbers: they tell nothing about time.
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -54,12 +59,7 @@ def make_record_features() -> tfds.features.FeaturesDict:
 def iterate_record_examples(
   records: Iterable[Record], split_of: Mapping[TimeKey, str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-  """Yields (id, example) of every record.
-
-  Args:
-    records: in the order to be stored.
-    split_of: split of their months.
-  """
+  """Yields (id, example) of every record."""
   for record in records:
     # One month; a builder of records with wider dates replaces `end`.
     month = np.asarray(record.key.triple, np.int32)
@@ -108,3 +108,17 @@ def iterate_query_examples(
         "match_score": 1.0,
       },
     )
+
+
+def number_records(records: Iterable[Record], seed: int) -> tuple[Record, ...]:
+  """Returns the records with ids `r00000`..., sorted by id.
+
+  The numbers are shuffled, so that an id tells nothing about time or source.
+  """
+  # A copy: shuffle works in place.
+  records = list(records)
+  random.Random(seed).shuffle(records)
+  return tuple(
+    dataclasses.replace(record, record_id=f"r{number:05d}")
+    for number, record in enumerate(records)
+  )

@@ -25,7 +25,7 @@ from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files, tables
-from ctd_jax_datasets.common.errors import FolderError
+from ctd_jax_datasets.common.source_files import FolderError
 
 METADATA_FILE = "metadata.json"
 REIGNS_FILE = "reigns.tsv"
@@ -40,30 +40,20 @@ _MSGSPEC_MISSING = re.compile(r"Object missing required field `(.*)`")
 
 
 class FolderMetadata(msgspec.Struct):
-  """Members of `metadata.json` that a reader uses; all may be missing.
+  """Members of `metadata.json` that a reader uses; all may be missing."""
 
-  Attributes:
-    name: of the data set, None for the folder's own.
-    version: of the data set, None for a piece of the hash.
-    timeline: name of the calendar.
-    sha256: of the contents, None if they may change.
-    leap_months: keys such as "1-2-3L".
-    titles: source of a record -> title of the work.
-  """
-
-  name: str | None = None
-  version: str | None = None
-  timeline: str | None = None
-  sha256: str | None = None
-  leap_months: list[str] = []
-  titles: dict[str, str] = {}
+  name: str | None = None  # of the data set, None for the folder's own
+  version: str | None = None  # of the data set, None for a piece of the hash
+  timeline: str | None = None  # name of the calendar
+  sha256: str | None = None  # of the contents, None if they may change
+  leap_months: list[str] = []  # keys such as "1-2-3L"
+  titles: dict[str, str] = {}  # source of a record -> title of the work
 
 
 def hash_files(folder: epath.Path, names: Iterable[str]) -> str:
   """Returns the sha256 of files of a folder, their names and order included.
 
   Args:
-    folder: of the files.
     names: relative to `folder`; hashed in sorted order.
   """
   hasher = hashlib.sha256()
@@ -77,11 +67,6 @@ def write_provenance(
   folder: epath.Path, benchmark: Benchmark, format_name: str
 ) -> dict[str, Any]:
   """Writes both files into a folder that holds its contents already.
-
-  Args:
-    folder: a fresh export.
-    benchmark: the exported data set.
-    format_name: e.g. "beir".
 
   Returns:
     The metadata as written.

@@ -1,13 +1,14 @@
-"""Source files in a folder or downloaded, checked by size and sha256.
+"""Source files: in a folder or downloaded, checked by size, sha256 or git blob
+id.
 
-The texts are public but not ours to ship, and a file that was cut short or
-changed would silently give other months. A table `checksums.tsv` names every
-file by URL (repository, commit and path), size, sha256 and its name in a folder
-of sources; TFDS reads the same table.
+Texts of public editions are listed in a `checksums.tsv` with size and sha256.
+Files of the authors are named by a commit and recognised by the id that git
+gives to their bytes, so a clone of their repository will do.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import os
 import pathlib
@@ -21,7 +22,14 @@ import tensorflow_datasets as tfds
 from absl import app, flags
 from tensorflow_datasets.core.download import checksums, download_manager
 
-from ctd_jax_datasets.common.errors import SourceError
+
+class SourceError(ValueError):
+  """Error of a source file that its parser cannot read; names the location."""
+
+
+class FolderError(ValueError):
+  """Error of a data set's folder; names file, line and field."""
+
 
 ENVIRONMENT_VARIABLE = "CTD_JAX_SOURCES"
 _TIMEOUT_S = 30  # seconds for the first request
@@ -70,9 +78,6 @@ def run_on_sources(main: Callable[[pathlib.Path], None]) -> None:
   """Runs a script that reads source texts: its one flag is --sources.
 
   What cannot be read ends it with a line.
-
-  Args:
-    main: is given the folder.
   """
   # Defined here: a program that imports the script must not accept the flag.
   sources_flag = flags.DEFINE_string(
@@ -127,7 +132,6 @@ def download_files(
   """Returns name -> path of every known file, downloaded and checked by TFDS.
 
   Args:
-    manager: downloads.
     file_infos: name -> (URL, size and sha256, None where they are not known).
     variable: that may name a folder of these files instead, for messages.
 
@@ -183,4 +187,98 @@ def select_folder_files(
   paths = [files[name] for name in sorted(files) if name.startswith(folder)]
   if not paths:
     raise SourceError(f"no source file of {folder}/ was given")
+  return paths
+
+
+# Why a file of the authors is noted: it may be newer than this reader.
+FILE_DIFFERS = "the file is not the released one (git blob id)"
+RELEASE_FOLDER_VARIABLE = "CTD_JAX_RELEASE"  # names the authors' files' folder
+
+
+@dataclasses.dataclass(frozen=True)
+class Blob:
+  """A file of a commit."""
+
+  url: str  # where its bytes are served
+  blob_id: str  # by which git knows them
+
+
+def compute_blob_id(content: bytes) -> str:
+  """Returns the id that git gives to a file with this content."""
+  head = f"blob {len(content)}\0".encode()
+  return hashlib.sha1(head + content, usedforsecurity=False).hexdigest()
+
+
+def find_folder_files(
+  folder: str | os.PathLike, urls: Mapping[str, str]
+) -> dict[str, pathlib.Path]:
+  """Returns name -> path of every known file in a folder of the user's.
+
+  The folder may be a clone of the repository: then the files lie below it as
+  they do there. Their content is not compared, it may have been corrected.
+
+  Args:
+    folder: of the files, or of a clone.
+    urls: file name -> where the public has it.
+
+  Raises:
+    SourceError: naming the folder and every file that is missing.
+  """
+  folder = pathlib.Path(folder).expanduser()
+  if not folder.is_dir():
+    raise SourceError(
+      f"{folder}: no such folder; it should hold {', '.join(urls)}"
+    )
+  paths, missing = {}, []
+  for name, url in urls.items():
+    inside_clone = pathlib.PurePosixPath(url).parent.name
+    candidate_paths = (folder / name, folder / inside_clone / name)
+    existing_path = next(
+      (
+        candidate_path
+        for candidate_path in candidate_paths
+        if candidate_path.is_file()
+      ),
+      None,
+    )
+    if existing_path is None:
+      missing.append(f"{name} (it is {url})")
+    else:
+      paths[name] = existing_path
+  if missing:
+    raise SourceError(f"{folder}: missing {', '.join(missing)}")
+  return paths
+
+
+def get_urls(blobs: Mapping[str, Blob]) -> dict[str, str]:
+  """Returns file name -> where its bytes are served."""
+  return {name: blob.url for name, blob in blobs.items()}
+
+
+def download_blobs(
+  manager: tfds.download.DownloadManager, blobs: Mapping[str, Blob]
+) -> dict[str, pathlib.Path]:
+  """Returns name -> path of every known file, downloaded and checked.
+
+  Raises:
+    SourceError: if the network fails or a file has another blob id; such a file
+      is removed, so that the next try downloads it again.
+  """
+  # fetch checks size and sha256 where they are recorded; here they are not.
+  unchecked = checksums.UrlInfo(size=None, checksum=None, filename=None)
+  paths = download_files(
+    manager,
+    {name: (blob.url, unchecked) for name, blob in blobs.items()},
+    RELEASE_FOLDER_VARIABLE,
+  )
+  for name, path in paths.items():
+    content = path.read_bytes()
+    actual_id = compute_blob_id(content)
+    if actual_id != blobs[name].blob_id:
+      path.unlink()
+      raise SourceError(
+        f"{blobs[name].url}: expected git blob {blobs[name].blob_id}, got "
+        f"{actual_id} ({len(content)} bytes); a file that was changed on "
+        "purpose is read from a folder"
+      )
   return paths

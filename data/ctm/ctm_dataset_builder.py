@@ -1,25 +1,235 @@
-"""CTM: temporal reasoning across Chinese dynasties.
+"""TFDS builder of CTM: temporal reasoning across Chinese dynasties.
 
-Versions and variants of the data set: `qa` and `long_script` are questions
-made from the fact tables with recomputed gold, `ito` the games, `release` the
-authors' questions from their files.
+`qa` and `long_script` are questions, `ito` games, `release` the authors'
+questions from a folder. Tables beside the data compare them with the counts of
+the paper.
+
+Source: CTM, arXiv 2502.16922.
 """
 
 from __future__ import annotations
 
+import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
+import pathlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
+from ctd_jax.utils import files
+from ctd_jax_datasets.common import base_builder, summary
 from ctd_jax_datasets.common.base_builder import BaseBuilder
-from ctd_jax_datasets.common.errors import SourceError
-from ctd_jax_datasets.ctm import examples, released, repository, summary
-from ctd_jax_datasets.ctm.game_schema import ItoInstance
-from ctd_jax_datasets.ctm.generation import games, generator
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import LSEC, SPLITS, TASKS
+from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.ctm import examples, periods, released, repository
+from ctd_jax_datasets.ctm.generation import generator, quotas
+from ctd_jax_datasets.ctm.periods import EDD, LSEC, PJ, SPLITS, TASKS, TES
+from ctd_jax_datasets.ctm.schema import Entity, ItoInstance, Question
+
+# Entities of the paper's repository. Source: its section on data.
+_PAPER_ENTITY_COUNTS = {
+  periods.FIGURE: 1652,
+  periods.PLACE: 2907,
+  periods.EVENT: 93,
+  periods.INGREDIENT: 49,
+  periods.HERITAGE: 44,
+}
+
+
+def write_summary(
+  builder: tfds.core.DatasetBuilder, is_games: bool = False
+) -> dict[str, Any]:
+  """Writes tables beside the data; returns the statistics.
+
+  Args:
+    is_games: whether it holds games rather than questions.
+
+  Returns:
+    name, `content_sha256`, and the rows of every table, ready for JSON.
+  """
+  if is_games:
+    tables = {"games": _count_by_level(examples.read_games(builder))}
+  else:
+    dataset_questions = examples.read_questions(builder)
+    tables = {
+      "types": _count_by_type(dataset_questions),
+      "relations": _count_by_relations(dataset_questions),
+    }
+    if guess_rows := _score_constant_guesses(dataset_questions):
+      tables["guesses"] = guess_rows
+  tables["entities"] = count_entities(repository.load_entities())
+  tables["checked"] = count_checked_rows()
+  rows = {
+    split: [summary.to_plain_example(row) for row in source]
+    for split, source in sorted(builder.as_data_source().items())
+  }
+  statistics = {
+    "name": builder.info.full_name,
+    "content_sha256": summary.content_hash(builder.info.features, rows),
+    "facts_sha256": repository.hash_fact_tables(),
+    **tables,
+  }
+  path = pathlib.Path(builder.data_path)
+  blocks = [
+    summary.format_table(name, dataset_questions)
+    for name, dataset_questions in tables.items()
+  ]
+  if (path / base_builder.FINDINGS_FILE).exists():
+    text = (path / base_builder.FINDINGS_FILE).read_text("utf-8")
+    blocks.append(f"findings\n{text}")
+  files.write_text(path / base_builder.TABLES_FILE, "\n\n".join(blocks) + "\n")
+  return statistics
+
+
+def _count_by_type(
+  dataset_questions: Sequence[Question],
+) -> list[dict[str, Any]]:
+  """Returns a row for each task: counts listed, by split and relations k."""
+  rows = []
+  for task in TASKS:
+    task_questions = [
+      question for question in dataset_questions if question.task == task
+    ]
+    if task_questions:
+      sizes = collections.Counter(len(q.relations) for q in task_questions)
+      splits = collections.Counter(q.split for q in task_questions)
+      rows.append(
+        {
+          "task": task,
+          "paper": quotas.TYPE_COUNTS[task],
+          "listed": sum(q.listed for q in task_questions),
+          "all": len(task_questions),
+          **{split: splits[split] for split in SPLITS},
+          **{f"k={k}": sizes[k] for k in (1, 2, 3)},
+          # The paper's largest bucket.
+          "k>=4": sum(n for k, n in sizes.items() if k >= 4),
+        }
+      )
+  return [*rows, _sum_columns(rows, "task")]
+
+
+def _sum_columns(
+  rows: Sequence[Mapping[str, Any]], name: str
+) -> dict[str, Any]:
+  """Returns the sums of the columns."""
+  sums = {key: sum(row[key] for row in rows) for key in rows[0] if key != name}
+  return {name: summary.TOTAL, **sums}
+
+
+def _count_by_relations(
+  dataset_questions: Iterable[Question],
+) -> list[dict[str, Any]]:
+  """Returns a row for each of the paper's buckets."""
+  bucket_counts = collections.Counter(
+    quotas.size_bucket(q.task, len(q.relations)) for q in dataset_questions
+  )
+  rows = [
+    {"relations": name, "paper": paper, "here": bucket_counts[name]}
+    for name, paper in quotas.BUCKETS.items()
+    if bucket_counts[name]
+  ]
+  return [*rows, _sum_columns(rows, "relations")]
+
+
+def _score_constant_guesses(
+  dataset_questions: Iterable[Question],
+) -> list[dict[str, Any]]:
+  """Returns the share of the most frequent answer, by task."""
+  answers: dict[str, collections.Counter[str]] = collections.defaultdict(
+    collections.Counter
+  )
+  # Only these tasks have answers that repeat.
+  for question in dataset_questions:
+    if question.task in (EDD, PJ, TES):
+      gold_answer = {
+        EDD: lambda gold: gold.label,
+        PJ: lambda gold: "是" if gold.possible else "否",
+        TES: lambda gold: "ABCD"[gold.correct],
+      }[question.task](question.gold)
+      answers[question.task][gold_answer] += 1
+  rows = []
+  for task, counter in answers.items():
+    ((answer, count),) = counter.most_common(1)
+    share = round(count / counter.total(), 3)
+    rows.append({"task": task, "commonest": answer, "share": share})
+  return rows
+
+
+def count_entities(entities: Iterable[Entity]) -> list[dict[str, Any]]:
+  """Returns a row for each kind: records, the paper's, records by period."""
+  rows = []
+  all_entities = list(entities)
+  for kind in periods.KINDS:
+    kind_entities = [entity for entity in all_entities if entity.kind == kind]
+    period_counts = collections.Counter(
+      e.periods[0] for e in kind_entities if e.periods
+    )
+    rows.append(
+      {
+        "kind": kind,
+        "paper": _PAPER_ENTITY_COUNTS.get(kind, 0),
+        "records": len(kind_entities),
+        **{label: period_counts[label] for label in periods.LABELS},
+        "undated": sum(not entity.periods for entity in kind_entities),
+      }
+    )
+  return [*rows, _sum_columns(rows, "kind")]
+
+
+def count_checked_rows() -> list[dict[str, Any]]:
+  """Returns a row for each fact table that says where it was looked up.
+
+  Each has the table, its rows, those for which a place gives all years, some
+  or none, and those with a source that differs.
+  """
+  tables = {
+    repository.TABLES[kind]: repository.read_rows(kind)
+    for kind in periods.KINDS
+  }
+  tables["regimes"] = periods.read_rows()
+  counted = []
+  for table, rows in tables.items():
+    if not rows or periods.CHECKED_COLUMN not in rows[0]:
+      continue
+    notes = [periods.split_checked(row) for row in rows]
+    # A tradition of unknown age has no year that a place could give.
+    none = sum(
+      periods.YEARS_NOT_GIVEN in n.not_given or row.get("start") == ""
+      for n, row in zip(notes, rows, strict=True)
+    )
+    some = sum(
+      bool(n.not_given) and periods.YEARS_NOT_GIVEN not in n.not_given
+      for n in notes
+    )
+    counted.append(
+      {
+        "table": table,
+        "rows": len(rows),
+        "years given": len(rows) - some - none,
+        "some given": some,
+        "none given": none,
+        "differs": sum(bool(n.differing) for n in notes),
+      }
+    )
+  return counted
+
+
+def _count_by_level(instances: Sequence[ItoInstance]) -> list[dict[str, Any]]:
+  """Returns a row for each level: games, and seats by period."""
+  rows = []
+  for level in dict.fromkeys(game.level for game in instances):
+    seats = [s for game in instances if game.level == level for s in game.seats]
+    period_counts = collections.Counter(seat.period for seat in seats)
+    rows.append(
+      {
+        "level": level,
+        "games": sum(game.level == level for game in instances),
+        "seats": len(seats),
+        **{label: period_counts[label] for label in periods.LABELS},
+      }
+    )
+  return [*rows, _sum_columns(rows, "level")]
+
 
 SHORT_TASKS = tuple(task for task in TASKS if task != LSEC)
 GAMES, RELEASE = "ito", "release"
@@ -27,12 +237,9 @@ GAMES, RELEASE = "ito", "release"
 
 @dataclasses.dataclass(kw_only=True)
 class Config(tfds.core.BuilderConfig):
-  """Variant of the data set.
+  """Variant of the data set."""
 
-  Attributes:
-    tasks: tasks of the generated questions; () for games and the release.
-  """
-
+  # Tasks of the generated questions; () for games and the release.
   tasks: tuple[str, ...] = ()
 
 
@@ -82,14 +289,7 @@ class Builder(BaseBuilder):
   def _split_generators(
     self, dl_manager: tfds.download.DownloadManager
   ) -> dict[str, Iterator[tuple[str, dict[str, Any]]]]:
-    """Returns the examples of `train`, `validation` and `test`.
-
-    Games and the release have `test` only.
-
-    Raises:
-      SourceError: if a file of the release cannot be used, or sources are
-        named for a variant that needs none.
-    """
+    """Returns the examples of `train`, `validation` and `test`."""
     config = self.builder_config
     if config.name == RELEASE:
       return {released.SPLIT: self._generate_examples(self._read_release())}
@@ -100,8 +300,8 @@ class Builder(BaseBuilder):
         f"fact tables; leave it out, or build {self.name}/{RELEASE}"
       )
     if config.name == GAMES:  # `test` only
-      instances = games.draw_games(generator.SEED)
-      return {games.SPLIT: self._generate_examples(instances)}
+      instances = quotas.draw_games(generator.SEED)
+      return {quotas.SPLIT: self._generate_examples(instances)}
     questions = generator.generate_questions(tasks=config.tasks)
     return {
       split: self._generate_examples([q for q in questions if q.split == split])
@@ -124,12 +324,10 @@ class Builder(BaseBuilder):
         f"{self.name}/{RELEASE} needs --sources=FOLDER of the authors' JSON "
         "files"
       )
-    questions, report = released.read_released_questions(folder)
-    self._write_report(report)
+    questions, notes = released.read_released_questions(folder)
+    self._write_notes(notes)
     return questions
 
   def describe(self) -> dict[str, Any]:
     """Writes tables beside the data; returns the statistics."""
-    return summary.write_summary(
-      self, is_games=self.builder_config.name == GAMES
-    )
+    return write_summary(self, is_games=self.builder_config.name == GAMES)

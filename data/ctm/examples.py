@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax_datasets.ctm import json_records
-from ctd_jax_datasets.ctm.game_schema import ItoInstance
-from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm import schema
+from ctd_jax_datasets.ctm.schema import ItoInstance, Question
 
 RECORD = "record"  # feature with the whole record as JSON
 
@@ -38,7 +37,7 @@ def make_question_features() -> tfds.features.FeaturesDict:
       "nearest": number(np.int32, doc="periods between the closest two"),
       "widest": number(np.int32, doc="periods between the furthest two"),
       "listed": number(np.int32, doc="1 if it counts to the types, else 0"),
-      RECORD: text(doc="ctd_jax_datasets.ctm.questions.Question as JSON"),
+      RECORD: text(doc="ctd_jax_datasets.ctm.schema.Question as JSON"),
     }
   )
 
@@ -54,7 +53,7 @@ def make_game_features() -> tfds.features.FeaturesDict:
         text(), doc="name-label of each seat, player 1 first"
       ),
       "ranks": tfds.features.Sequence(np.int32, doc="true ranks, 1 earliest"),
-      RECORD: text(doc="ctd_jax_datasets.ctm.game_schema.ItoInstance as JSON"),
+      RECORD: text(doc="ctd_jax_datasets.ctm.schema.ItoInstance as JSON"),
     }
   )
 
@@ -78,7 +77,7 @@ def iterate_question_examples(
         "widest": question.distance.widest,
         "listed": int(question.listed),
         # Beside the paper's fields, which do not determine the question.
-        RECORD: json_records.format_json_line(question),
+        RECORD: schema.format_json_line(question),
       },
     )
 
@@ -95,7 +94,7 @@ def iterate_game_examples(
         "level": game.level,
         "temporal_entities": [seat.label for seat in game.seats],
         "ranks": list(game.ranks),
-        RECORD: json_records.format_json_line(game),
+        RECORD: schema.format_json_line(game),
       },
     )
 
@@ -103,27 +102,21 @@ def iterate_game_examples(
 def read_questions(builder: tfds.core.DatasetBuilder) -> list[Question]:
   """Returns the questions of a built data set, in the order stored."""
   return [
-    json_records.question_from_json(record)
-    for record in _iterate_records(builder)
+    schema.question_from_json(record) for record in _iterate_records(builder)
   ]
 
 
 def read_games(builder: tfds.core.DatasetBuilder) -> list[ItoInstance]:
   """Returns the games of a built data set, in the order stored."""
   return [
-    json_records.instance_from_json(record)
-    for record in _iterate_records(builder)
+    schema.instance_from_json(record) for record in _iterate_records(builder)
   ]
 
 
 def _iterate_records(
   builder: tfds.core.DatasetBuilder,
 ) -> Iterator[dict[str, Any]]:
-  """Yields the records of all splits.
-
-  Raises:
-    FileNotFoundError: if the data set is not built; the message says how.
-  """
+  """Yields the records of all splits."""
   name = f"{builder.name}/{builder.builder_config.name}"
   if not builder.is_prepared():
     raise FileNotFoundError(

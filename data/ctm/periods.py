@@ -1,46 +1,82 @@
-"""The ten periods of CTM and the arithmetic of years.
+"""The ten periods of CTM: years, fact tables, and names of periods in text.
 
-Years are written as by historians: -278 is 278 BCE, there is no year 0. The
-published timeline has inconsistencies, which are settled here once:
+Tasks, kinds of entities and other words of the data set are here, too, as all
+modules need them. Years are written without a year 0; where two periods
+overlap, the later one wins.
 
-- 先秦 runs to -206, so 秦 (-221..-206) lies in it.
-- A boundary year belongs to two periods. A period is half-open here and the
-  later one wins (220 is 六朝); grading accepts both (`list_acceptable_labels`).
-- 六朝 and 隋 overlap from 581 to 589: the later one wins, both are accepted.
-- 唐 ends in 906 and 五代 begins in 907. 唐 lasted into 907: 906 is 唐 only, 907
-  is 五代 and accepted as 唐.
-- 元 begins in 1279, with the end of 宋, not in 1271.
-- 1912 belongs to 清, since no period comes after it.
-- Regimes that share their time with a period of another name (辽, 金, 西夏,
-  十国) are mapped by convention and marked; 新 and 南明 lie inside 汉 and 清.
-
-Source: CTM paper, timeline table.
+Source: CTM paper, table of periods; finer names are those of
+`facts/regimes.tsv`.
 """
 
 from __future__ import annotations
 
+import csv
 import dataclasses
+import functools
 import itertools
-from collections.abc import Iterable, Sequence
+import pathlib
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ctd_jax.chronology import reign_tables
+
+# Kinds of entities; the fact tables are read in this order.
+FIGURE, RULER, ERA, PLACE = "figure", "ruler", "era", "place"
+EVENT, INGREDIENT, HERITAGE = "event", "ingredient", "heritage"
+KINDS = (FIGURE, RULER, ERA, PLACE, EVENT, INGREDIENT, HERITAGE)
+
+# Task codes and the type names of the paper. EDD has one name for each kind.
+EDD, PJ, TOU, RR, SEC, EEU, TIC, TES, LSEC = TASKS = (
+  "EDD",
+  "PJ",
+  "TOU",
+  "RR",
+  "SEC",
+  "EEU",
+  "TIC",
+  "TES",
+  "LSEC",
+)
+TYPE_NAMES = {
+  PJ: "合理性判断",
+  TOU: "时间顺序理解",
+  RR: "关系判断",
+  SEC: "穿帮镜头指正",
+  EEU: "实体名称变迁",
+  TIC: "时间差计算",
+  TES: "选出对应时空实体",
+  LSEC: "剧本穿帮问题指正_长上下文",
+}
+EDD_TYPE_NAMES = {
+  FIGURE: "根据人物确定所处朝代",
+  RULER: "根据君主确定所处朝代",
+  ERA: "根据年号确定所处朝代",
+  PLACE: "根据地名确定使用朝代",
+  EVENT: "根据事件确定发生朝代",
+  INGREDIENT: "根据食材确定传入朝代",
+  HERITAGE: "根据非遗确定起源朝代",
+}
+SPLITS = ("train", "validation", "test")
+
+# Precision of a year, and the error in years that it allows.
+EXACT, APPROXIMATE = "year", "about"
+TOLERANCE = {EXACT: 0, APPROXIMATE: 10}
+# The year of a relation that a question is about.
+START, END = "start", "end"
+# Reasons of an anachronism: it began after the scene, or ended before it.
+LATER, EARLIER = "later", "earlier"
 
 
 @dataclasses.dataclass(frozen=True)
 class Period:
-  """One of the ten periods.
+  """One of the ten periods."""
 
-  Attributes:
-    index: 0 (earliest) to 9.
-    label: name in Simplified script.
-    start: first year.
-    end: year in which the period ended, also the first year of the next.
-    traditional: name in Traditional script.
-  """
-
-  index: int
-  label: str
+  index: int  # 0 (earliest) to 9
+  label: str  # name in Simplified script
   start: int
-  end: int
-  traditional: str
+  end: int  # year in which the period ended, also the first year of the next
+  traditional: str  # name in Traditional script
 
 
 PERIODS = tuple(
@@ -160,3 +196,316 @@ def sort_labels(labels: Iterable[str]) -> tuple[str, ...]:
   """Returns labels without repetition, earliest first."""
   label_set = set(labels)
   return tuple(label for label in LABELS if label in label_set)
+
+
+SOURCE_COLUMN = "source"
+CHECKED_COLUMN = "checked"  # where the row was looked up
+VALUE_SEPARATOR = "|"  # between several values of one cell
+ITEM_SEPARATOR = "; "  # between sources, and between items of `checked`
+
+# Items of `checked` that are no place: years that none of the places gives,
+# and years that one of them gives otherwise.
+YEARS_NOT_GIVEN = "no years"
+NOT_GIVEN = (
+  "no birth year",
+  "no death year",
+  "no start year",
+  "no end year",
+  YEARS_NOT_GIVEN,
+)
+DIFFERS = "differs: "
+
+
+def table_path(name: str) -> pathlib.Path:
+  """Returns the path of a fact table, installed or in the checkout."""
+  return reign_tables.reign_table_dir().parent / "ctm" / "facts" / f"{name}.tsv"
+
+
+def read_table(
+  path: pathlib.Path,
+  columns: Sequence[str],
+  integers: Collection[str] = (),
+  optional: Collection[str] = (),
+) -> list[dict[str, str]]:
+  """Returns the rows of a TSV file, each as column -> cell.
+
+  Args:
+    path: UTF-8, tab-separated, one header line.
+    columns: the header, with `source` among them; `checked` is checked against
+      it where there is one.
+    integers: columns whose cells must be integers; they are returned as text.
+
+  Raises:
+    ValueError: naming file, line and column at fault.
+  """
+  with path.open(encoding="utf-8", newline="") as file:
+    # QUOTE_NONE: quotation marks belong to the text of a cell.
+    rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
+    header = next(rows, [])
+    if header != list(columns) or SOURCE_COLUMN not in header:
+      raise ValueError(
+        f"{path}, line 1: columns {', '.join(header)} should be "
+        f"{', '.join(columns)}, separated by tabs"
+      )
+    table = []
+    for line_number, cells in enumerate(rows, start=2):
+      location = f"{path}, line {line_number}"
+      if len(cells) != len(columns):
+        raise ValueError(
+          f"{location}: {len(cells)} columns, should be {len(columns)}"
+        )
+      row = dict(zip(columns, cells, strict=True))
+      _check_row(location, row, integers, optional)
+      table.append(row)
+  return table
+
+
+def _check_row(
+  location: str,
+  row: Mapping[str, str],
+  integers: Collection[str],
+  optional: Collection[str],
+) -> None:
+  """Checks the cells of a row; an error names location and column."""
+  for column, cell in row.items():
+    if not cell:
+      if column not in optional:
+        raise ValueError(f"{location}: column {column!r} is empty")
+    # Years BCE are negative.
+    elif column in integers and not cell.removeprefix("-").isdecimal():
+      raise ValueError(
+        f"{location}: column {column!r} is {cell!r}, should be an integer"
+      )
+  if CHECKED_COLUMN in row:
+    _check_places(location, row)
+
+
+def _check_places(location: str, row: Mapping[str, str]) -> None:
+  """Checks that the sources of a row are those that were looked up in."""
+  checked = split_checked(row)
+  for place in checked.places:
+    if not all(place.partition(" ")):
+      raise ValueError(
+        f"{location}: column {CHECKED_COLUMN!r} has {place!r}, should be a "
+        "source and the place in it, as '史記 卷62'"
+      )
+  # A source may explain itself after a space.
+  sources = {
+    source.split(" ")[0] for source in row[SOURCE_COLUMN].split(ITEM_SEPARATOR)
+  }
+  looked_up = {place.split(" ")[0] for place in checked.places}
+  if odd_sources := sorted(sources ^ looked_up):
+    raise ValueError(
+      f"{location}: {', '.join(odd_sources)} should be in both "
+      f"{SOURCE_COLUMN!r} and {CHECKED_COLUMN!r}, or in neither"
+    )
+  if checked.not_given and row.get("precision", APPROXIMATE) != APPROXIMATE:
+    raise ValueError(
+      f"{location}: column {CHECKED_COLUMN!r} has {checked.not_given[0]!r}, "
+      f"hence 'precision' should be {APPROXIMATE!r}"
+    )
+
+
+class CheckedRow(NamedTuple):
+  """Items of the cell `checked`."""
+
+  places: tuple[str, ...]  # a source and the place in it, each
+  not_given: tuple[str, ...]  # years that none of the places gives
+  # Years that a source gives otherwise, each with the source.
+  differing: tuple[str, ...]
+
+
+def split_checked(row: Mapping[str, str]) -> CheckedRow:
+  """Returns the items of the cell `checked` of a row."""
+  items = row[CHECKED_COLUMN].split(ITEM_SEPARATOR)
+  return CheckedRow(
+    tuple(
+      item
+      for item in items
+      if item not in NOT_GIVEN and not item.startswith(DIFFERS)
+    ),
+    tuple(item for item in items if item in NOT_GIVEN),
+    tuple(
+      item.removeprefix(DIFFERS) for item in items if item.startswith(DIFFERS)
+    ),
+  )
+
+
+def split_values(cell: str) -> tuple[str, ...]:
+  """Returns the values of a cell, () for an empty one."""
+  return tuple(value for value in cell.split(VALUE_SEPARATOR) if value)
+
+
+REGIME_COLUMNS = (
+  "name",
+  "aliases",
+  "start",
+  "end",
+  "label",
+  "flagged",
+  "source",
+  "checked",
+)
+# Source of a name whose span is that of other names: 魏晋 of 魏 and 晋.
+OTHER_NAMES = "names"
+
+
+@dataclasses.dataclass(frozen=True)
+class PeriodAlias:
+  """Name for a span of years: one of the ten periods, or a finer one."""
+
+  name: str  # the first of the spellings
+  spellings: tuple[str, ...]  # in both scripts, the name included
+  start: int  # first year; homonyms (后汉) are several aliases
+  end: int
+  # The one period that contains the span, or all that it touches (隋唐); empty
+  # outside the timeline (民国).
+  labels: tuple[str, ...]
+  # Whether the label is a convention, because the regime ruled beside the
+  # period.
+  is_convention: bool
+  is_label: bool = False  # whether it is one of the ten
+
+
+def _list_containing_labels(start: int, end: int) -> tuple[str, ...]:
+  """Returns the period that contains a span, else all that it touches."""
+  if start >= LAST_YEAR:
+    return ()
+  labels = [p.label for p in PERIODS if p.start <= start and end <= p.end]
+  # end - 1: 隋唐 (581..907) ends as 五代 begins, and does not touch it.
+  return (labels[-1],) if labels else list_span_labels(start, end - 1)
+
+
+def read_rows() -> list[dict[str, str]]:
+  """Returns the rows of `regimes.tsv`, each as column -> cell.
+
+  Raises:
+    ValueError: naming file, line and column at fault.
+  """
+  return read_table(
+    table_path("regimes"),
+    REGIME_COLUMNS,
+    integers=("start", "end", "flagged"),
+    optional=("aliases", "label"),
+  )
+
+
+@functools.cache
+def load_aliases() -> tuple[PeriodAlias, ...]:
+  """Returns all names: the ten labels, then those of `regimes.tsv`.
+
+  Raises:
+    ValueError: naming file, line and column at fault.
+  """
+  aliases = [
+    PeriodAlias(
+      p.label,
+      tuple(dict.fromkeys((p.label, p.traditional))),
+      p.start,
+      p.end,
+      (p.label,),
+      is_convention=False,
+      is_label=True,
+    )
+    for p in PERIODS
+  ]
+  for row in read_rows():
+    start, end = int(row["start"]), int(row["end"])
+    label = row["label"]
+    aliases.append(
+      PeriodAlias(
+        row["name"],
+        (row["name"], *split_values(row["aliases"])),
+        start,
+        end,
+        (get_period(label).label,)
+        if label
+        else _list_containing_labels(start, end),
+        is_convention=row["flagged"] == "1",
+      )
+    )
+  return tuple(aliases)
+
+
+@functools.cache
+def _index_by_spelling() -> dict[str, tuple[PeriodAlias, ...]]:
+  """Returns spelling -> aliases, several for a homonym (后汉)."""
+  table: dict[str, tuple[PeriodAlias, ...]] = {}
+  for alias in load_aliases():
+    for spelling in alias.spellings:
+      table[spelling] = (*table.get(spelling, ()), alias)
+  return table
+
+
+def find_aliases(name: str) -> tuple[PeriodAlias, ...]:
+  """Returns the aliases of a dynasty word: none, one, or homonyms.
+
+  Args:
+    name: in either script, with or without 朝, 代, 时期 and the like.
+  """
+  table = _index_by_spelling()
+  return table.get(name) or table.get(_SUFFIX_PATTERN.sub("", name), ())
+
+
+@dataclasses.dataclass(frozen=True)
+class PeriodMention:
+  """Dynasty word in a text."""
+
+  start: int  # position of the first character
+  end: int  # position after the last character
+  text: str  # as written, with its suffix (「唐代」)
+  aliases: tuple[PeriodAlias, ...]  # possible meanings, several for homonyms
+
+  @property
+  def labels(self) -> tuple[str, ...]:
+    """Labels of all meanings, earliest first."""
+    return sort_labels(
+      label for alias in self.aliases for label in alias.labels
+    )
+
+
+# A suffix makes it certain that the word before it names a dynasty.
+_SUFFIX_WORDS = (
+  "时期|時期|时代|時代|王朝|年间|年間|初年|末年|初期|中期|晚期|后期|後期|中叶|"
+  "中葉|朝|代|时|時|初|末"
+)
+_SUFFIX_PATTERN = re.compile(f"(?:{_SUFFIX_WORDS})$")
+_HAN = "㐀-鿿"  # range of a regular expression, extension A included
+# 《春秋》 names a book, not a period.
+_TITLE_PATTERN = re.compile(r"《[^》]*》")
+
+
+@functools.cache
+def _compile_pattern() -> re.Pattern[str]:
+  """Returns the pattern of dynasty words."""
+  spellings = sorted(_index_by_spelling(), key=len, reverse=True)
+  single = [s for s in spellings if len(s) == 1]
+  multiple = [s for s in spellings if len(s) > 1]
+  single_characters = "".join(single)
+  # 第五代 is a fifth generation.
+  return re.compile(
+    f"(?<!第)(?P<word>{'|'.join(multiple)})(?:{_SUFFIX_WORDS})?"
+    f"|(?P<one>[{single_characters}])(?:{_SUFFIX_WORDS})"
+    f"|(?<![{_HAN}0-9])(?P<bare>[{single_characters}])(?![{_HAN}])"
+  )
+
+
+def find_period_mentions(text: str) -> tuple[PeriodMention, ...]:
+  """Returns the dynasty words of a text, in order of position."""
+  # Masking keeps the positions of the text around a title.
+  masked_text = _TITLE_PATTERN.sub(lambda match: "□" * len(match[0]), text)
+  table = _index_by_spelling()
+  mentions = []
+  for match in _compile_pattern().finditer(masked_text):
+    word = match["word"] or match["one"] or match["bare"]
+    mentions.append(
+      PeriodMention(match.start(), match.end(), match[0], table[word])
+    )
+  return tuple(mentions)
+
+
+def find_period_labels(text: str) -> tuple[str, ...]:
+  """Returns the labels of all dynasty words of a text, earliest first."""
+  return sort_labels(
+    label for mention in find_period_mentions(text) for label in mention.labels
+  )

@@ -1,10 +1,8 @@
 """Questions of the authors' release, read from their JSON files.
 
-The release has records of five fields without ids, and its gold is text. Gold
-that rules can grade is read from the answer (`released_gold`); answers that
-cannot be read are counted in the findings and graded as free text.
-
-Source: CTM, arXiv 2502.16922, appendix on the data format.
+The files have no structured gold; it is read from the text of an answer. A
+question whose answer cannot be read so is graded as free text. Entities get the
+years of our tables, else those of their period.
 """
 
 from __future__ import annotations
@@ -12,55 +10,171 @@ from __future__ import annotations
 import os
 import pathlib
 import re
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from ctd_jax_datasets.common import findings
-from ctd_jax_datasets.common.errors import SourceError
-from ctd_jax_datasets.common.findings import (
-  DROPPED,
-  NOTE,
-  RESOLVED,
-  CodeMeaning,
+from ctd_jax_datasets.common import file_notes
+from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.ctm import periods, repository, schema
+from ctd_jax_datasets.ctm.periods import (
+  EDD,
+  EEU,
+  FIGURE,
+  LATER,
+  LSEC,
+  PJ,
+  RR,
+  SEC,
+  START,
+  TES,
+  TIC,
+  TOU,
+  TYPE_NAMES,
 )
-from ctd_jax_datasets.ctm import (
-  intervals,
-  period_names,
-  periods,
-  released_gold,
-  repository,
+from ctd_jax_datasets.ctm.schema import (
+  Anachronism,
+  AnachronismGold,
+  Gold,
+  LabelGold,
+  NamesGold,
+  OptionGold,
+  OrderGold,
+  PolarityGold,
+  Question,
+  Relation,
+  YearsGold,
 )
-from ctd_jax_datasets.ctm.entities import Relation
-from ctd_jax_datasets.ctm.golds import Gold, NamesGold
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.released_gold import ReleasedRecord
-from ctd_jax_datasets.ctm.vocabulary import EDD, FIGURE, RR, TYPE_NAMES
+
+Relations: TypeAlias = Sequence[Relation]
+# Every option must have a text: 「A. 李白 B. 苏轼」.
+_OPTION_PATTERN = re.compile(
+  r"([A-D])\s*[.．、:：]\s*([^A-D]+?)(?=\s*[A-D]\s*[.．、:：]|$)"
+)
+_YEARS_PATTERN = re.compile(r"(\d+)\s*年")
+
+
+NonEmptyText = Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class ReleasedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+  """Record of the authors' files; the names of the fields are theirs."""
+
+  type: NonEmptyText  # Chinese name of the task
+  question: NonEmptyText
+  # Entities, written 'name-dynasty' or 'name'.
+  temporal_entities: tuple[NonEmptyText, ...]
+  construct_explanation: NonEmptyText  # explanation of the answer
+  answer: NonEmptyText
+
+
+def read_gold(
+  task: str, record: ReleasedRecord, relations: Relations
+) -> Gold | None:
+  """Returns the gold that can be read from an answer, None if none can."""
+  return _READERS[task](record.answer.strip(), record, relations)
+
+
+def _read_label(answer: str, *_: Any) -> Gold | None:
+  labels = periods.find_period_labels(answer)
+  return LabelGold(labels[0], labels) if len(labels) == 1 else None
+
+
+def _read_polarity(answer: str, *_: Any) -> Gold | None:
+  if answer[0] not in "是否":
+    return None
+  return PolarityGold(answer[0] == "是", ())
+
+
+def _read_order(answer: str, _: Any, relations: Relations) -> Gold | None:
+  names = answer.rstrip("。").split("、")
+  return OrderGold(tuple((name,) for name in names)) if len(names) > 1 else None
+
+
+def _read_years(answer: str, _: Any, relations: Relations) -> Gold | None:
+  match = _YEARS_PATTERN.search(answer)
+  if match is None:
+    return None
+  stated_years = int(match[1])
+  # The text does not say whether it counts a year 0. Across 1 BCE the paper
+  # does, so the true number is one less there.
+  starts = [relation.start for relation in relations]
+  crosses_year_zero = bool(starts) and min(starts) < 0 < max(starts)
+  return YearsGold(
+    years=stated_years - crosses_year_zero,
+    with_year_zero=stated_years,
+    tolerance=0,
+    points=(START,) * len(relations),
+    steps=(),
+  )
+
+
+def _read_option(
+  answer: str, record: ReleasedRecord, relations: Relations
+) -> Gold | None:
+  option_matches = _OPTION_PATTERN.findall(record.question)
+  options = tuple(text.strip() for _, text in option_matches)
+  matching_options = [
+    n for n, text in enumerate(options) if text and text in answer
+  ]
+  if len(options) != 4 or len(matching_options) != 1:
+    return None
+  label = relations[0].period if relations else periods.LABELS[0]
+  return OptionGold(options, ((),) * len(options), matching_options[0], label)
+
+
+def _read_anachronisms(
+  answer: str, _: Any, relations: Relations
+) -> Gold | None:
+  named_relations = [
+    relation for relation in relations if relation.entity in answer
+  ]
+  unnamed_relations = [
+    relation for relation in relations if relation not in named_relations
+  ]
+  if not named_relations or not unnamed_relations:
+    return None
+  # The answer names the anachronisms; the scene is the first other entity.
+  scene = unnamed_relations[0]
+  return AnachronismGold(
+    scene=scene.entity,
+    start=scene.start,
+    end=periods.LAST_YEAR if scene.end is None else scene.end,
+    anachronisms=schema.find_anachronisms(scene, named_relations)
+    or tuple(
+      Anachronism(relation.entity, LATER) for relation in named_relations
+    ),
+  )
+
+
+def _read_names(answer: str, *_: Any) -> Gold:
+  return NamesGold((answer,), ((),))
+
+
+_READERS = {
+  EDD: _read_label,
+  PJ: _read_polarity,
+  TOU: _read_order,
+  RR: _read_names,
+  SEC: _read_anachronisms,
+  EEU: _read_names,
+  TIC: _read_years,
+  TES: _read_option,
+  LSEC: _read_anachronisms,
+}
+
 
 CHECKER = "released"  # in place of the version of a checker
 SPLIT = "test"  # the release has no splits; all of it is for evaluation
 _TASKS = {name: task for task, name in TYPE_NAMES.items()}
 _EDD_TYPE_PATTERN = re.compile("根据.+确定.*朝代")
-_MEANINGS = {
-  "type_unknown": CodeMeaning(RESOLVED, "no known type; graded as free text"),
-  "no_label": CodeMeaning(
-    NOTE, "an entity without a period one of the ten holds"
-  ),
-  "not_in_tables": CodeMeaning(
-    NOTE, "an entity our tables do not have; its years are those of the period"
-  ),
-  "gold_unread": CodeMeaning(
-    RESOLVED, "the answer has another form than its type; graded as free text"
-  ),
-  "repeated": CodeMeaning(DROPPED, "the same question a second time"),
-}
 
 
 def read_released_questions(
   folder: str | os.PathLike,
-) -> tuple[list[Question], findings.FindingsReport]:
-  """Returns the questions of a folder of JSON files, and the findings.
+) -> tuple[list[Question], file_notes.FileNotes]:
+  """Returns the questions of a folder of JSON files, and what is odd in them.
 
   Args:
     folder: holds `*.json` (a list of records) or `*.jsonl` (one per line).
@@ -75,19 +189,21 @@ def read_released_questions(
       f"--sources={folder}: no *.json or *.jsonl there; name the folder of "
       "the authors' questions"
     )
-  report = findings.FindingsReport(_MEANINGS)
-  reader = _QuestionReader(report)
+  notes = file_notes.FileNotes()
+  reader = _QuestionReader(notes)
   questions: dict[str, Question] = {}
   for path in paths:
     for location, record in _read_records(path):
       if record.question in questions:
-        report.add("repeated", location, record.question)
+        notes.add(
+          location, "the same question a second time; left out", record.question
+        )
         continue
       questions[record.question] = reader.make_question(
         location, len(questions), record
       )
-  report.facts["questions"] = len(questions)
-  return list(questions.values()), report
+  notes.facts["questions"] = len(questions)
+  return list(questions.values()), notes
 
 
 def _read_records(
@@ -98,7 +214,7 @@ def _read_records(
   if path.suffix == ".jsonl":
     lines = enumerate(text.splitlines(), start=1)
     objects = [
-      (_decode_json(f"{path}, line {number}", line))
+      (_decode_json(f"{path}:{number}", line))
       for number, line in lines
       if line.strip()
     ]
@@ -122,10 +238,10 @@ def _decode_json(location: str, text: str) -> Any:
 
 
 class _QuestionReader:
-  """Reader of records, which shares an index of entities and a report."""
+  """Reader of records, which shares an index of entities and the notes."""
 
-  def __init__(self, report: findings.FindingsReport):
-    self._report = report
+  def __init__(self, notes: file_notes.FileNotes):
+    self._notes = notes
     self._entities_by_name = repository.index_by_name(
       repository.load_entities()
     )
@@ -141,11 +257,17 @@ class _QuestionReader:
     )
     gold: Gold | None = None
     if task is None:
-      self._report.add("type_unknown", location, record.type)
+      self._notes.add(
+        location, "no known type; graded as free text", record.type
+      )
     else:
-      gold = released_gold.read_gold(task, record, relations)
+      gold = read_gold(task, record, relations)
       if gold is None:
-        self._report.add("gold_unread", location, record.answer)
+        self._notes.add(
+          location,
+          "the answer has another form than its type; graded as free text",
+          record.answer,
+        )
     return Question(
       question_id=f"released-{number:05d}",
       task=task or RR,  # RR is graded by names, i.e. as free text
@@ -155,7 +277,7 @@ class _QuestionReader:
       answer=record.answer,
       relations=relations,
       gold=gold or NamesGold((record.answer,), ((),)),
-      distance=intervals.measure_distance(relations),
+      distance=schema.measure_distance(relations),
       explanation=record.construct_explanation,
       split=SPLIT,
       listed=task is not None,
@@ -169,15 +291,15 @@ class _QuestionReader:
     name = name or text
     # The dynasty may be a finer name: 「李白-盛唐」.
     labels = {
-      label
-      for alias in period_names.find_aliases(dynasty)
-      for label in alias.labels
+      label for alias in periods.find_aliases(dynasty) for label in alias.labels
     }
     candidates = self._entities_by_name.get(name, ())
     if not labels and len(candidates) == 1 and candidates[0].periods:
       labels = {candidates[0].periods[0]}
     if len(labels) != 1:
-      self._report.add("no_label", location, text)
+      self._notes.add(
+        location, "an entity without a period, or with several", text
+      )
     label = next(iter(periods.sort_labels(labels)), periods.LABELS[0])
     record = next(
       (candidate for candidate in candidates if label in candidate.periods),
@@ -185,7 +307,11 @@ class _QuestionReader:
     )
     # Unknown names get the years of their period.
     if record is None or not record.intervals:
-      self._report.add("not_in_tables", location, text)
+      self._notes.add(
+        location,
+        "an entity that our tables lack; its years are the period's",
+        text,
+      )
       span = periods.get_period(label)
       return Relation(name, FIGURE, label, span.start, span.end)
     years = record.intervals[0]

@@ -30,7 +30,7 @@ from typing import Any
 from ctd_jax.chronology import annals, reign_tables, sexagenary
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.common import source_files
-from ctd_jax_datasets.zztj import gallery, scan
+from ctd_jax_datasets.zztj import gallery
 
 # Annals of one dynasty -> (first juan, last juan).
 SECTIONS = {
@@ -44,19 +44,12 @@ START, TITLE, ANNALS = READING_MODES = ("start", "title", "annals")
 
 @dataclasses.dataclass(frozen=True)
 class DatedParagraph:
-  """A paragraph with its date according to the print.
+  """A paragraph with its date according to the print."""
 
-  Attributes:
-    text: punctuated, without any year heading.
-    juan: number.
-    year: astronomical year of the printed heading it stands under.
-    month: with which the print opens the entry, None if with none.
-  """
-
-  text: str
+  text: str  # punctuated, without any year heading
   juan: int
-  year: int
-  month: int | None
+  year: int  # astronomical year of the printed heading it stands under
+  month: int | None  # with which the print opens the entry, None if with none
 
 
 def extract_dated_paragraphs(
@@ -102,7 +95,7 @@ def scan_months(
   if reading_mode == ANNALS:
     scanner = annals.MonthScanner()
   else:
-    scanner = scan.ChronicleScanner(counts_years=True)
+    scanner = gallery.ChronicleScanner(counts_years=True)
   scanner.enter_reign(1)
   juan = None
   scanned_months = []
@@ -115,7 +108,7 @@ def scan_months(
     dated_segments = (
       annals.split_entry_by_month(paragraph.text, scanner)
       if reading_mode == ANNALS
-      else scan.date_entry(paragraph.text, scanner)
+      else gallery.date_entry(paragraph.text, scanner)
     )
     key = dated_segments[0][1]
     scanned_months.append((key.year, key.month))
@@ -230,11 +223,7 @@ def format_audit(audit_counts: Mapping[str, Any]) -> str:
 
 
 def main(folder: pathlib.Path) -> None:
-  """Prints how often scan and print agree.
-
-  Args:
-    folder: of source texts.
-  """
+  """Prints how often scan and print agree."""
   file_infos = source_files.read_file_infos(gallery.CHECKSUMS)
   files = source_files.check_folder_files(folder, file_infos)
   print(format_audit(audit_scan(files)))

@@ -1,22 +1,69 @@
 """Editions of 資治通鑑: entries of one, year headings of the other.
 
-The punctuated edition (Wikisource) reads well and has lost most of its year
-headings; the one with the headings (Kanripo KR2b0007) has no punctuation and
-胡三省's notes in between. Entries come from the first, years from the second.
-
-Source: marks and traps of both editions as their files show them.
+The punctuated edition lacks the year headings, which the printed one has. Both
+are compared character by character, so that every entry has the year under
+which it is printed.
 """
 
 from __future__ import annotations
 
+import bisect
 import dataclasses
 import pathlib
 import re
+from collections.abc import Sequence
+
+import numpy as np
+from jaxtyping import Int
+from rapidfuzz.distance import Indel
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr import kanripo
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.chunqiutr import base_texts
+from ctd_jax_datasets.common.source_files import SourceError
+
+
+def align_positions(source: str, target: str) -> Int[np.ndarray, " P"]:
+  """Returns the position in `target` of every position in `source`.
+
+  Args:
+    source: text of P - 1 characters.
+
+  Returns:
+    Positions, never falling; a character that `target` lacks gets the position
+    of the next one that both have. The last is the length of `target`.
+
+  Source: shortest edit script of insertions and deletions (Indel distance).
+  """
+  target_positions = np.empty(len(source) + 1, int)
+  for step in Indel.opcodes(source, target):
+    length = step.src_end - step.src_start
+    if step.tag == "equal":
+      target_positions[step.src_start : step.src_end] = np.arange(
+        step.dest_start, step.dest_start + length
+      )
+    else:  # characters that only `source` has, or that were replaced
+      target_positions[step.src_start : step.src_end] = step.dest_end
+  target_positions[-1] = len(target)
+  return target_positions
+
+
+def find_stretch(starts: Sequence[int], begin: int, end: int) -> int | None:
+  """Returns the stretch that holds most of the characters `begin`..`end`.
+
+  An edition that moves a word across a boundary moves no whole entry.
+
+  Args:
+    starts: first character of every stretch, rising; a stretch goes on to the
+      next one.
+
+  Returns:
+    Index into `starts`; None if most lies before the first.
+  """
+  # The stretch of the middle character holds at least half of them.
+  num_starts_before = bisect.bisect_right(starts, (begin + end) // 2)
+  return num_starts_before - 1 if num_starts_before else None
+
 
 PUNCTUATED_FOLDER = "zizhitongjian_wikisource"
 PRINTED_FOLDER = "zizhitongjian_KR2b0007"
@@ -77,51 +124,37 @@ _NUMERAL_CHARACTERS = "元一二三四五六七八九十廿"
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """A paragraph of the punctuated edition.
+  """A paragraph of the punctuated edition."""
 
-  Attributes:
-    text: without item number, footnote marks and line ends.
-    is_remark: whether a historian speaks (「臣光曰」) rather than the annals.
-    location: `file:line`, for messages.
-  """
-
-  text: str
-  is_remark: bool
-  location: str
+  text: str  # without item number, footnote marks and line ends
+  is_remark: (
+    bool  # whether a historian speaks (「臣光曰」) rather than the annals
+  )
+  location: str  # `file:line`, for messages
 
 
 @dataclasses.dataclass(frozen=True)
 class PunctuatedJuan:
-  """One juan of the punctuated edition.
+  """One juan of the punctuated edition."""
 
-  Attributes:
-    entries: in order; headings are not among them.
-    first_sexagenary: sexagenary number of the first year by the juan's own
-      title (「起旃蒙作噩」), 0 = 甲子; None if it cannot be read.
-    num_years: how many years it says it has, None as before.
-    num_headings: year headings that this edition prints, left out of the text.
-  """
-
-  entries: tuple[Entry, ...]
+  entries: tuple[Entry, ...]  # in order; headings are not among them
+  # Sexagenary number of the first year by the juan's own title
+  # (「起旃蒙作噩」), 0 = 甲子; None if it cannot be read.
   first_sexagenary: int | None
-  num_years: int | None
+  num_years: int | None  # how many years it says it has, None as before
+  # Year headings that this edition prints, left out of the text.
   num_headings: int
 
 
 @dataclasses.dataclass(frozen=True)
 class PrintedJuan:
-  """One juan of the edition that prints the years.
+  """One juan of the edition that prints the years."""
 
-  Attributes:
-    text: Chinese characters only, folded, without notes.
-    year_headings: (position in `text`, first month of the year) of every
-      heading.
-    month_openings: (position in `text`, month) of every entry that opens with a
-      month, or a season and a month.
-  """
-
-  text: str
+  text: str  # Chinese characters only, folded, without notes
+  # (position in `text`, first month of the year) of every heading.
   year_headings: tuple[tuple[int, TimeKey], ...]
+  # (position in `text`, month) of every entry that opens with a month, or a
+  # season and a month.
   month_openings: tuple[tuple[int, int], ...]
 
 
@@ -139,7 +172,7 @@ def parse_punctuated_juan(path: pathlib.Path) -> PunctuatedJuan:
   Raises:
     SourceError: if there is no entry.
   """
-  lines = kanripo.read_text(path).split("\n")
+  lines = base_texts.read_text(path).split("\n")
   entries: list[Entry] = []
   num_headings, is_line_open = 0, False
   for line_number, raw_line in enumerate(lines, start=1):
@@ -218,7 +251,7 @@ def parse_printed_juan(
   Raises:
     SourceError: if no year heading is found.
   """
-  page = _join_page(kanripo.read_text(path))
+  page = _join_page(base_texts.read_text(path))
   year_headings = _find_year_headings(page, timeline, first_key)
   if not year_headings:
     raise SourceError(
@@ -304,11 +337,7 @@ def _find_heading(
 def _find_month_openings(
   page: str, heading_positions: list[int]
 ) -> list[tuple[int, int]]:
-  """Returns (position, month) of the entries that open with a month.
-
-  An entry begins after a full-width space or with a year heading. What is
-  placed is the date as the other edition has it, season included.
-  """
+  """Returns (position, month) of the entries that open with a month."""
   date_pattern = re.compile(
     rf"[春夏秋冬]?\s*(正|{numerals.NUMERAL_PATTERN})月(?![而之])"
   )

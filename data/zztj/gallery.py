@@ -1,10 +1,7 @@
 """Gallery and questions of `zztj/rebuilt`: source files in, data out.
 
-The years of the printed headings are carried over to the punctuated edition,
-the scanner gives the months within them, and a paragraph that goes on into
-another month is cut there.
-
-Axes: P positions in the printed text of a juan, its end included.
+The year of an entry is that of the heading it is printed under; its month is
+that of a scan, which reads the dates that open an entry and carries them on.
 """
 
 from __future__ import annotations
@@ -13,6 +10,7 @@ import collections
 import dataclasses
 import pathlib
 import random
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
@@ -20,11 +18,94 @@ from jaxtyping import Int
 
 from ctd_jax.benchmark import queries
 from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record, collect_months
-from ctd_jax.chronology import date_expressions
+from ctd_jax.chronology import annals, date_expressions, numerals
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
-from ctd_jax_datasets.common.errors import SourceError
-from ctd_jax_datasets.common.numbering import number_records
-from ctd_jax_datasets.zztj import collation, editions, scan
+from ctd_jax_datasets.common.examples import number_records
+from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.zztj import editions
+
+# In a punctuated text a season is set off, or a month follows it. Elsewhere the
+# character belongs to a word: the state 夏, the general 麻秋, 冬至.
+_NON_SEASON_PATTERN = re.compile(
+  rf"[{date_expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL_PATTERN})?月)"
+)
+# An entry with one of these openings looks back; its dates move no scan.
+_RETROSPECTIVE_OPENINGS = ("初，", "先是，", "初、", "始，", "昔，")
+
+
+@dataclasses.dataclass
+class ChronicleScanner(annals.MonthScanner):
+  """The date that a reader carries through the chronicle."""
+
+  # Whether a season that begins again opens the next year. For texts without
+  # year headings; the year is then any running number.
+  counts_years: bool = False
+  season: int = 0  # 0 = none yet, 1 = 春 ... 4 = 冬
+
+  def enter_year(self, year: int) -> None:
+    """Goes to 正月 of `year`, unless the scan is already in it."""
+    if year != self.year:
+      self.season = 0
+    super().enter_year(year)
+
+  def advance_by_cue(self, cue: date_expressions.DateCue) -> TimeKey | None:
+    """Returns the month after reading one date cue.
+
+    As in the annals, but 閏月 belongs to the month it follows, whichever that
+    is: the calendar of the period puts it anywhere.
+    """
+    if cue.leap and cue.month is None:
+      return self.key
+    if cue.season is not None:
+      self.season = date_expressions.SEASONS.index(cue.season) + 1
+    return super().advance_by_cue(cue)
+
+  def read_entry_month(self, text: str) -> TimeKey | None:
+    """Returns the month of an entry: the scan after its opening date."""
+    for cue in annals.find_opening_cues(text):
+      if self.counts_years and self._opens_year(cue):
+        self.enter_year(self.year + 1)
+      self.advance_by_cue(cue)
+    return self.key
+
+  def _opens_year(self, cue: date_expressions.DateCue) -> bool:
+    """Returns whether a cue can only belong to another year."""
+    if not self.year or cue.year is not None:
+      return False
+    if cue.season is not None:
+      return date_expressions.SEASONS.index(cue.season) + 1 <= self.season
+    return cue.month == 1 and not cue.leap and self.month > 1
+
+
+def date_entry(
+  text: str, scanner: ChronicleScanner
+) -> list[tuple[str, TimeKey]]:
+  """Returns the segments of an entry with their months; moves the scan.
+
+  Args:
+    scanner: standing at the end of the entry before; moved, unless the entry
+      looks back.
+
+  Returns:
+    (segment, month) in order; the segments join to `text`. Empty if the scan
+    has no year yet.
+  """
+  if is_retrospective(text):
+    return [(text, scanner.key)] if scanner.key else []
+  # The mask has the same length, so segments of it are segments of the text.
+  dated_segments, start = [], 0
+  for segment, key in annals.split_entry_by_month(
+    _NON_SEASON_PATTERN.sub("□", text), scanner
+  ):
+    dated_segments.append((text[start : start + len(segment)], key))
+    start += len(segment)
+  return dated_segments
+
+
+def is_retrospective(text: str) -> bool:
+  """Returns whether an entry looks back: 「初，…」."""
+  return text.startswith(_RETROSPECTIVE_OPENINGS)
+
 
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 TIMELINE_NAME = "tongjian"
@@ -50,23 +131,17 @@ QUERY_TEMPLATES = (
 
 @dataclasses.dataclass(frozen=True)
 class CollatedJuan:
-  """A juan in both editions.
+  """A juan in both editions."""
 
-  Attributes:
-    number: number of the juan, 69-144.
-    punctuated_juan: as punctuated.
-    printed_juan: as printed with its year headings.
-    entry_starts: of every entry, the position of its first character among
-      the Chinese characters of the juan, and the end of the last.
-    text_positions: position of every printed character among them.
-    entry_years: first month of the printed year of every entry.
-  """
-
-  number: int
+  number: int  # number of the juan, 69-144
   punctuated_juan: editions.PunctuatedJuan
-  printed_juan: editions.PrintedJuan
+  printed_juan: editions.PrintedJuan  # as printed with its year headings
+  # Of every entry, the position of its first character among the Chinese
+  # characters of the juan, and the end of the last.
   entry_starts: tuple[int, ...]
+  # Position of every printed character among them.
   text_positions: Int[np.ndarray, " P"]
+  # First month of the printed year of every entry.
   entry_years: tuple[TimeKey, ...]
 
 
@@ -77,11 +152,10 @@ def collate_editions(
 
   Args:
     files: name -> path, as in `checksums.tsv`.
-    timeline: years that headings can name.
 
   Raises:
-    SourceError: if a juan is there in one edition only, or the editions do
-      not agree about where a year begins.
+    SourceError: if a juan is there in one edition only, or the editions do not
+      agree about where a year begins.
   """
   text_paths = _paths_by_juan(files, editions.PUNCTUATED_FOLDER)
   print_paths = _paths_by_juan(files, editions.PRINTED_FOLDER)
@@ -104,7 +178,7 @@ def collate_editions(
       0,
       *np.cumsum([len(piece) for piece in entry_texts]).tolist(),
     ]
-    text_positions = collation.align_positions(
+    text_positions = editions.align_positions(
       printed_juan.text, "".join(entry_texts)
     )
     year_starts = [
@@ -115,7 +189,7 @@ def collate_editions(
     for entry, begin, end in zip(
       punctuated_juan.entries, entry_starts, entry_starts[1:], strict=False
     ):
-      stretch = collation.find_stretch(year_starts, begin, end)
+      stretch = editions.find_stretch(year_starts, begin, end)
       if stretch is None:
         raise SourceError(
           f"{text_paths[number]}: {entry.location} stands before the first "
@@ -165,7 +239,7 @@ def build_gallery(
   Raises:
     SourceError: if a file is not what its parser expects.
   """
-  scanner = scan.ChronicleScanner()
+  scanner = ChronicleScanner()
   records: list[Record] = []
   counts: collections.Counter[str] = collections.Counter()
   orders: collections.Counter[str] = collections.Counter()
@@ -192,9 +266,9 @@ def build_gallery(
       if entry.is_remark:
         add_record(REMARKS_SOURCE, NEG_COMMENT, entry.text, scanner.key)
         continue
-      dated_segments = scan.date_entry(entry.text, scanner)
+      dated_segments = date_entry(entry.text, scanner)
       counts["entries cut at a month"] += len(dated_segments) > 1
-      counts["entries that look back"] += scan.is_retrospective(entry.text)
+      counts["entries that look back"] += is_retrospective(entry.text)
       for text, key in dated_segments:
         add_record(ANNALS_SOURCE, EVENT, text, key)
   counts["months with an event"] = len(collect_months(records))
@@ -223,7 +297,6 @@ def make_point_queries(
 
   Args:
     records: the gallery; only id, kind and key are read.
-    timeline: names the months.
     seed: deals the templates and shuffles the numbers of the ids.
   """
   by_month = queries.index_positives_by_month(records)

@@ -1,20 +1,7 @@
 """The authors' two demonstration files, read as their own script reads them.
 
-The published cross-corpus numbers are over these rows, keyed in one of three
-ways; the sizes must come out the same, and every oddity behind a "month" is
-counted for the user.
-
-The text of a document is its body. The released script writes the gold date
-in front of it, 「【齐纪 建元元年四月（甲午）】」, which turns retrieval into
-finding a string; `released_text` gives that variant for comparison. A date is
-written as the mode reads it: by reign, or 「公元479年四月」.
-
-A key is the group of rows that the script makes and need not be a month:
-「无月」 and 「是岁」 mean a year, 「冬」 a season. Queries and records get the
-interval that the words mean, on the timeline of 齊紀 or 晉紀; the key alone
-decides which rows answer a query.
-
-Source: specification 1.4 and 5.1 (schema, released script).
+A row has a date in several forms, which do not always agree; rows are grouped
+by the key of the mode, and what is odd in a row is noted.
 """
 
 from __future__ import annotations
@@ -26,6 +13,7 @@ import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import tensorflow_datasets as tfds
 
@@ -43,25 +31,218 @@ from ctd_jax.chronology.timelines import (
   TimeKey,
   Timeline,
 )
-from ctd_jax_datasets.common import git_blobs, json_values
-from ctd_jax_datasets.common.errors import SourceError
-from ctd_jax_datasets.common.findings import FindingsReport
-from ctd_jax_datasets.common.json_values import format_value
-from ctd_jax_datasets.common.numbering import number_records
+from ctd_jax_datasets.chunqiutr import release_months
+from ctd_jax_datasets.common import file_notes, source_files
+from ctd_jax_datasets.common.examples import number_records
+from ctd_jax_datasets.common.file_notes import FileNotes, format_value
+from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.zztj.gallery import SEED, number_queries
-from ctd_jax_datasets.zztj.released_rows import (
-  FILE_BLOBS,
-  FILE_BY_SUBSET,
-  MEANINGS,
-  MODES,
-  PUBLISHED_SIZES,
-  STRICT,
-  SUBSETS,
-  TIMELINE_BY_SUBSET,
-  TRADITIONAL,
-  DemoRow,
-  read_rows,
-)
+
+TRADITIONAL, AD, STRICT = MODES = ("traditional", "ad", "strict")
+QI, JIN = SUBSETS = ("qi", "jin")
+# Names in the released documents.
+SUBSET_NAMES: Mapping[str, str] = {QI: "齐纪", JIN: "晋纪"}
+_URL = release_months.FILES[release_months.MONTHS_FILE].url.rpartition("/")[0]
+FILE_BLOBS: Mapping[str, source_files.Blob] = {
+  "zztj-qiji-part-demo.jsonl": source_files.Blob(
+    f"{_URL}/zztj-qiji-part-demo.jsonl",
+    "4d95e75efef9a92be16db2be473f9ede2765eda6",
+  ),
+  "zztj-jinji-demo.jsonl": source_files.Blob(
+    f"{_URL}/zztj-jinji-demo.jsonl",
+    "c412cb4b141dcf8c0cb673774f1f581042d58d14",
+  ),
+}
+FILE_BY_SUBSET: Mapping[str, str] = dict(zip(SUBSETS, FILE_BLOBS, strict=True))
+# Calendars of the parts: in 齊紀 建元 is no era of 晉.
+TIMELINE_BY_SUBSET: Mapping[str, str] = {QI: "tongjian_qi", JIN: "tongjian_jin"}
+# (subset, mode) -> published numbers of documents and queries.
+PUBLISHED_SIZES: Mapping[tuple[str, str], tuple[int, int]] = {
+  (QI, TRADITIONAL): (266, 92),
+  (QI, AD): (258, 88),
+  (QI, STRICT): (204, 82),
+  (JIN, TRADITIONAL): (818, 119),
+  (JIN, AD): (818, 95),
+  (JIN, STRICT): (818, 95),
+}
+_MEMBERS = ("id", "time", "title", "description", "source")
+# The day may be missing or be words; year and month are numbers.
+_TIME_PATTERN = re.compile(r"(\d{1,4})-(\d{1,4})(?:-|$)")
+_STRICT_TIME_PATTERN = re.compile(r"\d{4}-\d{2}-[^-]+")
+
+
+@dataclasses.dataclass(frozen=True)
+class DemoRow:
+  """A usable row of a file."""
+
+  line: int  # number in the file, from 1
+  # The members `id`, `time`, `title`, `description` and `source`.
+  texts: Mapping[str, str]
+  emperor: str  # "" if there is none, as for the other texts
+  reign: str
+  era_year: int | None  # None if it is not given
+  ad_year: int | None  # None if it is not given
+  # `lunar_month_label`, else the name of `lunar_month`, else the season.
+  month_label: str
+  day: str
+
+  @property
+  def year_month(self) -> tuple[int, int] | None:
+    """(year, month) of the member `time`, None if it does not give both."""
+    match = _TIME_PATTERN.match(self.texts["time"])
+    if match is None:
+      return None
+    year, month = int(match[1]), int(match[2])
+    return (year, month) if 1 <= month <= 12 else None
+
+  @property
+  def reign_date(self) -> str:
+    """The row's own date in words: 「晋世祖武皇帝泰始元年三月」."""
+    year = ""
+    if self.era_year is not None:
+      number = numerals.format_numeral(self.era_year)
+      year = ("元" if self.era_year == 1 else number) + "年"
+    return f"{self.emperor}{self.reign}{year}{self.month_label}"
+
+  def format_date(self, mode: str) -> str:
+    """Returns the date as the released script writes it in queries and texts.
+
+    By reign in the mode `traditional`, if the row has one; else by the common
+    era, 「公元479年正月」, as the member `time` has it: the year 0000 too.
+
+    Args:
+      mode: one of `MODES`, in which `group_key` is not None.
+    """
+    if mode == TRADITIONAL and self.reign:
+      return self.reign_date
+    year, month = self.year_month
+    return f"公元{year}年{_name_month(month)}"
+
+  @property
+  def body(self) -> str:
+    """Title and description, the title once."""
+    title, description = self.texts["title"], self.texts["description"]
+    return description if title in description else f"{title}\n{description}"
+
+  def group_key(self, mode: str) -> tuple | None:
+    """Returns what the released script groups the row by, None to drop it."""
+    if mode == TRADITIONAL:
+      if self.reign and self.era_year is not None and self.month_label:
+        return self.emperor, self.reign, self.era_year, self.month_label
+    elif mode == STRICT and not _STRICT_TIME_PATTERN.fullmatch(
+      self.texts["time"]
+    ):
+      return None
+    return self.year_month
+
+  def format_dated_document(self, subset: str, mode: str) -> str:
+    """Returns the body with the gold date in front, as it is released."""
+    date = self.format_date(mode)
+    day = f"（{self.day}）" if self.day else ""
+    return f"【{SUBSET_NAMES[subset]} {date}{day}】\n{self.body}"
+
+
+def read_rows(path: pathlib.Path, name: str, notes: FileNotes) -> list[DemoRow]:
+  """Returns the rows of a file without its headers.
+
+  Args:
+    name: in `FILES`, whose blob id it should have.
+
+  Raises:
+    SourceError: naming the line of what cannot be read.
+  """
+  content = path.read_bytes()
+  content_blob_id = source_files.compute_blob_id(content)
+  if content_blob_id != FILE_BLOBS[name].blob_id:
+    notes.add(f"blob {content_blob_id}", source_files.FILE_DIFFERS)
+  rows, seen_ids, num_rows = [], set(), 0
+  # Not splitlines: a text may hold other line separators of Unicode.
+  for line, text in enumerate(file_notes.decode_utf8(content).split("\n"), 1):
+    if not text.strip():
+      continue
+    num_rows += 1
+    location = f"line {line}"
+    value = file_notes.expect_type(
+      file_notes.parse_json(text, notes, location), dict, location
+    )
+    row_id = file_notes.get_member(value, "id", str, location)
+    if row_id in seen_ids:
+      notes.add(
+        location, "an id occurs again; rows are told apart by line", row_id
+      )
+    seen_ids.add(row_id)
+    row = _parse_row(value, line, notes)
+    if row is None:
+      notes.add(location, "a row that describes the file; left out", row_id)
+    else:
+      rows.append(row)
+  notes.facts["rows"] = num_rows
+  if not rows:
+    raise SourceError("no row with a date; expected JSON lines")
+  return rows
+
+
+def _parse_row(
+  value: Mapping[str, Any], line: int, notes: FileNotes
+) -> DemoRow | None:
+  """Returns a row, None for one that describes the file."""
+  location = f"line {line}"
+  texts = {
+    name: file_notes.get_member(value, name, str, location) for name in _MEMBERS
+  }
+  meta = file_notes.get_member(value, "time_meta", dict, location)
+
+  def get_text(name: str) -> str:
+    field_value = meta.get(name)
+    if field_value is None:
+      return ""
+    return file_notes.expect_type(
+      field_value, str, f"{location}.time_meta.{name}"
+    ).strip()
+
+  def get_integer(name: str) -> int | None:
+    field_value = meta.get(name)
+    if field_value in (None, ""):
+      return None
+    try:
+      return file_notes.parse_integer(
+        field_value, f"{location}.time_meta.{name}"
+      )
+    except SourceError as error:
+      notes.add(str(error), "a number is none; read as not given")
+      return None
+
+  # A header describes the whole file: its id says so, or it spans years.
+  is_year_span = meta.get("start_ad_year") or meta.get("end_ad_year")
+  if "meta" in texts["id"] or (is_year_span and not get_text("reign")):
+    return None
+  month = get_integer("lunar_month")
+  name = ""
+  if month is not None and 1 <= month <= 12:
+    name = _name_month(month)
+  era_year = get_integer("era_year")
+  # No era lasted a century; a larger number is a slip for the common era.
+  if era_year is not None and not 1 <= era_year <= 99:
+    notes.add(
+      location, "a number is none; read as not given", f"era_year {era_year}"
+    )
+    era_year = None
+  return DemoRow(
+    line,
+    texts,
+    get_text("emperor"),
+    get_text("reign"),
+    era_year,
+    get_integer("ad_year"),
+    get_text("lunar_month_label") or name or get_text("season"),
+    get_text("day_ganzhi"),
+  )
+
+
+def _name_month(month: int) -> str:
+  """Returns 正月 for 1, 二月 for 2."""
+  return ("正" if month == 1 else numerals.format_numeral(month)) + "月"
+
 
 QUERY_TEMPLATE = "请问{time_text}发生了什么事？"
 
@@ -69,23 +250,25 @@ _YEAR = re.compile(r"\d{1,4}")  # of the common era
 _NUMBERED_MONTH = re.compile(rf"(正|{numerals.NUMERAL_PATTERN})月")
 _SEASON_LABEL = re.compile(r"[春夏秋冬]")
 _DASHES = ("—", "——", "-", "－")
+# Why a row without a key is left out, by mode.
+_NO_KEY = "neither reign, year and label nor a numeric time; left out"
+_WHY_UNKEYED = {
+  TRADITIONAL: _NO_KEY,
+  AD: _NO_KEY,
+  STRICT: "time is not YYYY-MM-x with a numeric month; left out",
+}
 
 
 @dataclasses.dataclass(frozen=True)
 class DemoBenchmark:
-  """A demonstration file as a benchmark.
+  """A demonstration file as a benchmark."""
 
-  Attributes:
-    records: sorted by id; `order` is the line in the file, from 0.
-    intervals: record id -> the months that the row's date means.
-    queries: one for every key, sorted by id.
-    report: oddities of the file.
-  """
-
+  # Sorted by id; `order` is the line in the file, from 0.
   records: tuple[Record, ...]
+  # Record id -> the months that the row's date means.
   intervals: Mapping[str, Interval]
-  queries: tuple[queries.Query, ...]
-  report: FindingsReport
+  queries: tuple[queries.Query, ...]  # one for every key, sorted by id
+  notes: FileNotes  # oddities of the file
 
 
 def locate_demo_file(
@@ -107,9 +290,9 @@ def locate_demo_file(
   name = FILE_BY_SUBSET[subset]
   blobs = {name: FILE_BLOBS[name]}
   if folder is not None:
-    urls = git_blobs.get_urls(blobs)
-    return git_blobs.find_folder_files(folder, urls)[name]
-  return git_blobs.download_blobs(manager, blobs)[name]
+    urls = source_files.get_urls(blobs)
+    return source_files.find_folder_files(folder, urls)[name]
+  return source_files.download_blobs(manager, blobs)[name]
 
 
 def read_demo(
@@ -122,11 +305,9 @@ def read_demo(
   """Returns the benchmark of one file.
 
   Args:
-    path: JSON lines in the authors' schema.
     subset: one of `SUBSETS`; its calendar dates the rows.
     mode: how rows are grouped, one of `MODES`.
     released_text: whether the gold date stands in front of every document.
-    seed: shuffles the numbers of the ids.
 
   Raises:
     SourceError: naming file and line of what cannot be read.
@@ -137,10 +318,10 @@ def read_demo(
       f"no subset {subset!r} in mode {mode!r}; subsets: {', '.join(SUBSETS)}; "
       f"modes: {', '.join(MODES)}"
     )
-  report = FindingsReport(MEANINGS)
-  with json_values.prefix_file_errors(path):
-    rows = read_rows(path, FILE_BY_SUBSET[subset], report)
-    return _build_demo(rows, subset, mode, released_text, seed, report)
+  notes = FileNotes()
+  with file_notes.reading(path, notes):
+    rows = read_rows(path, FILE_BY_SUBSET[subset], notes)
+    return _build_demo(rows, subset, mode, released_text, seed, notes)
 
 
 def _build_demo(
@@ -149,11 +330,11 @@ def _build_demo(
   mode: str,
   released_text: bool,
   seed: int,
-  report: FindingsReport,
+  notes: FileNotes,
 ) -> DemoBenchmark:
   """Returns the benchmark of rows, grouped by key."""
   timeline = reign_tables.load_timeline(TIMELINE_BY_SUBSET[subset])
-  date_reader = _DateReader(timeline, report)
+  date_reader = _DateReader(timeline, notes)
   groups: dict[tuple, list[DemoRow]] = collections.defaultdict(list)
   intervals: dict[int, Interval] = {}
   for row in rows:
@@ -162,21 +343,28 @@ def _build_demo(
     interval = date_reader.read_interval(row)
     location = f"line {row.line}"
     if key is None:
-      code = "no_strict_time" if mode == STRICT else "no_key"
-      report.add(code, location, row.texts["time"])
+      notes.add(location, _WHY_UNKEYED[mode], row.texts["time"])
       continue
     if mode == TRADITIONAL and len(key) == 2:
-      report.add("key_from_time", location, row.texts["time"])
+      notes.add(
+        location,
+        "reign, year or label is null; the key is from `time`",
+        row.texts["time"],
+      )
     elif mode != TRADITIONAL and row.year_month and row.year_month[0]:
       interval = date_reader.month_interval(*row.year_month, location)
     if not row.body.strip():
-      report.add("text_empty", location)
+      notes.add(location, "title and description are empty")
     groups[key].append(row)
     intervals[row.line] = interval
   for key, members in groups.items():
     line_by_wording = {row.reign_date: row.line for row in members}
     if len(line_by_wording) > 1:
-      report.add("key_mixed", f"lines {list(line_by_wording.values())}", key)
+      notes.add(
+        f"lines {list(line_by_wording.values())}",
+        "rows of one key are dated with different words",
+        key,
+      )
   texts = {
     row.line: row.format_dated_document(subset, mode)
     if released_text
@@ -198,25 +386,25 @@ def _build_demo(
     # Sorted like the released script's: file order must not show in ids.
     for _, members in sorted(groups.items(), key=lambda item: str(item[0]))
   ]
-  _check_sizes((len(records), len(query_rows)), subset, mode, report)
+  _check_sizes((len(records), len(query_rows)), subset, mode, notes)
   return DemoBenchmark(
     records,
     {id_by_line[line]: interval for line, interval in intervals.items()},
     tuple(number_queries(query_rows, seed)),
-    report,
+    notes,
   )
 
 
 def _check_sizes(
-  sizes: tuple[int, int], subset: str, mode: str, report: FindingsReport
+  sizes: tuple[int, int], subset: str, mode: str, notes: FileNotes
 ) -> None:
   """Notes documents and queries; of the released file both are published."""
-  report.facts |= dict(zip(("documents", "queries"), sizes, strict=True))
+  notes.facts |= dict(zip(("documents", "queries"), sizes, strict=True))
   published_sizes = PUBLISHED_SIZES[subset, mode]
-  if not report.count("file_differs") and sizes != published_sizes:
-    report.add(
-      "size_differs",
+  if not notes.count(source_files.FILE_DIFFERS) and sizes != published_sizes:
+    notes.add(
       f"{subset}, {mode}",
+      "the released file has other sizes than published",
       "{} documents, {} queries; published {}, {}".format(
         *sizes, *published_sizes
       ),
@@ -229,14 +417,7 @@ def _make_records(
   intervals: Mapping[int, Interval],
   seed: int,
 ) -> tuple[Record, ...]:
-  """Returns records sorted by id.
-
-  Args:
-    rows: of the file, in order.
-    texts: line -> text of the record; rows without a key have none.
-    intervals: line -> the months that its date means.
-    seed: shuffles the numbers of the ids.
-  """
+  """Returns records sorted by id."""
   return tuple(
     dataclasses.replace(record, version=f"v{record.record_id[1:]}")
     for record in number_records(
@@ -260,17 +441,13 @@ def _make_records(
 class _DateReader:
   """Reader of the dates of consecutive rows."""
 
-  def __init__(self, timeline: Timeline, report: FindingsReport):
+  def __init__(self, timeline: Timeline, notes: FileNotes):
     self._timeline = timeline
-    self._report = report
+    self._notes = notes
     self._last_month: TimeKey | None = None
 
   def month_interval(self, year: int, month: int, location: str) -> Interval:
-    """Returns the interval of a month of the common era's year.
-
-    Raises:
-      SourceError: if the timeline has no such year.
-    """
+    """Returns the interval of a month of the common era's year."""
     keys = reign_tables.keys_of_year(self._timeline, year)
     if not keys:
       first, last = self._timeline.key_at(0), self._timeline.months[-1]
@@ -282,16 +459,12 @@ class _DateReader:
     return Interval.single_month(keys[month - 1])
 
   def read_interval(self, row: DemoRow) -> Interval:
-    """Returns the months that the date of a row means.
-
-    Raises:
-      SourceError: if it names no year.
-    """
+    """Returns the months that the date of a row means."""
     location = f"line {row.line}"
     year = row.texts["time"].partition("-")[0]
     ad_year = int(year) if _YEAR.fullmatch(year) else row.ad_year
     if not ad_year:
-      self._report.add("year_zero", location, row.texts["time"])
+      self._notes.add(location, "`time` is in the year 0000", row.texts["time"])
       interval = self._read_reign_phrase(row, location)
       if interval is not None:
         return interval
@@ -309,18 +482,21 @@ class _DateReader:
         numerals.fold_script(n) for n in (reign.name, *reign.aliases)
       }
       if row_era[0] not in spellings or row_era[1] != first.year:
-        self._report.add("era_not_ad", location, f"{row.reign_date}, {ad_year}")
+        self._notes.add(
+          location,
+          "reign and year are another year than `time`",
+          f"{row.reign_date}, {ad_year}",
+        )
     return self._read_month_label(row, first, location)
 
   def _read_reign_phrase(self, row: DemoRow, location: str) -> Interval | None:
-    """Returns the months of a reign that is a date: 「咸宁四年, 十二月」.
-
-    If what follows the comma cannot be read, the year counts.
-    """
+    """Returns the months of a reign that is a date: 「咸宁四年, 十二月」."""
     for words in (row.reign, re.split("[,，]", row.reign)[0]):
       with contextlib.suppress(numerals.DateError):
         interval = query_dates.parse_interval(words, self._timeline)
-        self._report.add("reign_phrase", location, row.reign)
+        self._notes.add(
+          location, "the reign is a whole date, which is read", row.reign
+        )
         self._last_month = interval.end
         return interval
     return None
@@ -334,11 +510,15 @@ class _DateReader:
     if month := _parse_numbered_month(label):
       key = dataclasses.replace(first, month=month)
       if row.year_month and row.year_month[1] != month:
-        self._report.add("label_not_time", location, row.texts["time"])
+        self._notes.add(
+          location, "the label is another month than `time`", row.texts["time"]
+        )
       self._last_month = key
       return Interval.single_month(key)
     if _SEASON_LABEL.fullmatch(label):
-      self._report.add("label_season", location, row.month_label)
+      self._notes.add(
+        location, "a season for a month counts as three months", row.month_label
+      )
       # Spring is months 1-3 of the calendar.
       start = 3 * date_expressions.SEASONS.index(label) + 1
       return Interval(
@@ -346,15 +526,24 @@ class _DateReader:
         dataclasses.replace(first, month=start + 2),
       )
     if label.startswith("閏"):
-      self._report.add("label_leap", location, row.texts["time"])
+      self._notes.add(
+        location,
+        "闰月 is the month it names, or of the row before",
+        row.texts["time"],
+      )
       if month := _parse_numbered_month(label.removeprefix("閏")):
         return Interval.single_month(dataclasses.replace(first, month=month))
       # 閏月 without a number follows the month of the row before.
       if self._last_month is not None and self._last_month in year:
         return Interval.single_month(self._last_month)
       return year
-    code = "label_dash" if row.month_label in _DASHES else "label_no_month"
-    self._report.add(code, location, row.month_label)
+    self._notes.add(
+      location,
+      "— for a month: a volume heading, no event"
+      if row.month_label in _DASHES
+      else "无月, 是岁 or the like counts as the whole year",
+      row.month_label,
+    )
     return year
 
 

@@ -21,26 +21,20 @@ from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import Interval
 from ctd_jax_datasets.common import base_builder, examples
 from ctd_jax_datasets.zztj import gallery as rebuilt
-from ctd_jax_datasets.zztj import released, released_rows
+from ctd_jax_datasets.zztj import released
 
 TEST_SPLIT = "test"  # the only split with queries
 
 
 @dataclasses.dataclass(kw_only=True)
 class ZztjConfig(base_builder.TimelineConfig):
-  """A variant of the data set.
+  """A variant of the data set."""
 
-  Attributes:
-    timeline: as in other data sets.
-    subset: which of the authors' files, "" for `rebuilt`.
-    mode: how its rows are grouped, one of `released_rows.MODES`.
-    released_text: whether the gold date stands in front of every document, as
-      the authors' script writes it. For comparison only.
-  """
-
-  timeline: str = rebuilt.TIMELINE_NAME
-  subset: str = ""
-  mode: str = ""
+  timeline: str = rebuilt.TIMELINE_NAME  # as in other data sets
+  subset: str = ""  # which of the authors' files, "" for `rebuilt`
+  mode: str = ""  # how its rows are grouped, one of `released.MODES`
+  # Whether the gold date stands in front of every document, as the authors'
+  # script writes it. For comparison only.
   released_text: bool = False
 
 
@@ -49,17 +43,17 @@ def _make_demo_config(
 ) -> ZztjConfig:
   """Returns e.g. `demo_qi`, `demo_qi_ad`, `demo_qi_ad_released_text`."""
   name = f"demo_{subset}"
-  name += f"_{mode}" * (mode != released_rows.TRADITIONAL)
+  name += f"_{mode}" * (mode != released.TRADITIONAL)
   name += "_released_text" * released_text
   description_suffix = ", the gold date in front of every text" * released_text
   return ZztjConfig(
     name=name,
-    timeline=released_rows.TIMELINE_BY_SUBSET[subset],
+    timeline=released.TIMELINE_BY_SUBSET[subset],
     subset=subset,
     mode=mode,
     released_text=released_text,
     description="The authors' file on "
-    f"{released_rows.SUBSET_NAMES[subset]}, rows by {mode} time"
+    f"{released.SUBSET_NAMES[subset]}, rows by {mode} time"
     f"{description_suffix}.",
   )
 
@@ -85,8 +79,8 @@ class Builder(base_builder.BaseBuilder):
     *(
       _make_demo_config(subset, mode, released_text)
       for released_text in (False, True)
-      for mode in released_rows.MODES
-      for subset in released_rows.SUBSETS
+      for mode in released.MODES
+      for subset in released.SUBSETS
     ),
   ]
 
@@ -116,12 +110,7 @@ class Builder(base_builder.BaseBuilder):
   def _generate_examples(
     self, records: Iterable[Record], intervals: Mapping[str, Interval]
   ) -> Iterator[tuple[str, dict]]:
-    """Yields (id, example) of every record.
-
-    Args:
-      records: in the order to be stored.
-      intervals: of those whose date is wider than the month of their key.
-    """
+    """Yields (id, example) of every record."""
     split_of = dict.fromkeys(self.timeline.months, TEST_SPLIT)
     for name, example in examples.iterate_record_examples(records, split_of):
       # A season or a year; the key stays its first month.
@@ -149,5 +138,5 @@ class Builder(base_builder.BaseBuilder):
     demo = released.read_demo(
       path, config.subset, config.mode, config.released_text
     )
-    self._write_report(demo.report)
+    self._write_notes(demo.notes)
     return demo.records, demo.queries, demo.intervals

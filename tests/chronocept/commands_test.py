@@ -4,7 +4,7 @@ import subprocess
 import sys
 
 from ctd_jax.tasks.chronocept import fit_validity, fits
-from ctd_jax_datasets.chronocept import samples
+from ctd_jax_datasets.chronocept import sample_records
 
 SLOW_PACKAGES = (
   "jax",
@@ -27,4 +27,4 @@ def test_help_does_not_wait_for_slow_packages():
 
 def test_literals_of_flags_are_those_of_the_library():
   assert tuple(fits.FAMILIES) == fit_validity.FAMILY_NAMES
-  assert fit_validity.LOG_BASE == samples.LOG_BASE
+  assert fit_validity.LOG_BASE == sample_records.LOG_BASE

@@ -7,8 +7,8 @@ import pytest
 
 from ctd_jax.tasks.chronocept import compare, features
 from ctd_jax.tasks.chronocept.compare import FinishedRun
-from ctd_jax_datasets.chronocept import hub, records
-from ctd_jax_datasets.chronocept.samples import TARGETS
+from ctd_jax_datasets.chronocept import sample_records
+from ctd_jax_datasets.chronocept.sample_records import TARGETS
 from tests.chronocept import validity_files
 
 
@@ -16,7 +16,9 @@ from tests.chronocept import validity_files
 def data(tmp_path_factory):
   folder = tmp_path_factory.mktemp("published")
   for split, samples in validity_files.samples().items():
-    records.write_json_samples(folder / hub.SPLIT_FILES[split], samples)
+    sample_records.write_json_samples(
+      folder / sample_records.SPLIT_FILES[split], samples
+    )
   return folder
 
 

@@ -14,25 +14,21 @@ import pytest
 import scipy.stats
 from tensorflow_datasets.core.download import checksums
 
-from ctd_jax_datasets import build
+from ctd_jax_datasets import build, load
 from ctd_jax_datasets.chronocept import (
   chronocept_dataset_builder,
-  examples,
-  hub,
-  reader,
-  records,
-  samples,
+  sample_records,
   synthetic,
   synthetic_wording,
 )
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.source_files import SourceError
 
-DUMMY = pathlib.Path(hub.__file__).with_name("dummy_data")
+DUMMY = pathlib.Path(sample_records.__file__).with_name("dummy_data")
 
 
 def record(**changes):
   """Returns a good record, with members replaced; None takes one away."""
-  axes = {f"{axis}_axis": "" for axis in samples.AXES}
+  axes = {f"{axis}_axis": "" for axis in sample_records.AXES}
   axes["main_outcome_axis"] = "A kettle boils"
   base = {
     "_id": "X1",
@@ -60,11 +56,13 @@ def write(path, *rows):
 
 
 def test_a_good_record(tmp_path):
-  (sample,) = records.read_json_samples(write(tmp_path / "a.json", record()))
+  (sample,) = sample_records.read_json_samples(
+    write(tmp_path / "a.json", record())
+  )
   assert sample.sample_id == "X1"
   assert sample.targets == (20.5, 4.0, -1.25)
   assert (sample.log_base, sample.time_unit) == (1.1, "minute")
-  assert tuple(sample.axes) == samples.AXES
+  assert tuple(sample.axes) == sample_records.AXES
   assert sample.axes["main_outcome"] == "A kettle boils"
 
 
@@ -74,7 +72,7 @@ def test_both_spellings_of_the_hypothetical_axis(tmp_path, spelling):
   path = write(tmp_path / "a.json", record(axes=actual))
   with warnings.catch_warnings():
     warnings.simplefilter("error")
-    (sample,) = records.read_json_samples(path)
+    (sample,) = sample_records.read_json_samples(path)
   assert sample.axes["hypothetical"] == "if it leaks"
 
 
@@ -82,7 +80,7 @@ def test_neither_spelling_is_warned_of_once(tmp_path):
   bare = axes(hypothetical_axis=None)
   rows = [record(), *(record(_id=f"Y{i}", axes=bare) for i in range(2))]
   with pytest.warns(UserWarning, match="2 of 3 records.*Y0") as caught:
-    actual = records.read_json_samples(write(tmp_path / "a.json", *rows))
+    actual = sample_records.read_json_samples(write(tmp_path / "a.json", *rows))
   assert len(caught) == 1
   assert actual[1].axes["hypothetical"] == ""
 
@@ -123,7 +121,7 @@ def test_neither_spelling_is_warned_of_once(tmp_path):
 def test_a_malformed_record_is_named(tmp_path, bad, message):
   path = write(tmp_path / "valid.json", bad)
   with pytest.raises(SourceError, match=message) as caught:
-    records.read_json_samples(path)
+    sample_records.read_json_samples(path)
   assert str(caught.value).startswith(f"{path}: record 1")
   assert "\n" not in str(caught.value)
 
@@ -134,7 +132,7 @@ def test_a_malformed_record_is_named(tmp_path, bad, message):
     ("", "no record"),
     ("[]", "no record"),
     ("[{", "not JSON"),
-    ('{"_id": "A"}\n{', "line 1 \\(A\\): Object missing required field"),
+    ('{"_id": "A"}\n{', ":1: \\(A\\): Object missing required field"),
     ('[{"_id": "A", "_id": "B"}]', '"_id" occurs twice'),
   ],
 )
@@ -142,17 +140,17 @@ def test_a_malformed_file_is_named(tmp_path, text, message):
   path = tmp_path / "a.json"
   path.write_text(text, encoding="utf-8")
   with pytest.raises(SourceError, match=message) as caught:
-    records.read_json_samples(path)
+    sample_records.read_json_samples(path)
   assert str(path) in str(caught.value)
 
 
 def test_an_id_belongs_to_one_record_and_one_split(tmp_path):
   twice = write(tmp_path / "a.json", record(), record())
   with pytest.raises(SourceError, match=r"record 2 \(X1\)._id: already the id"):
-    records.read_json_samples(twice)
+    sample_records.read_json_samples(twice)
   one, two = (write(tmp_path / f"{n}.json", record()) for n in "bc")
   with pytest.raises(SourceError, match=r"c\.json: X1\._id: also in .*b\.json"):
-    records.read_splits({"train": one, "test": two})
+    sample_records.read_splits({"train": one, "test": two})
 
 
 def test_json_lines_and_what_is_written_are_read(tmp_path):
@@ -160,10 +158,10 @@ def test_json_lines_and_what_is_written_are_read(tmp_path):
   path.write_text(
     "".join(json.dumps(record(_id=name)) + "\n" for name in "AB"), "utf-8"
   )
-  actual = records.read_json_samples(path)
+  actual = sample_records.read_json_samples(path)
   assert [sample.sample_id for sample in actual] == ["A", "B"]
-  records.write_json_samples(tmp_path / "b.json", actual)
-  assert records.read_json_samples(tmp_path / "b.json") == actual
+  sample_records.write_json_samples(tmp_path / "b.json", actual)
+  assert sample_records.read_json_samples(tmp_path / "b.json") == actual
 
 
 def test_split_statistics_pool_to_table_5():
@@ -173,7 +171,7 @@ def test_split_statistics_pool_to_table_5():
     "benchmark_2": ((46.1511, 9.5553, 0.0275), (13.3839, 2.5725, 1.1773)),
   }
   for benchmark, (means, deviations) in table.items():
-    splits = samples.read_target_statistics()[benchmark].values()
+    splits = sample_records.read_target_statistics()[benchmark].values()
     n = np.array([s.n for s in splits])[:, None]
     mean = np.array([s.mean for s in splits])
     variance = np.array([s.sd for s in splits]) ** 2
@@ -184,12 +182,14 @@ def test_split_statistics_pool_to_table_5():
     np.testing.assert_allclose(sd, deviations, atol=5.01e-5)
 
 
-@pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
+@pytest.mark.parametrize("benchmark", sample_records.BENCHMARKS)
 def test_synthetic_marginals_are_the_published(benchmark):
   generated = synthetic.generate_samples(benchmark)
   assert generated == synthetic.generate_samples(benchmark)
   assert generated != synthetic.generate_samples(benchmark, seed=1)
-  for split, published in samples.read_target_statistics()[benchmark].items():
+  for split, published in sample_records.read_target_statistics()[
+    benchmark
+  ].items():
     columns = list(zip(*(s.targets for s in generated[split]), strict=True))
     assert len(generated[split]) == published.n
     np.testing.assert_allclose(
@@ -201,12 +201,14 @@ def test_synthetic_marginals_are_the_published(benchmark):
     assert min(columns[0]) >= 0
     assert min(columns[1]) > 0
   all_samples = [s for actual in generated.values() for s in actual]
-  counts = {a: sum(bool(s.axes[a]) for s in all_samples) for a in samples.AXES}
-  assert counts == samples.read_axis_counts(benchmark)
+  counts = {
+    a: sum(bool(s.axes[a]) for s in all_samples) for a in sample_records.AXES
+  }
+  assert counts == sample_records.read_axis_counts(benchmark)
   assert len({s.sample_id for s in all_samples}) == len(all_samples)
 
 
-@pytest.mark.parametrize("benchmark", samples.BENCHMARKS)
+@pytest.mark.parametrize("benchmark", sample_records.BENCHMARKS)
 def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
   actual = synthetic.generate_samples(benchmark)["train"]
   spans = synthetic_wording.SPANS
@@ -232,8 +234,8 @@ def test_a_folder_is_built_and_read(tmp_path):
   builder = build.build_dataset("chronocept/benchmark_1", tmp_path, DUMMY)
   assert not builder.info.metadata["synthetic"]
   assert "chronocept2025" in builder.info.citation
-  actual = reader.load_samples("chronocept/benchmark_1", tmp_path)
-  assert actual == reader.load_samples(f"json:{DUMMY / 'benchmark_1'}")
+  actual = load.load_samples("chronocept/benchmark_1", tmp_path)
+  assert actual == load.load_samples(f"json:{DUMMY / 'benchmark_1'}")
   assert {split: len(rows) for split, rows in actual.items()} == {
     "train": 2,
     "validation": 1,
@@ -248,7 +250,7 @@ def test_a_folder_is_built_and_read(tmp_path):
 @pytest.mark.slow
 def test_synthetic_is_built_and_labelled(tmp_path):
   builder = build.build_dataset("chronocept/synthetic_2", tmp_path)
-  assert examples.read_samples(builder) == synthetic.generate_samples(
+  assert sample_records.read_samples(builder) == synthetic.generate_samples(
     "benchmark_2"
   )
   tables = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
@@ -274,7 +276,7 @@ def test_a_malformed_file_leaves_no_data_set(tmp_path):
 
 def test_unknown_names_are_told():
   with pytest.raises(ValueError, match="synthetic_2 and json:FOLDER"):
-    reader.load_samples("chunqiutr/mini")
+    load.load_samples("chunqiutr/mini")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -289,7 +291,7 @@ def host(tmp_path, monkeypatch):
   table = tmp_path / "checksums.tsv"
   table.touch()
   monkeypatch.delenv("CTD_JAX_RELEASE", raising=False)
-  monkeypatch.setattr(hub, "CHECKSUMS", table)
+  monkeypatch.setattr(sample_records, "CHECKSUMS", table)
   monkeypatch.setattr(
     chronocept_dataset_builder.Builder, "_checksums_path", table
   )
@@ -298,7 +300,7 @@ def host(tmp_path, monkeypatch):
     thread = threading.Thread(target=server.serve_forever, daemon=True)
     thread.start()
     url = f"http://127.0.0.1:{server.server_port}"
-    monkeypatch.setattr(hub, "HUB_URL", url)
+    monkeypatch.setattr(sample_records, "HUB_URL", url)
     yield folder
     server.shutdown()
     thread.join()
@@ -308,15 +310,15 @@ def host(tmp_path, monkeypatch):
 def test_downloads_are_registered_then_checked(host, tmp_path, monkeypatch):
   name = "chronocept/benchmark_1"
   build.build_dataset(name, tmp_path / "first", register_checksums=True)
-  registered = hub.CHECKSUMS.read_text("utf-8").splitlines()
+  registered = sample_records.CHECKSUMS.read_text("utf-8").splitlines()
   assert len(registered) == 3
-  assert reader.load_samples(name, tmp_path / "first")["test"][0].scale == 4.125
+  assert load.load_samples(name, tmp_path / "first")["test"][0].scale == 4.125
   # A process reads the registered ones once, and this one began before.
-  registered_infos = checksums.load_url_infos(hub.CHECKSUMS)
+  registered_infos = checksums.load_url_infos(sample_records.CHECKSUMS)
   monkeypatch.setattr(
     chronocept_dataset_builder.Builder, "url_infos", registered_infos
   )
-  reader.load_samples(name, tmp_path / "second")
+  load.load_samples(name, tmp_path / "second")
   path = host / "benchmark_1/test.json"
   path.write_text(path.read_text().replace("25.5", "26.5"))
   with pytest.raises(SourceError, match=r"test\.json: expected .* bytes, sha"):

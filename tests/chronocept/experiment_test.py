@@ -15,7 +15,7 @@ from ctd_jax.tasks.chronocept.systems import Predictor
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax.utils import command_line
 from ctd_jax_configs import chronocept
-from ctd_jax_datasets.chronocept.samples import AXES
+from ctd_jax_datasets.chronocept.sample_records import AXES
 from tests.chronocept import validity_files
 
 

@@ -31,8 +31,8 @@ from ctd_jax.chronology import (
 )
 from ctd_jax.chronology.numerals import DateError
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax_datasets.chunqiutr import base_texts, kanripo
-from ctd_jax_datasets.common import errors
+from ctd_jax_datasets.chunqiutr import base_texts
+from ctd_jax_datasets.common import source_files
 from tests.chronology.hostile_text import (
   TIMELINES,
   annals_text,
@@ -67,9 +67,9 @@ scanners = st.builds(
 @contextlib.contextmanager
 def quoting(text):
   """Lets a DateError pass that quotes a position of `text`."""
-  with suppressed(DateError) as errors:
+  with suppressed(DateError) as caught:
     yield
-  for error in errors:
+  for error in caught:
     assert error.text == text
     assert 0 <= error.position <= len(text)
     quoted = text[error.position : error.position + numerals.EXCERPT_LENGTH]
@@ -79,7 +79,7 @@ def quoting(text):
 @contextlib.contextmanager
 def naming(path):
   """Lets a SourceError pass that names the file."""
-  with suppressed(errors.SourceError) as raised:
+  with suppressed(source_files.SourceError) as raised:
     yield
   for error in raised:
     assert path.name in str(error)
@@ -88,11 +88,11 @@ def naming(path):
 @contextlib.contextmanager
 def suppressed(kind):
   """Gives a list that holds the error of that kind, if one comes."""
-  errors = []
+  caught = []
   try:
-    yield errors
+    yield caught
   except kind as error:
-    errors.append(error)
+    caught.append(error)
 
 
 # Numerals, spellings, sexagenary days and years.
@@ -246,10 +246,10 @@ def test_calendars_count_their_months(data, timeline):
     data.draw(st.booleans()),
     data.draw(st.sampled_from(date_expressions.SCRIPTS)),
   )
-  with suppressed(DateError) as errors:
+  with suppressed(DateError) as caught:
     assert date_expressions.parse_key(text, timeline) == key
   # 泠 is short for 泠公, where there is none of that name.
-  assert all("names 2 reigns" in str(error) for error in errors)
+  assert all("names 2 reigns" in str(error) for error in caught)
 
 
 @pytest.mark.slow
@@ -392,7 +392,7 @@ def check_entries(entries, text, sources):
 @fuzz
 @given(edition("zuozhuan_KR1e0001"))
 def test_lines_of_an_edition(text):
-  lines = kanripo.parse_kanripo_lines(text)
+  lines = base_texts.parse_kanripo_lines(text)
   numbers = [number for number, _ in lines]
   assert numbers == sorted(set(numbers))
   for _, line in lines:
@@ -441,4 +441,4 @@ def test_a_file_that_is_not_text_is_named(folder, content):
   path = folder / "bytes.txt"
   path.write_bytes(content)
   with naming(path):
-    assert isinstance(kanripo.read_text(path), str)
+    assert isinstance(base_texts.read_text(path), str)

@@ -4,7 +4,7 @@ import pytest
 
 from ctd_jax.chronology import glyphs, numerals
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax_datasets.chunqiutr.alignment import text_alignment
+from ctd_jax_datasets.chunqiutr import text_alignment
 
 
 def test_replacer_does_what_translate_does():

@@ -24,13 +24,7 @@ from ctd_jax.tasks.ctm import (
   judge,
   qa,
 )
-from ctd_jax_datasets.ctm import (
-  game_schema,
-  json_records,
-  periods,
-  repository,
-  vocabulary,
-)
+from ctd_jax_datasets.ctm import periods, repository, schema
 from tests.ctm.ito_files import BOOK, FRUIT, instance
 from tests.ctm.judge_test import GOLDEN, QUESTIONS
 from tests.tasks.chat_server import FAULTS, serving
@@ -199,13 +193,13 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
     grading.read_answers(path, ASKED)
   path.write_text("{}\n", encoding="utf-8")
   with pytest.raises(ValueError, match="line 1: Question: .* `question_id`"):
-    data_sources.read_json_lines(str(path), json_records.question_from_json)
+    data_sources.read_json_lines(str(path), schema.question_from_json)
 
 
 @pytest.mark.slow
 def test_help_is_fast_and_names_what_the_data_set_has():
-  assert command_settings.TASKS == vocabulary.TASKS
-  assert command_settings.SPLITS == vocabulary.SPLITS
+  assert command_settings.TASKS == periods.TASKS
+  assert command_settings.SPLITS == periods.SPLITS
   for arguments in ((), ("qa",), ("ito",), ("judge",)):
     process = command(*arguments, "--help")
     output, _ = process.communicate(timeout=60)
@@ -303,11 +297,11 @@ def test_games_are_played_resumed_and_checked(tmp_path, capsys):
     chosen.setdefault(entity.periods[0], repository.make_relation(entity))
   seats = tuple(chosen[label] for label in ("汉", "唐", "清"))
   games = [
-    game_schema.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(4)
+    schema.ItoInstance(f"g{n}", "easy", seats, (1, 2, 3)) for n in range(4)
   ]
   data = tmp_path / "games.jsonl"
   data.write_text(
-    "\n".join(map(json_records.format_json_line, games)), encoding="utf-8"
+    "\n".join(map(schema.format_json_line, games)), encoding="utf-8"
   )
   flags = ("ito", "--agent=elimination", f"--data={data}", "--repeats=2")
   folder = f"--workdir={tmp_path / 'run'}"

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ctd_jax_datasets.ctm import repository
-from ctd_jax_datasets.ctm.checks import checker
+from ctd_jax_datasets.ctm import checks, repository
 from ctd_jax_datasets.ctm.generation import generator
 
 
@@ -14,4 +13,4 @@ def generated_questions():
 
 @pytest.fixture(scope="session")
 def check():
-  return checker.QuestionChecker(repository.load_entities())
+  return checks.QuestionChecker(repository.load_entities())

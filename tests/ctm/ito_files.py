@@ -1,8 +1,7 @@
 """Invented themes and games for the tests of the Ito game."""
 
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.entities import Relation
-from ctd_jax_datasets.ctm.game_schema import ItoInstance, Theme
+from ctd_jax_datasets.ctm.schema import ItoInstance, Relation, Theme
 
 FRUIT = Theme(
   *("水果大小", "最小", "最大"),

@@ -8,16 +8,14 @@ import pytest
 
 from ctd_jax.tasks.ctm import judge
 from ctd_jax.tasks.ctm.command_settings import COT
-from ctd_jax_datasets.ctm import json_records
+from ctd_jax_datasets.ctm import schema
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
 def read_questions():
   lines = (GOLDEN / "ctm_judge_questions.jsonl").read_text(encoding="utf-8")
-  found = map(
-    json_records.question_from_json, map(json.loads, lines.splitlines())
-  )
+  found = map(schema.question_from_json, map(json.loads, lines.splitlines()))
   return {question.question_id: question for question in found}
 
 

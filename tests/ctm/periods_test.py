@@ -3,19 +3,13 @@
 import pytest
 
 from ctd_jax_datasets.ctm import (
-  entity_rows,
-  fact_tables,
-  intervals,
-  period_names,
+  ctm_dataset_builder,
   periods,
   repository,
-  summary,
-  theme_table,
-  vocabulary,
+  schema,
 )
-from ctd_jax_datasets.ctm.entities import Relation
-from ctd_jax_datasets.ctm.golds import Anachronism
-from ctd_jax_datasets.ctm.vocabulary import EARLIER, LATER
+from ctd_jax_datasets.ctm.periods import EARLIER, LATER
+from ctd_jax_datasets.ctm.schema import Anachronism, Relation
 
 # Year -> label it is counted to, all labels accepted.
 BOUNDARIES = {
@@ -113,24 +107,24 @@ def test_every_year_of_the_timeline_has_an_accepted_period():
 @pytest.mark.parametrize("name", ALIASES)
 def test_alias_table(name):
   labels = {
-    label for alias in period_names.find_aliases(name) for label in alias.labels
+    label for alias in periods.find_aliases(name) for label in alias.labels
   }
   assert periods.sort_labels(labels) == tuple(ALIASES[name].split())
 
 
 def test_flagged_are_the_names_mapped_by_convention():
   for name in ("辽", "金", "西夏", "十国", "新", "南明"):
-    assert all(
-      alias.is_convention for alias in period_names.find_aliases(name)
-    ), name
+    assert all(alias.is_convention for alias in periods.find_aliases(name)), (
+      name
+    )
   for name in ("东汉", "北宋", "三国", "春秋", "唐"):
     assert not any(
-      alias.is_convention for alias in period_names.find_aliases(name)
+      alias.is_convention for alias in periods.find_aliases(name)
     ), name
 
 
 def test_aliases_lie_in_the_period_they_are_mapped_to():
-  for alias in period_names.load_aliases():
+  for alias in periods.load_aliases():
     if len(alias.labels) == 1 and not alias.is_convention:
       held = periods.get_period(alias.labels[0])
       assert held.start <= alias.start, alias.name
@@ -142,9 +136,9 @@ def _replace_table(name, lines, tmp_path, monkeypatch):
   """Has one table read from these lines, the others as they are."""
   path = tmp_path / f"{name}.tsv"
   path.write_text("\n".join(lines) + "\n", "utf-8")
-  table_path = fact_tables.table_path
+  table_path = periods.table_path
   monkeypatch.setattr(
-    fact_tables,
+    periods,
     "table_path",
     lambda table: path if table == name else table_path(table),
   )
@@ -153,16 +147,14 @@ def _replace_table(name, lines, tmp_path, monkeypatch):
 def test_spans_made_of_other_names_are_theirs():
   # The first of a name: the ten labels precede the regimes.
   spans = {}
-  for alias in period_names.load_aliases():
+  for alias in periods.load_aliases():
     spans.setdefault(alias.name, (alias.start, alias.end))
   rows = [
-    row
-    for row in period_names.read_rows()
-    if row["source"] == period_names.OTHER_NAMES
+    row for row in periods.read_rows() if row["source"] == periods.OTHER_NAMES
   ]
   assert len(rows) > 10
   for row in rows:
-    (place,) = fact_tables.split_checked(row).places
+    (place,) = periods.split_checked(row).places
     first, last = place.removeprefix("names ").split(", ")
     assert (spans[first][0], spans[last][1]) == (
       int(row["start"]),
@@ -172,12 +164,12 @@ def test_spans_made_of_other_names_are_theirs():
 
 def test_name_that_was_not_looked_up_is_refused(tmp_path, monkeypatch):
   lines = [
-    "\t".join(period_names.REGIME_COLUMNS),
+    "\t".join(periods.REGIME_COLUMNS),
     "甲\t\t700\t750\t\t0\t史記\t",
   ]
   _replace_table("regimes", lines, tmp_path, monkeypatch)
   with pytest.raises(ValueError, match="column 'checked' is empty"):
-    period_names.load_aliases.__wrapped__()
+    periods.load_aliases.__wrapped__()
 
 
 @pytest.mark.parametrize(
@@ -194,7 +186,7 @@ def test_name_that_was_not_looked_up_is_refused(tmp_path, monkeypatch):
   ],
 )
 def test_dynasty_words_in_text(text, labels):
-  assert period_names.find_period_labels(text) == tuple(labels.split())
+  assert periods.find_period_labels(text) == tuple(labels.split())
 
 
 def test_worked_example_of_a_time_difference():
@@ -232,7 +224,7 @@ def named(name, kind=None) -> Relation:
 def test_example_of_a_scene_flags_only_kunqu():
   scene = named("李世民")
   others = [named(n) for n in ("房玄龄", "葡萄", "昆曲", "古琴艺术")]
-  assert intervals.find_anachronisms(scene, others) == (
+  assert schema.find_anachronisms(scene, others) == (
     Anachronism("昆曲", LATER),
   )
 
@@ -240,7 +232,7 @@ def test_example_of_a_scene_flags_only_kunqu():
 def test_example_of_a_script_flags_those_who_did_not_live_then():
   scene = named("曹操")
   cast = "王之涣 荀彧 杜牧 张衡 华佗 班固 郭嘉 夏侯惇"
-  found = intervals.find_anachronisms(scene, [named(n) for n in cast.split()])
+  found = schema.find_anachronisms(scene, [named(n) for n in cast.split()])
   assert {(one.entity, one.reason) for one in found} == {
     ("王之涣", LATER),
     ("杜牧", LATER),
@@ -251,27 +243,27 @@ def test_example_of_a_script_flags_those_who_did_not_live_then():
 
 def test_example_of_an_order():
   names = ["番薯", "石榴", "胡萝卜", "西瓜", "菠菜"]
-  groups = intervals.order_by_start([named(name) for name in names])
+  groups = schema.order_by_start([named(name) for name in names])
   assert groups == (("石榴",), ("菠菜",), ("西瓜",), ("胡萝卜",), ("番薯",))
   # 1842 saw two events begin; they are tied.
   tied = [named(n, "event") for n in ("六镇起义", "南京条约签订", "甲午战争")]
   same = Relation("甲", "event", "清", 1842, 1842)
-  assert intervals.order_by_start([*tied, same])[1] == ("南京条约签订", "甲")
+  assert schema.order_by_start([*tied, same])[1] == ("南京条约签订", "甲")
 
 
 def test_gap_has_no_year_0():
   first = Relation("甲", "figure", "汉", -50, -1)
   second = Relation("乙", "figure", "汉", 1, 40)
   assert (
-    intervals.compute_gap(first, second),
-    intervals.compute_gap(second, first),
+    schema.compute_gap(first, second),
+    schema.compute_gap(second, first),
   ) == (1, -1)
   lasting = Relation("丙", "ingredient", "汉", -126, None)
-  assert intervals.compute_gap(lasting, second) == 0
+  assert schema.compute_gap(lasting, second) == 0
 
 
 def test_tables_have_what_is_asked_of_them():
-  count = dict.fromkeys(vocabulary.KINDS, 0)
+  count = dict.fromkeys(periods.KINDS, 0)
   for entity in repository.load_entities():
     count[entity.kind] += 1
     assert all(interval.source for interval in entity.intervals), entity
@@ -348,7 +340,7 @@ def test_impossible_rows_are_refused(row, message, tmp_path, monkeypatch):
   header = "\t".join(FIGURES.split())
   path = tmp_path / "figures.tsv"
   path.write_text(f"{header}\n甲\t甲\t\t{row}\n", "utf-8")
-  monkeypatch.setattr(fact_tables, "table_path", lambda name: path)
+  monkeypatch.setattr(periods, "table_path", lambda name: path)
   with pytest.raises(ValueError, match=message):
     repository.load_entities.__wrapped__()
 
@@ -360,17 +352,17 @@ def test_events_whose_years_no_source_gives_are_about(tmp_path, monkeypatch):
     "乙\t乙\t\t700\t750\t史記\t史記 卷1; no end year",
   ]
   _replace_table("events", lines, tmp_path, monkeypatch)
-  first, second = entity_rows.read_records(vocabulary.EVENT)
-  assert first.intervals[0].precision == vocabulary.EXACT
-  assert second.intervals[0].precision == vocabulary.APPROXIMATE
+  first, second = repository.read_records(periods.EVENT)
+  assert first.intervals[0].precision == periods.EXACT
+  assert second.intervals[0].precision == periods.APPROXIMATE
 
 
 def test_every_table_says_where_its_rows_were_looked_up():
-  paths = sorted(fact_tables.table_path("figures").parent.glob("*.tsv"))
+  paths = sorted(periods.table_path("figures").parent.glob("*.tsv"))
   assert len(paths) == 9
   for path in paths:
     header = path.read_text("utf-8").partition("\n")[0].split("\t")
-    assert fact_tables.CHECKED_COLUMN in header, path.name
+    assert periods.CHECKED_COLUMN in header, path.name
 
 
 def test_rows_looked_up_are_counted(tmp_path, monkeypatch):
@@ -381,8 +373,8 @@ def test_rows_looked_up_are_counted(tmp_path, monkeypatch):
     "丙\t丙\t\t700\t750\tabout\t\t史記\t史記 卷3; no birth year",
   ]
   _replace_table("figures", lines, tmp_path, monkeypatch)
-  monkeypatch.setattr(vocabulary, "KINDS", (vocabulary.FIGURE,))
-  figures, regimes = summary.count_checked_rows()
+  monkeypatch.setattr(periods, "KINDS", (periods.FIGURE,))
+  figures, regimes = ctm_dataset_builder.count_checked_rows()
   assert figures == {
     "table": "figures",
     "rows": 3,
@@ -407,13 +399,13 @@ def test_traditions_of_unknown_age_count_as_without_years(
     "乙\t乙\t\t\t\t\t青海\t2009\t史記\t史記 卷2",
   ]
   _replace_table("heritage", lines, tmp_path, monkeypatch)
-  monkeypatch.setattr(vocabulary, "KINDS", (vocabulary.HERITAGE,))
-  row = summary.count_checked_rows()[0]
+  monkeypatch.setattr(periods, "KINDS", (periods.HERITAGE,))
+  row = ctm_dataset_builder.count_checked_rows()[0]
   assert (row["years given"], row["some given"], row["none given"]) == (1, 0, 1)
 
 
 def test_themes_rise_and_have_an_item_for_each_period():
-  themes = theme_table.load_themes()
+  themes = repository.load_themes()
   assert [theme.name for theme in themes] == [
     "水果大小",
     "书本厚度",
@@ -436,4 +428,4 @@ def test_measure_that_was_not_looked_up_is_refused(tmp_path, monkeypatch):
   ]
   _replace_table("themes", lines, tmp_path, monkeypatch)
   with pytest.raises(ValueError, match="chosen, 史記 should be in both"):
-    theme_table.load_themes.__wrapped__()
+    repository.load_themes.__wrapped__()

@@ -5,9 +5,7 @@ import pytest
 
 from ctd_jax.tasks.ctm import judge, report, timeline
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
-from ctd_jax_datasets.ctm.entities import Entity, YearInterval
-from ctd_jax_datasets.ctm.questions import Distance
-from ctd_jax_datasets.ctm.vocabulary import (
+from ctd_jax_datasets.ctm.periods import (
   APPROXIMATE,
   ERA,
   EXACT,
@@ -16,6 +14,7 @@ from ctd_jax_datasets.ctm.vocabulary import (
   PLACE,
   RULER,
 )
+from ctd_jax_datasets.ctm.schema import Distance, Entity, YearInterval
 from tests.ctm.judge_test import QUESTIONS
 
 

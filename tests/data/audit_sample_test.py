@@ -12,13 +12,9 @@ from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey
 from ctd_jax_datasets import audit_sample, build
+from ctd_jax_datasets.chunqiutr import audit_readme
 from ctd_jax_datasets.chunqiutr import gallery as gallery_module
-from ctd_jax_datasets.chunqiutr.audit import readme
-from ctd_jax_datasets.common import (
-  audit_samples,
-  sample_pages,
-  source_places,
-)
+from ctd_jax_datasets.common import audit_samples, sample_pages
 from ctd_jax_datasets.zztj import gallery as zztj_gallery
 from tests.data.chunqiutr import edition_files
 from tests.data.zztj import zztj_files
@@ -110,10 +106,10 @@ def test_the_seed_draws_and_a_new_version_keeps_unchanged_records():
 
 def test_every_record_is_found_where_it_is_printed(files, records):
   for source, folder in gallery_module.SOURCE_FOLDERS.items():
-    text = source_places.SourceText(files, folder)
+    text = sample_pages.SourceText(files, folder)
     work = [record for record in records if record.source == source]
     assert work, source
-    locate = source_places.make_locator(work, text, context=30)
+    locate = sample_pages.make_locator(work, text, context=30)
     for record in work:
       place = locate(record)
       assert place is not None, record
@@ -123,9 +119,9 @@ def test_every_record_is_found_where_it_is_printed(files, records):
 
 
 def test_a_place_is_file_and_line_with_what_stands_around(files, records):
-  text = source_places.SourceText(files, "zuozhuan_KR1e0001")
+  text = sample_pages.SourceText(files, "zuozhuan_KR1e0001")
   work = [record for record in records if record.source == "chunqiu"]
-  locate = source_places.make_locator(work, text, context=12)
+  locate = sample_pages.make_locator(work, text, context=12)
   record = next(r for r in work if r.text.startswith("秋八月，浯伯"))
   place = locate(record)
   assert place.is_whole
@@ -140,7 +136,7 @@ def test_a_place_is_file_and_line_with_what_stands_around(files, records):
 def test_words_printed_twice_are_found_after_the_record_before(tmp_path):
   path = tmp_path / "work.txt"
   path.write_text("秋七月\n公如晉\n冬十月\n公至自晉\n秋七月\n大雩\n", "utf-8")
-  text = source_places.SourceText({"w/work.txt": path}, "w")
+  text = sample_pages.SourceText({"w/work.txt": path}, "w")
   key = TimeKey(1, 1, 7)
   work = [
     Record(f"r{order}", words, "w", EVENT, key, order)
@@ -148,7 +144,7 @@ def test_words_printed_twice_are_found_after_the_record_before(tmp_path):
       ["秋七月。", "公如晉。", "公至自晉。", "秋，七月。", "大雩。", "王崩。"]
     )
   ]
-  locate = source_places.make_locator(work, text, context=5)
+  locate = sample_pages.make_locator(work, text, context=5)
   lines = [getattr(locate(record), "line", None) for record in work]
   assert lines == [1, 2, 4, 5, 6, None]
 
@@ -156,7 +152,7 @@ def test_words_printed_twice_are_found_after_the_record_before(tmp_path):
 def test_a_text_with_a_gap_is_found_by_a_part(tmp_path):
   path = tmp_path / "work.txt"
   path.write_text("甲乙丙丁戊己庚辛壬癸子丑(寅/卯)辰巳午未申酉戌亥\n", "utf-8")
-  text = source_places.SourceText({"w/work.txt": path}, "w")
+  text = sample_pages.SourceText({"w/work.txt": path}, "w")
   record = Record(
     "r0",
     "甲乙丙丁戊己庚辛壬癸子丑辰巳午未申酉戌亥",
@@ -165,7 +161,7 @@ def test_a_text_with_a_gap_is_found_by_a_part(tmp_path):
     TimeKey(1, 1, 1),
     0,
   )
-  place = source_places.make_locator([record], text, 4)(record)
+  place = sample_pages.make_locator([record], text, 4)(record)
   assert (place.line, place.is_whole) == (1, False)
 
 
@@ -341,8 +337,8 @@ def test_the_readme_has_the_rates_of_the_verdicts(tmp_path):
   path = tmp_path / "verdicts.tsv"
   audit_samples.write_verdicts(path, [make_row(0, "ok"), make_row(1, None)])
   with pytest.raises(ValueError, match="1 of 2 records have no verdict"):
-    readme.format_sample(path)
+    audit_readme.format_sample(path)
   audit_samples.write_verdicts(path, [make_row(0, "ok"), make_row(1, "text")])
-  section = readme.format_sample(path)
+  section = audit_readme.format_sample(path)
   assert "`chunqiutr/rebuilt:3.0.0`, seed 1: 2 records read by eye." in section
   assert "| any error | 1: 50.0 % [9.5, 90.5] | – | – |" in section

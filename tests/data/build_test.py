@@ -228,7 +228,7 @@ def test_an_error_of_one_data_set_keeps_no_other_from_being_built(
 @pytest.mark.parametrize(
   ("flags", "message"),
   [
-    (["--workers=2"], "--workers=2: of --runner=DirectRunner alone"),
+    (["--workers=2"], "--workers=2 works only with --runner=DirectRunner"),
     (["--", "--parallelism=2"], "unexpected arguments: --parallelism=2"),
     (
       ["--data_dir=gs://bucket/data", "--runner=DirectRunner"],

@@ -17,7 +17,7 @@ from ctd_jax.benchmark import runs
 from ctd_jax.chronology import reign_tables
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets import build, export
-from ctd_jax_datasets.chunqiutr.release import reader, released_files
+from ctd_jax_datasets.chunqiutr import release, release_months
 from ctd_jax_datasets.common import beir, provenance
 from tests import synthetic
 
@@ -52,9 +52,9 @@ def load_as_beir_does(folder: pathlib.Path, split: str):
     for line in map(json.loads, file):
       asked[line["_id"]] = line["text"]
   with (folder / "qrels" / f"{split}.tsv").open(encoding="utf-8") as file:
-    reader = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
-    next(reader)
-    for query_id, corpus_id, score in reader:
+    lines = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_MINIMAL)
+    next(lines)
+    for query_id, corpus_id, score in lines:
       qrels.setdefault(query_id, {})[corpus_id] = int(score)
   return corpus, {query_id: asked[query_id] for query_id in qrels}, qrels
 
@@ -192,8 +192,8 @@ def test_modes_follow_from_the_tables_of_trec(mini, tmp_path):
 def test_release_reads_it_back(mini, tmp_path):
   out = tmp_path / "out"
   export.export_benchmark(mini, "release", out)
-  paths = {name: out / name for name in released_files.FILES}
-  found = reader.read_release(paths, mini.timeline)
+  paths = {name: out / name for name in release_months.FILES}
+  found = release.read_release(paths, mini.timeline)
   texts = {record.text for record in found.records}
   assert texts == {record.text for record in mini.records}
   assert {split: len(asked) for split, asked in found.queries.items()} == {

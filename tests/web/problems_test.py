@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import ctd_jax
-import ctd_jax_datasets.common
 from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
@@ -23,7 +22,6 @@ from ctd_jax.web.jobs import job_log
 from tests.web import source_sentences
 
 FOLDER = pathlib.Path(ctd_jax.__file__).parent
-DATA = pathlib.Path(ctd_jax_datasets.common.__file__).parent
 # Whose errors a page shows.
 MODULES = (
   *("dating/chronicle/written_dates", "dating/chronicle/western_calendar"),

@@ -344,11 +344,11 @@ def _read_dataset(
 
 
 def _read_beir(source: str, hidden_splits: Collection[str]) -> list[SourceWork]:
-  from ctd_jax_datasets.common import beir_reader, provenance
+  from ctd_jax_datasets.common import beir, provenance
 
   _check_splits(hidden_splits)
   folder = source.removeprefix(_BEIR_PREFIX)
-  name, timeline, lines = beir_reader.read_corpus_lines(folder)
+  name, timeline, lines = beir.read_corpus_lines(folder)
   records: dict[str, list[SourceRecord]] = {}
   for line in lines:
     records.setdefault(line.source, []).append(

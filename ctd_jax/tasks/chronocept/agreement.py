@@ -44,7 +44,7 @@ from jaxtyping import Float, Float64, Int
 
 from ctd_jax.evaluation import significance
 from ctd_jax.utils import command_line, csv_rows
-from ctd_jax_datasets.chronocept.samples import AXES, TARGETS
+from ctd_jax_datasets.chronocept.sample_records import AXES, TARGETS
 
 
 class AnnotationRow(msgspec.Struct):

@@ -35,7 +35,7 @@ from jaxtyping import Float64
 from ctd_jax.evaluation import significance
 from ctd_jax.tasks.chronocept import features, systems
 from ctd_jax.utils import command_line, csv_rows
-from ctd_jax_datasets.chronocept import reader
+from ctd_jax_datasets import load
 
 PREDICTIONS_FILE = "predictions.tsv"
 
@@ -93,7 +93,7 @@ def read_run(workdir: str | os.PathLike) -> FinishedRun:
         f"{workdir}: no {name}; train the run to its end first"
       )
   config = json.loads((workdir / systems.CONFIG_FILE).read_text("utf-8"))
-  samples = reader.load_samples(
+  samples = load.load_samples(
     config["dataset"], config["data_dir"], config["sources"]
   )
   targets = {

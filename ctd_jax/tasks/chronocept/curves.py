@@ -26,7 +26,7 @@ from jax.scipy import stats
 from jax.scipy.special import log_ndtr
 from jax.typing import ArrayLike
 
-from ctd_jax_datasets.chronocept.samples import LOG_BASE
+from ctd_jax_datasets.chronocept.sample_records import LOG_BASE
 
 # Ticks of the annotation, in minutes; a month has 30 days, a year 365. The
 # paper prints month, year and decade slightly off; here they are computed.

@@ -53,8 +53,8 @@ from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
 from ctd_jax.tasks.chronocept.systems import BaselineSystem
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
 from ctd_jax.utils import files, plotting, progress, provenance
-from ctd_jax_datasets.chronocept import reader
-from ctd_jax_datasets.chronocept.samples import SPLITS, TARGETS, Sample
+from ctd_jax_datasets import load
+from ctd_jax_datasets.chronocept.sample_records import SPLITS, TARGETS, Sample
 
 PAPER, HONEST = "paper", "honest"
 PROTOCOLS = (PAPER, HONEST)
@@ -200,7 +200,7 @@ def run_experiment(
   start_time = time.time()
   workdir = workdir.expanduser().absolute()
   data = make_protocol_data(
-    reader.load_samples(config.dataset, config.data_dir, config.sources),
+    load.load_samples(config.dataset, config.data_dir, config.sources),
     config,
   )
   encoder_features = systems.make_frozen_features(config)

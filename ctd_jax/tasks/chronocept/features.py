@@ -30,7 +30,7 @@ from sklearn.preprocessing import StandardScaler
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.tasks.chronocept import curves
 from ctd_jax.utils import files
-from ctd_jax_datasets.chronocept.samples import AXES, LOG_BASE, Sample
+from ctd_jax_datasets.chronocept.sample_records import AXES, LOG_BASE, Sample
 
 
 @dataclasses.dataclass(frozen=True)

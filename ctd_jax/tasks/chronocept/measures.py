@@ -32,7 +32,7 @@ from jaxtyping import Float, Int
 
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.tasks.chronocept.features import TargetScaler
-from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
+from ctd_jax_datasets.chronocept.sample_records import TARGETS, Sample
 
 ALL_TARGETS = "all"
 TARGET_FAMILIES = (ALL_TARGETS, *TARGETS)

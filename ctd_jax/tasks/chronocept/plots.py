@@ -17,7 +17,7 @@ from jaxtyping import Float
 from ctd_jax.tasks.chronocept import curves, features
 from ctd_jax.tasks.chronocept.curves import SkewNormal
 from ctd_jax.utils import plotting
-from ctd_jax_datasets.chronocept.samples import TARGETS, Sample
+from ctd_jax_datasets.chronocept.sample_records import TARGETS, Sample
 
 TRUTH_COLOUR, PREDICTED_COLOUR = plotting.COLOURS[0], plotting.COLOURS[5]
 NEUTRAL_COLOUR = "0.6"

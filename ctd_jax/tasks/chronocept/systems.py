@@ -42,7 +42,7 @@ from ctd_jax.tasks.chronocept.networks import (
 )
 from ctd_jax.tasks.chronocept.regressors import Arrays
 from ctd_jax.utils import files, progress
-from ctd_jax_datasets.chronocept.samples import Sample
+from ctd_jax_datasets.chronocept.sample_records import Sample
 
 # Kinds of input; see `make_inputs`.
 TEXTS, VECTORS, SEQUENCE, TOKENS = "texts", "vectors", "sequence", "tokens"

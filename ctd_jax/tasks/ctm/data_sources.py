@@ -12,9 +12,8 @@ import tensorflow_datasets as tfds
 from ctd_jax.tasks.ctm import timeline
 from ctd_jax.tasks.ctm.command_settings import DataSettings
 from ctd_jax_datasets import build, load
-from ctd_jax_datasets.ctm import examples, json_records, repository
-from ctd_jax_datasets.ctm.game_schema import ItoInstance
-from ctd_jax_datasets.ctm.questions import Question
+from ctd_jax_datasets.ctm import examples, repository, schema
+from ctd_jax_datasets.ctm.schema import ItoInstance, Question
 
 # Long scripts are questions, too, in a variant of their own.
 QA_DATASETS = ("ctm/qa", "ctm/long_script")
@@ -34,7 +33,7 @@ def load_questions(data: DataSettings, split: str) -> list[Question]:
       for question in examples.read_questions(_build_dataset(name, data))
     ]
   else:
-    all_questions = read_json_lines(data.file, json_records.question_from_json)
+    all_questions = read_json_lines(data.file, schema.question_from_json)
   split_questions = [q for q in all_questions if q.split == split]
   if not split_questions:
     raise ValueError(f"--data={data.file}: no question of the split {split}")
@@ -49,7 +48,7 @@ def load_games(data: DataSettings) -> list[ItoInstance]:
   """
   if data.file is None:
     return examples.read_games(_build_dataset(ITO_DATASET, data))
-  return read_json_lines(data.file, json_records.instance_from_json)
+  return read_json_lines(data.file, schema.instance_from_json)
 
 
 def format_dataset_name(name: str, data: DataSettings) -> str:

@@ -28,9 +28,8 @@ from ctd_jax.tasks.ctm.command_settings import COT, STYLES, JudgeSettings
 from ctd_jax.tasks.ctm.judge import MODEL, UNDECIDED, AnswerVerdict
 from ctd_jax.utils import tables
 from ctd_jax_datasets.ctm import periods
-from ctd_jax_datasets.ctm.json_records import question_from_json
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import TASKS
+from ctd_jax_datasets.ctm.periods import TASKS
+from ctd_jax_datasets.ctm.schema import Question, question_from_json
 
 _DIRECT_INSTRUCTION = (
   "你熟悉中国历史。请回答下面的问题，先写答案，需要理由时用一两句话说明。"

@@ -14,8 +14,8 @@ from ctd_jax.tasks.chat_models import Journal, open_client
 from ctd_jax.tasks.ctm import data_sources, ito_game, ito_players, ito_report
 from ctd_jax.tasks.ctm.command_settings import MODEL, ItoSettings
 from ctd_jax.utils import files, provenance
-from ctd_jax_datasets.ctm import repository, theme_table
-from ctd_jax_datasets.ctm.game_schema import ItoInstance, Theme
+from ctd_jax_datasets.ctm import repository
+from ctd_jax_datasets.ctm.schema import ItoInstance, Theme
 
 # Agent -> class of the guessers, which know nothing about the entities.
 GUESSERS = {
@@ -92,7 +92,7 @@ def _make_run_key(settings: ItoSettings) -> dict[str, object]:
 
 def _play_missing_games(settings: ItoSettings, journal: Journal) -> None:
   """Plays the games that the journal lacks."""
-  themes = theme_table.load_themes()
+  themes = repository.load_themes()
   list_aliases = _make_alias_lookup()
   tasks = [
     (f"{instance.instance_id}/{repeat}", instance, repeat)

@@ -28,8 +28,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ctd_jax.tasks.ctm.replies import parse_json_object, to_simplified
-from ctd_jax_datasets.ctm import period_names, periods
-from ctd_jax_datasets.ctm.game_schema import ItoInstance, Theme
+from ctd_jax_datasets.ctm import periods
+from ctd_jax_datasets.ctm.schema import ItoInstance, Theme
 
 DESCRIBE, RANK, WON, LOST = PHASES = ("describe", "rank", "won", "lost")
 
@@ -333,7 +333,7 @@ def find_leaks(reason: str, names: Iterable[str]) -> list[str]:
   text = to_simplified(reason)
   leaked_texts = [name for name in names if to_simplified(name) in text]
   leaked_texts += [
-    mention.text for mention in period_names.find_period_mentions(text)
+    mention.text for mention in periods.find_period_mentions(text)
   ]
   return leaked_texts + _YEAR_PATTERN.findall(text)
 
@@ -366,7 +366,7 @@ def read_description(
       f"{REASON_KEY} names {'、'.join(dict.fromkeys(leaked_texts))}; it must "
       "name no entity, dynasty or year"
     )
-  labels = period_names.find_period_labels(str(fields.get(LABEL_KEY, "")))
+  labels = periods.find_period_labels(str(fields.get(LABEL_KEY, "")))
   believed_label = labels[0] if len(labels) == 1 else None
   return Description(
     view.seat, by_spelling[to_simplified(item)], reason.strip(), believed_label

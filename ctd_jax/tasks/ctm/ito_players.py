@@ -24,8 +24,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ctd_jax.tasks.chat_models import make_conversation
 from ctd_jax.tasks.ctm import grading, ito_game, replies
 from ctd_jax.tasks.ctm.ito_game import DESCRIBE, Round, View
-from ctd_jax_datasets.ctm import json_records, periods
-from ctd_jax_datasets.ctm.game_schema import Theme
+from ctd_jax_datasets.ctm import periods, schema
+from ctd_jax_datasets.ctm.schema import Theme
 
 _REASON = "按时间先后选的。"  # replies need one; no agent here reads it
 
@@ -356,10 +356,8 @@ def game_to_json(finished_game: FinishedGame) -> dict[str, Any]:
     dataclasses.asdict(action) for action in _list_actions(finished_game.state)
   ]
   return {
-    "instance": json_records.to_json(finished_game.state.instance),
-    "themes": [
-      json_records.to_json(theme) for theme in finished_game.state.themes
-    ],
+    "instance": schema.to_json(finished_game.state.instance),
+    "themes": [schema.to_json(theme) for theme in finished_game.state.themes],
     "feedback": finished_game.state.feedback,
     "turns": [
       {**turn, "action": action}
@@ -402,10 +400,8 @@ def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:
     ValueError: naming the game and round of an action against the rules, or the
       outcome that differs from the record.
   """
-  instance = json_records.instance_from_json(transcript["instance"])
-  themes = [
-    json_records.theme_from_json(theme) for theme in transcript["themes"]
-  ]
+  instance = schema.instance_from_json(transcript["instance"])
+  themes = [schema.theme_from_json(theme) for theme in transcript["themes"]]
   state = ito_game.start_game(instance, themes, transcript["feedback"])
   turns = []
   for turn in transcript["turns"]:

@@ -28,10 +28,9 @@ import scipy.stats
 
 from ctd_jax.tasks.ctm import replies
 from ctd_jax.tasks.ctm.command_settings import DIRECT
-from ctd_jax_datasets.ctm import golds, period_names, periods
-from ctd_jax_datasets.ctm.entities import Relation
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import EARLIER, LATER
+from ctd_jax_datasets.ctm import periods, schema
+from ctd_jax_datasets.ctm.periods import EARLIER, LATER
+from ctd_jax_datasets.ctm.schema import Question, Relation
 
 # Words of an answer that leaves several possibilities open.
 HEDGE_PATTERN = re.compile(
@@ -186,7 +185,7 @@ def has_period_contradiction(relations: Sequence[Relation], text: str) -> bool:
     end = position + len(name)
     following_text = text[end : end + _CLAIM_LENGTH]
     claim = _CLAIM_PATTERN.match(following_text)
-    period_mentions = period_names.find_period_mentions(following_text)
+    period_mentions = periods.find_period_mentions(following_text)
     if (
       claim is None
       or not period_mentions
@@ -518,7 +517,7 @@ def judge_names(question: Question, text: str) -> AnswerVerdict:
 def _find_end(names: tuple[str, ...], text: str, start: int = 0) -> int | None:
   """Returns the end of the first assertion of a name, None without one."""
   if names[0] in periods.LABELS:
-    for mention in period_names.find_period_mentions(text):
+    for mention in periods.find_period_mentions(text):
       is_match = mention.start >= start and names[0] in mention.labels
       if is_match and not replies.is_negated(text, mention.start):
         return mention.end
@@ -580,11 +579,11 @@ def judge_answer(
 
 
 _RULES: dict[type, Callable[[Question, str], AnswerVerdict]] = {
-  golds.LabelGold: judge_label,
-  golds.OptionGold: judge_option,
-  golds.PolarityGold: judge_polarity,
-  golds.OrderGold: judge_order,
-  golds.YearsGold: judge_years,
-  golds.AnachronismGold: judge_anachronisms,
-  golds.NamesGold: judge_names,
+  schema.LabelGold: judge_label,
+  schema.OptionGold: judge_option,
+  schema.PolarityGold: judge_polarity,
+  schema.OrderGold: judge_order,
+  schema.YearsGold: judge_years,
+  schema.AnachronismGold: judge_anachronisms,
+  schema.NamesGold: judge_names,
 }

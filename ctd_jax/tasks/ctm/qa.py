@@ -29,10 +29,9 @@ from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax.utils import files, provenance
 from ctd_jax_datasets.ctm import repository
-from ctd_jax_datasets.ctm.entities import Entity, Relation
-from ctd_jax_datasets.ctm.generation import wording
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import ERA
+from ctd_jax_datasets.ctm.generation import question_pool
+from ctd_jax_datasets.ctm.periods import ERA
+from ctd_jax_datasets.ctm.schema import Entity, Question, Relation
 
 if TYPE_CHECKING:
   from ctd_jax.tasks.chat_client import ChatClient
@@ -64,7 +63,7 @@ def provide_nothing(question: Question) -> Sequence[str]:
 
 def list_facts(question: Question) -> Sequence[str]:
   """Returns the dates of all entities that a question is about."""
-  return tuple(map(wording.format_fact, question.relations))
+  return tuple(map(question_pool.format_fact, question.relations))
 
 
 class DistractorFacts:
@@ -76,7 +75,7 @@ class DistractorFacts:
     Args:
       seed: seed of draws and order, together with the question's id.
     """
-    self._facts = sorted(set(map(wording.format_fact, relations)))
+    self._facts = sorted(set(map(question_pool.format_fact, relations)))
     self._seed = seed
 
   def __call__(self, question: Question) -> Sequence[str]:

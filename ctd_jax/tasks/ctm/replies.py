@@ -16,7 +16,7 @@ from typing import Any
 
 import opencc
 
-from ctd_jax_datasets.ctm import period_names, periods
+from ctd_jax_datasets.ctm import periods
 
 _OBJECT_PATTERN = re.compile(r"\{.*\}", re.DOTALL)
 _FULL_WIDTH = str.maketrans(
@@ -183,7 +183,7 @@ def find_period_meanings(text: str) -> list[Meaning]:
       for alias in mention.aliases
       if alias.labels
     )
-    for mention in period_names.find_period_mentions(text)
+    for mention in periods.find_period_mentions(text)
     if not is_negated(text, mention.start)
     and not _BOUND_PATTERN.match(text, mention.end)
   ]

@@ -24,8 +24,8 @@ from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.judge import UNDECIDED, UNPARSED, AnswerVerdict
 from ctd_jax.utils import files, plotting, tables
 from ctd_jax_datasets.ctm.generation.quotas import BUCKETS, size_bucket
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import LSEC, TASKS
+from ctd_jax_datasets.ctm.periods import LSEC, TASKS
+from ctd_jax_datasets.ctm.schema import Question
 
 GradedQuestions = Sequence[tuple[Question, AnswerVerdict]]
 ALL_FAMILY = "all"

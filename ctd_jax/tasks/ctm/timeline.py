@@ -30,10 +30,8 @@ from ctd_jax.chronology import reign_tables
 from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks.ctm import replies
 from ctd_jax.utils import progress
-from ctd_jax_datasets.ctm import intervals, period_names, periods, repository
-from ctd_jax_datasets.ctm.entities import Entity, Relation, YearInterval
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import (
+from ctd_jax_datasets.ctm import periods, repository, schema
+from ctd_jax_datasets.ctm.periods import (
   APPROXIMATE,
   EDD,
   EEU,
@@ -51,6 +49,7 @@ from ctd_jax_datasets.ctm.vocabulary import (
   TIC,
   TOU,
 )
+from ctd_jax_datasets.ctm.schema import Entity, Question, Relation, YearInterval
 
 TOP_K = 50  # records that are searched for a name
 _BATCH_SIZE = 64  # names scored at once
@@ -266,7 +265,7 @@ class TimelineAnswerer:
     labels = (
       [mentions[0].record.periods[0]]
       if mentions
-      else period_names.find_period_labels(text)
+      else periods.find_period_labels(text)
     )
     return labels[0] if len(labels) == 1 else self._prior.label
 
@@ -279,7 +278,7 @@ class TimelineAnswerer:
     labels = collections.Counter(
       mention.record.periods[0] for mention in context_mentions
     )
-    labels.update(period_names.find_period_labels(text[: first_option.start()]))
+    labels.update(periods.find_period_labels(text[: first_option.start()]))
     options = [match[2] for match in _OPTION_PATTERN.finditer(text)]
     # The company may have lived in several periods; most agree on the one.
     for label, _ in labels.most_common():
@@ -303,7 +302,7 @@ class TimelineAnswerer:
   def _answer_possible(self, text: str) -> str:
     """PJ: whether all entities share a year, else the first conflict."""
     relations = self._read_scene(text)
-    pairs = intervals.find_disjoint_pairs(relations)
+    pairs = schema.find_disjoint_pairs(relations)
     if pairs:
       periods_by_name = {r.entity: r.period for r in relations}
       first, second = pairs[0]
@@ -320,7 +319,7 @@ class TimelineAnswerer:
     relations = [mention.relation for mention in self._find_mentions(text)]
     ordered_names = [
       name
-      for tied_names in intervals.order_by_start(relations)
+      for tied_names in schema.order_by_start(relations)
       for name in tied_names
     ]
     # Unknown names stay in the order of the question.
@@ -338,7 +337,7 @@ class TimelineAnswerer:
   def _answer_years(self, text: str) -> str:
     """TIC: the years along the dates of the entities."""
     points = [
-      intervals.year_at(
+      schema.year_at(
         mention.relation,
         END if _LAST_YEAR_PATTERN.match(mention.following_text) else START,
       )
@@ -356,7 +355,7 @@ class TimelineAnswerer:
       return _NO_ANACHRONISM_ANSWER
     # The first name of a scene sets its time, see `scenes` of the generator.
     scene, *candidates = relations
-    anachronisms = intervals.find_anachronisms(scene, candidates)
+    anachronisms = schema.find_anachronisms(scene, candidates)
     reason_words = {"later": "晚于", "earlier": "早于"}
     lines = [
       f"{number}. {item.entity}{reason_words[item.reason]}所设时代。"
@@ -384,7 +383,7 @@ class TimelineAnswerer:
       return self._find_contemporary(text, relations)
     if len(relations) != 2:
       return "同时在世"
-    years = intervals.compute_gap(*relations)
+    years = schema.compute_gap(*relations)
     # A negative gap: the second of them is the earlier one.
     first, second = relations[:: 1 if years > 0 else -1]
     return f"{first.entity}早于{second.entity}" if years else "同时在世"
@@ -396,7 +395,7 @@ class TimelineAnswerer:
       if (
         query_relations
         and relation not in query_relations
-        and not intervals.compute_gap(query_relations[0], relation)
+        and not schema.compute_gap(query_relations[0], relation)
       ):
         return relation.entity
     return _UNKNOWN_ANSWER
@@ -430,7 +429,7 @@ class TimelineAnswerer:
         for mention in self._find_mentions(clause)
         if mention.record.kind == PLACE
       ]
-      query_labels = period_names.find_period_labels(clause.partition("在")[2])
+      query_labels = periods.find_period_labels(clause.partition("在")[2])
       for label in query_labels if place_mentions else ():
         names.append(self._find_name_of(place_mentions[0].record.place, label))
     return "、".join(names) or _UNKNOWN_ANSWER

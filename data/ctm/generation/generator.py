@@ -12,28 +12,22 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tqdm
 
-from ctd_jax_datasets.ctm import repository
-from ctd_jax_datasets.ctm.checks import checker
-from ctd_jax_datasets.ctm.entities import Entity
+from ctd_jax_datasets.ctm import checks, repository
 from ctd_jax_datasets.ctm.generation import (
   label_questions,
-  option_questions,
   order_questions,
-  plausibility_questions,
+  question_pool,
   quotas,
   relation_questions,
-  renaming_questions,
   scene_questions,
-  wording,
-  year_questions,
 )
-from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
-from ctd_jax_datasets.ctm.generation.pool import (
+from ctd_jax_datasets.ctm.generation.question_pool import (
+  Draft,
   EntityPool,
+  NoDrawError,
   find_ambiguous_names,
 )
-from ctd_jax_datasets.ctm.questions import Question
-from ctd_jax_datasets.ctm.vocabulary import (
+from ctd_jax_datasets.ctm.periods import (
   EDD,
   EEU,
   LSEC,
@@ -44,16 +38,17 @@ from ctd_jax_datasets.ctm.vocabulary import (
   TIC,
   TOU,
 )
+from ctd_jax_datasets.ctm.schema import Entity, Question
 
 SEED = 0  # of the released variants
 _DRAFTERS: dict[str, Callable[[random.Random, EntityPool, int], Draft]] = {
-  PJ: plausibility_questions.draft_plausibility_question,
+  PJ: scene_questions.draft_plausibility_question,
   TOU: order_questions.draft_order_question,
   RR: relation_questions.draft_relation_question,
   SEC: scene_questions.draft_scene_question,
-  EEU: renaming_questions.draft_renaming_question,
-  TIC: year_questions.draft_years_question,
-  TES: option_questions.draft_option_question,
+  EEU: order_questions.draft_renaming_question,
+  TIC: order_questions.draft_years_question,
+  TES: label_questions.draft_option_question,
   LSEC: scene_questions.draft_script_question,
 }
 _TRIES = 50  # draws of one question before the tables count as too small
@@ -67,7 +62,6 @@ def generate_questions(
   """Returns the questions of some tasks, in the order of their ids.
 
   Args:
-    seed: seed of all draws.
     entities: None takes the repository.
     tasks: tasks to generate; the questions of a task do not depend on others.
 
@@ -97,10 +91,10 @@ def generate_questions(
       _make_question(slot, draft, sources_of)
       for slot, draft in make_drafts(seed, by_task[task], pools)
     ]
-  check = checker.QuestionChecker(records)
+  check = checks.QuestionChecker(records)
   for question in questions:
     check(question)
-  checker.check_splits(questions)
+  checks.check_splits(questions)
   return tuple(questions)
 
 
@@ -141,10 +135,7 @@ def _draw_task_drafts(
 
 
 def _has_distinct_names(draft: Draft) -> bool:
-  """Returns whether no name of a question contains another.
-
-  Otherwise the judge could not tell which of the two an answer names.
-  """
+  """Returns whether no name of a question contains another."""
   names = [relation.entity for relation in draft.relations]
   return not any(
     name in other_name
@@ -175,9 +166,11 @@ def _make_question(
     relations=draft.relations,
     gold=draft.gold,
     distance=draft.distance,
-    explanation=wording.format_explanation(draft.relations, draft.conclusion),
+    explanation=question_pool.format_explanation(
+      draft.relations, draft.conclusion
+    ),
     split=slot.split,
     listed=slot.is_listed,
     provenance=tuple(sorted(draft_sources)),
-    checker_version=checker.VERSION,
+    checker_version=checks.VERSION,
   )

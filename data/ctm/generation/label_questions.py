@@ -1,7 +1,8 @@
-"""EDD: the period of an entity, knowledge without reasoning.
+"""EDD and TES: the period of an entity, and the one of four options of a
+period.
 
-EDD is the paper's largest type. Names that give the period away are left out;
-rulers have their personal names, not titles such as 唐太宗.
+An entity whose name tells its period is not asked about; of EDD every entity is
+asked once before any is asked again.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import random
 from collections.abc import Iterable, Iterator
 
 from ctd_jax_datasets.ctm import periods, repository
-from ctd_jax_datasets.ctm.entities import Entity
-from ctd_jax_datasets.ctm.generation import wording
-from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
-from ctd_jax_datasets.ctm.generation.pool import EntityPool, tells_period
-from ctd_jax_datasets.ctm.golds import LabelGold
-from ctd_jax_datasets.ctm.questions import Distance
-from ctd_jax_datasets.ctm.vocabulary import (
+from ctd_jax_datasets.ctm.generation import question_pool
+from ctd_jax_datasets.ctm.generation.question_pool import (
+  Draft,
+  EntityPool,
+  NoDrawError,
+  tells_period,
+)
+from ctd_jax_datasets.ctm.periods import (
   EDD_TYPE_NAMES,
   ERA,
   EVENT,
@@ -25,12 +27,15 @@ from ctd_jax_datasets.ctm.vocabulary import (
   INGREDIENT,
   PLACE,
   RULER,
+  TES,
+  TYPE_NAMES,
 )
+from ctd_jax_datasets.ctm.schema import Distance, Entity, LabelGold, OptionGold
 
-RULE = "label"
+LABEL_RULE = "label"
 _MAX_LABELS = 2  # more accepted labels would make any guess right
-_ANSWER_PROMPT = f"请从{wording.PERIOD_LIST}中选出一个作答。"
-_TEMPLATES = {
+_ANSWER_PROMPT = f"请从{question_pool.PERIOD_LIST}中选出一个作答。"
+_LABEL_TEMPLATES = {
   FIGURE: (
     "{name}{place}主要活动于哪个历史时期？",
     "历史人物{name}{place}成年后主要生活在哪个时期？",
@@ -83,11 +88,6 @@ def make_label_drafts(
   rng: random.Random, pool: EntityPool, count: int
 ) -> list[Draft]:
   """Returns drafts with different entities or wordings, in random order.
-
-  Args:
-    rng: generator of the split.
-    pool: entities of the split.
-    count: number of drafts.
 
   Raises:
     NoDrawError: if the pool has fewer.
@@ -152,7 +152,7 @@ def _iterate_spread_drafts(
     for queue in queues:
       if queue and num_drafts < count:
         entity, template_offset = queue.pop(0)
-        yield _make_draft(entity, template_offset)
+        yield _make_label_draft(entity, template_offset)
         num_drafts += 1
 
 
@@ -160,14 +160,9 @@ def _is_askable(entity: Entity) -> bool:
   return len(entity.periods) <= _MAX_LABELS and not tells_period(entity)
 
 
-def _make_draft(entity: Entity, template_offset: int) -> Draft:
-  """Returns the question about an entity.
-
-  Args:
-    entity: of any kind.
-    template_offset: with the number of the entity it selects the wording.
-  """
-  templates = _TEMPLATES[entity.kind]
+def _make_label_draft(entity: Entity, template_offset: int) -> Draft:
+  """Returns the question about an entity."""
+  templates = _LABEL_TEMPLATES[entity.kind]
   if entity.kind == INGREDIENT and entity.evidence[1] == "native":
     templates = _NATIVE_TEMPLATES
   number = int(entity.entity_id.rpartition("-")[2])
@@ -187,13 +182,13 @@ def _make_draft(entity: Entity, template_offset: int) -> Draft:
   )
   secondary_labels = [period for period in acceptable if period != label]
   conclusion = f"因此属于{label}" + (
-    f"；与{wording.join_names(secondary_labels)}也有交集。"
+    f"；与{question_pool.join_names(secondary_labels)}也有交集。"
     if secondary_labels
     else "。"
   )
   return Draft(
     type=EDD_TYPE_NAMES[entity.kind],
-    rule=RULE,
+    rule=LABEL_RULE,
     question=text + _ANSWER_PROMPT,
     answer=label,
     relations=(
@@ -202,4 +197,111 @@ def _make_draft(entity: Entity, template_offset: int) -> Draft:
     gold=LabelGold(label, acceptable),
     conclusion=conclusion,
     distance=Distance(0, 0),
+  )
+
+
+OPTION_RULE = "option"
+LETTERS = "ABCD"
+_TRIES = 100  # draws before the pool counts as too small
+_KINDS = (FIGURE, RULER, ERA, PLACE, EVENT, INGREDIENT)
+# Distances of the wrong options in periods: near, medium, far, any.
+_DISTANCE_RANGES = ((1, 2), (3, 4), (5, 9), (1, 9))
+_OPTION_TEMPLATES = (
+  "{company}都属于同一历史时期。下列哪一项也属于这一时期？{options}请写出选项内容。",
+  "与{company}同属一个历史时期的，是下列哪一项？{options}请写出选项内容。",
+)
+
+
+def draft_option_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
+  """Returns a question with `count` entities of one period.
+
+  Raises:
+    NoDrawError: if the pool has no such entities.
+  """
+  for _ in range(_TRIES):
+    label = rng.choice(periods.LABELS)
+    kind = rng.choice(_KINDS)
+    min_distance, max_distance = rng.choice(_DISTANCE_RANGES)
+    distant_labels = [
+      candidate_label
+      for candidate_label in periods.LABELS
+      if min_distance
+      <= periods.count_periods_between(label, candidate_label)
+      <= max_distance
+    ]
+    try:
+      (correct_entity,) = pool.draw_entities(
+        rng, 1, (kind,), (label,), _is_unambiguous
+      )
+      company = pool.draw_entities(
+        rng,
+        count - 1,
+        (FIGURE, RULER, ERA, EVENT),
+        (label,),
+        lambda candidate, correct_entity=correct_entity: (
+          _is_unambiguous(candidate)
+          and candidate.entity_id != correct_entity.entity_id
+        ),
+      )
+      wrong_entities = pool.draw_entities(
+        rng, 3, (kind,), distant_labels, _is_unambiguous
+      )
+    except NoDrawError:
+      continue
+    return _make_option_draft(
+      rng, label, company, correct_entity, wrong_entities
+    )
+  raise NoDrawError(f"TES: no {count} entities of one period")
+
+
+def _is_unambiguous(entity: Entity) -> bool:
+  """Returns whether an entity has one period, which its name does not tell."""
+  return len(entity.periods) == 1 and not tells_period(entity)
+
+
+def _make_option_draft(
+  rng: random.Random,
+  label: str,
+  company: list[Entity],
+  correct_entity: Entity,
+  wrong_entities: list[Entity],
+) -> Draft:
+  """Returns the draft with shuffled options."""
+  options = [correct_entity, *wrong_entities]
+  rng.shuffle(options)
+  relations = tuple(map(repository.make_relation, (*company, correct_entity)))
+  company_text = question_pool.join_names(
+    [question_pool.format_title(r) for r in relations[:-1]]
+  )
+  options_text = "".join(
+    f"{letter}. {option.name} "
+    for letter, option in zip(LETTERS, options, strict=True)
+  )
+  # 「都属于」 (all belong) needs two names at least.
+  template = (
+    rng.choice(_OPTION_TEMPLATES) if len(company) > 1 else _OPTION_TEMPLATES[1]
+  )
+  distances = [
+    periods.count_periods_between(label, choice.periods[0])
+    for choice in wrong_entities
+  ]
+  option_facts = "；".join(
+    f"{choice.name}属于{choice.periods[0]}" for choice in options
+  )
+  return Draft(
+    type=TYPE_NAMES[TES],
+    rule=OPTION_RULE,
+    question=template.format(company=company_text, options=options_text),
+    answer=correct_entity.name,
+    relations=relations,
+    gold=OptionGold(
+      options=tuple(option.name for option in options),
+      periods=tuple(option.periods for option in options),
+      correct=options.index(correct_entity),
+      label=label,
+    ),
+    conclusion=f"所求时期为{label}；{option_facts}。",
+    distance=Distance(min(distances), max(distances)),
   )

@@ -1,6 +1,8 @@
-"""TOU: entities in the order of their first years.
+"""TOU, TIC and EEU: orders of first years, years along a chain, names of
+cities.
 
-The question states which year counts: birth, accession or first year.
+Orders and sums are asked only where the tolerance of approximate years cannot
+change them.
 """
 
 from __future__ import annotations
@@ -9,24 +11,38 @@ import itertools
 import random
 from collections.abc import Sequence
 
-from ctd_jax_datasets.ctm import intervals, periods, repository
-from ctd_jax_datasets.ctm.entities import Relation
-from ctd_jax_datasets.ctm.generation import wording
-from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
-from ctd_jax_datasets.ctm.generation.pool import EntityPool, draw_period_window
-from ctd_jax_datasets.ctm.golds import OrderGold
-from ctd_jax_datasets.ctm.vocabulary import (
+from ctd_jax_datasets.ctm import periods, repository, schema
+from ctd_jax_datasets.ctm.generation import question_pool
+from ctd_jax_datasets.ctm.generation.question_pool import (
+  Draft,
+  EntityPool,
+  NoDrawError,
+  draw_period_window,
+)
+from ctd_jax_datasets.ctm.periods import (
+  EEU,
+  END,
   ERA,
   EVENT,
+  EXACT,
   FIGURE,
   INGREDIENT,
   PLACE,
   RULER,
+  START,
+  TIC,
   TOU,
   TYPE_NAMES,
 )
+from ctd_jax_datasets.ctm.schema import (
+  Entity,
+  NamesGold,
+  OrderGold,
+  Relation,
+  YearsGold,
+)
 
-_RULE = "order"
+_ORDER_RULE = "order"
 _TRIES = 200  # draws of entities before the pool counts as too small
 # Kinds that are ordered together, with weights; people and events are known
 # best.
@@ -88,10 +104,10 @@ def _is_order_sure(relations: Sequence[Relation]) -> bool:
     return False
   for earlier, later in itertools.pairwise(ranked):
     gap_years = periods.count_years_between(earlier.start, later.start)[0]
-    if gap_years <= intervals.sum_tolerances(earlier, later) and gap_years > 0:
+    if gap_years <= schema.sum_tolerances(earlier, later) and gap_years > 0:
       return False
     # Approximate years that are equal may still differ.
-    if gap_years == 0 and intervals.sum_tolerances(earlier, later):
+    if gap_years == 0 and schema.sum_tolerances(earlier, later):
       return False
   return True
 
@@ -100,28 +116,271 @@ def _make_order_draft(
   rng: random.Random, relations: Sequence[Relation]
 ) -> Draft:
   """Returns the draft, with notes on the years that count and on ties."""
-  groups = intervals.order_by_start(relations)
+  groups = schema.order_by_start(relations)
   kinds = dict.fromkeys(relation.kind for relation in relations)
   conventions = "；".join(_YEAR_CONVENTIONS[kind] for kind in kinds)
   tied_groups = [group for group in groups if len(group) > 1]
   if tied_groups:
     conventions += "；同年者并列，先后不限"
   question = rng.choice(_ORDER_TEMPLATES).format(
-    names=wording.join_names([relation.entity for relation in relations]),
+    names=question_pool.join_names([relation.entity for relation in relations]),
     which=conventions,
   )
   ordered_names = [name for group in groups for name in group]
   ties = "".join(
-    f"其中{wording.join_names(group)}同年。" for group in tied_groups
+    f"其中{question_pool.join_names(group)}同年。" for group in tied_groups
   )
-  answer = wording.join_names(ordered_names)
+  answer = question_pool.join_names(ordered_names)
   return Draft(
     type=TYPE_NAMES[TOU],
-    rule=_RULE,
+    rule=_ORDER_RULE,
     question=question,
     answer=answer,
     relations=tuple(relations),
     gold=OrderGold(groups),
     conclusion=f"由早到晚：{answer}。{ties}",
-    distance=intervals.measure_distance(relations),
+    distance=schema.measure_distance(relations),
   )
+
+
+_YEARS_RULE = "years"
+_EXACT_SHARE = 0.9  # of the questions; the others test the tolerance
+_YEAR_TRIES = 200  # draws of entities before the pool counts as too small
+_CHAIN_TEMPLATES = (
+  "从{first}到{rest}，相邻两项之间相隔的年数加起来约为多少年？",
+  "{first}距{rest}，各段间隔之和约为多少年？",
+)
+_PAIR_TEMPLATES = (
+  "{first}与{second}之间约相隔多少年？",
+  "从{first}到{second}，前后约差多少年？",
+  "{first}，{second}，两者约相距多少年？",
+)
+
+
+def draft_years_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
+  """Returns a question about the years along a chain of `count` points.
+
+  Raises:
+    NoDrawError: if the pool has no such entities.
+  """
+  for _ in range(_YEAR_TRIES):
+    kinds = rng.choice(((FIGURE,), (EVENT,), (FIGURE, EVENT, RULER)))
+    needs_exact = rng.random() < _EXACT_SHARE
+    try:
+      entities = pool.draw_entities(
+        rng,
+        count,
+        kinds,
+        draw_period_window(rng),
+        lambda entity, needs_exact=needs_exact: _has_needed_precision(
+          entity, needs_exact
+        ),
+      )
+    except NoDrawError:
+      continue
+    relations = tuple(repository.make_relation(entity) for entity in entities)
+    # Only a life has a last year that is an event of its own.
+    points = tuple(
+      rng.choice((START, END)) if relation.kind == FIGURE else START
+      for relation in relations
+    )
+    dates = [
+      schema.year_at(*dated_relation)
+      for dated_relation in zip(relations, points, strict=True)
+    ]
+    steps = [
+      periods.count_years_between(first, second)[0]
+      for first, second in itertools.pairwise(dates)
+    ]
+    # A step of no years could not be seen in the sum.
+    if all(steps):
+      return _make_years_draft(rng, relations, points, dates)
+  raise NoDrawError(f"TIC: no {count} dated entities")
+
+
+def _has_needed_precision(entity: Entity, needs_exact: bool) -> bool:
+  """Returns whether the years of an entity are as exact as needed."""
+  return not needs_exact or entity.intervals[0].precision == EXACT
+
+
+def _make_years_draft(
+  rng: random.Random,
+  relations: tuple[Relation, ...],
+  points: tuple[str, ...],
+  dates: Sequence[int],
+) -> Draft:
+  """Returns the draft, with both conventions where the chain crosses 1 BCE."""
+  point_texts = [
+    _format_time_point(relation, point)
+    for relation, point in zip(relations, points, strict=True)
+  ]
+  if len(point_texts) == 2:
+    question = rng.choice(_PAIR_TEMPLATES).format(
+      first=point_texts[0], second=point_texts[1]
+    )
+  else:
+    question = rng.choice(_CHAIN_TEMPLATES).format(
+      first=point_texts[0], rest="，再到".join(point_texts[1:])
+    )
+  true_years, naive_years = periods.sum_years_along(dates)
+  steps = tuple(
+    periods.count_years_between(first, second)[0]
+    for first, second in itertools.pairwise(dates)
+  )
+  sum_text = "＋".join(map(str, steps))
+  conclusion = (
+    f"相隔{sum_text}＝{true_years}年。"
+    if len(steps) > 1
+    else f"相隔{true_years}年。"
+  )
+  if naive_years != true_years:
+    conclusion += f"公元元年之前没有公元0年；若计入则为{naive_years}年。"
+  return Draft(
+    type=TYPE_NAMES[TIC],
+    rule=_YEARS_RULE,
+    question=question,
+    answer=f"约{true_years}年",
+    relations=relations,
+    gold=YearsGold(
+      years=true_years,
+      with_year_zero=naive_years,
+      tolerance=schema.sum_tolerances(*_repeat_inner_relations(relations)),
+      points=points,
+      steps=steps,
+    ),
+    conclusion=conclusion,
+    distance=schema.measure_distance(relations),
+  )
+
+
+def _repeat_inner_relations(relations: Sequence[Relation]) -> list[Relation]:
+  """Returns the relations as often as their years enter the sum."""
+  return [
+    relation for pair in itertools.pairwise(relations) for relation in pair
+  ]
+
+
+def _format_time_point(relation: Relation, point: str) -> str:
+  """Returns the year of a question in words: 「屈原去世」."""
+  if relation.kind == FIGURE:
+    return f"{relation.entity}{'出生' if point == START else '去世'}"
+  if relation.kind == RULER:
+    return f"{relation.entity}即位"
+  is_single_year = relation.start == relation.end
+  return f"{relation.entity}{'发生' if is_single_year else '开始'}"
+
+
+_RENAMING_RULE = "renamed"
+_RENAMING_TRIES = 200  # draws before the pool counts as too small
+
+
+def draft_renaming_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
+  """Returns a question on the names of a city, or of several, in time.
+
+  `count` is the number of names, those in the question included.
+
+  Raises:
+    NoDrawError: if the pool has no such names.
+  """
+  cities: dict[str, list[Entity]] = {}
+  for entity in pool.select_entities((PLACE,)):
+    cities.setdefault(entity.place, []).append(entity)
+  for _ in range(_RENAMING_TRIES):
+    city_names = list(cities)
+    rng.shuffle(city_names)
+    city_queries: list[tuple[Entity, list[Entity]]] = []
+    num_remaining = count
+    while num_remaining >= 2 and city_names:
+      city_query = _draw_city_query(
+        rng, cities[city_names.pop()], num_remaining
+      )
+      # One remaining name would be a city without a name to ask for.
+      if city_query and num_remaining - len(city_query[1]) - 1 != 1:
+        city_queries.append(city_query)
+        num_remaining -= len(city_query[1]) + 1
+    if num_remaining == 0:
+      return _make_renaming_draft(city_queries, cities)
+  raise NoDrawError(f"EEU: no {count} names of cities")
+
+
+def _draw_city_query(
+  rng: random.Random, names: Sequence[Entity], max_names: int
+) -> tuple[Entity, list[Entity]] | None:
+  """Returns a name of a city and its names in other periods, or None."""
+  given_name = rng.choice(names)
+  names_by_period: dict[str, list[Entity]] = {}
+  for entity in names:
+    names_by_period.setdefault(entity.periods[0], []).append(entity)
+  # A period with two main names has no single answer.
+  queried_names = [
+    period_names[0]
+    for label, period_names in names_by_period.items()
+    if len(period_names) == 1 and label != given_name.periods[0]
+  ]
+  rng.shuffle(queried_names)
+  return (
+    (given_name, queried_names[: rng.randint(1, max_names - 1)])
+    if queried_names
+    else None
+  )
+
+
+def _make_renaming_draft(
+  city_queries: Sequence[tuple[Entity, list[Entity]]],
+  cities: dict[str, list[Entity]],
+) -> Draft:
+  """Returns the draft of one clause for each city."""
+  texts, relations, answers = [], [], []
+  for given_name, queried_names in city_queries:
+    queried_names.sort(key=lambda e: periods.LABELS.index(e.periods[0]))
+    labels = question_pool.join_names(
+      [entity.periods[0] for entity in queried_names]
+    )
+    texts.append(
+      f"{given_name.periods[0]}时期的“{given_name.name}”（今{given_name.place}），"
+      f"在{labels}时期{'分别' if len(queried_names) > 1 else ''}称作什么"
+    )
+    relations += [
+      repository.make_relation(entity, repository.find_main_interval(entity))
+      for entity in (given_name, *queried_names)
+    ]
+    answers += queried_names
+  gold = NamesGold(
+    tuple(entity.name for entity in answers),
+    tuple(
+      _list_alternative_names(entity, cities[entity.place])
+      for entity in answers
+    ),
+  )
+  suffix = "？请按顺序作答。" if len(answers) > 1 else "？"
+  facts_text = "；".join(
+    f"{e.periods[0]}称{e.name}（今{e.place}）" for e in answers
+  )
+  return Draft(
+    type=TYPE_NAMES[EEU],
+    rule=_RENAMING_RULE,
+    question="；".join(texts) + suffix,
+    answer=question_pool.join_names(gold.names),
+    relations=tuple(relations),
+    gold=gold,
+    conclusion=f"{facts_text}。",
+    distance=schema.measure_distance(relations),
+  )
+
+
+def _list_alternative_names(
+  entity: Entity, names: Sequence[Entity]
+) -> tuple[str, ...]:
+  """Returns the other names of the city in the main period of a name."""
+  label = entity.periods[0]
+  synonyms = [
+    spelling
+    for candidate in names
+    if candidate is not entity and label in candidate.periods
+    for spelling in (candidate.name, *candidate.aliases)
+  ]
+  return tuple(dict.fromkeys((*entity.aliases, *synonyms)))

@@ -1,15 +1,9 @@
-"""Quotas: how many questions of each task, size and split there are.
+"""Quotas: how many questions and games of each task, size and split there are.
 
-The paper counts twice, and the counts do not agree. Its types add up to 8,700
-(2,500 with one relation, 5,950 with two to ten, 250 long scripts); its buckets
-by number of relations (2,500 / 2,500 / 2,500 / 1,000 / 250) to 8,750. So 50
-questions with two or more relations have no listed type. Both margins hold
-here: 8,700 questions are `listed`, and 50 more, spread over the seven types in
-proportion, count only by number of relations.
+Entities are divided, not questions: no entity is in two splits. Games have one
+entity for each player, no two of one period.
 
-The paper has no splits. Questions are assigned to splits in a fixed cycle
-within each type, entities independently of them (`split_entities`), so that no
-question and no entity is in two splits.
+Source: CTM paper, tables of question types and of relation counts.
 """
 
 from __future__ import annotations
@@ -19,19 +13,31 @@ import hashlib
 import random
 from collections.abc import Mapping, Sequence
 
-from ctd_jax_datasets.ctm.entities import Entity
-from ctd_jax_datasets.ctm.vocabulary import (
+from ctd_jax_datasets.ctm import periods, repository
+from ctd_jax_datasets.ctm.generation.question_pool import (
+  EntityPool,
+  find_ambiguous_names,
+  tells_period,
+)
+from ctd_jax_datasets.ctm.periods import (
   EDD,
   EEU,
+  ERA,
+  EVENT,
+  FIGURE,
+  HERITAGE,
+  INGREDIENT,
   LSEC,
   PJ,
   RR,
+  RULER,
   SEC,
   SPLITS,
   TES,
   TIC,
   TOU,
 )
+from ctd_jax_datasets.ctm.schema import Entity, ItoInstance
 
 # Source: the paper's table of question types.
 TYPE_COUNTS = {
@@ -59,21 +65,13 @@ _SPLIT_CYCLE = tuple(
 
 @dataclasses.dataclass(frozen=True)
 class QuestionSlot:
-  """Slot of a question to be generated.
+  """Slot of a question to be generated."""
 
-  Attributes:
-    task: code of the task.
-    num_relations: number of relations.
-    split: one of `SPLITS`.
-    is_listed: see `questions.Question.listed`.
-    number: number within the task, from 0.
-  """
-
-  task: str
+  task: str  # code of the task
   num_relations: int
-  split: str
-  is_listed: bool
-  number: int
+  split: str  # one of `SPLITS`
+  is_listed: bool  # see `questions.Question.listed`
+  number: int  # number within the task, from 0
 
 
 def size_bucket(task: str, num_relations: int) -> str:
@@ -149,7 +147,6 @@ def split_entities(
 
   Args:
     entities: with their groups (`repository.assign_groups`).
-    seed: seed of the shuffling.
   """
   strata: dict[tuple[str, tuple[str, ...]], list[str]] = {}
   assigned_groups: set[str] = set()
@@ -178,3 +175,86 @@ def split_entities(
 def _shuffle_key(seed: int, name: str) -> str:
   """Returns a pseudo-random sort key, the same for a group in any table."""
   return hashlib.sha256(f"{seed}/{name}".encode()).hexdigest()
+
+
+# Level -> number of players. Source: the paper's section on the game.
+PLAYERS = {"easy": 3, "medium": 4, "hard": 5}
+GAMES_PER_LEVEL = 20
+SPLIT = "test"  # games are not for training
+_KINDS = (FIGURE, RULER, ERA, EVENT, INGREDIENT, HERITAGE)
+_LIST_OF_POETS = "chinese-poetry"  # start of the source of such figures
+
+
+def draw_games(seed: int) -> tuple[ItoInstance, ...]:
+  """Returns the games, easy ones first.
+
+  Args:
+    seed: seed of the split of the entities and of all draws.
+  """
+  rng = random.Random(f"{seed}/games")
+  by_label = _draw_candidates(seed)
+  instances = []
+  for level, players in PLAYERS.items():
+    for game_number in range(1, GAMES_PER_LEVEL + 1):
+      labels = _draw_labels(rng, players, by_label)
+      seats = tuple(
+        repository.make_relation(
+          by_label[label].pop(rng.randrange(len(by_label[label])))
+        )
+        for label in labels
+      )
+      labels_in_time = sorted(labels, key=periods.LABELS.index)
+      instances.append(
+        ItoInstance(
+          instance_id=f"ito-{level}-{game_number:02d}",
+          level=level,
+          seats=seats,
+          ranks=tuple(labels_in_time.index(label) + 1 for label in labels),
+          split=SPLIT,
+        )
+      )
+  return tuple(instances)
+
+
+def _draw_candidates(seed: int) -> dict[str, list[Entity]]:
+  """Returns label -> unambiguous entities of the test split."""
+  records = repository.assign_groups(repository.load_entities())
+  members = split_entities(records, seed)[SPLIT]
+  pool = EntityPool(members, find_ambiguous_names(records))
+  return {
+    label: [
+      entity
+      for entity in pool.select_entities(_KINDS, (label,))
+      if _is_candidate(entity)
+    ]
+    for label in periods.LABELS
+  }
+
+
+def _is_candidate(entity: Entity) -> bool:
+  """Returns whether an entity has one period, which its name does not tell."""
+  return (
+    len(entity.periods) == 1
+    and not tells_period(entity)
+    and not entity.intervals[0].source.startswith(_LIST_OF_POETS)
+  )
+
+
+def _draw_labels(
+  rng: random.Random,
+  count: int,
+  remaining_entities: dict[str, Sequence[Entity]],
+) -> list[str]:
+  """Returns `count` different periods, weighted by remaining entities."""
+  # Uniform draws would use up 隋, which has few entities.
+  available_labels = [
+    label for label in periods.LABELS if remaining_entities[label]
+  ]
+  drawn_labels: list[str] = []
+  while len(drawn_labels) < count:
+    weights = [
+      min(len(remaining_entities[label]), 20) for label in available_labels
+    ]
+    drawn_labels.append(rng.choices(available_labels, weights)[0])
+    available_labels.remove(drawn_labels[-1])
+  return drawn_labels

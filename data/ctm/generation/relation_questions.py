@@ -1,21 +1,171 @@
-"""RR: relations of people in time and place.
+"""RR: relations of people in time and place, and rulers of events and eras.
 
-Gold answers are names or short phrases that follow from the relations: whose
-lives overlapped, and from which present province people came. Questions on
-rulers are in `ruler_questions`.
+Overlaps and gaps exceed the tolerance of the years, so that the answer is sure.
 """
 
 from __future__ import annotations
 
+import functools
 import random
+from collections.abc import Callable, Sequence
 
-from ctd_jax_datasets.ctm import intervals, repository
-from ctd_jax_datasets.ctm.entities import Entity
-from ctd_jax_datasets.ctm.generation import drafts, ruler_questions, wording
-from ctd_jax_datasets.ctm.generation.drafts import Draft, NoDrawError
-from ctd_jax_datasets.ctm.generation.pool import EntityPool, draw_period_window
-from ctd_jax_datasets.ctm.golds import NamesGold
-from ctd_jax_datasets.ctm.vocabulary import FIGURE
+from ctd_jax_datasets.ctm import repository, schema
+from ctd_jax_datasets.ctm.generation import question_pool
+from ctd_jax_datasets.ctm.generation.question_pool import (
+  Draft,
+  EntityPool,
+  NoDrawError,
+  draw_period_window,
+)
+from ctd_jax_datasets.ctm.periods import ERA, EVENT, EXACT, FIGURE, RULER
+from ctd_jax_datasets.ctm.schema import Entity, NamesGold, Relation
+
+_REIGN_RULE, _ERA_RULE = "reign", "era"
+# Regimes of which only one is taken as the central one at a time.
+_ONE_RULER = tuple(
+  ["西汉", "东汉", "隋", "唐", "武周", "北宋", "南宋", "元", "明", "后金", "清"]
+)
+
+
+def draft_reign_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
+  """Returns the question who reigned when events or births happened."""
+  pairs = _draw_ruler_pairs(
+    rng, pool, count // 2, (EVENT, FIGURE), _find_reigning_rulers
+  )
+  subjects_text = question_pool.join_names(
+    [
+      subject.entity + ("出生" if subject.kind == FIGURE else "")
+      for subject, _ in pairs
+    ]
+  )
+  question_word = "分别是谁？请按顺序作答，" if len(pairs) > 1 else "是谁？"
+  question = (
+    f"{subjects_text}之时，中原王朝在位的皇帝{question_word}本名或通称均可。"
+  )
+  return _make_ruler_draft(_REIGN_RULE, question, pairs)
+
+
+def draft_era_question(
+  rng: random.Random, pool: EntityPool, count: int
+) -> Draft:
+  """Returns the question which rulers used some eras."""
+  pairs = _draw_ruler_pairs(rng, pool, count // 2, (ERA,), _find_era_rulers)
+  eras_text = question_pool.join_names([f"“{era.entity}”" for era, _ in pairs])
+  question_word = "哪些君主" if len(pairs) > 1 else "哪位君主"
+  order_note = "请按顺序作答，" if len(pairs) > 1 else ""
+  question = (
+    f"年号{eras_text}是{question_word}使用的？{order_note}本名或通称均可。"
+  )
+  return _make_ruler_draft(_ERA_RULE, question, pairs)
+
+
+def _draw_ruler_pairs(
+  rng: random.Random,
+  pool: EntityPool,
+  count: int,
+  kinds: Sequence[str],
+  find_rulers: Callable[[EntityPool], dict[str, Entity]],
+) -> list[tuple[Relation, Entity]]:
+  """Returns pairs of a relation and its one ruler, no ruler twice."""
+  ruler_pairs: list[tuple[Relation, Entity]] = []
+  ruler_of = find_rulers(pool)
+  for entity in pool.draw_entities(
+    rng,
+    count,
+    kinds,
+    draw_period_window(rng),
+    lambda candidate: candidate.entity_id in ruler_of,
+  ):
+    ruler = ruler_of[entity.entity_id]
+    if any(ruler is paired_ruler for _, paired_ruler in ruler_pairs):
+      raise NoDrawError("one ruler twice")
+    ruler_pairs.append((repository.make_relation(entity), ruler))
+  return ruler_pairs
+
+
+@functools.cache
+def _find_reigning_rulers(pool: EntityPool) -> dict[str, Entity]:
+  """Returns entity id -> ruler in the inner years of a reign."""
+  reigns = [
+    (reign, ruler)
+    for ruler in repository.load_entities()
+    if ruler.kind == RULER and ruler.evidence[0] in _ONE_RULER
+    for reign in ruler.intervals
+    if reign.sense == "reign"
+  ]
+  # Rulers of all splits decide who reigned, those of this one are answers.
+  pool_rulers = {
+    entity.entity_id: entity for entity in pool.select_entities((RULER,))
+  }
+  ruler_of = {}
+  for entity in pool.select_entities((EVENT, FIGURE)):
+    years = entity.intervals[0]
+    matching_reigns = [
+      (reign, ruler)
+      for reign, ruler in reigns
+      if reign.start <= years.start <= reign.end
+    ]
+    # None, two at a time, or a year that is only approximate.
+    if len(matching_reigns) != 1 or years.precision != EXACT:
+      continue
+    ((reign, ruler),) = matching_reigns
+    # In its first and last year a reign shares the year with another.
+    is_inside = reign.start < years.start < reign.end
+    is_named = ruler.name in entity.name
+    if is_inside and reign.precision == EXACT and not is_named:
+      ruler_of[entity.entity_id] = pool_rulers.get(ruler.entity_id)
+  return {entity_id: ruler for entity_id, ruler in ruler_of.items() if ruler}
+
+
+@functools.cache
+def _find_era_rulers(pool: EntityPool) -> dict[str, Entity]:
+  """Returns entity id of an era -> its ruler."""
+  rulers = {
+    (ruler.name, ruler.evidence[0]): ruler
+    for ruler in pool.select_entities((RULER,))
+  }
+  ruler_of = {}
+  for era in pool.select_entities((ERA,)):
+    # Rulers of one name are told apart by their polity.
+    polity, name = era.evidence
+    ruler = rulers.get((name, polity))
+    if ruler and any(
+      reign.start <= era.intervals[0].start <= reign.end
+      for reign in ruler.intervals
+      if reign.sense == "reign"
+    ):
+      ruler_of[era.entity_id] = ruler
+  return ruler_of
+
+
+def _make_reign_relation(ruler: Entity, year: int) -> Relation:
+  """Returns the relation of the reign with a year; some reigned twice."""
+  matching_reigns = (i for i in ruler.intervals if i.start <= year <= i.end)
+  return repository.make_relation(ruler, next(matching_reigns, None))
+
+
+def _make_ruler_draft(
+  rule: str, question: str, pairs: Sequence[tuple[Relation, Entity]]
+) -> Draft:
+  """Returns the draft of a question whose answer is the rulers of pairs."""
+  relations = [
+    relation
+    for subject, ruler in pairs
+    for relation in (subject, _make_reign_relation(ruler, subject.start))
+  ]
+  gold = NamesGold(
+    tuple(ruler.name for _, ruler in pairs),
+    tuple(ruler.aliases for _, ruler in pairs),
+  )
+  facts_text = "；".join(
+    f"{subject.entity}对应{ruler.name}" for subject, ruler in pairs
+  )
+  return question_pool.make_relation_draft(
+    rule, question, relations, gold, f"{facts_text}。"
+  )
+
 
 _TOGETHER, _CONTEMPORARY, _PROVINCE = "together", "contemporary", "province"
 # Answer for overlapping lives, and accepted alternatives.
@@ -44,8 +194,8 @@ def draft_relation_question(
   # Their relations come in pairs: a fact and its ruler.
   if count % 2 == 0:
     drafters += [
-      ruler_questions.draft_reign_question,
-      ruler_questions.draft_era_question,
+      draft_reign_question,
+      draft_era_question,
     ]
   for _ in range(_TRIES):
     try:
@@ -62,12 +212,12 @@ def _draft_together(rng: random.Random, pool: EntityPool, count: int) -> Draft:
     repository.make_relation(entity)
     for entity in pool.draw_entities(rng, count, (FIGURE,), labels)
   ]
-  gap_years = intervals.compute_gap(*relations)
-  if 0 < abs(gap_years) <= _MARGIN + intervals.sum_tolerances(*relations):
+  gap_years = schema.compute_gap(*relations)
+  if 0 < abs(gap_years) <= _MARGIN + schema.sum_tolerances(*relations):
     raise NoDrawError("too close to tell")
   if gap_years == 0:
-    common_span = intervals.intersect_years(relations)
-    if common_span[1] - common_span[0] <= _MARGIN + intervals.sum_tolerances(
+    common_span = schema.intersect_years(relations)
+    if common_span[1] - common_span[0] <= _MARGIN + schema.sum_tolerances(
       *relations
     ):
       raise NoDrawError("too close to tell")
@@ -86,7 +236,7 @@ def _draft_together(rng: random.Random, pool: EntityPool, count: int) -> Draft:
       "比较{0}与{1}的生卒年代：二人同时在世，还是一人早于另一人？",
     )
   ).format(*names)
-  return drafts.make_relation_draft(
+  return question_pool.make_relation_draft(
     _TOGETHER, question, relations, gold, f"结论：{gold.names[0]}。"
   )
 
@@ -100,14 +250,14 @@ def _draft_contemporary(
 
   def is_contemporary(entity: Entity) -> bool:
     candidate = repository.make_relation(entity)
-    common_span = intervals.intersect_years((stem, candidate))
-    slack = _MARGIN + intervals.sum_tolerances(stem, candidate)
+    common_span = schema.intersect_years((stem, candidate))
+    slack = _MARGIN + schema.sum_tolerances(stem, candidate)
     return common_span is not None and common_span[1] - common_span[0] > slack
 
   def is_apart(entity: Entity) -> bool:
     candidate = repository.make_relation(entity)
-    slack = _MARGIN + intervals.sum_tolerances(stem, candidate)
-    return abs(intervals.compute_gap(stem, candidate)) > slack
+    slack = _MARGIN + schema.sum_tolerances(stem, candidate)
+    return abs(schema.compute_gap(stem, candidate)) > slack
 
   (correct_entity,) = pool.draw_entities(
     rng,
@@ -123,7 +273,7 @@ def _draft_contemporary(
   )
   candidates = [correct_entity, *wrong_entities]
   rng.shuffle(candidates)
-  names = wording.join_names([entity.name for entity in candidates])
+  names = question_pool.join_names([entity.name for entity in candidates])
   question = rng.choice(
     (
       "{names}之中，谁曾与{stem}同时在世？",
@@ -132,7 +282,7 @@ def _draft_contemporary(
   ).format(names=names, stem=stem_entity.name)
   relations = [stem, *map(repository.make_relation, candidates)]
   gold = NamesGold((correct_entity.name,), (correct_entity.aliases,))
-  return drafts.make_relation_draft(
+  return question_pool.make_relation_draft(
     _CONTEMPORARY,
     question,
     relations,
@@ -151,7 +301,7 @@ def _draft_province(rng: random.Random, pool: EntityPool, count: int) -> Draft:
     lambda entity: bool(entity.place),
   )
   relations = [repository.make_relation(entity) for entity in entities]
-  names = wording.join_names([entity.name for entity in entities])
+  names = question_pool.join_names([entity.name for entity in entities])
   question = rng.choice(
     (
       "{names}的籍贯分别在今天的哪个省级行政区？请按顺序作答。",
@@ -162,6 +312,6 @@ def _draft_province(rng: random.Random, pool: EntityPool, count: int) -> Draft:
     tuple(entity.place for entity in entities), ((),) * len(entities)
   )
   facts_text = "；".join(f"{e.name}籍贯在今{e.place}" for e in entities)
-  return drafts.make_relation_draft(
+  return question_pool.make_relation_draft(
     _PROVINCE, question, relations, gold, f"{facts_text}。"
   )

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ctd_jax.chronology.timelines import TimeKey
-from ctd_jax_datasets.chunqiutr.alignment import text_alignment
+from ctd_jax_datasets.chunqiutr import text_alignment
 
 
 def _parts(draw):

@@ -10,13 +10,13 @@ import sys
 import pytest
 
 from ctd_jax_datasets import build
-from ctd_jax_datasets.chunqiutr.audit import paper, readme
-from ctd_jax_datasets.common import audit_tables, coverage_plot
+from ctd_jax_datasets.chunqiutr import audit_readme, paper_figures
+from ctd_jax_datasets.common import base_builder, summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 README = ROOT / "data" / "chunqiutr" / "README.md"
 GOLDEN = ROOT / "tests" / "golden" / "chunqiutr_rebuilt.json"
-PAPER = paper.read_figures(paper.PAPER_FIGURES)
+PAPER = paper_figures.read_figures(paper_figures.PAPER_FIGURES)
 
 
 @pytest.fixture(scope="module")
@@ -43,9 +43,9 @@ def test_paper_figures_agree_with_one_another():
     )
   units = PAPER["units"]
   for total, sources in (
-    (audit_tables.BASE_TEXTS, ("chunqiu", "zuozhuan", "gongyang", "guliang")),
+    (summary.BASE_TEXTS, ("chunqiu", "zuozhuan", "gongyang", "guliang")),
     (
-      audit_tables.COMMENTARY,
+      summary.COMMENTARY,
       ("du_yu", "kong_yingda", "gu_donggao", "wei_liaoweng", "lv_zuqian"),
     ),
   ):
@@ -55,8 +55,8 @@ def test_paper_figures_agree_with_one_another():
 
 
 def test_every_paper_figure_has_a_figure_of_ours(golden):
-  ours = audit_tables.compute_figures(golden)
-  for (table, row, column), _ in paper._flatten_figures(PAPER):
+  ours = summary.compute_figures(golden)
+  for (table, row, column), _ in paper_figures._flatten_figures(PAPER):
     assert column in ours[table][row], (table, row, column)
 
 
@@ -71,12 +71,13 @@ def test_golden_figures_are_those_of_the_editions(golden, tmp_path):
 
 
 def test_every_difference_has_a_reason_and_every_reason_a_difference(golden):
-  found = paper.find_differences(audit_tables.compute_figures(golden), PAPER)
+  found = paper_figures.find_differences(summary.compute_figures(golden), PAPER)
   for difference in found:
     assert difference.reason, difference
   used = {difference.reason for difference in found}
   assert used == {
-    row["reason"] for _, row in paper._read_tsv(paper.DIFFERENCE_REASONS)
+    row["reason"]
+    for _, row in paper_figures._read_tsv(paper_figures.DIFFERENCE_REASONS)
   }
 
 
@@ -90,7 +91,7 @@ THEIRS = {"units": {"chunqiu": {"units": 100, "average": 10.0}}}
 
 
 def test_cells_show_ours_theirs_and_the_difference():
-  ((name, _, lines),) = audit_tables.iterate_tables(OURS, THEIRS)
+  ((name, _, lines),) = summary.iterate_tables(OURS, THEIRS)
   assert name == "units"
   assert lines == [
     {
@@ -111,7 +112,7 @@ def test_a_difference_of_the_tolerance_needs_no_reason(tmp_path):
     "units\t*\t*\tToo late.\n",
     encoding="utf-8",
   )
-  (found,) = paper.find_differences(OURS, THEIRS, reasons)
+  (found,) = paper_figures.find_differences(OURS, THEIRS, reasons)
   assert (found.column, found.value, found.paper_value) == ("units", 106, 100)
   assert found.reason == "This."
 
@@ -132,25 +133,27 @@ def test_a_figure_that_cannot_be_read_is_named(tmp_path, line, message):
     encoding="utf-8",
   )
   with pytest.raises(ValueError, match=message):
-    paper.read_figures(path)
+    paper_figures.read_figures(path)
 
 
 def test_only_what_the_paper_describes_is_set_beside_it():
   named = {"name": "chunqiutr/mini/3.0.0", "synthetic": True}
-  assert paper.read_paper_figures(named) == {}
+  assert paper_figures.read_paper_figures(named) == {}
   assert (
-    paper.read_paper_figures({"name": "zztj/demo/1.0.0", "synthetic": False})
+    paper_figures.read_paper_figures(
+      {"name": "zztj/demo/1.0.0", "synthetic": False}
+    )
     == {}
   )
   named = {"name": "chunqiutr/release/3.0.0", "synthetic": False}
-  assert paper.read_paper_figures(named) == PAPER
-  assert audit_tables.gap_share(PAPER) == pytest.approx(0.4951, abs=1e-4)
-  assert audit_tables.gap_share({}) is None
+  assert paper_figures.read_paper_figures(named) == PAPER
+  assert summary.gap_share(PAPER) == pytest.approx(0.4951, abs=1e-4)
+  assert summary.gap_share({}) is None
 
 
 def test_readme_tables_are_those_of_the_build(golden):
   text = README.read_text("utf-8")
-  assert readme.fill_readme(text, golden, str(README)) == text
+  assert audit_readme.fill_readme(text, golden, str(README)) == text
   assert "<!-- audit:differences -->" in text
 
 
@@ -161,7 +164,7 @@ def test_a_stale_readme_is_told_and_renewed(tmp_path):
   command = [
     sys.executable,
     "-m",
-    "ctd_jax_datasets.chunqiutr.audit.readme",
+    "ctd_jax_datasets.chunqiutr.audit_readme",
     f"--readme={path}",
     f"--statistics={GOLDEN}",
   ]
@@ -190,20 +193,20 @@ def test_a_stale_readme_is_told_and_renewed(tmp_path):
 )
 def test_a_marker_that_means_nothing_is_named(golden, text, message):
   with pytest.raises(ValueError, match=message):
-    readme.fill_readme(text, golden, "README.md")
+    audit_readme.fill_readme(text, golden, "README.md")
 
 
 @pytest.mark.slow
 def test_picture_of_coverage(golden, tmp_path):
   rows, path = golden["reigns"], tmp_path / "coverage.png"
-  coverage_plot.plot_coverage(rows, "title", path, paper_gap=0.495)
+  base_builder.plot_coverage(rows, "title", path, paper_gap=0.495)
   first = path.read_bytes()
   width, height = struct.unpack(">II", first[16:24])
   assert first.startswith(b"\x89PNG")
   assert width > height > 500
-  coverage_plot.plot_coverage(rows, "title", path, paper_gap=0.495)
+  base_builder.plot_coverage(rows, "title", path, paper_gap=0.495)
   assert path.read_bytes() == first
   other = [row | {"empty": 0, "with_event": row["months"]} for row in rows]
-  coverage_plot.plot_coverage(other, "title", path, paper_gap=0.495)
+  base_builder.plot_coverage(other, "title", path, paper_gap=0.495)
   assert path.read_bytes() != first
   assert list(tmp_path.iterdir()) == [path]

@@ -18,9 +18,8 @@ from ctd_jax_datasets import build
 from ctd_jax_datasets.chunqiutr import (
   chunqiutr_dataset_builder as builder_module,
 )
-from ctd_jax_datasets.chunqiutr import gallery, mini
-from ctd_jax_datasets.chunqiutr.release import schema
-from ctd_jax_datasets.common import errors, git_blobs, source_files, summary
+from ctd_jax_datasets.chunqiutr import gallery, mini, release_months
+from ctd_jax_datasets.common import source_files, summary
 from tests.data.chunqiutr import edition_files, release_files
 
 pytestmark = pytest.mark.slow
@@ -215,10 +214,10 @@ def test_release_from_a_folder(released, tmp_path):
     (builder.data_path / summary.AUDIT_FILE).read_text("utf-8")
   )
   counts = {
-    finding["code"]: finding["count"]
+    finding["reason"]: finding["count"]
     for finding in report["release"]["findings"]
   }
-  assert counts["file_differs"] == 3
+  assert counts[source_files.FILE_DIFFERS] == 3
   assert len(records) == report["release"]["facts"]["records"]
   assert {record["split"] for record in records} == set(QUERY_SPLITS)
   shown = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
@@ -230,9 +229,11 @@ def test_release_from_the_environment(released, tmp_path, monkeypatch):
   monkeypatch.setenv(
     source_files.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere")
   )
-  monkeypatch.setenv(git_blobs.RELEASE_FOLDER_VARIABLE, str(released))
-  (released / schema.QUERIES_FILE).unlink()
-  with pytest.raises(errors.SourceError, match=schema.QUERIES_FILE):
+  monkeypatch.setenv(source_files.RELEASE_FOLDER_VARIABLE, str(released))
+  (released / release_months.QUERIES_FILE).unlink()
+  with pytest.raises(
+    source_files.SourceError, match=release_months.QUERIES_FILE
+  ):
     build.build_dataset("chunqiutr/release", tmp_path)
   assert not (tmp_path / "chunqiutr" / "release").exists()
 
@@ -241,7 +242,7 @@ def test_rebuilt_from_the_environment(synthetic_sources, tmp_path, monkeypatch):
   monkeypatch.setenv(
     source_files.ENVIRONMENT_VARIABLE, str(tmp_path / "nowhere")
   )
-  with pytest.raises(errors.SourceError, match="nowhere: no such folder"):
+  with pytest.raises(source_files.SourceError, match="nowhere: no such folder"):
     build.build_dataset("chunqiutr/rebuilt", tmp_path)
   assert (
     source_files.resolve_sources_folder(synthetic_sources) == synthetic_sources
@@ -265,7 +266,7 @@ def test_a_damaged_source_is_one_line_and_leaves_nothing(
   name = "duyu_jijie_KR1e0002/KR1e0002_001.txt"
   size = (synthetic_sources / name).stat().st_size
   damage(synthetic_sources / name)
-  with pytest.raises(errors.SourceError) as caught:
+  with pytest.raises(source_files.SourceError) as caught:
     build.build_dataset(
       "chunqiutr/rebuilt", tmp_path / "data", synthetic_sources
     )
@@ -328,7 +329,7 @@ def test_a_changed_download_is_refused(server, tmp_path, monkeypatch):
   edition_files.write_checksums(table, url)
   monkeypatch.setattr(gallery, "CHECKSUMS", table)
   _cut(folder / "duyu_jijie_KR1e0002.txt")
-  with pytest.raises(errors.SourceError) as caught:
+  with pytest.raises(source_files.SourceError) as caught:
     source_files.download_files(
       _manager(tmp_path, table), source_files.read_file_infos(table)
     )
@@ -342,7 +343,7 @@ def test_no_network_says_what_to_do(tmp_path, monkeypatch):
   table = tmp_path / "checksums.tsv"
   edition_files.write_checksums(table, "http://127.0.0.1:9")
   monkeypatch.setattr(gallery, "CHECKSUMS", table)
-  with pytest.raises(errors.SourceError, match="--sources"):
+  with pytest.raises(source_files.SourceError, match="--sources"):
     source_files.download_files(
       _manager(tmp_path, table), source_files.read_file_infos(table)
     )

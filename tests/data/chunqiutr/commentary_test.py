@@ -9,16 +9,15 @@ import random
 import pytest
 
 from ctd_jax.chronology.timelines import TimeKey
-from ctd_jax_datasets.chunqiutr import base_texts, gallery
-from ctd_jax_datasets.chunqiutr.alignment import text_alignment, year_matching
-from ctd_jax_datasets.chunqiutr.commentary import (
+from ctd_jax_datasets.chunqiutr import (
+  base_texts,
+  commentary,
   essays,
-  gu_donggao,
+  gallery,
   notes,
-  segmentation,
-  works,
+  text_alignment,
 )
-from ctd_jax_datasets.common import errors, source_files
+from ctd_jax_datasets.common import source_files
 from tests.data.chunqiutr import edition_files
 
 # The annals and 左傳 of the invented editions, in parts.
@@ -51,7 +50,7 @@ def anchor():
 
 @pytest.fixture(scope="module")
 def parsed(files, anchor):
-  return works.parse_works(files, anchor)
+  return commentary.parse_works(files, anchor)
 
 
 def of(parsed, source):
@@ -98,7 +97,7 @@ def test_gu_donggao_stands_under_entries_of_the_margin(parsed):
 
 def test_an_entry_goes_on_over_lines_but_not_over_the_table(files):
   path = files["gudonggao_dashibiao_KR1e0114/KR1e0114_042.txt"]
-  words = [heading.entry_text for heading in gu_donggao.read_headings(path)]
+  words = [heading.entry_text for heading in commentary.read_headings(path)]
   assert "秋八月浯伯來朝" in words
   assert not any("何以稱伯" in word or "其爵" in word for word in words)
 
@@ -157,7 +156,7 @@ def test_a_doubtful_section_stands_between_its_neighbors(anchor):
     section("騫翟言嶧師必退公從之", 9, 0.7),  # sure
     section("杏陵之田久荒", 6, 0.9),
   ]
-  matcher = year_matching.AnchorMatcher(anchor)
+  matcher = text_alignment.AnchorMatcher(anchor)
   assert [
     candidate.anchor_match.segment_index
     for candidate in essays.rematch_between_neighbors(
@@ -185,7 +184,7 @@ def test_gaps_between_opinions_are_no_text(tmp_path):
   path.write_text(
     "　　隱公¶\n三月公會泠侯¶\n　　(岷氏曰  泠/也)¶\n", encoding="utf-8"
   )
-  heading = gu_donggao.read_headings(path)[-1]
+  heading = commentary.read_headings(path)[-1]
   assert heading.paragraphs == ["岷氏曰泠也"]
 
 
@@ -196,7 +195,7 @@ def test_lines_of_one_length_are_one_paragraph(tmp_path):
   path.write_text(
     "　　隱公¶\n三月公會泠侯¶\n" + line + line + last, encoding="utf-8"
   )
-  (paragraph, _) = gu_donggao.read_headings(path)[-1].paragraphs
+  (paragraph, _) = commentary.read_headings(path)[-1].paragraphs
   assert paragraph == ("岷" * 18 + "泠" * 18) * 2
 
 
@@ -249,7 +248,7 @@ def test_what_lv_zuqian_says_goes_to_the_likest_title(parsed):
 
 def test_audit_accounts_for_every_candidate(parsed):
   comments, audit = parsed
-  assert list(audit) == list(works.COMMENT_SOURCES)
+  assert list(audit) == list(commentary.COMMENT_SOURCES)
   json.dumps(audit)
   pieces = collections.Counter(comment.source for comment in comments)
   for source, counts in audit.items():
@@ -260,21 +259,23 @@ def test_audit_accounts_for_every_candidate(parsed):
 
 @pytest.mark.slow
 def test_processes_do_not_change_the_result(files, anchor, parsed):
-  assert works.parse_works(files, anchor, processes=2) == parsed
+  assert commentary.parse_works(files, anchor, processes=2) == parsed
 
 
 def test_a_missing_work_is_named(files, anchor):
   some = {name: path for name, path in files.items() if "KR1e0044" not in name}
-  with pytest.raises(errors.SourceError, match="weiliaoweng_yaoyi_KR1e0044/"):
-    works.parse_works(some, anchor)
+  with pytest.raises(
+    source_files.SourceError, match="weiliaoweng_yaoyi_KR1e0044/"
+  ):
+    commentary.parse_works(some, anchor)
 
 
 def test_a_table_or_a_book_without_headings_is_named(tmp_path):
   path = tmp_path / "042.txt"
   path.write_text("　　　騫翟言嶧師必退(元年/)¶\n", encoding="utf-8")
-  with pytest.raises(errors.SourceError, match="042.txt: no entry"):
-    gu_donggao.read_headings(path)
-  with pytest.raises(errors.SourceError, match="before the first duke"):
+  with pytest.raises(source_files.SourceError, match="042.txt: no entry"):
+    commentary.read_headings(path)
+  with pytest.raises(source_files.SourceError, match="before the first duke"):
     essays.read_lv_sections(path)
 
 
@@ -285,20 +286,20 @@ def test_cut_loses_nothing(seed):
     text = "".join(
       draw.choices("泠嶧浯湟澹岷也矣者曰云年僖三蓋", k=draw.randrange(900))
     )
-    pieces = segmentation.cut_pieces(text)
+    pieces = notes.cut_pieces(text)
     assert "".join(pieces) == text
     for piece in pieces[:-1]:
-      assert len(piece) >= segmentation.MIN_CHARS_BEFORE_QUOTE
+      assert len(piece) >= notes.MIN_CHARS_BEFORE_QUOTE
     if len(pieces) > 1:
-      assert len(pieces[-1]) >= segmentation.MIN_TAIL_CHARS
+      assert len(pieces[-1]) >= notes.MIN_TAIL_CHARS
 
 
 def test_cut_stands_before_who_is_quoted():
-  before = "泠" * segmentation.MIN_CHARS_BEFORE_QUOTE + "也"
+  before = "泠" * notes.MIN_CHARS_BEFORE_QUOTE + "也"
   after = "湟氏泠志云嶧人之俗尚質而少文其祭不用牲也"
-  assert segmentation.cut_pieces(before + after) == [before, after]
+  assert notes.cut_pieces(before + after) == [before, after]
   cited = "僖二十八年傳曰嶧人侵東鄙取二邑而去之三年乃復"
-  assert segmentation.cut_pieces(before[:-1] + cited) == [before[:-1], cited]
+  assert notes.cut_pieces(before[:-1] + cited) == [before[:-1], cited]
 
 
 @pytest.mark.parametrize(
@@ -316,13 +317,13 @@ def test_cut_stands_before_who_is_quoted():
   ],
 )
 def test_no_cut_inside_a_clause(clause, rest):
-  before = "泠" * segmentation.MIN_PIECE_CHARS + clause
-  after = rest + "嶧" * segmentation.MIN_PIECE_CHARS
-  assert segmentation.cut_pieces(before + after) == [before + after]
+  before = "泠" * notes.MIN_PIECE_CHARS + clause
+  after = rest + "嶧" * notes.MIN_PIECE_CHARS
+  assert notes.cut_pieces(before + after) == [before + after]
   # The same words do end or open a sentence elsewhere.
-  end = "泠" * segmentation.MIN_PIECE_CHARS
+  end = "泠" * notes.MIN_PIECE_CHARS
   for sentence in (end + "耳", end + "焉", end + "乎"):
-    assert segmentation.cut_pieces(sentence + after[2:]) == [
+    assert notes.cut_pieces(sentence + after[2:]) == [
       sentence,
       after[2:],
     ]
@@ -370,11 +371,11 @@ def test_a_variant_reading_begins_with_the_words_it_repeats(note, kept):
   ],
 )
 def test_years_of_a_heading(text, years):
-  assert year_matching.parse_year_span(text) == years
+  assert text_alignment.parse_year_span(text) == years
 
 
 def test_several_years_in_one_bracket():
-  assert year_matching.parse_years("十二年莊元年二年", 2) == [
+  assert text_alignment.parse_years("十二年莊元年二年", 2) == [
     (2, 12),
     (3, 1),
     (3, 2),
@@ -382,7 +383,7 @@ def test_several_years_in_one_bracket():
 
 
 def test_a_retold_title_finds_its_part(anchor):
-  matcher = year_matching.AnchorMatcher(anchor)
+  matcher = text_alignment.AnchorMatcher(anchor)
   year = [(1, 1)]
   assert matcher.best_match("嶧退師騫翟之言", year).segment_index == 5
   assert matcher.best_match("騫來聘", year).score < text_alignment.MIN_SCORE
@@ -408,7 +409,7 @@ def test_the_real_works():
       if entry.source in (base_texts.ANNALS, base_texts.ZUOZHUAN)
     ]
   )
-  comments, audit = works.parse_works(files, anchor)
+  comments, audit = commentary.parse_works(files, anchor)
   assert {source: counts["units"] for source, counts in audit.items()} == {
     "du_yu": 13063,
     "kong_yingda": 3886,

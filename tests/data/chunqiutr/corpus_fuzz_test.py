@@ -17,7 +17,7 @@ from ctd_jax.benchmark.records import NO_EVENT, collect_months
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax_datasets.chunqiutr import gallery
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.common.source_files import SourceError
 from tests.chronology.hostile_text import damaged, fuzz, joined, pieces
 from tests.data.chunqiutr import edition_files
 

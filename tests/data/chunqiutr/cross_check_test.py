@@ -6,9 +6,7 @@ import pytest
 
 from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.timelines import TimeKey
-from ctd_jax_datasets.chunqiutr import base_texts, gallery
-from ctd_jax_datasets.chunqiutr.alignment import events
-from ctd_jax_datasets.chunqiutr.audit import cross_check
+from ctd_jax_datasets.chunqiutr import base_texts, cross_check, events, gallery
 
 ANNALS, GULIANG, ZUOZHUAN = (
   base_texts.ANNALS,

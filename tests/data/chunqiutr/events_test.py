@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
 from ctd_jax.chronology.timelines import TimeKey
-from ctd_jax_datasets.chunqiutr import base_texts, gallery
-from ctd_jax_datasets.chunqiutr.alignment import event_matching, events
+from ctd_jax_datasets.chunqiutr import base_texts, events, gallery
 
 ANNALS, ZUOZHUAN = base_texts.ANNALS, base_texts.ZUOZHUAN
 GONGYANG, GULIANG = base_texts.GONGYANG, base_texts.GULIANG
@@ -117,14 +116,14 @@ def test_years_that_are_too_far_apart_are_not_compared():
   chronicle = entries(ANNALS, "公會泠侯于桃丘。", year=3)
   for year, number in ((2, 1), (4, 1), (1, 0), (5, 0), (None, 1)):
     other = entries(ZUOZHUAN, "公會泠侯于桃丘。", year=year)
-    assert len(event_matching.match_events(chronicle, other)) == number, year
+    assert len(events.match_events(chronicle, other)) == number, year
 
 
 def test_a_work_without_the_reign_has_no_match():
   chronicle = entries(ANNALS, "公會泠侯于桃丘。")
-  assert event_matching.match_events(chronicle, []) == []
+  assert events.match_events(chronicle, []) == []
   other = [base_texts.Entry(GULIANG, 2, 1, "公會泠侯于桃丘。", "x.txt:1")]
-  assert event_matching.match_events(chronicle, other) == []
+  assert events.match_events(chronicle, other) == []
 
 
 TWO_EVENTS = "三月，泠侯來聘。嶧人伐浯。"
@@ -252,7 +251,7 @@ def test_less_likeness_is_enough_in_the_same_month():
   )
 )
 def test_best_chain_is_the_best_of_all(worth):
-  pairs = event_matching.best_chain(worth)
+  pairs = events.best_chain(worth)
   for (row, column), (next_row, next_column) in itertools.pairwise(pairs):
     assert row < next_row
     assert column < next_column

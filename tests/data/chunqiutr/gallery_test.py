@@ -12,16 +12,8 @@ import pytest
 from ctd_jax.benchmark import queries
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey
-from ctd_jax_datasets.chunqiutr import (
-  base_texts,
-  kanripo,
-  placeholders,
-  splits,
-)
-from ctd_jax_datasets.chunqiutr import (
-  gallery as gallery_module,
-)
-from ctd_jax_datasets.common import errors, source_files
+from ctd_jax_datasets.chunqiutr import base_texts, gallery, splits
+from ctd_jax_datasets.common import source_files
 from tests.data.chunqiutr import edition_files
 
 RELEASE = reign_tables.load_timeline("lu_release")
@@ -37,20 +29,20 @@ def files(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def gallery(files):
-  return gallery_module.build_gallery(files, RELEASE)
+def built(files):
+  return gallery.build_gallery(files, RELEASE)
 
 
-def of(gallery, source):
-  found = [record for record in gallery.records if record.source == source]
+def of(built, source):
+  found = [record for record in built.records if record.source == source]
   return [
     (str(record.key), record.text)
     for record in sorted(found, key=lambda record: record.order)
   ]
 
 
-def test_annals_are_numbered_items_cut_by_month(gallery):
-  assert of(gallery, "chunqiu") == [
+def test_annals_are_numbered_items_cut_by_month(built):
+  assert of(built, "chunqiu") == [
     ("1-1-1", "元年春王正月。"),
     ("1-1-3", "三月，公會泠侯于桃丘以謀嶧故。"),
     ("1-1-4", "夏，嶧人侵我東鄙取柘榆二邑。"),
@@ -63,8 +55,8 @@ def test_annals_are_numbered_items_cut_by_month(gallery):
   ]
 
 
-def test_the_tradition_is_a_scan_of_its_own(gallery):
-  assert [key for key, _ in of(gallery, "zuozhuan")] == [
+def test_the_tradition_is_a_scan_of_its_own(built):
+  assert [key for key, _ in of(built, "zuozhuan")] == [
     "1-1-1",
     "1-1-4",
     "1-1-6",
@@ -73,20 +65,20 @@ def test_the_tradition_is_a_scan_of_its_own(gallery):
   ]
 
 
-def test_a_line_may_hold_two_entries_and_words_about_seasons(gallery):
-  assert of(gallery, "gongyang")[1:] == [
+def test_a_line_may_hold_two_entries_and_words_about_seasons(built):
+  assert of(built, "gongyang")[1:] == [
     ("1-1-3", "三月，公會泠侯於桃丘。"),
     ("1-1-10", "冬，十月，浯伯來盟。盟者何？信也。冬祭也。"),
     ("1-2-1", "二年春，泠侯使其弟騫來聘。騫者何？弟也。夏者何？時也。"),
   ]
 
 
-def test_marks_of_the_edition_are_not_text(gallery):
-  assert of(gallery, "guliang")[1] == (
+def test_marks_of_the_edition_are_not_text(built):
+  assert of(built, "guliang")[1] == (
     "1-1-3",
     "三月，公會泠侯于桃丘。會者、信也。",
   )
-  for record in gallery.records:
+  for record in built.records:
     assert not set(record.text) & set("()<>#¶/　AB123"), record
 
 
@@ -113,17 +105,17 @@ def test_a_character_without_a_code_is_one_mark(tmp_path):
   path.write_text(
     "(弦在弋陽[車*犬]/縣)[孑*(焉-正+?)]\U000f01da[泠]\n", encoding="utf-8"
   )
-  assert kanripo.read_running_text(path) == "(弦在弋陽□縣)□□[泠]"
-  assert kanripo.read_printed_lines(path)[0][1] == "(弦在弋陽□/縣)□□[泠]"
+  assert base_texts.read_running_text(path) == "(弦在弋陽□縣)□□[泠]"
+  assert base_texts.read_printed_lines(path)[0][1] == "(弦在弋陽□/縣)□□[泠]"
 
 
-def test_an_undated_prelude_is_counted_not_filed(gallery):
-  assert gallery.excluded_counts == {"undated": 1}
-  assert not any("衍煦。" in record.text for record in gallery.records)
+def test_an_undated_prelude_is_counted_not_filed(built):
+  assert built.excluded_counts == {"undated": 1}
+  assert not any("衍煦。" in record.text for record in built.records)
 
 
-def test_notes_of_du_yu_come_without_glosses_and_short_ones(gallery):
-  assert of(gallery, "du_yu") == [
+def test_notes_of_du_yu_come_without_glosses_and_short_ones(built):
+  assert of(built, "du_yu") == [
     ("1-1-1", "此嗣位後第一年其月則王室所頒也凡新君皆然"),
     ("1-1-3", "桃丘泠地在其國都東南近大澤之濱"),
     ("1-1-4", "不稱師者將卑師少故也柘榆皆魯東鄙邑"),
@@ -133,8 +125,8 @@ def test_notes_of_du_yu_come_without_glosses_and_short_ones(gallery):
   ]
 
 
-def test_sub_commentary_is_cut_at_final_particles(gallery):
-  pieces = of(gallery, "kong_yingda")
+def test_sub_commentary_is_cut_at_final_particles(built):
+  pieces = of(built, "kong_yingda")
   assert {key for key, _ in pieces[:-1]} == {"1-1-1"}
   assert pieces[-1][0] == "1-1-4"
   assert pieces[0][1].startswith("此言元年者君之始年也")
@@ -163,44 +155,42 @@ def test_official_split_refuses_another_calendar():
     splits.official_splits(reign_tables.load_timeline("lu"))
 
 
-def test_placeholders_fill_the_empty_months_in_every_wording(gallery):
-  empty = [record for record in gallery.records if record.kind == "no_event"]
+def test_placeholders_fill_the_empty_months_in_every_wording(built):
+  empty = [record for record in built.records if record.kind == "no_event"]
   assert len(empty) == 3036 - 11
   assert {record.key for record in empty} == set(RELEASE.months) - {
-    record.key for record in gallery.records if record.kind == "event"
+    record.key for record in built.records if record.kind == "event"
   }
   endings = collections.Counter(record.text[-4:] for record in empty)
-  assert len(endings) == len(placeholders.TEMPLATES) >= 3
+  assert len(endings) == len(gallery.TEMPLATES) >= 3
   assert min(endings.values()) > 900
   key = TimeKey(1, 1, 2)
-  assert placeholders.format_placeholder(key, RELEASE).startswith(
-    "魯隱公元年二月"
-  )
-  assert placeholders.format_placeholder(
+  assert gallery.format_placeholder(key, RELEASE).startswith("魯隱公元年二月")
+  assert gallery.format_placeholder(key, RELEASE) == gallery.format_placeholder(
     key, RELEASE
-  ) == placeholders.format_placeholder(key, RELEASE)
+  )
 
 
-def test_ids_are_shuffled_and_reproducible(files, gallery):
-  again = gallery_module.build_gallery(files, RELEASE)
-  assert again == gallery
-  ids = [record.record_id for record in gallery.records]
+def test_ids_are_shuffled_and_reproducible(files, built):
+  again = gallery.build_gallery(files, RELEASE)
+  assert again == built
+  ids = [record.record_id for record in built.records]
   assert ids == sorted(ids)
   assert len(set(ids)) == len(ids)
-  ordinals = [RELEASE.ordinal(record.key) for record in gallery.records]
+  ordinals = [RELEASE.ordinal(record.key) for record in built.records]
   rises = sum(a < b for a, b in itertools.pairwise(ordinals))
   assert 0.45 < rises / len(ordinals) < 0.55
 
 
 @pytest.mark.slow
-def test_several_processes_build_the_same(files, gallery):
-  assert gallery_module.build_gallery(files, RELEASE, processes=2) == gallery
+def test_several_processes_build_the_same(files, built):
+  assert gallery.build_gallery(files, RELEASE, processes=2) == built
 
 
-def check_versions(gallery):
-  """Asserts what holds for the versions of any gallery."""
+def check_versions(built):
+  """Asserts what holds for the versions of any built."""
   months = collections.defaultdict(set)
-  for record in gallery.records:
+  for record in built.records:
     if record.kind == "event":
       assert record.version
       assert record.match_score == 1
@@ -214,21 +204,21 @@ def check_versions(gallery):
   return months
 
 
-def test_records_of_one_event_share_a_version(gallery):
-  months = check_versions(gallery)
+def test_records_of_one_event_share_a_version(built):
+  months = check_versions(built)
   ordinals = [RELEASE.ordinal(*months[version]) for version in sorted(months)]
   assert ordinals != sorted(ordinals)
   versions = {
     record.source: record.version
-    for record in gallery.records
+    for record in built.records
     if record.key == TimeKey(1, 1, 3)
   }
   assert set(versions) >= {"chunqiu", "gongyang", "guliang", "du_yu"}
   assert len(set(versions.values())) == 1
 
 
-def test_another_seed_gives_other_numbers_to_the_same_groups(files, gallery):
-  other = gallery_module.build_gallery(files, RELEASE, seed=7)
+def test_another_seed_gives_other_numbers_to_the_same_groups(files, built):
+  other = gallery.build_gallery(files, RELEASE, seed=7)
 
   def groups(built):
     found = collections.defaultdict(set)
@@ -237,15 +227,15 @@ def test_another_seed_gives_other_numbers_to_the_same_groups(files, gallery):
         found[record.version].add((record.source, record.order))
     return found
 
-  assert groups(other) != groups(gallery)
+  assert groups(other) != groups(built)
   assert sorted(map(sorted, groups(other).values())) == sorted(
-    map(sorted, groups(gallery).values())
+    map(sorted, groups(built).values())
   )
 
 
-def test_the_audit_is_fit_for_json(gallery):
-  assert json.loads(json.dumps(gallery.audit)) == gallery.audit
-  assert list(gallery.audit) == [
+def test_the_audit_is_fit_for_json(built):
+  assert json.loads(json.dumps(built.audit)) == built.audit
+  assert list(built.audit) == [
     "units",
     "alignment",
     "printed_months",
@@ -254,15 +244,15 @@ def test_the_audit_is_fit_for_json(gallery):
     "decisions",
     "versions",
   ]
-  assert [row["tradition_place"] for row in gallery.audit["disagreements"]] == [
+  assert [row["tradition_place"] for row in built.audit["disagreements"]] == [
     "01_隱公.txt:3"
   ]
 
 
 def test_missing_folder_of_an_edition_is_named(files):
   some = {name: path for name, path in files.items() if "KR1e0002" not in name}
-  with pytest.raises(errors.SourceError, match="duyu_jijie_KR1e0002/"):
-    gallery_module.build_gallery(some, RELEASE)
+  with pytest.raises(source_files.SourceError, match="duyu_jijie_KR1e0002/"):
+    gallery.build_gallery(some, RELEASE)
 
 
 @pytest.mark.parametrize(
@@ -279,19 +269,19 @@ def test_missing_folder_of_an_edition_is_named(files):
 def test_another_format_is_an_error_that_names_the_file(tmp_path, parse, name):
   path = tmp_path / name
   path.write_text("回目錄\n", encoding="utf-8")
-  with pytest.raises(errors.SourceError, match=name):
+  with pytest.raises(source_files.SourceError, match=name):
     parse(path)
 
 
 def test_bytes_that_are_not_text_are_an_error(tmp_path):
   path = tmp_path / "01_x.txt"
   path.write_bytes(b"\xff\xfe")
-  with pytest.raises(errors.SourceError, match="01_x.txt: byte 0"):
-    kanripo.read_text(path)
+  with pytest.raises(source_files.SourceError, match="01_x.txt: byte 0"):
+    base_texts.read_text(path)
 
 
 def test_checksums_name_every_file_by_commit():
-  known = source_files.read_file_infos(gallery_module.CHECKSUMS)
+  known = source_files.read_file_infos(gallery.CHECKSUMS)
   folders = collections.Counter(name.split("/")[0] for name in known)
   assert folders == {
     "zuozhuan_KR1e0001": 12,
@@ -310,10 +300,10 @@ def test_checksums_name_every_file_by_commit():
 
 @pytest.fixture(scope="module")
 def real():
-  return gallery_module.build_gallery(
+  return gallery.build_gallery(
     source_files.check_folder_files(
       pathlib.Path(SOURCES),
-      source_files.read_file_infos(gallery_module.CHECKSUMS),
+      source_files.read_file_infos(gallery.CHECKSUMS),
     ),
     RELEASE,
   )
@@ -430,10 +420,10 @@ def test_traditions_agree_on_the_month(real):
 
 @needs_sources
 def test_records_are_cut_from_entries_without_loss(real):
-  entries, _ = gallery_module.read_entries(
+  entries, _ = gallery.read_entries(
     source_files.check_folder_files(
       pathlib.Path(SOURCES),
-      source_files.read_file_infos(gallery_module.CHECKSUMS),
+      source_files.read_file_infos(gallery.CHECKSUMS),
     )
   )
   for source in base_texts.BASE_SOURCES:

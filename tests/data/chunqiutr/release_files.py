@@ -15,7 +15,7 @@ from typing import Any
 
 from ctd_jax.chronology import date_expressions, reign_tables
 from ctd_jax.chronology.timelines import Timeline
-from ctd_jax_datasets.chunqiutr.release import schema
+from ctd_jax_datasets.chunqiutr import release_months
 
 # Two reigns of five years: a reader is called a hundred times.
 TIMELINE = Timeline(
@@ -95,9 +95,9 @@ def clean() -> Documents:
         }
       )
   return {
-    schema.MONTHS_FILE: {"time_mapping": nodes},
-    schema.QUERIES_FILE: queries,
-    schema.SPLITS_FILE: split_map(),
+    release_months.MONTHS_FILE: {"time_mapping": nodes},
+    release_months.QUERIES_FILE: queries,
+    release_months.SPLITS_FILE: split_map(),
   }
 
 
@@ -159,8 +159,16 @@ def changed(change: Callable[..., None]) -> Documents:
   """
   documents = clean()
   change(
-    list(documents[schema.MONTHS_FILE]["time_mapping"].values()),
-    documents[schema.QUERIES_FILE],
-    documents[schema.SPLITS_FILE],
+    list(documents[release_months.MONTHS_FILE]["time_mapping"].values()),
+    documents[release_months.QUERIES_FILE],
+    documents[release_months.SPLITS_FILE],
   )
   return documents
+
+
+def counts(read_release):
+  """Returns reason, up to its semicolon -> how often it was given."""
+  return {
+    finding["reason"].partition(";")[0]: finding["count"]
+    for finding in read_release.notes.to_json()["findings"]
+  }

@@ -6,23 +6,27 @@ import pytest
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax_datasets.chunqiutr import splits
-from ctd_jax_datasets.chunqiutr.release import finding_codes, reader, schema
-from ctd_jax_datasets.common import findings
+from ctd_jax_datasets.chunqiutr import release, release_months, splits
+from ctd_jax_datasets.common import file_notes
 from tests.data.chunqiutr import release_files
 
 TIMELINE = release_files.TIMELINE
 # Invented files are not the released ones; that finding is always there.
-ALWAYS = {"file_differs": 3}
+ALWAYS = {"the file is not the released one (git blob id)": 3}
 
 
 def read(tmp_path, documents, timeline=TIMELINE):
-  return reader.read_release(release_files.write(tmp_path, documents), timeline)
+  return release.read_release(
+    release_files.write(tmp_path, documents), timeline
+  )
 
 
-def counts(read_release):
-  found = read_release.report.findings
-  return {finding.code: finding.count for finding in found}
+def examples(read_release, reason):
+  return next(
+    finding["examples"]
+    for finding in read_release.notes.to_json()["findings"]
+    if finding["reason"].startswith(reason)
+  )
 
 
 @pytest.fixture(scope="module")
@@ -119,124 +123,185 @@ def repeated_qid(months, queries, split_map):
 
 TWO_SPLITS = [[1, 2, 12], [1, 3, 1]]
 DEFECTS = [
-  (change(no_event="no"), {"flag_not_boolean", "placeholder_undated"}),
-  (change(versions=[]), {"month_without_record", "gold_missing"}),
-  (change(versions="none"), {"value_not_list", "gold_missing"}),
-  (change(neg_samples={"a": 1}), {"value_not_list"}),
-  (change(neg_sample=[{"parsed_comment": []}]), {"member_unread"}),
-  (change(sort_key=[9, 1, 1]), {"month_outside_timeline"}),
-  (change(sort_key=[1, 1, 13]), {"month_outside_timeline"}),
-  (change(sort_key=[1, 2, 1]), {"month_repeated", "month_text_differs"}),
-  (same_month, {"month_repeated", "placeholder_differs"}),
+  (
+    change(no_event="no"),
+    {"no_event is not true or false", "a placeholder names no month"},
+  ),
+  (
+    change(versions=[]),
+    {"a node has neither event nor placeholder", "an answer has no record"},
+  ),
+  (
+    change(versions="none"),
+    {"the value should be a list", "an answer has no record"},
+  ),
+  (change(neg_samples={"a": 1}), {"the value should be a list"}),
+  (
+    change(neg_sample=[{"parsed_comment": []}]),
+    {"entries under a name that no loader reads"},
+  ),
+  (change(sort_key=[9, 1, 1]), {"the timeline has no such month"}),
+  (change(sort_key=[1, 1, 13]), {"the timeline has no such month"}),
+  (
+    change(sort_key=[1, 2, 1]),
+    {"a month has several nodes", "the date in words is another month"},
+  ),
+  (
+    same_month,
+    {"a month has several nodes", "a placeholder names another month"},
+  ),
   (
     lambda months, queries, split_map: months[0].update(
       sort_key=[1, 1, 2], no_event=True
     ),
-    {"month_repeated", "placeholder_undated"},
+    {"a month has several nodes", "a placeholder names no month"},
   ),
   (
     lambda months, queries, split_map: months[1].update(sort_key=[1, 1, 1]),
-    {"month_repeated", "flags_disagree", "placeholder_differs"},
+    {
+      "a month has several nodes",
+      "nodes of one month say event and no event",
+      "a placeholder names another month",
+    },
   ),
-  (first_version(春秋="text"), {"value_not_list", "gold_missing"}),
-  (first_version(公羊=[{"sid": 900, "text": "何"}]), {"member_unread"}),
+  (
+    first_version(春秋="text"),
+    {"the value should be a list", "an answer has no record"},
+  ),
+  (
+    first_version(公羊=[{"sid": 900, "text": "何"}]),
+    {"entries under a name that no loader reads"},
+  ),
   (
     first_version(neg_sample=[{"compiler": "杜預", "parsed_comment": None}]),
-    {"value_not_list", "match_score_unusable"},
+    {"the value should be a list", "match_score is no number from 0 to 1"},
   ),
-  (first_version(春秋=[{"sid": 0, "text": " "}]), {"text_empty"}),
+  (
+    first_version(春秋=[{"sid": 0, "text": " "}]),
+    {"a record or query has no text"},
+  ),
   (
     first_version(春秋=[{"sid": 0, "text": "桃丘3滄地"}]),
-    {"text_repeated"},
+    {"a text occurs under several sids"},
   ),
-  (copied_sid, {"sid_repeated"}),
-  (conflicting_sid, {"sid_conflict"}),
-  (placeholder_text("此月無事可書。"), {"placeholder_undated"}),
-  (placeholder_text("滄昌公元年二月。無事。"), {"placeholder_differs"}),
-  (score(None), {"match_score_unusable"}),
-  (score("high"), {"match_score_unusable"}),
-  (score(float("nan")), {"match_score_unusable"}),
-  (score(97), {"match_score_unusable"}),
-  (compiler("陸德明"), {"compiler_unknown"}),
-  (compiler(["杜"]), {"compiler_unknown"}),
-  (debug_count, {"split_count_differs"}),
-  (no_split, {"split_missing", "query_month_unsplit"}),
-  (extra_split, {"split_month_outside"}),
-  (repeated_split, {"split_repeated", "split_count_differs"}),
-  (unsorted_split, {"split_unsorted"}),
-  (without("type", 0), {"type_missing", "query_without_split"}),
-  (first_query(type=None, source="point"), {"type_missing"}),
-  (window(type="year"), {"type_unknown"}),
-  (without("qid", 0), {"qid_missing"}),
-  (first_query(qid="point 18"), {"qid_unusable"}),
-  (first_query(qid=[1]), {"qid_unusable"}),
-  (repeated_qid, {"qid_repeated"}),
-  (first_query(query=""), {"text_empty"}),
-  (first_query(sort_key=[9, 9, 9]), {"query_month_unsplit"}),
-  (window(target_sort_keys=TWO_SPLITS), {"query_mixed"}),
-  (window(target_sort_keys=None), {"query_without_split"}),
-  (window(target_sort_keys=[[9, 9, 9]]), {"query_without_split"}),
+  (copied_sid, {"a sid occurs again with the same text, month and kind"}),
+  (conflicting_sid, {"a sid occurs again with other contents"}),
+  (placeholder_text("此月無事可書。"), {"a placeholder names no month"}),
+  (
+    placeholder_text("滄昌公元年二月。無事。"),
+    {"a placeholder names another month"},
+  ),
+  (score(None), {"match_score is no number from 0 to 1"}),
+  (score("high"), {"match_score is no number from 0 to 1"}),
+  (score(float("nan")), {"match_score is no number from 0 to 1"}),
+  (score(97), {"match_score is no number from 0 to 1"}),
+  (compiler("陸德明"), {"commentary by none of the five known works"}),
+  (compiler(["杜"]), {"commentary by none of the five known works"}),
+  (debug_count, {"debug_info counts other months than are listed"}),
+  (no_split, {"a month has no split", "a point's month has no split"}),
+  (extra_split, {"the split map has a month too many"}),
+  (
+    repeated_split,
+    {
+      "a month has two splits",
+      "debug_info counts other months than are listed",
+    },
+  ),
+  (unsorted_split, {"keys of the split map are not in order of time"}),
+  (
+    without("type", 0),
+    {"a query has no type", "a window without a month of the split map"},
+  ),
+  (first_query(type=None, source="point"), {"a query has no type"}),
+  (window(type="year"), {"a query's type is not point or window"}),
+  (without("qid", 0), {"a query has no qid"}),
+  (first_query(qid="point 18"), {"a qid is no single word"}),
+  (first_query(qid=[1]), {"a qid is no single word"}),
+  (repeated_qid, {"a qid occurs again"}),
+  (first_query(query=""), {"a record or query has no text"}),
+  (first_query(sort_key=[9, 9, 9]), {"a point's month has no split"}),
+  (
+    window(target_sort_keys=TWO_SPLITS),
+    {"a window over months of several splits"},
+  ),
+  (
+    window(target_sort_keys=None),
+    {"a window without a month of the split map"},
+  ),
+  (
+    window(target_sort_keys=[[9, 9, 9]]),
+    {"a window without a month of the split map"},
+  ),
   (
     window(target_sort_keys=[[1, 1, 1], [1, 1, 12], [9, 1, 1]]),
-    {"target_without_month", "interval_with_holes"},
+    {
+      "a month asked for has no node",
+      "months between those asked for count as well",
+    },
   ),
   (
     window(target_sort_keys=[[1, 2, 1], [1, 4, 1]]),
-    {"interval_with_holes", "interval_mixed", "gold_outside"},
+    {
+      "months between those asked for count as well",
+      "the stretch asked for has months of other splits",
+      "an answer is of a month that is not asked for",
+    },
   ),
-  (first_query(pos_sids=[]), {"query_without_gold"}),
-  (first_query(pos_sids=None), {"query_without_gold"}),
-  (first_query(pos_sids=[99999]), {"gold_missing", "query_without_gold"}),
-  (first_query(pos_sids=["0", 1, 2.0]), {"gold_not_integer"}),
-  (first_query(pos_sids=[0, 1, 2, 2]), {"gold_repeated"}),
-  (first_query(pos_sids=[0, 1, 2, 3]), {"gold_is_comment"}),
-  (first_query(pos_sids=[0, 1, 2, 5]), {"gold_outside"}),
-  (first_query(pos_sids=[0]), {"gold_incomplete"}),
+  (first_query(pos_sids=[]), {"a query that no record answers"}),
+  (first_query(pos_sids=None), {"a query that no record answers"}),
+  (
+    first_query(pos_sids=[99999]),
+    {"an answer has no record", "a query that no record answers"},
+  ),
+  (first_query(pos_sids=["0", 1, 2.0]), {"an answer is no number"}),
+  (first_query(pos_sids=[0, 1, 2, 2]), {"an answer is listed twice"}),
+  (first_query(pos_sids=[0, 1, 2, 3]), {"an answer is commentary"}),
+  (
+    first_query(pos_sids=[0, 1, 2, 5]),
+    {"an answer is of a month that is not asked for"},
+  ),
+  (first_query(pos_sids=[0]), {"records of the months asked for are not gold"}),
 ]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("defect", "codes"), DEFECTS)
-def test_an_oddity_is_survived_and_reported(tmp_path, defect, codes):
+@pytest.mark.parametrize(("defect", "reasons"), DEFECTS)
+def test_an_oddity_is_survived_and_reported(tmp_path, defect, reasons):
   found = read(tmp_path, release_files.changed(defect))
-  assert codes <= set(counts(found))
-  for finding in found.report.findings:
-    assert finding.meaning
-    assert len(finding.examples) == min(finding.count, findings.MAX_EXAMPLES)
-  assert json.loads(json.dumps(found.report.to_json()))
-  assert all(code in found.report.format_table() for code in codes)
+  assert reasons <= set(release_files.counts(found))
+  told = json.loads(json.dumps(found.notes.to_json()))
+  for finding in told["findings"]:
+    kept = min(finding["count"], file_notes.MAX_EXAMPLES)
+    assert len(finding["examples"]) == kept
+    # The file is named, and the line where there are lines.
+    name = finding["examples"][0].partition(":")[0]
+    assert name in (
+      release_months.MONTHS_FILE,
+      release_months.QUERIES_FILE,
+      release_months.SPLITS_FILE,
+    )
+  assert all(reason in found.notes.format_table() for reason in reasons)
 
 
 def test_a_lone_oddity_is_the_only_finding(tmp_path):
-  for defect, code in (
-    (copied_sid, "sid_repeated"),
-    (debug_count, "split_count_differs"),
-    (unsorted_split, "split_unsorted"),
-    (without("qid", 0), "qid_missing"),
-    (first_query(pos_sids=[0, 1, 2, 2]), "gold_repeated"),
-    (compiler("陸德明"), "compiler_unknown"),
+  for defect, reason in (
+    (copied_sid, "a sid occurs again with the same text, month and kind"),
+    (debug_count, "debug_info counts other months than are listed"),
+    (unsorted_split, "keys of the split map are not in order of time"),
+    (without("qid", 0), "a query has no qid"),
+    (first_query(pos_sids=[0, 1, 2, 2]), "an answer is listed twice"),
+    (compiler("陸德明"), "commentary by none of the five known works"),
   ):
     found = read(tmp_path, release_files.changed(defect))
-    assert counts(found) == ALWAYS | {code: 1}
+    assert release_files.counts(found) == ALWAYS | {reason: 1}
 
 
 def test_of_two_splits_of_a_month_the_last_counts(tmp_path):
   found = read(tmp_path, release_files.changed(repeated_split))
   assert found.split_of[TimeKey(2, 5, 12)] == "train"
-  (example,) = next(
-    finding.examples
-    for finding in found.report.findings
-    if finding.code == "split_repeated"
-  )
-  assert example == 'split_by_sort_key["02-5-12"]: was test, is train'
-
-
-def test_every_meaning_is_exercised(tmp_path):
-  met = {"file_differs", "member_repeated", "month_without_node"}
-  met |= {"split_not_official", "interval_of_gold"}
-  for _, codes in DEFECTS:
-    met |= codes
-  assert met == set(finding_codes.MEANINGS)
+  (example,) = examples(found, "a month has two splits")
+  place = f'{release_months.SPLITS_FILE}: split_by_sort_key["02-5-12"]'
+  assert example == f"{place}: was test, is train"
 
 
 def test_a_later_record_of_a_sid_replaces_the_earlier(tmp_path, clean):
@@ -244,16 +309,10 @@ def test_a_later_record_of_a_sid_replaces_the_earlier(tmp_path, clean):
   (record,) = (r for r in found.records if r.record_id == "s000000")
   assert record.kind == "no_event"
   assert record.key == TimeKey(1, 2, 2)
-  finding = found.report.findings[-1]
   assert len(found.records) == len(clean.records) - 1
-  (example,) = next(
-    finding.examples
-    for finding in found.report.findings
-    if finding.code == "sid_conflict"
-  )
+  (example,) = examples(found, "a sid occurs again with other contents")
   assert 'time_mapping["滄懷公二年二月"].versions[0].春秋[0]' in example
   assert 'time_mapping["滄懷公元年正月"].versions[0].春秋[0]' in example
-  assert finding.level in (findings.NOTE, findings.DROPPED)
 
 
 def test_match_scores_without_a_number(tmp_path):
@@ -273,10 +332,10 @@ def test_a_point_in_a_month_of_event_and_placeholder_is_no_gap(tmp_path):
 
 def test_a_month_without_node_keeps_the_axis_apart(tmp_path):
   documents = release_files.clean()
-  del documents[schema.MONTHS_FILE]["time_mapping"]["滄懷公元年二月"]
+  del documents[release_months.MONTHS_FILE]["time_mapping"]["滄懷公元年二月"]
   found = read(tmp_path, documents)
-  assert counts(found)["month_without_node"] == 1
-  assert found.report.facts["time_ids_are_ordinals"] is False
+  assert release_files.counts(found)["a month of the timeline has no node"] == 1
+  assert found.notes.facts["time_ids_are_ordinals"] is False
   # The window of the year loses a gold record and keeps its ends.
   window = next(q for q in found.queries["train"] if q.family == "window")
   assert window.interval == Interval(TimeKey(1, 1, 1), TimeKey(1, 1, 12))
@@ -284,10 +343,10 @@ def test_a_month_without_node_keeps_the_axis_apart(tmp_path):
 
 def test_a_point_on_a_month_without_node_takes_the_month_of_its_gold(tmp_path):
   documents = release_files.clean()
-  del documents[schema.MONTHS_FILE]["time_mapping"]["滄懷公元年二月"]
-  documents[schema.QUERIES_FILE][1]["pos_sids"] = [7]
+  del documents[release_months.MONTHS_FILE]["time_mapping"]["滄懷公元年二月"]
+  documents[release_months.QUERIES_FILE][1]["pos_sids"] = [7]
   found = read(tmp_path, documents)
-  assert counts(found)["interval_of_gold"] == 1
+  assert release_files.counts(found)["no month asked for exists"] == 1
   assert found.queries["train"][1].interval == Interval.single_month(
     TimeKey(1, 1, 3)
   )
@@ -295,12 +354,16 @@ def test_a_point_on_a_month_without_node_takes_the_month_of_its_gold(tmp_path):
 
 def test_a_member_that_repeats_is_reported(tmp_path):
   documents = release_files.clean()
-  text = json.dumps(documents[schema.QUERIES_FILE][0], ensure_ascii=False)
-  documents[schema.QUERIES_FILE][0] = text.replace(
+  text = json.dumps(
+    documents[release_months.QUERIES_FILE][0], ensure_ascii=False
+  )
+  documents[release_months.QUERIES_FILE][0] = text.replace(
     "{", '{"type": "window", ', 1
   )
   found = read(tmp_path, documents)
-  assert counts(found) == ALWAYS | {"member_repeated": 1}
+  assert release_files.counts(found) == ALWAYS | {
+    "a JSON member occurs twice": 1
+  }
   assert found.queries["train"][0].family == "point"
 
 
@@ -308,11 +371,11 @@ def test_another_split_than_released(tmp_path):
   timeline = reign_tables.load_timeline("lu_release")
   split_map = splits.format_split_map(splits.official_splits(timeline))
   documents = release_files.clean()
-  documents[schema.SPLITS_FILE] = split_map
-  documents[schema.QUERIES_FILE] = []
+  documents[release_months.SPLITS_FILE] = split_map
+  documents[release_months.QUERIES_FILE] = []
   split_map["split_by_sort_key"]["1-2-1"] = "train"
   found = read(tmp_path, documents, timeline)
-  found_counts = counts(found)
-  assert found_counts["split_not_official"] == 1
-  assert found_counts["split_count_differs"] == 2
-  assert found_counts["month_without_node"] == 3036 - 120
+  found_counts = release_files.counts(found)
+  assert found_counts["a month has another split than released"] == 1
+  assert found_counts["debug_info counts other months than are listed"] == 2
+  assert found_counts["a month of the timeline has no node"] == 3036 - 120

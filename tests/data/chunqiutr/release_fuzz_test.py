@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.evaluation import protocol
-from ctd_jax_datasets.chunqiutr.release import reader, schema, writer
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.chunqiutr import release, release_months, release_writer
+from ctd_jax_datasets.common.source_files import SourceError
 from tests.chronology.hostile_text import damaged, fuzz, pieces
 from tests.data.chunqiutr import release_files
 from tests.data.common.hostile_json import mangled, values
@@ -33,17 +33,17 @@ TIMELINE = Timeline(
 def small():
   """The clean files, without what is outside the three years."""
   documents = release_files.clean()
-  nodes = documents[schema.MONTHS_FILE]["time_mapping"]
+  nodes = documents[release_months.MONTHS_FILE]["time_mapping"]
   for name, node in list(nodes.items()):
     if node["sort_key"][0] > 1 or node["sort_key"][1] > YEARS:
       del nodes[name]
-  listed = documents[schema.SPLITS_FILE]["split_by_sort_key"]
+  listed = documents[release_months.SPLITS_FILE]["split_by_sort_key"]
   months = {str(key) for key in TIMELINE.months}
   for name in listed.keys() - months:
     del listed[name]
-  documents[schema.QUERIES_FILE] = [
+  documents[release_months.QUERIES_FILE] = [
     row
-    for row in documents[schema.QUERIES_FILE]
+    for row in documents[release_months.QUERIES_FILE]
     if all(
       key[0] == 1 and key[1] <= YEARS
       for key in row.get("target_sort_keys", [row.get("sort_key")])
@@ -62,7 +62,7 @@ def folder(tmp_path_factory):
 
 def as_text(value, name):
   """A value as the content of that file: JSON, or lines of JSON."""
-  if name == schema.QUERIES_FILE and isinstance(value, list):
+  if name == release_months.QUERIES_FILE and isinstance(value, list):
     return "\n".join(map(json.dumps, value))
   return json.dumps(value)
 
@@ -75,7 +75,7 @@ def read(folder, name, content):
   paths = release_files.write(folder, {**TEXTS, name: content})
   refused = None
   try:
-    found = reader.read_release(paths, TIMELINE)
+    found = release.read_release(paths, TIMELINE)
   except SourceError as error:
     refused = str(error)
   event("refused" if refused else "read")
@@ -83,12 +83,12 @@ def read(folder, name, content):
     check(found)
     return found
   assert "\n" not in refused
-  assert any(refused.startswith(f"{path}: ") for path in paths.values())
+  assert any(refused.startswith(f"{path}:") for path in paths.values())
   return None
 
 
 def check(found):
-  """A benchmark holds together, whatever its report says."""
+  """A benchmark holds together, whatever its notes say."""
   by_id = {record.record_id: record for record in found.records}
   assert len(by_id) == len(found.records)
   assert all(record.key in TIMELINE for record in found.records)
@@ -104,13 +104,14 @@ def check(found):
     TIMELINE.interval_ordinals(query.interval)
     assert protocol.families_of(query, kinds)
     assert len(query.query_id.split()) == 1
-  json.dumps(found.report.to_json(), allow_nan=False)
-  assert found.report.format_table()
+  told = found.notes.to_json()
+  json.dumps(told, allow_nan=False)
+  assert found.notes.format_table()
   # What is left out is said.
-  for finding in found.report.findings:
-    assert finding.count
-    assert finding.examples
-    assert not any("\n" in example for example in finding.examples)
+  for finding in told["findings"]:
+    assert finding["count"]
+    assert finding["examples"]
+    assert not any("\n" in example for example in finding["examples"])
 
 
 @pytest.mark.slow
@@ -162,7 +163,7 @@ def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
   if found is None:
     return
   try:
-    paths = writer.write_release(
+    paths = release_writer.write_release(
       folder / "again",
       found.records,
       found.queries,
@@ -171,7 +172,7 @@ def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
     )
   except ValueError:
     return
-  again = reader.read_release(paths, TIMELINE)
+  again = release.read_release(paths, TIMELINE)
   assert again.split_of == found.split_of
   assert described(again) == described(found)
 

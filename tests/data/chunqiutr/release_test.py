@@ -6,23 +6,19 @@ import pytest
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax_datasets.chunqiutr import splits
-from ctd_jax_datasets.chunqiutr.release import reader, schema
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.chunqiutr import release, release_months, splits
+from ctd_jax_datasets.common.source_files import SourceError
 from tests.data.chunqiutr import release_files
 
 TIMELINE = release_files.TIMELINE
 # Invented files are not the released ones; that finding is always there.
-ALWAYS = {"file_differs": 3}
+ALWAYS = {"the file is not the released one (git blob id)": 3}
 
 
 def read(tmp_path, documents, timeline=TIMELINE):
-  return reader.read_release(release_files.write(tmp_path, documents), timeline)
-
-
-def counts(read_release):
-  found = read_release.report.findings
-  return {finding.code: finding.count for finding in found}
+  return release.read_release(
+    release_files.write(tmp_path, documents), timeline
+  )
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +30,8 @@ def clean(tmp_path_factory):
 
 
 def test_clean_files_have_no_findings(clean):
-  assert counts(clean) == ALWAYS
-  assert clean.report.facts == {
+  assert release_files.counts(clean) == ALWAYS
+  assert clean.notes.facts == {
     "debug_info_months": 120,
     "month_nodes": 120,
     "months": 120,
@@ -93,7 +89,7 @@ def test_reading_depends_on_nothing_but_the_files(clean, tmp_path):
   again = read(tmp_path, release_files.clean())
   assert again.records == clean.records
   assert again.queries == clean.queries
-  assert again.report.to_json() == clean.report.to_json()
+  assert again.notes.to_json() == clean.notes.to_json()
 
 
 # The released split map.
@@ -121,7 +117,7 @@ def test_the_released_split_map_has_its_published_shape():
 
 def broken_line(text):
   documents = release_files.clean()
-  documents[schema.QUERIES_FILE][2] = text
+  documents[release_months.QUERIES_FILE][2] = text
   return documents
 
 
@@ -143,25 +139,30 @@ def broken_month(**members):
 
 BROKEN = [
   (
-    cut(schema.MONTHS_FILE),
-    r"fixed.json: line 1, column \d+: not JSON.*cut short",
+    cut(release_months.MONTHS_FILE),
+    r"fixed.json:1: column \d+: not JSON.*cut short",
   ),
-  (broken_file(schema.MONTHS_FILE, ""), "fixed.json: line 1.*cut short"),
-  (broken_file(schema.MONTHS_FILE, b"\xff\xfe"), "byte 0 is not UTF-8"),
+  (broken_file(release_months.MONTHS_FILE, ""), "fixed.json:1: .*cut short"),
+  (broken_file(release_months.MONTHS_FILE, b"\xff\xfe"), "byte 0 is not UTF-8"),
   (
-    broken_file(schema.MONTHS_FILE, "[]"),
+    broken_file(release_months.MONTHS_FILE, "[]"),
     r"the file: \[\] should be an object",
   ),
-  (broken_file(schema.MONTHS_FILE, "{}"), "has no 'time_mapping'"),
+  (broken_file(release_months.MONTHS_FILE, "{}"), "has no 'time_mapping'"),
   (
-    broken_file(schema.MONTHS_FILE, '{"time_mapping": {}}'),
+    broken_file(release_months.MONTHS_FILE, '{"time_mapping": {}}'),
     "none of its 0 months is one of timeline 'release_files'",
   ),
   (
-    broken_file(schema.MONTHS_FILE, '{"time_mapping": ' + "[" * 100_000),
+    broken_file(
+      release_months.MONTHS_FILE, '{"time_mapping": ' + "[" * 100_000
+    ),
     "nested too deeply",
   ),
-  (broken_file(schema.MONTHS_FILE, "9" * 5000), "not JSON: Exceeds the limit"),
+  (
+    broken_file(release_months.MONTHS_FILE, "9" * 5000),
+    "not JSON: Exceeds the limit",
+  ),
   (broken_month(sort_key=None), r"sort_key: null should be \[reign"),
   (broken_month(sort_key=[1, 2]), r"should be \[reign, year, month\]"),
   (broken_month(sort_key=[1, "二", 3]), r"sort_key\[1\]: \"二\" should be"),
@@ -199,40 +200,46 @@ BROKEN = [
     r"春秋\[0\]: has no 'text', a string",
   ),
   (
-    broken_file(schema.MONTHS_FILE, json.dumps({"time_mapping": "\ud800"})),
+    broken_file(
+      release_months.MONTHS_FILE, json.dumps({"time_mapping": "\ud800"})
+    ),
     r"half a character, '\\ud800'",
   ),
-  (broken_line('{"query": '), "v3.jsonl: line 3: column .*cut short"),
-  (broken_line("[1]"), r"line 3: \[1\] should be an object"),
-  (broken_line('{"type": "point"}'), "line 3: has no 'query', a string"),
+  (broken_line('{"query": '), "v3.jsonl:3: column .*cut short"),
+  (broken_line("[1]"), r":3: \[1\] should be an object"),
+  (broken_line('{"type": "point"}'), ":3: has no 'query', a string"),
   (
     broken_line('{"query": "x", "type": "point"}'),
-    "line 3: a point query has no 'sort_key'",
+    ":3: a point query has no 'sort_key'",
   ),
   (
     broken_line('{"query": "x", "type": "point", "sort_key": "1-1-1"}'),
-    r'line 3: sort_key: "1-1-1" should be \[reign',
+    r':3: sort_key: "1-1-1" should be \[reign',
   ),
   (
     broken_line('{"query": "x", "type": "w", "target_sort_keys": [5]}'),
-    r"line 3: target_sort_keys\[0\]: 5 should be \[reign",
+    r":3: target_sort_keys\[0\]: 5 should be \[reign",
   ),
   (
     broken_line('{"query": "x", "type": "w", "pos_sids": 5}'),
-    r"line 3: pos_sids: 5 should be a list",
+    r":3: pos_sids: 5 should be a list",
   ),
   (
-    broken_file(schema.SPLITS_FILE, '{"split_by_sort_key": {"1-1": "train"}}'),
+    broken_file(
+      release_months.SPLITS_FILE, '{"split_by_sort_key": {"1-1": "train"}}'
+    ),
     r'split_by_sort_key\["1-1"\].* should be \[reign',
   ),
   (
     broken_file(
-      schema.SPLITS_FILE, '{"split_by_sort_key": {"1-1_0-1": "train"}}'
+      release_months.SPLITS_FILE, '{"split_by_sort_key": {"1-1_0-1": "train"}}'
     ),
     r'split_by_sort_key\["1-1_0-1"\]\[1\]: "1_0" should be a whole number',
   ),
   (
-    broken_file(schema.SPLITS_FILE, '{"split_by_sort_key": {"1-1-1": "dev"}}'),
+    broken_file(
+      release_months.SPLITS_FILE, '{"split_by_sort_key": {"1-1-1": "dev"}}'
+    ),
     r'v1.json: .*"dev" should be one of train, val, test',
   ),
 ]
@@ -261,7 +268,7 @@ def test_an_export_on_another_calendar_is_refused(tmp_path, metadata, message):
   paths = release_files.write(tmp_path, release_files.clean())
   (tmp_path / "metadata.json").write_text(metadata)
   with pytest.raises(SourceError, match=message) as caught:
-    reader.read_release(paths, TIMELINE)
+    release.read_release(paths, TIMELINE)
   assert str(caught.value).startswith(f"{tmp_path / 'metadata.json'}: ")
   assert "\n" not in str(caught.value)
 
@@ -270,4 +277,4 @@ def test_metadata_on_the_same_calendar_or_on_none_are_no_matter(tmp_path):
   paths = release_files.write(tmp_path, release_files.clean())
   for metadata in ('{"timeline": "release_files"}', '{"about": "files"}'):
     (tmp_path / "metadata.json").write_text(metadata)
-    assert counts(reader.read_release(paths, TIMELINE)) == ALWAYS
+    assert release_files.counts(release.read_release(paths, TIMELINE)) == ALWAYS

@@ -10,9 +10,9 @@ import threading
 import pytest
 import tensorflow_datasets as tfds
 
-from ctd_jax_datasets.chunqiutr.release import reader, released_files, schema
-from ctd_jax_datasets.common import git_blobs
-from ctd_jax_datasets.common.errors import SourceError
+from ctd_jax_datasets.chunqiutr import release, release_months
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.source_files import SourceError
 from tests.data.chunqiutr import release_files
 
 
@@ -22,22 +22,22 @@ def test_blob_ids_are_those_of_git(tmp_path):
   asked = subprocess.run(
     ["git", "hash-object", path], capture_output=True, text=True, check=True
   )
-  assert git_blobs.compute_blob_id(path.read_bytes()) == asked.stdout.strip()
+  assert source_files.compute_blob_id(path.read_bytes()) == asked.stdout.strip()
   empty = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-  assert git_blobs.compute_blob_id(b"") == empty
+  assert source_files.compute_blob_id(b"") == empty
 
 
 def test_files_of_a_folder_or_a_clone(tmp_path):
   clone = tmp_path / "clone"
   (clone / "dataset").mkdir(parents=True)
   paths = release_files.write(clone / "dataset", release_files.clean())
-  assert released_files.resolve_files(None, clone / "dataset") == paths
-  assert released_files.resolve_files(None, clone) == paths
-  paths[schema.SPLITS_FILE].unlink()
+  assert release_months.resolve_files(None, clone / "dataset") == paths
+  assert release_months.resolve_files(None, clone) == paths
+  paths[release_months.SPLITS_FILE].unlink()
   with pytest.raises(SourceError, match=r"clone: missing time_splits.*it is"):
-    released_files.resolve_files(None, clone)
+    release_months.resolve_files(None, clone)
   with pytest.raises(SourceError, match="nowhere: no such folder"):
-    released_files.resolve_files(None, tmp_path / "nowhere")
+    release_months.resolve_files(None, tmp_path / "nowhere")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -57,10 +57,10 @@ def server(tmp_path, monkeypatch):
     thread.start()
     url = f"http://127.0.0.1:{host.server_port}"
     known = {
-      name: git_blobs.Blob(f"{url}/{name}", blob_of(path))
+      name: source_files.Blob(f"{url}/{name}", blob_of(path))
       for name, path in paths.items()
     }
-    monkeypatch.setattr(released_files, "FILES", known)
+    monkeypatch.setattr(release_months, "FILES", known)
     yield folder
     host.shutdown()
     thread.join()
@@ -76,17 +76,17 @@ def manager(tmp_path):
 
 
 def test_files_are_downloaded_and_checked(server, tmp_path):
-  paths = released_files.resolve_files(manager(tmp_path))
-  found = reader.read_release(paths, release_files.TIMELINE)
+  paths = release_months.resolve_files(manager(tmp_path))
+  found = release.read_release(paths, release_files.TIMELINE)
   assert len(found.records) == 170
   assert found.report.findings == ()  # not even file_differs
 
 
 def test_a_changed_download_is_refused_and_not_kept(server, tmp_path):
-  path = server / schema.QUERIES_FILE
+  path = server / release_months.QUERIES_FILE
   path.write_bytes(path.read_bytes()[:-40])
   with pytest.raises(SourceError, match="expected git blob") as caught:
-    released_files.resolve_files(manager(tmp_path))
+    release_months.resolve_files(manager(tmp_path))
   message = str(caught.value)
   assert re.search(r"http://127.*v3.jsonl: .* got [0-9a-f]{40}", message)
   left = [path.name for path in (tmp_path / "downloads").rglob("*jsonl*")]
@@ -94,13 +94,13 @@ def test_a_changed_download_is_refused_and_not_kept(server, tmp_path):
 
 
 def test_no_network_is_one_line(tmp_path, monkeypatch):
-  dead = {"a.json": git_blobs.Blob("http://127.0.0.1:9/d/a.json", "0" * 40)}
-  monkeypatch.setattr(released_files, "FILES", dead)
+  dead = {"a.json": source_files.Blob("http://127.0.0.1:9/d/a.json", "0" * 40)}
+  monkeypatch.setattr(release_months, "FILES", dead)
   with pytest.raises(SourceError, match="cannot be downloaded"):
-    released_files.resolve_files(manager(tmp_path))
+    release_months.resolve_files(manager(tmp_path))
 
 
 def test_the_released_files_are_named_by_commit():
-  for name, blob in released_files.FILES.items():
+  for name, blob in release_months.FILES.items():
     assert re.fullmatch(r"https://\S+/[0-9a-f]{40}/dataset/" + name, blob.url)
     assert re.fullmatch("[0-9a-f]{40}", blob.blob_id)

@@ -11,7 +11,7 @@ import copy
 
 from hypothesis import strategies as st
 
-from ctd_jax_datasets.chunqiutr.release.schema import COMPILERS, WORKS
+from ctd_jax_datasets.chunqiutr.release_months import COMPILERS, WORKS
 from tests.chronology.hostile_text import anything, joined, pieces
 
 names = st.sampled_from(

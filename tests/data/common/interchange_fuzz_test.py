@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from ctd_jax.chronology import reign_tables
 from ctd_jax.evaluation import protocol
-from ctd_jax_datasets.common.errors import FolderError, SourceError
-from ctd_jax_datasets.zztj import released, released_rows
+from ctd_jax_datasets.common.source_files import FolderError, SourceError
+from ctd_jax_datasets.zztj import released
 from tests.chronology.hostile_text import damaged, fuzz, pieces
 from tests.data.common import beir_files
 from tests.data.common.hostile_json import mangled
@@ -26,7 +26,7 @@ ROWS = {
     .joinpath(name)
     .read_text(encoding="utf-8")
   )
-  for subset, name in released_rows.FILE_BY_SUBSET.items()
+  for subset, name in released.FILE_BY_SUBSET.items()
 }
 TONGJIAN = reign_tables.load_timeline("tongjian")
 
@@ -96,11 +96,11 @@ def test_folders_of_somebody_else(folder, data, name):
 
 @pytest.mark.slow
 @fuzz
-@given(st.data(), st.sampled_from(released_rows.SUBSETS))
+@given(st.data(), st.sampled_from(released.SUBSETS))
 def test_rows_of_the_demonstration_files(tmp_path_factory, data, subset):
   path = tmp_path_factory.getbasetemp() / "rows.jsonl"
   path.write_bytes(hostile_lines(data, ROWS[subset]).encode())
-  mode = data.draw(st.sampled_from(released_rows.MODES))
+  mode = data.draw(st.sampled_from(released.MODES))
   found = None
   try:
     found = released.read_demo(path, subset, mode, data.draw(st.booleans()))
@@ -115,4 +115,4 @@ def test_rows_of_the_demonstration_files(tmp_path_factory, data, subset):
     TONGJIAN.interval_ordinals(interval)
   answered = [name for query in found.queries for name in query.positives]
   assert sorted(answered) == sorted(ids)
-  json.dumps(found.report.to_json(), allow_nan=False)
+  json.dumps(found.notes.to_json(), allow_nan=False)

@@ -9,12 +9,12 @@ import pytest
 
 from ctd_jax.chronology import query_dates, reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax_datasets.common import git_blobs
-from ctd_jax_datasets.common.errors import SourceError
-from ctd_jax_datasets.zztj import released, released_rows
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.zztj import released
 
 DUMMY = pathlib.Path(released.__file__).with_name("dummy_data")
-RELEASE = os.environ.get(git_blobs.RELEASE_FOLDER_VARIABLE)
+RELEASE = os.environ.get(source_files.RELEASE_FOLDER_VARIABLE)
 # (subset, mode) -> what the authors' script, run on their files, makes of them:
 # `digest_benchmark` of its documents, queries and the documents of each answer.
 # It has no mode `strict`: that is `ad` of the rows whose time has that form.
@@ -26,15 +26,16 @@ RELEASED_DIGESTS = {
   ("jin", "ad"): "6e1910049cf3c5ed",
   ("jin", "strict"): "6e1910049cf3c5ed",
 }
+SIZE_DIFFERS = "the released file has other sizes than published"
 # 泰始 and 咸寧 on the timeline of 晉紀, 建元 on that of 齊紀.
 TAISHI, XIANNING, JIANYUAN = 1, 2, 1
 
 
 def dummy(subset):
-  return DUMMY / released_rows.FILE_BY_SUBSET[subset]
+  return DUMMY / released.FILE_BY_SUBSET[subset]
 
 
-def read(subset, mode=released_rows.TRADITIONAL, **options):
+def read(subset, mode=released.TRADITIONAL, **options):
   return released.read_demo(dummy(subset), subset, mode, **options)
 
 
@@ -44,7 +45,7 @@ def sizes(demo):
 
 def test_eras_are_where_the_other_tests_expect_them():
   jin, qi = (
-    reign_tables.load_timeline(released_rows.TIMELINE_BY_SUBSET[subset]).reigns
+    reign_tables.load_timeline(released.TIMELINE_BY_SUBSET[subset]).reigns
     for subset in ("jin", "qi")
   )
   names = [jin[TAISHI - 1].name, jin[XIANNING - 1].name, qi[JIANYUAN - 1].name]
@@ -74,61 +75,77 @@ def test_eras_are_where_the_other_tests_expect_them():
 def test_sizes_by_hand(subset, mode, expected):
   demo = read(subset, mode)
   assert sizes(demo) == expected
-  facts = demo.report.facts
+  facts = demo.notes.facts
   assert (facts["documents"], facts["queries"]) == expected
-  assert demo.report.count("header") == 2
+  assert demo.notes.count("a row that describes the file; left out") == 2
   answers = [i for query in demo.queries for i in query.positives]
   # One key a row: every document answers exactly one query.
   assert sorted(answers) == [record.record_id for record in demo.records]
 
 
 def test_every_oddity_of_the_jin_file_is_counted():
-  report = read("jin").report
-  counts = {finding.code: finding.count for finding in report.findings}
+  report = read("jin").notes
+  counts = {f["reason"]: f["count"] for f in report.to_json()["findings"]}
   assert counts == {
-    "file_differs": 1,
-    "header": 2,
-    "id_repeated": 1,
-    "key_from_time": 3,
-    "reign_phrase": 3,
-    "year_zero": 3,
-    "label_leap": 1,
-    "label_season": 1,
-    "label_no_month": 4,
-    "label_dash": 1,
-    "key_mixed": 1,
+    source_files.FILE_DIFFERS: 1,
+    "a row that describes the file; left out": 2,
+    "an id occurs again; rows are told apart by line": 1,
+    "reign, year or label is null; the key is from `time`": 3,
+    "the reign is a whole date, which is read": 3,
+    "`time` is in the year 0000": 3,
+    "闰月 is the month it names, or of the row before": 1,
+    "a season for a month counts as three months": 1,
+    "无月, 是岁 or the like counts as the whole year": 4,
+    "— for a month: a volume heading, no event": 1,
+    "rows of one key are dated with different words": 1,
   }
   assert report.facts["rows"] == 16
 
 
 def test_the_released_file_has_the_published_sizes(monkeypatch):
-  blob = released_rows.FILE_BLOBS[released_rows.FILE_BY_SUBSET["qi"]].blob_id
-  monkeypatch.setattr(git_blobs, "compute_blob_id", lambda content: blob)
-  report = read("qi", "strict").report
-  (finding,) = (f for f in report.findings if f.code == "size_differs")
-  assert finding.examples == (
-    "qi, strict: 3 documents, 2 queries; published 204, 82",
+  blob = released.FILE_BLOBS[released.FILE_BY_SUBSET["qi"]].blob_id
+  monkeypatch.setattr(source_files, "compute_blob_id", lambda content: blob)
+  report = read("qi", "strict").notes
+  (finding,) = (
+    f for f in report.to_json()["findings"] if f["reason"] == SIZE_DIFFERS
   )
-  sizes = {**released_rows.PUBLISHED_SIZES, ("qi", "strict"): (3, 2)}
+  assert finding["examples"] == [
+    "zztj-qiji-part-demo.jsonl: qi, strict: 3 documents, 2 queries; published "
+    "204, 82"
+  ]
+  sizes = {**released.PUBLISHED_SIZES, ("qi", "strict"): (3, 2)}
   monkeypatch.setattr(released, "PUBLISHED_SIZES", sizes)
-  assert read("qi", "strict").report.count("size_differs") == 0
+  assert read("qi", "strict").notes.count(SIZE_DIFFERS) == 0
 
 
 def test_the_published_sizes():
   # Traditional, by the common era, and strict, of 齊 and 晉.
   sizes = [[266, 92], [258, 88], [204, 82], [818, 119], [818, 95], [818, 95]]
-  assert list(map(list, released_rows.PUBLISHED_SIZES.values())) == sizes
-  assert list(released_rows.PUBLISHED_SIZES) == [
-    (subset, mode)
-    for subset in released_rows.SUBSETS
-    for mode in released_rows.MODES
+  assert list(map(list, released.PUBLISHED_SIZES.values())) == sizes
+  assert list(released.PUBLISHED_SIZES) == [
+    (subset, mode) for subset in released.SUBSETS for mode in released.MODES
   ]
 
 
 def test_dropped_rows_of_the_qi_file_are_counted():
-  assert read("qi", "ad").report.count("no_key") == 2
-  assert read("qi", "strict").report.count("no_strict_time") == 4
-  assert read("qi").report.count("no_key") == 0
+  assert (
+    read("qi", "ad").notes.count(
+      "neither reign, year and label nor a numeric time; left out"
+    )
+    == 2
+  )
+  assert (
+    read("qi", "strict").notes.count(
+      "time is not YYYY-MM-x with a numeric month; left out"
+    )
+    == 4
+  )
+  assert (
+    read("qi").notes.count(
+      "neither reign, year and label nor a numeric time; left out"
+    )
+    == 0
+  )
 
 
 def test_what_a_label_means_on_the_timeline():
@@ -205,12 +222,10 @@ def test_by_the_common_era_questions_and_texts_quote_its_year(mode):
   assert dated[1] == "【齐纪 公元479年四月（甲午）】\n泠伯会盟于桃丘。"
 
 
-@pytest.mark.parametrize("subset", released_rows.SUBSETS)
-@pytest.mark.parametrize("mode", released_rows.MODES)
+@pytest.mark.parametrize("subset", released.SUBSETS)
+@pytest.mark.parametrize("mode", released.MODES)
 def test_the_date_of_every_question_is_read(subset, mode):
-  timeline = reign_tables.load_timeline(
-    released_rows.TIMELINE_BY_SUBSET[subset]
-  )
+  timeline = reign_tables.load_timeline(released.TIMELINE_BY_SUBSET[subset])
   for query in read(subset, mode).queries:
     asked = query_dates.parse_query_interval(query.text, timeline)
     if "公元0年" in query.text:
@@ -260,8 +275,8 @@ def test_the_released_files_give_the_authors_benchmark(subset, mode):
   path = released.locate_demo_file(None, subset, RELEASE)
   demo = released.read_demo(path, subset, mode, released_text=True)
   assert digest_benchmark(demo) == RELEASED_DIGESTS[subset, mode]
-  assert not demo.report.count("file_differs")
-  assert not demo.report.count("size_differs")
+  assert not demo.notes.count(source_files.FILE_DIFFERS)
+  assert not demo.notes.count(SIZE_DIFFERS)
 
 
 def test_documents_have_no_date_unless_asked_for():
@@ -289,7 +304,7 @@ def test_ids_tell_nothing_and_lines_stay_known():
 def test_the_files_of_a_folder_or_of_a_clone(tmp_path):
   assert released.locate_demo_file(None, "qi", DUMMY) == dummy("qi")
   (tmp_path / "dataset").mkdir()
-  inside = tmp_path / "dataset" / released_rows.FILE_BY_SUBSET["jin"]
+  inside = tmp_path / "dataset" / released.FILE_BY_SUBSET["jin"]
   inside.write_bytes(dummy("jin").read_bytes())
   assert released.locate_demo_file(None, "jin", tmp_path) == inside
   with pytest.raises(SourceError, match="zztj-qiji-part-demo"):
@@ -297,16 +312,17 @@ def test_the_files_of_a_folder_or_of_a_clone(tmp_path):
 
 
 def test_known_files_are_named_by_blob_and_commit():
-  blobs = {blob.blob_id for blob in released_rows.FILE_BLOBS.values()}
+  blobs = {blob.blob_id for blob in released.FILE_BLOBS.values()}
   assert blobs == {
     "4d95e75efef9a92be16db2be473f9ede2765eda6",
     "c412cb4b141dcf8c0cb673774f1f581042d58d14",
   }
-  for name, blob in released_rows.FILE_BLOBS.items():
+  for name, blob in released.FILE_BLOBS.items():
     assert "/c0d3e5a" in blob.url
     assert blob.url.endswith("/dataset/" + name)
   assert (
-    git_blobs.compute_blob_id(b"") == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
+    source_files.compute_blob_id(b"")
+    == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
   )
 
 
@@ -339,15 +355,15 @@ def row(**changes):
 @pytest.mark.parametrize(
   ("bad", "message"),
   [
-    ("{", "line 2: column 2: not JSON"),
-    ("[]", r"line 2: \[\] should be an object"),
-    (row(time=265), "line 2.time: 265 should be a string"),
-    (row() | {"time_meta": []}, "line 2.time_meta"),
-    (row(time_meta={"reign": 1}), "line 2.time_meta.reign: 1 should be"),
-    (row(time="0100-01-甲子"), "line 2: the year 100 lies outside 479-501"),
+    ("{", ":2: column 2: not JSON"),
+    ("[]", r":2: \[\] should be an object"),
+    (row(time=265), ":2: time: 265 should be a string"),
+    (row() | {"time_meta": []}, ":2: time_meta"),
+    (row(time_meta={"reign": 1}), ":2: time_meta.reign: 1 should be"),
+    (row(time="0100-01-甲子"), ":2: the year 100 lies outside 479-501"),
     (
       row(time="0000-01-—", time_meta={"reign": "某四年", "ad_year": None}),
-      "line 2: no year in `time`",
+      ":2: no year in `time`",
     ),
   ],
 )
@@ -371,9 +387,14 @@ def test_contradictions_are_found(tmp_path):
     row(id="qi_0003", time_meta={"era_year": "x"}),
     row(id="qi_0004", title="", description=""),
   )
-  report = released.read_demo(path, "qi").report
-  for code in ("era_not_ad", "label_not_time", "number_unusable", "text_empty"):
-    assert report.count(code) == 1, code
+  report = released.read_demo(path, "qi").notes
+  for reason in (
+    "reign and year are another year than `time`",
+    "the label is another month than `time`",
+    "a number is none; read as not given",
+    "title and description are empty",
+  ):
+    assert report.count(reason) == 1, reason
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,0 @@
-"""Alignment of editions and works with the text of the annals."""

@@ -1,1 +1,0 @@
-"""Audit of the rebuilt data set against its sources and the paper."""

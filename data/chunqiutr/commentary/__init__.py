@@ -1,1 +1,0 @@
-"""Readers of the later commentaries."""

@@ -1,0 +1,368 @@
+"""Essays under titles: 魏了翁's 左傳要義 and 呂祖謙's 左氏傳說.
+
+Both group their essays under titles of their own, by duke and year. 魏了翁
+(KR1e0044) copies 孔穎達 passage by passage, so the copied text dates a section;
+呂祖謙 (KR1e0039) writes his own and names the year in each title.
+"""
+
+from __future__ import annotations
+
+import bisect
+import collections
+import dataclasses
+import itertools
+import pathlib
+import re
+from collections.abc import Sequence
+
+from ctd_jax_datasets.chunqiutr import base_texts, notes, text_alignment
+from ctd_jax_datasets.chunqiutr.text_alignment import (
+  AlignedWork,
+  AnchorMatch,
+  Candidate,
+)
+from ctd_jax_datasets.common import source_files
+
+# A title of 魏了翁 has its number in front: 「(十/一)」, 「(二/十)」.
+_NUMBER = re.compile(r"\([^()/]{0,2}/[^()/]?\)")
+_NUMBER_DEPTHS = (1, 2)
+# End of 呂祖謙's titles: 「(五年)」, 「(同上)」.
+_TITLE_BRACKET = re.compile(r"\(([^)]*)\)$")
+_SAME_YEAR = "同上"
+_YEAR_BRACKET = re.compile(r"\(.*年/?\)$|\(同上/\)$")
+_DUKE_DEPTH, _TITLE_DEPTH = 2, 3
+_BOOK = re.compile("欽定四庫全書|春秋左傳要義|左氏傳[說説]卷")
+_AUTHOR = re.compile("宋.*撰$")
+# Sound glosses and marks of gaps inside the text.
+_SMALL_TYPE = re.compile(r"\([^)]*\)")
+# A section of which less is copied may be copied from another note that says
+# the same; what it is about stands in its title and first words.
+_MIN_SURE_SHARE = 0.6
+_OPENING_CHARS = 24
+# Of a copied passage; fewer characters may agree with another note by chance.
+_MIN_COPIED_CHARS = 20
+
+
+@dataclasses.dataclass
+class TitledSection:
+  """The text under one title, or under several titles in a row."""
+
+  # Span or years that the edition gives, for each title.
+  years: list[list[text_alignment.Year]]
+  titles: list[str]  # as printed, without number or year
+  body: str = ""
+
+
+def read_wei(
+  paths: Sequence[pathlib.Path],
+  kong_paths: Sequence[pathlib.Path],
+  anchor: text_alignment.Anchor,
+) -> AlignedWork:
+  """Returns the sections of 魏了翁, each where most of it is copied from.
+
+  A section that joins the notes on two entries is divided where the second
+  begins. What shares little with KR1e0004 is matched by the section's title to
+  the years in the heading of the juan.
+
+  Args:
+    paths: juan 1-31 of KR1e0044 in order.
+    kong_paths: juan 1-60 of KR1e0004 in order.
+  """
+  sections = [section for path in paths for section in read_wei_sections(path)]
+  # 魏了翁 copies 孔穎達, whose text is aligned with the annals already.
+  kong_stretches = notes.read_stretches(kong_paths, anchor)
+  copies_by_section = _match_copies(
+    [text_alignment.fold_text(section.body) for section in sections],
+    kong_stretches,
+  )
+  matcher = text_alignment.AnchorMatcher(anchor)
+  candidates = []
+  num_checked = num_agreed = 0
+  for section, copies in zip(sections, copies_by_section, strict=True):
+    (title,), (years,) = section.titles, section.years
+    bodies = _split_at_characters(
+      section.body, [start for start, _ in copies[1:]]
+    )
+    for text, (_, copied_match) in zip(
+      [title + bodies[0], *bodies[1:]], copies, strict=True
+    ):
+      anchor_match = copied_match
+      if anchor_match is None or anchor_match.score < text_alignment.MIN_SCORE:
+        anchor_match = matcher.best_match(
+          text_alignment.fold_text(title), years
+        )
+      elif years:
+        num_checked += 1
+        num_agreed += (anchor_match.key.reign, anchor_match.key.year) in years
+      candidates.append(
+        Candidate(
+          tuple(notes.FRAMING.split(text)),
+          anchor_match,
+          "no year is named",
+        )
+      )
+  candidates = rematch_between_neighbors(candidates, matcher)
+  return AlignedWork(len(sections), candidates, num_checked, num_agreed)
+
+
+def read_lv(
+  paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
+) -> AlignedWork:
+  """Returns the titles of 呂祖謙 with the passages about each.
+
+  Several titles may share one text; a passage of it goes to the title whose
+  segment of the annals it resembles most.
+
+  Args:
+    paths: juan 1-20 of KR1e0039 in order.
+  """
+  matcher = text_alignment.AnchorMatcher(anchor)
+  candidates = []
+  num_checked = num_agreed = 0
+  for section in (
+    titled_section
+    for path in paths
+    for titled_section in read_lv_sections(path)
+  ):
+    anchor_matches = []
+    for title, years in zip(section.titles, section.years, strict=True):
+      words = text_alignment.fold_text(title)
+      reign_years = matcher.years_of_reign(years[0][0])
+      anchor_matches.append(matcher.find_match(words, years, reign_years))
+      free_match = matcher.best_match(words, reign_years)
+      if free_match is not None:
+        num_checked += 1
+        num_agreed += (free_match.key.reign, free_match.key.year) in years
+    # Titles in a row share one text: each passage goes to one of them.
+    passages_by_title: dict[int, list[str]] = collections.defaultdict(list)
+    for passage in notes.cut_pieces(section.body):
+      passages_by_title[
+        _most_similar_title(passage, anchor_matches, matcher)
+      ].append(passage)
+    candidates += [
+      Candidate(
+        tuple(passages_by_title[number]), anchor_match, "no entry of the year"
+      )
+      for number, anchor_match in enumerate(anchor_matches)
+    ]
+  return AlignedWork(len(candidates), candidates, num_checked, num_agreed)
+
+
+def read_wei_sections(path: pathlib.Path) -> list[TitledSection]:
+  """Returns the sections of a juan of KR1e0044, with the juan's years."""
+  sections: list[TitledSection] = []
+  years: list[text_alignment.Year] = []
+  for depth, line in base_texts.read_printed_lines(path):
+    if not line or _BOOK.match(line) or _AUTHOR.match(line):
+      continue
+    number = _NUMBER.match(line) if depth in _NUMBER_DEPTHS else None
+    if number:
+      title = _SMALL_TYPE.sub("", line[number.end() :])
+      sections.append(TitledSection([years], [title]))
+    elif depth == 1 and (
+      span := text_alignment.parse_year_span(text_alignment.fold_text(line))
+    ):
+      years = span
+    elif sections:
+      sections[-1].body += _SMALL_TYPE.sub("", line)
+  return sections
+
+
+def read_lv_sections(path: pathlib.Path) -> list[TitledSection]:
+  """Returns the sections of a juan of KR1e0039."""
+  sections: list[TitledSection] = []
+  reign = None
+  in_title = False
+  for depth, line in base_texts.read_printed_lines(path):
+    if not line or _BOOK.match(line):
+      continue
+    title = depth >= _TITLE_DEPTH or (depth and _YEAR_BRACKET.search(line))
+    duke = text_alignment.parse_duke(text_alignment.fold_text(line))
+    if depth == _DUKE_DEPTH and duke is not None:
+      reign, in_title = duke, False
+    elif title:
+      if reign is None:
+        raise source_files.SourceError(
+          f"{path}: the title {line} stands before the first duke; expected "
+          "左氏傳說, KR1e0039"
+        )
+      if not in_title:
+        sections.append(TitledSection([], []))
+      if depth <= _TITLE_DEPTH or not sections[-1].titles:
+        sections[-1].titles.append(line)
+        sections[-1].years.append([(reign, 0)])
+      else:
+        sections[-1].titles[-1] += line
+      in_title = True
+    elif sections:
+      sections[-1].body += _SMALL_TYPE.sub("", line)
+      in_title = False
+  # Only now: 「同上」 refers to the title before, perhaps of another section.
+  _extract_years(sections)
+  return sections
+
+
+def _extract_years(sections: Sequence[TitledSection]) -> None:
+  """Takes the years out of the titles, where (reign, 0) stands for none."""
+  previous_years: list[text_alignment.Year] = []
+  for section in sections:
+    for number, title in enumerate(section.titles):
+      ((reign, _),) = section.years[number]
+      title = title.replace(")(", "").replace("/", "")
+      bracket = _TITLE_BRACKET.search(title)
+      named_years = bracket and text_alignment.fold_text(bracket[1])
+      if named_years and named_years != _SAME_YEAR:
+        previous_years = text_alignment.parse_years(named_years, reign)
+      section.titles[number] = title[: bracket.start()] if bracket else title
+      section.years[number] = previous_years or [(reign, 0)]
+
+
+def rematch_between_neighbors(
+  candidates: Sequence[Candidate], matcher: text_alignment.AnchorMatcher
+) -> list[Candidate]:
+  """Returns the sections, those out of order matched again by their opening.
+
+  A section with a doubtful match, in a year outside those of the sure sections
+  before and after it, goes to the entry between them that its opening fits.
+  """
+  sure_years = [
+    (index, (candidate.anchor_match.key.reign, candidate.anchor_match.key.year))
+    for index, candidate in enumerate(candidates)
+    if candidate.anchor_match is not None
+    and candidate.anchor_match.score >= _MIN_SURE_SHARE
+  ]
+  rematched = list(candidates)
+  for (first, first_year), (last, last_year) in itertools.pairwise(sure_years):
+    years = [
+      year
+      for reign in range(first_year[0], last_year[0] + 1)
+      for year in matcher.years_of_reign(reign)
+      if first_year <= year <= last_year
+    ]
+    for index in range(first + 1, last):
+      candidate = candidates[index]
+      match = candidate.anchor_match
+      if match is None or (match.key.reign, match.key.year) in years:
+        continue
+      opening = text_alignment.fold_text("".join(candidate.passages))
+      opening = opening[:_OPENING_CHARS]
+      better_match = matcher.best_match(opening, years)
+      if better_match is not None and better_match.score >= max(
+        text_alignment.MIN_SCORE,
+        matcher.fit_score(opening, match.segment_index),
+      ):
+        rematched[index] = dataclasses.replace(
+          candidate, anchor_match=better_match
+        )
+  return rematched
+
+
+def _match_copies(
+  texts: Sequence[str], stretches: Sequence[tuple[str, AnchorMatch | None]]
+) -> list[list[tuple[int, AnchorMatch | None]]]:
+  """Returns the segments that each text is copied from, with positions."""
+  matched_stretches = [
+    (text, anchor_match)
+    for text, anchor_match in stretches
+    if anchor_match is not None
+  ]
+  copied_anchor = text_alignment.Anchor.from_segments(
+    [(text, anchor_match.key) for text, anchor_match in matched_stretches]
+  )
+  ends = list(itertools.accumulate(map(len, texts)))
+  # (position in the text, segment) of every character that is copied.
+  copied_characters: list[list[tuple[int, int]]] = [[] for _ in texts]
+  for position, anchor_position in text_alignment.tie_texts(
+    "".join(texts), copied_anchor.text
+  ):
+    stretch_index = copied_anchor.segment_at(anchor_position)
+    text_index = bisect.bisect_right(ends, position)
+    copied_characters[text_index].append(
+      (
+        position - ends[text_index] + len(texts[text_index]),
+        matched_stretches[stretch_index][1].segment_index,
+      )
+    )
+  keys = {
+    anchor_match.segment_index: anchor_match.key
+    for _, anchor_match in matched_stretches
+  }
+  copies_by_text: list[list[tuple[int, AnchorMatch | None]]] = []
+  for text, characters in zip(texts, copied_characters, strict=True):
+    if not characters:
+      copies_by_text.append([(0, None)])
+      continue
+    passages = _find_copied_passages(characters)
+    copies = []
+    for (start, segment_index), (end, _) in itertools.pairwise(
+      [*passages, (len(text), -1)]
+    ):
+      num_copied = sum(
+        start <= position < end and copied_segment == segment_index
+        for position, copied_segment in characters
+      )
+      copies.append(
+        (
+          start,
+          AnchorMatch(
+            segment_index, keys[segment_index], num_copied / (end - start)
+          ),
+        )
+      )
+    copies_by_text.append(copies)
+  return copies_by_text
+
+
+def _find_copied_passages(
+  characters: Sequence[tuple[int, int]],
+) -> list[tuple[int, int]]:
+  """Returns (position, segment) of the passages of a text, the first at 0."""
+  passages: list[tuple[int, int]] = []
+  previous_end = 0
+  for segment_index, group in itertools.groupby(
+    characters, key=lambda character: character[1]
+  ):
+    positions = [position for position, _ in group]
+    if len(positions) < _MIN_COPIED_CHARS:
+      continue
+    if not passages or passages[-1][1] != segment_index:
+      # What stands between two passages introduces the second.
+      passages.append((previous_end, segment_index))
+    previous_end = positions[-1] + 1
+  if len(passages) > 1:
+    return passages
+  segment_counts = collections.Counter(segment for _, segment in characters)
+  return [(0, segment_counts.most_common(1)[0][0])]
+
+
+def _split_at_characters(text: str, positions: Sequence[int]) -> list[str]:
+  """Returns a text, cut before the folded characters at `positions`."""
+  indices = [
+    index
+    for index, character in enumerate(text)
+    if text_alignment.fold_text(character)
+  ]
+  cuts = [0, *(indices[position] for position in positions), len(text)]
+  return [text[start:end] for start, end in itertools.pairwise(cuts)]
+
+
+def _most_similar_title(
+  passage: str,
+  anchor_matches: Sequence[AnchorMatch | None],
+  matcher: text_alignment.AnchorMatcher,
+) -> int:
+  """Returns the title whose segment the passage resembles most."""
+  matched_titles = [
+    number
+    for number, anchor_match in enumerate(anchor_matches)
+    if anchor_match is not None
+  ]
+  if len(matched_titles) < 2:
+    return matched_titles[0] if matched_titles else 0
+  words = text_alignment.fold_text(passage)
+  return max(
+    matched_titles,
+    key=lambda number: matcher.fit_score(
+      words, anchor_matches[number].segment_index
+    ),
+  )

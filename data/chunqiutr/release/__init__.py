@@ -1,1 +1,0 @@
-"""The authors' release: schema, readers and writer."""

@@ -1,1 +1,0 @@
-"""Independent checks of questions: gold recomputed with sets of years."""

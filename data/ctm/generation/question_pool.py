@@ -1,0 +1,252 @@
+"""Drafts of questions: the pool of entities they draw from, and their wording.
+
+All draws take the generator of the question, so that no question depends on the
+draws of another.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+import re
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from ctd_jax_datasets.ctm import periods, repository, schema
+from ctd_jax_datasets.ctm.periods import (
+  APPROXIMATE,
+  ERA,
+  EVENT,
+  FIGURE,
+  HERITAGE,
+  INGREDIENT,
+  PLACE,
+  RR,
+  RULER,
+  TYPE_NAMES,
+)
+from ctd_jax_datasets.ctm.schema import (
+  Distance,
+  Entity,
+  Gold,
+  NamesGold,
+  Relation,
+)
+
+PERIOD_LIST = "、".join(periods.LABELS)
+_NUMERALS = "零一二三四五六七八九十"
+# Kind -> sentence with the first year of an entity, and with its last.
+_FACT_TEMPLATES = {
+  FIGURE: "{name}生于{start}，卒于{end}",
+  RULER: "{name}于{start}即位，在位至{end}",
+  ERA: "年号“{name}”用于{start}至{end}",
+  PLACE: "地名“{name}”用于{start}至{end}",
+  EVENT: "{name}发生于{start}至{end}",
+  INGREDIENT: "{name}自{start}起见于中国",
+  HERITAGE: "{name}自{start}起见于记载",
+}
+
+
+def format_year(year: int, precision: str = "") -> str:
+  """Returns a year in words: 「公元前278年」, 「约公元701年」."""
+  # 约 (about) tells the reader, and the judge, of the tolerance.
+  prefix = "约" if precision == APPROXIMATE else ""
+  return f"{prefix}公元前{-year}年" if year < 0 else f"{prefix}公元{year}年"
+
+
+def format_fact(relation: Relation) -> str:
+  """Returns the years of an entity in words."""
+  template = _FACT_TEMPLATES[relation.kind]
+  if relation.kind == EVENT and relation.start == relation.end:
+    template = "{name}发生于{start}"
+  elif relation.kind == EVENT and relation.end is None:
+    template = "{name}始于{start}"
+  # 今: the interval is open.
+  end = "" if relation.end is None else relation.end
+  return template.format(
+    name=relation.entity,
+    start=format_year(relation.start, relation.precision),
+    end=format_year(end, relation.precision) if end else "今",
+  )
+
+
+def format_explanation(relations: Sequence[Relation], conclusion: str) -> str:
+  """Returns facts, relations as 'entity-dynasty', and the conclusion."""
+  facts = "；".join(
+    dict.fromkeys(format_fact(relation) for relation in relations)
+  )
+  pairs = "、".join(
+    dict.fromkeys(f"'{relation.label}'" for relation in relations)
+  )
+  return f"{facts}。涉及的时空关系：{pairs}。{conclusion}"
+
+
+def join_names(names: Sequence[str]) -> str:
+  """Returns names joined as the paper's answers are."""
+  return "、".join(names)
+
+
+def format_ordinal(number: int) -> str:
+  """Returns 「三」 for 3, up to 10, else digits."""
+  return _NUMERALS[number] if number < len(_NUMERALS) else str(number)
+
+
+def format_title(relation: Relation) -> str:
+  """Returns a name, with its kind where the name alone is unclear."""
+  if relation.kind == ERA:
+    return f"年号“{relation.entity}”"
+  if relation.kind == PLACE:
+    city = re.sub("府城$", "", relation.place)
+    return f"地名“{relation.entity}”（今{city}）"
+  return relation.entity
+
+
+class NoDrawError(LookupError):
+  """Failure to draw fitting entities; another draw may succeed."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Draft:
+  """Question without an id; the other fields are those of `Question`."""
+
+  type: str
+  rule: str
+  question: str
+  answer: str
+  relations: tuple[Relation, ...]
+  gold: Gold
+  conclusion: str  # last sentence of the explanation, after facts and relations
+  distance: Distance
+
+
+def make_relation_draft(
+  rule: str,
+  question: str,
+  relations: Sequence[Relation],
+  gold: NamesGold,
+  conclusion: str,
+) -> Draft:
+  """Returns the draft of a question of RR, whose answer is the gold names."""
+  return Draft(
+    type=TYPE_NAMES[RR],
+    rule=rule,
+    question=question,
+    answer=join_names(gold.names),
+    relations=tuple(relations),
+    gold=gold,
+    conclusion=conclusion,
+    distance=schema.measure_distance(relations),
+  )
+
+
+# Dynasties of one character that mean nothing else in the name of an event.
+_DISTINCTIVE_CHARACTERS = "秦漢汉隋唐宋遼辽金元明清晉晋魏"
+
+
+class EntityPool:
+  """Entities of a split that questions can be about.
+
+  Attributes:
+    entities: entities with years and a name of their own.
+  """
+
+  def __init__(
+    self, entities: Iterable[Entity], ambiguous_names: Collection[str] = ()
+  ):
+    """Indexes the entities by kind and main period.
+
+    Args:
+      ambiguous_names: names that several records share, over all splits.
+    """
+    self.entities = tuple(
+      entity
+      for entity in entities
+      if entity.intervals
+      and entity.periods
+      and entity.name not in ambiguous_names
+    )
+    # (kind, main period) -> entities; every draw starts from these cells.
+    self._cells: dict[tuple[str, str], list[Entity]] = {}
+    for entity in self.entities:
+      cell = (entity.kind, entity.periods[0])
+      self._cells.setdefault(cell, []).append(entity)
+
+  def select_entities(
+    self, kinds: Collection[str], labels: Collection[str] = periods.LABELS
+  ) -> list[Entity]:
+    """Returns the entities of the kinds with a main period in the labels."""
+    return [
+      entity
+      for label in periods.LABELS
+      if label in labels
+      for kind in kinds
+      for entity in self._cells.get((kind, label), ())
+    ]
+
+  def draw_entities(
+    self,
+    rng: random.Random,
+    count: int,
+    kinds: Sequence[str],
+    labels: Collection[str] = periods.LABELS,
+    is_eligible: Callable[[Entity], bool] = lambda entity: True,
+  ) -> list[Entity]:
+    """Returns `count` different entities; all periods are equally likely.
+
+    Raises:
+      NoDrawError: if fewer entities satisfy the conditions.
+    """
+    by_label: dict[str, list[Entity]] = {}
+    for entity in self.select_entities(kinds, labels):
+      if is_eligible(entity):
+        by_label.setdefault(entity.periods[0], []).append(entity)
+    drawn_entities: list[Entity] = []
+    while len(drawn_entities) < count:
+      if not by_label:
+        raise NoDrawError(f"fewer than {count} of {'、'.join(kinds)}")
+      # Sorted: the order of the draws must not depend on that of the records.
+      label = rng.choice(sorted(by_label, key=periods.LABELS.index))
+      entity = by_label[label].pop(rng.randrange(len(by_label[label])))
+      if not by_label[label]:
+        del by_label[label]
+      drawn_entities.append(entity)
+    return drawn_entities
+
+
+def draw_period_window(
+  rng: random.Random, max_width: int = 9
+) -> tuple[str, ...]:
+  """Returns the labels of adjacent periods; the width is drawn first.
+
+  Questions about neighbours are then as frequent as those across the timeline.
+
+  Args:
+    max_width: largest distance between two of the periods.
+  """
+  width = rng.randint(1, max_width)
+  first = rng.randint(0, len(periods.LABELS) - 1 - width)
+  return periods.LABELS[first : first + width + 1]
+
+
+def find_ambiguous_names(entities: Sequence[Entity]) -> frozenset[str]:
+  """Returns the names and aliases that several records share."""
+  return frozenset(
+    name
+    for name, records in repository.index_by_name(entities).items()
+    if len({record.entity_id for record in records}) > 1
+  )
+
+
+def tells_period(entity: Entity) -> bool:
+  """Returns whether the name of an event or place gives its period away.
+
+  隋炀帝征高句丽 does; 商鞅变法 does not, since 商 is a surname there.
+  """
+  if entity.kind in (FIGURE, RULER, ERA):
+    return False
+  return any(
+    spelling in entity.name
+    for alias in periods.load_aliases()
+    if set(alias.labels) & set(entity.periods)
+    for spelling in alias.spellings
+    if len(spelling) > 1 or spelling in _DISTINCTIVE_CHARACTERS
+  )
