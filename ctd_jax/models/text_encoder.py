@@ -47,7 +47,7 @@ class TextEncoder:
   Example:
     >>> from ctd_jax import TextEncoder
     >>> encoder = TextEncoder.load(
-    ...   "tests/golden/reranker", pooling="mean", normalize=True
+    ...   "tests/golden/text_encoder", pooling="mean", normalize=True
     ... )
     >>> vectors = encoder.encode(["元年春王正月", "夏五月"])
     >>> vectors.shape, vectors.dtype

@@ -7,7 +7,7 @@
 
   >>> texts = {"a": "元年春王正月", "b": "夏五月鄭伯克段于鄢"}
   >>> encoder = Retriever.load(
-  ...   "tests/golden/reranker", texts=texts, pooling="mean"
+  ...   "tests/golden/text_encoder", texts=texts, pooling="mean"
   ... )
   >>> [[hit.record_id for hit in hits] for hits in encoder.search(["夏五月"])]
   [['b', 'a']]

@@ -2,13 +2,14 @@
 
 A query reads unlike a chronicle and like other questions. A chat model writes
 some pseudo-queries of every record beforehand; at most `MAX_QUESTIONS` are
-encoded and reduced to a few components (see `retrieval.record_components`), and
-a record scores with the component that is closest to the query. A record
+encoded and reduced to at most `NUM_CLUSTERS` components, the centres of
+clusters. A record scores with the component closest to the query; a record
 without pseudo-queries has its own text. The questions come from a file, which
-`python -m ctd_jax.systems.pseudo_queries` writes. Track T0: they are made of
+`python -m ctd_jax.systems.pseudo_queries` writes. Track T0: they are made from
 the text of the record alone.
 
-Axes: Q queries, N records, W width, k results.
+Axes: Q queries, N records, C components of a record, W width, m vectors of a
+record, M vectors of all records, k results.
 
 Source: ChunQiuTR, baseline PQR; constants of its release.
 """
@@ -21,44 +22,39 @@ import json
 import os
 import pathlib
 from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from absl import logging
+from jaxtyping import Bool, Float, Int
 
 from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.retrieval import host_search
 from ctd_jax.retrieval.host_search import Galleries, TopK
-from ctd_jax.systems import registry
+from ctd_jax.systems import published, registry
+from ctd_jax.utils import progress
 
-if TYPE_CHECKING:  # they import JAX
-  from ctd_jax.models.text_encoder import TextEncoder
-  from ctd_jax.models.token_encoder import TokenVectors
-
-TRACK = "T0"
-SCORE_MODE = "pseudo_queries"
 RECORD_FIELD, QUESTIONS_FIELD = "sid", "generated_queries"  # fields of a line
 MAX_QUESTIONS = 20  # pseudo-queries of a record, as in the release
+NUM_CLUSTERS = 4
+CLUSTER_SEED = 0  # of the initial centres
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class PQRConfig(registry.SystemConfig):
-  """Encoder and file of pseudo-queries."""
+class PQRConfig(published.PublishedConfig):
+  """Dense encoder, and file of pseudo-queries.
+
+  Pseudo-queries have the prompt of queries and the length of records.
+  """
 
   SECTION: ClassVar[str] = "pqr"
   REQUIRED: ClassVar[tuple[str, ...]] = ("source", "pseudo_queries")
 
-  source: str | None = None  # folder or hub id
   pseudo_queries: str | None = None  # JSON lines, see `systems.pseudo_queries`
-  pooling: str = "cls"
-  end_token: str = ""  # ends every text; "" = what the folder says
-  query_prefix: str = ""  # before queries and pseudo-queries
-  record_prefix: str = ""  # before the text of a record without any
-  query_length: int = 128  # tokens
-  record_length: int = 256  # tokens, also of pseudo-queries
 
   def validate(self) -> None:
     """Raises ValueError for a missing source or file or a wrong value."""
-    self.check_positive("query_length", "record_length")
+    self.check_choice("kind", ("dense",))
     super().validate()
     self.check_path("pseudo_queries")
 
@@ -127,6 +123,50 @@ def _parse_line(line: str, location: str) -> tuple[str, list[str]]:
   ]
 
 
+def cluster_centres(
+  vectors: Float[np.ndarray, "m W"],
+) -> Float[np.ndarray, "C W"]:
+  """Returns the components of a record, of length 1.
+
+  Args:
+    vectors: of its pseudo-queries, of length 1; up to `NUM_CLUSTERS` are the
+      components themselves.
+  """
+  if len(vectors) <= NUM_CLUSTERS:
+    return vectors
+  from sklearn import cluster
+
+  kmeans = cluster.KMeans(NUM_CLUSTERS, random_state=CLUSTER_SEED).fit(vectors)
+  centres = kmeans.cluster_centers_
+  norms = np.linalg.norm(centres, axis=1, keepdims=True)
+  # The centre of opposite vectors may be 0.
+  return (centres / np.maximum(norms, 1e-12)).astype(np.float32)
+
+
+def _build_components(
+  vectors: Float[np.ndarray, "M W"],
+  record_rows: Int[np.ndarray, " M"],
+  num_records: int,
+) -> tuple[Float[np.ndarray, "N C W"], Bool[np.ndarray, "N C"]]:
+  """Returns the components of all records, and which of them there are.
+
+  Args:
+    vectors: of all pseudo-queries, those of a record together.
+    record_rows: record of every vector, ascending; every record has one.
+    num_records: N.
+  """
+  components = np.zeros(
+    (num_records, NUM_CLUSTERS, vectors.shape[1]), np.float32
+  )
+  mask = np.zeros((num_records, NUM_CLUSTERS), bool)
+  starts = np.searchsorted(record_rows, np.arange(num_records + 1))
+  for row in progress.Progress(range(num_records), desc="cluster"):
+    centres = cluster_centres(vectors[starts[row] : starts[row + 1]])
+    components[row, : len(centres)] = centres
+    mask[row, : len(centres)] = True
+  return components, mask
+
+
 def make_search(
   record_ids: Sequence[str], texts: Sequence[str], config: PQRConfig
 ) -> registry.SearchFn:
@@ -137,72 +177,64 @@ def make_search(
     texts: of the records [N].
     config: of the encoder and the file.
   """
+  encode = published.encode_dense
+  # Pseudo-queries are read like queries, with the length of records.
+  question_config = dataclasses.replace(
+    config, query_length=config.record_length
+  )
 
   @functools.cache
-  def load_encoder() -> TextEncoder:
-    from ctd_jax.models.text_encoder import TextEncoder
-
-    return TextEncoder.load(
-      config.source,
-      pooling=config.pooling,
-      normalize=True,
-      max_length=config.record_length,
-      prefix=config.record_prefix,
-      end_token=config.end_token,
-    )
-
-  @functools.cache
-  def encode_gallery() -> TokenVectors:
-    from ctd_jax.retrieval import record_components
-
+  def load_and_encode() -> tuple[Any, np.ndarray, np.ndarray]:
     questions = read_pseudo_queries(config.pseudo_queries, record_ids)
-    # If it is missing, fail before texts are encoded.
-    record_components.import_sklearn_cluster()
+    model = published.open_dense(config)
     row_questions = [
       (row, question)
       for row, record_id in enumerate(record_ids)
       for question in questions.get(record_id, ())
     ]
-    rows_without_questions = [
+    rows_without = [
       row for row, i in enumerate(record_ids) if not questions.get(i)
     ]
-    if rows_without_questions:
+    parts = []
+    if row_questions:
+      flat = [question for _, question in row_questions]
+      parts.append(encode(model, flat, published.QUERY, question_config))
+    if rows_without:
       logging.info(
         "%d of %d records have no pseudo-queries; their own text stands in",
-        len(rows_without_questions),
+        len(rows_without),
         len(texts),
       )
-    record_rows = np.array(
-      [*(row for row, _ in row_questions), *rows_without_questions]
-    )
-    query_encoder = dataclasses.replace(
-      load_encoder(), prefix=config.query_prefix
-    )
-    vectors = np.concatenate(
-      [
-        query_encoder.encode([question for _, question in row_questions]),
-        load_encoder().encode([texts[row] for row in rows_without_questions]),
-      ]
-    )
+      own = [texts[row] for row in rows_without]
+      parts.append(encode(model, own, published.RECORD, config))
+    record_rows = np.array([*(row for row, _ in row_questions), *rows_without])
     # Stable sort: the order of a record's questions seeds its clusters.
     order = np.argsort(record_rows, kind="stable")
-    return record_components.build_components(
-      vectors[order], record_rows[order], len(texts)
+    return model, *_build_components(
+      np.concatenate(parts)[order], record_rows[order], len(texts)
     )
 
   def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
-    from ctd_jax.models.token_encoder import TokenVectors
-    from ctd_jax.retrieval import late_interaction
+    model, components, mask = load_and_encode()
+    vectors = encode(model, queries, published.QUERY, config)
 
-    records = [(np.arange(len(texts)), encode_gallery())]
-    query_encoder = dataclasses.replace(
-      load_encoder(), prefix=config.query_prefix, max_length=config.query_length
-    )
-    # A query is a single vector, [Q, 1, W]: MaxSim takes its best component.
-    vectors = query_encoder.encode(queries)[:, None]
-    query_vectors = TokenVectors(vectors, np.ones(vectors.shape[:2], bool))
-    return late_interaction.search_top_k_by_maxsim(
-      query_vectors, records, k, galleries
+    def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
+      own, is_there = components[members], mask[members]
+
+      def score_block(start: int, stop: int) -> np.ndarray:
+        # A component that is not there never wins: -1 is the least cosine.
+        return np.max(
+          [
+            np.where(is_there[:, c], vectors[start:stop] @ own[:, c].T, -1)
+            for c in range(NUM_CLUSTERS)
+          ],
+          axis=0,
+        )
+
+      return score_block
+
+    return host_search.search_top_k_by_gallery(
+      make_scorer, len(queries), len(texts), k, galleries
     )
 
   return search
@@ -213,12 +245,11 @@ def make_pqr(
   benchmark: Benchmark, config: PQRConfig, context: registry.Context
 ) -> registry.System:
   """Returns the search by pseudo-queries."""
-  from ctd_jax.retrieval.record_components import CLUSTER_SEED
-
   texts = [record.text for record in benchmark.records]
   return registry.System(
-    track=TRACK,
-    score_mode=SCORE_MODE,
+    track="T0",
+    score_mode="pseudo_queries",
     search=make_search(benchmark.record_ids, texts, config),
     seeds=(CLUSTER_SEED,),
+    name=config.name,
   )

@@ -62,6 +62,8 @@ class System:
     track: the information track, "T0", "T0+external", "T0+order" or "T1".
     score_mode: name of the score that ranks.
     search: ranks the gallery.
+    name: in run files and tables; None = the name it is registered with. One
+      registered system may stand for several models.
     seeds: of the draws that it depends on.
     log_months: rows of records [n] -> log p(month | record) [n, K], of a
       system that dates the gallery.
@@ -74,6 +76,7 @@ class System:
   track: str
   score_mode: str
   search: SearchFn
+  name: str | None = None
   seeds: tuple[int, ...] = ()
   log_months: Callable[[np.ndarray], np.ndarray] | None = None
   log_query_months: Callable[[Sequence[str]], np.ndarray] | None = None
@@ -283,7 +286,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
     read_section(config, _registrations[name].config).validate()
 
 
-def check_run_name(name: str) -> None:
+def check_run_name(name: str, field: str = "config.name") -> None:
   """Refuses a name of a run that a system has.
 
   Raises:
@@ -291,7 +294,7 @@ def check_run_name(name: str) -> None:
   """
   if name in system_names():
     raise ValueError(
-      f"config.name={name!r}: a system is called so, and its run files would "
+      f"{field}={name!r}: a system is called so, and its run files would "
       f"be overwritten; expected none of {', '.join(system_names())}"
     )
 
@@ -299,7 +302,7 @@ def check_run_name(name: str) -> None:
 def make_systems(
   benchmark: Benchmark, config: ml_collections.ConfigDict
 ) -> dict[str, System]:
-  """Returns the systems of `config.eval.baselines`, in that order.
+  """Returns the systems of `config.eval.baselines` by their names in tables.
 
   No model is loaded and nothing is encoded before a system searches.
 
@@ -321,7 +324,10 @@ def make_systems(
       registration = _registrations[name]
       section = read_section(config, registration.config)
       system_by_name |= registration.make_systems(benchmark, section, context)
-  return {name: system_by_name[name] for name in config.eval.baselines}
+  return {
+    system_by_name[name].name or name: system_by_name[name]
+    for name in config.eval.baselines
+  }
 
 
 def read_section(

@@ -20,12 +20,10 @@ from ctd_jax.models.encoders import bert, decoder
 from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.pretrained import (
   folder_export,
-  masked_lm,
 )
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
-from ctd_jax.retrieval import llm_reranker
 from tests.benchmarks import unpack_e5
 from tests.models import published_folder
 from tests.models import state_dict_test as golden_test
@@ -71,31 +69,6 @@ def test_the_golden_files_are_what_is_computed_today(family):
     states = published.states(model, ids, mask)
     difference = states[:, real] - stored[f"{side}_states"][:, real]
     assert np.abs(difference).max() < 1e-5
-
-
-@pytest.mark.parametrize("family", published.MASKED_LMS)
-def test_a_masked_lm_guesses_as_the_published_one(family, tmp_path):
-  kind = transformers.AutoModelForMaskedLM
-  model = published.make(family, seed=1, kind=kind)
-  published.save(model, tmp_path)
-  ids, mask = published.texts("right", seed=1)
-  config, params = published_folder.load_encoder(tmp_path)
-  head, table = masked_lm.load_masked_lm_head(tmp_path, config, params)
-  states = config.make_encoder().apply({"params": params}, ids, mask)
-  got = masked_lm.MaskedLMHead(config).apply({"params": head}, states, table)
-  real = mask.astype(bool)
-  expected = published.logits(model, ids, mask)[real]
-  assert np.abs(np.asarray(got)[real] - expected).max() < 1e-4
-
-
-@pytest.mark.parametrize("tied", [True, False])
-def test_a_reranker_answers_as_the_published_one(tied, tmp_path):
-  published.write_reranker(tmp_path, tied, seed=1)
-  reranker = llm_reranker.Reranker(
-    str(tmp_path), instruction="求記事", max_length=512, dtype="float32"
-  )
-  got = reranker.score_pairs(published.QUESTIONS)
-  np.testing.assert_allclose(got, published.p_yes(tmp_path), atol=1e-5)
 
 
 def tokenizer_with_end(folder):

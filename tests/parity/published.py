@@ -1,10 +1,9 @@
 """Tiny random models of the published implementations, and their outputs.
 
-The golden files and the live comparison use the same families, masked language
-models and reranker. Needs the extra [parity].
+The golden files and the live comparison use the same families and the same
+reranker. Needs the extra [parity].
 
-Axes: B texts, L tokens, D features, S states (one more than layers), V
-vocabulary entries, P pairs.
+Axes: B texts, L tokens, D features, S states (one more than layers), P pairs.
 """
 
 from __future__ import annotations
@@ -71,7 +70,6 @@ FAMILIES = {
   ),
   "mistral": transformers.MistralConfig(**_GROUPED, sliding_window=16),
 }
-MASKED_LMS = ("bert", "distilbert", "xlm-roberta")
 
 
 def make(
@@ -94,18 +92,6 @@ def make(
       # Zero biases and unit scales would hide a forgotten one.
       parameter.add_(0.1 * torch.randn_like(parameter))
   return model
-
-
-def logits(
-  model: transformers.PreTrainedModel, ids: np.ndarray, mask: np.ndarray
-) -> np.ndarray:
-  """Returns the logits of a masked language model, [B, L, V]."""
-  with torch.no_grad():
-    output = model(
-      input_ids=torch.tensor(ids, dtype=torch.long),
-      attention_mask=torch.tensor(mask, dtype=torch.long),
-    )
-  return output.logits.numpy()
 
 
 def write_reranker(folder: pathlib.Path, tied: bool, seed: int = 0) -> None:
