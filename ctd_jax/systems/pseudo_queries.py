@@ -2,9 +2,9 @@
 
   python -m ctd_jax.systems.pseudo_queries --dataset=chunqiutr/rebuilt \\
     --model=NAME --base_url=URL --workdir=runs/pseudo
-  python -m ctd_jax.evaluate --baselines_only --config=configs/pqr.py \\
-    --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl \\
-    --workdir=runs/pqr
+  python -m ctd_jax.evaluate --baselines_only \\
+    --config=configs/published.py:pqr --workdir=runs/pqr \\
+    --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl
 
 The first command writes pseudo_queries.jsonl, which `systems.pqr` reads, and
 the journals answers.jsonl and replies.jsonl, from which an interrupted run

@@ -244,7 +244,7 @@ def default_section(name: str) -> ml_collections.ConfigDict:
   """Returns a section of the config with the defaults of its dataclass.
 
   Args:
-    name: of the section, e.g. "maxsim".
+    name: of the section, e.g. "dating".
 
   Raises:
     ValueError: naming the sections there are, if it is unknown.
@@ -360,7 +360,7 @@ def explain_field(config: ml_collections.ConfigDict | None, field: str) -> str:
 
   Args:
     config: that the override is for; None where it could not be read.
-    field: dotted, without "config.", e.g. "maxsim.source".
+    field: dotted, without "config.", e.g. "published.source".
 
   Returns:
     What would be right, behind a semicolon, or "".

@@ -88,7 +88,7 @@ def train_validity(
   """Trains and evaluates a baseline of validity curves.
 
   Raises:
-    ValueError: if the extra `baselines` is not installed, or with several
+    ValueError: if the extra `chronocept` is not installed, or with several
       processes.
   """
   try:
@@ -97,7 +97,7 @@ def train_validity(
   except ModuleNotFoundError as error:
     raise ValueError(
       f"config.task={VALIDITY!r} needs {error.name}: "
-      "pip install 'ctd_jax[baselines]'"
+      "pip install 'ctd_jax[chronocept]'"
     ) from None
   if jax.process_count() > 1:
     raise ValueError(

@@ -465,18 +465,24 @@ def make_steps() -> list[Step]:
         "--config.model.encoder.source={e5}",
         needs=e5,
       )
-      for method in ("zs", "ft", "ctd")
+      for method in ("ft", "ctd")
     ),
     *(_transfer(name) for name in TRANSFERRED[1:]),
-    dataclasses.replace(
-      _rank(
-        "maxsim",
-        "configs/late_interaction.py",
-        "untrained",
-        "maxsim",
-        more=" --config.maxsim.source={e5}",
-      ),
-      needs=e5,
+    *(
+      dataclasses.replace(
+        _rank(
+          name,
+          f"configs/published.py:{model}",
+          target,
+          name,
+          more=" --config.published.source={e5}",
+        ),
+        needs=e5,
+      )
+      for name, model, target in (
+        ("zs-e5-small", "e5_small", "rebuilt"),
+        ("maxsim", "maxsim_e5_small", "untrained"),
+      )
     ),
     *(
       Step(

@@ -16,7 +16,7 @@ from tests import synthetic
 
 NAMES = (
   *("bm25", "bm25_timekde", "bm25_tuned", "bm25_timekde_tuned", "rules"),
-  *("time_keys", "maxsim", "pqr", "sparse", "rerank", "validity_prior"),
+  *("time_keys", "published", "pqr", "validity_prior"),
   *("dating-fitted", "dating-elimination", "dating-order"),
   *("dating-order-strict", "dating-strict"),
 )
@@ -75,9 +75,7 @@ def base_config(*names):
 
 def test_the_names_of_all_systems():
   assert registry.system_names() == tuple(sorted(NAMES))
-  assert registry.model_dependent_names() == {
-    *("maxsim", "pqr", "sparse", "rerank")
-  }
+  assert registry.model_dependent_names() == {"published", "pqr"}
 
 
 def test_a_new_file_is_a_system_and_touches_nothing_else(reversed_system):
@@ -111,10 +109,10 @@ def test_an_unknown_system_or_field_is_named_with_the_nearest():
     ValueError, match=r"eval\.baselines: unknown 'bm52' \(did you mean 'bm25'"
   ):
     registry.validate(base_config("bm52"))
-  config = base_config("sparse")
-  config.sparse = ml_collections.ConfigDict({"sorce": "x"})
+  config = base_config("published")
+  config.published = ml_collections.ConfigDict({"sorce": "x"})
   with pytest.raises(
-    ValueError, match=r"config\.sparse\.sorce: no such field \(did you mean"
+    ValueError, match=r"config\.published\.sorce: no such field \(did you mean"
   ):
     registry.validate(config)
   with pytest.raises(ValueError, match=r"no system reads config\.sprase"):
@@ -123,11 +121,11 @@ def test_an_unknown_system_or_field_is_named_with_the_nearest():
 
 def test_a_section_of_a_system_that_is_not_asked_for_is_not_checked():
   config = base_config("bm25")
-  config.sparse = registry.default_section("sparse")
-  config.sparse.activation = "relu"
+  config.published = registry.default_section("published")
+  config.published.kind = "relu"
   registry.validate(config)
-  config.eval.baselines = ("sparse",)
-  with pytest.raises(ValueError, match=r"config\.sparse\.activation='relu'"):
+  config.eval.baselines = ("published",)
+  with pytest.raises(ValueError, match=r"config\.published\.kind='relu'"):
     registry.validate(config)
 
 
@@ -152,11 +150,11 @@ def test_two_systems_of_one_name():
 
 
 def test_an_override_of_no_field_is_explained():
-  message = registry.explain_field(None, "maxsim.source")
-  assert "the system maxsim of config.eval.baselines" in message
-  assert "c.maxsim = registry.default_section('maxsim')" in message
-  message = registry.explain_field(None, "maxsim.sorce")
-  assert message.startswith(" (did you mean 'source'?); the section maxsim has")
+  message = registry.explain_field(None, "published.source")
+  assert "the system published of config.eval.baselines" in message
+  assert "c.published = registry.default_section('published')" in message
+  message = registry.explain_field(None, "published.sorce")
+  assert message.startswith(" (did you mean 'source'?); the section published")
   message = registry.explain_field(base_config("bm25"), "sead")
   assert message == "; did you mean --config.seed?"
   assert registry.explain_field(None, "sead") == ""
@@ -167,9 +165,9 @@ def test_configs_and_names_cost_no_import_of_jax():
   code = """
     import sys
     from ctd_jax.systems import registry
-    from ctd_jax_configs import late_interaction
+    from ctd_jax_configs import published
     registry.system_names()
-    late_interaction.get_config()
+    published.get_config()
     heavy = {"jax", "flax", "tensorflow", "matplotlib", "sklearn"}
     print(sorted(heavy & set(sys.modules)))
   """

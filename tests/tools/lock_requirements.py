@@ -33,11 +33,12 @@ PYTHONS = ("3.11", "3.13")
 # glibc of Debian 11 and Ubuntu 20.04: the oldest that libtpu runs on.
 PLATFORM = "x86_64-manylinux_2_31"
 # Extras of the first file: the product imports them when it needs them.
-PRODUCT = ("baselines", "llm", "wandb", "web")
+PRODUCT = ("chronocept", "llm", "wandb", "web")
 # Extras with a file of their own.
 ADDED = ("cuda", "tpu", "test")
 # Extras that are not locked, and why.
 NOT_LOCKED = {
+  "baselines": "published models, with torch for the device at hand",
   "beam": "an environment of its own",
   "calendars": "makes tables that are in the repository",
   "dask": "installed beside beam",

@@ -186,9 +186,11 @@ def test_an_unknown_field_is_named(tmp_path):
     tmp_path,
     "ctd_jax.train",
     "--config=configs/tiny.py",
-    "--config.maxsim.source=folder",
+    "--config.published.source=folder",
   )
-  assert "c.maxsim = registry.default_section('maxsim')" in error_line(done)
+  assert "c.published = registry.default_section('published')" in error_line(
+    done
+  )
   assert list(tmp_path.iterdir()) == []
 
 

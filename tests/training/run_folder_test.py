@@ -57,7 +57,9 @@ def test_a_config_gets_fields_that_change_no_number(tmp_path):
 def test_sections_of_systems_are_free_to_change():
   fields = training_config.base_config().to_dict()
   fixed = run_folder.fixed_fields(fields)
-  assert fixed == run_folder.fixed_fields({**fields, "maxsim": {"source": "x"}})
+  assert fixed == run_folder.fixed_fields(
+    {**fields, "published": {"source": "x"}}
+  )
   assert fixed != run_folder.fixed_fields({**fields, "seed": 1})
   other_depth = {**fields, "eval": {**fields["eval"], "depth": 20}}
   assert fixed == run_folder.fixed_fields(other_depth)

