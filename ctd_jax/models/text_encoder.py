@@ -64,7 +64,6 @@ class TextEncoder:
     normalize: whether vectors have length 1.
     max_length: tokens read of a text.
     prefix: put before every text.
-    suffix: put behind every text and never cut.
   """
 
   config: EncoderConfig
@@ -74,7 +73,6 @@ class TextEncoder:
   normalize: bool
   max_length: int
   prefix: str = ""
-  suffix: str = ""
 
   def __post_init__(self):
     # Also where `dataclasses.replace` gives another prefix or length.
@@ -92,7 +90,6 @@ class TextEncoder:
     dtype: str = "float32",
     scan_layers: bool = False,
     prefix: str | None = None,
-    suffix: str = "",
     end_token: str = "",
   ) -> TextEncoder:
     """Returns the encoder of a folder or a hub id.
@@ -114,8 +111,6 @@ class TextEncoder:
         minutes for deep models.
       prefix: put before every text, e.g. "query: "; none where the folder says
         nothing.
-      suffix: put behind every text, e.g. the end of a prompt, whose last token
-        pooling "last" reads.
       end_token: token that ends every text; see `TextTokenizer.load`.
 
     Raises:
@@ -139,10 +134,8 @@ class TextEncoder:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
     prefix = declared.choose(folder, side, "prefix", prefix)
     length = declared.choose(folder, side, "max_length", max_length)
-    # With a suffix, "last" reads its last token; the tokenizer need add none.
-    checked_pooling = "mean" if suffix and pooling == "last" else pooling
     tokenizer, config = read_folder(
-      folder, checked_pooling, end_token, dtype=dtype, scan_layers=scan_layers
+      folder, pooling, end_token, dtype=dtype, scan_layers=scan_layers
     )
     max_tokens = config.max_length
     if max_length is not None and not 1 <= max_length <= max_tokens:
@@ -157,7 +150,6 @@ class TextEncoder:
       normalize,
       min(length or max_tokens, max_tokens),  # tokenizers may declare more
       prefix,
-      suffix,
     )
 
   @property
@@ -257,7 +249,7 @@ class TextEncoder:
   def _tokenize(self, texts: Sequence[str]) -> list[Int[np.ndarray, " _"]]:
     """Returns the ids of each text; warns of texts that are cut or collapse."""
     rows, full_lengths = self.tokenizer.tokenize(
-      texts, self.max_length, self.prefix, self.suffix
+      texts, self.max_length, self.prefix
     )
     text_checks.warn_of_cuts(full_lengths, self.max_length, "texts")
     text_checks.warn_of_collapse(texts, rows, "texts")

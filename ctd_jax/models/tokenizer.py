@@ -215,35 +215,24 @@ class TextTokenizer:
     """Returns the id of a token, None where the vocabulary lacks it."""
     return self._tokenizer.token_to_id(token)
 
-  @property
-  def special_ids(self) -> list[int]:
-    """Ids of special tokens, the padding and the unknown one included."""
-    added = self._tokenizer.get_added_tokens_decoder()
-    special = {index for index, token in added.items() if token.special}
-    return sorted(special | {self.pad_id, self.unk_id} - {-1})
-
   def tokenize(
     self,
     texts: Sequence[str],
     max_length: int,
     prefix: str = "",
-    suffix: str = "",
   ) -> TokenRows:
     """Returns the ids of each text, at most `max_length`, and what was cut.
 
     Args:
       texts: N texts; an empty one is its special tokens alone.
       max_length: most tokens, special ones included; a longer text loses its
-        end, never a special token and nothing of the suffix.
+        end, never a special token.
       prefix: put before every text, e.g. `format_instruction(...)`.
-      suffix: put behind every text and its special tokens.
 
     Raises:
-      ValueError: if `max_length` leaves no room for special tokens and suffix.
+      ValueError: if `max_length` leaves no room for special tokens.
     """
-    suffix_ids = self._tokenizer.encode(suffix, add_special_tokens=False).ids
-    num_special = self._tokenizer.num_special_tokens_to_add(is_pair=False)
-    num_added = num_special + len(suffix_ids)
+    num_added = self._tokenizer.num_special_tokens_to_add(is_pair=False)
     min_length = max(num_added, 1)
     if max_length < min_length:
       raise ValueError(
@@ -261,7 +250,7 @@ class TextTokenizer:
         # Not by `enable_truncation`, which is state of the shared tokenizer.
         encoding.truncate(max_length - num_added)
         ids = self._tokenizer.post_process(encoding).ids
-        rows.append(np.array(ids + suffix_ids, np.int32))
+        rows.append(np.array(ids, np.int32))
     return TokenRows(rows, np.array(full_lengths, np.int32))
 
   def pad(

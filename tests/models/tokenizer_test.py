@@ -100,26 +100,6 @@ def test_a_saved_tokenizer_is_reloaded_bit_equal(tokenizer, tmp_path):
   assert again.fingerprint == tokenizer.fingerprint
 
 
-def test_a_suffix_is_never_cut(tokenizer):
-  *_, summer, five, moon = tokens(tokenizer, "夏五月")
-  rows, _ = tokenizer.tokenize(["夏", "夏" * 9], 5, prefix="五", suffix="月月")
-  assert rows[0].tolist() == [2, five, summer, moon, moon]
-  assert rows[1].tolist() == [2, five, summer, moon, moon]
-  (row,) = tokenizer.tokenize(["夏" * 9], 3, suffix="月月").ids
-  assert row.tolist() == [2, moon, moon]
-  with pytest.raises(ValueError, match="at least 3, got 2"):
-    tokenizer.tokenize(["夏"], 2, suffix="月月")
-
-
-def test_special_tokens_are_known(tokenizer, tmp_path):
-  assert tokenizer.special_ids == [0, 1]  # its file calls none so
-  special = published_folder.SPECIAL
-  published_folder.write_tokenizer(tmp_path, ["春"], special=(*special, "<x>"))
-  loaded = TextTokenizer.load(tmp_path)
-  assert loaded.special_ids == [0, 1, 2, 3, loaded.token_id("<x>")]
-  assert loaded.token_id("春") == 4
-
-
 def test_bad_arguments_are_named(tokenizer):
   with pytest.raises(ValueError, match="max_length"):
     tokenizer.encode(TEXTS, 0)
