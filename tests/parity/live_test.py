@@ -18,9 +18,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert, decoder
 from ctd_jax.models.pooling import pool_tokens
-from ctd_jax.models.pretrained import (
-  folder_export,
-)
+from ctd_jax.models.pretrained import folder_export
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
