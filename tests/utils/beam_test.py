@@ -20,8 +20,8 @@ from ctd_jax.models.pretrained.vector_settings import (
   VectorSettings,
 )
 from ctd_jax.utils import beam
+from tests.index import corpora
 from tests.models import published_folder
-from tests.utils import invented_corpus
 
 NUM_WORKS = 5
 DIRECT = "--runner=DirectRunner", "--workers=2"
@@ -32,9 +32,15 @@ ENVIRONMENT = os.environ | {"JAX_NUM_CPU_DEVICES": "1"}
 def world(tmp_path_factory) -> pathlib.Path:
   """A folder with chronicles, notes without dates, and an encoder."""
   folder = tmp_path_factory.mktemp("world")
-  invented_corpus.write_corpus(folder / "texts", NUM_WORKS, 12)
-  (folder / "texts" / "notes.txt").write_text("齊人來盟。\n宋人饑。\n")
-  published_folder.write(folder / "tiny", ["魯隱公元年正月，齊人來盟。"])
+  texts = folder / "texts"
+  texts.mkdir()
+  corpora.write_notes(texts / "notes.txt")
+  corpora.write_annals(folder / "annals.txt")
+  lines = (folder / "annals.txt").read_text().splitlines()
+  for year in range(NUM_WORKS):
+    of_year = lines[24 * year : 24 * (year + 1)]
+    (texts / f"year{year + 1}.txt").write_text("\n".join(of_year))
+  published_folder.write(folder / "tiny", lines)
   settings = VectorSettings(
     "mean", True, SideSettings("", 40), SideSettings("", 40)
   )
@@ -52,7 +58,7 @@ def start_index(
       f"--index={world / name}",
       f"--add={world / 'texts' / '*.txt'}",
       f"--encoder={world / 'tiny'}",
-      f"--reigns={invented_corpus.REIGNS}",
+      "--reigns=西晉",
       "--nopassages",
       *arguments,
     ],
