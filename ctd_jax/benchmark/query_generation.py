@@ -61,16 +61,12 @@ MIN_PER_GROUP = 5
 def make_quotas_per_month(
   split_by_month: Mapping[TimeKey, str],
   event_months: Iterable[TimeKey],
-  points_per_month: float = POINTS_PER_MONTH,
-  windows_per_month: float = WINDOWS_PER_MONTH,
 ) -> dict[str, Quota]:
   """Returns quotas in proportion to the months of each split.
 
   Args:
     split_by_month: split of every month.
     event_months: months that have an event record.
-    points_per_month: point queries per month.
-    windows_per_month: window queries per month.
 
   Returns:
     split -> Quota, for every split in `split_by_month`.
@@ -81,10 +77,10 @@ def make_quotas_per_month(
   )
   return {
     split: Quota(
-      event_points=round(points_per_month * counts[split, True]),
-      empty_points=round(points_per_month * counts[split, False]),
+      event_points=round(POINTS_PER_MONTH * counts[split, True]),
+      empty_points=round(POINTS_PER_MONTH * counts[split, False]),
       windows=round(
-        windows_per_month * (counts[split, True] + counts[split, False])
+        WINDOWS_PER_MONTH * (counts[split, True] + counts[split, False])
       ),
     )
     for split in sorted(set(split_by_month.values()))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import re
 
-from ctd_jax.chronology import civil_dates, numerals
+from ctd_jax.chronology import civil_dates
 
 STEMS = "甲乙丙丁戊己庚辛壬癸"
 BRANCHES = "子丑寅卯辰巳午未申酉戌亥"
@@ -36,7 +36,6 @@ YEAR_PATTERN = (
   rf"(?:太?歲[在次]於?{PAIR_PATTERN}年?|{PAIR_PATTERN}[年歲](?![老幼少長高]))"
 )
 _PAIR_REGEX = re.compile(PAIR_PATTERN)
-_YEAR_REGEX = re.compile(YEAR_PATTERN)
 # Position of a day in its month as a text marks it: none, first, last.
 DAY_MARKS = ANY_DAY, FIRST_DAY, LAST_DAY = range(3)
 # An eclipse of the sun is at new moon. 「，朔方」 is a region, 「，晦之」 a
@@ -104,25 +103,6 @@ def cyclic_index_of_year(year: int) -> int:
 def format_cyclic_year(year: int) -> str:
   """Returns the name of an astronomical year, e.g. -721 -> 己未年."""
   return f"{format_cyclic_index(cyclic_index_of_year(year))}年"
-
-
-def parse_cyclic_year(text: str) -> int:
-  """Returns the sexagenary index of a year's name, 0 = 甲子.
-
-  `parse_cyclic_year(format_cyclic_year(y)) == cyclic_index_of_year(y)`.
-
-  Args:
-    text: 「己未年」, 「己未歲」, 「歲在己未」, 「歲次己未」; either script.
-
-  Raises:
-    ValueError: if `text` is no such name.
-  """
-  folded = numerals.fold_script(text)
-  if _YEAR_REGEX.fullmatch(folded) is None:
-    raise ValueError(
-      f"not the name of a year: {text!r}; expected such as 己未年 or 歲在己未"
-    )
-  return parse_cyclic_index(_PAIR_REGEX.search(folded)[0])
 
 
 def years_with_cyclic_index(

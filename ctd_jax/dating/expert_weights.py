@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import scipy.optimize
@@ -30,9 +29,8 @@ _POOL_PENALTY = 0.002  # of the squared weights of the pool, per event
 _WEIGHT_FOLDS = (0, 3, 6)  # of `folds.NUM_FOLDS`; three are enough
 # Hidden events of a fold that weights are learned on.
 _MAX_TRAINING_EVENTS = 1000
-_HASH_MULTIPLIER = np.uint32(
-  0x9E3779B1
-)  # odd, so that no two hashes become one
+# Odd, so that no two hashes become one.
+_HASH_MULTIPLIER = np.uint32(0x9E3779B1)
 _LOG_TEMPERATURE_BOUNDS = (-2, 1)  # of the log inverse temperature
 
 
@@ -81,7 +79,7 @@ def fit_expert_weights(
   experts: Sequence[base.Expert],
   features: CorpusFeatures,
   labels: Labels,
-  manner: str = folds.YEARS,
+  fold_by: str,
 ) -> ExpertWeights:
   """Returns weights of greatest likelihood on known records that are hidden.
 
@@ -89,9 +87,9 @@ def fit_expert_weights(
     experts: whose scores are weighed.
     features: the texts.
     labels: the known records, of train months only.
-    manner: what is hidden together, see `folds.fold_records`.
+    fold_by: what is hidden together, see `folds.fold_records`.
   """
-  hidden_folds = _hide_folds(experts, features, labels, manner)
+  hidden_folds = _hide_folds(experts, features, labels, fold_by)
   weights = ExpertWeights(
     word_weights=np.zeros(features.year_vocabulary.num_scores),
     pool_weights=np.zeros(expert_panel.NUM_POOLED),
@@ -132,8 +130,11 @@ def fit_expert_weights(
     certain_months=features.corpus.placeholder_month,
     blocks=(block,),
   )
-  return calibrate_temperature(
-    weights, posterior, block.rows, labels.month[block.rows]
+  return dataclasses.replace(
+    weights,
+    inverse_temperature=fit_inverse_temperature(
+      posterior.log_p(block.rows), labels.month[block.rows]
+    ),
   )
 
 
@@ -160,10 +161,10 @@ def _hide_folds(
   experts: Sequence[base.Expert],
   features: CorpusFeatures,
   labels: Labels,
-  manner: str,
+  fold_by: str,
 ) -> list[_HiddenFold]:
   """Returns the folds of `_WEIGHT_FOLDS` that have events."""
-  fold_of_record = folds.fold_records(features.corpus, labels, manner)
+  fold_of_record = folds.fold_records(features.corpus, labels, fold_by)
   unweighted = [
     expert for expert in experts if expert.name in ("prior", "dates", "words")
   ]
@@ -245,31 +246,22 @@ def _sample_training_rows(
   )
 
 
-def calibrate_temperature(
-  weights: ExpertWeights,
-  posterior: Any,
-  rows: Int[np.ndarray, " n"],
-  months: Int[np.ndarray, " n"],
-) -> ExpertWeights:
-  """Returns the weights with the temperature of greatest likelihood.
+def fit_inverse_temperature(
+  log_p: Float[np.ndarray, "n K"], months: Int[np.ndarray, " n"]
+) -> float:
+  """Returns the factor on log scores of greatest likelihood.
 
   Args:
-    weights: those that made `posterior`.
-    posterior: whose `log_p(rows)` is at the temperature of `weights`.
-    rows: records that were dated as hidden ones.
+    log_p: of the months of records that were dated as hidden ones.
     months: their true ordinal months.
   """
-  log_p = posterior.log_p(rows)
 
   def loss(log_inverse_temperature):
     scores = np.exp(log_inverse_temperature) * log_p
     total = logsumexp(scores, axis=1)
-    return float((total - scores[np.arange(len(rows)), months]).mean())
+    return float((total - scores[np.arange(len(months)), months]).mean())
 
   optimum = scipy.optimize.minimize_scalar(
     loss, bounds=_LOG_TEMPERATURE_BOUNDS, method="bounded"
   )
-  return dataclasses.replace(
-    weights,
-    inverse_temperature=weights.inverse_temperature * float(np.exp(optimum.x)),
-  )
+  return float(np.exp(optimum.x))

@@ -61,8 +61,8 @@ def explain_hidden_record(
     )
   year = int(axis.year_of[month])
   reasons = [
-    make_reason(
-      name, log_scores, month, find_own_evidence(panel, name, row, year)
+    _make_reason(
+      name, log_scores, month, _find_evidence(panel, name, row, year)
     )
     for name, log_scores in month_terms.items()
   ]
@@ -82,20 +82,12 @@ def explain_certain_record(
   """
   log_scores = np.full(num_months, LOG_IMPOSSIBLE)
   log_scores[known_month] = 0
-  return [make_reason(name, log_scores, month, base.Evidence())]
+  return [_make_reason(name, log_scores, month, base.Evidence())]
 
 
-def make_reason(
+def _make_reason(
   name: str, log_scores: np.ndarray, month: int, evidence: base.Evidence
 ) -> base.Reason:
-  """Returns a reason with its weight for a month.
-
-  Args:
-    name: of the expert.
-    log_scores: added to the log score of each month, [K].
-    month: ordinal month to explain.
-    evidence: what the expert read.
-  """
   return base.Reason(
     expert=name,
     log_scores=log_scores,
@@ -125,17 +117,10 @@ def _year_terms(
   return terms
 
 
-def find_own_evidence(
+def _find_evidence(
   panel: ExpertPanel, name: str, row: int, year: int
 ) -> base.Evidence:
-  """Returns what an expert read in a record.
-
-  Args:
-    panel: of the experts.
-    name: of a reason.
-    row: the record.
-    year: that is explained.
-  """
+  """Returns what an expert read in a record that speaks for a year."""
   experts = panel.experts
   if name == "openings":
     return experts["dates"].explain(row, year)
@@ -145,6 +130,4 @@ def find_own_evidence(
     return base.Evidence(note="months with a placeholder have no other record")
   if name == "elimination":
     return base.Evidence(note="months with a known record have no others")
-  if name == "room":
-    return base.Evidence(note="opens a month, which each work does once")
   return experts[name].explain(row, year)

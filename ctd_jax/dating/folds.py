@@ -17,41 +17,43 @@ from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis
 
 NUM_FOLDS = 10
 # What is hidden together.
-MANNERS = YEARS, RECORDS = ("years", "records")
+FOLD_BY = YEARS, RECORDS = ("years", "records")
 _BLOCK_YEARS = (2, 3)  # fewest and most, as of the held-out blocks
 _SEED = 7  # of the lengths of the blocks; the weights depend on it
 
 
 def fold_records(
-  corpus: Corpus, labels: Labels, manner: str = YEARS
+  corpus: Corpus, labels: Labels, fold_by: str
 ) -> Int[np.ndarray, " N"]:
   """Returns the fold of each known record, UNKNOWN for the others.
 
   Args:
     corpus: the texts.
     labels: the known months.
-    manner: whether "years" are hidden together, or "records" with those of the
+    fold_by: whether "years" are hidden together, or "records" with those of the
       same text.
 
   Raises:
-    ValueError: if the manner is unknown.
+    ValueError: if `fold_by` is unknown.
   """
-  if check_manner(manner) == YEARS:
+  if check_fold_by(fold_by) == YEARS:
     return assign_folds(corpus.axis, labels)
   # Of the higher bits: samples of records are made of the lower ones.
   hashes = corpus.text_hashes.astype(int) >> 16
   return np.where(labels.is_known, hashes % NUM_FOLDS, UNKNOWN)
 
 
-def check_manner(manner: str) -> str:
-  """Returns the manner.
+def check_fold_by(fold_by: str) -> str:
+  """Returns `fold_by`.
 
   Raises:
-    ValueError: if it is not of MANNERS.
+    ValueError: if it is not of FOLD_BY.
   """
-  if manner not in MANNERS:
-    raise ValueError(f"what is hidden must be one of {MANNERS}, got {manner!r}")
-  return manner
+  if fold_by not in FOLD_BY:
+    raise ValueError(
+      f"what is hidden must be one of {FOLD_BY}, got {fold_by!r}"
+    )
+  return fold_by
 
 
 def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:

@@ -14,54 +14,43 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Float, Float32
+from jaxtyping import Float32
 
 from ctd_jax.dating import query_posterior
-from ctd_jax.dating.posterior import Posterior
-from ctd_jax.dating.query_posterior import DEFAULT_CONSTANTS, QueryConstants
-from ctd_jax.dating.query_wording import RecordWording
+from ctd_jax.dating.query_posterior import GalleryDates
 from ctd_jax.retrieval import host_search
 
 MIN_EVENT_LOG_P = -20.0  # so that no style excludes a record
+_RECORD_BLOCK = 1024  # records whose months are held at once
 _Ranking = tuple[np.ndarray, np.ndarray]  # indices and scores, [Q, k]
 
 
 def rank_by_posterior(
   queries: Sequence[str],
-  posterior: Posterior,
-  event_log_p: Float[np.ndarray, " N"],
+  gallery: GalleryDates,
   k: int,
-  galleries: Mapping[str, np.ndarray],
-  wording: RecordWording | None = None,
-  *,
-  constants: QueryConstants = DEFAULT_CONSTANTS,
-  record_block: int = 1024,
+  masks: Mapping[str, np.ndarray],
 ) -> host_search.TopK:
-  """Returns the k best records of every query, for every gallery.
+  """Returns the k best records of every query, for every part of the gallery.
 
   Args:
     queries: [Q] texts.
-    posterior: of the records.
-    event_log_p: log p(answering kind | text) of the records.
+    gallery: the records.
     k: results per query.
-    galleries: name -> [N] bool.
-    wording: of the records, by which queries without a date are dated; None
-      asks of these the whole timeline.
-    constants: of the dates by wording.
-    record_block: records whose months are held at once.
+    masks: name of a part -> its records, [N] bool.
 
   Returns:
-    gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
+    name -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  style_scores = np.maximum(event_log_p, MIN_EVENT_LOG_P)
+  posterior = gallery.posterior
+  style_scores = np.maximum(gallery.event_log_p, MIN_EVENT_LOG_P)
 
   def rank(score_rows: Callable[[np.ndarray], np.ndarray], size: int):
     return _rank_blocks(
       lambda rows: score_rows(rows) + style_scores[rows],
       (size, len(posterior)),
       k,
-      galleries,
-      record_block,
+      masks,
     )
 
   read = query_posterior.read_queries(queries, posterior.axis.timeline)
@@ -78,13 +67,9 @@ def rank_by_posterior(
     name: (indices[interval_index], scores[interval_index])
     for name, (indices, scores) in ranked.items()
   }
-  if wording is None:
-    return top_k
-  read.log_manners()
+  read.log_counts()
   for open_rows in query_posterior.iterate_open_rows(read, len(posterior)):
-    dates = query_posterior.date_open_queries(
-      read.take(open_rows), posterior, event_log_p, wording, constants
-    )
+    dates = query_posterior.date_open_queries(read.take(open_rows), gallery)
     ranked = rank(
       lambda rows, dates=dates: dates.score_records(
         rows, np.exp(posterior.log_p(rows))
@@ -101,17 +86,15 @@ def _rank_blocks(
   score_rows: Callable[[np.ndarray], Float32[np.ndarray, "Q n"]],
   shape: tuple[int, int],
   k: int,
-  galleries: Mapping[str, np.ndarray],
-  record_block: int,
+  masks: Mapping[str, np.ndarray],
 ) -> dict[str, _Ranking]:
-  """Returns gallery -> ranking of queries by the scores of blocks of records.
+  """Returns name -> ranking of queries by the scores of blocks of records.
 
   Args:
     score_rows: rows [n] -> scores.
     shape: number of queries and records.
     k: results per query.
-    galleries: name -> [N] bool.
-    record_block: records that are scored at once.
+    masks: name -> [N] bool.
   """
   num_queries, num_records = shape
   top_k = {
@@ -119,12 +102,12 @@ def _rank_blocks(
       np.full((num_queries, k), -1, np.int32),
       np.full((num_queries, k), -np.inf, np.float32),
     )
-    for name in galleries
+    for name in masks
   }
-  for start in range(0, num_records, record_block):
-    rows = np.arange(start, min(start + record_block, num_records))
+  for start in range(0, num_records, _RECORD_BLOCK):
+    rows = np.arange(start, min(start + _RECORD_BLOCK, num_records))
     scores = score_rows(rows)
-    for name, mask in galleries.items():
+    for name, mask in masks.items():
       members = np.flatnonzero(mask[rows])
       columns, values = host_search.select_top_k(scores[:, members], k)
       # Column -1 stands for no result; it becomes record -1.

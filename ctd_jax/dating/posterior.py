@@ -41,14 +41,14 @@ class PosteriorBlock:
   """
 
   rows: Int[np.ndarray, " n"]
-  dates: base.FittedDates
+  dates: base.DateExpert
   year_scores: Float32[np.ndarray, "n Y"]
   month_of_year_log_ratios: Float32[np.ndarray, "n 12"]
   month_log_factors: Float32[np.ndarray, " K"]
   opens_month: Bool[np.ndarray, " n"]
   inverse_temperature: float
   allowed_months: Bool[np.ndarray, " K"]
-  month_experts: tuple[base.FittedExpert, ...] = ()
+  month_experts: tuple[base.MonthExpert, ...]
 
   def select(self, is_selected: Bool[np.ndarray, " n"]) -> PosteriorBlock:
     """Returns the posteriors of some of these records."""

@@ -71,6 +71,23 @@ DEFAULT_CONSTANTS = QueryConstants()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class GalleryDates:
+  """What queries are compared with.
+
+  Attributes:
+    posterior: of the records.
+    event_log_p: log p(answering kind | text) of the records.
+    wording: of the records, by which queries without a date are dated.
+    constants: of the dates by wording.
+  """
+
+  posterior: Posterior
+  event_log_p: Float[np.ndarray, " N"]
+  wording: RecordWording
+  constants: QueryConstants = DEFAULT_CONSTANTS
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ReadQueries:
   """What queries say of the time, and in which words of an event.
 
@@ -102,7 +119,7 @@ class ReadQueries:
     """Whether a query has no date that is read, but words or a vague date."""
     return ~self.is_read & (self.has_words | self.is_vague)
 
-  def log_manners(self) -> None:
+  def log_counts(self) -> None:
     """Says how the queries are dated of which the parser reads no date."""
     if self.is_read.all():
       return
@@ -202,23 +219,17 @@ class QueryPosterior:
 
 
 def date_open_queries(
-  queries: ReadQueries,
-  posterior: Posterior,
-  event_log_p: Float[np.ndarray, " N"],
-  wording: RecordWording,
-  constants: QueryConstants = DEFAULT_CONSTANTS,
+  queries: ReadQueries, gallery: GalleryDates
 ) -> QueryPosterior:
   """Returns the months of queries whose date no parser reads.
 
   Args:
     queries: as read; what the parser reads of them plays no part.
-    posterior: of the records.
-    event_log_p: log p(answering kind | text) of the records.
-    wording: of the records.
-    constants: of match and mixture.
+    gallery: the records.
   """
-  match = wording.match_queries(queries.words, constants.string_weight)
-  chances = softmax(match / constants.temperature + event_log_p, axis=1)
+  constants = gallery.constants
+  match = gallery.wording.match_queries(queries.words, constants.string_weight)
+  chances = softmax(match / constants.temperature + gallery.event_log_p, axis=1)
   chances[(match == 0) | (chances < _MIN_CHANCE)] = 0
   event_chances = scipy.sparse.csr_array(chances.astype(np.float32))
   admitted = np.where(queries.admitted, 1, constants.other_months)
@@ -227,7 +238,7 @@ def date_open_queries(
   used = np.unique(event_chances.indices)
   for start in range(0, len(used), _RECORD_BLOCK):
     rows = used[start : start + _RECORD_BLOCK]
-    months += event_chances[:, rows] @ np.exp(posterior.log_p(rows))
+    months += event_chances[:, rows] @ np.exp(gallery.posterior.log_p(rows))
   has_match = np.diff(event_chances.indptr) > 0
   months[~has_match] = 1
   months *= admitted
@@ -243,34 +254,25 @@ def date_open_queries(
 
 
 def date_queries(
-  queries: Sequence[str],
-  posterior: Posterior,
-  event_log_p: Float[np.ndarray, " N"],
-  wording: RecordWording,
-  constants: QueryConstants = DEFAULT_CONSTANTS,
+  queries: Sequence[str], gallery: GalleryDates
 ) -> Float32[np.ndarray, "Q K"]:
   """Returns log p(month | query): of the interval that is read, or the event.
 
   Args:
     queries: texts [Q].
-    posterior: of the records.
-    event_log_p: log p(answering kind | text) of the records.
-    wording: of the records.
-    constants: of match and mixture.
+    gallery: the records.
   """
-  read = read_queries(queries, posterior.axis.timeline)
-  read.log_manners()
+  axis = gallery.posterior.axis
+  read = read_queries(queries, axis.timeline)
+  read.log_counts()
   first, last = read.intervals.T[:, :, None]
-  months = np.arange(len(posterior.axis))
+  months = np.arange(len(axis))
   is_asked = (first <= months) & (months <= last)
   with np.errstate(divide="ignore"):
     log_p = np.log(is_asked / is_asked.sum(axis=1, keepdims=True))
   log_p = log_p.astype(np.float32)
-  for rows in iterate_open_rows(read, len(posterior)):
-    block = read.take(rows)
-    log_p[rows] = date_open_queries(
-      block, posterior, event_log_p, wording, constants
-    ).log_p
+  for rows in iterate_open_rows(read, len(gallery.posterior)):
+    log_p[rows] = date_open_queries(read.take(rows), gallery).log_p
   return log_p
 
 

@@ -66,8 +66,8 @@ class RecordScores:
       ),
     )
     if "room" in self.panel.experts:
-      capacity = balance_capacity(self.panel.experts["room"], block)
-      block = dataclasses.replace(block, month_log_factors=capacity.log_factors)
+      factors = _balance_capacity(self.panel.experts["room"], block)
+      block = dataclasses.replace(block, month_log_factors=factors)
     return block.select(is_target[rows])
 
 
@@ -121,14 +121,16 @@ def score_hidden_records(
   )
 
 
-def balance_capacity(
-  capacity: month_capacity.FittedMonthCapacity, block: PosteriorBlock
-) -> month_capacity.FittedMonthCapacity:
-  """Returns the capacity balanced with the posteriors of a block."""
+def _balance_capacity(
+  room: month_capacity.FittedMonthCapacity, block: PosteriorBlock
+) -> Float32[np.ndarray, " K"]:
+  """Returns the log factors that balance a block with the capacity."""
   openers = np.flatnonzero(block.opens_month)
 
   def iter_scores():
     for rows in iter_blocks(len(openers)):
       yield block.score_months(openers[rows])
 
-  return capacity.balance(iter_scores)
+  return month_capacity.fit_month_log_factors(
+    iter_scores, room.capacity, room.must_fill
+  )

@@ -13,20 +13,18 @@ import dataclasses
 import functools
 import pathlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Float32
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.benchmark.records import ANSWERING_KINDS
-from ctd_jax.dating import dating_model, month_ranking, query_posterior
+from ctd_jax.dating import dating_model
 from ctd_jax.dating.corpus import UNKNOWN, Labels, read_corpus
+from ctd_jax.dating.dating_model import FittedDatingModel
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
-from ctd_jax.dating.fitted_model import FittedModel
-from ctd_jax.dating.posterior import Posterior
+from ctd_jax.dating.query_posterior import GalleryDates
 from ctd_jax.dating.query_wording import RecordWording
-from ctd_jax.retrieval.host_search import TopK
 
 SCORE_MODE = "posterior"
 TRACK, EXTERNAL_TRACK = "T0", "T0+external"
@@ -88,7 +86,7 @@ class DatedGallery:
   track: str
 
   @functools.cached_property
-  def fitted_model(self) -> FittedModel:
+  def fitted_model(self) -> FittedDatingModel:
     """The model, fitted on the records of train months."""
     labels = make_train_labels(self.benchmark)
     return self.model.fit(self.features.corpus, labels, self.features)
@@ -99,54 +97,19 @@ class DatedGallery:
     corpus = self.features.corpus
     return RecordWording(corpus.texts, corpus.plain_texts)
 
-  def make_posterior(self, variant: str) -> Posterior:
-    """Returns the posterior of all records.
+  def date(self, variant: str) -> GalleryDates:
+    """Returns the dates of all records.
 
     Args:
-      variant: see `FittedModel.predict`.
+      variant: see `FittedDatingModel.predict`.
 
     Raises:
       ValueError: if the variant is unknown.
     """
-    return self.fitted_model.predict(variant)
-
-  def rank_by_posterior(
-    self,
-    queries: Sequence[str],
-    posterior: Posterior,
-    k: int,
-    galleries: Mapping[str, np.ndarray],
-  ) -> TopK:
-    """Returns the k best records of every query, for every gallery.
-
-    A query without a date that is read is dated by its wording.
-
-    Args:
-      queries: [Q] texts.
-      posterior: from `make_posterior`.
-      k: results per query.
-      galleries: name -> [N] bool.
-    """
-    return month_ranking.rank_by_posterior(
-      queries,
-      posterior,
-      self.features.event_log_p,
-      k,
-      galleries,
-      self.wording,
-    )
-
-  def date_queries(
-    self, queries: Sequence[str], posterior: Posterior
-  ) -> Float32[np.ndarray, "Q K"]:
-    """Returns log p(month | query).
-
-    Args:
-      queries: [Q] texts.
-      posterior: from `make_posterior`.
-    """
-    return query_posterior.date_queries(
-      queries, posterior, self.features.event_log_p, self.wording
+    return GalleryDates(
+      posterior=self.fitted_model.predict(variant),
+      event_log_p=self.features.event_log_p,
+      wording=self.wording,
     )
 
 

@@ -8,13 +8,15 @@ import pathlib
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.dating.options import EVIDENCE, VARIANTS
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
 if TYPE_CHECKING:  # they import JAX
-  from ctd_jax.dating.posterior import Posterior
+  from ctd_jax.dating.query_posterior import GalleryDates
   from ctd_jax.systems.dated_gallery import DatedGallery
 
 SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
@@ -76,19 +78,40 @@ def _make_system(
   seed: int,
 ) -> registry.System:
   @functools.cache
-  def posterior() -> Posterior:
-    return read_gallery().make_posterior(variant)
+  def date_gallery() -> GalleryDates:
+    return read_gallery().date(variant)
+
+  return make_posterior_system(date_gallery, track, (seed,))
+
+
+def make_posterior_system(
+  date_gallery: Callable[[], GalleryDates], track: str, seeds: tuple[int, ...]
+) -> registry.System:
+  """Returns a system that ranks by the posterior of the records.
+
+  Args:
+    date_gallery: returns the dates of the records, the same at each call.
+    track: what they are read from.
+    seeds: of the model.
+  """
 
   def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
-    return read_gallery().rank_by_posterior(queries, posterior(), k, galleries)
+    from ctd_jax.dating import month_ranking
+
+    return month_ranking.rank_by_posterior(
+      queries, date_gallery(), k, galleries
+    )
+
+  def date_queries(queries: Sequence[str]) -> np.ndarray:
+    from ctd_jax.dating import query_posterior
+
+    return query_posterior.date_queries(queries, date_gallery())
 
   return registry.System(
     track=track,
     score_mode="posterior",
     search=search,
-    seeds=(seed,),
-    log_months=lambda rows: posterior().log_p(rows),
-    log_query_months=lambda queries: read_gallery().date_queries(
-      queries, posterior()
-    ),
+    seeds=seeds,
+    log_months=lambda rows: date_gallery().posterior.log_p(rows),
+    log_query_months=date_queries,
   )

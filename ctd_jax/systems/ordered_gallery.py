@@ -33,6 +33,7 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Corpus
 from ctd_jax.dating.experts import event_classifier
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
+from ctd_jax.dating.query_posterior import GalleryDates
 from ctd_jax.dating.query_wording import RecordWording
 from ctd_jax.systems import dated_gallery
 from ctd_jax.texts.works import Entry, Place
@@ -165,10 +166,8 @@ def spread_lunations(
   return chances_of_record
 
 
-def date_gallery(
-  benchmark: Benchmark, use_labels: bool
-) -> tuple[Posterior, Float[np.ndarray, " N"], RecordWording]:
-  """Returns posterior, log p(answering kind | text) and wording of the records.
+def date_gallery(benchmark: Benchmark, use_labels: bool) -> GalleryDates:
+  """Returns the dates of all records.
 
   Args:
     benchmark: whose gallery.
@@ -179,8 +178,8 @@ def date_gallery(
   )
   labels = dated_gallery.make_train_labels(benchmark)
   known_months = labels.month if use_labels else np.full(len(corpus), UNKNOWN)
-  return (
-    date_works(benchmark, corpus, known_months),
-    event_classifier.predict_event_log_p(corpus, labels),
-    RecordWording(corpus.texts, corpus.plain_texts),
+  return GalleryDates(
+    posterior=date_works(benchmark, corpus, known_months),
+    event_log_p=event_classifier.predict_event_log_p(corpus, labels),
+    wording=RecordWording(corpus.texts, corpus.plain_texts),
   )

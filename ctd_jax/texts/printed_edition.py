@@ -99,9 +99,7 @@ class PrintedEdition:
           num_years += patterns.YEAR_OPENING.match(next_line.body) is not None
     return num_years > _YEAR_SHARE * num_openings
 
-  def _find_text_indents(
-    self, juans: list[list[Line]], min_lines: int = _MIN_LINES_OF_INDENT
-  ) -> dict[int, bool]:
+  def _find_text_indents(self, juans: list[list[Line]]) -> dict[int, bool]:
     """Returns of each indent whether running text is printed with it.
 
     Running text goes on in the next line; headings do not.
@@ -125,7 +123,7 @@ class PrintedEdition:
     return {
       indent: num_runs[indent] / count >= _RUN_SHARE
       for indent, count in num_lines.items()
-      if count >= min_lines
+      if count >= _MIN_LINES_OF_INDENT
     }
 
   def read(self) -> None:

@@ -33,7 +33,7 @@ import numpy as np
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.records import EVENT
 from ctd_jax.chronology import date_expressions
-from ctd_jax.dating import corpus
+from ctd_jax.dating import corpus, month_ranking
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.options import EVIDENCE, VARIANTS
@@ -83,14 +83,12 @@ def strip(benchmark, level: str):
   return dataclasses.replace(benchmark, records=tuple(records))
 
 
-def per_query(
-  dated: dated_gallery.DatedGallery, posterior, split: str, name: str
-):
+def per_query(dated: dated_gallery.DatedGallery, dates, split: str, name: str):
   """Returns the per-query tables of one posterior, one for each of `MODES`."""
   queries = dated.benchmark.queries[split]
-  top_k = dated.rank_by_posterior(
+  top_k = month_ranking.rank_by_posterior(
     [query.text for query in queries],
-    posterior,
+    dates,
     DEPTH,
     make_masks(dated.benchmark),
   )
@@ -260,9 +258,10 @@ def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
   for template, seed, dated, learning in galleries(flags, benchmark):
     for variant in flags.variants.split(","):
       started = time.monotonic()
-      posterior = dated.make_posterior(variant)
+      dates = dated.date(variant)
+      posterior = dates.posterior
       name = template.format(variant)
-      found = per_query(dated, posterior, flags.split, name)
+      found = per_query(dated, dates, flags.split, name)
       quality = posterior_metrics.compute_posterior_metrics(
         posterior, scored, months[scored]
       )

@@ -24,6 +24,7 @@ import time
 import numpy as np
 
 from ctd_jax.benchmark.records import NO_EVENT
+from ctd_jax.dating import month_ranking
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
@@ -86,9 +87,11 @@ def measure(flags: argparse.Namespace, copies: int) -> None:
   lap("read")
   _ = dated.fitted_model
   lap("learn")
-  posterior = dated.make_posterior("fitted")
+  dates = dated.date("fitted")
   lap("date")
-  dated.rank_by_posterior(queries, posterior, 10, {"all": np.ones(size, bool)})
+  month_ranking.rank_by_posterior(
+    queries, dates, 10, {"all": np.ones(size, bool)}
+  )
   lap("rank")
   peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
   print(f"  {peak:5.1f} GiB", flush=True)

@@ -30,6 +30,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.dating import month_ranking
 from ctd_jax.evaluation import protocol, results, scoring
 from ctd_jax.evaluation.result_tables import DEFAULT_METRICS
 from ctd_jax.index.search import Index
@@ -108,7 +109,7 @@ class FittedSystem:
     """
     self.record_ids = benchmark.record_ids
     self.dated = dated_gallery.read_dated_gallery(benchmark)
-    self.posterior = self.dated.make_posterior("fitted")
+    self.dates = self.dated.date("fitted")
     self.row_of = dict(
       index.connection.execute("SELECT record_id, row FROM records")
     )
@@ -139,9 +140,9 @@ class FittedSystem:
   def _rank(
     self, queries: Sequence[str], k: int
   ) -> list[list[tuple[str, float]]]:
-    masks = {"all": np.ones(len(self.posterior), bool)}
-    indices, scores = self.dated.rank_by_posterior(
-      queries, self.posterior, k, masks
+    masks = {"all": np.ones(len(self.record_ids), bool)}
+    indices, scores = month_ranking.rank_by_posterior(
+      queries, self.dates, k, masks
     )["all"]
     return [
       [

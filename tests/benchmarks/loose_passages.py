@@ -178,7 +178,7 @@ def main() -> None:
   if flags.transductive:
     model = DatingModel.without(["neural"])
     dated = dated_gallery.read_dated_gallery(benchmark, (), model)
-    posterior = dated.make_posterior("fitted")
+    posterior = dated.date("fitted").posterior
     together = posterior_metrics.compute_posterior_metrics(
       posterior, rows, months[rows]
     )

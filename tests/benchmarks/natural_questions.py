@@ -49,7 +49,6 @@ from ctd_jax.chronology.timelines import Interval
 from ctd_jax.dating import month_ranking, query_posterior
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.month_axis import MonthAxis
-from ctd_jax.dating.posterior import Posterior
 from ctd_jax.dating.query_posterior import QueryConstants
 from ctd_jax.evaluation import protocol, results, significance
 from ctd_jax.retrieval.host_search import TopK
@@ -285,7 +284,6 @@ def select_group(values: Values, group: str) -> Values:
 
 def choose_constants(
   dated: dated_gallery.DatedGallery,
-  posterior: Posterior,
   questions: Sequence[NaturalQuestion],
 ) -> QueryConstants:
   """Returns the best constants, printing what each value gives."""
@@ -295,29 +293,20 @@ def choose_constants(
   gallery = {
     _MODE.gallery: protocol.gallery_mask(benchmark.kinds, _MODE.gallery)
   }
-  evidence = dated.features.event_log_p, dated.wording
+  dates = dated.date("fitted")
 
   def measure(constants: QueryConstants, by_dates: bool) -> float:
+    records = dataclasses.replace(dates, constants=constants)
     if by_dates:
-      log_p = query_posterior.date_queries(
-        texts, posterior, *evidence, constants
-      )
-      values = measure_dates(posterior.axis, questions, log_p)
+      log_p = query_posterior.date_queries(texts, records)
+      values = measure_dates(dates.posterior.axis, questions, log_p)
       means = [
         np.mean(list(select_group(values, group)["nll"].values()))
         for group in GROUPS
       ]
       return -float(np.mean(means))
     depth = _CUTOFF + max(map(len, printing))
-    ranked = month_ranking.rank_by_posterior(
-      texts,
-      posterior,
-      evidence[0],
-      depth,
-      gallery,
-      evidence[1],
-      constants=constants,
-    )
+    ranked = month_ranking.rank_by_posterior(texts, records, depth, gallery)
     tables = measure_rankings(benchmark, "natural", questions, printing, ranked)
     means = [
       np.mean(list(select_group(values, group)["mrr@10"].values()))
@@ -467,7 +456,7 @@ def main() -> None:
   if flags.choose:
     model = DatingModel.without(flags.off, flags.seed)
     dated = dated_gallery.read_dated_gallery(benchmark, (), model)
-    choose_constants(dated, dated.make_posterior("fitted"), questions)
+    choose_constants(dated, questions)
     return
   rows = []
   for name, system in make_systems(benchmark, flags).items():

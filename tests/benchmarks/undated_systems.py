@@ -22,7 +22,7 @@ import numpy as np
 import scipy.sparse
 
 from ctd_jax.dating.chronicle.labelled_corpus import LabelledCorpus
-from ctd_jax.dating.fitted_model import FittedModel
+from ctd_jax.dating.dating_model import FittedDatingModel
 from ctd_jax.retrieval import dense, trained_system
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training import run_folder, train_step
@@ -54,7 +54,7 @@ class DatedTexts:
   log_p: np.ndarray
   seconds: float
   seeds: tuple[int, ...] = ()
-  fitted: FittedModel | None = None
+  fitted: FittedDatingModel | None = None
 
 
 def date_texts(

@@ -47,7 +47,7 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
   CredibleMonths,
 )
-from ctd_jax.dating.fitted_model import FittedModel
+from ctd_jax.dating.dating_model import FittedDatingModel
 from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.evaluation import results, significance
 from ctd_jax.evaluation.calibration import expected_calibration_error
@@ -330,7 +330,7 @@ def make_rows(
 
 
 def show_texts(
-  fitted: FittedModel,
+  fitted: FittedDatingModel,
   labelled: labelled_corpus.LabelledCorpus,
   undated: Sequence[UndatedText],
 ) -> None:

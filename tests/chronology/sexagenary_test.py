@@ -109,42 +109,11 @@ def test_impossible_dates_are_refused(date):
 )
 def test_years_and_their_names(year, name):
   assert sexagenary.format_cyclic_year(year) == name
-  assert sexagenary.parse_cyclic_year(name) == sexagenary.cyclic_index_of_year(
-    year
+  index = sexagenary.cyclic_index_of_year(year)
+  assert sexagenary.parse_cyclic_index(name[:2]) == index
+  assert sexagenary.years_with_cyclic_index(index, year - 59, year + 59) == (
+    year,
   )
-
-
-def test_parsing_the_name_of_a_year_is_inverse_to_formatting():
-  for year in range(-721, -460):
-    name = sexagenary.format_cyclic_year(year)
-    index = sexagenary.parse_cyclic_year(name)
-    assert index == sexagenary.cyclic_index_of_year(year)
-    assert sexagenary.years_with_cyclic_index(index, year - 59, year + 59) == (
-      year,
-    )
-  index = sexagenary.parse_cyclic_year("歲在己未")
-  assert sexagenary.years_with_cyclic_index(index, -721, -541) == (
-    -721,
-    -661,
-    -601,
-    -541,
-  )
-
-
-@pytest.mark.parametrize(
-  "text",
-  ["己未歲", "歲在己未", "歲次己未", "太歲在己未", "岁次己未年", "已未年"],
-)
-def test_other_forms_of_a_year(text):
-  assert sexagenary.parse_cyclic_year(text) == sexagenary.cyclic_index_of_year(
-    -721
-  )
-
-
-@pytest.mark.parametrize("text", ["己未", "甲丑年", "歲在鶉火", "元年", ""])
-def test_what_names_no_year_is_quoted(text):
-  with pytest.raises(ValueError, match="name of a year.*歲在己未"):
-    sexagenary.parse_cyclic_year(text)
   with pytest.raises(ValueError, match="0-59"):
     sexagenary.years_with_cyclic_index(60, 0, 1)
 

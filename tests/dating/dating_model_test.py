@@ -19,6 +19,8 @@ from ctd_jax.dating import (
   month_ranking,
   options,
   posterior,
+  query_posterior,
+  query_wording,
 )
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
@@ -253,36 +255,32 @@ def test_calibration_finds_the_temperature():
   true -= np.log(np.exp(true).sum(axis=1, keepdims=True))
   months = np.array([rng.choice(12, p=np.exp(row)) for row in true])
 
-  class Overconfident:
-    def log_p(self, rows):
-      return 2 * true[rows]
-
-  weights = expert_weights.calibrate_temperature(
-    expert_weights.ExpertWeights(
-      word_weights=np.zeros(0), pool_weights=np.zeros(0)
-    ),
-    Overconfident(),
-    np.arange(4000),
-    months,
-  )
-  assert weights.inverse_temperature == pytest.approx(0.5, abs=0.05)
+  scale = expert_weights.fit_inverse_temperature(2 * true, months)
+  assert scale == pytest.approx(0.5, abs=0.05)
 
 
-def test_queries_find_the_records_of_their_month(chronicle, fitted, dated):
+def test_queries_find_the_records_of_their_month(
+  chronicle, fitted, dated, monkeypatch
+):
   rows = np.flatnonzero(chronicle.train & fitted.features.is_event)[:20]
   keys = [TIMELINE.key_at(int(month)) for month in chronicle.months[rows]]
   queries = [
     f"{date_expressions.format_key(key, TIMELINE)}有何記事？" for key in keys
   ]
-  rank = functools.partial(
-    month_ranking.rank_by_posterior,
-    queries,
-    dated("fitted"),
-    fitted.event_log_p,
-    5,
-    {"all": np.ones(len(chronicle.texts), bool)},
+  corpus = fitted.features.corpus
+  records = query_posterior.GalleryDates(
+    posterior=dated("fitted"),
+    event_log_p=fitted.event_log_p,
+    wording=query_wording.RecordWording(corpus.texts, corpus.plain_texts),
   )
-  in_blocks, whole = rank(record_block=100), rank()
+
+  def rank():
+    everything = {"all": np.ones(len(chronicle.texts), bool)}
+    return month_ranking.rank_by_posterior(queries, records, 5, everything)
+
+  whole = rank()
+  monkeypatch.setattr(month_ranking, "_RECORD_BLOCK", 100)
+  in_blocks = rank()
   for one, other in zip(in_blocks["all"], whole["all"], strict=True):
     np.testing.assert_array_equal(one, other)
   first = in_blocks["all"][0][:, 0]

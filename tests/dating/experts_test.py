@@ -447,7 +447,7 @@ def test_rare_shared_strings_find_the_event():
     [corpus.plain_text(text) for text in EVENTS * 3 + OTHERS]
   )
   overlap = index.overlap(index.encode(["昔者盟于榆泉矣"]))
-  rows, columns, values, _ = shared_wording.select_top_entries(overlap, 3)
+  rows, columns, values = shared_wording.select_top_entries(overlap, 3)
   assert set(columns.tolist()) == {0, 3, 6}
   assert set(rows.tolist()) == {0}
   assert shared_wording.row_max(overlap)[0] == values[0]
@@ -505,10 +505,12 @@ def cited_scores(axis, found, chance, known, hosts=None):
     found,
     pair_rows=np.arange(len(found.event_index)),
     pair_chances=chance,
-    labels=known,
-    prior=np.full(axis.num_years, 1 / axis.num_years),
-    undated_hosts=np.array(list(hosts), int),
-    reign_chances=np.array(list(hosts.values()), float).reshape(-1, 2),
+    hosts=citations.HostTimes(
+      labels=known,
+      year_prior=np.full(axis.num_years, 1 / axis.num_years),
+      undated=np.array(list(hosts), int),
+      reign_chances=np.array(list(hosts.values()), float).reshape(-1, 2),
+    ),
     event_rows=np.arange(3),
   )
   return np.stack([score.toarray() for score in scores])
@@ -642,7 +644,7 @@ def test_experts_follow_the_protocol(expert):
     if name.startswith("Fitted") and isinstance(value, type)
   ]
   assert fitted.name == expert.name
-  assert all(hasattr(fitted, name) for name in ("log_scores", "explain"))
+  assert hasattr(fitted, "explain")
 
 
 # --- room and folds --------------------------------------------------------

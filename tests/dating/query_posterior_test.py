@@ -52,16 +52,20 @@ def make_posterior():
   )
 
 
-def rank(queries, wording=WORDING, **options):
-  return month_ranking.rank_by_posterior(
-    queries, make_posterior(), EVENT_LOG_P, 7, GALLERY, wording, **options
-  )["all"]
+def make_records():
+  return query_posterior.GalleryDates(
+    posterior=make_posterior(), event_log_p=EVENT_LOG_P, wording=WORDING
+  )
+
+
+def rank(queries):
+  return month_ranking.rank_by_posterior(queries, make_records(), 7, GALLERY)[
+    "all"
+  ]
 
 
 def date(*queries):
-  return query_posterior.date_queries(
-    queries, make_posterior(), EVENT_LOG_P, WORDING
-  )
+  return query_posterior.date_queries(queries, make_records())
 
 
 WINDOWS = ("", "之前三個月內", "及其後半年", "，葬衛桓公，", "前後兩月")
@@ -90,8 +94,8 @@ DATED_QUERIES = [
   ),
 )
 @hypothesis.settings(deadline=None, max_examples=50)
-def test_a_date_that_is_read_ranks_as_without_wording(queries, others):
-  plain = rank(queries, wording=None)
+def test_a_date_that_is_read_ranks_as_without_other_questions(queries, others):
+  plain = rank(queries)
   worded = rank([*queries, *others])
   for expected, result in zip(plain, worded, strict=True):
     np.testing.assert_array_equal(result[: len(queries)], expected)
@@ -163,7 +167,8 @@ def test_blocks_of_records_and_queries_change_nothing(monkeypatch):
   whole = rank(queries)
   monkeypatch.setattr(query_posterior, "_MAX_MATCHES", 8)
   monkeypatch.setattr(query_posterior, "_RECORD_BLOCK", 2)
-  blocks = rank(queries, record_block=3)
+  monkeypatch.setattr(month_ranking, "_RECORD_BLOCK", 3)
+  blocks = rank(queries)
   np.testing.assert_array_equal(blocks[0], whole[0])
   np.testing.assert_allclose(blocks[1], whole[1], rtol=1e-5)
 

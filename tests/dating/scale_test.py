@@ -11,6 +11,7 @@ from ctd_jax.dating import (
   corpus,
   expert_panel,
   expert_weights,
+  folds,
   month_ranking,
   posterior,
   regression,
@@ -69,9 +70,7 @@ def test_strings_of_stretches_are_those_of_the_whole(monkeypatch):
 @pytest.mark.parametrize("most", [1, 3, 20, 80])
 def test_best_entries_equal_a_full_sort(most):
   dense, sparse = rare()
-  rows, columns, values, floors = shared_wording.select_top_entries(
-    sparse, most
-  )
+  rows, columns, values = shared_wording.select_top_entries(sparse, most)
   np.testing.assert_array_equal(dense[rows, columns], values)
   for row, line in enumerate(dense):
     kept = [
@@ -82,9 +81,6 @@ def test_best_entries_equal_a_full_sort(most):
       and (line >= value).sum() <= 2 * most
     ]
     assert sorted(columns[rows == row].tolist()) == kept
-  for row, line in enumerate(dense):
-    left = np.delete(line, columns[rows == row])
-    assert floors[row] == left.max(initial=0)
 
 
 def test_entries_are_read_where_none_is_stored():
@@ -309,12 +305,12 @@ def test_copies_differ_and_the_first_is_the_original(dated):
 @pytest.mark.slow
 def test_posterior_of_small_blocks_is_that_of_large_ones(dated, monkeypatch):
   rows = np.arange(len(dated.benchmark.records))
-  whole = dated.make_posterior("fitted").log_p(rows)
+  whole = dated.date("fitted").posterior.log_p(rows)
   monkeypatch.setattr(expert_panel, "BLOCK", 3)
   monkeypatch.setattr(words, "_BLOCK", 50)
   monkeypatch.setattr(parallel_texts, "_LINKS_PER_BLOCK", 5)
   monkeypatch.setattr(parallel_texts, "_BLOCK", 11)
-  blocks = dated.make_posterior("fitted").log_p(rows)
+  blocks = dated.date("fitted").posterior.log_p(rows)
   np.testing.assert_allclose(blocks, whole, atol=2e-3)
 
 
@@ -330,7 +326,7 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
 
   def fit_weights():
     return expert_weights.fit_expert_weights(
-      dated.model.experts, dated.features, labels
+      dated.model.experts, dated.features, labels, folds.YEARS
     )
 
   original = regression.fit_pool_weights
@@ -345,7 +341,7 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
 
 
 def test_mass_of_certain_records_is_that_of_their_months(dated):
-  found = dated.make_posterior("fitted")
+  found = dated.date("fitted").posterior
   rows = np.random.default_rng(0).permutation(len(found))
   intervals = [(0, 0), (3, 17), (0, 47)]
   np.testing.assert_allclose(
@@ -361,8 +357,7 @@ def test_a_question_asked_twice_is_answered_twice(dated):
   queries = [query.text for query in dated.benchmark.queries["test"]]
   found = month_ranking.rank_by_posterior(
     queries[::-1] + queries,
-    dated.make_posterior("fitted"),
-    dated.features.event_log_p,
+    dated.date("fitted"),
     3,
     {"all": np.ones(len(dated.benchmark.records), bool)},
   )
@@ -387,13 +382,6 @@ def test_scores_of_some_events_are_those_of_all(dated):
   np.testing.assert_allclose(
     part.expert_scores(slice(None)), whole[:, some], atol=1e-5
   )
-  # What an expert says through the protocol is what the pool weighs.
-  for name in ("cited", "parallels"):
-    np.testing.assert_allclose(
-      panel.experts[name].log_scores(rows),
-      whole[expert_panel.POOL_SLICES[name]],
-      atol=1e-5,
-    )
   without = dataclasses.replace(part, pooling_matrix=None)
   assert without.expert_scores(slice(None)).shape == (
     expert_panel.NUM_POOLED,

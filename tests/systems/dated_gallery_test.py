@@ -10,7 +10,7 @@ import pytest
 
 from ctd_jax.benchmark.records import KINDS
 from ctd_jax.chronology import query_dates
-from ctd_jax.dating import options
+from ctd_jax.dating import month_ranking, options
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.evaluation import results
@@ -71,13 +71,15 @@ def test_what_is_no_text_has_no_way_in(benchmark):
   queries += ["齊人來盟在何時？", "甲公時，宋人來盟在何時？"]
   gallery = {"all": np.ones(len(records), bool)}
   for variant in options.VARIANTS:
-    posterior, expected = (
-      each.make_posterior(variant) for each in (other, dated)
+    dates = [each.date(variant) for each in (other, dated)]
+    np.testing.assert_array_equal(
+      *(each.posterior.log_p(rows) for each in dates)
     )
-    np.testing.assert_array_equal(posterior.log_p(rows), expected.log_p(rows))
     for one, another in zip(
-      other.rank_by_posterior(queries, posterior, 5, gallery)["all"],
-      dated.rank_by_posterior(queries, expected, 5, gallery)["all"],
+      *(
+        month_ranking.rank_by_posterior(queries, each, 5, gallery)["all"]
+        for each in dates
+      ),
       strict=True,
     ):
       np.testing.assert_array_equal(one, another)
@@ -86,9 +88,9 @@ def test_what_is_no_text_has_no_way_in(benchmark):
 def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   queries = benchmark.queries["test"]
   everything = {"all": np.ones(len(benchmark.records), bool)}
-  found = dated.rank_by_posterior(
+  found = month_ranking.rank_by_posterior(
     [query.text for query in queries],
-    dated.make_posterior("fitted"),
+    dated.date("fitted"),
     1,
     everything,
   )
@@ -155,7 +157,7 @@ def test_natural_questions_are_measured(
 
 def test_unknown_variant(dated):
   with pytest.raises(ValueError, match="variant must be one of"):
-    dated.make_posterior("oracle")
+    dated.date("oracle")
 
 
 @pytest.mark.slow

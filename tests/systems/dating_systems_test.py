@@ -34,10 +34,10 @@ def test_a_small_folder_takes_few_updates_and_tells_its_progress(
   shapes, counts, lines = [], [], []
   run_updates = year_encoder._run_updates
 
-  def count_updates(model, state, texts, *rest):
-    shapes.append(texts.ids.shape)
-    counts.append(int(rest[-1]))
-    return run_updates(model, state, texts, *rest)
+  def count_updates(model, state, updates, *rest):
+    shapes.append(updates.texts.ids.shape)
+    counts.append(int(updates.count))
+    return run_updates(model, state, updates, *rest)
 
   monkeypatch.setattr(year_encoder, "_run_updates", count_updates)
   monkeypatch.setattr(year_encoder, "_CALL_UPDATES", 8)  # several calls a fit

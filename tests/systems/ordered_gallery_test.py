@@ -41,8 +41,8 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(
   rows = np.arange(len(benchmark.records))
   log_p, event_log_p = zip(
     *(
-      (posterior.log_p(rows), style)
-      for posterior, style, _ in (
+      (dates.posterior.log_p(rows), dates.event_log_p)
+      for dates in (
         ordered_gallery.date_gallery(each, use_labels)
         for each in (benchmark, hide_test_records(benchmark))
       )
@@ -54,8 +54,8 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(
 
 
 def test_strict_dates_read_no_label(benchmark):
-  labelled = ordered_gallery.date_gallery(benchmark, use_labels=True)[0]
-  strict = ordered_gallery.date_gallery(benchmark, use_labels=False)[0]
+  labelled = ordered_gallery.date_gallery(benchmark, use_labels=True).posterior
+  strict = ordered_gallery.date_gallery(benchmark, use_labels=False).posterior
   is_train = np.array(benchmark.record_splits) == "train"
   assert (labelled.certain_months[is_train] >= 0).all()
   corpus = corpus_lib.read_corpus(
@@ -71,7 +71,7 @@ def test_most_events_between_known_months_are_dated(benchmark, dated):
   months = np.array(
     [benchmark.timeline.ordinal(benchmark.records[row].key) for row in rows]
   )
-  log_p = dated[0].log_p(rows)
+  log_p = dated.posterior.log_p(rows)
   np.testing.assert_allclose(np.exp(log_p).sum(1), 1, atol=1e-4)
   assert (log_p.argmax(1) == months).mean() > 0.8
 

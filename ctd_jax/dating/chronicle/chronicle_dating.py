@@ -239,9 +239,11 @@ def decode_sections(
       emissions.kinds,
       log_transitions,
       prior,
-      temper=reliability.measure_reliability(fitted_model, emissions),
-      credible=credible,
-      allowed_months=emissions.allowed_months,
+      options=decoder.ReadoutOptions(
+        reliability.measure_reliability(fitted_model, emissions),
+        credible,
+        emissions.allowed_months,
+      ),
     )
     months = decoded.months[:, 0]
     # What is told of need not lie on the path.

@@ -12,18 +12,19 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
+from ctd_jax.dating import dating_model, folds
 from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
-from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts import base, known_parallels
 from ctd_jax.dating.experts import days as days_lib
 from ctd_jax.dating.features import CorpusFeatures
 
@@ -153,3 +154,29 @@ class FittedHeadDates:
       spans=((head.start, head.date_end),),
       note=self.corpus.texts[row][head.start : head.date_end],
     )
+
+
+def make_text_model(
+  dates: HeadDates, without: Iterable[str] = (), seed: int = 42
+) -> dating_model.DatingModel:
+  """Returns a model that dates texts beside a chronicle of known dates.
+
+  Args:
+    dates: of the chronicle's records and the texts.
+    without: names of `options.EVIDENCE`.
+    seed: of the year encoder.
+
+  Raises:
+    ValueError: if a name is unknown.
+  """
+  # A chronicle names a month as often as it likes, and does not say that a
+  # month without a record has none. So the room of months is no evidence.
+  experts = dating_model.make_experts({*without, "room"}, seed)
+  return dating_model.DatingModel(
+    (
+      *(dates if each.name == dates.name else each for each in experts),
+      known_parallels.KnownParallels(),
+    ),
+    use_punctuation=False,
+    fold_by=folds.RECORDS,
+  )

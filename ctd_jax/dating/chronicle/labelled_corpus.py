@@ -42,7 +42,7 @@ import numpy as np
 from absl import logging
 from jaxtyping import Int
 
-from ctd_jax.dating import dating_model, folds
+from ctd_jax.dating import dating_model
 from ctd_jax.dating.chronicle import head_dates
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
 from ctd_jax.dating.chronicle.sections import Section
@@ -52,12 +52,7 @@ from ctd_jax.dating.chronicle.undated_texts import (
   read_head,
 )
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
-from ctd_jax.dating.experts import base, known_parallels
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
-
-# Evidence that a chronicle has not: it names a month as often as it likes, and
-# a month without a record is not said to be one.
-_WITHOUT = ("room",)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -95,27 +90,12 @@ class LabelledCorpus:
     Raises:
       ValueError: if a name is unknown.
     """
-    experts = self._read_heads(
-      dating_model.make_experts({*without, *_WITHOUT}, seed)
-    )
-    return dating_model.DatingModel(
-      (*experts, known_parallels.KnownParallels()),
-      use_punctuation=False,
-      manner=folds.RECORDS,
-    )
-
-  def _read_heads(
-    self, experts: Iterable[base.Expert]
-  ) -> tuple[base.Expert, ...]:
-    """Returns the experts; printed dates are those of the heads of texts."""
     is_text = np.zeros(len(self.corpus), bool)
     is_text[self.text_rows] = True
     dates = head_dates.HeadDates(
       calendar=self.dates.calendar, heads=self.heads, is_read=is_text
     )
-    return tuple(
-      dates if expert.name == dates.name else expert for expert in experts
-    )
+    return head_dates.make_text_model(dates, without, seed)
 
   def join_posterior(self, posterior: Posterior) -> Posterior:
     """Returns the posterior of all records: sections as decoded, texts by it.

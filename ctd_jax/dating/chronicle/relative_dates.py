@@ -62,7 +62,6 @@ def _read_relative_date(
 ) -> PrintedDate | None:
   """Returns a date by relation; None where it adds nothing, or is a plan."""
   prefix_end = match.start("season") if match["season"] else match.end()
-  head = match.lastgroup if match.lastgroup != "season" else None
   head = next(
     name
     for name in ("same_year", "next_year", "same_month", "next_month")

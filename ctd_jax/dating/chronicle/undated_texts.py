@@ -72,6 +72,24 @@ def read_head(text: str, calendar: Calendar) -> Section:
   return section_reading.read_sections(0, text, calendar)[0]
 
 
+def read_headed_corpus(
+  texts: Sequence[str],
+  axis: MonthAxis,
+  calendar: Calendar,
+  external_texts: Sequence[str] = (),
+) -> tuple[Corpus, list[Section]]:
+  """Returns undated texts as a corpus, and the first section of each.
+
+  Args:
+    texts: that stand alone.
+    axis: the months of the calendar.
+    calendar: whose reigns they may name.
+    external_texts: texts that are not to be dated and whose citations count.
+  """
+  heads = [read_head(text, calendar) for text in texts]
+  return make_headed_corpus(axis, texts, heads, external_texts), heads
+
+
 def make_headed_corpus(
   axis: MonthAxis,
   texts: Sequence[str],

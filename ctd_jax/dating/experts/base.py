@@ -2,9 +2,9 @@
 
 An `Expert` holds options. Fitted on a corpus and the labels that it may use, it
 becomes a `FittedExpert`, which scores the months or the years of records and
-names the evidence behind a score.
+names the evidence behind a score. Each kind has methods of its own for scores.
 
-Axes: K months, Y regnal years, n rows, f scores of an expert.
+Axes: K months, Y regnal years, n rows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float, Float32, Int
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -63,13 +63,6 @@ class FittedExpert(Protocol):
   def name(self) -> str:
     """Name of the expert."""
 
-  def log_scores(self, rows: np.ndarray) -> np.ndarray:
-    """Returns log scores of the months [n, K] or, f of them, years [f, n, Y].
-
-    Args:
-      rows: records to score, none of them labelled or a placeholder, int [n].
-    """
-
   def explain(self, row: int, year: int) -> Evidence:
     """Returns the evidence of one record.
 
@@ -80,8 +73,22 @@ class FittedExpert(Protocol):
 
 
 @runtime_checkable
-class FittedDates(FittedExpert, Protocol):
-  """The expert of printed dates, which scores months."""
+class MonthExpert(FittedExpert, Protocol):
+  """An expert that scores months."""
+
+  def log_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "n K"]:
+    """Returns the log scores of the months, up to a constant for each row.
+
+    Args:
+      rows: records to score, none of them labelled or a placeholder.
+    """
+
+
+@runtime_checkable
+class DateExpert(MonthExpert, Protocol):
+  """The expert of printed dates."""
 
   corpus: Any
 

@@ -174,8 +174,6 @@ class CitationPairs:
     event_hashes: made of the event's text.
     reading: NAMED_REIGN, PRECEDING_REIGN or HOST_REIGN.
     features: of the pair.
-    floors: of each citation, the greatest of `rank_overlaps` with an event that
-      it has no pair with; none where that is not known.
   """
 
   citations: tuple[Citation, ...]
@@ -184,9 +182,6 @@ class CitationPairs:
   event_hashes: UInt32[np.ndarray, " P"]
   reading: Int8[np.ndarray, " P"]
   features: Float32[np.ndarray, "P f"]
-  floors: Float32[np.ndarray, " floors"] = dataclasses.field(
-    default_factory=lambda: np.zeros(0, np.float32)
-  )
 
   @property
   def overlaps(self) -> dict[str, Float32[np.ndarray, " P"]]:
@@ -228,7 +223,6 @@ def make_citation_pairs(
   blocks = [
     (np.zeros(0, np.int32),) * 2
     + (np.zeros((0, _NUM_OVERLAP_FEATURES), np.float32),)
-    + (np.zeros(0, np.float32),)
   ]
   for block, string_matrices in string_index.iter_blocks(
     len(citations), *encoders.values()
@@ -238,10 +232,10 @@ def make_citation_pairs(
     )
     rows, *others = _find_nearest_events(overlaps, event_weights)
     blocks.append((rows + np.int32(block.start), *others))
-  rows, columns, overlap_features, floors = map(
+  rows, columns, overlap_features = map(
     np.concatenate, zip(*blocks, strict=True)
   )
-  pairs = pair_citations(
+  return pair_citations(
     corpus,
     event_records,
     event_weights,
@@ -250,7 +244,6 @@ def make_citation_pairs(
     columns=columns,
     overlap_features=overlap_features,
   )
-  return dataclasses.replace(pairs, floors=floors)
 
 
 def cut_contexts(citations: Sequence[Citation]) -> dict[str, list[str]]:
@@ -344,9 +337,9 @@ def _encode_block(
 
 def _find_nearest_events(
   overlaps: Mapping[str, scipy.sparse.csr_array], event_weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-  """Returns citations, the events nearest in wording, features and floors."""
-  rows, columns, _, floors = shared_wording.select_top_entries(
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns citations, the events nearest in wording, and features."""
+  rows, columns, _ = shared_wording.select_top_entries(
     rank_overlaps(overlaps).tocsr(), NUM_CANDIDATES
   )
   values, max_overlaps, num_rivals = {}, {}, {}
@@ -362,7 +355,7 @@ def _find_nearest_events(
   features = make_overlap_features(
     values, max_overlaps, num_rivals, event_weights[columns]
   )
-  return rows, columns, features, floors
+  return rows, columns, features
 
 
 def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:

@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float, Float32, Int, UInt32
+from jaxtyping import Float, Int, UInt32
 from scipy.special import logsumexp
 
 from ctd_jax.dating import regression
@@ -47,39 +47,44 @@ _HASH_MULTIPLIER = np.uint32(
 )  # of a pair's event, as of a string's characters
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class HostTimes:
+  """What is known of the times of records, those that cite among them.
+
+  Attributes:
+    labels: known months.
+    year_prior: chance of each year.
+    undated: citing records whose month is hidden, ascending.
+    reign_chances: chance of each ruler for them, by their words.
+  """
+
+  labels: Labels
+  year_prior: Float[np.ndarray, " Y"]
+  undated: Int[np.ndarray, " H"]
+  reign_chances: Float[np.ndarray, "H R"]
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedCitations:
   """Citations with the chance that each dates the event beside it.
 
   Attributes:
     features: the texts and the pairs.
-    labels: known months, of events and citing records.
     model: chance that a pair is of one year.
     use_undated_reigns: whether years without a ruler count.
-    year_prior: chance of each year.
-    undated_hosts: citing records whose month is hidden, ascending.
-    reign_chances: chance of each ruler for them, by their words.
+    hosts: citing records.
   """
 
   features: CorpusFeatures
-  labels: Labels
   model: regression.BinnedSoftmax
   use_undated_reigns: bool
-  year_prior: Float[np.ndarray, " Y"]
-  undated_hosts: Int[np.ndarray, " H"]
-  reign_chances: Float[np.ndarray, "H R"]
+  hosts: HostTimes
   name = "cited"
-
-  def log_scores(
-    self, rows: Int[np.ndarray, " n"]
-  ) -> Float32[np.ndarray, "s n Y"]:
-    """Returns the scores of years by citations; see `score_years`."""
-    return np.stack([scores.toarray() for scores in self.sparse_scores(rows)])
 
   def sparse_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> list[scipy.sparse.csr_array]:
-    """Returns `log_scores` as NUM_SCORES sparse matrices [n, Y].
+    """Returns the NUM_SCORES of `score_years`, sparse [n, Y].
 
     Args:
       rows: events, ascending.
@@ -90,10 +95,7 @@ class FittedCitations:
       self.features.citation_pairs,
       pair_rows=pair_rows,
       pair_chances=self._predict_chances(pair_rows),
-      labels=self.labels,
-      prior=self.year_prior,
-      undated_hosts=self.undated_hosts,
-      reign_chances=self.reign_chances,
+      hosts=self.hosts,
       event_rows=event_rows,
     )
 
@@ -102,7 +104,9 @@ class FittedCitations:
     pairs = self.features.citation_pairs
     _, pair_rows = self._find_pairs(np.array([row]))
     chances = self._predict_chances(pair_rows)
-    years = resolve_years(self.features.axis, pairs, self.labels)[pair_rows]
+    years = resolve_years(self.features.axis, pairs, self.hosts.labels)[
+      pair_rows
+    ]
     cited = [pairs.citations[pairs.citation_index[pair]] for pair in pair_rows]
     is_cited = (chances > MIN_CHANCE) & may_cite(
       self.features.axis, cited, years, year
@@ -169,12 +173,14 @@ class Citations:
     )
     return FittedCitations(
       features=features,
-      labels=labels,
       model=fit_citation_model(axis, pairs, labels, features.event_records),
       use_undated_reigns=self.use_undated_reigns,
-      year_prior=year_prior,
-      undated_hosts=hosts,
-      reign_chances=beliefs @ axis.has_reign,
+      hosts=HostTimes(
+        labels=labels,
+        year_prior=year_prior,
+        undated=hosts,
+        reign_chances=beliefs @ axis.has_reign,
+      ),
     )
 
 
@@ -297,34 +303,17 @@ def fit_citation_model(
   )
 
 
-def hash_contexts(
-  cited: Sequence[Citation],
-) -> UInt32[np.ndarray, " M"]:
-  """Returns numbers made of the texts around citations.
-
-  Args:
-    cited: the citations, with all of their texts.
-  """
-  return np.array(
-    [zlib.crc32(each.undated_host_text.encode()) for each in cited], np.uint32
+def hash_pairs(citation_pairs: CitationPairs) -> UInt32[np.ndarray, " P"]:
+  """Returns numbers made of the texts of each pair."""
+  contexts = np.array(
+    [
+      zlib.crc32(each.undated_host_text.encode())
+      for each in citation_pairs.citations
+    ],
+    np.uint32,
   )
-
-
-def hash_pairs(
-  citation_pairs: CitationPairs,
-  context_hashes: UInt32[np.ndarray, " M"] | None = None,
-) -> UInt32[np.ndarray, " P"]:
-  """Returns numbers made of the texts of each pair.
-
-  Args:
-    citation_pairs: the pairs.
-    context_hashes: of the citations, from `hash_contexts`; made of their texts
-      by default.
-  """
-  if context_hashes is None:
-    context_hashes = hash_contexts(citation_pairs.citations)
   event_hashes = citation_pairs.event_hashes * _HASH_MULTIPLIER
-  return context_hashes[citation_pairs.citation_index] + event_hashes
+  return contexts[citation_pairs.citation_index] + event_hashes
 
 
 def score_years(
@@ -333,10 +322,7 @@ def score_years(
   *,
   pair_rows: Int[np.ndarray, " p"],
   pair_chances: Float[np.ndarray, " p"],
-  labels: Labels,
-  prior: Float[np.ndarray, " Y"],
-  undated_hosts: Int[np.ndarray, " H"],
-  reign_chances: Float[np.ndarray, "H R"],
+  hosts: HostTimes,
   event_rows: Int[np.ndarray, " E"],
 ) -> list[scipy.sparse.csr_array]:
   """Returns the scores of years, NUM_SCORES sparse float32 [n, Y].
@@ -350,13 +336,10 @@ def score_years(
     citation_pairs: the pairs.
     pair_rows: those whose event is scored.
     pair_chances: that each is of one year.
-    labels: known months, of citing records.
-    prior: chance of each year.
-    undated_hosts: citing records whose month is hidden, ascending.
-    reign_chances: chance of each ruler for them.
+    hosts: citing records.
     event_rows: row of each event in the result, UNKNOWN if it is not scored.
   """
-  years = resolve_years(axis, citation_pairs, labels)[pair_rows]
+  years = resolve_years(axis, citation_pairs, hosts.labels)[pair_rows]
   resolved_rows = np.flatnonzero(
     (years != UNKNOWN) & (pair_chances > MIN_CHANCE)
   )
@@ -364,11 +347,7 @@ def score_years(
     (years == UNKNOWN) & (pair_chances > MIN_CHANCE)
   )
   expanded_rows, expanded_years, reign_shares = _expand_host_reigns(
-    axis,
-    citation_pairs,
-    pair_rows[unresolved_rows],
-    undated_hosts,
-    reign_chances,
+    axis, citation_pairs, pair_rows[unresolved_rows], hosts
   )
   pair = np.concatenate([resolved_rows, unresolved_rows[expanded_rows]])
   year = np.concatenate([years[resolved_rows], expanded_years])
@@ -393,7 +372,7 @@ def score_years(
     year,
     context[citation_pairs.citation_index[pair_rows[pair]]],
     value,
-    prior,
+    hosts.year_prior,
     int((event_rows != UNKNOWN).sum()),
   )
 
@@ -402,8 +381,7 @@ def _expand_host_reigns(
   axis: MonthAxis,
   citation_pairs: CitationPairs,
   pair_rows: np.ndarray,
-  undated_hosts: np.ndarray,
-  reign_chances: np.ndarray,
+  hosts: HostTimes,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns every year that a citation of an undated record may mean.
 
@@ -421,7 +399,7 @@ def _expand_host_reigns(
   )
   undated_rows = np.flatnonzero(
     (citation_pairs.reading[pair_rows] == HOST_REIGN)
-    & np.isin(host_records, undated_hosts)[
+    & np.isin(host_records, hosts.undated)[
       citation_pairs.citation_index[pair_rows]
     ]
   )
@@ -429,8 +407,8 @@ def _expand_host_reigns(
   all_reigns = np.arange(axis.num_reigns)
   # [pairs, R], flattened below.
   years = axis.year_index(all_reigns, year_numbers[citation_index, None])
-  shares = reign_chances[
-    np.searchsorted(undated_hosts, host_records[citation_index])
+  shares = hosts.reign_chances[
+    np.searchsorted(hosts.undated, host_records[citation_index])
   ]
   return np.repeat(undated_rows, len(all_reigns)), years.ravel(), shares.ravel()
 

@@ -46,13 +46,11 @@ _LATER_DAY_WEIGHT = (
 LOG_EXCLUDED = -9.0  # log chance of a record in a month with a placeholder
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class FittedDates:
-  """Tables from which the date evidence of any record is read.
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class DateTables:
+  """What the dates that open records say of the months of a timeline.
 
   Attributes:
-    corpus: the texts, with blank openings or days where these do not count.
-    is_event: which records are narrated events.
     opening_month_chances: chance of each month of the year given the opening.
     opening_log_ratios: log chance ratio of each month given the opening and its
       manner.
@@ -62,12 +60,25 @@ class FittedDates:
       0.
   """
 
-  corpus: Corpus
-  is_event: Bool[np.ndarray, " N"]
   opening_month_chances: Float[np.ndarray, "O 12"]
   opening_log_ratios: Float32[np.ndarray, "O M K"]
   day_chances: Float32[np.ndarray, "K 3 60"]
   placeholder_log_ratios: Float32[np.ndarray, " K"]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class FittedDates:
+  """Printed dates of records, and the tables by which they are read.
+
+  Attributes:
+    corpus: the texts, with blank openings or days where these do not count.
+    is_event: which records are narrated events.
+    tables: of the months.
+  """
+
+  corpus: Corpus
+  is_event: Bool[np.ndarray, " N"]
+  tables: DateTables
   name = "dates"
 
   def month_of_year_chances(
@@ -77,7 +88,9 @@ class FittedDates:
     uniform = np.full((1, 12), 1 / 12, np.float32)
     # Commentary is looked up in the last row, the uniform one.
     opening_class = np.where(self.is_event[rows], self.corpus.opening[rows], -1)
-    return np.concatenate([self.opening_month_chances, uniform])[opening_class]
+    return np.concatenate([self.tables.opening_month_chances, uniform])[
+      opening_class
+    ]
 
   def log_scores(
     self, rows: Int[np.ndarray, " n"]
@@ -87,11 +100,11 @@ class FittedDates:
     Args:
       rows: records, none of them a placeholder.
     """
-    log_ratios = np.tile(self.placeholder_log_ratios, (len(rows), 1))
+    log_ratios = np.tile(self.tables.placeholder_log_ratios, (len(rows), 1))
     # Dates in commentary are of what it cites, not its own.
     indices = np.flatnonzero(self.is_event[rows])
     events, corpus = rows[indices], self.corpus
-    log_ratios[indices] += self.opening_log_ratios[
+    log_ratios[indices] += self.tables.opening_log_ratios[
       corpus.opening[events], corpus.opening_manner[events]
     ]
     has_year = corpus.opening_year[events] > 0
@@ -109,11 +122,11 @@ class FittedDates:
   def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
     """Returns the terms that `log_scores` of a record adds up, name -> [K]."""
     corpus = self.corpus
-    terms = {"empty": self.placeholder_log_ratios}
+    terms = {"empty": self.tables.placeholder_log_ratios}
     if not self.is_event[row]:
       return terms
     rows = np.array([row])
-    terms["openings"] = self.opening_log_ratios[
+    terms["openings"] = self.tables.opening_log_ratios[
       corpus.opening[row], corpus.opening_manner[row]
     ]
     if corpus.opening_year[row]:
@@ -171,7 +184,7 @@ class FittedDates:
     return np.log(
       error_chances.astype(np.float32)
       + (1 - error_chances).astype(np.float32)
-      * np.moveaxis(self.day_chances, 0, -1)
+      * np.moveaxis(self.tables.day_chances, 0, -1)
     )
 
   def _day_log_ratios(self, rows: np.ndarray, day_index: int) -> np.ndarray:
@@ -239,9 +252,7 @@ class DateFeatures:
       log_ratios = _manner_log_ratios(
         corpus, event_rows, labels, opening_month_chances
       )
-    return FittedDates(
-      corpus=corpus,
-      is_event=is_event,
+    tables = DateTables(
       opening_month_chances=opening_month_chances,
       opening_log_ratios=np.broadcast_to(
         log_ratios, (NUM_OPENINGS, NUM_MANNERS, len(axis))
@@ -251,6 +262,7 @@ class DateFeatures:
         self.use_placeholders & corpus.has_placeholder, LOG_EXCLUDED, 0
       ).astype(np.float32),
     )
+    return FittedDates(corpus=corpus, is_event=is_event, tables=tables)
 
   def _estimate_opening_months(
     self, corpus: Corpus, labels: Labels, event_rows: np.ndarray

@@ -7,7 +7,7 @@ So the posteriors of the opening records are balanced against the capacity of
 every month: Sinkhorn scaling of the columns, the rows being probabilities.
 Known records enter only as capacity taken.
 
-Axes: N records, n some of them, K months.
+Axes: n records, K months.
 """
 
 from __future__ import annotations
@@ -33,48 +33,20 @@ _MIN_LOG_FACTOR, _MAX_LOG_FACTOR = -8.0, 4.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedMonthCapacity:
-  """Capacity of the months, and the factors that balance posteriors with it.
+  """Capacity of the months.
 
   Attributes:
     capacity: records that may open each month.
     must_fill: whether some record must open the month.
-    opens_month: whether a record opens a month.
-    log_factors: added to the log score of months for records that open one;
-      0 before `balance`.
   """
 
   capacity: Float[np.ndarray, " K"]
   must_fill: Bool[np.ndarray, " K"]
-  opens_month: Bool[np.ndarray, " N"]
-  log_factors: Float32[np.ndarray, " K"]
   name = "room"
 
-  def balance(
-    self, iter_scores: Callable[[], Iterable[np.ndarray]]
-  ) -> FittedMonthCapacity:
-    """Returns the capacity with the factors that these scores need.
-
-    Args:
-      iter_scores: see `fit_month_log_factors`.
-    """
-    log_factors = fit_month_log_factors(
-      iter_scores, self.capacity, self.must_fill
-    )
-    return dataclasses.replace(self, log_factors=log_factors)
-
-  def log_scores(
-    self, rows: Int[np.ndarray, " n"]
-  ) -> Float32[np.ndarray, "n K"]:
-    """Returns the log factor of every month; see `base.FittedExpert`."""
-    return np.where(self.opens_month[rows, None], self.log_factors, 0).astype(
-      np.float32
-    )
-
   def explain(self, row: int, year: int) -> base.Evidence:
-    """Returns the evidence of one record; see `base.FittedExpert`."""
-    del year
-    if not self.opens_month[row]:
-      return base.Evidence()
+    """Returns the evidence of a record that opens a month."""
+    del row, year
     return base.Evidence(note="opens a month, which each work does once")
 
 
@@ -100,12 +72,7 @@ class MonthCapacity:
       np.bincount(labels.month[is_known_event], minlength=num_months),
       features.corpus.has_placeholder,
     )
-    return FittedMonthCapacity(
-      capacity=capacity,
-      must_fill=must_fill,
-      opens_month=features.opens_month,
-      log_factors=np.zeros(num_months, np.float32),
-    )
+    return FittedMonthCapacity(capacity=capacity, must_fill=must_fill)
 
 
 def compute_month_capacity(

@@ -19,7 +19,6 @@ from ctd_jax.dating.corpus import UNKNOWN, Corpus
 from ctd_jax.dating.experts import shared_wording
 
 NUM_CANDIDATES = 20  # events that a record is paired with
-EVENT_SHARE = 2  # feature: the overlap against the greatest of the event
 _EVEN_OVERLAP = 5  # added to what an overlap is divided by
 RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
 _BLOCK = 65_536  # pairs whose features are made at once
@@ -36,17 +35,12 @@ class ParallelPairs:
     event_row: row of the event, another record.
     features: of the pair.
     pair_hashes: made of the two texts.
-    floors: of each record that was compared, in their order, the greatest
-      overlap with an event that it has no pair with.
   """
 
   record_row: Int[np.ndarray, " P"]
   event_row: Int[np.ndarray, " P"]
   features: Float32[np.ndarray, "P f"]
   pair_hashes: UInt32[np.ndarray, " P"]
-  floors: Float32[np.ndarray, " n"] = dataclasses.field(
-    default_factory=lambda: np.zeros(0, np.float32)
-  )
 
   def __len__(self) -> int:
     return len(self.record_row)
@@ -63,7 +57,6 @@ class ParallelPairs:
       event_row=self.event_row[is_kept],
       features=self.features[is_kept],
       pair_hashes=self.pair_hashes[is_kept],
-      floors=self.floors,
     )
 
 
@@ -94,7 +87,7 @@ def make_parallel_pairs(
     )
   nearest_pairs, sums = _find_nearest_events(string_index, texts, self_event)
   text_index, event_index, overlap = nearest_pairs
-  max_overlap, text_weight, max_event_overlap, floors = sums
+  max_overlap, text_weight, max_event_overlap = sums
   is_rival = overlap >= RIVAL_SHARE * max_overlap[text_index]
   num_rivals = np.bincount(text_index, weights=is_rival, minlength=len(rows))
   ranks, event_weights = (
@@ -140,7 +133,6 @@ def make_parallel_pairs(
     event_row=event,
     features=stack_features(make_features, len(record)),
     pair_hashes=pair_hashes,
-    floors=floors,
   )
 
 
@@ -192,18 +184,6 @@ def make_overlap_columns(
   ]
 
 
-def divide_overlap(
-  overlap: Float32[np.ndarray, " P"], share: Float32[np.ndarray, " P"]
-) -> Float32[np.ndarray, " P"]:
-  """Returns what overlaps were divided by, where a feature is their share.
-
-  Args:
-    overlap: of each pair.
-    share: the feature.
-  """
-  return np.maximum(overlap / share - _EVEN_OVERLAP, 0)
-
-
 def make_agreement_columns(
   values: Int[np.ndarray, " P"],
   event_values: Int[np.ndarray, " P"],
@@ -235,10 +215,9 @@ def _find_nearest_events(
 
   Returns:
     Text, event and overlap of each pair, [P]; the greatest overlap and the
-    weight of each text, [n]; the greatest overlap of each event, [E]; that of
-    each text with an event it has no pair with, [n].
+    weight of each text, [n]; the greatest overlap of each event, [E].
   """
-  max_overlap, text_weight, floors = np.zeros((3, len(texts)), np.float32)
+  max_overlap, text_weight = np.zeros((2, len(texts)), np.float32)
   max_event_overlap = np.zeros(string_index.event_strings.shape[0], np.float32)
   blocks = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
   for block, (string_matrix,) in string_index.iter_blocks(
@@ -247,8 +226,8 @@ def _find_nearest_events(
     overlap = _drop_self_overlap(
       string_index.overlap(string_matrix), self_event[block]
     )
-    text_index, event_index, value, floors[block] = (
-      shared_wording.select_top_entries(overlap, NUM_CANDIDATES)
+    text_index, event_index, value = shared_wording.select_top_entries(
+      overlap, NUM_CANDIDATES
     )
     blocks.append((text_index + np.int32(block.start), event_index, value))
     max_overlap[block], text_weight[block] = (
@@ -257,7 +236,7 @@ def _find_nearest_events(
     )
     np.maximum.at(max_event_overlap, overlap.indices, overlap.data)
   pairs = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
-  return pairs, (max_overlap, text_weight, max_event_overlap, floors)
+  return pairs, (max_overlap, text_weight, max_event_overlap)
 
 
 def stack_features(

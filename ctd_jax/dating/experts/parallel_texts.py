@@ -50,13 +50,11 @@ class FittedParallels:
     features: the texts and their pairs.
     parallel_model: of events beside events.
     comment_model: of commentary beside events.
-    peers: experts fitted on the same labels, whose scores are pooled.
   """
 
   features: CorpusFeatures
   parallel_model: regression.BinnedSoftmax
   comment_model: regression.BinnedSoftmax
-  peers: Mapping[str, base.FittedExpert]
   name = "parallels"
 
   def build_event_graph(
@@ -87,29 +85,6 @@ class FittedParallels:
     return join_graphs(
       self.build_event_graph(row_of_record, size),
       join_graphs(comment_graph, reverse_graph(comment_graph)),
-    )
-
-  def log_scores(
-    self, rows: Int[np.ndarray, " n"]
-  ) -> Float32[np.ndarray, "p n Y"]:
-    """Returns the pooled scores of events among one another; see `base`."""
-    row_of_record = np.full(len(self.features.corpus), UNKNOWN)
-    row_of_record[rows] = np.arange(len(rows))
-    axis = self.features.axis
-    no_scores = scipy.sparse.csr_array(
-      (len(rows), axis.num_years), dtype=np.float32
-    )
-    cited, words = self.peers.get("cited"), self.peers.get("words")
-    return pool_parallels(
-      make_pooling_matrix(self.build_event_graph(row_of_record, len(rows))),
-      cited.sparse_scores(rows)
-      if cited
-      else [no_scores] * citations.NUM_SCORES,
-      words.year_scores(rows)
-      if words
-      else np.zeros((len(rows), axis.num_years), np.float32),
-      axis.to_years(self.peers["dates"].log_scores(rows)),
-      np.arange(len(rows)),
     )
 
   def explain(self, row: int, year: int) -> base.Evidence:
@@ -158,16 +133,13 @@ class ParallelTexts:
     labels: Labels,
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedParallels:
-    """Returns the models of links; see `base.Expert`.
-
-    Of the peers "dates" is needed; "words" and "cited" count if they are there.
-    """
+    """Returns the models of links; see `base.Expert`."""
+    del peers
     axis = features.axis
     return FittedParallels(
       features=features,
       parallel_model=fit_pair_model(axis, features.parallel_pairs, labels),
       comment_model=fit_pair_model(axis, features.comment_pairs, labels),
-      peers=dict(peers),
     )
 
 

@@ -191,10 +191,8 @@ def weigh_strings(
 
 def select_top_entries(
   overlap: scipy.sparse.csr_array, max_entries: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns rows, columns and values of the greatest entries of each row.
-
-  And of each row the greatest entry that is not taken, 0 if all are.
 
   About `max_entries` of a row. Equal entries are taken or left together, so
   that the order of the events plays no part: taken if fewer than `max_entries`
@@ -207,7 +205,6 @@ def select_top_entries(
   """
   rows, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
   values = [np.zeros(0, np.float32)]
-  floors = np.zeros(overlap.shape[0], np.float32)
   for row in range(overlap.shape[0]):
     span = slice(overlap.indptr[row], overlap.indptr[row + 1])
     row_values, row_columns = overlap.data[span], overlap.indices[span]
@@ -231,9 +228,7 @@ def select_top_entries(
     rows.append(np.full(len(selection), row, np.int32))
     columns.append(row_columns[selection])
     values.append(row_values[selection])
-    if len(selection) < len(order):  # the first ones are taken
-      floors[row] = -negative_values[len(selection)]
-  return (*map(np.concatenate, (rows, columns, values)), floors)
+  return tuple(map(np.concatenate, (rows, columns, values)))
 
 
 def lookup_entries(

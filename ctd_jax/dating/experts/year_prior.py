@@ -1,6 +1,6 @@
 """Prior over regnal years: where the labelled records lie.
 
-Axes: K months, Y regnal years, n rows.
+Axes: Y regnal years.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Mapping
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Float
 
 from ctd_jax.dating.corpus import Labels
 from ctd_jax.dating.experts import base, vocabulary
@@ -31,10 +31,6 @@ class FittedYearPrior:
 
   chances: Float[np.ndarray, " Y"]
   name = "prior"
-
-  def log_scores(self, rows: Int[np.ndarray, " n"]) -> np.ndarray:
-    """Returns log chances of the years, float [1, n, Y]."""
-    return np.tile(np.log(self.chances), (1, len(rows), 1))
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the evidence of one record; see `base.FittedExpert`."""

@@ -52,10 +52,10 @@ _MAX_CALIBRATION_EVENTS = 400  # dated as passages
 _MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
 
 
-def choose_manner(
+def choose_fold_by(
   axis: MonthAxis, labels: Labels, posteriors: CredibleBlock | None = None
 ) -> str:
-  """Returns what is hidden together to learn weights, of `folds.MANNERS`.
+  """Returns what is hidden together to learn weights, of `folds.FOLD_BY`.
 
   Whole years if records without a label are of years of their own, so that no
   passage of these has a parallel with one.
@@ -96,13 +96,13 @@ def fit_corpus_state(
 ) -> CorpusState:
   """Returns what is kept of a corpus; see `PassageDater.fit`."""
   axis = passage_reading.make_axis(calendar)
-  manner = choose_manner(axis, labels, posteriors)
+  fold_by = choose_fold_by(axis, labels, posteriors)
   corpus, dates = _read_corpus(texts, labels, calendar, axis, external_texts)
-  experts = _choose_experts(manner, dates)
+  experts = _choose_experts(fold_by, dates)
   has_comments = bool((labels.event_labels == 0).any())
-  model = dating_model.DatingModel(experts, has_comments, manner)
+  model = dating_model.DatingModel(experts, has_comments, fold_by)
   fitted = model.fit(corpus, labels)
-  logging.info("passages: keeping the corpus, hidden by %s", manner)
+  logging.info("passages: keeping the corpus, hidden by %s", fold_by)
   texts_kept = keep_texts(fitted.features, row_ids)
   state = _keep_state(fitted, texts_kept, posteriors)
   return dataclasses.replace(
@@ -122,7 +122,7 @@ def _calibrate(
   Labelled events of one fold are hidden, and each is dated as a passage.
   """
   features, labels = fitted.features, fitted.labels
-  fold_of_record = folds.fold_records(features.corpus, labels, fitted.manner)
+  fold_of_record = folds.fold_records(features.corpus, labels, fitted.fold_by)
   is_hidden = fold_of_record == _CALIBRATION_FOLD
   rows = np.flatnonzero(is_hidden & features.is_event)
   rows = rows[np.argsort(features.corpus.text_hashes[rows], kind="stable")]
@@ -131,7 +131,7 @@ def _calibrate(
     return float(fitted.weights.inverse_temperature)
   hidden = dataclasses.replace(fitted, labels=labels.hide_records(is_hidden))
   state = _keep_state(hidden, texts_kept, posteriors)
-  reader = passage_reading.PassageReader(calendar, features.axis, state.dates)
+  reader = passage_reading.PassageReader(calendar, state.dates)
   scorer = passage_scores.PassageScorer(state, reader)
   log_prior = np.log(state.year_prior)[features.axis.year_of]
   scores = [
@@ -153,18 +153,19 @@ def _read_corpus(
   """Returns the corpus, and of a calendar the expert of its dates."""
   if isinstance(calendar, Timeline):
     return corpus_lib.read_axis_corpus(texts, axis, external_texts), None
-  heads = [undated_texts.read_head(text, calendar) for text in texts]
-  corpus = undated_texts.make_headed_corpus(axis, texts, heads, external_texts)
+  corpus, heads = undated_texts.read_headed_corpus(
+    texts, axis, calendar, external_texts
+  )
   return corpus, head_dates.HeadDates(
     calendar=calendar, heads=heads, is_read=~labels.is_known
   )
 
 
 def _choose_experts(
-  manner: str, dates: base.Expert | None
+  fold_by: str, dates: base.Expert | None
 ) -> tuple[base.Expert, ...]:
   without = ["neural"]
-  if manner == folds.RECORDS or dates is not None:
+  if fold_by == folds.RECORDS or dates is not None:
     # A known record of a month does not speak against another text of it.
     without.append("room")
   experts = dating_model.make_experts(without)
@@ -172,7 +173,7 @@ def _choose_experts(
     experts = tuple(
       dates if expert.name == dates.name else expert for expert in experts
     )
-  if manner == folds.RECORDS:
+  if fold_by == folds.RECORDS:
     experts = (*experts, known_parallels.KnownParallels())
   return experts
 

@@ -20,7 +20,6 @@ from ctd_jax.dating import regression
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.experts import citation_pairs as pair_lib
 from ctd_jax.dating.experts import citations
-from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.dating.passages import passage_pairs
 from ctd_jax.dating.passages.text_table import TextTable
@@ -28,8 +27,8 @@ from ctd_jax.dating.passages.wording_index import PassageWording
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class CitationTable:
-  """Citations of a corpus, and the events beside each.
+class PassageCitations:
+  """Citations of a corpus, as far as they date passages.
 
   Attributes:
     numbers: host, document, reign, preceding reign and number of the year of
@@ -40,6 +39,10 @@ class CitationTable:
     starts: where the events beside each citation begin in the lists below.
     events: beside the citations.
     overlaps: of these, by `citation_pairs.CONTEXTS`.
+    model: chance that a pair is of one year.
+    year_prior: chance of each year.
+    undated_hosts: citing records whose month is hidden, ascending.
+    reign_chances: chance of each ruler for them.
   """
 
   numbers: Int[np.ndarray, "M 5"]
@@ -49,18 +52,22 @@ class CitationTable:
   starts: Int[np.ndarray, " starts"]
   events: Int[np.ndarray, " Q"]
   overlaps: Float32[np.ndarray, "Q 6"]
+  model: regression.BinnedSoftmax
+  year_prior: Float[np.ndarray, " Y"]
+  undated_hosts: Int[np.ndarray, " H"]
+  reign_chances: Float[np.ndarray, "H R"]
 
   @classmethod
-  def from_features(
-    cls, features: CorpusFeatures, documents: Int[np.ndarray, " M"], **fields
-  ) -> CitationTable:
-    """Returns the citations of a corpus.
+  def from_fitted(
+    cls, fitted: citations.FittedCitations, documents: Int[np.ndarray, " M"]
+  ) -> PassageCitations:
+    """Returns the citations of a fitted expert.
 
     Args:
-      features: of the corpus.
+      fitted: of the corpus.
       documents: that each citation stands in.
-      **fields: what a table has beside them.
     """
+    features = fitted.features
     pairs, cited = features.citation_pairs, features.citation_pairs.citations
     # A pair stands once for every reading; its overlaps are the same.
     _, once = np.unique(
@@ -83,38 +90,10 @@ class CitationTable:
       starts=np.concatenate([[0], np.cumsum(counts)]),
       events=features.event_records[pairs.event_index[once]].astype(np.int32),
       overlaps=overlaps.astype(np.float32),
-      **fields,
-    )
-
-  def pair_passage(
-    self,
-    passage: Corpus,
-    wording: PassageWording,
-    document_overlap: Float32[np.ndarray, " D"],
-    excluded: Collection[int] = (),
-    floors: Float32[np.ndarray, " M"] | None = None,
-  ) -> tuple[Int[np.ndarray, " m"], pair_lib.CitationPairs]:
-    """Returns the citations near to a passage, and the pairs of both.
-
-    Args:
-      passage: read as a corpus of one.
-      wording: of it.
-      document_overlap: from `wording`.
-      excluded: records that play no part.
-      floors: of each citation, an overlap that does not make a pair.
-    """
-    chosen, features = self._find_nearest(
-      wording, document_overlap, excluded, floors
-    )
-    cited = [self.read_citation(row) for row in chosen.tolist()]
-    return chosen, pair_lib.pair_citations(
-      passage,
-      np.array([0]),
-      np.array([wording.total_weight], np.float32),
-      cited,
-      rows=np.arange(len(cited), dtype=np.int32),
-      columns=np.zeros(len(cited), np.int32),
-      overlap_features=features,
+      model=fitted.model,
+      year_prior=fitted.hosts.year_prior,
+      undated_hosts=fitted.hosts.undated,
+      reign_chances=fitted.hosts.reign_chances,
     )
 
   def _find_nearest(
@@ -122,7 +101,6 @@ class CitationTable:
     wording: PassageWording,
     document_overlap: np.ndarray,
     excluded: Collection[int],
-    floors: np.ndarray | None,
   ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the citations near to the passage, and features of the pairs."""
     if not len(self.numbers):
@@ -132,8 +110,6 @@ class CitationTable:
     rank = pair_lib.rank_overlaps(values)
     is_out = np.isin(self.numbers[:, 0], list(excluded))
     near = np.flatnonzero((rank > 0) & ~is_out)
-    if floors is not None:
-      near = near[passage_pairs.is_above(rank[near], floors[near])]
     lists = self._list_overlaps(near, excluded)
     num_greater = passage_pairs.count_greater(
       pair_lib.rank_overlaps(lists), rank[near]
@@ -190,42 +166,6 @@ class CitationTable:
       work_marker=str(self.marks[row, 1]),
     )
 
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class PassageCitations(CitationTable):
-  """Citations of a corpus, as far as they date passages.
-
-  Attributes:
-    model: chance that a pair is of one year.
-    year_prior: chance of each year.
-    undated_hosts: citing records whose month is hidden, ascending.
-    reign_chances: chance of each ruler for them.
-  """
-
-  model: regression.BinnedSoftmax
-  year_prior: Float[np.ndarray, " Y"]
-  undated_hosts: Int[np.ndarray, " H"]
-  reign_chances: Float[np.ndarray, "H R"]
-
-  @classmethod
-  def from_fitted(
-    cls, fitted: citations.FittedCitations, documents: Int[np.ndarray, " M"]
-  ) -> PassageCitations:
-    """Returns the citations of a fitted expert.
-
-    Args:
-      fitted: of the corpus.
-      documents: that each citation stands in.
-    """
-    return cls.from_features(
-      fitted.features,
-      documents,
-      model=fitted.model,
-      year_prior=fitted.year_prior,
-      undated_hosts=fitted.undated_hosts,
-      reign_chances=fitted.reign_chances,
-    )
-
   def renumber(
     self, new_rows: Int[np.ndarray, " n"], num_records: int
   ) -> PassageCitations:
@@ -265,7 +205,18 @@ class PassageCitations(CitationTable):
       months: of the labelled records, UNKNOWN for the others.
       excluded: records that play no part.
     """
-    _, pairs = self.pair_passage(passage, wording, document_overlap, excluded)
+    near, overlap_features = self._find_nearest(
+      wording, document_overlap, excluded
+    )
+    pairs = pair_lib.pair_citations(
+      passage,
+      np.array([0]),
+      np.array([wording.total_weight], np.float32),
+      [self.read_citation(row) for row in near.tolist()],
+      rows=np.arange(len(near), dtype=np.int32),
+      columns=np.zeros(len(near), np.int32),
+      overlap_features=overlap_features,
+    )
     chances = self.model.predict_probability(pairs.features)[:, 1]
     labels = Labels(months, months)
     scores = citations.score_years(
@@ -273,10 +224,12 @@ class PassageCitations(CitationTable):
       pairs,
       pair_rows=np.arange(len(chances)),
       pair_chances=chances,
-      labels=labels,
-      prior=self.year_prior,
-      undated_hosts=self.undated_hosts,
-      reign_chances=self.reign_chances,
+      hosts=citations.HostTimes(
+        labels=labels,
+        year_prior=self.year_prior,
+        undated=self.undated_hosts,
+        reign_chances=self.reign_chances,
+      ),
       event_rows=np.array([0]),
     )
     return CitedYears(

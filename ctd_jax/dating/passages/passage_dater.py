@@ -29,6 +29,7 @@ from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating import regression
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.experts import date_features
 from ctd_jax.dating.passages import (
   hidden_records,
   log_odds,
@@ -58,7 +59,7 @@ _CLASSES = (
   passage_citations.PassageCitations,
   passage_pairs.BestOverlaps,
   passage_pairs.RecordTable,
-  passage_reading.DateTables,
+  date_features.DateTables,
   passage_reading.DayTable,
   passage_scores.CorpusState,
   passage_words.PassageWords,
@@ -82,10 +83,7 @@ class PassageDater:
 
   @functools.cached_property
   def _scorer(self) -> passage_scores.PassageScorer:
-    axis = passage_reading.make_axis(self.calendar)
-    reader = passage_reading.PassageReader(
-      self.calendar, axis, self.state.dates
-    )
+    reader = passage_reading.PassageReader(self.calendar, self.state.dates)
     return passage_scores.PassageScorer(self.state, reader)
 
   @classmethod

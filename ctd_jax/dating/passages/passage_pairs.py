@@ -65,24 +65,6 @@ class BestOverlaps:
         records[pairs.event_row[chosen]] = pairs.record_row[chosen]
     return cls(values, records)
 
-  @classmethod
-  def from_features(
-    cls, pairs: ParallelPairs, num_records: int
-  ) -> BestOverlaps:
-    """Returns the greatest overlaps of which the features of pairs tell.
-
-    Those with records too that an event has no pair with, and with records that
-    are to be left out: of these the passage takes the place.
-
-    Args:
-      pairs: of records and events.
-      num_records: number of records, N.
-    """
-    share = pairs.features[:, parallel_pairs.EVENT_SHARE]
-    best = np.zeros(num_records, np.float32)
-    best[pairs.event_row] = parallel_pairs.divide_overlap(pairs.overlap, share)
-    return cls(np.stack([best, best], axis=1), np.full(num_records, -1))
-
   def renumber(
     self, new_rows: Int[np.ndarray, " n"], num_records: int
   ) -> BestOverlaps:
@@ -179,7 +161,7 @@ class RecordTable:
       best_overlaps: of the events with other records.
       excluded: records that do not count in these.
     """
-    _, events, values, _ = shared_wording.select_top_entries(
+    _, events, values = shared_wording.select_top_entries(
       scipy.sparse.csr_array(overlap[None]), parallel_pairs.NUM_CANDIDATES
     )
     size, zeros = len(events), np.zeros(len(events), int)
@@ -206,7 +188,6 @@ class RecordTable:
     overlap: Float32[np.ndarray, " D"],
     total_weight: float,
     excluded: Collection[int],
-    floors: Float32[np.ndarray, " N"] | None = None,
   ) -> ParallelPairs:
     """Returns the comments that have the passage among their nearest events.
 
@@ -215,12 +196,9 @@ class RecordTable:
       overlap: with each comment, 0 for other documents.
       total_weight: of all strings of the passage.
       excluded: records that do not count.
-      floors: overlap of each comment that does not make a pair.
     """
     comments = np.flatnonzero(overlap[: len(self.first_month)])
     best_of_passage = overlap[comments].max(initial=0)
-    if floors is not None:
-      comments = comments[is_above(overlap[comments], floors[comments])]
     values = overlap[comments]
     # [c, 20]: overlap of every comment with the events beside it.
     lists = self._list_overlaps(comments, excluded)
@@ -299,13 +277,6 @@ def count_greater(
     values: its overlap with the passage.
   """
   return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
-
-
-def is_above(
-  values: Float32[np.ndarray, " n"], floors: Float32[np.ndarray, " n"]
-) -> Bool[np.ndarray, " n"]:
-  """Returns whether overlaps are greater than those that make no pair."""
-  return values > (1 + _ROUNDING) * floors
 
 
 def _make_pairs(

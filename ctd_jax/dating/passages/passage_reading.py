@@ -1,7 +1,7 @@
 """Reading of a passage: its printed date, and its text without it.
 
-Axes: K months, O openings, M manners of opening, D days of the sexagenary cycle
-by what is said of each, S offsets of the calendar.
+Axes: K months, D days of the cycle by what is said of each, S offsets
+of the calendar.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import functools
 from collections.abc import Callable
 
 import numpy as np
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
@@ -24,32 +24,10 @@ from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import Corpus
 from ctd_jax.dating.experts import base, date_features
 from ctd_jax.dating.experts import days as days_lib
+from ctd_jax.dating.experts.date_features import DateTables
 from ctd_jax.dating.month_axis import MonthAxis
 
 _CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class DateTables:
-  """What the dates that open records say of their months, of a timeline.
-
-  Attributes: as of `date_features.FittedDates`.
-  """
-
-  opening_month_chances: Float[np.ndarray, "O 12"]
-  opening_log_ratios: Float32[np.ndarray, "O M K"]
-  day_chances: Float32[np.ndarray, "K 3 60"]
-  placeholder_log_ratios: Float32[np.ndarray, " K"]
-
-  @classmethod
-  def from_fitted(cls, dates: date_features.FittedDates) -> DateTables:
-    """Returns the tables of a fitted expert."""
-    return cls(
-      **{
-        field.name: getattr(dates, field.name)
-        for field in dataclasses.fields(cls)
-      }
-    )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -104,7 +82,7 @@ class PassageReading:
   """
 
   passage: Corpus
-  dates: base.FittedDates
+  dates: base.DateExpert
   outside_log_ratio: float = 0.0
 
   @property
@@ -119,27 +97,16 @@ class PassageReader:
 
   Attributes:
     calendar: by whose months they are dated.
-    axis: these months.
     tables: of printed dates.
   """
 
   calendar: Timeline | Calendar
-  axis: MonthAxis
   tables: DateTables | DayTable
 
-  @classmethod
-  def from_fitted(
-    cls, dates: base.FittedDates, axis: MonthAxis
-  ) -> PassageReader:
-    """Returns the reader of a corpus whose dates were fitted.
-
-    Args:
-      dates: the fitted expert.
-      axis: the months.
-    """
-    is_head = isinstance(dates, head_dates.FittedHeadDates)
-    calendar = dates.expert.calendar if is_head else axis.timeline
-    return cls(calendar, axis, make_tables(dates))
+  @functools.cached_property
+  def axis(self) -> MonthAxis:
+    """The months."""
+    return make_axis(self.calendar)
 
   def read(self, text: str) -> PassageReading:
     """Returns a passage with what its date says.
@@ -150,18 +117,15 @@ class PassageReader:
     if isinstance(self.tables, DayTable):
       return self._read_head(text)
     passage = corpus_lib.read_axis_corpus([text], self.axis)
-    tables = {
-      field.name: getattr(self.tables, field.name)
-      for field in dataclasses.fields(self.tables)
-    }
     dates = date_features.FittedDates(
-      corpus=passage, is_event=np.array([True]), **tables
+      corpus=passage, is_event=np.array([True]), tables=self.tables
     )
     return PassageReading(passage=passage, dates=dates)
 
   def _read_head(self, text: str) -> PassageReading:
-    head = undated_texts.read_head(text, self.calendar)
-    passage = undated_texts.make_headed_corpus(self.axis, [text], [head], ())
+    passage, (head,) = undated_texts.read_headed_corpus(
+      [text], self.axis, self.calendar
+    )
     log_p = self._score_head(head)
     expert = ScoredHead(
       calendar=self.calendar,
@@ -203,11 +167,11 @@ class PassageReader:
     return functools.lru_cache(_CACHED_STATEMENTS)(score)
 
 
-def make_tables(dates: base.FittedDates) -> DateTables | DayTable:
+def make_tables(dates: base.DateExpert) -> DateTables | DayTable:
   """Returns the tables of fitted dates, of a timeline or a calendar."""
   if isinstance(dates, head_dates.FittedHeadDates):
     return DayTable.from_calendar(dates.expert.calendar)
-  return DateTables.from_fitted(dates)
+  return dates.tables
 
 
 def make_axis(calendar: Timeline | Calendar) -> MonthAxis:

@@ -20,6 +20,7 @@ from ctd_jax.dating.corpus import NO_OPENING, UNKNOWN, Corpus
 from ctd_jax.dating.expert_panel import POOL_SLICES
 from ctd_jax.dating.experts import base, citations, parallel_texts
 from ctd_jax.dating.experts import known_parallels as known_lib
+from ctd_jax.dating.experts.date_features import DateTables
 from ctd_jax.dating.passages.hidden_records import HiddenRecords
 from ctd_jax.dating.passages.passage_citations import (
   CitedYears,
@@ -27,7 +28,6 @@ from ctd_jax.dating.passages.passage_citations import (
 )
 from ctd_jax.dating.passages.passage_pairs import RecordTable
 from ctd_jax.dating.passages.passage_reading import (
-  DateTables,
   DayTable,
   PassageReader,
   PassageReading,
@@ -125,7 +125,6 @@ class PassageScores:
     cited: the citations.
     parallels: linked records without a label.
     known: linked records with one.
-    string_columns: strings of the passage that the years are known of.
   """
 
   reading: PassageReading
@@ -134,7 +133,6 @@ class PassageScores:
   cited: CitedYears
   parallels: Links
   known: Links
-  string_columns: Int[np.ndarray, " v"]
 
   def sum_terms(self, num_months: int) -> Float[np.ndarray, " K"]:
     """Returns the sum of the terms; zeros if no expert says anything."""
@@ -216,7 +214,6 @@ class PassageScorer:
       cited=cited,
       parallels=_join_links(events, comments),
       known=known,
-      string_columns=columns,
     )
 
   def _list_counted(self, excluded: Collection[int]) -> list[tuple[str, int]]:
@@ -288,7 +285,7 @@ class PassageScorer:
   def _pool_parallels(
     self,
     events: Links,
-    dates: base.FittedDates,
+    dates: base.DateExpert,
     own_words: Float32[np.ndarray, " Y"],
     cited: CitedYears,
   ) -> tuple[np.ndarray, float]:
@@ -330,7 +327,7 @@ class PassageScorer:
     return result[:, 0], 1 + float(chances.sum())
 
   def _send_messages(
-    self, events: Links, comments: Links, dates: base.FittedDates
+    self, events: Links, comments: Links, dates: base.DateExpert
   ) -> np.ndarray:
     """Returns what linked records say of the months, [K]."""
     state, axis = self.state, self.reader.axis

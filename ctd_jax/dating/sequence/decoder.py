@@ -70,6 +70,28 @@ class DecodedMonths:
   log_likelihood: float
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class ReadoutOptions:
+  """How the months of sections are read off their posteriors.
+
+  Attributes:
+    temper: from a posterior [B, P] and its first section to one that allows
+      for how reliable the model of the text is; none if None.
+    credible: probability of the sets of credible places.
+    allowed_months: number of a section -> the months that it is of. It may
+      stand elsewhere, as what is told out of order does.
+  """
+
+  temper: Temper | None = None
+  credible: float = CREDIBLE
+  allowed_months: Mapping[int, Bool[np.ndarray, " K"]] = dataclasses.field(
+    default_factory=dict
+  )
+
+
+DEFAULT_READOUT = ReadoutOptions()
+
+
 class SectionPosteriors(NamedTuple):
   """What is known of a block of sections.
 
@@ -217,9 +239,7 @@ def decode_months(
   log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
-  temper: Temper | None = None,
-  credible: float = CREDIBLE,
-  allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
+  options: ReadoutOptions = DEFAULT_READOUT,
 ) -> DecodedMonths:
   """Returns when every section happened.
 
@@ -229,11 +249,7 @@ def decode_months(
     log_transitions: of the timeline.
     prior: as of `iter_posteriors`.
     block_size: sections at a time.
-    temper: from a posterior [B, P] and its first section to one that allows
-      for how reliable the model of the text is; none if None.
-    credible: probability of the sets of credible places.
-    allowed_months: number of a section -> the months that it is of. It may
-      stand elsewhere, as what is told out of order does.
+    options: how the posteriors are read.
 
   Raises:
     ValueError: as of `iter_posteriors`.
@@ -249,11 +265,11 @@ def decode_months(
     emissions, kinds, log_transitions, prior, block_size
   ):
     log_likelihood, start = block.log_likelihood, block.start
-    posterior = np.array(block.date(temper))
+    posterior = np.array(block.date(options.temper))
     stop = start + len(posterior)
-    for row in (allowed_months or {}).keys() & range(start, stop):
+    for row in options.allowed_months.keys() & range(start, stop):
       posterior[row - start] = _limit_months(
-        posterior[row - start], allowed_months[row]
+        posterior[row - start], options.allowed_months[row]
       )
     order = _sort_likely_places(posterior)
     months[start:stop] = order[:, :2]
@@ -261,11 +277,11 @@ def decode_months(
     outside[start:stop] = posterior[:, -1]
     for row, (places, chances) in enumerate(zip(order, posterior, strict=True)):
       sums = np.cumsum(chances[places])
-      if sums[-1] < credible:
+      if sums[-1] < options.credible:
         places = np.argsort(-chances, kind="stable")
         sums = np.cumsum(chances[places])
       # The first places that reach the share; rounding may leave all below it.
-      size = min(int((sums < credible).sum()) + 1, len(places))
+      size = min(int((sums < options.credible).sum()) + 1, len(places))
       credible_sets[start + row] = np.sort(places[:size]).astype(np.int32)
       credible_chances[start + row] = chances[credible_sets[start + row]]
   return DecodedMonths(

@@ -22,11 +22,10 @@ from jaxtyping import Float, Int
 from ctd_jax.benchmark.records import ANSWERING_KINDS, NEG_COMMENT
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.dating import dating_model, folds
+from ctd_jax.dating import dating_model
 from ctd_jax.dating.chronicle import head_dates, undated_texts
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.experts import known_parallels
 from ctd_jax.dating.posterior import Posterior
 from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.storage import posterior_arrays
@@ -171,24 +170,15 @@ def _date_chunk(
 ) -> Iterator[Float[np.ndarray, "b months"]]:
   """Yields the posteriors of texts, whole and by all months."""
   all_texts = [*labels.texts, *texts]
-  heads = [undated_texts.read_head(text, calendar) for text in all_texts]
-  corpus = undated_texts.make_headed_corpus(
-    undated_texts.make_month_axis(calendar), all_texts, heads, ()
+  corpus, heads = undated_texts.read_headed_corpus(
+    all_texts, undated_texts.make_month_axis(calendar), calendar
   )
   is_text = np.arange(len(all_texts)) >= len(labels)
   new_ordinals = np.cumsum(is_kept) - 1
   months = np.full(len(all_texts), UNKNOWN)
   months[~is_text] = new_ordinals[labels.months]
-  dates = head_dates.HeadDates(calendar=calendar, heads=heads, is_read=is_text)
-  experts = [
-    dates if expert.name == dates.name else expert
-    # A chronicle names a month as often as it likes.
-    for expert in dating_model.make_experts({"room"})
-  ]
-  model = dating_model.DatingModel(
-    (*experts, known_parallels.KnownParallels()),
-    use_punctuation=False,
-    manner=folds.RECORDS,
+  model = head_dates.make_text_model(
+    head_dates.HeadDates(calendar=calendar, heads=heads, is_read=is_text)
   )
   fitted = model.fit(
     corpus, Labels(months, np.where(months == UNKNOWN, UNKNOWN, 1))

@@ -331,10 +331,10 @@ def test_years_without_records_are_hidden_as_years(calendar):
   axis = corpus_fitting.passage_reading.make_axis(calendar)
   months = np.arange(120)
   labels = Labels(months, np.ones(120, int))
-  assert corpus_fitting.choose_manner(axis, labels) == "records"
+  assert corpus_fitting.choose_fold_by(axis, labels) == "records"
   gaps = np.where(axis.year_of[months] % 4 == 1, UNKNOWN, months)
   labels = dataclasses.replace(labels, month=gaps)
-  assert corpus_fitting.choose_manner(axis, labels) == "years"
+  assert corpus_fitting.choose_fold_by(axis, labels) == "years"
 
 
 def test_dating_a_passage_needs_no_jax():

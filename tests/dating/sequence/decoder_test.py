@@ -217,7 +217,12 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
 def test_credible_sets_hold_what_is_asked():
   evidence, kinds = chronicle(4, 1)
   narrow = decoder.decode_months(evidence, kinds, moves())
-  wide = decoder.decode_months(evidence, kinds, moves(), credible=0.999)
+  wide = decoder.decode_months(
+    evidence,
+    kinds,
+    moves(),
+    options=decoder.ReadoutOptions(credible=0.999),
+  )
   sums = np.add.reduceat(wide.credible_probabilities, wide.credible_starts[:-1])
   assert (sums > 0.999 - 1e-5).all()
   assert len(wide.credible_places) > len(narrow.credible_places)
