@@ -57,12 +57,14 @@ def main() -> None:
   out = pathlib.Path(values.out or f"{path.stem}_dates").expanduser()
   print(
     date_file.date_file(
-      path,
-      values.reigns,
+      date_file.ChronicleSource(
+        path,
+        values.reigns,
+        values.unit,
+        values.first_year,
+        pathlib.Path(values.fixed).expanduser() if values.fixed else None,
+      ),
       out,
-      values.unit,
-      values.first_year,
-      pathlib.Path(values.fixed).expanduser() if values.fixed else None,
       values.formats,
       values.bom,
     )

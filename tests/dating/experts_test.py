@@ -582,15 +582,13 @@ def test_a_message_moves_a_belief_and_copies_do_not_multiply_it():
       size=4,
     )
 
-  one = parallel_texts.propagate_beliefs(graph([1]), scores, prior, 1.0)[0]
-  three = parallel_texts.propagate_beliefs(
-    graph([1, 2, 3]), scores, prior, 1.0
-  )[0]
+  one = parallel_texts.propagate_beliefs(graph([1]), scores, prior)[0]
+  three = parallel_texts.propagate_beliefs(graph([1, 2, 3]), scores, prior)[0]
   assert one.argmax() == 2
   assert one[2] > 0.3
   assert three[2] < 2 * one[2]
   assert np.isfinite(
-    parallel_texts.propagate_beliefs(graph([1]), scores * 1e4, prior, 1.0)
+    parallel_texts.propagate_beliefs(graph([1]), scores * 1e4, prior)
   ).all()
 
 

@@ -16,6 +16,9 @@ from ctd_jax.dating.chronicle_output import tei_output
 from ctd_jax.dating.chronicle_output.dated_sections import (
   DatedSection,
   NamedMonth,
+  SectionDates,
+  SectionMonths,
+  SectionPlace,
 )
 
 
@@ -31,35 +34,15 @@ def schema():
 
 def make_row(record, start, printed, probability, month, days, **changes):
   fields = {
-    "file": "annals.txt",
-    "line": record,
-    "page": "",
-    "record": record,
-    "start": start,
-    "stop": start + len(printed) + 4,
+    "place": SectionPlace(
+      "annals.txt", record, "", record, start, start + len(printed) + 4
+    ),
     "is_heading": False,
     "printed": printed,
-    "month": month,
-    "second": None,
-    "probability": probability,
-    "outside": 0.0,
+    "months": SectionMonths(month, None, probability, 0.0, 1, ()),
     "is_fixed": False,
     "contradicted": (),
-    "common_era": "",
-    "precision": None,
-    "not_before": days[0],
-    "not_after": days[1],
-    "not_before_julian": None,
-    "not_after_julian": None,
-    "first_julian_day": None,
-    "last_julian_day": None,
-    "sexagenary_day": None,
-    "julian_day": None,
-    "gregorian_date": None,
-    "julian_date": None,
-    "edtf": None,
-    "num_credible": 1,
-    "credible": (),
+    "dates": SectionDates(None, *days, None, None),
     "text": f"{printed}，大水。\t",
   }
   return DatedSection(**(fields | changes))
@@ -68,7 +51,7 @@ def make_row(record, start, printed, probability, month, days, **changes):
 def test_dates_are_valid_tei(schema):
   leap = NamedMonth("魯隱公", 3, 12, True, -719)
   june = NamedMonth("晉懷帝永嘉", 5, 6, False, 311)
-  interval, day = ("-0719-02-14", "-0718-03-15"), ("0311-07-14",) * 2
+  interval, day = (1458486, 1458880), (1834844,) * 2
   rows = [
     make_row(1, 0, "", 0.3, leap, interval, is_heading=True),
     make_row(1, 5, "閏月", 0.6, leap, interval),

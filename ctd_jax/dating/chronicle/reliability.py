@@ -59,23 +59,13 @@ _PRIOR_SKIPS, _PRIOR_SECTIONS = 0.4, 20
 # From this share of sections that begin anew on, lost heads excuse nothing.
 _MANY_RESTARTS, _MIN_SHARPNESS = 0.002, 0.3
 _MAX_MISPLACED = 0.3
-
-
-@dataclasses.dataclass(frozen=True)
-class TemperConstants:
-  """What was chosen on training chronicles.
-
-  Attributes:
-    sharpness: power of the posterior of a long text that has lost no heads.
-    restart_slope: what the power loses, times the share of sections that begin
-      anew.
-    misplaced_per_return: sections misplaced for each that goes back: as many
-      were moved ahead, and look like gaps, and of most the move does not show.
-  """
-
-  sharpness: float = 0.65
-  restart_slope: float = 25.0
-  misplaced_per_return: float = 2.0
+# Chosen on training chronicles: the power of the posterior of a long text that
+# has lost no heads, and what it loses times the share of sections that begin
+# anew.
+_SHARPNESS, _RESTART_SLOPE = 0.65, 25.0
+# Sections misplaced for each that goes back: as many were moved ahead, and look
+# like gaps, and of most the move does not show.
+_MISPLACED_PER_RETURN = 2.0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,16 +119,13 @@ def _normalize(
 
 
 def measure_reliability(
-  model: TransitionModel,
-  emissions: SectionEmissions,
-  constants: TemperConstants = TemperConstants(),
+  model: TransitionModel, emissions: SectionEmissions
 ) -> Reliability:
   """Returns the reliability of a text.
 
   Args:
     model: fitted to the text.
     emissions: of its sections.
-    constants: of the temper.
   """
   kinds = emissions.kinds
   counts = np.bincount(kinds, minlength=len(model.rest))
@@ -154,11 +141,10 @@ def measure_reliability(
   )
   # A short text repeats no error often.
   is_long = len(kinds) / (len(kinds) + _PRIOR_SECTIONS)
-  loss = (1 - constants.sharpness) * spread
-  loss += constants.restart_slope * restarts
+  loss = (1 - _SHARPNESS) * spread + _RESTART_SLOPE * restarts
   return Reliability(
     sharpness=max(1 - loss * is_long, _MIN_SHARPNESS),
-    misplaced=min(constants.misplaced_per_return * returns, _MAX_MISPLACED),
+    misplaced=min(_MISPLACED_PER_RETURN * returns, _MAX_MISPLACED),
     emissions=emissions,
   )
 

@@ -2,7 +2,7 @@
 
 `dates.tsv` has nothing quoted: what would end a cell or a line in a text is a
 space there. `dates.csv` quotes, and `dates.jsonl` has all fields of
-`DatedSection`, numbers as numbers.
+`DatedSection` in one flat object, numbers as numbers.
 """
 
 from __future__ import annotations
@@ -89,7 +89,9 @@ def format_dates_jsonl(rows: Iterable[DatedSection]) -> str:
   """Returns an object for each section, a line each."""
   # JSON escapes \n; U+2028 and the like end no line of a file.
   encoder = msgspec.json.Encoder()
-  return "".join(encoder.encode(row).decode() + "\n" for row in rows)
+  return "".join(
+    encoder.encode(row.to_object()).decode() + "\n" for row in rows
+  )
 
 
 def read_dates_jsonl(path: str | os.PathLike) -> list[DatedSection]:
@@ -99,13 +101,13 @@ def read_dates_jsonl(path: str | os.PathLike) -> list[DatedSection]:
     FileNotFoundError: if there is no such file.
     ValueError: naming file and line of what is no dated section.
   """
-  decoder = msgspec.json.Decoder(DatedSection)
+  decoder = msgspec.json.Decoder(dict)
   rows = []
   for line, text in enumerate(files.read_text(path).split("\n"), start=1):
     if not text.strip():
       continue
     try:
-      rows.append(decoder.decode(text))
+      rows.append(DatedSection.from_object(decoder.decode(text)))
     except msgspec.MsgspecError as error:
       raise ValueError(
         f"{path}, line {line}: {error}; expected a section as "
@@ -129,20 +131,24 @@ def format_month(month: NamedMonth | None) -> str:
 
 def _list_cells(row: DatedSection) -> list[str]:
   """Returns the cells of `COLUMNS`."""
-  month, second = row.month, row.second
+  place, months = row.place, row.months
+  month = months.month
   cells = (
-    *(row.file, row.line, row.record, row.start, row.stop),
+    *(place.file, place.line, place.record, place.start, place.stop),
     *(int(row.is_heading), row.printed),
-    *(month.reign if month else None, month.year if month else None),
-    *(month.month if month else None, int(month.is_leap) if month else None),
-    *(month.common_era_year if month else None, row.common_era, row.precision),
-    *(row.not_before, row.not_after),
-    *(row.not_before_julian, row.not_after_julian),
-    *(row.first_julian_day, row.last_julian_day, row.sexagenary_day),
-    *(row.julian_day, row.gregorian_date, row.julian_date, row.edtf),
-    *(_format_chance(row.probability), format_month(second)),
-    *(second and _format_chance(second.probability),),
-    *(_format_chance(row.outside), int(row.is_fixed)),
+    *(
+      (None,) * 5
+      if month is None
+      else (
+        *(month.reign, month.year, month.month, int(month.is_leap)),
+        month.common_era_year,
+      )
+    ),
+    months.common_era,
+    *row.dates.list_fields().values(),
+    *(_format_chance(months.probability), format_month(months.second)),
+    *(months.second and _format_chance(months.second.probability),),
+    *(_format_chance(months.outside), int(row.is_fixed)),
     *("; ".join(row.contradicted), row.text),
   )
   return ["" if cell is None else str(cell) for cell in cells]

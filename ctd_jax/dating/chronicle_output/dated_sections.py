@@ -10,6 +10,7 @@ calendar (ISO 8601) and of the Julian.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -48,8 +49,8 @@ class NamedMonth(msgspec.Struct, frozen=True):
   probability: float | None = None
 
 
-class DatedSection(msgspec.Struct, frozen=True):
-  """A section with its date.
+class SectionPlace(msgspec.Struct, frozen=True):
+  """Where a section stands.
 
   Attributes:
     file: that its first character is printed in.
@@ -58,36 +59,6 @@ class DatedSection(msgspec.Struct, frozen=True):
     record: number of the record, from 1.
     start: position of its first character in the record.
     stop: position after its last.
-    is_heading: whether it holds nothing but a date or a heading.
-    printed: the date at its head as it stands there, with the mark of a stream
-      before it; "" without one.
-    month: the most probable; None if that is none of the calendar.
-    second: the next, likewise; None too if the calendar has one month.
-    probability: of the most probable month, or that it is of none.
-    outside: probability that the section is of no month of the calendar.
-    is_fixed: whether the date was given by hand.
-    contradicted: what is printed and the most probable month has not.
-    common_era: year of the most probable month as people write it; "" if it is
-      none.
-    precision: of `section_precision.PRECISIONS`; None if the section is most
-      probably of no month of the calendar.
-    not_before: first day that the date can be, proleptic Gregorian calendar,
-      with 90 %; None if no month of the calendar is probable.
-    not_after: last day, likewise.
-    not_before_julian: the first day in the Julian calendar.
-    not_after_julian: the last, likewise.
-    first_julian_day: Julian day number of the first day.
-    last_julian_day: of the last.
-    sexagenary_day: the day that the text fixes in the most probable month; None
-      if it fixes none, as all of the day.
-    julian_day: its Julian day number.
-    gregorian_date: in the proleptic Gregorian calendar.
-    julian_date: in the Julian calendar.
-    edtf: as `edtf` describes it.
-    num_credible: number of months that hold 90 % of the probability.
-    credible: these in order of time; of more than `MAX_CREDIBLE_MONTHS` the
-      most probable.
-    text: of the section, whole.
   """
 
   file: str
@@ -96,30 +67,137 @@ class DatedSection(msgspec.Struct, frozen=True):
   record: int
   start: int
   stop: int
-  is_heading: bool
-  printed: str
+
+
+class SectionMonths(msgspec.Struct, frozen=True):
+  """Months that a section can be of.
+
+  Attributes:
+    month: the most probable; None if that is none of the calendar.
+    second: the next, likewise; None too if the calendar has one month.
+    probability: of the most probable month, or that it is of none.
+    outside: probability that the section is of no month of the calendar.
+    num_credible: number of months that hold 90 % of the probability.
+    credible: these in order of time; of more than `MAX_CREDIBLE_MONTHS` the
+      most probable.
+  """
+
   month: NamedMonth | None
   second: NamedMonth | None
   probability: float
   outside: float
-  is_fixed: bool
-  contradicted: tuple[str, ...]
-  common_era: str
-  precision: str | None
-  not_before: str | None
-  not_after: str | None
-  not_before_julian: str | None
-  not_after_julian: str | None
-  first_julian_day: int | None
-  last_julian_day: int | None
-  sexagenary_day: str | None
-  julian_day: int | None
-  gregorian_date: str | None
-  julian_date: str | None
-  edtf: str | None
   num_credible: int
   credible: tuple[NamedMonth, ...]
+
+  @property
+  def common_era(self) -> str:
+    """Year of the most probable month as people write it; "" if none."""
+    if self.month is None:
+      return ""
+    return reign_tables.format_common_era_year(self.month.common_era_year)
+
+
+class SectionDates(msgspec.Struct, frozen=True):
+  """Days that a section can be of, with 90 %; None where none is known.
+
+  Attributes:
+    precision: of `section_precision.PRECISIONS`.
+    first_julian_day: Julian day number of the first day.
+    last_julian_day: of the last.
+    julian_day: of the day that the text fixes in the most probable month.
+    edtf: as `edtf` describes it.
+  """
+
+  precision: str | None
+  first_julian_day: int | None
+  last_julian_day: int | None
+  julian_day: int | None
+  edtf: str | None
+
+  @property
+  def not_before(self) -> str | None:
+    """First day, proleptic Gregorian calendar."""
+    return _format_day(edtf.format_gregorian_day, self.first_julian_day)
+
+  @property
+  def not_after(self) -> str | None:
+    """Last day, proleptic Gregorian calendar."""
+    return _format_day(edtf.format_gregorian_day, self.last_julian_day)
+
+  def list_fields(self) -> dict[str, str | int | None]:
+    """Returns the dates by column, in both calendars."""
+    first, last = self.first_julian_day, self.last_julian_day
+    return {
+      "precision": self.precision,
+      "not_before": self.not_before,
+      "not_after": self.not_after,
+      "not_before_julian": _format_day(edtf.format_julian_day, first),
+      "not_after_julian": _format_day(edtf.format_julian_day, last),
+      "first_julian_day": first,
+      "last_julian_day": last,
+      "sexagenary_day": _format_day(_format_sexagenary_day, self.julian_day),
+      "julian_day": self.julian_day,
+      "gregorian_date": _format_day(edtf.format_gregorian_day, self.julian_day),
+      "julian_date": _format_day(edtf.format_julian_day, self.julian_day),
+      "edtf": self.edtf,
+    }
+
+
+class DatedSection(msgspec.Struct, frozen=True):
+  """A section with its date.
+
+  Attributes:
+    place: where it stands.
+    is_heading: whether it holds nothing but a date or a heading.
+    printed: the date at its head as it stands there, with the mark of a stream
+      before it; "" without one.
+    months: that it can be of.
+    is_fixed: whether the date was given by hand.
+    contradicted: what is printed and the most probable month has not.
+    dates: days that it can be of.
+    text: of the section, whole.
+  """
+
+  place: SectionPlace
+  is_heading: bool
+  printed: str
+  months: SectionMonths
+  is_fixed: bool
+  contradicted: tuple[str, ...]
+  dates: SectionDates
   text: str
+
+  def to_object(self) -> dict[str, Any]:
+    """Returns the section as one flat JSON object."""
+    months = self.months
+    return {
+      **msgspec.structs.asdict(self.place),
+      "is_heading": self.is_heading,
+      "printed": self.printed,
+      "month": months.month,
+      "second": months.second,
+      "probability": months.probability,
+      "outside": months.outside,
+      "is_fixed": self.is_fixed,
+      "contradicted": self.contradicted,
+      "common_era": months.common_era,
+      **self.dates.list_fields(),
+      "num_credible": months.num_credible,
+      "credible": months.credible,
+      "text": self.text,
+    }
+
+  @classmethod
+  def from_object(cls, fields: dict[str, Any]) -> DatedSection:
+    """Returns the section of an object that `to_object` made.
+
+    Raises:
+      msgspec.ValidationError: naming a field that is missing or of another
+        type.
+    """
+    # Each part takes the fields that it knows from the flat object.
+    parts = {"place": fields, "months": fields, "dates": fields}
+    return msgspec.convert(fields | parts, cls)
 
 
 def make_rows(
@@ -172,39 +250,36 @@ def _make_row(
   )
   probability = float(dates.probabilities[row, 0])
   return DatedSection(
-    file=first_character.file,
-    line=first_character.line,
-    page=first_character.page,
-    record=section.record + 1,
-    start=section.start,
-    stop=section.stop,
+    place=SectionPlace(
+      file=first_character.file,
+      line=first_character.line,
+      page=first_character.page,
+      record=section.record + 1,
+      start=section.start,
+      stop=section.stop,
+    ),
     is_heading=section.is_heading,
     printed=printed.strip(_MARKS_AROUND_DATE),
-    month=month,
-    second=second,
-    probability=_round_chance(probability),
-    outside=_round_chance(dates.outside[row]),
+    months=SectionMonths(
+      month=month,
+      second=second,
+      probability=_round_chance(probability),
+      outside=_round_chance(dates.outside[row]),
+      num_credible=len(dates.credible.months_of(row)),
+      credible=_list_credible(dates, row, names),
+    ),
     is_fixed=bool(dates.is_fixed[row]),
     contradicted=contradicted,
-    common_era=reign_tables.format_common_era_year(month.common_era_year)
-    if month
-    else "",
-    precision=section_precision.find_precision(
-      dates.calendar, days.spans, days.months
+    dates=SectionDates(
+      precision=section_precision.find_precision(
+        dates.calendar, days.spans, days.months
+      ),
+      first_julian_day=days.not_before,
+      last_julian_day=days.not_after,
+      julian_day=days.day,
+      edtf=edtf.format_edtf(days.spans, probability, days.is_approximate)
+      or None,
     ),
-    not_before=_format_day(edtf.format_gregorian_day, days.not_before),
-    not_after=_format_day(edtf.format_gregorian_day, days.not_after),
-    not_before_julian=_format_day(edtf.format_julian_day, days.not_before),
-    not_after_julian=_format_day(edtf.format_julian_day, days.not_after),
-    first_julian_day=days.not_before,
-    last_julian_day=days.not_after,
-    sexagenary_day=_format_day(_format_sexagenary_day, days.day),
-    julian_day=days.day,
-    gregorian_date=_format_day(edtf.format_gregorian_day, days.day),
-    julian_date=_format_day(edtf.format_julian_day, days.day),
-    edtf=edtf.format_edtf(days.spans, probability, days.is_approximate) or None,
-    num_credible=len(dates.credible.months_of(row)),
-    credible=_list_credible(dates, row, names),
     text=text,
   )
 

@@ -55,9 +55,11 @@ def format_summary(
     )
   )
   computed_unit = "new moons" if calendar.day_spans is None else "days"
-  dated_years = [row.month.common_era_year for row in rows if row.month]
+  dated_years = [
+    row.months.month.common_era_year for row in rows if row.months.month
+  ]
   num_outside = len(rows) - len(dated_years)
-  num_days = sum(row.julian_day is not None for row in rows)
+  num_days = sum(row.dates.julian_day is not None for row in rows)
   least_certain = rows[int(np.argmin(chances))]
   num_fixed = int(dates.is_fixed.sum())
   lines = [
@@ -78,9 +80,9 @@ def format_summary(
     ),
     (
       "least sure",
-      f"{least_certain.file}:{least_certain.line}, "
-      f"{format_month(least_certain.month) or 'outside of the calendar'} at "
-      f"{least_certain.probability:.2f}",
+      f"{least_certain.place.file}:{least_certain.place.line}, "
+      f"{format_month(least_certain.months.month) or 'outside of the calendar'}"
+      f" at {least_certain.months.probability:.2f}",
     ),
     ("days", f"{_count(num_days, 'section')} dated to the day"),
     (
@@ -103,8 +105,8 @@ def _describe_contradictions(rows: Sequence[DatedSection]) -> str:
     return "no printed date"
   num_dates = sum(len(row.contradicted) for row in contradicted)
   examples = (
-    f"{row.file}:{row.line} prints {', '.join(row.contradicted)}, dated "
-    f"{format_month(row.month)} at {row.probability:.2f}"
+    f"{row.place.file}:{row.place.line} prints {', '.join(row.contradicted)}, "
+    f"dated {format_month(row.months.month)} at {row.months.probability:.2f}"
     for row in contradicted[:_NUM_EXAMPLES]
   )
   separator = "\n" + " " * _LABEL_WIDTH

@@ -95,7 +95,7 @@ def format_dates_tei(rows: Sequence[DatedSection], title: str = "") -> str:
     rows: in order; those of a record follow one another.
     title: of the chronicle; the names of its files if empty.
   """
-  sources = ", ".join(dict.fromkeys(row.file for row in rows))
+  sources = ", ".join(dict.fromkeys(row.place.file for row in rows))
   header = _HEADER.format(
     namespace=NAMESPACE,
     title=escape_text(title or sources),
@@ -108,7 +108,7 @@ def format_dates_tei(rows: Sequence[DatedSection], title: str = "") -> str:
     certain=CERTAIN,
     doubtful=DOUBTFUL,
   )
-  records = itertools.groupby(rows, lambda row: row.record)
+  records = itertools.groupby(rows, lambda row: row.place.record)
   body = (_format_record(record, sections) for record, sections in records)
   return "".join((header, *body, FOOTER))
 
@@ -121,20 +121,13 @@ def _format_record(record: int, rows: Iterable[DatedSection]) -> str:
 
 def _format_section(row: DatedSection) -> str:
   attributes = {
-    "xml:id": f"r{row.record}.{row.start}",
-    "n": f"{row.file}:{row.line}",
+    "xml:id": f"r{row.place.record}.{row.place.start}",
+    "n": f"{row.place.file}:{row.place.line}",
     **({"type": "heading"} if row.is_heading else {}),
   }
-  text = row.text
-  head, printed, rest = (
-    text.partition(row.printed)
-    if row.printed
-    else (
-      "",
-      "",
-      text,
-    )
-  )
+  head, printed, rest = "", "", row.text
+  if row.printed:
+    head, printed, rest = row.text.partition(row.printed)
   return (
     f"<seg{format_attributes(attributes)}>{escape_text(head)}"
     f"{_format_date(row, printed)}{escape_text(rest)}</seg>"
@@ -143,27 +136,28 @@ def _format_section(row: DatedSection) -> str:
 
 def _format_date(row: DatedSection, printed: str) -> str:
   """Returns the element of a date; "" where nothing is known of it."""
-  if row.month is None:
+  month, dates = row.months.month, row.dates
+  if month is None:
     return f"<date>{escape_text(printed)}</date>" if printed else ""
-  if row.not_before == row.not_after:
-    days = {"when-iso": row.not_before}
+  if dates.not_before == dates.not_after:
+    days = {"when-iso": dates.not_before}
   else:
-    days = {"notBefore-iso": row.not_before, "notAfter-iso": row.not_after}
+    days = {"notBefore-iso": dates.not_before, "notAfter-iso": dates.not_after}
   attributes = {
     **days,
-    "n": format_month(row.month),
+    "n": format_month(month),
     "when-custom": format_custom_date(
-      row.month.common_era_year, row.month.month, row.month.is_leap
+      month.common_era_year, month.month, month.is_leap
     ),
     "datingMethod": f"#{_CALENDAR}",
     **({"calendar": f"#{_CALENDAR}"} if printed else {}),
-    "cert": _grade(row.probability),
+    "cert": _grade(row.months.probability),
     "evidence": "external" if row.is_fixed else "internal",
     "resp": f"#{_EDITOR if row.is_fixed else _DECODER}",
   }
   return (
     f"<date{format_attributes(attributes)}>"
-    f'<certainty locus="value" degree="{row.probability:.4f}"/>'
+    f'<certainty locus="value" degree="{row.months.probability:.4f}"/>'
     f"{escape_text(printed)}</date>"
   )
 

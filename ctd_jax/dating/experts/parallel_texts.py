@@ -369,7 +369,6 @@ def propagate_beliefs(
   graph: LinkGraph,
   year_scores: Float[np.ndarray, "n Y"],
   year_prior: Float[np.ndarray, " Y"],
-  message_weight: float = _MESSAGE_WEIGHT,
 ) -> Float[np.ndarray, "n Y"]:
   """Returns scores of years with the beliefs of linked records added.
 
@@ -381,7 +380,6 @@ def propagate_beliefs(
     graph: among the records.
     year_scores: of years, log and up to a constant.
     year_prior: chance of each year.
-    message_weight: of the messages.
   """
   belief = year_scores - logsumexp(year_scores, axis=1, keepdims=True)
   np.exp(belief, out=belief)
@@ -395,6 +393,6 @@ def propagate_beliefs(
   sender_weights = np.bincount(
     graph.target, weights=graph.year_chance, minlength=graph.size
   )
-  message_sums *= message_weight / (1 + sender_weights[:, None])
+  message_sums *= _MESSAGE_WEIGHT / (1 + sender_weights[:, None])
   message_sums += year_scores
   return message_sums

@@ -97,7 +97,9 @@ class EventStringIndex:
     Args:
       string_matrix: from `encode`.
     """
-    return overlap_strings(string_matrix, self.idf, self._string_events)
+    weighed = string_matrix.copy()
+    weighed.data = self.idf[string_matrix.indices]
+    return weighed @ self._string_events
 
   def iter_blocks(
     self,
@@ -122,30 +124,13 @@ class EventStringIndex:
       stretch = slice(start, min(start + _TEXTS_PER_BLOCK, size))
       string_matrices = [encode(stretch) for encode in encoders]
       matches = sum(values @ frequency for values in string_matrices)
-      for part in cut_blocks(matches, max_matches):
+      for part in _cut_blocks(matches, max_matches):
         block = slice(start + part.start, start + part.stop)
         yield block, [values[part] for values in string_matrices]
 
 
-def overlap_strings(
-  string_matrix: scipy.sparse.csr_array,
-  idf: Float32[np.ndarray, " V"],
-  string_events: scipy.sparse.csr_array,
-) -> scipy.sparse.csr_array:
-  """Returns the weight of the strings that texts and events share, [T, E].
-
-  Args:
-    string_matrix: which of the strings the texts hold, [T, V].
-    idf: weight of each string.
-    string_events: which string is held by which event, [V, E].
-  """
-  scaled = string_matrix.copy()
-  scaled.data = idf[string_matrix.indices]
-  return scaled @ string_events
-
-
-def cut_blocks(
-  matches: Num[np.ndarray, " T"], max_matches: int = _MATCHES_PER_BLOCK
+def _cut_blocks(
+  matches: Num[np.ndarray, " T"], max_matches: int
 ) -> Iterator[slice]:
   """Yields consecutive texts whose overlaps can be held at once.
 

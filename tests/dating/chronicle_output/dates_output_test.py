@@ -280,8 +280,8 @@ def rows(dates):
 def test_rows_cover_the_text_and_name_the_print(dates, rows):
   texts = [record.text for record in dates.records]
   assert "".join(row.text for row in rows) == "".join(texts)
-  assert [row.record for row in rows] == [1, 2, 3, 3, 4]
-  assert [row.line for row in rows] == [1, 3, 5, 5, 7]
+  assert [row.place.record for row in rows] == [1, 2, 3, 3, 4]
+  assert [row.place.line for row in rows] == [1, 3, 5, 5, 7]
   assert [row.printed for row in rows] == [
     "五年，夏，六月，丁酉",
     "閏月",
@@ -290,9 +290,9 @@ def test_rows_cover_the_text_and_name_the_print(dates, rows):
     "",
   ]
   assert [row.contradicted for row in rows] == [()] * 5
-  assert rows[4].month is None
-  assert rows[4].outside == 0.93
-  assert rows[4].not_before is rows[4].edtf is None
+  assert rows[4].months.month is None
+  assert rows[4].months.outside == 0.93
+  assert rows[4].dates.not_before is rows[4].dates.edtf is None
 
 
 def test_the_printed_date_is_what_the_section_was_read_from(jin):
@@ -329,7 +329,7 @@ def read_tsv(rows):
 
 
 def test_leap_months_are_written_as_in_time_keys(rows):
-  month = rows[1].month
+  month = rows[1].months.month
   assert (month.month, month.is_leap) == (8, True)
   assert date_tables.format_month(month) == "晉惠帝光熙1年8L月"
   cells = read_tsv(rows)[1]
@@ -363,7 +363,7 @@ def test_precision_is_the_smallest_unit_that_holds_the_date(jin):
     {len(jin): 0.95},
   ]
   rows = dated_sections.make_rows(make_dates(jin, texts, guesses))
-  assert [row.precision for row in rows] == [
+  assert [row.dates.precision for row in rows] == [
     *("day", "month", "season", "year", "interval", "month", None),
   ]
 
@@ -380,10 +380,10 @@ def test_winter_of_the_west_goes_over_the_new_year():
 
 def test_months_are_read_as_they_are_written(jin, rows):
   for row in rows[:4]:
-    text = date_tables.format_month(row.month)
+    text = date_tables.format_month(row.months.month)
     (month,) = np.flatnonzero(written_dates.find_months(text, jin))
-    number = f"{row.month.month}{'L' * row.month.is_leap}"
-    assert jin.name_month(month)[1:] == (row.month.year, number)
+    number = f"{row.months.month.month}{'L' * row.months.month.is_leap}"
+    assert jin.name_month(month)[1:] == (row.months.month.year, number)
 
 
 def test_months_of_the_common_era_are_written_as_such():
@@ -434,18 +434,18 @@ def test_json_lines_come_back(rows, tmp_path):
 def test_few_of_many_credible_months_are_written(jin):
   guess = {month: 0.1 / (1 + month) for month in range(300)}
   (row,) = dated_sections.make_rows(make_dates(jin, ["大水。"], [guess]))
-  assert row.num_credible == 300
-  assert len(row.credible) == dated_sections.MAX_CREDIBLE_MONTHS
+  assert row.months.num_credible == 300
+  assert len(row.months.credible) == dated_sections.MAX_CREDIBLE_MONTHS
   # In order of time, the most probable: here the first.
-  years = [month.common_era_year for month in row.credible]
+  years = [month.common_era_year for month in row.months.credible]
   assert years == sorted(years)
   assert years[0] == jin.years[0]
   # Months that follow one another are one interval.
-  assert edtf_lib.parse_edtf(row.edtf).lower_strict()[0] == jin.years[0]
+  assert edtf_lib.parse_edtf(row.dates.edtf).lower_strict()[0] == jin.years[0]
 
 
 def test_all_edtf_of_a_chronicle_is_read(rows):
-  strings = [row.edtf for row in rows if row.edtf]
+  strings = [row.dates.edtf for row in rows if row.dates.edtf]
   assert len(strings) == 4
   assert strings[2].startswith("[")
   for text in strings:
@@ -473,8 +473,8 @@ def test_tei_keeps_text_and_dates(rows, document):
   assert date.find("tei:certainty", TEI).get("degree") == "0.9731"
   date = leap.find("tei:date", TEI)
   assert (date.get("notBefore-iso"), date.get("notAfter-iso")) == (
-    rows[1].not_before,
-    rows[1].not_after,
+    rows[1].dates.not_before,
+    rows[1].dates.not_after,
   )
   assert date.get("cert") == "medium"
   assert date.get("when-custom") == "0306-08L"
