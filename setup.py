@@ -212,6 +212,7 @@ setuptools.setup(
       "index/answers/answer.schema.json",
       "index/answers/answer_page.html",
       "py.typed",
+      "training/devices.tsv",
       "web/locales/*.tsv",
       "web/static/*",
       "web/templates/*.html",

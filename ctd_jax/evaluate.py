@@ -18,7 +18,7 @@ from __future__ import annotations
 import ml_collections
 from absl import flags
 
-from ctd_jax.training import compilation_flags, distributed_flags
+from ctd_jax.training import process_flags
 from ctd_jax.utils import command_line, host_memory
 
 
@@ -30,7 +30,7 @@ def main() -> None:
   from ctd_jax.training import compilation, distributed
 
   distributed.initialize_processes()
-  compilation.enable_cache(compilation_flags.COMPILATION_CACHE.value)
+  compilation.enable_cache(process_flags.COMPILATION_CACHE.value)
   evaluation_run.run_evaluation(
     command_line.WORKDIR.value,
     command_line.CONFIG.value,
@@ -51,8 +51,7 @@ def explain_field(config: ml_collections.ConfigDict, field: str) -> str:
 
 if __name__ == "__main__":
   flags.adopt_module_key_flags(command_line)  # shown by --help
-  flags.adopt_module_key_flags(distributed_flags)
-  flags.adopt_module_key_flags(compilation_flags)
+  flags.adopt_module_key_flags(process_flags)
   flags.DEFINE_list(
     "also",
     [],

@@ -68,22 +68,18 @@ _LARGEST_BATCH = flags.DEFINE_bool(
 def main() -> None:
   """Prints the plan of --config on --topology."""
   # Here, so that --help and errors of the command line do not wait for JAX.
-  from ctd_jax.training.plan import topologies, workload
-  from ctd_jax.training.plan.plan_report import Planner
+  from ctd_jax.training import plan
 
   config = command_line.CONFIG.value
-  topology = topologies.parse_topology(_TOPOLOGY.value)
-  memory = topology.accelerator.memory
-  if _MEMORY.value is not None:
-    memory = _MEMORY.value * 2**30
-  planner = Planner(
+  topology = plan.parse_topology(_TOPOLOGY.value)
+  planner = plan.Planner(
     config,
     topology,
-    workload.read_workload(
+    plan.read_workload(
       config, _QUERY_TOKENS.value, _RECORD_TOKENS.value, _VOCAB_SIZE.value
     ),
     _EFFICIENCY.value,
-    memory,
+    _MEMORY.value * 2**30 if _MEMORY.value else topology.memory,
   )
   planner.print_plan(_LARGEST_BATCH.value)
 

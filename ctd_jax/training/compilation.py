@@ -19,7 +19,7 @@ from jax.experimental import multihost_utils
 from jax.experimental.compilation_cache import compilation_cache
 
 from ctd_jax.training import distributed, run_folder
-from ctd_jax.training.compilation_flags import COMPILATION_CACHE, OFF
+from ctd_jax.training.process_flags import COMPILATION_CACHE, OFF
 from ctd_jax.training.run_folder import Folder
 
 # Leaves YNN the reductions, with the products that feed one; all others are

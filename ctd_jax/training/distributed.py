@@ -20,7 +20,7 @@ from absl import logging
 from jax.experimental import multihost_utils
 from orbax.checkpoint import multihost
 
-from ctd_jax.training.distributed_flags import (
+from ctd_jax.training.process_flags import (
   COORDINATOR,
   DISTRIBUTED,
   NUM_PROCESSES,

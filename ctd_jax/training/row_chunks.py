@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
+
+_is_chunked = True
+
+
+@contextlib.contextmanager
+def in_one_chunk() -> Iterator[None]:
+  """Has `map_in_chunks` make no chunks: XLA counts the body of a loop once."""
+  global _is_chunked
+  _is_chunked = False
+  try:
+    yield
+  finally:
+    _is_chunked = True
 
 
 def map_in_chunks(
@@ -30,7 +44,7 @@ def map_in_chunks(
   Source: Gao et al., "Scaling Deep Contrastive Learning Batch Size under
     Memory Limited Setup" (2021), section 3; here by rematerialisation.
   """
-  if chunks == 1:
+  if chunks == 1 or not _is_chunked:
     return function(*trees)
 
   # Strided: a chunk has rows of every device, so that no row moves where the

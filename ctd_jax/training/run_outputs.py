@@ -13,11 +13,11 @@ from absl import logging
 
 from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.training import metrics as metrics_lib
+from ctd_jax.training import speed as speed_lib
 from ctd_jax.training.checkpoints import Checkpoints
 from ctd_jax.training.objective import Metrics
 from ctd_jax.training.run_record import RunRecord
-from ctd_jax.training.speed import meter as meter_lib
-from ctd_jax.training.speed.meter import SpeedMeter, StepWork
+from ctd_jax.training.speed import SpeedMeter, StepWork
 from ctd_jax.training.train_step import TrainState
 from ctd_jax.utils import progress
 
@@ -77,7 +77,7 @@ class RunOutputs:
       postfix = {"loss": f"{float(values['loss']):.3f}"}
       if speed := self.meter.read():
         self.writer.write_speed(step, speed)
-        postfix |= meter_lib.format_postfix(speed)
+        postfix |= speed_lib.format_postfix(speed)
       self.bar.set_postfix(postfix)
 
   def save(self, step: int, state: TrainState) -> None:
@@ -93,7 +93,7 @@ class RunOutputs:
     """
     self.flush()
     if speed := self.meter.stop():  # what follows is no training
-      logging.info("speed: %s", meter_lib.format_speed(speed))
+      logging.info("speed: %s", speed_lib.format_speed(speed))
     params, scores = self.validate(state.model_params)
     # An encoder is nothing that validation chooses; a frozen one stays apart.
     state = state.replace(params={**params, ENCODER: state.params[ENCODER]})

@@ -19,17 +19,19 @@ from absl import logging
 
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training import optimizer as optimizer_lib
-from ctd_jax.training import partitioning, train_step, weights_and_biases
+from ctd_jax.training import (
+  partitioning,
+  speed,
+  train_step,
+  weights_and_biases,
+)
 from ctd_jax.training.batch_iterator import BatchIterator
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.objective import Metrics, Objective
 from ctd_jax.training.preemption import PreemptionWatch
 from ctd_jax.training.run_outputs import RunOutputs, Validate
 from ctd_jax.training.run_record import RunRecord
-from ctd_jax.training.speed import device_peaks
-from ctd_jax.training.speed import profiler as profiler_lib
-from ctd_jax.training.speed.meter import SpeedMeter, StepWork
-from ctd_jax.training.speed.model_flops import UpdateFlops
+from ctd_jax.training.speed import ModelFlops, SpeedMeter, StepWork
 from ctd_jax.training.train_step import TrainState, TrainStep
 from ctd_jax.utils import progress
 
@@ -61,11 +63,10 @@ def train(
     ValueError: if the run has no such steps as `profile`.
   """
   config, total_steps = experiment.config, experiment.total_steps
-  if profile is not None:
-    profiler_lib.check_steps(profile, total_steps)
+  speed.check_profile(profile, total_steps)
   record = RunRecord(experiment.workdir, config.seed)  # the clock starts
   with contextlib.ExitStack() as stack:
-    meter = SpeedMeter(_find_peak_flops(experiment.mesh))
+    meter = SpeedMeter(speed.find_peak_flops(experiment.mesh))
     stack.enter_context(contextlib.closing(meter))
     batches = experiment.training_batches(
       functools.partial(_place_batch, mesh=experiment.mesh)
@@ -74,15 +75,13 @@ def train(
     # Before the checkpoints are read: a run of another config is left alone.
     experiment.claim_workdir()
     first_step, state = _restore_or_init(experiment, batches)
-    profiler = profiler_lib.StepProfiler(
-      profile, experiment.workdir, first_step
-    )
+    profiler = speed.StepProfiler(profile, experiment.workdir, first_step)
     stack.enter_context(contextlib.closing(profiler))
     outputs = _open_outputs(
       experiment, batches, first_step, record, validate, meter
     )
     stack.enter_context(contextlib.closing(outputs.writer))
-    updates = _Updates.make(experiment, batches, meter, state)
+    updates = _Updates.make(experiment, batches, meter)
     _log_start(experiment, state)
     stack.enter_context(_defer_signals(watch))
     if experiment.checkpoints.latest_step is None and not total_steps:
@@ -121,7 +120,7 @@ class _Updates:
 
   batches: BatchIterator
   train_step: TrainStep
-  flops: UpdateFlops
+  flops: ModelFlops
   meter: SpeedMeter
 
   @classmethod
@@ -130,7 +129,6 @@ class _Updates:
     experiment: Experiment,
     batches: BatchIterator,
     meter: SpeedMeter,
-    state: TrainState,
   ) -> _Updates:
     """Returns the updates of an experiment."""
     config, mesh = experiment.config, experiment.mesh
@@ -140,7 +138,7 @@ class _Updates:
       train_step=train_step.make_train_step(
         objective, experiment.optimizer, config.seed
       ),
-      flops=UpdateFlops(objective.compute_loss, state.params, state.frozen),
+      flops=ModelFlops(objective),
       meter=meter,
     )
 
@@ -249,19 +247,6 @@ def _place_batch(
     flops=0.0,
   )
   return _PlacedBatch(partitioning.make_global_batch(batch, mesh), work)
-
-
-def _find_peak_flops(mesh: jax.sharding.Mesh) -> float | None:
-  """Returns the peak of all devices in FLOP/s; None = not known, and told."""
-  device = mesh.devices.flat[0]
-  peak = device_peaks.find_peak_flops(device.device_kind)
-  if peak is None and device.platform != "cpu":
-    logging.warning(
-      "no peak FLOP/s known of %r: utilisation is left out "
-      "(ctd_jax/training/speed/device_peaks.py)",
-      device.device_kind,
-    )
-  return None if peak is None else peak * mesh.size
 
 
 def _log_start(experiment: Experiment, state: TrainState) -> None:

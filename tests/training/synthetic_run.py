@@ -50,7 +50,9 @@ def use_one_device(set_attribute: Callable[[Any, str, Any], None]) -> None:
   set_attribute(
     partitioning,
     "make_mesh",
-    lambda **axes: make_mesh(jax.process_count(), **axes),
+    lambda num_devices=None, **axes: make_mesh(
+      num_devices or jax.process_count(), **axes
+    ),
   )
 
 

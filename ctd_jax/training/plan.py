@@ -1,0 +1,818 @@
+"""Plan of a run on devices that are not there: memory, FLOPs, traffic, time.
+
+The step is compiled ahead of time and not run. Neither data nor weights are
+read: shapes are enough. What they would say is assumed, and printed.
+
+Axes: B queries in the global batch, H hard negatives a query, P packs.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import importlib.metadata
+import math
+import os
+import pathlib
+import re
+import textwrap
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import huggingface_hub
+import jax
+import ml_collections
+import numpy as np
+from jax.experimental import topologies
+
+from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.models import packing
+from ctd_jax.models.encoders import attention, layer_stack
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.models.pretrained import geometry, hub_folders
+from ctd_jax.models.pretrained.geometry import EncoderConfig
+from ctd_jax.training import (
+  backbone,
+  optimizer,
+  partitioning,
+  row_shapes,
+  speed,
+  train_step,
+)
+from ctd_jax.training import config as training_config
+from ctd_jax.training.objective import Objective
+from ctd_jax.training.speed import CPU, GPU, TPU
+from ctd_jax_datasets import load, registry
+from ctd_jax_datasets.common import beir
+
+# GPUs that NVLink joins in one node of NVIDIA's own design, and what each has
+# to other nodes there, in 10^9 bytes a second: a network adapter of 400 Gb/s
+# (DGX H100 data sheet).
+_GPUS_PER_NODE, _NETWORK = 8, 50
+# JAX takes three quarters of a GPU, see XLA_PYTHON_CLIENT_MEM_FRACTION in its
+# documentation of GPU memory, and all that a TPU has.
+_GPU_MEMORY_SHARE = 0.75
+_LARGEST_BATCH = 2**16  # queries; beyond it nobody looks for one that fits
+_LEAST_BYTES = 1024  # less has no line
+_COLUMNS, _NAME = 80, 15  # of a line, and of the name before it
+
+# Share of the bytes of a result that a device sends, of n devices in a ring.
+# Source: Thakur et al. 2005, "Optimization of Collective Communication
+# Operations in MPICH". A result of reduce-scatter is one of n parts.
+_SENT_SHARES = {
+  "all-reduce": lambda n: 2 * (n - 1) / n,
+  "all-gather": lambda n: (n - 1) / n,
+  "reduce-scatter": lambda n: n - 1,
+  "all-to-all": lambda n: (n - 1) / n,
+  "collective-permute": lambda n: 1,
+}
+
+
+class Topology(NamedTuple):
+  """Devices of a run.
+
+  Attributes:
+    name: as given, and as libtpu names it, e.g. v5e:4x4.
+    device: figures of each device.
+    num_devices: JAX devices.
+  """
+
+  name: str
+  device: speed.Device
+  num_devices: int
+
+  @property
+  def memory(self) -> float | None:
+    """Bytes of a device; None = not known."""
+    return self.device.memory and self.device.memory * 1e9
+
+  @property
+  def link(self) -> float | None:
+    """10^9 bytes a second from a device to the others, in one direction."""
+    is_gpu = self.device.platform == GPU
+    if is_gpu and self.num_devices > _GPUS_PER_NODE:
+      return _NETWORK
+    return self.device.link
+
+
+def parse_topology(text: str) -> Topology:
+  """Returns the topology of a name such as h100:8, v5e:4x4 or cpu:8.
+
+  Raises:
+    ValueError: saying what would be right.
+  """
+  name, _, shape = text.partition(":")
+  devices = {each.name: each for each in speed.list_devices() if each.name}
+  if name not in devices:
+    raise ValueError(
+      f"--topology={text}: unknown device {name!r}; there are "
+      f"{', '.join(devices)}"
+    )
+  pattern, example = r"[1-9]\d*", f"{name}:8"
+  if devices[name].platform == TPU:
+    # Chips of v5e and v6e form a plane, others a block.
+    axes = 2 if name in ("v5e", "v6e") else 3
+    pattern = "x".join([pattern] * axes)
+    example = f"{name}:4x4" if axes == 2 else f"{name}:2x2x1"
+  if not re.fullmatch(pattern, shape):
+    raise ValueError(f"--topology={text}: expected e.g. {example}")
+  chips = math.prod(map(int, shape.split("x")))
+  return Topology(text, devices[name], chips * devices[name].per_chip)
+
+
+class Workload(NamedTuple):
+  """What a step is planned for.
+
+  Attributes:
+    encoder: geometry.
+    timeline: calendar of the data set.
+    query_tokens: of every query.
+    record_tokens: of every record.
+  """
+
+  encoder: EncoderConfig
+  timeline: Timeline
+  query_tokens: int
+  record_tokens: int
+
+
+def read_workload(
+  config: ml_collections.ConfigDict,
+  query_tokens: int | None = None,
+  record_tokens: int | None = None,
+  vocab_size: int = 8000,
+) -> Workload:
+  """Returns the workload of a config, whose data set need not be built.
+
+  Args:
+    config: of the run.
+    query_tokens: of every query; None = as many as the config cuts it to.
+    record_tokens: of every record, likewise.
+    vocab_size: of an encoder that is made from scratch.
+
+  Raises:
+    FileNotFoundError: if the geometry of a published encoder is not to be had.
+    ValueError: if there is no such data set, or a number is out of range.
+  """
+  lengths = []
+  for side, tokens in (("query", query_tokens), ("record", record_tokens)):
+    longest = config[f"{side}_length"]
+    lengths.append(longest if tokens is None else tokens)
+    if not 1 <= lengths[-1] <= longest:
+      raise ValueError(
+        f"--{side}_tokens={tokens}: expected 1 to {longest}, which is "
+        f"config.{side}_length"
+      )
+  fields, source_fields = backbone.split_encoder_fields(config.model)
+  if source_fields["source"]:
+    encoder = _read_geometry(source_fields["source"], fields)
+  else:
+    encoder = BertConfig(vocab_size, **fields)
+  if config.dataset.startswith(beir.BEIR_PREFIX):
+    timeline = load.load_benchmark(config.dataset).timeline
+  else:
+    builder = registry.make_builder(config.dataset, config.data_dir)
+    timeline = reign_tables.load_timeline(builder.info.metadata["timeline"])
+  return Workload(encoder, timeline, *lengths)
+
+
+def _read_geometry(source: str, fields: Mapping[str, Any]) -> EncoderConfig:
+  """Returns the geometry of a folder; of a hub id no more is downloaded."""
+  folder = pathlib.Path(source).expanduser()
+  try:
+    if not folder.is_dir() and hub_folders.is_hub_id(source):
+      path = huggingface_hub.hf_hub_download(source, hub_folders.CONFIG_FILE)
+      folder = pathlib.Path(path).parent
+    return geometry.read_encoder_config(folder, **fields)
+  except ValueError:
+    raise
+  except Exception as error:  # network, proxy and hub errors share no base
+    raise FileNotFoundError(
+      f"config.model.encoder.source: {source}: neither a folder here nor a "
+      f"model that the hub gave ({type(error).__name__}); name a folder that "
+      f"holds its {hub_folders.CONFIG_FILE} with "
+      "--config.model.encoder.source=FOLDER"
+    ) from error
+
+
+class CompileDevices(NamedTuple):
+  """Devices that a step is compiled for.
+
+  Attributes:
+    devices: as many as the topology has.
+    compiler: what compiles, for people.
+    is_exact: whether it is that of the topology's own devices.
+  """
+
+  devices: Sequence[jax.Device]
+  compiler: str
+  is_exact: bool
+
+
+def find_devices(topology: Topology) -> CompileDevices:
+  """Returns the devices to compile for; to be called before JAX is used.
+
+  For a TPU libtpu compiles, where it is installed; for GPUs, those of this
+  machine if it has enough of them. Otherwise as many processors stand in.
+
+  Raises:
+    ValueError: if libtpu does not know the topology.
+  """
+  count, platform = topology.num_devices, topology.device.platform
+  jax.config.update("jax_num_cpu_devices", count)
+  if platform == GPU:
+    try:
+      gpus = jax.devices("gpu")
+    except RuntimeError:  # no such backend
+      gpus = []
+    gpus = [
+      g for g in gpus if speed.find_device(g.device_kind) is topology.device
+    ]
+    if len(gpus) >= count:
+      return CompileDevices(gpus[:count], "XLA for its GPUs", True)
+    missing = f"this machine has {len(gpus)} {topology.device.name} of {count}"
+  else:
+    # Nothing here asks for a TPU, and to look for one takes minutes.
+    jax.config.update("jax_platforms", CPU)
+    if platform == CPU:
+      return CompileDevices(jax.devices(CPU), "XLA for processors", True)
+    try:
+      version = importlib.metadata.version("libtpu")
+      return CompileDevices(_describe_tpus(topology), f"libtpu {version}", True)
+    except importlib.metadata.PackageNotFoundError:
+      missing = "libtpu is not installed (pip install 'ctd_jax[tpu]')"
+  compiler = f"XLA for {count} processors, because {missing}"
+  return CompileDevices(jax.devices(CPU)[:count], compiler, False)
+
+
+def _describe_tpus(topology: Topology) -> Sequence[jax.Device]:
+  """Returns the devices of a topology as libtpu describes them."""
+  # It would ask the metadata server of a TPU machine, wait for it, and warn
+  # that it did not say these; the topology is what is named below.
+  os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
+  os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
+  os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-8")
+  options: dict[str, Any] = {}
+  if topology.device.name == "v4":  # whose two cores are one device
+    options["chip_config_name"] = "megacore"
+  if topology.num_devices == topology.device.per_chip:
+    # One chip; hosts have four by default.
+    options["chips_per_host_bounds"] = (1, 1, 1)
+  try:
+    return topologies.get_topology_desc(
+      topology.name, platform=TPU, **options
+    ).devices
+  except jax.errors.JaxRuntimeError as error:
+    raise ValueError(
+      f"--topology={topology.name}: libtpu refuses it: "
+      f"{str(error).splitlines()[0]}"
+    ) from error
+
+
+class Traffic(NamedTuple):
+  """Collectives of one kind in a run of a program.
+
+  Attributes:
+    calls: how often one runs.
+    sent_bytes: that one device sends.
+  """
+
+  calls: int
+  sent_bytes: float
+
+
+@dataclasses.dataclass(frozen=True)
+class StepPlan:
+  """What a step needs; bytes are those of one device.
+
+  Attributes:
+    batch_size: queries, B.
+    texts: of the batch.
+    tokens: of its texts.
+    packed_shape: packs, rows of a pack, columns.
+    sizes: bytes of state (parameters and moments), batch, temporaries, outputs
+      that do not take the place of arguments, and program.
+    model_flops: over all devices, see `speed.ModelFlops`.
+    computed_flops: the same with what is computed again.
+    traffic: by the kind of collective.
+    compile_seconds: tracing and compiling.
+  """
+
+  batch_size: int
+  texts: int
+  tokens: int
+  packed_shape: tuple[int, int, int]
+  sizes: Mapping[str, int]
+  model_flops: float
+  computed_flops: float
+  traffic: Mapping[str, Traffic]
+  compile_seconds: float
+
+  @property
+  def memory(self) -> int:
+    """Bytes that a device needs."""
+    return sum(self.sizes.values())
+
+  @property
+  def sent_bytes(self) -> float:
+    """Bytes that a device sends."""
+    return sum(traffic.sent_bytes for traffic in self.traffic.values())
+
+
+def plan_step(
+  config: ml_collections.ConfigDict,
+  workload: Workload,
+  mesh: jax.sharding.Mesh,
+  platform: str | None = None,
+) -> StepPlan:
+  """Returns the plan of a step of a config, which is compiled for a mesh.
+
+  Devices that stand in for those of the run have no kernel of theirs: attention
+  is by plain products then, of rows as the run has them, and layers are scanned
+  for the memory.
+
+  Args:
+    config: validated.
+    workload: texts are as long as it says.
+    mesh: of devices that need not be there.
+    platform: of the devices of the run; None = that of the mesh.
+
+  Raises:
+    ValueError: if the batch does not divide into packs.
+    MemoryError: if the compiler says that the memory does not suffice.
+  """
+  start_time = time.perf_counter()
+  mesh_platform = mesh.devices.flat[0].platform
+  platform = platform or mesh_platform
+  encoder = workload.encoder
+  if platform != mesh_platform:
+    kept = encoder.kept_activations
+    if kept == layer_stack.AUTO:
+      kept = layer_stack.PRODUCTS
+    encoder = dataclasses.replace(
+      encoder,
+      attention=attention.PLAIN,
+      kept_activations=kept,
+      # Unrolled for a processor, a program computes nothing again.
+      scan_layers=True,
+    )
+  batch = _abstract_batch(config, workload, mesh, platform)
+  model = train_step.make_model(config.model, encoder, workload.timeline)
+  adam = optimizer.make_optimizer(
+    config.optimizer,
+    10,  # any number of updates
+    config.accumulate_steps,
+  )
+  objective = Objective.from_config(config, model, mesh)
+  state = train_step.abstract_state(model, adam, mesh)
+  update = train_step.make_train_step(objective, adam, config.seed)
+  try:
+    compiled = update.lower(state, batch).compile()
+  except jax.errors.JaxRuntimeError as error:
+    if "RESOURCE_EXHAUSTED" not in str(error):
+      raise
+    raise MemoryError(str(error).splitlines()[0]) from error
+  memory = compiled.memory_analysis()
+  state_bytes = sum(
+    math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
+    for leaf in jax.tree.leaves(state)
+  )
+  # Not every backend says that outputs take the place of the old state, which
+  # is given up.
+  shared_bytes = max(memory.alias_size_in_bytes, state_bytes)
+  texts_per_query = 2 + sum(config.negatives.values())
+  flops = speed.ModelFlops(objective)
+  return StepPlan(
+    batch_size=config.batch_size,
+    texts=config.batch_size * texts_per_query,
+    tokens=config.batch_size
+    * (workload.query_tokens + workload.record_tokens * (texts_per_query - 1)),
+    packed_shape=batch["texts"].ids.shape,
+    sizes={
+      "state": state_bytes,
+      "batch": memory.argument_size_in_bytes - state_bytes,
+      "temporaries": memory.temp_size_in_bytes,
+      "outputs": max(0, memory.output_size_in_bytes - shared_bytes),
+      "program": memory.generated_code_size_in_bytes,
+    },
+    model_flops=flops.count(batch),
+    computed_flops=flops.count_computed(batch),
+    traffic=read_traffic(compiled.as_text(), mesh.size),
+    compile_seconds=time.perf_counter() - start_time,
+  )
+
+
+def _abstract_batch(
+  config: ml_collections.ConfigDict,
+  workload: Workload,
+  mesh: jax.sharding.Mesh,
+  platform: str,
+) -> dict[str, Any]:
+  """Returns shapes, types and shardings of a batch of equally long texts.
+
+  Its arrays are those of `input_pipeline.training_batches`.
+  """
+  size, negatives = config.batch_size, sum(config.negatives.values())
+  packs = partitioning.count_batch_shards(mesh) * config.encode_chunks
+  if size % packs:
+    raise ValueError(
+      f"config.batch_size={size} does not divide into {packs} packs: "
+      "config.encode_chunks of them on each device that splits the batch"
+    )
+  lengths = [workload.query_tokens] + [workload.record_tokens] * (1 + negatives)
+  max_length = workload.encoder.max_length
+  longest = max(config.query_length, config.record_length)
+  widths = packing.row_widths(
+    packing.row_width(longest, max_length),
+    max_length,
+    row_shapes.width_multiple(platform),
+  )
+  # All packs are alike, and so are all batches.
+  shape, _ = row_shapes.choose_shapes(
+    [np.array([lengths] * (size // packs))], 1, widths
+  )
+  places = shape.texts
+  if row_shapes.count_unit_packs(packs * places, packs) > 1:
+    places = row_shapes.count_places(places, packs * places)
+  array = functools.partial(
+    jax.ShapeDtypeStruct, sharding=partitioning.batch_sharding(mesh)
+  )
+  packed_shape = packs, shape.rows, shape.width
+  reigns, years, months = workload.timeline.class_counts
+  return {
+    "texts": packing.PackedTexts(
+      ids=array(packed_shape, np.int32),
+      segments=array(packed_shape, np.int32),
+      slots=array((packs, places), np.int32),
+    ),
+    "text_order": array((len(lengths) * size,), np.int32),
+    "query_ends": array((size, 2), np.int32),
+    "query_reign": array((size, reigns), np.float32),
+    "query_year": array((size, years), np.float32),
+    "query_month": array((size, months), np.float32),
+    "positive_month": array((size,), np.int32),
+    "positive_classes": array((size, 3), np.int32),
+    "negative_month": array((size * negatives,), np.int32),
+    "negative_answers": array((size * negatives,), bool),
+  }
+
+
+def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
+  """Returns the traffic of a compiled program by the kind of collective.
+
+  A collective in the body of a loop counts as often as the loop runs. One that
+  runs beside other instructions stands in several fusions, under one channel,
+  and counts once.
+
+  Args:
+    text: of the compiled program, in HLO.
+    num_devices: of the program.
+  """
+  computations: dict[str, list[str]] = {}
+  entry = ""
+  for line in text.splitlines():
+    if match := re.match(r"(ENTRY )?%?([\w.-]+) (?:\(.*\)|\{).*\{\s*$", line):
+      lines = computations[match[2]] = []
+      entry = match[2] if match[1] else entry
+    elif computations:
+      lines.append(line)
+  calls: collections.Counter[str] = collections.Counter()
+  sent_bytes: collections.Counter[str] = collections.Counter()
+  channels: set[str] = set()
+
+  def visit(name: str, times: int) -> None:
+    for line in computations.get(name, ()):
+      # "%name = type operation(": the type of a tuple has brackets of its own.
+      match = re.match(r".*? = (\(.*?\)|\S+) ([a-z][\w-]*)\(", line)
+      if match is None:
+        continue
+      kind = match[2].removesuffix("-start")
+      if kind in _SENT_SHARES:
+        channel = re.search(r"\bchannel_id=\d+", line)
+        if channel and channel[0] in channels:
+          continue
+        if channel:
+          channels.add(channel[0])
+        share = _SENT_SHARES[kind](_count_group(line, num_devices))
+        calls[kind] += times
+        sent_bytes[kind] += times * share * _count_bytes(*match.groups())
+        continue
+      trips = _count_trips(line, computations)
+      for called in re.findall(
+        r"\b(?:body|to_apply|calls|(?:true|false)_computation)=%?([\w.-]+)",
+        line,
+      ):
+        visit(called, times * trips)
+
+  visit(entry, 1)
+  return {kind: Traffic(calls[kind], sent_bytes[kind]) for kind in calls}
+
+
+def _count_trips(line: str, computations: Mapping[str, Sequence[str]]) -> int:
+  """Returns how often the body of an instruction runs, 1 if it is not known."""
+  if trips := re.search(r'"known_trip_count":\{"n":"(\d+)"\}', line):
+    return int(trips[1])
+  # libtpu leaves it out; the condition of a scan compares the counter, from 0,
+  # with the only constant that it has.
+  condition = re.search(r"\bcondition=%?([\w.-]+)", line)
+  lines = "\n".join(computations.get(condition[1], ())) if condition else ""
+  constants = re.findall(r"= [su]\d+\[\]\S* constant\((\d+)\)", lines)
+  is_scan = "direction=LT" in lines and len(constants) == 1
+  return int(constants[0]) if is_scan else 1
+
+
+def _count_bytes(result_type: str, operation: str) -> int:
+  """Returns the bytes of the result of a collective, an array or a tuple."""
+  sizes = []
+  for bits, shape in re.findall(r"\b[a-z]+(\d+)\w*\[([\d,]*)\]", result_type):
+    elements = math.prod(map(int, filter(None, shape.split(","))))
+    sizes.append(elements * int(bits) // 8)
+  # The tuple of an asynchronous start has the operand, too.
+  return max(sizes, default=0) if operation.endswith("-start") else sum(sizes)
+
+
+def _count_group(line: str, num_devices: int) -> int:
+  """Returns how many devices take part in one collective.
+
+  XLA writes the groups as lists {{0,1},{2,3}}, as a number of groups and their
+  size [2,4]<=[8], or as axes of a mesh.
+  """
+  if match := re.search(r"replica_groups=\{\{([\d,]+)\}", line):
+    return match[1].count(",") + 1
+  if match := re.search(r"replica_groups=\[\d+,(\d+)\]", line):
+    return int(match[1])
+  if match := re.search(
+    r"replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}", line
+  ):
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
+    axes = re.findall(r"'(\w+)'", match[2])
+    return math.prod(int(sizes[axis]) for axis in axes)
+  return num_devices
+
+
+def find_largest_batch(
+  first_batch: int,
+  unit: int,
+  limit: float,
+  count_bytes: Callable[[int], float],
+) -> int:
+  """Returns the largest batch that fits, or one at most a tenth smaller.
+
+  Args:
+    first_batch: to begin with, a multiple of `unit`.
+    unit: that batches are multiples of.
+    limit: bytes of a device.
+    count_bytes: returns the bytes that a batch needs, more for a larger one.
+
+  Returns:
+    A multiple of the unit; 0 if not even the unit itself fits.
+  """
+  low, high = 0, _LARGEST_BATCH // unit * unit + unit
+  batch = min(first_batch, high - unit)
+  sizes: dict[int, float] = {}
+  while high - low > max(unit, low / 10):
+    size = count_bytes(batch)
+    if size <= limit:
+      low = batch
+    else:
+      high = batch
+    if math.isfinite(size):
+      sizes[batch] = size
+    guess = 2 * low if low else high / 2
+    nearest = sorted(sizes, key=lambda known: abs(sizes[known] - limit))[:2]
+    if len({sizes[known] for known in nearest}) == 2:
+      # The line through the two points that are nearest to the limit.
+      a, b = nearest
+      guess = a + (limit - sizes[a]) * (b - a) / (sizes[b] - sizes[a])
+    # A tenth off what is known, so that its answer may be the last one.
+    guess = min(max(guess, 1.1 * low), high / 1.1)
+    if low:
+      guess = min(guess, 8 * low)
+    batch = min(max(int(guess) // unit * unit, low + unit), high - unit)
+  return low
+
+
+@dataclasses.dataclass(frozen=True)
+class Planner:
+  """Plans of a config on a topology.
+
+  Attributes:
+    config: of the run.
+    topology: devices of the run.
+    workload: of the config.
+    efficiency: share of its peak that a device is taken to reach.
+    device_memory: bytes of a device; None = not known.
+  """
+
+  config: ml_collections.ConfigDict
+  topology: Topology
+  workload: Workload
+  efficiency: float
+  device_memory: float | None
+
+  @property
+  def memory_limit(self) -> float | None:
+    """Bytes of a device that JAX uses; None = not known."""
+    is_gpu = self.topology.device.platform == GPU
+    share = _GPU_MEMORY_SHARE if is_gpu else 1
+    return self.device_memory and self.device_memory * share
+
+  def print_plan(self, finds_batch: bool) -> None:
+    """Prints the plan of a step, then the largest batch that fits.
+
+    Args:
+      finds_batch: whether the latter is looked for, which compiles the step
+        several times.
+
+    Raises:
+      ValueError: naming what is wrong in config or topology.
+    """
+    training_config.validate(self.config)
+    target = find_devices(self.topology)
+    mesh = partitioning.make_mesh(
+      **self.config.mesh.to_dict(), devices=target.devices
+    )
+    axes = ", ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
+    _print_line("run", f"{self.config.name} on {self.topology.name} ({axes})")
+    _print_line("compiler", target.compiler)
+    platform, size = self.topology.device.platform, math.inf
+    try:
+      plan = plan_step(self.config, self.workload, mesh, platform)
+    except MemoryError as error:
+      _print_line("batch", f"{self.config.batch_size:,} queries do not fit")
+      _print_line("", str(error))
+    else:
+      size = plan.memory
+      for name, text in self.describe_plan(plan):
+        _print_line(name, text)
+    for number, text in enumerate(self._list_assumptions(target)):
+      lines = textwrap.wrap(text, _COLUMNS - _NAME - 2)
+      text = "- " + ("\n" + " " * (_NAME + 2)).join(lines)
+      _print_line("" if number else "assumed", text)
+    if finds_batch and self.memory_limit is not None:
+      self._print_largest_batch(mesh, size)
+
+  def describe_plan(self, plan: StepPlan) -> Iterator[tuple[str, str]]:
+    """Yields what each line is about, "" = as before, and what it says."""
+    yield "", f"took {plan.compile_seconds:.0f} s on this machine"
+    packs, rows, width = plan.packed_shape
+    yield (
+      "batch",
+      f"{plan.batch_size:,} queries, {plan.texts:,} texts of {plan.tokens:,} "
+      f"tokens; {packs} packs of {rows} rows of {width}",
+    )
+    text = f"{_format_bytes(plan.memory)}  a device"
+    if self.memory_limit is not None:
+      verb = "fits" if plan.memory <= self.memory_limit else "does not fit"
+      text += f", {verb} in {_format_bytes(self.memory_limit).strip()}"
+    yield "memory", text
+    for name, size in plan.sizes.items():
+      if size >= _LEAST_BYTES:
+        yield "", f"{_format_bytes(size)}  {name}"
+    for name, flops, text in (
+      ("FLOPs", plan.model_flops, "a step, as MFU counts them"),
+      ("", plan.computed_flops, "with recomputation"),
+    ):
+      yield name, f"{_scale(flops / 1e6, 1000, ('M', 'G', 'T', 'P'))}    {text}"
+    sent = f"{_format_bytes(plan.sent_bytes)}  a device and step"
+    yield "sent", sent if plan.traffic else "nothing"
+    for kind, (calls, size) in sorted(plan.traffic.items()):
+      yield "", f"{_format_bytes(size)}  {kind}, {calls:,} times"
+    seconds = self.estimate_seconds(plan)
+    if seconds is not None:
+      lowest, expected = (_scale(s * 1e3, 1000, ("ms", "s ")) for s in seconds)
+      yield (
+        "step",
+        f"{expected}   at {self.efficiency:.0%} of the peak: "
+        f"{_round(plan.batch_size / seconds[1])} queries/s, "
+        f"{_round(plan.tokens / seconds[1])} tokens/s",
+      )
+      yield "", f"{lowest}   at the peak"
+
+  def estimate_seconds(self, plan: StepPlan) -> tuple[float, float] | None:
+    """Returns the seconds of a step: at the peak, and at the efficiency.
+
+    Products, or the reading and writing of the state where that takes longer,
+    and after them what is sent. None if no figure of the device is known.
+    """
+    device = self.topology.device
+    if device.peak is None:
+      return None
+    compute = plan.computed_flops / (device.peak * 1e12)
+    compute /= self.topology.num_devices
+    memory = 2 * plan.sizes["state"] / (device.bandwidth * 1e9)
+    sending = plan.sent_bytes / (self.topology.link * 1e9)
+    return (
+      max(compute, memory) + sending,
+      max(compute / self.efficiency, memory) + sending,
+    )
+
+  def _list_assumptions(self, target: CompileDevices) -> Iterator[str]:
+    """Yields what the figures rest on."""
+    yield (
+      f"queries of {self.workload.query_tokens} tokens, records of "
+      f"{self.workload.record_tokens} (--query_tokens, --record_tokens)"
+    )
+    if "source" not in self.config.model.encoder:
+      yield (
+        f"{self.workload.encoder.vocab_size:,} tokens in the vocabulary "
+        "(--vocab_size)"
+      )
+    if not target.is_exact:
+      yield (
+        "memory and traffic are those of a program for processors, of layers "
+        "that are scanned, which compute and send bf16 as fp32 and fuse less: "
+        "more than a device needs, of an H200 about twice"
+      )
+      yield (
+        "attention is by plain products, which keep their weights in memory, "
+        "as no kernel of a device does"
+      )
+    device, link = self.topology.device, self.topology.link
+    if device.peak is None:
+      yield "of a processor neither peak nor memory is known: no time"
+      return
+    yield (
+      f"a device has {device.peak:.0f} TFLOP/s in bf16, "
+      f"{device.bandwidth:,.0f} GB/s to its memory, {link:.0f} GB/s to others"
+    )
+    if link == _NETWORK:
+      yield f"nodes of {_GPUS_PER_NODE} GPUs with an adapter of 400 Gb/s each"
+    yield (
+      "nothing is sent while something is computed; the input is never waited "
+      f"for; products reach {self.efficiency:.0%} of the peak (--efficiency)"
+    )
+    if self.workload.encoder.dtype == "float32":
+      yield "the peak is that of bf16; this config computes in fp32: slower"
+    if device.platform == GPU:
+      yield f"JAX uses {_GPU_MEMORY_SHARE:.0%} of the memory, its default"
+
+  def _print_largest_batch(
+    self, mesh: jax.sharding.Mesh, first_bytes: float
+  ) -> None:
+    """Prints what batches need, and the largest that fits.
+
+    Args:
+      mesh: devices that are compiled for.
+      first_bytes: what the batch of the config needs.
+    """
+    config = self.config.copy_and_resolve_references()
+    needs = {config.batch_size: first_bytes}
+
+    def count_bytes(batch_size: int) -> float:
+      if batch_size not in needs:
+        config.batch_size = batch_size
+        platform = self.topology.device.platform
+        try:
+          size = plan_step(config, self.workload, mesh, platform).memory
+        except MemoryError:
+          size = math.inf
+        text = _format_bytes(size) if size < math.inf else "too much  "
+        name = "" if len(needs) > 1 else "other batches"
+        _print_line(name, f"{text}  {batch_size:,} queries")
+        needs[batch_size] = size
+      return needs[batch_size]
+
+    unit = math.lcm(
+      partitioning.count_batch_shards(mesh) * config.encode_chunks,
+      config.loss.emulated_processes,
+    )
+    largest = find_largest_batch(
+      config.batch_size, unit, self.memory_limit, count_bytes
+    )
+    too_large = [size for size in needs if size > largest]
+    if not largest:
+      text = f"none: not even {unit:,} queries fit"
+    elif too_large:
+      text = f"{largest:,} queries; {min(too_large):,} do not fit"
+    else:
+      text = f"{largest:,} queries; more were not tried"
+    chunks = f"(with config.encode_chunks={config.encode_chunks})"
+    _print_line("largest batch", f"{text} {chunks}")
+
+
+def _print_line(name: str, text: str) -> None:
+  print(f"{name:<{_NAME - 1}} {text}", flush=True)
+
+
+def _format_bytes(count: float) -> str:
+  """Returns bytes with a prefix, e.g. " 1.23 GiB"."""
+  return _scale(count, 1024, ("B  ", "KiB", "MiB", "GiB", "TiB"))
+
+
+def _scale(value: float, base: int, units: tuple[str, ...]) -> str:
+  """Returns a value in the unit that leaves it below a thousand."""
+  exponent = 0
+  while value >= 999.5 and exponent < len(units) - 1:
+    value, exponent = value / base, exponent + 1
+  return f"{value:5.3g} {units[exponent]}"
+
+
+def _round(rate: float) -> str:
+  """Returns a number of three digits, e.g. "12,300"."""
+  if rate < 999.5:
+    return f"{rate:.3g}"
+  return f"{round(rate, 2 - int(math.log10(rate))):,.0f}"

@@ -1,1 +1,0 @@
-"""Plan of a run on devices that are not there: memory, FLOPs, traffic, time."""

@@ -1,0 +1,499 @@
+"""Speed of training: peaks of devices, FLOPs of the model, meter, profiler.
+
+Utilisation (MFU) is the share of a device's dense bf16 peak, with sums in fp32,
+that the model's own FLOPs reach. A run in fp32 is measured against it too.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import math
+import os
+import pathlib
+import re
+import resource
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import msgspec
+from absl import logging
+
+from ctd_jax.models.encoders import attention
+from ctd_jax.training import distributed, partitioning, row_chunks
+from ctd_jax.training.objective import Objective
+from ctd_jax.training.run_folder import PROFILE_FOLDER, Folder
+from ctd_jax.utils import csv_rows
+
+CPU, GPU, TPU = "cpu", "gpu", "tpu"
+_GIB = 2**30
+# Seconds that a run waits at its end for the last update.
+_CLOSE_SECONDS = 10.0
+
+
+class Device(msgspec.Struct, frozen=True):
+  """Figures of one JAX device, a line of devices.tsv.
+
+  Attributes:
+    pattern: part of the name that JAX has for the device.
+    peak: dense bf16 TFLOP/s, sums in fp32. Data sheets of GPUs print twice as
+      much, "with sparsity".
+    name: in a topology; None = runs are not planned for it.
+    memory: 10^9 bytes.
+    bandwidth: 10^9 bytes a second to the memory.
+    link: 10^9 bytes a second to other devices, in one direction, over all
+      links.
+    per_chip: JAX devices on a chip.
+    source: where the figures stand.
+  """
+
+  pattern: str
+  peak: float | None
+  name: str | None
+  memory: float | None
+  bandwidth: float | None
+  link: float | None
+  per_chip: int
+  source: str
+
+  @property
+  def platform(self) -> str:
+    """`CPU`, `GPU` or `TPU`."""
+    if self.name == CPU:
+      return CPU
+    return TPU if "TPU" in self.pattern else GPU
+
+
+@functools.cache
+def list_devices() -> tuple[Device, ...]:
+  """Returns the devices whose figures are known."""
+  path = pathlib.Path(__file__).with_name("devices.tsv")
+  return tuple(row for _, row in csv_rows.read_csv_rows(path, Device, "\t"))
+
+
+def find_device(device_kind: str) -> Device | None:
+  """Returns the figures of a device; None = not known.
+
+  Args:
+    device_kind: `jax.Device.device_kind`.
+  """
+  # A part of a GPU, e.g. "NVIDIA H100 80GB HBM3 MIG 3g.40gb", is no GPU.
+  if re.search(r"\bMIG\b", device_kind):
+    return None
+  # The first that matches counts: L4 comes after L40S.
+  for device in list_devices():
+    if re.search(rf"(?:^|\W)(?:{device.pattern})(?:\W|$)", device_kind):
+      return device
+  return None
+
+
+def find_peak_flops(mesh: jax.sharding.Mesh) -> float | None:
+  """Returns the peak of all devices in FLOP/s; None = not known, and told."""
+  device = mesh.devices.flat[0]
+  known = find_device(device.device_kind)
+  if known is None and device.platform != CPU:
+    logging.warning(
+      "no peak FLOP/s known of %r: utilisation is left out "
+      "(ctd_jax/training/speed.py)",
+      device.device_kind,
+    )
+  if known is None or known.peak is None:
+    return None
+  return known.peak * 1e12 * mesh.size
+
+
+def count_flops(function: Callable[..., Any], *arguments: Any) -> float:
+  """Returns the FLOPs of a function as XLA counts them before it optimises.
+
+  The body of a loop counts once, and kernels of a device not at all.
+
+  Args:
+    function: jittable.
+    *arguments: arrays, or trees of their shapes.
+  """
+  # Other backends analyse compiled programs alone, which hide products in
+  # calls of libraries.
+  with jax.default_device(jax.local_devices(backend=CPU)[0]):
+    lowered = jax.jit(function).lower(*arguments)
+  return lowered.cost_analysis().get("flops", 0.0)
+
+
+class ModelFlops:
+  """FLOPs of an update of the model, by the shapes of the batch.
+
+  A forward pass is counted by XLA, with plain attention and without loops. Its
+  gradient costs twice as much; once where adapters are trained, since frozen
+  matrices have no gradient of their own; nothing in a frozen encoder. What the
+  backward pass computes again does not count.
+
+  Source: Chowdhery et al. 2022, "PaLM", appendix B.
+  """
+
+  def __init__(self, objective: Objective):
+    """Counts nothing yet."""
+    config = objective.model.config
+    encoder = dataclasses.replace(
+      config.encoder, scan_layers=False, attention=attention.PLAIN
+    )
+    model = objective.model.clone(
+      config=dataclasses.replace(config, encoder=encoder)
+    )
+    mesh = partitioning.make_mesh(1, devices=jax.local_devices(backend=CPU))
+    self._objective = dataclasses.replace(objective, model=model, mesh=mesh)
+    self._counts: dict[Any, float] = {}
+    # Passes of an update, and those of them that are computed again: chunks
+    # of a batch and layers with `remat` are so one inside the other.
+    self._passes, self._recomputed_passes = 1, 0
+    if not objective.freezes_encoder:
+      self._passes = 3 if encoder.lora is None else 2
+      self._recomputed_passes = encoder.remat + (objective.encode_chunks > 1)
+
+  def count(self, batch: Any) -> float:
+    """Returns the FLOPs of an update on a global batch, over all devices."""
+    return self._passes * self._count_forward(batch)
+
+  def count_computed(self, batch: Any) -> float:
+    """Returns the same with what the backward pass computes again."""
+    return self.count(batch) + self._recomputed_passes * self._count_forward(
+      batch
+    )
+
+  def _count_forward(self, batch: Any) -> float:
+    shapes = _to_shapes(batch)
+    leaves, structure = jax.tree.flatten(shapes)
+    key = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
+    if key not in self._counts:
+      text = jax.ShapeDtypeStruct((1, 1), jnp.int32)
+      dropout_key = jax.eval_shape(jax.random.key, 0)
+      init = self._objective.model.init
+      params = jax.eval_shape(init, dropout_key, text, text)["params"]
+      with row_chunks.in_one_chunk():
+        self._counts[key] = count_flops(
+          self._objective.compute_loss, params, shapes, dropout_key
+        )
+    return self._counts[key]
+
+
+def _to_shapes(tree: Any) -> Any:
+  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), tree)
+
+
+@dataclasses.dataclass(frozen=True)
+class StepWork:
+  """Size of an update, over all processes.
+
+  Attributes:
+    queries: of the batch.
+    tokens: of its texts, without padding.
+    columns: of the rows that hold the texts, padding among them.
+    flops: of the model, see `ModelFlops`.
+  """
+
+  queries: int
+  tokens: int
+  columns: int
+  flops: float
+
+
+class SpeedMeter:
+  """Speed of the steps between two readings.
+
+  The clock runs while steps are trained and stands still while a run is
+  validated.
+  """
+
+  # XLA alone, or reading what the cache holds; tracing is not in it.
+  _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
+
+  def __init__(self, peak_flops: float | None = None):
+    """Stands still until the first step is done.
+
+    Args:
+      peak_flops: FLOP/s of all devices; None = not known, and no utilisation.
+    """
+    self._peak_flops = peak_flops
+    self._compile_seconds = 0.0
+    self._start_time: float | None = None
+    # Sums of `seconds`, `steps`, `input_wait` and the fields of `StepWork`:
+    # since the last reading, and of the readings since the last stop.
+    self._sums: collections.Counter[str] = collections.Counter()
+    self._read_sums: collections.Counter[str] = collections.Counter()
+    self._update: _UpdateWatch | None = None
+    jax.monitoring.register_event_duration_secs_listener(self._add_duration)
+
+  def _add_duration(self, event: str, duration: float, **labels: Any) -> None:
+    del labels
+    if event == self._COMPILE_EVENT:
+      self._compile_seconds += duration
+
+  def close(self) -> None:
+    """Ends the thread and the clock of compilations."""
+    jax.monitoring.unregister_event_duration_listener(self._add_duration)
+    if self._update is not None:
+      # A thread that still waits when Python ends takes the process down with
+      # it: a run that diverges would be aborted, not end with its error. An
+      # update that waits for a dead process never ends.
+      self._update.join(_CLOSE_SECONDS)
+
+  @contextlib.contextmanager
+  def wait_for_input(self) -> Iterator[None]:
+    """Counts the time within in which the devices have nothing to do.
+
+    That is none while the last update runs, however long the next batch takes.
+    """
+    start = time.perf_counter()
+    yield
+    end = time.perf_counter()
+    update = self._update
+    if self._start_time is not None and update and update.end_time is not None:
+      idle_since = max(start, update.end_time)
+      self._sums["input_wait"] += max(0.0, end - idle_since)
+
+  def watch_update(self, output: jax.Array) -> None:
+    """Notes when an update is done.
+
+    Args:
+      output: a result of it, which is not donated to the next one.
+    """
+    self._update = _UpdateWatch(output)
+
+  def count_step(self, work: StepWork) -> None:
+    """Counts a step that is done; the first one only starts the clock."""
+    if self._start_time is None:
+      # It may have been compiled before.
+      self._start_time = time.perf_counter()
+      self._sums.clear()
+    else:
+      self._sums["steps"] += 1
+      self._sums.update(dataclasses.asdict(work))
+
+  def read(self) -> dict[str, float]:
+    """Returns the speed since the last reading, as `stop` does."""
+    sums = self._take_sums()
+    self._read_sums.update(sums)
+    return self._describe(sums)
+
+  def stop(self) -> dict[str, float]:
+    """Stops the clock and returns the speed since the last stop.
+
+    Returns:
+      speed/steps_per_second, queries_per_second, tokens_per_second;
+      speed/row_fill, the share of columns that hold a token;
+      speed/model_flops_per_second, over all devices, and
+      speed/model_flops_utilization, their share of the peak where it is known;
+      speed/input_wait_share, the share of the time in which the devices had
+      nothing to do but wait for a batch; speed/compile_seconds of this process
+      since it began to train; and what `read_peak_memory` returns. {} if no
+      step was counted.
+    """
+    sums = self._read_sums + self._take_sums()
+    self._read_sums.clear()
+    self._start_time = None
+    return self._describe(sums)
+
+  def _take_sums(self) -> collections.Counter[str]:
+    """Returns the sums since the last reading, and starts anew."""
+    sums, now = self._sums, time.perf_counter()
+    if self._start_time is not None:
+      sums["seconds"] = now - self._start_time
+      self._start_time = now
+    self._sums = collections.Counter()
+    return sums
+
+  def _describe(self, sums: Mapping[str, float]) -> dict[str, float]:
+    if not sums["steps"]:
+      return {}
+    seconds = max(sums["seconds"], 1e-9)
+    speed = {
+      f"speed/{name}_per_second": sums[key] / seconds
+      for name, key in (
+        ("steps", "steps"),
+        ("queries", "queries"),
+        ("tokens", "tokens"),
+        ("model_flops", "flops"),
+      )
+    }
+    if self._peak_flops is not None:
+      speed["speed/model_flops_utilization"] = (
+        speed["speed/model_flops_per_second"] / self._peak_flops
+      )
+    return {
+      **speed,
+      "speed/row_fill": sums["tokens"] / sums["columns"],
+      "speed/input_wait_share": min(1.0, sums["input_wait"] / seconds),
+      "speed/compile_seconds": self._compile_seconds,
+      **read_peak_memory(),
+    }
+
+
+class _UpdateWatch(threading.Thread):
+  """Thread that notes when an update is done."""
+
+  def __init__(self, output: jax.Array):
+    # A daemon: the process can end though the update never does, as when
+    # another process has died that it waits for.
+    super().__init__(name="update", daemon=True)
+    self.end_time: float | None = None
+    self._output = output
+    self.start()
+
+  def run(self) -> None:
+    # What failed raises where the loop reads its metrics.
+    with contextlib.suppress(Exception):
+      self._output.block_until_ready()
+    self.end_time = time.perf_counter()
+
+
+def read_peak_memory() -> dict[str, int]:
+  """Returns the peaks since the process began, in bytes.
+
+  Returns:
+    speed/peak_host_bytes, the resident set; speed/peak_device_bytes of the
+    fullest device of this process, left out where devices do not say it, e.g.
+    on a processor, whose arrays are in the resident set.
+  """
+  # Of ru_maxrss, see getrusage(2): KiB under Linux, bytes under macOS.
+  unit = 1 if sys.platform == "darwin" else 1024
+  resident = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+  memory = {"speed/peak_host_bytes": resident * unit}
+  device_stats = [device.memory_stats() for device in jax.local_devices()]
+  peaks = [
+    stats["peak_bytes_in_use"]
+    for stats in device_stats
+    if stats and "peak_bytes_in_use" in stats
+  ]
+  if peaks:
+    memory["speed/peak_device_bytes"] = max(peaks)
+  return memory
+
+
+def format_postfix(speed: Mapping[str, float]) -> dict[str, str]:
+  """Returns what a line of progress shows of a speed, by name."""
+  figures = {"tokens/s": f"{speed['speed/tokens_per_second']:,.0f}"}
+  utilization = speed.get("speed/model_flops_utilization")
+  if utilization is not None:
+    figures["MFU"] = f"{utilization:.1%}"
+  figures["input wait"] = f"{speed['speed/input_wait_share']:.1%}"
+  return figures
+
+
+def format_speed(speed: Mapping[str, float]) -> str:
+  """Returns the line of the log that tells a speed."""
+  rate = speed["speed/model_flops_per_second"]
+  # G, T or P: what steps of any model and machine need.
+  power = min(max(int(math.log10(max(rate, 1))) // 3, 3), 5)
+  flops = f"{rate / 1000**power:.3g} {'GTP'[power - 3]}FLOP/s of the model"
+  utilization = speed.get("speed/model_flops_utilization")
+  if utilization is not None:
+    flops += f" (MFU {utilization:.1%})"
+  peaks = [
+    f"{speed[name] / _GIB:.2f} GiB {place}"
+    for name, place in (
+      ("speed/peak_device_bytes", "device"),
+      ("speed/peak_host_bytes", "host"),
+    )
+    if name in speed
+  ]
+  return (
+    f"{speed['speed/steps_per_second']:.3g} steps/s, "
+    f"{speed['speed/queries_per_second']:,.4g} queries/s, "
+    f"{speed['speed/tokens_per_second']:,.0f} tokens/s, "
+    f"rows {speed['speed/row_fill']:.0%} full, {flops}, "
+    f"waited for input {speed['speed/input_wait_share']:.1%}, "
+    f"compiled {speed['speed/compile_seconds']:.1f} s, "
+    f"peak memory {' and '.join(peaks)}"
+  )
+
+
+class StepProfiler:
+  """Writer of the trace of a range of steps, by JAX's profiler."""
+
+  def __init__(self, steps: range | None, workdir: Folder, resume_step: int):
+    """Writes nothing yet; says so where there will be no trace.
+
+    Args:
+      steps: to be traced; None = none. The first process alone traces.
+      workdir: of the run; the trace goes into its folder `PROFILE_FOLDER`.
+      resume_step: the last step that is done already.
+    """
+    self._steps: range | None = None
+    self._folder = workdir / PROFILE_FOLDER
+    self._local_folder: tempfile.TemporaryDirectory | None = None
+    self._is_tracing = False
+    self._last_step = 0
+    if steps is None:
+      return
+    if steps.start <= resume_step:
+      logging.info(
+        "%s: step %d is done already, nothing is traced; the next step is %d",
+        _name_flag(steps),
+        steps.start,
+        resume_step + 1,
+      )
+    elif distributed.is_coordinator():
+      self._steps = steps
+
+  def begin_step(self, step: int) -> None:
+    """Starts the trace if this is its first step."""
+    if self._steps is not None and step == self._steps.start:
+      folder: str | os.PathLike = self._folder
+      if not isinstance(folder, pathlib.Path):
+        # The profiler cannot write to a bucket.
+        self._local_folder = tempfile.TemporaryDirectory()
+        folder = self._local_folder.name
+      jax.profiler.start_trace(folder)
+      self._is_tracing = True
+    self._last_step = step
+
+  def end_step(self, step: int, outputs: Any) -> None:
+    """Writes the trace if this was its last step.
+
+    Args:
+      step: that was begun.
+      outputs: its results, which the trace waits for.
+    """
+    if self._is_tracing and step == self._steps[-1]:
+      jax.block_until_ready(outputs)
+      self.close()
+
+  def close(self) -> None:
+    """Writes what was traced so far, if the run ends within the range."""
+    if not self._is_tracing:
+      return
+    self._is_tracing = False
+    jax.profiler.stop_trace()
+    if self._local_folder is not None:
+      source = pathlib.Path(self._local_folder.name)
+      for path in filter(pathlib.Path.is_file, source.rglob("*")):
+        copy = self._folder / path.relative_to(source).as_posix()
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        copy.write_bytes(path.read_bytes())
+      self._local_folder.cleanup()
+    logging.info(
+      "trace of the steps %d to %d is in %s",
+      self._steps.start,
+      self._last_step,
+      self._folder,
+    )
+
+
+def check_profile(steps: range | None, total_steps: int) -> None:
+  """Refuses steps that a run does not have.
+
+  Raises:
+    ValueError: naming them.
+  """
+  if steps is not None and steps.start > total_steps:
+    raise ValueError(f"{_name_flag(steps)}: the run has {total_steps} steps")
+
+
+def _name_flag(steps: range) -> str:
+  return f"--profile={steps.start}:{steps.stop}"

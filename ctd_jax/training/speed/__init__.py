@@ -1,1 +1,0 @@
-"""Speed of a training run: rates, utilisation, memory, traces."""
