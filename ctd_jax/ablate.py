@@ -17,7 +17,7 @@ finished one is not repeated. Options of the config, e.g. --config.num_epochs=2,
 hold for every run. On a cluster, --list numbers the cells, --cell=NUMBER trains
 one in this process, and --collect makes the tables (launch/slurm.sbatch).
 Methods and their variants: `training.config.apply_method`; the tables:
-`systems.grid_tables` and `systems.sweep`.
+`experiments.grid`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from absl import flags
 from ctd_jax.utils import command_line
 
 if TYPE_CHECKING:
-  from ctd_jax.training.grid import GridCell
+  from ctd_jax.experiments.grid import Grid
 
 _METHODS = ("ft", "multi", "bias", "ctx", "ctd")
 _SEEDS = ("42", "1", "2")
@@ -41,34 +41,31 @@ _SEEDS = ("42", "1", "2")
 def main() -> None:
   """Trains the grid in --workdir, or a cell of it, and prints its tables."""
   # Here, so that --help and errors of the command line do not wait for JAX.
-  from ctd_jax.systems import grid_tables, sweep
-  from ctd_jax.training import grid, run_folder
+  from ctd_jax.experiments import grid as grids
+  from ctd_jax.training import run_folder
   from ctd_jax_datasets import load
 
   config, options = command_line.CONFIG.value, flags.FLAGS
-  sweep.check_task(config)
+  grids.check_task(config)
   workdir = run_folder.resolve_folder(command_line.WORKDIR.value)
   path, _, argument = command_line.config_path().partition(":")
   _, overrides = command_line.split_config_arguments(sys.argv)
-  values_by_field = sweep.parse_grid(options.grid)
+  values_by_field = grids.parse_grid(options.grid)
   is_sweep = bool(values_by_field)
   methods = options.methods or ([argument] if is_sweep else _METHODS)
   seeds = options.seeds or ([str(config.seed)] if is_sweep else _SEEDS)
-  cells = grid.make_grid(
-    methods,
-    _parse_seeds(seeds),
-    workdir,
-    sweep.read_values(
-      values_by_field, grid.join_method(path, methods[0]), overrides
-    ),
+  values = grids.read_values(
+    values_by_field, grids.join_method(path, methods[0]), overrides
   )
-  sweep.check_cells(cells, path, overrides)
+  cells = grids.make_cells(methods, _parse_seeds(seeds), workdir, values)
+  grid = grids.Grid(cells, path, overrides, workdir, options.jobs)
+  grid.check()
   splits = ("validation",) if is_sweep and options.split != "test" else ()
   if options.list:
     print(*(f"{i}\t{cell.folder}" for i, cell in enumerate(cells)), sep="\n")
     return
   if options.cell is not None:
-    _become_cell(cells, options.cell, path, overrides, splits)
+    _become_cell(grid, options.cell, splits)
     return
   benchmark = load.build_benchmark(
     config.dataset, config.data_dir, config.sources
@@ -76,33 +73,21 @@ def main() -> None:
   failure = None
   try:
     if options.collect:
-      grid.check_finished(cells)
+      grid.check_finished()
     else:
-      grid.train_cells(cells, path, overrides, options.jobs, splits)
+      grid.train(splits)
   except ValueError as error:
     # A rate too high is a result: the others are still compared.
     if not is_sweep:
       raise
     failure = error
   if is_sweep:
-    sweep.run_sweep(
-      cells,
-      path,
-      overrides,
-      benchmark,
-      mode=config.eval.mode,
-      jobs=options.jobs,
-      workdir=workdir,
-      split=options.split,
-    )
+    grids.run_sweep(grid, benchmark, config.eval.mode, options.split)
     if failure:
       raise failure
     return
-  print(
-    grid_tables.summarise_grid(
-      cells, benchmark, options.split or "test", workdir
-    )
-  )
+  split = options.split or "test"
+  print(grids.summarise_grid(cells, benchmark, split, workdir))
   print(
     f"tables       {workdir / 'results.txt'}, results.json, comparisons.tsv"
   )
@@ -117,13 +102,7 @@ def _parse_seeds(texts: Sequence[str]) -> list[int]:
     ) from None
 
 
-def _become_cell(
-  cells: Sequence[GridCell],
-  number: int,
-  path: str,
-  overrides: Sequence[str],
-  splits: Sequence[str],
-) -> None:
+def _become_cell(grid: Grid, number: int, splits: Sequence[str]) -> None:
   """Replaces this process by the run of a cell, unless that is finished.
 
   So signals, status and several processes are those of a run.
@@ -131,16 +110,16 @@ def _become_cell(
   Raises:
     ValueError: if there is no such cell.
   """
-  if not 0 <= number < len(cells):
+  if not 0 <= number < len(grid.cells):
     raise ValueError(
-      f"--cell={number}: the grid has cells 0 to {len(cells) - 1}; --list "
+      f"--cell={number}: the grid has cells 0 to {len(grid.cells) - 1}; --list "
       "prints them"
     )
-  cell = cells[number]
+  cell = grid.cells[number]
   if cell.is_finished:
     print(f"{cell.folder} is finished")
     return
-  command = cell.train_command(path, overrides, splits)
+  command = grid.make_command("ctd_jax.train", cell, splits)
   sys.stdout.flush()
   os.execv(command[0], command)
 

@@ -26,7 +26,7 @@ def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
   host_memory.keep_memory()
   # Here, so that --help does not wait for JAX.
-  from ctd_jax.systems import evaluation_run
+  from ctd_jax.experiments import evaluation_run
   from ctd_jax.training import compilation, distributed
 
   distributed.initialize_processes()

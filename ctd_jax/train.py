@@ -59,7 +59,7 @@ def main() -> None:
   """Trains and evaluates the config in its workdir."""
   host_memory.keep_memory()
   # Here, so that --help and errors of the command line do not wait for JAX.
-  from ctd_jax.systems import training_run
+  from ctd_jax.experiments import training_run
   from ctd_jax.training import compilation, distributed, run_folder
 
   distributed.initialize_processes()

@@ -208,6 +208,9 @@ class SpeedMeter:
 
   The clock runs while steps are trained and stands still while a run is
   validated.
+
+  Attributes:
+    compile_seconds: that this process compiled since the meter was made.
   """
 
   # XLA alone, or reading what the cache holds; tracing is not in it.
@@ -220,7 +223,7 @@ class SpeedMeter:
       peak_flops: FLOP/s of all devices; None = not known, and no utilisation.
     """
     self._peak_flops = peak_flops
-    self._compile_seconds = 0.0
+    self.compile_seconds = 0.0
     self._start_time: float | None = None
     # Sums of `seconds`, `steps`, `input_wait` and the fields of `StepWork`:
     # since the last reading, and of the readings since the last stop.
@@ -232,7 +235,7 @@ class SpeedMeter:
   def _add_duration(self, event: str, duration: float, **labels: Any) -> None:
     del labels
     if event == self._COMPILE_EVENT:
-      self._compile_seconds += duration
+      self.compile_seconds += duration
 
   def close(self) -> None:
     """Ends the thread and the clock of compilations."""
@@ -329,7 +332,7 @@ class SpeedMeter:
       **speed,
       "speed/row_fill": sums["tokens"] / sums["columns"],
       "speed/input_wait_share": min(1.0, sums["input_wait"] / seconds),
-      "speed/compile_seconds": self._compile_seconds,
+      "speed/compile_seconds": self.compile_seconds,
       **read_peak_memory(),
     }
 

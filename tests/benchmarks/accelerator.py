@@ -126,15 +126,13 @@ def measure_ours(
   import jax
 
   from ctd_jax.models.pretrained import state_dict
-  from ctd_jax.training import partitioning
-  from ctd_jax.training.speed import compile_time, device_peaks, memory
-  from ctd_jax.training.speed.model_flops import UpdateFlops
+  from ctd_jax.training import partitioning, speed
   from tests.benchmarks import contrastive_steps
 
   config = contrastive_steps.configure(flags.batch, POOLINGS[flags.geometry])
   encoder = make_encoder_config(flags.geometry, flags.tiny, **fields)
   benchmark, texts = read_benchmark(flags)
-  clock = compile_time.CompileClock()
+  meter = speed.SpeedMeter()
   # Of this side alone: the step is compiled once more for its plan.
   cache = tempfile.TemporaryDirectory()
   jax.config.update("jax_compilation_cache_dir", cache.name)
@@ -153,7 +151,7 @@ def measure_ours(
     return num_tokens, partitioning.make_global_batch(batch, objective.mesh)
 
   batches = make_batches(place=place)
-  flops = UpdateFlops(objective.compute_loss, state.params, state.frozen)
+  flops = speed.ModelFlops(objective)
   losses, counts = [], []
   for step in range(WARM_UP + flags.steps):
     if step == WARM_UP:
@@ -165,7 +163,7 @@ def measure_ours(
     counts.append((num_tokens, flops.count(batch)))
   jax.block_until_ready((losses, state))
   seconds = (time.perf_counter() - start) / flags.steps
-  compile_seconds = clock.seconds
+  compile_seconds = meter.compile_seconds
   if flags.profile:
     path = pathlib.Path(flags.profile)
     with jax.profiler.trace(path):
@@ -189,8 +187,8 @@ def measure_ours(
     "seconds": seconds,
     "tokens": tokens,
     "flops": step_flops,
-    "peak": device_peaks.find_peak_flops(device.device_kind),
-    "memory": memory.read_peak_memory().get("speed/peak_device_bytes"),
+    "peak": speed.find_peak_flops(objective.mesh),
+    "memory": speed.read_peak_memory().get("speed/peak_device_bytes"),
     "planned_memory": planned,
     "compile_seconds": compile_seconds,
     "losses": [float(loss) for loss in losses],

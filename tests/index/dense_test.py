@@ -5,6 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
+from ctd_jax.experiments import training_run
 from ctd_jax.index import index_summary, ranking
 from ctd_jax.index.answers import terminal
 from ctd_jax.index.building import index_builder, index_check
@@ -24,7 +25,6 @@ from ctd_jax.models.pretrained.vector_settings import (
   VectorSettings,
 )
 from ctd_jax.retrieval import run_export
-from ctd_jax.systems import training_run
 from ctd_jax.training import experiment
 from tests.index import corpora
 from tests.models import published_folder

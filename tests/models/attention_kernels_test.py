@@ -21,7 +21,6 @@ from ctd_jax.models.encoders import attention, layer_stack
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.training import partitioning
-from ctd_jax.training.speed.model_flops import count_flops
 
 HEADS, KEY_HEADS, FEATURES = 4, 2, 16
 SEGMENTS = np.zeros((2, 101), np.int32)  # neither even nor a tile
@@ -312,21 +311,3 @@ def test_a_plan_is_traced_for_the_devices_of_its_mesh():
   assert mesh_axes.find_platform() == "cpu"
   with jax.sharding.use_abstract_mesh(mesh):
     assert mesh_axes.find_platform() == "tpu"
-
-
-def test_a_kernel_has_the_flops_of_plain_products(monkeypatch):
-  def count(implementation):
-    monkeypatch.setattr(
-      attention, "choose_implementation", lambda *_, **__: implementation
-    )
-    scope = attention.make_scope(
-      BertConfig(40), np.ones((2, 256), np.int32), False, deterministic=True
-    )
-    states = jax.ShapeDtypeStruct((2, 256, HEADS, 128), jnp.bfloat16)
-    attend = functools.partial(attention.attend, scope=scope)
-    opaque = set()
-    flops = count_flops(jax.make_jaxpr(attend)(*[states] * 3).jaxpr, opaque)
-    assert not opaque
-    return flops
-
-  assert count("splash") == count("xla") == count("plain") > 0

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from ctd_jax.systems import training_run
+from ctd_jax.experiments import training_run
 from tests.training import synthetic_run
 from tests.training.conftest import quick_compile  # noqa: F401
 

@@ -8,9 +8,9 @@ import pytest
 from ctd_jax import Retriever
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import scoring
+from ctd_jax.experiments import training_run
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.retrieval import run_export
-from ctd_jax.systems import training_run
 from ctd_jax.training import experiment, run_folder
 from tests import synthetic
 from tests.training import synthetic_run

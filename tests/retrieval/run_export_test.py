@@ -11,10 +11,10 @@ import pytest
 
 from ctd_jax import Retriever
 from ctd_jax.evaluation import results, scoring
+from ctd_jax.experiments import training_run
 from ctd_jax.models.pretrained import hub_folders
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.retrieval import dense, run_export, trained_system
-from ctd_jax.systems import training_run
 from ctd_jax.training import experiment, run_folder
 from tests import synthetic
 from tests.training import synthetic_run

@@ -14,12 +14,8 @@ from ctd_jax.dating import month_ranking, options
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.evaluation import results
-from ctd_jax.systems import (
-  dated_gallery,
-  dating_systems,
-  evaluation_run,
-  registry,
-)
+from ctd_jax.experiments import evaluation_run
+from ctd_jax.systems import dated_gallery, dating_systems, registry
 from ctd_jax.training import config as training_config
 from ctd_jax.training import transfer
 from tests import synthetic

@@ -8,7 +8,8 @@ from absl import logging
 
 from ctd_jax.dating import folds
 from ctd_jax.dating.experts import year_encoder
-from ctd_jax.systems import dating_systems, evaluation_run
+from ctd_jax.experiments import evaluation_run
+from ctd_jax.systems import dating_systems
 from ctd_jax.utils import progress
 from ctd_jax_configs import dating as dating_config
 from ctd_jax_datasets import export, load

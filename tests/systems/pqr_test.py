@@ -11,7 +11,8 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.systems import evaluation_run, pqr, pseudo_queries
+from ctd_jax.experiments import evaluation_run
+from ctd_jax.systems import pqr, pseudo_queries
 from ctd_jax_configs import published as config_file
 from ctd_jax_datasets import export
 from tests import synthetic

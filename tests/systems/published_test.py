@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from ctd_jax.benchmark import runs
-from ctd_jax.systems import evaluation_run, published, registry
+from ctd_jax.experiments import evaluation_run
+from ctd_jax.systems import published, registry
 from ctd_jax.training import transfer
 from ctd_jax_configs import published as config_file
 from tests import synthetic

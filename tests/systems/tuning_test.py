@@ -10,8 +10,9 @@ from ctd_jax.benchmark.queries import Query
 from ctd_jax.benchmark.records import Record
 from ctd_jax.chronology.timelines import Interval
 from ctd_jax.evaluation import protocol
+from ctd_jax.experiments import evaluation_run
 from ctd_jax.retrieval import bm25
-from ctd_jax.systems import evaluation_run, registry, time_prior, tuning
+from ctd_jax.systems import registry, time_prior, tuning
 from tests import synthetic
 
 MONTHS = synthetic.TIMELINE.months

@@ -9,10 +9,10 @@ import pytest
 from safetensors import numpy as safetensors_numpy
 
 from ctd_jax import Retriever
+from ctd_jax.experiments import training_run
 from ctd_jax.models.encoders import lora
 from ctd_jax.models.pretrained import adapter_files, state_dict
 from ctd_jax.retrieval import run_export
-from ctd_jax.systems import training_run
 from ctd_jax.training import experiment
 from ctd_jax.training.checkpoints import CheckpointError
 from ctd_jax_configs import bert as bert_config

@@ -7,12 +7,12 @@ import jax
 import numpy as np
 import pytest
 
+from ctd_jax.experiments import training_run
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.pooling import pool_tokens
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import format_instruction
 from ctd_jax.retrieval import run_export
-from ctd_jax.systems import training_run
 from ctd_jax.training import backbone, experiment
 from ctd_jax.training import config as training_config
 from ctd_jax.training.checkpoints import CheckpointError

@@ -19,7 +19,7 @@ import pytest
 from absl.testing import flagsaver
 
 from ctd_jax.benchmark import runs
-from ctd_jax.systems import training_run
+from ctd_jax.experiments import training_run
 from ctd_jax.training import distributed, preemption
 from tests.training import synthetic_run
 

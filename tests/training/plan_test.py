@@ -457,7 +457,7 @@ def call(*arguments: str) -> subprocess.CompletedProcess:
       sys.executable,
       "-m",
       "ctd_jax.plan",
-      "--config=configs/tiny.py",
+      "--config=configs/tiny.py:ft",
       "--config.model.encoder.num_layers=1",
       *arguments,
     ],
@@ -474,7 +474,7 @@ def test_a_run_is_planned_and_the_largest_batch_is_looked_for():
   assert done.returncode == 0, done.stderr
   lines = done.stdout.splitlines()
   assert lines[0] == (
-    "run            ctd-tiny on cpu:2 (data 2, fsdp 1, tensor 1)"
+    "run            ft-tiny on cpu:2 (data 2, fsdp 1, tensor 1)"
   )
   assert lines[1] == "compiler       XLA for processors"
   names = [line[:15].strip() for line in lines]

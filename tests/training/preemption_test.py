@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from ctd_jax.systems import training_run
+from ctd_jax.experiments import training_run
 from ctd_jax.training import preemption, train_step
 from tests.training import synthetic_run
 

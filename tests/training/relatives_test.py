@@ -5,7 +5,7 @@ import pytest
 from ctd_jax import Retriever
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import results
-from ctd_jax.systems import evaluation_run, training_run
+from ctd_jax.experiments import evaluation_run, training_run
 from ctd_jax.training import experiment, run_folder
 from ctd_jax_configs import tiny
 from tests.training import synthetic_run

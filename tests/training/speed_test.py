@@ -12,9 +12,9 @@ import pytest
 from etils import epath
 
 from ctd_jax import train
+from ctd_jax.experiments import training_run
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.lora import LoraConfig
-from ctd_jax.systems import training_run
 from ctd_jax.training import partitioning, plan, train_step
 from ctd_jax.training import speed as speed_lib
 from ctd_jax.training.objective import Objective
@@ -235,7 +235,7 @@ def test_an_update_that_fails_does_not_end_the_watch(meter, clock):
 
 
 def test_compiling_and_memory_are_told(meter, clock):
-  before = meter._compile_seconds
+  before = meter.compile_seconds
   jax.jit(lambda x: x * 1.2345)(jnp.ones(3))
   meter.count_step(WORK)
   count_steps(meter, clock, 1)

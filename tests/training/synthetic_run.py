@@ -14,7 +14,7 @@ from typing import Any
 import jax
 from absl import app, flags
 
-from ctd_jax.systems import training_run
+from ctd_jax.experiments import training_run
 from ctd_jax.training import distributed, experiment, partitioning, train_step
 from ctd_jax.utils import command_line
 from tests import synthetic

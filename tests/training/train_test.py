@@ -12,8 +12,8 @@ import ml_collections
 import numpy as np
 import pytest
 
+from ctd_jax.experiments import training_run
 from ctd_jax.retrieval import dense, trained_system
-from ctd_jax.systems import training_run
 from ctd_jax.training import config as training_config
 from ctd_jax.training import experiment, metrics, run_folder, train_step
 from ctd_jax.training.checkpoints import CheckpointError

@@ -12,7 +12,7 @@ import pytest
 from ctd_jax.benchmark import runs
 from ctd_jax.chronology import query_dates
 from ctd_jax.evaluation import results
-from ctd_jax.systems import evaluation_run, training_run
+from ctd_jax.experiments import evaluation_run, training_run
 from ctd_jax.training import config as training_config
 from ctd_jax.training import experiment, run_folder, transfer
 from ctd_jax_datasets import export

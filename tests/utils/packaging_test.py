@@ -221,7 +221,7 @@ class Absent:
 sys.meta_path.insert(0, Absent())
 for name in sys.argv[2].split(","):
   importlib.import_module(name)
-from ctd_jax.systems import training_run
+from ctd_jax.experiments import training_run
 try:
   training_run.train_validity(None, None)
 except ValueError as error:

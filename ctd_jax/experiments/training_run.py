@@ -7,8 +7,8 @@ import os
 import jax
 import ml_collections
 
+from ctd_jax.experiments import evaluation_run
 from ctd_jax.retrieval import dense
-from ctd_jax.systems import evaluation_run
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training import preemption, run_folder, trainer
 

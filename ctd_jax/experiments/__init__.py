@@ -1,0 +1,1 @@
+"""Experiments: a run trained and evaluated, and grids of runs compared."""
