@@ -209,11 +209,12 @@ setuptools.setup(
   package_data={
     "ctd_jax": [
       "evaluation/report_page.html",
-      "index/answers/answer.schema.json",
-      "index/answers/answer_page.html",
+      "index/answer.schema.json",
+      "index/answer_page.html",
       "py.typed",
       "training/devices.tsv",
-      "web/locales/*.tsv",
+      "utils/notes.tsv",
+      "web/messages.tsv",
       "web/static/*",
       "web/templates/*.html",
     ],

@@ -50,8 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     arguments: words of the question; "-" alone is the standard input.
   """
   # Here and not above: --help needs none of it.
-  from ctd_jax.index import search
-  from ctd_jax.index.answers import page, tables, terminal
+  from ctd_jax.index import answer_output, answers, search
 
   values = flags.FLAGS
   formats = [name for name in _FORMATS if values[name].value]
@@ -70,13 +69,13 @@ def main(arguments: Sequence[str]) -> int:
     why=bool(values.why or values.json or values.html),
   )
   if values.html:
-    page.write_page(pathlib.Path(values.html).expanduser(), answer)
+    answer_output.write_page(pathlib.Path(values.html).expanduser(), answer)
   if not formats:
-    terminal.print_answer(answer, why=values.why)
+    answers.print_answer(answer, why=values.why)
   elif formats[0] == "json":
     print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
   else:
-    print(tables.format_table(answer, formats[0]), end="")
+    print(answer_output.format_table(answer, formats[0]), end="")
   return NOTHING_FOUND if answer.is_empty else 0
 
 
@@ -155,8 +154,7 @@ if __name__ == "__main__":
   flags.DEFINE_bool(
     "json",
     False,
-    "Print JSON, as ctd_jax/index/answers/answer.schema.json has it. Example: "
-    "--json",
+    "Print JSON, as ctd_jax/index/answer.schema.json has it. Example: --json",
   )
   flags.DEFINE_bool("csv", False, "Print CSV with a header. Example: --csv")
   flags.DEFINE_bool("tsv", False, "Print TSV with a header. Example: --tsv")

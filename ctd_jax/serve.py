@@ -26,8 +26,8 @@ def main() -> None:
   """Serves the index of --index until it is interrupted."""
   # Here and not above: --help needs none of it.
   try:
-    from ctd_jax.web import processes
-    from ctd_jax.web.settings import WebSettings
+    from ctd_jax.web import app
+    from ctd_jax.web.served_index import WebSettings
   except ModuleNotFoundError as error:
     raise ValueError(
       f"{error.name} is not installed: pip install 'ctd_jax[web]'"
@@ -45,7 +45,7 @@ def main() -> None:
     seconds=values.seconds,
     requests_per_minute=values.requests_per_minute,
   )
-  processes.serve(settings, values.processes)
+  app.serve(settings, values.processes)
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ import re
 from typing import NamedTuple
 
 from ctd_jax.chronology.numerals import DateError
+from ctd_jax.utils.notes import Note
 
 _ERA = r"(?:A\.?\s?D\.?|B\.?\s?C\.?(?:\s?E\.?)?|C\.?\s?E\.?)"
 _ERA_AFTER = rf"(?:{_ERA}|(?:bce?|ce|ad)(?![a-z]))(?![A-Za-z])"
@@ -116,8 +117,7 @@ def find_open_window(text: str, year: EraYear) -> str | None:
   part = _PART_OF_YEAR.search(text, 0, year.start)
   if part is not None:
     raise DateError(
-      f"{part[0]!r} of a year of the common era; write the month of the "
-      "calendar, such as 公元1069年三月, or the year alone",
+      Note("problem.date.western_month", text=part[0]),
       text,
       part.start(),
     )
@@ -127,8 +127,7 @@ def find_open_window(text: str, year: EraYear) -> str | None:
   side = match.lastgroup
   if side in ("before", "after") and _LENGTH.search(text, 0, match.start()):
     raise DateError(
-      "cannot tell which months this length of time means; write both years, "
-      "such as 1070-1072 CE",
+      Note("problem.date.length"),
       text,
       match.start(),
     )
@@ -207,5 +206,5 @@ def _make_year(
 ) -> EraYear:
   number = int(match[group])
   if number == 0:
-    raise DateError("the common era has no year 0", text, match.start(group))
+    raise DateError(Note("problem.date.year_zero"), text, match.start(group))
   return EraYear(start, end, 1 - number if is_before else number)

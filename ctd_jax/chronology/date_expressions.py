@@ -33,6 +33,7 @@ from ctd_jax.chronology.numerals import (
   to_simplified,
 )
 from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.utils.notes import Note
 
 # Styles of `format_key`; the full ones name reign, year and month.
 FULL_DATE_STYLES = ("full", "reign", "annals")
@@ -119,12 +120,12 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
     if cue.start or not (cue.reign or match["common_year"]):
       break  # the text does not begin with a full date
     if cue.end < len(text):
-      raise DateError("unexpected text after the date", text, cue.end)
+      raise DateError(Note("problem.date.text_after"), text, cue.end)
     if cue.day or not (cue.month or cue.leap):
-      raise DateError("expected a month at the end of the date", text, cue.end)
+      raise DateError(Note("problem.date.month_end"), text, cue.end)
     return _resolve_key(match, cue, text, timeline)
   example = format_key(timeline.key_at(0), timeline)
-  raise DateError(f"expected a full date such as {example}", text)
+  raise DateError(Note("problem.date.full", example=example), text)
 
 
 def _resolve_key(
@@ -137,7 +138,7 @@ def _resolve_key(
   check_ruler(candidates, match, cue, text, timeline)
   if len(candidates) != 1:
     raise DateError(
-      f"ambiguous reign, write one of {_name_reigns(candidates, timeline)}",
+      Note("problem.date.reign", names=_name_reigns(candidates, timeline)),
       text,
       cue.start,
     )
@@ -151,7 +152,7 @@ def _resolve_key(
     ]
     if len(leaps) != 1:
       raise DateError(
-        f"閏月 without a number, but the year has {len(leaps)} leap months",
+        Note("problem.date.leap_which", number=len(leaps)),
         text,
         cue.start,
       )
@@ -160,8 +161,12 @@ def _resolve_key(
   if key not in timeline:
     row = timeline.reigns[reign - 1]
     raise DateError(
-      f"timeline {timeline.name!r} has no such month:"
-      f" {timeline.full_reign_name(reign)} has {row.years} years",
+      Note(
+        "problem.date.reign_years",
+        calendar=timeline.name,
+        name=timeline.full_reign_name(reign),
+        number=row.years,
+      ),
       text,
       cue.start,
     )
@@ -170,7 +175,7 @@ def _resolve_key(
   )
   if cue.year_cycle not in (None, cyclic_year[:2]):
     raise DateError(
-      f"{cue.year_cycle} contradicts the date, whose year is {cyclic_year}",
+      Note("problem.date.cycle", cycle=cue.year_cycle, year=cyclic_year),
       text,
       match.start("cycle"),
     )
@@ -182,7 +187,7 @@ def _resolve_common_key(
 ) -> TimeKey:
   """Returns the key of a month of a year of the common era."""
   if cue.leap:
-    raise DateError("expected a month of the year", text, cue.start)
+    raise DateError(Note("problem.date.of_year"), text, cue.start)
   try:
     return reign_tables.common_era_interval(
       timeline, read_common_year(match), cue.month
@@ -217,9 +222,13 @@ def check_ruler(
   if cue.reign and not candidates:
     reigns = build_grammar(timeline).reigns[match["reign"] or match["initial"]]
     raise DateError(
-      f"{text[match.start('state') : match.end('state')]} had no "
-      f"{cue.reign}; timeline {timeline.name!r} has "
-      f"{_name_reigns(reigns, timeline)}",
+      Note(
+        "problem.date.state",
+        state=text[match.start("state") : match.end("state")],
+        reign=cue.reign,
+        calendar=timeline.name,
+        names=_name_reigns(reigns, timeline),
+      ),
       text,
       cue.start,
     )

@@ -23,6 +23,7 @@ from ctd_jax.chronology.numerals import (
   parse_numeral,
 )
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
+from ctd_jax.utils.notes import Note
 
 SEASONS = "春夏秋冬"
 FIRST_MONTH_OF_SEASON = {"春": 1, "夏": 4, "秋": 7, "冬": 10}
@@ -345,5 +346,5 @@ def read_common_year(match: re.Match[str]) -> int | None:
     else parse_numeral(digits)
   )
   if not number:
-    raise ValueError("the common era has no year 0")
+    raise ValueError(Note("problem.date.year_zero"))
   return 1 - number if match["before_era"] else number

@@ -21,6 +21,7 @@ from ctd_jax.chronology import calendar_tables, sexagenary
 from ctd_jax.chronology.calendar_tables import Era, Polity
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.timelines import Reign
+from ctd_jax.utils.notes import Note
 
 ALL_POLITIES = "all"
 # Historians gave it to years that were counted by the ruler alone: 漢文帝三年
@@ -332,10 +333,12 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   if not found:
     known = sorted({n for p in polities for n in p.names})
     nearest = difflib.get_close_matches(folded, known, n=3, cutoff=0.3)
-    hint = f"; nearest: {', '.join(nearest)}" if nearest else ""
-    raise ValueError(
-      f"no polity {name!r} in the calendars{hint}; `all` takes every one"
-    )
+    if nearest:
+      near = ", ".join(nearest)
+      raise ValueError(
+        Note("problem.calendar.polity.near", name=name, nearest=near)
+      )
+    raise ValueError(Note("problem.calendar.polity", name=name))
   return found
 
 

@@ -11,6 +11,7 @@ import dataclasses
 import re
 
 from ctd_jax.chronology import glyphs
+from ctd_jax.utils.notes import Note
 
 UNIT_DIGITS = "一二三四五六七八九"
 _DIGIT_VALUES = {
@@ -73,15 +74,21 @@ class DateError(ValueError):
     position: of the fault in `text`.
   """
 
-  def __init__(self, problem: str, text: str, position: int = 0):
+  def __init__(self, problem: Note | str, text: str, position: int = 0):
     self.problem = problem
     self.text = text
     self.position = position
     before = text[max(0, position - EXCERPT_LENGTH) : position]
     after = text[position : position + EXCERPT_LENGTH]
     super().__init__(
-      f"{problem}, at character {position} of {len(text)}: {before!r}"
-      f" >>> {after!r}"
+      Note(
+        "problem.date.at",
+        problem=problem,
+        position=position,
+        length=len(text),
+        before=before,
+        after=after,
+      )
     )
 
 

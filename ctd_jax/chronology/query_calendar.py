@@ -87,8 +87,6 @@ class QueryCalendar(Protocol):
     """Returns the three months of a season, leap months among them.
 
     Args:
-      reign: its number.
-      year: of the reign.
       month: first of the season.
 
     Raises:
@@ -104,7 +102,6 @@ class QueryCalendar(Protocol):
     """Returns the months of a year of the common era, and its first name.
 
     Args:
-      year: astronomical.
       month: number of a month of the year; all of them if None.
 
     Raises:

@@ -2,21 +2,25 @@
 
 A query names one date (a month, a year, a season of a year) or a range of two,
 and the window around it, if any: `query_mentions` finds the dates,
-`query_windows` the months that are meant.
+`query_windows` the months that are meant. A question without a full date, such
+as 「隱公時，衛桓公葬在何時？」, has a vague date: the set of the months that it
+admits.
 
-Axes: Q queries.
-"""
+Axes: Q queries, K months."""
 
 from __future__ import annotations
 
+import dataclasses
+import re
 from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Int32
+from jaxtyping import Bool, Int32
 
-from ctd_jax.chronology import query_mentions, query_windows
+from ctd_jax.chronology import date_expressions, query_mentions, query_windows
 from ctd_jax.chronology.common_era_years import find_open_window
+from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON, DateCue
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import (
   Months,
@@ -25,14 +29,11 @@ from ctd_jax.chronology.query_calendar import (
 )
 from ctd_jax.chronology.query_mentions import MentionSearch
 from ctd_jax.chronology.timelines import Interval, Timeline
+from ctd_jax.utils.notes import Note
 
 
 def parse_interval(text: str, timeline: Timeline) -> Interval:
   """Returns the interval that a query asks for.
-
-  Args:
-    text: a whole query, e.g. 「魯成公七年正月之前半年內，有何記事？」.
-    timeline: calendar; the window is clipped to it.
 
   Raises:
     DateError: as `resolve_mentions`.
@@ -49,7 +50,6 @@ def resolve_mentions(
   """Returns the months that a query asks for.
 
   Args:
-    text: a whole query.
     search: the dates that it names.
     calendar: whose months are asked for; the window is clipped to it.
 
@@ -94,7 +94,7 @@ def _find_open_months(
   }[side]
   if months.last < months.first:
     raise DateError(
-      f"the window lies outside timeline {calendar.timeline.name!r}",
+      Note("problem.date.window", calendar=calendar.timeline.name),
       text,
       year.start,
     )
@@ -115,10 +115,6 @@ def parse_query_intervals(
   """Returns the months each query asks for, None where they cannot be read.
 
   A warning counts the unread queries and quotes the first.
-
-  Args:
-    queries: texts [Q].
-    timeline: their calendar.
   """
   intervals = [parse_query_interval(text, timeline) for text in queries]
   undated_queries = [
@@ -141,10 +137,6 @@ def read_query_intervals(
 ) -> Int32[np.ndarray, "Q 2"]:
   """Returns first and last ordinal month that each query asks for.
 
-  Args:
-    queries: texts [Q].
-    timeline: their calendar.
-
   Returns:
     Ordinal months, 0 = first of the timeline, both ends included. A query
     whose date cannot be read asks for the whole timeline.
@@ -161,7 +153,6 @@ def find_interval_bounds(
 
   Args:
     intervals: None stands for the whole timeline.
-    timeline: their calendar.
   """
   full_timeline = 0, len(timeline) - 1
   bounds = [
@@ -170,3 +161,99 @@ def find_interval_bounds(
   ]
   # Without queries the list is flat: the reshape gives it two columns.
   return np.array(bounds, np.int32).reshape(-1, 2)
+
+
+_MONTHS_PER_SEASON = 3
+# The year that is asked for: of 「哪一年的五月」 the month is known.
+_ASKED_YEAR = re.compile("(?:哪一?|[何幾])年[的之]?")
+_SEASON_WORDS = ("天", "季")
+_PAIR_LENGTH = 2  # characters of a sexagenary day
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class VagueDate:
+  """What a question says of the time.
+
+  Attributes:
+    months: that it admits; None where it says nothing of them.
+    rest: the question with blanks where it says so.
+  """
+
+  months: Bool[np.ndarray, " K"] | None
+  rest: str
+
+
+def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
+  """Returns the months that a question admits: reign, year, season, month.
+
+  What contradicts what was read before, as a second date does, is no date.
+
+  Args:
+    text: a question in which `query_dates` reads no interval.
+  """
+  folded = fold_script(text)
+  # A clause ends there, so that what follows opens one, as dates do.
+  folded = _ASKED_YEAR.sub(lambda match: "。" * len(match[0]), folded)
+  reign_of, year_of, month_of, is_leap = _list_keys(timeline)
+  admitted, spans = np.ones(len(timeline), bool), []
+  for suffix in query_mentions.REIGN_SUFFIX.finditer(folded):
+    start, reigns = query_mentions.find_named_reigns(
+      folded, suffix.start(), timeline
+    )
+    if reigns:
+      admitted = np.isin(reign_of, reigns)
+      spans.append((start, suffix.end()))
+      break
+  for cue in date_expressions.find_date_cues(folded, timeline):
+    if any(cue.start < end and start < cue.end for start, end in spans):
+      continue
+    months = admitted.copy()
+    if cue.reign:
+      months &= np.isin(reign_of, _find_reigns(cue, text, timeline))
+    if cue.year:
+      months &= year_of == cue.year
+    if cue.month:
+      months &= month_of == cue.month
+    elif cue.season:
+      first = FIRST_MONTH_OF_SEASON[cue.season]
+      months &= (first <= month_of) & (month_of < first + _MONTHS_PER_SEASON)
+    if cue.leap and is_leap.any():
+      months &= is_leap
+    if months.any() and not np.array_equal(months, admitted):
+      admitted = months
+      # The day may be printed, so it stays a word.
+      end = cue.end - (_PAIR_LENGTH if cue.day else 0)
+      if cue.season and not (cue.month or cue.day):
+        end += folded.startswith(_SEASON_WORDS, end)  # 夏天, 秋季
+      spans.append((cue.start, end))
+  if not spans:
+    return VagueDate(None, text)
+  characters = list(text)
+  for start, end in spans:
+    characters[start:end] = " " * (end - start)
+  return VagueDate(admitted, "".join(characters))
+
+
+def _list_keys(timeline: Timeline) -> tuple[np.ndarray, ...]:
+  """Returns reign, year, number and leap mark of every month, [K] each."""
+  keys = timeline.months
+  return (
+    np.array([key.reign for key in keys]),
+    np.array([key.year for key in keys]),
+    np.array([key.month for key in keys]),
+    np.array([key.leap for key in keys]),
+  )
+
+
+def _find_reigns(cue: DateCue, text: str, timeline: Timeline) -> list[int]:
+  """Returns the numbers of the reigns that a cue may mean."""
+  try:
+    search = query_mentions.find_mentions(text, TimelineMonths(timeline))
+  except DateError:
+    return []
+  return [
+    number
+    for mention in search.mentions
+    if mention.start == cue.start
+    for number in mention.reigns
+  ]

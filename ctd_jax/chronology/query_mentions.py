@@ -1,9 +1,8 @@
 """Dates that a question names, before it is known which months they mean.
 
-`find_mentions` finds them; `query_windows` reads the words around them. A
-name such as 「泰始」 can be of several reigns: a mention holds all but
-those that the rest of the question excludes.
-"""
+`find_mentions` finds the dates; `query_windows` reads the words around them. A
+name such as 「泰始」 can be of several reigns: a mention holds all but those
+that the rest of the question excludes."""
 
 from __future__ import annotations
 
@@ -11,7 +10,12 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from ctd_jax.chronology import common_era_years, date_expressions, rulers
+from ctd_jax.chronology import (
+  common_era_years,
+  date_expressions,
+  date_grammar,
+  rulers,
+)
 from ctd_jax.chronology.common_era_years import EraYear
 from ctd_jax.chronology.date_grammar import (
   FIRST_MONTH_OF_SEASON,
@@ -24,6 +28,44 @@ from ctd_jax.chronology.date_grammar import (
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months, QueryCalendar, RegnalYear
 from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.utils.notes import Note
+
+# What says that the time of a reign is meant, behind its name.
+REIGN_SUFFIX = re.compile(
+  "年間|[末初]年|中葉|[初末晚]期|之世|在位(?:期間|時期?|之時)?|時期|時代|之時|期間|一朝|[時代末初](?!年)"
+  # 「中郎」 and 「朝鮮」 go on.
+  "|中(?![郎書山原國央常宮丞興平元和統宗軍護尉])|朝(?![鮮廷臣])"
+)
+MAX_NAME = 12  # characters of a reign's name with state and ruler
+_FIRST_YEAR = "元年"
+
+
+def find_named_reigns(
+  folded: str, end: int, timeline: Timeline
+) -> tuple[int, list[int]]:
+  """Returns where the name of a reign begins, and the numbers of its reigns.
+
+  Args:
+    folded: a question, folded to Traditional script.
+    end: position after the name.
+
+  Returns:
+    `end` and no number where there is no such name.
+  """
+  # What can be the reign of a first year is the name of a reign.
+  head = max(end - MAX_NAME, 0)
+  for match, cue in date_grammar.iterate_matches(
+    folded[head:end] + _FIRST_YEAR, timeline
+  ):
+    # One character is the duke of a gloss, 「僖八年」, and no name.
+    if (
+      cue.reign
+      and cue.end == end - head + len(_FIRST_YEAR)
+      and cue.start <= end - head - 2
+    ):
+      numbers = date_grammar.candidate_reigns(match, cue, timeline)
+      return head + cue.start, numbers
+  return end, []
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,10 +123,6 @@ class MentionSearch:
 def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
   """Returns the dates that a question names.
 
-  Args:
-    text: a whole question, in either script.
-    calendar: whose reigns it names.
-
   Raises:
     DateError: for a ruler without a reign of that name, a year of the common
       era that the calendar lacks, or a month of a sexagenary year alone.
@@ -99,7 +137,7 @@ def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
   for _, cue in matches:
     if cue.year_cycle and not cue.year and (cue.month or cue.season):
       raise DateError(
-        f"{cue.year_cycle} alone tells no year; write reign and regnal year",
+        Note("problem.date.cycle_alone", cycle=cue.year_cycle),
         text,
         cue.start,
       )
@@ -124,8 +162,6 @@ def with_lone_reign(
 
   Args:
     mentions: of which none is full.
-    text: the question.
-    timeline: the reigns.
   """
   folded = fold_script(text)
   mentions = list(mentions)
@@ -168,11 +204,7 @@ def _make_mention(
 def _make_common_era_mention(
   match: re.Match[str], cue: DateCue, text: str, calendar: QueryCalendar
 ) -> DateMention:
-  """Returns the mention of a date such as 「公元479年正月」.
-
-  Raises:
-    DateError: if the calendar has no such year.
-  """
+  """Returns the mention of a date such as 「公元479年正月」."""
   try:
     year = read_common_year(match)
     month = cue.month or FIRST_MONTH_OF_SEASON.get(cue.season)
@@ -201,11 +233,7 @@ def _make_common_era_mention(
 def _make_year_mention(
   year: EraYear, text: str, calendar: QueryCalendar
 ) -> DateMention:
-  """Returns the mention of a year such as "722 BCE".
-
-  Raises:
-    DateError: if the calendar has no such year.
-  """
+  """Returns the mention of a year such as "722 BCE"."""
   try:
     months, name = calendar.find_common_year(year.year)
   except KeyError as error:

@@ -214,7 +214,6 @@ def find_words(
   """Returns the words that a question asks for, as written, each once.
 
   Args:
-    text: without dates, windows, titles and quotations.
     states: whose reigns the calendar counts: 「魯國」 of 「隱公元年，魯國有何
       事」 tells nothing more.
   """

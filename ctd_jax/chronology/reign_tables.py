@@ -37,6 +37,7 @@ from ctd_jax.chronology.timelines import (
   TimeKey,
   Timeline,
 )
+from ctd_jax.utils.notes import Note
 
 TABLE_COLUMNS = (
   "name",
@@ -117,9 +118,13 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
   ):
     if next_reign.accession < previous_reign.accession:
       raise ValueError(
-        f"{path}, line {line}: {next_reign.name} begins in "
-        f"{next_reign.accession}, before {previous_reign.name} "
-        f"({previous_reign.accession}); rows go by time"
+        Note(
+          "problem.table.order",
+          place=f"{path}, line {line}",
+          name=next_reign.name,
+          year=next_reign.accession,
+          other=f"{previous_reign.name} ({previous_reign.accession})",
+        )
       )
   return reigns
 
@@ -133,43 +138,56 @@ def _read_table_rows(path: pathlib.Path) -> tuple[Reign, ...]:
     header = tuple(next(rows, ()))
     if header != TABLE_COLUMNS:
       raise ValueError(
-        f"{path}, line 1: columns {header} should be {TABLE_COLUMNS}, "
-        "separated by tabs"
+        Note(
+          "problem.table.columns",
+          place=f"{path}, line 1",
+          header=str(header),
+          columns=str(TABLE_COLUMNS),
+        )
       )
     reigns = tuple(
       _parse_table_row(f"{path}, line {line}", cells)
       for line, cells in enumerate(rows, start=2)
     )
   if not reigns:
-    raise ValueError(f"{path}: no reigns below the header")
+    raise ValueError(Note("problem.table.no_reigns", place=path))
   return reigns
 
 
 def _parse_table_row(location: str, cells: list[str]) -> Reign:
   if len(cells) != len(TABLE_COLUMNS):
     raise ValueError(
-      f"{location}: {len(cells)} columns, should be {len(TABLE_COLUMNS)}"
+      Note(
+        "problem.table.num_columns",
+        place=location,
+        number=len(cells),
+        expected=len(TABLE_COLUMNS),
+      )
     )
   row = dict(zip(TABLE_COLUMNS, cells, strict=True))
   for column in ("name", "source"):
     if not row[column]:
-      raise ValueError(f"{location}: column {column!r} is empty")
+      raise ValueError(
+        Note("problem.table.empty", place=location, column=column)
+      )
   numbers = {}
   for column in ("accession", "month", "years"):
     try:
       numbers[column] = int(row[column])
     except ValueError:
       raise ValueError(
-        f"{location}: column {column!r} is {row[column]!r}, should be an "
-        "integer"
+        Note(
+          "problem.table.integer",
+          place=location,
+          column=column,
+          value=row[column],
+        )
       ) from None
   if numbers["years"] < 1:
-    raise ValueError(f"{location}: column 'years' should be at least 1")
+    raise ValueError(Note("problem.table.years", place=location))
   first_month = numbers.pop("month")
   if not 1 <= first_month <= MONTHS_PER_YEAR:
-    raise ValueError(
-      f"{location}: column 'month' should be 1-{MONTHS_PER_YEAR}"
-    )
+    raise ValueError(Note("problem.table.month", place=location))
   aliases = tuple(alias for alias in row["aliases"].split(",") if alias)
   return Reign(
     row["name"],
@@ -328,9 +346,7 @@ def parse_common_era_year(text: str) -> int:
   match = _COMMON_ERA_YEAR.fullmatch(text.strip())
   era = (match["era"] or "").upper() if match else ""
   if match is None or int(match["number"]) < 1 or (match["before"] and era):
-    raise ValueError(
-      f"not a year: {text!r}; expected such as 722 BCE, 280 CE or 公元前722年"
-    )
+    raise ValueError(Note("problem.calendar.year", text=text))
   number = int(match["number"])
   return 1 - number if match["before"] or era in ("BC", "BCE") else number
 

@@ -14,6 +14,8 @@ import functools
 import re
 from collections.abc import Iterator
 
+from ctd_jax.utils.notes import Note
+
 MONTHS_PER_YEAR = 12  # ordinary months; a leap month shares a number
 # reign-year-month, L for a leap month.
 _KEY_REGEX = re.compile(r"(\d+)-(\d+)-(\d+)(L?)")
@@ -65,9 +67,7 @@ class TimeKey:
     """
     match = _KEY_REGEX.fullmatch(text)
     if match is None:
-      raise ValueError(
-        f"not a time key: {text!r}; expected reign-year-month such as 1-2-12"
-      )
+      raise ValueError(Note("problem.beir.key", text=text))
     reign, year, month, leap = match.groups()
     return cls(int(reign), int(year), int(month), bool(leap))
 

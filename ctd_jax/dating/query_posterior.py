@@ -4,7 +4,7 @@ A query whose date is read asks for that interval, with the same weight for all
 of its months. Of any other, 「衛桓公何時葬？」, it is not known which event is
 meant. It is that of a record z which shares the wording, the likelier the more
 it does; and its month is one that a vague date admits, if the query has one
-(`vague_dates`):
+(`query_dates.read_vague_date`):
 
   p(z | q)  ~  exp(match(q, z) / temperature) p(answering kind | z)
   p(m | q)  ~  admitted(m) sum_z p(z | q) p(m | z)
@@ -35,7 +35,7 @@ from absl import logging
 from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import softmax
 
-from ctd_jax.chronology import query_dates, vague_dates
+from ctd_jax.chronology import query_dates
 from ctd_jax.chronology.timelines import Timeline
 from ctd_jax.dating import query_wording
 from ctd_jax.dating.posterior import MIN_MASS, Posterior
@@ -155,7 +155,7 @@ def read_queries(queries: Sequence[str], timeline: Timeline) -> ReadQueries:
   admitted = np.ones((len(queries), len(timeline)), bool)
   words: list[tuple[str, ...]] = [()] * len(queries)
   for row in np.flatnonzero(~is_read).tolist():
-    vague_date = vague_dates.read_vague_date(queries[row], timeline)
+    vague_date = query_dates.read_vague_date(queries[row], timeline)
     if vague_date.months is not None:
       admitted[row] = vague_date.months
     words[row] = query_wording.find_query_words(vague_date.rest)

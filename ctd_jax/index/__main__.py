@@ -66,6 +66,7 @@ from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.utils import beam, command_line
+from ctd_jax.utils.notes import Note
 
 if TYPE_CHECKING:
   from ctd_jax.index.building.index_builder import BuildResult
@@ -125,7 +126,8 @@ def main(runner_arguments: Sequence[str]) -> None:
     target = pathlib.Path(values.corrections).expanduser()
     print(correction_export.write_corrections(folder, target))
   if problems:
-    raise ValueError("\n  ".join(["not all was done:", *problems]))
+    lines = [Note("note.line", start="\n  ", problem=it) for it in problems]
+    raise ValueError(Note("problem.build.not_all", problems=lines))
 
 
 def _build_index(
@@ -168,7 +170,7 @@ def _correct_dates(folder: pathlib.Path) -> list[str]:
   from ctd_jax.index.corrections import correction_import
 
   values = flags.FLAGS
-  problems: list[str] = []
+  problems: list[Note | str] = []
   if values.undo:
     _check_alone("undo")
     correction_import.undo_corrections(folder, values.undo)

@@ -16,9 +16,8 @@ import numpy as np
 from jaxtyping import Bool
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.index import ranking, word_search
-from ctd_jax.index.answers import record_answers, word_copies
-from ctd_jax.index.answers.answer import (
+from ctd_jax.index import passage_answers, ranking, record_answers, word_search
+from ctd_jax.index.answers import (
   Answer,
   PassageDate,
   Reading,
@@ -27,7 +26,7 @@ from ctd_jax.index.answers.answer import (
 )
 from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.questions.question_types import (
+from ctd_jax.index.question_calendar import (
   INTENTS,
   MonthSpan,
   Question,
@@ -35,10 +34,32 @@ from ctd_jax.index.questions.question_types import (
 )
 from ctd_jax.index.ranking import RankedRecord, TimeQuery
 from ctd_jax.index.storage import database
+from ctd_jax.utils.notes import Note
 
 # Below this a record is not said to be of the time that is asked for.
 MIN_PROBABILITY = 0.01
 MAX_OTHER_TIMES = 1000
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class SearchScope:
+  """Which records answer a question, and how many.
+
+  Attributes:
+    k: number of records.
+    skip: number of better records, which earlier pages have shown.
+    works: names of works; all if None.
+    kinds: of records; all but headings if None.
+    min_probability: that a record is of the time asked for.
+    why: whether to explain records that the model dated, 30 ms each.
+  """
+
+  k: int = 10
+  skip: int = 0
+  works: Collection[str] | None = None
+  kinds: Collection[str] | None = None
+  min_probability: float = MIN_PROBABILITY
+  why: bool = False
 
 
 def read_question(
@@ -47,8 +68,6 @@ def read_question(
   """Returns what a question asks for.
 
   Args:
-    index: whose calendar names the months.
-    text: of the question.
     intent: what it is to be taken for; read from the text if None.
 
   Raises:
@@ -61,48 +80,37 @@ def read_question(
 
 def date_passage(index: IndexFolder, question: Question) -> Answer:
   """Returns when a passage is of."""
-  from ctd_jax.index.answers import passage_answers
 
   dates = index.passage_dater.date(question.passage)
   return _make_answer(
     index,
     question,
     dates=passage_answers.make_passage_date(index, dates),
-    notes=(*question.notes, *word_copies.note_copies(index, question.passage)),
+    notes=(
+      *question.notes,
+      *passage_answers.note_copies(index, question.passage),
+    ),
   )
 
 
 def find_records(
   index: IndexFolder,
   question: Question,
-  k: int,
-  works: Collection[str] | None = None,
-  kinds: Collection[str] | None = None,
-  min_probability: float = MIN_PROBABILITY,
-  why: bool = False,
-  skip: int = 0,
+  scope: SearchScope,
   ranked: Sequence[RankedRecord] | None = None,
 ) -> Answer:
   """Returns the records of a time, or with words, or both.
 
   Args:
-    index: that is asked.
-    question: as read.
-    k: number of records.
-    works: names of works; all if None.
-    kinds: of the records; all but headings if None.
-    min_probability: that a record is of the time.
-    why: as of `record_answers.find_reasons`.
-    skip: number of the best records that are left out, those of the pages
-      before.
-    ranked: as `rank_records` gives them, more than are needed here; None where
-      they were not asked for before.
+    scope: which records, and how many.
+    ranked: at least as many as are needed, if `rank_records` was called before.
 
   Raises:
     ValueError: if there is no such work or kind.
   """
-  members = _find_works(index, works, question.works)
-  masks = mask_kinds(index, members, kinds)
+  k, skip = scope.k, scope.skip
+  members = _find_works(index, scope.works, question.works)
+  masks = mask_kinds(index, members, scope.kinds)
   query = make_time_query(index, question)
   readings = tuple(
     _count_reading(index, reading.name, reading.span, members, masks)
@@ -115,7 +123,9 @@ def find_records(
   ranked = ranked[: skip + depth]
   in_time = ranked
   if query is not None:
-    in_time = [item for item in ranked if (item.mass or 0) >= min_probability]
+    in_time = [
+      item for item in ranked if (item.mass or 0) >= scope.min_probability
+    ]
   shown = in_time[skip : skip + k]
   notes = list(question.notes)
   if words:
@@ -125,7 +135,7 @@ def find_records(
   )
   results = tuple(
     record_answers.make_answer_record(
-      index, record, item, rank, question.words, why
+      index, record, item, rank, question.words, scope.why
     )
     for rank, (item, record) in enumerate(
       zip(shown, records, strict=True), start=skip + 1
@@ -162,42 +172,25 @@ def _describe_search(
   ranked: Sequence[RankedRecord],
   in_time: Sequence[RankedRecord],
   shown: Sequence[RankedRecord],
-) -> list[str]:
-  """Returns notes on how words were looked for, where it is not told.
-
-  Args:
-    index: that is asked.
-    words: that were looked for.
-    ranked: records of any time.
-    in_time: those of the time that is asked for; all where none is.
-    shown: those on this page.
-  """
+) -> list[Note]:
+  """Returns notes on how words were looked for, where it is not told."""
   notes = []
   phrases = "、".join(words)
   num_near = sum(not item.word_score for item in shown)
   num_found = sum(bool(item.word_score) for item in ranked)
   if not num_found:
-    notes.append(
-      f"no record has {phrases}, nor two of its characters side by side"
-    )
+    notes.append(Note("note.words.none", words=phrases))
   elif not any(item.word_score for item in in_time):
     notes.append(
-      f"{num_found:,} records of other times have {phrases}, or characters of "
-      "it; ask without the time to see them"
+      Note("note.words.other_times", number=num_found, words=phrases)
     )
   if num_near and num_near == len(shown):
-    notes.append(
-      f"these have other words than {phrases} and are near by their vectors"
-    )
+    notes.append(Note("note.words.all_near", words=phrases))
   elif num_near:
-    notes.append(
-      f"{num_near} of these have other words than {phrases} and are near by "
-      "their vectors"
-    )
+    notes.append(Note("note.words.some_near", number=num_near, words=phrases))
   if index.manifest.dense and index.dense is None:
     notes.append(
-      f"words alone were looked for, without the vectors of "
-      f"{index.manifest.dense.name}"
+      Note("note.words.no_vectors", encoder=index.manifest.dense.name)
     )
   return notes
 
@@ -206,10 +199,6 @@ def find_depth(question: Question, k: int) -> int:
   """Returns how many records are ranked for k that are shown.
 
   Words alone can put a record of another time first, which is left out later.
-
-  Args:
-    question: as read.
-    k: number of records.
   """
   has_time = bool(question.intervals) or question.day is not None
   return k + (MAX_OTHER_TIMES if list_words(question) and has_time else 0)
@@ -226,10 +215,6 @@ def rank_records(
   """Returns the best records for a question.
 
   Args:
-    index: that is asked.
-    question: of a time, words or both.
-    k: how many.
-    works: to look in; all if None.
     masks: from `mask_kinds`; all records if None.
     skip: how many more, the best, that pages before have shown. Words are
       looked for as loosely as for those, so that no page repeats another.
@@ -281,9 +266,7 @@ def find_near(
   """Returns the records whose vectors are near to words.
 
   Args:
-    index: that is asked.
     words: that were asked for.
-    works: to look in.
     masks: from `mask_kinds`; all records if None.
     query: months that are asked for; None if none are.
 
@@ -336,11 +319,7 @@ def _find_works(
   names: Collection[str] | None,
   names_in_question: Collection[str],
 ) -> Sequence[database.IndexedWork]:
-  """Returns works by names or titles; those of the question without any.
-
-  Raises:
-    ValueError: naming the nearest, if there is no such work.
-  """
+  """Returns works by names or titles; those of the question without any."""
   names = names if names is not None else names_in_question or None
   if names is None:
     return index.works
@@ -368,8 +347,6 @@ def mask_kinds(
   """Returns work id -> which of its records are of some kinds.
 
   Args:
-    index: that is asked.
-    works: whose records.
     kinds: of the records; all but headings if None.
 
   Returns:
@@ -465,7 +442,7 @@ def _make_answer(
   results: tuple = (),
   readings: tuple[Reading, ...] = (),
   dates: PassageDate | None = None,
-  notes: Sequence[str] = (),
+  notes: Sequence[Note] = (),
   counts: dict[str, int] | None = None,
 ) -> Answer:
   understood = Understanding(

@@ -51,8 +51,6 @@ def write_index_calendar(
   """Writes the calendar of an index and returns its entry of the manifest.
 
   Args:
-    folder: of the index.
-    calendar: its months.
     spec: what the calendar was asked for by, as of --reigns.
 
   Returns:
@@ -88,12 +86,7 @@ def write_index_calendar(
 def load_day_chances(
   folder: pathlib.Path, calendar: Calendar
 ) -> Float[np.ndarray, "K 60"]:
-  """Returns the chance that a month has a sexagenary day.
-
-  Args:
-    folder: of the index.
-    calendar: of it.
-  """
+  """Returns the chance that a month has a sexagenary day."""
   path = folder / CALENDAR_FOLDER / DAYS_FILE
   if not path.is_file():
     return _find_day_chances(calendar)
@@ -115,9 +108,6 @@ def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
 
 def load_index_calendar(folder: pathlib.Path) -> Calendar:
   """Returns the calendar of an index.
-
-  Args:
-    folder: of the index.
 
   Raises:
     FileNotFoundError: if the folder has no calendar.
@@ -200,8 +190,6 @@ def name_month(
   and "outside of the calendar" of the ordinal after the last.
 
   Args:
-    calendar: of the index.
-    ordinal: of the month.
     printed_reigns: rows of reigns that the work names; of several names of the
       month one of these is taken.
   """
@@ -220,13 +208,7 @@ def name_month(
 def name_year(
   calendar: Calendar, ordinal: int, printed_reigns: Collection[int] = ()
 ) -> str:
-  """Returns the year of a month as a text would call it, 「魯隱公元年」.
-
-  Args:
-    calendar: of the index.
-    ordinal: of the month.
-    printed_reigns: as of `name_month`.
-  """
+  """Returns the year of a month as a text would call it, 「魯隱公元年」."""
   if western_calendar.is_western(calendar):
     return reign_tables.format_common_era_year(int(calendar.years[ordinal]))
   reign, year, _ = calendar.name_month(ordinal, printed_reigns)
@@ -245,9 +227,7 @@ def describe_month(
   """Returns what an answer says of a month.
 
   Args:
-    calendar: of the index.
     ordinal: of the month; the number of months is outside of the calendar.
-    printed_reigns: as of `name_month`.
 
   Returns:
     ordinal, name, reign, year (regnal), month (1-12), leap, ce_year

@@ -17,10 +17,9 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 import ctd_jax
-from ctd_jax.index import calendars, ranking
-from ctd_jax.index.answers.answer import Versions
+from ctd_jax.index import calendars, question_reading, ranking
+from ctd_jax.index.answers import Versions
 from ctd_jax.index.dense.dense_search import DenseSearch, open_dense_search
-from ctd_jax.index.questions import question_reading
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage import manifest as manifest_file
 from ctd_jax.index.storage.corrections import CorrectionStore

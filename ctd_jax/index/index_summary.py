@@ -40,7 +40,6 @@ def format_summary(
   """Returns what an index holds, and what a build did, as lines.
 
   Args:
-    folder: of the index.
     result: of the build; None if there was none.
   """
   index_manifest = manifest.read_manifest(folder)

@@ -146,9 +146,6 @@ def rank_by_time(
   """Returns the k best records for a time; of equal scores the first.
 
   Args:
-    works: whose records.
-    query: the months.
-    k: how many.
     masks: work id -> which of its records may be ranked; None for all.
     day_rows: records that print the day that is asked for; None if none is.
   """
@@ -193,10 +190,7 @@ def rank_by_words(
   """Returns the k best of the records that have words, or are near to them.
 
   Args:
-    works: of the records.
     word_scores: row -> score in 0..1.
-    k: how many.
-    query: months, if the question asks for any.
     word_weight: of words and vectors beside the time.
     near: what the vectors say; None if they were not asked.
     dense_weight: of the vectors beside the words, 0..1.

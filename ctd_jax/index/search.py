@@ -20,11 +20,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from ctd_jax.index import asking
-from ctd_jax.index.answers import record_answers
-from ctd_jax.index.answers.answer import Answer, AnswerRecord
+from ctd_jax.index import asking, record_answers
+from ctd_jax.index.answers import Answer, AnswerRecord
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.questions.question_types import PASSAGE
+from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.index.ranking import RankedRecord
 from ctd_jax.index.storage import database
 
@@ -40,9 +39,6 @@ class Index(IndexFolder):
   def record(self, row: int) -> AnswerRecord:
     """Returns a record with its date and the reasons for it.
 
-    Args:
-      row: in the index.
-
     Raises:
       IndexError: if there is no such record.
     """
@@ -53,9 +49,6 @@ class Index(IndexFolder):
 
   def date(self, text: str) -> Answer:
     """Returns when a passage is of, which need not be in the index.
-
-    Args:
-      text: of the passage.
 
     Raises:
       FileNotFoundError: if the index was built without what dates passages.
@@ -77,7 +70,6 @@ class Index(IndexFolder):
 
     Args:
       question: a time, words, both, or a passage to be dated.
-      k: number of records.
       works: names of the works to look in; all if None.
       intent: time, words or passage; read from the question if None.
       kinds: of the records, such as event; all but headings if None.
@@ -97,9 +89,14 @@ class Index(IndexFolder):
     parsed = asking.read_question(self, question, intent)
     if parsed.intent == PASSAGE:
       return asking.date_passage(self, parsed)
-    return asking.find_records(
-      self, parsed, k, works, kinds, min_probability, why
+    scope = asking.SearchScope(
+      k=k,
+      works=works,
+      kinds=kinds,
+      min_probability=min_probability,
+      why=why,
     )
+    return asking.find_records(self, parsed, scope)
 
   def rank(
     self, questions: Sequence[str], k: int
@@ -108,7 +105,6 @@ class Index(IndexFolder):
 
     Args:
       questions: texts, as of `ask`.
-      k: results of each.
 
     Returns:
       Rows of the records, -1 where there are fewer; and scores, best first.
@@ -128,10 +124,6 @@ class Index(IndexFolder):
     """Returns (record id, score) of the k best for every query.
 
     So an index is a system that `ctd_jax.evaluate` measures.
-
-    Args:
-      queries: texts.
-      k: records of each.
     """
     rows, scores = self.rank(queries, k)
     wanted = np.unique(rows[rows >= 0]).tolist()

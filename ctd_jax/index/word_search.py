@@ -39,10 +39,8 @@ def search_words(
   """Returns row -> score in 0..1 of the records that have the words.
 
   Args:
-    connection: to the database of the index.
     words: phrases, in either script.
     k: how many records are wanted; looser steps are taken for fewer.
-    works: whose records; None of all.
     months: first and last; of what is most probably of one of them.
   """
   scores: dict[int, float] = {}
@@ -108,12 +106,7 @@ _STEPS: tuple[Callable[[Sequence[Sequence[str]]], str], ...] = (
 
 
 def find_highlights(words: Sequence[str], text: str) -> list[tuple[int, int]]:
-  """Returns where words stand in a text; their characters where they do not.
-
-  Args:
-    words: phrases.
-    text: of a record.
-  """
+  """Returns where words stand in a text; their characters where they do not."""
   spans = []
   for word in words:
     spans += (

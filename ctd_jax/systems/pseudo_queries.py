@@ -25,11 +25,11 @@ from absl import flags
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.systems import pqr
 from ctd_jax.tasks import chat_models
+from ctd_jax.tasks.chat_client import open_client
 from ctd_jax.tasks.chat_models import (
   Endpoint,
   Journal,
   make_conversation,
-  open_client,
 )
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load

@@ -13,18 +13,23 @@ Needs the extra `llm`.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-import openai
-import tenacity
-
 from ctd_jax.tasks.chat_models import Endpoint, Journal, Message, NoReplyError
+
+try:
+  import openai
+  import tenacity
+except ImportError:  # without the extra, replies of before can still be read
+  openai = tenacity = None
 
 # Time-out, conflict, too many requests; 5xx is tested for itself.
 _TRANSIENT_STATUSES = (408, 409, 429)
@@ -228,3 +233,22 @@ def _is_transient(error: BaseException) -> bool:
 
 def _first_line(error: BaseException | None) -> str:
   return str(error).strip().split("\n", 1)[0]
+
+
+@contextlib.contextmanager
+def open_client(
+  journal_path: str | os.PathLike, endpoint: Endpoint
+) -> Iterator[ChatClient]:
+  """Yields the client of a model; its replies are journaled.
+
+  Raises:
+    ValueError: if the extra `llm` is not installed, no key is given, or another
+      process writes to the journal.
+  """
+  if openai is None:
+    raise ValueError(
+      "asking a model needs the packages openai and tenacity: pip install "
+      "'ctd_jax[llm]'"
+    )
+  with Journal(journal_path) as journal:
+    yield ChatClient(endpoint, journal)

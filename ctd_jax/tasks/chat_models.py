@@ -8,7 +8,6 @@ needs the extra llm.
 from __future__ import annotations
 
 import concurrent.futures
-import contextlib
 import dataclasses
 import fcntl
 import json
@@ -16,7 +15,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from absl import flags
 
@@ -332,28 +331,3 @@ def run_tasks(
       pool.shutdown(cancel_futures=True)
       raise
   return errors
-
-
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
-
-
-@contextlib.contextmanager
-def open_client(
-  journal_path: str | os.PathLike, endpoint: Endpoint
-) -> Iterator[ChatClient]:
-  """Yields the client of a model; its replies are journaled.
-
-  Raises:
-    ValueError: if the extra `llm` is not installed, no key is given, or another
-      process writes to the journal.
-  """
-  try:
-    from ctd_jax.tasks import chat_client
-  except ImportError as error:
-    raise ValueError(
-      f"asking a model needs the package {error.name}: pip install "
-      "'ctd_jax[llm]'"
-    ) from None
-  with Journal(journal_path) as journal:
-    yield chat_client.ChatClient(endpoint, journal)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ctd_jax.texts import mandoku, markdown, plain, tei, year_headings
 from ctd_jax.texts.source_files import SourceFile
 from ctd_jax.texts.works import Entry, TextError, Work
+from ctd_jax.utils.notes import Note
 
 TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain")
 _SUFFIXES = frozenset(
@@ -73,7 +74,7 @@ def read_works(
     raise ValueError(f"unit={unit!r}: expected one of {', '.join(plain.UNITS)}")
   root = pathlib.Path(path)
   if not root.exists():
-    raise TextError(f"{root}: no such file or folder")
+    raise TextError(Note("problem.file.missing", file=root))
   paths = [root] if root.is_file() else _list_files(root)
   base = root.parent if root.is_file() else root
   groups: dict[tuple[str, str, str], list[SourceFile]] = {}
@@ -86,8 +87,11 @@ def read_works(
     groups.setdefault((file_format, *key), []).append(file)
   if not groups:
     raise TextError(
-      f"{root}: no text; expected files that end in"
-      f" {', '.join(sorted(_SUFFIXES - {''}))}"
+      Note(
+        "problem.file.no_text",
+        file=root,
+        names=", ".join(sorted(_SUFFIXES - {""})),
+      )
     )
   works = [
     _read_work(file_format, identifier, files, unit)
@@ -96,8 +100,7 @@ def read_works(
   for work in works:
     if not any(entry.text for entry in work.entries):
       raise TextError(
-        f"{root}: {work.identifier} has no text; expected records, one a line "
-        "or a paragraph"
+        Note("problem.file.no_records", file=root, work=work.identifier)
       )
   return works
 
@@ -114,7 +117,7 @@ def read_text(path: pathlib.Path) -> str:
   for mark, marked_encoding in _BYTE_ORDER_MARKS:
     if content.startswith(mark):
       if not marked_encoding:
-        raise TextError(f"{path}:1: UTF-32; save the file as UTF-8")
+        raise TextError(Note("problem.file.utf32", place=f"{path}:1"))
       content, encoding = content[len(mark) :], marked_encoding
       break
   try:
@@ -122,23 +125,27 @@ def read_text(path: pathlib.Path) -> str:
   except UnicodeDecodeError as error:
     line = content[: error.start].count(b"\n") + 1
     guess = _guess_encoding(content)
-    remedy = (
-      f"it reads as {guess.upper()}: save it as UTF-8"
-      f" (iconv -f {guess.upper()} -t UTF-8)"
-      if guess
-      else "save the file as UTF-8"
-    )
+    remedy = Note("problem.file.save")
+    if guess:
+      remedy = Note(
+        "problem.file.guess",
+        guess=guess.upper(),
+        command=f"iconv -f {guess.upper()} -t UTF-8",
+      )
     raise TextError(
-      f"{path}:{line}: byte {error.start} is not {encoding.upper()}; {remedy}"
+      Note(
+        "problem.file.encoding",
+        place=f"{path}:{line}",
+        position=error.start,
+        encoding=encoding.upper(),
+        remedy=remedy,
+      )
     ) from None
   text = text.replace("\r\n", "\n").replace("\r", "\n")
   position = text.find("\0")
   if position >= 0:
     line = text.count("\n", 0, position) + 1
-    raise TextError(
-      f"{path}:{line}: control character U+0000; expected text: is it the"
-      " right file?"
-    )
+    raise TextError(Note("problem.file.control", place=f"{path}:{line}"))
   return text
 
 

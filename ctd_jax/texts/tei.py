@@ -23,6 +23,7 @@ from ctd_jax.texts.works import (
   Place,
   TextError,
 )
+from ctd_jax.utils import notes
 
 _ROOT = re.compile(r"<(?:\w+:)?(?:TEI|teiCorpus|TEI\.2)[\s>]")
 _DIVISION = re.compile(r"(?:div\d?|front|body|back|group|text|floatingText)\Z")
@@ -128,16 +129,23 @@ class _TeiReader:
     try:
       self._parser.Parse(text.lstrip("\ufeff").encode(), True)
     except expat.ExpatError as error:
+      message = expat.ErrorString(error.code)
       raise TextError(
-        f"{self._file.name}:{error.lineno}: "
-        f"{expat.ErrorString(error.code)}; mend the XML"
+        notes.Note(
+          "problem.file.xml",
+          place=f"{self._file.name}:{error.lineno}",
+          message=notes.of_term("xml", message),
+        )
       ) from None
     self._close_entry()
 
   def _refuse_entity(self, name: str, *_) -> None:
     raise TextError(
-      f"{self._file.name}:{self._parser.CurrentLineNumber}: entity {name} is"
-      " declared in the file; write what it stands for"
+      notes.Note(
+        "problem.file.entity",
+        place=f"{self._file.name}:{self._parser.CurrentLineNumber}",
+        name=name,
+      )
     )
 
   def _count_comment(self, _: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import json
 import logging as std_logging
 import os
 import pathlib
@@ -21,6 +22,11 @@ import ml_collections
 from absl import app, flags, logging
 from ml_collections import config_flags
 
+from ctd_jax.utils import notes
+
+# Of the environment: a file for the note of an error, which a program that
+# starts this one can show in another language.
+ERROR_FILE_VARIABLE = "CTD_JAX_ERROR_FILE"
 _USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
 _NOT_CONFIGS = ("__init__",)
 _HELP_FLAGS = frozenset(
@@ -156,6 +162,10 @@ def exit_with_error(error: object, status: int = 1) -> NoReturn:
     error: what is wrong.
     status: of the exit.
   """
+  note = notes.of_error(error) if isinstance(error, Exception) else error
+  path = os.environ.get(ERROR_FILE_VARIABLE)
+  if path and isinstance(note, notes.Note):
+    pathlib.Path(path).write_text(json.dumps(note.to_json()), "utf-8")
   if status == 1:
     sys.exit(f"error: {error}")
   print(f"error: {error}", file=sys.stderr)

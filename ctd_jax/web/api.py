@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib.resources
 import json
@@ -14,18 +15,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctd_jax.index import asking
-from ctd_jax.index.answers.answer import SCHEMA_VERSION, Answer
-from ctd_jax.index.questions.question_types import PASSAGE
-from ctd_jax.web import (
-  month_page,
-  passage_page,
-  queries,
-  record_page,
-  rendering,
-  timeline,
-)
-from ctd_jax.web.answering import answer_in_time, index_of, settings_of
+from ctd_jax.index.answers import SCHEMA_VERSION, Answer, to_json
+from ctd_jax.index.question_calendar import PASSAGE
+from ctd_jax.web import month_page, queries, record_page, rendering
 from ctd_jax.web.queries import PageQuery
+from ctd_jax.web.requests import answer_in_time, index_of, settings_of
 from ctd_jax.web.served_index import ServedIndex
 
 DESCRIPTION_PATH = "/api/openapi.json"
@@ -78,7 +72,7 @@ def load_answer_schema() -> dict[str, Any]:
   """Returns the JSON Schema of an answer, its definitions put in place."""
   text = (
     importlib.resources.files("ctd_jax")
-    .joinpath("index/answers/answer.schema.json")
+    .joinpath("index/answer.schema.json")
     .read_text(encoding="utf-8")
   )
   schema = json.loads(text)
@@ -134,21 +128,19 @@ def _make_answer(
   question = asking.read_question(served.index, ask.q, query.intent or None)
   queries.check_names(served, ask.work, ask.kind)
   if question.intent == PASSAGE:
-    return passage_page.date_passage(served, question.passage)
-  arguments = (
-    served.index,
-    question,
-    ask.k,
-    ask.work or None,
-    ask.kind or None,
-    ask.p,
-    ask.why,
-    ask.skip,
+    return record_page.date_passage(served, question.passage)
+  scope = asking.SearchScope(
+    k=ask.k,
+    skip=ask.skip,
+    works=ask.work or None,
+    kinds=ask.kind or None,
+    min_probability=ask.p,
+    why=ask.why,
   )
-  if not ask.why:
-    return asking.find_records(*arguments)
-  with served.passage_lock:
-    return asking.find_records(*arguments)
+  # Explaining reads records as passages, which one thread at a time can do.
+  lock = served.passage_lock if ask.why else contextlib.nullcontext()
+  with lock:
+    return asking.find_records(served.index, question, scope)
 
 
 @router.get("/api/records/{row:int}", summary="A record of a row")
@@ -174,7 +166,7 @@ async def read_record(request: Request, path: str) -> Response:
 def _make_record(request: Request, row: int) -> dict[str, Any]:
   served = index_of(request)
   record = record_page.read_record(served, row)
-  return msgspec.to_builtins(record) | _describe_versions(served)
+  return to_json(record) | _describe_versions(served)
 
 
 @router.get("/api/months/{ordinal}", summary="A month")
@@ -184,7 +176,7 @@ async def read_month(request: Request, ordinal: int) -> Response:
   def make() -> dict[str, Any]:
     served = index_of(request)
     month_page.check_month(served, ordinal)
-    month = served.read_month(ordinal)
+    month = month_page.recall_month(served, ordinal)
     return msgspec.to_builtins(month) | _describe_versions(served)
 
   return _respond(await answer_in_time(request, make))
@@ -210,8 +202,8 @@ async def read_timeline(
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
-  if unit and unit not in timeline.UNITS:
-    queries.refuse("unit", unit, ", ".join(timeline.UNITS))
+  if unit and unit not in queries.UNITS:
+    queries.refuse("unit", unit, ", ".join(queries.UNITS))
 
   def make() -> dict[str, Any]:
     served = index_of(request)
@@ -224,9 +216,9 @@ async def read_timeline(
     resolved = matches = None
     if not query.is_empty:
       resolved = queries.resolve_query(served, query)
-      ranked = timeline.rank_matches(served, resolved, queries.PAGE_SIZE)
-      matches = timeline.select_matches(served, resolved, ranked)
-    times = timeline.make_timeline(
+      ranked = queries.rank_matches(served, resolved, queries.PAGE_SIZE)
+      matches = queries.select_matches(served, resolved, ranked)
+    times = queries.make_timeline(
       served, resolved, matches, window, unit or None
     )
     return times.to_dict() | _describe_versions(served)

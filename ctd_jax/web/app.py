@@ -1,47 +1,114 @@
-"""The application: routes, guards, static files.
+"""The application: its pages, the page about the index, and its processes.
 
-Scripts of other people's libraries are served from where these are installed.
+An index can be served by several processes; the first one listens and starts
+one that dies anew.
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import functools
 import importlib.util
 import multiprocessing
+import os
 import pathlib
+import signal
+import socket
+import sys
 import threading
 from collections.abc import AsyncIterator
 
+import uvicorn
 from absl import logging
 from fastapi import APIRouter, FastAPI
-from starlette.responses import FileResponse, Response
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
+from uvicorn.supervisors import Multiprocess
 
 import ctd_jax
+from ctd_jax.index import record_answers
+from ctd_jax.utils import command_line, host_memory
 from ctd_jax.web import (
-  about_page,
   api,
-  errors,
+  build_jobs,
+  correction_pages,
   month_page,
-  passage_page,
   record_page,
+  rendering,
   search_page,
   security,
+  upload_pages,
 )
-from ctd_jax.web.answering import AnswerThreads
-from ctd_jax.web.corrections import (
-  correction_api,
-  correction_list,
-  correction_pages,
+from ctd_jax.web.build_jobs import JobRunner
+from ctd_jax.web.requests import (
+  AnswerThreads,
+  PageError,
+  answer_in_time,
+  index_of,
+  settings_of,
 )
-from ctd_jax.web.errors import PageError
-from ctd_jax.web.jobs import job_pages
-from ctd_jax.web.jobs.job_runner import JobRunner
-from ctd_jax.web.served_index import IndexHolder, ServedIndex
-from ctd_jax.web.settings import WebSettings
-from ctd_jax.web.uploads import upload_page
-from ctd_jax.web.uploads.upload_reader import UploadReader
-from ctd_jax.web.uploads.upload_store import UploadStore
+from ctd_jax.web.served_index import IndexHolder, ServedIndex, WebSettings
+from ctd_jax.web.upload_files import UploadStore
+from ctd_jax.web.upload_reading import UploadReader
+
+about_router = APIRouter(include_in_schema=False)
+
+
+@about_router.get("/about")
+@about_router.get(rendering.SAVE_PREFIX + "/about")
+async def show_about(request: Request) -> Response:
+  """Returns the page about the index."""
+  return await answer_in_time(request, _make_page, request, index_of(request))
+
+
+def _make_page(request: Request, served: ServedIndex) -> Response:
+  index = served.index
+  works = []
+  for work in index.works:
+    span = None
+    if work.work_id in served.coverage:
+      first, last = served.coverage[work.work_id]
+      span = record_answers.make_span(index, first, last, work.printed_reigns)
+    works.append({"work": work, "span": span})
+  return rendering.render_page(
+    request,
+    served,
+    "about.html",
+    permalink=f"/about?index={index.versions.index_sha256}",
+    works=works,
+    num_records=index.num_records,
+    calendar=record_answers.make_span(index, 0, len(index.calendar) - 1),
+    num_months=len(index.calendar),
+    calendar_name=index.calendar.timeline.name,
+  )
+
+
+@about_router.post(security.TOKEN_PATH)
+async def take_token(request: Request) -> Response:
+  """Has the browser keep the token, if it is the right one.
+
+  Raises:
+    PageError: 401, if it is not.
+  """
+  settings = settings_of(request)
+  form = await request.form(max_files=0, max_fields=4)
+  given = form.get("token", "")
+  if settings.token is None or not isinstance(given, str):
+    raise PageError(404)
+  if not security.is_same_token(given.strip(), settings.token):
+    raise PageError(401, "error.token")
+  response = RedirectResponse("/", 303)
+  response.set_cookie(
+    security.TOKEN_COOKIE,
+    security.hash_token(settings.token),
+    httponly=True,
+    samesite="strict",
+    secure=request.url.scheme == "https",
+  )
+  return response
+
 
 _MAX_AGE = 86_400  # seconds that a browser keeps a static file
 # Name of a file of another library -> module and path in it.
@@ -83,14 +150,12 @@ def make_app(settings: WebSettings) -> FastAPI:
     search_page.router,
     record_page.router,
     month_page.router,
-    passage_page.router,
-    about_page.router,
-    upload_page.router,
+    about_router,
+    upload_pages.router,
     correction_pages.router,
-    correction_list.router,
-    job_pages.router,
-    correction_api.router,
-    job_pages.api_router,
+    build_jobs.router,
+    correction_pages.api_router,
+    build_jobs.api_router,
     api.router,
     _vendor,
   ):
@@ -100,7 +165,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     StaticFiles(directory=pathlib.Path(__file__).parent / "static"),
     name="static",
   )
-  errors.add_handlers(app)
+  rendering.add_handlers(app)
   security.add_guards(app, settings)
   return app
 
@@ -161,3 +226,125 @@ def send_vendor_file(name: str) -> Response:
     pathlib.Path(folder) / path,
     headers={"Cache-Control": f"max-age={_MAX_AGE}"},
   )
+
+
+_MAX_LINE = 1 << 18  # bytes of an address: a passage may be in it
+_MAX_WAITING = 2_048  # connections that are yet to be accepted
+# A process that does not answer the first one for so long is started anew; one
+# that dies while it is asked is waited for as long.
+_SECONDS_TO_ANSWER = 15
+# A thread gives way to others after so many seconds. SQLite lets go of Python
+# at every row, and each time a page would wait for this long behind another
+# that computes; with Python's own 5 ms these sum up to a second.
+_SECONDS_OF_TURN = 0.0005
+# What glibc is told: few heaps, for each of a dozen threads would keep its own,
+# and large arrays apart from them, given back when they are free.
+_MALLOC_VALUES = {host_memory.ARENA_MAX: 2, host_memory.MMAP_THRESHOLD: 1 << 20}
+
+
+def serve(settings: WebSettings, num_processes: int = 1) -> None:
+  """Serves an index until it is interrupted.
+
+  One of several processes that dies is started anew; all of them end when the
+  first one does, however that ends.
+
+  Args:
+    settings: what is served, to whom, and its limits.
+
+  Raises:
+    FileNotFoundError: if there is no index and none can be built.
+    ValueError: if the settings are unsafe, the index is damaged, or the address
+      cannot be listened on.
+  """
+  settings.validate()
+  with _listen(settings) as listener:
+    if num_processes == 1:
+      application = _make_app(settings)
+      _log_address(settings, listener)
+      server = uvicorn.Server(_make_config(application))
+      with contextlib.suppress(KeyboardInterrupt):
+        server.run(sockets=[listener])
+      return
+    open_index(settings)  # what is wrong with it is said once
+    _log_address(settings, listener)
+    factory = functools.partial(make_app_of_process, settings)
+    config = _make_config(factory, factory=True, workers=num_processes)
+    _Supervisor(config, [listener]).run()
+    looker = dataclasses.replace(settings, read_only=True)  # starts no job
+    JobRunner(settings.index, looker).log_running()
+
+
+def make_app_of_process(settings: WebSettings) -> FastAPI:
+  """Returns the application of one of several processes.
+
+  A process that cannot open the index says so and ends; it is started anew.
+
+  Args:
+    settings: what is served, to whom, and its limits.
+  """
+  command_line.start_logging()
+  threading.Thread(target=_end_with_parent, daemon=True).start()
+  try:
+    return _make_app(settings)
+  except (OSError, ValueError) as error:
+    logging.error("a process is started again: %s", error)
+    sys.exit(1)
+
+
+class _Supervisor(Multiprocess):
+  """Starts processes anew; a terminal that is closed ends all."""
+
+  def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]):
+    # Uvicorn would start all processes anew, and nobody could end them.
+    handler = signal.getsignal(signal.SIGHUP)
+    super().__init__(config, sockets)
+    signal.signal(signal.SIGHUP, handler)
+
+
+def _end_with_parent() -> None:
+  """Ends this process in order when the one that started it has died."""
+  parent = multiprocessing.parent_process()
+  if parent is not None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _make_app(settings: WebSettings) -> FastAPI:
+  sys.setswitchinterval(_SECONDS_OF_TURN)
+  host_memory.set_malloc(_MALLOC_VALUES)
+  return make_app(settings)
+
+
+def _make_config(application: object, **options: object) -> uvicorn.Config:
+  return uvicorn.Config(
+    application,
+    log_level="warning",
+    server_header=False,
+    http="h11",
+    h11_max_incomplete_event_size=_MAX_LINE,
+    timeout_worker_healthcheck=_SECONDS_TO_ANSWER,
+    **options,
+  )
+
+
+def _listen(settings: WebSettings) -> socket.socket:
+  """Returns a socket that listens on the address of the settings."""
+  try:
+    return socket.create_server(
+      (settings.host, settings.port),
+      family=socket.AF_INET6 if ":" in settings.host else socket.AF_INET,
+      backlog=_MAX_WAITING,
+    )
+  except OSError as error:
+    problem = error.strerror.partition(" (")[0]  # the address follows
+    raise ValueError(
+      f"--host={settings.host} --port={settings.port}: {problem}; expected an "
+      "address of this machine and a port that no program uses, or --port=0 "
+      "for any"
+    ) from error
+
+
+def _log_address(settings: WebSettings, listener: socket.socket) -> None:
+  host = f"[{settings.host}]" if ":" in settings.host else settings.host
+  port = listener.getsockname()[1]
+  logging.info("%s is served at http://%s:%d", settings.index, host, port)

@@ -1,7 +1,11 @@
-"""Record: text, posterior, reasons, neighbours, and how it is cited."""
+"""Pages of a record and of a passage: text, date, reasons, neighbours.
+
+Axes: K months.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,6 +14,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from ctd_jax.chronology import reign_tables
 from ctd_jax.dating.chronicle import (
   section_reading,
   western_calendar,
@@ -17,20 +22,21 @@ from ctd_jax.dating.chronicle import (
 )
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.index import calendars
-from ctd_jax.index.answers import record_answers
-from ctd_jax.index.answers.answer import AnswerRecord
+from ctd_jax.index import asking, calendars, record_answers
+from ctd_jax.index.answers import Answer, AnswerRecord, PassageDate
+from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.index.storage import database
 from ctd_jax.texts.works import Entry, Place
-from ctd_jax.web import (
-  bar_chart,
-  record_addresses,
-  rendering,
+from ctd_jax.utils import notes
+from ctd_jax.web import corrections, queries, rendering, served_index
+from ctd_jax.web.corrections import CorrectionFields
+from ctd_jax.web.queries import PageQuery
+from ctd_jax.web.requests import (
+  PageError,
+  answer_in_time,
+  index_of,
+  settings_of,
 )
-from ctd_jax.web.answering import answer_in_time, index_of
-from ctd_jax.web.corrections import correction_marks, correction_views
-from ctd_jax.web.corrections.correction_views import CorrectionFields
-from ctd_jax.web.errors import PageError
 from ctd_jax.web.served_index import ServedIndex
 
 router = APIRouter(include_in_schema=False)
@@ -63,12 +69,12 @@ def _lead_to_record(
   request: Request, served: ServedIndex, row: int
 ) -> Response:
   check_row(served, row)
-  names = record_addresses.name_record(served.index, row)
+  names = served_index.name_record(served.index, row)
   prefix = ""
   if rendering.PageLinks(request).is_saved:
     prefix = rendering.SAVE_PREFIX
   query = f"?{request.url.query}" if request.url.query else ""
-  path = record_addresses.make_record_path(*names)
+  path = served_index.make_record_path(*names)
   return RedirectResponse(f"{prefix}{path}{query}", 307)
 
 
@@ -82,22 +88,22 @@ def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
     request,
     served,
     "record.html",
-    permalink=record_addresses.make_record_path(record.work, record.record_id)
+    permalink=served_index.make_record_path(record.work, record.record_id)
     + f"?index={served.index.versions.index_sha256}",
     record=record,
     cues=find_cues(served, record),
     chart=draw_posterior(served, row, links),
     neighbours=neighbours,
-    marks=correction_marks.find_marks(served, [it["row"] for it in neighbours]),
+    marks=corrections.find_marks(served, [it["row"] for it in neighbours]),
     linked={
       other.row: describe_record(served, other)
       for other in database.fetch_records(served.index.connection, linked)
     },
     num_months=len(served.index.calendar),
-    corrections=correction_views.list_corrections(
+    corrections=corrections.list_corrections(
       served, record.work, record.record_id
     ),
-    following=correction_views.list_following(served, row),
+    following=corrections.list_following(served, row),
     fields=CorrectionFields(
       work=record.work, first=record.record_id, last=record.record_id
     ),
@@ -108,13 +114,12 @@ def find_row(served: ServedIndex, path: str) -> int:
   """Returns the row of a record.
 
   Args:
-    served: the index.
     path: work and id, as in the address of the record.
 
   Raises:
     PageError: 404, if there is no such record.
   """
-  row = record_addresses.find_row_of_path(served.index, path)
+  row = served_index.find_row_of_path(served.index, path)
   if row is None:
     raise PageError(404, "error.record_path", {"path": path[:80]})
   return row
@@ -195,11 +200,6 @@ def draw_posterior(
 
   Months that hold 90 % stand out. A stretch of many months is drawn with
   several to a bar.
-
-  Args:
-    served: the index.
-    row: of the record.
-    links: makes addresses.
   """
   index = served.index
   work = index.work_of(row)
@@ -220,7 +220,7 @@ def draw_posterior(
     chance = float(chances[start : end + 1].sum())
     years = record_answers.format_years(index, start, end)
     bars.append(
-      bar_chart.ChartBar(
+      rendering.ChartBar(
         title=f"{span.name} ({years}): {chance:.3f}",
         label=span.name.partition(" – ")[0] if step == 1 else years,
         above=chance,
@@ -230,7 +230,7 @@ def draw_posterior(
         else "",
       )
     )
-  return bar_chart.draw_bars(bars, f"p(month), {len(bars)}", height=110)
+  return rendering.draw_bars(bars, f"p(month), {len(bars)}", height=110)
 
 
 def _find_neighbours(served: ServedIndex, row: int) -> list[dict[str, object]]:
@@ -246,3 +246,126 @@ def _find_neighbours(served: ServedIndex, row: int) -> list[dict[str, object]]:
       ),
     )
   ]
+
+
+_MAX_YEAR_BARS = 160
+_SHARE = 0.001  # of the probability that may lie beyond the ends of the figure
+_YEAR_MARGIN = 3  # years shown beyond it
+_MAX_LINK = 2000  # characters of a passage that an address may have
+
+
+@router.get("/date")
+@router.get(rendering.SAVE_PREFIX + "/date")
+async def show_passage(request: Request) -> Response:
+  """Returns the page of a passage, or that for entering one."""
+  query = queries.parse_query(
+    request.query_params, settings_of(request).max_question
+  )
+  return await _show(request, query)
+
+
+@router.post("/date")
+async def show_long_passage(request: Request) -> Response:
+  """Returns the same; a passage that an address can have is led there."""
+  form = await request.form(max_files=0, max_fields=20)
+  query = queries.parse_query(
+    {name: value for name, value in form.items() if isinstance(value, str)},
+    settings_of(request).max_question,
+  )
+  if len(query.text) <= _MAX_LINK:
+    return RedirectResponse(f"/date?{query.encode()}", 303)
+  return await _show(request, query)
+
+
+async def _show(request: Request, query: PageQuery) -> Response:
+  return await answer_in_time(
+    request, _make_passage_page, request, index_of(request), query
+  )
+
+
+def _make_passage_page(
+  request: Request, served: ServedIndex, query: PageQuery
+) -> Response:
+  answer = None
+  if query.text.strip():
+    answer = date_passage(served, query.text)
+  pinned = dataclasses.replace(
+    query, index=served.index.versions.index_sha256, language="", intent=""
+  )
+  has_link = len(query.text) <= _MAX_LINK
+  return rendering.render_page(
+    request,
+    served,
+    "passage.html",
+    permalink=f"/date?{pinned.encode()}" if has_link else "/date",
+    has_link=has_link,
+    query=query,
+    answer=answer,
+    chart=answer and draw_years(answer.dates),
+    titles=served.titles,
+    max_length=settings_of(request).max_question,
+    can_date=_dates_passages(served),
+    refusal=_find_refusal(served),
+  )
+
+
+def date_passage(served: ServedIndex, text: str) -> Answer:
+  """Returns when a passage is of.
+
+  Raises:
+    PageError: 422, if the index dates no passages, or not this one.
+  """
+  if not _dates_passages(served):
+    raise PageError(422, _find_refusal(served))
+  question = asking.read_question(served.index, text, PASSAGE)
+  with served.passage_lock:
+    try:
+      return asking.date_passage(served.index, question)
+    except ValueError as error:
+      raise PageError(
+        422, "error.passage", {"problem": notes.of_error(error)}
+      ) from error
+
+
+def _dates_passages(served: ServedIndex) -> bool:
+  return served.index.manifest.passages is not None
+
+
+def _find_refusal(served: ServedIndex) -> str:
+  """Returns the message of an index that dates no passages."""
+  is_wanted = served.index.manifest.is_for_passages
+  return "error.sure" if is_wanted else "error.passages"
+
+
+def draw_years(dates: PassageDate) -> Markup:
+  """Returns the probabilities of the years as SVG."""
+  name = reign_tables.format_common_era_year
+  first, last = _find_shown(dates.curve)
+  step = -(-(last - first) // _MAX_YEAR_BARS)
+  bars = []
+  for start in range(first, last, step):
+    stretch = dates.curve[start : min(start + step, last)]
+    chance = sum(value for _, value in stretch)
+    years = dict.fromkeys((name(stretch[0][0]), name(stretch[-1][0])))
+    bars.append(
+      rendering.ChartBar(
+        title=f"{' – '.join(years)}: {chance:.3f}",
+        label=name(stretch[0][0]),
+        above=chance,
+        css_class="credible",
+      )
+    )
+  return rendering.draw_bars(bars, "p(year)", height=120)
+
+
+def _find_shown(curve: tuple[tuple[int, float], ...]) -> tuple[int, int]:
+  """Returns first place and end of the years that hold nearly all."""
+  total = sum(value for _, value in curve)
+  first, end, low, high = 0, len(curve), 0.0, 0.0
+  while first < end - 1 and low + curve[first][1] <= _SHARE * total:
+    low += curve[first][1]
+    first += 1
+  while end > first + 1 and high + curve[end - 1][1] <= _SHARE * total:
+    high += curve[end - 1][1]
+    end -= 1
+  return max(first - _YEAR_MARGIN, 0), min(end + _YEAR_MARGIN, len(curve))

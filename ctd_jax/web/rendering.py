@@ -1,29 +1,270 @@
-"""Pages from templates.
+"""Pages from templates, in three languages, and pages about errors.
 
-Texts of a corpus are escaped like any other value, and their control characters
-shown. A page that is saved is whole in itself: its style inside, its links to
-the server that made it.
+messages.tsv has the texts of the pages, one code per line. What an index says
+of its texts is in `utils.notes`. Texts of a corpus are escaped like any other
+value, and their control characters shown. A saved page is complete: it has its
+style inside and links to the server that made it.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import http
 import importlib.resources
-from collections.abc import Collection, Sequence
+import secrets
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import jinja2
 import markupsafe
+from absl import logging
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from rich import cells
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import (
+  HTMLResponse,
+  JSONResponse,
+  RedirectResponse,
+  Response,
+)
 
 from ctd_jax.chronology import reign_tables
-from ctd_jax.index import calendars
-from ctd_jax.index.answers import answer_phrases, page
-from ctd_jax.web import forms, messages, reason_notes, record_addresses
-from ctd_jax.web.answering import settings_of
+from ctd_jax.index import answer_output, answers, calendars
+from ctd_jax.index.answers import clean
+from ctd_jax.index.question_calendar import QuestionError
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import (
+  ENGLISH,
+  SIMPLIFIED,
+  TRADITIONAL,
+  Note,
+)
+from ctd_jax.web import requests, served_index
+from ctd_jax.web.requests import settings_of
 from ctd_jax.web.served_index import ServedIndex
+
+# Of those that read Chinese, who write it in simplified characters.
+_SIMPLIFIED_TAGS = ("zh-hans", "zh-cn", "zh-sg", "zh-my")
+
+Translate = Callable[..., str]
+
+
+@functools.cache
+def load_messages() -> Mapping[str, Mapping[str, str]]:
+  """Returns name -> language -> text."""
+  return notes.load_table("ctd_jax.web", "messages.tsv")
+
+
+def translate(language: str, name: str, /, **values: Any) -> str:
+  """Returns a message.
+
+  Args:
+    **values: that stand in braces.
+
+  Raises:
+    KeyError: if there is no such message.
+  """
+  words = {name: notes.write(it, language) for name, it in values.items()}
+  return load_messages()[name][language].format(**words)
+
+
+def bind_language(language: str) -> Translate:
+  """Returns `translate` for a language."""
+  return functools.partial(translate, language)
+
+
+def translate_term(language: str, group: str, term: str) -> str:
+  """Returns the name of a value, such as a kind; itself where there is none.
+
+  Args:
+    group: of values, the first part of the message's name.
+  """
+  message = load_messages().get(f"{group}.{term.replace(' ', '_')}")
+  return message[language] if message else term
+
+
+def write_note(
+  language: str, note: Note | Mapping[str, Any] | str
+) -> markupsafe.Markup:
+  """Returns a note as HTML.
+
+  Args:
+    note: may be as JSON has it. A bare text, which only other programs say,
+      is marked as English.
+  """
+  if isinstance(note, Mapping):
+    note = notes.from_json(note)
+  text = markupsafe.escape(clean(notes.write(note, language)))
+  if language == ENGLISH or isinstance(note, Note):
+    return text
+  return markupsafe.Markup('<span lang="{}">{}</span>').format(ENGLISH, text)
+
+
+def choose_language(requested: str, accepted: str) -> str:
+  """Returns the language of a page.
+
+  Args:
+    requested: one of `LANGUAGES`, or "".
+    accepted: header Accept-Language of the browser.
+  """
+  if requested:
+    return requested
+  for tag, _ in sorted(map(_read_weight, accepted.split(",")), key=_by_weight):
+    if tag.startswith("zh"):
+      is_simplified = tag == "zh" or tag.startswith(_SIMPLIFIED_TAGS)
+      return SIMPLIFIED if is_simplified else TRADITIONAL
+    if tag.startswith("en"):
+      return ENGLISH
+  return ENGLISH
+
+
+def _read_weight(part: str) -> tuple[str, float]:
+  tag, _, weight = part.partition(";q=")
+  try:
+    return tag.strip().lower(), float(weight or 1)
+  except ValueError:
+    return tag.strip().lower(), 0.0
+
+
+def _by_weight(item: tuple[str, float]) -> float:
+  return -item[1]
+
+
+WIDTH = 720
+_LEFT, _RIGHT = 40, 4
+_LABEL_HEIGHT = 20
+_MAX_LABELS = 6
+# Of a column of a label as it is on narrow screens, and between two labels.
+_COLUMN_WIDTH, _LABEL_GAP = 9.5, 18
+
+
+@dataclasses.dataclass(frozen=True)
+class ChartBar:
+  """A bar.
+
+  Attributes:
+    title: what it is, shown when it is pointed at.
+    label: short, for the axis.
+    above: value above the line.
+    below: value below it.
+    href: address that it leads to; "" for none.
+    css_class: of its style; "" for none.
+  """
+
+  title: str
+  label: str
+  above: float
+  below: float = 0.0
+  href: str = ""
+  css_class: str = ""
+
+
+def draw_bars(
+  bars: Sequence[ChartBar], label: str, height: int = 150, depth: int = 0
+) -> markupsafe.Markup:
+  """Returns a chart as SVG.
+
+  Args:
+    bars: from left to right, one at least.
+    label: of the whole, for readers of the screen.
+    height: of the part above the line.
+    depth: of the part below it.
+  """
+  escape = markupsafe.escape
+  width = (WIDTH - _LEFT - _RIGHT) / len(bars)
+  top = max(bar.above for bar in bars) or 1.0
+  bottom = max(bar.below for bar in bars) or 1.0
+  line = height + 8
+  labels_at = line + depth
+  scale = height / top, depth / bottom
+  parts = [
+    _draw_bar(bar, _LEFT + number * width, width, line, *scale)
+    for number, bar in enumerate(bars)
+  ]
+  total = labels_at + _LABEL_HEIGHT
+  scales = [(top, 16)] if any(bar.above for bar in bars) else []
+  if depth:
+    scales.append((bottom, labels_at - 2))
+  return markupsafe.Markup(
+    f'<svg class="chart" viewBox="0 0 {WIDTH} {total}" role="group" '
+    f'aria-label="{escape(label)}">{"".join(parts)}'
+    f'<line x1="{_LEFT}" x2="{WIDTH - _RIGHT}" y1="{line}" y2="{line}"/>'
+    + "".join(
+      f'<text x="{_LEFT - 4}" y="{y}" text-anchor="end">{_format(value)}</text>'
+      for value, y in scales
+    )
+    + _draw_labels(bars, width, total - 5)
+    + "</svg>"
+  )
+
+
+def _format(value: float) -> str:
+  if value >= 100:
+    return f"{value:,.0f}"
+  return f"{value:.3g}".replace("0.", ".", 1) if value < 1 else f"{value:.3g}"
+
+
+def _draw_bar(
+  bar: ChartBar,
+  x: float,
+  width: float,
+  line: float,
+  scale_above: float,
+  scale_below: float,
+) -> str:
+  bar_width = max(width * 0.86, 0.8)
+  above, below = bar.above * scale_above, bar.below * scale_below
+  shapes = f"<title>{markupsafe.escape(bar.title)}</title>"
+  # What is pointed at is the whole column; a low bar could not be hit.
+  shapes += (
+    f'<rect class="column" x="{x:.2f}" y="0" width="{width:.2f}" '
+    f'height="{line + max(below, 0):.1f}"/>'
+  )
+  if above > 0:
+    above = max(above, 1)
+    shapes += (
+      f'<rect class="above" x="{x:.2f}" y="{line - above:.1f}" '
+      f'width="{bar_width:.2f}" height="{above:.1f}"/>'
+    )
+  if below > 0:
+    shapes += (
+      f'<rect class="below" x="{x:.2f}" y="{line:.1f}" '
+      f'width="{bar_width:.2f}" height="{max(below, 0.6):.1f}"/>'
+    )
+  css_class = f' class="{bar.css_class}"' if bar.css_class else ""
+  if not bar.href:
+    return f"<g{css_class}>{shapes}</g>"
+  # The table beside a chart has the same links, by keyboard.
+  return (
+    f'<a{css_class} href="{markupsafe.escape(bar.href)}" tabindex="-1" '
+    f'aria-label="{markupsafe.escape(bar.title)}">{shapes}</a>'
+  )
+
+
+def _draw_labels(bars: Sequence[ChartBar], width: float, y: float) -> str:
+  widest = max(cells.cell_len(bar.label) for bar in bars)
+  num_fitting = int(WIDTH / (widest * _COLUMN_WIDTH + _LABEL_GAP))
+  num_labels = max(min(_MAX_LABELS, len(bars), num_fitting), 1)
+  # A single label stands below the middle.
+  first = (len(bars) - 1) / 2 if num_labels == 1 else 0.0
+  step = (len(bars) - 1) / max(num_labels - 1, 1)
+  labels = []
+  for number in range(num_labels):
+    bar = round(first + number * step)
+    is_first = bar == 0 and len(bars) > 1
+    is_last = bar == len(bars) - 1 and len(bars) > 1
+    anchor = "start" if is_first else "end" if is_last else "middle"
+    offset = {"start": 0.0, "middle": 0.5, "end": 1.0}[anchor]
+    labels.append(
+      f'<text x="{_LEFT + (bar + offset) * width:.1f}" y="{y}" '
+      f'text-anchor="{anchor}">{markupsafe.escape(bars[bar].label)}</text>'
+    )
+  return "".join(labels)
+
 
 SAVE_PREFIX = "/save"
 _SAVED_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
@@ -33,8 +274,8 @@ _MAX_LANGUAGE_TAGS = 200  # characters of a header that are read
 def find_language(request: Request) -> str:
   """Returns the language that a page is asked for in."""
   requested = request.query_params.get("lang", "")
-  return messages.choose_language(
-    requested if requested in messages.LANGUAGES else "",
+  return choose_language(
+    requested if requested in notes.LANGUAGES else "",
     request.headers.get("accept-language", "")[:_MAX_LANGUAGE_TAGS],
   )
 
@@ -50,12 +291,8 @@ def render_page(
   """Returns a page about an index.
 
   Args:
-    request: of the page.
-    served: the index.
-    template: name of the template.
     permalink: address of the page, with the hash of the index.
     rows: of the records that it leads to, as far as they are known.
-    **values: of the template.
   """
   links = PageLinks(request, served, rows)
   is_saved = links.is_saved
@@ -85,11 +322,8 @@ def render_error(
   """Returns a page about an error.
 
   Args:
-    request: that failed.
     kind: status that the text is about.
-    status: of HTTP.
     detail: what is wrong and would be right.
-    number: under which the cause is logged.
   """
   content = _render(
     request,
@@ -108,13 +342,7 @@ def render_error(
 
 
 def render_plain(request: Request, template: str, **values: Any) -> str:
-  """Returns a page that shows nothing of an index.
-
-  Args:
-    request: of the page.
-    template: name of the template.
-    **values: of the template.
-  """
+  """Returns a page that shows nothing of an index."""
   return _render(
     request,
     template,
@@ -141,29 +369,22 @@ class PageLinks:
     """Keeps what all links of a page have in common.
 
     Args:
-      request: of the page.
       served: whose records it leads to; None of a page that leads to none.
       rows: of these records, as far as they are known.
     """
     self._served = served
-    self._names = (
-      record_addresses.name_records(served.index, rows) if rows else {}
-    )
+    self._names = served_index.name_records(served.index, rows) if rows else {}
     language = request.query_params.get("lang", "")
-    self.language = language if language in messages.LANGUAGES else ""
+    self.language = language if language in notes.LANGUAGES else ""
     self.is_saved = request.url.path.startswith(f"{SAVE_PREFIX}/")
     self._base = str(request.base_url).rstrip("/") if self.is_saved else ""
 
   def record(self, row: int) -> str:
-    """Returns the address of a record, which lasts.
-
-    Args:
-      row: of the record.
-    """
+    """Returns the address of a record, which lasts."""
     if row not in self._names:
-      self._names[row] = record_addresses.name_record(self._served.index, row)
+      self._names[row] = served_index.name_record(self._served.index, row)
     names = self._names[row]
-    return self(record_addresses.make_record_path(*names))
+    return self(served_index.make_record_path(*names))
 
   def __call__(
     self,
@@ -174,9 +395,7 @@ class PageLinks:
     """Returns an address below the server's, in the language of the page.
 
     Args:
-      path: of the page.
       parameters: by name, or as `PageQuery.encode` writes them.
-      **more_parameters: likewise.
     """
     if isinstance(parameters, dict):
       parameters = urlencode(parameters, doseq=True)
@@ -194,12 +413,12 @@ def _render(request: Request, template: str, **values: Any) -> str:
     .render(
       request=request,
       language=language,
-      t=messages.bind_language(language),
-      term=functools.partial(messages.translate_term, language),
-      note=functools.partial(reason_notes.write_note, language),
+      t=bind_language(language),
+      term=functools.partial(translate_term, language),
+      note=functools.partial(write_note, language),
       month_name=functools.partial(_name_month, language),
       languages=_link_languages(request),
-      form_fields=functools.partial(forms.write_fields, request),
+      form_fields=functools.partial(requests.write_fields, request),
       read_only=settings_of(request).read_only,
       **values,
     )
@@ -208,8 +427,8 @@ def _render(request: Request, template: str, **values: Any) -> str:
 
 def _name_month(language: str, name: str) -> str:
   """Returns the name of a month, or of what is none."""
-  if name == calendars.OUTSIDE and language != messages.ENGLISH:
-    return messages.translate(language, "record.outside")
+  if name == calendars.OUTSIDE and language != notes.ENGLISH:
+    return translate(language, "record.outside")
   return name
 
 
@@ -223,8 +442,8 @@ def _environment() -> jinja2.Environment:
     undefined=jinja2.StrictUndefined,
   )
   environment.filters |= {
-    "chance": answer_phrases.format_chance,
-    "clean": answer_phrases.clean,
+    "chance": answers.format_chance,
+    "clean": answers.clean,
     "exact": write_exactly,
     "year": reign_tables.format_common_era_year,
     "number": "{:,}".format,
@@ -271,7 +490,6 @@ def split_marks(
   """Returns the parts of a text and whether each is marked.
 
   Args:
-    text: of a record.
     spans: first character and end of what is marked; they may overlap.
   """
   merged: list[tuple[int, int]] = []
@@ -282,7 +500,7 @@ def split_marks(
       merged[-1] = merged[-1][0], max(end, merged[-1][1])
     elif start < end:
       merged.append((start, end))
-  return list(page.split_marks(text, merged))
+  return list(answer_output.split_marks(text, merged))
 
 
 @functools.cache
@@ -301,7 +519,7 @@ def _link_languages(request: Request) -> list[tuple[str, str]]:
       language,
       f"{path}?{request.url.include_query_params(lang=language).query}",
     )
-    for language in messages.LANGUAGES
+    for language in notes.LANGUAGES
   ]
 
 
@@ -310,3 +528,122 @@ def _find_other_index(request: Request, served: ServedIndex) -> str:
   sha256 = request.query_params.get("index", "")[:64]
   is_same = served.index.versions.index_sha256.startswith(sha256)
   return "" if is_same else sha256
+
+
+# Those that have a text of their own.
+EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
+
+# Errors of parameters that have a text of their own.
+_KNOWN_TYPES = ("int_parsing", "int_parsing_size")
+
+
+def add_handlers(app: FastAPI) -> None:
+  """Has an application answer errors with pages."""
+  app.add_exception_handler(requests.PageError, answer_page_error)
+  app.add_exception_handler(served_index.NoIndexError, _answer_no_index)
+  app.add_exception_handler(HTTPException, _answer_http_error)
+  app.add_exception_handler(RequestValidationError, _answer_validation_error)
+  app.add_exception_handler(ValueError, _answer_value_error)
+  app.add_exception_handler(PermissionError, _answer_permission_error)
+  app.add_exception_handler(Exception, _answer_failure)
+
+
+def make_error_response(
+  request: Request, status: int, detail: str = "", number: str = ""
+) -> Response:
+  """Returns the answer to a request that failed.
+
+  Args:
+    detail: what is wrong and would be right.
+  """
+  if request.url.path.startswith("/api/"):
+    return JSONResponse(
+      {
+        "error": {
+          "status": status,
+          "title": http.HTTPStatus(status).phrase,
+          "detail": detail,
+          "number": number,
+        }
+      },
+      status,
+    )
+  return render_error(
+    request, status if status in EXPLAINED else 400, status, detail, number
+  )
+
+
+def answer_page_error(request: Request, error: requests.PageError) -> Response:
+  """Returns the answer to a request that was refused with a message.
+
+  Args:
+    error: what is wrong with it.
+  """
+  language = _find_error_language(request)
+  detail = ""
+  if error.message:
+    detail = translate(language, error.message, **error.values)
+  return make_error_response(request, error.status, detail)
+
+
+def _find_error_language(request: Request) -> str:
+  """Returns the language of the answer; that of programs is English."""
+  if request.url.path.startswith("/api/"):
+    return notes.ENGLISH
+  return find_language(request)
+
+
+def _answer_no_index(
+  request: Request, _: served_index.NoIndexError
+) -> Response:
+  """Leads to where a text can be brought."""
+  if request.url.path.startswith("/api/"):
+    return make_error_response(request, 404, "the index is yet to be built")
+  return RedirectResponse(PageLinks(request)("/upload"), 303)
+
+
+def _answer_http_error(request: Request, error: HTTPException) -> Response:
+  return make_error_response(request, error.status_code)
+
+
+def _answer_validation_error(
+  request: Request, error: RequestValidationError
+) -> Response:
+  language = _find_error_language(request)
+  problems = tuple(map(_describe_parameter, error.errors()[:5]))
+  is_path = any(item["loc"][0] == "path" for item in error.errors())
+  return make_error_response(
+    request, 404 if is_path else 422, notes.write(problems, language)
+  )
+
+
+def _describe_parameter(item: dict[str, Any]) -> Note:
+  """Returns what is wrong with a parameter."""
+  part, *names = map(str, item["loc"])
+  if part == "path" and item["type"] in _KNOWN_TYPES:
+    return Note(f"problem.address.{item['type']}", name=".".join(names))
+  return Note("problem.at", place=".".join((part, *names)), problem=item["msg"])
+
+
+def _answer_value_error(request: Request, error: ValueError) -> Response:
+  """Answers what the index says of a question that it cannot read."""
+  if isinstance(error, QuestionError):
+    problem = notes.write(notes.of_error(error), _find_error_language(request))
+    return make_error_response(request, 422, problem)
+  return _answer_failure(request, error)
+
+
+def _answer_permission_error(
+  request: Request, error: PermissionError
+) -> Response:
+  """Answers a change that the server may not write down."""
+  logging.error("%s %s: %s", request.method, request.url.path, error)
+  return answer_page_error(request, requests.PageError(403, "error.unwritable"))
+
+
+def _answer_failure(request: Request, error: Exception) -> Response:
+  number = secrets.token_hex(4)
+  logging.error(
+    "error %s: %s %s", number, request.method, request.url.path, exc_info=error
+  )
+  return make_error_response(request, 500, "", number)

@@ -1,29 +1,97 @@
-"""Search: a question, what it was taken for, its records and its timeline."""
+"""Search: results, the question as it was understood, and a timeline."""
 
 from __future__ import annotations
 
 import dataclasses
+import functools
+from collections.abc import Callable
 
+import numpy as np
 from fastapi import APIRouter
 from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ctd_jax.index import asking
-from ctd_jax.index.answers.answer import Answer
-from ctd_jax.index.questions.question_types import PASSAGE
-from ctd_jax.web import (
-  bar_chart,
-  month_names,
-  queries,
-  rendering,
-  timeline,
+from ctd_jax.index import asking, calendars
+from ctd_jax.index.answers import Answer, AnswerRecord, Span
+from ctd_jax.index.question_calendar import PASSAGE, Question
+from ctd_jax.web import corrections, queries, rendering
+from ctd_jax.web.queries import (
+  PAGE_SIZE,
+  PageQuery,
+  ResolvedQuery,
+  TimelineBars,
 )
-from ctd_jax.web.answering import answer_in_time, index_of, settings_of
-from ctd_jax.web.corrections import correction_marks
-from ctd_jax.web.queries import PAGE_SIZE, PageQuery, ResolvedQuery
+from ctd_jax.web.requests import answer_in_time, index_of, settings_of
 from ctd_jax.web.served_index import ServedIndex
-from ctd_jax.web.timeline import TimelineBars
+
+
+def rename_months(
+  served: ServedIndex, answer: Answer, question: Question
+) -> Answer:
+  """Returns an answer, its records' months named as the question names them."""
+  reigns = _find_reigns(served, question)
+  if not reigns:
+    return answer
+  calendar = served.index.calendar
+
+  @functools.cache
+  def find_name(ordinal: int) -> str | None:
+    if ordinal < len(calendar) and not reigns.isdisjoint(
+      _list_reigns(served, ordinal)
+    ):
+      return served.index.name_month(ordinal, reigns)
+    return None
+
+  return dataclasses.replace(
+    answer,
+    results=tuple(
+      _rename_record(record, find_name) for record in answer.results
+    ),
+  )
+
+
+def _find_reigns(served: ServedIndex, question: Question) -> frozenset[int]:
+  """Returns the rows of the reigns that a question names."""
+  calendar = served.index.calendar
+  return frozenset(
+    reign
+    for span in question.intervals
+    if span.name
+    for reign in _list_reigns(served, span.first)
+    if calendars.name_month(calendar, span.first, (reign,)).startswith(
+      span.name
+    )
+  )
+
+
+def _list_reigns(served: ServedIndex, ordinal: int) -> list[int]:
+  members = served.index.calendar.memberships
+  start, end = np.searchsorted(members.lunations, (ordinal, ordinal + 1))
+  return members.reigns[start:end].tolist()
+
+
+def _rename_record(
+  record: AnswerRecord, find_name: Callable[[int], str | None]
+) -> AnswerRecord:
+  def rename(span: Span) -> Span:
+    names = [find_name(month) for month in (span.first, span.last)]
+    if None in names:
+      return span
+    return dataclasses.replace(span, name=" – ".join(dict.fromkeys(names)))
+
+  date = record.date
+  name = find_name(date.month["ordinal"])
+  return dataclasses.replace(
+    record,
+    date=dataclasses.replace(
+      date,
+      month=date.month | {"name": name or date.month["name"]},
+      credible_50=tuple(map(rename, date.credible_50)),
+      credible_90=tuple(map(rename, date.credible_90)),
+    ),
+  )
+
 
 router = APIRouter(include_in_schema=False)
 
@@ -77,7 +145,7 @@ def _make_page(
     if resolved.question.intent == PASSAGE:
       return RedirectResponse(f"/date?{query.encode()}", 303)
     result = served.remember(search, resolved)
-  times = result.timeline if result else timeline.make_timeline(served, None)
+  times = result.timeline if result else queries.make_timeline(served, None)
   addresses = link_bars(times, query, rendering.PageLinks(request))
   return rendering.render_page(
     request,
@@ -87,7 +155,7 @@ def _make_page(
     rows=[it.row for it in result.answer.results] if result else (),
     query=query,
     result=result,
-    marks=correction_marks.find_marks(
+    marks=corrections.find_marks(
       served, [it.row for it in result.answer.results] if result else ()
     ),
     timeline=times,
@@ -107,28 +175,29 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
   """Returns the records of a page of an answer, and their time.
 
   Args:
-    served: the index.
     resolved: a question of a time or words.
   """
   query = resolved.query
-  ranked = timeline.rank_matches(served, resolved, PAGE_SIZE)
-  matches = timeline.select_matches(served, resolved, ranked)
+  ranked = queries.rank_matches(served, resolved, PAGE_SIZE)
+  matches = queries.select_matches(served, resolved, ranked)
   answer = asking.find_records(
     served.index,
     resolved.question,
-    PAGE_SIZE,
-    query.works or None,
-    query.kinds or None,
-    query.confidence,
-    skip=(query.page - 1) * PAGE_SIZE,
-    ranked=ranked,
+    asking.SearchScope(
+      k=PAGE_SIZE,
+      skip=(query.page - 1) * PAGE_SIZE,
+      works=query.works or None,
+      kinds=query.kinds or None,
+      min_probability=query.confidence,
+    ),
+    ranked,
   )
-  times = timeline.make_timeline(served, resolved, matches)
+  times = queries.make_timeline(served, resolved, matches)
   if matches is not None:
     num_matches = len(matches)
   else:
     num_matches = _count_in_time(served, resolved)
-  answer = month_names.rename_months(served, answer, resolved.question)
+  answer = rename_months(served, answer, resolved.question)
   return SearchResult(resolved, answer, num_matches, times)
 
 
@@ -173,16 +242,15 @@ def draw_timeline(times: TimelineBars, addresses: list[str]) -> Markup:
   """Returns a timeline as SVG.
 
   Args:
-    times: the bars.
     addresses: that they lead to.
   """
   has_matches = any(bar.matches for bar in times.bars)
   bars = [
-    bar_chart.ChartBar(
+    rendering.ChartBar(
       title=f"{bar.name} ({bar.common_era}): {bar.matches:.3g} / "
       f"{bar.records:.3g}",
       label=bar.common_era.partition(" – ")[0]
-      if times.unit != timeline.MONTH
+      if times.unit != queries.MONTH
       else bar.name,
       above=bar.matches if has_matches else bar.records,
       below=bar.records if has_matches else 0.0,
@@ -191,7 +259,7 @@ def draw_timeline(times: TimelineBars, addresses: list[str]) -> Markup:
     )
     for bar, address in zip(times.bars, addresses, strict=True)
   ]
-  return bar_chart.draw_bars(
+  return rendering.draw_bars(
     bars, times.unit, height=96, depth=56 if has_matches else 0
   )
 

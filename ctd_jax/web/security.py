@@ -1,7 +1,7 @@
 """What a request passes before it is read: host, origin, rate and token.
 
-The host is checked against DNS rebinding: another site whose name is made to
-mean this machine would else read the index through a reader's browser.
+The host is checked against DNS rebinding: another site could make its name mean
+this machine and read the index through a reader's browser.
 """
 
 from __future__ import annotations
@@ -19,10 +19,9 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ctd_jax.web import errors, forms
-from ctd_jax.web.answering import SAFE_METHODS
-from ctd_jax.web.errors import PageError
-from ctd_jax.web.settings import WebSettings
+from ctd_jax.web import rendering, requests
+from ctd_jax.web.requests import SAFE_METHODS, PageError
+from ctd_jax.web.served_index import WebSettings
 
 TOKEN_COOKIE = "ctd_token"
 TOKEN_PATH = "/token"
@@ -72,7 +71,7 @@ class HeaderWriter:
           headers.setdefault(name, value)
         if not scope["path"].startswith(STATIC_PATH):
           headers.setdefault("Cache-Control", "no-store")
-        cookie = forms.make_cookie(Request(scope))
+        cookie = requests.make_cookie(Request(scope))
         if cookie:
           headers.append("Set-Cookie", cookie)
       await send(message)
@@ -111,7 +110,7 @@ class RequestGuard:
     name = _strip_port(host)
     # Only a name can be made to mean another machine, an address cannot.
     if name not in self._hosts and not _is_address(name):
-      return errors.make_error_response(
+      return rendering.make_error_response(
         request, 400, f"Host: {host[:80]!r}; --host_names=NAME allows a name"
       )
     if request.url.path.startswith(STATIC_PATH):
@@ -119,29 +118,31 @@ class RequestGuard:
     length = request.headers.get("content-length", "0")
     max_body = self._settings.max_body_of(request.url.path)
     if not length.isdecimal() or int(length) > max_body:
-      return errors.make_error_response(request, 413, f"≤ {max_body:,} bytes")
+      return rendering.make_error_response(
+        request, 413, f"≤ {max_body:,} bytes"
+      )
     client = request.client.host if request.client else ""
     if self._rate and not self._limiter.hit(self._rate, client):
-      response = errors.make_error_response(request, 429)
+      response = rendering.make_error_response(request, 429)
       response.headers["Retry-After"] = "60"
       return response
     if not (
       request.url.path == TOKEN_PATH
       or is_token_valid(request, self._settings.token)
     ):
-      return errors.make_error_response(request, 401)
+      return rendering.make_error_response(request, 401)
     if request.method in SAFE_METHODS:
       return None
     return self._find_refusal_of_change(request)
 
   def _find_refusal_of_change(self, request: Request) -> Response | None:
-    if forms.is_from_elsewhere(request, self._host_names):
-      return errors.answer_page_error(
+    if requests.is_from_elsewhere(request, self._host_names):
+      return rendering.answer_page_error(
         request, PageError(403, "error.elsewhere")
       )
-    is_change = request.url.path not in forms.READING_PATHS
+    is_change = request.url.path not in requests.READING_PATHS
     if self._settings.read_only and is_change:
-      return errors.answer_page_error(
+      return rendering.answer_page_error(
         request, PageError(403, "error.read_only")
       )
     return None

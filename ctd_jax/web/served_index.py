@@ -1,39 +1,218 @@
-"""The index that is served, in its newest state.
+"""The index that is served, in its newest state: settings, addresses, caches.
+
+The address of a record is its work and its id, which last; its row changes with
+every build.
 
 Axes: n records of a work, K months.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import ipaddress
 import pathlib
+import socket
 import threading
 import time
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from typing import TypeVar
+from urllib.parse import quote
 
 import numpy as np
 from absl import logging
 from jaxtyping import Bool, Float, Int, Int32
 
 from ctd_jax.index import asking
+from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.search import Index
 from ctd_jax.index.storage import database, manifest
-from ctd_jax.web import month_records
-from ctd_jax.web.errors import NoIndexError
-from ctd_jax.web.event_alignment import UsualWording
+
+LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
+# Of one client, where others than this machine may ask.
+DEFAULT_REQUESTS_PER_MINUTE = 600
+UPLOAD_PATH = "/upload"
+_MIN_TOKEN = 16
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WebSettings:
+  """What a server serves, to whom, and its limits.
+
+  Attributes:
+    index: folder of the index.
+    encoder: of its vectors, as of `Index.open`.
+    host: address that is listened on.
+    port: likewise.
+    host_names: further names by which the server is called, as behind a proxy.
+    token: secret that a reader has to give; None if nobody is asked for one.
+    read_only: whether nobody can correct, upload or build anything.
+    max_question: characters of a question or a passage.
+    max_body: bytes of a request.
+    max_upload: bytes of texts that are brought, unpacked.
+    seconds: that an answer may take.
+    requests_per_minute: of one client; 0 for any number, None for the default.
+  """
+
+  index: pathlib.Path
+  encoder: str | None = None
+  host: str = LOCAL_HOST
+  port: int = DEFAULT_PORT
+  host_names: tuple[str, ...] = ()
+  token: str | None = None
+  read_only: bool = False
+  max_question: int = 20_000
+  max_body: int = 256 * 1024
+  max_upload: int = 64 << 20
+  seconds: float = 20.0
+  requests_per_minute: int | None = None
+
+  def validate(self) -> None:
+    """Raises ValueError, naming the flag, for what cannot be served safely."""
+    if not self.is_local and self.token is None:
+      raise ValueError(
+        f"--host={self.host}: other machines could read the index; expected "
+        f"--token=SECRET as well, or --host={LOCAL_HOST}"
+      )
+    if self.token is not None and len(self.token) < _MIN_TOKEN:
+      raise ValueError(
+        f"--token: {len(self.token)} characters can be guessed; expected "
+        f"{_MIN_TOKEN} or more"
+      )
+    if not 0 <= self.port < 1 << 16:
+      raise ValueError(f"--port={self.port}: expected 0 to 65535")
+    if self.requests_per_minute is not None and self.requests_per_minute < 0:
+      raise ValueError(
+        f"--requests_per_minute={self.requests_per_minute}: expected a number "
+        "of requests, or 0 for any"
+      )
+
+  def max_body_of(self, path: str) -> int:
+    """Returns how many bytes a request for a page may have."""
+    # The parts of a form have heads.
+    return self.max_upload + (1 << 20) if path == UPLOAD_PATH else self.max_body
+
+  @property
+  def is_local(self) -> bool:
+    """Whether only this machine reaches the server."""
+    if self.host == "localhost":
+      return True
+    try:
+      return ipaddress.ip_address(self.host).is_loopback
+    except ValueError:
+      return False
+
+  @property
+  def allowed_hosts(self) -> tuple[str, ...]:
+    """Names that a request may be for; others are another site's attempt."""
+    names = ["localhost", self.host, *self.host_names]
+    if not self.is_local:
+      names.append(socket.gethostname())
+    return tuple(dict.fromkeys(names))
+
+  @property
+  def rate(self) -> int:
+    """Requests a minute that one client may make, 0 for any number."""
+    if self.requests_per_minute is not None:
+      return self.requests_per_minute
+    return 0 if self.is_local else DEFAULT_REQUESTS_PER_MINUTE
+
+
+RECORD_PATH = "/record"
+_MAX_WORKS = 1_000  # whose names are remembered as addresses have them
+_ROWS_PER_QUERY = 500  # variables that a statement may have
+
+
+def make_record_path(work: str, record_id: str) -> str:
+  """Returns the address of a record.
+
+  Args:
+    work: name of its work, which may have slashes.
+  """
+  return f"{RECORD_PATH}/{_quote_work(work)}/{quote(record_id, safe='')}"
+
+
+@functools.lru_cache(_MAX_WORKS)
+def _quote_work(name: str) -> str:
+  return quote(name, safe="/")
+
+
+def name_record(index: IndexFolder, row: int) -> tuple[str, str]:
+  """Returns the work of a record and its id.
+
+  Raises:
+    IndexError: if there is none.
+  """
+  work = index.work_of(row)
+  (record_id,) = index.connection.execute(
+    "SELECT record_id FROM records WHERE row = ?", (row,)
+  ).fetchone()
+  return work.name, record_id
+
+
+def name_records(
+  index: IndexFolder, rows: Collection[int]
+) -> dict[int, tuple[str, str]]:
+  """Returns row -> work and id of many records, as `name_record` does.
+
+  Asked for one by one they cost a page of hundreds most of its time, for
+  threads wait for one another at each.
+  """
+  wanted, names = list(rows), {}
+  for start in range(0, len(wanted), _ROWS_PER_QUERY):
+    batch = wanted[start : start + _ROWS_PER_QUERY]
+    found = index.connection.execute(
+      "SELECT row, record_id FROM records WHERE row IN "
+      f"({', '.join('?' * len(batch))})",
+      batch,
+    )
+    names |= {
+      row: (index.work_of(row).name, record_id)
+      for row, record_id in found.fetchall()
+    }
+  return names
+
+
+def find_row(index: IndexFolder, work: str, record_id: str) -> int | None:
+  """Returns the row of a record; None if there is none."""
+  match = index.connection.execute(
+    "SELECT min(row) FROM records JOIN works USING (work_id) "
+    "WHERE works.name = ? AND record_id = ?",
+    (work, record_id),
+  ).fetchone()
+  return match[0]
+
+
+def find_row_of_path(index: IndexFolder, path: str) -> int | None:
+  """Returns the row of the record of an address; None if there is none.
+
+  Args:
+    path: work and id as `make_record_path` joins them, without RECORD_PATH.
+  """
+  names = [
+    work.name for work in index.works if path.startswith(f"{work.name}/")
+  ]
+  # Both may have slashes: the longest name first.
+  for name in sorted(names, key=len, reverse=True):
+    row = find_row(index, name, path.removeprefix(f"{name}/"))
+    if row is not None:
+      return row
+  return None
+
 
 Argument = TypeVar("Argument", bound=Hashable)
 Result = TypeVar("Result")
 
 _COMMENTARY = "neg_comment"
 _MAX_RESULTS = 128  # of questions that are remembered
-_MAX_MONTHS = 96  # that are remembered, up to 200 kB each
-_MAX_USUAL = 16  # stretches whose usual wording is remembered, 2 MB each
 # While a build ends, the state before reads rows of the state after.
 _SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
 _NO_MARK = (0, 0)  # of a manifest that is not there
 _MAX_DENSITIES = 64  # choices of works and kinds that are remembered
+
+
+class NoIndexError(Exception):
+  """There is no index to show yet."""
 
 
 class ServedIndex:
@@ -49,17 +228,25 @@ class ServedIndex:
     self.index = index
     self.passage_lock = threading.Lock()
     self.find_density = functools.lru_cache(_MAX_DENSITIES)(self._find_density)
-    self.remember = functools.lru_cache(_MAX_RESULTS)(self._call)
-    self.read_month = functools.lru_cache(_MAX_MONTHS)(self._read_month)
-    self.read_usual = functools.lru_cache(_MAX_USUAL)(self._read_usual)
+    self._remembered: dict[Callable, Callable] = {}
 
-  def _call(
+  def remember(
     self,
     function: Callable[[ServedIndex, Argument], Result],
     argument: Argument,
+    size: int = _MAX_RESULTS,
   ) -> Result:
-    """Returns what a function makes of this state and an argument."""
-    return function(self, argument)
+    """Returns `function(self, argument)`, from a cache if it is there.
+
+    Args:
+      function: of a module; each has a cache of its own.
+      size: results of the function that are kept.
+    """
+    if function not in self._remembered:
+      call = functools.lru_cache(size)(functools.partial(function, self))
+      # Of two threads that come here at once both use the first cache.
+      self._remembered.setdefault(function, call)
+    return self._remembered[function](argument)
 
   def is_current(self) -> bool:
     """Whether the database is in the state that the manifest is of."""
@@ -129,21 +316,10 @@ class ServedIndex:
       self.index, self.select_works(works), kinds or None
     )
 
-  def _read_month(self, ordinal: int) -> month_records.Month:
-    return month_records.read_month(self, ordinal)
-
-  def _read_usual(self, stretch: int) -> UsualWording:
-    return month_records.read_usual(self, stretch)
-
   def _find_density(
     self, works: tuple[str, ...], kinds: tuple[str, ...]
   ) -> Float[np.ndarray, " K"]:
-    """Returns the expected number of records of each month.
-
-    Args:
-      works: names; all for none.
-      kinds: of the records; all but headings for none.
-    """
+    """Returns the expected number of records of each month."""
     masks = self.mask_kinds(works, kinds)
     num_months = len(self.index.calendar)
     density = np.zeros(num_months)
@@ -172,8 +348,6 @@ class IndexHolder:
     """Opens the index, and the encoder of its vectors if it has any.
 
     Args:
-      folder: of the index.
-      encoder: as of `Index.open`.
       may_be_new: whether the index may be yet to be built.
 
     Raises:

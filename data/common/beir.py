@@ -26,7 +26,8 @@ from ctd_jax.benchmark.queries import GAP, POINT, SPLITS, WINDOW, Query
 from ctd_jax.benchmark.records import ANSWERING_KINDS, EVENT, KINDS, Record
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
-from ctd_jax.utils import files
+from ctd_jax.utils import files, notes
+from ctd_jax.utils.notes import Note
 from ctd_jax_datasets.common import provenance
 from ctd_jax_datasets.common.source_files import FolderError
 
@@ -303,8 +304,11 @@ def read_corpus_lines(
   folder = files.as_path(folder).expanduser()
   if not (folder / CORPUS_FILE).is_file():
     raise FileNotFoundError(
-      f"{BEIR_PREFIX}{folder}: no {CORPUS_FILE} there; a record is a line such "
-      'as {"_id": "1", "text": "夏，葬衛桓公。", "metadata": {}}'
+      Note(
+        "problem.beir.no_corpus",
+        folder=f"{BEIR_PREFIX}{folder}",
+        line='{"_id": "1", "text": "夏，葬衛桓公。", "metadata": {}}',
+      )
     )
   metadata = provenance.read_metadata(folder)
   name, timeline = metadata.name or folder.name, None
@@ -318,7 +322,7 @@ def read_corpus_lines(
     for checks, line in _read_lines(folder / CORPUS_FILE, _CorpusLine, timeline)
   ]
   if not lines:
-    raise FolderError(f"{folder / CORPUS_FILE}: holds no record")
+    raise FolderError(Note("problem.beir.no_record", file=folder / CORPUS_FILE))
   return name, timeline, lines
 
 
@@ -369,17 +373,23 @@ class _LineChecks:
   location: str
   timeline: Timeline | None
 
-  def make_error(self, field: str, problem: str) -> FolderError:
-    return FolderError(f"{self.location}: {field}: {problem}")
+  def make_error(self, field: str, problem: Note | str) -> FolderError:
+    return FolderError(
+      Note(
+        "problem.at",
+        place=self.location,
+        problem=Note("problem.at", place=field, problem=problem),
+      )
+    )
 
   def check_text(self, field: str, value: str) -> str:
     """Returns a text that is neither empty nor holds half a character."""
     if not value.strip():
-      raise self.make_error(field, "is empty")
+      raise self.make_error(field, Note("problem.beir.empty"))
     try:
       value.encode()
     except UnicodeEncodeError:
-      raise self.make_error(field, "holds half of a surrogate pair") from None
+      raise self.make_error(field, Note("problem.beir.surrogate")) from None
     return value
 
   def check_choice(
@@ -389,14 +399,17 @@ class _LineChecks:
     if not value or value == default:
       return default
     if value not in choices:
-      raise self.make_error(field, f"{value!r} is none of {', '.join(choices)}")
+      raise self.make_error(
+        field,
+        Note("problem.beir.choice", value=value, names=", ".join(choices)),
+      )
     return value
 
   def check_fraction(self, field: str, value: float) -> float:
     """Returns a number from 0 to 1."""
     # Written so that NaN, which Python's JSON reader accepts, is refused too.
     if not 0 <= value <= 1:
-      raise self.make_error(field, "should be a number from 0 to 1")
+      raise self.make_error(field, Note("problem.beir.fraction"))
     return float(value)
 
   def parse_key(self, field: str, text: str) -> TimeKey:
@@ -404,7 +417,7 @@ class _LineChecks:
     try:
       key = TimeKey.parse(text)
     except ValueError as error:
-      raise self.make_error(field, str(error)) from None
+      raise self.make_error(field, notes.of_error(error)) from None
     if key not in self.timeline:
       problem = _explain_missing_month(key, self.timeline)
       raise self.make_error(field, f"{text!r}: {problem}")
@@ -439,11 +452,12 @@ def _read_lines(
       checks.check_text("_id", line.id)
       if not _ID_PATTERN.fullmatch(line.id):
         raise checks.make_error(
-          "_id", f"{line.id!r}: run files are split at white space"
+          "_id", Note("problem.beir.blank", value=line.id)
         )
       if line.id in line_by_id:
         raise checks.make_error(
-          "_id", f"{line.id!r} occurs in line {line_by_id[line.id]} as well"
+          "_id",
+          Note("problem.beir.twice", value=line.id, line=line_by_id[line.id]),
         )
       line_by_id[line.id] = line_number
       yield checks, line
@@ -457,7 +471,9 @@ def _parse_line(content: bytes, line_type: type[_Line], location: str) -> _Line:
     # that was cut.
     fields = json.loads(content.decode("utf-8-sig"))
   except (ValueError, RecursionError) as error:
-    raise FolderError(f"{location}: not JSON in UTF-8: {error}") from None
+    raise FolderError(
+      Note("problem.beir.json", place=location, message=error)
+    ) from None
   try:
     return msgspec.convert(fields, line_type)
   except msgspec.ValidationError as error:
@@ -548,7 +564,9 @@ def _read_interval(checks: _LineChecks, metadata: _QueryMetadata) -> Interval:
     return Interval.single_month(start)
   end = checks.parse_key("metadata.end", metadata.end)
   if end < start:
-    raise checks.make_error("metadata.end", f"{end} lies before start {start}")
+    raise checks.make_error(
+      "metadata.end", Note("problem.beir.before", end=end, start=start)
+    )
   return Interval(start, end)
 
 
@@ -635,7 +653,9 @@ def _read_qrels(path: epath.Path) -> Iterator[tuple[str, str, str, int]]:
       try:
         cells = line.decode("utf-8-sig").rstrip("\r\n").split("\t")
       except UnicodeDecodeError as error:
-        raise FolderError(f"{location}: not UTF-8: {error.reason}") from None
+        raise FolderError(
+          Note("problem.table.utf8_reason", file=location, message=error.reason)
+        ) from None
       if line_number == 1:
         # Readers of BEIR pass over the first line, whatever it holds.
         if "\t".join(cells) != QRELS_HEADER:

@@ -25,6 +25,7 @@ from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.chronology import reign_tables
 from ctd_jax.chronology.timelines import TimeKey, Timeline
 from ctd_jax.utils import files, tables
+from ctd_jax.utils.notes import Note
 from ctd_jax_datasets.common.source_files import FolderError
 
 METADATA_FILE = "metadata.json"
@@ -159,9 +160,7 @@ def read_provenance(
   sha256 = hash_files(folder, names)
   if metadata.sha256 not in (None, sha256):
     raise FolderError(
-      f"{folder / METADATA_FILE}: sha256 is not that of the files beside it "
-      f"({sha256}): they were changed since. If that was meant, take out "
-      "`sha256` and give another `name` or `version`"
+      Note("problem.beir.sha256", file=folder / METADATA_FILE, sha256=sha256)
     )
   name = f"beir/{folder.name}" if metadata.name is None else metadata.name
   version = metadata.version
@@ -185,7 +184,9 @@ def read_metadata(folder: epath.Path) -> FolderMetadata:
   except msgspec.ValidationError as error:
     raise FolderError(f"{path}: {describe_mismatch(error)}") from None
   except (ValueError, RecursionError) as error:
-    raise FolderError(f"{path}: not JSON: {error}") from None
+    raise FolderError(
+      Note("problem.beir.not_json", file=path, message=error)
+    ) from None
 
 
 def describe_mismatch(error: msgspec.ValidationError) -> str:
@@ -214,16 +215,20 @@ def _read_reigns(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
     try:
       rows = reign_tables.read_reign_table(path)
     except UnicodeDecodeError as error:
-      raise FolderError(f"{path}: not UTF-8: {error.reason}") from None
+      raise FolderError(
+        Note("problem.table.utf8_reason", file=path, message=error.reason)
+      ) from None
     name = folder.name if metadata.timeline is None else metadata.timeline
     return Timeline(name, rows)
   if metadata.timeline is not None:
     return reign_tables.load_timeline(metadata.timeline)
   raise FolderError(
-    f"{folder}: no calendar; add {REIGNS_FILE} with the columns "
-    f"{', '.join(reign_tables.TABLE_COLUMNS)}, or name one of "
-    f"{', '.join(reign_tables.timeline_names())} as `timeline` in "
-    f"{METADATA_FILE}"
+    Note(
+      "problem.beir.calendar",
+      folder=folder,
+      columns=", ".join(reign_tables.TABLE_COLUMNS),
+      names=", ".join(reign_tables.timeline_names()),
+    )
   )
 
 

@@ -110,7 +110,7 @@ def show_reasons(dater: PassageDater, record, row: int, month: int) -> None:
   print(f"p {np.exp(dates.log_p[dates.month]):.3f}")
   for reason in dates.reasons:
     print(
-      f"  {reason.weight:+.2f} {reason.expert} {reason.note[:100]} "
+      f"  {reason.weight:+.2f} {reason.expert} {str(reason.note)[:100]} "
       f"(without it {reason.probability_without:.3f})"
     )
 

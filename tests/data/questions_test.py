@@ -7,8 +7,8 @@ import pytest
 
 from ctd_jax.benchmark.dataset import Benchmark
 from ctd_jax.dating.chronicle import month_calendar, month_matching
-from ctd_jax.index.questions.question_reading import QuestionReader
-from ctd_jax.index.questions.question_types import TIME
+from ctd_jax.index.question_calendar import TIME
+from ctd_jax.index.question_reading import QuestionReader
 from ctd_jax_datasets import build, load
 
 SOURCES = os.environ.get("CTD_JAX_SOURCES")

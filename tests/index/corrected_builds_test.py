@@ -174,7 +174,7 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   answer = ctd_jax.Index.open(folder).ask("泰始七年三月", why=True)
   (record,) = [row for row in answer.results if row.record_id == "145"]
   assert record.date.is_fixed
-  assert record.reasons[0]["note"] == "a reader set the date"
+  assert str(record.reasons[0]["note"]) == "a reader set the date"
   # Added again, from the source, it is what it was; undone, it is as before.
   source = index.works[0].source
   assert build_index(folder, source).unchanged == ("annals",)
@@ -205,19 +205,19 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   copy.rename(tmp_path / "moved.txt")
   result = redating.redate_index(folder)
   assert result.build is None
-  assert f"{copy} is gone" in result.problems[0]
+  assert f"{copy} is gone" in str(result.problems[0])
   lines = (tmp_path / "moved.txt").read_text(encoding="utf-8").splitlines()
   lines[10] += "又雨。"  # the second of the records 10 and 11
   lines.insert(18, lines[18])  # all below move on by one
   copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
   result = redating.redate_index(folder)
-  assert f"--add={copy} takes it in as it is now" in result.problems[0]
+  assert f"--add={copy} takes it in as it is now" in str(result.problems[0])
   # Added again, none is given to another record.
   build_index(folder, copy)
   index = IndexFolder.open(folder)
   dated_with = correction_checks.read_dated_with(index, "annals")
   assert dated_with.corrections == ()
-  assert dated_with.left_out == {
+  assert {n: note["text"] for n, note in dated_with.left_out.items()} == {
     number: "the text is not the one that was corrected" for number in (1, 2, 3)
   }
   assert correction_checks.pending_works(index) == []
@@ -259,7 +259,7 @@ def test_records_of_a_data_set_are_corrected(sources, tmp_path):
     "fixed",
   )
   assert exported.number == 0
-  assert "of a data set, which has no --fixed" in exported.left_out[0]
+  assert "of a data set, which has no --fixed" in str(exported.left_out[0])
 
 
 @pytest.mark.slow
@@ -284,10 +284,10 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   index.corrections.undo(correction.correction_id, "", "undo")
   fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")
   (problem,) = redating.redate_index(folder).problems
-  assert f"{fixed} has changed, the --fixed of notes" in problem
+  assert f"{fixed} has changed, the --fixed of notes" in str(problem)
   fixed.unlink()
   (problem,) = redating.redate_index(folder).problems
-  assert f"{fixed} is gone" in problem
+  assert f"{fixed} is gone" in str(problem)
 
 
 @pytest.mark.slow
@@ -322,8 +322,8 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
   result = redating.redate_index(folder)
   assert result.build.added == ("annals",)
   (problem,) = result.problems
-  assert "notes: correction 3 of 3: notes 3: --fixed=" in problem
-  assert "or undo the correction" in problem
+  assert "notes: correction 3 of 3: notes 3: --fixed=" in str(problem)
+  assert "or undo the correction" in str(problem)
   assert correction_checks.pending_works(IndexFolder.open(folder)) == ["notes"]
   store.undo(3, "", "undo 3")
   assert redating.redate_index(folder).build.added == ("notes",)
@@ -437,7 +437,7 @@ def test_a_removed_work_keeps_its_corrections(folder, sources):
     IndexFolder.open(folder).corrections.active(),
     "tei",
   )
-  assert "the index has no such work" in exported.left_out[0]
+  assert "the index has no such work" in str(exported.left_out[0])
   build_index(folder, sources / "notes.txt")
   assert read_records(folder, "notes")["1"].fixed
 
@@ -464,7 +464,7 @@ def test_a_damaged_file_of_corrections_is_found(folder):
   assert index_check.check_index(folder) == []
   (folder / "corrections.sqlite").write_bytes(b"no database" * 100)
   (problem,) = index_check.check_index(folder)
-  assert "corrections.sqlite" in problem
+  assert "corrections.sqlite" in str(problem)
 
 
 def test_a_table_of_corrections_is_taken_in_row_by_row(folder, tmp_path):

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.experiments import training_run
-from ctd_jax.index import index_summary, ranking
-from ctd_jax.index.answers import terminal
+from ctd_jax.index import answers, index_summary, ranking
 from ctd_jax.index.building import index_builder, index_check
 from ctd_jax.index.building.index_builder import BuildOptions
 from ctd_jax.index.corrections import correction_checks, redating
@@ -140,7 +139,7 @@ def test_words_are_ranked_by_their_vectors_too(dense_index):
     float(near.cosines[work.work_id].max())
   )
   assert answer.versions.encoder == index.dense.description
-  lines = terminal.format_answer(answer, why=True)
+  lines = answers.format_answer(answer, why=True)
   assert "words 1.00, dense 1.00, cosine" in " ".join(lines.split())
   # With the words alone there is one record, with both it is the first.
   by_words = Index.open(dense_index, encoder="none").ask(
@@ -160,11 +159,13 @@ def test_words_are_ranked_by_their_vectors_too(dense_index):
 def test_what_no_record_prints_is_found_and_said(dense_index):
   answer = Index.open(dense_index).ask("楚丘", k=2, intent="words")
   assert len(answer.results) == 2
-  assert any(note.startswith("no record has 楚丘") for note in answer.notes)
-  assert any("are near by their vectors" in note for note in answer.notes)
+  assert any(
+    str(note).startswith("no record has 楚丘") for note in answer.notes
+  )
+  assert any("are near by their vectors" in str(note) for note in answer.notes)
   alone = Index.open(dense_index, encoder="none").ask("楚丘", intent="words")
   assert alone.is_empty
-  assert any("without the vectors of tiny" in note for note in alone.notes)
+  assert any("without the vectors of tiny" in str(note) for note in alone.notes)
   assert alone.versions.encoder is None
 
 
@@ -176,10 +177,10 @@ def test_vectors_are_compared_within_a_time(dense_index):
     record.row for record in in_year.results
   }
   elsewhere = index.ask("魯隱公二年" + corpora.name_person(1, 3), k=30)
-  assert "records of other times have" in "".join(elsewhere.notes)
-  assert "these have other words than" in "".join(elsewhere.notes)
+  assert "records of other times have" in "".join(map(str, elsewhere.notes))
+  assert "these have other words than" in "".join(map(str, elsewhere.notes))
   mixed = index.ask(corpora.name_person(1, 3), k=9, intent="words")
-  assert " of these have other words than" in "".join(mixed.notes)
+  assert " of these have other words than" in "".join(map(str, mixed.notes))
   first = answer.results[0]
   assert first.score == pytest.approx(
     ranking.WORD_WEIGHT * 0.5 * first.score_parts["dense"]

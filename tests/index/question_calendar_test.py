@@ -8,7 +8,7 @@ from ctd_jax.chronology.query_calendar import QueryCalendar, TimelineMonths
 from ctd_jax.chronology.timelines import Reign, Timeline
 from ctd_jax.dating.chronicle import month_calendar
 from ctd_jax.index import calendars
-from ctd_jax.index.questions.question_calendar import CalendarMonths
+from ctd_jax.index.question_calendar import CalendarMonths
 from tests.chronology import query_windows_test
 
 LU = reign_tables.load_timeline("lu_release")

@@ -86,8 +86,10 @@ PAGES = {
     *("/api/months/4", "/api/timeline?q=日食", "/api/index"),
   ),
 }
-# Members of JSON that differ from run to run, or with the version.
+# Members of JSON that differ from run to run, or with the version; code and
+# values of notes, whose text is compared.
 UNSTABLE_KEYS = (
+  *("coded_notes", "code", "values"),
   *("versions", "asked_at", "command", "commit", "seconds", "versions"),
   *("generation", "index_sha256", "sha256", "built_at", "data_dir", "workdir"),
 )

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 
 from playwright import sync_api
 
-from ctd_jax.web import messages
+from ctd_jax.web import rendering
 from tests.web import chromium
 
 MAX_HEIGHT = 3_000  # pixels of a page that are taken
@@ -153,7 +153,7 @@ def _take(
   output: pathlib.Path,
 ) -> Iterator[pathlib.Path]:
   """Takes the pictures of a page."""
-  for language in messages.LANGUAGES:
+  for language in rendering.LANGUAGES:
     for width, (columns, rows) in chromium.WIDTHS.items():
       for scheme in SCHEMES:
         context = browser.new_context(

@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from ctd_jax.web.answering import AnswerThreads
+from ctd_jax.web.requests import AnswerThreads
 from tests.web.conftest import open_client
 
 

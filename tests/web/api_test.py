@@ -9,9 +9,7 @@ import pytest
 import ctd_jax
 from ctd_jax.index.search import Index
 
-SCHEMA = pathlib.Path(ctd_jax.__file__).parent / (
-  "index/answers/answer.schema.json"
-)
+SCHEMA = pathlib.Path(ctd_jax.__file__).parent / ("index/answer.schema.json")
 
 
 def without_time(answer):

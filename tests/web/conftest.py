@@ -6,7 +6,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from ctd_jax.web.app import make_app
-from ctd_jax.web.settings import WebSettings
+from ctd_jax.web.served_index import WebSettings
 from tests.index import small_index
 from tests.web import chromium
 

@@ -15,9 +15,9 @@ from ctd_jax.index.building import staged_works
 from ctd_jax.index.corrections import correction_checks
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage.corrections import CorrectionStore
-from ctd_jax.web import forms, record_addresses
-from ctd_jax.web.answering import SAFE_METHODS
-from ctd_jax.web.corrections.correction_list import start_redating
+from ctd_jax.web import requests, served_index
+from ctd_jax.web.correction_pages import start_redating
+from ctd_jax.web.requests import SAFE_METHODS
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH, read
 
@@ -72,10 +72,10 @@ def test_row_leads_to_the_address_that_lasts(client):
 
 def test_names_with_slashes_are_found(served, monkeypatch):
   index = served.index
-  assert record_addresses.find_row_of_path(index, "notes/notes-0") == 7
-  assert record_addresses.find_row_of_path(index, "notes") is None
+  assert served_index.find_row_of_path(index, "notes/notes-0") == 7
+  assert served_index.find_row_of_path(index, "notes") is None
   assert (
-    record_addresses.make_record_path("a/b c", "1/2?#")
+    served_index.make_record_path("a/b c", "1/2?#")
     == "/record/a/b%20c/1%2F2%3F%23"
   )
 
@@ -194,7 +194,7 @@ def test_overlap_names_the_correction_to_undo(writer):
   assert response.status_code == 409
   assert "correction 1" in response.text
   fields = read_fields(response.text)  # of the form that is shown again
-  assert fields[forms.KEY_FIELD]
+  assert fields[requests.KEY_FIELD]
 
 
 def test_undoing_what_is_not_there_is_refused(writer):
@@ -227,7 +227,7 @@ def list_changes(app):
   return [
     (path, method)
     for path, method in list_routes(app)
-    if method not in SAFE_METHODS and path not in forms.READING_PATHS
+    if method not in SAFE_METHODS and path not in requests.READING_PATHS
   ]
 
 
@@ -283,9 +283,9 @@ def test_form_outlives_the_server_but_not_the_browser(folder):
     assert save(client, fields).status_code == 403
     client.cookies.update(cookies)
     assert save(client, fields).status_code == 303
-    client.cookies.set(forms.FORM_COOKIE, "0" * 32)
+    client.cookies.set(requests.FORM_COOKIE, "0" * 32)
     assert save(client, fields).status_code == 403
-  secret = folder / forms.SECRET_FILE
+  secret = folder / requests.SECRET_FILE
   assert secret.stat().st_mode & 0o777 == 0o600
 
 
@@ -342,7 +342,7 @@ def test_form_that_is_sent_again_after_undoing_says_so(writer):
   assert "correction 1, which it made, was undone" in response.text
   assert "of 1 that were made" in read(writer, "/corrections")
   again = read_fields(response.text)
-  assert again[forms.KEY_FIELD] != fields[forms.KEY_FIELD]
+  assert again[requests.KEY_FIELD] != fields[requests.KEY_FIELD]
   assert save(writer, again | {"last": "notes-0"}).status_code == 303
   assert "hold: 1, of 2" in read(writer, "/corrections")
 

@@ -13,9 +13,9 @@ import time
 import pytest
 
 from ctd_jax.utils import progress
-from ctd_jax.web.jobs import job_files, job_log
-from ctd_jax.web.jobs.job_runner import JobRunner
-from ctd_jax.web.settings import WebSettings
+from ctd_jax.web import job_files
+from ctd_jax.web.build_jobs import JobRunner
+from ctd_jax.web.served_index import WebSettings
 from tests.web.conftest import open_client
 from tests.web.pages_test import read
 
@@ -96,7 +96,7 @@ def test_job_that_fails_has_the_error_of_its_program(make_runner):
   failed = wait_for(runner, job.id, "failed")
   assert failed.error == "x.txt: bad"
   killed = runner.start("x", ["import os; os.kill(os.getpid(), 9)"], "")
-  assert "SIGKILL" in wait_for(runner, killed.id, "failed").error
+  assert "SIGKILL" in str(wait_for(runner, killed.id, "failed").error)
 
 
 def test_jobs_run_one_after_the_other_with_lower_priority(make_runner):
@@ -147,8 +147,8 @@ def test_program_that_ignores_the_signal_is_ended(make_runner):
 def test_job_of_a_killed_server_is_found_again(make_runner, tmp_path):
   script = (
     "import pathlib, sys, time\n"
-    "from ctd_jax.web.jobs.job_runner import JobRunner\n"
-    "from ctd_jax.web.settings import WebSettings\n"
+    "from ctd_jax.web.build_jobs import JobRunner\n"
+    "from ctd_jax.web.served_index import WebSettings\n"
     "folder = pathlib.Path(sys.argv[1])\n"
     "runner = JobRunner(folder, WebSettings(index=folder))\n"
     f"runner._program = {PROGRAM!r}\n"
@@ -284,16 +284,16 @@ def test_progress_is_read_as_it_is_written(monkeypatch, tmp_path):
     bar.refresh()
   line = next(line for line in shown if "480" in line)
   path.write_text(f"I1123 16:35:20.123456 140 progress.py:90] {line}\n")
-  (logged,) = job_log.read_last_lines(path)
+  (logged,) = job_files.read_last_lines(path)
   assert logged == line
-  found = job_log.find_progress((logged,))
+  found = job_files.find_progress((logged,))
   assert (found.step, found.done, found.total) == ("full text", 480, 1560)
   assert found.unit == "records"
   assert found.rate > 0
   assert found.left
-  assert job_log.find_progress(("dated: 3 works",)) is None
-  assert job_log.find_progress((logged, "another line")) is None
-  assert job_log.find_progress(("train: 5 of 5 steps (100%)",)) is None
+  assert job_files.find_progress(("dated: 3 works",)) is None
+  assert job_files.find_progress((logged, "another line")) is None
+  assert job_files.find_progress(("train: 5 of 5 steps (100%)",)) is None
 
 
 def test_tracebacks_are_not_shown(make_runner):
@@ -307,8 +307,8 @@ def test_tracebacks_are_not_shown(make_runner):
 def test_long_log_is_read_from_its_end(tmp_path):
   path = tmp_path / "1.log"
   path.write_bytes(b"x" * 70_000 + b"\n\xff last\n\n")
-  assert job_log.read_last_lines(path) == ("\ufffd last",)
-  assert job_log.read_last_lines(tmp_path / "2.log") == ()
+  assert job_files.read_last_lines(path) == ("\ufffd last",)
+  assert job_files.read_last_lines(tmp_path / "2.log") == ()
 
 
 @pytest.fixture

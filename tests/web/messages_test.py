@@ -3,25 +3,23 @@
 import ast
 import dataclasses
 import functools
-import importlib.resources
 import pathlib
 import re
 import string
 
 import pytest
 
-import ctd_jax.index
+import ctd_jax
 import ctd_jax.web
 from ctd_jax.dating.chronicle import emissions
-from ctd_jax.index import calendars
-from ctd_jax.index.answers import record_reasons
-from ctd_jax.index.answers.answer import Span
+from ctd_jax.index import calendars, record_answers
+from ctd_jax.index.answers import Span
 from ctd_jax.index.storage import database
-from ctd_jax.web import errors, messages, reason_notes, rendering
-from tests.web import source_sentences
+from ctd_jax.utils import notes
+from ctd_jax.web import job_files, rendering
 
 FOLDER = pathlib.Path(ctd_jax.web.__file__).parent
-INDEX = pathlib.Path(ctd_jax.index.__file__).parent
+PACKAGE = pathlib.Path(ctd_jax.__file__).parent
 
 
 def list_fields(text):
@@ -31,28 +29,24 @@ def list_fields(text):
 
 
 def test_every_message_is_in_every_language_with_the_same_values():
-  table = messages.load_messages()
+  table = rendering.load_messages()
   assert len(table) > 100
   for name, texts in table.items():
-    assert all(texts[language].strip() for language in messages.LANGUAGES), name
-    fields = [list_fields(texts[language]) for language in messages.LANGUAGES]
+    assert all(texts[language].strip() for language in notes.LANGUAGES), name
+    fields = [list_fields(texts[language]) for language in notes.LANGUAGES]
     assert fields[0] == fields[1] == fields[2], name
 
 
-def test_tables_have_no_message_twice():
-  folder = importlib.resources.files("ctd_jax").joinpath("web/locales")
-  lines = [
-    line
-    for table in ("messages.tsv", "problems.tsv")
-    for line in folder.joinpath(table).read_text().splitlines()[1:]
-  ]
-  names = [line.split("\t")[0] for line in lines]
-  assert len(names) == len(set(names))
-  assert all(line.count("\t") == 3 for line in lines)
+def test_tables_have_no_code_twice():
+  for path in (FOLDER / "messages.tsv", PACKAGE / "utils" / "notes.tsv"):
+    lines = path.read_text().splitlines()
+    codes = [line.split("\t")[0] for line in lines]
+    assert len(codes) == len(set(codes))
+    assert all(line.count("\t") == 3 for line in lines)
 
 
 def test_templates_and_modules_use_messages_that_exist():
-  table = messages.load_messages()
+  table = rendering.load_messages()
   used = set()
   for path in FOLDER.glob("templates/*.html"):
     text = path.read_text()
@@ -62,7 +56,7 @@ def test_templates_and_modules_use_messages_that_exist():
     used |= set(re.findall(r'"(error\.(?!html)[a-z._]+)"', path.read_text()))
   assert len(used) > 60
   assert used <= set(table), used - set(table)
-  for status in errors.EXPLAINED:
+  for status in rendering.EXPLAINED:
     assert f"error.title.{status}" in table
     assert f"error.text.{status}" in table
 
@@ -82,10 +76,10 @@ def test_templates_and_modules_use_messages_that_exist():
 def test_language_is_that_asked_for_or_of_the_browser(
   requested, accepted, expected
 ):
-  assert messages.choose_language(requested, accepted) == expected
+  assert rendering.choose_language(requested, accepted) == expected
 
 
-@pytest.mark.parametrize("language", messages.LANGUAGES)
+@pytest.mark.parametrize("language", notes.LANGUAGES)
 def test_pages_are_in_one_language_and_lead_on_in_it(client, language):
   page = client.get("/", params={"q": "鄭人", "lang": language}).text
   assert f'<html lang="{language}">' in page
@@ -93,41 +87,13 @@ def test_pages_are_in_one_language_and_lead_on_in_it(client, language):
   links = re.findall(r'href="(/record/[^"]+)"', page)
   assert links
   assert all(f"lang={language}" in link for link in links)
-  assert messages.translate(language, "results.title") in page
-
-
-@pytest.mark.parametrize(
-  ("note", "expected"),
-  [
-    (
-      "stands between records of 魯隱公元年正月, 1,203 records before, and of "
-      "魯隱公二年",
-      "列於魯隱公元年正月（前 1,203 條）與魯隱公二年的條目之間",
-    ),
-    ("prints 甲子, day 3 of the month", "記甲子，為本月第 3 日"),
-    (
-      "prints 「夏五月」, whose month fits this and 1,203 other months",
-      "記「夏五月」，所記月合於本月及其他 1,203 個月",
-    ),
-    ("the data set gives the date", "資料集所給年月"),
-    (
-      "shares wording with 「大水」 (晉武帝泰始元年七月), 「大赦」 "
-      "(of no sure date) and 12 more",
-      "與「大水」（晉武帝泰始元年七月）「大赦」（年月不確定）等用詞相同"
-      "（另有 12 條）",
-    ),
-    ("a sentence that is not known", "a sentence that is not known"),
-  ],
-)
-def test_notes_of_reasons_are_translated(note, expected):
-  assert reason_notes.translate_note("zh-Hant", note) == expected
-  assert reason_notes.translate_note("en", note) == note
+  assert rendering.translate(language, "results.title") in page
 
 
 def test_notes_of_an_index_are_known_in_every_language(served):
   for row in range(1, 10):
     for reason in served.index.record(row).reasons:
-      note = reason_notes.translate_note("zh-Hans", reason["note"])
+      note = notes.write(reason["note"], "zh-Hans")
       assert not re.search("[a-z]{4,}", note), note
 
 
@@ -135,8 +101,8 @@ def test_notes_of_places_in_a_work_are_known(served):
   (record,) = database.fetch_records(served.index.connection, [7])
 
   def make(*places):
-    neighbours = [record_reasons.Neighbour(*place) for place in places]
-    return record_reasons._describe_order(
+    neighbours = [record_answers.Neighbour(*place) for place in places]
+    return record_answers._describe_order(
       dataclasses.replace(record, row=100), neighbours
     )
 
@@ -148,52 +114,64 @@ def test_notes_of_places_in_a_work_are_known(served):
     make(after),
     make(),
   ):
-    translated = reason_notes.translate_note("zh-Hans", note)
+    translated = notes.write(note, "zh-Hans")
     assert not re.search("[a-z]{2,}", translated), note
 
 
 def test_kinds_of_printed_dates_are_known_in_every_language():
   for kind in emissions.LOG_ERROR_ODDS.keys() - {
-    *record_reasons.DAY_STATEMENTS
+    *record_answers.DAY_STATEMENTS
   }:
-    name = record_reasons._NAMES_OF_STATEMENTS.get(kind, kind)
-    translated = messages.translate_term("zh-Hans", "statement", name)
-    assert not re.search("[a-z]", translated), name
+    name = record_answers._NAMES_OF_STATEMENTS.get(kind, kind)
+    assert isinstance(notes.of_term("statement", name), notes.Note), name
 
 
-def list_note_texts(path):
-  """Returns an example of each note that a module of the index makes."""
-  notes = []
-  for node in ast.walk(ast.parse(path.read_text())):
-    if isinstance(node, ast.Call):
-      name = ast.unparse(node.func)
-      if name in ("notes.append", "doubts.append"):
-        notes.append(node.args[0])
-    elif isinstance(node, ast.Assign):
-      if ast.unparse(node.targets[0]) == "note":
-        notes.append(node.value)
-    elif isinstance(node, ast.FunctionDef) and "note" in node.name:
-      lists = [it for it in ast.walk(node) if isinstance(it, ast.ListComp)]
-      notes += [it.elt for it in lists]
-  parts = [
-    part
-    for node in notes
-    for part in (
-      (node.body, node.orelse) if isinstance(node, ast.IfExp) else (node,)
-    )
-  ]
-  return [text for text in map(source_sentences.write_example, parts) if text]
+def test_texts_of_other_programs_are_marked_as_english():
+  assert 'lang="en"' in rendering.write_note("zh-Hant", "not known")
+  assert "lang" not in rendering.write_note("en", "not known")
+  note = notes.Note("problem.correction.work", name="<b>", names="x")
+  assert "&lt;b&gt;" in rendering.write_note("zh-Hant", note)
+  assert rendering.write_note("en", note.to_json()) == rendering.write_note(
+    "en", note
+  )
 
 
-def test_notes_of_questions_are_known_in_every_language():
-  paths = [INDEX / "asking.py", INDEX / "answers" / "word_copies.py"]
-  paths += sorted(INDEX.glob("questions/*.py"))
-  notes = [note for path in paths for note in list_note_texts(path)]
-  assert len(notes) >= 20
-  for note in notes:
-    for language in (messages.TRADITIONAL, messages.SIMPLIFIED):
-      text = reason_notes.translate_note(language, note)
-      assert not re.search("[a-z]{3,}", text), (note, text)
+def test_steps_of_builds_are_known_and_read():
+  steps = ["words", "左傳: writing"]
+  for path in [*PACKAGE.glob("dating/**/*.py"), *PACKAGE.glob("index/**/*.py")]:
+    for node in ast.walk(ast.parse(path.read_text())):
+      if isinstance(node, ast.Call) and re.search(
+        "[pP]rogress(_bar)?$", ast.unparse(node.func)
+      ):
+        described = [
+          *node.args[1:2],
+          *(it.value for it in node.keywords if it.arg == "desc"),
+        ]
+        steps += [it.value for it in described if isinstance(it, ast.Constant)]
+  assert len(steps) >= 9
+  for step in steps[1:]:
+    progress = job_files.find_progress((f"{step}: 3 of 12 blocks (25%)",))
+    assert progress.step == step
+    text = notes.write(job_files.describe_step(step), "zh-Hans")
+    assert not re.search("[A-Za-z]{3,}", text), step
+
+
+@pytest.mark.parametrize(
+  ("path", "parameters", "words"),
+  [
+    ("/correct", {"date": "no date"}, "不是曆表"),
+    ("/correct", {"date": "魯隱公九十年"}, "曆表"),
+    ("/", {"q": "明治三年"}, "曆表"),
+    ("/month/x", {}, "應為整數"),
+  ],
+)
+def test_page_says_in_its_language_what_is_wrong(
+  client, path, parameters, words
+):
+  record = {"work": "notes", "first": "notes-0"} if path == "/correct" else {}
+  page = client.get(path, params=record | parameters | {"lang": "zh-Hant"}).text
+  assert words in page
+  assert not re.search("expected|is no reign|has no such", page)
 
 
 def test_notes_of_a_page_are_in_its_language(client):

@@ -7,8 +7,8 @@ import pytest
 from ctd_jax.dating.chronicle import month_calendar
 from ctd_jax.dating.experts import ngrams
 from ctd_jax.index.search import Index
-from ctd_jax.web import event_alignment, month_records, served_index
-from ctd_jax.web.event_alignment import WorkText
+from ctd_jax.web import month_page, served_index
+from ctd_jax.web.month_page import WorkText
 from tests.web.pages_test import read
 
 # Invented; the second and fourth of the first work have parallels.
@@ -22,7 +22,7 @@ COLUMNS = (
   ("傳曰公及邾人盟于某者何也", "甲子葬某公"),
   ("取禾于某田者何", "無可比者"),
 )
-USUAL = event_alignment.UsualWording.read(
+USUAL = month_page.UsualWording.read(
   ["春，王正月，無事。", "公在某。", "鄭人來。", "邾人來朝。"] * 40, [7] * 160
 )
 MONTH = 8
@@ -36,7 +36,7 @@ def test_records_of_one_event_stand_in_one_row():
   ]
   events = [
     {text.row for text in event}
-    for event in event_alignment.align_records(records, USUAL, MONTH)
+    for event in month_page.align_records(records, USUAL, MONTH)
   ]
   assert {1, 10} in events
   assert {2, 20} in events
@@ -48,17 +48,17 @@ def test_records_of_one_event_stand_in_one_row():
 
 
 def test_usual_wording_is_drawn_from_all_the_years(served, monkeypatch):
-  monkeypatch.setattr(month_records, "_MAX_USUAL", 2)
-  usual = month_records.read_usual(served, 0)
+  monkeypatch.setattr(month_page, "_MAX_USUAL", 2)
+  usual = month_page.read_usual(served, 0)
   assert 0 < len(usual.months) <= 2
   assert usual.occurrences.rows.max() < len(usual.months)
-  monkeypatch.setattr(month_records, "_MAX_USUAL", 600)
-  more = month_records.read_usual(served, 0)
+  monkeypatch.setattr(month_page, "_MAX_USUAL", 600)
+  more = month_page.read_usual(served, 0)
   assert len(more.months) == served.index.num_records
 
 
 def test_texts_of_the_month_itself_are_not_what_is_usual():
-  usual = event_alignment.UsualWording.read(["公會某", "公在某"], [3, 4])
+  usual = month_page.UsualWording.read(["公會某", "公在某"], [3, 4])
   strings = ngrams.collect_ngrams(["公會"], (2,))
   assert [usual.count(strings, month)[1] for month in (3, 4, 5)] == [1, 1, 2]
   assert [usual.count(strings, month)[0][0] for month in (3, 4, 5)] == [0, 1, 1]
@@ -66,8 +66,8 @@ def test_texts_of_the_month_itself_are_not_what_is_usual():
 
 def test_texts_are_prepared_alike_one_by_one_and_together():
   texts = ["春，王_正月。", "", "會\n于衛", "盟"]
-  assert event_alignment._prepare_all(texts) == [
-    event_alignment._prepare(text) for text in texts
+  assert month_page._prepare_all(texts) == [
+    month_page._prepare(text) for text in texts
   ]
 
 
@@ -78,7 +78,7 @@ def test_short_record_stands_with_the_one_that_holds_it():
     for column, column_texts in enumerate(texts)
     for number, text in enumerate(column_texts)
   ]
-  events = event_alignment.align_records(records, USUAL, MONTH)
+  events = month_page.align_records(records, USUAL, MONTH)
   assert {1, 11} in [{text.row for text in event} for event in events]
 
 
@@ -89,7 +89,7 @@ def test_what_begins_with_a_whole_record_stands_with_it():
     WorkText(3, 1, "螽。何以書？記災也。", "螽。何以書？記災也。"),
     WorkText(4, 1, "冬，無事。", ""),
   ]
-  events = event_alignment.align_records(records, USUAL, MONTH)
+  events = month_page.align_records(records, USUAL, MONTH)
   assert [{text.row for text in event} for event in events] == [
     {1},
     {2, 3},
@@ -98,8 +98,8 @@ def test_what_begins_with_a_whole_record_stands_with_it():
 
 
 def test_days_are_read_but_not_years():
-  assert event_alignment.find_days("己巳，日有食之。歲在甲子。") == {5}
-  assert event_alignment.find_days("辛夘，王至。") == {27}  # 辛卯
+  assert month_page.find_days("己巳，日有食之。歲在甲子。") == {5}
+  assert month_page.find_days("辛夘，王至。") == {27}  # 辛卯
 
 
 def test_month_has_its_records_neighbours_and_what_is_missing(client):
@@ -150,8 +150,8 @@ def test_months_of_a_civil_calendar_have_western_dates():
   # What is read of a folder when it is asked for.
   vars(index).update(calendar=calendar, printed_reigns=frozenset())
   served = served_index.ServedIndex(index)
-  days = month_records._find_days(served, ordinal, ())
+  days = month_page._find_days(served, ordinal, ())
   assert len(days) in (29, 30)
   assert re.fullmatch(r"-?\d{4}-\d\d-\d\d", days[0].date)
-  assert month_records.name_day_number(days[0].number) == "初一"
-  assert month_records.name_day_number(21) == "二十一"
+  assert month_page.name_day_number(days[0].number) == "初一"
+  assert month_page.name_day_number(21) == "二十一"

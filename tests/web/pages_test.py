@@ -9,17 +9,15 @@ import threading
 import pytest
 
 from ctd_jax.dating.chronicle import month_calendar, western_calendar
-from ctd_jax.index import word_search
-from ctd_jax.index.answers.answer import Span
-from ctd_jax.index.questions import question_reading
+from ctd_jax.index import question_reading, word_search
+from ctd_jax.index.answers import Span
 from ctd_jax.index.search import Index
 from ctd_jax.web import (
-  bar_chart,
-  month_names,
   queries,
-  record_addresses,
   record_page,
+  rendering,
   search_page,
+  served_index,
 )
 from ctd_jax.web.served_index import ServedIndex
 from tests.index import small_index
@@ -101,7 +99,7 @@ def test_months_are_named_as_the_question_names_them(served):
     served.index.ask("鄭人"),
     results=(dataclasses.replace(record, date=date),),
   )
-  renamed = month_names.rename_months(other, answer, question)
+  renamed = search_page.rename_months(other, answer, question)
   date = renamed.results[0].date
   assert date.month["name"] == "晉懷帝永嘉五年六月"
   assert date.credible_90[0].name == "晉懷帝永嘉五年六月 – 晉懷帝永嘉五年七月"
@@ -117,8 +115,8 @@ def test_timeline_leads_to_narrower_times_without_a_script(client):
 
 def test_labels_of_a_chart_do_not_touch_on_a_narrow_screen():
   for label, number in (("722 BCE", 6), ("漢趙昭武帝嘉平元年十二月", 2)):
-    bars = [bar_chart.ChartBar("", label, 1.0)] * 40
-    svg = str(bar_chart.draw_bars(bars, "x"))
+    bars = [rendering.ChartBar("", label, 1.0)] * 40
+    svg = str(rendering.draw_bars(bars, "x"))
     assert svg.count(f">{label}</text>") == number
 
 
@@ -299,9 +297,9 @@ def test_work_that_a_question_names_by_its_title_is_counted(served):
 
 def test_a_page_asks_for_the_names_of_its_records_at_once(client, monkeypatch):
   asked = []
-  name_record = record_addresses.name_record
+  name_record = served_index.name_record
   monkeypatch.setattr(
-    record_addresses,
+    served_index,
     "name_record",
     lambda *arguments: asked.append(1) or name_record(*arguments),
   )

@@ -4,14 +4,14 @@ import re
 
 import pytest
 
-from ctd_jax.index.answers.answer import (
+from ctd_jax.index.answers import (
   LikelyMonth,
   LikelyYear,
   Parallel,
   PassageDate,
   Span,
 )
-from ctd_jax.index.questions.question_types import Question
+from ctd_jax.index.question_calendar import Question
 from ctd_jax.index.storage.manifest import Manifest
 from tests.web.pages_test import ENGLISH, read
 
@@ -81,7 +81,7 @@ def dating_client(client, served, monkeypatch):
 
   monkeypatch.setattr(asking, "date_passage", answer)
   monkeypatch.setattr(
-    "ctd_jax.web.passage_page._dates_passages", lambda served: True
+    "ctd_jax.web.record_page._dates_passages", lambda served: True
   )
   return client
 

@@ -18,8 +18,8 @@ import time
 import pytest
 
 from ctd_jax.utils import command_line
-from ctd_jax.web import processes
-from ctd_jax.web.settings import WebSettings
+from ctd_jax.web import app
+from ctd_jax.web.served_index import WebSettings
 
 _TOKEN = "0123456789abcdef"
 _SECONDS = 60
@@ -28,7 +28,7 @@ _SECONDS = 60
 def test_index_is_opened_before_processes_are_started(tmp_path):
   settings = WebSettings(index=tmp_path / "none", read_only=True, port=0)
   with pytest.raises(FileNotFoundError, match="none"):
-    processes.serve(settings, num_processes=2)
+    app.serve(settings, num_processes=2)
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])
@@ -37,14 +37,14 @@ def test_a_port_that_is_taken_is_named(index_folder, caplog, num_processes):
     port = other.getsockname()[1]
     settings = WebSettings(index=index_folder, port=port)
     with pytest.raises(ValueError, match=f"--port={port}: .*in use; expected"):
-      processes.serve(settings, num_processes)
+      app.serve(settings, num_processes)
   assert "is served" not in caplog.text
 
 
 def test_an_address_of_another_machine_is_named(index_folder):
   settings = WebSettings(index=index_folder, host="192.0.2.1", token=_TOKEN)
   with pytest.raises(ValueError, match="--host=192.0.2.1 .*address"):
-    processes.serve(settings)
+    app.serve(settings)
 
 
 def test_a_process_that_cannot_open_the_index_says_why(
@@ -53,7 +53,7 @@ def test_a_process_that_cannot_open_the_index_says_why(
   monkeypatch.setattr(command_line, "start_logging", lambda: None)
   settings = WebSettings(index=tmp_path / "none", read_only=True)
   with pytest.raises(SystemExit, match="1"):
-    processes.make_app_of_process(settings)
+    app.make_app_of_process(settings)
   assert "manifest.json: missing" in caplog.text
 
 

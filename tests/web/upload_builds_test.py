@@ -9,7 +9,7 @@ import pytest
 
 from ctd_jax.index.building import sources
 from ctd_jax.index.building.staged_works import DatedWith
-from ctd_jax.web.uploads import upload_builds
+from ctd_jax.web import upload_pages
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH
 
@@ -148,7 +148,7 @@ def test_upload_that_the_index_has_is_kept_whatever_its_job_says(
     tmp_path / "index", uploads.source_of(uploads.get("a"))
   )
   monkeypatch.setattr(
-    upload_builds.staged_works,
+    upload_pages.staged_works,
     "read_dated_with",
     lambda folder: DatedWith(source=source),
   )

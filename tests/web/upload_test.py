@@ -11,16 +11,10 @@ import zipfile
 
 import pytest
 
-from ctd_jax.web.errors import PageError
-from ctd_jax.web.uploads import (
-  upload_archives,
-  upload_estimate,
-  upload_files,
-  upload_forms,
-  upload_reader,
-)
-from ctd_jax.web.uploads.upload_reading import ReadingRequest, make_preview
-from ctd_jax.web.uploads.upload_store import UploadSettings, UploadStore
+from ctd_jax.web import upload_files, upload_pages, upload_reading
+from ctd_jax.web.requests import PageError
+from ctd_jax.web.upload_files import UploadSettings, UploadStore
+from ctd_jax.web.upload_reading import ReadingRequest, make_preview
 from tests.web.conftest import open_client
 from tests.web.pages_test import ENGLISH
 
@@ -235,7 +229,7 @@ def test_lists_of_several_archives_are_limited_together(store):
 
 
 def test_entries_of_several_archives_are_counted_together(store, monkeypatch):
-  monkeypatch.setattr(upload_archives, "MAX_ENTRIES", 50)
+  monkeypatch.setattr(upload_files, "MAX_ENTRIES", 50)
   archives = [(f"{n}.zip", make_long_list(30)) for n in range(2)]
   assert add(store, archives[0]).num_files == 1
   with pytest.raises(PageError) as raised:
@@ -382,12 +376,12 @@ def test_files_are_converted_all_or_none(tmp_path):
 def test_reading_that_takes_too_long_is_ended(store, tmp_path, monkeypatch):
   monkeypatch.setattr(sys, "executable", "/bin/sleep")
 
-  class Endless(upload_reader.subprocess.Popen):
+  class Endless(upload_reading.subprocess.Popen):
     def __init__(self, command, **options):
       super().__init__(("/bin/sleep", "60"), **options)
 
-  monkeypatch.setattr(upload_reader.subprocess, "Popen", Endless)
-  reader = upload_reader.UploadReader(tmp_path, store, max_seconds=0.2)
+  monkeypatch.setattr(upload_reading.subprocess, "Popen", Endless)
+  reader = upload_reading.UploadReader(tmp_path, store, max_seconds=0.2)
   upload = add(store, ("a.txt", TEXT))
   preview = wait_for(lambda: reader.read(upload))
   assert preview["error_key"] == "upload.too_long"
@@ -415,7 +409,7 @@ def wait_for(function):
 )
 def test_arguments_of_the_build(settings, expected):
   preview = {"works": [{"name": "a,b"}, {"name": "c"}]}
-  arguments = upload_forms.list_arguments("x", settings, preview, False)
+  arguments = upload_pages.list_arguments("x", settings, preview, False)
   assert sorted(arguments) == sorted(["--add=x", *expected])
 
 
@@ -424,7 +418,7 @@ def test_arguments_of_the_build(settings, expected):
   [(3, "10 s"), (44, "40 s"), (300, "5 min"), (9000, "2.5 h")],
 )
 def test_times_are_rough(seconds, expected):
-  assert upload_estimate.format_seconds(seconds) == expected
+  assert upload_reading.format_seconds(seconds) == expected
 
 
 def read_fields(page):
@@ -631,7 +625,7 @@ def test_server_starts_with_damaged_files(tmp_path, index_folder):
 
 def test_damaged_preview_is_read_again(store, tmp_path):
   upload = add(store, ("a.txt", TEXT))
-  reader = upload_reader.UploadReader(tmp_path, store)
+  reader = upload_reading.UploadReader(tmp_path, store)
   for content in ("null", "{}", "{"):
     path = store.folder_of(upload) / "preview.json"
     path.write_text(content)

@@ -37,6 +37,7 @@ from ctd_jax.dating.sequence import (
   transitions,
 )
 from ctd_jax.texts.works import Entry
+from ctd_jax.utils.notes import Note
 
 # Sections x months up to which the best path is sought among all months.
 _MAX_EXACT = 2**24
@@ -106,10 +107,7 @@ def date_sections(
     }
   emissions = SectionEmissions(units, calendar, allowed_months)
   if not emissions.statement_counts and not allowed_months:
-    raise ValueError(
-      "no record prints a month, season, day or regnal year; without any "
-      "there is nothing to date by"
-    )
+    raise ValueError(Note("problem.build.nothing"))
   decoded, offsets = decode_sections(emissions, calendar, first_year, credible)
   return ChronicleDates(
     records=list(records),

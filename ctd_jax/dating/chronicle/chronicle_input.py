@@ -13,6 +13,7 @@ from ctd_jax.dating.chronicle import month_calendar, western_calendar
 from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.texts import Entry, TextError, Work
 from ctd_jax.texts.works import APPARATUS
+from ctd_jax.utils.notes import Note
 
 LINE, PARAGRAPH = UNITS = ("line", "paragraph")
 
@@ -82,20 +83,28 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
 
 def summarize_reading(work: Work) -> str:
   """Returns what was read and what left out, as in "tei, 3 records, ..."."""
-  kinds = [entry.kind for entry in work.entries]
   num_headings = sum(entry.is_heading for entry in work.entries)
-  parts = [
-    work.text_format,
-    f"{len(work.records):,} records",
-    f"{num_headings:,} headings",
+  return ", ".join(
+    [
+      work.text_format,
+      f"{len(work.records):,} records",
+      f"{num_headings:,} headings",
+      *map(str, list_left_out(work)),
+    ]
+  )
+
+
+def list_left_out(work: Work) -> list[Note]:
+  """Returns what of a work is not read as records: apparatus and notes."""
+  counts = {
+    "apparatus": sum(entry.kind == APPARATUS for entry in work.entries),
+    "notes": sum(len(entry.notes) for entry in work.entries),
+  }
+  return [
+    Note(f"note.left_out.{kind}", number=count)
+    for kind, count in counts.items()
+    if count
   ]
-  num_apparatus = kinds.count(APPARATUS)
-  if num_apparatus:
-    parts.append(f"{num_apparatus:,} entries of apparatus left out")
-  num_notes = sum(len(entry.notes) for entry in work.entries)
-  if num_notes:
-    parts.append(f"{num_notes:,} notes left out")
-  return ", ".join(parts)
 
 
 def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
@@ -130,8 +139,12 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
     if len(of_state) == 1:
       return month_calendar.read_calendar(of_state[0])
     raise FileNotFoundError(
-      f"--reigns={name}: no such file, no installed table of that name "
-      f"({', '.join(installed_tables)}), and {error}"
+      Note(
+        "problem.calendar.unknown",
+        flag=f"--reigns={name}",
+        names=", ".join(installed_tables),
+        problem=error,
+      )
     ) from None
 
 

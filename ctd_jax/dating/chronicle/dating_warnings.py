@@ -18,6 +18,7 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.chronicle.unknown_eras import UnknownEra
 from ctd_jax.texts.works import Entry, Place
+from ctd_jax.utils.notes import Note
 
 # A share of contradicted dates above which the text as a whole is doubtful.
 MAX_CONTRADICTED = 0.05
@@ -29,7 +30,7 @@ _MAX_NAMED_DATES = 5
 
 def list_unknown_eras(
   records: Sequence[Entry], calendar: Calendar
-) -> list[str]:
+) -> list[Note]:
   """Returns a warning for each era or ruler that the calendar lacks.
 
   The first few, and the headings of states of another time.
@@ -43,21 +44,20 @@ def list_unknown_eras(
     for era in unknown_eras.find_unknown_eras(record.text, calendar):
       mentions.setdefault(era.name, []).append((record, era))
   warnings = []
-  for name, records_and_eras in mentions.items():
+  for records_and_eras in mentions.values():
     record, era = records_and_eras[0]
     count = _count_mentions(len(records_and_eras), record.place)
-    warnings.append(
-      f"{name} is not in the calendar {calendar.timeline.name} {count}: "
-      f"{_describe_era(era)}"
-    )
+    warnings.append(_describe_era(era, calendar.timeline.name, count))
   warnings = _shorten(warnings, _MAX_NAMED_ERAS, "eras")
   if western_calendar.is_western(calendar):
     return warnings
   headings = outside_stretches.list_other_headings(records, calendar)
+  names = {"calendar": calendar.timeline.name}
   return warnings + _shorten(
     [
-      f"{heading} is of another time than the calendar "
-      f"{calendar.timeline.name}: {count} record{'s' * (count != 1)} outside"
+      Note("problem.warning.heading.one", name=heading, **names)
+      if count == 1
+      else Note("problem.warning.heading", name=heading, number=count, **names)
       for heading, count in headings.items()
     ],
     _MAX_NAMED_ERAS,
@@ -67,7 +67,7 @@ def list_unknown_eras(
 
 def warn_of_contradictions(
   contradictions: Sequence[Contradiction], sections: Sequence[Section]
-) -> list[str]:
+) -> list[Note]:
   """Returns a warning if much of what is printed is not in the result.
 
   Args:
@@ -78,15 +78,12 @@ def warn_of_contradictions(
   share = len(contradictions) / max(num_printed, 1)
   if share <= MAX_CONTRADICTED:
     return []
-  return [
-    f"{share:.1%} of what is printed of dates is not in the result; is it a "
-    "text of several works, or under another calendar?"
-  ]
+  return [Note("problem.warning.contradicted", share=share)]
 
 
 def list_missing_dates(
   sections: Sequence[Section], records: Sequence[Entry], calendar: Calendar
-) -> list[str]:
+) -> list[Note]:
   """Returns a warning for each date of a known reign that it has not.
 
   A year after its last, 「明治六年」, and a month of a year of which the tables
@@ -106,34 +103,46 @@ def list_missing_dates(
     if reign and year:
       (month,) = values.get("month", (None,))
       dated.setdefault((reign, year, month), []).append(section)
-  mentions: dict[str, list[Section]] = {}
+  mentions: dict[tuple[str, ...], list[Section]] = {}
   for date, sections_of_date in dated.items():
-    missing = _describe_missing_date(*date, calendar)
+    missing = _find_missing_date(*date, calendar)
     if missing:
       mentions.setdefault(missing, []).extend(sections_of_date)
   warnings = []
   for missing, sections_of_date in mentions.items():
     first = sections_of_date[0]
     first_place = records[first.record].place_at(first.start)
-    count = _count_mentions(len(sections_of_date), first_place)
-    warnings.append(f"{missing} {count}")
+    date, *there = missing
+    names = ("first", "end") if len(there) == 2 else ("months",)
+    warnings.append(
+      Note(
+        "problem.warning.year" if len(there) == 2 else "problem.warning.month",
+        date=date,
+        calendar=calendar.timeline.name,
+        count=_count_mentions(len(sections_of_date), first_place),
+        **dict(zip(names, there, strict=True)),
+      )
+    )
   return _shorten(warnings, _MAX_NAMED_DATES, "dates")
 
 
-def _count_mentions(number: int, first_place: Place) -> str:
+def _count_mentions(number: int, first_place: Place) -> Note:
   """Returns how often and where first, as in "(2 times, first a.txt:3)"."""
-  return f"({number} time{'s' * (number != 1)}, first {first_place})"
+  if number == 1:
+    return Note("problem.count.one", place=first_place)
+  return Note("problem.count", number=number, place=first_place)
 
 
-def _shorten(warnings: list[str], max_number: int, noun: str) -> list[str]:
+def _shorten(warnings: list[Note], max_number: int, noun: str) -> list[Note]:
   """Returns the first warnings, and how many more there are."""
   num_more = len(warnings) - max_number
   if num_more <= 0:
     return warnings
-  return [*warnings[:max_number], f"and {num_more} more {noun} that it lacks"]
+  more = Note(f"problem.warning.more.{noun}", number=num_more)
+  return [*warnings[:max_number], more]
 
 
-def warn_of_doubt(dates: ChronicleDates) -> list[str]:
+def warn_of_doubt(dates: ChronicleDates) -> list[Note]:
   """Returns a warning if most sections are doubtful.
 
   Args:
@@ -142,14 +151,10 @@ def warn_of_doubt(dates: ChronicleDates) -> list[str]:
   share = np.mean(dates.probabilities[:, 0] < DOUBTFUL)
   if share <= MAX_DOUBTFUL:
     return []
-  return [
-    f"{share:.1%} of sections have no month with a probability of {DOUBTFUL}; "
-    "name its polities in --reigns, no others, or say what you know by "
-    "--first_year or --fixed"
-  ]
+  return [Note("problem.warning.doubtful", share=share, chance=DOUBTFUL)]
 
 
-def suggest_common_era(records: Sequence[Entry]) -> list[str]:
+def suggest_common_era(records: Sequence[Entry]) -> list[Note]:
   """Returns an advice if records open with years of the common era.
 
   Args:
@@ -159,45 +164,50 @@ def suggest_common_era(records: Sequence[Entry]) -> list[str]:
     western_calendar.load_western_calendar(western_calendar.COMMON_ERA, records)
   except ValueError:
     return []
-  return ["records open with years of the common era; try --reigns=CE"]
+  return [Note("problem.warning.common_era")]
 
 
-def _describe_missing_date(
+def _find_missing_date(
   reign: str, year: int, month: int | None, calendar: Calendar
-) -> str:
-  """Returns what the calendar has instead of a date; "" if it has it."""
+) -> tuple[str, ...]:
+  """Returns a date that the calendar lacks, and what it has instead.
+
+  The first and last year of the reign, or the months of the year. Nothing if
+  the calendar has the date.
+  """
   members = calendar.memberships
   is_member = np.isin(members.reigns, calendar.find_reigns(reign))
   years = members.regnal_years[is_member]
   if not len(years):
-    return ""
+    return ()
   if year not in years:
-    return (
-      f"{reign}{year}年 is not in the calendar {calendar.timeline.name}, which "
-      f"has {reign}1年 to {years.max()}年"
-    )
+    return f"{reign}{year}年", f"{reign}1年", f"{years.max()}年"
   months = calendar.readings.months[
     members.readings[is_member & (members.regnal_years == year)]
   ]
   if month is None or month in months:
-    return ""
+    return ()
   labels = ", ".join(map(str, sorted(set(months.tolist()))))
-  return (
-    f"{reign}{year}年{month}月 is not in the calendar "
-    f"{calendar.timeline.name}, which has the months {labels} of that year"
-  )
+  return f"{reign}{year}年{month}月", labels
 
 
-def _describe_era(era: UnknownEra) -> str:
-  """Returns whose an era is, or what it is like."""
+def _describe_era(era: UnknownEra, calendar: str, count: Note) -> Note:
+  """Returns that a calendar lacks an era, and what era it may be."""
+  values = {"name": era.name, "calendar": calendar, "count": count}
   if era.known:
-    polities = ", ".join(
-      f"{polity} {reign_tables.format_common_era_year(first)} to "
-      f"{reign_tables.format_common_era_year(last)}"
+    states = [
+      Note(
+        "note.owner.plain",
+        polity=polity,
+        first=reign_tables.format_common_era_year(first),
+        last=reign_tables.format_common_era_year(last),
+      )
       for polity, first, last in era.known
-    )
-    noun = "years of a ruler" if era.is_ruler else "an era"
-    return f"{noun} of {polities}; name its polity in --reigns"
+    ]
+    kind = "ruler" if era.is_ruler else "era"
+    owner = Note(f"problem.owner.{kind}", states=states)
+    return Note("problem.warning.era.other", **values, owner=owner)
   if era.nearest:
-    return f"no table has it; the nearest are {', '.join(era.nearest)}"
-  return "no table has it, nor one like it"
+    names = ", ".join(era.nearest)
+    return Note("problem.warning.era.near", **values, names=names)
+  return Note("problem.warning.era.none", **values)

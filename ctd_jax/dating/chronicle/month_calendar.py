@@ -41,6 +41,7 @@ from ctd_jax.chronology import (
 from ctd_jax.chronology.era_calendars import EraCalendar
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
 from ctd_jax.dating.experts import days as days_lib
+from ctd_jax.utils.notes import Note
 
 # The calendar reform of 104 BCE, 太初元年.
 FIRST_COMPUTED_YEAR = -103
@@ -354,7 +355,9 @@ def read_calendar(path: pathlib.Path) -> Calendar:
   try:
     rows = reign_tables.read_reign_table(path)
   except UnicodeDecodeError as error:
-    raise ValueError(f"{path}: not UTF-8 ({error.reason})") from error
+    raise ValueError(
+      Note("problem.table.utf8", file=path, message=error.reason)
+    ) from error
   for line, row in enumerate(rows, start=2):
     if not -MAX_YEAR <= row.accession <= row.accession + row.years < MAX_YEAR:
       raise ValueError(

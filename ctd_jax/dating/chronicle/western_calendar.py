@@ -24,6 +24,7 @@ from ctd_jax.dating.chronicle.month_calendar import (
   Readings,
 )
 from ctd_jax.texts import Entry, YearHeading, match_year_heading
+from ctd_jax.utils.notes import Note
 
 COMMON_ERA, BEFORE_COMMON_ERA = "CE", "BCE"
 # Years before the first that a text prints and after the last: headings may be
@@ -59,7 +60,7 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
   """
   match = _NAME.fullmatch(name.strip())
   if match is None:
-    raise ValueError(f"--reigns={name}: expected CE or such as CE:700-1160")
+    raise ValueError(Note("problem.calendar.form", flag=f"--reigns={name}"))
   if match["first"]:
     try:
       first, last = (
@@ -67,12 +68,11 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
         for group in ("first", "last")
       )
     except ValueError as error:
-      raise ValueError(f"--reigns={name}: {error}") from None
-    if first > last:
       raise ValueError(
-        f"--reigns={name}: the first year is after the last; expected such as "
-        "CE:700-1160 or CE:60 BCE-100 CE"
-      )
+        Note("problem.at", place=f"--reigns={name}", problem=error)
+      ) from None
+    if first > last:
+      raise ValueError(Note("problem.calendar.order", flag=f"--reigns={name}"))
     return make_western_calendar(first, last)
   years = [
     year
@@ -80,10 +80,7 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
     if (year := _find_opening_year(record.text)) is not None
   ]
   if not years:
-    raise ValueError(
-      f"--reigns={name}: no record opens with a year of the common era; name "
-      "the years it may be of, such as --reigns=CE:700-1160"
-    )
+    raise ValueError(Note("problem.calendar.no_years", flag=f"--reigns={name}"))
   return make_western_calendar(
     max(min(years) - MARGIN_YEARS, -MAX_YEAR),
     min(max(years) + MARGIN_YEARS, MAX_YEAR),
@@ -103,8 +100,11 @@ def make_western_calendar(first_year: int, last_year: int) -> Calendar:
   for year in (first_year, last_year):
     if abs(year) > MAX_YEAR:
       raise ValueError(
-        f"year {reign_tables.format_common_era_year(year)}: expected years up "
-        f"to {MAX_YEAR}"
+        Note(
+          "problem.calendar.limit",
+          year=reign_tables.format_common_era_year(year),
+          limit=MAX_YEAR,
+        )
       )
   years, months = (
     axis.ravel()

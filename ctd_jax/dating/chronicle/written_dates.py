@@ -38,8 +38,9 @@ from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import western_calendar
 from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.utils.notes import Note
 
-FORMS = "隱公元年三月, 開寶八年閏十月, 0975-10-12, 0975-10 or 0975-01/0976-02"
+FORMS = Note("problem.forms")
 _ISO_DATE = re.compile(
   r"(?P<year>-?\d{4})(?:-(?P<month>\d{2})(?:-(?P<day>\d{2}))?)?"
 )
@@ -61,7 +62,7 @@ class AmbiguousDateError(ValueError):
     choices: whole date -> the first month that it names, for each of them.
   """
 
-  def __init__(self, message: str, choices: Mapping[str, int]):
+  def __init__(self, message: Note, choices: Mapping[str, int]):
     super().__init__(message)
     self.choices = choices
 
@@ -82,10 +83,7 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
   if len(ends) == 1:
     is_named, _, _ = _find_months_of_date(text, calendar)
   elif len(ends) > 2 or all(end in _OPEN_ENDS for end in ends):
-    raise ValueError(
-      f"{text!r} is no interval; expected such as 0975-01/0976-02, "
-      "0975-01/.. or ../0976-02"
-    )
+    raise ValueError(Note("problem.date.interval", text=text))
   else:
     iso_dates = [_ISO_DATE.fullmatch(end) for end in ends]
     is_named = np.ones(len(calendar), bool)
@@ -98,8 +96,12 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
         is_named &= _find_months_of_end(ends, number, calendar)
   if not is_named.any():
     raise ValueError(
-      f"{text!r} ends before it begins or lies outside of the calendar "
-      f"{calendar.timeline.name!r}: {_format_years(calendar)}"
+      Note(
+        "problem.date.outside",
+        text=text,
+        calendar=calendar.timeline.name,
+        years=_format_years(calendar),
+      )
     )
   return is_named
 
@@ -122,7 +124,7 @@ def _find_months_of_end(
       "/".join((*ends[: number - 1], date, *ends[number:])): month
       for date, month in error.choices.items()
     }
-    raise AmbiguousDateError(str(error), choices) from None
+    raise AmbiguousDateError(error.args[0], choices) from None
 
 
 def _find_months_of_date(
@@ -147,10 +149,7 @@ def _find_months_of_date(
     is_after, is_before = stops > first, starts <= last
     return is_after & is_before, is_after, is_before
   if _LOOKS_ISO.fullmatch(text):
-    raise ValueError(
-      f"{text!r} is no date; expected such as {FORMS}, a year with four digits "
-      "and without marks of doubt"
-    )
+    raise ValueError(Note("problem.date.doubt", text=text, forms=FORMS))
   if western_calendar.is_western(calendar):
     is_named = _find_western_months(text, calendar)
   else:
@@ -167,12 +166,16 @@ def _read_iso_days(match: re.Match[str]) -> tuple[int, int]:
   year = int(match["year"])
   months = [int(match["month"])] * 2 if match["month"] else [1, MONTHS_PER_YEAR]
   if not 1 <= months[0] <= MONTHS_PER_YEAR:
-    raise ValueError(f"{match[0]!r}: month {months[0]}, expected 01-12")
+    raise ValueError(
+      Note("problem.date.month", text=match[0], month_number=months[0])
+    )
   # Leap years repeat after 400 years; the library knows none before year 1.
   _, num_days = civil_calendar.monthrange(2000 + year % 400, months[1])
   days = [int(match["day"])] * 2 if match["day"] else [1, num_days]
   if not 1 <= days[0] <= num_days:
-    raise ValueError(f"{match[0]!r}: day {days[0]}, expected 01-{num_days}")
+    raise ValueError(
+      Note("problem.date.day", text=match[0], day=days[0], last=num_days)
+    )
   first, last = civil_dates.from_gregorian_dates(
     np.array([(year, *date) for date in zip(months, days, strict=True)])
   ).tolist()
@@ -228,10 +231,7 @@ def _find_western_months(
     or dates[0].year is None
     or text[: dates[0].start] + text[dates[0].end :]
   ):
-    raise ValueError(
-      f"{text!r} is no date of the common era; expected such as 8 June 787, "
-      "June 787, A.D. 787, 0787-06 or 0787-01/0788-02"
-    )
+    raise ValueError(Note("problem.date.western", text=text))
   is_named = calendar.years == dates[0].year
   if dates[0].month is not None:
     is_named &= calendar.months == dates[0].month
@@ -253,25 +253,29 @@ def _find_printed_months(
     or matches[0][1].end != len(text)
   ):
     raise ValueError(
-      f"{text!r} is no date of the calendar {calendar.timeline.name!r}; "
-      f"expected such as {FORMS}"
+      Note(
+        "problem.date.none",
+        text=text,
+        calendar=calendar.timeline.name,
+        forms=FORMS,
+      )
     )
   match, cue = matches[0]
   if cue.day:
-    raise ValueError(
-      f"{text!r} has a day of the cycle; expected such as {FORMS}"
-    )
+    raise ValueError(Note("problem.date.cycle_day", text=text, forms=FORMS))
   try:
     common_year = date_grammar.read_common_year(match)
   except ValueError as error:
-    raise ValueError(f"{text!r}: {error}") from None
+    raise ValueError(
+      Note("problem.of_text", text=text, problem=error)
+    ) from None
   if common_year is not None:
     readings = calendar.readings
     return readings.find_lunations(
       (readings.years == common_year)
       & _match_month(cue, readings.months, readings.is_leap, calendar)
     )
-  bare_message = f"{text!r} names no reign or no year; expected such as {FORMS}"
+  bare_message = Note("problem.date.no_reign", text=text, forms=FORMS)
   if cue.year is None:
     raise ValueError(bare_message)
   is_match = _match_date(cue, calendar)
@@ -294,8 +298,12 @@ def _find_printed_months(
   }
   if not months_of_reigns:
     raise ValueError(
-      f"{text!r}: the calendar {calendar.timeline.name!r} has no such month; "
-      f"{_describe_year(reigns, cue, calendar)}"
+      Note(
+        "problem.date.lacking",
+        text=text,
+        calendar=calendar.timeline.name,
+        hint=_describe_year(reigns, cue, calendar),
+      )
     )
   first, *others = months_of_reigns.values()
   if any((is_named != first).any() for is_named in others):
@@ -304,7 +312,9 @@ def _find_printed_months(
       [*months_of_reigns], is_match, text[stop:], calendar
     )
     raise AmbiguousDateError(
-      f"{text!r} is ambiguous, write one of {', '.join(sorted(choices))}",
+      Note(
+        "problem.date.ambiguous", text=text, dates=", ".join(sorted(choices))
+      ),
       choices,
     )
   return first
@@ -369,7 +379,9 @@ def _match_month(
   return np.ones(len(months), bool)
 
 
-def _describe_year(reigns: list[int], cue: DateCue, calendar: Calendar) -> str:
+def _describe_year(
+  reigns: list[int], cue: DateCue, calendar: Calendar
+) -> list[Note]:
   """Returns what the year that a date names has instead."""
   members = calendar.memberships
   described = []
@@ -384,16 +396,22 @@ def _describe_year(reigns: list[int], cue: DateCue, calendar: Calendar) -> str:
         + "L" * bool(calendar.readings.is_leap[reading])
         for reading in members.readings[rows]
       ]
-      described.append(f"{name}{cue.year}年 has the months {', '.join(labels)}")
+      described.append(
+        Note(
+          "problem.date.lacking.months",
+          date=f"{name}{cue.year}年",
+          months=", ".join(labels),
+        )
+      )
     else:
       last = members.regnal_years[members.reigns == reign - 1].max()
-      described.append(f"{name} has the years 1-{last}")
-  return "; ".join(described) or "no reign of that name is of that ruler"
+      described.append(Note("problem.date.lacking.years", name=name, last=last))
+  return described or [Note("problem.date.lacking.reign")]
 
 
-def _format_years(calendar: Calendar) -> str:
+def _format_years(calendar: Calendar) -> Note:
   first, last = (
     reign_tables.format_common_era_year(int(year))
     for year in (calendar.years.min(), calendar.years.max())
   )
-  return f"{first} to {last}"
+  return Note("note.years", first=first, last=last)

@@ -70,7 +70,7 @@ def date_records(
     )
   except ValueError as error:
     suggestions = dating_warnings.suggest_common_era(records)
-    message = "; ".join([str(error), *warnings, *suggestions])
+    message = "; ".join(map(str, [error, *warnings, *suggestions]))
     raise ValueError(f"{name}: {message}") from error
   days = section_days.locate_sections(dates)
   contradicted = contradictions.find_contradictions(dates, days)

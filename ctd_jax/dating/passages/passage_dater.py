@@ -45,6 +45,7 @@ from ctd_jax.dating.passages import (
 )
 from ctd_jax.dating.passages.passage_dates import PassageDates
 from ctd_jax.dating.posterior import CredibleBlock
+from ctd_jax.utils.notes import Note
 
 # Prior chance that a passage is of none of the months: with it an era that the
 # calendar lacks is as likely as not outside of it.
@@ -290,7 +291,7 @@ def _check_records(
       + ", ".join(f"{count} {name}" for name, count in lengths.items())
     )
   if not labels.is_known.any():
-    raise ValueError("no record has a month; passages are dated by those")
+    raise ValueError(Note("problem.passage.none"))
   num_months = len(passage_reading.make_axis(calendar))
   known = labels.month[labels.is_known]
   if known.min() < 0 or known.max() >= num_months:

@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
+from ctd_jax.utils.notes import Note
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageReason:
@@ -31,7 +33,7 @@ class PassageReason:
 
   expert: str
   weight: float
-  note: str = ""
+  note: Note | str = ""
   spans: tuple[tuple[int, int], ...] = ()
   linked: tuple[int, ...] = ()
   months: tuple[tuple[int, float], ...] = ()

@@ -15,17 +15,18 @@ from ctd_jax.dating.passages.passage_scores import (
   PassageScorer,
   PassageScores,
 )
+from ctd_jax.utils.notes import Note
 
 _MAX_NOTED_RECORDS = 5  # that a note tells
 _MAX_NOTED_CHARS = 40  # of each
 _MAX_MONTHS = 6  # that a reason names
-_NO_LINKS = "no record shares its wording"
-_OTHER_CITATIONS = "cited beside other years"
-_OTHER_WORDS = "words of other years"
+_NO_LINKS = Note("note.no_links")
+_OTHER_CITATIONS = Note("note.cited.other")
+_OTHER_WORDS = Note("note.words.other")
 _NOTES = {
-  "empty": "months of which the corpus says that they are empty have no events",
-  "room": "opens a month, which each work does once",
-  log_odds.UNKNOWN_WORDS: "words that the corpus does not know",
+  "empty": Note("note.empty"),
+  "room": Note("note.room"),
+  log_odds.UNKNOWN_WORDS: Note("note.words.unknown"),
 }
 
 
@@ -83,27 +84,35 @@ def _list_months(
 
 def _find_evidence(
   scorer: PassageScorer, scores: PassageScores, name: str, month: int
-) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...], str]:
+) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...], Note]:
   """Returns spans, linked rows and the note of an expert."""
   year = int(scorer.reader.axis.year_of[month])
   if name == "openings":
     read = scores.reading.dates.explain(0, year)
-    note = f"prints 「{read.note}」" if read.note else "prints no month"
+    note = (
+      Note("note.date.printed", printed=read.note)
+      if read.note
+      else Note("note.date.none")
+    )
     return read.spans, (), note
   if name == log_odds.UNKNOWN_WORDS and scores.reading.outside_log_ratio:
     read = scores.reading.dates.explain(0, year)
-    note = f"prints 「{read.note}」, which is of no month of the calendar"
+    note = Note("note.date.beyond", printed=read.note)
     return read.spans, (), note
   if name == "days":
     read = scores.reading.dates.explain_days(0)
-    return read.spans, (), f"prints {read.note}"
+    return read.spans, (), Note("note.days", days=read.note)
   if name == "words":
     text = scores.reading.body
     note = scorer.state.words.note_strings(text, year)
-    return (), (), f"words of its year: {note}" if note else _OTHER_WORDS
+    return (), (), Note("note.words.year", words=note) if note else _OTHER_WORDS
   if name == "cited":
     linked, note = scores.cited.explain(scorer.reader.axis, year)
-    return (), linked, f"cited with {note}" if note else _OTHER_CITATIONS
+    return (
+      (),
+      linked,
+      Note("note.cited", texts=note) if note else _OTHER_CITATIONS,
+    )
   if name == "parallels":
     return (), *_note_links(scorer, scores.parallels)
   if name == "known":
@@ -113,7 +122,7 @@ def _find_evidence(
 
 def _note_links(
   scorer: PassageScorer, links: Links
-) -> tuple[tuple[int, ...], str]:
+) -> tuple[tuple[int, ...], Note]:
   """Returns all linked records, the surest first, and a note on some."""
   month_chances = links.chances[:, parallel_texts.SAME_MONTH]
   order = np.lexsort((-links.year_chances, -month_chances))
@@ -122,9 +131,16 @@ def _note_links(
     text = scorer.state.texts[int(links.rows[index])]
     shown = text[:_MAX_NOTED_CHARS] + "…" * (len(text) > _MAX_NOTED_CHARS)
     notes.append(
-      f"「{shown}」 (of the same month {month_chances[index]:.2f}, year "
-      f"{links.year_chances[index]:.2f})"
+      Note(
+        "note.text",
+        text=shown,
+        date=Note(
+          "note.text.chances",
+          month=float(month_chances[index]),
+          year=float(links.year_chances[index]),
+        ),
+      )
     )
   rows = dict.fromkeys(links.rows[order].tolist())
-  shared = ", ".join(dict.fromkeys(notes))
-  return tuple(rows), f"shares wording with {shared}" if shared else _NO_LINKS
+  shared = [*dict.fromkeys(notes)]
+  return tuple(rows), Note("note.link", texts=shared) if shared else _NO_LINKS

@@ -34,6 +34,7 @@ from ctd_jax.index.storage import posterior_arrays
 from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import KEYS, MODEL, ORDER, TEXT
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
+from ctd_jax.utils.notes import Note
 
 UNDATED = "undated"  # how an index remembers --undated; --order is `ORDER`
 # Gives the records that are dated for sure by now.
@@ -201,8 +202,11 @@ class WorkDater:
     is_known = months[:, 0] != UNKNOWN
     if is_known.any() and (months[is_known, 0] >= len(self._calendar)).all():
       raise ValueError(
-        f"{work.name}: all its months lie outside of the calendar "
-        f"{self._calendar.timeline.name}; build an index of its own"
+        Note(
+          "problem.calendar.outside",
+          work=work.name,
+          calendar=self._calendar.timeline.name,
+        )
       )
     return self._match_corrections(work).limit_months(months)
 
@@ -388,7 +392,9 @@ class WorkDater:
       dated = model_dating.date_texts(texts, pool, self._calendar)
     except ValueError as error:
       names = ", ".join(work.name for work in works)
-      raise ValueError(f"{names}: {error}") from error
+      raise ValueError(
+        Note("problem.at", place=names, problem=error)
+      ) from error
     start = 0
     for work, months, is_open_here in zip(
       works, months_of, is_open, strict=True

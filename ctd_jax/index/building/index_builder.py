@@ -54,6 +54,7 @@ from ctd_jax.index.storage import correction_file, database, manifest
 from ctd_jax.index.storage.corrections import CorrectionStore
 from ctd_jax.index.storage.database import MODEL
 from ctd_jax.utils.beam import MapItems
+from ctd_jax.utils.notes import Note
 
 LOCK_FILE = ".lock"
 # Of `ctd-jax serve`, which may run before the first build.
@@ -218,7 +219,7 @@ def _lock(folder: pathlib.Path) -> Iterator[None]:
       fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
       raise ValueError(
-        f"--index={folder}: another build works on it; wait until it has ended"
+        Note("problem.build.busy", flag=f"--index={folder}")
       ) from None
     file.write(f"{os.getpid()}\n")
     yield
@@ -425,8 +426,12 @@ def _check_names(works: Sequence[SourceWork]) -> None:
   for work in works:
     if work.name in source_of:
       raise ValueError(
-        f"two works are called {work.name}: {source_of[work.name]} and "
-        f"{work.source}; rename one file or folder"
+        Note(
+          "problem.build.twice",
+          name=work.name,
+          first=source_of[work.name],
+          second=work.source,
+        )
       )
     source_of[work.name] = work.source
 

@@ -30,6 +30,7 @@ from ctd_jax.dating.posterior import Posterior
 from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.storage import posterior_arrays
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
+from ctd_jax.utils.notes import Note
 
 # Records dated at once: their scores of years are held in memory.
 MAX_RECORDS = 50_000
@@ -142,8 +143,7 @@ def date_texts(
     return parts[0]
   if len(labels) < MIN_LABELS:
     raise ValueError(
-      f"{len(labels)} records of the index are dated for sure; it takes "
-      f"{MIN_LABELS} to date others by. Add a chronicle that prints its dates"
+      Note("problem.build.labels", number=len(labels), limit=MIN_LABELS)
     )
   years, of_labels = calendar.years, calendar.years[labels.months]
   is_kept = (years >= of_labels.min() - _MARGIN_YEARS) & (

@@ -29,6 +29,7 @@ from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.index import calendars
 from ctd_jax.index.building.sources import SourceRecord, SourceWork
+from ctd_jax.utils.notes import Note
 
 _REGNAL_YEAR = re.compile(r"(\d{1,3})-(\d+)")
 _TIME_KEY = re.compile(r"\d+-\d+-\d+L?")
@@ -92,8 +93,7 @@ def choose_calendar(
   }
   if len(timelines) > 1:
     raise ValueError(
-      f"the data sets have different calendars, {', '.join(timelines)}; name "
-      "one that has the months of all by --reigns, or build an index of each"
+      Note("problem.calendar.several", names=", ".join(timelines))
     )
   if timelines:
     ((name, timeline),) = timelines.items()
@@ -103,10 +103,7 @@ def choose_calendar(
       western_calendar.COMMON_ERA, entries
     )
   except ValueError:
-    raise ValueError(
-      "no calendar: the works do not say which; name it by --reigns, polities "
-      "(--reigns=宋, --reigns=zh), a reign table, or CE:700-1160"
-    ) from None
+    raise ValueError(Note("problem.calendar.none")) from None
   return calendar.timeline.name, calendar
 
 
@@ -166,8 +163,13 @@ class DateReader:
       last = self._find_span(record, "end", record.end)[1]
     if last < first:
       raise ValueError(
-        f"{_locate(record)}: metadata.end: {record.end} lies before start "
-        f"{record.start}"
+        Note(
+          "problem.at",
+          place=f"{_locate(record)}: metadata.end",
+          problem=Note(
+            "problem.beir.before", end=record.end, start=record.start
+          ),
+        )
       )
     return first, last
 
@@ -196,7 +198,11 @@ class DateReader:
         self._spans[date] = self._read_span(date)
       except ValueError as error:
         raise ValueError(
-          f"{_locate(record)}: metadata.{field}: {error}"
+          Note(
+            "problem.at",
+            place=f"{_locate(record)}: metadata.{field}",
+            problem=error,
+          )
         ) from None
     return self._spans[date]
 
@@ -223,8 +229,7 @@ def _find_ordinals(
     return None
   if timeline is None:
     raise ValueError(
-      f"{date!r} is of a table of reigns, and the folder has none; add "
-      f"reigns.tsv, or write a date such as {written_dates.FORMS}"
+      Note("problem.beir.reigns", date=date, forms=written_dates.FORMS)
     )
   try:
     if is_key:
@@ -233,5 +238,5 @@ def _find_ordinals(
     return timeline.interval_ordinals(timeline.year_interval(reign, year))
   except (KeyError, ValueError) as error:
     raise ValueError(
-      f"{date!r}: timeline {timeline.name} has no such month or year"
+      Note("problem.beir.timeline", date=date, calendar=timeline.name)
     ) from error

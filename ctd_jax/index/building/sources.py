@@ -27,6 +27,7 @@ from ctd_jax.texts import TextError
 from ctd_jax.texts.works import Entry
 from ctd_jax.utils import files
 from ctd_jax.utils.beam import MapItems
+from ctd_jax.utils.notes import Note
 
 NO_POSITION = -1  # of a record whose order in its work is not known
 DATASET, BEIR, TEXTS = "dataset", "beir", "texts"  # kinds of sources
@@ -76,6 +77,7 @@ class SourceWork:
     timeline: calendar of the written months; None if they have none.
     group: name of what was added together, and is dated together.
     reading: what was read and left out, in words.
+    left_out: what of the text is not read as records.
     request: what it was read from; None if nobody needs to read it again.
   """
 
@@ -88,6 +90,7 @@ class SourceWork:
   timeline: Timeline | None = None
   group: str = ""
   reading: str = ""
+  left_out: tuple[Note, ...] = ()
   request: SourceRequest | None = None
 
   @property
@@ -284,14 +287,22 @@ def _read_texts(path: pathlib.Path, unit: str | None) -> list[SourceWork]:
   try:
     works = texts.read_works(path, unit=unit)
   except TextError as error:
-    location = "" if str(error).startswith(str(path)) else f"{path}: "
-    raise ValueError(f"--add={location}{error}") from error
+    if str(error).startswith(str(path)):
+      note = Note("problem.of_flag", flag="--add=", problem=error)
+    else:
+      note = Note("problem.at", place=f"--add={path}", problem=error)
+    raise ValueError(note) from error
   result = []
   for work in works:
     entries = chronicle_input.list_records(work)
     if not any(not entry.is_heading for entry in entries):
       raise ValueError(
-        f"--add={path}: {work.title} ({work.text_format}) holds no record"
+        Note(
+          "problem.file.no_record",
+          file=f"--add={path}",
+          work=work.title,
+          format=work.text_format,
+        )
       )
     result.append(
       SourceWork(
@@ -302,6 +313,7 @@ def _read_texts(path: pathlib.Path, unit: str | None) -> list[SourceWork]:
         entries=entries,
         group=work.identifier,
         reading=chronicle_input.summarize_reading(work),
+        left_out=tuple(chronicle_input.list_left_out(work)),
       )
     )
   return result

@@ -77,7 +77,8 @@ class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
     fixed: path of the file of --fixed, as of `shorten_path`; None without.
     fixed_sha256: of that file; None without.
     corrections: ids of the corrections that its dates have in them.
-    left_out: id of a correction that fitted no record -> why.
+    left_out: id of a correction that fitted no record -> why,
+      a note as JSON has it.
   """
 
   source: SourceRequest | None = None
@@ -85,7 +86,7 @@ class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
   fixed: str | None = None
   fixed_sha256: str | None = None
   corrections: tuple[int, ...] = ()
-  left_out: dict[int, str] = {}
+  left_out: dict[int, Any] = {}
 
 
 class _WorkFile(msgspec.Struct):
@@ -254,10 +255,9 @@ def stage_work(
     "num_records": len(work.records),
     "dated_by": work.manner,
     "printed_reigns": list(work.printed_reigns),
-    "warnings": [
-      *work_corrections.describe_left_out(work.corrections),
-      *work.warnings,
-    ],
+    "warnings": msgspec.to_builtins(
+      [*work_corrections.describe_left_out(work.corrections), *work.warnings]
+    ),
     "records_sha256": digest.hexdigest(),
     "reading": work.source.reading,
     "dated_with": msgspec.to_builtins(

@@ -29,6 +29,8 @@ from ctd_jax.index.building.sources import SourceRecord
 from ctd_jax.index.storage.corrections import Correction, hash_texts
 from ctd_jax.index.storage.database import HEADING, IndexRecord
 from ctd_jax.texts.works import Entry
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -87,7 +89,7 @@ def match_corrections(
   """
   months: dict[int, np.ndarray] = {}
   correction_of: dict[int, Correction] = {}
-  left_out: dict[int, str] = {}
+  left_out: dict[int, Note | str] = {}
   applied = []
   finder = RecordFinder(records)
   for correction in corrections:
@@ -95,7 +97,7 @@ def match_corrections(
       rows = finder.find_rows(correction)
       is_allowed = written_dates.find_months(correction.date, calendar)
     except ValueError as error:
-      left_out[correction.correction_id] = str(error)
+      left_out[correction.correction_id] = notes.of_error(error)
       logging.warning(
         "%s: left out correction %d of %s to %s by %s: %s",
         name,
@@ -221,12 +223,12 @@ class RecordFinder:
     ends = (correction.first_record, correction.last_record)
     gone = [record_id for record_id in ends if record_id not in self._row_of]
     if gone:
-      raise ValueError(f"the work has no record {gone[0]} any more")
+      raise ValueError(Note("problem.correction.gone", record=gone[0]))
     first, last = (self._row_of[record_id] for record_id in ends)
     texts = [record.text for record in self._records[first : last + 1]]
     num_before = self._num_before[first]
     if hash_texts(texts, num_before) != correction.texts_sha256:
-      raise ValueError("the text is not the one that was corrected")
+      raise ValueError(Note("problem.correction.changed"))
     return [
       row
       for row in range(first, last + 1)
@@ -234,7 +236,7 @@ class RecordFinder:
     ]
 
 
-def describe_left_out(corrected: WorkCorrections) -> list[str]:
+def describe_left_out(corrected: WorkCorrections) -> list[Note]:
   """Returns a warning of the corrections that are left out, if there are any.
 
   Args:
@@ -243,10 +245,15 @@ def describe_left_out(corrected: WorkCorrections) -> list[str]:
   if not corrected.left_out:
     return []
   total = len(corrected.applied) + len(corrected.left_out)
-  reasons = "; ".join(
-    f"correction {number}: {reason}"
+  reasons = [
+    Note("problem.correction.number", number=number, problem=reason)
     for number, reason in corrected.left_out.items()
-  )
+  ]
   return [
-    f"{len(corrected.left_out):,} of {total:,} corrections left out: {reasons}"
+    Note(
+      "problem.warning.corrections",
+      number=len(corrected.left_out),
+      total=total,
+      reasons=reasons,
+    )
   ]

@@ -48,6 +48,7 @@ from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import HEADING, KEYS, MODEL, ORDER, TEXT
 from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
 from ctd_jax.texts.works import Entry, Place
+from ctd_jax.utils.notes import Note
 
 # A text that prints a year, and dates this often, stands in order.
 MIN_DATED = 0.05
@@ -86,7 +87,7 @@ class DatedWork:
   is_fixed: Bool[np.ndarray, " n"]
   manner: str
   printed_reigns: tuple[int, ...] = ()
-  warnings: tuple[str, ...] = ()
+  warnings: tuple[Note, ...] = ()
   corrections: WorkCorrections = dataclasses.field(
     default_factory=WorkCorrections
   )
@@ -174,7 +175,7 @@ def make_dated_work(
   posteriors: PosteriorArrays,
   dated_by: np.ndarray,
   manner: str,
-  warnings: Sequence[str] = (),
+  warnings: Sequence[Note] = (),
   printed_reigns: Collection[int] = (),
 ) -> DatedWork:
   """Returns a work of a data set, each of its records whole, with its dates."""
@@ -278,10 +279,7 @@ def date_records_by_order(
   ).posteriors
   if not in_order:
     if any(record.kind != NO_EVENT for record in work.records):
-      raise ValueError(
-        f"--order={work.name}: no record has an order; give `metadata.order`, "
-        "or leave the flag out"
-      )
+      raise ValueError(Note("problem.build.order", flag=f"--order={work.name}"))
     return make_dated_work(
       work, known_months, apart, np.full(len(work.records), ORDER), ORDER
     )
@@ -333,7 +331,7 @@ def _decode(
       credible=posterior_arrays.SHARE,
     )
   except ValueError as error:
-    raise ValueError(f"{name}: {error}") from error
+    raise ValueError(Note("problem.at", place=name, problem=error)) from error
 
 
 def _convert_posteriors(

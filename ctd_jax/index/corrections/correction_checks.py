@@ -22,14 +22,16 @@ import numpy as np
 from jaxtyping import Bool
 
 from ctd_jax.dating.chronicle import written_dates
-from ctd_jax.index.answers import record_answers
-from ctd_jax.index.answers.answer import Span
+from ctd_jax.index import record_answers
+from ctd_jax.index.answers import Span
 from ctd_jax.index.building import staged_works
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import correction_spans, database
 from ctd_jax.index.storage.corrections import Correction, hash_texts
 from ctd_jax.index.storage.database import IndexedWork
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
 
 # What the dates of an index owe to a correction: they have it, do not have it
 # yet, or do not have it since its records are gone or have changed; it is
@@ -41,7 +43,7 @@ APPLIED, PENDING, LEFT_OUT, UNDONE, STILL_APPLIED = (
   "undone",
   "still_applied",
 )
-NO_WORK = "the index has no such work"
+NO_WORK = Note("problem.correction.no_work")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -95,8 +97,7 @@ def check_correction(
   num_records = _count_records(index, rows)
   if not num_records:
     raise ValueError(
-      f"{work} {first}: a heading, which is of the months of what stands below "
-      "it; correct those records"
+      Note("problem.correction.heading", record=f"{work} {first}")
     )
   return CheckedCorrection(
     work=indexed,
@@ -137,8 +138,11 @@ def check_fixed_rows(
   for row, record_id in record_of.items():
     if row not in corrected:
       raise ValueError(
-        f"{work.name} {record_id}: --fixed={index.folder / dated_with.fixed} "
-        "dates it; change that file and --add the text again with it"
+        Note(
+          "problem.correction.fixed",
+          record=f"{work.name} {record_id}",
+          file=f"--fixed={index.folder / dated_with.fixed}",
+        )
       )
 
 
@@ -197,7 +201,7 @@ def find_work(index: IndexFolder, name: str) -> IndexedWork:
     if work.name == name:
       return work
   names = ", ".join(work.name for work in index.works)
-  raise ValueError(f"no work {name}; the index has {names}")
+  raise ValueError(Note("problem.correction.work", name=name, names=names))
 
 
 def read_dated_with(index: IndexFolder, name: str) -> DatedWith | None:
@@ -214,8 +218,10 @@ def read_dated_with(index: IndexFolder, name: str) -> DatedWith | None:
 
 
 def find_state(
-  correction: Correction, dated_with: DatedWith | None, problem: str = ""
-) -> tuple[str, str]:
+  correction: Correction,
+  dated_with: DatedWith | None,
+  problem: Note | str = "",
+) -> tuple[str, Note | str]:
   """Returns what the dates of an index owe to a correction.
 
   Args:
@@ -236,7 +242,7 @@ def find_state(
     return APPLIED, ""
   if dated_with is None:
     return LEFT_OUT, NO_WORK
-  problem = problem or dated_with.left_out.get(number, "")
+  problem = problem or notes.from_json(dated_with.left_out.get(number, ""))
   return LEFT_OUT if problem else PENDING, problem
 
 

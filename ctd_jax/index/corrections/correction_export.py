@@ -23,8 +23,7 @@ import numpy as np
 
 from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
-from ctd_jax.index import calendars
-from ctd_jax.index.answers import record_answers, tables
+from ctd_jax.index import answer_output, calendars, record_answers
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.building.work_corrections import RecordFinder
 from ctd_jax.index.corrections import correction_checks, correction_tei
@@ -33,7 +32,8 @@ from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import database
 from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import IndexedWork, IndexRecord
-from ctd_jax.utils import files
+from ctd_jax.utils import files, notes
+from ctd_jax.utils.notes import Note
 
 FIXED, CSV, JSONL, TEI = FORMATS = ("fixed", "csv", "jsonl", "tei")
 FORMAT_OF_SUFFIX = {".tsv": FIXED, ".csv": CSV, ".jsonl": JSONL, ".xml": TEI}
@@ -75,7 +75,7 @@ class Export:
 
   content: str
   number: int
-  left_out: tuple[str, ...] = ()
+  left_out: tuple[Note, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,12 +96,17 @@ class _Located:
   dated_with: DatedWith | None
   records: Sequence[IndexRecord] = ()
   months: Sequence[int] = ()
-  problem: str = ""
+  problem: Note | str = ""
 
-  def describe_problem(self, problem: str) -> str:
+  def describe_problem(self, problem: Note | str) -> Note:
     """Returns why the correction is left out, with its name."""
     number, span = self.correction.correction_id, self.correction.record_span
-    return f"correction {number} of {self.correction.work} {span}: {problem}"
+    return Note(
+      "problem.correction.described",
+      number=number,
+      record=f"{self.correction.work} {span}",
+      problem=problem,
+    )
 
 
 def export_corrections(
@@ -126,7 +131,7 @@ def export_corrections(
   if export_format in (CSV, JSONL):
     rows = [_describe(index, row) for row in located]
     if export_format == CSV:
-      content = tables.format_rows(rows, COLUMNS, tables.CSV)
+      content = answer_output.format_rows(rows, COLUMNS, answer_output.CSV)
     else:
       lines = (json.dumps(row, ensure_ascii=False) for row in rows)
       content = "".join(line + "\n" for line in lines)
@@ -143,7 +148,7 @@ def export_corrections(
     return Export(content=content, number=len(active), left_out=tuple(left_out))
   texts = [row for row in active if is_text(row.work)]
   left_out += [
-    row.describe_problem("of a data set, which has no --fixed")
+    row.describe_problem(Note("problem.correction.dataset"))
     for row in active
     if not is_text(row.work)
   ]
@@ -231,7 +236,7 @@ def _locate_corrections(
         rows = finders[work.name].find_rows(correction)
         months = _find_months(index, correction)
       except ValueError as error:
-        problem = str(error)
+        problem = notes.of_error(error)
       else:
         problem = ""
         records = database.fetch_records(
@@ -265,7 +270,7 @@ def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
     "last_month": None,
     "common_era": "",
     "state": state,
-    "problem": problem or row.problem,
+    "problem": str(problem or row.problem),
   }
   if months := row.months:
     spans = record_answers.find_spans(index, months, row.work.printed_reigns)
@@ -291,10 +296,7 @@ def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:
   """
   names = sorted({row.work.name for row in texts})
   if len(names) > 1:
-    raise ValueError(
-      f"a table for --fixed is of one text, not of {', '.join(names)}; choose "
-      "one"
-    )
+    raise ValueError(Note("problem.correction.works", names=", ".join(names)))
   if not texts:
     return fixed_dates.format_fixed_dates([])
   line_of = _find_lines(index, texts[0].work)

@@ -20,7 +20,7 @@ import pathlib
 import uuid
 from collections.abc import Sequence
 
-from ctd_jax.index.answers import tables
+from ctd_jax.index import answer_output
 from ctd_jax.index.corrections import correction_checks, correction_export
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.utils import files
@@ -147,7 +147,7 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
         f"header, which has {len(columns)}; a cell may be empty"
       )
     values = {
-      name: tables.read_cell(row.get(name, "")).strip()
+      name: answer_output.read_cell(row.get(name, "")).strip()
       for name in (*_NEEDED, *_OTHERS)
     }
     rows.append((reader.line_num, values))

@@ -23,6 +23,7 @@ from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.storage import correction_spans, manifest
 from ctd_jax.index.storage.corrections import Correction
 from ctd_jax.index.storage.database import ORDER, IndexedWork
+from ctd_jax.utils.notes import Note
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,7 +36,7 @@ class RedateResult:
   """
 
   build: BuildResult | None
-  problems: tuple[str, ...]
+  problems: tuple[Note | str, ...]
 
 
 def redate_index(folder: pathlib.Path) -> RedateResult:
@@ -71,7 +72,7 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
         _check_fixed(index, works[name], dated_with[name])
       read += _read_again(folder, request, names, works)
     except (FileNotFoundError, ValueError) as error:
-      problems.append(f"{', '.join(names)}: {error}")
+      problems.append(Note("problem.at", place=", ".join(names), problem=error))
     else:
       targets += names
   build = None
@@ -103,18 +104,12 @@ def _read_again(
   argument = request.format_argument(folder)
   path = request.find_path(folder)
   if path is not None and not path.exists():
-    raise FileNotFoundError(
-      f"{path} is gone, from which it was added; put it back, or --add it from "
-      "where it lies now, which dates it with its corrections"
-    )
+    raise FileNotFoundError(Note("problem.build.gone", file=path))
   read = {work.name: work for work in request.read(folder)}
   groups = {read[name].group for name in names if name in read}
   for name in names:
     if name not in read:
-      raise ValueError(
-        f"{argument} does not hold it any more; --add it from where it lies "
-        "now, which dates it with its corrections"
-      )
+      raise ValueError(Note("problem.build.not_there", file=argument))
   same = []
   for name, work in read.items():
     if name not in works:
@@ -123,9 +118,12 @@ def _read_again(
       )
     elif work.group in groups and not _is_same(work, works[name]):
       raise ValueError(
-        f"{argument} has changed since it was added ({name}); --add={argument} "
-        "takes it in as it is now, with the corrections whose records are the "
-        "same"
+        Note(
+          "problem.build.changed",
+          file=argument,
+          name=name,
+          flag=f"--add={argument}",
+        )
       )
     elif work.group in groups:
       same.append(work)
@@ -151,13 +149,11 @@ def _check_fixed(
   path = index.folder / dated_with.fixed
   if not path.is_file():
     raise FileNotFoundError(
-      f"{path} is gone, the --fixed of {work.name}; put it back, or --add the "
-      "text again with another or none"
+      Note("problem.build.gone_fixed", file=path, work=work.name)
     )
   if manifest.hash_file(path).sha256 != dated_with.fixed_sha256:
     raise ValueError(
-      f"{path} has changed, the --fixed of {work.name}; --add the text again "
-      "with it"
+      Note("problem.build.changed_fixed", file=path, work=work.name)
     )
   for correction in index.corrections.active(work.name):
     if correction.correction_id not in dated_with.corrections:
@@ -183,8 +179,12 @@ def _check_correction(
     correction_checks.check_fixed_rows(index, work, range(first, last + 1))
   except ValueError as error:
     raise ValueError(
-      f"correction {correction.correction_id} of {correction.record_span}: "
-      f"{error}, or undo the correction"
+      Note(
+        "problem.build.correction",
+        number=correction.correction_id,
+        record=correction.record_span,
+        problem=error,
+      )
     ) from None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Protocol
 
 from ctd_jax.index.storage import database
+from ctd_jax.utils.notes import Note
 
 _ROWS_PER_QUERY = 500  # variables that a statement may have
 
@@ -44,9 +45,13 @@ def find_span(
   rows = find_rows(folder, work, (first, last))
   for record_id in (first, last):
     if record_id not in rows:
-      raise ValueError(f"{work} has no record {record_id}")
+      raise ValueError(
+        Note("problem.correction.record", work=work, record=record_id)
+      )
   if rows[last] < rows[first]:
-    raise ValueError(f"{work}: record {last} stands before {first}")
+    raise ValueError(
+      Note("problem.correction.order", work=work, other=last, first=first)
+    )
   return (first, last), (rows[first], rows[last])
 
 

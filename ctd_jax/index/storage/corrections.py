@@ -21,6 +21,7 @@ import threading
 from collections.abc import Iterable, Iterator, Sequence
 
 from ctd_jax.index.storage import correction_file, correction_spans, database
+from ctd_jax.utils.notes import Note
 
 _MAX_LENGTHS = {"date": 200, "name": 200, "note": 10_000}  # characters
 
@@ -186,7 +187,7 @@ class CorrectionStore:
     """
     _check_fields({"name": name.strip()}, key)
     if not self.path.is_file():
-      raise ValueError(f"no correction {correction_id}: there are none")
+      raise ValueError(Note("problem.correction.none", number=correction_id))
     connection = self._open_for_writing()
     with correction_file.Transaction(connection):
       previous = _find_by_key(connection, "undo_key", key)
@@ -194,16 +195,21 @@ class CorrectionStore:
         return previous
       if previous is not None:
         raise ConflictError(
-          f"this form has undone correction {previous.correction_id}; open it "
-          "again"
+          Note("problem.correction.form_undone", number=previous.correction_id)
         )
       matches = _fetch(connection, "correction_id = ?", [correction_id])
       if not matches:
-        raise ValueError(f"no correction {correction_id}")
+        raise ValueError(
+          Note("problem.correction.lacking", number=correction_id)
+        )
       if matches[0].undone is not None:
         raise ConflictError(
-          f"correction {correction_id} was undone by "
-          f"{matches[0].undone_by or 'somebody'} at {matches[0].undone}"
+          Note(
+            "problem.correction.undone",
+            number=correction_id,
+            name=matches[0].undone_by or Note("problem.somebody"),
+            time=matches[0].undone,
+          )
         )
       connection.execute(
         "UPDATE corrections SET undone = ?, undone_by = ?, undo_key = ? "
@@ -363,9 +369,13 @@ class CorrectionStore:
     for other in others:
       if correction_spans.touches(other, rows, *span):
         raise ConflictError(
-          f"{work} {other.record_span} is corrected to {other.date} by "
-          f"{other.name or 'somebody'} (correction {other.correction_id}); "
-          "undo that first"
+          Note(
+            "problem.correction.overlap",
+            record=f"{work} {other.record_span}",
+            date=other.date,
+            name=other.name or Note("problem.somebody"),
+            number=other.correction_id,
+          )
         )
 
   def _open(self) -> sqlite3.Connection | None:
@@ -418,28 +428,33 @@ def _check_fields(given: dict[str, str], key: str) -> None:
     ValueError: naming what is empty, too long or no text.
   """
   if not key:
-    raise ValueError("key: empty; every form has one of its own")
+    raise ValueError(Note("problem.correction.no_key"))
   for name, text in given.items():
     if not text and name not in ("note", "name"):
-      raise ValueError(f"{name}: empty")
+      raise ValueError(Note("problem.field.empty", name=name))
     if len(text) > (limit := _MAX_LENGTHS.get(name, len(text))):
       raise ValueError(
-        f"{name}: {len(text):,} characters, expected {limit:,} at most"
+        Note("problem.field.long", name=name, number=len(text), limit=limit)
       )
     if not text.isprintable() and name in ("date", "name"):
-      raise ValueError(f"{name}: {text!r} has a character that is not printed")
+      raise ValueError(Note("problem.field.control", name=name, text=text))
     try:
       text.encode()
     except UnicodeEncodeError:
-      raise ValueError(f"{name}: {text!r} is no Unicode text") from None
+      raise ValueError(
+        Note("problem.field.unicode", name=name, text=text)
+      ) from None
 
 
 def _check_same(previous: Correction, given: dict[str, str]) -> None:
   if any(getattr(previous, name) != given[name] for name in _GIVEN):
     raise ConflictError(
-      f"this form has made correction {previous.correction_id} of "
-      f"{previous.work} {previous.record_span}, {previous.date}; open it again "
-      "to make another"
+      Note(
+        "problem.correction.form",
+        number=previous.correction_id,
+        record=f"{previous.work} {previous.record_span}",
+        date=previous.date,
+      )
     )
 
 

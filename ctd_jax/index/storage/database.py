@@ -32,6 +32,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ctd_jax.index.storage import full_text
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
 
 DATABASE_FILE = "index.sqlite"
 KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
@@ -138,7 +140,7 @@ class IndexedWork:
   dated_by: str
   folder: str
   printed_reigns: tuple[int, ...]
-  warnings: tuple[str, ...]
+  warnings: tuple[Note | str, ...]
   added: str
   records_sha256: str
 
@@ -275,7 +277,10 @@ def _decode(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
   values = dict(zip(columns, row, strict=True))
   for name in _LIST_COLUMNS:
     if name in values:
-      values[name] = tuple(json.loads(values[name] or "[]"))
+      items = json.loads(values[name] or "[]")
+      if name == "warnings":
+        items = map(notes.from_json, items)
+      values[name] = tuple(items)
   if "fixed" in values:
     values["fixed"] = bool(values["fixed"])
   return values

@@ -23,7 +23,8 @@ from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_models import Journal, open_client
+from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_models import Journal
 from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
 from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
 from ctd_jax.tasks.ctm.judge import AnswerVerdict

@@ -1,0 +1,721 @@
+"""Answer of an index, in words for a terminal and as an object for programs.
+
+All forms of an answer are made of this one object; `to_dict` is the form that
+programs read. Within a `SCHEMA_VERSION`, fields are added but not renamed or
+removed; answer.schema.json describes them."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, TextIO
+
+import msgspec
+from rich import box, console, padding, table
+from rich.text import Text
+
+from ctd_jax.index import calendars
+from ctd_jax.utils.notes import Note
+
+SCHEMA_VERSION = 1
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Span:
+  """Consecutive months.
+
+  Attributes:
+    first: ordinal of the first month.
+    last: of the last, included.
+    name: as a text would call them.
+  """
+
+  first: int
+  last: int
+  name: str
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Reading:
+  """What an ambiguous question may mean.
+
+  Attributes:
+    name: by which the question can be asked again.
+    first: ordinal of the first month.
+    last: of the last, included.
+    common_era: years, "722 BCE".
+    num_records: that are of these months more probably than not.
+  """
+
+  name: str
+  first: int
+  last: int
+  common_era: str
+  num_records: int
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Understanding:
+  """What a question was taken for.
+
+  Attributes:
+    intervals: months asked for.
+    common_era: years of these, one for each.
+    words: phrases looked for.
+    day: sexagenary day, 「甲子」; None if none was named.
+    readings: meanings between which the question leaves the choice.
+  """
+
+  intervals: tuple[Span, ...] = ()
+  common_era: tuple[str, ...] = ()
+  words: tuple[str, ...] = ()
+  day: str | None = None
+  readings: tuple[Reading, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordDate:
+  """When a record happened.
+
+  Attributes:
+    month: the most probable one, as `calendars.describe_month` says it.
+    common_era: its year, "722 BCE"; "" outside of the calendar.
+    probability: of that month.
+    outside: probability that it is of no month of the calendar.
+    credible_50: smallest set of months that holds 50 %.
+    credible_90: likewise, 90 %.
+    known: months that the data set or a reader gives.
+    dated_by: keys, order or model.
+    is_fixed: whether a reader set the date.
+  """
+
+  month: dict[str, Any]
+  common_era: str
+  probability: float
+  outside: float
+  credible_50: tuple[Span, ...]
+  credible_90: tuple[Span, ...]
+  known: Span | None
+  dated_by: str
+  is_fixed: bool
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class AnswerRecord:
+  """A record as a result.
+
+  Attributes:
+    rank: from 1.
+    row: in the index.
+    record_id: in its work.
+    work: name of it.
+    title: of the work.
+    text: as printed.
+    kind: event, no_event, neg_comment, text or heading.
+    place: where it is printed.
+    headings: above it.
+    date: when it happened.
+    score: what it is ranked by; of no meaning between questions.
+    probability_asked: that it is of the months asked for; None without any.
+    score_parts: time (log of the probability above), kind (log of the chance
+      that the text is of a kind that answers), words (0..1), dense (0..1, of
+      the vectors) and their cosine.
+    highlights: spans of the text that have the words.
+    reasons: for the month of `date`, the weightiest first: expert, weight
+      (log odds in nats), note, spans, linked (rows), months.
+  """
+
+  rank: int
+  row: int
+  record_id: str
+  work: str
+  title: str
+  text: str
+  kind: str
+  place: str
+  headings: tuple[str, ...]
+  date: RecordDate
+  score: float
+  probability_asked: float | None
+  score_parts: dict[str, float]
+  highlights: tuple[tuple[int, int], ...]
+  reasons: tuple[dict[str, Any], ...]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LikelyMonth:
+  """A month and its probability.
+
+  Attributes:
+    ordinal: of the month.
+    name: as a text would call it.
+    common_era: its year.
+    probability: that the passage is of it.
+  """
+
+  ordinal: int
+  name: str
+  common_era: str
+  probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class LikelyYear:
+  """A year and its probability.
+
+  Attributes:
+    name: of the reign, with its number.
+    ce_year: astronomical, 0 = 1 BCE.
+    common_era: the same as "722 BCE".
+    first: ordinal of its first month.
+    last: of its last.
+    probability: that the passage is of it.
+  """
+
+  name: str
+  ce_year: int
+  common_era: str
+  first: int
+  last: int
+  probability: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Parallel:
+  """A record that speaks for the date of a passage.
+
+  Attributes:
+    row: of the record.
+    record_id: in its work.
+    work: name of it.
+    text: as printed.
+    place: where it is printed.
+    date: when it happened.
+    expert: the evidence that it is part of.
+    weight: of that evidence, log odds in nats, all its records together.
+    share: of `weight` in the log odds that all evidence adds.
+  """
+
+  row: int
+  record_id: str
+  work: str
+  text: str
+  place: str
+  date: RecordDate
+  expert: str
+  weight: float
+  share: float
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PassageDate:
+  """When a passage is of, and why.
+
+  Attributes:
+    month: the most probable one, as `calendars.describe_month` says it.
+    common_era: its year.
+    probability: of that month.
+    outside: probability that it is of no month of the calendar.
+    months: the likeliest, the first first.
+    years: likewise.
+    credible_50: smallest set of months that holds 50 %.
+    credible_90: likewise, 90 %.
+    prior_log_odds: of `month`, before anything was read.
+    log_odds: after; less the prior, the sum of the weights of `reasons`.
+    reasons: as of a record, of `month`.
+    parallels: records of the reasons, the weightiest evidence first.
+    curve: probability of every year of the calendar, (astronomical year,
+      probability), for a figure.
+  """
+
+  month: dict[str, Any]
+  common_era: str
+  probability: float
+  outside: float
+  months: tuple[LikelyMonth, ...]
+  years: tuple[LikelyYear, ...]
+  credible_50: tuple[Span, ...]
+  credible_90: tuple[Span, ...]
+  prior_log_odds: float
+  log_odds: float
+  reasons: tuple[dict[str, Any], ...]
+  parallels: tuple[Parallel, ...]
+  curve: tuple[tuple[int, float], ...]
+
+
+def to_json(explained: AnswerRecord | PassageDate) -> dict[str, Any]:
+  """Returns a record or date as JSON has it.
+
+  The note of a reason is a text there, with its code and values beside it.
+  """
+  values = msgspec.to_builtins(explained)
+  for reason in values["reasons"]:
+    note = reason["note"]
+    if isinstance(note, str):  # a kind of evidence that has nothing to say
+      note = {"code": "", "values": {}, "text": note}
+    reason |= {
+      "note": note["text"],
+      "code": note["code"],
+      "values": note["values"],
+    }
+  return values
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Versions:
+  """What an answer was made with.
+
+  Attributes:
+    ctd_jax: version of the program.
+    index_format: of the folder.
+    generation: how often the index was changed.
+    index_sha256: of its manifest, which has the hashes of all files.
+    calendar_sha256: of its months.
+    encoder: what made the vectors that words are compared by, with its hash;
+      None if there are none, or they are not asked.
+  """
+
+  ctd_jax: str
+  index_format: int
+  generation: int
+  index_sha256: str
+  calendar_sha256: str
+  encoder: str | None = None
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Answer:
+  """What an index says to a question.
+
+  Attributes:
+    question: as asked.
+    intent: one of `question_calendar.INTENTS`.
+    understood: what it was taken for.
+    results: records, the best first.
+    dates: of a passage; None of other questions.
+    counts: records and works of the index that were asked; in_time, records
+      that are of the months more probably than not; with_words.
+    notes: what a reader should know of this answer.
+    versions: what it was made with.
+    asked_at: time, ISO 8601.
+    calendar_name: of the index.
+  """
+
+  question: str
+  intent: str
+  understood: Understanding
+  results: tuple[AnswerRecord, ...]
+  dates: PassageDate | None
+  counts: dict[str, int]
+  notes: tuple[Note, ...]
+  versions: Versions
+  asked_at: str
+  calendar_name: str
+
+  @property
+  def is_empty(self) -> bool:
+    """Whether nothing was found: no record, no date, no choice of readings."""
+    return not (self.results or self.dates or self.understood.readings)
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the answer as JSON has it."""
+    values = msgspec.to_builtins(self)
+    return (
+      {"schema_version": SCHEMA_VERSION}
+      | values
+      | {
+        "results": [*map(to_json, self.results)],
+        "dates": self.dates and to_json(self.dates),
+        "notes": [str(note) for note in self.notes],
+        "coded_notes": values["notes"],
+      }
+    )
+
+  def __str__(self) -> str:
+    return format_answer(self)
+
+
+MAX_SPANS = 3
+# Kinds of evidence as a reader knows them; the others are called as in data.
+_NAMES_OF_EVIDENCE = {
+  "openings": "printed date",
+  "days": "day",
+  "cited": "citations",
+  "parallels": "parallels without a date",
+  "known": "parallels with a date",
+  "empty": "empty months",
+  "room": "one opening a month",
+  "unknown": "unknown words",
+  "corpus": "other records",
+}
+_GIVEN = ("keys", "reader")  # what is given needs no weight
+_MIN_WEIGHT = 0.05  # below, a weight is printed as 0
+_CONTROL = re.compile(
+  r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+_WHITE_SPACE = re.compile(r"\s+")
+_YEAR_AND_MONTH = re.compile(r"(.*年)(.+月)\Z")
+
+
+def clean(text: Note | str) -> str:
+  """Returns a text on one line, control characters shown as 「␛」."""
+  return _CONTROL.sub("\N{SYMBOL FOR ESCAPE}", _WHITE_SPACE.sub(" ", str(text)))
+
+
+def format_chance(probability: float) -> str:
+  """Returns a probability with as many digits as can be told apart."""
+  if probability >= 0.9995:
+    return "1"
+  if probability < 0.001:
+    return "<.001"
+  return f"{probability:.3f}"[1:].rstrip("0") or "0"
+
+
+def format_spans(spans: Sequence[Span], max_spans: int = MAX_SPANS) -> str:
+  """Returns spans of months; of many their number, the first and the last.
+
+  A year that was just named is not named again: 「元狩二年三月 – 五月, 七月」.
+
+  Args:
+    spans: in order; one outside of the calendar is the last.
+    max_spans: that are named one by one.
+  """
+  inside = [span for span in spans if span.name != calendars.OUTSIDE]
+  if len(inside) > max_spans:
+    ends = inside[0].name.split(" – ")[0], inside[-1].name.split(" – ")[-1]
+    size = sum(span.last - span.first + 1 for span in inside)
+    text = f"{size:,} months, {ends[0]} … {ends[1]}"
+  else:
+    text = _name_spans(inside)
+  if len(inside) == len(spans):
+    return text
+  return f"{text}, or {calendars.OUTSIDE}" if text else calendars.OUTSIDE
+
+
+def _name_spans(spans: Sequence[Span]) -> str:
+  year, parts = None, []
+  for span in spans:
+    names = []
+    for name in span.name.split(" – "):
+      match = _YEAR_AND_MONTH.match(name)
+      names.append(match[2] if match and match[1] == year else name)
+      year = match[1] if match else None
+    parts.append(" – ".join(names))
+  return ", ".join(parts)
+
+
+def name_evidence(expert: str) -> str:
+  """Returns a kind of evidence as a reader knows it."""
+  return _NAMES_OF_EVIDENCE.get(expert, expert)
+
+
+def list_weighty(reasons: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+  """Returns the reasons that are given or whose weight is not 0."""
+  return [
+    reason
+    for reason in reasons
+    if reason["expert"] in _GIVEN or abs(reason["weight"]) >= _MIN_WEIGHT
+  ]
+
+
+def name_weightless(reasons: Sequence[dict[str, Any]]) -> str:
+  """Returns the kinds of evidence that were read and weigh nothing."""
+  weighty = list_weighty(reasons)
+  return ", ".join(
+    dict.fromkeys(
+      name_evidence(reason["expert"])
+      for reason in reasons
+      if reason not in weighty
+    )
+  )
+
+
+def format_reasons(
+  reasons: Sequence[dict[str, Any]], number: int | None
+) -> list[str]:
+  """Returns reasons as lines, the weightiest first, weights in nats.
+
+  Args:
+    number: how many; all if None, and last those that weigh nothing.
+  """
+  lines = [
+    clean(reason["note"])
+    if reason["expert"] in _GIVEN
+    else f"{reason['weight']:+.1f} {name_evidence(reason['expert'])}: "
+    f"{clean(reason['note'])}"
+    for reason in list_weighty(reasons)[:number]
+  ]
+  weightless = name_weightless(reasons)
+  if weightless and (number is None or not lines):
+    lines.append(f" 0.0 of no weight: {weightless}")
+  return lines
+
+
+DEFAULT_WIDTH = 80
+_MAX_TEXT = 160  # characters of a record
+_SURE = 0.9  # of a month that is named alone
+_VAGUE = 0.1  # of one that is named after the months that hold 90 %
+_DATE_SHARE = 31  # percent of the width, within these columns
+_MIN_DATE, _MAX_DATE = 18, 40
+
+
+def format_answer(
+  answer: Answer, width: int = DEFAULT_WIDTH, why: bool = False
+) -> str:
+  """Returns an answer as plain text.
+
+  Args:
+    why: whether all reasons are given, not only the weightiest.
+  """
+  text = io.StringIO()
+  _print(
+    answer,
+    console.Console(file=text, width=width, color_system=None, emoji=False),
+    why,
+  )
+  return text.getvalue().rstrip("\n")
+
+
+def print_answer(
+  answer: Answer, why: bool = False, file: TextIO | None = None
+) -> None:
+  """Prints an answer, in colours if the output is a terminal.
+
+  Args:
+    why: whether all reasons are given, not only the weightiest.
+    file: to print to; the standard output by default.
+  """
+  file = file or sys.stdout
+  width = None if file.isatty() else DEFAULT_WIDTH
+  _print(
+    answer,
+    console.Console(file=file, width=width, emoji=False, highlight=False),
+    why,
+  )
+
+
+def _print(answer: Answer, out: console.Console, why: bool) -> None:
+  for line in _describe_question(answer):
+    out.print(line)
+  if answer.understood.readings:
+    out.print(_make_readings(answer))
+  if answer.dates is not None:
+    _print_dates(answer.dates, out, why)
+  if answer.results:
+    out.print(_make_results(answer, out.width, why))
+  for line in _describe_outcome(answer):
+    out.print(line)
+
+
+def _describe_question(answer: Answer) -> Iterable[Text]:
+  """Yields what the question was taken for."""
+  understood = answer.understood
+  if not understood.readings:
+    for span, years in zip(
+      understood.intervals[:MAX_SPANS], understood.common_era, strict=False
+    ):
+      yield Text.assemble(("time  ", "dim"), (span.name, "bold"), f"  {years}")
+    if len(understood.intervals) > MAX_SPANS:
+      yield Text(f"      and {len(understood.intervals) - MAX_SPANS} more")
+  if understood.day:
+    yield Text.assemble(("day   ", "dim"), (understood.day, "bold"))
+  words = [clean(word) for word in understood.words if word != understood.day]
+  if words:
+    yield Text.assemble(("words ", "dim"), ("、".join(words), "bold"))
+
+
+def _make_readings(answer: Answer) -> table.Table:
+  grid = _make_table()
+  grid.add_column("it may mean", overflow="fold")
+  grid.add_column("years")
+  grid.add_column("records", justify="right")
+  for reading in answer.understood.readings:
+    grid.add_row(
+      Text(reading.name), reading.common_era, f"{reading.num_records:,}"
+    )
+  return grid
+
+
+def _make_results(answer: Answer, width: int, why: bool) -> table.Table:
+  grid = _make_table()
+  grid.expand = True
+  grid.add_column("", justify="right", style="dim")
+  _add_date_column(grid, width)
+  grid.add_column("p", justify="right", no_wrap=True)
+  grid.add_column("record", ratio=1, overflow="fold")
+  for record in answer.results:
+    chance = record.probability_asked
+    grid.add_row(
+      str(record.rank),
+      _describe_date(record.date),
+      format_chance(record.date.probability if chance is None else chance),
+      _describe_record(record, why),
+    )
+  return grid
+
+
+def _make_table() -> table.Table:
+  return table.Table(
+    box=box.SIMPLE_HEAD,
+    show_edge=False,
+    pad_edge=False,
+    padding=(0, 1, 0, 0),
+    header_style="dim",
+  )
+
+
+def _add_date_column(grid: table.Table, width: int) -> None:
+  """Adds a column of dates that leaves most of the width to the texts."""
+  size = min(max(width * _DATE_SHARE // 100, _MIN_DATE), _MAX_DATE)
+  grid.add_column("date", width=size, overflow="fold")
+
+
+def _describe_date(date: RecordDate) -> Text:
+  """Returns the most probable month, and the credible ones if several are.
+
+  Of a month that is hardly likelier than others these come first.
+  """
+  name, chance = date.month["name"], format_chance(date.probability)
+  if date.probability < _VAGUE:
+    text = Text(format_spans(date.credible_90))
+    text.append(f"\nlikeliest {name}, {chance}", "dim")
+    return text
+  text = Text(name)
+  if date.common_era:
+    text.append(f"\n{date.common_era}", "dim")
+  if date.probability < _SURE:
+    text.append(f"\n{chance}; 90 %: {format_spans(date.credible_90)}", "dim")
+  return text
+
+
+def _describe_record(record: AnswerRecord, why: bool) -> Text:
+  text = _mark(record.text, record.highlights)
+  place = f" · {record.place}" if record.place else ""
+  kind = "" if record.kind in ("event", "text") else f" · {record.kind}"
+  text.append(
+    "\n" + clean(f"{record.title} · {record.record_id}{place}{kind}"), "dim"
+  )
+  if why and "words" in record.score_parts:
+    text.append("\n" + format_score(record), "dim italic")
+  for line in format_reasons(record.reasons, None if why else 1):
+    text.append("\n" + line, "dim italic")
+  return text
+
+
+def format_score(record: AnswerRecord) -> str:
+  """Returns what a record is ranked by, and the parts of it."""
+  names = ["words", "dense", "cosine"]
+  if record.probability_asked is not None:
+    names = ["time", "kind", *names]  # without a time neither counts
+  parts = ", ".join(
+    f"{name} {round(record.score_parts[name], 2) + 0.0:.2f}"  # no -0.00
+    for name in names
+    if name in record.score_parts
+  )
+  return f"score {record.score:.2f}: {parts}"
+
+
+def _mark(text: str, spans: Sequence[tuple[int, int]]) -> Text:
+  """Returns the text of a record, or what stands around its first mark."""
+  start = max(spans[0][0] - _MAX_TEXT // 3, 0) if spans else 0
+  start = 0 if len(text) <= _MAX_TEXT else min(start, len(text) - _MAX_TEXT)
+  stop = start + _MAX_TEXT
+  marked = Text("…" if start else "")
+  position = start
+  for first, last in spans:
+    if position <= first and last <= stop:
+      marked.append(clean(text[position:first]))
+      marked.append(clean(text[first:last]), "bold yellow")
+      position = last
+  marked.append(clean(text[position:stop]))
+  if stop < len(text):
+    marked.append("…")
+  return marked
+
+
+def _print_dates(dates: PassageDate, out: console.Console, why: bool) -> None:
+  grid = _make_table()
+  grid.add_column("year")
+  grid.add_column("", style="dim")
+  grid.add_column("p", justify="right")
+  grid.add_column("month")
+  grid.add_column("p", justify="right")
+  for row in range(min(max(len(dates.years), len(dates.months)), 6)):
+    year = dates.years[row] if row < len(dates.years) else None
+    month = dates.months[row] if row < len(dates.months) else None
+    grid.add_row(
+      year.name if year else "",
+      year.common_era if year else "",
+      format_chance(year.probability) if year else "",
+      month.name if month else "",
+      format_chance(month.probability) if month else "",
+    )
+  out.print(grid)
+  for share, spans in ((50, dates.credible_50), (90, dates.credible_90)):
+    out.print(Text.assemble((f"{share} %  ", "dim"), Text(format_spans(spans))))
+  if dates.outside >= 0.01:
+    out.print(
+      Text.assemble(
+        (f"{format_chance(dates.outside):>4}  ", "dim"), calendars.OUTSIDE
+      )
+    )
+  out.print(
+    Text.assemble(
+      ("\nwhy ", "dim"),
+      dates.month["name"],
+      (
+        f"  log odds {dates.log_odds:+.1f}, {dates.prior_log_odds:+.1f} "
+        "before reading",
+        "dim",
+      ),
+    )
+  )
+  for line in format_reasons(dates.reasons, None if why else 6):
+    out.print(padding.Padding(Text(line), (0, 0, 0, 2)))
+  if dates.parallels:
+    out.print(_make_parallels(dates, out.width, why))
+
+
+def _make_parallels(dates: PassageDate, width: int, why: bool) -> table.Table:
+  grid = _make_table()
+  grid.expand = True
+  grid.add_column("share", justify="right", no_wrap=True)
+  _add_date_column(grid, width)
+  grid.add_column("parallel", ratio=1, overflow="fold")
+  expert = None
+  for parallel in dates.parallels[: None if why else 5]:
+    text = _mark(parallel.text, ())
+    text.append("\n" + clean(f"{parallel.work} · {parallel.record_id}"), "dim")
+    grid.add_row(
+      # The share is that of all records of this evidence together.
+      f"{100 * parallel.share:.0f} %" if parallel.expert != expert else "″",
+      _describe_date(parallel.date),
+      text,
+    )
+    expert = parallel.expert
+  return grid
+
+
+def _describe_outcome(answer: Answer) -> Iterable[Text]:
+  """Yields how much was found, and what a reader should know of it."""
+  counts, understood = answer.counts, answer.understood
+  if understood.readings and not answer.results:
+    yield Text("ask again with one of these names", "dim")
+  elif answer.dates is None:
+    scope = f"of {counts['records']:,} records"
+    in_time = counts.get("in_time")
+    if not answer.results:
+      yield Text(f"nothing found, {scope}")
+    elif in_time is not None:
+      yield Text(
+        f"{len(answer.results)} shown; {in_time:,} {scope} are of this time "
+        "with probability .5 or more",
+        "dim",
+      )
+    else:
+      yield Text(f"{len(answer.results)} shown, {scope}", "dim")
+  for note in answer.notes:
+    yield Text(clean(note), "dim")

@@ -1,1 +1,0 @@
-"""Answers of an index, and their forms: terminal, JSON, HTML, CSV and TSV."""

@@ -1,0 +1,456 @@
+"""Questions as they are understood, and the months that they may name.
+
+Eras overlap, states ran calendars of their own, years have leap months, and
+until 104 BCE they began with the tenth month. A regnal year is therefore all
+lunations that its own calendar counts to it, also those before the era began.
+Years are counted on within a polity, and where its calendar ends in the leading
+one.
+
+Axes: K months, M memberships of a lunation in a reign."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Bool, Int
+
+from ctd_jax.chronology import date_expressions, reign_tables, sexagenary
+from ctd_jax.chronology.numerals import fold_script
+from ctd_jax.chronology.query_calendar import NO_MONTHS, Months, RegnalYear
+from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.index import calendars
+from ctd_jax.utils.notes import Note
+
+TIME, WORDS, PASSAGE = INTENTS = ("time", "words", "passage")
+
+
+class QuestionError(ValueError):
+  """A question that cannot be read; one line says why and what would be."""
+
+
+class MonthSpan(NamedTuple):
+  """Stretch of lunations, both ends included.
+
+  Attributes:
+    first: ordinal in the calendar of the index.
+    last: ordinal, not before the first.
+    name: as a text would call it.
+  """
+
+  first: int
+  last: int
+  name: str
+
+
+class DateMeaning(NamedTuple):
+  """One of several things that a question may mean.
+
+  Attributes:
+    name: of the date under this reading, e.g. 晉武帝泰始元年.
+    span: its months.
+  """
+
+  name: str
+  span: MonthSpan
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+  """A question as it was understood.
+
+  Attributes:
+    text: as asked.
+    intent: `TIME` (what happened then), `WORDS` (which records speak of it, at
+      that time if there are intervals), or `PASSAGE` (when was this written
+      of).
+    intervals: months that are asked for, any of them; those of all readings if
+      there are several. None at all means any time.
+    words: words and phrases to look for, as written; the pair of a sexagenary
+      day is one.
+    passage: text to be dated; empty unless that is the intent.
+    readings: what the date may mean, if it may mean several things; the first
+      `MAX_READINGS` of them.
+    day: index of a sexagenary day, 0 = 甲子, if one is asked for.
+    works: names of the works asked for, as the index calls them; all if none.
+    notes: what was understood and what was left out.
+  """
+
+  text: str
+  intent: str
+  intervals: tuple[MonthSpan, ...] = ()
+  words: tuple[str, ...] = ()
+  passage: str = ""
+  readings: tuple[DateMeaning, ...] = ()
+  day: int | None = None
+  works: tuple[str, ...] = ()
+  notes: tuple[Note, ...] = ()
+
+
+# Names of rulers and eras listed for one date.
+MAX_READINGS = 24
+
+
+_MONTHS_PER_SEASON = 3
+# More than a reign has years.
+_REIGN_STRIDE = 1 << 13
+
+
+class CalendarMonths:
+  """The lunations of a calendar; see `query_calendar.QueryCalendar`."""
+
+  def __init__(self, calendar: Calendar):
+    """Sorts the memberships by reign and year."""
+    self.calendar = calendar
+    members = calendar.memberships
+    keys = members.reigns * _REIGN_STRIDE + members.regnal_years
+    self._order = np.lexsort((members.lunations, keys))
+    self._sorted_keys = keys[self._order]
+    readings = calendar.readings
+    self._member_years = readings.years[members.readings]
+    self._member_polities = calendar.polities[members.reigns]
+    self._has_leap_months = bool(readings.is_leap.any())
+
+  @property
+  def timeline(self) -> Timeline:
+    """The reigns by name."""
+    return self.calendar.timeline
+
+  def __len__(self) -> int:
+    """Number of lunations."""
+    return len(self.calendar)
+
+  @functools.cached_property
+  def years(self) -> Int[np.ndarray, " Y"]:
+    """Astronomical years that the calendar holds, ascending."""
+    return np.unique(self.calendar.years)
+
+  def find_year(self, reign: int, year: int) -> Months:
+    """Returns the lunations of a regnal year; see `QueryCalendar`."""
+    return _span(self._lunations(self._find_members(reign, year)))
+
+  def find_month(
+    self, reign: int, year: int, month: int, leap: bool = False
+  ) -> Months:
+    """Returns a month of a regnal year; see `QueryCalendar`.
+
+    One that a reform left out, as the third of 237, is the month before it.
+    """
+    numbers, is_leap, lunations = self._list_months(reign, year)
+    is_match = (numbers == month) & (
+      is_leap == (leap and self._has_leap_months)
+    )
+    if not leap and not is_match.any() and (numbers > month).any():
+      earlier = lunations[numbers < month]
+      return _span(earlier[-1:])
+    return _span(lunations[is_match])
+
+  def lacks_month(self, reign: int, year: int, month: int) -> bool:
+    """Returns whether a regnal year has no month of a number.
+
+    Raises:
+      KeyError: if there is no such year.
+    """
+    return month not in self._list_months(reign, year)[0]
+
+  def _list_months(
+    self, reign: int, year: int
+  ) -> tuple[
+    Int[np.ndarray, " m"], Bool[np.ndarray, " m"], Int[np.ndarray, " m"]
+  ]:
+    """Returns number, leap mark and lunation of the months of a year."""
+    members = self._find_members(reign, year)
+    readings = self.calendar.readings
+    rows = self.calendar.memberships.readings[members]
+    return (
+      readings.months[rows],
+      readings.is_leap[rows],
+      self._lunations(members),
+    )
+
+  def find_season(self, reign: int, year: int, month: int) -> Months:
+    """Returns the months of a season; see `QueryCalendar`."""
+    numbers, _, lunations = self._list_months(reign, year)
+    is_match = (numbers >= month) & (numbers < month + _MONTHS_PER_SEASON)
+    return _span(lunations[is_match])
+
+  def find_leap_months(self, reign: int, year: int) -> list[int] | None:
+    """Returns the leap months of a year; None if the calendar has none."""
+    if not self._has_leap_months:
+      return None
+    numbers, is_leap, _ = self._list_months(reign, year)
+    return sorted(set(numbers[is_leap].tolist()))
+
+  def find_common_year(
+    self, year: int, month: int | None = None
+  ) -> tuple[Months, RegnalYear | None]:
+    """Returns a year of the common era; see `QueryCalendar`."""
+    is_match = self.calendar.years == year
+    if not is_match.any():
+      raise KeyError(
+        Note(
+          "problem.question.year_lacking",
+          year=reign_tables.format_common_era_year(year),
+          calendar=self.timeline.name,
+          years=format_years(self.years),
+        )
+      )
+    if month is not None:
+      is_match &= (self.calendar.months == month) & ~self.calendar.is_leap
+      if not is_match.any():
+        raise KeyError(
+          Note(
+            "problem.question.month_lacking",
+            year=reign_tables.format_common_era_year(year),
+            month_number=month,
+            calendar=self.timeline.name,
+          )
+        )
+    months = _span(np.flatnonzero(is_match))
+    return months, self._name_year(months.first)
+
+  def find_middle(self, year: Months) -> int:
+    """Returns the first lunation after six months and their leap months."""
+    is_ordinary = ~self.calendar.is_leap[year.first : year.last + 1]
+    after = np.flatnonzero(np.cumsum(is_ordinary) > MONTHS_PER_YEAR // 2)
+    return year.first + (int(after[0]) if len(after) else len(is_ordinary))
+
+  def find_next_year(self, reign: int, year: int) -> RegnalYear | None:
+    """Returns the year after a regnal year; see `QueryCalendar`."""
+    next_years = self.years[self.years > self._civil_year(reign, year)]
+    if not len(next_years):
+      return None
+    members = self._members_of_year(
+      int(next_years[0]), self.calendar.polities[reign - 1]
+    )
+    if not len(members):
+      return None
+    # The name that was in use first.
+    in_use = self.calendar.memberships.in_use[members]
+    return self._name_member(members[np.argmax(in_use)])
+
+  def shift_years(
+    self,
+    month: int,
+    regnal_year: RegnalYear | None,
+    first_offset: int,
+    last_offset: int,
+  ) -> Months:
+    """Returns the lunations of whole years; see `QueryCalendar`."""
+    if regnal_year is None:
+      year, polity = int(self.calendar.years[month]), None
+    else:
+      year = self._civil_year(*regnal_year)
+      polity = self.calendar.polities[regnal_year.reign - 1]
+    index = int(np.searchsorted(self.years, year))
+    low = max(index + first_offset, 0)
+    high = min(index + last_offset, len(self.years) - 1)
+    if high < low:
+      return NO_MONTHS
+    first, last = (
+      self._find_polity_year(int(self.years[row]), polity)
+      for row in (low, high)
+    )
+    return Months(min(first.first, last.first), max(first.last, last.last))
+
+  def _find_members(self, reign: int, year: int) -> Int[np.ndarray, " m"]:
+    """Returns the memberships of a regnal year."""
+    key = (reign - 1) * _REIGN_STRIDE + year
+    start, end = np.searchsorted(self._sorted_keys, (key, key + 1))
+    if start == end or year >= _REIGN_STRIDE:
+      raise KeyError((reign, year))
+    return self._order[start:end]
+
+  def _lunations(self, members: Int[np.ndarray, " m"]) -> np.ndarray:
+    return self.calendar.memberships.lunations[members]
+
+  def _members_of_year(
+    self, year: int, polity: int | np.integer | None
+  ) -> Int[np.ndarray, " m"]:
+    """Returns the memberships of a year, those of a polity if it has any."""
+    members = np.flatnonzero(self._member_years == year)
+    of_polity = members[self._member_polities[members] == polity]
+    return of_polity if len(of_polity) else members
+
+  def _find_polity_year(
+    self, year: int, polity: int | np.integer | None
+  ) -> Months:
+    members = self._members_of_year(year, polity)
+    is_of_polity = self._member_polities[members] == polity
+    if polity is None or not is_of_polity.any():
+      return _span(np.flatnonzero(self.calendar.years == year))
+    return _span(self._lunations(members))
+
+  def _civil_year(self, reign: int, year: int) -> int:
+    return self.timeline.reigns[reign - 1].accession + year - 1
+
+  def _name_year(self, month: int) -> RegnalYear | None:
+    members = self.calendar.memberships
+    row = np.searchsorted(members.lunations, month)
+    if row == len(members.lunations) or members.lunations[row] != month:
+      return None
+    return self._name_member(row)
+
+  def _name_member(self, row: int | np.integer) -> RegnalYear:
+    members = self.calendar.memberships
+    return RegnalYear(
+      int(members.reigns[row]) + 1, int(members.regnal_years[row])
+    )
+
+
+def format_years(years: Sequence[int] | Int[np.ndarray, " Y"]) -> Note:
+  """Returns the first and the last of years, e.g. "722 BCE to 468 BCE"."""
+  first, last = (
+    reign_tables.format_common_era_year(int(years[row])) for row in (0, -1)
+  )
+  return Note("note.years", first=first, last=last)
+
+
+def name_months(
+  run: Months,
+  months: CalendarMonths,
+  numbers: Sequence[int] = (),
+  printed_reigns: Collection[int] = (),
+) -> str:
+  """Returns the names of the first and the last of months, or of the one.
+
+  Args:
+    numbers: of the reigns that a question names, if it does.
+    printed_reigns: rows of reigns that name the months if it does not.
+  """
+  reigns = {number - 1 for number in numbers} or printed_reigns
+  first, last = (
+    calendars.name_month(months.calendar, month, reigns) for month in run
+  )
+  return first if first == last else f"{first} – {last}"
+
+
+def find_runs(is_member: Bool[np.ndarray, " K"]) -> list[Months]:
+  """Returns the stretches of months that are marked, in order."""
+  edges = np.flatnonzero(np.diff(is_member, prepend=False, append=False))
+  return [
+    Months(int(first), int(end) - 1) for first, end in edges.reshape(-1, 2)
+  ]
+
+
+def _span(lunations: np.ndarray) -> Months:
+  """Returns the first and the last of lunations."""
+  if not len(lunations):
+    raise KeyError(Note("problem.question.no_months"))
+  return Months(int(lunations.min()), int(lunations.max()))
+
+
+# Beyond, the days of an uncertain calendar take too long to compute.
+_MAX_COMPUTED_MONTHS = 600
+
+
+class Day(NamedTuple):
+  """A sexagenary day of a question.
+
+  Attributes:
+    start: position of the pair.
+    end: position after it.
+    index: 0 = 甲子.
+    mark: one of `sexagenary.DAY_MARKS`.
+  """
+
+  start: int
+  end: int
+  index: int
+  mark: int
+
+
+def find_days(text: str, months: CalendarMonths) -> list[Day]:
+  """Returns the sexagenary days of a question."""
+  folded = fold_script(text)
+  days = []
+  for cue in date_expressions.find_date_cues(text, months.timeline):
+    if cue.day:
+      days.append(
+        Day(
+          cue.end - len(cue.day),
+          cue.end,
+          sexagenary.parse_cyclic_index(cue.day),
+          sexagenary.find_day_mark(folded, cue.end),
+        )
+      )
+  return days
+
+
+def narrow_to_day(
+  intervals: Sequence[MonthSpan],
+  day: Day,
+  months: CalendarMonths,
+  notes: list[Note],
+  numbers: Sequence[int],
+) -> tuple[MonthSpan, ...]:
+  """Returns the months of intervals that can have a day; all if none can.
+
+  Args:
+    intervals: months that a question asks for.
+    notes: to which is added what was left out.
+    numbers: of the reigns that the question names, for the names of months.
+  """
+  pair = sexagenary.format_cyclic_index(day.index)
+  if months.calendar.readings.day_spans is None:
+    num_months = sum(span.last + 1 - span.first for span in intervals)
+    if num_months == len(intervals):
+      return tuple(intervals)  # single months, whose days are not certain
+    if num_months > _MAX_COMPUTED_MONTHS:
+      notes.append(Note("note.question.days_many", day=pair))
+      return tuple(intervals)
+  has_day = _find_months_of_day(day, intervals, months)
+  narrowed = [
+    MonthSpan(
+      *run,
+      interval.name
+      if run == (interval.first, interval.last)
+      else name_months(run, months, numbers),
+    )
+    for interval in intervals
+    for run in _find_runs_within(has_day, interval)
+  ]
+  if not narrowed:
+    notes.append(Note("note.question.days_none", day=pair))
+    return tuple(intervals)
+  if sum(span.last - span.first for span in narrowed) < sum(
+    span.last - span.first for span in intervals
+  ) or len(narrowed) != len(intervals):
+    notes.append(Note("note.question.days_only", day=pair))
+  return tuple(dict.fromkeys(narrowed))
+
+
+def _find_runs_within(
+  is_member: np.ndarray, interval: MonthSpan
+) -> Iterator[Months]:
+  for run in find_runs(is_member[interval.first : interval.last + 1]):
+    yield Months(interval.first + run.first, interval.first + run.last)
+
+
+def _find_months_of_day(
+  day: Day, intervals: Sequence[MonthSpan], months: CalendarMonths
+) -> np.ndarray:
+  """Returns which lunations of intervals can have a day at its place."""
+  is_asked = np.zeros(len(months), bool)
+  for span in intervals:
+    is_asked[span.first : span.last + 1] = True
+  calendar = months.calendar
+  if calendar.readings.day_spans is None:
+    column = day.mark * sexagenary.CYCLE_LENGTH + day.index
+    chances = calendar.take(is_asked).day_chances[:, :, column]
+    is_asked[is_asked] = chances.any(0)
+    return is_asked
+  first, length = calendar.readings.day_spans.T
+  offset = (
+    day.index - sexagenary.cyclic_index_of_day(first)
+  ) % sexagenary.CYCLE_LENGTH
+  is_match = {
+    sexagenary.ANY_DAY: offset < length,
+    sexagenary.FIRST_DAY: offset == 0,
+    sexagenary.LAST_DAY: offset == length - 1,
+  }[day.mark]
+  return is_asked & calendar.readings.find_lunations(is_match)

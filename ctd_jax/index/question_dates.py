@@ -1,0 +1,609 @@
+"""Dates of a question: the months that it asks for.
+
+A question names one date or a range of two, with a window around it. Where a
+name is of several reigns, each of them is read with the same window and second
+date. A month without a year is that month of any year."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ctd_jax.chronology import (
+  date_expressions,
+  numerals,
+  query_dates,
+  query_mentions,
+  query_windows,
+  reign_tables,
+)
+from ctd_jax.chronology.common_era_years import EraYear
+from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON, DateCue
+from ctd_jax.chronology.numerals import DateError, fold_script
+from ctd_jax.chronology.query_calendar import Months
+from ctd_jax.chronology.query_mentions import DateMention, MentionSearch
+from ctd_jax.dating.chronicle import date_glyphs, unknown_eras, western_calendar
+from ctd_jax.index import calendars, question_calendar, question_spans
+from ctd_jax.index.question_calendar import (
+  CalendarMonths,
+  DateMeaning,
+  Day,
+  MonthSpan,
+  QuestionError,
+  find_runs,
+  format_years,
+)
+from ctd_jax.index.question_spans import DateSpan
+from ctd_jax.utils import notes as notes_lib
+from ctd_jax.utils.notes import Note
+
+_RULER_ENDINGS = frozenset("公王侯伯帝宗")
+_MAX_RULER = 4  # characters quoted
+# What may stand before a year without a reign: not 「哪一年」, 「每三年」.
+_BEFORE_YEAR = re.compile(r"(?:^|[\s，、。；：的□在於自從至到及與和]|自從)$")
+_MAX_NUMERAL = 99  # of `numerals.format_numeral`
+
+
+class DateChoice(NamedTuple):
+  """The dates of a question under one meaning of the first.
+
+  Attributes:
+    named_mentions: name and mention of each, in order.
+    search: the same for the readers of windows.
+  """
+
+  named_mentions: tuple[tuple[str, DateMention], ...]
+  search: MentionSearch
+
+
+def list_choices(
+  text: str,
+  blanked: str,
+  search: MentionSearch,
+  spans: Sequence[DateSpan],
+  months: CalendarMonths,
+  printed_reigns: Collection[int],
+) -> list[DateChoice]:
+  """Returns the dates under every meaning of the first; none without a date.
+
+  Args:
+    blanked: without what `spans` holds.
+    search: regnal dates and years of the common era.
+    printed_reigns: rows of the reigns whose meanings come first.
+
+  Raises:
+    DateError: if the first date is of a ruler whom the calendar lacks.
+  """
+  mentions = list(search.mentions)
+  if not spans and not any(mention.is_full for mention in mentions):
+    mentions = _add_reigns(text, blanked, mentions, months)
+  options = [_list_options(mention, months) for mention in mentions]
+  options += [_list_span_options(span) for span in spans]
+  options.sort(key=lambda named: named[0][1].start)
+  full = [row for row, named in enumerate(options) if named[0][1].is_full]
+  if not full:
+    return []
+  anchor = full[0]
+  years = search.years + tuple(
+    EraYear(span.start, span.end, span.year)
+    for span in spans
+    if span.year is not None
+  )
+  choices = []
+  for name, mention in _sort_options(options[anchor], printed_reigns):
+    named_mentions = [
+      (name, mention) if row == anchor else _pick(named, mention, months)
+      for row, named in enumerate(options)
+    ]
+    choices.append(
+      DateChoice(
+        tuple(named_mentions),
+        MentionSearch(tuple(m for _, m in named_mentions), years),
+      )
+    )
+  return choices
+
+
+def _sort_options(
+  named: Sequence[tuple[str, DateMention]], printed_reigns: Collection[int]
+) -> list[tuple[str, DateMention]]:
+  """Returns the meanings of a date, those of printed reigns first."""
+  return sorted(
+    named,
+    key=lambda option: (
+      not any(number - 1 in printed_reigns for number in option[1].reigns)
+    ),
+  )
+
+
+def _pick(
+  named: Sequence[tuple[str, DateMention]],
+  anchor: DateMention,
+  months: CalendarMonths,
+) -> tuple[str, DateMention]:
+  """Returns the meaning of a second date that fits the first.
+
+  The one of its reign, else the first that is not earlier.
+  """
+  for name, mention in named:
+    if mention.reigns and mention.reigns == anchor.reigns:
+      return name, mention
+  reigns = months.timeline.reigns
+  if anchor.reigns:
+    start = reigns[anchor.reigns[0] - 1].accession + (anchor.year or 1) - 1
+    for name, mention in named:
+      if mention.reigns and mention.year:
+        row = reigns[mention.reigns[0] - 1]
+        if row.accession + mention.year - 1 >= start:
+          return name, mention
+  return named[0]
+
+
+def _list_options(
+  mention: DateMention, months: CalendarMonths
+) -> list[tuple[str, DateMention]]:
+  """Returns the names and meanings of a date, one for every reign."""
+  if mention.months is not None:
+    year = int(months.calendar.years[mention.months.first])
+    name = reign_tables.format_common_era_year(year)
+    month = _name_month(mention)
+    return [(f"{name}, {month}" if month else name, mention)]
+  if not mention.reigns:
+    return [("", mention)]
+  return [
+    (
+      months.timeline.full_reign_name(number)
+      + _name_year(mention.year)
+      + _name_month(mention),
+      dataclasses.replace(mention, reigns=(number,)),
+    )
+    for number in mention.reigns
+  ]
+
+
+def _list_span_options(span: DateSpan) -> list[tuple[str, DateMention]]:
+  return [
+    (
+      meaning.name,
+      DateMention(
+        span.start,
+        span.end,
+        months=meaning.months,
+        has_month=span.has_month,
+      ),
+    )
+    for meaning in span.meanings
+  ]
+
+
+def _name_year(year: int | None) -> str:
+  if year is None or year == 1:
+    return "元年" if year else ""
+  if year > _MAX_NUMERAL:
+    return f"{year}年"
+  return f"{numerals.format_numeral(year)}年"
+
+
+def _name_month(mention: DateMention) -> str:
+  leap = "閏" * mention.leap
+  if mention.month is None:
+    return f"{leap}月" if leap else mention.season or ""
+  number = numerals.format_numeral(mention.month)
+  return f"{leap}{'正' if mention.month == 1 else number}月"
+
+
+def _add_reigns(
+  text: str, blanked: str, mentions: list[DateMention], months: CalendarMonths
+) -> list[DateMention]:
+  """Returns the mentions, the first year with all reigns that it may be of."""
+  first = next((m for m in mentions if m.year is not None), None)
+  if first is None or western_calendar.is_western(months.calendar):
+    return mentions
+  before = fold_script(blanked[: first.start])
+  preceding = text[max(first.start - _MAX_RULER, 0) : first.start].split()
+  if preceding and fold_script(preceding[-1])[-1] in _RULER_ENDINGS:
+    raise DateError(
+      Note(
+        "problem.question.preceding",
+        text=preceding[-1],
+        calendar=months.timeline.name,
+      ),
+      text,
+      first.start,
+    )
+  if not (before == "" or _BEFORE_YEAR.search(before)) and not any(
+    cue.start == first.start and (cue.month or cue.season or cue.year == 1)
+    for cue in date_expressions.find_date_cues(blanked, months.timeline)
+  ):
+    return [m for m in mentions if m.year is None]
+  with_name = query_mentions.with_lone_reign(mentions, blanked, months.timeline)
+  if any(mention.reigns for mention in with_name):
+    return with_name
+  numbers = tuple(
+    number
+    for number, reign in enumerate(months.timeline.reigns, start=1)
+    if reign.years >= first.year
+  )
+  if not numbers:
+    raise DateError(
+      Note(
+        "problem.question.reign_years",
+        calendar=months.timeline.name,
+        number=first.year,
+      ),
+      text,
+      first.start,
+    )
+  row = mentions.index(first)
+  mentions[row] = dataclasses.replace(first, reigns=numbers)
+  return mentions
+
+
+def resolve_choices(
+  text: str,
+  choices: Sequence[DateChoice],
+  months: CalendarMonths,
+  printed_reigns: Collection[int],
+) -> list[DateMeaning]:
+  """Returns the months of every choice that the calendar has.
+
+  Args:
+    printed_reigns: rows of reigns by which months are named.
+
+  Raises:
+    DateError: of the first choice, if it has none of them.
+  """
+  readings: list[DateMeaning] = []
+  errors: list[DateError] = []
+  for choice in choices:
+    try:
+      found = query_dates.resolve_mentions(text, choice.search, months)
+    except DateError as error:
+      errors.append(error)
+      continue
+    name, anchor = next(
+      (name, mention)
+      for name, mention in choice.named_mentions
+      if mention.is_full
+    )
+    reading = DateMeaning(
+      name, _name_span(name, anchor, found, text, months, printed_reigns)
+    )
+    if reading not in readings:
+      readings.append(reading)
+  if not readings:
+    raise errors[0]
+  return readings
+
+
+def _name_span(
+  name: str,
+  anchor: DateMention,
+  found: Months,
+  text: str,
+  months: CalendarMonths,
+  printed_reigns: Collection[int],
+) -> MonthSpan:
+  """Returns months with the name of their date, or of their ends."""
+  try:
+    own = query_windows.resolve_window(" " * len(text), [anchor], months)
+  except DateError:
+    own = None
+  if own != found:
+    name = question_calendar.name_months(
+      found, months, anchor.reigns, printed_reigns
+    )
+  return MonthSpan(*found, name)
+
+
+def list_doubts(
+  choice: DateChoice, reading: DateMeaning, months: CalendarMonths
+) -> list[str]:
+  """Returns what is to be said of a date that has one meaning."""
+  doubts = []
+  calendar = months.calendar
+  mention = next(m for m in choice.search.mentions if m.is_full)
+  if mention.leap and not calendar.is_leap.any():
+    doubts.append(
+      Note(
+        "note.question.leap",
+        date=reading.name,
+        other=reading.name.replace("閏", ""),
+      )
+      if mention.month
+      else Note("note.question.leap_year")
+    )
+  elif (
+    mention.month
+    and mention.months is None
+    and months.lacks_month(mention.reigns[0], mention.year, mention.month)
+  ):
+    doubts.append(Note("note.question.month_lacking", date=reading.name))
+  members = calendar.memberships
+  is_member = (
+    np.isin(members.reigns + 1, mention.reigns)
+    & (members.lunations >= reading.span.first)
+    & (members.lunations <= reading.span.last)
+  )
+  if (
+    mention.months is None
+    and is_member.any()
+    and not (members.in_use[is_member].any())
+  ):
+    names = calendars.name_month(calendar, reading.span.first)
+    doubts.append(
+      Note("note.question.reign_unused", date=reading.name, names=names)
+    )
+  return doubts
+
+
+def list_reigns(choices: Sequence[DateChoice]) -> list[int]:
+  """Returns the numbers of the reigns that the dates of a question name."""
+  return [
+    number
+    for choice in choices
+    for mention in choice.search.mentions
+    for number in mention.reigns
+  ]
+
+
+_BLANK = "□"  # for what is no regnal date; no date holds it
+_MARKS = ("朔", "晦")
+_MONTHS_PER_SEASON = 3
+_NUM_EXAMPLES = 3
+_TWO_SEASONS = re.compile("(?<=年)(?:(?=春夏|夏秋|秋冬)([春夏秋])([夏秋冬]))")
+_NUMBER = f"(?:元|{numerals.NUMERAL_PATTERN})"
+_TWO_YEARS = re.compile(f"({_NUMBER})[、，]({_NUMBER})年")
+_EITHER_YEAR = re.compile(f"年[或與和](?={_NUMBER}年)")
+_NUMBERED_DAY = re.compile(
+  f"(?<=月)(初{numerals.NUMERAL_PATTERN}日?|{numerals.NUMERAL_PATTERN}[日號号])"
+)
+_WESTERN_MONTH = re.compile(r"[公西][元曆歷历]前?\s*\S{1,5}年\s*\S{1,3}月\Z")
+# Range words, after which the readers of running text expect a place.
+_RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從由迄", "，"))
+
+
+@dataclasses.dataclass(frozen=True)
+class QuestionDates:
+  """The dates of a question.
+
+  Attributes:
+    readings: what the date means: one if that is clear, several if not, none
+      without a date.
+    intervals: months that are asked for; of a month of any year there are many.
+    days: in order.
+    rest: the question without its dates, of the same length.
+    notes: what was understood.
+  """
+
+  readings: tuple[DateMeaning, ...]
+  intervals: tuple[MonthSpan, ...]
+  days: tuple[Day, ...]
+  rest: str
+  notes: tuple[Note, ...]
+
+
+def read_dates(
+  text: str, months: CalendarMonths, printed_reigns: Collection[int] = ()
+) -> QuestionDates:
+  """Returns the dates of a question.
+
+  Args:
+    text: without titles and quotations, which may hold what looks like a date.
+    printed_reigns: rows of reigns that the works of the index name; they come
+      first among those that a date may mean.
+
+  Raises:
+    QuestionError: for a date that the calendar lacks, an unknown era, or a
+      window that cannot be read.
+  """
+  try:
+    return _read_dates(text, months, printed_reigns)
+  except DateError as error:
+    years = format_years(months.years)
+    if str(years) in str(error):
+      raise QuestionError(notes_lib.of_error(error)) from None
+    raise QuestionError(
+      Note("problem.question.holds", problem=error, years=years)
+    ) from None
+
+
+def _read_dates(
+  text: str, months: CalendarMonths, printed_reigns: Collection[int]
+) -> QuestionDates:
+  notes: list[Note] = []
+  printed_text = _spell_out(text, notes)
+  text = date_glyphs.fold_date_glyphs(printed_text)
+  spans = question_spans.find_date_spans(text, months)
+  characters = list(text)
+  for span in spans:
+    characters[span.start : span.end] = _BLANK * (span.end - span.start)
+  blanked = "".join(characters)
+  _check_eras(text, blanked, months)
+  notes += [span.note for span in spans if span.note]
+  choices = list_choices(
+    text,
+    blanked,
+    query_mentions.find_mentions(blanked, months),
+    spans,
+    months,
+    printed_reigns,
+  )
+  readings: list[DateMeaning] = []
+  if choices:
+    readings = resolve_choices(blanked, choices, months, printed_reigns)
+    intervals = tuple(dict.fromkeys(reading.span for reading in readings))
+    used = _list_used(blanked, choices[0].search.mentions, months)
+    if len(choices) == 1:
+      notes += list_doubts(choices[0], readings[0], months)
+  else:
+    intervals, used = _find_months_of_any_year(text, blanked, months, notes)
+  days = question_calendar.find_days(blanked, months)
+  if days and intervals:
+    intervals = question_calendar.narrow_to_day(
+      intervals,
+      days[0],
+      months,
+      notes,
+      list_reigns(choices),
+    )
+  # 「丙子朔」: where the day stood in its month is known, and no word.
+  used += [
+    DateMention(day.start, day.end + (blanked[day.end : day.end + 1] in _MARKS))
+    for day in days
+  ]
+  return QuestionDates(
+    tuple(
+      reading
+      for reading in readings
+      if any(_overlap(reading.span, span) for span in intervals)
+    ),
+    intervals,
+    tuple(days),
+    _blank_dates(printed_text, blanked, used),
+    tuple(notes),
+  )
+
+
+def _spell_out(text: str, notes: list[Note]) -> str:
+  """Returns a question with the dates written out that it writes in short.
+
+  「五年春夏」 is 五年春至夏, 「四、五年」 and 「四年或五年」 四年至五年. The
+  number of a day is left out: an index knows months.
+  """
+  text = _TWO_SEASONS.sub(r"\1至\2", text)
+  text = _TWO_YEARS.sub(r"\1年至\2年", text)
+  text = _EITHER_YEAR.sub("年至", text)
+
+  def leave_out(match: re.Match[str]) -> str:
+    if _WESTERN_MONTH.search(text, 0, match.start()):
+      return match[0]
+    notes.append(Note("note.question.day_left_out", day=match[1]))
+    return ""
+
+  return _NUMBERED_DAY.sub(leave_out, text)
+
+
+def _overlap(first: MonthSpan, second: MonthSpan) -> bool:
+  return first.first <= second.last and second.first <= first.last
+
+
+def _blank_dates(
+  printed_text: str, blanked: str, used: Sequence[DateMention]
+) -> str:
+  """Returns a question, as printed, without dates and words of windows."""
+  blanks = query_windows.blank_window_words(fold_script(blanked), used)
+  return "".join(
+    " " if blank == " " else character
+    for character, blank in zip(printed_text, blanks, strict=True)
+  )
+
+
+def _list_used(
+  text: str, mentions: Sequence[DateMention], months: CalendarMonths
+) -> list[DateMention]:
+  """Returns the stretches of a question that tell its months.
+
+  Not 「三月」 of 「三月而葬」, which is a length of time.
+  """
+  cues = date_expressions.find_date_cues(text, months.timeline)
+  cue_starts = {cue.start for cue in cues}
+  used = [m for m in mentions if m.is_full or m.start in cue_starts]
+  first = next(mention for mention in mentions if mention.is_full)
+  second = query_windows.find_second_date(
+    first, mentions, fold_script(text), months
+  )
+  if second is not None:  # with the word between, and a bare 「冬」 or 「年底」
+    used.append(DateMention(first.end, second[0].end))
+  return sorted(used, key=lambda mention: (mention.start, mention.end))
+
+
+def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
+  """Raises QuestionError for a year of an era that the calendar lacks."""
+  eras = [
+    era
+    for written in (blanked, fold_script(blanked).translate(_RANGE_WORDS))
+    for era in unknown_eras.find_unknown_eras(written, months.calendar)
+  ]
+  for suffix in question_spans.ERA_SUFFIX.finditer(blanked):
+    first_year = f"{blanked[: suffix.start()]}元年"
+    eras += [
+      era
+      for era in unknown_eras.find_unknown_eras(first_year, months.calendar)
+      if era.known and era.stop == len(first_year)
+    ]
+  for era in eras:
+    if era.known:
+      known = [
+        Note(
+          "note.owner",
+          polity=polity,
+          first=reign_tables.format_common_era_year(first),
+          last=reign_tables.format_common_era_year(last),
+        )
+        for polity, first, last in era.known
+      ]
+      hint = Note("problem.question.reign.known", states=known)
+    elif era.nearest:
+      hint = Note("problem.question.reign.near", names=", ".join(era.nearest))
+    else:
+      numbers = range(1, min(len(months.timeline.reigns), _NUM_EXAMPLES) + 1)
+      names = map(months.timeline.full_reign_name, numbers)
+      hint = Note("problem.question.reign.write", names="、".join(names))
+    raise QuestionError(
+      Note(
+        "problem.question.reign",
+        text=text[era.start : era.stop],
+        name=era.name,
+        calendar=months.timeline.name,
+        years=format_years(months.years),
+        hint=hint,
+      )
+    )
+
+
+def _find_months_of_any_year(
+  text: str, blanked: str, months: CalendarMonths, notes: list[Note]
+) -> tuple[tuple[MonthSpan, ...], list[DateMention]]:
+  """Returns every month of a number or season that no year stands beside."""
+  cues = [
+    cue
+    for cue in date_expressions.find_date_cues(blanked, months.timeline)
+    if (cue.month or cue.season or cue.leap) and not cue.year
+  ]
+  if not cues:
+    return (), []
+  calendar, first_cue = months.calendar, cues[0]
+  end = first_cue.end
+  # The leap months of a season belong to it.
+  is_match = np.ones(len(calendar), bool)
+  if first_cue.leap or first_cue.month:
+    is_match = calendar.is_leap == first_cue.leap
+  if first_cue.month or first_cue.season:
+    first, last = _month_numbers(first_cue)
+    connector = query_windows.RANGE_CONNECTOR.match(fold_script(text), end)
+    if connector and len(cues) > 1 and cues[1].start == connector.end():
+      end, last = cues[1].end, _month_numbers(cues[1])[1]
+      is_match = np.ones(len(calendar), bool)
+    number = calendar.months
+    is_match = is_match & (first <= number) & (number <= last)
+  name = text[first_cue.start : end]
+  if not is_match.any():
+    raise DateError(
+      Note("problem.date.timeline", calendar=months.timeline.name), text, end
+    )
+  notes.append(Note("note.question.any_year", date=name))
+  spans = tuple(MonthSpan(*run, name) for run in find_runs(is_match))
+  return spans, [DateMention(first_cue.start, end)]
+
+
+def _month_numbers(cue: DateCue) -> tuple[int, int]:
+  """Returns the first and the last month of a month or season."""
+  if cue.month:
+    return cue.month, cue.month
+  first = FIRST_MONTH_OF_SEASON.get(cue.season, 1)
+  return first, first + _MONTHS_PER_SEASON - 1

@@ -1,0 +1,405 @@
+"""Dates of questions that name no regnal year.
+
+Months and days of the common era, "June 311 CE", where the calendar knows its
+days; centuries; years by their sexagenary name alone, 「辛未年」; reigns and
+dynasties, 「僖公年間」, 「晉懷帝時」, 「西晉時期」."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ctd_jax.chronology import (
+  civil_dates,
+  common_era_years,
+  date_grammar,
+  numerals,
+  query_mentions,
+  reign_tables,
+  rulers,
+  sexagenary,
+  western_dates,
+)
+from ctd_jax.chronology.numerals import DateError, fold_script
+from ctd_jax.chronology.query_calendar import Months
+from ctd_jax.chronology.western_dates import WesternDate
+from ctd_jax.index.question_calendar import CalendarMonths, format_years
+from ctd_jax.utils.notes import Note
+
+# Nothing but a reign stands before 「年間」.
+ERA_SUFFIX = re.compile("年間(?!的?年)")
+_OF_DYNASTY = re.compile("[朝代]|時期|[初末中晚]期|[初末]年|中葉")
+# 「永嘉初」 is a part of the reign; which, is not said.
+_VAGUE_SUFFIX = re.compile("[末初中晚]")
+_CENTURY = re.compile(
+  rf"(?:[公西][元曆歷历])?(?P<before>前)?\s*第?(?P<number>\d{{1,2}}|{numerals.NUMERAL_PATTERN})"
+  r"世[紀纪]|(?P<latin>\d{1,2})(?:st|nd|rd|th)[\s-]century"
+  r"(?:\s*(?P<era>B\.?C\.?(?:E\.?)?|C\.?E\.?|A\.?D\.?)(?![A-Za-z]))?",
+  re.IGNORECASE,
+)
+_YEARS_PER_CENTURY = 100
+_BARE_YEAR = re.compile(r"\s*(\d{3,4})\s*")
+_WESTERN_MONTH = re.compile(
+  r"\b(?:January|February|March|April|May|June|July|August|September|October"
+  r"|November|December),?\s+\d{3,4}(?:\s?(?:BCE?|CE|AD)\b)?"
+)
+_LONE_NUMBER = re.compile(
+  r"(?:(?<!\S)|(?<=[\u3400-\u9fff，、]))([1-9]\d{2,3})(?=[\s,?？，、]|\Z)"
+)
+_DAY_WORD = re.compile("[日號号]$")
+_WINTER = 0
+
+
+class Meaning(NamedTuple):
+  """What a date may mean.
+
+  Attributes:
+    name: of the date, in full.
+    months: of the calendar.
+  """
+
+  name: str
+  months: Months
+
+
+class DateSpan(NamedTuple):
+  """A date of a question that names no regnal year.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last.
+    meanings: one at least.
+    year: astronomical, of a date of the common era.
+    has_month: whether it is less than a year.
+    note: what was understood of it; "" if nothing is worth saying.
+  """
+
+  start: int
+  end: int
+  meanings: tuple[Meaning, ...]
+  year: int | None = None
+  has_month: bool = False
+  note: Note | str = ""
+
+
+def find_date_spans(text: str, months: CalendarMonths) -> list[DateSpan]:
+  """Returns the dates without a regnal year, in order, none within another.
+
+  Raises:
+    DateError: for a date that the calendar lacks.
+  """
+  spans: list[DateSpan] = []
+  for find in (
+    _find_western_dates,
+    _find_centuries,
+    _find_cyclic_years,
+    _find_reigns,
+    _find_bare_years,
+  ):
+    for span in find(text, months):
+      if not any(
+        span.start < other.end and other.start < span.end for other in spans
+      ):
+        spans.append(span)
+  return sorted(spans)
+
+
+def _find_western_dates(
+  text: str, months: CalendarMonths
+) -> Iterator[DateSpan]:
+  """Yields dates of the common era other than years with 年 or an era."""
+  bare_year = _BARE_YEAR.fullmatch(text)
+  if bare_year:
+    year = int(bare_year[1])
+    yield _make_year(bare_year.start(1), bare_year.end(1), year, text, months)
+    return
+  years = common_era_years.find_common_era_years(text)
+  for date in (*western_dates.find_western_dates(text), *_find_months(text)):
+    if date.year is None:
+      continue
+    is_chinese = text[date.start] in "公西"
+    if date.month is not None or date.season not in (None, _WINTER):
+      # 「公元311年6月」 is a month of the calendar, as all questions ask it.
+      if not is_chinese or _DAY_WORD.search(text[: date.end]):
+        yield _read_month(date, text, months)
+    elif (
+      date.season is None
+      and not is_chinese
+      and not any(
+        date.start < year.end and year.start < date.end for year in years
+      )
+    ):
+      yield _make_year(date.start, date.end, date.year, text, months)
+
+
+def _find_months(text: str) -> Iterator[WesternDate]:
+  """Yields months with a year wherever they stand, "before June 311 CE".
+
+  In running text a month alone needs a word before it.
+  """
+  for match in _WESTERN_MONTH.finditer(text):
+    for date in western_dates.find_western_dates(match[0]):
+      if date.month is not None and date.year is not None:
+        start, end = date.start + match.start(), date.end + match.start()
+        yield dataclasses.replace(date, start=start, end=end)
+
+
+def _make_year(
+  start: int, end: int, year: int, text: str, months: CalendarMonths
+) -> DateSpan:
+  try:
+    found, _ = months.find_common_year(year)
+  except KeyError as error:
+    raise DateError(error.args[0], text, start) from None
+  name = reign_tables.format_common_era_year(year)
+  return DateSpan(start, end, (Meaning(name, found),), year)
+
+
+def _read_month(
+  date: WesternDate, text: str, months: CalendarMonths
+) -> DateSpan:
+  """Returns a month, a season or a day of the Western calendar."""
+  spans = months.calendar.readings.day_spans
+  if spans is None:
+    raise DateError(
+      Note("problem.question.western_month"),
+      text,
+      date.start,
+    )
+  if date.month is None:
+    first_month, _, last_month = western_dates.months_of_season(date.season)
+  else:
+    first_month = last_month = date.month
+  next_month = (date.year, last_month + 1, 1)
+  if last_month == 12:
+    next_month = (date.year + 1, 1, 1)
+  try:
+    first = civil_dates.to_julian_day(date.year, first_month, date.day or 1)
+  except ValueError as error:
+    raise DateError(str(error), text, date.start) from None
+  last = first if date.day else civil_dates.to_julian_day(*next_month) - 1
+  is_match = (spans[:, 0] <= last) & (spans.sum(-1) > first)
+  if not is_match.any():
+    raise DateError(
+      Note(
+        "problem.question.outside",
+        text=text[date.start : date.end],
+        calendar=months.timeline.name,
+        years=format_years(months.years),
+      ),
+      text,
+      date.start,
+    )
+  lunations = months.calendar.readings.lunations[is_match]
+  return DateSpan(
+    date.start,
+    date.end,
+    (
+      Meaning(
+        text[date.start : date.end].strip(),
+        Months(int(lunations[0]), int(lunations[-1])),
+      ),
+    ),
+    date.year,
+    has_month=True,
+  )
+
+
+def _find_centuries(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
+  for match in _CENTURY.finditer(text):
+    number = match["latin"] or match["number"]
+    number = (
+      int(number) if number.isdecimal() else numerals.parse_numeral(number)
+    )
+    is_before = match["before"] or (match["era"] or "")[:1] in ("B", "b")
+    if number == 0:
+      raise DateError(Note("problem.question.century"), text, match.start())
+    first = (
+      1 - _YEARS_PER_CENTURY * number
+      if is_before
+      else _YEARS_PER_CENTURY * (number - 1) + 1
+    )
+    years = months.calendar.years
+    lunations = np.flatnonzero(
+      (years >= first) & (years < first + _YEARS_PER_CENTURY)
+    )
+    if not len(lunations):
+      raise DateError(
+        Note(
+          "problem.question.outside",
+          text=match[0],
+          calendar=months.timeline.name,
+          years=format_years(months.years),
+        ),
+        text,
+        match.start(),
+      )
+    meaning = Meaning(match[0], Months(int(lunations[0]), int(lunations[-1])))
+    yield DateSpan(match.start(), match.end(), (meaning,))
+
+
+def _find_cyclic_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
+  """Yields years by their sexagenary name alone, with month or season."""
+  folded = fold_script(text)
+  first, last = (int(months.years[row]) for row in (0, -1))
+  for match, cue in date_grammar.iterate_matches(folded, months.timeline):
+    if not cue.year_cycle or cue.year or match["common_year"]:
+      continue
+    index = sexagenary.parse_cyclic_index(cue.year_cycle)
+    meanings = []
+    for year in sexagenary.years_with_cyclic_index(index, first, last):
+      name = reign_tables.format_common_era_year(year)
+      try:
+        found, regnal_year = months.find_common_year(year, cue.month)
+        if cue.season and not cue.month and regnal_year:
+          first_month = date_grammar.FIRST_MONTH_OF_SEASON[cue.season]
+          found = months.find_season(*regnal_year, first_month)
+      except KeyError:
+        continue
+      tail = folded[match.end("cycle") : cue.end] if cue.month else ""
+      meanings.append(Meaning(f"{cue.year_cycle}年{tail} ({name})", found))
+    if not meanings:
+      raise DateError(
+        Note(
+          "problem.question.cycle",
+          cycle=cue.year_cycle,
+          calendar=months.timeline.name,
+          years=format_years(months.years),
+        ),
+        text,
+        cue.start,
+      )
+    has_month = bool(cue.month or cue.season)
+    yield DateSpan(cue.start, cue.end, tuple(meanings), has_month=has_month)
+
+
+def _find_bare_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
+  """Yields a number that stands alone and is a year of the calendar."""
+  if common_era_years.find_common_era_years(text):
+    return
+  for match in _LONE_NUMBER.finditer(text):
+    year = int(match[1])
+    if year in months.years:
+      start, end = match.span(1)
+      span = _make_year(start, end, year, text, months)
+      note = Note("note.question.common_era", year=year)
+      yield span._replace(note=note)
+      return
+
+
+def _find_reigns(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
+  folded = fold_script(text)
+  for suffix in query_mentions.REIGN_SUFFIX.finditer(folded):
+    start, meanings = _read_reign(folded, suffix.start(), months)
+    if not meanings:
+      continue
+    note = ""
+    name = text[start : suffix.start()]
+    dynasty = meanings[0].name.split(" (")[0]
+    if "(" in meanings[0].name and not fold_script(name).startswith(dynasty):
+      note = Note("note.question.named", date=name, other=meanings[0].name)
+    if _VAGUE_SUFFIX.match(suffix[0]):
+      note = Note(
+        "note.question.whole_reign", date=name + suffix[0], reign=name
+      )
+    yield DateSpan(start, suffix.end(), tuple(meanings), note=note)
+
+
+def _read_reign(
+  folded: str, end: int, months: CalendarMonths
+) -> tuple[int, list[Meaning]]:
+  """Returns where the name of a reign or ruler begins, and what it may mean."""
+  start, numbers = query_mentions.find_named_reigns(
+    folded, end, months.timeline
+  )
+  names = {months.timeline.full_reign_name(n): [n] for n in numbers}
+  # 「唐朝」, 「宋代」, but 「周時」 may be anything.
+  shortest = 1 if _OF_DYNASTY.match(folded, end) else 2
+  # 「太祖」 is the name of some reigns and a ruler of others.
+  starts = (
+    (start,)
+    if names
+    else range(max(end - query_mentions.MAX_NAME, 0), end + 1 - shortest)
+  )
+  for start in starts:
+    for ruler, reigns in _find_rulers(folded[start:end], months).items():
+      names.setdefault(ruler, []).extend(reigns)
+    if names:
+      return start, _list_meanings(names, months)
+  return end, []
+
+
+def _list_meanings(
+  reigns: dict[str, list[int]], months: CalendarMonths
+) -> list[Meaning]:
+  """Returns the months of named reigns; those without any are left out."""
+  spans = {
+    name: _span_reigns(numbers, months) for name, numbers in reigns.items()
+  }
+  return [Meaning(name, span) for name, span in spans.items() if span]
+
+
+def _find_rulers(name: str, months: CalendarMonths) -> dict[str, list[int]]:
+  """Returns ruler, or polity -> numbers of the reigns that a name covers."""
+  timeline = months.timeline
+  patterns = date_grammar.build_grammar(timeline).ruler_patterns
+  groups: dict[str, list[int]] = {}
+  for number, reign in enumerate(timeline.reigns, start=1):
+    if not patterns[number - 1].fullmatch(name):
+      continue
+    dynasties = rulers.ruler_names(reign.state).dynasties
+    is_dynasty = name.rstrip("朝國") in dynasties
+    # Years that the ruler's own name counts: of their state any ruler is.
+    if not is_dynasty and fold_script(reign.state) in dynasties:
+      continue
+    polity = months.calendar.polities[number - 1]
+    groups.setdefault(
+      f"{name}{polity}" if is_dynasty else reign.state, []
+    ).append(number)
+  return {
+    _name_group(name, key, numbers, months): numbers
+    for key, numbers in groups.items()
+  }
+
+
+def _name_group(
+  name: str, key: str, numbers: list[int], months: CalendarMonths
+) -> str:
+  """Returns the ruler of reigns, or the dynasty and its years.
+
+  「南宋」 is 宋 where the calendar does not part it from what was before.
+  """
+  if not key.startswith(name) or not key.removeprefix(name).isdecimal():
+    return key
+  span = _span_reigns(numbers, months)
+  if span is None:
+    return name
+  first, last = span
+  years = months.calendar.years
+  reigns = months.timeline.reigns
+  dynasty = _common_start([reigns[number - 1].state for number in numbers])
+  return f"{dynasty or name} ({format_years(years[[first, last]])})"
+
+
+def _common_start(names: list[str]) -> str:
+  """Returns the characters that all names begin with."""
+  characters = itertools.takewhile(
+    lambda same: len(set(same)) == 1, zip(*names, strict=False)
+  )
+  return "".join(same[0] for same in characters)
+
+
+def _span_reigns(numbers: list[int], months: CalendarMonths) -> Months | None:
+  """Returns the months in which reigns were counted, None without any."""
+  members = months.calendar.memberships
+  is_member = np.isin(members.reigns, np.array(numbers) - 1)
+  in_use = is_member & members.in_use
+  lunations = members.lunations[in_use if in_use.any() else is_member]
+  if not len(lunations):
+    return None
+  return Months(int(lunations.min()), int(lunations.max()))

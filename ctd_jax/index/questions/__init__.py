@@ -1,1 +1,0 @@
-"""Reads questions: times, days, words, passages."""

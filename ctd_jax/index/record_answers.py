@@ -1,0 +1,571 @@
+"""Records as an answer shows them: date, credible months and reasons.
+
+Reasons of a record that the model has dated are read again on request. Others
+come from what the record prints: each statement is scored as the decoder of
+order scores it, one after another, and what remains of the log odds is due to
+the place of the record in its work. So the weights add up to the log odds of
+the month, less those of a month drawn at random.
+
+Axes: K months."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+from scipy.special import logsumexp
+
+from ctd_jax.chronology import reign_tables, sexagenary
+from ctd_jax.dating.chronicle import emissions, undated_texts
+from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
+from ctd_jax.dating.chronicle.sections import Section
+from ctd_jax.dating.experts import days as days_lib
+from ctd_jax.index import answers, calendars, word_search
+from ctd_jax.index.answers import AnswerRecord, RecordDate, Span
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.index.ranking import RankedRecord
+from ctd_jax.index.storage import database
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
+
+# Evidence whose linked records are of the date that they speak for.
+WORDING = ("parallels", "known")
+_MAX_RECORDS = 3  # that a note names
+_MAX_CHARACTERS = 24  # of each
+_SURE, _LIKELY = 0.9, 0.5  # of a month named alone, and with its chance
+_MIN_MASS = 0.1  # in the year of the month that is spoken for
+
+
+def name_linked(
+  index: IndexFolder, reasons: Iterable[dict[str, Any]], month: int
+) -> list[dict[str, Any]]:
+  """Returns reasons whose notes name the records that share wording.
+
+  Args:
+    reasons: of a passage or a record, as JSON has them.
+    month: ordinal, that the reasons are for.
+  """
+  return [
+    reason | {"note": _note_records(index, reason["linked"], month)}
+    if reason["expert"] in WORDING and reason["linked"]
+    else reason
+    for reason in reasons
+  ]
+
+
+def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
+  """Returns a note on records, those that may be of the year first."""
+  masses = {row: find_year_mass(index, row, month) for row in rows}
+  order = sorted(rows, key=lambda row: masses[row] < _MIN_MASS)
+  records = database.fetch_records(index.connection, order[:_MAX_RECORDS])
+  texts = []
+  for record in records:
+    text = record.text[:_MAX_CHARACTERS]
+    text += "…" * (len(record.text) > len(text))
+    date = _describe_date(index, record, masses[record.row])
+    texts.append(Note("note.text", text=text, date=date))
+  if rest := len(rows) - len(records):
+    return Note("note.links", texts=texts, number=rest)
+  return Note("note.link", texts=texts)
+
+
+def _describe_date(
+  index: IndexFolder, record: database.IndexRecord, year_mass: float
+) -> str:
+  """Returns the month of a record if that is likely, or what is."""
+  if record.best_probability >= _LIKELY:
+    month = calendars.name_month(
+      index.calendar,
+      record.best_month,
+      index.work_of(record.row).printed_reigns,
+    )
+    chance = answers.format_chance(record.best_probability)
+    return month if record.best_probability >= _SURE else f"{month}, p {chance}"
+  if year_mass >= _MIN_MASS:
+    return Note("problem.text.year", chance=answers.format_chance(year_mass))
+  return Note("problem.text.unsure")
+
+
+def is_near(index: IndexFolder, row: int, month: int) -> bool:
+  """Whether a record may well be of the year of a month.
+
+  Args:
+    month: ordinal; outside of the calendar nothing is near.
+  """
+  return find_year_mass(index, row, month) >= _MIN_MASS
+
+
+def find_year_mass(index: IndexFolder, row: int, month: int) -> float:
+  """Returns the probability that a record is of the year of a month."""
+  if month >= len(index.calendar):
+    return 0.0
+  work = index.work_of(row)
+  arrays = index.posteriors_of(work).arrays
+  position = row - work.first_row
+  span = slice(int(arrays.starts[position]), int(arrays.starts[position + 1]))
+  years = index.calendar.years
+  is_of_year = years[np.asarray(arrays.months[span])] == years[month]
+  return float(np.asarray(arrays.probabilities[span])[is_of_year].sum())
+
+
+_MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
+# Before 104 BCE a month has a day in some of the calendars that are possible.
+_MAX_LOG_RATIO = 1.5
+_MAX_MONTHS = 5  # of those that a reason names
+SURE = 0.9  # of a neighbour that is named
+_NEAR = 3  # records; how far a neighbour stands that is farther is told
+_NAMES_OF_STATEMENTS = {
+  "months": "season",
+  "doubtful month": "month, which may be one spoken of",
+  "leap": "leap month",
+  "cycle": "year of the cycle",
+  "month day": "day",
+}
+_MARKED_DAYS = {"first day": "note.day.first", "last day": "note.day.last"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Neighbour:
+  """The nearest record before or after another whose month is sure.
+
+  Attributes:
+    row: in the index.
+    month: the most probable one, by name.
+  """
+
+  row: int
+  month: str
+
+
+def find_log_odds(probability: float) -> float:
+  """Returns log odds, finite for what is certain."""
+  probability = min(max(probability, 1 - _MAX_PROBABILITY), _MAX_PROBABILITY)
+  return math.log(probability / (1 - probability))
+
+
+def explain_record(
+  record: database.IndexRecord,
+  calendar: Calendar,
+  neighbours: Sequence[Neighbour] = (),
+  printed_reigns: Sequence[int] = (),
+) -> list[dict[str, Any]]:
+  """Returns the reasons for the most probable month, as JSON has them.
+
+  Args:
+    neighbours: the nearest records of the work that are dated.
+    printed_reigns: rows of the reigns that the work names.
+  """
+  num_months = len(calendar)
+  log_odds = find_log_odds(record.best_probability)
+  prior = find_log_odds(1 / (num_months + 1))
+  if record.start_month is not None or record.best_month >= num_months:
+    return [_explain_whole(record, log_odds - prior)]
+  reasons = []
+  section = undated_texts.read_head(record.text, calendar)
+  scores = np.zeros(num_months)
+  before = find_log_odds(1 / num_months)
+  for statement in section.statements:
+    statement_scores = _score_statement(section, statement, calendar)
+    scores += statement_scores
+    after = _find_month_log_odds(scores, record.best_month)
+    reasons.append(
+      {
+        "expert": _name_expert(statement),
+        "weight": after - before,
+        "note": _describe_statement(
+          record, section, statement, statement_scores, calendar, printed_reigns
+        ),
+        "spans": [[section.start, section.date_end]],
+        "linked": [],
+        "months": [],
+      }
+    )
+    before = after
+  rest = log_odds - prior - sum(reason["weight"] for reason in reasons)
+  reasons.append(_explain_rest(record, rest, neighbours))
+  return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
+
+
+def _explain_whole(
+  record: database.IndexRecord, weight: float
+) -> dict[str, Any]:
+  """Returns the one reason of a record that no text explains."""
+  if record.fixed:
+    expert, note = "reader", Note("note.reader")
+  elif record.start_month is not None:
+    expert, note = database.KEYS, Note("note.keys")
+  else:
+    expert, note = record.dated_by, Note("note.outside")
+  return {
+    "expert": expert,
+    "weight": weight,
+    "note": note,
+    "spans": [],
+    "linked": [],
+    "months": [],
+  }
+
+
+def _score_statement(
+  section: Section, statement: DateStatement, calendar: Calendar
+) -> Float[np.ndarray, " K"]:
+  """Returns log p of what is printed, up to a constant."""
+  single = dataclasses.replace(section, statements=(statement,))
+  by_offset = emissions.SectionEmissions([single], calendar)(0, 1)[0, :, :-1]
+  if len(by_offset) == 1:
+    return by_offset[0].astype(np.float64)
+  log_prior = np.log(days_lib.make_offset_prior())[:, None]
+  return logsumexp(by_offset + log_prior, axis=0)
+
+
+def _find_month_log_odds(scores: Float[np.ndarray, " K"], month: int) -> float:
+  others = np.delete(scores, month)
+  return float(scores[month] - logsumexp(others)) if len(others) else 0.0
+
+
+def _name_expert(statement: DateStatement) -> str:
+  is_day = statement[0] in (*DAY_STATEMENTS, "month day")
+  return "day" if is_day else "printed date"
+
+
+def _describe_statement(
+  record: database.IndexRecord,
+  section: Section,
+  statement: DateStatement,
+  scores: Float[np.ndarray, " K"],
+  calendar: Calendar,
+  printed_reigns: Sequence[int],
+) -> Note:
+  """Returns a statement in words, and whether the month fits it."""
+  is_fitting = scores >= scores.max() - _MAX_LOG_RATIO
+  fits = bool(is_fitting[record.best_month])
+  if statement[0] in DAY_STATEMENTS:
+    return _describe_day(
+      record.best_month, statement, is_fitting, calendar, printed_reigns
+    )
+  printed = record.text[section.start : section.date_end].strip("，。、 　")
+  evidence = notes.of_term(
+    "statement",
+    _NAMES_OF_STATEMENTS.get(statement[0], emissions.name_evidence(statement)),
+  )
+  number = int(is_fitting.sum())
+  if not fits:
+    return Note(
+      "note.date.other", printed=printed, statement=evidence, number=number
+    )
+  return Note(
+    "note.date.fits", printed=printed, statement=evidence, number=number - 1
+  )
+
+
+def _describe_day(
+  month: int,
+  statement: DateStatement,
+  is_fitting: Bool[np.ndarray, " K"],
+  calendar: Calendar,
+  printed_reigns: Sequence[int],
+) -> Note:
+  """Returns a day in words, its number in the month, or where it would be."""
+  name: Note | str = sexagenary.format_cyclic_index(int(statement[1]))
+  if statement[0] in _MARKED_DAYS:
+    name = Note(_MARKED_DAYS[statement[0]], day=name)
+  if is_fitting[month]:
+    number = _find_day_number(
+      month, int(statement[1]), calendar, printed_reigns
+    )
+    if number:
+      return Note("note.day.number", day=name, number=number)
+    return Note("note.day.possible", day=name)
+  spans = [
+    Span(
+      first=near,
+      last=near,
+      name=calendars.name_month(calendar, near, printed_reigns),
+    )
+    for near in _find_nearest(is_fitting, month)
+  ]
+  months = answers.format_spans(spans, _MAX_MONTHS)
+  return Note("note.day.impossible", day=name, months=months)
+
+
+def _find_day_number(
+  month: int,
+  cyclic_day: int,
+  calendar: Calendar,
+  printed_reigns: Sequence[int],
+) -> int | None:
+  """Returns which day of a month a sexagenary day is; None if not known."""
+  day_spans = calendar.readings.day_spans
+  if day_spans is None:
+    return None
+  reading = calendar.find_reading(month, printed_reigns)
+  first, length = day_spans[reading].tolist()
+  number = (
+    cyclic_day - sexagenary.cyclic_index_of_day(first)
+  ) % sexagenary.CYCLE_LENGTH + 1
+  return number if number <= length else None
+
+
+def _find_nearest(is_fitting: np.ndarray, month: int) -> list[int]:
+  months = np.flatnonzero(is_fitting)
+  nearest = months[np.argsort(np.abs(months - month), kind="stable")]
+  return sorted(nearest[:_MAX_MONTHS].tolist())
+
+
+def _explain_rest(
+  record: database.IndexRecord,
+  weight: float,
+  neighbours: Sequence[Neighbour],
+) -> dict[str, Any]:
+  """Returns the reason for what the printed date does not explain."""
+  note = Note("note.model")
+  if record.dated_by == database.ORDER:
+    note = _describe_order(record, neighbours)
+  return {
+    "expert": record.dated_by,
+    "weight": weight,
+    "note": note,
+    "spans": [],
+    "linked": [other.row for other in neighbours],
+    "months": [],
+  }
+
+
+def _describe_order(
+  record: database.IndexRecord, neighbours: Sequence[Neighbour]
+) -> Note:
+  """Returns between which sure records a record stands in its work."""
+  names = []
+  for other in neighbours:
+    distance = abs(other.row - record.row)
+    side = "before" if other.row < record.row else "after"
+    names.append(
+      Note(f"note.far.{side}", month=other.month, number=distance)
+      if distance > _NEAR
+      else other.month
+    )
+  if not names:
+    return Note("note.place")
+  if len(names) == 1:
+    if neighbours[0].row < record.row:
+      return Note("note.place.after", before=names[0])
+    return Note("note.place.before", after=names[0])
+  if names[0] == names[1]:
+    return Note("note.stands.among", month=names[0])
+  return Note("note.stands.between", before=names[0], after=names[1])
+
+
+def find_spans(
+  index: IndexFolder,
+  months: Sequence[int] | Int[np.ndarray, " m"],
+  printed_reigns: Collection[int] = (),
+) -> tuple[Span, ...]:
+  """Returns months as spans of consecutive ones; outside is a span of its own.
+
+  Args:
+    printed_reigns: rows of the reigns that a work names.
+  """
+  runs: list[list[int]] = []
+  for month in map(int, months):
+    is_next = bool(runs) and runs[-1][1] == month - 1
+    if is_next and month < len(index.calendar):
+      runs[-1][1] = month
+    else:
+      runs.append([month, month])
+  return tuple(
+    make_span(index, first, last, printed_reigns) for first, last in runs
+  )
+
+
+def make_span(
+  index: IndexFolder,
+  first: int,
+  last: int,
+  printed_reigns: Collection[int] = (),
+) -> Span:
+  """Returns consecutive months with their name."""
+  reigns = frozenset(printed_reigns)
+  name = index.name_month(first, reigns)
+  if last > first:
+    end = index.name_month(last, reigns)
+    name = f"{name} – {end}"
+  return Span(first=first, last=last, name=name)
+
+
+def format_years(index: IndexFolder, first: int, last: int) -> str:
+  """Returns the years of months, "722 BCE" or "722 BCE – 720 BCE"."""
+  num_months = len(index.calendar)
+  if first >= num_months:
+    return ""
+  years = [
+    reign_tables.format_common_era_year(int(index.calendar.years[month]))
+    for month in (first, min(last, num_months - 1))
+  ]
+  return " – ".join(dict.fromkeys(years))
+
+
+def make_record_date(
+  index: IndexFolder, record: database.IndexRecord
+) -> RecordDate:
+  """Returns when a record happened."""
+  work = index.work_of(record.row)
+  posteriors = index.posteriors_of(work).arrays
+  position = record.row - work.first_row
+  reigns = work.printed_reigns
+  describe = functools.partial(
+    find_spans, index, printed_reigns=frozenset(reigns)
+  )
+  known = None
+  if record.start_month is not None:
+    known = make_span(index, record.start_month, record.end_month, reigns)
+  return RecordDate(
+    month=calendars.describe_month(index.calendar, record.best_month, reigns),
+    common_era=format_years(index, record.best_month, record.best_month),
+    probability=record.best_probability,
+    outside=float(posteriors.outside[position]),
+    credible_50=describe(posteriors.credible_months(position, 0.5)),
+    credible_90=describe(posteriors.credible_months(position, 0.9)),
+    known=known,
+    dated_by=record.dated_by,
+    is_fixed=record.fixed,
+  )
+
+
+def make_answer_record(
+  index: IndexFolder,
+  record: database.IndexRecord,
+  ranked: RankedRecord,
+  rank: int,
+  words: Sequence[str] = (),
+  why: bool = False,
+) -> AnswerRecord:
+  """Returns a record as a result.
+
+  Args:
+    words: to be marked in the text.
+  """
+  work = index.work_of(record.row)
+  parts = {"kind": ranked.kind_log_p}
+  if ranked.mass is not None:
+    parts["time"] = float(np.log(max(ranked.mass, 1e-11)))
+  if ranked.word_score is not None:
+    parts["words"] = ranked.word_score
+  if ranked.dense_score is not None:
+    parts |= {"dense": ranked.dense_score, "cosine": ranked.cosine}
+  return AnswerRecord(
+    rank=rank,
+    row=record.row,
+    record_id=record.record_id,
+    work=work.name,
+    title=work.title or work.name,
+    text=record.text,
+    kind=record.kind,
+    place=record.place or "",
+    headings=record.headings,
+    date=make_record_date(index, record),
+    score=ranked.score,
+    probability_asked=ranked.mass,
+    score_parts=parts,
+    highlights=tuple(word_search.find_highlights(words, record.text)),
+    reasons=tuple(find_reasons(index, record, why)),
+  )
+
+
+def find_reasons(
+  index: IndexFolder, record: database.IndexRecord, why: bool = False
+) -> list[dict[str, Any]]:
+  """Returns the reasons of a record, the weightiest first.
+
+  Args:
+    why: whether a record that was dated by the model is read again for its
+      wording, citations and parallels, which takes some 30 ms.
+  """
+  if _is_read_again(index, record, why):
+    reasons = _read_again(index, record)
+    return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
+  return explain_record(
+    record,
+    index.calendar,
+    _find_neighbours(index, record),
+    index.work_of(record.row).printed_reigns,
+  )
+
+
+def _is_read_again(
+  index: IndexFolder, record: database.IndexRecord, why: bool
+) -> bool:
+  return (
+    why
+    and record.dated_by == database.MODEL
+    and record.start_month is None
+    and record.best_month < len(index.calendar)
+    and index.manifest.passages is not None
+  )
+
+
+def _read_again(
+  index: IndexFolder, record: database.IndexRecord
+) -> list[dict[str, Any]]:
+  """Returns the reasons of a record as of a passage that is not in the index.
+
+  What its date owes to the other undated records, with which it was dated, is
+  the last.
+  """
+  dates = index.passage_dater.date(
+    record.text, month=record.best_month, exclude=[record.row]
+  )
+  reasons = [reason.to_dict() for reason in dates.reasons]
+  log_odds = find_log_odds(record.best_probability)
+  total = log_odds - dates.prior_log_odds
+  reasons.append(
+    {
+      "expert": "corpus",
+      "weight": total - sum(reason["weight"] for reason in reasons),
+      "note": Note("note.corpus"),
+      "spans": [],
+      "linked": [],
+      "months": [],
+    }
+  )
+  return name_linked(index, reasons, record.best_month)
+
+
+def _find_neighbours(
+  index: IndexFolder, record: database.IndexRecord
+) -> list[Neighbour]:
+  """Returns the nearest records before and after that are sure, in order."""
+  if record.dated_by != database.ORDER:
+    return []
+  work = index.work_of(record.row)
+  neighbours = []
+  for comparison, direction in (("<", "DESC"), (">", "ASC")):
+    # By its rows, which are in order; "+" keeps SQLite from other indexes, by
+    # which it would sort the work.
+    found = index.connection.execute(
+      f"SELECT row, best_month FROM records WHERE row {comparison} ? AND row "
+      "BETWEEN ? AND ? AND kind != ? AND best_probability >= ? AND "
+      f"+best_month < ? ORDER BY row {direction} LIMIT 1",
+      (
+        record.row,
+        work.rows[0],
+        work.rows[-1],
+        database.HEADING,
+        SURE,
+        len(index.calendar),
+      ),
+    ).fetchone()
+    if found is not None:
+      row, month = found
+      neighbours.append(
+        Neighbour(
+          row,
+          calendars.name_month(index.calendar, month, work.printed_reigns),
+        )
+      )
+  return neighbours

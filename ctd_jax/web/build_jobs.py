@@ -1,0 +1,463 @@
+"""Jobs: builds of the index that a page has asked for, one at a time.
+
+A job is a process with a lower priority. What is known of it lies in files, so
+that it survives the server. A server that ends in order ends the job it has
+started; the job of a server that was killed goes on, and the next server shows
+it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import fcntl
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from absl import logging
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import (
+  HTMLResponse,
+  JSONResponse,
+  RedirectResponse,
+  Response,
+)
+
+from ctd_jax.index.answers import clean
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
+from ctd_jax.web import job_files, rendering, requests
+from ctd_jax.web.job_files import (
+  BROKEN_OFF,
+  CANCELLED,
+  RUNNING,
+  WAITING,
+  StoredJob,
+)
+from ctd_jax.web.requests import PageError, answer_in_time
+from ctd_jax.web.served_index import WebSettings
+
+_LOCK_FILE = "lock"
+_MAX_JOBS = 100  # that have ended and are kept
+_SECONDS_PER_LOOK = 0.3
+_SECONDS_TO_START = 10.0
+_SECONDS_TO_END = 15.0  # more than `job_process` gives a program
+_SUFFIXES = (".json", ".log", ".lock", ".error")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Job:
+  """A job as it is now.
+
+  Attributes:
+    id: of the job.
+    title: as of `JobRunner.start`.
+    subject: likewise.
+    arguments: likewise.
+    state: waiting, running, done, failed, cancelled or broken_off.
+    created: time, ISO 8601 of UTC, like the next two.
+    started: "" before.
+    ended: "" before, and of what was broken off without a word.
+    progress: how far it is; None if it does not say.
+    lines: the last ones of its log.
+    error: what the program said last, if it failed; else "".
+  """
+
+  id: str
+  title: str
+  subject: str
+  arguments: tuple[str, ...]
+  state: str
+  created: str
+  started: str
+  ended: str
+  progress: job_files.JobProgress | None
+  lines: tuple[str, ...]
+  error: Note | str
+
+  @property
+  def is_active(self) -> bool:
+    """Whether it waits or runs."""
+    return self.state in (WAITING, RUNNING)
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns what programs are told of it."""
+    values = dataclasses.asdict(self) | {"error": clean(self.error)}
+    del values["arguments"]
+    return values
+
+
+class JobRunner:
+  """Runs the jobs of an index, one after the other."""
+
+  def __init__(self, folder: pathlib.Path, settings: WebSettings):
+    """Looks for jobs that a server before has left.
+
+    Args:
+      folder: of the index, which may be yet to be built.
+      settings: of the server; one that is read only starts nothing.
+    """
+    self._index_folder = folder.expanduser().absolute()
+    self._folder = self._index_folder / job_files.JOBS_FOLDER
+    self._settings = settings
+    self._program = (sys.executable, "-m", "ctd_jax.index")
+    self._processes: dict[str, subprocess.Popen] = {}
+    self._closing = threading.Event()
+    self._watching = threading.Lock()
+    if not settings.read_only and any(job.is_active for job in self.list()):
+      self._watch()
+
+  def start(
+    self, title: str, arguments: Sequence[str], subject: str, key: str = ""
+  ) -> Job:
+    """Has an index be built, once the jobs before have ended.
+
+    Args:
+      title: shown to readers; or the name of a message without its "job.", as
+        "redate" for "job.redate".
+      arguments: of `ctd-jax index`, without --index.
+      subject: what the job is about, by which `list` finds it.
+      key: of the form that asks for it; the job that it has started before is
+        returned. "" if no form does.
+
+    Raises:
+      ValueError: if the server is read only.
+    """
+    if self._settings.read_only:
+      raise ValueError("the server is read only; no job was started")
+    with self._lock():
+      if key and (job := self.find_by_key(key)):
+        return job
+      job_id = str(1 + max(map(int, self._list_ids()), default=0))
+      job_files.write_job(
+        self._folder,
+        StoredJob(
+          job_id=job_id,
+          title=title,
+          subject=subject,
+          arguments=tuple(arguments),
+          command=(
+            *self._program,
+            f"--index={self._index_folder}",
+            *arguments,
+          ),
+          state=WAITING,
+          created=job_files.format_now(),
+          key=key,
+        ),
+      )
+      self._remove_old()
+    self._start_next()
+    self._watch()
+    return self.get(job_id)
+
+  def restart(self, job_id: str, key: str = "") -> Job | None:
+    """Has the same done as a job that has ended; None if there is none."""
+    job = self.get(job_id)
+    return job and self.start(job.title, job.arguments, job.subject, key)
+
+  def get(self, job_id: str) -> Job | None:
+    """Returns a job; None if there is none of that number."""
+    stored = self._read(job_id) if job_id in self._list_ids() else None
+    return stored and self._describe(stored)
+
+  def find_by_key(self, key: str) -> Job | None:
+    """Returns the job that a form has started; None if it has started none."""
+    for job_id in self._list_ids():
+      stored = job_files.read_job(self._folder, job_id)
+      if stored is not None and stored.key == key:
+        return self.get(job_id)
+    return None
+
+  def list(self, subject: str | None = None) -> list[Job]:
+    """Returns the jobs, the newest first.
+
+    Args:
+      subject: of the jobs; None of any.
+    """
+    jobs = (self.get(job_id) for job_id in self._list_ids())
+    return [job for job in jobs if job and subject in (None, job.subject)]
+
+  def cancel(self, job_id: str) -> Job | None:
+    """Ends a job that waits or runs; None if there is none."""
+    if job_id not in self._list_ids():
+      return None
+    with self._lock():
+      stored = self._read(job_id)
+      if stored is not None and stored.state == WAITING:
+        job_files.write_job(
+          self._folder,
+          dataclasses.replace(
+            stored, state=CANCELLED, ended=job_files.format_now()
+          ),
+        )
+    self._end_process(job_id, signal.SIGTERM)
+    return self.get(job_id)
+
+  def close(self) -> None:
+    """Breaks off the job that this server has started; it can go on later."""
+    self._closing.set()
+    for job_id in [*self._processes]:
+      self._end_process(job_id, signal.SIGHUP)
+
+  def log_running(self) -> None:
+    """Logs the job that runs, which nothing will end with the server."""
+    for job in self.list():
+      if job.state == RUNNING:
+        logging.warning(
+          "job %s goes on without this server: %s", job.id, job.title
+        )
+
+  def _describe(self, stored: StoredJob) -> Job:
+    # Readers elsewhere need not know where the index lies.
+    folder = f"{self._index_folder}"
+    lines = tuple(
+      line.replace(f"{folder}/", "").replace(folder, self._index_folder.name)
+      for line in job_files.read_last_lines(
+        self._folder / f"{stored.job_id}.log"
+      )
+    )
+    error: Note | str = ""
+    if stored.state == job_files.FAILED:
+      error = job_files.read_error(self._folder / f"{stored.job_id}.error")
+      error = error.replace(f"{folder}/", "").replace(
+        folder, self._index_folder.name
+      ) or job_files.find_error(lines, stored.status)
+    return Job(
+      id=stored.job_id,
+      title=stored.title,
+      subject=stored.subject,
+      arguments=stored.arguments,
+      state=stored.state,
+      created=stored.created,
+      started=stored.started,
+      ended=stored.ended,
+      progress=job_files.find_progress(lines)
+      if stored.state == RUNNING
+      else None,
+      lines=job_files.shorten_lines(lines),
+      error=error,
+    )
+
+  def _read(self, job_id: str) -> StoredJob | None:
+    """Returns a job in the state that its processes show."""
+    stored = job_files.read_job(self._folder, job_id)
+    if stored is None or stored.state != RUNNING:
+      return stored
+    if job_files.is_locked(self._folder, job_id):
+      return stored
+    # It may have ended between the two looks.
+    stored = job_files.read_job(self._folder, job_id)
+    if stored is not None and stored.state == RUNNING:
+      return dataclasses.replace(stored, state=BROKEN_OFF)
+    return stored
+
+  def _list_ids(self) -> list[str]:
+    """Returns the numbers of all jobs, the highest first."""
+    names = [path.stem for path in self._folder.glob("*.json")]
+    return sorted(filter(str.isdecimal, names), key=int, reverse=True)
+
+  def _lock(self) -> contextlib.AbstractContextManager[None]:
+    """Holds the lock of all jobs, against other servers of the index too."""
+    return job_files.hold_lock(self._folder, _LOCK_FILE)
+
+  def _start_next(self) -> None:
+    """Starts the job that has waited longest, if none runs."""
+    with self._lock():
+      job_ids = self._list_ids()
+      # Also one runs whose file cannot be read.
+      if any(job_files.is_locked(self._folder, job_id) for job_id in job_ids):
+        return
+      for job in map(self._read, reversed(job_ids)):
+        if job is not None and job.state == WAITING:
+          self._launch(job)
+          return
+
+  def _launch(self, job: StoredJob) -> None:
+    """Starts the process of a job; it inherits the lock."""
+    with (self._folder / f"{job.job_id}.lock").open("wb") as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      job_files.write_job(
+        self._folder,
+        dataclasses.replace(job, state=RUNNING, started=job_files.format_now()),
+      )
+      self._processes[job.job_id] = subprocess.Popen(
+        (
+          *(sys.executable, "-m", "ctd_jax.web.job_files"),
+          *(str(self._folder), job.job_id, str(lock.fileno())),
+        ),
+        stdin=subprocess.DEVNULL,
+        pass_fds=(lock.fileno(),),
+        start_new_session=True,
+      )
+
+  def _end_process(self, job_id: str, number: int) -> None:
+    """Sends a signal to the processes of a job, and waits for their end."""
+    deadline = time.monotonic() + _SECONDS_TO_START
+    while job_files.is_locked(self._folder, job_id):
+      stored = job_files.read_job(self._folder, job_id)
+      if stored is not None and stored.pid:
+        # Nobody else has the number while a process of the group lives.
+        with contextlib.suppress(ProcessLookupError):
+          os.killpg(stored.pid, number)
+        break
+      if time.monotonic() > deadline:
+        break
+      time.sleep(0.02)
+    deadline = time.monotonic() + _SECONDS_TO_END
+    while (
+      job_files.is_locked(self._folder, job_id) and time.monotonic() < deadline
+    ):
+      time.sleep(0.02)
+
+  def _watch(self) -> None:
+    """Has a thread start the jobs that wait, until none is left."""
+    if self._watching.acquire(blocking=False):
+      threading.Thread(target=self._start_in_turn, daemon=True).start()
+
+  def _start_in_turn(self) -> None:
+    try:
+      while any(job.is_active for job in self.list()):
+        if self._closing.wait(_SECONDS_PER_LOOK):
+          return
+        for process in self._processes.values():
+          process.poll()  # or it would stay as a zombie
+        self._start_next()
+    except OSError as error:
+      logging.error("jobs cannot be read: %s", error)
+    finally:
+      self._watching.release()
+
+  def _remove_old(self) -> None:
+    """Removes the files of the jobs that ended longest ago."""
+    for job_id in self._list_ids()[_MAX_JOBS:]:
+      stored = self._read(job_id)
+      if stored is None:
+        is_over = not job_files.is_locked(self._folder, job_id)
+      else:
+        is_over = stored.state not in (WAITING, RUNNING)
+      if is_over:
+        for suffix in _SUFFIXES:
+          (self._folder / f"{job_id}{suffix}").unlink(missing_ok=True)
+
+
+_SECONDS_PER_LOAD = 3  # of a page without a script
+_NUM_SHOWN = 30
+
+router = APIRouter(include_in_schema=False)
+api_router = APIRouter(tags=["jobs"])
+
+
+def jobs_of(request: Request) -> JobRunner:
+  """Returns the jobs of the server that a request came to."""
+  return request.app.state.jobs
+
+
+@router.get("/jobs")
+async def show_jobs(request: Request) -> Response:
+  """Returns the page of all jobs."""
+  jobs = await answer_in_time(request, jobs_of(request).list)
+  return _respond(
+    request,
+    "jobs.html",
+    jobs=jobs[:_NUM_SHOWN],
+    seconds=_SECONDS_PER_LOAD if any(job.is_active for job in jobs) else 0,
+  )
+
+
+@router.get("/jobs/{job_id}")
+async def show_job(request: Request, job_id: str) -> Response:
+  """Returns the page of a job; its script asks for the part that changes."""
+  job = await answer_in_time(request, find_job, request, job_id)
+  is_part = request.query_params.get("part") == "state"
+  return _respond(
+    request,
+    "_job_state.html" if is_part else "job.html",
+    job=job,
+    seconds=_SECONDS_PER_LOAD if job.is_active else 0,
+  )
+
+
+@router.post("/jobs/{job_id}/cancel")
+async def cancel_job(request: Request, job_id: str) -> Response:
+  """Ends a job, then shows it."""
+  await requests.read_form(request)
+  await answer_in_time(request, find_job, request, job_id)
+  await answer_in_time(request, jobs_of(request).cancel, job_id)
+  return lead_to_job(request, job_id)
+
+
+@router.post("/jobs/{job_id}/restart")
+async def restart_job(request: Request, job_id: str) -> Response:
+  """Has the same done as a job that has ended, then shows the new one."""
+  form = await requests.read_form(request)
+  job = await answer_in_time(request, find_job, request, job_id)
+  if job.is_active:
+    return lead_to_job(request, job_id)
+  again = await answer_in_time(
+    request, jobs_of(request).restart, job_id, str(form[requests.KEY_FIELD])
+  )
+  return lead_to_job(request, again.id)
+
+
+@api_router.get("/api/jobs", summary="Builds of the index, the newest first")
+async def read_jobs(request: Request) -> Response:
+  """Returns the builds that pages have asked for, and how far they are."""
+  jobs = await answer_in_time(request, jobs_of(request).list)
+  return JSONResponse({"jobs": [job.to_dict() for job in jobs]})
+
+
+@api_router.get("/api/jobs/{job_id}", summary="A build of the index")
+async def read_job(request: Request, job_id: str) -> Response:
+  """Returns a build: its state, progress, last lines and error."""
+  job = await answer_in_time(request, find_job, request, job_id)
+  return JSONResponse(job.to_dict())
+
+
+def lead_to_job(request: Request, job_id: str) -> Response:
+  """Returns the answer to a form that has started or changed a job."""
+  link = rendering.PageLinks(request)(f"/jobs/{job_id}")
+  return RedirectResponse(link, 303)
+
+
+def find_job(request: Request, job_id: str) -> Job:
+  """Returns a job.
+
+  Raises:
+    PageError: 404, if there is none of that number.
+  """
+  job = jobs_of(request).get(job_id)
+  if job is None:
+    raise PageError(404, "error.job", {"job": job_id[:20]})
+  return job
+
+
+def _respond(request: Request, template: str, **values: Any) -> Response:
+  language = rendering.find_language(request)
+  return HTMLResponse(
+    rendering.render_plain(
+      request,
+      template,
+      name_job=lambda job: name_job(language, job),
+      describe_step=job_files.describe_step,
+      of_term=notes.of_term,
+      **values,
+    )
+  )
+
+
+def name_job(language: str, job: Job) -> str:
+  """Returns the title of a job in the language of a page.
+
+  Args:
+    job: whose title may be the name of a message.
+  """
+  return rendering.translate_term(language, "job", job.title)

@@ -1,0 +1,541 @@
+"""Corrections as pages and as JSON: form, list, export, undo, dating again."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import secrets
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+import pydantic
+from fastapi import APIRouter, Query
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ctd_jax.index.corrections import correction_export
+from ctd_jax.index.storage import database
+from ctd_jax.index.storage.database import IndexedWork
+from ctd_jax.utils import notes
+from ctd_jax.web import (
+  build_jobs,
+  corrections,
+  queries,
+  rendering,
+  requests,
+  served_index,
+)
+from ctd_jax.web.build_jobs import Job, JobRunner
+from ctd_jax.web.corrections import CorrectionFields
+from ctd_jax.web.record_page import describe_record
+from ctd_jax.web.requests import (
+  PageError,
+  answer_in_time,
+  index_of,
+  settings_of,
+)
+from ctd_jax.web.served_index import ServedIndex
+
+_MAX_SHOWN = 12  # records of a correction
+
+router = APIRouter(include_in_schema=False)
+
+
+@router.get("/correct")
+async def show_form(request: Request) -> Response:
+  """Returns the page that corrects a date, before it is saved.
+
+  Its script asks for `part=reading`, what a date is read as.
+  """
+  fields = corrections.parse_fields(request.query_params)
+  fields = dataclasses.replace(fields, name=requests.read_name(request))
+  if request.query_params.get("part") == "reading":
+    return await answer_in_time(
+      request, _make_reading, request, index_of(request), fields
+    )
+  if settings_of(request).read_only:
+    raise PageError(403, "error.read_only")
+  return await answer_in_time(
+    request, _make_form, request, index_of(request), fields
+  )
+
+
+@router.post("/correct")
+async def read_again(request: Request) -> Response:
+  """Returns the page with what is written now, which is not saved."""
+  fields = corrections.parse_fields(await requests.read_form(request))
+  return await answer_in_time(
+    request, _make_form, request, index_of(request), fields
+  )
+
+
+@router.post("/corrections")
+async def save_correction(request: Request) -> Response:
+  """Keeps a correction, then leads to its record.
+
+  What cannot be kept is shown in its form again, and so is what this form has
+  saved before if that was undone since.
+  """
+  form = await requests.read_form(request)
+  fields = corrections.parse_fields(form)
+  key = form[requests.KEY_FIELD]
+  return await answer_in_time(
+    request, _save, request, index_of(request), fields, key
+  )
+
+
+@router.post("/corrections/{number}/undo")
+async def undo_by_form(request: Request, number: int) -> Response:
+  """Undoes a correction, then leads back to where that was asked for."""
+  form = await requests.read_form(request)
+  name = corrections.parse_fields(form).name or requests.read_name(request)
+  correction = await answer_in_time(
+    request,
+    corrections.undo,
+    index_of(request),
+    number,
+    name,
+    form[requests.KEY_FIELD],
+  )
+  path = "/corrections"
+  if form.get("back") == "record":
+    path = served_index.make_record_path(
+      correction.work, correction.first_record
+    )
+  link = rendering.PageLinks(request)(path)
+  return RedirectResponse(f"{link}#corrections", 303)
+
+
+def _save(
+  request: Request, served: ServedIndex, fields: CorrectionFields, key: str
+) -> Response:
+  try:
+    correction = corrections.add(served, fields, key)
+  except PageError as error:
+    response = _make_form(request, served, fields, error)
+    response.status_code = error.status
+    return response
+  if correction.undone is not None:
+    response = _make_form(
+      request, served, fields, undone=correction.correction_id
+    )
+    response.status_code = 409
+    return response
+  path = served_index.make_record_path(correction.work, correction.first_record)
+  link = rendering.PageLinks(request)(path)
+  response = RedirectResponse(f"{link}#corrections", 303)
+  response.set_cookie(**requests.make_name_cookie(fields.name))
+  return response
+
+
+def _make_form(
+  request: Request,
+  served: ServedIndex,
+  fields: CorrectionFields,
+  error: PageError | None = None,
+  undone: int | None = None,
+) -> Response:
+  """Returns the page with the form, which has a new key."""
+  row = served_index.find_row(served.index, fields.work, fields.first)
+  if row is None:
+    raise PageError(
+      404, "error.record_path", {"path": f"{fields.work}/{fields.first}"[:80]}
+    )
+  last = served_index.find_row(served.index, fields.work, fields.last)
+  reading = corrections.read_fields(served, fields)
+  return rendering.render_page(
+    request,
+    served,
+    "correct.html",
+    permalink=served_index.make_record_path(fields.work, fields.first)
+    + f"?index={served.index.versions.index_sha256}",
+    fields=fields,
+    reading=reading,
+    undone=undone,
+    refusal=error.values.get("problem", "") if error else "",
+    title=served.titles[fields.work],
+    path=served_index.make_record_path(fields.work, fields.first),
+    records=_list_span(served, row, last),
+    num_left=max((last or row) - row + 1 - _MAX_SHOWN, 0),
+    following=corrections.list_following(served, row),
+  )
+
+
+def _list_span(
+  served: ServedIndex, row: int, last: int | None
+) -> list[dict[str, Any]]:
+  """Returns the records of a correction and their dates."""
+  stop = min(max(last or row, row) + 1, row + _MAX_SHOWN)
+  return [
+    describe_record(served, record)
+    for record in database.fetch_records(
+      served.index.connection, range(row, stop)
+    )
+  ]
+
+
+def _make_reading(
+  request: Request, served: ServedIndex, fields: CorrectionFields
+) -> Response:
+  return HTMLResponse(
+    rendering.render_plain(
+      request,
+      "_reading.html",
+      date=fields.date,
+      reading=corrections.read_fields(served, fields),
+    )
+  )
+
+
+PAGE_SIZE = 50
+# Of a file: how many corrections it lacks, as their records have changed.
+LEFT_OUT_HEADER = "X-Corrections-Left-Out"
+# Format -> suffix and type of its file.
+_FILES = {
+  correction_export.FIXED: (".tsv", "text/tab-separated-values"),
+  correction_export.CSV: (".csv", "text/csv"),
+  correction_export.JSONL: (".jsonl", "application/jsonl"),
+  correction_export.TEI: (".xml", "application/tei+xml"),
+}
+_MAX_NAMED = 12  # corrections that a file lacks
+REDATE = "redate"  # subject and title of a job
+
+
+@router.post("/corrections/redate")
+async def redate(request: Request) -> Response:
+  """Has the corrected works be dated again, then shows how far that is."""
+  form = await requests.read_form(request)
+  job = await answer_in_time(
+    request,
+    start_redating,
+    build_jobs.jobs_of(request),
+    str(form[requests.KEY_FIELD]),
+  )
+  return build_jobs.lead_to_job(request, job.id)
+
+
+@router.get("/corrections")
+@router.get(rendering.SAVE_PREFIX + "/corrections")
+async def show_corrections(request: Request) -> Response:
+  """Returns the page of all corrections."""
+  return await answer_in_time(request, _make_list, request, index_of(request))
+
+
+@router.get("/corrections/export/{export_format}")
+async def export(request: Request, export_format: str) -> Response:
+  """Returns corrections as a file; `work` says of which one."""
+  return await answer_in_time(
+    request, _export, request, index_of(request), export_format
+  )
+
+
+def start_redating(jobs: JobRunner, key: str = "") -> Job:
+  """Has the corrected works be dated again, if that is not under way.
+
+  Args:
+    key: of the form; one sent twice starts one job.
+  """
+  for job in jobs.list(REDATE):
+    # One that runs may have read the corrections before the last of them.
+    if job.state == "waiting":
+      return job
+  return jobs.start(REDATE, ["--redate"], REDATE, key)
+
+
+def _export(
+  request: Request, served: ServedIndex, export_format: str
+) -> Response:
+  if export_format not in _FILES:
+    raise PageError(404)
+  work = request.query_params.get("work") or None
+  suffix, media_type = _FILES[export_format]
+  try:
+    exported = correction_export.export_corrections(
+      served.index,
+      served.index.corrections.history(work)[::-1],
+      export_format,
+    )
+  except ValueError as error:
+    raise PageError(
+      409, "error.export", {"problem": notes.of_error(error)}
+    ) from error
+  if exported.left_out and not exported.number:
+    problem = exported.left_out[:_MAX_NAMED]
+    raise PageError(409, "error.export", {"problem": problem})
+  name = re.sub(r"[^A-Za-z0-9-]+", "_", work or "").strip("_")
+  return Response(
+    exported.content.encode(),
+    media_type=media_type,
+    headers={
+      "Content-Disposition": "attachment; filename="
+      f'"corrections{"-" + name if name else ""}{suffix}"',
+      LEFT_OUT_HEADER: str(len(exported.left_out)),
+    },
+  )
+
+
+def _make_list(request: Request, served: ServedIndex) -> Response:
+  work = request.query_params.get("work", "")
+  queries.check_encoding(work)
+  page = queries.parse_query({"page": request.query_params.get("page", "")}, 0)
+  address = {"index": served.index.versions.index_sha256, "page": page.page}
+  if work:
+    address["work"] = work
+  store = served.index.corrections
+  total = store.count(work or None)
+  jobs: JobRunner = build_jobs.jobs_of(request)
+  return rendering.render_page(
+    request,
+    served,
+    "corrections.html",
+    permalink=f"/corrections?{urlencode(address)}",
+    corrections=corrections.list_corrections(
+      served, work or None, None, PAGE_SIZE, PAGE_SIZE * (page.page - 1)
+    ),
+    total=total,
+    num_active=store.count(work or None, only_active=True),
+    num_pending=corrections.count_pending(served),
+    page=page.page,
+    num_pages=-(-total // PAGE_SIZE),
+    work=work,
+    works=served.index.works,
+    job=next((job for job in jobs.list(REDATE) if job.is_active), None),
+    formats=[name for name in _FILES if name != correction_export.FIXED],
+    texts=_list_texts(served, work),
+  )
+
+
+def _list_texts(served: ServedIndex, name: str) -> list[IndexedWork]:
+  """Returns the works whose corrections can be a table for --fixed."""
+  corrected = {
+    correction.work
+    for correction in served.index.corrections.active(name or None)
+  }
+  return [
+    work
+    for work in served.index.works
+    if work.name in corrected and correction_export.is_text(work)
+  ]
+
+
+_MAX_LIMIT = 1000
+_KEY = "^[0-9A-Za-z_.-]{8,100}$"
+api_router = APIRouter(tags=["corrections"])
+
+_ERRORS: dict[int | str, dict[str, Any]] = {
+  403: {"description": "The server is read only"},
+  404: {"description": "There is no such record or correction"},
+  409: {"description": "It contradicts another one; `error.detail` names it"},
+  422: {"description": "It cannot be read or kept; `error.detail` says why"},
+}
+_KEY_TEXT = (
+  "Made up by the program, another one for each change: a request that is sent "
+  "twice with one key changes once. Sent again after the correction that it "
+  "made was undone, it saves nothing and answers with that, as undone"
+)
+
+
+class NewCorrection(pydantic.BaseModel):
+  """A date for a record, or for several that follow one another."""
+
+  model_config = pydantic.ConfigDict(extra="forbid")
+
+  work: str = pydantic.Field(description="Name of the work")
+  first_record: str = pydantic.Field(description="`record_id` of the record")
+  last_record: str = pydantic.Field(
+    "", description="`record_id` of the last one, if there are several"
+  )
+  date: str = pydantic.Field(
+    description="As texts write it, 魯隱公元年五月, or of ISO 8601, 0311-06; "
+    "two with a slash are an interval"
+  )
+  note: str = pydantic.Field("", description="Why, with sources")
+  name: str = pydantic.Field("", description="Who corrects")
+  key: str = pydantic.Field("", description=_KEY_TEXT, pattern=f"{_KEY}|^$")
+
+
+class CorrectionObject(pydantic.BaseModel):
+  """A correction."""
+
+  correction_id: int
+  work: str
+  first_record: str
+  last_record: str
+  date: str = pydantic.Field(description="As the reader wrote it")
+  note: str
+  name: str
+  made: str = pydantic.Field(description="Time, ISO 8601 in UTC")
+  undone: str | None = pydantic.Field(description="When it was undone")
+  undone_by: str
+  texts_sha256: str = pydantic.Field(
+    description="Of the texts of its records when it was made"
+  )
+  state: str = pydantic.Field(
+    description="What the dates that are shown owe to it: applied; pending, "
+    "not dated again yet; left_out, its records have changed or the index has "
+    "them no more; undone; "
+    "still_applied, undone and not dated again yet"
+  )
+  problem: str = pydantic.Field(description="Why it is left out")
+
+
+class CorrectionList(pydantic.BaseModel):
+  """Corrections, the newest first."""
+
+  corrections: list[CorrectionObject]
+  total: int = pydantic.Field(description="With those that are not listed")
+  pending: int = pydantic.Field(
+    description="Changes that the dates of the index do not have yet"
+  )
+
+
+class ReadDate(pydantic.BaseModel):
+  """What a date means that is yet to be given."""
+
+  months: list[int] = pydantic.Field(description="Ordinals of the months")
+  names: list[str] = pydantic.Field(description="The same by name")
+  common_era: str
+  records: int = pydantic.Field(description="That would get the date")
+
+
+@api_router.get("/api/corrections", summary="Corrections", responses=_ERRORS)
+async def read_corrections(
+  request: Request,
+  work: str | None = None,
+  record_id: str | None = None,
+  limit: Annotated[int, Query(ge=1, le=_MAX_LIMIT)] = 100,
+  offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
+) -> CorrectionList:
+  """Returns corrections, those undone among them, the newest first."""
+
+  def make() -> CorrectionList:
+    if record_id is not None and work is None:
+      raise PageError(
+        422,
+        "error.parameter",
+        {"name": "record_id", "value": record_id[:40], "expected": "work=…"},
+      )
+    served = index_of(request)
+    views = corrections.list_corrections(served, work, record_id, limit, offset)
+    return CorrectionList(
+      corrections=[_describe(view) for view in views],
+      total=served.index.corrections.count(work, record_id),
+      pending=corrections.count_pending(served),
+    )
+
+  return await answer_in_time(request, make)
+
+
+@api_router.get(
+  "/api/corrections/check", summary="What a date means", responses=_ERRORS
+)
+async def check_date(
+  request: Request,
+  work: str,
+  first_record: str,
+  date: str,
+  last_record: str = "",
+) -> ReadDate:
+  """Returns the months that a date would mean; nothing is changed."""
+
+  def make() -> ReadDate:
+    fields = corrections.parse_fields(
+      {
+        "work": work,
+        "first": first_record,
+        "last": last_record,
+        "date": date,
+      }
+    )
+    reading = corrections.read_fields(index_of(request), fields)
+    if reading.checked is None:
+      raise PageError(
+        422,
+        "error.refused",
+        {"problem": reading.problem or corrections.EMPTY_DATE},
+      )
+    checked = reading.checked
+    return ReadDate(
+      months=checked.months.nonzero()[0].tolist(),
+      names=[span.name for span in checked.spans],
+      common_era=checked.common_era,
+      records=checked.num_records,
+    )
+
+  return await answer_in_time(request, make)
+
+
+@api_router.get(
+  "/api/corrections/{number}", summary="A correction", responses=_ERRORS
+)
+async def read_correction(request: Request, number: int) -> CorrectionObject:
+  """Returns a correction, also one that was undone."""
+
+  def make() -> CorrectionObject:
+    served = index_of(request)
+    return _describe(
+      corrections.view_correction(
+        served, corrections.find_correction(served, number)
+      )
+    )
+
+  return await answer_in_time(request, make)
+
+
+@api_router.post(
+  "/api/corrections",
+  summary="Correct a date",
+  status_code=201,
+  responses=_ERRORS,
+)
+async def add_correction(
+  request: Request, correction: NewCorrection
+) -> CorrectionObject:
+  """Keeps a correction; the answer comes when it is on the disk.
+
+  The dates of the index change when its works are dated again.
+  """
+
+  def make() -> CorrectionObject:
+    served = index_of(request)
+    values = correction.model_dump()
+    fields = corrections.parse_fields(
+      {
+        "work": values["work"],
+        "first": values["first_record"],
+        "last": values["last_record"],
+        "date": values["date"],
+        "note": values["note"],
+        "name": values["name"],
+      }
+    )
+    key = correction.key or secrets.token_hex(16)
+    added = corrections.add(served, fields, key)
+    return _describe(corrections.view_correction(served, added))
+
+  return await answer_in_time(request, make)
+
+
+@api_router.delete(
+  "/api/corrections/{number}", summary="Undo a correction", responses=_ERRORS
+)
+async def undo_correction(
+  request: Request,
+  number: int,
+  name: str = "",
+  key: Annotated[str, Query(description=_KEY_TEXT, pattern=f"{_KEY}|^$")] = "",
+) -> CorrectionObject:
+  """Undoes a correction; it stays in the list as undone."""
+
+  def make() -> CorrectionObject:
+    served = index_of(request)
+    undone = corrections.undo(
+      served, number, name, key or secrets.token_hex(16)
+    )
+    return _describe(corrections.view_correction(served, undone))
+
+  return await answer_in_time(request, make)
+
+
+def _describe(view: corrections.CorrectionView) -> CorrectionObject:
+  return CorrectionObject(**view.to_dict())

@@ -1,1 +1,0 @@
-"""Corrections on the pages: forms, the list, undoing, the API."""

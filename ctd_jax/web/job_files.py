@@ -1,0 +1,378 @@
+"""Files of a job, and the process that runs it.
+
+  python -m ctd_jax.web.job_files FOLDER ID LOCK
+
+`jobs/` of an index has for each job `ID.json` (its state), `ID.log`, `ID.lock`
+and `ID.error` (why it failed, as a note). Only the processes of a job hold its
+lock, so a new server can tell whether a job of the one before still runs.
+
+The process of a job outlives its server, so that the end of the program is
+recorded whoever asks for it later. SIGTERM cancels a job; SIGHUP breaks it off,
+to be started again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import functools
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import TypeVar
+
+import msgspec
+from absl import logging
+
+from ctd_jax.utils import command_line, files, notes, progress
+from ctd_jax.utils.notes import Note
+
+_MAX_LOGGED = 1_000  # damaged files that are logged once and not at every look
+
+_State = TypeVar("_State")
+
+
+def read_state(
+  path: pathlib.Path, kind: type[_State], **expected: str
+) -> _State | None:
+  """Returns what a file has; None, and logged, if it cannot be read.
+
+  Args:
+    kind: dataclass of its members; those it does not know are passed over.
+    **expected: members whose value the place of the file gives.
+  """
+  try:
+    state = msgspec.json.decode(path.read_bytes(), type=kind)
+  except FileNotFoundError:
+    return None
+  # Bytes that are no UTF-8 are a ValueError.
+  except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
+    _log_damaged(path, str(error))
+    return None
+  for name, value in expected.items():
+    if (found := getattr(state, name)) != value:
+      _log_damaged(path, f"{name} {found!r}, expected {value!r}")
+      return None
+  return state
+
+
+def write_state(path: pathlib.Path, state: object) -> None:
+  """Writes a file, whole or not at all, and waits until it is on the disk."""
+  content = msgspec.json.format(msgspec.json.encode(state), indent=1)
+  with files.atomic_path(path) as temporary, temporary.open("wb") as file:
+    file.write(content + b"\n")
+    file.flush()
+    os.fsync(file.fileno())
+  folder = os.open(path.parent, os.O_RDONLY)
+  try:
+    os.fsync(folder)
+  finally:
+    os.close(folder)
+
+
+@contextlib.contextmanager
+def hold_lock(folder: pathlib.Path, name: str) -> Iterator[None]:
+  """Holds a lock, against other processes of the index too.
+
+  Args:
+    name: of the file in it that is locked.
+  """
+  folder.mkdir(parents=True, exist_ok=True)
+  with (folder / name).open("wb") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    yield
+
+
+@functools.lru_cache(_MAX_LOGGED)
+def _log_damaged(path: pathlib.Path, problem: str) -> None:
+  logging.error("%s: cannot be read, passed over: %s", path, problem)
+
+
+JOBS_FOLDER = "jobs"
+STATES = WAITING, RUNNING, DONE, FAILED, CANCELLED, BROKEN_OFF = (
+  "waiting",
+  "running",
+  "done",
+  "failed",
+  "cancelled",
+  "broken_off",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class StoredJob:
+  """What `ID.json` has.
+
+  Attributes:
+    job_id: of the job, a number.
+    title: as of `JobRunner.start`.
+    subject: likewise.
+    arguments: likewise.
+    command: program and all of its arguments.
+    state: one of `STATES`.
+    created: time, ISO 8601 of UTC, like the next two.
+    started: of its process; "" before.
+    ended: likewise.
+    pid: of the first process, which is that of the group; 0 before.
+    status: with which the program ended, negative for a signal; None before.
+    key: of the form that asked for it; "" of none.
+  """
+
+  job_id: str
+  title: str
+  subject: str
+  arguments: tuple[str, ...]
+  command: tuple[str, ...]
+  state: str
+  created: str
+  started: str = ""
+  ended: str = ""
+  pid: int = 0
+  status: int | None = None
+  key: str = ""
+
+  def __post_init__(self):
+    """Refuses a state that no job has.
+
+    Raises:
+      ValueError: naming it.
+    """
+    if self.state not in STATES:
+      raise ValueError(f"state {self.state!r}, expected one of {STATES}")
+
+
+def read_job(folder: pathlib.Path, job_id: str) -> StoredJob | None:
+  """Returns a job as it was last written; None if none can be read."""
+  return read_state(folder / f"{job_id}.json", StoredJob, job_id=job_id)
+
+
+def write_job(folder: pathlib.Path, job: StoredJob) -> None:
+  """Writes the state of a job to the disk."""
+  write_state(folder / f"{job.job_id}.json", job)
+
+
+def is_locked(folder: pathlib.Path, job_id: str) -> bool:
+  """Whether a process of a job lives."""
+  try:
+    file = (folder / f"{job_id}.lock").open("rb")
+  except FileNotFoundError:
+    return False
+  with file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+      return True
+  return False
+
+
+def format_now() -> str:
+  """Returns the time as jobs have it."""
+  return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+
+
+_MAX_BYTES = 1 << 16  # of the end of a log that are read
+_MAX_LINES = 12  # that are shown
+_MAX_CHARACTERS = 400  # of a line
+# As absl begins a line.
+_PREFIX = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]{1,80}\] ")
+# As `progress.Progress.format_line` writes it.
+_PROGRESS = re.compile(
+  r"(?P<step>.{1,200}?): (?P<done>[\d,]+)(?: of (?P<total>[\d,]+))? "
+  r"(?P<unit>[a-z ]{1,40}s)(?: \(\d+%\))?"
+  r"(?:, (?P<rate>[\d.e+-]+) [a-z ]+/s)?"
+  r"(?:, (?P<left>(?:\d+ days?, )?\d+:\d\d:\d\d) left)?(?:, .*)?"
+)
+_ERROR = "error: "
+_TRACEBACK = "Traceback (most recent call last)"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class JobProgress:
+  """How far a job is.
+
+  Attributes:
+    step: what it does.
+    done: of the units.
+    total: of them; None if it is not known.
+    unit: what is counted, in English and in the plural.
+    rate: units in a second; None if it is not known.
+    left: time that the step will still take, as "0:05:37"; "" if unknown.
+  """
+
+  step: str
+  done: int
+  total: int | None
+  unit: str
+  rate: float | None
+  left: str
+
+
+def read_last_lines(path: pathlib.Path) -> tuple[str, ...]:
+  """Returns the last lines of a log, without the time before them.
+
+  Args:
+    path: of the log; one that is not there is empty.
+  """
+  try:
+    with path.open("rb") as file:
+      start = max(file.seek(0, 2) - _MAX_BYTES, 0)
+      file.seek(start)
+      content = file.read()
+  except FileNotFoundError:
+    return ()
+  if start:  # within a line
+    content = content.partition(b"\n")[2]
+  lines = content.decode("utf-8", "replace").splitlines()
+  return tuple(_PREFIX.sub("", line, count=1) for line in lines if line.strip())
+
+
+def shorten_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
+  """Returns the lines that are shown: the last ones, without tracebacks."""
+  shown, is_traceback = [], False
+  for line in lines:
+    if line.startswith(_TRACEBACK):
+      is_traceback = True
+    elif not (is_traceback and line.startswith("  ")):
+      is_traceback = False
+      shown.append(line[:_MAX_CHARACTERS])
+  return tuple(shown[-_MAX_LINES:])
+
+
+def find_progress(lines: tuple[str, ...]) -> JobProgress | None:
+  """Returns the progress of a step; None if the last line shows none."""
+  match = _PROGRESS.fullmatch(lines[-1]) if lines else None
+  if match is None or not (match["total"] or match["rate"]):
+    return None
+  total, rate = match["total"], match["rate"]
+  if total == match["done"]:  # what comes next has not said anything yet
+    return None
+  return JobProgress(
+    step=match["step"],
+    done=_parse_count(match["done"]),
+    total=_parse_count(total) if total else None,
+    unit=match["unit"],
+    rate=float(rate) if rate else None,
+    left=match["left"] or "",
+  )
+
+
+def _parse_count(text: str) -> int:
+  return int(text.replace(",", ""))
+
+
+def find_error(lines: tuple[str, ...], status: int | None) -> Note | str:
+  """Returns what a program that failed said of it.
+
+  Args:
+    status: with which it ended, negative for a signal.
+  """
+  for number in range(len(lines) - 1, -1, -1):
+    if lines[number].startswith(_ERROR):
+      # Further lines name one problem each.
+      message = " ".join(map(str.strip, lines[number : number + _MAX_LINES]))
+      return message.removeprefix(_ERROR)[: 4 * _MAX_CHARACTERS]
+  if status is not None and status < 0:
+    # What the system does when memory runs out.
+    name = signal.Signals(-status).name
+    return Note("problem.job.signal", signal=name)
+  if lines:
+    return lines[-1][:_MAX_CHARACTERS]
+  return Note("problem.job.status", status=str(status))
+
+
+def read_error(path: pathlib.Path) -> Note | str:
+  """Returns the note that a program left of its error; "" if it left none."""
+  try:
+    return notes.from_json(json.loads(path.read_text("utf-8")))
+  except (FileNotFoundError, ValueError):
+    return ""
+
+
+def describe_step(step: str) -> Note | str:
+  """Returns the name of a step of a build, "words" or "左傳: writing"."""
+  work, _, action = step.rpartition(": ")
+  note = notes.of_term("step", step)
+  if isinstance(note, Note) or not work:
+    return note
+  return Note("problem.at", place=work, problem=notes.of_term("step", action))
+
+
+_NICENESS = 10  # below the answers to readers
+_SECONDS_TO_END = 3  # that a program has after a signal
+_SECONDS_PER_LINE = "2"  # of progress
+
+
+def main() -> None:
+  """Runs the job that the arguments name."""
+  folder, job_id, lock = sys.argv[1:]
+  run_job(pathlib.Path(folder), job_id, int(lock))
+
+
+def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
+  """Runs the program of a job, and writes its state before and after.
+
+  Args:
+    job_id: of a job that is marked as running.
+    lock: open file that its processes inherit.
+  """
+  os.nice(_NICENESS)
+  job = read_job(folder, job_id)
+  if job is None:
+    sys.exit(f"{folder}: no job {job_id} that can be read")
+  received: list[int] = []
+
+  def end(number: int, _: object) -> None:
+    received.append(number)
+    signal.alarm(_SECONDS_TO_END)
+
+  for number in (signal.SIGTERM, signal.SIGHUP):
+    signal.signal(number, end)
+  with (folder / f"{job_id}.log").open("ab") as log:
+    process = subprocess.Popen(
+      job.command,
+      stdin=subprocess.DEVNULL,
+      stdout=log,
+      stderr=subprocess.STDOUT,
+      pass_fds=(lock,),
+      env=os.environ
+      | {
+        "PYTHONUNBUFFERED": "1",
+        progress.SECONDS_VARIABLE: _SECONDS_PER_LINE,
+        command_line.ERROR_FILE_VARIABLE: str(folder / f"{job_id}.error"),
+      },
+    )
+  signal.signal(signal.SIGALRM, lambda *_: process.kill())
+  job = dataclasses.replace(job, pid=os.getpid())
+  write_job(folder, job)
+  if received:  # before there was a program to receive it
+    process.send_signal(received[-1])
+  status = process.wait()
+  write_job(
+    folder,
+    dataclasses.replace(
+      job,
+      state=_name_end(status, received),
+      status=status,
+      ended=format_now(),
+    ),
+  )
+
+
+def _name_end(status: int, received: list[int]) -> str:
+  if status == 0:
+    return DONE
+  if not received:
+    return FAILED
+  is_cancelled = signal.SIGTERM in received
+  return CANCELLED if is_cancelled else BROKEN_OFF
+
+
+if __name__ == "__main__":
+  main()

@@ -1,1 +1,0 @@
-"""Jobs: builds that a page has asked for."""

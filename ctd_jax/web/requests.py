@@ -1,0 +1,341 @@
+"""Requests: errors, threads that answer, and forms that come from our pages.
+
+A form has two hidden fields. A token that belongs to a cookie shows that it
+comes from one of our pages, and a key, that a form which is sent twice changes
+something once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import functools
+import hashlib
+import hmac
+import os
+import pathlib
+import re
+import secrets
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+from urllib.parse import quote, unquote, urlsplit
+
+import markupsafe
+from absl import logging
+from starlette.datastructures import FormData
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+
+from ctd_jax.web.served_index import IndexHolder, ServedIndex, WebSettings
+
+
+class PageError(Exception):
+  """What is wrong with a request.
+
+  Attributes:
+    status: of HTTP.
+    message: name of the message about it; "" for that of the status.
+    values: of the message.
+  """
+
+  def __init__(
+    self,
+    status: int,
+    message: str = "",
+    values: dict[str, Any] | None = None,
+  ):
+    super().__init__(f"{status} {message}")
+    self.status = status
+    self.message = message
+    self.values = values or {}
+
+
+Result = TypeVar("Result")
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")  # of what changes nothing
+_THREADS_PER_CORE = 4
+_MIN_THREADS, _MAX_THREADS = 8, 32
+
+
+class AnswerThreads:
+  """Threads in which questions are answered.
+
+  Attributes:
+    size: number of threads.
+  """
+
+  def __init__(self, size: int | None = None):
+    """Makes no thread yet.
+
+    Args:
+      size: number of threads; by the number of cores if None.
+    """
+    by_cores = _THREADS_PER_CORE * (os.cpu_count() or 1)
+    self.size = size or min(max(by_cores, _MIN_THREADS), _MAX_THREADS)
+    self._executor = concurrent.futures.ThreadPoolExecutor(self.size, "answer")
+    self._lock = threading.Lock()
+    self._num_overdue = 0
+
+  @property
+  def num_overdue(self) -> int:
+    """Number of threads at work that was given up."""
+    with self._lock:
+      return self._num_overdue
+
+  async def run(
+    self, function: Callable[..., Result], *arguments: object, seconds: float
+  ) -> Result:
+    """Returns what a function does in one of the threads.
+
+    Args:
+      seconds: that waiting for a thread and the work may take.
+
+    Raises:
+      TimeoutError: if it takes longer, or no thread will be free.
+    """
+    if self.num_overdue >= self.size:
+      raise TimeoutError
+    future = self._executor.submit(function, *arguments)
+    try:
+      return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
+    except (TimeoutError, asyncio.CancelledError):
+      self._give_up(future)
+      raise
+
+  def close(self) -> None:
+    """Begins nothing more; what waits for a thread is dropped."""
+    self._executor.shutdown(wait=False, cancel_futures=True)
+
+  def _give_up(self, future: concurrent.futures.Future) -> None:
+    """Drops work that waits for its thread, or counts it until it ends."""
+    if future.cancel() or future.done():
+      return
+    with self._lock:
+      self._num_overdue += 1
+      num_overdue = self._num_overdue
+    future.add_done_callback(self._count_end)
+    logging.warning(
+      "%d of %d threads are at work whose time is over", num_overdue, self.size
+    )
+
+  def _count_end(self, _: concurrent.futures.Future) -> None:
+    with self._lock:
+      self._num_overdue -= 1
+
+
+def settings_of(request: Request) -> WebSettings:
+  """Returns the settings of the server that a request came to."""
+  return request.app.state.settings
+
+
+def index_of(request: Request) -> ServedIndex:
+  """Returns the index, in its newest state."""
+  holder: IndexHolder = request.app.state.holder
+  return holder.get()
+
+
+async def answer_in_time(
+  request: Request,
+  function: Callable[..., Result],
+  *arguments: object,
+) -> Result:
+  """Returns what a function does in a thread.
+
+  What goes wrong since the index is replaced meanwhile is done again with its
+  new state, if it changes nothing.
+
+  Args:
+    *arguments: of it; the state of the index may be among them.
+
+  Raises:
+    PageError: 503, if it takes longer than the settings say. The thread goes
+      on to its end, and its answer is thrown away.
+  """
+  threads: AnswerThreads = request.app.state.threads
+  holder: IndexHolder = request.app.state.holder
+  seconds = settings_of(request).seconds
+  states = [it for it in arguments if isinstance(it, ServedIndex)]
+  served = states[0] if states else holder.opened
+
+  def answer() -> Result:
+    try:
+      return function(*arguments)
+    # Rows and files that are being replaced may raise anything; what is no
+    # fault of that is raised again.
+    except Exception:
+      if request.method not in SAFE_METHODS:
+        raise
+      newer = holder.wait_for_newer(served)
+      if newer is None:
+        raise
+      return function(*(newer if it is served else it for it in arguments))
+
+  try:
+    return await threads.run(answer, seconds=seconds)
+  except TimeoutError as error:
+    raise PageError(503, "error.time", {"seconds": f"{seconds:g}"}) from error
+
+
+FORM_COOKIE = "ctd_form"
+TOKEN_FIELD = "form_token"
+KEY_FIELD = "form_key"
+SECRET_FILE = ".secret"
+NAME_COOKIE = "ctd_name"
+# Requests with a body that change nothing.
+READING_PATHS = ("/date", "/api/ask", "/token")
+_NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name
+_MAX_NAME = 200
+_NONCE = re.compile("[0-9a-f]{32}")
+_KEY = re.compile("[0-9a-f]{16,64}")
+
+
+@functools.cache
+def load_secret(folder: pathlib.Path) -> bytes:
+  """Returns the secret of the servers of an index, made when first needed.
+
+  It is kept, so that a form which was opened before a server was started anew
+  can be sent; where the folder cannot be written, it lasts as long as the
+  server.
+  """
+  path = folder.expanduser() / SECRET_FILE
+  with contextlib.suppress(FileExistsError, OSError):
+    folder.expanduser().mkdir(parents=True, exist_ok=True)
+    # Linked when it is whole: two servers may start at once.
+    temporary = path.with_name(f"{SECRET_FILE}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+      file.write(secrets.token_bytes(32))
+    try:
+      os.link(temporary, path)
+    finally:
+      temporary.unlink()
+  try:
+    secret = path.read_bytes()
+  except OSError as error:
+    logging.warning("forms last as long as the server: %s", error)
+    return secrets.token_bytes(32)
+  return secret if len(secret) >= 32 else secrets.token_bytes(32)
+
+
+def write_fields(request: Request) -> markupsafe.Markup:
+  """Returns the hidden fields that every form has which changes something.
+
+  Args:
+    request: of the page of the form; its answer sets the cookie.
+  """
+  nonce = _read_nonce(request)
+  if nonce is None:
+    nonce = getattr(request.state, "form_nonce", None) or secrets.token_hex(16)
+    request.state.form_nonce = nonce
+  return markupsafe.Markup(
+    '<input type="hidden" name="{}" value="{}">'
+    '<input type="hidden" name="{}" value="{}">'
+  ).format(
+    TOKEN_FIELD,
+    _make_token(request, nonce),
+    KEY_FIELD,
+    secrets.token_hex(16),
+  )
+
+
+def make_cookie(request: Request) -> str | None:
+  """Returns the header Set-Cookie that a page with forms needs, if any."""
+  nonce = getattr(request.state, "form_nonce", None)
+  if nonce is None:
+    return None
+  # Lax: with Strict a link from elsewhere would make all open forms invalid.
+  secure = "; Secure" if request.url.scheme == "https" else ""
+  return f"{FORM_COOKIE}={nonce}; Path=/; HttpOnly; SameSite=Lax{secure}"
+
+
+async def read_form(
+  request: Request, max_fields: int = 20, max_files: int = 0
+) -> FormData:
+  """Returns the fields of a form that comes from a page of ours.
+
+  Args:
+    max_fields: that it may have.
+
+  Raises:
+    PageError: 403, if it does not; 413, if it has too much; 422, if its key
+      is none or it cannot be read.
+  """
+  try:
+    form = await request.form(max_fields=max_fields, max_files=max_files)
+  except HTTPException as error:
+    raise _explain(error, max_files) from error
+  nonce, token = _read_nonce(request), form.get(TOKEN_FIELD)
+  if (
+    nonce is None
+    or not isinstance(token, str)
+    or not hmac.compare_digest(
+      token.encode("utf-8", "replace"), _make_token(request, nonce).encode()
+    )
+  ):
+    raise PageError(403, "error.form")
+  key = form.get(KEY_FIELD)
+  if not isinstance(key, str) or not _KEY.fullmatch(key):
+    raise PageError(422, "error.form")
+  return form
+
+
+def _explain(error: HTTPException, max_files: int) -> PageError:
+  """Returns what is wrong with a form that Starlette has refused."""
+  problem = error.detail.lower()
+  if max_files and problem.startswith("too many files"):
+    return PageError(413, "error.upload.many", {"limit": max_files})
+  if "maximum" in problem:
+    return PageError(413)
+  return PageError(422, "error.form")
+
+
+def is_from_elsewhere(request: Request, host_names: frozenset[str]) -> bool:
+  """Whether a browser says that another site made a request.
+
+  Args:
+    host_names: by which the server is called behind a proxy.
+  """
+  site = request.headers.get("sec-fetch-site")
+  if site is not None:
+    return site not in ("same-origin", "none")
+  origin = request.headers.get("origin")
+  if origin is None:  # a program, or a very old browser
+    return False
+  try:
+    address = urlsplit(origin)
+    name = address.hostname or ""
+  except ValueError:
+    return True
+  return not (
+    address.netloc.lower() == request.headers.get("host", "").lower()
+    or name in host_names
+  )
+
+
+def read_name(request: Request) -> str:
+  """Returns the name that a reader gave last."""
+  name = unquote(request.cookies.get(NAME_COOKIE, ""), errors="replace")
+  return name[:_MAX_NAME] if name.isprintable() else ""
+
+
+def make_name_cookie(name: str) -> dict[str, object]:
+  """Returns the cookie that keeps a reader's name, as `set_cookie` takes it."""
+  return {
+    "key": NAME_COOKIE,
+    "value": quote(name[:_MAX_NAME]),
+    "max_age": _NAME_AGE,
+    "httponly": True,
+    "samesite": "lax",
+  }
+
+
+def _make_token(request: Request, nonce: str) -> str:
+  secret = load_secret(settings_of(request).index)
+  return hmac.new(secret, nonce.encode(), hashlib.sha256).hexdigest()
+
+
+def _read_nonce(request: Request) -> str | None:
+  nonce = request.cookies.get(FORM_COOKIE, "")
+  return nonce if _NONCE.fullmatch(nonce) else None

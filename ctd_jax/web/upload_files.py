@@ -1,0 +1,666 @@
+"""Uploads: files and archives that readers bring, and where they are kept.
+
+Nothing that is brought is trusted: names, sizes and numbers are checked before
+anything is written, and an archive is never unpacked outside of its folder.
+"""
+
+from __future__ import annotations
+
+import codecs
+import contextlib
+import dataclasses
+import datetime
+import hashlib
+import pathlib
+import re
+import secrets
+import shutil
+import stat
+import time
+import unicodedata
+import zipfile
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import IO, Any
+
+from absl import logging
+
+from ctd_jax.utils import files as file_tools
+from ctd_jax.web import job_files
+from ctd_jax.web.requests import PageError
+
+ARCHIVE_SUFFIX = ".zip"
+MAX_ENTRIES = 20_000  # of the archives of an upload, folders and all
+_MAX_LIST_BYTES = 4 << 20  # about 200 bytes for each of them
+_END_BYTES = 1 << 17  # what may be read to find the list, more than `zipfile`
+_UTF8_FLAG = 0x800
+
+
+@dataclasses.dataclass(frozen=True)
+class BroughtFile:
+  """A file as it was brought.
+
+  Attributes:
+    name: that it has on the reader's machine.
+    file: its contents.
+    archive: None of a file that is none.
+  """
+
+  name: str
+  file: IO[bytes]
+  archive: zipfile.ZipFile | None = None
+
+  def list_names(self) -> list[str]:
+    """Returns the names of the files in an archive, those of macOS left out."""
+    return [
+      read_entry_name(entry)
+      for entry in self.archive.infolist()
+      if not (entry.is_dir() or entry.filename.startswith("__MACOSX/"))
+    ]
+
+
+def open_files(
+  files: Sequence[tuple[str, IO[bytes]]], max_files: int
+) -> list[BroughtFile]:
+  """Returns files, of which the archives are opened.
+
+  Args:
+    files: name and contents of each.
+    max_files: that an upload may have, for errors.
+
+  Raises:
+    PageError: 413 for archives of too many files; 422 naming one that is none.
+  """
+  opened = []
+  num_entries, num_bytes = 0, 0
+  for name, file in files:
+    if not name.lower().endswith(ARCHIVE_SUFFIX):
+      opened.append(BroughtFile(name, file))
+      continue
+    limited = _LimitedFile(file, _MAX_LIST_BYTES - num_bytes)
+    archive = _open_archive(name, limited, max_files)
+    num_bytes += limited.release()
+    num_entries += len(archive.infolist())
+    if num_entries > MAX_ENTRIES:
+      raise PageError(
+        413, "error.upload.files", {"number": num_entries, "limit": max_files}
+      )
+    opened.append(BroughtFile(name, file, archive))
+  return opened
+
+
+def read_entry_name(entry: zipfile.ZipInfo) -> str:
+  """Returns the name of an entry; those of older programs are in GBK."""
+  if entry.flag_bits & _UTF8_FLAG:
+    return entry.filename
+  try:
+    content = entry.filename.encode("cp437")
+  except UnicodeEncodeError:
+    return entry.filename
+  for encoding in ("utf-8", "gb18030"):
+    try:
+      return content.decode(encoding)
+    except UnicodeDecodeError:
+      continue
+  return entry.filename
+
+
+class _TooLongError(Exception):
+  """More is to be read than is allowed."""
+
+
+class _LimitedFile:
+  """File of which only so much may be read, until it is released."""
+
+  def __init__(self, file: IO[bytes], limit: int):
+    self._file = file
+    self._limit: int | None = limit
+    self._num_read = 0
+
+  def __getattr__(self, name: str) -> Any:
+    return getattr(self._file, name)
+
+  def read(self, size: int = -1) -> bytes:
+    if self._limit is None:
+      return self._file.read(size)
+    if self._num_read + size > self._limit + _END_BYTES:
+      raise _TooLongError
+    content = self._file.read(size)
+    self._num_read += len(content)
+    return content
+
+  def release(self) -> int:
+    """Returns how many bytes were read, and allows any from now on."""
+    self._limit = None
+    return self._num_read
+
+
+def _open_archive(
+  name: str, file: _LimitedFile, max_files: int
+) -> zipfile.ZipFile:
+  try:
+    return zipfile.ZipFile(file)
+  except _TooLongError as error:
+    raise PageError(
+      413, "error.upload.list", {"name": name[:200], "limit": max_files}
+    ) from error
+  except (
+    *(zipfile.BadZipFile, OSError, ValueError),
+    NotImplementedError,  # of a later version of the format
+  ) as error:
+    raise PageError(
+      422, "error.upload.damaged", {"name": name[:200]}
+    ) from error
+
+
+MAX_FILES = 2_000
+CORPUS_FILE = "corpus.jsonl"  # of a folder in the form of BEIR
+# What an index is built from; other files are left out.
+SUFFIXES = (
+  *(".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org"),
+  *(".jsonl", ".json", ".tsv"),
+)
+# Other than UTF-8, as `texts.files` guesses them.
+ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr")
+_MAX_DEPTH = 12
+_MAX_NAME_BYTES = 150
+_CHUNK = 1 << 16
+_LEFT_OUT = re.compile(r"(?:readme|licen[cs]e|copying)\b", re.IGNORECASE)
+_UNSAFE = re.compile(r"""[\x00-\x1f\x7f-\x9f\\/:*?"'<>|,;%#&\s]+""")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class WrittenFiles:
+  """What was written of an upload.
+
+  Attributes:
+    paths: of the files below their folder, in order.
+    num_bytes: of all.
+    left_out: names of the files that were not taken.
+    sha256: of paths and contents.
+  """
+
+  paths: tuple[str, ...]
+  num_bytes: int
+  left_out: tuple[str, ...]
+  sha256: str
+
+
+def make_safe_name(name: str) -> str:
+  """Returns a name as a folder or file can have it; "" if nothing is left."""
+  name = unicodedata.normalize("NFC", name)
+  name = "".join(
+    character
+    for character in _UNSAFE.sub("_", name)
+    if unicodedata.category(character) not in ("Cf", "Cs", "Co", "Cn")
+  ).strip("._- ")
+  stem, dot, suffix = name.rpartition(".")
+  if not dot or len(suffix) > 10:
+    stem, suffix = name, ""
+  room = _MAX_NAME_BYTES - len(dot + suffix)
+  stem = stem.encode()[:room].decode("utf-8", "ignore")
+  return f"{stem}.{suffix}" if suffix else stem
+
+
+def write_files(
+  folder: pathlib.Path, files: Sequence[BroughtFile], max_bytes: int
+) -> WrittenFiles:
+  """Writes the files of an upload, those of archives too, below a folder.
+
+  Args:
+    files: as they were brought.
+    max_bytes: of all together, unpacked.
+
+  Raises:
+    PageError: 413 for too much; 422 naming a file that cannot be taken.
+  """
+  left_out: list[str] = []
+  contents: list[tuple[pathlib.PurePosixPath, _Content]] = []
+  for file in files:
+    last = re.split(r"[\\/]", file.name)[-1]
+    if file.archive is not None:
+      contents += _list_archive(file, left_out)
+    elif path := _check_path(last, file.name, left_out):
+      contents.append((path, _Content(file.name, file.file)))
+  if not contents:
+    raise PageError(
+      422, "error.upload.empty", {"suffixes": ", ".join(SUFFIXES)}
+    )
+  if len(contents) > MAX_FILES:
+    raise PageError(
+      413, "error.upload.files", {"number": len(contents), "limit": MAX_FILES}
+    )
+  return _write_contents(folder, contents, max_bytes, left_out)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Content:
+  """What a file has.
+
+  Attributes:
+    name: for errors.
+    file: that is read, an archive if there is an entry.
+    entry: of the archive.
+    archive: likewise.
+  """
+
+  name: str
+  file: IO[bytes]
+  entry: zipfile.ZipInfo | None = None
+  archive: zipfile.ZipFile | None = None
+
+  def read_chunks(self) -> Iterator[bytes]:
+    """Yields the bytes, as far as they are asked for."""
+    if self.entry is None:
+      self.file.seek(0)
+      yield from iter(lambda: self.file.read(_CHUNK), b"")
+      return
+    try:
+      with self.archive.open(self.entry) as file:
+        yield from iter(lambda: file.read(_CHUNK), b"")
+    except (
+      *(zipfile.BadZipFile, zlib.error, RuntimeError),
+      *(NotImplementedError, EOFError, OSError),
+    ) as error:
+      raise PageError(
+        422, "error.upload.damaged", {"name": self.name[:200]}
+      ) from error
+
+
+def _write_contents(
+  folder: pathlib.Path,
+  contents: Sequence[tuple[pathlib.PurePosixPath, _Content]],
+  max_bytes: int,
+  left_out: list[str],
+) -> WrittenFiles:
+  top = _find_top([path for path, _ in contents])
+  num_bytes = 0
+  digest = hashlib.sha256()
+  paths: set[str] = set()
+  for path, content in contents:
+    inner = path.relative_to(top) if top else path
+    target = folder / inner
+    if str(inner) in paths:
+      raise PageError(422, "error.upload.twice", {"name": str(inner)})
+    paths.add(str(inner))
+    digest.update(f"\n{inner}\n".encode())
+    try:
+      target.parent.mkdir(parents=True, exist_ok=True)
+      with target.open("xb") as file:
+        for chunk in content.read_chunks():
+          num_bytes += len(chunk)
+          if num_bytes > max_bytes:
+            raise PageError(
+              413, "error.upload.bytes", {"limit": max_bytes >> 20}
+            )
+          file.write(chunk)
+          digest.update(chunk)
+    except (FileExistsError, NotADirectoryError) as error:
+      raise PageError(
+        422, "error.upload.twice", {"name": str(inner)}
+      ) from error
+  return WrittenFiles(
+    paths=tuple(sorted(paths)),
+    num_bytes=num_bytes,
+    left_out=tuple(left_out),
+    sha256=digest.hexdigest(),
+  )
+
+
+def convert_files(folder: pathlib.Path, encoding: str) -> None:
+  """Writes as UTF-8 what is in another encoding.
+
+  Raises:
+    PageError: 422, naming the file that is in neither; none is changed then.
+  """
+  texts = {}
+  for path in sorted(folder.rglob("*")):
+    content = path.read_bytes() if path.is_file() else b""
+    # Of UTF-16 the reader of texts knows the mark of the byte order.
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+      continue
+    try:
+      content.decode("utf-8")
+    except UnicodeDecodeError:
+      texts[path] = _decode(content, encoding, path.relative_to(folder))
+  for path, text in texts.items():
+    file_tools.write_text(path, text)
+
+
+def _decode(content: bytes, encoding: str, name: pathlib.PurePath) -> str:
+  try:
+    return content.decode(encoding)
+  except UnicodeDecodeError as error:
+    raise PageError(
+      422,
+      "error.upload.encoding",
+      {
+        "name": str(name),
+        "encoding": encoding.upper(),
+        "position": error.start,
+      },
+    ) from error
+
+
+def find_top_folder(paths: Sequence[str]) -> str:
+  """Returns the folder that holds all paths of an archive; "" if none does.
+
+  Args:
+    paths: as the archive gives them.
+  """
+  return _find_top([pathlib.PurePosixPath(path) for path in paths])
+
+
+def _find_top(paths: Sequence[pathlib.PurePosixPath]) -> str:
+  tops = {path.parts[0] for path in paths}
+  is_folder = all(len(path.parts) > 1 for path in paths)
+  return tops.pop() if len(tops) == 1 and is_folder else ""
+
+
+def _list_archive(
+  file: BroughtFile, left_out: list[str]
+) -> list[tuple[pathlib.PurePosixPath, _Content]]:
+  """Returns path and content of the files of an archive that are taken."""
+  contents = []
+  for entry in file.archive.infolist():
+    if entry.is_dir():
+      continue
+    name = read_entry_name(entry)
+    if stat.S_ISLNK(entry.external_attr >> 16):
+      raise PageError(422, "error.upload.link", {"name": name[:200]})
+    path = _check_path(name, name, left_out)
+    if path is None:
+      continue
+    if entry.flag_bits & 1 or entry.compress_type not in _METHODS:
+      raise PageError(422, "error.upload.damaged", {"name": name[:200]})
+    contents.append((path, _Content(name, file.file, entry, file.archive)))
+  return contents
+
+
+def _check_path(
+  path: str, name: str, left_out: list[str]
+) -> pathlib.PurePosixPath | None:
+  """Returns a path of safe names; None, and noted, if the file is left out."""
+  parts = [part for part in path.replace("\\", "/").split("/") if part != "."]
+  is_absolute = not parts or not parts[0] or re.match("[A-Za-z]:", parts[0])
+  if is_absolute or ".." in parts or "\0" in path or len(parts) > _MAX_DEPTH:
+    raise PageError(422, "error.upload.path", {"name": name[:200]})
+  is_hidden = any(part.startswith((".", "__MACOSX")) for part in parts)
+  last = parts[-1]
+  if (
+    is_hidden
+    or _LEFT_OUT.match(last)
+    or pathlib.PurePath(last.lower()).suffix not in SUFFIXES
+  ):
+    left_out.append(name[:200])
+    return None
+  safe = [make_safe_name(part) or "_" for part in parts]
+  return pathlib.PurePosixPath(*safe)
+
+
+UPLOADS_FOLDER = "uploads"
+UPLOAD_FILE = "upload.json"
+PREVIEW_FILE = "preview.json"
+PREVIEW, ACCEPTED = STATES = ("preview", "accepted")
+_TEMPORARY = ".new-"
+_LOCK, _READING_LOCK = ".lock", ".reading"
+_MAX_AGE = 86_400  # seconds that a preview is kept
+_MAX_TEMPORARY_AGE = 3_600
+_MAX_SAME_NAME = 1_000
+_DEFAULT_NAME = "text"
+_SENT = ("key", "sha256", "title", "settings")  # by which one is known again
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class UploadSettings:
+  """How an upload is to be read and dated.
+
+  Attributes:
+    unit: of plain text, "line" or "paragraph"; "" as the text looks.
+    encoding: that its files were converted from; "" if none was.
+    reigns: calendar of an index that is yet to be built; "" as the text says.
+    in_order: names of works that go forward in time.
+    undated: names of works that do not.
+  """
+
+  unit: str = ""
+  encoding: str = ""
+  reigns: str = ""
+  in_order: tuple[str, ...] = ()
+  undated: tuple[str, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Upload:
+  """Texts that were brought.
+
+  Attributes:
+    name: of the folder, in addresses.
+    title: that its works are named after.
+    source: what `ctd-jax index --add` takes them from, below the folder.
+    is_beir: whether that is a folder in the form of BEIR.
+    state: one of `STATES`.
+    created: time, ISO 8601 of UTC.
+    num_files: that were taken.
+    num_bytes: of them.
+    left_out: names of files that were not taken.
+    settings: how they are read and dated.
+    job_key: of the form by which the build was started; "" before.
+    job_id: of the build; "" before.
+    key: of the form by which it was brought.
+    sha256: of the files as they were brought.
+  """
+
+  name: str
+  title: str
+  source: str
+  is_beir: bool
+  state: str
+  created: str
+  num_files: int
+  num_bytes: int
+  left_out: tuple[str, ...]
+  settings: UploadSettings
+  job_key: str = ""
+  job_id: str = ""
+  key: str = ""
+  sha256: str = ""
+
+  def __post_init__(self):
+    """Refuses a state and a time that no upload has.
+
+    Raises:
+      ValueError: naming them.
+    """
+    if self.state not in STATES:
+      raise ValueError(f"state {self.state!r}, expected one of {STATES}")
+    if datetime.datetime.fromisoformat(self.created).tzinfo is None:
+      raise ValueError(f"created {self.created}, expected a time of UTC")
+
+
+class UploadStore:
+  """The uploads of an index."""
+
+  def __init__(self, folder: pathlib.Path, max_bytes: int):
+    """Keeps where uploads lie.
+
+    Args:
+      folder: of the index, which may be yet to be built.
+      max_bytes: of an upload, unpacked.
+    """
+    self._folder = folder.expanduser().absolute() / UPLOADS_FOLDER
+    self._max_bytes = max_bytes
+
+  def folder_of(self, upload: Upload) -> pathlib.Path:
+    """Returns the folder of an upload."""
+    return self._folder / upload.name
+
+  def source_of(self, upload: Upload) -> str:
+    """Returns what `ctd-jax index --add` takes an upload from."""
+    path = self.folder_of(upload) / upload.source
+    return f"beir:{path}" if upload.is_beir else str(path)
+
+  def add(
+    self,
+    files: Sequence[tuple[str, IO[bytes]]],
+    title: str,
+    settings: UploadSettings,
+    key: str = "",
+  ) -> Upload:
+    """Keeps files as a preview, or returns that which the form has made.
+
+    Args:
+      files: name and contents of each.
+      title: that the works are named after; that of the files if "".
+      key: of the form, "" of none; one that is sent again with other files
+        makes another preview.
+
+    Raises:
+      PageError: as of `open_files` and `upload_files.write_files`.
+    """
+    self.remove_leftovers()
+    brought = open_files(files, MAX_FILES)
+    title = make_safe_name(title or _find_title(brought))
+    title = title or _DEFAULT_NAME
+    self._folder.mkdir(parents=True, exist_ok=True)
+    temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
+    try:
+      (temporary / title).mkdir(parents=True)
+      written = write_files(temporary / title, brought, self._max_bytes)
+      upload = Upload(
+        name=title,
+        title=title,
+        source=_find_source(title, written.paths),
+        is_beir=CORPUS_FILE in written.paths,
+        state=PREVIEW,
+        created=_format_now(),
+        num_files=len(written.paths),
+        num_bytes=written.num_bytes,
+        left_out=written.left_out,
+        settings=settings,
+        key=key,
+        sha256=written.sha256,
+      )
+      return self._name(upload, temporary)
+    finally:
+      shutil.rmtree(temporary, ignore_errors=True)
+
+  def lock_reading(self) -> contextlib.AbstractContextManager[None]:
+    """Holds the lock of whoever reads an upload, in any process."""
+    return job_files.hold_lock(self._folder, _READING_LOCK)
+
+  def _lock(self) -> contextlib.AbstractContextManager[None]:
+    return job_files.hold_lock(self._folder, _LOCK)
+
+  def _name(self, upload: Upload, temporary: pathlib.Path) -> Upload:
+    """Gives an upload a name that no other has; it is kept once."""
+    with self._lock():
+      for previous in self.list() if upload.key else ():
+        if all(
+          getattr(previous, name) == getattr(upload, name) for name in _SENT
+        ):
+          return previous
+      for number in range(1, _MAX_SAME_NAME):
+        name = upload.title + f"-{number}" * (number > 1)
+        if not (self._folder / name).exists():
+          upload = dataclasses.replace(upload, name=name)
+          self._write(upload, temporary)
+          temporary.rename(self._folder / name)
+          return upload
+    raise PageError(422, "error.upload.twice", {"name": upload.title})
+
+  def get(self, name: str) -> Upload | None:
+    """Returns an upload; None if none of that name can be read."""
+    if name not in self._list_names():  # a path from outside is none of these
+      return None
+    path = self._folder / name / UPLOAD_FILE
+    return job_files.read_state(path, Upload, name=name)
+
+  def list(self) -> list[Upload]:
+    """Returns the uploads, the newest first."""
+    uploads = [
+      upload for name in self._list_names() if (upload := self.get(name))
+    ]
+    return sorted(uploads, key=lambda it: it.created, reverse=True)
+
+  def change(self, upload: Upload, **changes: object) -> Upload:
+    """Returns an upload with changes, which are kept.
+
+    Args:
+      **changes: new values of its attributes.
+
+    Raises:
+      PageError: 404, if it was discarded.
+    """
+    with self._lock():
+      # Another process may have discarded or changed it meanwhile.
+      newest = self.get(upload.name)
+      if newest is None:
+        raise PageError(404, "error.upload.none", {"name": upload.name})
+      newest = dataclasses.replace(newest, **changes)
+      self._write(newest, self.folder_of(newest))
+    return newest
+
+  def discard(self, upload: Upload) -> None:
+    """Removes an upload that was not built.
+
+    Raises:
+      PageError: 409, if it was.
+    """
+    with self._lock():
+      newest = self.get(upload.name) or upload
+      if newest.state != PREVIEW:
+        raise PageError(409, "error.upload.built")
+      shutil.rmtree(self.folder_of(upload), ignore_errors=True)
+
+  def remove_leftovers(self) -> None:
+    """Removes what nobody has come back to."""
+    for path in self._folder.glob(f"{_TEMPORARY}*"):
+      # It may have become an upload since, or another process removes it.
+      with contextlib.suppress(FileNotFoundError):
+        if time.time() - path.stat().st_mtime > _MAX_TEMPORARY_AGE:
+          shutil.rmtree(path, ignore_errors=True)
+    now = datetime.datetime.now(datetime.UTC)
+    for upload in self.list():
+      age = now - datetime.datetime.fromisoformat(upload.created)
+      # One whose build has failed may be built again: it waits for its reader.
+      is_left = upload.state == PREVIEW and not upload.job_id
+      if is_left and age.total_seconds() > _MAX_AGE:
+        logging.info("upload %s is removed: it was not built", upload.name)
+        shutil.rmtree(self.folder_of(upload), ignore_errors=True)
+
+  def _list_names(self) -> list[str]:
+    try:
+      paths = list(self._folder.iterdir())
+    except FileNotFoundError:
+      return []
+    return [
+      path.name
+      for path in paths
+      if path.is_dir() and not path.name.startswith(".")
+    ]
+
+  def _write(self, upload: Upload, folder: pathlib.Path) -> None:
+    job_files.write_state(folder / UPLOAD_FILE, upload)
+
+
+def _find_title(files: Sequence[BroughtFile]) -> str:
+  """Returns what an upload is called: its folder, or its first file."""
+  file = files[0]
+  if file.archive is not None:
+    top = find_top_folder(file.list_names())
+    if top:
+      return top
+  return pathlib.PurePath(file.name).stem
+
+
+def _find_source(title: str, paths: Sequence[str]) -> str:
+  """Returns the file of a text that has one, else the folder of all."""
+  if len(paths) == 1 and paths[0] != CORPUS_FILE:
+    return f"{title}/{paths[0]}"
+  return title
+
+
+def _format_now() -> str:
+  return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

@@ -1,0 +1,462 @@
+"""Pages of uploads: bring files, see the preview, choose settings, build."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import pathlib
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from typing import Any
+from urllib.parse import quote
+
+from absl import logging
+from fastapi import APIRouter
+from starlette.datastructures import FormData, UploadFile
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, RedirectResponse, Response
+
+from ctd_jax.dating.chronicle import chronicle_input
+from ctd_jax.index.building import staged_works
+from ctd_jax.web import (
+  build_jobs,
+  job_files,
+  rendering,
+  requests,
+  upload_files,
+  upload_reading,
+)
+from ctd_jax.web.build_jobs import Job
+from ctd_jax.web.requests import PageError, answer_in_time, settings_of
+from ctd_jax.web.served_index import IndexHolder, ServedIndex
+from ctd_jax.web.upload_files import (
+  ACCEPTED,
+  PREVIEW,
+  Upload,
+  UploadSettings,
+  UploadStore,
+)
+from ctd_jax.web.upload_reading import UploadReader
+
+ORDER, UNDATED = "order", "undated"
+_MAX_REIGNS = 200
+# Polities, countries, CE:700-1160; no paths.
+_REIGNS = re.compile(r"[\w ,:\-()（）、]*")
+
+
+def list_arguments(
+  source: str,
+  settings: UploadSettings,
+  preview: dict[str, Any],
+  has_index: bool = True,
+) -> list[str]:
+  """Returns the arguments of `ctd-jax index` that build an upload.
+
+  Args:
+    has_index: whether there is one, which has a calendar.
+  """
+  arguments = [f"--add={source}"]
+  if settings.unit:
+    arguments.append(f"--unit={settings.unit}")
+  if settings.reigns and not has_index:
+    arguments.append(f"--reigns={settings.reigns}")
+  names = {work["name"] for work in preview["works"]}
+  for flag, chosen in ((ORDER, settings.in_order), (UNDATED, settings.undated)):
+    chosen = [name for name in chosen if name in names]
+    if chosen:
+      arguments.append(f"--{flag}={_join(chosen)}")
+  return arguments
+
+
+def _join(names: Sequence[str]) -> str:
+  """Returns names as a flag takes them, whatever is in them."""
+  line = io.StringIO()
+  csv.writer(line, lineterminator="").writerow(names)
+  return line.getvalue()
+
+
+def read_settings(form: FormData) -> UploadSettings:
+  """Returns how an upload is to be read, by the fields of a form.
+
+  Args:
+    form: as it was sent.
+
+  Raises:
+    PageError: 422, naming the field.
+  """
+  unit = read_choice(form, "unit", chronicle_input.UNITS)
+  reigns = read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
+  # A file in the folder of the server is not for readers.
+  if not _REIGNS.fullmatch(reigns) or pathlib.Path(reigns).is_file():
+    raise PageError(
+      422,
+      "error.parameter",
+      {
+        "name": "reigns",
+        "value": reigns[:40],
+        "expected": "宋; zh; CE:700-1160",
+      },
+    )
+  manners = {ORDER: [], UNDATED: []}
+  for field, value in form.items():
+    if field.startswith("manner.") and value in manners:
+      manners[value].append(field.removeprefix("manner."))
+  return UploadSettings(
+    unit=unit,
+    reigns=reigns,
+    in_order=tuple(manners[ORDER]),
+    undated=tuple(manners[UNDATED]),
+  )
+
+
+def read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
+  """Returns a field that has one of some values, or "".
+
+  Args:
+    form: as it was sent.
+
+  Raises:
+    PageError: 422, if it has another.
+  """
+  value = read_field(form, name, 20)
+  if value and value not in choices:
+    raise PageError(
+      422,
+      "error.parameter",
+      {"name": name, "value": value, "expected": ", ".join(choices)},
+    )
+  return value
+
+
+def read_field(form: FormData, name: str, limit: int) -> str:
+  """Returns a field without blanks around it; "" if it is not there.
+
+  Args:
+    form: as it was sent.
+    limit: characters that it may have.
+
+  Raises:
+    PageError: 422, if it has more.
+  """
+  value = form.get(name, "")
+  value = value.strip() if isinstance(value, str) else ""
+  if len(value) > limit:
+    raise PageError(
+      422, "error.field", {"name": name, "length": len(value), "limit": limit}
+    )
+  return value
+
+
+def name_subject(upload: Upload) -> str:
+  """Returns the subject of the jobs that build an upload."""
+  return f"upload/{upload.name}"
+
+
+def list_builds(jobs: Iterable[Job], upload: Upload) -> list[Job]:
+  """Returns the jobs of an upload, also those that were started again.
+
+  Args:
+    upload: whose name another one may have had before.
+  """
+  return [
+    job
+    for job in jobs
+    if job.subject == name_subject(upload) and job.created >= upload.created
+  ]
+
+
+def is_upload_built(builds: Iterable[Job]) -> bool:
+  """Whether a build of an upload has ended well."""
+  return any(job.state == job_files.DONE for job in builds)
+
+
+def settle(
+  store: UploadStore,
+  upload: Upload,
+  builds: list[Job],
+  served: ServedIndex | None,
+) -> Upload:
+  """Returns an upload in the state that its builds have left it in.
+
+  It is a preview again if all of them have ended and none ended well, unless
+  the index has its works all the same: a job may be ended after it has written.
+
+  Args:
+    builds: of it; those of long ago are not known any more.
+  """
+  if not builds:
+    return upload
+  is_kept = (
+    is_upload_built(builds)
+    or any(job.is_active for job in builds)
+    or (served is not None and _has_works(served, store, upload))
+  )
+  state = ACCEPTED if is_kept else PREVIEW
+  return upload if upload.state == state else store.change(upload, state=state)
+
+
+def _has_works(served: ServedIndex, store: UploadStore, upload: Upload) -> bool:
+  folder = store.folder_of(upload)
+  for work in served.index.works:
+    try:
+      source = staged_works.read_dated_with(
+        served.index.folder / work.folder
+      ).source
+    except ValueError as error:  # that it is not of the upload is not known
+      logging.warning("upload %s is kept: %s", upload.name, error)
+      return True
+    path = source and source.find_path(served.index.folder.absolute())
+    if path and path.is_relative_to(folder):
+      return True
+  return False
+
+
+router = APIRouter(include_in_schema=False)
+
+_SECONDS_PER_LOAD = 2  # of the page of an upload that is being read
+_MAX_FIELDS = 400  # of the form of a preview, which has one for each work
+_MAX_NAME = 100
+CALENDARS = ("zh", "ja", "ko", "all", "CE")
+
+
+@router.get("/upload")
+async def show_uploads(request: Request) -> Response:
+  """Returns the page for bringing texts, with those that were brought."""
+  _check_allowed(request)
+  uploads = await answer_in_time(request, _list_uploads, request)
+  return _respond(
+    request,
+    "upload.html",
+    uploads=uploads,
+    has_index=holder_of(request).has_index,
+    calendars=(*CALENDARS, *chronicle_input.list_installed_tables()),
+    units=chronicle_input.UNITS,
+    suffixes=(*upload_files.SUFFIXES, upload_files.ARCHIVE_SUFFIX),
+    max_files=upload_files.MAX_FILES,
+    max_bytes=settings_of(request).max_upload,
+  )
+
+
+@router.post("/upload")
+async def take_files(request: Request) -> Response:
+  """Keeps files as a preview, then shows it."""
+  form = await requests.read_form(request, max_files=upload_files.MAX_FILES)
+  settings = read_settings(form)
+  title = read_field(form, "name", _MAX_NAME)
+  files = [
+    (item.filename or "", item.file)
+    for item in form.getlist("files")
+    if isinstance(item, UploadFile) and item.filename
+  ]
+  if not files:
+    raise PageError(
+      422,
+      "error.upload.empty",
+      {"suffixes": ", ".join(upload_files.SUFFIXES)},
+    )
+  upload = await answer_in_time(
+    request,
+    store_of(request).add,
+    files,
+    title,
+    settings,
+    str(form[requests.KEY_FIELD]),
+  )
+  reader_of(request).read(upload)
+  return _lead_to(request, upload)
+
+
+@router.get("/upload/{name}")
+async def show_upload(request: Request, name: str) -> Response:
+  """Returns the preview of an upload."""
+  _check_allowed(request)
+  upload, preview, job = await answer_in_time(
+    request, _find_preview, request, name
+  )
+  served = holder_of(request).newest
+  works = served.index.works if served else ()
+  return _respond(
+    request,
+    "upload_preview.html",
+    upload=upload,
+    path=quote(upload.name),
+    preview=preview,
+    job=job,
+    seconds=0 if preview else _SECONDS_PER_LOAD,
+    has_index=served is not None,
+    is_changed="changed" in request.query_params,
+    replaced=_list_replaced(preview, [work.name for work in works]),
+    built=_list_built(preview, works) if upload.state == ACCEPTED else [],
+    units=chronicle_input.UNITS,
+    encodings=upload_files.ENCODINGS,
+    format_seconds=upload_reading.format_seconds,
+  )
+
+
+@router.post("/upload/{name}")
+async def change_upload(request: Request, name: str) -> Response:
+  """Reads an upload with other settings, has it built, or discards it."""
+  form = await requests.read_form(request, max_fields=_MAX_FIELDS)
+  upload = await answer_in_time(request, find_upload, request, name)
+  action = read_field(form, "action", 20)
+  if action == "discard":
+    await answer_in_time(request, _discard, request, upload)
+    return RedirectResponse(rendering.PageLinks(request)("/upload"), 303)
+  key = str(form[requests.KEY_FIELD])
+  if upload.job_key == key:  # sent twice
+    return build_jobs.lead_to_job(request, upload.job_id)
+  settings = dataclasses.replace(
+    read_settings(form), encoding=upload.settings.encoding
+  )
+  if action != "build":
+    encoding = read_choice(form, "encoding", upload_files.ENCODINGS)
+    upload = await answer_in_time(
+      request, _change_settings, request, upload, settings, encoding
+    )
+    return _lead_to(request, upload)
+  job = await answer_in_time(request, _build, request, upload, settings, key)
+  if job is None:
+    return _lead_to(request, upload, changed="1")
+  return build_jobs.lead_to_job(request, job.id)
+
+
+def store_of(request: Request) -> UploadStore:
+  """Returns the uploads of the server that a request came to."""
+  return request.app.state.uploads
+
+
+def reader_of(request: Request) -> UploadReader:
+  """Returns the reader of these uploads."""
+  return request.app.state.upload_reader
+
+
+def holder_of(request: Request) -> IndexHolder:
+  """Returns what holds the index of the server, if there is one by now."""
+  return request.app.state.holder
+
+
+def find_upload(request: Request, name: str) -> Upload:
+  """Returns an upload.
+
+  Raises:
+    PageError: 404, if there is none of that name.
+  """
+  upload = store_of(request).get(unicodedata.normalize("NFC", name))
+  if upload is None:
+    raise PageError(404, "error.upload.none", {"name": name[:_MAX_NAME]})
+  return upload
+
+
+def _check_allowed(request: Request) -> None:
+  """Raises PageError, 403, if the server takes no texts."""
+  if settings_of(request).read_only:
+    raise PageError(403, "error.read_only")
+
+
+def _find_preview(
+  request: Request, name: str
+) -> tuple[Upload, dict[str, Any] | None, Job | None]:
+  upload, builds = _settle(
+    request, find_upload(request, name), build_jobs.jobs_of(request).list()
+  )
+  is_built = is_upload_built(builds)
+  preview = reader_of(request).read(upload, is_built)
+  return upload, preview, builds[0] if builds else None
+
+
+def _settle(
+  request: Request, upload: Upload, jobs: list[Job]
+) -> tuple[Upload, list[Job]]:
+  """Returns an upload as its builds have left it, and these, newest first."""
+  builds = list_builds(jobs, upload)
+  upload = settle(store_of(request), upload, builds, holder_of(request).newest)
+  return upload, builds
+
+
+def _list_uploads(request: Request) -> list[Upload]:
+  jobs = build_jobs.jobs_of(request).list()
+  return [
+    _settle(request, upload, jobs)[0] for upload in store_of(request).list()
+  ]
+
+
+def _discard(request: Request, upload: Upload) -> None:
+  """Removes an upload that was not built."""
+  jobs = build_jobs.jobs_of(request).list()
+  upload, builds = _settle(request, upload, jobs)
+  if any(job.is_active for job in builds):
+    raise PageError(409, "error.upload.busy")
+  store_of(request).discard(upload)
+
+
+def _change_settings(
+  request: Request, upload: Upload, settings: UploadSettings, encoding: str
+) -> Upload:
+  store = store_of(request)
+  if encoding:
+    # Texts that were converted are read as if they were brought so.
+    upload_files.convert_files(store.folder_of(upload) / upload.title, encoding)
+    settings = dataclasses.replace(settings, encoding=encoding)
+  upload = store.change(upload, settings=settings)
+  reader_of(request).read(upload)
+  return upload
+
+
+def _build(
+  request: Request, upload: Upload, settings: UploadSettings, key: str
+) -> Job | None:
+  """Returns the job that builds an upload; None if it has to be read again."""
+  store = store_of(request)
+  jobs = build_jobs.jobs_of(request)
+  subject = name_subject(upload)
+  if job := jobs.find_by_key(key):  # sent twice
+    return job
+  if any(job.is_active for job in jobs.list(subject)):
+    raise PageError(409, "error.upload.busy")
+  upload = store.change(upload, settings=settings)
+  preview = reader_of(request).read(upload)
+  if preview is None:
+    return None
+  if preview["error"] or preview["error_key"]:
+    raise PageError(422, "error.upload.unreadable")
+  if preview["calendar_error"]:
+    raise PageError(422, "error.upload.calendar")
+  job = jobs.start(
+    upload.title,
+    list_arguments(
+      store.source_of(upload), settings, preview, holder_of(request).has_index
+    ),
+    subject,
+    key,
+  )
+  store.change(upload, state=ACCEPTED, job_key=key, job_id=job.id)
+  return job
+
+
+def _list_replaced(
+  preview: dict[str, Any] | None, names: Sequence[str]
+) -> list[str]:
+  """Returns names of works that the index has and an upload would replace."""
+  works = (preview or {}).get("works", ())
+  return [work["name"] for work in works if work["name"] in names]
+
+
+def _list_built(
+  preview: dict[str, Any] | None, works: Sequence[Any]
+) -> list[Any]:
+  """Returns the works of the index that an upload has become."""
+  names = {work["name"] for work in (preview or {}).get("works", ())}
+  return [work for work in works if work.name in names]
+
+
+def _lead_to(request: Request, upload: Upload, **parameters: str) -> Response:
+  link = rendering.PageLinks(request)(
+    f"/upload/{quote(upload.name)}", **parameters
+  )
+  return RedirectResponse(link, 303)
+
+
+def _respond(request: Request, template: str, **values: Any) -> Response:
+  return HTMLResponse(rendering.render_plain(request, template, **values))

@@ -1,1 +1,0 @@
-"""Uploads: texts that readers bring, from the files to a build."""
