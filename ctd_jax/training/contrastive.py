@@ -239,17 +239,17 @@ class ContrastiveLoss:
       # No device waits for another before the sums of all blocks are joined.
       return pairs.T.reshape(num_positives, shards, -1)
 
-    sum_logits = functools.partial(
+    sum_terms = functools.partial(
       losses.sum_logits, reduction=self.loss.reduction
     )
     scores = jax.lax.stop_gradient(forward)
     best_record = jnp.argmax(scores, axis=1, keepdims=True)
     rows = RowSums(
-      sum_logits(forward, pad_negatives(of_queries)),
+      sum_terms(forward, pad_negatives(of_queries)),
       scores.max(axis=1),
       jnp.take_along_axis(pad_negatives(answers), best_record, axis=1)[:, 0],
     )
-    return rows, sum_logits(split_shards(backward), split_shards(of_records))
+    return rows, sum_terms(split_shards(backward), split_shards(of_records))
 
   def score_block(
     self, queries: Queries, records: Records
