@@ -332,7 +332,7 @@ def test_preview_says_what_is_recognised(tmp_path):
   assert work["manner"] == "order"
   assert work["num_dates"] >= 5
   assert work["unknown"] == [("洪武", 1)]
-  assert "洪武" in work["warnings"][0]
+  assert "洪武" in work["warnings"][0]["text"]
   assert preview["calendar"]["first"] == "魯隱公元年正月"
   assert preview["seconds"] > 0
 

@@ -60,7 +60,7 @@ def test_rulers_that_a_calendar_lacks_are_named(polities, text, name):
   assert era.name == name
   assert era.known or era.nearest
   (warning,) = dating_warnings.list_unknown_eras(records_of([text]), calendar)
-  assert warning.startswith(f"{name} is not in the calendar {polities}")
+  assert str(warning).startswith(f"{name} is not in the calendar {polities}")
 
 
 @pytest.mark.parametrize(

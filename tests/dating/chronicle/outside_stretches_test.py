@@ -89,6 +89,6 @@ def test_headings_of_another_time_are_told(han):
   records = records_of(["武王即位。", "九年，祭于畢。"], ["周本紀"])
   assert outside_stretches.list_other_headings(records, han) == {"周本紀": 2}
   (warning,) = dating_warnings.list_unknown_eras(records, han)
-  assert warning == (
+  assert str(warning) == (
     "周本紀 is of another time than the calendar 秦,西漢: 2 records outside"
   )
