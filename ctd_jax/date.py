@@ -42,22 +42,21 @@ import pathlib
 
 from absl import flags
 
-from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.dating.chronicle_output import dates_output
+from ctd_jax.dating.chronicle import chronicle_input, output
 from ctd_jax.utils import command_line
 
 
 def main() -> None:
   """Dates the chronicle of --input."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.dating.chronicle_output import date_file
+  from ctd_jax.dating.chronicle import output
 
   values = flags.FLAGS
   path = pathlib.Path(values.input).expanduser()
   out = pathlib.Path(values.out or f"{path.stem}_dates").expanduser()
   print(
-    date_file.date_file(
-      date_file.ChronicleSource(
+    output.date_file(
+      output.ChronicleSource(
         path,
         values.reigns,
         values.unit,
@@ -114,8 +113,8 @@ if __name__ == "__main__":
   )
   flags.DEFINE_list(
     "formats",
-    [dates_output.TSV],
-    f"What the dates are written as, of {', '.join(dates_output.FORMATS)}. "
+    [output.TSV],
+    f"What the dates are written as, of {', '.join(output.FORMATS)}. "
     "Example: --formats=csv,tei",
   )
   flags.DEFINE_bool(

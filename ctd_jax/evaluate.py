@@ -27,9 +27,9 @@ def main() -> None:
   host_memory.keep_memory()
   # Here, so that --help does not wait for JAX.
   from ctd_jax.experiments import evaluation_run
-  from ctd_jax.training import compilation, distributed
+  from ctd_jax.training import compilation, devices
 
-  distributed.initialize_processes()
+  devices.initialize_processes()
   compilation.enable_cache(process_flags.COMPILATION_CACHE.value)
   evaluation_run.run_evaluation(
     command_line.WORKDIR.value,

@@ -60,9 +60,9 @@ def main() -> None:
   host_memory.keep_memory()
   # Here, so that --help and errors of the command line do not wait for JAX.
   from ctd_jax.experiments import training_run
-  from ctd_jax.training import compilation, distributed, run_folder
+  from ctd_jax.training import compilation, devices, run_folder
 
-  distributed.initialize_processes()
+  devices.initialize_processes()
   compilation.enable_cache(process_flags.COMPILATION_CACHE.value)
   training_run.run_task(
     command_line.CONFIG.value,

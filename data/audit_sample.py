@@ -25,7 +25,7 @@ from collections.abc import Mapping, Sequence
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
-from ctd_jax.utils import command_line, tables
+from ctd_jax.utils import command_line, output
 from ctd_jax_datasets import load, registry
 from ctd_jax_datasets.common import audit_samples, sample_pages, source_files
 from ctd_jax_datasets.common.source_files import SourceError
@@ -47,7 +47,7 @@ def print_rates(name: str, path: str) -> None:
   lines = audit_samples.tabulate_rates(rows)
   header = list(lines[0])
   print(
-    tables.format_table(
+    output.format_table(
       audit_samples.describe_sample(rows),
       header,
       [[line[column] for column in header] for line in lines],

@@ -22,7 +22,7 @@ from typing import Any
 from absl import app, flags, logging
 from etils import epath
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load, registry
 from ctd_jax_datasets.chunqiutr import release_months, release_writer

@@ -9,11 +9,9 @@ import pathlib
 import numpy as np
 from jaxtyping import Int32
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import SPLITS, Query
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.benchmark.benchmark import SPLITS, Benchmark, Query, Record
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets import build, registry
 from ctd_jax_datasets.chronocept import sample_records
 from ctd_jax_datasets.chronocept.sample_records import Sample
@@ -69,7 +67,7 @@ def load_benchmark(
   rows = sorted(data_sources[examples.RECORDS_SPLIT], key=lambda row: row["id"])
   return Benchmark(
     name=f"{name}:{builder.version}",
-    timeline=reign_tables.load_timeline(builder.info.metadata["timeline"]),
+    timeline=reigns.load_timeline(builder.info.metadata["timeline"]),
     records=tuple(map(_decode_record, rows)),
     record_splits=tuple(row["split"].decode() for row in rows),
     queries={

@@ -15,7 +15,7 @@ dry_run=0
 python=
 own_environment=
 locks=()
-# How a run ends that was told to stop and can go on; ctd_jax/training/preemption.py.
+# How a run ends that was told to stop and can go on; ctd_jax/training/devices.py.
 # shellcheck disable=SC2034
 stopped=75
 

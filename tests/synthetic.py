@@ -2,11 +2,9 @@
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+from ctd_jax.benchmark.benchmark import Benchmark, Query, Record
+from ctd_jax.chronology import dates
+from ctd_jax.chronology.reigns import Interval, Reign, TimeKey, Timeline
 from ctd_jax.training import config as training_config
 
 TIMELINE = Timeline(
@@ -26,7 +24,7 @@ def benchmark() -> Benchmark:
   rng = np.random.default_rng(0)
   texts, queries = [], {"train": [], "validation": [], "test": []}
   for key in TIMELINE.months:
-    date = date_expressions.format_key(key, TIMELINE)
+    date = dates.format_key(key, TIMELINE)
     if key.month % 2:
       people = rng.choice(list("齊宋衛陳"))
       texts.append((f"{date}，{people}人來盟。", "event", key))
@@ -45,7 +43,7 @@ def benchmark() -> Benchmark:
     queries[split_of(key)].append(
       Query(
         f"point-{TIMELINE.ordinal(key):05d}",
-        f"{date_expressions.format_key(key, TIMELINE)}有何記事？",
+        f"{dates.format_key(key, TIMELINE)}有何記事？",
         "point",
         "BASE_CONTENT",
         Interval.single_month(key),

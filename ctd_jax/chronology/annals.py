@@ -18,9 +18,9 @@ import dataclasses
 import re
 from collections.abc import Callable
 
-from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON
-from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, TimeKey
+from ctd_jax.chronology import dates as dates_lib
+from ctd_jax.chronology.dates import FIRST_MONTH_OF_SEASON
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, TimeKey
 
 # The most precise part of a month's date that an entry prints; sexagenary days
 # name no month.
@@ -85,7 +85,7 @@ class MonthScanner:
     if year != self.year:
       self.year, self.month = year, 1
 
-  def advance_by_cue(self, cue: date_expressions.DateCue) -> TimeKey | None:
+  def advance_by_cue(self, cue: dates_lib.DateCue) -> TimeKey | None:
     """Returns the month after reading one date cue, and moves there.
 
     Reign, year, then month or season are applied; a day or a sexagenary year
@@ -124,13 +124,13 @@ class MonthScanner:
     return self.key
 
 
-def find_opening_cues(text: str) -> list[date_expressions.DateCue]:
+def find_opening_cues(text: str) -> list[dates_lib.DateCue]:
   """Returns the cues at the start of `text`, with only punctuation between.
 
   「元年，春，王正月」 may be several cues.
   """
   cues, end = [], 0
-  for cue in date_expressions.find_date_cues(text):
+  for cue in dates_lib.find_date_cues(text):
     if text[end : cue.start].strip("，、：。 ") or _is_gloss(text, cue):
       break
     cues.append(cue)
@@ -223,7 +223,7 @@ class _NarrativeDate:
       stands in it before.
   """
 
-  cue: date_expressions.DateCue
+  cue: dates_lib.DateCue
   opens_sentence: bool
   part_start: int
 
@@ -235,7 +235,7 @@ def _find_narrative_dates(text: str) -> list[_NarrativeDate]:
   is_sentence_start = make_sentence_start_test(text)
   is_clause_start = make_sentence_start_test(text, _CLAUSE_MARK)
   dates = []
-  for cue in date_expressions.find_date_cues(text):
+  for cue in dates_lib.find_date_cues(text):
     if cue.start < opening_end:
       continue
     opens_sentence = is_sentence_start(cue.start)
@@ -266,7 +266,7 @@ def _find_narrative_dates(text: str) -> list[_NarrativeDate]:
   return dates
 
 
-def _is_written_as_date(text: str, cue: date_expressions.DateCue) -> bool:
+def _is_written_as_date(text: str, cue: dates_lib.DateCue) -> bool:
   """Returns whether a cue after a comma is a date by its form alone.
 
   「，三月甲寅」 and 「，冬，」 are; 「，冬曰烝」 explains a word, and 「三月」
@@ -316,7 +316,7 @@ def _rest_of_sentence(text: str, start: int) -> str:
   return text[start : end.start() if end else None]
 
 
-def _is_gloss(text: str, cue: date_expressions.DateCue) -> bool:
+def _is_gloss(text: str, cue: dates_lib.DateCue) -> bool:
   next_character = text[cue.end : cue.end + 1]
   # 「三月而葬」 is a length of time, 「十一月丙辰而滅之」 a date.
   if next_character == "而" and cue.day is not None:

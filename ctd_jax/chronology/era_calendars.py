@@ -20,7 +20,7 @@ from jaxtyping import Bool, Int
 from ctd_jax.chronology import calendar_tables, sexagenary
 from ctd_jax.chronology.calendar_tables import Era, Polity
 from ctd_jax.chronology.numerals import fold_script
-from ctd_jax.chronology.timelines import Reign
+from ctd_jax.chronology.reigns import Reign
 from ctd_jax.utils.notes import Note
 
 ALL_POLITIES = "all"

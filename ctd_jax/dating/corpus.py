@@ -18,11 +18,145 @@ import zlib
 from collections.abc import Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int, UInt32
+from jaxtyping import Bool, Float, Int, UInt32
 
-from ctd_jax.chronology import date_expressions, glyphs, numerals, sexagenary
-from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating.month_axis import UNKNOWN, MonthAxis
+from ctd_jax.chronology import dates as dates_lib
+from ctd_jax.chronology import numerals, reigns, sexagenary
+from ctd_jax.chronology.reigns import Timeline
+
+# ----------------------------------------------------------------------------
+# Months that records are dated in, grouped by years.
+#
+# An axis is what a dating model knows of a calendar: a month is an integer,
+# its year another. The months are those of a timeline, reign after reign, or
+# the lunations of a chronicle (`chronicle.undated_texts.make_month_axis`),
+# where a year can have a leap month and belong to several reigns.
+#
+# Axes: K months, Y years, R reigns, M memberships (pairs of a year and a
+# reign), n rows.
+
+
+UNKNOWN = -1
+
+
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class MonthAxis:
+  """Months in order, and the years that they make up.
+
+  Attributes:
+    timeline: the reigns, for readers of dates.
+    month_of_year: 1-12; a leap month shares the number of the one before.
+    year_of: index of the year of every month, ascending without gaps.
+    civil_year: astronomical year of every year. Several may share one: the last
+      of a ruler and the first of the next.
+    regnal_years: (reign from 0, number of its year, index of the year), those
+      that lead in their years first.
+  """
+
+  timeline: Timeline
+  month_of_year: Int[np.ndarray, " K"]
+  year_of: Int[np.ndarray, " K"]
+  civil_year: Int[np.ndarray, " Y"]
+  regnal_years: Int[np.ndarray, "M 3"]
+
+  @classmethod
+  def from_timeline(cls, timeline: Timeline) -> MonthAxis:
+    """Returns the months of a timeline, numbered as there, by regnal years.
+
+    Args:
+      timeline: the calendar.
+    """
+    regnal_years = list(
+      dict.fromkeys((key.reign, key.year) for key in timeline.months)
+    )
+    index = {regnal_year: row for row, regnal_year in enumerate(regnal_years)}
+    year_of = np.array([index[key.reign, key.year] for key in timeline.months])
+    starts = np.flatnonzero(np.diff(year_of, prepend=-1)).tolist()
+    return cls(
+      timeline=timeline,
+      month_of_year=np.array([key.month for key in timeline.months]),
+      year_of=year_of,
+      civil_year=np.array(
+        [
+          reigns.astronomical_year_of(timeline, timeline.key_at(start))
+          for start in starts
+        ]
+      ),
+      regnal_years=np.array(
+        [
+          (reign - 1, number, row)
+          for row, (reign, number) in enumerate(regnal_years)
+        ]
+      ),
+    )
+
+  def __len__(self) -> int:
+    """Number of months K."""
+    return len(self.month_of_year)
+
+  @functools.cached_property
+  def year_starts(self) -> Int[np.ndarray, " Y"]:
+    """First month of every year."""
+    return np.flatnonzero(np.diff(self.year_of, prepend=-1))
+
+  @functools.cached_property
+  def reign(self) -> Int[np.ndarray, " Y"]:
+    """Reign that leads in every year, from 0; UNKNOWN where none does."""
+    return self._leading(0)
+
+  @functools.cached_property
+  def year_number(self) -> Int[np.ndarray, " Y"]:
+    """Number of every year in its leading reign, 1 = 元年."""
+    return self._leading(1)
+
+  @functools.cached_property
+  def has_reign(self) -> Float[np.ndarray, "Y R"]:
+    """1 where a year is of a reign, else 0."""
+    result = np.zeros((self.num_years, self.num_reigns))
+    result[self.regnal_years[:, 2], self.regnal_years[:, 0]] = 1
+    return result
+
+  def _leading(self, column: int) -> np.ndarray:
+    result = np.full(self.num_years, UNKNOWN)
+    # Backwards, so that the first membership of a year stays.
+    result[self.regnal_years[::-1, 2]] = self.regnal_years[::-1, column]
+    return result
+
+  @property
+  def num_years(self) -> int:
+    """Number of years Y."""
+    return len(self.civil_year)
+
+  @property
+  def num_reigns(self) -> int:
+    """Number of reigns."""
+    return int(self.regnal_years[:, 0].max(initial=-1)) + 1
+
+  @functools.cached_property
+  def _year_table(self) -> np.ndarray:
+    # One more row and column than there are reigns and years: the row of the
+    # reign UNKNOWN (-1, the last) and the column of any year beyond the last.
+    reigns, numbers, years = self.regnal_years[::-1].T
+    table = np.full((self.num_reigns + 1, numbers.max(initial=0) + 2), UNKNOWN)
+    table[reigns, numbers] = years
+    return table
+
+  def year_index(
+    self, reign: np.ndarray | int, year_number: np.ndarray | int
+  ) -> np.ndarray | np.integer:
+    """Returns indices of years, UNKNOWN where there is none, int.
+
+    Args:
+      reign: from 0, or UNKNOWN.
+      year_number: of the year, 1 = 元年; broadcast against `reign`.
+    """
+    last = self._year_table.shape[1] - 1
+    return self._year_table[reign, np.minimum(year_number, last)]
+
+  def to_years(self, log_months: Float[np.ndarray, "n K"]) -> np.ndarray:
+    """Returns log masses of years [n, Y] from log masses of months."""
+    return np.logaddexp.reduceat(log_months, self.year_starts, axis=1)
+
 
 # An opening date: a month 1-12, a season alone (13-16), a leap month without a
 # number (17) or none of them.
@@ -39,7 +173,7 @@ _MAX_DAYS = 4  # of the opening month; later ones are rarely of that month
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
 # One name in two works; pairs of glyphs that prints confuse.
 _NAME_VARIANTS = {"邾婁": "邾"}
-_fold_variants = glyphs.make_replacer(
+_fold_variants = numerals.make_replacer(
   {"已": "己", "巳": "己", "于": "於", "夘": "卯"}
 )
 
@@ -234,7 +368,7 @@ def _read_text(
   text: str, timeline: Timeline
 ) -> tuple[int, int, int, tuple[int, int], tuple[int, ...], int, int, str]:
   """Returns opening, manner, year, span, days, mark, placeholder and body."""
-  cues = date_expressions.find_date_cues(text, timeline)
+  cues = dates_lib.find_date_cues(text, timeline)
   # A date further inside the text is not the record's own.
   cue = cues[0] if cues and cues[0].start <= _MAX_OPENING_START else None
   body = plain_text(text[cue.end :] if cue else text)
@@ -253,28 +387,28 @@ def _read_text(
   )
 
 
-def _classify_opening(cue: date_expressions.DateCue | None) -> int:
+def _classify_opening(cue: dates_lib.DateCue | None) -> int:
   if cue is None or not (cue.month or cue.season or cue.leap):
     return NO_OPENING
   if cue.leap and not cue.month:
     return _LEAP_OPENING
-  return cue.month or _FIRST_SEASON_OPENING + date_expressions.SEASONS.index(
+  return cue.month or _FIRST_SEASON_OPENING + dates_lib.SEASONS.index(
     cue.season
   )
 
 
-def _classify_manner(cue: date_expressions.DateCue | None, body: str) -> int:
+def _classify_manner(cue: dates_lib.DateCue | None, body: str) -> int:
   if not _classify_opening(cue):
     return 0
   return bool(cue.season and cue.month) + 2 * (not body)
 
 
-def _is_without_month(cue: date_expressions.DateCue) -> bool:
+def _is_without_month(cue: dates_lib.DateCue) -> bool:
   return not (cue.reign or cue.year or cue.month or cue.season or cue.leap)
 
 
 def _read_opening_days(
-  cues: Sequence[date_expressions.DateCue], text: str
+  cues: Sequence[dates_lib.DateCue], text: str
 ) -> tuple[tuple[int, ...], int]:
   """Returns the days before another month begins, and the mark of the first."""
   same_month_cues = itertools.takewhile(_is_without_month, cues[1:])
@@ -290,7 +424,92 @@ def _read_opening_days(
 def _read_placeholder_month(text: str, timeline: Timeline) -> int:
   if len(text) > _MAX_PLACEHOLDER_CHARS:
     return UNKNOWN
-  dates = date_expressions.find_full_dates(text, timeline)
+  dates = dates_lib.find_full_dates(text, timeline)
   if not dates or dates[0][0] > _MAX_OPENING_START + 2:
     return UNKNOWN
   return timeline.ordinal(dates[0][2])
+
+
+# ----------------------------------------------------------------------------
+# Folds of labelled records, hidden as the records that are to be dated are.
+#
+# Weights are learned on records that are dated as an undated record is. Where
+# that is of a year without known records, blocks of years are hidden; where
+# it is a text beside a chronicle all of whose years are known, records one by
+# one. The variant *strict* dates every labelled record so.
+#
+# Axes: N records, Y regnal years.
+
+
+NUM_FOLDS = 10
+# What is hidden together.
+FOLD_BY = YEARS, RECORDS = ("years", "records")
+_BLOCK_YEARS = (2, 3)  # fewest and most, as of the held-out blocks
+_SEED = 7  # of the lengths of the blocks; the weights depend on it
+
+
+def fold_records(
+  corpus: Corpus, labels: Labels, fold_by: str
+) -> Int[np.ndarray, " N"]:
+  """Returns the fold of each known record, UNKNOWN for the others.
+
+  Args:
+    corpus: the texts.
+    labels: the known months.
+    fold_by: whether "years" are hidden together, or "records" with those of the
+      same text.
+
+  Raises:
+    ValueError: if `fold_by` is unknown.
+  """
+  if check_fold_by(fold_by) == YEARS:
+    return assign_folds(corpus.axis, labels)
+  # Of the higher bits: samples of records are made of the lower ones.
+  hashes = corpus.text_hashes.astype(int) >> 16
+  return np.where(labels.is_known, hashes % NUM_FOLDS, UNKNOWN)
+
+
+def check_fold_by(fold_by: str) -> str:
+  """Returns `fold_by`.
+
+  Raises:
+    ValueError: if it is not of FOLD_BY.
+  """
+  if fold_by not in FOLD_BY:
+    raise ValueError(
+      f"what is hidden must be one of {FOLD_BY}, got {fold_by!r}"
+    )
+  return fold_by
+
+
+def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:
+  """Returns the fold of each known record, by its year.
+
+  UNKNOWN for the others. Consecutive years of a reign with known months are cut
+  into blocks of two or three years, dealt out to the folds in turn.
+
+  Args:
+    axis: the years.
+    labels: the known months.
+  """
+  known_records = np.flatnonzero(labels.is_known)
+  has_known_record = np.zeros(axis.num_years, bool)
+  has_known_record[axis.year_of[labels.month[known_records]]] = True
+  rng = np.random.default_rng(_SEED)
+  fold_of_year = np.full(axis.num_years, UNKNOWN)
+  block, num_years_left = -1, 0
+  for year in np.flatnonzero(has_known_record):
+    is_consecutive = year > 0 and has_known_record[year - 1]
+    # A block ends where years without a record, or another reign, follow.
+    if (
+      not num_years_left
+      or not is_consecutive
+      or axis.reign[year - 1] != axis.reign[year]
+    ):
+      block += 1
+      num_years_left = int(rng.integers(_BLOCK_YEARS[0], _BLOCK_YEARS[1] + 1))
+    fold_of_year[year] = block % NUM_FOLDS
+    num_years_left -= 1
+  folds = np.full(len(labels.month), UNKNOWN)
+  folds[known_records] = fold_of_year[axis.year_of[labels.month[known_records]]]
+  return folds

@@ -34,31 +34,191 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 from absl import logging
 from jaxtyping import Bool, Float
 
-from ctd_jax.dating import (
-  expert_panel,
-  expert_weights,
-  explanation,
-  folds,
-  record_scores,
-)
+from ctd_jax.dating import corpus as corpus_lib
+from ctd_jax.dating import expert_panel, expert_weights
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
+from ctd_jax.dating.expert_panel import POOL_SLICES, ExpertPanel, RecordScores
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
-from ctd_jax.dating.options import (
-  ELIMINATION,
-  FITTED,
-  STRICT,
-  check_evidence,
-  check_variant,
-)
-from ctd_jax.dating.posterior import Posterior, PosteriorBlock
-from ctd_jax.utils import progress
+from ctd_jax.dating.posterior import LOG_IMPOSSIBLE, Posterior, PosteriorBlock
+from ctd_jax.utils import output
+
+# ----------------------------------------------------------------------------
+# Options of a dating model by name; importing them imports no experts.
+
+
+# What is known of the labelled records; see `FittedDatingModel.predict`.
+VARIANTS = FITTED, ELIMINATION, STRICT = ("fitted", "elimination", "strict")
+
+# Evidence that `config.dating.off` can leave out.
+EVIDENCE = {
+  "openings": "month, season and year number that open a record",
+  "days": "sexagenary days against the computed calendar",
+  "empty": "months with a placeholder have no other record",
+  "seasons": "whether a season is named, against its empty months",
+  "words": "names and words by year",
+  "neural": "an encoder that reads the text whole, by year",
+  "cited": "years cited in commentary beside the event",
+  "carried": "cited years without a ruler",
+  "parallels": "records that tell the same event, and messages along links",
+  "room": "each work opens a month once",
+  "punctuation": "the classifier of events sees punctuation",
+}
+
+
+def check_evidence(names: Iterable[str]) -> frozenset[str]:
+  """Returns the names as a set.
+
+  Raises:
+    ValueError: if one is not of EVIDENCE.
+  """
+  names = frozenset(names)
+  for name in sorted(names):
+    if name not in EVIDENCE:
+      raise ValueError(f"unknown {name!r}; there are {', '.join(EVIDENCE)}")
+  return names
+
+
+def check_variant(variant: str) -> str:
+  """Returns the variant.
+
+  Raises:
+    ValueError: if it is not of VARIANTS.
+  """
+  if variant not in VARIANTS:
+    raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
+  return variant
+
+
+# ----------------------------------------------------------------------------
+# Explanations: what each expert adds to the log score of a record.
+#
+# The scores are sums, so the reasons of a record are: over all of them,
+# `log_scores` adds up to the unnormalised log score of its months.
+#
+# Axes: K months, Y regnal years.
+
+
+LABEL = "label"  # name of the reason of a record whose month is known
+PLACEHOLDER = "placeholder"  # likewise, of one that states its month
+
+
+def explain_hidden_record(
+  scores: RecordScores,
+  block: PosteriorBlock,
+  pool_weights: np.ndarray,
+  row: int,
+  month: int,
+) -> list[base.Reason]:
+  """Returns the reasons for a month of a hidden record, the weightiest first.
+
+  Args:
+    scores: of the hidden records, with `own_year_scores` kept.
+    block: made of `scores`.
+    pool_weights: of the pooled experts, [f].
+    row: the record, one of `scores.rows`.
+    month: ordinal month to explain.
+  """
+  axis, panel = scores.panel.features.axis, scores.panel
+  year_terms = _year_terms(scores, pool_weights, row)
+  month_terms = {
+    name: year_scores[axis.year_of] for name, year_scores in year_terms.items()
+  }
+  dates = panel.experts["dates"]
+  month_terms |= dates.split_log_scores(row)
+  index = int(np.flatnonzero(scores.rows == row)[0])
+  if "parallels" in month_terms:
+    month_terms["parallels"] = (
+      month_terms["parallels"]
+      + scores.month_of_year_log_ratios[index][axis.month_of_year - 1]
+    )
+  if "known" in panel.experts:
+    month_terms["known"] = panel.experts["known"].log_scores(np.array([row]))[0]
+  if "room" in panel.experts and panel.features.opens_month[row]:
+    month_terms["room"] = block.month_log_factors
+  if not block.allowed_months.all():
+    # Added after the temperature, so divided by it to belong to the sum.
+    month_terms["elimination"] = np.where(
+      block.allowed_months, 0, LOG_IMPOSSIBLE / block.inverse_temperature
+    )
+  year = int(axis.year_of[month])
+  reasons = [
+    _make_reason(
+      name, log_scores, month, _find_evidence(panel, name, row, year)
+    )
+    for name, log_scores in month_terms.items()
+  ]
+  return sorted(reasons, key=lambda reason: -abs(reason.weight))
+
+
+def explain_certain_record(
+  name: str, num_months: int, known_month: int, month: int
+) -> list[base.Reason]:
+  """Returns the one reason of a record whose month is certain.
+
+  Args:
+    name: LABEL or PLACEHOLDER.
+    num_months: number of months K.
+    known_month: ordinal month of the record.
+    month: ordinal month to explain.
+  """
+  log_scores = np.full(num_months, LOG_IMPOSSIBLE)
+  log_scores[known_month] = 0
+  return [_make_reason(name, log_scores, month, base.Evidence())]
+
+
+def _make_reason(
+  name: str, log_scores: np.ndarray, month: int, evidence: base.Evidence
+) -> base.Reason:
+  return base.Reason(
+    expert=name,
+    log_scores=log_scores,
+    weight=float(log_scores[month] - log_scores.mean()),
+    evidence=evidence,
+  )
+
+
+def _year_terms(
+  scores: RecordScores, pool_weights: np.ndarray, row: int
+) -> Mapping[str, np.ndarray]:
+  """Returns what each expert adds to the log scores of years, name -> [Y]."""
+  panel = scores.panel
+  index = int(np.flatnonzero(scores.rows == row)[0])
+  terms = {"prior": np.log(panel.year_prior)}
+  num_events = len(scores.events.targets)
+  if index < num_events:
+    pooled = scores.events.expert_scores(slice(index, index + 1))[:, 0]
+    for name, places in POOL_SLICES.items():
+      if name in panel.experts:
+        terms[name] = np.tensordot(pool_weights[places], pooled[places], 1)
+  elif "words" in panel.experts:
+    terms["words"] = panel.score_words(np.array([row]))[0]
+  if "parallels" in panel.experts:
+    messages = scores.year_scores[index] - scores.own_year_scores[index]
+    terms["parallels"] = terms.get("parallels", 0) + messages
+  return terms
+
+
+def _find_evidence(
+  panel: ExpertPanel, name: str, row: int, year: int
+) -> base.Evidence:
+  """Returns what an expert read in a record that speaks for a year."""
+  experts = panel.experts
+  if name == "openings":
+    return experts["dates"].explain(row, year)
+  if name == "days":
+    return experts["dates"].explain_days(row)
+  if name == "empty":
+    return base.Evidence(note="months with a placeholder have no other record")
+  if name == "elimination":
+    return base.Evidence(note="months with a known record have no others")
+  return experts[name].explain(row, year)
 
 
 def make_experts(
@@ -73,18 +233,13 @@ def make_experts(
   Raises:
     ValueError: if a name is unknown.
   """
-  from ctd_jax.dating.experts import (
-    citations,
-    date_features,
-    month_capacity,
-    parallel_texts,
-    words,
-    year_prior,
-  )
+  from ctd_jax.dating.experts import citations, date_features, parallels, words
+  from ctd_jax.dating.experts import date_features as date_features_lib
+  from ctd_jax.dating.experts import words as words_lib
 
   without = check_evidence(without)
   experts: list[base.Expert] = [
-    year_prior.YearPrior(),
+    words_lib.YearPrior(),
     date_features.DateFeatures(
       use_openings="openings" not in without,
       use_days="days" not in without,
@@ -93,8 +248,8 @@ def make_experts(
     ),
     words.Words(),
     citations.Citations(use_undated_reigns="carried" not in without),
-    parallel_texts.ParallelTexts(),
-    month_capacity.MonthCapacity(),
+    parallels.ParallelTexts(),
+    date_features_lib.MonthCapacity(),
   ]
   if "neural" not in without:
     # Here and not above: the other experts need no JAX.
@@ -120,11 +275,11 @@ class DatingModel:
     default_factory=make_experts
   )
   use_punctuation: bool = True
-  fold_by: str = folds.YEARS
+  fold_by: str = corpus_lib.YEARS
 
   def __post_init__(self):
     expert_panel.check_experts(self.experts)
-    folds.check_fold_by(self.fold_by)
+    corpus_lib.check_fold_by(self.fold_by)
 
   @classmethod
   def without(cls, names: Iterable[str], seed: int = 42) -> DatingModel:
@@ -196,7 +351,7 @@ class FittedDatingModel:
   features: CorpusFeatures
   labels: Labels
   weights: expert_weights.ExpertWeights
-  fold_by: str = folds.YEARS
+  fold_by: str = corpus_lib.YEARS
   # Scores and posteriors of the last fold that was explained.
   _explained: dict = dataclasses.field(
     default_factory=dict, init=False, repr=False
@@ -232,10 +387,10 @@ class FittedDatingModel:
         ),
         blocks=(self._eliminate(self._unlabelled_block, variant),),
       )
-    fold_of_record = folds.fold_records(corpus, self.labels, self.fold_by)
+    fold_of_record = corpus_lib.fold_records(corpus, self.labels, self.fold_by)
     labelled_blocks = [
       self._score_records(*self._hide_fold(int(fold)))[1]
-      for fold in progress.Progress(
+      for fold in output.Progress(
         np.unique(fold_of_record[self.labels.is_known]),
         "dating: hidden years",
         unit="fold",
@@ -272,18 +427,20 @@ class FittedDatingModel:
       raise IndexError(f"row is 0..{len(corpus) - 1}, got {row}")
     if month is not None and not 0 <= month < num_months:
       raise IndexError(f"month is 0..{num_months - 1}, got {month}")
-    certain = {explanation.PLACEHOLDER: int(corpus.placeholder_month[row])}
+    certain = {PLACEHOLDER: int(corpus.placeholder_month[row])}
     if variant != STRICT:
       # A label goes before what the text states.
-      certain = {explanation.LABEL: int(self.labels.month[row])} | certain
+      certain = {LABEL: int(self.labels.month[row])} | certain
     for name, known_month in certain.items():
       if known_month != UNKNOWN:
-        return explanation.explain_certain_record(
+        return explain_certain_record(
           name, num_months, known_month, known_month if month is None else month
         )
     fold = UNKNOWN
     if variant == STRICT:
-      fold = int(folds.fold_records(corpus, self.labels, self.fold_by)[row])
+      fold = int(
+        corpus_lib.fold_records(corpus, self.labels, self.fold_by)[row]
+      )
     if fold not in self._explained:
       self._explained.clear()
       self._explained[fold] = self._score_records(*self._hide_fold(fold), True)
@@ -292,7 +449,7 @@ class FittedDatingModel:
     if month is None:
       index = np.flatnonzero(block.rows == row)
       month = int(block.log_p(index)[0].argmax())
-    return explanation.explain_hidden_record(
+    return explain_hidden_record(
       scores, block, self.weights.pool_weights, row, month
     )
 
@@ -304,7 +461,7 @@ class FittedDatingModel:
     if fold == UNKNOWN:
       return self.labels, ~self.labels.is_known
     is_hidden = (
-      folds.fold_records(self.features.corpus, self.labels, self.fold_by)
+      corpus_lib.fold_records(self.features.corpus, self.labels, self.fold_by)
       == fold
     )
     return self.labels.hide_records(is_hidden), is_hidden
@@ -327,7 +484,7 @@ class FittedDatingModel:
     labels: Labels,
     is_target: Bool[np.ndarray, " N"],
     for_reasons: bool = False,
-  ) -> tuple[record_scores.RecordScores, PosteriorBlock]:
+  ) -> tuple[expert_panel.RecordScores, PosteriorBlock]:
     """Returns scores for explanations, and the posteriors of the targets.
 
     Args:
@@ -338,7 +495,7 @@ class FittedDatingModel:
     panel = expert_panel.fit_panel(
       self.experts, self.features, labels, self.weights.by_expert
     )
-    scores = record_scores.score_hidden_records(
+    scores = expert_panel.score_hidden_records(
       panel, self.weights.pool_weights, for_reasons
     )
     block = scores.make_block(self.weights.inverse_temperature, is_target)

@@ -18,11 +18,12 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float, Float32, Int
+from jaxtyping import Bool, Float, Float32, Int
 
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.experts import base, citations, parallel_texts
+from ctd_jax.dating.experts import base, citations, date_features, parallels
 from ctd_jax.dating.features import CorpusFeatures
+from ctd_jax.dating.posterior import PosteriorBlock
 
 # Experts in the order of fitting: each may read the scores of those before it.
 FITTING_ORDER = (
@@ -45,7 +46,7 @@ POOL_SLICES = {
   "cited": slice(2, 2 + citations.NUM_SCORES),
   "parallels": slice(
     2 + citations.NUM_SCORES,
-    2 + citations.NUM_SCORES + parallel_texts.NUM_POOLED,
+    2 + citations.NUM_SCORES + parallels.NUM_POOLED,
   ),
 }
 NUM_POOLED = POOL_SLICES["parallels"].stop
@@ -111,7 +112,7 @@ class ExpertPanel:
       citation_scores = self.experts["cited"].sparse_scores(rows)
     pooling_matrix = None
     if "parallels" in self.experts:
-      pooling_matrix = parallel_texts.make_pooling_matrix(
+      pooling_matrix = parallels.make_pooling_matrix(
         self.experts["parallels"].build_event_graph(
           self.index_rows(rows), len(rows)
         )
@@ -167,7 +168,7 @@ class EventScores:
       scores[rows].toarray() for scores in self.citation_scores
     ]
     if self.pooling_matrix is not None:
-      result[POOL_SLICES["parallels"]] = parallel_texts.pool_parallels(
+      result[POOL_SLICES["parallels"]] = parallels.pool_parallels(
         self.pooling_matrix,
         self.citation_scores,
         self.word_scores,
@@ -243,3 +244,124 @@ def iter_blocks(size: int) -> Iterator[slice]:
   """Yields slices of at most BLOCK of `size` rows."""
   for start in range(0, size, BLOCK):
     yield slice(start, min(start + BLOCK, size))
+
+
+# ----------------------------------------------------------------------------
+# Scores of hidden records: the pooled experts, then messages along the links.
+#
+# Axes: N records, n hidden ones, K months, Y regnal years, f pooled scores.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class RecordScores:
+  """Log scores of the hidden records, up to a constant for each.
+
+  Attributes:
+    panel: the experts.
+    rows: hidden records, events before commentary.
+    events: scores of the events, the first of `rows`.
+    own_year_scores: of years without messages; None unless kept.
+    year_scores: of years, with messages.
+    month_of_year_log_ratios: messages on the months of a year.
+  """
+
+  panel: ExpertPanel
+  rows: Int[np.ndarray, " n"]
+  events: EventScores
+  own_year_scores: Float32[np.ndarray, "n Y"] | None
+  year_scores: Float32[np.ndarray, "n Y"]
+  month_of_year_log_ratios: Float32[np.ndarray, "n 12"]
+
+  def make_block(
+    self, inverse_temperature: float, is_target: Bool[np.ndarray, " N"]
+  ) -> PosteriorBlock:
+    """Returns the posteriors of some of the hidden records.
+
+    All of them share the capacity of the months.
+
+    Args:
+      inverse_temperature: of the posterior.
+      is_target: which records are wanted.
+    """
+    features, order = self.panel.features, np.argsort(self.rows)
+    rows = self.rows[order]
+    block = PosteriorBlock(
+      rows=rows,
+      dates=self.panel.experts["dates"],
+      year_scores=self.year_scores[order],
+      month_of_year_log_ratios=self.month_of_year_log_ratios[order],
+      month_log_factors=np.zeros(len(features.axis), np.float32),
+      opens_month=features.opens_month[rows],
+      inverse_temperature=inverse_temperature,
+      allowed_months=np.ones(len(features.axis), bool),
+      month_experts=tuple(
+        expert for name, expert in self.panel.experts.items() if name == "known"
+      ),
+    )
+    if "room" in self.panel.experts:
+      factors = _balance_capacity(self.panel.experts["room"], block)
+      block = dataclasses.replace(block, month_log_factors=factors)
+    return block.select(is_target[rows])
+
+
+def score_hidden_records(
+  panel: ExpertPanel,
+  pool_weights: Float[np.ndarray, " f"],
+  keep_own_scores: bool = False,
+) -> RecordScores:
+  """Returns the scores of all records whose month is not known.
+
+  Args:
+    panel: experts, their words weighted.
+    pool_weights: of the pooled scores.
+    keep_own_scores: whether scores without messages are kept.
+  """
+  features, labels = panel.features, panel.labels
+  is_hidden = ~labels.is_known & ~features.corpus.is_placeholder
+  event_rows = np.flatnonzero(is_hidden & features.is_event)
+  comment_rows = np.flatnonzero(is_hidden & ~features.is_event)
+  events = panel.score_events(event_rows)
+  rows = np.concatenate([event_rows, comment_rows])
+  # Commentary is dated by its words, and by the events that it is linked to.
+  year_scores = np.concatenate(
+    [events.pool_experts(pool_weights), panel.score_words(comment_rows)]
+  )
+  year_scores += np.log(panel.year_prior)
+  own_year_scores = year_scores.copy() if keep_own_scores else None
+  month_of_year_log_ratios = np.zeros((len(rows), 12), np.float32)
+  if "parallels" in panel.experts:
+    graph = panel.experts["parallels"].build_record_graph(
+      panel.index_rows(rows), len(rows)
+    )
+    # What a record believes, and sends, includes its printed date.
+    beliefs = year_scores.copy()
+    beliefs[: len(event_rows)] += events.date_log_ratios
+    year_scores += parallels.propagate_beliefs(graph, beliefs, panel.year_prior)
+    # The date is counted again month by month, so it is taken out here.
+    year_scores -= beliefs
+    month_of_year_log_ratios = parallels.propagate_months_of_year(
+      graph, panel.experts["dates"].month_of_year_chances(rows)
+    )
+  return RecordScores(
+    panel=panel,
+    rows=rows,
+    events=events,
+    own_year_scores=own_year_scores,
+    year_scores=year_scores.astype(np.float32),
+    month_of_year_log_ratios=month_of_year_log_ratios.astype(np.float32),
+  )
+
+
+def _balance_capacity(
+  room: date_features.FittedMonthCapacity, block: PosteriorBlock
+) -> Float32[np.ndarray, " K"]:
+  """Returns the log factors that balance a block with the capacity."""
+  openers = np.flatnonzero(block.opens_month)
+
+  def iter_scores():
+    for rows in iter_blocks(len(openers)):
+      yield block.score_months(openers[rows])
+
+  return date_features.fit_month_log_factors(
+    iter_scores, room.capacity, room.must_fill
+  )

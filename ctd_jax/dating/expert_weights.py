@@ -17,12 +17,12 @@ import scipy.optimize
 from jaxtyping import Float, Int
 from scipy.special import logsumexp
 
-from ctd_jax.dating import expert_panel, folds, record_scores, regression
+from ctd_jax.dating import corpus, expert_panel, regression
 from ctd_jax.dating.corpus import Labels
-from ctd_jax.dating.experts import base, known_parallels
+from ctd_jax.dating.experts import base, parallels
 from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.dating.posterior import Posterior
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 
 _WORDS_PENALTY = 0.005  # of the squared weights of words, per event
 _POOL_PENALTY = 0.002  # of the squared weights of the pool, per event
@@ -48,7 +48,7 @@ class ExpertWeights:
   word_weights: Float[np.ndarray, " g"]
   pool_weights: Float[np.ndarray, " f"]
   known_weights: Float[np.ndarray, " s"] = dataclasses.field(
-    default_factory=lambda: np.zeros(known_parallels.NUM_SCORES)
+    default_factory=lambda: np.zeros(parallels.NUM_SCORES)
   )
   inverse_temperature: float = 1.0
 
@@ -109,7 +109,7 @@ def fit_expert_weights(
       {"words": weights.word_weights},
       fold.fitted,
     )
-    for fold in progress.Progress(hidden_folds, "dating: weights", unit="fold")
+    for fold in output.Progress(hidden_folds, "dating: weights", unit="fold")
   ]
   pool_weights, known_weights = _fit_pool_weights(panels, hidden_folds, years)
   weights = dataclasses.replace(
@@ -122,7 +122,7 @@ def fit_expert_weights(
   panel = expert_panel.fit_panel(
     experts, features, first.labels, weights.by_expert, panels[0].experts
   )
-  block = record_scores.score_hidden_records(
+  block = expert_panel.score_hidden_records(
     panel, weights.pool_weights
   ).make_block(weights.inverse_temperature, is_target)
   posterior = Posterior(
@@ -164,7 +164,7 @@ def _hide_folds(
   fold_by: str,
 ) -> list[_HiddenFold]:
   """Returns the folds of `_WEIGHT_FOLDS` that have events."""
-  fold_of_record = folds.fold_records(features.corpus, labels, fold_by)
+  fold_of_record = corpus.fold_records(features.corpus, labels, fold_by)
   unweighted = [
     expert for expert in experts if expert.name in ("prior", "dates", "words")
   ]

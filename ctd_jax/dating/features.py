@@ -17,13 +17,7 @@ from jaxtyping import Bool, Float, Int
 
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating.corpus import NO_OPENING, Corpus, Labels
-from ctd_jax.dating.experts import citation_pairs as citation_lib
-from ctd_jax.dating.experts import (
-  event_classifier,
-  shared_wording,
-  vocabulary,
-)
-from ctd_jax.dating.experts import parallel_pairs as pair_lib
+from ctd_jax.dating.experts import pairs, wording
 
 _LOG_HALF = np.log(0.5)
 # Bounds of the samples from which the years of words, and the characters there
@@ -49,10 +43,10 @@ class CorpusFeatures:
   corpus: Corpus
   event_log_p: Float[np.ndarray, " N"]
   is_event: Bool[np.ndarray, " N"]
-  year_vocabulary: vocabulary.YearVocabulary
-  citation_pairs: citation_lib.CitationPairs
-  parallel_pairs: pair_lib.ParallelPairs
-  comment_pairs: pair_lib.ParallelPairs
+  year_vocabulary: wording.YearVocabulary
+  citation_pairs: pairs.CitationPairs
+  parallel_pairs: pairs.ParallelPairs
+  comment_pairs: pairs.ParallelPairs
 
   @property
   def axis(self) -> corpus_lib.MonthAxis:
@@ -100,9 +94,7 @@ def read_corpus_features(
     use_punctuation: whether that style includes punctuation.
   """
   logging.info("dating: reading %s records", f"{len(corpus):,}")
-  event_log_p = event_classifier.predict_event_log_p(
-    corpus, labels, use_punctuation
-  )
+  event_log_p = wording.predict_event_log_p(corpus, labels, use_punctuation)
   is_event = (event_log_p > _LOG_HALF) & ~corpus.is_placeholder
   # The date of an event's opening is left to the date features; in commentary
   # it is a citation, so it stays.
@@ -118,12 +110,12 @@ def read_corpus_features(
   ]
   event_records = np.flatnonzero(is_event)
   comment_records = np.flatnonzero(~is_event & ~corpus.is_placeholder)
-  string_index = shared_wording.build_string_index(
+  string_index = wording.build_string_index(
     [bodies[row] for row in event_records]
   )
 
-  def make_pairs(rows: np.ndarray) -> pair_lib.ParallelPairs:
-    return pair_lib.make_parallel_pairs(
+  def make_pairs(rows: np.ndarray) -> pairs.ParallelPairs:
+    return pairs.make_parallel_pairs(
       corpus, event_records, string_index, rows, [bodies[row] for row in rows]
     )
 
@@ -131,10 +123,10 @@ def read_corpus_features(
     corpus=corpus,
     event_log_p=event_log_p,
     is_event=is_event,
-    year_vocabulary=vocabulary.build_year_vocabulary(
+    year_vocabulary=wording.build_year_vocabulary(
       bodies, corpus.sample_rows(_MAX_VOCABULARY_RECORDS)
     ),
-    citation_pairs=citation_lib.make_citation_pairs(
+    citation_pairs=pairs.make_citation_pairs(
       corpus,
       event_records,
       string_index,
@@ -155,12 +147,12 @@ def read_corpus_features(
 
 def _read_all_citations(
   corpus: Corpus, comment_records: np.ndarray
-) -> list[citation_lib.Citation]:
+) -> list[pairs.Citation]:
   """Returns the citations in commentary and in texts outside the corpus."""
-  inside = citation_lib.read_citations(
+  inside = pairs.read_citations(
     corpus.axis, {int(row): corpus.plain_texts[row] for row in comment_records}
   )
-  outside = citation_lib.read_citations(
+  outside = pairs.read_citations(
     corpus.axis, list(map(corpus_lib.plain_text, corpus.external_texts))
   )
   return inside + outside

@@ -27,7 +27,8 @@ Axes: Q queries, N records, n a block of them, K months.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
@@ -35,11 +36,79 @@ from absl import logging
 from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import softmax
 
-from ctd_jax.chronology import query_dates
-from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating import query_wording
+from ctd_jax.chronology import question_words, questions
+from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.dating.corpus import plain_text
+from ctd_jax.dating.experts import wording
 from ctd_jax.dating.posterior import MIN_MASS, Posterior
-from ctd_jax.dating.query_wording import RecordWording
+from ctd_jax.retrieval import bm25, search
+
+# ----------------------------------------------------------------------------
+# Wording of questions: how much of it each record has.
+#
+# A question shares few characters with the record that it asks about, and
+# those in its words. BM25 counts characters and pairs of them, so that 「日食」
+# is near to 「日有食之」; longer strings that few records have tell formulas
+# apart,
+# of which the annals are full.
+#
+# Axes: Q questions, N records, V strings of the questions.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RecordWording:
+  """Texts of the records, with which questions are compared.
+
+  Attributes:
+    texts: as printed, [N].
+    plain_texts: as of `corpus.Corpus`, [N].
+  """
+
+  texts: Sequence[str]
+  plain_texts: Sequence[str]
+
+  def __len__(self) -> int:
+    return len(self.texts)
+
+  @functools.cached_property
+  def _bm25(self) -> bm25.BM25:
+    return bm25.BM25(self.texts)
+
+  def match_queries(
+    self, words: Sequence[Sequence[str]], string_weight: float
+  ) -> Float32[np.ndarray, "Q N"]:
+    """Returns how well each record matches, 0 if it shares nothing.
+
+    Args:
+      words: of each question, see `find_query_words`.
+      string_weight: of the shared strings beside BM25.
+    """
+    scores = self._bm25.score_queries([" ".join(each) for each in words])
+    # Of an empty question BM25 knows a token as well.
+    scores[[not each for each in words]] = 0
+    asked = ["\n".join(map(plain_text, each)) for each in words]
+    strings = wording.collect_ngrams(asked, wording.LENGTHS)
+    holds = strings.encode(self.plain_texts)
+    counts = np.bincount(holds.indices, minlength=len(strings))
+    idf = np.log(len(self) / np.maximum(counts, 1))
+    weighed = strings.encode(asked)
+    weighed.data = idf[weighed.indices].astype(np.float32)
+    scores += string_weight * (weighed @ holds.T).toarray()
+    return scores
+
+
+def find_query_words(text: str) -> tuple[str, ...]:
+  """Returns the words that a question is about, those quoted first.
+
+  Args:
+    text: a question, its dates blanked.
+  """
+  rest, phrases = question_words.take_quotations(text)
+  words = phrases + question_words.find_words(rest)
+  if not words and not question_words.is_question(rest):
+    words = question_words.split_words(rest)
+  return words
+
 
 _MIN_CHANCE = 1e-5  # of a record to tell the event; less is left out
 _RECORD_BLOCK = 1024  # records whose months are held at once
@@ -150,17 +219,17 @@ def read_queries(queries: Sequence[str], timeline: Timeline) -> ReadQueries:
     queries: texts [Q].
     timeline: their calendar.
   """
-  intervals = query_dates.parse_query_intervals(queries, timeline)
+  intervals = questions.parse_query_intervals(queries, timeline)
   is_read = np.array([interval is not None for interval in intervals], bool)
   admitted = np.ones((len(queries), len(timeline)), bool)
   words: list[tuple[str, ...]] = [()] * len(queries)
   for row in np.flatnonzero(~is_read).tolist():
-    vague_date = query_dates.read_vague_date(queries[row], timeline)
+    vague_date = questions.read_vague_date(queries[row], timeline)
     if vague_date.months is not None:
       admitted[row] = vague_date.months
-    words[row] = query_wording.find_query_words(vague_date.rest)
+    words[row] = find_query_words(vague_date.rest)
   return ReadQueries(
-    intervals=query_dates.find_interval_bounds(intervals, timeline),
+    intervals=questions.find_interval_bounds(intervals, timeline),
     is_read=is_read,
     admitted=admitted,
     words=words,
@@ -289,3 +358,126 @@ def iterate_open_rows(
   size = max(1, _MAX_MATCHES // max(num_records, 1))
   for start in range(0, len(rows), size):
     yield rows[start : start + size]
+
+
+# ----------------------------------------------------------------------------
+# Ranking by posterior: the chance that a record answers a dated query.
+#
+# The date of a query is read by the parser, that of a record is a
+# distribution. The score is the log of the mass inside the query's interval
+# plus the log of the chance that the text is of a kind that answers. A query
+# whose date the parser does not read is dated by its wording
+# (`query_posterior`), and its score is that of the records' mass in its
+# months, and of their wording.
+#
+# Axes: Q queries, N records, n a block of them, k results.
+
+
+MIN_EVENT_LOG_P = -20.0  # so that no style excludes a record
+_Ranking = tuple[np.ndarray, np.ndarray]  # indices and scores, [Q, k]
+
+
+def rank_by_posterior(
+  queries: Sequence[str],
+  gallery: GalleryDates,
+  k: int,
+  masks: Mapping[str, np.ndarray],
+) -> search.TopK:
+  """Returns the k best records of every query, for every part of the gallery.
+
+  Args:
+    queries: [Q] texts.
+    gallery: the records.
+    k: results per query.
+    masks: name of a part -> its records, [N] bool.
+
+  Returns:
+    name -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
+  """
+  posterior = gallery.posterior
+  style_scores = np.maximum(gallery.event_log_p, MIN_EVENT_LOG_P)
+
+  def rank(score_rows: Callable[[np.ndarray], np.ndarray], size: int):
+    return _rank_blocks(
+      lambda rows: score_rows(rows) + style_scores[rows],
+      (size, len(posterior)),
+      k,
+      masks,
+    )
+
+  read = read_queries(queries, posterior.axis.timeline)
+  # Many queries ask for the same months, whose mass is computed once.
+  intervals, interval_index = np.unique(
+    read.intervals, axis=0, return_inverse=True
+  )
+  # Some versions of NumPy give [Q, 1].
+  interval_index = interval_index.reshape(-1)
+  ranked = rank(
+    lambda rows: posterior.log_mass(rows, intervals), len(intervals)
+  )
+  top_k = {
+    name: (indices[interval_index], scores[interval_index])
+    for name, (indices, scores) in ranked.items()
+  }
+  read.log_counts()
+  for open_rows in iterate_open_rows(read, len(posterior)):
+    dates = date_open_queries(read.take(open_rows), gallery)
+    ranked = rank(
+      lambda rows, dates=dates: dates.score_records(
+        rows, np.exp(posterior.log_p(rows))
+      ),
+      len(open_rows),
+    )
+    for name, (indices, scores) in ranked.items():
+      top_k[name][0][open_rows] = indices
+      top_k[name][1][open_rows] = scores
+  return top_k
+
+
+def _rank_blocks(
+  score_rows: Callable[[np.ndarray], Float32[np.ndarray, "Q n"]],
+  shape: tuple[int, int],
+  k: int,
+  masks: Mapping[str, np.ndarray],
+) -> dict[str, _Ranking]:
+  """Returns name -> ranking of queries by the scores of blocks of records.
+
+  Args:
+    score_rows: rows [n] -> scores.
+    shape: number of queries and records.
+    k: results per query.
+    masks: name -> [N] bool.
+  """
+  num_queries, num_records = shape
+  top_k = {
+    name: (
+      np.full((num_queries, k), -1, np.int32),
+      np.full((num_queries, k), -np.inf, np.float32),
+    )
+    for name in masks
+  }
+  for start in range(0, num_records, _RECORD_BLOCK):
+    rows = np.arange(start, min(start + _RECORD_BLOCK, num_records))
+    scores = score_rows(rows)
+    for name, mask in masks.items():
+      members = np.flatnonzero(mask[rows])
+      columns, values = search.select_top_k(scores[:, members], k)
+      # Column -1 stands for no result; it becomes record -1.
+      records = np.append(rows[members], -1)[columns]
+      top_k[name] = _merge_top_k(top_k[name], (records, values), k)
+  return top_k
+
+
+def _merge_top_k(
+  top_k: tuple[np.ndarray, np.ndarray],
+  candidates: tuple[np.ndarray, np.ndarray],
+  k: int,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the k best of both; of equal scores the earlier record."""
+  indices = np.concatenate([top_k[0], candidates[0]], axis=1)
+  scores = np.concatenate([top_k[1], candidates[1]], axis=1)
+  order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+  return (
+    np.take_along_axis(indices, order, 1).astype(np.int32),
+    np.take_along_axis(scores, order, 1),
+  )

@@ -11,8 +11,26 @@ using Bayesian binning (AAAI 2015), expected calibration error.
 
 from __future__ import annotations
 
+import collections
+import dataclasses
+import os
+import re
+from collections.abc import Mapping, Sequence
+
 import numpy as np
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
+
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.benchmark import (
+  EVENT,
+  NEG_COMMENT,
+  NO_EVENT,
+  Benchmark,
+  Query,
+  Record,
+)
+from ctd_jax.chronology.reigns import TimeKey, Timeline
+from ctd_jax.utils import files
 
 NUM_BINS = 10  # of width 0.1, as in the paper
 
@@ -56,3 +74,309 @@ def expected_calibration_error(
       confidences, is_correct
     )
   )
+
+
+# ----------------------------------------------------------------------------
+# Dates that a system gives to records, as files beside its runs.
+#
+# A ranking does not show whether a posterior over months is calibrated. A
+# system that has one writes the likeliest month and its probability for the
+# records of a split whose months were hidden from it. `evaluate` writes the
+# files; `evaluation.report_page` compares them with the true months.
+#
+# Axes: N records, K months.
+
+
+_HEADER = ["record_id", "month", "probability"]  # month as reign-year-month
+_FILE_NAME = re.compile(r"dates\.(?P<system>.+)\.(?P<split>\w+)\.tsv")
+
+
+@dataclasses.dataclass(frozen=True)
+class DateAccuracy:
+  """Accuracy of the dates of a system, over events of hidden months.
+
+  Attributes:
+    is_month_right: whether the likeliest month is the true one.
+    is_within_1: whether it is that or a neighbour of it.
+    is_year_right: whether its regnal year is the true one.
+    confidence: probability of the likeliest month.
+  """
+
+  is_month_right: Bool[np.ndarray, " N"]
+  is_within_1: Bool[np.ndarray, " N"]
+  is_year_right: Bool[np.ndarray, " N"]
+  confidence: Float[np.ndarray, " N"]
+
+
+def find_split_rows(benchmark: Benchmark, split: str) -> Int[np.ndarray, " N"]:
+  """Returns the indices of the records whose months are of a split."""
+  return np.flatnonzero(np.array(benchmark.record_splits) == split)
+
+
+def write_dates(
+  folder: str | os.PathLike,
+  system: str,
+  split: str,
+  benchmark: Benchmark,
+  rows: Int[np.ndarray, " N"],
+  log_p: Float[np.ndarray, "N K"],
+) -> None:
+  """Writes dates.<system>.<split>.tsv.
+
+  Args:
+    folder: of the run files.
+    system: name as in its run files.
+    split: of the months of the records.
+    benchmark: that the records belong to.
+    rows: indices of the records.
+    log_p: log p(month | record) over the timeline.
+  """
+  lines = ["\t".join(_HEADER)]
+  best_months = log_p.argmax(axis=1)
+  for row, month, value in zip(
+    rows, best_months, log_p.max(axis=1), strict=True
+  ):
+    key = benchmark.timeline.key_at(int(month))
+    name = benchmark.records[row].record_id
+    lines.append(f"{name}\t{key}\t{np.exp(value):.6f}")
+  path = files.as_path(folder) / f"dates.{system}.{split}.tsv"
+  files.write_text(path, "\n".join(lines) + "\n")
+
+
+def evaluate_date_files(
+  folders: Sequence[files.AnyPath], benchmark: Benchmark, split: str
+) -> dict[str, DateAccuracy]:
+  """Returns system -> accuracy of its dates, for systems that have a file.
+
+  Args:
+    folders: of the files; of two files of one system the first counts.
+    benchmark: that the records belong to.
+    split: of the months of the records.
+
+  Raises:
+    ValueError: naming file and line of what cannot be read.
+  """
+  records = {
+    benchmark.records[row].record_id: benchmark.records[row]
+    for row in find_split_rows(benchmark, split)
+  }
+  accuracy_by_system = {}
+  for folder in folders:
+    for path in sorted(folder.glob(f"dates.*.{split}.tsv")):
+      name = _FILE_NAME.fullmatch(path.name)["system"]
+      if name not in accuracy_by_system:
+        accuracy_by_system[name] = _evaluate_date_file(
+          path, records, benchmark.timeline
+        )
+  return accuracy_by_system
+
+
+def _evaluate_date_file(
+  path: files.AnyPath, records: Mapping[str, Record], timeline: Timeline
+) -> DateAccuracy:
+  rows = []
+  lines = files.read_text(path).splitlines()
+  if not lines or lines[0].split("\t") != _HEADER:
+    raise ValueError(f"{path}:1: expected the header {' '.join(_HEADER)}")
+  for number, line in enumerate(lines[1:], start=2):
+    try:
+      name, month, probability = line.split("\t")
+      record = records[name]
+      predicted_ordinal = timeline.ordinal(TimeKey.parse(month))
+      confidence = float(probability)
+    except (KeyError, ValueError) as error:
+      raise ValueError(f"{path}:{number}: {error}") from None
+    # Placeholders and commentary have the month they were filed under: only
+    # the date of an event can be right or wrong.
+    if record.kind == EVENT:
+      month_error = abs(predicted_ordinal - timeline.ordinal(record.key))
+      is_year_right = (
+        timeline.key_at(predicted_ordinal).triple[:2] == record.key.triple[:2]
+      )
+      rows.append(
+        (month_error == 0, month_error <= 1, is_year_right, confidence)
+      )
+  if not rows:
+    raise ValueError(f"{path}: no date of an event")
+  is_month_right, is_within_1, is_year_right, confidence = map(
+    np.array, zip(*rows, strict=True)
+  )
+  return DateAccuracy(is_month_right, is_within_1, is_year_right, confidence)
+
+
+# ----------------------------------------------------------------------------
+# Error analysis: reasons why a first record is wrong, and examples.
+#
+# A share of misses does not say what to mend. A system that takes the wrong
+# year lacks other knowledge than one that answers with commentary.
+
+
+NOTHING_FOUND = "nothing found"
+COMMENTARY_RIGHT_MONTH = "commentary, right month"
+COMMENTARY_OTHER_MONTH = "commentary, other month"
+PLACEHOLDER = "placeholder"
+WRONG_MONTH = "wrong month"
+WRONG_YEAR = "wrong year"
+WRONG_REIGN = "wrong reign"
+NO_ANSWER = "right month, no answer"
+# In the order of the columns of a table.
+ERROR_REASONS = (
+  PLACEHOLDER,
+  WRONG_MONTH,
+  WRONG_YEAR,
+  WRONG_REIGN,
+  COMMENTARY_RIGHT_MONTH,
+  COMMENTARY_OTHER_MONTH,
+  NO_ANSWER,
+  NOTHING_FOUND,
+)
+MAX_SHOWN_RECORDS = 5  # of the ranking of an example
+MAX_SHOWN_ANSWERS = 3  # of the positives of an example; a window has dozens
+
+
+@dataclasses.dataclass(frozen=True)
+class JudgedRecord:
+  """One record of a ranking.
+
+  Attributes:
+    record: of the gallery.
+    verdict: "right" or one of `ERROR_REASONS`.
+  """
+
+  record: Record
+  verdict: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Miss:
+  """A query whose first record is wrong.
+
+  Attributes:
+    query: of the run's split.
+    reason: why the first record is wrong, one of `ERROR_REASONS`.
+    top_records: the first `MAX_SHOWN_RECORDS` records.
+    rank: rank of the first positive, from 1; None if the run has none.
+    answers: the first `MAX_SHOWN_ANSWERS` positives of the gallery.
+    num_answers: positives in the gallery.
+  """
+
+  query: Query
+  reason: str
+  top_records: tuple[JudgedRecord, ...]
+  rank: int | None
+  answers: tuple[Record, ...]
+  num_answers: int
+
+
+def classify_error(record: Record, query: Query, timeline: Timeline) -> str:
+  """Returns why a record that is no positive of a query is wrong.
+
+  The reason of an event is the coarsest unit that differs: `WRONG_MONTH` if the
+  query asks for another month of its year, `WRONG_YEAR` if for another year of
+  its reign, else `WRONG_REIGN`.
+
+  Args:
+    record: of the gallery, no positive.
+    query: whose interval is compared with the record's month.
+    timeline: the calendar of both.
+  """
+  start, end = timeline.interval_ordinals(query.interval)
+  is_inside = start <= timeline.ordinal(record.key) <= end
+  if record.kind == NEG_COMMENT:
+    return COMMENTARY_RIGHT_MONTH if is_inside else COMMENTARY_OTHER_MONTH
+  if record.kind == NO_EVENT:
+    return PLACEHOLDER
+  if is_inside:
+    return NO_ANSWER
+  query_months = timeline.months[start : end + 1]
+  if record.key.triple[:2] in {key.triple[:2] for key in query_months}:
+    return WRONG_MONTH
+  return (
+    WRONG_YEAR
+    if record.key.reign in {key.reign for key in query_months}
+    else WRONG_REIGN
+  )
+
+
+def find_misses(
+  run: runs.Run,
+  queries: Sequence[Query],
+  qrels: Mapping[str, Sequence[str]],
+  records: Mapping[str, Record],
+  timeline: Timeline,
+) -> list[Miss]:
+  """Returns the queries whose first record is wrong, in their order.
+
+  Args:
+    run: over the gallery of `qrels`.
+    queries: of the run's split.
+    qrels: query id -> positives, see `protocol.build_qrels`.
+    records: by id.
+    timeline: the calendar.
+  """
+  misses = []
+  for query in queries:
+    if query.query_id not in qrels:
+      continue  # the mode drops it
+    positives = set(qrels[query.query_id])
+    ranking = [name for name, _ in run.rankings.get(query.query_id, [])]
+    if ranking and ranking[0] in positives:
+      continue
+    top_records = tuple(
+      JudgedRecord(
+        records[name],
+        "right"
+        if name in positives
+        else classify_error(records[name], query, timeline),
+      )
+      for name in ranking[:MAX_SHOWN_RECORDS]
+    )
+    positive_ranks = (
+      rank for rank, name in enumerate(ranking, 1) if name in positives
+    )
+    answers = tuple(
+      records[record_id]
+      for record_id in qrels[query.query_id][:MAX_SHOWN_ANSWERS]
+    )
+    misses.append(
+      Miss(
+        query,
+        top_records[0].verdict if top_records else NOTHING_FOUND,
+        top_records,
+        next(positive_ranks, None),
+        answers,
+        len(positives),
+      )
+    )
+  return misses
+
+
+def count_reasons(misses: Sequence[Miss]) -> dict[str, int]:
+  """Returns reason -> number of misses in the order of `ERROR_REASONS`.
+
+  Reasons without a miss are left out.
+  """
+  count_by_reason = collections.Counter(miss.reason for miss in misses)
+  return {
+    reason: count_by_reason[reason]
+    for reason in ERROR_REASONS
+    if count_by_reason[reason]
+  }
+
+
+def select_examples(
+  misses: Sequence[Miss], max_per_reason: int = 2
+) -> list[Miss]:
+  """Returns misses of every reason, evenly spread over the queries.
+
+  Args:
+    misses: from `find_misses`.
+    max_per_reason: misses of one reason at most.
+  """
+  selected = []
+  for reason in count_reasons(misses):
+    misses_of_reason = [miss for miss in misses if miss.reason == reason]
+    # From the middle of each stretch, so that neither end is favoured.
+    step = max(1, len(misses_of_reason) // max_per_reason)
+    selected += misses_of_reason[step // 2 :: step][:max_per_reason]
+  return selected

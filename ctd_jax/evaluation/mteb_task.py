@@ -25,7 +25,7 @@ from mteb.abstasks.retrieval import AbsTaskRetrieval
 from mteb.abstasks.retrieval_dataset_loaders import RetrievalSplitData
 from mteb.abstasks.task_metadata import TaskMetadata
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets import load
 

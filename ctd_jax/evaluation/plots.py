@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Bool, Float
 
 from ctd_jax.evaluation import calibration, protocol
-from ctd_jax.utils import plotting
+from ctd_jax.utils import output
 
 _GROUP_WIDTH = 0.8  # of the bars of one group together; 0.2 parts groups
 _PAGE_SIZE = 11.2, 4.2  # inches; fills the width of the report page
@@ -75,7 +75,7 @@ def plot_hit_by_group(
   width = _GROUP_WIDTH / len(values)
   # 0.85 inches fit a label such as "Zhuang" over "n=1234". Narrower figures
   # would have larger letters on the page than the others.
-  figure = plotting.make_figure(
+  figure = output.make_figure(
     max(_PAGE_SIZE[0], 1.0 + 0.85 * len(group_indices)), _PAGE_SIZE[1]
   )
   axes = figure.add_subplot()
@@ -91,7 +91,7 @@ def plot_hit_by_group(
       ],
       width,
       label=system,
-      color=plotting.colour_at(number),
+      color=output.colour_at(number),
     )
   axes.set_xticks(
     columns,
@@ -107,7 +107,7 @@ def plot_hit_by_group(
   figure.legend(
     loc="outside lower center", ncols=columns_of_legend, frameon=False
   )
-  plotting.write_figure(path, figure)
+  output.write_figure(path, figure)
 
 
 def plot_first_record_kinds(
@@ -123,12 +123,12 @@ def plot_first_record_kinds(
   cells = [c for c in protocol.CELLS if tables[0].values_of_family("hit@1", c)]
   columns = np.arange(len(cells))
   width = _GROUP_WIDTH / len(tables)
-  figure = plotting.make_figure(*_PAGE_SIZE)
+  figure = output.make_figure(*_PAGE_SIZE)
   axes = figure.add_subplot()
   for number, table in enumerate(tables):
     bar_positions = columns + (number - (len(tables) - 1) / 2) * width
     bottom = np.zeros(len(cells))
-    colour = plotting.colour_at(number)
+    colour = output.colour_at(number)
     for measure, hatch in zip(
       protocol.FIRST_KIND_BY_MEASURE, _KIND_HATCHES, strict=True
     ):
@@ -156,7 +156,7 @@ def plot_first_record_kinds(
   figure.legend(
     loc="outside lower center", ncols=min(4, len(tables)), frameon=False
   )
-  plotting.write_figure(path, figure)
+  output.write_figure(path, figure)
 
 
 def plot_reliability(
@@ -174,7 +174,7 @@ def plot_reliability(
     path: of the PNG.
     title: says data set and split.
   """
-  figure = plotting.make_figure(_PAGE_SIZE[0], 4.6)
+  figure = output.make_figure(_PAGE_SIZE[0], 4.6)
   reliability_axes, histogram_axes = figure.subplots(1, 2, sharex=True)
   reliability_axes.plot([0, 1], [0, 1], color="0.7", linewidth=1)
   # Variants of one model may give the same dates: one line, several names.
@@ -192,7 +192,7 @@ def plot_reliability(
     confidence, accuracy, counts = map(np.array, zip(*bins, strict=True))
     # Normal approximation of a 95 % interval of a proportion.
     error_bar = 1.96 * np.sqrt(accuracy * (1 - accuracy) / counts)
-    colour = plotting.colour_at(index_by_system[systems[0]])
+    colour = output.colour_at(index_by_system[systems[0]])
     reliability_axes.errorbar(
       *(confidence, accuracy, error_bar),
       marker="o",
@@ -207,7 +207,7 @@ def plot_reliability(
     )
   for axes in (reliability_axes, histogram_axes):
     axes.set_xlabel("chance given to the likeliest month")
-    plotting.style_frame(axes)
+    output.style_frame(axes)
   reliability_axes.set(
     ylabel="share of them that are right", ylim=(-0.03, 1.05)
   )
@@ -218,7 +218,7 @@ def plot_reliability(
     ncols=min(3, len(systems_by_values)),
     frameon=False,
   )
-  plotting.write_figure(path, figure)
+  output.write_figure(path, figure)
 
 
 def plot_training_curves(
@@ -246,7 +246,7 @@ def plot_training_curves(
     raise ValueError("nothing to plot: no curve of a training run")
   columns = min(3, len(panels))
   rows = -(-len(panels) // columns)
-  figure = plotting.make_figure(_PAGE_SIZE[0], 0.5 + 2.5 * rows)
+  figure = output.make_figure(_PAGE_SIZE[0], 0.5 + 2.5 * rows)
   grid = figure.subplots(rows, columns, squeeze=False, sharex=True).flat
   last_step = max(max(steps) for steps, _ in curves.values())
   for axes, (panel, lines) in zip(grid, panels.items(), strict=False):
@@ -258,7 +258,7 @@ def plot_training_curves(
         marker="o" if len(steps) <= 20 else None,
         markersize=3.5,
         linewidth=1.2,
-        color=plotting.colour_at(number),
+        color=output.colour_at(number),
         label=label,
         clip_on=False,  # a point of the last step is whole
       )
@@ -266,14 +266,14 @@ def plot_training_curves(
     lowest = min(min(values) for (_, values), _ in lines)
     axes.set(ylim=(min(0, lowest), None), xlim=(0, max(1, last_step)))
     axes.tick_params(labelbottom=True)  # also above an empty place
-    plotting.style_frame(axes)
+    output.style_frame(axes)
     if len(lines) > 1:
       axes.legend(frameon=False, fontsize="small")
   for axes in list(grid)[len(panels) :]:
     axes.set_visible(False)
   figure.supxlabel("step", fontsize="medium")
   figure.suptitle(title)
-  plotting.write_figure(path, figure)
+  output.write_figure(path, figure)
 
 
 def _style_bar_axes(axes, title: str) -> None:
@@ -282,7 +282,7 @@ def _style_bar_axes(axes, title: str) -> None:
   axes.set_ylim(0, 1 if highest > 0.5 else highest)
   axes.margins(x=0.02)
   axes.set_title(title)
-  plotting.style_frame(axes)
+  output.style_frame(axes)
 
 
 def _group_values(

@@ -31,18 +31,17 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Shaped
 
-from ctd_jax.benchmark import measures, runs
-from ctd_jax.benchmark import queries as queries_lib
-from ctd_jax.benchmark.records import EVENT, KINDS, NEG_COMMENT, NO_EVENT
+from ctd_jax.benchmark import benchmark, runs
+from ctd_jax.benchmark.benchmark import EVENT, KINDS, NEG_COMMENT, NO_EVENT
 
 EVENT_POINT = "event_point"
 EVENT_WINDOW, GAP_WINDOW = "event_window", "gap_window"
-CELLS = (EVENT_POINT, queries_lib.GAP, EVENT_WINDOW, GAP_WINDOW)
+CELLS = (EVENT_POINT, benchmark.GAP, EVENT_WINDOW, GAP_WINDOW)
 MACRO_FAMILY = "macro"
 FAMILIES = (
   "all",
-  queries_lib.POINT,
-  queries_lib.WINDOW,
+  benchmark.POINT,
+  benchmark.WINDOW,
   *CELLS,
   MACRO_FAMILY,
 )
@@ -53,10 +52,10 @@ FIRST_KIND_BY_MEASURE = {"event_hit@1": EVENT, "placeholder_hit@1": NO_EVENT}
 # sets of somebody else have no paper_family ("").
 _POINT_FAMILIES = {
   "": (),
-  queries_lib.POINT: (EVENT_POINT,),
-  queries_lib.GAP: (queries_lib.GAP,),
+  benchmark.POINT: (EVENT_POINT,),
+  benchmark.GAP: (benchmark.GAP,),
 }
-_WINDOW_FAMILIES = {"": (), queries_lib.WINDOW: ()}
+_WINDOW_FAMILIES = {"": (), benchmark.WINDOW: ()}
 
 # Gallery -> kinds of record it holds.
 GALLERY_KINDS = {
@@ -158,7 +157,7 @@ class PerQueryScores:
   def mean_of_family(self, measure: str, family: str = "all") -> float:
     """Returns the mean over the queries of a family, 0 if there is none."""
     values = self.values_of_family(measure, family)
-    return measures.compute_mean(values, self.cell_by_query(family))
+    return runs.compute_mean(values, self.cell_by_query(family))
 
   def means_by_measure(self, family: str = "all") -> dict[str, float]:
     """Returns measure -> mean over the queries of a family."""
@@ -167,7 +166,7 @@ class PerQueryScores:
       self.cell_by_query(family),
     )
     return {
-      measure: measures.compute_mean(
+      measure: runs.compute_mean(
         {query_id: values[query_id] for query_id in query_ids}, strata
       )
       for measure, values in self.values.items()
@@ -205,7 +204,7 @@ def get_mode(name: str) -> EvaluationMode:
 
 
 def families_of(
-  query: queries_lib.Query, kinds_by_record_id: Mapping[str, str]
+  query: benchmark.Query, kinds_by_record_id: Mapping[str, str]
 ) -> tuple[str, ...]:
   """Returns those of `FAMILIES` in which a query counts, but for `macro`.
 
@@ -219,7 +218,7 @@ def families_of(
     ValueError: naming the query, if the two views contradict each other.
   """
   allowed_families = (
-    _WINDOW_FAMILIES if query.family == queries_lib.WINDOW else _POINT_FAMILIES
+    _WINDOW_FAMILIES if query.family == benchmark.WINDOW else _POINT_FAMILIES
   )
   if query.paper_family not in allowed_families:
     raise ValueError(
@@ -228,7 +227,7 @@ def families_of(
       f"{query.paper_family!r}"
     )
   families = ("all", query.family, *allowed_families[query.paper_family])
-  if query.family == queries_lib.WINDOW:
+  if query.family == benchmark.WINDOW:
     is_gap = is_pure_no_event(query.positives, kinds_by_record_id)
     families += (GAP_WINDOW if is_gap else EVENT_WINDOW,)
   return families
@@ -275,7 +274,7 @@ def is_pure_no_event(
 
 
 def build_qrels(
-  queries: Sequence[queries_lib.Query],
+  queries: Sequence[benchmark.Query],
   kinds_by_record_id: Mapping[str, str],
   mode: EvaluationMode,
 ) -> dict[str, tuple[str, ...]]:
@@ -317,10 +316,10 @@ def build_qrels(
 
 def evaluate_run(
   run: runs.Run,
-  queries: Sequence[queries_lib.Query],
+  queries: Sequence[benchmark.Query],
   kinds_by_record_id: Mapping[str, str],
   mode: EvaluationMode,
-  names: Sequence[str] = measures.DEFAULT_MEASURES,
+  names: Sequence[str] = runs.DEFAULT_MEASURES,
 ) -> PerQueryScores:
   """Returns the measures of a run in one mode, query by query.
 
@@ -344,7 +343,7 @@ def evaluate_run(
     run.split,
     mode.name,
     {
-      **measures.compute_per_query(positives_by_query, run.rankings, names),
+      **runs.compute_per_query(positives_by_query, run.rankings, names),
       **_first_kind_values(run, positives_by_query, kinds_by_record_id),
     },
     {

@@ -33,16 +33,16 @@ from collections.abc import Sequence
 
 from absl import app, flags
 
-from ctd_jax.evaluation import comparison_rows, protocol
-from ctd_jax.evaluation.comparison_rows import ComparisonRow
+from ctd_jax.evaluation import protocol, results
 from ctd_jax.evaluation.results import (
   VOCABULARIES,
+  ComparisonRow,
   FiledRow,
   ResultRow,
   read_result_folder,
   select_rows,
 )
-from ctd_jax.utils import command_line, files, tables
+from ctd_jax.utils import command_line, files, output
 
 DEFAULT_METRICS = ("hit@1", "hit@5", "hit@10", "mrr@10", "ndcg@10")
 
@@ -249,7 +249,7 @@ def _format_block(
     for (system, score_mode, source), cells in lines.items()
   ]
   title = _format_title(table_key, columns)
-  return tables.format_table(title, header, body, markdown)
+  return output.format_table(title, header, body, markdown)
 
 
 def _format_title(table_key: Sequence[str], columns: str) -> str:
@@ -334,7 +334,7 @@ def _format_comparisons(
   selected = select_rows(rows, **criteria)
   if not selected:
     raise ValueError(f"{location}: no comparison has {criteria}")
-  return comparison_rows.format_comparison_tables(selected)
+  return results.format_comparison_tables(selected)
 
 
 def _select_view(
@@ -441,8 +441,8 @@ def renew_tables(
 
 
 def _read_comparisons(folder: pathlib.Path) -> list[ComparisonRow]:
-  path = folder / comparison_rows.COMPARISON_FILE
-  return comparison_rows.read_comparison_rows(path) if path.exists() else []
+  path = folder / results.COMPARISON_FILE
+  return results.read_comparison_rows(path) if path.exists() else []
 
 
 def find_result_folder(path: pathlib.Path) -> pathlib.Path:

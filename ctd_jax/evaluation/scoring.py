@@ -23,16 +23,9 @@ import os
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ctd_jax.benchmark import measures, runs
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.evaluation import (
-  comparison,
-  protocol,
-  result_tables,
-  results,
-  significance,
-)
+from ctd_jax.benchmark import runs
+from ctd_jax.benchmark.benchmark import Benchmark, Query
+from ctd_jax.evaluation import protocol, result_tables, results, significance
 from ctd_jax.utils import files
 
 DEFAULT_DEPTH = 100  # records per query; recall@50 needs 50
@@ -161,7 +154,7 @@ class EvaluationResult:
     baseline: EvaluationResult,
     measure: str = "hit@1",
     mode: str = protocol.OFFICIAL_MODE,
-  ) -> comparison.SystemComparison:
+  ) -> significance.SystemComparison:
     """Returns this system minus a baseline, with paired tests.
 
     Args:
@@ -181,7 +174,7 @@ class EvaluationResult:
           f"{values[0]} and {values[1]}"
         )
     pair = self._scores(measure, mode), baseline._scores(measure, mode)
-    return comparison.compare_system_pairs([pair], self.years, measure)[0]
+    return significance.compare_system_pairs([pair], self.years, measure)[0]
 
   def _scores(self, measure: str, mode: str) -> protocol.PerQueryScores:
     if mode not in self.scores:
@@ -255,7 +248,7 @@ def evaluate(
       queries,
       kinds,
       mode,
-      measures.select_measures(run_by_gallery[mode.gallery].depth),
+      runs.select_measures(run_by_gallery[mode.gallery].depth),
     )
     for mode in protocol.MODES.values()
     if mode.gallery in run_by_gallery
@@ -266,7 +259,7 @@ def evaluate(
     system_runs[0].track,
     split,
     scores,
-    comparison.find_query_years(benchmark, split),
+    significance.find_query_years(benchmark, split),
   )
 
 

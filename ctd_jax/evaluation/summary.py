@@ -13,20 +13,19 @@ from typing import TYPE_CHECKING, TypedDict
 
 import msgspec
 
-from ctd_jax.benchmark import measures, runs
-from ctd_jax.chronology import reign_tables, timelines
+from ctd_jax.benchmark import runs
+from ctd_jax.chronology import reigns
 from ctd_jax.evaluation import (
-  comparison,
   plots,
   protocol,
   result_tables,
   results,
+  significance,
 )
-from ctd_jax.utils import files
-from ctd_jax.utils import tables as table_layout
+from ctd_jax.utils import files, output
 
 if TYPE_CHECKING:
-  from ctd_jax.benchmark.dataset import Benchmark
+  from ctd_jax.benchmark.benchmark import Benchmark
 
 ORIGIN_FILE = "origin.json"  # system -> `RunOrigin`
 RESULTS_FILE = "results.json"  # rows of all systems of the folder
@@ -88,7 +87,7 @@ def score_runs(
     run = runs.read_run(path)
     if run.split not in benchmark.queries:
       raise ValueError(f"{path}: {benchmark.name} has no split {run.split!r}")
-    names = measures.select_measures(run.depth)
+    names = runs.select_measures(run.depth)
     for mode in protocol.MODES.values():
       if mode.gallery == run.gallery:
         queries = benchmark.queries[run.split]
@@ -208,7 +207,7 @@ class RunSummary:
 
   def compare_systems(
     self, split: str, mode: str, measure: str = "hit@1"
-  ) -> list[comparison.SystemComparison]:
+  ) -> list[significance.SystemComparison]:
     """Returns the system at hand against every other of its track.
 
     Args:
@@ -230,7 +229,7 @@ class RunSummary:
       for other_table in track_tables
       if other_table is not own_table
     ]
-    return comparison.compare_system_pairs(pairs, years, measure)
+    return significance.compare_system_pairs(pairs, years, measure)
 
 
 def summarize_runs(
@@ -262,7 +261,7 @@ def summarize_runs(
     ),
   )
   years = {
-    split: comparison.find_query_years(benchmark, split)
+    split: significance.find_query_years(benchmark, split)
     for split in dict.fromkeys(table.split for table in tables)
   }
   origin = {}
@@ -318,7 +317,7 @@ def format_headline(summary: RunSummary) -> str:
     f"{summary.benchmark.name}, {num_queries:,} {split} queries; track {track} "
     f"({result_tables.TRACK_NOTES[track]})"
   )
-  text = table_layout.format_table(title, header, body)
+  text = output.format_table(title, header, body)
   other_systems = [
     f"{system} ({other_track}: {result_tables.TRACK_NOTES[other_track]})"
     for system, other_track in track_by_system.items()
@@ -395,7 +394,7 @@ def _format_per_query(
           for name in names
         ]
       )
-  return table_layout.format_delimited([*_QUERY_COLUMNS, *names], rows)
+  return output.format_delimited([*_QUERY_COLUMNS, *names], rows)
 
 
 def _format_cells(rows: Sequence[results.ResultRow]) -> str:
@@ -436,8 +435,8 @@ def plot_hits_by_group(
     return None
   benchmark = summary.benchmark
   labels = {
-    "reign": reign_tables.make_reign_labels(benchmark.timeline),
-    "month": list(map(str, range(1, timelines.MONTHS_PER_YEAR + 1))),
+    "reign": reigns.make_reign_labels(benchmark.timeline),
+    "month": list(map(str, range(1, reigns.MONTHS_PER_YEAR + 1))),
   }
   name = f"hit_by_{group_by}.{split}.{mode}.png"
   plots.plot_hit_by_group(

@@ -14,12 +14,12 @@ from collections.abc import Mapping, Sequence
 import ml_collections
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.evaluation import dates, protocol, report_page, results, summary
-from ctd_jax.retrieval import model_runs
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.evaluation import calibration, protocol, report, results, summary
+from ctd_jax.retrieval import dense
 from ctd_jax.systems import registry
 from ctd_jax.training import config as training_config
-from ctd_jax.training import distributed, metrics, run_folder, transfer
+from ctd_jax.training import devices, metrics, run_folder, transfer
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.run_folder import (
@@ -27,7 +27,7 @@ from ctd_jax.training.run_folder import (
   TRAINING_FILE,
   Folder,
 )
-from ctd_jax.utils import files, provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets import load
 from ctd_jax_datasets.common.source_files import SourceError
 
@@ -66,7 +66,7 @@ def run_evaluation(
       run files for a report.
     ValueError: naming the field or the file that is wrong.
   """
-  if (baselines_only or report) and not distributed.is_coordinator():
+  if (baselines_only or report) and not devices.is_coordinator():
     return  # work for one process
   workdir = run_folder.resolve_folder(workdir)
   other_folders = [run_folder.resolve_folder(path) for path in other_workdirs]
@@ -143,10 +143,10 @@ def write_system_runs(
     )
     for run in split_runs:
       runs.write_run(run, folder)
-    rows = dates.find_split_rows(benchmark, split)
+    rows = calibration.find_split_rows(benchmark, split)
     if system.log_months and len(rows):
       log_p = system.log_months(rows)
-      dates.write_dates(folder, name, split, benchmark, rows, log_p)
+      calibration.write_dates(folder, name, split, benchmark, rows, log_p)
   if system.tuning_table:
     files.write_text(folder / f"tuning.{name}.tsv", system.tuning_table())
 
@@ -170,16 +170,16 @@ def evaluate_experiment(
   validate_evaluation(config)
   start_time = time.time()
   # Every process ranks; the first alone runs the systems and writes tables.
-  model_runs.write_model_runs(experiment)
-  if not distributed.is_coordinator():
-    distributed.wait_for_all("evaluation")
+  dense.write_model_runs(experiment)
+  if not devices.is_coordinator():
+    devices.wait_for_all("evaluation")
     return
   training = json.loads((workdir / TRAINING_FILE).read_text())
   training["seconds"] = round(training["seconds"] + time.time() - start_time, 1)
   system_command = training["command"]
   # On another data set the rows need both commands.
   if experiment.evaluation != workdir / EVALUATION_FOLDER:
-    system_command = provenance.command_line()
+    system_command = files.command_line()
     training["command"] += f" && {system_command}"
   _write_evaluation(
     experiment.benchmark,
@@ -190,7 +190,7 @@ def evaluate_experiment(
     other_folders,
   )
   print(f"checkpoint   {workdir / run_folder.CHECKPOINT_FOLDER}")
-  distributed.wait_for_all("evaluation")
+  devices.wait_for_all("evaluation")
 
 
 def validate_evaluation(config: ml_collections.ConfigDict) -> None:
@@ -231,7 +231,7 @@ def evaluate_systems(
   folder = transfer.transfer_folder(workdir, benchmark)
   other_folders = _find_run_folders(other_workdirs, benchmark)
   _write_evaluation(
-    benchmark, config, folder, provenance.command_line(), {}, other_folders
+    benchmark, config, folder, files.command_line(), {}, other_folders
   )
 
 
@@ -331,7 +331,7 @@ def _write_evaluation(
     )
     origin[name] = {
       "command": system_command,
-      "commit": provenance.code_commit(),
+      "commit": files.code_commit(),
       "seconds": round(time.time() - start_time, 1),
       "seeds": list(system.seeds),
     }
@@ -370,7 +370,7 @@ def print_summary(
   # Its training is shown where a run is evaluated on its own data set.
   is_own = folder.name == EVALUATION_FOLDER
   curves = metrics.read_curves(folder.parent) if is_own else {}
-  page = report_page.write_page(evaluation_summary, curves)
+  page = report.write_page(evaluation_summary, curves)
   print(f"page to read {page}")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")
   print(f"plots        {folder / 'hit_by_reign.*.png'}")

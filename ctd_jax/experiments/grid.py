@@ -28,20 +28,19 @@ import ml_collections
 from absl import logging
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.evaluation import (
-  comparison,
-  comparison_rows,
   protocol,
   result_tables,
   results,
+  significance,
   summary,
 )
 from ctd_jax.experiments import evaluation_run, training_run
 from ctd_jax.systems import registry
 from ctd_jax.training import config as training_config
 from ctd_jax.training.run_folder import EVALUATION_FOLDER
-from ctd_jax.utils import command_line, files, progress, provenance, tables
+from ctd_jax.utils import command_line, files, output
 
 SWEEP_FILE = "sweep.tsv"  # a line for every run
 MEASURE = "hit@1"  # chooses, as it selects checkpoints
@@ -258,7 +257,7 @@ def run_commands(
   cores = sorted(os.sched_getaffinity(0))
   # With more jobs than cores some shares are empty: they get all cores.
   core_shares = [cores[job::jobs] or cores for job in range(jobs)]
-  bar = progress.Progress(total=len(cells), unit="run", desc="grid")
+  bar = output.Progress(total=len(cells), unit="run", desc="grid")
 
   def run_command(cell: GridCell, command: Sequence[str]) -> int:
     core_share = core_shares.pop()
@@ -349,7 +348,7 @@ def summarise_grid(
     }
     for system, modes in seed_tables.items()
   }
-  years = comparison.find_query_years(benchmark, split)
+  years = significance.find_query_years(benchmark, split)
   rows = []
   for system, by_mode in mean_tables.items():
     system_cells = [cell for cell in cells if cell.system == system]
@@ -359,7 +358,7 @@ def summarise_grid(
     ]
     row_fields = {
       "seeds": tuple(cell.seed for cell in system_cells),
-      "command": provenance.command_line(),
+      "command": files.command_line(),
       "commit": origins[0]["commit"],
       "seconds": round(sum(origin["seconds"] for origin in origins), 1),
     }
@@ -371,17 +370,15 @@ def summarise_grid(
   tests_by_mode = _compare_systems(mean_tables, years)
   test_rows = []
   for mode, tests in tests_by_mode.items():
-    test_rows += comparison_rows.make_comparison_rows(
+    test_rows += results.make_comparison_rows(
       tests,
       folder.name,
       benchmark.name,
       split,
       mode,
-      commit=provenance.code_commit(),
+      commit=files.code_commit(),
     )
-  comparison_rows.write_comparison_rows(
-    folder / comparison_rows.COMPARISON_FILE, test_rows
-  )
+  results.write_comparison_rows(folder / results.COMPARISON_FILE, test_rows)
   overall_rows = results.select_rows(rows, family="all")
   text = "\n".join(
     [
@@ -413,7 +410,7 @@ def find_rivals(system: str, systems: Sequence[str]) -> list[str]:
 def _compare_systems(
   mean_tables: Mapping[str, Mapping[str, protocol.PerQueryScores]],
   years: Mapping[str, tuple[int, int]],
-) -> dict[str, list[comparison.SystemComparison]]:
+) -> dict[str, list[significance.SystemComparison]]:
   """Returns mode -> paired tests of each system against its rivals."""
   pairs = [
     (mean_tables[system], mean_tables[rival])
@@ -421,7 +418,7 @@ def _compare_systems(
     for rival in find_rivals(system, list(mean_tables))
   ]
   return {
-    mode: comparison.compare_system_pairs(
+    mode: significance.compare_system_pairs(
       [(a[mode], b[mode]) for a, b in pairs], years
     )
     for mode in (summary.REPORT_MODES if pairs else ())
@@ -441,7 +438,7 @@ def _format_seeds(seed_tables: SeedTables) -> str:
 
 
 def _format_tests(
-  mode: str, tests: Sequence[comparison.SystemComparison]
+  mode: str, tests: Sequence[significance.SystemComparison]
 ) -> str:
   """Returns the paired tests of a mode, a line each."""
   labels = [f"{test.system} - {test.other_system}" for test in tests]
@@ -636,7 +633,7 @@ def _format_sweep(
   ]
   if not any(score.cells[0].method for score in scores):
     header, rows = header[1:], [row[1:] for row in rows]
-  return tables.format_table(title, header, rows)
+  return output.format_table(title, header, rows)
 
 
 def _format_sweep_file(scores: Sequence[SweepScore]) -> str:
@@ -651,4 +648,4 @@ def _format_sweep_file(scores: Sequence[SweepScore]) -> str:
       values = [value for _, value in cell.values]
       rows.append([cell.method, *values, cell.seed, *figures, cell.folder])
   header = ["method", *fields, "seed", *measures, "folder"]
-  return tables.format_delimited(header, rows)
+  return output.format_delimited(header, rows)

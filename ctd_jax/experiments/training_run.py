@@ -9,8 +9,8 @@ import ml_collections
 
 from ctd_jax.experiments import evaluation_run
 from ctd_jax.retrieval import dense
+from ctd_jax.training import devices, loop, run_folder
 from ctd_jax.training import experiment as experiments
-from ctd_jax.training import preemption, run_folder, trainer
 
 # Values of `config.task`; a config without one is of retrieval.
 RETRIEVAL, VALIDITY = "retrieval", "validity"
@@ -67,10 +67,10 @@ def train_and_evaluate(
       profile that the run does not have.
   """
   evaluation_run.validate_evaluation(config)
-  with preemption.PreemptionWatch() as watch:
+  with devices.PreemptionWatch() as watch:
     experiment = experiments.assemble_experiment(config, workdir)
     ranker = dense.Ranker(experiment)
-    is_finished = trainer.train(
+    is_finished = loop.train(
       experiment,
       ranker.validate,
       watch,

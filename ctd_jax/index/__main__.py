@@ -92,16 +92,15 @@ _FLAGS_WITHOUT_BUILD = ("check", "list", "corrections", "correct", "undo")
 def main(runner_arguments: Sequence[str]) -> None:
   """Builds, corrects, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.index import index_summary
+  from ctd_jax.index import correction_checks, correction_files, index_summary
   from ctd_jax.index.building import index_check
-  from ctd_jax.index.corrections import correction_export, redating
 
   values = flags.FLAGS
   folder = _find_path(values.index)
   result, problems = None, _correct_dates(folder)
   if values.redate:
     _check_alone("redate")
-    redated = redating.redate_index(folder)
+    redated = correction_checks.redate_index(folder)
     result = redated.build
     problems += redated.problems
     if result is None and not redated.problems:
@@ -124,7 +123,7 @@ def main(runner_arguments: Sequence[str]) -> None:
     print(index_summary.format_summary(folder, result))
   if values.corrections:
     target = pathlib.Path(values.corrections).expanduser()
-    print(correction_export.write_corrections(folder, target))
+    print(correction_files.write_corrections(folder, target))
   if problems:
     lines = [Note("note.line", start="\n  ", problem=it) for it in problems]
     raise ValueError(Note("problem.build.not_all", problems=lines))
@@ -167,18 +166,18 @@ def _correct_dates(folder: pathlib.Path) -> list[str]:
   Raises:
     ValueError: if works are added too; naming what is no correction.
   """
-  from ctd_jax.index.corrections import correction_import
+  from ctd_jax.index import correction_files
 
   values = flags.FLAGS
   problems: list[Note | str] = []
   if values.undo:
     _check_alone("undo")
-    correction_import.undo_corrections(folder, values.undo)
+    correction_files.undo_corrections(folder, values.undo)
     print(f"{folder}: corrections undone {len(values.undo):,}")
   if values.correct:
     _check_alone("correct")
     table = pathlib.Path(values.correct).expanduser()
-    imported = correction_import.import_corrections(folder, table)
+    imported = correction_files.import_corrections(folder, table)
     print(f"{table}: {imported}")
     problems += imported.refused
   return problems

@@ -19,7 +19,7 @@ import jinja2
 import markupsafe
 import numpy as np
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from ctd_jax.index import answers
 from ctd_jax.index.answers import Answer, RecordDate
 from ctd_jax.utils import files
@@ -238,7 +238,7 @@ def _name_years(years: np.ndarray, start: int, step: int) -> str:
 
 
 def _format_year(year: int | np.integer) -> str:
-  return reign_tables.format_common_era_year(int(year))
+  return reigns.format_common_era_year(int(year))
 
 
 def write_page(path: str | os.PathLike, answer: Answer) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.index import passage_answers, ranking, record_answers, word_search
+from ctd_jax.index import database, passage_answers, ranking, record_answers
 from ctd_jax.index.answers import (
   Answer,
   PassageDate,
@@ -24,7 +24,6 @@ from ctd_jax.index.answers import (
   Span,
   Understanding,
 )
-from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.question_calendar import (
   INTENTS,
@@ -33,7 +32,7 @@ from ctd_jax.index.question_calendar import (
   QuestionError,
 )
 from ctd_jax.index.ranking import RankedRecord, TimeQuery
-from ctd_jax.index.storage import database
+from ctd_jax.index.vectors import NearRecords
 from ctd_jax.utils.notes import Note
 
 # Below this a record is not said to be of the time that is asked for.
@@ -232,11 +231,11 @@ def rank_records(
     )
   # A record that prints the day beside the words comes before one without.
   phrases = question.words
-  scores = word_search.search_words(index.connection, phrases, k, works)
+  scores = ranking.search_words(index.connection, phrases, k, works)
   if query is not None:
     # What is of the time comes with the words even where many have them.
     scores = (
-      word_search.search_words(index.connection, phrases, k, works, query.hull)
+      ranking.search_words(index.connection, phrases, k, works, query.hull)
       | scores
     )
   if masks is not None:
@@ -308,7 +307,7 @@ def _find_day_rows(
   matches = database.search_text(
     index.connection,
     [sexagenary.format_cyclic_index(question.day)],
-    10 * word_search.MAX_MATCHES,
+    10 * ranking.MAX_MATCHES,
     months=query.hull,
   )
   return frozenset(match.row for match in matches)

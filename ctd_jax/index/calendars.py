@@ -22,20 +22,11 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.chronology import (
-  civil_dates,
-  numerals,
-  reign_tables,
-  sexagenary,
-)
-from ctd_jax.chronology.timelines import Reign, Timeline
-from ctd_jax.dating.chronicle import western_calendar
-from ctd_jax.dating.chronicle.month_calendar import (
-  Calendar,
-  Memberships,
-  Readings,
-)
-from ctd_jax.dating.experts import days
+from ctd_jax.chronology import numerals, reigns, sexagenary
+from ctd_jax.chronology.reigns import Reign, Timeline
+from ctd_jax.dating.chronicle import western
+from ctd_jax.dating.chronicle.calendar import Calendar, Memberships, Readings
+from ctd_jax.dating.experts import date_features
 from ctd_jax.utils import files
 
 CALENDAR_FOLDER = "calendar"
@@ -103,7 +94,7 @@ def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
   by_offset = calendar.day_chances[:, :, : sexagenary.CYCLE_LENGTH]
   if len(by_offset) == 1:
     return by_offset[0]
-  return np.tensordot(days.make_offset_prior(), by_offset, axes=1)
+  return np.tensordot(date_features.make_offset_prior(), by_offset, axes=1)
 
 
 def load_index_calendar(folder: pathlib.Path) -> Calendar:
@@ -197,8 +188,8 @@ def name_month(
     return OUTSIDE
   reign, year, month = calendar.name_month(ordinal, printed_reigns)
   number = int(month.removesuffix("L"))
-  if western_calendar.is_western(calendar):
-    era_year = reign_tables.format_common_era_year(int(calendar.years[ordinal]))
+  if western.is_western(calendar):
+    era_year = reigns.format_common_era_year(int(calendar.years[ordinal]))
     return f"{gregorian_names.month_name[number]} {era_year}"
   month_name = "正" if number == 1 else numerals.format_numeral(number)
   leap = "閏" * month.endswith("L")
@@ -209,8 +200,8 @@ def name_year(
   calendar: Calendar, ordinal: int, printed_reigns: Collection[int] = ()
 ) -> str:
   """Returns the year of a month as a text would call it, 「魯隱公元年」."""
-  if western_calendar.is_western(calendar):
-    return reign_tables.format_common_era_year(int(calendar.years[ordinal]))
+  if western.is_western(calendar):
+    return reigns.format_common_era_year(int(calendar.years[ordinal]))
   reign, year, _ = calendar.name_month(ordinal, printed_reigns)
   return f"{reign}{_name_year(year)}年"
 
@@ -271,6 +262,6 @@ def describe_month(
 
 
 def _format_day(julian_day: int) -> str:
-  return civil_dates.format_date(
-    civil_dates.to_gregorian_dates(np.array(julian_day))
+  return sexagenary.format_date(
+    sexagenary.to_gregorian_dates(np.array(julian_day))
   )

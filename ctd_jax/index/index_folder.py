@@ -17,16 +17,15 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 import ctd_jax
-from ctd_jax.index import calendars, question_reading, ranking
+from ctd_jax.index import calendars, database, question_reading, ranking
+from ctd_jax.index import manifest as manifest_lib
 from ctd_jax.index.answers import Versions
-from ctd_jax.index.dense.dense_search import DenseSearch, open_dense_search
-from ctd_jax.index.storage import database
-from ctd_jax.index.storage import manifest as manifest_file
-from ctd_jax.index.storage.corrections import CorrectionStore
+from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.vectors import DenseSearch, open_dense_search
 
 if TYPE_CHECKING:
-  from ctd_jax.dating.chronicle.month_calendar import Calendar
-  from ctd_jax.dating.passages.passage_dater import PassageDater
+  from ctd_jax.dating.chronicle.calendar import Calendar
+  from ctd_jax.dating.passages.passages import PassageDater
 
 Folder = TypeVar("Folder", bound="IndexFolder")
 _MAX_NAMES = 1 << 15  # of months that are remembered
@@ -44,7 +43,7 @@ class IndexFolder:
   """
 
   def __init__(
-    self, folder: pathlib.Path, manifest: manifest_file.Manifest, sha256: str
+    self, folder: pathlib.Path, manifest: manifest_lib.Manifest, sha256: str
   ):
     """Keeps what `open` has read."""
     self.folder = folder
@@ -79,10 +78,10 @@ class IndexFolder:
         encoder is given and the index has no vectors.
     """
     folder = pathlib.Path(path).expanduser()
-    manifest = manifest_file.read_manifest(folder)
+    manifest = manifest_lib.read_manifest(folder)
     for name, entry in manifest.files.items():
       _check_size(folder / name, entry.bytes)
-    index = cls(folder, manifest, manifest_file.hash_manifest(folder))
+    index = cls(folder, manifest, manifest_lib.hash_manifest(folder))
     index.dense = open_dense_search(
       folder, manifest.dense, encoder, dense_weight
     )
@@ -176,7 +175,7 @@ class IndexFolder:
     Raises:
       FileNotFoundError: if the index has nothing that does, saying why.
     """
-    from ctd_jax.dating.passages.passage_dater import PassageDater
+    from ctd_jax.dating.passages.passages import PassageDater
 
     if self.manifest.passages is None:
       reason = (

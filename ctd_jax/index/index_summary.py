@@ -7,15 +7,18 @@ import dataclasses
 import pathlib
 import sqlite3
 
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, DOUBTFUL
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import calendars
+from ctd_jax.index import (
+  calendars,
+  correction_checks,
+  database,
+  encoders,
+  manifest,
+)
 from ctd_jax.index.building.index_builder import BuildResult
-from ctd_jax.index.corrections import correction_checks
-from ctd_jax.index.dense import encoders
+from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.storage import database, manifest
-from ctd_jax.index.storage.database import IndexedWork
 
 _WIDTH = 13  # of the names of lines
 _MAX_WARNINGS = 3  # of each work

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.chronology import date_expressions, reign_tables
-from ctd_jax.dating.passages.passage_dates import PassageDates
-from ctd_jax.index import answers, calendars, record_answers
+from ctd_jax.chronology import dates, reigns
+from ctd_jax.dating.passages.passages import PassageDates
+from ctd_jax.index import answers, calendars, database, record_answers
 from ctd_jax.index.answers import (
   LikelyMonth,
   LikelyYear,
@@ -22,7 +22,6 @@ from ctd_jax.index.answers import (
   Span,
 )
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.storage import database
 from ctd_jax.utils.notes import Note
 
 MAX_MONTHS, MAX_YEARS = 12, 6  # of those that an answer lists
@@ -117,7 +116,7 @@ def _list_years(
         index.calendar, int(bounds[year]), index.printed_reigns
       ),
       ce_year=int(years[year]),
-      common_era=reign_tables.format_common_era_year(int(years[year])),
+      common_era=reigns.format_common_era_year(int(years[year])),
       first=int(bounds[year]),
       last=int(bounds[year + 1]) - 1,
       probability=float(sums[year]),
@@ -193,10 +192,10 @@ def list_clauses(passage: str, index: IndexFolder) -> list[str]:
   clauses = []
   for match in _CLAUSE.finditer(passage):
     clause = match[0]
-    cues = date_expressions.find_date_cues(clause, index.calendar.timeline)
+    cues = dates.find_date_cues(clause, index.calendar.timeline)
     while cues and cues[0].start == 0:
       clause = clause[cues[0].end :]
-      cues = date_expressions.find_date_cues(clause, index.calendar.timeline)
+      cues = dates.find_date_cues(clause, index.calendar.timeline)
     if _MIN_CLAUSE <= len(clause) <= _MAX_CLAUSE:
       clauses.append(clause)
   return list(dict.fromkeys(clauses))

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from jaxtyping import Bool, Int
 
-from ctd_jax.chronology import date_expressions, reign_tables, sexagenary
+from ctd_jax.chronology import dates, reigns, sexagenary
+from ctd_jax.chronology.mentions import NO_MONTHS, Months, RegnalYear
 from ctd_jax.chronology.numerals import fold_script
-from ctd_jax.chronology.query_calendar import NO_MONTHS, Months, RegnalYear
-from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Timeline
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.index import calendars
 from ctd_jax.utils.notes import Note
 
@@ -194,7 +194,7 @@ class CalendarMonths:
       raise KeyError(
         Note(
           "problem.question.year_lacking",
-          year=reign_tables.format_common_era_year(year),
+          year=reigns.format_common_era_year(year),
           calendar=self.timeline.name,
           years=format_years(self.years),
         )
@@ -205,7 +205,7 @@ class CalendarMonths:
         raise KeyError(
           Note(
             "problem.question.month_lacking",
-            year=reign_tables.format_common_era_year(year),
+            year=reigns.format_common_era_year(year),
             month_number=month,
             calendar=self.timeline.name,
           )
@@ -305,7 +305,7 @@ class CalendarMonths:
 def format_years(years: Sequence[int] | Int[np.ndarray, " Y"]) -> Note:
   """Returns the first and the last of years, e.g. "722 BCE to 468 BCE"."""
   first, last = (
-    reign_tables.format_common_era_year(int(years[row])) for row in (0, -1)
+    reigns.format_common_era_year(int(years[row])) for row in (0, -1)
   )
   return Note("note.years", first=first, last=last)
 
@@ -368,7 +368,7 @@ def find_days(text: str, months: CalendarMonths) -> list[Day]:
   """Returns the sexagenary days of a question."""
   folded = fold_script(text)
   days = []
-  for cue in date_expressions.find_date_cues(text, months.timeline):
+  for cue in dates.find_date_cues(text, months.timeline):
     if cue.day:
       days.append(
         Day(

@@ -13,20 +13,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ctd_jax.chronology import (
-  date_expressions,
-  numerals,
-  query_dates,
-  query_mentions,
-  query_windows,
-  reign_tables,
-)
-from ctd_jax.chronology.common_era_years import EraYear
-from ctd_jax.chronology.date_grammar import FIRST_MONTH_OF_SEASON, DateCue
+from ctd_jax.chronology import dates, numerals, questions, reigns, windows
+from ctd_jax.chronology import mentions as mentions_lib
+from ctd_jax.chronology.dates import FIRST_MONTH_OF_SEASON, DateCue
+from ctd_jax.chronology.mentions import DateMention, MentionSearch, Months
 from ctd_jax.chronology.numerals import DateError, fold_script
-from ctd_jax.chronology.query_calendar import Months
-from ctd_jax.chronology.query_mentions import DateMention, MentionSearch
-from ctd_jax.dating.chronicle import date_glyphs, unknown_eras, western_calendar
+from ctd_jax.chronology.western_dates import EraYear
+from ctd_jax.dating.chronicle import eras as eras_lib
+from ctd_jax.dating.chronicle import sections, western
 from ctd_jax.index import calendars, question_calendar, question_spans
 from ctd_jax.index.question_calendar import (
   CalendarMonths,
@@ -149,7 +143,7 @@ def _list_options(
   """Returns the names and meanings of a date, one for every reign."""
   if mention.months is not None:
     year = int(months.calendar.years[mention.months.first])
-    name = reign_tables.format_common_era_year(year)
+    name = reigns.format_common_era_year(year)
     month = _name_month(mention)
     return [(f"{name}, {month}" if month else name, mention)]
   if not mention.reigns:
@@ -201,7 +195,7 @@ def _add_reigns(
 ) -> list[DateMention]:
   """Returns the mentions, the first year with all reigns that it may be of."""
   first = next((m for m in mentions if m.year is not None), None)
-  if first is None or western_calendar.is_western(months.calendar):
+  if first is None or western.is_western(months.calendar):
     return mentions
   before = fold_script(blanked[: first.start])
   preceding = text[max(first.start - _MAX_RULER, 0) : first.start].split()
@@ -217,10 +211,10 @@ def _add_reigns(
     )
   if not (before == "" or _BEFORE_YEAR.search(before)) and not any(
     cue.start == first.start and (cue.month or cue.season or cue.year == 1)
-    for cue in date_expressions.find_date_cues(blanked, months.timeline)
+    for cue in dates.find_date_cues(blanked, months.timeline)
   ):
     return [m for m in mentions if m.year is None]
-  with_name = query_mentions.with_lone_reign(mentions, blanked, months.timeline)
+  with_name = mentions_lib.with_lone_reign(mentions, blanked, months.timeline)
   if any(mention.reigns for mention in with_name):
     return with_name
   numbers = tuple(
@@ -261,7 +255,7 @@ def resolve_choices(
   errors: list[DateError] = []
   for choice in choices:
     try:
-      found = query_dates.resolve_mentions(text, choice.search, months)
+      found = questions.resolve_mentions(text, choice.search, months)
     except DateError as error:
       errors.append(error)
       continue
@@ -290,7 +284,7 @@ def _name_span(
 ) -> MonthSpan:
   """Returns months with the name of their date, or of their ends."""
   try:
-    own = query_windows.resolve_window(" " * len(text), [anchor], months)
+    own = windows.resolve_window(" " * len(text), [anchor], months)
   except DateError:
     own = None
   if own != found:
@@ -417,7 +411,7 @@ def _read_dates(
 ) -> QuestionDates:
   notes: list[Note] = []
   printed_text = _spell_out(text, notes)
-  text = date_glyphs.fold_date_glyphs(printed_text)
+  text = sections.fold_date_glyphs(printed_text)
   spans = question_spans.find_date_spans(text, months)
   characters = list(text)
   for span in spans:
@@ -428,7 +422,7 @@ def _read_dates(
   choices = list_choices(
     text,
     blanked,
-    query_mentions.find_mentions(blanked, months),
+    mentions_lib.find_mentions(blanked, months),
     spans,
     months,
     printed_reigns,
@@ -496,7 +490,7 @@ def _blank_dates(
   printed_text: str, blanked: str, used: Sequence[DateMention]
 ) -> str:
   """Returns a question, as printed, without dates and words of windows."""
-  blanks = query_windows.blank_window_words(fold_script(blanked), used)
+  blanks = windows.blank_window_words(fold_script(blanked), used)
   return "".join(
     " " if blank == " " else character
     for character, blank in zip(printed_text, blanks, strict=True)
@@ -510,13 +504,11 @@ def _list_used(
 
   Not 「三月」 of 「三月而葬」, which is a length of time.
   """
-  cues = date_expressions.find_date_cues(text, months.timeline)
+  cues = dates.find_date_cues(text, months.timeline)
   cue_starts = {cue.start for cue in cues}
   used = [m for m in mentions if m.is_full or m.start in cue_starts]
   first = next(mention for mention in mentions if mention.is_full)
-  second = query_windows.find_second_date(
-    first, mentions, fold_script(text), months
-  )
+  second = windows.find_second_date(first, mentions, fold_script(text), months)
   if second is not None:  # with the word between, and a bare 「冬」 or 「年底」
     used.append(DateMention(first.end, second[0].end))
   return sorted(used, key=lambda mention: (mention.start, mention.end))
@@ -527,13 +519,13 @@ def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
   eras = [
     era
     for written in (blanked, fold_script(blanked).translate(_RANGE_WORDS))
-    for era in unknown_eras.find_unknown_eras(written, months.calendar)
+    for era in eras_lib.find_unknown_eras(written, months.calendar)
   ]
   for suffix in question_spans.ERA_SUFFIX.finditer(blanked):
     first_year = f"{blanked[: suffix.start()]}元年"
     eras += [
       era
-      for era in unknown_eras.find_unknown_eras(first_year, months.calendar)
+      for era in eras_lib.find_unknown_eras(first_year, months.calendar)
       if era.known and era.stop == len(first_year)
     ]
   for era in eras:
@@ -542,8 +534,8 @@ def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
         Note(
           "note.owner",
           polity=polity,
-          first=reign_tables.format_common_era_year(first),
-          last=reign_tables.format_common_era_year(last),
+          first=reigns.format_common_era_year(first),
+          last=reigns.format_common_era_year(last),
         )
         for polity, first, last in era.known
       ]
@@ -572,7 +564,7 @@ def _find_months_of_any_year(
   """Returns every month of a number or season that no year stands beside."""
   cues = [
     cue
-    for cue in date_expressions.find_date_cues(blanked, months.timeline)
+    for cue in dates.find_date_cues(blanked, months.timeline)
     if (cue.month or cue.season or cue.leap) and not cue.year
   ]
   if not cues:
@@ -585,7 +577,7 @@ def _find_months_of_any_year(
     is_match = calendar.is_leap == first_cue.leap
   if first_cue.month or first_cue.season:
     first, last = _month_numbers(first_cue)
-    connector = query_windows.RANGE_CONNECTOR.match(fold_script(text), end)
+    connector = windows.RANGE_CONNECTOR.match(fold_script(text), end)
     if connector and len(cues) > 1 and cues[1].start == connector.end():
       end, last = cues[1].end, _month_numbers(cues[1])[1]
       is_match = np.ones(len(calendar), bool)

@@ -13,18 +13,18 @@ import numpy as np
 from jaxtyping import Int
 
 from ctd_jax.chronology import (
+  mentions,
   numerals,
-  query_dates,
-  query_mentions,
-  query_windows,
   question_words,
-  reign_tables,
+  questions,
+  reigns,
+  windows,
 )
-from ctd_jax.chronology.date_grammar import build_grammar
+from ctd_jax.chronology.dates import build_grammar
 from ctd_jax.chronology.numerals import DateError, fold_script
-from ctd_jax.chronology.timelines import MONTHS_PER_YEAR, Timeline
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Timeline
 from ctd_jax.chronology.western_dates import read_count
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.index import question_dates
 from ctd_jax.index.question_calendar import (
   INTENTS,
@@ -70,9 +70,7 @@ def translate_dates(text: str, timeline: Timeline) -> tuple[str, list[Note]]:
     The question, and a note on each date that was translated.
   """
   rulers: dict[str, int] = {}
-  for number, label in enumerate(
-    reign_tables.make_reign_labels(timeline), start=1
-  ):
+  for number, label in enumerate(reigns.make_reign_labels(timeline), start=1):
     rulers.setdefault(label.lower(), number)
   notes = []
 
@@ -215,8 +213,8 @@ class QuestionReader:
   def _has_date(self, text: str) -> bool:
     """Whether a text names a month or year of the calendar."""
     try:
-      search = query_mentions.find_mentions(text, self._months)
-      query_dates.resolve_mentions(text, search, self._months)
+      search = mentions.find_mentions(text, self._months)
+      questions.resolve_mentions(text, search, self._months)
     except DateError as error:
       return "ambiguous" in str(error.problem)
     return True
@@ -321,13 +319,13 @@ class QuestionReader:
   ) -> tuple[str, tuple[str, ...]]:
     """Returns a text without titles, and the works of the index they name."""
     works: list[str] = []
-    for match in query_windows.BOOK_TITLE.finditer(text):
+    for match in windows.BOOK_TITLE.finditer(text):
       title = match[0][1:-1]
       named = _match_works(title, self._works)
       works += named
       if not named:
         notes.append(Note("note.question.title", title=title))
-    text = query_windows.BOOK_TITLE.sub(lambda m: " " * len(m[0]), text)
+    text = windows.BOOK_TITLE.sub(lambda m: " " * len(m[0]), text)
     return text, tuple(dict.fromkeys(works))
 
 

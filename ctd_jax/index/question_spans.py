@@ -15,18 +15,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ctd_jax.chronology import (
-  civil_dates,
-  common_era_years,
-  date_grammar,
+  calendar_tables,
+  dates,
+  mentions,
   numerals,
-  query_mentions,
-  reign_tables,
-  rulers,
+  reigns,
   sexagenary,
   western_dates,
 )
+from ctd_jax.chronology.mentions import Months
 from ctd_jax.chronology.numerals import DateError, fold_script
-from ctd_jax.chronology.query_calendar import Months
 from ctd_jax.chronology.western_dates import WesternDate
 from ctd_jax.index.question_calendar import CalendarMonths, format_years
 from ctd_jax.utils.notes import Note
@@ -118,7 +116,7 @@ def _find_western_dates(
     year = int(bare_year[1])
     yield _make_year(bare_year.start(1), bare_year.end(1), year, text, months)
     return
-  years = common_era_years.find_common_era_years(text)
+  years = western_dates.find_common_era_years(text)
   for date in (*western_dates.find_western_dates(text), *_find_months(text)):
     if date.year is None:
       continue
@@ -156,7 +154,7 @@ def _make_year(
     found, _ = months.find_common_year(year)
   except KeyError as error:
     raise DateError(error.args[0], text, start) from None
-  name = reign_tables.format_common_era_year(year)
+  name = reigns.format_common_era_year(year)
   return DateSpan(start, end, (Meaning(name, found),), year)
 
 
@@ -179,10 +177,10 @@ def _read_month(
   if last_month == 12:
     next_month = (date.year + 1, 1, 1)
   try:
-    first = civil_dates.to_julian_day(date.year, first_month, date.day or 1)
+    first = sexagenary.to_julian_day(date.year, first_month, date.day or 1)
   except ValueError as error:
     raise DateError(str(error), text, date.start) from None
-  last = first if date.day else civil_dates.to_julian_day(*next_month) - 1
+  last = first if date.day else sexagenary.to_julian_day(*next_month) - 1
   is_match = (spans[:, 0] <= last) & (spans.sum(-1) > first)
   if not is_match.any():
     raise DateError(
@@ -247,17 +245,17 @@ def _find_cyclic_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
   """Yields years by their sexagenary name alone, with month or season."""
   folded = fold_script(text)
   first, last = (int(months.years[row]) for row in (0, -1))
-  for match, cue in date_grammar.iterate_matches(folded, months.timeline):
+  for match, cue in dates.iterate_matches(folded, months.timeline):
     if not cue.year_cycle or cue.year or match["common_year"]:
       continue
     index = sexagenary.parse_cyclic_index(cue.year_cycle)
     meanings = []
     for year in sexagenary.years_with_cyclic_index(index, first, last):
-      name = reign_tables.format_common_era_year(year)
+      name = reigns.format_common_era_year(year)
       try:
         found, regnal_year = months.find_common_year(year, cue.month)
         if cue.season and not cue.month and regnal_year:
-          first_month = date_grammar.FIRST_MONTH_OF_SEASON[cue.season]
+          first_month = dates.FIRST_MONTH_OF_SEASON[cue.season]
           found = months.find_season(*regnal_year, first_month)
       except KeyError:
         continue
@@ -280,7 +278,7 @@ def _find_cyclic_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
 
 def _find_bare_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
   """Yields a number that stands alone and is a year of the calendar."""
-  if common_era_years.find_common_era_years(text):
+  if western_dates.find_common_era_years(text):
     return
   for match in _LONE_NUMBER.finditer(text):
     year = int(match[1])
@@ -294,7 +292,7 @@ def _find_bare_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
 
 def _find_reigns(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
   folded = fold_script(text)
-  for suffix in query_mentions.REIGN_SUFFIX.finditer(folded):
+  for suffix in mentions.REIGN_SUFFIX.finditer(folded):
     start, meanings = _read_reign(folded, suffix.start(), months)
     if not meanings:
       continue
@@ -314,9 +312,7 @@ def _read_reign(
   folded: str, end: int, months: CalendarMonths
 ) -> tuple[int, list[Meaning]]:
   """Returns where the name of a reign or ruler begins, and what it may mean."""
-  start, numbers = query_mentions.find_named_reigns(
-    folded, end, months.timeline
-  )
+  start, numbers = mentions.find_named_reigns(folded, end, months.timeline)
   names = {months.timeline.full_reign_name(n): [n] for n in numbers}
   # 「唐朝」, 「宋代」, but 「周時」 may be anything.
   shortest = 1 if _OF_DYNASTY.match(folded, end) else 2
@@ -324,11 +320,11 @@ def _read_reign(
   starts = (
     (start,)
     if names
-    else range(max(end - query_mentions.MAX_NAME, 0), end + 1 - shortest)
+    else range(max(end - mentions.MAX_NAME, 0), end + 1 - shortest)
   )
   for start in starts:
-    for ruler, reigns in _find_rulers(folded[start:end], months).items():
-      names.setdefault(ruler, []).extend(reigns)
+    for ruler, found in _find_rulers(folded[start:end], months).items():
+      names.setdefault(ruler, []).extend(found)
     if names:
       return start, _list_meanings(names, months)
   return end, []
@@ -347,12 +343,12 @@ def _list_meanings(
 def _find_rulers(name: str, months: CalendarMonths) -> dict[str, list[int]]:
   """Returns ruler, or polity -> numbers of the reigns that a name covers."""
   timeline = months.timeline
-  patterns = date_grammar.build_grammar(timeline).ruler_patterns
+  patterns = dates.build_grammar(timeline).ruler_patterns
   groups: dict[str, list[int]] = {}
   for number, reign in enumerate(timeline.reigns, start=1):
     if not patterns[number - 1].fullmatch(name):
       continue
-    dynasties = rulers.ruler_names(reign.state).dynasties
+    dynasties = calendar_tables.ruler_names(reign.state).dynasties
     is_dynasty = name.rstrip("朝國") in dynasties
     # Years that the ruler's own name counts: of their state any ruler is.
     if not is_dynasty and fold_script(reign.state) in dynasties:

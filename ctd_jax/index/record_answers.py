@@ -20,17 +20,19 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 from scipy.special import logsumexp
 
-from ctd_jax.chronology import reign_tables, sexagenary
+from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.dating.chronicle import emissions, undated_texts
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS, DateStatement
-from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.experts import days as days_lib
-from ctd_jax.index import answers, calendars, word_search
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.sections import (
+  DAY_STATEMENTS,
+  DateStatement,
+  Section,
+)
+from ctd_jax.dating.experts import date_features
+from ctd_jax.index import answers, calendars, database, ranking
 from ctd_jax.index.answers import AnswerRecord, RecordDate, Span
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.ranking import RankedRecord
-from ctd_jax.index.storage import database
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
@@ -220,7 +222,7 @@ def _score_statement(
   by_offset = emissions.SectionEmissions([single], calendar)(0, 1)[0, :, :-1]
   if len(by_offset) == 1:
     return by_offset[0].astype(np.float64)
-  log_prior = np.log(days_lib.make_offset_prior())[:, None]
+  log_prior = np.log(date_features.make_offset_prior())[:, None]
   return logsumexp(by_offset + log_prior, axis=0)
 
 
@@ -404,7 +406,7 @@ def format_years(index: IndexFolder, first: int, last: int) -> str:
   if first >= num_months:
     return ""
   years = [
-    reign_tables.format_common_era_year(int(index.calendar.years[month]))
+    reigns.format_common_era_year(int(index.calendar.years[month]))
     for month in (first, min(last, num_months - 1))
   ]
   return " – ".join(dict.fromkeys(years))
@@ -472,7 +474,7 @@ def make_answer_record(
     score=ranked.score,
     probability_asked=ranked.mass,
     score_parts=parts,
-    highlights=tuple(word_search.find_highlights(words, record.text)),
+    highlights=tuple(ranking.find_highlights(words, record.text)),
     reasons=tuple(find_reasons(index, record, why)),
   )
 

@@ -20,12 +20,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from jaxtyping import Float32, Int64
 
-from ctd_jax.index import asking, record_answers
+from ctd_jax.index import asking, database, record_answers
 from ctd_jax.index.answers import Answer, AnswerRecord
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.index.ranking import RankedRecord
-from ctd_jax.index.storage import database
 
 
 class Index(IndexFolder):

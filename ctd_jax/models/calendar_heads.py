@@ -24,7 +24,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
-from jaxtyping import Array, Float, Num
+from jaxtyping import Array, Float, Int, Num
+
+from ctd_jax.models.encoders.layers import AnyArray
 
 CODEBOOKS = ("release", "index")
 SCALAR_AXES = ("release", "timeline")
@@ -266,3 +268,237 @@ class AbsoluteContext(nn.Module):
     # h + gate * (W [p_g E_g; p_y E_y; p_m E_m] + b)
     gate = self.param("gate", nn.initializers.constant(self.gate_init), ())
     return pooled + gate * context
+
+
+# ----------------------------------------------------------------------------
+# Posterior p(month | text) over the months that exist, and its overlaps.
+#
+# The three calendar heads are independent: their product puts mass on years
+# that a reign does not have, and their expected codes turn an uncertain date
+# into a certain one between its candidates. `MonthPosterior` normalises the
+# same heads, and a smooth function of the year, once over the real timeline.
+# A pair is scored by the probability that query and record are of one month.
+#
+# Axes: B texts, Q queries, N records, D features, G reigns, Y year numbers, M
+# months of a year, K months of the timeline (0 = its first), A regnal years
+# of the timeline, F features of a regnal year.
+
+
+# The held-out blocks are of two and three years: a function of the year that
+# is smooth over eight cannot learn which years were shown in training.
+_MIN_PERIOD = 8.0  # years
+# Keeps the log finite where two posteriors have no month in common; far below
+# the overlap of two uniform posteriors, 1 / K = 3e-4 over 3,036 months.
+_MIN_MASS = 1e-7
+
+
+def number_regnal_years(
+  month_classes: Int[np.ndarray, "K 3"],
+) -> Int[np.ndarray, " K"]:
+  """Returns the regnal year of every month, from 0, int [K].
+
+  Args:
+    month_classes: reign, year number and month, all from 0.
+  """
+  # A year begins where reign or year number changes.
+  is_new_year = np.any(np.diff(month_classes[:, :2], axis=0) != 0, axis=1)
+  return np.concatenate([[0], np.cumsum(is_new_year)])
+
+
+def make_year_features(
+  years: int, width: int
+) -> Float[np.ndarray, "{years} {width}"]:
+  """Returns sines and cosines of every regnal year, fp32 [A, F].
+
+  F is even; periods run geometrically from 8 to 2A years.
+  """
+  periods = np.geomspace(_MIN_PERIOD, 2.0 * years, width // 2)
+  angles = 2 * np.pi * np.arange(years)[:, None] / periods
+  return np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(np.float32)
+
+
+class MonthPosterior(nn.Module):
+  """The month of a text as one distribution over the timeline.
+
+  Attributes:
+    month_classes: (reign, year number, month) of every month, from 0.
+    width: features of a regnal year, F.
+    weight_init: initial weight of the log mass in a score.
+  """
+
+  month_classes: tuple[tuple[int, int, int], ...]
+  width: int = 64
+  weight_init: float = 1.0
+
+  def setup(self):
+    """Makes the projection of texts and the weight of the log mass."""
+    self.project = nn.Dense(
+      self.width, bias_init=nn.initializers.zeros, precision=PRECISION
+    )
+    self.weight = self.param(
+      "weight", nn.initializers.constant(self.weight_init), ()
+    )
+
+  def code(self, pooled: Float[Array, "B D"]) -> Float[Array, "B F"]:
+    """Returns the projections that score the regnal years, fp32 [B, F]."""
+    return self.project(pooled.astype(jnp.float32))
+
+  def log_p(
+    self, logits: CalendarLogits, code: Float[AnyArray, "B F"]
+  ) -> Float[Array, "B K"]:
+    """Returns log p(month | text), fp32 [B, K]; `code` is from `code`."""
+    classes = np.array(self.month_classes)
+    years = number_regnal_years(classes)
+    features = make_year_features(int(years[-1]) + 1, self.width)
+    # score(k) = code . phi(year of k) + g[reign] + y[year] + m[month]
+    year_scores = jnp.matmul(code, features.T, precision=PRECISION)
+    scores = year_scores[:, years]  # [B, A] -> [B, K]
+    for head, values in enumerate(logits):
+      scores += values.astype(jnp.float32)[:, classes[:, head]]
+    return jax.nn.log_softmax(scores, axis=-1)
+
+  def log_mass(
+    self, query_p: Float[AnyArray, "Q K"], record_p: Float[AnyArray, "N K"]
+  ) -> Float[Array, "Q N"]:
+    """Returns the weighted log probability of one month for both, fp32 [Q, N].
+
+    Args:
+      query_p: distribution of each query, [Q, K]; uniform over an interval that
+        the query states, which makes the mass the mean posterior there.
+      record_p: distribution of each record, [N, K].
+    """
+    # weight * log(sum_k p_q(k) p_r(k) + epsilon)
+    mass = jnp.matmul(query_p, record_p.T, precision=PRECISION)
+    return self.weight * jnp.log(mass + _MIN_MASS)
+
+
+def uniform_over_interval(
+  interval: Int[AnyArray, "B 2"], num_months: int
+) -> Float[Array, "B {num_months}"]:
+  """Returns the uniform distribution over each interval, fp32 [B, K].
+
+  Args:
+    interval: first and last ordinal month, int [B, 2]; -1 = none.
+    num_months: number of months K.
+  """
+  # Both ends are included. The interval (-1, -1) has no month; the clamp keeps
+  # its row at zero instead of NaN.
+  ordinals = jnp.arange(num_months)
+  is_inside = (interval[:, :1] <= ordinals) & (ordinals <= interval[:, 1:])
+  return is_inside / jnp.maximum(is_inside.sum(axis=1, keepdims=True), 1)
+
+
+# ----------------------------------------------------------------------------
+# Gaussian of a text over time, and how near in time two texts are.
+#
+# The temporal module of TEMPS reads the states of an encoder and does not
+# move them. Attention pools the tokens anew, and two heads map the result to
+# mean and log variance of a diagonal Gaussian. The similarity of two texts
+# falls with the divergence of their Gaussians and is mixed with their cosine:
+#
+# ts(q, r) = 1 / (1 + KL(p_q || p_r)), s(q, r) = (1 - w) cos(q, r) + w ts(q,
+# r)
+#
+# w is chosen on validation. It is a parameter without a gradient, so that
+# every checkpoint and export has it. Differences from the original:
+#
+# - There the encoder is published and frozen. Here one that starts from
+# scratch is trained by the cosines while the module learns; no gradient of
+# the module enters it. `config.optimizer.freeze_encoder` freezes it
+# altogether. - There the date of publication is encoded beside the text, to
+# resolve "last year". Neither queries nor records of track T0 have one. -
+# There both similarities are scaled to [0, 1] per query over its candidates.
+# Here a pair has one score, whatever else the gallery holds.
+#
+# Source: Hassani et al., "TEMPS: Temporal Sentence Embeddings for Temporal
+# Information Retrieval" (EMNLP 2026), as the authors' model card gives
+# architecture, score, labels and loss.
+#
+# Axes: B texts, Q queries, N records, L tokens, D features of a state, Z
+# dimensions of a Gaussian.
+
+
+INITIAL_WEIGHT = 0.5  # of the similarity in time, before a validation
+# Log variances lie within +-8, so that a divergence, whose square the gradient
+# has, stays far from the largest fp32.
+_MAX_LOG_VARIANCE = 8.0
+
+
+class Gaussians(NamedTuple):
+  """Diagonal Gaussians of B texts, fp32 [B, Z] each."""
+
+  mean: jax.Array
+  log_variance: jax.Array
+
+
+def kl_divergence(query: Gaussians, record: Gaussians) -> Float[Array, "Q N"]:
+  """Returns KL(query || record) of every pair in nats, fp32 [Q, N]."""
+  # The difference of means is formed before its square: as a matrix product of
+  # the terms of the square it would cancel in fp32.
+  offset = query.mean[:, None] - record.mean
+  log_ratio = query.log_variance[:, None] - record.log_variance
+  # 1/2 sum_z (var_q + (mean_q - mean_r)^2) / var_r - 1 - log(var_q / var_r)
+  terms = jnp.exp(log_ratio) - 1 - log_ratio
+  terms += jnp.square(offset) * jnp.exp(-record.log_variance)
+  return 0.5 * terms.sum(axis=-1)
+
+
+def time_similarity(query: Gaussians, record: Gaussians) -> Float[Array, "Q N"]:
+  """Returns 1 / (1 + KL(query || record)) of every pair, fp32 [Q, N]."""
+  return 1 / (1 + kl_divergence(query, record))
+
+
+def match_intervals(ends: Int[AnyArray, "B 2"]) -> Gaussians:
+  """Returns the Gaussians with the moments of intervals, [B, 1], in months.
+
+  An interval [a, b], both included, has mean (a + b + 1) / 2 and variance
+  (b - a + 1)^2 / 12, those of the uniform distribution on [a, b + 1].
+
+  Args:
+    ends: first and last ordinal month, 0 = first of the timeline.
+
+  Source: TEMPS, training labels; days there.
+  """
+  first, last = ends[:, :1], ends[:, 1:]
+  months = (last - first + 1).astype(jnp.float32)
+  mean = (first + last + 1).astype(jnp.float32) / 2
+  return Gaussians(mean, jnp.log(jnp.square(months) / 12))
+
+
+class TimeGaussian(nn.Module):
+  """Temporal module: a Gaussian over time, read off the tokens' states."""
+
+  dimensions: int = 8  # of the Gaussian, Z
+
+  def setup(self):
+    """Makes the attention, the heads and the weight of the similarity."""
+    self.attention = nn.Dense(1, precision=PRECISION)
+    self.mean = nn.Dense(self.dimensions, precision=PRECISION)
+    self.log_variance = nn.Dense(self.dimensions, precision=PRECISION)
+    self.weight = self.param(
+      "weight", nn.initializers.constant(INITIAL_WEIGHT), ()
+    )
+
+  def score_tokens(
+    self, token_states: Float[Array, "*batch L D"]
+  ) -> Float[Array, "*batch L"]:
+    """Returns the scores by which attention pools tokens, fp32 [..., L]."""
+    return self.attention(token_states.astype(jnp.float32))[..., 0]
+
+  def __call__(self, pooled: Float[Array, "B D"]) -> Gaussians:
+    """Returns the Gaussians of pooled states, [B, Z]."""
+    pooled = pooled.astype(jnp.float32)
+    log_variance = self.log_variance(pooled) / _MAX_LOG_VARIANCE
+    return Gaussians(
+      self.mean(pooled), _MAX_LOG_VARIANCE * jnp.tanh(log_variance)
+    )
+
+  def fuse(
+    self, cosine: Float[Array, "Q N"], similarity: Float[Array, "Q N"]
+  ) -> Float[Array, "Q N"]:
+    """Returns cosine and similarity in time, mixed by the chosen weight.
+
+    Both are over the same temperature.
+    """
+    weight = jax.lax.stop_gradient(self.weight)  # validation chooses it
+    return (1 - weight) * cosine + weight * similarity

@@ -11,6 +11,7 @@ row.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,21 +20,86 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float
 
-from ctd_jax.models import (
-  calendar_heads,
-  month_posterior,
-  offset_table,
-  packing,
-  pooling,
-  temporal_bias,
-  time_gaussian,
-)
-from ctd_jax.models.arrays import TokenIds, TokenMask
-from ctd_jax.models.calendar_heads import PRECISION
-from ctd_jax.models.ctd_config import SCORE_MODES, CTDConfig
+from ctd_jax.models import calendar_heads, packing, temporal_bias
+from ctd_jax.models.calendar_heads import PRECISION, Gaussians
+from ctd_jax.models.encoders.layers import TokenIds, TokenMask
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.time_gaussian import Gaussians
+from ctd_jax.models.packing import POOLINGS, PackedTexts
+from ctd_jax.models.pretrained.folders import EncoderConfig
+
+# ----------------------------------------------------------------------------
+# Configuration of the dual encoder, and the names of its scores.
+#
+# Axes: G reigns, Y year numbers, M months of a year, K months of the
+# timeline.
+
+
+SCORE_MODES = ("semantic", "absolute", "ctd", "posterior", "temps")
+INNER_PRODUCTS = ("semantic", "absolute")  # modes without terms for pairs
+
+
+@dataclasses.dataclass(frozen=True)
+class CTDConfig:
+  """Geometry and switches of a dual encoder.
+
+  The defaults are a CTD whose codes and offsets resolve months. The released
+  model is use_context, use_bias, codebook="release", offset_features="release",
+  scalar_axis="release", gate_init=1.0, bias_scale_init=0.0. The fine-tuned
+  baseline has use_context and use_bias off.
+  """
+
+  encoder: EncoderConfig
+  # (G, Y, M), classes of the three calendar heads; (12, 32, 12) in the release.
+  class_counts: tuple[int, int, int]
+  reign_starts: tuple[int, ...]  # ordinal of each reign's first month; G
+  # (reign, year, month) of each month of the timeline, from 0; K of them.
+  month_classes: tuple[tuple[int, int, int], ...]
+  pooling: str = "mean"  # or "cls", "last"; see `pooling.pool_texts`
+  use_context: bool = True  # `absolute` vectors carry the code of their date
+  use_bias: bool = True  # mode "ctd" adds the bias of the offset in time
+  codebook: str = "index"  # "release" cannot tell months apart
+  offset_features: str = "index"  # see `temporal_bias.offset_frequencies`
+  scalar_axis: str = "timeline"  # see `calendar_heads.latent_scalar`
+  context_dim: int = 64  # columns of each codebook
+  bias_dim: int = 32  # offset features, and hidden units of the bias; even
+  gate_init: float = 0.1  # the release starts the untrained code at 1.0
+  bias_scale_init: float = 0.1  # at 0.0 only the scale itself has a gradient
+  use_posterior: bool = False  # mode "posterior" adds the log mass of the month
+  posterior_dim: int = 64  # features of a regnal year; even
+  mass_weight_init: float = 1.0  # of the log mass
+  use_gaussian: bool = False  # mode "temps" mixes in the similarity in time
+  gaussian_dim: int = 8  # of a text's Gaussian over time
+  # Divides cosines; never learned. Of the released code; the paper names none.
+  temperature: float = 0.05
+
+  def __post_init__(self):
+    # Lists become tuples: a config is a static, hashable argument of jit.
+    for name in ("class_counts", "reign_starts"):
+      object.__setattr__(self, name, tuple(map(int, getattr(self, name))))
+    classes = tuple(tuple(map(int, month)) for month in self.month_classes)
+    object.__setattr__(self, "month_classes", classes)
+    choices = {
+      "pooling": POOLINGS,
+      "codebook": calendar_heads.CODEBOOKS,
+      "offset_features": temporal_bias.OFFSET_FEATURES,
+      "scalar_axis": calendar_heads.SCALAR_AXES,
+    }
+    for name, allowed in choices.items():
+      if getattr(self, name) not in allowed:
+        raise ValueError(
+          f"{name} must be one of {allowed}, got {getattr(self, name)!r}"
+        )
+    if len(self.reign_starts) != self.class_counts[0]:
+      raise ValueError(
+        f"reign_starts has {len(self.reign_starts)} entries for "
+        f"{self.class_counts[0]} reigns in class_counts"
+      )
+    for name in ("bias_dim", "posterior_dim"):
+      if getattr(self, name) % 2:
+        raise ValueError(f"{name} must be even, got {getattr(self, name)}")
+    if self.temperature <= 0:
+      raise ValueError(f"temperature must be > 0, got {self.temperature}")
+
 
 # Vectors of the slots of all rows, [rows, S, D] -> of the texts, [B, D].
 TakeTexts = Callable[[Float[Array, "_ S D"]], Float[Array, "B D"]]
@@ -75,11 +141,11 @@ class DualEncoder(nn.Module):
         config.bias_scale_init,
       )
     if config.use_posterior:
-      self.posterior = month_posterior.MonthPosterior(
+      self.posterior = calendar_heads.MonthPosterior(
         config.month_classes, config.posterior_dim, config.mass_weight_init
       )
     if config.use_gaussian:
-      self.gaussian = time_gaussian.TimeGaussian(config.gaussian_dim)
+      self.gaussian = calendar_heads.TimeGaussian(config.gaussian_dim)
 
   def __call__(
     self, ids: TokenIds, mask: TokenMask, deterministic: bool = True
@@ -110,12 +176,12 @@ class DualEncoder(nn.Module):
     self, texts: PackedTexts, deterministic: bool = True
   ) -> Encoding:
     """Returns the encoding of packed texts, whose arrays are [P, T, ...]."""
-    ids, segments = pooling.flatten_packs(texts)
+    ids, segments = packing.flatten_packs(texts)
     max_texts = packing.slots_per_row(ids.shape[1])
     shape = texts.slots.shape  # (P, T)
 
     def take(pooled: jax.Array) -> jax.Array:
-      vectors = pooling.take_packed(pooled, texts)
+      vectors = packing.take_packed(pooled, texts)
       return vectors.reshape(shape[0] * shape[1], -1)
 
     encoding = self._encode_rows(ids, segments, max_texts, take, deterministic)
@@ -142,11 +208,11 @@ class DualEncoder(nn.Module):
     if config.use_gaussian:
       # Its module reads the states of all tokens.
       token_states = self.encoder(ids, segments, deterministic)
-      slot_vectors = pooling.pool_texts(
+      slot_vectors = packing.pool_texts(
         token_states, segments, config.pooling, max_texts
       )
     else:
-      slot_vectors = pooling.encode_texts(
+      slot_vectors = packing.encode_texts(
         self.encoder, ids, segments, config.pooling, max_texts, deterministic
       )
     pooled = take(slot_vectors)
@@ -173,8 +239,8 @@ class DualEncoder(nn.Module):
       # Frozen for the module: the cosines alone train the encoder.
       states = jax.lax.stop_gradient(token_states)
       scores = self.gaussian.score_tokens(states)
-      weighted_means = pooling.pool_texts(
-        states, segments, pooling.ATTENTION, max_texts, scores
+      weighted_means = packing.pool_texts(
+        states, segments, packing.ATTENTION, max_texts, scores
       )
       gaussian = self.gaussian(take(weighted_means))
     # -1: the date is left to the heads. Callers replace it for queries.
@@ -207,7 +273,7 @@ class DualEncoder(nn.Module):
     frequencies = temporal_bias.offset_frequencies(
       config.bias_dim // 2, config.offset_features, months
     )
-    table, _ = offset_table.tabulate_bias(params["offset"], frequencies, reach)
+    table, _ = temporal_bias.tabulate_bias(params["offset"], frequencies, reach)
     return {temporal_bias.TABLES: {"offset": {"bias": table}}}
 
   def log_months(self, encoding: Encoding) -> Float[Array, "B K"]:
@@ -225,7 +291,7 @@ class DualEncoder(nn.Module):
     months = len(self.config.month_classes)
     return jnp.where(
       encoding.interval[:, :1] >= 0,
-      month_posterior.uniform_over_interval(encoding.interval, months),
+      calendar_heads.uniform_over_interval(encoding.interval, months),
       jnp.exp(self.log_months(encoding)),
     )
 
@@ -233,7 +299,7 @@ class DualEncoder(nn.Module):
     self, query: Encoding, record: Encoding
   ) -> Float[Array, "Q N"]:
     """Returns cosines mixed with similarities in time, fp32 [Q, N]."""
-    similarity = time_gaussian.time_similarity(query.gaussian, record.gaussian)
+    similarity = calendar_heads.time_similarity(query.gaussian, record.gaussian)
     return self.gaussian.fuse(
       self.cosine(query, record, "temps"),
       similarity / self.config.temperature,

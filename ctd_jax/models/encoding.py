@@ -12,8 +12,7 @@ from __future__ import annotations
 import flax.struct
 import jax
 
-from ctd_jax.models.calendar_heads import CalendarLogits
-from ctd_jax.models.time_gaussian import Gaussians
+from ctd_jax.models.calendar_heads import CalendarLogits, Gaussians
 
 
 @flax.struct.dataclass

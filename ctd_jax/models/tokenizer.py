@@ -24,8 +24,8 @@ import tokenizers
 from jaxtyping import Int
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
-from ctd_jax.chronology import glyphs
-from ctd_jax.models.pretrained import hub_folders
+from ctd_jax.chronology import numerals
+from ctd_jax.models.pretrained import folders
 from ctd_jax.utils import files
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -46,7 +46,7 @@ _BLANKS = r"[\p{Z}\p{Cc}\p{Cf}]"
 
 def _make_normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
   steps = [normalizers.NFC()]  # also folds CJK compatibility ideographs
-  for spelling, *variants in glyphs.SPELLING_GROUPS:
+  for spelling, *variants in numerals.SPELLING_GROUPS:
     steps += [normalizers.Replace(variant, spelling) for variant in variants]
   marks = _MARKS if strip_punctuation else _BLANKS
   steps.append(normalizers.Replace(tokenizers.Regex(marks), ""))
@@ -367,7 +367,7 @@ def _read_published_tokenizer(
 def _names_class(folder: pathlib.Path) -> bool:
   """Returns whether the settings name a class with rules of its own."""
   path = folder / SETTINGS_FILE
-  settings = hub_folders.read_json(path) if path.is_file() else {}
+  settings = folders.read_json(path) if path.is_file() else {}
   return settings.get("tokenizer_class") not in (None, _AS_SAVED)
 
 

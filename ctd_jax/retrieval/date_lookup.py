@@ -26,9 +26,9 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Float, Int, Int8
 
-from ctd_jax.chronology import query_dates, stated_dates, timelines
+from ctd_jax.chronology import questions, reigns
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.retrieval.search import Galleries, TopK
 
 TRACK = "T0"
 SCORE_MODE = "dates_lexical"
@@ -36,9 +36,9 @@ INSIDE, UNDATED, OUTSIDE = 2, 1, 0  # tiers, higher is better
 
 
 def assign_tiers(
-  asked_intervals: Sequence[timelines.Interval | None],
-  stated_intervals: Sequence[timelines.Interval | None],
-  timeline: timelines.Timeline,
+  asked_intervals: Sequence[reigns.Interval | None],
+  stated_intervals: Sequence[reigns.Interval | None],
+  timeline: reigns.Timeline,
 ) -> Int8[np.ndarray, "Q N"]:
   """Returns the tiers: INSIDE, UNDATED or OUTSIDE.
 
@@ -92,7 +92,7 @@ def combine_scores(
 def rank_by_dates(
   queries: Sequence[str],
   records: Sequence[str],
-  timeline: timelines.Timeline,
+  timeline: reigns.Timeline,
   k: int,
   galleries: Galleries,
 ) -> TopK:
@@ -108,9 +108,9 @@ def rank_by_dates(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `TopK`.
   """
-  intervals = query_dates.parse_query_intervals(queries, timeline)
+  intervals = questions.parse_query_intervals(queries, timeline)
   stated_intervals = [
-    stated_dates.find_stated_interval(text, timeline) for text in records
+    questions.find_stated_interval(text, timeline) for text in records
   ]
 
   def rescore(block, members, scores):

@@ -10,31 +10,167 @@ Axes: Q queries, N records, k results.
 
 from __future__ import annotations
 
+import hashlib
 import pathlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import ml_collections
 import numpy as np
 from absl import logging
 
 from ctd_jax.benchmark import runs
-from ctd_jax.evaluation import protocol
+from ctd_jax.evaluation import calibration, protocol
 from ctd_jax.models import packing
-from ctd_jax.models.ctd_config import INNER_PRODUCTS
-from ctd_jax.models.dual_encoder import DualEncoder
+from ctd_jax.models.calendar_heads import CalendarLogits, Gaussians
+from ctd_jax.models.dual_encoder import INNER_PRODUCTS, DualEncoder
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.retrieval import encoding_store, search
-from ctd_jax.retrieval.host_search import Galleries, TopK
-from ctd_jax.training import (
-  date_marks,
-  distributed,
-  partitioning,
-  train_step,
-)
+from ctd_jax.retrieval import search
+from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.training import date_marks, devices, train_step
+from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import SELECTION_METRIC, Experiment
 from ctd_jax.training.input_pipeline import Tokens
-from ctd_jax.utils import progress
+from ctd_jax.utils import files, output
+
+# ----------------------------------------------------------------------------
+# Store of encodings: a gallery in files, written and read in chunks.
+#
+# A gallery may be larger than the memory, and encoding it may outlast the
+# machine. Every chunk is a few files that are written whole; a run that
+# begins again does not encode them again. The folder is named by a
+# fingerprint of parameters, texts and geometry.
+#
+# Axes: N texts, n rows of them.
+
+
+_VERSION = 1  # raised when the same parameters give other encodings
+CHUNK_SIZE = 65_536  # texts of a file
+# Names of the files of a chunk, one for every leaf of an encoding.
+_FILE_NAMES = Encoding(
+  semantic="semantic",
+  absolute="absolute",
+  scalar="scalar",
+  logits=CalendarLogits("reign_logits", "year_logits", "month_logits"),
+  year_code="year_code",
+  gaussian=Gaussians("gaussian_mean", "gaussian_log_variance"),
+  interval="interval",
+)
+
+
+class ChunkedArray:
+  """Array whose rows lie in several arrays, each mapped from a file.
+
+  Attributes:
+    shape: of the whole, [N, ...].
+    dtype: of every chunk.
+  """
+
+  def __init__(self, chunks: Sequence[np.ndarray]):
+    """Joins the chunks, in order; at least one."""
+    self._chunks = list(chunks)
+    self._chunk_starts = np.cumsum([0, *map(len, chunks)])
+    self.shape = (int(self._chunk_starts[-1]), *chunks[0].shape[1:])
+    self.dtype = chunks[0].dtype
+
+  def __len__(self) -> int:
+    return self.shape[0]
+
+  def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
+    """Returns rows; a slice within one chunk is not copied."""
+    if isinstance(rows, slice):
+      start, stop, step = rows.indices(len(self))
+      chunk_index = max(
+        0, int(np.searchsorted(self._chunk_starts, start, "right")) - 1
+      )
+      chunk = self._chunks[min(chunk_index, len(self._chunks) - 1)]
+      if step == 1 and stop <= self._chunk_starts[chunk_index] + len(chunk):
+        return chunk[
+          start - self._chunk_starts[chunk_index] : stop
+          - self._chunk_starts[chunk_index]
+        ]
+      rows = np.arange(start, stop, step)
+    else:
+      rows = np.arange(len(self))[rows]  # of negative numbers, or of a mask
+    chunk_of_row = np.searchsorted(self._chunk_starts, rows, "right") - 1
+    selected_rows = np.empty((len(rows), *self.shape[1:]), self.dtype)
+    for chunk_number in np.unique(chunk_of_row):
+      is_in_chunk = chunk_of_row == chunk_number
+      selected_rows[is_in_chunk] = self._chunks[chunk_number][
+        rows[is_in_chunk] - self._chunk_starts[chunk_number]
+      ]
+    return selected_rows
+
+
+def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
+  """Returns a hash of all that encodings depend on, hexadecimal.
+
+  Args:
+    params: of the dual encoder.
+    tokens: of the texts.
+    config: of the dual encoder; its repr names every field.
+  """
+  digest = hashlib.sha256(repr((_VERSION, config)).encode())
+  # Array by array: a sharded model may not fit on one host.
+  for leaf in (*jax.tree.leaves(params), tokens.ids, tokens.mask):
+    leaf = np.ascontiguousarray(devices.fetch_to_host(leaf))
+    digest.update(str(leaf.shape).encode())
+    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is no buffer
+  return digest.hexdigest()
+
+
+def encode_to_files(
+  folder: pathlib.Path,
+  num_texts: int,
+  encode_rows: Callable[[slice], Encoding],
+  chunk_size: int = CHUNK_SIZE,
+) -> Encoding:
+  """Returns the encodings of all texts, as arrays mapped from files.
+
+  Chunks that are there are not encoded again; an interrupted run leaves whole
+  chunks.
+
+  Args:
+    folder: of these encodings alone; see `fingerprint_encodings`.
+    num_texts: number of texts N, at least 1.
+    encode_rows: encodes the texts of a slice; every process calls it.
+    chunk_size: texts encoded and written at once.
+  """
+  spans = [
+    (start, min(start + chunk_size, num_texts))
+    for start in range(0, num_texts, chunk_size)
+  ]
+  for span in spans:
+    paths = _chunk_paths(folder, span)
+    is_complete = all(path.exists() for path in jax.tree.leaves(paths))
+    # All or none: encoding is a collective of all processes.
+    if not devices.is_true_in_all_processes(is_complete):
+      encoding = encode_rows(slice(*span))
+      if devices.is_coordinator():
+        jax.tree.map(_write_array, paths, encoding)
+  devices.wait_for_all("encodings in files")
+  encodings = [
+    jax.tree.map(
+      lambda path: np.load(path, mmap_mode="r"), _chunk_paths(folder, span)
+    )
+    for span in spans
+  ]
+  return jax.tree.map(lambda *leaves: ChunkedArray(leaves), *encodings)
+
+
+def _chunk_paths(folder: pathlib.Path, span: tuple[int, int]) -> Encoding:
+  """Returns the files of a chunk."""
+  return jax.tree.map(
+    lambda name: folder / f"{name}.{span[0]:09}-{span[1]:09}.npy", _FILE_NAMES
+  )
+
+
+def _write_array(path: pathlib.Path, array: np.ndarray) -> None:
+  with files.atomic_path(path) as temporary:
+    np.save(temporary, array)
+
 
 # The posterior of a record is a number for each of thousands of months, made
 # anew for every block of queries: few blocks, each of few records.
@@ -59,7 +195,7 @@ def select_scoring_params(params: Any) -> Any:
   scoring_params = {
     name: subtree for name, subtree in params.items() if name != "encoder"
   }
-  return distributed.to_process_local(scoring_params)
+  return devices.to_process_local(scoring_params)
 
 
 class TextRanker:
@@ -90,12 +226,12 @@ class TextRanker:
   ) -> Encoding:
     """Returns the encodings of all texts, as host arrays `[N, ...]`."""
     size = self._config.eval.batch_size
-    shards = partitioning.count_batch_shards(self._mesh)
+    shards = devices.count_batch_shards(self._mesh)
     size += -size % shards  # every device gets as many rows
     # Every process has all texts; each encodes the rows of its devices.
-    sharding = partitioning.batch_sharding(self._mesh)
+    sharding = devices.batch_sharding(self._mesh)
     encodings, order = [], []
-    with progress.Progress(
+    with output.Progress(
       desc=description, total=len(tokens), unit="text", leave=False
     ) as bar:
       for rows, texts in packing.iter_packed_batches(
@@ -112,7 +248,7 @@ class TextRanker:
           texts,
         )
         encodings.append(
-          distributed.fetch_to_host(self._encode_step(params, texts))
+          devices.fetch_to_host(self._encode_step(params, texts))
         )
         order.append(rows)
         bar.update((rows >= 0).sum())
@@ -132,12 +268,10 @@ class TextRanker:
     vectors_dir = self._config.eval.vectors_dir
     if not vectors_dir:
       return self.encode_texts(params, records, "encode records")
-    name = encoding_store.fingerprint_encodings(
-      params, records, self._model.config
-    )[:16]
+    name = fingerprint_encodings(params, records, self._model.config)[:16]
     folder = pathlib.Path(vectors_dir).expanduser() / name
     logging.info("encodings of %d records are in %s", len(records), folder)
-    return encoding_store.encode_to_files(
+    return encode_to_files(
       folder,
       len(records),
       lambda rows: self.encode_texts(params, records[rows], "encode records"),
@@ -168,7 +302,7 @@ class TextRanker:
       queries = queries.replace(interval=intervals)
     count = len(queries.scalar)
     # Every process searches for its share of the queries.
-    local_rows = distributed.process_slice(count)
+    local_rows = devices.process_slice(count)
     local_queries = jax.tree.map(lambda x: x[local_rows], queries)
     scoring_params = select_scoring_params(params)
     variables = {"params": scoring_params}
@@ -183,7 +317,7 @@ class TextRanker:
       galleries,
       **(_POSTERIOR_BLOCKS if self._score_mode == "posterior" else {}),
     )
-    return distributed.all_gather(top_k, count)
+    return devices.all_gather(top_k, count)
 
 
 class Ranker(TextRanker):
@@ -289,3 +423,70 @@ class Ranker(TextRanker):
       f"validation/{measure}": table.mean_of_family(measure)
       for measure in table.values
     }
+
+
+# ----------------------------------------------------------------------------
+# Run files of a trained model: its best checkpoint ranks every split.
+#
+# Axes: n records of a split, K months.
+
+
+def write_model_runs(experiment: Experiment) -> None:
+  """Ranks with the best checkpoint and writes the run files.
+
+  Raises:
+    FileNotFoundError: if the workdir has no checkpoint.
+    checkpoints.CheckpointError: if it is of another architecture.
+  """
+  workdir, config = experiment.workdir, experiment.config
+  step = experiment.checkpoints.best_step
+  if step is None:
+    raise FileNotFoundError(
+      f"no checkpoint in {workdir}/checkpoints; train it to the first "
+      "validation (config.eval_every)"
+    )
+  params = experiment.restore_params(step)
+  logging.info("%s: evaluating the checkpoint of step %d", config.name, step)
+  ranker = Ranker(experiment)
+  records = ranker.encode_gallery(params)
+  masks = protocol.gallery_masks(experiment.benchmark.kinds)
+  for split in experiments.evaluation_splits(
+    experiment.benchmark, config.eval.splits
+  ):
+    split_runs = ranker.rank_split(
+      params, split, masks, config.eval.depth, records
+    )
+    if devices.is_coordinator():
+      for run in split_runs:
+        runs.write_run(run, experiment.evaluation)
+    if experiment.model.config.use_posterior and _has_same_calendar(experiment):
+      _write_dates(experiment, params, records, split)
+
+
+def _has_same_calendar(experiment: Experiment) -> bool:
+  """Returns whether the posterior is over the months of the data set."""
+  model_months = experiment.model.config.month_classes
+  return model_months == train_step.month_classes(experiment.benchmark.timeline)
+
+
+def _write_dates(
+  experiment: Experiment, params: Any, records: Encoding, split: str
+) -> None:
+  """Writes the model's dates of the records of a split."""
+  rows = calibration.find_split_rows(experiment.benchmark, split)
+  if len(rows):
+    log_p = experiment.model.apply(
+      {"params": select_scoring_params(params)},
+      jax.tree.map(lambda leaf: jnp.asarray(leaf[rows]), records),
+      method="log_months",
+    )
+    if not devices.is_coordinator():
+      return
+    calibration.write_dates(
+      experiment.evaluation,
+      experiment.config.name,
+      split,
+      experiment.benchmark,
+      rows,
+      np.asarray(log_p),
+    )

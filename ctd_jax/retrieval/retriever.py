@@ -31,7 +31,7 @@ from absl import logging
 from ctd_jax.training import run_folder
 
 if TYPE_CHECKING:
-  from ctd_jax.benchmark.dataset import Benchmark
+  from ctd_jax.benchmark.benchmark import Benchmark
   from ctd_jax.retrieval.trained_system import TrainedSystem
   from ctd_jax.training.input_pipeline import Tokens
 
@@ -114,9 +114,9 @@ class Retriever:
         "an encoder (a folder or a hub id) with dataset= or texts="
       )
     if not folder.exists():
-      from ctd_jax.models.pretrained import hub_folders
+      from ctd_jax.models.pretrained import folders
 
-      folder = hub_folders.find_model_folder(source)  # of a hub id
+      folder = folders.find_model_folder(source)  # of a hub id
     is_run = (folder / run_folder.TRAINING_FILE).exists()
     if is_run or (folder / run_folder.SYSTEM_FILE).exists():
       if pooling is not None:
@@ -257,7 +257,7 @@ def _make_retriever(
     records: the same as tokens; None = they are made here.
     reads_dates: whether the parser dates the queries, not the model.
   """
-  from ctd_jax.chronology import query_dates
+  from ctd_jax.chronology import questions
   from ctd_jax.retrieval import dense
   from ctd_jax.training import date_marks
   from ctd_jax.training import experiment as experiments
@@ -279,7 +279,7 @@ def _make_retriever(
     )
     intervals = None
     if reads_dates:
-      intervals = query_dates.read_query_intervals(queries, system.timeline)
+      intervals = questions.read_query_intervals(queries, system.timeline)
     return ranker.search_queries(
       system.params, tokens, intervals, encodings, k, gallery
     )[_GALLERY]
@@ -301,7 +301,7 @@ def _load_encoder(
   """Returns the retriever of an encoder; its score is the cosine."""
   from ctd_jax.models.pretrained import vector_settings
   from ctd_jax.models.text_encoder import TextEncoder
-  from ctd_jax.retrieval import host_search
+  from ctd_jax.retrieval import search
 
   record_encoder = TextEncoder.load(
     folder, side="record", pooling=pooling, normalize=True
@@ -321,7 +321,7 @@ def _load_encoder(
     queries: Sequence[str], k: int
   ) -> tuple[np.ndarray, np.ndarray]:
     scores = query_encoder.encode(queries) @ records.T  # cosines [Q, N]
-    return host_search.select_top_k(scores, k)
+    return search.select_top_k(scores, k)
 
   return Retriever(
     name=folder.name, score_mode="semantic", texts=texts, rank_rows=rank_rows

@@ -2,15 +2,392 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import pathlib
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+import huggingface_hub
+import ml_collections
+import numpy as np
+import pyarrow as pa
 from absl import logging
+from pyarrow import parquet
 
-from ctd_jax.models.dual_encoder import ENCODER
-from ctd_jax.models.pretrained import adapter_files
-from ctd_jax.retrieval import model_card, trained_system, vector_export
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology.reigns import TimeKey, Timeline
+from ctd_jax.evaluation import (
+  protocol,
+  result_tables,
+  results,
+  significance,
+  summary,
+)
+from ctd_jax.evaluation.results import ResultRow
+from ctd_jax.models.dual_encoder import ENCODER, INNER_PRODUCTS
+from ctd_jax.models.pretrained import folders, weights
+from ctd_jax.retrieval import dense, trained_system
+from ctd_jax.retrieval.trained_system import TrainedSystem
+from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import files
+
+# ----------------------------------------------------------------------------
+# Card of an exported folder: what it scores, how well, and without what.
+#
+# An encoder in another library ranks by the cosine of its vectors alone.
+# Where the run was trained with more than that, the folder is another system
+# there, and the card says so with the figures of both.
+
+
+CARD_FILE = "README.md"
+_METRICS = ("hit@1", "hit@5", "mrr@10")
+# Language of our data sets, as hubs name it: Literary Chinese.
+_LANGUAGES = {"chunqiutr": "lzh", "zztj": "lzh"}
+_TEMPLATE = """\
+---
+{{ card_data }}
+---
+
+# {{ name }}
+
+An encoder that `ctd_jax` trained on `{{ dataset }}`, from {{ source }};
+checkpoint of step {{ step }}, the best on the validation split.
+
+## What it scores
+
+{% if left_behind -%}
+`ctd_jax.Retriever.load({{ folder }})` ranks with the score of the run,
+`{{ score_mode }}`.
+
+Everything else (sentence-transformers, transformers, `ctd_jax.TextEncoder`) has
+the vectors alone and ranks with their cosine, `semantic`.
+**That is another system.** Left behind there:
+
+{% for part in left_behind -%}
+- {{ part }}
+{% endfor %}
+{%- else -%}
+`ctd_jax.Retriever.load({{ folder }})` ranks with the cosine of the vectors over
+a temperature, `{{ score_mode }}`; so do sentence-transformers and other
+libraries. Nothing is left behind.
+{% endif %}
+## Vectors
+
+Pooling `{{ pooling }}`, length 1.
+{% for side, length, prefix in sides %}
+- {{ side }}: {{ length }} tokens
+{%- if prefix %} after the prefix `{{ prefix }}`{% else %}, no prefix{% endif %}
+{%- endfor %}
+{% if longest %}
+Libraries with one length for both sides read {{ longest }} tokens of either.
+{% endif %}
+## Measured
+
+Queries of `{{ dataset }}` against all its records; modes of the protocol and
+intervals as in the documentation of `ctd_jax`.
+
+{{ table }}
+"""
+_PARTS = {
+  "use_context": "the calendar context, which moves a vector by the date that "
+  "the model reads in the text",
+  "use_bias": "the bias of the offset in time between query and record",
+  "use_posterior": "the posterior over months of query and record",
+  "use_gaussian": "the similarity in time of query and record",
+}
+_DATES_PART = (
+  "the dates that stand before queries and records, which no other library "
+  "reads in them; the figures below are with them"
+)
+
+
+def list_left_behind(
+  config: ml_collections.ConfigDict, mode: str | None = None
+) -> list[str]:
+  """Returns what the score of a run has and that of a mode lacks.
+
+  Args:
+    config: of the run.
+    mode: "semantic" or "absolute", an inner product of the run's vectors; None
+      = the cosine in another library, which sees the texts as they are.
+  """
+  parts = {
+    "semantic": (),
+    "absolute": ("use_context",),
+    "ctd": ("use_context", "use_bias"),
+    "posterior": ("use_context", "use_bias", "use_posterior"),
+    "temps": ("use_gaussian",),
+  }
+  left_behind = [
+    _PARTS[part]
+    for part in parts[config.eval.score_mode or config.score_mode]
+    if part not in parts[mode or "semantic"] and config.model[part]
+  ]
+  if mode is None and config.dates.form:
+    left_behind.append(_DATES_PART)
+  return left_behind
+
+
+def measure_system(
+  experiment: Experiment, system: TrainedSystem
+) -> list[ResultRow]:
+  """Returns the figures of a run and those of its vectors alone.
+
+  The former are those of its evaluation, where it has one on the data set that
+  it was trained on. What is missing is measured here.
+
+  Args:
+    experiment: the run.
+    system: its best checkpoint.
+  """
+  modes = dict.fromkeys((system.score_mode, "semantic"))
+  path = experiment.evaluation / summary.RESULTS_FILE
+  rows = results.read_result_rows(path) if path.exists() else []
+  rows = [
+    row
+    for row in rows
+    if (row.system, row.dataset) == (experiment.config.name, system.dataset)
+    and (row.family, row.metric in _METRICS) == ("all", True)
+    and row.mode in summary.REPORT_MODES
+  ]
+  for mode in modes:
+    if not any(row.score_mode == mode for row in rows):
+      logging.info("%s: measuring score %s", experiment.config.name, mode)
+      rows += _measure_score(experiment, system, mode)
+  return [row for mode in modes for row in rows if row.score_mode == mode]
+
+
+def _measure_score(
+  experiment: Experiment, system: TrainedSystem, mode: str
+) -> list[ResultRow]:
+  """Returns the figures of one score on the splits of the evaluation."""
+  benchmark = experiment.benchmark
+  config = experiment.config.copy_and_resolve_references()
+  config.eval.score_mode = mode
+  ranker = dense.Ranker(dataclasses.replace(experiment, config=config))
+  records = ranker.encode_gallery(system.params)
+  masks = protocol.gallery_masks(benchmark.kinds)
+  kinds = {record.record_id: record.kind for record in benchmark.records}
+  rows = []
+  for split in experiments.evaluation_splits(benchmark, config.eval.splits):
+    years = significance.find_query_years(benchmark, split)
+    for run in ranker.rank_split(
+      system.params, split, masks, config.eval.depth, records
+    ):
+      for name in summary.REPORT_MODES:
+        protocol_mode = protocol.get_mode(name)
+        if protocol_mode.gallery == run.gallery:
+          table = protocol.evaluate_run(
+            run, benchmark.queries[split], kinds, protocol_mode
+          )
+          rows += results.make_result_rows(
+            table, benchmark.name, years, ("all",), _METRICS
+          )
+  return rows
+
+
+def make_card(
+  system: TrainedSystem, rows: Sequence[ResultRow], folder_name: str
+) -> huggingface_hub.ModelCard:
+  """Returns the card, with the metadata that hubs read.
+
+  Args:
+    system: that is in the folder.
+    rows: from `measure_system`.
+    folder_name: shown in examples.
+  """
+  config, backbone = system.config, system.backbone
+  source = backbone.source or "random values"
+  if backbone.encoder.lora is not None:
+    source += (
+      f" by adapters of rank {backbone.encoder.lora.rank}, merged into it"
+    )
+  lengths = config.query_length, config.record_length
+  table = "no figures: no split has queries"
+  if rows:
+    table = result_tables.format_table(
+      rows, _METRICS, markdown=True, intervals=True
+    )
+  return huggingface_hub.ModelCard.from_template(
+    _make_metadata(system, rows),
+    template_str=_TEMPLATE,
+    name=config.name,
+    dataset=system.dataset,
+    source=source,
+    step=system.step,
+    folder=repr(folder_name),
+    score_mode=system.score_mode,
+    left_behind=list_left_behind(config),
+    pooling=config.model.pooling,
+    sides=[
+      ("query", lengths[0], backbone.query_prefix),
+      ("record", lengths[1], backbone.record_prefix),
+    ],
+    longest=max(lengths) if lengths[0] != lengths[1] else None,
+    table=table.rstrip(),
+  )
+
+
+def _make_metadata(
+  system: TrainedSystem, rows: Sequence[ResultRow]
+) -> huggingface_hub.ModelCardData:
+  """Returns base model, data set, language, licence and figures."""
+  source = system.backbone.source
+  dataset = system.dataset.partition(":")[0]  # without its version
+  licence = {"license": "apache-2.0"}
+  if source:
+    licence = {"license": "other", "license_name": "that-of-the-base-model"}
+  return huggingface_hub.ModelCardData(
+    base_model=source if folders.is_hub_id(source) else None,
+    datasets=[dataset],
+    eval_results=[
+      huggingface_hub.EvalResult(
+        task_type="information-retrieval",
+        dataset_type=dataset,
+        dataset_name=row.dataset,
+        dataset_config=row.mode,
+        dataset_split=row.split,
+        metric_type=row.metric,
+        metric_value=round(row.value, 4),
+        metric_name=f"{row.metric} of score {row.score_mode}",
+        metric_config=row.score_mode,
+      )
+      for row in rows
+    ],
+    language=_LANGUAGES.get(dataset.partition("/")[0]),
+    library_name="sentence-transformers",
+    model_name=system.config.name,
+    pipeline_tag="sentence-similarity",
+    tags=["ctd_jax", "sentence-transformers", "feature-extraction"],
+    **licence,
+  )
+
+
+# ----------------------------------------------------------------------------
+# Export of a run's vectors as files that a vector database loads.
+#
+# The gallery can then be searched, and filtered by date, without ctd_jax.
+# Vectors are plain .npy; row by row a parquet table describes them. The inner
+# product of a query's vector with a record's is the score of the run's best
+# checkpoint. Terms for every pair (offset bias, posterior) are left out,
+# because no database computes them; vectors.json names them.
+#
+# Axes: N rows, D width of a vector.
+
+
+_BLOCK_ROWS = 65_536  # rows written at once
+
+
+def export_vectors(
+  experiment: Experiment, params: Any, folder: pathlib.Path
+) -> None:
+  """Writes vectors and tables of all records and of the queries.
+
+  records.npy, queries.SPLIT.npy (float32, [rows, D]); the same names with
+  .parquet; and vectors.json, which describes the inner product.
+
+  Args:
+    experiment: a trained run; its score mode chooses the vectors, "semantic"
+      or "absolute", those with the calendar context.
+    params: of the model.
+    folder: made if needed.
+  """
+  config, benchmark = experiment.config, experiment.benchmark
+  mode = config.eval.score_mode or config.score_mode
+  if mode not in INNER_PRODUCTS:
+    mode = "absolute"  # the nearest score that is an inner product
+  temperature = experiment.model.config.temperature
+  ranker = dense.Ranker(experiment)
+  records = ranker.encode_gallery(params).vectors(mode)
+  # The temperature divides the queries: records stay of unit length.
+  _write_vectors(folder / "records.npy", records, 1.0)
+  _write_table(folder / "records.parquet", _record_columns(benchmark))
+  for split, queries in benchmark.queries.items():
+    if not queries:
+      continue
+    query_encoding = ranker.encode_texts(
+      params, experiment.queries[split], "encode queries"
+    )
+    name = f"queries.{split}"
+    _write_vectors(
+      folder / f"{name}.npy", query_encoding.vectors(mode), temperature
+    )
+    columns = _query_columns(queries, benchmark.timeline)
+    _write_table(folder / f"{name}.parquet", columns)
+  description = {
+    "dataset": benchmark.name,
+    "system": config.name,
+    "step": experiment.checkpoints.best_step,
+    "inner_product": f"score {mode}: cosine over the temperature",
+    "temperature": temperature,
+    "left_behind": list_left_behind(config, mode),
+    "records": len(benchmark.records),
+    "dimensions": records.shape[1],
+  }
+  files.write_text(
+    folder / "vectors.json", json.dumps(description, indent=2) + "\n"
+  )
+
+
+def _write_vectors(path: pathlib.Path, vectors: Any, divisor: float) -> None:
+  """Writes vectors, which may be mapped from files, a block at a time."""
+  with files.atomic_path(path) as temporary:
+    output_array = np.lib.format.open_memmap(
+      temporary, mode="w+", dtype=np.float32, shape=vectors.shape
+    )
+    for start in range(0, len(vectors), _BLOCK_ROWS):
+      rows = slice(start, start + _BLOCK_ROWS)
+      output_array[rows] = vectors[rows] / np.float32(divisor)
+    output_array.flush()
+
+
+def _write_table(path: pathlib.Path, columns: Mapping[str, Sequence]) -> None:
+  with files.atomic_path(path) as temporary:
+    parquet.write_table(pa.table(dict(columns)), temporary)
+
+
+def _time_columns(
+  keys: Sequence[TimeKey], timeline: Timeline, prefix: str = ""
+) -> dict[str, list]:
+  """Returns the columns of one month a row; all count from 1 but `ordinal`."""
+  columns = {
+    "reign": [key.reign for key in keys],
+    "reign_name": [timeline.reigns[key.reign - 1].name for key in keys],
+    "year": [key.year for key in keys],
+    "month": [key.month for key in keys],
+    "leap": [key.leap for key in keys],
+    "ordinal": [timeline.ordinal(key) for key in keys],
+  }
+  return {prefix + name: values for name, values in columns.items()}
+
+
+def _record_columns(benchmark: Benchmark) -> dict[str, list]:
+  """Returns the table of the records, in the order of the vectors."""
+  records = benchmark.records
+  return {
+    "record_id": benchmark.record_ids,
+    "kind": [record.kind for record in records],
+    "source": [record.source for record in records],
+    "split": list(benchmark.record_splits),
+    "text": [record.text for record in records],
+    **_time_columns([record.key for record in records], benchmark.timeline),
+  }
+
+
+def _query_columns(queries: Sequence, timeline: Timeline) -> dict[str, list]:
+  """Returns the table of the queries of a split."""
+  starts = [query.interval.start for query in queries]
+  ends = [query.interval.end for query in queries]
+  return {
+    "query_id": [query.query_id for query in queries],
+    "family": [query.family for query in queries],
+    "text": [query.text for query in queries],
+    **_time_columns(starts, timeline, "start_"),
+    **_time_columns(ends, timeline, "end_"),
+    "positives": [list(query.positives) for query in queries],
+  }
 
 
 def export_run(
@@ -52,10 +429,10 @@ def export_run(
   system = trained_system.restore_system(experiment)
   name = experiment.config.name
   if vectors:
-    vector_export.export_vectors(experiment, system.params, folder)
+    export_vectors(experiment, system.params, folder)
   elif adapters:
     backbone = system.backbone
-    adapter_files.write_adapters(
+    weights.write_adapters(
       folder,
       backbone.encoder,
       system.params[ENCODER],
@@ -63,17 +440,17 @@ def export_run(
     )
     _warn_of_loss(experiment, "the card of an export without --adapters")
   else:
-    rows = model_card.measure_system(experiment, system)
+    rows = measure_system(experiment, system)
     trained_system.write_system(folder, system)
-    card = model_card.make_card(system, rows, folder.name)
-    files.write_text(folder / model_card.CARD_FILE, str(card))
-    _warn_of_loss(experiment, str(folder / model_card.CARD_FILE))
+    card = make_card(system, rows, folder.name)
+    files.write_text(folder / CARD_FILE, str(card))
+    _warn_of_loss(experiment, str(folder / CARD_FILE))
   logging.info("step %d of %s is in %s", best_step, name, folder)
 
 
 def _warn_of_loss(experiment: Experiment, report: str) -> None:
   """Warns of what other libraries do not compute; `report` has the figures."""
-  left_behind = model_card.list_left_behind(experiment.config)
+  left_behind = list_left_behind(experiment.config)
   if left_behind:
     logging.warning(
       "other libraries read the vectors alone, without %s; %s says what that "

@@ -22,14 +22,14 @@ import numpy as np
 from flax import traverse_util
 from safetensors import numpy as safetensors_numpy
 
-from ctd_jax.chronology.timelines import Reign, Timeline
+from ctd_jax.chronology.reigns import Reign, Timeline
 from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
-from ctd_jax.models.encoders import lora
-from ctd_jax.models.pretrained import folder_export, hub_folders, state_dict
+from ctd_jax.models.encoders import layers
+from ctd_jax.models.pretrained import folders, weights
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.training import backbone as backbones
 from ctd_jax.training import config as training_config
-from ctd_jax.training import partitioning, run_folder, train_step
+from ctd_jax.training import devices, run_folder, train_step
 from ctd_jax.training.backbone import Backbone
 from ctd_jax.training.date_marks import DateMarks
 from ctd_jax.training.experiment import Experiment
@@ -123,9 +123,9 @@ def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
   config, backbone = system.config, system.backbone
   encoder, encoder_params = backbone.encoder, system.params[ENCODER]
   if encoder.lora is not None:
-    encoder_params = lora.merge_adapters(encoder_params, encoder.lora)
+    encoder_params = layers.merge_adapters(encoder_params, encoder.lora)
     encoder = dataclasses.replace(encoder, lora=None)
-  folder_export.export_encoder(
+  weights.export_encoder(
     folder,
     encoder,
     encoder_params,
@@ -164,7 +164,7 @@ def read_system(folder: pathlib.Path) -> TrainedSystem:
     ValueError: naming the file that does not fit.
   """
   path = folder / SYSTEM_FILE
-  content = hub_folders.read_json(path, _SystemFile)
+  content = folders.read_json(path, _SystemFile)
   if content.format != _FORMAT:
     raise ValueError(
       f"{path}: format {content.format}, expected {_FORMAT}; export the run "
@@ -183,7 +183,7 @@ def read_system(folder: pathlib.Path) -> TrainedSystem:
     backbone, date_marks=DateMarks.from_config(config, timeline)
   )
   model = train_step.make_model(config.model, backbone.encoder, timeline)
-  mesh = partitioning.make_mesh(**config.mesh.to_dict())
+  mesh = devices.make_mesh(**config.mesh.to_dict())
   return TrainedSystem(
     config,
     content.dataset,
@@ -230,9 +230,9 @@ def _read_params(
   """Returns the parameters of a model, where its mesh has them."""
   text = jax.ShapeDtypeStruct((1, 1), jnp.int32)
   shapes = jax.eval_shape(model.init, jax.random.key(0), text, text)["params"]
-  shardings = partitioning.state_shardings(shapes, mesh)
+  shardings = devices.state_shardings(shapes, mesh)
   path = folder / PARAMS_FILE
-  tensors = hub_folders.read_tensors(path)
+  tensors = folders.read_tensors(path)
   expected = {
     name: leaf.shape for name, leaf in _flatten_scoring_params(shapes).items()
   }
@@ -251,7 +251,7 @@ def _read_params(
     name: jax.device_put(subtree, shardings[name])
     for name, subtree in params.items()
   }
-  encoder_params = state_dict.load_params(
+  encoder_params = weights.load_params(
     folder, model.config.encoder, shardings[ENCODER]
   )
   return {**scoring_params, ENCODER: encoder_params}

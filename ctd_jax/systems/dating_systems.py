@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.dating.options import EVIDENCE, VARIANTS
-from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.dating.dating_model import EVIDENCE, VARIANTS
+from ctd_jax.retrieval.search import Galleries, TopK
 from ctd_jax.systems import registry
 
 if TYPE_CHECKING:  # they import JAX
@@ -96,9 +96,9 @@ def make_posterior_system(
   """
 
   def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
-    from ctd_jax.dating import month_ranking
+    from ctd_jax.dating import query_posterior
 
-    return month_ranking.rank_by_posterior(
+    return query_posterior.rank_by_posterior(
       queries, date_gallery(), k, galleries
     )
 

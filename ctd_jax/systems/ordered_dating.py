@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from typing import TYPE_CHECKING
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.systems import dating_systems, registry
 
 if TYPE_CHECKING:  # it imports JAX
@@ -32,8 +32,8 @@ def _make_system(benchmark: Benchmark, use_labels: bool) -> registry.System:
   @functools.cache
   def date_gallery() -> GalleryDates:
     # Here and not above: it is slow to import, and `--help` reads this file.
-    from ctd_jax.systems import ordered_gallery
+    from ctd_jax.systems import dated_gallery
 
-    return ordered_gallery.date_gallery(benchmark, use_labels)
+    return dated_gallery.date_gallery(benchmark, use_labels)
 
   return dating_systems.make_posterior_system(date_gallery, "T0+order", ())

@@ -28,11 +28,11 @@ import numpy as np
 from absl import logging
 from jaxtyping import Bool, Float, Int
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.retrieval import host_search
-from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.retrieval import search as search_lib
+from ctd_jax.retrieval.search import Galleries, TopK
 from ctd_jax.systems import published, registry
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 
 RECORD_FIELD, QUESTIONS_FIELD = "sid", "generated_queries"  # fields of a line
 MAX_QUESTIONS = 20  # pseudo-queries of a record, as in the release
@@ -160,7 +160,7 @@ def _build_components(
   )
   mask = np.zeros((num_records, NUM_CLUSTERS), bool)
   starts = np.searchsorted(record_rows, np.arange(num_records + 1))
-  for row in progress.Progress(range(num_records), desc="cluster"):
+  for row in output.Progress(range(num_records), desc="cluster"):
     centres = cluster_centres(vectors[starts[row] : starts[row + 1]])
     components[row, : len(centres)] = centres
     mask[row, : len(centres)] = True
@@ -218,7 +218,7 @@ def make_search(
     model, components, mask = load_and_encode()
     vectors = encode(model, queries, published.QUERY, config)
 
-    def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
+    def make_scorer(members: np.ndarray) -> search_lib.BlockScorer:
       own, is_there = components[members], mask[members]
 
       def score_block(start: int, stop: int) -> np.ndarray:
@@ -233,7 +233,7 @@ def make_search(
 
       return score_block
 
-    return host_search.search_top_k_by_gallery(
+    return search_lib.search_top_k_by_gallery(
       make_scorer, len(queries), len(texts), k, galleries
     )
 

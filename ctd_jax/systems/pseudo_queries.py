@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.systems import pqr
 from ctd_jax.tasks import chat_models
 from ctd_jax.tasks.chat_client import open_client

@@ -35,9 +35,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.retrieval import host_search
-from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.retrieval import search as search_lib
+from ctd_jax.retrieval.search import Galleries, TopK
 from ctd_jax.systems import registry
 
 QUERY, RECORD = "query", "record"  # sides
@@ -145,7 +145,7 @@ def _make_search(
     scorers = make_scorers(
       model, encode_side(model, queries, QUERY, config), records
     )
-    top_k = host_search.search_top_k_by_gallery(
+    top_k = search_lib.search_top_k_by_gallery(
       scorers, len(queries), len(texts), k, galleries
     )
     if config.kind != "sparse":
@@ -214,16 +214,16 @@ def encode(
   length = getattr(config, f"{side}_length")
   prompt = getattr(config, f"{side}_prompt")
   if length:
-    from ctd_jax.models import text_checks
+    from ctd_jax.models import text_encoder
 
     options["processing_kwargs"] = {"text": {"max_length": length}}
     rows = model.tokenizer([(prompt or "") + text for text in texts])
     rows = list(map(np.array, rows["input_ids"]))
     names, field = f"texts of side {side}", f"{side}_length"
     lengths = np.array(list(map(len, rows)))
-    text_checks.warn_of_cuts(lengths, length, names, field)
+    text_encoder.warn_of_cuts(lengths, length, names, field)
     # A model that does not know the script reads all texts alike.
-    text_checks.check_distinct(
+    text_encoder.check_distinct(
       texts, [row[:length] for row in rows], names, f"raise {field}"
     )
   method = model.encode_query if side == QUERY else model.encode_document
@@ -277,7 +277,7 @@ def encode_dense(
 def _score_vectors(model: Any, queries: np.ndarray, records: np.ndarray):
   """Returns the maker of scorers by cosine."""
 
-  def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
+  def make_scorer(members: np.ndarray) -> search_lib.BlockScorer:
     transposed = records[members].T
     return lambda start, stop: queries[start:stop] @ transposed
 
@@ -309,7 +309,7 @@ def _encode_sparse(
 def _score_weights(model: Any, queries: Any, records: Any):
   """Returns the maker of scorers by dot product."""
 
-  def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
+  def make_scorer(members: np.ndarray) -> search_lib.BlockScorer:
     # [V, n]: rows of the vocabulary, which a query has few of.
     transposed = records[members].T.tocsr()
     return lambda start, stop: (queries[start:stop] @ transposed).toarray()
@@ -354,7 +354,7 @@ def _has_projection(config: PublishedConfig) -> bool:
 
 def _score_tokens(model: Any, queries: Sequence, records: Sequence):
   """Returns the maker of scorers by MaxSim (Khattab and Zaharia 2020)."""
-  blocks = host_search.show_progress(range(0, len(queries), 64), "score")
+  blocks = search_lib.show_progress(range(0, len(queries), 64), "score")
   # [Q, N], which galleries share: a pair costs many products.
   scores = np.concatenate(
     [model.similarity(queries[i : i + 64], records).cpu() for i in blocks]
@@ -439,7 +439,7 @@ def _rerank(
       cosines = config.temperature * np.array([s for _, s in found], np.float32)
       shares = np.clip((cosines + 1) / 2, 0, 1)
       values = (1 - config.mixing) * values + config.mixing * shares
-    columns, values = host_search.select_top_k(values[None], k)
+    columns, values = search_lib.select_top_k(values[None], k)
     found_rows = np.array([*(row for row, _ in found), -1], np.int32)
     return found_rows[columns[0]], values[0]
 

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology import query_dates
-from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology import questions
+from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax.retrieval import bm25, date_lookup
-from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.retrieval.search import Galleries, TopK
 from ctd_jax.systems import registry
 
 TRACK = "T1"
@@ -48,7 +48,7 @@ def rank_by_time_keys(
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
   """
-  intervals = query_dates.parse_query_intervals(queries, timeline)
+  intervals = questions.parse_query_intervals(queries, timeline)
 
   def rescore(block, members, scores):
     # Every record has a key, so no tier is UNDATED.

@@ -19,12 +19,12 @@ from collections.abc import Callable, Mapping, Sequence
 from absl import logging
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.retrieval.search import Galleries, TopK
 from ctd_jax.systems import registry, time_prior
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 
 TUNING_MEASURE = "hit@1"  # the headline measure of the benchmark
 # Fields of `bm25.BM25Constants` and `time_prior.TimePriorConstants`.
@@ -71,7 +71,7 @@ class TunedSystem:
         "by; leave the tuned systems out of config.eval.baselines"
       )
     grid = self.make_grid()
-    candidates = progress.Progress(grid, "tune", unit="candidate")
+    candidates = output.Progress(grid, "tune", unit="candidate")
     values = [self._validation_value(candidate) for candidate in candidates]
     # The sort is stable: of equals the first, the published constants, wins.
     scored_candidates = sorted(

@@ -33,10 +33,10 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Float
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology import query_dates
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology import questions
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.retrieval.search import Galleries, TopK
 from ctd_jax.systems import registry
 from ctd_jax.systems.time_prior import month_ordinals
 
@@ -156,7 +156,7 @@ def make_validity_prior(
   record_minutes = MINUTES_PER_MONTH * month_ordinals(benchmark)
 
   def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
-    intervals = query_dates.parse_query_intervals(queries, timeline)
+    intervals = questions.parse_query_intervals(queries, timeline)
     # A minute before the next month begins, whose records are not yet out.
     query_minutes = [
       MINUTES_PER_MONTH * (timeline.interval_ordinals(interval)[1] + 1) - 1

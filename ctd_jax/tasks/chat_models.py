@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 from absl import flags
 
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 
 Message = Mapping[str, str]
 
@@ -320,7 +320,7 @@ def run_tasks(
     except NoReplyError as error:
       errors.append(error)
 
-  progress_bar = progress.Progress(total=len(tasks), unit="question")
+  progress_bar = output.Progress(total=len(tasks), unit="question")
   with progress_bar, concurrent.futures.ThreadPoolExecutor(num_workers) as pool:
     futures = [pool.submit(do_guarded, task) for task in tasks]
     try:

@@ -25,11 +25,16 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from jaxtyping import Int, Shaped
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.benchmark.benchmark import (
+  EVENT,
+  NEG_COMMENT,
+  NO_EVENT,
+  Benchmark,
+  Query,
+  Record,
+)
+from ctd_jax.chronology import dates
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.retrieval import bm25
 from ctd_jax.tasks.chat_models import Message, make_conversation
 from ctd_jax.utils import files
@@ -99,7 +104,7 @@ def make_packs(
     items = tuple(
       PackItem(
         record.record_id,
-        date_expressions.format_key(record.key, benchmark.timeline),
+        dates.format_key(record.key, benchmark.timeline),
         record.text,
         role,
       )

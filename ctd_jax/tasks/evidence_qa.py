@@ -22,13 +22,13 @@ from typing import TYPE_CHECKING
 
 from absl import flags
 
-from ctd_jax.evaluation import comparison, significance
+from ctd_jax.evaluation import significance
 from ctd_jax.tasks import chat_models, evidence_packs
 from ctd_jax.tasks import evidence_packs as packs_lib
 from ctd_jax.tasks.chat_client import open_client
 from ctd_jax.tasks.chat_models import Endpoint, Journal
 from ctd_jax.tasks.evidence_packs import CONFUSABLE_ROLES, Pack
-from ctd_jax.utils import command_line, files, tables
+from ctd_jax.utils import command_line, files, output
 from ctd_jax_datasets import load
 
 
@@ -55,7 +55,7 @@ def format_report(
     low, high = significance.compute_bootstrap_interval(values, years)
     rows.append([measure, f"{mean:.4f}", f"[{low:.3f}, {high:.3f}]"])
   columns = ["measure", "mean", "95 %, years resampled"]
-  score_table = tables.format_table(title, columns, rows)
+  score_table = output.format_table(title, columns, rows)
   return f"{score_table}\n{_format_wrong_citations(packs, replies)}"
 
 
@@ -71,7 +71,7 @@ def _format_wrong_citations(
     [role, str(offered_roles.count(role)), str(sum(c[role] for c in counts))]
     for role in CONFUSABLE_ROLES
   ]
-  return tables.format_table(
+  return output.format_table(
     "Cited wrongly", ["not an answer", "offered", "cited"], rows
   )
 
@@ -93,7 +93,7 @@ def format_tsv(
     rows.append(
       [pack.question_id, *formatted_values, *wrong_citations.values()]
     )
-  return tables.format_delimited(["query_id", *names, *CONFUSABLE_ROLES], rows)
+  return output.format_delimited(["query_id", *names, *CONFUSABLE_ROLES], rows)
 
 
 if TYPE_CHECKING:
@@ -196,7 +196,7 @@ def run_packs(settings: EvidenceSettings) -> None:
     )
     for pack in packs
   }
-  years = comparison.find_query_years(benchmark, settings.split)
+  years = significance.find_query_years(benchmark, settings.split)
   title = (
     f"{benchmark.name}, {settings.split}, {len(packs)} questions, "
     f"{settings.answerer_name}"

@@ -1,8 +1,8 @@
 """Texts as they are published, read into entries, notes and places."""
 
 from ctd_jax.texts.files import TEXT_FORMATS, read_works
+from ctd_jax.texts.plain import YearHeading, match_year_heading
 from ctd_jax.texts.works import ENTRY_KINDS, Entry, Note, Place, TextError, Work
-from ctd_jax.texts.year_headings import YearHeading, match_year_heading
 
 __all__ = [
   "ENTRY_KINDS",

@@ -8,9 +8,8 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from ctd_jax.texts import mandoku, markdown, plain, tei, year_headings
-from ctd_jax.texts.source_files import SourceFile
-from ctd_jax.texts.works import Entry, TextError, Work
+from ctd_jax.texts import kanripo, markdown, plain, tei
+from ctd_jax.texts.works import Entry, SourceFile, TextError, Work
 from ctd_jax.utils.notes import Note
 
 TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain")
@@ -197,7 +196,7 @@ def _natural_key(path: pathlib.PurePath) -> list[list[tuple[int, str]]]:
 
 def _detect_format(file: SourceFile) -> str:
   suffix = pathlib.PurePath(file.name).suffix.lower()
-  if mandoku.is_mandoku(file.text):
+  if kanripo.is_mandoku(file.text):
     return "mandoku"
   if tei.is_tei(file.text) or suffix in _TEI_SUFFIXES:
     return "tei"
@@ -213,7 +212,7 @@ def _name_work(
   name = pathlib.PurePath(file.name)
   folder = name.parent.as_posix()
   if file_format == "mandoku":
-    identifier = mandoku.read_identifier(file.text)
+    identifier = kanripo.read_identifier(file.text)
     if not identifier:
       match = _KANRIPO_IDENTIFIER.match(name.name)
       identifier = match[0] if match else ""
@@ -233,8 +232,8 @@ def _read_work(
   """Returns one work."""
   properties: dict[str, str] = {}
   if file_format == "mandoku":
-    entry_list = mandoku.read_mandoku(files)
-    properties = mandoku.read_properties(files)
+    entry_list = kanripo.read_mandoku(files)
+    properties = kanripo.read_properties(files)
   elif file_format == "tei":
     entry_list, properties = tei.read_tei(files)
     identifier = properties.get("ID", identifier)
@@ -247,7 +246,7 @@ def _read_work(
   counts = entry_list.counts
   if file_format != "mandoku":
     num_entries = len(entries)
-    entries = year_headings.split_year_headings(entries)
+    entries = plain.split_year_headings(entries)
     counts["years made headings"] += len(entries) - num_entries
   counts["files"] = len(files)
   return Work(

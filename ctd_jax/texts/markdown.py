@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ctd_jax.texts.assembly import (
+from ctd_jax.texts.works import (
+  HEADING,
+  TEXT,
   EntryAssembly,
   EntryList,
+  Place,
+  SourceFile,
+  mark_unencoded,
   normalize_space,
 )
-from ctd_jax.texts.source_files import SourceFile, mark_unencoded
-from ctd_jax.texts.works import HEADING, TEXT, Place
 
 _ATX_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.*?)\s*#*\s*\Z")
 _SETEXT_LINE = re.compile(r" {0,3}(=+|-+)\s*\Z")

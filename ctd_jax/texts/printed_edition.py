@@ -12,12 +12,214 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ctd_jax.chronology import numerals
-from ctd_jax.texts import printed_patterns as patterns
-from ctd_jax.texts.assembly import EntryAssembly, EntryList
-from ctd_jax.texts.mandoku_marks import NOTE
-from ctd_jax.texts.printed_lines import Line, find_full_width
-from ctd_jax.texts.works import APPARATUS, HEADING, TEXT
+from ctd_jax.chronology import numerals, sexagenary
+from ctd_jax.texts.works import (
+  APPARATUS,
+  HEADING,
+  TEXT,
+  EntryAssembly,
+  EntryList,
+  Place,
+  SourceFile,
+  mark_unencoded,
+)
+
+# ----------------------------------------------------------------------------
+# Patterns of printed lines: titles, headings, rulers, dates, separators.
+
+
+_NUMERAL = r"[一二三四五六七八九十百千〇零廿卅\d]"
+# 「續資治通鑑長編巻六」, 「公羊第二」, 「卷第四終」.
+TITLE_LINE = re.compile(
+  rf".{{0,20}}(?:[卷巻]|第){_NUMERAL}+(?:[上中下]|之[上中下]*{_NUMERAL}*|考[證証]|終|目[錄録])*"
+  rf"(?:　.*)?\Z|.{{0,20}}[卷巻](?:第|苐)?(?:{_NUMERAL}+|[上中下])"
+  rf"(?:[上中下]|之[上中下]*{_NUMERAL}*|考[證証]|終|目[錄録])*(?:　.*)?\Z"
+)
+SERIES_LINE = re.compile(r"欽定四[庫厙]全書")
+AUTHOR_LINE = re.compile(
+  r"(?:撰|注|註|疏|䟽|音[義註注]|[集]解|學|校|編|輯|述|譔|著|集註|集注|校正|正義)\Z"
+)
+# 「帝扄」, 「周武王」, 「隱公」: a ruler whose years follow.
+RULER_LINE = re.compile(
+  r"(?:帝.{1,3}|[帝黄黃炎].{2,5}氏|.{1,4}[公王帝]"
+  r"|.{1,2}公[元一二三四五六七八九十]+年)\Z"
+)
+FIRST_YEAR = "元年"
+# 「葬某公」 is an entry of the annals.
+VERB_OPENING = re.compile(r"[葬𦵏塟立弑弒殺㑹會盟執納歸伐公]")
+# Whoever made the edition signs after the text.
+EDITOR_LINE = re.compile(r"總　*纂|總　*校|詳　*校|覆　*校|校　*對|謄　*[録錄]")
+COLLATION_TITLE = re.compile(
+  r".{2,16}(?:[卷巻].{1,8}|[原總]?目[録錄]?)考[證証]\Z"
+)
+VOLUME_LINE = re.compile(rf"{_NUMERAL}+[卷巻]\Z")
+DATE_CUE = re.compile(
+  rf"[{sexagenary.STEMS}][{sexagenary.BRANCHES}]|(?:元|{_NUMERAL}+)[年月]"
+  r"|[春夏秋冬閏]|正月|是[月歲嵗年日]"
+)
+# 「二年春」, not 「三年之喪」.
+YEAR_CUE = re.compile(
+  r"(?:元|[一二三四五六七八九十百廿卅有]{1,5})年"
+  r"(?:[春夏秋冬閏]|[正一二三四五六七八九十]{1,2}月)"
+)
+YEAR_OPENING = re.compile(r"(?:元|[一二三四五六七八九十百廿卅有]{1,5})年")
+SEPARATOR = re.compile(r"\([^()]*\)|[○〇]|　+|[ \t]+|[()]")
+PLAIN_LINE = re.compile(r"[^()○〇　 \t]*\Z")
+# 「(臣/)等謹案」, 「(臣明楷)」: editors write their own name small.
+HUMBLE_NAME = re.compile(r"臣.{0,3}\Z")
+ZERO_BEFORE = re.compile(r"[一二三四五六七八九百千十]\Z")
+LABELLED_TITLE = re.compile(r"[注註][疏䟽]")
+
+
+# ----------------------------------------------------------------------------
+# Marks that all mandoku files share: page breaks, line ends, notes.
+
+
+PAGE_BREAK = re.compile(r"<pb:([^<>]*)>")
+NOTE = re.compile(r"\(([^()]*)\)")
+_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+
+
+def name_page(name: str) -> str:
+  """Returns `010-3b` of `KR2b0019_WYG_010-3b`."""
+  return name.rsplit("_", 1)[-1]
+
+
+def count_head_line(line: str, counts: collections.Counter[str]) -> None:
+  """Counts a line that begins with `#` and its Chinese characters."""
+  counts["head lines" if line.startswith("#+") else "comment lines"] += 1
+  counts["Han characters in head and comment lines"] += len(_HAN.findall(line))
+
+
+def strip_marks(line: str, counts: collections.Counter[str]) -> str:
+  """Returns a line without page breaks and ends, □ for what has no code."""
+  if "¶" in line:
+    counts["line ends"] += line.count("¶")
+    line = line.replace("¶", "")
+  line, num_unencoded = mark_unencoded(line)
+  if num_unencoded:
+    counts["characters without a code"] += num_unencoded
+  return line
+
+
+# ----------------------------------------------------------------------------
+# Lines of a printed edition: places, indents, widths in the column.
+
+
+_WIDE_QUANTILE = 0.97
+_MIN_LINES_OF_QUANTILE = 1000
+_WIDE_SHARE = 0.65
+_MIN_PAGE_LENGTH = 60
+_MIN_LINES = 20  # below, the widest line is a full one
+
+
+class Line(NamedTuple):
+  """A printed line without its marks; `body` is "" where nothing is printed.
+
+  `width` counts the characters that stand in the column, two of a note for
+  one, the indent included; `is_apparatus` says that the line is the editors'
+  collation or on a page that the transcript has twice.
+  """
+
+  place: Place
+  indent: int
+  body: str
+  width: int
+  is_apparatus: bool
+
+
+def read_printed_lines(
+  file: SourceFile, counts: collections.Counter[str]
+) -> list[Line]:
+  """Returns the printed lines of a juan."""
+  lines = []
+  page = ""
+  is_collation = is_page_top = False
+  for number, raw_line in enumerate(file.text.split("\n"), start=1):
+    if raw_line.startswith("#"):
+      count_head_line(raw_line, counts)
+      if raw_line.startswith("#+PROPERTY: JUAN"):
+        is_collation = raw_line.rstrip().endswith("考證")
+      continue
+    place = Place(file.name, number, page)
+    line = raw_line
+    if "<pb:" in line:
+      breaks = list(PAGE_BREAK.finditer(line))
+      counts["page breaks"] += len(breaks)
+      page = name_page(breaks[-1][1])
+      line = PAGE_BREAK.sub("", line)
+      if raw_line.startswith("<pb:"):
+        place = Place(file.name, number, page)
+      if not line.strip("¶ \t\r"):
+        counts["line ends"] += line.count("¶")
+        is_page_top = True
+        continue  # the mark of a page is no empty line
+    line = strip_marks(line, counts).rstrip()
+    if is_page_top and not line:
+      continue  # nor is what some transcripts leave below it
+    is_page_top = False
+    body = line.lstrip("　")
+    indent = len(line) - len(body)
+    body = body.strip(" \t")
+    width = indent + len(body)
+    if "(" in body:
+      width = indent + len(NOTE.sub(_measure_note, body))
+    lines.append(Line(place, indent, body, width, is_collation))
+    if (
+      indent and body.endswith(("考證", "考証")) and COLLATION_TITLE.match(body)
+    ):
+      is_collation = True
+  return _mark_repeated_pages(lines, counts)
+
+
+def _mark_repeated_pages(
+  lines: list[Line], counts: collections.Counter[str]
+) -> list[Line]:
+  """Returns the lines, those of pages that came before marked as apparatus.
+
+  Some transcripts have a page twice, in place of another: read as text, its
+  dates would run back.
+  """
+  earlier_pages: set[str] = set()
+  marked: list[Line] = []
+  for _, group in itertools.groupby(lines, key=lambda line: line.place.page):
+    page = list(group)
+    text = "".join(line.body for line in page)
+    if len(text) >= _MIN_PAGE_LENGTH and text in earlier_pages:
+      counts["pages printed twice"] += 1
+      page = [line._replace(is_apparatus=True) for line in page]
+    earlier_pages.add(text)
+    marked += page
+  return marked
+
+
+def _measure_note(match: re.Match[str]) -> str:
+  """Returns as many characters as the note is long in the column."""
+  note = match[1]
+  if "/" in note:
+    return "x" * max(map(len, note.split("/")))
+  return "x" * ((len(note) + 1) // 2)
+
+
+def find_full_width(lines: list[Line]) -> int:
+  """Returns how many characters a full line has.
+
+  The commonest width among the wide ones: tables of contents and annals of a
+  few words have more short lines than full ones, and slips of a transcript make
+  some lines too wide.
+  """
+  widths = sorted(line.width for line in lines)
+  if not widths:
+    return 0
+  if len(widths) < _MIN_LINES:
+    return widths[-1]
+  # One line in thousands can be anything.
+  is_long = len(widths) >= _MIN_LINES_OF_QUANTILE
+  wide = widths[int(_WIDE_QUANTILE * len(widths)) if is_long else -1]
+  wide *= _WIDE_SHARE
+  counts = collections.Counter(width for width in widths if width >= wide)
+  return max(counts, key=lambda width: (counts[width], width))
+
 
 _MIN_LINES_OF_INDENT = 6
 _RUN_SHARE = 0.3
@@ -80,7 +282,7 @@ class PrintedEdition:
       for label in _GLOSS_LABELS
     }
     labels = [label for label, n in counts.items() if n >= _MIN_LABELLED]
-    if patterns.LABELLED_TITLE.search(self._title):
+    if LABELLED_TITLE.search(self._title):
       labels += _NOTE_LABELS
     return tuple(dict.fromkeys(labels))
 
@@ -96,7 +298,7 @@ class PrintedEdition:
           and next_line.indent == 0
         ):
           num_openings += 1
-          num_years += patterns.YEAR_OPENING.match(next_line.body) is not None
+          num_years += YEAR_OPENING.match(next_line.body) is not None
     return num_years > _YEAR_SHARE * num_openings
 
   def _find_text_indents(self, juans: list[list[Line]]) -> dict[int, bool]:
@@ -147,7 +349,7 @@ class PrintedEdition:
     if (
       self._years_open
       and next_line.indent == 0
-      and patterns.YEAR_CUE.match(next_line.body)
+      and YEAR_CUE.match(next_line.body)
     ):
       return False
     if line.width >= self._full_width:
@@ -155,7 +357,7 @@ class PrintedEdition:
     # One short is a slip of the transcript as often as the end of an entry.
     return (
       line.width == self._full_width - 1
-      and patterns.DATE_CUE.match(next_line.body) is None
+      and DATE_CUE.match(next_line.body) is None
     )
 
   def _find_next_opening(self, paragraphs: list[_Paragraph], index: int) -> str:
@@ -164,9 +366,9 @@ class PrintedEdition:
     for paragraph in paragraphs[index + 1 :]:
       line = paragraph.lines[0]
       if line.indent == 0:
-        if line.body.startswith(patterns.FIRST_YEAR):
-          return patterns.FIRST_YEAR
-        return "年" if patterns.YEAR_OPENING.match(line.body) else ""
+        if line.body.startswith(FIRST_YEAR):
+          return FIRST_YEAR
+        return "年" if YEAR_OPENING.match(line.body) else ""
     return ""
 
   def _split_paragraphs(self, juan: list[Line]) -> Iterator[_Paragraph]:
@@ -236,9 +438,9 @@ class PrintedEdition:
     """Whether the line names the work or one of its juan."""
     body = NOTE.sub("", line.body)
     return bool(
-      patterns.TITLE_LINE.match(body)
-      or patterns.VOLUME_LINE.match(body)
-      or patterns.COLLATION_TITLE.match(body)
+      TITLE_LINE.match(body)
+      or VOLUME_LINE.match(body)
+      or COLLATION_TITLE.match(body)
       or (
         self._title
         and len(body.split(_TABULAR_GAP)[0]) <= len(self._title) + 4
@@ -276,9 +478,7 @@ class PrintedEdition:
     lines = paragraph.lines
     first = lines[0]
     body = NOTE.sub("", first.body)
-    if patterns.SERIES_LINE.match(body) or (
-      first.indent and patterns.EDITOR_LINE.match(body)
-    ):
+    if SERIES_LINE.match(body) or (first.indent and EDITOR_LINE.match(body)):
       return APPARATUS, 0
     is_short = len(lines) == 1 and first.width < self._full_width
     if is_short and self._is_title(first):
@@ -289,31 +489,22 @@ class PrintedEdition:
       and (is_short or first.indent)
       and (
         first.indent >= _AUTHOR_INDENT
-        or (
-          patterns.AUTHOR_LINE.search(lines[-1].body)
-          and not patterns.DATE_CUE.match(body)
-        )
+        or (AUTHOR_LINE.search(lines[-1].body) and not DATE_CUE.match(body))
       )
     ):
       return APPARATUS, 0
     if not is_short:
       return self._classify_long(paragraph, body)
-    if paragraph.is_spaced or (
-      first.indent == 0 and patterns.DATE_CUE.match(body)
-    ):
+    if paragraph.is_spaced or (first.indent == 0 and DATE_CUE.match(body)):
       return TEXT, 0
     num_characters = first.width - first.indent
     # 「周武王」 and then years, or any name and then a first year.
     is_ruler = (
       num_characters < _MAX_RULER_WIDTH
-      and patterns.VERB_OPENING.match(body) is None
+      and VERB_OPENING.match(body) is None
       and (
-        (
-          next_opening == patterns.FIRST_YEAR
-          and first.indent == 0
-          and self._years_open
-        )
-        or (bool(next_opening) and patterns.RULER_LINE.match(body) is not None)
+        (next_opening == FIRST_YEAR and first.indent == 0 and self._years_open)
+        or (bool(next_opening) and RULER_LINE.match(body) is not None)
       )
     )
     if first.indent:
@@ -365,12 +556,12 @@ class PrintedEdition:
     for index, line in enumerate(lines):
       assembly.start_line(line.place)
       body = line.body
-      if patterns.PLAIN_LINE.match(body):
+      if PLAIN_LINE.match(body):
         assembly.add_unspaced(body)
         note_ends_line = False
         continue
       position = 0
-      for match in patterns.SEPARATOR.finditer(body):
+      for match in SEPARATOR.finditer(body):
         assembly.add_unspaced(body[position : match.start()])
         is_line_start = match.start() == 0
         position = match.end()
@@ -382,7 +573,7 @@ class PrintedEdition:
           num_blanks = len(note)
           note = re.sub(r"[\s　]+", "", note)
           counts["blanks"] += num_blanks - len(note)
-          if patterns.HUMBLE_NAME.match(note):
+          if HUMBLE_NAME.match(note):
             counts["names in small type that are text"] += 1
             assembly.add_unspaced(note)
           elif is_line_start and note_ends_line and assembly.has_notes:
@@ -441,9 +632,7 @@ class PrintedEdition:
     if mark == "○":
       return True
     if mark == "〇":  # also the numeral, 「一〇五」
-      return patterns.ZERO_BEFORE.search(body[: match.start()]) is None
+      return ZERO_BEFORE.search(body[: match.start()]) is None
     if mark[0] != "　":
       return False
-    return self._spaces_divide or bool(
-      patterns.DATE_CUE.match(body, match.end())
-    )
+    return self._spaces_divide or bool(DATE_CUE.match(body, match.end()))

@@ -10,18 +10,17 @@ import re
 from collections.abc import Mapping, Sequence
 from xml.parsers import expat
 
-from ctd_jax.texts.assembly import (
-  EntryAssembly,
-  EntryList,
-  normalize_space,
-)
-from ctd_jax.texts.source_files import SourceFile, mark_unencoded
 from ctd_jax.texts.works import (
   HEADING,
   MISSING_CHARACTER,
   TEXT,
+  EntryAssembly,
+  EntryList,
   Place,
+  SourceFile,
   TextError,
+  mark_unencoded,
+  normalize_space,
 )
 from ctd_jax.utils import notes
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import bisect
+import collections
 import dataclasses
+import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -159,3 +161,265 @@ class Work:
       notes,
       {},
     )
+
+
+# ----------------------------------------------------------------------------
+# Files that were decoded, and the characters in them that have no code.
+
+
+# A character without a code: its number at Kanripo, its parts as in [車*犬], a
+# private code that means something else in every font, a control character
+# that a transcript left in its place, or the printers' 〓.
+_UNENCODED = re.compile(
+  r"&KR\d+;"
+  r"|\[(?=[^\[\]]*[\u3400-\u9fff])(?:[\u2e80-\u9fff\U00020000-\U0003ffff?()]*"
+  r"[*+@/-])+[\u2e80-\u9fff\U00020000-\U0003ffff?()]*\]"
+  r"|[〓\x01-\x08\x0e-\x1f\x7f\ue000-\uf8ff\U000f0000-\U0010fffd]"
+)
+_MAY_BE_UNENCODED = re.compile(
+  r"[&\[〓\x01-\x08\x0e-\x1f\x7f\ue000-\uf8ff\U000f0000-\U0010fffd]"
+)
+
+
+class SourceFile(NamedTuple):
+  """A file that was decoded.
+
+  Attributes:
+    name: below the path that was read.
+    text: its text, `\\n` at line ends.
+  """
+
+  name: str
+  text: str
+
+
+def mark_unencoded(text: str) -> tuple[str, int]:
+  """Returns the text with □ for each character without a code, and how many."""
+  if not _MAY_BE_UNENCODED.search(text):
+    return text, 0
+  return _UNENCODED.subn(MISSING_CHARACTER, text)
+
+
+# ----------------------------------------------------------------------------
+# Entries put together from pieces of lines, and the headings above them.
+
+
+# Between these no space is written: Han, kana, their punctuation, full width.
+_UNSPACED = re.compile(
+  r"[\u2e80-\u9fff\uac00-\ud7ff\uf900-\ufaff\ufe30-\ufe4f\uff00-\uffef"
+  r"\U00020000-\U0003ffff〓□○“”‘’…—]"
+)
+_SPACE = re.compile(r"\s+")
+
+
+class EntryAssembly:
+  """Text and notes of one entry, added in the order of print.
+
+  White space becomes one space between words of an alphabet and nothing beside
+  a Chinese character.
+  """
+
+  def __init__(self):
+    self._pieces: list[str] = []
+    self._length = 0
+    self._last_character = ""
+    self._has_pending_space = False
+    self._notes: list[Note] = []
+    self._line_starts: list[tuple[int, Place]] = []
+
+  def __len__(self):
+    return self._length
+
+  @property
+  def last_character(self) -> str:
+    """The last character of the text so far, or a blank."""
+    return self._last_character or " "
+
+  @property
+  def has_notes(self) -> bool:
+    """Whether a note was added."""
+    return bool(self._notes)
+
+  @property
+  def place(self) -> Place | None:
+    """Where the first line or note is printed."""
+    if self._line_starts:
+      return self._line_starts[0][1]
+    return self._notes[0].place if self._notes else None
+
+  def start_line(self, place: Place) -> None:
+    """Says that what follows is printed at `place`."""
+    if self._line_starts and self._line_starts[-1][0] == self._length:
+      if self._length or self._notes:
+        self._line_starts[-1] = (self._length, place)
+      else:
+        self._line_starts = [(0, place)]
+    else:
+      self._line_starts.append((self._length, place))
+
+  def add_unspaced(self, text: str) -> None:
+    """Adds text in which no white space is left."""
+    if text:
+      self._pieces.append(text)
+      self._length += len(text)
+      self._last_character = text[-1]
+      self._has_pending_space = False
+
+  def remove_end(self, end: str) -> bool:
+    """Removes `end` if the text so far ends with it; says whether it did.
+
+    Notes that stand after it or within stay, so it is left then.
+    """
+    start = self._length - len(end)
+    if self._notes and self._notes[-1].position > start:
+      return False
+    text = "".join(self._pieces[-len(end) :])
+    if not text.endswith(end):
+      return False
+    self._pieces[-len(end) :] = [text[: -len(end)]]
+    self._length = start
+    self._last_character = text[-len(end) - 1 : -len(end)]
+    self._line_starts = [
+      (min(position, start), place) for position, place in self._line_starts
+    ]
+    return True
+
+  def add_spaced(self, text: str) -> None:
+    """Adds text, its white space as described for the class."""
+    for index, word in enumerate(_SPACE.split(text)):
+      if index:
+        self._has_pending_space = True
+      if not word:
+        continue
+      if (
+        self._has_pending_space
+        and self._last_character
+        and not _UNSPACED.match(self._last_character)
+        and not _UNSPACED.match(word)
+      ):
+        self._pieces.append(" ")
+        self._length += 1
+      self.add_unspaced(word)
+
+  def add_note(self, text: str, place: Place, kind: str = "note") -> None:
+    """Adds a note at the end of the text so far."""
+    self._notes.append(Note(self._length, text, place, kind))
+
+  def extend_note(self, text: str) -> None:
+    """Adds text to the last note."""
+    note = self._notes[-1]
+    self._notes[-1] = Note(
+      note.position, note.text + text, note.place, note.kind
+    )
+
+  def take_notes(self, end: int | None = None) -> list[Note]:
+    """Returns the notes up to position `end`, all if None, and removes them."""
+    taken = [
+      note for note in self._notes if end is None or note.position <= end
+    ]
+    self._notes = self._notes[len(taken) :]
+    return taken
+
+  def build(
+    self,
+    headings: tuple[str, ...],
+    kind: str = TEXT,
+    label: str = "",
+    indent: int = 0,
+  ) -> Entry:
+    """Returns the entry."""
+    place = self.place
+    assert place is not None, "start_line comes before build"
+    return Entry(
+      "".join(self._pieces),
+      place,
+      kind,
+      headings,
+      tuple(self._notes),
+      label,
+      indent,
+      tuple(self._line_starts) or ((0, place),),
+    )
+
+
+def normalize_space(text: str) -> str:
+  """Returns text with its white space as `EntryAssembly` writes it."""
+  assembly = EntryAssembly()
+  assembly.start_line(Place("", 1))
+  assembly.add_spaced(text)
+  return assembly.build(()).text
+
+
+class EntryList:
+  """Entries in order, each with the headings that are open at its place."""
+
+  def __init__(self):
+    self.entries: list[Entry] = []
+    self.counts: collections.Counter[str] = collections.Counter()
+    self._open_headings: list[tuple[int, str]] = []
+
+  @property
+  def headings(self) -> tuple[str, ...]:
+    """The headings above what comes next."""
+    return tuple(text for _, text in self._open_headings)
+
+  def close_headings(self, level: int = 0) -> None:
+    """Closes the headings of `level` and of higher numbers."""
+    self._open_headings = [
+      heading for heading in self._open_headings if heading[0] < level
+    ]
+
+  def add(
+    self,
+    assembly: EntryAssembly,
+    kind: str = TEXT,
+    *,
+    label: str = "",
+    indent: int = 0,
+    level: int = 0,
+  ) -> None:
+    """Adds an entry; a heading of `level` closes those of its level and below.
+
+    Notes without text go to the entry before; without one they stand alone,
+    as apparatus.
+    """
+    if not len(assembly):
+      if assembly.has_notes:
+        self._add_notes(assembly)
+      return
+    if kind == HEADING:
+      self.close_headings(level)
+    entry = assembly.build(self.headings, kind, label, indent)
+    self.entries.append(entry)
+    if kind == HEADING:
+      self._open_headings.append((level, entry.text))
+
+  def move_opening_notes(self, assembly: EntryAssembly) -> int:
+    """Moves what stands before the text to the last entry; says how many."""
+    return self._append_notes(assembly.take_notes(end=0))
+
+  def _add_notes(self, assembly: EntryAssembly) -> None:
+    if not self.entries:
+      self.entries.append(assembly.build((), "apparatus"))
+      return
+    self._append_notes(assembly.take_notes())
+
+  def _append_notes(self, taken: list[Note]) -> int:
+    """Adds notes at the end of the last entry; says how many."""
+    if not taken:
+      return 0
+    last = self.entries[-1]
+    notes = tuple(
+      Note(len(last.text), note.text, note.place, note.kind) for note in taken
+    )
+    self.entries[-1] = Entry(
+      last.text,
+      last.place,
+      last.kind,
+      last.headings,
+      last.notes + notes,
+      last.label,
+      last.indent,
+      last.line_starts,
+    )
+    return len(taken)

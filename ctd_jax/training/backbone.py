@@ -16,12 +16,12 @@ from typing import Any
 
 import ml_collections
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.models.encoders.lora import LoraConfig
-from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
-from ctd_jax.models.pretrained.geometry import EncoderConfig
+from ctd_jax.models.encoders.layers import LoraConfig
+from ctd_jax.models.pretrained import folders, weights
+from ctd_jax.models.pretrained.folders import EncoderConfig
 from ctd_jax.models.text_encoder import read_folder
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import input_pipeline
@@ -72,9 +72,9 @@ class Backbone:
     """
     if not self.source:
       return None
-    folder = hub_folders.find_model_folder(self.source)
+    folder = folders.find_model_folder(self.source)
     dtype = self.encoder.lora.base_dtype if self.encoder.lora else "float32"
-    return state_dict.load_params(
+    return weights.load_params(
       folder, dataclasses.replace(self.encoder, lora=None), sharding, dtype
     )
 
@@ -85,14 +85,14 @@ class Backbone:
       FileNotFoundError: naming the field, if they are missing.
     """
     with _naming_source():
-      folder = hub_folders.find_model_folder(self.source)
-      return hub_folders.hash_weights(folder)
+      folder = folders.find_model_folder(self.source)
+      return folders.hash_weights(folder)
 
   def save(self, folder: Folder) -> None:
     """Writes vocabulary and geometry, which a resumed run reads."""
     self.tokenizer.save(folder)
     if self.source:
-      geometry.write_encoder_config(folder, self.encoder)
+      folders.write_encoder_config(folder, self.encoder)
 
 
 def read_published_backbone(
@@ -113,14 +113,12 @@ def read_published_backbone(
   geometry_fields, source_fields = split_encoder_fields(section)
   end_token = source_fields.pop("end_token")
   with _naming_source():
-    folder = saved_folder or hub_folders.find_model_folder(
-      source_fields["source"]
-    )
+    folder = saved_folder or folders.find_model_folder(source_fields["source"])
     tokenizer, encoder = read_folder(
       folder, section.pooling, end_token, **geometry_fields
     )
     if saved_folder is None:
-      hub_folders.TensorFiles(folder)  # opened here, read when training starts
+      folders.TensorFiles(folder)  # opened here, read when training starts
   return Backbone(tokenizer, encoder, **source_fields)
 
 

@@ -27,7 +27,7 @@ from absl import logging
 from etils import epath
 from orbax.checkpoint import checkpoint_managers
 
-from ctd_jax.training import distributed, run_folder
+from ctd_jax.training import devices, run_folder
 from ctd_jax.training.run_folder import Folder
 from ctd_jax.training.train_step import TrainState
 
@@ -111,7 +111,7 @@ class Checkpoints:
 
   def __post_init__(self):
     self.directory = run_folder.resolve_folder(self.directory)
-    with distributed.coordinator_first("metrics of checkpoints"):
+    with devices.coordinator_first("metrics of checkpoints"):
       self._set_aside_unreadable_metrics()
 
     def rank_metrics(metrics: Mapping[str, float]) -> tuple[float, float]:
@@ -218,7 +218,7 @@ class Checkpoints:
         state = self.restore(step, abstract_state, iterator)
       except UnreadableCheckpointError as error:
         reason = str(error)
-      if distributed.is_true_in_all_processes(not reason):
+      if devices.is_true_in_all_processes(not reason):
         self._move_unreadable(unreadable_steps)
         return step, state
       unreadable_steps.append(step)
@@ -237,14 +237,14 @@ class Checkpoints:
     unreadable_folder = self.directory.with_name(
       f"{self.directory.name}.unreadable"
     )
-    if distributed.is_coordinator():
+    if devices.is_coordinator():
       for step in steps:
         # The same step may be damaged twice: the time keeps the names apart.
         folder = unreadable_folder / f"{step}.{time.time_ns()}"
         folder.parent.mkdir(exist_ok=True)
         (self.directory / str(step)).rename(folder)
         logging.warning("moved to %s; going on from the one before", folder)
-    distributed.wait_for_all("unreadable checkpoints")
+    devices.wait_for_all("unreadable checkpoints")
     self._manager.reload()
 
   def restore(
@@ -392,7 +392,7 @@ class Checkpoints:
   def wait(self) -> None:
     """Waits until everything is on disk, and removes what nobody reads."""
     self._manager.wait_until_finished()
-    if not distributed.is_coordinator():
+    if not devices.is_coordinator():
       return
     steps = sorted(self._manager.all_steps())
     for step in steps[: -self.keep_latest]:

@@ -18,7 +18,7 @@ from absl import logging
 from jax.experimental import multihost_utils
 from jax.experimental.compilation_cache import compilation_cache
 
-from ctd_jax.training import distributed, run_folder
+from ctd_jax.training import devices, run_folder
 from ctd_jax.training.process_flags import COMPILATION_CACHE, OFF
 from ctd_jax.training.run_folder import Folder
 
@@ -86,7 +86,7 @@ def enable_cache(choice: str | None = None) -> Folder | None:
     return _disable_cache("as was asked")
   path = choice or _default_folder()
   folder, problem = _make_folder(path)
-  if not distributed.is_true_in_all_processes(folder is not None):
+  if not devices.is_true_in_all_processes(folder is not None):
     problem = problem or "cannot be written to by another process"
     if choice:
       raise ValueError(f"--{COMPILATION_CACHE.name}={choice} {problem}")
@@ -155,11 +155,11 @@ def _is_shared(folder: Folder) -> bool:
     return True
   number = multihost_utils.broadcast_one_to_all(np.uint32(secrets.randbits(32)))
   probe = folder / f".probe-{int(number)}"
-  with distributed.coordinator_first("folder of compiled functions"):
-    if distributed.is_coordinator():
+  with devices.coordinator_first("folder of compiled functions"):
+    if devices.is_coordinator():
       probe.touch()
   try:
-    return distributed.is_true_in_all_processes(probe.exists())
+    return devices.is_true_in_all_processes(probe.exists())
   finally:
-    if distributed.is_coordinator():
+    if devices.is_coordinator():
       probe.unlink()

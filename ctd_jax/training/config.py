@@ -426,7 +426,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
   """
   # At call time: configs are parsed, and --help shown, without JAX.
   from ctd_jax.benchmark import runs
-  from ctd_jax.models.ctd_config import SCORE_MODES
+  from ctd_jax.models.dual_encoder import SCORE_MODES
 
   if not runs.is_valid_name(config.name):
     raise ValueError(
@@ -473,9 +473,9 @@ def validate_evaluation(section: ml_collections.ConfigDict) -> None:
   Raises:
     ValueError: naming the field, its value and what is expected.
   """
-  from ctd_jax.benchmark.queries import SPLITS
+  from ctd_jax.benchmark.benchmark import SPLITS
   from ctd_jax.evaluation import protocol
-  from ctd_jax.models.ctd_config import SCORE_MODES
+  from ctd_jax.models.dual_encoder import SCORE_MODES
 
   protocol.get_mode(section.mode)
   if section.depth < 10:  # the measures look at the first ten
@@ -555,7 +555,7 @@ def _check_adapters(
     section: `config.model`.
     freeze_encoder: `config.optimizer.freeze_encoder`.
   """
-  from ctd_jax.models.encoders.lora import PROJECTIONS
+  from ctd_jax.models.encoders.layers import PROJECTIONS
 
   for target in section.lora.targets:
     if target not in PROJECTIONS:

@@ -32,8 +32,9 @@ from collections.abc import Sequence
 import ml_collections
 from absl import logging
 
-from ctd_jax.chronology import date_expressions, query_dates, stated_dates
-from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax.chronology import dates as dates_lib
+from ctd_jax.chronology import questions
+from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax.training.config import DATE_FORMS, RECORD_DATES
 
 _PARTS = ("reign", "year", "month")
@@ -114,7 +115,7 @@ class DateMarks:
     """Returns queries behind the months that the parser reads in them."""
     if not self.form:
       return list(texts)
-    intervals = query_dates.parse_query_intervals(texts, self.timeline)
+    intervals = questions.parse_query_intervals(texts, self.timeline)
     return self._put_before(texts, intervals)
 
   def mark_records(
@@ -133,7 +134,7 @@ class DateMarks:
       return list(texts)
     if self.records == "text":
       intervals = [
-        stated_dates.find_stated_interval(text, self.timeline) for text in texts
+        questions.find_stated_interval(text, self.timeline) for text in texts
       ]
     elif keys is None:
       raise ValueError(
@@ -157,7 +158,7 @@ class DateMarks:
     ends = dict.fromkeys((interval.start, interval.end))  # one month once
     if self.form == "tokens":
       return _UNTIL.join(map(_write_tokens, ends))
-    dates = (date_expressions.format_key(key, self.timeline) for key in ends)
+    dates = (dates_lib.format_key(key, self.timeline) for key in ends)
     return "至".join(dates) + "："
 
 

@@ -23,34 +23,31 @@ import numpy as np
 import optax
 from jaxtyping import Int32
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology import query_dates
-from ctd_jax.chronology.timelines import TimeKey
-from ctd_jax.models import packing, text_checks
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology import questions
+from ctd_jax.chronology.reigns import TimeKey
+from ctd_jax.models import packing, text_encoder
 from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
-from ctd_jax.models.encoders import lora
+from ctd_jax.models.encoders import layers
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import backbone as backbones
 from ctd_jax.training import config as training_config
 from ctd_jax.training import (
-  distributed,
+  devices,
   input_pipeline,
   optimizer,
-  partitioning,
-  row_shapes,
   run_folder,
   train_step,
 )
+from ctd_jax.training import packing as packing_lib
 from ctd_jax.training.backbone import Backbone
-from ctd_jax.training.batch_iterator import BatchIterator
-from ctd_jax.training.batch_reader import Share
 from ctd_jax.training.checkpoints import (
   CheckpointError,
   Checkpoints,
   list_differences,
 )
 from ctd_jax.training.date_marks import DateMarks
-from ctd_jax.training.input_pipeline import Tokens
+from ctd_jax.training.input_pipeline import BatchIterator, Share, Tokens
 from ctd_jax.training.run_folder import (
   CHECKPOINT_FOLDER,
   CONFIG_FILE,
@@ -149,7 +146,7 @@ class Experiment:
     trained = self.checkpoints.restore_params(
       step, self.abstract_state().params
     )
-    return lora.join_params(self.load_frozen(), trained)
+    return layers.join_params(self.load_frozen(), trained)
 
   def claim_workdir(self) -> None:
     """Writes config and tokenizer, or refuses the workdir of another run.
@@ -172,8 +169,8 @@ class Experiment:
           "another --workdir."
         )
     # A process that is late must not read what the first one writes here.
-    distributed.wait_for_all("config of the workdir")
-    if distributed.is_coordinator():
+    devices.wait_for_all("config of the workdir")
+    if devices.is_coordinator():
       files.write_text(path, json.dumps(config_fields, indent=2) + "\n")
       self.backbone.save(self.workdir / TOKENIZER_FOLDER)
 
@@ -204,7 +201,7 @@ class Experiment:
       place: puts a batch on the devices.
     """
     config = self.config
-    shards = partitioning.count_batch_shards(self.mesh)
+    shards = devices.count_batch_shards(self.mesh)
     return input_pipeline.training_batches(
       self.benchmark,
       self.queries["train"],
@@ -217,7 +214,7 @@ class Experiment:
       widths=packing.row_widths(
         self.row_width,
         self.backbone.encoder.max_length,
-        row_shapes.width_multiple(self.mesh.devices.flat[0].platform),
+        packing_lib.width_multiple(self.mesh.devices.flat[0].platform),
       ),
       share=Share(jax.process_index(), jax.process_count()),
       workers=config.input.workers,
@@ -256,7 +253,7 @@ def assemble_experiment(
     saved_folder = workdir / TOKENIZER_FOLDER
   backbone = None
   if "source" in config.model.encoder:
-    with distributed.coordinator_first("weights"):  # which downloads them
+    with devices.coordinator_first("weights"):  # which downloads them
       backbone = backbones.read_published_backbone(config.model, saved_folder)
     check_prefixes(config, backbone)
   benchmark = build_benchmark(config.dataset, config.data_dir, config.sources)
@@ -271,7 +268,7 @@ def assemble_experiment(
   tokens_folder = _find_tokens_folder(config.input, workdir)
   with contextlib.ExitStack() as stack:
     if tokens_folder is not None:  # where the first process writes them
-      stack.enter_context(distributed.coordinator_first("tokens"))
+      stack.enter_context(devices.coordinator_first("tokens"))
     tokens = tokenize_benchmark(
       benchmark,
       backbone,
@@ -290,7 +287,7 @@ def assemble_experiment(
     config=config,
     workdir=workdir,
     evaluation=workdir / EVALUATION_FOLDER,
-    mesh=partitioning.make_mesh(**config.mesh.to_dict()),
+    mesh=devices.make_mesh(**config.mesh.to_dict()),
     benchmark=benchmark,
     **tokens,
     query_intervals=read_query_intervals(
@@ -324,7 +321,7 @@ def check_prefixes(
     ValueError: naming both fields, see `text_checks.check_prefix`.
   """
   for side in ("query", "record"):
-    text_checks.check_prefix(
+    text_encoder.check_prefix(
       backbone.tokenizer,
       getattr(backbone, f"{side}_prefix"),
       config[f"{side}_length"],
@@ -343,7 +340,7 @@ def build_benchmark(
   Raises:
     ValueError: naming the field or the source file at fault.
   """
-  with distributed.coordinator_first("data set"):
+  with devices.coordinator_first("data set"):
     try:
       return load.build_benchmark(dataset, data_dir, sources)
     except SourceError as error:
@@ -461,7 +458,7 @@ def check_tokens(
   }
   texts_by_name["records"] = "record_length", benchmark.records, records
   for name, (field, texts, tokens) in texts_by_name.items():
-    text_checks.check_distinct(
+    text_encoder.check_distinct(
       [text.text for text in texts],
       tokens.ids,
       f"{benchmark.name}, {name}",
@@ -493,10 +490,10 @@ def tokenize_queries(
     backbone.query_prefix,
     folder,
   )
-  text_checks.warn_of_cuts(
+  text_encoder.warn_of_cuts(
     tokens.full_lengths, query_length, name, "config.query_length"
   )
-  text_checks.warn_of_collapse(texts, tokens.ids, name)
+  text_encoder.warn_of_collapse(texts, tokens.ids, name)
   return tokens
 
 
@@ -526,10 +523,10 @@ def tokenize_records(
     backbone.record_prefix,
     folder,
   )
-  text_checks.warn_of_cuts(
+  text_encoder.warn_of_cuts(
     tokens.full_lengths, record_length, "records", "config.record_length"
   )
-  text_checks.warn_of_collapse(texts, tokens.ids, "records")
+  text_encoder.warn_of_collapse(texts, tokens.ids, "records")
   return tokens
 
 
@@ -543,7 +540,7 @@ def read_query_intervals(
   if not asks_parser(score_mode, reader):
     return {}
   return {
-    split: query_dates.read_query_intervals(
+    split: questions.read_query_intervals(
       [query.text for query in queries], benchmark.timeline
     )
     for split, queries in benchmark.queries.items()

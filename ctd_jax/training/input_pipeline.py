@@ -13,25 +13,323 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import multiprocessing
+import os
 import pathlib
+import pickle
+import shutil
+import tempfile
+import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+import grain
 import numpy as np
-from absl import logging
-from jaxtyping import Float32, Int, Int32
+from absl import flags, logging
+from jaxtyping import Bool, Float32, Int, Int32
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.records import ANSWERING_KINDS
-from ctd_jax.chronology.timelines import Interval, Timeline
+from ctd_jax.benchmark.benchmark import ANSWERING_KINDS, Benchmark
+from ctd_jax.chronology.reigns import Interval, Timeline
+from ctd_jax.models import packing
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax.training import row_shapes, token_store
-from ctd_jax.training.batch_iterator import BatchIterator
-from ctd_jax.training.batch_plan import BatchPlanner, Positives
-from ctd_jax.training.batch_reader import WHOLE, BatchReader, Share
-from ctd_jax.training.negatives import NegativeSampler
-from ctd_jax.training.row_shapes import RowShape
-from ctd_jax.training.token_store import TokenStore
+from ctd_jax.training import packing as packing_lib
+from ctd_jax.training.batches import (
+  BatchPlanner,
+  BatchTexts,
+  NegativeSampler,
+  Positives,
+)
+from ctd_jax.training.packing import RowShape, TextPlaces, TokenStore
+
+# ----------------------------------------------------------------------------
+# Reader of training batches: arrays of the share that a process has.
+#
+# Nothing here needs a device, so that processes that read ahead leave them
+# alone.
+#
+# Axes: B queries in a batch, H hard negatives a query, T train queries, N
+# records, P packs, G/Y/M reign, year and month classes.
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+  """The share of a batch that a process has, equal and in order.
+
+  Attributes:
+    index: of the process.
+    count: of processes.
+  """
+
+  index: int = 0
+  count: int = 1
+
+  def of(self, rows: int) -> slice:
+    """Returns which of so many rows are in the share."""
+    size = rows // self.count
+    return slice(self.index * size, (self.index + 1) * size)
+
+
+WHOLE = Share()  # of one process
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchReader(grain.transforms.Map):
+  """Makes the arrays of a batch from its number.
+
+  Of the whole batch it knows the lengths of the texts, and so, like every other
+  process, the place of each; it reads those in its own packs.
+
+  Attributes:
+    planner: says which texts a batch has.
+    share: of this process.
+    packs: of the global batch, P.
+    shapes: of their rows.
+    queries: tokens of the train queries.
+    records: tokens of the gallery.
+    query_ends: ordinal months.
+    query_targets: of the heads, [T, classes].
+    record_months: ordinal.
+    record_classes: reign, year, month from 0.
+    record_is_positive: of a kind that can answer.
+  """
+
+  planner: BatchPlanner
+  share: Share
+  packs: int
+  shapes: Sequence[RowShape]
+  queries: TokenStore
+  records: TokenStore
+  query_ends: Int32[np.ndarray, "T 2"]
+  query_targets: tuple[np.ndarray, ...]
+  record_months: Int32[np.ndarray, " N"]
+  record_classes: Int32[np.ndarray, "N 3"]
+  record_is_positive: Bool[np.ndarray, " N"]
+
+  def map(self, element: int) -> dict[str, Any]:
+    """Returns one batch; see `input_pipeline.training_batches`."""
+    texts = self.planner.plan(element)
+    lengths = self.planner.count_tokens(texts).reshape(-1)
+    places = packing_lib.arrange_batch(lengths, self.packs, self.shapes)
+    own_queries = self.share.of(len(texts.queries))
+    query, records = texts.queries[own_queries], texts.records[own_queries]
+    positive, negatives = records[:, 0], records[:, 1:].reshape(-1)
+    reign, year, month = (targets[query] for targets in self.query_targets)
+    order = places.pack * places.shape.texts + places.place
+    return {
+      "texts": self._pack_texts(texts, lengths, places),
+      "text_order": order[self.share.of(len(order))].astype(np.int32),
+      "query_ends": self.query_ends[query],
+      "query_reign": reign,
+      "query_year": year,
+      "query_month": month,
+      "positive_month": self.record_months[positive],
+      "positive_classes": self.record_classes[positive],
+      "negative_month": self.record_months[negatives],
+      "negative_answers": self.record_is_positive[negatives],
+    }
+
+  def _pack_texts(
+    self, texts: BatchTexts, lengths: np.ndarray, places: TextPlaces
+  ) -> packing.PackedTexts:
+    """Returns the texts in the packs of this process."""
+    rows, width, num_places = places.shape
+    own_packs = self.share.of(self.packs)
+    own = np.flatnonzero(
+      (own_packs.start <= places.pack) & (places.pack < own_packs.stop)
+    )
+    pack = places.pack[own] - own_packs.start
+    row, slot = places.row[own], places.slot[own]
+    packs = own_packs.stop - own_packs.start
+    ids = np.zeros(packs * rows * width, np.int32)
+    segments = np.zeros_like(ids)
+    cells = (pack * rows + row) * width + places.column[own]
+    segments[packing_lib.spread(cells, lengths[own])] = np.repeat(
+      (slot + 1).astype(np.int32), lengths[own]
+    )
+    query, column = np.divmod(own, 1 + texts.records.shape[1])
+    is_query = column == 0
+    self.queries.copy_texts(
+      texts.queries[query[is_query]], cells[is_query], ids
+    )
+    self.records.copy_texts(
+      texts.records[query[~is_query], column[~is_query] - 1],
+      cells[~is_query],
+      ids,
+    )
+    # A place without a text, or whose text has no tokens, is told by this.
+    size = packing.slots_per_row(width)
+    slots = np.full((packs, num_places), rows * size, np.int32)
+    slots[pack, places.place[own]] = np.where(
+      lengths[own] > 0, row * size + slot, rows * size
+    )
+    shape = packs, rows, width
+    return packing.PackedTexts(
+      ids.reshape(shape), segments.reshape(shape), slots
+    )
+
+
+# ----------------------------------------------------------------------------
+# Iterator over training batches, read ahead and put on devices ahead.
+#
+# Its state is the number of the next batch: it goes on exactly with any
+# number of processes that read ahead, and nothing that was read ahead counts.
+# Beside it stands which order of batches the number is of.
+
+
+_READ_AHEAD = 4  # batches of a process that reads
+_PLACED_AHEAD = 2  # batches on the devices, beside the one at work
+_NUM_BATCHES = 2**40  # more than any run has
+_ORDER = 1  # of the batches of a seed; another one makes another number
+
+
+def _end_with_parent(folder: pathlib.Path, index: int, count: int) -> None:
+  """Has this worker end when the run that it reads for is killed.
+
+  It would wait for ever for somebody to take its batches.
+
+  Args:
+    folder: of what the run gave it, which goes with it.
+    index: of the worker.
+    count: of the workers.
+  """
+  del index, count
+  parent = multiprocessing.parent_process()
+
+  def wait_and_exit() -> None:
+    parent.join()
+    shutil.rmtree(folder, ignore_errors=True)
+    os._exit(1)
+
+  threading.Thread(target=wait_and_exit, name="parent", daemon=True).start()
+
+
+class _FiledReader(grain.transforms.Map):
+  """Reader that a worker gets through a file, not through its pipe.
+
+  A pipe holds 64 KiB: where a worker is killed before it has read the rest, the
+  run would wait for ever to write it.
+  """
+
+  def __init__(self, reader: grain.transforms.Map, path: pathlib.Path):
+    """Writes the reader.
+
+    Args:
+      reader: makes a batch from its number.
+      path: of the file, which stays until all workers have begun.
+    """
+    self._reader, self._path = reader, path
+    with path.open("wb") as file:
+      pickle.dump(reader, file)
+
+  def __getstate__(self) -> pathlib.Path:
+    return self._path
+
+  def __setstate__(self, path: pathlib.Path) -> None:
+    self._path = path
+    with path.open("rb") as file:
+      self._reader = pickle.load(file)
+
+  def map(self, element: int) -> Any:
+    """Returns the batch of a number."""
+    return self._reader.map(element)
+
+
+class BatchIterator(grain.DatasetIterator):
+  """Endless iterator over the batches of a process."""
+
+  def __init__(
+    self,
+    reader: grain.transforms.Map,
+    workers: int = 0,
+    place: Callable[[Any], Any] | None = None,
+  ):
+    """Starts with the first batch, and reading when the first is asked for.
+
+    Args:
+      reader: makes a batch from its number.
+      workers: processes that read; 0 = a thread of this one.
+      place: puts a batch on the devices, in a thread; None = stays here.
+    """
+    super().__init__()
+    self._reader = reader
+    self._workers = workers
+    self._place = place
+    self._next = 0
+    self._batches: grain.DatasetIterator | None = None
+    self._remove_files: Callable[[], Any] | None = None  # given to workers
+
+  def _open(self) -> grain.DatasetIterator:
+    """Returns an iterator over the batches from the next one on."""
+    reader = self._reader
+    if self._workers:
+      folder = pathlib.Path(tempfile.mkdtemp(prefix="ctd_jax-reader-"))
+      self._remove_files = weakref.finalize(
+        self, shutil.rmtree, folder, ignore_errors=True
+      )
+      reader = _FiledReader(reader, folder / "reader")
+    dataset = (
+      grain.MapDataset.range(self._next, _NUM_BATCHES)
+      .map(reader)
+      .to_iter_dataset(
+        grain.ReadOptions(num_threads=1, prefetch_buffer_size=_READ_AHEAD)
+      )
+    )
+    if self._workers:
+      if not flags.FLAGS.is_parsed():  # where no command has: grain reads some
+        flags.FLAGS.mark_as_parsed()
+      dataset = dataset.mp_prefetch(
+        grain.MultiprocessingOptions(
+          num_workers=self._workers, per_worker_buffer_size=_READ_AHEAD
+        ),
+        functools.partial(_end_with_parent, folder),
+      )
+    if self._place is not None:
+      dataset = grain.experimental.ThreadPrefetchIterDataset(
+        dataset.map(self._place), prefetch_buffer_size=_PLACED_AHEAD
+      )
+    return iter(dataset)
+
+  def __next__(self) -> Any:
+    """Returns the next batch."""
+    self.start_prefetch()
+    batch = next(self._batches)
+    self._next += 1
+    return batch
+
+  def start_prefetch(self) -> None:
+    """Begins to read ahead."""
+    if self._batches is None:
+      self._batches = self._open()
+      self._batches.start_prefetch()
+
+  def get_state(self) -> dict[str, int]:
+    """Returns the number of the next batch, and the order that it is of."""
+    return {"next_index": self._next, "order": _ORDER}
+
+  def set_state(self, state: dict[str, int]) -> None:
+    """Goes to the batch that a state names.
+
+    Raises:
+      ValueError: if its number is of another order of batches.
+    """
+    if state.get("order") != _ORDER:
+      raise ValueError(
+        "begun with another input pipeline, whose batches come in another "
+        f"order: {state}, expected 'order': {_ORDER}"
+      )
+    self.close()
+    self._next = state["next_index"]
+
+  def close(self) -> None:
+    """Ends what reads ahead."""
+    if self._batches is not None:
+      self._batches.close()
+      self._batches = None
+    if self._remove_files is not None:
+      self._remove_files()
+      self._remove_files = None
+
 
 _SAMPLE_WINDOWS = 16  # in which batches are looked at to choose shapes
 
@@ -86,7 +384,7 @@ def tokenize_texts(
   """
   kept = None
   if folder is not None:
-    kept = token_store.read_or_tokenize(
+    kept = packing_lib.read_or_tokenize(
       folder, tokenizer, texts, max_length, prefix
     )
   if kept is None:
@@ -255,14 +553,14 @@ def _choose_shapes(
   planner: BatchPlanner, packs: int, widths: Sequence[int]
 ) -> tuple[RowShape, RowShape]:
   """Returns the shapes of rows, by the first batches of a run; logs them."""
-  count = row_shapes.count_sample(planner.count_tokens(planner.plan(0)).size)
+  count = packing_lib.count_sample(planner.count_tokens(planner.plan(0)).size)
   # Batches of one window are alike; those of several are not quite.
   step = max(1, _SAMPLE_WINDOWS * planner.window_batches // count)
   sample = [
     planner.count_tokens(planner.plan(number))
     for number in range(0, count * step, step)
   ]
-  usual, large = row_shapes.choose_shapes(sample, packs, widths)
+  usual, large = packing_lib.choose_shapes(sample, packs, widths)
   mean = np.mean([tokens.sum() for tokens in sample])
   logging.info(
     "texts in %d packs of %d rows of %d columns, about %.0f%% full; "

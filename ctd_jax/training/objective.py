@@ -20,14 +20,14 @@ import ml_collections
 from jax.sharding import Mesh
 from jaxtyping import Array, Float, Int
 
-from ctd_jax.models import time_gaussian
+from ctd_jax.models import calendar_heads
+from ctd_jax.models.calendar_heads import Gaussians
 from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.time_gaussian import Gaussians
-from ctd_jax.training import losses, partitioning
-from ctd_jax.training.contrastive import ContrastiveLoss
-from ctd_jax.training.row_chunks import map_in_chunks
+from ctd_jax.training import devices, losses
+from ctd_jax.training.losses import ContrastiveLoss
+from ctd_jax.training.packing import map_in_chunks
 
 Batch = Mapping[str, Any]  # see `input_pipeline.training_batches`
 Metrics = dict[str, jax.Array]
@@ -137,7 +137,7 @@ class Objective:
     def encode(texts: PackedTexts, number: jax.Array) -> Encoding:
       # Every chunk draws its own dropout, by the number of its first pack.
       rngs = {"dropout": jax.random.fold_in(dropout_key, number[0])}
-      with partitioning.use_mesh(self.mesh):
+      with devices.use_mesh(self.mesh):
         return self.model.apply(
           {"params": params}, texts, False, rngs=rngs, method="encode_packed"
         )
@@ -170,11 +170,11 @@ class Objective:
     records = self._replicate(record.gaussian)
 
     def compare(ends: jax.Array, gaussians: Gaussians) -> Float[Array, " _"]:
-      labels = time_gaussian.time_similarity(
-        time_gaussian.match_intervals(ends),
-        time_gaussian.match_intervals(record_ends),
+      labels = calendar_heads.time_similarity(
+        calendar_heads.match_intervals(ends),
+        calendar_heads.match_intervals(record_ends),
       )
-      similarities = time_gaussian.time_similarity(gaussians, records)
+      similarities = calendar_heads.time_similarity(gaussians, records)
       return losses.cosent_loss(similarities, labels)
 
     rows = batch["query_ends"], query.gaussian
@@ -182,7 +182,7 @@ class Objective:
 
   def _replicate(self, columns: Any) -> Any:
     """Returns the rows of all devices on each of them."""
-    sharding = partitioning.replicated_sharding(self.mesh)
+    sharding = devices.replicated_sharding(self.mesh)
     return jax.lax.with_sharding_constraint(columns, sharding)
 
   def _restore_order(
@@ -195,8 +195,8 @@ class Objective:
       text_order: place of each text.
     """
     # Vectors are few beside tokens: each device gets all, and takes its own.
-    replicated = partitioning.replicated_sharding(self.mesh)
-    sharding = partitioning.batch_sharding(self.mesh)
+    replicated = devices.replicated_sharding(self.mesh)
+    sharding = devices.batch_sharding(self.mesh)
 
     def take(x: jax.Array) -> jax.Array:
       x = jax.lax.with_sharding_constraint(x, replicated)

@@ -19,7 +19,7 @@ import ml_collections
 import optax
 
 from ctd_jax.models.dual_encoder import ENCODER
-from ctd_jax.models.encoders.layer_stack import SCANNED
+from ctd_jax.models.encoders.layers import SCANNED
 from ctd_jax.training.config import DECAY_KINDS
 
 TEMPORAL = "temporal"

@@ -27,22 +27,16 @@ import ml_collections
 import numpy as np
 from jax.experimental import topologies
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.models import packing
-from ctd_jax.models.encoders import attention, layer_stack
+from ctd_jax.models.encoders import attention, layers
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.models.pretrained import geometry, hub_folders
-from ctd_jax.models.pretrained.geometry import EncoderConfig
-from ctd_jax.training import (
-  backbone,
-  optimizer,
-  partitioning,
-  row_shapes,
-  speed,
-  train_step,
-)
+from ctd_jax.models.pretrained import folders
+from ctd_jax.models.pretrained.folders import EncoderConfig
+from ctd_jax.training import backbone, devices, optimizer, speed, train_step
 from ctd_jax.training import config as training_config
+from ctd_jax.training import packing as packing_lib
 from ctd_jax.training.objective import Objective
 from ctd_jax.training.speed import CPU, GPU, TPU
 from ctd_jax_datasets import load, registry
@@ -175,7 +169,7 @@ def read_workload(
     timeline = load.load_benchmark(config.dataset).timeline
   else:
     builder = registry.make_builder(config.dataset, config.data_dir)
-    timeline = reign_tables.load_timeline(builder.info.metadata["timeline"])
+    timeline = reigns.load_timeline(builder.info.metadata["timeline"])
   return Workload(encoder, timeline, *lengths)
 
 
@@ -183,17 +177,17 @@ def _read_geometry(source: str, fields: Mapping[str, Any]) -> EncoderConfig:
   """Returns the geometry of a folder; of a hub id no more is downloaded."""
   folder = pathlib.Path(source).expanduser()
   try:
-    if not folder.is_dir() and hub_folders.is_hub_id(source):
-      path = huggingface_hub.hf_hub_download(source, hub_folders.CONFIG_FILE)
+    if not folder.is_dir() and folders.is_hub_id(source):
+      path = huggingface_hub.hf_hub_download(source, folders.CONFIG_FILE)
       folder = pathlib.Path(path).parent
-    return geometry.read_encoder_config(folder, **fields)
+    return folders.read_encoder_config(folder, **fields)
   except ValueError:
     raise
   except Exception as error:  # network, proxy and hub errors share no base
     raise FileNotFoundError(
       f"config.model.encoder.source: {source}: neither a folder here nor a "
       f"model that the hub gave ({type(error).__name__}); name a folder that "
-      f"holds its {hub_folders.CONFIG_FILE} with "
+      f"holds its {folders.CONFIG_FILE} with "
       "--config.model.encoder.source=FOLDER"
     ) from error
 
@@ -350,8 +344,8 @@ def plan_step(
   encoder = workload.encoder
   if platform != mesh_platform:
     kept = encoder.kept_activations
-    if kept == layer_stack.AUTO:
-      kept = layer_stack.PRODUCTS
+    if kept == layers.AUTO:
+      kept = layers.PRODUCTS
     encoder = dataclasses.replace(
       encoder,
       attention=attention.PLAIN,
@@ -416,7 +410,7 @@ def _abstract_batch(
   Its arrays are those of `input_pipeline.training_batches`.
   """
   size, negatives = config.batch_size, sum(config.negatives.values())
-  packs = partitioning.count_batch_shards(mesh) * config.encode_chunks
+  packs = devices.count_batch_shards(mesh) * config.encode_chunks
   if size % packs:
     raise ValueError(
       f"config.batch_size={size} does not divide into {packs} packs: "
@@ -428,17 +422,17 @@ def _abstract_batch(
   widths = packing.row_widths(
     packing.row_width(longest, max_length),
     max_length,
-    row_shapes.width_multiple(platform),
+    packing_lib.width_multiple(platform),
   )
   # All packs are alike, and so are all batches.
-  shape, _ = row_shapes.choose_shapes(
+  shape, _ = packing_lib.choose_shapes(
     [np.array([lengths] * (size // packs))], 1, widths
   )
   places = shape.texts
-  if row_shapes.count_unit_packs(packs * places, packs) > 1:
-    places = row_shapes.count_places(places, packs * places)
+  if packing_lib.count_unit_packs(packs * places, packs) > 1:
+    places = packing_lib.count_places(places, packs * places)
   array = functools.partial(
-    jax.ShapeDtypeStruct, sharding=partitioning.batch_sharding(mesh)
+    jax.ShapeDtypeStruct, sharding=devices.batch_sharding(mesh)
   )
   packed_shape = packs, shape.rows, shape.width
   reigns, years, months = workload.timeline.class_counts
@@ -632,7 +626,7 @@ class Planner:
     """
     training_config.validate(self.config)
     target = find_devices(self.topology)
-    mesh = partitioning.make_mesh(
+    mesh = devices.make_mesh(
       **self.config.mesh.to_dict(), devices=target.devices
     )
     axes = ", ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
@@ -777,7 +771,7 @@ class Planner:
       return needs[batch_size]
 
     unit = math.lcm(
-      partitioning.count_batch_shards(mesh) * config.encode_chunks,
+      devices.count_batch_shards(mesh) * config.encode_chunks,
       config.loss.emulated_processes,
     )
     largest = find_largest_batch(

@@ -28,10 +28,10 @@ import msgspec
 from absl import logging
 
 from ctd_jax.models.encoders import attention
-from ctd_jax.training import distributed, partitioning, row_chunks
+from ctd_jax.training import devices, packing
 from ctd_jax.training.objective import Objective
 from ctd_jax.training.run_folder import PROFILE_FOLDER, Folder
-from ctd_jax.utils import csv_rows
+from ctd_jax.utils import files
 
 CPU, GPU, TPU = "cpu", "gpu", "tpu"
 _GIB = 2**30
@@ -76,7 +76,7 @@ class Device(msgspec.Struct, frozen=True):
 def list_devices() -> tuple[Device, ...]:
   """Returns the devices whose figures are known."""
   path = pathlib.Path(__file__).with_name("devices.tsv")
-  return tuple(row for _, row in csv_rows.read_csv_rows(path, Device, "\t"))
+  return tuple(row for _, row in files.read_csv_rows(path, Device, "\t"))
 
 
 def find_device(device_kind: str) -> Device | None:
@@ -146,7 +146,7 @@ class ModelFlops:
     model = objective.model.clone(
       config=dataclasses.replace(config, encoder=encoder)
     )
-    mesh = partitioning.make_mesh(1, devices=jax.local_devices(backend=CPU))
+    mesh = devices.make_mesh(1, devices=jax.local_devices(backend=CPU))
     self._objective = dataclasses.replace(objective, model=model, mesh=mesh)
     self._counts: dict[Any, float] = {}
     # Passes of an update, and those of them that are computed again: chunks
@@ -175,7 +175,7 @@ class ModelFlops:
       dropout_key = jax.eval_shape(jax.random.key, 0)
       init = self._objective.model.init
       params = jax.eval_shape(init, dropout_key, text, text)["params"]
-      with row_chunks.in_one_chunk():
+      with packing.in_one_chunk():
         self._counts[key] = count_flops(
           self._objective.compute_loss, params, shapes, dropout_key
         )
@@ -441,7 +441,7 @@ class StepProfiler:
         steps.start,
         resume_step + 1,
       )
-    elif distributed.is_coordinator():
+    elif devices.is_coordinator():
       self._steps = steps
 
   def begin_step(self, step: int) -> None:

@@ -21,14 +21,13 @@ import ml_collections
 import optax
 from jax.sharding import Mesh
 
-from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.models.ctd_config import CTDConfig
-from ctd_jax.models.dual_encoder import ENCODER, DualEncoder
-from ctd_jax.models.encoders import lora
+from ctd_jax.chronology.reigns import TimeKey, Timeline
+from ctd_jax.models.dual_encoder import ENCODER, CTDConfig, DualEncoder
+from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pretrained.geometry import EncoderConfig
-from ctd_jax.training import compilation, partitioning
+from ctd_jax.models.pretrained.folders import EncoderConfig
+from ctd_jax.training import compilation, devices
 from ctd_jax.training.objective import Batch, Metrics, Objective
 
 TrainStep = Callable[["TrainState", Batch], tuple["TrainState", Metrics]]
@@ -53,7 +52,7 @@ class TrainState(flax.struct.PyTreeNode):
   @property
   def model_params(self) -> Any:
     """All parameters of the model."""
-    return lora.join_params(self.frozen, self.params)
+    return layers.join_params(self.frozen, self.params)
 
 
 def make_model(
@@ -105,8 +104,8 @@ def _make_fresh_state(
   params = model.init(key, text, text)["params"]
   if pretrained is not None:
     # Adapters and temporal modules keep their first values.
-    adapters, _ = lora.split_adapters(params[ENCODER])
-    params = {**params, ENCODER: lora.join_params(pretrained, adapters)}
+    adapters, _ = layers.split_adapters(params[ENCODER])
+    params = {**params, ENCODER: layers.join_params(pretrained, adapters)}
   trained, frozen = split_params(model, params)
   return TrainState(
     step=jnp.zeros((), jnp.int32),
@@ -129,7 +128,7 @@ def split_params(model: DualEncoder, params: Any) -> tuple[Any, Any]:
   config = model.config.encoder.lora
   if config is None:
     return params, {}
-  adapters, base = lora.split_adapters(params[ENCODER])
+  adapters, base = layers.split_adapters(params[ENCODER])
   base = jax.tree.map(lambda x: x.astype(config.base_dtype), base)
   return {**params, ENCODER: adapters}, {ENCODER: base}
 
@@ -151,7 +150,7 @@ def abstract_state(
       x.shape, x.dtype, sharding=sharding
     ),
     shapes,
-    partitioning.state_shardings(shapes, mesh),
+    devices.state_shardings(shapes, mesh),
   )
 
 
@@ -205,7 +204,7 @@ def make_train_step(
 
     def compute_loss(params: Any) -> tuple[jax.Array, Metrics]:
       # Of the frozen ones no gradient is computed.
-      model_params = lora.join_params(state.frozen, params)
+      model_params = layers.join_params(state.frozen, params)
       return objective.compute_loss(model_params, batch, key)
 
     grads, metrics = jax.grad(compute_loss, has_aux=True)(state.params)
@@ -243,7 +242,7 @@ def make_encode_step(
     compiler_options=compilation.choose_options(mesh.devices.flat[0]),
   )
   def encode(params: Any, texts: PackedTexts) -> Encoding:
-    with partitioning.use_mesh(mesh):
+    with devices.use_mesh(mesh):
       encoding = model.apply({"params": params}, texts, method="encode_packed")
     # [packs, texts of a pack, ...] -> [texts, ...]
     return jax.tree.map(lambda x: jax.lax.collapse(x, 0, 2), encoding)

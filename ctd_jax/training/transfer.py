@@ -10,8 +10,8 @@ from collections.abc import Mapping
 import ml_collections
 from absl import logging
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import Tokens

@@ -7,13 +7,19 @@ as good as a local one.
 from __future__ import annotations
 
 import contextlib
+import csv
 import io
 import os
 import pathlib
+import shlex
 import stat
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeVar
 
+import msgspec
 from etils import epath
 
 AnyPath = pathlib.Path | epath.Path
@@ -90,3 +96,112 @@ def read_text(path: str | os.PathLike) -> str:
     ) from None
   # As open() reads text: \r\n and \r become \n.
   return io.StringIO(text, newline=None).read()
+
+
+# ----------------------------------------------------------------------------
+# Rows of CSV files as typed structs, with file, line and column in errors.
+
+
+Row = TypeVar("Row", bound=msgspec.Struct)
+
+
+def read_csv_rows(
+  path: str | os.PathLike,
+  row_type: type[Row],
+  delimiter: str = ",",
+  strip_cells: bool = True,
+) -> Iterator[tuple[int, Row]]:
+  """Yields (line number, row) of a CSV file with a header.
+
+  A blank cell is None. Columns that are not fields of the struct are ignored.
+
+  Args:
+    path: UTF-8, with or without a byte order mark.
+    row_type: struct whose fields are columns; a text or number in a cell is
+      converted to the type of its field.
+    delimiter: between cells.
+    strip_cells: whether white space around cells is removed.
+
+  Raises:
+    ValueError: naming file, line and column at fault.
+  """
+  columns = row_type.__struct_encode_fields__
+  with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
+    reader = csv.DictReader(file, delimiter=delimiter)
+    header = reader.fieldnames or ()
+    missing = [name for name in columns if name not in header]
+    if missing:
+      raise ValueError(
+        f"{path}:1: no column {', '.join(missing)}; expected the header "
+        f"{delimiter.join(columns)}"
+      )
+    for cells in reader:
+      # DictReader files surplus cells under None and fills missing ones with
+      # it; a text with an unquoted comma is the usual reason.
+      if None in cells or None in cells.values():
+        raise ValueError(
+          f"{path}:{reader.line_num}: expected {len(header)} columns; quote "
+          "cells that hold a comma"
+        )
+      cells = {
+        name: (cells[name].strip() if strip_cells else cells[name])
+        if cells[name].strip()
+        else None
+        for name in columns
+      }
+      try:
+        row = msgspec.convert(cells, row_type, strict=False)
+      except msgspec.ValidationError as error:
+        message = _describe_error(error, cells)
+        raise ValueError(f"{path}:{reader.line_num}: {message}") from None
+      yield reader.line_num, row
+
+
+def _describe_error(
+  error: msgspec.ValidationError, cells: Mapping[str, Any]
+) -> str:
+  """Returns the message with the name and the text of the cell."""
+  message, _, column = str(error).rpartition(" - at `$.")
+  if not message:
+    return str(error)  # of the row as a whole
+  column = column.removesuffix("`")
+  if cells[column] is None:
+    return f"{column} is empty"
+  return f"{column}={cells[column]!r}: {message}"
+
+
+# ----------------------------------------------------------------------------
+# Provenance of results: the command line and the commit of the code.
+
+
+def command_line() -> str:
+  """Returns the command line of this process as a user would type it."""
+  module = pathlib.Path(sys.argv[0]).stem
+  return shlex.join(["python", "-m", f"ctd_jax.{module}", *sys.argv[1:]])
+
+
+def code_commit() -> str:
+  """Returns the commit of the running code, with -dirty if it was changed.
+
+  Where the package does not lie at the top of a git checkout, as in an image,
+  $CTD_JAX_COMMIT or "".
+  """
+  given_commit = os.environ.get("CTD_JAX_COMMIT", "")
+  package = pathlib.Path(__file__).resolve().parents[1]
+
+  def run_git(*arguments: str) -> str:
+    return subprocess.run(
+      ["git", "-C", str(package), *arguments],
+      capture_output=True,
+      text=True,
+      check=True,
+    ).stdout.strip()
+
+  try:
+    # An installed package may lie inside somebody else's checkout.
+    if pathlib.Path(run_git("rev-parse", "--show-toplevel")) != package.parent:
+      return given_commit
+    changed_files = run_git("status", "--porcelain", "--untracked-files=no")
+    return run_git("rev-parse", "HEAD") + "-dirty" * bool(changed_files)
+  except (OSError, subprocess.CalledProcessError):
+    return given_commit

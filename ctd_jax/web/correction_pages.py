@@ -13,9 +13,8 @@ from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
-from ctd_jax.index.corrections import correction_export
-from ctd_jax.index.storage import database
-from ctd_jax.index.storage.database import IndexedWork
+from ctd_jax.index import correction_files, database
+from ctd_jax.index.database import IndexedWork
 from ctd_jax.utils import notes
 from ctd_jax.web import (
   build_jobs,
@@ -192,10 +191,10 @@ PAGE_SIZE = 50
 LEFT_OUT_HEADER = "X-Corrections-Left-Out"
 # Format -> suffix and type of its file.
 _FILES = {
-  correction_export.FIXED: (".tsv", "text/tab-separated-values"),
-  correction_export.CSV: (".csv", "text/csv"),
-  correction_export.JSONL: (".jsonl", "application/jsonl"),
-  correction_export.TEI: (".xml", "application/tei+xml"),
+  correction_files.FIXED: (".tsv", "text/tab-separated-values"),
+  correction_files.CSV: (".csv", "text/csv"),
+  correction_files.JSONL: (".jsonl", "application/jsonl"),
+  correction_files.TEI: (".xml", "application/tei+xml"),
 }
 _MAX_NAMED = 12  # corrections that a file lacks
 REDATE = "redate"  # subject and title of a job
@@ -250,7 +249,7 @@ def _export(
   work = request.query_params.get("work") or None
   suffix, media_type = _FILES[export_format]
   try:
-    exported = correction_export.export_corrections(
+    exported = correction_files.export_corrections(
       served.index,
       served.index.corrections.history(work)[::-1],
       export_format,
@@ -300,7 +299,7 @@ def _make_list(request: Request, served: ServedIndex) -> Response:
     work=work,
     works=served.index.works,
     job=next((job for job in jobs.list(REDATE) if job.is_active), None),
-    formats=[name for name in _FILES if name != correction_export.FIXED],
+    formats=[name for name in _FILES if name != correction_files.FIXED],
     texts=_list_texts(served, work),
   )
 
@@ -314,7 +313,7 @@ def _list_texts(served: ServedIndex, name: str) -> list[IndexedWork]:
   return [
     work
     for work in served.index.works
-    if work.name in corrected and correction_export.is_text(work)
+    if work.name in corrected and correction_files.is_text(work)
   ]
 
 

@@ -9,12 +9,11 @@ from typing import Any
 import numpy as np
 
 from ctd_jax.dating.chronicle.written_dates import AmbiguousDateError
-from ctd_jax.index import record_answers
+from ctd_jax.index import correction_checks, database, record_answers
+from ctd_jax.index import corrections as corrections_lib
 from ctd_jax.index.building.staged_works import DatedWith
-from ctd_jax.index.corrections import correction_checks
-from ctd_jax.index.corrections.correction_checks import CheckedCorrection
-from ctd_jax.index.storage import correction_spans, database
-from ctd_jax.index.storage.corrections import ConflictError, Correction
+from ctd_jax.index.correction_checks import CheckedCorrection
+from ctd_jax.index.corrections import ConflictError, Correction
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 from ctd_jax.web import queries, served_index
@@ -197,8 +196,8 @@ def _find_spans(served: ServedIndex, version: int) -> _MarkedSpans:
   marks = []
   for work, corrections in by_work.items():
     dated_with = correction_checks.read_dated_with(served.index, work)
-    row_of = correction_spans.find_rows(
-      served.index.folder, work, correction_spans.list_ends(corrections)
+    row_of = corrections_lib.find_rows(
+      served.index.folder, work, corrections_lib.list_ends(corrections)
     )
     for correction in corrections:
       state, _ = correction_checks.find_state(correction, dated_with)

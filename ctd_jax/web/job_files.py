@@ -31,7 +31,7 @@ from typing import TypeVar
 import msgspec
 from absl import logging
 
-from ctd_jax.utils import command_line, files, notes, progress
+from ctd_jax.utils import command_line, files, notes, output
 from ctd_jax.utils.notes import Note
 
 _MAX_LOGGED = 1_000  # damaged files that are logged once and not at every look
@@ -344,7 +344,7 @@ def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
       env=os.environ
       | {
         "PYTHONUNBUFFERED": "1",
-        progress.SECONDS_VARIABLE: _SECONDS_PER_LINE,
+        output.SECONDS_VARIABLE: _SECONDS_PER_LINE,
         command_line.ERROR_FILE_VARIABLE: str(folder / f"{job_id}.error"),
       },
     )

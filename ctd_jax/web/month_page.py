@@ -21,11 +21,10 @@ from jaxtyping import Bool, Float, Int
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ctd_jax.chronology import civil_dates, numerals, sexagenary
-from ctd_jax.dating.chronicle import date_glyphs
-from ctd_jax.dating.experts import ngrams, shared_wording
-from ctd_jax.index import calendars, record_answers
-from ctd_jax.index.storage import database
+from ctd_jax.chronology import numerals, sexagenary
+from ctd_jax.dating.chronicle import sections
+from ctd_jax.dating.experts import wording
+from ctd_jax.index import calendars, database, record_answers
 from ctd_jax.web import corrections, rendering
 from ctd_jax.web.requests import PageError, answer_in_time, index_of
 from ctd_jax.web.served_index import ServedIndex
@@ -70,7 +69,7 @@ class UsualWording:
   """
 
   months: Int[np.ndarray, " T"]
-  occurrences: ngrams.Occurrences
+  occurrences: wording.Occurrences
 
   @classmethod
   def read(
@@ -79,11 +78,11 @@ class UsualWording:
     """Returns the strings of texts."""
     return cls(
       np.array(months, int),
-      ngrams.Occurrences.find(_prepare_all(texts), shared_wording.LENGTHS),
+      wording.Occurrences.find(_prepare_all(texts), wording.LENGTHS),
     )
 
   def count(
-    self, strings: ngrams.NgramVocabulary, without_month: int
+    self, strings: wording.NgramVocabulary, without_month: int
   ) -> tuple[Int[np.ndarray, " V"], int]:
     """Returns how many texts hold strings, and how many there are.
 
@@ -142,9 +141,9 @@ def _weigh_pairs(
   """Returns what every two records share."""
   texts = [_prepare(record.text) for record in records]
   # Strings of the usual texts alone are shared by no two records.
-  strings = ngrams.collect_ngrams(texts, shared_wording.LENGTHS)
+  strings = wording.collect_ngrams(texts, wording.LENGTHS)
   usual_counts, num_usual = usual.count(strings, month)
-  idf = shared_wording.weigh_strings(
+  idf = wording.weigh_strings(
     strings.text_counts + usual_counts, len(texts) + num_usual
   )
   held = strings.encode(texts)
@@ -199,7 +198,7 @@ def _prepare_all(texts: Sequence[str]) -> list[str]:
 
 def find_days(text: str) -> frozenset[int]:
   """Returns the sexagenary days that a text prints, 0 = 甲子."""
-  folded = _YEAR.sub("", date_glyphs.fold_date_glyphs(text))
+  folded = _YEAR.sub("", sections.fold_date_glyphs(text))
   return frozenset(
     sexagenary.parse_cyclic_index(pair) for pair in _PAIR.findall(folded)
   )
@@ -507,12 +506,12 @@ def _find_days(
   for number in range(length):
     julian_day = first + number
     cyclic = sexagenary.cyclic_index_of_day(julian_day)
-    date = np.array(civil_dates.to_civil_date(julian_day))
+    date = np.array(sexagenary.to_civil_date(julian_day))
     days.append(
       CalendarDay(
         number + 1,
         sexagenary.format_cyclic_index(cyclic),
-        civil_dates.format_date(date),
+        sexagenary.format_date(date),
         1.0,
         tuple(rows.get(cyclic, ())),
       )

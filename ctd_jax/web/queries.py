@@ -17,7 +17,7 @@ import numpy as np
 from jaxtyping import Float, Int
 from starlette.datastructures import QueryParams
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from ctd_jax.index import asking, calendars, record_answers
 from ctd_jax.index.question_calendar import (
   INTENTS,
@@ -524,8 +524,7 @@ def _make_bar(
 
 def _format_years(years: Int[np.ndarray, " K"], first: int, last: int) -> str:
   names = (
-    reign_tables.format_common_era_year(int(years[month]))
-    for month in (first, last)
+    reigns.format_common_era_year(int(years[month])) for month in (first, last)
   )
   return " – ".join(dict.fromkeys(names))
 

@@ -14,18 +14,13 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import (
-  section_reading,
-  western_calendar,
-  western_sections,
-)
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import section_reading, western
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.index import asking, calendars, record_answers
+from ctd_jax.index import asking, calendars, database, record_answers
 from ctd_jax.index.answers import Answer, AnswerRecord, PassageDate
 from ctd_jax.index.question_calendar import PASSAGE
-from ctd_jax.index.storage import database
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils import notes
 from ctd_jax.web import corrections, queries, rendering, served_index
@@ -187,9 +182,9 @@ def find_cues(
 
 
 def _read_sections(text: str, calendar: Calendar) -> Sequence[Section]:
-  if western_calendar.is_western(calendar):
+  if western.is_western(calendar):
     entry = Entry(text, Place("", 1))
-    return western_sections.read_all_western_sections([entry])
+    return western.read_all_western_sections([entry])
   return section_reading.read_sections(0, text, calendar)
 
 
@@ -339,7 +334,7 @@ def _find_refusal(served: ServedIndex) -> str:
 
 def draw_years(dates: PassageDate) -> Markup:
   """Returns the probabilities of the years as SVG."""
-  name = reign_tables.format_common_era_year
+  name = reigns.format_common_era_year
   first, last = _find_shown(dates.curve)
   step = -(-(last - first) // _MAX_YEAR_BARS)
   bars = []

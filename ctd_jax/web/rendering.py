@@ -32,7 +32,7 @@ from starlette.responses import (
   Response,
 )
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from ctd_jax.index import answer_output, answers, calendars
 from ctd_jax.index.answers import clean
 from ctd_jax.index.question_calendar import QuestionError
@@ -445,7 +445,7 @@ def _environment() -> jinja2.Environment:
     "chance": answers.format_chance,
     "clean": answers.clean,
     "exact": write_exactly,
-    "year": reign_tables.format_common_era_year,
+    "year": reigns.format_common_era_year,
     "number": "{:,}".format,
     "size": format_size,
     "weight": format_weight,

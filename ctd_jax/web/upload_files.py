@@ -25,7 +25,7 @@ from typing import IO, Any
 
 from absl import logging
 
-from ctd_jax.utils import files as file_tools
+from ctd_jax.utils import files
 from ctd_jax.web import job_files
 from ctd_jax.web.requests import PageError
 
@@ -325,7 +325,7 @@ def convert_files(folder: pathlib.Path, encoding: str) -> None:
     except UnicodeDecodeError:
       texts[path] = _decode(content, encoding, path.relative_to(folder))
   for path, text in texts.items():
-    file_tools.write_text(path, text)
+    files.write_text(path, text)
 
 
 def _decode(content: bytes, encoding: str, name: pathlib.PurePath) -> str:

@@ -27,7 +27,7 @@ from typing import Any
 import msgspec
 from absl import logging
 
-from ctd_jax.index.storage import database, manifest
+from ctd_jax.index import database, manifest
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
 from ctd_jax.web.upload_files import PREVIEW_FILE, Upload, UploadStore
@@ -247,12 +247,12 @@ def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
 def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
   """Returns by what a work would be dated, and what it prints of dates."""
   from ctd_jax.dating.chronicle import (
+    checks,
     chronicle_dating,
-    dating_warnings,
-    section_headings,
-    unknown_eras,
+    eras,
+    section_reading,
   )
-  from ctd_jax.dating.sequence import section_kinds
+  from ctd_jax.dating.chronicle import sections as sections_lib
   from ctd_jax.index.building import work_dating
 
   entries = _take_sample(work.entries or work_dating.make_entries(work.records))
@@ -266,9 +266,9 @@ def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
   unknown = collections.Counter(
     era.name
     for entry in entries
-    for era in unknown_eras.find_unknown_eras(entry.text, calendar)
+    for era in eras.find_unknown_eras(entry.text, calendar)
   )
-  marks = (section_headings.match_stream_mark(entry.text) for entry in entries)
+  marks = (section_reading.match_stream_mark(entry.text) for entry in entries)
   streams = collections.Counter(mark[1] for mark in marks if mark)
   return {
     "manner": work_dating.choose_manner(work, calendar),
@@ -277,7 +277,7 @@ def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
     "num_sections": len(sections),
     "num_dates": sum(bool(section.statements) for section in sections),
     "num_years": sum(
-      section.kind in (section_kinds.YEAR, section_kinds.NAMED)
+      section.kind in (sections_lib.YEAR, sections_lib.NAMED)
       for section in sections
     ),
     "num_known": sum(
@@ -288,8 +288,8 @@ def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
     "streams": streams.most_common(_MAX_NAMES),
     "warnings": msgspec.to_builtins(
       [
-        *dating_warnings.list_unknown_eras(entries, calendar),
-        *dating_warnings.list_missing_dates(sections, entries, calendar),
+        *checks.list_unknown_eras(entries, calendar),
+        *checks.list_missing_dates(sections, entries, calendar),
       ]
     ),
   }

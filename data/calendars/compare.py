@@ -19,11 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from absl import app, flags
 
-from ctd_jax.chronology import (
-  calendar_tables,
-  civil_dates,
-  era_calendars,
-)
+from ctd_jax.chronology import calendar_tables, era_calendars, sexagenary
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax_datasets.calendars import build_tables
 
@@ -312,7 +308,7 @@ def _is_computed(day: int, month: int, leap: bool) -> bool:
   """Returns whether sxtwl has a month with this first day and number."""
   import sxtwl
 
-  civil = sxtwl.fromSolar(*civil_dates.to_civil_date(day))
+  civil = sxtwl.fromSolar(*sexagenary.to_civil_date(day))
   return (civil.getLunarDay(), civil.getLunarMonth(), civil.isLunarLeap()) == (
     1,
     month,

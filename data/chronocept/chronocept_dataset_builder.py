@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.utils import files, plotting
+from ctd_jax.utils import files, output
 from ctd_jax_datasets.chronocept import sample_records, synthetic
 from ctd_jax_datasets.chronocept.sample_records import (
   AXES,
@@ -70,7 +70,7 @@ def write_summary(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   files.write_text(
     path / base_builder.TABLES_FILE, _format_tables(dataset_statistics) + "\n"
   )
-  plotting.write_figure(
+  output.write_figure(
     path / TARGETS_PLOT, _plot_targets(dataset_statistics["name"], samples)
   )
   return dataset_statistics
@@ -161,7 +161,7 @@ def _plot_targets(
   name: str, samples: Mapping[str, Sequence[Sample]]
 ) -> matplotlib.figure.Figure:
   """Returns the histograms of the targets, splits side by side."""
-  figure = plotting.make_figure(10, 3.6)
+  figure = output.make_figure(10, 3.6)
   figure.suptitle(f"{name}: targets by split")
   panels = figure.subplots(1, len(TARGETS))
   for index, (axes, target) in enumerate(zip(panels, TARGETS, strict=True)):
@@ -169,7 +169,7 @@ def _plot_targets(
       [[s.targets[index] for s in samples[split]] for split in SPLITS],
       bins=12,
       density=True,  # splits differ in size
-      color=plotting.COLOURS[: len(SPLITS)],
+      color=output.COLOURS[: len(SPLITS)],
       label=[f"{split} ({len(samples[split])})" for split in SPLITS],
     )
     axes.set_xlabel(_TARGET_LABELS[target])

@@ -19,7 +19,7 @@ from typing import Any
 
 from absl import app, flags
 
-from ctd_jax.utils import command_line, files, tables
+from ctd_jax.utils import command_line, files, output
 from ctd_jax_datasets.chunqiutr import paper_figures
 from ctd_jax_datasets.common import audit_samples, summary
 
@@ -79,7 +79,7 @@ def fill_readme(
 def _format_markdown(lines: Sequence[Mapping[str, str]]) -> str:
   names = list(lines[0])
   rows = [[line[name] for name in names] for line in lines]
-  table = tables.format_table("", names, rows, markdown=True, left=names[:1])
+  table = output.format_table("", names, rows, markdown=True, left=names[:1])
   return table.rstrip("\n")
 
 

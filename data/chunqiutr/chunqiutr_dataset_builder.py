@@ -14,10 +14,10 @@ from typing import Any, ClassVar
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark import queries, query_generation
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.utils import tables
+from ctd_jax.benchmark import benchmark, generation
+from ctd_jax.benchmark.benchmark import Record
+from ctd_jax.chronology.reigns import TimeKey, Timeline
+from ctd_jax.utils import output
 from ctd_jax_datasets.chunqiutr import (
   gallery,
   mini,
@@ -42,7 +42,7 @@ class _VariantContents:
   """Contents of a variant: records, queries by split, split by month."""
 
   records: Sequence[Record]
-  queries: Mapping[str, Sequence[queries.Query]]
+  queries: Mapping[str, Sequence[benchmark.Query]]
   split_of: Mapping[TimeKey, str]
 
 
@@ -104,7 +104,7 @@ class Builder(BaseBuilder):
         contents.records, contents.split_of
       )
     }
-    for split in queries.SPLITS:
+    for split in benchmark.SPLITS:
       generators[split] = examples.iterate_query_examples(
         contents.queries[split], split
       )
@@ -133,7 +133,7 @@ class Builder(BaseBuilder):
     )
     records = examples.number_records(records, gallery.SEED)
     split_of = mini.make_splits()
-    queries_by_split = query_generation.generate_queries(
+    queries_by_split = generation.generate_queries(
       timeline,
       split_of,
       records,
@@ -158,13 +158,13 @@ class Builder(BaseBuilder):
     self._write_audit(audit)
     self._write_text_file(DISAGREEMENTS_FILE, _format_tsv(rows))
     split_of = splits.official_splits(timeline)
-    queries_by_split = query_generation.generate_queries(
+    queries_by_split = generation.generate_queries(
       timeline,
       split_of,
       built_gallery.records,
       seed=QUERY_SEED,
-      quotas=query_generation.OFFICIAL_QUOTAS,
-      title=queries.CHUNQIU_TITLE,
+      quotas=generation.OFFICIAL_QUOTAS,
+      title=benchmark.CHUNQIU_TITLE,
     )
     return _VariantContents(built_gallery.records, queries_by_split, split_of)
 
@@ -183,4 +183,4 @@ class Builder(BaseBuilder):
 def _format_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
   """Returns rows with the same columns as tab-separated lines."""
   header = list(rows[0]) if rows else []
-  return tables.format_delimited(header, (row.values() for row in rows))
+  return output.format_delimited(header, (row.values() for row in rows))

@@ -18,7 +18,7 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, essays, notes, text_alignment
 from ctd_jax_datasets.chunqiutr.text_alignment import AlignedWork, Candidate
 from ctd_jax_datasets.common import source_files

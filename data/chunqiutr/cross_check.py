@@ -13,8 +13,8 @@ import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.benchmark.records import EVENT, Record
-from ctd_jax.chronology import annals, date_expressions
+from ctd_jax.benchmark.benchmark import EVENT, Record
+from ctd_jax.chronology import annals, dates
 from ctd_jax_datasets.chunqiutr import base_texts, events, text_alignment
 
 # From this similarity on a match is the same event without doubt.
@@ -216,7 +216,7 @@ def count_printed_months(
     (segment.key.reign, segment.key.year, segment.key.month, cue.day)
     for segment in segments
     if segment.source in (base_texts.ANNALS, base_texts.ZUOZHUAN)
-    for cue in date_expressions.find_date_cues(segment.text)
+    for cue in dates.find_date_cues(segment.text)
     if cue.day is not None
   }
   counts_by_source: dict[str, dict[str, int]] = {}
@@ -227,9 +227,7 @@ def count_printed_months(
     )
     counts["pieces"] += 1
     cues = [
-      cue
-      for cue in date_expressions.find_date_cues(comment.text)
-      if cue.month is not None
+      cue for cue in dates.find_date_cues(comment.text) if cue.month is not None
     ]
     cues_without_year = [
       cue for cue in cues if cue.year is None and cue.year_cycle is None

@@ -22,7 +22,7 @@ from jaxtyping import Int
 from rapidfuzz import fuzz, process
 
 from ctd_jax.chronology import annals
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, text_alignment
 
 # Its opening clause identifies a passage; longer text only costs time.

@@ -27,16 +27,16 @@ from collections.abc import (
 )
 from typing import Any
 
-from ctd_jax.benchmark.queries import CHUNQIU_TITLE
-from ctd_jax.benchmark.records import (
+from ctd_jax.benchmark.benchmark import (
+  CHUNQIU_TITLE,
   EVENT,
   NEG_COMMENT,
   NO_EVENT,
   Record,
   collect_months,
 )
-from ctd_jax.chronology import annals, date_expressions
-from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.chronology import annals, dates
+from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import (
   base_texts,
   commentary,
@@ -65,7 +65,7 @@ def format_placeholder(
   # which other months are empty.
   digest = hashlib.blake2b(f"{seed}:{key}".encode(), digest_size=8).digest()
   template = TEMPLATES[int.from_bytes(digest, "big") % len(TEMPLATES)]
-  date = date_expressions.format_key(key, timeline)
+  date = dates.format_key(key, timeline)
   return template.format(date=date, title=title)
 
 

@@ -29,14 +29,9 @@ import dataclasses
 import random
 from collections.abc import Iterator
 
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record
-from ctd_jax.chronology import (
-  date_expressions,
-  numerals,
-  reign_tables,
-  sexagenary,
-)
-from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, Record
+from ctd_jax.chronology import dates, numerals, reigns, sexagenary
+from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import mini_wording
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
@@ -95,7 +90,7 @@ class _Entry:
 
 def make_splits() -> dict[TimeKey, str]:
   """Returns the split of every month: one year of each reign per held-out."""
-  return block_splits(reign_tables.load_timeline(TIMELINE))
+  return block_splits(reigns.load_timeline(TIMELINE))
 
 
 def generate_records(seed: int = 0) -> list[Record]:
@@ -109,7 +104,7 @@ def generate_records(seed: int = 0) -> list[Record]:
     inside each of the five works.
   """
   rng = random.Random(f"mini:{seed}")
-  timeline = reign_tables.load_timeline(TIMELINE)
+  timeline = reigns.load_timeline(TIMELINE)
   chronicle = _Chronicle(timeline, rng)
   rows = list(chronicle.generate_rows())
   numbers = list(range(len(rows)))
@@ -254,7 +249,7 @@ class _Chronicle:
   def _format_cited_date(self, month: int) -> str:
     """Returns the full date of a month before, as commentary cites dates."""
     cited_key = self.timeline.key_at(max(month - self.rng.randint(3, 40), 0))
-    return date_expressions.format_key(cited_key, self.timeline)
+    return dates.format_key(cited_key, self.timeline)
 
   # Wording of the works.
 

@@ -16,11 +16,17 @@ import re
 from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.benchmark import queries
-from ctd_jax.benchmark.queries import GAP, POINT, WINDOW, Query
-from ctd_jax.benchmark.records import NEG_COMMENT, Record
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax.benchmark import benchmark
+from ctd_jax.benchmark.benchmark import (
+  GAP,
+  NEG_COMMENT,
+  POINT,
+  WINDOW,
+  Query,
+  Record,
+)
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import release_months, splits
 from ctd_jax_datasets.chunqiutr.release_months import (
   GROUP_MEMBER,
@@ -71,7 +77,7 @@ class QueriesReader:
 
   def __post_init__(self):
     self._query_ids: set[str] = set()
-    self._positives_by_month = queries.index_positives_by_month(
+    self._positives_by_month = benchmark.index_positives_by_month(
       self.months.records.values()
     )
 
@@ -81,7 +87,7 @@ class QueriesReader:
     Raises:
       SourceError: naming the line of what is not in the schema.
     """
-    queries_by_split = {split: [] for split in queries.SPLITS}
+    queries_by_split = {split: [] for split in benchmark.SPLITS}
     lines = _LINE_ENDS.split(text)
     for number, line in enumerate(lines, start=1):
       if line.strip():
@@ -310,7 +316,7 @@ class QueriesReader:
           "an answer is of a month that is not asked for",
           f"sid {sid} of {record.key}, {query.interval}",
         )
-    expected = queries.find_positives(
+    expected = benchmark.find_positives(
       query.interval, self.timeline, self._positives_by_month
     )
     num_missing = len(set(expected) - set(query.positives))
@@ -360,7 +366,7 @@ def read_release(
       expected value; or if the files are an export on another calendar, whose
       keys would be read as other months.
   """
-  timeline = timeline or reign_tables.load_timeline(_TIMELINE)
+  timeline = timeline or reigns.load_timeline(_TIMELINE)
   _check_calendar(paths[MONTHS_FILE].parent, timeline)
   notes = FileNotes()
   texts = {

@@ -18,15 +18,16 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.records import (
+from ctd_jax.benchmark.benchmark import (
   EVENT,
   NEG_COMMENT,
   NO_EVENT,
   Record,
   collect_months,
 )
-from ctd_jax.chronology import date_expressions, reign_tables
-from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.chronology import dates as dates_lib
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import base_texts, gallery
 from ctd_jax_datasets.common import file_notes, source_files
 from ctd_jax_datasets.common.file_notes import FileNotes, format_value
@@ -159,7 +160,7 @@ class _MonthsReader:
     self.num_versions = self.num_entries = 0
     # A text may name a month of history that the released map lacks.
     released = timeline.name == "lu_release"
-    self.calendar = reign_tables.load_timeline("lu") if released else timeline
+    self.calendar = reigns.load_timeline("lu") if released else timeline
 
   def read_month(self, text: str, node: Any) -> None:
     """Reads a month node, which stands under its date in words."""
@@ -206,7 +207,7 @@ class _MonthsReader:
           location, "nodes of one month say event and no event", key
         )
     self.empty_flags.setdefault(key, set()).add(is_empty)
-    dates = date_expressions.find_full_dates(text, self.calendar)
+    dates = dates_lib.find_full_dates(text, self.calendar)
     if dates and dates[0][2] != key:
       self.notes.add(
         location,
@@ -403,7 +404,7 @@ class _MonthsReader:
         )
       if record.kind != NO_EVENT:
         continue
-      dates = date_expressions.find_full_dates(record.text, self.calendar)
+      dates = dates_lib.find_full_dates(record.text, self.calendar)
       if not dates:
         self.notes.add(self.locations[sid], "a placeholder names no month")
       elif dates[0][2] != record.key:

@@ -21,10 +21,16 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.benchmark.queries import POINT, Query
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.benchmark.benchmark import (
+  EVENT,
+  NEG_COMMENT,
+  NO_EVENT,
+  POINT,
+  Query,
+  Record,
+)
+from ctd_jax.chronology import dates
+from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.utils import files
 from ctd_jax_datasets.chunqiutr import splits
 from ctd_jax_datasets.chunqiutr.release import infer_split
@@ -122,7 +128,7 @@ def _make_time_mapping(
     by_month[record.key].append(record)
   nodes = {}
   for key in timeline.months:
-    text = date_expressions.format_key(key, timeline)
+    text = dates.format_key(key, timeline)
     month_records = by_month[key]
     placeholder_records = [
       record for record in month_records if record.kind == NO_EVENT

@@ -17,8 +17,8 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from ctd_jax.benchmark.queries import SPLITS
-from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.benchmark.benchmark import SPLITS
+from ctd_jax.chronology.reigns import TimeKey, Timeline
 
 TRAIN, VALIDATION, TEST = SPLITS
 # Names of the splits in the released file.

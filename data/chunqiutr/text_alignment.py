@@ -20,8 +20,8 @@ from collections.abc import Iterable, Sequence
 from rapidfuzz import fuzz
 from rapidfuzz.distance import LCSseq
 
-from ctd_jax.chronology import glyphs, numerals, reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology import numerals, reigns
+from ctd_jax.chronology.reigns import TimeKey
 
 # Seven characters are rarely repeated in 180,000 and rarely all garbled; three
 # still match 「秋七月」 alone between two notes.
@@ -37,7 +37,7 @@ MIN_SCORE = 0.4
 _NOTE_MARK = re.compile("注|音義|疏")
 # Printed for one another so often that they distinguish nothing.
 _CONFUSABLE = {"于": "於", "已": "己", "巳": "己"}
-_FOLD = str.maketrans(glyphs.CANONICAL_SPELLING | _CONFUSABLE)
+_FOLD = str.maketrans(numerals.CANONICAL_SPELLING | _CONFUSABLE)
 
 
 def fold_text(text: str) -> str:
@@ -293,7 +293,7 @@ Year = tuple[int, int]
 MIN_NAMED_SCORE = 0.5
 MIN_OTHER_SCORE = 0.75
 
-_REIGNS = reign_tables.load_timeline("lu").reigns
+_REIGNS = reigns.load_timeline("lu").reigns
 _DUKES = "".join(reign.name[0] for reign in _REIGNS)
 _DUKE = re.compile(f"([{_DUKES}])公")
 _YEAR = re.compile(f"(?:([{_DUKES}])公?)?([元一二三四五六七八九十]+)年")

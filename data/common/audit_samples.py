@@ -16,8 +16,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.utils import csv_rows, files, tables
+from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, NO_EVENT, Record
+from ctd_jax.utils import files, output
 
 # A stratum gets at least this share of an equal share of the sample, so that
 # even a short work is read.
@@ -207,7 +207,7 @@ def write_verdicts(path: str | os.PathLike, rows: Iterable[VerdictRow]) -> None:
   """Writes lines with a header, separated by tabs."""
   lines = map(msgspec.structs.astuple, rows)
   files.write_text(
-    path, tables.format_delimited(VerdictRow.__struct_fields__, lines)
+    path, output.format_delimited(VerdictRow.__struct_fields__, lines)
   )
 
 
@@ -219,7 +219,7 @@ def read_verdicts(path: str | os.PathLike) -> list[VerdictRow]:
       file has no line or lines of several samples.
   """
   rows: list[VerdictRow] = []
-  for line, row in csv_rows.read_csv_rows(path, VerdictRow, delimiter="\t"):
+  for line, row in files.read_csv_rows(path, VerdictRow, delimiter="\t"):
     for verdict in split_verdict(row):
       if verdict not in VERDICTS:
         raise ValueError(

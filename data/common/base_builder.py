@@ -21,9 +21,9 @@ from tensorflow_datasets.core import file_adapters
 from tensorflow_datasets.core.utils.lazy_imports_utils import tensorflow as tf
 from tensorflow_datasets.proto import tf_example_pb2
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.utils import files, plotting
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.utils import files, output
 from ctd_jax_datasets.common import examples, source_files, summary
 from ctd_jax_datasets.common.file_notes import FileNotes
 from ctd_jax_datasets.common.summary import Figures
@@ -122,7 +122,7 @@ def check_tensorflow(name: str) -> None:
 if TYPE_CHECKING:
   import matplotlib.axes
 
-_BLUE, _ORANGE, *_, _RED, _BLACK = plotting.COLOURS
+_BLUE, _ORANGE, *_, _RED, _BLACK = output.COLOURS
 _MAX_LEVEL_LABELS = 16  # with more rulers the labels stand upright
 
 
@@ -141,7 +141,7 @@ def plot_coverage(
   """
   *rulers, total = rows
   # A quarter of an inch for each ruler keeps the labels apart.
-  figure = plotting.make_figure(max(8.5, 0.25 * len(rulers)), 5.2)
+  figure = output.make_figure(max(8.5, 0.25 * len(rulers)), 5.2)
   months, share = figure.subplots(2, sharex=True, height_ratios=(3, 2))
   months.set_title(title)
   _draw_months(months, rulers)
@@ -154,8 +154,8 @@ def plot_coverage(
       share.axhline(gap, color=colour, ls=style, label=f"{name}, {gap:.3f}")
   figure.legend(loc="outside lower center", ncols=4, frameon=False)
   for axes in (months, share):
-    plotting.style_frame(axes)
-  plotting.write_figure(path, figure)
+    output.style_frame(axes)
+  output.write_figure(path, figure)
 
 
 def _draw_months(
@@ -248,7 +248,7 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   @property
   def timeline(self) -> Timeline:
     """The calendar of the variant."""
-    return reign_tables.load_timeline(self.builder_config.timeline)
+    return reigns.load_timeline(self.builder_config.timeline)
 
   def source_layout(self) -> tuple[pathlib.Path, Mapping[str, str]] | None:
     """Returns table of source texts and source of a record -> their folder.

@@ -21,11 +21,20 @@ import tqdm
 from absl import logging
 from etils import epath
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import GAP, POINT, SPLITS, WINDOW, Query
-from ctd_jax.benchmark.records import ANSWERING_KINDS, EVENT, KINDS, Record
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax.benchmark.benchmark import (
+  ANSWERING_KINDS,
+  EVENT,
+  GAP,
+  KINDS,
+  POINT,
+  SPLITS,
+  WINDOW,
+  Benchmark,
+  Query,
+  Record,
+)
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
 from ctd_jax_datasets.common import provenance
@@ -196,7 +205,7 @@ def _warn_of_early_months(
   early_ids = [
     name
     for name, key in key_by_id.items()
-    if reign_tables.precedes_accession(timeline, key)
+    if reigns.precedes_accession(timeline, key)
   ]
   if early_ids:
     key = key_by_id[early_ids[0]]

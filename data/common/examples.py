@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.benchmark.benchmark import Query, Record
+from ctd_jax.chronology.reigns import TimeKey
 
 # The gallery, all splits together, is one TFDS split; queries have one each.
 RECORDS_SPLIT = "records"

@@ -18,9 +18,8 @@ from huggingface_hub import DatasetCardData
 from pyarrow import parquet
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import SPLITS
-from ctd_jax.utils import files, tables
+from ctd_jax.benchmark.benchmark import SPLITS, Benchmark
+from ctd_jax.utils import files, output
 from ctd_jax_datasets.common import beir
 
 _ID = ("_id", pa.string())
@@ -244,4 +243,4 @@ def _write_table(
   columns: Sequence[str],
   rows: Iterable[Sequence[object]],
 ) -> None:
-  files.write_text(path, tables.format_delimited(columns, rows))
+  files.write_text(path, output.format_delimited(columns, rows))

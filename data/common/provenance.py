@@ -21,10 +21,10 @@ from typing import Any
 import msgspec
 from etils import epath
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.utils import files, tables
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import TimeKey, Timeline
+from ctd_jax.utils import files, output
 from ctd_jax.utils.notes import Note
 from ctd_jax_datasets.common.source_files import FolderError
 
@@ -98,10 +98,10 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
   """Writes the calendar, with the authority of each reign if it is known."""
   timeline = benchmark.timeline
   # The released months are those of `lu` without some; they share its table.
-  table_name = reign_tables.table_of_timeline(timeline.name)
+  table_name = reigns.table_of_timeline(timeline.name)
   table_rows = {}
-  if table_name in reign_tables.timeline_names():
-    with (reign_tables.reign_table_dir() / f"{table_name}.tsv").open(
+  if table_name in reigns.timeline_names():
+    with (reigns.reign_table_dir() / f"{table_name}.tsv").open(
       encoding="utf-8"
     ) as file:
       for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
@@ -121,10 +121,8 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
       "years": str(reign.years),
       "aliases": ",".join(reign.aliases),
     }
-    lines.append([row[column] for column in reign_tables.TABLE_COLUMNS])
-  table = tables.format_delimited(
-    reign_tables.TABLE_COLUMNS, lines, quoted=False
-  )
+    lines.append([row[column] for column in reigns.TABLE_COLUMNS])
+  table = output.format_delimited(reigns.TABLE_COLUMNS, lines, quoted=False)
   files.write_text(path, table)
 
 
@@ -213,7 +211,7 @@ def _read_reigns(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
   path = folder / REIGNS_FILE
   if path.exists():
     try:
-      rows = reign_tables.read_reign_table(path)
+      rows = reigns.read_reign_table(path)
     except UnicodeDecodeError as error:
       raise FolderError(
         Note("problem.table.utf8_reason", file=path, message=error.reason)
@@ -221,13 +219,13 @@ def _read_reigns(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
     name = folder.name if metadata.timeline is None else metadata.timeline
     return Timeline(name, rows)
   if metadata.timeline is not None:
-    return reign_tables.load_timeline(metadata.timeline)
+    return reigns.load_timeline(metadata.timeline)
   raise FolderError(
     Note(
       "problem.beir.calendar",
       folder=folder,
-      columns=", ".join(reign_tables.TABLE_COLUMNS),
-      names=", ".join(reign_tables.timeline_names()),
+      columns=", ".join(reigns.TABLE_COLUMNS),
+      names=", ".join(reigns.timeline_names()),
     )
   )
 

@@ -14,7 +14,7 @@ import pathlib
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ctd_jax.benchmark.records import EVENT, NO_EVENT, Record
+from ctd_jax.benchmark.benchmark import EVENT, NO_EVENT, Record
 from ctd_jax.chronology import numerals
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.audit_samples import SampledRecord

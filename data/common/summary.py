@@ -17,10 +17,17 @@ from typing import Any
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.queries import POINT, SPLITS, WINDOW
-from ctd_jax.benchmark.records import ANSWERING_KINDS, EVENT, KINDS, NEG_COMMENT
-from ctd_jax.chronology import reign_tables
-from ctd_jax.utils import tables
+from ctd_jax.benchmark.benchmark import (
+  ANSWERING_KINDS,
+  EVENT,
+  KINDS,
+  NEG_COMMENT,
+  POINT,
+  SPLITS,
+  WINDOW,
+)
+from ctd_jax.chronology import reigns
+from ctd_jax.utils import output
 from ctd_jax_datasets.common import examples
 
 TOTAL = "total"  # label of the last row
@@ -48,7 +55,7 @@ def summarise_dataset(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
   queries = [query for split in SPLITS for query in splits.get(split, ())]
   groups = collections.Counter(query["group"] for query in queries)
   audit_path = builder.data_path / AUDIT_FILE
-  timeline = reign_tables.load_timeline(builder.info.metadata["timeline"])
+  timeline = reigns.load_timeline(builder.info.metadata["timeline"])
   return {
     "name": builder.info.full_name,
     "synthetic": builder.builder_config.name == "mini",
@@ -119,7 +126,7 @@ def format_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
     for index, name in enumerate(names)
     if not isinstance(rows[0][name], str)
   ]
-  table = tables.format_table("", names, cells, right=right_columns)
+  table = output.format_table("", names, cells, right=right_columns)
   return f"{title}\n{table}".rstrip("\n")
 
 
@@ -222,7 +229,7 @@ def _count_by_reign(
 ) -> list[dict[str, Any]]:
   event_months = _collect_months(records, (EVENT,))
   months = [key.triple for key in timeline.months]
-  labels = reign_tables.make_reign_labels(timeline)
+  labels = reigns.make_reign_labels(timeline)
   rows = []
   for reign_number, reign in enumerate(timeline.reigns, 1):
     reign_months = [month for month in months if month[0] == reign_number]

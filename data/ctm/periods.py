@@ -19,7 +19,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 
 # Kinds of entities; the fact tables are read in this order.
 FIGURE, RULER, ERA, PLACE = "figure", "ruler", "era", "place"
@@ -218,7 +218,7 @@ DIFFERS = "differs: "
 
 def table_path(name: str) -> pathlib.Path:
   """Returns the path of a fact table, installed or in the checkout."""
-  return reign_tables.reign_table_dir().parent / "ctm" / "facts" / f"{name}.tsv"
+  return reigns.reign_table_dir().parent / "ctm" / "facts" / f"{name}.tsv"
 
 
 def read_table(

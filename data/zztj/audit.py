@@ -27,8 +27,8 @@ import pathlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ctd_jax.chronology import annals, reign_tables, sexagenary
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.chronology import annals, reigns, sexagenary
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.zztj import gallery
 
@@ -71,7 +71,7 @@ def extract_dated_paragraphs(
       strict=False,
     ):
       if not entry.is_remark:
-        printed_year = reign_tables.astronomical_year_of(timeline, year)
+        printed_year = reigns.astronomical_year_of(timeline, year)
         month = openings.get(start)
         paragraphs.append(
           DatedParagraph(entry.text, juan.number, printed_year, month)
@@ -178,13 +178,13 @@ def audit_scan(
   Raises:
     SourceError: if a file is not what its parser expects.
   """
-  timeline = reign_tables.load_timeline(gallery.TIMELINE_NAME)
+  timeline = reigns.load_timeline(gallery.TIMELINE_NAME)
   juans = list(gallery.collate_editions(files, timeline))
   titles = title_years(juans, timeline)
   num_agreeing = sum(
     juan.punctuated_juan.first_sexagenary is not None
     and titles[juan.number]
-    == reign_tables.astronomical_year_of(
+    == reigns.astronomical_year_of(
       timeline, juan.printed_juan.year_headings[0][1]
     )
     and juan.punctuated_juan.num_years == len(juan.printed_juan.year_headings)

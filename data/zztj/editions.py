@@ -18,7 +18,7 @@ from jaxtyping import Int
 from rapidfuzz.distance import Indel
 
 from ctd_jax.chronology import numerals, sexagenary
-from ctd_jax.chronology.timelines import TimeKey, Timeline
+from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import base_texts
 from ctd_jax_datasets.common.source_files import SourceError
 

@@ -16,10 +16,15 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from jaxtyping import Int
 
-from ctd_jax.benchmark import queries
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, Record, collect_months
-from ctd_jax.chronology import annals, date_expressions, numerals
-from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax.benchmark import benchmark
+from ctd_jax.benchmark.benchmark import (
+  EVENT,
+  NEG_COMMENT,
+  Record,
+  collect_months,
+)
+from ctd_jax.chronology import annals, dates, numerals
+from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax_datasets.common.examples import number_records
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.zztj import editions
@@ -27,7 +32,7 @@ from ctd_jax_datasets.zztj import editions
 # In a punctuated text a season is set off, or a month follows it. Elsewhere the
 # character belongs to a word: the state 夏, the general 麻秋, 冬至.
 _NON_SEASON_PATTERN = re.compile(
-  rf"[{date_expressions.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL_PATTERN})?月)"
+  rf"[{dates.SEASONS}](?![，、]|閏?(?:正|{numerals.NUMERAL_PATTERN})?月)"
 )
 # An entry with one of these openings looks back; its dates move no scan.
 _RETROSPECTIVE_OPENINGS = ("初，", "先是，", "初、", "始，", "昔，")
@@ -48,7 +53,7 @@ class ChronicleScanner(annals.MonthScanner):
       self.season = 0
     super().enter_year(year)
 
-  def advance_by_cue(self, cue: date_expressions.DateCue) -> TimeKey | None:
+  def advance_by_cue(self, cue: dates.DateCue) -> TimeKey | None:
     """Returns the month after reading one date cue.
 
     As in the annals, but 閏月 belongs to the month it follows, whichever that
@@ -57,7 +62,7 @@ class ChronicleScanner(annals.MonthScanner):
     if cue.leap and cue.month is None:
       return self.key
     if cue.season is not None:
-      self.season = date_expressions.SEASONS.index(cue.season) + 1
+      self.season = dates.SEASONS.index(cue.season) + 1
     return super().advance_by_cue(cue)
 
   def read_entry_month(self, text: str) -> TimeKey | None:
@@ -68,12 +73,12 @@ class ChronicleScanner(annals.MonthScanner):
       self.advance_by_cue(cue)
     return self.key
 
-  def _opens_year(self, cue: date_expressions.DateCue) -> bool:
+  def _opens_year(self, cue: dates.DateCue) -> bool:
     """Returns whether a cue can only belong to another year."""
     if not self.year or cue.year is not None:
       return False
     if cue.season is not None:
-      return date_expressions.SEASONS.index(cue.season) + 1 <= self.season
+      return dates.SEASONS.index(cue.season) + 1 <= self.season
     return cue.month == 1 and not cue.leap and self.month > 1
 
 
@@ -292,18 +297,18 @@ def _with_versions(records: Sequence[Record], seed: int) -> list[Record]:
 
 def make_point_queries(
   records: Sequence[Record], timeline: Timeline, seed: int = SEED
-) -> list[queries.Query]:
+) -> list[benchmark.Query]:
   """Returns a point query for every month with an event, sorted by id.
 
   Args:
     records: the gallery; only id, kind and key are read.
     seed: deals the templates and shuffles the numbers of the ids.
   """
-  by_month = queries.index_positives_by_month(records)
+  by_month = benchmark.index_positives_by_month(records)
   query_rows = []
   rng = random.Random(f"zztj:{seed}")
   for key in sorted(by_month):
-    date = date_expressions.format_key(key, timeline)
+    date = dates.format_key(key, timeline)
     text = rng.choice(QUERY_TEMPLATES).format(date=date, title=BOOK_TITLE)
     query_rows.append((text, Interval.single_month(key), tuple(by_month[key])))
   return number_queries(query_rows, seed)
@@ -311,7 +316,7 @@ def make_point_queries(
 
 def number_queries(
   query_rows: Sequence[tuple[str, Interval, tuple[str, ...]]], seed: int
-) -> list[queries.Query]:
+) -> list[benchmark.Query]:
   """Returns queries with shuffled numbers, sorted by id.
 
   Asked about one month a query is a point, about several a window.
@@ -325,9 +330,9 @@ def number_queries(
   numbered_queries = []
   for number, (text, interval, positives) in enumerate(shuffled_rows):
     is_single_month = interval.start == interval.end
-    family = queries.POINT if is_single_month else queries.WINDOW
+    family = benchmark.POINT if is_single_month else benchmark.WINDOW
     numbered_queries.append(
-      queries.Query(
+      benchmark.Query(
         f"{family}-{number:05d}",
         text,
         family,

@@ -17,15 +17,10 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark import queries
-from ctd_jax.benchmark.records import EVENT, Record
-from ctd_jax.chronology import (
-  date_expressions,
-  numerals,
-  query_dates,
-  reign_tables,
-)
-from ctd_jax.chronology.timelines import (
+from ctd_jax.benchmark import benchmark
+from ctd_jax.benchmark.benchmark import EVENT, Record
+from ctd_jax.chronology import dates, numerals, questions, reigns
+from ctd_jax.chronology.reigns import (
   MONTHS_PER_YEAR,
   Interval,
   TimeKey,
@@ -267,7 +262,7 @@ class DemoBenchmark:
   records: tuple[Record, ...]
   # Record id -> the months that the row's date means.
   intervals: Mapping[str, Interval]
-  queries: tuple[queries.Query, ...]  # one for every key, sorted by id
+  queries: tuple[benchmark.Query, ...]  # one for every key, sorted by id
   notes: FileNotes  # oddities of the file
 
 
@@ -333,7 +328,7 @@ def _build_demo(
   notes: FileNotes,
 ) -> DemoBenchmark:
   """Returns the benchmark of rows, grouped by key."""
-  timeline = reign_tables.load_timeline(TIMELINE_BY_SUBSET[subset])
+  timeline = reigns.load_timeline(TIMELINE_BY_SUBSET[subset])
   date_reader = _DateReader(timeline, notes)
   groups: dict[tuple, list[DemoRow]] = collections.defaultdict(list)
   intervals: dict[int, Interval] = {}
@@ -448,13 +443,13 @@ class _DateReader:
 
   def month_interval(self, year: int, month: int, location: str) -> Interval:
     """Returns the interval of a month of the common era's year."""
-    keys = reign_tables.keys_of_year(self._timeline, year)
+    keys = reigns.keys_of_year(self._timeline, year)
     if not keys:
       first, last = self._timeline.key_at(0), self._timeline.months[-1]
       raise SourceError(
         f"{location}: the year {year} lies outside "
-        f"{reign_tables.astronomical_year_of(self._timeline, first)}-"
-        f"{reign_tables.astronomical_year_of(self._timeline, last)}"
+        f"{reigns.astronomical_year_of(self._timeline, first)}-"
+        f"{reigns.astronomical_year_of(self._timeline, last)}"
       )
     return Interval.single_month(keys[month - 1])
 
@@ -493,7 +488,7 @@ class _DateReader:
     """Returns the months of a reign that is a date: 「咸宁四年, 十二月」."""
     for words in (row.reign, re.split("[,，]", row.reign)[0]):
       with contextlib.suppress(numerals.DateError):
-        interval = query_dates.parse_interval(words, self._timeline)
+        interval = questions.parse_interval(words, self._timeline)
         self._notes.add(
           location, "the reign is a whole date, which is read", row.reign
         )
@@ -520,7 +515,7 @@ class _DateReader:
         location, "a season for a month counts as three months", row.month_label
       )
       # Spring is months 1-3 of the calendar.
-      start = 3 * date_expressions.SEASONS.index(label) + 1
+      start = 3 * dates.SEASONS.index(label) + 1
       return Interval(
         dataclasses.replace(first, month=start),
         dataclasses.replace(first, month=start + 2),

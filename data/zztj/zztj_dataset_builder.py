@@ -16,9 +16,8 @@ from typing import ClassVar
 import numpy as np
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology.timelines import Interval
+from ctd_jax.benchmark.benchmark import Query, Record
+from ctd_jax.chronology.reigns import Interval
 from ctd_jax_datasets.common import base_builder, examples
 from ctd_jax_datasets.zztj import gallery as rebuilt
 from ctd_jax_datasets.zztj import released

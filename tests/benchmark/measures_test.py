@@ -4,14 +4,14 @@ import math
 
 import pytest
 
-from ctd_jax.benchmark import measures
+from ctd_jax.benchmark import runs
 
 RANKING = [(f"r{i:02d}", 20.0 - i) for i in range(12)]
 
 
-def of(positives, ranking=None, names=measures.DEFAULT_MEASURES):
+def of(positives, ranking=None, names=runs.DEFAULT_MEASURES):
   rankings = {"q": RANKING if ranking is None else ranking}
-  values = measures.compute_per_query({"q": positives}, rankings, names)
+  values = runs.compute_per_query({"q": positives}, rankings, names)
   return {name: by_query["q"] for name, by_query in values.items()}
 
 
@@ -51,17 +51,15 @@ def test_hit_is_not_recall():
 
 
 def test_absent_and_empty_rankings_count_zero():
-  values = measures.compute_per_query(
+  values = runs.compute_per_query(
     {"a": ["r00"], "b": ["r00"], "c": ["r00"]}, {"a": RANKING, "b": []}
   )
   assert values["hit@1"] == {"a": 1.0, "b": 0.0, "c": 0.0}
-  assert measures.compute_mean(values["hit@1"]) == pytest.approx(1 / 3)
+  assert runs.compute_mean(values["hit@1"]) == pytest.approx(1 / 3)
 
 
 def test_rankings_of_other_queries_are_ignored():
-  values = measures.compute_per_query(
-    {"a": ["r00"]}, {"a": RANKING, "z": RANKING}
-  )
+  values = runs.compute_per_query({"a": ["r00"]}, {"a": RANKING, "z": RANKING})
   assert values["hit@1"] == {"a": 1.0}
 
 
@@ -72,8 +70,8 @@ def test_order_of_the_ranking_decides_ties():
 
 
 def test_no_query_and_no_positive():
-  assert measures.compute_per_query({}, {})["hit@1"] == {}
-  assert measures.compute_mean({}) == 0
+  assert runs.compute_per_query({}, {})["hit@1"] == {}
+  assert runs.compute_mean({}) == 0
   with pytest.raises(ValueError, match="query q has no positive"):
     of([])
 
@@ -81,4 +79,4 @@ def test_no_query_and_no_positive():
 @pytest.mark.parametrize("name", ["hit", "hit@0", "R@1", "map@10", "hit@1x"])
 def test_unknown_names_are_refused(name):
   with pytest.raises(ValueError, match=f"unknown measure '{name}'"):
-    measures.parse_measure(name)
+    runs.parse_measure(name)

@@ -5,16 +5,16 @@ import random
 
 import pytest
 
-from ctd_jax.benchmark import query_generation, query_templates
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.query_dates import parse_interval
-from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+from ctd_jax.benchmark import generation
+from ctd_jax.benchmark.benchmark import Record
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.questions import parse_interval
+from ctd_jax.chronology.reigns import Interval, Reign, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import splits
 
-LU = reign_tables.load_timeline("lu_release")
-MINI = reign_tables.load_timeline("mini")
-BY_INDEX = {template.index: template for template in query_templates.TEMPLATES}
+LU = reigns.load_timeline("lu_release")
+MINI = reigns.load_timeline("mini")
+BY_INDEX = {template.index: template for template in generation.TEMPLATES}
 
 
 def ask(index, anchor, timeline=LU):
@@ -43,7 +43,7 @@ def gallery(timeline, seed=0, busy=0.5):
 def test_templates_have_the_published_groups_and_numbers():
   assert list(BY_INDEX) == list(range(1, 53))
   spans = collections.OrderedDict()
-  for template in query_templates.TEMPLATES:
+  for template in generation.TEMPLATES:
     spans.setdefault((template.group, template.family), []).append(
       template.index
     )
@@ -122,7 +122,7 @@ def test_spans_are_what_the_texts_say():
   months = {1: "一個月", 2: "兩個月", 3: "三個月", 4: "四個月"}
   months |= {6: "半年", 12: "一年"}
   years = {1: ("前一年", "後一年", "次年"), 2: ("前兩年", "後兩年")}
-  for template in query_templates.TEMPLATES:
+  for template in generation.TEMPLATES:
     if template.group in ("MONTH_PAST", "MONTH_FUTURE", "MONTH_AROUND"):
       assert months[template.span] in template.text, template
     elif template.group in ("YEAR_PAST", "YEAR_FUTURE"):
@@ -134,8 +134,7 @@ def test_spans_are_what_the_texts_say():
 
 def test_every_question_names_its_time_in_full_and_differs_from_all_others():
   texts = [
-    query.text
-    for query in query_generation.generate_candidates(MINI, "《滄史》")
+    query.text for query in generation.generate_candidates(MINI, "《滄史》")
   ]
   assert len(set(texts)) == len(texts)
   names = tuple(MINI.full_reign_name(reign) for reign in range(1, 5))
@@ -146,7 +145,7 @@ def test_every_question_names_its_time_in_full_and_differs_from_all_others():
 @pytest.mark.slow
 @pytest.mark.parametrize("timeline", [MINI, LU], ids=["mini", "lu_release"])
 def test_the_text_says_the_interval(timeline):
-  every = list(query_generation.generate_candidates(timeline))
+  every = list(generation.generate_candidates(timeline))
   for query in every if timeline is MINI else every[::11]:
     assert parse_interval(query.text, timeline) == query.interval, query
 
@@ -155,11 +154,11 @@ def test_the_text_says_the_interval(timeline):
 def official():
   records = gallery(LU)
   split_of = splits.official_splits(LU)
-  quotas = query_generation.OFFICIAL_QUOTAS
+  quotas = generation.OFFICIAL_QUOTAS
   return (
     records,
     split_of,
-    query_generation.generate_queries(LU, split_of, records, quotas=quotas),
+    generation.generate_queries(LU, split_of, records, quotas=quotas),
   )
 
 
@@ -177,10 +176,8 @@ def test_official_sizes(official):
   assert sum(query.interval.start in events for query in points) == 507
   assert len(points) == 961
   groups = collections.Counter(query.group for query in test)
-  assert set(groups) == {
-    template.group for template in query_templates.TEMPLATES
-  }
-  assert min(groups.values()) >= query_generation.MIN_PER_GROUP
+  assert set(groups) == {template.group for template in generation.TEMPLATES}
+  assert min(groups.values()) >= generation.MIN_PER_GROUP
   ids = [query.query_id for rows in drawn.values() for query in rows]
   assert len(set(ids)) == 16226
   assert {i.split("-")[0] for i in ids} == {"point", "window"}
@@ -220,11 +217,9 @@ def test_points_are_dealt_evenly(official):
 def test_draw_depends_on_the_seed_and_not_on_record_order():
   records = gallery(MINI)
   split_of = splits.block_splits(MINI)
-  first = query_generation.generate_queries(MINI, split_of, records, seed=3)
-  again = query_generation.generate_queries(
-    MINI, split_of, records[::-1], seed=3
-  )
-  other = query_generation.generate_queries(MINI, split_of, records, seed=4)
+  first = generation.generate_queries(MINI, split_of, records, seed=3)
+  again = generation.generate_queries(MINI, split_of, records[::-1], seed=3)
+  other = generation.generate_queries(MINI, split_of, records, seed=4)
   assert first == again
   assert first != other
 
@@ -233,16 +228,14 @@ def test_draw_depends_on_the_seed_and_not_on_record_order():
 def test_quotas_scale_with_months_and_short_strata_give_all_they_have():
   records = gallery(MINI, busy=1.1)  # an event in every month
   split_of = splits.block_splits(MINI)
-  drawn = query_generation.generate_queries(MINI, split_of, records)
+  drawn = generation.generate_queries(MINI, split_of, records)
   months = collections.Counter(split_of.values())
   for split, rows in drawn.items():
     families = collections.Counter(query.family for query in rows)
     assert families["point"] == 3 * months[split]
     assert families["window"] == round(2.2 * months[split])
-  greedy = {"test": query_generation.Quota(10**6, 10**6, 0)}
-  drawn = query_generation.generate_queries(
-    MINI, split_of, records, quotas=greedy
-  )
+  greedy = {"test": generation.Quota(10**6, 10**6, 0)}
+  drawn = generation.generate_queries(MINI, split_of, records, quotas=greedy)
   assert len(drawn["test"]) == 20 * months["test"]
 
 
@@ -251,10 +244,8 @@ def test_queries_without_an_answer_are_dropped():
   key = TimeKey(2, 3, 4)
   record = Record("r00000", "文", "made", "event", key, 0)
   split_of = dict.fromkeys(MINI.months, "train")
-  quotas = {"train": query_generation.Quota(10**6, 10**6, 10**6)}
-  drawn = query_generation.generate_queries(
-    MINI, split_of, [record], quotas=quotas
-  )
+  quotas = {"train": generation.Quota(10**6, 10**6, 10**6)}
+  drawn = generation.generate_queries(MINI, split_of, [record], quotas=quotas)
   assert drawn["train"]
   for query in drawn["train"]:
     assert query.positives == ("r00000",)
@@ -263,9 +254,9 @@ def test_queries_without_an_answer_are_dropped():
 
 def test_quotas_of_an_unknown_split_are_refused():
   with pytest.raises(ValueError, match=r"\['val'\].*\['train'\]"):
-    query_generation.generate_queries(
+    generation.generate_queries(
       MINI,
       dict.fromkeys(MINI.months, "train"),
       [],
-      quotas={"val": query_generation.Quota(1, 1, 1)},
+      quotas={"val": generation.Quota(1, 1, 1)},
     )

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctd_jax.benchmark.records import Record, collect_months
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.benchmark.benchmark import Record, collect_months
+from ctd_jax.chronology.reigns import TimeKey
 
 
 def test_kinds_are_checked():

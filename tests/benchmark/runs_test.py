@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from ctd_jax.benchmark import measures, runs
+from ctd_jax.benchmark import runs
 
 
 def tied_run(queries=40, depth=20, seed=0):
@@ -81,7 +81,7 @@ def test_trec_eval_ranks_and_measures_the_file_as_we_do(tmp_path):
     theirs = pytrec_eval.RelevanceEvaluator(
       pytrec_eval.parse_qrel(qrels_file), {"success", "ndcg_cut", "recall"}
     ).evaluate(pytrec_eval.parse_run(run_file))
-  ours = measures.compute_per_query(qrels, run.rankings)
+  ours = runs.compute_per_query(qrels, run.rankings)
   pairs = {
     "hit@1": "success_1",
     "hit@5": "success_5",
@@ -94,7 +94,7 @@ def test_trec_eval_ranks_and_measures_the_file_as_we_do(tmp_path):
       assert ours[name][query_id] == pytest.approx(
         theirs[query_id][other], abs=1e-9
       ), (name, query_id)
-  read = measures.compute_per_query(
+  read = runs.compute_per_query(
     runs.read_qrels(qrels_path), runs.read_run(path).rankings
   )
   assert read == ours
@@ -105,7 +105,7 @@ def test_ties_would_be_reversed_without_parting():
   evaluator = pytrec_eval.RelevanceEvaluator({"q": {"r00001": 1}}, {"success"})
   tied = {"q": {"r00001": 1.0, "r00002": 1.0}}
   assert evaluator.evaluate(tied)["q"]["success_1"] == 0
-  ours = measures.compute_per_query(
+  ours = runs.compute_per_query(
     {"q": ["r00001"]}, {"q": [("r00001", 1.0), ("r00002", 1.0)]}
   )
   assert ours["hit@1"]["q"] == 1

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
-from ctd_jax.benchmark import measures, runs
+from ctd_jax.benchmark import runs
 
 RUNS, QUERIES, RECORDS, DEPTH = 1000, 4, 40, 30
 # Ours -> trec_eval's; its reciprocal rank has no cutoff.
@@ -67,7 +67,7 @@ def test_a_thousand_random_runs_with_ties(tmp_path):
     expected = of_trec_eval(qrels_path, path)
     written = runs.read_run(path).rankings
     for rankings in (run.rankings, written):
-      ours = measures.compute_per_query(qrels, rankings, list(NAMES))
+      ours = runs.compute_per_query(qrels, rankings, list(NAMES))
       for name, values in ours.items():
         assert values == pytest.approx(expected[name], abs=1e-12), name
   assert tied > 0.8 * RUNS * QUERIES

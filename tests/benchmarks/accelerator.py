@@ -125,8 +125,8 @@ def measure_ours(
   """
   import jax
 
-  from ctd_jax.models.pretrained import state_dict
-  from ctd_jax.training import partitioning, speed
+  from ctd_jax.models.pretrained import weights
+  from ctd_jax.training import devices, speed
   from tests.benchmarks import contrastive_steps
 
   config = contrastive_steps.configure(flags.batch, POOLINGS[flags.geometry])
@@ -137,18 +137,18 @@ def measure_ours(
   cache = tempfile.TemporaryDirectory()
   jax.config.update("jax_compilation_cache_dir", cache.name)
   is_first = not (folder / BATCHES).exists()
-  pretrained = None if is_first else state_dict.load_params(folder, encoder)
+  pretrained = None if is_first else weights.load_params(folder, encoder)
   state, update, objective, make_batches = contrastive_steps.prepare_steps(
     config, encoder, benchmark, texts, pretrained=pretrained
   )
   device = objective.mesh.devices.flat[0]
   if is_first:
-    state_dict.save_encoder(folder, encoder, state.params["encoder"])
+    weights.save_encoder(folder, encoder, state.params["encoder"])
     save_batches(folder / BATCHES, make_batches())
 
   def place(batch):
     num_tokens = np.count_nonzero(batch["texts"].segments)
-    return num_tokens, partitioning.make_global_batch(batch, objective.mesh)
+    return num_tokens, devices.make_global_batch(batch, objective.mesh)
 
   batches = make_batches(place=place)
   flops = speed.ModelFlops(objective)
@@ -454,7 +454,7 @@ def train(flags: argparse.Namespace, dtype: str, pipe: Connection) -> None:
     dtype: that the encoder computes in.
     pipe: to the parent.
   """
-  from ctd_jax.training import partitioning
+  from ctd_jax.training import devices
   from ctd_jax_configs import bert, qwen
   from tests.benchmarks import contrastive_steps
 
@@ -468,7 +468,7 @@ def train(flags: argparse.Namespace, dtype: str, pipe: Connection) -> None:
     config, encoder, *read_benchmark(flags), flags.steps
   )
   batches = make_batches(
-    place=lambda batch: partitioning.make_global_batch(batch, objective.mesh)
+    place=lambda batch: devices.make_global_batch(batch, objective.mesh)
   )
   losses = []
   for _ in range(flags.steps):

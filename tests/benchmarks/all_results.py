@@ -33,8 +33,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from ctd_jax.evaluation import comparison_rows, result_tables, results
-from ctd_jax.utils import files, provenance, tables
+from ctd_jax.evaluation import result_tables, results
+from ctd_jax.utils import files, output
 from tests.benchmarks import cost_rows, result_steps
 from tests.benchmarks.result_steps import Step
 
@@ -138,7 +138,7 @@ class ResultRun:
       round(time.time() - start_time, 1),
       round(usage.ru_utime + usage.ru_stime, 1),
       len(cores),
-      provenance.code_commit(),
+      files.code_commit(),
     )
     self._state_path(step).parent.mkdir(exist_ok=True)
     files.write_text(
@@ -316,15 +316,15 @@ def collect_comparisons(run: ResultRun, path: pathlib.Path) -> None:
   rows = []
   for step in run.steps.values():
     if step.comparisons and run.read_duration(step):
-      rows += comparison_rows.read_comparison_rows(
+      rows += results.read_comparison_rows(
         run.workdir / step.name / step.comparisons
       )
   groups = {row.group for row in rows}
   if path.exists():
-    old_rows = comparison_rows.read_comparison_rows(path)
+    old_rows = results.read_comparison_rows(path)
     rows = [row for row in old_rows if row.group not in groups] + rows
   if rows:
-    comparison_rows.write_comparison_rows(path, rows)
+    results.write_comparison_rows(path, rows)
 
 
 def _merge_rows(
@@ -354,7 +354,7 @@ def write_durations(run: ResultRun, path: pathlib.Path) -> None:
   if not durations:
     return
   lines = [(name, *cells) for name, cells in durations.items()]
-  files.write_text(path, tables.format_delimited(DURATION_FIELDS, lines))
+  files.write_text(path, output.format_delimited(DURATION_FIELDS, lines))
 
 
 def read_durations(path: pathlib.Path) -> dict[str, tuple[str, ...]]:
@@ -387,7 +387,7 @@ def format_steps(
       state, cost = "to do", "?"
       num_unknown += 1
     lines.append((name, state, cost, step.target, " ".join(step.needs)))
-  table = tables.format_table(
+  table = output.format_table(
     f"steps in {run.workdir}",
     ("step", "state", "seconds", "rows in", "needs"),
     lines,
@@ -469,7 +469,7 @@ def main() -> None:
     sys.exit(f"error: --jobs={flags.jobs}: expected 1 or more")
   if not flags.sources:
     sys.exit("error: --sources: name the folder of the source texts")
-  if provenance.code_commit().endswith("-dirty"):
+  if files.code_commit().endswith("-dirty"):
     sys.exit("error: rows name a commit; commit or use a clean clone")
   _link_folder(workdir, SOURCE_LINK, flags.sources)
   if any("{outside}" in step.command for step in run.steps.values()):
@@ -491,7 +491,7 @@ def _collect(run: ResultRun, partial: bool) -> None:
   lacking = collect_rows(run, RESULT_FOLDER, partial)
   pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
   drop_hidden_rows(pages, RESULT_FOLDER)
-  collect_comparisons(run, RESULT_FOLDER / comparison_rows.COMPARISON_FILE)
+  collect_comparisons(run, RESULT_FOLDER / results.COMPARISON_FILE)
   write_durations(run, RESULT_FOLDER / DURATION_FILE)
   for path in result_tables.renew_tables(pages):
     print(f"{path.relative_to(ROOT)}: tables made anew")

@@ -26,9 +26,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.index import calendars
+from ctd_jax.index import calendars, database
 from ctd_jax.index.search import Index
-from ctd_jax.index.storage import database
 from tests.benchmarks import cost_rows
 
 _HAN_RUN = re.compile("[\u3400-\u9fff]{4,}")

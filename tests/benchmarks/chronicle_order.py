@@ -35,7 +35,7 @@ import numpy as np
 
 from ctd_jax.evaluation import calibration, results
 from ctd_jax.texts.works import Entry
-from ctd_jax.utils import provenance, tables
+from ctd_jax.utils import files, output
 from tests.benchmarks import chronicle_texts, chronicle_variants
 from tests.benchmarks.chronicle_calendar import Month
 from tests.benchmarks.chronicle_gold import DatedPlace, GoldRecord
@@ -310,7 +310,7 @@ def make_rows(
       value,
       seeds=(),
       command=command,
-      commit=provenance.code_commit(),
+      commit=files.code_commit(),
       seconds=round(measurement.seconds, 1),
     )
     for family, figures in (
@@ -336,7 +336,7 @@ def format_measurement(measurement: Measurement) -> str:
         ),
       )
     )
-  table = tables.format_table(
+  table = output.format_table(
     f"{measurement.num_records} records, {measurement.num_characters} "
     f"characters, {measurement.num_sections} sections, "
     f"{measurement.seconds:.0f} s, {measurement.gibibytes:.2f} GiB",
@@ -424,7 +424,7 @@ def print_gold(flags: argparse.Namespace) -> None:
     rows = [(key, str(value)) for key, value in gold.counts.items()]
     rows += [(f"places: {key}", str(value)) for key, value in places.items()]
     print(
-      tables.format_table(
+      output.format_table(
         f"{name}: {len(gold.records)} records", ("heads", "number"), rows
       ),
       flush=True,

@@ -10,7 +10,7 @@ import pathlib
 import re
 from collections.abc import Callable, Mapping
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from tests.benchmarks import chronicle_calendar as calendar_lib
 from tests.benchmarks import chronicle_eras as era_lib
 from tests.benchmarks import chronicle_gold as gold
@@ -61,7 +61,7 @@ _LU_YEARS = (-721, -467)
 
 
 def _read_lu_accessions() -> dict[str, int]:
-  timeline = reign_tables.load_timeline("lu")
+  timeline = reigns.load_timeline("lu")
   return {reign.name: reign.accession for reign in timeline.reigns}
 
 

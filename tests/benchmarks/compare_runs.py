@@ -12,8 +12,8 @@ from __future__ import annotations
 import argparse
 import pathlib
 
-from ctd_jax.evaluation import comparison, comparison_rows, summary
-from ctd_jax.utils import provenance
+from ctd_jax.evaluation import results, significance, summary
+from ctd_jax.utils import files
 from ctd_jax_datasets import load
 from tests.benchmarks.result_steps import COMPARED, list_compared_runs
 
@@ -51,21 +51,21 @@ def main() -> None:
     )
     if table.split == SPLIT
   }
-  years = comparison.find_query_years(benchmark, SPLIT)
+  years = significance.find_query_years(benchmark, SPLIT)
   rows = []
   for mode in summary.REPORT_MODES:
     pairs = [
       (tables[a, mode], tables[b, mode]) for a, b in COMPARED[flags.group]
     ]
-    rows += comparison_rows.make_comparison_rows(
-      comparison.compare_system_pairs(pairs, years),
+    rows += results.make_comparison_rows(
+      significance.compare_system_pairs(pairs, years),
       flags.group,
       benchmark.name,
       SPLIT,
       mode,
-      commit=provenance.code_commit(),
+      commit=files.code_commit(),
     )
-  comparison_rows.write_comparison_rows(flags.output, rows)
+  results.write_comparison_rows(flags.output, rows)
 
 
 if __name__ == "__main__":

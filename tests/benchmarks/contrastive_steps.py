@@ -13,20 +13,14 @@ from typing import Any, NamedTuple
 import ml_collections
 import numpy as np
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.models import packing
-from ctd_jax.models.pretrained.geometry import EncoderConfig
+from ctd_jax.models.pretrained.folders import EncoderConfig
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import config as training_config
-from ctd_jax.training import (
-  input_pipeline,
-  optimizer,
-  partitioning,
-  row_shapes,
-  train_step,
-)
-from ctd_jax.training.batch_iterator import BatchIterator
-from ctd_jax.training.input_pipeline import Tokens
+from ctd_jax.training import devices, input_pipeline, optimizer, train_step
+from ctd_jax.training import packing as packing_lib
+from ctd_jax.training.input_pipeline import BatchIterator, Tokens
 from ctd_jax.training.objective import Objective
 from ctd_jax.training.train_step import TrainState, TrainStep
 
@@ -116,13 +110,13 @@ def prepare_steps(
     total_steps: of the schedule.
     pretrained: parameters of the encoder; None = random ones.
   """
-  mesh = partitioning.make_mesh(1)
+  mesh = devices.make_mesh(1)
   model = train_step.make_model(config.model, encoder, benchmark.timeline)
   adam = optimizer.make_optimizer(config.optimizer, total_steps)
   objective = Objective.from_config(config, model, mesh)
   queries, records = texts
   width = packing.row_width(records.ids.shape[1], encoder.max_length)
-  multiple = row_shapes.width_multiple(mesh.devices.flat[0].platform)
+  multiple = packing_lib.width_multiple(mesh.devices.flat[0].platform)
   return Steps(
     train_step.init_state(model, adam, config.seed, mesh, pretrained),
     train_step.make_train_step(objective, adam, config.seed),

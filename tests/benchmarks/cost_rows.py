@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping
 
 from ctd_jax.evaluation import results
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 
 ALL = "all"
 
@@ -61,7 +61,7 @@ def make_cost_rows(
       metric,
       float(value),
       command=shlex.join(["python", "-m", module, *sys.argv[1:]]),
-      commit=provenance.code_commit(),
+      commit=files.code_commit(),
       seconds=None if seconds is None else round(seconds, 1),
     )
     for metric, value in figures.items()

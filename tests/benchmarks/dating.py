@@ -31,20 +31,14 @@ import time
 import numpy as np
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.records import EVENT
-from ctd_jax.chronology import date_expressions
-from ctd_jax.dating import corpus, month_ranking
-from ctd_jax.dating.dating_model import DatingModel
+from ctd_jax.benchmark.benchmark import EVENT
+from ctd_jax.chronology import dates
+from ctd_jax.dating import corpus, query_posterior
+from ctd_jax.dating.dating_model import EVIDENCE, VARIANTS, DatingModel
 from ctd_jax.dating.experts import base
-from ctd_jax.dating.options import EVIDENCE, VARIANTS
-from ctd_jax.evaluation import (
-  comparison,
-  plots,
-  protocol,
-  results,
-)
+from ctd_jax.evaluation import plots, protocol, results, significance
 from ctd_jax.systems import dated_gallery
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets import load
 from tests.benchmarks import posterior_metrics
 
@@ -56,12 +50,9 @@ STRIPPED = ("none", "events", "all")
 def without_dates(text: str, timeline) -> str:
   """Returns a text without anything that `expressions` reads as a date."""
   spans = [
-    (start, end)
-    for start, end, _ in date_expressions.find_full_dates(text, timeline)
+    (start, end) for start, end, _ in dates.find_full_dates(text, timeline)
   ]
-  spans += [
-    (c.start, c.end) for c in date_expressions.find_date_cues(text, timeline)
-  ]
+  spans += [(c.start, c.end) for c in dates.find_date_cues(text, timeline)]
   is_text = np.ones(len(text), bool)
   for start, end in spans:
     is_text[start:end] = False
@@ -86,7 +77,7 @@ def strip(benchmark, level: str):
 def per_query(dated: dated_gallery.DatedGallery, dates, split: str, name: str):
   """Returns the per-query tables of one posterior, one for each of `MODES`."""
   queries = dated.benchmark.queries[split]
-  top_k = month_ranking.rank_by_posterior(
+  top_k = query_posterior.rank_by_posterior(
     [query.text for query in queries],
     dates,
     DEPTH,
@@ -288,10 +279,10 @@ def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
     "command": shlex.join(
       ["python", "-m", "tests.benchmarks.dating", *sys.argv[1:]]
     ),
-    "commit": provenance.code_commit(),
+    "commit": files.code_commit(),
     "seconds": round(sum(measured.seconds), 1),
   }
-  years = comparison.find_query_years(benchmark, flags.split)
+  years = significance.find_query_years(benchmark, flags.split)
   rows = []
   for table in tables:
     rows += results.make_result_rows(table, benchmark.name, years, **about)

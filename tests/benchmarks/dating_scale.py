@@ -23,8 +23,8 @@ import time
 
 import numpy as np
 
-from ctd_jax.benchmark.records import NO_EVENT
-from ctd_jax.dating import month_ranking
+from ctd_jax.benchmark.benchmark import NO_EVENT
+from ctd_jax.dating import query_posterior
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
@@ -89,7 +89,7 @@ def measure(flags: argparse.Namespace, copies: int) -> None:
   lap("learn")
   dates = dated.date("fitted")
   lap("date")
-  month_ranking.rank_by_posterior(
+  query_posterior.rank_by_posterior(
     queries, dates, 10, {"all": np.ones(size, bool)}
   )
   lap("rank")

@@ -26,14 +26,17 @@ import time
 
 import numpy as np
 
-from ctd_jax.benchmark.records import EVENT
-from ctd_jax.dating.passages.passage_dater import PassageDater
-from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
+from ctd_jax.benchmark.benchmark import EVENT
+from ctd_jax.dating.passages.passages import (
+  PassageDater,
+  PassageDates,
+  PassageReason,
+)
 from ctd_jax.evaluation import results
+from ctd_jax.index import database
 from ctd_jax.index.search import Index
-from ctd_jax.index.storage import database
 from ctd_jax.systems import dated_gallery
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets import load
 
 PRINTED = ("openings", "days")
@@ -212,7 +215,7 @@ def make_rows(
       command=shlex.join(
         ["python", "-m", "tests.benchmarks.explanations", *sys.argv[1:]]
       ),
-      commit=provenance.code_commit(),
+      commit=files.code_commit(),
       seconds=round(seconds, 1),
     )
     for metric, value in figures.items()

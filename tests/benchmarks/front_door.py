@@ -29,13 +29,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.dating import month_ranking
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.dating import query_posterior
 from ctd_jax.evaluation import protocol, results, scoring
 from ctd_jax.evaluation.result_tables import DEFAULT_METRICS
 from ctd_jax.index.search import Index
 from ctd_jax.systems import dated_gallery
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets import load
 
 # The rows of `dating-fitted` are means of three seeds; an index is of one.
@@ -141,7 +141,7 @@ class FittedSystem:
     self, queries: Sequence[str], k: int
   ) -> list[list[tuple[str, float]]]:
     masks = {"all": np.ones(len(self.record_ids), bool)}
-    indices, scores = month_ranking.rank_by_posterior(
+    indices, scores = query_posterior.rank_by_posterior(
       queries, self.dates, k, masks
     )["all"]
     return [
@@ -219,7 +219,7 @@ def main() -> int:
         command=shlex.join(
           ["python", "-m", "tests.benchmarks.front_door", *sys.argv[1:]]
         ),
-        commit=provenance.code_commit(),
+        commit=files.code_commit(),
         seconds=round(seconds, 1),
       )
     ]

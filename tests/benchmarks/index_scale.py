@@ -28,8 +28,7 @@ import time
 
 import numpy as np
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.records import NO_EVENT
+from ctd_jax.benchmark.benchmark import NO_EVENT, Benchmark
 from ctd_jax.evaluation import results
 from ctd_jax_datasets import load
 from tests.benchmarks import cost_rows, dating_scale

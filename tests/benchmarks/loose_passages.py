@@ -23,13 +23,13 @@ import time
 
 import numpy as np
 
-from ctd_jax.benchmark.records import EVENT
+from ctd_jax.benchmark.benchmark import EVENT
+from ctd_jax.dating.corpus import MonthAxis
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.month_axis import MonthAxis
-from ctd_jax.dating.passages.passage_dater import PassageDater
+from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.evaluation import calibration, results
 from ctd_jax.systems import dated_gallery
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets import load
 from tests.benchmarks import posterior_metrics
 
@@ -137,7 +137,7 @@ def make_rows(benchmark, split: str, figures: dict[str, float], seconds: float):
       command=shlex.join(
         ["python", "-m", "tests.benchmarks.loose_passages", *sys.argv[1:]]
       ),
-      commit=provenance.code_commit(),
+      commit=files.code_commit(),
       seconds=round(seconds, 1),
     )
     for metric, value in figures.items()

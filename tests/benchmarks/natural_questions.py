@@ -39,22 +39,20 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ctd_jax.benchmark import queries as queries_lib
+from ctd_jax.benchmark import benchmark as benchmark_lib
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import EVENT, Record
-from ctd_jax.chronology import date_expressions, query_dates
-from ctd_jax.chronology.timelines import Interval
-from ctd_jax.dating import month_ranking, query_posterior
+from ctd_jax.benchmark.benchmark import EVENT, Benchmark, Query, Record
+from ctd_jax.chronology import dates, questions
+from ctd_jax.chronology.reigns import Interval
+from ctd_jax.dating import query_posterior
+from ctd_jax.dating.corpus import MonthAxis
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.dating.query_posterior import QueryConstants
 from ctd_jax.evaluation import protocol, results, significance
-from ctd_jax.retrieval.host_search import TopK
+from ctd_jax.retrieval.search import TopK
 from ctd_jax.systems import dated_gallery, registry
 from ctd_jax.training import config as training_config
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets import load
 from tests.benchmarks import undated_texts
 
@@ -133,7 +131,7 @@ def make_questions(
     number: of questions at most.
   """
   timeline = benchmark.timeline
-  positives = queries_lib.index_positives_by_month(benchmark.records)
+  positives = benchmark_lib.index_positives_by_month(benchmark.records)
   records = [
     record
     for record, record_split in zip(
@@ -165,17 +163,17 @@ def make_questions(
     text = template.format(
       phrase=asked,
       reign=timeline.reigns[key.reign - 1].name,
-      season=date_expressions.season_of_month(key.month),
-      month=date_expressions.format_key(key, timeline, "month"),
+      season=dates.season_of_month(key.month),
+      month=dates.format_key(key, timeline, "month"),
     )
-    if query_dates.parse_query_interval(text, timeline) is not None:
+    if questions.parse_query_interval(text, timeline) is not None:
       continue  # a date after all
     drawn.add((phrase, month))
     yield NaturalQuestion(
       Query(
         f"{group}-{len(drawn):05d}",
         text,
-        queries_lib.POINT,
+        benchmark_lib.POINT,
         group,
         Interval.single_month(key),
         tuple(positives[key]),
@@ -306,7 +304,7 @@ def choose_constants(
       ]
       return -float(np.mean(means))
     depth = _CUTOFF + max(map(len, printing))
-    ranked = month_ranking.rank_by_posterior(texts, records, depth, gallery)
+    ranked = query_posterior.rank_by_posterior(texts, records, depth, gallery)
     tables = measure_rankings(benchmark, "natural", questions, printing, ranked)
     means = [
       np.mean(list(select_group(values, group)["mrr@10"].values()))
@@ -400,7 +398,7 @@ def make_rows(
             high,
             seeds=system.seeds,
             command=command,
-            commit=provenance.code_commit(),
+            commit=files.code_commit(),
             seconds=round(seconds, 1),
           )
         )

@@ -56,12 +56,12 @@ def unit_vectors(count: int, width: int, seed: int) -> np.ndarray:
 
 def read(folder: pathlib.Path, size: int):
   """Returns the vectors, mapped."""
-  from ctd_jax.retrieval import encoding_store
+  from ctd_jax.retrieval import dense
 
   paths = [folder / f"{start:09}.npy" for start in range(0, size, PIECE)]
   parts = [np.load(path, mmap_mode="r") for path in paths]
   last = size - PIECE * (len(parts) - 1)
-  return encoding_store.ChunkedArray([*parts[:-1], parts[-1][:last]])
+  return dense.ChunkedArray([*parts[:-1], parts[-1][:last]])
 
 
 def searcher(

@@ -36,8 +36,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ctd_jax.chronology import date_expressions
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.chronology import dates
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
   chronicle_input,
@@ -47,11 +47,11 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
   CredibleMonths,
 )
+from ctd_jax.dating.corpus import MonthAxis
 from ctd_jax.dating.dating_model import FittedDatingModel
-from ctd_jax.dating.month_axis import MonthAxis
 from ctd_jax.evaluation import results, significance
 from ctd_jax.evaluation.calibration import expected_calibration_error
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 from tests.benchmarks import (
   chronicle_texts,
   posterior_metrics,
@@ -92,12 +92,10 @@ def strip_dates(text: str, timeline: Timeline) -> str:
   """
   is_text = np.ones(len(text), bool)
   spans = [
-    (start, end)
-    for start, end, _ in date_expressions.find_full_dates(text, timeline)
+    (start, end) for start, end, _ in dates.find_full_dates(text, timeline)
   ]
   spans += [
-    (cue.start, cue.end)
-    for cue in date_expressions.find_date_cues(text, timeline)
+    (cue.start, cue.end) for cue in dates.find_date_cues(text, timeline)
   ]
   for start, end in spans:
     is_text[start:end] = False
@@ -292,7 +290,7 @@ def make_rows(
     "command": shlex.join(
       ["python", "-m", "tests.benchmarks.undated_texts", *sys.argv[1:]]
     ),
-    "commit": provenance.code_commit(),
+    "commit": files.code_commit(),
     "seconds": round(dated.seconds, 1),
   }
   for work in dict.fromkeys(text.work for text in undated):

@@ -6,11 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  labelled_corpus,
-  month_calendar,
-)
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import chronicle_dating, labelled_corpus
 from ctd_jax.texts.works import Entry, Place
 from tests.benchmarks import undated_systems, undated_texts
 from tests.benchmarks.undated_texts import UndatedText
@@ -24,7 +21,7 @@ MONTHS = ("泰始七年七月", "泰始五年八月")
 def dates():
   lines = chronicles.make_dated_lines()
   records = [Entry(text, Place("a.txt", 1)) for text in lines]
-  calendar = month_calendar.load_calendar("西晉")
+  calendar = calendar_lib.load_calendar("西晉")
   return chronicle_dating.date_records(records, calendar)
 
 

@@ -32,9 +32,9 @@ import numpy as np
 import tokenizers
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.models.pretrained import geometry, hub_folders, vector_settings
+from ctd_jax.models.pretrained import folders, vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
   VectorSettings,
@@ -249,7 +249,7 @@ def write_trimmed_model(
   tensors = model.tensors | {
     "embeddings.word_embeddings.weight": table.reshape(len(rows), -1)
   }
-  hub_folders.write_tensors(
+  folders.write_tensors(
     folder,
     {
       name: (tensor.shape, functools.partial(np.ascontiguousarray, tensor))
@@ -257,7 +257,7 @@ def write_trimmed_model(
     },
     max_shard_bytes=2**40,  # one file
   )
-  geometry.write_encoder_config(folder, config)
+  folders.write_encoder_config(folder, config)
   TextTokenizer(make_tokenizer(pieces), "<pad>", "<unk>").save(folder)
   sides = [SideSettings(prefix, config.max_length) for prefix in PREFIXES]
   vector_settings.write_vector_settings(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import sxtwl
 
-from ctd_jax.chronology import civil_dates
+from ctd_jax.chronology import sexagenary
 
 DAYS = np.arange(1_350_000, 2_500_000, 37)  # 1017 BCE to 2132
 _GREGORIAN_REFORM = 2299161
@@ -15,8 +15,8 @@ _GREGORIAN_REFORM = 2299161
 @pytest.mark.parametrize(
   ("to_dates", "from_dates"),
   [
-    (civil_dates.to_julian_dates, civil_dates.from_julian_dates),
-    (civil_dates.to_gregorian_dates, civil_dates.from_gregorian_dates),
+    (sexagenary.to_julian_dates, sexagenary.from_julian_dates),
+    (sexagenary.to_gregorian_dates, sexagenary.from_gregorian_dates),
   ],
 )
 def test_days_and_dates_are_inverse(to_dates, from_dates):
@@ -30,7 +30,7 @@ def test_gregorian_dates_are_those_of_the_standard_library():
   offset = 2_451_545 - datetime.date(2000, 1, 1).toordinal()
   expected = [datetime.date.fromordinal(int(day) - offset) for day in days]
   np.testing.assert_array_equal(
-    civil_dates.to_gregorian_dates(days),
+    sexagenary.to_gregorian_dates(days),
     [(date.year, date.month, date.day) for date in expected],
   )
 
@@ -40,22 +40,22 @@ def test_civil_dates_are_those_of_the_lunar_calendar_library():
   for day in days:
     expected = sxtwl.JD2DD(day)  # changes calendars at the reform, too
     date = (expected.getYear(), expected.getMonth(), expected.getDay())
-    assert civil_dates.to_civil_date(day) == date
-    assert civil_dates.to_julian_day(*date) == day
+    assert sexagenary.to_civil_date(day) == date
+    assert sexagenary.to_julian_day(*date) == day
 
 
 def test_one_day_has_the_shape_of_its_argument():
-  date = civil_dates.to_julian_dates(0)
+  date = sexagenary.to_julian_dates(0)
   assert date.shape == (3,)
-  assert civil_dates.format_date(date) == "-4712-01-01"
-  date = civil_dates.to_gregorian_dates(np.int64(0))
-  assert civil_dates.format_date(date) == "-4713-11-24"
+  assert sexagenary.format_date(date) == "-4712-01-01"
+  date = sexagenary.to_gregorian_dates(np.int64(0))
+  assert sexagenary.format_date(date) == "-4713-11-24"
 
 
 def test_a_day_that_does_not_exist_is_named():
   with pytest.raises(ValueError, match="there is no day 0307-02-30"):
-    civil_dates.from_julian_dates(np.array([[307, 1, 1], [307, 2, 30]]))
+    sexagenary.from_julian_dates(np.array([[307, 1, 1], [307, 2, 30]]))
   # A leap day of the Julian calendar alone.
-  assert civil_dates.from_julian_dates(np.array([900, 2, 29])).shape == ()
+  assert sexagenary.from_julian_dates(np.array([900, 2, 29])).shape == ()
   with pytest.raises(ValueError, match="0900-02-29"):
-    civil_dates.from_gregorian_dates(np.array([900, 2, 29]))
+    sexagenary.from_gregorian_dates(np.array([900, 2, 29]))

@@ -8,18 +8,12 @@ import re
 
 import pytest
 
-from ctd_jax.chronology import (
-  date_expressions,
-  numerals,
-  query_dates,
-  reign_tables,
-  sexagenary,
-)
-from ctd_jax.chronology.date_expressions import DateCue, find_date_cues
+from ctd_jax.chronology import dates, numerals, questions, reigns, sexagenary
+from ctd_jax.chronology.dates import DateCue, find_date_cues
 from ctd_jax.chronology.numerals import DateError
-from ctd_jax.chronology.timelines import Reign, TimeKey, Timeline
+from ctd_jax.chronology.reigns import Reign, TimeKey, Timeline
 
-LU = reign_tables.load_timeline("lu")
+LU = reigns.load_timeline("lu")
 LEAP = Timeline(
   "leap",
   (Reign("隱公", "魯", -721, 3), Reign("莊公", "魯", -718, 2)),
@@ -86,53 +80,51 @@ def test_first_year_and_first_month_have_their_own_word():
   ],
 )
 def test_styles(options, text):
-  assert date_expressions.format_key(TimeKey(3, 32, 12), LU, **options) == text
+  assert dates.format_key(TimeKey(3, 32, 12), LU, **options) == text
 
 
 def test_first_month_of_the_annals():
   key = TimeKey(1, 1, 1)
-  assert date_expressions.format_key(key, LU) == "魯隱公元年正月"
-  assert date_expressions.format_key(key, LU, "annals") == "魯隱公元年春王正月"
+  assert dates.format_key(key, LU) == "魯隱公元年正月"
+  assert dates.format_key(key, LU, "annals") == "魯隱公元年春王正月"
   with pytest.raises(ValueError, match="style"):
-    date_expressions.format_key(key, LU, "long")
+    dates.format_key(key, LU, "long")
   with pytest.raises(KeyError):
-    date_expressions.format_key(TimeKey(1, 12, 1), LU)
+    dates.format_key(TimeKey(1, 12, 1), LU)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
   "timeline",
-  [*map(reign_tables.load_timeline, ("lu", "lu_release", "mini", "wei")), LEAP],
+  [*map(reigns.load_timeline, ("lu", "lu_release", "mini", "wei")), LEAP],
   ids=lambda timeline: timeline.name,
 )
 def test_parse_of_format_is_the_identity(timeline):
   for key in timeline.months:
-    for style in date_expressions.FULL_DATE_STYLES:
+    for style in dates.FULL_DATE_STYLES:
       for you in (False, True):
-        for script in date_expressions.SCRIPTS:
-          text = date_expressions.format_key(key, timeline, style, you, script)
-          assert date_expressions.parse_key(text, timeline) == key, text
-          assert date_expressions.find_full_dates(text, timeline) == [
-            (0, len(text), key)
-          ]
+        for script in dates.SCRIPTS:
+          text = dates.format_key(key, timeline, style, you, script)
+          assert dates.parse_key(text, timeline) == key, text
+          assert dates.find_full_dates(text, timeline) == [(0, len(text), key)]
 
 
 @pytest.mark.parametrize("name", ["jin", "liu_song", "southern_qi"])
 def test_eras_round_trip_with_the_ruler(name):
-  timeline = reign_tables.load_timeline(name)
+  timeline = reigns.load_timeline(name)
   for key in timeline.months:
-    text = date_expressions.format_key(key, timeline)
-    assert date_expressions.parse_key(text, timeline) == key
+    text = dates.format_key(key, timeline)
+    assert dates.parse_key(text, timeline) == key
 
 
 def test_era_of_two_rulers_needs_the_ruler():
-  jin = reign_tables.load_timeline("jin")
+  jin = reigns.load_timeline("jin")
   with pytest.raises(DateError, match="晉惠帝建武, 晉元帝建武"):
-    date_expressions.parse_key("建武元年七月", jin)
-  assert date_expressions.parse_key("元帝建武元年七月", jin).reign == 17
+    dates.parse_key("建武元年七月", jin)
+  assert dates.parse_key("元帝建武元年七月", jin).reign == 17
 
 
-TONGJIAN = reign_tables.load_timeline("tongjian")
+TONGJIAN = reigns.load_timeline("tongjian")
 
 
 def tongjian_date(interval):
@@ -152,7 +144,7 @@ def tongjian_date(interval):
 )
 def test_an_era_of_two_rulers_is_told_apart_by_any_name(ruler):
   text = f"请问{ruler}泰始三年五月发生了什么事？"
-  interval = query_dates.parse_interval(text, TONGJIAN)
+  interval = questions.parse_interval(text, TONGJIAN)
   assert interval.start == interval.end
   assert tongjian_date(interval) == "晉武帝泰始 3-5"
 
@@ -184,7 +176,7 @@ def test_an_era_of_two_rulers_is_told_apart_by_any_name(ruler):
 )
 def test_rulers_by_temple_and_posthumous_names(date, meaning):
   text = f"查詢{date}有何大事？"
-  interval = query_dates.parse_interval(text, TONGJIAN)
+  interval = questions.parse_interval(text, TONGJIAN)
   assert tongjian_date(interval) == meaning
 
 
@@ -199,7 +191,7 @@ def test_rulers_by_temple_and_posthumous_names(date, meaning):
   ],
 )
 def test_an_era_of_two_rulers_is_told_apart_by_the_rest(text, meaning):
-  interval = query_dates.parse_interval(text, TONGJIAN)
+  interval = questions.parse_interval(text, TONGJIAN)
   assert tongjian_date(interval) == meaning
 
 
@@ -220,7 +212,7 @@ def test_a_table_of_the_users_needs_no_list_of_names(ruler, reign):
   timeline = Timeline(
     "own", (Reign("大定", "梁明帝", 300, 3), Reign("大定", "後梁宣帝", 310, 3))
   )
-  key = date_expressions.parse_key(f"{ruler}大定二年三月", timeline)
+  key = dates.parse_key(f"{ruler}大定二年三月", timeline)
   assert key == TimeKey(reign, 2, 3)
 
 
@@ -240,7 +232,7 @@ def test_a_table_of_the_users_needs_no_list_of_names(ruler, reign):
 )
 def test_what_stays_ambiguous_lists_the_candidates(text, message):
   with pytest.raises(DateError, match=message):
-    query_dates.parse_interval(text, TONGJIAN)
+    questions.parse_interval(text, TONGJIAN)
 
 
 @pytest.mark.parametrize(
@@ -257,7 +249,7 @@ def test_what_stays_ambiguous_lists_the_candidates(text, message):
   ],
 )
 def test_years_of_the_common_era(date, months):
-  interval = query_dates.parse_interval(f"{date}有何事？", TONGJIAN)
+  interval = questions.parse_interval(f"{date}有何事？", TONGJIAN)
   assert str(interval) == months
 
 
@@ -306,9 +298,9 @@ def test_years_of_the_common_era_in_questions(question, first, last):
 
 
 def years_of(question, timeline):
-  interval = query_dates.parse_interval(question, timeline)
+  interval = questions.parse_interval(question, timeline)
   return tuple(
-    reign_tables.astronomical_year_of(timeline, key)
+    reigns.astronomical_year_of(timeline, key)
     for key in (interval.start, interval.end)
   )
 
@@ -326,14 +318,14 @@ def years_of(question, timeline):
 )
 def test_questions_of_the_common_era_that_cannot_be_read(question, message):
   with pytest.raises(DateError, match=message):
-    query_dates.parse_interval(question, TONGJIAN)
+    questions.parse_interval(question, TONGJIAN)
 
 
 def test_months_of_a_common_year_have_the_name_of_their_time():
-  jin = reign_tables.load_timeline("jin")
+  jin = reigns.load_timeline("jin")
 
   def reigns_of(text):
-    interval = query_dates.parse_interval(text, jin)
+    interval = questions.parse_interval(text, jin)
     ends = interval.start, interval.end
     return [f"{jin.reigns[key.reign - 1].name}{key.month}" for key in ends]
 
@@ -345,22 +337,22 @@ def test_months_of_a_common_year_have_the_name_of_their_time():
 
 
 def test_common_years_before_the_era_and_outside_a_timeline():
-  interval = query_dates.parse_interval("公元前722年三月有何事？", LU)
+  interval = questions.parse_interval("公元前722年三月有何事？", LU)
   assert str(interval) == "1-1-3..1-1-3"
   for date, message in (
     ("公元722年", "722 CE lies outside timeline 'lu', 722 BCE to 468 BCE"),
     ("公元0年正月", "no year 0"),
   ):
     with pytest.raises(DateError, match=message):
-      query_dates.parse_interval(f"{date}有何事？", LU)
-  assert date_expressions.parse_key("公元前722年三月", LU) == TimeKey(1, 1, 3)
+      questions.parse_interval(f"{date}有何事？", LU)
+  assert dates.parse_key("公元前722年三月", LU) == TimeKey(1, 1, 3)
   # Whoever carries a date along does not read such years.
   assert find_date_cues("公元前722年三月") == []
 
 
 def test_a_leap_month_that_the_calendar_does_not_have():
   def parse(date):
-    return str(query_dates.parse_interval(f"{date}有何事？", TONGJIAN))
+    return str(questions.parse_interval(f"{date}有何事？", TONGJIAN))
 
   # Which month it follows is not known: any of the year.
   assert parse("永明元年闰月") == parse("永明元年")
@@ -379,17 +371,15 @@ def test_a_leap_month_that_the_calendar_does_not_have():
   ],
 )
 def test_other_spellings(text, key):
-  assert date_expressions.parse_key(text, LU) == key
+  assert dates.parse_key(text, LU) == key
 
 
 def test_leap_month_without_a_number():
-  assert date_expressions.parse_key("魯隱公二年閏月", LEAP) == TimeKey(
-    1, 2, 12, True
-  )
+  assert dates.parse_key("魯隱公二年閏月", LEAP) == TimeKey(1, 2, 12, True)
   with pytest.raises(DateError, match="2 leap months"):
-    date_expressions.parse_key("魯莊公元年閏月", LEAP)
+    dates.parse_key("魯莊公元年閏月", LEAP)
   with pytest.raises(DateError, match="0 leap months"):
-    date_expressions.parse_key("魯隱公元年閏月", LEAP)
+    dates.parse_key("魯隱公元年閏月", LEAP)
 
 
 @pytest.mark.parametrize(
@@ -408,7 +398,7 @@ def test_leap_month_without_a_number():
 )
 def test_unreadable_dates_are_quoted_with_their_place(text, position):
   with pytest.raises(DateError) as caught:
-    date_expressions.parse_key(text, LU)
+    dates.parse_key(text, LU)
   assert caught.value.position == position
   assert repr(text[position : position + 12]) in str(caught.value)
 
@@ -508,7 +498,7 @@ def test_clauses_make_separate_cues():
 
 
 def test_cues_know_the_names_of_their_timeline():
-  mini = reign_tables.load_timeline("mini")
+  mini = reigns.load_timeline("mini")
   (cue,) = find_date_cues("滄懷公三年夏四月", mini)
   assert (cue.reign, cue.year, cue.month) == ("懷公", 3, 4)
   assert find_date_cues("懷公三年") == []
@@ -524,26 +514,24 @@ def test_a_sexagenary_year_is_no_day():
 
 def test_a_sexagenary_year_has_to_agree_with_the_regnal_year():
   for key in (TimeKey(1, 1, 3), TimeKey(12, 27, 3)):
-    year, month = date_expressions.format_key(key, LU).split("年")
-    name = sexagenary.format_cyclic_year(
-      reign_tables.astronomical_year_of(LU, key)
-    )
+    year, month = dates.format_key(key, LU).split("年")
+    name = sexagenary.format_cyclic_year(reigns.astronomical_year_of(LU, key))
     text = f"{year}年歲在{name[:2]}，{month}"
-    assert date_expressions.parse_key(text, LU) == key
+    assert dates.parse_key(text, LU) == key
   with pytest.raises(DateError, match="庚申 contradicts.*己未年"):
-    date_expressions.parse_key("魯隱公元年歲在庚申三月", LU)
+    dates.parse_key("魯隱公元年歲在庚申三月", LU)
 
 
 def test_a_sexagenary_year_alone_is_no_date_of_a_query():
   text = "自魯隱公元年三月至庚申年三月有何事？"
   with pytest.raises(DateError, match="庚申 alone") as caught:
-    query_dates.parse_interval(text, LU)
+    questions.parse_interval(text, LU)
   assert caught.value.position == text.index("庚申")
 
 
 def test_full_dates_in_a_text():
   text = "魯隱公元年正月至桓公二年三月，又及隱公十三年正月、晉文公元年五月"
-  assert date_expressions.find_full_dates(text, LU) == [
+  assert dates.find_full_dates(text, LU) == [
     (0, 7, TimeKey(1, 1, 1)),
     (8, 14, TimeKey(2, 2, 3)),
   ]

@@ -5,15 +5,13 @@ import pytest
 
 from ctd_jax.chronology import (
   calendar_tables,
-  civil_dates,
-  date_grammar,
+  dates,
   era_calendars,
-  reign_tables,
-  rulers,
+  reigns,
   sexagenary,
 )
 from ctd_jax.chronology.numerals import fold_script
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.chronology.reigns import Timeline
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +26,7 @@ def _format(calendar, names):
 def _first_day(calendar, name):
   """Returns the Julian date of the first day of a month."""
   day = calendar.first_days[name.month]
-  return civil_dates.format_date(civil_dates.to_julian_dates(day))
+  return sexagenary.format_date(sexagenary.to_julian_dates(day))
 
 
 def test_months_of_a_stream_follow_each_other():
@@ -175,8 +173,8 @@ def test_parallel_states_name_a_day_by_their_own_calendars(calendar):
 def test_a_leap_month_is_found_apart(calendar):
   (leap,) = calendar.find_months("清宣統", 3, leap=True)
   assert calendar.label_month(leap.month) == "6L"
-  date = civil_dates.to_gregorian_dates(calendar.first_days[leap.month])
-  assert civil_dates.format_date(date) == "1911-07-26"
+  date = sexagenary.to_gregorian_dates(calendar.first_days[leap.month])
+  assert sexagenary.format_date(date) == "1911-07-26"
   both = calendar.find_months("清宣統", 3, 6)
   assert [calendar.is_leap[name.month] for name in both] == [False, True]
 
@@ -189,8 +187,8 @@ def test_a_sexagenary_day_is_a_date(calendar):
     if calendar.eras[name.era].polity.name == "晉"
   )
   day = calendar.find_day(month, sexagenary.parse_cyclic_index("丁酉"))
-  date = civil_dates.to_julian_dates(np.array(day))
-  assert civil_dates.format_date(date) == "0311-07-13"
+  date = sexagenary.to_julian_dates(np.array(day))
+  assert sexagenary.format_date(date) == "0311-07-13"
   length = int(calendar.lengths[month])
   missing = (sexagenary.cyclic_index_of_day(day) + 30) % 60
   assert calendar.find_day(month, missing) is None
@@ -261,8 +259,8 @@ def test_eras_are_rows_of_a_reign_table():
 def test_dates_of_all_eras_are_found_in_text(calendar, text, reign, key):
   """「明洪武三年正月」 was 293 CE in the table of another time."""
   timeline = Timeline("all_eras", calendar.make_reigns())
-  ((match, cue),) = date_grammar.iterate_matches(fold_script(text), timeline)
-  (number,) = date_grammar.candidate_reigns(match, cue, timeline)
+  ((match, cue),) = dates.iterate_matches(fold_script(text), timeline)
+  (number,) = dates.candidate_reigns(match, cue, timeline)
   assert timeline.full_reign_name(number) == reign
   year = timeline.reigns[number - 1].accession + cue.year - 1
   assert (year, cue.month) == key
@@ -301,7 +299,7 @@ def test_a_damaged_table_is_named_with_its_line(tmp_path, monkeypatch):
 def test_eras_begin_as_in_the_reign_tables(table, polity):
   """Those were checked against the chronicle that dates by them."""
   eras = era_calendars.load_calendar(polity)
-  for reign in reign_tables.load_timeline(table).reigns:
+  for reign in reigns.load_timeline(table).reigns:
     year = reign.accession
     first = min(
       (eras.eras[index] for index in eras.find_eras(reign.name)),
@@ -312,7 +310,7 @@ def test_eras_begin_as_in_the_reign_tables(table, polity):
       reign.accession,
       reign.first_month,
     ), reign.name
-    names = set(rulers.ruler_names(reign.state).names)
+    names = set(calendar_tables.ruler_names(reign.state).names)
     assert names & set(map(fold_script, first.ruler.names)), reign.name
     # A name could outlive its last year by the first days of the next.
     assert first.years <= reign.years + 1

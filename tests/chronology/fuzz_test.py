@@ -20,17 +20,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ctd_jax.chronology import (
-  annals,
-  civil_dates,
-  date_expressions,
-  numerals,
-  query_dates,
-  reign_tables,
-  sexagenary,
-)
+from ctd_jax.chronology import annals, numerals, reigns, sexagenary
+from ctd_jax.chronology import dates as dates_lib
+from ctd_jax.chronology import questions as questions_lib
 from ctd_jax.chronology.numerals import DateError
-from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts
 from ctd_jax_datasets.common import source_files
 from tests.chronology.hostile_text import (
@@ -131,10 +125,10 @@ def test_sexagenary_names(text):
 @fuzz
 @given(st.integers(-(10**6), 10**7))
 def test_days_of_the_calendar(day):
-  year, month, number = civil_dates.to_civil_date(day)
+  year, month, number = sexagenary.to_civil_date(day)
   assert 1 <= month <= 12
   assert 1 <= number <= 31
-  assert civil_dates.to_julian_day(year, month, number) == day
+  assert sexagenary.to_julian_day(year, month, number) == day
 
 
 # Dates and windows.
@@ -144,14 +138,14 @@ def test_days_of_the_calendar(day):
 @fuzz
 @given(annals_text() | joined(pieces), timelines | st.none())
 def test_cues_lie_in_the_text_one_after_another(text, timeline):
-  cues = date_expressions.find_date_cues(text, timeline)
+  cues = dates_lib.find_date_cues(text, timeline)
   end = 0
   for cue in cues:
     assert end <= cue.start < cue.end <= len(text)
     end = cue.end
     assert cue.year is None or cue.year >= 1
     assert cue.month is None or 1 <= cue.month <= 12
-    assert cue.season is None or cue.season in date_expressions.SEASONS
+    assert cue.season is None or cue.season in dates_lib.SEASONS
     for pair in (cue.day, cue.year_cycle):
       assert (
         pair is None
@@ -161,13 +155,9 @@ def test_cues_lie_in_the_text_one_after_another(text, timeline):
   names = {row.name for row in (timeline or TIMELINES[0]).reigns}
   assert {cue.reign for cue in cues} <= names | {None}
   # One text in either script says the same.
+  assert dates_lib.find_date_cues(numerals.fold_script(text), timeline) == cues
   assert (
-    date_expressions.find_date_cues(numerals.fold_script(text), timeline)
-    == cues
-  )
-  assert (
-    date_expressions.find_date_cues(numerals.to_simplified(text), timeline)
-    == cues
+    dates_lib.find_date_cues(numerals.to_simplified(text), timeline) == cues
   )
 
 
@@ -177,7 +167,7 @@ def test_cues_lie_in_the_text_one_after_another(text, timeline):
 def test_full_dates_are_months_of_the_timeline(data, timeline):
   text = data.draw(questions(timeline))
   end = 0
-  for start, stop, key in date_expressions.find_full_dates(text, timeline):
+  for start, stop, key in dates_lib.find_full_dates(text, timeline):
     assert end <= start < stop <= len(text)
     end = stop
     assert key in timeline
@@ -189,13 +179,11 @@ def test_full_dates_are_months_of_the_timeline(data, timeline):
 def test_a_date_is_a_month_or_a_date_error(data, timeline):
   text = data.draw(damaged(dates(timeline), most=2))
   with quoting(text):
-    key = date_expressions.parse_key(text, timeline)
-    assert date_expressions.find_full_dates(text, timeline) == [
-      (0, len(text), key)
-    ]
-    assert query_dates.parse_interval(text, timeline) == Interval.single_month(
-      key
-    )
+    key = dates_lib.parse_key(text, timeline)
+    assert dates_lib.find_full_dates(text, timeline) == [(0, len(text), key)]
+    assert questions_lib.parse_interval(
+      text, timeline
+    ) == Interval.single_month(key)
 
 
 @pytest.mark.slow
@@ -204,11 +192,11 @@ def test_a_date_is_a_month_or_a_date_error(data, timeline):
 def test_a_question_is_an_interval_or_a_date_error(data, timeline):
   text = data.draw(questions(timeline))
   with quoting(text):
-    interval = query_dates.parse_interval(text, timeline)
+    interval = questions_lib.parse_interval(text, timeline)
     first, last = timeline.interval_ordinals(interval)
     assert first <= last
     simplified = numerals.to_simplified(text)
-    assert query_dates.parse_interval(simplified, timeline) == interval
+    assert questions_lib.parse_interval(simplified, timeline) == interval
 
 
 @pytest.mark.slow
@@ -216,7 +204,7 @@ def test_a_question_is_an_interval_or_a_date_error(data, timeline):
 @given(st.data(), st.sampled_from(TIMELINES[:3]))
 def test_a_question_of_a_template_means_its_months(data, timeline):
   text, interval = data.draw(template_questions(timeline))
-  assert query_dates.parse_interval(text, timeline) == interval
+  assert questions_lib.parse_interval(text, timeline) == interval
 
 
 # Calendars.
@@ -238,15 +226,15 @@ def test_calendars_count_their_months(data, timeline):
   assert key in year
   for month in timeline.iterate_keys(year):
     assert (month.reign, month.year) == (key.reign, key.year)
-  text = date_expressions.format_key(
+  text = dates_lib.format_key(
     key,
     timeline,
-    data.draw(st.sampled_from(date_expressions.FULL_DATE_STYLES)),
+    data.draw(st.sampled_from(dates_lib.FULL_DATE_STYLES)),
     data.draw(st.booleans()),
-    data.draw(st.sampled_from(date_expressions.SCRIPTS)),
+    data.draw(st.sampled_from(dates_lib.SCRIPTS)),
   )
   with suppressed(DateError) as caught:
-    assert date_expressions.parse_key(text, timeline) == key
+    assert dates_lib.parse_key(text, timeline) == key
   # 泠 is short for 泠公, where there is none of that name.
   assert all("names 2 reigns" in str(error) for error in caught)
 
@@ -266,13 +254,10 @@ def test_a_key_is_read_or_refused(text):
 @example("1" * 5000)
 def test_a_year_is_read_or_refused(text):
   with suppressed(ValueError) as refused:
-    year = reign_tables.parse_common_era_year(text)
+    year = reigns.parse_common_era_year(text)
   assert (
     refused
-    or reign_tables.parse_common_era_year(
-      reign_tables.format_common_era_year(year)
-    )
-    == year
+    or reigns.parse_common_era_year(reigns.format_common_era_year(year)) == year
   )
 
 
@@ -325,7 +310,7 @@ def test_a_scan_over_entries_stays_in_the_calendar(entries, scanner):
 @given(annals_text())
 def test_opening_cues_open_the_text(text):
   cues = annals.find_opening_cues(text)
-  assert cues == date_expressions.find_date_cues(text)[: len(cues)]
+  assert cues == dates_lib.find_date_cues(text)[: len(cues)]
   remaining = text[: cues[-1].end] if cues else ""
   for cue in reversed(cues):
     assert set(remaining[cue.end :]) <= set("，、：。 ")

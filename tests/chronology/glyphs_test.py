@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctd_jax.chronology import glyphs, numerals
+from ctd_jax.chronology import numerals
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax_datasets.chunqiutr import text_alignment
 
@@ -10,21 +10,21 @@ from ctd_jax_datasets.chunqiutr import text_alignment
 def test_replacer_does_what_translate_does():
   table = {"晋": "晉", "]": "(", "^": "-", "\\": "𨼆"}
   text = "晋侯^]\\晋。\n" + "".join(map(chr, range(32, 0x3000)))
-  assert glyphs.make_replacer(table)(text) == text.translate(
+  assert numerals.make_replacer(table)(text) == text.translate(
     str.maketrans(table)
   )
 
 
 def test_no_character_stands_in_two_groups():
-  assert all(len(group) > 1 for group in glyphs.SPELLING_GROUPS)
-  characters = "".join(glyphs.SPELLING_GROUPS)
+  assert all(len(group) > 1 for group in numerals.SPELLING_GROUPS)
+  characters = "".join(numerals.SPELLING_GROUPS)
   assert len(characters) == len(set(characters))
   # A rare group may extend a common one, by its first member only.
-  rare = "".join(group[1:] for group in glyphs.RARE_SPELLING_GROUPS)
+  rare = "".join(group[1:] for group in numerals.RARE_SPELLING_GROUPS)
   assert len(rare) == len(set(rare))
   assert not set(rare) & set(characters)
-  assert not set(glyphs.CANONICAL_SPELLING) & set(
-    glyphs.CANONICAL_SPELLING.values()
+  assert not set(numerals.CANONICAL_SPELLING) & set(
+    numerals.CANONICAL_SPELLING.values()
   )
 
 
@@ -40,7 +40,7 @@ def test_readers_agree_on_what_is_one_character(pair):
 
 
 def test_folding_for_dates_keeps_positions_and_is_final():
-  text = "".join(glyphs.CANONICAL_SPELLING) + "魯鲁后里釐"
+  text = "".join(numerals.CANONICAL_SPELLING) + "魯鲁后里釐"
   once = numerals.fold_script(text)
   assert len(once) == len(text)
   assert numerals.fold_script(once) == once

@@ -14,9 +14,10 @@ import os
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from ctd_jax.benchmark import query_templates
-from ctd_jax.chronology import date_expressions, reign_tables, sexagenary
-from ctd_jax.chronology.timelines import Reign, Timeline
+from ctd_jax.benchmark import generation
+from ctd_jax.chronology import dates as dates_lib
+from ctd_jax.chronology import reigns, sexagenary
+from ctd_jax.chronology.reigns import Reign, Timeline
 
 # Cases of each test. launch/test.sh without --all asks for few; they and the
 # usual number are the same cases on every machine. A number of cases in
@@ -38,8 +39,8 @@ LEAP = Timeline(
   frozenset({(1, 2, 12), (2, 1, 3), (2, 1, 8)}),
 )
 TIMELINES = (
-  *map(reign_tables.load_timeline, ("lu", "lu_release", "mini", "wei", "jin")),
-  reign_tables.load_timeline("tongjian"),
+  *map(reigns.load_timeline, ("lu", "lu_release", "mini", "wei", "jin")),
+  reigns.load_timeline("tongjian"),
   LEAP,
 )
 
@@ -106,19 +107,19 @@ def damaged(draw, originals, insertions=pieces, most=4):
 def dates(timeline: Timeline) -> st.SearchStrategy[str]:
   """Returns dates of `timeline` in every style and script."""
   return st.builds(
-    date_expressions.format_key,
+    dates_lib.format_key,
     st.sampled_from(timeline.months),
     st.just(timeline),
-    st.sampled_from(date_expressions.DATE_STYLES),
+    st.sampled_from(dates_lib.DATE_STYLES),
     st.booleans(),
-    st.sampled_from(date_expressions.SCRIPTS),
+    st.sampled_from(dates_lib.SCRIPTS),
   )
 
 
 @st.composite
 def template_questions(draw, timeline):
   """Returns (question of a template, months it means)."""
-  template = draw(st.sampled_from(query_templates.TEMPLATES))
+  template = draw(st.sampled_from(generation.TEMPLATES))
   interval = None
   while interval is None:
     anchor = draw(st.sampled_from(timeline.months))

@@ -5,7 +5,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ctd_jax.chronology.name_patterns import build_names_pattern
+from ctd_jax.chronology.calendar_tables import build_names_pattern
 
 NAMES = st.lists(st.text("建武中元-]^.", min_size=1, max_size=4), max_size=12)
 

@@ -6,16 +6,11 @@ import random
 
 import pytest
 
-from ctd_jax.chronology import (
-  date_expressions,
-  numerals,
-  query_dates,
-  reign_tables,
-)
+from ctd_jax.chronology import dates, numerals, questions, reigns
 from ctd_jax.chronology.numerals import DateError
-from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+from ctd_jax.chronology.reigns import Interval, Reign, TimeKey, Timeline
 
-LU = reign_tables.load_timeline("lu_release")
+LU = reigns.load_timeline("lu_release")
 
 POINTS = {
   "魯成公六年二月，魯國有何記事？": "8-6-2..8-6-2",
@@ -141,9 +136,9 @@ ALL = {
 
 @pytest.mark.parametrize(("query", "months"), ALL.items())
 def test_windows(query, months):
-  assert str(query_dates.parse_interval(query, LU)) == months
+  assert str(questions.parse_interval(query, LU)) == months
   simplified = numerals.to_simplified(query)
-  assert str(query_dates.parse_interval(simplified, LU)) == months
+  assert str(questions.parse_interval(simplified, LU)) == months
 
 
 @pytest.mark.parametrize(
@@ -164,7 +159,7 @@ def test_windows(query, months):
 )
 def test_unreadable_windows_are_quoted(query, excerpt):
   with pytest.raises(DateError) as caught:
-    query_dates.parse_interval(query, LU)
+    questions.parse_interval(query, LU)
   assert excerpt.startswith(query[caught.value.position :][: len(excerpt)])
   assert excerpt[:4] in str(caught.value)
 
@@ -176,7 +171,7 @@ def test_every_month_shifts_by_ordinals_and_excludes_itself():
   for ordinal, (months, length) in itertools.product(
     range(0, len(LU), 7), words.items()
   ):
-    date = date_expressions.format_key(LU.key_at(ordinal), LU)
+    date = dates.format_key(LU.key_at(ordinal), LU)
     expected = {
       f"{date}之前{length}內": (ordinal - months, ordinal - 1),
       f"{date}之後{length}內": (ordinal + 1, ordinal + months),
@@ -185,7 +180,7 @@ def test_every_month_shifts_by_ordinals_and_excludes_itself():
     for query, (low, high) in expected.items():
       low, high = max(low, 0), min(high, last)
       if low <= high:
-        interval = query_dates.parse_interval(query, LU)
+        interval = questions.parse_interval(query, LU)
         assert LU.interval_ordinals(interval) == (low, high), query
 
 
@@ -194,15 +189,13 @@ def test_every_range_of_two_dates():
   for _ in range(300):
     low, high = sorted(chance.sample(range(len(LU)), 2))
     start, end = LU.key_at(low), LU.key_at(high)
-    first, second = (
-      date_expressions.format_key(key, LU) for key in (start, end)
-    )
+    first, second = (dates.format_key(key, LU) for key in (start, end))
     if (start.reign, start.year) == (end.reign, end.year):
-      second = date_expressions.format_key(end, LU, "month")
+      second = dates.format_key(end, LU, "month")
     elif start.reign == end.reign:
-      second = date_expressions.format_key(end, LU, "elided")
+      second = dates.format_key(end, LU, "elided")
     for query in (f"自{first}至{second}，", f"{first}起至{second}止"):
-      interval = query_dates.parse_interval(query, LU)
+      interval = questions.parse_interval(query, LU)
       assert interval == Interval(start, end), query
 
 
@@ -214,9 +207,9 @@ def test_every_year_and_its_neighbours():
   ]
   for earlier, year, later in zip(years, years[1:], years[2:], strict=False):
     key = TimeKey(*year, 5)
-    date = date_expressions.format_key(key, LU)
+    date = dates.format_key(key, LU)
     for words, target in (("前一年", earlier), ("全年", year), ("次年", later)):
-      interval = query_dates.parse_interval(f"{date}的{words}有何記事", LU)
+      interval = questions.parse_interval(f"{date}的{words}有何記事", LU)
       assert interval == LU.year_interval(*target), date + words
 
 
@@ -224,23 +217,23 @@ def test_leap_months_belong_to_windows():
   timeline = Timeline(
     "leap", (Reign("隱公", "魯", -721, 3),), frozenset({(1, 2, 12)})
   )
-  interval = query_dates.parse_interval("魯隱公三年正月之前兩個月", timeline)
+  interval = questions.parse_interval("魯隱公三年正月之前兩個月", timeline)
   assert interval == Interval(TimeKey(1, 2, 12), TimeKey(1, 2, 12, True))
-  interval = query_dates.parse_interval("魯隱公二年閏月", timeline)
+  interval = questions.parse_interval("魯隱公二年閏月", timeline)
   assert interval == Interval.single_month(TimeKey(1, 2, 12, True))
 
 
 def test_other_timelines():
   mini, jin = (
-    reign_tables.load_timeline("mini"),
-    reign_tables.load_timeline("jin"),
+    reigns.load_timeline("mini"),
+    reigns.load_timeline("jin"),
   )
-  interval = query_dates.parse_interval("滄昌公元年正月之前兩個月", mini)
+  interval = questions.parse_interval("滄昌公元年正月之前兩個月", mini)
   assert str(interval) == "1-8-11..1-8-12"
-  interval = query_dates.parse_interval("请问泰始三年五月发生了什么事？", jin)
+  interval = questions.parse_interval("请问泰始三年五月发生了什么事？", jin)
   assert str(interval) == "1-3-5..1-3-5"
   with pytest.raises(DateError, match="ambiguous"):
-    query_dates.parse_interval("建武元年五月", jin)
+    questions.parse_interval("建武元年五月", jin)
 
 
 def test_no_text_breaks_the_readers():
@@ -251,7 +244,7 @@ def test_no_text_breaks_the_readers():
   )
   for _ in range(2000):
     text = "".join(chance.choices(words.split("/"), k=chance.randint(1, 9)))
-    for cue in date_expressions.find_date_cues(text):
+    for cue in dates.find_date_cues(text):
       assert 0 <= cue.start < cue.end <= len(text)
     with contextlib.suppress(DateError):
-      assert query_dates.parse_interval(text, LU).start in LU
+      assert questions.parse_interval(text, LU).start in LU

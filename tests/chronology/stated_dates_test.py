@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctd_jax.chronology import reign_tables, stated_dates
-from ctd_jax.chronology.timelines import Reign, Timeline
+from ctd_jax.chronology import questions, reigns
+from ctd_jax.chronology.reigns import Reign, Timeline
 
 TIMELINE = Timeline(
   "test", (Reign("甲公", "滄", -700, 3), Reign("乙公", "滄", -697, 3))
@@ -17,7 +17,7 @@ def test_date_inside_a_text_is_a_reference_not_its_month():
 
 
 def stated(text, timeline=TIMELINE):
-  interval = stated_dates.find_stated_interval(text, timeline)
+  interval = questions.find_stated_interval(text, timeline)
   return interval and str(interval)
 
 
@@ -33,5 +33,5 @@ def stated(text, timeline=TIMELINE):
   ],
 )
 def test_a_heading_in_brackets_states_the_date(heading, months):
-  tongjian = reign_tables.load_timeline("tongjian")
+  tongjian = reigns.load_timeline("tongjian")
   assert stated(f"【{heading}】\n泠伯會盟于桃丘。", tongjian) == months

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+from ctd_jax.chronology.reigns import Interval, Reign, TimeKey, Timeline
 
 LEAP_TIMELINE = Timeline(
   "leap",

@@ -2,14 +2,14 @@
 
 import pytest
 
-from ctd_jax.chronology import query_dates, reign_tables
-from ctd_jax.chronology.timelines import Reign, Timeline
+from ctd_jax.chronology import questions, reigns
+from ctd_jax.chronology.reigns import Reign, Timeline
 
-LU = reign_tables.load_timeline("lu")
+LU = reigns.load_timeline("lu")
 
 
 def read(text):
-  date = query_dates.read_vague_date(text, LU)
+  date = questions.read_vague_date(text, LU)
   months = None
   if date.months is not None:
     months = [LU.key_at(row) for row in date.months.nonzero()[0].tolist()]
@@ -90,9 +90,9 @@ def test_a_name_of_several_reigns_admits_all_of_them():
   timeline = Timeline(
     "two", (Reign("泰始", "晉武帝", 265, 10), Reign("泰始", "宋明帝", 465, 7))
   )
-  of_year = query_dates.read_vague_date("泰始三年，大赦在何月？", timeline)
+  of_year = questions.read_vague_date("泰始三年，大赦在何月？", timeline)
   assert of_year.months.sum() == 24
-  of_reigns = query_dates.read_vague_date("泰始年間，大赦在何時？", timeline)
+  of_reigns = questions.read_vague_date("泰始年間，大赦在何時？", timeline)
   assert of_reigns.months.all()
   assert of_reigns.rest == "    ，大赦在何時？"
 
@@ -102,4 +102,4 @@ def test_a_name_of_several_reigns_admits_all_of_them():
   ["隱公時，鄭伯克段在哪一年的五月？", "隱公在位，哪一年五月鄭伯克段？"],
 )
 def test_the_year_that_is_asked_for_is_not_the_first(text):
-  assert query_dates.parse_query_interval(text, LU) is None
+  assert questions.parse_query_interval(text, LU) is None

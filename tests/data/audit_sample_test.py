@@ -8,9 +8,9 @@ import sys
 
 import pytest
 
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, NO_EVENT, Record
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets import audit_sample, build
 from ctd_jax_datasets.chunqiutr import audit_readme
 from ctd_jax_datasets.chunqiutr import gallery as gallery_module
@@ -29,7 +29,7 @@ def files(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def records(files):
-  timeline = reign_tables.load_timeline("lu_release")
+  timeline = reigns.load_timeline("lu_release")
   return gallery_module.build_gallery(files, timeline).records
 
 

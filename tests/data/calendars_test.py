@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from ctd_jax.chronology import calendar_tables, reign_tables, sexagenary
+from ctd_jax.chronology import calendar_tables, reigns, sexagenary
 from ctd_jax_datasets.calendars import build_tables, compare, lunations
 from ctd_jax_datasets.zztj import editions, gallery
 
@@ -203,7 +203,7 @@ def test_first_days_are_those_of_the_chronicle():
     for name in (editions.PUNCTUATED_FOLDER, editions.PRINTED_FOLDER)
     for path in (pathlib.Path(SOURCES) / name).glob("*.txt")
   }
-  timeline = reign_tables.load_timeline("tongjian")
+  timeline = reigns.load_timeline("tongjian")
   stream = calendar_tables.load_streams()["qin_chen"]
   first_day_of = {
     (int(year), int(month), bool(leap)): int(day)
@@ -217,7 +217,7 @@ def test_first_days_are_those_of_the_chronicle():
   }
   agreeing = collections.Counter()
   for record in gallery.build_gallery(files, timeline)[0]:
-    year = reign_tables.astronomical_year_of(timeline, record.key)
+    year = reigns.astronomical_year_of(timeline, record.key)
     day = first_day_of.get((year, record.key.month, record.key.leap))
     if day is None:  # a leap month elsewhere, or the third month of 237
       continue

@@ -5,7 +5,7 @@ import pathlib
 import pytest
 import tensorflow_datasets as tfds
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax_datasets import build, load
 
 MINI_NAME = "chunqiutr/mini"

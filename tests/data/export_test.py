@@ -14,7 +14,7 @@ import pytest
 from pyarrow import parquet
 
 from ctd_jax.benchmark import runs
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets import build, export
 from ctd_jax_datasets.chunqiutr import release, release_months
@@ -236,19 +236,17 @@ def test_every_export_names_itself_and_its_calendar(
   assert f"{metadata['name']}:{metadata['version']}" == mini.name
   assert metadata["sha256"] in written["README.md"].decode()
   assert sum(metadata["records"].values()) == len(mini.records)
-  table = reign_tables.read_reign_table(tmp_path / "out" / "reigns.tsv")
+  table = reigns.read_reign_table(tmp_path / "out" / "reigns.tsv")
   assert table == mini.timeline.reigns
 
 
 def test_the_table_keeps_authorities_and_shortened_reigns(tmp_path):
   benchmark = synthetic.benchmark()
-  timeline = reign_tables.load_timeline("lu_release")
+  timeline = reigns.load_timeline("lu_release")
   lu = dataclasses.replace(benchmark, timeline=timeline, records=())
   provenance.write_provenance(tmp_path, lu, "beir")
-  assert (
-    reign_tables.read_reign_table(tmp_path / "reigns.tsv") == timeline.reigns
-  )
-  ours = (reign_tables.reign_table_dir() / "lu.tsv").read_text().splitlines()
+  assert reigns.read_reign_table(tmp_path / "reigns.tsv") == timeline.reigns
+  ours = (reigns.reign_table_dir() / "lu.tsv").read_text().splitlines()
   written = (tmp_path / "reigns.tsv").read_text().splitlines()
   assert [line.split("\t")[-1] for line in written] == [
     line.split("\t")[-1] for line in ours

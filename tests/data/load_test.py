@@ -6,7 +6,7 @@ import shutil
 import pytest
 
 import ctd_jax
-from ctd_jax.benchmark.queries import SPLITS
+from ctd_jax.benchmark.benchmark import SPLITS
 from ctd_jax_datasets import build, load
 from ctd_jax_datasets.chunqiutr import gallery
 

@@ -5,8 +5,8 @@ import pathlib
 
 import pytest
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.dating.chronicle import month_calendar, month_matching
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.index.question_calendar import TIME
 from ctd_jax.index.question_reading import QuestionReader
 from ctd_jax_datasets import build, load
@@ -17,8 +17,8 @@ SOURCES = os.environ.get("CTD_JAX_SOURCES")
 def check_questions(benchmark: Benchmark) -> None:
   """Checks that every query asks for its months and for no words."""
   timeline = benchmark.timeline
-  calendar = month_calendar.make_calendar(timeline)
-  lunations = month_matching.map_time_keys(timeline, calendar)
+  calendar = calendar_lib.make_calendar(timeline)
+  lunations = calendar_lib.map_time_keys(timeline, calendar)
   reader = QuestionReader(calendar)
   for queries in benchmark.queries.values():
     for query in queries:

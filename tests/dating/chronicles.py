@@ -4,14 +4,14 @@ import dataclasses
 
 import numpy as np
 
-from ctd_jax.benchmark.records import NEG_COMMENT
-from ctd_jax.chronology import date_expressions, reign_tables
+from ctd_jax.benchmark.benchmark import NEG_COMMENT
+from ctd_jax.chronology import dates, reigns
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 from tests.benchmarks import posterior_metrics
 
-TIMELINE = reign_tables.load_timeline("mini")
+TIMELINE = reigns.load_timeline("mini")
 REIGNS = 2  # of the chronicle are enough
 SPLIT_OF = block_splits(TIMELINE)
 
@@ -70,7 +70,7 @@ def make_chronicle():
   told = {key for _, key, _ in rows}
   for key in TIMELINE.months:
     if key not in told and key.reign <= REIGNS:
-      date = date_expressions.format_key(key, TIMELINE)
+      date = dates.format_key(key, TIMELINE)
       rows.append((f"{date}，無事可書。", key, True))
   texts, keys, answers = zip(*rows, strict=True)
   return Chronicle(

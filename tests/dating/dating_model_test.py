@@ -9,27 +9,24 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import date_expressions, query_dates, reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology import dates, questions, reigns
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax.dating import (
   corpus,
   dating_model,
   expert_weights,
   features,
-  month_ranking,
-  options,
   posterior,
   query_posterior,
-  query_wording,
 )
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.experts import date_features, words, year_prior
+from ctd_jax.dating.experts import date_features, words
 from tests.benchmarks import posterior_metrics
 from tests.dating import chronicles
 
 MODEL = DatingModel.without(["neural"])
-TIMELINE = reign_tables.load_timeline("mini")
+TIMELINE = reigns.load_timeline("mini")
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +105,7 @@ def test_evidence_can_be_left_out(chronicle, fitted, dated, name):
 def test_texts_from_outside_add_citations(chronicle):
   labels = chronicle.labels()
   event = chronicle.texts[int(np.flatnonzero(chronicle.answers)[0])]
-  note = f"{date_expressions.format_key(TimeKey(1, 3, 1), TIMELINE)}{event}"
+  note = f"{dates.format_key(TimeKey(1, 3, 1), TIMELINE)}{event}"
   alone, more = (
     features.read_corpus_features(
       corpus.read_corpus(chronicle.texts, TIMELINE, notes), labels
@@ -220,12 +217,12 @@ def test_bad_questions_and_options_are_named(chronicle, fitted):
   with pytest.raises(ValueError, match="given twice: dates, prior, prior"):
     DatingModel(
       (
-        year_prior.YearPrior(),
-        year_prior.YearPrior(),
+        words.YearPrior(),
+        words.YearPrior(),
         date_features.DateFeatures(),
       )
     )
-  assert options.VARIANTS == ("fitted", "elimination", "strict")
+  assert dating_model.VARIANTS == ("fitted", "elimination", "strict")
 
 
 # --- mass and ranking ------------------------------------------------------
@@ -264,22 +261,20 @@ def test_queries_find_the_records_of_their_month(
 ):
   rows = np.flatnonzero(chronicle.train & fitted.features.is_event)[:20]
   keys = [TIMELINE.key_at(int(month)) for month in chronicle.months[rows]]
-  queries = [
-    f"{date_expressions.format_key(key, TIMELINE)}有何記事？" for key in keys
-  ]
+  queries = [f"{dates.format_key(key, TIMELINE)}有何記事？" for key in keys]
   corpus = fitted.features.corpus
   records = query_posterior.GalleryDates(
     posterior=dated("fitted"),
     event_log_p=fitted.event_log_p,
-    wording=query_wording.RecordWording(corpus.texts, corpus.plain_texts),
+    wording=query_posterior.RecordWording(corpus.texts, corpus.plain_texts),
   )
 
   def rank():
     everything = {"all": np.ones(len(chronicle.texts), bool)}
-    return month_ranking.rank_by_posterior(queries, records, 5, everything)
+    return query_posterior.rank_by_posterior(queries, records, 5, everything)
 
   whole = rank()
-  monkeypatch.setattr(month_ranking, "_RECORD_BLOCK", 100)
+  monkeypatch.setattr(query_posterior, "_RECORD_BLOCK", 100)
   in_blocks = rank()
   for one, other in zip(in_blocks["all"], whole["all"], strict=True):
     np.testing.assert_array_equal(one, other)
@@ -289,9 +284,9 @@ def test_queries_find_the_records_of_their_month(
 
 
 def test_a_query_without_a_date_asks_for_all_months():
-  assert query_dates.read_query_intervals(
-    ["有何記事？"], TIMELINE
-  ).tolist() == [[0, 359]]
+  assert questions.read_query_intervals(["有何記事？"], TIMELINE).tolist() == [
+    [0, 359]
+  ]
 
 
 def test_a_model_says_what_it_is_fitted_on():

@@ -7,26 +7,19 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from ctd_jax.chronology import civil_dates, reign_tables, sexagenary
-from ctd_jax.chronology.timelines import Reign, TimeKey, Timeline
-from ctd_jax.dating import corpus, folds, regression
+from ctd_jax.chronology import reigns, sexagenary
+from ctd_jax.chronology.reigns import Reign, TimeKey, Timeline
+from ctd_jax.dating import corpus, regression
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import (
   base,
-  citation_pairs,
   citations,
   date_features,
-  days,
-  event_classifier,
-  month_capacity,
-  ngrams,
-  parallel_pairs,
-  parallel_texts,
-  shared_wording,
-  vocabulary,
+  pairs,
+  parallels,
+  wording,
   words,
   year_encoder,
-  year_prior,
 )
 
 TIMELINE = Timeline(
@@ -175,14 +168,14 @@ def test_encoder_without_a_known_record_says_nothing():
 
 
 def test_strings_are_counted_once_a_text_and_do_not_cross_texts():
-  strings, matrix = ngrams.count_ngrams(["甲乙甲乙", "乙丙"], (1, 2))
+  strings, matrix = wording.count_ngrams(["甲乙甲乙", "乙丙"], (1, 2))
   assert sorted(strings.text_counts.tolist()) == [1, 1, 1, 1, 1, 2]
   assert matrix.sum(axis=1).tolist() == [4, 3]
   np.testing.assert_array_equal(
     strings.encode(["乙丙", "丁"]).toarray(), [matrix.toarray()[1], [0] * 6]
   )
   assert (
-    len(ngrams.count_ngrams(["甲乙甲乙", "乙丙"], (1, 2), min_texts=2)[0]) == 1
+    len(wording.count_ngrams(["甲乙甲乙", "乙丙"], (1, 2), min_texts=2)[0]) == 1
   )
 
 
@@ -239,7 +232,7 @@ def test_style_parts_events_from_commentary(punctuation):
   ]
   seen = read(*events, *comments, "杞人伐鄭。", "杞人者何也言其君鄭也")
   known = np.array([1] * 16 + [0] * 16 + [UNKNOWN] * 2)
-  log_p = event_classifier.predict_event_log_p(
+  log_p = wording.predict_event_log_p(
     seen, Labels(np.where(known < 0, UNKNOWN, 0), known), punctuation
   )
   assert log_p[32] > np.log(0.5) > log_p[33]
@@ -301,17 +294,19 @@ def test_a_season_is_named_where_its_first_month_is_empty():
 @pytest.mark.slow
 def test_a_day_points_to_the_months_that_hold_it():
   # 桓 3.7 has an eclipse on 壬辰, the first day of the month.
-  timeline = reign_tables.load_timeline("lu_release")
+  timeline = reigns.load_timeline("lu_release")
   month = timeline.ordinal(TimeKey(2, 3, 7))
   moons = sexagenary.find_new_moons(
-    civil_dates.to_julian_day(-708, 7, 1),
-    civil_dates.to_julian_day(-708, 7, 31),
+    sexagenary.to_julian_day(-708, 7, 1),
+    sexagenary.to_julian_day(-708, 7, 31),
   )
   assert sexagenary.cyclic_index_of_day(
     moons[0]
   ) == sexagenary.parse_cyclic_index("壬辰")
   seen = corpus.read_corpus(["七月壬辰朔，日有食之。"], timeline)
-  held = days.estimate_day_chances(seen.axis, seen, make_labels([month]))
+  held = date_features.estimate_day_chances(
+    seen.axis, seen, make_labels([month])
+  )
   day = sexagenary.parse_cyclic_index("壬辰")
   assert held[month, sexagenary.ANY_DAY, day] > 0.7
   assert held[month, sexagenary.FIRST_DAY, day] > 0.5
@@ -325,10 +320,8 @@ def test_a_day_points_to_the_months_that_hold_it():
 
 
 def test_a_leap_month_has_a_first_day():
-  axis = corpus.MonthAxis.from_timeline(
-    reign_tables.load_timeline("lu_release")
-  )
-  calendar = days.make_lunations(
+  axis = corpus.MonthAxis.from_timeline(reigns.load_timeline("lu_release"))
+  calendar = date_features.make_lunations(
     axis.civil_year, axis.year_of, axis.month_of_year
   )
   month = int(np.flatnonzero(axis.month_of_year == 12)[20])
@@ -357,7 +350,7 @@ def test_names_point_to_their_years():
     for i in range(80)
   ]
   texts += [f"{early}帥師", f"{late}帥師"]
-  strings, matrix = ngrams.count_ngrams(texts, (1, 2, 3))
+  strings, matrix = wording.count_ngrams(texts, (1, 2, 3))
   fitted = fit_words(texts, strings, matrix, [*months, UNKNOWN, UNKNOWN])
   weighted = dataclasses.replace(fitted, weights=np.ones(3))
   rows = np.array([80, 81])
@@ -376,7 +369,7 @@ def test_names_point_to_their_years():
 
 def test_strings_of_one_history_are_scored_once():
   texts = ["衍盟某", "煦盟某", "衍煦某", "某盟衍盟"] * 5
-  strings, matrix = ngrams.count_ngrams(texts, (1, 2))
+  strings, matrix = wording.count_ngrams(texts, (1, 2))
   fitted = fit_words(texts, strings, matrix, [0, 40, 20, UNKNOWN] * 5)
   rows = np.arange(len(texts))
   scores = fitted.log_scores(rows)
@@ -393,22 +386,22 @@ def test_strings_of_one_history_are_scored_once():
 
 def test_strings_of_many_texts_are_merged_in_stretches(monkeypatch):
   texts = ["公會齊侯", "會齊侯于衛", "無事", "公會宋公"] * 3
-  whole = ngrams.collect_ngrams(texts, (1, 2, 3))
-  monkeypatch.setattr(ngrams, "_CHARS_PER_BLOCK", 4)
-  monkeypatch.setattr(ngrams, "_STRINGS_PER_STRETCH", 3)
-  merged = ngrams.collect_ngrams(texts, (1, 2, 3))
-  for field in dataclasses.fields(ngrams.NgramVocabulary):
+  whole = wording.collect_ngrams(texts, (1, 2, 3))
+  monkeypatch.setattr(wording, "_CHARS_PER_BLOCK", 4)
+  monkeypatch.setattr(wording, "_STRINGS_PER_STRETCH", 3)
+  merged = wording.collect_ngrams(texts, (1, 2, 3))
+  for field in dataclasses.fields(wording.NgramVocabulary):
     np.testing.assert_array_equal(
       getattr(merged, field.name), getattr(whole, field.name)
     )
   assert (np.diff(merged.hashes.astype(float)) > 0).all()
-  assert len(ngrams.collect_ngrams([], (1,))) == 0
+  assert len(wording.collect_ngrams([], (1,))) == 0
 
 
 def test_texts_that_hold_a_string_are_counted_without_the_others():
-  strings = ngrams.collect_ngrams(["公會齊侯", "會齊"], (2, 3))
+  strings = wording.collect_ngrams(["公會齊侯", "會齊"], (2, 3))
   texts = ["會齊會齊侯", "公會", "齊侯", "", "無"] * 3
-  occurrences = ngrams.Occurrences.find(texts, (2, 3))
+  occurrences = wording.Occurrences.find(texts, (2, 3))
   np.testing.assert_array_equal(
     strings.count_texts(occurrences), strings.encode(texts).sum(axis=0)
   )
@@ -419,7 +412,7 @@ def test_texts_that_hold_a_string_are_counted_without_the_others():
 def fit_words(texts, strings, matrix, months):
   groups = (np.arange(len(strings)),)
   sample = np.arange(len(texts))
-  year_vocabulary = vocabulary.YearVocabulary(
+  year_vocabulary = wording.YearVocabulary(
     texts, strings, groups, sample, matrix
   )
   axis = corpus.MonthAxis.from_timeline(TIMELINE)
@@ -443,18 +436,18 @@ OTHERS = tuple(
 
 
 def test_rare_shared_strings_find_the_event():
-  index = shared_wording.build_string_index(
+  index = wording.build_string_index(
     [corpus.plain_text(text) for text in EVENTS * 3 + OTHERS]
   )
   overlap = index.overlap(index.encode(["昔者盟于榆泉矣"]))
-  rows, columns, values = shared_wording.select_top_entries(overlap, 3)
+  rows, columns, values = wording.select_top_entries(overlap, 3)
   assert set(columns.tolist()) == {0, 3, 6}
   assert set(rows.tolist()) == {0}
-  assert shared_wording.row_max(overlap)[0] == values[0]
+  assert wording.row_max(overlap)[0] == values[0]
   np.testing.assert_array_equal(
-    shared_wording.lookup_entries(overlap, rows, columns), values
+    wording.lookup_entries(overlap, rows, columns), values
   )
-  assert shared_wording.row_max(scipy.sparse.csr_array((2, 3))).tolist() == [
+  assert wording.row_max(scipy.sparse.csr_array((2, 3))).tolist() == [
     0,
     0,
   ]
@@ -463,7 +456,7 @@ def test_rare_shared_strings_find_the_event():
 def test_citations_and_their_readings():
   axis = corpus.MonthAxis.from_timeline(TIMELINE)
   text = "盟于榆泉在甲三年丁五年傳宋人伐晉六年又伐衛三年之喪"
-  found = citation_pairs.read_citations(axis, {7: text})
+  found = pairs.read_citations(axis, {7: text})
   assert [
     (each.reign, each.year_number, each.work_marker) for each in found
   ] == [
@@ -475,24 +468,24 @@ def test_citations_and_their_readings():
   assert found[0].text_before == "盟于榆泉在"
   # However long the text is that goes on after it.
   long_text = text + "衛人城之" * 20
-  assert citation_pairs.read_citations(axis, [long_text])[0].text_before == (
+  assert pairs.read_citations(axis, [long_text])[0].text_before == (
     "盟于榆泉在"
   )
   assert found[1].text_after == "宋人伐晉"
   assert found[2].preceding_reign == 1
   assert found[2].host == 7
-  assert citation_pairs.read_citations(axis, [text])[0].host == UNKNOWN
+  assert pairs.read_citations(axis, [text])[0].host == UNKNOWN
 
 
 def cited(texts, months):
   seen = read(*texts)
   told = np.array([0, 1, 2])
-  index = shared_wording.build_string_index(
+  index = wording.build_string_index(
     [*(seen.bodies[row] for row in told), *OTHERS]
   )
   comments = {3: seen.plain_texts[3]}
-  found = citation_pairs.make_citation_pairs(
-    seen, told, index, citation_pairs.read_citations(seen.axis, comments)
+  found = pairs.make_citation_pairs(
+    seen, told, index, pairs.read_citations(seen.axis, comments)
   )
   return seen.axis, found, make_labels(months), told
 
@@ -546,10 +539,8 @@ def test_a_year_without_ruler_follows_the_host_or_its_belief():
 def test_parallels_are_paired_and_never_with_themselves():
   seen = read(*EVENTS, *EVENTS, *OTHERS)
   rows = np.arange(len(seen))
-  index = shared_wording.build_string_index(seen.bodies)
-  found = parallel_pairs.make_parallel_pairs(
-    seen, rows, index, rows, list(seen.bodies)
-  )
+  index = wording.build_string_index(seen.bodies)
+  found = pairs.make_parallel_pairs(seen, rows, index, rows, list(seen.bodies))
   assert np.all(found.record_row != found.event_row)
   best = {}
   for record, event, value in zip(
@@ -574,7 +565,7 @@ def test_a_message_moves_a_belief_and_copies_do_not_multiply_it():
   def graph(sources):
     count = len(sources)
     chance = np.full(count, 0.9, np.float32)
-    return parallel_texts.LinkGraph(
+    return parallels.LinkGraph(
       target=np.zeros(count, int),
       source=np.array(sources),
       month_chance=chance,
@@ -582,18 +573,18 @@ def test_a_message_moves_a_belief_and_copies_do_not_multiply_it():
       size=4,
     )
 
-  one = parallel_texts.propagate_beliefs(graph([1]), scores, prior)[0]
-  three = parallel_texts.propagate_beliefs(graph([1, 2, 3]), scores, prior)[0]
+  one = parallels.propagate_beliefs(graph([1]), scores, prior)[0]
+  three = parallels.propagate_beliefs(graph([1, 2, 3]), scores, prior)[0]
   assert one.argmax() == 2
   assert one[2] > 0.3
   assert three[2] < 2 * one[2]
   assert np.isfinite(
-    parallel_texts.propagate_beliefs(graph([1]), scores * 1e4, prior)
+    parallels.propagate_beliefs(graph([1]), scores * 1e4, prior)
   ).all()
 
 
 def test_pooled_takes_the_best_citation_of_a_parallel():
-  graph = parallel_texts.LinkGraph(
+  graph = parallels.LinkGraph(
     target=np.array([0]),
     source=np.array([1]),
     month_chance=np.array([0.8], np.float32),
@@ -603,14 +594,14 @@ def test_pooled_takes_the_best_citation_of_a_parallel():
   scores = np.zeros((citations.NUM_SCORES, 2, 5), np.float32)
   scores[0, 1, 3] = 6
   flat = np.zeros((2, 5), np.float32)
-  pooled = parallel_texts.pool_parallels(
-    parallel_texts.make_pooling_matrix(graph),
+  pooled = parallels.pool_parallels(
+    parallels.make_pooling_matrix(graph),
     list(map(scipy.sparse.csr_array, scores)),
     flat,
     flat,
     np.arange(2),
   )
-  assert pooled.shape == (parallel_texts.NUM_POOLED, 2, 5)
+  assert pooled.shape == (parallels.NUM_POOLED, 2, 5)
   assert pooled[0, 0].argmax() == 3
   assert 5 < pooled[0, 0, 3] < 6
   assert not pooled[:4, 1].any()
@@ -622,13 +613,13 @@ def test_pooled_takes_the_best_citation_of_a_parallel():
 @pytest.mark.parametrize(
   "expert",
   [
-    year_prior.YearPrior(),
+    words.YearPrior(),
     date_features.DateFeatures(),
     words.Words(),
     year_encoder.YearEncoder(),
     citations.Citations(),
-    parallel_texts.ParallelTexts(),
-    month_capacity.MonthCapacity(),
+    parallels.ParallelTexts(),
+    date_features.MonthCapacity(),
   ],
   ids=lambda expert: expert.name,
 )
@@ -651,7 +642,7 @@ def test_experts_follow_the_protocol(expert):
 def test_two_openings_take_two_years():
   # Two months; both records prefer the first, one of them less.
   log_p = np.log(np.array([[0.9, 0.1], [0.6, 0.4]], np.float32))
-  factors = month_capacity.fit_month_log_factors(
+  factors = date_features.fit_month_log_factors(
     lambda: [log_p], np.array([1.0, 1.0]), np.array([True, True])
   )
   balanced = np.exp(log_p + factors)
@@ -661,7 +652,7 @@ def test_two_openings_take_two_years():
 
 
 def test_room_is_what_known_records_leave():
-  space, must_fill = month_capacity.compute_month_capacity(
+  space, must_fill = date_features.compute_month_capacity(
     np.array([0, 4, 2, 0]), np.array([0, 9, 3, 0]), np.array([0, 0, 0, 1], bool)
   )
   assert space[0] > space[2] > space[1] > space[3] > 0
@@ -669,15 +660,15 @@ def test_room_is_what_known_records_leave():
 
 
 def test_folds_are_blocks_of_two_or_three_years():
-  timeline = reign_tables.load_timeline("lu_release")
+  timeline = reigns.load_timeline("lu_release")
   axis = corpus.MonthAxis.from_timeline(timeline)
   months = np.arange(len(timeline))
   months[12 * 20 : 12 * 23] = UNKNOWN
-  fold = folds.assign_folds(axis, make_labels(months))
+  fold = corpus.assign_folds(axis, make_labels(months))
   assert np.all((fold == UNKNOWN) == (months == UNKNOWN))
   years = fold[axis.year_starts]
   assert np.all(fold == years[axis.year_of])
   runs = np.diff(np.flatnonzero(np.diff(years, prepend=-9, append=-9)))
   assert runs.max() <= 3
   assert np.mean(runs >= 2) > 0.8
-  assert set(years) == {UNKNOWN, *range(folds.NUM_FOLDS)}
+  assert set(years) == {UNKNOWN, *range(corpus.NUM_FOLDS)}

@@ -5,8 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT
-from ctd_jax.dating import corpus, folds
+from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT
+from ctd_jax.dating import corpus
 from ctd_jax.dating.corpus import Labels
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.posterior import Posterior
@@ -70,7 +70,7 @@ def test_strict_does_not_know_its_own_label(chronicle, fitted):
   own = strict[np.arange(len(events)), chronicle.months[events]]
   assert own.mean() < -1
   # Another month for every record of one fold changes nothing of that fold.
-  fold_of_record = folds.assign_folds(fitted.features.axis, labels)
+  fold_of_record = corpus.assign_folds(fitted.features.axis, labels)
   in_fold = fold_of_record[events] == 1
   months, rows = labels.month.copy(), np.flatnonzero(fold_of_record == 1)
   months[rows] = months[np.random.default_rng(7).permutation(rows)]

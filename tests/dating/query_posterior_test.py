@@ -7,12 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from ctd_jax.chronology import date_expressions, query_dates
-from ctd_jax.dating import month_ranking, query_posterior
-from ctd_jax.dating.corpus import UNKNOWN, plain_text
-from ctd_jax.dating.month_axis import MonthAxis
+from ctd_jax.chronology import dates, questions
+from ctd_jax.dating import query_posterior
+from ctd_jax.dating.corpus import UNKNOWN, MonthAxis, plain_text
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
-from ctd_jax.dating.query_wording import RecordWording, find_query_words
+from ctd_jax.dating.query_posterior import RecordWording, find_query_words
 from tests import synthetic
 
 AXIS = MonthAxis.from_timeline(synthetic.TIMELINE)
@@ -59,7 +58,7 @@ def make_records():
 
 
 def rank(queries):
-  return month_ranking.rank_by_posterior(queries, make_records(), 7, GALLERY)[
+  return query_posterior.rank_by_posterior(queries, make_records(), 7, GALLERY)[
     "all"
   ]
 
@@ -75,11 +74,10 @@ DATED_QUERIES = [
   for style in ("full", "reign")
   for window in WINDOWS
   for text in [
-    date_expressions.format_key(key, synthetic.TIMELINE, style)
-    + f"{window}有何記事？"
+    dates.format_key(key, synthetic.TIMELINE, style) + f"{window}有何記事？"
   ]
   # Windows outside of the calendar are not read.
-  if query_dates.parse_query_interval(text, synthetic.TIMELINE)
+  if questions.parse_query_interval(text, synthetic.TIMELINE)
 ]
 
 
@@ -167,7 +165,7 @@ def test_blocks_of_records_and_queries_change_nothing(monkeypatch):
   whole = rank(queries)
   monkeypatch.setattr(query_posterior, "_MAX_MATCHES", 8)
   monkeypatch.setattr(query_posterior, "_RECORD_BLOCK", 2)
-  monkeypatch.setattr(month_ranking, "_RECORD_BLOCK", 3)
+  monkeypatch.setattr(query_posterior, "_RECORD_BLOCK", 3)
   blocks = rank(queries)
   np.testing.assert_array_equal(blocks[0], whole[0])
   np.testing.assert_allclose(blocks[1], whole[1], rtol=1e-5)

@@ -11,23 +11,13 @@ from ctd_jax.dating import (
   corpus,
   expert_panel,
   expert_weights,
-  folds,
-  month_ranking,
   posterior,
+  query_posterior,
   regression,
 )
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.experts import (
-  citation_pairs,
-  event_classifier,
-  ngrams,
-  parallel_pairs,
-  parallel_texts,
-  shared_wording,
-  vocabulary,
-  words,
-)
+from ctd_jax.dating.experts import pairs, parallels, wording, words
 from ctd_jax.systems import dated_gallery
 from tests import synthetic
 from tests.benchmarks import dating_scale
@@ -56,21 +46,21 @@ def rare(matrix_shape=(9, 60), seed=0):
 
 def test_strings_of_stretches_are_those_of_the_whole(monkeypatch):
   texts = ["", *TEXTS, ""]
-  strings, matrix = ngrams.count_ngrams(texts, (1, 2, 3), 2)
-  monkeypatch.setattr(ngrams, "_CHARS_PER_BLOCK", 30)
-  parted, other = ngrams.count_ngrams(texts, (1, 2, 3), 2)
+  strings, matrix = wording.count_ngrams(texts, (1, 2, 3), 2)
+  monkeypatch.setattr(wording, "_CHARS_PER_BLOCK", 30)
+  parted, other = wording.count_ngrams(texts, (1, 2, 3), 2)
   np.testing.assert_array_equal(parted.hashes, strings.hashes)
   np.testing.assert_array_equal(parted.lengths, strings.lengths)
   np.testing.assert_array_equal(parted.text_counts, strings.text_counts)
   np.testing.assert_array_equal(other.toarray(), matrix.toarray())
   assert strings.encode([]).shape == (0, len(strings))
-  assert len(ngrams.collect_ngrams([], (1, 2))) == 0
+  assert len(wording.collect_ngrams([], (1, 2))) == 0
 
 
 @pytest.mark.parametrize("most", [1, 3, 20, 80])
 def test_best_entries_equal_a_full_sort(most):
   dense, sparse = rare()
-  rows, columns, values = shared_wording.select_top_entries(sparse, most)
+  rows, columns, values = wording.select_top_entries(sparse, most)
   np.testing.assert_array_equal(dense[rows, columns], values)
   for row, line in enumerate(dense):
     kept = [
@@ -87,7 +77,7 @@ def test_entries_are_read_where_none_is_stored():
   dense, sparse = rare()
   rows, columns = np.divmod(np.arange(dense.size), dense.shape[1])
   np.testing.assert_array_equal(
-    shared_wording.lookup_entries(sparse, rows, columns), dense.ravel()
+    wording.lookup_entries(sparse, rows, columns), dense.ravel()
   )
 
 
@@ -96,27 +86,23 @@ def test_entries_are_read_where_none_is_stored():
 
 def pairs_of(seen):
   rows = np.arange(len(seen))
-  index = shared_wording.build_string_index(seen.bodies)
-  found = citation_pairs.read_citations(
-    seen.axis, dict(enumerate(seen.plain_texts))
-  )
+  index = wording.build_string_index(seen.bodies)
+  found = pairs.read_citations(seen.axis, dict(enumerate(seen.plain_texts)))
   return (
-    parallel_pairs.make_parallel_pairs(
-      seen, rows, index, rows, list(seen.bodies)
-    ),
-    citation_pairs.make_citation_pairs(seen, rows, index, found),
+    pairs.make_parallel_pairs(seen, rows, index, rows, list(seen.bodies)),
+    pairs.make_citation_pairs(seen, rows, index, found),
   )
 
 
 def test_pairs_of_stretches_are_those_of_the_whole(monkeypatch):
   seen = read()
   whole = pairs_of(seen)
-  monkeypatch.setattr(shared_wording, "_TEXTS_PER_BLOCK", 5)
-  monkeypatch.setattr(parallel_pairs, "_BLOCK", 7)
+  monkeypatch.setattr(wording, "_TEXTS_PER_BLOCK", 5)
+  monkeypatch.setattr(pairs, "_BLOCK", 7)
   stretches = functools.partialmethod(
-    shared_wording.EventStringIndex.iter_blocks, max_matches=40
+    wording.EventStringIndex.iter_blocks, max_matches=40
   )
-  monkeypatch.setattr(shared_wording.EventStringIndex, "iter_blocks", stretches)
+  monkeypatch.setattr(wording.EventStringIndex, "iter_blocks", stretches)
   for one, other in zip(whole, pairs_of(seen), strict=True):
     assert len(one.features) > 100
     for field in dataclasses.fields(one):
@@ -129,7 +115,7 @@ def test_pairs_of_stretches_are_those_of_the_whole(monkeypatch):
 
 def test_a_stretch_holds_texts_of_bounded_matches():
   seen = read()
-  index = shared_wording.build_string_index(seen.bodies)
+  index = wording.build_string_index(seen.bodies)
   parts = list(
     index.iter_blocks(
       len(seen), lambda block: index.encode(seen.bodies[block]), max_matches=300
@@ -144,7 +130,7 @@ def test_a_stretch_holds_texts_of_bounded_matches():
 
 
 def test_strings_outside_a_span_are_those_of_a_text_broken_there():
-  index = shared_wording.build_string_index(TEXTS)
+  index = wording.build_string_index(TEXTS)
   rng = np.random.default_rng(0)
   texts = [text + other for text in TEXTS[:9] for other in TEXTS[9:12]]
   spans = [
@@ -171,23 +157,23 @@ def test_a_comment_of_many_citations_is_read_as_often_as_one_of_few(
 ):
   seen, num_read = read(), []
   rows = np.arange(len(seen))
-  index = shared_wording.build_string_index(seen.bodies)
-  find_occurrences = ngrams._find_occurrences
+  index = wording.build_string_index(seen.bodies)
+  find_occurrences = wording._find_occurrences
 
   def count_characters(texts, lengths):
     num_read.append(sum(map(len, texts)))
     return find_occurrences(texts, lengths)
 
-  monkeypatch.setattr(ngrams, "_find_occurrences", count_characters)
+  monkeypatch.setattr(wording, "_find_occurrences", count_characters)
   read_per_character = []
   for num_citations in (4, 64):
     comment = "".join(
       f"甲公二年{TEXTS[place % len(TEXTS)]}" for place in range(num_citations)
     )
-    citations = citation_pairs.read_citations(seen.axis, {0: comment})
+    citations = pairs.read_citations(seen.axis, {0: comment})
     assert len(citations) >= num_citations
     num_read.clear()
-    citation_pairs.make_citation_pairs(seen, rows, index, citations)
+    pairs.make_citation_pairs(seen, rows, index, citations)
     read_per_character.append(sum(num_read) / len(comment))
   assert read_per_character[1] < 1.2 * read_per_character[0]
 
@@ -240,10 +226,10 @@ def test_style_of_records_outside_the_sample(monkeypatch):
   answers[::7] = UNKNOWN
   seen = corpus.read_corpus(texts, synthetic.TIMELINE)
   labels = Labels(np.full(len(texts), UNKNOWN), answers)
-  monkeypatch.setattr(event_classifier, "_MAX_TRAINING_RECORDS", 48)
-  monkeypatch.setattr(event_classifier, "_BLOCK", 9)
+  monkeypatch.setattr(wording, "_MAX_TRAINING_RECORDS", 48)
+  monkeypatch.setattr(wording, "_BLOCK", 9)
   assert len(seen.sample_rows(48)) < 0.7 * len(texts)
-  log_p = event_classifier.predict_event_log_p(seen, labels)
+  log_p = wording.predict_event_log_p(seen, labels)
   assert np.array_equal(log_p > np.log(0.5), np.arange(len(texts)) < len(TEXTS))
 
 
@@ -252,8 +238,8 @@ def test_words_of_records_outside_the_sample():
     f"{name}盟于{place}" for name in "衍煦" for place in "甲乙丙丁戊"
   ] * 9
   months = np.array([0 if "衍" in text else 40 for text in texts])
-  strings, matrix = ngrams.count_ngrams(texts[:40], (1, 2))
-  year_vocabulary = vocabulary.YearVocabulary(
+  strings, matrix = wording.count_ngrams(texts[:40], (1, 2))
+  year_vocabulary = wording.YearVocabulary(
     texts, strings, (np.arange(len(strings)),), np.arange(40), matrix
   )
   labels = Labels(np.where(np.arange(90) < 60, months, UNKNOWN), months * 0 + 1)
@@ -308,8 +294,8 @@ def test_posterior_of_small_blocks_is_that_of_large_ones(dated, monkeypatch):
   whole = dated.date("fitted").posterior.log_p(rows)
   monkeypatch.setattr(expert_panel, "BLOCK", 3)
   monkeypatch.setattr(words, "_BLOCK", 50)
-  monkeypatch.setattr(parallel_texts, "_LINKS_PER_BLOCK", 5)
-  monkeypatch.setattr(parallel_texts, "_BLOCK", 11)
+  monkeypatch.setattr(parallels, "_LINKS_PER_BLOCK", 5)
+  monkeypatch.setattr(parallels, "_BLOCK", 11)
   blocks = dated.date("fitted").posterior.log_p(rows)
   np.testing.assert_allclose(blocks, whole, atol=2e-3)
 
@@ -326,7 +312,7 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
 
   def fit_weights():
     return expert_weights.fit_expert_weights(
-      dated.model.experts, dated.features, labels, folds.YEARS
+      dated.model.experts, dated.features, labels, corpus.YEARS
     )
 
   original = regression.fit_pool_weights
@@ -355,7 +341,7 @@ def test_mass_of_certain_records_is_that_of_their_months(dated):
 
 def test_a_question_asked_twice_is_answered_twice(dated):
   queries = [query.text for query in dated.benchmark.queries["test"]]
-  found = month_ranking.rank_by_posterior(
+  found = query_posterior.rank_by_posterior(
     queries[::-1] + queries,
     dated.date("fitted"),
     3,

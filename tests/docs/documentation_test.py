@@ -10,12 +10,7 @@ import pytest
 
 import ctd_jax
 from ctd_jax import cli
-from ctd_jax.evaluation import (
-  comparison_rows,
-  result_tables,
-  results,
-  scoring,
-)
+from ctd_jax.evaluation import result_tables, results, scoring
 from ctd_jax.training import config as training_config
 from ctd_jax_datasets import build, load
 
@@ -59,9 +54,7 @@ def test_tables_agree_with_the_rows(page):
   text = page.read_text(encoding="utf-8")
   folder = ROOT / "tests" / "results"
   rows = results.read_result_folder(folder)
-  comparisons = comparison_rows.read_comparison_rows(
-    folder / comparison_rows.COMPARISON_FILE
-  )
+  comparisons = results.read_comparison_rows(folder / results.COMPARISON_FILE)
   filled = result_tables.fill_tables(text, rows, page.name, comparisons)
   assert filled == text
 

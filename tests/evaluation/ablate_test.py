@@ -12,7 +12,7 @@ from ml_collections import config_flags
 
 from ctd_jax import ablate
 from ctd_jax.benchmark import runs
-from ctd_jax.evaluation import comparison_rows, protocol, results, summary
+from ctd_jax.evaluation import protocol, results, summary
 from ctd_jax.experiments import grid
 from ctd_jax.training.run_folder import EVALUATION_FOLDER
 from ctd_jax.utils import command_line
@@ -90,7 +90,7 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
   assert (tmp_path / "results.txt").read_text() == text
   pairs = [line for line in text.splitlines() if "better" in line]
   assert len(pairs) == 2 * 2  # modes
-  rows = comparison_rows.read_comparison_rows(tmp_path / "comparisons.tsv")
+  rows = results.read_comparison_rows(tmp_path / "comparisons.tsv")
   assert [(row.mode, row.system, row.other_system) for row in rows] == [
     (mode, *pair)
     for mode in (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ctd_jax.evaluation import comparison_rows, result_tables, significance
-from ctd_jax.evaluation.comparison import SystemComparison
+from ctd_jax.evaluation import result_tables, results, significance
+from ctd_jax.evaluation.significance import SystemComparison
 
 
 def make_rows(mode="neg1_ne1_dq0"):
@@ -18,7 +18,7 @@ def make_rows(mode="neg1_ne1_dq0"):
     )
     for rival in ("b", "c")
   ]
-  return comparison_rows.make_comparison_rows(
+  return results.make_comparison_rows(
     tests, "systems", "chunqiutr/mini:3.0.0", "test", mode, commit="abc"
   )
 
@@ -26,16 +26,16 @@ def make_rows(mode="neg1_ne1_dq0"):
 def test_rows_are_read_as_written(tmp_path):
   rows = make_rows()
   path = tmp_path / "comparisons.tsv"
-  comparison_rows.write_comparison_rows(path, rows)
-  assert comparison_rows.read_comparison_rows(path) == rows
+  results.write_comparison_rows(path, rows)
+  assert results.read_comparison_rows(path) == rows
 
 
 def test_a_bad_cell_is_named(tmp_path):
   path = tmp_path / "comparisons.tsv"
-  comparison_rows.write_comparison_rows(path, make_rows())
+  results.write_comparison_rows(path, make_rows())
   path.write_text(path.read_text().replace("\t7\t", "\tmany\t", 1))
   with pytest.raises(ValueError, match=r"comparisons\.tsv:2: .*better"):
-    comparison_rows.read_comparison_rows(path)
+    results.read_comparison_rows(path)
 
 
 def test_a_page_shows_the_tests_that_its_marker_selects():

@@ -5,10 +5,9 @@ import dataclasses
 import pytest
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology.timelines import Interval, TimeKey
-from ctd_jax.evaluation import errors
+from ctd_jax.benchmark.benchmark import Query, Record
+from ctd_jax.chronology.reigns import Interval, TimeKey
+from ctd_jax.evaluation import calibration
 from tests.synthetic import TIMELINE
 
 INTERVAL = Interval(TimeKey(1, 1, 11), TimeKey(1, 1, 12))
@@ -33,7 +32,7 @@ RECORDS = {
 def misses(rankings, queries=(QUERY,)):
   run = runs.Run("s", "T0", "x", "test", "neg1_ne1", rankings)
   qrels = {query.query_id: query.positives for query in queries}
-  return errors.find_misses(run, queries, qrels, RECORDS, TIMELINE)
+  return calibration.find_misses(run, queries, qrels, RECORDS, TIMELINE)
 
 
 @pytest.mark.parametrize("name", [n for n in RECORD_CASES if n != "right"])
@@ -65,6 +64,9 @@ def test_examples_of_every_reason():
   ]
   rankings = {f"q{i}": [(name, 1.0)] for i, name in enumerate(names)}
   missed = misses(rankings, queries)
-  assert errors.count_reasons(missed) == {"wrong month": 1, "wrong year": 9}
-  examples = errors.select_examples(missed, max_per_reason=3)
+  assert calibration.count_reasons(missed) == {
+    "wrong month": 1,
+    "wrong year": 9,
+  }
+  examples = calibration.select_examples(missed, max_per_reason=3)
   assert [miss.query.query_id for miss in examples] == ["q9", "q1", "q4", "q7"]

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.evaluation import plots, protocol
-from ctd_jax.utils.plotting import COLOURS
+from ctd_jax.utils.output import COLOURS
 
 
 def has_colour(image, colour):

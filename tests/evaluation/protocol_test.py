@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from ctd_jax.benchmark import runs
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.benchmark.benchmark import Query
+from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax.evaluation import protocol
 
 KINDS = {

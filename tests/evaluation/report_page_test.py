@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.benchmark import runs
-from ctd_jax.evaluation import dates, report_page, summary
+from ctd_jax.evaluation import calibration, report, summary
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -62,22 +62,22 @@ def folder(tmp_path_factory):
   write(folder, "ours", right=False)
   write(folder, "friend")
   write(folder, "oracle", track="T1")
-  rows = dates.find_split_rows(BENCHMARK, "test")
+  rows = calibration.find_split_rows(BENCHMARK, "test")
   log_p = np.full((len(rows), 48), np.log(0.2 / 47))
   true = [BENCHMARK.timeline.ordinal(BENCHMARK.records[r].key) for r in rows]
   # Every second record a month late.
   late = np.arange(len(rows)) % 2
   guess = np.minimum(np.array(true) + late, 47)
   log_p[np.arange(len(rows)), guess] = np.log(0.8)
-  dates.write_dates(folder, "ours", "test", BENCHMARK, rows, log_p)
-  report_page.write_page(summary.summarize_runs([folder], BENCHMARK, "ours"))
+  calibration.write_dates(folder, "ours", "test", BENCHMARK, rows, log_p)
+  report.write_page(summary.summarize_runs([folder], BENCHMARK, "ours"))
   return folder
 
 
 @pytest.fixture(scope="module")
 def reader(folder):
   reader = Reader()
-  reader.feed((folder / report_page.PAGE_FILE_NAME).read_text(encoding="utf-8"))
+  reader.feed((folder / report.PAGE_FILE_NAME).read_text(encoding="utf-8"))
   assert reader.open == []
   return reader
 
@@ -96,7 +96,7 @@ def test_it_needs_nothing_besides_itself(folder, reader):
   assert reader.addresses
   for address in reader.addresses:
     assert address.startswith(("data:image/png;base64,", "#"))
-  text = (folder / report_page.PAGE_FILE_NAME).read_text(encoding="utf-8")
+  text = (folder / report.PAGE_FILE_NAME).read_text(encoding="utf-8")
   assert "<script" not in text
   assert not re.search(r"url\(|@import|https?://", text)
   names = {path.name for path in folder.glob("*.png")}
@@ -109,7 +109,7 @@ def test_figures_are_those_of_the_runs(reader):
   assert compared[:5] == ["friend", "1.0000", "-1.0000", "0", "6"]
   accuracy_rows = table(reader, "system", "events", "month right")
   rows = [
-    BENCHMARK.records[r] for r in dates.find_split_rows(BENCHMARK, "test")
+    BENCHMARK.records[r] for r in calibration.find_split_rows(BENCHMARK, "test")
   ]
   events = [i for i, record in enumerate(rows) if record.kind == "event"]
   right = np.mean([i % 2 == 0 for i in events])
@@ -120,7 +120,7 @@ def test_figures_are_those_of_the_runs(reader):
 
 def test_training_is_shown_where_there_was_one(folder, tmp_path):
   write(tmp_path, "ours")
-  page = report_page.write_page(
+  page = report.write_page(
     summary.summarize_runs([tmp_path], BENCHMARK, "ours"),
     {"loss": ([1, 2], [3.0, 2.0]), "learning_rate": ([1, 2], [0.1, 0.0])},
   )
@@ -128,7 +128,7 @@ def test_training_is_shown_where_there_was_one(folder, tmp_path):
   assert 'href="#training"' in text
   assert 'alt="training.png"' in text
   assert (tmp_path / "training.png").exists()
-  untrained = (folder / report_page.PAGE_FILE_NAME).read_text(encoding="utf-8")
+  untrained = (folder / report.PAGE_FILE_NAME).read_text(encoding="utf-8")
   assert "#training" not in untrained
 
 
@@ -158,6 +158,4 @@ def test_dates_that_cannot_be_read_are_named(tmp_path):
   path = tmp_path / "dates.ours.test.tsv"
   path.write_text("record_id\tmonth\tprobability\nr99999\t1-1-1\t0.5\n")
   with pytest.raises(ValueError, match=r"dates.ours.test.tsv:2: 'r99999'"):
-    report_page.write_page(
-      summary.summarize_runs([tmp_path], BENCHMARK, "ours")
-    )
+    report.write_page(summary.summarize_runs([tmp_path], BENCHMARK, "ours"))

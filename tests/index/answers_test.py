@@ -13,17 +13,17 @@ import numpy as np
 import pytest
 from rich import cells
 
-from ctd_jax.dating.passages.passage_dates import PassageDates, PassageReason
+from ctd_jax.dating.passages.passages import PassageDates, PassageReason
 from ctd_jax.index import (
   answer_output,
   answers,
   calendars,
+  database,
   passage_answers,
   record_answers,
 )
 from ctd_jax.index import answers as answer_lib
 from ctd_jax.index.search import Index
-from ctd_jax.index.storage import database
 
 SCHEMA = json.loads(
   (pathlib.Path(answer_lib.__file__).parent / "answer.schema.json").read_text()

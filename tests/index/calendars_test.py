@@ -5,7 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctd_jax.dating.chronicle import chronicle_input, western_calendar
+from ctd_jax.dating.chronicle import chronicle_input
+from ctd_jax.dating.chronicle import western as western_lib
 from ctd_jax.index import calendars
 
 
@@ -52,13 +53,13 @@ def test_months_are_named_as_texts_do():
   song = chronicle_input.load_reigns("宋")
   leap = int(np.flatnonzero(song.is_leap)[0])
   assert "閏" in calendars.name_month(song, leap)
-  western = western_calendar.make_western_calendar(311, 312)
+  western = western_lib.make_western_calendar(311, 312)
   assert calendars.name_month(western, 4) == "May 311 CE"
   assert calendars.name_month(lu, len(lu)) == "outside of the calendar"
 
 
 def test_description_has_days_where_they_are_known():
-  western = western_calendar.make_western_calendar(311, 312)
+  western = western_lib.make_western_calendar(311, 312)
   assert calendars.describe_month(western, 0) == {
     "ordinal": 0,
     "name": "January 311 CE",

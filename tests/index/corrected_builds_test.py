@@ -16,19 +16,17 @@ from ctd_jax.dating.chronicle import (
   chronicle_input,
   fixed_dates,
 )
-from ctd_jax.index import index_summary
+from ctd_jax.index import (
+  correction_checks,
+  correction_files,
+  database,
+  index_summary,
+)
 from ctd_jax.index.building import index_builder, index_check, staged_works
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.building.index_builder import BuildOptions
-from ctd_jax.index.corrections import (
-  correction_checks,
-  correction_export,
-  correction_import,
-  redating,
-)
-from ctd_jax.index.corrections.correction_export import export_corrections
+from ctd_jax.index.correction_files import export_corrections
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.storage import database
 from tests.index import corpora
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
@@ -149,7 +147,7 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
     "3 by readers; changes that --redate is to date 3, of annals, notes"
     in (index_summary.format_summary(folder))
   )
-  result = redating.redate_index(folder)
+  result = correction_checks.redate_index(folder)
   assert result.problems == ()
   assert set(result.build.added) == {"annals", "notes"}
   index = IndexFolder.open(folder)
@@ -182,11 +180,11 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert correction_checks.count_pending(IndexFolder.open(folder)) == {
     "annals": 1
   }
-  again = redating.redate_index(folder)
+  again = correction_checks.redate_index(folder)
   assert again.build.added == ("annals",)
   assert not read_records(folder, "annals")["145"].fixed
   assert read_records(folder, "notes")["1"].fixed
-  assert redating.redate_index(folder).build is None
+  assert correction_checks.redate_index(folder).build is None
   assert index_check.check_index(folder) == []
   # Works stand where they stood, though their rows are new.
   works = IndexFolder.open(folder).works
@@ -203,14 +201,14 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   add(folder, "annals", "10", "泰始元年五月", last="11")
   add(folder, "annals", "20", "泰始元年")
   copy.rename(tmp_path / "moved.txt")
-  result = redating.redate_index(folder)
+  result = correction_checks.redate_index(folder)
   assert result.build is None
   assert f"{copy} is gone" in str(result.problems[0])
   lines = (tmp_path / "moved.txt").read_text(encoding="utf-8").splitlines()
   lines[10] += "又雨。"  # the second of the records 10 and 11
   lines.insert(18, lines[18])  # all below move on by one
   copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
-  result = redating.redate_index(folder)
+  result = correction_checks.redate_index(folder)
   assert f"--add={copy} takes it in as it is now" in str(result.problems[0])
   # Added again, none is given to another record.
   build_index(folder, copy)
@@ -246,7 +244,7 @@ def test_records_of_a_data_set_are_corrected(sources, tmp_path):
   add(folder, "lu/annals", "r50", "隱公六年三月")
   add(folder, "lu/annals", "r49", "隱公一年二月")  # that the data set gives
   moved = folder.rename(tmp_path / "moved")  # with the upload in it
-  assert redating.redate_index(moved).problems == ()
+  assert correction_checks.redate_index(moved).problems == ()
   after = read_records(moved, "lu/annals")
   months = {name: after[name].best_month for name in ("r49", "r50")}
   assert months == {"r49": 1, "r50": 62}
@@ -275,7 +273,7 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   notes = read_records(folder, "notes")
   assert (notes["3"].fixed, notes["3"].best_probability) == (True, 1)
   correction = add(folder, "notes", "1", "泰始三年七月")
-  redating.redate_index(folder)
+  correction_checks.redate_index(folder)
   notes = read_records(folder, "notes")
   assert [row.fixed for row in notes.values()] == [True, False, True]
   index = IndexFolder.open(folder)
@@ -283,10 +281,10 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   assert (row.source.unit, row.manner) == ("line", "undated")
   index.corrections.undo(correction.correction_id, "", "undo")
   fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")
-  (problem,) = redating.redate_index(folder).problems
+  (problem,) = correction_checks.redate_index(folder).problems
   assert f"{fixed} has changed, the --fixed of notes" in str(problem)
   fixed.unlink()
-  (problem,) = redating.redate_index(folder).problems
+  (problem,) = correction_checks.redate_index(folder).problems
   assert f"{fixed} is gone" in str(problem)
 
 
@@ -303,7 +301,7 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
       add(folder, "notes", first, "泰始三年七月", last="3")
   # What a reader has corrected can be corrected again.
   other = add(folder, "notes", "1", "泰始三年七月")
-  redating.redate_index(folder)
+  correction_checks.redate_index(folder)
   store = IndexFolder.open(folder).corrections
   store.undo(other.correction_id, "", "undo")
   add(folder, "notes", "1", "泰始三年八月")
@@ -319,14 +317,14 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
     key="first",
   )
   add(folder, "annals", "145", "泰始七年三月")
-  result = redating.redate_index(folder)
+  result = correction_checks.redate_index(folder)
   assert result.build.added == ("annals",)
   (problem,) = result.problems
   assert "notes: correction 3 of 3: notes 3: --fixed=" in str(problem)
   assert "or undo the correction" in str(problem)
   assert correction_checks.pending_works(IndexFolder.open(folder)) == ["notes"]
   store.undo(3, "", "undo 3")
-  assert redating.redate_index(folder).build.added == ("notes",)
+  assert correction_checks.redate_index(folder).build.added == ("notes",)
 
 
 def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
@@ -335,7 +333,7 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
   undone = add(folder, "annals", "100", "泰始二年")
   IndexFolder.open(folder).corrections.undo(undone.correction_id, "", "undo")
   target = tmp_path / "fixed.tsv"
-  text = correction_export.write_corrections(folder, target)
+  text = correction_files.write_corrections(folder, target)
   assert text == f"{target}: corrections written 2"
   assert "145\t145\t\t泰始七年三月\tA: a b c\n" in target.read_text("utf-8")
   build_index(
@@ -344,7 +342,7 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
     reigns="西晉",
     choices=DatingChoices(fixed=target),
   )
-  redating.redate_index(folder)
+  correction_checks.redate_index(folder)
   records = [
     read_records(path, "annals") for path in (folder, tmp_path / "new")
   ]
@@ -361,7 +359,7 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
   assert len(fixed) == 3
   # Of two texts, two tables.
   add(folder, "notes", "1", "泰始三年七月")
-  text = correction_export.write_corrections(folder, target)
+  text = correction_files.write_corrections(folder, target)
   assert "fixed.annals.tsv: corrections written 2" in text
   assert "fixed.notes.tsv: corrections written 1" in text
   store = IndexFolder.open(folder).corrections
@@ -375,7 +373,7 @@ def test_what_is_exported_is_well_formed(folder, tmp_path):
   undone = add(folder, "notes", "2", "泰始三年")
   IndexFolder.open(folder).corrections.undo(undone.correction_id, "B", "undo")
   for suffix in (".csv", ".jsonl", ".xml"):
-    correction_export.write_corrections(folder, tmp_path / f"c{suffix}")
+    correction_files.write_corrections(folder, tmp_path / f"c{suffix}")
   with (tmp_path / "c.csv").open(encoding="utf-8", newline="") as file:
     rows = list(csv.DictReader(file))
   assert [row["state"] for row in rows] == ["pending", "pending", "undone"]
@@ -393,7 +391,7 @@ def test_what_is_exported_is_well_formed(folder, tmp_path):
   assert names == ['<a href="&">', "A"]
   assert [row.text for row in root.iter(f"{TEI}note")] == ["=1+1", "]]>�&\n二"]
   with pytest.raises(ValueError, match=r"suffix '.txt'; expected one of"):
-    correction_export.write_corrections(folder, tmp_path / "c.txt")
+    correction_files.write_corrections(folder, tmp_path / "c.txt")
 
 
 def test_the_first_sure_date_makes_passages_datable(tmp_path):
@@ -410,13 +408,13 @@ def test_the_first_sure_date_makes_passages_datable(tmp_path):
   with pytest.raises(FileNotFoundError, match="no record is dated for sure"):
     _ = index.passage_dater
   add(folder, "years", "3", "泰始二年三月")
-  redating.redate_index(folder)
+  correction_checks.redate_index(folder)
   index = IndexFolder.open(folder)
   assert index.manifest.passages == "passages/2"
   # Not where none were wanted.
   build_index(folder, text, use_passages=False)
   add(folder, "years", "1", "泰始元年三月")
-  redating.redate_index(folder)
+  correction_checks.redate_index(folder)
   index = IndexFolder.open(folder)
   assert index.manifest.passages is None
   with pytest.raises(FileNotFoundError, match="was built with --nopassages"):
@@ -478,7 +476,7 @@ def test_a_table_of_corrections_is_taken_in_row_by_row(folder, tmp_path):
     "notes,1,,泰始三年七月,'=1,B\n",
     encoding="utf-8-sig",
   )
-  result = correction_import.import_corrections(folder, table)
+  result = correction_files.import_corrections(folder, table)
   assert (result.added, result.present, result.undone) == (2, 0, 0)
   assert [row.partition(": ")[0] for row in result.refused] == [
     f"{table}, line {line}" for line in (3, 4, 5)
@@ -486,21 +484,21 @@ def test_a_table_of_corrections_is_taken_in_row_by_row(folder, tmp_path):
   assert "undo that first" in result.refused[0]
   store = IndexFolder.open(folder).corrections
   assert [row.note for row in store.active()] == ["晉書, 武帝紀", "=1"]
-  assert correction_import.import_corrections(folder, table).present == 2
+  assert correction_files.import_corrections(folder, table).present == 2
   with pytest.raises(ValueError, match=r"--undo=7: no .*; there are 1, 2"):
-    correction_import.undo_corrections(folder, ["1", "7"])
+    correction_files.undo_corrections(folder, ["1", "7"])
   assert store.count(only_active=True) == 2
-  correction_import.undo_corrections(folder, ["1"])
+  correction_files.undo_corrections(folder, ["1"])
   # What another index writes is taken in, but not of another text.
-  correction_export.write_corrections(folder, table)
+  correction_files.write_corrections(folder, table)
   store.path.unlink()
   text = table.read_text(encoding="utf-8")
-  result = correction_import.import_corrections(folder, table)
+  result = correction_files.import_corrections(folder, table)
   assert (result.added, result.undone, result.refused) == (1, 1, ())
   sha256 = IndexFolder.open(folder).corrections.active()[0].texts_sha256
   store.path.unlink()
   table.write_text(text.replace(sha256, "0" * 64), encoding="utf-8")
-  (refused,) = correction_import.import_corrections(folder, table).refused
+  (refused,) = correction_files.import_corrections(folder, table).refused
   assert "not the one that was corrected" in refused
 
 
@@ -513,10 +511,10 @@ def test_what_is_exported_is_taken_in_whatever_ends_a_line(folder, tmp_path):
   store = IndexFolder.open(folder).corrections
   store.undo(1, "B", "undo")
   table = tmp_path / "mine.csv"
-  correction_export.write_corrections(folder, table)
+  correction_files.write_corrections(folder, table)
   made = {row.first_record: row.note for row in store.active()}
   store.path.unlink()
-  result = correction_import.import_corrections(folder, table)
+  result = correction_files.import_corrections(folder, table)
   assert (result.added, result.undone) == (len(ends) - 1, 1)
   assert result.refused == ()
   store = IndexFolder.open(folder).corrections
@@ -549,7 +547,7 @@ def test_a_table_that_is_none_is_named(folder, tmp_path, content, message):
   table = tmp_path / "mine.csv"
   table.write_text(content, encoding="utf-8")
   with pytest.raises(ValueError, match=message):
-    correction_import.import_corrections(folder, table)
+    correction_files.import_corrections(folder, table)
 
 
 @pytest.mark.slow

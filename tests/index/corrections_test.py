@@ -13,13 +13,13 @@ import time
 
 import pytest
 
-from ctd_jax.index.storage.correction_file import CORRECTIONS_FILE
-from ctd_jax.index.storage.corrections import (
+from ctd_jax.index.corrections import (
+  CORRECTIONS_FILE,
   ConflictError,
   CorrectionStore,
   hash_texts,
 )
-from ctd_jax.index.storage.database import DATABASE_FILE
+from ctd_jax.index.database import DATABASE_FILE
 from tests.index import small_index
 
 
@@ -228,7 +228,7 @@ def test_threads_share_a_store(store):
 
 _WRITER = """
 import sys
-from ctd_jax.index.storage.corrections import CorrectionStore
+from ctd_jax.index.corrections import CorrectionStore
 folder, number, total = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = CorrectionStore(folder)
 for row in range(number, total, 4):

@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from ctd_jax.index.storage import database, full_text
+from ctd_jax.index import database
 
 TEXTS = (
   "夏，四月，葬衛桓公。",
@@ -23,7 +23,7 @@ def fixture_connection(tmp_path):
   for row, text in enumerate(TEXTS, start=1):
     connection.execute(
       "INSERT INTO full_text(rowid, words) VALUES (?, ?)",
-      (row, full_text.split_tokens(text)),
+      (row, database.split_tokens(text)),
     )
     connection.execute(
       "INSERT INTO records(row, work_id, record_id, text, headings, best_month)"
@@ -89,8 +89,8 @@ def test_records_come_in_the_order_asked(connection):
 
 def test_folding_keeps_positions():
   text = "葬衛桓公，戰于鞌，𠀀"
-  assert len(full_text.fold_text(text)) == len(text)
-  assert full_text.find_spans(["卫桓公", "戰於", "公戰"], text) == [
+  assert len(database.fold_text(text)) == len(text)
+  assert database.find_spans(["卫桓公", "戰於", "公戰"], text) == [
     (1, 4),
     (3, 6),
     (5, 7),
@@ -98,7 +98,7 @@ def test_folding_keeps_positions():
 
 
 def test_variant_glyphs_of_prints_are_found():
-  assert full_text.find_spans(["鹽鐵", "喪"], "罷塩鐡，居䘮") == [
+  assert database.find_spans(["鹽鐵", "喪"], "罷塩鐡，居䘮") == [
     (1, 3),
     (5, 6),
   ]
@@ -121,4 +121,4 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
 
 
 def test_examples_of_the_module():
-  assert doctest.testmod(full_text).failed == 0
+  assert doctest.testmod(database).failed == 0

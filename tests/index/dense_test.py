@@ -6,18 +6,23 @@ import numpy as np
 import pytest
 
 from ctd_jax.experiments import training_run
-from ctd_jax.index import answers, index_summary, ranking
+from ctd_jax.index import (
+  answers,
+  correction_checks,
+  encoders,
+  index_summary,
+  manifest,
+  ranking,
+)
+from ctd_jax.index import vectors as vectors_lib
 from ctd_jax.index.building import index_builder, index_check
 from ctd_jax.index.building.index_builder import BuildOptions
-from ctd_jax.index.corrections import correction_checks, redating
-from ctd_jax.index.dense import encoders, vector_files
-from ctd_jax.index.dense.dense_search import NearRecords
 from ctd_jax.index.search import Index
-from ctd_jax.index.storage import manifest
-from ctd_jax.models.ctd_config import CTDConfig
+from ctd_jax.index.vectors import NearRecords
+from ctd_jax.models.dual_encoder import CTDConfig
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
-from ctd_jax.models.encoders.lora import LoraConfig
+from ctd_jax.models.encoders.layers import LoraConfig
 from ctd_jax.models.pretrained import vector_settings
 from ctd_jax.models.pretrained.vector_settings import (
   SideSettings,
@@ -90,13 +95,13 @@ def build_index(folder, *sources, **options):
 def count_encoded(monkeypatch):
   """Returns a list to which the texts are added that are encoded from now."""
   encoded = []
-  write_part = vector_files.write_part
+  write_part = vectors_lib.write_part
 
   def write(part, encode):
     encoded.extend(part.texts)
     write_part(part, encode)
 
-  monkeypatch.setattr(vector_files, "write_part", write)
+  monkeypatch.setattr(vectors_lib, "write_part", write)
   return encoded
 
 
@@ -227,7 +232,7 @@ def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
     key="form",
   )
   monkeypatch.setattr(encoders, "open_encoder", None)  # nothing is encoded
-  assert redating.redate_index(copy).build.added == (work,)
+  assert correction_checks.redate_index(copy).build.added == (work,)
   assert manifest.read_manifest(copy).dense.vectors == 30
   assert index_check.check_index(copy) == []
 
@@ -236,9 +241,9 @@ def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
 def test_encoding_that_is_broken_off_goes_on(
   copy, sources, encoder, tmp_path, monkeypatch
 ):
-  monkeypatch.setattr(vector_files, "PART_SIZE", 8)
+  monkeypatch.setattr(vectors_lib, "PART_SIZE", 8)
   other = write_encoder(tmp_path / "other", [*TEXTS, "某"])
-  write_part = vector_files.write_part
+  write_part = vectors_lib.write_part
   parts = []
 
   def write_two_parts(part, encode):
@@ -249,7 +254,7 @@ def test_encoding_that_is_broken_off_goes_on(
 
   before = manifest.read_manifest(copy)
   with monkeypatch.context() as patch:
-    patch.setattr(vector_files, "write_part", write_two_parts)
+    patch.setattr(vectors_lib, "write_part", write_two_parts)
     with pytest.raises(KeyboardInterrupt):
       build_index(copy, encoder=str(other))
   assert manifest.read_manifest(copy) == before
@@ -258,7 +263,7 @@ def test_encoding_that_is_broken_off_goes_on(
   assert encoded == TEXTS[16:]
   entry = manifest.read_manifest(copy).dense
   assert (entry.name, entry.vectors) == ("other", 30)
-  assert len(list((copy / vector_files.VECTORS_FOLDER).iterdir())) == 1
+  assert len(list((copy / vectors_lib.VECTORS_FOLDER).iterdir())) == 1
   assert index_check.check_index(copy) == []
 
 
@@ -313,7 +318,7 @@ def test_vectors_are_taken_out(copy):
   assert manifest.read_manifest(copy).dense is None
   # No work came or went: what dates passages stays what it is.
   assert manifest.read_manifest(copy).passages is None
-  assert not list((copy / vector_files.VECTORS_FOLDER).iterdir())
+  assert not list((copy / vectors_lib.VECTORS_FOLDER).iterdir())
   index = Index.open(copy)
   assert index.dense is None
   answer = index.ask("來聘", intent="words")
@@ -322,7 +327,7 @@ def test_vectors_are_taken_out(copy):
 
 
 def test_damaged_vectors_are_named(copy):
-  (path,) = (copy / vector_files.VECTORS_FOLDER).rglob("*.npy")
+  (path,) = (copy / vectors_lib.VECTORS_FOLDER).rglob("*.npy")
   vectors = np.load(path)
   content = path.read_bytes()
   np.save(path, vectors * 2)

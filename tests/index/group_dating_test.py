@@ -3,18 +3,18 @@
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar
+from ctd_jax.index import posteriors as posteriors_lib
 from ctd_jax.index.building import model_dating, sources
 from ctd_jax.index.building.group_dating import DatingChoices, WorkDater
-from ctd_jax.index.storage import posterior_arrays
-from ctd_jax.index.storage.database import KEYS, MODEL, ORDER
+from ctd_jax.index.database import KEYS, MODEL, ORDER
 from tests.index import corpora
 
 
 @pytest.fixture(name="calendar", scope="module")
 def fixture_calendar():
-  return month_calendar.make_calendar(reign_tables.load_timeline("lu"))
+  return calendar.make_calendar(reigns.load_timeline("lu"))
 
 
 def list_records(number=72):
@@ -72,7 +72,7 @@ def test_hidden_records_are_dated_by_their_order(tmp_path, calendar):
   assert set(np.array(dated.dated_by)[is_hidden]) == {ORDER}
   assert set(np.array(dated.dated_by)[~is_hidden]) == {KEYS}
   assert (dated.known_months[is_hidden] == -1).all()
-  summary = posterior_arrays.summarize_posteriors(dated.posteriors)
+  summary = posteriors_lib.summarize_posteriors(dated.posteriors)
   np.testing.assert_array_equal(summary["best_month"], np.arange(72))
 
 
@@ -109,7 +109,7 @@ def test_placeholders_are_of_the_month_that_they_state(tmp_path, calendar):
   works = read_works(tmp_path / "set", records, ("test",))
   dater = WorkDater(calendar, DatingChoices(in_order=("set",)), works)
   dated = dater.date_with_own_dates(works[0], ORDER)
-  summary = posterior_arrays.summarize_posteriors(dated.posteriors)
+  summary = posteriors_lib.summarize_posteriors(dated.posteriors)
   assert summary["best_month"].tolist() == [28]
 
 
@@ -135,7 +135,7 @@ def test_a_large_data_set_is_dated_by_a_sample(tmp_path, calendar, monkeypatch):
   assert dated_texts == hidden
   for work in dated:
     is_hidden = np.array([r.is_hidden for r in work.source.records])
-    summary = posterior_arrays.summarize_posteriors(work.posteriors)
+    summary = posteriors_lib.summarize_posteriors(work.posteriors)
     known = work.known_months[~is_hidden, 0]
     np.testing.assert_array_equal(summary["best_month"][~is_hidden], known)
     assert (summary["best_probability"][~is_hidden] == 1).all()
@@ -143,7 +143,7 @@ def test_a_large_data_set_is_dated_by_a_sample(tmp_path, calendar, monkeypatch):
 
 
 def test_an_interval_keeps_what_the_posterior_has_in_it():
-  posteriors = posterior_arrays.make_posterior_arrays(
+  posteriors = posteriors_lib.make_posterior_arrays(
     [np.array([[0.1, 0.2, 0.3, 0.3, 0.1]] * 3)], 4
   )
   limited = model_dating.limit_to_known_months(

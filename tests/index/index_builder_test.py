@@ -9,13 +9,12 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.dating.passages.passage_dater import PassageDater
-from ctd_jax.index import calendars, index_summary
+from ctd_jax.dating.passages.passages import PassageDater
+from ctd_jax.index import calendars, database, index_summary, manifest
 from ctd_jax.index.building import index_builder, index_check, staged_works
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.building.index_builder import BuildOptions
-from ctd_jax.index.storage import database, manifest
-from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
+from ctd_jax.index.posteriors import PosteriorArrays
 from tests.index import corpora
 
 

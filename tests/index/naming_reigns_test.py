@@ -5,9 +5,8 @@ import dataclasses
 import pytest
 
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.index import calendars
+from ctd_jax.index import calendars, posteriors
 from ctd_jax.index.building import sources, work_dating
-from ctd_jax.index.storage import posterior_arrays
 
 TEXT = """大明元年，春，正月，某人來。
 二年，春，正月，某人來聘。
@@ -34,7 +33,7 @@ def test_eras_of_other_courts_name_no_months(work):
   calendar = chronicle_input.load_reigns("劉宋,北魏")
   dated = work_dating.date_text_by_order(work, calendar)
   assert set(dated.printed_reigns) == set(calendar.find_reigns("大明"))
-  summary = posterior_arrays.summarize_posteriors(dated.posteriors)
+  summary = posteriors.summarize_posteriors(dated.posteriors)
   names = [
     calendars.name_month(calendar, int(month), dated.printed_reigns)
     for month in summary["best_month"]

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ctd_jax.index.storage import posterior_arrays
+from ctd_jax.index import posteriors
 
 MONTHS = 60
 
@@ -14,9 +14,7 @@ def draw_posteriors(number, seed=0, concentration=0.05):
 
 
 def make_arrays(chances):
-  return posterior_arrays.make_posterior_arrays(
-    [chances[:3], chances[3:]], MONTHS
-  )
+  return posteriors.make_posterior_arrays([chances[:3], chances[3:]], MONTHS)
 
 
 def test_whole_posterior_comes_back_but_for_its_tail():
@@ -33,7 +31,7 @@ def test_whole_posterior_comes_back_but_for_its_tail():
 def test_summary_is_that_of_the_whole_posterior():
   chances = draw_posteriors(200, 2)
   arrays = make_arrays(chances)
-  summary = posterior_arrays.summarize_posteriors(arrays)
+  summary = posteriors.summarize_posteriors(arrays)
   np.testing.assert_array_equal(summary["best_month"], chances.argmax(axis=1))
   np.testing.assert_allclose(
     summary["best_probability"], chances.max(axis=1), rtol=1e-5
@@ -64,7 +62,7 @@ def test_credible_months_are_those_of_the_whole_posterior():
 def test_unlikely_months_of_a_doubtful_record_stay_unlikely():
   p_months = np.linspace(1, 0, 3_000)
   p_months /= p_months.sum()
-  arrays = posterior_arrays.make_posterior_arrays(
+  arrays = posteriors.make_posterior_arrays(
     [np.append(p_months, 0.0)[None]], len(p_months)
   )
   kept = arrays.p_months(0)
@@ -75,19 +73,17 @@ def test_unlikely_months_of_a_doubtful_record_stay_unlikely():
 def test_flat_posterior_is_of_all_months():
   arrays = make_arrays(np.full((5, MONTHS + 1), 1e-6))
   assert len(arrays.months) == 0
-  summary = posterior_arrays.summarize_posteriors(arrays)
+  summary = posteriors.summarize_posteriors(arrays)
   assert summary["first_credible"].tolist() == [0] * 5
   assert summary["last_credible"].tolist() == [MONTHS - 1] * 5
 
 
 def test_known_months_are_certain():
-  arrays = posterior_arrays.make_certain_posteriors(
-    np.array([4, MONTHS, 0]), MONTHS
-  )
+  arrays = posteriors.make_certain_posteriors(np.array([4, MONTHS, 0]), MONTHS)
   p_month = [arrays.p_months(row)[4] for row in range(3)]
   assert p_month == [1, 0, 0]
   assert arrays.outside.tolist() == [0, 1, 0]
-  summary = posterior_arrays.summarize_posteriors(arrays)
+  summary = posteriors.summarize_posteriors(arrays)
   assert summary["best_month"].tolist() == [4, MONTHS, 0]
   assert summary["first_credible"].tolist() == [4, MONTHS, 0]
 
@@ -95,7 +91,7 @@ def test_known_months_are_certain():
 def test_parts_are_joined_and_taken():
   chances = draw_posteriors(9, 3)
   whole = make_arrays(chances)
-  joined = posterior_arrays.PosteriorArrays.concatenate(
+  joined = posteriors.PosteriorArrays.concatenate(
     [make_arrays(chances[:5]), make_arrays(chances[5:])]
   )
   rows = np.array([7, 0, 7])
@@ -108,20 +104,20 @@ def test_parts_are_joined_and_taken():
 def test_arrays_on_disk_are_mapped_and_damage_is_named(tmp_path):
   arrays = make_arrays(draw_posteriors(20))
   arrays.save(tmp_path)
-  opened = posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+  opened = posteriors.PosteriorArrays.open(tmp_path, MONTHS)
   assert isinstance(opened.months.base, np.memmap)
   np.testing.assert_array_equal(opened.p_months(3), arrays.p_months(3))
   path = tmp_path / "months.npy"
   path.write_bytes(path.read_bytes()[:-40])
   with pytest.raises(ValueError, match=r"months.npy: damaged"):
-    posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+    posteriors.PosteriorArrays.open(tmp_path, MONTHS)
   path.unlink()
   with pytest.raises(FileNotFoundError, match=r"months.npy: missing"):
-    posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+    posteriors.PosteriorArrays.open(tmp_path, MONTHS)
 
 
 def test_empty_work_is_opened(tmp_path):
-  arrays = posterior_arrays.make_certain_posteriors(np.empty(0, int), MONTHS)
+  arrays = posteriors.make_certain_posteriors(np.empty(0, int), MONTHS)
   arrays.save(tmp_path)
-  opened = posterior_arrays.PosteriorArrays.open(tmp_path, MONTHS)
+  opened = posteriors.PosteriorArrays.open(tmp_path, MONTHS)
   assert len(opened) == 0

@@ -2,32 +2,32 @@
 
 import pytest
 
-from ctd_jax.chronology import query_dates, query_mentions, reign_tables
+from ctd_jax.chronology import mentions, questions, reigns
+from ctd_jax.chronology.mentions import QueryCalendar, TimelineMonths
 from ctd_jax.chronology.numerals import DateError
-from ctd_jax.chronology.query_calendar import QueryCalendar, TimelineMonths
-from ctd_jax.chronology.timelines import Reign, Timeline
-from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.chronology.reigns import Reign, Timeline
+from ctd_jax.dating.chronicle import calendar
 from ctd_jax.index import calendars
 from ctd_jax.index.question_calendar import CalendarMonths
 from tests.chronology import query_windows_test
 
-LU = reign_tables.load_timeline("lu_release")
+LU = reigns.load_timeline("lu_release")
 
 
 @pytest.fixture(scope="module")
 def all_months():
   """Every calendar of the tables, parallel states and countries."""
-  return CalendarMonths(month_calendar.load_calendar("秦,漢,晉,唐,日本"))
+  return CalendarMonths(calendar.load_calendar("秦,漢,晉,唐,日本"))
 
 
 def resolve(text, months):
-  search = query_mentions.find_mentions(text, months)
-  return query_dates.resolve_mentions(text, search, months)
+  search = mentions.find_mentions(text, months)
+  return questions.resolve_mentions(text, search, months)
 
 
 def find(text, months):
   """Returns the names of the first and the last month that a text asks for."""
-  search = query_mentions.find_mentions(text, months)
+  search = mentions.find_mentions(text, months)
   reigns = [number - 1 for m in search.mentions for number in m.reigns]
   return [
     calendars.name_month(months.calendar, month, reigns)
@@ -42,7 +42,7 @@ def test_both_kinds_of_calendar_are_query_calendars(all_months):
 
 def test_windows_are_the_same_months_on_either_calendar():
   timeline_months = TimelineMonths(LU)
-  months = CalendarMonths(month_calendar.make_calendar(LU))
+  months = CalendarMonths(calendar.make_calendar(LU))
   for text in query_windows_test.ALL:
     assert resolve(text, months) == resolve(text, timeline_months), text
 
@@ -104,7 +104,7 @@ def test_what_the_calendar_lacks(all_months, text, message):
 
 def test_gaps_of_a_table_are_no_years():
   timeline = Timeline("gap", (Reign("甲", "", 300, 2), Reign("乙", "", 310, 2)))
-  months = CalendarMonths(month_calendar.make_calendar(timeline))
+  months = CalendarMonths(calendar.make_calendar(timeline))
   with pytest.raises(DateError, match="305 CE"):
     find("305 CE", months)
   assert find("乙元年的前一年", months)[0] == "甲二年正月"

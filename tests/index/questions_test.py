@@ -8,20 +8,20 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ctd_jax.benchmark import query_templates
-from ctd_jax.chronology import numerals, reign_tables
-from ctd_jax.chronology.timelines import TimeKey
-from ctd_jax.dating.chronicle import month_calendar
+from ctd_jax.benchmark import generation
+from ctd_jax.chronology import numerals, reigns
+from ctd_jax.chronology.reigns import TimeKey
+from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.index import question_calendar, question_reading
 from ctd_jax.index.question_calendar import PASSAGE, TIME, WORDS, QuestionError
 from ctd_jax.index.question_reading import QuestionReader
 from ctd_jax_datasets.chunqiutr import gallery
 
-LU = reign_tables.load_timeline("lu_release")
+LU = reigns.load_timeline("lu_release")
 LU_READER = QuestionReader(
-  month_calendar.make_calendar(LU), works=("春秋", "左傳")
+  calendar_lib.make_calendar(LU), works=("春秋", "左傳")
 )
-MANY_READER = QuestionReader(month_calendar.load_calendar("all"))
+MANY_READER = QuestionReader(calendar_lib.load_calendar("all"))
 
 
 def months_of(question):
@@ -154,7 +154,7 @@ def test_an_intent_that_is_known_wins():
     LU_READER.read(text, "date")
 
 
-@pytest.mark.parametrize("template", query_templates.TEMPLATES)
+@pytest.mark.parametrize("template", generation.TEMPLATES)
 def test_templates_of_the_benchmark_ask_for_their_months_alone(template):
   for key in ("1-1-5", "8-7-1", "5-28-12"):
     anchor = TimeKey.parse(key)
@@ -170,7 +170,7 @@ def test_templates_of_the_benchmark_ask_for_their_months_alone(template):
 
 def test_questions_of_the_benchmark_are_about_all_its_works():
   reader = QuestionReader(
-    month_calendar.make_calendar(LU), works=[*gallery.SOURCE_TITLES.values()]
+    calendar_lib.make_calendar(LU), works=[*gallery.SOURCE_TITLES.values()]
   )
   assert not reader.read("《春秋》隱公元年正月何記？").works
   assert reader.read("《春秋經》隱公元年正月何記？").works == ("春秋經",)
@@ -238,7 +238,7 @@ def test_an_era_of_several_states_lists_all():
 
 
 def test_meanings_with_records_come_first_by_time():
-  calendar = month_calendar.load_calendar("晉,劉宋")
+  calendar = calendar_lib.load_calendar("晉,劉宋")
   first = len(calendar) - 40
   counts = np.zeros(len(calendar), int)
   counts[first:] = 1
@@ -268,7 +268,7 @@ def test_long_texts_without_punctuation_are_passages(text, is_passage):
 
 
 def test_printed_reigns_come_first():
-  calendar = month_calendar.load_calendar("晉,劉宋")
+  calendar = calendar_lib.load_calendar("晉,劉宋")
   row = next(
     row
     for row, reign in enumerate(calendar.timeline.reigns)
@@ -452,7 +452,7 @@ _PARTS = st.sampled_from(
     "..",
   ]
 )
-FEW_CALENDARS = month_calendar.load_calendar("秦,漢,晉,日本")
+FEW_CALENDARS = calendar_lib.load_calendar("秦,漢,晉,日本")
 FEW_READER = QuestionReader(FEW_CALENDARS)
 NUM_MONTHS = {LU_READER: len(LU), FEW_READER: len(FEW_CALENDARS)}
 

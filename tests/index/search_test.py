@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import ctd_jax
-from ctd_jax.dating import month_ranking, posterior
+from ctd_jax.dating import posterior, query_posterior
 from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.index import asking, ranking
 from ctd_jax.index.asking import SearchScope
@@ -88,7 +88,7 @@ def test_ranking_is_that_of_the_dating_systems(index):
       [index.posteriors_of(work) for work in index.works], query, 20
     )
     expected = posterior.interval_log_mass(log_p, spans)[0] + np.maximum(
-      np.concatenate(scores), month_ranking.MIN_EVENT_LOG_P
+      np.concatenate(scores), query_posterior.MIN_EVENT_LOG_P
     )
     by_row = {item.row: item.score for item in ranked}
     np.testing.assert_allclose(

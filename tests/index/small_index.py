@@ -7,16 +7,9 @@ posteriors that are spread, 10 is a heading.
 import numpy as np
 
 import ctd_jax
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import month_calendar, undated_texts
-from ctd_jax.index import calendars
-from ctd_jax.index.storage import (
-  database,
-  full_text,
-  manifest,
-  month_postings,
-  posterior_arrays,
-)
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar, undated_texts
+from ctd_jax.index import calendars, database, manifest, posteriors
 
 WORKS = ("annals", "notes")
 # Text, kind, month or (months and probabilities).
@@ -37,7 +30,7 @@ NUM_FIRST_WORK = 6
 
 def load_calendar():
   """Returns the months of Lu."""
-  return month_calendar.read_calendar(reign_tables.reign_table_dir() / "lu.tsv")
+  return calendar.read_calendar(reigns.reign_table_dir() / "lu.tsv")
 
 
 def write_index(folder):
@@ -85,8 +78,8 @@ def _write_works(folder, connection, num_months):
     work_folder = folder / "works" / name
     work_folder.mkdir(parents=True)
     arrays.save(work_folder)
-    month_postings.make_month_postings(arrays).save(work_folder)
-    summary = posterior_arrays.summarize_posteriors(arrays)
+    posteriors.make_month_postings(arrays).save(work_folder)
+    summary = posteriors.summarize_posteriors(arrays)
     dated_by = "keys" if work_id == 1 else "order"
     connection.execute(
       "INSERT INTO works VALUES (?, ?, ?, '', 'plain', '', ?, ?, ?, ?, '[]', "
@@ -134,7 +127,7 @@ def _write_works(folder, connection, num_months):
       )
       connection.execute(
         "INSERT INTO full_text(rowid, words) VALUES (?, ?)",
-        (row, full_text.split_tokens(text)),
+        (row, database.split_tokens(text)),
       )
       row += 1
 
@@ -148,4 +141,4 @@ def _make_arrays(all_months, num_months):
       chances[row, month] = chance
     rest = 1 - chances[row].sum()
     chances[row, :-1] += rest / num_months
-  return posterior_arrays.make_posterior_arrays([chances], num_months)
+  return posteriors.make_posterior_arrays([chances], num_months)

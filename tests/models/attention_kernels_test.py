@@ -16,11 +16,10 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
   splash_attention_kernel,
 )
 
-from ctd_jax.models import mesh_axes
-from ctd_jax.models.encoders import attention, layer_stack
+from ctd_jax.models.encoders import attention, layers
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
-from ctd_jax.training import partitioning
+from ctd_jax.training import devices
 
 HEADS, KEY_HEADS, FEATURES = 4, 2, 16
 SEGMENTS = np.zeros((2, 101), np.int32)  # neither even nor a tile
@@ -44,7 +43,7 @@ def interpreted(monkeypatch):
 
 def pretend(monkeypatch, platform):
   """Makes attention believe that it is traced for another device."""
-  for module in (attention, layer_stack):
+  for module in (attention, layers):
     monkeypatch.setattr(module, "find_platform", lambda: platform)
   if platform == "gpu":
     from jax._src.cudnn import fused_attention_stablehlo as cudnn
@@ -153,19 +152,19 @@ def test_a_kernel_splits_over_devices(family, monkeypatch, interpreted):
   mask = np.tile(np.repeat(np.int32([1, 2]), 64), (4, 1))
   params = encoder.init(jax.random.key(0), ids[:1, :1], mask[:1, :1])
   pretend(monkeypatch, "tpu")
-  mesh = partitioning.make_mesh(4, fsdp=2, tensor=2)
+  mesh = devices.make_mesh(4, fsdp=2, tensor=2)
 
   def total(params, ids, mask):
     return (encoder.apply(params, ids, mask)[..., :3] ** 2).mean()
 
   @jax.jit
   def gradient(params, ids, mask):
-    with partitioning.use_mesh(mesh):
+    with devices.use_mesh(mesh):
       return jax.value_and_grad(total)(params, ids, mask)
 
   value, gradients = gradient(
-    jax.device_put(params, partitioning.state_shardings(params, mesh)),
-    *jax.device_put((ids, mask), partitioning.batch_sharding(mesh)),
+    jax.device_put(params, devices.state_shardings(params, mesh)),
+    *jax.device_put((ids, mask), devices.batch_sharding(mesh)),
   )
   monkeypatch.undo()
   expected, expected_gradients = jax.jit(jax.value_and_grad(total))(
@@ -307,7 +306,7 @@ def test_an_unknown_implementation_is_named():
 
 def test_a_plan_is_traced_for_the_devices_of_its_mesh():
   device = jax.sharding.AbstractDevice("TPU v5 lite", 1, "tpu")
-  mesh = partitioning.make_mesh(1).abstract_mesh.update(abstract_device=device)
-  assert mesh_axes.find_platform() == "cpu"
+  mesh = devices.make_mesh(1).abstract_mesh.update(abstract_device=device)
+  assert layers.find_platform() == "cpu"
   with jax.sharding.use_abstract_mesh(mesh):
-    assert mesh_axes.find_platform() == "tpu"
+    assert layers.find_platform() == "tpu"

@@ -5,25 +5,26 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import timelines
-from ctd_jax.models import calendar_heads as heads
+from ctd_jax.chronology import reigns
+from ctd_jax.models import calendar_heads
 
 RELEASE = (12, 32, 12)
-TIMELINE = timelines.Timeline(
+TIMELINE = reigns.Timeline(
   "test",
-  tuple(timelines.Reign(f"r{n}", "", 0, n) for n in (3, 1, 4)),
+  tuple(reigns.Reign(f"r{n}", "", 0, n) for n in (3, 1, 4)),
 )
 
 
 latent_scalar = jax.jit(
-  heads.latent_scalar, static_argnames=("axis", "reign_starts", "num_months")
+  calendar_heads.latent_scalar,
+  static_argnames=("axis", "reign_starts", "num_months"),
 )
 
 
 def one_hot_logits(counts, *triples):
   """Returns logits that are certain of the triples, each counted from 0."""
   columns = np.array(triples).T
-  return heads.CalendarLogits(
+  return calendar_heads.CalendarLogits(
     *(
       jnp.asarray(np.where(np.eye(count)[column] > 0, 0.0, -1e9))
       for count, column in zip(counts, columns, strict=True)
@@ -37,14 +38,14 @@ def cosines(code):
 
 
 def test_release_codebook_goldens():
-  code = heads.make_codebook(12, 64, "release")
+  code = calendar_heads.make_codebook(12, 64, "release")
   assert code.shape == (12, 64)
   assert code.dtype == np.float32
   np.testing.assert_array_equal(code[0], [0.0] * 32 + [1.0] * 32)
   np.testing.assert_allclose(code[11, 0], np.sin(1), rtol=1e-6)
   np.testing.assert_allclose(code[11, 31], np.sin(1e-4), rtol=1e-5)
   assert round(float(cosines(code)[0, 1]), 5) == 0.99971
-  years = cosines(heads.make_codebook(32, 64, "release"))
+  years = cosines(calendar_heads.make_codebook(32, 64, "release"))
   assert round(float(years[0, 1]), 5) == 0.99996
   assert round(float(years[0, 31]), 3) == 0.967
 
@@ -52,19 +53,21 @@ def test_release_codebook_goldens():
 @pytest.mark.parametrize("kind", ["release", "index", "circular"])
 def test_codebook_edge_widths(kind):
   np.testing.assert_allclose(
-    heads.make_codebook(5, 1, kind), np.linspace(0, 1, 5)[:, None]
+    calendar_heads.make_codebook(5, 1, kind), np.linspace(0, 1, 5)[:, None]
   )
-  odd = heads.make_codebook(5, 7, kind)
-  np.testing.assert_array_equal(odd[:, :6], heads.make_codebook(5, 6, kind))
+  odd = calendar_heads.make_codebook(5, 7, kind)
+  np.testing.assert_array_equal(
+    odd[:, :6], calendar_heads.make_codebook(5, 6, kind)
+  )
   np.testing.assert_array_equal(odd[:, 6], 0)
-  assert np.isfinite(heads.make_codebook(1, 8, kind)).all()
-  assert heads.make_codebook(5, 2, kind).shape == (5, 2)
+  assert np.isfinite(calendar_heads.make_codebook(1, 8, kind)).all()
+  assert calendar_heads.make_codebook(5, 2, kind).shape == (5, 2)
 
 
 def test_index_codebook_tells_neighbours_apart_and_knows_order():
-  near = cosines(heads.make_codebook(32, 64, "index"))
+  near = cosines(calendar_heads.make_codebook(32, 64, "index"))
   np.testing.assert_allclose(
-    heads.make_codebook(32, 64, "index")[:, 32],
+    calendar_heads.make_codebook(32, 64, "index")[:, 32],
     (-1.0) ** np.arange(32),
     atol=1e-5,
   )
@@ -75,7 +78,7 @@ def test_index_codebook_tells_neighbours_apart_and_knows_order():
 
 
 def test_circular_codebook_wraps_the_year():
-  near = cosines(heads.make_codebook(12, 64, "circular"))
+  near = cosines(calendar_heads.make_codebook(12, 64, "circular"))
   for shift in range(12):
     rolled = np.roll(near, (shift, shift), (0, 1))
     np.testing.assert_allclose(rolled, near, atol=1e-5)
@@ -92,7 +95,7 @@ def test_release_scalar_goldens():
   np.testing.assert_allclose(
     scalar, [0, 1, 1 / 4607, 12 / 4607], rtol=1e-6, atol=0
   )
-  uniform = heads.CalendarLogits(*(jnp.zeros((1, n)) for n in RELEASE))
+  uniform = calendar_heads.CalendarLogits(*(jnp.zeros((1, n)) for n in RELEASE))
   half = latent_scalar(uniform, "release")
   np.testing.assert_allclose(half, (5.5 * 384 + 15.5 * 12 + 5.5) / 4607)
 
@@ -101,7 +104,7 @@ def test_release_scalar_goldens():
 def test_timeline_scalar_is_the_ordinal_of_every_month():
   triples = [tuple(np.subtract(key.triple, 1)) for key in TIMELINE.months]
   starts = tuple(
-    TIMELINE.ordinal(timelines.TimeKey(reign, 1, 1)) for reign in (1, 2, 3)
+    TIMELINE.ordinal(reigns.TimeKey(reign, 1, 1)) for reign in (1, 2, 3)
   )
   logits = one_hot_logits(TIMELINE.class_counts, *triples)
   scalar = latent_scalar(logits, "timeline", starts, len(TIMELINE))
@@ -113,7 +116,7 @@ def test_timeline_scalar_is_the_ordinal_of_every_month():
 def test_timeline_scalar_is_the_expectation():
   counts = TIMELINE.class_counts
   keys = jax.random.split(jax.random.key(0), 3)
-  logits = heads.CalendarLogits(
+  logits = calendar_heads.CalendarLogits(
     *(jax.random.normal(k, (1, n)) for k, n in zip(keys, counts, strict=True))
   )
   scalar = latent_scalar(logits, "timeline", (0, 36, 48), 96)
@@ -130,12 +133,12 @@ def test_timeline_scalar_is_the_expectation():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", heads.CODEBOOKS)
+@pytest.mark.parametrize("kind", calendar_heads.CODEBOOKS)
 def test_context_by_hand_and_its_gate(kind):
-  module = heads.AbsoluteContext(kind, 6, gate_init=0.5)
+  module = calendar_heads.AbsoluteContext(kind, 6, gate_init=0.5)
   pooled = jax.random.normal(jax.random.key(0), (2, 5))
   keys = jax.random.split(jax.random.key(1), 3)
-  logits = heads.CalendarLogits(
+  logits = calendar_heads.CalendarLogits(
     *(
       jax.random.normal(k, (2, n))
       for k, n in zip(keys, (3, 4, 12), strict=True)
@@ -143,9 +146,11 @@ def test_context_by_hand_and_its_gate(kind):
   )
   params = jax.jit(module.init)(jax.random.key(2), pooled, logits)["params"]
   books = [
-    heads.make_codebook(3, 6, kind),
-    heads.make_codebook(4, 6, kind),
-    heads.make_codebook(12, 6, "circular" if kind == "index" else kind),
+    calendar_heads.make_codebook(3, 6, kind),
+    calendar_heads.make_codebook(4, 6, kind),
+    calendar_heads.make_codebook(
+      12, 6, "circular" if kind == "index" else kind
+    ),
   ]
   code = np.concatenate(
     [p @ e for p, e in zip(logits.probabilities(), books, strict=True)], 1
@@ -164,7 +169,7 @@ def test_context_by_hand_and_its_gate(kind):
 @pytest.mark.slow
 def test_initial_weights_stay_within_the_fan_in_bound():
   pooled = jnp.ones((1, 100))
-  init = jax.jit(heads.CalendarHeads(RELEASE).init)
+  init = jax.jit(calendar_heads.CalendarHeads(RELEASE).init)
   params = init(jax.random.key(0), pooled)
   leaves = jax.tree.leaves(params)
   assert max(float(jnp.abs(x).max()) for x in leaves) <= 0.1
@@ -178,4 +183,4 @@ def test_unknown_options_are_named():
   with pytest.raises(ValueError, match="12 reign starts"):
     latent_scalar(logits, "timeline", (0, 1), 360)
   with pytest.raises(ValueError, match="'sine'"):
-    heads.make_codebook(12, 64, "sine")
+    calendar_heads.make_codebook(12, 64, "sine")

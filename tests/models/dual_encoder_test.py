@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import ctd_config, dual_encoder, temporal_bias
+from ctd_jax.models import dual_encoder, temporal_bias
 from ctd_jax.models.encoders import bert
 
 ENCODER = bert.BertConfig(
@@ -21,7 +21,7 @@ ENCODER = bert.BertConfig(
   initializer_range=0.3,
 )
 REIGN_YEARS = (8, 6, 10, 6)
-CTD = ctd_config.CTDConfig(
+CTD = dual_encoder.CTDConfig(
   encoder=ENCODER,
   class_counts=(4, 10, 12),
   reign_starts=(0, 96, 168, 288),
@@ -149,7 +149,7 @@ def test_gate_and_scale_at_zero_are_the_baseline(config):
   expected = functions(BASELINE)[1](plain, baseline, baseline, "semantic")
   encoding = encoded(config, variables)
   _, score = functions(config)
-  for mode in ctd_config.SCORE_MODES:
+  for mode in dual_encoder.SCORE_MODES:
     # Another program, so XLA may round otherwise; the parts themselves add
     # nothing to the bit (calendar_heads_test).
     np.testing.assert_allclose(

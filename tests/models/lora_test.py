@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models.encoders import lora
+from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
-from ctd_jax.models.encoders.lora import LoraConfig
+from ctd_jax.models.encoders.layers import LoraConfig
 
 IDS = jnp.arange(2, 12).reshape(2, 5)
 MASK = jnp.ones_like(IDS)
@@ -28,8 +28,8 @@ def make_params(config):
 
 def make_adapters(params):
   """Returns parameters whose adapters do something."""
-  adapters, _ = lora.split_adapters(params)
-  return lora.join_params(
+  adapters, _ = layers.split_adapters(params)
+  return layers.join_params(
     params,
     jax.tree.map(
       lambda x: 0.3 * jax.random.normal(jax.random.key(x.size), x.shape),
@@ -45,7 +45,7 @@ def test_adapters_start_as_nothing_and_merge(base, scan_layers):
   base = dataclasses.replace(base, scan_layers=scan_layers)
   adapted = dataclasses.replace(base, lora=LoraConfig(rank=3, alpha=6.0))
   params = make_params(adapted)
-  _, rest = lora.split_adapters(params)
+  _, rest = layers.split_adapters(params)
   # The rest is the encoder: published weights fit, and give what they gave.
   assert jax.tree.structure(rest) == jax.tree.structure(make_params(base))
   # To the bit where each operation is a program of its own; a loop is compiled
@@ -56,7 +56,7 @@ def test_adapters_start_as_nothing_and_merge(base, scan_layers):
   )
   params = make_adapters(params)
   assert np.abs(run(adapted, params) - run(base, rest)).max() > 0.1
-  merged = lora.merge_adapters(params, adapted.lora)
+  merged = layers.merge_adapters(params, adapted.lora)
   assert jax.tree.structure(merged) == jax.tree.structure(rest)
   np.testing.assert_allclose(run(base, merged), run(adapted, params), atol=1e-5)
 
@@ -70,9 +70,9 @@ def test_every_projection_has_an_adapter_unless_targets_are_named():
       config = LoraConfig(rank=2, alpha=2.0, targets=targets)
       params = make_params(dataclasses.replace(base, lora=config))
       adapted = {
-        path[-2].key.removesuffix(lora.SUFFIX)
+        path[-2].key.removesuffix(layers.SUFFIX)
         for path, _ in jax.tree_util.tree_leaves_with_path(
-          lora.split_adapters(params)[0]
+          layers.split_adapters(params)[0]
         )
       }
       assert adapted == expected & names
@@ -90,12 +90,12 @@ def test_only_adapters_drop_and_only_in_training():
     for key in jax.random.split(jax.random.key(1))
   ]
   assert np.abs(drawn[0] - drawn[1]).max() > 1e-2
-  _, rest = lora.split_adapters(params)
-  zeros = jax.tree.map(jnp.zeros_like, lora.split_adapters(params)[0])
+  _, rest = layers.split_adapters(params)
+  zeros = jax.tree.map(jnp.zeros_like, layers.split_adapters(params)[0])
   np.testing.assert_array_equal(
     run(
       config,
-      lora.join_params(rest, zeros),
+      layers.join_params(rest, zeros),
       deterministic=False,
       rngs={"dropout": jax.random.key(1)},
     ),
@@ -107,20 +107,20 @@ def test_a_frozen_encoder_in_bf16_computes_the_same_in_bf16():
   config = dataclasses.replace(
     DECODER, dtype="bfloat16", lora=LoraConfig(rank=3, alpha=6.0)
   )
-  adapters, base = lora.split_adapters(make_adapters(make_params(config)))
+  adapters, base = layers.split_adapters(make_adapters(make_params(config)))
   # As weights that were published in bf16.
   base = jax.tree.map(lambda x: x.astype(jnp.bfloat16), base)
   wide = jax.tree.map(lambda x: x.astype(jnp.float32), base)
   np.testing.assert_array_equal(
-    run(config, lora.join_params(base, adapters)),
-    run(config, lora.join_params(wide, adapters)),
+    run(config, layers.join_params(base, adapters)),
+    run(config, layers.join_params(wide, adapters)),
   )
 
 
 def test_an_adapter_multiplies_matrices_alone_and_so_does_its_gradient():
   states = jax.random.normal(jax.random.key(0), (3, 5, 16))
   config = LoraConfig(rank=2, alpha=4.0)
-  adapter = lora.Adapter(8, config, jnp.dtype(jnp.float32), None)
+  adapter = layers.Adapter(8, config, jnp.dtype(jnp.float32), None)
   params = {"a": jnp.full((16, 2), 0.5), "b": jnp.full((2, 8), 0.25)}
   np.testing.assert_allclose(
     adapter.apply({"params": params}, states),

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import calendar_heads, dual_encoder, month_posterior
+from ctd_jax.models import calendar_heads, dual_encoder
 from ctd_jax.training import losses, train_step
 from tests import synthetic
 from tests.models.dual_encoder_test import CTD, batch
@@ -28,7 +28,7 @@ def encoded():
 
 
 def test_regnal_years_of_the_timeline():
-  years = month_posterior.number_regnal_years(np.array(POSTERIOR.month_classes))
+  years = calendar_heads.number_regnal_years(np.array(POSTERIOR.month_classes))
   assert np.array_equal(years, np.repeat(np.arange(30), 12))
   classes = train_step.month_classes(synthetic.TIMELINE)
   assert classes[0] == (0, 0, 0)
@@ -37,7 +37,7 @@ def test_regnal_years_of_the_timeline():
 
 
 def test_year_features_cannot_tell_neighbours_but_tell_decades():
-  features = month_posterior.make_year_features(250, 64)
+  features = calendar_heads.make_year_features(250, 64)
   likeness = features @ features.T / 32
   np.testing.assert_allclose(np.diag(likeness), 1, rtol=1e-5)
   assert likeness[100, 101] > 0.9
@@ -49,7 +49,7 @@ def test_log_p_by_hand():
   variables, encoding = encoded()
   log_p = MODEL.apply(variables, encoding, method="log_months")
   classes = np.array(POSTERIOR.month_classes)
-  features = month_posterior.make_year_features(30, 8)
+  features = calendar_heads.make_year_features(30, 8)
   scores = np.asarray(encoding.year_code @ features.T)[:, np.arange(360) // 12]
   for head, values in enumerate(encoding.logits):
     scores = scores + np.asarray(values)[:, classes[:, head]]
@@ -82,9 +82,7 @@ def test_without_an_interval_the_own_heads_date_the_query():
 
 @pytest.mark.slow
 def test_uniform_counts_both_ends():
-  uniform = month_posterior.uniform_over_interval(
-    jnp.array([[2, 4], [7, 7]]), 9
-  )
+  uniform = calendar_heads.uniform_over_interval(jnp.array([[2, 4], [7, 7]]), 9)
   np.testing.assert_allclose(
     uniform[0], [0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0, 0]
   )

@@ -7,19 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import (
-  calendar_heads,
-  dual_encoder,
-  encoding,
-  offset_table,
-  temporal_bias,
-  time_gaussian,
-)
+from ctd_jax.models import calendar_heads, dual_encoder, encoding, temporal_bias
 from ctd_jax.retrieval import search
 from tests.models import dual_encoder_test
 
 MONTHS = 360
-lookup = jax.jit(offset_table.lookup_bias)
+lookup = jax.jit(temporal_bias.lookup_bias)
 
 
 def perceptron(kind, seed, width=8, size=2.0):
@@ -53,7 +46,7 @@ def exactly(params, frequencies, delta):
 @pytest.mark.parametrize("kind", temporal_bias.OFFSET_FEATURES)
 def test_no_offset_is_off_by_more_than_the_bound(kind, seed):
   params, frequencies = perceptron(kind, seed)
-  table, bound = offset_table.tabulate_bias(params, frequencies, 1.02)
+  table, bound = temporal_bias.tabulate_bias(params, frequencies, 1.02)
   delta = np.linspace(-1.02, 1.02, 200_001).astype(np.float32)
   expected = exactly(params, frequencies, delta)
   interpolated = np.float64(lookup(table, delta))
@@ -76,7 +69,7 @@ def test_bends_are_kept_where_they_are():
     "out_bias": np.array([0.5]),
     "scale": np.array(2.0),
   }
-  table, bound = offset_table.tabulate_bias(params, np.ones(1), 1.0)
+  table, bound = temporal_bias.tabulate_bias(params, np.ones(1), 1.0)
   assert np.count_nonzero(table.bend) == 1
   zero = np.arcsin(0.25)
   delta = np.linspace(zero - 1e-3, zero + 1e-3, 1001).astype(np.float32)
@@ -90,7 +83,7 @@ def test_bends_are_kept_where_they_are():
 def test_a_bias_of_nothing_needs_few_cells():
   params, frequencies = perceptron("release", 0)
   params["scale"] = np.zeros((), np.float32)
-  table, bound = offset_table.tabulate_bias(params, frequencies, 1.0)
+  table, bound = temporal_bias.tabulate_bias(params, frequencies, 1.0)
   assert bound == 0
   assert len(table.value) < 8
   np.testing.assert_array_equal(lookup(table, jnp.array([-1.0, 0.3, 1.0])), 0)
@@ -121,7 +114,7 @@ def encodings(size, seed):
       *(np.zeros((size, n), np.float32) for n in (4, 10, 12))
     ),
     year_code=np.zeros((size, 0), np.float32),
-    gaussian=time_gaussian.Gaussians(*[np.zeros((size, 0), np.float32)] * 2),
+    gaussian=calendar_heads.Gaussians(*[np.zeros((size, 0), np.float32)] * 2),
     interval=np.full((size, 2), -1, np.int32),
   )
 

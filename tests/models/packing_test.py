@@ -9,7 +9,7 @@ import pytest
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
-from ctd_jax.training import input_pipeline, partitioning, train_step
+from ctd_jax.training import devices, input_pipeline, train_step
 from ctd_jax.training.objective import Objective
 from tests import synthetic
 
@@ -162,7 +162,7 @@ def test_loss_and_gradient_are_those_of_texts_alone(
     config.model, ENCODERS[encoder], BENCHMARK.timeline
   )
   assert tokenizer.vocab_size <= 60
-  mesh = partitioning.make_mesh(1)
+  mesh = devices.make_mesh(1)
   loss = jax.jit(
     jax.value_and_grad(
       functools.partial(

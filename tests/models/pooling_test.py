@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.models import packing, pooling
+from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.training.speed import count_flops
@@ -25,12 +25,12 @@ MASK = np.array([[1, 1, 1, 0]])
   ],
 )
 def test_golden(kind, expected):
-  pooled = pooling.pool_tokens(jnp.asarray(STATES), MASK, kind)
+  pooled = packing.pool_tokens(jnp.asarray(STATES), MASK, kind)
   np.testing.assert_allclose(pooled, expected, rtol=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", pooling.POOLINGS)
+@pytest.mark.parametrize("kind", packing.POOLINGS)
 def test_padding_never_changes_a_vector(kind):
   lengths = (1, 3, 6)
   text = jax.random.normal(jax.random.key(0), (len(lengths), 6, 4))
@@ -44,46 +44,46 @@ def test_padding_never_changes_a_vector(kind):
       states[row, first : first + length] = text[row, :length]
       mask[row, first : first + length] = 1
     vectors.append(
-      pooling.pool_tokens(jnp.asarray(states), jnp.asarray(mask), kind)
+      packing.pool_tokens(jnp.asarray(states), jnp.asarray(mask), kind)
     )
   for other in vectors[1:]:
     np.testing.assert_allclose(other, vectors[0], rtol=1e-6)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", pooling.POOLINGS)
+@pytest.mark.parametrize("kind", packing.POOLINGS)
 def test_bool_masks_and_rows_without_tokens(kind):
   mask = jnp.asarray(MASK)
   states = jnp.asarray(STATES)
   np.testing.assert_array_equal(
-    pooling.pool_tokens(states, mask, kind),
-    pooling.pool_tokens(states, mask > 0, kind),
+    packing.pool_tokens(states, mask, kind),
+    packing.pool_tokens(states, mask > 0, kind),
   )
-  assert jnp.isfinite(pooling.pool_tokens(states, mask * 0, kind)).all()
+  assert jnp.isfinite(packing.pool_tokens(states, mask * 0, kind)).all()
 
 
 def test_an_unknown_pooling_is_named():
   with pytest.raises(ValueError, match="'max'"):
-    pooling.pool_tokens(jnp.asarray(STATES), MASK, "max")
+    packing.pool_tokens(jnp.asarray(STATES), MASK, "max")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", pooling.POOLINGS)
+@pytest.mark.parametrize("kind", packing.POOLINGS)
 def test_texts_of_a_row_are_pooled_each_for_itself(kind):
   states = np.random.default_rng(1).normal(size=(1, 7, 3)).astype(np.float32)
   segments = np.array([[1, 1, 1, 2, 3, 3, 0]])
-  pooled = pooling.pool_texts(jnp.asarray(states), segments, kind, 4)
+  pooled = packing.pool_texts(jnp.asarray(states), segments, kind, 4)
   for slot, columns in enumerate((slice(0, 3), slice(3, 4), slice(4, 6))):
     alone = states[:, columns]
     ones = np.ones(alone.shape[:2], np.int32)
     np.testing.assert_allclose(
-      pooled[:, slot], pooling.pool_tokens(alone, ones, kind), rtol=1e-6
+      pooled[:, slot], packing.pool_tokens(alone, ones, kind), rtol=1e-6
     )
   assert np.isfinite(pooled[:, 3]).all()
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", pooling.POOLINGS)
+@pytest.mark.parametrize("kind", packing.POOLINGS)
 @pytest.mark.parametrize(
   "config",
   [
@@ -101,21 +101,21 @@ def test_an_encoder_computes_the_states_that_are_pooled(config, kind):
   encoder = config.make_encoder()
   params = encoder.init(jax.random.key(0), ids[:1, :2], mask[:1, :2])
   apply = functools.partial(encoder.apply, params)
-  vectors = pooling.encode_packed(apply, texts, kind)[0]
+  vectors = packing.encode_packed(apply, texts, kind)[0]
   for row, length in enumerate(lengths[0]):
     if not length:
       assert not vectors[row].any()
       continue
     alone = ids[row : row + 1, :length], mask[row : row + 1, :length]
-    expected = pooling.pool_tokens(apply(*alone), alone[1], kind)[0]
+    expected = packing.pool_tokens(apply(*alone), alone[1], kind)[0]
     np.testing.assert_allclose(vectors[row], expected, atol=1e-5)
 
   def total(encode):
     return count_flops(lambda texts: encode(apply, texts, kind), texts)
 
   def encode_all(apply, texts, kind):
-    states = apply(*pooling.flatten_packs(texts))
-    return pooling.pool_texts(states, texts.segments[0], kind, 8)
+    states = apply(*packing.flatten_packs(texts))
+    return packing.pool_texts(states, texts.segments[0], kind, 8)
 
-  share = total(pooling.encode_packed) / total(encode_all)
+  share = total(packing.encode_packed) / total(encode_all)
   assert share == 1 if kind == "mean" else 0.1 < share < 0.4, share

@@ -9,7 +9,7 @@ import tokenizers
 from tokenizers import models, pre_tokenizers, processors
 
 from ctd_jax.models.encoders import bert, decoder
-from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
+from ctd_jax.models.pretrained import folders, weights
 
 SPECIAL = ("<pad>", "<unk>", "<s>", "</s>")
 DECODERS = {
@@ -43,15 +43,15 @@ def write(
   text = jnp.ones((1, 1), jnp.int32)
   init = jax.jit(config.make_encoder().init)
   params = init(jax.random.key(0), text, text)["params"]
-  state_dict.save_encoder(folder, config, params)
+  weights.save_encoder(folder, config, params)
   return folder
 
 
 def load_encoder(source, sharding=None, **overrides):
   """Returns geometry and parameters of a published encoder."""
-  folder = hub_folders.find_model_folder(source)
-  config = geometry.read_encoder_config(folder, **overrides)
-  return config, state_dict.load_params(folder, config, sharding)
+  folder = folders.find_model_folder(source)
+  config = folders.read_encoder_config(folder, **overrides)
+  return config, weights.load_params(folder, config, sharding)
 
 
 def write_tokenizer(

@@ -15,9 +15,9 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from safetensors import numpy as safetensors_numpy
 
-from ctd_jax.models.pooling import POOLINGS, pool_tokens
-from ctd_jax.models.pretrained import geometry, hub_folders, state_dict
-from ctd_jax.training import partitioning
+from ctd_jax.models.packing import POOLINGS, pool_tokens
+from ctd_jax.models.pretrained import folders, weights
+from ctd_jax.training import devices
 from tests.models import published_folder
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "encoders"
@@ -63,7 +63,7 @@ def computed(family, side, **overrides):
 
 
 def tensors(folder):
-  return safetensors_numpy.load_file(folder / hub_folders.WEIGHTS_FILE)
+  return safetensors_numpy.load_file(folder / folders.WEIGHTS_FILE)
 
 
 def rewritten(tmp_path, family, change, **fields):
@@ -71,7 +71,7 @@ def rewritten(tmp_path, family, change, **fields):
   folder = tmp_path / family
   shutil.copytree(GOLDEN / family, folder)
   content = change(tensors(folder))
-  safetensors_numpy.save_file(content, folder / hub_folders.WEIGHTS_FILE)
+  safetensors_numpy.save_file(content, folder / folders.WEIGHTS_FILE)
   config = json.loads((folder / "config.json").read_text())
   (folder / "config.json").write_text(json.dumps(config | fields))
   return folder
@@ -171,7 +171,7 @@ def test_weights_come_back_to_the_bit(family, scan_layers, tmp_path):
   config, params = published_folder.load_encoder(
     GOLDEN / family, scan_layers=scan_layers
   )
-  state_dict.save_encoder(tmp_path, config, params)
+  weights.save_encoder(tmp_path, config, params)
   before, after = tensors(GOLDEN / family), tensors(tmp_path)
   assert {n for n in before if not n.startswith("pooler.")} == set(after)
   for name, tensor in after.items():
@@ -182,14 +182,14 @@ def test_weights_come_back_to_the_bit(family, scan_layers, tmp_path):
 
 def test_shards_and_their_index(tmp_path):
   config, params = published_folder.load_encoder(GOLDEN / "qwen3")
-  state_dict.save_encoder(tmp_path, config, params, max_shard_bytes=4096)
+  weights.save_encoder(tmp_path, config, params, max_shard_bytes=4096)
   files = sorted(path.name for path in tmp_path.glob("*.safetensors"))
   assert len(files) > 2
   assert files[0] == f"model-00001-of-{len(files):05d}.safetensors"
   assert {p.name for p in tmp_path.iterdir()} == {
     *files,
     "config.json",
-    hub_folders.INDEX_FILE,
+    folders.INDEX_FILE,
   }
   same(published_folder.load_encoder(tmp_path)[1], params)
   (tmp_path / files[1]).unlink()
@@ -257,27 +257,27 @@ def test_half_precision_files_become_fp32(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("scan_layers", [False, True])
 def test_each_device_reads_its_own_slice(scan_layers, monkeypatch):
-  mesh = partitioning.make_mesh(8)
-  config = geometry.read_encoder_config(
+  mesh = devices.make_mesh(8)
+  config = folders.read_encoder_config(
     GOLDEN / "qwen3", scan_layers=scan_layers
   )
-  shapes = state_dict.abstract_params(config)
+  shapes = weights.abstract_params(config)
 
   def shard_last_axis(leaf):
     axes = [None] * leaf.ndim
     if leaf.shape[-1] % 8 == 0:
-      axes[-1] = partitioning.DATA
+      axes[-1] = devices.DATA
     return NamedSharding(mesh, PartitionSpec(*axes))
 
   largest = []
-  read = hub_folders.TensorFiles.read_tensor
+  read = folders.TensorFiles.read_tensor
 
   def watched(self, name, index):
     part = read(self, name, index)
     largest.append(part.nbytes)
     return part
 
-  monkeypatch.setattr(hub_folders.TensorFiles, "read_tensor", watched)
+  monkeypatch.setattr(folders.TensorFiles, "read_tensor", watched)
   _, params = published_folder.load_encoder(
     GOLDEN / "qwen3",
     jax.tree.map(shard_last_axis, shapes),
@@ -363,8 +363,8 @@ def test_a_config_that_is_no_object_is_named(tmp_path):
 
 def test_an_index_without_files_is_named(tmp_path):
   folder = rewritten(tmp_path, "bert", lambda c: c)
-  (folder / hub_folders.WEIGHTS_FILE).unlink()
-  path = folder / hub_folders.INDEX_FILE
+  (folder / folders.WEIGHTS_FILE).unlink()
+  path = folder / folders.INDEX_FILE
   for text, message in (
     ("{}", "field `weight_map`"),
     ('{"weight_map": {}}', "weight_map names no tensor"),
@@ -394,7 +394,7 @@ def test_bad_folders_are_named(tmp_path):
 @pytest.mark.slow
 def test_bad_weight_files_are_named(tmp_path):
   folder = rewritten(tmp_path, "bert", lambda c: c)
-  path = folder / hub_folders.WEIGHTS_FILE
+  path = folder / folders.WEIGHTS_FILE
   whole = path.read_bytes()
   for content in (whole[:-1], whole[:100], b"", b"not a tensor in sight"):
     path.write_bytes(content)

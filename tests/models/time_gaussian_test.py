@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from ctd_jax.models import dual_encoder, packing, time_gaussian
-from ctd_jax.models.time_gaussian import Gaussians
+from ctd_jax.models import calendar_heads, dual_encoder, packing
+from ctd_jax.models.calendar_heads import Gaussians
 from tests.models.dual_encoder_test import BASELINE, batch
 
 TEMPS = dataclasses.replace(BASELINE, use_gaussian=True, gaussian_dim=3)
@@ -46,7 +46,7 @@ def integrate_divergence(mean_p, sigma_p, mean_q, sigma_q):
 
 def test_divergence_is_that_of_scipy_in_every_dimension():
   query, record = random_gaussians(2, 3, 0), random_gaussians(4, 3, 1)
-  divergence = time_gaussian.kl_divergence(query, record)
+  divergence = calendar_heads.kl_divergence(query, record)
   assert divergence.shape == (2, 4)
   for q in range(2):
     for r in range(4):
@@ -61,7 +61,7 @@ def test_divergence_is_that_of_scipy_in_every_dimension():
       )
       np.testing.assert_allclose(divergence[q, r], expected, rtol=2e-4)
   np.testing.assert_allclose(
-    time_gaussian.time_similarity(query, record), 1 / (1 + divergence)
+    calendar_heads.time_similarity(query, record), 1 / (1 + divergence)
   )
 
 
@@ -70,8 +70,8 @@ def test_far_and_narrow_gaussians_have_finite_gradients():
   record = Gaussians(jnp.array([[0.0], [3036.0]]), jnp.full((2, 1), 8.0))
 
   def total(query, record):
-    ranks = time_gaussian.time_similarity(query, record)
-    return ranks.sum() + time_gaussian.time_similarity(record, query).sum()
+    ranks = calendar_heads.time_similarity(query, record)
+    return ranks.sum() + calendar_heads.time_similarity(record, query).sum()
 
   assert jnp.isfinite(total(query, record))
   gradients = jax.grad(total, argnums=(0, 1))(query, record)
@@ -80,7 +80,7 @@ def test_far_and_narrow_gaussians_have_finite_gradients():
 
 def test_an_interval_has_the_moments_of_its_uniform_distribution():
   ends = np.array([[0, 0], [5, 16], [3035, 3035]])
-  matched = time_gaussian.match_intervals(ends)
+  matched = calendar_heads.match_intervals(ends)
   for row, (first, last) in enumerate(ends):
     uniform = stats.uniform(first, last - first + 1)
     np.testing.assert_allclose(matched.mean[row, 0], uniform.mean())
@@ -88,8 +88,8 @@ def test_an_interval_has_the_moments_of_its_uniform_distribution():
       np.exp(matched.log_variance[row, 0]), uniform.var(), rtol=1e-5
     )
   # A month is nearer to the next one than to the one after.
-  months = time_gaussian.match_intervals(np.array([[7, 7], [8, 8], [9, 9]]))
-  near = time_gaussian.time_similarity(months, months)[0]
+  months = calendar_heads.match_intervals(np.array([[7, 7], [8, 8], [9, 9]]))
+  near = calendar_heads.time_similarity(months, months)[0]
   np.testing.assert_allclose(near, [1, 1 / 7, 1 / 25], rtol=1e-5)
 
 
@@ -100,7 +100,7 @@ def test_the_score_mixes_cosine_and_similarity_by_the_weight():
     for rows in SIDES.values()
   )
   cosine = np.asarray(query.semantic) @ np.asarray(record.semantic).T
-  similarity = time_gaussian.time_similarity(query.gaussian, record.gaussian)
+  similarity = calendar_heads.time_similarity(query.gaussian, record.gaussian)
   assert similarity.std() > 0
   for weight in (0.0, 0.3, 1.0):
     variables["params"]["gaussian"]["weight"] = jnp.float32(weight)
@@ -117,7 +117,7 @@ def test_the_module_moves_nothing_in_the_encoder():
   @jax.grad
   def gradient(variables):
     encoding = MODEL.apply(variables, *batch(), method="encode")
-    return time_gaussian.time_similarity(
+    return calendar_heads.time_similarity(
       encoding.gaussian, encoding.gaussian
     ).sum()
 

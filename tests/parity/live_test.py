@@ -17,8 +17,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert, decoder
-from ctd_jax.models.pooling import pool_tokens
-from ctd_jax.models.pretrained import folder_export
+from ctd_jax.models.packing import pool_tokens
+from ctd_jax.models.pretrained import weights
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
@@ -98,7 +98,7 @@ def exported(folder, kind, pooling, prefix):
   one = np.ones((1, 1), np.int32)
   encoder = config.make_encoder()
   params = jax.jit(encoder.init)(jax.random.key(0), one, one)["params"]
-  folder_export.export_encoder(
+  weights.export_encoder(
     folder,
     config,
     params,

@@ -14,8 +14,8 @@ from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import mteb_task, protocol
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert
-from ctd_jax.models.pooling import pool_tokens
-from ctd_jax.models.pretrained import folder_export
+from ctd_jax.models.packing import pool_tokens
+from ctd_jax.models.pretrained import weights
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.retrieval import search
@@ -45,7 +45,7 @@ def encoder(tmp_path_factory):
   one = np.ones((1, 1), np.int32)
   model = config.make_encoder()
   params = jax.jit(model.init)(jax.random.key(0), one, one)["params"]
-  folder_export.export_encoder(
+  weights.export_encoder(
     folder, config, params, tokenizer, "mean", *[SideSettings("", 32)] * 2
   )
 

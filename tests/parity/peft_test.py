@@ -10,9 +10,9 @@ import pytest
 import torch
 import transformers
 
-from ctd_jax.models.encoders import lora
-from ctd_jax.models.encoders.lora import LoraConfig
-from ctd_jax.models.pretrained import adapter_files
+from ctd_jax.models.encoders import layers
+from ctd_jax.models.encoders.layers import LoraConfig
+from ctd_jax.models.pretrained import weights
 from tests.models import published_folder
 
 IDS = np.arange(4, 10).reshape(2, 3)
@@ -37,10 +37,10 @@ def test_states_are_the_same(tmp_path, kind, targets, scan_layers):
   init = encoder.init(jax.random.key(0), IDS, mask)["params"]
   adapters = jax.tree.map(
     lambda x: 0.3 * jax.random.normal(jax.random.key(x.size), x.shape),
-    lora.split_adapters(init)[0],
+    layers.split_adapters(init)[0],
   )
-  params = lora.join_params(params, adapters)
-  adapter_files.write_adapters(tmp_path / "adapters", config, params, "base")
+  params = layers.join_params(params, adapters)
+  weights.write_adapters(tmp_path / "adapters", config, params, "base")
   theirs = peft.PeftModel.from_pretrained(
     transformers.AutoModel.from_pretrained(base), tmp_path / "adapters"
   ).eval()

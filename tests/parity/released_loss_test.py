@@ -10,12 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from ctd_jax.models.calendar_heads import Gaussians
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.models.time_gaussian import Gaussians
-from ctd_jax.training import partitioning, train_step
-from ctd_jax.training.contrastive import ContrastiveLoss
+from ctd_jax.training import devices, train_step
+from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
 from tests import synthetic
 from tests.parity import released_loss
@@ -55,7 +55,7 @@ def our_loss(arrays, processes):
   config.loss.emulated_processes = processes
   encoder = BertConfig(50, **config.model.encoder.to_dict())
   model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
-  mesh = partitioning.make_mesh(1)
+  mesh = devices.make_mesh(1)
   objective = Objective.from_config(config, model, mesh)
   texts = {name: arrays.pop(name) for name in ("query", "positive", "negative")}
   ends, months = (jnp.asarray(arrays.pop(name)) for name in ("ends", "months"))

@@ -12,8 +12,8 @@ import pathlib
 import pytest
 from lxml import etree
 
-from ctd_jax.dating.chronicle_output import tei_output
-from ctd_jax.dating.chronicle_output.dated_sections import (
+from ctd_jax.dating.chronicle import tei_output
+from ctd_jax.dating.chronicle.dated_sections import (
   DatedSection,
   NamedMonth,
   SectionDates,

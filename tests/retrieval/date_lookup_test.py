@@ -5,8 +5,8 @@ import inspect
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import date_expressions, query_dates
-from ctd_jax.chronology.timelines import Interval, Reign, TimeKey, Timeline
+from ctd_jax.chronology import dates, questions
+from ctd_jax.chronology.reigns import Interval, Reign, TimeKey, Timeline
 from ctd_jax.retrieval import bm25, date_lookup
 
 TIMELINE = Timeline(
@@ -15,7 +15,7 @@ TIMELINE = Timeline(
 
 
 def date(reign, year, month):
-  return date_expressions.format_key(TimeKey(reign, year, month), TIMELINE)
+  return dates.format_key(TimeKey(reign, year, month), TIMELINE)
 
 
 RECORDS = [
@@ -63,7 +63,7 @@ def test_window_brings_every_placeholder_inside_first():
 def test_unreadable_query_falls_back_to_bm25(caplog):
   query = "王人來盟"
   scores = bm25.BM25(RECORDS).score_queries([query])[0]
-  assert query_dates.parse_query_interval(query, TIMELINE) is None
+  assert questions.parse_query_interval(query, TIMELINE) is None
   expected = np.argsort(-scores, kind="stable").tolist()
   assert ranked(query) == expected
   assert "no date read in 1 of 1 queries; first: 王人來盟" in caplog.text

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from ctd_jax.retrieval import encoding_store, search
+from ctd_jax.retrieval import dense, search
 from ctd_jax.training.input_pipeline import Tokens
 from tests.models import offset_table_test
 
@@ -36,29 +36,27 @@ def check(found):
 
 def test_a_cut_off_run_goes_on(tmp_path):
   with pytest.raises(KeyboardInterrupt):
-    encoding_store.encode_to_files(
-      tmp_path, COUNT, Encoder(until=16), chunk_size=5
-    )
+    dense.encode_to_files(tmp_path, COUNT, Encoder(until=16), chunk_size=5)
   # A piece of which one file is missing is not there.
   next(tmp_path.glob("scalar.*5-*10.npy")).unlink()
   rest = Encoder()
-  check(encoding_store.encode_to_files(tmp_path, COUNT, rest, chunk_size=5))
+  check(dense.encode_to_files(tmp_path, COUNT, rest, chunk_size=5))
   assert rest.asked == [(5, 10), (15, 20), (20, 23)]
   again = Encoder()
-  check(encoding_store.encode_to_files(tmp_path, COUNT, again, chunk_size=5))
+  check(dense.encode_to_files(tmp_path, COUNT, again, chunk_size=5))
   assert again.asked == []
 
 
 def test_pieces_of_other_rows_are_not_taken(tmp_path):
-  encoding_store.encode_to_files(tmp_path, COUNT, Encoder(), chunk_size=5)
+  dense.encode_to_files(tmp_path, COUNT, Encoder(), chunk_size=5)
   other = Encoder()
-  check(encoding_store.encode_to_files(tmp_path, COUNT, other, chunk_size=10))
+  check(dense.encode_to_files(tmp_path, COUNT, other, chunk_size=10))
   assert other.asked == [(0, 10), (10, 20)]
 
 
 def test_pieces_give_rows_as_an_array_does():
   whole = np.arange(46).reshape(23, 2)
-  pieces = encoding_store.ChunkedArray([whole[:5], whole[5:20], whole[20:]])
+  pieces = dense.ChunkedArray([whole[:5], whole[5:20], whole[20:]])
   for start in range(24):
     for stop in range(start, 27):
       rows = slice(start, stop)
@@ -72,9 +70,7 @@ def test_pieces_give_rows_as_an_array_does():
 
 @pytest.mark.slow
 def test_a_search_reads_them(tmp_path):
-  records = encoding_store.encode_to_files(
-    tmp_path, COUNT, Encoder(), chunk_size=7
-  )
+  records = dense.encode_to_files(tmp_path, COUNT, Encoder(), chunk_size=7)
 
   def score(query, record):
     return query.semantic @ record.semantic.T + record.scalar
@@ -93,10 +89,10 @@ def test_the_fingerprint_is_of_parameters_texts_and_geometry():
   ids = np.arange(6, dtype=np.int32).reshape(2, 3)
   lengths = np.full(2, 3, np.int32)
   params = {"encoder": np.ones(3), "gate": np.zeros(())}
-  ours = encoding_store.fingerprint_encodings(
+  ours = dense.fingerprint_encodings(
     params, Tokens(ids, ids, lengths), "geometry"
   )
-  assert ours == encoding_store.fingerprint_encodings(
+  assert ours == dense.fingerprint_encodings(
     dict(params), Tokens(ids.copy(), ids, lengths), "geometry"
   )
   others = [
@@ -104,5 +100,5 @@ def test_the_fingerprint_is_of_parameters_texts_and_geometry():
     (params, Tokens(ids + 1, ids, lengths), "geometry"),
     (params, Tokens(ids, ids, lengths), "another"),
   ]
-  prints = {encoding_store.fingerprint_encodings(*each) for each in others}
+  prints = {dense.fingerprint_encodings(*each) for each in others}
   assert len(prints | {ours}) == 4

@@ -12,7 +12,7 @@ import pytest
 from ctd_jax import Retriever
 from ctd_jax.evaluation import results, scoring
 from ctd_jax.experiments import training_run
-from ctd_jax.models.pretrained import hub_folders
+from ctd_jax.models.pretrained import folders
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.retrieval import dense, run_export, trained_system
 from ctd_jax.training import experiment, run_folder
@@ -94,7 +94,7 @@ def test_any_exported_run_ranks_as_the_run_itself(
 
 def test_an_exported_run_on_a_hub_is_no_mere_encoder(ctd, monkeypatch):
   monkeypatch.setattr(
-    hub_folders.huggingface_hub,
+    folders.huggingface_hub,
     "snapshot_download",
     lambda *_, **__: ctd.folder,
   )

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from pyarrow import parquet
 
-from ctd_jax.retrieval import dense, run_export, vector_export
+from ctd_jax.retrieval import dense, run_export
 from ctd_jax.training import experiment
 from tests.training import synthetic_run
 
@@ -59,7 +59,7 @@ def test_vectors_with_context_and_what_they_are_of(tmp_path):
     synthetic_run.config("ctd"), tmp_path / "run"
   )
   params, folder = run.init_state().params, tmp_path / "vectors"
-  vector_export.export_vectors(run, params, folder)
+  run_export.export_vectors(run, params, folder)
   benchmark, timeline = run.benchmark, run.benchmark.timeline
   rows = parquet.read_table(folder / "records.parquet").to_pylist()
   assert rows[7] == {

@@ -8,9 +8,9 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.records import KINDS
-from ctd_jax.chronology import query_dates
-from ctd_jax.dating import month_ranking, options
+from ctd_jax.benchmark.benchmark import KINDS
+from ctd_jax.chronology import questions as questions_lib
+from ctd_jax.dating import dating_model, query_posterior
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.evaluation import results
@@ -66,14 +66,14 @@ def test_what_is_no_text_has_no_way_in(benchmark):
   queries = [query.text for query in benchmark.queries["test"]]
   queries += ["齊人來盟在何時？", "甲公時，宋人來盟在何時？"]
   gallery = {"all": np.ones(len(records), bool)}
-  for variant in options.VARIANTS:
+  for variant in dating_model.VARIANTS:
     dates = [each.date(variant) for each in (other, dated)]
     np.testing.assert_array_equal(
       *(each.posterior.log_p(rows) for each in dates)
     )
     for one, another in zip(
       *(
-        month_ranking.rank_by_posterior(queries, each, 5, gallery)["all"]
+        query_posterior.rank_by_posterior(queries, each, 5, gallery)["all"]
         for each in dates
       ),
       strict=True,
@@ -84,7 +84,7 @@ def test_what_is_no_text_has_no_way_in(benchmark):
 def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   queries = benchmark.queries["test"]
   everything = {"all": np.ones(len(benchmark.records), bool)}
-  found = month_ranking.rank_by_posterior(
+  found = query_posterior.rank_by_posterior(
     [query.text for query in queries],
     dated.date("fitted"),
     1,
@@ -130,7 +130,9 @@ def test_natural_questions_are_measured(
     by_id = {record.record_id: record for record in benchmark.records}
     for question in questions:
       text, month = question.query.text, question.month
-      assert query_dates.parse_query_interval(text, benchmark.timeline) is None
+      assert (
+        questions_lib.parse_query_interval(text, benchmark.timeline) is None
+      )
       assert question.query.positives
       for record_id in question.query.positives:
         key = by_id[record_id].key

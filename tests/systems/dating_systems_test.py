@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from absl import logging
 
-from ctd_jax.dating import folds
+from ctd_jax.dating import corpus
 from ctd_jax.dating.experts import year_encoder
 from ctd_jax.experiments import evaluation_run
 from ctd_jax.systems import dating_systems
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 from ctd_jax_configs import dating as dating_config
 from ctd_jax_datasets import export, load
 from tests import synthetic
@@ -42,7 +42,7 @@ def test_a_small_folder_takes_few_updates_and_tells_its_progress(
 
   monkeypatch.setattr(year_encoder, "_run_updates", count_updates)
   monkeypatch.setattr(year_encoder, "_CALL_UPDATES", 8)  # several calls a fit
-  monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.0)
+  monkeypatch.setattr(output, "SECONDS_PER_LINE", 0.0)
   monkeypatch.setattr(
     logging, "info", lambda message, *args: lines.append(message % args)
   )
@@ -61,7 +61,7 @@ def test_a_small_folder_takes_few_updates_and_tells_its_progress(
   # A fit for each fold of hidden years and one for the records without a label,
   # whatever the variants; each reads a record ten times, in batches of 64.
   max_updates = -(-year_encoder.MAX_EPOCHS * num_known // 64)
-  assert 0 < sum(counts) <= (folds.NUM_FOLDS + 1) * max_updates
+  assert 0 < sum(counts) <= (corpus.NUM_FOLDS + 1) * max_updates
   assert sum(counts) < year_encoder.MAX_UPDATES
   assert len(set(shapes)) <= 2  # programs that are compiled
   # Stages in their order, each told when it begins.

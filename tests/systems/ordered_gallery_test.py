@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.systems import ordered_gallery, registry
+from ctd_jax.systems import dated_gallery, registry
 from tests import synthetic
 
 
@@ -17,7 +17,7 @@ def benchmark():
 
 @pytest.fixture(scope="module")
 def dated(benchmark):
-  return ordered_gallery.date_gallery(benchmark, use_labels=True)
+  return dated_gallery.date_gallery(benchmark, use_labels=True)
 
 
 def hide_test_records(benchmark):
@@ -43,7 +43,7 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(
     *(
       (dates.posterior.log_p(rows), dates.event_log_p)
       for dates in (
-        ordered_gallery.date_gallery(each, use_labels)
+        dated_gallery.date_gallery(each, use_labels)
         for each in (benchmark, hide_test_records(benchmark))
       )
     ),
@@ -54,8 +54,8 @@ def test_keys_and_kinds_of_held_out_records_have_no_way_in(
 
 
 def test_strict_dates_read_no_label(benchmark):
-  labelled = ordered_gallery.date_gallery(benchmark, use_labels=True).posterior
-  strict = ordered_gallery.date_gallery(benchmark, use_labels=False).posterior
+  labelled = dated_gallery.date_gallery(benchmark, use_labels=True).posterior
+  strict = dated_gallery.date_gallery(benchmark, use_labels=False).posterior
   is_train = np.array(benchmark.record_splits) == "train"
   assert (labelled.certain_months[is_train] >= 0).all()
   corpus = corpus_lib.read_corpus(
@@ -81,7 +81,7 @@ def test_a_work_without_dates_is_of_any_month(benchmark, caplog):
     ["無事" for _ in benchmark.records], benchmark.timeline
   )
   unknown = np.full(len(corpus), corpus_lib.UNKNOWN)
-  posterior = ordered_gallery.date_works(benchmark, corpus, unknown)
+  posterior = dated_gallery.date_works(benchmark, corpus, unknown)
   log_p = posterior.log_p(np.arange(3))
   np.testing.assert_allclose(log_p, -np.log(len(benchmark.timeline)), atol=1e-4)
   assert "prints a month" in caplog.text

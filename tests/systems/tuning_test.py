@@ -5,10 +5,8 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology.timelines import Interval
+from ctd_jax.benchmark.benchmark import Benchmark, Query, Record
+from ctd_jax.chronology.reigns import Interval
 from ctd_jax.evaluation import protocol
 from ctd_jax.experiments import evaluation_run
 from ctd_jax.retrieval import bm25

@@ -5,7 +5,7 @@ import random
 import pytest
 
 from ctd_jax.texts import read_works
-from ctd_jax.texts.source_files import mark_unencoded
+from ctd_jax.texts.works import mark_unencoded
 from tests.texts.coverage import count_lost_han
 
 HEAD = """# -*- mode: mandoku-view; -*-

@@ -10,8 +10,8 @@ from safetensors import numpy as safetensors_numpy
 
 from ctd_jax import Retriever
 from ctd_jax.experiments import training_run
-from ctd_jax.models.encoders import lora
-from ctd_jax.models.pretrained import adapter_files, state_dict
+from ctd_jax.models.encoders import layers
+from ctd_jax.models.pretrained import weights
 from ctd_jax.retrieval import run_export
 from ctd_jax.training import experiment
 from ctd_jax.training.checkpoints import CheckpointError
@@ -86,7 +86,7 @@ def test_only_adapters_and_temporal_modules_are_trained(source, workdir):
   frozen = run.load_frozen()["encoder"]
   jax.tree.map(np.testing.assert_array_equal, frozen, published)
   params = run.restore_params(2)
-  _, rest = lora.split_adapters(params["encoder"])
+  _, rest = layers.split_adapters(params["encoder"])
   jax.tree.map(np.testing.assert_array_equal, rest, published)
   run.checkpoints.close()
 
@@ -109,7 +109,7 @@ def test_a_cut_run_goes_on_as_the_uninterrupted_one(source, workdir, tmp_path):
     lambda x: x + 1, published_folder.load_encoder(moved)[1]
   )
   geometry, _ = published_folder.load_encoder(source)
-  state_dict.save_encoder(moved, geometry, params)
+  weights.save_encoder(moved, geometry, params)
   with pytest.raises(
     CheckpointError, match=r"another architecture: model\.encoder\.source: run"
   ):
@@ -152,15 +152,15 @@ def test_adapters_alone_have_the_names_of_peft(source, workdir, tmp_path):
   folder = tmp_path / "alone"
   run_export.export_run(run, folder, adapters=True)
   assert {path.name for path in folder.iterdir()} == {
-    adapter_files.CONFIG_FILE,
-    adapter_files.WEIGHTS_FILE,
+    weights.CONFIG_FILE,
+    weights.WEIGHTS_FILE,
   }
-  content = json.loads((folder / adapter_files.CONFIG_FILE).read_text())
+  content = json.loads((folder / weights.CONFIG_FILE).read_text())
   assert (content["peft_type"], content["r"]) == ("LORA", 16)
   assert content["lora_alpha"] == 32.0
   # No path of this machine.
   assert content["base_model_name_or_path"] == source.name
-  tensors = safetensors_numpy.load_file(folder / adapter_files.WEIGHTS_FILE)
+  tensors = safetensors_numpy.load_file(folder / weights.WEIGHTS_FILE)
   encoder = run.backbone.encoder
   assert len(tensors) == 2 * 7 * encoder.num_layers
   prefix = "base_model.model.layers.1.mlp.down_proj.lora"

@@ -9,7 +9,7 @@ import pytest
 
 from ctd_jax.experiments import training_run
 from ctd_jax.models.dual_encoder import normalize_vectors
-from ctd_jax.models.pooling import pool_tokens
+from ctd_jax.models.packing import pool_tokens
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import format_instruction
 from ctd_jax.retrieval import run_export

@@ -38,7 +38,7 @@ import threading
 
 from absl import flags
 
-from ctd_jax.training.batch_iterator import BatchIterator
+from ctd_jax.training.input_pipeline import BatchIterator
 from tests.training.batch_iterator_test import LargeReader
 
 

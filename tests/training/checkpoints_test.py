@@ -8,7 +8,8 @@ import numpy as np
 import orbax.checkpoint as ocp
 import pytest
 
-from ctd_jax.training import batch_iterator, partitioning
+from ctd_jax.training import devices as devices_lib
+from ctd_jax.training import input_pipeline
 from ctd_jax.training.checkpoints import (
   CheckpointError,
   Checkpoints,
@@ -28,7 +29,7 @@ def numbers():
 
 
 def state(value: float, devices: int = 1):
-  sharding = partitioning.replicated_sharding(partitioning.make_mesh(devices))
+  sharding = devices_lib.replicated_sharding(devices_lib.make_mesh(devices))
   return jax.device_put(
     TrainState(
       step=jnp.int32(value),
@@ -143,7 +144,7 @@ def test_a_run_of_another_order_of_batches_does_not_go_on(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1])
   [path] = (tmp_path / "run/1/data").glob("process_0-of-*.json")
   path.write_text('{"next_index": 1}')  # as formerly
-  iterator = batch_iterator.BatchIterator(reader=None)
+  iterator = input_pipeline.BatchIterator(reader=None)
   with pytest.raises(
     CheckpointError, match="run/1: begun with another input pipeline, .*not tr"
   ):
@@ -271,10 +272,10 @@ def test_from_eight_devices_to_one_to_two(tmp_path):
   width = 16
 
   def split(devices, value=0.0):
-    mesh = partitioning.make_mesh(devices, fsdp=devices)
+    mesh = devices_lib.make_mesh(devices, fsdp=devices)
     params = {"layer": {"query": {"kernel": jnp.full((width, width), value)}}}
     tree = TrainState(jnp.int32(1), params, jax.tree.map(jnp.copy, params), {})
-    return jax.device_put(tree, partitioning.state_shardings(tree, mesh))
+    return jax.device_put(tree, devices_lib.state_shardings(tree, mesh))
 
   saved = split(8, 3.0)
   kernel = saved.params["layer"]["query"]["kernel"]

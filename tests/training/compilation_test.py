@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from ctd_jax.training import compilation, partitioning, train_step
+from ctd_jax.training import compilation, devices, train_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # One of two processes, whose folder is the one that its environment names.
@@ -219,7 +219,7 @@ def test_steps_are_compiled_with_the_options(monkeypatch):
   )
   for name in ("abstract_state", "get_shardings"):
     monkeypatch.setattr(train_step, name, lambda *args: None)
-  mesh = partitioning.make_mesh(1)
+  mesh = devices.make_mesh(1)
   objective = types.SimpleNamespace(model=None, mesh=mesh)
   train_step.make_train_step(objective, None, 0)
   train_step.make_encode_step(None, mesh)

@@ -9,8 +9,9 @@ import pytest
 
 from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.training import contrastive, partitioning, train_step
-from ctd_jax.training.contrastive import ContrastiveLoss
+from ctd_jax.training import devices as devices_lib
+from ctd_jax.training import losses, train_step
+from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
 from tests import synthetic
 
@@ -32,11 +33,11 @@ MONTHS = len(synthetic.TIMELINE.months)
   ],
 )
 def test_blocks_are_alike_and_small(size, records, shards, blocks):
-  assert contrastive.count_blocks(size, records, shards) == blocks
+  assert losses.count_blocks(size, records, shards) == blocks
   row_blocks, column_blocks = blocks
   assert size % column_blocks == size % (row_blocks * shards) == 0
   pairs = size // shards // row_blocks * (size // column_blocks) * records
-  assert pairs <= contrastive._PAIRS_PER_BLOCK
+  assert pairs <= losses._PAIRS_PER_BLOCK
 
 
 def make_batch():
@@ -137,10 +138,10 @@ def test_blocks_change_neither_loss_nor_gradient(
     return jax.device_get((loss, accuracy, floats))
 
   def differentiate_blocks(devices):
-    mesh = partitioning.make_mesh(devices)
+    mesh = devices_lib.make_mesh(devices)
     loss = Objective.from_config(config, model, mesh).loss
-    sharded_batch = partitioning.make_global_batch(batch, mesh)
-    rows = partitioning.batch_sharding(mesh)
+    sharded_batch = devices_lib.make_global_batch(batch, mesh)
+    rows = devices_lib.batch_sharding(mesh)
 
     def compute(params, *encodings):
       apply = functools.partial(model.apply, {"params": params})
@@ -156,7 +157,7 @@ def test_blocks_change_neither_loss_nor_gradient(
     )
     return plain_loss(scores.reshape(SIZE, SIZE, -1), batch, config.loss)
 
-  assert contrastive.count_blocks(SIZE, 1 + HARD, 1) == (1, 1)
+  assert losses.count_blocks(SIZE, 1 + HARD, 1) == (1, 1)
   whole = differentiate_blocks(1)
   # `release_variant_test` has the plain loss of several processes.
   is_emulated = config.loss.emulated_processes > 1
@@ -164,9 +165,9 @@ def test_blocks_change_neither_loss_nor_gradient(
   assert 0 < expected[1] < 1
   rows, columns = block
   pairs = rows * columns * (1 + HARD)
-  monkeypatch.setattr(contrastive, "_ROWS_PER_BLOCK", rows)
-  monkeypatch.setattr(contrastive, "_PAIRS_PER_BLOCK", pairs)
-  num_blocks = contrastive.count_blocks(SIZE, 1 + HARD, devices)
+  monkeypatch.setattr(losses, "_ROWS_PER_BLOCK", rows)
+  monkeypatch.setattr(losses, "_PAIRS_PER_BLOCK", pairs)
+  num_blocks = losses.count_blocks(SIZE, 1 + HARD, devices)
   assert num_blocks == (SIZE // devices // rows, SIZE // columns)
   blocks = differentiate_blocks(devices)
   assert max(np.abs(x).max(initial=0) for x in expected[2]) > 1e-3

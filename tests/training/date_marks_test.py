@@ -2,7 +2,7 @@
 
 import pytest
 
-from ctd_jax.chronology.timelines import Reign, TimeKey, Timeline
+from ctd_jax.chronology.reigns import Reign, TimeKey, Timeline
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import date_marks, input_pipeline
 from ctd_jax.training.date_marks import DateMarks

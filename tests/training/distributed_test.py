@@ -20,7 +20,7 @@ from absl.testing import flagsaver
 
 from ctd_jax.benchmark import runs
 from ctd_jax.experiments import training_run
-from ctd_jax.training import distributed, preemption
+from ctd_jax.training import devices
 from tests.training import synthetic_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -143,7 +143,7 @@ def stopped(quick_compile, tmp_path_factory):
     assert processes[0].poll() is None, processes[0].log.read_text()
     time.sleep(0.05)
   processes[1].send_signal(signal.SIGTERM)
-  wait(processes, preemption.EXIT_SAVED)
+  wait(processes, devices.EXIT_SAVED)
   return workdir
 
 
@@ -180,11 +180,11 @@ def test_one_process_goes_on_with_the_run_of_two(tmp_path, stopped, alone):
 @pytest.mark.parametrize("rows", [1, 2, 7, 8, 9])
 @pytest.mark.parametrize("processes", [1, 2, 4])
 def test_shares_are_all_rows_once(monkeypatch, rows, processes):
-  monkeypatch.setattr(distributed.jax, "process_count", lambda: processes)
+  monkeypatch.setattr(devices.jax, "process_count", lambda: processes)
   shares = []
   for process in range(processes):
-    monkeypatch.setattr(distributed.jax, "process_index", lambda p=process: p)
-    shares.append(distributed.process_slice(rows))
+    monkeypatch.setattr(devices.jax, "process_index", lambda p=process: p)
+    shares.append(devices.process_slice(rows))
   assert len({len(share) for share in shares}) == 1
   assert np.concatenate(shares)[:rows].tolist() == list(range(rows))
   assert np.concatenate(shares).max() < rows
@@ -195,16 +195,16 @@ def test_flags_belong_together():
     flagsaver.flagsaver(coordinator="localhost:1", process_id=0),
     pytest.raises(ValueError, match="--num_processes is missing"),
   ):
-    distributed.initialize_processes()
+    devices.initialize_processes()
 
 
 def test_one_process_is_left_alone(monkeypatch):
   monkeypatch.setenv("SLURM_STEP_NUM_TASKS", "1")
   monkeypatch.setattr(
-    distributed.jax.distributed, "initialize", lambda **_: pytest.fail("one")
+    devices.jax.distributed, "initialize", lambda **_: pytest.fail("one")
   )
-  distributed.initialize_processes()
+  devices.initialize_processes()
   tree = {"x": np.arange(3)}
-  assert distributed.is_coordinator()
-  assert distributed.to_process_local(tree) is tree
-  np.testing.assert_array_equal(distributed.fetch_to_host(tree)["x"], tree["x"])
+  assert devices.is_coordinator()
+  assert devices.to_process_local(tree) is tree
+  np.testing.assert_array_equal(devices.fetch_to_host(tree)["x"], tree["x"])

@@ -7,16 +7,11 @@ import jax
 import numpy as np
 import pytest
 
-from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax.models import packing
-from ctd_jax.training import (
-  batch_plan,
-  batch_reader,
-  input_pipeline,
-  negatives,
-  row_shapes,
-  token_store,
-)
+from ctd_jax.training import batches as batches_lib
+from ctd_jax.training import input_pipeline
+from ctd_jax.training import packing as packing_lib
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -134,11 +129,11 @@ def test_shares_make_the_batch_of_one_process(
   processes, unit_texts, monkeypatch
 ):
   # 40 texts in 4 packs: in one unit of them, in two, and in four.
-  monkeypatch.setattr(row_shapes, "_UNIT_TEXTS", unit_texts)
-  assert row_shapes.count_unit_packs(40, 4) == min(4, unit_texts // 10)
+  monkeypatch.setattr(packing_lib, "_UNIT_TEXTS", unit_texts)
+  assert packing_lib.count_unit_packs(40, 4) == min(4, unit_texts // 10)
   whole = batches(packs=4)
   parts = [
-    batches(packs=4, share=batch_reader.Share(index, processes))
+    batches(packs=4, share=input_pipeline.Share(index, processes))
     for index in range(processes)
   ]
   for _ in range(6):
@@ -151,16 +146,16 @@ def test_shares_make_the_batch_of_one_process(
 
 def test_a_process_reads_no_text_of_others(monkeypatch):
   reads = []
-  copy_texts = token_store.TokenStore.copy_texts
+  copy_texts = packing_lib.TokenStore.copy_texts
 
   def count_and_copy(store, texts, cells, target):
     reads.append(len(texts))
     copy_texts(store, texts, cells, target)
 
-  monkeypatch.setattr(token_store.TokenStore, "copy_texts", count_and_copy)
+  monkeypatch.setattr(packing_lib.TokenStore, "copy_texts", count_and_copy)
   counts = []
   for index in range(4):
-    iterator = batches(packs=4, share=batch_reader.Share(index, 4))
+    iterator = batches(packs=4, share=input_pipeline.Share(index, 4))
     reads.clear()
     texts = iterator._reader.map(0)["texts"]
     # As many as have a place in its pack.
@@ -196,7 +191,7 @@ def test_positives_lie_in_the_interval_and_negatives_in_train():
 
 
 def test_near_negatives_are_near():
-  sampler = negatives.NegativeSampler(BENCHMARK, {"near_placeholder": 1})
+  sampler = batches_lib.NegativeSampler(BENCHMARK, {"near_placeholder": 1})
   rng = np.random.default_rng(0)
   month = TIMELINE.ordinal(TimeKey(1, 2, 6))
   offsets = collections.Counter()
@@ -213,7 +208,7 @@ def test_near_negatives_are_near():
 
 
 def test_released_negatives_have_the_shares_of_sixteen_candidates():
-  sampler = negatives.NegativeSampler(BENCHMARK, {"release_comment": 1})
+  sampler = batches_lib.NegativeSampler(BENCHMARK, {"release_comment": 1})
   month = BENCHMARK.timeline.ordinal
   comments = {
     row: month(record.key)
@@ -237,7 +232,7 @@ def test_released_negatives_have_the_shares_of_sixteen_candidates():
 
 def test_a_month_that_is_not_there_has_no_negatives():
   # Both ends of the timeline: months before and behind it are drawn, too.
-  sampler = negatives.NegativeSampler(BENCHMARK, {"near_event": 1})
+  sampler = batches_lib.NegativeSampler(BENCHMARK, {"near_event": 1})
   last = len(TIMELINE.months) - 1
   ends = np.repeat([[0, 0], [last, last], [0, last]], 300, axis=0)
   drawn = sampler.draw_negatives(ends, np.random.default_rng(0))[:, 0]
@@ -265,7 +260,7 @@ def test_positives_are_drawn_by_kind_first():
   event = benchmark.record_ids.index(events[0])
   asked = np.ones(4000, np.int64)
   for balance, share in ((True, 0.5), (False, 0.1)):
-    positives = batch_plan.Positives.make(benchmark, balance)
+    positives = batches_lib.Positives.make(benchmark, balance)
     drawn = positives.draw(asked, np.random.default_rng(0))
     np.testing.assert_allclose(np.mean(drawn == event), share, atol=0.03)
     assert {benchmark.record_ids[row] for row in drawn} == {*events, *others}

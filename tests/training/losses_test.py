@@ -8,7 +8,7 @@ import numpy as np
 import optax
 import pytest
 
-from ctd_jax.chronology import timelines
+from ctd_jax.chronology import reigns
 from ctd_jax.training import config as training_config
 from ctd_jax.training import losses
 
@@ -124,8 +124,8 @@ def test_interval_mask_is_overlap():
   ends = [(0, 0), (0, 3), (2, 5), (4, 4), (6, 9), (9, 9)]
   start, end = jnp.array(ends).T
   mask = losses.interval_mask(start, end, start, end)
-  keys = [timelines.TimeKey(1, 1, month) for month in range(1, 13)]
-  intervals = [timelines.Interval(keys[a], keys[b]) for a, b in ends]
+  keys = [reigns.TimeKey(1, 1, month) for month in range(1, 13)]
+  intervals = [reigns.Interval(keys[a], keys[b]) for a, b in ends]
   expected = [[a.overlaps(b) for b in intervals] for a in intervals]
   np.testing.assert_array_equal(mask, expected)
   np.testing.assert_array_equal(mask, mask.T)

@@ -10,8 +10,9 @@ import pytest
 
 from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.models.encoders.lora import LoraConfig
-from ctd_jax.training import input_pipeline, partitioning, train_step
+from ctd_jax.models.encoders.layers import LoraConfig
+from ctd_jax.training import devices as devices_lib
+from ctd_jax.training import input_pipeline, train_step
 from ctd_jax.training.objective import Objective
 from tests import synthetic
 
@@ -50,13 +51,13 @@ def prepare(mesh, method: str, lora: LoraConfig | None = None, **fields):
     seed=config.seed,
     negatives=config.negatives.to_dict(),
     balance_kinds=config.balance_positive_kinds,
-    packs=partitioning.count_batch_shards(mesh) * config.encode_chunks,
+    packs=devices_lib.count_batch_shards(mesh) * config.encode_chunks,
     widths=[packing.row_width(config.record_length, encoder.max_length)],
   )
   return (
     model,
     config,
-    (partitioning.make_global_batch(batch, mesh) for batch in batches),
+    (devices_lib.make_global_batch(batch, mesh) for batch in batches),
   )
 
 
@@ -78,7 +79,7 @@ def run_steps(mesh, method: str, **fields):
 
 @functools.cache
 def on_one_device(method: str):
-  return run_steps(partitioning.make_mesh(1), method)
+  return run_steps(devices_lib.make_mesh(1), method)
 
 
 def assert_same(run, expected):
@@ -104,7 +105,7 @@ def assert_same(run, expected):
   ],
 )
 def test_eight_devices_equal_one(method, fsdp, tensor):
-  mesh = partitioning.make_mesh(8, fsdp, tensor)
+  mesh = devices_lib.make_mesh(8, fsdp, tensor)
   run = run_steps(mesh, method)
   assert_same(run, on_one_device(method))
   kernel = run[0].params["encoder"]["layer_0"]["intermediate"]["kernel"]
@@ -119,8 +120,8 @@ def test_states_of_single_tokens_are_those_of_one_device(pooling):
   runs = [
     run_steps(mesh, "ctd", model={"pooling": pooling})
     for mesh in (
-      partitioning.make_mesh(8, fsdp=2, tensor=2),
-      partitioning.make_mesh(1),
+      devices_lib.make_mesh(8, fsdp=2, tensor=2),
+      devices_lib.make_mesh(1),
     )
   ]
   assert_same(*runs)
@@ -130,17 +131,17 @@ def test_states_of_single_tokens_are_those_of_one_device(pooling):
 def test_processes_of_the_release_are_emulated_on_any_devices():
   loss = {"emulated_processes": 2}
   runs = [
-    run_steps(partitioning.make_mesh(devices), "bias-release", loss=loss)
+    run_steps(devices_lib.make_mesh(devices), "bias-release", loss=loss)
     for devices in (8, 1)
   ]
   assert_same(*runs)
-  _, losses = run_steps(partitioning.make_mesh(1), "bias-release")
+  _, losses = run_steps(devices_lib.make_mesh(1), "bias-release")
   assert abs(losses[-1] - runs[0][1][-1]) > 1e-5
 
 
 @pytest.mark.slow
 def test_cached_gradients_are_the_direct_ones():
-  mesh = partitioning.make_mesh(2)
+  mesh = devices_lib.make_mesh(2)
   assert_same(run_steps(mesh, "ctd", encode_chunks=4), on_one_device("ctd"))
 
 
@@ -150,8 +151,8 @@ def test_adapters_are_trained_alike_on_eight_devices():
   runs = [
     run_steps(mesh, "ctd", lora=lora)
     for mesh in (
-      partitioning.make_mesh(8, fsdp=2, tensor=2),
-      partitioning.make_mesh(1),
+      devices_lib.make_mesh(8, fsdp=2, tensor=2),
+      devices_lib.make_mesh(1),
     )
   ]
   assert_same(*runs)
@@ -165,7 +166,7 @@ def test_adapters_are_trained_alike_on_eight_devices():
 
 
 def test_moments_live_with_their_parameters():
-  mesh = partitioning.make_mesh(8, fsdp=2, tensor=2)
+  mesh = devices_lib.make_mesh(8, fsdp=2, tensor=2)
   model, *_ = prepare(mesh, "ctd")
   state = train_step.abstract_state(model, optax.adam(1e-3), mesh)
   places = train_step.get_shardings(state)
@@ -184,10 +185,10 @@ def test_moments_live_with_their_parameters():
 
 
 def test_an_axis_that_does_not_divide_splits_nothing():
-  mesh = partitioning.make_mesh(8, fsdp=2, tensor=4)
+  mesh = devices_lib.make_mesh(8, fsdp=2, tensor=4)
   leaf = jax.ShapeDtypeStruct((2, 6, 10), np.float32)  # two layers
   tree = {"layers": {"query": {"kernel": leaf}}}
-  place = partitioning.state_shardings(tree, mesh)["layers"]["query"]["kernel"]
+  place = devices_lib.state_shardings(tree, mesh)["layers"]["query"]["kernel"]
   assert place.spec == jax.sharding.PartitionSpec(None, "fsdp", None)
 
 
@@ -207,7 +208,7 @@ def collectives(text: str) -> dict[str, list[int]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["mean", "cls"])
 def test_the_collectives_are_gathered_vectors_and_summed_gradients(pooling):
-  mesh = partitioning.make_mesh(8)
+  mesh = devices_lib.make_mesh(8)
   model, config, batches = prepare(mesh, "ft", model={"pooling": pooling})
   state = train_step.init_state(model, SGD, config.seed, mesh)
   update = train_step.make_train_step(
@@ -235,17 +236,17 @@ def test_the_collectives_are_gathered_vectors_and_summed_gradients(pooling):
 
 
 def test_batch_must_divide_over_devices():
-  mesh = partitioning.make_mesh(8)
+  mesh = devices_lib.make_mesh(8)
   with pytest.raises(ValueError, match="12 does not divide over 8"):
-    partitioning.make_global_batch(np.zeros((12, 2)), mesh)
+    devices_lib.make_global_batch(np.zeros((12, 2)), mesh)
 
 
 @pytest.mark.parametrize("axes", [(3, 1), (1, 16), (0, 1)])
 def test_axes_must_divide_the_devices(axes):
   with pytest.raises(ValueError, match="config.mesh: fsdp=.* the 8 devices"):
-    partitioning.make_mesh(8, *axes)
+    devices_lib.make_mesh(8, *axes)
 
 
 def test_more_devices_than_there_are():
   with pytest.raises(ValueError, match="asked for 99 devices, 8 are visible"):
-    partitioning.make_mesh(99)
+    devices_lib.make_mesh(99)

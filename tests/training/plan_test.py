@@ -17,8 +17,8 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
 from ctd_jax.training import config as training_config
 from ctd_jax.training import experiment, plan, train_step
+from ctd_jax.training.devices import make_mesh  # the run has another
 from ctd_jax.training.objective import Objective
-from ctd_jax.training.partitioning import make_mesh  # the run has another
 from ctd_jax.training.speed import ModelFlops
 from ctd_jax_configs import qwen, tiny
 from tests.training import synthetic_run

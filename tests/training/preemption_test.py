@@ -11,7 +11,7 @@ import time
 import pytest
 
 from ctd_jax.experiments import training_run
-from ctd_jax.training import preemption, train_step
+from ctd_jax.training import devices, train_step
 from tests.training import synthetic_run
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -72,8 +72,8 @@ def saved_steps(workdir: pathlib.Path) -> set[int]:
 @pytest.mark.parametrize(
   ("number", "status", "at"),
   [
-    (signal.SIGTERM, preemption.EXIT_SAVED, 8),
-    (signal.SIGINT, preemption.EXIT_INTERRUPTED, 5),  # a step that validates
+    (signal.SIGTERM, devices.EXIT_SAVED, 8),
+    (signal.SIGINT, devices.EXIT_INTERRUPTED, 5),  # a step that validates
   ],
 )
 def test_saves_after_the_step_and_goes_on_exactly(
@@ -82,7 +82,7 @@ def test_saves_after_the_step_and_goes_on_exactly(
   before = {s: signal.getsignal(s) for s in (signal.SIGTERM, signal.SIGINT)}
   with monkeypatch.context() as patch:
     signalled(patch, at, number)
-    with pytest.raises(preemption.Preempted) as stop:
+    with pytest.raises(devices.Preempted) as stop:
       training_run.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
   assert stop.value.code == status
   assert max(saved_steps(tmp_path)) == at
@@ -95,14 +95,14 @@ def test_saves_after_the_step_and_goes_on_exactly(
 @pytest.mark.slow
 def test_told_twice_it_leaves_at_once(tmp_path, monkeypatch):
   signalled(monkeypatch, 8, signal.SIGTERM, signal.SIGTERM)
-  with pytest.raises(preemption.Preempted) as stop:
+  with pytest.raises(devices.Preempted) as stop:
     training_run.train_and_evaluate(synthetic_run.config("ft"), tmp_path)
-  assert stop.value.code == preemption.EXIT_SAVED
+  assert stop.value.code == devices.EXIT_SAVED
   assert 8 not in saved_steps(tmp_path)
 
 
 def test_without_anything_to_save_it_leaves_at_once():
-  with preemption.PreemptionWatch(), pytest.raises(preemption.Preempted):
+  with devices.PreemptionWatch(), pytest.raises(devices.Preempted):
     os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -139,7 +139,7 @@ def test_a_run_that_is_killed_and_stopped_is_the_uninterrupted_one(
   run = start(tmp_path)
   wait_for(path, 10, run)
   run.send_signal(signal.SIGTERM)
-  assert run.wait() == preemption.EXIT_SAVED
+  assert run.wait() == devices.EXIT_SAVED
   last = json.loads(path.read_text().splitlines()[-1])["step"]
   assert max(saved_steps(tmp_path)) == last
   training_run.train_and_evaluate(synthetic_run.config("ft"), tmp_path)

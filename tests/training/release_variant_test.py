@@ -10,19 +10,19 @@ import pytest
 from scipy import special
 
 from ctd_jax.models import temporal_bias
+from ctd_jax.models.calendar_heads import Gaussians
 from ctd_jax.models.dual_encoder import DualEncoder
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.models.time_gaussian import Gaussians
-from ctd_jax.training import backbone, partitioning, train_step
+from ctd_jax.training import backbone, devices, train_step
 from ctd_jax.training import config as training_config
-from ctd_jax.training.contrastive import ContrastiveLoss, Queries, Records
+from ctd_jax.training.losses import ContrastiveLoss, Queries, Records
 from ctd_jax.training.objective import Objective
 from ctd_jax_configs import bert, e5_small, qwen, small, tiny
 from tests import synthetic
 from tests.models import published_folder
 
-MESH = partitioning.make_mesh(1)
+MESH = devices.make_mesh(1)
 SIZE = 3  # queries; as many positives, twice as many hard negatives
 
 

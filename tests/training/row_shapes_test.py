@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ctd_jax.training import batch_plan, row_shapes
-from ctd_jax.training.row_shapes import RowShape
+from ctd_jax.training import batches, packing
+from ctd_jax.training.packing import RowShape
 
 WIDTHS = [256, 288, 320, 352, 384, 416, 448, 480, 512]
 
@@ -21,7 +21,7 @@ def dealt_batches(size: int, count: int) -> list[np.ndarray]:
   """Returns batches that were dealt evenly."""
   rng = np.random.default_rng(0)
   tokens = random_tokens(rng, size * count)
-  dealt = batch_plan.deal_evenly(tokens.sum(axis=1), count, rng)
+  dealt = batches.deal_evenly(tokens.sum(axis=1), count, rng)
   return [tokens[queries] for queries in dealt]
 
 
@@ -35,10 +35,10 @@ def dealt_batches(size: int, count: int) -> list[np.ndarray]:
 def test_two_shapes_are_nearly_full(size, packs, fill):
   count = 200 if size < 256 else 40
   batches = dealt_batches(size, count)
-  shapes = row_shapes.choose_shapes(batches[::4], packs, WIDTHS)
+  shapes = packing.choose_shapes(batches[::4], packs, WIDTHS)
   tokens, columns, used = 0, 0, set()
   for batch in batches:
-    places = row_shapes.arrange_batch(batch.reshape(-1), packs, shapes)
+    places = packing.arrange_batch(batch.reshape(-1), packs, shapes)
     used.add(places.shape)
     tokens += batch.sum()
     columns += packs * places.shape.rows * places.shape.width
@@ -50,11 +50,11 @@ def test_two_shapes_are_nearly_full(size, packs, fill):
   ("packs", "unit_texts"), [(1, 256), (4, 256), (4, 80), (4, 40)]
 )
 def test_every_token_has_a_cell_of_its_own(packs, unit_texts, monkeypatch):
-  monkeypatch.setattr(row_shapes, "_UNIT_TEXTS", unit_texts)
+  monkeypatch.setattr(packing, "_UNIT_TEXTS", unit_texts)
   (batch,) = dealt_batches(32, 1)
   lengths = batch.reshape(-1)
-  shapes = row_shapes.choose_shapes([batch], packs, [256])
-  places = row_shapes.arrange_batch(lengths, packs, shapes)
+  shapes = packing.choose_shapes([batch], packs, [256])
+  places = packing.arrange_batch(lengths, packs, shapes)
   rows, width, texts = places.shape
   cells = np.zeros((packs, rows, width), int)
   for text, length in enumerate(lengths):
@@ -71,13 +71,13 @@ def test_every_token_has_a_cell_of_its_own(packs, unit_texts, monkeypatch):
 
 
 def test_units_are_laid_out_alike(monkeypatch):
-  monkeypatch.setattr(row_shapes, "_UNIT_TEXTS", 256)
+  monkeypatch.setattr(packing, "_UNIT_TEXTS", 256)
   (batch,) = dealt_batches(512, 1)
   lengths = batch.reshape(-1)
-  assert row_shapes.count_unit_packs(lengths.size, 8) == 1
-  shapes = row_shapes.choose_shapes([batch], 8, WIDTHS)
+  assert packing.count_unit_packs(lengths.size, 8) == 1
+  shapes = packing.choose_shapes([batch], 8, WIDTHS)
   assert [shape.texts for shape in shapes] == [320, 320]
-  places = row_shapes.arrange_batch(lengths, 8, shapes)
+  places = packing.arrange_batch(lengths, 8, shapes)
   by_place = np.empty((8, 320, 4), int)
   by_place[places.pack, places.place] = np.column_stack(
     [lengths, places.row, places.slot, places.column]
@@ -102,7 +102,7 @@ def test_units_are_laid_out_alike(monkeypatch):
   ],
 )
 def test_units_have_texts_enough(texts, packs, expected):
-  assert row_shapes.count_unit_packs(texts, packs) == expected
+  assert packing.count_unit_packs(texts, packs) == expected
 
 
 def test_unusual_batches_have_the_large_shape_and_what_none_holds_its_own():
@@ -110,22 +110,20 @@ def test_unusual_batches_have_the_large_shape_and_what_none_holds_its_own():
   full = np.full(4, 8)
   for count, rows in ((4, 2), (6, 3), (12, 6)):
     lengths = np.resize(full, count)
-    places = row_shapes.arrange_batch(lengths, 1, shapes)
+    places = packing.arrange_batch(lengths, 1, shapes)
     assert places.shape[:2] == (rows, 16)
   # A pack that has too few places is too small as well.
   shapes = (RowShape(2, 16, 1), RowShape(3, 16, 12))
-  assert row_shapes.arrange_batch(full, 2, shapes).shape == shapes[1]
+  assert packing.arrange_batch(full, 2, shapes).shape == shapes[1]
 
 
 def test_a_batch_far_above_the_mean_fits_the_large_shape():
   rng = np.random.default_rng(1)
   batches = dealt_batches(16, 64)
-  shapes = row_shapes.choose_shapes(batches, 8, WIDTHS)
+  shapes = packing.choose_shapes(batches, 8, WIDTHS)
   # Drawn independently, as between two epochs.
   used = {
-    row_shapes.arrange_batch(
-      random_tokens(rng, 16).reshape(-1), 8, shapes
-    ).shape
+    packing.arrange_batch(random_tokens(rng, 16).reshape(-1), 8, shapes).shape
     for _ in range(2000)
   }
   assert used == set(shapes)
@@ -134,7 +132,7 @@ def test_a_batch_far_above_the_mean_fits_the_large_shape():
 def test_groups_are_dealt_evenly_and_at_random():
   rng = np.random.default_rng(0)
   tokens = rng.gamma(2, 100, 640).astype(int)
-  dealt = batch_plan.deal_evenly(tokens, 40, rng)
+  dealt = batches.deal_evenly(tokens, 40, rng)
   assert sorted(dealt.reshape(-1)) == list(range(640))
   sums = tokens[dealt].sum(axis=1)
   assert sums.std() < 0.02 * sums.mean()

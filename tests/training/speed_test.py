@@ -14,8 +14,8 @@ from etils import epath
 from ctd_jax import train
 from ctd_jax.experiments import training_run
 from ctd_jax.models.encoders.bert import BertConfig
-from ctd_jax.models.encoders.lora import LoraConfig
-from ctd_jax.training import partitioning, plan, train_step
+from ctd_jax.models.encoders.layers import LoraConfig
+from ctd_jax.training import devices, plan, train_step
 from ctd_jax.training import speed as speed_lib
 from ctd_jax.training.objective import Objective
 from ctd_jax.training.speed import (
@@ -76,7 +76,7 @@ def test_of_other_devices_no_peak_is_known(device_kind):
 def count(config, encoder, **fields) -> tuple[float, tuple[int, int, int]]:
   """Returns the FLOPs of an update on a batch, and the shape of its packs."""
   timeline = synthetic.TIMELINE
-  mesh = partitioning.make_mesh(1)
+  mesh = devices.make_mesh(1)
   workload = plan.Workload(encoder, timeline, 64, 128)
   batch = plan._abstract_batch(config, workload, mesh, "cpu")
   model = train_step.make_model(config.model, encoder, timeline)

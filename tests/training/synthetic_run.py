@@ -15,7 +15,7 @@ import jax
 from absl import app, flags
 
 from ctd_jax.experiments import training_run
-from ctd_jax.training import distributed, experiment, partitioning, train_step
+from ctd_jax.training import devices, experiment, train_step
 from ctd_jax.utils import command_line
 from tests import synthetic
 
@@ -46,9 +46,9 @@ def install(set_attribute: Callable[[Any, str, Any], None]) -> None:
 
 def use_one_device(set_attribute: Callable[[Any, str, Any], None]) -> None:
   """Has every process use one of its devices, which compiles faster."""
-  make_mesh = partitioning.make_mesh
+  make_mesh = devices.make_mesh
   set_attribute(
-    partitioning,
+    devices,
     "make_mesh",
     lambda num_devices=None, **axes: make_mesh(
       num_devices or jax.process_count(), **axes
@@ -75,7 +75,7 @@ def _slower(make):
 def main(argv) -> None:
   """Trains in --workdir."""
   del argv
-  distributed.initialize_processes()
+  devices.initialize_processes()
   install(setattr)
   train_step.make_train_step = _slower(train_step.make_train_step)
   training_run.train_and_evaluate(

@@ -4,7 +4,7 @@ import pickle
 
 import numpy as np
 
-from ctd_jax.training import input_pipeline, token_store
+from ctd_jax.training import input_pipeline, packing
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -76,7 +76,7 @@ def test_a_process_is_sent_the_path_alone(tmp_path):
 
 
 def test_texts_are_copied_into_cells():
-  store = token_store.TokenStore(
+  store = packing.TokenStore(
     np.arange(1, 10, dtype=np.int32), np.array([2, 0, 4, 3], np.int32)
   )
   target = np.zeros(12, np.int32)

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from ctd_jax.benchmark import runs
-from ctd_jax.chronology import query_dates
+from ctd_jax.chronology import questions
 from ctd_jax.evaluation import results
 from ctd_jax.experiments import evaluation_run, training_run
 from ctd_jax.training import config as training_config
@@ -36,7 +36,7 @@ def folder(tmp_path) -> pathlib.Path:
 def test_rules_read_dates_in_eras(folder):
   timeline = beir_files.read(folder).timeline
   found = {
-    name: str(query_dates.parse_query_interval(text, timeline))
+    name: str(questions.parse_query_interval(text, timeline))
     for name, (_, _, text) in beir_files.ASKED.items()
   }
   assert found == {

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from ctd_jax.training import config as training_config
-from ctd_jax.training import metrics, weights_and_biases
+from ctd_jax.training import metrics
 
 
 class FakeWandb(types.ModuleType):
@@ -50,7 +50,7 @@ def config():
 
 
 def test_metrics_and_speed_go_to_the_project(tmp_path, wandb, config):
-  run = weights_and_biases.start_run(config, tmp_path)
+  run = metrics.start_run(config, tmp_path)
   writer = metrics.MetricWriter(tmp_path, 0, run)
   writer.write(1, {"loss": 2.0})
   writer.write_speed(1, {"speed/tokens_per_second": 9})
@@ -79,7 +79,7 @@ def test_metrics_and_speed_go_to_the_project(tmp_path, wandb, config):
 
 def test_a_resumed_run_goes_on_and_another_is_another(tmp_path, wandb, config):
   for folder in ("a", "a", "b"):
-    weights_and_biases.start_run(config, tmp_path / folder)
+    metrics.start_run(config, tmp_path / folder)
   first, second, other = (settings["id"] for settings in wandb.settings)
   assert first == second != other
   assert first.startswith("ctd-tiny-")
@@ -89,13 +89,11 @@ def test_a_resumed_run_goes_on_and_another_is_another(tmp_path, wandb, config):
 def test_no_project_or_not_the_first_process(
   tmp_path, wandb, config, monkeypatch
 ):
-  monkeypatch.setattr(
-    weights_and_biases.distributed, "is_coordinator", lambda: False
-  )
-  assert weights_and_biases.start_run(config, tmp_path) is None
+  monkeypatch.setattr(metrics.distributed, "is_coordinator", lambda: False)
+  assert metrics.start_run(config, tmp_path) is None
   monkeypatch.undo()
   config.wandb_project = None
-  assert weights_and_biases.start_run(config, tmp_path) is None
+  assert metrics.start_run(config, tmp_path) is None
   assert not list(tmp_path.iterdir())
 
 
@@ -104,7 +102,7 @@ def test_what_wandb_refuses_is_an_error_of_the_field(tmp_path, wandb, config):
   with pytest.raises(
     ValueError, match=r"config.wandb_project='annals': No API"
   ):
-    weights_and_biases.start_run(config, tmp_path)
+    metrics.start_run(config, tmp_path)
 
 
 def test_without_the_package_the_error_says_what_to_install(config):

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 import pytest
 
-from ctd_jax.utils import csv_rows
+from ctd_jax.utils import files
 
 
 class Point(msgspec.Struct):
@@ -17,7 +17,7 @@ class Point(msgspec.Struct):
 def read(tmp_path, text, **options):
   path = tmp_path / "points.csv"
   path.write_text(text, encoding="utf-8-sig")
-  return list(csv_rows.read_csv_rows(path, Point, **options))
+  return list(files.read_csv_rows(path, Point, **options))
 
 
 def test_cells_are_converted_and_counted_by_line(tmp_path):

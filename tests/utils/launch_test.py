@@ -7,7 +7,7 @@ import sysconfig
 
 import pytest
 
-from ctd_jax.training import preemption
+from ctd_jax.training import devices
 from tests.utils.clone import ROOT, Clone
 
 SCRIPTS = [
@@ -161,7 +161,7 @@ def test_exit_status_of_the_run_is_that_of_the_script(clone):
   assert result.returncode == 7
 
 
-STOPPED = preemption.EXIT_SAVED
+STOPPED = devices.EXIT_SAVED
 CONFIG = "--config=configs/tiny.py"
 
 

@@ -6,7 +6,7 @@ import re
 import pytest
 from absl import logging
 
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 
 
 class Terminal(io.StringIO):
@@ -27,22 +27,22 @@ def lines(monkeypatch):
 def clock(monkeypatch):
   """Seconds that the bar reads; a test moves them on."""
   now = [1000.0]
-  init = progress.Progress.__init__
+  init = output.Progress.__init__
 
   def init_with_clock(self, *args, **kwargs):
     init(self, *args, **kwargs)
     self._time = lambda: now[0]
     self.start_t = self.last_print_t = now[0]
 
-  monkeypatch.setattr(progress.Progress, "__init__", init_with_clock)
+  monkeypatch.setattr(output.Progress, "__init__", init_with_clock)
   # The thread that watches slow loops reads the real clock.
-  monkeypatch.setattr(progress.Progress, "monitor_interval", 0)
+  monkeypatch.setattr(output.Progress, "monitor_interval", 0)
   return now
 
 
 def test_without_a_terminal_lines_say_how_far_and_how_long(lines, clock):
   file = io.StringIO()
-  bar = progress.Progress(
+  bar = output.Progress(
     total=1000, desc="train", unit="step", initial=100, file=file
   )
   for _ in range(900):
@@ -63,13 +63,13 @@ def test_without_a_terminal_lines_say_how_far_and_how_long(lines, clock):
 
 
 def test_what_is_soon_over_says_nothing(lines, clock):
-  for _ in progress.Progress(range(50), desc="search", file=io.StringIO()):
+  for _ in output.Progress(range(50), desc="search", file=io.StringIO()):
     clock[0] += 0.5
   assert not lines
 
 
 def test_a_loop_of_unknown_length_counts(lines, clock):
-  bar = progress.Progress(desc="encode", unit="text", file=io.StringIO())
+  bar = output.Progress(desc="encode", unit="text", file=io.StringIO())
   for _ in range(4):
     clock[0] += 20
     bar.update(10)
@@ -79,7 +79,7 @@ def test_a_loop_of_unknown_length_counts(lines, clock):
 
 def test_a_terminal_shows_a_bar(lines):
   terminal = Terminal()
-  with progress.Progress(
+  with output.Progress(
     total=2, desc="train", delay=0, mininterval=0, file=terminal
   ) as bar:
     bar.update(2)

@@ -2,7 +2,7 @@
 
 import shutil
 
-from ctd_jax.utils import provenance
+from ctd_jax.utils import files
 
 
 def test_without_a_checkout_the_commit_is_that_of_the_image(
@@ -10,12 +10,12 @@ def test_without_a_checkout_the_commit_is_that_of_the_image(
 ):
   copy = tmp_path / "site" / "ctd_jax" / "utils" / "provenance.py"
   copy.parent.mkdir(parents=True)
-  shutil.copy(provenance.__file__, copy)
-  monkeypatch.setattr(provenance, "__file__", str(copy))
+  shutil.copy(files.__file__, copy)
+  monkeypatch.setattr(files, "__file__", str(copy))
   monkeypatch.delenv("CTD_JAX_COMMIT", raising=False)
-  assert provenance.code_commit() == ""
+  assert files.code_commit() == ""
   monkeypatch.setenv("CTD_JAX_COMMIT", "abc123")
-  assert provenance.code_commit() == "abc123"
+  assert files.code_commit() == "abc123"
   # Without git at all, as in the image.
   monkeypatch.setenv("PATH", str(tmp_path))
-  assert provenance.code_commit() == "abc123"
+  assert files.code_commit() == "abc123"

@@ -11,10 +11,9 @@ from urllib.parse import urlencode
 
 import pytest
 
+from ctd_jax.index import correction_checks, database
 from ctd_jax.index.building import staged_works
-from ctd_jax.index.corrections import correction_checks
-from ctd_jax.index.storage import database
-from ctd_jax.index.storage.corrections import CorrectionStore
+from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.web import requests, served_index
 from ctd_jax.web.correction_pages import start_redating
 from ctd_jax.web.requests import SAFE_METHODS

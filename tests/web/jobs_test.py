@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 from ctd_jax.web import job_files
 from ctd_jax.web.build_jobs import JobRunner
 from ctd_jax.web.served_index import WebSettings
@@ -273,11 +273,11 @@ def test_what_programs_are_told_is_json(make_runner):
 def test_progress_is_read_as_it_is_written(monkeypatch, tmp_path):
   shown = []
   monkeypatch.setattr(
-    progress.logging, "info", lambda text, line: shown.append(line)
+    output.logging, "info", lambda text, line: shown.append(line)
   )
-  monkeypatch.setattr(progress, "SECONDS_PER_LINE", 0.0)
+  monkeypatch.setattr(output, "SECONDS_PER_LINE", 0.0)
   path = tmp_path / "1.log"
-  with progress.Progress(
+  with output.Progress(
     total=1560, desc="full text", unit="record", file=path.open("w")
   ) as bar:
     bar.update(480)

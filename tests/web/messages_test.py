@@ -12,9 +12,8 @@ import pytest
 import ctd_jax
 import ctd_jax.web
 from ctd_jax.dating.chronicle import emissions
-from ctd_jax.index import calendars, record_answers
+from ctd_jax.index import calendars, database, record_answers
 from ctd_jax.index.answers import Span
-from ctd_jax.index.storage import database
 from ctd_jax.utils import notes
 from ctd_jax.web import job_files, rendering
 

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from ctd_jax.dating.chronicle import month_calendar
-from ctd_jax.dating.experts import ngrams
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.experts import wording
 from ctd_jax.index.search import Index
 from ctd_jax.web import month_page, served_index
 from ctd_jax.web.month_page import WorkText
@@ -59,7 +59,7 @@ def test_usual_wording_is_drawn_from_all_the_years(served, monkeypatch):
 
 def test_texts_of_the_month_itself_are_not_what_is_usual():
   usual = month_page.UsualWording.read(["公會某", "公在某"], [3, 4])
-  strings = ngrams.collect_ngrams(["公會"], (2,))
+  strings = wording.collect_ngrams(["公會"], (2,))
   assert [usual.count(strings, month)[1] for month in (3, 4, 5)] == [1, 1, 2]
   assert [usual.count(strings, month)[0][0] for month in (3, 4, 5)] == [0, 1, 1]
 
@@ -143,7 +143,7 @@ def test_month_beyond_the_calendar_is_not_found(client, path):
 
 
 def test_months_of_a_civil_calendar_have_western_dates():
-  calendar = month_calendar.load_calendar("漢")
+  calendar = calendar_lib.load_calendar("漢")
   ordinal = len(calendar) // 2
 
   index = Index.__new__(Index)

@@ -8,8 +8,9 @@ import threading
 
 import pytest
 
-from ctd_jax.dating.chronicle import month_calendar, western_calendar
-from ctd_jax.index import question_reading, word_search
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import western
+from ctd_jax.index import question_reading, ranking
 from ctd_jax.index.answers import Span
 from ctd_jax.index.search import Index
 from ctd_jax.web import (
@@ -83,7 +84,7 @@ def test_ambiguous_date_offers_its_readings(client):
 
 
 def test_months_are_named_as_the_question_names_them(served):
-  calendar = month_calendar.load_calendar("zh")
+  calendar = calendar_lib.load_calendar("zh")
   index = Index(served.index.folder, served.index.manifest, "")
   vars(index).update(calendar=calendar, printed_reigns=frozenset())
   question = question_reading.QuestionReader(calendar).read("永嘉五年六月")
@@ -140,7 +141,7 @@ def test_printed_dates_are_marked(client):
 
 def test_printed_dates_of_western_annals_are_marked(served):
   index = Index(served.index.folder, served.index.manifest, "")
-  vars(index).update(calendar=western_calendar.make_western_calendar(700, 1160))
+  vars(index).update(calendar=western.make_western_calendar(700, 1160))
   record = dataclasses.replace(
     served.index.record(2), text="In May 793 the raid came.", reasons=()
   )
@@ -276,9 +277,9 @@ def test_words_are_looked_for_once_and_counted_as_they_are_shown(
   served, monkeypatch
 ):
   asked = []
-  search_words = word_search.search_words
+  search_words = ranking.search_words
   monkeypatch.setattr(
-    word_search,
+    ranking,
     "search_words",
     lambda *arguments: asked.append(1) or search_words(*arguments),
   )

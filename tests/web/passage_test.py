@@ -11,8 +11,8 @@ from ctd_jax.index.answers import (
   PassageDate,
   Span,
 )
+from ctd_jax.index.manifest import Manifest
 from ctd_jax.index.question_calendar import Question
-from ctd_jax.index.storage.manifest import Manifest
 from tests.web.pages_test import ENGLISH, read
 
 

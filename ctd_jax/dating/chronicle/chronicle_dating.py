@@ -9,35 +9,181 @@ import collections
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Bool, Int
+from jaxtyping import Bool, Float32, Int
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import (
-  calendar_narrowing,
+  best_path,
   chronicle_dates,
-  dated_units,
-  outside_stretches,
-  reliability,
+  decoder,
+  emissions,
+  eras,
   section_reading,
-  western_calendar,
-  western_sections,
+  sections,
+  transitions,
+  western,
 )
+from ctd_jax.dating.chronicle import emissions as emissions_lib
+from ctd_jax.dating.chronicle import sections as sections_lib
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
   CredibleMonths,
 )
 from ctd_jax.dating.chronicle.emissions import SectionEmissions
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.experts import days
-from ctd_jax.dating.sequence import (
-  best_path,
-  decoder,
-  transition_model,
-  transitions,
-)
+from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.dating.experts import date_features
 from ctd_jax.texts.works import Entry
 from ctd_jax.utils.notes import Note
+
+# ----------------------------------------------------------------------------
+# Narrowing of a long calendar to the years that a chronicle can be of.
+#
+# Two thousand years of three countries are a calendar of 27,000 months, of
+# which a chronicle covers a few hundred. A first decoder reads only what the
+# text prints of its years, on one place for each year; months of the years
+# that it rules out are left out of the calendar. A text that names no year
+# keeps all of them.
+#
+# Axes: Y years, K months, P = Y + 1 places: the years and, last, outside of
+# the calendar; B sections of a block.
+
+
+# A calendar up to this long costs less than its narrowing saves.
+MIN_MONTHS = 3000
+_YEAR_STATEMENTS = ("year", "common year", "cycle", "era", "unknown era")
+# A year stays if it is at least so probable for one section.
+_MIN_PROBABILITY = 1e-4
+# Years before and after one that stays: a day or a month may say so.
+_MARGIN = 2
+# The same before the first section that names a year, and after the last: at
+# least so many, and one for each date there, as each may open a year.
+_END_MARGIN = 60
+_DATED_KINDS = (sections_lib.MONTH, sections_lib.SEASON, sections_lib.YEAR)
+# From year to year: what opens with a season is of the next year at times.
+_YEAR_MODEL = transitions.TransitionModel(
+  rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5, 0.96, 0.1),
+  slip=(0.0,) * sections_lib.NUM_KINDS,
+  ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5, 0.5, 0.9),
+  # Thousands of sections without a year must not add up to any year.
+  jump=(1e-7, 1e-7, 1e-6, 1e-5, 1e-3, 0.2, 0.01, 1e-6, 0.2),
+  restart=(1e-8, 1e-8, 1e-7, 1e-6, 1e-5, 1e-2, 1e-4, 1e-7, 1e-2),
+  leave=(1e-7, 1e-7, 1e-7, 1e-6, 1e-5, 0.03, 1e-4, 1e-7, 0.03),
+  back=(0.0,) * sections_lib.NUM_KINDS,
+)
+
+
+def find_possible_months(
+  sections: Sequence[Section],
+  calendar: Calendar,
+  allowed_months: Mapping[int, Bool[np.ndarray, " K"]],
+) -> Bool[np.ndarray, " K"]:
+  """Returns which months of the calendar the text can be of.
+
+  Args:
+    sections: in order of the text.
+    calendar: months that they could stand in.
+    allowed_months: number of a section -> the months that it is of, known from
+      elsewhere.
+  """
+  years, first_months = np.unique(calendar.years, return_index=True)
+  statements: dict[DateStatement, np.ndarray] = {}
+  for section in sections:
+    for statement in section.statements:
+      if statement[0] in _YEAR_STATEMENTS and statement not in statements:
+        by_month = emissions.score_statement(statement, calendar)
+        statements[statement] = np.append(
+          np.maximum.reduceat(by_month[:-1], first_months), by_month[-1]
+        )
+  if not statements:
+    return np.ones(len(calendar), bool)
+
+  def score_years(start: int, stop: int) -> Float32[np.ndarray, "B P"]:
+    rows = np.zeros((stop - start, len(years) + 1), np.float32)
+    for row, section in zip(rows, sections[start:stop], strict=True):
+      if section.is_of_other_time:
+        row[:-1] += emissions.LOG_OTHER_TIME_ODDS
+      for statement in section.statements:
+        if statement in statements:
+          row += statements[statement]
+    for index in range(start, stop):
+      if index in allowed_months:
+        is_allowed = np.logical_or.reduceat(allowed_months[index], first_months)
+        row = rows[index - start]
+        row[~np.append(is_allowed, False)] += emissions.LOG_FIXED_ODDS
+    return rows
+
+  year_indices = np.arange(len(years))
+  boundaries = transitions.Boundaries(
+    np.tile(year_indices + 1, (sections_lib.NUM_KINDS, 1)), year_indices
+  )
+  log_transitions = transitions.make_transitions(_YEAR_MODEL, boundaries)
+  naming = [
+    index
+    for index, section in enumerate(sections)
+    if any(statement in statements for statement in section.statements)
+  ]
+  kinds = np.array([section.kind for section in sections])
+  is_dated = np.isin(kinds, _DATED_KINDS)
+  is_possible = np.zeros(len(years), bool)
+  # The years of the first and of the last of them, and how far from these the
+  # text may reach.
+  ends = (naming[0], naming[-1])
+  is_of_end = np.zeros((2, len(years)), bool)
+  margins = np.maximum(
+    (is_dated[: ends[0]].sum(), is_dated[ends[1] + 1 :].sum()), _END_MARGIN
+  )
+  for start, posterior, *_ in decoder.iter_posteriors(
+    score_years, kinds, log_transitions
+  ):
+    is_likely = posterior[:, :-1] >= _MIN_PROBABILITY
+    first, last = (max(end - start, 0) for end in (ends[0], ends[1] + 1))
+    is_possible |= is_likely[first:last].any(0)
+    for is_of_this_end, end in zip(is_of_end, ends, strict=True):
+      if start <= end < start + len(posterior):
+        is_of_this_end |= is_likely[end - start]
+  # What is known from elsewhere stays, likely or not.
+  for months in allowed_months.values():
+    is_possible |= np.logical_or.reduceat(months, first_months)
+  is_near = _widen(is_possible, _MARGIN)
+  for is_of_this_end, margin in zip(is_of_end, margins.tolist(), strict=True):
+    is_near |= _widen(is_of_this_end, margin)
+  if not is_near.any():
+    return np.ones(len(calendar), bool)
+  return _fill_up(is_near[np.searchsorted(years, calendar.years)])
+
+
+def _fill_up(is_kept: Bool[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
+  """Returns the months that are kept, with the nearest others.
+
+  The decoder is compiled for the number of months, which takes longer than to
+  date a thousand records. There are eight numbers between two powers of two, so
+  that chronicles that are dated one after the other share programs.
+  """
+  kept, others = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
+  step = 2 ** max(0, (len(kept) - 1).bit_length() - 4)
+  following = np.searchsorted(kept, others)
+  distances = np.minimum(
+    np.abs(others - kept[np.minimum(following, len(kept) - 1)]),
+    np.abs(others - kept[np.maximum(following - 1, 0)]),
+  )
+  nearest = others[np.argsort(distances, kind="stable")]
+  is_filled = is_kept.copy()
+  is_filled[nearest[: -len(kept) % step]] = True
+  return is_filled
+
+
+def _widen(
+  is_kept: Bool[np.ndarray, " Y"], margin: int
+) -> Bool[np.ndarray, " Y"]:
+  """Returns the years up to `margin` away from those that are kept."""
+  return (
+    np.convolve(is_kept, np.ones(2 * margin + 1), "full")[
+      margin : margin + len(is_kept)
+    ]
+    > 0
+  )
+
 
 # Sections x months up to which the best path is sought among all months.
 _MAX_EXACT = 2**24
@@ -95,12 +241,10 @@ def date_sections(
   is_fixed = np.zeros(len(all_sections), bool)
   is_fixed[[*(allowed_months or {})]] = True
   calendar = weigh_readings(all_sections, calendar)
-  units, unit_of_section = dated_units.join_headings(all_sections)
+  units, unit_of_section = sections.join_headings(all_sections)
   allowed_months = _join_allowed_months(allowed_months or {}, unit_of_section)
-  if len(calendar) > calendar_narrowing.MIN_MONTHS:
-    is_possible = calendar_narrowing.find_possible_months(
-      units, calendar, allowed_months
-    )
+  if len(calendar) > MIN_MONTHS:
+    is_possible = find_possible_months(units, calendar, allowed_months)
     calendar = calendar.take(is_possible)
     allowed_months = {
       unit: months[is_possible] for unit, months in allowed_months.items()
@@ -158,8 +302,8 @@ def read_all_sections(
   records: Sequence[Entry], calendar: Calendar
 ) -> list[Section]:
   """Returns the sections of all records, in order of the text."""
-  if western_calendar.is_western(calendar):
-    return western_sections.read_all_western_sections(records)
+  if western.is_western(calendar):
+    return western.read_all_western_sections(records)
   sections = [
     section
     for number, record in enumerate(records)
@@ -167,7 +311,7 @@ def read_all_sections(
       number, record.text, calendar, record.is_heading
     )
   ]
-  return outside_stretches.mark_outside_stretches(records, sections, calendar)
+  return eras.mark_outside_stretches(records, sections, calendar)
 
 
 def weigh_readings(
@@ -238,7 +382,7 @@ def decode_sections(
       log_transitions,
       prior,
       options=decoder.ReadoutOptions(
-        reliability.measure_reliability(fitted_model, emissions),
+        emissions_lib.measure_reliability(fitted_model, emissions),
         credible,
         emissions.allowed_months,
       ),
@@ -268,7 +412,7 @@ def find_windows(
   if len(emissions.kinds) * len(calendar) <= _MAX_EXACT:
     return None
   log_transitions = _make_transitions(
-    transition_model.TransitionModel(), emissions, calendar
+    transitions.TransitionModel(), emissions, calendar
   )
   return best_path.find_windows(
     emissions, emissions.kinds, log_transitions, prior
@@ -281,7 +425,7 @@ def learn_transitions(
   prior: np.ndarray,
   windows: best_path.Windows | None = None,
 ) -> tuple[
-  transition_model.TransitionModel,
+  transitions.TransitionModel,
   transitions.Transitions,
   Int[np.ndarray, " N"],
 ]:
@@ -293,8 +437,8 @@ def learn_transitions(
     prior: from `make_first_place_prior`.
     windows: months among which the path is sought; all if None.
   """
-  boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
-  fitted_model = prior_model = transition_model.TransitionModel()
+  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
+  fitted_model = prior_model = transitions.TransitionModel()
 
   def find_best_path(log_transitions: transitions.Transitions):
     return best_path.find_best_path(
@@ -305,7 +449,7 @@ def learn_transitions(
   path, offsets = find_best_path(log_transitions)
   for _ in range(MAX_ROUNDS):
     previous_path = path
-    fitted_model = reliability.fit_model(
+    fitted_model = emissions_lib.fit_model(
       prior_model, path, emissions.kinds, boundaries
     )
     log_transitions = _make_transitions(fitted_model, emissions, calendar)
@@ -316,13 +460,13 @@ def learn_transitions(
 
 
 def _make_transitions(
-  model: transition_model.TransitionModel,
+  model: transitions.TransitionModel,
   emissions: SectionEmissions,
   calendar: Calendar,
 ) -> transitions.Transitions:
   return transitions.make_transitions(
     model,
-    transition_model.find_boundaries(calendar.years, calendar.months),
+    transitions.find_boundaries(calendar.years, calendar.months),
     emissions.offset_transition,
   )
 
@@ -344,7 +488,7 @@ def make_first_place_prior(
   outside = np.log(_FIRST_OUTSIDE)
   if first_year is not None:
     if first_year not in calendar.years:
-      era_year = reign_tables.format_common_era_year(first_year)
+      era_year = reigns.format_common_era_year(first_year)
       raise ValueError(
         f"the first year {era_year} is not in the reign table: "
         f"{chronicle_dates.format_span(calendar.years)}"
@@ -353,5 +497,5 @@ def make_first_place_prior(
     outside = -np.inf
   prior = np.append(months, outside)
   if emissions.offset_transition is not None:
-    prior = np.log(days.make_offset_prior())[:, None] + prior
+    prior = np.log(date_features.make_offset_prior())[:, None] + prior
   return prior

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from absl import logging
 
 from ctd_jax import texts
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import month_calendar, western_calendar
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar, western
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.texts import Entry, TextError, Work
 from ctd_jax.texts.works import APPARATUS
 from ctd_jax.utils.notes import Note
@@ -122,22 +122,22 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
   """
   path = pathlib.Path(name).expanduser()
   if path.is_file():
-    return month_calendar.read_calendar(path)
-  if western_calendar.is_western_name(name):
-    return western_calendar.load_western_calendar(name, records)
+    return calendar.read_calendar(path)
+  if western.is_western_name(name):
+    return western.load_western_calendar(name, records)
   installed_tables = list_installed_tables()
   if name in installed_tables:
-    return month_calendar.read_calendar(installed_tables[name])
+    return calendar.read_calendar(installed_tables[name])
   try:
-    return month_calendar.load_calendar(name)
+    return calendar.load_calendar(name)
   except ValueError as error:
     of_state = [
       path
       for path in installed_tables.values()
-      if name in {reign.state for reign in reign_tables.read_reign_table(path)}
+      if name in {reign.state for reign in reigns.read_reign_table(path)}
     ]
     if len(of_state) == 1:
-      return month_calendar.read_calendar(of_state[0])
+      return calendar.read_calendar(of_state[0])
     raise FileNotFoundError(
       Note(
         "problem.calendar.unknown",
@@ -151,6 +151,5 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
 def list_installed_tables() -> dict[str, pathlib.Path]:
   """Returns name -> path of the installed reign tables."""
   return {
-    path.stem: path
-    for path in sorted(reign_tables.reign_table_dir().glob("*.tsv"))
+    path.stem: path for path in sorted(reigns.reign_table_dir().glob("*.tsv"))
   }

@@ -11,32 +11,21 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
-from ctd_jax.chronology import (
-  date_expressions,
-  date_grammar,
-  named_reigns,
-  numerals,
-  sexagenary,
-)
-from ctd_jax.chronology.date_expressions import DateCue
-from ctd_jax.dating.chronicle import (
-  numbered_days,
-  relative_dates,
-  unknown_eras,
-  year_names,
-)
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.printed_dates import (
+from ctd_jax.chronology import dates as dates_lib
+from ctd_jax.chronology import numerals, sexagenary
+from ctd_jax.chronology.dates import DateCue
+from ctd_jax.dating.chronicle import eras, implied_dates, sections
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.sections import (
   COMMON_YEAR_STATEMENT,
   DAY_STATEMENTS,
   UNKNOWN_ERA_STATEMENT,
   DatePart,
   DateStatement,
   PrintedDate,
+  is_punctuated,
   list_positions,
 )
-from ctd_jax.dating.chronicle.punctuation import is_punctuated
-from ctd_jax.dating.sequence import section_kinds
 
 _SEASON_DELIMITERS = "，、。；："
 _NAME_WITH_SEASON = re.compile("夏[國国州人主王竦侯守貴]")
@@ -58,7 +47,7 @@ _BARE_YEAR = re.compile(
 # At the start of a sentence, or after a bracket that names the year.
 _NAMED_MONTH = re.compile(
   r"(?:(?<=[。！？；○\s）)〕\]])|^)"
-  f"(?P<name>[孟仲季][{date_expressions.SEASONS}]|[臘腊](?=月))月?(?!之)"
+  f"(?P<name>[孟仲季][{dates_lib.SEASONS}]|[臘腊](?=月))月?(?!之)"
 )
 # 「中二年」, 「後元年」: a part of a reign, at the start of a sentence.
 _PARTS_OF_REIGNS = {"中": "中元", "後": "後元", "后": "後元"}
@@ -81,8 +70,8 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   )
   dates = [
     date
-    for cue in named_reigns.name_printed_reigns(
-      date_expressions.find_date_cues(
+    for cue in dates_lib.name_printed_reigns(
+      dates_lib.find_date_cues(
         clauses, calendar.timeline, with_common_years=True
       ),
       text,
@@ -94,12 +83,12 @@ def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   dates += _find_bare_years(text, dates)
   dates += _find_named_months(text, dates)
   dates = _name_parts_of_reigns(dates, text, calendar)
-  dates += numbered_days.find_numbered_days(text, dates)
+  dates += implied_dates.find_numbered_days(text, dates)
   if not is_punctuated(text):
     dates += _find_misprinted_days(text, dates)
-  dates = relative_dates.join_relative_dates(text, dates)
+  dates = implied_dates.join_relative_dates(text, dates)
   dates.sort(key=lambda date: date.start)
-  return year_names.join_year_names(text, dates)
+  return implied_dates.join_year_names(text, dates)
 
 
 def _read_cue(cue: DateCue, text: str) -> PrintedDate | None:
@@ -136,11 +125,11 @@ def _read_cue(cue: DateCue, text: str) -> PrintedDate | None:
     if value
   ]
   kinds = {
-    DatePart.YEAR: section_kinds.NAMED if cue.reign else section_kinds.YEAR,
-    DatePart.CYCLE: section_kinds.YEAR,
-    DatePart.SEASON: section_kinds.SEASON,
-    DatePart.MONTH: section_kinds.MONTH,
-    DatePart.DAY: section_kinds.DAY,
+    DatePart.YEAR: sections.NAMED if cue.reign else sections.YEAR,
+    DatePart.CYCLE: sections.YEAR,
+    DatePart.SEASON: sections.SEASON,
+    DatePart.MONTH: sections.MONTH,
+    DatePart.DAY: sections.DAY,
   }
   # 「封為王五月」: only with a season is it the king's month.
   is_title = text.startswith("王", cue.start) and not (
@@ -190,7 +179,7 @@ def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
   elif cue.month:
     statements.append(("month", cue.month))
   elif cue.season:
-    statements.append(("season", date_expressions.SEASONS.index(cue.season)))
+    statements.append(("season", dates_lib.SEASONS.index(cue.season)))
   if cue.day and _is_name_of_year(cue):
     statements.append(("cycle", sexagenary.parse_cyclic_index(cue.day)))
   elif cue.day:
@@ -206,14 +195,14 @@ def _name_unknown_eras(
 ) -> list[PrintedDate]:
   """Returns the dates, years of eras that the calendar lacks by their names."""
   dates = list(dates)
-  for era in unknown_eras.find_unknown_eras(text, calendar):
+  for era in eras.find_unknown_eras(text, calendar):
     statement = (UNKNOWN_ERA_STATEMENT, era.name, era.regnal_year)
     era_year = PrintedDate(
       era.start,
       era.stop,
       DatePart.YEAR,
       DatePart.YEAR,
-      section_kinds.NAMED,
+      sections.NAMED,
       (statement,),
     )
     for index, date in enumerate(dates):
@@ -248,7 +237,7 @@ def _find_bare_years(
       match.end(),
       DatePart.YEAR,
       DatePart.YEAR,
-      section_kinds.YEAR,
+      sections.YEAR,
       (("year", None, numerals.parse_numeral(match["number"])),),
       may_be_length=True,
     )
@@ -268,11 +257,11 @@ def _find_named_months(
       match.end(),
       DatePart.MONTH,
       DatePart.MONTH,
-      section_kinds.MONTH,
+      sections.MONTH,
       (
         (
           "month",
-          date_grammar.MONTH_NAMES[numerals.fold_script(match["name"])],
+          dates_lib.MONTH_NAMES[numerals.fold_script(match["name"])],
         ),
       ),
     )
@@ -298,7 +287,7 @@ def _name_parts_of_reigns(
         date = dataclasses.replace(
           date,
           start=part.start(1),
-          kind=section_kinds.NAMED,
+          kind=sections.NAMED,
           statements=(("year", reign, year), *date.statements[1:]),
           may_be_length=False,
         )
@@ -326,7 +315,7 @@ def _find_misprinted_days(
           *match.span(),
           DatePart.DAY,
           DatePart.DAY,
-          section_kinds.DAY,
+          sections.DAY,
           ((DAY_STATEMENTS[mark], day),),
         )
       )

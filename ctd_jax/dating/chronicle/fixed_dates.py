@@ -29,7 +29,7 @@ import numpy as np
 from jaxtyping import Bool
 
 from ctd_jax.dating.chronicle import written_dates
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.texts import Entry
 

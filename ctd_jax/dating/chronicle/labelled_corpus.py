@@ -43,7 +43,7 @@ from absl import logging
 from jaxtyping import Int
 
 from ctd_jax.dating import dating_model
-from ctd_jax.dating.chronicle import head_dates
+from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN, ChronicleDates
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.chronicle.undated_texts import (
@@ -92,10 +92,10 @@ class LabelledCorpus:
     """
     is_text = np.zeros(len(self.corpus), bool)
     is_text[self.text_rows] = True
-    dates = head_dates.HeadDates(
+    dates = undated_texts.HeadDates(
       calendar=self.dates.calendar, heads=self.heads, is_read=is_text
     )
-    return head_dates.make_text_model(dates, without, seed)
+    return undated_texts.make_text_model(dates, without, seed)
 
   def join_posterior(self, posterior: Posterior) -> Posterior:
     """Returns the posterior of all records: sections as decoded, texts by it.

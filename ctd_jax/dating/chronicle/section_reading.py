@@ -10,34 +10,441 @@ Texts without punctuation are cut by what stands before and after a date.
 
 from __future__ import annotations
 
+import functools
 import itertools
-from collections.abc import Sequence
+import re
+from collections.abc import Callable, Sequence
 
-from ctd_jax.dating.chronicle.clauses import Clauses
-from ctd_jax.dating.chronicle.date_glyphs import fold_date_glyphs
+from ctd_jax.chronology import annals, numerals
+from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.dating.chronicle import sections
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.date_reading import find_printed_dates
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.printed_dates import (
+from ctd_jax.dating.chronicle.implied_dates import (
+  NUMBER_OF_DAY,
+  resolve_relative_years,
+)
+from ctd_jax.dating.chronicle.sections import (
+  BLANKS,
+  PUNCTUATION,
   DatePart,
   PrintedDate,
+  Section,
+  SectionDraft,
   doubt_month,
+  find_new_eras,
+  fold_date_glyphs,
+  is_blank,
+  is_punctuated,
 )
-from ctd_jax.dating.chronicle.punctuation import is_blank, is_punctuated
-from ctd_jax.dating.chronicle.reign_names import find_new_eras
-from ctd_jax.dating.chronicle.relative_dates import resolve_relative_years
-from ctd_jax.dating.chronicle.section_headings import (
-  match_stream_mark,
-  read_heading,
+
+# ----------------------------------------------------------------------------
+# Headings of a chronicle, and marks of its streams.
+#
+# A record that is nothing but a date, a reign or the mark of a stream heads
+# what follows it.
+
+
+_HEADING_BRACKETS = "【】《》〈〉〔〕[]「」『』（）()#＃*＊"
+_ORNAMENT = PUNCTUATION + _HEADING_BRACKETS
+_STREAM_NAMES = (
+  "(?:(?:左氏?|公羊|[穀谷]梁|春秋)?[經经經傳传]文?|[綱纲目注註疏])"
 )
-from ctd_jax.dating.chronicle.sections import Section, SectionDraft
-from ctd_jax.dating.sequence import section_kinds
+_BRACKETED_STREAM = re.compile(
+  rf"[\sA-Z0-9]*[【〔\[《〈（(「]({_STREAM_NAMES})[】〕\]》〉）)」][：:\sA-Z0-9]*"
+  "(?![曰云稱称言有])"
+)
+# Before a date, or alone.
+_BARE_STREAM = re.compile(rf"\s*({_STREAM_NAMES})[：:，、。\s]*")
+# 「隱公元年經」 as a heading.
+_TRAILING_STREAM = re.compile(r"[：:，、。\s]*([經经傳传]文?)\s*\Z")
+# What may follow the mark of a stream: 「傳元年春」.
+_DATE_OPENING = re.compile(
+  rf"(?:元|{numerals.NUMERAL_PATTERN})年|[春夏秋冬](?=[，、王])"
+  rf"|[春夏秋冬]?王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月"
+)
+_RANGE = re.compile("[起至盡訖]")
+# 「僖公上」, 「隱公第一」: the part of a reign that a volume has.
+_VOLUME_OF_REIGN = re.compile(
+  rf"(?:[上中下]|之?[上中下]|[第之]{numerals.NUMERAL_PATTERN})+\Z"
+)
+
+
+def match_stream_mark(text: str) -> re.Match[str] | None:
+  """Returns the mark of a stream that opens a record, 經 or 公羊傳 (group 1).
+
+  In brackets, alone, or before a date; None if there is none.
+  """
+  bracketed = _BRACKETED_STREAM.match(text)
+  if bracketed:
+    return bracketed
+  match = _BARE_STREAM.match(text)
+  if match and (
+    match.end() == len(text) or _DATE_OPENING.match(text, match.end())
+  ):
+    return match
+  return None
+
+
+def read_heading(
+  text: str,
+  dates: Sequence[PrintedDate],
+  timeline: Timeline,
+  is_heading: bool,
+) -> SectionDraft | None:
+  """Returns the section that a heading is; None if the record is none.
+
+  A record is a heading if it is nothing but one date, a reign or the mark of a
+  stream, or known as one.
+
+  Args:
+    text: of the record.
+    dates: in it, in order.
+    timeline: of the reigns that a heading may name.
+    is_heading: whether the record is known to head others.
+  """
+  stream = match_stream_mark(text)
+  trailing = None if stream else _TRAILING_STREAM.search(text)
+  start = stream.end() if stream else 0
+  stop = trailing.start() if trailing else len(text)
+  draft = SectionDraft(0, start)
+  reign = _find_reign(text[start:stop].strip(_ORNAMENT), timeline)
+  if reign is not None:
+    draft.kind, draft.statements = sections.NAMED, [("year", reign, 0)]
+    start = stop
+  else:
+    for date in dates:
+      if (
+        text[start : date.start].strip(_ORNAMENT)
+        or date.first_part <= draft.last_part
+      ):
+        break
+      draft.add_date(date)
+      start = date.end
+  is_all_read = not text[start:stop].strip(_ORNAMENT)
+  if (stream or trailing) and is_all_read:
+    draft.kind = sections.STREAM
+  if draft.kind != sections.NO_DATE and is_all_read:
+    draft.date_end = len(text) if draft.statements else 0
+    return draft
+  if not is_heading:
+    return None
+  # 「太祖文皇帝上之中元嘉六年」; a range is that of a volume.
+  years = [date for date in dates if date.first_part == DatePart.YEAR]
+  draft = SectionDraft(0, 0, kind=sections.STREAM * bool(stream or trailing))
+  if len(years) == 1 and not _RANGE.search(text):
+    draft.add_date(years[0])
+    if text[: years[0].start].strip(_ORNAMENT):
+      draft.date_end = 0
+  return draft
+
+
+def _find_reign(name: str, timeline: Timeline) -> str | None:
+  """Returns the reign that a heading names, alone or with the part of it."""
+  by_heading = sections.index_reign_names(timeline).by_heading
+  name = numerals.fold_script(name)
+  return by_heading.get(name) or by_heading.get(_VOLUME_OF_REIGN.sub("", name))
+
+
+# ----------------------------------------------------------------------------
+# Clauses of a record: which of its dates open a section.
+#
+# A date opens a section where it opens a clause of the narrative: not in
+# speech, not in a flashback (「初，」), and not as a length of time. In texts
+# without punctuation the characters before and after a date decide.
+
+
+_CLAUSE_ENDS = annals.SENTENCE_ENDS + "，："
+_LENGTH_OF_A_SEASON = 3  # months
+
+# What opens a flashback, a sentence about what came before.
+_FLASHBACK = re.compile("初[，、：]|先是|始[，、]|昔[，、者在]")
+# The same in a text without punctuation.
+_BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者在]")
+# In a text without punctuation a date is part of the clause that one of these
+# stands in.
+_LEADS_INTO_DATE = re.compile(
+  "[自至以於于及在用迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
+  "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季擬欲]$"
+  "|[今去本此其是當]月$"
+)
+# The same before a season with its month, which is hardly anything but a date.
+_LEADS_INTO_SEASON = re.compile(
+  "[自至以迄訖期限待須俟昨今来來明每毎由到如若曰謂擬]$|[自從]去$|[每毎逐去昨前今明來来][年歲嵗]$"
+)
+# Of lives alone: 「自…至太和四年春」 is a range.
+_LEADS_INTO_YEAR = re.compile(
+  "[自以於于及在用迄訖期限待須俟昨今來来每毎比由到因如若曰云謂]$"
+  "|[自從].{0,10}至$"
+)
+# 「中平四年冬生於譙」: a birth is told where a life begins.
+_BIRTH = re.compile("，?[帝上后公王]?生(?=[於于，。]|$)")
+# What a petition or an order says: its dates are of what it is about.
+_DOCUMENT = re.compile(
+  "(?<![近大羣群公功侍宗諸朝老良賢忠姦奸權])臣|[乞㫖旨敕勅勑]|陛下|指揮"
+  "|檢[會㑹準准詳]|[言準准]$"
+)
+# The same of a petition that is copied out.
+_PETITION = re.compile("[乞㫖旨]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
+# 「引去」, 「復來」, 「不至」: they lead into no date.
+_ENDS_MOVEMENT = re.compile("[^自從][去來来至]$")
+# Words that end what somebody says: the date after them is of the record.
+_ENDS_SPEECH = re.compile("[矣也焉哉耳乎歟邪已己]$")
+_ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[給留借逾踰]$")
+# Of a record that opens with a day: longer ones tell of other months too.
+_MAX_DAY_LENGTH = 300
+_WIDTH_BEFORE = 24
+_WIDTH_OF_ORDER = 6  # before a month
+_WIDTH_OF_ORDER_OF_YEAR = 2  # before a year in a life, or 「二年春正月」
+_WIDTH_AFTER = 4
+_NAMES_YEAR = re.compile("[稱為改號復是謂]$")
+_REFERENCE_AFTER_DAY = re.compile(
+  "[日之]?(?:詔書|赦[書令]|[敕勅制]書|指揮|詔旨|以[前後后來来上]"
+  "|[歲嵗年科榜])|之[夜日變变]"
+)
+_LENGTH_AFTER_MONTH = re.compile(
+  "[不之而以]|[上中下]旬|[上中下][辛丁戊]|[末間後后終止内內吉]|[已以]?前"
+  f"|初[{numerals.UNIT_DIGITS}十旬]|閏?[{numerals.UNIT_DIGITS}十]+月"
+)
+
+_PART_OF_MONTH = re.compile("[中半餘許候俸]")
+
+
+def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
+  """Returns the number of the month of the last date of the year, else 0."""
+  for draft in reversed(drafts):
+    for name, *values in draft.statements:
+      if name == "month":
+        return values[0]
+    if draft.kind >= sections.YEAR:
+      break
+  return 0
+
+
+def _is_of_life(drafts: Sequence[SectionDraft]) -> bool:
+  """Returns whether a record is no entry of annals: it opens with a name."""
+  return drafts[0].kind == sections.NO_DATE
+
+
+class Clauses:
+  """Clauses of a record, and the dates that open them."""
+
+  def __init__(self, text: str):
+    self._text = text
+    self._is_punctuated = is_punctuated(text)
+    # A flashback lasts until the record comes back to its own time.
+    pattern = _FLASHBACK if self._is_punctuated else _BARE_FLASHBACK
+    self._opens_with_flashback = pattern.match(text) is not None
+
+  @functools.cached_property
+  def _opens_sentence(self) -> Callable[[int], bool]:
+    return annals.make_sentence_start_test(self._text)
+
+  @functools.cached_property
+  def _opens_clause(self) -> Callable[[int], bool]:
+    return annals.make_sentence_start_test(self._text, _CLAUSE_ENDS)
+
+  @functools.cached_property
+  def _is_outside_speech(self) -> Callable[[int], bool]:
+    # Any character ends what is looked for.
+    return annals.make_sentence_start_test(self._text, self._text)
+
+  def can_open_record(self, date: PrintedDate) -> bool:
+    """Returns whether a date that opens the record dates it."""
+    return (
+      not date.is_tail
+      and self._has_form_of_date(date)
+      and not self._is_birth(date)
+    )
+
+  def opens_section(
+    self, date: PrintedDate, drafts: Sequence[SectionDraft]
+  ) -> bool:
+    """Returns whether a date inside the record opens a section.
+
+    Args:
+      date: after the first of the record.
+      drafts: the sections before it.
+    """
+    if date.is_tail or self._is_flashback(date) or self._is_birth(date):
+      return False
+    if not self._is_punctuated:
+      return self._opens_bare_clause(date, drafts)
+    start = self._skip_blanks(date.start)
+    if self._opens_sentence(start):
+      # 「元年，革車三十乘」 looks ahead unless a year stands before it.
+      is_first_year = (
+        date.first_part == DatePart.YEAR
+        and date.may_be_length
+        and date.statements[0][-1] == 1
+      )
+      return self._has_form_of_date(date) and (
+        not is_first_year
+        or any(draft.kind >= sections.YEAR for draft in drafts)
+      )
+    return self._opens_clause(start) and self._is_set_off(date)
+
+  def may_open_section(
+    self, date: PrintedDate, drafts: Sequence[SectionDraft]
+  ) -> bool:
+    """Returns whether a month that opens no section may yet be of the record.
+
+    Without punctuation a month of the narrative looks like one that somebody
+    speaks of, or like a length of time: the order of the text decides.
+
+    Args:
+      date: for which `opens_section` is false.
+      drafts: the sections before it.
+    """
+    before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
+    after = self._text[date.end : date.end + _WIDTH_AFTER]
+    if (
+      self._is_punctuated
+      or self._opens_with_flashback
+      or date.is_tail
+      or date.first_part not in (DatePart.SEASON, DatePart.MONTH)
+      or date.last_part == DatePart.SEASON
+      or _PETITION.search(before)
+      or after.startswith("也")
+    ):
+      return False
+    leads_into_date = _LEADS_INTO_DATE.search(before)
+    if date.has_season or date.last_part == DatePart.DAY:
+      return not leads_into_date or _ENDS_MOVEMENT.search(before) is not None
+    return not (
+      # Documents are copied out in records of a day.
+      drafts[0].kind == sections.DAY
+      or leads_into_date
+      or _LENGTH_AFTER_MONTH.match(after)
+      or _PART_OF_MONTH.match(after)
+      or NUMBER_OF_DAY.match(after)
+      or self._text[date.start] in "兩两"
+    )
+
+  def is_narrated(self, date: PrintedDate) -> bool:
+    """Returns whether a date inside a clause is of what the record tells."""
+    if self._is_flashback(date) or _REFERENCE_AFTER_DAY.match(
+      self._text, date.end
+    ):
+      return False
+    return not self._is_punctuated or self._is_outside_speech(date.start)
+
+  def _has_form_of_date(self, date: PrintedDate) -> bool:
+    """Returns whether a date at the start of a sentence is one."""
+    if date.first_part == DatePart.DAY:
+      return not _REFERENCE_AFTER_DAY.match(self._text, date.end)
+    if date.first_part == DatePart.MONTH_DAY:
+      return not date.may_be_length
+    return True
+
+  def _is_set_off(self, date: PrintedDate) -> bool:
+    """Returns whether a date after a comma is one by its form alone.
+
+    「，三月甲寅」 and 「，冬，」 are, 「，三月，」 is a length of time. A year
+    there is mentioned and dates no entry.
+    """
+    if date.first_part == DatePart.DAY:
+      return self._has_form_of_date(date)
+    if date.first_part not in (DatePart.SEASON, DatePart.MONTH):
+      return False
+    if date.last_part > DatePart.MONTH:
+      return True
+    if not self._text.startswith("，", date.end):
+      return False
+    return not (
+      date.may_be_length and date.statements[0][1] == _LENGTH_OF_A_SEASON
+    )
+
+  def _opens_bare_clause(
+    self, date: PrintedDate, drafts: Sequence[SectionDraft]
+  ) -> bool:
+    """Returns what `opens_section` does, in a text without punctuation."""
+    before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
+    after = self._text[date.end : date.end + _WIDTH_AFTER]
+    is_of_life = _is_of_life(drafts)
+    leads_into_date = (
+      _LEADS_INTO_SEASON
+      if date.first_part == DatePart.SEASON and date.last_part > DatePart.SEASON
+      else _LEADS_INTO_YEAR
+      if is_of_life and date.kind == sections.NAMED
+      else _LEADS_INTO_DATE
+    )
+    if (
+      date.first_part in (DatePart.CYCLE, DatePart.MONTH_DAY)
+      or leads_into_date.search(before)
+      or after.startswith("也")
+    ):
+      return False
+    if date.first_part in (DatePart.SEASON, DatePart.DAY):
+      return self._has_form_of_date(date)
+    # Of days histories have the pairs, documents the numbers.
+    in_document = _DOCUMENT.search(before) and not _ENDS_SPEECH.search(before)
+    is_of_document = bool(in_document or NUMBER_OF_DAY.match(after))
+    if date.first_part == DatePart.YEAR:
+      # More years are mentioned (「建武二年立為后」) than date an entry.
+      is_head = date.has_season and date.last_part > DatePart.SEASON
+      width = (
+        _WIDTH_OF_ORDER_OF_YEAR if is_of_life or is_head else _WIDTH_BEFORE
+      )
+      return (
+        (
+          date.has_season
+          or date.last_part == DatePart.DAY
+          or (date.last_part == DatePart.MONTH and is_of_life)
+        )
+        and not (is_of_document or _ORDER.search(before[-width:]))
+        and not after.startswith(("季", "臣"))
+        and not _NAMES_YEAR.search(before)
+      )
+    if date.last_part == DatePart.DAY or not date.may_be_length:
+      return date.last_part == DatePart.DAY or not is_of_document
+    if is_of_document or _LENGTH_AFTER_MONTH.match(after):
+      return False
+    last_month = _find_last_month(drafts)
+    if last_month:
+      return date.statements[0][1] > last_month
+    # A month is entered where a record begins, unless records are long.
+    return (
+      drafts[0].kind != sections.DAY or len(self._text) < _MAX_DAY_LENGTH
+    ) and not (
+      _ORDER.search(before[-_WIDTH_OF_ORDER:])
+      or self._text[date.start] in "兩两"
+    )
+
+  def _is_birth(self, date: PrintedDate) -> bool:
+    """Returns whether a year is that of a birth, long before what is told."""
+    return (
+      date.first_part <= DatePart.CYCLE
+      and _BIRTH.match(self._text, date.end) is not None
+    )
+
+  def _skip_blanks(self, position: int) -> int:
+    """Returns the position of blanks and circles before a date."""
+    while position and self._text[position - 1] in BLANKS:
+      position -= 1
+    return position
+
+  def _is_flashback(self, date: PrintedDate) -> bool:
+    """Returns whether a date stands in a flashback."""
+    if self._opens_with_flashback and date.first_part == DatePart.YEAR:
+      return True
+    if not self._is_punctuated:
+      return False
+    sentence_start = 1 + max(
+      self._text.rfind(mark, 0, date.start) for mark in annals.SENTENCE_ENDS
+    )
+    sentence_start += len(self._text[sentence_start:]) - len(
+      self._text[sentence_start:].lstrip(BLANKS)
+    )
+    return _FLASHBACK.match(self._text, sentence_start) is not None
+
 
 # The counts of years of rulers of Han who began to count anew.
 _COUNTS_OF_YEARS = ("前", "中", "後")
 _COUNTING_KINDS = (
-  section_kinds.MONTH,
-  section_kinds.SEASON,
-  section_kinds.YEAR,
+  sections.MONTH,
+  sections.SEASON,
+  sections.YEAR,
 )
 
 
@@ -86,8 +493,7 @@ def read_sections(
       draft.date_end if draft.last_part >= 0 else draft.start,
       draft.kind,
       tuple(draft.statements),
-      draft.kind != section_kinds.NO_DATE
-      and is_blank(text[draft.date_end : stop]),
+      draft.kind != sections.NO_DATE and is_blank(text[draft.date_end : stop]),
       draft.start in told,
     )
     for draft, stop in zip(drafts, stops, strict=True)
@@ -113,7 +519,7 @@ def _find_told(drafts: Sequence[SectionDraft]) -> set[int]:
   return {
     draft.start
     for draft in drafts[1:]
-    if draft.kind < section_kinds.YEAR or draft.start > last_year
+    if draft.kind < sections.YEAR or draft.start > last_year
   }
 
 
@@ -121,7 +527,7 @@ def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:
   """Returns the sections of a record that is more than a date."""
   stream = match_stream_mark(text)
   drafts = [
-    SectionDraft(0, stream.end(), kind=section_kinds.STREAM)
+    SectionDraft(0, stream.end(), kind=sections.STREAM)
     if stream
     else SectionDraft(0, 0)
   ]

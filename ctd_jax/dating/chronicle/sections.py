@@ -2,14 +2,163 @@
 
 from __future__ import annotations
 
+import collections
 import dataclasses
+import enum
+import functools
+import re
+from collections.abc import Hashable, Iterator, Sequence
 
-from ctd_jax.dating.chronicle.printed_dates import (
-  DatePart,
-  DateStatement,
-  PrintedDate,
+import numpy as np
+from jaxtyping import Int
+
+from ctd_jax.chronology import numerals
+from ctd_jax.chronology.calendar_tables import build_names_pattern
+from ctd_jax.chronology.reigns import Timeline
+
+# ----------------------------------------------------------------------------
+# Punctuation of chronicles: marks, blanks, circles that divide entries.
+
+
+# An edition puts brackets around what it took from elsewhere.
+BLANKS = " \t\u3000○〇◎●△▲（(〔"
+PUNCTUATION = "，、：。；．.！？・" + BLANKS
+
+
+def is_blank(text: str) -> bool:
+  """Returns whether a text holds nothing but punctuation and blanks."""
+  return not text.strip(PUNCTUATION)
+
+
+def is_punctuated(text: str) -> bool:
+  """Returns whether an editor has set the clauses of a text apart."""
+  return any(mark in text for mark in "，。")
+
+
+# ----------------------------------------------------------------------------
+# Spellings of dates that only prints have: 熈寧 is 熙寧, 丁夘 丁卯.
+#
+# More than `chronology.glyphs` folds, which editions are compared by. 曆 was
+# taboo when the 四庫全書 was written: 慶厯 and 慶歴 are 慶曆. From 744 to 758
+# years
+# were written 載.
+
+
+_SPELLINGS = "熙熈煕凞 寧寜寕 泰㤗 寶寳珤 曆厯歴歷 光灮 初𥘉 卯夘戼 觀覌 豐豊"
+_fold_spellings = numerals.make_replacer(
+  {variant: group[0] for group in _SPELLINGS.split() for variant in group[1:]}
 )
-from ctd_jax.dating.sequence import section_kinds
+# 天寶十四載十一月, but not 千載.
+_YEAR_SIGN = re.compile(
+  rf"(?<=[元{numerals.UNIT_DIGITS}十])載"
+  rf"(?=，?(?:[春夏秋冬正閏]|[{numerals.UNIT_DIGITS}十]+月))"
+)
+
+
+def fold_date_glyphs(text: str) -> str:
+  """Returns a text with its dates spelt alike, character for character."""
+  return _YEAR_SIGN.sub("年", _fold_spellings(text))
+
+
+# ----------------------------------------------------------------------------
+# Kinds of section, by what a section prints at its head.
+#
+# DAY is a day of the sexagenary cycle; MONTH, SEASON and YEAR are the largest
+# unit of its date; NAMED is a reign with its year; STREAM is the mark of a
+# stream, 「傳」. TOLD_MONTH and TOLD_YEAR are months and years inside a record
+# of running text, where a date of the narrative looks like one that it tells
+# of.
+
+
+NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM = range(7)
+TOLD_MONTH, TOLD_YEAR = range(7, 9)
+NUM_KINDS = 9
+
+
+# ----------------------------------------------------------------------------
+# Printed dates: what a date in a record states.
+#
+# Whether a date is of what the record tells, of a length of time or of
+# another year, its clause decides (`clauses`).
+
+
+# A name of `emissions.LOG_ERROR_ODDS` and its values.
+DateStatement = tuple[Hashable, ...]
+# Names of statements that are days, in the order of `sexagenary.DAY_MARKS`.
+DAY_STATEMENTS = ("day", "first day", "last day")
+# Number of a day in its month, 「十五日」; -1 is the last, 「晦」.
+MONTH_DAY_STATEMENT = "month day"
+# Number of a month that somebody may but speak of, or a length of time.
+DOUBTFUL_MONTH_STATEMENT = "doubtful month"
+# Name and regnal year of an era that the calendar lacks.
+UNKNOWN_ERA_STATEMENT = "unknown era"
+# Astronomical year, 「（1900年）」.
+COMMON_YEAR_STATEMENT = "common year"
+# Years since the last that is printed; a section has the year itself.
+RELATIVE_YEAR_STATEMENT = "relative year"
+
+
+class DatePart(enum.IntEnum):
+  """Parts of a date, the largest first; a smaller one goes on with it."""
+
+  YEAR = 0
+  CYCLE = 1
+  SEASON = 2
+  MONTH = 3
+  MONTH_DAY = 4
+  DAY = 5
+
+
+@dataclasses.dataclass(frozen=True)
+class PrintedDate:
+  """A date as it stands in the text.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last.
+    first_part: the largest part that it prints.
+    last_part: the smallest.
+    kind: of the section that it opens.
+    statements: as of `Section`.
+    is_tail: whether it only goes on with a date, 「朔」.
+    may_be_length: whether it could be a length of time, 「三月」.
+    has_season: whether it prints one.
+  """
+
+  start: int
+  end: int
+  first_part: DatePart
+  last_part: DatePart
+  kind: int
+  statements: tuple[DateStatement, ...]
+  is_tail: bool = False
+  may_be_length: bool = False
+  has_season: bool = False
+
+
+def doubt_month(date: PrintedDate) -> PrintedDate:
+  """Returns a date whose month may not be that of the record.
+
+  Args:
+    date: of a month, perhaps with its season and a day.
+  """
+  return dataclasses.replace(
+    date,
+    kind=DAY,
+    statements=tuple(
+      (DOUBTFUL_MONTH_STATEMENT, *values)
+      if name == "month"
+      else (name, *values)
+      for name, *values in date.statements
+    ),
+  )
+
+
+def list_positions(dates: Sequence[PrintedDate]) -> set[int]:
+  """Returns the positions of the characters of dates."""
+  return {
+    position for date in dates for position in range(date.start, date.end)
+  }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -58,7 +207,7 @@ class SectionDraft:
   start: int
   date_end: int
   last_part: int = -1
-  kind: int = section_kinds.NO_DATE
+  kind: int = NO_DATE
   statements: list[DateStatement] = dataclasses.field(default_factory=list)
 
   def add_date(self, date: PrintedDate) -> None:
@@ -72,3 +221,190 @@ class SectionDraft:
       self.statements += date.statements
       self.last_part = date.last_part
     self.date_end = date.end
+
+
+# ----------------------------------------------------------------------------
+# Names of the reigns of a timeline, as headings and records print them.
+
+
+_NEW_ERA_VERBS = ("改元", "改年", "建元", "年號")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReignNames:
+  """Names of the reigns of a timeline, for look-ups.
+
+  Attributes:
+    by_heading: what a heading may be in the spelling of `fold_script`, with and
+      without the state -> reign.
+    by_name: names and aliases -> reigns.
+    new_era: a verb of a new era and a name.
+  """
+
+  by_heading: dict[str, str]
+  by_name: dict[str, tuple[str, ...]]
+  new_era: re.Pattern[str]
+
+
+@functools.lru_cache(maxsize=8)
+def index_reign_names(timeline: Timeline) -> ReignNames:
+  """Returns the names of the reigns of a timeline, which it remembers."""
+  by_heading: dict[str, str] = {}
+  by_name: dict[str, tuple[str, ...]] = {}
+  # 「太祖」 is a ruler of several eras, and others count years by that name.
+  rulers_of_eras = {
+    reign.state[start:]
+    for reign in timeline.reigns
+    for start in range(1, len(reign.state) - 1)
+    if not reign.state.endswith(reign.name)
+  }
+  rows_by_name = collections.Counter(reign.name for reign in timeline.reigns)
+  for reign in timeline.reigns:
+    for name in (reign.name, *reign.aliases):
+      if name not in rulers_of_eras:
+        by_heading.setdefault(numerals.fold_script(name), reign.name)
+      # A state tells reigns of one name apart.
+      state = reign.state if rows_by_name[reign.name] > 1 else ""
+      by_heading.setdefault(
+        numerals.fold_script(reign.state + name), state + reign.name
+      )
+      reigns = by_name.get(name, ())
+      by_name[name] = tuple(dict.fromkeys((*reigns, reign.name)))
+  verbs = build_names_pattern(_NEW_ERA_VERBS)
+  return ReignNames(
+    by_heading,
+    by_name,
+    re.compile(f"{verbs}({build_names_pattern(by_name)})"),
+  )
+
+
+def find_new_eras(
+  text: str, timeline: Timeline
+) -> Iterator[tuple[int, DateStatement]]:
+  """Yields where a record says that an era begins, 「改元太康」, and which."""
+  names = index_reign_names(timeline)
+  for match in names.new_era.finditer(text):
+    for reign in names.by_name[match[1]]:
+      yield match.start(), ("era", reign)
+
+
+# ----------------------------------------------------------------------------
+# Units of a chronicle: sections that share a date.
+#
+# A heading has no date of its own: 「三年」 above 「春，…」 dates what it
+# heads. Read
+# as a section it would claim a month of its year, and what follows it would
+# have to go on from there.
+
+
+# What a statement fixes; a day or another statement leaves the kind as it is.
+_KIND_OF_STATEMENT = {
+  "day": DAY,
+  "first day": DAY,
+  "last day": DAY,
+  "month day": DAY,
+  "month": MONTH,
+  "doubtful month": MONTH,
+  "months": MONTH,
+  "leap": MONTH,
+  "season": SEASON,
+  "year": YEAR,
+  "common year": YEAR,
+  "cycle": YEAR,
+}
+
+
+def join_headings(
+  sections: Sequence[Section],
+) -> tuple[list[Section], Int[np.ndarray, " n"]]:
+  """Returns the units of sections, with the statements of their headings.
+
+  A heading is joined to what follows it, unless that opens with a unit as large
+  or contradicts it: of 「三年」 and 「四年」 the third year has no record, and
+  「春，王正月」 before 「夏，…」 is a record of its own.
+
+  Args:
+    sections: in order of the text, n of them.
+
+  Returns:
+    units, each with the span of its last section; and of every section the
+    index of its unit.
+  """
+  units: list[Section] = []
+  unit_from_end = np.empty(len(sections), int)
+  for index in range(len(sections) - 1, -1, -1):
+    section = sections[index]
+    if units and _heads(section, units[-1]):
+      units[-1] = dataclasses.replace(
+        units[-1],
+        kind=section.kind,
+        statements=_merge_statements(section.statements, units[-1].statements),
+      )
+    else:
+      units.append(section)
+    unit_from_end[index] = len(units) - 1
+  return units[::-1], len(units) - 1 - unit_from_end
+
+
+def _heads(section: Section, unit: Section) -> bool:
+  """Returns whether a section is the heading of the unit after it."""
+  if not section.is_heading:
+    return False
+  smallest = _find_smallest_unit(section)
+  # The mark of a stream stands above or below a year; 「冬，十月」 before it is
+  # the last entry of the other stream.
+  is_within = STREAM in (section.kind, unit.kind)
+  is_within &= smallest >= YEAR
+  is_within |= unit.kind < smallest
+  is_within |= unit.kind == section.kind == YEAR
+  return is_within and not _contradict(section.statements, unit.statements)
+
+
+def _find_smallest_unit(section: Section) -> int:
+  """Returns the kind of the smallest unit that a heading prints."""
+  kinds = {
+    _KIND_OF_STATEMENT.get(name, section.kind)
+    for name, *_ in section.statements
+  }
+  # A heading that names a reign alone heads its years.
+  if section.kind == NAMED and section.statements[0][-1] == 0:
+    return NAMED
+  return min(kinds, default=section.kind)
+
+
+def _contradict(
+  outer: Sequence[DateStatement], inner: Sequence[DateStatement]
+) -> bool:
+  """Returns whether two dates name different years, months or reigns."""
+  for name, *values in outer:
+    for other_name, *other_values in inner:
+      if name != other_name:
+        continue
+      if name == "year":
+        # A reign without a year (0), or a year without a reign (None), leaves
+        # the other open.
+        (reign, year), (other_reign, other_year) = values, other_values
+        if None not in (reign, other_reign) and reign != other_reign:
+          return True
+        if 0 not in (year, other_year) and year != other_year:
+          return True
+      elif values != other_values:
+        return True
+  return False
+
+
+def _merge_statements(
+  outer: Sequence[DateStatement], inner: Sequence[DateStatement]
+) -> tuple[DateStatement, ...]:
+  """Returns the statements of both, a reign and a year together."""
+  years = [
+    statement for statement in (*outer, *inner) if statement[0] == "year"
+  ]
+  other_statements = dict.fromkeys(
+    statement for statement in (*outer, *inner) if statement[0] != "year"
+  )
+  if not years:
+    return tuple(other_statements)
+  reign = next((reign for _, reign, _ in years if reign is not None), None)
+  year = next((year for _, _, year in years if year), 0)
+  return (("year", reign, year), *other_statements)

@@ -9,24 +9,29 @@ Axes: N records, K months.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
+from jaxtyping import Bool, Float, Float32, Int
+from scipy.special import logsumexp
 
-from ctd_jax.dating.chronicle import (
-  section_reading,
-  western_calendar,
-  western_sections,
-)
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.dating import corpus, dating_model
+from ctd_jax.dating.chronicle import emissions, section_reading, western
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import (
   NO_OPENING,
   UNKNOWN,
   Corpus,
+  Labels,
+  MonthAxis,
   plain_text,
 )
-from ctd_jax.dating.month_axis import MonthAxis
+from ctd_jax.dating.experts import base, date_features, parallels
+from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.texts.works import Entry, Place
 
 
@@ -66,9 +71,9 @@ def read_head(text: str, calendar: Calendar) -> Section:
     text: that stands alone.
     calendar: whose reigns it may name.
   """
-  if western_calendar.is_western(calendar):
+  if western.is_western(calendar):
     entry = Entry(text, Place("", 1))
-    return western_sections.read_all_western_sections([entry])[0]
+    return western.read_all_western_sections([entry])[0]
   return section_reading.read_sections(0, text, calendar)[0]
 
 
@@ -123,4 +128,169 @@ def make_headed_corpus(
     first_day_mark=zeros,
     placeholder_month=zeros + UNKNOWN,
     external_texts=tuple(external_texts),
+  )
+
+
+# ----------------------------------------------------------------------------
+# Dates at the heads of undated texts, by the calendar of a chronicle.
+#
+# A text beside a chronicle may print a part of its date: a month, a day, a
+# year without its era. It is scored as the sections of a chronicle are
+# (`emissions`), so that leap months, parallel calendars and days count alike
+# on both sides. Only the head of a text is read: further dates are of what it
+# goes on to tell.
+#
+# Axes: N records, n some of them, K months.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class HeadDates:
+  """The expert of printed dates, of any calendar; fitting learns nothing.
+
+  Attributes:
+    calendar: of the corpus.
+    heads: first section of each text, [N].
+    is_read: whether the date of a text counts; those of a chronicle are dated
+      by it already.
+  """
+
+  calendar: Calendar
+  heads: Sequence[Section]
+  is_read: Bool[np.ndarray, " N"]
+  name = "dates"
+
+  @functools.cached_property
+  def has_date(self) -> Bool[np.ndarray, " N"]:
+    """Whether a text prints a date that counts."""
+    return self.is_read & [bool(head.statements) for head in self.heads]
+
+  @functools.cached_property
+  def date_numbers(self) -> Int[np.ndarray, " N"]:
+    """Number of the date of each text, UNKNOWN for one that prints none.
+
+    Parallel works print the same dates, each of which is scored once.
+    """
+    numbers: dict[tuple, int] = {}
+    result = np.full(len(self.heads), UNKNOWN)
+    for row in np.flatnonzero(self.has_date).tolist():
+      head = self.heads[row]
+      key = (head.statements, head.is_of_other_time)
+      result[row] = numbers.setdefault(key, len(numbers))
+    return result
+
+  @functools.cached_property
+  def _emissions(self) -> emissions.SectionEmissions:
+    numbers, first = np.unique(self.date_numbers, return_index=True)
+    dated = [self.heads[row] for row in first[numbers != UNKNOWN]]
+    return emissions.SectionEmissions(dated, self.calendar)
+
+  def score_dates(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "n K"]:
+    """Returns log p of the printed dates, up to a constant for each.
+
+    Args:
+      rows: of the records; 0 for one that prints no date.
+    """
+    result = np.zeros((len(rows), len(self.calendar)), np.float32)
+    numbers = self.date_numbers[rows]
+    for number in np.unique(numbers[numbers != UNKNOWN]).tolist():
+      result[numbers == number] = self._score_date(number)
+    return result
+
+  def _score_date(self, number: int) -> Float32[np.ndarray, " K"]:
+    by_offset = self._emissions(number, number + 1)[0, :, :-1]  # [S, K]
+    if len(by_offset) == 1:
+      return by_offset[0]
+    log_prior = np.log(date_features.make_offset_prior())[:, None]
+    return logsumexp(by_offset + log_prior, axis=0).astype(np.float32)
+
+  def fit(
+    self,
+    features: CorpusFeatures,
+    labels: Labels,
+    peers: Mapping[str, base.FittedExpert],
+  ) -> FittedHeadDates:
+    """Returns the expert beside its corpus; see `base.Expert`."""
+    del labels, peers
+    return FittedHeadDates(corpus=features.corpus, expert=self)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class FittedHeadDates:
+  """The printed dates of a corpus.
+
+  Attributes:
+    corpus: the texts.
+    expert: that scores their dates.
+  """
+
+  corpus: Corpus
+  expert: HeadDates
+  name = "dates"
+
+  def log_scores(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float32[np.ndarray, "n K"]:
+    """Returns log p of the printed dates; see `base.FittedExpert`."""
+    return self.expert.score_dates(rows)
+
+  def month_of_year_chances(
+    self, rows: Int[np.ndarray, " n"]
+  ) -> Float[np.ndarray, "n 12"]:
+    """Returns the chance of each month of the year by the printed date."""
+    result = np.full((len(rows), MONTHS_PER_YEAR), 1 / MONTHS_PER_YEAR)
+    months = self.corpus.axis.month_of_year - 1
+    sizes = np.maximum(np.bincount(months, minlength=MONTHS_PER_YEAR), 1)
+    numbers = self.expert.date_numbers[rows]
+    is_dated = np.flatnonzero(numbers != UNKNOWN)
+    for first in np.unique(numbers[is_dated], return_index=True)[1]:
+      position = is_dated[first]
+      scores = self.expert.score_dates(rows[[position]])[0]
+      mass = np.exp(scores - scores.max())
+      chances = np.bincount(months, mass, MONTHS_PER_YEAR) / sizes
+      result[numbers == numbers[position]] = chances / chances.sum()
+    return result
+
+  def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
+    """Returns the log scores of a record, if it prints a date, name -> [K]."""
+    if not self.expert.has_date[row]:
+      return {}
+    return {"openings": self.expert.score_dates(np.array([row]))[0]}
+
+  def explain(self, row: int, year: int) -> base.Evidence:
+    """Returns the printed date of a record; see `base.FittedExpert`."""
+    del year
+    head = self.expert.heads[row]
+    if not self.expert.has_date[row]:
+      return base.Evidence()
+    return base.Evidence(
+      spans=((head.start, head.date_end),),
+      note=self.corpus.texts[row][head.start : head.date_end],
+    )
+
+
+def make_text_model(
+  dates: HeadDates, without: Iterable[str] = (), seed: int = 42
+) -> dating_model.DatingModel:
+  """Returns a model that dates texts beside a chronicle of known dates.
+
+  Args:
+    dates: of the chronicle's records and the texts.
+    without: names of `options.EVIDENCE`.
+    seed: of the year encoder.
+
+  Raises:
+    ValueError: if a name is unknown.
+  """
+  # A chronicle names a month as often as it likes, and does not say that a
+  # month without a record has none. So the room of months is no evidence.
+  experts = dating_model.make_experts({*without, "room"}, seed)
+  return dating_model.DatingModel(
+    (
+      *(dates if each.name == dates.name else each for each in experts),
+      parallels.KnownParallels(),
+    ),
+    use_punctuation=False,
+    fold_by=corpus.RECORDS,
   )

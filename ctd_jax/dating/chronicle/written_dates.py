@@ -26,18 +26,12 @@ from collections.abc import Mapping
 import numpy as np
 from jaxtyping import Bool, Float, Int
 
-from ctd_jax.chronology import (
-  civil_dates,
-  date_grammar,
-  reign_tables,
-  sexagenary,
-  western_dates,
-)
-from ctd_jax.chronology.date_expressions import SEASONS, DateCue
+from ctd_jax.chronology import dates, reigns, sexagenary, western_dates
+from ctd_jax.chronology.dates import SEASONS, DateCue
 from ctd_jax.chronology.numerals import fold_script
-from ctd_jax.chronology.timelines import MONTHS_PER_YEAR
-from ctd_jax.dating.chronicle import western_calendar
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.dating.chronicle import western
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.utils.notes import Note
 
 FORMS = Note("problem.forms")
@@ -137,7 +131,7 @@ def _find_months_of_date(
   match = _ISO_DATE.fullmatch(text)
   if match is not None:
     first, last = _read_iso_days(match)
-    if match["day"] is None and western_calendar.is_western(calendar):
+    if match["day"] is None and western.is_western(calendar):
       # A month of the common era is the one of that name.
       month = int(match["month"] or 0)
       starts = _count_months(calendar.years, calendar.months)
@@ -150,7 +144,7 @@ def _find_months_of_date(
     return is_after & is_before, is_after, is_before
   if _LOOKS_ISO.fullmatch(text):
     raise ValueError(Note("problem.date.doubt", text=text, forms=FORMS))
-  if western_calendar.is_western(calendar):
+  if western.is_western(calendar):
     is_named = _find_western_months(text, calendar)
   else:
     is_named = _find_printed_months(text, calendar)
@@ -176,7 +170,7 @@ def _read_iso_days(match: re.Match[str]) -> tuple[int, int]:
     raise ValueError(
       Note("problem.date.day", text=match[0], day=days[0], last=num_days)
     )
-  first, last = civil_dates.from_gregorian_dates(
+  first, last = sexagenary.from_gregorian_dates(
     np.array([(year, *date) for date in zip(months, days, strict=True)])
   ).tolist()
   return first, last
@@ -191,7 +185,7 @@ def _bound_days(
     return starts, starts + lengths
   years, year_of = np.unique(calendar.years, return_inverse=True)
   solstices = np.array(
-    [civil_dates.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
+    [sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years]
   )[year_of]
   # The lunation of the solstice begins up to a lunation before it; a leap month
   # can follow the twelfth.
@@ -244,9 +238,7 @@ def _find_printed_months(
   """Returns which months a date has as a text writes it, 「隱公元年三月」."""
   # As the tables of dates write a leap month: 光熙1年8L月.
   text = _LEAP_LABEL.sub(r"閏\1", text)
-  matches = list(
-    date_grammar.iterate_matches(fold_script(text), calendar.timeline)
-  )
+  matches = list(dates.iterate_matches(fold_script(text), calendar.timeline))
   if (
     len(matches) != 1
     or matches[0][1].start != 0
@@ -264,7 +256,7 @@ def _find_printed_months(
   if cue.day:
     raise ValueError(Note("problem.date.cycle_day", text=text, forms=FORMS))
   try:
-    common_year = date_grammar.read_common_year(match)
+    common_year = dates.read_common_year(match)
   except ValueError as error:
     raise ValueError(
       Note("problem.of_text", text=text, problem=error)
@@ -284,7 +276,7 @@ def _find_printed_months(
     raise AmbiguousDateError(
       bare_message, _list_choices(reigns, is_match, text, calendar)
     )
-  reigns = date_grammar.candidate_reigns(match, cue, calendar.timeline)
+  reigns = dates.candidate_reigns(match, cue, calendar.timeline)
   months_of_reigns = {
     reign: calendar.find_members(
       is_match & (calendar.memberships.reigns == reign - 1)
@@ -411,7 +403,7 @@ def _describe_year(
 
 def _format_years(calendar: Calendar) -> Note:
   first, last = (
-    reign_tables.format_common_era_year(int(year))
+    reigns.format_common_era_year(int(year))
     for year in (calendar.years.min(), calendar.years.max())
   )
   return Note("note.years", first=first, last=last)

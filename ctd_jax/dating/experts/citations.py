@@ -25,7 +25,7 @@ from scipy.special import logsumexp
 from ctd_jax.dating import regression
 from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis
 from ctd_jax.dating.experts import base
-from ctd_jax.dating.experts.citation_pairs import (
+from ctd_jax.dating.experts.pairs import (
   HOST_REIGN,
   NAMED_REIGN,
   Citation,

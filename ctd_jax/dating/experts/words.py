@@ -24,8 +24,8 @@ import scipy.sparse
 from jaxtyping import Float, Float32, Int, UInt64
 
 from ctd_jax.dating.corpus import Labels
-from ctd_jax.dating.experts import base
-from ctd_jax.dating.experts.vocabulary import (
+from ctd_jax.dating.experts import base, wording
+from ctd_jax.dating.experts.wording import (
   KERNEL_WIDTHS,
   YearVocabulary,
   make_year_kernels,
@@ -292,3 +292,56 @@ class SmoothedDensity:
     densities = counts + _PSEUDO_COUNT * self.density
     densities /= (total + _PSEUDO_COUNT) * self.density
     return np.log(densities).astype(np.float32)
+
+
+# ----------------------------------------------------------------------------
+# Prior over regnal years: where the labelled records lie.
+#
+# Axes: Y regnal years.
+
+
+_YEAR_PRIOR_PSEUDO_COUNT = 0.1  # records of a year without a labelled one
+# Of `vocabulary.KERNEL_WIDTHS` the one of 5 years, which reaches over a hidden
+# block of two or three.
+_KERNEL = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class FittedYearPrior:
+  """The chance of each year, whatever the text.
+
+  Attributes:
+    chances: sum to 1.
+  """
+
+  chances: Float[np.ndarray, " Y"]
+  name = "prior"
+
+  def explain(self, row: int, year: int) -> base.Evidence:
+    """Returns the evidence of one record; see `base.FittedExpert`."""
+    del row
+    return base.Evidence(note=f"share of the year {self.chances[year]:.4f}")
+
+
+@dataclasses.dataclass(frozen=True)
+class YearPrior:
+  """Density of the labelled records over the years."""
+
+  name = "prior"
+
+  def fit(
+    self,
+    features: CorpusFeatures,
+    labels: Labels,
+    peers: Mapping[str, base.FittedExpert],
+  ) -> FittedYearPrior:
+    """Returns the prior, smoothed over hidden years."""
+    del peers
+    axis = features.axis
+    rows = labels.is_known & ~features.corpus.is_placeholder
+    counts = np.bincount(
+      axis.year_of[labels.month[rows]], minlength=axis.num_years
+    ).astype(np.float32)
+    kernel = wording.make_year_kernels(axis.num_years)[_KERNEL]
+    density = (counts + _YEAR_PRIOR_PSEUDO_COUNT) @ kernel
+    return FittedYearPrior(density / density.sum())

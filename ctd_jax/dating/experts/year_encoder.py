@@ -30,17 +30,16 @@ from jaxtyping import Array, Bool, Float, Float32, Int
 
 from ctd_jax.dating.corpus import Labels, MonthAxis
 from ctd_jax.dating.experts import base
-from ctd_jax.dating.experts.vocabulary import make_year_kernels
+from ctd_jax.dating.experts.wording import make_year_kernels
 from ctd_jax.dating.features import CorpusFeatures
-from ctd_jax.models import month_posterior, packing
+from ctd_jax.models import calendar_heads, packing
 from ctd_jax.models.encoders import bert
-from ctd_jax.models.packing import PackedTexts
-from ctd_jax.models.pooling import encode_packed
+from ctd_jax.models.packing import PackedTexts, encode_packed
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.training import input_pipeline
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.losses import MASKED_LOGIT
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 
 MAX_TOKENS = 48  # events are short; most end before
 MAX_UPDATES = 400  # of a large corpus
@@ -83,7 +82,7 @@ class YearEncoderModule(nn.Module):
     pooled = encode_packed(encoder, texts, "mean", deterministic)[0]
     code = nn.Dense(_NUM_YEAR_FEATURES)(pooled)
     # [T, F] @ [F, Y]: smooth in the year, because its features are.
-    features = month_posterior.make_year_features(
+    features = calendar_heads.make_year_features(
       self.num_years, _NUM_YEAR_FEATURES
     )
     return code @ features.T
@@ -237,7 +236,7 @@ class YearEncoder:
     init_key = jax.random.key(self.seed)
     # Dropout takes a quarter of the time with threefry, a tenth with this.
     dropout_key = jax.random.key(self.seed, impl="rbg")
-    bar = progress.Progress(
+    bar = output.Progress(
       desc="dating: encoder of years",
       total=num_updates,
       unit="update",

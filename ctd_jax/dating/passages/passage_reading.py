@@ -15,17 +15,14 @@ from jaxtyping import Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.chronology import sexagenary
-from ctd_jax.chronology.timelines import Timeline
-from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.dating.chronicle import emissions, head_dates, undated_texts
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.dating.chronicle.printed_dates import DAY_STATEMENTS
-from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.corpus import Corpus
+from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.dating import corpus
+from ctd_jax.dating.chronicle import emissions, undated_texts
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.sections import DAY_STATEMENTS, Section
+from ctd_jax.dating.corpus import Corpus, MonthAxis
 from ctd_jax.dating.experts import base, date_features
-from ctd_jax.dating.experts import days as days_lib
 from ctd_jax.dating.experts.date_features import DateTables
-from ctd_jax.dating.month_axis import MonthAxis
 
 _CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
 
@@ -54,7 +51,7 @@ class DayTable:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class ScoredHead(head_dates.HeadDates):
+class ScoredHead(undated_texts.HeadDates):
   """The printed date of one passage.
 
   Attributes:
@@ -116,7 +113,7 @@ class PassageReader:
     """
     if isinstance(self.tables, DayTable):
       return self._read_head(text)
-    passage = corpus_lib.read_axis_corpus([text], self.axis)
+    passage = corpus.read_axis_corpus([text], self.axis)
     dates = date_features.FittedDates(
       corpus=passage, is_event=np.array([True]), tables=self.tables
     )
@@ -137,7 +134,7 @@ class PassageReader:
     ratio = log_p[-1] - logsumexp(log_p[:-1]) + np.log(len(log_p) - 1)
     return PassageReading(
       passage=passage,
-      dates=head_dates.FittedHeadDates(corpus=passage, expert=expert),
+      dates=undated_texts.FittedHeadDates(corpus=passage, expert=expert),
       outside_log_ratio=max(float(ratio), 0.0),
     )
 
@@ -157,7 +154,9 @@ class PassageReader:
       ]
       by_offset = self.tables.log_p[columns].sum(axis=0)
       if len(by_offset) > 1:
-        by_offset = by_offset + np.log(days_lib.make_offset_prior())[:, None]
+        by_offset = (
+          by_offset + np.log(date_features.make_offset_prior())[:, None]
+        )
       result = result + logsumexp(by_offset, axis=0)
     return result.astype(np.float32)
 
@@ -169,7 +168,7 @@ class PassageReader:
 
 def make_tables(dates: base.DateExpert) -> DateTables | DayTable:
   """Returns the tables of fitted dates, of a timeline or a calendar."""
-  if isinstance(dates, head_dates.FittedHeadDates):
+  if isinstance(dates, undated_texts.FittedHeadDates):
     return DayTable.from_calendar(dates.expert.calendar)
   return dates.tables
 

@@ -15,11 +15,12 @@ import numpy as np
 from absl import logging
 from jaxtyping import Bool, Float32, Int
 
-from ctd_jax.benchmark.records import NEG_COMMENT
+from ctd_jax.benchmark.benchmark import NEG_COMMENT
 from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.experts import event_classifier
+from ctd_jax.dating.experts import wording
+from ctd_jax.index import posteriors
 from ctd_jax.index.building import (
   model_dating,
   work_corrections,
@@ -30,10 +31,9 @@ from ctd_jax.index.building.source_calendars import DateReader
 from ctd_jax.index.building.sources import SourceRecord, SourceWork
 from ctd_jax.index.building.work_corrections import WorkCorrections
 from ctd_jax.index.building.work_dating import DatedWork
-from ctd_jax.index.storage import posterior_arrays
-from ctd_jax.index.storage.corrections import Correction
-from ctd_jax.index.storage.database import KEYS, MODEL, ORDER, TEXT
-from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
+from ctd_jax.index.corrections import Correction
+from ctd_jax.index.database import KEYS, MODEL, ORDER, TEXT
+from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.utils.notes import Note
 
 UNDATED = "undated"  # how an index remembers --undated; --order is `ORDER`
@@ -135,7 +135,7 @@ def _read_group_clues(
   if is_hidden.any():
     is_event = np.where(is_hidden, UNKNOWN, kinds != NEG_COMMENT)
     months = np.full(len(records), UNKNOWN)
-    event_log_p = event_classifier.predict_event_log_p(
+    event_log_p = wording.predict_event_log_p(
       corpus, Labels(months, is_event.astype(int))
     )
   stated_months = np.where(
@@ -449,7 +449,7 @@ def _join_known_months(
     known_months: of all records.
     is_open: whether the month of a record is not known.
   """
-  certain = posterior_arrays.make_certain_posteriors(
+  certain = posteriors.make_certain_posteriors(
     known_months[~is_open, 0], dated.num_months
   )
   place = np.empty(len(is_open), int)

@@ -31,8 +31,8 @@ import numpy as np
 from absl import logging
 
 import ctd_jax
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import calendars
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.index import calendars, corrections, database, manifest, vectors
 from ctd_jax.index.building import (
   index_commit,
   source_calendars,
@@ -49,10 +49,8 @@ from ctd_jax.index.building.staged_works import (
   StagingJob,
 )
 from ctd_jax.index.building.vector_building import VectorPlan
-from ctd_jax.index.dense import vector_files
-from ctd_jax.index.storage import correction_file, database, manifest
-from ctd_jax.index.storage.corrections import CorrectionStore
-from ctd_jax.index.storage.database import MODEL
+from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.database import MODEL
 from ctd_jax.utils.beam import MapItems
 from ctd_jax.utils.notes import Note
 
@@ -196,9 +194,9 @@ def is_new_folder(folder: pathlib.Path) -> bool:
     calendars.CALENDAR_FOLDER,
     staged_works.WORKS_FOLDER,
     staged_works.PASSAGES_FOLDER,
-    vector_files.VECTORS_FOLDER,
+    vectors.VECTORS_FOLDER,
     *SERVER_NAMES,
-    *correction_file.FILE_NAMES,
+    *corrections.FILE_NAMES,
   }
   names = {path.name for path in folder.iterdir()} if folder.exists() else set()
   others = sorted(names - known)

@@ -9,17 +9,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from ctd_jax.dating.chronicle.month_calendar import Calendar
-from ctd_jax.index import calendars
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.index import calendars, database, manifest
+from ctd_jax.index import vectors as vectors_lib
 from ctd_jax.index.building import staged_works
 from ctd_jax.index.building.staged_works import TEXT_COLUMNS
-from ctd_jax.index.dense import vector_files
-from ctd_jax.index.dense.vector_files import WorkVectors
-from ctd_jax.index.storage import database, full_text, manifest
-from ctd_jax.index.storage.corrections import CorrectionStore
-from ctd_jax.index.storage.database import IndexedWork
-from ctd_jax.index.storage.manifest import EncoderEntry, Manifest
-from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
+from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.database import IndexedWork
+from ctd_jax.index.manifest import EncoderEntry, Manifest
+from ctd_jax.index.posteriors import PosteriorArrays
+from ctd_jax.index.vectors import WorkVectors
 
 # Records of each work whose words are looked for in the full text.
 _NUM_SAMPLED = 20
@@ -148,7 +147,7 @@ def _check_vectors(
       f"{count:,}"
     )
   for work in works:
-    name = vector_files.name_folder(entry.sha256, work.records_sha256)
+    name = vectors_lib.name_folder(entry.sha256, work.records_sha256)
     try:
       vectors = WorkVectors.open(
         folder / name, work.num_records, entry.dimensions
@@ -185,7 +184,7 @@ def _check_full_text(
   """Looks for words of some records of a work in the full text."""
   step = max(work.num_records // _NUM_SAMPLED, 1)
   for record in database.fetch_records(connection, work.rows[::step]):
-    match = full_text.make_match([record.text[:_EXCERPT]])
+    match = database.make_match([record.text[:_EXCERPT]])
     if match is None:
       continue
     (is_found,) = connection.execute(

@@ -31,11 +31,11 @@ from absl import logging
 from jaxtyping import Int
 
 import ctd_jax
-from ctd_jax.benchmark.records import NEG_COMMENT
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.benchmark.benchmark import NEG_COMMENT
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.posterior import CredibleBlock
-from ctd_jax.index import calendars
+from ctd_jax.index import calendars, database, manifest, vectors
 from ctd_jax.index.building import staged_works
 from ctd_jax.index.building.staged_works import (
   DATE_COLUMNS,
@@ -44,16 +44,10 @@ from ctd_jax.index.building.staged_works import (
   WORKS_FOLDER,
   StagedWork,
 )
-from ctd_jax.index.dense import vector_files
-from ctd_jax.index.storage import database, full_text, manifest
-from ctd_jax.index.storage.database import HEADING, IndexedWork
-from ctd_jax.index.storage.manifest import (
-  EncoderEntry,
-  Manifest,
-  ManifestFile,
-)
-from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
-from ctd_jax.utils import files, progress
+from ctd_jax.index.database import HEADING, IndexedWork
+from ctd_jax.index.manifest import EncoderEntry, Manifest, ManifestFile
+from ctd_jax.index.posteriors import PosteriorArrays
+from ctd_jax.utils import files, output
 
 _BATCH = 10_000  # records inserted at once
 _CACHE_KIBIBYTES = 200_000
@@ -125,7 +119,7 @@ def _write_works(
   staged = sorted(staged, key=lambda work: work.name not in work_ids)
   row = int(database.get_property(connection, "next_row"))
   num_new = sum(map(len, staged))
-  with progress.Progress(
+  with output.Progress(
     total=num_new, desc="full text", unit="record"
   ) as progress_bar:
     for work in staged:
@@ -149,7 +143,7 @@ def _remove_work(connection: sqlite3.Connection, work: IndexedWork) -> None:
   while batch := texts.fetchmany(_BATCH):
     connection.executemany(
       "INSERT INTO full_text(full_text, rowid, words) VALUES ('delete', ?, ?)",
-      [(row, full_text.split_tokens(text)) for row, text in batch],
+      [(row, database.split_tokens(text)) for row, text in batch],
     )
   connection.execute("DELETE FROM records WHERE row >= ? AND row < ?", span)
   connection.execute("DELETE FROM works WHERE work_id = ?", (work.work_id,))
@@ -160,7 +154,7 @@ def _insert_work(
   work: StagedWork,
   work_id: int | None,
   first_row: int,
-  progress_bar: progress.Progress,
+  progress_bar: output.Progress,
 ) -> None:
   values = {name: work.columns[name] for name in _WORK_COLUMNS}
   values |= {
@@ -189,7 +183,7 @@ def _insert_work(
     )
     connection.executemany(
       "INSERT INTO full_text(rowid, words) VALUES (?, ?)",
-      [(row, full_text.split_tokens(values[text])) for row, values in batch],
+      [(row, database.split_tokens(values[text])) for row, values in batch],
     )
     progress_bar.update(len(batch))
 
@@ -252,8 +246,7 @@ def _make_manifest(
   used = {work.folder for work in works} | ({passages} if passages else set())
   if dense:
     used |= {
-      vector_files.name_folder(dense.sha256, work.records_sha256)
-      for work in works
+      vectors.name_folder(dense.sha256, work.records_sha256) for work in works
     }
   spec = json.loads(
     files.read_text(
@@ -291,7 +284,7 @@ def _fit_passages(
     calendar: of the index.
   """
   # Here and not above: it is not needed to look an index up.
-  from ctd_jax.dating.passages.passage_dater import PassageDater
+  from ctd_jax.dating.passages.passages import PassageDater
 
   generation = database.get_property(connection, "generation")
   name = f"{PASSAGES_FOLDER}/{generation}"

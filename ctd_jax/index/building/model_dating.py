@@ -19,17 +19,17 @@ import scipy.sparse
 from absl import logging
 from jaxtyping import Float, Int
 
-from ctd_jax.benchmark.records import ANSWERING_KINDS, NEG_COMMENT
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.benchmark.benchmark import ANSWERING_KINDS, NEG_COMMENT
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating import dating_model
-from ctd_jax.dating.chronicle import head_dates, undated_texts
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle import undated_texts
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.posterior import Posterior
+from ctd_jax.index import posteriors as posteriors_lib
 from ctd_jax.index.building.sources import SourceRecord
-from ctd_jax.index.storage import posterior_arrays
-from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
+from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.utils.notes import Note
 
 # Records dated at once: their scores of years are held in memory.
@@ -105,7 +105,7 @@ def date_group(
     shape=(len(timeline), num_months + 1),
   )
   has_kind = np.isin(kinds, (*ANSWERING_KINDS, NEG_COMMENT))
-  return posterior_arrays.make_posterior_arrays(
+  return posteriors_lib.make_posterior_arrays(
     (
       block @ to_lunations
       for block in _iterate_posterior(fitted.predict(), np.arange(len(corpus)))
@@ -137,7 +137,7 @@ def date_texts(
     ValueError: if there are too few known records.
   """
   parts = [
-    posterior_arrays.make_certain_posteriors(np.zeros(0, int), len(calendar))
+    posteriors_lib.make_certain_posteriors(np.zeros(0, int), len(calendar))
   ]
   if not texts:
     return parts[0]
@@ -158,7 +158,7 @@ def date_texts(
       f"{len(labels):,}",
     )
     blocks = _date_chunk(chunk, labels, calendar.take(is_kept), is_kept)
-    parts.append(posterior_arrays.make_posterior_arrays(blocks, len(calendar)))
+    parts.append(posteriors_lib.make_posterior_arrays(blocks, len(calendar)))
   return PosteriorArrays.concatenate(parts)
 
 
@@ -177,8 +177,8 @@ def _date_chunk(
   new_ordinals = np.cumsum(is_kept) - 1
   months = np.full(len(all_texts), UNKNOWN)
   months[~is_text] = new_ordinals[labels.months]
-  model = head_dates.make_text_model(
-    head_dates.HeadDates(calendar=calendar, heads=heads, is_read=is_text)
+  model = undated_texts.make_text_model(
+    undated_texts.HeadDates(calendar=calendar, heads=heads, is_read=is_text)
   )
   fitted = model.fit(
     corpus, Labels(months, np.where(months == UNKNOWN, UNKNOWN, 1))
@@ -217,8 +217,8 @@ def limit_to_known_months(
     chances[0, span] = posteriors.p_months(row)[span] + 1e-9
     return chances / chances.sum()
 
-  certain = posterior_arrays.make_certain_posteriors(first[single], num_months)
-  limited = posterior_arrays.make_posterior_arrays(
+  certain = posteriors_lib.make_certain_posteriors(first[single], num_months)
+  limited = posteriors_lib.make_posterior_arrays(
     map(limit_to_interval, intervals.tolist()), num_months
   )
   number = np.arange(len(posteriors))

@@ -17,15 +17,10 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Int
 
-from ctd_jax.chronology.timelines import TimeKey, Timeline
-from ctd_jax.dating.chronicle import (
-  chronicle_input,
-  month_calendar,
-  month_matching,
-  western_calendar,
-  written_dates,
-)
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.chronology.reigns import TimeKey, Timeline
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import chronicle_input, western, written_dates
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.index import calendars
 from ctd_jax.index.building.sources import SourceRecord, SourceWork
@@ -97,11 +92,9 @@ def choose_calendar(
     )
   if timelines:
     ((name, timeline),) = timelines.items()
-    return name, month_calendar.make_calendar(timeline)
+    return name, calendar_lib.make_calendar(timeline)
   try:
-    calendar = western_calendar.load_western_calendar(
-      western_calendar.COMMON_ERA, entries
-    )
+    calendar = western.load_western_calendar(western.COMMON_ERA, entries)
   except ValueError:
     raise ValueError(Note("problem.calendar.none")) from None
   return calendar.timeline.name, calendar
@@ -122,7 +115,7 @@ class DateReader:
     self.lunation_of = (
       None
       if timeline is None
-      else month_matching.map_time_keys(timeline, calendar)
+      else calendar_lib.map_time_keys(timeline, calendar)
     )
     self._spans: dict[str, tuple[int, int]] = {}
 

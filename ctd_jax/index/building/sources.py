@@ -19,10 +19,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from ctd_jax import texts
-from ctd_jax.benchmark.queries import SPLITS
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.benchmark.benchmark import SPLITS
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.index.storage.database import TEXT
+from ctd_jax.index.database import TEXT
 from ctd_jax.texts import TextError
 from ctd_jax.texts.works import Entry
 from ctd_jax.utils import files

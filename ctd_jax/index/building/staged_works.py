@@ -23,19 +23,19 @@ from typing import Any
 
 import msgspec
 
-from ctd_jax.benchmark.records import NEG_COMMENT, NO_EVENT
+from ctd_jax.benchmark.benchmark import NEG_COMMENT, NO_EVENT
 from ctd_jax.dating.chronicle import undated_texts
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
-from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN
+from ctd_jax.index import posteriors
 from ctd_jax.index.building import work_corrections, work_dating
 from ctd_jax.index.building.sources import SourceRequest, SourceWork
 from ctd_jax.index.building.work_dating import DatedWork
-from ctd_jax.index.dense.vector_files import VECTORS_FOLDER
-from ctd_jax.index.storage import month_postings, posterior_arrays
-from ctd_jax.index.storage.corrections import Correction
-from ctd_jax.index.storage.database import HEADING, MODEL
-from ctd_jax.utils import files, progress
+from ctd_jax.index.corrections import Correction
+from ctd_jax.index.database import HEADING, MODEL
+from ctd_jax.index.vectors import VECTORS_FOLDER
+from ctd_jax.utils import files, output
 
 WORKS_FOLDER, PASSAGES_FOLDER = "works", "passages"
 ROWS_FILE, WORK_FILE = "records.jsonl", "work.json"
@@ -234,11 +234,11 @@ def stage_work(
   temporary = folder.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
   temporary.mkdir(parents=True)
   work.posteriors.save(temporary)
-  month_postings.make_month_postings(work.posteriors).save(temporary)
+  posteriors.make_month_postings(work.posteriors).save(temporary)
   digest = hashlib.sha256()
   encode = msgspec.json.Encoder().encode
   with (temporary / ROWS_FILE).open("wb") as file:
-    for row in progress.Progress(
+    for row in output.Progress(
       _iterate_rows(work, calendar),
       f"{work.source.name}: writing",
       total=len(work.records),
@@ -284,7 +284,7 @@ def stage_work(
 
 
 def _iterate_rows(work: DatedWork, calendar: Calendar) -> Iterator[list[Any]]:
-  summary = posterior_arrays.summarize_posteriors(work.posteriors)
+  summary = posteriors.summarize_posteriors(work.posteriors)
   dates = [
     summary[name].tolist()
     for name in (

@@ -16,13 +16,12 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 from absl import logging
 
+from ctd_jax.index import database, encoders, vectors
 from ctd_jax.index.building.staged_works import TEXT_COLUMNS, StagedWork
-from ctd_jax.index.dense import encoders, vector_files
-from ctd_jax.index.dense.encoders import VectorEncoder
-from ctd_jax.index.dense.vector_files import MissingPart
-from ctd_jax.index.storage import database
-from ctd_jax.index.storage.database import IndexedWork
-from ctd_jax.index.storage.manifest import EncoderEntry
+from ctd_jax.index.database import IndexedWork
+from ctd_jax.index.encoders import VectorEncoder
+from ctd_jax.index.manifest import EncoderEntry
+from ctd_jax.index.vectors import MissingPart
 from ctd_jax.utils.beam import MapItems
 
 _TEXT = TEXT_COLUMNS.index("text")
@@ -155,8 +154,8 @@ def _count_missing(
   folder: pathlib.Path, work: _Records, encoder_sha256: str, width: int
 ) -> int:
   """Returns how many records have no vector yet."""
-  target = folder / vector_files.name_folder(encoder_sha256, work.sha256)
-  return vector_files.count_missing(target, work.number, width)
+  target = folder / vectors.name_folder(encoder_sha256, work.sha256)
+  return vectors.count_missing(target, work.number, width)
 
 
 def _list_missing(
@@ -168,8 +167,8 @@ def _list_missing(
     missing = _count_missing(folder, work, encoder.sha256, width)
     if missing:
       logging.info("%s: vectors of %s records", work.name, f"{missing:,}")
-      target = folder / vector_files.name_folder(encoder.sha256, work.sha256)
-      yield from vector_files.list_missing(
+      target = folder / vectors.name_folder(encoder.sha256, work.sha256)
+      yield from vectors.list_missing(
         target, work.read_texts(), work.number, width
       )
 
@@ -198,7 +197,7 @@ def _write_part(
         "workers have to see the same folder, and nothing may change in it"
       )
     _keep_open(found)
-  vector_files.write_part(part, _opened[sha256].encode_records)
+  vectors.write_part(part, _opened[sha256].encode_records)
 
 
 def _keep_open(encoder: VectorEncoder) -> VectorEncoder:

@@ -22,12 +22,12 @@ from absl import logging
 from jaxtyping import Bool, Int
 
 from ctd_jax.dating.chronicle import fixed_dates, written_dates
-from ctd_jax.dating.chronicle.month_calendar import Calendar
+from ctd_jax.dating.chronicle import sections as sections_lib
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.sequence import section_kinds
 from ctd_jax.index.building.sources import SourceRecord
-from ctd_jax.index.storage.corrections import Correction, hash_texts
-from ctd_jax.index.storage.database import HEADING, IndexRecord
+from ctd_jax.index.corrections import Correction, hash_texts
+from ctd_jax.index.database import HEADING, IndexRecord
 from ctd_jax.texts.works import Entry
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
@@ -171,7 +171,7 @@ def add_fixed_entries(
       depends.
   """
   sections = [
-    Section(number, 0, len(entry.text), 0, section_kinds.NO_DATE)
+    Section(number, 0, len(entry.text), 0, sections_lib.NO_DATE)
     for number, entry in enumerate(entries)
   ]
   numbers = [n for n, entry in enumerate(entries) if not entry.is_heading]

@@ -23,19 +23,19 @@ import numpy as np
 from absl import logging
 from jaxtyping import Bool, Int
 
-from ctd_jax.benchmark.records import NO_EVENT
+from ctd_jax.benchmark.benchmark import NO_EVENT
+from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import (
+  checks,
+  chronicle_dates,
   chronicle_dating,
-  contradictions,
-  dating_warnings,
-  month_matching,
-  section_days,
+  sections,
 )
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import DOUBTFUL, ChronicleDates
-from ctd_jax.dating.chronicle.month_calendar import Calendar
 from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.dating.sequence import section_kinds
+from ctd_jax.index import posteriors
 from ctd_jax.index.building import work_corrections
 from ctd_jax.index.building.sources import (
   NO_POSITION,
@@ -43,10 +43,9 @@ from ctd_jax.index.building.sources import (
   SourceWork,
 )
 from ctd_jax.index.building.work_corrections import WorkCorrections
-from ctd_jax.index.storage import posterior_arrays
-from ctd_jax.index.storage.corrections import Correction
-from ctd_jax.index.storage.database import HEADING, KEYS, MODEL, ORDER, TEXT
-from ctd_jax.index.storage.posterior_arrays import PosteriorArrays
+from ctd_jax.index.corrections import Correction
+from ctd_jax.index.database import HEADING, KEYS, MODEL, ORDER, TEXT
+from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils.notes import Note
 
@@ -55,8 +54,8 @@ MIN_DATED = 0.05
 _MAX_SAMPLED = 2_000  # entries that are read to find out
 # Of its months that a reign has to name, to be one by which a work counts.
 _MIN_SHARE = 0.5
-_YEAR_KINDS = (section_kinds.YEAR, section_kinds.NAMED)
-_DATED_KINDS = (section_kinds.MONTH, section_kinds.SEASON, *_YEAR_KINDS)
+_YEAR_KINDS = (sections.YEAR, sections.NAMED)
+_DATED_KINDS = (sections.MONTH, sections.SEASON, *_YEAR_KINDS)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -222,13 +221,13 @@ def date_text_by_order(
     corrected = work_corrections.add_fixed_sections(
       corrected, fixed, entries, sections, calendar
     )
-  warnings = dating_warnings.list_unknown_eras(entries, calendar)
-  warnings += dating_warnings.list_missing_dates(sections, entries, calendar)
+  warnings = checks.list_unknown_eras(entries, calendar)
+  warnings += checks.list_missing_dates(sections, entries, calendar)
   dates = _decode(work.name, entries, sections, calendar, corrected.months)
-  days = section_days.locate_sections(dates)
-  contradicted = contradictions.find_contradictions(dates, days)
-  warnings += dating_warnings.warn_of_contradictions(contradicted, sections)
-  warnings += dating_warnings.warn_of_doubt(dates)
+  days = chronicle_dates.locate_sections(dates)
+  contradicted = checks.find_contradictions(dates, days)
+  warnings += checks.warn_of_contradictions(contradicted, sections)
+  warnings += checks.warn_of_doubt(dates)
   known_months = np.full((len(sections), 2), UNKNOWN)
   return DatedWork(
     source=work,
@@ -328,7 +327,7 @@ def _decode(
       sections,
       calendar,
       allowed_months=allowed_months,
-      credible=posterior_arrays.SHARE,
+      credible=posteriors.SHARE,
     )
   except ValueError as error:
     raise ValueError(Note("problem.at", place=name, problem=error)) from error
@@ -339,7 +338,7 @@ def _convert_posteriors(
 ) -> PosteriorArrays:
   """Returns the posteriors of some sections, by the months of the index."""
   num_months = len(calendar)
-  ordinals = month_matching.match_months(dates.calendar, calendar)
+  ordinals = calendar_lib.match_months(dates.calendar, calendar)
   credible = dates.credible
   starts, stops = credible.starts[rows], credible.starts[rows + 1]
   sizes = stops - starts
@@ -347,9 +346,7 @@ def _convert_posteriors(
   entry = entry + np.arange(sizes.sum())
   months = ordinals[credible.ordinals[entry]]
   chances = credible.probabilities[entry]
-  is_kept = (months < num_months) & (
-    chances >= posterior_arrays.MIN_PROBABILITY
-  )
+  is_kept = (months < num_months) & (chances >= posteriors.MIN_PROBABILITY)
   row_of_entry = np.repeat(np.arange(len(rows)), sizes)[is_kept]
   counts = np.bincount(row_of_entry, minlength=len(rows))
   return PosteriorArrays(

@@ -26,9 +26,14 @@ from jax.experimental.pallas.ops.tpu.splash_attention import (
 from jax.sharding import PartitionSpec
 from jaxtyping import Array, Bool, Float, Int
 
-from ctd_jax.models.arrays import TokenMask
 from ctd_jax.models.encoders import layers
-from ctd_jax.models.mesh_axes import DATA, FSDP, TENSOR, find_platform
+from ctd_jax.models.encoders.layers import (
+  DATA,
+  FSDP,
+  TENSOR,
+  TokenMask,
+  find_platform,
+)
 
 AUTO, PLAIN, XLA, CUDNN, SPLASH = "auto", "plain", "xla", "cudnn", "splash"
 IMPLEMENTATIONS = (AUTO, PLAIN, XLA, CUDNN, SPLASH)

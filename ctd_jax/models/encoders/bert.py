@@ -18,11 +18,14 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from ctd_jax.models.arrays import TokenIds, TokenMask
-from ctd_jax.models.encoders import attention, layer_stack, layers
+from ctd_jax.models.encoders import attention, layers
 from ctd_jax.models.encoders.attention import AttentionScope
-from ctd_jax.models.encoders.layers import make_dense
-from ctd_jax.models.encoders.lora import LoraConfig
+from ctd_jax.models.encoders.layers import (
+  LoraConfig,
+  TokenIds,
+  TokenMask,
+  make_dense,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,9 +53,7 @@ class BertConfig:
   lora: LoraConfig | None = None
   # Not of the architecture: vectors that were stored with another are kept.
   attention: str = dataclasses.field(default=attention.AUTO, repr=False)
-  kept_activations: str = dataclasses.field(
-    default=layer_stack.AUTO, repr=False
-  )
+  kept_activations: str = dataclasses.field(default=layers.AUTO, repr=False)
 
   def __post_init__(self):
     if self.vocab_size < 1:
@@ -64,7 +65,7 @@ class BertConfig:
       )
     layers.check_dtype(self.dtype)
     attention.check_implementation(self.attention)
-    layer_stack.check_kept(self.kept_activations)
+    layers.check_kept(self.kept_activations)
     layers.check_rates(
       dropout=self.dropout, attention_dropout=self.attention_dropout
     )
@@ -225,7 +226,7 @@ class BertEncoder(nn.Module):
     states = BertEmbeddings(config, name="embeddings")(ids, mask, deterministic)
     self.sow("intermediates", "states", states)
     scope = attention.make_scope(config, mask, False, deterministic)
-    states = layer_stack.apply_layers(
+    states = layers.apply_layers(
       BertLayer, config, states, columns, scope, deterministic=deterministic
     )
     return states.astype(jnp.float32)

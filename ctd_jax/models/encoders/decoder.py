@@ -19,11 +19,14 @@ import jax.numpy as jnp
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from ctd_jax.models.arrays import TokenIds, TokenMask
-from ctd_jax.models.encoders import attention, layer_stack, layers
+from ctd_jax.models.encoders import attention, layers
 from ctd_jax.models.encoders.attention import AttentionScope
-from ctd_jax.models.encoders.layers import make_dense
-from ctd_jax.models.encoders.lora import LoraConfig
+from ctd_jax.models.encoders.layers import (
+  LoraConfig,
+  TokenIds,
+  TokenMask,
+  make_dense,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -51,9 +54,7 @@ class DecoderConfig:
   lora: LoraConfig | None = None
   # Not of the architecture: vectors that were stored with another are kept.
   attention: str = dataclasses.field(default=attention.AUTO, repr=False)
-  kept_activations: str = dataclasses.field(
-    default=layer_stack.AUTO, repr=False
-  )
+  kept_activations: str = dataclasses.field(default=layers.AUTO, repr=False)
 
   def __post_init__(self):
     if self.num_heads % self.num_kv_heads:
@@ -65,7 +66,7 @@ class DecoderConfig:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
     layers.check_dtype(self.dtype)
     attention.check_implementation(self.attention)
-    layer_stack.check_kept(self.kept_activations)
+    layers.check_kept(self.kept_activations)
     layers.check_rates(attention_dropout=self.attention_dropout)
 
   def make_encoder(self) -> Decoder:
@@ -236,7 +237,7 @@ class Decoder(nn.Module):
     table = layers.make_embedding(config, config.vocab_size, "embed_tokens")
     states = table(ids).astype(config.dtype)
     self.sow("intermediates", "states", states)
-    states = layer_stack.apply_layers(
+    states = layers.apply_layers(
       DecoderLayer,
       config,
       states,

@@ -6,21 +6,166 @@ features of a projection.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from flax import linen as nn
+from flax import traverse_util
 from jax.ad_checkpoint import checkpoint_name
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
-from ctd_jax.models.arrays import AnyArray, TokenIds, TokenMask
-from ctd_jax.models.encoders import lora
-from ctd_jax.models.encoders.lora import LoraConfig
-from ctd_jax.models.mesh_axes import find_platform
+# ----------------------------------------------------------------------------
+# Low-rank adapters (LoRA) of an encoder's projections.
+#
+# A projection W becomes W + alpha/r A B with two narrow matrices. Only they
+# are trained. B starts from 0, so that an adapted encoder starts as the
+# encoder itself. The parameters of query/kernel's adapter are query_lora/a,
+# [in, r], and query_lora/b, [r, out]; without them the tree is that of the
+# encoder.
+#
+# Source: Hu et al. 2021, "LoRA: Low-Rank Adaptation of Large Language
+# Models", section 4.1.
+
+
+SUFFIX = "_lora"  # of the name of an adapter, behind that of its projection
+A, B = "a", "b"
+PROJECTIONS = (
+  *("query", "key", "value", "out"),  # of the attention, in either family
+  *("intermediate", "output"),  # feed-forward of a BERT
+  *("gate", "up", "down"),  # feed-forward of a decoder
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class LoraConfig:
+  """Adapters of an encoder.
+
+  Attributes:
+    rank: columns of A, r.
+    alpha: numerator of the scale; alpha / r times A B is added.
+    dropout: rate on an adapter's input.
+    targets: of `PROJECTIONS`, () = all; those that the encoder lacks are
+      skipped.
+    base_dtype: type of the encoder's own parameters.
+  """
+
+  rank: int
+  alpha: float
+  dropout: float = 0.0
+  targets: tuple[str, ...] = ()
+  base_dtype: str = "float32"
+
+  def __post_init__(self):
+    object.__setattr__(self, "targets", self.targets or PROJECTIONS)
+
+  @property
+  def scale(self) -> float:
+    """Factor of A B."""
+    return self.alpha / self.rank
+
+
+class Adapter(nn.Module):
+  """What is added to the output of one projection, [..., out]."""
+
+  features: int
+  lora: LoraConfig
+  dtype: jnp.dtype
+  precision: jax.lax.Precision | None
+
+  @nn.compact
+  def __call__(self, states: Float[Array, "*B I"]) -> Float[Array, "*B O"]:
+    """Returns alpha/r x A B, [..., out], for states x, [..., in]."""
+    rank = self.lora.rank
+    # As in PEFT: A is uniform within 1/sqrt(in).
+    init = nn.initializers.variance_scaling(1 / 3, "fan_in", "uniform")
+    a = self.param(A, init, (states.shape[-1], rank))
+    b = self.param(B, nn.initializers.zeros, (rank, self.features))
+    # A training step gives a key for dropout, nothing else does.
+    is_dropping = self.has_rng("dropout")
+    states = nn.Dropout(self.lora.dropout)(states, not is_dropping)
+    # One axis of tokens: see `layers.make_dense`.
+    flat = states.reshape(-1, states.shape[-1])
+    for matrix in (a, b):
+      flat = jnp.matmul(
+        flat.astype(self.dtype),
+        matrix.astype(self.dtype),
+        precision=self.precision,
+      )
+    flat *= self.lora.scale
+    return flat.reshape(*states.shape[:-1], self.features)
+
+
+def is_adapter(path: tuple[str, ...]) -> bool:
+  """Returns whether a parameter belongs to an adapter."""
+  return len(path) > 1 and path[-2].endswith(SUFFIX)
+
+
+def split_adapters(params: Mapping[str, Any]) -> tuple[Any, Any]:
+  """Returns (adapters, the encoder without them); {} if there are none."""
+  flat = traverse_util.flatten_dict(dict(params))
+  adapters = {path: leaf for path, leaf in flat.items() if is_adapter(path)}
+  rest = {path: leaf for path, leaf in flat.items() if path not in adapters}
+  return tuple(map(traverse_util.unflatten_dict, (adapters, rest)))
+
+
+def join_params(*trees: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns one tree of parameters; for equal paths the last tree wins."""
+  flat = {}
+  for tree in trees:
+    flat |= traverse_util.flatten_dict(dict(tree))
+  return traverse_util.unflatten_dict(flat)
+
+
+def merge_adapters(params: Mapping[str, Any], lora: LoraConfig) -> Any:
+  """Returns the encoder's parameters with the adapters added in, fp32."""
+  adapters, base = map(traverse_util.flatten_dict, split_adapters(params))
+  merged = dict(base)
+  for path, a in adapters.items():
+    if path[-1] != A:
+      continue
+    kernel = (*path[:-2], path[-2].removesuffix(SUFFIX), "kernel")
+    # The axis of the layers of a scan stays in front.
+    product = jnp.matmul(
+      a, adapters[*path[:-1], B], precision=jax.lax.Precision.HIGHEST
+    )
+    merged[kernel] = base[kernel].astype(jnp.float32) + lora.scale * product
+  return traverse_util.unflatten_dict(merged)
+
+
+# ----------------------------------------------------------------------------
+# Array types that annotations of the models share.
+#
+# Axes: B texts of a batch, L tokens.
+
+
+AnyArray = Array | np.ndarray  # on a device or on the host
+TokenIds = Int[AnyArray, "B L"]
+# 1 or True where a token stands. Where a row holds several texts, the number of
+# the text of each token, from 1.
+TokenMask = Int[AnyArray, "B L"] | Bool[AnyArray, "B L"]
+
+
+# ----------------------------------------------------------------------------
+# Names of the axes of devices, and the platform of these.
+#
+# The mesh itself is made by `training.partitioning`.
+
+
+DATA, FSDP, TENSOR = "data", "fsdp", "tensor"
+
+
+def find_platform() -> str:
+  """Returns the platform of the mesh that is in use, else that of JAX."""
+  # A plan is traced for devices that this machine does not have.
+  device = jax.sharding.get_abstract_mesh().abstract_device
+  return device.platform if device else jax.default_backend()
+
 
 DTYPES = ("float32", "bfloat16")
 # Name, for `jax.checkpoint`, of what takes long to compute; see `layer_stack`.
@@ -209,12 +354,12 @@ def make_dense(
   keep = functools.partial(checkpoint_name, name=PRODUCT)
   if config.lora is None or name not in config.lora.targets:
     return lambda states: keep(dense(states))
-  adapter = lora.Adapter(
+  adapter = Adapter(
     features,
     config.lora,
     dense.dtype,
     dense.precision,
-    name=f"{name}{lora.SUFFIX}",
+    name=f"{name}{SUFFIX}",
   )
   return lambda states: keep(dense(states) + adapter(states))
 
@@ -234,3 +379,116 @@ def make_embedding(
     name=name,
   )
   return lambda numbers: table(numbers).astype(jnp.float32)
+
+
+# ----------------------------------------------------------------------------
+# Stack of an encoder's layers: unrolled, scanned or recomputed.
+#
+# Unrolled, a deep decoder compiles for minutes and keeps all activations for
+# the backward pass. Scanning compiles one layer, and `remat` keeps only the
+# states that enter each.
+#
+# Without `remat`, `kept_activations` decides: "all", or "products", the
+# results of projections and attention kernels, which take long to compute. An
+# accelerator computes the rest again sooner than it reads it from memory, and
+# needs two fifths of the memory or less; "auto" is "products" there, and
+# "all" on a CPU.
+#
+# If only some tokens' states are wanted, as for pooling by first or last
+# token, the last layer computes no others.
+#
+# Axes: B texts, L tokens, S tokens whose states are wanted, D features.
+
+
+SCANNED = "layers"  # parameters have the layer as first axis
+UNROLLED = "layer_{}"
+AUTO, ALL, PRODUCTS = "auto", "all", "products"
+KEPT = (AUTO, ALL, PRODUCTS)
+
+
+@runtime_checkable
+class StackConfig(Protocol):
+  """Fields of an encoder's configuration that the stack reads."""
+
+  num_layers: int
+  scan_layers: bool  # one compiled layer runs over stacked parameters
+  remat: bool  # the backward pass computes a layer's activations again
+  kept_activations: str  # for the backward pass, without remat; one of `KEPT`
+
+
+def check_kept(kept: str) -> None:
+  """Raises ValueError if `kept` is not one of `KEPT`."""
+  if kept not in KEPT:
+    raise ValueError(f"kept_activations must be one of {KEPT}, got {kept!r}")
+
+
+def _is_product(primitive: Any, *avals: Any, **params: Any) -> bool:
+  """Returns whether an operation is a projection or an attention kernel.
+
+  A policy of `jax.checkpoint`. The result of cuDNN's attention has no name.
+  """
+  is_named = jax.checkpoint_policies.save_only_these_names(PRODUCT)
+  return primitive.name.startswith("dot_product_attention_fwd") or is_named(
+    primitive, *avals, **params
+  )
+
+
+def apply_layers(
+  layer_type: Callable[..., nn.Module],
+  config: StackConfig,
+  states: Float[Array, "B L D"],
+  columns: Int[Array, "B S"] | None,
+  *inputs: Any,
+  **static: Any,
+) -> Float[Array, "B S D"]:
+  """Returns the states after the last layer, [B, S, D].
+
+  Call it inside an encoder's compact method. Parameters are named `layer_<i>`,
+  or `layers` if scanned.
+
+  Args:
+    layer_type: called with states, columns, inputs and static values, a layer
+      returns the states of the tokens in `columns`.
+    config: of the encoder.
+    states: input of the first layer.
+    columns: positions of the tokens whose states are wanted; None = all.
+      Scanned layers all have one shape and compute the others too.
+    *inputs: arrays, or trees of arrays, that all layers share.
+    **static: other values that all layers share.
+  """
+
+  def apply(layer: nn.Module, states: jax.Array, columns, *inputs: Any):
+    states = layer(states, columns, *inputs, **static)
+    # Read by tests and analyses that make "intermediates" mutable.
+    layer.sow("intermediates", "states", states)
+    return states, None
+
+  kept = config.kept_activations
+  keeps_products = kept == PRODUCTS or (
+    kept == AUTO and find_platform() != "cpu"
+  )
+  if config.remat or keeps_products:
+    apply = nn.remat(
+      apply,
+      # Inside a scan the loop keeps XLA from merging the two computations.
+      prevent_cse=not config.scan_layers,
+      policy=None if config.remat else _is_product,
+    )
+  if not config.scan_layers:
+    for index in range(config.num_layers):
+      layer = layer_type(config, name=UNROLLED.format(index))
+      is_last = index == config.num_layers - 1
+      states, _ = apply(layer, states, columns if is_last else None, *inputs)
+    return states
+  # Parameters and sown states get the layer as their first axis; every layer
+  # gets the same inputs and its own random keys.
+  scan = functools.partial(
+    nn.scan,
+    variable_axes={"params": 0, "intermediates": 0},
+    split_rngs={"params": True, "dropout": True},
+    in_axes=nn.broadcast,
+    length=config.num_layers,
+  )
+  layer = layer_type(config, name=SCANNED)
+  states, _ = scan(apply)(layer, states, None, *inputs)
+  return take_tokens(states, columns)

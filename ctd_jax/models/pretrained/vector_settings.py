@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from ctd_jax.models import tokenizer
-from ctd_jax.models.pretrained import hub_folders
+from ctd_jax.models.pretrained import folders
 from ctd_jax.utils import files
 
 SIDES = ("query", "record")
@@ -175,7 +175,7 @@ def read_vector_settings(
 
 def _read_pooling(path: pathlib.Path) -> str:
   """Returns the pooling that the config.json of its step names."""
-  fields = hub_folders.read_json(path)
+  fields = folders.read_json(path)
   if fields.get("include_prompt") is False:
     raise ValueError(
       f"{path}: include_prompt is false; the tokens of a prompt are always "
@@ -206,7 +206,7 @@ def _read_sides(folder: pathlib.Path) -> tuple[SideSettings, SideSettings]:
     path = folder / name
     if not path.is_file():
       return _Declared()
-    return hub_folders.read_json(path, _Declared)
+    return folders.read_json(path, _Declared)
 
   length = read(LENGTH_FILE).max_seq_length
   if length is None:

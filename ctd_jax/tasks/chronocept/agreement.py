@@ -43,7 +43,7 @@ from absl import flags
 from jaxtyping import Float, Float64, Int
 
 from ctd_jax.evaluation import significance
-from ctd_jax.utils import command_line, csv_rows
+from ctd_jax.utils import command_line, files
 from ctd_jax_datasets.chronocept.sample_records import AXES, TARGETS
 
 
@@ -101,7 +101,7 @@ def read_annotations(path: str | os.PathLike) -> dict[str, list[Annotation]]:
     ValueError: naming file, line and column at fault.
   """
   annotations_by_sample: dict[str, list[Annotation]] = {}
-  for line, row in csv_rows.read_csv_rows(path, AnnotationRow):
+  for line, row in files.read_csv_rows(path, AnnotationRow):
     line_label = f"{path}:{line}: sample {row.sample_id}"
     annotation = _make_annotation(row, line_label)
     sample_annotations = annotations_by_sample.setdefault(row.sample_id, [])

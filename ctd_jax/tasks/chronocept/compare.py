@@ -34,7 +34,7 @@ from jaxtyping import Float64
 
 from ctd_jax.evaluation import significance
 from ctd_jax.tasks.chronocept import features, systems
-from ctd_jax.utils import command_line, csv_rows
+from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load
 
 PREDICTIONS_FILE = "predictions.tsv"
@@ -129,7 +129,7 @@ def read_predictions(
     ValueError: naming file, line and column at fault.
   """
   values_by_sample: dict[str, list[list[float]]] = {}
-  for _, row in csv_rows.read_csv_rows(path, PredictionRow, delimiter="\t"):
+  for _, row in files.read_csv_rows(path, PredictionRow, delimiter="\t"):
     values = [row.location, row.scale, row.skewness]
     values_by_sample.setdefault(row.sample_id, []).append(values)
   return {

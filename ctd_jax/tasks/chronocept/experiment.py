@@ -52,7 +52,7 @@ from ctd_jax.tasks.chronocept import (
 from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
 from ctd_jax.tasks.chronocept.systems import BaselineSystem
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
-from ctd_jax.utils import files, plotting, progress, provenance
+from ctd_jax.utils import files, output
 from ctd_jax_datasets import load
 from ctd_jax_datasets.chronocept.sample_records import SPLITS, TARGETS, Sample
 
@@ -309,7 +309,7 @@ def _train_missing_seeds(
   histories = (
     json.loads(history_path.read_text("utf-8")) if history_path.exists() else {}
   )
-  for seed in progress.Progress(config.seeds, "seeds", unit="model"):
+  for seed in output.Progress(config.seeds, "seeds", unit="model"):
     model_file = systems.model_path(workdir, seed)
     if model_file.exists():
       continue  # of an earlier, interrupted call
@@ -373,15 +373,15 @@ def _write_report(
     truth,
     predictions,
     scaler,
-    command=provenance.command_line(),
-    commit=provenance.code_commit(),
+    command=files.command_line(),
+    commit=files.code_commit(),
     seconds=round(seconds, 1),
   )
   results.write_result_rows(workdir / "results.json", result_rows)
   title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
   # The curves that are drawn are those of the first seed.
   figure = plots.plot_predictions(title, samples, truth, predictions, raw[0])
-  plotting.write_figure(workdir / "page.png", figure)
+  output.write_figure(workdir / "page.png", figure)
   # Rows of single targets are in results.json only.
   table_rows = [row for row in result_rows if row.family == "all"]
   print(result_tables.format_table(table_rows, TABLE_METRICS, intervals=True))

@@ -41,7 +41,7 @@ def write_fits(
     ValueError: naming the line or curve at fault, or an --out that is a file.
   """
   from ctd_jax.tasks.chronocept import fits
-  from ctd_jax.utils import files, plotting, tables
+  from ctd_jax.utils import files, output
 
   folder = pathlib.Path(out).expanduser()
   # Before the fits, which take a while.
@@ -51,7 +51,7 @@ def write_fits(
   fits_by_curve = fits.fit_points(points, families, peak_height, ridge)
   rows = fits.make_table_rows(fits_by_curve)
   header, lines = list(rows[0]), [list(row.values()) for row in rows]
-  files.write_text(folder / "fits.tsv", tables.format_delimited(header, lines))
+  files.write_text(folder / "fits.tsv", output.format_delimited(header, lines))
   json_fits = {
     curve: [fits.fit_to_json(fit, base) for fit in curve_fits]
     for curve, curve_fits in fits_by_curve.items()
@@ -60,11 +60,9 @@ def write_fits(
     folder / "fits.json",
     json.dumps({"base": base, "curves": json_fits}, indent=1) + "\n",
   )
-  plotting.write_figure(
-    folder / "fits.png", fits.plot_fits(fits_by_curve, base)
-  )
+  output.write_figure(folder / "fits.png", fits.plot_fits(fits_by_curve, base))
   print(f"{len(fits_by_curve)} curves")
-  print(tables.format_table("", header, lines), end="")
+  print(output.format_table("", header, lines), end="")
   print(f"{folder}: fits.tsv, fits.json, fits.png")
 
 

@@ -30,7 +30,7 @@ import scipy.stats
 from jaxtyping import Float
 
 from ctd_jax.tasks.chronocept import curves
-from ctd_jax.utils import plotting, progress
+from ctd_jax.utils import output
 
 MINUTES, LOG_TIME = "minutes", "log_time"
 _NUM_LOCATIONS, _NUM_WIDTHS = 41, 21  # steps of the grids
@@ -485,7 +485,7 @@ def fit_points(
     ValueError: naming the curve whose points do not determine a fit.
   """
   fits_by_curve: dict[str, list[CurveFit]] = {}
-  for curve, (x, y) in progress.Progress(
+  for curve, (x, y) in output.Progress(
     points.items(), desc="fit", unit="curve"
   ):
     try:
@@ -551,7 +551,7 @@ def plot_fits(
   num_curves = len(fits_by_curve)
   columns = min(_MAX_COLUMNS, num_curves)
   rows = math.ceil(num_curves / columns)
-  figure = plotting.make_figure(4.2 * columns, 2.9 * rows + 0.7)
+  figure = output.make_figure(4.2 * columns, 2.9 * rows + 0.7)
   panels = figure.subplots(rows, columns, squeeze=False)
   for panel in panels.flat[num_curves:]:
     panel.set_visible(False)
@@ -580,7 +580,7 @@ def _draw_fits(
   # The lognormal has no value at log time 0.
   grid = np.linspace(max(x.min() - margin, 0.01), x.max() + margin, 400)
   y_max = 1.0
-  for colour, fit in zip(plotting.COLOURS, fits, strict=False):
+  for colour, fit in zip(output.COLOURS, fits, strict=False):
     values = fit.evaluate(grid)
     # A free amplitude may exceed a validity of 1.
     y_max = max(y_max, 1.05 * values.max())

@@ -39,9 +39,9 @@ import optax
 from flax import linen as nn
 from jaxtyping import Array, Float, Int
 
-from ctd_jax.models.pooling import encode_texts
-from ctd_jax.models.pretrained.geometry import EncoderConfig
-from ctd_jax.utils import progress
+from ctd_jax.models.packing import encode_texts
+from ctd_jax.models.pretrained.folders import EncoderConfig
+from ctd_jax.utils import output
 
 NUM_TARGETS = 3  # location, scale, skewness
 
@@ -217,7 +217,7 @@ def train_network(
   full_batch = None if hyper.batch_size else jax.device_put(dict(train_inputs))
   train_losses, validation_mses = [], []
   selected_params, epoch = params, 0
-  bar = progress.Progress(
+  bar = output.Progress(
     range(1, hyper.epochs + 1), desc="train", unit="epoch", leave=False
   )
   for epoch_number in bar:

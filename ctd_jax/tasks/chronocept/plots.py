@@ -16,10 +16,10 @@ from jaxtyping import Float
 
 from ctd_jax.tasks.chronocept import curves, features
 from ctd_jax.tasks.chronocept.curves import SkewNormal
-from ctd_jax.utils import plotting
+from ctd_jax.utils import output
 from ctd_jax_datasets.chronocept.sample_records import TARGETS, Sample
 
-TRUTH_COLOUR, PREDICTED_COLOUR = plotting.COLOURS[0], plotting.COLOURS[5]
+TRUTH_COLOUR, PREDICTED_COLOUR = output.COLOURS[0], output.COLOURS[5]
 NEUTRAL_COLOUR = "0.6"
 # Minutes -> tick label of the time axis.
 _TICKS = {
@@ -49,7 +49,7 @@ def plot_predictions(
     samples: N samples of the test split.
     raw: predictions of the first seed in raw units.
   """
-  figure = plotting.make_figure(15, 7)
+  figure = output.make_figure(15, 7)
   grid = figure.subplots(2, 4)
   # A regression may predict scales that no curve has.
   clipped = raw.copy()

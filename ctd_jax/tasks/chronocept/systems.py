@@ -41,7 +41,7 @@ from ctd_jax.tasks.chronocept.networks import (
   FeedForward,
 )
 from ctd_jax.tasks.chronocept.regressors import Arrays
-from ctd_jax.utils import files, progress
+from ctd_jax.utils import files, output
 from ctd_jax_datasets.chronocept.sample_records import Sample
 
 # Kinds of input; see `make_inputs`.
@@ -340,9 +340,7 @@ def choose_hyperparameters(
     for split in ("train", "validation")
     if pending_candidates
   }
-  for hyper in progress.Progress(
-    pending_candidates, "search", unit="candidate"
-  ):
+  for hyper in output.Progress(pending_candidates, "search", unit="candidate"):
     system = make_system(hyper, features)
     score = _score_candidate(
       system, split_inputs, targets, selection, config.seeds[0], config.protocol

@@ -27,7 +27,7 @@ from ctd_jax.tasks.chat_models import Message, make_conversation
 from ctd_jax.tasks.ctm import data_sources, judge, replies
 from ctd_jax.tasks.ctm.command_settings import COT, STYLES, JudgeSettings
 from ctd_jax.tasks.ctm.judge import MODEL, UNDECIDED, AnswerVerdict
-from ctd_jax.utils import tables
+from ctd_jax.utils import output
 from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.periods import TASKS
 from ctd_jax_datasets.ctm.schema import Question, question_from_json
@@ -334,7 +334,7 @@ def print_agreement(
   for field in ("task", "batch", "kind"):
     lines = count_confusion(judged_verdicts, field)
     print(
-      tables.format_table(
+      output.format_table(
         f"By {field}", [field, "answers", *columns], lines, markdown=True
       )
     )

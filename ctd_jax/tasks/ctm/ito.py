@@ -14,7 +14,7 @@ from ctd_jax.tasks.chat_client import open_client
 from ctd_jax.tasks.chat_models import Journal
 from ctd_jax.tasks.ctm import data_sources, ito_game, ito_players, ito_report
 from ctd_jax.tasks.ctm.command_settings import MODEL, ItoSettings
-from ctd_jax.utils import files, provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets.ctm import repository
 from ctd_jax_datasets.ctm.schema import ItoInstance, Theme
 
@@ -190,7 +190,7 @@ def _write_results(
     split="test",
     mode="feedback" if settings.feedback else "no_feedback",
     command=settings.command,
-    commit=provenance.code_commit(),
+    commit=files.code_commit(),
     seconds=round(seconds, 1),
   )
   results.write_result_rows(folder / "results.json", rows)

@@ -25,8 +25,8 @@ import scipy.stats
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm import ito_game, ito_players
-from ctd_jax.utils import plotting, tables
-from ctd_jax.utils.plotting import COLOURS
+from ctd_jax.utils import output
+from ctd_jax.utils.output import COLOURS
 from ctd_jax_datasets.ctm import periods
 
 CUTOFFS = (1, 3, 8)  # the K of Pass@K; the paper reports 3 and 8
@@ -293,7 +293,7 @@ def format_report(
   num_leaks = sum(bool(turn["leaked"]) for turn in turns)
   blocks += [f"- reasons struck out as leaks: {num_leaks}", ""]
   title = "Games won, 95 % Wilson intervals, above what guessing reaches"
-  blocks.append(tables.format_table(title, header, rows, markdown=True))
+  blocks.append(output.format_table(title, header, rows, markdown=True))
   blocks.append(_format_errors(states))
   rows = [
     [str(number), f"{tau:.3f}", str(count)]
@@ -301,7 +301,7 @@ def format_report(
   ]
   header = ["round", "mean tau-b", "of games"]
   blocks.append(
-    tables.format_table("Ranks against truth", header, rows, markdown=True)
+    output.format_table("Ranks against truth", header, rows, markdown=True)
   )
   return "\n".join(blocks)
 
@@ -338,7 +338,7 @@ def _format_errors(states: Sequence[ito_game.State]) -> str:
     ],
     ["nothing said that counts", str(error_counts.silent), ""],
   ]
-  return tables.format_table(
+  return output.format_table(
     "Kinds of error", ["measure", "wrong", "of"], rows, markdown=True
   )
 
@@ -408,4 +408,4 @@ def plot_passes(
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)
   figure.legend(loc="outside right upper", frameon=False)
-  plotting.write_figure(path, figure)
+  output.write_figure(path, figure)

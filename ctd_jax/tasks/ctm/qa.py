@@ -21,14 +21,14 @@ from absl import logging
 
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.retrieval import bm25, host_search
+from ctd_jax.retrieval import bm25, search
 from ctd_jax.tasks import chat_models
 from ctd_jax.tasks.chat_client import open_client
 from ctd_jax.tasks.chat_models import Journal
 from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
 from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
-from ctd_jax.utils import files, provenance
+from ctd_jax.utils import files
 from ctd_jax_datasets.ctm import repository
 from ctd_jax_datasets.ctm.generation import question_pool
 from ctd_jax_datasets.ctm.periods import ERA
@@ -104,7 +104,7 @@ class OpenBookRetriever:
   def __call__(self, question: Question) -> Sequence[str]:
     """Returns the best passages, best first."""
     scores = self._index.score_queries([question.question])
-    indices, _ = host_search.select_top_k(scores, self._num_passages)
+    indices, _ = search.select_top_k(scores, self._num_passages)
     # Row -1 fills the list where fewer texts score.
     return tuple(self._texts[i] for i in indices[0] if i >= 0)
 
@@ -284,7 +284,7 @@ def _write_results(
     split=settings.split,
     mode=settings.style,
     command=settings.command,
-    commit=provenance.code_commit(),
+    commit=files.code_commit(),
     seconds=round(seconds, 1),
   )
   results.write_result_rows(folder / "results.json", rows)

@@ -22,7 +22,7 @@ from jaxtyping import Float
 from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.judge import UNDECIDED, UNPARSED, AnswerVerdict
-from ctd_jax.utils import files, plotting, tables
+from ctd_jax.utils import files, output
 from ctd_jax_datasets.ctm.generation.quotas import BUCKETS, size_bucket
 from ctd_jax_datasets.ctm.periods import LSEC, TASKS
 from ctd_jax_datasets.ctm.schema import Question
@@ -119,7 +119,7 @@ def format_report(
   blocks += [f"- {key}: {value}" for key, value in notes.items()]
   blocks += [
     "",
-    tables.format_table(
+    output.format_table(
       "Accuracy (all: listed types)",
       columns,
       _format_share_rows(compute_accuracies(graded)),
@@ -128,7 +128,7 @@ def format_report(
   ]
   for field in ("nearest", "widest"):
     blocks.append(
-      tables.format_table(
+      output.format_table(
         f"By periods between the relations ({field} pair)",
         ["periods", *columns[1:]],
         _format_share_rows(compute_distance_accuracies(graded, field)),
@@ -141,7 +141,7 @@ def format_report(
   ]
   columns = ["task", "measure", "mean", "answers"]
   blocks.append(
-    tables.format_table("Finer measures", columns, rows, markdown=True)
+    output.format_table("Finer measures", columns, rows, markdown=True)
   )
   blocks.append(_format_source_table(graded))
   return "\n".join(blocks)
@@ -163,7 +163,7 @@ def _format_source_table(graded: GradedQuestions) -> str:
     [task, *(str(counts[source]) for source in sources)]
     for task, counts in counts_by_task.items()
   ]
-  return tables.format_table(
+  return output.format_table(
     "Verdicts by source", ["task", *sources], rows, markdown=True
   )
 
@@ -296,7 +296,7 @@ def plot_bars(
   ticks = [
     f for f in families if any(f in shares for shares in systems.values())
   ]
-  figure = plotting.make_figure(8, 4.2)
+  figure = output.make_figure(8, 4.2)
   axes = figure.add_subplot()
   width = _GROUP_WIDTH / len(systems)
   for index, (name, shares_by_family) in enumerate(systems.items()):
@@ -312,7 +312,7 @@ def plot_bars(
       width,
       yerr=_error_bars(shares),
       label=name,
-      color=plotting.colour_at(index),
+      color=output.colour_at(index),
       error_kw={"lw": 1, "capsize": 2},
     )
   first_shares = next(iter(systems.values()))
@@ -320,7 +320,7 @@ def plot_bars(
     range(len(ticks)), [_format_tick(f, first_shares) for f in ticks]
   )
   _label_axes(figure, axes, label, title, len(systems))
-  plotting.write_figure(path, figure)
+  output.write_figure(path, figure)
 
 
 def plot_curve(
@@ -334,7 +334,7 @@ def plot_curve(
   Args:
     systems: name -> number -> accuracy.
   """
-  figure = plotting.make_figure(7, 4.2)
+  figure = output.make_figure(7, 4.2)
   axes = figure.add_subplot()
   for index, (name, accuracies) in enumerate(systems.items()):
     offset = _POINT_OFFSET * (index - (len(systems) - 1) / 2)
@@ -343,7 +343,7 @@ def plot_curve(
       [100 * share.ratio for share in accuracies.values()],
       yerr=_error_bars(list(accuracies.values())),
       label=name,
-      color=plotting.colour_at(index),
+      color=output.colour_at(index),
       marker="o",
       capsize=2,
       lw=1.2,
@@ -355,7 +355,7 @@ def plot_curve(
     x_values, [_format_tick(x, first_accuracies) for x in x_values]
   )
   _label_axes(figure, axes, label, title, len(systems))
-  plotting.write_figure(path, figure)
+  output.write_figure(path, figure)
 
 
 def _format_tick(
@@ -386,7 +386,7 @@ def _label_axes(
   axes.set_ylim(0, 105)
   axes.set_yticks(range(0, 101, 20))
   axes.set_title(title)
-  plotting.style_frame(axes)
+  output.style_frame(axes)
   if num_systems > 1:
     figure.legend(
       loc="outside lower center",

@@ -24,12 +24,12 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 import numpy as np
 
-from ctd_jax.benchmark import records as records_lib
-from ctd_jax.benchmark.dataset import Benchmark
-from ctd_jax.chronology import reign_tables
-from ctd_jax.retrieval import bm25, host_search
+from ctd_jax.benchmark import benchmark as benchmark_lib
+from ctd_jax.benchmark.benchmark import Benchmark
+from ctd_jax.chronology import reigns
+from ctd_jax.retrieval import bm25, search
 from ctd_jax.tasks.ctm import replies
-from ctd_jax.utils import progress
+from ctd_jax.utils import output
 from ctd_jax_datasets.ctm import periods, repository, schema
 from ctd_jax_datasets.ctm.periods import (
   APPROXIMATE,
@@ -71,10 +71,8 @@ def read_dated_events(benchmark: Benchmark) -> list[DatedText]:
     # Astronomical years have a year 0.
     DatedText(record.text, year if year > 0 else year - 1)
     for record in benchmark.records
-    if record.kind == records_lib.EVENT
-    for year in (
-      reign_tables.astronomical_year_of(benchmark.timeline, record.key),
-    )
+    if record.kind == benchmark_lib.EVENT
+    for year in (reigns.astronomical_year_of(benchmark.timeline, record.key),)
   ]
 
 
@@ -97,11 +95,9 @@ class ChronicleIndex:
     """Returns for each name the sorted years of the records that contain it."""
     years_by_name: list[list[int]] = []
     starts = range(0, len(names), _BATCH_SIZE)
-    for start in progress.Progress(starts, desc="names"):
+    for start in output.Progress(starts, desc="names"):
       batch = names[start : start + _BATCH_SIZE]
-      indices, _ = host_search.select_top_k(
-        self._index.score_queries(batch), TOP_K
-      )
+      indices, _ = search.select_top_k(self._index.score_queries(batch), TOP_K)
       years_by_name += [
         sorted(
           self._records[i].year

@@ -12,8 +12,8 @@ import pytest
 import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download import checksums
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets import build
 from ctd_jax_datasets.chunqiutr import (
   chunqiutr_dataset_builder as builder_module,
@@ -76,7 +76,7 @@ def test_every_month_has_an_answer(records):
   kinds = collections.defaultdict(set)
   for record in records:
     kinds[tuple(record["start"])].add(record["kind"])
-  months = {key.triple for key in reign_tables.load_timeline("mini").months}
+  months = {key.triple for key in reigns.load_timeline("mini").months}
   assert set(kinds) == months
   for found in kinds.values():
     assert ("event" in found) != ("no_event" in found)

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import (
   base_texts,
   commentary,

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from ctd_jax.benchmark.records import NO_EVENT, collect_months
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.benchmark.benchmark import NO_EVENT, collect_months
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax_datasets.chunqiutr import gallery
 from ctd_jax_datasets.common.source_files import SourceError
 from tests.chronology.hostile_text import damaged, fuzz, joined, pieces
@@ -24,7 +24,7 @@ from tests.data.chunqiutr import edition_files
 # Three years, so that not every case fills 3,036 months.
 TIMELINE = Timeline(
   "three_years",
-  (dataclasses.replace(reign_tables.load_timeline("lu").reigns[0], years=3),),
+  (dataclasses.replace(reigns.load_timeline("lu").reigns[0], years=3),),
 )
 marks = st.sampled_from(
   (

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ctd_jax.benchmark.records import EVENT, NEG_COMMENT, NO_EVENT, Record
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, NO_EVENT, Record
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, cross_check, events, gallery
 
 ANNALS, GULIANG, ZUOZHUAN = (

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as numpy_strategies
 
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, events, gallery
 
 ANNALS, ZUOZHUAN = base_texts.ANNALS, base_texts.ZUOZHUAN

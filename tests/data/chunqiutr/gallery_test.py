@@ -9,14 +9,14 @@ import unicodedata
 
 import pytest
 
-from ctd_jax.benchmark import queries
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.benchmark import benchmark
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, gallery, splits
 from ctd_jax_datasets.common import source_files
 from tests.data.chunqiutr import edition_files
 
-RELEASE = reign_tables.load_timeline("lu_release")
+RELEASE = reigns.load_timeline("lu_release")
 SOURCES = os.environ.get(source_files.ENVIRONMENT_VARIABLE)
 needs_sources = pytest.mark.skipif(
   not SOURCES, reason="CTD_JAX_SOURCES names no folder of source texts"
@@ -144,15 +144,15 @@ def test_official_split_of_the_released_map():
     (key.reign, split) for key, split in split_of.items()
   )
   assert by_reign[5, "train"] == 312
-  assert [by_reign[4, split] for split in queries.SPLITS] == [12, 7, 5]
-  assert [by_reign[11, split] for split in queries.SPLITS] == [144, 12, 24]
+  assert [by_reign[4, split] for split in benchmark.SPLITS] == [12, 7, 5]
+  assert [by_reign[11, split] for split in benchmark.SPLITS] == [144, 12, 24]
   assert split_of[TimeKey(1, 2, 12)] == "test"
   assert split_of[TimeKey(12, 4, 1)] == "validation"
 
 
 def test_official_split_refuses_another_calendar():
   with pytest.raises(ValueError, match="lu_release"):
-    splits.official_splits(reign_tables.load_timeline("lu"))
+    splits.official_splits(reigns.load_timeline("lu"))
 
 
 def test_placeholders_fill_the_empty_months_in_every_wording(built):

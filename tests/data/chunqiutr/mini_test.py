@@ -6,12 +6,12 @@ import re
 
 import pytest
 
-from ctd_jax.benchmark import query_generation, query_templates
-from ctd_jax.chronology import reign_tables
+from ctd_jax.benchmark import generation
+from ctd_jax.chronology import reigns
 from ctd_jax.chronology.annals import MonthScanner
 from ctd_jax_datasets.chunqiutr import mini
 
-TIMELINE = reign_tables.load_timeline("mini")
+TIMELINE = reigns.load_timeline("mini")
 COMMENTARY = (mini.NOTES, mini.GLOSSES)
 PERSON = re.compile(
   "(?:公子|東里|[仲叔季桑蓼蒯])[衍煦朔彌渠昀騫翟皋閎恂逵璞澄]"
@@ -136,10 +136,10 @@ def test_every_split_can_be_asked(records):
   sizes = collections.Counter(split_of.values())
   assert sizes["train"] >= 0.7 * len(TIMELINE)
   assert sizes["validation"] == sizes["test"] == 48
-  drawn = query_generation.generate_queries(
+  drawn = generation.generate_queries(
     TIMELINE, split_of, records, title=mini.TITLE
   )
-  every = {template.group for template in query_templates.TEMPLATES}
+  every = {template.group for template in generation.TEMPLATES}
   for rows in drawn.values():
     assert {query.group for query in rows} == every
   assert any(mini.TITLE in query.text for query in drawn["test"])

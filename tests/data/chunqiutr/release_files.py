@@ -13,8 +13,8 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-from ctd_jax.chronology import date_expressions, reign_tables
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.chronology import dates, reigns
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax_datasets.chunqiutr import release_months
 
 # Two reigns of five years: a reader is called a hundred times.
@@ -22,7 +22,7 @@ TIMELINE = Timeline(
   "release_files",
   tuple(
     dataclasses.replace(reign, years=5)
-    for reign in reign_tables.load_timeline("mini").reigns[:2]
+    for reign in reigns.load_timeline("mini").reigns[:2]
   ),
 )
 NAMES = {"train": "train", "val": "validation", "test": "test"}
@@ -43,7 +43,7 @@ def clean() -> Documents:
   nodes, queries, sid = {}, [], 0
   gold = {}
   for key in TIMELINE.months:
-    date = date_expressions.format_key(key, TIMELINE)
+    date = dates.format_key(key, TIMELINE)
     node = {"sort_key": list(key.triple), "no_event": key.month != 1}
     if key.month == 1:
       texts = (

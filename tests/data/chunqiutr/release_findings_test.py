@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets.chunqiutr import release, release_months, splits
 from ctd_jax_datasets.common import file_notes
 from tests.data.chunqiutr import release_files
@@ -368,7 +368,7 @@ def test_a_member_that_repeats_is_reported(tmp_path):
 
 
 def test_another_split_than_released(tmp_path):
-  timeline = reign_tables.load_timeline("lu_release")
+  timeline = reigns.load_timeline("lu_release")
   split_map = splits.format_split_map(splits.official_splits(timeline))
   documents = release_files.clean()
   documents[release_months.SPLITS_FILE] = split_map

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from ctd_jax.chronology.timelines import Timeline
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets.chunqiutr import release, release_months, release_writer
 from ctd_jax_datasets.common.source_files import SourceError

@@ -5,11 +5,10 @@ import json
 
 import pytest
 
-from ctd_jax.benchmark import query_generation
-from ctd_jax.benchmark.queries import Query
-from ctd_jax.benchmark.records import Record
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import Interval, TimeKey, Timeline
+from ctd_jax.benchmark import generation
+from ctd_jax.benchmark.benchmark import Query, Record
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import (
   gallery,
   mini,
@@ -174,12 +173,12 @@ def test_an_order_that_nobody_knows_is_not_written(tmp_path):
 
 @pytest.mark.slow
 def test_an_invented_chronicle_survives(tmp_path):
-  timeline = reign_tables.load_timeline("mini")
+  timeline = reigns.load_timeline("mini")
   records = mini.generate_records(0)
   records += gallery.make_placeholders(records, timeline, 0, mini.TITLE)
   records = examples.number_records(records, 0)
   # The chronicle has no versions; a reader gives every event one of its own.
-  asked = query_generation.generate_queries(
+  asked = generation.generate_queries(
     timeline, mini.make_splits(), records, title=mini.TITLE
   )
   paths = release_writer.write_release(
@@ -284,7 +283,7 @@ def test_months_without_split_are_in_no_map(tmp_path):
 
 
 def test_the_split_map_of_the_release_counts_its_months():
-  timeline = reign_tables.load_timeline("lu_release")
+  timeline = reigns.load_timeline("lu_release")
   written = splits.format_split_map(splits.official_splits(timeline))
   for reign, info in written["debug_info"].items():
     listed = [

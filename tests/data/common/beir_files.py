@@ -3,7 +3,7 @@
 import json
 import pathlib
 
-from ctd_jax.benchmark.dataset import Benchmark
+from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax_datasets import load
 
 # A chronicle of somebody else, dated by eras: two of three and two years.

@@ -9,8 +9,8 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets import build, export, load
 from ctd_jax_datasets.zztj import released
 from tests import synthetic
@@ -69,7 +69,7 @@ def test_leap_months_join_a_calendar_that_is_named(folder):
   )
   timeline = beir_files.read(folder).timeline
   assert TimeKey(1, 1, 12, True) in timeline
-  assert len(timeline) == len(reign_tables.load_timeline("lu")) + 1
+  assert len(timeline) == len(reigns.load_timeline("lu")) + 1
 
 
 def test_the_least_folder_is_read_with_defaults(folder):
@@ -117,7 +117,7 @@ def test_a_known_calendar_can_be_named_instead(folder):
   with pytest.raises(ValueError, match=r"no calendar; add reigns.tsv .*lu"):
     beir_files.read(folder)
   (folder / "metadata.json").write_text('{"timeline": "jin"}')
-  assert beir_files.read(folder).timeline == reign_tables.load_timeline("jin")
+  assert beir_files.read(folder).timeline == reigns.load_timeline("jin")
   (folder / "metadata.json").write_text('{"timeline": "jinn"}')
   with pytest.raises(ValueError, match="no timeline 'jinn'; known: jin"):
     beir_files.read(folder)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from ctd_jax.evaluation import protocol
 from ctd_jax_datasets.common.source_files import FolderError, SourceError
 from ctd_jax_datasets.zztj import released
@@ -28,7 +28,7 @@ ROWS = {
   )
   for subset, name in released.FILE_BY_SUBSET.items()
 }
-TONGJIAN = reign_tables.load_timeline("tongjian")
+TONGJIAN = reigns.load_timeline("tongjian")
 
 
 @pytest.fixture(scope="module")

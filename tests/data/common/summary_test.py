@@ -5,7 +5,7 @@ import collections
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reign_tables
+from ctd_jax.chronology import reigns
 from ctd_jax_datasets.common import examples, summary
 
 FEATURES = examples.make_record_features()
@@ -46,7 +46,7 @@ def mini(mini_builder):
 def test_coverage_adds_up_to_the_timeline(mini):
   _, counted = mini
   *rulers, total = counted["reigns"]
-  timeline = reign_tables.load_timeline("mini")
+  timeline = reigns.load_timeline("mini")
   assert [row["months"] for row in rulers] == [
     12 * reign.years for reign in timeline.reigns
   ]

@@ -10,8 +10,8 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.chronology.timelines import TimeKey
+from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets import build
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.source_files import SourceError
@@ -20,7 +20,7 @@ from ctd_jax_datasets.zztj import audit, editions, gallery, released
 from tests.data.zztj import zztj_files
 
 REAL = os.environ.get(source_files.ENVIRONMENT_VARIABLE)
-TIMELINE = reign_tables.load_timeline(gallery.TIMELINE_NAME)
+TIMELINE = reigns.load_timeline(gallery.TIMELINE_NAME)
 TAISHI = 11
 DUMMY = pathlib.Path(released.__file__).with_name("dummy_data")
 

@@ -7,8 +7,8 @@ import pathlib
 
 import pytest
 
-from ctd_jax.chronology import query_dates, reign_tables
-from ctd_jax.chronology.timelines import Interval, TimeKey
+from ctd_jax.chronology import questions, reigns
+from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.zztj import released
@@ -45,7 +45,7 @@ def sizes(demo):
 
 def test_eras_are_where_the_other_tests_expect_them():
   jin, qi = (
-    reign_tables.load_timeline(released.TIMELINE_BY_SUBSET[subset]).reigns
+    reigns.load_timeline(released.TIMELINE_BY_SUBSET[subset]).reigns
     for subset in ("jin", "qi")
   )
   names = [jin[TAISHI - 1].name, jin[XIANNING - 1].name, qi[JIANYUAN - 1].name]
@@ -154,7 +154,7 @@ def test_what_a_label_means_on_the_timeline():
     record.order + 1: demo.intervals[record.record_id]
     for record in demo.records
   }
-  timeline = reign_tables.load_timeline("tongjian_jin")
+  timeline = reigns.load_timeline("tongjian_jin")
   year = timeline.year_interval(TAISHI, 1)
   assert by_line[2] == by_line[3] == by_line[9] == year
   assert by_line[6] == Interval.single_month(TimeKey(TAISHI, 1, 1))
@@ -225,9 +225,9 @@ def test_by_the_common_era_questions_and_texts_quote_its_year(mode):
 @pytest.mark.parametrize("subset", released.SUBSETS)
 @pytest.mark.parametrize("mode", released.MODES)
 def test_the_date_of_every_question_is_read(subset, mode):
-  timeline = reign_tables.load_timeline(released.TIMELINE_BY_SUBSET[subset])
+  timeline = reigns.load_timeline(released.TIMELINE_BY_SUBSET[subset])
   for query in read(subset, mode).queries:
-    asked = query_dates.parse_query_interval(query.text, timeline)
+    asked = questions.parse_query_interval(query.text, timeline)
     if "公元0年" in query.text:
       assert asked is None
     elif "闰月" in query.text:

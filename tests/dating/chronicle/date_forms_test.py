@@ -4,14 +4,14 @@ import itertools
 
 import pytest
 
-from ctd_jax.chronology import date_expressions, reign_tables
+from ctd_jax.chronology import dates, reigns
 from ctd_jax.dating.chronicle import (
+  calendar,
+  chronicle_dates,
   emissions,
-  month_calendar,
-  section_days,
   section_reading,
 )
-from ctd_jax.dating.sequence.section_kinds import (
+from ctd_jax.dating.chronicle.sections import (
   DAY,
   MONTH,
   NAMED,
@@ -20,7 +20,7 @@ from ctd_jax.dating.sequence.section_kinds import (
   YEAR,
 )
 
-HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
+HEADER = "\t".join(reigns.TABLE_COLUMNS)
 # 永熹二年 is 303 CE, 癸亥 (59).
 ERAS = (
   f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
@@ -77,7 +77,7 @@ SIMPLIFIED = str.maketrans("永滄歲閏臘", "永沧岁闰腊")
 def eras(tmp_path_factory):
   path = tmp_path_factory.mktemp("eras") / "table.tsv"
   path.write_text(ERAS, encoding="utf-8")
-  return month_calendar.read_calendar(path)
+  return calendar.read_calendar(path)
 
 
 def read(text, eras):
@@ -142,7 +142,7 @@ def test_forms_of_dates(text, expected, eras):
 
 
 def test_pairs_of_eras_are_resolved_and_days_of_rulers_are_not(eras):
-  (cue,) = date_expressions.find_date_cues("永熹癸亥七月", eras.timeline)
+  (cue,) = dates.find_date_cues("永熹癸亥七月", eras.timeline)
   assert (cue.reign, cue.year, cue.month, cue.year_cycle) == (
     "永熹",
     2,
@@ -150,18 +150,18 @@ def test_pairs_of_eras_are_resolved_and_days_of_rulers_are_not(eras):
     "癸亥",
   )
   # No year of the era has that pair.
-  cues = date_expressions.find_date_cues("永熹癸丑七月", eras.timeline)
+  cues = dates.find_date_cues("永熹癸丑七月", eras.timeline)
   assert all(cue.reign is None for cue in cues)
-  lu = reign_tables.load_timeline("lu")
-  (cue,) = date_expressions.find_date_cues("莊公丁酉七月", lu)[:1]
+  lu = reigns.load_timeline("lu")
+  (cue,) = dates.find_date_cues("莊公丁酉七月", lu)[:1]
   assert (cue.reign, cue.day) == (None, "丁酉")
   # A gloss names the day first.
-  cues = date_expressions.find_date_cues("宣四年戊申三月十七日", lu)
+  cues = dates.find_date_cues("宣四年戊申三月十七日", lu)
   assert [cue.day for cue in cues] == ["戊申", None]
 
 
 def test_years_of_the_parts_of_a_reign_are_named():
-  han = month_calendar.load_calendar("西漢")
+  han = calendar.load_calendar("西漢")
   for text, reign, year in (
     ("中二年二月，大水。", "中元", 2),
     ("中元年，大水。", "中元", 1),
@@ -225,7 +225,7 @@ def test_years_of_the_common_era_are_evidence(eras):
 
 
 def test_the_last_day_of_a_month_is_counted_from_its_end():
-  tang = month_calendar.load_calendar("唐")
-  days = section_days.MonthDays(tang)
+  tang = calendar.load_calendar("唐")
+  days = chronicle_dates.MonthDays(tang)
   for month in (0, 1, 2):
     assert days.find_day(month, ("month day", -1)) == days.find_span(month)[1]

@@ -11,30 +11,21 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import (
-  civil_dates,
-  date_expressions,
-  numerals,
-  reign_tables,
-  sexagenary,
-)
+from ctd_jax.chronology import dates, numerals, reigns, sexagenary
 from ctd_jax.dating.chronicle import (
-  calendar_narrowing,
+  best_path,
   chronicle_dates,
   chronicle_dating,
   chronicle_input,
-  month_calendar,
   section_reading,
+  sections,
+  transitions,
 )
+from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle.emissions import SectionEmissions
-from ctd_jax.dating.sequence import (
-  best_path,
-  section_kinds,
-  transition_model,
-)
 from ctd_jax.texts.works import Entry, Place
 
-HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
+HEADER = "\t".join(reigns.TABLE_COLUMNS)
 ERAS = "\n".join(
   [HEADER]
   + [
@@ -60,7 +51,7 @@ EVENTS = ("大水。", "地震。", "城成。", "王出師。", "使者來。",
 def read(folder, table):
   path = folder / "table.tsv"
   path.write_text(table + "\n", encoding="utf-8")
-  return month_calendar.read_calendar(path)
+  return calendar_lib.read_calendar(path)
 
 
 def written(calendar, seed=0, skipped=(), days=True, headings=False):
@@ -78,7 +69,7 @@ def written(calendar, seed=0, skipped=(), days=True, headings=False):
       number = "元" if number == 1 else numerals.format_numeral(number)
       date_printed += f"{number}年，"
     if (calendar.years[place], (month - 1) // 3) != (year, season):
-      date_printed += date_expressions.season_of_month(month) + "，"
+      date_printed += dates.season_of_month(month) + "，"
     year, season = calendar.years[place], (month - 1) // 3
     name = "正" if month == 1 else numerals.format_numeral(month)
     date_printed += "閏月，" if calendar.is_leap[place] else f"{name}月，"
@@ -105,7 +96,7 @@ def with_days(calendar, first=(12, 20), later=(11, 25)):
   spans = []
   for year, month in zip(calendar.years, calendar.months, strict=True):
     start = first if year < half else later
-    day = civil_dates.to_julian_day(int(year) - 1, *start)
+    day = sexagenary.to_julian_day(int(year) - 1, *start)
     moons = sexagenary.find_new_moons(day - 29, day + 380)
     spans.append((moons[month - 1], moons[month] - moons[month - 1]))
   readings = dataclasses.replace(calendar.readings, day_spans=np.array(spans))
@@ -329,7 +320,7 @@ def test_the_last_entry_of_a_stream_heads_no_other_stream(tmp_path, mark):
 
 @pytest.mark.slow
 def test_a_year_with_its_era_is_believed_across_a_gap(tmp_path):
-  calendar = month_calendar.load_calendar("宋")
+  calendar = calendar_lib.load_calendar("宋")
   lines = ["建隆二年春正月，大水。", "三月，城成。", "開寶八年冬十月，師還。"]
   found = dated(lines, calendar)
   assert found.years.tolist() == [961, 961, 975]
@@ -401,13 +392,13 @@ def test_a_fixed_date_inside_a_record_is_where_the_record_stands(tmp_path):
 
 @pytest.mark.slow
 def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
-  calendar = month_calendar.load_calendar("宋")
+  calendar = calendar_lib.load_calendar("宋")
   is_told = (calendar.years >= 1043) & (calendar.years < 1049)
   lines, truth = written(calendar.take(is_told), seed=2, headings=True)
   lines[0] = "慶曆" + lines[0]
-  monkeypatch.setattr(calendar_narrowing, "MIN_MONTHS", 10**6)
+  monkeypatch.setattr(chronicle_dating, "MIN_MONTHS", 10**6)
   whole = dated(lines, calendar)
-  monkeypatch.setattr(calendar_narrowing, "MIN_MONTHS", 0)
+  monkeypatch.setattr(chronicle_dating, "MIN_MONTHS", 0)
   narrow = dated(lines, calendar)
   assert len(narrow.dates.calendar) < len(calendar)
   assert narrow.names == whole.names
@@ -418,19 +409,19 @@ def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
 
 
 def test_years_before_the_only_one_that_is_named_are_kept():
-  calendar = month_calendar.load_calendar("宋")
+  calendar = calendar_lib.load_calendar("宋")
   num_years = 100
   lines = ["正月，大水。", "七月，雨雪。"] * num_years
   sections = chronicle_dating.read_all_sections(
     records_of([*lines, "建中靖國元年正月，地震。"]), calendar
   )
-  is_kept = calendar_narrowing.find_possible_months(sections, calendar, {})
+  is_kept = chronicle_dating.find_possible_months(sections, calendar, {})
   assert calendar.years[is_kept].min() <= 1101 - num_years
 
 
 def test_narrowed_calendars_have_few_lengths():
   """The decoder is compiled for each."""
-  calendar = month_calendar.load_calendar("宋")
+  calendar = calendar_lib.load_calendar("宋")
   lengths = []
   for num_years in range(60, 80):  # more than the margin that all have
     sections = chronicle_dating.read_all_sections(
@@ -440,7 +431,7 @@ def test_narrowed_calendars_have_few_lengths():
       ),
       calendar,
     )
-    is_kept = calendar_narrowing.find_possible_months(sections, calendar, {})
+    is_kept = chronicle_dating.find_possible_months(sections, calendar, {})
     lengths.append(int(is_kept.sum()))
     # Nearest first: what is kept has no gap.
     assert (np.diff(np.flatnonzero(is_kept)) == 1).all()
@@ -507,7 +498,7 @@ def test_calendars_go_by_path_name_or_polity(tmp_path):
 
 @pytest.mark.slow
 def test_an_era_of_any_polity_is_read(tmp_path):
-  calendar = month_calendar.load_calendar("all")
+  calendar = calendar_lib.load_calendar("all")
   found = dated(["明洪武三年正月，大水。", "二月，地震。"], calendar)
   assert found.names == [("明太祖洪武", 3, "1"), ("明太祖洪武", 3, "2")]
   assert found.years.tolist() == [1370, 1370]
@@ -517,7 +508,7 @@ def test_an_era_of_any_polity_is_read(tmp_path):
 
 def test_parallel_calendars_share_lunations():
   # 太和六年 of 魏 is 建興十年 of 蜀, whose calendars differ in leap months.
-  calendar = month_calendar.load_calendar("曹魏,蜀漢,孫吳")
+  calendar = calendar_lib.load_calendar("曹魏,蜀漢,孫吳")
   assert (np.diff(calendar.day_spans[:, 0]) >= 28).all()
   assert len(calendar.readings.lunations) > len(calendar)
   found = dated(["魏太和六年正月，大水。", "蜀建興十年三月，地震。"], calendar)
@@ -527,7 +518,7 @@ def test_parallel_calendars_share_lunations():
 
 def test_a_text_follows_the_calendar_of_the_reigns_that_it_names():
   # States had leap months of their own: one's twelfth is the other's eleventh.
-  calendar = month_calendar.load_calendar("曹魏,蜀漢,孫吳")
+  calendar = calendar_lib.load_calendar("曹魏,蜀漢,孫吳")
   alike = calendar.readings.find_lunations(calendar.readings.months == 12)
   alike &= calendar.months != 12
   reigns = [reign.name for reign in calendar.timeline.reigns]
@@ -555,14 +546,14 @@ def test_a_record_of_a_month_heads_no_other_season(tmp_path):
 
 
 def test_a_year_may_begin_with_its_tenth_month():
-  calendar = month_calendar.load_calendar("秦,西漢")
+  calendar = calendar_lib.load_calendar("秦,西漢")
   year = calendar.years == -200
   assert calendar.months[year].tolist()[:4] == [10, 11, 12, 1]
-  boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
+  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
   start = np.flatnonzero(year)[0]
   # From 十月 the next season begins three months later, the next year twelve.
-  assert boundaries.following[section_kinds.SEASON, start] == start + 3
-  assert boundaries.following[section_kinds.YEAR, start] == start + year.sum()
+  assert boundaries.following[sections.SEASON, start] == start + 3
+  assert boundaries.following[sections.YEAR, start] == start + year.sum()
 
 
 def run(*arguments, cwd):

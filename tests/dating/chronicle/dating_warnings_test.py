@@ -1,12 +1,7 @@
 """What a reader of the dates is told first."""
 
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  contradictions,
-  dating_warnings,
-  month_calendar,
-  section_days,
-)
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import checks, chronicle_dates, chronicle_dating
 from ctd_jax.texts.works import Entry, Place
 
 
@@ -18,9 +13,9 @@ def records_of(lines):
 
 
 def test_eras_of_other_calendars_are_named_with_their_polity():
-  jin = month_calendar.load_calendar("晉")
+  jin = calendar_lib.load_calendar("晉")
   lines = ["泰始二年春，大水。", "明洪武三年正月，地震。", "洪武四年，雨。"]
-  (warning,) = dating_warnings.list_unknown_eras(records_of(lines), jin)
+  (warning,) = checks.list_unknown_eras(records_of(lines), jin)
   assert str(warning).startswith(
     "洪武 is not in the calendar 晉 (2 times, first chronicle.txt:2): an era of"
   )
@@ -29,8 +24,8 @@ def test_eras_of_other_calendars_are_named_with_their_polity():
 
 
 def test_an_era_of_no_table_is_named_with_the_nearest():
-  song = month_calendar.load_calendar("宋")
-  (warning,) = dating_warnings.list_unknown_eras(
+  song = calendar_lib.load_calendar("宋")
+  (warning,) = checks.list_unknown_eras(
     records_of(["紹典三年春正月，大水。"]), song
   )
   assert "no table has it; the nearest are" in str(warning)
@@ -40,8 +35,8 @@ def test_an_era_of_no_table_is_named_with_the_nearest():
 def test_many_unknown_eras_are_counted():
   eras = ("洪武", "永樂", "宣德", "景泰", "成化", "弘治", "嘉靖")
   lines = [f"{era}三年春，大水。" for era in eras]
-  warnings = dating_warnings.list_unknown_eras(
-    records_of(lines), month_calendar.load_calendar("晉")
+  warnings = checks.list_unknown_eras(
+    records_of(lines), calendar_lib.load_calendar("晉")
   )
   assert len(warnings) == 6
   assert str(warnings[-1]) == "and 2 more eras that it lacks"
@@ -51,22 +46,22 @@ def warn(lines, calendar):
   records = records_of(lines)
   all_sections = chronicle_dating.read_all_sections(records, calendar)
   dates = chronicle_dating.date_sections(records, all_sections, calendar)
-  days = section_days.locate_sections(dates)
-  return dating_warnings.warn_of_contradictions(
-    contradictions.find_contradictions(dates, days), all_sections
+  days = chronicle_dates.locate_sections(dates)
+  return checks.warn_of_contradictions(
+    checks.find_contradictions(dates, days), all_sections
   )
 
 
 def list_missing(lines, calendar):
   records = records_of(lines)
-  return dating_warnings.list_missing_dates(
+  return checks.list_missing_dates(
     chronicle_dating.read_all_sections(records, calendar), records, calendar
   )
 
 
 def test_years_after_the_last_of_an_era_are_named():
   lines = ["明治五年正月、雨。", "明治六年一月、雨。", "明治六年二月、雪。"]
-  warnings = list_missing(lines, month_calendar.load_calendar("日本"))
+  warnings = list_missing(lines, calendar_lib.load_calendar("日本"))
   assert len(warnings) == 1
   assert str(warnings[0]) == (
     "明治6年 is not in the calendar 日本, which has 明治1年 to 5年 (2 times, "
@@ -76,7 +71,7 @@ def test_years_after_the_last_of_an_era_are_named():
 
 def test_months_after_a_calendar_ends_are_named():
   lines = ["天紀四年三月，晉人入。", "天紀四年冬十一月，雨。"]
-  (warning,) = list_missing(lines, month_calendar.load_calendar("孫吳"))
+  (warning,) = list_missing(lines, calendar_lib.load_calendar("孫吳"))
   assert str(warning).startswith(
     "天紀4年11月 is not in the calendar 孫吳, which has"
   )
@@ -86,20 +81,20 @@ def test_months_after_a_calendar_ends_are_named():
 def test_many_missing_dates_are_counted():
   lines = [f"明治{year}年、雨。" for year in "六七八九十"]
   lines += ["明治十一年、雨。", "明治十二年、雨。"]
-  warnings = list_missing(lines, month_calendar.load_calendar("日本"))
+  warnings = list_missing(lines, calendar_lib.load_calendar("日本"))
   assert len(warnings) == 6
   assert str(warnings[-1]) == "and 2 more dates that it lacks"
 
 
 def test_a_text_that_is_hardly_dated_is_said_to_be():
-  calendar = month_calendar.load_calendar("西晉")
+  calendar = calendar_lib.load_calendar("西晉")
   for lines, is_doubtful in (
     (["泰始元年十二月，大水。", "泰始二年正月，雨。"], False),
     (["春，大水。", "秋，雨。"], True),
   ):
     records = records_of(lines)
     sections = chronicle_dating.read_all_sections(records, calendar)
-    warnings = dating_warnings.warn_of_doubt(
+    warnings = checks.warn_of_doubt(
       chronicle_dating.date_sections(records, sections, calendar)
     )
     assert bool(warnings) == is_doubtful
@@ -107,15 +102,13 @@ def test_a_text_that_is_hardly_dated_is_said_to_be():
 
 
 def test_years_of_the_common_era_ask_for_its_calendar():
-  (advice,) = dating_warnings.suggest_common_era(
-    records_of(["A.D. 787. Ships came."])
-  )
+  (advice,) = checks.suggest_common_era(records_of(["A.D. 787. Ships came."]))
   assert "--reigns=CE" in str(advice)
-  assert dating_warnings.suggest_common_era(records_of(["大水。"])) == []
+  assert checks.suggest_common_era(records_of(["大水。"])) == []
 
 
 def test_a_text_under_another_calendar_is_doubted():
-  calendar = month_calendar.load_calendar("西晉")
+  calendar = calendar_lib.load_calendar("西晉")
   right = ["泰始元年春正月，大水。", "二月，地震。", "三月，雨。"]
   assert warn(right, calendar) == []
   # Days of another century: hardly one fits the month that is printed.

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reign_tables, sexagenary, timelines
-from ctd_jax.dating.chronicle import emissions, month_calendar, section_reading
-from ctd_jax.dating.sequence.section_kinds import DAY, SEASON
+from ctd_jax.chronology import reigns, sexagenary
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import emissions, section_reading
+from ctd_jax.dating.chronicle.sections import DAY, SEASON
 
-HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
+HEADER = "\t".join(reigns.TABLE_COLUMNS)
 # Invented eras: the second begins in the third year of the first.
 ERAS = (
   f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
@@ -19,7 +20,7 @@ RULERS = f"{HEADER}\n懷公\t滄\t-500\t1\t8\t\tinvented\n"
 def calendar(folder, table=ERAS):
   path = folder / "table.tsv"
   path.write_text(table, encoding="utf-8")
-  return month_calendar.read_calendar(path)
+  return calendar_lib.read_calendar(path)
 
 
 @pytest.fixture
@@ -57,8 +58,8 @@ def test_leap_months_and_days_are_computed(eras):
 
 @pytest.mark.slow
 def test_reforms_of_the_calendar_leave_every_day_in_one_month():
-  long = month_calendar.make_calendar(
-    timelines.Timeline("long", (timelines.Reign("初", "", 200, 1500),))
+  long = calendar_lib.make_calendar(
+    reigns.Timeline("long", (reigns.Reign("初", "", 200, 1500),))
   )
   first, length = long.day_spans.T
   assert (first[1:] == first[:-1] + length[:-1]).all()
@@ -127,13 +128,13 @@ ECLIPSES = (
 
 @pytest.mark.slow
 def test_eclipses_of_the_annals_are_first_days_of_a_place():
-  lu = month_calendar.read_calendar(reign_tables.reign_table_dir() / "lu.tsv")
+  lu = calendar_lib.read_calendar(reigns.reign_table_dir() / "lu.tsv")
   first = lu.day_chances[..., 60:120]
   sure = []
   for reign, year, month, pair in ECLIPSES:
-    key = timelines.TimeKey(reign, year, month)
+    key = reigns.TimeKey(reign, year, month)
     (place,) = np.flatnonzero(
-      (lu.years == reign_tables.astronomical_year_of(lu.timeline, key))
+      (lu.years == reigns.astronomical_year_of(lu.timeline, key))
       & (lu.months == month)
     )
     sure.append(first[:, place, sexagenary.parse_cyclic_index(pair)].max())
@@ -271,4 +272,4 @@ def test_a_bad_table_is_named(tmp_path, old, new, message):
   path = tmp_path / "table.tsv"
   path.write_bytes(ERAS.replace(old, new, 1).encode(errors="surrogateescape"))
   with pytest.raises(ValueError, match=message):
-    month_calendar.read_calendar(path)
+    calendar_lib.read_calendar(path)

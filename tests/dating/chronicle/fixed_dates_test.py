@@ -5,17 +5,17 @@ import functools
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import civil_dates
-from ctd_jax.chronology.timelines import Reign, Timeline
+from ctd_jax.chronology import sexagenary
+from ctd_jax.chronology.reigns import Reign, Timeline
 from ctd_jax.dating.chronicle import (
+  calendar,
   fixed_dates,
-  month_calendar,
-  western_calendar,
+  sections,
+  western,
   written_dates,
 )
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
 from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.sequence import section_kinds
 from ctd_jax.texts import Entry, Place
 
 ERAS = (("安初", "滄", 300, 6), ("永熹", "滄", 306, 5), ("熙和", "滄", 311, 9))
@@ -28,18 +28,18 @@ RECORDS = [
   Entry("城成。", Place("a.txt", 4)),
 ]
 SECTIONS = [
-  Section(0, 0, 2, 2, section_kinds.YEAR),
-  Section(1, 0, 6, 2, section_kinds.MONTH),
-  Section(1, 6, 12, 8, section_kinds.MONTH),
-  Section(2, 0, 6, 2, section_kinds.MONTH),
-  Section(3, 0, 3, 0, section_kinds.NO_DATE),
+  Section(0, 0, 2, 2, sections.YEAR),
+  Section(1, 0, 6, 2, sections.MONTH),
+  Section(1, 6, 12, 8, sections.MONTH),
+  Section(2, 0, 6, 2, sections.MONTH),
+  Section(3, 0, 3, 0, sections.NO_DATE),
 ]
 
 
 @functools.cache
 def make_calendar(rows=ERAS):
   reigns = tuple(Reign(name, state, year, n) for name, state, year, n in rows)
-  return month_calendar.make_calendar(Timeline("table", reigns))
+  return calendar.make_calendar(Timeline("table", reigns))
 
 
 def name_months(calendar, is_named):
@@ -85,7 +85,7 @@ def test_iso_dates_are_gregorian_days():
   for place in (0, 57, len(calendar) - 1):
     first, length = calendar.day_spans[place]
     for day in (first, first + length - 1):
-      text = civil_dates.format_date(civil_dates.to_gregorian_dates(day))
+      text = sexagenary.format_date(sexagenary.to_gregorian_dates(day))
       is_named = written_dates.find_months(text, calendar)
       assert np.flatnonzero(is_named).tolist() == [place]
       month = written_dates.find_months(text[:-3], calendar)
@@ -147,7 +147,7 @@ def test_a_date_that_names_none_is_refused(text, message):
   ],
 )
 def test_months_of_the_common_era_have_their_own_names(text, first, last):
-  calendar = western_calendar.make_western_calendar(780, 790)
+  calendar = western.make_western_calendar(780, 790)
   places = np.flatnonzero(written_dates.find_months(text, calendar))
   assert [
     (calendar.years[place], calendar.months[place])

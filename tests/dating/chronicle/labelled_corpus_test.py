@@ -7,12 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from ctd_jax.dating import expert_panel, folds
+from ctd_jax.dating import corpus as corpus_lib
+from ctd_jax.dating import expert_panel
+from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
   chronicle_input,
   labelled_corpus,
-  month_calendar,
   undated_texts,
 )
 from ctd_jax.dating.corpus import UNKNOWN
@@ -66,7 +67,7 @@ def dates():
     Entry(text, Place("a.txt", line))
     for line, text in enumerate(write_chronicle(), start=1)
   ]
-  calendar = month_calendar.load_calendar("西晉")
+  calendar = calendar_lib.load_calendar("西晉")
   return chronicle_dating.date_records(records, calendar)
 
 
@@ -163,7 +164,7 @@ def test_sections_keep_what_the_decoder_found(dates, labelled, fitted):
 
 
 def test_a_leap_month_shares_its_number_and_year():
-  calendar = month_calendar.load_calendar("西晉")
+  calendar = calendar_lib.load_calendar("西晉")
   axis = undated_texts.make_month_axis(calendar)
   assert len(axis) == len(calendar)
   (leap, *_) = np.flatnonzero(calendar.is_leap)
@@ -174,7 +175,7 @@ def test_a_leap_month_shares_its_number_and_year():
 
 
 def test_years_of_parallel_reigns_are_one_year():
-  calendar = month_calendar.load_calendar("曹魏,蜀漢")
+  calendar = calendar_lib.load_calendar("曹魏,蜀漢")
   axis = undated_texts.make_month_axis(calendar)
   reigns = {r.name: row for row, r in enumerate(axis.timeline.reigns)}
   years = [
@@ -207,15 +208,15 @@ def test_the_rest_of_credible_months_is_spread_evenly():
 
 def test_copies_are_hidden_together(labelled):
   corpus, labels = labelled.corpus, labelled.labels
-  fold = folds.fold_records(corpus, labels, folds.RECORDS)
+  fold = corpus_lib.fold_records(corpus, labels, corpus_lib.RECORDS)
   assert ((fold == UNKNOWN) == ~labels.is_known).all()
   by_text = {}
   for text, number in zip(corpus.texts, fold.tolist(), strict=True):
     if number != UNKNOWN:
       assert by_text.setdefault(text, number) == number
-  assert len(set(fold.tolist())) == folds.NUM_FOLDS + 1
+  assert len(set(fold.tolist())) == corpus_lib.NUM_FOLDS + 1
   with pytest.raises(ValueError, match="'weeks'"):
-    folds.fold_records(corpus, labels, "weeks")
+    corpus_lib.fold_records(corpus, labels, "weeks")
 
 
 def test_the_example_holds():

@@ -3,18 +3,15 @@
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import (
-  chronicle_input,
-  month_calendar,
-  month_matching,
-)
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import chronicle_input
 
 
 def test_months_of_a_timeline_are_lunations():
-  timeline = reign_tables.load_timeline("tongjian")
-  calendar = month_calendar.make_calendar(timeline)
-  lunations = month_matching.map_time_keys(timeline, calendar)
+  timeline = reigns.load_timeline("tongjian")
+  calendar = calendar_lib.make_calendar(timeline)
+  lunations = calendar_lib.map_time_keys(timeline, calendar)
   assert (lunations < len(calendar)).all()
   assert (np.diff(lunations) >= 0).all()
   for ordinal in (0, 100, 3000):
@@ -27,13 +24,13 @@ def test_months_of_a_timeline_are_lunations():
 
 
 def test_months_of_another_table_are_found_by_year():
-  timeline = reign_tables.load_timeline("liu_song")
+  timeline = reigns.load_timeline("liu_song")
   calendar = chronicle_input.load_reigns("zh")
-  lunations = month_matching.map_time_keys(timeline, calendar)
+  lunations = calendar_lib.map_time_keys(timeline, calendar)
   lunation = lunations[13]
   assert (calendar.years[lunation], calendar.months[lunation]) == (421, 2)
-  lu = month_calendar.make_calendar(reign_tables.load_timeline("lu"))
-  assert (month_matching.map_time_keys(timeline, lu) == len(lu)).all()
+  lu = calendar_lib.make_calendar(reigns.load_timeline("lu"))
+  assert (calendar_lib.map_time_keys(timeline, lu) == len(lu)).all()
 
 
 @pytest.mark.parametrize("name", ["zh", "lu"])
@@ -44,6 +41,6 @@ def test_months_of_a_narrowed_calendar_are_found_in_the_whole(name):
   narrowed = calendar.weigh_readings(
     np.arange(len(calendar.timeline.reigns))
   ).take(is_kept)
-  ordinals = month_matching.match_months(narrowed, calendar)
+  ordinals = calendar_lib.match_months(narrowed, calendar)
   np.testing.assert_array_equal(ordinals[:-1], np.flatnonzero(is_kept))
   assert ordinals[-1] == len(calendar)

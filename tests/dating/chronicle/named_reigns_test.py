@@ -2,12 +2,8 @@
 
 import pytest
 
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  dating_warnings,
-  month_calendar,
-  unknown_eras,
-)
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import checks, chronicle_dating, eras
 from ctd_jax.texts.works import Entry, Place
 
 
@@ -33,7 +29,7 @@ def records_of(lines):
   ],
 )
 def test_a_state_tells_reigns_of_one_name_apart(text, year):
-  calendar = month_calendar.load_calendar("唐,後周,日本,朝鮮,新羅,元")
+  calendar = calendar_lib.load_calendar("唐,後周,日本,朝鮮,新羅,元")
   (section,) = chronicle_dating.read_all_sections(records_of([text]), calendar)
   name, regnal_year = section.statements[0][1:]
   reigns = calendar.timeline.reigns
@@ -55,11 +51,11 @@ def test_a_state_tells_reigns_of_one_name_apart(text, year):
   ],
 )
 def test_rulers_that_a_calendar_lacks_are_named(polities, text, name):
-  calendar = month_calendar.load_calendar(polities)
-  (era,) = unknown_eras.find_unknown_eras(text, calendar)
+  calendar = calendar_lib.load_calendar(polities)
+  (era,) = eras.find_unknown_eras(text, calendar)
   assert era.name == name
   assert era.known or era.nearest
-  (warning,) = dating_warnings.list_unknown_eras(records_of([text]), calendar)
+  (warning,) = checks.list_unknown_eras(records_of([text]), calendar)
   assert str(warning).startswith(f"{name} is not in the calendar {polities}")
 
 
@@ -74,12 +70,12 @@ def test_rulers_that_a_calendar_lacks_are_named(polities, text, name):
   ],
 )
 def test_rulers_of_the_calendar_are_not_unknown(polities, text):
-  calendar = month_calendar.load_calendar(polities)
-  assert unknown_eras.find_unknown_eras(text, calendar) == []
+  calendar = calendar_lib.load_calendar(polities)
+  assert eras.find_unknown_eras(text, calendar) == []
 
 
 def test_a_month_is_named_by_the_state_that_the_text_prints():
-  calendar = month_calendar.load_calendar("遼,宋")
+  calendar = calendar_lib.load_calendar("遼,宋")
   dates = chronicle_dating.date_records(
     records_of(
       ["遼統和二年正月，雨。", "宋雍熙元年三月，雨。", "遼統和三年正月，雪。"]

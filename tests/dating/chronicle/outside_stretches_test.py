@@ -2,12 +2,8 @@
 
 import pytest
 
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  dating_warnings,
-  month_calendar,
-  outside_stretches,
-)
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import checks, chronicle_dating, eras
 from ctd_jax.texts.works import Entry, Place
 
 
@@ -25,7 +21,7 @@ def mark(records, calendar):
 
 @pytest.fixture(scope="module")
 def han():
-  return month_calendar.load_calendar("秦,西漢")
+  return calendar_lib.load_calendar("秦,西漢")
 
 
 def test_annals_of_an_earlier_state_are_of_another_time(han):
@@ -35,7 +31,7 @@ def test_annals_of_an_earlier_state_are_of_another_time(han):
   # 秦 is of the calendar, whatever its annals tell.
   assert not any(mark(records_of(lines, ["秦本紀"]), han))
   # That of 周 is one of the states that 北周 and 後周 are.
-  zhou = month_calendar.load_calendar("後周")
+  zhou = calendar_lib.load_calendar("後周")
   assert not any(mark(records_of(lines, ["周本紀"]), zhou))
 
 
@@ -57,13 +53,13 @@ def test_an_aside_does_not_lead_out_of_the_calendar(han):
 
 
 def test_a_misprinted_era_goes_on_with_the_count():
-  han = month_calendar.load_calendar("東漢")
+  han = calendar_lib.load_calendar("東漢")
   lines = ["熹平三年春，雨。", "嘉平四年春，雪。", "二月，雨。", "五年春，水。"]
   assert not any(mark(records_of(lines), han))
 
 
 def test_parallel_states_are_of_the_time_of_the_calendar():
-  wei = month_calendar.load_calendar("曹魏")
+  wei = calendar_lib.load_calendar("曹魏")
   lines = ["黃初三年春，雨。", "黃武元年冬，雪。", "二月，雨。"]
   assert not any(mark(records_of(lines), wei))
   assert mark(records_of(["明洪武三年春，雨。", "二月，雪。"]), wei) == [
@@ -73,7 +69,7 @@ def test_parallel_states_are_of_the_time_of_the_calendar():
 
 
 def test_years_past_the_end_of_a_table_are_outside():
-  calendar = month_calendar.load_calendar("日本")
+  calendar = calendar_lib.load_calendar("日本")
   lines = [
     "明治五年三月、雨。",
     "明治六年一月、雨。",
@@ -87,8 +83,8 @@ def test_years_past_the_end_of_a_table_are_outside():
 
 def test_headings_of_another_time_are_told(han):
   records = records_of(["武王即位。", "九年，祭于畢。"], ["周本紀"])
-  assert outside_stretches.list_other_headings(records, han) == {"周本紀": 2}
-  (warning,) = dating_warnings.list_unknown_eras(records, han)
+  assert eras.list_other_headings(records, han) == {"周本紀": 2}
+  (warning,) = checks.list_unknown_eras(records, han)
   assert str(warning) == (
     "周本紀 is of another time than the calendar 秦,西漢: 2 records outside"
   )

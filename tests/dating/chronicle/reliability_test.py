@@ -3,23 +3,18 @@
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  month_calendar,
-  reliability,
-)
-from ctd_jax.dating.chronicle import emissions as emissions_lib
-from ctd_jax.dating.sequence import transition_model
-from ctd_jax.dating.sequence.section_kinds import MONTH, NO_DATE, SEASON, YEAR
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import chronicle_dating, emissions, transitions
+from ctd_jax.dating.chronicle.sections import MONTH, NO_DATE, SEASON, YEAR
 from ctd_jax.texts.works import Entry, Place
 
 YEARS = np.repeat(np.arange(300, 340), 12)
 MONTHS = np.tile(np.arange(1, 13), 40)
-BOUNDARIES = transition_model.find_boundaries(YEARS, MONTHS)
+BOUNDARIES = transitions.find_boundaries(YEARS, MONTHS)
 
 
-class FakeEmissions(emissions_lib.SectionEmissions):
+class FakeEmissions(emissions.SectionEmissions):
   """Sections of some kinds, with what they print."""
 
   def __init__(self, kinds, log_p=None):
@@ -31,12 +26,12 @@ class FakeEmissions(emissions_lib.SectionEmissions):
 
 
 def measure(path, kinds):
-  return reliability.measure_reliability(fit(path, kinds), FakeEmissions(kinds))
+  return emissions.measure_reliability(fit(path, kinds), FakeEmissions(kinds))
 
 
 def fit(path, kinds):
-  return reliability.fit_model(
-    transition_model.TransitionModel(),
+  return emissions.fit_model(
+    transitions.TransitionModel(),
     np.asarray(path),
     np.asarray(kinds),
     BOUNDARIES,
@@ -105,7 +100,7 @@ def test_any_month_is_one_that_fits_what_is_printed():
   log_p[5, :, 1] = -8
   log_p[6, 0, 2] = log_p[6, 1, 2] = -8
   posterior = np.array([[1.0, 1e-9, 1e-9, 0.0]] * 2, np.float32)
-  temper = reliability.Reliability(1.0, 0.2, FakeEmissions([], log_p))
+  temper = emissions.Reliability(1.0, 0.2, FakeEmissions([], log_p))
   first, second = temper(posterior, 5)
   assert first[1] < 1e-3 < 0.09 < first[2]
   assert second[2] < 1e-3 < 0.09 < second[1]
@@ -113,9 +108,7 @@ def test_any_month_is_one_that_fits_what_is_printed():
 
 def test_tempering_keeps_the_order_and_what_is_impossible():
   posterior = np.array([[0.97, 0.019, 0.001, 0.0, 0.01]], np.float32)
-  temper = reliability.Reliability(
-    0.6, 0.1, FakeEmissions([], np.zeros((1, 5)))
-  )
+  temper = emissions.Reliability(0.6, 0.1, FakeEmissions([], np.zeros((1, 5))))
   tempered = temper(posterior, 0)
   assert tempered.sum() == pytest.approx(1)
   assert (np.diff(tempered[0, :4]) < 0).all()
@@ -127,9 +120,7 @@ def test_tempering_keeps_the_order_and_what_is_impossible():
 
 def test_certain_months_stay_certain():
   posterior = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.float32)
-  temper = reliability.Reliability(
-    0.6, 0.3, FakeEmissions([], np.zeros((2, 3)))
-  )
+  temper = emissions.Reliability(0.6, 0.3, FakeEmissions([], np.zeros((2, 3))))
   np.testing.assert_array_equal(temper(posterior, 0), posterior)
 
 
@@ -150,7 +141,7 @@ def test_a_year_of_the_cycle_that_contradicts_the_year(
   tmp_path, misprint, year
 ):
   path = tmp_path / "table.tsv"
-  header = "\t".join(reign_tables.TABLE_COLUMNS)
+  header = "\t".join(reigns.TABLE_COLUMNS)
   path.write_text(
     f"{header}\n安初\t滄\t300\t1\t8\t\tinvented\n", encoding="utf-8"
   )
@@ -162,7 +153,7 @@ def test_a_year_of_the_cycle_that_contradicts_the_year(
     for number in range(6)
     for season in "春夏秋冬"
   ]
-  calendar = month_calendar.read_calendar(path)
+  calendar = calendar_lib.read_calendar(path)
 
   lines[8] = misprint
   records = [

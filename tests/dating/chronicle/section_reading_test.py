@@ -8,15 +8,11 @@ import pathlib
 import pytest
 
 from ctd_jax import texts
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import (
-  month_calendar,
-  section_headings,
-  section_reading,
-  unknown_eras,
-)
-from ctd_jax.dating.chronicle.sections import Section
-from ctd_jax.dating.sequence.section_kinds import (
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import eras as eras_lib
+from ctd_jax.dating.chronicle import section_reading
+from ctd_jax.dating.chronicle.sections import (
   DAY,
   MONTH,
   NAMED,
@@ -24,10 +20,11 @@ from ctd_jax.dating.sequence.section_kinds import (
   SEASON,
   STREAM,
   YEAR,
+  Section,
 )
 
 OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE", "")
-HEADER = "\t".join(reign_tables.TABLE_COLUMNS)
+HEADER = "\t".join(reigns.TABLE_COLUMNS)
 ERAS = (
   f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
   "永熹\t滄\t302\t6\t4\t永喜\tinvented\n"
@@ -38,7 +35,7 @@ ERAS = (
 def eras(tmp_path_factory):
   path = tmp_path_factory.mktemp("eras") / "table.tsv"
   path.write_text(ERAS, encoding="utf-8")
-  return month_calendar.read_calendar(path)
+  return calendar_lib.read_calendar(path)
 
 
 def read(text, eras):
@@ -260,7 +257,7 @@ def test_a_heading_is_one_section_and_a_range_dates_nothing(eras):
 
 
 def test_a_ruler_of_several_eras_heads_none_of_them():
-  calendar = month_calendar.load_calendar("宋,遼,高麗")
+  calendar = calendar_lib.load_calendar("宋,遼,高麗")
   (section,) = section_reading.read_sections(
     0, "太祖", calendar, is_heading=True
   )
@@ -279,7 +276,7 @@ def test_a_ruler_of_several_eras_heads_none_of_them():
   ],
 )
 def test_marks_of_streams(text, mark, eras):
-  match = section_headings.match_stream_mark(text)
+  match = section_reading.match_stream_mark(text)
   assert (match and match[1]) == mark
   is_stream = read(text, eras)[0][0] == STREAM
   assert is_stream == (mark is not None)
@@ -287,7 +284,7 @@ def test_marks_of_streams(text, mark, eras):
 
 def test_eras_that_the_calendar_lacks_are_named(eras):
   text = "明洪武三年正月，大水。"
-  (era,) = unknown_eras.find_unknown_eras(text, eras)
+  (era,) = eras_lib.find_unknown_eras(text, eras)
   assert text[era.start : era.stop] == "明洪武三年"
   assert (era.name, era.regnal_year) == ("洪武", 3)
   assert ("明", 1368, 1398) in era.known
@@ -298,8 +295,8 @@ def test_eras_that_the_calendar_lacks_are_named(eras):
 
 def test_an_era_that_nobody_knows_has_its_nearest_names(eras):
   # 永喜 is another spelling of 永熹.
-  assert unknown_eras.find_unknown_eras("永喜元年，大水。", eras) == []
-  (era,) = unknown_eras.find_unknown_eras("永槙三年春，大水。", eras)
+  assert eras_lib.find_unknown_eras("永喜元年，大水。", eras) == []
+  (era,) = eras_lib.find_unknown_eras("永槙三年春，大水。", eras)
   assert (era.name, era.regnal_year, era.known) == ("永槙", 3, ())
   assert era.nearest
   assert all("永" in name for name in era.nearest)
@@ -317,11 +314,11 @@ def test_an_era_that_nobody_knows_has_its_nearest_names(eras):
   ],
 )
 def test_prose_has_no_unknown_era(text, eras):
-  assert unknown_eras.find_unknown_eras(text, eras) == []
+  assert eras_lib.find_unknown_eras(text, eras) == []
 
 
 def test_spellings_of_prints_are_read():
-  song = month_calendar.load_calendar("宋")
+  song = calendar_lib.load_calendar("宋")
   for text in ("熈寜三年正月丁夘", "慶厯三年正月丁夘"):
     (section,) = section_reading.read_sections(0, text, song)
     (name, reign, year), _, day = section.statements
@@ -345,7 +342,7 @@ def test_works_without_punctuation_are_cut(folder, polity, least):
   path = pathlib.Path(OUTSIDE) / folder
   if not path.is_dir():
     pytest.skip(f"CTD_JAX_OUTSIDE has no {folder}")
-  calendar = month_calendar.load_calendar(polity)
+  calendar = calendar_lib.load_calendar(polity)
   kinds = collections.Counter()
   for work in texts.read_works(path):
     for number, entry in enumerate(work.entries):
@@ -363,7 +360,7 @@ def test_works_without_punctuation_are_cut(folder, polity, least):
 
 
 def test_years_written_zai_are_years():
-  tang = month_calendar.load_calendar("唐")
+  tang = calendar_lib.load_calendar("唐")
   (section,) = section_reading.read_sections(
     0, "天寶十四載十一月甲子，大水。", tang
   )

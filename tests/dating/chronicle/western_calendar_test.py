@@ -5,12 +5,8 @@ import random
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import civil_dates
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  western_calendar,
-  western_sections,
-)
+from ctd_jax.chronology import sexagenary
+from ctd_jax.dating.chronicle import chronicle_dating, western
 from ctd_jax.texts import Entry, Place, read_works
 
 EVENTS = (
@@ -44,7 +40,7 @@ def write_annals(seed, first=760, last=800):
 
 
 def date_annals(records, calendar):
-  sections = western_sections.read_all_western_sections(records)
+  sections = western.read_all_western_sections(records)
   return sections, chronicle_dating.date_sections(records, sections, calendar)
 
 
@@ -56,7 +52,7 @@ def make_entries(texts):
 
 
 def test_months_are_julian_and_then_gregorian():
-  calendar = western_calendar.make_western_calendar(1581, 1583)
+  calendar = western.make_western_calendar(1581, 1583)
   lengths = dict(
     zip(
       zip(calendar.years.tolist(), calendar.months.tolist(), strict=True),
@@ -70,7 +66,7 @@ def test_months_are_julian_and_then_gregorian():
     30,
   )
   start = calendar.day_spans[0, 0]
-  assert start == civil_dates.to_julian_day(1581, 1, 1)
+  assert start == sexagenary.to_julian_day(1581, 1, 1)
   assert np.array_equal(
     calendar.day_spans[1:, 0], calendar.day_spans[:-1].sum(axis=1)
   )
@@ -78,17 +74,17 @@ def test_months_are_julian_and_then_gregorian():
 
 
 def test_years_before_the_common_era_count_down():
-  calendar = western_calendar.load_western_calendar("CE:2 BCE-2", [])
+  calendar = western.load_western_calendar("CE:2 BCE-2", [])
   names = [calendar.name_month(place)[:2] for place in range(0, 48, 12)]
   assert names == [("BCE", 2), ("BCE", 1), ("CE", 1), ("CE", 2)]
-  assert western_calendar.is_western(calendar)
+  assert western.is_western(calendar)
 
 
 def test_the_calendar_has_the_years_that_the_text_prints():
   records = make_entries(
     ["A.D. 787. Ships.", "The king, who in 1400 slept.", "In 800 a famine."]
   )
-  calendar = western_calendar.load_western_calendar("CE", records)
+  calendar = western.load_western_calendar("CE", records)
   assert (calendar.years[0], calendar.years[-1]) == (777, 810)
 
 
@@ -104,7 +100,7 @@ def test_the_calendar_has_the_years_that_the_text_prints():
 )
 def test_years_that_cannot_be_read_are_named(name, message):
   with pytest.raises(ValueError, match=message):
-    western_calendar.load_western_calendar(name, make_entries(["Ships."]))
+    western.load_western_calendar(name, make_entries(["Ships."]))
 
 
 @pytest.mark.parametrize("share_cut", [0.0, 0.7])
@@ -115,7 +111,7 @@ def test_annals_are_dated_where_years_are_cut(share_cut):
     text if index and draw.random() < share_cut else f"A.D. {year}. {text}"
     for index, (year, text) in enumerate(paragraphs)
   )
-  calendar = western_calendar.load_western_calendar("CE", records)
+  calendar = western.load_western_calendar("CE", records)
   sections, dates = date_annals(records, calendar)
   assert len(sections) == sum(map(len, truth))
   best = dates.months[:, 0]
@@ -140,7 +136,7 @@ def test_annals_in_print_are_dated_by_their_headings(tmp_path):
   )
   (work,) = read_works(path)
   records = list(work.entries)
-  calendar = western_calendar.load_western_calendar("CE", records)
+  calendar = western.load_western_calendar("CE", records)
   sections, dates = date_annals(records, calendar)
   months = {
     records[section.record].text[section.start : section.stop].strip(): (

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ctd_jax.dating.chronicle import western_sections
-from ctd_jax.dating.sequence import section_kinds
+from ctd_jax.dating.chronicle import sections, western
 
 
 @pytest.mark.parametrize(
@@ -56,7 +55,7 @@ from ctd_jax.dating.sequence import section_kinds
   ],
 )
 def test_sections_begin_with_sentences_that_hold_dates(text, expected):
-  sections = western_sections.read_western_sections(3, text)
+  sections = western.read_western_sections(3, text)
   assert {section.record for section in sections} == {3}
   assert [
     (text[section.start : section.stop], section.kind, [*section.statements])
@@ -80,20 +79,20 @@ def test_sections_begin_with_sentences_that_hold_dates(text, expected):
   ],
 )
 def test_sections_know_where_the_date_at_their_head_ends(text, dates):
-  sections = western_sections.read_western_sections(0, text)
+  sections = western.read_western_sections(0, text)
   assert [text[s.start : s.date_end] for s in sections] == dates
 
 
 @pytest.mark.parametrize(
   ("text", "kind", "statement"),
   [
-    ("A.D. 787.", section_kinds.NAMED, ("year", "CE", 787)),
-    ("787", section_kinds.NAMED, ("year", "CE", 787)),
-    ("JUNE.", section_kinds.MONTH, ("month", 6)),
+    ("A.D. 787.", sections.NAMED, ("year", "CE", 787)),
+    ("787", sections.NAMED, ("year", "CE", 787)),
+    ("JUNE.", sections.MONTH, ("month", 6)),
   ],
 )
 def test_headings_are_one_section(text, kind, statement):
-  (section,) = western_sections.read_western_sections(0, text, True)
+  (section,) = western.read_western_sections(0, text, True)
   assert (section.kind, section.statements) == (kind, (statement,))
   assert section.date_end == len(text)
   assert section.is_heading

@@ -13,15 +13,19 @@ import numpy as np
 import pytest
 from lxml import etree
 
-from ctd_jax.chronology import civil_dates, reign_tables, sexagenary
+from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.dating.chronicle import (
-  contradictions,
+  calendar,
+  checks,
+  chronicle_dates,
+  date_tables,
+  dated_sections,
+  dates_plot,
   emissions,
-  month_calendar,
-  printed_dates,
-  section_days,
-  western_calendar,
-  western_sections,
+  output,
+  sections,
+  tei_output,
+  western,
   written_dates,
 )
 from ctd_jax.dating.chronicle.chronicle_dates import (
@@ -29,16 +33,6 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
   CredibleMonths,
 )
 from ctd_jax.dating.chronicle.section_reading import read_sections
-from ctd_jax.dating.chronicle_output import (
-  date_tables,
-  dated_sections,
-  dates_output,
-  dates_plot,
-  dates_summary,
-  edtf,
-  section_precision,
-  tei_output,
-)
 from ctd_jax.texts.works import Entry, Place
 
 SCHEMA = pathlib.Path(__file__).with_name("tei_dates.rng")
@@ -47,13 +41,13 @@ TEI = {"tei": tei_output.NAMESPACE}
 
 @pytest.fixture(scope="module")
 def jin():
-  return month_calendar.load_calendar("西晉")
+  return calendar.load_calendar("西晉")
 
 
 @pytest.fixture(scope="module")
 def lu():
-  folder = month_calendar.reign_tables.reign_table_dir()
-  return month_calendar.read_calendar(folder / "lu.tsv")
+  folder = calendar.reign_tables.reign_table_dir()
+  return calendar.read_calendar(folder / "lu.tsv")
 
 
 def find_month(calendar, year, month, leap=False):
@@ -105,21 +99,21 @@ def make_dates(calendar, texts, guesses, offsets=None):
 
 def locate(calendar, text, guess, offset=None):
   offsets = None if offset is None else [offset]
-  (days,) = section_days.locate_sections(
+  (days,) = chronicle_dates.locate_sections(
     make_dates(calendar, [text], [guess], offsets)
   )
   return days
 
 
 def gregorian(day):
-  return edtf.format_gregorian_day(day)
+  return dated_sections.format_gregorian_day(day)
 
 
 def test_a_printed_day_of_the_month_is_a_day(jin):
   # The fall of Luoyang: 13 July 311, Julian calendar.
   june = find_month(jin, 311, 6)
   days = locate(jin, "六月，丁酉，洛陽陷。", {june: 0.97})
-  assert civil_dates.to_julian_dates(days.day).tolist() == [311, 7, 13]
+  assert sexagenary.to_julian_dates(days.day).tolist() == [311, 7, 13]
   assert gregorian(days.day) == "0311-07-14"
   assert days.spans == ((days.day, days.day),)
   assert not days.lacks_day
@@ -136,20 +130,20 @@ def test_a_month_without_a_day_is_all_its_days(jin):
 def test_a_day_that_the_month_has_not_contradicts_it(jin):
   june = find_month(jin, 311, 6)
   dates = make_dates(jin, ["六月，丙寅，洛陽陷。"], [{june: 0.97}])
-  (days,) = section_days.locate_sections(dates)
+  (days,) = chronicle_dates.locate_sections(dates)
   assert days.day is None
   assert days.lacks_day
-  (found,) = contradictions.find_contradictions(dates, [days])
-  assert contradictions.format_statement(found.statement) == "day 丙寅"
+  (found,) = checks.find_contradictions(dates, [days])
+  assert checks.format_statement(found.statement) == "day 丙寅"
 
 
 def test_a_numbered_day_counts_from_the_first_of_the_month(jin):
   june = find_month(jin, 311, 6)
-  month_days = section_days.MonthDays(jin)
+  month_days = chronicle_dates.MonthDays(jin)
   first, length = jin.day_spans[june].tolist()
-  statement = (printed_dates.MONTH_DAY_STATEMENT, 15)
+  statement = (sections.MONTH_DAY_STATEMENT, 15)
   assert month_days.find_day(june, statement) == first + 14
-  too_late = (printed_dates.MONTH_DAY_STATEMENT, length + 1)
+  too_late = (sections.MONTH_DAY_STATEMENT, length + 1)
   assert month_days.find_day(june, too_late) is None
 
 
@@ -171,8 +165,8 @@ def test_what_is_given_by_hand_is_certain(jin):
   june = find_month(jin, 311, 6)
   dates = make_dates(jin, ["大水。"], [{june: 0.5, june + 1: 0.4}])
   fixed = dataclasses.replace(dates, is_fixed=np.ones(1, bool))
-  (days,) = section_days.locate_sections(fixed)
-  assert days.spans == (section_days.MonthDays(jin).find_span(june),)
+  (days,) = chronicle_dates.locate_sections(fixed)
+  assert days.spans == (chronicle_dates.MonthDays(jin).find_span(june),)
 
 
 def test_early_days_go_by_the_offset_of_the_calendar(lu):
@@ -180,10 +174,12 @@ def test_early_days_go_by_the_offset_of_the_calendar(lu):
   second = find_month(lu, -719, 2)
   text = "二月，己巳，日有食之。"
   days = [locate(lu, text, {second: 0.98}, offset) for offset in range(4)]
-  assert civil_dates.to_julian_dates(days[2].day).tolist() == [-719, 2, 22]
+  assert sexagenary.to_julian_dates(days[2].day).tolist() == [-719, 2, 22]
   # A computed new moon can be a day off.
   assert days[1].day == days[2].day
-  assert section_days.MonthDays(lu).find_span(second, 1)[1] == days[2].day - 1
+  assert (
+    chronicle_dates.MonthDays(lu).find_span(second, 1)[1] == days[2].day - 1
+  )
   assert days[0].day == days[2].day - sexagenary.CYCLE_LENGTH
   assert [place.lacks_day for place in days] == [False, False, False, True]
 
@@ -200,7 +196,7 @@ def test_without_an_offset_a_month_is_one_of_four_lunations(lu):
 
 def test_a_leap_month_follows_the_twelfth_of_an_early_calendar(lu):
   december = find_month(lu, -719, 12)
-  month_days = section_days.MonthDays(lu)
+  month_days = chronicle_dates.MonthDays(lu)
   _, last = month_days.find_span(december, offset=1)
   first, _ = month_days.find_span(december, offset=1, is_leap=True)
   assert first == last + 1
@@ -231,23 +227,26 @@ def test_a_leap_month_follows_the_twelfth_of_an_early_calendar(lu):
   ],
 )
 def test_edtf_is_what_its_readers_read(spans, probability, expected):
-  text = edtf.format_edtf(spans, probability)
+  text = dated_sections.format_edtf(spans, probability)
   assert text == expected
   parsed = edtf_lib.parse_edtf(text)
   assert parsed.lower_strict()[:3] == tuple(
-    civil_dates.to_gregorian_dates(spans[0][0])
+    sexagenary.to_gregorian_dates(spans[0][0])
   )
   assert parsed.upper_strict()[:3] == tuple(
-    civil_dates.to_gregorian_dates(spans[-1][1])
+    sexagenary.to_gregorian_dates(spans[-1][1])
   )
 
 
 def test_edtf_of_many_parts_is_their_hull():
   spans = [(1834844 + 60 * part, 1834850 + 60 * part) for part in range(13)]
-  assert edtf.format_edtf(spans, 0.95) == "0311-07-14?/0313-07-09?"
-  assert edtf.format_edtf(spans[:12], 0.95).count(",") == 11
-  assert edtf.format_edtf([], 0.95) == ""
-  assert edtf.format_edtf(spans[:1], 0.95, is_approximate=True).count("~") == 2
+  assert dated_sections.format_edtf(spans, 0.95) == "0311-07-14?/0313-07-09?"
+  assert dated_sections.format_edtf(spans[:12], 0.95).count(",") == 11
+  assert dated_sections.format_edtf([], 0.95) == ""
+  assert (
+    dated_sections.format_edtf(spans[:1], 0.95, is_approximate=True).count("~")
+    == 2
+  )
 
 
 @pytest.fixture(scope="module")
@@ -305,8 +304,8 @@ def test_the_printed_date_is_what_the_section_was_read_from(jin):
 
 def test_dates_of_western_annals_are_printed():
   text = "A.D. 787. Ships came. On the 8th of June the king died."
-  sections = western_sections.read_western_sections(0, text)
-  calendar = western_calendar.make_western_calendar(787, 787)
+  sections = western.read_western_sections(0, text)
+  calendar = western.make_western_calendar(787, 787)
   dates = ChronicleDates(
     records=[Entry(text, Place("annals.txt", 1))],
     sections=sections,
@@ -344,8 +343,8 @@ def test_columns_of_numbers_sort_in_time(rows):
   first, leap = table[:2]
   assert first["first_julian_day"] == first["julian_day"] == "1834844"
   assert first["not_before_julian"] == first["julian_date"] == "0311-07-13"
-  days = civil_dates.to_gregorian_dates(int(leap["last_julian_day"]))
-  assert civil_dates.format_date(days) == leap["not_after"]
+  days = sexagenary.to_gregorian_dates(int(leap["last_julian_day"]))
+  assert sexagenary.format_date(days) == leap["not_after"]
   assert leap["not_after_julian"] < leap["not_after"]
   assert int(leap["last_julian_day"]) < int(first["first_julian_day"])
 
@@ -369,10 +368,10 @@ def test_precision_is_the_smallest_unit_that_holds_the_date(jin):
 
 
 def test_winter_of_the_west_goes_over_the_new_year():
-  calendar = western_calendar.make_western_calendar(787, 788)
+  calendar = western.make_western_calendar(787, 788)
   spans = [(2008900, 2008990)]
   found = [
-    section_precision.find_precision(calendar, spans, months)
+    dated_sections.find_precision(calendar, spans, months)
     for months in ([11, 12, 13], [0, 11], [2, 4], [1, 2], [10, 14])
   ]
   assert found == ["season", "year", "season", "year", "interval"]
@@ -391,7 +390,7 @@ def test_months_of_the_common_era_are_written_as_such():
   assert date_tables.format_month(march) == "March 787 CE"
   assert date_tables.format_month(None) == ""
   year = ("year", "CE", 787)
-  assert contradictions.format_statement(year) == "year 787 CE"
+  assert checks.format_statement(year) == "year 787 CE"
 
 
 def test_tsv_has_one_line_for_each_section(rows):
@@ -419,7 +418,7 @@ def test_csv_keeps_the_text_and_bears_a_mark_on_request(rows):
 
 
 def test_json_lines_come_back(rows, tmp_path):
-  (path,) = dates_output.write_dates(rows, tmp_path / "new", ["jsonl"])
+  (path,) = output.write_dates(rows, tmp_path / "new", ["jsonl"])
   assert date_tables.read_dates_jsonl(path) == rows
   lines = path.read_text(encoding="utf-8").split("\n")
   first = json.loads(lines[0])
@@ -496,35 +495,35 @@ def test_tei_replaces_what_xml_cannot_hold(rows):
 
 
 def test_formats_are_files_of_their_own(rows, tmp_path):
-  paths = dates_output.write_dates(rows, tmp_path, dates_output.FORMATS)
+  paths = output.write_dates(rows, tmp_path, output.FORMATS)
   assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
     path.name for path in paths
   )
   assert len(paths) == 4
   with pytest.raises(ValueError, match="'xlsx' is no format .*tsv, csv"):
-    dates_output.write_dates(rows, tmp_path, ["tsv", "xlsx"])
+    output.write_dates(rows, tmp_path, ["tsv", "xlsx"])
 
 
 def test_files_of_another_run_are_not_left_beside_new_ones(rows, tmp_path):
   out = tmp_path / "out"
-  dates_output.check_folder(out, ["csv"])
-  dates_output.write_dates(rows, out, ["csv", "tei"])
-  dates_output.check_folder(out, ["tei", "csv", "tsv"])
+  output.check_folder(out, ["csv"])
+  output.write_dates(rows, out, ["csv", "tei"])
+  output.check_folder(out, ["tei", "csv", "tsv"])
   with pytest.raises(
     ValueError,
     match=r"out: has dates\.csv, dates\.xml, .*add csv,tei .*delete them",
   ):
-    dates_output.check_folder(out, ["tsv"])
+    output.check_folder(out, ["tsv"])
 
 
 def test_what_is_read_is_not_written_over(rows, tmp_path):
-  (path,) = dates_output.write_dates(rows, tmp_path, ["tei"])
+  (path,) = output.write_dates(rows, tmp_path, ["tei"])
   with pytest.raises(ValueError, match=r"dates\.xml is read and would be"):
-    dates_output.check_folder(tmp_path, ["tei"], [path])
+    output.check_folder(tmp_path, ["tei"], [path])
   with pytest.raises(ValueError, match="lies in the folder of the text"):
-    dates_output.check_folder(tmp_path / "new", ["csv"], [tmp_path])
+    output.check_folder(tmp_path / "new", ["csv"], [tmp_path])
   with pytest.raises(ValueError, match="is a file; name a folder"):
-    dates_output.check_folder(path, ["tei"])
+    output.check_folder(path, ["tei"])
 
 
 @pytest.mark.parametrize(
@@ -538,13 +537,13 @@ def test_what_is_read_is_not_written_over(rows, tmp_path):
 )
 def test_ticks_of_the_figure_are_round_years(bottom, top, labels):
   ticks = dates_plot.find_year_ticks(bottom, top)
-  assert list(map(reign_tables.format_common_era_year, ticks)) == labels
+  assert list(map(reigns.format_common_era_year, ticks)) == labels
 
 
 def test_a_mark_of_csv_needs_csv():
-  dates_output.check_formats(["tsv", "csv"], bom=True)
+  output.check_formats(["tsv", "csv"], bom=True)
   with pytest.raises(ValueError, match="--bom is for CSV, and --formats=tsv"):
-    dates_output.check_formats(["tsv"], bom=True)
+    output.check_formats(["tsv"], bom=True)
 
 
 def test_contradictions_are_counted_and_shown(jin):
@@ -558,7 +557,7 @@ def test_contradictions_are_counted_and_shown(jin):
     (),
   ]
   assert set(rows[-1].contradicted) == {"year 永嘉2年", "a leap month"}
-  summary = dates_summary.format_summary(dates, rows, "plain, 8 records")
+  summary = date_tables.format_summary(dates, rows, "plain, 8 records")
   assert "contradicted 8 printed dates of 7 sections; the first:\n" in summary
   assert summary.count(" prints ") == 5
   assert "annals.txt:1 prints month 1, dated " in summary
@@ -567,7 +566,7 @@ def test_contradictions_are_counted_and_shown(jin):
 
 def test_a_summary_counts(dates, rows):
   warned = dataclasses.replace(dates, warnings=["no era 洪武"])
-  summary = dates_summary.format_summary(warned, rows)
+  summary = date_tables.format_summary(warned, rows)
   lines = dict((line[:13].strip(), line[13:]) for line in summary.split("\n"))
   assert lines["records"] == "4"
   assert lines["sections"].startswith("5")
@@ -583,13 +582,13 @@ def test_one_is_not_plural(jin):
   june = find_month(jin, 311, 6)
   dates = make_dates(jin, ["正月，大水。"], [{june: 0.97}])
   dates = dataclasses.replace(dates, statement_counts={"day": 2, "cycle": 7})
-  summary = dates_summary.format_summary(dates, dated_sections.make_rows(dates))
+  summary = date_tables.format_summary(dates, dated_sections.make_rows(dates))
   assert "contradicted 1 printed date of 1 section:\n" in summary
   assert "they print   years of the cycle 7, days of the cycle 2\n" in summary
 
 
 def test_every_kind_of_print_has_a_name():
-  assert set(dates_summary.PRINTED_NAMES) == set(emissions.LOG_ERROR_ODDS) - {
+  assert set(date_tables.PRINTED_NAMES) == set(emissions.LOG_ERROR_ODDS) - {
     "named year"
   }
 

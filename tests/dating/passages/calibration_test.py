@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ctd_jax.dating.passages import calibration, log_odds
+from ctd_jax.dating.passages import fitting, passages
 
 NUM_MONTHS = 40
 LOG_PRIOR = np.full(NUM_MONTHS, -np.log(NUM_MONTHS))
@@ -22,17 +22,17 @@ def draw_passages(size, factor):
 @pytest.mark.parametrize("factor", [0.8, 1.0, 2.0])
 def test_sets_hold_what_they_say(factor):
   scores, months = draw_passages(3000, factor)
-  scale = calibration.fit_inverse_temperature(LOG_PRIOR, scores, months)
+  scale = fitting.fit_inverse_temperature(LOG_PRIOR, scores, months)
   assert scale == pytest.approx(1 / factor, rel=0.15)
   log_p = LOG_PRIOR + scale * scores
   log_p -= logsumexp(log_p, axis=1, keepdims=True)
-  assert 0.89 < calibration.measure_coverage(log_p, months) < 0.93
+  assert 0.89 < fitting.measure_coverage(log_p, months) < 0.93
 
 
 def test_a_set_is_the_smallest_that_holds_its_mass():
   log_p = np.log([[0.5, 0.3, 0.15, 0.05]])
   held = [
-    calibration.measure_coverage(log_p, np.array([month])) for month in range(4)
+    fitting.measure_coverage(log_p, np.array([month])) for month in range(4)
   ]
   assert held == [1, 1, 1, 0]
 
@@ -41,7 +41,7 @@ def test_a_set_is_the_smallest_that_holds_its_mass():
 @pytest.mark.parametrize("outside_term", [0.0, 4.0])
 def test_shares_add_up_whatever_is_said(month, outside_term):
   rng = np.random.default_rng(1)
-  evidence = log_odds.Evidence(
+  evidence = passages.Evidence(
     log_prior=LOG_PRIOR,
     terms={name: rng.normal(size=NUM_MONTHS) * 3 for name in "abcd"},
     outside_log_odds=-4.0,
@@ -53,8 +53,8 @@ def test_shares_add_up_whatever_is_said(month, outside_term):
   odds = log_p[month] - logsumexp(np.delete(log_p, month))
   assert prior + sum(shares.values()) == pytest.approx(odds, abs=1e-6)
   terms = {key: value for key, value in evidence.terms.items() if key != "b"}
-  fewer = log_odds.Evidence(LOG_PRIOR, terms, -4.0, outside_term).log_p()
-  assert log_odds.to_probability(without["b"]) == pytest.approx(
+  fewer = passages.Evidence(LOG_PRIOR, terms, -4.0, outside_term).log_p()
+  assert passages.to_probability(without["b"]) == pytest.approx(
     np.exp(fewer[month])
   )
 
@@ -62,7 +62,7 @@ def test_shares_add_up_whatever_is_said(month, outside_term):
 def test_experts_that_say_the_same_share_alike():
   term = np.zeros(NUM_MONTHS)
   term[3] = 5
-  evidence = log_odds.Evidence(
+  evidence = passages.Evidence(
     LOG_PRIOR, {"a": term, "b": term.copy()}, -4.0, 0.0
   )
   _, shares, _ = evidence.share_log_odds(3)

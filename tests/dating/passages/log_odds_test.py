@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ctd_jax.dating.passages import log_odds
+from ctd_jax.dating.passages import passages
 
 PRIOR = np.log(np.full(6, 1 / 6))
 CITED = np.array([3.0, 0, 0, 0, 0, 0])
@@ -12,7 +12,7 @@ NOTHING = np.zeros(6)
 
 
 def make_evidence(terms, substitutes=None):
-  return log_odds.Evidence(
+  return passages.Evidence(
     log_prior=PRIOR,
     terms=terms,
     outside_log_odds=-4.0,

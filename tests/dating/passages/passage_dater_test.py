@@ -8,25 +8,18 @@ import sys
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.records import NEG_COMMENT
-from ctd_jax.chronology import reign_tables
-from ctd_jax.dating.chronicle import (
-  head_dates,
-  month_calendar,
-  undated_texts,
-)
+from ctd_jax.benchmark.benchmark import NEG_COMMENT
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.passages import (
-  corpus_fitting,
-  large_corpora,
-  saved_state,
-)
-from ctd_jax.dating.passages.passage_dater import PassageDater
+from ctd_jax.dating.passages import fitting, saved_state
+from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.splits import block_splits
 
-TIMELINE = reign_tables.load_timeline("mini")
+TIMELINE = reigns.load_timeline("mini")
 SURNAMES = "張王李趙陳楊黃周吳徐"
 PLACES = "涼州秦州雍州益州荊州揚州徐州青州兗州幽州并州豫州"
 DEEDS = ("寇掠百姓", "修築城池", "獻白雉於廷", "大水壞廬舍")
@@ -42,7 +35,7 @@ def name_person(year, month):
 
 @pytest.fixture(scope="module")
 def calendar():
-  return month_calendar.load_calendar("西晉")
+  return calendar_lib.load_calendar("西晉")
 
 
 @pytest.fixture(scope="module")
@@ -101,7 +94,7 @@ def test_a_retold_record_gives_its_year(chronicle):
 
 def test_a_large_corpus_is_learned_from_a_sample(chronicle, monkeypatch):
   texts, months, whole = chronicle
-  monkeypatch.setattr(large_corpora, "MAX_FITTED_RECORDS", 150)
+  monkeypatch.setattr(fitting, "MAX_FITTED_RECORDS", 150)
   labels = Labels(months, np.ones(len(months), int))
   dater = PassageDater.fit(texts, labels, whole.calendar)
   assert len(dater.state.texts) == len(texts)
@@ -200,7 +193,7 @@ def test_a_date_outside_of_the_calendar_is_outside(chronicle):
 def test_printed_dates_count_as_in_a_chronicle(chronicle, text):
   _, _, dater = chronicle
   head = undated_texts.read_head(text, dater.calendar)
-  expected = head_dates.HeadDates(
+  expected = undated_texts.HeadDates(
     calendar=dater.calendar, heads=[head], is_read=np.array([True])
   ).score_dates(np.array([0]))
   scores = dater._scorer.reader.read(text).dates.log_scores(np.array([0]))
@@ -328,13 +321,13 @@ def test_records_that_do_not_fit_are_refused(calendar):
 
 
 def test_years_without_records_are_hidden_as_years(calendar):
-  axis = corpus_fitting.passage_reading.make_axis(calendar)
+  axis = fitting.passage_reading.make_axis(calendar)
   months = np.arange(120)
   labels = Labels(months, np.ones(120, int))
-  assert corpus_fitting.choose_fold_by(axis, labels) == "records"
+  assert fitting.choose_fold_by(axis, labels) == "records"
   gaps = np.where(axis.year_of[months] % 4 == 1, UNKNOWN, months)
   labels = dataclasses.replace(labels, month=gaps)
-  assert corpus_fitting.choose_fold_by(axis, labels) == "years"
+  assert fitting.choose_fold_by(axis, labels) == "years"
 
 
 def test_dating_a_passage_needs_no_jax():

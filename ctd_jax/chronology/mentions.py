@@ -1,0 +1,510 @@
+"""Dates that a question names, before it is known which months they mean.
+
+`find_mentions` finds the dates; `query_windows` reads the words around them. A
+name such as 「泰始」 can be of several reigns: a mention holds all but those
+that the rest of the question excludes."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
+
+from ctd_jax.chronology import calendar_tables, dates, reigns, western_dates
+from ctd_jax.chronology.dates import (
+  FIRST_MONTH_OF_SEASON,
+  DateCue,
+  build_grammar,
+  candidate_reigns,
+  iterate_matches,
+  read_common_year,
+)
+from ctd_jax.chronology.numerals import DateError, fold_script
+from ctd_jax.chronology.reigns import (
+  MONTHS_PER_YEAR,
+  Interval,
+  TimeKey,
+  Timeline,
+)
+from ctd_jax.chronology.western_dates import EraYear
+from ctd_jax.utils.notes import Note
+
+# ----------------------------------------------------------------------------
+# Calendars that questions are asked of: months in order, found by their
+# names.
+#
+# A question names a year of a reign, a month, a season, a year of the common
+# era, and counts on from there. `QueryCalendar` is what the readers of
+# questions need to know of a calendar for that; `TimelineMonths` knows it of
+# a `Timeline`, whose reigns follow each other. Other calendars number the
+# months as they passed, so that eras overlap and years have leap months.
+#
+# Months are ordinals from 0, reigns numbers from 1, the row of the timeline
+# plus one; years of the common era are astronomical.
+
+
+_MONTHS_PER_SEASON = 3
+
+
+class Months(NamedTuple):
+  """Stretch of months, both ends included; empty if the last is before.
+
+  Attributes:
+    first: ordinal.
+    last: ordinal.
+  """
+
+  first: int
+  last: int
+
+
+class RegnalYear(NamedTuple):
+  """A year of a reign.
+
+  Attributes:
+    reign: number in the timeline, from 1.
+    year: from 1.
+  """
+
+  reign: int
+  year: int
+
+
+NO_MONTHS = Months(0, -1)
+
+
+@runtime_checkable
+class QueryCalendar(Protocol):
+  """What a reader of questions needs to know of a calendar."""
+
+  @property
+  def timeline(self) -> Timeline:
+    """The reigns by name."""
+
+  def __len__(self) -> int:
+    """Number of months."""
+
+  def find_year(self, reign: int, year: int) -> Months:
+    """Returns the months of a regnal year.
+
+    Raises:
+      KeyError: if the calendar has no such year.
+    """
+
+  def find_month(
+    self, reign: int, year: int, month: int, leap: bool = False
+  ) -> Months:
+    """Returns a month of a regnal year, more than one if several are called so.
+
+    A calendar without leap months files one with the month that it follows.
+
+    Raises:
+      KeyError: if the calendar has no such month.
+    """
+
+  def find_season(self, reign: int, year: int, month: int) -> Months:
+    """Returns the three months of a season, leap months among them.
+
+    Args:
+      month: first of the season.
+
+    Raises:
+      KeyError: if the calendar has no such months.
+    """
+
+  def find_leap_months(self, reign: int, year: int) -> list[int] | None:
+    """Returns the leap months of a year; None if the calendar has none."""
+
+  def find_common_year(
+    self, year: int, month: int | None = None
+  ) -> tuple[Months, RegnalYear | None]:
+    """Returns the months of a year of the common era, and its first name.
+
+    Args:
+      month: number of a month of the year; all of them if None.
+
+    Raises:
+      KeyError: if the calendar has no such year.
+    """
+
+  def find_middle(self, year: Months) -> int:
+    """Returns the first month of the second half of a year."""
+
+  def find_next_year(self, reign: int, year: int) -> RegnalYear | None:
+    """Returns the year after a regnal year; None at the end of the calendar."""
+
+  def shift_years(
+    self,
+    month: int,
+    regnal_year: RegnalYear | None,
+    first_offset: int,
+    last_offset: int,
+  ) -> Months:
+    """Returns the months of whole years, clipped, counted from one of them.
+
+    Args:
+      month: of the year from which is counted.
+      regnal_year: the name of this year, None if it has none.
+      first_offset: years from it to the first, e.g. -1 for the year before.
+      last_offset: the same to the last.
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class TimelineMonths:
+  """The months of a timeline, as `QueryCalendar` finds them.
+
+  Attributes:
+    timeline: the calendar.
+  """
+
+  timeline: Timeline
+
+  def __len__(self) -> int:
+    """Number of months."""
+    return len(self.timeline)
+
+  def find_year(self, reign: int, year: int) -> Months:
+    """Returns the months of a regnal year; see `QueryCalendar`."""
+    return self._find_ordinals(self.timeline.year_interval(reign, year))
+
+  def find_month(
+    self, reign: int, year: int, month: int, leap: bool = False
+  ) -> Months:
+    """Returns a month of a regnal year; see `QueryCalendar`."""
+    is_leap = leap and bool(self.timeline.leap_months)
+    ordinal = self.timeline.ordinal(TimeKey(reign, year, month, is_leap))
+    return Months(ordinal, ordinal)
+
+  def find_season(self, reign: int, year: int, month: int) -> Months:
+    """Returns the months of a season; see `QueryCalendar`."""
+    last = month + _MONTHS_PER_SEASON - 1
+    return self._find_ordinals(
+      Interval(TimeKey(reign, year, month), TimeKey(reign, year, last))
+    )
+
+  def find_leap_months(self, reign: int, year: int) -> list[int] | None:
+    """Returns the leap months of a year; None if the timeline has none."""
+    if not self.timeline.leap_months:
+      return None
+    return sorted(
+      month
+      for leap_reign, leap_year, month in self.timeline.leap_months
+      if (leap_reign, leap_year) == (reign, year)
+    )
+
+  def find_common_year(
+    self, year: int, month: int | None = None
+  ) -> tuple[Months, RegnalYear | None]:
+    """Returns a year of the common era; see `QueryCalendar`."""
+    interval = reigns.common_era_interval(self.timeline, year, month)
+    key = interval.start
+    return self._find_ordinals(interval), RegnalYear(key.reign, key.year)
+
+  def find_middle(self, year: Months) -> int:
+    """Returns the seventh month of a year."""
+    return year.first + MONTHS_PER_YEAR // 2
+
+  def find_next_year(self, reign: int, year: int) -> RegnalYear | None:
+    """Returns the year after a regnal year; None at the end."""
+    ordinal = self.find_year(reign, year).last + 1
+    if ordinal >= len(self):
+      return None
+    # After the last year of a reign the next year is 元年 of the next reign.
+    key = self.timeline.key_at(ordinal)
+    return RegnalYear(key.reign, key.year)
+
+  @functools.cached_property
+  def _years(self) -> list[RegnalYear]:
+    return [
+      RegnalYear(reign, year)
+      for reign, row in enumerate(self.timeline.reigns, start=1)
+      for year in range(1, row.years + 1)
+    ]
+
+  def shift_years(
+    self,
+    month: int,
+    regnal_year: RegnalYear | None,
+    first_offset: int,
+    last_offset: int,
+  ) -> Months:
+    """Returns the months of whole years; see `QueryCalendar`."""
+    del regnal_year  # a month of a timeline has one name
+    key = self.timeline.key_at(month)
+    index = self._years.index((key.reign, key.year))
+    low = max(index + first_offset, 0)
+    high = min(index + last_offset, len(self._years) - 1)
+    if high < low:
+      return NO_MONTHS  # no such year in the timeline
+    return Months(
+      self.find_year(*self._years[low]).first,
+      self.find_year(*self._years[high]).last,
+    )
+
+  def _find_ordinals(self, interval: Interval) -> Months:
+    return Months(*self.timeline.interval_ordinals(interval))
+
+
+# What says that the time of a reign is meant, behind its name.
+REIGN_SUFFIX = re.compile(
+  "年間|[末初]年|中葉|[初末晚]期|之世|在位(?:期間|時期?|之時)?|時期|時代|之時|期間|一朝|[時代末初](?!年)"
+  # 「中郎」 and 「朝鮮」 go on.
+  "|中(?![郎書山原國央常宮丞興平元和統宗軍護尉])|朝(?![鮮廷臣])"
+)
+MAX_NAME = 12  # characters of a reign's name with state and ruler
+_FIRST_YEAR = "元年"
+
+
+def find_named_reigns(
+  folded: str, end: int, timeline: Timeline
+) -> tuple[int, list[int]]:
+  """Returns where the name of a reign begins, and the numbers of its reigns.
+
+  Args:
+    folded: a question, folded to Traditional script.
+    end: position after the name.
+
+  Returns:
+    `end` and no number where there is no such name.
+  """
+  # What can be the reign of a first year is the name of a reign.
+  head = max(end - MAX_NAME, 0)
+  for match, cue in dates.iterate_matches(
+    folded[head:end] + _FIRST_YEAR, timeline
+  ):
+    # One character is the duke of a gloss, 「僖八年」, and no name.
+    if (
+      cue.reign
+      and cue.end == end - head + len(_FIRST_YEAR)
+      and cue.start <= end - head - 2
+    ):
+      numbers = dates.candidate_reigns(match, cue, timeline)
+      return head + cue.start, numbers
+  return end, []
+
+
+@dataclasses.dataclass(frozen=True)
+class DateMention:
+  """Stretch of a question that looks like a date.
+
+  Attributes:
+    start: position of its first character.
+    end: position after its last character.
+    reigns: numbers of the reigns it can mean; empty if it names none.
+    year: regnal year, if said.
+    month: 1-12, if said.
+    season: one of 春夏秋冬, if said.
+    leap: whether the month is intercalary.
+    months: that it means, where no reign tells: of the common era; else None.
+    day: sexagenary pair such as 「癸未」, if said.
+    has_month: whether `months` are less than a year.
+  """
+
+  start: int
+  end: int
+  reigns: tuple[int, ...] = ()
+  year: int | None = None
+  month: int | None = None
+  season: str | None = None
+  leap: bool = False
+  months: Months | None = None
+  day: str | None = None
+  has_month: bool = False
+
+  @property
+  def is_full(self) -> bool:
+    """Whether it names months without the help of another."""
+    return bool(self.reigns) or self.months is not None
+
+  @property
+  def is_bare_year(self) -> bool:
+    """Whether it names a whole year."""
+    return self.month is None and self.season is None and not self.has_month
+
+
+@dataclasses.dataclass(frozen=True)
+class MentionSearch:
+  """The dates of a question.
+
+  Attributes:
+    mentions: in order.
+    years: those of the common era that are printed without 年.
+  """
+
+  mentions: tuple[DateMention, ...]
+  years: tuple[EraYear, ...]
+
+
+def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
+  """Returns the dates that a question names.
+
+  Raises:
+    DateError: for a ruler without a reign of that name, a year of the common
+      era that the calendar lacks, or a month of a sexagenary year alone.
+  """
+  folded = fold_script(text)
+  years = western_dates.find_common_era_years(text)
+  matches = [
+    (match, cue)
+    for match, cue in iterate_matches(folded, calendar.timeline)
+    if not any(cue.start < year.end and year.start < cue.end for year in years)
+  ]
+  for _, cue in matches:
+    if cue.year_cycle and not cue.year and (cue.month or cue.season):
+      raise DateError(
+        Note("problem.date.cycle_alone", cycle=cue.year_cycle),
+        text,
+        cue.start,
+      )
+  mentions = [
+    _make_mention(match, cue, text, calendar) for match, cue in matches
+  ]
+  if any(mention.is_full for mention in mentions):
+    # Beside a date "120-150" is as good as any number.
+    years = [year for year in years if year.has_era]
+  mentions += [_make_year_mention(year, text, calendar) for year in years]
+  mentions.sort(key=lambda mention: mention.start)
+  mentions = _settle_reigns(mentions, folded, calendar.timeline)
+  return MentionSearch(tuple(mentions), tuple(years))
+
+
+def with_lone_reign(
+  mentions: Sequence[DateMention], text: str, timeline: Timeline
+) -> list[DateMention]:
+  """Returns the mentions, the first year with the reign that precedes it.
+
+  For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year.
+
+  Args:
+    mentions: of which none is full.
+  """
+  folded = fold_script(text)
+  mentions = list(mentions)
+  for index, mention in enumerate(mentions):
+    if mention.year is None:
+      continue
+    preceding_reigns = [
+      (folded.rfind(name, 0, mention.start), numbers)
+      for name, numbers in build_grammar(timeline).reigns.items()
+      if len(name) > 1 and name in folded[: mention.start]
+    ]
+    if preceding_reigns:
+      mentions[index] = dataclasses.replace(
+        mention, reigns=max(preceding_reigns)[1]
+      )
+    break
+  return mentions
+
+
+def _make_mention(
+  match: re.Match[str], cue: DateCue, text: str, calendar: QueryCalendar
+) -> DateMention:
+  """Returns a match as a mention, with all reigns that it can mean."""
+  if match["common_year"]:
+    return _make_common_era_mention(match, cue, text, calendar)
+  candidates = candidate_reigns(match, cue, calendar.timeline)
+  dates.check_ruler(candidates, match, cue, text, calendar.timeline)
+  return DateMention(
+    cue.start,
+    cue.end,
+    tuple(candidates),
+    cue.year,
+    cue.month,
+    cue.season,
+    cue.leap,
+    day=cue.day,
+  )
+
+
+def _make_common_era_mention(
+  match: re.Match[str], cue: DateCue, text: str, calendar: QueryCalendar
+) -> DateMention:
+  """Returns the mention of a date such as 「公元479年正月」."""
+  try:
+    year = read_common_year(match)
+    month = cue.month or FIRST_MONTH_OF_SEASON.get(cue.season)
+    months, name = calendar.find_common_year(year, month)
+    if cue.season and not cue.month:
+      last, _ = calendar.find_common_year(year, month + 2)
+      months = Months(months.first, last.last)
+    if cue.leap and cue.month and name is not None:
+      months = calendar.find_month(*name, cue.month, cue.leap)
+  except (KeyError, ValueError) as error:
+    raise DateError(str(error.args[0]), text, cue.start) from None
+  return _complete_mention(
+    DateMention(
+      cue.start,
+      cue.end,
+      month=cue.month,
+      season=cue.season,
+      leap=cue.leap,
+      months=months,
+      day=cue.day,
+    ),
+    name,
+  )
+
+
+def _make_year_mention(
+  year: EraYear, text: str, calendar: QueryCalendar
+) -> DateMention:
+  """Returns the mention of a year such as "722 BCE"."""
+  try:
+    months, name = calendar.find_common_year(year.year)
+  except KeyError as error:
+    raise DateError(str(error.args[0]), text, year.start) from None
+  return _complete_mention(
+    DateMention(year.start, year.end, months=months), name
+  )
+
+
+def _complete_mention(
+  mention: DateMention, name: RegnalYear | None
+) -> DateMention:
+  """Returns a mention of the common era with the regnal year that it opens."""
+  if name is None:
+    return mention
+  return dataclasses.replace(mention, reigns=(name.reign,), year=name.year)
+
+
+def _settle_reigns(
+  mentions: Sequence[DateMention], folded: str, timeline: Timeline
+) -> list[DateMention]:
+  """Returns the mentions, reigns of one name told apart by the whole question.
+
+  By its other date (「自晉泰始元年至泰始三年」), or by a ruler or dynasty that
+  is named elsewhere (「《資治通鑑·齊紀》在建元元年」). Where neither is, or
+  several are, the mention stays ambiguous.
+  """
+  settled = {
+    mention.reigns[0] for mention in mentions if len(mention.reigns) == 1
+  }
+  characters = list(folded)
+  for mention in mentions:
+    length = mention.end - mention.start
+    characters[mention.start : mention.end] = "〇" * length
+  outside_dates = "".join(characters)
+
+  def narrow_reigns(reigns: tuple[int, ...]) -> tuple[int, ...]:
+    if len(reigns) < 2:
+      return reigns
+    named = [
+      number
+      for number in reigns
+      if number in settled
+      or re.search(
+        calendar_tables.build_mention_pattern(
+          calendar_tables.ruler_names(timeline.reigns[number - 1].state)
+        ),
+        outside_dates,
+      )
+    ]
+    return tuple(named) or reigns
+
+  return [
+    dataclasses.replace(mention, reigns=narrow_reigns(mention.reigns))
+    for mention in mentions
+  ]

@@ -1,0 +1,638 @@
+"""Calendar of a chronicle: its months as they passed, and their names.
+
+A month is a lunation. Where eras overlap it has several names, and where states
+ran calendars of their own several readings: another number, another leap month,
+a first day that differs by one. The decoder moves along the lunations, so that
+parallel calendars cost nothing, and a date fits a lunation if one of its
+readings does.
+
+Calendars come from the tables of China, Japan and Korea (`era_calendars`) or
+from a reign table. Of a reign table from 104 BCE on, new moons, leap months and
+so the days of every month are computed (`sxtwl`). Before, only the new moons
+are: which lunation a year began with is one of four offsets (see
+`experts.days`), between which the decoder chooses; a leap month counts as month
+12, which it mostly followed.
+
+Axes: K lunations, V readings, M memberships (pairs of a lunation and a reign),
+S offsets of the calendar (one where it is known), D = 3 x 60 days: any day of a
+month, its first and its last.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import functools
+import itertools
+import pathlib
+from collections.abc import Collection, Iterator
+
+import numpy as np
+from jaxtyping import Bool, Float, Int
+
+from ctd_jax.chronology import (
+  calendar_tables,
+  dates,
+  era_calendars,
+  reigns,
+  sexagenary,
+)
+from ctd_jax.chronology.era_calendars import EraCalendar
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, TimeKey, Timeline
+from ctd_jax.dating.experts import date_features
+from ctd_jax.utils.notes import Note
+
+# The calendar reform of 104 BCE, 太初元年.
+FIRST_COMPUTED_YEAR = -103
+# Beyond it no calendar of a chronicle is meant; a typing error would fill
+# memory.
+MAX_YEAR = 5000
+# What a reading counts for beside the leading one, in nats.
+_LOG_PARALLEL = 1.0
+_LOG_MIN_WEIGHT = -3.0
+# First days nearer to each other are of one lunation.
+_MAX_DAYS_APART = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Readings:
+  """What calendars called the lunations, in order of these.
+
+  Attributes:
+    lunations: that is read, ascending; each has one at least.
+    years: astronomical year as the calendar counts it.
+    months: 1-12.
+    is_leap: whether the month is intercalary.
+    day_spans: Julian day number of the first day, and the number of days; None
+      where the calendar is not known.
+    log_weights: log of the chance that a text means this reading, against that
+      it means the leading one, at most 0.
+  """
+
+  lunations: Int[np.ndarray, " V"]
+  years: Int[np.ndarray, " V"]
+  months: Int[np.ndarray, " V"]
+  is_leap: Bool[np.ndarray, " V"]
+  day_spans: Int[np.ndarray, "V 2"] | None
+  log_weights: Float[np.ndarray, " V"]
+
+  @functools.cached_property
+  def starts(self) -> Int[np.ndarray, " K"]:
+    """The leading reading of each lunation."""
+    return np.flatnonzero(np.diff(self.lunations, prepend=-1))
+
+  def score_lunations(
+    self, log_p: Float[np.ndarray, " V"]
+  ) -> Float[np.ndarray, " K"]:
+    """Returns log p of a statement by lunation: that of its best reading.
+
+    Args:
+      log_p: of the statement by each reading.
+    """
+    return np.maximum.reduceat(log_p + self.log_weights, self.starts)
+
+  def find_lunations(
+    self, is_match: Bool[np.ndarray, " V"]
+  ) -> Bool[np.ndarray, " K"]:
+    """Returns which lunations have a reading that matches."""
+    return np.logical_or.reduceat(is_match, self.starts)
+
+  def take(self, rows: Int[np.ndarray, " n"]) -> Readings:
+    """Returns some of the readings."""
+    return Readings(
+      self.lunations[rows],
+      self.years[rows],
+      self.months[rows],
+      self.is_leap[rows],
+      None if self.day_spans is None else self.day_spans[rows],
+      self.log_weights[rows],
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Memberships:
+  """Which lunation has which year of which reign.
+
+  Of one lunation those in use come first; of these those of the polity that a
+  text names most, then China's, and of these the one that began last.
+
+  Attributes:
+    lunations: ascending.
+    readings: by which the reign's own calendar calls the lunation.
+    reigns: row of the reign in the timeline.
+    regnal_years: from 1.
+    in_use: whether the reign was counted then; a month before an era began
+      within the year can still be given its name.
+  """
+
+  lunations: Int[np.ndarray, " M"]
+  readings: Int[np.ndarray, " M"]
+  reigns: Int[np.ndarray, " M"]
+  regnal_years: Int[np.ndarray, " M"]
+  in_use: Bool[np.ndarray, " M"]
+
+
+@dataclasses.dataclass(frozen=True)
+class Calendar:
+  """The months of a chronicle in order, each once.
+
+  Attributes:
+    timeline: the reigns, for readers of dates.
+    readings: of all lunations; the leading one of each comes first.
+    memberships: of the lunations in the reigns.
+    polities: number of each reign's polity; those of one ran one calendar.
+  """
+
+  timeline: Timeline
+  readings: Readings
+  memberships: Memberships
+  polities: Int[np.ndarray, " R"]
+
+  def __len__(self) -> int:
+    """Number of lunations."""
+    return int(self.readings.lunations[-1]) + 1
+
+  @functools.cached_property
+  def years(self) -> Int[np.ndarray, " K"]:
+    """Astronomical year of each lunation in its leading reading."""
+    return self.readings.years[self.readings.starts]
+
+  @functools.cached_property
+  def months(self) -> Int[np.ndarray, " K"]:
+    """Number of the month in the leading reading, 1-12."""
+    return self.readings.months[self.readings.starts]
+
+  @functools.cached_property
+  def is_leap(self) -> Bool[np.ndarray, " K"]:
+    """Whether the month is intercalary in the leading reading."""
+    return self.readings.is_leap[self.readings.starts]
+
+  @property
+  def day_spans(self) -> Int[np.ndarray, "K 2"] | None:
+    """First day and length in the leading reading; None if not known."""
+    if self.readings.day_spans is None:
+      return None
+    return self.readings.day_spans[self.readings.starts]
+
+  def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
+    """Returns the calendar of some of its months.
+
+    Args:
+      is_kept: which months; one at least.
+
+    Raises:
+      ValueError: if no month is kept.
+    """
+    if not is_kept.any():
+      raise ValueError("a calendar needs at least one month")
+    new_ordinals = np.cumsum(is_kept) - 1
+    readings, members = self.readings, self.memberships
+    has_reading = is_kept[readings.lunations]
+    new_readings = np.cumsum(has_reading) - 1
+    is_member = is_kept[members.lunations]
+    readings = self.readings.take(np.flatnonzero(has_reading))
+    return dataclasses.replace(
+      self,
+      readings=dataclasses.replace(
+        readings, lunations=new_ordinals[readings.lunations]
+      ),
+      memberships=Memberships(
+        new_ordinals[members.lunations[is_member]],
+        new_readings[members.readings[is_member]],
+        members.reigns[is_member],
+        members.regnal_years[is_member],
+        members.in_use[is_member],
+      ),
+    )
+
+  def weigh_readings(self, name_counts: Int[np.ndarray, " R"]) -> Calendar:
+    """Returns the calendar as a text that names its reigns means it.
+
+    Of parallel calendars it follows that of the polity whose reigns it names
+    most. Their readings and their names lead, and the others count for less.
+
+    Args:
+      name_counts: how often the text names each reign with a year.
+    """
+    readings, members = self.readings, self.memberships
+    polity_counts = np.bincount(self.polities, name_counts)
+    counts = np.zeros(len(readings.lunations))
+    in_use = members.in_use
+    np.maximum.at(
+      counts,
+      members.readings[in_use],
+      polity_counts[self.polities[members.reigns[in_use]]],
+    )
+    order = np.lexsort((-counts, readings.lunations))
+    sorted_readings, counts = readings.take(order), counts[order]
+    starts = sorted_readings.starts
+    leading_counts = np.repeat(
+      counts[starts], np.diff(starts, append=len(order))
+    )
+    log_weights = np.log((counts + 1) / (leading_counts + 1))
+    log_weights = np.maximum(log_weights - _LOG_PARALLEL, _LOG_MIN_WEIGHT)
+    log_weights[starts] = 0.0
+    by_count = np.lexsort(
+      (
+        -polity_counts[self.polities[members.reigns]],
+        ~members.in_use,
+        members.lunations,
+      )
+    )
+    return dataclasses.replace(
+      self,
+      readings=dataclasses.replace(sorted_readings, log_weights=log_weights),
+      memberships=Memberships(
+        members.lunations[by_count],
+        np.argsort(order)[members.readings][by_count],
+        members.reigns[by_count],
+        members.regnal_years[by_count],
+        members.in_use[by_count],
+      ),
+    )
+
+  def find_members(
+    self, is_match: Bool[np.ndarray, " M"]
+  ) -> Bool[np.ndarray, " K"]:
+    """Returns which lunations have a membership that matches."""
+    is_found = np.zeros(len(self), bool)
+    is_found[self.memberships.lunations[is_match]] = True
+    return is_found
+
+  def name_month(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
+  ) -> tuple[str, int, str]:
+    """Returns (reign, regnal year, month) of a month, e.g. 晉泰始, 1, 3L.
+
+    L marks a leap month, as in a time key.
+
+    Args:
+      ordinal: of the lunation.
+      printed_reigns: rows of reigns that a text names; of several names of the
+        month one of these is taken.
+    """
+    row = self._find_name(ordinal, printed_reigns)
+    members = self.memberships
+    reign = self.timeline.reigns[members.reigns[row]]
+    reading = members.readings[row]
+    leap = "L" * bool(self.readings.is_leap[reading])
+    month = f"{self.readings.months[reading]}{leap}"
+    return reign.state + reign.name, int(members.regnal_years[row]), month
+
+  def find_reigns(self, name: str) -> tuple[int, ...]:
+    """Returns the rows of the reigns of a name, alone or after its state."""
+    return dates.find_named_reigns(name, self.timeline)
+
+  def find_reign(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
+  ) -> int:
+    """Returns the row of the reign by which `name_month` calls a month."""
+    row = self._find_name(ordinal, printed_reigns)
+    return int(self.memberships.reigns[row])
+
+  def find_reading(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
+  ) -> int:
+    """Returns the reading of a month in the reign that names it."""
+    row = self._find_name(ordinal, printed_reigns)
+    return int(self.memberships.readings[row])
+
+  def _find_name(
+    self, ordinal: int | np.integer, printed_reigns: Collection[int]
+  ) -> int:
+    members = self.memberships
+    start, end = np.searchsorted(
+      members.lunations, (ordinal, ordinal + 1)
+    ).tolist()
+    printed_rows = [
+      row for row in range(start, end) if members.reigns[row] in printed_reigns
+    ]
+    if not printed_rows:
+      return start
+    # Those in use come first; 雍熙元年三月 was a name before it was in use. A
+    # work on 遼 that names an era of 宋 once counts by those of 遼.
+    counts = collections.Counter(self.polities[list(printed_reigns)].tolist())
+    return max(
+      printed_rows, key=lambda row: counts[self.polities[members.reigns[row]]]
+    )
+
+  @functools.cached_property
+  def day_chances(self) -> Float[np.ndarray, "S K D"]:
+    """Chance that a month has a day, has it first, has it last."""
+    if self.readings.day_spans is None:
+      years, year_of = np.unique(self.years, return_inverse=True)
+      chances = date_features.make_lunations(
+        years, year_of, self.months
+      ).day_chances_by_offset
+    else:
+      first, length = self.readings.day_spans.T[..., None]  # each [V, 1]
+      day_offset = np.arange(
+        sexagenary.CYCLE_LENGTH
+      ) - sexagenary.cyclic_index_of_day(first)
+      has_day = day_offset % sexagenary.CYCLE_LENGTH < length
+      # [V, 3, 60] to [K, 3, 60]: a day fits if one reading has it.
+      chances = np.maximum.reduceat(
+        date_features.add_day_marks(has_day[None].astype(float))[0]
+        * np.exp(self.readings.log_weights)[:, None, None],
+        self.readings.starts,
+        axis=0,
+      )[None]
+    # [S, K, 3, 60] to [S, K, D].
+    return chances.reshape(*chances.shape[:2], -1)
+
+
+def read_calendar(path: pathlib.Path) -> Calendar:
+  """Returns the months of a reign table.
+
+  Args:
+    path: TSV as `reign_tables.read_reign_table` reads it.
+
+  Raises:
+    ValueError: naming file, line and column of what cannot be read.
+    FileNotFoundError: if there is no such file.
+  """
+  try:
+    rows = reigns.read_reign_table(path)
+  except UnicodeDecodeError as error:
+    raise ValueError(
+      Note("problem.table.utf8", file=path, message=error.reason)
+    ) from error
+  for line, row in enumerate(rows, start=2):
+    if not -MAX_YEAR <= row.accession <= row.accession + row.years < MAX_YEAR:
+      raise ValueError(
+        f"{path}, line {line}: columns 'accession' and 'years' should stay "
+        f"between -{MAX_YEAR} and {MAX_YEAR}"
+      )
+  return make_calendar(Timeline(path.stem, rows))
+
+
+def load_calendar(names: str) -> Calendar:
+  """Returns the months of polities that the tables know.
+
+  Args:
+    names: of polities or countries, `all`, or several with commas, as
+      `era_calendars.load_calendar` reads them.
+
+  Raises:
+    ValueError: if a name is of no polity; the nearest are named.
+  """
+  return convert_calendar(era_calendars.load_calendar(names), names)
+
+
+def convert_calendar(source: EraCalendar, name: str) -> Calendar:
+  """Returns the lunations of an era calendar, parallel months together.
+
+  Args:
+    source: at least one month.
+    name: of the timeline.
+  """
+  # First days ascend: those of one lunation lie together, a day or two apart.
+  starts_lunation = (
+    np.diff(source.first_days, prepend=-np.inf) > _MAX_DAYS_APART
+  )
+  lunation_of_month = np.cumsum(starts_lunation) - 1
+  num_used = np.zeros(len(source), int)
+  np.add.at(num_used, source.member_months, source.in_use)
+  # The reading of most eras leads.
+  order = np.lexsort((-num_used, lunation_of_month))
+  reading_of_month = np.argsort(order)
+  readings = Readings(
+    lunation_of_month[order],
+    source.years[order],
+    source.months[order],
+    source.is_leap[order],
+    np.stack([source.first_days, source.lengths], axis=-1)[order],
+    np.where(np.diff(lunation_of_month[order], prepend=-1), 0, -_LOG_PARALLEL),
+  )
+  reign_of_era = np.empty(len(source.eras), int)
+  for reign, eras in enumerate(source.reign_eras):
+    reign_of_era[list(eras)] = reign
+  countries = np.array(
+    [calendar_tables.COUNTRIES.index(era.polity.country) for era in source.eras]
+  )
+  lunations = lunation_of_month[source.member_months]
+  order = np.lexsort(
+    (
+      -source.member_eras,
+      countries[source.member_eras],
+      ~source.in_use,
+      lunations,
+    )
+  )
+  memberships = Memberships(
+    lunations[order],
+    reading_of_month[source.member_months][order],
+    reign_of_era[source.member_eras][order],
+    source.regnal_years[order],
+    source.in_use[order],
+  )
+  polities = [
+    source.eras[first].polity.number for first, *_ in source.reign_eras
+  ]
+  return Calendar(
+    Timeline(name, source.make_reigns()),
+    readings,
+    memberships,
+    np.unique(polities, return_inverse=True)[1],
+  )
+
+
+def make_calendar(timeline: Timeline) -> Calendar:
+  """Returns the months of a timeline's reigns, leap months computed.
+
+  Args:
+    timeline: rows in order of time; gaps and overlaps are allowed.
+  """
+  years_in_table = {
+    year
+    for reign in timeline.reigns
+    for year in range(reign.accession, reign.accession + reign.years)
+  }
+  is_computed = timeline.reigns[0].accession >= FIRST_COMPUTED_YEAR
+  rows, spans = [], []
+  if is_computed:
+    for *date, first, length in _iter_lunations(
+      min(years_in_table), max(years_in_table)
+    ):
+      if date[0] in years_in_table:
+        rows.append(date)
+        spans.append((first, length))
+  else:
+    rows = [
+      (year, month, False)
+      for year in sorted(years_in_table)
+      for month in range(1, MONTHS_PER_YEAR + 1)
+    ]
+  years, months, leaps = map(np.array, zip(*rows, strict=True))
+  readings = Readings(
+    np.arange(len(rows)),
+    years,
+    months,
+    leaps,
+    np.array(spans) if spans else None,
+    np.zeros(len(rows)),
+  )
+  return Calendar(
+    timeline,
+    readings,
+    _find_memberships(timeline, years, months),
+    np.zeros(len(timeline.reigns), int),
+  )
+
+
+def _find_memberships(
+  timeline: Timeline,
+  years: Int[np.ndarray, " K"],
+  months: Int[np.ndarray, " K"],
+) -> Memberships:
+  """Returns the memberships of months in the reigns of a table."""
+  parts = []
+  for index, reign in enumerate(timeline.reigns):
+    regnal_years = years - reign.accession + 1
+    of_reign = np.flatnonzero(
+      (regnal_years >= 1) & (regnal_years <= reign.years)
+    )
+    parts.append(
+      (
+        of_reign,
+        of_reign,  # a lunation has one reading here
+        np.full(len(of_reign), index),
+        regnal_years[of_reign],
+        (regnal_years[of_reign] > 1) | (months[of_reign] >= reign.first_month),
+      )
+    )
+  columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
+  lunations, _, reigns, _, in_use = columns
+  order = np.lexsort((-reigns, ~in_use, lunations))
+  return Memberships(*(column[order] for column in columns))
+
+
+def _iter_lunations(
+  first_year: int, last_year: int
+) -> Iterator[tuple[int, int, bool, int, int]]:
+  """Yields the months of the years first..last as they passed.
+
+  Year, month, leap, Julian day number of the first day, and length. A year can
+  lack a month: 237 CE has no third, its calendar was reformed.
+  """
+  import sxtwl
+
+  moons = sexagenary.find_new_moons(
+    sexagenary.to_julian_day(first_year - 1, 11, 1),
+    sexagenary.to_julian_day(last_year + 1, 4, 30),
+  )
+  year, month = first_year - 1, 1
+  for moon, next_moon in itertools.pairwise(moons):
+    day = sxtwl.fromSolar(*sexagenary.to_civil_date(moon))
+    # sxtwl has no number for a second twelfth month (239 CE), and the
+    # years 690-700, which began two months early, run back in it.
+    lunar_month = day.getLunarMonth() or MONTHS_PER_YEAR
+    lunar_year = max(day.getLunarYear(), year)
+    is_leap = day.isLunarLeap() or (lunar_year, lunar_month) == (year, month)
+    year, month = lunar_year, lunar_month
+    if first_year <= year <= last_year:
+      yield year, month, is_leap, moon, next_moon - moon
+
+
+# ----------------------------------------------------------------------------
+# Months of one calendar in another: of a data set's timeline, of a part.
+#
+# Axes: K lunations of the calendar, T months of a timeline.
+
+
+# (month, leap) -> lunation, by the names of a year.
+_MonthTable = dict[tuple, dict[tuple[int, bool], int]]
+
+
+def map_time_keys(
+  timeline: Timeline, calendar: Calendar
+) -> Int[np.ndarray, " T"]:
+  """Returns the lunation of every month of a timeline.
+
+  A month is looked for under its reign, else under its year of the common era.
+  A leap month that the calendar has not is the month before it, and so is a
+  month that a reform left out. What lies outside of the calendar is K.
+
+  Args:
+    timeline: of a data set.
+    calendar: of the index.
+  """
+  by_name, by_year = _number_months(calendar)
+  lunations = np.full(len(timeline), len(calendar))
+  for ordinal, key in enumerate(timeline.months):
+    reign = timeline.reigns[key.reign - 1]
+    named_year = (reign.state, reign.name, key.year)
+    civil_year = reigns.astronomical_year_of(timeline, key)
+    candidates = by_name.get(named_year) or by_year.get((civil_year,), {})
+    lunations[ordinal] = _find_month(candidates, key, len(calendar))
+  return lunations
+
+
+def _number_months(calendar: Calendar) -> tuple[_MonthTable, _MonthTable]:
+  """Returns (month, leap) -> lunation by regnal year, and by civil year."""
+  readings, members = calendar.readings, calendar.memberships
+  by_name: _MonthTable = {}
+  by_year: _MonthTable = {}
+  rows = zip(
+    members.lunations.tolist(),
+    members.readings.tolist(),
+    members.reigns.tolist(),
+    members.regnal_years.tolist(),
+    strict=True,
+  )
+  for lunation, reading, reign_row, year in rows:
+    reign = calendar.timeline.reigns[reign_row]
+    month = int(readings.months[reading]), bool(readings.is_leap[reading])
+    by_name.setdefault((reign.state, reign.name, year), {}).setdefault(
+      month, lunation
+    )
+  for lunation, (year, month, is_leap) in enumerate(
+    zip(
+      calendar.years.tolist(),
+      calendar.months.tolist(),
+      calendar.is_leap.tolist(),
+      strict=True,
+    )
+  ):
+    by_year.setdefault((year,), {}).setdefault((month, is_leap), lunation)
+  return by_name, by_year
+
+
+def _find_month(
+  months: dict[tuple[int, bool], int], key: TimeKey, outside: int
+) -> int:
+  """Returns the lunation of a month of a year, or of the last before it."""
+  exact = months.get((key.month, key.leap))
+  if exact is not None:
+    return exact
+  earlier = [month for month in months if month < (key.month, key.leap)]
+  if earlier:
+    return months[max(earlier)]
+  return months[min(months)] if months else outside
+
+
+def match_months(
+  narrowed: Calendar, calendar: Calendar
+) -> Int[np.ndarray, " ordinals"]:
+  """Returns the ordinals in a calendar of the months of a part of it.
+
+  Dating leaves months out that a chronicle cannot be of, and puts its own
+  readings first.
+
+  Args:
+    narrowed: of `Calendar.take` and `Calendar.weigh_readings`.
+    calendar: the whole.
+
+  Returns:
+    Of every month of the part, and of what lies outside of it, [n + 1].
+  """
+  ordinals = np.searchsorted(_sort_key(calendar), _sort_key(narrowed))
+  return np.append(ordinals, len(calendar))
+
+
+def _sort_key(calendar: Calendar) -> Int[np.ndarray, " K"]:
+  """Returns an ascending number for every month that tells it from others."""
+  readings = calendar.readings
+  if readings.day_spans is not None:
+    return np.minimum.reduceat(readings.day_spans[:, 0], readings.starts)
+  return 2 * (12 * calendar.years + calendar.months) + calendar.is_leap

@@ -1,0 +1,331 @@
+"""Warnings about a dated chronicle: what its reader should know first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ctd_jax.chronology import dates, reigns, sexagenary
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.dating.chronicle import eras, western
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.chronicle_dates import (
+  DOUBTFUL,
+  ChronicleDates,
+  SectionDays,
+  find_day_statement,
+)
+from ctd_jax.dating.chronicle.eras import UnknownEra
+from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.texts.works import Entry, Place
+from ctd_jax.utils.notes import Note
+
+# ----------------------------------------------------------------------------
+# Contradictions: dates that a text prints and its dating does not have.
+#
+# A misprint, a lost heading or a table that lacks an era shows here, and so
+# does a dating that went wrong.
+
+
+class Contradiction(NamedTuple):
+  """A printed date that the most probable month of its section has not.
+
+  Attributes:
+    section: its number.
+    statement: what is printed.
+  """
+
+  section: int
+  statement: DateStatement
+
+
+def find_contradictions(
+  dates: ChronicleDates, days: Sequence[SectionDays]
+) -> list[Contradiction]:
+  """Returns the contradicted statements, in order.
+
+  Of the days of a section the first is checked. A section of no month of the
+  calendar contradicts nothing.
+
+  Args:
+    dates: of the sections.
+    days: of the same sections.
+  """
+  fits: dict[tuple[DateStatement, int], bool] = {}
+  contradictions = []
+  for row, (section, month) in enumerate(
+    zip(dates.sections, dates.months[:, 0].tolist(), strict=True)
+  ):
+    if dates.is_outside(month):
+      continue
+    for statement in section.statements:
+      if (statement, month) not in fits:
+        fits[statement, month] = fits_month(statement, month, dates.calendar)
+      if not fits[statement, month]:
+        contradictions.append(Contradiction(row, statement))
+    if days[row].lacks_day:
+      contradictions.append(Contradiction(row, find_day_statement(section)))
+  return contradictions
+
+
+def fits_month(
+  statement: DateStatement, month: int, calendar: Calendar
+) -> bool:
+  """Whether one of the readings of a month has what a statement says.
+
+  Args:
+    statement: on a month, season or year; any other fits.
+    month: ordinal.
+    calendar: of the month.
+  """
+  name, *values = statement
+  readings, members = calendar.readings, calendar.memberships
+  read = slice(*np.searchsorted(readings.lunations, (month, month + 1)))
+  if name == "month":
+    return bool((readings.months[read] == values[0]).any())
+  if name == "months":
+    return bool(np.isin(readings.months[read], values[0]).any())
+  if name == "season":
+    return bool(((readings.months[read] - 1) // 3 == values[0]).any())
+  if name == "leap":
+    # Without days a leap month counts as the twelfth.
+    if readings.day_spans is None:
+      return bool(calendar.months[month] == (values[0] or MONTHS_PER_YEAR))
+    is_number = np.isin(readings.months[read], values[0] or range(13))
+    return bool((readings.is_leap[read] & is_number).any())
+  if name == "common year":
+    return bool((readings.years[read] == values[0]).any())
+  if name == "cycle":
+    cyclic_indices = sexagenary.cyclic_index_of_year(readings.years[read])
+    return bool((cyclic_indices == values[0]).any())
+  if name in ("year", "era"):
+    named = slice(*np.searchsorted(members.lunations, (month, month + 1)))
+    year = values[1] if name == "year" else 1
+    reigns = None if values[0] is None else calendar.find_reigns(values[0])
+    return any(
+      (not year or regnal_year == year) and (reigns is None or reign in reigns)
+      for reign, regnal_year in zip(
+        members.reigns[named], members.regnal_years[named], strict=True
+      )
+    )
+  # An era that the calendar lacks is of none of its months.
+  return name != "unknown era"
+
+
+def format_statement(statement: DateStatement) -> str:
+  """Returns a statement as a reader would say it: month 3, day 癸未."""
+  name, *values = statement
+  if name == "months":
+    return f"month {' or '.join(map(str, values[0]))}"
+  if name == "season":
+    return dates.SEASONS[values[0]]
+  if name in ("day", "first day", "last day"):
+    return f"{name} {sexagenary.format_cyclic_index(values[0])}"
+  if name == "cycle":
+    return f"year {sexagenary.format_cyclic_index(values[0])}"
+  if name == "leap":
+    return f"month {values[0]}L" if values[0] else "a leap month"
+  if name == "year":
+    reign, year = values[:2]
+    if reign in (
+      western.COMMON_ERA,
+      western.BEFORE_COMMON_ERA,
+    ):
+      return f"year {year} {reign}"
+    return f"year {reign or ''}{year}年" if year else f"reign {reign}"
+  return " ".join(map(str, (name, *values)))
+
+
+# A share of contradicted dates above which the text as a whole is doubtful.
+MAX_CONTRADICTED = 0.05
+# A share of doubtful sections above which a reader should help.
+MAX_DOUBTFUL = 0.5
+_MAX_NAMED_ERAS = 5
+_MAX_NAMED_DATES = 5
+
+
+def list_unknown_eras(
+  records: Sequence[Entry], calendar: Calendar
+) -> list[Note]:
+  """Returns a warning for each era or ruler that the calendar lacks.
+
+  The first few, and the headings of states of another time.
+
+  Args:
+    records: of the text.
+    calendar: that they are dated by.
+  """
+  mentions: dict[str, list[tuple[Entry, UnknownEra]]] = {}
+  for record in records:
+    for era in eras.find_unknown_eras(record.text, calendar):
+      mentions.setdefault(era.name, []).append((record, era))
+  warnings = []
+  for records_and_eras in mentions.values():
+    record, era = records_and_eras[0]
+    count = _count_mentions(len(records_and_eras), record.place)
+    warnings.append(_describe_era(era, calendar.timeline.name, count))
+  warnings = _shorten(warnings, _MAX_NAMED_ERAS, "eras")
+  if western.is_western(calendar):
+    return warnings
+  headings = eras.list_other_headings(records, calendar)
+  names = {"calendar": calendar.timeline.name}
+  return warnings + _shorten(
+    [
+      Note("problem.warning.heading.one", name=heading, **names)
+      if count == 1
+      else Note("problem.warning.heading", name=heading, number=count, **names)
+      for heading, count in headings.items()
+    ],
+    _MAX_NAMED_ERAS,
+    "headings",
+  )
+
+
+def warn_of_contradictions(
+  contradictions: Sequence[Contradiction], sections: Sequence[Section]
+) -> list[Note]:
+  """Returns a warning if much of what is printed is not in the result.
+
+  Args:
+    contradictions: of the dated sections.
+    sections: of the text.
+  """
+  num_printed = sum(len(section.statements) for section in sections)
+  share = len(contradictions) / max(num_printed, 1)
+  if share <= MAX_CONTRADICTED:
+    return []
+  return [Note("problem.warning.contradicted", share=share)]
+
+
+def list_missing_dates(
+  sections: Sequence[Section], records: Sequence[Entry], calendar: Calendar
+) -> list[Note]:
+  """Returns a warning for each date of a known reign that it has not.
+
+  A year after its last, 「明治六年」, and a month of a year of which the tables
+  have other months alone.
+
+  Args:
+    sections: of the text.
+    records: of the text.
+    calendar: that they are dated by.
+  """
+  if western.is_western(calendar):
+    return []
+  dated: dict[tuple[str, int, int | None], list[Section]] = {}
+  for section in sections:
+    values = {statement[0]: statement[1:] for statement in section.statements}
+    reign, year, *_ = values.get("year", (None, None))
+    if reign and year:
+      (month,) = values.get("month", (None,))
+      dated.setdefault((reign, year, month), []).append(section)
+  mentions: dict[tuple[str, ...], list[Section]] = {}
+  for date, sections_of_date in dated.items():
+    missing = _find_missing_date(*date, calendar)
+    if missing:
+      mentions.setdefault(missing, []).extend(sections_of_date)
+  warnings = []
+  for missing, sections_of_date in mentions.items():
+    first = sections_of_date[0]
+    first_place = records[first.record].place_at(first.start)
+    date, *there = missing
+    names = ("first", "end") if len(there) == 2 else ("months",)
+    warnings.append(
+      Note(
+        "problem.warning.year" if len(there) == 2 else "problem.warning.month",
+        date=date,
+        calendar=calendar.timeline.name,
+        count=_count_mentions(len(sections_of_date), first_place),
+        **dict(zip(names, there, strict=True)),
+      )
+    )
+  return _shorten(warnings, _MAX_NAMED_DATES, "dates")
+
+
+def _count_mentions(number: int, first_place: Place) -> Note:
+  """Returns how often and where first, as in "(2 times, first a.txt:3)"."""
+  if number == 1:
+    return Note("problem.count.one", place=first_place)
+  return Note("problem.count", number=number, place=first_place)
+
+
+def _shorten(warnings: list[Note], max_number: int, noun: str) -> list[Note]:
+  """Returns the first warnings, and how many more there are."""
+  num_more = len(warnings) - max_number
+  if num_more <= 0:
+    return warnings
+  more = Note(f"problem.warning.more.{noun}", number=num_more)
+  return [*warnings[:max_number], more]
+
+
+def warn_of_doubt(dates: ChronicleDates) -> list[Note]:
+  """Returns a warning if most sections are doubtful.
+
+  Args:
+    dates: of the sections.
+  """
+  share = np.mean(dates.probabilities[:, 0] < DOUBTFUL)
+  if share <= MAX_DOUBTFUL:
+    return []
+  return [Note("problem.warning.doubtful", share=share, chance=DOUBTFUL)]
+
+
+def suggest_common_era(records: Sequence[Entry]) -> list[Note]:
+  """Returns an advice if records open with years of the common era.
+
+  Args:
+    records: of a text that could not be dated.
+  """
+  try:
+    western.load_western_calendar(western.COMMON_ERA, records)
+  except ValueError:
+    return []
+  return [Note("problem.warning.common_era")]
+
+
+def _find_missing_date(
+  reign: str, year: int, month: int | None, calendar: Calendar
+) -> tuple[str, ...]:
+  """Returns a date that the calendar lacks, and what it has instead.
+
+  The first and last year of the reign, or the months of the year. Nothing if
+  the calendar has the date.
+  """
+  members = calendar.memberships
+  is_member = np.isin(members.reigns, calendar.find_reigns(reign))
+  years = members.regnal_years[is_member]
+  if not len(years):
+    return ()
+  if year not in years:
+    return f"{reign}{year}年", f"{reign}1年", f"{years.max()}年"
+  months = calendar.readings.months[
+    members.readings[is_member & (members.regnal_years == year)]
+  ]
+  if month is None or month in months:
+    return ()
+  labels = ", ".join(map(str, sorted(set(months.tolist()))))
+  return f"{reign}{year}年{month}月", labels
+
+
+def _describe_era(era: UnknownEra, calendar: str, count: Note) -> Note:
+  """Returns that a calendar lacks an era, and what era it may be."""
+  values = {"name": era.name, "calendar": calendar, "count": count}
+  if era.known:
+    states = [
+      Note(
+        "note.owner.plain",
+        polity=polity,
+        first=reigns.format_common_era_year(first),
+        last=reigns.format_common_era_year(last),
+      )
+      for polity, first, last in era.known
+    ]
+    kind = "ruler" if era.is_ruler else "era"
+    owner = Note(f"problem.owner.{kind}", states=states)
+    return Note("problem.warning.era.other", **values, owner=owner)
+  if era.nearest:
+    names = ", ".join(era.nearest)
+    return Note("problem.warning.era.near", **values, names=names)
+  return Note("problem.warning.era.none", **values)

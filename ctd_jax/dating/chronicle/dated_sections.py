@@ -1,0 +1,457 @@
+"""Dated sections: all that is known of the date of a section, as one row.
+
+The rows are what every format of a dated chronicle is made from, and what
+other programs read. Months are numbers 1-12, and whether they are leap months
+is said beside; years are astronomical, 0 = 1 BCE, beside the text that people
+write; days are Julian day numbers beside dates of the proleptic Gregorian
+calendar (ISO 8601) and of the Julian.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from ctd_jax.chronology import reigns, sexagenary
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.dating.chronicle import checks, chronicle_dates, western
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.checks import Contradiction
+from ctd_jax.dating.chronicle.chronicle_dates import (
+  CERTAIN,
+  DOUBTFUL,
+  ChronicleDates,
+  DaySpan,
+  SectionDays,
+)
+
+# ----------------------------------------------------------------------------
+# Precision of a date: the smallest unit of time that holds all of it.
+#
+# Axes: K months.
+
+
+PRECISIONS = DAY, MONTH, SEASON, YEAR, INTERVAL = (
+  "day",
+  "month",
+  "season",
+  "year",
+  "interval",
+)
+_MONTHS_PER_SEASON = 3
+
+
+def find_precision(
+  calendar: Calendar, spans: Sequence[DaySpan], months: Sequence[int]
+) -> str | None:
+  """Returns the smallest of `PRECISIONS` that holds a date.
+
+  Args:
+    calendar: of the months. Seasons of the East begin with the months 1, 4, 7
+      and 10, those of the West with March, June, September and December.
+    spans: days that the date can be, from `section_days.locate_sections`; None
+      is returned if there are none.
+    months: ordinals of the months that they are of, ascending.
+  """
+  if not spans:
+    return None
+  if spans[0][0] == spans[-1][1]:
+    return DAY
+  rows = list(months)
+  if len(rows) == 1:
+    return MONTH
+  first_month = 3 if western.is_western(calendar) else 1
+  # Months from the first of a season on: December stands with January.
+  past_season = (
+    calendar.years[rows] * MONTHS_PER_YEAR + calendar.months[rows] - first_month
+  )
+  if len(set((past_season // _MONTHS_PER_SEASON).tolist())) == 1:
+    return SEASON
+  return YEAR if len(set(calendar.years[rows].tolist())) == 1 else INTERVAL
+
+
+# ----------------------------------------------------------------------------
+# Extended Date/Time Format: what is known of a date as one string.
+#
+# ISO 8601-2, level 2: days of the proleptic Gregorian calendar, years before
+# the common era as astronomical ones (-0721 is 722 BCE). A string says what
+# holds with 90 %:
+#
+# - `0311-07-14`: one day; - `0311-07-04/0311-08-01`: a month, or an interval
+# of credible months; - `[0311-07-04..0311-08-01,0313-06-11..0313-07-10]`: one
+# of these.
+#
+# Behind a day or both ends of an interval, `~` says that the most probable
+# month has a probability below `chronicle_dates.CERTAIN`, or that its new
+# moon is not known; `?`, that it is below `chronicle_dates.DOUBTFUL`. One of
+# several needs no mark: it says itself that the date is not certain. Of more
+# than `MAX_PARTS` parts the interval from first to last is written, marked
+# with `?`.
+
+
+MAX_PARTS = 12
+
+
+def format_edtf(
+  spans: Sequence[DaySpan], probability: float, is_approximate: bool = False
+) -> str:
+  """Returns spans of days in EDTF; "" if there are none.
+
+  Args:
+    spans: first and last days, Julian day numbers, in order and disjoint.
+    probability: of the most probable month.
+    is_approximate: whether the ends of the spans are not known to the day.
+  """
+  if not spans:
+    return ""
+  if 1 < len(spans) <= MAX_PARTS:
+    return f"[{','.join(_format_span(span, '..') for span in spans)}]"
+  if probability < DOUBTFUL or len(spans) > 1:
+    mark = "?"
+  else:
+    mark = "~" if probability < CERTAIN or is_approximate else ""
+  return _format_span((spans[0][0], spans[-1][1]), "/", mark)
+
+
+def _format_span(span: DaySpan, separator: str, mark: str = "") -> str:
+  days = span[:1] if span[0] == span[1] else span
+  return separator.join(f"{format_gregorian_day(day)}{mark}" for day in days)
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def format_gregorian_day(julian_day: int) -> str:
+  """Returns a day as ISO 8601 writes it, -0721-02-22."""
+  return sexagenary.format_date(sexagenary.to_gregorian_dates(julian_day))
+
+
+def format_julian_day(julian_day: int) -> str:
+  """Returns a day in the Julian calendar, written likewise."""
+  return sexagenary.format_date(sexagenary.to_julian_dates(julian_day))
+
+
+# Credible months that a row gives, the most probable ones.
+MAX_CREDIBLE_MONTHS = 100
+_DIGITS = 4  # of probabilities
+# Around a printed date: blanks, circles that divide, marks of Markdown.
+_MARKS_AROUND_DATE = " \t\u3000○◎●△▲#*，、：。；．,:;"
+
+
+class NamedMonth(msgspec.Struct, frozen=True):
+  """A month as a text would call it.
+
+  Attributes:
+    reign: with its state.
+    year: regnal, from 1.
+    month: 1-12.
+    is_leap: whether it is the leap month after the one of this number.
+    common_era_year: astronomical, by the calendar of the month.
+    probability: that the section is of it; None if it was not kept.
+  """
+
+  reign: str
+  year: int
+  month: int
+  is_leap: bool
+  common_era_year: int
+  probability: float | None = None
+
+
+class SectionPlace(msgspec.Struct, frozen=True):
+  """Where a section stands.
+
+  Attributes:
+    file: that its first character is printed in.
+    line: of the file, from 1.
+    page: as the edition names it; "" where it names none.
+    record: number of the record, from 1.
+    start: position of its first character in the record.
+    stop: position after its last.
+  """
+
+  file: str
+  line: int
+  page: str
+  record: int
+  start: int
+  stop: int
+
+
+class SectionMonths(msgspec.Struct, frozen=True):
+  """Months that a section can be of.
+
+  Attributes:
+    month: the most probable; None if that is none of the calendar.
+    second: the next, likewise; None too if the calendar has one month.
+    probability: of the most probable month, or that it is of none.
+    outside: probability that the section is of no month of the calendar.
+    num_credible: number of months that hold 90 % of the probability.
+    credible: these in order of time; of more than `MAX_CREDIBLE_MONTHS` the
+      most probable.
+  """
+
+  month: NamedMonth | None
+  second: NamedMonth | None
+  probability: float
+  outside: float
+  num_credible: int
+  credible: tuple[NamedMonth, ...]
+
+  @property
+  def common_era(self) -> str:
+    """Year of the most probable month as people write it; "" if none."""
+    if self.month is None:
+      return ""
+    return reigns.format_common_era_year(self.month.common_era_year)
+
+
+class SectionDates(msgspec.Struct, frozen=True):
+  """Days that a section can be of, with 90 %; None where none is known.
+
+  Attributes:
+    precision: of `section_precision.PRECISIONS`.
+    first_julian_day: Julian day number of the first day.
+    last_julian_day: of the last.
+    julian_day: of the day that the text fixes in the most probable month.
+    edtf: as `edtf` describes it.
+  """
+
+  precision: str | None
+  first_julian_day: int | None
+  last_julian_day: int | None
+  julian_day: int | None
+  edtf: str | None
+
+  @property
+  def not_before(self) -> str | None:
+    """First day, proleptic Gregorian calendar."""
+    return _format_day(format_gregorian_day, self.first_julian_day)
+
+  @property
+  def not_after(self) -> str | None:
+    """Last day, proleptic Gregorian calendar."""
+    return _format_day(format_gregorian_day, self.last_julian_day)
+
+  def list_fields(self) -> dict[str, str | int | None]:
+    """Returns the dates by column, in both calendars."""
+    first, last = self.first_julian_day, self.last_julian_day
+    return {
+      "precision": self.precision,
+      "not_before": self.not_before,
+      "not_after": self.not_after,
+      "not_before_julian": _format_day(format_julian_day, first),
+      "not_after_julian": _format_day(format_julian_day, last),
+      "first_julian_day": first,
+      "last_julian_day": last,
+      "sexagenary_day": _format_day(_format_sexagenary_day, self.julian_day),
+      "julian_day": self.julian_day,
+      "gregorian_date": _format_day(format_gregorian_day, self.julian_day),
+      "julian_date": _format_day(format_julian_day, self.julian_day),
+      "edtf": self.edtf,
+    }
+
+
+class DatedSection(msgspec.Struct, frozen=True):
+  """A section with its date.
+
+  Attributes:
+    place: where it stands.
+    is_heading: whether it holds nothing but a date or a heading.
+    printed: the date at its head as it stands there, with the mark of a stream
+      before it; "" without one.
+    months: that it can be of.
+    is_fixed: whether the date was given by hand.
+    contradicted: what is printed and the most probable month has not.
+    dates: days that it can be of.
+    text: of the section, whole.
+  """
+
+  place: SectionPlace
+  is_heading: bool
+  printed: str
+  months: SectionMonths
+  is_fixed: bool
+  contradicted: tuple[str, ...]
+  dates: SectionDates
+  text: str
+
+  def to_object(self) -> dict[str, Any]:
+    """Returns the section as one flat JSON object."""
+    months = self.months
+    return {
+      **msgspec.structs.asdict(self.place),
+      "is_heading": self.is_heading,
+      "printed": self.printed,
+      "month": months.month,
+      "second": months.second,
+      "probability": months.probability,
+      "outside": months.outside,
+      "is_fixed": self.is_fixed,
+      "contradicted": self.contradicted,
+      "common_era": months.common_era,
+      **self.dates.list_fields(),
+      "num_credible": months.num_credible,
+      "credible": months.credible,
+      "text": self.text,
+    }
+
+  @classmethod
+  def from_object(cls, fields: dict[str, Any]) -> DatedSection:
+    """Returns the section of an object that `to_object` made.
+
+    Raises:
+      msgspec.ValidationError: naming a field that is missing or of another
+        type.
+    """
+    # Each part takes the fields that it knows from the flat object.
+    parts = {"place": fields, "months": fields, "dates": fields}
+    return msgspec.convert(fields | parts, cls)
+
+
+def make_rows(
+  dates: ChronicleDates,
+  days: Sequence[SectionDays] | None = None,
+  contradicted: Sequence[Contradiction] | None = None,
+) -> list[DatedSection]:
+  """Returns a row for every section.
+
+  Args:
+    dates: of the sections.
+    days: as `section_days.locate_sections` gives them; made here if None.
+    contradicted: as `contradictions.find_contradictions` gives them; found here
+      if None.
+  """
+  if days is None:
+    days = chronicle_dates.locate_sections(dates)
+  if contradicted is None:
+    contradicted = checks.find_contradictions(dates, days)
+  statements: dict[int, list[str]] = {}
+  for section, statement in contradicted:
+    statements.setdefault(section, []).append(
+      checks.format_statement(statement)
+    )
+  names = _MonthNames(dates)
+  return [
+    _make_row(dates, row, days[row], tuple(statements.get(row, ())), names)
+    for row in range(len(dates))
+  ]
+
+
+def _make_row(
+  dates: ChronicleDates,
+  row: int,
+  days: SectionDays,
+  contradicted: tuple[str, ...],
+  names: _MonthNames,
+) -> DatedSection:
+  section, text = dates.sections[row], dates.text_of(row)
+  first_character = dates.place_of(row)
+  printed = text[: section.date_end - section.start]
+  month, second, *_ = (
+    *(
+      names.name(row, *candidate)
+      for candidate in zip(
+        dates.months[row].tolist(), dates.probabilities[row], strict=True
+      )
+    ),
+    None,
+  )
+  probability = float(dates.probabilities[row, 0])
+  return DatedSection(
+    place=SectionPlace(
+      file=first_character.file,
+      line=first_character.line,
+      page=first_character.page,
+      record=section.record + 1,
+      start=section.start,
+      stop=section.stop,
+    ),
+    is_heading=section.is_heading,
+    printed=printed.strip(_MARKS_AROUND_DATE),
+    months=SectionMonths(
+      month=month,
+      second=second,
+      probability=_round_chance(probability),
+      outside=_round_chance(dates.outside[row]),
+      num_credible=len(dates.credible.months_of(row)),
+      credible=_list_credible(dates, row, names),
+    ),
+    is_fixed=bool(dates.is_fixed[row]),
+    contradicted=contradicted,
+    dates=SectionDates(
+      precision=find_precision(dates.calendar, days.spans, days.months),
+      first_julian_day=days.not_before,
+      last_julian_day=days.not_after,
+      julian_day=days.day,
+      edtf=format_edtf(days.spans, probability, days.is_approximate) or None,
+    ),
+    text=text,
+  )
+
+
+def _format_day(
+  format_day: Callable[[int], str], day: int | None
+) -> str | None:
+  return None if day is None else format_day(day)
+
+
+def _format_sexagenary_day(julian_day: int) -> str:
+  return sexagenary.format_cyclic_index(
+    sexagenary.cyclic_index_of_day(julian_day)
+  )
+
+
+def _round_chance(chance: float | np.floating) -> float:
+  return round(float(chance), _DIGITS)
+
+
+class _MonthNames:
+  """Names of months, each made once."""
+
+  def __init__(self, dates: ChronicleDates):
+    self._dates = dates
+    self._names: dict[
+      tuple[int, frozenset[int]], tuple[str, int, int, bool, int]
+    ] = {}
+
+  def name(
+    self, row: int, month: int, chance: float | np.floating | None
+  ) -> NamedMonth | None:
+    """Returns a month of a section with its probability; None if outside."""
+    if self._dates.is_outside(month):
+      return None
+    reigns = self._dates.find_naming_reigns(row, month)
+    key = month, reigns
+    if key not in self._names:
+      calendar = self._dates.calendar
+      reading = calendar.find_reading(month, reigns)
+      reign, year, number = calendar.name_month(month, reigns)
+      self._names[key] = (
+        *(reign, year, int(number.removesuffix("L"))),
+        number.endswith("L"),
+        int(calendar.readings.years[reading]),
+      )
+    return NamedMonth(
+      *self._names[key], None if chance is None else _round_chance(chance)
+    )
+
+
+def _list_credible(
+  dates: ChronicleDates, row: int, names: _MonthNames
+) -> tuple[NamedMonth, ...]:
+  months = dates.credible.months_of(row).tolist()
+  chances = dates.credible.probabilities_of(row)
+  if chances is None:
+    chances = [None] * len(months)
+  elif len(months) > MAX_CREDIBLE_MONTHS:
+    most_probable = np.argsort(-chances, kind="stable")[:MAX_CREDIBLE_MONTHS]
+    months = [months[index] for index in np.sort(most_probable)]
+    chances = chances[np.sort(most_probable)]
+  named_months = (
+    names.name(row, *candidate)
+    for candidate in zip(months, chances, strict=True)
+  )
+  return tuple(filter(None, named_months))[:MAX_CREDIBLE_MONTHS]

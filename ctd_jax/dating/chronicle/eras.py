@@ -1,0 +1,616 @@
+"""Eras and rulers that a text names and its calendar lacks.
+
+「洪武三年」 under a table without 洪武 is no third year of any of its reigns,
+nor is 「唐貞觀三年」 under one that has 貞觀 of 日本 alone. Names that the
+installed tables know are found wherever a year follows them, rulers after their
+polity; others only at the head of a record, where nothing but a date is
+expected.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import functools
+import re
+from collections.abc import Sequence
+
+from ctd_jax.chronology import calendar_tables, dates, numerals
+from ctd_jax.chronology.calendar_tables import build_names_pattern
+from ctd_jax.chronology.numerals import fold_script
+from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.dating.chronicle import emissions, sections
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.sections import (
+  UNKNOWN_ERA_STATEMENT,
+  DateStatement,
+  Section,
+  fold_date_glyphs,
+)
+from ctd_jax.texts.works import Entry
+
+_YEAR = re.compile(rf"(?P<year>元|{numerals.NUMERAL_PATTERN})年")
+# Years counted by the ruler alone have these for names; 「前元年」 is none.
+_NAMES_OF_PARTS = ("前元", "中元", "後元")
+# Before a name that is a place or a word as well: 居長安三年, 天下太平三年.
+_NO_ERA_BEFORE = re.compile("[居在至入於于守據保留鎮屯還都下致享]$")
+_NO_ERA_NAMES = re.compile(
+  "[公王侯伯子帝宗祖君后後主氏之其是此今去明來前上下年歲月日春夏秋冬位立即既"
+  f"居凡積經傳生崩卒自至及不在有無又共計期滿數幾每約第百千萬{numerals.UNIT_DIGITS}十零]"
+)
+# What follows a year that heads a record.
+_GOES_ON = re.compile(
+  rf"[，、：。\s]*(?:[春夏秋冬]|王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月|\Z)"
+)
+# At the head of a record: 平王三年. Not 先王三年 or 諸侯王三年.
+RANKS = ("王", "公", "侯", "帝", "宗", "祖", "后")
+_RULER = re.compile(rf"[\u4e00-\u9fff\u3400-\u4dbf]{{1,4}}[{''.join(RANKS)}]")
+_NO_RULER = re.compile(
+  "[先今大我其之是此諸列封立即為曰生及與而以於年歲月日春夏秋冬百千萬女太子]"
+  "|^[天上皇]"
+)
+_ORNAMENT = " \t\u3000○〇◎●△▲【〔[（(《〈#*"
+_MAX_RULER_LENGTH = 9  # with the polity
+_NAME_LENGTH = 2  # of nearly all eras
+_MAX_HEAD_LENGTH = 6  # with the polity
+_HAN = re.compile("[\u4e00-\u9fff\u3400-\u4dbf]+")
+_NUM_NEAREST = 3
+_NEAREST_CUTOFF = 0.5
+
+
+@dataclasses.dataclass(frozen=True)
+class UnknownEra:
+  """A year of an era that the calendar lacks.
+
+  Attributes:
+    start: position of its first character, of the polity where one stands
+      before the name.
+    stop: position after its last.
+    name: of the era, as the tables spell it or, unknown, as printed.
+    regnal_year: from 1.
+    known: (polity, first year, last year) of each era of that name in the
+      installed tables; years are astronomical.
+    nearest: names that are like it, the nearest first, if none is known.
+    is_ruler: whether the years are counted by the ruler, not by an era.
+  """
+
+  start: int
+  stop: int
+  name: str
+  regnal_year: int
+  known: tuple[tuple[str, int, int], ...]
+  nearest: tuple[str, ...] = ()
+  is_ruler: bool = False
+
+
+def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
+  """Returns the years of eras that the calendar lacks, in order.
+
+  Args:
+    text: one record, in either script.
+    calendar: of the chronicle.
+  """
+  folded = None
+  found = []
+  for match in _YEAR.finditer(text):
+    folded = folded or fold_script(fold_date_glyphs(text))
+    era = next(
+      filter(
+        None,
+        (
+          read(folded, match, calendar.timeline)
+          for read in (
+            _read_known_era,
+            _read_known_ruler,
+            _read_strange_ruler,
+            _read_strange_era,
+          )
+        ),
+      ),
+      None,
+    )
+    if era is not None:
+      if not era.known:
+        # As it is printed.
+        stop = match.start()
+        name = text[stop - len(era.name) : stop]
+        era = dataclasses.replace(era, name=name)
+      found.append(era)
+  return found
+
+
+def find_years(name: str, regnal_year: int) -> tuple[int, ...]:
+  """Returns the astronomical years that a year of an era or ruler can be.
+
+  Args:
+    name: as of `UnknownEra`.
+    regnal_year: from 1.
+  """
+  folded = fold_script(name)
+  eras = {*_index_eras().get(folded, ()), *_index_rulers().get(folded, ())}
+  # The name of a state tells eras of one name apart, 唐貞觀.
+  eras |= {
+    era
+    for length in _name_lengths()
+    for era in _index_eras().get(folded[-length:], ())
+    if fold_script(era.polity.name) == folded[:-length]
+  }
+  return tuple(
+    era.first_year + regnal_year - 1 for era in eras if regnal_year <= era.years
+  )
+
+
+@functools.cache
+def _index_eras() -> dict[str, tuple[calendar_tables.Era, ...]]:
+  """Returns folded name -> eras of the installed tables."""
+  eras: dict[str, tuple[calendar_tables.Era, ...]] = {}
+  for era in calendar_tables.load_eras():
+    for name in {fold_script(name) for name in (era.name, *era.spellings)}:
+      if name and name not in _NAMES_OF_PARTS:
+        eras[name] = (*eras.get(name, ()), era)
+  return eras
+
+
+@functools.cache
+def _name_lengths() -> tuple[int, ...]:
+  """Returns how many characters names have, the most first."""
+  return tuple(sorted({len(name) for name in _index_eras()}, reverse=True))
+
+
+@functools.cache
+def _names_of_polities() -> frozenset[str]:
+  """Returns the folded names, 明, 大明, 皇明."""
+  polities = {era.polity for era in calendar_tables.load_eras()}
+  names = {
+    fold_script(name)
+    for polity in polities
+    for name in calendar_tables.list_printed_names(polity)
+  }
+  return frozenset(
+    prefix + name for name in names for prefix in ("", "大", "皇")
+  )
+
+
+@functools.lru_cache(maxsize=8)
+def _names_of_calendar(timeline: Timeline) -> frozenset[str]:
+  return frozenset(
+    fold_script(name)
+    for reign in timeline.reigns
+    for name in (reign.name, *reign.aliases)
+  )
+
+
+def _read_known_era(
+  folded: str, match: re.Match[str], timeline: Timeline
+) -> UnknownEra | None:
+  """Returns the era that stands before a year if only the tables know it."""
+  stop = match.start()
+  own_names = _names_of_calendar(timeline)
+  regnal_year = numerals.parse_numeral(match["year"], "year")
+  for length in _name_lengths():
+    start = stop - length
+    name = folded[max(start, 0) : stop]
+    if start < 0 or name not in _index_eras():
+      continue
+    if name in own_names:
+      return _read_other_state(folded, match, name, timeline)
+    eras = [era for era in _index_eras()[name] if regnal_year <= era.years]
+    if not eras or _NO_ERA_BEFORE.search(folded, max(start - 1, 0), start):
+      return None
+    start, eras = _read_state(folded, start, eras)
+    return UnknownEra(
+      start, match.end(), eras[0].name, regnal_year, _list_spans(eras)
+    )
+  return None
+
+
+def _read_other_state(
+  folded: str, match: re.Match[str], name: str, timeline: Timeline
+) -> UnknownEra | None:
+  """Returns an era whose name the calendar has, of a state that it lacks."""
+  name_start = match.start() - len(name)
+  regnal_year = numerals.parse_numeral(match["year"], "year")
+  eras = [era for era in _index_eras()[name] if regnal_year <= era.years]
+  if not eras:
+    return None
+  start, eras = _read_state(folded, name_start, eras)
+  own_reigns = dates.find_named_reigns(name, timeline)
+  if (
+    start == name_start
+    # A reign of no state may be that of any.
+    or not all(timeline.reigns[row].state for row in own_reigns)
+    or dates.find_named_reigns(folded[start : match.start()], timeline)
+  ):
+    return None
+  return UnknownEra(
+    start,
+    match.end(),
+    eras[0].polity.name + eras[0].name,
+    regnal_year,
+    _list_spans(eras),
+  )
+
+
+def _list_spans(
+  eras: list[calendar_tables.Era],
+) -> tuple[tuple[str, int, int], ...]:
+  """Returns polity, first and last year of each era, none twice."""
+  return tuple(
+    dict.fromkeys(
+      (era.polity.name, era.first_year, era.first_year + era.years - 1)
+      for era in eras
+    )
+  )
+
+
+@functools.cache
+def _index_rulers() -> dict[str, tuple[calendar_tables.Era, ...]]:
+  """Returns folded names -> years of rulers, of those who had no other name.
+
+  A name has the polity before it; one of two characters may stand alone.
+  """
+  eras: dict[str, tuple[calendar_tables.Era, ...]] = {}
+  for era in calendar_tables.load_eras():
+    if era.ruler is None or (era.name and era.name not in _NAMES_OF_PARTS):
+      continue
+    names = {fold_script(name) for name in era.ruler.names}
+    polities = calendar_tables.list_printed_names(era.polity)
+    for polity in ("", *map(fold_script, polities)):
+      for name in names:
+        if len(polity + name) > 1 and era not in eras.get(polity + name, ()):
+          eras[polity + name] = (*eras.get(polity + name, ()), era)
+  return eras
+
+
+def _read_known_ruler(
+  folded: str, match: re.Match[str], timeline: Timeline
+) -> UnknownEra | None:
+  """Returns the years of a ruler if only the tables know them.
+
+  After the polity, or at the head of a record.
+  """
+  stop = match.start()
+  head = len(folded) - len(folded.lstrip(_ORNAMENT))
+  regnal_year = numerals.parse_numeral(match["year"], "year")
+  for start in range(max(head, stop - _MAX_RULER_LENGTH), stop - 1):
+    name = folded[start:stop]
+    eras = [e for e in _index_rulers().get(name, ()) if regnal_year <= e.years]
+    has_polity = any(
+      name not in map(fold_script, era.ruler.names) for era in eras
+    )
+    if not eras or not (has_polity or start == head):
+      continue
+    if name in _names_of_rulers(timeline) or (
+      dates.find_named_reigns(name, timeline)
+    ):
+      return None
+    return UnknownEra(
+      start,
+      match.end(),
+      eras[0].ruler.name,
+      regnal_year,
+      _list_spans(eras),
+      is_ruler=True,
+    )
+  return None
+
+
+def _read_strange_ruler(
+  folded: str, match: re.Match[str], timeline: Timeline
+) -> UnknownEra | None:
+  """Returns the years of a ruler of no table, at the head of a record."""
+  stop = match.start()
+  start = len(folded) - len(folded.lstrip(_ORNAMENT))
+  name = folded[start:stop]
+  if (
+    not _RULER.fullmatch(name)
+    or _NO_RULER.search(name)
+    or not (match["year"] == "元" or _GOES_ON.match(folded, match.end()))
+    or any(
+      folded[position:stop] in _names_of_rulers(timeline)
+      or dates.find_named_reigns(folded[position:stop], timeline)
+      for position in range(start, stop - 1)
+    )
+  ):
+    return None
+  return UnknownEra(
+    start,
+    match.end(),
+    name,
+    numerals.parse_numeral(match["year"], "year"),
+    (),
+    _find_nearest(name, timeline),
+    is_ruler=True,
+  )
+
+
+@functools.lru_cache(maxsize=8)
+def _names_of_rulers(timeline: Timeline) -> frozenset[str]:
+  """Returns the folded names of the rulers of eras, alone and after a state."""
+  states = {reign.state for reign in timeline.reigns} - {""}
+  all_names = map(calendar_tables.ruler_names, states)
+  return frozenset(
+    dynasty + name
+    for names in all_names
+    for name in names.names
+    for dynasty in ("", *names.dynasties)
+  )
+
+
+def _read_state(
+  folded: str, start: int, eras: list[calendar_tables.Era]
+) -> tuple[int, list[calendar_tables.Era]]:
+  """Returns where polity and ruler before a name begin, and the eras of them.
+
+  All of the eras, if neither is named.
+  """
+  named: dict[int, list[calendar_tables.Era]] = {}
+  for era in eras:
+    printed_names = calendar_tables.list_printed_names(era.polity)
+    polities = set(map(fold_script, printed_names))
+    rulers = {fold_script(n) for n in (era.ruler.names if era.ruler else ())}
+    position = start
+    for names in (rulers, polities):
+      position -= max(
+        (len(n) for n in names if folded.endswith(n, 0, position)), default=0
+      )
+    named.setdefault(position, []).append(era)
+  first = min(named)
+  return (first, named[first]) if first < start else (start, eras)
+
+
+def _read_strange_era(
+  folded: str, match: re.Match[str], timeline: Timeline
+) -> UnknownEra | None:
+  """Returns an era that no table has, at the head of a record."""
+  stop = match.start()
+  start = len(folded) - len(folded.lstrip(_ORNAMENT))
+  if not start < stop <= start + _MAX_HEAD_LENGTH:
+    return None
+  start += max(
+    (
+      length
+      for length in range(1, stop - start)
+      if folded[start : start + length] in _names_of_polities()
+    ),
+    default=0,
+  )
+  name = folded[start:stop]
+  if (
+    len(name) != _NAME_LENGTH
+    or not _HAN.fullmatch(name)
+    or _NO_ERA_NAMES.search(name)
+    or not (match["year"] == "元" or _GOES_ON.match(folded, match.end()))
+    or name in _names_of_calendar(timeline)
+    or name in _index_eras()
+  ):
+    return None
+  return UnknownEra(
+    len(folded) - len(folded.lstrip(_ORNAMENT)),
+    match.end(),
+    name,
+    numerals.parse_numeral(match["year"], "year"),
+    (),
+    _find_nearest(name, timeline),
+  )
+
+
+@functools.lru_cache(maxsize=1024)
+def _find_nearest(name: str, timeline: Timeline) -> tuple[str, ...]:
+  """Returns names that are like one, the nearest first."""
+  names = sorted(
+    _names_of_calendar(timeline) | _index_eras().keys() | _index_rulers().keys()
+  )
+  return tuple(
+    difflib.get_close_matches(name, names, _NUM_NEAREST, _NEAREST_CUTOFF)
+  )
+
+
+# ----------------------------------------------------------------------------
+# Stretches of a text that are of another time than its calendar.
+#
+# The annals of 周 are none of Qin and Han, whatever months they print. A
+# stretch begins with a heading that names a state of another time, 「周本紀」,
+# with a year of a ruler or era of another time, or with one past the end of
+# an era's table; it ends where a reign of the calendar is printed, or the
+# heading does.
+#
+# Parallel states are no other time: the calendar of 曹魏 has the months of
+# 黃武.
+
+
+def mark_outside_stretches(
+  records: Sequence[Entry], sections: Sequence[Section], calendar: Calendar
+) -> list[Section]:
+  """Returns the sections, those of another time marked as such.
+
+  Args:
+    records: in order of the text.
+    sections: of the records, in order.
+    calendar: that they are to be dated by.
+  """
+  marked = []
+  stretch = _Stretch()
+  for section in sections:
+    record = records[section.record]
+    if record.is_heading and not section.statements:
+      # Another chapter, which may go on with the count of years.
+      stretch = _Stretch(known_year=stretch.known_year)
+    if _is_under_other_heading(record, calendar):
+      stretch = _Stretch()
+      is_other = True
+    else:
+      statement = _find_year(section)
+      if statement is not None:
+        stretch.read_year(statement, _is_of_other_time(statement, calendar))
+      is_other = stretch.is_of_other_time
+    marked.append(dataclasses.replace(section, is_of_other_time=is_other))
+  return marked
+
+
+@dataclasses.dataclass
+class _Stretch:
+  """Whose years are being read.
+
+  Attributes:
+    is_of_other_time: whether they are of no time of the calendar.
+    known_year: the last year before a stretch of another time; None once that
+      goes on.
+    other_year: the last year of that stretch.
+  """
+
+  is_of_other_time: bool = False
+  known_year: int | None = None
+  other_year: int | None = None
+
+  def read_year(self, statement: DateStatement, is_of_other_time: bool) -> None:
+    """Goes on with a year that heads a section, of another time or not."""
+    kind, name, year = statement
+    is_misprint = (
+      kind == UNKNOWN_ERA_STATEMENT
+      and not self.is_of_other_time
+      and _follows(year, self.known_year)
+    )
+    if is_misprint:
+      # 「嘉平四年」 after 熹平三年.
+      self.known_year = year
+    elif is_of_other_time:
+      self.is_of_other_time, self.other_year = True, year
+    elif not self.is_of_other_time:
+      self.known_year = year
+    elif name is not None or (
+      _follows(year, self.known_year) and not _follows(year, self.other_year)
+    ):
+      # An aside: 「十二年」, a year of another, 「十三年」.
+      self.is_of_other_time, self.known_year = False, year
+    else:
+      self.known_year, self.other_year = None, year
+
+
+def list_other_headings(
+  records: Sequence[Entry], calendar: Calendar
+) -> dict[str, int]:
+  """Returns the headings of states of another time -> records under them.
+
+  Args:
+    records: in order of the text.
+    calendar: that they are dated by.
+  """
+  counts: dict[str, int] = {}
+  for record in records:
+    if _is_under_other_heading(record, calendar):
+      heading = next(
+        heading
+        for heading in _list_headings(record)
+        if _names_other_state(heading, calendar)
+      )
+      counts[heading] = counts.get(heading, 0) + (not record.is_heading)
+  return counts
+
+
+def _find_year(section: Section) -> DateStatement | None:
+  """Returns the year that heads a section, of an unknown era too."""
+  if section.kind not in (sections.YEAR, sections.NAMED):
+    return None
+  return next(
+    (
+      statement
+      for statement in section.statements
+      if statement[0] in ("year", UNKNOWN_ERA_STATEMENT)
+    ),
+    None,
+  )
+
+
+def _follows(year: int, last_year: int | None) -> bool:
+  """Returns whether a year is the last one, or the next."""
+  return last_year is not None and year in (last_year, last_year + 1)
+
+
+def _is_of_other_time(statement: DateStatement, calendar: Calendar) -> bool:
+  """Returns whether a year lies outside of the years of the calendar."""
+  name, *values = statement
+  if name != UNKNOWN_ERA_STATEMENT:
+    return emissions.is_past_calendar(statement, calendar)
+  years = find_years(*values)
+  if not years:
+    # A ruler of no table; an era may be a misprint.
+    return values[0].endswith(RANKS)
+  return all(
+    not calendar.years[0] <= year <= calendar.years[-1] for year in years
+  )
+
+
+def _is_under_other_heading(record: Entry, calendar: Calendar) -> bool:
+  """Returns whether the nearest heading that names a state names another's."""
+  for heading in _list_headings(record):
+    is_other = _names_other_state(heading, calendar)
+    if is_other is not None:
+      return is_other
+  return False
+
+
+def _list_headings(record: Entry) -> tuple[str, ...]:
+  """Returns the headings of a record, the nearest first, its own included."""
+  own = (record.text,) if record.is_heading else ()
+  return (*own, *reversed(record.headings))
+
+
+def _names_other_state(heading: str, calendar: Calendar) -> bool | None:
+  """Returns whether a heading names a state of another time than a calendar.
+
+  None if it names no state.
+  """
+  years = calendar.years
+  return _match_heading(
+    heading, calendar.timeline, int(years[0]), int(years[-1])
+  )
+
+
+@functools.lru_cache(maxsize=1024)
+def _match_heading(
+  heading: str, timeline: Timeline, first_year: int, last_year: int
+) -> bool | None:
+  """Returns what `_names_other_state` does, of the years first..last."""
+  match = _heading_pattern().match(fold_script(heading))
+  if match is None:
+    return None
+  name = match["state"]
+  return name not in _list_states(timeline) and all(
+    last < first_year or first > last_year
+    for first, last in _index_states()[name]
+  )
+
+
+@functools.cache
+def _heading_pattern() -> re.Pattern[str]:
+  """Returns the pattern of a heading 「周本紀第四」, folded."""
+  states = build_names_pattern(_index_states())
+  return re.compile(rf"[\W\d]*(?P<state>{states})[朝國]?[本帝]?[紀记]")
+
+
+@functools.cache
+def _index_states() -> dict[str, tuple[tuple[int, int], ...]]:
+  """Returns folded name of a state -> first and last year of each of it."""
+  spans: dict[str, set[tuple[int, int]]] = {}
+  for state in calendar_tables.load_early_states():
+    for name in state.names:
+      spans.setdefault(fold_script(name), set()).add(
+        (state.first_year, state.last_year)
+      )
+  for era in calendar_tables.load_eras():
+    span = (era.first_year, era.first_year + era.years - 1)
+    for name in calendar_tables.list_printed_names(era.polity):
+      spans.setdefault(fold_script(name), set()).add(span)
+  return {name: tuple(found) for name, found in spans.items()}
+
+
+@functools.lru_cache(maxsize=8)
+def _list_states(timeline: Timeline) -> frozenset[str]:
+  """Returns the folded names of the states of a timeline."""
+  states = {reign.state for reign in timeline.reigns} - {""}
+  return frozenset(
+    name
+    for state in states
+    for name in calendar_tables.ruler_names(state).dynasties
+  )

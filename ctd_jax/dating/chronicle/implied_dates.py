@@ -1,0 +1,446 @@
+"""Dates by relation to the one before: 「是年冬」, 「明年春」, 「翌月」.
+
+「是年」 and 「其年」 keep the year and count with a season or a month; 「明年」
+leaves it. The year that they are counted from is known where the same record
+prints it. What is planned for next year is no date.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Sequence
+
+from ctd_jax.chronology import numerals, sexagenary
+from ctd_jax.chronology.dates import SEASONS
+from ctd_jax.dating.chronicle import sections
+from ctd_jax.dating.chronicle.sections import (
+  COMMON_YEAR_STATEMENT,
+  MONTH_DAY_STATEMENT,
+  RELATIVE_YEAR_STATEMENT,
+  DatePart,
+  PrintedDate,
+  SectionDraft,
+  is_blank,
+  is_punctuated,
+  list_positions,
+)
+
+_YEAR_SIGN = "[年歲嵗歳]"
+# A season after them is the first character of no name: 夏侯, 秋官.
+_RELATIVE = re.compile(
+  rf"(?:(?P<same_year>[是同其此本]{_YEAR_SIGN})"
+  rf"|(?P<next_year>(?:[越又其]?[明次翌]|踰|逾){_YEAR_SIGN})"
+  "|(?P<same_month>[是同其此本]月)|(?P<next_month>[翌次踰逾]月))"
+  rf"(?P<season>，?[{SEASONS}](?![{SEASONS}侯國國人官姬]))?"
+)
+# What follows, in the same sentence, what somebody plans: 「明年，當大舉」.
+_PLAN = re.compile(
+  r"[^。；！？]{0,10}?(?:當|将|將(?!軍)|必|宜|可(?!汗)|請|欲|應|須|矣|乎|若|復可)"
+)
+
+
+def join_relative_dates(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns the dates, those by relation joined to the parts after them.
+
+  Args:
+    text: of a record.
+    dates: in it, in order.
+  """
+  by_start = {date.start: date for date in dates}
+  joined = []
+  for match in _RELATIVE.finditer(text):
+    date = _read_relative_date(match, text, by_start)
+    if date is not None:
+      joined.append(date)
+  taken = [range(date.start, date.end) for date in joined]
+  return [
+    *(date for date in dates if not any(date.start in span for span in taken)),
+    *joined,
+  ]
+
+
+def _read_relative_date(
+  match: re.Match[str], text: str, by_start: dict[int, PrintedDate]
+) -> PrintedDate | None:
+  """Returns a date by relation; None where it adds nothing, or is a plan."""
+  prefix_end = match.start("season") if match["season"] else match.end()
+  head = next(
+    name
+    for name in ("same_year", "next_year", "same_month", "next_month")
+    if match[name]
+  )
+  rest = next(
+    (
+      by_start[position]
+      for position in range(prefix_end, prefix_end + 2)
+      if position in by_start and not text[prefix_end:position].strip("，")
+    ),
+    None,
+  )
+  if rest is not None and rest.first_part < DatePart.SEASON:
+    rest = None
+  if rest is None and match["season"] and head.endswith("year"):
+    rest = PrintedDate(
+      prefix_end,
+      match.end(),
+      DatePart.SEASON,
+      DatePart.SEASON,
+      sections.SEASON,
+      (("season", SEASONS.index(match["season"][-1])),),
+      has_season=True,
+    )
+  if head.startswith("same"):
+    smallest = DatePart.SEASON if head == "same_year" else DatePart.MONTH_DAY
+    if rest is None or rest.first_part < smallest:
+      return None
+    if head == "same_month" and not is_punctuated(text):
+      return None
+    relation = ((RELATIVE_YEAR_STATEMENT, 0),) * (head == "same_year")
+    return dataclasses.replace(
+      rest,
+      start=match.start(),
+      statements=(*rest.statements, *relation),
+      may_be_length=False,
+      is_tail=False,
+    )
+  if _PLAN.match(text, rest.end if rest else match.end()):
+    return None
+  if head == "next_month" and rest is None and not is_punctuated(text):
+    return None  # 「踰月無所得」 is a length of time
+  part, kind, relation = (
+    (DatePart.YEAR, sections.YEAR, ((RELATIVE_YEAR_STATEMENT, 1),))
+    if head == "next_year"
+    else (DatePart.MONTH, sections.MONTH, ())
+  )
+  if rest is None or rest.first_part <= part:
+    return PrintedDate(match.start(), prefix_end, part, part, kind, relation)
+  return dataclasses.replace(
+    rest,
+    start=match.start(),
+    first_part=part,
+    kind=kind,
+    statements=(*relation, *rest.statements),
+    may_be_length=False,
+    is_tail=False,
+  )
+
+
+def resolve_relative_years(drafts: Sequence[SectionDraft]) -> None:
+  """Puts years in the place of those by relation, where they are known.
+
+  Args:
+    drafts: sections of one record, in order; their statements change.
+  """
+  reign, year = None, 0  # the last that is printed; 0: not known
+  for draft in drafts:
+    steps = [
+      values[0]
+      for name, *values in draft.statements
+      if name == RELATIVE_YEAR_STATEMENT
+    ]
+    draft.statements = [
+      statement
+      for statement in draft.statements
+      if statement[0] != RELATIVE_YEAR_STATEMENT
+    ]
+    printed = next(
+      (values for name, *values in draft.statements if name == "year"), None
+    )
+    if printed is not None:
+      reign, year = printed
+    elif steps and year:
+      year += steps[0]
+      draft.statements.insert(0, ("year", reign, year))
+    elif draft.kind >= sections.YEAR:
+      year = 0
+
+
+# ----------------------------------------------------------------------------
+# Days by their number in the month: 「十五日」, 「初一」, 「望」, 「元旦」.
+#
+# Numbers are lengths of time more often than dates: they count after a month,
+# or at the start of a sentence.
+
+
+_EARLY_DAY = f"初[{numerals.UNIT_DIGITS}十]"  # 初一 to 初十
+_CLAUSE_END = r"(?=[，。、；：！？\s）)]|$)"
+# Number of a day, 「十五日」, or 「朔」 for the first.
+NUMBER_OF_DAY = re.compile(
+  rf"(?P<number>{_EARLY_DAY}|{numerals.NUMERAL_PATTERN})日"
+  "(?![食蝕之而不後后內内中乃間])|(?P<new_moon>朔)(?![方州漠平望])"
+)
+# The same at the end of a clause: 「八月十九，」, 「初五，」.
+_NUMBER_ALONE = re.compile(
+  rf"(?P<number>{_EARLY_DAY}|{numerals.NUMERAL_PATTERN}){_CLAUSE_END}"
+)
+# 「望」 is also a sacrifice, and a hope; 「晦冥」 is the dark.
+_NAMED_DAY = re.compile(
+  f"(?P<name>既望|望(?=[日夜]|{sexagenary.PAIR_PATTERN}|{_CLAUSE_END})"
+  "|晦(?![冥暝昧盲])|元[日旦]|歲除|除夕)(?:(?<![日除夕旦])日(?!有?[食蝕]))?"
+)
+_DAYS_BY_NAME = {"既望": 16, "望": 15, "晦": -1, "元日": 1, "元旦": 1}
+_DAYS_BY_NAME |= {"歲除": -1, "除夕": -1}
+# Days that are of one month, whether it is printed or not.
+_MONTHS_BY_DAY = {"元日": 1, "元旦": 1, "歲除": 12, "除夕": 12}
+# Without a month before them these are days for certain.
+_OPENING_DAY = re.compile("元[日旦]|歲除|除夕|[晦望]日|既望")
+_SENTENCE_ENDS = "。！？；○ \u3000\n"
+_MAX_DAY = 30
+_MAX_GAP = 2  # characters between month and day, 「三月，十五日」
+_TEN_DAYS = 10
+
+
+def find_numbered_days(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns the days that no date of `dates` holds.
+
+  Args:
+    text: of a record.
+    dates: in it, months among them.
+  """
+  date_positions = list_positions(dates)
+  month_ends = {date.end for date in dates if date.last_part == DatePart.MONTH}
+  year_ends = {date.end for date in dates if date.last_part <= DatePart.CYCLE}
+  days = [
+    *_find_numbers(text, month_ends, date_positions),
+    *_find_numbers_alone(text, month_ends),
+    *_find_named_days(text, month_ends, year_ends),
+  ]
+  return [day for day in days if day.start not in date_positions]
+
+
+def _follows(position: int, ends: set[int], text: str) -> bool:
+  """Returns whether nothing but a comma stands between a date and a day."""
+  return any(
+    position - gap in ends and is_blank(text[position - gap : position])
+    for gap in range(_MAX_GAP + 1)
+  )
+
+
+def _make_day(
+  start: int, end: int, number: int, is_tail: bool, is_length: bool
+) -> PrintedDate:
+  return PrintedDate(
+    start,
+    end,
+    DatePart.MONTH_DAY,
+    DatePart.MONTH_DAY,
+    sections.DAY,
+    ((MONTH_DAY_STATEMENT, number),),
+    is_tail=is_tail,
+    may_be_length=is_length,
+  )
+
+
+def _find_numbers(text, month_ends, date_positions):
+  """Yields 「十五日」 and, after a month, 「朔」."""
+  # Most texts have none.
+  if "日" not in text and "朔" not in text:
+    return
+  for match in NUMBER_OF_DAY.finditer(text):
+    is_after_month = _follows(match.start(), month_ends, text)
+    number = match["number"]
+    day = 1 if number is None else numerals.parse_numeral(number.lstrip("初"))
+    if day > _MAX_DAY or (number is None and not is_after_month):
+      continue
+    # 「三日」 alone is a length of time, 「十三日」 less often.
+    is_written_as_date = number is not None and (
+      number.startswith(("初", "廿")) or day > _TEN_DAYS
+    )
+    yield _make_day(*match.span(), day, is_after_month, not is_written_as_date)
+
+
+def _find_numbers_alone(text, month_ends):
+  """Yields 「十九」 right after a month, and 「初五」 that opens a sentence."""
+  for end in sorted(month_ends):
+    match = _NUMBER_ALONE.match(text, end)
+    if match is not None:
+      day = numerals.parse_numeral(match["number"].lstrip("初"))
+      if day <= _MAX_DAY:
+        yield _make_day(*match.span(), day, True, False)
+  if "初" not in text:
+    return
+  for match in _NUMBER_ALONE.finditer(text):
+    is_opening = match.start() == 0 or text[match.start() - 1] in _SENTENCE_ENDS
+    if match["number"].startswith("初") and is_opening:
+      day = numerals.parse_numeral(match["number"].lstrip("初"))
+      yield _make_day(*match.span(), day, False, False)
+
+
+def _find_named_days(text, month_ends, year_ends):
+  """Yields 「望」 and 「晦」 after a month, 「元旦」 after a year or alone."""
+  for match in _NAMED_DAY.finditer(text):
+    name, start = match["name"], match.start()
+    day = _DAYS_BY_NAME[name]
+    month = _MONTHS_BY_DAY.get(name)
+    if _follows(start, month_ends, text):
+      yield _make_day(*match.span(), day, True, False)
+      continue
+    is_opening = start == 0 or text[start - 1] in _SENTENCE_ENDS
+    is_after_year = month is not None and _follows(start, year_ends, text)
+    if not (is_after_year or (is_opening and _OPENING_DAY.match(match[0]))):
+      continue
+    if month is None:
+      yield _make_day(*match.span(), day, False, False)
+    else:
+      yield PrintedDate(
+        *match.span(),
+        DatePart.MONTH,
+        DatePart.MONTH_DAY,
+        sections.MONTH,
+        (("month", month), (MONTH_DAY_STATEMENT, day)),
+        is_tail=False,
+      )
+
+
+# ----------------------------------------------------------------------------
+# Years that are named twice: by reign, by pair, by year of the common era.
+#
+# 「丙申萬曆二十四年」, 「歲在丁酉，萬曆二十五年」, 「光緒二十六年（1900年）」
+# and 「1900年（光緒二十六年）」 are one date
+# each.
+
+
+_PAIR = (
+  rf"(?:{sexagenary.PAIR_PATTERN}[年歲]?"
+  rf"|[歲嵗歳][在次]{sexagenary.PAIR_PATTERN})"
+)
+_COMMON_YEAR = (
+  r"(?:(?:公元|西元|西[曆历])(?P<before>前)?(?P<era_year>[0-9０-９]{1,4}"
+  rf"|[〇零○{numerals.UNIT_DIGITS}]{{2,4}})年?"
+  # Without a word three digits: 「（3）」 is a note.
+  "|(?P<before_era>前)?(?P<year>[0-9０-９]{3,4})年?)"
+)
+# 「（1597年）」, 「（丁酉，公元一五九七年）」, 「（前722年，己未）」.
+_NOTE = re.compile(
+  rf"[ \u3000]?[（(〔\[](?:(?P<pair>{_PAIR})[，、,/ ]?)?"
+  rf"(?:{_COMMON_YEAR}(?:[，、,/ ]?(?P<last_pair>{_PAIR}))?)?[）)〕\]]"
+)
+_CLOSING = "）)〕]"
+_OPENING = "（(〔["
+_YEAR_PARTS = (DatePart.YEAR, DatePart.CYCLE)
+
+
+def join_year_names(
+  text: str, dates: Sequence[PrintedDate]
+) -> list[PrintedDate]:
+  """Returns the dates, the names of one year as one date.
+
+  Args:
+    text: of a record.
+    dates: in it, in order.
+  """
+  joined: list[PrintedDate] = []
+  for date in dates:
+    if joined and date.start < joined[-1].end:
+      continue  # a bracket that was read
+    if joined and _name_one_year(joined[-1], date, text):
+      joined[-1] = _join(joined[-1], date, text)
+    else:
+      joined.append(date)
+    joined[-1] = _read_note(joined[-1], text)
+  return joined
+
+
+def _read_note(date: PrintedDate, text: str) -> PrintedDate:
+  """Returns a year with what a bracket right after it names it by."""
+  note = _NOTE.match(text, date.end)
+  digits = note and (note["era_year"] or note["year"])
+  if date.last_part not in _YEAR_PARTS or not (
+    note and (digits or note["pair"])
+  ):
+    return date
+  statements = list(date.statements)
+  year = _read_digits(digits) if digits else 0
+  if year:
+    is_before = note["before"] or note["before_era"]
+    statements.append((COMMON_YEAR_STATEMENT, 1 - year if is_before else year))
+  pair = note["pair"] or note["last_pair"]
+  if pair:
+    statements.append(("cycle", _read_pair(pair)))
+  return dataclasses.replace(
+    date,
+    end=note.end(),
+    last_part=DatePart.CYCLE,
+    statements=tuple(dict.fromkeys(statements)),
+  )
+
+
+def _read_digits(digits: str) -> int:
+  """Returns the number of 「1597」 or 「一五九七」."""
+  values = {d: n for n, d in enumerate(numerals.UNIT_DIGITS, start=1)}
+  return int(
+    "".join(d if d.isdecimal() else str(values.get(d, 0)) for d in digits)
+  )
+
+
+def _read_pair(name: str) -> int:
+  pair = re.search(sexagenary.PAIR_PATTERN, name)
+  return sexagenary.parse_cyclic_index(pair[0])
+
+
+def _is_pair(date: PrintedDate) -> bool:
+  """Returns whether a date is a pair alone, 「丁酉」."""
+  return date.first_part == date.last_part == DatePart.DAY and (
+    date.end - date.start == 2
+  )
+
+
+def _name_one_year(first: PrintedDate, second: PrintedDate, text: str) -> bool:
+  """Returns whether two dates that follow one another name one year."""
+  gap = text[first.end : second.start]
+  if not is_blank(gap.strip(_CLOSING)) or len(gap) > 2:
+    return False
+  if _is_pair(first):
+    # 「丙申萬曆二十四年」; a month goes on with a pair only where nothing
+    # stands before it, else it is a day that the sentence ends with.
+    opens_record = not text[: first.start].strip(_OPENING + " \u3000○◎")
+    if second.first_part == DatePart.YEAR:
+      return not gap.strip(_CLOSING + " \u3000") and (
+        second.kind == sections.NAMED or opens_record
+      )
+    return (
+      opens_record
+      and second.first_part in (DatePart.SEASON, DatePart.MONTH)
+      and not gap.strip(_CLOSING)
+    )
+  if not (
+    first.last_part in _YEAR_PARTS
+    and first.first_part in _YEAR_PARTS
+    and second.first_part in _YEAR_PARTS
+  ):
+    return False
+  names = [{name for name, *_ in date.statements} for date in (first, second)]
+  if names[0] & names[1]:
+    # 「萬曆二十五年（慶長二年）」 is one year, 「元年，二年」 is two.
+    return gap[:1] in _OPENING and bool(gap) and _closes(second, text)
+  return True
+
+
+def _closes(date: PrintedDate, text: str) -> bool:
+  """Returns whether a bracket closes after a date."""
+  return text[date.end : date.end + 1] in tuple(_CLOSING)
+
+
+def _join(first: PrintedDate, second: PrintedDate, text: str) -> PrintedDate:
+  """Returns two names of a year as one date."""
+  statements = first.statements
+  if _is_pair(first):
+    statements = (("cycle", first.statements[0][1]),)
+  is_within_brackets = second.last_part in _YEAR_PARTS and _closes(second, text)
+  return PrintedDate(
+    first.start,
+    second.end + is_within_brackets,
+    min(
+      DatePart.CYCLE if _is_pair(first) else first.first_part,
+      second.first_part,
+    ),
+    second.last_part,
+    max(sections.YEAR if _is_pair(first) else first.kind, second.kind),
+    tuple(dict.fromkeys((*statements, *second.statements))),
+    has_season=first.has_season or second.has_season,
+  )

@@ -1,0 +1,275 @@
+"""Files of a dated chronicle."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import (
+  checks,
+  chronicle_dates,
+  chronicle_dating,
+  chronicle_input,
+  date_tables,
+  dated_sections,
+  dates_plot,
+  fixed_dates,
+)
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
+from ctd_jax.dating.chronicle.dated_sections import DatedSection
+from ctd_jax.texts import Entry
+from ctd_jax.utils import files
+
+if TYPE_CHECKING:
+  from ctd_jax.dating.chronicle.dated_sections import DatedSection
+
+
+FORMATS = TSV, CSV, JSONL, TEI = ("tsv", "csv", "jsonl", "tei")
+_FILE_NAMES = {
+  TSV: "dates.tsv",
+  CSV: "dates.csv",
+  JSONL: "dates.jsonl",
+  TEI: "dates.xml",
+}
+
+
+def check_formats(formats: Sequence[str], bom: bool = False) -> None:
+  """Raises an error naming a format that is none, or a mark without a file.
+
+  Args:
+    formats: expected to be of `FORMATS`.
+    bom: whether CSV is to begin with the mark of the byte order.
+
+  Raises:
+    ValueError: if one is not, or the mark has no CSV to stand in.
+  """
+  for name in formats:
+    if name not in FORMATS:
+      raise ValueError(
+        f"--formats: {name!r} is no format of dates; known: "
+        f"{', '.join(FORMATS)}"
+      )
+  if bom and CSV not in formats:
+    raise ValueError(
+      f"--bom is for CSV, and --formats={','.join(formats)}; add csv to it"
+    )
+
+
+def check_folder(
+  out: pathlib.Path,
+  formats: Sequence[str],
+  sources: Sequence[pathlib.Path] = (),
+) -> None:
+  """Raises an error if a folder cannot take the dates.
+
+  Args:
+    out: folder to write to; it may be missing.
+    formats: of `FORMATS`.
+    sources: files and folders that are read, and must stay as they are.
+
+  Raises:
+    ValueError: if it is a file, has a file of dates that would stay beside the
+      new ones, or the sources would be changed.
+  """
+  if out.exists() and not out.is_dir():
+    raise ValueError(f"--out={out}: is a file; name a folder")
+  for source in map(pathlib.Path.resolve, sources):
+    written = {out.resolve() / _FILE_NAMES[name] for name in formats}
+    if source in written:
+      raise ValueError(
+        f"--out={out}: {source.name} is read and would be written over; name "
+        "another folder"
+      )
+    if source.is_dir() and out.resolve().is_relative_to(source):
+      raise ValueError(
+        f"--out={out}: lies in the folder of the text, which would be read "
+        "with its dates the next time; name another folder"
+      )
+  stale = [
+    name
+    for name in FORMATS
+    if name not in formats and (out / _FILE_NAMES[name]).exists()
+  ]
+  if stale:
+    names = ", ".join(_FILE_NAMES[name] for name in stale)
+    raise ValueError(
+      f"--out={out}: has {names}, which --formats={','.join(formats)} would "
+      f"leave beside new dates; add {','.join(stale)} to --formats, delete "
+      f"{'them' if len(stale) > 1 else 'it'}, or name another folder"
+    )
+
+
+def write_dates(
+  rows: Sequence[DatedSection],
+  out: pathlib.Path,
+  formats: Sequence[str] = (TSV,),
+  bom: bool = False,
+  title: str = "",
+) -> list[pathlib.Path]:
+  """Writes a dated chronicle and returns the paths of its files.
+
+  Each file is whole or not there.
+
+  Args:
+    rows: as `dated_sections.make_rows` or `date_tables.read_dates_jsonl` gives
+      them.
+    out: folder to write to; made if it is not there.
+    formats: of `FORMATS`.
+    bom: whether CSV begins with the mark of the byte order, as spreadsheets
+      want it.
+    title: of the chronicle, for TEI; the names of its files if empty.
+
+  Raises:
+    ValueError: as `check_formats`.
+  """
+  # Here and not above: the command takes its formats from this module for
+  # --help, which needs no JAX.
+  from ctd_jax.dating.chronicle import date_tables, tei_output
+
+  check_formats(formats, bom)
+  formatters = {
+    TSV: lambda: date_tables.format_dates_tsv(rows),
+    CSV: lambda: date_tables.format_dates_csv(rows, bom),
+    JSONL: lambda: date_tables.format_dates_jsonl(rows),
+    TEI: lambda: tei_output.format_dates_tei(rows, title),
+  }
+  paths = []
+  for name in dict.fromkeys(formats):
+    path = out / _FILE_NAMES[name]
+    files.write_text(path, formatters[name]())
+    paths.append(path)
+  return paths
+
+
+# ----------------------------------------------------------------------------
+# A chronicle with its dates, as every output of it has them.
+
+
+@dataclasses.dataclass(frozen=True)
+class DatedChronicle:
+  """Dates of the sections of a chronicle.
+
+  Attributes:
+    dates: with the warnings of reading and dating.
+    rows: what is written of each section.
+  """
+
+  dates: ChronicleDates
+  rows: list[DatedSection]
+
+
+def date_records(
+  name: str,
+  records: Sequence[Entry],
+  calendar: Calendar,
+  first_year: int | None = None,
+  fixed: pathlib.Path | None = None,
+) -> DatedChronicle:
+  """Returns the dates of a chronicle.
+
+  Args:
+    name: that errors of dating begin with.
+    records: text and headings, in order; see `chronicle_input.list_records`.
+    calendar: that it counts in.
+    first_year: of the first record, astronomical; None if it is not known.
+    fixed: corrections, as `fixed_dates.read_fixed_dates` reads them.
+
+  Raises:
+    FileNotFoundError: if there is no such file of corrections.
+    ValueError: naming its line that cannot be read; or saying why the records
+      cannot be dated.
+  """
+  all_sections = chronicle_dating.read_all_sections(records, calendar)
+  allowed_months = (
+    fixed_dates.read_fixed_dates(fixed, records, all_sections, calendar)
+    if fixed
+    else {}
+  )
+  warnings = checks.list_unknown_eras(records, calendar)
+  warnings += checks.list_missing_dates(all_sections, records, calendar)
+  try:
+    dates = chronicle_dating.date_sections(
+      records, all_sections, calendar, first_year, allowed_months
+    )
+  except ValueError as error:
+    suggestions = checks.suggest_common_era(records)
+    message = "; ".join(map(str, [error, *warnings, *suggestions]))
+    raise ValueError(f"{name}: {message}") from error
+  days = chronicle_dates.locate_sections(dates)
+  contradicted = checks.find_contradictions(dates, days)
+  warnings += checks.warn_of_contradictions(contradicted, all_sections)
+  warnings += checks.warn_of_doubt(dates)
+  return DatedChronicle(
+    dataclasses.replace(dates, warnings=warnings),
+    dated_sections.make_rows(dates, days, contradicted),
+  )
+
+
+# ----------------------------------------------------------------------------
+# A chronicle dated: from its file to the files of its dates.
+
+
+@dataclasses.dataclass(frozen=True)
+class ChronicleSource:
+  """A chronicle to date, and what is known of it.
+
+  Attributes:
+    path: text, as `chronicle_input.read_records` reads it.
+    reigns: as `chronicle_input.load_reigns` reads it.
+    unit: of `chronicle_input.UNITS`.
+    first_year: year of the first record in the common era, as "722 BCE"; None
+      if it is not known.
+    fixed: corrections, as `fixed_dates.read_fixed_dates` reads them.
+  """
+
+  path: pathlib.Path
+  reigns: str
+  unit: str = chronicle_input.LINE
+  first_year: str | None = None
+  fixed: pathlib.Path | None = None
+
+
+def date_file(
+  source: ChronicleSource,
+  out: pathlib.Path,
+  formats: Sequence[str],
+  bom: bool,
+) -> str:
+  """Writes the dates of a chronicle and their figure; returns the summary.
+
+  Args:
+    source: the chronicle.
+    out: folder to write to.
+    formats: of `dates_output.FORMATS`.
+    bom: whether CSV begins with the mark of the byte order.
+
+  Raises:
+    FileNotFoundError: if there is no such text, table, polity or file.
+    ValueError: naming the flag, file and line of what cannot be read or dated.
+  """
+  check_formats(formats, bom)
+  read = filter(None, (source.path, source.fixed))
+  check_folder(out, formats, tuple(read))
+  work = chronicle_input.read_chronicle(source.path, source.unit)
+  records = chronicle_input.list_records(work)
+  calendar = chronicle_input.load_reigns(source.reigns, records)
+  try:
+    first = source.first_year and reigns.parse_common_era_year(
+      source.first_year
+    )
+  except ValueError as error:
+    raise ValueError(f"--first_year: {error}") from error
+  dated = date_records(
+    f"--input={source.path}", records, calendar, first, source.fixed
+  )
+  paths = write_dates(dated.rows, out, formats, bom, work.title)
+  paths.append(out / "dates.png")
+  dates_plot.plot_dates(dated.dates, paths[-1])
+  summary = date_tables.format_summary(
+    dated.dates, dated.rows, chronicle_input.summarize_reading(work)
+  )
+  return f"{summary}\n{'written':<13}{', '.join(map(str, paths))}"

@@ -1,0 +1,717 @@
+"""Transitions: weights of the moves along a timeline, and messages that move.
+
+Every move of a `TransitionModel` costs O(K): sums along the timeline, never a
+K x K matrix.
+
+Axes: B sections, K months, P = K + 1 places: the months and, last, outside of
+the calendar; C kinds of section, S offsets of a calendar that is not known. A
+name ends in the axes of its array.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float, Int, Int32
+
+from ctd_jax.dating.chronicle.sections import (
+  DAY,
+  MONTH,
+  NAMED,
+  NO_DATE,
+  NUM_KINDS,
+  SEASON,
+  STREAM,
+  TOLD_MONTH,
+  TOLD_YEAR,
+  YEAR,
+)
+
+# ----------------------------------------------------------------------------
+# Transition model: how often a chronicle stays, steps on, jumps or goes back.
+#
+# Annals print a date only where it changes. From one section to the next the
+# text stays, steps on, or jumps, by the date that the next section prints:
+# one that opens with a season has left the season before it, one that opens
+# with a year the year before. A step goes to the boundary (the next month,
+# season or year) and a geometric number of months beyond it; a jump goes
+# anywhere later, for gaps and lost headings.
+#
+# Texts also go back. Where streams alternate, the Annals of a year and then
+# its tradition, each begins again with the year; lives begin anew anywhere.
+# How often a text does either is learned from the text. It may also leave the
+# calendar for a time: an era that the tables lack. And a section may tell
+# what is older than its position (「初」): a share of its emission is that of
+# any earlier month alike.
+#
+# Axes: N sections of a path, K months; C kinds of section.
+
+
+_PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
+_MAX_STEP_MONTHS = 60  # what goes further was a jump
+
+Chances = tuple[float, ...]  # one for each kind of section
+
+
+@dataclasses.dataclass(frozen=True)
+class TransitionModel:
+  """How a chronicle moves on: probabilities, one for each kind of section.
+
+  What they leave is that of a step past the boundary of the kind.
+
+  Attributes:
+    rest: of standing in the month of the section before.
+    slip: of a step that does not cross the boundary of the kind.
+    ratio: of the geometric number of months beyond the boundary, 0-1.
+    jump: of a jump to any later month.
+    back: of going back to the head of the year, and a geometric number of
+      months from there.
+    restart: of going to any month.
+    leave: of leaving the calendar.
+    flashback: that a section tells of any month up to its own; of TOLD_MONTH
+      and TOLD_YEAR, of any month at all.
+  """
+
+  #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM, TOLD_MONTH, TOLD_YEAR
+  rest: Chances = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3, 0.1, 0.3)
+  slip: Chances = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01, 0.0, 0.01)
+  ratio: Chances = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75, 0.6, 0.8)
+  jump: Chances = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 0.01, 1e-3, 1e-2)
+  back: Chances = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3, 1e-3, 5e-3)
+  restart: Chances = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3, 1e-5, 1e-3)
+  leave: Chances = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4, 1e-5, 0.01)
+  flashback: Chances = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3, 0.1, 0.3)
+
+  def __post_init__(self):
+    for field in dataclasses.fields(self):
+      name, values = field.name, getattr(self, field.name)
+      if len(values) != NUM_KINDS or not all(
+        0 <= value < 1 for value in values
+      ):
+        raise ValueError(
+          f"{name} of a TransitionModel should be {NUM_KINDS} numbers from 0 "
+          f"to below 1, got {values}"
+        )
+    max_sum = max(
+      map(
+        sum,
+        zip(
+          self.rest,
+          self.slip,
+          self.jump,
+          self.back,
+          self.restart,
+          self.leave,
+          strict=True,
+        ),
+      )
+    )
+    if max_sum > 1:
+      raise ValueError(
+        "rest, slip, jump, back, restart and leave of a kind should add up to "
+        f"at most 1 in a TransitionModel, got {max_sum:g}"
+      )
+
+
+class Boundaries(NamedTuple):
+  """Where the months, seasons and years of a calendar end and begin.
+
+  Attributes:
+    following: [C, K] first month past the boundary of each kind; K where the
+      calendar ends first.
+    year_start: [K] first month of each month's year.
+  """
+
+  following: Int32[np.ndarray, "C K"]
+  year_start: Int32[np.ndarray, " K"]
+
+
+def find_boundaries(
+  years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
+) -> Boundaries:
+  """Returns where units of the calendar end and begin.
+
+  Args:
+    years: of the months, never falling.
+    months: 1-12; a leap month repeats the number before it.
+  """
+  size = len(years)
+  season = (np.asarray(months) - 1) // 3
+  is_new_year = np.diff(years, prepend=years[:1]) != 0
+  # A season ends with its last month, a leap month included, or with its year;
+  # a year need not begin with spring.
+  is_new_season = is_new_year | (np.diff(season, prepend=season[:1]) != 0)
+  next_month = np.arange(1, size + 1)
+  season_of, year_of = np.cumsum(is_new_season), np.cumsum(is_new_year)
+  next_season = np.searchsorted(season_of, season_of, side="right")
+  next_year = np.searchsorted(year_of, year_of, side="right")
+  following = {
+    NO_DATE: next_month,
+    DAY: next_month,
+    MONTH: next_month,
+    SEASON: next_season,
+    YEAR: next_year,
+    NAMED: next_year,
+    STREAM: next_year,
+    TOLD_MONTH: next_month,
+    TOLD_YEAR: next_year,
+  }
+  return Boundaries(
+    np.stack([following[kind] for kind in range(NUM_KINDS)]).astype(np.int32),
+    np.searchsorted(year_of, year_of).astype(np.int32),
+  )
+
+
+def fit_transition_model(
+  model: TransitionModel,
+  path: Int[np.ndarray, " N"],
+  kinds: Int[np.ndarray, " N"],
+  boundaries: Boundaries,
+) -> TransitionModel:
+  """Returns the model that a path shows, `model` being worth 20 sections.
+
+  Of each kind, how often it rests, goes back and begins anew, and how far
+  beyond the boundary it goes; what is rarer (slips, flashbacks, leaving the
+  calendar) stays as it was.
+
+  Args:
+    model: prior.
+    path: ordinal months of the sections, K for outside of the calendar.
+    kinds: of the sections.
+    boundaries: from `find_boundaries`.
+  """
+  num_months = len(boundaries.year_start)
+  is_inside = (path[:-1] < num_months) & (path[1:] < num_months)
+  before, after = path[:-1][is_inside], path[1:][is_inside]
+  kinds = np.asarray(kinds)[1:][is_inside]
+  months_beyond = after - boundaries.following[kinds, before]
+  is_crossing = (months_beyond >= 0) & (months_beyond < _MAX_STEP_MONTHS)
+  year_start = boundaries.year_start[before]
+  moves = {
+    "rest": before == after,
+    "jump": months_beyond >= _MAX_STEP_MONTHS,
+    "back": (after < before) & (after >= year_start),
+    "restart": after < year_start,
+  }
+  fitted = {name: [] for name in (*moves, "ratio")}
+  for kind in range(NUM_KINDS):
+    is_kind = kinds == kind
+    chances = {
+      name: (
+        (is_kind & is_move).sum() + _PRIOR_SECTIONS * getattr(model, name)[kind]
+      )
+      / (is_kind.sum() + _PRIOR_SECTIONS)
+      for name, is_move in moves.items()
+    }
+    # A step past the boundary is never ruled out.
+    scale = (1 - model.slip[kind] - model.leave[kind] - 1e-3) / max(
+      sum(chances.values()), 1e-9
+    )
+    for name, chance in chances.items():
+      fitted[name].append(float(chance * min(scale, 1.0)))
+    steps = months_beyond[is_kind & is_crossing]
+    # Of a geometric number with ratio r the mean is r / (1 - r).
+    prior_months = _PRIOR_SECTIONS * model.ratio[kind] / (1 - model.ratio[kind])
+    mean = (steps.sum() + prior_months) / (len(steps) + _PRIOR_SECTIONS)
+    fitted["ratio"].append(float(mean / (1 + mean)))
+  # What is told of leaves the text where it was.
+  fitted["flashback"] = [
+    fitted["rest"][kind] if kind in (TOLD_MONTH, TOLD_YEAR) else flashback
+    for kind, flashback in enumerate(model.flashback)
+  ]
+  return dataclasses.replace(
+    model, **{name: tuple(values) for name, values in fitted.items()}
+  )
+
+
+_PLAIN_SUM = NUM_KINDS + 1  # row of `RunningSums` with a ratio of 1
+# From outside of the calendar: of coming back, to any month alike.
+_COME_BACK = 0.1
+
+
+class RunningSums(NamedTuple):
+  """Matrices for sums over earlier months, each month away times a ratio.
+
+  The months are cut into n pieces of W. Within a piece, and between pieces, a
+  running sum is a product with a triangular matrix. Row C + 1 is of a ratio of
+  1, a plain sum.
+
+  Attributes:
+    within: [C + 2, W, W] ratio to the power of the months between.
+    between: [C + 2, n, n] likewise between the end of a piece and the month
+      before the head of a later one.
+    powers: [C + 2, W] ratio to the power of 1, 2, ... W.
+  """
+
+  within: jax.Array
+  between: jax.Array
+  powers: jax.Array
+
+
+class Transitions(NamedTuple):
+  """Weights of a `TransitionModel` on a timeline; row C moves nothing.
+
+  Logs of probabilities, or these themselves (`to_probabilities`).
+
+  Attributes:
+    stay: [C + 1, K] of no move.
+    step: [C + 1, K] of a step past this month, by the months it can end in.
+    cross: [C + 1, K] of a step past the boundary of the kind, likewise.
+    jump: [C + 1, K] of a jump, by the months it can end in.
+    back: [C + 1, K] of going back to the head of the year, likewise.
+    restart: [C + 1] of going to a month, whichever.
+    leave: [C + 1] of leaving the calendar.
+    outside: [C + 1, 2] of staying outside, and of coming back to a month.
+    boundary: [C + 1, K] first month past the boundary, K where there is none.
+    year_start: [K] first month of the year of each month.
+    ratio: [C + 1] of the geometric number of months beyond the boundary.
+    sums: over months with these ratios; never logs. None where only best ways
+      are sought.
+    outlier: [C + 1, 2, K] weights of a section's own emission and of that of
+      any month up to its own, or of any month.
+    offset_transition: [C + 1, S, S] of the calendar's next offset, by its
+      offset.
+  """
+
+  stay: jax.Array
+  step: jax.Array
+  cross: jax.Array
+  jump: jax.Array
+  back: jax.Array
+  restart: jax.Array
+  leave: jax.Array
+  outside: jax.Array
+  boundary: jax.Array
+  year_start: jax.Array
+  ratio: jax.Array
+  sums: RunningSums | None
+  outlier: jax.Array
+  offset_transition: jax.Array
+
+
+def make_transitions(
+  model: TransitionModel,
+  boundaries: Boundaries,
+  offset_transition_SxS: Float[np.ndarray, "S S"] | None = None,
+) -> Transitions:
+  """Returns the log weights of every move; from each place they add up to 1.
+
+  Args:
+    model: probabilities.
+    boundaries: from `find_boundaries`.
+    offset_transition_SxS: probabilities of the calendar's next offset, by its
+      offset; one offset if None.
+
+  Raises:
+    ValueError: if a boundary does not lie later than its month.
+  """
+  boundary, year_start = map(np.asarray, boundaries)
+  num_kinds, num_months = boundary.shape
+  positions = np.arange(num_months)
+  if (
+    num_kinds != NUM_KINDS
+    or not ((boundary > positions) & (boundary <= num_months)).all()
+    or not (year_start <= positions).all()
+  ):
+    raise ValueError(
+      f"boundaries should be [{NUM_KINDS}, K], each later than its month "
+      "and at most K, and years begin no later than their months"
+    )
+  # Each [C, 1], to be broadcast over the months.
+  rest_chance, slip_chance, ratio, jump_chance, back_chance = (
+    np.array(values)[:, None]
+    for values in (model.rest, model.slip, model.ratio, model.jump, model.back)
+  )
+  restart, leave = np.array(model.restart), np.array(model.leave)
+  num_later = num_months - 1 - positions
+  jump = np.where(num_later > 0, jump_chance, 0.0)
+  step = np.where(num_later > 0, slip_chance, 0.0)
+  back = np.broadcast_to(back_chance, boundary.shape)
+  anywhere = (restart + leave)[:, None]
+  # Past the last boundary nothing is left but to stay.
+  cross = np.where(
+    boundary < num_months,
+    1 - rest_chance - slip_chance - jump_chance - back_chance - anywhere,
+    0.0,
+  )
+  stay = 1 - jump - step - cross - back - anywhere
+
+  def sum_geometric(first: np.ndarray) -> np.ndarray:
+    """Returns what the geometric weights from `first` on add up to."""
+    num_terms = np.maximum(num_months - first, 1)
+    return (1 - ratio**num_terms) / (1 - ratio)
+
+  if offset_transition_SxS is None:
+    offset_transition_SxS = np.ones((1, 1))
+  with np.errstate(divide="ignore"):
+    log_offset_transition = np.log(
+      [offset_transition_SxS] * NUM_KINDS + [np.eye(len(offset_transition_SxS))]
+    )
+    rows = [
+      np.log(np.maximum(stay, 0.0)),
+      np.log(step / sum_geometric(positions + 1)),
+      np.log(cross / sum_geometric(boundary)),
+      np.log(jump / np.maximum(num_later, 1)),
+      np.log(back / sum_geometric(year_start)),
+    ]
+    log_restart = np.log(np.append(restart, 0.0)) - np.log(num_months)
+    log_leave = np.log(np.append(leave, 0.0))
+    log_ratio = np.log(np.maximum(model.ratio, 1e-30))  # finite for 0
+    # A section that moves nothing tells of its own month.
+    flashback = np.append(model.flashback, 0.0)[:, None]
+    num_told = np.where(
+      is_told(np.arange(num_kinds + 1))[:, None], num_months, positions + 1
+    )
+    outlier = np.stack(
+      [
+        np.broadcast_to(np.log(1 - flashback), (num_kinds + 1, num_months)),
+        np.log(flashback) - np.log(num_told),
+      ],
+      axis=1,
+    )
+  outside = np.array(
+    [[np.log(1 - _COME_BACK), np.log(_COME_BACK / num_months)]] * NUM_KINDS
+    + [[0.0, -np.inf]]
+  )
+  no_move_rows = [np.zeros(num_months)] + [np.full(num_months, -np.inf)] * 4
+  return Transitions(
+    *(
+      jnp.asarray(np.vstack([row, no_move_row]), jnp.float32)
+      for row, no_move_row in zip(rows, no_move_rows, strict=True)
+    ),
+    jnp.asarray(log_restart, jnp.float32),
+    jnp.asarray(log_leave, jnp.float32),
+    jnp.asarray(outside, jnp.float32),
+    jnp.asarray(np.vstack([boundary, positions + 1]), jnp.int32),
+    jnp.asarray(year_start, jnp.int32),
+    jnp.asarray(np.append(log_ratio, -1.0), jnp.float32),
+    _make_running_sums(np.append(model.ratio, 0.0), num_months),
+    jnp.asarray(outlier, jnp.float32),
+    jnp.asarray(log_offset_transition, jnp.float32),
+  )
+
+
+def _make_running_sums(
+  ratios: Float[np.ndarray, " rows"], num_months: int
+) -> RunningSums:
+  """Returns the matrices for running sums over the months."""
+  length = math.isqrt(num_months - 1) + 1  # of a piece; the last may be short
+  num_pieces = -(-num_months // length)
+  ratios = np.append(ratios, 1.0)[:, None, None]
+
+  def make_powers(size: int, ratios: np.ndarray, first: int) -> jax.Array:
+    steps = np.arange(size) - np.arange(size)[:, None]
+    powers = ratios ** np.maximum(steps - first, 0)
+    return jnp.asarray(np.where(steps >= first, powers, 0.0), jnp.float32)
+
+  return RunningSums(
+    make_powers(length, ratios, 0),
+    make_powers(num_pieces, ratios**length, 1),
+    jnp.asarray(ratios[:, 0] ** np.arange(1, length + 1), jnp.float32),
+  )
+
+
+def to_probabilities(log_transitions: Transitions) -> Transitions:
+  """Returns the transitions with probabilities instead of their logs."""
+  indices_and_sums = {
+    name: getattr(log_transitions, name)
+    for name in ("boundary", "year_start", "sums")
+  }
+  return jax.tree.map(jnp.exp, log_transitions)._replace(**indices_and_sums)
+
+
+def _shift(x_K: jax.Array, num_months: int, fill: float) -> jax.Array:
+  """Returns `x_K` moved to later months, to earlier ones if negative."""
+  empty = jnp.full(min(abs(num_months), len(x_K)), fill, x_K.dtype)
+  if num_months < 0:
+    return jnp.concatenate([x_K[-num_months:], empty])
+  return jnp.concatenate([empty, x_K[: len(x_K) - num_months]])
+
+
+def _sum_earlier(
+  x_K: jax.Array, sums: RunningSums, row: jax.Array | int
+) -> jax.Array:
+  """Returns sums over each month and those before it, with a ratio."""
+  pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
+  sums_within = pieces @ within
+  sums_before = sums_within[:, -1] @ sums.between[row]
+  return (sums_within + sums_before[:, None] * sums.powers[row]).ravel()[
+    : len(x_K)
+  ]
+
+
+def _sum_later(
+  x_K: jax.Array, sums: RunningSums, row: jax.Array | int
+) -> jax.Array:
+  """Returns sums over each month and those after it, with a ratio."""
+  pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
+  sums_within = pieces @ within.T
+  sums_after = sums.between[row] @ sums_within[:, 0]
+  return (sums_within + sums_after[:, None] * sums.powers[row][::-1]).ravel()[
+    : len(x_K)
+  ]
+
+
+def _cut_into_pieces(x_K: jax.Array, sums: RunningSums) -> jax.Array:
+  """Returns [n, W], filled up with zeros."""
+  shape = sums.between.shape[-1], sums.within.shape[-1]
+  return jnp.pad(x_K, (0, shape[0] * shape[1] - len(x_K))).reshape(shape)
+
+
+def _max_earlier(x_K: jax.Array, log_ratio: jax.Array | float) -> jax.Array:
+  """Returns maxima over each month and those before it, at a cost a month."""
+  costs = log_ratio * jnp.arange(len(x_K))
+  return jax.lax.cummax(x_K - costs) + costs
+
+
+def propagate_forward(
+  moves: Transitions, message_P: jax.Array, kind: jax.Array
+) -> jax.Array:
+  """Returns p(place of the next section, all before), [P].
+
+  Args:
+    moves: of the timeline, as probabilities.
+    message_P: weight of the place of this section, at least 0.
+    kind: of the next section.
+  """
+  message_K, outside = message_P[:-1], message_P[-1]
+  size = len(message_K)
+  total = message_K.sum()
+  # What crosses a boundary arrives there; months of one unit share it.
+  arriving_K = jax.ops.segment_sum(
+    message_K * moves.cross[kind],
+    moves.boundary[kind],
+    size + 1,
+    indices_are_sorted=True,
+  )[:size]
+  arriving_K += jax.ops.segment_sum(
+    message_K * moves.back[kind],
+    moves.year_start,
+    size,
+    indices_are_sorted=True,
+  )
+  arriving_K += _shift(message_K * moves.step[kind], 1, 0.0)
+  jump_K = _sum_earlier(message_K * moves.jump[kind], moves.sums, _PLAIN_SUM)
+  stay_outside, come_back = moves.outside[kind]
+  next_K = (
+    message_K * moves.stay[kind]
+    + _sum_earlier(arriving_K, moves.sums, kind)
+    + _shift(jump_K, 1, 0.0)
+    + (total * moves.restart[kind] + outside * come_back)
+  )
+  return jnp.append(next_K, total * moves.leave[kind] + outside * stay_outside)
+
+
+def propagate_backward(
+  moves: Transitions, message_P: jax.Array, kind: jax.Array
+) -> jax.Array:
+  """Returns p(all after | place of this section), [P].
+
+  The transpose of `propagate_forward`.
+
+  Args:
+    moves: of the timeline, as probabilities.
+    message_P: p(the next section and all after it | its place).
+    kind: of the next section.
+  """
+  message_K, outside = message_P[:-1], message_P[-1]
+  total = message_K.sum()
+  # Entry K: past the end of the timeline nothing is reached.
+  arriving = jnp.append(_sum_later(message_K, moves.sums, kind), 0.0)
+  later_K = _sum_later(message_K, moves.sums, _PLAIN_SUM)
+  stay_outside, come_back = moves.outside[kind]
+  previous_K = (
+    moves.stay[kind] * message_K
+    + moves.step[kind] * arriving[1:]
+    + moves.cross[kind] * arriving[moves.boundary[kind]]
+    + moves.back[kind] * arriving[moves.year_start]
+    + moves.jump[kind] * _shift(later_K, -1, 0.0)
+    + (moves.restart[kind] * total + moves.leave[kind] * outside)
+  )
+  return jnp.append(previous_K, stay_outside * outside + come_back * total)
+
+
+def propagate_best(
+  log_moves: Transitions, message_P: jax.Array, kind: jax.Array
+) -> jax.Array:
+  """Returns log weights of the best single way to each place, [P].
+
+  Args:
+    log_moves: of the timeline, as logs.
+    message_P: log weight of the place of this section.
+    kind: of the next section.
+  """
+  message_K, outside = message_P[:-1], message_P[-1]
+  size = len(message_K)
+  total = message_K.max()
+  arriving_K = jax.ops.segment_max(
+    message_K + log_moves.cross[kind],
+    log_moves.boundary[kind],
+    size + 1,
+    indices_are_sorted=True,
+  )[:size]
+  returning_K = jax.ops.segment_max(
+    message_K + log_moves.back[kind],
+    log_moves.year_start,
+    size,
+    indices_are_sorted=True,
+  )
+  step_K = _shift(message_K + log_moves.step[kind], 1, -jnp.inf)
+  jump_K = jax.lax.cummax(message_K + log_moves.jump[kind])
+  stay_outside, come_back = log_moves.outside[kind]
+  ways = (
+    message_K + log_moves.stay[kind],
+    _max_earlier(
+      jnp.maximum(jnp.maximum(arriving_K, returning_K), step_K),
+      log_moves.ratio[kind],
+    ),
+    _shift(jump_K, 1, -jnp.inf),
+  )
+  anywhere = jnp.maximum(total + log_moves.restart[kind], outside + come_back)
+  next_K = jnp.maximum(functools.reduce(jnp.maximum, ways), anywhere)
+  return jnp.append(
+    next_K, jnp.maximum(total + log_moves.leave[kind], outside + stay_outside)
+  )
+
+
+def score_best_moves(
+  log_moves: Transitions, place: jax.Array, kind: jax.Array
+) -> jax.Array:
+  """Returns log weights [P] of the best single move from each to `place`."""
+  size = log_moves.stay.shape[1]
+  positions = jnp.arange(size)
+  stay = jnp.where(positions == place, log_moves.stay[kind], -jnp.inf)
+  best = jnp.maximum(stay, log_moves.restart[kind])
+  best = jnp.where(
+    positions < place, jnp.maximum(best, log_moves.jump[kind]), best
+  )
+  for weight, first in (
+    (log_moves.step[kind], positions + 1),
+    (log_moves.cross[kind], log_moves.boundary[kind]),
+    (log_moves.back[kind], log_moves.year_start),
+  ):
+    months_beyond = place - first
+    best = jnp.where(
+      months_beyond >= 0,
+      jnp.maximum(best, weight + months_beyond * log_moves.ratio[kind]),
+      best,
+    )
+  stay_outside, come_back = log_moves.outside[kind]
+  return jnp.where(
+    place == size,
+    jnp.append(jnp.full(size, log_moves.leave[kind]), stay_outside),
+    jnp.append(best, come_back),
+  )
+
+
+def is_told(kinds: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
+  """Returns of which kinds a flashback may be of any month, a later one too.
+
+  Args:
+    kinds: of sections, `NUM_KINDS` for one that moves nothing.
+  """
+  return (kinds >= TOLD_MONTH) & (kinds < NUM_KINDS)
+
+
+def add_flashback(
+  outlier: jax.Array,
+  emission_BxSxP: jax.Array,
+  kinds_B: jax.Array,
+  other_BxS: jax.Array | float = 0.0,
+) -> jax.Array:
+  """Returns p(section | place it stands in) from p(section | place).
+
+  Args:
+    outlier: probabilities, as of `Transitions`.
+    emission_BxSxP: at least 0, up to a factor for each section.
+    kinds_B: of the sections.
+    other_BxS: emissions of all months before those of a window together, or
+      of all outside of it where they are told of, likewise.
+  """
+  own_weight, earlier_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
+  emission_BxSxK = emission_BxSxP[..., :-1]
+  earlier_BxSxK = jnp.where(
+    is_told(kinds_B)[:, None, None],
+    emission_BxSxK.sum(-1, keepdims=True),
+    jnp.cumsum(emission_BxSxK, axis=-1),
+  )
+  earlier_BxSxK += jnp.asarray(other_BxS)[..., None]
+  inside = own_weight * emission_BxSxK + earlier_weight * earlier_BxSxK
+  return jnp.concatenate([inside, emission_BxSxP[..., -1:]], axis=-1)
+
+
+def part_told(
+  outlier: jax.Array,
+  weight_BxSxP: jax.Array,
+  emission_BxSxP: jax.Array,
+  kinds_B: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+  """Returns weights of the months that sections stand in and tell of.
+
+  Parted are those that tell of the place they stand in, whichever their kind
+  but those of `is_told`, and those that tell of any other month; [B, S, P]
+  each.
+
+  Args:
+    outlier: probabilities, as of `Transitions`.
+    weight_BxSxP: of the place that a section stands in, its own emission left
+      out.
+    emission_BxSxP: as of `add_flashback`.
+    kinds_B: of the sections.
+  """
+  own_weight, other_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
+  weight_BxSxK, emission_BxSxK = (
+    weight_BxSxP[..., :-1],
+    emission_BxSxP[..., :-1],
+  )
+  outside_BxSx1 = (weight_BxSxP * emission_BxSxP)[..., -1:]
+  own = own_weight * weight_BxSxK * emission_BxSxK
+  elsewhere = (other_weight * weight_BxSxK).sum(-1, keepdims=True)
+  told = jnp.append(
+    elsewhere * emission_BxSxK, jnp.zeros_like(outside_BxSx1), axis=-1
+  )
+  may_be_told = is_told(kinds_B)[:, None, None]
+  standing = weight_BxSxP * add_flashback(outlier, emission_BxSxP, kinds_B)
+  return (
+    jnp.where(may_be_told, jnp.append(own, outside_BxSx1, axis=-1), standing),
+    jnp.where(may_be_told, told, 0.0),
+  )
+
+
+@functools.partial(jax.jit, static_argnames="num_months")
+def take_months(
+  transitions: Transitions, first_month: jax.Array | int, num_months: int
+) -> Transitions:
+  """Returns the transitions among some months, without running sums.
+
+  What leads out of them is left out; a year that begins before the first of
+  them begins with it.
+
+  Args:
+    transitions: of the timeline.
+    first_month: of those that are kept.
+    num_months: from there on.
+  """
+
+  def take(weights: jax.Array) -> jax.Array:
+    return jax.lax.dynamic_slice_in_dim(
+      weights, first_month, num_months, axis=-1
+    )
+
+  by_month = (
+    *("stay", "step", "cross", "jump", "back"),
+    *("boundary", "year_start", "outlier"),
+  )
+  taken = transitions._replace(
+    sums=None, **{name: take(getattr(transitions, name)) for name in by_month}
+  )
+  return taken._replace(
+    boundary=jnp.minimum(taken.boundary - first_month, num_months),
+    year_start=jnp.maximum(taken.year_start - first_month, 0),
+  )

@@ -1,0 +1,426 @@
+"""Western calendar: the months of the common era, for Western annals.
+
+The months are those of the Julian calendar to 4 October 1582 and of the
+Gregorian from 15 October on; a year begins on 1 January. It is one calendar
+more for the decoder: its reigns are CE and BCE, its regnal years the years of
+the era.
+
+Axes: K months.
+"""
+
+from __future__ import annotations
+
+import bisect
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from ctd_jax.chronology import reigns as reigns_lib
+from ctd_jax.chronology import sexagenary, western_dates
+from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Reign, Timeline
+from ctd_jax.chronology.western_dates import WesternDate
+from ctd_jax.dating.chronicle import sections
+from ctd_jax.dating.chronicle.calendar import (
+  MAX_YEAR,
+  Calendar,
+  Memberships,
+  Readings,
+)
+from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.texts import Entry, YearHeading, match_year_heading
+from ctd_jax.utils.notes import Note
+
+COMMON_ERA, BEFORE_COMMON_ERA = "CE", "BCE"
+# Years before the first that a text prints and after the last: headings may be
+# missing at both ends.
+MARGIN_YEARS = 10
+_MIN_BARE_YEAR = 100
+_NAME = re.compile(r"CE(?::(?P<first>.+?)\s*[-–/]\s*(?P<last>[^-–/]+))?")
+
+
+def is_western_name(name: str) -> bool:
+  """Whether a value of --reigns means the common era."""
+  return _NAME.fullmatch(name.strip()) is not None
+
+
+def is_western(calendar: Calendar) -> bool:
+  """Whether a calendar is of the common era."""
+  return all(
+    reign.name in (COMMON_ERA, BEFORE_COMMON_ERA)
+    for reign in calendar.timeline.reigns
+  )
+
+
+def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
+  """Returns the months of the years that a text may be of.
+
+  Args:
+    name: `CE`, the years that the records print at their heads, and
+      `MARGIN_YEARS` more on both sides; or `CE:700-1160`, `CE:60 BCE-100 CE`.
+    records: of the text.
+
+  Raises:
+    ValueError: if the name has another form, or no record prints a year.
+  """
+  match = _NAME.fullmatch(name.strip())
+  if match is None:
+    raise ValueError(Note("problem.calendar.form", flag=f"--reigns={name}"))
+  if match["first"]:
+    try:
+      first, last = (
+        reigns_lib.parse_common_era_year(match[group])
+        for group in ("first", "last")
+      )
+    except ValueError as error:
+      raise ValueError(
+        Note("problem.at", place=f"--reigns={name}", problem=error)
+      ) from None
+    if first > last:
+      raise ValueError(Note("problem.calendar.order", flag=f"--reigns={name}"))
+    return make_western_calendar(first, last)
+  years = [
+    year
+    for record in records
+    if (year := _find_opening_year(record.text)) is not None
+  ]
+  if not years:
+    raise ValueError(Note("problem.calendar.no_years", flag=f"--reigns={name}"))
+  return make_western_calendar(
+    max(min(years) - MARGIN_YEARS, -MAX_YEAR),
+    min(max(years) + MARGIN_YEARS, MAX_YEAR),
+  )
+
+
+def make_western_calendar(first_year: int, last_year: int) -> Calendar:
+  """Returns the months of the years of the common era.
+
+  Args:
+    first_year: astronomical.
+    last_year: not before it.
+
+  Raises:
+    ValueError: if a year is beyond `MAX_YEAR`.
+  """
+  for year in (first_year, last_year):
+    if abs(year) > MAX_YEAR:
+      raise ValueError(
+        Note(
+          "problem.calendar.limit",
+          year=reigns_lib.format_common_era_year(year),
+          limit=MAX_YEAR,
+        )
+      )
+  years, months = (
+    axis.ravel()
+    for axis in np.meshgrid(
+      np.arange(first_year, last_year + 1),
+      np.arange(1, MONTHS_PER_YEAR + 1),
+      indexing="ij",
+    )
+  )
+  starts = np.array(
+    [
+      sexagenary.to_julian_day(int(year), int(month), 1)
+      for year, month in zip([*years, last_year + 1], [*months, 1], strict=True)
+    ]
+  )
+  lunations = np.arange(len(years))
+  reigns = []
+  if first_year < 1:
+    num_years = min(last_year, 0) - first_year + 1
+    reigns.append(Reign(BEFORE_COMMON_ERA, "", first_year, num_years))
+  if last_year > 0:
+    start = max(first_year, 1)
+    reigns.append(Reign(COMMON_ERA, "", start, last_year - start + 1))
+  return Calendar(
+    Timeline(f"CE:{first_year}-{last_year}", tuple(reigns)),
+    Readings(
+      lunations,
+      years,
+      months,
+      np.zeros(len(years), bool),
+      np.stack([starts[:-1], np.diff(starts)], axis=-1),
+      np.zeros(len(years)),
+    ),
+    Memberships(
+      lunations,
+      lunations,
+      np.where(years < 1, 0, len(reigns) - 1),
+      np.where(years < 1, 1 - years, years),
+      np.ones(len(years), bool),
+    ),
+    np.zeros(len(reigns), int),
+  )
+
+
+def match_opening_year(text: str) -> YearHeading | None:
+  """Returns the year that heads a text; None if it is the number of an item."""
+  heading = match_year_heading(text)
+  if heading is None or not (heading.has_era or heading.year >= _MIN_BARE_YEAR):
+    return None
+  return heading
+
+
+def _find_opening_year(text: str) -> int | None:
+  """Returns the year that opens a text, astronomical."""
+  heading = match_opening_year(text)
+  if heading is not None:
+    return heading.year
+  for date in western_dates.find_western_dates(text):
+    if date.year is not None:
+      return date.year if not text[: date.start].strip() else None
+  return None
+
+
+# ----------------------------------------------------------------------------
+# Sections of Western annals, each from a sentence that holds a date on.
+#
+# A year heads a record or opens a sentence; a month or a day counts anywhere
+# in its sentence.
+
+
+_MAX_ABBREVIATION = 8
+# What may stand before the date that opens a sentence: "And on".
+_WORD = re.compile(r"\w+")
+_MAX_OPENING_WORDS = 2
+_MAX_OPENING_LENGTH = 24
+# A sentence ends; abbreviations ("St.", "A.D.", "Kal.") are inside of dates or
+# a capital follows.
+_SENTENCE_END = re.compile(
+  r"[.!?;。！？；]+[\"”’')\]」』]*(?:\s+|(?<=[。！？；」』])|$)"
+)
+_ABBREVIATION = re.compile(
+  r"(?:\b[A-Z]|\b(?:St|Dr|Mr|Abp|Bp|Kal|Cal|Non|Id|An|[Vv]iz|etc|i\.e))\.\s*$"
+)
+
+
+class _SentenceHead(NamedTuple):
+  """The date of a sentence.
+
+  Attributes:
+    start: position of the sentence in the record.
+    date_end: position after the date that opens it; its start without one.
+    kind: as of `Section`.
+    statements: as of `Section`.
+  """
+
+  start: int
+  date_end: int
+  kind: int
+  statements: list[DateStatement]
+
+
+def read_all_western_sections(records: Sequence[Entry]) -> list[Section]:
+  """Returns the sections of Western annals, those of a record together.
+
+  The year that heads a record, or stands in the heading just above it, is
+  stated of all its sections, so that none is dated to the January after it. It
+  is not stated of what follows further down, for the heading between may be
+  lost.
+
+  Args:
+    records: of the text, in order.
+  """
+  sections: list[Section] = []
+  year_above: DateStatement | None = None
+  for number, record in enumerate(records):
+    sections += read_western_sections(
+      number, record.text, record.is_heading, year_above
+    )
+    year_above = None
+    if record.is_heading:
+      year_above = next(
+        (
+          statement
+          for statement in sections[-1].statements
+          if statement[0] == "year"
+        ),
+        None,
+      )
+    if (
+      year_above
+      and number + 1 < len(records)
+      and records[number + 1].place != record.place
+    ):
+      # A heading on a line of its own: the year can be an empty one, and the
+      # heading of what follows lost.
+      year_above = ("year", None, year_above[2])
+  return sections
+
+
+def read_western_sections(
+  record: int,
+  text: str,
+  is_heading: bool = False,
+  year_above: DateStatement | None = None,
+) -> list[Section]:
+  """Returns the sections of a record of Western annals, at least one.
+
+  They cover the text: each begins with a sentence that holds a date. A year
+  counts where it opens its sentence, a month or day anywhere in it, unless it
+  has a year of its own: then it tells of another time.
+
+  Args:
+    record: its number.
+    text: of the record.
+    is_heading: whether the text heads other records, which makes it one
+      section.
+    year_above: statement of the heading that the record belongs to.
+  """
+  heads: list[_SentenceHead]
+  heading = match_opening_year(text)
+  heading_end = heading.end if heading else 0
+  statements: list[DateStatement] = []
+  if heading:
+    statements = [_state_year(heading.year, True)]
+    year_above = statements[0]
+  kind = sections.NAMED if heading else sections.NO_DATE
+  heads = [_SentenceHead(0, heading_end, kind, statements)]
+  is_heading |= heading is not None and not text[heading_end:].strip()
+  # Headings can be in capitals, "JUNE".
+  is_capital = is_heading and not heading and text.isupper()
+  dates = [
+    date
+    for date in western_dates.find_western_dates(
+      text.title() if is_capital else text
+    )
+    if date.start >= heading_end
+  ]
+  sentences = (
+    [(heading_end, len(text))]
+    if is_heading
+    else _split_sentences(text, heading_end, dates)
+  )
+  for head in _date_sentences(text, sentences, dates):
+    if text[heading_end : head.start].strip():
+      heads.append(head)
+    else:
+      heads[0] = _SentenceHead(
+        0,
+        head.date_end if head.date_end > head.start else heading_end,
+        max(heads[0].kind, head.kind),
+        heads[0].statements + head.statements,
+      )
+  stops = [head.start for head in heads[1:]] + [len(text)]
+  return [
+    Section(
+      record,
+      head.start,
+      stop,
+      head.date_end,
+      head.kind,
+      tuple(_add_year_above(head.statements, year_above)),
+      is_heading,
+    )
+    for head, stop in zip(heads, stops, strict=True)
+  ]
+
+
+def _add_year_above(
+  statements: list[DateStatement], year_above: DateStatement | None
+) -> list[DateStatement]:
+  """Returns the statements with the year above, unless they have a year."""
+  if year_above is None or any(name == "year" for name, *_ in statements):
+    return statements
+  return [year_above, *statements]
+
+
+def _date_sentences(
+  text: str,
+  sentences: Sequence[tuple[int, int]],
+  dates: Sequence[WesternDate],
+) -> Iterator[_SentenceHead]:
+  """Yields the heads of the sentences that state a date."""
+  date_starts = [date.start for date in dates]
+  for start, stop in sentences:
+    first, last = (
+      bisect.bisect_left(date_starts, position) for position in (start, stop)
+    )
+    head = _date_sentence(text, start, dates[first:last])
+    if head.statements:
+      yield head
+
+
+def _split_sentences(
+  text: str, start: int, dates: Sequence[WesternDate]
+) -> list[tuple[int, int]]:
+  """Returns the spans of the sentences from `start` on, dates kept whole."""
+  sentences = []
+  date_starts = [date.start for date in dates]
+  for match in _SENTENCE_END.finditer(text, start):
+    before = bisect.bisect_left(date_starts, match.end()) - 1
+    is_in_date = before >= 0 and match.start() < dates[before].end - 1
+    word_start = max(start, match.start() - _MAX_ABBREVIATION)
+    if is_in_date or (
+      match.end() < len(text)
+      and (
+        text[match.end()].islower()
+        or _ABBREVIATION.search(text[word_start : match.end()])
+      )
+    ):
+      continue
+    sentences.append((start, match.end()))
+    start = match.end()
+  if start < len(text):
+    sentences.append((start, len(text)))
+  return sentences
+
+
+def _date_sentence(
+  text: str, start: int, dates: Sequence[WesternDate]
+) -> _SentenceHead:
+  """Returns where the date of a sentence ends and what it states.
+
+  Args:
+    text: of the record.
+    start: position of the sentence in it.
+    dates: in the sentence.
+  """
+  kind, statements = sections.NO_DATE, []
+  has_month = False
+  # Of the date that opens the sentence, and of what is stated of it.
+  opening_end = date_end = start
+  for date in dates:
+    # "On the 8th of June, in the year 787" is one date.
+    between = text[opening_end : date.start]
+    opens = (
+      len(between) <= _MAX_OPENING_LENGTH
+      and len(_WORD.findall(between)) <= _MAX_OPENING_WORDS
+    )
+    if not opens and (date.year is not None or has_month):
+      continue
+    if opens:
+      opening_end = date.end
+    if has_month and date.month is not None:
+      continue
+    date_end = opening_end
+    has_month |= date.month is not None or date.season is not None
+    date_kind, date_statements = _read_statements(date)
+    kind = max(kind, date_kind)
+    statements += date_statements
+  return _SentenceHead(start, date_end, kind, statements)
+
+
+def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:
+  """Returns the kind of a date and what it states."""
+  kind, statements = sections.NO_DATE, []
+  if date.month is not None:
+    kind, statements = sections.MONTH, [("month", date.month)]
+  elif date.season is not None:
+    # Winter holds the new year: it is no quarter of it.
+    kind = sections.MONTH
+    statements = [("months", western_dates.months_of_season(date.season))]
+  if date.day is not None:
+    statements.append(("month day", date.day))
+  if date.year is not None:
+    kind = sections.NAMED if date.has_era else sections.YEAR
+    statements.insert(0, _state_year(date.year, date.has_era))
+  return kind, statements
+
+
+def _state_year(year: int, has_era: bool) -> DateStatement:
+  if year < 1:
+    return "year", BEFORE_COMMON_ERA, 1 - year
+  return "year", COMMON_ERA if has_era else None, year

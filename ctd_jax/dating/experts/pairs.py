@@ -1,0 +1,748 @@
+"""Pairs of records with shared wording, and what the two have in common.
+
+Pairs are many times the records, so that what is made of them is made of a
+block of records or pairs at a time.
+
+Axes: N records, P pairs, E events, n records to compare, f features of a pair.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Bool, Float32, Int, Int8, Num, UInt32
+
+from ctd_jax.chronology import dates, sexagenary
+from ctd_jax.chronology.numerals import (
+  NUMERAL_PATTERN,
+  fold_script,
+  parse_numeral,
+)
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, MonthAxis
+from ctd_jax.dating.experts import wording
+
+NUM_CANDIDATES = 20  # events that a record is paired with
+_EVEN_OVERLAP = 5  # added to what an overlap is divided by
+RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
+_BLOCK = 65_536  # pairs whose features are made at once
+# Of the hash of a pair's record, so that a pair differs from its reverse.
+_HASH_MULTIPLIER = np.uint32(31)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ParallelPairs:
+  """Records beside the events nearest in wording.
+
+  Attributes:
+    record_row: row of the record.
+    event_row: row of the event, another record.
+    features: of the pair.
+    pair_hashes: made of the two texts.
+  """
+
+  record_row: Int[np.ndarray, " P"]
+  event_row: Int[np.ndarray, " P"]
+  features: Float32[np.ndarray, "P f"]
+  pair_hashes: UInt32[np.ndarray, " P"]
+
+  def __len__(self) -> int:
+    return len(self.record_row)
+
+  @property
+  def overlap(self) -> Float32[np.ndarray, " P"]:
+    """Weight of the strings that the two of each pair share."""
+    return np.expm1(self.features[:, 0])
+
+  def take(self, is_kept: Bool[np.ndarray, " P"]) -> ParallelPairs:
+    """Returns some of the pairs."""
+    return ParallelPairs(
+      record_row=self.record_row[is_kept],
+      event_row=self.event_row[is_kept],
+      features=self.features[is_kept],
+      pair_hashes=self.pair_hashes[is_kept],
+    )
+
+
+def make_parallel_pairs(
+  corpus: Corpus,
+  event_records: Int[np.ndarray, " E"],
+  string_index: wording.EventStringIndex,
+  rows: Int[np.ndarray, " n"],
+  texts: Sequence[str],
+) -> ParallelPairs:
+  """Returns `rows` beside the events nearest in wording, never themselves.
+
+  Args:
+    corpus: the texts.
+    event_records: rows of the events, ascending.
+    string_index: wording of those events.
+    rows: of the records to compare.
+    texts: what of them to compare, [n].
+  """
+  # Event that each record is itself, if it is one.
+  event_position = np.minimum(
+    np.searchsorted(event_records, rows), max(len(event_records) - 1, 0)
+  )
+  self_event = np.full(len(rows), UNKNOWN)
+  if len(event_records):
+    self_event = np.where(
+      event_records[event_position] == rows, event_position, UNKNOWN
+    )
+  nearest_pairs, sums = _find_nearest_events(string_index, texts, self_event)
+  text_index, event_index, overlap = nearest_pairs
+  max_overlap, text_weight, max_event_overlap = sums
+  is_rival = overlap >= RIVAL_SHARE * max_overlap[text_index]
+  num_rivals = np.bincount(text_index, weights=is_rival, minlength=len(rows))
+  ranks, event_weights = (
+    rank_within_rows(text_index, overlap),
+    string_index.event_weights,
+  )
+  record, event = (
+    rows[text_index].astype(np.int32),
+    event_records[event_index].astype(np.int32),
+  )
+  date_fields = (
+    (corpus.first_month, 0),
+    (corpus.first_day, -1),
+    (corpus.opening_year, 0),
+  )
+
+  def make_features(block: slice) -> list[np.ndarray]:
+    text_rows, event_rows, pair_overlap = (
+      text_index[block],
+      event_index[block],
+      overlap[block],
+    )
+    columns = make_overlap_columns(
+      overlap=pair_overlap,
+      max_overlap=max_overlap[text_rows],
+      max_event_overlap=max_event_overlap[event_rows],
+      text_weight=text_weight[text_rows],
+      event_weight=event_weights[event_rows],
+      num_rivals=num_rivals[text_rows],
+      rank=ranks[block],
+    )
+    for date_field, missing_value in date_fields:
+      columns += make_agreement_columns(
+        date_field[record[block]], date_field[event[block]], missing_value
+      )
+    return columns
+
+  pair_hashes = hash_pairs(
+    corpus.text_hashes[record], corpus.text_hashes[event]
+  )
+  return ParallelPairs(
+    record_row=record,
+    event_row=event,
+    features=stack_features(make_features, len(record)),
+    pair_hashes=pair_hashes,
+  )
+
+
+def hash_pairs(
+  record_hashes: UInt32[np.ndarray, " #P"],
+  event_hashes: UInt32[np.ndarray, " #P"],
+) -> UInt32[np.ndarray, " #P"]:
+  """Returns numbers made of the texts of each pair.
+
+  Args:
+    record_hashes: of the records, or of one record.
+    event_hashes: of the events, or of one event.
+  """
+  return record_hashes * _HASH_MULTIPLIER + event_hashes
+
+
+def make_overlap_columns(
+  *,
+  overlap: Float32[np.ndarray, " P"],
+  max_overlap: Num[np.ndarray, " P"],
+  max_event_overlap: Float32[np.ndarray, " P"],
+  text_weight: Float32[np.ndarray, " P"],
+  event_weight: Float32[np.ndarray, " P"],
+  num_rivals: Num[np.ndarray, " P"],
+  rank: Int[np.ndarray, " P"],
+) -> list[np.ndarray]:
+  """Returns the first features of pairs: what of their wording is shared.
+
+  Args:
+    overlap: weight of the strings that the two share.
+    max_overlap: greatest overlap of the record with an event.
+    max_event_overlap: greatest overlap of the event with a record.
+    text_weight: weight of all strings of the record.
+    event_weight: weight of all strings of the event.
+    num_rivals: events that share with the record nearly as much as the best.
+    rank: events that share more with the record.
+  """
+  return [
+    np.log1p(overlap),
+    overlap / (max_overlap + _EVEN_OVERLAP),
+    overlap / (max_event_overlap + _EVEN_OVERLAP),
+    overlap / (text_weight + _EVEN_OVERLAP),
+    overlap / (event_weight + _EVEN_OVERLAP),
+    np.log1p(num_rivals),
+    rank,
+    np.log1p(text_weight),
+    np.log1p(event_weight),
+    overlap < RIVAL_SHARE * max_overlap,
+  ]
+
+
+def make_agreement_columns(
+  values: Int[np.ndarray, " P"],
+  event_values: Int[np.ndarray, " P"],
+  missing_value: int,
+) -> list[np.ndarray]:
+  """Returns whether what both of a pair print is the same, and is not.
+
+  Args:
+    values: of the record.
+    event_values: of the event.
+    missing_value: of a text that does not print it.
+  """
+  has_values = (values != missing_value) & (event_values != missing_value)
+  is_same = values == event_values
+  return [has_values & is_same, has_values & ~is_same]
+
+
+def _find_nearest_events(
+  string_index: wording.EventStringIndex,
+  texts: Sequence[str],
+  self_event: np.ndarray,
+) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
+  """Returns the pairs of texts and events, with sums over all overlaps.
+
+  Args:
+    string_index: wording of the events.
+    texts: what to compare, [n].
+    self_event: event that each text is of, or UNKNOWN, [n].
+
+  Returns:
+    Text, event and overlap of each pair, [P]; the greatest overlap and the
+    weight of each text, [n]; the greatest overlap of each event, [E].
+  """
+  max_overlap, text_weight = np.zeros((2, len(texts)), np.float32)
+  max_event_overlap = np.zeros(string_index.event_strings.shape[0], np.float32)
+  blocks = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
+  for block, (string_matrix,) in string_index.iter_blocks(
+    len(texts), lambda block: string_index.encode(texts[block])
+  ):
+    overlap = _drop_self_overlap(
+      string_index.overlap(string_matrix), self_event[block]
+    )
+    text_index, event_index, value = wording.select_top_entries(
+      overlap, NUM_CANDIDATES
+    )
+    blocks.append((text_index + np.int32(block.start), event_index, value))
+    max_overlap[block], text_weight[block] = (
+      wording.row_max(overlap),
+      string_matrix @ string_index.idf,
+    )
+    np.maximum.at(max_event_overlap, overlap.indices, overlap.data)
+  pairs = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
+  return pairs, (max_overlap, text_weight, max_event_overlap)
+
+
+def stack_features(
+  make_features: Callable[[slice], list[np.ndarray]], size: int
+) -> np.ndarray:
+  """Returns the features of `size` pairs, float32 [P, f], made in blocks.
+
+  Args:
+    make_features: gives f columns of a block of the pairs.
+    size: number of pairs, P.
+  """
+  result = np.zeros((size, len(make_features(slice(0, 0)))), np.float32)
+  for start in range(0, size, _BLOCK):
+    block = slice(start, start + _BLOCK)
+    result[block] = np.stack(make_features(block), axis=1)
+  return result
+
+
+def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
+  """Returns how many pairs of the same row have a greater value, [P].
+
+  Args:
+    rows: ascending.
+    values: falling within each row.
+  """
+  positions = np.arange(len(rows), dtype=np.int32)
+  is_new_row = np.diff(rows, prepend=-1) != 0
+  is_new_value = is_new_row | (np.diff(values, prepend=np.inf) != 0)
+  value_starts = np.maximum.accumulate(np.where(is_new_value, positions, 0))
+  return value_starts - np.maximum.accumulate(
+    np.where(is_new_row, positions, 0)
+  )
+
+
+def _drop_self_overlap(
+  overlap: scipy.sparse.csr_array, self_event: np.ndarray
+) -> scipy.sparse.csr_array:
+  """Returns the overlap without one event of each row, UNKNOWN for none."""
+  self_event_of_entry = np.repeat(self_event, np.diff(overlap.indptr))
+  overlap.data[overlap.indices == self_event_of_entry] = 0
+  overlap.eliminate_zeros()
+  return overlap
+
+
+# ----------------------------------------------------------------------------
+# Citations of years in commentary, beside the events they may be about.
+#
+# 「僖二十八年傳曰…」 in a comment dates the event that the next words tell,
+# and the
+# event itself, undated in the corpus, is told in the same rare words. A year
+# without a ruler is of the ruler named before it in the same text, or of the
+# time that the comment explains; these readings of a citation are kept apart.
+#
+# Axes: M citations, P pairs of a citation's reading and an event, E events, f
+# features of a pair.
+
+
+# How the ruler of a year is known: named with it, named before it in the same
+# text, or that of the record which cites.
+NAMED_REIGN, PRECEDING_REIGN, HOST_REIGN = range(3)
+# Stretches of text whose wording is compared; the last is all of the text.
+CONTEXTS = ("near", "next", "after", "just", "before", "whole")
+RIVAL_CONTEXTS = ("after", "whole")  # where near equals are counted
+CITATION_PAIRS_NUM_CANDIDATES = 25  # events compared with a citation
+_CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
+_DATE_CHARS = 14  # characters after a citation that may go on with its date
+_NUM_OVERLAP_FEATURES = (
+  16  # features of a pair that `make_overlap_features` makes
+)
+# A ruler of another state is not in the timeline: 晉文公三年.
+_STATE_NAMES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
+# Characters beside which 三年 is a duration, an age or a rank: 三年之喪,
+# 凡三年.
+_EXCLUDED_BEFORE = frozenset("公王侯伯子帝宗祖之其凡居後積期比各百千")
+_EXCLUDED_AFTER = frozenset("而之矣乃老長者")
+# 在 and 見 refer to a year where an event is told, 為 to one that is computed.
+_SEE_CHARACTERS, _FOR_CHARACTER = "在見", "為"
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Citation:
+  """A year named inside a text.
+
+  Attributes:
+    host: record whose text it is in, UNKNOWN for a text from outside.
+    reign: ruler, from 0, or UNKNOWN where the text names none.
+    preceding_reign: ruler named before it in the same text, or UNKNOWN.
+    year_number: of the regnal year.
+    text_after: text after it, up to the next citation.
+    text_before: text before it, down to the citation before.
+    host_text: all of the text.
+    span: first character of the date in it, and the end.
+    preceding_character: character before it, "" at the beginning of the text.
+    work_marker: 經 or 傳 if that follows, else "".
+  """
+
+  host: int
+  reign: int
+  preceding_reign: int
+  year_number: int
+  text_after: str
+  text_before: str
+  host_text: str
+  span: tuple[int, int]
+  preceding_character: str
+  work_marker: str
+
+  @property
+  def undated_host_text(self) -> str:
+    """The text with a line break, which no string crosses, for the date."""
+    start, end = self.span
+    return f"{self.host_text[:start]}\n{self.host_text[end:]}"
+
+
+def read_citations(
+  axis: MonthAxis, texts: Mapping[int, str] | Sequence[str]
+) -> list[Citation]:
+  """Returns the citations in plain texts.
+
+  Args:
+    axis: names the rulers.
+    texts: record -> plain text; or texts from outside the corpus.
+  """
+  is_external = not isinstance(texts, Mapping)
+  host_texts = enumerate(texts) if is_external else texts.items()
+  pattern, rulers = _compile_year_pattern(axis)
+  citations = []
+  for host, text in host_texts:
+    matches = [
+      match for match in pattern.finditer(text) if _is_year(match, text)
+    ]
+    preceding_reign = UNKNOWN
+    # Where the citation before ends and the one after begins.
+    previous_ends = [0, *(match.end() for match in matches)]
+    next_starts = [*(match.start() for match in matches[1:]), len(text)]
+    for match, previous_end, next_start in zip(
+      matches, previous_ends, next_starts, strict=False
+    ):
+      start, end = match.span()
+      reign = rulers.get(match["ruler"], UNKNOWN)
+      citations.append(
+        Citation(
+          host=UNKNOWN if is_external else host,
+          reign=reign,
+          preceding_reign=preceding_reign,
+          year_number=parse_numeral(match["year"], "year"),
+          text_after=text[end : min(next_start, end + _CHARS_AFTER)],
+          text_before=text[max(previous_end, start - _CHARS_BEFORE) : start],
+          host_text=text,
+          span=(start, end),
+          preceding_character=text[max(start - 1, 0) : start],
+          work_marker=match["work"] or "",
+        )
+      )
+      preceding_reign = reign if reign != UNKNOWN else preceding_reign
+  return citations
+
+
+def _compile_year_pattern(
+  axis: MonthAxis,
+) -> tuple[re.Pattern[str], dict[str, int]]:
+  rulers: dict[str, int] = {}
+  for reign, ruler in enumerate(axis.timeline.reigns):
+    name = fold_script(ruler.name)
+    rulers[name] = reign
+    if len(name) == 2 and name.endswith("公"):
+      rulers[name[0]] = reign
+  names = "|".join(sorted(map(re.escape, rulers), key=lambda name: -len(name)))
+  return (
+    re.compile(
+      rf"(?:(?<![{_STATE_NAMES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL_PATTERN})年"
+      r"(?P<work>[經傳])?"
+    ),
+    rulers,
+  )
+
+
+def _is_year(match: re.Match[str], text: str) -> bool:
+  if match["ruler"]:
+    return True
+  character_before, character_after = (
+    text[: match.start()][-1:],
+    text[match.end() :][:1],
+  )
+  return (
+    character_before not in _EXCLUDED_BEFORE
+    and character_after not in _EXCLUDED_AFTER
+  )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class CitationPairs:
+  """Readings of citations beside the events they may be about.
+
+  Attributes:
+    citations: [M].
+    citation_index: index into `citations`.
+    event_index: index into the events.
+    event_hashes: made of the event's text.
+    reading: NAMED_REIGN, PRECEDING_REIGN or HOST_REIGN.
+    features: of the pair.
+  """
+
+  citations: tuple[Citation, ...]
+  citation_index: Int[np.ndarray, " P"]
+  event_index: Int[np.ndarray, " P"]
+  event_hashes: UInt32[np.ndarray, " P"]
+  reading: Int8[np.ndarray, " P"]
+  features: Float32[np.ndarray, "P f"]
+
+  @property
+  def overlaps(self) -> dict[str, Float32[np.ndarray, " P"]]:
+    """Weight of the strings that the two of each pair share, by context."""
+    columns, column = {}, 0
+    for name in CONTEXTS:
+      columns[name] = column
+      column += 4 if name in RIVAL_CONTEXTS else 2
+    return {
+      name: np.expm1(self.features[:, column])
+      for name, column in columns.items()
+    }
+
+
+def make_citation_pairs(
+  corpus: Corpus,
+  event_records: Int[np.ndarray, " E"],
+  string_index: wording.EventStringIndex,
+  citations: Sequence[Citation],
+) -> CitationPairs:
+  """Returns each citation beside the events nearest in wording.
+
+  Args:
+    corpus: the texts.
+    event_records: rows of the events.
+    string_index: wording of those events.
+    citations: [M].
+  """
+  contexts = cut_contexts(citations)
+  encoders = {
+    name: functools.partial(_encode_block, string_index, texts)
+    for name, texts in contexts.items()
+  }
+  encoders["whole"] = lambda block: string_index.encode_without_spans(
+    [citation.host_text for citation in citations[block]],
+    [citation.span for citation in citations[block]],
+  )
+  event_weights = string_index.event_weights
+  blocks = [
+    (np.zeros(0, np.int32),) * 2
+    + (np.zeros((0, _NUM_OVERLAP_FEATURES), np.float32),)
+  ]
+  for block, string_matrices in string_index.iter_blocks(
+    len(citations), *encoders.values()
+  ):
+    overlaps = dict(
+      zip(encoders, map(string_index.overlap, string_matrices), strict=True)
+    )
+    rows, *others = _find_nearest_events_citation_pairs(overlaps, event_weights)
+    blocks.append((rows + np.int32(block.start), *others))
+  rows, columns, overlap_features = map(
+    np.concatenate, zip(*blocks, strict=True)
+  )
+  return pair_citations(
+    corpus,
+    event_records,
+    event_weights,
+    citations,
+    rows=rows,
+    columns=columns,
+    overlap_features=overlap_features,
+  )
+
+
+def cut_contexts(citations: Sequence[Citation]) -> dict[str, list[str]]:
+  """Returns the text around each citation, from near to far.
+
+  Args:
+    citations: [M].
+  """
+  return {
+    "near": [citation.text_after[:9] for citation in citations],
+    "next": [citation.text_after[:20] for citation in citations],
+    "after": [citation.text_after for citation in citations],
+    "just": [citation.text_before[-9:] for citation in citations],
+    "before": [citation.text_before for citation in citations],
+  }
+
+
+def pair_citations(
+  corpus: Corpus,
+  event_records: Int[np.ndarray, " E"],
+  event_weights: Float32[np.ndarray, " indexed"],
+  citations: Sequence[Citation],
+  *,
+  rows: Int[np.ndarray, " P"],
+  columns: Int[np.ndarray, " P"],
+  overlap_features: Float32[np.ndarray, "P o"],
+) -> CitationPairs:
+  """Returns pairs whose wording has been compared, once for every reading.
+
+  Args:
+    corpus: the texts.
+    event_records: rows of the events.
+    event_weights: weight of all strings of each event, of a string index that
+      may have more.
+    citations: [M].
+    rows: citation of each pair.
+    columns: event of each pair.
+    overlap_features: from `make_overlap_features`.
+  """
+  preceding_characters = np.array(
+    [citation.preceding_character for citation in citations], str
+  )
+  work_markers = np.array([citation.work_marker for citation in citations], str)
+  text_lengths = np.array(
+    [len(citation.text_after) for citation in citations], int
+  )
+  year_numbers = np.array([citation.year_number for citation in citations], int)
+  follows_see = np.isin(preceding_characters, list(_SEE_CHARACTERS))
+  months, days = _read_context_dates(citations)
+  pair_event_records = event_records[columns].astype(np.int32)
+
+  def features(block: slice) -> list[np.ndarray]:
+    citation_index, event_record = rows[block], pair_event_records[block]
+    return [
+      *overlap_features[block].T,
+      follows_see[citation_index],
+      preceding_characters[citation_index] == _FOR_CHARACTER,
+      preceding_characters[citation_index] == "",
+      work_markers[citation_index] == "傳",
+      work_markers[citation_index] == "經",
+      np.log1p(event_weights[columns[block]]),
+      text_lengths[citation_index],
+      *make_agreement_columns(
+        months[citation_index], corpus.first_month[event_record], 0
+      ),
+      *make_agreement_columns(
+        days[citation_index], corpus.first_day[event_record], -1
+      ),
+      *make_agreement_columns(
+        year_numbers[citation_index], corpus.opening_year[event_record], 0
+      ),
+    ]
+
+  pair_features = stack_features(features, len(rows))
+  return _expand_readings(
+    citations,
+    rows,
+    columns,
+    corpus.text_hashes[pair_event_records],
+    pair_features,
+  )
+
+
+def _encode_block(
+  string_index: wording.EventStringIndex,
+  texts: Sequence[str],
+  block: slice,
+) -> scipy.sparse.csr_array:
+  return string_index.encode(texts[block])
+
+
+def _find_nearest_events_citation_pairs(
+  overlaps: Mapping[str, scipy.sparse.csr_array], event_weights: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns citations, the events nearest in wording, and features."""
+  rows, columns, _ = wording.select_top_entries(
+    rank_overlaps(overlaps).tocsr(), CITATION_PAIRS_NUM_CANDIDATES
+  )
+  values, max_overlaps, num_rivals = {}, {}, {}
+  for name, overlap in overlaps.items():
+    values[name] = wording.lookup_entries(overlap, rows, columns)
+    row_max = wording.row_max(overlap)
+    max_overlaps[name] = row_max[rows]
+    if name in RIVAL_CONTEXTS:
+      rivals = is_rival(values[name], max_overlaps[name])
+      num_rivals[name] = np.bincount(
+        rows, weights=rivals, minlength=overlap.shape[0]
+      )[rows]
+  features = make_overlap_features(
+    values, max_overlaps, num_rivals, event_weights[columns]
+  )
+  return rows, columns, features
+
+
+def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:
+  """Returns the overlap by which the events beside a citation are chosen.
+
+  The words after a citation tell the event; those before and the rest of the
+  comment are a weaker sign of it.
+
+  Args:
+    overlaps: by context: arrays, or sparse arrays, of one shape.
+  """
+  return (
+    overlaps["after"]
+    + 0.5 * overlaps["before"]
+    + 0.5 * overlaps["near"]
+    + 0.2 * overlaps["whole"]
+  )
+
+
+def is_rival(
+  values: Float32[np.ndarray, "*pairs"],
+  max_overlaps: Float32[np.ndarray, "*#pairs"],
+) -> Bool[np.ndarray, "*pairs"]:
+  """Returns whether an event shares nearly as much as the best one.
+
+  Args:
+    values: overlap of each pair.
+    max_overlaps: greatest overlap of the citation of each.
+  """
+  return (values >= RIVAL_SHARE * max_overlaps) & (values > 0)
+
+
+def make_overlap_features(
+  values: Mapping[str, Float32[np.ndarray, " P"]],
+  max_overlaps: Mapping[str, Float32[np.ndarray, " P"]],
+  num_rivals: Mapping[str, Num[np.ndarray, " P"]],
+  event_weights: Float32[np.ndarray, " P"],
+) -> Float32[np.ndarray, "P o"]:
+  """Returns the first features of pairs: what of their wording is shared.
+
+  Args:
+    values: overlap of each pair by context, in the order of `CONTEXTS`.
+    max_overlaps: greatest overlap of the citation of each pair, likewise.
+    num_rivals: candidates of the citation that share nearly as much as the
+      best, of `RIVAL_CONTEXTS`.
+    event_weights: weight of all strings of the event of each pair.
+  """
+  features = []
+  for name, value in values.items():
+    features += [np.log1p(value), value / (max_overlaps[name] + 5)]
+    if name in RIVAL_CONTEXTS:
+      features += [value / (event_weights + 5), np.log1p(num_rivals[name])]
+  return np.stack(features, axis=1).astype(np.float32)
+
+
+def _expand_readings(
+  citations: Sequence[Citation],
+  rows: np.ndarray,
+  columns: np.ndarray,
+  event_hashes: np.ndarray,
+  features: np.ndarray,
+) -> CitationPairs:
+  """Returns the pairs once for every reading of the citation."""
+  has_preceding_reign = (
+    np.array([citation.preceding_reign for citation in citations])[rows]
+    != UNKNOWN
+  )
+  has_reign = (
+    np.array([citation.reign for citation in citations])[rows] != UNKNOWN
+  )
+  has_host = (
+    np.array([citation.host for citation in citations])[rows] != UNKNOWN
+  )
+  pairs_by_reading = {
+    NAMED_REIGN: np.flatnonzero(has_reign),
+    PRECEDING_REIGN: np.flatnonzero(~has_reign & has_preceding_reign),
+    HOST_REIGN: np.flatnonzero(~has_reign & has_host),
+  }
+  order = np.concatenate(list(pairs_by_reading.values()))
+  reading = np.repeat(
+    list(pairs_by_reading),
+    [len(pair_rows) for pair_rows in pairs_by_reading.values()],
+  )
+
+  def make_features(block: slice) -> list[np.ndarray]:
+    block_reading = reading[block]
+    return [
+      *features[order[block]].T,
+      block_reading == PRECEDING_REIGN,
+      block_reading == HOST_REIGN,
+    ]
+
+  return CitationPairs(
+    citations=tuple(citations),
+    citation_index=rows[order],
+    event_index=columns[order],
+    event_hashes=event_hashes[order],
+    reading=reading.astype(np.int8),
+    features=stack_features(make_features, len(order)),
+  )
+
+
+def _read_context_dates(
+  citations: Sequence[Citation],
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns month (0 if none) and day (-1) right after each citation."""
+  months, days = [], []
+  for citation in citations:
+    # The year is put back: a season counts after a year.
+    cues = dates.find_date_cues(f"元年{citation.text_after[:_DATE_CHARS]}")
+    cue = cues[0] if cues and cues[0].start <= 1 else None
+    season = cue and cue.season and 1 + 3 * dates.SEASONS.index(cue.season)
+    months.append((cue and (cue.month or season)) or 0)
+    days.append(
+      sexagenary.parse_cyclic_index(cue.day) if cue and cue.day else -1
+    )
+  return np.array(months, int), np.array(days, int)

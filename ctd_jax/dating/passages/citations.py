@@ -1,0 +1,900 @@
+"""Citations of a passage: commentary that names a year beside its wording.
+
+A citation is compared with the passage as with the events of the corpus, and
+the passage takes its place among the events nearest to it.
+
+Axes: M citations, N records, H citing records whose month is hidden, R reigns,
+P pairs of a citation and the passage, Y years.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Callable, Collection, Sequence
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Bool, Float, Float32, Int, UInt8, UInt64
+
+from ctd_jax.dating import regression
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis
+from ctd_jax.dating.experts import citations, pairs, wording
+from ctd_jax.dating.experts import pairs as pairs_lib
+from ctd_jax.dating.experts.pairs import ParallelPairs
+
+# ----------------------------------------------------------------------------
+# Wording index: which records hold the rare strings of a passage.
+#
+# It is to one passage what `shared_wording.EventStringIndex` is to a whole
+# corpus, with the same strings and weights: a passage is weighed as one event
+# more among those of the index.
+#
+# Axes: D documents (N records, then texts from outside), V strings, v those
+# of a passage, P postings, M citations.
+
+
+_MAX_COMMENTS_PER_STRING = 2000  # that may hold a string for it to count there
+_TEXTS_PER_BLOCK = 20_000  # whose strings are held at once
+_STRINGS_PER_BLOCK = 2**17  # whose postings are weighed at once
+_MAX_TEXTS_READ_ONCE = 100_000  # more are read twice, to save memory
+# Bit of every context of a citation but the whole text, in a mask.
+CONTEXT_BITS = {name: 1 << bit for bit, name in enumerate(pairs.CONTEXTS[:-1])}
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class WordingIndex:
+  """Strings of a corpus, and the documents that hold each.
+
+  Attributes:
+    hashes: of the strings, ascending.
+    event_counts: events that hold each string.
+    starts: where the postings of each string begin; the last entry is their
+      number. A string that too many events hold has none.
+    documents: that hold a string, ascending within each.
+    citation_starts: likewise of the citations.
+    citations: that have a string near them.
+    contexts: in which of the contexts, CONTEXT_BITS.
+    is_event: whether a document is an event.
+  """
+
+  hashes: UInt64[np.ndarray, " V"]
+  event_counts: Int[np.ndarray, " V"]
+  starts: Int[np.ndarray, " starts"]
+  documents: Int[np.ndarray, " P"]
+  citation_starts: Int[np.ndarray, " starts"]
+  citations: Int[np.ndarray, " Q"]
+  contexts: UInt8[np.ndarray, " Q"]
+  is_event: Bool[np.ndarray, " D"]
+
+  def read_wording(
+    self, text: str, excluded: Collection[int] = ()
+  ) -> PassageWording:
+    """Returns the strings of a passage, weighed as of one event more.
+
+    Args:
+      text: of the passage, plain and without its date.
+      excluded: documents that play no part.
+    """
+    hashes = wording.hash_strings(text, wording.LENGTHS)
+    position = np.searchsorted(self.hashes, hashes)
+    position = np.minimum(position, max(len(self.hashes) - 1, 0))
+    is_found = np.zeros(len(hashes), bool)
+    if len(self.hashes):
+      is_found = self.hashes[position] == hashes
+    string = np.flatnonzero(is_found)
+    column = position[is_found]
+    entry, document = _gather(self.starts, self.documents, column)
+    excluded_rows = np.array(sorted(excluded), np.int64)
+    is_excluded = np.isin(document, excluded_rows)
+    counts = np.zeros(len(hashes), np.int64)
+    counts[string] = self.event_counts[column]
+    leaves = is_excluded & self.is_event[document]
+    np.subtract.at(counts, string[entry[leaves]], 1)
+    num_events = int(self.is_event.sum()) - int(
+      self.is_event[excluded_rows].sum()
+    )
+    weights = wording.weigh_strings(counts + 1, num_events + 1)
+    return PassageWording(
+      index=self,
+      weights=weights,
+      string=string,
+      column=column,
+      entry=string[entry[~is_excluded]],
+      document=document[~is_excluded],
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PassageWording:
+  """Strings of a passage.
+
+  Attributes:
+    index: of the corpus.
+    weights: of the strings, 0 for those that do not count.
+    string: those of the strings that the index has.
+    column: of these in the index.
+    entry: string of each posting.
+    document: of each posting.
+  """
+
+  index: WordingIndex
+  weights: Float32[np.ndarray, " v"]
+  string: Int[np.ndarray, " s"]
+  column: Int[np.ndarray, " s"]
+  entry: Int[np.ndarray, " p"]
+  document: Int[np.ndarray, " p"]
+
+  @property
+  def total_weight(self) -> float:
+    """Weight of all strings."""
+    return float(self.weights.sum())
+
+  def overlap_documents(self) -> Float32[np.ndarray, " D"]:
+    """Returns the weight of the strings shared with each document."""
+    return np.bincount(
+      self.document, self.weights[self.entry], len(self.index.is_event)
+    ).astype(np.float32)
+
+  def overlap_known(
+    self, is_known: Bool[np.ndarray, " D"]
+  ) -> tuple[Float32[np.ndarray, " D"], float]:
+    """Returns the weight shared with some events, and of all strings.
+
+    Weighed as if these were the only events.
+
+    Args:
+      is_known: which documents count, events alone.
+    """
+    counted = np.flatnonzero(is_known[self.document])
+    counts = np.bincount(self.entry[counted], minlength=len(self.weights))
+    # What too many events hold has no postings.
+    counts = np.where(self.weights > 0, counts, wording.MAX_EVENTS)
+    weights = wording.weigh_strings(counts + 1, int(is_known.sum()) + 1)
+    overlap = np.bincount(
+      self.document[counted],
+      weights[self.entry[counted]],
+      len(self.index.is_event),
+    )
+    return overlap.astype(np.float32), float(weights.sum())
+
+  def overlap_citations(
+    self, num_citations: int
+  ) -> dict[str, Float32[np.ndarray, " M"]]:
+    """Returns the weight shared with each citation, by nearer context.
+
+    Args:
+      num_citations: number of citations, M.
+    """
+    index = self.index
+    entry, citation = _gather(
+      index.citation_starts, index.citations, self.column
+    )
+    _, mask = _gather(index.citation_starts, index.contexts, self.column)
+    weights = self.weights[self.string[entry]]
+    return {
+      name: np.bincount(
+        citation, weights * ((mask & bit) > 0), num_citations
+      ).astype(np.float32)
+      for name, bit in CONTEXT_BITS.items()
+    }
+
+
+def build_wording_index(
+  texts: Sequence[str],
+  is_event: Bool[np.ndarray, " D"],
+  citations: Sequence[pairs.Citation],
+  min_texts: int = 1,
+) -> WordingIndex:
+  """Returns the strings of documents and citations.
+
+  Args:
+    texts: plain, of the documents; of events without their dates.
+    is_event: whether a document is an event.
+    citations: in the documents, [M].
+    min_texts: documents that must hold a string for it to be kept.
+  """
+  lengths = wording.LENGTHS
+  strings = wording.collect_ngrams(texts, lengths)
+  strings = strings.select_columns(
+    np.flatnonzero(strings.text_counts >= min_texts)
+  )
+  event_counts = strings.text_counts.astype(np.int32)
+  if not is_event.all():
+    events = wording.collect_ngrams(
+      [text for text, is_one in zip(texts, is_event, strict=True) if is_one],
+      lengths,
+    )
+    event_counts = _look_up(strings.hashes, events)
+  is_kept = event_counts <= wording.MAX_EVENTS
+  # Of a string that more comments hold, events alone have postings.
+  is_common = strings.text_counts - event_counts > _MAX_COMMENTS_PER_STRING
+
+  def read_block(start: int) -> tuple[np.ndarray, np.ndarray]:
+    """Returns strings and documents of some texts, by string."""
+    matrix = strings.encode(texts[start : start + _TEXTS_PER_BLOCK])
+    rows = np.repeat(
+      np.arange(start, start + matrix.shape[0], dtype=np.int32),
+      np.diff(matrix.indptr),
+    )
+    has_posting = is_kept[matrix.indices] & (
+      ~is_common[matrix.indices] | is_event[rows]
+    )
+    columns, rows = matrix.indices[has_posting], rows[has_posting]
+    order = np.argsort(columns, kind="stable")
+    return columns[order], rows[order]
+
+  if len(texts) <= _MAX_TEXTS_READ_ONCE:
+    read_block = functools.cache(read_block)
+  starts, documents = _invert_blocks(
+    read_block, range(0, len(texts), _TEXTS_PER_BLOCK), len(strings)
+  )
+  citation_starts, cited, contexts = _invert_contexts(strings, citations)
+  return WordingIndex(
+    hashes=strings.hashes,
+    event_counts=event_counts,
+    starts=starts,
+    documents=documents,
+    citation_starts=citation_starts,
+    citations=cited,
+    contexts=contexts,
+    is_event=is_event,
+  )
+
+
+def _look_up(hashes: np.ndarray, events: wording.NgramVocabulary) -> np.ndarray:
+  """Returns how many events hold each of the strings."""
+  result = np.zeros(len(hashes), np.int32)
+  position = np.searchsorted(hashes, events.hashes)
+  position = np.minimum(position, max(len(hashes) - 1, 0))
+  if len(hashes):
+    is_kept = hashes[position] == events.hashes
+    result[position[is_kept]] = events.text_counts[is_kept]
+  return result
+
+
+def _invert_blocks(
+  read_block: Callable[[int], tuple[np.ndarray, np.ndarray]],
+  block_starts: Sequence[int],
+  num_columns: int,
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns starts of the strings and the documents of each, ascending.
+
+  The blocks are read twice, so that no more than the result and one block is
+  held.
+
+  Args:
+    read_block: gives strings, ascending, and the document of each.
+    block_starts: of the blocks.
+    num_columns: number of strings.
+  """
+  starts = np.zeros(num_columns + 1, np.int64)
+  for start in block_starts:
+    columns, _ = read_block(start)
+    starts[1:] += np.bincount(columns, minlength=num_columns)
+  np.cumsum(starts, out=starts)
+  documents = np.zeros(int(starts[-1]), np.int32)
+  free = starts[:-1].copy()  # where the next document of a string goes
+  for start in block_starts:
+    columns, rows = read_block(start)
+    unique, first, counts = np.unique(
+      columns, return_index=True, return_counts=True
+    )
+    rank = np.arange(len(columns)) - np.repeat(first, counts)
+    documents[free[columns] + rank] = rows
+    free[unique] += counts
+  return starts, documents
+
+
+def _invert_contexts(
+  strings: wording.NgramVocabulary,
+  citations: Sequence[pairs.Citation],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns starts of the strings, and citations and contexts of each."""
+  mask = scipy.sparse.csr_array((len(citations), len(strings)), dtype="f4")
+  for name, contexts in pairs.cut_contexts(citations).items():
+    mask = mask + CONTEXT_BITS[name] * strings.encode(contexts)
+  rows = np.repeat(
+    np.arange(len(citations), dtype=np.int32), np.diff(mask.indptr)
+  )
+  order = np.argsort(mask.indices, kind="stable")
+  starts = np.zeros(len(strings) + 1, np.int64)
+  np.cumsum(np.bincount(mask.indices, minlength=len(strings)), out=starts[1:])
+  return starts, rows[order], mask.data[order].astype(np.uint8)
+
+
+def _gather(
+  starts: np.ndarray, values: np.ndarray, columns: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+  """Returns the postings of columns: index into these, and value."""
+  spans = zip(
+    starts[columns].tolist(), starts[columns + 1].tolist(), strict=True
+  )
+  blocks = [values[start:stop] for start, stop in spans]
+  sizes = [len(block) for block in blocks]
+  entry = np.repeat(np.arange(len(columns)), sizes)
+  return entry, np.concatenate([values[:0], *blocks])
+
+
+def weigh_texts(index: WordingIndex) -> Float32[np.ndarray, " D"]:
+  """Returns the weight of all strings of every document.
+
+  Args:
+    index: of the documents.
+  """
+  num_events = int(index.is_event.sum())
+  weights = wording.weigh_strings(np.maximum(index.event_counts, 1), num_events)
+  # A string that no event holds is in no other text of the kind.
+  weights = np.where(index.event_counts > 0, weights, 0)
+  result = np.zeros(len(index.is_event))
+  for start in range(0, len(weights), _STRINGS_PER_BLOCK):
+    stop = min(start + _STRINGS_PER_BLOCK, len(weights))
+    starts = index.starts[start : stop + 1]
+    result += np.bincount(
+      index.documents[starts[0] : starts[-1]],
+      np.repeat(weights[start:stop], np.diff(starts)),
+      len(result),
+    )
+  return result.astype(np.float32)
+
+
+# ----------------------------------------------------------------------------
+# Text table: many texts as one array of bytes, so that it can be mapped.
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TextTable:
+  """Texts by number.
+
+  Attributes:
+    starts: where each text begins; the last entry is the end of all.
+    content: the texts in UTF-8, one after another.
+  """
+
+  starts: Int[np.ndarray, " starts"]
+  content: UInt8[np.ndarray, " bytes"]
+
+  @classmethod
+  def from_texts(cls, texts: Sequence[str]) -> TextTable:
+    """Returns the table of some texts."""
+    encoded = [text.encode("utf-8", "surrogatepass") for text in texts]
+    starts = list(itertools.accumulate(map(len, encoded), initial=0))
+    content = np.frombuffer(b"".join(encoded), np.uint8)
+    return cls(np.array(starts, np.int64), content)
+
+  def __len__(self) -> int:
+    return len(self.starts) - 1
+
+  def __getitem__(self, row: int) -> str:
+    span = slice(int(self.starts[row]), int(self.starts[row + 1]))
+    return self.content[span].tobytes().decode("utf-8", "surrogatepass")
+
+
+# ----------------------------------------------------------------------------
+# Pairs of a passage and the records that share its wording.
+#
+# The features are those of `parallel_pairs`, and of the same meaning: the
+# passage stands as one event more beside those of the corpus.
+#
+# Axes: D documents, N records, P pairs.
+
+
+_ROUNDING = 1e-5  # of an overlap
+# What the features say of the printed dates of both.
+_DATE_FIELDS = (("first_month", 0), ("first_day", -1), ("opening_year", 0))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BestOverlaps:
+  """Greatest overlap of every event with a record, and the next.
+
+  Attributes:
+    values: greatest and second, 0 where there is none.
+    records: that has the greatest, -1 where there is none.
+  """
+
+  values: Float32[np.ndarray, "N 2"]
+  records: Int[np.ndarray, " N"]
+
+  @classmethod
+  def from_pairs(
+    cls,
+    pairs: ParallelPairs,
+    num_records: int,
+    is_counted: Bool[np.ndarray, " N"] | None = None,
+  ) -> BestOverlaps:
+    """Returns the greatest overlaps among pairs.
+
+    Args:
+      pairs: of records and events.
+      num_records: number of records, N.
+      is_counted: records whose pairs count; all by default.
+    """
+    if is_counted is not None:
+      pairs = pairs.take(is_counted[pairs.record_row])
+    values = np.zeros((num_records, 2), np.float32)
+    records = np.full(num_records, -1, np.int32)
+    order = np.lexsort((-pairs.overlap, pairs.event_row))
+    event = pairs.event_row[order]
+    rank = np.arange(len(order))
+    rank = rank - np.searchsorted(event, event)
+    for column in range(2):
+      chosen = order[rank == column]
+      values[pairs.event_row[chosen], column] = pairs.overlap[chosen]
+      if column == 0:
+        records[pairs.event_row[chosen]] = pairs.record_row[chosen]
+    return cls(values, records)
+
+  def renumber(
+    self, new_rows: Int[np.ndarray, " n"], num_records: int
+  ) -> BestOverlaps:
+    """Returns the overlaps in a larger corpus; see `RecordTable.renumber`."""
+    values = np.zeros((num_records, 2), np.float32)
+    records = np.full(num_records, -1, np.int32)
+    values[new_rows] = self.values
+    records[new_rows] = np.where(
+      self.records < 0, -1, new_rows[np.maximum(self.records, 0)]
+    )
+    return BestOverlaps(values, records)
+
+  def best_of(
+    self, events: Int[np.ndarray, " P"], excluded: Collection[int]
+  ) -> Float32[np.ndarray, " P"]:
+    """Returns the greatest overlap of events with records that count."""
+    is_out = np.isin(self.records[events], list(excluded))
+    return np.where(is_out, self.values[events, 1], self.values[events, 0])
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RecordTable:
+  """What pairs read of the records.
+
+  Attributes:
+    first_month: that a record prints, 0 if none.
+    first_day: likewise, -1 if none.
+    opening_year: likewise, 0 if none.
+    weights: of all strings of each document.
+    best_overlaps: of events with events.
+    best_known: of known events with those that teach.
+    comment_starts: where the events of each record begin in the lists below;
+      only commentary has any.
+    comment_events: events beside a comment, those of greatest overlap first.
+    comment_overlaps: overlap with these.
+  """
+
+  first_month: Int[np.ndarray, " N"]
+  first_day: Int[np.ndarray, " N"]
+  opening_year: Int[np.ndarray, " N"]
+  weights: Float32[np.ndarray, " D"]
+  best_overlaps: BestOverlaps
+  best_known: BestOverlaps
+  comment_starts: Int[np.ndarray, " starts"]
+  comment_events: Int[np.ndarray, " Q"]
+  comment_overlaps: Float32[np.ndarray, " Q"]
+
+  def renumber(
+    self,
+    new_rows: Int[np.ndarray, " n"],
+    num_records: int,
+    weights: Float32[np.ndarray, " D"],
+  ) -> RecordTable:
+    """Returns the table of a larger corpus, of whose other rows less is known.
+
+    Args:
+      new_rows: row there of each record, ascending.
+      num_records: number of records there.
+      weights: of all strings of each document there.
+    """
+
+    def spread(values: np.ndarray, missing_value: int) -> np.ndarray:
+      result = np.full(num_records, missing_value, np.int32)
+      result[new_rows] = values
+      return result
+
+    sizes = spread(np.diff(self.comment_starts), 0)
+    return RecordTable(
+      first_month=spread(self.first_month, 0),
+      first_day=spread(self.first_day, -1),
+      opening_year=spread(self.opening_year, 0),
+      weights=weights,
+      best_overlaps=self.best_overlaps.renumber(new_rows, num_records),
+      best_known=self.best_known.renumber(new_rows, num_records),
+      comment_starts=np.concatenate([[0], np.cumsum(sizes)]),
+      comment_events=new_rows[self.comment_events].astype(np.int32),
+      comment_overlaps=self.comment_overlaps,
+    )
+
+  def pair_events(
+    self,
+    passage: Corpus,
+    overlap: Float32[np.ndarray, " D"],
+    total_weight: float,
+    best_overlaps: BestOverlaps,
+    excluded: Collection[int],
+  ) -> ParallelPairs:
+    """Returns the passage beside the events nearest in wording.
+
+    Args:
+      passage: read as a corpus of one.
+      overlap: with each event, 0 for other documents.
+      total_weight: of all strings of the passage.
+      best_overlaps: of the events with other records.
+      excluded: records that do not count in these.
+    """
+    _, events, values = wording.select_top_entries(
+      scipy.sparse.csr_array(overlap[None]), pairs.NUM_CANDIDATES
+    )
+    size, zeros = len(events), np.zeros(len(events), int)
+    best = values.max(initial=0)
+    columns = pairs.make_overlap_columns(
+      overlap=values,
+      max_overlap=np.full(size, best, np.float32),
+      max_event_overlap=np.maximum(
+        values, best_overlaps.best_of(events, excluded)
+      ),
+      text_weight=np.full(size, total_weight, np.float32),
+      event_weight=self.weights[events],
+      num_rivals=np.full(
+        size, (overlap >= max(pairs.RIVAL_SHARE * best, 1e-9)).sum()
+      ),
+      rank=pairs.rank_within_rows(zeros, values),
+    )
+    columns += self._agree(passage, events)
+    return _make_pairs(zeros, events, columns)
+
+  def pair_comments(
+    self,
+    passage: Corpus,
+    overlap: Float32[np.ndarray, " D"],
+    total_weight: float,
+    excluded: Collection[int],
+  ) -> ParallelPairs:
+    """Returns the comments that have the passage among their nearest events.
+
+    Args:
+      passage: read as a corpus of one.
+      overlap: with each comment, 0 for other documents.
+      total_weight: of all strings of the passage.
+      excluded: records that do not count.
+    """
+    comments = np.flatnonzero(overlap[: len(self.first_month)])
+    best_of_passage = overlap[comments].max(initial=0)
+    values = overlap[comments]
+    # [c, 20]: overlap of every comment with the events beside it.
+    lists = self._list_overlaps(comments, excluded)
+    num_greater = count_greater(lists, values)
+    is_near = num_greater < pairs.NUM_CANDIDATES
+    comments, values, lists = comments[is_near], values[is_near], lists[is_near]
+    best = np.maximum(values, lists.max(axis=1, initial=0))
+    is_rival = lists >= pairs.RIVAL_SHARE * best[:, None]
+    num_rivals = is_rival.sum(axis=1)
+    num_rivals += values >= pairs.RIVAL_SHARE * best
+    columns = pairs.make_overlap_columns(
+      overlap=values,
+      max_overlap=best,
+      max_event_overlap=np.full(len(values), best_of_passage, np.float32),
+      text_weight=self.weights[comments],
+      event_weight=np.full(len(values), total_weight, np.float32),
+      num_rivals=num_rivals,
+      rank=num_greater[is_near],
+    )
+    columns += self._agree(passage, comments)
+    return _make_pairs(np.zeros(len(comments), int), comments, columns)
+
+  def _list_overlaps(
+    self, comments: np.ndarray, excluded: Collection[int]
+  ) -> np.ndarray:
+    starts = self.comment_starts[comments]
+    sizes = self.comment_starts[comments + 1] - starts
+    width = max(int(sizes.max(initial=0)), 1)
+    position = np.arange(width)
+    is_entry = position < sizes[:, None]
+    index = np.where(is_entry, starts[:, None] + position, 0)
+    if not len(self.comment_events):
+      return np.zeros(index.shape, np.float32)
+    is_out = np.isin(self.comment_events[index], list(excluded))
+    return np.where(is_entry & ~is_out, self.comment_overlaps[index], 0)
+
+  def _agree(self, passage: Corpus, rows: np.ndarray) -> list[np.ndarray]:
+    columns = []
+    for name, missing_value in _DATE_FIELDS:
+      value = np.full(len(rows), getattr(passage, name)[0])
+      columns += pairs.make_agreement_columns(
+        value, getattr(self, name)[rows], missing_value
+      )
+    return columns
+
+
+def list_comment_events(
+  pairs: ParallelPairs, num_records: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns starts, events and overlaps of the events beside every comment.
+
+  Args:
+    pairs: of comments and events.
+    num_records: number of records, N.
+  """
+  order = np.lexsort((-pairs.overlap, pairs.record_row))
+  counts = np.bincount(pairs.record_row, minlength=num_records)
+  starts = np.concatenate([[0], np.cumsum(counts)])
+  return (
+    starts,
+    pairs.event_row[order].astype(np.int32),
+    pairs.overlap[order].astype(np.float32),
+  )
+
+
+def count_greater(
+  lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
+) -> Int[np.ndarray, " n"]:
+  """Returns how many of the events beside each text share more with it.
+
+  Events in one wording share as much, but for the order in which the weights of
+  their strings were added up.
+
+  Args:
+    lists: overlaps of each text with the events beside it.
+    values: its overlap with the passage.
+  """
+  return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
+
+
+def _make_pairs(
+  records: np.ndarray, events: np.ndarray, columns: list[np.ndarray]
+) -> ParallelPairs:
+  """Returns pairs whose record is row 0 and whose events are `events`."""
+  return ParallelPairs(
+    record_row=records.astype(np.int32),
+    event_row=events.astype(np.int32),
+    features=np.stack(columns, axis=1).astype(np.float32),
+    pair_hashes=np.zeros(len(events), np.uint32),
+  )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PassageCitations:
+  """Citations of a corpus, as far as they date passages.
+
+  Attributes:
+    numbers: host, document, reign, preceding reign and number of the year of
+      each citation; of a text from outside the host is UNKNOWN.
+    marks: character before each, and 經 or 傳 after it.
+    texts_after: text after each.
+    texts_before: text before each.
+    starts: where the events beside each citation begin in the lists below.
+    events: beside the citations.
+    overlaps: of these, by `citation_pairs.CONTEXTS`.
+    model: chance that a pair is of one year.
+    year_prior: chance of each year.
+    undated_hosts: citing records whose month is hidden, ascending.
+    reign_chances: chance of each ruler for them.
+  """
+
+  numbers: Int[np.ndarray, "M 5"]
+  marks: np.ndarray
+  texts_after: TextTable
+  texts_before: TextTable
+  starts: Int[np.ndarray, " starts"]
+  events: Int[np.ndarray, " Q"]
+  overlaps: Float32[np.ndarray, "Q 6"]
+  model: regression.BinnedSoftmax
+  year_prior: Float[np.ndarray, " Y"]
+  undated_hosts: Int[np.ndarray, " H"]
+  reign_chances: Float[np.ndarray, "H R"]
+
+  @classmethod
+  def from_fitted(
+    cls, fitted: citations.FittedCitations, documents: Int[np.ndarray, " M"]
+  ) -> PassageCitations:
+    """Returns the citations of a fitted expert.
+
+    Args:
+      fitted: of the corpus.
+      documents: that each citation stands in.
+    """
+    features = fitted.features
+    pairs, cited = features.citation_pairs, features.citation_pairs.citations
+    # A pair stands once for every reading; its overlaps are the same.
+    _, once = np.unique(
+      pairs.citation_index.astype(np.int64) * len(features.corpus)
+      + pairs.event_index,
+      return_index=True,
+    )
+    overlaps = np.stack(list(pairs.overlaps.values()), axis=1)[once]
+    counts = np.bincount(pairs.citation_index[once], minlength=len(cited))
+    numbers = [
+      (each.host, document, each.reign, each.preceding_reign, each.year_number)
+      for each, document in zip(cited, documents.tolist(), strict=True)
+    ]
+    marks = [(each.preceding_character, each.work_marker) for each in cited]
+    return cls(
+      numbers=np.array(numbers, np.int32).reshape(-1, 5),
+      marks=np.array(marks, "<U1").reshape(-1, 2),
+      texts_after=TextTable.from_texts([each.text_after for each in cited]),
+      texts_before=TextTable.from_texts([each.text_before for each in cited]),
+      starts=np.concatenate([[0], np.cumsum(counts)]),
+      events=features.event_records[pairs.event_index[once]].astype(np.int32),
+      overlaps=overlaps.astype(np.float32),
+      model=fitted.model,
+      year_prior=fitted.hosts.year_prior,
+      undated_hosts=fitted.hosts.undated,
+      reign_chances=fitted.hosts.reign_chances,
+    )
+
+  def _find_nearest(
+    self,
+    wording: PassageWording,
+    document_overlap: np.ndarray,
+    excluded: Collection[int],
+  ) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the citations near to the passage, and features of the pairs."""
+    if not len(self.numbers):
+      return np.zeros(0, int), np.zeros((0, 16), np.float32)
+    values = wording.overlap_citations(len(self.numbers))
+    values["whole"] = document_overlap[self.numbers[:, 1]]
+    rank = pairs_lib.rank_overlaps(values)
+    is_out = np.isin(self.numbers[:, 0], list(excluded))
+    near = np.flatnonzero((rank > 0) & ~is_out)
+    lists = self._list_overlaps(near, excluded)
+    num_greater = count_greater(pairs_lib.rank_overlaps(lists), rank[near])
+    is_near = num_greater < pairs_lib.CITATION_PAIRS_NUM_CANDIDATES
+    near = near[is_near]
+    values = {name: value[near] for name, value in values.items()}
+    lists = {name: value[is_near] for name, value in lists.items()}
+    best = {
+      name: np.maximum(value, lists[name].max(axis=1, initial=0))
+      for name, value in values.items()
+    }
+    num_rivals = {
+      name: pairs_lib.is_rival(lists[name], best[name][:, None]).sum(axis=1)
+      + pairs_lib.is_rival(values[name], best[name])
+      for name in pairs_lib.RIVAL_CONTEXTS
+    }
+    weights = np.full(len(near), wording.total_weight, np.float32)
+    return near, pairs_lib.make_overlap_features(
+      values, best, num_rivals, weights
+    )
+
+  def _list_overlaps(
+    self, rows: np.ndarray, excluded: Collection[int]
+  ) -> dict[str, np.ndarray]:
+    """Returns the overlaps of citations with the events beside them."""
+    starts = self.starts[rows]
+    sizes = self.starts[rows + 1] - starts
+    position = np.arange(max(int(sizes.max(initial=0)), 1))
+    is_entry = position < sizes[:, None]
+    index = np.where(is_entry, starts[:, None] + position, 0)
+    if not len(self.events):
+      zeros = np.zeros(index.shape, np.float32)
+      return dict.fromkeys(pairs_lib.CONTEXTS, zeros)
+    is_entry &= ~np.isin(self.events[index], list(excluded))
+    overlaps = self.overlaps[index] * is_entry[..., None]
+    return dict(
+      zip(pairs_lib.CONTEXTS, np.moveaxis(overlaps, 2, 0), strict=True)
+    )
+
+  def read_citation(self, row: int) -> pairs_lib.Citation:
+    """Returns a citation, without all of the text that it stands in."""
+    host, _, reign, preceding_reign, number = self.numbers[row].tolist()
+    return pairs_lib.Citation(
+      host=host,
+      reign=reign,
+      preceding_reign=preceding_reign,
+      year_number=number,
+      text_after=self.texts_after[row],
+      text_before=self.texts_before[row],
+      host_text="",
+      span=(0, 0),
+      preceding_character=str(self.marks[row, 0]),
+      work_marker=str(self.marks[row, 1]),
+    )
+
+  def renumber(
+    self, new_rows: Int[np.ndarray, " n"], num_records: int
+  ) -> PassageCitations:
+    """Returns the citations of a larger corpus, no text from outside.
+
+    Args:
+      new_rows: row there of each record, ascending.
+      num_records: number of records there.
+    """
+    numbers = self.numbers.copy()
+    is_inside = numbers[:, 0] != UNKNOWN
+    numbers[is_inside, 0] = new_rows[numbers[is_inside, 0]]
+    numbers[:, 1] = np.where(is_inside, numbers[:, 0], num_records)
+    return dataclasses.replace(
+      self,
+      numbers=numbers,
+      events=new_rows[self.events].astype(np.int32),
+      undated_hosts=new_rows[self.undated_hosts],
+    )
+
+  def score(
+    self,
+    axis: MonthAxis,
+    passage: Corpus,
+    wording: PassageWording,
+    document_overlap: Float32[np.ndarray, " D"],
+    months: Int[np.ndarray, " N"],
+    excluded: Collection[int] = (),
+  ) -> CitedYears:
+    """Returns the years that citations give the passage.
+
+    Args:
+      axis: the years.
+      passage: read as a corpus of one.
+      wording: of it.
+      document_overlap: from `wording`.
+      months: of the labelled records, UNKNOWN for the others.
+      excluded: records that play no part.
+    """
+    near, overlap_features = self._find_nearest(
+      wording, document_overlap, excluded
+    )
+    pairs = pairs_lib.pair_citations(
+      passage,
+      np.array([0]),
+      np.array([wording.total_weight], np.float32),
+      [self.read_citation(row) for row in near.tolist()],
+      rows=np.arange(len(near), dtype=np.int32),
+      columns=np.zeros(len(near), np.int32),
+      overlap_features=overlap_features,
+    )
+    chances = self.model.predict_probability(pairs.features)[:, 1]
+    labels = Labels(months, months)
+    scores = citations.score_years(
+      axis,
+      pairs,
+      pair_rows=np.arange(len(chances)),
+      pair_chances=chances,
+      hosts=citations.HostTimes(
+        labels=labels,
+        year_prior=self.year_prior,
+        undated=self.undated_hosts,
+        reign_chances=self.reign_chances,
+      ),
+      event_rows=np.array([0]),
+    )
+    return CitedYears(
+      scores=scores,
+      citations=[pairs.citations[index] for index in pairs.citation_index],
+      chances=chances,
+      years=citations.resolve_years(axis, pairs, labels),
+    )
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class CitedYears:
+  """What citations say of a passage.
+
+  Attributes:
+    scores: `citations.NUM_SCORES` sparse [1, Y].
+    citations: of each pair.
+    chances: that each pair is of one year.
+    years: that each means, UNKNOWN where the ruler is not sure.
+  """
+
+  scores: Sequence[scipy.sparse.csr_array]
+  citations: Sequence[pairs_lib.Citation]
+  chances: Float[np.ndarray, " P"]
+  years: Int[np.ndarray, " P"]
+
+  def explain(self, axis: MonthAxis, year: int) -> tuple[tuple[int, ...], str]:
+    """Returns the citing records of a year, the surest first, and a note.
+
+    Args:
+      axis: the years.
+      year: index of the year.
+    """
+    is_cited = self.chances > citations.MIN_CHANCE
+    is_cited &= citations.may_cite(axis, self.citations, self.years, year)
+    order = np.flatnonzero(is_cited)
+    order = order[np.argsort(-self.chances[order], kind="stable")]
+    hosts = [self.citations[pair].host for pair in order.tolist()]
+    return (
+      tuple(dict.fromkeys(host for host in hosts if host != UNKNOWN)),
+      citations.note_citations(
+        [self.citations[pair] for pair in order.tolist()], self.chances[order]
+      ),
+    )

@@ -1,0 +1,506 @@
+"""Fitting: what a corpus keeps of itself to date passages.
+
+Axes: N records, n hidden ones, K months, Y years.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import zlib
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse
+from absl import logging
+from jaxtyping import Float, Float32, Int
+from scipy.special import logsumexp
+
+from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.dating import corpus as corpus_lib
+from ctd_jax.dating import dating_model, expert_panel
+from ctd_jax.dating.chronicle import undated_texts
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis, plain_text
+from ctd_jax.dating.experts import base, citations, parallels
+from ctd_jax.dating.features import CorpusFeatures
+from ctd_jax.dating.passages import citations as citations_lib
+from ctd_jax.dating.passages import passage_reading
+from ctd_jax.dating.passages import scores as scores_lib
+from ctd_jax.dating.passages.citations import PassageCitations, TextTable
+from ctd_jax.dating.passages.scores import CorpusState, PassageWords
+from ctd_jax.dating.posterior import CredibleBlock
+from ctd_jax.utils import output
+
+# ----------------------------------------------------------------------------
+# Calibration: how far all experts together are believed.
+#
+# Axes: n passages, K months.
+
+
+CREDIBLE = 0.9  # share of the truth that the sets of passages should hold
+_LOG_SCALES = np.linspace(-1, 0.5, 31)  # log inverse temperatures to try
+# Mean log p that may be lost against the likeliest temperature, in nats.
+_MAX_LOSS = 0.03
+
+
+def fit_inverse_temperature(
+  log_prior: Float[np.ndarray, " K"],
+  scores: Float[np.ndarray, "n K"],
+  months: Int[np.ndarray, " n"],
+) -> float:
+  """Returns the factor of scores with which credible sets hold what they say.
+
+  Of the factors about as likely as the likeliest, the greatest whose smallest
+  sets of 90 % hold the true month in 90 % of the passages; if there is none,
+  the one whose sets hold most.
+
+  Args:
+    log_prior: of the months, normalised.
+    scores: what the experts say of each passage together.
+    months: the true ones.
+  """
+  losses, coverages = [], []
+  for scale in np.exp(_LOG_SCALES):
+    log_p = log_prior + scale * scores
+    log_p -= logsumexp(log_p, axis=1, keepdims=True)
+    losses.append(-log_p[np.arange(len(months)), months].mean())
+    coverages.append(measure_coverage(log_p, months))
+  is_likely = np.array(losses) <= min(losses) + _MAX_LOSS
+  is_wide = is_likely & (np.array(coverages) >= CREDIBLE)
+  if is_wide.any():
+    return float(np.exp(_LOG_SCALES[is_wide].max()))
+  return float(np.exp(_LOG_SCALES[np.where(is_likely, coverages, -1).argmax()]))
+
+
+def measure_coverage(
+  log_p: Float[np.ndarray, "n K"], months: Int[np.ndarray, " n"]
+) -> float:
+  """Returns the share of passages whose sets of 90 % hold the true month.
+
+  Args:
+    log_p: of the months of each passage.
+    months: the true ones.
+  """
+  true_p = log_p[np.arange(len(months)), months][:, None]
+  # The month is in the set unless those before it make it up.
+  mass_before = np.where(log_p > true_p, np.exp(log_p), 0).sum(axis=1)
+  return float((mass_before < CREDIBLE).mean())
+
+
+# Share of the years between the first and the last labelled record that may
+# lack one, for passages to be looked for among labelled records.
+_MAX_BLANK_YEARS = 0.1
+# One fold is enough for the one number of the temperature.
+_CALIBRATION_FOLD = 0
+_MAX_CALIBRATION_EVENTS = 400  # dated as passages
+_MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
+
+
+def choose_fold_by(
+  axis: MonthAxis, labels: Labels, posteriors: CredibleBlock | None = None
+) -> str:
+  """Returns what is hidden together to learn weights, of `folds.FOLD_BY`.
+
+  Whole years if records without a label are of years of their own, so that no
+  passage of these has a parallel with one.
+
+  Args:
+    axis: the years.
+    labels: the known months.
+    posteriors: of the other records.
+  """
+  years = np.unique(axis.year_of[labels.month[labels.is_known]])
+  num_blank = int(years[-1]) - int(years[0]) + 1 - len(years)
+  if num_blank <= _MAX_BLANK_YEARS * (num_blank + len(years)):
+    return corpus_lib.RECORDS
+  if posteriors is None or _share_labelled(axis, years, posteriors) <= 0.5:
+    return corpus_lib.YEARS
+  return corpus_lib.RECORDS
+
+
+def _share_labelled(
+  axis: MonthAxis, years: Int[np.ndarray, " y"], posteriors: CredibleBlock
+) -> float:
+  """Returns the share of records whose likeliest year has a label."""
+  sizes = np.diff(posteriors.starts)
+  record = np.repeat(np.arange(len(sizes)), sizes)
+  order = np.lexsort((-np.asarray(posteriors.probabilities), record))
+  best = np.asarray(posteriors.months)[order[posteriors.starts[:-1][sizes > 0]]]
+  best = best[best < posteriors.num_months]
+  return float(np.isin(axis.year_of[best], years).mean()) if len(best) else 0.0
+
+
+def fit_corpus_state(
+  texts: Sequence[str],
+  labels: Labels,
+  calendar: Timeline | Calendar,
+  posteriors: CredibleBlock | None,
+  row_ids: Int[np.ndarray, " N"],
+  external_texts: Sequence[str],
+) -> CorpusState:
+  """Returns what is kept of a corpus; see `PassageDater.fit`."""
+  axis = passage_reading.make_axis(calendar)
+  fold_by = choose_fold_by(axis, labels, posteriors)
+  corpus, dates = _read_corpus(texts, labels, calendar, axis, external_texts)
+  experts = _choose_experts(fold_by, dates)
+  has_comments = bool((labels.event_labels == 0).any())
+  model = dating_model.DatingModel(experts, has_comments, fold_by)
+  fitted = model.fit(corpus, labels)
+  logging.info("passages: keeping the corpus, hidden by %s", fold_by)
+  texts_kept = keep_texts(fitted.features, row_ids)
+  state = _keep_state(fitted, texts_kept, posteriors)
+  return dataclasses.replace(
+    state,
+    inverse_temperature=_calibrate(fitted, texts_kept, posteriors, calendar),
+  )
+
+
+def _calibrate(
+  fitted: dating_model.FittedDatingModel,
+  texts_kept: KeptTexts,
+  posteriors: CredibleBlock | None,
+  calendar: Timeline | Calendar,
+) -> float:
+  """Returns the inverse temperature of passages.
+
+  Labelled events of one fold are hidden, and each is dated as a passage.
+  """
+  features, labels = fitted.features, fitted.labels
+  fold_of_record = corpus_lib.fold_records(
+    features.corpus, labels, fitted.fold_by
+  )
+  is_hidden = fold_of_record == _CALIBRATION_FOLD
+  rows = np.flatnonzero(is_hidden & features.is_event)
+  rows = rows[np.argsort(features.corpus.text_hashes[rows], kind="stable")]
+  rows = rows[:_MAX_CALIBRATION_EVENTS]
+  if len(rows) < _MIN_CALIBRATION_EVENTS:
+    return float(fitted.weights.inverse_temperature)
+  hidden = dataclasses.replace(fitted, labels=labels.hide_records(is_hidden))
+  state = _keep_state(hidden, texts_kept, posteriors)
+  reader = passage_reading.PassageReader(calendar, state.dates)
+  scorer = scores_lib.PassageScorer(state, reader)
+  log_prior = np.log(state.year_prior)[features.axis.year_of]
+  scores = [
+    scorer.score(features.corpus.texts[row], [row]).sum_terms(len(log_prior))
+    for row in output.Progress(rows.tolist(), "passages", unit="event")
+  ]
+  return fit_inverse_temperature(
+    log_prior - logsumexp(log_prior), np.array(scores), labels.month[rows]
+  )
+
+
+def _read_corpus(
+  texts: Sequence[str],
+  labels: Labels,
+  calendar: Timeline | Calendar,
+  axis: MonthAxis,
+  external_texts: Sequence[str],
+) -> tuple[Corpus, base.Expert | None]:
+  """Returns the corpus, and of a calendar the expert of its dates."""
+  if isinstance(calendar, Timeline):
+    return corpus_lib.read_axis_corpus(texts, axis, external_texts), None
+  corpus, heads = undated_texts.read_headed_corpus(
+    texts, axis, calendar, external_texts
+  )
+  return corpus, undated_texts.HeadDates(
+    calendar=calendar, heads=heads, is_read=~labels.is_known
+  )
+
+
+def _choose_experts(
+  fold_by: str, dates: base.Expert | None
+) -> tuple[base.Expert, ...]:
+  without = ["neural"]
+  if fold_by == corpus_lib.RECORDS or dates is not None:
+    # A known record of a month does not speak against another text of it.
+    without.append("room")
+  experts = dating_model.make_experts(without)
+  if dates is not None:
+    experts = tuple(
+      dates if expert.name == dates.name else expert for expert in experts
+    )
+  if fold_by == corpus_lib.RECORDS:
+    experts = (*experts, parallels.KnownParallels())
+  return experts
+
+
+def _keep_hidden_records(
+  fitted: dating_model.FittedDatingModel,
+  panel: expert_panel.ExpertPanel,
+  scores: expert_panel.RecordScores,
+  posteriors: CredibleBlock | None,
+) -> scores_lib.HiddenRecords:
+  """Returns what the records without a label say of themselves alone."""
+  events, num_events = scores.events, len(scores.events.targets)
+  # Without parallels, so that no record hears itself from another.
+  no_links = scipy.sparse.csr_array((num_events, num_events), dtype="f4")
+  alone = dataclasses.replace(events, pooling_matrix=no_links)
+  log_beliefs = np.concatenate(
+    [
+      alone.pool_experts(fitted.weights.pool_weights) + events.date_log_ratios,
+      panel.score_words(scores.rows[num_events:]),
+    ]
+  ) + np.log(panel.year_prior)
+  chances = np.exp(log_beliefs - logsumexp(log_beliefs, axis=1, keepdims=True))
+  if posteriors is not None:
+    _set_posteriors(chances, scores.rows, posteriors, panel)
+  order = np.argsort(scores.rows)
+  counts, years, probabilities = scores_lib.compress_beliefs(
+    chances[order].astype(np.float32)
+  )
+  num_comments = len(scores.rows) - num_events
+  blank = scipy.sparse.csr_array(
+    (num_comments, panel.features.axis.num_years), dtype="f4"
+  )
+  best, high = (
+    scipy.sparse.vstack([events.citation_scores[score], blank], format="csr")[
+      order
+    ]
+    for score in (citations.BEST, citations.BEST_ABOVE_FIRST_STEP)
+  )
+  rows = scores.rows[order]
+  return scores_lib.HiddenRecords(
+    rows=rows,
+    starts=np.concatenate([[0], np.cumsum(counts)]),
+    years=years.astype(np.int32),
+    probabilities=probabilities.astype(np.float32),
+    month_chances=panel.experts["dates"]
+    .month_of_year_chances(rows)
+    .astype(np.float32),
+    best_citations=best,
+    high_citations=high,
+  )
+
+
+def _set_posteriors(
+  chances: np.ndarray,
+  rows: np.ndarray,
+  posteriors: CredibleBlock,
+  panel: expert_panel.ExpertPanel,
+) -> None:
+  """Replaces the chances of years of records that have a posterior."""
+  year_of = panel.features.axis.year_of
+  index_of_row = {row: index for index, row in enumerate(rows.tolist())}
+  for position, row in enumerate(posteriors.rows.tolist()):
+    if row not in index_of_row:
+      continue
+    span = slice(posteriors.starts[position], posteriors.starts[position + 1])
+    months = np.asarray(posteriors.months[span])
+    is_inside = months < posteriors.num_months
+    mass = np.bincount(
+      year_of[months[is_inside]],
+      posteriors.probabilities[span][is_inside],
+      len(panel.year_prior),
+    )
+    rest = max(1 - mass.sum(), 0.0)
+    chances[index_of_row[row]] = mass + rest * panel.year_prior
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KeptTexts:
+  """What is kept of the texts, whatever is known of them.
+
+  Attributes:
+    texts: of the records.
+    row_ids: numbers of the records.
+    wording: which records hold which rare strings.
+    documents: that each citation stands in, [M].
+  """
+
+  texts: TextTable
+  row_ids: np.ndarray
+  wording: citations_lib.WordingIndex
+  documents: np.ndarray
+
+
+def keep_texts(
+  features: CorpusFeatures, row_ids: Int[np.ndarray, " N"]
+) -> KeptTexts:
+  """Returns what is kept of the texts of a corpus.
+
+  Args:
+    features: of the corpus.
+    row_ids: numbers of the records.
+  """
+  corpus = features.corpus
+  texts = [
+    "" if is_placeholder else body if is_event else plain
+    for is_placeholder, is_event, body, plain in zip(
+      corpus.is_placeholder,
+      features.is_event,
+      corpus.bodies,
+      corpus.plain_texts,
+      strict=True,
+    )
+  ]
+  cited = features.citation_pairs.citations
+  # Texts from outside follow the records.
+  outside = dict.fromkeys(
+    each.host_text for each in cited if each.host == UNKNOWN
+  )
+  document_of = {text: len(texts) + row for row, text in enumerate(outside)}
+  documents = [
+    document_of[each.host_text] if each.host == UNKNOWN else each.host
+    for each in cited
+  ]
+  is_event = np.append(features.is_event, np.zeros(len(outside), bool))
+  return KeptTexts(
+    texts=TextTable.from_texts(corpus.texts),
+    row_ids=np.asarray(row_ids, np.int64),
+    wording=citations_lib.build_wording_index(
+      [*texts, *outside], is_event, cited
+    ),
+    documents=np.array(documents, int),
+  )
+
+
+def _keep_state(
+  fitted: dating_model.FittedDatingModel,
+  texts_kept: KeptTexts,
+  posteriors: CredibleBlock | None,
+) -> CorpusState:
+  """Returns all that is kept of a corpus with these labels."""
+  features, labels = fitted.features, fitted.labels
+  weights = fitted.weights
+  panel = expert_panel.fit_panel(
+    fitted.experts, features, labels, weights.by_expert
+  )
+  scores = expert_panel.score_hidden_records(panel, weights.pool_weights)
+  factors = None
+  if "room" in panel.experts:
+    block = scores.make_block(weights.inverse_temperature, ~labels.is_known)
+    factors = block.month_log_factors
+  experts = panel.experts
+  known = experts.get("known")
+  return CorpusState(
+    texts=texts_kept.texts,
+    row_ids=texts_kept.row_ids,
+    months=np.asarray(labels.month, np.int32),
+    year_prior=np.asarray(panel.year_prior, float),
+    wording=texts_kept.wording,
+    records=keep_records(
+      features, labels, citations_lib.weigh_texts(texts_kept.wording)
+    ),
+    hidden=_keep_hidden_records(fitted, panel, scores, posteriors),
+    words=PassageWords.from_fitted(experts["words"]),
+    cited=PassageCitations.from_fitted(experts["cited"], texts_kept.documents),
+    parallel_model=experts["parallels"].parallel_model,
+    comment_model=experts["parallels"].comment_model,
+    known_model=None if known is None else known.model,
+    pool_weights=weights.pool_weights,
+    known_weights=weights.known_weights,
+    inverse_temperature=float(weights.inverse_temperature),
+    month_log_factors=factors,
+    dates=passage_reading.make_tables(experts["dates"]),
+  )
+
+
+def keep_records(
+  features: CorpusFeatures, labels: Labels, weights: Float32[np.ndarray, " D"]
+) -> citations_lib.RecordTable:
+  """Returns what pairs read of the records of a corpus.
+
+  Args:
+    features: of the corpus.
+    labels: months of the known records.
+    weights: from `wording_index.weigh_texts`.
+  """
+  corpus, num_records = features.corpus, len(features.corpus)
+  known_rows = np.flatnonzero(labels.is_known & features.is_event)
+  training, _ = parallels.sample_training_rows(corpus, known_rows)
+  is_teaching = ~labels.is_known
+  is_teaching[training] = True
+  starts, events, overlaps = citations_lib.list_comment_events(
+    features.comment_pairs, num_records
+  )
+  return citations_lib.RecordTable(
+    first_month=corpus.first_month.astype(np.int32),
+    first_day=corpus.first_day.astype(np.int32),
+    opening_year=corpus.opening_year.astype(np.int32),
+    weights=weights,
+    best_overlaps=citations_lib.BestOverlaps.from_pairs(
+      features.parallel_pairs, num_records
+    ),
+    best_known=citations_lib.BestOverlaps.from_pairs(
+      features.parallel_pairs, num_records, is_teaching
+    ),
+    comment_starts=starts,
+    comment_events=events,
+    comment_overlaps=overlaps,
+  )
+
+
+# ----------------------------------------------------------------------------
+# Large corpora: experts learn from a sample, and all records are found.
+#
+# Weights, words, citations and what is kept of records without a label come
+# from a sample of a fixed size. The strings and the months of all records are
+# kept, so that a passage finds its parallel wherever it is; a string that no
+# second record holds is left out.
+#
+# Axes: N records, n of the sample.
+
+
+MAX_FITTED_RECORDS = 100_000  # that experts learn from
+_MIN_TEXTS = 2  # that must hold a string
+
+
+def fit_large_corpus(
+  texts: Sequence[str],
+  labels: Labels,
+  calendar: Timeline | Calendar,
+  posteriors: CredibleBlock | None,
+  row_ids: Int[np.ndarray, " N"],
+) -> CorpusState:
+  """Returns what is kept of a large corpus; see `PassageDater.fit`."""
+  rows = _sample_rows(texts)
+  logging.info(
+    "passages: learning from %s of %s records", f"{len(rows):,}", len(texts)
+  )
+  state = fit_corpus_state(
+    [texts[row] for row in rows],
+    Labels(labels.month[rows], labels.event_labels[rows]),
+    calendar,
+    None if posteriors is None else _take_posteriors(posteriors, rows),
+    row_ids[rows],
+    (),
+  )
+  # Of a kind that is not known a record counts as an event.
+  is_event = labels.event_labels != 0
+  is_event[rows] = state.wording.is_event[: len(rows)]
+  cited = state.cited.renumber(rows, len(texts))
+  wording = citations_lib.build_wording_index(
+    [plain_text(text) for text in texts],
+    is_event,
+    [cited.read_citation(row) for row in range(len(cited.numbers))],
+    _MIN_TEXTS,
+  )
+  return dataclasses.replace(
+    state,
+    texts=TextTable.from_texts(texts),
+    row_ids=np.asarray(row_ids, np.int64),
+    months=np.asarray(labels.month, np.int32),
+    wording=wording,
+    records=state.records.renumber(
+      rows, len(texts), citations_lib.weigh_texts(wording)
+    ),
+    hidden=dataclasses.replace(state.hidden, rows=rows[state.hidden.rows]),
+    cited=cited,
+  )
+
+
+def _sample_rows(texts: Sequence[str]) -> Int[np.ndarray, " n"]:
+  """Returns the records to learn from, by their texts and not their order."""
+  hashes = np.array([zlib.crc32(text.encode()) for text in texts])
+  order = np.argsort(hashes, kind="stable")
+  return np.sort(order[:MAX_FITTED_RECORDS])
+
+
+def _take_posteriors(
+  posteriors: CredibleBlock, rows: np.ndarray
+) -> CredibleBlock:
+  """Returns the posteriors of some records, by their number among these."""
+  index = np.full(int(max(rows.max(), posteriors.rows.max(initial=0))) + 1, -1)
+  index[rows] = np.arange(len(rows))
+  taken = posteriors.select(index[posteriors.rows] != UNKNOWN)
+  return dataclasses.replace(taken, rows=index[taken.rows])

@@ -1,0 +1,603 @@
+"""Passage dater: the month of a text that is in no corpus, in milliseconds.
+
+A `DatingModel` dates the records of a corpus together and takes minutes. A
+passage comes later and alone. What the experts learned of the corpus is kept
+as arrays that are mapped into memory, and the passage is read beside them: its
+printed date, its words, the citations and the parallels that share its wording.
+
+  dater = PassageDater.fit(texts, labels, calendar)
+  dater.save(folder)
+  dater = PassageDater.open(folder, calendar)
+  dates = dater.date("五月，葬衛桓公。")
+  dates.log_p, dates.reasons
+
+Axes: N records, K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+import pathlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from jaxtyping import Float, Int
+from scipy.special import logsumexp
+
+from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.dating import regression
+from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.experts import date_features, parallels
+from ctd_jax.dating.passages import (
+  citations,
+  passage_reading,
+  saved_state,
+  scores,
+)
+from ctd_jax.dating.passages.scores import Links, PassageScorer, PassageScores
+from ctd_jax.dating.posterior import CredibleBlock
+from ctd_jax.utils.notes import Note
+
+# ----------------------------------------------------------------------------
+# Dates of a passage, and the reasons for one of its months.
+#
+# Axes: K months, Y years.
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PassageReason:
+  """What one kind of evidence says of the month that is shown.
+
+  Attributes:
+    expert: name of the evidence: "openings", "days", "words", "cited",
+      "parallels", "known", "room", "unknown", "together".
+    weight: its share of the log odds of the month, in nats; over all reasons of
+      a passage they add up to the log odds of the posterior less those of the
+      prior.
+    note: the evidence in words.
+    spans: (start, end) of the characters of the passage that count.
+    linked: rows of the records that count, the weightiest first.
+    months: (ordinal month, log ratio) of the months it speaks for most.
+    probability_without: of the shown month, were this evidence left out.
+  """
+
+  expert: str
+  weight: float
+  note: Note | str = ""
+  spans: tuple[tuple[int, int], ...] = ()
+  linked: tuple[int, ...] = ()
+  months: tuple[tuple[int, float], ...] = ()
+  probability_without: float = 0.0
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the reason as JSON has it."""
+    return {
+      "expert": self.expert,
+      "weight": self.weight,
+      "note": self.note,
+      "spans": [list(span) for span in self.spans],
+      "linked": list(self.linked),
+      "months": [list(month) for month in self.months],
+      "probability_without": self.probability_without,
+    }
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PassageDates:
+  """When a passage is of, and why.
+
+  Attributes:
+    log_p: log probability of every month, and last of none of them, [K + 1].
+    month: ordinal month that the reasons are for; K for none of the calendar.
+    prior_log_odds: log odds of that month before anything is read.
+    reasons: the weightiest first; empty if they were not asked for.
+  """
+
+  log_p: Float[np.ndarray, " months"]
+  month: int
+  prior_log_odds: float
+  reasons: tuple[PassageReason, ...] = ()
+
+  @property
+  def log_odds(self) -> float:
+    """Log odds of the month: those of the prior and the weights of reasons."""
+    others = np.delete(self.log_p, self.month)
+    return float(self.log_p[self.month] - np.logaddexp.reduce(others))
+
+
+# ----------------------------------------------------------------------------
+# Shares of log odds: what each kind of evidence adds to that of a month.
+#
+# The score of a month is the log of its prior and a sum of what the experts
+# say, and its log odds depend on the scores of all other months. So that the
+# shares of the experts add up, each gets the mean of what it adds over all
+# orders in which the experts may be heard: its Shapley value.
+#
+# Axes: e experts, c = 2**e sets of them, K months.
+
+
+UNKNOWN_WORDS = "unknown"  # name of the evidence that none of the months is it
+_CELLS_PER_BLOCK = 2**20  # sets by months whose scores are held at once
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Evidence:
+  """What is said of the months, for and against.
+
+  Attributes:
+    log_prior: of the months, normalised.
+    terms: name -> log ratios of the months, as they count in the sum.
+    substitutes: (name, other) -> the term of an expert where another is left
+      out that says the same, and so took its share.
+    outside_log_odds: prior log odds that it is none of the months.
+    outside_term: added to these by words that are not known.
+  """
+
+  log_prior: Float[np.ndarray, " K"]
+  terms: Mapping[str, Float[np.ndarray, " K"]]
+  outside_log_odds: float
+  outside_term: float
+  substitutes: Mapping[tuple[str, str], Float[np.ndarray, " K"]] = (
+    dataclasses.field(default_factory=dict)
+  )
+
+  def log_p(self) -> Float[np.ndarray, " months"]:
+    """Returns log p of every month, and last of none of them, [K + 1]."""
+    scores = self.log_prior + sum(self.terms.values())
+    odds = self.outside_log_odds + self.outside_term
+    log_inside, log_outside = -np.logaddexp(0, odds), -np.logaddexp(0, -odds)
+    return np.append(scores - logsumexp(scores) + log_inside, log_outside)
+
+  def share_log_odds(
+    self, month: int
+  ) -> tuple[float, dict[str, float], dict[str, float]]:
+    """Returns prior log odds, share of each expert, and log odds without it.
+
+    Args:
+      month: K for none of the months.
+    """
+    names = [*self.terms, UNKNOWN_WORDS]
+    values = self._score_sets(month)
+    size = len(names)
+    sets = np.arange(2**size)
+    num_members = np.array([int(each).bit_count() for each in sets])
+    shares, without = {}, {}
+    for position, name in enumerate(names):
+      others = sets[(sets >> position) & 1 == 0]
+      gains = values[others | 1 << position] - values[others]
+      weights = [
+        1 / (size * math.comb(size - 1, int(count)))
+        for count in num_members[others]
+      ]
+      shares[name] = float(np.dot(weights, gains))
+      without[name] = float(values[(2**size - 1) ^ (1 << position)])
+    return float(values[0]), shares, without
+
+  def _score_sets(self, month: int) -> np.ndarray:
+    """Returns the log odds of a month by every set of experts, [2c].
+
+    Bit i of an index is the i-th term; the highest is that of unknown words.
+    """
+    size, num_months = len(self.terms), len(self.log_prior)
+    names = list(self.terms)
+    log_inside = np.zeros(2**size)
+    if month < num_months:
+      terms = np.array([*self.terms.values()]).reshape(size, num_months)
+      step = max(1, _CELLS_PER_BLOCK // num_months)
+      for start in range(0, 2**size, step):
+        sets = np.arange(start, min(start + step, 2**size))
+        is_member = (sets[:, None] >> np.arange(size)) & 1 > 0
+        scores = self.log_prior + is_member @ terms
+        for (name, other), substitute in self.substitutes.items():
+          is_alone = (
+            is_member[:, names.index(name)] & ~is_member[:, names.index(other)]
+          )
+          scores += np.outer(is_alone, substitute - self.terms[name])
+        log_inside[sets] = scores[:, month] - logsumexp(scores, axis=1)
+    result = []
+    for odds in (
+      self.outside_log_odds,
+      self.outside_log_odds + self.outside_term,
+    ):
+      if month == num_months:
+        result.append(np.full(2**size, odds))
+        continue
+      log_p = log_inside - np.logaddexp(0, odds)
+      result.append(log_p - np.log(-np.expm1(np.minimum(log_p, -1e-15))))
+    return np.concatenate(result)
+
+
+def to_probability(log_odds: float) -> float:
+  """Returns the probability of log odds."""
+  return float(np.exp(-np.logaddexp(0, -log_odds)))
+
+
+# ----------------------------------------------------------------------------
+# Reasons: what every expert read in a passage, in words and in data.
+#
+# Axes: K months, Y years.
+
+
+_MAX_NOTED_RECORDS = 5  # that a note tells
+_MAX_NOTED_CHARS = 40  # of each
+_MAX_MONTHS = 6  # that a reason names
+_NO_LINKS = Note("note.no_links")
+_OTHER_CITATIONS = Note("note.cited.other")
+_OTHER_WORDS = Note("note.words.other")
+_NOTES = {
+  "empty": Note("note.empty"),
+  "room": Note("note.room"),
+  UNKNOWN_WORDS: Note("note.words.unknown"),
+}
+
+
+def find_reasons(
+  scorer: PassageScorer,
+  scores: PassageScores,
+  evidence: Evidence,
+  month: int,
+) -> tuple[float, tuple[PassageReason, ...]]:
+  """Returns the prior log odds of a month and its reasons, weightiest first.
+
+  Args:
+    scorer: of the corpus.
+    scores: of the passage.
+    evidence: made of them.
+    month: ordinal; K for none of the months.
+  """
+  prior, shares, without = evidence.share_log_odds(month)
+  # Of none of the months, the months that are likeliest if it is one.
+  shown = int(np.argmax(evidence.log_p()[:-1]))
+  shown = month if month < len(evidence.log_prior) else shown
+  reasons = []
+  for name, share in shares.items():
+    if abs(share) < 1e-12 and name not in evidence.terms:
+      continue
+    spans, linked, note = _find_evidence(scorer, scores, name, shown)
+    reasons.append(
+      PassageReason(
+        expert=name,
+        weight=share,
+        note=note,
+        spans=spans,
+        linked=tuple(
+          int(scorer.state.row_ids[row]) for row in linked if row >= 0
+        ),
+        months=_list_months(evidence, name),
+        probability_without=to_probability(without[name]),
+      )
+    )
+  return prior, tuple(sorted(reasons, key=lambda reason: -abs(reason.weight)))
+
+
+def _list_months(
+  evidence: Evidence, name: str
+) -> tuple[tuple[int, float], ...]:
+  """Returns the months that an expert speaks for most, the first of equals."""
+  term = evidence.terms.get(name)
+  if term is None:
+    return ()
+  best = np.argsort(-term, kind="stable")[:_MAX_MONTHS]
+  return tuple(
+    (int(month), float(term[month])) for month in best if term[month] > 0
+  )
+
+
+def _find_evidence(
+  scorer: PassageScorer, scores: PassageScores, name: str, month: int
+) -> tuple[tuple[tuple[int, int], ...], tuple[int, ...], Note]:
+  """Returns spans, linked rows and the note of an expert."""
+  year = int(scorer.reader.axis.year_of[month])
+  if name == "openings":
+    read = scores.reading.dates.explain(0, year)
+    note = (
+      Note("note.date.printed", printed=read.note)
+      if read.note
+      else Note("note.date.none")
+    )
+    return read.spans, (), note
+  if name == UNKNOWN_WORDS and scores.reading.outside_log_ratio:
+    read = scores.reading.dates.explain(0, year)
+    note = Note("note.date.beyond", printed=read.note)
+    return read.spans, (), note
+  if name == "days":
+    read = scores.reading.dates.explain_days(0)
+    return read.spans, (), Note("note.days", days=read.note)
+  if name == "words":
+    text = scores.reading.body
+    note = scorer.state.words.note_strings(text, year)
+    return (), (), Note("note.words.year", words=note) if note else _OTHER_WORDS
+  if name == "cited":
+    linked, note = scores.cited.explain(scorer.reader.axis, year)
+    return (
+      (),
+      linked,
+      Note("note.cited", texts=note) if note else _OTHER_CITATIONS,
+    )
+  if name == "parallels":
+    return (), *_note_links(scorer, scores.parallels)
+  if name == "known":
+    return (), *_note_links(scorer, scores.known)
+  return (), (), _NOTES[name]
+
+
+def _note_links(
+  scorer: PassageScorer, links: Links
+) -> tuple[tuple[int, ...], Note]:
+  """Returns all linked records, the surest first, and a note on some."""
+  month_chances = links.chances[:, parallels.SAME_MONTH]
+  order = np.lexsort((-links.year_chances, -month_chances))
+  notes = []
+  for index in order[:_MAX_NOTED_RECORDS].tolist():
+    text = scorer.state.texts[int(links.rows[index])]
+    shown = text[:_MAX_NOTED_CHARS] + "…" * (len(text) > _MAX_NOTED_CHARS)
+    notes.append(
+      Note(
+        "note.text",
+        text=shown,
+        date=Note(
+          "note.text.chances",
+          month=float(month_chances[index]),
+          year=float(links.year_chances[index]),
+        ),
+      )
+    )
+  rows = dict.fromkeys(links.rows[order].tolist())
+  shared = [*dict.fromkeys(notes)]
+  return tuple(rows), Note("note.link", texts=shared) if shared else _NO_LINKS
+
+
+# Prior chance that a passage is of none of the months: with it an era that the
+# calendar lacks is as likely as not outside of it.
+_OUTSIDE_CHANCE = 0.02
+# Log odds of that by words that are all unknown, where nothing else speaks;
+# a share of unknown characters as of any text counts nothing.
+_UNKNOWN_LOG_ODDS = 9.0
+_USUAL_UNKNOWN_SHARE = 0.15
+# Classes of which a saved dater is made.
+_CLASSES = (
+  scores.HiddenRecords,
+  citations.PassageCitations,
+  citations.BestOverlaps,
+  citations.RecordTable,
+  date_features.DateTables,
+  passage_reading.DayTable,
+  scores.CorpusState,
+  scores.PassageWords,
+  regression.BinnedSoftmax,
+  citations.TextTable,
+  citations.WordingIndex,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PassageDater:
+  """A corpus, as far as it dates passages.
+
+  Attributes:
+    state: what is kept of the corpus.
+    calendar: its months.
+  """
+
+  state: scores.CorpusState
+  calendar: Timeline | Calendar
+
+  @functools.cached_property
+  def _scorer(self) -> scores.PassageScorer:
+    reader = passage_reading.PassageReader(self.calendar, self.state.dates)
+    return scores.PassageScorer(self.state, reader)
+
+  @classmethod
+  def fit(
+    cls,
+    texts: Sequence[str],
+    labels: Labels,
+    calendar: Timeline | Calendar,
+    *,
+    posteriors: CredibleBlock | None = None,
+    row_ids: Int[np.ndarray, " N"] | None = None,
+    external_texts: Sequence[str] = (),
+  ) -> PassageDater:
+    """Returns the dater of a corpus.
+
+    Args:
+      texts: of the records, [N].
+      labels: month of each record that is dated for sure (by key, or by order
+        with .9 or more), UNKNOWN (-1) for the others; and whether it tells an
+        event (1) or comments on one (0), UNKNOWN where that is not known.
+      calendar: the months: a timeline, by its regnal months, or a calendar, by
+        its lunations (`undated_texts.make_month_axis`).
+      posteriors: of records without a label, in `rows` of `texts`; months as of
+        the calendar. Those without are dated by their words, dates and
+        citations.
+      row_ids: numbers by which reasons and `exclude` name the records; 0..N-1
+        by default. Ascending.
+      external_texts: texts that are no records and whose citations count.
+
+    Raises:
+      ValueError: if lengths differ, no record has a label, or a month is
+        outside of the calendar; if there are texts from outside beside a
+        corpus of which only a sample teaches (`large_corpora`).
+    """
+    # Here and not above: what fits is not needed to date.
+    from ctd_jax.dating.passages import fitting
+
+    if row_ids is None:
+      row_ids = np.arange(len(texts))
+    _check_records(texts, labels, calendar, row_ids)
+    if len(texts) > fitting.MAX_FITTED_RECORDS:
+      if external_texts:
+        raise ValueError(
+          "texts from outside are read beside "
+          f"{fitting.MAX_FITTED_RECORDS:,} records at most, got "
+          f"{len(texts):,}"
+        )
+      state = fitting.fit_large_corpus(
+        texts, labels, calendar, posteriors, row_ids
+      )
+    else:
+      state = fitting.fit_corpus_state(
+        texts, labels, calendar, posteriors, row_ids, external_texts
+      )
+    return cls(state=state, calendar=calendar)
+
+  def save(self, folder: pathlib.Path) -> None:
+    """Writes the dater to a folder, which must be empty or lack.
+
+    Args:
+      folder: of .npy arrays and one JSON file.
+
+    Raises:
+      FileExistsError: if the folder holds something.
+    """
+    saved_state.write_state(folder, self.state)
+
+  @classmethod
+  def open(
+    cls, folder: pathlib.Path, calendar: Timeline | Calendar
+  ) -> PassageDater:
+    """Returns the dater in a folder, its arrays mapped into memory.
+
+    Args:
+      folder: from `save`.
+      calendar: that it was fitted with.
+
+    Raises:
+      FileNotFoundError: if there is none in the folder.
+      ValueError: naming the file, if it is damaged, of another version, or of
+        another calendar.
+    """
+    state = saved_state.read_state(folder, _CLASSES)
+    dater = cls(state=state, calendar=calendar)
+    num_years = dater._scorer.reader.axis.num_years
+    if len(state.year_prior) != num_years:
+      raise ValueError(
+        f"{folder}: of a calendar of {len(state.year_prior)} years, the one "
+        f"given has {num_years}"
+      )
+    return dater
+
+  def date(
+    self,
+    text: str,
+    *,
+    month: int | None = None,
+    exclude: Collection[int] = (),
+    with_reasons: bool = True,
+  ) -> PassageDates:
+    """Returns when a passage is of.
+
+    Args:
+      text: of the passage, with its printed date if it has one.
+      month: ordinal month that the reasons are for; by default the likeliest,
+        none of the calendar only where that is likelier than all months.
+      exclude: records that play no part, by their number in `row_ids`: the
+        passage itself, where it is in the corpus.
+      with_reasons: whether to look for the reasons.
+
+    Raises:
+      ValueError: if the month is none of the calendar.
+    """
+    num_months = len(self._scorer.reader.axis)
+    if month is not None and not 0 <= month <= num_months:
+      raise ValueError(f"month is 0..{num_months}, got {month}")
+    rows = self._find_rows(exclude)
+    scores = self._scorer.score(text, rows)
+    evidence = self._weigh_evidence(scores)
+    log_p = evidence.log_p()
+    month = _find_likeliest(log_p) if month is None else month
+    prior, reasons = float("nan"), ()
+    if with_reasons:
+      prior, reasons = find_reasons(self._scorer, scores, evidence, month)
+    return PassageDates(
+      log_p=log_p, month=month, prior_log_odds=prior, reasons=reasons
+    )
+
+  def _find_rows(self, exclude: Collection[int]) -> list[int]:
+    """Returns the rows of records by their numbers."""
+    row_ids = self.state.row_ids
+    wanted = np.array(sorted(exclude), np.int64)
+    rows = np.searchsorted(row_ids, wanted)
+    is_found = rows < len(row_ids)
+    is_found[is_found] = row_ids[rows[is_found]] == wanted[is_found]
+    return rows[is_found].tolist()
+
+  def _weigh_evidence(self, scores: scores.PassageScores) -> Evidence:
+    """Returns the scores as they count, each against the prior."""
+    axis = self._scorer.reader.axis
+    log_prior = np.log(self.state.year_prior)[axis.year_of]
+    log_prior -= logsumexp(log_prior)
+    terms = {}
+    for name, term in scores.terms.items():
+      weighed = self.state.inverse_temperature * term
+      terms[name] = weighed - logsumexp(log_prior + weighed)
+    substitutes = {}
+    if "cited" in terms and "parallels" in terms:
+      substitutes["parallels", "cited"] = (
+        self.state.inverse_temperature * scores.uncited_parallels
+      )
+    joint = log_prior + sum(terms.values())
+    joint -= logsumexp(joint)
+    information = float(np.exp(joint) @ (joint - log_prior))
+    share = self._share_unknown(scores.reading.body, information)
+    return Evidence(
+      log_prior=log_prior,
+      terms=terms,
+      substitutes=substitutes,
+      outside_log_odds=float(
+        np.log(_OUTSIDE_CHANCE) - np.log1p(-_OUTSIDE_CHANCE)
+      ),
+      outside_term=scores.reading.outside_log_ratio
+      + _UNKNOWN_LOG_ODDS * share * float(np.exp(-information)),
+    )
+
+  def _share_unknown(self, body: str, information: float) -> float:
+    """Returns the share of unknown characters beyond the usual, 0 to 1."""
+    if not body:
+      # A date alone has no words that could be known.
+      return float(information == 0)
+    share = self.state.words.share_unknown(body)
+    return max(share - _USUAL_UNKNOWN_SHARE, 0) / (1 - _USUAL_UNKNOWN_SHARE)
+
+
+def _find_likeliest(log_p: np.ndarray) -> int:
+  """Returns the likeliest month, K if it is more likely none than any.
+
+  Where months are many, each has less than what is left for none of them.
+  """
+  is_outside = log_p[-1] > np.log(0.5)
+  return len(log_p) - 1 if is_outside else int(log_p[:-1].argmax())
+
+
+def _check_records(
+  texts: Sequence[str],
+  labels: Labels,
+  calendar: Timeline | Calendar,
+  row_ids: np.ndarray,
+) -> None:
+  lengths = {
+    "texts": len(texts),
+    "months": len(labels.month),
+    "event labels": len(labels.event_labels),
+    "row_ids": len(row_ids),
+  }
+  if len(set(lengths.values())) > 1:
+    raise ValueError(
+      "texts, labels and row_ids should be as many, got "
+      + ", ".join(f"{count} {name}" for name, count in lengths.items())
+    )
+  if not labels.is_known.any():
+    raise ValueError(Note("problem.passage.none"))
+  num_months = len(passage_reading.make_axis(calendar))
+  known = labels.month[labels.is_known]
+  if known.min() < 0 or known.max() >= num_months:
+    raise ValueError(
+      f"months of records are {UNKNOWN} (unknown) or 0..{num_months - 1}, got "
+      f"{known.min()}..{known.max()}"
+    )
+  if (np.diff(row_ids) <= 0).any():
+    raise ValueError("row_ids should ascend")

@@ -1,0 +1,574 @@
+"""Scores of a passage: what every expert says of its months.
+
+The scores are those of `expert_panel` and `record_scores`, made for one event
+more beside those of the corpus.
+
+Axes: N records, D documents, K months, Y years, L linked records.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Collection, Sequence
+
+import numpy as np
+import scipy.sparse
+from jaxtyping import Float, Float32, Int, Int8, UInt64
+
+from ctd_jax.dating import regression
+from ctd_jax.dating.corpus import NO_OPENING, UNKNOWN, Corpus
+from ctd_jax.dating.expert_panel import POOL_SLICES
+from ctd_jax.dating.experts import base, citations, parallels, wording, words
+from ctd_jax.dating.experts.date_features import DateTables
+from ctd_jax.dating.passages.citations import (
+  CitedYears,
+  PassageCitations,
+  PassageWording,
+  RecordTable,
+  TextTable,
+  WordingIndex,
+)
+from ctd_jax.dating.passages.passage_reading import (
+  DayTable,
+  PassageReader,
+  PassageReading,
+)
+
+# ----------------------------------------------------------------------------
+# Hidden records: those without a label, as parallels of a passage.
+#
+# A record whose month is not known still says something of a passage in the
+# same words: what it believes of its year. The beliefs of records that the
+# dater dates itself are of their own evidence alone, so that nothing of a
+# passage that is left out of the corpus comes back to it.
+#
+# Axes: N records, n hidden ones, Y years.
+
+
+_MIN_PROBABILITY = 1e-4  # of a year that is kept
+_MASS = 0.999  # that the years kept of a record have
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class HiddenRecords:
+  """What records without a label are thought to be of.
+
+  Attributes:
+    rows: of the records, ascending.
+    starts: where the years of each begin; the last entry is their number.
+    years: that are likely.
+    probabilities: of these.
+    month_chances: of the months of a year, by the printed date.
+    best_citations: `citations.BEST` of each, sparse [n, Y].
+    high_citations: `citations.BEST_ABOVE_FIRST_STEP`, likewise.
+  """
+
+  rows: Int[np.ndarray, " n"]
+  starts: Int[np.ndarray, " starts"]
+  years: Int[np.ndarray, " q"]
+  probabilities: Float32[np.ndarray, " q"]
+  month_chances: Float32[np.ndarray, "n 12"]
+  best_citations: scipy.sparse.csr_array
+  high_citations: scipy.sparse.csr_array
+
+  def find(self, rows: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
+    """Returns the index of records, -1 for those that are not hidden."""
+    if not len(self.rows):
+      return np.full(len(rows), -1)
+    index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
+    return np.where(self.rows[index] == rows, index, -1)
+
+  def log_beliefs(
+    self, indices: Int[np.ndarray, " m"], year_prior: np.ndarray
+  ) -> np.ndarray:
+    """Returns log p of the years of hidden records, [m, Y].
+
+    Args:
+      indices: of the hidden records.
+      year_prior: of the years, over which the rest is spread.
+    """
+    result = np.zeros((len(indices), len(year_prior)))
+    for chances, index in zip(result, indices.tolist(), strict=True):
+      span = slice(self.starts[index], self.starts[index + 1])
+      rest = max(1 - float(self.probabilities[span].sum()), 1e-9)
+      chances[:] = rest * year_prior
+      chances[self.years[span]] += self.probabilities[span]
+    return np.log(result)
+
+
+def compress_beliefs(
+  chances: Float32[np.ndarray, "b Y"],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns numbers of years, the likely years, and their probabilities.
+
+  Args:
+    chances: of the years of some records.
+  """
+  order = np.argsort(-chances, axis=1, kind="stable")
+  ranked = np.take_along_axis(chances, order, 1)
+  is_kept = (np.cumsum(ranked, axis=1) - ranked < _MASS) & (
+    ranked >= _MIN_PROBABILITY
+  )
+  return is_kept.sum(axis=1), order[is_kept], ranked[is_kept]
+
+
+# ----------------------------------------------------------------------------
+# Words of a passage: the years that use its strings.
+#
+# Axes: V strings, v those of a passage, Y years.
+
+
+_MAX_NOTED_STRINGS = 5  # that a note names
+_MIN_NOTED_SCORE = 0.05  # in nats, for a year, of a string that is named
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PassageWords:
+  """Densities of strings over the years.
+
+  Attributes:
+    hashes: of the strings, ascending.
+    groups: of each string, -1 for one that does not count.
+    counts: how often each year has each string, saturated, sparse [V, Y].
+    total_counts: of all strings.
+    weights: of the groups by kernel.
+  """
+
+  hashes: UInt64[np.ndarray, " V"]
+  groups: Int8[np.ndarray, " V"]
+  counts: scipy.sparse.csr_array
+  total_counts: Float32[np.ndarray, " Y"]
+  weights: Float[np.ndarray, " f"]
+
+  @classmethod
+  def from_fitted(cls, fitted: words.FittedWords) -> PassageWords:
+    """Returns the densities of a fitted expert, its texts left out."""
+    strings = fitted.vocabulary.strings
+    groups = np.full(len(strings), -1, np.int8)
+    for group, columns in enumerate(fitted.vocabulary.groups):
+      groups[columns] = group
+    # A string that no known record holds says nothing of any year.
+    groups[np.diff(fitted.counts.indptr) == 0] = -1
+    return cls(
+      hashes=strings.hashes,
+      groups=groups,
+      counts=fitted.counts.astype(np.float32),
+      total_counts=np.asarray(fitted.counts.sum(axis=0), np.float32).ravel(),
+      weights=np.asarray(fitted.weights),
+    )
+
+  @functools.cached_property
+  def _densities(self) -> tuple[words.SmoothedDensity, ...]:
+    return words.smooth_total_counts(self.total_counts)
+
+  def find_strings(self, text: str) -> Int[np.ndarray, " v"]:
+    """Returns the strings of a plain text that count, each once, ascending."""
+    if not len(self.hashes):
+      return np.zeros(0, np.int64)
+    hashes = wording.hash_strings(text, wording.NGRAM_LENGTHS)
+    columns = np.minimum(
+      np.searchsorted(self.hashes, hashes), len(self.hashes) - 1
+    )
+    columns = columns[self.hashes[columns] == hashes]
+    return columns[self.groups[columns] >= 0]
+
+  def share_unknown(self, text: str) -> float:
+    """Returns the share of the characters of a plain text that are not known.
+
+    Args:
+      text: of one character at least.
+    """
+    hashes = wording.hash_strings(text, (1,))
+    if not len(self.hashes):
+      return 1.0
+    columns = np.minimum(
+      np.searchsorted(self.hashes, hashes), len(self.hashes) - 1
+    )
+    return float((self.hashes[columns] != hashes).mean())
+
+  def score_strings(
+    self,
+    columns: Int[np.ndarray, " v"],
+    excluded: Sequence[tuple[str, int]] = (),
+  ) -> Float32[np.ndarray, "v Y"]:
+    """Returns what each string adds to the score of every year.
+
+    Args:
+      columns: the strings.
+      excluded: plain text and year of labelled records that do not count.
+    """
+    if not len(columns):
+      return np.zeros((0, len(self.total_counts)), np.float32)
+    counts = self.counts[columns]
+    if excluded:
+      counts = counts.toarray()
+      raw = np.round(counts ** (1 / wording.SATURATION_POWER))
+      for text, year in excluded:
+        raw[np.isin(columns, self.find_strings(text)), year] -= 1
+      counts = np.maximum(raw, 0) ** wording.SATURATION_POWER
+      counts = scipy.sparse.csr_array(counts)
+    return words.weigh_strings(
+      counts, self.groups[columns], self._densities, self.weights
+    )
+
+  def note_strings(self, text: str, year: int) -> str:
+    """Returns the strings of a plain text that speak most for a year."""
+    column_of = {}
+    for length in wording.NGRAM_LENGTHS:
+      strings = sorted(
+        {
+          text[start : start + length]
+          for start in range(len(text) - length + 1)
+        }
+      )
+      column_of |= self._find_columns(strings, length)
+    columns = np.array(sorted(column_of), np.int64)
+    scores = self.score_strings(columns)
+    values = scores[:, year] - scores.mean(axis=1)
+    return "、".join(
+      f"{column_of[int(columns[index])]} {values[index]:+.2f}"
+      for index in np.argsort(-values, kind="stable")[:_MAX_NOTED_STRINGS]
+      if values[index] > _MIN_NOTED_SCORE
+    )
+
+  def _find_columns(
+    self, strings: Sequence[str], length: int
+  ) -> dict[int, str]:
+    """Returns column -> string of those of some strings that count."""
+    if not len(self.hashes):
+      return {}
+    hashes = wording.hash_whole_strings(strings, length)
+    columns = np.searchsorted(self.hashes, hashes)
+    columns = np.minimum(columns, len(self.hashes) - 1)
+    is_counted = (self.hashes[columns] == hashes) & (self.groups[columns] >= 0)
+    return {
+      int(columns[index]): strings[index]
+      for index in np.flatnonzero(is_counted)
+    }
+
+
+# Of the pool: the words of a passage and its parallels, averaged; and by how
+# much the best citation of a parallel exceeds those of the passage.
+_MEAN_WORDS = POOL_SLICES["parallels"].stop - 1
+_EXCESS = POOL_SLICES["parallels"].stop - 2
+_BEST_CITATION = POOL_SLICES["parallels"].start
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class CorpusState:
+  """All that is kept of a corpus.
+
+  Attributes:
+    texts: of the records, [N].
+    row_ids: numbers of the records for those who ask, ascending.
+    months: of the labelled records, UNKNOWN for the others.
+    year_prior: chance of every year.
+    wording: which records hold which rare strings.
+    records: what pairs read of the records.
+    hidden: records without a label.
+    words: strings of the years.
+    cited: citations.
+    parallel_model: of events beside events.
+    comment_model: of comments beside events.
+    known_model: of passages beside labelled events; None where the years of
+      passages have no labelled records.
+    pool_weights: of the pooled scores.
+    known_weights: of the scores of labelled events.
+    inverse_temperature: of all that the experts say.
+    month_log_factors: of passages that open a month; None where a month is
+      named as often as one likes.
+    dates: tables of printed dates.
+  """
+
+  texts: TextTable
+  row_ids: Int[np.ndarray, " N"]
+  months: Int[np.ndarray, " N"]
+  year_prior: Float[np.ndarray, " Y"]
+  wording: WordingIndex
+  records: RecordTable
+  hidden: HiddenRecords
+  words: PassageWords
+  cited: PassageCitations
+  parallel_model: regression.BinnedSoftmax
+  comment_model: regression.BinnedSoftmax
+  known_model: regression.BinnedSoftmax | None
+  pool_weights: Float[np.ndarray, " f"]
+  known_weights: Float[np.ndarray, " s"]
+  inverse_temperature: float
+  month_log_factors: Float32[np.ndarray, " K"] | None
+  dates: DateTables | DayTable
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class Links:
+  """Records linked with a passage.
+
+  Attributes:
+    rows: of the records.
+    chances: of the classes of `parallel_texts`, [L, 4].
+  """
+
+  rows: Int[np.ndarray, " L"]
+  chances: Float32[np.ndarray, "L 4"]
+
+  @property
+  def year_chances(self) -> Float32[np.ndarray, " L"]:
+    """Chance that a record is of the year of the passage."""
+    return (
+      self.chances[:, parallels.SAME_MONTH]
+      + self.chances[:, parallels.SAME_YEAR]
+    )
+
+  def take(self, is_kept: np.ndarray) -> Links:
+    """Returns some of the links."""
+    return Links(rows=self.rows[is_kept], chances=self.chances[is_kept])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PassageScores:
+  """What the experts say of one passage, and what they read.
+
+  Attributes:
+    reading: of the passage.
+    terms: name -> log ratios of months, before the temperature, [K].
+    uncited_parallels: the term of the parallels were the passage not cited
+      itself, [K]: their citations then count in place of its own.
+    cited: the citations.
+    parallels: linked records without a label.
+    known: linked records with one.
+  """
+
+  reading: PassageReading
+  terms: dict[str, np.ndarray]
+  uncited_parallels: Float[np.ndarray, " K"]
+  cited: CitedYears
+  parallels: Links
+  known: Links
+
+  def sum_terms(self, num_months: int) -> Float[np.ndarray, " K"]:
+    """Returns the sum of the terms; zeros if no expert says anything."""
+    return sum(self.terms.values(), start=np.zeros(num_months))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PassageScorer:
+  """Scores passages by a corpus.
+
+  Attributes:
+    state: of the corpus.
+    reader: of its calendar.
+  """
+
+  state: CorpusState
+  reader: PassageReader
+
+  def score(self, text: str, excluded: Collection[int] = ()) -> PassageScores:
+    """Returns what the experts say of a passage.
+
+    Args:
+      text: of the passage.
+      excluded: rows of records that play no part.
+    """
+    state, axis = self.state, self.reader.axis
+    reading = self.reader.read(text)
+    passage, dates = reading.passage, reading.dates
+    wording = state.wording.read_wording(reading.body, excluded)
+    overlap = wording.overlap_documents()
+    columns = state.words.find_strings(reading.body)
+    words = state.words.score_strings(columns, self._list_counted(excluded))
+    own_words = words.sum(axis=0, dtype=np.float32)
+    cited = state.cited.score(
+      axis, passage, wording, overlap, state.months, excluded
+    )
+    events, comments = self._link_hidden(passage, wording, overlap, excluded)
+    known = self._link_known(passage, wording, excluded)
+    pooled, weight = self._pool_parallels(events, dates, own_words, cited)
+    weights = state.pool_weights
+    terms = dict(dates.split_log_scores(0))
+    terms["words"] = (
+      weights[POOL_SLICES["words"]][0] + weights[_MEAN_WORDS] / weight
+    ) * own_words[axis.year_of]
+    terms["cited"] = np.tensordot(
+      weights[POOL_SLICES["cited"]],
+      np.concatenate([scores.toarray() for scores in cited.scores]),
+      1,
+    )[axis.year_of]
+    # The passage's own share of the mean words is counted above.
+    pooled[-1] -= own_words / weight
+    years = np.tensordot(weights[POOL_SLICES["parallels"]], pooled, 1)
+    terms["parallels"] = (
+      self._send_messages(events, comments, dates) + (years[axis.year_of])
+    )
+    first = POOL_SLICES["parallels"].start
+    covered = pooled[_BEST_CITATION - first] - pooled[_EXCESS - first]
+    uncited = terms["parallels"] + (weights[_EXCESS] * covered)[axis.year_of]
+    if len(known.rows):
+      scores = parallels.score_pairs(
+        axis,
+        np.zeros(len(known.rows), int),
+        np.asarray(state.months[known.rows]),
+        known.chances,
+        1,
+      )
+      terms["known"] = np.append(state.known_weights, 1) @ scores[:, 0]
+    is_opener = passage.opening[0] != NO_OPENING
+    if state.month_log_factors is not None and is_opener:
+      terms["room"] = state.month_log_factors
+    return PassageScores(
+      reading=reading,
+      terms={
+        name: np.asarray(term, float)
+        for name, term in terms.items()
+        if np.ptp(term) > 0 or (name == "parallels" and np.ptp(uncited) > 0)
+      },
+      uncited_parallels=np.asarray(uncited, float),
+      cited=cited,
+      parallels=_join_links(events, comments),
+      known=known,
+    )
+
+  def _list_counted(self, excluded: Collection[int]) -> list[tuple[str, int]]:
+    """Returns text and year of excluded records that the words count."""
+    months, year_of = self.state.months, self.reader.axis.year_of
+    return [
+      (
+        self.reader.read(self.state.texts[row]).body,
+        int(year_of[month]),
+      )
+      for row in excluded
+      if (month := months[row]) != UNKNOWN
+    ]
+
+  def _link_hidden(
+    self,
+    passage: Corpus,
+    wording: PassageWording,
+    overlap: np.ndarray,
+    excluded: Collection[int],
+  ) -> tuple[Links, Links]:
+    """Returns the linked events and comments without a label."""
+    state, is_event = self.state, self.state.wording.is_event
+    event_pairs = state.records.pair_events(
+      passage,
+      np.where(is_event, overlap, 0),
+      wording.total_weight,
+      state.records.best_overlaps,
+      excluded,
+    )
+    comment_pairs = state.records.pair_comments(
+      passage, np.where(is_event, 0, overlap), wording.total_weight, excluded
+    )
+    result = []
+    for pairs, model in (
+      (event_pairs, state.parallel_model),
+      (comment_pairs, state.comment_model),
+    ):
+      is_hidden = state.hidden.find(pairs.event_row) >= 0
+      links = Links(
+        rows=pairs.event_row[is_hidden],
+        chances=model.predict_probability(pairs.features[is_hidden]),
+      )
+      is_linked = links.year_chances > parallels.MIN_LINK_CHANCE
+      result.append(links.take(is_linked))
+    return result[0], result[1]
+
+  def _link_known(
+    self,
+    passage: Corpus,
+    wording: PassageWording,
+    excluded: Collection[int],
+  ) -> Links:
+    """Returns the linked events with a label."""
+    state, model = self.state, self.state.known_model
+    if model is None:
+      return Links(rows=np.zeros(0, int), chances=np.zeros((0, 4), np.float32))
+    is_known = np.zeros(len(state.wording.is_event), bool)
+    is_known[: len(state.months)] = state.months != UNKNOWN
+    overlap, total = wording.overlap_known(is_known & state.wording.is_event)
+    pairs = state.records.pair_events(
+      passage, overlap, total, state.records.best_known, excluded
+    )
+    chances = model.predict_probability(pairs.features)
+    links = Links(rows=pairs.event_row, chances=chances)
+    far = chances[:, parallels.FAR]
+    return links.take(far < 1 - parallels.MIN_NEAR_CHANCE)
+
+  def _pool_parallels(
+    self,
+    events: Links,
+    dates: base.DateExpert,
+    own_words: Float32[np.ndarray, " Y"],
+    cited: CitedYears,
+  ) -> tuple[np.ndarray, float]:
+    """Returns the pooled scores of the parallels [p, Y], and their weight."""
+    state, axis = self.state, self.reader.axis
+    is_pooled = (
+      events.chances[:, parallels.SAME_MONTH] > parallels.MIN_POOLED_CHANCE
+    )
+    pooled = events.take(is_pooled)
+    chances = pooled.chances[:, parallels.SAME_MONTH]
+    size = len(pooled.rows)
+    matrix = scipy.sparse.csr_array(
+      (chances, (np.zeros(size, int), 1 + np.arange(size))),
+      shape=(size + 1, size + 1),
+    )
+    words, log_dates = [own_words], [axis.to_years(dates.log_scores(_FIRST))[0]]
+    for row in pooled.rows.tolist():
+      record = self.reader.read(state.texts[row])
+      columns = state.words.find_strings(record.body)
+      words.append(state.words.score_strings(columns).sum(axis=0))
+      log_dates.append(axis.to_years(record.dates.log_scores(_FIRST))[0])
+    index = state.hidden.find(pooled.rows)
+    scores = list(cited.scores)
+    for score, hidden in (
+      (citations.BEST, state.hidden.best_citations),
+      (citations.BEST_ABOVE_FIRST_STEP, state.hidden.high_citations),
+    ):
+      scores[score] = scipy.sparse.vstack(
+        [scores[score], hidden[index]], format="csr"
+      )
+    result = parallels.pool_parallels(
+      matrix,
+      scores,
+      np.array(words, np.float32),
+      np.array(log_dates, np.float32),
+      _FIRST,
+    )
+    return result[:, 0], 1 + float(chances.sum())
+
+  def _send_messages(
+    self, events: Links, comments: Links, dates: base.DateExpert
+  ) -> np.ndarray:
+    """Returns what linked records say of the months, [K]."""
+    state, axis = self.state, self.reader.axis
+    links = _join_links(events, comments)
+    index = state.hidden.find(links.rows)
+    size = len(links.rows)
+    graph = parallels.LinkGraph(
+      target=np.zeros(size, int),
+      source=1 + np.arange(size),
+      month_chance=links.chances[:, parallels.SAME_MONTH],
+      year_chance=links.year_chances,
+      size=size + 1,
+    )
+    beliefs = state.hidden.log_beliefs(index, state.year_prior)
+    beliefs = np.concatenate([np.zeros((1, axis.num_years)), beliefs])
+    years = parallels.propagate_beliefs(graph, beliefs, state.year_prior)
+    month_chances = np.concatenate(
+      [dates.month_of_year_chances(_FIRST), state.hidden.month_chances[index]]
+    )
+    months = parallels.propagate_months_of_year(graph, month_chances)
+    # The belief of the passage itself was 0 for all years.
+    return years[0][axis.year_of] + months[0][axis.month_of_year - 1]
+
+
+_FIRST = np.array([0])  # row of a passage, in a corpus of one
+
+
+def _join_links(*links: Links) -> Links:
+  parts: Sequence[Links] = links
+  return Links(
+    rows=np.concatenate([part.rows for part in parts]),
+    chances=np.concatenate([part.chances for part in parts]),
+  )

@@ -1,1 +1,0 @@
-"""Order of a chronicle: transitions, decoder."""

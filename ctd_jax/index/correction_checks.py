@@ -1,0 +1,474 @@
+"""Corrections of an index: what they mean, and which its dates have in them.
+
+  >>> checked = check_correction(                           # doctest: +SKIP
+  ...   index, "annals", "12", "12", "晉武帝泰始二年三月")
+  >>> index.corrections.add(                                # doctest: +SKIP
+  ...   work="annals", first_record="12", last_record="12", note="", name="",
+  ...   date="晉武帝泰始二年三月", texts_sha256=checked.texts_sha256,
+  ...   key="form 1")
+
+A correction counts when its work is dated again, by `redate_index` or when it
+is added again; until then it is pending.
+
+Axis: K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+from collections.abc import Collection, Iterable, Mapping
+
+import numpy as np
+from absl import logging
+from jaxtyping import Bool
+
+from ctd_jax.dating.chronicle import written_dates
+from ctd_jax.index import corrections, database, manifest, record_answers
+from ctd_jax.index.answers import Span
+from ctd_jax.index.building import index_builder, staged_works
+from ctd_jax.index.building.group_dating import UNDATED, DatingChoices
+from ctd_jax.index.building.index_builder import BuildOptions, BuildResult
+from ctd_jax.index.building.sources import SourceRequest, SourceWork
+from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.corrections import Correction, hash_texts
+from ctd_jax.index.database import ORDER, IndexedWork
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
+
+# What the dates of an index owe to a correction: they have it, do not have it
+# yet, or do not have it since its records are gone or have changed; it is
+# undone, and they have it still.
+APPLIED, PENDING, LEFT_OUT, UNDONE, STILL_APPLIED = (
+  "applied",
+  "pending",
+  "left_out",
+  "undone",
+  "still_applied",
+)
+NO_WORK = Note("problem.correction.no_work")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class CheckedCorrection:
+  """What a correction means that is yet to be made.
+
+  Attributes:
+    work: of the records.
+    rows: of the records, headings among them.
+    num_records: how many of them are no headings.
+    months: that the date allows.
+    spans: the same by name, as the work would call them.
+    common_era: their years, "722 BCE – 720 BCE".
+    texts_sha256: for `CorrectionStore.add`.
+  """
+
+  work: IndexedWork
+  rows: range
+  num_records: int
+  months: Bool[np.ndarray, " K"]
+  spans: tuple[Span, ...]
+  common_era: str
+  texts_sha256: str
+
+
+def check_correction(
+  index: IndexFolder, work: str, first: str, last: str, date: str
+) -> CheckedCorrection:
+  """Returns what a correction means.
+
+  Args:
+    index: of the records.
+    work: name of the work.
+    first: id of the first record.
+    last: id of the last; the same of one record.
+    date: as the reader wrote it.
+
+  Raises:
+    ValueError: naming the record that the work lacks, or that --fixed dates;
+      saying what of the date cannot be read, or that it lies outside of the
+      calendar.
+  """
+  indexed = find_work(index, work)
+  _, (first_row, last_row) = corrections.find_span(
+    index.folder, work, first, last
+  )
+  rows = range(first_row, last_row + 1)
+  check_fixed_rows(index, indexed, rows)
+  is_allowed = written_dates.find_months(date, index.calendar)
+  months = np.flatnonzero(is_allowed).tolist()
+  num_records = _count_records(index, rows)
+  if not num_records:
+    raise ValueError(
+      Note("problem.correction.heading", record=f"{work} {first}")
+    )
+  return CheckedCorrection(
+    work=indexed,
+    rows=rows,
+    num_records=num_records,
+    months=is_allowed,
+    spans=record_answers.find_spans(index, months, indexed.printed_reigns),
+    common_era=record_answers.format_years(index, months[0], months[-1]),
+    texts_sha256=_hash_records(index, indexed, rows),
+  )
+
+
+def check_fixed_rows(
+  index: IndexFolder, work: IndexedWork, rows: range
+) -> None:
+  """Refuses a correction of a record that the file of --fixed dates.
+
+  Args:
+    index: that has the work.
+    work: of the records.
+    rows: of the records.
+
+  Raises:
+    ValueError: naming record and file.
+  """
+  dated_with = staged_works.read_dated_with(index.folder / work.folder)
+  if dated_with.fixed is None:
+    return
+  record_of = dict(
+    index.connection.execute(
+      "SELECT row, record_id FROM records WHERE row BETWEEN ? AND ? AND fixed "
+      "AND kind != ? ORDER BY row",
+      (rows[0], rows[-1], database.HEADING),
+    ).fetchall()
+  )
+  # What readers have corrected is fixed too.
+  corrected = _find_corrected_rows(index, work, dated_with.corrections)
+  for row, record_id in record_of.items():
+    if row not in corrected:
+      raise ValueError(
+        Note(
+          "problem.correction.fixed",
+          record=f"{work.name} {record_id}",
+          file=f"--fixed={index.folder / dated_with.fixed}",
+        )
+      )
+
+
+def _find_corrected_rows(
+  index: IndexFolder, work: IndexedWork, numbers: Iterable[int]
+) -> set[int]:
+  """Returns the rows of the records of corrections, by their numbers."""
+  found = [index.corrections.get(number) for number in numbers]
+  applied = [correction for correction in found if correction is not None]
+  row_of = corrections.find_rows(
+    index.folder, work.name, corrections.list_ends(applied)
+  )
+  rows: set[int] = set()
+  for correction in applied:
+    ends = (correction.first_record, correction.last_record)
+    if all(record_id in row_of for record_id in ends):
+      first, last = (row_of[record_id] for record_id in ends)
+      rows |= {*range(first, last + 1)}
+  return rows
+
+
+def _count_records(index: IndexFolder, rows: range) -> int:
+  """Returns how many records are no headings."""
+  return index.connection.execute(
+    "SELECT count(*) FROM records WHERE row BETWEEN ? AND ? AND kind != ?",
+    (rows[0], rows[-1], database.HEADING),
+  ).fetchone()[0]
+
+
+def _hash_records(index: IndexFolder, work: IndexedWork, rows: range) -> str:
+  texts = [
+    text
+    for (text,) in index.connection.execute(
+      "SELECT text FROM records WHERE row BETWEEN ? AND ? ORDER BY row",
+      (rows[0], rows[-1]),
+    )
+  ]
+  (num_before,) = index.connection.execute(
+    "SELECT count(*) FROM records WHERE row >= ? AND row < ? AND text = ?",
+    (work.first_row, rows[0], texts[0]),
+  ).fetchone()
+  return hash_texts(texts, num_before)
+
+
+def find_work(index: IndexFolder, name: str) -> IndexedWork:
+  """Returns the work of a name.
+
+  Args:
+    index: that has it.
+    name: of the work.
+
+  Raises:
+    ValueError: if there is none.
+  """
+  for work in index.works:
+    if work.name == name:
+      return work
+  names = ", ".join(work.name for work in index.works)
+  raise ValueError(Note("problem.correction.work", name=name, names=names))
+
+
+def read_dated_with(index: IndexFolder, name: str) -> DatedWith | None:
+  """Returns with what a work was dated; None if the index has no such work.
+
+  Args:
+    index: the index.
+    name: of the work.
+  """
+  for work in index.works:
+    if work.name == name:
+      return staged_works.read_dated_with(index.folder / work.folder)
+  return None
+
+
+def find_state(
+  correction: Correction,
+  dated_with: DatedWith | None,
+  problem: Note | str = "",
+) -> tuple[str, Note | str]:
+  """Returns what the dates of an index owe to a correction.
+
+  Args:
+    correction: of the index.
+    dated_with: of its work; None if the index has no such work.
+    problem: why the index has its records no more; "" where it has them, or
+      where that was not looked at.
+
+  Returns:
+    State: `APPLIED`, `PENDING`, `LEFT_OUT`, `UNDONE` or `STILL_APPLIED`.
+    Problem: why it is left out; else "".
+  """
+  number = correction.correction_id
+  is_applied = dated_with is not None and number in dated_with.corrections
+  if correction.undone is not None:
+    return STILL_APPLIED if is_applied else UNDONE, ""
+  if is_applied:
+    return APPLIED, ""
+  if dated_with is None:
+    return LEFT_OUT, NO_WORK
+  problem = problem or notes.from_json(dated_with.left_out.get(number, ""))
+  return LEFT_OUT if problem else PENDING, problem
+
+
+def count_pending(index: IndexFolder) -> dict[str, int]:
+  """Returns the works that are to be dated again, with the number of changes.
+
+  A change is a correction that the dates of the work do not have in them, or
+  one that they have and that was undone.
+
+  Args:
+    index: whose works.
+  """
+  counts: dict[str, int] = {}
+  corrected = {row.work for row in index.corrections.history()}
+  for work in index.works:
+    if work.name not in corrected:
+      continue
+    active = {row.correction_id for row in index.corrections.active(work.name)}
+    dated_with = staged_works.read_dated_with(index.folder / work.folder)
+    applied = {*dated_with.corrections}
+    # One that was left out has changed nothing, and neither does undoing it.
+    new = active - applied - {*dated_with.left_out}
+    if changes := new | (applied - active):
+      counts[work.name] = len(changes)
+  return counts
+
+
+def pending_works(index: IndexFolder) -> list[str]:
+  """Returns the names of the works that are to be dated again.
+
+  Args:
+    index: whose works.
+  """
+  return [*count_pending(index)]
+
+
+# ----------------------------------------------------------------------------
+# Dating again: the works of an index whose corrections have changed.
+#
+# Each is read from where it was added from, as it was added then, and only if
+# it is still the same text. The other works of its data set are read too, for
+# they date it, and stay as they are.
+
+
+@dataclasses.dataclass(frozen=True)
+class RedateResult:
+  """What dating again did.
+
+  Attributes:
+    build: of the works that were dated again; None if there were none.
+    problems: why others were not, each with what to do.
+  """
+
+  build: BuildResult | None
+  problems: tuple[Note | str, ...]
+
+
+def redate_index(folder: pathlib.Path) -> RedateResult:
+  """Dates the works again whose corrections have changed.
+
+  Args:
+    folder: of the index.
+
+  Raises:
+    FileNotFoundError: if there is no index.
+    ValueError: if a build goes wrong; the index is what it was.
+  """
+  index = IndexFolder.open(folder)
+  works = {work.name: work for work in index.works}
+  pending = pending_works(index)
+  dated_with, problems = {}, []
+  by_request: dict[SourceRequest, list[str]] = {}
+  for name in pending:
+    row = staged_works.read_dated_with(folder / works[name].folder)
+    if row.source is None:
+      problems.append(
+        f"{name}: the index does not say how it was added; add it again, "
+        f"--add={works[name].source}, which dates it with its corrections"
+      )
+      continue
+    dated_with[name] = row
+    by_request.setdefault(row.source, []).append(name)
+  read: list[SourceWork] = []
+  targets: list[str] = []
+  for request, names in by_request.items():
+    try:
+      for name in names:
+        _check_fixed(index, works[name], dated_with[name])
+      read += _read_again(folder, request, names, works)
+    except (FileNotFoundError, ValueError) as error:
+      problems.append(Note("problem.at", place=", ".join(names), problem=error))
+    else:
+      targets += names
+  build = None
+  if targets:
+    build = index_builder.build_works(
+      folder,
+      read,
+      BuildOptions(
+        choices=_choose_again(folder, targets, dated_with),
+        use_passages=index.manifest.is_for_passages,
+      ),
+      targets=targets,
+    )
+  return RedateResult(build, tuple(problems))
+
+
+def _read_again(
+  folder: pathlib.Path,
+  request: SourceRequest,
+  names: Collection[str],
+  works: Mapping[str, IndexedWork],
+) -> list[SourceWork]:
+  """Returns the works of a source that the index has.
+
+  Raises:
+    FileNotFoundError: if the source is gone.
+    ValueError: naming what of it has changed.
+  """
+  argument = request.format_argument(folder)
+  path = request.find_path(folder)
+  if path is not None and not path.exists():
+    raise FileNotFoundError(Note("problem.build.gone", file=path))
+  read = {work.name: work for work in request.read(folder)}
+  groups = {read[name].group for name in names if name in read}
+  for name in names:
+    if name not in read:
+      raise ValueError(Note("problem.build.not_there", file=argument))
+  same = []
+  for name, work in read.items():
+    if name not in works:
+      logging.info(
+        "%s of %s is not in the index, and stays out", name, argument
+      )
+    elif work.group in groups and not _is_same(work, works[name]):
+      raise ValueError(
+        Note(
+          "problem.build.changed",
+          file=argument,
+          name=name,
+          flag=f"--add={argument}",
+        )
+      )
+    elif work.group in groups:
+      same.append(work)
+  return same
+
+
+def _is_same(work: SourceWork, indexed: IndexedWork) -> bool:
+  return work.hash_contents() == indexed.sha256
+
+
+def _check_fixed(
+  index: IndexFolder, work: IndexedWork, dated_with: DatedWith
+) -> None:
+  """Refuses a file of --fixed that is gone, has changed or is contradicted.
+
+  Raises:
+    FileNotFoundError: if it is gone.
+    ValueError: if it has changed; naming the correction of a record that it
+      dates.
+  """
+  if dated_with.fixed is None:
+    return
+  path = index.folder / dated_with.fixed
+  if not path.is_file():
+    raise FileNotFoundError(
+      Note("problem.build.gone_fixed", file=path, work=work.name)
+    )
+  if manifest.hash_file(path).sha256 != dated_with.fixed_sha256:
+    raise ValueError(
+      Note("problem.build.changed_fixed", file=path, work=work.name)
+    )
+  for correction in index.corrections.active(work.name):
+    if correction.correction_id not in dated_with.corrections:
+      _check_correction(index, work, correction)
+
+
+def _check_correction(
+  index: IndexFolder, work: IndexedWork, correction: Correction
+) -> None:
+  """Refuses a correction of a record that --fixed dates.
+
+  Raises:
+    ValueError: naming both.
+  """
+  row_of = corrections.find_rows(
+    index.folder, work.name, corrections.list_ends([correction])
+  )
+  first = row_of.get(correction.first_record)
+  last = row_of.get(correction.last_record)
+  if first is None or last is None or last < first:
+    return  # left out by the build
+  try:
+    check_fixed_rows(index, work, range(first, last + 1))
+  except ValueError as error:
+    raise ValueError(
+      Note(
+        "problem.build.correction",
+        number=correction.correction_id,
+        record=correction.record_span,
+        problem=error,
+      )
+    ) from None
+
+
+def _choose_again(
+  folder: pathlib.Path,
+  names: Collection[str],
+  dated_with: Mapping[str, DatedWith],
+) -> DatingChoices:
+  """Returns the choices that works were added with."""
+
+  def list_names(manner: str) -> tuple[str, ...]:
+    return tuple(name for name in names if dated_with[name].manner == manner)
+
+  return DatingChoices(
+    in_order=list_names(ORDER),
+    undated=list_names(UNDATED),
+    fixed_of={
+      name: folder / dated_with[name].fixed
+      for name in names
+      if dated_with[name].fixed is not None
+    },
+  )

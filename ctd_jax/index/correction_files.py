@@ -1,0 +1,729 @@
+"""Export of corrections: what other programs and archives read of them.
+
+fixed  the `--fixed` table of one text, see `fixed_dates`: those that hold, one
+       row for each record
+csv    all, also those that were undone, with the state of each
+jsonl  the same as objects
+tei    the records that are corrected, with their dates
+
+A correction whose records are gone or have changed is in the second and third
+alone, and said to be left out of the others.
+"""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import difflib
+import io
+import itertools
+import json
+import pathlib
+import re
+import uuid
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ctd_jax import __version__
+from ctd_jax.dating.chronicle import fixed_dates, written_dates
+from ctd_jax.dating.chronicle.fixed_dates import FixedDate
+from ctd_jax.dating.chronicle.tei_output import (
+  FOOTER,
+  NAMESPACE,
+  escape_text,
+  format_attributes,
+  format_custom_date,
+)
+from ctd_jax.index import (
+  answer_output,
+  calendars,
+  correction_checks,
+  database,
+  record_answers,
+)
+from ctd_jax.index.building.staged_works import DatedWith
+from ctd_jax.index.building.work_corrections import RecordFinder
+from ctd_jax.index.corrections import Correction
+from ctd_jax.index.database import IndexedWork, IndexRecord
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.utils import files, notes
+from ctd_jax.utils.notes import Note
+
+# ----------------------------------------------------------------------------
+# TEI of corrected records: each with the date that a reader gave it.
+#
+# An `ab` is a record, a `seg` its text, with a `date` at its head. Attributes
+# of the date are those of `tei_output`: `when-custom` is a month as
+# astronomical year and number, `notBefore-custom` and `notAfter-custom` are
+# the first and last of several; `-iso` are days of the proleptic Gregorian
+# calendar. `resp` is the reader; the note of the reader stands beside the
+# record.
+
+
+_CALENDAR, _NOBODY = "regnal", "a reader"
+_HEADER = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<TEI xmlns="{namespace}">
+  <teiHeader>
+    <fileDesc>
+      <titleStmt>
+        <title>Corrected dates of {titles}</title>
+{readers}      </titleStmt>
+      <publicationStmt>
+        <p>Unpublished: {number} corrections, written by ctd_jax {version}.</p>
+      </publicationStmt>
+      <sourceDesc>
+        <p>{titles}</p>
+      </sourceDesc>
+    </fileDesc>
+    <profileDesc>
+      <calendarDesc>
+        <calendar xml:id="{calendar}">
+          <p>Reign, regnal year and month of the calendar of the index. In
+            -custom attributes the year is astronomical, 0000 for 1 BCE, and the
+            month a number from 01, with L for a leap month.</p>
+        </calendar>
+      </calendarDesc>
+    </profileDesc>
+  </teiHeader>
+  <text>
+    <body>
+"""
+_READER = """\
+        <respStmt>
+          <resp>dates given by hand</resp>
+          <name xml:id="{key}">{name}</name>
+        </respStmt>
+"""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class DatedRecords:
+  """The records of a correction.
+
+  Attributes:
+    correction: that holds.
+    title: of the work.
+    records: that it is of.
+    months: by name.
+    first: the first of them, as of `calendars.describe_month`.
+    last: the last.
+  """
+
+  correction: Correction
+  title: str
+  records: Sequence[IndexRecord]
+  months: str
+  first: dict[str, Any]
+  last: dict[str, Any]
+
+
+def format_corrections_tei(rows: Sequence[DatedRecords]) -> str:
+  """Returns a TEI document of corrected records.
+
+  Args:
+    rows: in any order; a work has a division, in order of its records.
+  """
+  names = dict.fromkeys(row.correction.name for row in rows)
+  keys = {name: f"reader-{number}" for number, name in enumerate(names, 1)}
+  readers = "".join(
+    _READER.format(key=key, name=escape_text(name or _NOBODY))
+    for name, key in keys.items()
+  )
+  titles = ", ".join(dict.fromkeys(row.title for row in rows)) or "no work"
+  header = _HEADER.format(
+    namespace=NAMESPACE,
+    titles=escape_text(titles),
+    readers=readers,
+    number=len(rows),
+    version=__version__,
+    calendar=_CALENDAR,
+  )
+  rows = sorted(rows, key=lambda row: row.records[0].row)
+  works = itertools.groupby(rows, lambda row: row.correction.work)
+  body = (_format_work(name, list(of_work), keys) for name, of_work in works)
+  return "".join((header, *body, FOOTER))
+
+
+def _format_work(
+  name: str, rows: Sequence[DatedRecords], keys: dict[str, str]
+) -> str:
+  records = "".join(
+    _format_record(record, row, keys) for row in rows for record in row.records
+  )
+  return (
+    f"      <div{format_attributes({'n': name})}>\n"
+    f"        <head>{escape_text(rows[0].title)}</head>\n"
+    f"{records}      </div>\n"
+  )
+
+
+def _format_record(
+  record: IndexRecord, row: DatedRecords, keys: dict[str, str]
+) -> str:
+  """Returns the element of a record; spaces in its seg are the text's own."""
+  correction = row.correction
+  person = f"#{keys[correction.name]}"
+  note = ""
+  if correction.note:
+    attributes = {"type": "correction", "resp": person}
+    note = (
+      f"<note{format_attributes(attributes)}>"
+      f"{escape_text(correction.note)}</note>"
+    )
+  return (
+    f"        <ab{format_attributes({'n': record.record_id})}>"
+    f"<seg{format_attributes({'n': record.place or None})}>"
+    f"{_format_date(row, person)}{escape_text(record.text)}</seg>{note}</ab>\n"
+  )
+
+
+def _format_date(row: DatedRecords, person: str) -> str:
+  first, last = (
+    format_custom_date(month["ce_year"], month["month"], month["leap"])
+    for month in (row.first, row.last)
+  )
+  if first == last:
+    months = {"when-custom": first}
+  else:
+    months = {"notBefore-custom": first, "notAfter-custom": last}
+  attributes = {
+    "notBefore-iso": row.first["first_day"],
+    "notAfter-iso": row.last["last_day"],
+    "n": row.months,
+    **months,
+    "datingMethod": f"#{_CALENDAR}",
+    "cert": "high",
+    "evidence": "external",
+    "resp": person,
+  }
+  return f"<date{format_attributes(attributes)}/>"
+
+
+FIXED, CSV, JSONL, TEI = FORMATS = ("fixed", "csv", "jsonl", "tei")
+FORMAT_OF_SUFFIX = {".tsv": FIXED, ".csv": CSV, ".jsonl": JSONL, ".xml": TEI}
+_FORMATS_OF_RECORDS = ("dataset", "beir")  # works that are no texts
+_PAGE = re.compile(r" \(p\. [^()]*\)$")
+COLUMNS = (
+  "correction_id",
+  "work",
+  "title",
+  "first_record",
+  "last_record",
+  "place",
+  "text",
+  "date",
+  "months",
+  "first_month",
+  "last_month",
+  "common_era",
+  "name",
+  "note",
+  "made",
+  "undone",
+  "undone_by",
+  "state",
+  "problem",
+  "texts_sha256",
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Export:
+  """Corrections as a file.
+
+  Attributes:
+    content: of the file.
+    number: of the corrections in it.
+    left_out: those that it lacks, each with the reason.
+  """
+
+  content: str
+  number: int
+  left_out: tuple[Note, ...] = ()
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _Located:
+  """A correction with its records.
+
+  Attributes:
+    correction: as it is kept.
+    work: of the index; None if it has none of this name.
+    dated_with: of the work; None likewise.
+    records: that it is of, without headings; none if they are gone.
+    months: that it allows; none if the records are gone.
+    problem: why there are none; else "".
+  """
+
+  correction: Correction
+  work: IndexedWork | None
+  dated_with: DatedWith | None
+  records: Sequence[IndexRecord] = ()
+  months: Sequence[int] = ()
+  problem: Note | str = ""
+
+  def describe_problem(self, problem: Note | str) -> Note:
+    """Returns why the correction is left out, with its name."""
+    number, span = self.correction.correction_id, self.correction.record_span
+    return Note(
+      "problem.correction.described",
+      number=number,
+      record=f"{self.correction.work} {span}",
+      problem=problem,
+    )
+
+
+def export_corrections(
+  index: IndexFolder, chosen: Sequence[Correction], export_format: str
+) -> Export:
+  """Returns corrections as a file.
+
+  Args:
+    index: that has them.
+    chosen: the corrections; fixed and tei leave out what was undone.
+    export_format: one of `FORMATS`.
+
+  Raises:
+    ValueError: if the format is none of these; if corrections of several texts
+      are to be one table for --fixed.
+  """
+  if export_format not in FORMATS:
+    raise ValueError(
+      f"format {export_format!r}: expected one of {', '.join(FORMATS)}"
+    )
+  located = _locate_corrections(index, chosen)
+  if export_format in (CSV, JSONL):
+    rows = [_describe(index, row) for row in located]
+    if export_format == CSV:
+      content = answer_output.format_rows(rows, COLUMNS, answer_output.CSV)
+    else:
+      lines = (json.dumps(row, ensure_ascii=False) for row in rows)
+      content = "".join(line + "\n" for line in lines)
+    return Export(content=content, number=len(rows))
+  active = [row for row in located if row.correction.undone is None]
+  left_out = [
+    row.describe_problem(row.problem) for row in active if row.problem
+  ]
+  active = [row for row in active if not row.problem]
+  if export_format == TEI:
+    content = format_corrections_tei(
+      [_make_dated_records(index, row) for row in active]
+    )
+    return Export(content=content, number=len(active), left_out=tuple(left_out))
+  texts = [row for row in active if is_text(row.work)]
+  left_out += [
+    row.describe_problem(Note("problem.correction.dataset"))
+    for row in active
+    if not is_text(row.work)
+  ]
+  return Export(
+    content=_format_fixed(index, texts),
+    number=len(texts),
+    left_out=tuple(left_out),
+  )
+
+
+def write_corrections(folder: pathlib.Path, path: pathlib.Path) -> str:
+  """Writes the corrections of an index and returns what was written, in words.
+
+  Args:
+    folder: of the index.
+    path: of the file, whose suffix says the format. A table for --fixed is of
+      one text: of several, each has a file with its name before the suffix.
+
+  Raises:
+    FileNotFoundError: if there is no index.
+    ValueError: naming the suffix, if it says nothing.
+  """
+  export_format = FORMAT_OF_SUFFIX.get(path.suffix.lower())
+  if export_format is None:
+    raise ValueError(
+      f"--corrections={path}: suffix {path.suffix!r}; expected one of "
+      f"{', '.join(FORMAT_OF_SUFFIX)}"
+    )
+  index = IndexFolder.open(folder)
+  chosen = index.corrections.history()[::-1]
+  parts = {path: chosen}
+  if export_format == FIXED:
+    names = {work.name for work in index.works if is_text(work)}
+    corrected = sorted(
+      {row.work for row in chosen if row.undone is None} & names
+    )
+    others = [row for row in chosen if row.work not in corrected]
+    if len(corrected) > 1:
+      parts = {
+        path.with_name(f"{path.stem}.{_name_file(name)}{path.suffix}"): [
+          row for row in chosen if row.work == name
+        ]
+        for name in corrected
+      }
+      # Said to be left out, with the first.
+      parts[next(iter(parts))] += others
+  lines = []
+  for target, rows in parts.items():
+    export = export_corrections(index, rows, export_format)
+    files.write_text(target, export.content)
+    lines.append(f"{target}: corrections written {export.number:,}")
+    lines += [f"  left out {problem}" for problem in export.left_out]
+  return "\n".join(lines)
+
+
+def _name_file(work: str) -> str:
+  return re.sub(r"[^\w-]+", "_", work)
+
+
+def is_text(work: IndexedWork) -> bool:
+  """Whether a work is a text, of which there can be a table for --fixed."""
+  return work.text_format not in _FORMATS_OF_RECORDS
+
+
+def _locate_corrections(
+  index: IndexFolder, chosen: Sequence[Correction]
+) -> list[_Located]:
+  """Returns the corrections, each with the records that it is of."""
+  works = {work.name: work for work in index.works}
+  finders: dict[str, RecordFinder] = {}
+  dated_with_of = {
+    name: correction_checks.read_dated_with(index, name)
+    for name in {correction.work for correction in chosen}
+  }
+  located = []
+  for correction in chosen:
+    work = works.get(correction.work)
+    records, months, problem = [], [], correction_checks.NO_WORK
+    if work is not None:
+      if work.name not in finders:
+        finders[work.name] = RecordFinder(
+          database.fetch_records(index.connection, work.rows)
+        )
+      try:
+        rows = finders[work.name].find_rows(correction)
+        months = _find_months(index, correction)
+      except ValueError as error:
+        problem = notes.of_error(error)
+      else:
+        problem = ""
+        records = database.fetch_records(
+          index.connection, [work.first_row + row for row in rows]
+        )
+    located.append(
+      _Located(
+        correction=correction,
+        work=work,
+        dated_with=dated_with_of[correction.work],
+        records=records,
+        months=months,
+        problem=problem,
+      )
+    )
+  return located
+
+
+def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
+  """Returns what csv and jsonl say of a correction."""
+  first = row.records[0] if row.records else None
+  state, problem = correction_checks.find_state(
+    row.correction, row.dated_with, row.problem
+  )
+  values = dataclasses.asdict(row.correction) | {
+    "title": row.work.title if row.work else "",
+    "place": first.place if first else "",
+    "text": first.text if first else "",
+    "months": "",
+    "first_month": None,
+    "last_month": None,
+    "common_era": "",
+    "state": state,
+    "problem": str(problem or row.problem),
+  }
+  if months := row.months:
+    spans = record_answers.find_spans(index, months, row.work.printed_reigns)
+    values |= {
+      "months": "; ".join(span.name for span in spans),
+      "first_month": months[0],
+      "last_month": months[-1],
+      "common_era": record_answers.format_years(index, months[0], months[-1]),
+    }
+  return {name: values[name] for name in COLUMNS}
+
+
+def _find_months(index: IndexFolder, correction: Correction) -> list[int]:
+  is_allowed = written_dates.find_months(correction.date, index.calendar)
+  return np.flatnonzero(is_allowed).tolist()
+
+
+def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:
+  """Returns the table for --fixed of the corrections of one text.
+
+  Raises:
+    ValueError: if they are of several.
+  """
+  names = sorted({row.work.name for row in texts})
+  if len(names) > 1:
+    raise ValueError(Note("problem.correction.works", names=", ".join(names)))
+  if not texts:
+    return fixed_dates.format_fixed_dates([])
+  line_of = _find_lines(index, texts[0].work)
+  rows = []
+  for row in texts:
+    correction = row.correction
+    note = ": ".join(filter(None, (correction.name, correction.note)))
+    for record in row.records:
+      number, _, part = record.record_id.partition("-")
+      span = (record.section_start, record.section_end)
+      rows.append(
+        FixedDate(
+          correction.date,
+          int(number),
+          line_of[number],
+          span if part else None,
+          " ".join(note.split()),
+        )
+      )
+  rows.sort(key=lambda row: (row.record, row.span or (0, 0)))
+  return fixed_dates.format_fixed_dates(rows)
+
+
+def _find_lines(index: IndexFolder, work: IndexedWork) -> dict[str, str]:
+  """Returns number of an entry -> line on which it begins, of a text."""
+  places: dict[str, str] = {}
+  cursor = index.connection.execute(
+    "SELECT record_id, place FROM records WHERE row >= ? AND row < ? "
+    "ORDER BY row",
+    (work.rows.start, work.rows.stop),
+  )
+  for record_id, place in cursor:
+    places.setdefault(record_id.partition("-")[0], _PAGE.sub("", place))
+  texts_of_place = {place.rpartition(":")[0] for place in places.values()}
+  if len(texts_of_place) > 1:
+    return places
+  return {number: place.rpartition(":")[2] for number, place in places.items()}
+
+
+def _make_dated_records(index: IndexFolder, row: _Located) -> DatedRecords:
+  months = row.months
+  spans = record_answers.find_spans(index, months, row.work.printed_reigns)
+  ends = [
+    calendars.describe_month(index.calendar, month, row.work.printed_reigns)
+    for month in (months[0], months[-1])
+  ]
+  return DatedRecords(
+    correction=row.correction,
+    title=row.work.title or row.work.name,
+    records=row.records,
+    months="; ".join(span.name for span in spans),
+    first=ends[0],
+    last=ends[1],
+  )
+
+
+# ----------------------------------------------------------------------------
+# Import of corrections: a table with a row for each, checked one by one.
+#
+# work,first_record,last_record,date,note,name
+# annals,12,,晉武帝泰始二年三月,晉書武帝紀,A.
+# Reader annals,30,33,晉武帝泰始三年,,A. Reader
+#
+# The columns `work`, `first_record` and `date` are needed. The table is CSV,
+# or has tabs; `correction_export` writes one with more columns, of which
+# `undone` and `texts_sha256` count: what was undone is passed over, and what
+# was made of another text is refused. A column that is none of these is an
+# error.
+
+
+_NEEDED = ("work", "first_record", "date")
+_OTHERS = ("last_record", "note", "name", "undone", "texts_sha256")
+# What makes two corrections the same one.
+_Key = tuple[str, str, str, str]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ImportResult:
+  """What became of the rows of a table.
+
+  Attributes:
+    added: how many corrections were made.
+    present: how many were made before, by the same table or another.
+    undone: how many were undone where the table comes from.
+    refused: the others, each with line and reason.
+  """
+
+  added: int
+  present: int
+  undone: int
+  refused: tuple[str, ...]
+
+  def __str__(self) -> str:
+    """Returns the counts in words."""
+    return (
+      f"corrections made {self.added:,}, there already {self.present:,}, "
+      f"passed over as undone {self.undone:,}, refused {len(self.refused):,}"
+    )
+
+
+def import_corrections(
+  folder: pathlib.Path, path: pathlib.Path
+) -> ImportResult:
+  """Makes the corrections of a table; one that is refused stops no other.
+
+  Args:
+    folder: of the index.
+    path: of the table.
+
+  Raises:
+    FileNotFoundError: if there is no index or no such file.
+    ValueError: naming file and column of a table that is none.
+  """
+  index = IndexFolder.open(folder)
+  keys: set[_Key] = {
+    (row.work, row.first_record, row.last_record, row.date)
+    for row in index.corrections.active()
+  }
+  added = present = undone = 0
+  refused = []
+  for line, row in _read_rows(path):
+    if row["undone"]:
+      undone += 1
+    elif (key := _make_key(row)) in keys:
+      present += 1
+    else:
+      try:
+        _add_correction(index, key, row)
+      except ValueError as error:
+        refused.append(f"{path}, line {line}: {error}")
+        continue
+      keys.add(key)
+      added += 1
+  return ImportResult(
+    added=added, present=present, undone=undone, refused=tuple(refused)
+  )
+
+
+def undo_corrections(folder: pathlib.Path, numbers: Sequence[str]) -> None:
+  """Undoes corrections, all or none.
+
+  Args:
+    folder: of the index.
+    numbers: of the corrections, as they were written.
+
+  Raises:
+    FileNotFoundError: if there is no index.
+    ValueError: naming the number that is none, or that of no correction that
+      holds.
+  """
+  store = IndexFolder.open(folder).corrections
+  active = {str(row.correction_id): row.correction_id for row in store.active()}
+  for number in numbers:
+    if number not in active:
+      raise ValueError(
+        f"--undo={number}: no correction that holds; there are "
+        f"{', '.join(active) or 'none'}"
+      )
+  for number in dict.fromkeys(numbers):
+    store.undo(active[number], "", uuid.uuid4().hex)
+
+
+def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
+  """Returns the rows of a table, each with its line.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming the column that is missing, or the line of a row that is
+      longer or shorter than the header.
+  """
+  if not path.is_file():
+    raise FileNotFoundError(f"--correct={path}: no such file")
+  text = files.read_text(path).removeprefix("\ufeff")
+  delimiter = "\t" if "\t" in text.partition("\n")[0] else ","
+  # Notes may have any line end of Unicode, at which a table does not end a row.
+  reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter)
+  columns = [name.strip() for name in reader.fieldnames or ()]
+  reader.fieldnames = columns
+  _check_columns(path, columns)
+  rows = []
+  for row in reader:
+    if None in row:
+      raise ValueError(
+        f"--correct={path}, line {reader.line_num}: more cells than the header "
+        "has; what has a comma stands in quotation marks"
+      )
+    if None in row.values():
+      raise ValueError(
+        f"--correct={path}, line {reader.line_num}: fewer cells than the "
+        f"header, which has {len(columns)}; a cell may be empty"
+      )
+    values = {
+      name: answer_output.read_cell(row.get(name, "")).strip()
+      for name in (*_NEEDED, *_OTHERS)
+    }
+    rows.append((reader.line_num, values))
+  return rows
+
+
+def _check_columns(path: pathlib.Path, columns: Sequence[str]) -> None:
+  """Refuses a header that lacks a column, or has one that nobody would read.
+
+  Raises:
+    ValueError: naming the column, and the one that may be meant.
+  """
+  expected = (
+    f"expected {', '.join(_NEEDED)}, and maybe {', '.join(_OTHERS)}, with "
+    "commas or tabs"
+  )
+  missing = [name for name in _NEEDED if name not in columns]
+  if missing:
+    raise ValueError(
+      f"--correct={path}, line 1: no column {', '.join(missing)}; {expected}"
+    )
+  unknown = [name for name in columns if name not in COLUMNS]
+  if unknown:
+    names = ", ".join(map(repr, unknown))
+    nearest = [name for column in unknown for name in _find_nearest(column)]
+    hint = f"did you mean {', '.join(nearest)}? " if nearest else ""
+    raise ValueError(
+      f"--correct={path}, line 1: unknown column {names}; {hint}{expected}"
+    )
+  twice = [name for name in columns if columns.count(name) > 1]
+  if twice:
+    raise ValueError(f"--correct={path}, line 1: column {twice[0]} twice")
+
+
+def _find_nearest(column: str) -> list[str]:
+  """Returns the column that may be meant by another, or none."""
+  known = (*_NEEDED, *_OTHERS)
+  # "last" and "first" stand for a part of a name, "Date" for the whole.
+  parts = [name for name in known if column.lower() in name.split("_")]
+  return parts or difflib.get_close_matches(column.lower(), known, n=1)
+
+
+def _make_key(row: dict[str, str]) -> _Key:
+  first = row["first_record"]
+  return row["work"], first, row["last_record"] or first, row["date"]
+
+
+def _add_correction(index: IndexFolder, key: _Key, row: dict[str, str]) -> None:
+  """Makes a correction.
+
+  Raises:
+    ValueError: as of `check_correction` and `CorrectionStore.add`; if it was
+      made of another text.
+  """
+  work, first, last, date = key
+  checked = correction_checks.check_correction(index, work, first, last, date)
+  if row["texts_sha256"] not in ("", checked.texts_sha256):
+    raise ValueError(
+      f"{work} {first}: the text is not the one that was corrected"
+    )
+  index.corrections.add(
+    work=work,
+    first_record=first,
+    last_record=last,
+    date=date,
+    note=row["note"],
+    name=row["name"],
+    texts_sha256=checked.texts_sha256,
+    key=uuid.uuid4().hex,
+  )

@@ -1,0 +1,702 @@
+"""Corrections of an index: dates that readers gave its records.
+
+They lie in `corrections.sqlite` of the folder. What `add` or `undo` has
+returned is on the disk. It is no part of a build: a work that is built again,
+removed or replaced keeps its corrections, and `building.work_corrections` finds
+their records again.
+
+Records are called by their ids within the work. A correction of several has the
+first and the last, in the order of the work as the index has it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import fcntl
+import hashlib
+import os
+import pathlib
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
+
+from ctd_jax.index import database
+from ctd_jax.utils.notes import Note
+
+# ----------------------------------------------------------------------------
+# File of the corrections of an index: made whole, opened, checked.
+#
+# SQLite in WAL mode. A transaction that has ended is on the disk.
+
+
+CORRECTIONS_FILE = "corrections.sqlite"
+_NEW_FILE = CORRECTIONS_FILE + ".new"
+_ENDS = ("", "-wal", "-shm", "-journal")  # of files that SQLite keeps
+FILE_NAMES = tuple(
+  name + end for name in (CORRECTIONS_FILE, _NEW_FILE) for end in _ENDS
+)
+_SCHEMA_VERSION = 1
+_SCHEMA = f"""
+PRAGMA journal_mode=WAL;
+CREATE TABLE corrections(
+  correction_id INTEGER PRIMARY KEY AUTOINCREMENT, work TEXT NOT NULL,
+  first_record TEXT NOT NULL, last_record TEXT NOT NULL, date TEXT NOT NULL,
+  note TEXT NOT NULL, name TEXT NOT NULL, made TEXT NOT NULL, undone TEXT,
+  undone_by TEXT NOT NULL, texts_sha256 TEXT NOT NULL,
+  add_key TEXT UNIQUE NOT NULL, undo_key TEXT UNIQUE);
+CREATE INDEX corrections_by_work ON corrections(work, undone);
+PRAGMA user_version={_SCHEMA_VERSION};
+"""
+_TIMEOUT = 60  # seconds that one waits for what others write
+
+
+class Transaction:
+  """A transaction that no other writer is inside of."""
+
+  def __init__(self, connection: sqlite3.Connection):
+    self._connection = connection
+
+  def __enter__(self) -> None:
+    self._connection.execute("BEGIN IMMEDIATE")
+
+  def __exit__(self, error_type: type | None, *_: object) -> None:
+    try:
+      if error_type is None:
+        self._connection.execute("COMMIT")
+    finally:
+      if self._connection.in_transaction:
+        self._connection.execute("ROLLBACK")
+
+
+def create_file(path: pathlib.Path) -> None:
+  """Makes the file, whole or not at all, if no other process has.
+
+  Args:
+    path: of the file, in the folder of an index.
+  """
+  folder = os.open(path.parent, os.O_RDONLY)
+  try:
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    if path.is_file():
+      return
+    new = path.with_name(_NEW_FILE)
+    # Of a process that was killed here, and of a file that was taken away:
+    # SQLite would read their changes into this one.
+    for name in FILE_NAMES:
+      path.with_name(name).unlink(missing_ok=True)
+    connection = sqlite3.connect(new, isolation_level=None)
+    try:
+      connection.executescript(_SCHEMA)
+    finally:
+      connection.close()
+    os.rename(new, path)
+    os.fsync(folder)
+  finally:
+    os.close(folder)
+
+
+def connect(path: pathlib.Path) -> sqlite3.Connection:
+  """Returns a connection to the file, for reading only if need be.
+
+  Args:
+    path: of the file, which is there.
+
+  Raises:
+    ValueError: naming it, if it is damaged or of another version.
+  """
+  connection = sqlite3.connect(
+    database.make_uri(path, readonly=not os.access(path.parent, os.W_OK)),
+    uri=True,
+    isolation_level=None,
+    check_same_thread=False,
+    timeout=_TIMEOUT,
+  )
+  try:
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == _SCHEMA_VERSION:
+      connection.execute("SELECT 1 FROM corrections LIMIT 1").fetchone()
+      # In WAL, "normal" would leave the last commits to the system's cache.
+      connection.execute("PRAGMA synchronous=FULL")
+      return connection
+  except sqlite3.DatabaseError as error:
+    connection.close()
+    raise ValueError(
+      f"{path}: damaged ({error}); stop the server first, if one runs, then "
+      "move it away, with -wal and -shm, and put a copy in its place, or none, "
+      "which leaves the index without corrections"
+    ) from error
+  connection.close()
+  raise ValueError(
+    f"{path}: corrections of version {version}, this ctd_jax reads "
+    f"{_SCHEMA_VERSION}"
+  )
+
+
+# ----------------------------------------------------------------------------
+# Records of corrections: where they stand in their work, what they share.
+
+
+_ROWS_PER_QUERY = 500  # variables that a statement may have
+
+
+class CorrectedRecords(Protocol):
+  """What a correction says of its records.
+
+  Attributes:
+    first_record: id of the first, within its work.
+    last_record: id of the last.
+  """
+
+  first_record: str
+  last_record: str
+
+
+def list_ends(corrections: Iterable[CorrectedRecords]) -> list[str]:
+  """Returns the ids of the first and last records of corrections."""
+  return [
+    record_id
+    for correction in corrections
+    for record_id in (correction.first_record, correction.last_record)
+  ]
+
+
+def find_span(
+  folder: pathlib.Path, work: str, first: str, last: str
+) -> tuple[tuple[str, str], tuple[int, int]]:
+  """Returns ids and rows of the first and last record of a correction.
+
+  Raises:
+    ValueError: naming the record that is not there; if they stand the other
+      way round.
+  """
+  rows = find_rows(folder, work, (first, last))
+  for record_id in (first, last):
+    if record_id not in rows:
+      raise ValueError(
+        Note("problem.correction.record", work=work, record=record_id)
+      )
+  if rows[last] < rows[first]:
+    raise ValueError(
+      Note("problem.correction.order", work=work, other=last, first=first)
+    )
+  return (first, last), (rows[first], rows[last])
+
+
+def find_rows(
+  folder: pathlib.Path, work: str, record_ids: Iterable[str]
+) -> dict[str, int]:
+  """Returns the rows of those records that a work of the index has."""
+  wanted = [*dict.fromkeys(record_ids)]
+  rows: dict[str, int] = {}
+  connection = database.open_database(folder)
+  try:
+    for start in range(0, len(wanted), _ROWS_PER_QUERY):
+      batch = wanted[start : start + _ROWS_PER_QUERY]
+      rows |= connection.execute(
+        "SELECT record_id, row FROM records WHERE work_id = (SELECT work_id "
+        "FROM works WHERE name = ?) AND record_id IN "
+        f"({', '.join('?' * len(batch))})",
+        [work, *batch],
+      ).fetchall()
+  finally:
+    connection.close()
+  return rows
+
+
+def touches(
+  correction: CorrectedRecords,
+  rows: dict[str, int],
+  ids: tuple[str, str],
+  span: tuple[int | None, int | None],
+) -> bool:
+  """Whether a correction has a record in common with a span of records.
+
+  Args:
+    correction: whose records may be gone.
+    rows: of the records that there are.
+    ids: of the first and last record of the span.
+    span: their rows, None if they are gone.
+  """
+  if {correction.first_record, correction.last_record} & {*ids}:
+    return True
+  first = rows.get(correction.first_record)
+  last = rows.get(correction.last_record)
+  if None in (first, last, *span):
+    return False
+  return first <= span[1] and span[0] <= last
+
+
+_MAX_LENGTHS = {"date": 200, "name": 200, "note": 10_000}  # characters
+
+
+class ConflictError(ValueError):
+  """A change that is refused for what another one has done before it."""
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
+class Correction:
+  """A date that a reader gave a record, or several that follow one another.
+
+  Attributes:
+    correction_id: never used again.
+    work: name of the work.
+    first_record: id of the record, within the work.
+    last_record: id of the last; the same of one record.
+    date: as the reader wrote it, see `written_dates.find_months`.
+    note: of the reader.
+    name: of the reader.
+    made: time, ISO 8601 in UTC.
+    undone: when it was undone; None while it holds.
+    undone_by: name of who undid it.
+    texts_sha256: of the texts that it was made of, see `hash_texts`.
+  """
+
+  correction_id: int
+  work: str
+  first_record: str
+  last_record: str
+  date: str
+  note: str = ""
+  name: str = ""
+  made: str
+  undone: str | None = None
+  undone_by: str = ""
+  texts_sha256: str
+
+  @property
+  def record_span(self) -> str:
+    """The records, `12` or `12..15`."""
+    if self.first_record == self.last_record:
+      return self.first_record
+    return f"{self.first_record}..{self.last_record}"
+
+
+_COLUMNS = tuple(field.name for field in dataclasses.fields(Correction))
+_GIVEN = (
+  "work",
+  "first_record",
+  "last_record",
+  "date",
+  "note",
+  "name",
+  "texts_sha256",
+)
+
+
+def hash_texts(texts: Iterable[str], num_before: int) -> str:
+  """Returns by what the records of a correction are known again.
+
+  Args:
+    texts: of the records, in order.
+    num_before: how many earlier records of the work have the first text; a
+      chronicle prints 「冬，十月。」 many times.
+  """
+  digest = hashlib.sha256(f"{num_before}\n".encode())
+  for text in texts:
+    digest.update(f"{len(text)}:{text}".encode("utf-8", "surrogatepass"))
+  return digest.hexdigest()
+
+
+class CorrectionStore:
+  """Store of the corrections of an index, for any number of threads."""
+
+  def __init__(self, folder: str | os.PathLike):
+    """Keeps the folder; nothing is opened or made.
+
+    Args:
+      folder: of the index.
+    """
+    self._folder = pathlib.Path(folder)
+    self._thread = threading.local()
+
+  @property
+  def path(self) -> pathlib.Path:
+    """The file, which is not there before the first correction."""
+    return self._folder / CORRECTIONS_FILE
+
+  def add(
+    self,
+    *,
+    work: str,
+    first_record: str,
+    last_record: str,
+    date: str,
+    note: str,
+    name: str,
+    texts_sha256: str,
+    key: str,
+  ) -> Correction:
+    """Adds a correction and returns it when it is on the disk.
+
+    Args:
+      work: name of a work of the index.
+      first_record: id of the record.
+      last_record: id of the last; the same of one record.
+      date: as the reader wrote it; that it can be read is not looked at here,
+        see `ctd_jax.index.correction_checks.check_correction`.
+      note: of the reader.
+      name: of the reader.
+      texts_sha256: of the texts of the records, see `hash_texts`.
+      key: of the form; the same form sent twice is one correction.
+
+    Raises:
+      ConflictError: naming the correction that it overlaps; if the key is that
+        of another correction.
+      FileNotFoundError: if the folder holds no index.
+      PermissionError: if it cannot be written.
+      ValueError: naming the record that the work lacks; what is empty or too
+        long.
+    """
+    given = {
+      "work": work,
+      "first_record": first_record,
+      "last_record": last_record,
+      "date": date.strip(),
+      "note": note.strip(),
+      "name": name.strip(),
+      "texts_sha256": texts_sha256,
+    }
+    _check_fields(given, key)
+    connection = self._open_for_writing()
+    with Transaction(connection):
+      previous = _find_by_key(connection, "add_key", key)
+      if previous is not None:
+        _check_same(previous, given)
+        return previous
+      span = find_span(self._folder, work, first_record, last_record)
+      self._check_overlap(connection, work, span)
+      values = given | {"made": _now(), "undone_by": "", "add_key": key}
+      cursor = connection.execute(
+        f"INSERT INTO corrections({', '.join(values)}) "
+        f"VALUES ({', '.join('?' * len(values))})",
+        [*values.values()],
+      )
+      return _fetch(connection, "correction_id = ?", [cursor.lastrowid])[0]
+
+  def undo(self, correction_id: int, name: str, key: str) -> Correction:
+    """Undoes a correction and returns it when that is on the disk.
+
+    Args:
+      correction_id: of the correction.
+      name: of who undoes it.
+      key: of the form; the same form sent twice undoes once.
+
+    Raises:
+      ConflictError: if it is undone; if the key is that of another correction.
+      PermissionError: if the folder cannot be written.
+      ValueError: if there is no such correction; if the name is too long.
+    """
+    _check_fields({"name": name.strip()}, key)
+    if not self.path.is_file():
+      raise ValueError(Note("problem.correction.none", number=correction_id))
+    connection = self._open_for_writing()
+    with Transaction(connection):
+      previous = _find_by_key(connection, "undo_key", key)
+      if previous is not None and previous.correction_id == correction_id:
+        return previous
+      if previous is not None:
+        raise ConflictError(
+          Note("problem.correction.form_undone", number=previous.correction_id)
+        )
+      matches = _fetch(connection, "correction_id = ?", [correction_id])
+      if not matches:
+        raise ValueError(
+          Note("problem.correction.lacking", number=correction_id)
+        )
+      if matches[0].undone is not None:
+        raise ConflictError(
+          Note(
+            "problem.correction.undone",
+            number=correction_id,
+            name=matches[0].undone_by or Note("problem.somebody"),
+            time=matches[0].undone,
+          )
+        )
+      connection.execute(
+        "UPDATE corrections SET undone = ?, undone_by = ?, undo_key = ? "
+        "WHERE correction_id = ?",
+        (_now(), name.strip(), key, correction_id),
+      )
+      return _fetch(connection, "correction_id = ?", [correction_id])[0]
+
+  def get(self, correction_id: int) -> Correction | None:
+    """Returns a correction; None if there is none of this number."""
+    connection = self._open()
+    if connection is None:
+      return None
+    matches = _fetch(connection, "correction_id = ?", [correction_id])
+    return matches[0] if matches else None
+
+  def active(self, work: str | None = None) -> list[Correction]:
+    """Returns the corrections that hold, the oldest first.
+
+    Args:
+      work: name of the work; None of all.
+    """
+    connection = self._open()
+    if connection is None:
+      return []
+    condition, values = _select(work, only_active=True)
+    return _fetch(connection, condition, values)
+
+  def history(
+    self,
+    work: str | None = None,
+    record_id: str | None = None,
+    limit: int | None = None,
+    offset: int = 0,
+  ) -> list[Correction]:
+    """Returns corrections, those that were undone too, the newest first.
+
+    Args:
+      work: name of the work; None of all.
+      record_id: of a record of the work that they are of; None of any.
+      limit: how many at most; None for all.
+      offset: how many of the newest are left out.
+
+    Raises:
+      ValueError: if a record is named and no work.
+    """
+    connection = self._open()
+    if connection is None:
+      return []
+    condition, values = _select(work, record_id=record_id)
+    if record_id is None:
+      return _fetch(
+        connection,
+        condition,
+        values,
+        "DESC",
+        -1 if limit is None else limit,
+        offset,
+      )
+    matches = self._filter_by_record(
+      work, record_id, _fetch(connection, condition, values)
+    )
+    stop = None if limit is None else offset + limit
+    return matches[::-1][offset:stop]
+
+  def count(
+    self,
+    work: str | None = None,
+    record_id: str | None = None,
+    only_active: bool = False,
+  ) -> int:
+    """Returns how many corrections there are.
+
+    Args:
+      work: name of the work; None of all.
+      record_id: of a record of the work that they are of; None of any.
+      only_active: whether those that were undone are left out.
+
+    Raises:
+      ValueError: if a record is named and no work.
+    """
+    connection = self._open()
+    if connection is None:
+      return 0
+    condition, values = _select(work, only_active, record_id)
+    if record_id is not None:
+      matches = _fetch(connection, condition, values)
+      return len(self._filter_by_record(work, record_id, matches))
+    return connection.execute(
+      f"SELECT count(*) FROM corrections WHERE {condition}", values
+    ).fetchone()[0]
+
+  def version(self) -> int:
+    """Returns a number that rises with every change, 0 at first."""
+    connection = self._open()
+    if connection is None:
+      return 0
+    return connection.execute(
+      "SELECT count(*) + count(undone) FROM corrections"
+    ).fetchone()[0]
+
+  def check(self) -> Iterator[str]:
+    """Yields what is damaged."""
+    try:
+      connection = self._open()
+      if connection is None:
+        return
+      for (message,) in connection.execute("PRAGMA integrity_check(5)"):
+        if message != "ok":
+          yield f"{self.path}: {message}"
+    except (ValueError, sqlite3.DatabaseError) as error:
+      text = str(error)
+      is_located = str(self.path) in text
+      yield text if is_located else f"{self.path}: damaged ({text})"
+
+  def _filter_by_record(
+    self, work: str | None, record_id: str, corrections: list[Correction]
+  ) -> list[Correction]:
+    """Returns the corrections that a record of a work lies in."""
+    if work is None:
+      raise ValueError(f"record {record_id}: of which work?")
+    rows = find_rows(self._folder, work, [record_id, *list_ends(corrections)])
+    row = rows.get(record_id)
+    return [
+      correction
+      for correction in corrections
+      if touches(correction, rows, (record_id, record_id), (row, row))
+    ]
+
+  def _check_overlap(
+    self,
+    connection: sqlite3.Connection,
+    work: str,
+    span: tuple[tuple[str, str], tuple[int, int]],
+  ) -> None:
+    """Refuses a correction of what another one is of.
+
+    Args:
+      connection: within a transaction.
+      work: name of the work.
+      span: ids and rows of the first and the last record.
+
+    Raises:
+      ConflictError: naming the other one.
+    """
+    (first, last), _ = span
+    single = first if first == last else None
+    condition, values = _select(work, only_active=True, record_id=single)
+    others = _fetch(connection, condition, values)
+    rows = find_rows(self._folder, work, list_ends(others))
+    for other in others:
+      if touches(other, rows, *span):
+        raise ConflictError(
+          Note(
+            "problem.correction.overlap",
+            record=f"{work} {other.record_span}",
+            date=other.date,
+            name=other.name or Note("problem.somebody"),
+            number=other.correction_id,
+          )
+        )
+
+  def _open(self) -> sqlite3.Connection | None:
+    """Returns the connection of this thread to the file that lies there now.
+
+    None if there is none.
+
+    Raises:
+      ValueError: naming the file, if it is damaged or of another version.
+    """
+    try:
+      status = self.path.stat()
+    except FileNotFoundError:
+      identity = None
+    else:
+      identity = status.st_dev, status.st_ino
+    previous = getattr(self._thread, "identity", None)
+    if previous not in (None, identity):
+      # Moved away, or another in its place: what is written to a connection
+      # would be in neither.
+      self._thread.connection.close()
+      previous = self._thread.identity = None
+    if identity is None:
+      return None
+    if previous is None:
+      self._thread.connection = connect(self.path)
+      self._thread.identity = identity
+    return self._thread.connection
+
+  def _open_for_writing(self) -> sqlite3.Connection:
+    """Returns the connection of this thread, to a file that is made if need be.
+
+    Raises:
+      FileNotFoundError: if the folder holds no index.
+      PermissionError: if it cannot be written.
+    """
+    if not (self._folder / database.DATABASE_FILE).is_file():
+      raise FileNotFoundError(f"{self._folder}: no index, nothing to correct")
+    if not os.access(self._folder, os.W_OK):
+      raise PermissionError(f"{self._folder}: cannot be written")
+    if not self.path.is_file():
+      create_file(self.path)
+    return self._open()
+
+
+def _check_fields(given: dict[str, str], key: str) -> None:
+  """Checks what a reader gave.
+
+  Raises:
+    ValueError: naming what is empty, too long or no text.
+  """
+  if not key:
+    raise ValueError(Note("problem.correction.no_key"))
+  for name, text in given.items():
+    if not text and name not in ("note", "name"):
+      raise ValueError(Note("problem.field.empty", name=name))
+    if len(text) > (limit := _MAX_LENGTHS.get(name, len(text))):
+      raise ValueError(
+        Note("problem.field.long", name=name, number=len(text), limit=limit)
+      )
+    if not text.isprintable() and name in ("date", "name"):
+      raise ValueError(Note("problem.field.control", name=name, text=text))
+    try:
+      text.encode()
+    except UnicodeEncodeError:
+      raise ValueError(
+        Note("problem.field.unicode", name=name, text=text)
+      ) from None
+
+
+def _check_same(previous: Correction, given: dict[str, str]) -> None:
+  if any(getattr(previous, name) != given[name] for name in _GIVEN):
+    raise ConflictError(
+      Note(
+        "problem.correction.form",
+        number=previous.correction_id,
+        record=f"{previous.work} {previous.record_span}",
+        date=previous.date,
+      )
+    )
+
+
+def _find_by_key(
+  connection: sqlite3.Connection, column: str, key: str
+) -> Correction | None:
+  matches = _fetch(connection, f"{column} = ?", [key])
+  return matches[0] if matches else None
+
+
+def _fetch(
+  connection: sqlite3.Connection,
+  condition: str,
+  values: Sequence[object],
+  order: str = "ASC",
+  limit: int = -1,
+  offset: int = 0,
+) -> list[Correction]:
+  cursor = connection.execute(
+    f"SELECT {', '.join(_COLUMNS)} FROM corrections WHERE {condition} "
+    f"ORDER BY correction_id {order} LIMIT ? OFFSET ?",
+    [*values, limit, offset],
+  )
+  return [Correction(**dict(zip(_COLUMNS, row, strict=True))) for row in cursor]
+
+
+def _select(
+  work: str | None, only_active: bool = False, record_id: str | None = None
+) -> tuple[str, list[str]]:
+  """Returns condition and values of a query.
+
+  Of a record, all corrections that it may lie in: whether it lies in one of
+  several records is seen from their rows.
+  """
+  conditions, values = ["1"], []
+  if work is not None:
+    conditions.append("work = ?")
+    values.append(work)
+  if only_active:
+    conditions.append("undone IS NULL")
+  if record_id is not None:
+    conditions.append("(first_record != last_record OR first_record = ?)")
+    values.append(record_id)
+  return " AND ".join(conditions), values
+
+
+def _now() -> str:
+  return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")

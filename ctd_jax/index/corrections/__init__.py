@@ -1,1 +1,0 @@
-"""Corrections of readers: their meaning, dating again, tables and TEI."""

@@ -1,0 +1,545 @@
+"""Database of an index: works, records and full text.
+
+`index.sqlite` of the folder, SQLite in WAL mode. A record has a global `row`,
+from 1, that is never used again; a work has the rows `first_row` ... `first_row
++ num_records - 1`. Its posteriors lie beside the database, in the folder that
+`works.folder` names (see `posterior_arrays`), in the order of the rows.
+
+  >>> connection = open_database("annals.index")            # doctest: +SKIP
+  >>> search_text(connection, ["葬衛桓公"], k=10)              # doctest: +SKIP
+  [TextMatch(row=120, score=9.31)]
+  >>> fetch_records(connection, [120])[0].text              # doctest: +SKIP
+  '夏，四月，葬衛桓公。'
+
+Columns of `records`: `start_month` ... `end_month` are the months that a record
+is known to be of (NULL where not), `best_month` the most probable one, with
+`best_probability`, and `first_credible` ... `last_credible` the ends of the set
+that holds 90 %. Months are ordinals of the calendar; its length K stands for
+outside of it. `section_start` and `section_end` span the record in the entry
+that the edition prints, `date_end` is where the date ends by which its text
+begins, 0 without one. `dated_by` is keys, order or model, `fixed` says whether
+a reader set the date.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+import os
+import pathlib
+import re
+import sqlite3
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import opencc
+
+from ctd_jax.chronology import numerals
+from ctd_jax.utils import notes
+from ctd_jax.utils.notes import Note
+
+# ----------------------------------------------------------------------------
+# Variant glyphs of printed editions, so that words are found in any of them.
+#
+# What neither the conversion to one script nor `chronology.glyphs` folds: 塩鐡
+# is 鹽鐵, 䘮 is 喪. The first of a group is the usual glyph. Only searching
+# folds
+# by them: dates, parallels and citations compare texts as before.
+
+
+_GROUPS = (
+  "鐵鐡鉄 鹽塩 賓賔 嘗甞 寶寳 緣縁 總揔 凡凢 處処 發𤼵𤼲 關闗関 強彊 增増 "
+  "收収 敕敇勅 達逹 喪䘮 齊斉 晚晩 每毎 舍舎 肅粛 燕鷰 辭辤辝 冰氷 兌兊 "
+  "贊讃 幼㓜 起𧺫 策䇿筞 輩軰 奈柰 養飬 定㝎 黎𥠖 得淂 協恊 考攷 曆暦 德惪 "
+  "概槩 殲殱 羌羗 葬𦵏 皋臯 廄廐廏 回囬 被𬒳 弊獘 劫刼刧 弘𢎞 玄𤣥 郎郞 "
+  "淨浄 劍劒劎 鬥鬪鬬鬭 雁鴈 駝駞 鵝鵞 參㕘 卯夘 久乆 冤寃 寇㓂 榷𣙜 桑桒 "
+  "出岀 窗窓 明朙眀 番畨 虛虗 坐㘴 爾尓 凶㐫 鼓鼔皷 稱穪 柳桺栁 京亰 沿㳂㳂 "
+  "點㸃 災烖 疆壃 奔犇 逃迯 歸㱕 貌貎 柏栢 獵猟 侯矦 稿稾 險嶮 壞壊 滅㓕 "
+  "擊撃 穀糓 鎖鏁 裴裵 仙僊 效効 氈氊 遁遯 遞逓 閒間 置寘 鼇鰲 繈襁 腸膓 "
+  "掩揜 悅恱 研硏 姬姫 填塡 値值 舉擧 齡齢 齒歯 龍竜 龜亀 默黙 涉渉 緖緒 "
+  "練錬 廉亷 廢廃 懷懐 嚴厳 巖巌 戲戯戱 最㝡 劵券 匃丐 匆怱 卄廿 厰廠 叟叜 "
+  "叢樷藂 告吿 員貟 喻喩 國囻圀 圍囲 坤堃 垂埀 堤隄 夢夣 姊姉 娛娯 媿愧 "
+  "學斈 宂冗 寑寢 實寔実 寫冩 專専 對対 崑崐 崙崘 帶帯 庶庻 彈弾 徧遍 愬訴 "
+  "慚慙 憑凴 據拠 插揷 揚敭 攝摂 旁傍 旨㫖 棃梨 棊碁 榮栄 樂楽 檢検 歡歓 "
+  "歸帰 毗毘 氣気 法灋 淚涙 淫婬 滿満 澤沢 濟済 熙熈煕 燒焼 牋箋 犁犂 獸獣 "
+  "畝畞 睹覩 穗穂 稚稺 競竸 算筭 節莭 簡𥳑 糾糺 紙帋 絲糸 綿緜 縣県 繫繋 "
+  "繼継 續続 羈羇 耕畊 聰聡 肯肎 胸胷 脅脇 臘臈 芻蒭 藏蔵 藥薬 蛇虵 覽覧 "
+  "觀観 訛譌 譯訳 變変 讀読 賣売 躬躳 軟輭 輕軽 轉転 遲遅 醉酔 釋釈 鑄鋳 "
+  "陷䧟陥 隸隷 雜雑 靈霊 鞍鞌 驅駈 驗験 驛駅 髮髪 寧寜 鬱鬰欎 "
+)
+
+fold_variants = numerals.make_replacer(
+  {variant: group[0] for group in _GROUPS.split() for variant in group[1:]}
+)
+
+
+# ----------------------------------------------------------------------------
+# Full text of an index: every Han character a token, in one script.
+#
+# SQLite's FTS5 splits at spaces and so would take a sentence of Chinese for
+# one word. Every ideograph, kana and character without a code is put between
+# spaces; words of an alphabet stay words, without their diacritics. Variant
+# glyphs and both scripts are written alike, one for one, so that 「卫」,
+# 「衞」 and
+# 「衛」 are one token and a position in the folded text is one in the text.
+#
+# >>> fold_text("葬衛桓公") '葬卫桓公' >>> split_tokens("葬衛桓公。") ' 葬 卫
+# 桓 公 。' >>>
+# make_match(["衛桓公", "葬"]) '"卫 桓 公" AND "葬"'
+
+
+TOKENIZER = "unicode61 remove_diacritics 2"
+# Ideographs of all planes, kana, and what texts have for a character without a
+# code: private use, □, 〓.
+_SINGLE = re.compile(
+  "[\u3005-\u3007\u303b\u3041-\u30ff\u3400-\u9fff\ue000-\uf8ff\uf900-\ufaff"
+  "\U00020000-\U000323af\U000f0000-\U0010fffd□〓]"
+)
+# FTS5 knows no symbols, nor all of the private use: they are named by number.
+_BY_NUMBER = re.compile("[\ue000-\uf8ff\U000f0000-\U0010fffd□〓]")
+_MISSING = str.maketrans({"〓": "□"})
+_WORD = re.compile(r"\w+")
+
+
+class _SimplifiedCharacters(dict):
+  """Code point -> simplified character, filled as characters come."""
+
+  def __missing__(self, code: int) -> str:
+    character = chr(code)
+    simplified = character
+    if _SINGLE.match(character):
+      simplified = _converter().convert(character)
+    # One for one: a character that becomes several stays.
+    self[code] = simplified if len(simplified) == 1 else character
+    return self[code]
+
+
+@functools.cache
+def _converter() -> opencc.OpenCC:
+  return opencc.OpenCC("t2s")
+
+
+_TO_SIMPLIFIED = _SimplifiedCharacters()
+
+
+def fold_text(text: str) -> str:
+  """Returns a text in one spelling and one script, of the same length."""
+  usual = fold_variants(text)
+  return numerals.fold_script(usual).translate(_TO_SIMPLIFIED)
+
+
+def split_tokens(text: str) -> str:
+  """Returns what FTS5 is given of a text: its tokens between spaces."""
+  return _BY_NUMBER.sub(
+    _name_by_number,
+    _SINGLE.sub(r" \g<0> ", fold_text(text).translate(_MISSING)),
+  )
+
+
+def _name_by_number(match: re.Match[str]) -> str:
+  return f"u{ord(match[0]):x}"
+
+
+def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
+  """Returns the query of FTS5 for phrases; None if they hold nothing to find.
+
+  Args:
+    words: phrases of one character or more; punctuation in them is no matter.
+    match_any: whether a record that has one of them is found; else it has to
+      have all.
+  """
+  phrases = []
+  for word in words:
+    tokens = _WORD.findall(split_tokens(word))
+    if tokens:
+      phrases.append('"' + " ".join(tokens) + '"')
+  if not phrases:
+    return None
+  return (" OR " if match_any else " AND ").join(dict.fromkeys(phrases))
+
+
+def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
+  """Returns where phrases stand in a text, in order, to be highlighted.
+
+  Args:
+    words: as of `make_match`.
+    text: of the record.
+  """
+  folded = fold_text(text).casefold()
+  if len(folded) != len(text):  # as of ß: positions would move
+    folded = fold_text(text)
+  spans: set[tuple[int, int]] = set()
+  for word in words:
+    tokens = _WORD.findall(_SINGLE.sub(r" \g<0> ", fold_text(word).casefold()))
+    if tokens:
+      pattern = r"[\W_]*".join(map(re.escape, tokens))
+      spans.update(match.span() for match in re.finditer(pattern, folded))
+  return sorted(spans)
+
+
+DATABASE_FILE = "index.sqlite"
+KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
+TEXT, HEADING = "text", "heading"  # kinds of what is no benchmark's record
+_ROWS_PER_QUERY = 500  # variables that a statement may have
+_SCHEMA = f"""
+CREATE TABLE works(
+  work_id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, title TEXT,
+  source TEXT, text_format TEXT, sha256 TEXT, first_row INTEGER,
+  num_records INTEGER, dated_by TEXT, folder TEXT, printed_reigns TEXT,
+  warnings TEXT, added TEXT, records_sha256 TEXT);
+CREATE TABLE records(
+  row INTEGER PRIMARY KEY, work_id INTEGER NOT NULL, record_id TEXT NOT NULL,
+  position INTEGER, text TEXT NOT NULL, kind TEXT, place TEXT, headings TEXT,
+  section_start INTEGER, section_end INTEGER, date_end INTEGER,
+  start_month INTEGER, end_month INTEGER, best_month INTEGER,
+  best_probability REAL, first_credible INTEGER, last_credible INTEGER,
+  dated_by TEXT, fixed INTEGER);
+CREATE INDEX records_by_month ON records(best_month);
+CREATE INDEX records_by_id ON records(work_id, record_id);
+CREATE INDEX records_by_kind ON records(kind, work_id);
+CREATE TABLE properties(name TEXT PRIMARY KEY, value TEXT);
+CREATE VIRTUAL TABLE full_text USING fts5(
+  words, content='', tokenize='{TOKENIZER}');
+"""
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexRecord:
+  """A record of an index; the columns of `records`, see the module.
+
+  Attributes:
+    row: in the index.
+    work_id: of its work.
+    record_id: within its work.
+    position: order in the work, -1 if it is not known.
+    text: as printed.
+    kind: event, no_event, neg_comment, text or heading.
+    place: where it is printed, `file:line (p. page)`.
+    headings: above it, the highest first.
+    section_start: span in the printed entry.
+    section_end: its end.
+    date_end: end of the date by which the text begins, 0 without one.
+    start_month: first month that it is known to be of; None if none is known.
+    end_month: the last.
+    best_month: the most probable.
+    best_probability: of that month.
+    first_credible: first of the months that hold 90 %.
+    last_credible: the last.
+    dated_by: one of `MANNERS`.
+    fixed: whether a reader set the date.
+  """
+
+  row: int
+  work_id: int
+  record_id: str
+  position: int
+  text: str
+  kind: str
+  place: str
+  headings: tuple[str, ...]
+  section_start: int
+  section_end: int
+  date_end: int
+  start_month: int | None
+  end_month: int | None
+  best_month: int
+  best_probability: float
+  first_credible: int
+  last_credible: int
+  dated_by: str
+  fixed: bool
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class IndexedWork:
+  """A work of an index; the columns of `works`.
+
+  Attributes:
+    work_id: of the work.
+    name: by which flags call it.
+    title: as the edition gives it.
+    source: path or data set that it was read from.
+    text_format: mandoku, tei, markdown, plain, beir or dataset.
+    sha256: of what was read.
+    first_row: of its records.
+    num_records: these many.
+    dated_by: what most of its records are dated by, one of `MANNERS`.
+    folder: of its posteriors, relative to that of the index.
+    printed_reigns: rows of the reigns that it names, for names of months.
+    warnings: what a reader of its dates should know.
+    added: time, ISO 8601.
+    records_sha256: of its rows in `records`, see `hash_records`.
+  """
+
+  work_id: int
+  name: str
+  title: str
+  source: str
+  text_format: str
+  sha256: str
+  first_row: int
+  num_records: int
+  dated_by: str
+  folder: str
+  printed_reigns: tuple[int, ...]
+  warnings: tuple[Note | str, ...]
+  added: str
+  records_sha256: str
+
+  @property
+  def rows(self) -> range:
+    """Rows of its records."""
+    return range(self.first_row, self.first_row + self.num_records)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class TextMatch:
+  """A record that has the words.
+
+  Attributes:
+    row: of the record.
+    score: BM25, the higher the better.
+  """
+
+  row: int
+  score: float
+
+
+RECORD_COLUMNS = tuple(field.name for field in dataclasses.fields(IndexRecord))
+_WORK_COLUMNS = tuple(field.name for field in dataclasses.fields(IndexedWork))
+_LIST_COLUMNS = ("headings", "printed_reigns", "warnings")  # JSON
+
+
+def open_database(
+  folder: str | os.PathLike, readonly: bool = True
+) -> sqlite3.Connection:
+  """Returns a connection to the database of an index.
+
+  Args:
+    folder: of the index.
+    readonly: whether nothing is to be written. It may then be used by several
+      threads, one at a time, and the folder may be one that cannot be written.
+
+  Raises:
+    FileNotFoundError: if the folder has no database.
+    ValueError: if the file is no database.
+  """
+  path = pathlib.Path(folder) / DATABASE_FILE
+  if not path.is_file():
+    raise FileNotFoundError(
+      f"{path}: missing; expected the folder of an index, as "
+      "python -m ctd_jax.index --index=DIR --add=... builds it"
+    )
+  connection = sqlite3.connect(
+    make_uri(path, readonly),
+    uri=True,
+    isolation_level=None,
+    check_same_thread=False,
+    timeout=30,
+  )
+  try:
+    connection.execute("SELECT count(*) FROM properties").fetchone()
+    if readonly:
+      # A builder reads all of it once, and would hold it.
+      connection.execute("PRAGMA mmap_size=1073741824")
+  except sqlite3.DatabaseError as error:
+    connection.close()
+    raise ValueError(f"{path}: damaged ({error}); build the index again") from (
+      error
+    )
+  return connection
+
+
+def make_uri(path: pathlib.Path, readonly: bool) -> str:
+  """Returns the address by which SQLite opens a database that is there.
+
+  Args:
+    path: of the file.
+    readonly: whether nothing is to be written.
+  """
+  mode = "rw"
+  if readonly:
+    # Readers of WAL write beside the file; where they cannot, nobody does.
+    mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+  return f"{path.resolve().as_uri()}?mode={mode}"
+
+
+def create_database(folder: str | os.PathLike) -> None:
+  """Makes an empty database, if there is none.
+
+  Args:
+    folder: of the index; it exists.
+  """
+  path = pathlib.Path(folder) / DATABASE_FILE
+  connection = sqlite3.connect(path, isolation_level=None)
+  try:
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    has_tables = connection.execute(
+      "SELECT count(*) FROM sqlite_master WHERE name = 'properties'"
+    ).fetchone()[0]
+    if not has_tables:
+      for statement in _SCHEMA.strip().rstrip(";").split(";\n"):
+        connection.execute(statement)
+      connection.executemany(
+        "INSERT INTO properties VALUES (?, ?)",
+        [("generation", "0"), ("next_row", "1")],
+      )
+    connection.execute("COMMIT")
+  finally:
+    connection.close()
+
+
+def get_property(connection: sqlite3.Connection, name: str) -> str | None:
+  """Returns a property of the index; None if it is not set."""
+  row = connection.execute(
+    "SELECT value FROM properties WHERE name = ?", (name,)
+  ).fetchone()
+  return row and row[0]
+
+
+def set_property(
+  connection: sqlite3.Connection, name: str, value: str | int
+) -> None:
+  """Sets a property of the index."""
+  connection.execute(
+    "INSERT OR REPLACE INTO properties VALUES (?, ?)", (name, str(value))
+  )
+
+
+def list_works(connection: sqlite3.Connection) -> list[IndexedWork]:
+  """Returns the works of an index in order of their rows."""
+  rows = connection.execute(
+    f"SELECT {', '.join(_WORK_COLUMNS)} FROM works ORDER BY first_row"
+  )
+  return [IndexedWork(**_decode(_WORK_COLUMNS, row)) for row in rows]
+
+
+def _decode(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
+  values = dict(zip(columns, row, strict=True))
+  for name in _LIST_COLUMNS:
+    if name in values:
+      items = json.loads(values[name] or "[]")
+      if name == "warnings":
+        items = map(notes.from_json, items)
+      values[name] = tuple(items)
+  if "fixed" in values:
+    values["fixed"] = bool(values["fixed"])
+  return values
+
+
+def fetch_records(
+  connection: sqlite3.Connection, rows: Iterable[int]
+) -> list[IndexRecord]:
+  """Returns records in the order of `rows`; rows that are not there are left.
+
+  Args:
+    connection: to the database.
+    rows: of the records.
+  """
+  wanted = [int(row) for row in rows]
+  records: dict[int, IndexRecord] = {}
+  for start in range(0, len(wanted), _ROWS_PER_QUERY):
+    batch = wanted[start : start + _ROWS_PER_QUERY]
+    cursor = connection.execute(
+      f"SELECT {', '.join(RECORD_COLUMNS)} FROM records "
+      f"WHERE row IN ({', '.join('?' * len(batch))})",
+      batch,
+    )
+    for values in cursor:
+      record = IndexRecord(**_decode(RECORD_COLUMNS, values))
+      records[record.row] = record
+  return [records[row] for row in wanted if row in records]
+
+
+def fetch_columns(
+  connection: sqlite3.Connection, rows: Sequence[int], *columns: str
+) -> list[tuple[Any, ...]]:
+  """Returns row and some columns of records, in order of the rows.
+
+  Rows that are not there are left.
+
+  Args:
+    connection: to the database.
+    rows: of the records.
+    *columns: of `IndexRecord`, but for lists.
+  """
+  values = []
+  for start in range(0, len(rows), _ROWS_PER_QUERY):
+    batch = rows[start : start + _ROWS_PER_QUERY]
+    values += connection.execute(
+      f"SELECT {', '.join(('row', *columns))} FROM records "
+      f"WHERE row IN ({', '.join('?' * len(batch))})",
+      batch,
+    ).fetchall()
+  return sorted(values)
+
+
+def search_text(
+  connection: sqlite3.Connection,
+  words: Sequence[str],
+  k: int,
+  works: Sequence[IndexedWork] | None = None,
+  months: tuple[int, int] | None = None,
+  match_any: bool = False,
+) -> list[TextMatch]:
+  """Returns the records that have words, the best first by BM25.
+
+  Args:
+    connection: to the database.
+    words: phrases of one character or more, in either script.
+    k: how many at most.
+    works: whose records; None of all.
+    months: first and last; of what is most probably of one of them. None of
+      any.
+    match_any: whether one of the words is enough.
+
+  Raises:
+    ValueError: if k is below 1.
+  """
+  if k < 1:
+    raise ValueError(f"k={k}: expected 1 or more")
+  match = make_match(words, match_any)
+  if match is None:
+    return []
+  return search_match(connection, match, k, works, months)
+
+
+def search_match(
+  connection: sqlite3.Connection,
+  match: str,
+  k: int,
+  works: Sequence[IndexedWork] | None = None,
+  months: tuple[int, int] | None = None,
+) -> list[TextMatch]:
+  """Returns the records that a query of FTS5 matches, the best first by BM25.
+
+  Args:
+    connection: to the database.
+    match: query of FTS5, its characters folded as `full_text` does.
+    k: how many at most.
+    works: as of `search_text`.
+    months: as of `search_text`.
+  """
+  if works is not None and not works:
+    return []
+  conditions, values = ["full_text MATCH ?"], [match]
+  tables = "full_text"
+  if works is not None:
+    ranges = []
+    for work in works:
+      ranges.append("full_text.rowid BETWEEN ? AND ?")
+      values += [work.rows[0], work.rows[-1]]
+    conditions.append(f"({' OR '.join(ranges)})")
+  if months is not None:
+    tables += " JOIN records ON records.row = full_text.rowid"
+    conditions.append("records.best_month BETWEEN ? AND ?")
+    values += months
+  cursor = connection.execute(
+    f"SELECT full_text.rowid, bm25(full_text) AS rank_score FROM {tables} "
+    f"WHERE {' AND '.join(conditions)} ORDER BY rank_score, full_text.rowid "
+    "LIMIT ?",
+    [*values, k],
+  )
+  return [TextMatch(row, -score) for row, score in cursor]

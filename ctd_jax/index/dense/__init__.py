@@ -1,1 +1,0 @@
-"""Dense part of an index: vectors of its records and what made them."""

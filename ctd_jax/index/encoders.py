@@ -1,0 +1,316 @@
+"""Encoder of an index: records and questions as vectors of length 1.
+
+It is a trained run, in its workdir or exported, or a published encoder. Of a
+run the vectors are those whose cosine its score has, made with its prefixes and
+lengths; the other terms of its score, for the time of a pair, are left to the
+posteriors of the index.
+
+Axes: n texts, D width of a vector.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import os
+import pathlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from absl import logging
+from jaxtyping import Float32
+
+if TYPE_CHECKING:
+  from ctd_jax.index.manifest import EncoderEntry
+  from ctd_jax.retrieval.trained_system import TrainedSystem
+
+NO_ENCODER = "none"  # value of the flag
+RUN, PUBLISHED = "run", "encoder"
+_SHOWN_DIGITS = 12  # of a hash
+_EXPECTED = (
+  "the workdir of a run that was trained to its end, an exported run, or a "
+  "published encoder with config.json and model.safetensors"
+)
+
+EncodeTexts = Callable[[Sequence[str]], Float32[np.ndarray, "n D"]]
+
+
+@dataclasses.dataclass(frozen=True)
+class VectorEncoder:
+  """What makes vectors; `open_encoder` opens one.
+
+  Attributes:
+    path: folder, absolute, or hub id.
+    name: of the run or the folder.
+    kind: `RUN` or `PUBLISHED`.
+    sha256: of parameters, vocabulary and settings. A run has the same in its
+      workdir and exported, but one with adapters another: exported, they are
+      merged into its encoder.
+    dimensions: D.
+    encode_records: texts of records -> their vectors.
+    encode_questions: texts of questions -> their vectors.
+  """
+
+  path: str
+  name: str
+  kind: str
+  sha256: str
+  dimensions: int
+  encode_records: EncodeTexts = dataclasses.field(repr=False)
+  encode_questions: EncodeTexts = dataclasses.field(repr=False)
+
+
+def describe_encoder(name: str, sha256: str) -> str:
+  """Returns an encoder as errors and summaries name it."""
+  return f"{name} (sha256 {sha256[:_SHOWN_DIGITS]})"
+
+
+def find_encoder_path(source: str | os.PathLike) -> str:
+  """Returns the absolute path of an encoder, or its hub id.
+
+  Args:
+    source: value of the flag.
+
+  Raises:
+    FileNotFoundError: if a folder is missing.
+  """
+  from ctd_jax.models.pretrained import folders
+  from ctd_jax.training import run_folder
+
+  folder = run_folder.resolve_folder(source)
+  if folder.exists():
+    return str(folder)
+  if folders.is_hub_id(source):
+    return str(source)
+  raise FileNotFoundError(
+    f"--encoder={source}: no such folder; expected {_EXPECTED}, or {NO_ENCODER}"
+  )
+
+
+def open_encoder(
+  source: str | os.PathLike, data_dir: str | os.PathLike | None = None
+) -> VectorEncoder:
+  """Returns an encoder, with its parameters.
+
+  Args:
+    source: workdir of a trained run, folder of an exported run or of a
+      published encoder, or a hub id.
+    data_dir: where the data set of a workdir lies; None = where its config
+      says. The others need none.
+
+  Raises:
+    FileNotFoundError: if the folder, its checkpoint or a file is missing.
+    ValueError: naming the file that does not fit.
+  """
+  from ctd_jax.models.pretrained import folders
+  from ctd_jax.training import run_folder
+
+  path = find_encoder_path(source)
+  folder = run_folder.resolve_folder(path)
+  if (folder / run_folder.TRAINING_FILE).exists():
+    return _open_run(path, _restore_run(folder, data_dir))
+  if (folder / run_folder.SYSTEM_FILE).exists():
+    from ctd_jax.retrieval import trained_system
+
+    return _open_run(path, trained_system.read_system(pathlib.Path(folder)))
+  folder = folders.find_model_folder(path)
+  weights = folders.WEIGHTS_FILE, folders.INDEX_FILE
+  if not any((folder / name).is_file() for name in weights):
+    raise FileNotFoundError(
+      f"--encoder={path}: no encoder there; expected {_EXPECTED}"
+    )
+  return _open_published(path, folder)
+
+
+def open_encoder_of(
+  entry: EncoderEntry,
+  source: str | os.PathLike | None = None,
+  data_dir: str | os.PathLike | None = None,
+) -> VectorEncoder:
+  """Returns the encoder that the vectors of an index were made with.
+
+  Args:
+    entry: of the manifest.
+    source: where it lies now; None = where it lay then.
+    data_dir: as of `open_encoder`.
+
+  Raises:
+    FileNotFoundError: naming the flag, if it is not there.
+    ValueError: if it is another one; or as of `open_encoder`.
+  """
+  made_with = describe_encoder(entry.name, entry.sha256)
+  if source is None:
+    try:
+      source = find_encoder_path(entry.path)
+    except FileNotFoundError:
+      raise FileNotFoundError(
+        f"{entry.path}: missing, where the encoder of this index lay, "
+        f"{made_with}; name its folder by --encoder=FOLDER, or go without by "
+        f"--encoder={NO_ENCODER}"
+      ) from None
+  encoder = open_encoder(source, data_dir)
+  if encoder.sha256 != entry.sha256:
+    raise ValueError(
+      f"--encoder={source}: {describe_encoder(encoder.name, encoder.sha256)}, "
+      f"but the vectors of the index were made with {made_with} of "
+      f"{entry.path}; name that one, or make them anew by python -m "
+      f"ctd_jax.index --encoder={source}"
+    )
+  return encoder
+
+
+def _restore_run(
+  workdir: Any, data_dir: str | os.PathLike | None
+) -> TrainedSystem:
+  """Returns the best checkpoint of a run."""
+  from ctd_jax.retrieval import trained_system
+  from ctd_jax.training import experiment as experiments
+  from ctd_jax.training import run_folder
+
+  logging.info(
+    "%s: the data set of the run is loaded with it; python -m ctd_jax.export "
+    "makes a folder that needs none",
+    workdir,
+  )
+  config = run_folder.read_config(workdir)
+  if data_dir is not None:
+    config.data_dir = os.fspath(data_dir)
+  experiment = experiments.assemble_experiment(config, workdir)
+  if experiment.checkpoints.best_step is None:
+    raise FileNotFoundError(
+      f"--encoder={workdir}: no checkpoint there; train it to its first "
+      "validation"
+    )
+  return trained_system.restore_system(experiment)
+
+
+def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
+  """Returns a run as an encoder."""
+  from ctd_jax.models.dual_encoder import INNER_PRODUCTS
+  from ctd_jax.retrieval import dense
+  from ctd_jax.training import date_marks, input_pipeline
+  from ctd_jax.training import experiment as experiments
+
+  config, backbone = system.config, system.backbone
+  if date_marks.find_track(config) != "T0":
+    raise ValueError(
+      f"--encoder={path}: config.dates.records='key': the run reads the time "
+      "keys of records (track T1), and those of an index are what is looked "
+      "for; expected a run with config.dates.records='text'"
+    )
+  mode = system.score_mode
+  # The cosine of the other scores is that of the vectors with context.
+  mode = mode if mode in INNER_PRODUCTS else "absolute"
+  ranker = dense.TextRanker(config, system.model, system.mesh)
+
+  def encode(
+    tokens: input_pipeline.Tokens, description: str
+  ) -> Float32[np.ndarray, "n D"]:
+    encoding = ranker.encode_texts(system.params, tokens, description)
+    return np.asarray(encoding.vectors(mode), np.float32)
+
+  def encode_records(texts: Sequence[str]) -> Float32[np.ndarray, "n D"]:
+    tokens = experiments.tokenize_records(texts, backbone, config.record_length)
+    return encode(tokens, "encode records")
+
+  def encode_questions(texts: Sequence[str]) -> Float32[np.ndarray, "n D"]:
+    tokens = experiments.tokenize_queries(
+      texts, backbone, config.query_length, "questions"
+    )
+    return encode(tokens, "encode questions")
+
+  settings = {
+    "kind": RUN,
+    "vectors": mode,
+    "model": _describe_config(system.model.config),
+    "tokenizer": backbone.tokenizer.fingerprint,
+    "query": [backbone.query_prefix, config.query_length],
+    "record": [backbone.record_prefix, config.record_length],
+  }
+  if config.dates.form:  # left out of the hash of runs without
+    settings["dates"] = config.dates.form
+  return VectorEncoder(
+    path=path,
+    name=config.name,
+    kind=RUN,
+    sha256=_hash_encoder(settings, system.params),
+    dimensions=system.model.config.encoder.hidden_size,
+    encode_records=encode_records,
+    encode_questions=encode_questions,
+  )
+
+
+def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
+  """Returns a published encoder, which reads each side in its own way."""
+  from ctd_jax.models.pretrained import vector_settings
+  from ctd_jax.models.text_encoder import TextEncoder
+
+  declared = vector_settings.read_vector_settings(folder)
+  if declared.pooling is None:
+    raise ValueError(
+      f"--encoder={path}: does not say how its vectors are made; expected "
+      f"{vector_settings.MODULES_FILE} with a pooling, as "
+      "sentence-transformers writes it"
+    )
+  records = TextEncoder.load(folder, side="record", normalize=True)
+  max_tokens = records.config.max_length
+  questions = dataclasses.replace(
+    records,
+    prefix=declared.query.prefix,
+    max_length=min(declared.query.max_length or max_tokens, max_tokens),
+  )
+  settings = {
+    "kind": PUBLISHED,
+    "pooling": records.pooling,
+    "encoder": _describe_config(records.config),
+    "tokenizer": records.tokenizer.fingerprint,
+    "query": [questions.prefix, questions.max_length],
+    "record": [records.prefix, records.max_length],
+  }
+  return VectorEncoder(
+    path=path,
+    name=path if not pathlib.Path(path).is_absolute() else folder.name,
+    kind=PUBLISHED,
+    sha256=_hash_encoder(settings, records.params),
+    dimensions=records.width,
+    encode_records=records.encode,
+    encode_questions=questions.encode,
+  )
+
+
+def _describe_config(config: Any) -> dict[str, Any]:
+  """Returns the fields of a configuration on which its vectors depend.
+
+  Left out is what it has not, what is no part of the model (and of its repr),
+  and a Gaussian that it does not use: the hash of a model stays when others
+  get new fields.
+  """
+  fields = {
+    field.name: value
+    for field in dataclasses.fields(config)
+    if field.repr and (value := getattr(config, field.name)) is not None
+  }
+  if not fields.get("use_gaussian", True):
+    del fields["use_gaussian"], fields["gaussian_dim"]
+  return {
+    name: _describe_config(value) if dataclasses.is_dataclass(value) else value
+    for name, value in fields.items()
+  }
+
+
+def _hash_encoder(settings: Mapping[str, Any], params: Any) -> str:
+  """Returns a hash of all that vectors depend on, hexadecimal."""
+  from flax import traverse_util
+
+  from ctd_jax.training import devices
+
+  digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+  leaves = traverse_util.flatten_dict(params, sep="/")
+  for name in sorted(leaves):
+    # Leaf by leaf: a sharded model may not fit on one host.
+    leaf = np.ascontiguousarray(devices.fetch_to_host(leaves[name]))
+    digest.update(f"{name} {leaf.dtype} {leaf.shape}".encode())
+    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is no buffer
+  return digest.hexdigest()

@@ -1,0 +1,446 @@
+"""Posteriors of a work on disk: its probable months as mapped arrays.
+
+A record has months that hold `SHARE` of its probability, as far as each has
+`MIN_PROBABILITY` or more, and the chance that it is of no month of the
+calendar. What is left is spread evenly over all K months. Files of a folder:
+
+  starts.npy         int64 [n + 1], where the months of each record begin
+  months.npy         int32, ordinals, ascending for each record
+  probabilities.npy  float32, of these
+  outside.npy        float32 [n]
+  event_log_p.npy    float32 [n], log p(answering kind | text), 0 where there is
+                     no kind
+
+Axes: n records of a work, b some of them, K months.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from jaxtyping import Float, Float32, Int, Int32, Int64
+
+from ctd_jax.utils import files
+
+SHARE = 0.999
+MIN_PROBABILITY = 1e-4
+CREDIBLE = 0.9
+# A posterior as flat as this is as well spread evenly.
+_MAX_MONTHS = 4096
+_ARRAYS = ("starts", "months", "probabilities", "outside", "event_log_p")
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class PosteriorArrays:
+  """The posteriors of some records.
+
+  Attributes:
+    starts: where the months of each record begin; the last is their number.
+    months: ordinals, ascending for each record.
+    probabilities: of these.
+    outside: probability that a record is of no month of the calendar.
+    event_log_p: log p(answering kind | text), 0 where there is no kind.
+    num_months: of the calendar, K.
+  """
+
+  starts: Int64[np.ndarray, " starts"]
+  months: Int32[np.ndarray, " total"]
+  probabilities: Float32[np.ndarray, " total"]
+  outside: Float32[np.ndarray, " n"]
+  event_log_p: Float32[np.ndarray, " n"]
+  num_months: int
+
+  def __len__(self) -> int:
+    """Number of records."""
+    return len(self.outside)
+
+  @functools.cached_property
+  def rest(self) -> Float32[np.ndarray, " n"]:
+    """Probability that is spread evenly over the months."""
+    sums = np.zeros(len(self.probabilities) + 1)
+    np.cumsum(self.probabilities, dtype=np.float64, out=sums[1:])
+    held = sums[self.starts[1:]] - sums[self.starts[:-1]]
+    return np.maximum(1 - held - self.outside, 0).astype(np.float32)
+
+  def p_months(self, index: int) -> Float32[np.ndarray, " K"]:
+    """Returns p(month) of a record; with `outside` it adds up to 1."""
+    span = slice(self.starts[index], self.starts[index + 1])
+    result = np.full(
+      self.num_months, self.rest[index] / self.num_months, np.float32
+    )
+    result[self.months[span]] += self.probabilities[span]
+    return result
+
+  def credible_months(
+    self, index: int, share: float = CREDIBLE
+  ) -> Int64[np.ndarray, " m"]:
+    """Returns the smallest set of months that holds a share, ascending.
+
+    The ordinal after the last stands for outside of the calendar.
+
+    Args:
+      index: of the record.
+      share: of its probability.
+    """
+    span = slice(self.starts[index], self.starts[index + 1])
+    even = self.rest[index] / self.num_months
+    months = np.append(self.months[span], self.num_months).astype(np.int64)
+    chances = np.append(
+      (self.probabilities[span] + even).astype(np.float32), self.outside[index]
+    )
+    best = _find_smallest(chances, share)
+    if best is None or chances[best].min() <= even:
+      # Months that are not kept are needed too, each with what is left.
+      months = np.arange(self.num_months + 1)
+      chances = np.append(self.p_months(index), self.outside[index])
+      best = _find_smallest(chances, share)
+      best = np.arange(len(chances)) if best is None else best
+    return np.sort(months[best])
+
+  def save(self, folder: pathlib.Path) -> None:
+    """Writes the arrays to a folder."""
+    for name in _ARRAYS:
+      with files.atomic_path(folder / f"{name}.npy") as path:
+        np.save(path, getattr(self, name))
+
+  @classmethod
+  def open(cls, folder: pathlib.Path, num_months: int) -> PosteriorArrays:
+    """Returns the arrays of a folder, mapped into memory.
+
+    Args:
+      folder: of a work.
+      num_months: of the calendar.
+
+    Raises:
+      FileNotFoundError: naming the file that is missing.
+      ValueError: naming the file that is damaged.
+    """
+    arrays = {}
+    for name in _ARRAYS:
+      path = folder / f"{name}.npy"
+      if not path.is_file():
+        raise FileNotFoundError(f"{path}: missing; build the index again")
+      try:
+        # An empty file cannot be mapped.
+        arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
+      except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
+    sizes = len(arrays["starts"]) - 1, len(arrays["months"])
+    if (
+      len(arrays["outside"]) != sizes[0]
+      or len(arrays["event_log_p"]) != sizes[0]
+      or len(arrays["probabilities"]) != sizes[1]
+      or arrays["starts"][-1] != sizes[1]
+    ):
+      raise ValueError(f"{folder}: damaged, its arrays are of several lengths")
+    return cls(**arrays, num_months=num_months)
+
+  @classmethod
+  def concatenate(cls, parts: list[PosteriorArrays]) -> PosteriorArrays:
+    """Returns the posteriors of several lists of records, one after another."""
+    offsets = np.cumsum([0, *(len(part.months) for part in parts)])
+    starts = [
+      part.starts[:-1] + offset
+      for part, offset in zip(parts, offsets, strict=False)
+    ]
+    return cls(
+      starts=np.concatenate([*starts, offsets[-1:]]).astype(np.int64),
+      **{
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in _ARRAYS[1:]
+      },
+      num_months=parts[0].num_months,
+    )
+
+  def take(self, rows: Int[np.ndarray, " b"]) -> PosteriorArrays:
+    """Returns the posteriors of some records, in this order."""
+    sizes = np.diff(self.starts)[rows]
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    entries = np.repeat(self.starts[rows] - starts[:-1], sizes) + np.arange(
+      starts[-1]
+    )
+    return PosteriorArrays(
+      starts=starts,
+      months=self.months[entries],
+      probabilities=self.probabilities[entries],
+      outside=self.outside[rows],
+      event_log_p=self.event_log_p[rows],
+      num_months=self.num_months,
+    )
+
+
+def _find_smallest(
+  chances: Float32[np.ndarray, " m"], share: float
+) -> Int64[np.ndarray, " s"] | None:
+  """Returns the fewest places that hold a share; None if all hold less."""
+  order = np.argsort(-chances, kind="stable")
+  size = int((np.cumsum(chances[order]) < share).sum()) + 1
+  return order[:size] if size <= len(order) else None
+
+
+def make_posterior_arrays(
+  blocks: Iterable[np.ndarray],
+  num_months: int,
+  event_log_p: Float[np.ndarray, " n"] | None = None,
+) -> PosteriorArrays:
+  """Returns posteriors from whole ones.
+
+  Args:
+    blocks: probabilities of the months and, last, of outside, [b, K + 1], of
+      consecutive records.
+    num_months: K.
+    event_log_p: of the records; 0 if None.
+  """
+  sizes, months, probabilities, outside = [], [], [], []
+  for block in blocks:
+    rows, columns, chances = _find_likely_months(block[:, :-1])
+    sizes.append(np.bincount(rows, minlength=len(block)))
+    months.append(columns.astype(np.int32))
+    probabilities.append(chances.astype(np.float32))
+    outside.append(block[:, -1].astype(np.float32))
+  all_outside = _join(outside, np.float32)
+  return PosteriorArrays(
+    starts=np.concatenate([[0], np.cumsum(_join(sizes, np.int64))]).astype(
+      np.int64
+    ),
+    months=_join(months, np.int32),
+    probabilities=_join(probabilities, np.float32),
+    outside=all_outside,
+    event_log_p=np.zeros(len(all_outside), np.float32)
+    if event_log_p is None
+    else event_log_p.astype(np.float32),
+    num_months=num_months,
+  )
+
+
+def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:
+  return np.concatenate([np.empty(0, dtype), *parts]).astype(dtype)
+
+
+def _find_likely_months(
+  p_months: Float[np.ndarray, "b K"],
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+  """Returns row, month and probability of what is kept, in this order."""
+  rows, columns = np.nonzero(p_months >= MIN_PROBABILITY)
+  chances = p_months[rows, columns]
+  order = np.lexsort((-chances, rows))
+  rows, columns, chances = rows[order], columns[order], chances[order]
+  first = np.searchsorted(rows, np.arange(len(p_months)))
+  sums = np.cumsum(chances, dtype=np.float64)
+  before = sums - chances  # of likelier months, and of the rows above
+  before -= before[first[rows]] if len(rows) else 0
+  rank = np.arange(len(rows)) - first[rows]
+  is_kept = (before < SHARE * p_months.sum(axis=1)[rows]) & (rank < _MAX_MONTHS)
+  rows, columns, chances = rows[is_kept], columns[is_kept], chances[is_kept]
+  order = np.lexsort((columns, rows))
+  return rows[order], columns[order], chances[order]
+
+
+def make_certain_posteriors(
+  months: Int[np.ndarray, " n"], num_months: int
+) -> PosteriorArrays:
+  """Returns the posteriors of records of known months.
+
+  Args:
+    months: ordinals; K of a record outside of the calendar.
+    num_months: K.
+  """
+  is_inside = months < num_months
+  return PosteriorArrays(
+    starts=np.concatenate([[0], np.cumsum(is_inside)]).astype(np.int64),
+    months=months[is_inside].astype(np.int32),
+    probabilities=np.ones(int(is_inside.sum()), np.float32),
+    outside=(~is_inside).astype(np.float32),
+    event_log_p=np.zeros(len(months), np.float32),
+    num_months=num_months,
+  )
+
+
+def summarize_posteriors(
+  posteriors: PosteriorArrays,
+) -> dict[str, np.ndarray]:
+  """Returns best month and ends of the credible months of every record.
+
+  best_month (K = outside), best_probability, first_credible and last_credible,
+  each [n]. The credible months are taken of those that are kept, which hold
+  enough unless a posterior is flat; then they are all months.
+
+  Args:
+    posteriors: of the records.
+  """
+  num_records, num_months = len(posteriors), posteriors.num_months
+  sizes = np.diff(posteriors.starts)
+  # Outside is one place more, of every record.
+  rows = np.concatenate(
+    [np.repeat(np.arange(num_records), sizes), np.arange(num_records)]
+  )
+  places = np.concatenate(
+    [posteriors.months, np.full(num_records, num_months, np.int32)]
+  )
+  chances = np.concatenate([posteriors.probabilities, posteriors.outside])
+  order = np.lexsort((places, -chances, rows))
+  rows, places, chances = rows[order], places[order], chances[order]
+  first = np.searchsorted(rows, np.arange(num_records))
+  sums = np.cumsum(chances, dtype=np.float64)
+  before = sums - chances
+  before -= before[first[rows]] if len(rows) else 0
+  is_credible = (before < CREDIBLE - 1e-6) & (chances > 0)
+  is_month = is_credible & (places < num_months)
+  low = np.full(num_records, num_months)
+  high = np.full(num_records, -1)
+  np.minimum.at(low, rows[is_month], places[is_month])
+  np.maximum.at(high, rows[is_month], places[is_month])
+  high = np.where(high < 0, num_months, high)
+  held = np.bincount(rows, chances, num_records)
+  is_flat = held < CREDIBLE - 1e-6
+  best_chance = chances[first] if len(rows) else np.empty(0)
+  best = places[first] if len(rows) else np.empty(0, np.int32)
+  return {
+    "best_month": best.astype(int),
+    "best_probability": best_chance.astype(float),
+    "first_credible": np.where(is_flat, 0, low),
+    "last_credible": np.where(is_flat, num_months - 1, high),
+  }
+
+
+# ----------------------------------------------------------------------------
+# Postings of months: which records may be of a month, and how probably.
+#
+# `posterior_arrays` lists the months of a record; a question asks for the
+# records of a month. The same numbers, sorted by month, answer in a time that
+# depends on the months asked for and not on all that are kept. Files in the
+# folder of a work, beside the arrays that they are made from:
+#
+# posting_starts.npy int64 [K + 1], where the records of a month begin
+# posting_records.npy int32, records within the work, ascending
+# posting_probabilities.npy float32, of these rest.npy float32 [n], what is
+# spread evenly over the months
+#
+# Axes: n records of a work, K months, m spans.
+
+
+_FILES = {
+  "starts": "posting_starts.npy",
+  "records": "posting_records.npy",
+  "probabilities": "posting_probabilities.npy",
+  "rest": "rest.npy",
+}
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
+class MonthPostings:
+  """The records of every month.
+
+  Attributes:
+    starts: where the records of each month begin; the last is their number.
+    records: ascending for each month.
+    probabilities: that these are of the month.
+    rest: of each record, spread evenly over all months.
+  """
+
+  starts: Int64[np.ndarray, " starts"]
+  records: Int32[np.ndarray, " total"]
+  probabilities: Float32[np.ndarray, " total"]
+  rest: Float32[np.ndarray, " n"]
+
+  def __len__(self) -> int:
+    """Number of records."""
+    return len(self.rest)
+
+  @property
+  def num_months(self) -> int:
+    """Number of months K."""
+    return len(self.starts) - 1
+
+  def sum_mass(
+    self,
+    spans: Sequence[tuple[int, int]],
+    month_weights: Float[np.ndarray, " K"] | None = None,
+  ) -> Float[np.ndarray, " n"]:
+    """Returns the probability of every record to be of some months.
+
+    Args:
+      spans: first and last month of each, included; disjoint.
+      month_weights: what the mass of a month counts for; 1 if None.
+
+    Raises:
+      ValueError: if a span does not lie within the calendar.
+    """
+    mass = np.zeros(len(self))
+    weight = 0.0
+    for first, last in spans:
+      if not 0 <= first <= last < self.num_months:
+        raise ValueError(
+          f"an interval is first..last within 0..{self.num_months - 1}, got "
+          f"{first}..{last}"
+        )
+      entries = slice(int(self.starts[first]), int(self.starts[last + 1]))
+      values = self.probabilities[entries]
+      if month_weights is None:
+        weight += last - first + 1
+      else:
+        weights = month_weights[first : last + 1]
+        weight += weights.sum()
+        sizes = np.diff(self.starts[first : last + 2])
+        values = values * np.repeat(weights, sizes)
+      if len(values):
+        mass += np.bincount(self.records[entries], values, len(self))
+    return mass + self.rest * (weight / self.num_months)
+
+  def save(self, folder: pathlib.Path) -> None:
+    """Writes the postings to the folder of a work."""
+    for name, file_name in _FILES.items():
+      with files.atomic_path(folder / file_name) as path:
+        np.save(path, getattr(self, name))
+
+  @classmethod
+  def open(cls, folder: pathlib.Path) -> MonthPostings | None:
+    """Returns the postings of a work, mapped into memory; None without any.
+
+    Args:
+      folder: of the work.
+
+    Raises:
+      ValueError: naming the file that is damaged.
+    """
+    arrays = {}
+    for name, file_name in _FILES.items():
+      path = folder / file_name
+      if not path.is_file():
+        return None
+      try:
+        # An empty array cannot be mapped.
+        arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
+      except (ValueError, OSError, EOFError) as error:
+        raise ValueError(f"{path}: damaged ({error})") from error
+    if arrays["starts"][-1] != len(arrays["records"]) or len(
+      arrays["records"]
+    ) != len(arrays["probabilities"]):
+      raise ValueError(
+        f"{folder}: damaged, its postings are of several lengths"
+      )
+    return cls(**arrays)
+
+
+def make_month_postings(posteriors: PosteriorArrays) -> MonthPostings:
+  """Returns the postings of the posteriors of a work.
+
+  Args:
+    posteriors: of its records.
+  """
+  records = np.repeat(
+    np.arange(len(posteriors), dtype=np.int32), np.diff(posteriors.starts)
+  )
+  # Stable: the records of a month stay in order.
+  order = np.argsort(posteriors.months, kind="stable")
+  sizes = np.bincount(posteriors.months, minlength=posteriors.num_months)
+  return MonthPostings(
+    starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+    records=records[order],
+    probabilities=np.asarray(posteriors.probabilities)[order],
+    rest=np.asarray(posteriors.rest),
+  )

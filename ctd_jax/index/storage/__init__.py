@@ -1,1 +1,0 @@
-"""Files of an index: records, posteriors, postings, manifest."""

@@ -1,0 +1,393 @@
+"""Dense search: the records that are nearest to words by their vectors.
+
+Every record is compared; nothing is approximate. The score of a record is its
+cosine on a scale from 0, the mean of all records, to 1, the nearest, so that it
+can be added to a score of words: encoders differ in how far apart their cosines
+lie.
+
+Axes: n records of a work, N records of all works.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+import os
+import pathlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import numpy as np
+from absl import logging
+from jaxtyping import Bool, Float, Float32, Int
+
+from ctd_jax.index import encoders
+from ctd_jax.index.database import IndexedWork
+from ctd_jax.index.encoders import VectorEncoder
+from ctd_jax.index.manifest import EncoderEntry
+from ctd_jax.utils import files
+
+# ----------------------------------------------------------------------------
+# Vectors of the records of a work: float32 in files that are mapped.
+#
+# `vectors/<encoder>-<records>/` is named after the hashes of the encoder and
+# of the records, so that vectors are made once for each text, whatever
+# becomes of its dates. It holds parts of `PART_SIZE` records, each written
+# whole: a build that is broken off does not make them again.
+#
+# Axes: n records of a work, b of a part, D width of a vector.
+
+
+VECTORS_FOLDER = "vectors"
+# Records of a file: what is lost where a build is broken off.
+PART_SIZE = 4096
+_KEY_DIGITS = 16
+
+
+def name_folder(encoder_sha256: str, records_sha256: str) -> str:
+  """Returns the folder of a work's vectors, relative to that of the index."""
+  return (
+    f"{VECTORS_FOLDER}/{encoder_sha256[:_KEY_DIGITS]}-"
+    f"{records_sha256[:_KEY_DIGITS]}"
+  )
+
+
+def count_missing(folder: pathlib.Path, num_records: int, width: int) -> int:
+  """Returns of how many records there are no vectors yet.
+
+  Args:
+    folder: of the work's vectors.
+    num_records: of the work.
+    width: of a vector.
+  """
+  return sum(
+    stop - start
+    for start, stop in _list_parts(num_records)
+    if not _is_whole(_part_path(folder, start, stop), stop - start, width)
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class MissingPart:
+  """Records whose vectors are yet to be made, and where these go.
+
+  Attributes:
+    path: of the file of vectors.
+    texts: of the records, in order.
+  """
+
+  path: pathlib.Path
+  texts: list[str]
+
+
+def list_missing(
+  folder: pathlib.Path, texts: Iterable[str], num_records: int, width: int
+) -> Iterator[MissingPart]:
+  """Yields the parts of a work that have no vectors yet.
+
+  Args:
+    folder: of the work's vectors.
+    texts: of its records, in order.
+    num_records: of the work.
+    width: of a vector.
+  """
+  remaining = iter(texts)
+  for start, stop in _list_parts(num_records):
+    batch = list(itertools.islice(remaining, stop - start))
+    path = _part_path(folder, start, stop)
+    if not _is_whole(path, len(batch), width):
+      yield MissingPart(path, batch)
+
+
+def write_part(
+  part: MissingPart,
+  encode: Callable[[Sequence[str]], Float[np.ndarray, "b D"]],
+) -> None:
+  """Writes the vectors of a part.
+
+  Args:
+    part: of a work.
+    encode: texts -> vectors of length 1.
+  """
+  with files.atomic_path(part.path) as temporary, temporary.open("wb") as file:
+    np.save(file, np.asarray(encode(part.texts), np.float32))
+
+
+class WorkVectors:
+  """The vectors of a work."""
+
+  def __init__(self, parts: Sequence[Float32[np.ndarray, "b D"]]):
+    """Keeps parts, in order of the records."""
+    self._parts = parts
+
+  @classmethod
+  def open(
+    cls, folder: pathlib.Path, num_records: int, width: int
+  ) -> WorkVectors:
+    """Returns the vectors of a work, mapped from files.
+
+    Args:
+      folder: of the work's vectors.
+      num_records: of the work.
+      width: of a vector.
+
+    Raises:
+      ValueError: naming the file that is missing or damaged.
+    """
+    parts = []
+    for start, stop in _list_parts(num_records):
+      path = _part_path(folder, start, stop)
+      if not _is_whole(path, stop - start, width):
+        raise ValueError(
+          f"{path}: missing, or no vectors of {stop - start} records and width "
+          f"{width}; make them anew by python -m ctd_jax.index --encoder=..."
+        )
+      parts.append(np.load(path, mmap_mode="r"))
+    return cls(parts)
+
+  def __len__(self) -> int:
+    """Number of records."""
+    return sum(map(len, self._parts))
+
+  def iterate_parts(self) -> Iterator[Float32[np.ndarray, "b D"]]:
+    """Yields the vectors of consecutive records."""
+    yield from self._parts
+
+  def find_cosines(
+    self, vector: Float32[np.ndarray, " D"]
+  ) -> Float32[np.ndarray, " n"]:
+    """Returns the cosine of every record with a vector of length 1."""
+    cosines = [part @ vector for part in self._parts]
+    return np.concatenate([np.empty(0, np.float32), *cosines])
+
+
+def _list_parts(num_records: int) -> list[tuple[int, int]]:
+  return [
+    (start, min(start + PART_SIZE, num_records))
+    for start in range(0, num_records, PART_SIZE)
+  ]
+
+
+def _part_path(folder: pathlib.Path, start: int, stop: int) -> pathlib.Path:
+  return folder / f"{start:09}-{stop:09}.npy"
+
+
+def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
+  """Returns whether a file has the vectors of as many records."""
+  try:
+    vectors = np.load(path, mmap_mode="r")
+  except (OSError, ValueError, EOFError):
+    return False
+  return vectors.shape == (num_records, width) and vectors.dtype == np.float32
+
+
+# Records that are answers without having the words; as many as words may match.
+NUM_NEAR = 500
+# Of vectors beside words, 0..1. Chosen on validation questions, see
+# docs/guides/ask.md.
+DENSE_WEIGHT = 0.1
+Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class NearRecords:
+  """How near records are to words.
+
+  Attributes:
+    rows: of the nearest, and of the nearest of the time that is asked for.
+    cosines: work id -> of all its records.
+    lowest: cosine of score 0, the mean.
+    highest: cosine of score 1, of the nearest.
+  """
+
+  rows: frozenset[int]
+  cosines: Mapping[int, Float32[np.ndarray, " n"]]
+  lowest: float
+  highest: float
+
+  def score(
+    self, work_id: int, indices: Int[np.ndarray, " r"]
+  ) -> Float[np.ndarray, " r"]:
+    """Returns scores in 0..1.
+
+    Args:
+      work_id: of the records' work.
+      indices: of the records in it.
+    """
+    cosines = self.cosines[work_id][indices]
+    span = max(self.highest - self.lowest, 1e-6)
+    return np.clip((cosines - self.lowest) / span, 0, 1)
+
+
+class DenseSearch:
+  """The vectors of an index, and the encoder of what is asked."""
+
+  def __init__(
+    self,
+    folder: pathlib.Path,
+    entry: EncoderEntry,
+    source: str | os.PathLike | None,
+    weight: float,
+  ):
+    """Keeps what is opened when it is needed.
+
+    Args:
+      folder: of the index.
+      entry: of its manifest.
+      source: where the encoder lies; None = where the manifest says.
+      weight: of the vectors beside the words, 0..1.
+    """
+    self._folder, self.entry, self._source = folder, entry, source
+    self.weight = weight
+    self._vectors: dict[int, WorkVectors | None] = {}
+
+  @property
+  def description(self) -> str:
+    """Name and hash of the encoder."""
+    return encoders.describe_encoder(self.entry.name, self.entry.sha256)
+
+  @functools.cached_property
+  def encoder(self) -> VectorEncoder:
+    """What the vectors were made with; see `encoders.open_encoder_of`."""
+    return encoders.open_encoder_of(self.entry, self._source)
+
+  def vectors_of(self, work: IndexedWork) -> WorkVectors | None:
+    """Returns the vectors of a work; None if it has none.
+
+    That is, of a build with another encoder that was broken off at its end.
+
+    Raises:
+      ValueError: naming the file that is missing or damaged.
+    """
+    if work.work_id not in self._vectors:
+      folder = self._folder / name_folder(
+        self.entry.sha256, work.records_sha256
+      )
+      vectors = None
+      if folder.exists():
+        vectors = WorkVectors.open(
+          folder, work.num_records, self.entry.dimensions
+        )
+      else:
+        logging.warning(
+          "%s has no vectors and is found by words alone; a build was broken "
+          "off, run it again",
+          work.name,
+        )
+      self._vectors[work.work_id] = vectors
+    return self._vectors[work.work_id]
+
+  def find_near(
+    self,
+    text: str,
+    works: Sequence[IndexedWork],
+    masks: Masks | None = None,
+    in_time: Masks | None = None,
+  ) -> NearRecords:
+    """Returns how near records are to a text.
+
+    Args:
+      text: of the question, without its time.
+      works: whose records; one at least.
+      masks: which records may be found; all if None.
+      in_time: which are of the time that is asked for; None if none is.
+    """
+    (vector,) = self.encoder.encode_questions([text])
+    cosines = {work.work_id: self._find_cosines(work, vector) for work in works}
+    joined = _join(works, cosines)
+    members = _choose_members(works, masks) & ~np.isnan(joined)
+    nearest = _select_nearest(joined, members)
+    rows = set(nearest.tolist())
+    if in_time is not None:
+      rows |= set(
+        _select_nearest(joined, members & _join(works, in_time)).tolist()
+      )
+    all_rows = _join(
+      works,
+      {
+        work.work_id: np.arange(work.rows.start, work.rows.stop)
+        for work in works
+      },
+    )
+    values = joined[members] if members.any() else np.zeros(1, np.float32)
+    lowest = float(values.mean())
+    return NearRecords(
+      rows=frozenset(all_rows[sorted(rows)].tolist()),
+      cosines={
+        work_id: np.nan_to_num(of_work, nan=lowest)
+        for work_id, of_work in cosines.items()
+      },
+      lowest=lowest,
+      highest=float(values.max()),
+    )
+
+  def _find_cosines(
+    self, work: IndexedWork, vector: Float32[np.ndarray, " D"]
+  ) -> Float32[np.ndarray, " n"]:
+    """Returns the cosines of the records of a work, nan without vectors."""
+    vectors = self.vectors_of(work)
+    if vectors is None:
+      return np.full(work.num_records, np.nan, np.float32)
+    return vectors.find_cosines(vector)
+
+
+def open_dense_search(
+  folder: pathlib.Path,
+  entry: EncoderEntry | None,
+  encoder: str | os.PathLike | None,
+  weight: float | None,
+) -> DenseSearch | None:
+  """Returns the dense search of an index; None if there is none.
+
+  Args:
+    folder: of the index.
+    entry: of its manifest.
+    encoder: where it lies now; `encoders.NO_ENCODER` = it is not to be asked,
+      None = where it lay then.
+    weight: of the vectors beside the words; `DENSE_WEIGHT` if None.
+
+  Raises:
+    FileNotFoundError: if the encoder is not there.
+    ValueError: if the index has no vectors, or the weight is none.
+  """
+  if entry is None and encoder not in (None, encoders.NO_ENCODER):
+    raise ValueError(
+      f"--encoder={encoder}: the index has no vectors; python -m ctd_jax.index "
+      f"--index={folder} --encoder={encoder} makes them"
+    )
+  if entry is None or encoder == encoders.NO_ENCODER:
+    if weight is not None:
+      raise ValueError(
+        f"dense_weight={weight}: there are no vectors to weigh; leave it out"
+      )
+    return None
+  weight = DENSE_WEIGHT if weight is None else weight
+  if not 0 <= weight <= 1:
+    raise ValueError(f"dense_weight={weight}: expected 0 to 1")
+  if encoder is not None:
+    encoder = encoders.find_encoder_path(encoder)
+  return DenseSearch(folder, entry, encoder, weight)
+
+
+def _join(works: Sequence[IndexedWork], values: Mapping) -> np.ndarray:
+  """Returns values of records, one work after the other."""
+  return np.concatenate([np.asarray(values[work.work_id]) for work in works])
+
+
+def _choose_members(
+  works: Sequence[IndexedWork], masks: Masks | None
+) -> Bool[np.ndarray, " N"]:
+  if masks is None:
+    return np.ones(sum(work.num_records for work in works), bool)
+  return _join(works, masks)
+
+
+def _select_nearest(
+  cosines: Float32[np.ndarray, " N"], members: Bool[np.ndarray, " N"]
+) -> Int[np.ndarray, " m"]:
+  """Returns the indices of the nearest `NUM_NEAR` members."""
+  indices = np.flatnonzero(members)
+  if len(indices) <= NUM_NEAR:
+    return indices
+  best = np.argpartition(-cosines[indices], NUM_NEAR - 1)[:NUM_NEAR]
+  return indices[best]

@@ -1,0 +1,398 @@
+"""Training loop: restore, update, log, validate, save.
+
+`train` is the life of a run from its workdir to its last checkpoint. Validation
+is an argument, because ranking a gallery belongs to a higher layer.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import json
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import grain
+import jax
+import numpy as np
+import optax
+from absl import logging
+
+from ctd_jax.models.dual_encoder import ENCODER
+from ctd_jax.training import devices, metrics, run_folder, speed, train_step
+from ctd_jax.training import metrics as metrics_lib
+from ctd_jax.training import optimizer as optimizer_lib
+from ctd_jax.training import speed as speed_lib
+from ctd_jax.training.checkpoints import Checkpoints
+from ctd_jax.training.devices import PreemptionWatch
+from ctd_jax.training.experiment import Experiment
+from ctd_jax.training.input_pipeline import BatchIterator
+from ctd_jax.training.objective import Metrics, Objective
+from ctd_jax.training.run_folder import Folder
+from ctd_jax.training.speed import ModelFlops, SpeedMeter, StepWork
+from ctd_jax.training.train_step import TrainState, TrainStep
+from ctd_jax.utils import files, output
+
+# ----------------------------------------------------------------------------
+# Record of a run: command, commit, seeds and the seconds it took.
+
+
+class RunRecord:
+  """Provenance and cost of a run, in a file of its workdir.
+
+  A resumed run keeps the command and commit of its first part, and the seconds
+  of all parts add up.
+  """
+
+  def __init__(self, workdir: Folder, seed: int):
+    """Starts the clock; reads the record of an earlier part, if any."""
+    self._path = workdir / run_folder.TRAINING_FILE
+    self._start_time = time.time()
+    self._fields = {
+      "command": files.command_line(),
+      "commit": files.code_commit(),
+      "seconds": 0.0,  # wall time of the training, without evaluation
+      "seeds": [seed],
+    }
+    # A resumed run: what it was begun with stays.
+    if self._path.exists():
+      self._fields |= json.loads(self._path.read_text())
+    self._previous_seconds = self._fields["seconds"]
+
+  @property
+  def seconds(self) -> float:
+    """Wall time of all parts of the run."""
+    return self._previous_seconds + time.time() - self._start_time
+
+  def write(self) -> None:
+    """Writes the record as of now."""
+    self._fields["seconds"] = round(self.seconds, 1)
+    text = json.dumps(self._fields, indent=2)
+    if devices.is_coordinator():
+      files.write_text(self._path, text + "\n")
+
+
+# ----------------------------------------------------------------------------
+# What the training loop leaves behind: metrics, speed, checkpoints.
+
+
+# Parameters -> the same with what validation chooses among them, and metrics.
+Validate = Callable[[Any], tuple[Any, Mapping[str, float]]]
+
+
+@dataclasses.dataclass
+class RunOutputs:
+  """Metrics, speed, checkpoints and record of a run.
+
+  Attributes:
+    checkpoints: of the workdir.
+    batches: the training data, whose position is saved with the state.
+    writer: of the metrics.
+    record: seconds so far.
+    validate: parameters -> the same with what it chooses, and metrics.
+    bar: shows step, loss and speed.
+    log_every: steps.
+    schedule: learning rate of the encoder by step, from 0.
+    meter: of the speed.
+    pending: step, metrics and size of the last update, not yet read.
+  """
+
+  checkpoints: Checkpoints
+  batches: grain.DatasetIterator
+  writer: metrics_lib.MetricWriter
+  record: RunRecord
+  validate: Validate
+  bar: output.Progress
+  log_every: int
+  schedule: optax.Schedule
+  meter: SpeedMeter
+  pending: tuple[int, Metrics, StepWork] | None = None
+
+  def log_update(self, step: int, metrics: Metrics, work: StepWork) -> None:
+    """Logs the update before this one.
+
+    The values are read one step late: the host prepares the next batch while
+    the device computes.
+    """
+    self.flush()
+    self.pending = step, metrics, work
+
+  def flush(self) -> None:
+    """Checks the metrics of the last update, writes them where they are due."""
+    if self.pending is None:
+      return
+    step, metrics, work = self.pending
+    self.pending = None
+    values = jax.device_get(metrics)  # waits for the device
+    metrics_lib.check_finite(step, values)
+    self.meter.count_step(work)
+    if step % self.log_every == 0:
+      rate = {"learning_rate": self.schedule(step - 1)}
+      self.writer.write(step, values | rate)
+      postfix = {"loss": f"{float(values['loss']):.3f}"}
+      if speed := self.meter.read():
+        self.writer.write_speed(step, speed)
+        postfix |= speed_lib.format_postfix(speed)
+      self.bar.set_postfix(postfix)
+
+  def save(self, step: int, state: TrainState) -> None:
+    """Saves a checkpoint to go on from, which is never the best."""
+    self.flush()
+    self.checkpoints.save(step, state, self.batches)
+
+  def validate_and_save(self, step: int, state: TrainState) -> None:
+    """Validates the parameters and saves them with their metrics.
+
+    What validation chooses among them is saved; the next update does not read
+    it.
+    """
+    self.flush()
+    if speed := self.meter.stop():  # what follows is no training
+      logging.info("speed: %s", speed_lib.format_speed(speed))
+    params, scores = self.validate(state.model_params)
+    # An encoder is nothing that validation chooses; a frozen one stays apart.
+    state = state.replace(params={**params, ENCODER: state.params[ENCODER]})
+    self.writer.write(step, scores)
+    self.writer.flush()
+    logging.info(
+      "step %d/%d, %.0f s: %s",
+      step,
+      self.bar.total,
+      self.record.seconds,
+      "  ".join(f"{name} {value:.4f}" for name, value in scores.items()),
+    )
+    self.checkpoints.save(step, state, self.batches, scores)
+    self.record.write()
+
+
+def train(
+  experiment: Experiment,
+  validate: Validate,
+  watch: PreemptionWatch,
+  stop_after: int | None = None,
+  profile: range | None = None,
+) -> bool:
+  """Trains a run, or goes on with it from its latest checkpoint.
+
+  Args:
+    experiment: assembled from config and workdir.
+    validate: returns the parameters with what it chooses among them, and their
+      metrics, the selecting one among them.
+    watch: entered; a signal ends the loop after the step at hand.
+    stop_after: leave the loop after this many updates, as a cut-off would.
+    profile: steps of which a trace is written.
+
+  Returns:
+    Whether the last step was reached, so that the best checkpoint is final.
+
+  Raises:
+    DivergedError: if the loss stops being finite.
+    CheckpointError: if the workdir holds a run of another config.
+    Preempted: if a signal said so; the state has been saved.
+    ValueError: if the run has no such steps as `profile`.
+  """
+  config, total_steps = experiment.config, experiment.total_steps
+  speed.check_profile(profile, total_steps)
+  record = RunRecord(experiment.workdir, config.seed)  # the clock starts
+  with contextlib.ExitStack() as stack:
+    meter = SpeedMeter(speed.find_peak_flops(experiment.mesh))
+    stack.enter_context(contextlib.closing(meter))
+    batches = experiment.training_batches(
+      functools.partial(_place_batch, mesh=experiment.mesh)
+    )
+    stack.enter_context(contextlib.closing(batches))
+    # Before the checkpoints are read: a run of another config is left alone.
+    experiment.claim_workdir()
+    first_step, state = _restore_or_init(experiment, batches)
+    profiler = speed.StepProfiler(profile, experiment.workdir, first_step)
+    stack.enter_context(contextlib.closing(profiler))
+    outputs = _open_outputs(
+      experiment, batches, first_step, record, validate, meter
+    )
+    stack.enter_context(contextlib.closing(outputs.writer))
+    updates = _Updates.make(experiment, batches, meter)
+    _log_start(experiment, state)
+    stack.enter_context(_defer_signals(watch))
+    if experiment.checkpoints.latest_step is None and not total_steps:
+      outputs.validate_and_save(0, state)  # a run without updates
+    for step in outputs.bar:
+      profiler.begin_step(step)
+      with jax.profiler.StepTraceAnnotation("train", step_num=step):
+        state, metrics, work = updates.run(state)
+      profiler.end_step(step, metrics)
+      outputs.log_update(step, metrics, work)
+      # Asked at every step: several processes agree on the step to stop at.
+      stop_requested = watch.stop_requested(step)
+      if step % config.eval_every == 0 or step == total_steps:
+        outputs.validate_and_save(step, state)
+      elif stop_requested:
+        outputs.save(step, state)
+      if stop_requested or (stop_after is not None and step >= stop_after):
+        break
+  # Checkpoints are written in the background; the run must not end before.
+  experiment.checkpoints.wait()
+  record.write()
+  watch.exit_if_requested()
+  return stop_after is None or stop_after >= total_steps
+
+
+@dataclasses.dataclass(frozen=True)
+class _Updates:
+  """Updates of a state, each with the next batch, and measured.
+
+  Attributes:
+    batches: see `_PlacedBatch`.
+    train_step: the jitted update.
+    flops: counted by the shapes of a batch.
+    meter: of the speed.
+  """
+
+  batches: BatchIterator
+  train_step: TrainStep
+  flops: ModelFlops
+  meter: SpeedMeter
+
+  @classmethod
+  def make(
+    cls,
+    experiment: Experiment,
+    batches: BatchIterator,
+    meter: SpeedMeter,
+  ) -> _Updates:
+    """Returns the updates of an experiment."""
+    config, mesh = experiment.config, experiment.mesh
+    objective = Objective.from_config(config, experiment.model, mesh)
+    return cls(
+      batches=batches,
+      train_step=train_step.make_train_step(
+        objective, experiment.optimizer, config.seed
+      ),
+      flops=ModelFlops(objective),
+      meter=meter,
+    )
+
+  def run(self, state: TrainState) -> tuple[TrainState, Metrics, StepWork]:
+    """Returns the new state, which the devices may still compute."""
+    with self.meter.wait_for_input():
+      batch = next(self.batches)
+    state, metrics = self.train_step(state, batch.arrays)
+    self.meter.watch_update(metrics["loss"])
+    flops = self.flops.count(batch.arrays)
+    return state, metrics, dataclasses.replace(batch.work, flops=flops)
+
+
+def _open_outputs(
+  experiment: Experiment,
+  batches: BatchIterator,
+  first_step: int,
+  record: RunRecord,
+  validate: Validate,
+  meter: SpeedMeter,
+) -> RunOutputs:
+  """Returns the outputs of a run that goes on behind `first_step`."""
+  config, total_steps = experiment.config, experiment.total_steps
+  return RunOutputs(
+    checkpoints=experiment.checkpoints,
+    batches=batches,
+    writer=metrics.MetricWriter(
+      experiment.workdir,
+      first_step,
+      metrics.start_run(config, experiment.workdir),
+    ),
+    record=record,
+    validate=validate,
+    bar=output.Progress(
+      range(first_step + 1, total_steps + 1),
+      total=total_steps,
+      initial=first_step,
+      unit="step",
+      desc="train",
+    ),
+    log_every=config.log_every,
+    schedule=_make_schedule(experiment),
+    meter=meter,
+  )
+
+
+def _restore_or_init(
+  experiment: Experiment, batches: BatchIterator
+) -> tuple[int, TrainState]:
+  """Returns the step and state to start from; moves the batches there."""
+  checkpoint = experiment.checkpoints.resume(
+    experiment.abstract_state(), batches
+  )
+  if checkpoint is None:
+    return 0, experiment.init_state()
+  step, state = checkpoint
+  logging.info("resuming %s at step %d", experiment.workdir, step)
+  return step, state.replace(frozen=experiment.load_frozen())
+
+
+@contextlib.contextmanager
+def _defer_signals(watch: PreemptionWatch) -> Iterator[None]:
+  """Has signals noted while the loop runs, which stops after its step."""
+  watch.defers_signals = True
+  try:
+    yield
+  finally:
+    watch.defers_signals = False
+
+
+def _make_schedule(experiment: Experiment) -> optax.Schedule:
+  """Returns the learning rate of the encoder by step, from 0."""
+  section = experiment.config.optimizer
+  accumulate_steps = experiment.config.accumulate_steps
+  rate_of_update = optimizer_lib.learning_rate_schedule(
+    section.learning_rate,
+    # A run without updates asks for none.
+    max(1, experiment.total_steps // accumulate_steps),
+    section.warmup_fraction,
+  )
+  return lambda step: rate_of_update(step // accumulate_steps)
+
+
+class _PlacedBatch(NamedTuple):
+  """A batch on the devices.
+
+  Attributes:
+    arrays: global, see `input_pipeline.training_batches`.
+    work: over all processes, without FLOPs. Each process is taken to have as
+      many queries and tokens as this one.
+  """
+
+  arrays: dict[str, Any]
+  work: StepWork
+
+
+def _place_batch(
+  batch: dict[str, Any], mesh: jax.sharding.Mesh
+) -> _PlacedBatch:
+  """Returns a batch of host arrays, this process's share, on the devices."""
+  texts, processes = batch["texts"], jax.process_count()
+  work = StepWork(
+    queries=len(batch["query_ends"]) * processes,
+    tokens=int(np.count_nonzero(texts.segments)) * processes,
+    columns=texts.segments.size * processes,
+    flops=0.0,
+  )
+  return _PlacedBatch(devices.make_global_batch(batch, mesh), work)
+
+
+def _log_start(experiment: Experiment, state: TrainState) -> None:
+  """Logs the size of the data, the model and the run."""
+  benchmark = experiment.benchmark
+  logging.info(
+    "%s: %s, %d train queries, %d records, %d parameters, %d of them trained, "
+    "%d steps on %d %s",
+    experiment.config.name,
+    benchmark.name,
+    len(benchmark.queries["train"]),
+    len(benchmark.records),
+    sum(x.size for x in jax.tree.leaves(state.model_params)),
+    sum(x.size for x in jax.tree.leaves(state.params)),
+    experiment.total_steps,
+    experiment.mesh.size,
+    jax.devices()[0].device_kind,
+  )
