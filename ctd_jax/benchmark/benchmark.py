@@ -35,32 +35,25 @@ ANSWERING_KINDS = (EVENT, NO_EVENT)
 
 @dataclasses.dataclass(frozen=True)
 class Record:
-  """A dated text of the gallery.
+  """A dated text of the gallery."""
 
-  Attributes:
-    record_id: unique within a data set; tells nothing about order or time.
-    text: as retrieved.
-    source: the work it comes from, e.g. "zuozhuan" or "kong_yingda".
-    kind: "event", "no_event" (placeholder of an empty month) or
-      "neg_comment" (later commentary, never a positive).
-    key: month it is filed under.
-    order: position inside its work, from 0; -1 if it is not known. Metadata:
-      only systems of track T0+order may read it.
-    version: event it belongs to: records of one month, from several works,
-      that tell of the same event or explain it share a version (paper,
-      Figure 5); "" for a placeholder and for commentary on a whole month.
-      Metadata like `key`: no retriever may read it.
-    match_score: of commentary, how well the passage it was filed under fits,
-      0-1; 1 for all else.
-  """
-
-  record_id: str
-  text: str
-  source: str
+  record_id: str  # unique within a data set; tells nothing about order or time
+  text: str  # as retrieved
+  source: str  # the work it comes from, e.g. "zuozhuan" or "kong_yingda"
+  # "event", "no_event" (placeholder of an empty month) or "neg_comment" (later
+  # commentary, never a positive).
   kind: str
-  key: TimeKey
+  key: TimeKey  # month it is filed under
+  # Position inside its work, from 0; -1 if it is not known. Metadata: only
+  # systems of track T0+order may read it.
   order: int
+  # Event it belongs to: records of one month, from several works, that tell of
+  # the same event or explain it share a version (paper, Figure 5); "" for a
+  # placeholder and for commentary on a whole month. Metadata like `key`: no
+  # retriever may read it.
   version: str = ""
+  # Of commentary, how well the passage it was filed under fits, 0-1; 1 for all
+  # else.
   match_score: float = 1.0
 
   def __post_init__(self):
@@ -96,26 +89,19 @@ CHUNQIU_TITLE = "《春秋》"
 
 @dataclasses.dataclass(frozen=True)
 class Query:
-  """A question with the interval it asks about and its positives.
+  """A question with the interval it asks about and its positives."""
 
-  Attributes:
-    query_id: e.g. `point-00017`; the number says nothing about time or split.
-    text: the question, Traditional Chinese.
-    family: `point` or `window`.
-    group: one of the nine groups of `query_templates.TEMPLATES`; other data
-      sets may have groups of their own.
-    interval: the months that the text means.
-    positives: ids of every event or no_event record in the interval, sorted.
-    paper_family: `point`, `gap` or `window`, see `GAP`.
-  """
-
+  # E.g. `point-00017`; the number says nothing about time or split.
   query_id: str
-  text: str
-  family: str
+  text: str  # the question, Traditional Chinese
+  family: str  # `point` or `window`
+  # One of the nine groups of `query_templates.TEMPLATES`; other data sets may
+  # have groups of their own.
   group: str
-  interval: Interval
+  interval: Interval  # the months that the text means
+  # Ids of every event or no_event record in the interval, sorted.
   positives: tuple[str, ...] = ()
-  paper_family: str = ""
+  paper_family: str = ""  # `point`, `gap` or `window`, see `GAP`
 
 
 def index_positives_by_month(
@@ -163,22 +149,15 @@ def find_interval_split(
 
 @dataclasses.dataclass(frozen=True)
 class Benchmark:
-  """Gallery, queries with their positives, and the calendar of both.
+  """Gallery, queries with their positives, and the calendar of both."""
 
-  Attributes:
-    name: `dataset/config:version` as built.
-    timeline: the calendar that keys and intervals belong to.
-    records: the gallery, N records sorted by record id.
-    record_splits: split of the month of each record: train, validation, test.
-    queries: split -> queries.
-    titles: source of a record -> title of the work, as far as known.
-  """
-
-  name: str
-  timeline: Timeline
-  records: tuple[Record, ...]
+  name: str  # `dataset/config:version` as built
+  timeline: Timeline  # the calendar that keys and intervals belong to
+  records: tuple[Record, ...]  # the gallery, N records sorted by record id
+  # Split of the month of each record: train, validation, test.
   record_splits: tuple[str, ...]
-  queries: Mapping[str, tuple[Query, ...]]
+  queries: Mapping[str, tuple[Query, ...]]  # split -> queries
+  # Source of a record -> title of the work, as far as known.
   titles: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
   def __repr__(self) -> str:

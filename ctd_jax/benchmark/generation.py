@@ -51,20 +51,15 @@ from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 
 @dataclasses.dataclass(frozen=True)
 class QueryTemplate:
-  """Text of a query with slots, and the interval that it means.
+  """Text of a query with slots, and the interval that it means."""
 
-  Attributes:
-    index: 1-52, the published numbering of the groups.
-    group: published group, e.g. MONTH_PAST; decides how `span` is read.
-    text: the question, with slots: {date} the anchor month, {end} the second
-      date of a range, {year} the anchor's regnal year, {state} the ruler's
-      state, {title} the chronicle's title with its brackets.
-    span: months (MONTH_*) or years (YEAR_*); 1 for BASE_* and YEAR_CURRENT.
-  """
-
-  index: int
-  group: str
+  index: int  # 1-52, the published numbering of the groups
+  group: str  # published group, e.g. MONTH_PAST; decides how `span` is read
+  # The question, with slots: {date} the anchor month, {end} the second date of
+  # a range, {year} the anchor's regnal year, {state} the ruler's state, {title}
+  # the chronicle's title with its brackets.
   text: str
+  # Months (MONTH_*) or years (YEAR_*); 1 for BASE_* and YEAR_CURRENT.
   span: int = 1
 
   @property
@@ -235,17 +230,11 @@ TEMPLATES: tuple[QueryTemplate, ...] = _number_templates(
 
 @dataclasses.dataclass(frozen=True)
 class Quota:
-  """Numbers of queries to draw for a split.
+  """Numbers of queries to draw for a split."""
 
-  Attributes:
-    event_points: point queries on months with an event.
-    empty_points: point queries on months without one.
-    windows: window queries.
-  """
-
-  event_points: int
-  empty_points: int
-  windows: int
+  event_points: int  # point queries on months with an event
+  empty_points: int  # point queries on months without one
+  windows: int  # window queries
 
 
 # Published family sizes, recovered from Tables 14-15. For train only the sum

@@ -44,22 +44,14 @@ Ranking = Sequence[tuple[str, float]]
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-  """One system's rankings over one gallery for the queries of one split.
+  """One system's rankings over one gallery for the queries of one split."""
 
-  Attributes:
-    system: name of the system, without white space, colons and slashes.
-    track: what the system may read: one of `TRACKS`.
-    score_mode: what the score is, e.g. `semantic`, `ctd`, `lexical`.
-    split: of the queries: train, validation or test.
-    gallery: which records were searched, e.g. `neg1_ne1`.
-    rankings: for each query id, records with their scores, best first.
-  """
-
-  system: str
-  track: str
-  score_mode: str
-  split: str
-  gallery: str
+  system: str  # name of the system, without white space, colons and slashes
+  track: str  # what the system may read: one of `TRACKS`
+  score_mode: str  # what the score is, e.g. `semantic`, `ctd`, `lexical`
+  split: str  # of the queries: train, validation or test
+  gallery: str  # which records were searched, e.g. `neg1_ne1`
+  # For each query id, records with their scores, best first.
   rankings: Mapping[str, Ranking]
 
   def __post_init__(self):

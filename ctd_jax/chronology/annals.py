@@ -53,20 +53,14 @@ _GLOSS_PARTICLES = "者之而"
 
 @dataclasses.dataclass
 class MonthScanner:
-  """Date that a reader carries through an annals.
+  """Date that a reader carries through an annals."""
 
-  Attributes:
-    reigns: ruler's name -> number; other names are of no ruler of this annals
-      and are ignored.
-    reign: of the scan position; 0 before the first ruler.
-    year: regnal year; 0 before the first year is named.
-    month: 1-12.
-  """
-
+  # Ruler's name -> number; other names are of no ruler of this annals and are
+  # ignored.
   reigns: dict[str, int] = dataclasses.field(default_factory=dict)
-  reign: int = 0
-  year: int = 0
-  month: int = 1
+  reign: int = 0  # of the scan position; 0 before the first ruler
+  year: int = 0  # regnal year; 0 before the first year is named
+  month: int = 1  # 1-12
 
   @property
   def key(self) -> TimeKey | None:
@@ -214,17 +208,12 @@ def split_entry_by_month(
 
 @dataclasses.dataclass(frozen=True)
 class _NarrativeDate:
-  """Season or month inside an entry that can begin a part.
+  """Season or month inside an entry that can begin a part."""
 
-  Attributes:
-    cue: season or month.
-    opens_sentence: false if it opens a clause in the middle.
-    part_start: position of the clause, or of its sentence if no other date
-      stands in it before.
-  """
-
-  cue: dates_lib.DateCue
-  opens_sentence: bool
+  cue: dates_lib.DateCue  # season or month
+  opens_sentence: bool  # false if it opens a clause in the middle
+  # Position of the clause, or of its sentence if no other date stands in it
+  # before.
   part_start: int
 
 

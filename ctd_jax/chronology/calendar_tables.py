@@ -55,50 +55,32 @@ _YEAR_OF_BRANCH_MONTHS = 762
 
 @dataclasses.dataclass(frozen=True)
 class EarlyState:
-  """State that ended before the calendars begin.
+  """State that ended before the calendars begin."""
 
-  Attributes:
-    names: all of them.
-    first_year: astronomical.
-    last_year: the same.
-  """
-
-  names: tuple[str, ...]
-  first_year: int
-  last_year: int
+  names: tuple[str, ...]  # all of them
+  first_year: int  # astronomical
+  last_year: int  # the same
 
 
 @dataclasses.dataclass(frozen=True)
 class Polity:
-  """State that counted its own years.
+  """State that counted its own years."""
 
-  Attributes:
-    number: of the table.
-    name: no other polity has it, e.g. 曹魏.
-    names: all of them in every script, e.g. 曹魏, 魏; others may share them.
-    country: one of `COUNTRIES`, whose calendar it is.
-  """
-
-  number: str
-  name: str
+  number: str  # of the table
+  name: str  # no other polity has it, e.g. 曹魏
+  # All of them in every script, e.g. 曹魏, 魏; others may share them.
   names: tuple[str, ...]
-  country: str
+  country: str  # one of `COUNTRIES`, whose calendar it is
 
 
 @dataclasses.dataclass(frozen=True)
 class Ruler:
-  """One who ruled a polity.
+  """One who ruled a polity."""
 
-  Attributes:
-    number: of the table.
-    polity: that was ruled.
-    name: as histories call him or her, e.g. 武帝.
-    names: temple, posthumous and personal names in every script.
-  """
-
-  number: str
-  polity: Polity
-  name: str
+  number: str  # of the table
+  polity: Polity  # that was ruled
+  name: str  # as histories call him or her, e.g. 武帝
+  # Temple, posthumous and personal names in every script.
   names: tuple[str, ...]
 
 
@@ -108,34 +90,21 @@ class Era:
 
   An era that outlives its ruler is several rows with one `first_year`. Years
   counted by the ruler alone are an era without a name.
-
-  Attributes:
-    number: of the table.
-    polity: whose years are counted.
-    ruler: who ruled meanwhile; None where no table says.
-    name: e.g. 泰始; "" for years of a ruler, or of a part of the reign.
-    spellings: other forms of the name, in every script.
-    stream: the calendar by which months are counted.
-    first_day: Julian day number on which the count began, or the ruler's share.
-    last_day: the same of the end.
-    first_year: astronomical year of 元年.
-    years: number of the last year that began.
-    first_month: month in which the count began, 1-12.
-    first_month_is_leap: whether that is an intercalary one.
   """
 
-  number: str
-  polity: Polity
-  ruler: Ruler | None
-  name: str
-  spellings: tuple[str, ...]
-  stream: str
+  number: str  # of the table
+  polity: Polity  # whose years are counted
+  ruler: Ruler | None  # who ruled meanwhile; None where no table says
+  name: str  # e.g. 泰始; "" for years of a ruler, or of a part of the reign
+  spellings: tuple[str, ...]  # other forms of the name, in every script
+  stream: str  # the calendar by which months are counted
+  # Julian day number on which the count began, or the ruler's share.
   first_day: int
-  last_day: int
-  first_year: int
-  years: int
-  first_month: int
-  first_month_is_leap: bool
+  last_day: int  # the same of the end
+  first_year: int  # astronomical year of 元年
+  years: int  # number of the last year that began
+  first_month: int  # month in which the count began, 1-12
+  first_month_is_leap: bool  # whether that is an intercalary one
 
   @property
   def state(self) -> str:
@@ -151,26 +120,19 @@ class Era:
 
 @dataclasses.dataclass(frozen=True)
 class Stream:
-  """The lunations of one calendar in order, K of them.
+  """The lunations of one calendar in order, K of them."""
 
-  Attributes:
-    name: of the table, e.g. `zhou_qing`.
-    first_days: Julian day numbers.
-    lengths: in days.
-    years: astronomical year as this calendar counts it: until 104 BCE it begins
-      with the tenth month, in 690-700 and 762 with the eleventh.
-    months: 1-12. A year can lack a month (237) or have one twice (23, 762).
-    is_leap: whether a month is intercalary.
-    written_months: the number that texts give it; 正月 of 690-700 was the
-      eleventh month, 一月 the first.
-  """
-
-  name: str
-  first_days: Int[np.ndarray, " K"]
-  lengths: Int[np.ndarray, " K"]
+  name: str  # of the table, e.g. `zhou_qing`
+  first_days: Int[np.ndarray, " K"]  # Julian day numbers
+  lengths: Int[np.ndarray, " K"]  # in days
+  # Astronomical year as this calendar counts it: until 104 BCE it begins with
+  # the tenth month, in 690-700 and 762 with the eleventh.
   years: Int[np.ndarray, " K"]
+  # 1-12. A year can lack a month (237) or have one twice (23, 762).
   months: Int[np.ndarray, " K"]
-  is_leap: Bool[np.ndarray, " K"]
+  is_leap: Bool[np.ndarray, " K"]  # whether a month is intercalary
+  # The number that texts give it; 正月 of 690-700 was the eleventh month, 一月
+  # the first.
   written_months: Int[np.ndarray, " K"]
 
   def __len__(self) -> int:
@@ -427,15 +389,11 @@ _EMPEROR = re.compile("(?P<dynasty>.+?)(?P<name>[孝光]?.帝)")
 
 @dataclasses.dataclass(frozen=True)
 class RulerNames:
-  """What a ruler is called, folded to one script.
+  """What a ruler is called, folded to one script."""
 
-  Attributes:
-    dynasties: short and full, e.g. 晉, 西晉; () if none is known.
-    names: temple and posthumous names without the dynasty.
-  """
-
+  # Short and full, e.g. 晉, 西晉; () if none is known.
   dynasties: tuple[str, ...]
-  names: tuple[str, ...]
+  names: tuple[str, ...]  # temple and posthumous names without the dynasty
 
 
 @functools.cache

@@ -122,46 +122,31 @@ _START_CHARACTERS = (
 
 @dataclasses.dataclass(frozen=True)
 class DateCue:
-  """Time expression: the parts of a date that one stretch of text names.
+  """Time expression: the parts of a date that one stretch of text names."""
 
-  Attributes:
-    start: position of its first character.
-    end: position after its last character.
-    reign: name as in the timeline, e.g. 「隱公」; None if not said.
-    year: regnal year, from 1.
-    month: 1-12; None in 「閏月」 without a number.
-    season: one of 春夏秋冬.
-    day: sexagenary pair such as 「癸未」, its glyphs put right.
-    leap: whether the month is intercalary.
-    year_cycle: sexagenary pair that names the year, as in 「歲在己未」; never
-      a day.
-    common_year: astronomical year that 「公元1597年」 names.
-  """
-
-  start: int
-  end: int
+  start: int  # position of its first character
+  end: int  # position after its last character
+  # Name as in the timeline, e.g. 「隱公」; None if not said.
   reign: str | None = None
-  year: int | None = None
-  month: int | None = None
-  season: str | None = None
+  year: int | None = None  # regnal year, from 1
+  month: int | None = None  # 1-12; None in 「閏月」 without a number
+  season: str | None = None  # one of 春夏秋冬
+  # Sexagenary pair such as 「癸未」, its glyphs put right.
   day: str | None = None
-  leap: bool = False
+  leap: bool = False  # whether the month is intercalary
+  # Sexagenary pair that names the year, as in 「歲在己未」; never a day.
   year_cycle: str | None = None
-  common_year: int | None = None
+  common_year: int | None = None  # astronomical year that 「公元1597年」 names
 
 
 @dataclasses.dataclass(frozen=True)
 class DateGrammar:
-  """Pattern of the dates of one timeline.
+  """Pattern of the dates of one timeline."""
 
-  Attributes:
-    pattern: for folded text.
-    reigns: folded spelling of a reign name -> numbers of the reigns it names.
-    ruler_patterns: of what may stand before the name of each reign.
-  """
-
-  pattern: re.Pattern[str]
+  pattern: re.Pattern[str]  # for folded text
+  # Folded spelling of a reign name -> numbers of the reigns it names.
   reigns: dict[str, tuple[int, ...]]
+  # Of what may stand before the name of each reign.
   ruler_patterns: tuple[re.Pattern[str], ...]
 
 

@@ -32,55 +32,38 @@ _MAX_DAYS_APART = 2  # of first days of one lunation in two calendars
 
 @dataclasses.dataclass(frozen=True)
 class MonthName:
-  """One name of a month.
+  """One name of a month."""
 
-  Attributes:
-    month: index in the calendar.
-    era: index in the calendar.
-    year: regnal year, 1 = 元年.
-    in_use: whether the era was counted in that month. A month before the era
-      began or after it ended can still be given its name, for the year has it.
-  """
-
-  month: int
-  era: int
-  year: int
+  month: int  # index in the calendar
+  era: int  # index in the calendar
+  year: int  # regnal year, 1 = 元年
+  # Whether the era was counted in that month. A month before the era began or
+  # after it ended can still be given its name, for the year has it.
   in_use: bool
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class EraCalendar:
-  """The months of some polities, and their names.
+  """The months of some polities, and their names."""
 
-  Attributes:
-    eras: in order of their first day, E of them.
-    first_days: Julian day number of each month's first day, ascending.
-    lengths: in days.
-    years: astronomical year as the calendar of the month counts it.
-    months: 1-12.
-    is_leap: whether a month is intercalary.
-    written_months: the number that texts give it (see `Stream`).
-    countries: bit i is set if the month is of country i.
-    member_months: month of each membership, ascending.
-    member_eras: era of each membership.
-    regnal_years: year of the era.
-    in_use: whether the era was counted on some day of the month.
-    member_days: first and last day of the month on which it was, Julian day
-      numbers; the first is after the last where it was not.
-  """
-
-  eras: tuple[Era, ...]
+  eras: tuple[Era, ...]  # in order of their first day, E of them
+  # Julian day number of each month's first day, ascending.
   first_days: Int[np.ndarray, " K"]
-  lengths: Int[np.ndarray, " K"]
+  lengths: Int[np.ndarray, " K"]  # in days
+  # Astronomical year as the calendar of the month counts it.
   years: Int[np.ndarray, " K"]
-  months: Int[np.ndarray, " K"]
-  is_leap: Bool[np.ndarray, " K"]
+  months: Int[np.ndarray, " K"]  # 1-12
+  is_leap: Bool[np.ndarray, " K"]  # whether a month is intercalary
+  # The number that texts give it (see `Stream`).
   written_months: Int[np.ndarray, " K"]
-  countries: Int[np.ndarray, " K"]
-  member_months: Int[np.ndarray, " M"]
-  member_eras: Int[np.ndarray, " M"]
-  regnal_years: Int[np.ndarray, " M"]
+  countries: Int[np.ndarray, " K"]  # bit i is set if the month is of country i
+  member_months: Int[np.ndarray, " M"]  # month of each membership, ascending
+  member_eras: Int[np.ndarray, " M"]  # era of each membership
+  regnal_years: Int[np.ndarray, " M"]  # year of the era
+  # Whether the era was counted on some day of the month.
   in_use: Bool[np.ndarray, " M"]
+  # First and last day of the month on which it was, Julian day numbers; the
+  # first is after the last where it was not.
   member_days: Int[np.ndarray, "M 2"]
 
   def __len__(self) -> int:

@@ -49,27 +49,17 @@ _MONTHS_PER_SEASON = 3
 
 
 class Months(NamedTuple):
-  """Stretch of months, both ends included; empty if the last is before.
+  """Stretch of months, both ends included; empty if the last is before."""
 
-  Attributes:
-    first: ordinal.
-    last: ordinal.
-  """
-
-  first: int
-  last: int
+  first: int  # ordinal
+  last: int  # ordinal
 
 
 class RegnalYear(NamedTuple):
-  """A year of a reign.
+  """A year of a reign."""
 
-  Attributes:
-    reign: number in the timeline, from 1.
-    year: from 1.
-  """
-
-  reign: int
-  year: int
+  reign: int  # number in the timeline, from 1
+  year: int  # from 1
 
 
 NO_MONTHS = Months(0, -1)
@@ -154,13 +144,9 @@ class QueryCalendar(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class TimelineMonths:
-  """The months of a timeline, as `QueryCalendar` finds them.
+  """The months of a timeline, as `QueryCalendar` finds them."""
 
-  Attributes:
-    timeline: the calendar.
-  """
-
-  timeline: Timeline
+  timeline: Timeline  # the calendar
 
   def __len__(self) -> int:
     """Number of months."""
@@ -288,31 +274,20 @@ def find_named_reigns(
 
 @dataclasses.dataclass(frozen=True)
 class DateMention:
-  """Stretch of a question that looks like a date.
+  """Stretch of a question that looks like a date."""
 
-  Attributes:
-    start: position of its first character.
-    end: position after its last character.
-    reigns: numbers of the reigns it can mean; empty if it names none.
-    year: regnal year, if said.
-    month: 1-12, if said.
-    season: one of 春夏秋冬, if said.
-    leap: whether the month is intercalary.
-    months: that it means, where no reign tells: of the common era; else None.
-    day: sexagenary pair such as 「癸未」, if said.
-    has_month: whether `months` are less than a year.
-  """
-
-  start: int
-  end: int
+  start: int  # position of its first character
+  end: int  # position after its last character
+  # Numbers of the reigns it can mean; empty if it names none.
   reigns: tuple[int, ...] = ()
-  year: int | None = None
-  month: int | None = None
-  season: str | None = None
-  leap: bool = False
+  year: int | None = None  # regnal year, if said
+  month: int | None = None  # 1-12, if said
+  season: str | None = None  # one of 春夏秋冬, if said
+  leap: bool = False  # whether the month is intercalary
+  # That it means, where no reign tells: of the common era; else None.
   months: Months | None = None
-  day: str | None = None
-  has_month: bool = False
+  day: str | None = None  # sexagenary pair such as 「癸未」, if said
+  has_month: bool = False  # whether `months` are less than a year
 
   @property
   def is_full(self) -> bool:
@@ -327,14 +302,10 @@ class DateMention:
 
 @dataclasses.dataclass(frozen=True)
 class MentionSearch:
-  """The dates of a question.
+  """The dates of a question."""
 
-  Attributes:
-    mentions: in order.
-    years: those of the common era that are printed without 年.
-  """
-
-  mentions: tuple[DateMention, ...]
+  mentions: tuple[DateMention, ...]  # in order
+  # Those of the common era that are printed without 年.
   years: tuple[EraYear, ...]
 
 

@@ -156,15 +156,11 @@ class DateError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Duration:
-  """A length of time.
+  """A length of time."""
 
-  Attributes:
-    months: the length in months.
-    years: the length in years where it was said as a number of years, else
-      None; 「半年」 and 「一年半」 are months only.
-  """
-
-  months: int
+  months: int  # the length in months
+  # The length in years where it was said as a number of years, else None;
+  # 「半年」 and 「一年半」 are months only.
   years: int | None = None
 
 

@@ -173,15 +173,11 @@ _PAIR_LENGTH = 2  # characters of a sexagenary day
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class VagueDate:
-  """What a question says of the time.
+  """What a question says of the time."""
 
-  Attributes:
-    months: that it admits; None where it says nothing of them.
-    rest: the question with blanks where it says so.
-  """
-
+  # That it admits; None where it says nothing of them.
   months: Bool[np.ndarray, " K"] | None
-  rest: str
+  rest: str  # the question with blanks where it says so
 
 
 def read_vague_date(text: str, timeline: Timeline) -> VagueDate:

@@ -56,18 +56,12 @@ class TimeKey:
 
   Ordering is chronological within one timeline; a leap month (閏月) follows
   the ordinary month of the same number.
-
-  Attributes:
-    reign: index of the reign in its timeline, 1 = the first.
-    year: regnal year, 1 = 元年.
-    month: month of the year, 1-12 (1 = 正月).
-    leap: whether this is the intercalary month after `month`.
   """
 
-  reign: int
-  year: int
-  month: int
-  leap: bool = False
+  reign: int  # index of the reign in its timeline, 1 = the first
+  year: int  # regnal year, 1 = 元年
+  month: int  # month of the year, 1-12 (1 = 正月)
+  leap: bool = False  # whether this is the intercalary month after `month`
 
   def __post_init__(self):
     for name in ("reign", "year"):
@@ -103,15 +97,10 @@ class TimeKey:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Interval:
-  """Stretch of months, both ends included.
+  """Stretch of months, both ends included."""
 
-  Attributes:
-    start: first month.
-    end: last month, not before `start`.
-  """
-
-  start: TimeKey
-  end: TimeKey
+  start: TimeKey  # first month
+  end: TimeKey  # last month, not before `start`
 
   def __post_init__(self):
     if self.end < self.start:
@@ -135,37 +124,24 @@ class Interval:
 
 @dataclasses.dataclass(frozen=True)
 class Reign:
-  """Regnal years of one ruler or one era.
+  """Regnal years of one ruler or one era."""
 
-  Attributes:
-    name: as queries write it, e.g. 「隱公」 or 「泰始」.
-    state: stands before the name in a full date, e.g. 「魯」; may be "".
-    accession: astronomical year of 元年 (0 = 1 BCE, -721 = 722 BCE).
-    years: number of regnal years.
-    aliases: other spellings (Simplified, glyph variants).
-    first_month: month of 元年 in which the count began, 1-12.
-  """
-
-  name: str
-  state: str
-  accession: int
-  years: int
-  aliases: tuple[str, ...] = ()
-  first_month: int = 1
+  name: str  # as queries write it, e.g. 「隱公」 or 「泰始」
+  state: str  # stands before the name in a full date, e.g. 「魯」; may be ""
+  accession: int  # astronomical year of 元年 (0 = 1 BCE, -721 = 722 BCE)
+  years: int  # number of regnal years
+  aliases: tuple[str, ...] = ()  # other spellings (Simplified, glyph variants)
+  first_month: int = 1  # month of 元年 in which the count began, 1-12
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Timeline:
-  """Calendar: the months that exist, in order.
+  """Calendar: the months that exist, in order."""
 
-  Attributes:
-    name: by which configs and data sets refer to it.
-    reigns: in order of time; `TimeKey.reign` is the index here plus one.
-    leap_months: ordinary months that an intercalary month follows.
-  """
-
-  name: str
+  name: str  # by which configs and data sets refer to it
+  # In order of time; `TimeKey.reign` is the index here plus one.
   reigns: tuple[Reign, ...]
+  # Ordinary months that an intercalary month follows.
   leap_months: frozenset[tuple[int, int, int]] = frozenset()
 
   @functools.cached_property

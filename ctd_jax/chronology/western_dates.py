@@ -146,24 +146,15 @@ _YEAR = re.compile(_YEAR_PATTERN)
 
 @dataclasses.dataclass(frozen=True)
 class WesternDate:
-  """A date of the common era in a text.
+  """A date of the common era in a text."""
 
-  Attributes:
-    start: position of its first character.
-    end: position after its last.
-    year: astronomical, if printed.
-    month: 1-12, if printed.
-    day: of the month, if printed.
-    season: number of `WESTERN_SEASONS`, if printed.
-    has_era: whether "A.D.", "BCE", "Anno", 公元 or "year" is printed.
-  """
-
-  start: int
-  end: int
-  year: int | None = None
-  month: int | None = None
-  day: int | None = None
-  season: int | None = None
+  start: int  # position of its first character
+  end: int  # position after its last
+  year: int | None = None  # astronomical, if printed
+  month: int | None = None  # 1-12, if printed
+  day: int | None = None  # of the month, if printed
+  season: int | None = None  # number of `WESTERN_SEASONS`, if printed
+  # Whether "A.D.", "BCE", "Anno", 公元 or "year" is printed.
   has_era: bool = False
 
 
@@ -444,18 +435,12 @@ _LENGTH = re.compile(
 
 
 class EraYear(NamedTuple):
-  """A year of the common era.
+  """A year of the common era."""
 
-  Attributes:
-    start: position of its first character.
-    end: position after its last.
-    year: astronomical.
-    has_era: whether it or the other end of its range is printed with an era.
-  """
-
-  start: int
-  end: int
-  year: int
+  start: int  # position of its first character
+  end: int  # position after its last
+  year: int  # astronomical
+  # Whether it or the other end of its range is printed with an era.
   has_era: bool = True
 
 

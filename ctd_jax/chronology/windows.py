@@ -389,21 +389,13 @@ def join_dates(
 
 
 class _Anchor(NamedTuple):
-  """The date around which a window lies.
+  """The date around which a window lies."""
 
-  Attributes:
-    first: ordinal of its first month.
-    last: ordinal of its last.
-    regnal_year: its name, if it has one.
-    is_bare_year: whether it is a year without a month.
-    calendar: whose months they are.
-  """
-
-  first: int
-  last: int
-  regnal_year: RegnalYear | None
-  is_bare_year: bool
-  calendar: QueryCalendar
+  first: int  # ordinal of its first month
+  last: int  # ordinal of its last
+  regnal_year: RegnalYear | None  # its name, if it has one
+  is_bare_year: bool  # whether it is a year without a month
+  calendar: QueryCalendar  # whose months they are
 
   def shift_years(self, first_offset: int, last_offset: int) -> Months:
     """Returns whole years, as offsets from the anchor's year."""

@@ -93,19 +93,14 @@ _FILE_NAME = re.compile(r"dates\.(?P<system>.+)\.(?P<split>\w+)\.tsv")
 
 @dataclasses.dataclass(frozen=True)
 class DateAccuracy:
-  """Accuracy of the dates of a system, over events of hidden months.
+  """Accuracy of the dates of a system, over events of hidden months."""
 
-  Attributes:
-    is_month_right: whether the likeliest month is the true one.
-    is_within_1: whether it is that or a neighbour of it.
-    is_year_right: whether its regnal year is the true one.
-    confidence: probability of the likeliest month.
-  """
-
+  # Whether the likeliest month is the true one.
   is_month_right: Bool[np.ndarray, " N"]
-  is_within_1: Bool[np.ndarray, " N"]
+  is_within_1: Bool[np.ndarray, " N"]  # whether it is that or a neighbour of it
+  # Whether its regnal year is the true one.
   is_year_right: Bool[np.ndarray, " N"]
-  confidence: Float[np.ndarray, " N"]
+  confidence: Float[np.ndarray, " N"]  # probability of the likeliest month
 
 
 def find_split_rows(benchmark: Benchmark, split: str) -> Int[np.ndarray, " N"]:
@@ -236,36 +231,24 @@ MAX_SHOWN_ANSWERS = 3  # of the positives of an example; a window has dozens
 
 @dataclasses.dataclass(frozen=True)
 class JudgedRecord:
-  """One record of a ranking.
+  """One record of a ranking."""
 
-  Attributes:
-    record: of the gallery.
-    verdict: "right" or one of `ERROR_REASONS`.
-  """
-
-  record: Record
-  verdict: str
+  record: Record  # of the gallery
+  verdict: str  # "right" or one of `ERROR_REASONS`
 
 
 @dataclasses.dataclass(frozen=True)
 class Miss:
-  """A query whose first record is wrong.
+  """A query whose first record is wrong."""
 
-  Attributes:
-    query: of the run's split.
-    reason: why the first record is wrong, one of `ERROR_REASONS`.
-    top_records: the first `MAX_SHOWN_RECORDS` records.
-    rank: rank of the first positive, from 1; None if the run has none.
-    answers: the first `MAX_SHOWN_ANSWERS` positives of the gallery.
-    num_answers: positives in the gallery.
-  """
-
-  query: Query
-  reason: str
-  top_records: tuple[JudgedRecord, ...]
+  query: Query  # of the run's split
+  reason: str  # why the first record is wrong, one of `ERROR_REASONS`
+  top_records: tuple[JudgedRecord, ...]  # the first `MAX_SHOWN_RECORDS` records
+  # Rank of the first positive, from 1; None if the run has none.
   rank: int | None
+  # The first `MAX_SHOWN_ANSWERS` positives of the gallery.
   answers: tuple[Record, ...]
-  num_answers: int
+  num_answers: int  # positives in the gallery
 
 
 def classify_error(record: Record, query: Query, timeline: Timeline) -> str:

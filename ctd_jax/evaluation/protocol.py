@@ -68,16 +68,11 @@ GALLERY_KINDS = {
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationMode:
-  """One setting of the protocol.
+  """One setting of the protocol."""
 
-  Attributes:
-    name: as the published tables write it, e.g. neg1_ne1_dq0.
-    gallery: key of `GALLERY_KINDS`.
-    drop_no_event: whether queries that only placeholders answer are left out.
-  """
-
-  name: str
-  gallery: str
+  name: str  # as the published tables write it, e.g. neg1_ne1_dq0
+  gallery: str  # key of `GALLERY_KINDS`
+  # Whether queries that only placeholders answer are left out.
   drop_no_event: bool
 
 
@@ -97,22 +92,17 @@ EVENT_ONLY_MODE = "neg1_ne0_dq1"
 
 @dataclasses.dataclass(frozen=True)
 class PerQueryScores:
-  """Measures of a run in one mode, query by query.
+  """Measures of a run in one mode, query by query."""
 
-  Attributes:
-    system: of the run; likewise `track`, `score_mode` and `split`.
-    mode: name of the mode.
-    values: measure -> query id -> value, for every query of the mode.
-    families: query id -> families it counts in, see `families_of`, for every
-      query of the mode.
-  """
-
-  system: str
+  system: str  # of the run; likewise `track`, `score_mode` and `split`
   track: str
   score_mode: str
   split: str
-  mode: str
+  mode: str  # name of the mode
+  # Measure -> query id -> value, for every query of the mode.
   values: Mapping[str, Mapping[str, float]]
+  # Query id -> families it counts in, see `families_of`, for every query of the
+  # mode.
   families: Mapping[str, tuple[str, ...]]
 
   def values_of_family(

@@ -49,18 +49,13 @@ _NO_FIGURE = "–"
 
 @dataclasses.dataclass(frozen=True)
 class PageTable:
-  """A table of the page.
+  """A table of the page."""
 
-  Attributes:
-    title: above it.
-    header: of the columns.
-    body: cells of each line; a cell is text or (text, smaller text below).
-    num_text_columns: columns from the left that hold words, not figures.
-  """
-
-  title: str
-  header: Sequence[str]
+  title: str  # above it
+  header: Sequence[str]  # of the columns
+  # Cells of each line; a cell is text or (text, smaller text below).
   body: Sequence[Sequence[str | tuple[str, str]]]
+  # Columns from the left that hold words, not figures.
   num_text_columns: int = 1
 
 

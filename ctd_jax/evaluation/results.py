@@ -124,44 +124,28 @@ Row = TypeVar("Row")
 
 @dataclasses.dataclass(frozen=True)
 class ResultRow:
-  """One figure: what was measured, how, and by whom.
+  """One figure: what was measured, how, and by whom."""
 
-  Attributes:
-    dataset: name and config, e.g. chunqiutr/rebuilt.
-    system: name of the system.
-    track: one of `runs.TRACKS`; for data sets of `VOCABULARIES` this and the
-      fields below take their values from there.
-    score_mode: what the score is, e.g. semantic, ctd, lexical.
-    split: of the queries.
-    mode: name in `protocol.MODES`.
-    family: one of `protocol.FAMILIES`.
-    metric: see `measures` and `protocol.FIRST_KIND_BY_MEASURE`.
-    value: mean over the queries.
-    low: lower end of its interval, if there is one.
-    high: upper end.
-    seeds: of the runs averaged; empty for a deterministic system.
-    command: that reproduces this figure.
-    commit: of this repository.
-    seconds: wall time of training and evaluation.
-    source: table of a publication; empty if measured here.
-  """
-
-  dataset: str
-  system: str
+  dataset: str  # name and config, e.g. chunqiutr/rebuilt
+  system: str  # name of the system
+  # One of `runs.TRACKS`; for data sets of `VOCABULARIES` this and the fields
+  # below take their values from there.
   track: str
-  score_mode: str
-  split: str
-  mode: str
-  family: str
-  metric: str
-  value: float
+  score_mode: str  # what the score is, e.g. semantic, ctd, lexical
+  split: str  # of the queries
+  mode: str  # name in `protocol.MODES`
+  family: str  # one of `protocol.FAMILIES`
+  metric: str  # see `measures` and `protocol.FIRST_KIND_BY_MEASURE`
+  value: float  # mean over the queries
+  # Lower end of its interval, if there is one.
   low: float | None = None  # published rows have no interval
-  high: float | None = None
+  high: float | None = None  # upper end
+  # Of the runs averaged; empty for a deterministic system.
   seeds: tuple[int, ...] = ()
-  command: str = ""
-  commit: str = ""
-  seconds: float | None = None
-  source: str = ""
+  command: str = ""  # that reproduces this figure
+  commit: str = ""  # of this repository
+  seconds: float | None = None  # wall time of training and evaluation
+  source: str = ""  # table of a publication; empty if measured here
 
   def __post_init__(self):
     vocabulary = VOCABULARIES.get(self.dataset.split("/")[0])
@@ -180,13 +164,9 @@ class ResultRow:
 
 @dataclasses.dataclass(frozen=True)
 class FiledRow(ResultRow):
-  """A figure of a folder of results.
+  """A figure of a folder of results."""
 
-  Attributes:
-    file: that it stands in, without its ending.
-  """
-
-  file: str = ""
+  file: str = ""  # that it stands in, without its ending
 
 
 def make_result_rows(
@@ -340,43 +320,25 @@ _TABLE_HEADER = (
 
 
 class ComparisonRow(msgspec.Struct, frozen=True):
-  """A system against another, in one mode.
+  """A system against another, in one mode."""
 
-  Attributes:
-    group: of the pairs over which Holm's correction was made.
-    dataset: with its version.
-    split: of the queries.
-    mode: of the protocol.
-    measure: what was compared.
-    system: name of the first.
-    other_system: name of the other.
-    difference: mean of the first minus mean of the other.
-    low: lower end of its 95 % interval, years resampled.
-    high: upper end.
-    better: queries on which the first is better.
-    worse: queries on which it is worse.
-    p_by_query: of paired randomisation over queries.
-    p_by_year: the same, whole years swapped.
-    p_after_holm: p by year, corrected over the pairs of the group and mode.
-    commit: of this repository.
-  """
-
-  group: str
-  dataset: str
-  split: str
-  mode: str
-  measure: str
-  system: str
-  other_system: str
-  difference: float
-  low: float
-  high: float
-  better: int
-  worse: int
-  p_by_query: float
-  p_by_year: float
+  group: str  # of the pairs over which Holm's correction was made
+  dataset: str  # with its version
+  split: str  # of the queries
+  mode: str  # of the protocol
+  measure: str  # what was compared
+  system: str  # name of the first
+  other_system: str  # name of the other
+  difference: float  # mean of the first minus mean of the other
+  low: float  # lower end of its 95 % interval, years resampled
+  high: float  # upper end
+  better: int  # queries on which the first is better
+  worse: int  # queries on which it is worse
+  p_by_query: float  # of paired randomisation over queries
+  p_by_year: float  # the same, whole years swapped
+  # P by year, corrected over the pairs of the group and mode.
   p_after_holm: float
-  commit: str
+  commit: str  # of this repository
 
 
 def make_comparison_rows(

@@ -48,22 +48,15 @@ class Searcher(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class EvaluationResult:
-  """Measures of one system on one split, query by query and as means.
+  """Measures of one system on one split, query by query and as means."""
 
-  Attributes:
-    dataset: name of the benchmark.
-    system: name of the system.
-    track: information it may read, one of `runs.TRACKS`.
-    split: of the queries.
-    scores: mode -> values of every query, see `protocol.PerQueryScores`.
-    years: query id -> (reign, year), the clusters of intervals and tests.
-  """
-
-  dataset: str
-  system: str
-  track: str
-  split: str
+  dataset: str  # name of the benchmark
+  system: str  # name of the system
+  track: str  # information it may read, one of `runs.TRACKS`
+  split: str  # of the queries
+  # Mode -> values of every query, see `protocol.PerQueryScores`.
   scores: Mapping[str, protocol.PerQueryScores] = dataclasses.field(repr=False)
+  # Query id -> (reign, year), the clusters of intervals and tests.
   years: Mapping[str, Hashable] = dataclasses.field(repr=False)
 
   def per_query(

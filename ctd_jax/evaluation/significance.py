@@ -23,21 +23,13 @@ _ROUNDS_PER_BATCH = 500  # of them held in memory at once
 
 @dataclasses.dataclass(frozen=True)
 class PairedTest:
-  """Outcome of `run_paired_randomisation`.
+  """Outcome of `run_paired_randomisation`."""
 
-  Attributes:
-    difference: mean of the first system minus mean of the second.
-    p_value: two-sided.
-    num_queries: how many were compared.
-    num_wins: queries on which the first system is better.
-    num_losses: queries on which it is worse.
-  """
-
-  difference: float
-  p_value: float
-  num_queries: int
-  num_wins: int
-  num_losses: int
+  difference: float  # mean of the first system minus mean of the second
+  p_value: float  # two-sided
+  num_queries: int  # how many were compared
+  num_wins: int  # queries on which the first system is better
+  num_losses: int  # queries on which it is worse
 
   def __str__(self) -> str:
     return (
@@ -49,15 +41,10 @@ class PairedTest:
 
 @dataclasses.dataclass(frozen=True)
 class Proportion:
-  """A share of successes.
+  """A share of successes."""
 
-  Attributes:
-    num_hits: successes.
-    num_trials: trials, at least one.
-  """
-
-  num_hits: int
-  num_trials: int
+  num_hits: int  # successes
+  num_trials: int  # trials, at least one
 
   @property
   def ratio(self) -> float:
@@ -252,22 +239,15 @@ def _paired_differences(
 
 @dataclasses.dataclass(frozen=True)
 class SystemComparison:
-  """A system minus another, in one mode.
+  """A system minus another, in one mode."""
 
-  Attributes:
-    system: name of the first.
-    other_system: name of the other.
-    by_query: paired randomisation over queries.
-    by_year: the same, whole years swapped.
-    interval: 95 % interval of the difference, by resampling whole years.
-    corrected_p_value: p-value by years after Holm, over the pairs compared.
-  """
-
-  system: str
-  other_system: str
-  by_query: PairedTest
-  by_year: PairedTest
+  system: str  # name of the first
+  other_system: str  # name of the other
+  by_query: PairedTest  # paired randomisation over queries
+  by_year: PairedTest  # the same, whole years swapped
+  # 95 % interval of the difference, by resampling whole years.
   interval: tuple[float, float]
+  # P-value by years after Holm, over the pairs compared.
   corrected_p_value: float = 1.0  # known once all pairs are tested
 
   def __str__(self) -> str:

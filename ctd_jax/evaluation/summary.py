@@ -122,19 +122,12 @@ def find_run_paths(
 
 
 class RunOrigin(TypedDict, total=False):
-  """Provenance of the run files of a system, fields of its result rows.
+  """Provenance of the run files of a system, fields of its result rows."""
 
-  Attributes:
-    command: that wrote them.
-    commit: of this repository.
-    seconds: wall time of training and evaluation.
-    seeds: of the runs.
-  """
-
-  command: str
-  commit: str
-  seconds: float
-  seeds: list[int]
+  command: str  # that wrote them
+  commit: str  # of this repository
+  seconds: float  # wall time of training and evaluation
+  seeds: list[int]  # of the runs
 
 
 def read_run_origin(folder: files.AnyPath) -> dict[str, RunOrigin]:
@@ -154,26 +147,19 @@ def read_run_origin(folder: files.AnyPath) -> dict[str, RunOrigin]:
 
 @dataclasses.dataclass(frozen=True)
 class RunSummary:
-  """Measures of the run files of some folders; `summarize_runs` makes it.
+  """Measures of the run files of some folders; `summarize_runs` makes it."""
 
-  Attributes:
-    folders: of the run files; the first is the run's own.
-    benchmark: whose queries were answered.
-    system: the one at hand, which is compared with every other of its track.
-    tables: values by query, in the order in which systems are shown.
-    rows: means with intervals of the same.
-    years: split -> query id -> (reign, year), see
-      `comparison.find_query_years`.
-    origin: system -> provenance of its run files.
-  """
-
+  # Of the run files; the first is the run's own.
   folders: tuple[files.AnyPath, ...]
-  benchmark: Benchmark
+  benchmark: Benchmark  # whose queries were answered
+  # The one at hand, which is compared with every other of its track.
   system: str
+  # Values by query, in the order in which systems are shown.
   tables: tuple[protocol.PerQueryScores, ...]
-  rows: tuple[results.ResultRow, ...]
+  rows: tuple[results.ResultRow, ...]  # means with intervals of the same
+  # Split -> query id -> (reign, year), see `comparison.find_query_years`.
   years: Mapping[str, Mapping[str, tuple[int, int]]]
-  origin: Mapping[str, RunOrigin]
+  origin: Mapping[str, RunOrigin]  # system -> provenance of its run files
 
   def tables_of_mode(
     self, split: str, mode: str

@@ -79,18 +79,12 @@ SeedTables = Mapping[str, Mapping[str, Sequence[protocol.PerQueryScores]]]
 
 @dataclasses.dataclass(frozen=True)
 class GridCell:
-  """One run of the grid.
+  """One run of the grid."""
 
-  Attributes:
-    method: method and variant, as after the colon of --config; "" = none.
-    seed: of the run.
-    folder: its workdir.
-    values: pairs of a field and its value, as in an override.
-  """
-
-  method: str
-  seed: int
-  folder: pathlib.Path
+  method: str  # method and variant, as after the colon of --config; "" = none
+  seed: int  # of the run
+  folder: pathlib.Path  # its workdir
+  # Pairs of a field and its value, as in an override.
   values: tuple[tuple[str, str], ...] = ()
 
   @property
@@ -154,21 +148,13 @@ def make_cells(
 
 @dataclasses.dataclass(frozen=True)
 class Grid:
-  """A grid and how its runs are started.
+  """A grid and how its runs are started."""
 
-  Attributes:
-    cells: the runs.
-    config: path of the config, without a method.
-    overrides: --config.FIELD=VALUE arguments of every run.
-    workdir: holds the folders of the cells; gets the tables.
-    jobs: runs at a time, each on its share of the CPU cores.
-  """
-
-  cells: Sequence[GridCell]
-  config: str
-  overrides: Sequence[str]
-  workdir: pathlib.Path
-  jobs: int = 1
+  cells: Sequence[GridCell]  # the runs
+  config: str  # path of the config, without a method
+  overrides: Sequence[str]  # --config.FIELD=VALUE arguments of every run
+  workdir: pathlib.Path  # holds the folders of the cells; gets the tables
+  jobs: int = 1  # runs at a time, each on its share of the CPU cores
 
   def make_command(
     self, module: str, cell: GridCell, splits: Sequence[str] = ()
@@ -527,15 +513,11 @@ def check_task(config: ml_collections.ConfigDict) -> None:
 
 
 class SweepScore(NamedTuple):
-  """Validation of a system of the sweep.
+  """Validation of a system of the sweep."""
 
-  Attributes:
-    cells: its runs, one for each seed.
-    values: mode -> `MEASURE` of each run, in the order of the cells. The first
-      mode chooses.
-  """
-
-  cells: tuple[GridCell, ...]
+  cells: tuple[GridCell, ...]  # its runs, one for each seed
+  # Mode -> `MEASURE` of each run, in the order of the cells. The first mode
+  # chooses.
   values: Mapping[str, Sequence[float]]
 
   def list_means(self) -> list[float]:

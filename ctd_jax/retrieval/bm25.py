@@ -50,15 +50,10 @@ def tokenize_bigrams(text: str) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class BM25Constants:
-  """The two free constants of BM25; as published by default.
+  """The two free constants of BM25; as published by default."""
 
-  Attributes:
-    k1: saturation of the term frequency.
-    b: weight of the record's length, 0 to 1.
-  """
-
-  k1: float = 1.5
-  b: float = 0.75
+  k1: float = 1.5  # saturation of the term frequency
+  b: float = 0.75  # weight of the record's length, 0 to 1
 
 
 PUBLISHED_CONSTANTS = BM25Constants()
@@ -66,15 +61,10 @@ PUBLISHED_CONSTANTS = BM25Constants()
 
 @dataclasses.dataclass(frozen=True)
 class TokenCounts:
-  """How often each token occurs in each text.
+  """How often each token occurs in each text."""
 
-  Attributes:
-    vocabulary: token -> column.
-    counts: [N, V] float64.
-  """
-
-  vocabulary: Mapping[str, int]
-  counts: scipy.sparse.csr_array
+  vocabulary: Mapping[str, int]  # token -> column
+  counts: scipy.sparse.csr_array  # [N, V] float64
 
   def __len__(self) -> int:
     """Returns the number of texts N."""

@@ -39,38 +39,27 @@ _GALLERY = "all"  # name of the one gallery: every record
 
 
 class Hit(NamedTuple):
-  """A record that a search returned.
+  """A record that a search returned."""
 
-  Attributes:
-    record_id: id of the record.
-    score: of the pair, higher is better; comparable within a query alone.
-    text: of the record.
-  """
-
-  record_id: str
-  score: float
-  text: str
+  record_id: str  # id of the record
+  score: float  # of the pair, higher is better; comparable within a query alone
+  text: str  # of the record
 
 
 @dataclasses.dataclass(frozen=True)
 class Retriever:
-  """A gallery of texts and the model that ranks it; `load` makes one.
+  """A gallery of texts and the model that ranks it; `load` makes one."""
 
-  Attributes:
-    name: of the system, in run files and tables.
-    score_mode: name of the score that ranks.
-    texts: record id -> text, the gallery.
-    rank_rows: (queries [Q], k) -> rows of the gallery int32 [Q, k] with their
-      scores float32 [Q, k], best first.
-    track: what is read; "T0" = texts alone, "T1" = time keys of records too.
-  """
-
-  name: str
-  score_mode: str
+  name: str  # of the system, in run files and tables
+  score_mode: str  # name of the score that ranks
+  # Record id -> text, the gallery.
   texts: Mapping[str, str] = dataclasses.field(repr=False)  # thousands
+  # (queries [Q], k) -> rows of the gallery int32 [Q, k] with their scores
+  # float32 [Q, k], best first.
   rank_rows: Callable[[Sequence[str], int], tuple[np.ndarray, np.ndarray]] = (
     dataclasses.field(repr=False)
   )
+  # What is read; "T0" = texts alone, "T1" = time keys of records too.
   track: str = "T0"
 
   @classmethod

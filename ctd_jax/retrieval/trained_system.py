@@ -42,27 +42,17 @@ _FORMAT = 1  # of SYSTEM_FILE
 
 @dataclasses.dataclass(frozen=True)
 class TrainedSystem:
-  """A model with its parameters, and what it takes to rank with it.
+  """A model with its parameters, and what it takes to rank with it."""
 
-  Attributes:
-    config: of the run.
-    dataset: name of the data set that it was trained on, with its version.
-    step: number of updates of the parameters; None before training.
-    timeline: calendar of that data set, of which the model's dates are.
-    backbone: the text encoder and its tokenizer.
-    model: the dual encoder.
-    mesh: devices that hold the parameters.
-    params: of the model.
-  """
-
-  config: ml_collections.ConfigDict
-  dataset: str
-  step: int | None
+  config: ml_collections.ConfigDict  # of the run
+  dataset: str  # name of the data set that it was trained on, with its version
+  step: int | None  # number of updates of the parameters; None before training
+  # Calendar of that data set, of which the model's dates are.
   timeline: Timeline
-  backbone: Backbone
-  model: DualEncoder
-  mesh: jax.sharding.Mesh
-  params: Any
+  backbone: Backbone  # the text encoder and its tokenizer
+  model: DualEncoder  # the dual encoder
+  mesh: jax.sharding.Mesh  # devices that hold the parameters
+  params: Any  # of the model
 
   @property
   def score_mode(self) -> str:

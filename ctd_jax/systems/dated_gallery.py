@@ -80,19 +80,12 @@ def read_bracket_notes(folder: pathlib.Path) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class DatedGallery:
-  """The gallery of a benchmark and a model that dates it.
+  """The gallery of a benchmark and a model that dates it."""
 
-  Attributes:
-    benchmark: whose gallery.
-    model: the model, not fitted yet.
-    features: of the texts, before dates are learned.
-    track: what the texts were read from.
-  """
-
-  benchmark: Benchmark
-  model: dating_model.DatingModel
-  features: CorpusFeatures
-  track: str
+  benchmark: Benchmark  # whose gallery
+  model: dating_model.DatingModel  # the model, not fitted yet
+  features: CorpusFeatures  # of the texts, before dates are learned
+  track: str  # what the texts were read from
 
   @functools.cached_property
   def fitted_model(self) -> FittedDatingModel:

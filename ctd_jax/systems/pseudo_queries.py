@@ -53,28 +53,18 @@ _THOUGHT = re.compile(r"<think>.*?</think>", re.DOTALL)
 
 @dataclasses.dataclass(frozen=True)
 class RecordQuestion:
-  """Record that pseudo-queries are written for.
+  """Record that pseudo-queries are written for."""
 
-  Attributes:
-    question_id: id of the record.
-    text: of the record.
-  """
-
-  question_id: str
-  text: str
+  question_id: str  # id of the record
+  text: str  # of the record
 
 
 @dataclasses.dataclass(frozen=True)
 class PseudoQueryWriter:
-  """Chat model that writes pseudo-queries.
+  """Chat model that writes pseudo-queries."""
 
-  Attributes:
-    chat: client of the model.
-    count: pseudo-queries of a record.
-  """
-
-  chat: ChatClient
-  count: int
+  chat: ChatClient  # client of the model
+  count: int  # pseudo-queries of a record
 
   def answer(self, question: RecordQuestion) -> str:
     """Returns the model's reply, a pseudo-query a line."""

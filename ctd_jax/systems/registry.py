@@ -56,59 +56,45 @@ SearchFn = Callable[[Sequence[str], int, Galleries], TopK]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class System:
-  """A system, ready to rank the gallery of one benchmark.
+  """A system, ready to rank the gallery of one benchmark."""
 
-  Attributes:
-    track: the information track, "T0", "T0+external", "T0+order" or "T1".
-    score_mode: name of the score that ranks.
-    search: ranks the gallery.
-    name: in run files and tables; None = the name it is registered with. One
-      registered system may stand for several models.
-    seeds: of the draws that it depends on.
-    log_months: rows of records [n] -> log p(month | record) [n, K], of a
-      system that dates the gallery.
-    log_query_months: texts of queries [Q] -> log p(month | query) [Q, K], of a
-      system that dates what they ask about.
-    tuning_table: the constants that were tried with their validation score,
-      best first, as tab-separated lines; of a system that is tuned.
-  """
-
-  track: str
-  score_mode: str
-  search: SearchFn
+  track: str  # the information track, "T0", "T0+external", "T0+order" or "T1"
+  score_mode: str  # name of the score that ranks
+  search: SearchFn  # ranks the gallery
+  # In run files and tables; None = the name it is registered with. One
+  # registered system may stand for several models.
   name: str | None = None
-  seeds: tuple[int, ...] = ()
+  seeds: tuple[int, ...] = ()  # of the draws that it depends on
+  # Rows of records [n] -> log p(month | record) [n, K], of a system that dates
+  # the gallery.
   log_months: Callable[[np.ndarray], np.ndarray] | None = None
+  # Texts of queries [Q] -> log p(month | query) [Q, K], of a system that dates
+  # what they ask about.
   log_query_months: Callable[[Sequence[str]], np.ndarray] | None = None
+  # The constants that were tried with their validation score, best first, as
+  # tab-separated lines; of a system that is tuned.
   tuning_table: Callable[[], str] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Context:
-  """Settings of an evaluation that a system may depend on.
+  """Settings of an evaluation that a system may depend on."""
 
-  Attributes:
-    seed: `config.seed`.
-    mode: `config.eval.mode`, by which constants are chosen on validation.
-    data_dir: `config.data_dir`, of other data sets that a system reads.
-  """
-
-  seed: int
+  seed: int  # `config.seed`
+  # `config.eval.mode`, by which constants are chosen on validation.
   mode: protocol.EvaluationMode
+  # `config.data_dir`, of other data sets that a system reads.
   data_dir: str | None
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SystemConfig:
-  """Section of the config that a system reads; one dataclass a section.
+  """Section of the config that a system reads; one dataclass a section."""
 
-  Attributes:
-    SECTION: name of the section, "" for a system that reads none.
-    REQUIRED: fields without a usable default. Rows of a system with such
-      fields depend on more than its name, e.g. on a model.
-  """
-
+  # Name of the section, "" for a system that reads none.
   SECTION: ClassVar[str] = ""
+  # Fields without a usable default. Rows of a system with such fields depend on
+  # more than its name, e.g. on a model.
   REQUIRED: ClassVar[tuple[str, ...]] = ()
 
   def validate(self) -> None:

@@ -31,17 +31,11 @@ _MIN_PROBABILITY = 1e-8  # keeps the logarithm finite
 
 @dataclasses.dataclass(frozen=True)
 class TimePriorConstants(bm25.BM25Constants):
-  """The free constants, with those of BM25; as published by default.
+  """The free constants, with those of BM25; as published by default."""
 
-  Attributes:
-    feedback: records whose months make the density.
-    bandwidth: months, standard deviation of the kernel.
-    weight: of the log prior.
-  """
-
-  feedback: int = 200
-  bandwidth: float = 3.0
-  weight: float = 1.0
+  feedback: int = 200  # records whose months make the density
+  bandwidth: float = 3.0  # months, standard deviation of the kernel
+  weight: float = 1.0  # of the log prior
 
   def gaussian_kernel(self) -> Float[np.ndarray, " offsets"]:
     """Returns the Gaussian, 1 at its centre, out to 3 standard deviations."""

@@ -44,18 +44,13 @@ RankFn = Callable[[Sequence[str], int, Galleries, bm25.BM25Constants], TopK]
 
 @dataclasses.dataclass(frozen=True)
 class TunedSystem:
-  """System with free constants, which are chosen at its first search.
+  """System with free constants, which are chosen at its first search."""
 
-  Attributes:
-    benchmark: whose validation queries choose.
-    mode: by which they choose.
-    make_grid: returns the candidates.
-    rank_records: (texts of queries, k, galleries, candidate) -> rankings.
-  """
-
-  benchmark: Benchmark
-  mode: protocol.EvaluationMode
+  benchmark: Benchmark  # whose validation queries choose
+  mode: protocol.EvaluationMode  # by which they choose
+  # Returns the candidates.
   make_grid: Callable[[], Sequence[bm25.BM25Constants]]
+  # (texts of queries, k, galleries, candidate) -> rankings.
   rank_records: RankFn
 
   @functools.cached_property

@@ -59,17 +59,11 @@ _MIN_ORDERED_SHARE = 0.9
 
 
 class YearHeading(NamedTuple):
-  """A year that opens a paragraph.
+  """A year that opens a paragraph."""
 
-  Attributes:
-    year: astronomical: 0 is 1 BCE.
-    has_era: whether "A.D.", "BC" or "Anno" is printed.
-    end: how many characters of the paragraph the heading takes.
-  """
-
-  year: int
-  has_era: bool
-  end: int
+  year: int  # astronomical: 0 is 1 BCE
+  has_era: bool  # whether "A.D.", "BC" or "Anno" is printed
+  end: int  # how many characters of the paragraph the heading takes
 
 
 def match_year_heading(text: str) -> YearHeading | None:

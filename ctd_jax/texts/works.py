@@ -23,16 +23,11 @@ class TextError(ValueError):
 
 
 class Place(NamedTuple):
-  """Where something is printed.
+  """Where something is printed."""
 
-  Attributes:
-    file: name of the file below the path that was read.
-    line: line of the file, from 1.
-    page: page as the edition names it, `010-3b`; "" where it names none.
-  """
-
-  file: str
-  line: int
+  file: str  # name of the file below the path that was read
+  line: int  # line of the file, from 1
+  # Page as the edition names it, `010-3b`; "" where it names none.
   page: str = ""
 
   def __str__(self):
@@ -42,49 +37,36 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Note:
-  """What stands beside the text: small type, footnotes, other readings.
+  """What stands beside the text: small type, footnotes, other readings."""
 
-  Attributes:
-    position: how many characters of the entry's text come before it.
-    text: the note without its marks.
-    place: where it begins.
-    kind: `note`, `reading` (what a witness or the print has instead) or
-      `running head`.
-  """
-
-  position: int
-  text: str
-  place: Place
+  position: int  # how many characters of the entry's text come before it
+  text: str  # the note without its marks
+  place: Place  # where it begins
+  # `note`, `reading` (what a witness or the print has instead) or `running
+  # head`.
   kind: str = "note"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Entry:
-  """A paragraph, an item or a heading.
+  """A paragraph, an item or a heading."""
 
-  Attributes:
-    text: without markup, notes, indents and line ends.
-    place: where it begins.
-    kind: `text`; `heading`; or `apparatus`, what the edition adds: its series,
-      names of authors, links, the editors' collation.
-    headings: the headings above it, the highest first.
-    notes: in order of position.
-    label: the number or mark that the edition prints before it, `A3.1.1`.
-    indent: full-width spaces before its first line; subordinate text of a
-      printed edition has more than what it belongs to.
-    line_starts: (position in `text`, place) of every line, in order.
-    commented: of an entry of `Work.commentary`, which entry of the work it
-      comments on and the position there; None otherwise.
-  """
-
-  text: str
-  place: Place
+  text: str  # without markup, notes, indents and line ends
+  place: Place  # where it begins
+  # `text`; `heading`; or `apparatus`, what the edition adds: its series, names
+  # of authors, links, the editors' collation.
   kind: str = TEXT
-  headings: tuple[str, ...] = ()
-  notes: tuple[Note, ...] = ()
+  headings: tuple[str, ...] = ()  # the headings above it, the highest first
+  notes: tuple[Note, ...] = ()  # in order of position
+  # The number or mark that the edition prints before it, `A3.1.1`.
   label: str = ""
+  # Full-width spaces before its first line; subordinate text of a printed
+  # edition has more than what it belongs to.
   indent: int = 0
+  # (position in `text`, place) of every line, in order.
   line_starts: tuple[tuple[int, Place], ...] = ()
+  # Of an entry of `Work.commentary`, which entry of the work it comments on and
+  # the position there; None otherwise.
   commented: tuple[int, int] | None = None
 
   @property
@@ -110,24 +92,16 @@ class Entry:
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-  """A text as one edition has it.
+  """A text as one edition has it."""
 
-  Attributes:
-    identifier: `KR2b0019`, the `idno` of a TEI file, or the name of the file
-      or folder.
-    title: as the edition gives it, else the identifier.
-    text_format: `mandoku`, `tei`, `markdown` or `plain`.
-    properties: what the heads of its files say alike, by key in capitals.
-    entries: in the order of print.
-    counts: how much was taken out or changed, by kind.
-  """
-
+  # `KR2b0019`, the `idno` of a TEI file, or the name of the file or folder.
   identifier: str
-  title: str
-  text_format: str
+  title: str  # as the edition gives it, else the identifier
+  text_format: str  # `mandoku`, `tei`, `markdown` or `plain`
+  # What the heads of its files say alike, by key in capitals.
   properties: Mapping[str, str]
-  entries: tuple[Entry, ...]
-  counts: Mapping[str, int]
+  entries: tuple[Entry, ...]  # in the order of print
+  counts: Mapping[str, int]  # how much was taken out or changed, by kind
 
   @property
   def records(self) -> tuple[Entry, ...]:
@@ -182,15 +156,10 @@ _MAY_BE_UNENCODED = re.compile(
 
 
 class SourceFile(NamedTuple):
-  """A file that was decoded.
+  """A file that was decoded."""
 
-  Attributes:
-    name: below the path that was read.
-    text: its text, `\\n` at line ends.
-  """
-
-  name: str
-  text: str
+  name: str  # below the path that was read
+  text: str  # its text, `\n` at line ends
 
 
 def mark_unencoded(text: str) -> tuple[str, int]:
