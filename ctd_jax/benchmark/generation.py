@@ -379,10 +379,8 @@ def _stratify_candidates(
   split_by_month: Mapping[TimeKey, str],
   months_with_event: Collection[TimeKey],
 ) -> Mapping[tuple[str | None, str, bool], list[Query]]:
-  """Returns (split, family, has event) -> candidates with `paper_family`.
-
-  All windows count as having an event: the paper does not divide them.
-  """
+  """Returns (split, family, has event) -> candidates with `paper_family`."""
+  # All windows count as having an event: the paper does not divide them.
   strata = collections.defaultdict(list)
   for query in candidates:
     split = find_interval_split(query.interval, timeline, split_by_month)
@@ -423,10 +421,8 @@ def _sample_queries(
 def _assign_query_ids(
   sampled: list[tuple[str, Query]], seed: int
 ) -> dict[str, list[Query]]:
-  """Returns split -> queries with ids, numbered per family in shuffled order.
-
-  Numbers run over all splits, so that an id betrays neither split nor date.
-  """
+  """Returns split -> queries with ids, numbered per family in shuffled order."""
+  # Numbers run over all splits, so that an id betrays neither split nor date.
   sampled = sorted(
     sampled, key=lambda split_query: _shuffle_key(seed + 1, split_query[1].text)
   )

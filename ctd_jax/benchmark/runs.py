@@ -131,12 +131,7 @@ def make_strictly_decreasing(
 def _part_ties(
   scores: Float[np.ndarray, "Q k"], counts: Int[np.ndarray, " Q"]
 ) -> Float32[np.ndarray, "Q k"]:
-  """Returns the first scores of each row strictly decreasing.
-
-  Args:
-    scores: best first.
-    counts: records of each ranking; the scores after them are padding.
-  """
+  """Returns the first scores of each row strictly decreasing."""
   decreasing = np.array(scores, np.float32)
   is_padding = np.arange(decreasing.shape[1]) >= counts[:, None]
   # Most rows decrease already; only the others are walked score by score.

@@ -256,11 +256,9 @@ def _find_narrative_dates(text: str) -> list[_NarrativeDate]:
 
 
 def _is_written_as_date(text: str, cue: dates_lib.DateCue) -> bool:
-  """Returns whether a cue after a comma is a date by its form alone.
-
-  「，三月甲寅」 and 「，冬，」 are; 「，冬曰烝」 explains a word, and 「三月」
-  is a length of time in 「圍之，三月，克之」.
-  """
+  """Returns whether a cue after a comma is a date by its form alone."""
+  # 「，三月甲寅」 and 「，冬，」 are; 「，冬曰烝」 explains a word, and
+  # 「三月」 is a length of time in 「圍之，三月，克之」.
   if cue.day is not None:
     return True
   if not text.startswith(_CLAUSE_MARK, cue.end):

@@ -231,11 +231,7 @@ def load_early_states() -> tuple[EarlyState, ...]:
 
 
 def _read_rows(table: str) -> list[tuple[str, list[str]]]:
-  """Returns location and cells of every row below the header.
-
-  Raises:
-    ValueError: naming file and line of what cannot be read.
-  """
+  """Returns location and cells of every row below the header."""
   path = calendar_table_dir() / f"{table}.tsv"
   lines = path.read_text(encoding="utf-8").splitlines()
   columns = TABLE_COLUMNS[table]
@@ -437,11 +433,9 @@ def ruler_names(state: str) -> RulerNames:
 
 @functools.cache
 def _calendar_rulers() -> dict[str, RulerNames]:
-  """Returns polity and ruler as an era of the calendars writes them -> names.
-
-  Two rulers of one name, such as the two 少帝 of 東漢, are one. A polity alone
-  stands for all of its rulers.
-  """
+  """Returns polity and ruler as an era of the calendars writes them -> names."""
+  # Two rulers of one name, such as the two 少帝 of 東漢, are one. A polity
+  # alone stands for all of its rulers.
   names_by_state: dict[str, tuple[set[str], set[str]]] = {}
   for era in load_eras():
     printed_names = list_printed_names(era.polity)

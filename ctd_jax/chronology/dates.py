@@ -268,10 +268,8 @@ def _read_cycle(name: str) -> int:
 def _find_regnal_year(
   match: re.Match[str], grammar: DateGrammar, timeline: Timeline
 ) -> int | None:
-  """Returns the year of a reign that a pair names, 「萬曆丁酉」.
-
-  None if no reign of that name has it, or several have it in different years.
-  """
+  """Returns the year of a reign that a pair names, 「萬曆丁酉」."""
+  # None if no reign of that name has it, or several have it in different years.
   cycle = _read_cycle(match["cycle"])
   regnal_years = set()
   for number in grammar.reigns[match["reign"]]:
@@ -555,11 +553,9 @@ def check_ruler(
 def _is_date(
   match: re.Match[str], cue: DateCue, folded: str, is_punctuated: bool
 ) -> bool:
-  """Whether a match in running text is a date.
-
-  False for lengths of time (三月而葬), years of other rulers (平王三年),
-  seasons that belong to a word, and pairs that are words (己未).
-  """
+  """Whether a match in running text is a date."""
+  # False for lengths of time (三月而葬), years of other rulers (平王三年),
+  # seasons that belong to a word, and pairs that are words (己未).
   preceding = folded[max(0, cue.start - 2) : cue.start]
   opens_clause = (
     not preceding or preceding[-1].isspace() or preceding[-1] in PUNCTUATION

@@ -411,12 +411,10 @@ def _make_calendar(eras: tuple[Era, ...]) -> EraCalendar:
 
 @functools.cache
 def _load_whole_years() -> dict[str, calendar_tables.Stream]:
-  """Returns the streams by name, from the head of their first year on.
-
-  A state whose calendar begins within a year, 孫吳 with the tenth month of 222,
-  has the months before of the calendar that its country had: annals name them
-  after the new era as well.
-  """
+  """Returns the streams by name, from the head of their first year on."""
+  # A state whose calendar begins within a year, 孫吳 with the tenth month of
+  # 222, has the months before of the calendar that its country had: annals name
+  # them after the new era as well.
   streams = calendar_tables.load_streams()
   countries = {
     era.stream: era.polity.country for era in calendar_tables.load_eras()

@@ -481,10 +481,8 @@ def blank_window_words(text: str, mentions: Sequence[DateMention]) -> str:
 
 
 def _blank_titles(text: str) -> str:
-  """Returns a text without titles, of the same length.
-
-  Titles are no dates: 《春秋》 names two seasons.
-  """
+  """Returns a text without titles, of the same length."""
+  # Titles are no dates: 《春秋》 names two seasons.
   text = BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
   return text.replace(ANCHOR_MARK, " ")  # one mark, the anchor's
 
@@ -495,11 +493,9 @@ def _mark_anchor(text: str, mention: DateMention) -> str:
 
 
 def _read_window(anchored_text: str, anchor: _Anchor, text: str) -> Months:
-  """Returns the months of the window around one date.
-
-  The order of the readings matters: 「前後兩年」 holds the words of a window on
-  one side, 「前一整年」 those of a length before the date.
-  """
+  """Returns the months of the window around one date."""
+  # The order of the readings matters: 「前後兩年」 holds the words of a window
+  # on one side, 「前一整年」 those of a length before the date.
   half_year = HALF_YEAR.search(anchored_text)
   if half_year and anchor.is_bare_year:
     middle = anchor.calendar.find_middle(Months(anchor.first, anchor.last))
@@ -573,10 +569,8 @@ def _find_side(anchored_text: str) -> re.Match[str] | None:
 
 
 def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
-  """Returns a window of known length on one side, None if there is none.
-
-  Distances are counted from the anchor: near_offset 0 includes it.
-  """
+  """Returns a window of known length on one side, None if there is none."""
+  # Distances are counted from the anchor: near_offset 0 includes it.
   since, until = (
     SINCE_ANCHOR.search(anchored_text),
     UNTIL_ANCHOR.search(anchored_text),

@@ -112,13 +112,7 @@ def _systems_table(
   rows: Sequence[results.ResultRow],
   columns: Sequence[tuple[str, str, str]],
 ) -> PageTable:
-  """Returns a line for each system.
-
-  Args:
-    title: of the table.
-    rows: of one split, mode and track.
-    columns: (metric, family, header) of each.
-  """
+  """Returns a line for each system."""
   cells = {(row.system, row.metric, row.family): row for row in rows}
   body = [
     [
@@ -387,10 +381,8 @@ def _draw_training(
 def _make_calibration_section(
   run_summary: summary.RunSummary, split: str
 ) -> dict[str, Any] | None:
-  """Returns accuracy and calibration of the dates of events, if there are any.
-
-  Of the systems that wrote dates, see `dates`.
-  """
+  """Returns accuracy and calibration of the dates of events, if there are any."""
+  # Of the systems that wrote dates, see `dates`.
   accuracy_by_name = calibration.evaluate_date_files(
     run_summary.folders, run_summary.benchmark, split
   )

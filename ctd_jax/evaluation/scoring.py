@@ -344,12 +344,7 @@ def _search_galleries(
 def _read_hits(
   query_id: str, hits: Sequence[Any], kinds: Mapping[str, str]
 ) -> runs.Ranking:
-  """Returns the ranking of a query, ordered as a run file orders it.
-
-  Raises:
-    ValueError: naming query and record, if the benchmark has no such record or
-      it occurs twice.
-  """
+  """Returns the ranking of a query, ordered as a run file orders it."""
   scores: dict[str, float] = {}
   for hit in hits:
     record_id, score = (

@@ -201,11 +201,9 @@ def correct_by_holm(p_values: Sequence[float]) -> list[float]:
 def _number_labels(
   values: Mapping[str, float], labels: Mapping[str, Hashable]
 ) -> list[int]:
-  """Returns a number from 0 for the label of each query.
-
-  Numbers follow the order of the values, not that of a set or a dict of labels:
-  equal seeds then give equal resamples.
-  """
+  """Returns a number from 0 for the label of each query."""
+  # Numbers follow the order of the values, not that of a set or a dict of
+  # labels: equal seeds then give equal resamples.
   missing = values.keys() - labels.keys()
   if missing:
     raise ValueError(f"query {min(missing)} has no group")

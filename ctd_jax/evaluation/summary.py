@@ -357,11 +357,9 @@ def write_summary(summary: RunSummary) -> str:
 def _format_per_query(
   tables: Sequence[protocol.PerQueryScores], benchmark: Benchmark
 ) -> str:
-  """Returns every value of every query as tab-separated lines.
-
-  `family` is the release's, `paper_family` that of the paper's text, `months`
-  is |Q|, the number of months that the query asks for.
-  """
+  """Returns every value of every query as tab-separated lines."""
+  # `family` is the release's, `paper_family` that of the paper's text, `months`
+  # is |Q|, the number of months that the query asks for.
   rows = []
   # Deep runs have measures that others lack; their cells stay empty.
   names = dict.fromkeys(name for table in tables for name in table.values)

@@ -268,11 +268,9 @@ def render_report(
 def _find_run_folders(
   workdirs: Sequence[Folder], benchmark: Benchmark
 ) -> list[Folder]:
-  """Returns where other workdirs keep their run files of a data set.
-
-  A run has those of the data set that it was trained on in `evaluation`, all
-  others, and untrained systems always, in a folder of its own in there.
-  """
+  """Returns where other workdirs keep their run files of a data set."""
+  # A run has those of the data set that it was trained on in `evaluation`, all
+  # others, and untrained systems always, in a folder of its own in there.
   run_folders = []
   for workdir in workdirs:
     evaluation = workdir / EVALUATION_FOLDER
@@ -306,16 +304,7 @@ def _write_evaluation(
   origin: Mapping[str, Mapping],
   other_folders: Sequence[Folder],
 ) -> None:
-  """Writes qrels, runs of untrained systems, tables and plots.
-
-  Args:
-    benchmark: whose queries are asked.
-    config: name, eval, seed and the sections of the systems are read.
-    folder: of the run files.
-    system_command: the command that gives the untrained systems.
-    origin: entries of the systems whose run files lie there already.
-    other_folders: further folders of run files.
-  """
+  """Writes qrels, runs of untrained systems, tables and plots."""
   # Systems that are not run again keep their earlier entries.
   origin = summary.read_run_origin(folder) | origin
   splits = experiments.evaluation_splits(benchmark, config.eval.splits)

@@ -573,10 +573,8 @@ def run_sweep(
 def _score_systems(
   cells: Sequence[GridCell], benchmark: Benchmark, mode: str
 ) -> list[SweepScore]:
-  """Returns the validation of every system, best first.
-
-  Of equal ones that of the earlier cells is first.
-  """
+  """Returns the validation of every system, best first."""
+  # Of equal ones that of the earlier cells is first.
   modes = tuple(dict.fromkeys((mode, *summary.REPORT_MODES)))
   seed_tables = read_runs(cells, benchmark, "validation", modes)
   scores = [

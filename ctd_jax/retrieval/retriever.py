@@ -238,14 +238,7 @@ def _make_retriever(
   records: Tokens | None,
   reads_dates: bool,
 ) -> Retriever:
-  """Returns the retriever of a system, whose gallery is encoded now.
-
-  Args:
-    system: trained, or as it is before training.
-    texts: record id -> text.
-    records: the same as tokens; None = they are made here.
-    reads_dates: whether the parser dates the queries, not the model.
-  """
+  """Returns the retriever of a system, whose gallery is encoded now."""
   from ctd_jax.chronology import questions
   from ctd_jax.retrieval import dense
   from ctd_jax.training import date_marks

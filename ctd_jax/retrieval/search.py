@@ -226,11 +226,7 @@ def search_top_k(
 def _collect_blocks(
   best: Sequence[tuple[jax.Array, jax.Array, jax.Array]], num_queries: int
 ) -> tuple[Int32[np.ndarray, "G Q k"], Float32[np.ndarray, "G Q k"]]:
-  """Returns indices and scores of all queries, without padding.
-
-  Raises:
-    ValueError: naming the first query with a score that is not finite.
-  """
+  """Returns indices and scores of all queries, without padding."""
   num_galleries, query_block, k = best[0][0].shape
   indices = np.full((num_galleries, num_queries, k), -1, np.int32)
   scores = np.full((num_galleries, num_queries, k), -np.inf, np.float32)
@@ -294,23 +290,11 @@ def _merge_scores(
   best_indices,
   offset,
 ):
-  """Folds a block of scores into the running top-k of every gallery.
-
-  Sorting a block would cost more than scoring it. Instead the best remaining
-  record is inserted while it beats the k-th so far; the maximum of every chunk
-  says where it is. After the first blocks that is a handful of records a block.
-
-  Args:
-    scores_bxCxc: what is not finite is passed over.
-    penalty_gxCxc: 0 where a gallery holds a record, else -inf.
-    chunk_max_gxbxC: of the finite scores that a gallery holds.
-    best_scores: best first, [g, b, k].
-    best_indices: of them, [g, b, k].
-    offset: index of the first record.
-
-  Returns:
-    The scores and indices with the block, [g, b, k] each.
-  """
+  """Folds a block of scores into the running top-k of every gallery."""
+  # Sorting a block would cost more than scoring it. Instead the best remaining
+  # record is inserted while it beats the k-th so far; the maximum of every
+  # chunk says where it is. After the first blocks that is a handful of records
+  # a block.
 
   def has_better(state):
     scores, _, _, best_score, _, _ = state
@@ -381,10 +365,8 @@ def _first_true_index(is_true):
 
 
 def _insert_sorted(scores, indices, score, index):
-  """Returns sorted scores and indices with one more, after its equals.
-
-  The last entry drops out; a score no better than the last is not inserted.
-  """
+  """Returns sorted scores and indices with one more, after its equals."""
+  # The last entry drops out; a score no better than the last is not inserted.
   rank = jnp.sum(scores >= score, axis=-1, keepdims=True)
   ranks = jnp.arange(scores.shape[-1])
 
@@ -399,10 +381,8 @@ def _insert_sorted(scores, indices, score, index):
 
 
 def _even_block_size(count: int, limit: int, multiple: int = 1) -> int:
-  """Returns the size of equal blocks of at most `limit`, with little to spare.
-
-  A multiple of `multiple` unless that is above the limit.
-  """
+  """Returns the size of equal blocks of at most `limit`, with little to spare."""
+  # A multiple of `multiple` unless that is above the limit.
   limit = max(1, limit)
   size = max(1, -(-count // max(1, -(-count // limit))))
   return min(limit, size + -size % multiple)
@@ -417,11 +397,9 @@ def _leading_length(tree: Any) -> int:
 
 
 def _take_block(tree: Any, start: int, size: int) -> Any:
-  """Returns rows start ... start + size, the last row repeated to fill up.
-
-  One shape means one compilation; a repeated row cannot produce a NaN that
-  zeros might, and the masks leave it out.
-  """
+  """Returns rows start ... start + size, the last row repeated to fill up."""
+  # One shape means one compilation; a repeated row cannot produce a NaN that
+  # zeros might, and the masks leave it out.
 
   def take(leaf):
     rows = np.asarray(leaf[start : start + size])

@@ -148,13 +148,7 @@ def _build_components(
   record_rows: Int[np.ndarray, " M"],
   num_records: int,
 ) -> tuple[Float[np.ndarray, "N C W"], Bool[np.ndarray, "N C"]]:
-  """Returns the components of all records, and which of them there are.
-
-  Args:
-    vectors: of all pseudo-queries, those of a record together.
-    record_rows: record of every vector, ascending; every record has one.
-    num_records: N.
-  """
+  """Returns the components of all records, and which of them there are."""
   components = np.zeros(
     (num_records, NUM_CLUSTERS, vectors.shape[1]), np.float32
   )

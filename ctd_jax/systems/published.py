@@ -318,11 +318,9 @@ def _score_weights(model: Any, queries: Any, records: Any):
 
 
 def _open_maxsim(config: PublishedConfig) -> Any:
-  """Returns the `MultiVectorEncoder` of a config.
-
-  An encoder that was not trained for late interaction has its last states
-  compared; the library would project them with random weights.
-  """
+  """Returns the `MultiVectorEncoder` of a config."""
+  # An encoder that was not trained for late interaction has its last states
+  # compared; the library would project them with random weights.
   if _has_projection(config):
     return _open_model("MultiVectorEncoder", config)
   encoder = _open_model("SentenceTransformer", config)[0]
@@ -365,14 +363,8 @@ def _score_tokens(model: Any, queries: Sequence, records: Sequence):
 def _read_first_runs(
   config: PublishedConfig, benchmark: Benchmark
 ) -> tuple[str, Mapping[str, Mapping[str, runs.Ranking]]]:
-  """Returns the first system's track, and gallery -> query's text -> ranking.
-
-  Queries of the same text share a ranking: systems are given texts alone.
-
-  Raises:
-    FileNotFoundError: if there is none.
-    ValueError: naming the file, if one is malformed or of another data set.
-  """
+  """Returns the first system's track, and gallery -> query's text -> ranking."""
+  # Queries of the same text share a ranking: systems are given texts alone.
   folder = pathlib.Path(config.runs).expanduser()
   tracks, rankings = set(), {}
   for split, queries in benchmark.queries.items():

@@ -175,11 +175,9 @@ def read_printed_lines(
 def _mark_repeated_pages(
   lines: list[Line], counts: collections.Counter[str]
 ) -> list[Line]:
-  """Returns the lines, those of pages that came before marked as apparatus.
-
-  Some transcripts have a page twice, in place of another: read as text, its
-  dates would run back.
-  """
+  """Returns the lines, those of pages that came before marked as apparatus."""
+  # Some transcripts have a page twice, in place of another: read as text, its
+  # dates would run back.
   earlier_pages: set[str] = set()
   marked: list[Line] = []
   for _, group in itertools.groupby(lines, key=lambda line: line.place.page):
@@ -237,11 +235,10 @@ _TABULAR_GAP = "　　　"
 
 
 class _Paragraph(NamedTuple):
-  """Printed lines that belong together.
+  """Printed lines that belong together."""
 
-  `is_isolated`: empty lines are around it; `is_spaced`: a full-width space
-  divides it from the line above.
-  """
+  # `is_isolated`: empty lines are around it; `is_spaced`: a full-width space
+  # divides it from the line above.
 
   lines: list[Line]
   is_isolated: bool
@@ -302,10 +299,8 @@ class PrintedEdition:
     return num_years > _YEAR_SHARE * num_openings
 
   def _find_text_indents(self, juans: list[list[Line]]) -> dict[int, bool]:
-    """Returns of each indent whether running text is printed with it.
-
-    Running text goes on in the next line; headings do not.
-    """
+    """Returns of each indent whether running text is printed with it."""
+    # Running text goes on in the next line; headings do not.
     num_lines: collections.Counter[int] = collections.Counter()
     num_runs: collections.Counter[int] = collections.Counter()
     for juan in juans:
