@@ -421,7 +421,7 @@ def _sample_queries(
 def _assign_query_ids(
   sampled: list[tuple[str, Query]], seed: int
 ) -> dict[str, list[Query]]:
-  """Returns split -> queries with ids, numbered per family in shuffled order."""
+  """Returns split -> queries, numbered per family in shuffled order."""
   # Numbers run over all splits, so that an id betrays neither split nor date.
   sampled = sorted(
     sampled, key=lambda split_query: _shuffle_key(seed + 1, split_query[1].text)

@@ -433,7 +433,7 @@ def ruler_names(state: str) -> RulerNames:
 
 @functools.cache
 def _calendar_rulers() -> dict[str, RulerNames]:
-  """Returns polity and ruler as an era of the calendars writes them -> names."""
+  """Returns polity and ruler, as an era of the calendars has them -> names."""
   # Two rulers of one name, such as the two 少帝 of 東漢, are one. A polity
   # alone stands for all of its rulers.
   names_by_state: dict[str, tuple[set[str], set[str]]] = {}

@@ -444,7 +444,7 @@ def _complete_mention(
 def _settle_reigns(
   mentions: Sequence[DateMention], folded: str, timeline: Timeline
 ) -> list[DateMention]:
-  """Returns the mentions, reigns of one name told apart by the whole question."""
+  """Returns the mentions; the whole question tells reigns of one name apart."""
   # By its other date (「自晉泰始元年至泰始三年」), or by a ruler or dynasty
   # that is named elsewhere (「《資治通鑑·齊紀》在建元元年」). Where neither is,
   # or several are, the mention stays ambiguous.

@@ -381,7 +381,7 @@ def _draw_training(
 def _make_calibration_section(
   run_summary: summary.RunSummary, split: str
 ) -> dict[str, Any] | None:
-  """Returns accuracy and calibration of the dates of events, if there are any."""
+  """Returns accuracy and calibration of the dates of events, if any."""
   # Of the systems that wrote dates, see `dates`.
   accuracy_by_name = calibration.evaluate_date_files(
     run_summary.folders, run_summary.benchmark, split

@@ -381,7 +381,7 @@ def _insert_sorted(scores, indices, score, index):
 
 
 def _even_block_size(count: int, limit: int, multiple: int = 1) -> int:
-  """Returns the size of equal blocks of at most `limit`, with little to spare."""
+  """Returns the size of equal blocks of at most `limit`, almost full."""
   # A multiple of `multiple` unless that is above the limit.
   limit = max(1, limit)
   size = max(1, -(-count // max(1, -(-count // limit))))

@@ -363,7 +363,7 @@ def _score_tokens(model: Any, queries: Sequence, records: Sequence):
 def _read_first_runs(
   config: PublishedConfig, benchmark: Benchmark
 ) -> tuple[str, Mapping[str, Mapping[str, runs.Ranking]]]:
-  """Returns the first system's track, and gallery -> query's text -> ranking."""
+  """Returns the first system's track and gallery -> query's text -> ranking."""
   # Queries of the same text share a ranking: systems are given texts alone.
   folder = pathlib.Path(config.runs).expanduser()
   tracks, rankings = set(), {}
