@@ -41,22 +41,18 @@ UNKNOWN = -1
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class MonthAxis:
-  """Months in order, and the years that they make up.
+  """Months in order, and the years that they make up."""
 
-  Attributes:
-    timeline: the reigns, for readers of dates.
-    month_of_year: 1-12; a leap month shares the number of the one before.
-    year_of: index of the year of every month, ascending without gaps.
-    civil_year: astronomical year of every year. Several may share one: the last
-      of a ruler and the first of the next.
-    regnal_years: (reign from 0, number of its year, index of the year), those
-      that lead in their years first.
-  """
-
-  timeline: Timeline
+  timeline: Timeline  # the reigns, for readers of dates
+  # 1-12; a leap month shares the number of the one before.
   month_of_year: Int[np.ndarray, " K"]
+  # Index of the year of every month, ascending without gaps.
   year_of: Int[np.ndarray, " K"]
+  # Astronomical year of every year. Several may share one: the last of a ruler
+  # and the first of the next.
   civil_year: Int[np.ndarray, " Y"]
+  # (reign from 0, number of its year, index of the year), those that lead in
+  # their years first.
   regnal_years: Int[np.ndarray, "M 3"]
 
   @classmethod
@@ -180,15 +176,12 @@ _fold_variants = numerals.make_replacer(
 
 @dataclasses.dataclass(frozen=True)
 class Labels:
-  """All that is known of records besides their texts.
+  """All that is known of records besides their texts."""
 
-  Attributes:
-    month: ordinal month of each record, UNKNOWN where hidden.
-    event_labels: 1 if the record is of a kind that can answer, 0 if commentary,
-      UNKNOWN where hidden.
-  """
-
+  # Ordinal month of each record, UNKNOWN where hidden.
   month: Int[np.ndarray, " N"]
+  # 1 if the record is of a kind that can answer, 0 if commentary, UNKNOWN where
+  # hidden.
   event_labels: Int[np.ndarray, " N"]
 
   @property
@@ -206,38 +199,31 @@ class Labels:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Corpus:
-  """The records to be dated, as their texts present them; see `read_corpus`.
+  """The records to be dated, as their texts present them; see `read_corpus`."""
 
-  Attributes:
-    axis: the months that they may be of.
-    texts: as printed, [N].
-    plain_texts: Han characters alone, in one spelling, [N].
-    bodies: `plain_texts` without the date that opens a text, [N].
-    opening: month (1-12), season (13-16) or leap month (17) that opens a text.
-    opening_manner: 0-3: 1 if a season stands before the month, plus 2 if the
-      opening is all of the text.
-    opening_year: regnal year that opens a text, 0 if none.
-    opening_span: characters of `texts` that the opening date takes, (0, 0) if
-      there is none.
-    days: sexagenary days of a text's opening month, from 0 = 甲子, [N] tuples.
-    first_day_mark: what the text says of the position of its first day in the
-      month, one of `sexagenary.DAY_MARKS`.
-    placeholder_month: ordinal month of a text that states it in full and says
-      little else; UNKNOWN for the others.
-    external_texts: texts that are no records; their citations count as well.
-  """
-
-  axis: MonthAxis
-  texts: tuple[str, ...]
-  plain_texts: tuple[str, ...]
+  axis: MonthAxis  # the months that they may be of
+  texts: tuple[str, ...]  # as printed, [N]
+  plain_texts: tuple[str, ...]  # Han characters alone, in one spelling, [N]
+  # `plain_texts` without the date that opens a text, [N].
   bodies: tuple[str, ...]
+  # Month (1-12), season (13-16) or leap month (17) that opens a text.
   opening: Int[np.ndarray, " N"]
+  # 0-3: 1 if a season stands before the month, plus 2 if the opening is all of
+  # the text.
   opening_manner: Int[np.ndarray, " N"]
+  # Regnal year that opens a text, 0 if none.
   opening_year: Int[np.ndarray, " N"]
+  # Characters of `texts` that the opening date takes, (0, 0) if there is none.
   opening_span: Int[np.ndarray, "N 2"]
+  # Sexagenary days of a text's opening month, from 0 = 甲子, [N] tuples.
   days: tuple[tuple[int, ...], ...]
+  # What the text says of the position of its first day in the month, one of
+  # `sexagenary.DAY_MARKS`.
   first_day_mark: Int[np.ndarray, " N"]
+  # Ordinal month of a text that states it in full and says little else; UNKNOWN
+  # for the others.
   placeholder_month: Int[np.ndarray, " N"]
+  # Texts that are no records; their citations count as well.
   external_texts: tuple[str, ...] = ()
 
   def __len__(self) -> int:

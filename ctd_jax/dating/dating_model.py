@@ -261,20 +261,17 @@ def make_experts(
 
 @dataclasses.dataclass(frozen=True)
 class DatingModel:
-  """A model that dates records, before it is fitted.
+  """A model that dates records, before it is fitted."""
 
-  Attributes:
-    experts: sources of evidence, in any order; all by default.
-    use_punctuation: whether punctuation may tell events from commentary.
-    fold_by: what is hidden together to learn weights, of `folds.FOLD_BY`:
-      "years" where the records to be dated are of years without known records,
-      "records" where all years are known.
-  """
-
+  # Sources of evidence, in any order; all by default.
   experts: tuple[base.Expert, ...] = dataclasses.field(
     default_factory=make_experts
   )
+  # Whether punctuation may tell events from commentary.
   use_punctuation: bool = True
+  # What is hidden together to learn weights, of `folds.FOLD_BY`: "years" where
+  # the records to be dated are of years without known records, "records" where
+  # all years are known.
   fold_by: str = corpus_lib.YEARS
 
   def __post_init__(self):
@@ -337,21 +334,13 @@ class DatingModel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class FittedDatingModel:
-  """A model that dates the records of its corpus.
+  """A model that dates the records of its corpus."""
 
-  Attributes:
-    experts: sources of evidence.
-    features: of the corpus.
-    labels: months and kinds of the known records.
-    weights: of the experts.
-    fold_by: what is hidden together, of `folds.FOLD_BY`.
-  """
-
-  experts: tuple[base.Expert, ...]
-  features: CorpusFeatures
-  labels: Labels
-  weights: expert_weights.ExpertWeights
-  fold_by: str = corpus_lib.YEARS
+  experts: tuple[base.Expert, ...]  # sources of evidence
+  features: CorpusFeatures  # of the corpus
+  labels: Labels  # months and kinds of the known records
+  weights: expert_weights.ExpertWeights  # of the experts
+  fold_by: str = corpus_lib.YEARS  # what is hidden together, of `folds.FOLD_BY`
   # Scores and posteriors of the last fold that was explained.
   _explained: dict = dataclasses.field(
     default_factory=dict, init=False, repr=False
@@ -454,10 +443,8 @@ class FittedDatingModel:
     )
 
   def _hide_fold(self, fold: int) -> tuple[Labels, np.ndarray]:
-    """Returns the labels without a fold, and its records, bool [N].
-
-    The fold UNKNOWN is that of the records without a label.
-    """
+    """Returns the labels without a fold, and its records, bool [N]."""
+    # The fold UNKNOWN is that of the records without a label.
     if fold == UNKNOWN:
       return self.labels, ~self.labels.is_known
     is_hidden = (
@@ -485,13 +472,7 @@ class FittedDatingModel:
     is_target: Bool[np.ndarray, " N"],
     for_reasons: bool = False,
   ) -> tuple[expert_panel.RecordScores, PosteriorBlock]:
-    """Returns scores for explanations, and the posteriors of the targets.
-
-    Args:
-      labels: those that may be used.
-      is_target: records to date, none of them labelled.
-      for_reasons: whether the scores will be explained.
-    """
+    """Returns scores for explanations, and the posteriors of the targets."""
     panel = expert_panel.fit_panel(
       self.experts, self.features, labels, self.weights.by_expert
     )

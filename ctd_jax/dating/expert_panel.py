@@ -55,17 +55,11 @@ BLOCK = 512  # records whose months are held at once
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExpertPanel:
-  """Experts fitted on the same labels.
+  """Experts fitted on the same labels."""
 
-  Attributes:
-    features: the texts.
-    labels: the known records.
-    experts: by name, in the order of fitting.
-  """
-
-  features: CorpusFeatures
-  labels: Labels
-  experts: Mapping[str, base.FittedExpert]
+  features: CorpusFeatures  # the texts
+  labels: Labels  # the known records
+  experts: Mapping[str, base.FittedExpert]  # by name, in the order of fitting
 
   @property
   def year_prior(self) -> np.ndarray:
@@ -138,23 +132,18 @@ class ExpertPanel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class EventScores:
-  """Scores of hidden events by the pooled experts, given block by block.
+  """Scores of hidden events by the pooled experts, given block by block."""
 
-  Attributes:
-    date_log_ratios: log ratios of years by printed dates.
-    word_scores: weighted scores of the words.
-    encoder_scores: scores of the encoder, of the targets alone.
-    citation_scores: `citations.NUM_SCORES` sparse [n, Y].
-    pooling_matrix: chances of one month, sparse [n, n]; None without parallels.
-    targets: indices of the events to score, ascending.
-  """
-
+  # Log ratios of years by printed dates.
   date_log_ratios: Float32[np.ndarray, "n Y"]
-  word_scores: Float32[np.ndarray, "n Y"]
+  word_scores: Float32[np.ndarray, "n Y"]  # weighted scores of the words
+  # Scores of the encoder, of the targets alone.
   encoder_scores: Float32[np.ndarray, "m Y"]
+  # `citations.NUM_SCORES` sparse [n, Y].
   citation_scores: Sequence[scipy.sparse.csr_array]
+  # Chances of one month, sparse [n, n]; None without parallels.
   pooling_matrix: scipy.sparse.csr_array | None
-  targets: Int[np.ndarray, " m"]
+  targets: Int[np.ndarray, " m"]  # indices of the events to score, ascending
 
   def expert_scores(self, block: slice) -> Float32[np.ndarray, "f b Y"]:
     """Returns the scores of a block of the targets, in order of the pool."""
@@ -254,22 +243,15 @@ def iter_blocks(size: int) -> Iterator[slice]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordScores:
-  """Log scores of the hidden records, up to a constant for each.
+  """Log scores of the hidden records, up to a constant for each."""
 
-  Attributes:
-    panel: the experts.
-    rows: hidden records, events before commentary.
-    events: scores of the events, the first of `rows`.
-    own_year_scores: of years without messages; None unless kept.
-    year_scores: of years, with messages.
-    month_of_year_log_ratios: messages on the months of a year.
-  """
-
-  panel: ExpertPanel
-  rows: Int[np.ndarray, " n"]
-  events: EventScores
+  panel: ExpertPanel  # the experts
+  rows: Int[np.ndarray, " n"]  # hidden records, events before commentary
+  events: EventScores  # scores of the events, the first of `rows`
+  # Of years without messages; None unless kept.
   own_year_scores: Float32[np.ndarray, "n Y"] | None
-  year_scores: Float32[np.ndarray, "n Y"]
+  year_scores: Float32[np.ndarray, "n Y"]  # of years, with messages
+  # Messages on the months of a year.
   month_of_year_log_ratios: Float32[np.ndarray, "n 12"]
 
   def make_block(

@@ -36,21 +36,17 @@ _LOG_TEMPERATURE_BOUNDS = (-2, 1)  # of the log inverse temperature
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExpertWeights:
-  """What is learned once for all records.
+  """What is learned once for all records."""
 
-  Attributes:
-    word_weights: of the groups of strings, [`YearVocabulary.num_scores`].
-    pool_weights: of words, encoder, citations and parallels.
-    known_weights: of known parallels; none without that expert.
-    inverse_temperature: of the posterior.
-  """
-
+  # Of the groups of strings, [`YearVocabulary.num_scores`].
   word_weights: Float[np.ndarray, " g"]
+  # Of words, encoder, citations and parallels.
   pool_weights: Float[np.ndarray, " f"]
+  # Of known parallels; none without that expert.
   known_weights: Float[np.ndarray, " s"] = dataclasses.field(
     default_factory=lambda: np.zeros(parallels.NUM_SCORES)
   )
-  inverse_temperature: float = 1.0
+  inverse_temperature: float = 1.0  # of the posterior
 
   @property
   def by_expert(self) -> dict[str, np.ndarray]:
@@ -60,18 +56,12 @@ class ExpertWeights:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _HiddenFold:
-  """Events of one fold, dated by the records of the others.
+  """Events of one fold, dated by the records of the others."""
 
-  Attributes:
-    rows: all events of the fold.
-    sample: indices into `rows` of those that weights are learned on.
-    labels: without those of the fold.
-    fitted: experts on these labels that need no weights, by name.
-  """
-
-  rows: np.ndarray
-  sample: np.ndarray
-  labels: Labels
+  rows: np.ndarray  # all events of the fold
+  sample: np.ndarray  # indices into `rows` of those that weights are learned on
+  labels: Labels  # without those of the fold
+  # Experts on these labels that need no weights, by name.
   fitted: dict[str, base.FittedExpert]
 
 
@@ -233,11 +223,9 @@ def _fit_pool_weights(
 def _sample_training_rows(
   features: CorpusFeatures, rows: np.ndarray
 ) -> np.ndarray:
-  """Returns indices of about `_MAX_TRAINING_EVENTS` of `rows`, by their texts.
-
-  Not as `Corpus.sample_rows` chooses: most of the records that are dated later
-  are outside that sample, and so should be those that teach.
-  """
+  """Returns indices of a sample of `rows`, chosen by their texts."""
+  # Not as `Corpus.sample_rows` chooses: most of the records that are dated
+  # later are outside that sample, and so should be those that teach.
   if len(rows) <= _MAX_TRAINING_EVENTS:
     return np.arange(len(rows))
   hashes = features.corpus.text_hashes[rows] * _HASH_MULTIPLIER

@@ -28,25 +28,15 @@ _MAX_ALPHABET_RECORDS = 50_000
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CorpusFeatures:
-  """Everything read from the texts before dates are learned.
+  """Everything read from the texts before dates are learned."""
 
-  Attributes:
-    corpus: the texts.
-    event_log_p: log p(answering kind | text).
-    is_event: records that are events, by their style.
-    year_vocabulary: strings of all records.
-    citation_pairs: citations beside events.
-    parallel_pairs: events beside events.
-    comment_pairs: commentary beside events.
-  """
-
-  corpus: Corpus
-  event_log_p: Float[np.ndarray, " N"]
-  is_event: Bool[np.ndarray, " N"]
-  year_vocabulary: wording.YearVocabulary
-  citation_pairs: pairs.CitationPairs
-  parallel_pairs: pairs.ParallelPairs
-  comment_pairs: pairs.ParallelPairs
+  corpus: Corpus  # the texts
+  event_log_p: Float[np.ndarray, " N"]  # log p(answering kind | text)
+  is_event: Bool[np.ndarray, " N"]  # records that are events, by their style
+  year_vocabulary: wording.YearVocabulary  # strings of all records
+  citation_pairs: pairs.CitationPairs  # citations beside events
+  parallel_pairs: pairs.ParallelPairs  # events beside events
+  comment_pairs: pairs.ParallelPairs  # commentary beside events
 
   @property
   def axis(self) -> corpus_lib.MonthAxis:

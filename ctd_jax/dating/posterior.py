@@ -26,28 +26,20 @@ MIN_MASS = 1e-11  # just below exp(LOG_IMPOSSIBLE)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PosteriorBlock:
-  """The posteriors of some records.
+  """The posteriors of some records."""
 
-  Attributes:
-    rows: of the records, ascending.
-    dates: the expert of printed dates, with the corpus.
-    year_scores: log scores of years, up to a constant for each record.
-    month_of_year_log_ratios: log ratios of the months of a year.
-    month_log_factors: log factors of months for records that open one.
-    opens_month: whether a record opens a month.
-    inverse_temperature: of the whole.
-    allowed_months: months that are possible at all.
-    month_experts: whose scores of months are made when they are asked for.
-  """
-
-  rows: Int[np.ndarray, " n"]
-  dates: base.DateExpert
+  rows: Int[np.ndarray, " n"]  # of the records, ascending
+  dates: base.DateExpert  # the expert of printed dates, with the corpus
+  # Log scores of years, up to a constant for each record.
   year_scores: Float32[np.ndarray, "n Y"]
+  # Log ratios of the months of a year.
   month_of_year_log_ratios: Float32[np.ndarray, "n 12"]
+  # Log factors of months for records that open one.
   month_log_factors: Float32[np.ndarray, " K"]
-  opens_month: Bool[np.ndarray, " n"]
-  inverse_temperature: float
-  allowed_months: Bool[np.ndarray, " K"]
+  opens_month: Bool[np.ndarray, " n"]  # whether a record opens a month
+  inverse_temperature: float  # of the whole
+  allowed_months: Bool[np.ndarray, " K"]  # months that are possible at all
+  # Whose scores of months are made when they are asked for.
   month_experts: tuple[base.MonthExpert, ...]
 
   def select(self, is_selected: Bool[np.ndarray, " n"]) -> PosteriorBlock:
@@ -97,22 +89,16 @@ class PosteriorBlock:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CredibleBlock:
-  """Posteriors of some records by their most probable months.
+  """Posteriors of some records by their most probable months."""
 
-  Attributes:
-    rows: of the records, ascending.
-    starts: where the months of each record begin; the last entry is their
-      number.
-    months: ordinals; one beyond the last month stands for none of them.
-    probabilities: of these.
-    num_months: number of months K. What the months above leave of the
-      probability of a record is spread evenly over all of them.
-  """
-
-  rows: Int[np.ndarray, " n"]
+  rows: Int[np.ndarray, " n"]  # of the records, ascending
+  # Where the months of each record begin; the last entry is their number.
   starts: Int[np.ndarray, " starts"]
+  # Ordinals; one beyond the last month stands for none of them.
   months: Int[np.ndarray, " total"]
-  probabilities: Float[np.ndarray, " total"]
+  probabilities: Float[np.ndarray, " total"]  # of these
+  # Number of months K. What the months above leave of the probability of a
+  # record is spread evenly over all of them.
   num_months: int
 
   def select(self, is_selected: Bool[np.ndarray, " n"]) -> CredibleBlock:
@@ -149,18 +135,14 @@ class CredibleBlock:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Posterior:
-  """The posteriors of all records of a corpus.
+  """The posteriors of all records of a corpus."""
 
-  Attributes:
-    axis: the months.
-    certain_months: month of each record that is certain (known, or stated by a
-      placeholder), UNKNOWN for the others.
-    blocks: posteriors of the others; a record is in one block at most. A record
-      in no block may be of any month.
-  """
-
-  axis: MonthAxis
+  axis: MonthAxis  # the months
+  # Month of each record that is certain (known, or stated by a placeholder),
+  # UNKNOWN for the others.
   certain_months: Int[np.ndarray, " N"]
+  # Posteriors of the others; a record is in one block at most. A record in no
+  # block may be of any month.
   blocks: tuple[PosteriorBlock | CredibleBlock, ...]
 
   def __len__(self) -> int:

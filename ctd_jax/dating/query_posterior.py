@@ -57,15 +57,10 @@ from ctd_jax.retrieval import bm25, search
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RecordWording:
-  """Texts of the records, with which questions are compared.
+  """Texts of the records, with which questions are compared."""
 
-  Attributes:
-    texts: as printed, [N].
-    plain_texts: as of `corpus.Corpus`, [N].
-  """
-
-  texts: Sequence[str]
-  plain_texts: Sequence[str]
+  texts: Sequence[str]  # as printed, [N]
+  plain_texts: Sequence[str]  # as of `corpus.Corpus`, [N]
 
   def __len__(self) -> int:
     return len(self.texts)
@@ -120,19 +115,15 @@ class QueryConstants:
   """Free constants; by default as chosen on validation questions.
 
   `tests.benchmarks.natural_questions --choose` chooses them.
-
-  Attributes:
-    string_weight: of shared strings in the match, beside BM25.
-    temperature: of the match; the lower, the surer of the best record.
-    wording_weight: of the match in the score of a record.
-    other_months: weight of a month that a vague date does not admit.
-    background: chance that no record with the wording tells the event.
   """
 
-  string_weight: float = 0.3
+  string_weight: float = 0.3  # of shared strings in the match, beside BM25
+  # Of the match; the lower, the surer of the best record.
   temperature: float = 2.0
-  wording_weight: float = 0.1
+  wording_weight: float = 0.1  # of the match in the score of a record
+  # Weight of a month that a vague date does not admit.
   other_months: float = 1e-3
+  # Chance that no record with the wording tells the event.
   background: float = 0.005
 
 
@@ -141,36 +132,27 @@ DEFAULT_CONSTANTS = QueryConstants()
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GalleryDates:
-  """What queries are compared with.
+  """What queries are compared with."""
 
-  Attributes:
-    posterior: of the records.
-    event_log_p: log p(answering kind | text) of the records.
-    wording: of the records, by which queries without a date are dated.
-    constants: of the dates by wording.
-  """
-
-  posterior: Posterior
+  posterior: Posterior  # of the records
+  # Log p(answering kind | text) of the records.
   event_log_p: Float[np.ndarray, " N"]
+  # Of the records, by which queries without a date are dated.
   wording: RecordWording
-  constants: QueryConstants = DEFAULT_CONSTANTS
+  constants: QueryConstants = DEFAULT_CONSTANTS  # of the dates by wording
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ReadQueries:
-  """What queries say of the time, and in which words of an event.
+  """What queries say of the time, and in which words of an event."""
 
-  Attributes:
-    intervals: first and last month that are asked for; all months where the
-      parser reads no date.
-    is_read: whether it does.
-    admitted: months that a vague date admits; all where there is none.
-    words: of the event; () where the parser reads a date, or without any.
-  """
-
+  # First and last month that are asked for; all months where the parser reads
+  # no date.
   intervals: Int[np.ndarray, "Q 2"]
-  is_read: Bool[np.ndarray, " Q"]
+  is_read: Bool[np.ndarray, " Q"]  # whether it does
+  # Months that a vague date admits; all where there is none.
   admitted: Bool[np.ndarray, "Q K"]
+  # Of the event; () where the parser reads a date, or without any.
   words: Sequence[tuple[str, ...]]
 
   @property
@@ -238,23 +220,17 @@ def read_queries(queries: Sequence[str], timeline: Timeline) -> ReadQueries:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class QueryPosterior:
-  """The months of the events that queries ask about.
+  """The months of the events that queries ask about."""
 
-  Attributes:
-    match: of the wording of queries and records.
-    event_chances: p(z | q) over the chance of an admitted month; no entry in
-      the row of a query without a match.
-    admitted: weight of the months.
-    months: p(m | q) by the records with the wording; by what is admitted alone
-      if there are none.
-    constants: that were used.
-  """
-
-  match: Float32[np.ndarray, "Q N"]
+  match: Float32[np.ndarray, "Q N"]  # of the wording of queries and records
+  # P(z | q) over the chance of an admitted month; no entry in the row of a
+  # query without a match.
   event_chances: scipy.sparse.csr_array
-  admitted: Float32[np.ndarray, "Q K"]
+  admitted: Float32[np.ndarray, "Q K"]  # weight of the months
+  # P(m | q) by the records with the wording; by what is admitted alone if there
+  # are none.
   months: Float32[np.ndarray, "Q K"]
-  constants: QueryConstants
+  constants: QueryConstants  # that were used
 
   @property
   def log_p(self) -> Float32[np.ndarray, "Q K"]:
@@ -440,14 +416,7 @@ def _rank_blocks(
   k: int,
   masks: Mapping[str, np.ndarray],
 ) -> dict[str, _Ranking]:
-  """Returns name -> ranking of queries by the scores of blocks of records.
-
-  Args:
-    score_rows: rows [n] -> scores.
-    shape: number of queries and records.
-    k: results per query.
-    masks: name -> [N] bool.
-  """
+  """Returns name -> ranking of queries by the scores of blocks of records."""
   num_queries, num_records = shape
   top_k = {
     name: (

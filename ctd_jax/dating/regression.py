@@ -32,15 +32,10 @@ _FIRST_POOL_WEIGHT = (
 
 @dataclasses.dataclass(frozen=True)
 class LogisticRegression:
-  """A linear classifier of two classes over sparse features.
+  """A linear classifier of two classes over sparse features."""
 
-  Attributes:
-    weights: of the features.
-    bias: log odds of class 1 without a feature.
-  """
-
-  weights: Float[np.ndarray, " f"]
-  bias: float
+  weights: Float[np.ndarray, " f"]  # of the features
+  bias: float  # log odds of class 1 without a feature
 
   @classmethod
   def fit(
@@ -86,17 +81,12 @@ class BinnedSoftmax:
   """Softmax regression on features cut into bins.
 
   A bin has its own weight, so a chance may rise and fall with a feature.
-
-  Attributes:
-    edges: of the bins of each scaled feature.
-    center: mean of each feature.
-    scale: standard deviation of each feature.
-    weights: of the features, the bias and the bins, in this order.
   """
 
-  edges: tuple[np.ndarray, ...]
-  center: Float[np.ndarray, " f"]
-  scale: Float[np.ndarray, " f"]
+  edges: tuple[np.ndarray, ...]  # of the bins of each scaled feature
+  center: Float[np.ndarray, " f"]  # mean of each feature
+  scale: Float[np.ndarray, " f"]  # standard deviation of each feature
+  # Of the features, the bias and the bins, in this order.
   weights: Float[np.ndarray, "b c"]
 
   @classmethod

@@ -19,35 +19,26 @@ from jaxtyping import Float, Float32, Int
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evidence:
-  """What an expert read in one record, for people.
+  """What an expert read in one record, for people."""
 
-  Attributes:
-    spans: (start, end) of the characters of the record's text that count.
-    linked_rows: other records that count, the weightiest first.
-    note: the evidence in words.
-  """
-
+  # (start, end) of the characters of the record's text that count.
   spans: tuple[tuple[int, int], ...] = ()
+  # Other records that count, the weightiest first.
   linked_rows: tuple[int, ...] = ()
-  note: str = ""
+  note: str = ""  # the evidence in words
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reason:
-  """What one expert adds to the log score of every month of a record.
+  """What one expert adds to the log score of every month of a record."""
 
-  Attributes:
-    expert: name of the expert, or "prior".
-    log_scores: added to the unnormalised log score of each month.
-    weight: `log_scores` at the explained month less their mean over all months;
-      positive evidence speaks for the month.
-    evidence: what the expert read.
-  """
-
-  expert: str
+  expert: str  # name of the expert, or "prior"
+  # Added to the unnormalised log score of each month.
   log_scores: Float[np.ndarray, " K"] = dataclasses.field(repr=False)
+  # `log_scores` at the explained month less their mean over all months;
+  # positive evidence speaks for the month.
   weight: float
-  evidence: Evidence = Evidence()
+  evidence: Evidence = Evidence()  # what the expert read
 
   @property
   def favoured_months(self) -> Int[np.ndarray, " m"]:

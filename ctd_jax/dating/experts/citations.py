@@ -49,36 +49,24 @@ _HASH_MULTIPLIER = np.uint32(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class HostTimes:
-  """What is known of the times of records, those that cite among them.
+  """What is known of the times of records, those that cite among them."""
 
-  Attributes:
-    labels: known months.
-    year_prior: chance of each year.
-    undated: citing records whose month is hidden, ascending.
-    reign_chances: chance of each ruler for them, by their words.
-  """
-
-  labels: Labels
-  year_prior: Float[np.ndarray, " Y"]
+  labels: Labels  # known months
+  year_prior: Float[np.ndarray, " Y"]  # chance of each year
+  # Citing records whose month is hidden, ascending.
   undated: Int[np.ndarray, " H"]
+  # Chance of each ruler for them, by their words.
   reign_chances: Float[np.ndarray, "H R"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedCitations:
-  """Citations with the chance that each dates the event beside it.
+  """Citations with the chance that each dates the event beside it."""
 
-  Attributes:
-    features: the texts and the pairs.
-    model: chance that a pair is of one year.
-    use_undated_reigns: whether years without a ruler count.
-    hosts: citing records.
-  """
-
-  features: CorpusFeatures
-  model: regression.BinnedSoftmax
-  use_undated_reigns: bool
-  hosts: HostTimes
+  features: CorpusFeatures  # the texts and the pairs
+  model: regression.BinnedSoftmax  # chance that a pair is of one year
+  use_undated_reigns: bool  # whether years without a ruler count
+  hosts: HostTimes  # citing records
   name = "cited"
 
   def sparse_scores(
@@ -138,13 +126,9 @@ class FittedCitations:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Citations:
-  """The expert of cited years.
+  """The expert of cited years."""
 
-  Attributes:
-    use_undated_reigns: whether cited years without a ruler count.
-  """
-
-  use_undated_reigns: bool = True
+  use_undated_reigns: bool = True  # whether cited years without a ruler count
   name = "cited"
 
   def fit(
@@ -383,14 +367,9 @@ def _expand_host_reigns(
   pair_rows: np.ndarray,
   hosts: HostTimes,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns every year that a citation of an undated record may mean.
-
-  The year has no ruler, so it is every ruler's, by the chance that the record
-  is of the ruler's time.
-
-  Returns:
-    Index into `pair_rows`, year and chance of each.
-  """
+  """Returns every year that a citation of an undated record may mean."""
+  # The year has no ruler, so it is every ruler's, by the chance that the record
+  # is of the ruler's time.
   host_records = np.array(
     [citation.host for citation in citation_pairs.citations], int
   )

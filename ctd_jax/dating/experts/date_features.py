@@ -68,21 +68,15 @@ _OFFSET_CHANGE_CHANCE = 0.05
 
 @dataclasses.dataclass(frozen=True)
 class Lunations:
-  """The lunations that the months of a calendar may have been.
+  """The lunations that the months of a calendar may have been."""
 
-  Attributes:
-    year_of: index of each month's year.
-    month: 1-12.
-    lunation_index: lunation of each month, by the offset of its year.
-    has_day: which days each lunation holds.
-    new_moons: Julian day number of the first day of each, and of the one after
-      the last, [L + 1].
-  """
-
-  year_of: Int[np.ndarray, " K"]
-  month: Int[np.ndarray, " K"]
+  year_of: Int[np.ndarray, " K"]  # index of each month's year
+  month: Int[np.ndarray, " K"]  # 1-12
+  # Lunation of each month, by the offset of its year.
   lunation_index: Int[np.ndarray, "K S"]
-  has_day: Bool[np.ndarray, "L 60"]
+  has_day: Bool[np.ndarray, "L 60"]  # which days each lunation holds
+  # Julian day number of the first day of each, and of the one after the last,
+  # [L + 1].
   new_moons: Int[np.ndarray, " moons"]
 
   def day_chances(
@@ -280,37 +274,27 @@ LOG_EXCLUDED = -9.0  # log chance of a record in a month with a placeholder
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DateTables:
-  """What the dates that open records say of the months of a timeline.
+  """What the dates that open records say of the months of a timeline."""
 
-  Attributes:
-    opening_month_chances: chance of each month of the year given the opening.
-    opening_log_ratios: log chance ratio of each month given the opening and its
-      manner.
-    day_chances: chance that a month holds a day, also as its first and as its
-      last, in the order of `sexagenary.DAY_MARKS`.
-    placeholder_log_ratios: LOG_EXCLUDED where a month has a placeholder, else
-      0.
-  """
-
+  # Chance of each month of the year given the opening.
   opening_month_chances: Float[np.ndarray, "O 12"]
+  # Log chance ratio of each month given the opening and its manner.
   opening_log_ratios: Float32[np.ndarray, "O M K"]
+  # Chance that a month holds a day, also as its first and as its last, in the
+  # order of `sexagenary.DAY_MARKS`.
   day_chances: Float32[np.ndarray, "K 3 60"]
+  # LOG_EXCLUDED where a month has a placeholder, else 0.
   placeholder_log_ratios: Float32[np.ndarray, " K"]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedDates:
-  """Printed dates of records, and the tables by which they are read.
+  """Printed dates of records, and the tables by which they are read."""
 
-  Attributes:
-    corpus: the texts, with blank openings or days where these do not count.
-    is_event: which records are narrated events.
-    tables: of the months.
-  """
-
+  # The texts, with blank openings or days where these do not count.
   corpus: Corpus
-  is_event: Bool[np.ndarray, " N"]
-  tables: DateTables
+  is_event: Bool[np.ndarray, " N"]  # which records are narrated events
+  tables: DateTables  # of the months
   name = "dates"
 
   def month_of_year_chances(
@@ -431,18 +415,14 @@ class FittedDates:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DateFeatures:
-  """The expert of printed dates.
+  """The expert of printed dates."""
 
-  Attributes:
-    use_openings: whether the opening month, season and year number count.
-    use_days: whether sexagenary days count.
-    use_placeholders: whether months with a placeholder are excluded.
-    use_seasons: whether the manner of an opening counts, where openings do.
-  """
-
+  # Whether the opening month, season and year number count.
   use_openings: bool = True
-  use_days: bool = True
+  use_days: bool = True  # whether sexagenary days count
+  # Whether months with a placeholder are excluded.
   use_placeholders: bool = True
+  # Whether the manner of an opening counts, where openings do.
   use_seasons: bool = True
   name = "dates"
 
@@ -518,18 +498,10 @@ def _manner_log_ratios(
   labels: Labels,
   opening_month_chances: np.ndarray,
 ) -> np.ndarray:
-  """Returns log chance ratios of months, [O, M, K].
-
-  A season is named once, and where nothing else happened its name and its first
-  month are all that is written: 「秋八月」 is of a year whose seventh month is
-  empty, 「秋七月」 alone of one whose eighth and ninth are.
-
-  Args:
-    corpus: the texts.
-    event_rows: events whose month is known.
-    labels: the known months.
-    opening_month_chances: of each month of the year by opening, [O, 12].
-  """
+  """Returns log chance ratios of months, [O, M, K]."""
+  # A season is named once, and where nothing else happened its name and its
+  # first month are all that is written: 「秋八月」 is of a year whose seventh
+  # month is empty, 「秋七月」 alone of one whose eighth and ninth are.
   axis, has_placeholder = corpus.axis, corpus.has_placeholder
   month = axis.month_of_year - 1
   season_position = _season_positions(axis, has_placeholder)
@@ -566,10 +538,8 @@ def _manner_log_ratios(
 def _season_positions(
   axis: MonthAxis, has_placeholder: np.ndarray
 ) -> np.ndarray:
-  """Returns whether the months beside each in its season are empty, int [K].
-
-  1 if all before it are, plus 2 if all after it are.
-  """
+  """Returns whether the months beside each in its season are empty, int [K]."""
+  # 1 if all before it are, plus 2 if all after it are.
   season = 4 * axis.year_of + (axis.month_of_year - 1) // 3
   open_months = np.flatnonzero(~has_placeholder)
   first = np.full(4 * axis.num_years, len(axis))
@@ -605,15 +575,10 @@ _MIN_LOG_FACTOR, _MAX_LOG_FACTOR = -8.0, 4.0
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedMonthCapacity:
-  """Capacity of the months.
+  """Capacity of the months."""
 
-  Attributes:
-    capacity: records that may open each month.
-    must_fill: whether some record must open the month.
-  """
-
-  capacity: Float[np.ndarray, " K"]
-  must_fill: Bool[np.ndarray, " K"]
+  capacity: Float[np.ndarray, " K"]  # records that may open each month
+  must_fill: Bool[np.ndarray, " K"]  # whether some record must open the month
   name = "room"
 
   def explain(self, row: int, year: int) -> base.Evidence:

@@ -37,19 +37,12 @@ _HASH_MULTIPLIER = np.uint32(31)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParallelPairs:
-  """Records beside the events nearest in wording.
+  """Records beside the events nearest in wording."""
 
-  Attributes:
-    record_row: row of the record.
-    event_row: row of the event, another record.
-    features: of the pair.
-    pair_hashes: made of the two texts.
-  """
-
-  record_row: Int[np.ndarray, " P"]
-  event_row: Int[np.ndarray, " P"]
-  features: Float32[np.ndarray, "P f"]
-  pair_hashes: UInt32[np.ndarray, " P"]
+  record_row: Int[np.ndarray, " P"]  # row of the record
+  event_row: Int[np.ndarray, " P"]  # row of the event, another record
+  features: Float32[np.ndarray, "P f"]  # of the pair
+  pair_hashes: UInt32[np.ndarray, " P"]  # made of the two texts
 
   def __len__(self) -> int:
     return len(self.record_row)
@@ -215,17 +208,7 @@ def _find_nearest_events(
   texts: Sequence[str],
   self_event: np.ndarray,
 ) -> tuple[list[np.ndarray], tuple[np.ndarray, ...]]:
-  """Returns the pairs of texts and events, with sums over all overlaps.
-
-  Args:
-    string_index: wording of the events.
-    texts: what to compare, [n].
-    self_event: event that each text is of, or UNKNOWN, [n].
-
-  Returns:
-    Text, event and overlap of each pair, [P]; the greatest overlap and the
-    weight of each text, [n]; the greatest overlap of each event, [E].
-  """
+  """Returns the pairs of texts and events, with sums over all overlaps."""
   max_overlap, text_weight = np.zeros((2, len(texts)), np.float32)
   max_event_overlap = np.zeros(string_index.event_strings.shape[0], np.float32)
   blocks = [(np.zeros(0, np.int32),) * 2 + (np.zeros(0, np.float32),)]
@@ -309,7 +292,7 @@ NAMED_REIGN, PRECEDING_REIGN, HOST_REIGN = range(3)
 # Stretches of text whose wording is compared; the last is all of the text.
 CONTEXTS = ("near", "next", "after", "just", "before", "whole")
 RIVAL_CONTEXTS = ("after", "whole")  # where near equals are counted
-CITATION_PAIRS_NUM_CANDIDATES = 25  # events compared with a citation
+NUM_CITED_EVENTS = 25  # events compared with a citation
 _CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
 _DATE_CHARS = 14  # characters after a citation that may go on with its date
 _NUM_OVERLAP_FEATURES = (
@@ -327,31 +310,19 @@ _SEE_CHARACTERS, _FOR_CHARACTER = "在見", "為"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Citation:
-  """A year named inside a text.
+  """A year named inside a text."""
 
-  Attributes:
-    host: record whose text it is in, UNKNOWN for a text from outside.
-    reign: ruler, from 0, or UNKNOWN where the text names none.
-    preceding_reign: ruler named before it in the same text, or UNKNOWN.
-    year_number: of the regnal year.
-    text_after: text after it, up to the next citation.
-    text_before: text before it, down to the citation before.
-    host_text: all of the text.
-    span: first character of the date in it, and the end.
-    preceding_character: character before it, "" at the beginning of the text.
-    work_marker: 經 or 傳 if that follows, else "".
-  """
-
-  host: int
-  reign: int
-  preceding_reign: int
-  year_number: int
-  text_after: str
-  text_before: str
-  host_text: str
-  span: tuple[int, int]
+  host: int  # record whose text it is in, UNKNOWN for a text from outside
+  reign: int  # ruler, from 0, or UNKNOWN where the text names none
+  preceding_reign: int  # ruler named before it in the same text, or UNKNOWN
+  year_number: int  # of the regnal year
+  text_after: str  # text after it, up to the next citation
+  text_before: str  # text before it, down to the citation before
+  host_text: str  # all of the text
+  span: tuple[int, int]  # first character of the date in it, and the end
+  # Character before it, "" at the beginning of the text.
   preceding_character: str
-  work_marker: str
+  work_marker: str  # 經 or 傳 if that follows, else ""
 
   @property
   def undated_host_text(self) -> str:
@@ -416,7 +387,8 @@ def _compile_year_pattern(
   names = "|".join(sorted(map(re.escape, rulers), key=lambda name: -len(name)))
   return (
     re.compile(
-      rf"(?:(?<![{_STATE_NAMES}])(?P<ruler>{names}))?(?P<year>元|{NUMERAL_PATTERN})年"
+      rf"(?:(?<![{_STATE_NAMES}])(?P<ruler>{names}))?"
+      rf"(?P<year>元|{NUMERAL_PATTERN})年"
       r"(?P<work>[經傳])?"
     ),
     rulers,
@@ -438,23 +410,14 @@ def _is_year(match: re.Match[str], text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CitationPairs:
-  """Readings of citations beside the events they may be about.
+  """Readings of citations beside the events they may be about."""
 
-  Attributes:
-    citations: [M].
-    citation_index: index into `citations`.
-    event_index: index into the events.
-    event_hashes: made of the event's text.
-    reading: NAMED_REIGN, PRECEDING_REIGN or HOST_REIGN.
-    features: of the pair.
-  """
-
-  citations: tuple[Citation, ...]
-  citation_index: Int[np.ndarray, " P"]
-  event_index: Int[np.ndarray, " P"]
-  event_hashes: UInt32[np.ndarray, " P"]
-  reading: Int8[np.ndarray, " P"]
-  features: Float32[np.ndarray, "P f"]
+  citations: tuple[Citation, ...]  # [M]
+  citation_index: Int[np.ndarray, " P"]  # index into `citations`
+  event_index: Int[np.ndarray, " P"]  # index into the events
+  event_hashes: UInt32[np.ndarray, " P"]  # made of the event's text
+  reading: Int8[np.ndarray, " P"]  # NAMED_REIGN, PRECEDING_REIGN or HOST_REIGN
+  features: Float32[np.ndarray, "P f"]  # of the pair
 
   @property
   def overlaps(self) -> dict[str, Float32[np.ndarray, " P"]]:
@@ -503,7 +466,7 @@ def make_citation_pairs(
     overlaps = dict(
       zip(encoders, map(string_index.overlap, string_matrices), strict=True)
     )
-    rows, *others = _find_nearest_events_citation_pairs(overlaps, event_weights)
+    rows, *others = _find_cited_events(overlaps, event_weights)
     blocks.append((rows + np.int32(block.start), *others))
   rows, columns, overlap_features = map(
     np.concatenate, zip(*blocks, strict=True)
@@ -608,12 +571,12 @@ def _encode_block(
   return string_index.encode(texts[block])
 
 
-def _find_nearest_events_citation_pairs(
+def _find_cited_events(
   overlaps: Mapping[str, scipy.sparse.csr_array], event_weights: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns citations, the events nearest in wording, and features."""
   rows, columns, _ = wording.select_top_entries(
-    rank_overlaps(overlaps).tocsr(), CITATION_PAIRS_NUM_CANDIDATES
+    rank_overlaps(overlaps).tocsr(), NUM_CITED_EVENTS
   )
   values, max_overlaps, num_rivals = {}, {}, {}
   for name, overlap in overlaps.items():

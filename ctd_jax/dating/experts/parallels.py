@@ -47,17 +47,11 @@ _MAX_NOTED_LINKS = 5  # that an explanation names
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedParallels:
-  """Models of the chance that linked records are of one month or year.
+  """Models of the chance that linked records are of one month or year."""
 
-  Attributes:
-    features: the texts and their pairs.
-    parallel_model: of events beside events.
-    comment_model: of commentary beside events.
-  """
-
-  features: CorpusFeatures
-  parallel_model: regression.BinnedSoftmax
-  comment_model: regression.BinnedSoftmax
+  features: CorpusFeatures  # the texts and their pairs
+  parallel_model: regression.BinnedSoftmax  # of events beside events
+  comment_model: regression.BinnedSoftmax  # of commentary beside events
   name = "parallels"
 
   def build_event_graph(
@@ -206,21 +200,14 @@ def classify_pairs(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LinkGraph:
-  """Links among the records of a list.
+  """Links among the records of a list."""
 
-  Attributes:
-    target: index of the record that receives.
-    source: index of the record that sends.
-    month_chance: chance that both are of one month.
-    year_chance: chance that both are of one year, that month included.
-    size: number of records, n.
-  """
-
-  target: Int[np.ndarray, " P"]
-  source: Int[np.ndarray, " P"]
-  month_chance: Float32[np.ndarray, " P"]
+  target: Int[np.ndarray, " P"]  # index of the record that receives
+  source: Int[np.ndarray, " P"]  # index of the record that sends
+  month_chance: Float32[np.ndarray, " P"]  # chance that both are of one month
+  # Chance that both are of one year, that month included.
   year_chance: Float32[np.ndarray, " P"]
-  size: int
+  size: int  # number of records, n
 
 
 def build_link_graph(
@@ -436,20 +423,13 @@ _KNOWN_PARALLELS_BLOCK = 512  # records whose months are held at once
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class FittedKnownParallels:
-  """Pairs of hidden and labelled records, with the months of these.
+  """Pairs of hidden and labelled records, with the months of these."""
 
-  Attributes:
-    features: the texts.
-    labels: the known months.
-    pairs: hidden events beside labelled ones.
-    model: chance of each class of a pair.
-    weights: of the scores; None before they are learned.
-  """
-
-  features: CorpusFeatures
-  labels: Labels
-  pairs: ParallelPairs
-  model: regression.BinnedSoftmax
+  features: CorpusFeatures  # the texts
+  labels: Labels  # the known months
+  pairs: ParallelPairs  # hidden events beside labelled ones
+  model: regression.BinnedSoftmax  # chance of each class of a pair
+  # Of the scores; None before they are learned.
   weights: Float[np.ndarray, " s"] | None = None
   name = "known"
 

@@ -33,16 +33,11 @@ _BEGINNING_BITS = 20  # of a hash; a table of these fits into a cache
 
 @dataclasses.dataclass(frozen=True)
 class NgramVocabulary:
-  """The strings that count, in the order of the columns.
+  """The strings that count, in the order of the columns."""
 
-  Attributes:
-    hashes: of the strings, ascending.
-    lengths: characters of each.
-    text_counts: texts that hold it, of those the vocabulary was made of.
-  """
-
-  hashes: UInt64[np.ndarray, " V"]
-  lengths: Int8[np.ndarray, " V"]
+  hashes: UInt64[np.ndarray, " V"]  # of the strings, ascending
+  lengths: Int8[np.ndarray, " V"]  # characters of each
+  # Texts that hold it, of those the vocabulary was made of.
   text_counts: Int[np.ndarray, " V"]
 
   def __len__(self) -> int:
@@ -108,15 +103,10 @@ class NgramVocabulary:
 
 @dataclasses.dataclass(frozen=True)
 class Occurrences:
-  """Strings of texts, one for each place where one stands.
+  """Strings of texts, one for each place where one stands."""
 
-  Attributes:
-    rows: of the texts.
-    hashes: of the strings.
-  """
-
-  rows: Int[np.ndarray, " o"]
-  hashes: UInt64[np.ndarray, " o"]
+  rows: Int[np.ndarray, " o"]  # of the texts
+  hashes: UInt64[np.ndarray, " o"]  # of the strings
 
   @classmethod
   def find(cls, texts: Sequence[str], lengths: Sequence[int]) -> Occurrences:
@@ -213,11 +203,9 @@ def _collect_block(
 def _merge_vocabularies(
   vocabularies: Sequence[NgramVocabulary],
 ) -> NgramVocabulary:
-  """Returns the strings of several sets of texts.
-
-  They are merged in stretches of their hashes, so that little more than the
-  sets and the result is held.
-  """
+  """Returns the strings of several sets of texts."""
+  # They are merged in stretches of their hashes, so that little more than the
+  # sets and the result is held.
   num_stretches = 1 + sum(map(len, vocabularies)) // _STRINGS_PER_STRETCH
   bounds = (np.arange(1, num_stretches) * (2.0**64 / num_stretches)).astype(
     np.uint64
@@ -328,16 +316,12 @@ _MATCHES_PER_BLOCK = 10_000_000  # of texts with events, held at once
 
 @dataclasses.dataclass(frozen=True)
 class EventStringIndex:
-  """The strings of the events.
+  """The strings of the events."""
 
-  Attributes:
-    strings: those that count, [V].
-    idf: weight of each string, its inverse document frequency.
-    event_strings: which event holds which string, sparse [E, V].
-  """
-
-  strings: NgramVocabulary
+  strings: NgramVocabulary  # those that count, [V]
+  # Weight of each string, its inverse document frequency.
   idf: Float32[np.ndarray, " V"]
+  # Which event holds which string, sparse [E, V].
   event_strings: scipy.sparse.csr_array
 
   @property
@@ -425,12 +409,7 @@ class EventStringIndex:
 def _cut_blocks(
   matches: Num[np.ndarray, " T"], max_matches: int
 ) -> Iterator[slice]:
-  """Yields consecutive texts whose overlaps can be held at once.
-
-  Args:
-    matches: of each text, of its strings with those of events.
-    max_matches: that a block may have, roughly.
-  """
+  """Yields consecutive texts whose overlaps can be held at once."""
   # A block ends where the matches pass a multiple of the limit.
   numbers = np.cumsum(matches) // max_matches
   edges = np.flatnonzero(np.diff(numbers, prepend=-1)).tolist()
@@ -564,20 +543,15 @@ class YearVocabulary:
 
   The strings of the other records are looked up when these are scored, so that
   memory is bounded by the sample.
-
-  Attributes:
-    texts: of all records, [N].
-    strings: those that count, [V].
-    groups: strings of each group, columns of `matrix`, G arrays.
-    sample: records that densities are learned from, ascending.
-    matrix: which of them holds which string, [S, V].
   """
 
-  texts: Sequence[str]
-  strings: NgramVocabulary
+  texts: Sequence[str]  # of all records, [N]
+  strings: NgramVocabulary  # those that count, [V]
+  # Strings of each group, columns of `matrix`, G arrays.
   groups: tuple[np.ndarray, ...]
+  # Records that densities are learned from, ascending.
   sample: Int[np.ndarray, " S"]
-  matrix: scipy.sparse.csr_array
+  matrix: scipy.sparse.csr_array  # which of them holds which string, [S, V]
 
   @property
   def num_scores(self) -> int:

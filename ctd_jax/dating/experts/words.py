@@ -41,16 +41,12 @@ _MAX_NOTED_STRINGS = 5  # that an explanation names
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedWords:
-  """Densities of strings over the years.
+  """Densities of strings over the years."""
 
-  Attributes:
-    vocabulary: strings of all records.
-    counts: how often each year has each string, saturated, sparse [V, Y].
-    weights: of the groups of strings; None before they are learned.
-  """
-
-  vocabulary: YearVocabulary
+  vocabulary: YearVocabulary  # strings of all records
+  # How often each year has each string, saturated, sparse [V, Y].
   counts: scipy.sparse.csr_array
+  # Of the groups of strings; None before they are learned.
   weights: Float[np.ndarray, " f"] | None = None
   name = "words"
 
@@ -144,14 +140,9 @@ class FittedWords:
   ) -> Iterator[
     tuple[np.ndarray, scipy.sparse.csr_array, scipy.sparse.csr_array]
   ]:
-    """Yields scores [kernels], texts by strings [n, v] and counts [v, Y].
-
-    Strings with the same counts say the same and are one column, in which a
-    text has as many as it holds: most strings are of one year or two.
-
-    Args:
-      rows: of the texts, [n].
-    """
+    """Yields scores [kernels], texts by strings [n, v] and counts [v, Y]."""
+    # Strings with the same counts say the same and are one column, in which a
+    # text has as many as it holds: most strings are of one year or two.
     has_count = np.diff(self.counts.indptr) > 0
     query_matrix = self.vocabulary.strings.encode(
       [self.vocabulary.texts[row] for row in rows]
@@ -188,13 +179,7 @@ class FittedWords:
 def _merge_columns(
   matrix: scipy.sparse.csc_array, new_column: np.ndarray, num_columns: int
 ) -> scipy.sparse.csc_array:
-  """Returns a matrix with some of its columns added up to one.
-
-  Args:
-    matrix: by columns, [n, v].
-    new_column: of each column, in the result.
-    num_columns: number of columns of the result.
-  """
+  """Returns a matrix with some of its columns added up to one."""
   columns = np.repeat(new_column, np.diff(matrix.indptr))
   return scipy.sparse.coo_array(
     (matrix.data, (matrix.indices, columns)),
@@ -300,7 +285,8 @@ class SmoothedDensity:
 # Axes: Y regnal years.
 
 
-_YEAR_PRIOR_PSEUDO_COUNT = 0.1  # records of a year without a labelled one
+# Records that a year without a labelled one counts as; so no year is ruled out.
+_MIN_YEAR_COUNT = 0.1
 # Of `vocabulary.KERNEL_WIDTHS` the one of 5 years, which reaches over a hidden
 # block of two or three.
 _KERNEL = 1
@@ -308,13 +294,9 @@ _KERNEL = 1
 
 @dataclasses.dataclass(frozen=True)
 class FittedYearPrior:
-  """The chance of each year, whatever the text.
+  """The chance of each year, whatever the text."""
 
-  Attributes:
-    chances: sum to 1.
-  """
-
-  chances: Float[np.ndarray, " Y"]
+  chances: Float[np.ndarray, " Y"]  # sum to 1
   name = "prior"
 
   def explain(self, row: int, year: int) -> base.Evidence:
@@ -343,5 +325,5 @@ class YearPrior:
       axis.year_of[labels.month[rows]], minlength=axis.num_years
     ).astype(np.float32)
     kernel = wording.make_year_kernels(axis.num_years)[_KERNEL]
-    density = (counts + _YEAR_PRIOR_PSEUDO_COUNT) @ kernel
+    density = (counts + _MIN_YEAR_COUNT) @ kernel
     return FittedYearPrior(density / density.sum())

@@ -58,15 +58,10 @@ _ROW_STEP = 32
 
 
 class YearEncoderModule(nn.Module):
-  """Encoder, mean of its states, logits of the years.
+  """Encoder, mean of its states, logits of the years."""
 
-  Attributes:
-    config: geometry of the encoder.
-    num_years: number of regnal years Y.
-  """
-
-  config: bert.BertConfig
-  num_years: int
+  config: bert.BertConfig  # geometry of the encoder
+  num_years: int  # number of regnal years Y
 
   @nn.compact
   def __call__(
@@ -90,30 +85,19 @@ class YearEncoderModule(nn.Module):
 
 @dataclasses.dataclass(frozen=True)
 class EncoderInputs:
-  """Texts as tokens, and the geometry of the encoder that reads them.
+  """Texts as tokens, and the geometry of the encoder that reads them."""
 
-  Attributes:
-    tokens: of all records, [N].
-    config: geometry of the encoder.
-  """
-
-  tokens: Tokens
-  config: bert.BertConfig
+  tokens: Tokens  # of all records, [N]
+  config: bert.BertConfig  # geometry of the encoder
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedYearEncoder:
-  """An encoder fitted on the known records.
+  """An encoder fitted on the known records."""
 
-  Attributes:
-    inputs: texts of all records.
-    num_years: number of regnal years Y.
-    params: of the encoder; None if no record is known.
-  """
-
-  inputs: EncoderInputs
-  num_years: int
-  params: Any
+  inputs: EncoderInputs  # texts of all records
+  num_years: int  # number of regnal years Y
+  params: Any  # of the encoder; None if no record is known
   name = "neural"
 
   def log_scores(
@@ -143,14 +127,10 @@ class FittedYearEncoder:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class YearEncoder:
-  """The expert that reads a text whole.
+  """The expert that reads a text whole."""
 
-  Attributes:
-    seed: of parameters, order and dropout.
-    max_updates: of a fit, of 64 records each; see `count_updates`.
-  """
-
-  seed: int = 42
+  seed: int = 42  # of parameters, order and dropout
+  # Of a fit, of 64 records each; see `count_updates`.
   max_updates: int = MAX_UPDATES
   # Fits by a digest of what they depend on: a set of labels comes back for
   # every variant of the posterior.
@@ -273,11 +253,9 @@ class YearEncoder:
     return state[0]
 
   def _draw_batches(self, lengths: np.ndarray) -> np.ndarray:
-    """Returns the texts of every update, [S, T], by their lengths [n].
-
-    A text comes as often as any other. The batches of a group are dealt texts
-    of all lengths alike, so that they fill as many rows.
-    """
+    """Returns the texts of every update, [S, T], by their lengths [n]."""
+    # A text comes as often as any other. The batches of a group are dealt texts
+    # of all lengths alike, so that they fill as many rows.
     num_updates = count_updates(len(lengths), self.max_updates)
     num_epochs = -(-num_updates * _BATCH_SIZE // len(lengths))
     rng = np.random.default_rng(self.seed)
@@ -306,15 +284,9 @@ def count_updates(num_examples: int, max_updates: int = MAX_UPDATES) -> int:
 def _make_targets(
   years: Int[np.ndarray, " n"], num_years: int
 ) -> tuple[Float32[np.ndarray, "Y Y"], Float32[np.ndarray, " Y"]]:
-  """Returns chances of years for texts of a year, and the log prior of years.
-
-  What the known records alone say of a year is left to the prior: logits are
-  ratios to it. Years without a known record take no part in the fit.
-
-  Args:
-    years: of the known records.
-    num_years: Y.
-  """
+  """Returns target chances for texts of each year, and the log prior."""
+  # What the known records alone say of a year is left to the prior: logits are
+  # ratios to it. Years without a known record take no part in the fit.
   counts = np.bincount(years, minlength=num_years)
   kernel = make_year_kernels(num_years)[0]
   density = np.where(counts > 0, kernel @ counts, 1)
@@ -416,21 +388,13 @@ def _init_state(
 
 
 class _Updates(NamedTuple):
-  """The updates of one call.
+  """The updates of one call."""
 
-  Attributes:
-    texts: a pack for each of U updates.
-    years: of the texts, [U, T].
-    learning_rates: of the updates, [U].
-    start: number of the first update, which its dropout depends on.
-    count: updates to run, at most U.
-  """
-
-  texts: PackedTexts
-  years: jax.Array
-  learning_rates: jax.Array
-  start: jax.Array
-  count: jax.Array
+  texts: PackedTexts  # a pack for each of U updates
+  years: jax.Array  # of the texts, [U, T]
+  learning_rates: jax.Array  # of the updates, [U]
+  start: jax.Array  # number of the first update, which its dropout depends on
+  count: jax.Array  # updates to run, at most U
 
 
 @functools.partial(jax.jit, static_argnames="model", donate_argnames="state")
@@ -442,16 +406,7 @@ def _run_updates(
   log_prior: jax.Array,
   key: jax.Array,
 ) -> tuple[Any, Any]:
-  """Returns the state after the first updates of a call.
-
-  Args:
-    model: what is fitted.
-    state: parameters and state of the optimizer; donated.
-    updates: what to run.
-    targets: chances of years for texts of a year, [Y, Y].
-    log_prior: what is added to the logits, [Y].
-    key: of dropout.
-  """
+  """Returns the state after the first updates of a call."""
 
   def update(index: jax.Array, state: tuple[Any, Any]) -> tuple[Any, Any]:
     return _update(

@@ -45,28 +45,18 @@ CONTEXT_BITS = {name: 1 << bit for bit, name in enumerate(pairs.CONTEXTS[:-1])}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WordingIndex:
-  """Strings of a corpus, and the documents that hold each.
+  """Strings of a corpus, and the documents that hold each."""
 
-  Attributes:
-    hashes: of the strings, ascending.
-    event_counts: events that hold each string.
-    starts: where the postings of each string begin; the last entry is their
-      number. A string that too many events hold has none.
-    documents: that hold a string, ascending within each.
-    citation_starts: likewise of the citations.
-    citations: that have a string near them.
-    contexts: in which of the contexts, CONTEXT_BITS.
-    is_event: whether a document is an event.
-  """
-
-  hashes: UInt64[np.ndarray, " V"]
-  event_counts: Int[np.ndarray, " V"]
+  hashes: UInt64[np.ndarray, " V"]  # of the strings, ascending
+  event_counts: Int[np.ndarray, " V"]  # events that hold each string
+  # Where the postings of each string begin; the last entry is their number. A
+  # string that too many events hold has none.
   starts: Int[np.ndarray, " starts"]
-  documents: Int[np.ndarray, " P"]
-  citation_starts: Int[np.ndarray, " starts"]
-  citations: Int[np.ndarray, " Q"]
-  contexts: UInt8[np.ndarray, " Q"]
-  is_event: Bool[np.ndarray, " D"]
+  documents: Int[np.ndarray, " P"]  # that hold a string, ascending within each
+  citation_starts: Int[np.ndarray, " starts"]  # likewise of the citations
+  citations: Int[np.ndarray, " Q"]  # that have a string near them
+  contexts: UInt8[np.ndarray, " Q"]  # in which of the contexts, CONTEXT_BITS
+  is_event: Bool[np.ndarray, " D"]  # whether a document is an event
 
   def read_wording(
     self, text: str, excluded: Collection[int] = ()
@@ -108,23 +98,15 @@ class WordingIndex:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PassageWording:
-  """Strings of a passage.
+  """Strings of a passage."""
 
-  Attributes:
-    index: of the corpus.
-    weights: of the strings, 0 for those that do not count.
-    string: those of the strings that the index has.
-    column: of these in the index.
-    entry: string of each posting.
-    document: of each posting.
-  """
-
-  index: WordingIndex
+  index: WordingIndex  # of the corpus
+  # Of the strings, 0 for those that do not count.
   weights: Float32[np.ndarray, " v"]
-  string: Int[np.ndarray, " s"]
-  column: Int[np.ndarray, " s"]
-  entry: Int[np.ndarray, " p"]
-  document: Int[np.ndarray, " p"]
+  string: Int[np.ndarray, " s"]  # those of the strings that the index has
+  column: Int[np.ndarray, " s"]  # of these in the index
+  entry: Int[np.ndarray, " p"]  # string of each posting
+  document: Int[np.ndarray, " p"]  # of each posting
 
   @property
   def total_weight(self) -> float:
@@ -259,16 +241,9 @@ def _invert_blocks(
   block_starts: Sequence[int],
   num_columns: int,
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns starts of the strings and the documents of each, ascending.
-
-  The blocks are read twice, so that no more than the result and one block is
-  held.
-
-  Args:
-    read_block: gives strings, ascending, and the document of each.
-    block_starts: of the blocks.
-    num_columns: number of strings.
-  """
+  """Returns starts of the strings and the documents of each, ascending."""
+  # The blocks are read twice, so that no more than the result and one block is
+  # held.
   starts = np.zeros(num_columns + 1, np.int64)
   for start in block_starts:
     columns, _ = read_block(start)
@@ -345,15 +320,11 @@ def weigh_texts(index: WordingIndex) -> Float32[np.ndarray, " D"]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TextTable:
-  """Texts by number.
+  """Texts by number."""
 
-  Attributes:
-    starts: where each text begins; the last entry is the end of all.
-    content: the texts in UTF-8, one after another.
-  """
-
+  # Where each text begins; the last entry is the end of all.
   starts: Int[np.ndarray, " starts"]
-  content: UInt8[np.ndarray, " bytes"]
+  content: UInt8[np.ndarray, " bytes"]  # the texts in UTF-8, one after another
 
   @classmethod
   def from_texts(cls, texts: Sequence[str]) -> TextTable:
@@ -387,14 +358,11 @@ _DATE_FIELDS = (("first_month", 0), ("first_day", -1), ("opening_year", 0))
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BestOverlaps:
-  """Greatest overlap of every event with a record, and the next.
+  """Greatest overlap of every event with a record, and the next."""
 
-  Attributes:
-    values: greatest and second, 0 where there is none.
-    records: that has the greatest, -1 where there is none.
-  """
-
+  # Greatest and second, 0 where there is none.
   values: Float32[np.ndarray, "N 2"]
+  # That has the greatest, -1 where there is none.
   records: Int[np.ndarray, " N"]
 
   @classmethod
@@ -448,30 +416,20 @@ class BestOverlaps:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RecordTable:
-  """What pairs read of the records.
+  """What pairs read of the records."""
 
-  Attributes:
-    first_month: that a record prints, 0 if none.
-    first_day: likewise, -1 if none.
-    opening_year: likewise, 0 if none.
-    weights: of all strings of each document.
-    best_overlaps: of events with events.
-    best_known: of known events with those that teach.
-    comment_starts: where the events of each record begin in the lists below;
-      only commentary has any.
-    comment_events: events beside a comment, those of greatest overlap first.
-    comment_overlaps: overlap with these.
-  """
-
-  first_month: Int[np.ndarray, " N"]
-  first_day: Int[np.ndarray, " N"]
-  opening_year: Int[np.ndarray, " N"]
-  weights: Float32[np.ndarray, " D"]
-  best_overlaps: BestOverlaps
-  best_known: BestOverlaps
+  first_month: Int[np.ndarray, " N"]  # that a record prints, 0 if none
+  first_day: Int[np.ndarray, " N"]  # likewise, -1 if none
+  opening_year: Int[np.ndarray, " N"]  # likewise, 0 if none
+  weights: Float32[np.ndarray, " D"]  # of all strings of each document
+  best_overlaps: BestOverlaps  # of events with events
+  best_known: BestOverlaps  # of known events with those that teach
+  # Where the events of each record begin in the lists below; only commentary
+  # has any.
   comment_starts: Int[np.ndarray, " starts"]
+  # Events beside a comment, those of greatest overlap first.
   comment_events: Int[np.ndarray, " Q"]
-  comment_overlaps: Float32[np.ndarray, " Q"]
+  comment_overlaps: Float32[np.ndarray, " Q"]  # overlap with these
 
   def renumber(
     self,
@@ -654,34 +612,23 @@ def _make_pairs(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PassageCitations:
-  """Citations of a corpus, as far as they date passages.
+  """Citations of a corpus, as far as they date passages."""
 
-  Attributes:
-    numbers: host, document, reign, preceding reign and number of the year of
-      each citation; of a text from outside the host is UNKNOWN.
-    marks: character before each, and 經 or 傳 after it.
-    texts_after: text after each.
-    texts_before: text before each.
-    starts: where the events beside each citation begin in the lists below.
-    events: beside the citations.
-    overlaps: of these, by `citation_pairs.CONTEXTS`.
-    model: chance that a pair is of one year.
-    year_prior: chance of each year.
-    undated_hosts: citing records whose month is hidden, ascending.
-    reign_chances: chance of each ruler for them.
-  """
-
+  # Host, document, reign, preceding reign and number of the year of each
+  # citation; of a text from outside the host is UNKNOWN.
   numbers: Int[np.ndarray, "M 5"]
-  marks: np.ndarray
-  texts_after: TextTable
-  texts_before: TextTable
+  marks: np.ndarray  # character before each, and 經 or 傳 after it
+  texts_after: TextTable  # text after each
+  texts_before: TextTable  # text before each
+  # Where the events beside each citation begin in the lists below.
   starts: Int[np.ndarray, " starts"]
-  events: Int[np.ndarray, " Q"]
-  overlaps: Float32[np.ndarray, "Q 6"]
-  model: regression.BinnedSoftmax
-  year_prior: Float[np.ndarray, " Y"]
+  events: Int[np.ndarray, " Q"]  # beside the citations
+  overlaps: Float32[np.ndarray, "Q 6"]  # of these, by `citation_pairs.CONTEXTS`
+  model: regression.BinnedSoftmax  # chance that a pair is of one year
+  year_prior: Float[np.ndarray, " Y"]  # chance of each year
+  # Citing records whose month is hidden, ascending.
   undated_hosts: Int[np.ndarray, " H"]
-  reign_chances: Float[np.ndarray, "H R"]
+  reign_chances: Float[np.ndarray, "H R"]  # chance of each ruler for them
 
   @classmethod
   def from_fitted(
@@ -738,7 +685,7 @@ class PassageCitations:
     near = np.flatnonzero((rank > 0) & ~is_out)
     lists = self._list_overlaps(near, excluded)
     num_greater = count_greater(pairs_lib.rank_overlaps(lists), rank[near])
-    is_near = num_greater < pairs_lib.CITATION_PAIRS_NUM_CANDIDATES
+    is_near = num_greater < pairs_lib.NUM_CITED_EVENTS
     near = near[is_near]
     values = {name: value[near] for name, value in values.items()}
     lists = {name: value[is_near] for name, value in lists.items()}
@@ -866,18 +813,13 @@ class PassageCitations:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CitedYears:
-  """What citations say of a passage.
+  """What citations say of a passage."""
 
-  Attributes:
-    scores: `citations.NUM_SCORES` sparse [1, Y].
-    citations: of each pair.
-    chances: that each pair is of one year.
-    years: that each means, UNKNOWN where the ruler is not sure.
-  """
-
+  # `citations.NUM_SCORES` sparse [1, Y].
   scores: Sequence[scipy.sparse.csr_array]
-  citations: Sequence[pairs_lib.Citation]
-  chances: Float[np.ndarray, " P"]
+  citations: Sequence[pairs_lib.Citation]  # of each pair
+  chances: Float[np.ndarray, " P"]  # that each pair is of one year
+  # That each means, UNKNOWN where the ruler is not sure.
   years: Int[np.ndarray, " P"]
 
   def explain(self, axis: MonthAxis, year: int) -> tuple[tuple[int, ...], str]:

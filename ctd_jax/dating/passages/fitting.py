@@ -161,10 +161,8 @@ def _calibrate(
   posteriors: CredibleBlock | None,
   calendar: Timeline | Calendar,
 ) -> float:
-  """Returns the inverse temperature of passages.
-
-  Labelled events of one fold are hidden, and each is dated as a passage.
-  """
+  """Returns the inverse temperature of passages."""
+  # Labelled events of one fold are hidden, and each is dated as a passage.
   features, labels = fitted.features, fitted.labels
   fold_of_record = corpus_lib.fold_records(
     features.corpus, labels, fitted.fold_by
@@ -298,19 +296,12 @@ def _set_posteriors(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KeptTexts:
-  """What is kept of the texts, whatever is known of them.
+  """What is kept of the texts, whatever is known of them."""
 
-  Attributes:
-    texts: of the records.
-    row_ids: numbers of the records.
-    wording: which records hold which rare strings.
-    documents: that each citation stands in, [M].
-  """
-
-  texts: TextTable
-  row_ids: np.ndarray
-  wording: citations_lib.WordingIndex
-  documents: np.ndarray
+  texts: TextTable  # of the records
+  row_ids: np.ndarray  # numbers of the records
+  wording: citations_lib.WordingIndex  # which records hold which rare strings
+  documents: np.ndarray  # that each citation stands in, [M]
 
 
 def keep_texts(

@@ -29,13 +29,10 @@ _CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DayTable:
-  """What a sexagenary day says of the months of a calendar.
+  """What a sexagenary day says of the months of a calendar."""
 
-  Attributes:
-    log_p: of a day in every month and outside of the calendar, up to a
-      constant, by the offset of the calendar.
-  """
-
+  # Of a day in every month and outside of the calendar, up to a constant, by
+  # the offset of the calendar.
   log_p: Float32[np.ndarray, "D S months"]
 
   @classmethod
@@ -52,13 +49,9 @@ class DayTable:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ScoredHead(undated_texts.HeadDates):
-  """The printed date of one passage.
+  """The printed date of one passage."""
 
-  Attributes:
-    log_p: of every month, up to a constant.
-  """
-
-  log_p: Float32[np.ndarray, " K"]
+  log_p: Float32[np.ndarray, " K"]  # of every month, up to a constant
 
   def score_dates(
     self, rows: Int[np.ndarray, " n"]
@@ -69,17 +62,12 @@ class ScoredHead(undated_texts.HeadDates):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PassageReading:
-  """A passage as it was read.
+  """A passage as it was read."""
 
-  Attributes:
-    passage: as a corpus of one.
-    dates: what its printed date says.
-    outside_log_ratio: what the date says of a time outside of the calendar,
-      against the months together, 0 at least.
-  """
-
-  passage: Corpus
-  dates: base.DateExpert
+  passage: Corpus  # as a corpus of one
+  dates: base.DateExpert  # what its printed date says
+  # What the date says of a time outside of the calendar, against the months
+  # together, 0 at least.
   outside_log_ratio: float = 0.0
 
   @property
@@ -90,15 +78,10 @@ class PassageReading:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PassageReader:
-  """Reads the passages of a calendar.
+  """Reads the passages of a calendar."""
 
-  Attributes:
-    calendar: by whose months they are dated.
-    tables: of printed dates.
-  """
-
-  calendar: Timeline | Calendar
-  tables: DateTables | DayTable
+  calendar: Timeline | Calendar  # by whose months they are dated
+  tables: DateTables | DayTable  # of printed dates
 
   @functools.cached_property
   def axis(self) -> MonthAxis:

@@ -50,27 +50,23 @@ from ctd_jax.utils.notes import Note
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageReason:
-  """What one kind of evidence says of the month that is shown.
+  """What one kind of evidence says of the month that is shown."""
 
-  Attributes:
-    expert: name of the evidence: "openings", "days", "words", "cited",
-      "parallels", "known", "room", "unknown", "together".
-    weight: its share of the log odds of the month, in nats; over all reasons of
-      a passage they add up to the log odds of the posterior less those of the
-      prior.
-    note: the evidence in words.
-    spans: (start, end) of the characters of the passage that count.
-    linked: rows of the records that count, the weightiest first.
-    months: (ordinal month, log ratio) of the months it speaks for most.
-    probability_without: of the shown month, were this evidence left out.
-  """
-
+  # Name of the evidence: "openings", "days", "words", "cited", "parallels",
+  # "known", "room", "unknown", "together".
   expert: str
+  # Its share of the log odds of the month, in nats; over all reasons of a
+  # passage they add up to the log odds of the posterior less those of the
+  # prior.
   weight: float
-  note: Note | str = ""
+  note: Note | str = ""  # the evidence in words
+  # (start, end) of the characters of the passage that count.
   spans: tuple[tuple[int, int], ...] = ()
+  # Rows of the records that count, the weightiest first.
   linked: tuple[int, ...] = ()
+  # (ordinal month, log ratio) of the months it speaks for most.
   months: tuple[tuple[int, float], ...] = ()
+  # Of the shown month, were this evidence left out.
   probability_without: float = 0.0
 
   def to_dict(self) -> dict[str, Any]:
@@ -88,18 +84,14 @@ class PassageReason:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageDates:
-  """When a passage is of, and why.
+  """When a passage is of, and why."""
 
-  Attributes:
-    log_p: log probability of every month, and last of none of them, [K + 1].
-    month: ordinal month that the reasons are for; K for none of the calendar.
-    prior_log_odds: log odds of that month before anything is read.
-    reasons: the weightiest first; empty if they were not asked for.
-  """
-
+  # Log probability of every month, and last of none of them, [K + 1].
   log_p: Float[np.ndarray, " months"]
+  # Ordinal month that the reasons are for; K for none of the calendar.
   month: int
-  prior_log_odds: float
+  prior_log_odds: float  # log odds of that month before anything is read
+  # The weightiest first; empty if they were not asked for.
   reasons: tuple[PassageReason, ...] = ()
 
   @property
@@ -126,21 +118,15 @@ _CELLS_PER_BLOCK = 2**20  # sets by months whose scores are held at once
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Evidence:
-  """What is said of the months, for and against.
+  """What is said of the months, for and against."""
 
-  Attributes:
-    log_prior: of the months, normalised.
-    terms: name -> log ratios of the months, as they count in the sum.
-    substitutes: (name, other) -> the term of an expert where another is left
-      out that says the same, and so took its share.
-    outside_log_odds: prior log odds that it is none of the months.
-    outside_term: added to these by words that are not known.
-  """
-
-  log_prior: Float[np.ndarray, " K"]
+  log_prior: Float[np.ndarray, " K"]  # of the months, normalised
+  # Name -> log ratios of the months, as they count in the sum.
   terms: Mapping[str, Float[np.ndarray, " K"]]
-  outside_log_odds: float
-  outside_term: float
+  outside_log_odds: float  # prior log odds that it is none of the months
+  outside_term: float  # added to these by words that are not known
+  # (name, other) -> the term of an expert where another is left out that says
+  # the same, and so took its share.
   substitutes: Mapping[tuple[str, str], Float[np.ndarray, " K"]] = (
     dataclasses.field(default_factory=dict)
   )
@@ -178,10 +164,8 @@ class Evidence:
     return float(values[0]), shares, without
 
   def _score_sets(self, month: int) -> np.ndarray:
-    """Returns the log odds of a month by every set of experts, [2c].
-
-    Bit i of an index is the i-th term; the highest is that of unknown words.
-    """
+    """Returns the log odds of a month by every set of experts, [2c]."""
+    # Bit i of an index is the i-th term; the highest is that of unknown words.
     size, num_months = len(self.terms), len(self.log_prior)
     names = list(self.terms)
     log_inside = np.zeros(2**size)
@@ -376,15 +360,10 @@ _CLASSES = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PassageDater:
-  """A corpus, as far as it dates passages.
+  """A corpus, as far as it dates passages."""
 
-  Attributes:
-    state: what is kept of the corpus.
-    calendar: its months.
-  """
-
-  state: scores.CorpusState
-  calendar: Timeline | Calendar
+  state: scores.CorpusState  # what is kept of the corpus
+  calendar: Timeline | Calendar  # its months
 
   @functools.cached_property
   def _scorer(self) -> scores.PassageScorer:
@@ -565,10 +544,8 @@ class PassageDater:
 
 
 def _find_likeliest(log_p: np.ndarray) -> int:
-  """Returns the likeliest month, K if it is more likely none than any.
-
-  Where months are many, each has less than what is left for none of them.
-  """
+  """Returns the likeliest month, K if it is more likely none than any."""
+  # Where months are many, each has less than what is left for none of them.
   is_outside = log_p[-1] > np.log(0.5)
   return len(log_p) - 1 if is_outside else int(log_p[:-1].argmax())
 

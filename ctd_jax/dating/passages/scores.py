@@ -52,24 +52,18 @@ _MASS = 0.999  # that the years kept of a record have
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HiddenRecords:
-  """What records without a label are thought to be of.
+  """What records without a label are thought to be of."""
 
-  Attributes:
-    rows: of the records, ascending.
-    starts: where the years of each begin; the last entry is their number.
-    years: that are likely.
-    probabilities: of these.
-    month_chances: of the months of a year, by the printed date.
-    best_citations: `citations.BEST` of each, sparse [n, Y].
-    high_citations: `citations.BEST_ABOVE_FIRST_STEP`, likewise.
-  """
-
-  rows: Int[np.ndarray, " n"]
+  rows: Int[np.ndarray, " n"]  # of the records, ascending
+  # Where the years of each begin; the last entry is their number.
   starts: Int[np.ndarray, " starts"]
-  years: Int[np.ndarray, " q"]
-  probabilities: Float32[np.ndarray, " q"]
+  years: Int[np.ndarray, " q"]  # that are likely
+  probabilities: Float32[np.ndarray, " q"]  # of these
+  # Of the months of a year, by the printed date.
   month_chances: Float32[np.ndarray, "n 12"]
+  # `citations.BEST` of each, sparse [n, Y].
   best_citations: scipy.sparse.csr_array
+  # `citations.BEST_ABOVE_FIRST_STEP`, likewise.
   high_citations: scipy.sparse.csr_array
 
   def find(self, rows: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
@@ -125,21 +119,15 @@ _MIN_NOTED_SCORE = 0.05  # in nats, for a year, of a string that is named
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PassageWords:
-  """Densities of strings over the years.
+  """Densities of strings over the years."""
 
-  Attributes:
-    hashes: of the strings, ascending.
-    groups: of each string, -1 for one that does not count.
-    counts: how often each year has each string, saturated, sparse [V, Y].
-    total_counts: of all strings.
-    weights: of the groups by kernel.
-  """
-
-  hashes: UInt64[np.ndarray, " V"]
+  hashes: UInt64[np.ndarray, " V"]  # of the strings, ascending
+  # Of each string, -1 for one that does not count.
   groups: Int8[np.ndarray, " V"]
+  # How often each year has each string, saturated, sparse [V, Y].
   counts: scipy.sparse.csr_array
-  total_counts: Float32[np.ndarray, " Y"]
-  weights: Float[np.ndarray, " f"]
+  total_counts: Float32[np.ndarray, " Y"]  # of all strings
+  weights: Float[np.ndarray, " f"]  # of the groups by kernel
 
   @classmethod
   def from_fitted(cls, fitted: words.FittedWords) -> PassageWords:
@@ -257,59 +245,39 @@ _BEST_CITATION = POOL_SLICES["parallels"].start
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CorpusState:
-  """All that is kept of a corpus.
+  """All that is kept of a corpus."""
 
-  Attributes:
-    texts: of the records, [N].
-    row_ids: numbers of the records for those who ask, ascending.
-    months: of the labelled records, UNKNOWN for the others.
-    year_prior: chance of every year.
-    wording: which records hold which rare strings.
-    records: what pairs read of the records.
-    hidden: records without a label.
-    words: strings of the years.
-    cited: citations.
-    parallel_model: of events beside events.
-    comment_model: of comments beside events.
-    known_model: of passages beside labelled events; None where the years of
-      passages have no labelled records.
-    pool_weights: of the pooled scores.
-    known_weights: of the scores of labelled events.
-    inverse_temperature: of all that the experts say.
-    month_log_factors: of passages that open a month; None where a month is
-      named as often as one likes.
-    dates: tables of printed dates.
-  """
-
-  texts: TextTable
+  texts: TextTable  # of the records, [N]
+  # Numbers of the records for those who ask, ascending.
   row_ids: Int[np.ndarray, " N"]
+  # Of the labelled records, UNKNOWN for the others.
   months: Int[np.ndarray, " N"]
-  year_prior: Float[np.ndarray, " Y"]
-  wording: WordingIndex
-  records: RecordTable
-  hidden: HiddenRecords
-  words: PassageWords
-  cited: PassageCitations
-  parallel_model: regression.BinnedSoftmax
-  comment_model: regression.BinnedSoftmax
+  year_prior: Float[np.ndarray, " Y"]  # chance of every year
+  wording: WordingIndex  # which records hold which rare strings
+  records: RecordTable  # what pairs read of the records
+  hidden: HiddenRecords  # records without a label
+  words: PassageWords  # strings of the years
+  cited: PassageCitations  # citations
+  parallel_model: regression.BinnedSoftmax  # of events beside events
+  comment_model: regression.BinnedSoftmax  # of comments beside events
+  # Of passages beside labelled events; None where the years of passages have no
+  # labelled records.
   known_model: regression.BinnedSoftmax | None
-  pool_weights: Float[np.ndarray, " f"]
-  known_weights: Float[np.ndarray, " s"]
-  inverse_temperature: float
+  pool_weights: Float[np.ndarray, " f"]  # of the pooled scores
+  known_weights: Float[np.ndarray, " s"]  # of the scores of labelled events
+  inverse_temperature: float  # of all that the experts say
+  # Of passages that open a month; None where a month is named as often as one
+  # likes.
   month_log_factors: Float32[np.ndarray, " K"] | None
-  dates: DateTables | DayTable
+  dates: DateTables | DayTable  # tables of printed dates
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class Links:
-  """Records linked with a passage.
+  """Records linked with a passage."""
 
-  Attributes:
-    rows: of the records.
-    chances: of the classes of `parallel_texts`, [L, 4].
-  """
-
-  rows: Int[np.ndarray, " L"]
+  rows: Int[np.ndarray, " L"]  # of the records
+  # Of the classes of `parallel_texts`, [L, 4].
   chances: Float32[np.ndarray, "L 4"]
 
   @property
@@ -327,24 +295,17 @@ class Links:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PassageScores:
-  """What the experts say of one passage, and what they read.
+  """What the experts say of one passage, and what they read."""
 
-  Attributes:
-    reading: of the passage.
-    terms: name -> log ratios of months, before the temperature, [K].
-    uncited_parallels: the term of the parallels were the passage not cited
-      itself, [K]: their citations then count in place of its own.
-    cited: the citations.
-    parallels: linked records without a label.
-    known: linked records with one.
-  """
-
-  reading: PassageReading
+  reading: PassageReading  # of the passage
+  # Name -> log ratios of months, before the temperature, [K].
   terms: dict[str, np.ndarray]
+  # The term of the parallels were the passage not cited itself, [K]: their
+  # citations then count in place of its own.
   uncited_parallels: Float[np.ndarray, " K"]
-  cited: CitedYears
-  parallels: Links
-  known: Links
+  cited: CitedYears  # the citations
+  parallels: Links  # linked records without a label
+  known: Links  # linked records with one
 
   def sum_terms(self, num_months: int) -> Float[np.ndarray, " K"]:
     """Returns the sum of the terms; zeros if no expert says anything."""
@@ -353,15 +314,10 @@ class PassageScores:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class PassageScorer:
-  """Scores passages by a corpus.
+  """Scores passages by a corpus."""
 
-  Attributes:
-    state: of the corpus.
-    reader: of its calendar.
-  """
-
-  state: CorpusState
-  reader: PassageReader
+  state: CorpusState  # of the corpus
+  reader: PassageReader  # of its calendar
 
   def score(self, text: str, excluded: Collection[int] = ()) -> PassageScores:
     """Returns what the experts say of a passage.
