@@ -4,10 +4,12 @@ Environment variables rather than `jax.config`, because tests also start other
 processes; set here, before anything imports JAX.
 """
 
+import contextlib
+import fcntl
 import os
 import pathlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jaxtyping
 import pytest
@@ -128,3 +130,109 @@ def unload_programs() -> Iterator[None]:
       num_stretches = sum(1 for _ in lines)
     if num_stretches > MOST_STRETCHES:
       sys.modules["jax"].clear_caches()
+
+
+# Shared fixtures import what they need when they are asked for: JAX is set up
+# above, and a test of numerals needs none of it.
+
+
+@pytest.fixture(scope="session")
+def build_once(tmp_path_factory) -> Callable[..., pathlib.Path]:
+  """Returns `build(name, write)`, which has one process write a folder.
+
+  The processes of pytest-xdist share the folder. Tests do not change it.
+  """
+  parent = tmp_path_factory.getbasetemp()
+  if "PYTEST_XDIST_WORKER" in os.environ:
+    parent = parent.parent
+
+  def build(name: str, write: Callable[[pathlib.Path], object]) -> pathlib.Path:
+    folder, done = parent / "shared" / name, parent / "shared" / f"{name}.done"
+    folder.parent.mkdir(exist_ok=True)
+    with (folder.parent / f"{name}.lock").open("w") as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      if not done.exists():
+        write(folder)
+        done.touch()
+    return folder
+
+  return build
+
+
+@contextlib.contextmanager
+def _compile_quickly() -> Iterator[None]:
+  import jax
+
+  name = "jax_disable_most_optimizations"
+  before = jax.config.values[name]
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv(name.upper(), "1")
+    jax.config.update(name, True)
+    try:
+      yield
+    finally:
+      jax.config.update(name, before)
+
+
+@pytest.fixture(scope="module")
+def quick_compile() -> Iterator[None]:
+  """Has XLA compile quickly rather than well, here and in child processes.
+
+  For tests whose models are small and whose time is spent compiling. Not for
+  golden values.
+  """
+  with _compile_quickly():
+    yield
+
+
+@pytest.fixture(scope="module")
+def small_world() -> Iterator[None]:
+  """One device and the synthetic benchmark instead of a built one."""
+  from tests.training import synthetic_run
+
+  with pytest.MonkeyPatch.context() as patch:
+    synthetic_run.install(patch.setattr)
+    yield
+
+
+@pytest.fixture(scope="session")
+def trained_config():
+  """Config of `trained_run`."""
+  from tests.training import synthetic_run
+
+  config = synthetic_run.config("ft")
+  config.eval_every = config.keep_latest = 1
+  config.num_epochs = 0.25
+  return config
+
+
+@pytest.fixture(scope="session")
+def trained_run(trained_config, build_once) -> pathlib.Path:
+  """Workdir of an evaluated run of one step."""
+  from ctd_jax.experiments import training_run
+  from tests.training import synthetic_run
+
+  def train(folder):
+    with pytest.MonkeyPatch.context() as patch, _compile_quickly():
+      synthetic_run.install(patch.setattr)
+      training_run.train_and_evaluate(trained_config, folder)
+
+  return build_once("trained_run", train)
+
+
+@pytest.fixture(scope="session")
+def mini_data_dir(build_once) -> pathlib.Path:
+  """Folder of data sets that holds chunqiutr/mini."""
+  from ctd_jax_datasets import build
+
+  return build_once(
+    "mini_data", lambda folder: build.build_dataset("chunqiutr/mini", folder)
+  )
+
+
+@pytest.fixture(scope="session")
+def index_folder(build_once) -> pathlib.Path:
+  """Folder of a small index, written by hand."""
+  from tests.index import small_index
+
+  return build_once("small.index", small_index.write_index)

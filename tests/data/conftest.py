@@ -1,7 +1,5 @@
 """Data sets that several test modules read, built once a session."""
 
-import pathlib
-
 import pytest
 import tensorflow_datasets as tfds
 
@@ -9,14 +7,6 @@ from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax_datasets import build, load
 
 MINI_NAME = "chunqiutr/mini"
-
-
-@pytest.fixture(scope="session")
-def mini_data_dir(tmp_path_factory) -> pathlib.Path:
-  """Folder of data sets that holds chunqiutr/mini; tests do not change it."""
-  folder = tmp_path_factory.mktemp("mini_data")
-  build.build_dataset(MINI_NAME, folder)
-  return folder
 
 
 @pytest.fixture(scope="session")

@@ -85,8 +85,8 @@ def test_commands_are_those_of_the_console_script():
 
 
 @pytest.fixture(scope="module")
-def mini(tmp_path_factory):
-  return build.build_dataset("chunqiutr/mini", tmp_path_factory.mktemp("mini"))
+def mini(mini_data_dir):
+  return build.build_dataset("chunqiutr/mini", mini_data_dir)
 
 
 @pytest.mark.slow

@@ -32,12 +32,6 @@ from ctd_jax.retrieval import run_export
 from ctd_jax.training import experiment
 from tests.index import corpora
 from tests.models import published_folder
-from tests.retrieval.conftest import (  # noqa: F401
-  quick_compile,
-  small_world,
-  trained_config,
-  trained_run,
-)
 from tests.training import synthetic_run
 
 RECORDS = corpora.list_dated_records(30)
@@ -411,8 +405,8 @@ def test_the_hash_of_a_run_has_no_field_that_changes_no_vector(module):
 @pytest.mark.usefixtures("quick_compile", "small_world")
 def test_a_run_is_the_same_in_its_workdir_and_exported(
   copy,
-  trained_config,  # noqa: F811
-  trained_run,  # noqa: F811
+  trained_config,
+  trained_run,
   tmp_path,
   monkeypatch,
 ):

@@ -21,6 +21,8 @@ from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.training import devices
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 HEADS, KEY_HEADS, FEATURES = 4, 2, 16
 SEGMENTS = np.zeros((2, 101), np.int32)  # neither even nor a tile
 SEGMENTS[0, :40], SEGMENTS[0, 40:90], SEGMENTS[1, :70] = 1, 2, 1
@@ -122,6 +124,7 @@ def test_a_kernel_keeps_no_weights_for_some_tokens(
   assert "x101x101x" not in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
 def test_texts_of_a_row_are_kept_apart_by_a_kernel(
   family, monkeypatch, interpreted

@@ -13,6 +13,8 @@ from ctd_jax.models.encoders import attention
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 HIGHEST = (jax.lax.Precision.HIGHEST,) * 2
 ENCODERS = {
   "bert": BertConfig(40, 16, 2, 4, 24, 12, dropout=0.0, initializer_range=0.3),
@@ -203,6 +205,7 @@ def test_states_of_some_tokens_are_those_among_all(family, fields):
   )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
 def test_some_tokens_drop_weights_of_their_own(family):
   # One layer: no earlier one drops weights.
@@ -218,6 +221,7 @@ def test_some_tokens_drop_weights_of_their_own(family):
   assert jnp.abs(apply(0) - apply(1)).max(axis=(1, 2)).min() > 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
 def test_each_layer_drops_weights_of_its_own(family):
   drops = []

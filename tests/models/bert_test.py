@@ -8,6 +8,8 @@ from scipy import special
 
 from ctd_jax.models.encoders import bert
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 CONFIG = bert.BertConfig(
   vocab_size=40,
   hidden_size=16,

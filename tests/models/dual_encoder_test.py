@@ -11,6 +11,8 @@ import pytest
 from ctd_jax.models import dual_encoder, temporal_bias
 from ctd_jax.models.encoders import bert
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 ENCODER = bert.BertConfig(
   vocab_size=30,
   hidden_size=8,

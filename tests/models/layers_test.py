@@ -13,6 +13,8 @@ from scipy import special
 from ctd_jax.models.encoders import layers
 from ctd_jax.models.encoders.bert import BertConfig, BertEmbeddings
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 CONFIG = BertConfig(40, hidden_size=16, num_heads=2)
 X = jnp.linspace(-9, 9, 1001)
 

@@ -12,6 +12,8 @@ from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.models.encoders.layers import LoraConfig
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 IDS = jnp.arange(2, 12).reshape(2, 5)
 MASK = jnp.ones_like(IDS)
 BERT = BertConfig(20, 16, 2, 2, 24, 32, dropout=0.0)
@@ -61,6 +63,7 @@ def test_adapters_start_as_nothing_and_merge(base, scan_layers):
   np.testing.assert_allclose(run(base, merged), run(adapted, params), atol=1e-5)
 
 
+@pytest.mark.slow
 def test_every_projection_has_an_adapter_unless_targets_are_named():
   for base, names in (
     (BERT, {"query", "key", "value", "out", "intermediate", "output"}),
@@ -103,6 +106,7 @@ def test_only_adapters_drop_and_only_in_training():
   )
 
 
+@pytest.mark.slow
 def test_a_frozen_encoder_in_bf16_computes_the_same_in_bf16():
   config = dataclasses.replace(
     DECODER, dtype="bfloat16", lora=LoraConfig(rank=3, alpha=6.0)

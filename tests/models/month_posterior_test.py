@@ -13,6 +13,8 @@ from ctd_jax.training import losses, train_step
 from tests import synthetic
 from tests.models.dual_encoder_test import CTD, batch
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 POSTERIOR = dataclasses.replace(
   CTD, use_posterior=True, use_bias=False, posterior_dim=8
 )

@@ -13,6 +13,8 @@ from ctd_jax.training import devices, input_pipeline, train_step
 from ctd_jax.training.objective import Objective
 from tests import synthetic
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 BENCHMARK = synthetic.benchmark()
 
 

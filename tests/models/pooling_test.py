@@ -12,6 +12,8 @@ from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.training.speed import count_flops
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 STATES = np.arange(12.0).reshape(1, 4, 3) ** 2
 MASK = np.array([[1, 1, 1, 0]])
 

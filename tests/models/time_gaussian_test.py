@@ -13,6 +13,8 @@ from ctd_jax.models import calendar_heads, dual_encoder, packing
 from ctd_jax.models.calendar_heads import Gaussians
 from tests.models.dual_encoder_test import BASELINE, batch
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 TEMPS = dataclasses.replace(BASELINE, use_gaussian=True, gaussian_dim=3)
 MODEL = dual_encoder.DualEncoder(TEMPS)
 SIDES = {"query": slice(0, 2), "record": slice(0, 4)}

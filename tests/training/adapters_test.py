@@ -20,19 +20,12 @@ from ctd_jax_configs import e5_small as e5_config
 from ctd_jax_configs import qwen as qwen_config
 from tests import synthetic
 from tests.models import published_folder
-from tests.training import synthetic_run
 from tests.training.backbone_test import config_of
+
+pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
 
 TEXTS = [record.text for record in synthetic.benchmark().records]
 ASKED = [query.text for query in synthetic.benchmark().queries["test"]]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_world(quick_compile):
-  """One device and the synthetic benchmark instead of a built one."""
-  with pytest.MonkeyPatch.context() as patch:
-    synthetic_run.install(patch.setattr)
-    yield
 
 
 @pytest.fixture(scope="module")
@@ -121,6 +114,7 @@ def test_a_cut_run_goes_on_as_the_uninterrupted_one(source, workdir, tmp_path):
     training_run.train_and_evaluate(config, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_the_merged_export_scores_as_the_run(source, workdir, tmp_path):
   run = experiment.assemble_experiment(make_config(source), workdir)
   folder = tmp_path / "exported"
@@ -147,6 +141,7 @@ def test_the_merged_export_scores_as_the_run(source, workdir, tmp_path):
   run.checkpoints.close()
 
 
+@pytest.mark.slow
 def test_adapters_alone_have_the_names_of_peft(source, workdir, tmp_path):
   run = experiment.assemble_experiment(make_config(source), workdir)
   folder = tmp_path / "alone"
@@ -173,6 +168,7 @@ def test_adapters_alone_have_the_names_of_peft(source, workdir, tmp_path):
   run.checkpoints.close()
 
 
+@pytest.mark.slow
 def test_a_run_without_adapters_has_none_to_export(source, tmp_path):
   config = config_of(qwen_config, source)
   config.num_epochs = 0.0

@@ -22,16 +22,10 @@ from tests import synthetic
 from tests.models import published_folder
 from tests.training import synthetic_run
 
+pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
+
 BENCHMARK = synthetic.benchmark()
 TEXTS = [record.text for record in BENCHMARK.records]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_world(quick_compile):
-  """One device and the synthetic benchmark instead of a built one."""
-  with pytest.MonkeyPatch.context() as patch:
-    synthetic_run.install(patch.setattr)
-    yield
 
 
 def config_of(module, folder, method="ft"):

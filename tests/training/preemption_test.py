@@ -14,14 +14,9 @@ from ctd_jax.experiments import training_run
 from ctd_jax.training import devices, train_step
 from tests.training import synthetic_run
 
+pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
+
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def small_world(quick_compile):
-  with pytest.MonkeyPatch.context() as patch:
-    synthetic_run.install(patch.setattr)
-    yield
 
 
 @pytest.fixture(scope="module")

@@ -94,6 +94,7 @@ def test_what_is_trained_is_the_score(world):
   np.testing.assert_allclose(backward, score[:, :SIZE].T, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_released_negatives_have_no_bias(world):
   _, apply, query, record = world
   score = apply(query, record, "ctd", method="score")

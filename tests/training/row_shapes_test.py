@@ -117,6 +117,7 @@ def test_unusual_batches_have_the_large_shape_and_what_none_holds_its_own():
   assert packing.arrange_batch(full, 2, shapes).shape == shapes[1]
 
 
+@pytest.mark.slow
 def test_a_batch_far_above_the_mean_fits_the_large_shape():
   rng = np.random.default_rng(1)
   batches = dealt_batches(16, 64)

@@ -21,6 +21,8 @@ from tests import synthetic
 
 METHOD = flags.DEFINE_string("method", "ft", "as in `config.METHODS`")
 STEP_SECONDS = flags.DEFINE_float("step_seconds", 0.0, "wait before a step")
+# As it was imported: a fixture may replace it while another one has.
+_MAKE_MESH = devices.make_mesh
 
 
 def config(method: str):
@@ -46,11 +48,10 @@ def install(set_attribute: Callable[[Any, str, Any], None]) -> None:
 
 def use_one_device(set_attribute: Callable[[Any, str, Any], None]) -> None:
   """Has every process use one of its devices, which compiles faster."""
-  make_mesh = devices.make_mesh
   set_attribute(
     devices,
     "make_mesh",
-    lambda num_devices=None, **axes: make_mesh(
+    lambda num_devices=None, **axes: _MAKE_MESH(
       num_devices or jax.process_count(), **axes
     ),
   )

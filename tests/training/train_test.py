@@ -23,14 +23,6 @@ pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
 
 
 @pytest.fixture(scope="module")
-def small_world():
-  """One device and the synthetic benchmark instead of a built one."""
-  with pytest.MonkeyPatch.context() as patch:
-    synthetic_run.install(patch.setattr)
-    yield
-
-
-@pytest.fixture(scope="module")
 def whole(quick_compile, small_world, tmp_path_factory):
   """A run of CTD that nothing cut off."""
   folder = tmp_path_factory.mktemp("whole")
@@ -280,8 +272,8 @@ def test_the_parser_dates_the_queries_that_are_ranked(tmp_path):
   assert parsed != unread
 
 
-def test_a_last_line_that_was_cut_off_is_dropped(tmp_path, whole):
-  text = (whole / "metrics.jsonl").read_text()
+def test_a_last_line_that_was_cut_off_is_dropped(tmp_path):
+  text = "".join(f'{{"loss": 1.0, "step": {step}}}\n' for step in range(1, 9))
   path = tmp_path / "metrics.jsonl"
   path.write_text(text + '{"loss": 1.')
   metrics.MetricWriter(tmp_path, 5).close()
@@ -312,11 +304,13 @@ def test_a_loss_that_is_no_number_stops_the_run(tmp_path, monkeypatch):
     training_run.train_and_evaluate(config, tmp_path)
 
 
-def test_a_checkpoint_of_another_architecture_is_refused(tmp_path, whole):
+def test_a_checkpoint_of_another_architecture_is_refused(
+  tmp_path, trained_run, trained_config
+):
   workdir = tmp_path / "run"
-  shutil.copytree(whole, workdir)
+  shutil.copytree(trained_run, workdir)
   before = contents(workdir)
-  config = synthetic_run.config("ctd")
+  config = trained_config.copy_and_resolve_references()
   config.model.encoder.num_layers = 2
   # Free to change: the first is read after the training, the others by systems.
   config.eval.depth = 20

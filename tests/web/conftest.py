@@ -7,7 +7,6 @@ from starlette.testclient import TestClient
 
 from ctd_jax.web.app import make_app
 from ctd_jax.web.served_index import WebSettings
-from tests.index import small_index
 from tests.web import chromium
 
 HOST = "http://localhost"
@@ -37,14 +36,6 @@ def open_client(folder, **settings):
     app, base_url=HOST, raise_server_exceptions=False, follow_redirects=False
   ) as client:
     yield client
-
-
-@pytest.fixture(scope="session")
-def index_folder(tmp_path_factory):
-  """Returns the folder of the index."""
-  folder = tmp_path_factory.mktemp("web") / "small.index"
-  small_index.write_index(folder)
-  return folder
 
 
 @pytest.fixture(scope="session")

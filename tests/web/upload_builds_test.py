@@ -93,6 +93,7 @@ def test_upload_whose_build_failed_is_a_preview_and_can_be_discarded(
   assert uploads.get("a").state == "preview"
 
 
+@pytest.mark.slow
 def test_upload_whose_build_runs_is_not_discarded_but_once_it_is_cancelled(
   client, tmp_path
 ):
