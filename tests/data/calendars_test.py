@@ -165,6 +165,7 @@ def test_a_comparison_counts_what_differs():
   assert "蜀漢建興 8-2" in compare.format_comparison(result)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not OUTSIDE, reason="CTD_JAX_OUTSIDE names no folder")
 def test_months_agree_with_dila():
   months = compare.read_dila(pathlib.Path(OUTSIDE) / "dila_time")
@@ -191,6 +192,7 @@ def test_months_agree_with_dila():
     assert differing == counts.months - counts.agreeing, group
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not SOURCES, reason="CTD_JAX_SOURCES names no folder")
 def test_first_days_are_those_of_the_chronicle():
   """資治通鑑 names the first day of months of 220-501: 「正月壬戌朔」.

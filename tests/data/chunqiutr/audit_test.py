@@ -60,6 +60,7 @@ def test_every_paper_figure_has_a_figure_of_ours(golden):
     assert column in ours[table][row], (table, row, column)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
   "CTD_JAX_SOURCES" not in os.environ,
   reason="CTD_JAX_SOURCES names no folder of source texts",

@@ -392,6 +392,7 @@ def test_a_retold_title_finds_its_part(anchor):
   assert matcher.best_match("嶧人", [(3, 1)]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
   not os.environ.get(source_files.ENVIRONMENT_VARIABLE),
   reason="CTD_JAX_SOURCES names no folder of source texts",

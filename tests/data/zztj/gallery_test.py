@@ -310,6 +310,7 @@ def real_files():
   }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL, reason="needs the source texts")
 def test_real_editions_agree_with_the_headings(real_files):
   counted = audit.audit_scan(real_files)
@@ -320,6 +321,7 @@ def test_real_editions_agree_with_the_headings(real_files):
       assert agreeing / total > (0.96 if row["part"] == "晉紀" else 0.999)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not REAL, reason="needs the source texts")
 def test_real_counts_are_those_of_the_data_card(real_files):
   records, counts = gallery.build_gallery(real_files, TIMELINE)

@@ -187,6 +187,7 @@ def test_wrong_days_of_an_early_chronicle_mislead_nobody(tmp_path):
   assert np.mean(found.months[:, 0] == truth) > 0.95
 
 
+@pytest.mark.slow
 def test_a_leap_month_of_an_early_chronicle_prolongs_the_twelfth(tmp_path):
   calendar = read(tmp_path, RULERS)
   lines, truth = written(calendar, days=False, seed=3)
@@ -327,6 +328,7 @@ def test_a_year_with_its_era_is_believed_across_a_gap(tmp_path):
   assert found.probabilities[[0, 2], 0].min() > 0.9
 
 
+@pytest.mark.slow
 def test_an_era_of_another_calendar_is_of_no_month(tmp_path):
   calendar = read(tmp_path, ERAS)
   lines = [f"洪武{numerals.format_numeral(n)}年，大水。" for n in range(2, 9)]
@@ -506,6 +508,7 @@ def test_an_era_of_any_polity_is_read(tmp_path):
   assert len(found.dates.calendar) < len(calendar) / 10
 
 
+@pytest.mark.slow
 def test_parallel_calendars_share_lunations():
   # 太和六年 of 魏 is 建興十年 of 蜀, whose calendars differ in leap months.
   calendar = calendar_lib.load_calendar("曹魏,蜀漢,孫吳")

@@ -223,6 +223,7 @@ def test_the_example_holds():
   assert doctest.testmod(labelled_corpus).failed == 0
 
 
+@pytest.mark.slow
 def test_days_count_where_the_offset_of_the_calendar_is_hidden():
   lines = [
     line.replace("泰始", "隱公") + ("" if "是月" in line else "甲子，大雩。")

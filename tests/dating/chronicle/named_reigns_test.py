@@ -74,6 +74,7 @@ def test_rulers_of_the_calendar_are_not_unknown(polities, text):
   assert eras.find_unknown_eras(text, calendar) == []
 
 
+@pytest.mark.slow
 def test_a_month_is_named_by_the_state_that_the_text_prints():
   calendar = calendar_lib.load_calendar("遼,宋")
   dates = chronicle_dating.date_records(

@@ -68,6 +68,7 @@ def test_parallel_states_are_of_the_time_of_the_calendar():
   ]
 
 
+@pytest.mark.slow
 def test_years_past_the_end_of_a_table_are_outside():
   calendar = calendar_lib.load_calendar("日本")
   lines = [

@@ -326,6 +326,7 @@ def test_spellings_of_prints_are_read():
     assert reign in ("熙寧", "慶曆")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
   not OUTSIDE, reason="CTD_JAX_OUTSIDE names no folder of texts"
 )

@@ -103,6 +103,7 @@ def test_years_that_cannot_be_read_are_named(name, message):
     western.load_western_calendar(name, make_entries(["Ships."]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share_cut", [0.0, 0.7])
 def test_annals_are_dated_where_years_are_cut(share_cut):
   paragraphs, truth = write_annals(seed=7)

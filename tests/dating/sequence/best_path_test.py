@@ -38,6 +38,7 @@ def make_annals(num_offsets=1):
   return (emissions[:, None] + offsets).astype(np.float32), kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_offsets", [1, 2])
 def test_windows_hold_the_path_of_another_model(num_offsets):
   emissions, kinds = make_annals(num_offsets)
