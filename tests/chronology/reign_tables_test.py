@@ -262,13 +262,13 @@ def test_every_row_names_its_authority():
 
 def test_chronology_loads_no_heavy_library():
   modules = (
-    "annals date_expressions query_dates reign_tables sexagenary timelines"
+    "annals dates questions reigns sexagenary"
   )
   heavy = "jax jaxlib tensorflow tensorflow_datasets ctd_jax_datasets sxtwl"
   code = (
     f"import sys; from ctd_jax.chronology import {', '.join(modules.split())};"
-    " [reign_tables.load_timeline(name)"
-    " for name in reign_tables.timeline_names()];"
+    " [reigns.load_timeline(name)"
+    " for name in reigns.timeline_names()];"
     f" print(sorted(set({heavy.split()}) & set(sys.modules)))"
   )
   done = subprocess.run(
