@@ -261,9 +261,7 @@ def test_every_row_names_its_authority():
 
 
 def test_chronology_loads_no_heavy_library():
-  modules = (
-    "annals dates questions reigns sexagenary"
-  )
+  modules = "annals dates questions reigns sexagenary"
   heavy = "jax jaxlib tensorflow tensorflow_datasets ctd_jax_datasets sxtwl"
   code = (
     f"import sys; from ctd_jax.chronology import {', '.join(modules.split())};"
