@@ -9,7 +9,6 @@ Source: Chronocept, arXiv 2505.07637v1, figure 1 (schema) and Tables 3 and 5.
 from __future__ import annotations
 
 import collections
-import csv
 import dataclasses
 import functools
 import json
@@ -27,7 +26,7 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download import checksums
 
 from ctd_jax.utils import files
-from ctd_jax_datasets.common import file_notes, source_files
+from ctd_jax_datasets.common import file_notes, source_files, tsv_files
 from ctd_jax_datasets.common.source_files import SourceError
 
 # In the order in which the authors' baselines concatenate them.
@@ -46,7 +45,7 @@ SPLITS = ("train", "validation", "test")
 LOG_BASE = 1.1  # Table 9: an hour is 42.96
 TIME_UNIT = "minute"
 BENCHMARKS = ("benchmark_1", "benchmark_2")
-_FOLDER = pathlib.Path(__file__).parent
+FOLDER = pathlib.Path(__file__).parent
 
 
 @dataclasses.dataclass(frozen=True)
@@ -87,7 +86,7 @@ def read_target_statistics() -> dict[str, dict[str, TargetStatistics]]:
   """
   # The table has a row for each target, in the order of `TARGETS`.
   rows = collections.defaultdict(list)
-  for row in _read_table("target_statistics.tsv"):
+  for row in tsv_files.read_rows(FOLDER / "target_statistics.tsv"):
     rows[row["benchmark"], row["split"]].append(row)
   statistics_by_benchmark: dict[str, dict[str, TargetStatistics]] = {
     name: {} for name in BENCHMARKS
@@ -109,13 +108,9 @@ def read_axis_counts(benchmark: str) -> dict[str, int]:
   Source: `axis_counts.tsv`, each row with its source.
   """
   return {
-    row["axis"]: int(row[benchmark]) for row in _read_table("axis_counts.tsv")
+    row["axis"]: int(row[benchmark])
+    for row in tsv_files.read_rows(FOLDER / "axis_counts.tsv")
   }
-
-
-def _read_table(name: str) -> list[dict[str, str]]:
-  with (_FOLDER / name).open(encoding="utf-8", newline="") as file:
-    return list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
 
 
 _KEY_BY_AXIS = {axis: f"{axis}_axis" for axis in AXES}

@@ -7,7 +7,7 @@ on them says anything about the benchmark.
 
 They share with the published samples the sizes of the splits, the number of
 samples with a text on each axis, and the mean and standard deviation of each
-target in each split. A text names a duration (`synthetic_wording.SPANS`) near
+target in each split. A text names a duration (a span of `WORDING`) near
 its location, blurred by `BLUR`; it says nothing about scale and skewness.
 
 Source: Chronocept, arXiv 2505.07637v1, Table 3 (axes) and Table 5 (targets).
@@ -16,11 +16,11 @@ Source: Chronocept, arXiv 2505.07637v1, Table 3 (axes) and Table 5 (targets).
 from __future__ import annotations
 
 import math
+import pathlib
 import random
 import statistics
 from collections.abc import Iterator, Sequence
 
-from ctd_jax_datasets.chronocept import synthetic_wording as wording
 from ctd_jax_datasets.chronocept.sample_records import (
   AXES,
   LOG_BASE,
@@ -29,8 +29,17 @@ from ctd_jax_datasets.chronocept.sample_records import (
   read_axis_counts,
   read_target_statistics,
 )
+from ctd_jax_datasets.common import tsv_files
 
 MAIN_AXIS = AXES[0]
+# Invented phrases. Keys of the tables `event` and `duration` are the minutes of
+# a span of time. By axis, `clause` continues a sentence (benchmark 1) and
+# `sentence` stands alone (benchmark 2); none of these names a duration. Slots:
+# {she} pronoun of the subject, {place}, {thing}, {group}. Subjects are followed
+# by their pronoun; verbs are in the third person singular.
+WORDING = tsv_files.read_wording(
+  pathlib.Path(__file__).with_name("synthetic_wording.tsv")
+)
 # Standard deviation of the duration in the text around the location, relative
 # to that of the location. A text determines 1 / (1 + BLUR^2) of the variance of
 # the location, less what rounding to the few spans loses.
@@ -107,21 +116,20 @@ def _compose_text(
   rng: random.Random,
 ) -> tuple[str, dict[str, str]]:
   """Returns the parent text and its segments by axis."""
-  subject, pronoun = rng.choice(wording.SUBJECTS)
-  slots = {
-    "she": pronoun,
-    "place": rng.choice(wording.PLACES),
-    "thing": rng.choice(wording.THINGS),
-    "group": rng.choice(wording.GROUPS),
+  # The order of draws is part of the data set.
+  subject, pronoun = rng.choice(WORDING["subject"][""]).split(", ")
+  slots = {"she": pronoun} | {
+    name: rng.choice(WORDING[name][""]) for name in ("place", "thing", "group")
   }
-  span = _find_nearest_span(log_minutes)
-  # The order of draws is part of the data set: event before duration.
+  span = min(
+    WORDING["event"],
+    key=lambda minutes: abs(math.log(float(minutes), LOG_BASE) - log_minutes),
+  )
   event, duration = (
-    rng.choice(phrases)
-    for phrases in (span.event_phrases, span.duration_phrases)
+    rng.choice(WORDING[table][span]) for table in ("event", "duration")
   )
   main = f"{subject} {event} {duration}"
-  frames = wording.CLAUSES if is_single_sentence else wording.SENTENCES
+  frames = WORDING["clause" if is_single_sentence else "sentence"]
   text_by_axis = {MAIN_AXIS: main.format(**slots)}
   for axis in axes[1:]:
     text_by_axis[axis] = rng.choice(frames[axis]).format(**slots)
@@ -134,14 +142,6 @@ def _compose_text(
     }
     text = " ".join(text_by_axis.values())
   return text, {axis: text_by_axis.get(axis, "") for axis in AXES}
-
-
-def _find_nearest_span(log_minutes: float) -> wording.Span:
-  """Returns the span whose duration is nearest in log time."""
-  return min(
-    wording.SPANS,
-    key=lambda span: abs(math.log(span.minutes, LOG_BASE) - log_minutes),
-  )
 
 
 def _capitalise(piece: str) -> str:

@@ -26,14 +26,16 @@ scanning the annals recovers it.
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import pathlib
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, Record
 from ctd_jax.chronology import dates, numerals, reigns, sexagenary
 from ctd_jax.chronology.reigns import TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr import mini_wording
 from ctd_jax_datasets.chunqiutr.splits import block_splits
+from ctd_jax_datasets.common import tsv_files
 
 TIMELINE = "mini"
 TITLE = "《滄史》"
@@ -48,6 +50,17 @@ SOURCE_TITLES = {
 }
 
 _SEASONS = "春夏秋冬"
+# Names and templates. A slot such as `{officer}` is filled with a name that is
+# active in the month of the entry.
+_WORDING = tsv_files.read_wording(
+  pathlib.Path(__file__).with_name("mini_wording.tsv")
+)
+# Matters that recur -> what is put in the place of what in the second entry.
+_RECURRENCES = _WORDING["recurrence"]
+_HOUSES = _WORDING["names"]["houses"]
+(_NEIGHBOURS,), (_TITLES,), (_GIVEN_NAMES,) = (
+  _WORDING["names"][key] for key in ("neighbours", "titles", "given names")
+)
 _ACTIVE_MONTHS = (40, 80)  # of a person or a place
 _REIGN_MONTHS = (50, 110)  # of a neighbour's ruler
 _NUM_OFFICERS = 30
@@ -126,8 +139,16 @@ class _Chronicle:
   def __init__(self, timeline: Timeline, rng: random.Random):
     self.timeline = timeline
     self.rng = rng
-    self.officers = self._make_officers()
-    self.place_names = self._make_place_names()
+    self.officers = self._make_active_names(
+      (_HOUSES, _GIVEN_NAMES), _NUM_OFFICERS
+    )
+    (first_characters,), (last_characters,) = (
+      _WORDING["names"][f"{place} characters of places"]
+      for place in ("first", "last")
+    )
+    self.place_names = self._make_active_names(
+      (first_characters, last_characters), _NUM_PLACES
+    )
     self.rulers, self.envoys = self._make_rulers_and_envoys()
     self.pending_entries: dict[int, list[_Entry]] = {}
 
@@ -167,10 +188,7 @@ class _Chronicle:
       while rng.random() < _SECOND_ENTRY_PROBABILITY:
         entries.append(self._draw_entry(key, month))
     for entry in entries:
-      if (
-        entry.topic in mini_wording.RECURRENCE_WORDS
-        and rng.random() < _RECURRENCE_PROBABILITY
-      ):
+      if entry.topic in _RECURRENCES and rng.random() < _RECURRENCE_PROBABILITY:
         self._schedule_recurrence(entry, month)
     return entries
 
@@ -184,18 +202,16 @@ class _Chronicle:
 
   def _draw_entry(self, key: TimeKey, month: int) -> _Entry:
     """Returns an entry of the month: one in four keeps to its season."""
-    seasonal = mini_wording.SEASONAL_TEMPLATES[(key.month - 1) // 3]
-    pool = (
-      seasonal if self.rng.random() < 0.25 else mini_wording.ENTRY_TEMPLATES
+    season = _SEASONS[(key.month - 1) // 3]
+    table = _WORDING[season if self.rng.random() < 0.25 else "entry"]
+    topic, pattern = self.rng.choice(
+      [(topic, pattern) for topic in table for pattern in table[topic]]
     )
-    topic, pattern = self.rng.choice(pool)
     return self._make_entry(topic, pattern, month)
 
   def _schedule_recurrence(self, entry: _Entry, month: int) -> None:
     """Plans the same matter again, one or two months later."""
-    recurrence_words, replaced_words = mini_wording.RECURRENCE_WORDS[
-      entry.topic
-    ]
+    recurrence_words, replaced_words = _RECURRENCES[entry.topic]
     text = entry.text
     if self.rng.random() < 0.5:
       text = (
@@ -215,36 +231,28 @@ class _Chronicle:
   def _draw_slots(self, month: int) -> dict[str, str]:
     """Returns names for the slots of a text, all active in `month`."""
     rng = self.rng
+
+    def draw_active(names: list[_DatedName], count: int = 1) -> list[str]:
+      active = [name.text for name in names if name.is_active(month)]
+      return rng.sample(active, count) if count > 1 else [rng.choice(active)]
+
     first_state, second_state, third_state = rng.sample(
-      range(len(mini_wording.NEIGHBOURS)), 3
+      range(len(_NEIGHBOURS)), 3
     )
-    officer, officer2 = rng.sample(self._active_names(self.officers, month), 2)
+    officer, officer2 = draw_active(self.officers, 2)
     return {
-      "state": mini_wording.NEIGHBOURS[first_state],
-      "state2": mini_wording.NEIGHBOURS[third_state],
-      "ruler": rng.choice(
-        self._active_names(self.rulers[first_state], month)
-      ).text,
-      "ruler2": rng.choice(
-        self._active_names(self.rulers[second_state], month)
-      ).text,
-      "envoy": rng.choice(
-        self._active_names(self.envoys[first_state], month)
-      ).text,
-      "envoy2": rng.choice(
-        self._active_names(self.envoys[second_state], month)
-      ).text,
-      "officer": officer.text,
-      "officer2": officer2.text,
-      "place": rng.choice(self._active_names(self.place_names, month)).text,
+      "state": _NEIGHBOURS[first_state],
+      "state2": _NEIGHBOURS[third_state],
+      "ruler": draw_active(self.rulers[first_state])[0],
+      "ruler2": draw_active(self.rulers[second_state])[0],
+      "envoy": draw_active(self.envoys[first_state])[0],
+      "envoy2": draw_active(self.envoys[second_state])[0],
+      "officer": officer,
+      "officer2": officer2,
+      "place": draw_active(self.place_names)[0],
       "reign": self.timeline.reigns[self.timeline.key_at(month).reign - 1].name,
       "cited": self._format_cited_date(month),
     }
-
-  def _active_names(
-    self, names: list[_DatedName], month: int
-  ) -> list[_DatedName]:
-    return [name for name in names if name.is_active(month)]
 
   def _format_cited_date(self, month: int) -> str:
     """Returns the full date of a month before, as commentary cites dates."""
@@ -296,32 +304,30 @@ class _Chronicle:
     season = f"{_SEASONS[(key.month - 1) // 3]}，"
     if rng.random() < _NARRATIVE_PROBABILITY:
       opening = rng.choice((date, season, ""))
-      narration = rng.choice(mini_wording.NARRATIVE_TEMPLATES[topic]).format(
-        **slots
-      )
+      narration = rng.choice(_WORDING["narrative"][topic]).format(**slots)
       yield NARRATIVE, key, f"{opening}{entry.text}，{narration}"
     if rng.random() < _DIALOGUE_PROBABILITY:
       opening = rng.choice((date, ""))
-      answer = rng.choice(mini_wording.DIALOGUE_TEMPLATES[topic]).format(
-        **slots
-      )
+      answer = rng.choice(_WORDING["dialogue"][topic]).format(**slots)
       yield DIALOGUE, key, f"{opening}{entry.text}。{answer}"
     quotation = _strip_punctuation(date + entry.text)
-    for source, pieces in (
-      (NOTES, mini_wording.NOTE_TEMPLATES),
-      (GLOSSES, mini_wording.GLOSS_TEMPLATES),
-    ):
+    for source, table in ((NOTES, "note"), (GLOSSES, "gloss")):
       count = rng.choice((0, 1, 2, 2, 3))
-      for piece in rng.sample(pieces, count):
+      for piece in rng.sample(_WORDING[table][""], count):
         yield source, key, quotation + piece.format(**slots)
 
   # Persons and places.
 
   def _make_active_names(
-    self, texts: list[str], count: int
+    self, parts: tuple[Iterable[str], Iterable[str]], count: int
   ) -> list[_DatedName]:
-    """Returns `count` names whose active months cover the timeline evenly."""
+    """Returns `count` names whose active months cover the timeline evenly.
+
+    Args:
+      parts: the possible beginnings of a name, and its possible ends.
+    """
     names = []
+    texts = ["".join(pair) for pair in itertools.product(*parts)]
     for position, text in enumerate(self.rng.sample(texts, count)):
       length = self.rng.randint(*_ACTIVE_MONTHS)
       # A name may be active before the first month and after the last.
@@ -330,37 +336,17 @@ class _Chronicle:
       names.append(_DatedName(text, first, first + length))
     return names
 
-  def _make_officers(self) -> list[_DatedName]:
-    texts = [
-      house + given_name
-      for house in mini_wording.HOUSES
-      for given_name in mini_wording.GIVEN_NAMES
-    ]
-    return self._make_active_names(texts, _NUM_OFFICERS)
-
-  def _make_place_names(self) -> list[_DatedName]:
-    texts = [
-      first + last
-      for first in mini_wording.PLACE_FIRST_CHARS
-      for last in mini_wording.PLACE_LAST_CHARS
-    ]
-    return self._make_active_names(texts, _NUM_PLACES)
-
   def _make_rulers_and_envoys(
     self,
   ) -> tuple[list[list[_DatedName]], list[list[_DatedName]]]:
     """Returns rulers and envoys of each neighbour, who follow one another."""
-    given_names = list(mini_wording.GIVEN_NAMES)
+    given_names = list(_GIVEN_NAMES)
     rulers, envoys = [], []
-    for state, title in zip(
-      mini_wording.NEIGHBOURS, mini_wording.TITLES, strict=True
-    ):
+    for state, title in zip(_NEIGHBOURS, _TITLES, strict=True):
       names = iter(self.rng.sample(given_names, len(given_names)))
       rulers.append(self._make_succession(f"{state}{title}", names))
       envoys.append(
-        self._make_succession(
-          f"{state}{self.rng.choice(mini_wording.HOUSES)}", names
-        )
+        self._make_succession(f"{state}{self.rng.choice(_HOUSES)}", names)
       )
     return rulers, envoys
 

@@ -6,13 +6,13 @@ A figure that differs by more than `TOLERANCE` needs a reason in
 
 from __future__ import annotations
 
-import csv
 import dataclasses
 import fnmatch
 import pathlib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from ctd_jax_datasets.common import tsv_files
 from ctd_jax_datasets.common.summary import Figures
 
 PAPER_FIGURES = pathlib.Path(__file__).with_name("paper.tsv")
@@ -39,7 +39,7 @@ def read_figures(path: pathlib.Path) -> Figures:
     ValueError: naming file and line of what is no number or stands twice.
   """
   figures: dict[str, dict[str, dict[str, float]]] = {}
-  for line, row in _read_tsv(path):
+  for line, row in enumerate(tsv_files.read_rows(path), start=2):
     columns = figures.setdefault(row["table"], {}).setdefault(row["row"], {})
     try:
       value = float(row["value"])
@@ -66,7 +66,7 @@ def find_differences(
       sentence; the first line that fits counts.
   """
   # The first pattern that fits counts: special rows stand above general ones.
-  patterns = [row for _, row in _read_tsv(reasons)]
+  patterns = tsv_files.read_rows(reasons)
   results = []
   for (table, row, column), paper_value in _flatten_figures(paper_figures):
     value = figures.get(table, {}).get(row, {}).get(column)
@@ -99,15 +99,3 @@ def _flatten_figures(
     for row, columns in rows.items():
       for column, value in columns.items():
         yield (table, row, column), value
-
-
-def _read_tsv(path: pathlib.Path) -> Iterator[tuple[int, dict[str, str]]]:
-  """Yields (line, row) of a TSV file with a header."""
-  with path.open(encoding="utf-8", newline="") as file:
-    rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    for line, row in enumerate(rows, 2):
-      if None in row or None in row.values():
-        raise ValueError(
-          f"{path}, line {line}: should have the columns {rows.fieldnames}"
-        )
-      yield line, row

@@ -10,7 +10,6 @@ by somebody else needs one of them.
 from __future__ import annotations
 
 import collections
-import csv
 import dataclasses
 import hashlib
 import json
@@ -26,6 +25,7 @@ from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.utils import files, output
 from ctd_jax.utils.notes import Note
+from ctd_jax_datasets.common import tsv_files
 from ctd_jax_datasets.common.source_files import FolderError
 
 METADATA_FILE = "metadata.json"
@@ -101,11 +101,12 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
   table_name = reigns.table_of_timeline(timeline.name)
   table_rows = {}
   if table_name in reigns.timeline_names():
-    with (reigns.reign_table_dir() / f"{table_name}.tsv").open(
-      encoding="utf-8"
-    ) as file:
-      for row in csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE):
-        table_rows[row["name"], row["state"], row["accession"]] = row
+    table_rows = {
+      (row["name"], row["state"], row["accession"]): row
+      for row in tsv_files.read_rows(
+        reigns.reign_table_dir() / f"{table_name}.tsv"
+      )
+    }
   lines = []
   for reign in timeline.reigns:
     identity = {

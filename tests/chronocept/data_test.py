@@ -19,7 +19,6 @@ from ctd_jax_datasets.chronocept import (
   chronocept_dataset_builder,
   sample_records,
   synthetic,
-  synthetic_wording,
 )
 from ctd_jax_datasets.common.source_files import SourceError
 
@@ -211,16 +210,15 @@ def test_synthetic_marginals_are_the_published(benchmark):
 @pytest.mark.parametrize("benchmark", sample_records.BENCHMARKS)
 def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
   actual = synthetic.generate_samples(benchmark)["train"]
-  spans = synthetic_wording.SPANS
   durations_named = []
   for sample in actual:
     assert all(piece in sample.parent_text for piece in sample.axes.values())
     main = sample.axes["main_outcome"].lower().rstrip(".")
     durations_named.append(
       next(
-        s.minutes
-        for s in spans
-        if any(main.endswith(c) for c in s.duration_phrases)
+        float(minutes)
+        for minutes, phrases in synthetic.WORDING["duration"].items()
+        if main.endswith(phrases)
       )
     )
   xi, omega, alpha = zip(*(s.targets for s in actual), strict=True)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import tqdm
 
-from ctd_jax_datasets.ctm import checks, repository
+from ctd_jax_datasets.ctm import checks, repository, schema
 from ctd_jax_datasets.ctm.generation import (
   label_questions,
   order_questions,
@@ -29,6 +29,7 @@ from ctd_jax_datasets.ctm.generation.question_pool import (
 )
 from ctd_jax_datasets.ctm.periods import (
   EDD,
+  EDD_TYPE_NAMES,
   EEU,
   LSEC,
   PJ,
@@ -37,6 +38,7 @@ from ctd_jax_datasets.ctm.periods import (
   TES,
   TIC,
   TOU,
+  TYPE_NAMES,
 )
 from ctd_jax_datasets.ctm.schema import Entity, Question
 
@@ -159,13 +161,17 @@ def _make_question(
   return Question(
     question_id=f"{slot.task.lower()}-{slot.number:05d}",
     task=slot.task,
-    type=draft.type,
+    type=(
+      EDD_TYPE_NAMES[draft.relations[0].kind]
+      if slot.task == EDD
+      else TYPE_NAMES[slot.task]
+    ),
     rule=draft.rule,
     question=draft.question,
     answer=draft.answer,
     relations=draft.relations,
     gold=draft.gold,
-    distance=draft.distance,
+    distance=draft.distance or schema.measure_distance(draft.relations),
     explanation=question_pool.format_explanation(
       draft.relations, draft.conclusion
     ),

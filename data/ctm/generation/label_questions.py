@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator
 from ctd_jax_datasets.ctm import periods, repository
 from ctd_jax_datasets.ctm.generation import question_pool
 from ctd_jax_datasets.ctm.generation.question_pool import (
+  WORDING,
   Draft,
   EntityPool,
   NoDrawError,
+  redraw,
   tells_period,
 )
 from ctd_jax_datasets.ctm.periods import (
-  EDD_TYPE_NAMES,
   ERA,
   EVENT,
   FIGURE,
@@ -27,57 +28,12 @@ from ctd_jax_datasets.ctm.periods import (
   INGREDIENT,
   PLACE,
   RULER,
-  TES,
-  TYPE_NAMES,
 )
 from ctd_jax_datasets.ctm.schema import Distance, Entity, LabelGold, OptionGold
 
 LABEL_RULE = "label"
 _MAX_LABELS = 2  # more accepted labels would make any guess right
 _ANSWER_PROMPT = f"请从{question_pool.PERIOD_LIST}中选出一个作答。"
-_LABEL_TEMPLATES = {
-  FIGURE: (
-    "{name}{place}主要活动于哪个历史时期？",
-    "历史人物{name}{place}成年后主要生活在哪个时期？",
-    "若要为{name}{place}立传，应当归入哪个时期？",
-  ),
-  RULER: (
-    "君主{name}在位于哪个历史时期？",
-    "{name}登上君位、治理国家，是在哪个时期？",
-    "{name}的统治属于哪个历史时期？",
-  ),
-  ERA: (
-    "“{name}”这一年号使用于哪个历史时期？",
-    "一份文书末尾署“{name}”年号，它写于哪个时期？",
-    "“{name}”纪年属于哪个历史时期？",
-  ),
-  PLACE: (
-    "今{city}一带曾称“{name}”，这一名称主要使用于哪个时期？",
-    "地图上把今{city}标作“{name}”，它反映的是哪个时期的情况？",
-    "“{name}”作为今{city}的称呼，主要见于哪个时期？",
-  ),
-  EVENT: (
-    "“{name}”发生在哪个历史时期？",
-    "史书所载的“{name}”，属于哪个时期的事？",
-    "“{name}”这一事件应归入哪个历史时期？",
-  ),
-  INGREDIENT: (
-    "餐桌上的{name}（来自{origin}）最早在哪个时期传入或见于中国？",
-    "考察食材的来历：原出{origin}的{name}，在中国最早见于哪个时期？",
-    "来自{origin}的{name}，从哪个时期起出现在中国人的饮食中？",
-  ),
-  HERITAGE: (
-    "{listed}年列入联合国非物质文化遗产名录的“{name}”，起源于哪个时期？",
-    "非物质文化遗产“{name}”最早形成于哪个历史时期？",
-    "“{name}”这一传统，追溯起来始于哪个时期？",
-  ),
-}
-# Native ingredients did not arrive from abroad.
-_NATIVE_TEMPLATES = (
-  "中国本土食材{name}，最早见于哪个历史时期？",
-  "{name}是中国本土的食材，人们从哪个时期起食用它？",
-  "本土食材{name}的食用，可以追溯到哪个时期？",
-)
 # Shares of the kinds with many records; the other kinds use all records, each
 # in every wording.
 _KIND_SHARES = {FIGURE: 0.47, RULER: 0.1, ERA: 0.19}
@@ -162,9 +118,11 @@ def _is_askable(entity: Entity) -> bool:
 
 def _make_label_draft(entity: Entity, template_offset: int) -> Draft:
   """Returns the question about an entity."""
-  templates = _LABEL_TEMPLATES[entity.kind]
-  if entity.kind == INGREDIENT and entity.evidence[1] == "native":
-    templates = _NATIVE_TEMPLATES
+  # Native ingredients did not arrive from abroad.
+  is_native = entity.kind == INGREDIENT and entity.evidence[1] == "native"
+  templates = WORDING["label"][
+    "native ingredient" if is_native else entity.kind
+  ]
   number = int(entity.entity_id.rpartition("-")[2])
   template = templates[(number + template_offset) % len(templates)]
   evidence = (*entity.evidence, "", "")  # at least two, for the templates
@@ -187,7 +145,6 @@ def _make_label_draft(entity: Entity, template_offset: int) -> Draft:
     else "。"
   )
   return Draft(
-    type=EDD_TYPE_NAMES[entity.kind],
     rule=LABEL_RULE,
     question=text + _ANSWER_PROMPT,
     answer=label,
@@ -196,22 +153,17 @@ def _make_label_draft(entity: Entity, template_offset: int) -> Draft:
     ),
     gold=LabelGold(label, acceptable),
     conclusion=conclusion,
-    distance=Distance(0, 0),
   )
 
 
 OPTION_RULE = "option"
 LETTERS = "ABCD"
-_TRIES = 100  # draws before the pool counts as too small
 _KINDS = (FIGURE, RULER, ERA, PLACE, EVENT, INGREDIENT)
 # Distances of the wrong options in periods: near, medium, far, any.
 _DISTANCE_RANGES = ((1, 2), (3, 4), (5, 9), (1, 9))
-_OPTION_TEMPLATES = (
-  "{company}都属于同一历史时期。下列哪一项也属于这一时期？{options}请写出选项内容。",
-  "与{company}同属一个历史时期的，是下列哪一项？{options}请写出选项内容。",
-)
 
 
+@redraw
 def draft_option_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
@@ -220,40 +172,30 @@ def draft_option_question(
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  for _ in range(_TRIES):
-    label = rng.choice(periods.LABELS)
-    kind = rng.choice(_KINDS)
-    min_distance, max_distance = rng.choice(_DISTANCE_RANGES)
-    distant_labels = [
-      candidate_label
-      for candidate_label in periods.LABELS
-      if min_distance
-      <= periods.count_periods_between(label, candidate_label)
-      <= max_distance
-    ]
-    try:
-      (correct_entity,) = pool.draw_entities(
-        rng, 1, (kind,), (label,), _is_unambiguous
-      )
-      company = pool.draw_entities(
-        rng,
-        count - 1,
-        (FIGURE, RULER, ERA, EVENT),
-        (label,),
-        lambda candidate, correct_entity=correct_entity: (
-          _is_unambiguous(candidate)
-          and candidate.entity_id != correct_entity.entity_id
-        ),
-      )
-      wrong_entities = pool.draw_entities(
-        rng, 3, (kind,), distant_labels, _is_unambiguous
-      )
-    except NoDrawError:
-      continue
-    return _make_option_draft(
-      rng, label, company, correct_entity, wrong_entities
-    )
-  raise NoDrawError(f"TES: no {count} entities of one period")
+  label = rng.choice(periods.LABELS)
+  kind = rng.choice(_KINDS)
+  nearest, furthest = rng.choice(_DISTANCE_RANGES)
+  distant_labels = [
+    other_label
+    for other_label in periods.LABELS
+    if nearest <= periods.count_periods_between(label, other_label) <= furthest
+  ]
+  (correct_entity,) = pool.draw_entities(
+    rng, 1, (kind,), (label,), _is_unambiguous
+  )
+  company = pool.draw_entities(
+    rng,
+    count - 1,
+    (FIGURE, RULER, ERA, EVENT),
+    (label,),
+    lambda candidate: (
+      _is_unambiguous(candidate) and candidate is not correct_entity
+    ),
+  )
+  wrong_entities = pool.draw_entities(
+    rng, 3, (kind,), distant_labels, _is_unambiguous
+  )
+  return _make_option_draft(rng, label, company, correct_entity, wrong_entities)
 
 
 def _is_unambiguous(entity: Entity) -> bool:
@@ -280,9 +222,8 @@ def _make_option_draft(
     for letter, option in zip(LETTERS, options, strict=True)
   )
   # 「都属于」 (all belong) needs two names at least.
-  template = (
-    rng.choice(_OPTION_TEMPLATES) if len(company) > 1 else _OPTION_TEMPLATES[1]
-  )
+  templates = WORDING["option"][""]
+  template = rng.choice(templates) if len(company) > 1 else templates[1]
   distances = [
     periods.count_periods_between(label, choice.periods[0])
     for choice in wrong_entities
@@ -291,7 +232,6 @@ def _make_option_draft(
     f"{choice.name}属于{choice.periods[0]}" for choice in options
   )
   return Draft(
-    type=TYPE_NAMES[TES],
     rule=OPTION_RULE,
     question=template.format(company=company_text, options=options_text),
     answer=correct_entity.name,

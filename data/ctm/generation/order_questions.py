@@ -14,13 +14,14 @@ from collections.abc import Sequence
 from ctd_jax_datasets.ctm import periods, repository, schema
 from ctd_jax_datasets.ctm.generation import question_pool
 from ctd_jax_datasets.ctm.generation.question_pool import (
+  WORDING,
   Draft,
   EntityPool,
   NoDrawError,
   draw_period_window,
+  redraw,
 )
 from ctd_jax_datasets.ctm.periods import (
-  EEU,
   END,
   ERA,
   EVENT,
@@ -30,9 +31,6 @@ from ctd_jax_datasets.ctm.periods import (
   PLACE,
   RULER,
   START,
-  TIC,
-  TOU,
-  TYPE_NAMES,
 )
 from ctd_jax_datasets.ctm.schema import (
   Entity,
@@ -43,7 +41,6 @@ from ctd_jax_datasets.ctm.schema import (
 )
 
 _ORDER_RULE = "order"
-_TRIES = 200  # draws of entities before the pool counts as too small
 # Kinds that are ordered together, with weights; people and events are known
 # best.
 _KIND_MIXES = (
@@ -57,21 +54,9 @@ _KIND_MIXES = (
   ((FIGURE, ERA, EVENT), 2),
   ((EVENT, INGREDIENT), 1),
 )
-_YEAR_CONVENTIONS = {
-  FIGURE: "人物以出生之年为准",
-  RULER: "君主以即位之年为准",
-  ERA: "年号以启用之年为准",
-  PLACE: "地名以启用之年为准",
-  EVENT: "事件以开始之年为准",
-  INGREDIENT: "食材以最早见于中国之时为准",
-}
-_ORDER_TEMPLATES = (
-  "请把下列各项按时间先后排列：{names}。（{which}）",
-  "{names}，这几项由早到晚应当怎样排序？（{which}）",
-  "编写年表时需要依次列出{names}，请给出从早到晚的顺序。（{which}）",
-)
 
 
+@redraw
 def draft_order_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
@@ -83,17 +68,12 @@ def draft_order_question(
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  for _ in range(_TRIES):
-    kinds = rng.choices(*zip(*_KIND_MIXES, strict=True))[0]
-    labels = draw_period_window(rng)
-    try:
-      entities = pool.draw_entities(rng, count, kinds, labels)
-    except NoDrawError:
-      continue
-    relations = tuple(repository.make_relation(entity) for entity in entities)
-    if _is_order_sure(relations):
-      return _make_order_draft(rng, relations)
-  raise NoDrawError(f"TOU: no {count} entities whose order is sure")
+  kinds = rng.choices(*zip(*_KIND_MIXES, strict=True))[0]
+  entities = pool.draw_entities(rng, count, kinds, draw_period_window(rng))
+  relations = tuple(repository.make_relation(entity) for entity in entities)
+  if not _is_order_sure(relations):
+    raise NoDrawError("years too close to tell the order")
+  return _make_order_draft(rng, relations)
 
 
 def _is_order_sure(relations: Sequence[Relation]) -> bool:
@@ -118,11 +98,11 @@ def _make_order_draft(
   """Returns the draft, with notes on the years that count and on ties."""
   groups = schema.order_by_start(relations)
   kinds = dict.fromkeys(relation.kind for relation in relations)
-  conventions = "；".join(_YEAR_CONVENTIONS[kind] for kind in kinds)
+  conventions = "；".join(WORDING["convention"][kind][0] for kind in kinds)
   tied_groups = [group for group in groups if len(group) > 1]
   if tied_groups:
     conventions += "；同年者并列，先后不限"
-  question = rng.choice(_ORDER_TEMPLATES).format(
+  question = rng.choice(WORDING["order"][""]).format(
     names=question_pool.join_names([relation.entity for relation in relations]),
     which=conventions,
   )
@@ -132,31 +112,20 @@ def _make_order_draft(
   )
   answer = question_pool.join_names(ordered_names)
   return Draft(
-    type=TYPE_NAMES[TOU],
     rule=_ORDER_RULE,
     question=question,
     answer=answer,
     relations=tuple(relations),
     gold=OrderGold(groups),
     conclusion=f"由早到晚：{answer}。{ties}",
-    distance=schema.measure_distance(relations),
   )
 
 
 _YEARS_RULE = "years"
 _EXACT_SHARE = 0.9  # of the questions; the others test the tolerance
-_YEAR_TRIES = 200  # draws of entities before the pool counts as too small
-_CHAIN_TEMPLATES = (
-  "从{first}到{rest}，相邻两项之间相隔的年数加起来约为多少年？",
-  "{first}距{rest}，各段间隔之和约为多少年？",
-)
-_PAIR_TEMPLATES = (
-  "{first}与{second}之间约相隔多少年？",
-  "从{first}到{second}，前后约差多少年？",
-  "{first}，{second}，两者约相距多少年？",
-)
 
 
+@redraw
 def draft_years_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
@@ -165,44 +134,33 @@ def draft_years_question(
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  for _ in range(_YEAR_TRIES):
-    kinds = rng.choice(((FIGURE,), (EVENT,), (FIGURE, EVENT, RULER)))
-    needs_exact = rng.random() < _EXACT_SHARE
-    try:
-      entities = pool.draw_entities(
-        rng,
-        count,
-        kinds,
-        draw_period_window(rng),
-        lambda entity, needs_exact=needs_exact: _has_needed_precision(
-          entity, needs_exact
-        ),
-      )
-    except NoDrawError:
-      continue
-    relations = tuple(repository.make_relation(entity) for entity in entities)
-    # Only a life has a last year that is an event of its own.
-    points = tuple(
-      rng.choice((START, END)) if relation.kind == FIGURE else START
-      for relation in relations
-    )
-    dates = [
-      schema.year_at(*dated_relation)
-      for dated_relation in zip(relations, points, strict=True)
-    ]
-    steps = [
-      periods.count_years_between(first, second)[0]
-      for first, second in itertools.pairwise(dates)
-    ]
-    # A step of no years could not be seen in the sum.
-    if all(steps):
-      return _make_years_draft(rng, relations, points, dates)
-  raise NoDrawError(f"TIC: no {count} dated entities")
-
-
-def _has_needed_precision(entity: Entity, needs_exact: bool) -> bool:
-  """Returns whether the years of an entity are as exact as needed."""
-  return not needs_exact or entity.intervals[0].precision == EXACT
+  kinds = rng.choice(((FIGURE,), (EVENT,), (FIGURE, EVENT, RULER)))
+  needs_exact = rng.random() < _EXACT_SHARE
+  entities = pool.draw_entities(
+    rng,
+    count,
+    kinds,
+    draw_period_window(rng),
+    lambda entity: not needs_exact or entity.intervals[0].precision == EXACT,
+  )
+  relations = tuple(repository.make_relation(entity) for entity in entities)
+  # Only a life has a last year that is an event of its own.
+  points = tuple(
+    rng.choice((START, END)) if relation.kind == FIGURE else START
+    for relation in relations
+  )
+  dates = [
+    schema.year_at(relation, point)
+    for relation, point in zip(relations, points, strict=True)
+  ]
+  steps = tuple(
+    periods.count_years_between(first, second)[0]
+    for first, second in itertools.pairwise(dates)
+  )
+  # A step of no years could not be seen in the sum.
+  if not all(steps):
+    raise NoDrawError("two of the years are one")
+  return _make_years_draft(rng, relations, points, dates, steps)
 
 
 def _make_years_draft(
@@ -210,25 +168,19 @@ def _make_years_draft(
   relations: tuple[Relation, ...],
   points: tuple[str, ...],
   dates: Sequence[int],
+  steps: tuple[int, ...],
 ) -> Draft:
   """Returns the draft, with both conventions where the chain crosses 1 BCE."""
   point_texts = [
     _format_time_point(relation, point)
     for relation, point in zip(relations, points, strict=True)
   ]
-  if len(point_texts) == 2:
-    question = rng.choice(_PAIR_TEMPLATES).format(
-      first=point_texts[0], second=point_texts[1]
-    )
-  else:
-    question = rng.choice(_CHAIN_TEMPLATES).format(
-      first=point_texts[0], rest="，再到".join(point_texts[1:])
-    )
-  true_years, naive_years = periods.sum_years_along(dates)
-  steps = tuple(
-    periods.count_years_between(first, second)[0]
-    for first, second in itertools.pairwise(dates)
+  first, *rest = point_texts
+  templates = WORDING["years"]["chain" if rest[1:] else "pair"]
+  question = rng.choice(templates).format(
+    first=first, second=rest[0], rest="，再到".join(rest)
   )
+  true_years, naive_years = periods.sum_years_along(dates)
   sum_text = "＋".join(map(str, steps))
   conclusion = (
     f"相隔{sum_text}＝{true_years}年。"
@@ -238,7 +190,6 @@ def _make_years_draft(
   if naive_years != true_years:
     conclusion += f"公元元年之前没有公元0年；若计入则为{naive_years}年。"
   return Draft(
-    type=TYPE_NAMES[TIC],
     rule=_YEARS_RULE,
     question=question,
     answer=f"约{true_years}年",
@@ -246,20 +197,15 @@ def _make_years_draft(
     gold=YearsGold(
       years=true_years,
       with_year_zero=naive_years,
-      tolerance=schema.sum_tolerances(*_repeat_inner_relations(relations)),
+      tolerance=schema.sum_tolerances(
+        # Inner years enter the sum twice.
+        *itertools.chain(*itertools.pairwise(relations))
+      ),
       points=points,
       steps=steps,
     ),
     conclusion=conclusion,
-    distance=schema.measure_distance(relations),
   )
-
-
-def _repeat_inner_relations(relations: Sequence[Relation]) -> list[Relation]:
-  """Returns the relations as often as their years enter the sum."""
-  return [
-    relation for pair in itertools.pairwise(relations) for relation in pair
-  ]
 
 
 def _format_time_point(relation: Relation, point: str) -> str:
@@ -273,9 +219,9 @@ def _format_time_point(relation: Relation, point: str) -> str:
 
 
 _RENAMING_RULE = "renamed"
-_RENAMING_TRIES = 200  # draws before the pool counts as too small
 
 
+@redraw
 def draft_renaming_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
@@ -289,22 +235,19 @@ def draft_renaming_question(
   cities: dict[str, list[Entity]] = {}
   for entity in pool.select_entities((PLACE,)):
     cities.setdefault(entity.place, []).append(entity)
-  for _ in range(_RENAMING_TRIES):
-    city_names = list(cities)
-    rng.shuffle(city_names)
-    city_queries: list[tuple[Entity, list[Entity]]] = []
-    num_remaining = count
-    while num_remaining >= 2 and city_names:
-      city_query = _draw_city_query(
-        rng, cities[city_names.pop()], num_remaining
-      )
-      # One remaining name would be a city without a name to ask for.
-      if city_query and num_remaining - len(city_query[1]) - 1 != 1:
-        city_queries.append(city_query)
-        num_remaining -= len(city_query[1]) + 1
-    if num_remaining == 0:
-      return _make_renaming_draft(city_queries, cities)
-  raise NoDrawError(f"EEU: no {count} names of cities")
+  city_names = list(cities)
+  rng.shuffle(city_names)
+  city_queries: list[tuple[Entity, list[Entity]]] = []
+  num_remaining = count
+  while num_remaining >= 2 and city_names:
+    city_query = _draw_city_query(rng, cities[city_names.pop()], num_remaining)
+    # One remaining name would be a city without a name to ask for.
+    if city_query and num_remaining - len(city_query[1]) - 1 != 1:
+      city_queries.append(city_query)
+      num_remaining -= len(city_query[1]) + 1
+  if num_remaining:
+    raise NoDrawError(f"no {count} names of cities")
+  return _make_renaming_draft(city_queries, cities)
 
 
 def _draw_city_query(
@@ -361,14 +304,12 @@ def _make_renaming_draft(
     f"{e.periods[0]}称{e.name}（今{e.place}）" for e in answers
   )
   return Draft(
-    type=TYPE_NAMES[EEU],
     rule=_RENAMING_RULE,
     question="；".join(texts) + suffix,
     answer=question_pool.join_names(gold.names),
     relations=tuple(relations),
     gold=gold,
     conclusion=f"{facts_text}。",
-    distance=schema.measure_distance(relations),
   )
 
 

@@ -7,43 +7,37 @@ draws of another.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import pathlib
 import random
 import re
 from collections.abc import Callable, Collection, Iterable, Sequence
+from typing import Any, TypeVar
 
-from ctd_jax_datasets.ctm import periods, repository, schema
+from ctd_jax_datasets.common import tsv_files
+from ctd_jax_datasets.ctm import periods, repository
 from ctd_jax_datasets.ctm.periods import (
   APPROXIMATE,
   ERA,
   EVENT,
   FIGURE,
-  HERITAGE,
-  INGREDIENT,
   PLACE,
-  RR,
   RULER,
-  TYPE_NAMES,
 )
 from ctd_jax_datasets.ctm.schema import (
   Distance,
   Entity,
   Gold,
-  NamesGold,
   Relation,
 )
 
 PERIOD_LIST = "、".join(periods.LABELS)
 _NUMERALS = "零一二三四五六七八九十"
-# Kind -> sentence with the first year of an entity, and with its last.
-_FACT_TEMPLATES = {
-  FIGURE: "{name}生于{start}，卒于{end}",
-  RULER: "{name}于{start}即位，在位至{end}",
-  ERA: "年号“{name}”用于{start}至{end}",
-  PLACE: "地名“{name}”用于{start}至{end}",
-  EVENT: "{name}发生于{start}至{end}",
-  INGREDIENT: "{name}自{start}起见于中国",
-  HERITAGE: "{name}自{start}起见于记载",
-}
+_TRIES = 200  # draws before the tables count as too small
+# Table -> key -> texts.
+WORDING = tsv_files.read_wording(
+  pathlib.Path(__file__).parent.with_name("wording.tsv")
+)
 
 
 def format_year(year: int, precision: str = "") -> str:
@@ -55,11 +49,12 @@ def format_year(year: int, precision: str = "") -> str:
 
 def format_fact(relation: Relation) -> str:
   """Returns the years of an entity in words."""
-  template = _FACT_TEMPLATES[relation.kind]
-  if relation.kind == EVENT and relation.start == relation.end:
-    template = "{name}发生于{start}"
-  elif relation.kind == EVENT and relation.end is None:
-    template = "{name}始于{start}"
+  key = relation.kind
+  if key == EVENT and relation.start == relation.end:
+    key = "event in a year"
+  elif key == EVENT and relation.end is None:
+    key = "event without end"
+  (template,) = WORDING["fact"][key]
   # 今: the interval is open.
   end = "" if relation.end is None else relation.end
   return template.format(
@@ -104,38 +99,40 @@ class NoDrawError(LookupError):
   """Failure to draw fitting entities; another draw may succeed."""
 
 
+_Draw = TypeVar("_Draw", bound=Callable[..., Any])
+
+
+def redraw(draw: _Draw) -> _Draw:
+  """Decorator of a function that draws: it is called until it succeeds.
+
+  Raises:
+    NoDrawError: if the entities are too few for any draw.
+  """
+
+  @functools.wraps(draw)
+  def draw_until_done(*args: Any) -> Any:
+    failure = None
+    for _ in range(_TRIES):
+      try:
+        return draw(*args)
+      except NoDrawError as error:
+        failure = error
+    raise NoDrawError(f"{_TRIES} draws failed; the last: {failure}")
+
+  return draw_until_done
+
+
 @dataclasses.dataclass(frozen=True)
 class Draft:
   """Question without an id; the other fields are those of `Question`."""
 
-  type: str
   rule: str
   question: str
   answer: str
   relations: tuple[Relation, ...]
   gold: Gold
   conclusion: str  # last sentence of the explanation, after facts and relations
-  distance: Distance
-
-
-def make_relation_draft(
-  rule: str,
-  question: str,
-  relations: Sequence[Relation],
-  gold: NamesGold,
-  conclusion: str,
-) -> Draft:
-  """Returns the draft of a question of RR, whose answer is the gold names."""
-  return Draft(
-    type=TYPE_NAMES[RR],
-    rule=rule,
-    question=question,
-    answer=join_names(gold.names),
-    relations=tuple(relations),
-    gold=gold,
-    conclusion=conclusion,
-    distance=schema.measure_distance(relations),
-  )
+  distance: Distance | None = None  # None: between the relations
 
 
 # Dynasties of one character that mean nothing else in the name of an event.

@@ -12,10 +12,12 @@ from collections.abc import Callable, Sequence
 from ctd_jax_datasets.ctm import repository, schema
 from ctd_jax_datasets.ctm.generation import question_pool
 from ctd_jax_datasets.ctm.generation.question_pool import (
+  WORDING,
   Draft,
   EntityPool,
   NoDrawError,
   draw_period_window,
+  redraw,
 )
 from ctd_jax_datasets.ctm.periods import ERA, EVENT, EXACT, FIGURE, RULER
 from ctd_jax_datasets.ctm.schema import Entity, NamesGold, Relation
@@ -146,6 +148,24 @@ def _make_reign_relation(ruler: Entity, year: int) -> Relation:
   return repository.make_relation(ruler, next(matching_reigns, None))
 
 
+def _make_draft(
+  rule: str,
+  question: str,
+  relations: Sequence[Relation],
+  gold: NamesGold,
+  conclusion: str,
+) -> Draft:
+  """Returns the draft of a question whose answer is the gold names."""
+  return Draft(
+    rule=rule,
+    question=question,
+    answer=question_pool.join_names(gold.names),
+    relations=tuple(relations),
+    gold=gold,
+    conclusion=conclusion,
+  )
+
+
 def _make_ruler_draft(
   rule: str, question: str, pairs: Sequence[tuple[Relation, Entity]]
 ) -> Draft:
@@ -162,23 +182,15 @@ def _make_ruler_draft(
   facts_text = "；".join(
     f"{subject.entity}对应{ruler.name}" for subject, ruler in pairs
   )
-  return question_pool.make_relation_draft(
-    rule, question, relations, gold, f"{facts_text}。"
-  )
+  return _make_draft(rule, question, relations, gold, f"{facts_text}。")
 
 
 _TOGETHER, _CONTEMPORARY, _PROVINCE = "together", "contemporary", "province"
-# Answer for overlapping lives, and accepted alternatives.
-_SAME_TIME = (
-  "同时在世",
-  ("曾同时在世", "同时代", "生活年代有重叠", "生活年代有交集", "有交集"),
-)
-# Alternatives for 「甲早于乙」; {0} is the earlier person.
-_FIRST_ALIASES = ("{0}在前", "{0}更早", "{0}早", "{1}晚于{0}", "{1}在{0}之后")
-_TRIES = 200  # draws before the pool counts as too small
+_SAME_TIME = "同时在世"
 _MARGIN = 15  # years by which overlaps and gaps exceed the tolerance
 
 
+@redraw
 def draft_relation_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
@@ -197,12 +209,7 @@ def draft_relation_question(
       draft_reign_question,
       draft_era_question,
     ]
-  for _ in range(_TRIES):
-    try:
-      return rng.choice(drafters)(rng, pool, count)
-    except NoDrawError:
-      continue
-  raise NoDrawError(f"RR: no {count} entities that are related")
+  return rng.choice(drafters)(rng, pool, count)
 
 
 def _draft_together(rng: random.Random, pool: EntityPool, count: int) -> Draft:
@@ -221,22 +228,22 @@ def _draft_together(rng: random.Random, pool: EntityPool, count: int) -> Draft:
       *relations
     ):
       raise NoDrawError("too close to tell")
-    gold = NamesGold((_SAME_TIME[0],), (_SAME_TIME[1],))
+    gold = NamesGold((_SAME_TIME,), (WORDING["accepted"]["together"],))
   else:
     names = [relation.entity for relation in relations]
     first, second = names if gap_years > 0 else reversed(names)
     gold = NamesGold(
       (f"{first}早于{second}",),
-      (tuple(template.format(first, second) for template in _FIRST_ALIASES),),
+      (
+        tuple(
+          template.format(first, second)
+          for template in WORDING["accepted"]["earlier"]
+        ),
+      ),
     )
   names = [relation.entity for relation in relations]
-  question = rng.choice(
-    (
-      "{0}与{1}的生活年代是什么关系？请答“同时在世”或指出谁早于谁。",
-      "比较{0}与{1}的生卒年代：二人同时在世，还是一人早于另一人？",
-    )
-  ).format(*names)
-  return question_pool.make_relation_draft(
+  question = rng.choice(WORDING["relation"]["together"]).format(*names)
+  return _make_draft(
     _TOGETHER, question, relations, gold, f"结论：{gold.names[0]}。"
   )
 
@@ -274,15 +281,12 @@ def _draft_contemporary(
   candidates = [correct_entity, *wrong_entities]
   rng.shuffle(candidates)
   names = question_pool.join_names([entity.name for entity in candidates])
-  question = rng.choice(
-    (
-      "{names}之中，谁曾与{stem}同时在世？",
-      "下列人物里只有一位与{stem}的生活年代有重叠，是哪一位：{names}？",
-    )
-  ).format(names=names, stem=stem_entity.name)
+  question = rng.choice(WORDING["relation"]["contemporary"]).format(
+    names=names, stem=stem_entity.name
+  )
   relations = [stem, *map(repository.make_relation, candidates)]
   gold = NamesGold((correct_entity.name,), (correct_entity.aliases,))
-  return question_pool.make_relation_draft(
+  return _make_draft(
     _CONTEMPORARY,
     question,
     relations,
@@ -302,16 +306,9 @@ def _draft_province(rng: random.Random, pool: EntityPool, count: int) -> Draft:
   )
   relations = [repository.make_relation(entity) for entity in entities]
   names = question_pool.join_names([entity.name for entity in entities])
-  question = rng.choice(
-    (
-      "{names}的籍贯分别在今天的哪个省级行政区？请按顺序作答。",
-      "按今天的省级行政区划，依次写出{names}的籍贯所在。",
-    )
-  ).format(names=names)
+  question = rng.choice(WORDING["relation"]["province"]).format(names=names)
   gold = NamesGold(
     tuple(entity.place for entity in entities), ((),) * len(entities)
   )
   facts_text = "；".join(f"{e.name}籍贯在今{e.place}" for e in entities)
-  return question_pool.make_relation_draft(
-    _PROVINCE, question, relations, gold, f"{facts_text}。"
-  )
+  return _make_draft(_PROVINCE, question, relations, gold, f"{facts_text}。")

@@ -9,16 +9,18 @@ from __future__ import annotations
 import dataclasses
 import functools
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ctd_jax_datasets.ctm import periods, repository, schema
 from ctd_jax_datasets.ctm.generation import question_pool
 from ctd_jax_datasets.ctm.generation.question_pool import (
+  WORDING,
   Draft,
   EntityPool,
   NoDrawError,
+  redraw,
 )
 from ctd_jax_datasets.ctm.periods import (
   ERA,
@@ -28,11 +30,9 @@ from ctd_jax_datasets.ctm.periods import (
   INGREDIENT,
   LATER,
   LSEC,
-  PJ,
   PLACE,
   RULER,
   SEC,
-  TYPE_NAMES,
 )
 from ctd_jax_datasets.ctm.schema import (
   AnachronismGold,
@@ -41,7 +41,6 @@ from ctd_jax_datasets.ctm.schema import (
   Relation,
 )
 
-_TRIES = 60  # draws before the pool counts as too small
 _ADULT_AGE = 16  # years; a member at the table is at least that old
 _MARGIN = 15  # years between a stranger and the scene, besides the tolerance
 _MAX_SCENE_YEARS = 45  # a longer era or reign does not set a time
@@ -70,6 +69,7 @@ class Cast:
     return (self.scene, *self.members)
 
 
+@redraw
 def draw_cast(
   rng: random.Random,
   pool: EntityPool,
@@ -87,31 +87,20 @@ def draw_cast(
   Raises:
     NoDrawError: if the pool has no such entities.
   """
-  for _ in range(_TRIES):
-    try:
-      scene = _draw_scene(rng, pool, anchor_kinds)
-      companions = _draw_members(
-        rng, pool, scene, count - 1 - num_strangers, is_member=True
-      )
-      strangers = _draw_members(
-        rng,
-        pool,
-        scene,
-        num_strangers,
-        is_member=False,
-        distance=rng.randint(1, 9),
-      )
-    except NoDrawError:
-      continue
-    members = [*companions, *strangers]
-    rng.shuffle(members)
-    return Cast(
-      scene,
-      tuple(members),
-      frozenset(stranger.entity for stranger in strangers),
-    )
-  raise NoDrawError(
-    f"no scene of {count} with {num_strangers} that do not belong"
+  scene = _draw_scene(rng, pool, anchor_kinds)
+  companions = _draw_members(
+    rng, pool, scene, count - 1 - num_strangers, _is_of_scene
+  )
+  distance = rng.randint(1, 9)
+  strangers = _draw_members(
+    rng, pool, scene, num_strangers, _clashes_with_scene, distance
+  )
+  members = [*companions, *strangers]
+  rng.shuffle(members)
+  return Cast(
+    scene,
+    tuple(members),
+    frozenset(stranger.entity for stranger in strangers),
   )
 
 
@@ -137,14 +126,13 @@ def _draw_members(
   pool: EntityPool,
   scene: Relation,
   count: int,
-  is_member: bool,
-  distance: int = 0,
+  is_candidate: Callable[[Relation, Relation], bool],
+  distance: int | None = None,
 ) -> list[Relation]:
-  """Returns members of a scene, or strangers."""
+  """Returns members of a scene, or strangers near a distance in periods."""
   members: list[Relation] = []
   weights = dict(_KIND_WEIGHTS)
   candidates: dict[str, list[Relation]] = {}
-  is_candidate = _is_of_scene if is_member else _clashes_with_scene
   while len(members) < count and weights:
     kind = rng.choices(list(weights), list(weights.values()))[0]
     if kind not in candidates:
@@ -154,7 +142,7 @@ def _draw_members(
         if is_candidate(scene, relation)
       ]
     options = candidates[kind]
-    if not is_member:
+    if distance is not None:
       options = _select_nearest(options, scene, distance)
     # An exhausted kind leaves its weight to the others.
     if not options:
@@ -235,36 +223,15 @@ def _clashes_with_scene(scene: Relation, candidate: Relation) -> bool:
 
 
 _PLAUSIBILITY_RULE = "coexist"
-# Kind of the scene -> opening of the scenario.
-OPENINGS = {
-  ERA: ("“{name}”年间", "时值“{name}”年间"),
-  RULER: ("{name}在位期间", "{name}为君之时"),
-  FIGURE: ("{name}在世之时", "{name}有生之年"),
-}
-# Kind of a member -> clause in which it appears.
-CLAUSES = {
-  FIGURE: ("席间坐着{name}", "{name}前来赴会", "{name}与众人同席而谈"),
-  EVENT: ("有人追述往事，说起{name}", "座中议论{name}的始末"),
-  PLACE: (
-    "有客从官府称作“{name}”的地方赶来",
-    "当日的文书上写着官府所用的地名“{name}”",
-  ),
-  INGREDIENT: ("案上摆着{name}", "厨下正烹制{name}"),
-  HERITAGE: ("众人谈论时下的{name}", "堂中有人讲习{name}"),
-}
-_PLAUSIBILITY_QUESTIONS = (
-  "仅就时间而论，这一情景是否可能出现？请回答“是”或“否”，并说明理由。",
-  "单从年代上看，这样的情景可能吗？请回答“是”或“否”，并说明理由。",
-)
 
 
-def draw_clauses(
-  rng: random.Random, relations: tuple[Relation, ...]
-) -> tuple[str, ...]:
-  """Returns a clause for each relation, in their order."""
-  return tuple(
-    rng.choice(CLAUSES[relation.kind]).format(name=relation.entity)
-    for relation in relations
+def _draw_scenario(rng: random.Random, cast: Cast) -> str:
+  """Returns an opening and a clause for each member, in their order."""
+  pieces = [WORDING["opening"][cast.scene.kind]]
+  pieces += [WORDING["clause"][relation.kind] for relation in cast.members]
+  return "，".join(
+    rng.choice(templates).format(name=relation.entity)
+    for templates, relation in zip(pieces, cast.relations, strict=True)
   )
 
 
@@ -277,19 +244,16 @@ def draft_plausibility_question(
     NoDrawError: if the pool has no such entities.
   """
   cast = draw_cast(rng, pool, count, rng.randint(0, 1), (ERA, RULER, FIGURE))
-  opening = rng.choice(OPENINGS[cast.scene.kind]).format(name=cast.scene.entity)
-  scenario = "，".join((opening, *draw_clauses(rng, cast.members)))
+  scenario = _draw_scenario(rng, cast)
   conflicts = schema.find_disjoint_pairs(cast.relations)
   answer, conclusion = _format_answer(cast, conflicts)
   return Draft(
-    type=TYPE_NAMES[PJ],
     rule=_PLAUSIBILITY_RULE,
-    question=f"{scenario}。{rng.choice(_PLAUSIBILITY_QUESTIONS)}",
+    question=f"{scenario}。{rng.choice(WORDING['question'][_PLAUSIBILITY_RULE])}",
     answer=answer,
     relations=cast.relations,
     gold=PolarityGold(not conflicts, conflicts),
     conclusion=conclusion,
-    distance=schema.measure_distance(cast.relations),
   )
 
 
@@ -319,57 +283,8 @@ def _format_answer(
 
 
 _ANACHRONISM_RULE = "anachronisms"
-_QUESTIONS = (
-  "以上情景中有与所设时代不符的内容，请指出是哪一项或哪几项，并说明理由。",
-  "这段情景里出现了穿帮之处，请找出与时代不符的内容并说明理由。",
-)
 _SCRIPT_QUESTION = "以上剧本中有若干与所设时代不符之处，请逐条列出并说明理由。"
 _PER_ACT = 4  # entities in one act of a script
-_WEATHER = (
-  "天色将晚，檐下的灯一盏盏亮起。",
-  "细雨初歇，石阶上还留着水痕。",
-  "清晨，街上行人渐多，远处传来叫卖声。",
-  "夜深人静，只听得见风过竹林。",
-  "雪后初晴，院中一片洁白。",
-  "午后，池边的柳影微微晃动。",
-)
-_FILLERS = (
-  "众人沉默片刻，谁也没有先开口。",
-  "有人举起杯来，环顾四座。",
-  "主人起身相迎，请客人入座。",
-  "童子添了灯油，又退到门外。",
-  "一阵脚步声由远及近，众人都回头去看。",
-  "说到此处，座中响起一片笑声。",
-  "他叹了口气，把话头按下不提。",
-  "窗外有人经过，屋里的声音低了下去。",
-)
-# Kind -> pairs of lines: the entity appears, and somebody speaks.
-_LINES = {
-  FIGURE: (
-    ("{name}推门而入，向众人拱手。", "甲：先生远道而来，请上座。"),
-    ("{name}坐在窗前，手里握着一卷书。", "乙：先生近来可好？"),
-    ("{name}站在院中，与主人低声说话。", "甲：今日能见到先生，实在难得。"),
-  ),
-  EVENT: (
-    ("老者放下手杖，讲起{name}的旧事。", "乙：那件事，长辈们也常常提起。"),
-    ("有人提到{name}，座中议论纷纷。", "甲：前车之鉴，不可不记。"),
-  ),
-  PLACE: (
-    (
-      "信使送来一封公文，上面写着官府所用的地名“{name}”。",
-      "甲：那里近来可还太平？",
-    ),
-    ("一位客人说自己刚从“{name}”来，官府正是这样称呼那里。", "乙：路上辛苦。"),
-  ),
-  INGREDIENT: (
-    ("仆人端上新做的{name}。", "甲：趁热请用。"),
-    ("厨房里堆着刚买来的{name}。", "乙：今日的菜倒是新鲜。"),
-  ),
-  HERITAGE: (
-    ("隔壁传来声响，原来有人正在讲习{name}。", "甲：这一门，学起来可不容易。"),
-    ("席间说起时下的{name}，人人称赞。", "乙：过几日一同去看看。"),
-  ),
-}
 
 
 def draft_scene_question(
@@ -383,9 +298,12 @@ def draft_scene_question(
   # Less than half of the members, or the scene itself would be in doubt.
   num_strangers = 1 if count < 4 else rng.randint(1, (count - 1) // 2)
   cast = draw_cast(rng, pool, count, num_strangers)
-  opening = rng.choice(OPENINGS[cast.scene.kind]).format(name=cast.scene.entity)
-  scenario = "，".join((opening, *draw_clauses(rng, cast.members)))
-  return _make_scene_draft(SEC, cast, f"{scenario}。{rng.choice(_QUESTIONS)}")
+  scenario = _draw_scenario(rng, cast)
+  return _make_scene_draft(
+    SEC,
+    cast,
+    f"{scenario}。{rng.choice(WORDING['question'][_ANACHRONISM_RULE])}",
+  )
 
 
 def draft_script_question(
@@ -406,7 +324,7 @@ def draft_script_question(
   acts = []  # each with up to `_PER_ACT` members
   for first in range(0, len(cast.members), _PER_ACT):
     act = f"第{question_pool.format_ordinal(first // _PER_ACT + 1)}场"
-    lines = [f"【{act}】{rng.choice(_WEATHER)}"]
+    lines = [f"【{act}】{rng.choice(WORDING['weather'][''])}"]
     for relation in cast.members[first : first + _PER_ACT]:
       lines += _write_lines(rng, relation)
     acts.append("\n".join(lines))
@@ -418,8 +336,21 @@ def draft_script_question(
 
 def _write_lines(rng: random.Random, relation: Relation) -> list[str]:
   """Returns the lines of a script in which an entity appears."""
-  template, dialogue = rng.choice(_LINES[relation.kind])
-  return [template.format(name=relation.entity), dialogue, rng.choice(_FILLERS)]
+  # A line and the reply to it stand at the same place of their lists.
+  template, dialogue = rng.choice(
+    list(
+      zip(
+        WORDING["line"][relation.kind],
+        WORDING["reply"][relation.kind],
+        strict=True,
+      )
+    )
+  )
+  return [
+    template.format(name=relation.entity),
+    dialogue,
+    rng.choice(WORDING["filler"][""]),
+  ]
 
 
 def _make_scene_draft(task: str, cast: Cast, question: str) -> Draft:
@@ -439,7 +370,6 @@ def _make_scene_draft(task: str, cast: Cast, question: str) -> Draft:
     )
   names = question_pool.join_names([item.entity for item in anachronisms])
   return Draft(
-    type=TYPE_NAMES[task],
     rule=_ANACHRONISM_RULE,
     question=question,
     answer=answer,
@@ -448,5 +378,4 @@ def _make_scene_draft(task: str, cast: Cast, question: str) -> Draft:
       cast.scene.entity, cast.scene.start, cast.scene.end, anachronisms
     ),
     conclusion=f"与时代不符的是{names}。",
-    distance=schema.measure_distance(cast.relations),
   )

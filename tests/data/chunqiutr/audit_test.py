@@ -11,6 +11,7 @@ import pytest
 
 from ctd_jax_datasets import build
 from ctd_jax_datasets.chunqiutr import audit_readme, paper_figures
+from ctd_jax_datasets.common import tsv_files
 from ctd_jax_datasets.common import base_builder, summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
@@ -78,7 +79,7 @@ def test_every_difference_has_a_reason_and_every_reason_a_difference(golden):
   used = {difference.reason for difference in found}
   assert used == {
     row["reason"]
-    for _, row in paper_figures._read_tsv(paper_figures.DIFFERENCE_REASONS)
+    for row in tsv_files.read_rows(paper_figures.DIFFERENCE_REASONS)
   }
 
 
