@@ -37,7 +37,7 @@ def small_data(monkeypatch, request):
     monkeypatch.setattr(experiment.plotting, "write_figure", lambda *_: None)
     monkeypatch.setattr(experiment.plots, "plot_predictions", lambda *_: None)
   monkeypatch.setattr(
-    experiment.reader,
+    experiment.load,
     "load_samples",
     lambda *_: validity_files.samples(),
   )
@@ -318,9 +318,7 @@ def test_wrong_arguments_files_and_folders_are_named(
     experiment.run_experiment(
       config("linear", encoder=missing), tmp_path / "linear"
     )
-  monkeypatch.setattr(
-    experiment.reader, "load_samples", lambda *_: {"train": []}
-  )
+  monkeypatch.setattr(experiment.load, "load_samples", lambda *_: {"train": []})
   with pytest.raises(
     ValueError, match="synthetic_1: split train has 0 samples"
   ):
