@@ -11,8 +11,7 @@ import pytest
 
 from ctd_jax_datasets import build
 from ctd_jax_datasets.chunqiutr import audit_readme, paper_figures
-from ctd_jax_datasets.common import tsv_files
-from ctd_jax_datasets.common import base_builder, summary
+from ctd_jax_datasets.common import base_builder, summary, tsv_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 README = ROOT / "data" / "chunqiutr" / "README.md"
