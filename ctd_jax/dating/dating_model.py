@@ -41,11 +41,11 @@ from absl import logging
 from jaxtyping import Bool, Float
 
 from ctd_jax.dating import corpus as corpus_lib
-from ctd_jax.dating import expert_panel, expert_weights
+from ctd_jax.dating import expert_panel
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.expert_panel import POOL_SLICES, ExpertPanel, RecordScores
 from ctd_jax.dating.experts import base
-from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
+from ctd_jax.dating.experts.base import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.posterior import LOG_IMPOSSIBLE, Posterior, PosteriorBlock
 from ctd_jax.utils import output
 
@@ -320,7 +320,7 @@ class DatingModel:
       "dating: learning weights on %s known events",
       f"{int((labels.is_known & features.is_event).sum()):,}",
     )
-    weights = expert_weights.fit_expert_weights(
+    weights = expert_panel.fit_expert_weights(
       self.experts, features, labels, self.fold_by
     )
     return FittedDatingModel(
@@ -339,7 +339,7 @@ class FittedDatingModel:
   experts: tuple[base.Expert, ...]  # sources of evidence
   features: CorpusFeatures  # of the corpus
   labels: Labels  # months and kinds of the known records
-  weights: expert_weights.ExpertWeights  # of the experts
+  weights: expert_panel.ExpertWeights  # of the experts
   fold_by: str = corpus_lib.YEARS  # what is hidden together, of `folds.FOLD_BY`
   # Scores and posteriors of the last fold that was explained.
   _explained: dict = dataclasses.field(

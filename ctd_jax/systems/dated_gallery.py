@@ -29,8 +29,8 @@ from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, read_corpus
 from ctd_jax.dating.dating_model import FittedDatingModel
-from ctd_jax.dating.experts import wording
-from ctd_jax.dating.features import CorpusFeatures, read_corpus_features
+from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts.base import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.posterior import CredibleBlock, Posterior
 from ctd_jax.dating.query_posterior import GalleryDates, RecordWording
 from ctd_jax.texts.works import Entry, Place
@@ -298,6 +298,6 @@ def date_gallery(benchmark: Benchmark, use_labels: bool) -> GalleryDates:
   known_months = labels.month if use_labels else np.full(len(corpus), UNKNOWN)
   return GalleryDates(
     posterior=date_works(benchmark, corpus, known_months),
-    event_log_p=wording.predict_event_log_p(corpus, labels),
+    event_log_p=base.predict_event_log_p(corpus, labels),
     wording=RecordWording(corpus.texts, corpus.plain_texts),
   )

@@ -14,14 +14,13 @@ from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax.dating import (
   corpus,
   dating_model,
-  expert_weights,
-  features,
+  expert_panel,
   posterior,
   query_posterior,
 )
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.experts import date_features, words
+from ctd_jax.dating.experts import base, date_features, words
 from tests.benchmarks import posterior_metrics
 from tests.dating import chronicles
 
@@ -107,7 +106,7 @@ def test_texts_from_outside_add_citations(chronicle):
   event = chronicle.texts[int(np.flatnonzero(chronicle.answers)[0])]
   note = f"{dates.format_key(TimeKey(1, 3, 1), TIMELINE)}{event}"
   alone, more = (
-    features.read_corpus_features(
+    base.read_corpus_features(
       corpus.read_corpus(chronicle.texts, TIMELINE, notes), labels
     ).citation_pairs.citations
     for notes in ([], [note])
@@ -252,7 +251,7 @@ def test_calibration_finds_the_temperature():
   true -= np.log(np.exp(true).sum(axis=1, keepdims=True))
   months = np.array([rng.choice(12, p=np.exp(row)) for row in true])
 
-  scale = expert_weights.fit_inverse_temperature(2 * true, months)
+  scale = expert_panel.fit_inverse_temperature(2 * true, months)
   assert scale == pytest.approx(0.5, abs=0.05)
 
 

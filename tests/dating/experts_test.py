@@ -2,6 +2,7 @@
 
 import dataclasses
 import importlib
+import inspect
 
 import numpy as np
 import pytest
@@ -232,7 +233,7 @@ def test_style_parts_events_from_commentary(punctuation):
   ]
   seen = read(*events, *comments, "杞人伐鄭。", "杞人者何也言其君鄭也")
   known = np.array([1] * 16 + [0] * 16 + [UNKNOWN] * 2)
-  log_p = wording.predict_event_log_p(
+  log_p = base.predict_event_log_p(
     seen, Labels(np.where(known < 0, UNKNOWN, 0), known), punctuation
   )
   assert log_p[32] > np.log(0.5) > log_p[33]
@@ -625,13 +626,8 @@ def test_pooled_takes_the_best_citation_of_a_parallel():
 )
 def test_experts_follow_the_protocol(expert):
   assert isinstance(expert, base.Expert)
-  (fitted,) = [
-    value
-    for name, value in vars(
-      importlib.import_module(type(expert).__module__)
-    ).items()
-    if name.startswith("Fitted") and isinstance(value, type)
-  ]
+  module = importlib.import_module(type(expert).__module__)
+  fitted = getattr(module, inspect.get_annotations(type(expert).fit)["return"])
   assert fitted.name == expert.name
   assert hasattr(fitted, "explain")
 

@@ -10,14 +10,13 @@ import scipy.sparse
 from ctd_jax.dating import (
   corpus,
   expert_panel,
-  expert_weights,
   posterior,
   query_posterior,
   regression,
 )
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.experts import pairs, parallels, wording, words
+from ctd_jax.dating.experts import base, pairs, parallels, wording, words
 from ctd_jax.systems import dated_gallery
 from tests import synthetic
 from tests.benchmarks import dating_scale
@@ -226,10 +225,10 @@ def test_style_of_records_outside_the_sample(monkeypatch):
   answers[::7] = UNKNOWN
   seen = corpus.read_corpus(texts, synthetic.TIMELINE)
   labels = Labels(np.full(len(texts), UNKNOWN), answers)
-  monkeypatch.setattr(wording, "_MAX_TRAINING_RECORDS", 48)
-  monkeypatch.setattr(wording, "_BLOCK", 9)
+  monkeypatch.setattr(base, "_MAX_STYLE_RECORDS", 48)
+  monkeypatch.setattr(base, "_STYLE_BLOCK", 9)
   assert len(seen.sample_rows(48)) < 0.7 * len(texts)
-  log_p = wording.predict_event_log_p(seen, labels)
+  log_p = base.predict_event_log_p(seen, labels)
   assert np.array_equal(log_p > np.log(0.5), np.arange(len(texts)) < len(TEXTS))
 
 
@@ -311,14 +310,14 @@ def test_weights_are_learned_on_a_bounded_sample(dated, monkeypatch):
   labels = dated.fitted_model.labels
 
   def fit_weights():
-    return expert_weights.fit_expert_weights(
+    return expert_panel.fit_expert_weights(
       dated.model.experts, dated.features, labels, corpus.YEARS
     )
 
   original = regression.fit_pool_weights
   monkeypatch.setattr(regression, "fit_pool_weights", pool_weights)
   all_of_them = fit_weights()
-  monkeypatch.setattr(expert_weights, "_MAX_TRAINING_EVENTS", 2)
+  monkeypatch.setattr(expert_panel, "_MAX_TRAINING_EVENTS", 2)
   few = fit_weights()
   assert sizes[2] == sizes[3] < sizes[0] == sizes[1]
   assert few.pool_weights.shape == all_of_them.pool_weights.shape

@@ -31,7 +31,7 @@ from ctd_jax.dating.corpus import (
   plain_text,
 )
 from ctd_jax.dating.experts import base, date_features, parallels
-from ctd_jax.dating.features import CorpusFeatures
+from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.texts.works import Entry, Place
 
 

@@ -25,13 +25,13 @@ from scipy.special import logsumexp
 from ctd_jax.dating import regression
 from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis
 from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.experts.pairs import (
   HOST_REIGN,
   NAMED_REIGN,
   Citation,
   CitationPairs,
 )
-from ctd_jax.dating.features import CorpusFeatures
 
 NUM_SCORES = 5  # the scores of `score_years`
 # Indices of two of them.

@@ -30,7 +30,7 @@ from ctd_jax.dating.corpus import (
   MonthAxis,
 )
 from ctd_jax.dating.experts import base
-from ctd_jax.dating.features import CorpusFeatures
+from ctd_jax.dating.experts.base import CorpusFeatures
 
 # ----------------------------------------------------------------------------
 # Days: which months can hold a sexagenary day.

@@ -26,8 +26,8 @@ from ctd_jax.dating import regression
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis
 from ctd_jax.dating.experts import base, citations, wording
 from ctd_jax.dating.experts import pairs as pairs_lib
+from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.experts.pairs import ParallelPairs
-from ctd_jax.dating.features import CorpusFeatures
 
 # Classes of a pair.
 SAME_MONTH, SAME_YEAR, NEAR, FAR = range(4)

@@ -25,12 +25,12 @@ from jaxtyping import Float, Float32, Int, UInt64
 
 from ctd_jax.dating.corpus import Labels
 from ctd_jax.dating.experts import base, wording
+from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.experts.wording import (
   KERNEL_WIDTHS,
   YearVocabulary,
   make_year_kernels,
 )
-from ctd_jax.dating.features import CorpusFeatures
 
 _PSEUDO_COUNT = 2.0  # pseudo-counts of the density of all strings
 _BLOCK = 32_768  # strings whose densities are held at once

@@ -30,8 +30,8 @@ from jaxtyping import Array, Bool, Float, Float32, Int
 
 from ctd_jax.dating.corpus import Labels, MonthAxis
 from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.experts.wording import make_year_kernels
-from ctd_jax.dating.features import CorpusFeatures
 from ctd_jax.models import calendar_heads, packing
 from ctd_jax.models.encoders import bert
 from ctd_jax.models.packing import PackedTexts, encode_packed

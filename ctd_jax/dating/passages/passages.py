@@ -32,12 +32,7 @@ from ctd_jax.dating import regression
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import date_features, parallels
-from ctd_jax.dating.passages import (
-  citations,
-  passage_reading,
-  saved_state,
-  scores,
-)
+from ctd_jax.dating.passages import citations, fitting, scores
 from ctd_jax.dating.passages.scores import Links, PassageScorer, PassageScores
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.utils.notes import Note
@@ -349,7 +344,7 @@ _CLASSES = (
   citations.BestOverlaps,
   citations.RecordTable,
   date_features.DateTables,
-  passage_reading.DayTable,
+  scores.DayTable,
   scores.CorpusState,
   scores.PassageWords,
   regression.BinnedSoftmax,
@@ -367,7 +362,7 @@ class PassageDater:
 
   @functools.cached_property
   def _scorer(self) -> scores.PassageScorer:
-    reader = passage_reading.PassageReader(self.calendar, self.state.dates)
+    reader = scores.PassageReader(self.calendar, self.state.dates)
     return scores.PassageScorer(self.state, reader)
 
   @classmethod
@@ -433,7 +428,7 @@ class PassageDater:
     Raises:
       FileExistsError: if the folder holds something.
     """
-    saved_state.write_state(folder, self.state)
+    fitting.write_state(folder, self.state)
 
   @classmethod
   def open(
@@ -450,7 +445,7 @@ class PassageDater:
       ValueError: naming the file, if it is damaged, of another version, or of
         another calendar.
     """
-    state = saved_state.read_state(folder, _CLASSES)
+    state = fitting.read_state(folder, _CLASSES)
     dater = cls(state=state, calendar=calendar)
     num_years = dater._scorer.reader.axis.num_years
     if len(state.year_prior) != num_years:
@@ -569,7 +564,7 @@ def _check_records(
     )
   if not labels.is_known.any():
     raise ValueError(Note("problem.passage.none"))
-  num_months = len(passage_reading.make_axis(calendar))
+  num_months = len(scores.make_axis(calendar))
   known = labels.month[labels.is_known]
   if known.min() < 0 or known.max() >= num_months:
     raise ValueError(

@@ -19,7 +19,7 @@ from ctd_jax.benchmark.benchmark import NEG_COMMENT
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.experts import wording
+from ctd_jax.dating.experts import base
 from ctd_jax.index import posteriors
 from ctd_jax.index.building import (
   model_dating,
@@ -135,7 +135,7 @@ def _read_group_clues(
   if is_hidden.any():
     is_event = np.where(is_hidden, UNKNOWN, kinds != NEG_COMMENT)
     months = np.full(len(records), UNKNOWN)
-    event_log_p = wording.predict_event_log_p(
+    event_log_p = base.predict_event_log_p(
       corpus, Labels(months, is_event.astype(int))
     )
   stated_months = np.where(

@@ -13,7 +13,7 @@ from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.corpus import UNKNOWN, Labels
-from ctd_jax.dating.passages import fitting, saved_state
+from ctd_jax.dating.passages import fitting, scores
 from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax_datasets.chunqiutr import mini
@@ -289,13 +289,13 @@ def test_damaged_and_other_states_are_named(chronicle, tmp_path):
   dater.save(folder)
   with pytest.raises(ValueError, match="of a calendar of"):
     PassageDater.open(folder, TIMELINE)
-  damaged = folder / saved_state.SMALL_FILE
+  damaged = folder / fitting.SMALL_FILE
   content = damaged.read_bytes()
   damaged.write_bytes(content[:50])
   with pytest.raises(ValueError, match=damaged.name):
     PassageDater.open(folder, dater.calendar)
   damaged.write_bytes(content)
-  state = folder / saved_state.STATE_FILE
+  state = folder / fitting.STATE_FILE
   table = json.loads(state.read_text(encoding="utf-8"))
   state.write_text(json.dumps(table | {"version": 99}), encoding="utf-8")
   with pytest.raises(ValueError, match="version 99"):
@@ -321,7 +321,7 @@ def test_records_that_do_not_fit_are_refused(calendar):
 
 
 def test_years_without_records_are_hidden_as_years(calendar):
-  axis = fitting.passage_reading.make_axis(calendar)
+  axis = scores.make_axis(calendar)
   months = np.arange(120)
   labels = Labels(months, np.ones(120, int))
   assert fitting.choose_fold_by(axis, labels) == "records"
@@ -332,7 +332,7 @@ def test_years_without_records_are_hidden_as_years(calendar):
 
 def test_dating_a_passage_needs_no_jax():
   code = (
-    "import sys; from ctd_jax.dating.passages import passage_dater; "
+    "import sys; from ctd_jax.dating.passages import passages; "
     "sys.exit('jax' in sys.modules)"
   )
   assert (
