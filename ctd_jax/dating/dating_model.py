@@ -8,10 +8,10 @@ kinds and order of other records do not reach it.
 
   >>> import numpy as np
   >>> from ctd_jax import DatingModel
-  >>> from ctd_jax.chronology import reign_tables
+  >>> from ctd_jax.chronology import reigns
   >>> from ctd_jax.dating.corpus import UNKNOWN, Labels, read_corpus
   >>> from ctd_jax_datasets.chunqiutr import mini
-  >>> timeline = reign_tables.load_timeline("mini")
+  >>> timeline = reigns.load_timeline("mini")
   >>> records = [r for r in mini.generate_records(0) if r.key.reign <= 2]
   >>> months = np.array([timeline.ordinal(r.key) for r in records])
   >>> months[::5] = UNKNOWN  # every fifth record is to be dated
