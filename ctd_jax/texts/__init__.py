@@ -2,14 +2,21 @@
 
 from ctd_jax.texts.files import TEXT_FORMATS, read_works
 from ctd_jax.texts.plain import YearHeading, match_year_heading
-from ctd_jax.texts.works import ENTRY_KINDS, Entry, Note, Place, TextError, Work
+from ctd_jax.texts.works import (
+  ENTRY_KINDS,
+  Entry,
+  Place,
+  SideNote,
+  TextError,
+  Work,
+)
 
 __all__ = [
   "ENTRY_KINDS",
   "TEXT_FORMATS",
   "Entry",
-  "Note",
   "Place",
+  "SideNote",
   "TextError",
   "Work",
   "YearHeading",

@@ -17,8 +17,8 @@ from ctd_jax.texts.works import (
   Entry,
   EntryAssembly,
   EntryList,
-  Note,
   Place,
+  SideNote,
   SourceFile,
   mark_unencoded,
 )
@@ -177,7 +177,7 @@ def _cut_entry(entry: Entry, start: int, end: int) -> Entry:
     if start < position < end
   ]
   notes = tuple(
-    Note(max(0, note.position - start), note.text, note.place, note.kind)
+    SideNote(max(0, note.position - start), note.text, note.place, note.kind)
     for note in entry.notes
     if (note.position > start or start == 0)
     and (note.position <= end or is_last)

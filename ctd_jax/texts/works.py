@@ -36,7 +36,7 @@ class Place(NamedTuple):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Note:
+class SideNote:
   """What stands beside the text: small type, footnotes, other readings."""
 
   position: int  # how many characters of the entry's text come before it
@@ -57,7 +57,7 @@ class Entry:
   # of authors, links, the editors' collation.
   kind: str = TEXT
   headings: tuple[str, ...] = ()  # the headings above it, the highest first
-  notes: tuple[Note, ...] = ()  # in order of position
+  notes: tuple[SideNote, ...] = ()  # in order of position
   # The number or mark that the edition prints before it, `A3.1.1`.
   label: str = ""
   # Full-width spaces before its first line; subordinate text of a printed
@@ -193,7 +193,7 @@ class EntryAssembly:
     self._length = 0
     self._last_character = ""
     self._has_pending_space = False
-    self._notes: list[Note] = []
+    self._notes: list[SideNote] = []
     self._line_starts: list[tuple[int, Place]] = []
 
   def __len__(self):
@@ -272,16 +272,16 @@ class EntryAssembly:
 
   def add_note(self, text: str, place: Place, kind: str = "note") -> None:
     """Adds a note at the end of the text so far."""
-    self._notes.append(Note(self._length, text, place, kind))
+    self._notes.append(SideNote(self._length, text, place, kind))
 
   def extend_note(self, text: str) -> None:
     """Adds text to the last note."""
     note = self._notes[-1]
-    self._notes[-1] = Note(
+    self._notes[-1] = SideNote(
       note.position, note.text + text, note.place, note.kind
     )
 
-  def take_notes(self, end: int | None = None) -> list[Note]:
+  def take_notes(self, end: int | None = None) -> list[SideNote]:
     """Returns the notes up to position `end`, all if None, and removes them."""
     taken = [
       note for note in self._notes if end is None or note.position <= end
@@ -373,13 +373,14 @@ class EntryList:
       return
     self._append_notes(assembly.take_notes())
 
-  def _append_notes(self, taken: list[Note]) -> int:
+  def _append_notes(self, taken: list[SideNote]) -> int:
     """Adds notes at the end of the last entry; says how many."""
     if not taken:
       return 0
     last = self.entries[-1]
     notes = tuple(
-      Note(len(last.text), note.text, note.place, note.kind) for note in taken
+      SideNote(len(last.text), note.text, note.place, note.kind)
+      for note in taken
     )
     self.entries[-1] = Entry(
       last.text,
