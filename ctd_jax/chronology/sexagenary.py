@@ -243,7 +243,9 @@ def format_cyclic_index(cyclic_index: int) -> str:
   return STEMS[cyclic_index % 10] + BRANCHES[cyclic_index % 12]
 
 
-def cyclic_index_of_day(julian_day_number: int) -> int:
+def cyclic_index_of_day(
+  julian_day_number: int | Int[np.ndarray, " *days"],
+) -> int | Int[np.ndarray, " *days"]:
   """Returns the sexagenary index of a day given by its Julian day number."""
   return (julian_day_number - _JULIAN_DAY_OF_JIAZI) % CYCLE_LENGTH
 

@@ -1,1 +1,1 @@
-"""Index: a folder that answers questions about the time of records."""
+"""An index: a folder that answers questions about when records happened."""

@@ -1,57 +1,48 @@
-"""Builds the index of a corpus: one folder that answers questions of time.
+"""Builds the index of a corpus: one folder that answers questions about time.
 
   python -m ctd_jax.index --index=annals --add=chunqiutr/mini
   python -m ctd_jax.index --index=song --add=changbian,jishi.txt --reigns=宋
   python -m ctd_jax.index --index=song --add=biji/ --undated=biji
-  python -m ctd_jax.index --index=song --add='texts/*' --reigns=zh \
-    --runner=DirectRunner --workers=4
+  python -m ctd_jax.index --index=song --add='texts/*' --reigns=zh --workers=4
   python -m ctd_jax.index --index=song --encoder=exported
   python -m ctd_jax.index --index=song --correct=mine.csv --redate
   python -m ctd_jax.index --index=song --corrections=song.csv
   python -m ctd_jax.index --index=song --check
 
---add names what is taken in, several with commas or by several flags: a data
-set that has been built (chunqiutr/mini), a folder in the form of BEIR
-(beir:FOLDER), a text, or a folder of texts, plain, Markdown, TEI or Kanripo.
-Plain files of one folder are parts of one work; --add='texts/*' adds each of
-them as a work. A work that is in the index already and has changed is replaced;
-the others are left as they are.
+--add takes a built data set (chunqiutr/mini), a folder in BEIR format
+(beir:FOLDER), a text, or a folder of texts (plain, Markdown, TEI or Kanripo).
+Separate several with commas or repeat the flag. Plain files of one folder are
+parts of one work; --add='texts/*' adds each as its own work. Adding a work
+again replaces it if it has changed.
 
-How a record comes by its date, for each work:
+Each work is dated in one of three ways:
 
-  keys    the months that its data set gives, `metadata.start` and `end` of BEIR
-  order   a text that prints its dates and goes forward in time is decoded as a
-          chronicle, and cut where it prints a date
-  model   all else, a commentary, notes, biographies: dated by words, citations
-          and parallels, with what the index is sure of as examples
+  keys    its data set gives the months (`metadata.start` and `end` in BEIR)
+  order   it prints dates and goes forward in time, so it is decoded as a
+          chronicle and cut into records where it prints a date
+  model   anything else (commentaries, notes, biographies) is dated by words,
+          citations and parallels; the surely dated records are the examples
 
-A work is dated by keys if all its records have them, by order if it prints
-years and dates, else by the model. --order=NAME and --undated=NAME say
-otherwise; NAME is that of a work in the summary, or of what it was added as.
+The default is keys if all records have them, order if the work prints years
+and dates, else model. --order=NAME and --undated=NAME override this.
 
---encoder=FOLDER makes a vector of every record besides, so that words are
-found by what they mean too: a trained run, in its workdir or as ctd_jax.export
-wrote it, or a published encoder. The index keeps the vectors, not the encoder,
-and remembers where that lies. A work that is added later is encoded by itself.
+--encoder=FOLDER also makes a vector of every record, so that questions find
+records by meaning: a trained run (its workdir or a ctd_jax.export of it) or a
+published encoder. The index keeps the vectors and the encoder's path.
 
-Readers correct dates on the pages of `ctd-jax serve`, or by a table,
---correct=FILE, and the corrections lie in the index. Whenever a work is dated
-they are taken as certain; one whose records are gone or have changed is left
-out, and named. --redate dates the works again whose corrections are new or
-undone, and no others: what the model dated by them stays until it is added
-again or has corrections of its own. Each work is read from where it was added
-from, with the same flags, and must be the same text. --corrections=FILE writes
-them: .tsv for --fixed, .csv and .jsonl all that were ever made, .xml the
-corrected records in TEI. --undo takes them back by their numbers.
+Corrections come from the pages of `ctd-jax serve` or from --correct=FILE. They
+count as certain whenever their work is dated; a correction whose records are
+gone or have changed is left out and reported. --redate dates the works again
+whose corrections have changed, from the same unchanged sources.
+--corrections=FILE exports them: .tsv for --fixed, .csv and .jsonl with the
+full history, .xml as TEI. --undo takes corrections back by number.
 
---runner spreads the work over processes or machines by Apache Beam (pip install
-'ctd_jax[beam]'): texts are read, those in order are dated, and all records are
-encoded by workers. They have to see the folder of --index, the texts and the
-encoder under the same paths. Flags of Beam follow after --. The index has the
-same bytes as one made without --runner.
+--runner spreads reading, dating and encoding over processes or machines with
+Apache Beam (pip install 'ctd_jax[beam]'). Workers must see the same paths.
+Beam's own flags follow after --. The index has the same bytes either way.
 
 A build that is stopped leaves the index as it was. Run the same command again
-and it continues: works that are dated and records that are encoded stay so.
+to continue: finished works and vectors are kept.
 """
 
 from __future__ import annotations
@@ -132,7 +123,7 @@ def main(runner_arguments: Sequence[str]) -> None:
 def _build_index(
   folder: pathlib.Path, runner_arguments: Sequence[str]
 ) -> BuildResult:
-  """Takes works in and out, as the flags say."""
+  """Adds and removes works as the flags say."""
   from ctd_jax.index.building import index_builder, staged_works
   from ctd_jax.index.building.group_dating import DatingChoices
 
@@ -161,11 +152,7 @@ def _build_index(
 
 
 def _correct_dates(folder: pathlib.Path) -> list[str]:
-  """Makes and undoes corrections, as the flags say, and returns those refused.
-
-  Raises:
-    ValueError: if works are added too; naming what is no correction.
-  """
+  """Undoes and makes corrections; returns those refused."""
   from ctd_jax.index import correction_files
 
   values = flags.FLAGS
@@ -184,14 +171,7 @@ def _correct_dates(folder: pathlib.Path) -> list[str]:
 
 
 def _check_alone(name: str) -> None:
-  """Refuses flags that say how works are added, beside one that adds none.
-
-  Args:
-    name: of the flag.
-
-  Raises:
-    ValueError: naming them.
-  """
+  """Raises ValueError if flags about adding go with one that adds none."""
   others = [
     f"--{name}" for name in _FLAGS_OF_ADDING if flags.FLAGS[name].present
   ]
@@ -202,13 +182,13 @@ def _check_alone(name: str) -> None:
 
 
 def _find_path(value: str) -> pathlib.Path:
-  """Returns the path of a flag; whole with --runner, as workers need it."""
+  """Returns a flag's path; absolute with --runner, as workers need it."""
   path = pathlib.Path(value).expanduser()
   return path if flags.FLAGS.runner == beam.LOCAL else path.absolute()
 
 
 def _split(argument: str) -> list[str]:
-  """Returns the sources of a value of --add; names may hold commas and *."""
+  """Returns the sources in one --add value; names may hold commas and *."""
   if pathlib.Path(argument).expanduser().exists():
     return [argument]
   sources = []

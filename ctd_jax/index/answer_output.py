@@ -1,9 +1,9 @@
-"""Answers as files: rows of a table (CSV, TSV) and one page (HTML).
+"""Answers as files: table rows (CSV, TSV) and one self-contained page (HTML).
 
-A passage has a row for each parallel, an ambiguous question one for each
-reading. The page is complete in itself: no script, no other file, no other
-host. It names the question, the time and the hash of the index, so that others
-can tell whether they ask the same."""
+A passage has one row per parallel, an ambiguous question one per reading. The
+page needs no script, file or host. It names the question, the time and the
+hash of the index, so that others can check that they ask the same.
+"""
 
 from __future__ import annotations
 
@@ -51,12 +51,7 @@ _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 
 def format_table(answer: Answer, table_format: str) -> str:
-  """Returns an answer as CSV or TSV, with a header.
-
-  Args:
-    table_format: one of `FORMATS`. In TSV, tabs and line ends within a text are
-      written as spaces.
-  """
+  """Returns an answer as CSV or TSV with a header."""
   rows = list(_list_rows(answer))
   columns = list(rows[0]) if rows else _RECORD_COLUMNS
   return format_rows(rows, columns, table_format)
@@ -65,7 +60,7 @@ def format_table(answer: Answer, table_format: str) -> str:
 def format_rows(
   rows: Iterable[dict[str, Any]], columns: Sequence[str], table_format: str
 ) -> str:
-  """Returns rows as CSV or TSV, with a header."""
+  """Returns rows as CSV or TSV with a header."""
   text = io.StringIO()
   writer = csv.DictWriter(
     text,
@@ -95,7 +90,7 @@ def _format_cell(value: Any, table_format: str) -> str:
 
 
 def read_cell(text: str) -> str:
-  """Returns what a cell stood for that `format_rows` wrote."""
+  """Returns the value of a cell that `format_rows` wrote."""
   is_marked = text.startswith("'") and text[1:].startswith(_FORMULA_STARTS)
   return text[1:] if is_marked else text
 
@@ -202,7 +197,7 @@ def draw_posterior(curve: Sequence[tuple[int, float]]) -> str:
 def _find_drawn(
   curve: Sequence[tuple[int, float]],
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns years and probabilities, without those at the ends."""
+  """Returns years and probabilities without the improbable ends."""
   years = np.array([year for year, _ in curve])
   chances = np.array([chance for _, chance in curve])
   total = chances.sum()
@@ -242,12 +237,12 @@ def _format_year(year: int | np.integer) -> str:
 
 
 def write_page(path: str | os.PathLike, answer: Answer) -> None:
-  """Writes an answer as a page, whole or not at all."""
+  """Writes an answer as a page, atomically."""
   files.write_text(path, format_page(answer))
 
 
 def format_page(answer: Answer) -> str:
-  """Returns an answer as a page."""
+  """Returns an answer as an HTML page."""
   figure = ""
   if answer.dates is not None:
     figure = draw_posterior(answer.dates.curve)

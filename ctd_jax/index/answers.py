@@ -1,8 +1,8 @@
-"""Answer of an index, in words for a terminal and as an object for programs.
+"""The answer of an index: one object, as JSON and as text for a terminal.
 
-All forms of an answer are made of this one object; `to_dict` is the form that
-programs read. Within a `SCHEMA_VERSION`, fields are added but not renamed or
-removed; answer.schema.json describes them."""
+All forms of an answer are made from this object. Within one `SCHEMA_VERSION`,
+fields are added but never renamed or removed (see answer.schema.json).
+"""
 
 from __future__ import annotations
 
@@ -25,136 +25,78 @@ SCHEMA_VERSION = 1
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Span:
-  """Consecutive months.
+  """Consecutive months."""
 
-  Attributes:
-    first: ordinal of the first month.
-    last: of the last, included.
-    name: as a text would call them.
-  """
-
-  first: int
-  last: int
-  name: str
+  first: int  # ordinal of the first month
+  last: int  # ordinal of the last month
+  name: str  # as a text would call them
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reading:
-  """What an ambiguous question may mean.
+  """One meaning of an ambiguous question."""
 
-  Attributes:
-    name: by which the question can be asked again.
-    first: ordinal of the first month.
-    last: of the last, included.
-    common_era: years, "722 BCE".
-    num_records: that are of these months more probably than not.
-  """
-
-  name: str
+  name: str  # ask the question again by this name
   first: int
-  last: int
-  common_era: str
-  num_records: int
+  last: int  # ordinal, included
+  common_era: str  # years, such as "722 BCE"
+  num_records: int  # more probably in these months than not
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Understanding:
-  """What a question was taken for.
+  """How a question was understood."""
 
-  Attributes:
-    intervals: months asked for.
-    common_era: years of these, one for each.
-    words: phrases looked for.
-    day: sexagenary day, 「甲子」; None if none was named.
-    readings: meanings between which the question leaves the choice.
-  """
-
-  intervals: tuple[Span, ...] = ()
-  common_era: tuple[str, ...] = ()
-  words: tuple[str, ...] = ()
-  day: str | None = None
-  readings: tuple[Reading, ...] = ()
+  intervals: tuple[Span, ...] = ()  # months asked for
+  common_era: tuple[str, ...] = ()  # years of each interval
+  words: tuple[str, ...] = ()  # phrases to find
+  day: str | None = None  # sexagenary day, such as 甲子
+  readings: tuple[Reading, ...] = ()  # meanings that the question leaves open
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordDate:
-  """When a record happened.
+  """When a record happened."""
 
-  Attributes:
-    month: the most probable one, as `calendars.describe_month` says it.
-    common_era: its year, "722 BCE"; "" outside of the calendar.
-    probability: of that month.
-    outside: probability that it is of no month of the calendar.
-    credible_50: smallest set of months that holds 50 %.
-    credible_90: likewise, 90 %.
-    known: months that the data set or a reader gives.
-    dated_by: keys, order or model.
-    is_fixed: whether a reader set the date.
-  """
-
-  month: dict[str, Any]
-  common_era: str
-  probability: float
-  outside: float
-  credible_50: tuple[Span, ...]
-  credible_90: tuple[Span, ...]
-  known: Span | None
-  dated_by: str
-  is_fixed: bool
+  month: dict[str, Any]  # most probable, from `calendars.describe_month`
+  common_era: str  # its year; "" outside the calendar
+  probability: float  # of `month`
+  outside: float  # probability of no month of the calendar
+  credible_50: tuple[Span, ...]  # smallest set that holds 50 %
+  credible_90: tuple[Span, ...]  # smallest set that holds 90 %
+  known: Span | None  # given by a data set or a reader
+  dated_by: str  # keys, order or model
+  is_fixed: bool  # whether a reader set the date
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AnswerRecord:
-  """A record as a result.
+  """A record in an answer."""
 
-  Attributes:
-    rank: from 1.
-    row: in the index.
-    record_id: in its work.
-    work: name of it.
-    title: of the work.
-    text: as printed.
-    kind: event, no_event, neg_comment, text or heading.
-    place: where it is printed.
-    headings: above it.
-    date: when it happened.
-    score: what it is ranked by; of no meaning between questions.
-    probability_asked: that it is of the months asked for; None without any.
-    score_parts: time (log of the probability above), kind (log of the chance
-      that the text is of a kind that answers), words (0..1), dense (0..1, of
-      the vectors) and their cosine.
-    highlights: spans of the text that have the words.
-    reasons: for the month of `date`, the weightiest first: expert, weight
-      (log odds in nats), note, spans, linked (rows), months.
-  """
-
-  rank: int
-  row: int
-  record_id: str
+  rank: int  # from 1
+  row: int  # in the index
+  record_id: str  # within its work
   work: str
   title: str
   text: str
-  kind: str
-  place: str
-  headings: tuple[str, ...]
+  kind: str  # event, no_event, neg_comment, text or heading
+  place: str  # where it is printed
+  headings: tuple[str, ...]  # outermost first
   date: RecordDate
-  score: float
-  probability_asked: float | None
+  score: float  # not comparable between questions
+  probability_asked: float | None  # of the months asked for
+  # Time (log probability), kind (log chance that the text is of a kind that
+  # answers), words (0..1), dense (0..1) and cosine.
   score_parts: dict[str, float]
-  highlights: tuple[tuple[int, int], ...]
+  highlights: tuple[tuple[int, int], ...]  # spans of the words in the text
+  # For the month of `date`, largest weight first: expert, weight (log odds in
+  # nats), note, spans, linked rows, months.
   reasons: tuple[dict[str, Any], ...]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LikelyMonth:
-  """A month and its probability.
-
-  Attributes:
-    ordinal: of the month.
-    name: as a text would call it.
-    common_era: its year.
-    probability: that the passage is of it.
-  """
+  """A month and its probability."""
 
   ordinal: int
   name: str
@@ -164,40 +106,19 @@ class LikelyMonth:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LikelyYear:
-  """A year and its probability.
+  """A year and its probability."""
 
-  Attributes:
-    name: of the reign, with its number.
-    ce_year: astronomical, 0 = 1 BCE.
-    common_era: the same as "722 BCE".
-    first: ordinal of its first month.
-    last: of its last.
-    probability: that the passage is of it.
-  """
-
-  name: str
-  ce_year: int
+  name: str  # reign and regnal year
+  ce_year: int  # astronomical, 0 = 1 BCE
   common_era: str
-  first: int
-  last: int
+  first: int  # ordinal of its first month
+  last: int  # ordinal of its last month
   probability: float
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Parallel:
-  """A record that speaks for the date of a passage.
-
-  Attributes:
-    row: of the record.
-    record_id: in its work.
-    work: name of it.
-    text: as printed.
-    place: where it is printed.
-    date: when it happened.
-    expert: the evidence that it is part of.
-    weight: of that evidence, log odds in nats, all its records together.
-    share: of `weight` in the log odds that all evidence adds.
-  """
+  """A record that supports the date of a passage."""
 
   row: int
   record_id: str
@@ -205,51 +126,33 @@ class Parallel:
   text: str
   place: str
   date: RecordDate
-  expert: str
-  weight: float
-  share: float
+  expert: str  # kind of evidence that it belongs to
+  weight: float  # of that evidence with all its records, nats
+  share: float  # of `weight` in the log odds gained
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageDate:
-  """When a passage is of, and why.
+  """When a passage was written or happened, and why."""
 
-  Attributes:
-    month: the most probable one, as `calendars.describe_month` says it.
-    common_era: its year.
-    probability: of that month.
-    outside: probability that it is of no month of the calendar.
-    months: the likeliest, the first first.
-    years: likewise.
-    credible_50: smallest set of months that holds 50 %.
-    credible_90: likewise, 90 %.
-    prior_log_odds: of `month`, before anything was read.
-    log_odds: after; less the prior, the sum of the weights of `reasons`.
-    reasons: as of a record, of `month`.
-    parallels: records of the reasons, the weightiest evidence first.
-    curve: probability of every year of the calendar, (astronomical year,
-      probability), for a figure.
-  """
-
-  month: dict[str, Any]
+  month: dict[str, Any]  # most probable, from `calendars.describe_month`
   common_era: str
-  probability: float
-  outside: float
-  months: tuple[LikelyMonth, ...]
-  years: tuple[LikelyYear, ...]
-  credible_50: tuple[Span, ...]
-  credible_90: tuple[Span, ...]
-  prior_log_odds: float
-  log_odds: float
+  probability: float  # of `month`
+  outside: float  # probability of no month of the calendar
+  months: tuple[LikelyMonth, ...]  # most probable first
+  years: tuple[LikelyYear, ...]  # most probable first
+  credible_50: tuple[Span, ...]  # smallest set that holds 50 %
+  credible_90: tuple[Span, ...]  # smallest set that holds 90 %
+  prior_log_odds: float  # of `month`, before reading
+  log_odds: float  # of `month`; the weights add up to the gain
   reasons: tuple[dict[str, Any], ...]
-  parallels: tuple[Parallel, ...]
-  curve: tuple[tuple[int, float], ...]
+  parallels: tuple[Parallel, ...]  # strongest evidence first
+  curve: tuple[tuple[int, float], ...]  # every (astronomical year, probability)
 
 
 def to_json(explained: AnswerRecord | PassageDate) -> dict[str, Any]:
-  """Returns a record or date as JSON has it.
-
-  The note of a reason is a text there, with its code and values beside it.
+  """Returns a record or date as JSON values, each reason's note as text and
+  code.
   """
   values = msgspec.to_builtins(explained)
   for reason in values["reasons"]:
@@ -266,62 +169,38 @@ def to_json(explained: AnswerRecord | PassageDate) -> dict[str, Any]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Versions:
-  """What an answer was made with.
-
-  Attributes:
-    ctd_jax: version of the program.
-    index_format: of the folder.
-    generation: how often the index was changed.
-    index_sha256: of its manifest, which has the hashes of all files.
-    calendar_sha256: of its months.
-    encoder: what made the vectors that words are compared by, with its hash;
-      None if there are none, or they are not asked.
-  """
+  """Versions and hashes of what made an answer."""
 
   ctd_jax: str
-  index_format: int
-  generation: int
-  index_sha256: str
-  calendar_sha256: str
-  encoder: str | None = None
+  index_format: int  # of the folder
+  generation: int  # how often the index was changed
+  index_sha256: str  # of the manifest, which hashes all files
+  calendar_sha256: str  # of the months
+  encoder: str | None = None  # name and hash; None if no vectors are asked
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answer:
-  """What an index says to a question.
-
-  Attributes:
-    question: as asked.
-    intent: one of `question_calendar.INTENTS`.
-    understood: what it was taken for.
-    results: records, the best first.
-    dates: of a passage; None of other questions.
-    counts: records and works of the index that were asked; in_time, records
-      that are of the months more probably than not; with_words.
-    notes: what a reader should know of this answer.
-    versions: what it was made with.
-    asked_at: time, ISO 8601.
-    calendar_name: of the index.
-  """
+  """What an index answers to a question."""
 
   question: str
-  intent: str
+  intent: str  # one of `question_calendar.INTENTS`
   understood: Understanding
-  results: tuple[AnswerRecord, ...]
-  dates: PassageDate | None
-  counts: dict[str, int]
-  notes: tuple[Note, ...]
+  results: tuple[AnswerRecord, ...]  # best first
+  dates: PassageDate | None  # of a passage
+  counts: dict[str, int]  # records and works asked; in_time, with_words
+  notes: tuple[Note, ...]  # what the reader should know
   versions: Versions
-  asked_at: str
+  asked_at: str  # ISO 8601
   calendar_name: str
 
   @property
   def is_empty(self) -> bool:
-    """Whether nothing was found: no record, no date, no choice of readings."""
+    """Whether there is no record, no date and no choice of readings."""
     return not (self.results or self.dates or self.understood.readings)
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns the answer as JSON has it."""
+    """Returns the answer as JSON values."""
     values = msgspec.to_builtins(self)
     return (
       {"schema_version": SCHEMA_VERSION}
@@ -361,12 +240,12 @@ _YEAR_AND_MONTH = re.compile(r"(.*年)(.+月)\Z")
 
 
 def clean(text: Note | str) -> str:
-  """Returns a text on one line, control characters shown as 「␛」."""
+  """Returns a text on one line, with control characters shown as 「␛」."""
   return _CONTROL.sub("\N{SYMBOL FOR ESCAPE}", _WHITE_SPACE.sub(" ", str(text)))
 
 
 def format_chance(probability: float) -> str:
-  """Returns a probability with as many digits as can be told apart."""
+  """Returns a probability with as many digits as mean something."""
   if probability >= 0.9995:
     return "1"
   if probability < 0.001:
@@ -375,13 +254,10 @@ def format_chance(probability: float) -> str:
 
 
 def format_spans(spans: Sequence[Span], max_spans: int = MAX_SPANS) -> str:
-  """Returns spans of months; of many their number, the first and the last.
+  """Returns month spans as text; many are summed up by number, first and last.
 
-  A year that was just named is not named again: 「元狩二年三月 – 五月, 七月」.
-
-  Args:
-    spans: in order; one outside of the calendar is the last.
-    max_spans: that are named one by one.
+  A year is named once: 「元狩二年三月 – 五月, 七月」. Spans come in order; one
+  outside the calendar is the last.
   """
   inside = [span for span in spans if span.name != calendars.OUTSIDE]
   if len(inside) > max_spans:
@@ -408,12 +284,12 @@ def _name_spans(spans: Sequence[Span]) -> str:
 
 
 def name_evidence(expert: str) -> str:
-  """Returns a kind of evidence as a reader knows it."""
+  """Returns a kind of evidence in a reader's words."""
   return _NAMES_OF_EVIDENCE.get(expert, expert)
 
 
 def list_weighty(reasons: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-  """Returns the reasons that are given or whose weight is not 0."""
+  """Returns the reasons that are given facts or have a weight other than 0."""
   return [
     reason
     for reason in reasons
@@ -422,7 +298,7 @@ def list_weighty(reasons: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def name_weightless(reasons: Sequence[dict[str, Any]]) -> str:
-  """Returns the kinds of evidence that were read and weigh nothing."""
+  """Returns the kinds of evidence that were read but weigh nothing."""
   weighty = list_weighty(reasons)
   return ", ".join(
     dict.fromkeys(
@@ -436,10 +312,10 @@ def name_weightless(reasons: Sequence[dict[str, Any]]) -> str:
 def format_reasons(
   reasons: Sequence[dict[str, Any]], number: int | None
 ) -> list[str]:
-  """Returns reasons as lines, the weightiest first, weights in nats.
+  """Returns reasons as lines, largest weight first, in nats.
 
   Args:
-    number: how many; all if None, and last those that weigh nothing.
+    number: how many; None adds the kinds of evidence that weigh nothing.
   """
   lines = [
     clean(reason["note"])
@@ -465,11 +341,7 @@ _MIN_DATE, _MAX_DATE = 18, 40
 def format_answer(
   answer: Answer, width: int = DEFAULT_WIDTH, why: bool = False
 ) -> str:
-  """Returns an answer as plain text.
-
-  Args:
-    why: whether all reasons are given, not only the weightiest.
-  """
+  """Returns an answer as plain text; `why` prints all reasons."""
   text = io.StringIO()
   _print(
     answer,
@@ -482,12 +354,7 @@ def format_answer(
 def print_answer(
   answer: Answer, why: bool = False, file: TextIO | None = None
 ) -> None:
-  """Prints an answer, in colours if the output is a terminal.
-
-  Args:
-    why: whether all reasons are given, not only the weightiest.
-    file: to print to; the standard output by default.
-  """
+  """Prints an answer, in colour if the output is a terminal."""
   file = file or sys.stdout
   width = None if file.isatty() else DEFAULT_WIDTH
   _print(
@@ -511,7 +378,6 @@ def _print(answer: Answer, out: console.Console, why: bool) -> None:
 
 
 def _describe_question(answer: Answer) -> Iterable[Text]:
-  """Yields what the question was taken for."""
   understood = answer.understood
   if not understood.readings:
     for span, years in zip(
@@ -568,15 +434,14 @@ def _make_table() -> table.Table:
 
 
 def _add_date_column(grid: table.Table, width: int) -> None:
-  """Adds a column of dates that leaves most of the width to the texts."""
+  """Adds a date column that leaves most of the width to the texts."""
   size = min(max(width * _DATE_SHARE // 100, _MIN_DATE), _MAX_DATE)
   grid.add_column("date", width=size, overflow="fold")
 
 
 def _describe_date(date: RecordDate) -> Text:
-  """Returns the most probable month, and the credible ones if several are.
-
-  Of a month that is hardly likelier than others these come first.
+  """Returns the most probable month, and the credible ones if there are
+  several.
   """
   name, chance = date.month["name"], format_chance(date.probability)
   if date.probability < _VAGUE:
@@ -606,7 +471,7 @@ def _describe_record(record: AnswerRecord, why: bool) -> Text:
 
 
 def format_score(record: AnswerRecord) -> str:
-  """Returns what a record is ranked by, and the parts of it."""
+  """Returns a record's score and its parts."""
   names = ["words", "dense", "cosine"]
   if record.probability_asked is not None:
     names = ["time", "kind", *names]  # without a time neither counts
@@ -619,7 +484,7 @@ def format_score(record: AnswerRecord) -> str:
 
 
 def _mark(text: str, spans: Sequence[tuple[int, int]]) -> Text:
-  """Returns the text of a record, or what stands around its first mark."""
+  """Returns the text of a record, cut around its first mark."""
   start = max(spans[0][0] - _MAX_TEXT // 3, 0) if spans else 0
   start = 0 if len(text) <= _MAX_TEXT else min(start, len(text) - _MAX_TEXT)
   stop = start + _MAX_TEXT
@@ -700,7 +565,6 @@ def _make_parallels(dates: PassageDate, width: int, why: bool) -> table.Table:
 
 
 def _describe_outcome(answer: Answer) -> Iterable[Text]:
-  """Yields how much was found, and what a reader should know of it."""
   counts, understood = answer.counts, answer.understood
   if understood.readings and not answer.results:
     yield Text("ask again with one of these names", "dim")

@@ -1,8 +1,7 @@
 """Asking an index: from a question to its answer.
 
-A question is read (`questions`), ranked against the records or dated as a
-passage, and answered. What it leaves open is answered with the readings that it
-may have, and nothing is guessed.
+A question is read, ranked against the records or dated as a passage, and
+answered. What it leaves open is answered with its readings, never guessed.
 """
 
 from __future__ import annotations
@@ -42,35 +41,21 @@ MAX_OTHER_TIMES = 1000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchScope:
-  """Which records answer a question, and how many.
-
-  Attributes:
-    k: number of records.
-    skip: number of better records, which earlier pages have shown.
-    works: names of works; all if None.
-    kinds: of records; all but headings if None.
-    min_probability: that a record is of the time asked for.
-    why: whether to explain records that the model dated, 30 ms each.
-  """
+  """Which records answer a question, and how many."""
 
   k: int = 10
-  skip: int = 0
-  works: Collection[str] | None = None
-  kinds: Collection[str] | None = None
-  min_probability: float = MIN_PROBABILITY
-  why: bool = False
+  skip: int = 0  # better records, shown on earlier pages
+  works: Collection[str] | None = None  # names; None for all
+  kinds: Collection[str] | None = None  # None for all but headings
+  min_probability: float = MIN_PROBABILITY  # of being in the time asked for
+  why: bool = False  # explain records that the model dated, 30 ms each
 
 
 def read_question(
   index: IndexFolder, text: str, intent: str | None = None
 ) -> Question:
-  """Returns what a question asks for.
-
-  Args:
-    intent: what it is to be taken for; read from the text if None.
-
-  Raises:
-    ValueError: in one line, what is wrong and what would be right.
+  """Returns what a question asks for; `intent` overrides what the text
+  suggests.
   """
   if intent is not None and intent not in INTENTS:
     raise QuestionError(f"intent {intent!r}: expected one of {_list(INTENTS)}")
@@ -78,7 +63,7 @@ def read_question(
 
 
 def date_passage(index: IndexFolder, question: Question) -> Answer:
-  """Returns when a passage is of."""
+  """Returns the date of a passage."""
 
   dates = index.passage_dater.date(question.passage)
   return _make_answer(
@@ -101,11 +86,7 @@ def find_records(
   """Returns the records of a time, or with words, or both.
 
   Args:
-    scope: which records, and how many.
-    ranked: at least as many as are needed, if `rank_records` was called before.
-
-  Raises:
-    ValueError: if there is no such work or kind.
+    ranked: result of `rank_records`, if you called it before.
   """
   k, skip = scope.k, scope.skip
   members = _find_works(index, scope.works, question.works)
@@ -155,11 +136,7 @@ def find_records(
 def _make_counted_query(
   question: Question, query: TimeQuery | None
 ) -> TimeQuery | None:
-  """Returns the months whose records are counted, None of a day of any month.
-
-  Of a day in a month all records of the month: whether the month has the day is
-  not sure in every calendar, and no record would be of it.
-  """
+  """Returns the months that are counted; None for a day of any month."""
   if query is None or not question.intervals:
     return None
   return dataclasses.replace(query, month_weights=None)
@@ -172,7 +149,7 @@ def _describe_search(
   in_time: Sequence[RankedRecord],
   shown: Sequence[RankedRecord],
 ) -> list[Note]:
-  """Returns notes on how words were looked for, where it is not told."""
+  """Returns notes on how words were looked for."""
   notes = []
   phrases = "、".join(words)
   num_near = sum(not item.word_score for item in shown)
@@ -195,10 +172,7 @@ def _describe_search(
 
 
 def find_depth(question: Question, k: int) -> int:
-  """Returns how many records are ranked for k that are shown.
-
-  Words alone can put a record of another time first, which is left out later.
-  """
+  """Returns how many records to rank so that k can be shown."""
   has_time = bool(question.intervals) or question.day is not None
   return k + (MAX_OTHER_TIMES if list_words(question) and has_time else 0)
 
@@ -214,9 +188,9 @@ def rank_records(
   """Returns the best records for a question.
 
   Args:
-    masks: from `mask_kinds`; all records if None.
-    skip: how many more, the best, that pages before have shown. Words are
-      looked for as loosely as for those, so that no page repeats another.
+    masks: from `mask_kinds`; None for all records.
+    skip: records shown on earlier pages. Words are matched as loosely as for
+      those, so that no page repeats another.
   """
   works = index.works if works is None else works
   posteriors = [index.posteriors_of(work) for work in works]
@@ -262,15 +236,11 @@ def find_near(
   masks: Mapping[int, Bool[np.ndarray, " n"]] | None,
   query: TimeQuery | None,
 ) -> NearRecords | None:
-  """Returns the records whose vectors are near to words.
+  """Returns the records near to words; None without vectors to ask.
 
   Args:
-    words: that were asked for.
-    masks: from `mask_kinds`; all records if None.
-    query: months that are asked for; None if none are.
-
-  Returns:
-    None if the index has no vectors, or they are not to be asked.
+    masks: from `mask_kinds`; None for all records.
+    query: months asked for.
   """
   if index.dense is None or not works:
     return None
@@ -285,7 +255,7 @@ def find_near(
 
 
 def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:
-  """Returns the months that a question asks for; None if for none."""
+  """Returns the months that a question asks for; None if it names no time."""
   spans = [(span.first, span.last) for span in question.intervals]
   if not spans:
     if question.day is None:
@@ -301,7 +271,7 @@ def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:
 def _find_day_rows(
   index: IndexFolder, question: Question, query: TimeQuery | None
 ) -> frozenset[int] | None:
-  """Returns the records that print the day that is asked for."""
+  """Returns the records that print the day asked for."""
   if question.day is None or query is None:
     return None
   matches = database.search_text(
@@ -318,7 +288,7 @@ def _find_works(
   names: Collection[str] | None,
   names_in_question: Collection[str],
 ) -> Sequence[database.IndexedWork]:
-  """Returns works by names or titles; those of the question without any."""
+  """Returns works by name or title, by default those the question names."""
   names = names if names is not None else names_in_question or None
   if names is None:
     return index.works
@@ -343,13 +313,10 @@ def mask_kinds(
   works: Sequence[database.IndexedWork],
   kinds: Collection[str] | None,
 ) -> dict[int, Bool[np.ndarray, " n"]] | None:
-  """Returns work id -> which of its records are of some kinds.
+  """Returns work id -> mask of its records of some kinds; None if all are.
 
   Args:
-    kinds: of the records; all but headings if None.
-
-  Returns:
-    None if all records are.
+    kinds: None for all but headings.
 
   Raises:
     ValueError: if no record is of a kind.
@@ -383,7 +350,7 @@ def _count_records(
   masks: Mapping[int, np.ndarray] | None = None,
   query: TimeQuery | None = None,
 ) -> dict[str, int]:
-  """Returns how many records were asked, and are of the time."""
+  """Returns how many records were asked, and how many fit the time."""
   counts = {
     "records": sum(
       work.num_records if masks is None else int(masks[work.work_id].sum())
@@ -420,7 +387,7 @@ def _count_reading(
 
 
 def list_words(question: Question) -> tuple[str, ...]:
-  """Returns the words of a question but the day, which is part of the time."""
+  """Returns the words of a question without its day, which counts as time."""
   if question.day is None:
     return question.words
   return tuple(
@@ -471,7 +438,7 @@ def _make_answer(
 
 
 def _name_interval(index: IndexFolder, span: MonthSpan) -> Span:
-  """Returns months by the name that was asked with, a year CE by its reign."""
+  """Returns months by the name asked with; a year CE by its reign."""
   if span.name != record_answers.format_years(index, span.first, span.last):
     return Span(first=span.first, last=span.last, name=span.name)
   return record_answers.make_span(

@@ -1,12 +1,11 @@
-"""Calendar of an index: its months on disk, by name, and those of data sets.
+"""Calendar of an index: its months on disk, and their names.
 
-The time of an index is an integer: the ordinal of a lunation of its calendar, 0
-for the first. The ordinal after the last, `len(calendar)`, stands for a time
-outside of the calendar. The folder `calendar/` of an index holds the months
-themselves and not only the name of a table, so that a table that is corrected
-later does not move the dates of an index.
+A time in an index is the ordinal of a lunation of its calendar, from 0. The
+ordinal after the last, `len(calendar)`, means outside the calendar. `calendar/`
+holds the months themselves, so that correcting a reign table later moves no
+dates of an index.
 
-Axis: K lunations of the calendar; S offsets of one that is not known.
+Axes: K lunations, S possible offsets of a calendar that is not known exactly.
 """
 
 from __future__ import annotations
@@ -39,13 +38,10 @@ _MAX_NUMERAL = 99  # of `numerals.format_numeral`
 def write_index_calendar(
   folder: pathlib.Path, calendar: Calendar, spec: str
 ) -> dict[str, Any]:
-  """Writes the calendar of an index and returns its entry of the manifest.
+  """Writes the calendar of an index; returns spec, months and sha256.
 
   Args:
-    spec: what the calendar was asked for by, as of --reigns.
-
-  Returns:
-    spec, number of months, and sha256 of the arrays.
+    spec: what --reigns asked for.
   """
   timeline = calendar.timeline
   files.write_text(
@@ -77,7 +73,7 @@ def write_index_calendar(
 def load_day_chances(
   folder: pathlib.Path, calendar: Calendar
 ) -> Float[np.ndarray, "K 60"]:
-  """Returns the chance that a month has a sexagenary day."""
+  """Returns the chance that a month has each sexagenary day."""
   path = folder / CALENDAR_FOLDER / DAYS_FILE
   if not path.is_file():
     return _find_day_chances(calendar)
@@ -102,7 +98,7 @@ def load_index_calendar(folder: pathlib.Path) -> Calendar:
 
   Raises:
     FileNotFoundError: if the folder has no calendar.
-    ValueError: naming the file that is damaged.
+    ValueError: if a file is damaged; names it.
   """
   folder = folder / CALENDAR_FOLDER
   for name in (TIMELINE_FILE, MONTHS_FILE):
@@ -134,7 +130,7 @@ def load_index_calendar(folder: pathlib.Path) -> Calendar:
 
 
 def hash_calendar(calendar: Calendar) -> str:
-  """Returns the sha256 of a calendar: of its months and its reigns."""
+  """Returns the sha256 of a calendar's months and reigns."""
   digest = hashlib.sha256(repr(calendar.timeline.reigns).encode())
   for name, array in _list_arrays(calendar).items():
     digest.update(f"{name} {array.dtype.str} {array.shape}".encode())
@@ -143,7 +139,7 @@ def hash_calendar(calendar: Calendar) -> str:
 
 
 def _list_arrays(calendar: Calendar) -> dict[str, np.ndarray]:
-  """Returns the arrays of a calendar by name; those that it lacks are left."""
+  """Returns the arrays that a calendar has, by name."""
   arrays = {"polities": calendar.polities}
   for part in (calendar.readings, calendar.memberships):
     prefix = type(part).__name__.lower()
@@ -177,12 +173,11 @@ def name_month(
 ) -> str:
   """Returns a month as a text would call it.
 
-  「魯隱公元年五月」, 「宋太祖建隆二年閏三月」; "May 700 CE" of the common era;
-  and "outside of the calendar" of the ordinal after the last.
+  「魯隱公元年五月」, 「宋太祖建隆二年閏三月」, "May 700 CE" (common era), or
+  "outside of the calendar".
 
   Args:
-    printed_reigns: rows of reigns that the work names; of several names of the
-      month one of these is taken.
+    printed_reigns: rows of reigns that the work names; their names come first.
   """
   if ordinal >= len(calendar):
     return OUTSIDE
@@ -217,15 +212,10 @@ def describe_month(
 ) -> dict[str, Any]:
   """Returns what an answer says of a month.
 
-  Args:
-    ordinal: of the month; the number of months is outside of the calendar.
-
   Returns:
     ordinal, name, reign, year (regnal), month (1-12), leap, ce_year
-    (astronomical, 0 = 1 BCE); first_day and last_day, ISO 8601 in the proleptic
-    Gregorian calendar, first_julian_day and last_julian_day, Julian day
-    numbers. None is what is not known: all but the name outside of the
-    calendar, the days where the calendar has none.
+    (astronomical, 0 = 1 BCE), first_day and last_day (ISO 8601, proleptic
+    Gregorian), first_julian_day and last_julian_day; None if not known.
   """
   result = dict.fromkeys(
     (

@@ -1,14 +1,10 @@
-"""Corrections of an index: what they mean, and which its dates have in them.
+"""What corrections of an index mean, and which its dates follow.
 
   >>> checked = check_correction(                           # doctest: +SKIP
   ...   index, "annals", "12", "12", "晉武帝泰始二年三月")
-  >>> index.corrections.add(                                # doctest: +SKIP
-  ...   work="annals", first_record="12", last_record="12", note="", name="",
-  ...   date="晉武帝泰始二年三月", texts_sha256=checked.texts_sha256,
-  ...   key="form 1")
 
-A correction counts when its work is dated again, by `redate_index` or when it
-is added again; until then it is pending.
+A correction counts once its work is dated again, by `redate_index` or by adding
+it again; until then it is pending.
 
 Axis: K months.
 """
@@ -52,25 +48,15 @@ NO_WORK = Note("problem.correction.no_work")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedCorrection:
-  """What a correction means that is yet to be made.
-
-  Attributes:
-    work: of the records.
-    rows: of the records, headings among them.
-    num_records: how many of them are no headings.
-    months: that the date allows.
-    spans: the same by name, as the work would call them.
-    common_era: their years, "722 BCE – 720 BCE".
-    texts_sha256: for `CorrectionStore.add`.
-  """
+  """What a correction would mean."""
 
   work: IndexedWork
-  rows: range
-  num_records: int
-  months: Bool[np.ndarray, " K"]
-  spans: tuple[Span, ...]
-  common_era: str
-  texts_sha256: str
+  rows: range  # of the records, headings among them
+  num_records: int  # without headings
+  months: Bool[np.ndarray, " K"]  # allowed by the date
+  spans: tuple[Span, ...]  # the months by name, as in the work
+  common_era: str  # years, such as "722 BCE – 720 BCE"
+  texts_sha256: str  # for `CorrectionStore.add`
 
 
 def check_correction(
@@ -79,16 +65,13 @@ def check_correction(
   """Returns what a correction means.
 
   Args:
-    index: of the records.
-    work: name of the work.
     first: id of the first record.
-    last: id of the last; the same of one record.
+    last: id of the last record.
     date: as the reader wrote it.
 
   Raises:
-    ValueError: naming the record that the work lacks, or that --fixed dates;
-      saying what of the date cannot be read, or that it lies outside of the
-      calendar.
+    ValueError: if the work lacks a record or --fixed dates it; if the date
+      cannot be read or lies outside the calendar.
   """
   indexed = find_work(index, work)
   _, (first_row, last_row) = corrections.find_span(
@@ -117,16 +100,7 @@ def check_correction(
 def check_fixed_rows(
   index: IndexFolder, work: IndexedWork, rows: range
 ) -> None:
-  """Refuses a correction of a record that the file of --fixed dates.
-
-  Args:
-    index: that has the work.
-    work: of the records.
-    rows: of the records.
-
-  Raises:
-    ValueError: naming record and file.
-  """
+  """Raises ValueError if --fixed dates one of the records."""
   dated_with = staged_works.read_dated_with(index.folder / work.folder)
   if dated_with.fixed is None:
     return
@@ -153,7 +127,7 @@ def check_fixed_rows(
 def _find_corrected_rows(
   index: IndexFolder, work: IndexedWork, numbers: Iterable[int]
 ) -> set[int]:
-  """Returns the rows of the records of corrections, by their numbers."""
+  """Returns the rows of the records of corrections with these numbers."""
   found = [index.corrections.get(number) for number in numbers]
   applied = [correction for correction in found if correction is not None]
   row_of = corrections.find_rows(
@@ -194,10 +168,6 @@ def _hash_records(index: IndexFolder, work: IndexedWork, rows: range) -> str:
 def find_work(index: IndexFolder, name: str) -> IndexedWork:
   """Returns the work of a name.
 
-  Args:
-    index: that has it.
-    name: of the work.
-
   Raises:
     ValueError: if there is none.
   """
@@ -209,12 +179,7 @@ def find_work(index: IndexFolder, name: str) -> IndexedWork:
 
 
 def read_dated_with(index: IndexFolder, name: str) -> DatedWith | None:
-  """Returns with what a work was dated; None if the index has no such work.
-
-  Args:
-    index: the index.
-    name: of the work.
-  """
+  """Returns what a work was dated with; None if the index has no such work."""
   for work in index.works:
     if work.name == name:
       return staged_works.read_dated_with(index.folder / work.folder)
@@ -226,17 +191,15 @@ def find_state(
   dated_with: DatedWith | None,
   problem: Note | str = "",
 ) -> tuple[str, Note | str]:
-  """Returns what the dates of an index owe to a correction.
+  """Returns whether the dates follow a correction, and why not.
 
   Args:
-    correction: of the index.
     dated_with: of its work; None if the index has no such work.
-    problem: why the index has its records no more; "" where it has them, or
-      where that was not looked at.
+    problem: why its records are gone; "" if they are there or unchecked.
 
   Returns:
-    State: `APPLIED`, `PENDING`, `LEFT_OUT`, `UNDONE` or `STILL_APPLIED`.
-    Problem: why it is left out; else "".
+    One of `APPLIED`, `PENDING`, `LEFT_OUT`, `UNDONE` or `STILL_APPLIED`, and
+    why it is left out, else "".
   """
   number = correction.correction_id
   is_applied = dated_with is not None and number in dated_with.corrections
@@ -251,13 +214,9 @@ def find_state(
 
 
 def count_pending(index: IndexFolder) -> dict[str, int]:
-  """Returns the works that are to be dated again, with the number of changes.
+  """Returns name of each work to date again -> number of changes.
 
-  A change is a correction that the dates of the work do not have in them, or
-  one that they have and that was undone.
-
-  Args:
-    index: whose works.
+  A change is an unapplied correction, or one that was undone but still applies.
   """
   counts: dict[str, int] = {}
   corrected = {row.work for row in index.corrections.history()}
@@ -275,11 +234,7 @@ def count_pending(index: IndexFolder) -> dict[str, int]:
 
 
 def pending_works(index: IndexFolder) -> list[str]:
-  """Returns the names of the works that are to be dated again.
-
-  Args:
-    index: whose works.
-  """
+  """Returns the names of the works to date again."""
   return [*count_pending(index)]
 
 
@@ -293,26 +248,18 @@ def pending_works(index: IndexFolder) -> list[str]:
 
 @dataclasses.dataclass(frozen=True)
 class RedateResult:
-  """What dating again did.
+  """What dating again did."""
 
-  Attributes:
-    build: of the works that were dated again; None if there were none.
-    problems: why others were not, each with what to do.
-  """
-
-  build: BuildResult | None
-  problems: tuple[Note | str, ...]
+  build: BuildResult | None  # of the works dated again
+  problems: tuple[Note | str, ...]  # why others were not, and what to do
 
 
 def redate_index(folder: pathlib.Path) -> RedateResult:
   """Dates the works again whose corrections have changed.
 
-  Args:
-    folder: of the index.
-
   Raises:
     FileNotFoundError: if there is no index.
-    ValueError: if a build goes wrong; the index is what it was.
+    ValueError: if a build fails; the index stays as it was.
   """
   index = IndexFolder.open(folder)
   works = {work.name: work for work in index.works}
@@ -364,7 +311,7 @@ def _read_again(
 
   Raises:
     FileNotFoundError: if the source is gone.
-    ValueError: naming what of it has changed.
+    ValueError: if it has changed.
   """
   argument = request.format_argument(folder)
   path = request.find_path(folder)
@@ -402,13 +349,7 @@ def _is_same(work: SourceWork, indexed: IndexedWork) -> bool:
 def _check_fixed(
   index: IndexFolder, work: IndexedWork, dated_with: DatedWith
 ) -> None:
-  """Refuses a file of --fixed that is gone, has changed or is contradicted.
-
-  Raises:
-    FileNotFoundError: if it is gone.
-    ValueError: if it has changed; naming the correction of a record that it
-      dates.
-  """
+  """Raises an error if a --fixed file is gone, changed or contradicted."""
   if dated_with.fixed is None:
     return
   path = index.folder / dated_with.fixed
@@ -428,11 +369,7 @@ def _check_fixed(
 def _check_correction(
   index: IndexFolder, work: IndexedWork, correction: Correction
 ) -> None:
-  """Refuses a correction of a record that --fixed dates.
-
-  Raises:
-    ValueError: naming both.
-  """
+  """Raises ValueError if --fixed dates a record of the correction."""
   row_of = corrections.find_rows(
     index.folder, work.name, corrections.list_ends([correction])
   )

@@ -1,13 +1,12 @@
-"""Export of corrections: what other programs and archives read of them.
+"""Corrections as files: tables, JSON and TEI.
 
-fixed  the `--fixed` table of one text, see `fixed_dates`: those that hold, one
-       row for each record
-csv    all, also those that were undone, with the state of each
+fixed  the `--fixed` table of one text: those that hold, one row per record
+csv    all, undone ones too, each with its state
 jsonl  the same as objects
-tei    the records that are corrected, with their dates
+tei    the corrected records with their dates
 
-A correction whose records are gone or have changed is in the second and third
-alone, and said to be left out of the others.
+Corrections whose records are gone or have changed appear in csv and jsonl only;
+the others report them as left out.
 """
 
 from __future__ import annotations
@@ -101,31 +100,18 @@ _READER = """\
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatedRecords:
-  """The records of a correction.
-
-  Attributes:
-    correction: that holds.
-    title: of the work.
-    records: that it is of.
-    months: by name.
-    first: the first of them, as of `calendars.describe_month`.
-    last: the last.
-  """
+  """The records of a correction that holds, with their months."""
 
   correction: Correction
-  title: str
+  title: str  # of the work
   records: Sequence[IndexRecord]
-  months: str
-  first: dict[str, Any]
+  months: str  # by name
+  first: dict[str, Any]  # as from `calendars.describe_month`
   last: dict[str, Any]
 
 
 def format_corrections_tei(rows: Sequence[DatedRecords]) -> str:
-  """Returns a TEI document of corrected records.
-
-  Args:
-    rows: in any order; a work has a division, in order of its records.
-  """
+  """Returns a TEI document of corrected records, a division per work."""
   names = dict.fromkeys(row.correction.name for row in rows)
   keys = {name: f"reader-{number}" for number, name in enumerate(names, 1)}
   readers = "".join(
@@ -163,7 +149,7 @@ def _format_work(
 def _format_record(
   record: IndexRecord, row: DatedRecords, keys: dict[str, str]
 ) -> str:
-  """Returns the element of a record; spaces in its seg are the text's own."""
+  """Returns a record's element; spaces in its seg are the text's own."""
   correction = row.correction
   person = f"#{keys[correction.name]}"
   note = ""
@@ -232,38 +218,23 @@ COLUMNS = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Export:
-  """Corrections as a file.
-
-  Attributes:
-    content: of the file.
-    number: of the corrections in it.
-    left_out: those that it lacks, each with the reason.
-  """
+  """Corrections as a file."""
 
   content: str
-  number: int
-  left_out: tuple[Note, ...] = ()
+  number: int  # of corrections in the file
+  left_out: tuple[Note, ...] = ()  # with reasons
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _Located:
-  """A correction with its records.
-
-  Attributes:
-    correction: as it is kept.
-    work: of the index; None if it has none of this name.
-    dated_with: of the work; None likewise.
-    records: that it is of, without headings; none if they are gone.
-    months: that it allows; none if the records are gone.
-    problem: why there are none; else "".
-  """
+  """A correction with its records."""
 
   correction: Correction
-  work: IndexedWork | None
-  dated_with: DatedWith | None
-  records: Sequence[IndexRecord] = ()
-  months: Sequence[int] = ()
-  problem: Note | str = ""
+  work: IndexedWork | None  # None if the index has none of this name
+  dated_with: DatedWith | None  # of the work
+  records: Sequence[IndexRecord] = ()  # without headings; none if they are gone
+  months: Sequence[int] = ()  # allowed; none if the records are gone
+  problem: Note | str = ""  # why there are none, else ""
 
   def describe_problem(self, problem: Note | str) -> Note:
     """Returns why the correction is left out, with its name."""
@@ -282,13 +253,11 @@ def export_corrections(
   """Returns corrections as a file.
 
   Args:
-    index: that has them.
-    chosen: the corrections; fixed and tei leave out what was undone.
+    chosen: the corrections; fixed and tei leave out those undone.
     export_format: one of `FORMATS`.
 
   Raises:
-    ValueError: if the format is none of these; if corrections of several texts
-      are to be one table for --fixed.
+    ValueError: if the format is unknown, or --fixed would need several texts.
   """
   if export_format not in FORMATS:
     raise ValueError(
@@ -327,16 +296,15 @@ def export_corrections(
 
 
 def write_corrections(folder: pathlib.Path, path: pathlib.Path) -> str:
-  """Writes the corrections of an index and returns what was written, in words.
+  """Writes the corrections of an index; returns a report in words.
 
   Args:
-    folder: of the index.
-    path: of the file, whose suffix says the format. A table for --fixed is of
-      one text: of several, each has a file with its name before the suffix.
+    path: its suffix gives the format. For --fixed, each of several texts gets a
+      file with its name before the suffix.
 
   Raises:
     FileNotFoundError: if there is no index.
-    ValueError: naming the suffix, if it says nothing.
+    ValueError: if the suffix is unknown.
   """
   export_format = FORMAT_OF_SUFFIX.get(path.suffix.lower())
   if export_format is None:
@@ -376,14 +344,13 @@ def _name_file(work: str) -> str:
 
 
 def is_text(work: IndexedWork) -> bool:
-  """Whether a work is a text, of which there can be a table for --fixed."""
+  """Whether a work is a text, so that --fixed can correct it."""
   return work.text_format not in _FORMATS_OF_RECORDS
 
 
 def _locate_corrections(
   index: IndexFolder, chosen: Sequence[Correction]
 ) -> list[_Located]:
-  """Returns the corrections, each with the records that it is of."""
   works = {work.name: work for work in index.works}
   finders: dict[str, RecordFinder] = {}
   dated_with_of = {
@@ -423,7 +390,7 @@ def _locate_corrections(
 
 
 def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
-  """Returns what csv and jsonl say of a correction."""
+  """Returns a correction's row for csv and jsonl."""
   first = row.records[0] if row.records else None
   state, problem = correction_checks.find_state(
     row.correction, row.dated_with, row.problem
@@ -456,10 +423,10 @@ def _find_months(index: IndexFolder, correction: Correction) -> list[int]:
 
 
 def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:
-  """Returns the table for --fixed of the corrections of one text.
+  """Returns the --fixed table of one text.
 
   Raises:
-    ValueError: if they are of several.
+    ValueError: if there are several texts.
   """
   names = sorted({row.work.name for row in texts})
   if len(names) > 1:
@@ -488,7 +455,7 @@ def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:
 
 
 def _find_lines(index: IndexFolder, work: IndexedWork) -> dict[str, str]:
-  """Returns number of an entry -> line on which it begins, of a text."""
+  """Returns number of an entry -> line on which it begins."""
   places: dict[str, str] = {}
   cursor = index.connection.execute(
     "SELECT record_id, place FROM records WHERE row >= ? AND row < ? "
@@ -542,19 +509,12 @@ _Key = tuple[str, str, str, str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportResult:
-  """What became of the rows of a table.
-
-  Attributes:
-    added: how many corrections were made.
-    present: how many were made before, by the same table or another.
-    undone: how many were undone where the table comes from.
-    refused: the others, each with line and reason.
-  """
+  """What became of the rows of a table."""
 
   added: int
-  present: int
-  undone: int
-  refused: tuple[str, ...]
+  present: int  # made before, by this table or another
+  undone: int  # already undone in the index they come from
+  refused: tuple[str, ...]  # each with line and reason
 
   def __str__(self) -> str:
     """Returns the counts in words."""
@@ -567,15 +527,11 @@ class ImportResult:
 def import_corrections(
   folder: pathlib.Path, path: pathlib.Path
 ) -> ImportResult:
-  """Makes the corrections of a table; one that is refused stops no other.
-
-  Args:
-    folder: of the index.
-    path: of the table.
+  """Makes the corrections of a table; a refused one stops no other.
 
   Raises:
     FileNotFoundError: if there is no index or no such file.
-    ValueError: naming file and column of a table that is none.
+    ValueError: if the table's columns are wrong.
   """
   index = IndexFolder.open(folder)
   keys: set[_Key] = {
@@ -606,13 +562,11 @@ def undo_corrections(folder: pathlib.Path, numbers: Sequence[str]) -> None:
   """Undoes corrections, all or none.
 
   Args:
-    folder: of the index.
-    numbers: of the corrections, as they were written.
+    numbers: as the user wrote them.
 
   Raises:
     FileNotFoundError: if there is no index.
-    ValueError: naming the number that is none, or that of no correction that
-      holds.
+    ValueError: if a number is not that of a correction that holds.
   """
   store = IndexFolder.open(folder).corrections
   active = {str(row.correction_id): row.correction_id for row in store.active()}
@@ -631,8 +585,7 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
 
   Raises:
     FileNotFoundError: if there is no such file.
-    ValueError: naming the column that is missing, or the line of a row that is
-      longer or shorter than the header.
+    ValueError: if a column is missing or a row has too many or few cells.
   """
   if not path.is_file():
     raise FileNotFoundError(f"--correct={path}: no such file")
@@ -664,11 +617,7 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
 
 
 def _check_columns(path: pathlib.Path, columns: Sequence[str]) -> None:
-  """Refuses a header that lacks a column, or has one that nobody would read.
-
-  Raises:
-    ValueError: naming the column, and the one that may be meant.
-  """
+  """Raises ValueError if a column is missing or unknown."""
   expected = (
     f"expected {', '.join(_NEEDED)}, and maybe {', '.join(_OTHERS)}, with "
     "commas or tabs"
@@ -692,7 +641,7 @@ def _check_columns(path: pathlib.Path, columns: Sequence[str]) -> None:
 
 
 def _find_nearest(column: str) -> list[str]:
-  """Returns the column that may be meant by another, or none."""
+  """Returns the known column with the nearest name, or none."""
   known = (*_NEEDED, *_OTHERS)
   # "last" and "first" stand for a part of a name, "Date" for the whole.
   parts = [name for name in known if column.lower() in name.split("_")]
@@ -705,12 +654,7 @@ def _make_key(row: dict[str, str]) -> _Key:
 
 
 def _add_correction(index: IndexFolder, key: _Key, row: dict[str, str]) -> None:
-  """Makes a correction.
-
-  Raises:
-    ValueError: as of `check_correction` and `CorrectionStore.add`; if it was
-      made of another text.
-  """
+  """Makes a correction from a row."""
   work, first, last, date = key
   checked = correction_checks.check_correction(index, work, first, last, date)
   if row["texts_sha256"] not in ("", checked.texts_sha256):

@@ -1,12 +1,8 @@
-"""Corrections of an index: dates that readers gave its records.
+"""Store of corrections: dates that readers gave records of an index.
 
-They lie in `corrections.sqlite` of the folder. What `add` or `undo` has
-returned is on the disk. It is no part of a build: a work that is built again,
-removed or replaced keeps its corrections, and `building.work_corrections` finds
-their records again.
-
-Records are called by their ids within the work. A correction of several has the
-first and the last, in the order of the work as the index has it.
+They are in `corrections.sqlite` and survive builds: a work that is built again,
+removed or replaced keeps its corrections, and `work_corrections` finds their
+records again. `add` and `undo` return when the change is on disk.
 """
 
 from __future__ import annotations
@@ -53,7 +49,7 @@ _TIMEOUT = 60  # seconds that one waits for what others write
 
 
 class Transaction:
-  """A transaction that no other writer is inside of."""
+  """A transaction that keeps out all other writers."""
 
   def __init__(self, connection: sqlite3.Connection):
     self._connection = connection
@@ -71,11 +67,7 @@ class Transaction:
 
 
 def create_file(path: pathlib.Path) -> None:
-  """Makes the file, whole or not at all, if no other process has.
-
-  Args:
-    path: of the file, in the folder of an index.
-  """
+  """Creates the file, atomically, unless another process has."""
   folder = os.open(path.parent, os.O_RDONLY)
   try:
     fcntl.flock(folder, fcntl.LOCK_EX)
@@ -98,13 +90,10 @@ def create_file(path: pathlib.Path) -> None:
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
-  """Returns a connection to the file, for reading only if need be.
-
-  Args:
-    path: of the file, which is there.
+  """Returns a connection to the file, read-only if it cannot be written.
 
   Raises:
-    ValueError: naming it, if it is damaged or of another version.
+    ValueError: if it is damaged or of another version.
   """
   connection = sqlite3.connect(
     database.make_uri(path, readonly=not os.access(path.parent, os.W_OK)),
@@ -142,15 +131,10 @@ _ROWS_PER_QUERY = 500  # variables that a statement may have
 
 
 class CorrectedRecords(Protocol):
-  """What a correction says of its records.
+  """The records of a correction, by their ids."""
 
-  Attributes:
-    first_record: id of the first, within its work.
-    last_record: id of the last.
-  """
-
-  first_record: str
-  last_record: str
+  first_record: str  # id within the work
+  last_record: str  # id within the work
 
 
 def list_ends(corrections: Iterable[CorrectedRecords]) -> list[str]:
@@ -168,8 +152,7 @@ def find_span(
   """Returns ids and rows of the first and last record of a correction.
 
   Raises:
-    ValueError: naming the record that is not there; if they stand the other
-      way round.
+    ValueError: if a record is missing or they are in the wrong order.
   """
   rows = find_rows(folder, work, (first, last))
   for record_id in (first, last):
@@ -187,7 +170,7 @@ def find_span(
 def find_rows(
   folder: pathlib.Path, work: str, record_ids: Iterable[str]
 ) -> dict[str, int]:
-  """Returns the rows of those records that a work of the index has."""
+  """Returns id -> row of the records that the work has."""
   wanted = [*dict.fromkeys(record_ids)]
   rows: dict[str, int] = {}
   connection = database.open_database(folder)
@@ -211,13 +194,13 @@ def touches(
   ids: tuple[str, str],
   span: tuple[int | None, int | None],
 ) -> bool:
-  """Whether a correction has a record in common with a span of records.
+  """Whether a correction shares a record with a span of records.
 
   Args:
     correction: whose records may be gone.
-    rows: of the records that there are.
+    rows: of the records that exist.
     ids: of the first and last record of the span.
-    span: their rows, None if they are gone.
+    span: rows of the span, None if they are gone.
   """
   if {correction.first_record, correction.last_record} & {*ids}:
     return True
@@ -232,38 +215,24 @@ _MAX_LENGTHS = {"date": 200, "name": 200, "note": 10_000}  # characters
 
 
 class ConflictError(ValueError):
-  """A change that is refused for what another one has done before it."""
+  """A change that an earlier change rules out."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, slots=True)
 class Correction:
-  """A date that a reader gave a record, or several that follow one another.
+  """A date that a reader gave consecutive records."""
 
-  Attributes:
-    correction_id: never used again.
-    work: name of the work.
-    first_record: id of the record, within the work.
-    last_record: id of the last; the same of one record.
-    date: as the reader wrote it, see `written_dates.find_months`.
-    note: of the reader.
-    name: of the reader.
-    made: time, ISO 8601 in UTC.
-    undone: when it was undone; None while it holds.
-    undone_by: name of who undid it.
-    texts_sha256: of the texts that it was made of, see `hash_texts`.
-  """
-
-  correction_id: int
+  correction_id: int  # never reused
   work: str
-  first_record: str
-  last_record: str
-  date: str
+  first_record: str  # id within the work
+  last_record: str  # id; the same for one record
+  date: str  # as written, see `written_dates.find_months`
   note: str = ""
-  name: str = ""
-  made: str
-  undone: str | None = None
+  name: str = ""  # of the reader
+  made: str  # ISO 8601 in UTC
+  undone: str | None = None  # time; None while it holds
   undone_by: str = ""
-  texts_sha256: str
+  texts_sha256: str  # of its texts, see `hash_texts`
 
   @property
   def record_span(self) -> str:
@@ -286,12 +255,11 @@ _GIVEN = (
 
 
 def hash_texts(texts: Iterable[str], num_before: int) -> str:
-  """Returns by what the records of a correction are known again.
+  """Returns the hash by which the records of a correction are found again.
 
   Args:
-    texts: of the records, in order.
-    num_before: how many earlier records of the work have the first text; a
-      chronicle prints 「冬，十月。」 many times.
+    num_before: earlier records of the work with the first text; a chronicle
+      prints 「冬，十月。」 many times.
   """
   digest = hashlib.sha256(f"{num_before}\n".encode())
   for text in texts:
@@ -300,20 +268,16 @@ def hash_texts(texts: Iterable[str], num_before: int) -> str:
 
 
 class CorrectionStore:
-  """Store of the corrections of an index, for any number of threads."""
+  """Corrections of an index, for any number of threads."""
 
   def __init__(self, folder: str | os.PathLike):
-    """Keeps the folder; nothing is opened or made.
-
-    Args:
-      folder: of the index.
-    """
+    """Keeps the folder of the index; opens nothing yet."""
     self._folder = pathlib.Path(folder)
     self._thread = threading.local()
 
   @property
   def path(self) -> pathlib.Path:
-    """The file, which is not there before the first correction."""
+    """The file; missing before the first correction."""
     return self._folder / CORRECTIONS_FILE
 
   def add(
@@ -328,26 +292,16 @@ class CorrectionStore:
     texts_sha256: str,
     key: str,
   ) -> Correction:
-    """Adds a correction and returns it when it is on the disk.
+    """Adds a correction and returns it when it is on disk.
 
     Args:
-      work: name of a work of the index.
-      first_record: id of the record.
-      last_record: id of the last; the same of one record.
-      date: as the reader wrote it; that it can be read is not looked at here,
-        see `ctd_jax.index.correction_checks.check_correction`.
-      note: of the reader.
-      name: of the reader.
-      texts_sha256: of the texts of the records, see `hash_texts`.
       key: of the form; the same form sent twice is one correction.
 
     Raises:
-      ConflictError: naming the correction that it overlaps; if the key is that
-        of another correction.
+      ConflictError: if it overlaps another, or the key is another's.
       FileNotFoundError: if the folder holds no index.
       PermissionError: if it cannot be written.
-      ValueError: naming the record that the work lacks; what is empty or too
-        long.
+      ValueError: if the work lacks the record, or a field is empty or too long.
     """
     given = {
       "work": work,
@@ -376,17 +330,15 @@ class CorrectionStore:
       return _fetch(connection, "correction_id = ?", [cursor.lastrowid])[0]
 
   def undo(self, correction_id: int, name: str, key: str) -> Correction:
-    """Undoes a correction and returns it when that is on the disk.
+    """Undoes a correction and returns it when that is on disk.
 
     Args:
-      correction_id: of the correction.
-      name: of who undoes it.
       key: of the form; the same form sent twice undoes once.
 
     Raises:
-      ConflictError: if it is undone; if the key is that of another correction.
+      ConflictError: if it is undone, or the key is another's.
       PermissionError: if the folder cannot be written.
-      ValueError: if there is no such correction; if the name is too long.
+      ValueError: if there is no such correction or the name is too long.
     """
     _check_fields({"name": name.strip()}, key)
     if not self.path.is_file():
@@ -430,11 +382,7 @@ class CorrectionStore:
     return matches[0] if matches else None
 
   def active(self, work: str | None = None) -> list[Correction]:
-    """Returns the corrections that hold, the oldest first.
-
-    Args:
-      work: name of the work; None of all.
-    """
+    """Returns the corrections that hold, oldest first."""
     connection = self._open()
     if connection is None:
       return []
@@ -448,16 +396,10 @@ class CorrectionStore:
     limit: int | None = None,
     offset: int = 0,
   ) -> list[Correction]:
-    """Returns corrections, those that were undone too, the newest first.
-
-    Args:
-      work: name of the work; None of all.
-      record_id: of a record of the work that they are of; None of any.
-      limit: how many at most; None for all.
-      offset: how many of the newest are left out.
+    """Returns corrections, also those undone, newest first.
 
     Raises:
-      ValueError: if a record is named and no work.
+      ValueError: if you name a record but no work.
     """
     connection = self._open()
     if connection is None:
@@ -486,13 +428,8 @@ class CorrectionStore:
   ) -> int:
     """Returns how many corrections there are.
 
-    Args:
-      work: name of the work; None of all.
-      record_id: of a record of the work that they are of; None of any.
-      only_active: whether those that were undone are left out.
-
     Raises:
-      ValueError: if a record is named and no work.
+      ValueError: if you name a record but no work.
     """
     connection = self._open()
     if connection is None:
@@ -531,7 +468,6 @@ class CorrectionStore:
   def _filter_by_record(
     self, work: str | None, record_id: str, corrections: list[Correction]
   ) -> list[Correction]:
-    """Returns the corrections that a record of a work lies in."""
     if work is None:
       raise ValueError(f"record {record_id}: of which work?")
     rows = find_rows(self._folder, work, [record_id, *list_ends(corrections)])
@@ -548,16 +484,7 @@ class CorrectionStore:
     work: str,
     span: tuple[tuple[str, str], tuple[int, int]],
   ) -> None:
-    """Refuses a correction of what another one is of.
-
-    Args:
-      connection: within a transaction.
-      work: name of the work.
-      span: ids and rows of the first and the last record.
-
-    Raises:
-      ConflictError: naming the other one.
-    """
+    """Raises ConflictError if another correction covers one of the records."""
     (first, last), _ = span
     single = first if first == last else None
     condition, values = _select(work, only_active=True, record_id=single)
@@ -576,13 +503,7 @@ class CorrectionStore:
         )
 
   def _open(self) -> sqlite3.Connection | None:
-    """Returns the connection of this thread to the file that lies there now.
-
-    None if there is none.
-
-    Raises:
-      ValueError: naming the file, if it is damaged or of another version.
-    """
+    """Returns this thread's connection; None if there is no file."""
     try:
       status = self.path.stat()
     except FileNotFoundError:
@@ -603,12 +524,7 @@ class CorrectionStore:
     return self._thread.connection
 
   def _open_for_writing(self) -> sqlite3.Connection:
-    """Returns the connection of this thread, to a file that is made if need be.
-
-    Raises:
-      FileNotFoundError: if the folder holds no index.
-      PermissionError: if it cannot be written.
-    """
+    """Returns this thread's connection; creates the file if need be."""
     if not (self._folder / database.DATABASE_FILE).is_file():
       raise FileNotFoundError(f"{self._folder}: no index, nothing to correct")
     if not os.access(self._folder, os.W_OK):
@@ -619,11 +535,7 @@ class CorrectionStore:
 
 
 def _check_fields(given: dict[str, str], key: str) -> None:
-  """Checks what a reader gave.
-
-  Raises:
-    ValueError: naming what is empty, too long or no text.
-  """
+  """Raises ValueError for a field that is empty, too long or no text."""
   if not key:
     raise ValueError(Note("problem.correction.no_key"))
   for name, text in given.items():
@@ -681,11 +593,7 @@ def _fetch(
 def _select(
   work: str | None, only_active: bool = False, record_id: str | None = None
 ) -> tuple[str, list[str]]:
-  """Returns condition and values of a query.
-
-  Of a record, all corrections that it may lie in: whether it lies in one of
-  several records is seen from their rows.
-  """
+  """Returns condition and values of a query; callers check the rows."""
   conditions, values = ["1"], []
   if work is not None:
     conditions.append("work = ?")

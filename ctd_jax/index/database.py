@@ -1,24 +1,12 @@
 """Database of an index: works, records and full text.
 
-`index.sqlite` of the folder, SQLite in WAL mode. A record has a global `row`,
-from 1, that is never used again; a work has the rows `first_row` ... `first_row
-+ num_records - 1`. Its posteriors lie beside the database, in the folder that
-`works.folder` names (see `posterior_arrays`), in the order of the rows.
+`index.sqlite`, SQLite in WAL mode. A record has a global `row`, from 1, that is
+never reused; a work has the rows `first_row` ... `first_row + num_records - 1`.
+Its posteriors are in the folder `works.folder`, in the order of the rows.
 
   >>> connection = open_database("annals.index")            # doctest: +SKIP
   >>> search_text(connection, ["葬衛桓公"], k=10)              # doctest: +SKIP
   [TextMatch(row=120, score=9.31)]
-  >>> fetch_records(connection, [120])[0].text              # doctest: +SKIP
-  '夏，四月，葬衛桓公。'
-
-Columns of `records`: `start_month` ... `end_month` are the months that a record
-is known to be of (NULL where not), `best_month` the most probable one, with
-`best_probability`, and `first_credible` ... `last_credible` the ends of the set
-that holds 90 %. Months are ordinals of the calendar; its length K stands for
-outside of it. `section_start` and `section_end` span the record in the entry
-that the edition prints, `date_end` is where the date ends by which its text
-begins, 0 without one. `dated_by` is keys, order or model, `fixed` says whether
-a reader set the date.
 """
 
 from __future__ import annotations
@@ -130,7 +118,7 @@ def fold_text(text: str) -> str:
 
 
 def split_tokens(text: str) -> str:
-  """Returns what FTS5 is given of a text: its tokens between spaces."""
+  """Returns the tokens of a text between spaces, as FTS5 needs them."""
   return _BY_NUMBER.sub(
     _name_by_number,
     _SINGLE.sub(r" \g<0> ", fold_text(text).translate(_MISSING)),
@@ -142,12 +130,10 @@ def _name_by_number(match: re.Match[str]) -> str:
 
 
 def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
-  """Returns the query of FTS5 for phrases; None if they hold nothing to find.
+  """Returns the FTS5 query for phrases; None if they have nothing to find.
 
   Args:
-    words: phrases of one character or more; punctuation in them is no matter.
-    match_any: whether a record that has one of them is found; else it has to
-      have all.
+    match_any: whether one of the words is enough.
   """
   phrases = []
   for word in words:
@@ -160,12 +146,7 @@ def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
 
 
 def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
-  """Returns where phrases stand in a text, in order, to be highlighted.
-
-  Args:
-    words: as of `make_match`.
-    text: of the record.
-  """
+  """Returns where phrases stand in a text, in order, for highlights."""
   folded = fold_text(text).casefold()
   if len(folded) != len(text):  # as of ß: positions would move
     folded = fold_text(text)
@@ -206,86 +187,47 @@ CREATE VIRTUAL TABLE full_text USING fts5(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexRecord:
-  """A record of an index; the columns of `records`, see the module.
+  """A record of an index; the columns of `records`."""
 
-  Attributes:
-    row: in the index.
-    work_id: of its work.
-    record_id: within its work.
-    position: order in the work, -1 if it is not known.
-    text: as printed.
-    kind: event, no_event, neg_comment, text or heading.
-    place: where it is printed, `file:line (p. page)`.
-    headings: above it, the highest first.
-    section_start: span in the printed entry.
-    section_end: its end.
-    date_end: end of the date by which the text begins, 0 without one.
-    start_month: first month that it is known to be of; None if none is known.
-    end_month: the last.
-    best_month: the most probable.
-    best_probability: of that month.
-    first_credible: first of the months that hold 90 %.
-    last_credible: the last.
-    dated_by: one of `MANNERS`.
-    fixed: whether a reader set the date.
-  """
-
-  row: int
+  row: int  # in the index
   work_id: int
-  record_id: str
-  position: int
+  record_id: str  # within its work
+  position: int  # order in the work, -1 if unknown
   text: str
-  kind: str
-  place: str
-  headings: tuple[str, ...]
-  section_start: int
+  kind: str  # event, no_event, neg_comment, text or heading
+  place: str  # where it is printed, `file:line (p. page)`
+  headings: tuple[str, ...]  # outermost first
+  section_start: int  # span in the printed entry
   section_end: int
-  date_end: int
-  start_month: int | None
+  date_end: int  # end of the date that opens the text, else 0
+  start_month: int | None  # first month it is known to be in
   end_month: int | None
-  best_month: int
+  best_month: int  # most probable; K is outside the calendar
   best_probability: float
-  first_credible: int
+  first_credible: int  # first month of those that hold 90 %
   last_credible: int
-  dated_by: str
-  fixed: bool
+  dated_by: str  # one of `MANNERS`
+  fixed: bool  # whether a reader set the date
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class IndexedWork:
-  """A work of an index; the columns of `works`.
-
-  Attributes:
-    work_id: of the work.
-    name: by which flags call it.
-    title: as the edition gives it.
-    source: path or data set that it was read from.
-    text_format: mandoku, tei, markdown, plain, beir or dataset.
-    sha256: of what was read.
-    first_row: of its records.
-    num_records: these many.
-    dated_by: what most of its records are dated by, one of `MANNERS`.
-    folder: of its posteriors, relative to that of the index.
-    printed_reigns: rows of the reigns that it names, for names of months.
-    warnings: what a reader of its dates should know.
-    added: time, ISO 8601.
-    records_sha256: of its rows in `records`, see `hash_records`.
-  """
+  """A work of an index; the columns of `works`."""
 
   work_id: int
-  name: str
-  title: str
-  source: str
-  text_format: str
-  sha256: str
+  name: str  # for flags
+  title: str  # as the edition gives it
+  source: str  # path or data set
+  text_format: str  # mandoku, tei, markdown, plain, beir or dataset
+  sha256: str  # of what was read
   first_row: int
   num_records: int
-  dated_by: str
-  folder: str
-  printed_reigns: tuple[int, ...]
-  warnings: tuple[Note | str, ...]
-  added: str
-  records_sha256: str
+  dated_by: str  # of most records, one of `MANNERS`
+  folder: str  # of its posteriors, relative to the index
+  printed_reigns: tuple[int, ...]  # rows of reigns that it names
+  warnings: tuple[Note | str, ...]  # what readers of its dates should know
+  added: str  # ISO 8601
+  records_sha256: str  # of its rows in `records`
 
   @property
   def rows(self) -> range:
@@ -295,15 +237,10 @@ class IndexedWork:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class TextMatch:
-  """A record that has the words.
-
-  Attributes:
-    row: of the record.
-    score: BM25, the higher the better.
-  """
+  """A record that has the words."""
 
   row: int
-  score: float
+  score: float  # BM25, higher is better
 
 
 RECORD_COLUMNS = tuple(field.name for field in dataclasses.fields(IndexRecord))
@@ -317,9 +254,9 @@ def open_database(
   """Returns a connection to the database of an index.
 
   Args:
-    folder: of the index.
-    readonly: whether nothing is to be written. It may then be used by several
-      threads, one at a time, and the folder may be one that cannot be written.
+    readonly: lets several threads share it, one at a time, and works in a
+      folder
+      without write permission.
 
   Raises:
     FileNotFoundError: if the folder has no database.
@@ -352,12 +289,7 @@ def open_database(
 
 
 def make_uri(path: pathlib.Path, readonly: bool) -> str:
-  """Returns the address by which SQLite opens a database that is there.
-
-  Args:
-    path: of the file.
-    readonly: whether nothing is to be written.
-  """
+  """Returns the address by which SQLite opens an existing database."""
   mode = "rw"
   if readonly:
     # Readers of WAL write beside the file; where they cannot, nobody does.
@@ -366,11 +298,7 @@ def make_uri(path: pathlib.Path, readonly: bool) -> str:
 
 
 def create_database(folder: str | os.PathLike) -> None:
-  """Makes an empty database, if there is none.
-
-  Args:
-    folder: of the index; it exists.
-  """
+  """Creates an empty database, if there is none."""
   path = pathlib.Path(folder) / DATABASE_FILE
   connection = sqlite3.connect(path, isolation_level=None)
   try:
@@ -432,12 +360,7 @@ def _decode(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
 def fetch_records(
   connection: sqlite3.Connection, rows: Iterable[int]
 ) -> list[IndexRecord]:
-  """Returns records in the order of `rows`; rows that are not there are left.
-
-  Args:
-    connection: to the database.
-    rows: of the records.
-  """
+  """Returns records in the order of `rows`, without missing ones."""
   wanted = [int(row) for row in rows]
   records: dict[int, IndexRecord] = {}
   for start in range(0, len(wanted), _ROWS_PER_QUERY):
@@ -456,14 +379,10 @@ def fetch_records(
 def fetch_columns(
   connection: sqlite3.Connection, rows: Sequence[int], *columns: str
 ) -> list[tuple[Any, ...]]:
-  """Returns row and some columns of records, in order of the rows.
-
-  Rows that are not there are left.
+  """Returns row and some columns of existing records, in row order.
 
   Args:
-    connection: to the database.
-    rows: of the records.
-    *columns: of `IndexRecord`, but for lists.
+    *columns: of `IndexRecord`, except its lists.
   """
   values = []
   for start in range(0, len(rows), _ROWS_PER_QUERY):
@@ -484,15 +403,12 @@ def search_text(
   months: tuple[int, int] | None = None,
   match_any: bool = False,
 ) -> list[TextMatch]:
-  """Returns the records that have words, the best first by BM25.
+  """Returns the records that have words, best first by BM25.
 
   Args:
-    connection: to the database.
     words: phrases of one character or more, in either script.
-    k: how many at most.
-    works: whose records; None of all.
-    months: first and last; of what is most probably of one of them. None of
-      any.
+    works: where to search; None for all.
+    months: first and last month that the record's best month must be in.
     match_any: whether one of the words is enough.
 
   Raises:
@@ -513,15 +429,7 @@ def search_match(
   works: Sequence[IndexedWork] | None = None,
   months: tuple[int, int] | None = None,
 ) -> list[TextMatch]:
-  """Returns the records that a query of FTS5 matches, the best first by BM25.
-
-  Args:
-    connection: to the database.
-    match: query of FTS5, its characters folded as `full_text` does.
-    k: how many at most.
-    works: as of `search_text`.
-    months: as of `search_text`.
-  """
+  """Returns the records that an FTS5 query of folded text matches."""
   if works is not None and not works:
     return []
   conditions, values = ["full_text MATCH ?"], [match]

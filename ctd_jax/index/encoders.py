@@ -1,9 +1,8 @@
 """Encoder of an index: records and questions as vectors of length 1.
 
-It is a trained run, in its workdir or exported, or a published encoder. Of a
-run the vectors are those whose cosine its score has, made with its prefixes and
-lengths; the other terms of its score, for the time of a pair, are left to the
-posteriors of the index.
+It is a trained run (workdir or export) or a published encoder. A run uses the
+prefixes and lengths that it was trained with; only the cosine in its score is
+used, because the index has posteriors for the time.
 
 Axes: n texts, D width of a vector.
 """
@@ -39,26 +38,18 @@ EncodeTexts = Callable[[Sequence[str]], Float32[np.ndarray, "n D"]]
 
 @dataclasses.dataclass(frozen=True)
 class VectorEncoder:
-  """What makes vectors; `open_encoder` opens one.
+  """Makes vectors of records and questions; `open_encoder` opens one."""
 
-  Attributes:
-    path: folder, absolute, or hub id.
-    name: of the run or the folder.
-    kind: `RUN` or `PUBLISHED`.
-    sha256: of parameters, vocabulary and settings. A run has the same in its
-      workdir and exported, but one with adapters another: exported, they are
-      merged into its encoder.
-    dimensions: D.
-    encode_records: texts of records -> their vectors.
-    encode_questions: texts of questions -> their vectors.
-  """
-
-  path: str
-  name: str
-  kind: str
+  path: str  # absolute folder, or hub id
+  name: str  # of the run or folder
+  kind: str  # `RUN` or `PUBLISHED`
+  # Of parameters, vocabulary and settings. An export has the hash of its
+  # workdir, unless adapters were merged into it.
   sha256: str
   dimensions: int
+  # Texts -> vectors.
   encode_records: EncodeTexts = dataclasses.field(repr=False)
+  # Texts -> vectors.
   encode_questions: EncodeTexts = dataclasses.field(repr=False)
 
 
@@ -70,11 +61,8 @@ def describe_encoder(name: str, sha256: str) -> str:
 def find_encoder_path(source: str | os.PathLike) -> str:
   """Returns the absolute path of an encoder, or its hub id.
 
-  Args:
-    source: value of the flag.
-
   Raises:
-    FileNotFoundError: if a folder is missing.
+    FileNotFoundError: if the folder is missing.
   """
   from ctd_jax.models.pretrained import folders
   from ctd_jax.training import run_folder
@@ -92,17 +80,15 @@ def find_encoder_path(source: str | os.PathLike) -> str:
 def open_encoder(
   source: str | os.PathLike, data_dir: str | os.PathLike | None = None
 ) -> VectorEncoder:
-  """Returns an encoder, with its parameters.
+  """Returns an encoder with its parameters.
 
   Args:
-    source: workdir of a trained run, folder of an exported run or of a
-      published encoder, or a hub id.
-    data_dir: where the data set of a workdir lies; None = where its config
-      says. The others need none.
+    source: workdir or export of a run, a published encoder's folder or hub id.
+    data_dir: of the data set of a workdir; None for what its config says.
 
   Raises:
-    FileNotFoundError: if the folder, its checkpoint or a file is missing.
-    ValueError: naming the file that does not fit.
+    FileNotFoundError: if a folder, checkpoint or file is missing.
+    ValueError: if a file does not fit; names it.
   """
   from ctd_jax.models.pretrained import folders
   from ctd_jax.training import run_folder
@@ -129,16 +115,14 @@ def open_encoder_of(
   source: str | os.PathLike | None = None,
   data_dir: str | os.PathLike | None = None,
 ) -> VectorEncoder:
-  """Returns the encoder that the vectors of an index were made with.
+  """Returns the encoder that made an index's vectors.
 
   Args:
-    entry: of the manifest.
-    source: where it lies now; None = where it lay then.
-    data_dir: as of `open_encoder`.
+    source: where it is now; None if it has not moved.
 
   Raises:
-    FileNotFoundError: naming the flag, if it is not there.
-    ValueError: if it is another one; or as of `open_encoder`.
+    FileNotFoundError: if it is missing; names the flag.
+    ValueError: if it is another encoder.
   """
   made_with = describe_encoder(entry.name, entry.sha256)
   if source is None:
@@ -187,7 +171,6 @@ def _restore_run(
 
 
 def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
-  """Returns a run as an encoder."""
   from ctd_jax.models.dual_encoder import INNER_PRODUCTS
   from ctd_jax.retrieval import dense
   from ctd_jax.training import date_marks, input_pipeline
@@ -243,7 +226,7 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
 
 
 def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
-  """Returns a published encoder, which reads each side in its own way."""
+  """Returns a published encoder, with its own way to read each side."""
   from ctd_jax.models.pretrained import vector_settings
   from ctd_jax.models.text_encoder import TextEncoder
 
@@ -281,12 +264,7 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
 
 
 def _describe_config(config: Any) -> dict[str, Any]:
-  """Returns the fields of a configuration on which its vectors depend.
-
-  Left out is what it has not, what is no part of the model (and of its repr),
-  and a Gaussian that it does not use: the hash of a model stays when others
-  get new fields.
-  """
+  """Returns the fields of a configuration that its vectors depend on."""
   fields = {
     field.name: value
     for field in dataclasses.fields(config)
@@ -301,7 +279,7 @@ def _describe_config(config: Any) -> dict[str, Any]:
 
 
 def _hash_encoder(settings: Mapping[str, Any], params: Any) -> str:
-  """Returns a hash of all that vectors depend on, hexadecimal."""
+  """Returns a hash of all that vectors depend on."""
   from flax import traverse_util
 
   from ctd_jax.training import devices

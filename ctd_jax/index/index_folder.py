@@ -1,7 +1,4 @@
-"""Folder of an index: its manifest, and the rest as it is asked for.
-
-Nothing but the manifest is read when an index is opened.
-"""
+"""An index's folder: opening reads the manifest, the rest comes on demand."""
 
 from __future__ import annotations
 
@@ -36,10 +33,9 @@ class IndexFolder:
 
   Attributes:
     folder: of the index.
-    manifest: what manifest.json says.
+    manifest: contents of manifest.json.
     dense: search by vectors; None without.
-    name_month: gives the name of a month by its ordinal and the reigns that a
-      work names, as `calendars.name_month` does, and remembers it.
+    name_month: cached `calendars.name_month` by ordinal and printed reigns.
   """
 
   def __init__(
@@ -65,17 +61,15 @@ class IndexFolder:
     """Returns the index of a folder.
 
     Args:
-      path: of the folder.
-      encoder: where the encoder lies that the vectors of the index were made
-        with, which is opened when words are first asked for; None = where it
-        lay then, "none" = words are looked for without vectors.
-      dense_weight: of the vectors beside the words, 0..1; None =
-        `dense_search.DENSE_WEIGHT`.
+      encoder: path of the encoder that made the index's vectors; None if it has
+        not moved, "none" to search words without vectors.
+      dense_weight: weight of vectors beside words, 0..1; default
+        `vectors.DENSE_WEIGHT`.
 
     Raises:
       FileNotFoundError: if there is no index, or no such encoder.
-      ValueError: naming the file that is damaged or of another version; if an
-        encoder is given and the index has no vectors.
+      ValueError: if a file is damaged or of another version; if you give an
+        encoder and the index has no vectors.
     """
     folder = pathlib.Path(path).expanduser()
     manifest = manifest_lib.read_manifest(folder)
@@ -96,14 +90,14 @@ class IndexFolder:
 
   @property
   def connection(self) -> sqlite3.Connection:
-    """Of the database, for reading; every thread has its own."""
+    """Read-only connection to the database, one per thread."""
     if not hasattr(self._thread, "connection"):
       self._thread.connection = database.open_database(self.folder)
     return self._thread.connection
 
   @functools.cached_property
   def works(self) -> tuple[database.IndexedWork, ...]:
-    """The works, as they were added; what replaces one stands in its place."""
+    """The works in the order they were added; a replacement keeps its place."""
     works = database.list_works(self.connection)
     return tuple(sorted(works, key=lambda work: work.work_id))
 
@@ -126,7 +120,7 @@ class IndexFolder:
 
   @functools.cached_property
   def corrections(self) -> CorrectionStore:
-    """What readers say of the dates."""
+    """Corrections by readers."""
     return CorrectionStore(self.folder)
 
   @functools.cached_property
@@ -136,12 +130,12 @@ class IndexFolder:
 
   @functools.cached_property
   def day_chances(self) -> Float[np.ndarray, "K 60"]:
-    """Chance that a month has a sexagenary day."""
+    """Chance that a month has each sexagenary day."""
     return calendars.load_day_chances(self.folder, self.calendar)
 
   @functools.cached_property
   def question_reader(self) -> question_reading.QuestionReader:
-    """Reader of what is asked."""
+    """Reader of questions."""
     return question_reading.QuestionReader(
       self.calendar,
       self.printed_reigns,
@@ -157,7 +151,7 @@ class IndexFolder:
     )
 
   def _count_records(self) -> Int[np.ndarray, " K"]:
-    """Returns how many records each month is the likeliest of."""
+    """Returns how many records have each month as the most probable."""
     counts = np.zeros(len(self.calendar) + 1, np.int64)
     rows = self.connection.execute(
       "SELECT best_month, COUNT(*) FROM records WHERE kind != ? "
@@ -170,10 +164,10 @@ class IndexFolder:
 
   @functools.cached_property
   def passage_dater(self) -> PassageDater:
-    """What dates passages.
+    """Dater of passages.
 
     Raises:
-      FileNotFoundError: if the index has nothing that does, saying why.
+      FileNotFoundError: if the index has none; says why.
     """
     from ctd_jax.dating.passages.passages import PassageDater
 
@@ -198,7 +192,7 @@ class IndexFolder:
 
   @functools.cached_property
   def versions(self) -> Versions:
-    """What answers are made with."""
+    """Versions and hashes for answers."""
     return Versions(
       ctd_jax=ctd_jax.__version__,
       index_format=self.manifest.format,
@@ -218,7 +212,6 @@ class IndexFolder:
     }
 
   def _name_month(self, ordinal: int, printed_reigns: frozenset[int]) -> str:
-    """Returns a month as a text would call it, see `calendars.name_month`."""
     return calendars.name_month(self.calendar, ordinal, printed_reigns)
 
   def posteriors_of(self, work: database.IndexedWork) -> ranking.WorkPosteriors:
@@ -228,12 +221,7 @@ class IndexFolder:
   def mask_kinds(
     self, work: database.IndexedWork, kinds: tuple[str, ...]
   ) -> Bool[np.ndarray, " n"]:
-    """Returns which records of a work are of some kinds, not to be changed.
-
-    Args:
-      work: of the index.
-      kinds: of records.
-    """
+    """Returns which of a work's records are of some kinds, read-only."""
     key = work.work_id, kinds
     if key not in self._kind_masks:
       rows = self.connection.execute(
@@ -248,7 +236,7 @@ class IndexFolder:
     return self._kind_masks[key]
 
   def work_of(self, row: int) -> database.IndexedWork:
-    """Returns the work that a record is of.
+    """Returns the work of a record.
 
     Raises:
       IndexError: if there is no such record.
@@ -263,13 +251,7 @@ class IndexFolder:
 
 
 def _check_size(path: pathlib.Path, num_bytes: int) -> None:
-  """Refuses a file that is not as long as the manifest says.
-
-  Its hash is left to `index --check`: reading all would take long.
-
-  Raises:
-    ValueError: naming the file.
-  """
+  """Raises ValueError if a file's size differs from the manifest's."""
   if not path.is_file():
     raise ValueError(f"{path}: missing; build the index again")
   size = path.stat().st_size

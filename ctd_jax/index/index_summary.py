@@ -1,4 +1,4 @@
-"""Summary of an index: its works, by what they are dated, what is doubtful."""
+"""Summary of an index: its works, how they are dated, what is doubtful."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _MAX_WARNINGS = 3  # of each work
 
 @dataclasses.dataclass(frozen=True)
 class _Counts:
-  """Counts of the records of a work that are no headings."""
+  """Counts of the records of a work without headings."""
 
   records: int
   certain: int
@@ -40,11 +40,7 @@ class _Counts:
 def format_summary(
   folder: pathlib.Path, result: BuildResult | None = None
 ) -> str:
-  """Returns what an index holds, and what a build did, as lines.
-
-  Args:
-    result: of the build; None if there was none.
-  """
+  """Returns what an index holds, and what a build changed, as lines."""
   index_manifest = manifest.read_manifest(folder)
   calendar = calendars.load_index_calendar(folder)
   first, last = (
@@ -82,7 +78,6 @@ def format_summary(
 
 
 def _describe_changes(result: BuildResult) -> list[tuple[str, str]]:
-  """Returns the works that a build took in, replaced, kept and took out."""
   replaced = [name for name in result.added if name in result.removed]
   changes = {
     "added": [name for name in result.added if name not in replaced],
@@ -94,7 +89,6 @@ def _describe_changes(result: BuildResult) -> list[tuple[str, str]]:
 
 
 def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:
-  """Returns how many corrections there are, and how many are pending."""
   index = IndexFolder.open(folder)
   works = [row.work for row in index.corrections.active()]
   pending = correction_checks.count_pending(index)

@@ -1,7 +1,7 @@
-"""Manifest of an index: its version, its calendar, its works and hashes.
+"""Manifest of an index: version, calendar, works and hashes.
 
-`manifest.json` is written last, whole or not at all, when the database has
-taken the works in. What it says is checked by `index_check`.
+`manifest.json` is written last and atomically, after the database has the
+works. `index_check` verifies it.
 """
 
 from __future__ import annotations
@@ -20,74 +20,49 @@ _CHUNK = 1 << 20  # bytes hashed at once
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
-  """A file of an index.
-
-  Attributes:
-    bytes: its size.
-    sha256: of its contents.
-  """
+  """Size and hash of a file of an index."""
 
   bytes: int
   sha256: str
 
 
 class EncoderEntry(msgspec.Struct, frozen=True):
-  """With what the vectors of an index were made.
+  """The encoder that made the vectors of an index."""
 
-  Attributes:
-    path: of the encoder, where it lay then; or its hub id.
-    name: of the run or the folder.
-    kind: `run` or `encoder`, a published one.
-    sha256: of its parameters, vocabulary and settings.
-    dimensions: of a vector.
-    vectors: number of them, one for each record.
-  """
-
-  path: str
-  name: str
-  kind: str
-  sha256: str
-  dimensions: int
-  vectors: int
+  path: str  # at that time; or hub id
+  name: str  # of the run or folder
+  kind: str  # `run`, or `encoder` for a published one
+  sha256: str  # of parameters, vocabulary and settings
+  dimensions: int  # of a vector
+  vectors: int  # how many, one per record
 
 
 class Manifest(msgspec.Struct, frozen=True):
-  """What an index holds.
+  """Contents of an index."""
 
-  Attributes:
-    format: of the folder, `FORMAT`.
-    generation: number of the build, from 1.
-    made_with: version of ctd_jax.
-    calendar: spec, sha256 and months.
-    works: name, title, records, dated_by, folder and sha256 of each.
-    files: path below the folder -> size and hash; all but the database, whose
-      rows the works have hashes of.
-    dense: encoder of the vectors, None without.
-    passages: folder of what dates passages, None without.
-    use_passages: whether it was to date passages, which it cannot as long as
-      no record is dated for sure; None where an index does not say it.
-  """
-
-  format: int
-  generation: int
-  made_with: str
-  calendar: dict[str, Any]
-  works: list[dict[str, Any]]
+  format: int  # of the folder, `FORMAT`
+  generation: int  # number of the build, from 1
+  made_with: str  # version of ctd_jax
+  calendar: dict[str, Any]  # spec, sha256 and months
+  works: list[dict[str, Any]]  # name, title, records, dated_by, folder, sha256
+  # Path -> size and hash; without the database, whose rows are hashed by work.
   files: dict[str, ManifestFile]
-  dense: EncoderEntry | None = None
-  passages: str | None = None
+  dense: EncoderEntry | None = None  # encoder of the vectors
+  passages: str | None = None  # folder of the passage dater
+  # Whether passages were wanted, even if no record was sure enough; None in
+  # indexes that do not record it.
   use_passages: bool | None = None
 
   @property
   def is_for_passages(self) -> bool:
-    """Whether the index is to date passages, whether or not it can by now."""
+    """Whether the index should date passages, even if it cannot yet."""
     if self.use_passages is None:
       return self.passages is not None
     return self.use_passages
 
 
 class _ManifestFormat(msgspec.Struct):
-  """The one member that every version has."""
+  """The one field that every version has."""
 
   format: int
 
@@ -95,12 +70,9 @@ class _ManifestFormat(msgspec.Struct):
 def read_manifest(folder: pathlib.Path) -> Manifest:
   """Returns the manifest of an index.
 
-  Args:
-    folder: of the index.
-
   Raises:
-    FileNotFoundError: if there is no index, or its first build was not ended.
-    ValueError: naming the file, if it is damaged or of another version.
+    FileNotFoundError: if there is no index, or its first build did not end.
+    ValueError: if it is damaged or of another version.
   """
   path = folder / MANIFEST_FILE
   if not path.is_file():
@@ -126,13 +98,13 @@ def read_manifest(folder: pathlib.Path) -> Manifest:
 
 
 def write_manifest(folder: pathlib.Path, manifest: Manifest) -> None:
-  """Writes the manifest of an index, whole or not at all."""
+  """Writes the manifest of an index atomically."""
   content = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
   files.write_text(folder / MANIFEST_FILE, content.decode() + "\n")
 
 
 def hash_manifest(folder: pathlib.Path) -> str:
-  """Returns the sha256 of the manifest, by which an index is cited."""
+  """Returns the sha256 of the manifest, by which you cite an index."""
   return hashlib.sha256((folder / MANIFEST_FILE).read_bytes()).hexdigest()
 
 

@@ -1,6 +1,7 @@
-"""Date of a passage as an answer shows it, and records with the same words.
+"""The date of a passage as an answer shows it, and records with the same words.
 
-Axes: K months, Y years."""
+Axes: K months, Y years.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ _MIN_PROBABILITY = 0.005  # of a month or year that is listed
 
 
 def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
-  """Returns when a passage is of, and why."""
+  """Returns the date of a passage and the reasons for it."""
   chances = np.exp(dates.log_p.astype(np.float64))
   chances /= chances.sum()
   years, sums, bounds = _sum_years(index, chances[:-1])
@@ -132,7 +133,7 @@ def _list_parallels(
   month: int,
   gained: float,
 ) -> tuple[Parallel, ...]:
-  """Returns the records that speak for a month, the weightiest first."""
+  """Returns the records that support a month, strongest evidence first."""
   reason_of: dict[int, dict[str, Any]] = {}
   for reason in answers.list_weighty(reasons):
     if reason["weight"] < 0:
@@ -167,11 +168,7 @@ _MAX_COMMON = 3  # records; a clause that more have is a phrase of the annals
 
 
 def note_copies(index: IndexFolder, passage: str) -> list[Note]:
-  """Returns notes on the records that hold clauses of a passage.
-
-  Args:
-    passage: as asked; in either script and any glyphs.
-  """
+  """Returns notes on the records that share clauses with a passage."""
   notes = []
   for clause in list_clauses(passage, index)[:_MAX_CLAUSES]:
     matches = database.search_text(index.connection, [clause], _MAX_COMMON + 1)
@@ -188,7 +185,7 @@ def note_copies(index: IndexFolder, passage: str) -> list[Note]:
 
 
 def list_clauses(passage: str, index: IndexFolder) -> list[str]:
-  """Returns the clauses of a passage without a date at their head."""
+  """Returns the clauses of a passage without a date at their start."""
   clauses = []
   for match in _CLAUSE.finditer(passage):
     clause = match[0]

@@ -1,15 +1,14 @@
 """Posteriors of a work on disk: its probable months as mapped arrays.
 
-A record has months that hold `SHARE` of its probability, as far as each has
-`MIN_PROBABILITY` or more, and the chance that it is of no month of the
-calendar. What is left is spread evenly over all K months. Files of a folder:
+A record keeps the months that hold `SHARE` of its probability, each with
+`MIN_PROBABILITY` or more, and the chance of no month of the calendar. The rest
+is spread evenly over all K months. Files of a folder:
 
   starts.npy         int64 [n + 1], where the months of each record begin
   months.npy         int32, ordinals, ascending for each record
   probabilities.npy  float32, of these
   outside.npy        float32 [n]
-  event_log_p.npy    float32 [n], log p(answering kind | text), 0 where there is
-                     no kind
+  event_log_p.npy    float32 [n], log p(answering kind | text), 0 without kinds
 
 Axes: n records of a work, b some of them, K months.
 """
@@ -36,23 +35,14 @@ _ARRAYS = ("starts", "months", "probabilities", "outside", "event_log_p")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PosteriorArrays:
-  """The posteriors of some records.
+  """Posteriors of some records."""
 
-  Attributes:
-    starts: where the months of each record begin; the last is their number.
-    months: ordinals, ascending for each record.
-    probabilities: of these.
-    outside: probability that a record is of no month of the calendar.
-    event_log_p: log p(answering kind | text), 0 where there is no kind.
-    num_months: of the calendar, K.
-  """
-
-  starts: Int64[np.ndarray, " starts"]
-  months: Int32[np.ndarray, " total"]
+  starts: Int64[np.ndarray, " starts"]  # where each record's months begin
+  months: Int32[np.ndarray, " total"]  # ordinals, ascending for each record
   probabilities: Float32[np.ndarray, " total"]
-  outside: Float32[np.ndarray, " n"]
-  event_log_p: Float32[np.ndarray, " n"]
-  num_months: int
+  outside: Float32[np.ndarray, " n"]  # p(no month of the calendar)
+  event_log_p: Float32[np.ndarray, " n"]  # log p(answering kind | text)
+  num_months: int  # K, of the calendar
 
   def __len__(self) -> int:
     """Number of records."""
@@ -60,7 +50,7 @@ class PosteriorArrays:
 
   @functools.cached_property
   def rest(self) -> Float32[np.ndarray, " n"]:
-    """Probability that is spread evenly over the months."""
+    """Probability spread evenly over the months."""
     sums = np.zeros(len(self.probabilities) + 1)
     np.cumsum(self.probabilities, dtype=np.float64, out=sums[1:])
     held = sums[self.starts[1:]] - sums[self.starts[:-1]]
@@ -80,11 +70,7 @@ class PosteriorArrays:
   ) -> Int64[np.ndarray, " m"]:
     """Returns the smallest set of months that holds a share, ascending.
 
-    The ordinal after the last stands for outside of the calendar.
-
-    Args:
-      index: of the record.
-      share: of its probability.
+    The ordinal after the last is outside the calendar.
     """
     span = slice(self.starts[index], self.starts[index + 1])
     even = self.rest[index] / self.num_months
@@ -111,13 +97,9 @@ class PosteriorArrays:
   def open(cls, folder: pathlib.Path, num_months: int) -> PosteriorArrays:
     """Returns the arrays of a folder, mapped into memory.
 
-    Args:
-      folder: of a work.
-      num_months: of the calendar.
-
     Raises:
-      FileNotFoundError: naming the file that is missing.
-      ValueError: naming the file that is damaged.
+      FileNotFoundError: if a file is missing.
+      ValueError: if a file is damaged.
     """
     arrays = {}
     for name in _ARRAYS:
@@ -141,7 +123,7 @@ class PosteriorArrays:
 
   @classmethod
   def concatenate(cls, parts: list[PosteriorArrays]) -> PosteriorArrays:
-    """Returns the posteriors of several lists of records, one after another."""
+    """Returns the posteriors of several lists of records as one."""
     offsets = np.cumsum([0, *(len(part.months) for part in parts)])
     starts = [
       part.starts[:-1] + offset
@@ -187,12 +169,10 @@ def make_posterior_arrays(
   num_months: int,
   event_log_p: Float[np.ndarray, " n"] | None = None,
 ) -> PosteriorArrays:
-  """Returns posteriors from whole ones.
+  """Returns posteriors from full ones.
 
   Args:
-    blocks: probabilities of the months and, last, of outside, [b, K + 1], of
-      consecutive records.
-    num_months: K.
+    blocks: p(months) and, last, p(outside) of consecutive records, [b, K + 1].
     event_log_p: of the records; 0 if None.
   """
   sizes, months, probabilities, outside = [], [], [], []
@@ -224,7 +204,7 @@ def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:
 def _find_likely_months(
   p_months: Float[np.ndarray, "b K"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns row, month and probability of what is kept, in this order."""
+  """Returns row, month and probability of what is kept."""
   rows, columns = np.nonzero(p_months >= MIN_PROBABILITY)
   chances = p_months[rows, columns]
   order = np.lexsort((-chances, rows))
@@ -243,12 +223,7 @@ def _find_likely_months(
 def make_certain_posteriors(
   months: Int[np.ndarray, " n"], num_months: int
 ) -> PosteriorArrays:
-  """Returns the posteriors of records of known months.
-
-  Args:
-    months: ordinals; K of a record outside of the calendar.
-    num_months: K.
-  """
+  """Returns the posteriors of records of known months; K is outside."""
   is_inside = months < num_months
   return PosteriorArrays(
     starts=np.concatenate([[0], np.cumsum(is_inside)]).astype(np.int64),
@@ -266,11 +241,7 @@ def summarize_posteriors(
   """Returns best month and ends of the credible months of every record.
 
   best_month (K = outside), best_probability, first_credible and last_credible,
-  each [n]. The credible months are taken of those that are kept, which hold
-  enough unless a posterior is flat; then they are all months.
-
-  Args:
-    posteriors: of the records.
+  each [n].
   """
   num_records, num_months = len(posteriors), posteriors.num_months
   sizes = np.diff(posteriors.starts)
@@ -333,18 +304,12 @@ _FILES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MonthPostings:
-  """The records of every month.
+  """The records of every month, to rank without reading whole posteriors."""
 
-  Attributes:
-    starts: where the records of each month begin; the last is their number.
-    records: ascending for each month.
-    probabilities: that these are of the month.
-    rest: of each record, spread evenly over all months.
-  """
-
-  starts: Int64[np.ndarray, " starts"]
-  records: Int32[np.ndarray, " total"]
-  probabilities: Float32[np.ndarray, " total"]
+  starts: Int64[np.ndarray, " starts"]  # where each month's records begin
+  records: Int32[np.ndarray, " total"]  # ascending for each month
+  probabilities: Float32[np.ndarray, " total"]  # of the month
+  # Of each record, spread evenly over all months.
   rest: Float32[np.ndarray, " n"]
 
   def __len__(self) -> int:
@@ -361,14 +326,14 @@ class MonthPostings:
     spans: Sequence[tuple[int, int]],
     month_weights: Float[np.ndarray, " K"] | None = None,
   ) -> Float[np.ndarray, " n"]:
-    """Returns the probability of every record to be of some months.
+    """Returns the probability of every record to be in some months.
 
     Args:
-      spans: first and last month of each, included; disjoint.
-      month_weights: what the mass of a month counts for; 1 if None.
+      spans: first and last month, included; disjoint.
+      month_weights: factor of each month's mass; 1 if None.
 
     Raises:
-      ValueError: if a span does not lie within the calendar.
+      ValueError: if a span is not within the calendar.
     """
     mass = np.zeros(len(self))
     weight = 0.0
@@ -399,13 +364,10 @@ class MonthPostings:
 
   @classmethod
   def open(cls, folder: pathlib.Path) -> MonthPostings | None:
-    """Returns the postings of a work, mapped into memory; None without any.
-
-    Args:
-      folder: of the work.
+    """Returns the postings of a work, mapped into memory; None if it has none.
 
     Raises:
-      ValueError: naming the file that is damaged.
+      ValueError: if a file is damaged.
     """
     arrays = {}
     for name, file_name in _FILES.items():
@@ -427,11 +389,7 @@ class MonthPostings:
 
 
 def make_month_postings(posteriors: PosteriorArrays) -> MonthPostings:
-  """Returns the postings of the posteriors of a work.
-
-  Args:
-    posteriors: of its records.
-  """
+  """Returns the postings of a work's posteriors."""
   records = np.repeat(
     np.arange(len(posteriors), dtype=np.int32), np.diff(posteriors.starts)
   )

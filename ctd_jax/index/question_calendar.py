@@ -1,12 +1,12 @@
-"""Questions as they are understood, and the months that they may name.
+"""Questions as understood, and the months that they may name.
 
 Eras overlap, states ran calendars of their own, years have leap months, and
-until 104 BCE they began with the tenth month. A regnal year is therefore all
-lunations that its own calendar counts to it, also those before the era began.
-Years are counted on within a polity, and where its calendar ends in the leading
-one.
+until 104 BCE they began with the tenth month. So a regnal year is all lunations
+that its own calendar counts to it, even before the era began. Years are counted
+on within a polity, then in the leading one.
 
-Axes: K months, M memberships of a lunation in a reign."""
+Axes: K months, M memberships of a lunation in a reign.
+"""
 
 from __future__ import annotations
 
@@ -30,65 +30,41 @@ TIME, WORDS, PASSAGE = INTENTS = ("time", "words", "passage")
 
 
 class QuestionError(ValueError):
-  """A question that cannot be read; one line says why and what would be."""
+  """A question that cannot be read; the message says what would be right."""
 
 
 class MonthSpan(NamedTuple):
-  """Stretch of lunations, both ends included.
-
-  Attributes:
-    first: ordinal in the calendar of the index.
-    last: ordinal, not before the first.
-    name: as a text would call it.
-  """
+  """A stretch of lunations."""
 
   first: int
-  last: int
-  name: str
+  last: int  # included
+  name: str  # as a text would call it
 
 
 class DateMeaning(NamedTuple):
-  """One of several things that a question may mean.
+  """One of several meanings of a question's date."""
 
-  Attributes:
-    name: of the date under this reading, e.g. 晉武帝泰始元年.
-    span: its months.
-  """
-
-  name: str
+  name: str  # under this meaning, e.g. 晉武帝泰始元年
   span: MonthSpan
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-  """A question as it was understood.
+  """A question as understood."""
 
-  Attributes:
-    text: as asked.
-    intent: `TIME` (what happened then), `WORDS` (which records speak of it, at
-      that time if there are intervals), or `PASSAGE` (when was this written
-      of).
-    intervals: months that are asked for, any of them; those of all readings if
-      there are several. None at all means any time.
-    words: words and phrases to look for, as written; the pair of a sexagenary
-      day is one.
-    passage: text to be dated; empty unless that is the intent.
-    readings: what the date may mean, if it may mean several things; the first
-      `MAX_READINGS` of them.
-    day: index of a sexagenary day, 0 = 甲子, if one is asked for.
-    works: names of the works asked for, as the index calls them; all if none.
-    notes: what was understood and what was left out.
-  """
-
-  text: str
+  text: str  # as asked
+  # `TIME` (what happened then), `WORDS` (records that speak of it, within the
+  # intervals if any) or `PASSAGE` (when was this written).
   intent: str
+  # Any of these months, under all readings; none means any time.
   intervals: tuple[MonthSpan, ...] = ()
-  words: tuple[str, ...] = ()
-  passage: str = ""
+  words: tuple[str, ...] = ()  # to find as written; the pair of a day is one
+  passage: str = ""  # to be dated, if that is the intent
+  # The first `MAX_READINGS` if ambiguous.
   readings: tuple[DateMeaning, ...] = ()
-  day: int | None = None
-  works: tuple[str, ...] = ()
-  notes: tuple[Note, ...] = ()
+  day: int | None = None  # sexagenary, 0 = 甲子
+  works: tuple[str, ...] = ()  # names in the index; all if empty
+  notes: tuple[Note, ...] = ()  # what was understood and what left out
 
 
 # Names of rulers and eras listed for one date.
@@ -101,7 +77,7 @@ _REIGN_STRIDE = 1 << 13
 
 
 class CalendarMonths:
-  """The lunations of a calendar; see `query_calendar.QueryCalendar`."""
+  """The lunations of a calendar; a `QueryCalendar`."""
 
   def __init__(self, calendar: Calendar):
     """Sorts the memberships by reign and year."""
@@ -126,17 +102,17 @@ class CalendarMonths:
 
   @functools.cached_property
   def years(self) -> Int[np.ndarray, " Y"]:
-    """Astronomical years that the calendar holds, ascending."""
+    """Astronomical years in the calendar, ascending."""
     return np.unique(self.calendar.years)
 
   def find_year(self, reign: int, year: int) -> Months:
-    """Returns the lunations of a regnal year; see `QueryCalendar`."""
+    """Returns the lunations of a regnal year."""
     return _span(self._lunations(self._find_members(reign, year)))
 
   def find_month(
     self, reign: int, year: int, month: int, leap: bool = False
   ) -> Months:
-    """Returns a month of a regnal year; see `QueryCalendar`.
+    """Returns a month of a regnal year.
 
     One that a reform left out, as the third of 237, is the month before it.
     """
@@ -173,13 +149,13 @@ class CalendarMonths:
     )
 
   def find_season(self, reign: int, year: int, month: int) -> Months:
-    """Returns the months of a season; see `QueryCalendar`."""
+    """Returns the months of a season."""
     numbers, _, lunations = self._list_months(reign, year)
     is_match = (numbers >= month) & (numbers < month + _MONTHS_PER_SEASON)
     return _span(lunations[is_match])
 
   def find_leap_months(self, reign: int, year: int) -> list[int] | None:
-    """Returns the leap months of a year; None if the calendar has none."""
+    """Returns the leap months of a year; None if the calendar marks none."""
     if not self._has_leap_months:
       return None
     numbers, is_leap, _ = self._list_months(reign, year)
@@ -188,7 +164,7 @@ class CalendarMonths:
   def find_common_year(
     self, year: int, month: int | None = None
   ) -> tuple[Months, RegnalYear | None]:
-    """Returns a year of the common era; see `QueryCalendar`."""
+    """Returns a year of the common era, with its regnal year."""
     is_match = self.calendar.years == year
     if not is_match.any():
       raise KeyError(
@@ -220,7 +196,7 @@ class CalendarMonths:
     return year.first + (int(after[0]) if len(after) else len(is_ordinary))
 
   def find_next_year(self, reign: int, year: int) -> RegnalYear | None:
-    """Returns the year after a regnal year; see `QueryCalendar`."""
+    """Returns the year after a regnal year."""
     next_years = self.years[self.years > self._civil_year(reign, year)]
     if not len(next_years):
       return None
@@ -240,7 +216,7 @@ class CalendarMonths:
     first_offset: int,
     last_offset: int,
   ) -> Months:
-    """Returns the lunations of whole years; see `QueryCalendar`."""
+    """Returns the lunations of whole years at offsets from a month."""
     if regnal_year is None:
       year, polity = int(self.calendar.years[month]), None
     else:
@@ -271,7 +247,7 @@ class CalendarMonths:
   def _members_of_year(
     self, year: int, polity: int | np.integer | None
   ) -> Int[np.ndarray, " m"]:
-    """Returns the memberships of a year, those of a polity if it has any."""
+    """Returns the memberships of a year, a polity's own if it has any."""
     members = np.flatnonzero(self._member_years == year)
     of_polity = members[self._member_polities[members] == polity]
     return of_polity if len(of_polity) else members
@@ -303,7 +279,7 @@ class CalendarMonths:
 
 
 def format_years(years: Sequence[int] | Int[np.ndarray, " Y"]) -> Note:
-  """Returns the first and the last of years, e.g. "722 BCE to 468 BCE"."""
+  """Returns the first and last of years, e.g. "722 BCE to 468 BCE"."""
   first, last = (
     reigns.format_common_era_year(int(years[row])) for row in (0, -1)
   )
@@ -316,11 +292,11 @@ def name_months(
   numbers: Sequence[int] = (),
   printed_reigns: Collection[int] = (),
 ) -> str:
-  """Returns the names of the first and the last of months, or of the one.
+  """Returns the names of the first and last month, or of the only one.
 
   Args:
-    numbers: of the reigns that a question names, if it does.
-    printed_reigns: rows of reigns that name the months if it does not.
+    numbers: of the reigns that a question names.
+    printed_reigns: rows of reigns for names if it names none.
   """
   reigns = {number - 1 for number in numbers} or printed_reigns
   first, last = (
@@ -330,7 +306,7 @@ def name_months(
 
 
 def find_runs(is_member: Bool[np.ndarray, " K"]) -> list[Months]:
-  """Returns the stretches of months that are marked, in order."""
+  """Returns the stretches of marked months, in order."""
   edges = np.flatnonzero(np.diff(is_member, prepend=False, append=False))
   return [
     Months(int(first), int(end) - 1) for first, end in edges.reshape(-1, 2)
@@ -338,7 +314,6 @@ def find_runs(is_member: Bool[np.ndarray, " K"]) -> list[Months]:
 
 
 def _span(lunations: np.ndarray) -> Months:
-  """Returns the first and the last of lunations."""
   if not len(lunations):
     raise KeyError(Note("problem.question.no_months"))
   return Months(int(lunations.min()), int(lunations.max()))
@@ -349,19 +324,12 @@ _MAX_COMPUTED_MONTHS = 600
 
 
 class Day(NamedTuple):
-  """A sexagenary day of a question.
+  """A sexagenary day of a question."""
 
-  Attributes:
-    start: position of the pair.
-    end: position after it.
-    index: 0 = 甲子.
-    mark: one of `sexagenary.DAY_MARKS`.
-  """
-
-  start: int
+  start: int  # of the pair in the text
   end: int
-  index: int
-  mark: int
+  index: int  # 0 = 甲子
+  mark: int  # one of `sexagenary.DAY_MARKS`
 
 
 def find_days(text: str, months: CalendarMonths) -> list[Day]:
@@ -391,9 +359,8 @@ def narrow_to_day(
   """Returns the months of intervals that can have a day; all if none can.
 
   Args:
-    intervals: months that a question asks for.
-    notes: to which is added what was left out.
-    numbers: of the reigns that the question names, for the names of months.
+    notes: gets a note on what was left out.
+    numbers: of the reigns that the question names.
   """
   pair = sexagenary.format_cyclic_index(day.index)
   if months.calendar.readings.day_spans is None:

@@ -1,8 +1,9 @@
-"""Dates of a question: the months that it asks for.
+"""The dates of a question: the months that it asks for.
 
-A question names one date or a range of two, with a window around it. Where a
-name is of several reigns, each of them is read with the same window and second
-date. A month without a year is that month of any year."""
+A question names one date or a range of two, with a window around it. If several
+reigns share a name, each is read with the same window and second date. A month
+without a year is that month of any year.
+"""
 
 from __future__ import annotations
 
@@ -43,15 +44,10 @@ _MAX_NUMERAL = 99  # of `numerals.format_numeral`
 
 
 class DateChoice(NamedTuple):
-  """The dates of a question under one meaning of the first.
+  """The dates of a question under one meaning of the first."""
 
-  Attributes:
-    named_mentions: name and mention of each, in order.
-    search: the same for the readers of windows.
-  """
-
-  named_mentions: tuple[tuple[str, DateMention], ...]
-  search: MentionSearch
+  named_mentions: tuple[tuple[str, DateMention], ...]  # in order
+  search: MentionSearch  # the same for the readers of windows
 
 
 def list_choices(
@@ -65,12 +61,12 @@ def list_choices(
   """Returns the dates under every meaning of the first; none without a date.
 
   Args:
-    blanked: without what `spans` holds.
+    blanked: the text without what `spans` holds.
     search: regnal dates and years of the common era.
     printed_reigns: rows of the reigns whose meanings come first.
 
   Raises:
-    DateError: if the first date is of a ruler whom the calendar lacks.
+    DateError: if the calendar lacks the ruler of the first date.
   """
   mentions = list(search.mentions)
   if not spans and not any(mention.is_full for mention in mentions):
@@ -119,10 +115,7 @@ def _pick(
   anchor: DateMention,
   months: CalendarMonths,
 ) -> tuple[str, DateMention]:
-  """Returns the meaning of a second date that fits the first.
-
-  The one of its reign, else the first that is not earlier.
-  """
+  """Returns the meaning of a second date that fits the first."""
   for name, mention in named:
     if mention.reigns and mention.reigns == anchor.reigns:
       return name, mention
@@ -193,7 +186,7 @@ def _name_month(mention: DateMention) -> str:
 def _add_reigns(
   text: str, blanked: str, mentions: list[DateMention], months: CalendarMonths
 ) -> list[DateMention]:
-  """Returns the mentions, the first year with all reigns that it may be of."""
+  """Gives the first year all reigns that it may belong to."""
   first = next((m for m in mentions if m.year is not None), None)
   if first is None or western.is_western(months.calendar):
     return mentions
@@ -246,10 +239,10 @@ def resolve_choices(
   """Returns the months of every choice that the calendar has.
 
   Args:
-    printed_reigns: rows of reigns by which months are named.
+    printed_reigns: rows of reigns for the names of months.
 
   Raises:
-    DateError: of the first choice, if it has none of them.
+    DateError: of the first choice, if no choice is possible.
   """
   readings: list[DateMeaning] = []
   errors: list[DateError] = []
@@ -297,7 +290,7 @@ def _name_span(
 def list_doubts(
   choice: DateChoice, reading: DateMeaning, months: CalendarMonths
 ) -> list[str]:
-  """Returns what is to be said of a date that has one meaning."""
+  """Returns warnings about a date that has one meaning."""
   doubts = []
   calendar = months.calendar
   mention = next(m for m in choice.search.mentions if m.is_full)
@@ -363,22 +356,13 @@ _RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從由迄", "，"))
 
 @dataclasses.dataclass(frozen=True)
 class QuestionDates:
-  """The dates of a question.
+  """The dates of a question."""
 
-  Attributes:
-    readings: what the date means: one if that is clear, several if not, none
-      without a date.
-    intervals: months that are asked for; of a month of any year there are many.
-    days: in order.
-    rest: the question without its dates, of the same length.
-    notes: what was understood.
-  """
-
-  readings: tuple[DateMeaning, ...]
-  intervals: tuple[MonthSpan, ...]
-  days: tuple[Day, ...]
-  rest: str
-  notes: tuple[Note, ...]
+  readings: tuple[DateMeaning, ...]  # one if clear, several if not
+  intervals: tuple[MonthSpan, ...]  # many for a month of any year
+  days: tuple[Day, ...]  # in order
+  rest: str  # text with dates blanked, of the same length
+  notes: tuple[Note, ...]  # what was understood
 
 
 def read_dates(
@@ -387,13 +371,12 @@ def read_dates(
   """Returns the dates of a question.
 
   Args:
-    text: without titles and quotations, which may hold what looks like a date.
-    printed_reigns: rows of reigns that the works of the index name; they come
-      first among those that a date may mean.
+    text: without titles and quotations, which may look like dates.
+    printed_reigns: rows of reigns that the works name; their meanings come
+      first.
 
   Raises:
-    QuestionError: for a date that the calendar lacks, an unknown era, or a
-      window that cannot be read.
+    QuestionError: if the calendar lacks a date or era, or a window is unclear.
   """
   try:
     return _read_dates(text, months, printed_reigns)
@@ -464,11 +447,7 @@ def _read_dates(
 
 
 def _spell_out(text: str, notes: list[Note]) -> str:
-  """Returns a question with the dates written out that it writes in short.
-
-  「五年春夏」 is 五年春至夏, 「四、五年」 and 「四年或五年」 四年至五年. The
-  number of a day is left out: an index knows months.
-  """
+  """Returns a question with shortened dates written in full."""
   text = _TWO_SEASONS.sub(r"\1至\2", text)
   text = _TWO_YEARS.sub(r"\1年至\2年", text)
   text = _EITHER_YEAR.sub("年至", text)
@@ -489,7 +468,7 @@ def _overlap(first: MonthSpan, second: MonthSpan) -> bool:
 def _blank_dates(
   printed_text: str, blanked: str, used: Sequence[DateMention]
 ) -> str:
-  """Returns a question, as printed, without dates and words of windows."""
+  """Returns a question without dates and words of windows."""
   blanks = windows.blank_window_words(fold_script(blanked), used)
   return "".join(
     " " if blank == " " else character
@@ -500,10 +479,7 @@ def _blank_dates(
 def _list_used(
   text: str, mentions: Sequence[DateMention], months: CalendarMonths
 ) -> list[DateMention]:
-  """Returns the stretches of a question that tell its months.
-
-  Not 「三月」 of 「三月而葬」, which is a length of time.
-  """
+  """Returns the stretches of a question that tell its months."""
   cues = dates.find_date_cues(text, months.timeline)
   cue_starts = {cue.start for cue in cues}
   used = [m for m in mentions if m.is_full or m.start in cue_starts]
@@ -561,7 +537,7 @@ def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
 def _find_months_of_any_year(
   text: str, blanked: str, months: CalendarMonths, notes: list[Note]
 ) -> tuple[tuple[MonthSpan, ...], list[DateMention]]:
-  """Returns every month of a number or season that no year stands beside."""
+  """Returns every month of a number or season without a year."""
   cues = [
     cue
     for cue in dates.find_date_cues(blanked, months.timeline)
@@ -594,7 +570,7 @@ def _find_months_of_any_year(
 
 
 def _month_numbers(cue: DateCue) -> tuple[int, int]:
-  """Returns the first and the last month of a month or season."""
+  """Returns the first and last month of a month or season."""
   if cue.month:
     return cue.month, cue.month
   first = FIRST_MONTH_OF_SEASON.get(cue.season, 1)

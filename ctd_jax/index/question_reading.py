@@ -1,8 +1,9 @@
 """Reads questions: what is asked for, and for which time.
 
-A question names a time, words, or both, or is itself a passage to be dated. It
-is read by rules, so that the answer can say how it was understood, and an
-ambiguous one is answered with everything that it may mean."""
+A question names a time, words or both, or is a passage to date. Rules read it,
+so the answer can say how it was understood. An ambiguous question is answered
+with all its meanings.
+"""
 
 from __future__ import annotations
 
@@ -64,11 +65,7 @@ _SEASONS = {
 
 
 def translate_dates(text: str, timeline: Timeline) -> tuple[str, list[Note]]:
-  """Returns a question with its English regnal dates in Chinese.
-
-  Returns:
-    The question, and a note on each date that was translated.
-  """
+  """Returns a question with English regnal dates in Chinese, and notes."""
   rulers: dict[str, int] = {}
   for number, label in enumerate(reigns.make_reign_labels(timeline), start=1):
     rulers.setdefault(label.lower(), number)
@@ -87,7 +84,7 @@ def translate_dates(text: str, timeline: Timeline) -> tuple[str, list[Note]]:
 
 
 def _translate_date(match: re.Match[str], name: str) -> str:
-  """Returns the date in Chinese; "" if a number is none."""
+  """Returns the date in Chinese; "" if a number cannot be read."""
   if "year" not in match.re.groupindex:
     return f"{name}年間"
   year = read_count(match["year"].lower())
@@ -128,7 +125,7 @@ _EXAMPLES = Note("problem.question.examples")
 
 
 class QuestionReader:
-  """Reader of the questions that one index is asked."""
+  """Reader of the questions to one index."""
 
   def __init__(
     self,
@@ -140,10 +137,11 @@ class QuestionReader:
     """Indexes the months of the calendar.
 
     Args:
-      printed_reigns: rows of the reigns that the works of the index name; they
-        come first among those that a date may mean.
-      count_records: gives the number of records of each month; meanings of a
-        date that have records come first. All are alike if None.
+      printed_reigns: rows of the reigns that the works name; their meanings of
+        a
+        date come first.
+      count_records: returns the number of records of each month; meanings with
+        records come first.
     """
     self._count_records = count_records
     self._months = CalendarMonths(calendar)
@@ -157,16 +155,19 @@ class QuestionReader:
     """Returns what a question asks for.
 
     Args:
-      text: in either script, or in English: a time, words to look for, both, or
-        a passage to be dated. Words in 「」 or "" are looked for as they are; a
-        title in 《》 that names a work of the index asks for that work.
-      intent: one of `INTENTS`, if it is known: `TIME` reads the months and no
-        words, `WORDS` as words what would else be a passage, `PASSAGE` anything
-        as a passage. None decides by the text.
+      text: in either script, or in English: a time, words, both, or a passage
+        to
+        date. Words in 「」 or "" are matched exactly; a title in 《》 selects a
+        work
+        of the index.
+      intent: `TIME` reads months and no words, `WORDS` reads a passage as
+        words,
+        `PASSAGE` reads anything as a passage; None decides by the text.
 
     Raises:
-      QuestionError: for a text that is empty, too long or not text, a date that
-        the calendar lacks, an unknown era, or a window that cannot be read.
+      QuestionError: if the text is empty or too long, the calendar lacks a date
+        or
+        era, or a window is unclear.
       ValueError: if there is no such intent.
     """
     if intent is not None and intent not in INTENTS:
@@ -281,7 +282,7 @@ class QuestionReader:
   def _sort_readings(
     self, readings: Sequence[DateMeaning]
   ) -> tuple[DateMeaning, ...]:
-    """Returns several meanings of a date, those with records first, by time."""
+    """Returns the meanings of a date, those with records first."""
     if len(readings) < 2:
       return ()
     if self._count_records is None:
@@ -295,7 +296,7 @@ class QuestionReader:
     return tuple(sorted(readings, key=sort_key))
 
   def _note_reigns(self, words: Sequence[str]) -> list[Note]:
-    """Returns how to ask for the time of what is asked for as a word."""
+    """Returns how to ask for the time of a reign that was read as a word."""
     names = build_grammar(self._months.timeline).reigns
     return [
       Note("note.question.reign", word=word, asked=f"{word}年間")
@@ -317,7 +318,7 @@ class QuestionReader:
   def _take_titles(
     self, text: str, notes: list[Note]
   ) -> tuple[str, tuple[str, ...]]:
-    """Returns a text without titles, and the works of the index they name."""
+    """Returns a text without titles, and the works that they name."""
     works: list[str] = []
     for match in windows.BOOK_TITLE.finditer(text):
       title = match[0][1:-1]
@@ -330,7 +331,6 @@ class QuestionReader:
 
 
 def _check_text(text: str) -> None:
-  """Raises QuestionError for what is no question, whatever it means."""
   if not text.strip():
     raise QuestionError(Note("problem.question.empty", forms=_EXAMPLES))
   if len(text) > MAX_PASSAGE:

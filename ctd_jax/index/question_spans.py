@@ -1,8 +1,9 @@
-"""Dates of questions that name no regnal year.
+"""Dates of questions without a regnal year.
 
-Months and days of the common era, "June 311 CE", where the calendar knows its
-days; centuries; years by their sexagenary name alone, 「辛未年」; reigns and
-dynasties, 「僖公年間」, 「晉懷帝時」, 「西晉時期」."""
+Months and days of the common era ("June 311 CE"), centuries, years by their
+sexagenary name alone (「辛未年」), reigns and dynasties (「僖公年間」,
+「晉懷帝時」, 「西晉時期」).
+"""
 
 from __future__ import annotations
 
@@ -54,39 +55,25 @@ _WINTER = 0
 
 
 class Meaning(NamedTuple):
-  """What a date may mean.
-
-  Attributes:
-    name: of the date, in full.
-    months: of the calendar.
-  """
+  """One meaning of a date, with its full name."""
 
   name: str
   months: Months
 
 
 class DateSpan(NamedTuple):
-  """A date of a question that names no regnal year.
-
-  Attributes:
-    start: position of its first character.
-    end: position after its last.
-    meanings: one at least.
-    year: astronomical, of a date of the common era.
-    has_month: whether it is less than a year.
-    note: what was understood of it; "" if nothing is worth saying.
-  """
+  """A date of a question that names no regnal year."""
 
   start: int
   end: int
-  meanings: tuple[Meaning, ...]
-  year: int | None = None
-  has_month: bool = False
-  note: Note | str = ""
+  meanings: tuple[Meaning, ...]  # one at least
+  year: int | None = None  # astronomical, of a date of the common era
+  has_month: bool = False  # whether it is less than a year
+  note: Note | str = ""  # how it was understood, if that needs saying
 
 
 def find_date_spans(text: str, months: CalendarMonths) -> list[DateSpan]:
-  """Returns the dates without a regnal year, in order, none within another.
+  """Returns the dates without a regnal year, in order and disjoint.
 
   Raises:
     DateError: for a date that the calendar lacks.
@@ -110,7 +97,7 @@ def find_date_spans(text: str, months: CalendarMonths) -> list[DateSpan]:
 def _find_western_dates(
   text: str, months: CalendarMonths
 ) -> Iterator[DateSpan]:
-  """Yields dates of the common era other than years with 年 or an era."""
+  """Yields dates of the common era, except years with 年 or an era."""
   bare_year = _BARE_YEAR.fullmatch(text)
   if bare_year:
     year = int(bare_year[1])
@@ -136,10 +123,7 @@ def _find_western_dates(
 
 
 def _find_months(text: str) -> Iterator[WesternDate]:
-  """Yields months with a year wherever they stand, "before June 311 CE".
-
-  In running text a month alone needs a word before it.
-  """
+  """Yields months with a year wherever they stand, "before June 311 CE"."""
   for match in _WESTERN_MONTH.finditer(text):
     for date in western_dates.find_western_dates(match[0]):
       if date.month is not None and date.year is not None:
@@ -311,7 +295,7 @@ def _find_reigns(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
 def _read_reign(
   folded: str, end: int, months: CalendarMonths
 ) -> tuple[int, list[Meaning]]:
-  """Returns where the name of a reign or ruler begins, and what it may mean."""
+  """Returns where the name of a reign or ruler begins, and its meanings."""
   start, numbers = mentions.find_named_reigns(folded, end, months.timeline)
   names = {months.timeline.full_reign_name(n): [n] for n in numbers}
   # 「唐朝」, 「宋代」, but 「周時」 may be anything.
@@ -333,7 +317,7 @@ def _read_reign(
 def _list_meanings(
   reigns: dict[str, list[int]], months: CalendarMonths
 ) -> list[Meaning]:
-  """Returns the months of named reigns; those without any are left out."""
+  """Returns the months of named reigns, without those that have none."""
   spans = {
     name: _span_reigns(numbers, months) for name, numbers in reigns.items()
   }
@@ -341,7 +325,7 @@ def _list_meanings(
 
 
 def _find_rulers(name: str, months: CalendarMonths) -> dict[str, list[int]]:
-  """Returns ruler, or polity -> numbers of the reigns that a name covers."""
+  """Returns ruler or polity -> numbers of the reigns that a name covers."""
   timeline = months.timeline
   patterns = dates.build_grammar(timeline).ruler_patterns
   groups: dict[str, list[int]] = {}
@@ -366,10 +350,7 @@ def _find_rulers(name: str, months: CalendarMonths) -> dict[str, list[int]]:
 def _name_group(
   name: str, key: str, numbers: list[int], months: CalendarMonths
 ) -> str:
-  """Returns the ruler of reigns, or the dynasty and its years.
-
-  「南宋」 is 宋 where the calendar does not part it from what was before.
-  """
+  """Returns the ruler of reigns, or the dynasty and its years."""
   if not key.startswith(name) or not key.removeprefix(name).isdecimal():
     return key
   span = _span_reigns(numbers, months)
@@ -383,7 +364,6 @@ def _name_group(
 
 
 def _common_start(names: list[str]) -> str:
-  """Returns the characters that all names begin with."""
   characters = itertools.takewhile(
     lambda same: len(set(same)) == 1, zip(*names, strict=False)
   )

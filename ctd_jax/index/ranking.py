@@ -1,12 +1,10 @@
-"""Ranking of the records of an index: by time, by words, or by both.
+"""Ranks the records of an index by time, by words, or by both.
 
-The score of a record for a time is that of the dating systems in evaluation
-(`dating.month_ranking`): the log of its mass in the months that are asked for
-plus the log of the chance that the text is of a kind that answers. Words add
-`WORD_WEIGHT` times a score in 0..1 (`word_search`), so that a record that has
-the words stands beside one without them that is exp(WORD_WEIGHT) times as
-probable. Where the index has vectors, that score is a weighted mean of the one
-of the words and the one of the cosine (`dense_search`).
+The score for a time is that of the dating systems in evaluation: the log of a
+record's mass in the months asked for, plus the log chance that its text is of a
+kind that answers. Words add `WORD_WEIGHT` times a score in 0..1: a record with
+the words equals one without that is exp(WORD_WEIGHT) times as probable. With
+vectors, that score is a weighted mean of words and cosine.
 
 Axes: n records of a work, k results.
 """
@@ -63,9 +61,8 @@ def search_words(
   """Returns row -> score in 0..1 of the records that have the words.
 
   Args:
-    words: phrases, in either script.
-    k: how many records are wanted; looser steps are taken for fewer.
-    months: first and last; of what is most probably of one of them.
+    k: records wanted; with fewer, looser matches are taken too.
+    months: first and last; the record's best month must be between them.
   """
   scores: dict[int, float] = {}
   tokens = [_TOKEN.findall(database.split_tokens(word)) for word in words]
@@ -130,7 +127,7 @@ _STEPS: tuple[Callable[[Sequence[Sequence[str]]], str], ...] = (
 
 
 def find_highlights(words: Sequence[str], text: str) -> list[tuple[int, int]]:
-  """Returns where words stand in a text; their characters where they do not."""
+  """Returns where words stand in a text, else their characters."""
   spans = []
   for word in words:
     spans += (
@@ -144,7 +141,7 @@ def find_highlights(words: Sequence[str], text: str) -> list[tuple[int, int]]:
 
 
 def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-  """Returns spans in order, those that touch as one."""
+  """Returns spans in order, joined if they touch."""
   merged: list[tuple[int, int]] = []
   for start, end in sorted(spans):
     if merged and start <= merged[-1][1]:
@@ -162,15 +159,12 @@ _LOG_OTHER_DAY = -float(np.log(30))
 
 @dataclasses.dataclass(frozen=True)
 class TimeQuery:
-  """The months that a question asks for.
+  """The months that a question asks for."""
 
-  Attributes:
-    spans: first and last month of each, included; disjoint, ascending.
-    month_weights: what the mass of a month counts for, as of a day that not
-      every month has; 1 if None.
-  """
-
+  # First and last month; disjoint, ascending.
   spans: tuple[tuple[int, int], ...]
+  # Factor of each month's mass, because not every month has a given day; 1 if
+  # None.
   month_weights: Float[np.ndarray, " K"] | None = None
 
   @classmethod
@@ -185,7 +179,7 @@ class TimeQuery:
 
   @property
   def num_months(self) -> int:
-    """Number of months that are asked for."""
+    """Number of months asked for."""
     return sum(last - first + 1 for first, last in self.spans)
 
   @property
@@ -196,40 +190,24 @@ class TimeQuery:
 
 @dataclasses.dataclass(frozen=True)
 class RankedRecord:
-  """A record as an answer.
-
-  Attributes:
-    row: in the index.
-    score: what it is ranked by.
-    mass: probability that it is of the months asked for; None without any.
-    kind_log_p: log p(answering kind | text), as far as it counts.
-    word_score: 0..1; None if the question has no words.
-    dense_score: 0..1; None if vectors were not asked.
-    cosine: of the vectors of record and words; likewise.
-  """
+  """A record with its scores."""
 
   row: int
   score: float
-  mass: float | None = None
-  kind_log_p: float = 0.0
-  word_score: float | None = None
-  dense_score: float | None = None
-  cosine: float | None = None
+  mass: float | None = None  # probability of the months asked for
+  kind_log_p: float = 0.0  # log p(answering kind | text), floored
+  word_score: float | None = None  # 0..1; None without words
+  dense_score: float | None = None  # 0..1; None without vectors
+  cosine: float | None = None  # of record and words; None without vectors
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WorkPosteriors:
-  """The posteriors of a work, opened when they are asked for.
+  """The posteriors of a work, opened on first use."""
 
-  Attributes:
-    folder: of the index.
-    work: of it.
-    num_months: of the calendar.
-  """
-
-  folder: pathlib.Path
+  folder: pathlib.Path  # of the index
   work: database.IndexedWork
-  num_months: int
+  num_months: int  # of the calendar
 
   @functools.cached_property
   def arrays(self) -> posteriors.PosteriorArrays:
@@ -255,11 +233,11 @@ class WorkPosteriors:
 
   @functools.cached_property
   def kind_log_p(self) -> Float32[np.ndarray, " n"]:
-    """log p(answering kind | text), as far as it counts in a ranking."""
+    """log p(answering kind | text), floored for ranking."""
     return np.maximum(self.arrays.event_log_p, query_posterior.MIN_EVENT_LOG_P)
 
   def find_mass(self, query: TimeQuery) -> Float[np.ndarray, " n"]:
-    """Returns the probability of every record to be of the months."""
+    """Returns every record's probability of the months."""
     return self.postings.sum_mass(query.spans, query.month_weights)
 
 
@@ -270,11 +248,11 @@ def rank_by_time(
   masks: Mapping[int, Bool[np.ndarray, " n"]] | None = None,
   day_rows: frozenset[int] | None = None,
 ) -> list[RankedRecord]:
-  """Returns the k best records for a time; of equal scores the first.
+  """Returns the k best records for a time; the first of equal scores.
 
   Args:
     masks: work id -> which of its records may be ranked; None for all.
-    day_rows: records that print the day that is asked for; None if none is.
+    day_rows: records that print the day asked for.
   """
   ranked = []
   for work in works:
@@ -314,13 +292,13 @@ def rank_by_words(
   near: NearRecords | None = None,
   dense_weight: float = DENSE_WEIGHT,
 ) -> list[RankedRecord]:
-  """Returns the k best of the records that have words, or are near to them.
+  """Returns the k best of the records that have words or are near to them.
 
   Args:
     word_scores: row -> score in 0..1.
     word_weight: of words and vectors beside the time.
-    near: what the vectors say; None if they were not asked.
-    dense_weight: of the vectors beside the words, 0..1.
+    near: what the vectors say.
+    dense_weight: of vectors beside words, 0..1.
   """
   found = set(word_scores) | (near.rows if near else set())
   ordered = np.array(sorted(found), np.int64)
@@ -368,7 +346,7 @@ def _rank_key(record: RankedRecord) -> tuple[float, int]:
 def _score_mass(
   mass: Float[np.ndarray, " n"], query: TimeQuery
 ) -> Float[np.ndarray, " n"]:
-  """Returns log masses, with the floors that a whole posterior has."""
+  """Returns log masses, floored as a full posterior is."""
   impossible = query.num_months * np.exp(posterior.LOG_IMPOSSIBLE)
   return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))
 
@@ -376,7 +354,6 @@ def _score_mass(
 def _mask_rows(
   work: database.IndexedWork, rows: frozenset[int]
 ) -> Bool[np.ndarray, " n"]:
-  """Returns which records of a work are among some rows."""
   result = np.zeros(work.num_records, bool)
   result[[row - work.first_row for row in rows if row in work.rows]] = True
   return result

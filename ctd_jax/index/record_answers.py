@@ -1,12 +1,12 @@
 """Records as an answer shows them: date, credible months and reasons.
 
-Reasons of a record that the model has dated are read again on request. Others
-come from what the record prints: each statement is scored as the decoder of
-order scores it, one after another, and what remains of the log odds is due to
-the place of the record in its work. So the weights add up to the log odds of
-the month, less those of a month drawn at random.
+For records dated by the model, reasons are computed on request. For others they
+come from what the record prints: each statement is scored as the order decoder
+scores it, and the rest of the log odds is due to the record's place in its
+work. So the weights add up to the log odds of the month against chance.
 
-Axes: K months."""
+Axes: K months.
+"""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def name_linked(
   """Returns reasons whose notes name the records that share wording.
 
   Args:
-    reasons: of a passage or a record, as JSON has them.
-    month: ordinal, that the reasons are for.
+    reasons: as JSON values.
+    month: ordinal that the reasons are for.
   """
   return [
     reason | {"note": _note_records(index, reason["linked"], month)}
@@ -62,7 +62,7 @@ def name_linked(
 
 
 def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
-  """Returns a note on records, those that may be of the year first."""
+  """Returns a note on records, those probably of the year first."""
   masses = {row: find_year_mass(index, row, month) for row in rows}
   order = sorted(rows, key=lambda row: masses[row] < _MIN_MASS)
   records = database.fetch_records(index.connection, order[:_MAX_RECORDS])
@@ -80,7 +80,7 @@ def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
 def _describe_date(
   index: IndexFolder, record: database.IndexRecord, year_mass: float
 ) -> str:
-  """Returns the month of a record if that is likely, or what is."""
+  """Returns the month of a record if likely, else what is."""
   if record.best_probability >= _LIKELY:
     month = calendars.name_month(
       index.calendar,
@@ -95,11 +95,7 @@ def _describe_date(
 
 
 def is_near(index: IndexFolder, row: int, month: int) -> bool:
-  """Whether a record may well be of the year of a month.
-
-  Args:
-    month: ordinal; outside of the calendar nothing is near.
-  """
+  """Whether a record may well be of the year of a month."""
   return find_year_mass(index, row, month) >= _MIN_MASS
 
 
@@ -134,19 +130,14 @@ _MARKED_DAYS = {"first day": "note.day.first", "last day": "note.day.last"}
 
 @dataclasses.dataclass(frozen=True)
 class Neighbour:
-  """The nearest record before or after another whose month is sure.
-
-  Attributes:
-    row: in the index.
-    month: the most probable one, by name.
-  """
+  """The nearest surely dated record before or after another."""
 
   row: int
-  month: str
+  month: str  # most probable, by name
 
 
 def find_log_odds(probability: float) -> float:
-  """Returns log odds, finite for what is certain."""
+  """Returns log odds, finite even for certainty."""
   probability = min(max(probability, 1 - _MAX_PROBABILITY), _MAX_PROBABILITY)
   return math.log(probability / (1 - probability))
 
@@ -157,10 +148,10 @@ def explain_record(
   neighbours: Sequence[Neighbour] = (),
   printed_reigns: Sequence[int] = (),
 ) -> list[dict[str, Any]]:
-  """Returns the reasons for the most probable month, as JSON has them.
+  """Returns the reasons for the most probable month, as JSON values.
 
   Args:
-    neighbours: the nearest records of the work that are dated.
+    neighbours: the nearest dated records of the work.
     printed_reigns: rows of the reigns that the work names.
   """
   num_months = len(calendar)
@@ -244,7 +235,7 @@ def _describe_statement(
   calendar: Calendar,
   printed_reigns: Sequence[int],
 ) -> Note:
-  """Returns a statement in words, and whether the month fits it."""
+  """Returns a note on a statement and whether the month fits it."""
   is_fitting = scores >= scores.max() - _MAX_LOG_RATIO
   fits = bool(is_fitting[record.best_month])
   if statement[0] in DAY_STATEMENTS:
@@ -273,7 +264,7 @@ def _describe_day(
   calendar: Calendar,
   printed_reigns: Sequence[int],
 ) -> Note:
-  """Returns a day in words, its number in the month, or where it would be."""
+  """Returns a note on a day: its number in the month, or where it would be."""
   name: Note | str = sexagenary.format_cyclic_index(int(statement[1]))
   if statement[0] in _MARKED_DAYS:
     name = Note(_MARKED_DAYS[statement[0]], day=name)
@@ -302,7 +293,7 @@ def _find_day_number(
   calendar: Calendar,
   printed_reigns: Sequence[int],
 ) -> int | None:
-  """Returns which day of a month a sexagenary day is; None if not known."""
+  """Returns which day of a month a sexagenary day is, if known."""
   day_spans = calendar.readings.day_spans
   if day_spans is None:
     return None
@@ -342,7 +333,7 @@ def _explain_rest(
 def _describe_order(
   record: database.IndexRecord, neighbours: Sequence[Neighbour]
 ) -> Note:
-  """Returns between which sure records a record stands in its work."""
+  """Returns a note on the sure records around a record in its work."""
   names = []
   for other in neighbours:
     distance = abs(other.row - record.row)
@@ -368,11 +359,7 @@ def find_spans(
   months: Sequence[int] | Int[np.ndarray, " m"],
   printed_reigns: Collection[int] = (),
 ) -> tuple[Span, ...]:
-  """Returns months as spans of consecutive ones; outside is a span of its own.
-
-  Args:
-    printed_reigns: rows of the reigns that a work names.
-  """
+  """Returns months as spans of consecutive ones; outside is its own span."""
   runs: list[list[int]] = []
   for month in map(int, months):
     is_next = bool(runs) and runs[-1][1] == month - 1
@@ -447,11 +434,7 @@ def make_answer_record(
   words: Sequence[str] = (),
   why: bool = False,
 ) -> AnswerRecord:
-  """Returns a record as a result.
-
-  Args:
-    words: to be marked in the text.
-  """
+  """Returns a record as part of an answer, with `words` highlighted."""
   work = index.work_of(record.row)
   parts = {"kind": ranked.kind_log_p}
   if ranked.mass is not None:
@@ -482,11 +465,10 @@ def make_answer_record(
 def find_reasons(
   index: IndexFolder, record: database.IndexRecord, why: bool = False
 ) -> list[dict[str, Any]]:
-  """Returns the reasons of a record, the weightiest first.
+  """Returns the reasons of a record, largest weight first.
 
   Args:
-    why: whether a record that was dated by the model is read again for its
-      wording, citations and parallels, which takes some 30 ms.
+    why: whether to read a record that the model dated again, some 30 ms.
   """
   if _is_read_again(index, record, why):
     reasons = _read_again(index, record)
@@ -514,11 +496,7 @@ def _is_read_again(
 def _read_again(
   index: IndexFolder, record: database.IndexRecord
 ) -> list[dict[str, Any]]:
-  """Returns the reasons of a record as of a passage that is not in the index.
-
-  What its date owes to the other undated records, with which it was dated, is
-  the last.
-  """
+  """Returns the reasons of a record as if it were not in the index."""
   dates = index.passage_dater.date(
     record.text, month=record.best_month, exclude=[record.row]
   )
@@ -541,7 +519,7 @@ def _read_again(
 def _find_neighbours(
   index: IndexFolder, record: database.IndexRecord
 ) -> list[Neighbour]:
-  """Returns the nearest records before and after that are sure, in order."""
+  """Returns the nearest sure records before and after, in order."""
   if record.dated_by != database.ORDER:
     return []
   work = index.work_of(record.row)

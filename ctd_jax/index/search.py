@@ -7,8 +7,8 @@
   >>> [record.text for record in answer.results]            # doctest: +SKIP
   >>> index.date("五月，葬衛桓公。").dates.years[0].name        # doctest: +SKIP
 
-An object stays with the state of the folder in which it was opened: after the
-index was changed, open it again.
+An object keeps the state in which you opened it: after changing the index, open
+it again.
 
 Axes: Q questions, k results.
 """
@@ -28,12 +28,7 @@ from ctd_jax.index.ranking import RankedRecord
 
 
 class Index(IndexFolder):
-  """A corpus that answers; `Index.open` makes it of a folder.
-
-  Attributes:
-    folder: of the index.
-    manifest: what manifest.json says.
-  """
+  """A corpus that answers questions; `Index.open` reads one from a folder."""
 
   def record(self, row: int) -> AnswerRecord:
     """Returns a record with its date and the reasons for it.
@@ -47,10 +42,10 @@ class Index(IndexFolder):
     return record_answers.make_answer_record(self, record, ranked, 1, why=True)
 
   def date(self, text: str) -> Answer:
-    """Returns when a passage is of, which need not be in the index.
+    """Returns the date of a passage, which need not be in the index.
 
     Raises:
-      FileNotFoundError: if the index was built without what dates passages.
+      FileNotFoundError: if the index was built without dating of passages.
       ValueError: if there is nothing to date.
     """
     return self.ask(text, intent=PASSAGE)
@@ -65,23 +60,21 @@ class Index(IndexFolder):
     min_probability: float = asking.MIN_PROBABILITY,
     why: bool = False,
   ) -> Answer:
-    """Returns what the index says to a question.
+    """Returns the answer to a question.
 
     Args:
-      question: a time, words, both, or a passage to be dated.
-      works: names of the works to look in; all if None.
-      intent: time, words or passage; read from the question if None.
-      kinds: of the records, such as event; all but headings if None.
-      min_probability: that a record is of the time asked for; one below it is
-        no answer.
-      why: whether records that were dated by the model are read again for
-        their wording, citations and parallels, some 30 ms each; else these are
-        one reason.
+      question: a time, words, both, or a passage to date.
+      works: names of the works to search; None for all.
+      intent: time, words or passage; None decides by the question.
+      kinds: of records, such as event; None for all but headings.
+      min_probability: records less probably of the time are left out.
+      why: whether to explain records that the model dated, some 30 ms each.
 
     Raises:
-      FileNotFoundError: if a passage is asked about and the index was built
-        without what dates passages.
-      ValueError: in one line, what is wrong and what would be right.
+      FileNotFoundError: if you ask about a passage and the index was built
+        without
+        dating of passages.
+      ValueError: if the question cannot be read; says what would be right.
     """
     if k < 1:
       raise ValueError(f"k={k}: expected 1 or more")
@@ -100,13 +93,10 @@ class Index(IndexFolder):
   def rank(
     self, questions: Sequence[str], k: int
   ) -> tuple[Int64[np.ndarray, "Q k"], Float32[np.ndarray, "Q k"]]:
-    """Returns the rankings of many questions, of a time or words.
-
-    Args:
-      questions: texts, as of `ask`.
+    """Returns the rankings of many questions for a time or words.
 
     Returns:
-      Rows of the records, -1 where there are fewer; and scores, best first.
+      Rows of records, -1 where there are fewer; and scores, best first.
     """
     rows = np.full((len(questions), k), -1, np.int64)
     scores = np.full((len(questions), k), -np.inf, np.float32)
@@ -120,9 +110,9 @@ class Index(IndexFolder):
   def search(
     self, queries: Sequence[str], k: int
   ) -> list[list[tuple[str, float]]]:
-    """Returns (record id, score) of the k best for every query.
+    """Returns (record id, score) of the k best records for every query.
 
-    So an index is a system that `ctd_jax.evaluate` measures.
+    This makes an index a system that `ctd_jax.evaluate` can measure.
     """
     rows, scores = self.rank(queries, k)
     wanted = np.unique(rows[rows >= 0]).tolist()

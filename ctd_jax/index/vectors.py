@@ -1,9 +1,8 @@
-"""Dense search: the records that are nearest to words by their vectors.
+"""Dense search: the records nearest to words by their vectors.
 
-Every record is compared; nothing is approximate. The score of a record is its
-cosine on a scale from 0, the mean of all records, to 1, the nearest, so that it
-can be added to a score of words: encoders differ in how far apart their cosines
-lie.
+Every record is compared, nothing is approximate. A record's score is its cosine
+scaled from 0, the mean of all records, to 1, the nearest, because encoders
+differ in how far apart their cosines lie.
 
 Axes: n records of a work, N records of all works.
 """
@@ -53,13 +52,7 @@ def name_folder(encoder_sha256: str, records_sha256: str) -> str:
 
 
 def count_missing(folder: pathlib.Path, num_records: int, width: int) -> int:
-  """Returns of how many records there are no vectors yet.
-
-  Args:
-    folder: of the work's vectors.
-    num_records: of the work.
-    width: of a vector.
-  """
+  """Returns how many records have no vectors yet."""
   return sum(
     stop - start
     for start, stop in _list_parts(num_records)
@@ -69,12 +62,7 @@ def count_missing(folder: pathlib.Path, num_records: int, width: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class MissingPart:
-  """Records whose vectors are yet to be made, and where these go.
-
-  Attributes:
-    path: of the file of vectors.
-    texts: of the records, in order.
-  """
+  """Records whose vectors are missing, and the file for these."""
 
   path: pathlib.Path
   texts: list[str]
@@ -83,14 +71,7 @@ class MissingPart:
 def list_missing(
   folder: pathlib.Path, texts: Iterable[str], num_records: int, width: int
 ) -> Iterator[MissingPart]:
-  """Yields the parts of a work that have no vectors yet.
-
-  Args:
-    folder: of the work's vectors.
-    texts: of its records, in order.
-    num_records: of the work.
-    width: of a vector.
-  """
+  """Yields the parts of a work that have no vectors yet."""
   remaining = iter(texts)
   for start, stop in _list_parts(num_records):
     batch = list(itertools.islice(remaining, stop - start))
@@ -103,12 +84,7 @@ def write_part(
   part: MissingPart,
   encode: Callable[[Sequence[str]], Float[np.ndarray, "b D"]],
 ) -> None:
-  """Writes the vectors of a part.
-
-  Args:
-    part: of a work.
-    encode: texts -> vectors of length 1.
-  """
+  """Encodes and writes the vectors of a part."""
   with files.atomic_path(part.path) as temporary, temporary.open("wb") as file:
     np.save(file, np.asarray(encode(part.texts), np.float32))
 
@@ -117,7 +93,7 @@ class WorkVectors:
   """The vectors of a work."""
 
   def __init__(self, parts: Sequence[Float32[np.ndarray, "b D"]]):
-    """Keeps parts, in order of the records."""
+    """Keeps the parts, in order of the records."""
     self._parts = parts
 
   @classmethod
@@ -126,13 +102,8 @@ class WorkVectors:
   ) -> WorkVectors:
     """Returns the vectors of a work, mapped from files.
 
-    Args:
-      folder: of the work's vectors.
-      num_records: of the work.
-      width: of a vector.
-
     Raises:
-      ValueError: naming the file that is missing or damaged.
+      ValueError: if a file is missing or damaged; names it.
     """
     parts = []
     for start, stop in _list_parts(num_records):
@@ -173,7 +144,7 @@ def _part_path(folder: pathlib.Path, start: int, stop: int) -> pathlib.Path:
 
 
 def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
-  """Returns whether a file has the vectors of as many records."""
+  """Returns whether a file has the vectors of so many records."""
   try:
     vectors = np.load(path, mmap_mode="r")
   except (OSError, ValueError, EOFError):
@@ -191,36 +162,25 @@ Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NearRecords:
-  """How near records are to words.
+  """How near records are to words."""
 
-  Attributes:
-    rows: of the nearest, and of the nearest of the time that is asked for.
-    cosines: work id -> of all its records.
-    lowest: cosine of score 0, the mean.
-    highest: cosine of score 1, of the nearest.
-  """
-
-  rows: frozenset[int]
+  rows: frozenset[int]  # the nearest, and the nearest in the time asked for
+  # Work id -> of all its records.
   cosines: Mapping[int, Float32[np.ndarray, " n"]]
-  lowest: float
-  highest: float
+  lowest: float  # cosine of score 0, the mean
+  highest: float  # cosine of score 1, the nearest
 
   def score(
     self, work_id: int, indices: Int[np.ndarray, " r"]
   ) -> Float[np.ndarray, " r"]:
-    """Returns scores in 0..1.
-
-    Args:
-      work_id: of the records' work.
-      indices: of the records in it.
-    """
+    """Returns scores in 0..1 of records by their indices in a work."""
     cosines = self.cosines[work_id][indices]
     span = max(self.highest - self.lowest, 1e-6)
     return np.clip((cosines - self.lowest) / span, 0, 1)
 
 
 class DenseSearch:
-  """The vectors of an index, and the encoder of what is asked."""
+  """The vectors of an index, and the encoder of questions."""
 
   def __init__(
     self,
@@ -229,13 +189,11 @@ class DenseSearch:
     source: str | os.PathLike | None,
     weight: float,
   ):
-    """Keeps what is opened when it is needed.
+    """Keeps what is opened on first use.
 
     Args:
-      folder: of the index.
-      entry: of its manifest.
-      source: where the encoder lies; None = where the manifest says.
-      weight: of the vectors beside the words, 0..1.
+      source: path of the encoder; None for the manifest's.
+      weight: of vectors beside words, 0..1.
     """
     self._folder, self.entry, self._source = folder, entry, source
     self.weight = weight
@@ -248,16 +206,14 @@ class DenseSearch:
 
   @functools.cached_property
   def encoder(self) -> VectorEncoder:
-    """What the vectors were made with; see `encoders.open_encoder_of`."""
+    """The encoder that made the vectors."""
     return encoders.open_encoder_of(self.entry, self._source)
 
   def vectors_of(self, work: IndexedWork) -> WorkVectors | None:
     """Returns the vectors of a work; None if it has none.
 
-    That is, of a build with another encoder that was broken off at its end.
-
     Raises:
-      ValueError: naming the file that is missing or damaged.
+      ValueError: if a file is missing or damaged; names it.
     """
     if work.work_id not in self._vectors:
       folder = self._folder / name_folder(
@@ -288,9 +244,9 @@ class DenseSearch:
 
     Args:
       text: of the question, without its time.
-      works: whose records; one at least.
-      masks: which records may be found; all if None.
-      in_time: which are of the time that is asked for; None if none is.
+      works: one at least.
+      masks: records that may be found; None for all.
+      in_time: records of the time asked for.
     """
     (vector,) = self.encoder.encode_questions([text])
     cosines = {work.work_id: self._find_cosines(work, vector) for work in works}
@@ -324,7 +280,7 @@ class DenseSearch:
   def _find_cosines(
     self, work: IndexedWork, vector: Float32[np.ndarray, " D"]
   ) -> Float32[np.ndarray, " n"]:
-    """Returns the cosines of the records of a work, nan without vectors."""
+    """Returns the cosines of a work's records, nan without vectors."""
     vectors = self.vectors_of(work)
     if vectors is None:
       return np.full(work.num_records, np.nan, np.float32)
@@ -337,18 +293,15 @@ def open_dense_search(
   encoder: str | os.PathLike | None,
   weight: float | None,
 ) -> DenseSearch | None:
-  """Returns the dense search of an index; None if there is none.
+  """Returns the dense search of an index; None if it has or needs none.
 
   Args:
-    folder: of the index.
-    entry: of its manifest.
-    encoder: where it lies now; `encoders.NO_ENCODER` = it is not to be asked,
-      None = where it lay then.
-    weight: of the vectors beside the words; `DENSE_WEIGHT` if None.
+    encoder: where it is now; `encoders.NO_ENCODER` not to ask it.
+    weight: of vectors beside words; `DENSE_WEIGHT` if None.
 
   Raises:
-    FileNotFoundError: if the encoder is not there.
-    ValueError: if the index has no vectors, or the weight is none.
+    FileNotFoundError: if the encoder is missing.
+    ValueError: if the index has no vectors, or the weight is not in 0..1.
   """
   if entry is None and encoder not in (None, encoders.NO_ENCODER):
     raise ValueError(

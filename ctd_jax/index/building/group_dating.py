@@ -1,7 +1,6 @@
-"""Dating of what is added together: each work by its manner, in turn.
+"""Dates the works that are added together, each by keys, order or model.
 
-What has keys or an order comes first, for the dating model dates the others by
-it.
+Works with keys or an order come first, because the model learns from them.
 """
 
 from __future__ import annotations
@@ -43,34 +42,20 @@ LabelSource = Callable[[], LabelPool]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatingChoices:
-  """How works are to be dated, where it is not left to them.
+  """How flags ask for works to be dated; names as printed or as added."""
 
-  Attributes:
-    in_order: names of works, or of what they were added as, in order of time.
-    undated: names of such as are in no order.
-    fixed: corrections of the one text that is added; None without.
-    fixed_of: name of a work -> its corrections, where several are added.
-  """
-
-  in_order: tuple[str, ...] = ()
-  undated: tuple[str, ...] = ()
-  fixed: pathlib.Path | None = None
+  in_order: tuple[str, ...] = ()  # works in order of time
+  undated: tuple[str, ...] = ()  # works in no order
+  fixed: pathlib.Path | None = None  # corrections of the one text that is added
+  # Name of a work -> its corrections.
   fixed_of: Mapping[str, pathlib.Path] = dataclasses.field(default_factory=dict)
 
   def find_fixed(self, work: SourceWork) -> pathlib.Path | None:
-    """Returns the file of corrections of a work; None without.
-
-    Args:
-      work: as read.
-    """
+    """Returns the file of a work's corrections."""
     return self.fixed_of.get(work.name, self.fixed if work.is_text else None)
 
   def find_manner(self, work: SourceWork) -> str | None:
-    """Returns what a flag asks of a work: `UNDATED`, `ORDER`, or None.
-
-    Args:
-      work: as read.
-    """
+    """Returns `UNDATED` or `ORDER` if a flag asks for it."""
     if {work.name, work.group} & {*self.undated}:
       return UNDATED
     if work.name in self.in_order:
@@ -80,11 +65,7 @@ class DatingChoices:
     return ORDER if is_chosen else None
 
   def check_names(self, works: Sequence[SourceWork]) -> None:
-    """Checks the names against the works.
-
-    Raises:
-      ValueError: naming the flag and the works that there are.
-    """
+    """Raises ValueError if a flag names a work that is not added."""
     names = {name for work in works for name in (work.name, work.group)}
     for flag, chosen in (("order", self.in_order), ("undated", self.undated)):
       for name in chosen:
@@ -106,25 +87,16 @@ class DatingChoices:
 
 
 class _RecordClues(NamedTuple):
-  """What the texts of a work say beside their order.
+  """What the texts of a work say beside their order."""
 
-  Attributes:
-    stated_months: month that a placeholder states, UNKNOWN for other records.
-    event_log_p: log p(answering kind | text).
-  """
-
-  stated_months: Int[np.ndarray, " n"]
-  event_log_p: Float32[np.ndarray, " n"]
+  stated_months: Int[np.ndarray, " n"]  # stated by a placeholder, else UNKNOWN
+  event_log_p: Float32[np.ndarray, " n"]  # log p(answering kind | text)
 
 
 def _read_group_clues(
   works: Sequence[SourceWork], reader: DateReader
 ) -> dict[str, _RecordClues]:
-  """Returns the clues of the works of a data set with a timeline, by name.
-
-  A hidden record has a hidden kind, too: its style, beside that of the others,
-  tells which.
-  """
+  """Returns name -> clues, for works with a common timeline."""
   records = [record for work in works for record in work.records]
   kinds = np.array([record.kind for record in records])
   is_hidden = np.array([record.is_hidden for record in records], bool)
@@ -154,7 +126,7 @@ def _read_group_clues(
 
 
 class WorkDater:
-  """Dater of works, on the calendar of an index."""
+  """Dates works on the calendar of an index."""
 
   def __init__(
     self,
@@ -163,14 +135,7 @@ class WorkDater:
     works: Sequence[SourceWork],
     corrections: Mapping[str, Sequence[Correction]] | None = None,
   ):
-    """Keeps what works are dated by.
-
-    Args:
-      calendar: of the index.
-      choices: where the manner is not left to the works.
-      works: all that are added together.
-      corrections: name of a work -> what readers say of its records.
-    """
+    """Keeps the choices, and readers' corrections by name of the work."""
     self._calendar = calendar
     self._choices = choices
     self._works = works
@@ -180,23 +145,17 @@ class WorkDater:
     self._clues: dict[str, dict[str, _RecordClues]] = {}
 
   def choose_manner(self, work: SourceWork) -> str:
-    """Returns keys, order or model, see `work_dating.choose_manner`."""
+    """Returns keys, order or model."""
     asked = self._choices.find_manner(work)
     return work_dating.choose_manner(
       work, self._calendar, MODEL if asked == UNDATED else asked
     )
 
   def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
-    """Returns what is known of the months of a work of a data set.
-
-    Readers know better than the data set.
-
-    Args:
-      work: of a data set.
+    """Returns the known first and last months of a data set's work.
 
     Raises:
-      ValueError: naming the record whose date cannot be read; or the work, if
-        all of them lie outside of the calendar.
+      ValueError: if a date cannot be read, or all lie outside the calendar.
     """
     months = self._reader_of(work).read_known_months(work)
     is_known = months[:, 0] != UNKNOWN
@@ -211,7 +170,6 @@ class WorkDater:
     return self._match_corrections(work).limit_months(months)
 
   def _match_corrections(self, work: SourceWork) -> WorkCorrections:
-    """Returns the corrections of a work whose records are there."""
     if work.name not in self._corrected:
       self._corrected[work.name] = work_corrections.match_corrections(
         work.name,
@@ -222,7 +180,6 @@ class WorkDater:
     return self._corrected[work.name]
 
   def _add_corrections(self, dated: DatedWork) -> DatedWork:
-    """Returns a work of records with the corrections that its months have."""
     corrected = self._match_corrections(dated.source)
     is_corrected = corrected.mask_records(len(dated.records))
     return dataclasses.replace(
@@ -235,11 +192,7 @@ class WorkDater:
     return self._readers[work.group]
 
   def date_with_own_dates(self, work: SourceWork, manner: str) -> DatedWork:
-    """Returns a work dated by its keys or its order.
-
-    Args:
-      work: of a data set; `staged_works.stage_text` dates texts.
-      manner: keys or order.
+    """Returns a data set's work dated by keys or order.
 
     Raises:
       ValueError: if it prints no date.
@@ -262,7 +215,6 @@ class WorkDater:
     )
 
   def _read_clues(self, work: SourceWork) -> _RecordClues:
-    """Returns what the texts of a work say beside their order."""
     if work.timeline is None:
       unknown = np.full(len(work.records), UNKNOWN)
       return _RecordClues(unknown, _read_event_log_p(work))
@@ -279,15 +231,14 @@ class WorkDater:
     peers: Sequence[SourceWork],
     labels: LabelSource,
   ) -> Iterable[DatedWork]:
-    """Yields works that are dated by the model.
+    """Yields works dated by the model.
 
     Args:
-      works: to be dated.
       peers: other works of the data set, whose keys are known.
-      labels: of the index, where a work has no data set of its own.
+      labels: surely dated records, for works without a timeline.
 
     Raises:
-      ValueError: if there is nothing to date them by.
+      ValueError: if there are no examples to date them by.
     """
     of_timeline = [work for work in works if work.timeline is not None]
     groups: dict[str, list[SourceWork]] = {}
@@ -338,7 +289,7 @@ class WorkDater:
       yield self._limit(work, known_months, posteriors.take(rows))
 
   def _find_ordinals(self, work: SourceWork) -> Int[np.ndarray, " n"]:
-    """Returns the months of the timeline that records are known to be of."""
+    """Returns the known months of records on the timeline."""
     reader = self._reader_of(work)
     ordinals = np.array(
       [reader.find_ordinal(record) for record in work.records], int
@@ -356,7 +307,7 @@ class WorkDater:
     known_months: Int[np.ndarray, "n 2"],
     posteriors: PosteriorArrays,
   ) -> DatedWork:
-    """Returns a work dated by the model, but where its months are known."""
+    """Returns a work dated by the model, with known months kept."""
     first, last = known_months.T
     return self._add_corrections(
       work_dating.make_dated_work(
@@ -371,7 +322,7 @@ class WorkDater:
   def _date_others(
     self, works: Sequence[SourceWork], labels: LabelSource
   ) -> Iterable[DatedWork]:
-    """Yields works dated on the calendar, by what is sure in the index."""
+    """Yields works dated on the calendar by the sure records of the index."""
     pool = labels()
     works = [
       self._make_records(work) if work.is_text else work for work in works
@@ -408,7 +359,7 @@ class WorkDater:
       yield self._limit(work, months, posteriors)
 
   def _make_records(self, text: SourceWork) -> SourceWork:
-    """Returns a text whose entries are records, with what is known of them."""
+    """Returns a text with its entries as records."""
     records = [
       SourceRecord(
         record_id=str(number),
@@ -431,7 +382,7 @@ class WorkDater:
 
 
 def _read_event_log_p(work: SourceWork) -> Float32[np.ndarray, " n"]:
-  """Returns log p(answering kind) of records by their kinds, unless hidden."""
+  """Returns log p(answering kind) by the kinds of records, unless hidden."""
   return work_dating.make_event_log_p(
     ["" if record.is_hidden else record.kind for record in work.records]
   )
@@ -442,13 +393,7 @@ def _join_known_months(
   known_months: Int[np.ndarray, "n 2"],
   is_open: Bool[np.ndarray, " n"],
 ) -> PosteriorArrays:
-  """Returns the posteriors of a work, whose known months need no model.
-
-  Args:
-    dated: of the records that are open.
-    known_months: of all records.
-    is_open: whether the month of a record is not known.
-  """
+  """Adds records of known months to those the model dated (`is_open`)."""
   certain = posteriors.make_certain_posteriors(
     known_months[~is_open, 0], dated.num_months
   )
@@ -464,7 +409,7 @@ def _add_known_records(
   known_months: dict[str, np.ndarray],
   num_months: int,
 ) -> LabelPool:
-  """Returns the known records with those of the works themselves."""
+  """Returns the labels with the known records of the works themselves."""
   texts, months = [*pool.texts], pool.months.tolist()
   for work in works:
     spans = known_months[work.name]

@@ -1,18 +1,16 @@
 """Builds an index: works go in, a folder that answers questions comes out.
 
-A build goes in this order, so that it can be stopped anywhere:
+A build can be stopped anywhere because of its order:
 
-1. All sources are read; one that cannot be read ends the build here.
-2. Each work is dated and put into a folder of its own below `works/`. A build
-   that is started again takes those that are there.
-3. Vectors are made, if the index has an encoder. Those that are there are kept.
-4. One transaction of the database takes all works in and replaces what they
-   replace. Before it the index is the old one, after it the new one.
-5. The manifest is written, and folders that nothing uses are removed.
+1. All sources are read; a bad one ends the build here.
+2. Each work is dated into its own folder in `works/`; a restart reuses it.
+3. Missing vectors are made, if the index has an encoder.
+4. One database transaction adds and replaces works: before it the index is the
+   old one, after it the new one.
+5. The manifest is written and unused folders are removed.
 
-Sources, texts and batches of vectors do not depend on each other, so workers
-may do them (`BuildOptions.map_items`). One builder works on a folder at a time
-(`.lock`).
+Workers may do the sources, texts and batches of vectors
+(`BuildOptions.map_items`). `.lock` keeps a second builder out.
 """
 
 from __future__ import annotations
@@ -62,45 +60,28 @@ _MAX_NAMED = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-  """How an index is built.
+  """How an index is built."""
 
-  Attributes:
-    reigns: calendar, as in `chronicle_input.load_reigns`; that of the index or
-      of the data set if None.
-    unit: of plain text, "line" or "paragraph"; found from the text if None.
-    hidden_splits: splits of data sets whose months must not be used.
-    data_dir: folder of the built data sets.
-    choices: how works are dated.
-    use_passages: whether the index is to date passages that are not in it.
-    encoder: of vectors, as in `encoders.open_encoder`, or "none"; that of the
-      index if None.
-    map_items: calls a function with every source, text or batch of records,
-      here or by workers; see `beam`.
-  """
-
+  # Calendar as for `load_reigns`; None: the index's or data set's.
   reigns: str | None = None
-  unit: str | None = None
-  hidden_splits: tuple[str, ...] = ()
-  data_dir: str | None = None
+  unit: str | None = None  # of plain text: line or paragraph
+  hidden_splits: tuple[str, ...] = ()  # splits whose months must not be used
+  data_dir: str | None = None  # folder of the built data sets
+  # How works are dated.
   choices: DatingChoices = dataclasses.field(default_factory=DatingChoices)
-  use_passages: bool = True
-  encoder: str | None = None
+  use_passages: bool = True  # learn to date passages too
+  encoder: str | None = None  # None: the index's own; "none": no vectors
+  # Maps a function over sources, texts or batches, here or by workers.
   map_items: MapItems[Any, Any] = map
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildResult:
-  """What a build did.
-
-  Attributes:
-    added: names of the works that were taken in.
-    unchanged: names of works that the index had as they are.
-    removed: names of works that were removed or replaced.
-  """
+  """Names of the works that a build changed."""
 
   added: tuple[str, ...]
-  unchanged: tuple[str, ...]
-  removed: tuple[str, ...]
+  unchanged: tuple[str, ...]  # already in the index, same contents
+  removed: tuple[str, ...]  # removed or replaced
 
 
 def build_index(
@@ -112,11 +93,8 @@ def build_index(
   """Adds works to an index, which is made if there is none.
 
   Args:
-    folder: of the index.
-    names: data sets, BEIR folders, files and folders, as `sources.read_source`
-      takes them.
-    options: how.
-    removed: names of works, or of what they were added as, to be removed.
+    names: sources as for `sources.read_source`.
+    removed: works to remove, by name or by what they were added as.
 
   Raises:
     FileNotFoundError: if a source is missing.
@@ -146,17 +124,10 @@ def build_works(
   options: BuildOptions,
   targets: Collection[str],
 ) -> BuildResult:
-  """Dates works of an index again.
+  """Dates works of an index again, from sources that were just read again.
 
   Args:
-    folder: of the index.
-    works: as they were read again.
-    options: how.
-    targets: names of the works that are dated, by the others too.
-
-  Raises:
-    FileNotFoundError: if an encoder is missing.
-    ValueError: as in `build_index`.
+    targets: names of the works to date; the others help to date them.
   """
   with _lock(folder):
     return _Build(folder, works, options).run((), targets)
@@ -165,7 +136,6 @@ def build_works(
 def _plan_vectors(
   folder: pathlib.Path, options: BuildOptions
 ) -> tuple[manifest.Manifest | None, VectorPlan | None]:
-  """Returns the manifest of the last build, and what is to make vectors."""
   previous = None
   if (folder / manifest.MANIFEST_FILE).exists():
     previous = manifest.read_manifest(folder)  # one of another version is left
@@ -178,11 +148,8 @@ def _plan_vectors(
 def is_new_folder(folder: pathlib.Path) -> bool:
   """Returns whether no build has ended in a folder, which may not exist yet.
 
-  Args:
-    folder: of an index.
-
   Raises:
-    ValueError: if it holds something that is no index.
+    ValueError: if it holds something other than an index.
   """
   if folder.exists() and not folder.is_dir():
     raise ValueError(f"--index={folder}: a file; expected a folder")
@@ -304,11 +271,7 @@ class _Build:
     return result
 
   def _make_job(self, work: SourceWork) -> StagingJob:
-    """Returns what a work is dated from; its folder is named after all of it.
-
-    Raises:
-      FileNotFoundError: if there is no such file of --fixed.
-    """
+    """Returns the inputs that decide a work's dates; they name its folder."""
     choices = self._options.choices
     fixed, fixed_sha256 = choices.find_fixed(work), None
     if fixed is not None:
@@ -343,11 +306,7 @@ class _Build:
     )
 
   def _date(self, works: Sequence[SourceWork]) -> None:
-    """Dates and stages works, those with dates of their own first.
-
-    The order of the works, and so every byte, is the same if an earlier build
-    has dated some of them.
-    """
+    """Dates and stages works, those with dates of their own first."""
     found = {}
     for work in works:
       staged = staged_works.find_staged_work(self._jobs[work.name].folder)
@@ -386,7 +345,7 @@ class _Build:
       self._staged.append(staged_works.stage_work(job, dated, self._calendar))
 
   def _date_records(self, work: SourceWork) -> StagedWork | None:
-    """Stages a work of a data set by its dates; None if it prints no date."""
+    """Stages a data set's work by its own dates; None if it prints none."""
     try:
       dated = self._dater.date_with_own_dates(work, self._manners[work.name])
     except ValueError as error:
@@ -399,11 +358,7 @@ class _Build:
     return staged_works.stage_work(job, dated, self._calendar)
 
   def _list_labels(self, without: Collection[str]) -> LabelPool:
-    """Returns what is dated for sure, in the index and in this build.
-
-    Args:
-      without: names of the works that are about to be dated by it.
-    """
+    """Returns the surely dated records of the index and of this build."""
     num_months = len(self._calendar)
     labels = [
       label
@@ -437,11 +392,7 @@ def _check_names(works: Sequence[SourceWork]) -> None:
 def _find_removed(
   present: Sequence[database.IndexedWork], removed: Sequence[str]
 ) -> tuple[str, ...]:
-  """Returns the names of the works that --remove names.
-
-  Raises:
-    ValueError: if there is no such work.
-  """
+  """Returns the names of the works that --remove names."""
   names = []
   for name in removed:
     of_name = [

@@ -1,4 +1,4 @@
-"""Check of an index: its files, hashes, rows, full text and vectors."""
+"""Checks an index: files, hashes, rows, full text and vectors."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ _EXCERPT = 6  # characters that are looked for
 
 
 def check_index(folder: pathlib.Path) -> list[str]:
-  """Returns what is damaged in an index, each with what would mend it.
-
-  Args:
-    folder: of the index.
+  """Returns what is damaged in an index and how to mend it.
 
   Raises:
     FileNotFoundError: if there is no index.
@@ -139,7 +136,7 @@ def _check_work(
 def _check_vectors(
   folder: pathlib.Path, works: Sequence[IndexedWork], entry: EncoderEntry
 ) -> Iterator[str]:
-  """Looks whether every record has a vector of length 1, or 0."""
+  """Checks that every record has a vector of length 1 or 0."""
   count = sum(work.num_records for work in works)
   if entry.vectors != count:
     yield (
@@ -181,7 +178,7 @@ def _is_posterior(posteriors: PosteriorArrays) -> bool:
 def _check_full_text(
   path: pathlib.Path, connection: sqlite3.Connection, work: IndexedWork
 ) -> Iterator[str]:
-  """Looks for words of some records of a work in the full text."""
+  """Checks that the full text finds words of some records."""
   step = max(work.num_records // _NUM_SAMPLED, 1)
   for record in database.fetch_records(connection, work.rows[::step]):
     match = database.make_match([record.text[:_EXCERPT]])

@@ -1,17 +1,14 @@
-"""Commit of a build: dated works into the database, then the manifest.
+"""Commits a build: dated works into the database, then the manifest.
 
-The transaction is where the old index ends and the new one begins. All that
-takes time is done within it, so that whoever reads the index meanwhile reads
-the old one. What comes after it, the manifest and the removal of what nothing
-uses, is done again by the next build if this one is stopped.
+Slow work happens inside the transaction, so readers see the old index until
+the end. The next build repeats what follows it (manifest, cleaning up) if this
+one is stopped.
 
-`passages/<generation>/` holds what a `PassageDater` has learned of all records,
-to date texts that are not in the index: those that are dated for sure are its
-labels, the others count with their posteriors. It is made anew when works come
-or go. The manifest names the folder in use, so that one which is half written
-is never opened.
+`passages/<generation>/` holds a `PassageDater` fitted on all records: sure ones
+are its labels, the others count with their posteriors. The manifest names the
+folder in use, so that a half-written one is never opened.
 
-Axes: N records that are no headings, K months.
+Axes: N records other than headings, K months.
 """
 
 from __future__ import annotations
@@ -75,15 +72,15 @@ def commit_works(
   use_passages: bool = True,
   dense: EncoderEntry | None = None,
 ) -> None:
-  """Takes works into an index, in place of others, and writes the manifest.
+  """Adds works to an index, replaces those of the same name, writes the
+  manifest.
 
   Args:
     folder: of the index, whose lock is held.
-    calendar: of the index.
-    staged: works to be taken in.
-    removed: names of works that are taken out.
-    use_passages: whether the index is to date passages.
-    dense: encoder of the vectors, which are there; None without.
+    staged: works to add.
+    removed: names of works to remove.
+    use_passages: whether the index should date passages.
+    dense: encoder of the vectors, which exist already.
   """
   with contextlib.closing(
     database.open_database(folder, readonly=False)
@@ -191,12 +188,10 @@ def _insert_work(
 def iterate_labels(
   connection: sqlite3.Connection, num_months: int, without: Collection[str]
 ) -> Iterator[tuple[str, int]]:
-  """Yields text and month of the records of an index that are sure.
+  """Yields text and month of the sure records of an index.
 
   Args:
-    connection: to the database.
-    num_months: of the calendar.
-    without: names of works that are about to be replaced.
+    without: names of works about to be replaced.
   """
   cursor = connection.execute(
     "SELECT records.text, records.kind, best_month, best_probability, "
@@ -213,12 +208,10 @@ def iterate_labels(
 def update_manifest(
   folder: pathlib.Path, new_manifest: Manifest, used: set[str]
 ) -> None:
-  """Writes the manifest of what the database has, then removes what it has not.
+  """Writes the manifest, then removes folders and rows that nothing uses.
 
   Args:
-    folder: of the index.
-    new_manifest: as the database is by now.
-    used: folders of what it has, relative to that of the index.
+    used: folders in use, relative to that of the index.
   """
   manifest.write_manifest(folder, new_manifest)
   staged_works.remove_leftovers(folder, used)
@@ -231,7 +224,7 @@ def _make_manifest(
   use_passages: bool,
   dense: EncoderEntry | None,
 ) -> tuple[Manifest, set[str]]:
-  """Returns the manifest of what the database has, and the folders of that."""
+  """Returns the manifest of the database's contents, and the folders in use."""
   previous = _read_previous(folder)
   generation = int(database.get_property(connection, "generation"))
   works = database.list_works(connection)
@@ -274,15 +267,7 @@ def _make_manifest(
 def _fit_passages(
   folder: pathlib.Path, connection: sqlite3.Connection, calendar: Calendar
 ) -> str | None:
-  """Fits what dates passages and returns its folder, relative to the index.
-
-  None if no record is dated for sure, which is logged.
-
-  Args:
-    folder: of the index.
-    connection: to its database.
-    calendar: of the index.
-  """
+  """Fits the dater of passages; returns its folder, None without sure dates."""
   # Here and not above: it is not needed to look an index up.
   from ctd_jax.dating.passages.passages import PassageDater
 
@@ -358,7 +343,6 @@ def _read_posteriors(
 
 
 def _read_previous(folder: pathlib.Path) -> Manifest | None:
-  """Returns the manifest of the last build; None if it cannot be read."""
   with contextlib.suppress(FileNotFoundError, ValueError):
     return manifest.read_manifest(folder)
   return None
@@ -381,7 +365,7 @@ def _hash_files(
   used: Collection[str],
   previous: dict[str, ManifestFile],
 ) -> dict[str, ManifestFile]:
-  """Returns sizes and hashes; a file in a folder of `used` is written once."""
+  """Returns sizes and hashes; files in folders of `used` never change."""
   hashes = {}
   for parent in (calendars.CALENDAR_FOLDER, *sorted(used)):
     for path in sorted((folder / parent).rglob("*")):

@@ -1,9 +1,8 @@
-"""Dating by the model: works whose records have neither keys nor order.
+"""Dates works by the model: their records have neither keys nor order.
 
-Records of a data set are dated on its own timeline, beside all others of it, as
-the evaluation dates them; their months become lunations. Other works are dated
-on the calendar of the index, with the records that are dated for sure, of any
-work, as labels.
+Records of a data set are dated together on its own timeline, as in the
+evaluation, and moved to lunations. Other works are dated on the calendar of the
+index, with surely dated records of any work as labels.
 
 Axes: N records, b a block of them, T months of a timeline, K lunations.
 """
@@ -49,22 +48,17 @@ _OUTSIDE_CHANCE = 0.005
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LabelPool:
-  """Records that are dated for sure, by which others are dated.
-
-  Attributes:
-    texts: of the records.
-    months: lunation of each.
-  """
+  """Surely dated records, by which others are dated."""
 
   texts: Sequence[str]
-  months: Int[np.ndarray, " n"]
+  months: Int[np.ndarray, " n"]  # lunation of each text
 
   def __len__(self) -> int:
     """Number of records."""
     return len(self.texts)
 
   def sample(self, size: int) -> LabelPool:
-    """Returns that many of the records, by their texts and not their order."""
+    """Returns `size` records, chosen by their texts whatever their order."""
     if len(self) <= size:
       return self
     logging.info(
@@ -87,11 +81,8 @@ def date_group(
   """Returns the posteriors of the records of a data set.
 
   Args:
-    records: of all its works.
-    ordinals: month of the timeline that each is known to be of, or UNKNOWN.
-    timeline: of the data set.
+    ordinals: known month of the timeline of each record, or UNKNOWN.
     lunation_of: lunation of each month of the timeline.
-    num_months: of the calendar, K.
   """
   kinds = np.array([record.kind for record in records])
   is_event = np.where(kinds == NEG_COMMENT, 0, 1)
@@ -126,15 +117,10 @@ def _iterate_posterior(
 def date_texts(
   texts: Sequence[str], labels: LabelPool, calendar: Calendar
 ) -> PosteriorArrays:
-  """Returns the posteriors of undated texts.
-
-  Args:
-    texts: to be dated, in any order.
-    labels: known records, of any work.
-    calendar: of the index.
+  """Returns the posteriors of undated texts, in any order.
 
   Raises:
-    ValueError: if there are too few known records.
+    ValueError: if there are too few labels.
   """
   parts = [
     posteriors_lib.make_certain_posteriors(np.zeros(0, int), len(calendar))
@@ -168,7 +154,7 @@ def _date_chunk(
   calendar: Calendar,
   is_kept: np.ndarray,
 ) -> Iterator[Float[np.ndarray, "b months"]]:
-  """Yields the posteriors of texts, whole and by all months."""
+  """Yields posteriors of texts over all months."""
   all_texts = [*labels.texts, *texts]
   corpus, heads = undated_texts.read_headed_corpus(
     all_texts, undated_texts.make_month_axis(calendar), calendar
@@ -194,13 +180,9 @@ def _date_chunk(
 def limit_to_known_months(
   posteriors: PosteriorArrays, known_months: Int[np.ndarray, "n 2"]
 ) -> PosteriorArrays:
-  """Returns posteriors of which only known months are left.
-
-  A record of an interval is of one of its months; what the posterior has
-  elsewhere is shared out among them.
+  """Returns posteriors with each record's mass moved into its known months.
 
   Args:
-    posteriors: of records.
     known_months: first and last, UNKNOWN where nothing is known.
   """
   num_months = posteriors.num_months

@@ -1,9 +1,8 @@
 """Calendar of a build, and the months that data sets give their records.
 
-Months are written in one of three ways: as time keys of the data set's calendar
-(1-2-12, 1-2-12L), as a year of it (1-2), or as a date that the calendar of the
-index knows (「隱公三年春」, 0975-10, 311 CE). Two of them, `start` and `end`,
-are an interval.
+A month is a time key of the data set (1-2-12, 1-2-12L for a leap month), a year
+of it (1-2), or a date that the index's calendar can read (「隱公三年春」,
+0975-10, 311 CE). `start` and `end` are an interval.
 
 Axes: n records of a work, K lunations of the calendar, T months of a timeline.
 """
@@ -36,18 +35,14 @@ def open_calendar(
   reigns: str | None,
   is_first: bool,
 ) -> Calendar:
-  """Returns the calendar of the index, which a first build writes.
+  """Returns the calendar of the index; the first build writes it.
 
   Args:
-    folder: of the index.
-    works: that are added.
-    reigns: as in `choose_calendar`.
+    reigns: as for `choose_calendar`.
     is_first: whether no build has ended in the folder.
 
   Raises:
-    FileNotFoundError: as in `choose_calendar`.
-    ValueError: as in `choose_calendar`; if the index has another calendar, or
-      no work is added to a new one.
+    ValueError: if the index has another calendar, or nothing says which.
   """
   if not is_first:
     calendar = calendars.load_index_calendar(folder)
@@ -70,14 +65,12 @@ def open_calendar(
 def choose_calendar(
   works: Sequence[SourceWork], reigns: str | None
 ) -> tuple[str, Calendar]:
-  """Returns the calendar of works, and what it was asked for by.
+  """Returns what the calendar was asked for by, and the calendar.
 
   Args:
-    works: as read.
-    reigns: as of `chronicle_input.load_reigns`; None where the works say it.
+    reigns: as for `chronicle_input.load_reigns`; None if the works say it.
 
   Raises:
-    FileNotFoundError: as of `chronicle_input.load_reigns`.
     ValueError: if nothing says it, or works say different ones.
   """
   entries = [entry for work in works for entry in work.entries]
@@ -101,13 +94,7 @@ def choose_calendar(
 
 
 class DateReader:
-  """Reader of the dates of records, which come again and again.
-
-  Attributes:
-    calendar: of the index.
-    timeline: of the data set; None if it has none.
-    lunation_of: lunation of each month of the timeline, [T].
-  """
+  """Reads the dates of records, remembering those it has read."""
 
   def __init__(self, calendar: Calendar, timeline: Timeline | None):
     self.calendar = calendar
@@ -120,13 +107,10 @@ class DateReader:
     self._spans: dict[str, tuple[int, int]] = {}
 
   def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
-    """Returns first and last known month of each record, UNKNOWN where none.
-
-    Args:
-      work: of a data set.
+    """Returns the first and last known month of each record, or UNKNOWN.
 
     Raises:
-      ValueError: if a date cannot be read, with its record.
+      ValueError: if a date cannot be read; names its record.
     """
     months = np.full((len(work.records), 2), UNKNOWN)
     for row, record in enumerate(work.records):
@@ -136,16 +120,10 @@ class DateReader:
     return months
 
   def find_months(self, record: SourceRecord) -> tuple[int, int] | None:
-    """Returns first and last month that a record is known to be of.
+    """Returns a record's first and last known month; None if hidden or unknown.
 
-    None if nothing is known, or it is hidden. K is outside of the calendar. An
-    end without a start is of any month up to it.
-
-    Args:
-      record: as read.
-
-    Raises:
-      ValueError: naming the record and what cannot be read of its date.
+    K is outside the calendar. An end without a start allows every month up to
+    it.
     """
     if record.is_hidden or (record.start is None and record.end is None):
       return None
@@ -167,13 +145,7 @@ class DateReader:
     return first, last
 
   def find_ordinal(self, record: SourceRecord) -> int:
-    """Returns the month of the timeline that a record is known to be of.
-
-    UNKNOWN if it is not known so well.
-
-    Args:
-      record: whose months `find_months` has read.
-    """
+    """Returns a record's month on the timeline, UNKNOWN if not just one."""
     if (
       record.is_hidden
       or record.start is None
@@ -215,7 +187,7 @@ def _locate(record: SourceRecord) -> str:
 def _find_ordinals(
   date: str, timeline: Timeline | None
 ) -> tuple[int, ...] | None:
-  """Returns the months of a time key or a year of it; None if it is neither."""
+  """Returns the months of a time key or of a year; None if it is neither."""
   is_key = _TIME_KEY.fullmatch(date)
   match = _REGNAL_YEAR.fullmatch(date)
   if not (is_key or match):

@@ -1,7 +1,6 @@
-"""Sources of an index: what is read, before it is dated.
+"""Sources of an index, as read and before they are dated.
 
-chunqiutr/rebuilt   a data set that has been built; each of its sources is a
-                    work
+chunqiutr/rebuilt   a built data set; each of its sources is a work
 beir:FOLDER         corpus.jsonl; `metadata.start` and `end` are optional
 PATH                a text or a folder: plain, Markdown, TEI, Kanripo
 """
@@ -36,66 +35,39 @@ _BEIR_PREFIX = "beir:"
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SourceRecord:
-  """A record as it is read.
+  """A record as read."""
 
-  Attributes:
-    record_id: unique within its work.
-    text: as printed.
-    kind: event, no_event, neg_comment, text or heading.
-    place: where it is printed; "" if unknown.
-    headings: above it, the highest first.
-    position: order in its work, or `NO_POSITION`.
-    start: its first known month as written; None if none is known.
-    end: its last known month; None if there is only one.
-    location: where it was read, for errors.
-    is_hidden: whether the months are known and must not be used.
-  """
-
-  record_id: str
+  record_id: str  # unique within its work
   text: str
-  kind: str
-  place: str = ""
-  headings: tuple[str, ...] = ()
-  position: int = NO_POSITION
-  start: str | None = None
-  end: str | None = None
-  location: str = ""
-  is_hidden: bool = False
+  kind: str  # event, no_event, neg_comment, text or heading
+  place: str = ""  # where it is printed
+  headings: tuple[str, ...] = ()  # outermost first
+  position: int = NO_POSITION  # order in its work, or `NO_POSITION`
+  start: str | None = None  # first known month as written
+  end: str | None = None  # last known month as written
+  location: str = ""  # where it was read, for errors
+  is_hidden: bool = False  # months are known but must not be used
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SourceWork:
-  """A work as it is read: records, or entries that are yet to be cut.
+  """A work as read: records of a data set, or entries of a text still uncut."""
 
-  Attributes:
-    name: by which flags call it, unique in an index.
-    title: as the edition gives it.
-    source: path or data set.
-    text_format: mandoku, tei, markdown, plain, beir or dataset.
-    records: of a data set, in the order of the work if it has one.
-    entries: of a text, in order; sections of these become its records.
-    timeline: calendar of the written months; None if they have none.
-    group: name of what was added together, and is dated together.
-    reading: what was read and left out, in words.
-    left_out: what of the text is not read as records.
-    request: what it was read from; None if nobody needs to read it again.
-  """
-
-  name: str
-  title: str
-  source: str
-  text_format: str
+  name: str  # for flags, unique in an index
+  title: str  # as the edition gives it
+  source: str  # path or data set
+  text_format: str  # mandoku, tei, markdown, plain, beir or dataset
   records: Sequence[SourceRecord] = ()
   entries: Sequence[Entry] = ()
-  timeline: Timeline | None = None
-  group: str = ""
-  reading: str = ""
-  left_out: tuple[Note, ...] = ()
-  request: SourceRequest | None = None
+  timeline: Timeline | None = None  # calendar of the written months
+  group: str = ""  # what was added, and is dated, together
+  reading: str = ""  # what was read, and what left out
+  left_out: tuple[Note, ...] = ()  # parts of the text not read as records
+  request: SourceRequest | None = None  # None if it need never be read again
 
   @property
   def is_text(self) -> bool:
-    """Whether it is a text, whose dates cut it into records."""
+    """Whether it is a text, to be cut into records by its dates."""
     return bool(self.entries)
 
   @property
@@ -106,7 +78,7 @@ class SourceWork:
     )
 
   def hash_contents(self) -> str:
-    """Returns the sha256 of all that was read."""
+    """Returns the sha256 of everything that was read."""
     digest = hashlib.sha256(f"{self.title}\n{self.text_format}\n".encode())
     if self.timeline is not None:
       digest.update(repr(self.timeline.reigns).encode())
@@ -123,37 +95,22 @@ class SourceWork:
 
 
 class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
-  """What is to be read, and how, as the works of an index remember it.
+  """What to read and how, as works of an index remember it."""
 
-  Attributes:
-    kind: a data set, a BEIR folder, or texts.
-    source: name of the data set, else the path: from the folder of the index
-      if it lies inside, such as an upload, so that the folder may be moved.
-    unit: of plain text, "line" or "paragraph"; found from the text if None.
-    hidden_splits: splits of data sets whose months must not be used.
-    data_dir: folder of the built data sets; that of TFDS if None.
-  """
-
-  kind: str
+  kind: str  # data set, BEIR folder, or texts
+  # Name or path; relative to the index if inside it, so that the folder can be
+  # moved.
   source: str
-  unit: str | None = None
-  hidden_splits: tuple[str, ...] = ()
-  data_dir: str | None = None
+  unit: str | None = None  # of plain text: line or paragraph
+  hidden_splits: tuple[str, ...] = ()  # their months must not be used
+  data_dir: str | None = None  # None for TFDS's own
 
   def find_path(self, folder: pathlib.Path) -> pathlib.Path | None:
-    """Returns the path of the source; None for a data set.
-
-    Args:
-      folder: of the index.
-    """
+    """Returns the path of the source; None for a data set."""
     return None if self.kind == DATASET else folder / self.source
 
   def format_argument(self, folder: pathlib.Path) -> str:
-    """Returns the source as --add takes it.
-
-    Args:
-      folder: of the index.
-    """
+    """Returns the source as --add takes it."""
     path = self.find_path(folder)
     if path is None:
       return self.source
@@ -162,12 +119,8 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
   def read(self, folder: pathlib.Path) -> list[SourceWork]:
     """Returns the works of the source.
 
-    Args:
-      folder: of the index.
-
     Raises:
-      FileNotFoundError: as in `read_source`.
-      ValueError: as in `read_source`.
+      FileNotFoundError, ValueError: as for `read_source`.
     """
     works = read_source(
       self.format_argument(folder),
@@ -185,15 +138,7 @@ def make_request(
   hidden_splits: Iterable[str] = (),
   data_dir: str | os.PathLike | None = None,
 ) -> SourceRequest:
-  """Returns what an index remembers of a source.
-
-  Args:
-    folder: of the index.
-    source: as in `read_source`.
-    unit: as in `read_source`.
-    hidden_splits: as in `read_source`.
-    data_dir: as in `read_source`.
-  """
+  """Returns the request for a source, with the arguments of `read_source`."""
   path = source.removeprefix(_BEIR_PREFIX)
   if path != source:
     kind = BEIR
@@ -209,12 +154,7 @@ def make_request(
 
 
 def shorten_path(folder: pathlib.Path, path: str | os.PathLike) -> str:
-  """Returns a path relative to the folder of the index if inside, else whole.
-
-  Args:
-    folder: of the index.
-    path: of a source.
-  """
+  """Returns a path relative to the index's folder if inside, else absolute."""
   whole = pathlib.Path(os.path.abspath(os.path.expanduser(path)))
   inside = pathlib.Path(os.path.abspath(folder))
   if whole.is_relative_to(inside):
@@ -230,14 +170,10 @@ def read_requests(
   """Returns the works of all sources.
 
   Args:
-    requests: the sources.
-    folder: of the index.
-    map_items: maps texts, if there are several. Data sets are read here,
-      because workers may not see them.
+    map_items: maps over texts if there are several.
 
   Raises:
-    FileNotFoundError: as in `read_source`.
-    ValueError: as in `read_source`.
+    FileNotFoundError, ValueError: as for `read_source`.
   """
   of_texts = [request for request in requests if request.kind == TEXTS]
   read = functools.partial(_read_request, folder=folder)
@@ -266,14 +202,13 @@ def read_source(
   """Returns the works of a data set, a BEIR folder, a file or a folder.
 
   Args:
-    source: as the module says.
     unit: of plain text, "line" or "paragraph"; found from the text if None.
     hidden_splits: splits of a data set whose months must not be used.
-    data_dir: folder of the built data sets; that of TFDS if None.
+    data_dir: folder of the built data sets; TFDS's own if None.
 
   Raises:
     FileNotFoundError: if there is no such file, folder or data set.
-    ValueError: if something cannot be read, with its file and line.
+    ValueError: if something cannot be read; names file and line.
   """
   if source.startswith(_BEIR_PREFIX):
     return _read_beir(source, hidden_splits)

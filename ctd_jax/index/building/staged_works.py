@@ -1,11 +1,11 @@
-"""Staged works: works that are dated and wait to be taken into the database.
+"""Staged works: dated, and waiting to enter the database.
 
-A staged work is a folder below `works/`, named after what it was made from, so
-that a build that was broken off finds it again:
+Each is a folder below `works/`, named after its inputs so that an interrupted
+build finds it again:
 
   work.json       columns of `works`; written last
   records.jsonl   rows of `records`, until the database has them
-  *.npy           posteriors, see `posterior_arrays`
+  *.npy           posteriors, see `posteriors`
 """
 
 from __future__ import annotations
@@ -69,64 +69,41 @@ _MAX_DATE = 60  # characters that a date has at the beginning of a text
 
 
 class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
-  """With what a work was dated beside its text, a member of work.json.
+  """What a work was dated with, beside its text; part of work.json."""
 
-  Attributes:
-    source: as it was added; None where an index does not say it.
-    manner: order or undated, where it was asked for; None where not.
-    fixed: path of the file of --fixed, as of `shorten_path`; None without.
-    fixed_sha256: of that file; None without.
-    corrections: ids of the corrections that its dates have in them.
-    left_out: id of a correction that fitted no record -> why,
-      a note as JSON has it.
-  """
-
-  source: SourceRequest | None = None
-  manner: str | None = None
-  fixed: str | None = None
+  source: SourceRequest | None = None  # None in indexes that do not record it
+  manner: str | None = None  # order or undated, if asked for
+  fixed: str | None = None  # path of the --fixed file
   fixed_sha256: str | None = None
-  corrections: tuple[int, ...] = ()
+  corrections: tuple[int, ...] = ()  # ids of those in the dates
+  # Id of a correction that fitted no record -> why.
   left_out: dict[int, Any] = {}
 
 
 class _WorkFile(msgspec.Struct):
-  """What is read of work.json alone."""
+  """The part of work.json that is read."""
 
   dated_with: DatedWith = DatedWith()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StagingJob:
-  """A work that is to be dated and staged.
-
-  Attributes:
-    work: as read.
-    folder: of the staged work.
-    sha256: of what the work was read from.
-    dated_with: beside its text, as far as it is known before.
-    fixed: file of --fixed; None without.
-    corrections: of readers.
-  """
+  """A work to date and stage."""
 
   work: SourceWork
   folder: pathlib.Path
-  sha256: str
-  dated_with: DatedWith
-  fixed: pathlib.Path | None = None
-  corrections: Sequence[Correction] = ()
+  sha256: str  # of the work's source
+  dated_with: DatedWith  # as far as known beforehand
+  fixed: pathlib.Path | None = None  # --fixed file
+  corrections: Sequence[Correction] = ()  # made by readers
 
 
 @dataclasses.dataclass(frozen=True)
 class StagedWork:
-  """A work that is dated.
-
-  Attributes:
-    folder: of its files.
-    columns: of `works`, without rows and time.
-  """
+  """A dated work in its folder."""
 
   folder: pathlib.Path
-  columns: dict[str, Any]
+  columns: dict[str, Any]  # of `works`, without rows and time
 
   @property
   def name(self) -> str:
@@ -146,25 +123,14 @@ class StagedWork:
 
 
 def name_folder(name: str, key: str) -> str:
-  """Returns the name of the folder of a work.
-
-  Args:
-    name: of the work.
-    key: all that its dates depend on.
-  """
+  """Returns the folder name of a work; `key` is all its dates depend on."""
   readable = re.sub(r"[^\w-]+", "_", name)[-_MAX_NAME:].strip("_")
   digest = hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS]
   return f"{readable or 'work'}-{digest}"
 
 
 def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
-  """Returns a work that an earlier build has dated; None if there is none.
-
-  One whose rows are not those that were written is dated again.
-
-  Args:
-    folder: of the work. One that an index uses has no rows any more.
-  """
+  """Returns a work that an earlier build staged whole; else None."""
   path = folder / WORK_FILE
   if not path.is_file() or not (folder / ROWS_FILE).is_file():
     return None
@@ -178,13 +144,10 @@ def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
 
 
 def read_dated_with(folder: pathlib.Path) -> DatedWith:
-  """Returns with what a work was dated; nothing if its folder is gone.
-
-  Args:
-    folder: of the work.
+  """Returns what a work was dated with; empty if its folder is gone.
 
   Raises:
-    ValueError: naming the file, if it is damaged.
+    ValueError: if the file is damaged; names it.
   """
   path = folder / WORK_FILE
   try:
@@ -198,14 +161,10 @@ def read_dated_with(folder: pathlib.Path) -> DatedWith:
 
 
 def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
-  """Dates a text by its order and stages it, unless that is done.
-
-  Args:
-    job: of the text.
-    calendar: of the index.
+  """Dates a text by its order and stages it, unless that is done already.
 
   Raises:
-    ValueError: as in `work_dating.date_text_by_order`.
+    ValueError: as for `work_dating.date_text_by_order`.
   """
   # By a process that died before it could say so.
   if staged := find_staged_work(job.folder):
@@ -219,16 +178,7 @@ def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
 def stage_work(
   job: StagingJob, work: DatedWork, calendar: Calendar
 ) -> StagedWork:
-  """Writes a dated work and returns it.
-
-  Its folder is there whole or not at all. If an index uses one of that name,
-  the next free name is taken.
-
-  Args:
-    job: of the work.
-    work: with its dates.
-    calendar: by whose reigns it is dated.
-  """
+  """Writes a dated work, its folder whole or not at all, and returns it."""
   folder = job.folder
   # A name of its own: another worker may date the same work.
   temporary = folder.with_name(f"{_TEMPORARY}{uuid.uuid4().hex}")
@@ -331,12 +281,7 @@ def hash_text_columns(rows: Iterator[Sequence[Any]]) -> str:
 def iterate_labels(
   work: StagedWork, num_months: int
 ) -> Iterator[tuple[str, int]]:
-  """Yields text and month of the records of a work that are sure.
-
-  Args:
-    work: whose records are in its file.
-    num_months: of the calendar.
-  """
+  """Yields text and month of the surely dated records of a staged work."""
   columns = (*TEXT_COLUMNS, *DATE_COLUMNS)
   text, kind, month, chance, manner = map(
     columns.index,
@@ -350,7 +295,7 @@ def iterate_labels(
 def is_label(
   kind: str, month: int, chance: float, manner: str, num_months: int
 ) -> bool:
-  """Whether a record is an event of a sure date, by which others are dated."""
+  """Whether a record is a surely dated event, by which others are dated."""
   return kind not in (HEADING, NEG_COMMENT, NO_EVENT) and is_sure(
     month, chance, manner, num_months
   )
@@ -362,12 +307,10 @@ def is_sure(month: int, chance: float, manner: str, num_months: int) -> bool:
 
 
 def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
-  """Removes folders that the index does not use, and rows that it has taken.
+  """Removes unused folders, and row files that the database has taken over.
 
   Args:
-    folder: of the index.
-    used: folders of works, passages and vectors that it does, relative to
-      it.
+    used: folders of works, passages and vectors in use, relative to `folder`.
   """
   for parent in (WORKS_FOLDER, PASSAGES_FOLDER, VECTORS_FOLDER):
     for path in (folder / parent).glob("*/"):

@@ -1,7 +1,7 @@
-"""Vectors in a build of an index: which encoder, and of which works.
+"""Vectors in a build: which encoder makes them, for which works.
 
-Vectors are made before the index is changed. Those that are there, of works
-that stay or of a build that was broken off, are not made again.
+Vectors are made before the index changes. Existing vectors are kept, whether
+their work stays or an interrupted build left them.
 """
 
 from __future__ import annotations
@@ -29,27 +29,20 @@ _TEXT = TEXT_COLUMNS.index("text")
 
 @dataclasses.dataclass(frozen=True)
 class VectorPlan:
-  """With what the vectors of an index are to be made.
+  """The encoder that makes the missing vectors of an index."""
 
-  Attributes:
-    source: of the encoder, as `encoders.open_encoder` takes it.
-    previous: encoder of the index; None if it has none.
-    is_asked: whether the source is asked for; else it is the previous one.
-    data_dir: of the data set of a run.
-  """
-
-  source: str | os.PathLike
-  previous: EncoderEntry | None
-  is_asked: bool
-  data_dir: str | os.PathLike | None = None
+  source: str | os.PathLike  # as for `encoders.open_encoder`
+  previous: EncoderEntry | None  # encoder of the index so far
+  is_asked: bool  # False: the source is the previous one
+  data_dir: str | os.PathLike | None = None  # of the data set of a run
 
   @functools.cached_property
   def encoder(self) -> VectorEncoder:
-    """The encoder, which is opened now.
+    """The encoder, opened on first use.
 
     Raises:
-      FileNotFoundError: if it is not where it was.
-      ValueError: if it is not asked for, and another one than it was.
+      FileNotFoundError: if it is missing.
+      ValueError: if the index's own encoder has changed.
     """
     if self.is_asked:
       encoder = encoders.open_encoder(self.source, self.data_dir)
@@ -71,13 +64,12 @@ class VectorPlan:
     kept: Sequence[IndexedWork],
     map_items: MapItems[MissingPart, None] = map,
   ) -> EncoderEntry:
-    """Makes the vectors that are missing and returns what the manifest says.
+    """Makes missing vectors; returns the manifest's entry.
 
     Args:
-      folder: of the index, whose lock is held.
-      staged: works that are about to be taken in.
+      staged: works about to be added.
       kept: works that stay.
-      map_items: calls a function with all parts that have no vectors.
+      map_items: maps a function over the parts without vectors.
     """
     works = [
       _Records(
@@ -126,7 +118,7 @@ class VectorPlan:
 
 @dataclasses.dataclass(frozen=True)
 class _Records:
-  """Records of a work, wherever they are by now."""
+  """Records of a work, staged or in the database."""
 
   name: str
   sha256: str
@@ -153,7 +145,6 @@ def _read_indexed_texts(
 def _count_missing(
   folder: pathlib.Path, work: _Records, encoder_sha256: str, width: int
 ) -> int:
-  """Returns how many records have no vector yet."""
   target = folder / vectors.name_folder(encoder_sha256, work.sha256)
   return vectors.count_missing(target, work.number, width)
 
@@ -184,11 +175,7 @@ def _write_part(
   sha256: str,
   data_dir: str | os.PathLike | None,
 ) -> None:
-  """Writes the vectors of some records, by an encoder that may be yet to open.
-
-  Raises:
-    ValueError: if another encoder lies there.
-  """
+  """Writes the vectors of some records; opens the encoder if need be."""
   if sha256 not in _opened:
     found = encoders.open_encoder(encoder, data_dir)
     if found.sha256 != sha256:
@@ -211,16 +198,14 @@ def plan_vectors(
   encoder: str | None,
   data_dir: str | os.PathLike | None,
 ) -> VectorPlan | None:
-  """Returns with what vectors are made; None if the index is to have none.
+  """Returns the plan for vectors; None if the index is to have none.
 
   Args:
-    previous: encoder of the index; None if it has none.
-    encoder: that is asked for, `encoders.NO_ENCODER` for none; that of the
-      index if None.
-    data_dir: of the data set of a run.
+    previous: encoder of the index.
+    encoder: from the flag; `encoders.NO_ENCODER` for none, None for `previous`.
 
   Raises:
-    FileNotFoundError: if it is not there.
+    FileNotFoundError: if it is missing.
   """
   if encoder is not None and encoder != encoders.NO_ENCODER:
     path = encoders.find_encoder_path(encoder)

@@ -1,11 +1,7 @@
-"""Corrections in a build: of which records of a work they are, and since when.
+"""Corrections in a build: which records they apply to.
 
-A correction is known again by the ids of its records and by their texts. One
-whose records are gone or have changed is left out, and said: it is never given
-to another record.
-
-Headings have no date of their own: they are of what stands below them, and are
-passed over in a correction of several records.
+A correction is matched by the ids and texts of its records. If they are gone or
+have changed, it is left out and reported, never given to another record.
 
 Axes: n records of a work, K months.
 """
@@ -35,32 +31,24 @@ from ctd_jax.utils.notes import Note
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class WorkCorrections:
-  """What readers say of the records of a work.
+  """Corrections of the records of a work."""
 
-  Attributes:
-    months: row of a record -> the months that it is of.
-    correction_of: row of a record -> the correction.
-    applied: ids of the corrections.
-    left_out: id of a correction that no record has -> why.
-  """
-
+  # Row of a record -> its allowed months.
   months: Mapping[int, Bool[np.ndarray, " K"]] = dataclasses.field(
     default_factory=dict
   )
+  # Row of a record -> its correction.
   correction_of: Mapping[int, Correction] = dataclasses.field(
     default_factory=dict
   )
-  applied: tuple[int, ...] = ()
-  left_out: Mapping[int, str] = dataclasses.field(default_factory=dict)
+  applied: tuple[int, ...] = ()  # ids
+  # Id of a correction without records -> why.
+  left_out: Mapping[int, Note | str] = dataclasses.field(default_factory=dict)
 
   def limit_months(
     self, known_months: Int[np.ndarray, "n 2"]
   ) -> Int[np.ndarray, "n 2"]:
-    """Returns first and last known months, those of corrections first.
-
-    Args:
-      known_months: of the records, from elsewhere.
-    """
+    """Returns first and last known months, those of corrections first."""
     months = known_months.copy()
     for row, is_allowed in self.months.items():
       months[row] = np.flatnonzero(is_allowed)[[0, -1]]
@@ -79,13 +67,11 @@ def match_corrections(
   records: Sequence[SourceRecord],
   calendar: Calendar,
 ) -> WorkCorrections:
-  """Returns of which records corrections are; those left out are logged.
+  """Returns corrections by record; logs those left out.
 
   Args:
-    name: of the work.
-    corrections: of the work, which hold.
-    records: of the work, in order.
-    calendar: of the index.
+    corrections: of the work, without those undone.
+    records: all of the work, in order.
   """
   months: dict[int, np.ndarray] = {}
   correction_of: dict[int, Correction] = {}
@@ -124,19 +110,14 @@ def add_fixed_sections(
   sections: Sequence[Section],
   calendar: Calendar,
 ) -> WorkCorrections:
-  """Returns corrections of the index with those of a file.
+  """Returns the index's corrections with those of a --fixed file.
 
   Args:
-    corrected: of a text whose records are its sections.
-    path: of the file, see `fixed_dates`.
-    entries: of the text.
-    sections: of the entries.
-    calendar: of the index.
+    corrected: of a text whose records are `sections`.
 
   Raises:
-    FileNotFoundError: as of `fixed_dates.read_fixed_dates`.
-    ValueError: likewise; naming the correction of the index that is of the
-      same record.
+    FileNotFoundError, ValueError: as for `fixed_dates.read_fixed_dates`.
+    ValueError: if a correction of the index covers the same record.
   """
   fixed = fixed_dates.read_fixed_dates(path, entries, sections, calendar)
   for row in fixed:
@@ -157,18 +138,14 @@ def add_fixed_entries(
   entries: Sequence[Entry],
   calendar: Calendar,
 ) -> WorkCorrections:
-  """Returns corrections of the index with those of a file, by whole entries.
+  """Returns the index's corrections with those of a --fixed file, by entry.
 
   Args:
-    corrected: of a text whose records are its entries without the headings.
-    path: as of `add_fixed_sections`.
-    entries: of the text.
-    calendar: of the index.
+    corrected: of a text whose records are its entries without headings.
 
   Raises:
-    FileNotFoundError: as of `add_fixed_sections`.
-    ValueError: likewise; if a heading is corrected, of which nothing else
-      depends.
+    FileNotFoundError, ValueError: as for `add_fixed_sections`.
+    ValueError: if it corrects a heading, which dates nothing here.
   """
   sections = [
     Section(number, 0, len(entry.text), 0, sections_lib.NO_DATE)
@@ -198,11 +175,7 @@ class RecordFinder:
   """Finds the records of corrections again."""
 
   def __init__(self, records: Sequence[SourceRecord | IndexRecord]):
-    """Counts the records of each text.
-
-    Args:
-      records: of a work, all, in order.
-    """
+    """Counts the records of each text, in the order of the work."""
     self._records = records
     self._row_of = {record.record_id: row for row, record in enumerate(records)}
     self._num_before: list[int] = []
@@ -212,13 +185,10 @@ class RecordFinder:
       counts[record.text] += 1
 
   def find_rows(self, correction: Correction) -> list[int]:
-    """Returns the rows of the records of a correction, headings left out.
-
-    Args:
-      correction: of the work.
+    """Returns the rows of a correction's records without headings.
 
     Raises:
-      ValueError: saying what has become of them.
+      ValueError: if they are gone or changed; says which.
     """
     ends = (correction.first_record, correction.last_record)
     gone = [record_id for record_id in ends if record_id not in self._row_of]
@@ -237,11 +207,7 @@ class RecordFinder:
 
 
 def describe_left_out(corrected: WorkCorrections) -> list[Note]:
-  """Returns a warning of the corrections that are left out, if there are any.
-
-  Args:
-    corrected: of a work.
-  """
+  """Returns a warning if corrections of a work are left out."""
   if not corrected.left_out:
     return []
   total = len(corrected.applied) + len(corrected.left_out)

@@ -1,13 +1,13 @@
-"""Dating of works: each record gets a posterior over the months of the index.
+"""Dates works: every record gets a posterior over the months of the index.
 
-Three manners, chosen for each work:
+A work is dated in one of three ways (its manner):
 
   keys    its months are given
-  order   its records stand in order of time and print dates: the order decoder
-  model   the dating model, with the records that are dated for sure as labels
+  order   its records print dates in order of time: the order decoder
+  model   the dating model, with surely dated records as labels
 
-A text is cut into sections by its dates where it is dated by order. A record of
-a data set stays whole, and is of the month that its first section is of.
+A text dated by order is cut into sections by its dates. A record of a data set
+stays whole and takes the month of its first section.
 
 Axes: n records of a work, N of a group of works, K months, T of a timeline.
 """
@@ -60,33 +60,19 @@ _DATED_KINDS = (sections.MONTH, sections.SEASON, *_YEAR_KINDS)
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DatedWork:
-  """A work with the dates of its records.
+  """A work with the dates of its records."""
 
-  Attributes:
-    source: as it was read.
-    records: of it; those of a text that was cut are its sections.
-    spans: of each record in its printed entry, [n, 2].
-    known_months: first and last month that each is known to be of, UNKNOWN
-      where not, [n, 2].
-    posteriors: of the records.
-    dated_by: manner of each record.
-    is_fixed: whether a reader set the date.
-    manner: of the work.
-    printed_reigns: rows of the reigns by which it counts.
-    warnings: what a reader of the dates should know.
-    corrections: of readers, which the dates contain.
-  """
-
-  source: SourceWork
-  records: Sequence[SourceRecord]
-  spans: Int[np.ndarray, "n 2"]
-  known_months: Int[np.ndarray, "n 2"]
+  source: SourceWork  # as read
+  records: Sequence[SourceRecord]  # sections, if a text was cut
+  spans: Int[np.ndarray, "n 2"]  # of each record in its printed entry, [n, 2]
+  known_months: Int[np.ndarray, "n 2"]  # first and last, or UNKNOWN, [n, 2]
   posteriors: PosteriorArrays
-  dated_by: Sequence[str]
-  is_fixed: Bool[np.ndarray, " n"]
+  dated_by: Sequence[str]  # manner of each record
+  is_fixed: Bool[np.ndarray, " n"]  # whether a reader set the date
   manner: str
-  printed_reigns: tuple[int, ...] = ()
-  warnings: tuple[Note, ...] = ()
+  printed_reigns: tuple[int, ...] = ()  # rows of the reigns by which it counts
+  warnings: tuple[Note, ...] = ()  # what readers of the dates should know
+  # By readers; the dates follow them.
   corrections: WorkCorrections = dataclasses.field(
     default_factory=WorkCorrections
   )
@@ -95,12 +81,10 @@ class DatedWork:
 def choose_manner(
   work: SourceWork, calendar: Calendar, asked: str | None = None
 ) -> str:
-  """Returns by what a work is dated: its own keys, its order, or the model.
+  """Returns how to date a work: by keys, order or the model.
 
   Args:
-    work: as read.
-    calendar: of the index.
-    asked: manner that a flag names; None if none does.
+    asked: manner that a flag asks for.
   """
   if asked:
     return asked
@@ -119,7 +103,7 @@ def choose_manner(
 
 
 def _prints_dates(entries: Sequence[Entry], calendar: Calendar) -> bool:
-  """Whether a text prints years, and dates often; of a long one a sample."""
+  """Whether a text prints years, and dates often, judged by a sample."""
   step = -(-len(entries) // _MAX_SAMPLED)
   sections = chronicle_dating.read_all_sections(entries[::step], calendar)
   num_dated = sum(section.kind in _DATED_KINDS for section in sections)
@@ -130,15 +114,9 @@ def _prints_dates(entries: Sequence[Entry], calendar: Calendar) -> bool:
 def date_by_keys(
   work: SourceWork, known_months: Int[np.ndarray, "n 2"], num_months: int
 ) -> DatedWork:
-  """Returns a work dated by what it says itself.
+  """Returns a work dated by its own keys.
 
-  A record of an interval is of each of its months alike, and one of which
-  nothing is known of every month.
-
-  Args:
-    work: of a data set.
-    known_months: of its records.
-    num_months: of the calendar, K.
+  A record is spread evenly over its interval, or over all months if unknown.
   """
   first, last = known_months.T
   is_known = first != UNKNOWN
@@ -162,7 +140,7 @@ def date_by_keys(
 
 
 def make_event_log_p(kinds: Sequence[str]) -> np.ndarray:
-  """Returns log p(answering kind) of records whose kinds are known."""
+  """Returns log p(answering kind) of records of known kinds."""
   return np.where(np.array(kinds) == "neg_comment", -25.0, 0.0).astype(
     np.float32
   )
@@ -177,7 +155,7 @@ def make_dated_work(
   warnings: Sequence[Note] = (),
   printed_reigns: Collection[int] = (),
 ) -> DatedWork:
-  """Returns a work of a data set, each of its records whole, with its dates."""
+  """Returns a data set's work with dates, each record whole."""
   lengths = np.array([len(record.text) for record in work.records], int)
   return DatedWork(
     source=work,
@@ -202,14 +180,11 @@ def date_text_by_order(
   """Returns a text cut into sections, each with its date.
 
   Args:
-    work: a text.
-    calendar: of the index.
-    fixed: file of corrections, as of `fixed_dates`; None without.
+    fixed: file of corrections, see `fixed_dates`.
     corrections: of the index.
 
   Raises:
-    ValueError: if it prints no date, or naming file and line of a correction
-      that cannot be read.
+    ValueError: if it prints no date, or a correction cannot be read.
   """
   entries = work.entries
   sections = chronicle_dating.read_all_sections(entries, calendar)
@@ -250,14 +225,11 @@ def date_records_by_order(
   calendar: Calendar,
   stated_months: Int[np.ndarray, " n"],
 ) -> DatedWork:
-  """Returns a work of a data set dated by the order of its records.
+  """Returns a data set's work dated by the order of its records.
 
   Args:
-    work: of a data set; those of its records that have no position, and
-      placeholders, stand outside of the order.
-    known_months: of its records.
-    calendar: of the index.
-    stated_months: month that a placeholder states, UNKNOWN where there is none.
+    work: placeholders and records without a position stand outside the order.
+    stated_months: month that a placeholder states, else UNKNOWN.
 
   Raises:
     ValueError: if no record prints a date and none is known.
@@ -336,7 +308,7 @@ def _decode(
 def _convert_posteriors(
   dates: ChronicleDates, rows: Int[np.ndarray, " n"], calendar: Calendar
 ) -> PosteriorArrays:
-  """Returns the posteriors of some sections, by the months of the index."""
+  """Returns posteriors of some sections over the months of the index."""
   num_months = len(calendar)
   ordinals = calendar_lib.match_months(dates.calendar, calendar)
   credible = dates.credible
@@ -360,11 +332,7 @@ def _convert_posteriors(
 
 
 def make_entries(records: Sequence[SourceRecord]) -> list[Entry]:
-  """Returns records of a data set as the entries of a text.
-
-  Args:
-    records: in order.
-  """
+  """Returns records of a data set, in order, as entries of a text."""
   return [
     Entry(record.text, Place(record.record_id, line))
     for line, record in enumerate(records, 1)
@@ -374,11 +342,7 @@ def make_entries(records: Sequence[SourceRecord]) -> list[Entry]:
 def _cut_records(
   entries: Sequence[Entry], sections: Sequence[Section]
 ) -> list[SourceRecord]:
-  """Returns a record for each section.
-
-  It is called by the number of its entry, from 1, and where an entry has
-  several by the number within it: 12, 12-1, 12-2.
-  """
+  """Returns a record per section, numbered by entry: 12, 12-1, 12-2."""
   num_sections = collections.Counter(section.record for section in sections)
   numbers: collections.Counter[int] = collections.Counter()
   records = []
@@ -402,15 +366,7 @@ def _cut_records(
 
 
 def find_naming_reigns(dates: ChronicleDates) -> tuple[int, ...]:
-  """Returns the rows of the reigns that name the months of a chronicle.
-
-  Of several reigns of a month that the chronicle names, those of the polity
-  which more of its years fit; all of them where none is ahead. A reign that is
-  outdone so in most of its months names none.
-
-  Args:
-    dates: of the chronicle.
-  """
+  """Returns the rows of the reigns that name the months of a chronicle."""
   members = dates.calendar.memberships
   is_printed = np.isin(members.reigns, sorted(dates.printed_reigns))
   polities = dates.calendar.polities[members.reigns]  # [M]
@@ -432,7 +388,7 @@ def find_naming_reigns(dates: ChronicleDates) -> tuple[int, ...]:
 def _list_fitting_names(
   dates: ChronicleDates, is_printed: Bool[np.ndarray, " M"]
 ) -> Int[np.ndarray, " v"]:
-  """Returns the names of months whose year is that which a section prints."""
+  """Returns names of months whose year some section prints."""
   members = dates.calendar.memberships
   names: list[int] = []
   for section, month, chance in zip(
