@@ -75,6 +75,22 @@ class EvaluationMode:
   # Whether queries that only placeholders answer are left out.
   drop_no_event: bool
 
+  @property
+  def title(self) -> str:
+    """The mode in words, e.g. "events and commentary; questions on events"."""
+    added = [
+      words
+      for kind, words in (
+        (NEG_COMMENT, "commentary"),
+        (NO_EVENT, "empty months"),
+      )
+      if kind in GALLERY_KINDS[self.gallery]
+    ]
+    *first, last = ["events", *added]
+    searched = f"{', '.join(first)} and {last}" if first else last
+    asked = "questions on events" if self.drop_no_event else "all questions"
+    return f"{searched}; {asked}"
+
 
 # Without placeholders in the gallery dq0 and dq1 keep the same queries: six
 # modes, not eight.

@@ -73,7 +73,8 @@ def make_results_tables(
   )
   return [
     _systems_table(
-      f"{split}, {mode}, track {track} ({result_tables.TRACK_NOTES[track]})",
+      f"{split}: {protocol.MODES[mode].title}; track {track} "
+      f"({result_tables.TRACK_NOTES[track]})",
       results.select_rows(rows, track=track),
       [(metric, "all", metric) for metric in PAGE_METRICS],
     )
@@ -99,7 +100,8 @@ def make_cell_tables(
   ]
   return [
     _systems_table(
-      f"hit@1 by what answers, {split}, {mode}, track {track}",
+      f"hit@1 by what answers; {split}: {protocol.MODES[mode].title}; "
+      f"track {track}",
       results.select_rows(rows, track=track),
       columns,
     )
@@ -148,7 +150,8 @@ def make_grid_tables(
     order = list(protocol.MODES)  # systems keep their order within a mode
     body = [
       [
-        *mode_system,
+        protocol.MODES[mode_system[0]].title,
+        mode_system[1],
         *(
           f"{cells[*mode_system, family, metric]:.4f}"
           if (*mode_system, family, metric) in cells
@@ -207,7 +210,10 @@ def make_comparison_table(
     "p by years",
     "after Holm",
   ]
-  title = f"{run_summary.system} minus every other, hit@1, {split}, {mode}"
+  title = (
+    f"hit@1 of {run_summary.system} minus every other; {split}: "
+    f"{protocol.MODES[mode].title}"
+  )
   return PageTable(title, header, body) if body else None
 
 
@@ -343,12 +349,13 @@ def _make_mode_section(
     plots.plot_first_record_kinds(
       comparable_tables,
       run_summary.folders[0] / name,
-      f"{run_summary.benchmark.name}, {split}, {mode}, "
-      f"track {comparable_tables[0].track}",
+      f"{run_summary.benchmark.name}, {split}, track "
+      f"{comparable_tables[0].track}\n{protocol.MODES[mode].title}",
     )
     pictures.insert(0, name)
   return {
     "name": mode,
+    "title": protocol.MODES[mode].title,
     "results": make_results_tables(run_summary, split, mode),
     "cells": make_cell_tables(run_summary, split, mode),
     "comparison": make_comparison_table(run_summary, split, mode),
@@ -453,7 +460,7 @@ def _make_error_section(
     )
   tables = [
     make_reason_table(
-      f"what the first record is, {split}, {mode_name}, track {track}",
+      f"what the first record is; {split}: {mode.title}; track {track}",
       {
         system: calibration.count_reasons(misses)
         for system, misses in misses_by_system.items()
@@ -467,4 +474,4 @@ def _make_error_section(
   examples = calibration.select_examples(
     misses_by_system.get(run_summary.system, [])
   )
-  return {"mode": mode_name, "tables": tables, "examples": examples}
+  return {"title": mode.title, "tables": tables, "examples": examples}

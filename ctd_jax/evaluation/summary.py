@@ -431,7 +431,8 @@ def plot_hits_by_group(
     },
     labels[group_by],
     summary.folders[0] / name,
-    f"{benchmark.name}, {split}, {mode}, track {comparable_tables[0].track}",
+    f"{benchmark.name}, {split}, track {comparable_tables[0].track}\n"
+    f"{protocol.MODES[mode].title}",
     f"{group_by} in which the query's interval begins",
   )
   return name
