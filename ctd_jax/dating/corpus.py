@@ -1,11 +1,6 @@
 """Corpus of a dating model: texts, their printed dates, and known labels.
 
-A `Corpus` is read from text alone: the date that opens a record, the days it
-names, the month that a placeholder states, and its characters in one spelling.
-`Labels` is all that may be known of records besides. No other key, kind or
-order of a record reaches the experts, so none can leak.
-
-Axes: N records, K months.
+Axes: N records, K months, Y years, R reigns, M pairs of a year and a reign.
 """
 
 from __future__ import annotations
@@ -24,17 +19,12 @@ from ctd_jax.chronology import dates as dates_lib
 from ctd_jax.chronology import numerals, reigns, sexagenary
 from ctd_jax.chronology.reigns import Timeline
 
-# ----------------------------------------------------------------------------
 # Months that records are dated in, grouped by years.
 #
 # An axis is what a dating model knows of a calendar: a month is an integer,
 # its year another. The months are those of a timeline, reign after reign, or
 # the lunations of a chronicle (`chronicle.undated_texts.make_month_axis`),
 # where a year can have a leap month and belong to several reigns.
-#
-# Axes: K months, Y years, R reigns, M memberships (pairs of a year and a
-# reign), n rows.
-
 
 UNKNOWN = -1
 
@@ -57,11 +47,7 @@ class MonthAxis:
 
   @classmethod
   def from_timeline(cls, timeline: Timeline) -> MonthAxis:
-    """Returns the months of a timeline, numbered as there, by regnal years.
-
-    Args:
-      timeline: the calendar.
-    """
+    """Returns the months of a timeline, numbered as there, by regnal years."""
     regnal_years = list(
       dict.fromkeys((key.reign, key.year) for key in timeline.months)
     )
@@ -140,11 +126,11 @@ class MonthAxis:
   def year_index(
     self, reign: np.ndarray | int, year_number: np.ndarray | int
   ) -> np.ndarray | np.integer:
-    """Returns indices of years, UNKNOWN where there is none, int.
+    """Returns indices of years, UNKNOWN for a year that no reign has.
 
     Args:
       reign: from 0, or UNKNOWN.
-      year_number: of the year, 1 = 元年; broadcast against `reign`.
+      year_number: 1 = 元年; broadcast against `reign`.
     """
     last = self._year_table.shape[1] - 1
     return self._year_table[reign, np.minimum(year_number, last)]
@@ -230,11 +216,7 @@ class Corpus:
     return len(self.texts)
 
   def take(self, rows: Int[np.ndarray, " n"]) -> Corpus:
-    """Returns some of the records, in this order.
-
-    Args:
-      rows: of the records; one may come twice.
-    """
+    """Returns some of the records, in the order of `rows`."""
     arrays = {
       field.name: getattr(self, field.name)[rows]
       for field in dataclasses.fields(self)
@@ -266,10 +248,8 @@ class Corpus:
     )
 
   def sample_rows(self, max_records: int) -> Int[np.ndarray, " S"]:
-    """Returns about `max_records` rows, ascending; all if there are no more.
-
-    The choice depends on the texts, not on the order of the records.
-    """
+    """Returns about `max_records` rows, ascending; all if there are no more."""
+    # Chosen by their texts: the order of the records must not matter.
     return np.flatnonzero(
       self.text_hashes % np.uint32(max(1, len(self) // max_records)) == 0
     )
@@ -304,9 +284,8 @@ def read_corpus(
 
   Args:
     texts: of the records, in any order, [N].
-    timeline: the calendar they are dated in, its months the axis. For the
-      calendars of a chronicle see `chronicle.labelled_corpus`.
-    external_texts: texts that are no records and whose citations count as well
+    timeline: the calendar they are dated in.
+    external_texts: texts outside the corpus; their citations count as well
       (track T0+external).
   """
   return read_axis_corpus(
@@ -319,13 +298,7 @@ def read_axis_corpus(
   axis: MonthAxis,
   external_texts: Sequence[str] = (),
 ) -> Corpus:
-  """Returns the records as `read_corpus` does, for an axis made before.
-
-  Args:
-    texts: of the records, in any order, [N].
-    axis: the months, of a timeline.
-    external_texts: as of `read_corpus`.
-  """
+  """Returns the records as `read_corpus` does, for an axis made before."""
   readings = [_read_text(text, axis.timeline) for text in texts]
   openings, manners, years, spans, days, marks, placeholders, bodies = (
     zip(*readings, strict=True) if readings else ((),) * 8
@@ -416,16 +389,12 @@ def _read_placeholder_month(text: str, timeline: Timeline) -> int:
   return timeline.ordinal(dates[0][2])
 
 
-# ----------------------------------------------------------------------------
 # Folds of labelled records, hidden as the records that are to be dated are.
 #
 # Weights are learned on records that are dated as an undated record is. Where
 # that is of a year without known records, blocks of years are hidden; where
 # it is a text beside a chronicle all of whose years are known, records one by
 # one. The variant *strict* dates every labelled record so.
-#
-# Axes: N records, Y regnal years.
-
 
 NUM_FOLDS = 10
 # What is hidden together.
@@ -440,10 +409,7 @@ def fold_records(
   """Returns the fold of each known record, UNKNOWN for the others.
 
   Args:
-    corpus: the texts.
-    labels: the known months.
-    fold_by: whether "years" are hidden together, or "records" with those of the
-      same text.
+    fold_by: "years" hides blocks of years, "records" equal texts.
 
   Raises:
     ValueError: if `fold_by` is unknown.
@@ -456,11 +422,7 @@ def fold_records(
 
 
 def check_fold_by(fold_by: str) -> str:
-  """Returns `fold_by`.
-
-  Raises:
-    ValueError: if it is not of FOLD_BY.
-  """
+  """Returns `fold_by`, or raises ValueError if it is not one of FOLD_BY."""
   if fold_by not in FOLD_BY:
     raise ValueError(
       f"what is hidden must be one of {FOLD_BY}, got {fold_by!r}"
@@ -469,15 +431,9 @@ def check_fold_by(fold_by: str) -> str:
 
 
 def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:
-  """Returns the fold of each known record, by its year.
-
-  UNKNOWN for the others. Consecutive years of a reign with known months are cut
-  into blocks of two or three years, dealt out to the folds in turn.
-
-  Args:
-    axis: the years.
-    labels: the known months.
-  """
+  """Returns the fold of each known record by its year; UNKNOWN for others."""
+  # Consecutive years of a reign are cut into blocks of two or three years,
+  # which are dealt out to the folds in turn.
   known_records = np.flatnonzero(labels.is_known)
   has_known_record = np.zeros(axis.num_years, bool)
   has_known_record[axis.year_of[labels.month[known_records]]] = True

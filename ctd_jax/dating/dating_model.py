@@ -1,11 +1,5 @@
 """Dating model: the month of undated records from a sum of experts.
 
-No single clue tells when an undated record happened; printed dates, calendar,
-names, citations and parallels together often do. The scores of the experts are
-added with weights of greatest likelihood, learned on labelled records that were
-hidden in blocks of years. The model reads texts and the given labels; keys,
-kinds and order of other records do not reach it.
-
   >>> import numpy as np
   >>> from ctd_jax import DatingModel
   >>> from ctd_jax.chronology import reigns
@@ -27,7 +21,7 @@ kinds and order of other records do not reach it.
   >>> [reason.expert for reason in model.explain(5)][:3]
   ['openings', 'prior', 'room']
 
-Axes: N records, n rows, K months.
+Axes: N records, n rows, K months, Y years.
 """
 
 from __future__ import annotations
@@ -49,9 +43,7 @@ from ctd_jax.dating.experts.base import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.posterior import LOG_IMPOSSIBLE, Posterior, PosteriorBlock
 from ctd_jax.utils import output
 
-# ----------------------------------------------------------------------------
 # Options of a dating model by name; importing them imports no experts.
-
 
 # What is known of the labelled records; see `FittedDatingModel.predict`.
 VARIANTS = FITTED, ELIMINATION, STRICT = ("fitted", "elimination", "strict")
@@ -73,11 +65,7 @@ EVIDENCE = {
 
 
 def check_evidence(names: Iterable[str]) -> frozenset[str]:
-  """Returns the names as a set.
-
-  Raises:
-    ValueError: if one is not of EVIDENCE.
-  """
+  """Returns the names as a set; raises ValueError for one not in EVIDENCE."""
   names = frozenset(names)
   for name in sorted(names):
     if name not in EVIDENCE:
@@ -86,24 +74,16 @@ def check_evidence(names: Iterable[str]) -> frozenset[str]:
 
 
 def check_variant(variant: str) -> str:
-  """Returns the variant.
-
-  Raises:
-    ValueError: if it is not of VARIANTS.
-  """
+  """Returns the variant, or raises ValueError if it is not one of VARIANTS."""
   if variant not in VARIANTS:
     raise ValueError(f"variant must be one of {VARIANTS}, got {variant!r}")
   return variant
 
 
-# ----------------------------------------------------------------------------
 # Explanations: what each expert adds to the log score of a record.
 #
 # The scores are sums, so the reasons of a record are: over all of them,
 # `log_scores` adds up to the unnormalised log score of its months.
-#
-# Axes: K months, Y regnal years.
-
 
 LABEL = "label"  # name of the reason of a record whose month is known
 PLACEHOLDER = "placeholder"  # likewise, of one that states its month
@@ -116,11 +96,11 @@ def explain_hidden_record(
   row: int,
   month: int,
 ) -> list[base.Reason]:
-  """Returns the reasons for a month of a hidden record, the weightiest first.
+  """Returns the reasons for a month of a hidden record, the strongest first.
 
   Args:
-    scores: of the hidden records, with `own_year_scores` kept.
-    block: made of `scores`.
+    scores: of the hidden records, with `own_year_scores`.
+    block: made from `scores`.
     pool_weights: of the pooled experts, [f].
     row: the record, one of `scores.rows`.
     month: ordinal month to explain.
@@ -160,14 +140,7 @@ def explain_hidden_record(
 def explain_certain_record(
   name: str, num_months: int, known_month: int, month: int
 ) -> list[base.Reason]:
-  """Returns the one reason of a record whose month is certain.
-
-  Args:
-    name: LABEL or PLACEHOLDER.
-    num_months: number of months K.
-    known_month: ordinal month of the record.
-    month: ordinal month to explain.
-  """
+  """Returns the single reason of a record whose month is certain."""
   log_scores = np.full(num_months, LOG_IMPOSSIBLE)
   log_scores[known_month] = 0
   return [_make_reason(name, log_scores, month, base.Evidence())]
@@ -224,14 +197,10 @@ def _find_evidence(
 def make_experts(
   without: Iterable[str] = (), seed: int = 42
 ) -> tuple[base.Expert, ...]:
-  """Returns all experts but those, or the evidence, left out.
-
-  Args:
-    without: names of `options.EVIDENCE`.
-    seed: of the year encoder.
+  """Returns all experts except those named in `without`.
 
   Raises:
-    ValueError: if a name is unknown.
+    ValueError: if a name is not in EVIDENCE.
   """
   from ctd_jax.dating.experts import citations, date_features, parallels, words
   from ctd_jax.dating.experts import date_features as date_features_lib
@@ -261,7 +230,7 @@ def make_experts(
 
 @dataclasses.dataclass(frozen=True)
 class DatingModel:
-  """A model that dates records, before it is fitted."""
+  """Model that dates records, before it is fitted."""
 
   # Sources of evidence, in any order; all by default.
   experts: tuple[base.Expert, ...] = dataclasses.field(
@@ -280,15 +249,7 @@ class DatingModel:
 
   @classmethod
   def without(cls, names: Iterable[str], seed: int = 42) -> DatingModel:
-    """Returns a model that leaves evidence out, for an ablation.
-
-    Args:
-      names: of `options.EVIDENCE`.
-      seed: of the year encoder.
-
-    Raises:
-      ValueError: if a name is unknown.
-    """
+    """Returns a model without some of EVIDENCE, for an ablation."""
     names = check_evidence(names)
     return cls(make_experts(names, seed), "punctuation" not in names)
 
@@ -298,16 +259,15 @@ class DatingModel:
     labels: Labels,
     features: CorpusFeatures | None = None,
   ) -> FittedDatingModel:
-    """Returns the model fitted on a corpus of labelled and other records.
+    """Returns the model fitted on a corpus.
 
     Args:
-      corpus: the records.
-      labels: months and kinds of those that are known.
-      features: of the corpus, where they were read before with these labels and
-        this `use_punctuation`.
+      labels: months and kinds of the known records.
+      features: of this corpus, if already read with these labels and this
+        `use_punctuation`.
 
     Raises:
-      TypeError: if the records or the labels are of another type.
+      TypeError: if the records or labels have another type.
     """
     if not isinstance(corpus, Corpus) or not isinstance(labels, Labels):
       raise TypeError(
@@ -334,7 +294,7 @@ class DatingModel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class FittedDatingModel:
-  """A model that dates the records of its corpus."""
+  """Model that dates the records of its corpus."""
 
   experts: tuple[base.Expert, ...]  # sources of evidence
   features: CorpusFeatures  # of the corpus
@@ -355,10 +315,9 @@ class FittedDatingModel:
     """Returns the posterior of all records.
 
     Args:
-      variant: "fitted": labelled records have the months of their labels;
-        "elimination": besides, months that have labelled records have no
-        others; "strict": every record is dated by others, labelled ones with
-        their fold hidden.
+      variant: "fitted" gives labelled records their months; "elimination" also
+        closes these months to other records; "strict" dates labelled records as
+        well, each with its fold hidden.
 
     Raises:
       ValueError: if the variant is unknown.
@@ -394,20 +353,17 @@ class FittedDatingModel:
   def explain(
     self, row: int, month: int | None = None, variant: str = FITTED
   ) -> list[base.Reason]:
-    """Returns the reasons for the month of a record, the weightiest first.
+    """Returns the reasons for the month of a record, the strongest first.
 
-    Their `log_scores` add up to the unnormalised log score of the months. The
-    first call scores all records as `predict` does; later ones of the same
-    variant (of "strict", the same fold) are quick.
+    Their `log_scores` add up to the unnormalised log score of the months.
 
     Args:
-      row: the record.
       month: ordinal month to explain; the likeliest by default.
-      variant: as of `predict`.
+      variant: see `predict`.
 
     Raises:
       ValueError: if the variant is unknown.
-      IndexError: if there is no such record or month.
+      IndexError: if the row or month does not exist.
     """
     check_variant(variant)
     corpus = self.features.corpus

@@ -1,11 +1,4 @@
-"""Panel of experts fitted on the same labels, and what it says of records.
-
-log score(month) = dates + weights . (words, encoder, citations, parallels) of
-the year + messages along the links + log prior of the year, to which
-`posterior` adds the capacity of the month.
-
-Time grows with the records and memory with what is kept of each: the scores of
-the experts are made for a block of records at a time.
+"""Panel of experts fitted on the same labels, its scores and its weights.
 
 Axes: N records, n records scored, m targets among them, b a block of these,
 K months, Y regnal years, f pooled scores.
@@ -93,7 +86,7 @@ class ExpertPanel:
     """Returns the scores of events whose months are hidden.
 
     Args:
-      rows: events that may be evidence of one another, ascending.
+      rows: events that may be evidence for one another, ascending.
       targets: indices into `rows` of those to score; all by default.
     """
     if targets is None:
@@ -188,15 +181,12 @@ def fit_panel(
   expert_weights: Mapping[str, np.ndarray] | None = None,
   fitted: Mapping[str, base.FittedExpert] | None = None,
 ) -> ExpertPanel:
-  """Returns the experts fitted on labels, in their order.
+  """Returns the experts fitted on labels, in FITTING_ORDER.
 
   Args:
-    experts: to fit; "prior" and "dates" must be among them.
-    features: the texts.
-    labels: the known records.
-    expert_weights: of the scores of experts that have weights of their own, by
-      name: of the groups of strings of "words", of the scores of "known".
-    fitted: experts that are fitted on these labels already, by name.
+    experts: to fit, "prior" and "dates" among them.
+    expert_weights: name -> weights of the scores of "words" and "known".
+    fitted: experts already fitted on these labels, by name.
 
   Raises:
     ValueError: if an expert is missing, unknown or given twice.
@@ -239,10 +229,7 @@ def iter_blocks(size: int) -> Iterator[slice]:
     yield slice(start, min(start + BLOCK, size))
 
 
-# ----------------------------------------------------------------------------
 # Scores of hidden records: the pooled experts, then messages along the links.
-#
-# Axes: N records, n hidden ones, K months, Y regnal years, f pooled scores.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -261,14 +248,7 @@ class RecordScores:
   def make_block(
     self, inverse_temperature: float, is_target: Bool[np.ndarray, " N"]
   ) -> PosteriorBlock:
-    """Returns the posteriors of some of the hidden records.
-
-    All of them share the capacity of the months.
-
-    Args:
-      inverse_temperature: of the posterior.
-      is_target: which records are wanted.
-    """
+    """Returns the posteriors of the hidden records selected by `is_target`."""
     features, order = self.panel.features, np.argsort(self.rows)
     rows = self.rows[order]
     block = PosteriorBlock(
@@ -295,13 +275,7 @@ def score_hidden_records(
   pool_weights: Float[np.ndarray, " f"],
   keep_own_scores: bool = False,
 ) -> RecordScores:
-  """Returns the scores of all records whose month is not known.
-
-  Args:
-    panel: experts, their words weighted.
-    pool_weights: of the pooled scores.
-    keep_own_scores: whether scores without messages are kept.
-  """
+  """Returns the scores of all records whose month is not known."""
   features, labels = panel.features, panel.labels
   is_hidden = ~labels.is_known & ~features.corpus.is_placeholder
   event_rows = np.flatnonzero(is_hidden & features.is_event)
@@ -353,15 +327,11 @@ def _balance_capacity(
   )
 
 
-# ----------------------------------------------------------------------------
 # Weights of the experts, learned on known records that are hidden in folds.
 #
 # The weights have greatest likelihood on events that are dated as an undated
 # record is (see `folds`). They are learned on a sample, so that a large
 # corpus costs no more.
-#
-# Axes: N records, n some of them, K months, Y regnal years, f pooled scores.
-
 
 _WORDS_PENALTY = 0.005  # of the squared weights of words, per event
 _POOL_PENALTY = 0.002  # of the squared weights of the pool, per event
@@ -410,14 +380,7 @@ def fit_expert_weights(
   labels: Labels,
   fold_by: str,
 ) -> ExpertWeights:
-  """Returns weights of greatest likelihood on known records that are hidden.
-
-  Args:
-    experts: whose scores are weighed.
-    features: the texts.
-    labels: the known records, of train months only.
-    fold_by: what is hidden together, see `folds.fold_records`.
-  """
+  """Returns weights of greatest likelihood on known records that are hidden."""
   hidden_folds = _hide_folds(experts, features, labels, fold_by)
   weights = ExpertWeights(
     word_weights=np.zeros(features.year_vocabulary.num_scores),
@@ -579,7 +542,7 @@ def fit_inverse_temperature(
   """Returns the factor on log scores of greatest likelihood.
 
   Args:
-    log_p: of the months of records that were dated as hidden ones.
+    log_p: of records that were dated with their months hidden.
     months: their true ordinal months.
   """
 

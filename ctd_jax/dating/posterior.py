@@ -1,9 +1,5 @@
 """Posterior p(month | record), kept compactly, and its mass in an interval.
 
-Two million records times three thousand months do not fit, so a posterior is
-kept as scores of years and a few tables, and log p is made block by block. A
-query is answered by the mass that a record has in the query's interval.
-
 Axes: N records, n a block of them, Q queries, K months, Y regnal years.
 """
 
@@ -27,6 +23,9 @@ MIN_MASS = 1e-11  # just below exp(LOG_IMPOSSIBLE)
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PosteriorBlock:
   """The posteriors of some records."""
+
+  # Two million records times three thousand months do not fit in memory: kept
+  # are scores of years and a few tables, and log p is made block by block.
 
   rows: Int[np.ndarray, " n"]  # of the records, ascending
   dates: base.DateExpert  # the expert of printed dates, with the corpus
@@ -55,11 +54,7 @@ class PosteriorBlock:
   def score_months(
     self, indices: Int[np.ndarray, " b"]
   ) -> Float32[np.ndarray, "b K"]:
-    """Returns log scores of months without `month_log_factors`.
-
-    Args:
-      indices: indices into `rows`.
-    """
+    """Returns log scores of months without `month_log_factors`."""
     axis = self.dates.corpus.axis
     scores = self.dates.log_scores(self.rows[indices])
     # [b, Y] to [b, K], and [b, 12] to [b, K].
@@ -70,11 +65,7 @@ class PosteriorBlock:
     return scores
 
   def log_p(self, indices: Int[np.ndarray, " b"]) -> Float32[np.ndarray, "b K"]:
-    """Returns normalised log p.
-
-    Args:
-      indices: indices into `rows`.
-    """
+    """Returns normalised log p."""
     scores = self.score_months(indices)
     scores += np.where(
       self.opens_month[indices, None], self.month_log_factors, 0
@@ -114,11 +105,7 @@ class CredibleBlock:
     )
 
   def log_p(self, indices: Int[np.ndarray, " b"]) -> Float32[np.ndarray, "b K"]:
-    """Returns normalised log p.
-
-    Args:
-      indices: indices into `rows`.
-    """
+    """Returns normalised log p."""
     result = np.zeros((len(indices), self.num_months + 1))
     for chances, index in zip(result, indices, strict=True):
       span = slice(self.starts[index], self.starts[index + 1])
@@ -149,11 +136,7 @@ class Posterior:
     return len(self.certain_months)
 
   def log_p(self, rows: Int[np.ndarray, " n"]) -> Float32[np.ndarray, "n K"]:
-    """Returns log p(month | record).
-
-    Args:
-      rows: of the records.
-    """
+    """Returns log p(month | record)."""
     result = np.full((len(rows), len(self.axis)), -np.log(len(self.axis)))
     result = result.astype(np.float32)
     certain_rows = np.flatnonzero(self.certain_months[rows] != UNKNOWN)
@@ -176,12 +159,7 @@ class Posterior:
     rows: Int[np.ndarray, " n"],
     intervals: Sequence[tuple[int, int]] | Int[np.ndarray, "Q 2"],
   ) -> Float32[np.ndarray, "Q n"]:
-    """Returns log of the mass of each interval.
-
-    Args:
-      rows: of the records.
-      intervals: first and last ordinal month, both included, [Q].
-    """
+    """Returns the log mass of intervals, first and last month included."""
     certain_months = self.certain_months[rows]
     is_uncertain = certain_months == UNKNOWN
     result = _certain_log_mass(certain_months, intervals)
@@ -208,13 +186,7 @@ def interval_log_mass(
   log_p: Float[np.ndarray, "n K"],
   intervals: Sequence[tuple[int, int]] | Int[np.ndarray, "Q 2"],
 ) -> Float32[np.ndarray, "Q n"]:
-  """Returns log of the sum of p over each interval.
-
-  By cumulative sums in float64; a mass below 1e-11 counts as that.
-
-  Args:
-    log_p: log p(month | record).
-    intervals: first and last ordinal month, both included, [Q].
+  """Returns the log mass of intervals (first and last month, both included).
 
   Raises:
     ValueError: if an interval does not lie within the K months.
@@ -226,6 +198,7 @@ def interval_log_mass(
       raise ValueError(
         f"an interval is first..last within 0..{last}, got {first}..{end}"
       )
+  # In float64: differences of sums in float32 would lose small masses.
   cumulative_mass = np.zeros((len(log_p), log_p.shape[1] + 1))
   np.cumsum(
     np.exp(log_p.astype(np.float64)), axis=1, out=cumulative_mass[:, 1:]

@@ -1,27 +1,7 @@
-"""Posterior over months of queries, also of those whose date no parser reads.
+"""Months of queries, including those without a readable date, and their
+ranking.
 
-A query whose date is read asks for that interval, with the same weight for all
-of its months. Of any other, 「衛桓公何時葬？」, it is not known which event is
-meant. It is that of a record z which shares the wording, the likelier the more
-it does; and its month is one that a vague date admits, if the query has one
-(`query_dates.read_vague_date`):
-
-  p(z | q)  ~  exp(match(q, z) / temperature) p(answering kind | z)
-  p(m | q)  ~  admitted(m) sum_z p(z | q) p(m | z)
-
-A record answers if it is of the month of the event. A record that tells the
-event is, whatever the month; any other with the mass that the two share:
-
-  mass(r)   =  sum_m admitted(m) p(m | r)
-               (p(r | q) + sum_{z != r} p(z | q) p(m | z))
-
-So time and wording are fused by confidence. Where the month is as good as known
-all of its records come before others; where it is not, the mass that others
-share is small, and the records with the wording are first.
-
-Texts and the posteriors of the records are all that is read.
-
-Axes: Q queries, N records, n a block of them, K months.
+Axes: Q queries, N records, n a block of them, K months, k results.
 """
 
 from __future__ import annotations
@@ -43,7 +23,22 @@ from ctd_jax.dating.experts import wording
 from ctd_jax.dating.posterior import MIN_MASS, Posterior
 from ctd_jax.retrieval import bm25, search
 
-# ----------------------------------------------------------------------------
+# A query whose date is read asks for that interval, all of its months alike.
+# Any other, 「衛桓公何時葬？」, asks for the month of a record z that shares
+# its wording, among the months that a vague date admits if the query has one:
+#
+#   p(z | q)  ~  exp(match(q, z) / temperature) p(answering kind | z)
+#   p(m | q)  ~  admitted(m) sum_z p(z | q) p(m | z)
+#
+# A record answers if it is of the month of the event, or tells the event:
+#
+#   mass(r)   =  sum_m admitted(m) p(m | r)
+#                (p(r | q) + sum_{z != r} p(z | q) p(m | z))
+#
+# So time and wording are fused by confidence. Where the month is nearly certain
+# all of its records come before others; elsewhere the mass that others share is
+# small, and records with the wording come first.
+
 # Wording of questions: how much of it each record has.
 #
 # A question shares few characters with the record that it asks about, and
@@ -51,13 +46,11 @@ from ctd_jax.retrieval import bm25, search
 # is near to 「日有食之」; longer strings that few records have tell formulas
 # apart,
 # of which the annals are full.
-#
-# Axes: Q questions, N records, V strings of the questions.
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RecordWording:
-  """Texts of the records, with which questions are compared."""
+  """Texts of the records that questions are compared with."""
 
   texts: Sequence[str]  # as printed, [N]
   plain_texts: Sequence[str]  # as of `corpus.Corpus`, [N]
@@ -75,8 +68,8 @@ class RecordWording:
     """Returns how well each record matches, 0 if it shares nothing.
 
     Args:
-      words: of each question, see `find_query_words`.
-      string_weight: of the shared strings beside BM25.
+      words: of each question, from `find_query_words`.
+      string_weight: weight of the shared strings beside BM25.
     """
     scores = self._bm25.score_queries([" ".join(each) for each in words])
     # Of an empty question BM25 knows a token as well.
@@ -93,11 +86,7 @@ class RecordWording:
 
 
 def find_query_words(text: str) -> tuple[str, ...]:
-  """Returns the words that a question is about, those quoted first.
-
-  Args:
-    text: a question, its dates blanked.
-  """
+  """Returns the words that a question (its dates blanked) asks about."""
   rest, phrases = question_words.take_quotations(text)
   words = phrases + question_words.find_words(rest)
   if not words and not question_words.is_question(rest):
@@ -112,10 +101,7 @@ _MAX_MATCHES = 2**24  # of queries with records, held at once
 
 @dataclasses.dataclass(frozen=True)
 class QueryConstants:
-  """Free constants; by default as chosen on validation questions.
-
-  `tests.benchmarks.natural_questions --choose` chooses them.
-  """
+  """Free constants, chosen on validation questions."""
 
   string_weight: float = 0.3  # of shared strings in the match, beside BM25
   # Of the match; the lower, the surer of the best record.
@@ -144,7 +130,7 @@ class GalleryDates:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ReadQueries:
-  """What queries say of the time, and in which words of an event."""
+  """What queries say about time, and the words of the event they ask for."""
 
   # First and last month that are asked for; all months where the parser reads
   # no date.
@@ -157,7 +143,7 @@ class ReadQueries:
 
   @property
   def has_words(self) -> Bool[np.ndarray, " Q"]:
-    """Whether a query has words of an event."""
+    """Whether a query names words of an event."""
     return np.array([bool(words) for words in self.words], bool)
 
   @property
@@ -167,11 +153,11 @@ class ReadQueries:
 
   @property
   def is_open(self) -> Bool[np.ndarray, " Q"]:
-    """Whether a query has no date that is read, but words or a vague date."""
+    """Whether a query lacks a readable date but has words or a vague date."""
     return ~self.is_read & (self.has_words | self.is_vague)
 
   def log_counts(self) -> None:
-    """Says how the queries are dated of which the parser reads no date."""
+    """Logs how the queries without a readable date are dated."""
     if self.is_read.all():
       return
     logging.info(
@@ -195,12 +181,7 @@ class ReadQueries:
 
 
 def read_queries(queries: Sequence[str], timeline: Timeline) -> ReadQueries:
-  """Returns what queries say of the time, and of an event.
-
-  Args:
-    queries: texts [Q].
-    timeline: their calendar.
-  """
+  """Returns what queries say about time and about an event."""
   intervals = questions.parse_query_intervals(queries, timeline)
   is_read = np.array([interval is not None for interval in intervals], bool)
   admitted = np.ones((len(queries), len(timeline)), bool)
@@ -244,12 +225,7 @@ class QueryPosterior:
     rows: Int[np.ndarray, " n"],
     record_months: Float32[np.ndarray, "n K"],
   ) -> Float32[np.ndarray, "Q n"]:
-    """Returns log mass plus match, without the kind of the records.
-
-    Args:
-      rows: of the records.
-      record_months: p(month | record).
-    """
+    """Returns log mass plus match, before the kind of the records is added."""
     # Many queries admit the same months.
     admitted, row_of = np.unique(self.admitted, axis=0, return_inverse=True)
     row_of = row_of.reshape(-1)  # some versions of NumPy give [Q, 1]
@@ -266,12 +242,7 @@ class QueryPosterior:
 def date_open_queries(
   queries: ReadQueries, gallery: GalleryDates
 ) -> QueryPosterior:
-  """Returns the months of queries whose date no parser reads.
-
-  Args:
-    queries: as read; what the parser reads of them plays no part.
-    gallery: the records.
-  """
+  """Returns the months of queries without a readable date."""
   constants = gallery.constants
   match = gallery.wording.match_queries(queries.words, constants.string_weight)
   chances = softmax(match / constants.temperature + gallery.event_log_p, axis=1)
@@ -301,12 +272,7 @@ def date_open_queries(
 def date_queries(
   queries: Sequence[str], gallery: GalleryDates
 ) -> Float32[np.ndarray, "Q K"]:
-  """Returns log p(month | query): of the interval that is read, or the event.
-
-  Args:
-    queries: texts [Q].
-    gallery: the records.
-  """
+  """Returns log p(month | query), from the date or the event of each query."""
   axis = gallery.posterior.axis
   read = read_queries(queries, axis.timeline)
   read.log_counts()
@@ -324,19 +290,13 @@ def date_queries(
 def iterate_open_rows(
   queries: ReadQueries, num_records: int
 ) -> Iterator[Int[np.ndarray, " q"]]:
-  """Yields the rows of open queries, as many as are matched at once.
-
-  Args:
-    queries: as read.
-    num_records: N.
-  """
+  """Yields the rows of open queries, as many as can be matched at once."""
   rows = np.flatnonzero(queries.is_open)
   size = max(1, _MAX_MATCHES // max(num_records, 1))
   for start in range(0, len(rows), size):
     yield rows[start : start + size]
 
 
-# ----------------------------------------------------------------------------
 # Ranking by posterior: the chance that a record answers a dated query.
 #
 # The date of a query is read by the parser, that of a record is a
@@ -345,9 +305,6 @@ def iterate_open_rows(
 # whose date the parser does not read is dated by its wording
 # (`query_posterior`), and its score is that of the records' mass in its
 # months, and of their wording.
-#
-# Axes: Q queries, N records, n a block of them, k results.
-
 
 MIN_EVENT_LOG_P = -20.0  # so that no style excludes a record
 _Ranking = tuple[np.ndarray, np.ndarray]  # indices and scores, [Q, k]
@@ -362,13 +319,10 @@ def rank_by_posterior(
   """Returns the k best records of every query, for every part of the gallery.
 
   Args:
-    queries: [Q] texts.
-    gallery: the records.
-    k: results per query.
     masks: name of a part -> its records, [N] bool.
 
   Returns:
-    name -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
+    name -> (indices [Q, k], scores [Q, k]).
   """
   posterior = gallery.posterior
   style_scores = np.maximum(gallery.event_log_p, MIN_EVENT_LOG_P)

@@ -1,10 +1,5 @@
 """Regression: the three small convex models that weigh evidence.
 
-They learn whether a text can answer (`LogisticRegression`), what two texts with
-shared wording have in common (`BinnedSoftmax`), and how the experts' scores add
-up over the years (`fit_pool_weights`). All are fitted by L-BFGS in float64 and,
-the first apart, have a few hundred parameters at most.
-
 Axes: n examples, f features, c classes, Y years.
 """
 
@@ -47,8 +42,6 @@ class LogisticRegression:
     """Returns the classifier of greatest likelihood.
 
     Args:
-      features: sparse [n, f].
-      labels: whether an example is of class 1.
       penalty: of the squared weights, for the whole sample.
     """
     signs = np.where(labels, 1.0, -1.0)
@@ -68,20 +61,13 @@ class LogisticRegression:
   def predict_log_probability(
     self, features: scipy.sparse.csr_array
   ) -> Float[np.ndarray, " n"]:
-    """Returns the log of the chance of class 1.
-
-    Args:
-      features: sparse [n, f].
-    """
+    """Returns the log of the chance of class 1."""
     return -np.logaddexp(0, -(features @ self.weights + self.bias))
 
 
 @dataclasses.dataclass(frozen=True)
 class BinnedSoftmax:
-  """Softmax regression on features cut into bins.
-
-  A bin has its own weight, so a chance may rise and fall with a feature.
-  """
+  """Softmax regression on features cut into bins."""
 
   edges: tuple[np.ndarray, ...]  # of the bins of each scaled feature
   center: Float[np.ndarray, " f"]  # mean of each feature
@@ -101,10 +87,7 @@ class BinnedSoftmax:
     """Returns the model of greatest likelihood.
 
     Args:
-      features: of the examples.
-      labels: their classes, from 0.
-      num_classes: number of classes c.
-      weights: how many examples each stands for; 1 by default.
+      weights: how many examples each one stands for; 1 by default.
       penalty: of the squared weights, for the whole sample.
     """
     # Without an example the model is that of one of class 0.
@@ -141,11 +124,7 @@ class BinnedSoftmax:
   def predict_probability(
     self, features: Float[np.ndarray, "n f"]
   ) -> Float32[np.ndarray, "n c"]:
-    """Returns the chance of every class.
-
-    Args:
-      features: of the examples.
-    """
+    """Returns the chance of every class."""
     result = np.zeros((len(features), self.weights.shape[1]), np.float32)
     weights = self.weights.astype(np.float32)
     for start in range(0, len(features), _BLOCK):
@@ -170,14 +149,9 @@ def fit_pool_weights(
   years: Int[np.ndarray, " n"],
   penalty: float,
 ) -> Float64[np.ndarray, " f"]:
-  """Returns the weights of a log-linear pool of experts.
-
-  The pool is log p(year) = base + weights . features + constant.
+  """Returns weights with log p(year) = base + weights . features + constant.
 
   Args:
-    features: scores of the experts.
-    base: scores that have no weight.
-    years: true year of each example.
     penalty: of the squared weights, per example.
   """
   flat = features.reshape(len(features), -1)
@@ -204,14 +178,9 @@ def subsample_examples(
 ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
   """Returns the indices of a sample, and how many examples each stands for.
 
-  A class that swamps the others is sampled, and so are the others of a large
-  corpus. The choice depends on hashes of the texts, not on the order of the
-  records.
-
   Args:
-    is_majority: whether an example is of the class that swamps the others.
     hashes: of the texts of each example.
-    max_majority: examples of that class to keep, roughly.
+    max_majority: examples of the majority class to keep, roughly.
     max_others: examples of the other classes to keep, roughly.
   """
   num_majority = int(is_majority.sum())

@@ -1,10 +1,6 @@
-"""Protocol of the experts: sources of evidence about the date of a record.
+"""What every expert reads (features of the corpus) and gives (protocols).
 
-An `Expert` holds options. Fitted on a corpus and the labels that it may use, it
-becomes a `FittedExpert`, which scores the months or the years of records and
-names the evidence behind a score. Each kind has methods of its own for scores.
-
-Axes: K months, Y regnal years, n rows.
+Axes: N records, n rows, K months, Y regnal years, E events, C comments.
 """
 
 from __future__ import annotations
@@ -63,12 +59,7 @@ class FittedExpert(Protocol):
     """Name of the expert."""
 
   def explain(self, row: int, year: int) -> Evidence:
-    """Returns the evidence of one record.
-
-    Args:
-      row: the record.
-      year: index of the regnal year that is explained.
-    """
+    """Returns the evidence in one record for the year with this index."""
 
 
 @runtime_checkable
@@ -78,11 +69,7 @@ class MonthExpert(FittedExpert, Protocol):
   def log_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
-    """Returns the log scores of the months, up to a constant for each row.
-
-    Args:
-      rows: records to score, none of them labelled or a placeholder.
-    """
+    """Returns the log scores of the months, up to a constant for each row."""
 
 
 @runtime_checkable
@@ -114,21 +101,14 @@ class Expert(Protocol):
     """Returns the expert fitted on labelled records.
 
     Args:
-      features: `features.CorpusFeatures`, the texts as all experts read them.
-      labels: `corpus.Labels`, the known months.
-      peers: experts fitted on the same labels before this one, by name; an
-        expert whose evidence builds on another's reads it there.
+      peers: experts fitted on the same labels before this one, by name.
     """
 
 
-# ----------------------------------------------------------------------------
 # Features of a corpus: all that the experts read from the texts, read once.
 #
 # Labels decide here only which records are events, not when these were, so
 # one reading serves every set of hidden labels.
-#
-# Axes: N records, E events among them, n rows.
-
 
 _LOG_HALF = np.log(0.5)
 # Bounds of the samples from which the years of words, and the characters there
@@ -190,9 +170,8 @@ def read_corpus_features(
   """Returns the evidence in the texts of a corpus.
 
   Args:
-    corpus: the texts.
-    labels: kinds of known records, from which the style of events is learned.
-    use_punctuation: whether that style includes punctuation.
+    labels: of these only the kinds of records are read.
+    use_punctuation: whether the style of events includes punctuation.
   """
   logging.info("dating: reading %s records", f"{len(corpus):,}")
   event_log_p = predict_event_log_p(corpus, labels, use_punctuation)
@@ -259,7 +238,6 @@ def _read_all_citations(
   return inside + outside
 
 
-# ----------------------------------------------------------------------------
 # Event classifier: whether a text can be an answer, by its style.
 #
 # Commentary is of the right month and yet never answers a query. The kind of
@@ -268,9 +246,6 @@ def _read_all_citations(
 # the benchmark have no punctuation and the events have it, so punctuation
 # alone nearly decides; `punctuation=False` leaves it out, for a figure
 # without that accident.
-#
-# Axes: N records.
-
 
 _STYLE_LENGTHS = (1, 2, 3)  # of the strings, in characters
 _MIN_STYLE_TEXTS = 3  # that hold a string for it to count
@@ -283,16 +258,9 @@ _STYLE_BLOCK = 32_768  # records scored at once
 def predict_event_log_p(
   corpus: Corpus, labels: Labels, punctuation: bool = True
 ) -> Float32[np.ndarray, " N"]:
-  """Returns log p(answering kind | text).
-
-  A record whose kind is known is scored by a classifier that was fitted
-  without it: the known records are split in five folds by a hash of their text.
-
-  Args:
-    corpus: the texts.
-    labels: kinds of some records.
-    punctuation: whether punctuation counts.
-  """
+  """Returns log p(answering kind | text)."""
+  # A record of known kind is scored by a model fitted without it: the known
+  # records are split into five folds by a hash of their text.
   texts = corpus.texts if punctuation else corpus.plain_texts
   sample = corpus.sample_rows(_MAX_STYLE_RECORDS)
   strings, features = wording.count_ngrams(

@@ -1,11 +1,5 @@
 """Citations: years that commentary names beside the events it tells.
 
-A citation is the strongest evidence of the year of an event. How far to believe
-a pair of a citation and an event is learned from the pairs whose event has a
-known month. A year without a ruler is of the ruler named before it, or of the
-time of the citing record; where that is hidden, of every ruler by the chance
-that the record is of his time.
-
 Axes: M citations, P pairs of a citation's reading and an event, p some of them,
 E events, n events scored, H citing records whose month is hidden, R reigns,
 Y years.
@@ -72,10 +66,8 @@ class FittedCitations:
   def sparse_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> list[scipy.sparse.csr_array]:
-    """Returns the NUM_SCORES of `score_years`, sparse [n, Y].
-
-    Args:
-      rows: events, ascending.
+    """Returns the NUM_SCORES of `score_years`, sparse [n, Y], for ascending
+    rows.
     """
     event_rows, pair_rows = self._find_pairs(rows)
     return score_years(
@@ -137,11 +129,7 @@ class Citations:
     labels: Labels,
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedCitations:
-    """Returns the citations with their chances; see `base.Expert`.
-
-    Of the peers, "prior" gives the chance of the years, and "words", if it is
-    there, the time of citing records whose month is hidden.
-    """
+    """Returns the citations with their chances; see `base.Expert`."""
     axis, pairs = features.axis, features.citation_pairs
     year_prior = peers["prior"].chances
     hosts = np.unique([citation.host for citation in pairs.citations])
@@ -171,15 +159,8 @@ class Citations:
 def resolve_years(
   axis: MonthAxis, citation_pairs: CitationPairs, labels: Labels
 ) -> np.ndarray:
-  """Returns the index of the year that each pair's reading means, int [P].
-
-  UNKNOWN where the timeline lacks it or the month of the citing record is
-  hidden.
-
-  Args:
-    axis: the years.
-    citation_pairs: the pairs.
-    labels: known months, of citing records.
+  """Returns the year index that each reading means, UNKNOWN if it is not
+  certain.
   """
   hosts = np.array(
     [citation.host for citation in citation_pairs.citations], int
@@ -214,14 +195,7 @@ def may_cite(
   years: Int[np.ndarray, " p"],
   year: int,
 ) -> np.ndarray:
-  """Returns which citations mean a year, or may: they name no ruler.
-
-  Args:
-    axis: the years.
-    cited: the citations.
-    years: that each means, UNKNOWN where the ruler is not sure.
-    year: index of the year.
-  """
+  """Returns which citations mean a year, or may mean it for want of a ruler."""
   numbers = axis.regnal_years[axis.regnal_years[:, 2] == year, 1]
   number_of = np.array([citation.year_number for citation in cited], int)
   return (years == year) | (years == UNKNOWN) & np.isin(number_of, numbers)
@@ -230,12 +204,7 @@ def may_cite(
 def note_citations(
   cited: Sequence[Citation], chances: Float[np.ndarray, " p"]
 ) -> str:
-  """Returns the years that are cited, with the words after each, once.
-
-  Args:
-    cited: the surest first.
-    chances: that each is of the record's year.
-  """
+  """Returns a note on the years cited, each with the words after it."""
   notes: dict[str, float] = {}
   for citation, chance in zip(cited, chances, strict=True):
     words = citation.text_after[:_CONTEXT_CHARS]
@@ -255,16 +224,7 @@ def fit_citation_model(
   labels: Labels,
   event_records: Int[np.ndarray, " E"],
 ) -> regression.BinnedSoftmax:
-  """Returns a model of the chance that an event is of the year cited beside it.
-
-  Learned from the pairs whose event has a known month.
-
-  Args:
-    axis: the years.
-    citation_pairs: the pairs.
-    labels: the known months.
-    event_records: rows of the events.
-  """
+  """Returns a model of the chance that an event is of the year cited."""
   years = resolve_years(axis, citation_pairs, labels)
   event_months = labels.month[event_records][citation_pairs.event_index]
   training_pairs = np.flatnonzero(
@@ -309,17 +269,9 @@ def score_years(
   hosts: HostTimes,
   event_rows: Int[np.ndarray, " E"],
 ) -> list[scipy.sparse.csr_array]:
-  """Returns the scores of years, NUM_SCORES sparse float32 [n, Y].
-
-  The best citation of a year, the second, the sum of the others, and the best
-  again above two steps; each a log ratio log(1 + chance / (prior (1 -
-  chance))).
+  """Returns the NUM_SCORES scores of years, sparse float32 [n, Y].
 
   Args:
-    axis: the years.
-    citation_pairs: the pairs.
-    pair_rows: those whose event is scored.
-    pair_chances: that each is of one year.
     hosts: citing records.
     event_rows: row of each event in the result, UNKNOWN if it is not scored.
   """

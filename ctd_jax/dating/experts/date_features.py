@@ -1,10 +1,4 @@
-"""Date features: what the date that opens a record says of its month.
-
-「秋七月」 gives the month, 「秋」 nearly always the first of the season,
-「十有八年」 the number of a regnal year, and a day the years whose calendar
-holds it in that month. A month for which the corpus has a placeholder has no
-other record. This evidence acts within a year or excludes whole years, so it is
-kept apart from the experts that tell years from one another.
+"""Date features: what the date that opens a record says about its month.
 
 Axes: N records, n some of them, K months, O openings, M manners of opening.
 """
@@ -32,7 +26,6 @@ from ctd_jax.dating.corpus import (
 from ctd_jax.dating.experts import base
 from ctd_jax.dating.experts.base import CorpusFeatures
 
-# ----------------------------------------------------------------------------
 # Days: which months can hold a sexagenary day.
 #
 # 「六月癸亥」 fits a computed calendar in about half of the years. The new
@@ -42,10 +35,6 @@ from ctd_jax.dating.experts.base import CorpusFeatures
 # votes on the offset of its year, and years without votes follow their
 # neighbours. The order decoder, which knows no month, takes the offset as
 # hidden like the month.
-#
-# Axes: K months, Y years, L lunations, S offsets of a year's first month from
-# that of the winter solstice, M = 3 marks of a day.
-
 
 # The first month began one lunation before to two after that of the winter
 # solstice; the two in the middle are usual.
@@ -117,13 +106,7 @@ class Lunations:
 def add_day_marks(
   day_chances: Float[np.ndarray, "*batch 60"],
 ) -> Float[np.ndarray, "*batch 3 60"]:
-  """Returns the chance that a month has a day, has it first, has it last.
-
-  A computed new moon may be a day off.
-
-  Args:
-    day_chances: that a month holds a day; 0 or 1 if it is sure.
-  """
+  """Returns the chance that a month has a day, has it first, has it last."""
   # Days are a cycle: the first is one whose predecessor the month does not
   # hold.
   first, last = (
@@ -137,12 +120,10 @@ def add_day_marks(
 
 
 def make_offset_transition() -> Float[np.ndarray, "S S"]:
-  """Returns the chances of a record's offset, by that of the one before.
-
-  Mostly it is the same; else it is drawn from the prior. True calendars change
-  their offset at new year; the decoder, which sees records and no years, allows
-  it at every record, and a misprinted day is absorbed at the same price.
-  """
+  """Returns the chances of a record's offset, given the one before."""
+  # True calendars change their offset at new year. The decoder sees records
+  # and no years, so it allows a change at every record; a misprinted day is
+  # absorbed at the same price.
   return (1 - _OFFSET_CHANGE_CHANCE) * np.eye(
     len(_OFFSETS)
   ) + _OFFSET_CHANGE_CHANCE * np.array(_OFFSET_PRIOR)
@@ -161,8 +142,7 @@ def make_lunations(
   """Returns the lunations that the months of a calendar may have been.
 
   Args:
-    years: astronomical year of every year of the calendar. Several may share
-      one: the last of a ruler and the first of the next.
+    years: astronomical year of every year of the calendar.
     year_of: index of each month's year.
     month: 1-12.
   """
@@ -197,13 +177,7 @@ def _new_moons_from_june(year: int) -> tuple[int, ...]:
 def estimate_day_chances(
   axis: MonthAxis, corpus: Corpus, labels: Labels
 ) -> Float32[np.ndarray, "K M 60"]:
-  """Returns the chance that a month holds a day.
-
-  Args:
-    axis: the months.
-    corpus: texts; those with opening month, day and known month vote.
-    labels: the known months.
-  """
+  """Returns the chance that a month holds a day."""
   day_counts = np.zeros((len(axis), sexagenary.CYCLE_LENGTH))
   for row in np.flatnonzero(labels.is_known & (labels.event_labels == 1)):
     month = labels.month[row]
@@ -311,11 +285,7 @@ class FittedDates:
   def log_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
-    """Returns the log likelihood ratio of every month.
-
-    Args:
-      rows: records, none of them a placeholder.
-    """
+    """Returns the log likelihood ratio of every month."""
     log_ratios = np.tile(self.tables.placeholder_log_ratios, (len(rows), 1))
     # Dates in commentary are of what it cites, not its own.
     indices = np.flatnonzero(self.is_event[rows])
@@ -439,13 +409,7 @@ class DateFeatures:
   def fit_tables(
     self, corpus: Corpus, labels: Labels, is_event: Bool[np.ndarray, " N"]
   ) -> FittedDates:
-    """Returns the tables, flat ones for evidence that does not count.
-
-    Args:
-      corpus: the texts.
-      labels: known months, from which openings and calendar are learned.
-      is_event: which records are narrated events.
-    """
+    """Returns the tables, flat for evidence that is switched off."""
     axis = corpus.axis
     if not self.use_openings:
       blank = np.full_like(corpus.opening, NO_OPENING)
@@ -550,7 +514,6 @@ def _season_positions(
   return (first[season] >= months) + 2 * (last[season] <= months)
 
 
-# ----------------------------------------------------------------------------
 # Month capacity: each work opens a month once.
 #
 # 「秋七月」 stands once in a work's year. Of two records that open so, each
@@ -560,9 +523,6 @@ def _season_positions(
 # more. So the posteriors of the opening records are balanced against the
 # capacity of every month: Sinkhorn scaling of the columns, the rows being
 # probabilities. Known records enter only as capacity taken.
-#
-# Axes: n records, K months.
-
 
 # Openings of a month with events, over the four works of the benchmark.
 _OPENINGS_PER_MONTH = 3.4
@@ -617,13 +577,7 @@ def compute_month_capacity(
   num_events: Int[np.ndarray, " K"],
   has_placeholder: Bool[np.ndarray, " K"],
 ) -> tuple[Float[np.ndarray, " K"], Bool[np.ndarray, " K"]]:
-  """Returns the capacity of every month, and whether it must be filled.
-
-  Args:
-    num_openers: known records that open each month.
-    num_events: known events of each month.
-    has_placeholder: whether the month has a placeholder.
-  """
+  """Returns the capacity of every month, and whether it must be filled."""
   capacity = np.maximum(_OPENINGS_PER_MONTH - num_openers, _MIN_CAPACITY)
   capacity = np.where(has_placeholder, _PLACEHOLDER_CAPACITY, capacity)
   return capacity, (num_events == 0) & ~has_placeholder
@@ -637,10 +591,7 @@ def fit_month_log_factors(
   """Returns what to add to log p of every month.
 
   Args:
-    iter_scores: gives blocks of log p of the opening records [n, K], anew at
-      each call, so that they need not all be held at once.
-    capacity: from `compute_month_capacity`.
-    must_fill: likewise; other months are only kept from overflowing.
+    iter_scores: gives log p of the opening records block by block, [n, K].
   """
   factors = np.zeros(len(capacity), np.float32)
   for _ in range(_NUM_ROUNDS):

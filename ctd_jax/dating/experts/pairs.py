@@ -1,9 +1,7 @@
-"""Pairs of records with shared wording, and what the two have in common.
+"""Pairs of records with shared wording, and citations beside events.
 
-Pairs are many times the records, so that what is made of them is made of a
-block of records or pairs at a time.
-
-Axes: N records, P pairs, E events, n records to compare, f features of a pair.
+Axes: N records, P pairs, E events, M citations, n records to compare,
+f features of a pair.
 """
 
 from __future__ import annotations
@@ -72,11 +70,9 @@ def make_parallel_pairs(
   """Returns `rows` beside the events nearest in wording, never themselves.
 
   Args:
-    corpus: the texts.
     event_records: rows of the events, ascending.
     string_index: wording of those events.
-    rows: of the records to compare.
-    texts: what of them to compare, [n].
+    texts: what is compared of each row, [n].
   """
   # Event that each record is itself, if it is one.
   event_position = np.minimum(
@@ -142,12 +138,7 @@ def hash_pairs(
   record_hashes: UInt32[np.ndarray, " #P"],
   event_hashes: UInt32[np.ndarray, " #P"],
 ) -> UInt32[np.ndarray, " #P"]:
-  """Returns numbers made of the texts of each pair.
-
-  Args:
-    record_hashes: of the records, or of one record.
-    event_hashes: of the events, or of one event.
-  """
+  """Returns a number made from the two texts of each pair."""
   return record_hashes * _HASH_MULTIPLIER + event_hashes
 
 
@@ -161,17 +152,7 @@ def make_overlap_columns(
   num_rivals: Num[np.ndarray, " P"],
   rank: Int[np.ndarray, " P"],
 ) -> list[np.ndarray]:
-  """Returns the first features of pairs: what of their wording is shared.
-
-  Args:
-    overlap: weight of the strings that the two share.
-    max_overlap: greatest overlap of the record with an event.
-    max_event_overlap: greatest overlap of the event with a record.
-    text_weight: weight of all strings of the record.
-    event_weight: weight of all strings of the event.
-    num_rivals: events that share with the record nearly as much as the best.
-    rank: events that share more with the record.
-  """
+  """Returns the first features of pairs: what of their wording is shared."""
   return [
     np.log1p(overlap),
     overlap / (max_overlap + _EVEN_OVERLAP),
@@ -191,13 +172,7 @@ def make_agreement_columns(
   event_values: Int[np.ndarray, " P"],
   missing_value: int,
 ) -> list[np.ndarray]:
-  """Returns whether what both of a pair print is the same, and is not.
-
-  Args:
-    values: of the record.
-    event_values: of the event.
-    missing_value: of a text that does not print it.
-  """
+  """Returns whether both texts of a pair print the same value, and differ."""
   has_values = (values != missing_value) & (event_values != missing_value)
   is_same = values == event_values
   return [has_values & is_same, has_values & ~is_same]
@@ -234,12 +209,7 @@ def _find_nearest_events(
 def stack_features(
   make_features: Callable[[slice], list[np.ndarray]], size: int
 ) -> np.ndarray:
-  """Returns the features of `size` pairs, float32 [P, f], made in blocks.
-
-  Args:
-    make_features: gives f columns of a block of the pairs.
-    size: number of pairs, P.
-  """
+  """Returns the features of `size` pairs, float32 [P, f], made in blocks."""
   result = np.zeros((size, len(make_features(slice(0, 0)))), np.float32)
   for start in range(0, size, _BLOCK):
     block = slice(start, start + _BLOCK)
@@ -248,12 +218,7 @@ def stack_features(
 
 
 def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-  """Returns how many pairs of the same row have a greater value, [P].
-
-  Args:
-    rows: ascending.
-    values: falling within each row.
-  """
+  """Returns how many pairs of the same row have a greater value, [P]."""
   positions = np.arange(len(rows), dtype=np.int32)
   is_new_row = np.diff(rows, prepend=-1) != 0
   is_new_value = is_new_row | (np.diff(values, prepend=np.inf) != 0)
@@ -273,7 +238,6 @@ def _drop_self_overlap(
   return overlap
 
 
-# ----------------------------------------------------------------------------
 # Citations of years in commentary, beside the events they may be about.
 #
 # 「僖二十八年傳曰…」 in a comment dates the event that the next words tell,
@@ -281,10 +245,6 @@ def _drop_self_overlap(
 # event itself, undated in the corpus, is told in the same rare words. A year
 # without a ruler is of the ruler named before it in the same text, or of the
 # time that the comment explains; these readings of a citation are kept apart.
-#
-# Axes: M citations, P pairs of a citation's reading and an event, E events, f
-# features of a pair.
-
 
 # How the ruler of a year is known: named with it, named before it in the same
 # text, or that of the record which cites.
@@ -337,7 +297,6 @@ def read_citations(
   """Returns the citations in plain texts.
 
   Args:
-    axis: names the rulers.
     texts: record -> plain text; or texts from outside the corpus.
   """
   is_external = not isinstance(texts, Mapping)
@@ -438,14 +397,7 @@ def make_citation_pairs(
   string_index: wording.EventStringIndex,
   citations: Sequence[Citation],
 ) -> CitationPairs:
-  """Returns each citation beside the events nearest in wording.
-
-  Args:
-    corpus: the texts.
-    event_records: rows of the events.
-    string_index: wording of those events.
-    citations: [M].
-  """
+  """Returns each citation beside the events nearest in wording."""
   contexts = cut_contexts(citations)
   encoders = {
     name: functools.partial(_encode_block, string_index, texts)
@@ -483,11 +435,7 @@ def make_citation_pairs(
 
 
 def cut_contexts(citations: Sequence[Citation]) -> dict[str, list[str]]:
-  """Returns the text around each citation, from near to far.
-
-  Args:
-    citations: [M].
-  """
+  """Returns the text around each citation, from near to far."""
   return {
     "near": [citation.text_after[:9] for citation in citations],
     "next": [citation.text_after[:20] for citation in citations],
@@ -510,11 +458,7 @@ def pair_citations(
   """Returns pairs whose wording has been compared, once for every reading.
 
   Args:
-    corpus: the texts.
-    event_records: rows of the events.
-    event_weights: weight of all strings of each event, of a string index that
-      may have more.
-    citations: [M].
+    event_weights: weight of all strings of each event.
     rows: citation of each pair.
     columns: event of each pair.
     overlap_features: from `make_overlap_features`.
@@ -595,14 +539,7 @@ def _find_cited_events(
 
 
 def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:
-  """Returns the overlap by which the events beside a citation are chosen.
-
-  The words after a citation tell the event; those before and the rest of the
-  comment are a weaker sign of it.
-
-  Args:
-    overlaps: by context: arrays, or sparse arrays, of one shape.
-  """
+  """Returns the overlap by which the events beside a citation are chosen."""
   return (
     overlaps["after"]
     + 0.5 * overlaps["before"]
@@ -615,12 +552,7 @@ def is_rival(
   values: Float32[np.ndarray, "*pairs"],
   max_overlaps: Float32[np.ndarray, "*#pairs"],
 ) -> Bool[np.ndarray, "*pairs"]:
-  """Returns whether an event shares nearly as much as the best one.
-
-  Args:
-    values: overlap of each pair.
-    max_overlaps: greatest overlap of the citation of each.
-  """
+  """Returns whether an event shares nearly as much as the best one."""
   return (values >= RIVAL_SHARE * max_overlaps) & (values > 0)
 
 
@@ -633,11 +565,9 @@ def make_overlap_features(
   """Returns the first features of pairs: what of their wording is shared.
 
   Args:
-    values: overlap of each pair by context, in the order of `CONTEXTS`.
-    max_overlaps: greatest overlap of the citation of each pair, likewise.
-    num_rivals: candidates of the citation that share nearly as much as the
-      best, of `RIVAL_CONTEXTS`.
-    event_weights: weight of all strings of the event of each pair.
+    values: overlap of each pair by context, in the order of CONTEXTS.
+    max_overlaps: greatest overlap of the citation, by context.
+    num_rivals: near equals of the best, for each of RIVAL_CONTEXTS.
   """
   features = []
   for name, value in values.items():

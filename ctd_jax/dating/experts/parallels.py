@@ -1,13 +1,7 @@
 """Parallel texts: records that tell or explain one event share its date.
 
-The Annals, the three traditions and the comments on them tell one event in
-words that few others have. A pair of a record and an event is given the chance
-that both are of one month, of one year, or of neither, learned from pairs whose
-months are known. `pool_parallels` collects the evidence of an event's parallels
-for the weights to use; `propagate_beliefs` sends whole beliefs along the links.
-
 Axes: N records, P pairs or links, p pooled scores, n records linked, b a block
-of them, Y years.
+of them, s scores of known parallels, Y years.
 """
 
 from __future__ import annotations
@@ -60,8 +54,7 @@ class FittedParallels:
     """Returns the links among events.
 
     Args:
-      row_of_record: index of every record among those linked, or UNKNOWN.
-      size: number of records linked, n.
+      row_of_record: index among the records linked, or UNKNOWN.
     """
     return build_link_graph(
       self.features.parallel_pairs, self.parallel_model, row_of_record, size
@@ -70,11 +63,8 @@ class FittedParallels:
   def build_record_graph(
     self, row_of_record: Int[np.ndarray, " N"], size: int
   ) -> LinkGraph:
-    """Returns the links among events, and both ways of events and comments.
-
-    Args:
-      row_of_record: index of every record among those linked, or UNKNOWN.
-      size: number of records linked, n.
+    """Returns the links among events, and both ways between events and
+    comments.
     """
     comment_graph = build_link_graph(
       self.features.comment_pairs, self.comment_model, row_of_record, size
@@ -143,13 +133,7 @@ class ParallelTexts:
 def fit_pair_model(
   axis: MonthAxis, parallel_pairs: ParallelPairs, labels: Labels
 ) -> regression.BinnedSoftmax:
-  """Returns a model of SAME_MONTH, SAME_YEAR, NEAR and FAR.
-
-  Args:
-    axis: the years.
-    parallel_pairs: the pairs; those of two known records teach.
-    labels: the known months.
-  """
+  """Returns a model of SAME_MONTH, SAME_YEAR, NEAR and FAR."""
   record_months = labels.month[parallel_pairs.record_row]
   event_months = labels.month[parallel_pairs.event_row]
   training_pairs = np.flatnonzero(
@@ -176,13 +160,7 @@ def classify_pairs(
   record_months: Int[np.ndarray, " P"],
   event_months: Int[np.ndarray, " P"],
 ) -> Int[np.ndarray, " P"]:
-  """Returns SAME_MONTH, SAME_YEAR, NEAR or FAR of every pair.
-
-  Args:
-    axis: the years.
-    record_months: known month of the record of each pair.
-    event_months: known month of its event.
-  """
+  """Returns SAME_MONTH, SAME_YEAR, NEAR or FAR for every pair."""
   year_distance = np.abs(
     axis.year_of[record_months] - axis.year_of[event_months]
   )
@@ -219,10 +197,7 @@ def build_link_graph(
   """Returns the links between records of a list.
 
   Args:
-    parallel_pairs: the pairs; each links the record to the event.
-    model: from `fit_pair_model`.
     row_of_record: index of every record in the list, or UNKNOWN.
-    size: number of records in the list.
   """
   target = row_of_record[parallel_pairs.record_row]
   source = row_of_record[parallel_pairs.event_row]
@@ -257,11 +232,7 @@ def reverse_graph(graph: LinkGraph) -> LinkGraph:
 
 
 def make_pooling_matrix(graph: LinkGraph) -> scipy.sparse.csr_array:
-  """Returns the chances of one month worth pooling, sparse [n, n].
-
-  Args:
-    graph: among the events.
-  """
+  """Returns the chances of one month worth pooling, sparse [n, n]."""
   is_pooled = graph.month_chance > MIN_POOLED_CHANCE
   return scipy.sparse.coo_array(
     (
@@ -279,18 +250,11 @@ def pool_parallels(
   date_log_ratios: Float32[np.ndarray, "n Y"],
   rows: Int[np.ndarray, " b"],
 ) -> Float32[np.ndarray, "p b Y"]:
-  """Returns the NUM_POOLED scores of some events' parallels.
-
-  They are: the best citation of a parallel, the best citation of a parallel
-  above the first step, the dates of the parallels, how much the first exceeds
-  the event's own, and the mean words of event and parallels.
+  """Returns the NUM_POOLED scores of the parallels of some events.
 
   Args:
     pooling_matrix: from `make_pooling_matrix`, [n, n].
     citation_scores: of all events, `citations.NUM_SCORES` of [n, Y].
-    word_scores: weighted scores of their words.
-    date_log_ratios: log ratios of years by their dates.
-    rows: indices of the events to score.
   """
   pooling_matrix = pooling_matrix[rows]
   parallel_weight = 1 + np.asarray(pooling_matrix.sum(axis=1)).reshape(-1, 1)
@@ -329,14 +293,8 @@ def pool_parallels(
 def propagate_months_of_year(
   graph: LinkGraph, month_of_year_chances: Float[np.ndarray, "n 12"]
 ) -> Float[np.ndarray, "n 12"]:
-  """Returns log ratios of the month of the year by linked records.
-
-  The Annals may name the month of an event that a tradition tells without one.
-
-  Args:
-    graph: among the records.
-    month_of_year_chances: of each record by its own opening date.
-  """
+  """Returns log ratios of the month of the year, as linked records have it."""
+  # The Annals may name the month of an event that a tradition tells without.
   message_sums = np.zeros_like(month_of_year_chances)
   for start in range(0, len(graph.target), _BLOCK):
     block = slice(start, start + _BLOCK)
@@ -360,17 +318,10 @@ def propagate_beliefs(
   year_scores: Float[np.ndarray, "n Y"],
   year_prior: Float[np.ndarray, " Y"],
 ) -> Float[np.ndarray, "n Y"]:
-  """Returns scores of years with the beliefs of linked records added.
-
-  Each link sends log(1 - c + c * belief / prior), c the chance of one year. A
-  record's messages are averaged with itself, so that ten copies do not count
-  ten times.
-
-  Args:
-    graph: among the records.
-    year_scores: of years, log and up to a constant.
-    year_prior: chance of each year.
-  """
+  """Returns scores of years with the beliefs of linked records added."""
+  # Each link sends log(1 - c + c * belief / prior), c the chance of one year.
+  # A record's messages are averaged with itself, so that ten copies do not
+  # count ten times.
   belief = year_scores - logsumexp(year_scores, axis=1, keepdims=True)
   np.exp(belief, out=belief)
   belief /= year_prior
@@ -388,7 +339,6 @@ def propagate_beliefs(
   return message_sums
 
 
-# ----------------------------------------------------------------------------
 # Known parallels: labelled records that tell an event in the same words.
 #
 # Beside a chronicle all of whose years are known, an undated text mostly has
@@ -403,9 +353,6 @@ def propagate_beliefs(
 #
 # What such a text looks like is learned from retellings: sections of the
 # chronicle, shortened and with characters left out.
-#
-# Axes: P pairs, n rows, s scores, K months, Y years.
-
 
 # Scores with learned weights: the best pair of a month, and the others. A third
 # score, of the pairs that are more likely near than far, has the weight 1.
@@ -445,13 +392,7 @@ class FittedKnownParallels:
   def score_months(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "s n K"]:
-    """Returns the scores of months, 0 where no pair speaks.
-
-    Those with learned weights, then that of the likely pairs.
-
-    Args:
-      rows: hidden events.
-    """
+    """Returns the scores of months, 0 for records without pairs."""
     axis = self.features.axis
     records, known_records, chances = self._pairs
     starts, stops = (
@@ -484,21 +425,14 @@ class FittedKnownParallels:
   def log_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
-    """Returns the weighted sum of `score_months`; see `base.FittedExpert`.
-
-    Raises:
-      ValueError: if the weights have not been learned.
-    """
+    """Returns the weighted sum of `score_months`; needs weights."""
     if self.weights is None:
       raise ValueError("known parallels have no weights; use score_months")
     weights = np.append(self.weights, 1).astype(np.float32)
     return np.tensordot(weights, self.score_months(rows), 1)
 
   def explain(self, row: int, year: int) -> base.Evidence:
-    """Returns the labelled records of near years, the surest first.
-
-    The note says how likely both are of one month, and of one year.
-    """
+    """Returns the labelled records of near years, the likeliest first."""
     records, known_records, chances = self._pairs
     linked = np.arange(*np.searchsorted(records, (row, row + 1)))
     years = self.features.axis.year_of[self.labels.month[known_records[linked]]]
@@ -569,12 +503,7 @@ class KnownParallels:
 def sample_training_rows(
   corpus: Corpus, known_rows: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns records that teach as they are, ascending, and others retold.
-
-  Args:
-    corpus: the texts.
-    known_rows: labelled events, ascending.
-  """
+  """Returns records that teach unchanged, ascending, and others to retell."""
   hashes = corpus.text_hashes[known_rows].astype(int) * _HASH_MULTIPLIER
   order = np.argsort(hashes % 2**32, kind="stable")
   size = min(_MAX_TRAINING_RECORDS, len(order) // 2)
@@ -591,11 +520,8 @@ def score_pairs(
   """Returns the scores of months by pairs, as `score_months` has them.
 
   Args:
-    axis: the months.
     row: of the hidden record of each pair.
     month: of its labelled record.
-    chances: of the classes of each pair.
-    num_rows: number of hidden records.
   """
   pair_index, months, log_ratios = spread_chances(axis, month, chances)
   cells = row[pair_index], months
@@ -631,19 +557,9 @@ def _join_ranges(starts: np.ndarray, stops: np.ndarray) -> np.ndarray:
 def spread_chances(
   axis: MonthAxis, months: np.ndarray, chances: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns log ratios of the months that pairs speak for.
-
-  The chance of each class is spread evenly over its months, against an even
-  spread over all; far months are 0.
-
-  Args:
-    axis: the months.
-    months: of the labelled record of each pair, [P].
-    chances: of the classes of each pair, [P, 4].
-
-  Returns:
-    Index of the pair, month and log ratio.
-  """
+  """Returns pair index, month and log ratio of the months pairs speak for."""
+  # The chance of each class is spread evenly over its months, against an even
+  # spread over all; far months are 0.
   num_months, years = len(axis), axis.year_of[months]
   edges = np.append(axis.year_starts, num_months)
   first = np.maximum(years - MAX_NEAR_YEARS, 0)

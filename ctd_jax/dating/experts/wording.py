@@ -1,11 +1,7 @@
-"""Character n-grams of many texts as one sparse matrix.
+"""Strings of texts: n-grams, shared wording, and the years of strings.
 
-Style, vocabulary and shared wording all need the short strings that a text
-holds. A string is known by a 64-bit hash of its characters, so counting twenty
-thousand texts is a sort of integers, without a dictionary of strings. Texts are
-read in blocks, so that memory grows with the result alone.
-
-Axes: N texts, V strings.
+Axes: N or T texts, t a block of them, E events, V strings, P pairs, S a sample
+of the records, G groups of strings, Y years.
 """
 
 from __future__ import annotations
@@ -22,6 +18,8 @@ from jaxtyping import Bool, Float32, Int, Int8, Num, UInt64
 from ctd_jax.dating.corpus import Labels, MonthAxis
 from ctd_jax.utils import output
 
+# A string is known by a 64-bit hash of its characters, so that counting twenty
+# thousand texts is a sort of integers, without a dictionary of strings.
 # 2**64 over the golden ratio, odd: spreads characters over all bits (Knuth's
 # multiplicative hashing).
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
@@ -64,13 +62,7 @@ class NgramVocabulary:
     return scipy.sparse.vstack(blocks, format="csr")
 
   def count_texts(self, occurrences: Occurrences) -> Int[np.ndarray, " V"]:
-    """Returns how many texts hold each string.
-
-    Quick where the strings are few: what the texts hold besides is not sorted.
-
-    Args:
-      occurrences: of strings in texts, of the lengths of these strings.
-    """
+    """Returns how many texts hold each string."""
     if not len(self):
       return np.zeros(0, np.int64)
     # What begins as none of the strings does is not looked up.
@@ -121,16 +113,7 @@ class Occurrences:
 def count_ngrams(
   texts: Sequence[str], lengths: Sequence[int], min_texts: int = 1
 ) -> tuple[NgramVocabulary, scipy.sparse.csr_array]:
-  """Returns the strings of `texts` and which text holds which.
-
-  Args:
-    texts: [N].
-    lengths: of the strings, in characters.
-    min_texts: texts that must hold a string for it to count.
-
-  Returns:
-    The strings [V] and float32 [N, V] of ones.
-  """
+  """Returns the strings of `texts` [V], and which text holds which, [N, V]."""
   all_ngrams = collect_ngrams(texts, lengths)
   vocabulary = all_ngrams.select_columns(
     np.flatnonzero(all_ngrams.text_counts >= min_texts)
@@ -139,24 +122,14 @@ def count_ngrams(
 
 
 def hash_strings(text: str, lengths: Sequence[int]) -> UInt64[np.ndarray, " v"]:
-  """Returns the hashes of the strings of a text, ascending, each once.
-
-  Args:
-    text: of any length.
-    lengths: of the strings, in characters.
-  """
+  """Returns the hashes of the strings of a text, ascending, each once."""
   return np.unique(_find_occurrences([text], lengths)[1])
 
 
 def hash_whole_strings(
   strings: Sequence[str], length: int
 ) -> UInt64[np.ndarray, " n"]:
-  """Returns the hash of each of some strings of one length, in their order.
-
-  Args:
-    strings: of `length` characters each.
-    length: 1 or more.
-  """
+  """Returns the hash of each of some strings of one length, in their order."""
   return _find_occurrences(strings, (length,))[1]
 
 
@@ -290,7 +263,6 @@ def _make_count_matrix(
   return scipy.sparse.coo_array((ones, (rows, columns)), shape=shape).tocsr()
 
 
-# ----------------------------------------------------------------------------
 # Shared wording: the events whose rare strings a text holds too.
 #
 # A citation, a comment and a parallel work tell an event in words that few
@@ -301,9 +273,6 @@ def _make_count_matrix(
 # so many matches in a corpus of any size and the cost is linear in the
 # characters; of a large corpus the rarer strings remain, the longer ones and
 # the names.
-#
-# Axes: T texts, t a block of them, E events, V strings, P pairs.
-
 
 LENGTHS = (2, 3, 4, 5)  # of the strings, in characters
 MAX_EVENTS = 300  # that may hold a string for it to count
@@ -340,15 +309,9 @@ class EventStringIndex:
   def encode_without_spans(
     self, texts: Sequence[str], spans: Sequence[tuple[int, int]]
   ) -> scipy.sparse.csr_array:
-    """Returns which of the strings `texts` hold outside a span, [T, V].
-
-    What crosses the span does not count. A text that stands there with many
-    spans is read once, so that the cost is linear in its characters.
-
-    Args:
-      texts: [T].
-      spans: first character and end of what is left out of each.
-    """
+    """Returns which of the strings `texts` hold outside a span, [T, V]."""
+    # Strings that cross the span do not count. A text with many spans is read
+    # once, so that the cost is linear in its characters.
     unique_texts = list(dict.fromkeys(texts))
     row_of_text = {text: row for row, text in enumerate(unique_texts)}
     rows = [row_of_text[text] for text in texts]
@@ -368,11 +331,7 @@ class EventStringIndex:
   def overlap(
     self, string_matrix: scipy.sparse.csr_array
   ) -> scipy.sparse.csr_array:
-    """Returns the weight of the shared strings, sparse [T, E].
-
-    Args:
-      string_matrix: from `encode`.
-    """
+    """Returns the weight of the shared strings, sparse [T, E]."""
     weighed = string_matrix.copy()
     weighed.data = self.idf[string_matrix.indices]
     return weighed @ self._string_events
@@ -386,10 +345,8 @@ class EventStringIndex:
     """Yields the slice of a block of texts, and their strings, [t, V] each.
 
     Args:
-      size: number of texts, T.
-      *encoders: each gives the strings of a slice of its T texts; they are
-        read side by side.
-      max_matches: matches that the overlaps of a block may have, roughly.
+      *encoders: each gives the strings of a slice of its T texts.
+      max_matches: of texts with events in a block, roughly.
     """
     frequency = self.strings.text_counts
     for start in output.Progress(
@@ -417,11 +374,7 @@ def _cut_blocks(
 
 
 def build_string_index(event_texts: Sequence[str]) -> EventStringIndex:
-  """Returns the strings of events.
-
-  Args:
-    event_texts: of the events, [E].
-  """
+  """Returns the strings of events."""
   strings = collect_ngrams(event_texts, LENGTHS)
   weights = weigh_strings(strings.text_counts, len(event_texts))
   columns = np.flatnonzero(weights)
@@ -434,12 +387,7 @@ def build_string_index(event_texts: Sequence[str]) -> EventStringIndex:
 def weigh_strings(
   event_counts: Int[np.ndarray, " V"], num_events: int
 ) -> Float32[np.ndarray, " V"]:
-  """Returns the weight of strings, 0 for those that do not count.
-
-  Args:
-    event_counts: events that hold each string, 1 at least.
-    num_events: number of events.
-  """
+  """Returns the weight of strings, 0 for those that do not count."""
   weights = np.log(max(num_events, 1) / event_counts) - _IDF_OFFSET
   is_rare = (weights > 0) & (event_counts <= MAX_EVENTS)
   return np.where(is_rare, weights, 0).astype(np.float32)
@@ -450,15 +398,11 @@ def select_top_entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns rows, columns and values of the greatest entries of each row.
 
-  About `max_entries` of a row. Equal entries are taken or left together, so
-  that the order of the events plays no part: taken if fewer than `max_entries`
-  are greater, left if that makes more than twice `max_entries`. Entries that
-  are not stored do not count.
-
   Args:
-    overlap: sparse [T, E].
-    max_entries: of a row, roughly.
+    max_entries: of a row, roughly; equal entries stay together.
   """
+  # The order of the events must not matter: equal entries are taken if fewer
+  # than `max_entries` are greater, left if that makes more than twice as many.
   rows, columns = [np.zeros(0, np.int32)], [np.zeros(0, np.int32)]
   values = [np.zeros(0, np.float32)]
   for row in range(overlap.shape[0]):
@@ -492,13 +436,7 @@ def lookup_entries(
   rows: Int[np.ndarray, " P"],
   columns: Int[np.ndarray, " P"],
 ) -> Float32[np.ndarray, " P"]:
-  """Returns the entries at pairs of row and column, 0 where none is stored.
-
-  Args:
-    overlap: sparse [T, E].
-    rows: ascending.
-    columns: of any order.
-  """
+  """Returns the entries at (row, column), 0 if not stored; rows ascend."""
   # One dense row [E] is filled, read and cleared for each row in turn.
   result = np.zeros(len(rows), np.float32)
   row_values = np.zeros(overlap.shape[1], np.float32)
@@ -522,12 +460,7 @@ def row_max(overlap: scipy.sparse.csr_array) -> Float32[np.ndarray, " T"]:
   return result
 
 
-# ----------------------------------------------------------------------------
 # Vocabulary of a corpus: the strings that records share, and their years.
-#
-# Axes: N records, S a sample of them, V strings, G groups of strings, Y
-# years.
-
 
 NGRAM_LENGTHS = (1, 2, 3, 4)
 KERNEL_WIDTHS = (2.0, 5.0, 14.0)  # years, standard deviation of each kernel
@@ -538,11 +471,7 @@ SATURATION_POWER = 0.5  # a string in n texts of a year counts n ** this
 
 @dataclasses.dataclass(frozen=True)
 class YearVocabulary:
-  """Strings of a sample of the records, and the group of each.
-
-  The strings of the other records are looked up when these are scored, so that
-  memory is bounded by the sample.
-  """
+  """Strings of a sample of the records, and the group of each."""
 
   texts: Sequence[str]  # of all records, [N]
   strings: NgramVocabulary  # those that count, [V]
@@ -565,13 +494,7 @@ class YearVocabulary:
   def count_by_year(
     self, axis: MonthAxis, labels: Labels, is_training: Bool[np.ndarray, " N"]
   ) -> scipy.sparse.csr_array:
-    """Returns how often each year has each string, saturated, sparse [V, Y].
-
-    Args:
-      axis: the years.
-      labels: known months.
-      is_training: which known records are counted.
-    """
+    """Returns how often each year has each string, saturated, sparse [V, Y]."""
     training_rows = np.flatnonzero((labels.is_known & is_training)[self.sample])
     years = axis.year_of[labels.month[self.sample[training_rows]]]
     year_matrix = scipy.sparse.coo_array(
@@ -586,12 +509,7 @@ class YearVocabulary:
 def build_year_vocabulary(
   texts: Sequence[str], sample: Int[np.ndarray, " S"]
 ) -> YearVocabulary:
-  """Returns the strings that several records of a sample share.
-
-  Args:
-    texts: of all records [N].
-    sample: records that densities are learned from, ascending.
-  """
+  """Returns the strings that several records of a sample share."""
   strings, matrix = count_ngrams(
     [texts[row] for row in sample], NGRAM_LENGTHS, min_texts=_RARITY_EDGES[0]
   )

@@ -1,12 +1,5 @@
 """Names and words of their years: which years use the strings of a text.
 
-Persons, places and wars come and go. For every string of characters the known
-records give a density over the years, smoothed by kernels of several widths so
-that it reaches over a hidden block of two or three years; its ratio to the
-density of all strings is evidence. The weight of strings of a given length and
-rarity is learned out of fold, because neighbouring strings of one phrase repeat
-the same evidence.
-
 Axes: N records, n some of them, V strings, v a block of them, G groups of
 strings, f = G x kernels scores, Y years.
 
@@ -74,11 +67,7 @@ class FittedWords:
   def year_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n Y"]:
-    """Returns the weighted sum of `log_scores`.
-
-    Raises:
-      ValueError: if the weights have not been learned.
-    """
+    """Returns the weighted sum of `log_scores`; ValueError without weights."""
     if self.weights is None:
       raise ValueError("the words have no weights; use log_scores")
     result = np.zeros((len(rows), self.num_years), np.float32)
@@ -213,11 +202,7 @@ class Words:
 def smooth_total_counts(
   total_counts: Float32[np.ndarray, " Y"],
 ) -> tuple[SmoothedDensity, ...]:
-  """Returns the density of all strings by each of KERNEL_WIDTHS.
-
-  Args:
-    total_counts: of all strings, by year.
-  """
+  """Returns the density of all strings by each of KERNEL_WIDTHS."""
   return tuple(
     SmoothedDensity.from_counts(kernel, total_counts)
     for kernel in make_year_kernels(len(total_counts))
@@ -230,14 +215,7 @@ def weigh_strings(
   densities: Sequence[SmoothedDensity],
   weights: Float[np.ndarray, " f"],
 ) -> Float32[np.ndarray, "v Y"]:
-  """Returns what each string adds to the score of every year.
-
-  Args:
-    counts: of the strings by year, saturated, sparse [v, Y].
-    groups: of the strings, from 0.
-    densities: of all strings, by kernel.
-    weights: of the groups by kernel.
-  """
+  """Returns what each string adds to the score of every year."""
   by_kernel = weights.astype(np.float32).reshape(len(densities), -1)
   return sum(
     by_kernel[kernel, groups, None] * density.log_ratios(counts)
@@ -256,22 +234,13 @@ class SmoothedDensity:
   def from_counts(
     cls, kernel: np.ndarray, total_counts: np.ndarray
   ) -> SmoothedDensity:
-    """Returns the density of all strings, positive everywhere.
-
-    Args:
-      kernel: rows sum to 1, [Y, Y].
-      total_counts: of all strings, [Y].
-    """
+    """Returns the density of all strings, positive everywhere."""
     density = total_counts @ kernel
     density = density / max(density.sum(), 1e-9) + 1e-9
     return cls(kernel, density.astype(np.float32))
 
   def log_ratios(self, counts: scipy.sparse.csr_array) -> np.ndarray:
-    """Returns log of the density of strings to that of all, [v, Y].
-
-    Args:
-      counts: of the strings by year, sparse [v, Y].
-    """
+    """Returns the log density of strings over that of all strings, [v, Y]."""
     counts = counts @ self.kernel
     total = counts.sum(axis=1, keepdims=True)
     densities = counts + _PSEUDO_COUNT * self.density
@@ -279,11 +248,7 @@ class SmoothedDensity:
     return np.log(densities).astype(np.float32)
 
 
-# ----------------------------------------------------------------------------
 # Prior over regnal years: where the labelled records lie.
-#
-# Axes: Y regnal years.
-
 
 # Records that a year without a labelled one counts as; so no year is ruled out.
 _MIN_YEAR_COUNT = 0.1

@@ -1,14 +1,5 @@
 """Year encoder: the regnal year of a text by a small neural encoder.
 
-The vocabulary weighs strings one by one; an encoder weighs them in context. It
-is fitted anew for every set of known records, as the other experts are, with
-targets that reach into neighbouring years. Its logits are a smooth function of
-the year, so a year without a known record lies between its neighbours.
-
-Events are short: side by side in rows they take less than half of the time that
-they take one a row. Updates run in a loop that is compiled once for all fits of
-a corpus.
-
 Axes: N records, n some of them, L tokens, T texts of a batch in R rows of W
 columns, Y years, F features of a year, S updates, U updates of a call.
 """
@@ -67,12 +58,7 @@ class YearEncoderModule(nn.Module):
   def __call__(
     self, texts: PackedTexts, deterministic: bool = True
   ) -> Float[Array, "T Y"]:
-    """Returns logits of the regnal year of each text, fp32.
-
-    Args:
-      texts: one pack.
-      deterministic: whether dropout is off.
-    """
+    """Returns logits of the regnal year of each text, fp32."""
     encoder = bert.BertEncoder(self.config)
     pooled = encode_packed(encoder, texts, "mean", deterministic)[0]
     code = nn.Dense(_NUM_YEAR_FEATURES)(pooled)
@@ -158,14 +144,7 @@ class YearEncoder:
     labels: Labels,
     is_training: Bool[np.ndarray, " N"],
   ) -> FittedYearEncoder:
-    """Returns an encoder fitted on known records.
-
-    Args:
-      axis: the years.
-      inputs: texts of all records.
-      labels: known months.
-      is_training: which known records are learned from.
-    """
+    """Returns an encoder fitted on the known records in `is_training`."""
     training_rows = np.flatnonzero(labels.is_known & is_training)
     if not len(training_rows):
       return FittedYearEncoder(
@@ -272,12 +251,7 @@ class YearEncoder:
 
 
 def count_updates(num_examples: int, max_updates: int = MAX_UPDATES) -> int:
-  """Returns how many updates a fit makes: no more than the data warrant.
-
-  Args:
-    num_examples: known records to learn from, at least one.
-    max_updates: of a large corpus.
-  """
+  """Returns how many updates a fit makes, fewer for a small corpus."""
   return min(max_updates, -(-MAX_EPOCHS * num_examples // _BATCH_SIZE))
 
 
@@ -318,12 +292,8 @@ def _read_inputs(features: CorpusFeatures) -> EncoderInputs:
 def make_encoder_inputs(
   texts: Sequence[str], alphabet: Sequence[str], width: int = 128
 ) -> EncoderInputs:
-  """Returns the texts [N] as tokens.
-
-  Args:
-    texts: of all records.
-    alphabet: texts whose characters are the vocabulary.
-    width: of the encoder.
+  """Returns the texts as tokens; the characters of `alphabet` are the
+  vocabulary.
   """
   tokenizer = TextTokenizer.build(alphabet)
   config = bert.BertConfig(

@@ -1,10 +1,8 @@
-"""Citations of a passage: commentary that names a year beside its wording.
+"""Wording, pairs and citations of one passage beside those of a corpus.
 
-A citation is compared with the passage as with the events of the corpus, and
-the passage takes its place among the events nearest to it.
-
-Axes: M citations, N records, H citing records whose month is hidden, R reigns,
-P pairs of a citation and the passage, Y years.
+Axes: M citations, N records, D documents (the records, then texts from
+outside), V strings, v those of a passage, H citing records whose month is
+hidden, R reigns, P pairs or postings, Y years.
 """
 
 from __future__ import annotations
@@ -24,16 +22,11 @@ from ctd_jax.dating.experts import citations, pairs, wording
 from ctd_jax.dating.experts import pairs as pairs_lib
 from ctd_jax.dating.experts.pairs import ParallelPairs
 
-# ----------------------------------------------------------------------------
 # Wording index: which records hold the rare strings of a passage.
 #
 # It is to one passage what `shared_wording.EventStringIndex` is to a whole
 # corpus, with the same strings and weights: a passage is weighed as one event
 # more among those of the index.
-#
-# Axes: D documents (N records, then texts from outside), V strings, v those
-# of a passage, P postings, M citations.
-
 
 _MAX_COMMENTS_PER_STRING = 2000  # that may hold a string for it to count there
 _TEXTS_PER_BLOCK = 20_000  # whose strings are held at once
@@ -61,11 +54,8 @@ class WordingIndex:
   def read_wording(
     self, text: str, excluded: Collection[int] = ()
   ) -> PassageWording:
-    """Returns the strings of a passage, weighed as of one event more.
-
-    Args:
-      text: of the passage, plain and without its date.
-      excluded: documents that play no part.
+    """Returns the strings of a plain passage, weighed as if it were one more
+    event.
     """
     hashes = wording.hash_strings(text, wording.LENGTHS)
     position = np.searchsorted(self.hashes, hashes)
@@ -122,13 +112,7 @@ class PassageWording:
   def overlap_known(
     self, is_known: Bool[np.ndarray, " D"]
   ) -> tuple[Float32[np.ndarray, " D"], float]:
-    """Returns the weight shared with some events, and of all strings.
-
-    Weighed as if these were the only events.
-
-    Args:
-      is_known: which documents count, events alone.
-    """
+    """Returns the weight shared with known events, and of all strings."""
     counted = np.flatnonzero(is_known[self.document])
     counts = np.bincount(self.entry[counted], minlength=len(self.weights))
     # What too many events hold has no postings.
@@ -144,11 +128,7 @@ class PassageWording:
   def overlap_citations(
     self, num_citations: int
   ) -> dict[str, Float32[np.ndarray, " M"]]:
-    """Returns the weight shared with each citation, by nearer context.
-
-    Args:
-      num_citations: number of citations, M.
-    """
+    """Returns the weight shared with each citation, by nearer context."""
     index = self.index
     entry, citation = _gather(
       index.citation_starts, index.citations, self.column
@@ -172,9 +152,7 @@ def build_wording_index(
   """Returns the strings of documents and citations.
 
   Args:
-    texts: plain, of the documents; of events without their dates.
-    is_event: whether a document is an event.
-    citations: in the documents, [M].
+    texts: plain; of events without their dates.
     min_texts: documents that must hold a string for it to be kept.
   """
   lengths = wording.LENGTHS
@@ -293,11 +271,7 @@ def _gather(
 
 
 def weigh_texts(index: WordingIndex) -> Float32[np.ndarray, " D"]:
-  """Returns the weight of all strings of every document.
-
-  Args:
-    index: of the documents.
-  """
+  """Returns the weight of all strings of every document."""
   num_events = int(index.is_event.sum())
   weights = wording.weigh_strings(np.maximum(index.event_counts, 1), num_events)
   # A string that no event holds is in no other text of the kind.
@@ -314,7 +288,6 @@ def weigh_texts(index: WordingIndex) -> Float32[np.ndarray, " D"]:
   return result.astype(np.float32)
 
 
-# ----------------------------------------------------------------------------
 # Text table: many texts as one array of bytes, so that it can be mapped.
 
 
@@ -342,14 +315,10 @@ class TextTable:
     return self.content[span].tobytes().decode("utf-8", "surrogatepass")
 
 
-# ----------------------------------------------------------------------------
 # Pairs of a passage and the records that share its wording.
 #
 # The features are those of `parallel_pairs`, and of the same meaning: the
 # passage stands as one event more beside those of the corpus.
-#
-# Axes: D documents, N records, P pairs.
-
 
 _ROUNDING = 1e-5  # of an overlap
 # What the features say of the printed dates of both.
@@ -372,13 +341,7 @@ class BestOverlaps:
     num_records: int,
     is_counted: Bool[np.ndarray, " N"] | None = None,
   ) -> BestOverlaps:
-    """Returns the greatest overlaps among pairs.
-
-    Args:
-      pairs: of records and events.
-      num_records: number of records, N.
-      is_counted: records whose pairs count; all by default.
-    """
+    """Returns the greatest overlaps among pairs whose records count."""
     if is_counted is not None:
       pairs = pairs.take(is_counted[pairs.record_row])
     values = np.zeros((num_records, 2), np.float32)
@@ -437,12 +400,8 @@ class RecordTable:
     num_records: int,
     weights: Float32[np.ndarray, " D"],
   ) -> RecordTable:
-    """Returns the table of a larger corpus, of whose other rows less is known.
-
-    Args:
-      new_rows: row there of each record, ascending.
-      num_records: number of records there.
-      weights: of all strings of each document there.
+    """Returns the table for a larger corpus that holds these records in
+    `new_rows`.
     """
 
     def spread(values: np.ndarray, missing_value: int) -> np.ndarray:
@@ -471,15 +430,7 @@ class RecordTable:
     best_overlaps: BestOverlaps,
     excluded: Collection[int],
   ) -> ParallelPairs:
-    """Returns the passage beside the events nearest in wording.
-
-    Args:
-      passage: read as a corpus of one.
-      overlap: with each event, 0 for other documents.
-      total_weight: of all strings of the passage.
-      best_overlaps: of the events with other records.
-      excluded: records that do not count in these.
-    """
+    """Returns the passage beside the events nearest in wording."""
     _, events, values = wording.select_top_entries(
       scipy.sparse.csr_array(overlap[None]), pairs.NUM_CANDIDATES
     )
@@ -508,14 +459,7 @@ class RecordTable:
     total_weight: float,
     excluded: Collection[int],
   ) -> ParallelPairs:
-    """Returns the comments that have the passage among their nearest events.
-
-    Args:
-      passage: read as a corpus of one.
-      overlap: with each comment, 0 for other documents.
-      total_weight: of all strings of the passage.
-      excluded: records that do not count.
-    """
+    """Returns the comments that have the passage among their nearest events."""
     comments = np.flatnonzero(overlap[: len(self.first_month)])
     best_of_passage = overlap[comments].max(initial=0)
     values = overlap[comments]
@@ -567,12 +511,7 @@ class RecordTable:
 def list_comment_events(
   pairs: ParallelPairs, num_records: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns starts, events and overlaps of the events beside every comment.
-
-  Args:
-    pairs: of comments and events.
-    num_records: number of records, N.
-  """
+  """Returns starts, events and overlaps of the events beside every comment."""
   order = np.lexsort((-pairs.overlap, pairs.record_row))
   counts = np.bincount(pairs.record_row, minlength=num_records)
   starts = np.concatenate([[0], np.cumsum(counts)])
@@ -586,15 +525,9 @@ def list_comment_events(
 def count_greater(
   lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-  """Returns how many of the events beside each text share more with it.
-
-  Events in one wording share as much, but for the order in which the weights of
-  their strings were added up.
-
-  Args:
-    lists: overlaps of each text with the events beside it.
-    values: its overlap with the passage.
-  """
+  """Returns how many of the events beside each text share more with it."""
+  # Events in one wording share as much, but for the order in which the weights
+  # of their strings were added up: hence the rounding.
   return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
 
 
@@ -634,12 +567,7 @@ class PassageCitations:
   def from_fitted(
     cls, fitted: citations.FittedCitations, documents: Int[np.ndarray, " M"]
   ) -> PassageCitations:
-    """Returns the citations of a fitted expert.
-
-    Args:
-      fitted: of the corpus.
-      documents: that each citation stands in.
-    """
+    """Returns the citations of a fitted expert, each in its document."""
     features = fitted.features
     pairs, cited = features.citation_pairs, features.citation_pairs.citations
     # A pair stands once for every reading; its overlaps are the same.
@@ -740,11 +668,8 @@ class PassageCitations:
   def renumber(
     self, new_rows: Int[np.ndarray, " n"], num_records: int
   ) -> PassageCitations:
-    """Returns the citations of a larger corpus, no text from outside.
-
-    Args:
-      new_rows: row there of each record, ascending.
-      num_records: number of records there.
+    """Returns the citations for a larger corpus with these records in
+    `new_rows`.
     """
     numbers = self.numbers.copy()
     is_inside = numbers[:, 0] != UNKNOWN
@@ -766,16 +691,7 @@ class PassageCitations:
     months: Int[np.ndarray, " N"],
     excluded: Collection[int] = (),
   ) -> CitedYears:
-    """Returns the years that citations give the passage.
-
-    Args:
-      axis: the years.
-      passage: read as a corpus of one.
-      wording: of it.
-      document_overlap: from `wording`.
-      months: of the labelled records, UNKNOWN for the others.
-      excluded: records that play no part.
-    """
+    """Returns the years that citations give the passage."""
     near, overlap_features = self._find_nearest(
       wording, document_overlap, excluded
     )
@@ -823,12 +739,7 @@ class CitedYears:
   years: Int[np.ndarray, " P"]
 
   def explain(self, axis: MonthAxis, year: int) -> tuple[tuple[int, ...], str]:
-    """Returns the citing records of a year, the surest first, and a note.
-
-    Args:
-      axis: the years.
-      year: index of the year.
-    """
+    """Returns the citing records of a year, the surest first, and a note."""
     is_cited = self.chances > citations.MIN_CHANCE
     is_cited &= citations.may_cite(axis, self.citations, self.years, year)
     order = np.flatnonzero(is_cited)

@@ -1,6 +1,6 @@
-"""Fitting: what a corpus keeps of itself to date passages.
+"""What a corpus keeps of itself to date passages: fitted, written and read.
 
-Axes: N records, n hidden ones, K months, Y years.
+Axes: N records, n hidden ones or passages, K months, Y years.
 """
 
 from __future__ import annotations
@@ -34,11 +34,7 @@ from ctd_jax.dating.passages.scores import CorpusState, PassageWords
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.utils import files, output
 
-# ----------------------------------------------------------------------------
 # Calibration: how far all experts together are believed.
-#
-# Axes: n passages, K months.
-
 
 CREDIBLE = 0.9  # share of the truth that the sets of passages should hold
 _LOG_SCALES = np.linspace(-1, 0.5, 31)  # log inverse temperatures to try
@@ -51,15 +47,11 @@ def fit_inverse_temperature(
   scores: Float[np.ndarray, "n K"],
   months: Int[np.ndarray, " n"],
 ) -> float:
-  """Returns the factor of scores with which credible sets hold what they say.
-
-  Of the factors about as likely as the likeliest, the greatest whose smallest
-  sets of 90 % hold the true month in 90 % of the passages; if there is none,
-  the one whose sets hold most.
+  """Returns the factor on scores with which 90 % sets hold 90 % of the truth.
 
   Args:
-    log_prior: of the months, normalised.
-    scores: what the experts say of each passage together.
+    log_prior: normalised.
+    scores: sum of what the experts say about each passage.
     months: the true ones.
   """
   losses, coverages = [], []
@@ -78,12 +70,7 @@ def fit_inverse_temperature(
 def measure_coverage(
   log_p: Float[np.ndarray, "n K"], months: Int[np.ndarray, " n"]
 ) -> float:
-  """Returns the share of passages whose sets of 90 % hold the true month.
-
-  Args:
-    log_p: of the months of each passage.
-    months: the true ones.
-  """
+  """Returns the share of passages whose sets of 90 % hold the true month."""
   true_p = log_p[np.arange(len(months)), months][:, None]
   # The month is in the set unless those before it make it up.
   mass_before = np.where(log_p > true_p, np.exp(log_p), 0).sum(axis=1)
@@ -102,16 +89,9 @@ _MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
 def choose_fold_by(
   axis: MonthAxis, labels: Labels, posteriors: CredibleBlock | None = None
 ) -> str:
-  """Returns what is hidden together to learn weights, of `folds.FOLD_BY`.
-
-  Whole years if records without a label are of years of their own, so that no
-  passage of these has a parallel with one.
-
-  Args:
-    axis: the years.
-    labels: the known months.
-    posteriors: of the other records.
-  """
+  """Returns what is hidden together to learn weights, of `corpus.FOLD_BY`."""
+  # Whole years if records without a label are of years of their own: no
+  # passage of these has a parallel with a label.
   years = np.unique(axis.year_of[labels.month[labels.is_known]])
   num_blank = int(years[-1]) - int(years[0]) + 1 - len(years)
   if num_blank <= _MAX_BLANK_YEARS * (num_blank + len(years)):
@@ -310,12 +290,7 @@ class KeptTexts:
 def keep_texts(
   features: CorpusFeatures, row_ids: Int[np.ndarray, " N"]
 ) -> KeptTexts:
-  """Returns what is kept of the texts of a corpus.
-
-  Args:
-    features: of the corpus.
-    row_ids: numbers of the records.
-  """
+  """Returns what is kept of the texts of a corpus."""
   corpus = features.corpus
   texts = [
     "" if is_placeholder else body if is_event else plain
@@ -392,13 +367,7 @@ def _keep_state(
 def keep_records(
   features: CorpusFeatures, labels: Labels, weights: Float32[np.ndarray, " D"]
 ) -> citations_lib.RecordTable:
-  """Returns what pairs read of the records of a corpus.
-
-  Args:
-    features: of the corpus.
-    labels: months of the known records.
-    weights: from `wording_index.weigh_texts`.
-  """
+  """Returns what pairs read of the records of a corpus."""
   corpus, num_records = features.corpus, len(features.corpus)
   known_rows = np.flatnonzero(labels.is_known & features.is_event)
   training, _ = parallels.sample_training_rows(corpus, known_rows)
@@ -424,16 +393,12 @@ def keep_records(
   )
 
 
-# ----------------------------------------------------------------------------
 # Large corpora: experts learn from a sample, and all records are found.
 #
 # Weights, words, citations and what is kept of records without a label come
 # from a sample of a fixed size. The strings and the months of all records are
 # kept, so that a passage finds its parallel wherever it is; a string that no
 # second record holds is left out.
-#
-# Axes: N records, n of the sample.
-
 
 MAX_FITTED_RECORDS = 100_000  # that experts learn from
 _MIN_TEXTS = 2  # that must hold a string
@@ -500,14 +465,12 @@ def _take_posteriors(
   return dataclasses.replace(taken, rows=index[taken.rows])
 
 
-# ----------------------------------------------------------------------------
 # Saved state: nested dataclasses of arrays as .npy files and one JSON file.
 #
 # Large arrays are files of their own, which are mapped into memory when they
 # are read; the small ones share one .npz. Nothing is executed when a folder
 # is read: JSON names the dataclass of every part, and only those given are
 # made.
-
 
 VERSION = 1
 STATE_FILE, SMALL_FILE = "state.json", "small.npz"
@@ -517,13 +480,9 @@ _SMALL_BYTES = 65_536  # arrays up to this size share a file
 def write_state(folder: pathlib.Path, state: Any) -> None:
   """Writes nested dataclasses, arrays, tuples and plain values.
 
-  Args:
-    folder: made if it lacks.
-    state: a dataclass.
-
   Raises:
-    FileExistsError: if the folder holds something.
-    TypeError: if a value is of another type.
+    FileExistsError: if the folder is not empty.
+    TypeError: if a value has another type.
   """
   folder.mkdir(parents=True, exist_ok=True)
   if any(folder.iterdir()):
@@ -548,12 +507,11 @@ def read_state(folder: pathlib.Path, classes: Sequence[type]) -> Any:
   """Returns what `write_state` wrote, large arrays mapped into memory.
 
   Args:
-    folder: of the state.
     classes: dataclasses that may be made.
 
   Raises:
     FileNotFoundError: if the folder has no state.
-    ValueError: naming the file that is damaged or of another version.
+    ValueError: if a file is damaged or has another version.
   """
   path = folder / STATE_FILE
   if not path.is_file():

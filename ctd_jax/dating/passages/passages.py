@@ -1,17 +1,10 @@
-"""Passage dater: the month of a text that is in no corpus, in milliseconds.
-
-A `DatingModel` dates the records of a corpus together and takes minutes. A
-passage comes later and alone. What the experts learned of the corpus is kept
-as arrays that are mapped into memory, and the passage is read beside them: its
-printed date, its words, the citations and the parallels that share its wording.
+"""Passage dater: the month of a text outside the corpus, in milliseconds.
 
   dater = PassageDater.fit(texts, labels, calendar)
   dater.save(folder)
-  dater = PassageDater.open(folder, calendar)
-  dates = dater.date("五月，葬衛桓公。")
-  dates.log_p, dates.reasons
+  dates = PassageDater.open(folder, calendar).date("五月，葬衛桓公。")
 
-Axes: N records, K months.
+Axes: N records, K months, Y years, e experts, c = 2**e sets of them.
 """
 
 from __future__ import annotations
@@ -37,10 +30,7 @@ from ctd_jax.dating.passages.scores import Links, PassageScorer, PassageScores
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
 # Dates of a passage, and the reasons for one of its months.
-#
-# Axes: K months, Y years.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -96,16 +86,12 @@ class PassageDates:
     return float(self.log_p[self.month] - np.logaddexp.reduce(others))
 
 
-# ----------------------------------------------------------------------------
 # Shares of log odds: what each kind of evidence adds to that of a month.
 #
 # The score of a month is the log of its prior and a sum of what the experts
 # say, and its log odds depend on the scores of all other months. So that the
 # shares of the experts add up, each gets the mean of what it adds over all
 # orders in which the experts may be heard: its Shapley value.
-#
-# Axes: e experts, c = 2**e sets of them, K months.
-
 
 UNKNOWN_WORDS = "unknown"  # name of the evidence that none of the months is it
 _CELLS_PER_BLOCK = 2**20  # sets by months whose scores are held at once
@@ -136,11 +122,7 @@ class Evidence:
   def share_log_odds(
     self, month: int
   ) -> tuple[float, dict[str, float], dict[str, float]]:
-    """Returns prior log odds, share of each expert, and log odds without it.
-
-    Args:
-      month: K for none of the months.
-    """
+    """Returns prior log odds, share of each expert, and log odds without it."""
     names = [*self.terms, UNKNOWN_WORDS]
     values = self._score_sets(month)
     size = len(names)
@@ -195,11 +177,7 @@ def to_probability(log_odds: float) -> float:
   return float(np.exp(-np.logaddexp(0, -log_odds)))
 
 
-# ----------------------------------------------------------------------------
 # Reasons: what every expert read in a passage, in words and in data.
-#
-# Axes: K months, Y years.
-
 
 _MAX_NOTED_RECORDS = 5  # that a note tells
 _MAX_NOTED_CHARS = 40  # of each
@@ -220,14 +198,7 @@ def find_reasons(
   evidence: Evidence,
   month: int,
 ) -> tuple[float, tuple[PassageReason, ...]]:
-  """Returns the prior log odds of a month and its reasons, weightiest first.
-
-  Args:
-    scorer: of the corpus.
-    scores: of the passage.
-    evidence: made of them.
-    month: ordinal; K for none of the months.
-  """
+  """Returns the prior log odds of a month (K for none) and its reasons."""
   prior, shares, without = evidence.share_log_odds(month)
   # Of none of the months, the months that are likeliest if it is one.
   shown = int(np.argmax(evidence.log_p()[:-1]))
@@ -379,23 +350,19 @@ class PassageDater:
     """Returns the dater of a corpus.
 
     Args:
-      texts: of the records, [N].
-      labels: month of each record that is dated for sure (by key, or by order
-        with .9 or more), UNKNOWN (-1) for the others; and whether it tells an
-        event (1) or comments on one (0), UNKNOWN where that is not known.
-      calendar: the months: a timeline, by its regnal months, or a calendar, by
-        its lunations (`undated_texts.make_month_axis`).
-      posteriors: of records without a label, in `rows` of `texts`; months as of
-        the calendar. Those without are dated by their words, dates and
-        citations.
-      row_ids: numbers by which reasons and `exclude` name the records; 0..N-1
-        by default. Ascending.
-      external_texts: texts that are no records and whose citations count.
+      labels: months of records dated with certainty (by key, or by order with
+        .9
+        or more), and whether each tells an event.
+      calendar: a timeline (regnal months) or a calendar (lunations).
+      posteriors: of records without a label, in `rows` of `texts`.
+      row_ids: ascending numbers by which reasons and `exclude` name the
+        records;
+        0..N-1 by default.
+      external_texts: texts outside the corpus; their citations count as well.
 
     Raises:
-      ValueError: if lengths differ, no record has a label, or a month is
-        outside of the calendar; if there are texts from outside beside a
-        corpus of which only a sample teaches (`large_corpora`).
+      ValueError: if lengths differ, no record has a label, a month is outside
+        the calendar, or a large corpus comes with external texts.
     """
     # Here and not above: what fits is not needed to date.
     from ctd_jax.dating.passages import fitting
@@ -420,14 +387,7 @@ class PassageDater:
     return cls(state=state, calendar=calendar)
 
   def save(self, folder: pathlib.Path) -> None:
-    """Writes the dater to a folder, which must be empty or lack.
-
-    Args:
-      folder: of .npy arrays and one JSON file.
-
-    Raises:
-      FileExistsError: if the folder holds something.
-    """
+    """Writes the dater to a folder, which must be empty or missing."""
     fitting.write_state(folder, self.state)
 
   @classmethod
@@ -437,13 +397,11 @@ class PassageDater:
     """Returns the dater in a folder, its arrays mapped into memory.
 
     Args:
-      folder: from `save`.
-      calendar: that it was fitted with.
+      calendar: the one it was fitted with.
 
     Raises:
-      FileNotFoundError: if there is none in the folder.
-      ValueError: naming the file, if it is damaged, of another version, or of
-        another calendar.
+      FileNotFoundError: if the folder has none.
+      ValueError: if a file is damaged, or of another version or calendar.
     """
     state = fitting.read_state(folder, _CLASSES)
     dater = cls(state=state, calendar=calendar)
@@ -463,18 +421,15 @@ class PassageDater:
     exclude: Collection[int] = (),
     with_reasons: bool = True,
   ) -> PassageDates:
-    """Returns when a passage is of.
+    """Returns the date of a passage.
 
     Args:
-      text: of the passage, with its printed date if it has one.
-      month: ordinal month that the reasons are for; by default the likeliest,
-        none of the calendar only where that is likelier than all months.
-      exclude: records that play no part, by their number in `row_ids`: the
-        passage itself, where it is in the corpus.
+      month: ordinal month to explain; the likeliest by default.
+      exclude: records left out, by their number in `row_ids`.
       with_reasons: whether to look for the reasons.
 
     Raises:
-      ValueError: if the month is none of the calendar.
+      ValueError: if the month is not in the calendar.
     """
     num_months = len(self._scorer.reader.axis)
     if month is not None and not 0 <= month <= num_months:

@@ -1,7 +1,8 @@
-"""Reading of a passage: its printed date, and its text without it.
+"""Reading of a passage, and what every expert says about its months.
 
-Axes: K months, D days of the cycle by what is said of each, S offsets
-of the calendar.
+Axes: N records, n hidden ones, D documents or days of the cycle, S offsets of
+the calendar, K months, Y years, V strings, v those of a passage, L linked
+records.
 """
 
 from __future__ import annotations
@@ -73,7 +74,7 @@ class ScoredHead(undated_texts.HeadDates):
   def score_dates(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
-    """Returns log p of the date for every row; see `head_dates.HeadDates`."""
+    """Returns log p of the date for every row."""
     return np.tile(self.log_p, (len(rows), 1))
 
 
@@ -106,11 +107,7 @@ class PassageReader:
     return make_axis(self.calendar)
 
   def read(self, text: str) -> PassageReading:
-    """Returns a passage with what its date says.
-
-    Args:
-      text: of the passage.
-    """
+    """Returns a passage with what its date says."""
     if isinstance(self.tables, DayTable):
       return self._read_head(text)
     passage = corpus.read_axis_corpus([text], self.axis)
@@ -180,25 +177,17 @@ def make_axis(calendar: Timeline | Calendar) -> MonthAxis:
   return undated_texts.make_month_axis(calendar)
 
 
-# ----------------------------------------------------------------------------
 # Scores of a passage: what every expert says of its months.
 #
 # The scores are those of `expert_panel` and `record_scores`, made for one
 # event more beside those of the corpus.
-#
-# Axes: N records, D documents, K months, Y years, L linked records.
 
-
-# ----------------------------------------------------------------------------
 # Hidden records: those without a label, as parallels of a passage.
 #
 # A record whose month is not known still says something of a passage in the
 # same words: what it believes of its year. The beliefs of records that the
 # dater dates itself are of their own evidence alone, so that nothing of a
 # passage that is left out of the corpus comes back to it.
-#
-# Axes: N records, n hidden ones, Y years.
-
 
 _MIN_PROBABILITY = 1e-4  # of a year that is kept
 _MASS = 0.999  # that the years kept of a record have
@@ -206,7 +195,7 @@ _MASS = 0.999  # that the years kept of a record have
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HiddenRecords:
-  """What records without a label are thought to be of."""
+  """What records without a label say about a passage in the same words."""
 
   rows: Int[np.ndarray, " n"]  # of the records, ascending
   # Where the years of each begin; the last entry is their number.
@@ -230,12 +219,7 @@ class HiddenRecords:
   def log_beliefs(
     self, indices: Int[np.ndarray, " m"], year_prior: np.ndarray
   ) -> np.ndarray:
-    """Returns log p of the years of hidden records, [m, Y].
-
-    Args:
-      indices: of the hidden records.
-      year_prior: of the years, over which the rest is spread.
-    """
+    """Returns log p of the years of hidden records, [m, Y]."""
     result = np.zeros((len(indices), len(year_prior)))
     for chances, index in zip(result, indices.tolist(), strict=True):
       span = slice(self.starts[index], self.starts[index + 1])
@@ -248,11 +232,7 @@ class HiddenRecords:
 def compress_beliefs(
   chances: Float32[np.ndarray, "b Y"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns numbers of years, the likely years, and their probabilities.
-
-  Args:
-    chances: of the years of some records.
-  """
+  """Returns numbers of years, the likely years, and their probabilities."""
   order = np.argsort(-chances, axis=1, kind="stable")
   ranked = np.take_along_axis(chances, order, 1)
   is_kept = (np.cumsum(ranked, axis=1) - ranked < _MASS) & (
@@ -261,11 +241,7 @@ def compress_beliefs(
   return is_kept.sum(axis=1), order[is_kept], ranked[is_kept]
 
 
-# ----------------------------------------------------------------------------
 # Words of a passage: the years that use its strings.
-#
-# Axes: V strings, v those of a passage, Y years.
-
 
 _MAX_NOTED_STRINGS = 5  # that a note names
 _MIN_NOTED_SCORE = 0.05  # in nats, for a year, of a string that is named
@@ -316,10 +292,8 @@ class PassageWords:
     return columns[self.groups[columns] >= 0]
 
   def share_unknown(self, text: str) -> float:
-    """Returns the share of the characters of a plain text that are not known.
-
-    Args:
-      text: of one character at least.
+    """Returns the share of unknown characters of a plain text, which is not
+    empty.
     """
     hashes = wording.hash_strings(text, (1,))
     if not len(self.hashes):
@@ -337,7 +311,6 @@ class PassageWords:
     """Returns what each string adds to the score of every year.
 
     Args:
-      columns: the strings.
       excluded: plain text and year of labelled records that do not count.
     """
     if not len(columns):
@@ -474,11 +447,8 @@ class PassageScorer:
   reader: PassageReader  # of its calendar
 
   def score(self, text: str, excluded: Collection[int] = ()) -> PassageScores:
-    """Returns what the experts say of a passage.
-
-    Args:
-      text: of the passage.
-      excluded: rows of records that play no part.
+    """Returns what the experts say about a passage, without the rows
+    `excluded`.
     """
     state, axis = self.state, self.reader.axis
     reading = self.reader.read(text)
