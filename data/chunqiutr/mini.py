@@ -321,11 +321,7 @@ class _Chronicle:
   def _make_active_names(
     self, parts: tuple[Iterable[str], Iterable[str]], count: int
   ) -> list[_DatedName]:
-    """Returns `count` names whose active months cover the timeline evenly.
-
-    Args:
-      parts: the possible beginnings of a name, and its possible ends.
-    """
+    """Returns `count` names whose active months cover the timeline evenly."""
     names = []
     texts = ["".join(pair) for pair in itertools.product(*parts)]
     for position, text in enumerate(self.rng.sample(texts, count)):
