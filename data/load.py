@@ -15,7 +15,7 @@ from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets import build, registry
 from ctd_jax_datasets.chronocept import sample_records
 from ctd_jax_datasets.chronocept.sample_records import Sample
-from ctd_jax_datasets.common import beir, examples
+from ctd_jax_datasets.common import beir, summary
 
 
 def load_benchmark(
@@ -64,7 +64,7 @@ def load_benchmark(
   # array_record is read without TensorFlow; texts come back as bytes.
   data_sources = builder.as_data_source()
   # Rows of indices in run files and vectors follow this order.
-  rows = sorted(data_sources[examples.RECORDS_SPLIT], key=lambda row: row["id"])
+  rows = sorted(data_sources[summary.RECORDS_SPLIT], key=lambda row: row["id"])
   return Benchmark(
     name=f"{name}:{builder.version}",
     timeline=reigns.load_timeline(builder.info.metadata["timeline"]),

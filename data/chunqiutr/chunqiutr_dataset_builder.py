@@ -26,7 +26,7 @@ from ctd_jax_datasets.chunqiutr import (
   release_months,
   splits,
 )
-from ctd_jax_datasets.common import examples
+from ctd_jax_datasets.common import examples, summary
 from ctd_jax_datasets.common.base_builder import BaseBuilder, TimelineConfig
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.common.summary import Figures
@@ -100,7 +100,7 @@ class Builder(BaseBuilder):
     }[self.builder_config.name]
     contents = build_contents(dl_manager, self.timeline)
     generators = {
-      examples.RECORDS_SPLIT: self._generate_examples(
+      summary.RECORDS_SPLIT: self._generate_examples(
         contents.records, contents.split_of
       )
     }

@@ -16,8 +16,6 @@ import tensorflow_datasets as tfds
 from ctd_jax.benchmark.benchmark import Query, Record
 from ctd_jax.chronology.reigns import TimeKey
 
-# The gallery, all splits together, is one TFDS split; queries have one each.
-RECORDS_SPLIT = "records"
 QUERY_KIND = "query"
 
 

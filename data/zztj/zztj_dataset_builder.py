@@ -18,7 +18,7 @@ import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.benchmark import Query, Record
 from ctd_jax.chronology.reigns import Interval
-from ctd_jax_datasets.common import base_builder, examples
+from ctd_jax_datasets.common import base_builder, examples, summary
 from ctd_jax_datasets.zztj import gallery as rebuilt
 from ctd_jax_datasets.zztj import released
 
@@ -102,7 +102,7 @@ class Builder(base_builder.BaseBuilder):
     )
     records, queries, intervals = build_contents(dl_manager)
     return {
-      examples.RECORDS_SPLIT: self._generate_examples(records, intervals),
+      summary.RECORDS_SPLIT: self._generate_examples(records, intervals),
       TEST_SPLIT: examples.iterate_query_examples(queries, TEST_SPLIT),
     }
 
