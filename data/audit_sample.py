@@ -7,9 +7,9 @@ also written with an empty column `verdict`; filled in and given back with
 and convention, several joined by +.
 
 Example:
-  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt --n=60 --seed=1 \\
+  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt --n=60 --seed=1 \
     --sources=corpus/raw --output=sample.tsv
-  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt \\
+  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt \
     --verdicts=sample.tsv
 
 Both flags together draw the sample again, e.g. from the next version, and keep
@@ -18,17 +18,336 @@ the verdicts on records that have not changed.
 
 from __future__ import annotations
 
+import bisect
+import collections
+import dataclasses
 import pathlib
+import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
 
+from ctd_jax.benchmark.benchmark import EVENT, NO_EVENT, Record
+from ctd_jax.chronology import numerals
 from ctd_jax.utils import command_line, output
-from ctd_jax_datasets import load, registry
-from ctd_jax_datasets.common import audit_samples, sample_pages, source_files
+from ctd_jax_datasets import build, load
+from ctd_jax_datasets.common import audit_samples, source_files
+from ctd_jax_datasets.common.audit_samples import SampledRecord
 from ctd_jax_datasets.common.source_files import SourceError
+
+# Editors put marks between the words, so a record is found in its source by its
+# Chinese characters alone.
+
+
+# What editors put between the words: headers, page breaks, glyphs without a
+# code, corrections, labels, and the printed word behind an emended one.
+_MARK_UP = re.compile(
+  r"^#.*$|<pb:[^<>]*>|&KR\d+;|\(corr\.=.|（[經傳][^）]*）|(?<=〕)\([^)]*\)",
+  re.MULTILINE,
+)
+_UNSEEN = re.compile(r"^#.*$|<pb:[^<>]*>|[¶\s　]", re.MULTILINE)
+_MARGIN = 2000  # characters of mark-up between those of a context
+_HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
+# Small type is left out of some records; a part of so many characters is then
+# looked up in place of the whole.
+_PART_CHARS = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class SourcePlace:
+  """Where a record's text stands."""
+
+  file: str  # name in the folder of sources
+  line: int  # of its first character, from 1
+  before: str  # what is printed before it, without page breaks and line ends
+  # What is printed after it, or after the part of it that stands there.
+  after: str
+  is_whole: bool  # whether the text stands there without a gap
+
+
+class SourceText:
+  """All files of a work as one text, whose Chinese characters are looked up."""
+
+  def __init__(self, files: Mapping[str, pathlib.Path], folder: str):
+    """Reads the files of a folder.
+
+    Args:
+      files: name -> path, as in `checksums.tsv`.
+      folder: in which the work's files lie.
+
+    Raises:
+      SourceError: if there is none.
+    """
+    names_by_path = {path: name for name, path in files.items()}
+    paths = source_files.select_folder_files(files, folder)
+    self._names = [names_by_path[path] for path in paths]
+    self._file_starts, raw_files, length = [], [], 0
+    for path in paths:
+      self._file_starts.append(length)
+      raw_files.append(path.read_text(encoding="utf-8") + "\n")
+      length += len(raw_files[-1])
+    self._raw = "".join(raw_files)
+    # Blanks of the same length: positions stay those of the files.
+    words = _MARK_UP.sub(lambda match: " " * len(match[0]), self._raw)
+    self._positions = [match.start() for match in _HAN.finditer(words)]
+    self._han = "".join(words[position] for position in self._positions)
+
+  def find_starts(self, text: str) -> list[int]:
+    """Returns where the Chinese characters of `text` stand, in order."""
+    han = extract_han(text)
+    starts, start = [], self._han.find(han) if han else -1
+    while start >= 0:
+      starts.append(start)
+      start = self._han.find(han, start + 1)
+    return starts
+
+  def describe(
+    self, start: int, num_chars: int, is_whole: bool, context: int
+  ) -> SourcePlace:
+    """Returns the place of characters, with as much around them.
+
+    Args:
+      start: index of the first, from `find_starts`.
+      is_whole: see `SourcePlace`.
+    """
+    raw_start = self._positions[start]
+    last = min(start + num_chars, len(self._positions)) - 1
+    raw_end = self._positions[last] + 1
+    index = bisect.bisect_right(self._file_starts, raw_start) - 1
+    # Whole lines: mark-up is known by where it begins.
+    first = self._raw.rfind("\n", 0, max(0, raw_start - context - _MARGIN)) + 1
+    end = self._raw.find("\n", raw_end + context + _MARGIN)
+    before = _UNSEEN.sub("", self._raw[first:raw_start])
+    after = _UNSEEN.sub("", self._raw[raw_end : None if end < 0 else end])
+    return SourcePlace(
+      self._names[index],
+      self._raw.count("\n", self._file_starts[index], raw_start) + 1,
+      before[-context:] if context else "",
+      after[:context],
+      is_whole,
+    )
+
+
+def extract_han(text: str) -> str:
+  """Returns the Chinese characters of a text, spelt as they are."""
+  return "".join(_HAN.findall(text))
+
+
+def make_locator(
+  records: Iterable[Record], text: SourceText, context: int
+) -> Callable[[Record], SourcePlace | None]:
+  """Returns a function that locates records of one work.
+
+  Words that stand there more than once (「秋七月」) are taken at their first
+  place after the record before them in the work.
+
+  Args:
+    records: all of the work that were kept; their `order` is read.
+
+  Returns:
+    record -> place, or None if none of its words stand in the work.
+  """
+  in_order = sorted(records, key=lambda record: record.order)
+  index_by_id = {record.record_id: i for i, record in enumerate(in_order)}
+
+  def locate(record: Record) -> SourcePlace | None:
+    starts, is_whole = _find_whole_or_part(text, record.text)
+    if not starts:
+      return None
+    start = starts[0]
+    if len(starts) > 1:
+      index = index_by_id[record.record_id]
+      start = _first_from(starts, _end_of_predecessors(text, in_order[:index]))
+    num_chars = len(extract_han(record.text))
+    return text.describe(start, num_chars, is_whole, context)
+
+  return locate
+
+
+def _find_whole_or_part(text: SourceText, words: str) -> tuple[list[int], bool]:
+  """Returns where words stand, and whether all of them do."""
+  starts = text.find_starts(words)
+  if starts:
+    return starts, True
+  han = extract_han(words)
+  for offset in range(0, max(1, len(han) - _PART_CHARS), _PART_CHARS):
+    starts = text.find_starts(han[offset : offset + _PART_CHARS])
+    if starts:
+      return [max(0, start - offset) for start in starts], False
+  return [], False
+
+
+def _end_of_predecessors(text: SourceText, earlier: Sequence[Record]) -> int:
+  """Returns the end of the last of the earlier records, 0 if there is none."""
+  ambiguous: list[tuple[list[int], int]] = []
+  end = 0
+  for record in reversed(earlier):
+    starts, _ = _find_whole_or_part(text, record.text)
+    num_chars = len(extract_han(record.text))
+    if len(starts) == 1:
+      end = starts[0] + num_chars
+      break
+    if starts:
+      ambiguous.append((starts, num_chars))
+  # Each begins where the one before it ends, or later.
+  for starts, num_chars in reversed(ambiguous):
+    end = _first_from(starts, end) + num_chars
+  return end
+
+
+def _first_from(starts: Sequence[int], end: int) -> int:
+  """Returns the first start at or after `end`, the last one if none is."""
+  return next((start for start in starts if start >= end), starts[-1])
+
+
+_NUM_NEIGHBOURS = 2  # records shown on each side
+_MENTION_CHARS = 16  # shown on each side of a month that is printed
+
+_Locator = Callable[[Record], SourcePlace | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Page:
+  """One record as a reader sees it."""
+
+  record_id: str
+  place: str | None  # `file:line`, None where it stands in no source
+  text: str
+
+
+def make_pages(
+  sample: Iterable[SampledRecord],
+  records: Sequence[Record],
+  files: Mapping[str, pathlib.Path],
+  folders: Mapping[str, str],
+  context: int,
+) -> list[Page]:
+  """Returns a page for each record of a sample.
+
+  Args:
+    sample: of `records`.
+    files: name -> path of every source file.
+    folders: source -> folder of its files.
+    context: characters on each side of a place.
+
+  Raises:
+    SourceError: if a work has no file.
+  """
+  by_source: dict[str, list[Record]] = collections.defaultdict(list)
+  by_version: dict[str, list[Record]] = collections.defaultdict(list)
+  for record in sorted(records, key=lambda record: record.order):
+    by_source[record.source].append(record)
+    if record.version and record.kind == EVENT:
+      by_version[record.version].append(record)
+  texts = {
+    folder: SourceText(files, folder) for folder in set(folders.values())
+  }
+  locators = {
+    source: make_locator(by_source[source], texts[folder], context)
+    for source, folder in folders.items()
+  }
+  pages = []
+  for sampled in sample:
+    record = sampled.record
+    lines = [
+      f"{record.record_id} {record.source} {record.kind} {record.key} "
+      f"(stands for {sampled.weight:.0f}, fit {record.match_score:.2f})",
+      f"  text    {record.text}",
+    ]
+    place = None
+    if record.source in locators:
+      place, place_lines = _describe_place(record, locators[record.source])
+      lines += place_lines
+    if record.kind == NO_EVENT:
+      lines += _describe_gap(record, by_source)
+    else:
+      lines += _describe_neighbours(record, by_source[record.source])
+      lines += _describe_versions(record, by_version)
+    pages.append(Page(record.record_id, place, "\n".join(lines)))
+  return pages
+
+
+def _describe_place(
+  record: Record, locate: _Locator
+) -> tuple[str | None, list[str]]:
+  """Returns `file:line` and the lines that show the place."""
+  place = locate(record)
+  if place is None:
+    return None, ["  place   none of its words stand in the source"]
+  name = f"{place.file}:{place.line}"
+  note = "" if place.is_whole else " (a part of it stands here)"
+  return name, [
+    f"  place   {name}{note}",
+    f"  before  …{place.before}",
+    f"  after   {place.after}…",
+  ]
+
+
+def _describe_neighbours(record: Record, work: Sequence[Record]) -> list[str]:
+  """Returns lines with the records before and after it in its work."""
+  index = work.index(record)
+  first = max(0, index - _NUM_NEIGHBOURS)
+  return [_format_record("earlier", r) for r in work[first:index]] + [
+    _format_record("later", r)
+    for r in work[index + 1 : index + 1 + _NUM_NEIGHBOURS]
+  ]
+
+
+def _describe_versions(
+  record: Record, by_version: Mapping[str, Sequence[Record]]
+) -> list[str]:
+  """Returns lines with the records that tell of the same event."""
+  return [
+    _format_record("event", other)
+    for other in by_version.get(record.version, ())
+    if other is not record
+  ]
+
+
+def _describe_gap(
+  record: Record, by_source: Mapping[str, Sequence[Record]]
+) -> list[str]:
+  """Returns lines on where each work passes over the month of a placeholder."""
+  month = re.compile(_month_pattern(record.key.month))
+  lines = []
+  for work in by_source.values():
+    events = [r for r in work if r.kind == EVENT]
+    before = [r for r in events if r.key < record.key][-1:]
+    after = [r for r in events if r.key > record.key][:1]
+    lines += [_format_record("before", r, tail=True) for r in before]
+    lines += [_format_record("after", r) for r in after]
+    for other in events:
+      if (other.key.reign, other.key.year) != (
+        record.key.reign,
+        record.key.year,
+      ):
+        continue
+      for match in month.finditer(other.text):
+        start = max(0, match.start() - _MENTION_CHARS)
+        mention = other.text[start : match.end() + _MENTION_CHARS]
+        lines.append(
+          f"  month   {other.source} {other.record_id} {other.key}: …{mention}…"
+        )
+  return lines
+
+
+def _month_pattern(month: int) -> str:
+  """Returns a pattern of a month as chronicles print it, 正月 or 十有二月."""
+  if month == 1:
+    return "正月"
+  numeral = numerals.format_numeral(month, with_you=True).replace("有", "有?")
+  return f"(?<![十有]){numeral}月"
+
+
+def _format_record(label: str, record: Record, tail: bool = False) -> str:
+  """Returns a line for another record, long ones by their beginning or end."""
+  limit = 60
+  text = record.text
+  if len(text) > limit:
+    text = f"…{text[-limit:]}" if tail else f"{text[:limit]}…"
+  return f"  {label:<7} {record.source} {record.key} {text}"
 
 
 def print_rates(name: str, path: str) -> None:
@@ -105,12 +424,10 @@ def main(
     earlier_rows = audit_samples.read_verdicts(verdicts) if verdicts else []
     benchmark = load.load_benchmark(argv[1], data_dir)
     files, folders = _locate_sources(
-      registry.make_builder(argv[1], data_dir), sources
+      build.make_builder(argv[1], data_dir), sources
     )
     sample = audit_samples.draw_sample(benchmark.records, size, seed)
-    pages = sample_pages.make_pages(
-      sample, benchmark.records, files, folders, context
-    )
+    pages = make_pages(sample, benchmark.records, files, folders, context)
     rows = audit_samples.make_rows(
       sample,
       benchmark.name,

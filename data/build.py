@@ -5,19 +5,21 @@ what the data set holds, so that a build with other counts than the last one is
 noticed.
 
 Example:
-  python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \\
+  python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \
     --data_dir=~/tensorflow_datasets
 
 Several data sets are built one after another. With --runner (pip install
 'ctd_jax[beam]') Apache Beam spreads them over workers, which write the same
 files, byte by byte; its own flags stand behind --:
-  python -m ctd_jax_datasets.build chunqiutr/rebuilt zztj/rebuilt \\
+  python -m ctd_jax_datasets.build chunqiutr/rebuilt zztj/rebuilt \
     --sources=corpus/raw --runner=DirectRunner --workers=2
 """
 
 from __future__ import annotations
 
 import contextlib
+import dataclasses
+import difflib
 import functools
 import itertools
 import json
@@ -35,8 +37,94 @@ from etils import epath
 
 from ctd_jax.utils import beam, command_line, files
 from ctd_jax.utils.beam import MapItems
-from ctd_jax_datasets import registry
+from ctd_jax_datasets.chronocept import chronocept_dataset_builder
+from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
 from ctd_jax_datasets.common.base_builder import TABLES_FILE
+from ctd_jax_datasets.ctm import ctm_dataset_builder
+from ctd_jax_datasets.zztj import zztj_dataset_builder
+
+
+_BUILDERS = {
+  "chunqiutr": chunqiutr_dataset_builder.Builder,
+  "zztj": zztj_dataset_builder.Builder,
+  "chronocept": chronocept_dataset_builder.Builder,
+  "ctm": ctm_dataset_builder.Builder,
+}
+# In the order in which messages and documentation list them.
+DATASET_NAMES = tuple(
+  f"{name}/{config.name}"
+  for name, builder in _BUILDERS.items()
+  for config in builder.BUILDER_CONFIGS
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Licence:
+  """Terms of what a data set holds."""
+
+  identifier: str  # as the hub of Hugging Face abbreviates it
+  statement: str  # the same in words
+
+
+_EDITIONS_LICENCE = Licence(
+  "cc-by-sa-4.0",
+  "The texts are in the public domain; the digital editions they are read "
+  "from, Kanripo and Wikisource, are under CC BY-SA.",
+)
+_LICENCES = {
+  "chunqiutr/mini": Licence("apache-2.0", "Invented by ctd_jax; Apache-2.0."),
+  "chunqiutr/rebuilt": _EDITIONS_LICENCE,
+  "zztj/rebuilt": _EDITIONS_LICENCE,
+}
+_UNKNOWN_LICENCE = Licence(
+  "unknown", "That of the files it was made from, which ctd_jax does not know."
+)
+
+
+def get_licence(name: str) -> Licence:
+  """Returns the licence of a data set, also of one that is not ours."""
+  return _LICENCES.get(name, _UNKNOWN_LICENCE)
+
+
+def make_builder(
+  name: str, data_dir: str | os.PathLike | None = None
+) -> tfds.core.DatasetBuilder:
+  """Returns the builder of a data set, which need not be built.
+
+  Args:
+    name: e.g. `chunqiutr/mini`.
+    data_dir: folder of the data sets, `gs://` too; None means the default of
+      TFDS.
+
+  Raises:
+    ValueError: if there is no such data set; the message suggests the nearest
+      name and lists all.
+  """
+  if name not in DATASET_NAMES:
+    nearest = difflib.get_close_matches(name, DATASET_NAMES, n=1)
+    suggestion = f"did you mean {nearest[0]!r}? " if nearest else ""
+    raise ValueError(
+      f"no data set {name!r}; {suggestion}there are {', '.join(DATASET_NAMES)}"
+    )
+  if data_dir is not None:
+    data_dir = os.path.expanduser(data_dir)
+  return tfds.builder(name, data_dir=data_dir)
+
+
+def check_file_format(builder: tfds.core.DatasetBuilder) -> None:
+  """Checks that a data set that is built can be read without TensorFlow.
+
+  Raises:
+    ValueError: if TFDS was told to store it in another format than ours.
+  """
+  file_format = builder.info.file_format
+  if file_format is not tfds.core.FileFormat.ARRAY_RECORD:
+    raise ValueError(
+      f"{builder.data_path} is stored as {file_format.value}, not as "
+      "array_record; build it again: python -m ctd_jax_datasets.build "
+      f"{builder.name}/{builder.builder_config.name} --overwrite"
+    )
+
 
 STATISTICS_FILE = "statistics.json"  # written beside the data
 
@@ -76,20 +164,20 @@ def build_dataset(
       left of the data set that was being built; an older build stays.
     LostRowsError: if fewer examples can be read than were written.
   """
-  builder = registry.make_builder(name, data_dir)
+  builder = make_builder(name, data_dir)
   path = builder.data_path
   backup_path = path.parent / f"replaced.{path.name}"
   # The old build is kept until the new one is whole.
   if path.exists() and overwrite:
     path.rename(backup_path)
-    builder = registry.make_builder(name, data_dir)
+    builder = make_builder(name, data_dir)
   try:
     if not path.exists():
       builder.sources = sources
       builder.processes = processes
       builder.register_checksums = register_checksums
       _prepare(builder)
-    registry.check_file_format(builder)
+    check_file_format(builder)
     # Statistics come last: without them a build was interrupted.
     if not (path / STATISTICS_FILE).exists():
       _check_lengths(builder)
@@ -162,7 +250,7 @@ def main(
   _, *names = argv
   if not names:
     raise app.UsageError(
-      f"name a data set, or several: {', '.join(registry.DATASET_NAMES)}"
+      f"name a data set, or several: {', '.join(DATASET_NAMES)}"
     )
   if repeated := {name for name in names if names.count(name) > 1}:
     raise app.UsageError(f"named twice: {', '.join(sorted(repeated))}")
@@ -280,7 +368,7 @@ if __name__ == "__main__":
 
   def _run(argv: Sequence[str]) -> None:
     # By its name: workers do not find the functions of a program.
-    from ctd_jax_datasets import build
+    pass
 
     # TFDS reports every shard; --verbosity=0 brings that back.
     if not flags.FLAGS["verbosity"].present:
@@ -288,10 +376,10 @@ if __name__ == "__main__":
     # What is no flag of ours and stands behind the names is of the runner.
     names = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
     try:
-      map_items = build.read_runner(argv[len(names) :], _DATA_DIR.value)
+      map_items = read_runner(argv[len(names) :], _DATA_DIR.value)
     except (ValueError, FileNotFoundError, ConnectionError) as error:
       sys.exit(f"error: {error}")
-    build.main(
+    main(
       names,
       _DATA_DIR.value,
       _SOURCES.value,

@@ -12,7 +12,7 @@ from jaxtyping import Int32
 from ctd_jax.benchmark.benchmark import SPLITS, Benchmark, Query, Record
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Interval, TimeKey
-from ctd_jax_datasets import build, registry
+from ctd_jax_datasets import build
 from ctd_jax_datasets.chronocept import sample_records
 from ctd_jax_datasets.chronocept.sample_records import Sample
 from ctd_jax_datasets.common import beir, summary
@@ -48,7 +48,7 @@ def load_benchmark(
   """
   if name.startswith(beir.BEIR_PREFIX):
     return beir.read_beir(name.removeprefix(beir.BEIR_PREFIX))
-  builder = registry.make_builder(name, data_dir)
+  builder = build.make_builder(name, data_dir)
   if "positives" not in builder.info.features:
     raise ValueError(
       f"data set {name} has no records to search; its package, "
@@ -60,7 +60,7 @@ def load_benchmark(
       f"data set {name} is not built in {builder.data_path}; run "
       f"python -m ctd_jax_datasets.build {name}{data_dir_flag}"
     )
-  registry.check_file_format(builder)
+  build.check_file_format(builder)
   # array_record is read without TensorFlow; texts come back as bytes.
   data_sources = builder.as_data_source()
   # Rows of indices in run files and vectors follow this order.
@@ -163,7 +163,7 @@ def load_samples(
     )
   # The registry also holds data sets of other tasks.
   chronocept_names = [
-    n for n in registry.DATASET_NAMES if n.startswith("chronocept/")
+    n for n in build.DATASET_NAMES if n.startswith("chronocept/")
   ]
   if name not in chronocept_names:
     raise ValueError(

@@ -140,9 +140,9 @@ def mean_synthetic_curve(
     imitates: the benchmark of Chronocept whose marginals they have.
     seed: of the samples.
   """
-  from ctd_jax_datasets.chronocept import synthetic
+  from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 
-  samples = synthetic.generate_samples(imitates, seed)["train"]
+  samples = chronocept_dataset_builder.generate_samples(imitates, seed)["train"]
   return np.mean([(s.location, s.scale, s.skewness) for s in samples], axis=0)
 
 

@@ -39,7 +39,7 @@ from ctd_jax.training import config as training_config
 from ctd_jax.training import packing as packing_lib
 from ctd_jax.training.objective import Objective
 from ctd_jax.training.speed import CPU, GPU, TPU
-from ctd_jax_datasets import load, registry
+from ctd_jax_datasets import build, load
 from ctd_jax_datasets.common import beir
 
 # GPUs that NVLink joins in one node of NVIDIA's own design, and what each has
@@ -168,7 +168,7 @@ def read_workload(
   if config.dataset.startswith(beir.BEIR_PREFIX):
     timeline = load.load_benchmark(config.dataset).timeline
   else:
-    builder = registry.make_builder(config.dataset, config.data_dir)
+    builder = build.make_builder(config.dataset, config.data_dir)
     timeline = reigns.load_timeline(builder.info.metadata["timeline"])
   return Workload(encoder, timeline, *lengths)
 

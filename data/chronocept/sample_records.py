@@ -26,7 +26,7 @@ import tensorflow_datasets as tfds
 from tensorflow_datasets.core.download import checksums
 
 from ctd_jax.utils import files
-from ctd_jax_datasets.common import file_notes, source_files, tsv_files
+from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.source_files import SourceError
 
 # In the order in which the authors' baselines concatenate them.
@@ -86,7 +86,7 @@ def read_target_statistics() -> dict[str, dict[str, TargetStatistics]]:
   """
   # The table has a row for each target, in the order of `TARGETS`.
   rows = collections.defaultdict(list)
-  for row in tsv_files.read_rows(FOLDER / "target_statistics.tsv"):
+  for row in files.read_rows(FOLDER / "target_statistics.tsv"):
     rows[row["benchmark"], row["split"]].append(row)
   statistics_by_benchmark: dict[str, dict[str, TargetStatistics]] = {
     name: {} for name in BENCHMARKS
@@ -109,7 +109,7 @@ def read_axis_counts(benchmark: str) -> dict[str, int]:
   """
   return {
     row["axis"]: int(row[benchmark])
-    for row in tsv_files.read_rows(FOLDER / "axis_counts.tsv")
+    for row in files.read_rows(FOLDER / "axis_counts.tsv")
   }
 
 
@@ -264,8 +264,8 @@ def read_json_samples(path: str | os.PathLike) -> list[Sample]:
   samples: list[Sample] = []
   json_path_by_id: dict[str, str] = {}
   ids_without_axis = []
-  with file_notes.reading(path):
-    text = file_notes.decode_utf8(path.read_bytes())
+  with source_files.reading(path):
+    text = source_files.decode_utf8(path.read_bytes())
     for json_path, value in _iterate_records(text):
       sample = parse_sample(value, json_path)
       first_json_path = json_path_by_id.setdefault(sample.sample_id, json_path)
@@ -292,14 +292,14 @@ def read_json_samples(path: str | os.PathLike) -> list[Sample]:
 def _iterate_records(text: str) -> Iterator[tuple[str, Any]]:
   """Yields (position in the file, record) of a JSON list or of JSON lines."""
   if text.lstrip().startswith("["):
-    for number, value in enumerate(file_notes.parse_json(text), start=1):
+    for number, value in enumerate(source_files.parse_json(text), start=1):
       yield f"record {number}", value
     return
   for number, line in enumerate(text.split("\n"), start=1):
     if line.strip():
       yield (
         f"line {number}",
-        file_notes.parse_json(line, location=f"line {number}"),
+        source_files.parse_json(line, location=f"line {number}"),
       )
 
 
@@ -373,7 +373,7 @@ def _describe_error(
   names = field_path.split(".")[1:]
   member = functools.reduce(operator.getitem, names, value)
   if not isinstance(member, dict):
-    message += f"; it is {file_notes.format_value(member)}"
+    message += f"; it is {source_files.format_value(member)}"
   elif "unknown field" in message:
     known_names = _STRUCT_BY_PATH[field_path].__struct_encode_fields__
     message += f"; known are {', '.join(known_names)}"

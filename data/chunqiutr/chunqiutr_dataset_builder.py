@@ -19,14 +19,14 @@ from ctd_jax.benchmark.benchmark import Record
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.utils import output
 from ctd_jax_datasets.chunqiutr import (
+  audit_readme,
+  base_texts,
   gallery,
   mini,
-  paper_figures,
   release,
   release_months,
-  splits,
 )
-from ctd_jax_datasets.common import examples, summary
+from ctd_jax_datasets.common import base_builder, summary
 from ctd_jax_datasets.common.base_builder import BaseBuilder, TimelineConfig
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.common.summary import Figures
@@ -105,7 +105,7 @@ class Builder(BaseBuilder):
       )
     }
     for split in benchmark.SPLITS:
-      generators[split] = examples.iterate_query_examples(
+      generators[split] = base_builder.iterate_query_examples(
         contents.queries[split], split
       )
     return generators
@@ -114,11 +114,11 @@ class Builder(BaseBuilder):
     self, records: Sequence[Record], split_of: Mapping[TimeKey, str]
   ) -> Iterator[tuple[str, dict]]:
     """Yields (id, example) of every record."""
-    return examples.iterate_record_examples(records, split_of)
+    return base_builder.iterate_record_examples(records, split_of)
 
   def _read_paper_figures(self, statistics: Mapping[str, Any]) -> Figures:
     """Returns the paper's figures; of `mini` there are none."""
-    return paper_figures.read_paper_figures(statistics)
+    return audit_readme.read_paper_figures(statistics)
 
   def _build_mini(self, _: object, timeline: Timeline) -> _VariantContents:
     """Returns the invented chronicle."""
@@ -131,7 +131,7 @@ class Builder(BaseBuilder):
     records += gallery.make_placeholders(
       records, timeline, gallery.SEED, mini.TITLE
     )
-    records = examples.number_records(records, gallery.SEED)
+    records = base_builder.number_records(records, gallery.SEED)
     split_of = mini.make_splits()
     queries_by_split = generation.generate_queries(
       timeline,
@@ -157,7 +157,7 @@ class Builder(BaseBuilder):
     rows = audit.pop("disagreements", [])
     self._write_audit(audit)
     self._write_text_file(DISAGREEMENTS_FILE, _format_tsv(rows))
-    split_of = splits.official_splits(timeline)
+    split_of = base_texts.official_splits(timeline)
     queries_by_split = generation.generate_queries(
       timeline,
       split_of,

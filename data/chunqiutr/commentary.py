@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax.chronology.reigns import TimeKey
-from ctd_jax_datasets.chunqiutr import base_texts, essays, notes, text_alignment
+from ctd_jax_datasets.chunqiutr import base_texts, essays, text_alignment
 from ctd_jax_datasets.chunqiutr.text_alignment import AlignedWork, Candidate
 from ctd_jax_datasets.common import source_files
 
@@ -184,8 +184,8 @@ _LV_FOLDER = "lvzuqian_zuoshizhuanshuo_KR1e0039"
 
 # Of 杜預's notes 13 characters leave about as many as the paper's 3,652.
 WORKS = {
-  DU_YU: WorkSpec("春秋經傳集解", (_DU_FOLDER,), notes.read_du, 13),
-  KONG_YINGDA: WorkSpec("春秋左傳正義", (_KONG_FOLDER,), notes.read_kong, 20),
+  DU_YU: WorkSpec("春秋經傳集解", (_DU_FOLDER,), essays.read_du, 13),
+  KONG_YINGDA: WorkSpec("春秋左傳正義", (_KONG_FOLDER,), essays.read_kong, 20),
   GU_DONGGAO: WorkSpec("春秋大事表", (_GU_FOLDER,), read_gu, 20),
   WEI_LIAOWENG: WorkSpec(
     "春秋左傳要義", (_WEI_FOLDER, _KONG_FOLDER), essays.read_wei, 20
@@ -278,7 +278,7 @@ def _parse_work(
     )
     for passages, anchor_match in accepted
     for passage in passages
-    for piece in notes.cut_pieces(passage)
+    for piece in essays.cut_pieces(passage)
   ]
   long_pieces = [piece for piece in pieces if len(piece.text) >= work.min_chars]
   # A work of which nothing is accepted still has a row in the audit.

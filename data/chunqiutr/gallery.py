@@ -45,7 +45,7 @@ from ctd_jax_datasets.chunqiutr import (
   text_alignment,
 )
 from ctd_jax_datasets.common import source_files
-from ctd_jax_datasets.common.examples import number_records
+from ctd_jax_datasets.common.base_builder import number_records
 
 TEMPLATES = (
   "{date}：經傳於是月史事闕如，無專條可錄。",

@@ -34,8 +34,8 @@ from collections.abc import Iterable, Iterator
 from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, Record
 from ctd_jax.chronology import dates, numerals, reigns, sexagenary
 from ctd_jax.chronology.reigns import TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr.splits import block_splits
-from ctd_jax_datasets.common import tsv_files
+from ctd_jax.utils import files
+from ctd_jax_datasets.chunqiutr.base_texts import block_splits
 
 TIMELINE = "mini"
 TITLE = "《滄史》"
@@ -52,7 +52,7 @@ SOURCE_TITLES = {
 _SEASONS = "春夏秋冬"
 # Names and templates. A slot such as `{officer}` is filled with a name that is
 # active in the month of the entry.
-_WORDING = tsv_files.read_wording(
+_WORDING = files.read_wording(
   pathlib.Path(__file__).with_name("mini_wording.tsv")
 )
 # Matters that recur -> what is put in the place of what in the second entry.

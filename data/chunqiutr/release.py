@@ -27,7 +27,8 @@ from ctd_jax.benchmark.benchmark import (
 )
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr import release_months, splits
+from ctd_jax_datasets.chunqiutr import base_texts, release_months
+from ctd_jax_datasets.chunqiutr.base_texts import TRAIN
 from ctd_jax_datasets.chunqiutr.release_months import (
   GROUP_MEMBER,
   MONTHS_FILE,
@@ -36,10 +37,12 @@ from ctd_jax_datasets.chunqiutr.release_months import (
   ReleaseMonths,
   find_month,
 )
-from ctd_jax_datasets.chunqiutr.splits import TRAIN
-from ctd_jax_datasets.common import file_notes, provenance, source_files
-from ctd_jax_datasets.common.file_notes import FileNotes, format_value
-from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.common import provenance, source_files
+from ctd_jax_datasets.common.source_files import (
+  FileNotes,
+  SourceError,
+  format_value,
+)
 
 # Not splitlines: a text may hold other line separators of Unicode.
 _LINE_ENDS = re.compile(r"\r\n|\r|\n")
@@ -92,8 +95,8 @@ class QueriesReader:
     for number, line in enumerate(lines, start=1):
       if line.strip():
         location = f"line {number}"
-        row = file_notes.parse_json(line, self.notes, location)
-        row = file_notes.expect_type(row, dict, location)
+        row = source_files.parse_json(line, self.notes, location)
+        row = source_files.expect_type(row, dict, location)
         parsed_query = self._read_query(row, location, number)
         if parsed_query is not None:
           split, query = parsed_query
@@ -104,7 +107,7 @@ class QueriesReader:
     self, row: dict[str, Any], location: str, number: int
   ) -> tuple[str, Query] | None:
     """Returns (split, query), None if the query is dropped."""
-    text = file_notes.get_member(row, "query", str, location)
+    text = source_files.get_member(row, "query", str, location)
     family = self._read_family(row, location)
     targets = self._read_targets(row, family, location)
     listed_sids = self._read_listed_sids(row, location)
@@ -135,7 +138,7 @@ class QueriesReader:
       query_id=self._make_query_id(row, location, number),
       text=text,
       family=family,
-      group=file_notes.expect_type(
+      group=source_files.expect_type(
         row.get(GROUP_MEMBER, ""), str, f"{location}: {GROUP_MEMBER}"
       ),
       interval=interval,
@@ -174,19 +177,19 @@ class QueriesReader:
           f"{location}: a point query has no 'sort_key', [reign, year, month]"
         )
       return [
-        file_notes.parse_sort_key(row["sort_key"], f"{location}: sort_key")
+        source_files.parse_sort_key(row["sort_key"], f"{location}: sort_key")
       ]
     keys = row.get("target_sort_keys") or []
     path = f"{location}: target_sort_keys"
-    file_notes.expect_type(keys, list, path)
+    source_files.expect_type(keys, list, path)
     return [
-      file_notes.parse_sort_key(key, f"{path}[{number}]")
+      source_files.parse_sort_key(key, f"{path}[{number}]")
       for number, key in enumerate(keys)
     ]
 
   def _read_listed_sids(self, row: dict[str, Any], location: str) -> list[Any]:
     sids = row.get("pos_sids") or []
-    return file_notes.expect_type(sids, list, f"{location}: pos_sids")
+    return source_files.expect_type(sids, list, f"{location}: pos_sids")
 
   def _find_split(
     self, targets: list[SortKey], family: str, location: str
@@ -372,13 +375,13 @@ def read_release(
   texts = {
     name: _read_file(name, paths[name], notes) for name in release_months.FILES
   }
-  with file_notes.reading(paths[SPLITS_FILE], notes):
+  with source_files.reading(paths[SPLITS_FILE], notes):
     split_map = _read_splits(texts[SPLITS_FILE], timeline, notes)
     split_of = _complete_splits(split_map, timeline, notes)
-  with file_notes.reading(paths[MONTHS_FILE], notes):
-    document = file_notes.parse_json(texts[MONTHS_FILE], notes)
+  with source_files.reading(paths[MONTHS_FILE], notes):
+    document = source_files.parse_json(texts[MONTHS_FILE], notes)
     months = release_months.read_months(document, timeline, notes)
-  with file_notes.reading(paths[QUERIES_FILE], notes):
+  with source_files.reading(paths[QUERIES_FILE], notes):
     queries_by_split = QueriesReader(
       months, split_map, timeline, notes
     ).read_queries(texts[QUERIES_FILE])
@@ -413,7 +416,7 @@ def _check_calendar(folder: pathlib.Path, timeline: Timeline) -> None:
 
 
 def _read_file(name: str, path: pathlib.Path, notes: FileNotes) -> str:
-  with file_notes.reading(path, notes):
+  with source_files.reading(path, notes):
     try:
       content = path.read_bytes()
     except OSError as error:
@@ -425,23 +428,23 @@ def _read_file(name: str, path: pathlib.Path, notes: FileNotes) -> str:
         source_files.FILE_DIFFERS,
         f"released is {release_months.FILES[name].blob_id}",
       )
-    return file_notes.decode_utf8(content)
+    return source_files.decode_utf8(content)
 
 
 def _read_splits(
   text: str, timeline: Timeline, notes: FileNotes
 ) -> dict[tuple[int, int, int], str]:
   """Returns sort key -> split of every month that the split map lists."""
-  document = file_notes.expect_type(
-    file_notes.parse_json(text, notes), dict, "the file"
+  document = source_files.expect_type(
+    source_files.parse_json(text, notes), dict, "the file"
   )
-  split_names = file_notes.get_member(document, "split_by_sort_key", dict, "")
+  split_names = source_files.get_member(document, "split_by_sort_key", dict, "")
   split_map = {}
   for key, name in split_names.items():
     location = f"split_by_sort_key[{format_value(key)}]"
-    sort_key = file_notes.parse_sort_key(key.split("-"), location)
-    if not isinstance(name, str) or name not in splits.RELEASED_SPLIT_NAMES:
-      allowed_names = ", ".join(splits.RELEASED_SPLIT_NAMES)
+    sort_key = source_files.parse_sort_key(key.split("-"), location)
+    if not isinstance(name, str) or name not in base_texts.RELEASED_SPLIT_NAMES:
+      allowed_names = ", ".join(base_texts.RELEASED_SPLIT_NAMES)
       raise SourceError(
         f"{location}: {format_value(name)} should be one of {allowed_names}"
       )
@@ -452,7 +455,7 @@ def _read_splits(
         "a month has two splits; the last counts",
         f"was {split_map[sort_key]}, is {name}",
       )
-    split_map[sort_key] = splits.RELEASED_SPLIT_NAMES[name]
+    split_map[sort_key] = base_texts.RELEASED_SPLIT_NAMES[name]
     if release_months.find_month(sort_key, timeline) is None:
       notes.add(location, "the split map has a month too many", name)
   for earlier, later in itertools.pairwise(split_map):
@@ -475,7 +478,7 @@ def _compare_counts(
     (key[0], split) for key, split in split_map.items()
   )
   info = document.get("debug_info", {})
-  file_notes.expect_type(info, dict, "debug_info")
+  source_files.expect_type(info, dict, "debug_info")
   total = 0
   for reign in sorted({key[0] for key in split_map}):
     location = f"debug_info[{format_value(str(reign))}].month_counts"
@@ -485,7 +488,7 @@ def _compare_counts(
       if isinstance(reported_counts, dict)
       else None
     )
-    for name, split in splits.RELEASED_SPLIT_NAMES.items():
+    for name, split in base_texts.RELEASED_SPLIT_NAMES.items():
       months = (
         reported_counts.get(name) if isinstance(reported_counts, dict) else None
       )
@@ -510,13 +513,13 @@ def _complete_splits(
     if key.triple not in split_map:
       notes.add(str(key), "a month has no split; it counts as train")
     # As in the authors' loader, a month without a split is train.
-    split_of[key] = split_map.get(key.triple, splits.TRAIN)
-    official = splits.official_split(key)
+    split_of[key] = split_map.get(key.triple, base_texts.TRAIN)
+    official = base_texts.official_split(key)
     if timeline.name == _TIMELINE and split_of[key] != official:
       notes.add(
         str(key),
         "a month has another split than released",
         f"{split_of[key]}, not {official}",
       )
-  notes.facts["split_boundaries"] = splits.count_boundaries(split_of)
+  notes.facts["split_boundaries"] = base_texts.count_boundaries(split_of)
   return split_of

@@ -29,9 +29,12 @@ from ctd_jax.chronology import dates as dates_lib
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import base_texts, gallery
-from ctd_jax_datasets.common import file_notes, source_files
-from ctd_jax_datasets.common.file_notes import FileNotes, format_value
-from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.source_files import (
+  FileNotes,
+  SourceError,
+  format_value,
+)
 
 MONTHS_FILE = "chunqiu_meta_sid_fixed.json"
 QUERIES_FILE = "queries_all_labeledv3.jsonl"
@@ -127,8 +130,8 @@ def read_months(
   Raises:
     SourceError: naming the JSON path of what is not in the schema.
   """
-  document = file_notes.expect_type(document, dict, "the file")
-  nodes = file_notes.get_member(document, "time_mapping", dict, "")
+  document = source_files.expect_type(document, dict, "the file")
+  nodes = source_files.get_member(document, "time_mapping", dict, "")
   reader = _MonthsReader(timeline, notes)
   for text, node in nodes.items():
     reader.read_month(text, node)
@@ -165,10 +168,10 @@ class _MonthsReader:
   def read_month(self, text: str, node: Any) -> None:
     """Reads a month node, which stands under its date in words."""
     location = f"time_mapping[{format_value(text)}]"
-    node = file_notes.expect_type(node, dict, location)
+    node = source_files.expect_type(node, dict, location)
     if "sort_key" not in node:
       raise SourceError(f"{location}: has no 'sort_key', [reign, year, month]")
-    sort_key = file_notes.parse_sort_key(
+    sort_key = source_files.parse_sort_key(
       node["sort_key"], f"{location}.sort_key"
     )
     key = find_month(sort_key, self.timeline)
@@ -186,7 +189,7 @@ class _MonthsReader:
       )
     self._register_month(location, text, key, bool(is_empty))
     num_entries_before = self.num_entries
-    for path, version in file_notes.iterate_members(
+    for path, version in source_files.iterate_members(
       node, "versions", location, self.notes
     ):
       self._read_version(path, version, key, bool(is_empty))
@@ -225,11 +228,13 @@ class _MonthsReader:
     # Placeholders are no events and share no version.
     event_version = "" if is_empty else version_id
     for member, work in WORKS.items():
-      for path, entry in file_notes.iterate_members(
+      for path, entry in source_files.iterate_members(
         version, member, location, self.notes
       ):
         source = entry.get(SOURCE_MEMBER, work)
-        source = file_notes.expect_type(source, str, f"{path}.{SOURCE_MEMBER}")
+        source = source_files.expect_type(
+          source, str, f"{path}.{SOURCE_MEMBER}"
+        )
         self._add_record(
           path,
           entry,
@@ -255,12 +260,12 @@ class _MonthsReader:
     version: str,
   ) -> None:
     """Reads the blocks of commentary of a version or of a month."""
-    for path, block in file_notes.iterate_members(
+    for path, block in source_files.iterate_members(
       parent, member, location, self.notes
     ):
       source = self._find_compiler(block, path)
       score = self._read_match_score(block, path)
-      for entry_path, entry in file_notes.iterate_members(
+      for entry_path, entry in source_files.iterate_members(
         block, "parsed_comment", path, self.notes
       ):
         record = Record(
@@ -279,7 +284,7 @@ class _MonthsReader:
     """Returns the work to which a block of commentary belongs."""
     if SOURCE_MEMBER in block:
       path = f"{location}.{SOURCE_MEMBER}"
-      return file_notes.expect_type(block[SOURCE_MEMBER], str, path)
+      return source_files.expect_type(block[SOURCE_MEMBER], str, path)
     compiler = next(
       (block[name] for name in COMPILER_MEMBERS if block.get(name)), ""
     )
@@ -324,8 +329,8 @@ class _MonthsReader:
     self.num_entries += 1
     if "sid" not in entry:
       raise SourceError(f"{location}: has no 'sid', a whole number")
-    sid = file_notes.parse_integer(entry["sid"], f"{location}.sid")
-    text = file_notes.get_member(entry, "text", str, location)
+    sid = source_files.parse_integer(entry["sid"], f"{location}.sid")
+    text = source_files.get_member(entry, "text", str, location)
     if not text.strip():
       self.notes.add(location, "a record or query has no text")
     record = dataclasses.replace(
@@ -420,7 +425,7 @@ def _read_order(entry: dict[str, Any], location: str) -> int:
   if ORDER_MEMBER not in entry:
     return UNKNOWN_ORDER
   path = f"{location}.{ORDER_MEMBER}"
-  order = file_notes.parse_integer(entry[ORDER_MEMBER], path)
+  order = source_files.parse_integer(entry[ORDER_MEMBER], path)
   if not 0 <= order <= _MAX_ORDER:
     raise SourceError(
       f"{path}: {order} should be a position from 0 to {_MAX_ORDER}"

@@ -32,7 +32,7 @@ from ctd_jax.benchmark.benchmark import (
 from ctd_jax.chronology import dates
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.utils import files
-from ctd_jax_datasets.chunqiutr import splits
+from ctd_jax_datasets.chunqiutr import base_texts
 from ctd_jax_datasets.chunqiutr.release import infer_split
 from ctd_jax_datasets.chunqiutr.release_months import (
   COMPILERS,
@@ -78,7 +78,7 @@ def write_release(
   split_of = {key: split_of[key] for key in timeline.months if key in split_of}
   sids = number_sids(records)
   texts = {
-    SPLITS_FILE: _dump_json(splits.format_split_map(split_of)),
+    SPLITS_FILE: _dump_json(base_texts.format_split_map(split_of)),
     MONTHS_FILE: _dump_json(
       {"time_mapping": _make_time_mapping(records, sids, timeline)}
     ),

@@ -25,7 +25,6 @@ from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.utils import files, output
 from ctd_jax.utils.notes import Note
-from ctd_jax_datasets.common import tsv_files
 from ctd_jax_datasets.common.source_files import FolderError
 
 METADATA_FILE = "metadata.json"
@@ -103,9 +102,7 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
   if table_name in reigns.timeline_names():
     table_rows = {
       (row["name"], row["state"], row["accession"]): row
-      for row in tsv_files.read_rows(
-        reigns.reign_table_dir() / f"{table_name}.tsv"
-      )
+      for row in files.read_rows(reigns.reign_table_dir() / f"{table_name}.tsv")
     }
   lines = []
   for reign in timeline.reigns:

@@ -11,20 +11,144 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import json
+import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
+import numpy as np
 import tensorflow_datasets as tfds
 
 from ctd_jax.utils import files
 from ctd_jax_datasets.common import base_builder, summary
 from ctd_jax_datasets.common.base_builder import BaseBuilder
 from ctd_jax_datasets.common.source_files import SourceError
-from ctd_jax_datasets.ctm import examples, periods, released, repository
-from ctd_jax_datasets.ctm.generation import generator, quotas
+from ctd_jax_datasets.ctm import (
+  generator,
+  periods,
+  released,
+  repository,
+  schema,
+)
 from ctd_jax_datasets.ctm.periods import EDD, LSEC, PJ, SPLITS, TASKS, TES
 from ctd_jax_datasets.ctm.schema import Entity, ItoInstance, Question
+
+# A stored question has the fields of the paper's records. The field `record`
+# holds the whole typed record as JSON, so that nothing is lost.
+
+
+RECORD = "record"  # feature with the whole record as JSON
+
+
+def make_question_features() -> tfds.features.FeaturesDict:
+  """Returns the features of a question."""
+  text, number = tfds.features.Text, tfds.features.Scalar
+  return tfds.features.FeaturesDict(
+    {
+      "id": text(doc="e.g. edd-00001"),
+      "task": text(doc="EDD, PJ, TOU, RR, SEC, EEU, TIC, TES or LSEC"),
+      "type": text(doc="its Chinese name"),
+      "question": text(),
+      "temporal_entities": tfds.features.Sequence(
+        text(), doc="entities with their period: name-label"
+      ),
+      "construct_explanation": text(doc="facts, relations, conclusion"),
+      "answer": text(doc="reference answer"),
+      "nearest": number(np.int32, doc="periods between the closest two"),
+      "widest": number(np.int32, doc="periods between the furthest two"),
+      "listed": number(np.int32, doc="1 if it counts to the types, else 0"),
+      RECORD: text(doc="ctd_jax_datasets.ctm.schema.Question as JSON"),
+    }
+  )
+
+
+def make_game_features() -> tfds.features.FeaturesDict:
+  """Returns the features of a game."""
+  text = tfds.features.Text
+  return tfds.features.FeaturesDict(
+    {
+      "id": text(doc="e.g. ito-easy-01"),
+      "level": text(doc="easy, medium or hard"),
+      "temporal_entities": tfds.features.Sequence(
+        text(), doc="name-label of each seat, player 1 first"
+      ),
+      "ranks": tfds.features.Sequence(np.int32, doc="true ranks, 1 earliest"),
+      RECORD: text(doc="ctd_jax_datasets.ctm.schema.ItoInstance as JSON"),
+    }
+  )
+
+
+def iterate_question_examples(
+  question_records: Iterable[Question],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+  """Yields (id, example) of each question."""
+  for question in question_records:
+    yield (
+      question.question_id,
+      {
+        "id": question.question_id,
+        "task": question.task,
+        "type": question.type,
+        "question": question.question,
+        "temporal_entities": [r.label for r in question.relations],
+        "construct_explanation": question.explanation,
+        "answer": question.answer,
+        "nearest": question.distance.nearest,
+        "widest": question.distance.widest,
+        "listed": int(question.listed),
+        # Beside the paper's fields, which do not determine the question.
+        RECORD: schema.format_json_line(question),
+      },
+    )
+
+
+def iterate_game_examples(
+  instances: Iterable[ItoInstance],
+) -> Iterator[tuple[str, dict[str, Any]]]:
+  """Yields (id, example) of each game."""
+  for game in instances:
+    yield (
+      game.instance_id,
+      {
+        "id": game.instance_id,
+        "level": game.level,
+        "temporal_entities": [seat.label for seat in game.seats],
+        "ranks": list(game.ranks),
+        RECORD: schema.format_json_line(game),
+      },
+    )
+
+
+def read_questions(builder: tfds.core.DatasetBuilder) -> list[Question]:
+  """Returns the questions of a built data set, in the order stored."""
+  return [
+    schema.question_from_json(record) for record in _iterate_records(builder)
+  ]
+
+
+def read_games(builder: tfds.core.DatasetBuilder) -> list[ItoInstance]:
+  """Returns the games of a built data set, in the order stored."""
+  return [
+    schema.instance_from_json(record) for record in _iterate_records(builder)
+  ]
+
+
+def _iterate_records(
+  builder: tfds.core.DatasetBuilder,
+) -> Iterator[dict[str, Any]]:
+  """Yields the records of all splits."""
+  name = f"{builder.name}/{builder.builder_config.name}"
+  if not builder.is_prepared():
+    raise FileNotFoundError(
+      f"data set {name} is not built in {os.fspath(builder.data_path)}; run "
+      f"python -m ctd_jax_datasets.build {name}"
+    )
+  # Splits in the order of the builder, rows in the order stored.
+  for rows in builder.as_data_source().values():
+    for row in rows:
+      yield json.loads(row[RECORD])
+
 
 # Entities of the paper's repository. Source: its section on data.
 _PAPER_ENTITY_COUNTS = {
@@ -48,9 +172,9 @@ def write_summary(
     name, `content_sha256`, and the rows of every table, ready for JSON.
   """
   if is_games:
-    tables = {"games": _count_by_level(examples.read_games(builder))}
+    tables = {"games": _count_by_level(read_games(builder))}
   else:
-    dataset_questions = examples.read_questions(builder)
+    dataset_questions = read_questions(builder)
     tables = {
       "types": _count_by_type(dataset_questions),
       "relations": _count_by_relations(dataset_questions),
@@ -96,7 +220,7 @@ def _count_by_type(
       rows.append(
         {
           "task": task,
-          "paper": quotas.TYPE_COUNTS[task],
+          "paper": generator.TYPE_COUNTS[task],
           "listed": sum(q.listed for q in task_questions),
           "all": len(task_questions),
           **{split: splits[split] for split in SPLITS},
@@ -121,11 +245,11 @@ def _count_by_relations(
 ) -> list[dict[str, Any]]:
   """Returns a row for each of the paper's buckets."""
   bucket_counts = collections.Counter(
-    quotas.size_bucket(q.task, len(q.relations)) for q in dataset_questions
+    generator.size_bucket(q.task, len(q.relations)) for q in dataset_questions
   )
   rows = [
     {"relations": name, "paper": paper, "here": bucket_counts[name]}
-    for name, paper in quotas.BUCKETS.items()
+    for name, paper in generator.BUCKETS.items()
     if bucket_counts[name]
   ]
   return [*rows, _sum_columns(rows, "relations")]
@@ -276,9 +400,7 @@ class Builder(BaseBuilder):
     """Returns features and metadata."""
     is_games = self.builder_config.name == GAMES
     return self.dataset_info_from_configs(
-      features=examples.make_game_features()
-      if is_games
-      else examples.make_question_features(),
+      features=make_game_features() if is_games else make_question_features(),
       homepage="https://arxiv.org/abs/2502.16922",
       metadata=tfds.core.MetadataDict(
         seed=generator.SEED, facts_sha256=repository.hash_fact_tables()
@@ -300,8 +422,8 @@ class Builder(BaseBuilder):
         f"fact tables; leave it out, or build {self.name}/{RELEASE}"
       )
     if config.name == GAMES:  # `test` only
-      instances = quotas.draw_games(generator.SEED)
-      return {quotas.SPLIT: self._generate_examples(instances)}
+      instances = generator.draw_games(generator.SEED)
+      return {generator.SPLIT: self._generate_examples(instances)}
     questions = generator.generate_questions(tasks=config.tasks)
     return {
       split: self._generate_examples([q for q in questions if q.split == split])
@@ -313,8 +435,8 @@ class Builder(BaseBuilder):
   ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (id, example) of every question or game."""
     if self.builder_config.name == GAMES:
-      return examples.iterate_game_examples(records)
-    return examples.iterate_question_examples(records)
+      return iterate_game_examples(records)
+    return iterate_question_examples(records)
 
   def _read_release(self) -> list[Question]:
     """Returns the authors' questions; writes the findings on their files."""

@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias
 
 import msgspec
 
-from ctd_jax_datasets.common import file_notes
+from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.ctm import periods, repository, schema
 from ctd_jax_datasets.ctm.periods import (
@@ -173,7 +173,7 @@ _EDD_TYPE_PATTERN = re.compile("根据.+确定.*朝代")
 
 def read_released_questions(
   folder: str | os.PathLike,
-) -> tuple[list[Question], file_notes.FileNotes]:
+) -> tuple[list[Question], source_files.FileNotes]:
   """Returns the questions of a folder of JSON files, and what is odd in them.
 
   Args:
@@ -189,7 +189,7 @@ def read_released_questions(
       f"--sources={folder}: no *.json or *.jsonl there; name the folder of "
       "the authors' questions"
     )
-  notes = file_notes.FileNotes()
+  notes = source_files.FileNotes()
   reader = _QuestionReader(notes)
   questions: dict[str, Question] = {}
   for path in paths:
@@ -240,7 +240,7 @@ def _decode_json(location: str, text: str) -> Any:
 class _QuestionReader:
   """Reader of records, which shares an index of entities and the notes."""
 
-  def __init__(self, notes: file_notes.FileNotes):
+  def __init__(self, notes: source_files.FileNotes):
     self._notes = notes
     self._entities_by_name = repository.index_by_name(
       repository.load_entities()

@@ -25,7 +25,7 @@ from ctd_jax.benchmark.benchmark import (
 )
 from ctd_jax.chronology import annals, dates, numerals
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
-from ctd_jax_datasets.common.examples import number_records
+from ctd_jax_datasets.common.base_builder import number_records
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.zztj import editions
 

@@ -27,10 +27,13 @@ from ctd_jax.chronology.reigns import (
   Timeline,
 )
 from ctd_jax_datasets.chunqiutr import release_months
-from ctd_jax_datasets.common import file_notes, source_files
-from ctd_jax_datasets.common.examples import number_records
-from ctd_jax_datasets.common.file_notes import FileNotes, format_value
-from ctd_jax_datasets.common.source_files import SourceError
+from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.base_builder import number_records
+from ctd_jax_datasets.common.source_files import (
+  FileNotes,
+  SourceError,
+  format_value,
+)
 from ctd_jax_datasets.zztj.gallery import SEED, number_queries
 
 TRADITIONAL, AD, STRICT = MODES = ("traditional", "ad", "strict")
@@ -152,15 +155,15 @@ def read_rows(path: pathlib.Path, name: str, notes: FileNotes) -> list[DemoRow]:
     notes.add(f"blob {content_blob_id}", source_files.FILE_DIFFERS)
   rows, seen_ids, num_rows = [], set(), 0
   # Not splitlines: a text may hold other line separators of Unicode.
-  for line, text in enumerate(file_notes.decode_utf8(content).split("\n"), 1):
+  for line, text in enumerate(source_files.decode_utf8(content).split("\n"), 1):
     if not text.strip():
       continue
     num_rows += 1
     location = f"line {line}"
-    value = file_notes.expect_type(
-      file_notes.parse_json(text, notes, location), dict, location
+    value = source_files.expect_type(
+      source_files.parse_json(text, notes, location), dict, location
     )
-    row_id = file_notes.get_member(value, "id", str, location)
+    row_id = source_files.get_member(value, "id", str, location)
     if row_id in seen_ids:
       notes.add(
         location, "an id occurs again; rows are told apart by line", row_id
@@ -183,15 +186,16 @@ def _parse_row(
   """Returns a row, None for one that describes the file."""
   location = f"line {line}"
   texts = {
-    name: file_notes.get_member(value, name, str, location) for name in _MEMBERS
+    name: source_files.get_member(value, name, str, location)
+    for name in _MEMBERS
   }
-  meta = file_notes.get_member(value, "time_meta", dict, location)
+  meta = source_files.get_member(value, "time_meta", dict, location)
 
   def get_text(name: str) -> str:
     field_value = meta.get(name)
     if field_value is None:
       return ""
-    return file_notes.expect_type(
+    return source_files.expect_type(
       field_value, str, f"{location}.time_meta.{name}"
     ).strip()
 
@@ -200,7 +204,7 @@ def _parse_row(
     if field_value in (None, ""):
       return None
     try:
-      return file_notes.parse_integer(
+      return source_files.parse_integer(
         field_value, f"{location}.time_meta.{name}"
       )
     except SourceError as error:
@@ -314,7 +318,7 @@ def read_demo(
       f"modes: {', '.join(MODES)}"
     )
   notes = FileNotes()
-  with file_notes.reading(path, notes):
+  with source_files.reading(path, notes):
     rows = read_rows(path, FILE_BY_SUBSET[subset], notes)
     return _build_demo(rows, subset, mode, released_text, seed, notes)
 

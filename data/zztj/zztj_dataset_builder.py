@@ -18,7 +18,7 @@ import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.benchmark import Query, Record
 from ctd_jax.chronology.reigns import Interval
-from ctd_jax_datasets.common import base_builder, examples, summary
+from ctd_jax_datasets.common import base_builder, summary
 from ctd_jax_datasets.zztj import gallery as rebuilt
 from ctd_jax_datasets.zztj import released
 
@@ -103,7 +103,7 @@ class Builder(base_builder.BaseBuilder):
     records, queries, intervals = build_contents(dl_manager)
     return {
       summary.RECORDS_SPLIT: self._generate_examples(records, intervals),
-      TEST_SPLIT: examples.iterate_query_examples(queries, TEST_SPLIT),
+      TEST_SPLIT: base_builder.iterate_query_examples(queries, TEST_SPLIT),
     }
 
   def _generate_examples(
@@ -111,7 +111,9 @@ class Builder(base_builder.BaseBuilder):
   ) -> Iterator[tuple[str, dict]]:
     """Yields (id, example) of every record."""
     split_of = dict.fromkeys(self.timeline.months, TEST_SPLIT)
-    for name, example in examples.iterate_record_examples(records, split_of):
+    for name, example in base_builder.iterate_record_examples(
+      records, split_of
+    ):
       # A season or a year; the key stays its first month.
       if name in intervals:
         example["end"] = np.asarray(intervals[name].end.triple, np.int32)

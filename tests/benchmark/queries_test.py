@@ -10,7 +10,7 @@ from ctd_jax.benchmark.benchmark import Record
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.questions import parse_interval
 from ctd_jax.chronology.reigns import Interval, Reign, TimeKey, Timeline
-from ctd_jax_datasets.chunqiutr import splits
+from ctd_jax_datasets.chunqiutr import base_texts
 
 LU = reigns.load_timeline("lu_release")
 MINI = reigns.load_timeline("mini")
@@ -153,7 +153,7 @@ def test_the_text_says_the_interval(timeline):
 @pytest.fixture(scope="module")
 def official():
   records = gallery(LU)
-  split_of = splits.official_splits(LU)
+  split_of = base_texts.official_splits(LU)
   quotas = generation.OFFICIAL_QUOTAS
   return (
     records,
@@ -216,7 +216,7 @@ def test_points_are_dealt_evenly(official):
 @pytest.mark.slow
 def test_draw_depends_on_the_seed_and_not_on_record_order():
   records = gallery(MINI)
-  split_of = splits.block_splits(MINI)
+  split_of = base_texts.block_splits(MINI)
   first = generation.generate_queries(MINI, split_of, records, seed=3)
   again = generation.generate_queries(MINI, split_of, records[::-1], seed=3)
   other = generation.generate_queries(MINI, split_of, records, seed=4)
@@ -227,7 +227,7 @@ def test_draw_depends_on_the_seed_and_not_on_record_order():
 @pytest.mark.slow
 def test_quotas_scale_with_months_and_short_strata_give_all_they_have():
   records = gallery(MINI, busy=1.1)  # an event in every month
-  split_of = splits.block_splits(MINI)
+  split_of = base_texts.block_splits(MINI)
   drawn = generation.generate_queries(MINI, split_of, records)
   months = collections.Counter(split_of.values())
   for split, rows in drawn.items():

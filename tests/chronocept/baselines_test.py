@@ -16,7 +16,7 @@ from ctd_jax.tasks.chronocept import (
 )
 from ctd_jax.tasks.chronocept.networks import BiLstm, FeedForward
 from ctd_jax_configs import chronocept
-from ctd_jax_datasets.chronocept import synthetic
+from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 
 DRAW = np.random.default_rng(0)
 X = DRAW.normal(size=(30, 40)).astype(np.float32)
@@ -39,7 +39,9 @@ def test_the_mean_predictor_under_either_protocol(benchmark, expected):
   # Synthetic targets have the published mean and spread of each split.
   targets = {
     split: features.extract_targets(samples)
-    for split, samples in synthetic.generate_samples(benchmark).items()
+    for split, samples in chronocept_dataset_builder.generate_samples(
+      benchmark
+    ).items()
   }
   honest = features.fit_train_scalers(targets)["test"].transform(
     targets["test"]

@@ -18,7 +18,6 @@ from ctd_jax_datasets import build, load
 from ctd_jax_datasets.chronocept import (
   chronocept_dataset_builder,
   sample_records,
-  synthetic,
 )
 from ctd_jax_datasets.common.source_files import SourceError
 
@@ -183,9 +182,11 @@ def test_split_statistics_pool_to_table_5():
 
 @pytest.mark.parametrize("benchmark", sample_records.BENCHMARKS)
 def test_synthetic_marginals_are_the_published(benchmark):
-  generated = synthetic.generate_samples(benchmark)
-  assert generated == synthetic.generate_samples(benchmark)
-  assert generated != synthetic.generate_samples(benchmark, seed=1)
+  generated = chronocept_dataset_builder.generate_samples(benchmark)
+  assert generated == chronocept_dataset_builder.generate_samples(benchmark)
+  assert generated != chronocept_dataset_builder.generate_samples(
+    benchmark, seed=1
+  )
   for split, published in sample_records.read_target_statistics()[
     benchmark
   ].items():
@@ -209,7 +210,7 @@ def test_synthetic_marginals_are_the_published(benchmark):
 
 @pytest.mark.parametrize("benchmark", sample_records.BENCHMARKS)
 def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
-  actual = synthetic.generate_samples(benchmark)["train"]
+  actual = chronocept_dataset_builder.generate_samples(benchmark)["train"]
   durations_named = []
   for sample in actual:
     assert all(piece in sample.parent_text for piece in sample.axes.values())
@@ -217,7 +218,9 @@ def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
     durations_named.append(
       next(
         float(minutes)
-        for minutes, phrases in synthetic.WORDING["duration"].items()
+        for minutes, phrases in chronocept_dataset_builder.WORDING[
+          "duration"
+        ].items()
         if main.endswith(phrases)
       )
     )
@@ -248,9 +251,9 @@ def test_a_folder_is_built_and_read(tmp_path):
 @pytest.mark.slow
 def test_synthetic_is_built_and_labelled(tmp_path):
   builder = build.build_dataset("chronocept/synthetic_2", tmp_path)
-  assert sample_records.read_samples(builder) == synthetic.generate_samples(
-    "benchmark_2"
-  )
+  assert sample_records.read_samples(
+    builder
+  ) == chronocept_dataset_builder.generate_samples("benchmark_2")
   tables = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
   assert "synthetic" in tables.splitlines()[0]
   counted = json.loads((builder.data_path / build.STATISTICS_FILE).read_text())

@@ -5,7 +5,7 @@ import shutil
 import string
 
 from ctd_jax.models.tokenizer import TextTokenizer
-from ctd_jax_datasets.chronocept import synthetic
+from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "encoders" / "bert"
 SIZES = {"train": 24, "validation": 10, "test": 9}
@@ -20,5 +20,5 @@ def encoder(folder: pathlib.Path) -> pathlib.Path:
 
 def samples(benchmark="benchmark_1"):
   """Returns split -> the first synthetic samples."""
-  actual = synthetic.generate_samples(benchmark)
+  actual = chronocept_dataset_builder.generate_samples(benchmark)
   return {split: actual[split][:size] for split, size in SIZES.items()}

@@ -2,8 +2,7 @@
 
 import pytest
 
-from ctd_jax_datasets.ctm import checks, repository
-from ctd_jax_datasets.ctm.generation import generator
+from ctd_jax_datasets.ctm import checks, generator, repository
 
 
 @pytest.fixture(scope="session")

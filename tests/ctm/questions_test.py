@@ -8,31 +8,31 @@ import sys
 import msgspec
 import pytest
 
-from ctd_jax_datasets import build, registry
+from ctd_jax_datasets import build
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.ctm import (
   checks,
-  examples,
+  ctm_dataset_builder,
+  generator,
   periods,
   released,
   repository,
   schema,
 )
-from ctd_jax_datasets.ctm.generation import generator, quotas
 from ctd_jax_datasets.ctm.periods import LSEC, SPLITS
 from ctd_jax_datasets.ctm.schema import Anachronism
 
 
 @pytest.mark.slow
 def test_counts_by_type_and_by_relations(generated_questions):
-  assert sum(quotas.TYPE_COUNTS.values()) == 8700
-  assert sum(quotas.BUCKETS.values()) == len(generated_questions) == 8750
+  assert sum(generator.TYPE_COUNTS.values()) == 8700
+  assert sum(generator.BUCKETS.values()) == len(generated_questions) == 8750
   listed = collections.Counter(q.task for q in generated_questions if q.listed)
-  assert listed == quotas.TYPE_COUNTS
+  assert listed == generator.TYPE_COUNTS
   buckets = collections.Counter(
-    quotas.size_bucket(q.task, len(q.relations)) for q in generated_questions
+    generator.size_bucket(q.task, len(q.relations)) for q in generated_questions
   )
-  assert buckets == quotas.BUCKETS
+  assert buckets == generator.BUCKETS
   sizes = {len(q.relations) for q in generated_questions if q.task == LSEC}
   assert sizes == set(range(4, 16))
   several = {
@@ -201,7 +201,7 @@ def test_years_of_both_conventions(generated_questions):
 
 
 def test_games_have_the_published_sizes(generated_questions):
-  found = quotas.draw_games(generator.SEED)
+  found = generator.draw_games(generator.SEED)
   assert [game.level for game in found] == (
     ["easy"] * 20 + ["medium"] * 20 + ["hard"] * 20
   )
@@ -216,22 +216,24 @@ def test_games_have_the_published_sizes(generated_questions):
   assert trained.isdisjoint(seats)
   for game in found:
     labels = [seat.period for seat in game.seats]
-    assert len(set(labels)) == quotas.PLAYERS[game.level] == len(labels)
+    assert len(set(labels)) == generator.PLAYERS[game.level] == len(labels)
     ranked = sorted(labels, key=periods.LABELS.index)
     assert [ranked[rank - 1] for rank in game.ranks] == labels
-  assert quotas.draw_games(generator.SEED) == found
+  assert generator.draw_games(generator.SEED) == found
 
 
 def test_built_games_are_read_back(tmp_path):
   builder = build.build_dataset("ctm/ito", tmp_path)
-  assert examples.read_games(builder) == list(quotas.draw_games(generator.SEED))
+  assert ctm_dataset_builder.read_games(builder) == list(
+    generator.draw_games(generator.SEED)
+  )
   assert (builder.data_path / "audit.txt").read_text("utf-8").count("hard") == 1
 
 
 def test_reading_what_is_not_built_says_how(tmp_path):
-  builder = registry.make_builder("ctm/qa", tmp_path)
+  builder = build.make_builder("ctm/qa", tmp_path)
   with pytest.raises(FileNotFoundError, match="build ctm/qa"):
-    examples.read_questions(builder)
+    ctm_dataset_builder.read_questions(builder)
 
 
 DUMMY = "data/ctm/dummy_data"
@@ -239,7 +241,9 @@ DUMMY = "data/ctm/dummy_data"
 
 def test_release_is_read_with_its_findings(tmp_path):
   builder = build.build_dataset("ctm/release", tmp_path, sources=DUMMY)
-  found = {q.question_id: q for q in examples.read_questions(builder)}
+  found = {
+    q.question_id: q for q in ctm_dataset_builder.read_questions(builder)
+  }
   golds = [found[f"released-{n:05d}"].gold for n in range(len(found))]
   assert [gold.form for gold in golds] == [
     "label",

@@ -8,7 +8,7 @@ import pytest
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm import ito_players, ito_report
-from ctd_jax_datasets.ctm.generation import quotas
+from ctd_jax_datasets.ctm import generator
 
 RESULTS = pathlib.Path(__file__).parents[1] / "results" / "published_ctm.json"
 # The average printed cannot be had from the cells printed.
@@ -24,7 +24,7 @@ def systems(dataset):
 
 
 def test_averages_are_over_the_listed_types():
-  counts = quotas.TYPE_COUNTS
+  counts = generator.TYPE_COUNTS
   assert sum(counts.values()) == 8700
   table = systems("ctm/release")
   assert len(table) == 25

@@ -14,7 +14,7 @@ from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets import audit_sample, build
 from ctd_jax_datasets.chunqiutr import audit_readme
 from ctd_jax_datasets.chunqiutr import gallery as gallery_module
-from ctd_jax_datasets.common import audit_samples, sample_pages
+from ctd_jax_datasets.common import audit_samples
 from ctd_jax_datasets.zztj import gallery as zztj_gallery
 from tests.data.chunqiutr import edition_files
 from tests.data.zztj import zztj_files
@@ -106,10 +106,10 @@ def test_the_seed_draws_and_a_new_version_keeps_unchanged_records():
 
 def test_every_record_is_found_where_it_is_printed(files, records):
   for source, folder in gallery_module.SOURCE_FOLDERS.items():
-    text = sample_pages.SourceText(files, folder)
+    text = audit_sample.SourceText(files, folder)
     work = [record for record in records if record.source == source]
     assert work, source
-    locate = sample_pages.make_locator(work, text, context=30)
+    locate = audit_sample.make_locator(work, text, context=30)
     for record in work:
       place = locate(record)
       assert place is not None, record
@@ -119,9 +119,9 @@ def test_every_record_is_found_where_it_is_printed(files, records):
 
 
 def test_a_place_is_file_and_line_with_what_stands_around(files, records):
-  text = sample_pages.SourceText(files, "zuozhuan_KR1e0001")
+  text = audit_sample.SourceText(files, "zuozhuan_KR1e0001")
   work = [record for record in records if record.source == "chunqiu"]
-  locate = sample_pages.make_locator(work, text, context=12)
+  locate = audit_sample.make_locator(work, text, context=12)
   record = next(r for r in work if r.text.startswith("秋八月，浯伯"))
   place = locate(record)
   assert place.is_whole
@@ -136,7 +136,7 @@ def test_a_place_is_file_and_line_with_what_stands_around(files, records):
 def test_words_printed_twice_are_found_after_the_record_before(tmp_path):
   path = tmp_path / "work.txt"
   path.write_text("秋七月\n公如晉\n冬十月\n公至自晉\n秋七月\n大雩\n", "utf-8")
-  text = sample_pages.SourceText({"w/work.txt": path}, "w")
+  text = audit_sample.SourceText({"w/work.txt": path}, "w")
   key = TimeKey(1, 1, 7)
   work = [
     Record(f"r{order}", words, "w", EVENT, key, order)
@@ -144,7 +144,7 @@ def test_words_printed_twice_are_found_after_the_record_before(tmp_path):
       ["秋七月。", "公如晉。", "公至自晉。", "秋，七月。", "大雩。", "王崩。"]
     )
   ]
-  locate = sample_pages.make_locator(work, text, context=5)
+  locate = audit_sample.make_locator(work, text, context=5)
   lines = [getattr(locate(record), "line", None) for record in work]
   assert lines == [1, 2, 4, 5, 6, None]
 
@@ -152,7 +152,7 @@ def test_words_printed_twice_are_found_after_the_record_before(tmp_path):
 def test_a_text_with_a_gap_is_found_by_a_part(tmp_path):
   path = tmp_path / "work.txt"
   path.write_text("甲乙丙丁戊己庚辛壬癸子丑(寅/卯)辰巳午未申酉戌亥\n", "utf-8")
-  text = sample_pages.SourceText({"w/work.txt": path}, "w")
+  text = audit_sample.SourceText({"w/work.txt": path}, "w")
   record = Record(
     "r0",
     "甲乙丙丁戊己庚辛壬癸子丑辰巳午未申酉戌亥",
@@ -161,7 +161,7 @@ def test_a_text_with_a_gap_is_found_by_a_part(tmp_path):
     TimeKey(1, 1, 1),
     0,
   )
-  place = sample_pages.make_locator([record], text, 4)(record)
+  place = audit_sample.make_locator([record], text, 4)(record)
   assert (place.line, place.is_whole) == (1, False)
 
 
@@ -170,7 +170,7 @@ def test_a_placeholder_shows_where_its_month_is_passed_over(files, records):
   # As if no work told of the sixth month.
   empty = dataclasses.replace(placeholder, key=TimeKey(1, 1, 6))
   sampled = audit_samples.SampledRecord(empty, 1.0, "0")
-  (page,) = sample_pages.make_pages(
+  (page,) = audit_sample.make_pages(
     [sampled], records, files, gallery_module.SOURCE_FOLDERS, 20
   )
   assert page.place is None

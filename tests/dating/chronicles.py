@@ -8,7 +8,7 @@ from ctd_jax.benchmark.benchmark import NEG_COMMENT
 from ctd_jax.chronology import dates, reigns
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax_datasets.chunqiutr import mini
-from ctd_jax_datasets.chunqiutr.splits import block_splits
+from ctd_jax_datasets.chunqiutr.base_texts import block_splits
 from tests.benchmarks import posterior_metrics
 
 TIMELINE = reigns.load_timeline("mini")

@@ -19,7 +19,7 @@ from ctd_jax.models.pretrained import weights
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.retrieval import search
-from ctd_jax_datasets import export as data_export
+from ctd_jax_datasets import export
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -97,7 +97,7 @@ def ours(encoder):
 @pytest.mark.parametrize("mode", MODES)
 def test_mteb_gives_our_figures(encoder, ours, mode, tmp_path):
   folder = tmp_path / "data"
-  data_export.export_benchmark(BENCHMARK, "beir", folder)
+  export.export_benchmark(BENCHMARK, "beir", folder)
   task = mteb_task.make_task_class(f"beir:{folder}", mode)()
   task.filter_eval_splits(["test"])
   result = mteb.evaluate(

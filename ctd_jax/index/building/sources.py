@@ -260,14 +260,14 @@ def _read_dataset(
   data_dir: str | os.PathLike | None,
 ) -> list[SourceWork]:
   # Here and not above: data sets need TFDS, and texts do not.
-  from ctd_jax_datasets import load, registry
+  from ctd_jax_datasets import build, load
 
-  if name not in registry.DATASET_NAMES:
-    nearest = difflib.get_close_matches(name, registry.DATASET_NAMES, n=1)
+  if name not in build.DATASET_NAMES:
+    nearest = difflib.get_close_matches(name, build.DATASET_NAMES, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
     raise FileNotFoundError(
       f"--add={name}: no such file or folder, nor a data set "
-      f"({', '.join(registry.DATASET_NAMES)}), nor {_BEIR_PREFIX}FOLDER{hint}"
+      f"({', '.join(build.DATASET_NAMES)}), nor {_BEIR_PREFIX}FOLDER{hint}"
     )
   _check_splits(hidden_splits)
   benchmark = load.load_benchmark(name, data_dir)

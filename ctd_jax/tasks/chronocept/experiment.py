@@ -42,13 +42,7 @@ from absl import logging
 from jaxtyping import Float
 
 from ctd_jax.evaluation import result_tables, results
-from ctd_jax.tasks.chronocept import (
-  features,
-  measures,
-  networks,
-  plots,
-  systems,
-)
+from ctd_jax.tasks.chronocept import features, measures, networks, systems
 from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
 from ctd_jax.tasks.chronocept.systems import BaselineSystem
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
@@ -380,7 +374,7 @@ def _write_report(
   results.write_result_rows(workdir / "results.json", result_rows)
   title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"
   # The curves that are drawn are those of the first seed.
-  figure = plots.plot_predictions(title, samples, truth, predictions, raw[0])
+  figure = measures.plot_predictions(title, samples, truth, predictions, raw[0])
   output.write_figure(workdir / "page.png", figure)
   # Rows of single targets are in results.json only.
   table_rows = [row for row in result_rows if row.family == "all"]

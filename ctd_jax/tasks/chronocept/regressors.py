@@ -32,15 +32,15 @@ from sklearn import linear_model, neighbors, svm
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.metrics import pairwise
 
+from ctd_jax.utils import files
 from ctd_jax_datasets.chronocept import sample_records
-from ctd_jax_datasets.common import tsv_files
 
 # Words of durations: minutes of a unit (a year has 365 days and a month is a
 # twelfth of it), vague numbers at their usual size, determiners that mean one,
 # and adverbs that imply a duration, in minutes.
 _UNITS, _NUMBERS, _ADVERBS = (
   {word: float(fractions.Fraction(value)) for word, (value,) in table.items()}
-  for table in tsv_files.read_wording(
+  for table in files.read_wording(
     sample_records.FOLDER / "durations.tsv"
   ).values()
 )

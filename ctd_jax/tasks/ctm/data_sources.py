@@ -12,7 +12,7 @@ import tensorflow_datasets as tfds
 from ctd_jax.tasks.ctm import timeline
 from ctd_jax.tasks.ctm.command_settings import DataSettings
 from ctd_jax_datasets import build, load
-from ctd_jax_datasets.ctm import examples, repository, schema
+from ctd_jax_datasets.ctm import ctm_dataset_builder, repository, schema
 from ctd_jax_datasets.ctm.schema import ItoInstance, Question
 
 # Long scripts are questions, too, in a variant of their own.
@@ -30,7 +30,9 @@ def load_questions(data: DataSettings, split: str) -> list[Question]:
     all_questions = [
       question
       for name in QA_DATASETS
-      for question in examples.read_questions(_build_dataset(name, data))
+      for question in ctm_dataset_builder.read_questions(
+        _build_dataset(name, data)
+      )
     ]
   else:
     all_questions = read_json_lines(data.file, schema.question_from_json)
@@ -47,7 +49,7 @@ def load_games(data: DataSettings) -> list[ItoInstance]:
     ValueError: naming file and line at fault.
   """
   if data.file is None:
-    return examples.read_games(_build_dataset(ITO_DATASET, data))
+    return ctm_dataset_builder.read_games(_build_dataset(ITO_DATASET, data))
   return read_json_lines(data.file, schema.instance_from_json)
 
 

@@ -23,19 +23,17 @@ from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.retrieval import bm25, search
 from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_client import open_client
-from ctd_jax.tasks.chat_models import Journal
+from ctd_jax.tasks.chat_models import Journal, open_client
 from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
 from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax.utils import files
-from ctd_jax_datasets.ctm import repository
-from ctd_jax_datasets.ctm.generation import question_pool
+from ctd_jax_datasets.ctm import question_drafts, repository
 from ctd_jax_datasets.ctm.periods import ERA
 from ctd_jax_datasets.ctm.schema import Entity, Question, Relation
 
 if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
+  from ctd_jax.tasks.chat_models import ChatClient
 
 ContextProvider = Callable[[Question], Sequence[str]]
 NUM_PASSAGES = 10  # as many as the paper takes from a web search
@@ -64,7 +62,7 @@ def provide_nothing(question: Question) -> Sequence[str]:
 
 def list_facts(question: Question) -> Sequence[str]:
   """Returns the dates of all entities that a question is about."""
-  return tuple(map(question_pool.format_fact, question.relations))
+  return tuple(map(question_drafts.format_fact, question.relations))
 
 
 class DistractorFacts:
@@ -76,7 +74,7 @@ class DistractorFacts:
     Args:
       seed: seed of draws and order, together with the question's id.
     """
-    self._facts = sorted(set(map(question_pool.format_fact, relations)))
+    self._facts = sorted(set(map(question_drafts.format_fact, relations)))
     self._seed = seed
 
   def __call__(self, question: Question) -> Sequence[str]:

@@ -23,7 +23,7 @@ from ctd_jax.evaluation.results import VOCABULARIES, ResultRow
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm.judge import UNDECIDED, UNPARSED, AnswerVerdict
 from ctd_jax.utils import files, output
-from ctd_jax_datasets.ctm.generation.quotas import BUCKETS, size_bucket
+from ctd_jax_datasets.ctm.generator import BUCKETS, size_bucket
 from ctd_jax_datasets.ctm.periods import LSEC, TASKS
 from ctd_jax_datasets.ctm.schema import Question
 

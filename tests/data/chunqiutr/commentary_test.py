@@ -14,7 +14,6 @@ from ctd_jax_datasets.chunqiutr import (
   commentary,
   essays,
   gallery,
-  notes,
   text_alignment,
 )
 from ctd_jax_datasets.common import source_files
@@ -175,7 +174,7 @@ def test_a_ring_begins_another_explanation(tmp_path, anchor):
   )
   assert [
     candidate.passages
-    for candidate in notes.read_kong([path], anchor).candidates
+    for candidate in essays.read_kong([path], anchor).candidates
   ] == [("元者始也",), ("春者時之始也",)]
 
 
@@ -211,7 +210,7 @@ def test_a_note_on_a_heading_explains_what_begins_there(tmp_path, anchor):
   )
   matches = [
     candidate.anchor_match
-    for candidate in notes.read_kong([first, second], anchor).candidates
+    for candidate in essays.read_kong([first, second], anchor).candidates
   ]
   assert [place.key for place in matches] == [
     TimeKey(1, 1, 4),
@@ -286,20 +285,20 @@ def test_cut_loses_nothing(seed):
     text = "".join(
       draw.choices("泠嶧浯湟澹岷也矣者曰云年僖三蓋", k=draw.randrange(900))
     )
-    pieces = notes.cut_pieces(text)
+    pieces = essays.cut_pieces(text)
     assert "".join(pieces) == text
     for piece in pieces[:-1]:
-      assert len(piece) >= notes.MIN_CHARS_BEFORE_QUOTE
+      assert len(piece) >= essays.MIN_CHARS_BEFORE_QUOTE
     if len(pieces) > 1:
-      assert len(pieces[-1]) >= notes.MIN_TAIL_CHARS
+      assert len(pieces[-1]) >= essays.MIN_TAIL_CHARS
 
 
 def test_cut_stands_before_who_is_quoted():
-  before = "泠" * notes.MIN_CHARS_BEFORE_QUOTE + "也"
+  before = "泠" * essays.MIN_CHARS_BEFORE_QUOTE + "也"
   after = "湟氏泠志云嶧人之俗尚質而少文其祭不用牲也"
-  assert notes.cut_pieces(before + after) == [before, after]
+  assert essays.cut_pieces(before + after) == [before, after]
   cited = "僖二十八年傳曰嶧人侵東鄙取二邑而去之三年乃復"
-  assert notes.cut_pieces(before[:-1] + cited) == [before[:-1], cited]
+  assert essays.cut_pieces(before[:-1] + cited) == [before[:-1], cited]
 
 
 @pytest.mark.parametrize(
@@ -317,13 +316,13 @@ def test_cut_stands_before_who_is_quoted():
   ],
 )
 def test_no_cut_inside_a_clause(clause, rest):
-  before = "泠" * notes.MIN_PIECE_CHARS + clause
-  after = rest + "嶧" * notes.MIN_PIECE_CHARS
-  assert notes.cut_pieces(before + after) == [before + after]
+  before = "泠" * essays.MIN_PIECE_CHARS + clause
+  after = rest + "嶧" * essays.MIN_PIECE_CHARS
+  assert essays.cut_pieces(before + after) == [before + after]
   # The same words do end or open a sentence elsewhere.
-  end = "泠" * notes.MIN_PIECE_CHARS
+  end = "泠" * essays.MIN_PIECE_CHARS
   for sentence in (end + "耳", end + "焉", end + "乎"):
-    assert notes.cut_pieces(sentence + after[2:]) == [
+    assert essays.cut_pieces(sentence + after[2:]) == [
       sentence,
       after[2:],
     ]
@@ -344,7 +343,7 @@ def test_no_cut_inside_a_clause(clause, rest):
   ],
 )
 def test_cut_glosses(note, kept):
-  assert notes.cut_glosses(note) == kept
+  assert essays.cut_glosses(note) == kept
 
 
 @pytest.mark.parametrize(
@@ -357,7 +356,7 @@ def test_cut_glosses(note, kept):
   ],
 )
 def test_a_variant_reading_begins_with_the_words_it_repeats(note, kept):
-  assert notes.cut_glosses(note, "嶧人侵我東鄙取柘榆二邑") == kept
+  assert essays.cut_glosses(note, "嶧人侵我東鄙取柘榆二邑") == kept
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from ctd_jax.benchmark import benchmark
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import TimeKey
-from ctd_jax_datasets.chunqiutr import base_texts, gallery, splits
+from ctd_jax_datasets.chunqiutr import base_texts, gallery
 from ctd_jax_datasets.common import source_files
 from tests.data.chunqiutr import edition_files
 
@@ -137,9 +137,11 @@ def test_sub_commentary_is_cut_at_final_particles(built):
 
 
 def test_official_split_of_the_released_map():
-  split_of = splits.official_splits(RELEASE)
-  assert splits.count_months(split_of) == splits.SplitSizes(2424, 295, 317)
-  assert splits.count_boundaries(split_of) == 45
+  split_of = base_texts.official_splits(RELEASE)
+  assert base_texts.count_months(split_of) == base_texts.SplitSizes(
+    2424, 295, 317
+  )
+  assert base_texts.count_boundaries(split_of) == 45
   by_reign = collections.Counter(
     (key.reign, split) for key, split in split_of.items()
   )
@@ -152,7 +154,7 @@ def test_official_split_of_the_released_map():
 
 def test_official_split_refuses_another_calendar():
   with pytest.raises(ValueError, match="lu_release"):
-    splits.official_splits(reigns.load_timeline("lu"))
+    base_texts.official_splits(reigns.load_timeline("lu"))
 
 
 def test_placeholders_fill_the_empty_months_in_every_wording(built):

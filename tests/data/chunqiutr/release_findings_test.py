@@ -6,8 +6,8 @@ import pytest
 
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Interval, TimeKey
-from ctd_jax_datasets.chunqiutr import release, release_months, splits
-from ctd_jax_datasets.common import file_notes
+from ctd_jax_datasets.chunqiutr import base_texts, release, release_months
+from ctd_jax_datasets.common import source_files
 from tests.data.chunqiutr import release_files
 
 TIMELINE = release_files.TIMELINE
@@ -271,7 +271,7 @@ def test_an_oddity_is_survived_and_reported(tmp_path, defect, reasons):
   assert reasons <= set(release_files.counts(found))
   told = json.loads(json.dumps(found.notes.to_json()))
   for finding in told["findings"]:
-    kept = min(finding["count"], file_notes.MAX_EXAMPLES)
+    kept = min(finding["count"], source_files.MAX_EXAMPLES)
     assert len(finding["examples"]) == kept
     # The file is named, and the line where there are lines.
     name = finding["examples"][0].partition(":")[0]
@@ -369,7 +369,7 @@ def test_a_member_that_repeats_is_reported(tmp_path):
 
 def test_another_split_than_released(tmp_path):
   timeline = reigns.load_timeline("lu_release")
-  split_map = splits.format_split_map(splits.official_splits(timeline))
+  split_map = base_texts.format_split_map(base_texts.official_splits(timeline))
   documents = release_files.clean()
   documents[release_months.SPLITS_FILE] = split_map
   documents[release_months.QUERIES_FILE] = []

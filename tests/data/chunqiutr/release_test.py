@@ -6,7 +6,7 @@ import pytest
 
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Interval, TimeKey
-from ctd_jax_datasets.chunqiutr import release, release_months, splits
+from ctd_jax_datasets.chunqiutr import base_texts, release, release_months
 from ctd_jax_datasets.common.source_files import SourceError
 from tests.data.chunqiutr import release_files
 
@@ -97,7 +97,7 @@ def test_reading_depends_on_nothing_but_the_files(clean, tmp_path):
 
 def test_the_released_split_map_has_its_published_shape():
   timeline = reigns.load_timeline("lu_release")
-  written = splits.format_split_map(splits.official_splits(timeline))
+  written = base_texts.format_split_map(base_texts.official_splits(timeline))
   listed, debug = written["split_by_sort_key"], written["debug_info"]
   assert len(listed) == 3036
   assert list(listed)[:2] == ["1-1-1", "1-1-2"]

@@ -10,14 +10,14 @@ from ctd_jax.benchmark.benchmark import Query, Record
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import (
+  base_texts,
   gallery,
   mini,
   release,
   release_months,
   release_writer,
-  splits,
 )
-from ctd_jax_datasets.common import examples
+from ctd_jax_datasets.common import base_builder
 from tests.data.chunqiutr import release_files
 
 TIMELINE = release_files.TIMELINE
@@ -176,7 +176,7 @@ def test_an_invented_chronicle_survives(tmp_path):
   timeline = reigns.load_timeline("mini")
   records = mini.generate_records(0)
   records += gallery.make_placeholders(records, timeline, 0, mini.TITLE)
-  records = examples.number_records(records, 0)
+  records = base_builder.number_records(records, 0)
   # The chronicle has no versions; a reader gives every event one of its own.
   asked = generation.generate_queries(
     timeline, mini.make_splits(), records, title=mini.TITLE
@@ -284,7 +284,7 @@ def test_months_without_split_are_in_no_map(tmp_path):
 
 def test_the_split_map_of_the_release_counts_its_months():
   timeline = reigns.load_timeline("lu_release")
-  written = splits.format_split_map(splits.official_splits(timeline))
+  written = base_texts.format_split_map(base_texts.official_splits(timeline))
   for reign, info in written["debug_info"].items():
     listed = [
       name

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from ctd_jax.chronology import reigns
-from ctd_jax_datasets.common import examples, summary
+from ctd_jax_datasets.common import base_builder, summary
 
-FEATURES = examples.make_record_features()
+FEATURES = base_builder.make_record_features()
 ROW = {"id": "r00000", "text": "泠侯卒", "start": [1, 1, 1], "match_score": 1.0}
 
 

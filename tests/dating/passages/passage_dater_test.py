@@ -17,7 +17,7 @@ from ctd_jax.dating.passages import fitting, scores
 from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax_datasets.chunqiutr import mini
-from ctd_jax_datasets.chunqiutr.splits import block_splits
+from ctd_jax_datasets.chunqiutr.base_texts import block_splits
 
 TIMELINE = reigns.load_timeline("mini")
 SURNAMES = "張王李趙陳楊黃周吳徐"

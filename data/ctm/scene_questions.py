@@ -13,15 +13,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ctd_jax_datasets.ctm import periods, repository, schema
-from ctd_jax_datasets.ctm.generation import question_pool
-from ctd_jax_datasets.ctm.generation.question_pool import (
-  WORDING,
-  Draft,
-  EntityPool,
-  NoDrawError,
-  redraw,
-)
+from ctd_jax_datasets.ctm import periods, question_drafts, repository, schema
 from ctd_jax_datasets.ctm.periods import (
   ERA,
   EVENT,
@@ -33,6 +25,13 @@ from ctd_jax_datasets.ctm.periods import (
   PLACE,
   RULER,
   SEC,
+)
+from ctd_jax_datasets.ctm.question_drafts import (
+  WORDING,
+  Draft,
+  EntityPool,
+  NoDrawError,
+  redraw,
 )
 from ctd_jax_datasets.ctm.schema import (
   AnachronismGold,
@@ -262,7 +261,7 @@ def _format_answer(
 ) -> tuple[str, str]:
   """Returns the answer and the conclusion of its explanation."""
   if not conflicts:
-    names = question_pool.join_names(
+    names = question_drafts.join_names(
       [relation.entity for relation in cast.relations]
     )
     return f"是。{names}在时间上可以同时出现。", "各项的年代有交集，因此可能。"
@@ -323,7 +322,7 @@ def draft_script_question(
   }[cast.scene.kind]
   acts = []  # each with up to `_PER_ACT` members
   for first in range(0, len(cast.members), _PER_ACT):
-    act = f"第{question_pool.format_ordinal(first // _PER_ACT + 1)}场"
+    act = f"第{question_drafts.format_ordinal(first // _PER_ACT + 1)}场"
     lines = [f"【{act}】{rng.choice(WORDING['weather'][''])}"]
     for relation in cast.members[first : first + _PER_ACT]:
       lines += _write_lines(rng, relation)
@@ -368,7 +367,7 @@ def _make_scene_draft(task: str, cast: Cast, question: str) -> Draft:
     answer = "\n".join(
       f"{number}. {reason}。" for number, reason in enumerate(reasons, start=1)
     )
-  names = question_pool.join_names([item.entity for item in anachronisms])
+  names = question_drafts.join_names([item.entity for item in anachronisms])
   return Draft(
     rule=_ANACHRONISM_RULE,
     question=question,

@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
 
-from ctd_jax_datasets.common import tsv_files
+from ctd_jax.utils import files
 from ctd_jax_datasets.ctm import periods, repository
 from ctd_jax_datasets.ctm.periods import (
   APPROXIMATE,
@@ -35,9 +35,7 @@ PERIOD_LIST = "、".join(periods.LABELS)
 _NUMERALS = "零一二三四五六七八九十"
 _TRIES = 200  # draws before the tables count as too small
 # Table -> key -> texts.
-WORDING = tsv_files.read_wording(
-  pathlib.Path(__file__).parent.with_name("wording.tsv")
-)
+WORDING = files.read_wording(pathlib.Path(__file__).with_name("wording.tsv"))
 
 
 def format_year(year: int, precision: str = "") -> str:

@@ -11,16 +11,7 @@ import itertools
 import random
 from collections.abc import Sequence
 
-from ctd_jax_datasets.ctm import periods, repository, schema
-from ctd_jax_datasets.ctm.generation import question_pool
-from ctd_jax_datasets.ctm.generation.question_pool import (
-  WORDING,
-  Draft,
-  EntityPool,
-  NoDrawError,
-  draw_period_window,
-  redraw,
-)
+from ctd_jax_datasets.ctm import periods, question_drafts, repository, schema
 from ctd_jax_datasets.ctm.periods import (
   END,
   ERA,
@@ -31,6 +22,14 @@ from ctd_jax_datasets.ctm.periods import (
   PLACE,
   RULER,
   START,
+)
+from ctd_jax_datasets.ctm.question_drafts import (
+  WORDING,
+  Draft,
+  EntityPool,
+  NoDrawError,
+  draw_period_window,
+  redraw,
 )
 from ctd_jax_datasets.ctm.schema import (
   Entity,
@@ -103,14 +102,16 @@ def _make_order_draft(
   if tied_groups:
     conventions += "；同年者并列，先后不限"
   question = rng.choice(WORDING["order"][""]).format(
-    names=question_pool.join_names([relation.entity for relation in relations]),
+    names=question_drafts.join_names(
+      [relation.entity for relation in relations]
+    ),
     which=conventions,
   )
   ordered_names = [name for group in groups for name in group]
   ties = "".join(
-    f"其中{question_pool.join_names(group)}同年。" for group in tied_groups
+    f"其中{question_drafts.join_names(group)}同年。" for group in tied_groups
   )
-  answer = question_pool.join_names(ordered_names)
+  answer = question_drafts.join_names(ordered_names)
   return Draft(
     rule=_ORDER_RULE,
     question=question,
@@ -280,7 +281,7 @@ def _make_renaming_draft(
   texts, relations, answers = [], [], []
   for given_name, queried_names in city_queries:
     queried_names.sort(key=lambda e: periods.LABELS.index(e.periods[0]))
-    labels = question_pool.join_names(
+    labels = question_drafts.join_names(
       [entity.periods[0] for entity in queried_names]
     )
     texts.append(
@@ -306,7 +307,7 @@ def _make_renaming_draft(
   return Draft(
     rule=_RENAMING_RULE,
     question="；".join(texts) + suffix,
-    answer=question_pool.join_names(gold.names),
+    answer=question_drafts.join_names(gold.names),
     relations=tuple(relations),
     gold=gold,
     conclusion=f"{facts_text}。",

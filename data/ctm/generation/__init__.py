@@ -1,1 +1,0 @@
-"""Generation of questions and games: entities drawn, questions worded."""
