@@ -43,7 +43,6 @@ from ctd_jax_datasets.common.base_builder import TABLES_FILE
 from ctd_jax_datasets.ctm import ctm_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
-
 _BUILDERS = {
   "chunqiutr": chunqiutr_dataset_builder.Builder,
   "zztj": zztj_dataset_builder.Builder,

@@ -25,17 +25,17 @@ from absl import flags
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.systems import pqr
 from ctd_jax.tasks import chat_models
+from ctd_jax.tasks.chat_client import open_client
 from ctd_jax.tasks.chat_models import (
   Endpoint,
   Journal,
   make_conversation,
-  open_client,
 )
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load
 
 if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_models import ChatClient
+  from ctd_jax.tasks.chat_client import ChatClient
 
 OUTPUT_FILE = "pseudo_queries.jsonl"
 _TASK = (

@@ -25,7 +25,8 @@ from absl import flags
 from ctd_jax.evaluation import significance
 from ctd_jax.tasks import chat_models, evidence_packs
 from ctd_jax.tasks import evidence_packs as packs_lib
-from ctd_jax.tasks.chat_models import Endpoint, Journal, open_client
+from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_models import Endpoint, Journal
 from ctd_jax.tasks.evidence_packs import CONFUSABLE_ROLES, Pack
 from ctd_jax.utils import command_line, files, output
 from ctd_jax_datasets import load
@@ -96,7 +97,7 @@ def format_tsv(
 
 
 if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_models import ChatClient
+  from ctd_jax.tasks.chat_client import ChatClient
 
 MODEL = "model"  # system that asks a chat model
 QUOTE_FUNCTIONS = {

@@ -199,7 +199,7 @@ def code_commit() -> str:
     return given_commit
 
 
-def read_rows(path: pathlib.Path) -> list[dict[str, str]]:
+def read_tsv_rows(path: pathlib.Path) -> list[dict[str, str]]:
   """Returns the rows of a TSV file with a header, as column -> cell.
 
   Raises:
@@ -228,7 +228,7 @@ def read_wording(path: pathlib.Path) -> dict[str, dict[str, tuple[str, ...]]]:
     path: a TSV file with the columns table, key and text.
   """
   wording: dict[str, dict[str, tuple[str, ...]]] = {}
-  for row in read_rows(path):
+  for row in read_tsv_rows(path):
     texts_by_key = wording.setdefault(row["table"], {})
     texts_by_key[row["key"]] = (
       *texts_by_key.get(row["key"], ()),

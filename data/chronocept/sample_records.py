@@ -86,7 +86,7 @@ def read_target_statistics() -> dict[str, dict[str, TargetStatistics]]:
   """
   # The table has a row for each target, in the order of `TARGETS`.
   rows = collections.defaultdict(list)
-  for row in files.read_rows(FOLDER / "target_statistics.tsv"):
+  for row in files.read_tsv_rows(FOLDER / "target_statistics.tsv"):
     rows[row["benchmark"], row["split"]].append(row)
   statistics_by_benchmark: dict[str, dict[str, TargetStatistics]] = {
     name: {} for name in BENCHMARKS
@@ -109,7 +109,7 @@ def read_axis_counts(benchmark: str) -> dict[str, int]:
   """
   return {
     row["axis"]: int(row[benchmark])
-    for row in files.read_rows(FOLDER / "axis_counts.tsv")
+    for row in files.read_tsv_rows(FOLDER / "axis_counts.tsv")
   }
 
 

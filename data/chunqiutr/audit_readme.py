@@ -53,7 +53,7 @@ def read_figures(path: pathlib.Path) -> Figures:
     ValueError: naming file and line of what is no number or stands twice.
   """
   figures: dict[str, dict[str, dict[str, float]]] = {}
-  for line, row in enumerate(files.read_rows(path), start=2):
+  for line, row in enumerate(files.read_tsv_rows(path), start=2):
     columns = figures.setdefault(row["table"], {}).setdefault(row["row"], {})
     try:
       value = float(row["value"])
@@ -80,7 +80,7 @@ def find_differences(
       sentence; the first line that fits counts.
   """
   # The first pattern that fits counts: special rows stand above general ones.
-  patterns = files.read_rows(reasons)
+  patterns = files.read_tsv_rows(reasons)
   results = []
   for (table, row, column), paper_value in _flatten_figures(paper_figures):
     value = figures.get(table, {}).get(row, {}).get(column)

@@ -247,8 +247,8 @@ def _clean_text(text_lines: list[str]) -> str:
   return _STRAY.sub("", _DASH.sub("——", "".join(text_lines)))
 
 
-# Official division of the 3,036 months. Records and queries inherit the split of
-# their month: results compare with published ones only under this division.
+# Official division of the 3,036 months. Records and queries inherit the split
+# of their month: results compare with published ones only under this division.
 # Source: `time_splits_by_month_v1.json` of the public ChunQiuTR release
 # (specification 1.3). Validation and test are one block of years in each reign,
 # the rest is train; 閔公, with two years, is divided by month.

@@ -23,9 +23,9 @@ from ctd_jax_datasets.chunqiutr.text_alignment import (
 )
 from ctd_jax_datasets.common import source_files
 
-# Notes between the words that they explain: 杜預 and 孔穎達. A note is dated by the
-# text before it. Commentary has no punctuation, so it is cut at final particles
-# and where somebody is quoted.
+# Notes between the words that they explain: 杜預 and 孔穎達. A note is dated by
+# the text before it. Commentary has no punctuation, so it is cut at final
+# particles and where somebody is quoted.
 
 
 # A piece ends at the first sentence end after so many characters, or after

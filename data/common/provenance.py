@@ -102,7 +102,9 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
   if table_name in reigns.timeline_names():
     table_rows = {
       (row["name"], row["state"], row["accession"]): row
-      for row in files.read_rows(reigns.reign_table_dir() / f"{table_name}.tsv")
+      for row in files.read_tsv_rows(
+        reigns.reign_table_dir() / f"{table_name}.tsv"
+      )
     }
   lines = []
   for reign in timeline.reigns:

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from ctd_jax.tasks import chat_models
+from ctd_jax.tasks import chat_client, chat_models
 from ctd_jax.tasks.chat_models import Endpoint, Journal, NoReplyError
 from ctd_jax.tasks.ctm import (
   __main__,
@@ -62,7 +62,7 @@ def test_all_questions_through_a_bad_server(tmp_path):
     Journal(tmp_path / "replies.jsonl") as replies,
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
-    chat = chat_models.ChatClient(endpoint(server, timeout=0.8), replies)
+    chat = chat_client.ChatClient(endpoint(server, timeout=0.8), replies)
     answerer = qa.ModelAnswerer(chat, "direct", qa.list_facts)
     found = chat_models.ask_questions(ASKED, answerer, journal, num_workers=8)
     assert found == {q.question_id: q.answer for q in ASKED}
@@ -83,7 +83,7 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
     Journal(tmp_path / "replies.jsonl") as replies,
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
-    chat = chat_models.ChatClient(endpoint(server, attempts=2), replies)
+    chat = chat_client.ChatClient(endpoint(server, attempts=2), replies)
     answerer = qa.ModelAnswerer(chat, "cot", qa.provide_nothing)
     with pytest.raises(NoReplyError, match=f"1 of {len(ASKED)} questions"):
       chat_models.ask_questions(ASKED, answerer, journal, num_workers=4)
@@ -228,7 +228,7 @@ def test_the_model_decides_what_rules_cannot(tmp_path):
     return replies[answer].pop()
 
   with serving(vote) as server, Journal(tmp_path / "j.jsonl") as journal:
-    chat = chat_models.ChatClient(endpoint(server), journal)
+    chat = chat_client.ChatClient(endpoint(server), journal)
     for answer, source in (("金陵", "model"), ("建邺", "undecided")):
       rules = judge.judge_answer(question, answer)
       assert rules.source == judge.UNDECIDED
@@ -279,7 +279,7 @@ def test_a_model_plays(tmp_path):
     return json.dumps(fields, ensure_ascii=False)
 
   with serving(answer) as server, Journal(tmp_path / "j.jsonl") as journal:
-    chat = chat_models.ChatClient(endpoint(server), journal)
+    chat = chat_client.ChatClient(endpoint(server), journal)
     agent = ito_players.ModelAgent(chat, (FRUIT, BOOK))
     played = ito_players.play_game(
       ito_game.start_game(one, [FRUIT, BOOK]), [agent] * 3

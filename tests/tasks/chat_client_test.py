@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from ctd_jax.tasks import chat_models
+from ctd_jax.tasks import chat_client, chat_models
 from ctd_jax.tasks.chat_models import Endpoint, Journal
 from tests.tasks.chat_server import FAULTS, serving
 
@@ -44,7 +44,7 @@ def test_nothing_is_lost_and_nothing_counts_twice(tmp_path):
     serving(echo, faults_of_name) as server,
     Journal(tmp_path / "j.jsonl") as journal,
   ):
-    chat = chat_models.ChatClient(endpoint(server), journal)
+    chat = chat_client.ChatClient(endpoint(server), journal)
     # Every text twice, from eight threads at once.
     with concurrent.futures.ThreadPoolExecutor(8) as pool:
       replies = list(pool.map(lambda text: chat.ask(user(text)), texts * 2))
@@ -65,7 +65,7 @@ def test_a_second_run_asks_nothing(tmp_path):
   with serving(echo) as server:
     for _ in range(2):
       with Journal(tmp_path / "j.jsonl") as journal:
-        chat = chat_models.ChatClient(endpoint(server), journal)
+        chat = chat_client.ChatClient(endpoint(server), journal)
         chat.ask(user("a"))
         chat.ask(user("a"), sample=1)
     assert sum(server.asked.values()) == 2
@@ -78,7 +78,7 @@ def test_attempts_end(tmp_path):
     serving(echo, lambda text, attempt: "error") as server,
     Journal(tmp_path / "j.jsonl") as journal,
   ):
-    chat = chat_models.ChatClient(endpoint(server, attempts=3), journal)
+    chat = chat_client.ChatClient(endpoint(server, attempts=3), journal)
     with pytest.raises(
       chat_models.NoReplyError, match="no reply in 3 attempts"
     ):
@@ -92,7 +92,7 @@ def test_a_refused_request_is_not_repeated(tmp_path):
     serving(echo, lambda text, attempt: "refuse") as server,
     Journal(tmp_path / "j.jsonl") as journal,
   ):
-    chat = chat_models.ChatClient(endpoint(server), journal)
+    chat = chat_client.ChatClient(endpoint(server), journal)
     with pytest.raises(ValueError, match="refuses: .*401"):
       chat.ask(user("a"))
     assert sum(server.asked.values()) == 1
@@ -100,7 +100,7 @@ def test_a_refused_request_is_not_repeated(tmp_path):
 
 def test_budget(tmp_path):
   with serving(echo) as server, Journal(tmp_path / "j.jsonl") as journal:
-    chat = chat_models.ChatClient(endpoint(server, budget=30e-6), journal)
+    chat = chat_client.ChatClient(endpoint(server, budget=30e-6), journal)
     chat.ask(user("a"))
     chat.ask(user("b"))
     with pytest.raises(ValueError, match="--budget=3e-05 USD is spent"):
@@ -109,7 +109,7 @@ def test_budget(tmp_path):
 
 
 def test_pace():
-  pace = chat_models.RateLimiter(per_minute=1200)
+  pace = chat_client.RateLimiter(per_minute=1200)
   begin = time.monotonic()
   for _ in range(5):
     pace.wait()
@@ -122,4 +122,4 @@ def test_a_key_is_asked_for(tmp_path, monkeypatch):
     Journal(tmp_path / "j.jsonl") as journal,
     pytest.raises(ValueError, match="OPENAI_API_KEY"),
   ):
-    chat_models.ChatClient(Endpoint("m"), journal)
+    chat_client.ChatClient(Endpoint("m"), journal)

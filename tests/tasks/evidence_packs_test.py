@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from ctd_jax.tasks import chat_models, evidence_packs, evidence_qa
+from ctd_jax.tasks import chat_client, chat_models, evidence_packs, evidence_qa
 from ctd_jax.tasks import evidence_packs as packs_lib
 from ctd_jax.tasks.chat_models import Endpoint, Journal
 from ctd_jax_datasets import export
@@ -183,7 +183,7 @@ def test_packs_through_a_bad_server(tmp_path):
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
     endpoint = Endpoint("m", server.url, "k", timeout=1.0, backoff=0.01)
-    chat = chat_models.ChatClient(endpoint, replies)
+    chat = chat_client.ChatClient(endpoint, replies)
     found = chat_models.ask_questions(
       PACKS, evidence_qa.ChatAnswerer(chat, True), journal, 4
     )

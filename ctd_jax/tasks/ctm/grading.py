@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING
 from absl import logging
 
 from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_models import Message, make_conversation, open_client
+from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_models import Message, make_conversation
 from ctd_jax.tasks.ctm import data_sources, judge, replies
 from ctd_jax.tasks.ctm.command_settings import COT, STYLES, JudgeSettings
 from ctd_jax.tasks.ctm.judge import MODEL, UNDECIDED, AnswerVerdict
@@ -101,7 +102,7 @@ def make_grading_prompt(question: Question, answer: str) -> list[Message]:
 
 
 if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_models import ChatClient
+  from ctd_jax.tasks.chat_client import ChatClient
 
 NUM_VOTES = 3  # servers are not deterministic even at temperature 0
 

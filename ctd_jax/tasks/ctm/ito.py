@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from ctd_jax.evaluation import results
 from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_models import Journal, open_client
+from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_models import Journal
 from ctd_jax.tasks.ctm import data_sources, ito_game, ito_players, ito_report
 from ctd_jax.tasks.ctm.command_settings import MODEL, ItoSettings
 from ctd_jax.utils import files

@@ -184,7 +184,7 @@ def rank_by_items(view: View) -> dict[int, int]:
 
 
 if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_models import ChatClient
+  from ctd_jax.tasks.chat_client import ChatClient
 
 _RULES_PROMPT = (
   "你在玩“时间线”游戏。{seats}名玩家各持一个人、物或事，分属不同时期，目标是让每个人"

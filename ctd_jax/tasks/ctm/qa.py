@@ -23,7 +23,8 @@ from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.retrieval import bm25, search
 from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_models import Journal, open_client
+from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_models import Journal
 from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
 from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
@@ -33,7 +34,7 @@ from ctd_jax_datasets.ctm.periods import ERA
 from ctd_jax_datasets.ctm.schema import Entity, Question, Relation
 
 if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_models import ChatClient
+  from ctd_jax.tasks.chat_client import ChatClient
 
 ContextProvider = Callable[[Question], Sequence[str]]
 NUM_PASSAGES = 10  # as many as the paper takes from a web search

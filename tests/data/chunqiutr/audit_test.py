@@ -78,7 +78,8 @@ def test_every_difference_has_a_reason_and_every_reason_a_difference(golden):
     assert difference.reason, difference
   used = {difference.reason for difference in found}
   assert used == {
-    row["reason"] for row in files.read_rows(audit_readme.DIFFERENCE_REASONS)
+    row["reason"]
+    for row in files.read_tsv_rows(audit_readme.DIFFERENCE_REASONS)
   }
 
 
