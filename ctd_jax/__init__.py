@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
   from ctd_jax.dating.dating_model import DatingModel
   from ctd_jax.evaluation.scoring import evaluate
-  from ctd_jax.index.search import Index
+  from ctd_jax.index.asking import Index
   from ctd_jax.models.text_encoder import TextEncoder
   from ctd_jax.retrieval.retriever import Retriever
   from ctd_jax_datasets.load import load_benchmark
@@ -36,7 +36,7 @@ __all__ = [
 # Public name -> module that defines it.
 _MODULES = {
   "DatingModel": "ctd_jax.dating.dating_model",
-  "Index": "ctd_jax.index.search",
+  "Index": "ctd_jax.index.asking",
   "Retriever": "ctd_jax.retrieval.retriever",
   "TextEncoder": "ctd_jax.models.text_encoder",
   "evaluate": "ctd_jax.evaluation.scoring",

@@ -50,7 +50,7 @@ def main(arguments: Sequence[str]) -> int:
     arguments: words of the question; "-" alone is the standard input.
   """
   # Here and not above: --help needs none of it.
-  from ctd_jax.index import answer_output, answers, search
+  from ctd_jax.index import answer_output, answers, asking
 
   values = flags.FLAGS
   formats = [name for name in _FORMATS if values[name].value]
@@ -59,7 +59,7 @@ def main(arguments: Sequence[str]) -> int:
       f"--{formats[0]} and --{formats[1]} exclude each other: one form is "
       "printed"
     )
-  index = search.Index.open(values.index, values.encoder, values.dense_weight)
+  index = asking.Index.open(values.index, values.encoder, values.dense_weight)
   answer = index.ask(
     _read_question(arguments),
     k=values.k,

@@ -83,8 +83,7 @@ _FLAGS_WITHOUT_BUILD = ("check", "list", "corrections", "correct", "undo")
 def main(runner_arguments: Sequence[str]) -> None:
   """Builds, corrects, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.index import correction_checks, correction_files, index_summary
-  from ctd_jax.index.building import index_check
+  from ctd_jax.index import correction_checks, correction_files, index_check
 
   values = flags.FLAGS
   folder = _find_path(values.index)
@@ -111,7 +110,7 @@ def main(runner_arguments: Sequence[str]) -> None:
       raise ValueError("\n  ".join([f"{folder} is damaged:", *damage]))
     print(f"{folder}: every file, row and hash is as it was written")
   if result is not None or values.list:
-    print(index_summary.format_summary(folder, result))
+    print(index_check.format_summary(folder, result))
   if values.corrections:
     target = pathlib.Path(values.corrections).expanduser()
     print(correction_files.write_corrections(folder, target))

@@ -7,10 +7,8 @@ hash of the index, so that others can check that they ask the same.
 
 from __future__ import annotations
 
-import csv
 import functools
 import html
-import io
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -22,7 +20,7 @@ import numpy as np
 from ctd_jax.chronology import reigns
 from ctd_jax.index import answers
 from ctd_jax.index.answers import Answer, RecordDate
-from ctd_jax.utils import files
+from ctd_jax.utils import files, output
 
 CSV, TSV = FORMATS = ("csv", "tsv")
 _DELIMITERS = {CSV: ",", TSV: "\t"}
@@ -48,6 +46,10 @@ _RECORD_COLUMNS = (
 )
 # A spreadsheet would compute what begins so.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+WIDTH, HEIGHT = 640, 150
+_LEFT, _BOTTOM, _TOP = 42, 22, 8
+_MAX_BARS = 300
+_SHARE = 0.999  # of the probability that is drawn
 
 
 def format_table(answer: Answer, table_format: str) -> str:
@@ -61,21 +63,13 @@ def format_rows(
   rows: Iterable[dict[str, Any]], columns: Sequence[str], table_format: str
 ) -> str:
   """Returns rows as CSV or TSV with a header."""
-  text = io.StringIO()
-  writer = csv.DictWriter(
-    text,
-    columns,
-    delimiter=_DELIMITERS[table_format],
-    lineterminator="\n",
-    quoting=csv.QUOTE_NONE if table_format == TSV else csv.QUOTE_MINIMAL,
-    quotechar=None if table_format == TSV else '"',
+  cells = (
+    [_format_cell(row.get(name), table_format) for name in columns]
+    for row in rows
   )
-  writer.writeheader()
-  for row in rows:
-    writer.writerow(
-      {name: _format_cell(value, table_format) for name, value in row.items()}
-    )
-  return text.getvalue()
+  return output.format_delimited(
+    columns, cells, _DELIMITERS[table_format], quoted=table_format == CSV
+  )
 
 
 def _format_cell(value: Any, table_format: str) -> str:
@@ -148,12 +142,6 @@ def _describe_date(date: RecordDate) -> dict[str, Any]:
     "credible_to": spans[-1].name.split(" – ")[-1] if spans else "",
     "dated_by": date.dated_by,
   }
-
-
-WIDTH, HEIGHT = 640, 150
-_LEFT, _BOTTOM, _TOP = 42, 22, 8
-_MAX_BARS = 300
-_SHARE = 0.999  # of the probability that is drawn
 
 
 def draw_posterior(curve: Sequence[tuple[int, float]]) -> str:

@@ -21,6 +21,32 @@ from ctd_jax.index import calendars
 from ctd_jax.utils.notes import Note
 
 SCHEMA_VERSION = 1
+MAX_SPANS = 3
+# Kinds of evidence as a reader knows them; the others are called as in data.
+_NAMES_OF_EVIDENCE = {
+  "openings": "printed date",
+  "days": "day",
+  "cited": "citations",
+  "parallels": "parallels without a date",
+  "known": "parallels with a date",
+  "empty": "empty months",
+  "room": "one opening a month",
+  "unknown": "unknown words",
+  "corpus": "other records",
+}
+_GIVEN = ("keys", "reader")  # what is given needs no weight
+_MIN_WEIGHT = 0.05  # below, a weight is printed as 0
+_CONTROL = re.compile(
+  r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
+_WHITE_SPACE = re.compile(r"\s+")
+_YEAR_AND_MONTH = re.compile(r"(.*年)(.+月)\Z")
+DEFAULT_WIDTH = 80
+_MAX_TEXT = 160  # characters of a record
+_SURE = 0.9  # of a month that is named alone
+_VAGUE = 0.1  # of one that is named after the months that hold 90 %
+_DATE_SHARE = 31  # percent of the width, within these columns
+_MIN_DATE, _MAX_DATE = 18, 40
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -217,28 +243,6 @@ class Answer:
     return format_answer(self)
 
 
-MAX_SPANS = 3
-# Kinds of evidence as a reader knows them; the others are called as in data.
-_NAMES_OF_EVIDENCE = {
-  "openings": "printed date",
-  "days": "day",
-  "cited": "citations",
-  "parallels": "parallels without a date",
-  "known": "parallels with a date",
-  "empty": "empty months",
-  "room": "one opening a month",
-  "unknown": "unknown words",
-  "corpus": "other records",
-}
-_GIVEN = ("keys", "reader")  # what is given needs no weight
-_MIN_WEIGHT = 0.05  # below, a weight is printed as 0
-_CONTROL = re.compile(
-  r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)
-_WHITE_SPACE = re.compile(r"\s+")
-_YEAR_AND_MONTH = re.compile(r"(.*年)(.+月)\Z")
-
-
 def clean(text: Note | str) -> str:
   """Returns a text on one line, with control characters shown as 「␛」."""
   return _CONTROL.sub("\N{SYMBOL FOR ESCAPE}", _WHITE_SPACE.sub(" ", str(text)))
@@ -328,14 +332,6 @@ def format_reasons(
   if weightless and (number is None or not lines):
     lines.append(f" 0.0 of no weight: {weightless}")
   return lines
-
-
-DEFAULT_WIDTH = 80
-_MAX_TEXT = 160  # characters of a record
-_SURE = 0.9  # of a month that is named alone
-_VAGUE = 0.1  # of one that is named after the months that hold 90 %
-_DATE_SHARE = 31  # percent of the width, within these columns
-_MIN_DATE, _MAX_DATE = 18, 40
 
 
 def format_answer(

@@ -238,12 +238,9 @@ def pending_works(index: IndexFolder) -> list[str]:
   return [*count_pending(index)]
 
 
-# ----------------------------------------------------------------------------
-# Dating again: the works of an index whose corrections have changed.
-#
-# Each is read from where it was added from, as it was added then, and only if
-# it is still the same text. The other works of its data set are read too, for
-# they date it, and stay as they are.
+# Dating again. A work is read again from where it was added, with the same
+# flags, and only if its text has not changed. The other works of its data set
+# are read too, because they help to date it, and stay as they are.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -328,7 +325,7 @@ def _read_again(
       logging.info(
         "%s of %s is not in the index, and stays out", name, argument
       )
-    elif work.group in groups and not _is_same(work, works[name]):
+    elif work.group in groups and (work.hash_contents() != works[name].sha256):
       raise ValueError(
         Note(
           "problem.build.changed",
@@ -340,10 +337,6 @@ def _read_again(
     elif work.group in groups:
       same.append(work)
   return same
-
-
-def _is_same(work: SourceWork, indexed: IndexedWork) -> bool:
-  return work.hash_contents() == indexed.sha256
 
 
 def _check_fixed(

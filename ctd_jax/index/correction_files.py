@@ -15,7 +15,6 @@ import csv
 import dataclasses
 import difflib
 import io
-import itertools
 import json
 import pathlib
 import re
@@ -25,20 +24,13 @@ from typing import Any
 
 import numpy as np
 
-from ctd_jax import __version__
 from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
-from ctd_jax.dating.chronicle.tei_output import (
-  FOOTER,
-  NAMESPACE,
-  escape_text,
-  format_attributes,
-  format_custom_date,
-)
 from ctd_jax.index import (
   answer_output,
   calendars,
   correction_checks,
+  correction_tei,
   database,
   record_answers,
 )
@@ -49,144 +41,6 @@ from ctd_jax.index.database import IndexedWork, IndexRecord
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
-
-# ----------------------------------------------------------------------------
-# TEI of corrected records: each with the date that a reader gave it.
-#
-# An `ab` is a record, a `seg` its text, with a `date` at its head. Attributes
-# of the date are those of `tei_output`: `when-custom` is a month as
-# astronomical year and number, `notBefore-custom` and `notAfter-custom` are
-# the first and last of several; `-iso` are days of the proleptic Gregorian
-# calendar. `resp` is the reader; the note of the reader stands beside the
-# record.
-
-
-_CALENDAR, _NOBODY = "regnal", "a reader"
-_HEADER = """\
-<?xml version="1.0" encoding="UTF-8"?>
-<TEI xmlns="{namespace}">
-  <teiHeader>
-    <fileDesc>
-      <titleStmt>
-        <title>Corrected dates of {titles}</title>
-{readers}      </titleStmt>
-      <publicationStmt>
-        <p>Unpublished: {number} corrections, written by ctd_jax {version}.</p>
-      </publicationStmt>
-      <sourceDesc>
-        <p>{titles}</p>
-      </sourceDesc>
-    </fileDesc>
-    <profileDesc>
-      <calendarDesc>
-        <calendar xml:id="{calendar}">
-          <p>Reign, regnal year and month of the calendar of the index. In
-            -custom attributes the year is astronomical, 0000 for 1 BCE, and the
-            month a number from 01, with L for a leap month.</p>
-        </calendar>
-      </calendarDesc>
-    </profileDesc>
-  </teiHeader>
-  <text>
-    <body>
-"""
-_READER = """\
-        <respStmt>
-          <resp>dates given by hand</resp>
-          <name xml:id="{key}">{name}</name>
-        </respStmt>
-"""
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DatedRecords:
-  """The records of a correction that holds, with their months."""
-
-  correction: Correction
-  title: str  # of the work
-  records: Sequence[IndexRecord]
-  months: str  # by name
-  first: dict[str, Any]  # as from `calendars.describe_month`
-  last: dict[str, Any]
-
-
-def format_corrections_tei(rows: Sequence[DatedRecords]) -> str:
-  """Returns a TEI document of corrected records, a division per work."""
-  names = dict.fromkeys(row.correction.name for row in rows)
-  keys = {name: f"reader-{number}" for number, name in enumerate(names, 1)}
-  readers = "".join(
-    _READER.format(key=key, name=escape_text(name or _NOBODY))
-    for name, key in keys.items()
-  )
-  titles = ", ".join(dict.fromkeys(row.title for row in rows)) or "no work"
-  header = _HEADER.format(
-    namespace=NAMESPACE,
-    titles=escape_text(titles),
-    readers=readers,
-    number=len(rows),
-    version=__version__,
-    calendar=_CALENDAR,
-  )
-  rows = sorted(rows, key=lambda row: row.records[0].row)
-  works = itertools.groupby(rows, lambda row: row.correction.work)
-  body = (_format_work(name, list(of_work), keys) for name, of_work in works)
-  return "".join((header, *body, FOOTER))
-
-
-def _format_work(
-  name: str, rows: Sequence[DatedRecords], keys: dict[str, str]
-) -> str:
-  records = "".join(
-    _format_record(record, row, keys) for row in rows for record in row.records
-  )
-  return (
-    f"      <div{format_attributes({'n': name})}>\n"
-    f"        <head>{escape_text(rows[0].title)}</head>\n"
-    f"{records}      </div>\n"
-  )
-
-
-def _format_record(
-  record: IndexRecord, row: DatedRecords, keys: dict[str, str]
-) -> str:
-  """Returns a record's element; spaces in its seg are the text's own."""
-  correction = row.correction
-  person = f"#{keys[correction.name]}"
-  note = ""
-  if correction.note:
-    attributes = {"type": "correction", "resp": person}
-    note = (
-      f"<note{format_attributes(attributes)}>"
-      f"{escape_text(correction.note)}</note>"
-    )
-  return (
-    f"        <ab{format_attributes({'n': record.record_id})}>"
-    f"<seg{format_attributes({'n': record.place or None})}>"
-    f"{_format_date(row, person)}{escape_text(record.text)}</seg>{note}</ab>\n"
-  )
-
-
-def _format_date(row: DatedRecords, person: str) -> str:
-  first, last = (
-    format_custom_date(month["ce_year"], month["month"], month["leap"])
-    for month in (row.first, row.last)
-  )
-  if first == last:
-    months = {"when-custom": first}
-  else:
-    months = {"notBefore-custom": first, "notAfter-custom": last}
-  attributes = {
-    "notBefore-iso": row.first["first_day"],
-    "notAfter-iso": row.last["last_day"],
-    "n": row.months,
-    **months,
-    "datingMethod": f"#{_CALENDAR}",
-    "cert": "high",
-    "evidence": "external",
-    "resp": person,
-  }
-  return f"<date{format_attributes(attributes)}/>"
-
 
 FIXED, CSV, JSONL, TEI = FORMATS = ("fixed", "csv", "jsonl", "tei")
 FORMAT_OF_SUFFIX = {".tsv": FIXED, ".csv": CSV, ".jsonl": JSONL, ".xml": TEI}
@@ -278,7 +132,7 @@ def export_corrections(
   ]
   active = [row for row in active if not row.problem]
   if export_format == TEI:
-    content = format_corrections_tei(
+    content = correction_tei.format_corrections(
       [_make_dated_records(index, row) for row in active]
     )
     return Export(content=content, number=len(active), left_out=tuple(left_out))
@@ -470,14 +324,16 @@ def _find_lines(index: IndexFolder, work: IndexedWork) -> dict[str, str]:
   return {number: place.rpartition(":")[2] for number, place in places.items()}
 
 
-def _make_dated_records(index: IndexFolder, row: _Located) -> DatedRecords:
+def _make_dated_records(
+  index: IndexFolder, row: _Located
+) -> correction_tei.DatedRecords:
   months = row.months
   spans = record_answers.find_spans(index, months, row.work.printed_reigns)
   ends = [
     calendars.describe_month(index.calendar, month, row.work.printed_reigns)
     for month in (months[0], months[-1])
   ]
-  return DatedRecords(
+  return correction_tei.DatedRecords(
     correction=row.correction,
     title=row.work.title or row.work.name,
     records=row.records,
@@ -487,18 +343,15 @@ def _make_dated_records(index: IndexFolder, row: _Located) -> DatedRecords:
   )
 
 
-# ----------------------------------------------------------------------------
-# Import of corrections: a table with a row for each, checked one by one.
+# Import: a table in CSV or with tabs, checked row by row.
 #
-# work,first_record,last_record,date,note,name
-# annals,12,,晉武帝泰始二年三月,晉書武帝紀,A.
-# Reader annals,30,33,晉武帝泰始三年,,A. Reader
+#   work,first_record,last_record,date,note,name
+#   annals,12,,晉武帝泰始二年三月,晉書武帝紀,A. Reader
+#   annals,30,33,晉武帝泰始三年,,A. Reader
 #
-# The columns `work`, `first_record` and `date` are needed. The table is CSV,
-# or has tabs; `correction_export` writes one with more columns, of which
-# `undone` and `texts_sha256` count: what was undone is passed over, and what
-# was made of another text is refused. A column that is none of these is an
-# error.
+# Only `work`, `first_record` and `date` are needed. Of the columns that an
+# export adds, `undone` skips a row and `texts_sha256` refuses another text; an
+# unknown column is an error.
 
 
 _NEEDED = ("work", "first_record", "date")
@@ -662,12 +515,14 @@ def _add_correction(index: IndexFolder, key: _Key, row: dict[str, str]) -> None:
       f"{work} {first}: the text is not the one that was corrected"
     )
   index.corrections.add(
-    work=work,
-    first_record=first,
-    last_record=last,
-    date=date,
-    note=row["note"],
-    name=row["name"],
-    texts_sha256=checked.texts_sha256,
+    Correction(
+      work=work,
+      first_record=first,
+      last_record=last,
+      date=date,
+      note=row["note"],
+      name=row["name"],
+      texts_sha256=checked.texts_sha256,
+    ),
     key=uuid.uuid4().hex,
   )

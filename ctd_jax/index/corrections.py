@@ -21,10 +21,7 @@ from typing import Protocol
 from ctd_jax.index import database
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
-# File of the corrections of an index: made whole, opened, checked.
-#
-# SQLite in WAL mode. A transaction that has ended is on the disk.
+# The file: SQLite in WAL mode, so that an ended transaction is on disk.
 
 
 CORRECTIONS_FILE = "corrections.sqlite"
@@ -123,8 +120,7 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
   )
 
 
-# ----------------------------------------------------------------------------
-# Records of corrections: where they stand in their work, what they share.
+# Where the records of corrections stand in their work, and which they share.
 
 
 _ROWS_PER_QUERY = 500  # variables that a statement may have
@@ -222,14 +218,14 @@ class ConflictError(ValueError):
 class Correction:
   """A date that a reader gave consecutive records."""
 
-  correction_id: int  # never reused
+  correction_id: int = 0  # never reused; 0 until it is stored
   work: str
   first_record: str  # id within the work
   last_record: str  # id; the same for one record
   date: str  # as written, see `written_dates.find_months`
   note: str = ""
   name: str = ""  # of the reader
-  made: str  # ISO 8601 in UTC
+  made: str = ""  # ISO 8601 in UTC
   undone: str | None = None  # time; None while it holds
   undone_by: str = ""
   texts_sha256: str  # of its texts, see `hash_texts`
@@ -280,18 +276,7 @@ class CorrectionStore:
     """The file; missing before the first correction."""
     return self._folder / CORRECTIONS_FILE
 
-  def add(
-    self,
-    *,
-    work: str,
-    first_record: str,
-    last_record: str,
-    date: str,
-    note: str,
-    name: str,
-    texts_sha256: str,
-    key: str,
-  ) -> Correction:
+  def add(self, correction: Correction, key: str) -> Correction:
     """Adds a correction and returns it when it is on disk.
 
     Args:
@@ -303,15 +288,8 @@ class CorrectionStore:
       PermissionError: if it cannot be written.
       ValueError: if the work lacks the record, or a field is empty or too long.
     """
-    given = {
-      "work": work,
-      "first_record": first_record,
-      "last_record": last_record,
-      "date": date.strip(),
-      "note": note.strip(),
-      "name": name.strip(),
-      "texts_sha256": texts_sha256,
-    }
+    given = {name: getattr(correction, name) for name in _GIVEN}
+    given |= {name: given[name].strip() for name in ("date", "note", "name")}
     _check_fields(given, key)
     connection = self._open_for_writing()
     with Transaction(connection):
@@ -319,8 +297,13 @@ class CorrectionStore:
       if previous is not None:
         _check_same(previous, given)
         return previous
-      span = find_span(self._folder, work, first_record, last_record)
-      self._check_overlap(connection, work, span)
+      span = find_span(
+        self._folder,
+        correction.work,
+        correction.first_record,
+        correction.last_record,
+      )
+      self._check_overlap(connection, correction.work, span)
       values = given | {"made": _now(), "undone_by": "", "add_key": key}
       cursor = connection.execute(
         f"INSERT INTO corrections({', '.join(values)}) "

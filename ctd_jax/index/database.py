@@ -27,13 +27,9 @@ from ctd_jax.chronology import numerals
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
-# Variant glyphs of printed editions, so that words are found in any of them.
-#
-# What neither the conversion to one script nor `chronology.glyphs` folds: 塩鐡
-# is 鹽鐵, 䘮 is 喪. The first of a group is the usual glyph. Only searching
-# folds
-# by them: dates, parallels and citations compare texts as before.
+# Variant glyphs that neither the conversion to one script nor
+# `chronology.glyphs` folds: 塩鐡 is 鹽鐵, 䘮 is 喪. The first of a group is the
+# usual one. Only search folds by them: dates, parallels and citations do not.
 
 
 _GROUPS = (
@@ -62,19 +58,11 @@ fold_variants = numerals.make_replacer(
 )
 
 
-# ----------------------------------------------------------------------------
-# Full text of an index: every Han character a token, in one script.
-#
-# SQLite's FTS5 splits at spaces and so would take a sentence of Chinese for
-# one word. Every ideograph, kana and character without a code is put between
-# spaces; words of an alphabet stay words, without their diacritics. Variant
-# glyphs and both scripts are written alike, one for one, so that 「卫」,
-# 「衞」 and
-# 「衛」 are one token and a position in the folded text is one in the text.
-#
-# >>> fold_text("葬衛桓公") '葬卫桓公' >>> split_tokens("葬衛桓公。") ' 葬 卫
-# 桓 公 。' >>>
-# make_match(["衛桓公", "葬"]) '"卫 桓 公" AND "葬"'
+# Full text. SQLite's FTS5 splits at spaces and would take a Chinese sentence
+# for one word, so every ideograph, kana and unencoded character is put between
+# spaces. Alphabetic words stay words, without diacritics. Variants and scripts
+# are folded one for one: 「卫」, 「衞」, 「衛」 are one token, and positions in
+# the folded text are those in the text.
 
 
 TOKENIZER = "unicode61 remove_diacritics 2"
@@ -120,13 +108,9 @@ def fold_text(text: str) -> str:
 def split_tokens(text: str) -> str:
   """Returns the tokens of a text between spaces, as FTS5 needs them."""
   return _BY_NUMBER.sub(
-    _name_by_number,
+    lambda match: f"u{ord(match[0]):x}",
     _SINGLE.sub(r" \g<0> ", fold_text(text).translate(_MISSING)),
   )
-
-
-def _name_by_number(match: re.Match[str]) -> str:
-  return f"u{ord(match[0]):x}"
 
 
 def make_match(words: Sequence[str], match_any: bool = False) -> str | None:

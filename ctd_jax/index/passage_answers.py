@@ -28,6 +28,10 @@ from ctd_jax.utils.notes import Note
 MAX_MONTHS, MAX_YEARS = 12, 6  # of those that an answer lists
 MAX_PARALLELS = 12
 _MIN_PROBABILITY = 0.005  # of a month or year that is listed
+_CLAUSE = re.compile(r"[^\s，。、；：！？,.;:!?「」『』“”\"《》（）()]+")
+_MIN_CLAUSE, _MAX_CLAUSE = 5, 40  # characters
+_MAX_CLAUSES = 12  # that are looked up
+_MAX_COMMON = 3  # records; a clause that more have is a phrase of the annals
 
 
 def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
@@ -159,12 +163,6 @@ def _list_parallels(
     )
     for record in records
   )
-
-
-_CLAUSE = re.compile(r"[^\s，。、；：！？,.;:!?「」『』“”\"《》（）()]+")
-_MIN_CLAUSE, _MAX_CLAUSE = 5, 40  # characters
-_MAX_CLAUSES = 12  # that are looked up
-_MAX_COMMON = 3  # records; a clause that more have is a phrase of the annals
 
 
 def note_copies(index: IndexFolder, passage: str) -> list[Note]:

@@ -278,20 +278,14 @@ def summarize_posteriors(
   }
 
 
-# ----------------------------------------------------------------------------
-# Postings of months: which records may be of a month, and how probably.
+# Postings: the records of every month. A question asks for a few months, and
+# the same numbers sorted by month answer in a time that depends on these months
+# alone. Files beside the arrays that they are made from:
 #
-# `posterior_arrays` lists the months of a record; a question asks for the
-# records of a month. The same numbers, sorted by month, answer in a time that
-# depends on the months asked for and not on all that are kept. Files in the
-# folder of a work, beside the arrays that they are made from:
-#
-# posting_starts.npy int64 [K + 1], where the records of a month begin
-# posting_records.npy int32, records within the work, ascending
-# posting_probabilities.npy float32, of these rest.npy float32 [n], what is
-# spread evenly over the months
-#
-# Axes: n records of a work, K months, m spans.
+#   posting_starts.npy         int64 [K + 1], where each month's records begin
+#   posting_records.npy        int32, records within the work, ascending
+#   posting_probabilities.npy  float32, of these
+#   rest.npy                   float32 [n], spread evenly over all months
 
 
 _FILES = {

@@ -266,7 +266,8 @@ class QuestionReader:
       notes.append(Note("note.question.meanings", number=len(readings)))
     if not dates.intervals:
       notes += self._note_reigns(words)
-    has_words = bool(set(words) - self._list_day_words(rest, dates))
+    days = {rest[day.start : day.end] for day in dates.days}
+    has_words = bool(set(words) - days)
     return Question(
       text,
       WORDS if has_words or not dates.intervals else TIME,
@@ -303,9 +304,6 @@ class QuestionReader:
       for word in words
       if len(word) > 1 and fold_script(word) in names
     ]
-
-  def _list_day_words(self, text: str, dates: QuestionDates) -> set[str]:
-    return {text[day.start : day.end] for day in dates.days}
 
   def _find_words(self, text: str, dates: QuestionDates) -> tuple[str, ...]:
     """Returns the words of a question, the pairs of its days first."""

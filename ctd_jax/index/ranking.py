@@ -26,17 +26,12 @@ from ctd_jax.index import database, posteriors
 from ctd_jax.index.vectors import DENSE_WEIGHT, NearRecords
 from ctd_jax.retrieval import search
 
-# ----------------------------------------------------------------------------
-# Search for words: phrases first, then looser and looser.
-#
-# A question 「日食」 should find 「日有食之」, which does not print the
-# phrase. So
-# records are looked for in steps: with the phrases as they are; with the
-# characters of each near each other; with all of the characters; with any two
-# neighbours of them. A step is taken if the ones before found too few. Within
-# a step BM25 decides, as a share of the best of the step, so that scores of
-# different questions mean alike: 1 for the best record that has the phrases,
-# 0 for one that has nothing.
+# Search for words. 「日食」 should find 「日有食之」, which does not print the
+# phrase, so the steps get looser until enough is found: the phrases as they
+# are; the characters of each near each other; all of the characters; any two
+# neighbours. Within a step BM25 is scaled by the best of the step, so that
+# scores mean the same in every question: 1 for the best record with the
+# phrases, 0 for one with nothing.
 
 
 # Score of the best record of each step. Chosen on validation questions, see

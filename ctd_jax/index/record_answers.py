@@ -42,6 +42,20 @@ _MAX_RECORDS = 3  # that a note names
 _MAX_CHARACTERS = 24  # of each
 _SURE, _LIKELY = 0.9, 0.5  # of a month named alone, and with its chance
 _MIN_MASS = 0.1  # in the year of the month that is spoken for
+_MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
+# Before 104 BCE a month has a day in some of the calendars that are possible.
+_MAX_LOG_RATIO = 1.5
+_MAX_MONTHS = 5  # of those that a reason names
+SURE = 0.9  # of a neighbour that is named
+_NEAR = 3  # records; how far a neighbour stands that is farther is told
+_NAMES_OF_STATEMENTS = {
+  "months": "season",
+  "doubtful month": "month, which may be one spoken of",
+  "leap": "leap month",
+  "cycle": "year of the cycle",
+  "month day": "day",
+}
+_MARKED_DAYS = {"first day": "note.day.first", "last day": "note.day.last"}
 
 
 def name_linked(
@@ -110,22 +124,6 @@ def find_year_mass(index: IndexFolder, row: int, month: int) -> float:
   years = index.calendar.years
   is_of_year = years[np.asarray(arrays.months[span])] == years[month]
   return float(np.asarray(arrays.probabilities[span])[is_of_year].sum())
-
-
-_MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
-# Before 104 BCE a month has a day in some of the calendars that are possible.
-_MAX_LOG_RATIO = 1.5
-_MAX_MONTHS = 5  # of those that a reason names
-SURE = 0.9  # of a neighbour that is named
-_NEAR = 3  # records; how far a neighbour stands that is farther is told
-_NAMES_OF_STATEMENTS = {
-  "months": "season",
-  "doubtful month": "month, which may be one spoken of",
-  "leap": "leap month",
-  "cycle": "year of the cycle",
-  "month day": "day",
-}
-_MARKED_DAYS = {"first day": "note.day.first", "last day": "note.day.last"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -470,7 +468,14 @@ def find_reasons(
   Args:
     why: whether to read a record that the model dated again, some 30 ms.
   """
-  if _is_read_again(index, record, why):
+  # Keys need no explanation, and without a passage dater there is none.
+  if (
+    why
+    and record.dated_by == database.MODEL
+    and record.start_month is None
+    and record.best_month < len(index.calendar)
+    and index.manifest.passages is not None
+  ):
     reasons = _read_again(index, record)
     return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
   return explain_record(
@@ -478,18 +483,6 @@ def find_reasons(
     index.calendar,
     _find_neighbours(index, record),
     index.work_of(record.row).printed_reigns,
-  )
-
-
-def _is_read_again(
-  index: IndexFolder, record: database.IndexRecord, why: bool
-) -> bool:
-  return (
-    why
-    and record.dated_by == database.MODEL
-    and record.start_month is None
-    and record.best_month < len(index.calendar)
-    and index.manifest.passages is not None
   )
 
 

@@ -26,13 +26,10 @@ from ctd_jax.index.encoders import VectorEncoder
 from ctd_jax.index.manifest import EncoderEntry
 from ctd_jax.utils import files
 
-# ----------------------------------------------------------------------------
-# Vectors of the records of a work: float32 in files that are mapped.
-#
-# `vectors/<encoder>-<records>/` is named after the hashes of the encoder and
-# of the records, so that vectors are made once for each text, whatever
-# becomes of its dates. It holds parts of `PART_SIZE` records, each written
-# whole: a build that is broken off does not make them again.
+# Vectors of a work, float32 in mapped files. `vectors/<encoder>-<records>/` is
+# named after the hashes of encoder and records, so that a text is encoded once
+# however its dates change. Each part of `PART_SIZE` records is written whole,
+# so that an interrupted build does not make it again.
 #
 # Axes: n records of a work, b of a part, D width of a vector.
 
@@ -251,7 +248,9 @@ class DenseSearch:
     (vector,) = self.encoder.encode_questions([text])
     cosines = {work.work_id: self._find_cosines(work, vector) for work in works}
     joined = _join(works, cosines)
-    members = _choose_members(works, masks) & ~np.isnan(joined)
+    members = ~np.isnan(joined)
+    if masks is not None:
+      members &= _join(works, masks)
     nearest = _select_nearest(joined, members)
     rows = set(nearest.tolist())
     if in_time is not None:
@@ -325,14 +324,6 @@ def open_dense_search(
 def _join(works: Sequence[IndexedWork], values: Mapping) -> np.ndarray:
   """Returns values of records, one work after the other."""
   return np.concatenate([np.asarray(values[work.work_id]) for work in works])
-
-
-def _choose_members(
-  works: Sequence[IndexedWork], masks: Masks | None
-) -> Bool[np.ndarray, " N"]:
-  if masks is None:
-    return np.ones(sum(work.num_records for work in works), bool)
-  return _join(works, masks)
 
 
 def _select_nearest(

@@ -328,14 +328,16 @@ def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
     )
   try:
     return served.index.corrections.add(
-      work=fields.work,
-      first_record=fields.first,
-      last_record=fields.last,
-      date=fields.date,
-      note=fields.note,
-      name=fields.name,
-      texts_sha256=reading.checked.texts_sha256,
-      key=key,
+      Correction(
+        work=fields.work,
+        first_record=fields.first,
+        last_record=fields.last,
+        date=fields.date,
+        note=fields.note,
+        name=fields.name,
+        texts_sha256=reading.checked.texts_sha256,
+      ),
+      key,
     )
   except ValueError as error:
     raise _refuse(error) from error

@@ -24,8 +24,8 @@ from absl import logging
 from jaxtyping import Bool, Float, Int, Int32
 
 from ctd_jax.index import asking, database, manifest
+from ctd_jax.index.asking import Index
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.search import Index
 
 LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
 # Of one client, where others than this machine may ask.

@@ -27,7 +27,7 @@ import numpy as np
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.index import calendars, database
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 from tests.benchmarks import cost_rows
 
 _HAN_RUN = re.compile("[\u3400-\u9fff]{4,}")

@@ -34,7 +34,7 @@ from ctd_jax.dating.passages.passages import (
 )
 from ctd_jax.evaluation import results
 from ctd_jax.index import database
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 from ctd_jax.systems import dated_gallery
 from ctd_jax.utils import files
 from ctd_jax_datasets import load

@@ -33,7 +33,7 @@ from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.dating import query_posterior
 from ctd_jax.evaluation import protocol, results, scoring
 from ctd_jax.evaluation.result_tables import DEFAULT_METRICS
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 from ctd_jax.systems import dated_gallery
 from ctd_jax.utils import files
 from ctd_jax_datasets import load

@@ -40,7 +40,7 @@ import numpy as np
 
 from ctd_jax.evaluation import results
 from ctd_jax.index import database
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 from tests.benchmarks import ask_speed, cost_rows
 
 USERS_FILE = pathlib.Path(__file__).with_name("page_load_users.py")

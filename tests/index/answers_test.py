@@ -23,7 +23,7 @@ from ctd_jax.index import (
   record_answers,
 )
 from ctd_jax.index import answers as answer_lib
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 
 SCHEMA = json.loads(
   (pathlib.Path(answer_lib.__file__).parent / "answer.schema.json").read_text()

@@ -20,12 +20,13 @@ from ctd_jax.index import (
   correction_checks,
   correction_files,
   database,
-  index_summary,
+  index_check,
 )
-from ctd_jax.index.building import index_builder, index_check, staged_works
+from ctd_jax.index.building import index_builder, staged_works
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.building.index_builder import BuildOptions
 from ctd_jax.index.correction_files import export_corrections
+from ctd_jax.index.corrections import Correction
 from ctd_jax.index.index_folder import IndexFolder
 from tests.index import corpora
 
@@ -50,12 +51,11 @@ def add(folder, work, first, date, last=None, **changes):
     "first_record": first,
     "last_record": last,
     "date": date,
-    "note": "",
     "name": "A",
     "texts_sha256": checked.texts_sha256,
-    "key": f"{work} {first} {date}",
   }
-  return index.corrections.add(**values | changes)
+  key = changes.pop("key", f"{work} {first} {date}")
+  return index.corrections.add(Correction(**values | changes), key)
 
 
 def read_records(folder, work):
@@ -145,7 +145,7 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert correction_checks.count_pending(index) == {"annals": 1, "notes": 2}
   assert (
     "3 by readers; changes that --redate is to date 3, of annals, notes"
-    in (index_summary.format_summary(folder))
+    in (index_check.format_summary(folder))
   )
   result = correction_checks.redate_index(folder)
   assert result.problems == ()
@@ -220,7 +220,7 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   }
   assert correction_checks.pending_works(index) == []
   assert "3 of 3 corrections left out: correction 1" in (
-    index_summary.format_summary(folder)
+    index_check.format_summary(folder)
   )
   assert not any(row.fixed for row in read_records(folder, "annals").values())
   # Undoing one of them changes no date.
@@ -307,13 +307,13 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
   add(folder, "notes", "1", "泰始三年八月")
   # As an index has it in which the correction was made first.
   store.add(
-    work="notes",
-    first_record="3",
-    last_record="3",
-    date="泰始三年七月",
-    note="",
-    name="",
-    texts_sha256="0",
+    Correction(
+      work="notes",
+      first_record="3",
+      last_record="3",
+      date="泰始三年七月",
+      texts_sha256="0",
+    ),
     key="first",
   )
   add(folder, "annals", "145", "泰始七年三月")
@@ -428,7 +428,7 @@ def test_a_removed_work_keeps_its_corrections(folder, sources):
     folder, [], BuildOptions(use_passages=False), ["notes"]
   )
   assert "1 of works that were removed: notes" in (
-    index_summary.format_summary(folder)
+    index_check.format_summary(folder)
   )
   exported = export_corrections(
     IndexFolder.open(folder),

@@ -16,6 +16,7 @@ import pytest
 from ctd_jax.index.corrections import (
   CORRECTIONS_FILE,
   ConflictError,
+  Correction,
   CorrectionStore,
   hash_texts,
 )
@@ -38,9 +39,9 @@ def add(store, first="annals-1", last=None, **changes):
     "note": "杜預",
     "name": "A reader",
     "texts_sha256": hash_texts(["text"], 0),
-    "key": f"{first} {last}",
   }
-  return store.add(**values | changes)
+  key = changes.pop("key", f"{first} {last}")
+  return store.add(Correction(**values | changes), key)
 
 
 def test_reading_makes_no_file(store):
@@ -228,13 +229,14 @@ def test_threads_share_a_store(store):
 
 _WRITER = """
 import sys
-from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.corrections import Correction, CorrectionStore
 folder, number, total = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
 store = CorrectionStore(folder)
 for row in range(number, total, 4):
   record = f"r{row}"
-  store.add(work="annals", first_record=record, last_record=record,
-    date="date", note="", name="", texts_sha256="x", key=record)
+  correction = Correction(work="annals", first_record=record,
+    last_record=record, date="date", texts_sha256="x")
+  store.add(correction, key=record)
   print(record, flush=True)
 """
 

@@ -10,14 +10,15 @@ from ctd_jax.index import (
   answers,
   correction_checks,
   encoders,
-  index_summary,
+  index_check,
   manifest,
   ranking,
 )
 from ctd_jax.index import vectors as vectors_lib
-from ctd_jax.index.building import index_builder, index_check
+from ctd_jax.index.asking import Index
+from ctd_jax.index.building import index_builder
 from ctd_jax.index.building.index_builder import BuildOptions
-from ctd_jax.index.search import Index
+from ctd_jax.index.corrections import Correction
 from ctd_jax.index.vectors import NearRecords
 from ctd_jax.models.dual_encoder import CTDConfig
 from ctd_jax.models.encoders.bert import BertConfig
@@ -108,7 +109,7 @@ def test_every_record_has_a_vector_of_the_encoder(dense_index, encoder):
   )
   assert (entry.vectors, entry.dimensions) == (30, 16)
   assert index_check.check_index(dense_index) == []
-  assert "30 of 16 dimensions, by tiny" in index_summary.format_summary(
+  assert "30 of 16 dimensions, by tiny" in index_check.format_summary(
     dense_index
   )
   index = Index.open(dense_index)
@@ -216,13 +217,13 @@ def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
     index, work, "r3", "r3", "魯隱公元年九月"
   )
   index.corrections.add(
-    work=work,
-    first_record="r3",
-    last_record="r3",
-    date="魯隱公元年九月",
-    note="",
-    name="",
-    texts_sha256=checked.texts_sha256,
+    Correction(
+      work=work,
+      first_record="r3",
+      last_record="r3",
+      date="魯隱公元年九月",
+      texts_sha256=checked.texts_sha256,
+    ),
     key="form",
   )
   monkeypatch.setattr(encoders, "open_encoder", None)  # nothing is encoded

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from ctd_jax.dating.passages.passages import PassageDater
-from ctd_jax.index import calendars, database, index_summary, manifest
-from ctd_jax.index.building import index_builder, index_check, staged_works
+from ctd_jax.index import calendars, database, index_check, manifest
+from ctd_jax.index.building import index_builder, staged_works
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.building.index_builder import BuildOptions
 from ctd_jax.index.posteriors import PosteriorArrays
@@ -158,7 +158,7 @@ def test_passages_are_dated_by_the_folder_that_the_manifest_names(text_index):
 
 
 def test_summary_says_by_what_works_are_dated(text_index):
-  summary = index_summary.format_summary(text_index)
+  summary = index_check.format_summary(text_index)
   assert "annals: 144 records, 144 by order" in summary
   assert "notes: 3 records, 3 by model" in summary
   assert "晉武帝泰始元年正月 to 晉武帝泰始六年十二月" in summary
@@ -186,7 +186,7 @@ def test_a_changed_work_replaces_the_old(beir, tmp_path):
   corpora.write_beir(source, corpora.list_dated_records(20))
   result = build_index(folder, [f"beir:{source}"])
   assert result.removed == result.added == ("annals_of_lu/annals",)
-  summary = index_summary.format_summary(folder, result)
+  summary = index_check.format_summary(folder, result)
   assert summary.endswith("replaced     annals_of_lu/annals")
   works, _ = open_records(folder)
   assert works[0].rows == range(31, 51)  # rows are never used again

@@ -11,8 +11,7 @@ import ctd_jax
 from ctd_jax.dating import posterior, query_posterior
 from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.index import asking, ranking
-from ctd_jax.index.asking import SearchScope
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index, SearchScope
 
 
 @pytest.fixture(name="index")

@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 
 import ctd_jax
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 
 SCHEMA = pathlib.Path(ctd_jax.__file__).parent / ("index/answer.schema.json")
 

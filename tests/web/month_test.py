@@ -6,7 +6,7 @@ import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.experts import wording
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 from ctd_jax.web import month_page, served_index
 from ctd_jax.web.month_page import WorkText
 from tests.web.pages_test import read

@@ -2,7 +2,7 @@
 
 import argparse
 
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 from tests.benchmarks import page_load
 
 

@@ -12,7 +12,7 @@ from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import western
 from ctd_jax.index import question_reading, ranking
 from ctd_jax.index.answers import Span
-from ctd_jax.index.search import Index
+from ctd_jax.index.asking import Index
 from ctd_jax.web import (
   queries,
   record_page,

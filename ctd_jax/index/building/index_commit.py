@@ -225,7 +225,9 @@ def _make_manifest(
   dense: EncoderEntry | None,
 ) -> tuple[Manifest, set[str]]:
   """Returns the manifest of the database's contents, and the folders in use."""
-  previous = _read_previous(folder)
+  previous = None
+  with contextlib.suppress(FileNotFoundError, ValueError):
+    previous = manifest.read_manifest(folder)
   generation = int(database.get_property(connection, "generation"))
   works = database.list_works(connection)
   if not use_passages:
@@ -340,12 +342,6 @@ def _read_posteriors(
     probabilities=joined.probabilities.astype(float),
     num_months=num_months,
   )
-
-
-def _read_previous(folder: pathlib.Path) -> Manifest | None:
-  with contextlib.suppress(FileNotFoundError, ValueError):
-    return manifest.read_manifest(folder)
-  return None
 
 
 def _describe_work(work: IndexedWork) -> dict[str, Any]:

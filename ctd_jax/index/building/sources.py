@@ -176,7 +176,7 @@ def read_requests(
     FileNotFoundError, ValueError: as for `read_source`.
   """
   of_texts = [request for request in requests if request.kind == TEXTS]
-  read = functools.partial(_read_request, folder=folder)
+  read = functools.partial(SourceRequest.read, folder=folder)
   works_of_texts = iter(
     (map_items if len(of_texts) > 1 else map)(read, of_texts)
   )
@@ -185,12 +185,6 @@ def read_requests(
     is_text = request.kind == TEXTS
     works += next(works_of_texts) if is_text else request.read(folder)
   return works
-
-
-def _read_request(
-  request: SourceRequest, *, folder: pathlib.Path
-) -> list[SourceWork]:
-  return request.read(folder)
 
 
 def read_source(
