@@ -220,6 +220,7 @@ def test_fine_tuning_changes_the_encoder_and_absent_fields_do_nothing(
   np.testing.assert_allclose(*actual, atol=1e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", ["linear", "mean"])
 def test_paper_protocol_has_r2_of_one_minus_mse(config, tmp_path, model):
   experiment.run_experiment(config(model, protocol="paper"), tmp_path)

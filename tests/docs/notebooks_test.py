@@ -11,7 +11,8 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "docs" / "notebooks"
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["search", "dating"])
-def test_a_notebook_runs(tmp_path, name):
+def test_a_notebook_runs(tmp_path, name, monkeypatch):
+  monkeypatch.setenv("JAX_NUM_CPU_DEVICES", "1")  # compiles faster
   notebook = nbformat.read(FOLDER / f"{name}.ipynb", as_version=4)
   client = nbclient.NotebookClient(
     notebook,

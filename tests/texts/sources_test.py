@@ -50,6 +50,7 @@ def find_folder(variable, name) -> pathlib.Path:
   return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("variable", "name"), FOLDERS)
 def test_no_character_is_lost_and_places_are_true(variable, name):
   folder = find_folder(variable, name)
@@ -74,6 +75,7 @@ needs_outside = pytest.mark.skipif(
 )
 
 
+@pytest.mark.slow
 @needs_outside
 def test_annals_by_days_are_cut_into_their_entries():
   folder = find_folder("CTD_JAX_OUTSIDE", "KR2b0019")

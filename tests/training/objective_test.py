@@ -12,6 +12,8 @@ from ctd_jax.training import experiment, train_step
 from ctd_jax.training.objective import Objective
 from tests.training import synthetic_run
 
+pytestmark = pytest.mark.usefixtures("quick_compile")
+
 
 @pytest.mark.slow
 def test_the_gradient_that_is_clipped_has_no_part_of_a_frozen_encoder(

@@ -13,7 +13,6 @@ from tests.training import synthetic_run
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quick_compile")]
 SCORES = {
   "temps": "temps",
-  "date_prefix": "semantic",
   "time_tokens": "semantic",
 }
 
