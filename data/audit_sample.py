@@ -395,16 +395,20 @@ def _locate_sources(
   return source_files.check_folder_files(folder, file_infos), folders
 
 
-def main(
-  argv: Sequence[str],
-  size: int = 60,
-  seed: int = 0,
-  data_dir: str | None = None,
-  sources: str | None = None,
-  output: str | None = None,
-  verdicts: str | None = None,
-  context: int = 80,
-) -> None:
+@dataclasses.dataclass(frozen=True)
+class AuditSettings:
+  """What to draw, and which files to read and write."""
+
+  size: int = 60  # records to draw
+  seed: int = 0  # another seed draws other records
+  data_dir: str | None = None  # None: the default of TFDS
+  sources: str | None = None  # None: the environment variable
+  output: str | None = None  # file to write the sample to
+  verdicts: str | None = None  # file with verdicts on an earlier sample
+  context: int = 80  # characters on each side of a place
+
+
+def main(argv: Sequence[str], settings: AuditSettings) -> None:
   """Prints a sample, or the rates of error of one that has been read.
 
   Args:
@@ -412,37 +416,51 @@ def main(
   """
   if len(argv) != 2:
     raise app.UsageError("name one data set, e.g. chunqiutr/rebuilt")
-  if output and output != verdicts and pathlib.Path(output).exists():
+  if (
+    settings.output
+    and settings.output != settings.verdicts
+    and pathlib.Path(settings.output).exists()
+  ):
     sys.exit(
-      f"error: --output={output} exists and may hold verdicts; with "
-      f"--verdicts={output} they are kept, or name a new file"
+      f"error: --output={settings.output} exists and may hold verdicts; with "
+      f"--verdicts={settings.output} they are kept, or name a new file"
     )
   try:
-    if verdicts and not output:
-      print_rates(argv[1], verdicts)
+    if settings.verdicts and not settings.output:
+      print_rates(argv[1], settings.verdicts)
       return
-    earlier_rows = audit_samples.read_verdicts(verdicts) if verdicts else []
-    benchmark = load.load_benchmark(argv[1], data_dir)
-    files, folders = _locate_sources(
-      build.make_builder(argv[1], data_dir), sources
+    earlier_rows = (
+      audit_samples.read_verdicts(settings.verdicts)
+      if settings.verdicts
+      else []
     )
-    sample = audit_samples.draw_sample(benchmark.records, size, seed)
-    pages = make_pages(sample, benchmark.records, files, folders, context)
+    benchmark = load.load_benchmark(argv[1], settings.data_dir)
+    files, folders = _locate_sources(
+      build.make_builder(argv[1], settings.data_dir), settings.sources
+    )
+    sample = audit_samples.draw_sample(
+      benchmark.records, settings.size, settings.seed
+    )
+    pages = make_pages(
+      sample, benchmark.records, files, folders, settings.context
+    )
     rows = audit_samples.make_rows(
       sample,
       benchmark.name,
-      seed,
+      settings.seed,
       {page.record_id: page.place for page in pages if page.place},
       earlier_rows,
     )
     # First: a reader may close the pipe before the last page.
-    if output:
-      audit_samples.write_verdicts(output, rows)
+    if settings.output:
+      audit_samples.write_verdicts(settings.output, rows)
     for number, page in enumerate(pages, start=1):
       print(f"{number}/{len(pages)} {page.text}\n")
-    if output:
+    if settings.output:
       num_read = sum(row.verdict is not None for row in rows)
-      print(f"{output}: {len(rows)} records, {num_read} with a verdict")
+      print(
+        f"{settings.output}: {len(rows)} records, {num_read} with a verdict"
+      )
   except (ValueError, OSError) as error:
     sys.exit(f"error: {error}")
 
@@ -492,13 +510,15 @@ if __name__ == "__main__":
       logging.set_verbosity(logging.WARNING)
     main(
       argv,
-      _SIZE.value,
-      _SEED.value,
-      _DATA_DIR.value,
-      _SOURCES.value,
-      _OUTPUT.value,
-      _VERDICTS.value,
-      _CONTEXT.value,
+      AuditSettings(
+        _SIZE.value,
+        _SEED.value,
+        _DATA_DIR.value,
+        _SOURCES.value,
+        _OUTPUT.value,
+        _VERDICTS.value,
+        _CONTEXT.value,
+      ),
     )
 
   command_line.run_app(_run)

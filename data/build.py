@@ -292,11 +292,7 @@ def _build_and_report(name: str, **options: Any) -> tuple[str, str, str]:
 def read_runner(
   arguments: Sequence[str], data_dir: str | None
 ) -> MapItems[Any, Any]:
-  """Returns what maps names of data sets as --runner and --workers say.
-
-  Raises:
-    ValueError: naming the flag that does not fit.
-  """
+  """Returns what maps names of data sets as --runner and --workers say."""
   if flags.FLAGS.runner != beam.LOCAL and flags.FLAGS.register_checksums:
     raise ValueError(
       f"--register_checksums: of --runner={beam.LOCAL} alone; workers "

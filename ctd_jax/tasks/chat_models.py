@@ -141,10 +141,6 @@ class Journal:
 
     Args:
       path: path of the JSON lines; missing parent folders are created.
-
-    Raises:
-      ValueError: naming the file and the line at fault; or if another process
-        holds the lock.
     """
     self.path = pathlib.Path(path)
     self.path.parent.mkdir(parents=True, exist_ok=True)
@@ -254,9 +250,6 @@ def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
 
   Args:
     settings: everything on which the answers depend, as JSON values.
-
-  Raises:
-    ValueError: naming the file and the setting that differs.
   """
   if SETTINGS_KEY not in journal:
     journal.append(SETTINGS_KEY, dict(settings))

@@ -86,11 +86,7 @@ def sanmiao_data_dir() -> pathlib.Path:
 def read_corrections(
   path: pathlib.Path = FOLDER / "corrections.tsv",
 ) -> list[dict[str, str]]:
-  """Returns the rows of the table of corrections.
-
-  Raises:
-    ValueError: naming file and line of what cannot be read.
-  """
+  """Returns the rows of the table of corrections."""
   lines = path.read_text(encoding="utf-8").splitlines()
   rows = [line.split("\t") for line in lines]
   if tuple(rows[0]) != CORRECTION_COLUMNS:

@@ -255,10 +255,6 @@ def read_json_samples(path: str | os.PathLike) -> list[Sample]:
 
   Args:
     path: JSON list, or JSON lines, in the published schema.
-
-  Raises:
-    SourceError: naming file, record, id and field at fault, and what would be
-      right.
   """
   path = pathlib.Path(path)
   samples: list[Sample] = []

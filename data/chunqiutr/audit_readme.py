@@ -47,11 +47,7 @@ class Difference:
 
 
 def read_figures(path: pathlib.Path) -> Figures:
-  """Returns the figures of a TSV file: table, row, column, value, ...
-
-  Raises:
-    ValueError: naming file and line of what is no number or stands twice.
-  """
+  """Returns the figures of a TSV file: table, row, column, value, ..."""
   figures: dict[str, dict[str, dict[str, float]]] = {}
   for line, row in enumerate(files.read_tsv_rows(path), start=2):
     columns = figures.setdefault(row["table"], {}).setdefault(row["row"], {})
@@ -131,10 +127,6 @@ def fill_readme(
 
   Args:
     verdicts: on the records that were read by eye.
-
-  Raises:
-    ValueError: naming file and line of a marker that has no such table or no
-      end, or of a verdict that is missing or none.
   """
   figures, paper = (
     summary.compute_figures(statistics),
@@ -176,11 +168,7 @@ def _format_markdown(lines: Sequence[Mapping[str, str]]) -> str:
 
 
 def format_sample(path: pathlib.Path) -> str:
-  """Returns what was read, and the table of the rates of error.
-
-  Raises:
-    ValueError: naming file and line of a verdict that is missing or none.
-  """
+  """Returns what was read, and the table of the rates of error."""
   rows = audit_samples.read_verdicts(path)
   audit_samples.check_all_read(rows, path)
   return "\n\n".join(

@@ -85,11 +85,7 @@ class QueriesReader:
     )
 
   def read_queries(self, text: str) -> dict[str, list[Query]]:
-    """Returns split -> queries, in the order of the file.
-
-    Raises:
-      SourceError: naming the line of what is not in the schema.
-    """
+    """Returns split -> queries, in the order of the file."""
     queries_by_split = {split: [] for split in benchmark.SPLITS}
     lines = _LINE_ENDS.split(text)
     for number, line in enumerate(lines, start=1):
@@ -363,11 +359,6 @@ def read_release(
   Args:
     paths: by the names of `FILES`.
     timeline: months that exist; None means the 3,036 released ones.
-
-  Raises:
-    SourceError: naming the file, the line or JSON path of the fault and the
-      expected value; or if the files are an export on another calendar, whose
-      keys would be read as other months.
   """
   timeline = timeline or reigns.load_timeline(_TIMELINE)
   _check_calendar(paths[MONTHS_FILE].parent, timeline)

@@ -212,12 +212,7 @@ def write_verdicts(path: str | os.PathLike, rows: Iterable[VerdictRow]) -> None:
 
 
 def read_verdicts(path: str | os.PathLike) -> list[VerdictRow]:
-  """Returns the lines of a file of verdicts, read or not.
-
-  Raises:
-    ValueError: naming file, line and column of what is no verdict, or if the
-      file has no line or lines of several samples.
-  """
+  """Returns the lines of a file of verdicts, read or not."""
   rows: list[VerdictRow] = []
   for line, row in files.read_csv_rows(path, VerdictRow, delimiter="\t"):
     for verdict in split_verdict(row):

@@ -406,9 +406,6 @@ def parse_json(
   Args:
     text: JSON; `NaN` is accepted, as Python's `json` writes it.
     location: of `text` in its file, e.g. `line 3`; "" if it is the whole file.
-
-  Raises:
-    SourceError: naming line and column of what is not JSON.
   """
 
   def collect_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -466,11 +463,7 @@ def format_value(value: object) -> str:
 
 
 def expect_type(value: Any, kind: type, location: str) -> Any:
-  """Returns `value` if it is of `kind` (dict, list or str).
-
-  Raises:
-    SourceError: naming the place, what stands there and what should.
-  """
+  """Returns `value` if it is of `kind` (dict, list or str)."""
   if not isinstance(value, kind):
     raise SourceError(
       f"{location}: {format_value(value)} should be {_TYPE_NAMES[kind]}"
@@ -513,11 +506,7 @@ def iterate_members(
 
 
 def parse_integer(value: Any, location: str) -> int:
-  """Returns a whole number, which may be written as a string or as 3.0.
-
-  Raises:
-    SourceError: naming the place and what stands there.
-  """
+  """Returns a whole number, which may be written as a string or as 3.0."""
   if isinstance(value, str):
     is_integer = _INTEGER.fullmatch(value) is not None
   elif isinstance(value, float):
@@ -534,11 +523,7 @@ def parse_integer(value: Any, location: str) -> int:
 
 
 def parse_sort_key(value: Any, location: str) -> tuple[int, int, int]:
-  """Returns the three numbers of a sort key: reign, year, month.
-
-  Raises:
-    SourceError: naming the place and what stands there.
-  """
+  """Returns the three numbers of a sort key: reign, year, month."""
   if not isinstance(value, list) or len(value) != 3:
     raise SourceError(
       f"{location}: {format_value(value)} should be [reign, year, month], "

@@ -51,11 +51,7 @@ _EXHAUSTED_KINDS = (PLACE, EVENT, INGREDIENT, HERITAGE)
 def make_label_drafts(
   rng: random.Random, pool: EntityPool, count: int
 ) -> list[Draft]:
-  """Returns drafts with different entities or wordings, in random order.
-
-  Raises:
-    NoDrawError: if the pool has fewer.
-  """
+  """Returns drafts with different entities or wordings, in random order."""
   kind_counts = {
     kind: round(share * count) for kind, share in _KIND_SHARES.items()
   }
@@ -175,11 +171,7 @@ _DISTANCE_RANGES = ((1, 2), (3, 4), (5, 9), (1, 9))
 def draft_option_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a question with `count` entities of one period.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
-  """
+  """Returns a question with `count` entities of one period."""
   label = rng.choice(periods.LABELS)
   kind = rng.choice(_KINDS)
   nearest, furthest = rng.choice(_DISTANCE_RANGES)
@@ -433,11 +425,7 @@ _MARGIN = 15  # years by which overlaps and gaps exceed the tolerance
 def draft_relation_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a question on the relation of `count` entities.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
-  """
+  """Returns a question on the relation of `count` entities."""
   drafters = [
     _draft_province,
     _draft_together if count == 2 else _draft_contemporary,

@@ -63,9 +63,6 @@ def draft_order_question(
 
   Approximate first years lie so far apart that the order is certain; equal
   first years are ties.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
   """
   kinds = rng.choices(*zip(*_KIND_MIXES, strict=True))[0]
   entities = pool.draw_entities(rng, count, kinds, draw_period_window(rng))
@@ -130,11 +127,7 @@ _EXACT_SHARE = 0.9  # of the questions; the others test the tolerance
 def draft_years_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a question about the years along a chain of `count` points.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
-  """
+  """Returns a question about the years along a chain of `count` points."""
   kinds = rng.choice(((FIGURE,), (EVENT,), (FIGURE, EVENT, RULER)))
   needs_exact = rng.random() < _EXACT_SHARE
   entities = pool.draw_entities(
@@ -229,9 +222,6 @@ def draft_renaming_question(
   """Returns a question on the names of a city, or of several, in time.
 
   `count` is the number of names, those in the question included.
-
-  Raises:
-    NoDrawError: if the pool has no such names.
   """
   cities: dict[str, list[Entity]] = {}
   for entity in pool.select_entities((PLACE,)):

@@ -234,9 +234,6 @@ def read_table(
     columns: the header, with `source` among them; `checked` is checked against
       it where there is one.
     integers: columns whose cells must be integers; they are returned as text.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
   """
   with path.open(encoding="utf-8", newline="") as file:
     # QUOTE_NONE: quotation marks belong to the text of a cell.
@@ -377,11 +374,7 @@ def _list_containing_labels(start: int, end: int) -> tuple[str, ...]:
 
 
 def read_rows() -> list[dict[str, str]]:
-  """Returns the rows of `regimes.tsv`, each as column -> cell.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
-  """
+  """Returns the rows of `regimes.tsv`, each as column -> cell."""
   return read_table(
     table_path("regimes"),
     REGIME_COLUMNS,
@@ -392,11 +385,7 @@ def read_rows() -> list[dict[str, str]]:
 
 @functools.cache
 def load_aliases() -> tuple[PeriodAlias, ...]:
-  """Returns all names: the ten labels, then those of `regimes.tsv`.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
-  """
+  """Returns all names: the ten labels, then those of `regimes.tsv`."""
   aliases = [
     PeriodAlias(
       p.label,

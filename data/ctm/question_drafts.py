@@ -101,11 +101,7 @@ _Draw = TypeVar("_Draw", bound=Callable[..., Any])
 
 
 def redraw(draw: _Draw) -> _Draw:
-  """Decorator of a function that draws: it is called until it succeeds.
-
-  Raises:
-    NoDrawError: if the entities are too few for any draw.
-  """
+  """Decorator of a function that draws: it is called until it succeeds."""
 
   @functools.wraps(draw)
   def draw_until_done(*args: Any) -> Any:
@@ -185,11 +181,7 @@ class EntityPool:
     labels: Collection[str] = periods.LABELS,
     is_eligible: Callable[[Entity], bool] = lambda entity: True,
   ) -> list[Entity]:
-    """Returns `count` different entities; all periods are equally likely.
-
-    Raises:
-      NoDrawError: if fewer entities satisfy the conditions.
-    """
+    """Returns `count` different entities; all periods are equally likely."""
     by_label: dict[str, list[Entity]] = {}
     for entity in self.select_entities(kinds, labels):
       if is_eligible(entity):

@@ -178,9 +178,6 @@ def read_released_questions(
 
   Args:
     folder: holds `*.json` (a list of records) or `*.jsonl` (one per line).
-
-  Raises:
-    SourceError: naming file, record or line, and field at fault.
   """
   directory = pathlib.Path(folder).expanduser()
   paths = sorted([*directory.glob("*.json"), *directory.glob("*.jsonl")])

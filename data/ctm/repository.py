@@ -116,11 +116,7 @@ _OPTIONAL_COLUMNS = {
 
 
 def read_rows(kind: str) -> list[dict[str, str]]:
-  """Returns the rows of the table of one kind, each as column -> cell.
-
-  Raises:
-    ValueError: naming table, line and column at fault.
-  """
+  """Returns the rows of the table of one kind, each as column -> cell."""
   return periods.read_table(
     periods.table_path(TABLES[kind]),
     _COLUMNS[kind].split(),
@@ -130,11 +126,7 @@ def read_rows(kind: str) -> list[dict[str, str]]:
 
 
 def read_records(kind: str) -> Iterator[Entity]:
-  """Yields the records of one kind; rows of one ruler or place are merged.
-
-  Raises:
-    ValueError: naming table, line and column, or the record, at fault.
-  """
+  """Yields the records of one kind; rows of one ruler or place are merged."""
   rows_by_key: dict[tuple[str, str], list[Mapping[str, str]]] = {}
   for line, row in enumerate(read_rows(kind), start=2):
     # Two eras of one name and polity are two records, as are two homonyms; two
@@ -288,11 +280,7 @@ def load_themes() -> tuple[Theme, ...]:
 
 @functools.cache
 def load_entities() -> tuple[Entity, ...]:
-  """Returns all records, in order of kinds and rows.
-
-  Raises:
-    ValueError: naming table, line and column, or the record, at fault.
-  """
+  """Returns all records, in order of kinds and rows."""
   return tuple(record for kind in TABLES for record in read_records(kind))
 
 

@@ -82,9 +82,6 @@ def draw_cast(
     count: number of relations, that of the scene included.
     num_strangers: number of strangers; their distance in periods is drawn
       uniformly.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
   """
   scene = _draw_scene(rng, pool, anchor_kinds)
   companions = _draw_members(
@@ -237,11 +234,7 @@ def _draw_scenario(rng: random.Random, cast: Cast) -> str:
 def draft_plausibility_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns the question whether `count` people and things can have met.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
-  """
+  """Returns the question whether `count` people and things can have met."""
   cast = draw_cast(rng, pool, count, rng.randint(0, 1), (ERA, RULER, FIGURE))
   scenario = _draw_scenario(rng, cast)
   conflicts = schema.find_disjoint_pairs(cast.relations)
@@ -289,11 +282,7 @@ _PER_ACT = 4  # entities in one act of a script
 def draft_scene_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a scene of `count` relations with anachronisms.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
-  """
+  """Returns a scene of `count` relations with anachronisms."""
   # Less than half of the members, or the scene itself would be in doubt.
   num_strangers = 1 if count < 4 else rng.randint(1, (count - 1) // 2)
   cast = draw_cast(rng, pool, count, num_strangers)
@@ -308,11 +297,7 @@ def draft_scene_question(
 def draft_script_question(
   rng: random.Random, pool: EntityPool, count: int
 ) -> Draft:
-  """Returns a script of several acts with anachronisms.
-
-  Raises:
-    NoDrawError: if the pool has no such entities.
-  """
+  """Returns a script of several acts with anachronisms."""
   num_strangers = rng.randint(1, (count - 1) // 2)
   cast = draw_cast(rng, pool, count, num_strangers)
   # A cast of LSEC is set by an era or a reign, never a life.

@@ -258,11 +258,7 @@ def format_json_line(record: msgspec.Struct) -> str:
 
 
 def question_from_json(data: Mapping[str, Any]) -> Question:
-  """Returns the question of `to_json`.
-
-  Raises:
-    ValueError: naming the field that is unknown, missing or of another type.
-  """
+  """Returns the question of `to_json`."""
   return _convert_record(data, Question)
 
 

@@ -145,9 +145,6 @@ def read_rows(path: pathlib.Path, name: str, notes: FileNotes) -> list[DemoRow]:
 
   Args:
     name: in `FILES`, whose blob id it should have.
-
-  Raises:
-    SourceError: naming the line of what cannot be read.
   """
   content = path.read_bytes()
   content_blob_id = source_files.compute_blob_id(content)

@@ -257,23 +257,28 @@ def test_what_is_no_verdict_is_named(tmp_path, changes, message):
 def test_the_rates_of_a_file_are_printed(tmp_path, capsys):
   path = tmp_path / "sample.tsv"
   audit_samples.write_verdicts(path, [make_row(0, "ok"), make_row(1, "cut")])
-  audit_sample.main(["", NAME], verdicts=str(path))
+  audit_sample.main(["", NAME], audit_sample.AuditSettings(verdicts=str(path)))
   assert "1: 50.0 % [9.5, 90.5]" in capsys.readouterr().out
   with pytest.raises(SystemExit, match="is of chunqiutr/rebuilt:3.0.0, not of"):
-    audit_sample.main(["", "zztj/rebuilt"], verdicts=str(path))
+    audit_sample.main(
+      ["", "zztj/rebuilt"], audit_sample.AuditSettings(verdicts=str(path))
+    )
 
 
 def test_a_file_with_verdicts_is_not_written_over(tmp_path):
   path = tmp_path / "sample.tsv"
   audit_samples.write_verdicts(path, [make_row(0, "ok")])
   with pytest.raises(SystemExit, match="sample.tsv exists and may hold verd"):
-    audit_sample.main(["", NAME], output=str(path))
+    audit_sample.main(["", NAME], audit_sample.AuditSettings(output=str(path)))
   assert audit_samples.read_verdicts(path)[0].verdict == "ok"
 
 
 def test_a_data_set_without_sources_is_named(mini_data_dir):
   with pytest.raises(SystemExit, match="chunqiutr/mini is not made of source"):
-    audit_sample.main(["", "chunqiutr/mini"], data_dir=str(mini_data_dir))
+    audit_sample.main(
+      ["", "chunqiutr/mini"],
+      audit_sample.AuditSettings(data_dir=str(mini_data_dir)),
+    )
 
 
 @pytest.mark.slow
@@ -299,7 +304,10 @@ def test_the_command_on_a_built_data_set(
   monkeypatch.delenv("CTD_JAX_SOURCES", raising=False)
   data_dir, out = str(tmp_path / "data"), tmp_path / "sample.tsv"
   build.build_dataset(name, data_dir, sources)
-  audit_sample.main(["", name], 14, 5, data_dir, str(sources), str(out))
+  audit_sample.main(
+    ["", name],
+    audit_sample.AuditSettings(14, 5, data_dir, str(sources), str(out)),
+  )
   printed = capsys.readouterr().out
   rows = audit_samples.read_verdicts(out)
   assert len(rows) == 14
@@ -308,7 +316,7 @@ def test_the_command_on_a_built_data_set(
     assert row.id in printed
     assert row.kind == NO_EVENT or row.place
   with pytest.raises(SystemExit, match="name the folder of the source texts"):
-    audit_sample.main(["", name], 14, 5, data_dir)
+    audit_sample.main(["", name], audit_sample.AuditSettings(14, 5, data_dir))
 
 
 def run_command(*arguments):

@@ -95,11 +95,7 @@ class Annotation:
 
 
 def read_annotations(path: str | os.PathLike) -> dict[str, list[Annotation]]:
-  """Returns sample id -> its annotations, in order of annotator.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
-  """
+  """Returns sample id -> its annotations, in order of annotator."""
   annotations_by_sample: dict[str, list[Annotation]] = {}
   for line, row in files.read_csv_rows(path, AnnotationRow):
     line_label = f"{path}:{line}: sample {row.sample_id}"
@@ -591,9 +587,6 @@ def print_agreement(path: str) -> None:
 
   Args:
     path: CSV, see `records`.
-
-  Raises:
-    ValueError: naming the flag, or file, line and column at fault.
   """
   # Not at the top: --help needs neither SciPy nor scikit-learn.
 

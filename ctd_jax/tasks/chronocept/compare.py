@@ -123,11 +123,7 @@ def read_run(workdir: str | os.PathLike) -> FinishedRun:
 def read_predictions(
   path: pathlib.Path,
 ) -> dict[str, Float64[np.ndarray, "M T"]]:
-  """Returns sample id -> predictions of all seeds in raw units.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
-  """
+  """Returns sample id -> predictions of all seeds in raw units."""
   values_by_sample: dict[str, list[list[float]]] = {}
   for _, row in files.read_csv_rows(path, PredictionRow, delimiter="\t"):
     values = [row.location, row.scale, row.skewness]

@@ -99,9 +99,6 @@ def check_config(config: ml_collections.ConfigDict) -> None:
 
   Args:
     config: see `configs/chronocept.py`.
-
-  Raises:
-    ValueError: naming the field and what would be right.
   """
   for field, allowed_values in (
     ("protocol", PROTOCOLS),

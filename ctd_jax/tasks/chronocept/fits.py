@@ -398,9 +398,6 @@ def read_points(path: pathlib.Path, base: float) -> CurvePoints:
 
   Args:
     path: CSV with the columns curve, minutes or log_time, and validity.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
   """
   if not path.is_file():
     raise FileNotFoundError(f"--points={path}: no such file")

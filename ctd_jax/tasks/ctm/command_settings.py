@@ -136,11 +136,7 @@ def define_qa_flags() -> None:
 
 
 def read_qa_settings() -> QaSettings:
-  """Returns the settings that the flags of `qa` describe.
-
-  Raises:
-    ValueError: naming the flag at fault.
-  """
+  """Returns the settings that the flags of `qa` describe."""
   values = flags.FLAGS
   return QaSettings(
     system=values.system,
@@ -181,11 +177,7 @@ def define_ito_flags() -> None:
 
 
 def read_ito_settings() -> ItoSettings:
-  """Returns the settings that the flags of `ito` describe.
-
-  Raises:
-    ValueError: naming the flag at fault.
-  """
+  """Returns the settings that the flags of `ito` describe."""
   values = flags.FLAGS
   return ItoSettings(
     agent=values.agent,

@@ -21,11 +21,7 @@ ITO_DATASET = "ctm/ito"
 
 
 def load_questions(data: DataSettings, split: str) -> list[Question]:
-  """Returns the questions of a split; missing data sets are built.
-
-  Raises:
-    ValueError: naming file and line at fault, or the split without questions.
-  """
+  """Returns the questions of a split; missing data sets are built."""
   if data.file is None:
     all_questions = [
       question
@@ -43,11 +39,7 @@ def load_questions(data: DataSettings, split: str) -> list[Question]:
 
 
 def load_games(data: DataSettings) -> list[ItoInstance]:
-  """Returns the games; a missing data set is built.
-
-  Raises:
-    ValueError: naming file and line at fault.
-  """
+  """Returns the games; a missing data set is built."""
   if data.file is None:
     return ctm_dataset_builder.read_games(_build_dataset(ITO_DATASET, data))
   return read_json_lines(data.file, schema.instance_from_json)
@@ -73,9 +65,6 @@ def read_json_lines(
     path: UTF-8; empty lines are skipped.
     parse_record: raises ValueError, KeyError, TypeError or AttributeError for
       an object of another form.
-
-  Raises:
-    ValueError: naming file and line at fault.
   """
   file = pathlib.Path(path).expanduser()
   if not file.is_file():
@@ -99,9 +88,6 @@ def load_passages(path: str | None) -> list[str]:
   Args:
     path: JSON lines with a field text; None takes the evidence of the entity
       table.
-
-  Raises:
-    ValueError: naming file and line at fault.
   """
   if path is not None:
     return read_json_lines(path, lambda fields: str(fields["text"]))

@@ -208,9 +208,6 @@ def read_answers(
     path: TSV file with the columns question (id), batch, style (direct or
       cot), kind, correct (1 or 0) and answer (\\n for a new line).
     questions: all questions that are answered.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
   """
   by_id = {question.question_id: question for question in questions}
   answers = []
@@ -315,9 +312,6 @@ def print_agreement(
   Args:
     answers_path: TSV file, see `read_answers`.
     settings: judging model, if any; its journal lies beside the answers.
-
-  Raises:
-    ValueError: naming file, line and column at fault.
   """
   questions = data_sources.read_json_lines(questions_path, question_from_json)
   if not answers_path.is_file():

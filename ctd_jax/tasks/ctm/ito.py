@@ -37,10 +37,6 @@ def run_games(settings: ItoSettings) -> None:
   Args:
     settings: a run in `settings.workdir` with the same settings is resumed; its
       journaled games are not played again.
-
-  Raises:
-    ValueError: naming the flag, or file and line, at fault; or if a model did
-      not reply in some games.
   """
   start = time.perf_counter()
   with Journal(settings.workdir / TRANSCRIPTS_FILE) as journal:

@@ -110,7 +110,10 @@ def same_queries(ours, read):
 
   def plain(found):
     return [
-      dataclasses.replace(query, positives=tuple(map(_number, query.positives)))
+      dataclasses.replace(
+        query,
+        positives=tuple(str(_number(name)) for name in query.positives),
+      )
       for query in found
     ]
 
