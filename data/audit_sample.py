@@ -71,15 +71,7 @@ class SourceText:
   """All files of a work as one text, whose Chinese characters are looked up."""
 
   def __init__(self, files: Mapping[str, pathlib.Path], folder: str):
-    """Reads the files of a folder.
-
-    Args:
-      files: name -> path, as in `checksums.tsv`.
-      folder: in which the work's files lie.
-
-    Raises:
-      SourceError: if there is none.
-    """
+    """Reads the files of a folder, one of the names in `checksums.tsv`."""
     names_by_path = {path: name for name, path in files.items()}
     paths = source_files.select_folder_files(files, folder)
     self._names = [names_by_path[path] for path in paths]
@@ -138,16 +130,10 @@ def extract_han(text: str) -> str:
 def make_locator(
   records: Iterable[Record], text: SourceText, context: int
 ) -> Callable[[Record], SourcePlace | None]:
-  """Returns a function that locates records of one work.
+  """Returns a function from a record of one work to its place, or None.
 
-  Words that stand there more than once (「秋七月」) are taken at their first
-  place after the record before them in the work.
-
-  Args:
-    records: all of the work that were kept; their `order` is read.
-
-  Returns:
-    record -> place, or None if none of its words stand in the work.
+  Words that occur more than once (「秋七月」) are taken at their first place
+  after the record before them, so `records` are all of the work.
   """
   in_order = sorted(records, key=lambda record: record.order)
   index_by_id = {record.record_id: i for i, record in enumerate(in_order)}
@@ -227,13 +213,9 @@ def make_pages(
   """Returns a page for each record of a sample.
 
   Args:
-    sample: of `records`.
     files: name -> path of every source file.
     folders: source -> folder of its files.
     context: characters on each side of a place.
-
-  Raises:
-    SourceError: if a work has no file.
   """
   by_source: dict[str, list[Record]] = collections.defaultdict(list)
   by_version: dict[str, list[Record]] = collections.defaultdict(list)

@@ -90,14 +90,8 @@ def make_builder(
 ) -> tfds.core.DatasetBuilder:
   """Returns the builder of a data set, which need not be built.
 
-  Args:
-    name: e.g. `chunqiutr/mini`.
-    data_dir: folder of the data sets, `gs://` too; None means the default of
-      TFDS.
-
   Raises:
-    ValueError: if there is no such data set; the message suggests the nearest
-      name and lists all.
+    ValueError: if there is no such data set; the message names the nearest.
   """
   if name not in DATASET_NAMES:
     nearest = difflib.get_close_matches(name, DATASET_NAMES, n=1)
@@ -143,24 +137,19 @@ def build_dataset(
   """Returns the builder of a data set that is ready to be read.
 
   Args:
-    name: e.g. `chunqiutr/mini`.
     data_dir: folder of the data sets, `gs://` too; None means the default of
       TFDS.
     sources: folder of the texts that the data set is made of.
-    overwrite: build again even if it is there.
     processes: number of processes that read source texts; the data set does not
       depend on it.
     register_checksums: write size and sha256 of what is downloaded into the
       data set's `checksums.tsv` instead of checking them.
 
-  Returns:
-    The builder; `as_data_source(split)` reads it.
-
   Raises:
-    ValueError: if there is no such data set, or it lies there in a format that
+    ValueError: if there is no such data set, or it is stored in a format that
       needs TensorFlow.
-    SourceError: if a source text is missing, cut short or changed. Nothing is
-      left of the data set that was being built; an older build stays.
+    SourceError: if a source text is missing, cut short or changed; an older
+      build stays.
     LostRowsError: if fewer examples can be read than were written.
   """
   builder = make_builder(name, data_dir)

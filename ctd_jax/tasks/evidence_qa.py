@@ -163,16 +163,7 @@ class ChatAnswerer:
 
 
 def run_packs(settings: EvidenceSettings) -> None:
-  """Answers and scores all packs, writes the results and prints a report.
-
-  Args:
-    settings: a run in `settings.workdir` with the same settings is resumed.
-
-  Raises:
-    ValueError: naming the flag, or file and line, at fault; or if a judgement
-      cannot be read.
-    NoReplyError: if the model did not reply to some questions.
-  """
+  """Answers and scores all packs; a run with the same settings is resumed."""
   folder = settings.workdir
   benchmark = load.build_benchmark(settings.dataset, settings.data_dir, None)
   queries = benchmark.queries[settings.split]

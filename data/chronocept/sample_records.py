@@ -418,13 +418,8 @@ def locate_published_files(
 
   Args:
     manager: downloads the files if no folder is given.
-    benchmark: benchmark_1 or benchmark_2, a folder on the hub.
-    folder: contains the three files, or the benchmark's folder with them.
-      Checksums are not compared; `summary` reports other sizes.
-
-  Raises:
-    SourceError: if a file is missing, cannot be downloaded, or differs from the
-      registered checksum.
+    folder: contains the three files, or the benchmark's folder with them;
+      checksums are compared only for downloads.
   """
   urls = {
     name: f"{HUB_URL}/{benchmark}/{name}" for name in SPLIT_FILES.values()

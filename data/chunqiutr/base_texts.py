@@ -85,14 +85,10 @@ def mark_unencoded(text: str) -> str:
 
 
 def parse_kanripo_lines(text: str) -> list[tuple[int, str]]:
-  """Returns (line number, line) of a Kanripo file without its mark-up.
+  """Returns (line number from 1, line) of a Kanripo file without its mark-up.
 
-  Args:
-    text: the whole file; headers start with `#`, page breaks are `<pb:...>`,
-      printed lines end with `¶`.
-
-  Returns:
-    Lines that still hold text, numbered from 1; full-width spaces are gone.
+  Headers start with `#`, page breaks are `<pb:...>`, and printed lines end with
+  `¶`. Empty lines are left out.
   """
   lines = []
   for number, line in enumerate(text.split("\n"), start=1):
@@ -213,12 +209,6 @@ def parse_line_entries(path: pathlib.Path, source: str) -> list[Entry]:
 
   A new year shows only in the text (`N年` at the start of a line), so `year`
   is None. The first and last lines are navigation.
-
-  Args:
-    path: file named `NN_duke.txt`; NN is the reign.
-
-  Raises:
-    SourceError: if the file's name or content has another form.
   """
   reign_number = re.match(r"(\d\d)_", path.name)
   if reign_number is None:
@@ -367,16 +357,7 @@ def count_boundaries(split_of: dict[TimeKey, str]) -> int:
 
 
 def format_split_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
-  """Returns a division in the schema of the released file, ready for JSON.
-
-  Args:
-    split_of: split of every month, in order of time; no leap months.
-
-  Returns:
-    `split_by_sort_key`: key such as `1-2-12` -> train, val or test;
-    `debug_info`: by reign, whether whole years were divided, which years
-    there are, their splits and the number of months of each split.
-  """
+  """Returns a division in the schema of the released file, ready for JSON."""
   names = {split: name for name, split in RELEASED_SPLIT_NAMES.items()}
   by_reign = collections.defaultdict(dict)
   for key, split in split_of.items():

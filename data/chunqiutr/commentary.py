@@ -213,15 +213,11 @@ def parse_works(
   anchor: text_alignment.Anchor,
   processes: int = 1,
 ) -> tuple[list[Comment], dict[str, dict[str, Any]]]:
-  """Returns the pieces of all works in the order of `WORKS`, and the audit.
+  """Returns the pieces of all works in the order of `WORKS`, and source ->
+  counts.
 
-  Args:
-    files: name -> path, as in `checksums.tsv`.
-    processes: works read at a time; the result does not depend on it.
-
-  Returns:
-    (comments, source -> counts). The counts are in the shape of the
-    paper's Tables 18 and 19.
+  The counts are those of the paper's Tables 18 and 19; the result does not
+  depend on `processes`.
   """
   tasks = [
     (

@@ -144,11 +144,9 @@ def build_gallery(
   """Returns the records of the source files.
 
   Args:
-    files: name -> path, as in `checksums.tsv`.
     timeline: months that exist, `lu_release`.
     seed: shuffles the numbers of the ids and draws placeholder wordings.
-    processes: works read and compared at a time; the result does not depend on
-      it.
+    processes: works read at a time; the result does not depend on it.
   """
   # Order matters: events are matched by wording before any month is known, so
   # that agreement of the works is a test of the scans.

@@ -1,26 +1,13 @@
 """SYNTHETIC chronicle, invented whole: the state 「滄」 never existed.
 
-Tests and the tiny config need a benchmark of the real structure that can be
-embedded in the repository and learned in a minute. Everything here comes from a
-small grammar over invented names, places and events; none of it is a source for
-history.
+Tests and the tiny config need a benchmark of the real structure that is learned
+in a minute. As in the real works, the annals date by omission, about half of
+the months have no entry, persons and places come and go, rites keep to their
+season, sieges recur in almost the same words, and two commentaries repeat an
+entry while two late ones, without punctuation, quote it with its date.
 
-Properties of the real material that it keeps:
-
-* five works: terse annals, two commentaries that repeat an entry and go on
-  (one narrates, one asks and answers), two late unpunctuated commentaries;
-* the annals date by omission: year with the first entry of a year, season when
-  it changes, month when it changes, often no month (first month of a season),
-  and nothing at all for the second entry of a month; commentaries omit more;
-* about half of the months have no entry;
-* persons and places come and go, so that a name is evidence of the date, and
-  some rites and disasters keep to their season;
-* sieges and rites recur a month or two later in almost the same words;
-* late commentary quotes the date and the entry, and at times cites another
-  year by its full date.
-
-A record's key is the month that the grammar drew, not one that a scanner read;
-scanning the annals recovers it.
+A record's key is the month that the grammar drew; scanning the annals
+recovers it.
 """
 
 from __future__ import annotations
@@ -109,12 +96,7 @@ def make_splits() -> dict[TimeKey, str]:
 def generate_records(seed: int = 0) -> list[Record]:
   """Returns the records of the invented chronicle, without placeholders.
 
-  Args:
-    seed: of every draw. The same seed gives the same records.
-
-  Returns:
-    Events and neg_comments sorted by id. Ids are shuffled; `order` counts
-    inside each of the five works.
+  They are sorted by id. Ids are shuffled; `order` counts inside each work.
   """
   rng = random.Random(f"mini:{seed}")
   timeline = reigns.load_timeline(TIMELINE)

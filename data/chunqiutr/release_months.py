@@ -89,13 +89,9 @@ def resolve_files(
   """Returns name -> path of the three files.
 
   Args:
-    manager: downloads them, if no folder is named.
-    folder: that holds them, or a clone of the authors' repository. Files that
-      differ from the released ones are accepted; `read` reports them.
-
-  Raises:
-    SourceError: if one is missing, cannot be downloaded, or was downloaded and
-      is not the released one.
+    manager: downloads them if no folder is named.
+    folder: has them, or is a clone of the authors' repository. Files that
+      differ from the released ones are read all the same.
   """
   if folder is not None:
     return source_files.find_folder_files(folder, source_files.get_urls(FILES))
@@ -119,16 +115,11 @@ class ReleaseMonths:
 def read_months(
   document: Any, timeline: Timeline, notes: FileNotes
 ) -> ReleaseMonths:
-  """Returns the records of the parsed file.
+  """Returns the records of the parsed `chunqiu_meta_sid_fixed.json`.
 
-  A sid that occurs twice is one record, the later one, as in the authors'
-  loader. Months that the timeline lacks are left out.
-
-  Args:
-    document: of `chunqiu_meta_sid_fixed.json`.
-
-  Raises:
-    SourceError: naming the JSON path of what is not in the schema.
+  Of records with one sid the last counts, as in the authors' loader. Months
+  that
+  the timeline lacks are left out.
   """
   document = source_files.expect_type(document, dict, "the file")
   nodes = source_files.get_member(document, "time_mapping", dict, "")

@@ -394,11 +394,10 @@ class AnchorMatcher:
     """Returns the fit of a segment to words that may be a summary, 0 to 1.
 
     The mean of two shares: of the words' characters that the segment holds in
-    any order, weighted by inverse document frequency; and the similarity of
-    its most similar stretch.
-
-    Args:
-      words: folded, not empty.
+    any
+    order, weighted by inverse document frequency; and the similarity of its
+    most
+    similar stretch.
     """
     weights = [self._character_weight(character) for character in words]
     return self._fit_score(words, weights, segment_index)

@@ -98,16 +98,10 @@ def digest_record(record: Record) -> str:
 def draw_sample(
   records: Iterable[Record], size: int, seed: int
 ) -> list[SampledRecord]:
-  """Returns a sample with a stratum for each source and kind.
+  """Returns a sample with a stratum for each source and kind, in order.
 
   Strata get places by their size, a small one at least a third of an equal
   share. Which records are drawn depends on seed and contents alone.
-
-  Args:
-    size: of the sample; smaller if there are fewer records.
-
-  Returns:
-    The sample in order of kind, source, month and place in the work.
 
   Raises:
     ValueError: if the sample has no place for every stratum.

@@ -184,10 +184,6 @@ class ArrayRecordAdapter(file_adapters.ArrayRecordFileAdapter):
 
     Python reads the file, so that the graph of the data set does not run in
     another process, such as a worker of the `tf.data` service.
-
-    Args:
-      filename: of the array_record file; a scalar string inside `tf.data`.
-      buffer_size: of TFDS; not used.
     """
     del buffer_size
     chunks = tf.data.Dataset.from_generator(

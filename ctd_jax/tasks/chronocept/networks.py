@@ -1,27 +1,11 @@
-"""Networks that predict the parameters of a validity curve.
+"""Networks that predict validity curves, and their training.
 
-The published baselines in flax.linen: a feed-forward network on vectors and a
-bidirectional LSTM on token states of a frozen encoder, and a fine-tuned
-encoder. All return location, scale and skewness in the units they are trained
-on.
-
-Axes: B samples, F features of a sample's vector, L tokens, D features of a
-token, S fields of a sample.
-
+The published loops return the last epoch, because "the best state" is a
+reference that later training overwrites; here "best" is by validation MSE. The
+data are too few for the sharded step of a retrieval trainer.
+Axes: N samples, B samples of a batch, F features of a sample's vector,
+L tokens, D features of a token, S fields of a sample, T = 3 targets.
 Source: Chronocept, arXiv 2505.07637v1, section on baselines.
-
-Training of the networks of validity curves.
-
-The published loops store "the best state" as a reference that further training
-overwrites, so they in fact return the last epoch. Here parameters are
-immutable arrays and the selection is explicit: "best" by validation MSE, or
-"last" as published.
-
-A retrieval trainer feeds batches of queries and passages through a sharded
-step; these networks have at most a few thousand rows and often one batch for
-each epoch, so they have a loop of their own.
-
-Axes: N samples, B samples of a batch, T = 3 targets.
 """
 
 from __future__ import annotations

@@ -1,19 +1,10 @@
-"""Durations named in an English text, in minutes.
+"""Regression baselines of validity curves, published and trivial.
 
-The baseline `lexicon` predicts a curve from these words alone.
-
-Regression baselines of validity curves, published and trivial.
-
-Each baseline is a pair of functions: `fit` returns named arrays and `predict`
-reads them, so that models are saved and loaded without pickled code.
-
-`linear`, `svr` and `xgboost` are published and read vectors of the frozen
-encoder. The others are lower bounds: `mean`, `median`, `nearest` (targets of
-the nearest train sample), `tfidf` (ridge regression on words) and `lexicon`
-(regression on the longest duration that the text names).
-
+A baseline is a pair of functions: `fit` returns named arrays and `predict`
+reads them, so that models are saved without pickled code. `linear`, `svr` and
+`xgboost` are published and read vectors of the frozen encoder. The others are
+lower bounds; `lexicon` reads nothing but the durations that a text names.
 Axes: N samples, F features, T = 3 targets.
-
 Source: Chronocept, arXiv 2505.07637v1, section on baselines.
 """
 

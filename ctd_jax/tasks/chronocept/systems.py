@@ -229,10 +229,9 @@ class Predictor:
   def load(
     cls, workdir: str | os.PathLike, encoder: str | None = None
   ) -> Predictor:
-    """Returns the models of a workdir.
+    """Returns the models of a finished run of `configs/chronocept.py`.
 
     Args:
-      workdir: of a run of `ctd_jax.train` with `configs/chronocept.py`.
       encoder: folder or hub id of the encoder, if it has moved since.
 
     Raises:

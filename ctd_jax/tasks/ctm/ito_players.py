@@ -391,14 +391,11 @@ def _list_actions(
 
 
 def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:
-  """Returns the game of a transcript, replayed by the rules.
-
-  Args:
-    transcript: from `game_to_json`.
+  """Returns the game of a transcript from `game_to_json`, replayed by the
+  rules.
 
   Raises:
-    ValueError: naming the game and round of an action against the rules, or the
-      outcome that differs from the record.
+    ValueError: naming the game and round that break the rules.
   """
   instance = schema.instance_from_json(transcript["instance"])
   themes = [schema.theme_from_json(theme) for theme in transcript["themes"]]

@@ -121,15 +121,7 @@ VERDICTS_FILE = "verdicts.jsonl"
 
 
 def run_questions(settings: QaSettings) -> None:
-  """Answers and judges all questions, writes the results and prints them.
-
-  Args:
-    settings: a run in `settings.workdir` with the same settings is resumed.
-
-  Raises:
-    ValueError: naming the flag, or file and line, at fault.
-    NoReplyError: if the model did not reply to some questions.
-  """
+  """Answers and judges all questions; an interrupted run is resumed."""
   questions = _select_questions(settings)
   run_key = _make_run_key(settings)
   is_model = settings.system == MODEL
