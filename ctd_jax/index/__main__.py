@@ -122,7 +122,6 @@ def main(runner_arguments: Sequence[str]) -> None:
 def _build_index(
   folder: pathlib.Path, runner_arguments: Sequence[str]
 ) -> BuildResult:
-  """Adds and removes works as the flags say."""
   from ctd_jax.index.building import index_builder, staged_works
   from ctd_jax.index.building.group_dating import DatingChoices
 

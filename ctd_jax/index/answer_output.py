@@ -185,7 +185,6 @@ def draw_posterior(curve: Sequence[tuple[int, float]]) -> str:
 def _find_drawn(
   curve: Sequence[tuple[int, float]],
 ) -> tuple[np.ndarray, np.ndarray]:
-  """Returns years and probabilities without the improbable ends."""
   years = np.array([year for year, _ in curve])
   chances = np.array([chance for _, chance in curve])
   total = chances.sum()

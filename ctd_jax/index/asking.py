@@ -388,7 +388,6 @@ def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:
 def _find_day_rows(
   index: IndexFolder, question: Question, query: TimeQuery | None
 ) -> frozenset[int] | None:
-  """Returns the records that print the day asked for."""
   if question.day is None or query is None:
     return None
   matches = database.search_text(
@@ -405,7 +404,6 @@ def _find_works(
   names: Collection[str] | None,
   names_in_question: Collection[str],
 ) -> Sequence[database.IndexedWork]:
-  """Returns works by name or title, by default those the question names."""
   names = names if names is not None else names_in_question or None
   if names is None:
     return index.works
@@ -467,7 +465,6 @@ def _count_records(
   masks: Mapping[int, np.ndarray] | None = None,
   query: TimeQuery | None = None,
 ) -> dict[str, int]:
-  """Returns how many records were asked, and how many fit the time."""
   counts = {
     "records": sum(
       work.num_records if masks is None else int(masks[work.work_id].sum())

@@ -139,7 +139,6 @@ def hash_calendar(calendar: Calendar) -> str:
 
 
 def _list_arrays(calendar: Calendar) -> dict[str, np.ndarray]:
-  """Returns the arrays that a calendar has, by name."""
   arrays = {"polities": calendar.polities}
   for part in (calendar.readings, calendar.memberships):
     prefix = type(part).__name__.lower()

@@ -127,7 +127,6 @@ def check_fixed_rows(
 def _find_corrected_rows(
   index: IndexFolder, work: IndexedWork, numbers: Iterable[int]
 ) -> set[int]:
-  """Returns the rows of the records of corrections with these numbers."""
   found = [index.corrections.get(number) for number in numbers]
   applied = [correction for correction in found if correction is not None]
   row_of = corrections.find_rows(
@@ -143,7 +142,6 @@ def _find_corrected_rows(
 
 
 def _count_records(index: IndexFolder, rows: range) -> int:
-  """Returns how many records are no headings."""
   return index.connection.execute(
     "SELECT count(*) FROM records WHERE row BETWEEN ? AND ? AND kind != ?",
     (rows[0], rows[-1], database.HEADING),
@@ -304,12 +302,7 @@ def _read_again(
   names: Collection[str],
   works: Mapping[str, IndexedWork],
 ) -> list[SourceWork]:
-  """Returns the works of a source that the index has.
-
-  Raises:
-    FileNotFoundError: if the source is gone.
-    ValueError: if it has changed.
-  """
+  """Returns the works of a source that the index has."""
   argument = request.format_argument(folder)
   path = request.find_path(folder)
   if path is not None and not path.exists():
@@ -388,7 +381,6 @@ def _choose_again(
   names: Collection[str],
   dated_with: Mapping[str, DatedWith],
 ) -> DatingChoices:
-  """Returns the choices that works were added with."""
 
   def list_names(manner: str) -> tuple[str, ...]:
     return tuple(name for name in names if dated_with[name].manner == manner)

@@ -277,11 +277,6 @@ def _find_months(index: IndexFolder, correction: Correction) -> list[int]:
 
 
 def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:
-  """Returns the --fixed table of one text.
-
-  Raises:
-    ValueError: if there are several texts.
-  """
   names = sorted({row.work.name for row in texts})
   if len(names) > 1:
     raise ValueError(Note("problem.correction.works", names=", ".join(names)))
@@ -309,7 +304,6 @@ def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:
 
 
 def _find_lines(index: IndexFolder, work: IndexedWork) -> dict[str, str]:
-  """Returns number of an entry -> line on which it begins."""
   places: dict[str, str] = {}
   cursor = index.connection.execute(
     "SELECT record_id, place FROM records WHERE row >= ? AND row < ? "
@@ -370,7 +364,6 @@ class ImportResult:
   refused: tuple[str, ...]  # each with line and reason
 
   def __str__(self) -> str:
-    """Returns the counts in words."""
     return (
       f"corrections made {self.added:,}, there already {self.present:,}, "
       f"passed over as undone {self.undone:,}, refused {len(self.refused):,}"
@@ -434,12 +427,7 @@ def undo_corrections(folder: pathlib.Path, numbers: Sequence[str]) -> None:
 
 
 def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
-  """Returns the rows of a table, each with its line.
-
-  Raises:
-    FileNotFoundError: if there is no such file.
-    ValueError: if a column is missing or a row has too many or few cells.
-  """
+  """Returns the rows of a table, each with its line."""
   if not path.is_file():
     raise FileNotFoundError(f"--correct={path}: no such file")
   text = files.read_text(path).removeprefix("\ufeff")
@@ -494,7 +482,6 @@ def _check_columns(path: pathlib.Path, columns: Sequence[str]) -> None:
 
 
 def _find_nearest(column: str) -> list[str]:
-  """Returns the known column with the nearest name, or none."""
   known = (*_NEEDED, *_OTHERS)
   # "last" and "first" stand for a part of a name, "Date" for the whole.
   parts = [name for name in known if column.lower() in name.split("_")]
@@ -507,7 +494,6 @@ def _make_key(row: dict[str, str]) -> _Key:
 
 
 def _add_correction(index: IndexFolder, key: _Key, row: dict[str, str]) -> None:
-  """Makes a correction from a row."""
   work, first, last, date = key
   checked = correction_checks.check_correction(index, work, first, last, date)
   if row["texts_sha256"] not in ("", checked.texts_sha256):

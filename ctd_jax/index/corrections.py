@@ -267,7 +267,6 @@ class CorrectionStore:
   """Corrections of an index, for any number of threads."""
 
   def __init__(self, folder: str | os.PathLike):
-    """Keeps the folder of the index; opens nothing yet."""
     self._folder = pathlib.Path(folder)
     self._thread = threading.local()
 

@@ -148,7 +148,6 @@ def open_encoder_of(
 def _restore_run(
   workdir: Any, data_dir: str | os.PathLike | None
 ) -> TrainedSystem:
-  """Returns the best checkpoint of a run."""
   from ctd_jax.retrieval import trained_system
   from ctd_jax.training import experiment as experiments
   from ctd_jax.training import run_folder
@@ -226,7 +225,6 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
 
 
 def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
-  """Returns a published encoder, with its own way to read each side."""
   from ctd_jax.models.pretrained import vector_settings
   from ctd_jax.models.text_encoder import TextEncoder
 

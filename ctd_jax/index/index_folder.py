@@ -41,7 +41,6 @@ class IndexFolder:
   def __init__(
     self, folder: pathlib.Path, manifest: manifest_lib.Manifest, sha256: str
   ):
-    """Keeps what `open` has read."""
     self.folder = folder
     self.manifest = manifest
     self._sha256 = sha256
@@ -82,7 +81,6 @@ class IndexFolder:
     return index
 
   def __repr__(self) -> str:
-    """Returns folder and sizes."""
     return (
       f"<{type(self).__name__} {self.folder}: {self.num_records} records of "
       f"{len(self.works)} works>"
@@ -151,7 +149,6 @@ class IndexFolder:
     )
 
   def _count_records(self) -> Int[np.ndarray, " K"]:
-    """Returns how many records have each month as the most probable."""
     counts = np.zeros(len(self.calendar) + 1, np.int64)
     rows = self.connection.execute(
       "SELECT best_month, COUNT(*) FROM records WHERE kind != ? "

@@ -74,7 +74,6 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
 def _find_credible(
   index: IndexFolder, chances: Float[np.ndarray, " months"], share: float
 ) -> tuple[Span, ...]:
-  """Returns the smallest set of months that holds a share."""
   order = np.argsort(-chances, kind="stable")
   size = int((np.cumsum(chances[order]) < share).sum()) + 1
   return record_answers.find_spans(
@@ -137,7 +136,6 @@ def _list_parallels(
   month: int,
   gained: float,
 ) -> tuple[Parallel, ...]:
-  """Returns the records that support a month, strongest evidence first."""
   reason_of: dict[int, dict[str, Any]] = {}
   for reason in answers.list_weighty(reasons):
     if reason["weight"] < 0:

@@ -45,7 +45,6 @@ class PosteriorArrays:
   num_months: int  # K, of the calendar
 
   def __len__(self) -> int:
-    """Number of records."""
     return len(self.outside)
 
   @functools.cached_property
@@ -158,7 +157,6 @@ class PosteriorArrays:
 def _find_smallest(
   chances: Float32[np.ndarray, " m"], share: float
 ) -> Int64[np.ndarray, " s"] | None:
-  """Returns the fewest places that hold a share; None if all hold less."""
   order = np.argsort(-chances, kind="stable")
   size = int((np.cumsum(chances[order]) < share).sum()) + 1
   return order[:size] if size <= len(order) else None
@@ -204,7 +202,6 @@ def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:
 def _find_likely_months(
   p_months: Float[np.ndarray, "b K"],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns row, month and probability of what is kept."""
   rows, columns = np.nonzero(p_months >= MIN_PROBABILITY)
   chances = p_months[rows, columns]
   order = np.lexsort((-chances, rows))
@@ -307,7 +304,6 @@ class MonthPostings:
   rest: Float32[np.ndarray, " n"]
 
   def __len__(self) -> int:
-    """Number of records."""
     return len(self.rest)
 
   @property

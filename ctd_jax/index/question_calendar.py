@@ -80,7 +80,6 @@ class CalendarMonths:
   """The lunations of a calendar; a `QueryCalendar`."""
 
   def __init__(self, calendar: Calendar):
-    """Sorts the memberships by reign and year."""
     self.calendar = calendar
     members = calendar.memberships
     keys = members.reigns * _REIGN_STRIDE + members.regnal_years
@@ -97,7 +96,6 @@ class CalendarMonths:
     return self.calendar.timeline
 
   def __len__(self) -> int:
-    """Number of lunations."""
     return len(self.calendar)
 
   @functools.cached_property
@@ -138,7 +136,6 @@ class CalendarMonths:
   ) -> tuple[
     Int[np.ndarray, " m"], Bool[np.ndarray, " m"], Int[np.ndarray, " m"]
   ]:
-    """Returns number, leap mark and lunation of the months of a year."""
     members = self._find_members(reign, year)
     readings = self.calendar.readings
     rows = self.calendar.memberships.readings[members]
@@ -234,7 +231,6 @@ class CalendarMonths:
     return Months(min(first.first, last.first), max(first.last, last.last))
 
   def _find_members(self, reign: int, year: int) -> Int[np.ndarray, " m"]:
-    """Returns the memberships of a regnal year."""
     key = (reign - 1) * _REIGN_STRIDE + year
     start, end = np.searchsorted(self._sorted_keys, (key, key + 1))
     if start == end or year >= _REIGN_STRIDE:
@@ -401,7 +397,6 @@ def _find_runs_within(
 def _find_months_of_day(
   day: Day, intervals: Sequence[MonthSpan], months: CalendarMonths
 ) -> np.ndarray:
-  """Returns which lunations of intervals can have a day at its place."""
   is_asked = np.zeros(len(months), bool)
   for span in intervals:
     is_asked[span.first : span.last + 1] = True

@@ -101,7 +101,6 @@ def list_choices(
 def _sort_options(
   named: Sequence[tuple[str, DateMention]], printed_reigns: Collection[int]
 ) -> list[tuple[str, DateMention]]:
-  """Returns the meanings of a date, those of printed reigns first."""
   return sorted(
     named,
     key=lambda option: (
@@ -133,7 +132,6 @@ def _pick(
 def _list_options(
   mention: DateMention, months: CalendarMonths
 ) -> list[tuple[str, DateMention]]:
-  """Returns the names and meanings of a date, one for every reign."""
   if mention.months is not None:
     year = int(months.calendar.years[mention.months.first])
     name = reigns.format_common_era_year(year)
@@ -275,7 +273,6 @@ def _name_span(
   months: CalendarMonths,
   printed_reigns: Collection[int],
 ) -> MonthSpan:
-  """Returns months with the name of their date, or of their ends."""
   try:
     own = windows.resolve_window(" " * len(text), [anchor], months)
   except DateError:
@@ -447,7 +444,6 @@ def _read_dates(
 
 
 def _spell_out(text: str, notes: list[Note]) -> str:
-  """Returns a question with shortened dates written in full."""
   text = _TWO_SEASONS.sub(r"\1至\2", text)
   text = _TWO_YEARS.sub(r"\1年至\2年", text)
   text = _EITHER_YEAR.sub("年至", text)
@@ -468,7 +464,6 @@ def _overlap(first: MonthSpan, second: MonthSpan) -> bool:
 def _blank_dates(
   printed_text: str, blanked: str, used: Sequence[DateMention]
 ) -> str:
-  """Returns a question without dates and words of windows."""
   blanks = windows.blank_window_words(fold_script(blanked), used)
   return "".join(
     " " if blank == " " else character
@@ -479,7 +474,6 @@ def _blank_dates(
 def _list_used(
   text: str, mentions: Sequence[DateMention], months: CalendarMonths
 ) -> list[DateMention]:
-  """Returns the stretches of a question that tell its months."""
   cues = dates.find_date_cues(text, months.timeline)
   cue_starts = {cue.start for cue in cues}
   used = [m for m in mentions if m.is_full or m.start in cue_starts]
@@ -570,7 +564,6 @@ def _find_months_of_any_year(
 
 
 def _month_numbers(cue: DateCue) -> tuple[int, int]:
-  """Returns the first and last month of a month or season."""
   if cue.month:
     return cue.month, cue.month
   first = FIRST_MONTH_OF_SEASON.get(cue.season, 1)

@@ -190,7 +190,6 @@ class QuestionReader:
     return self._read_question(text, stripped, intent)
 
   def _is_passage(self, text: str) -> bool:
-    """Whether a text is to be dated rather than answered."""
     if len(text) > MAX_QUESTION:
       return True
     if question_words.is_question(text):
@@ -212,7 +211,6 @@ class QuestionReader:
     return has_sentence or len(marks) > 1 or not self._has_date(plain)
 
   def _has_date(self, text: str) -> bool:
-    """Whether a text names a month or year of the calendar."""
     try:
       search = mentions.find_mentions(text, self._months)
       questions.resolve_mentions(text, search, self._months)
@@ -306,7 +304,6 @@ class QuestionReader:
     ]
 
   def _find_words(self, text: str, dates: QuestionDates) -> tuple[str, ...]:
-    """Returns the words of a question, the pairs of its days first."""
     words = question_words.find_words(
       dates.rest, self._states if dates.intervals else frozenset()
     )
@@ -352,7 +349,6 @@ def _check_text(text: str) -> None:
 
 
 def _match_works(title: str, works: Sequence[str]) -> list[str]:
-  """Returns the works that a title names, 《資治通鑑·齊紀》 資治通鑑."""
   title = fold_script(title)
   names = {title, re.split("[·・]", title)[0]}
   return [work for work in works if fold_script(work) in names]

@@ -145,7 +145,6 @@ def _make_year(
 def _read_month(
   date: WesternDate, text: str, months: CalendarMonths
 ) -> DateSpan:
-  """Returns a month, a season or a day of the Western calendar."""
   spans = months.calendar.readings.day_spans
   if spans is None:
     raise DateError(
@@ -226,7 +225,6 @@ def _find_centuries(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
 
 
 def _find_cyclic_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
-  """Yields years by their sexagenary name alone, with month or season."""
   folded = fold_script(text)
   first, last = (int(months.years[row]) for row in (0, -1))
   for match, cue in dates.iterate_matches(folded, months.timeline):
@@ -317,7 +315,6 @@ def _read_reign(
 def _list_meanings(
   reigns: dict[str, list[int]], months: CalendarMonths
 ) -> list[Meaning]:
-  """Returns the months of named reigns, without those that have none."""
   spans = {
     name: _span_reigns(numbers, months) for name, numbers in reigns.items()
   }
@@ -371,7 +368,6 @@ def _common_start(names: list[str]) -> str:
 
 
 def _span_reigns(numbers: list[int], months: CalendarMonths) -> Months | None:
-  """Returns the months in which reigns were counted, None without any."""
   members = months.calendar.memberships
   is_member = np.isin(members.reigns, np.array(numbers) - 1)
   in_use = is_member & members.in_use

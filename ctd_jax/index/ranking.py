@@ -341,7 +341,6 @@ def _rank_key(record: RankedRecord) -> tuple[float, int]:
 def _score_mass(
   mass: Float[np.ndarray, " n"], query: TimeQuery
 ) -> Float[np.ndarray, " n"]:
-  """Returns log masses, floored as a full posterior is."""
   impossible = query.num_months * np.exp(posterior.LOG_IMPOSSIBLE)
   return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))
 

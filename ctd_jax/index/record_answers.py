@@ -76,7 +76,6 @@ def name_linked(
 
 
 def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
-  """Returns a note on records, those probably of the year first."""
   masses = {row: find_year_mass(index, row, month) for row in rows}
   order = sorted(rows, key=lambda row: masses[row] < _MIN_MASS)
   records = database.fetch_records(index.connection, order[:_MAX_RECORDS])
@@ -186,7 +185,6 @@ def explain_record(
 def _explain_whole(
   record: database.IndexRecord, weight: float
 ) -> dict[str, Any]:
-  """Returns the one reason of a record that no text explains."""
   if record.fixed:
     expert, note = "reader", Note("note.reader")
   elif record.start_month is not None:
@@ -206,7 +204,6 @@ def _explain_whole(
 def _score_statement(
   section: Section, statement: DateStatement, calendar: Calendar
 ) -> Float[np.ndarray, " K"]:
-  """Returns log p of what is printed, up to a constant."""
   single = dataclasses.replace(section, statements=(statement,))
   by_offset = emissions.SectionEmissions([single], calendar)(0, 1)[0, :, :-1]
   if len(by_offset) == 1:
@@ -512,7 +509,6 @@ def _read_again(
 def _find_neighbours(
   index: IndexFolder, record: database.IndexRecord
 ) -> list[Neighbour]:
-  """Returns the nearest sure records before and after, in order."""
   if record.dated_by != database.ORDER:
     return []
   work = index.work_of(record.row)

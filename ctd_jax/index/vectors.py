@@ -90,7 +90,6 @@ class WorkVectors:
   """The vectors of a work."""
 
   def __init__(self, parts: Sequence[Float32[np.ndarray, "b D"]]):
-    """Keeps the parts, in order of the records."""
     self._parts = parts
 
   @classmethod
@@ -114,7 +113,6 @@ class WorkVectors:
     return cls(parts)
 
   def __len__(self) -> int:
-    """Number of records."""
     return sum(map(len, self._parts))
 
   def iterate_parts(self) -> Iterator[Float32[np.ndarray, "b D"]]:
@@ -141,7 +139,6 @@ def _part_path(folder: pathlib.Path, start: int, stop: int) -> pathlib.Path:
 
 
 def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
-  """Returns whether a file has the vectors of so many records."""
   try:
     vectors = np.load(path, mmap_mode="r")
   except (OSError, ValueError, EOFError):
@@ -322,14 +319,12 @@ def open_dense_search(
 
 
 def _join(works: Sequence[IndexedWork], values: Mapping) -> np.ndarray:
-  """Returns values of records, one work after the other."""
   return np.concatenate([np.asarray(values[work.work_id]) for work in works])
 
 
 def _select_nearest(
   cosines: Float32[np.ndarray, " N"], members: Bool[np.ndarray, " N"]
 ) -> Int[np.ndarray, " m"]:
-  """Returns the indices of the nearest `NUM_NEAR` members."""
   indices = np.flatnonzero(members)
   if len(indices) <= NUM_NEAR:
     return indices

@@ -135,7 +135,6 @@ class WorkDater:
     works: Sequence[SourceWork],
     corrections: Mapping[str, Sequence[Correction]] | None = None,
   ):
-    """Keeps the choices, and readers' corrections by name of the work."""
     self._calendar = calendar
     self._choices = choices
     self._works = works
@@ -257,7 +256,6 @@ class WorkDater:
     peers: Sequence[SourceWork],
     labels: LabelSource,
   ) -> Iterable[DatedWork]:
-    """Yields works of a data set, dated on its timeline."""
     reader = self._reader_of(works[0])
     for work in (*works, *peers):
       self.read_known_months(work)
@@ -289,7 +287,6 @@ class WorkDater:
       yield self._limit(work, known_months, posteriors.take(rows))
 
   def _find_ordinals(self, work: SourceWork) -> Int[np.ndarray, " n"]:
-    """Returns the known months of records on the timeline."""
     reader = self._reader_of(work)
     ordinals = np.array(
       [reader.find_ordinal(record) for record in work.records], int
@@ -322,7 +319,6 @@ class WorkDater:
   def _date_others(
     self, works: Sequence[SourceWork], labels: LabelSource
   ) -> Iterable[DatedWork]:
-    """Yields works dated on the calendar by the sure records of the index."""
     pool = labels()
     works = [
       self._make_records(work) if work.is_text else work for work in works
@@ -359,7 +355,6 @@ class WorkDater:
       yield self._limit(work, months, posteriors)
 
   def _make_records(self, text: SourceWork) -> SourceWork:
-    """Returns a text with its entries as records."""
     records = [
       SourceRecord(
         record_id=str(number),

@@ -345,7 +345,6 @@ class _Build:
       self._staged.append(staged_works.stage_work(job, dated, self._calendar))
 
   def _date_records(self, work: SourceWork) -> StagedWork | None:
-    """Stages a data set's work by its own dates; None if it prints none."""
     try:
       dated = self._dater.date_with_own_dates(work, self._manners[work.name])
     except ValueError as error:
@@ -392,7 +391,6 @@ def _check_names(works: Sequence[SourceWork]) -> None:
 def _find_removed(
   present: Sequence[database.IndexedWork], removed: Sequence[str]
 ) -> tuple[str, ...]:
-  """Returns the names of the works that --remove names."""
   names = []
   for name in removed:
     of_name = [

@@ -325,7 +325,6 @@ def _read_posteriors(
   row_ids: Int[np.ndarray, " N"],
   is_wanted: np.ndarray,
 ) -> CredibleBlock:
-  """Returns the posteriors of the records that are not sure."""
   num_months = len(calendar)
   rows, parts = [], []
   for work in database.list_works(connection):

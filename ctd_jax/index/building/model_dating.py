@@ -54,7 +54,6 @@ class LabelPool:
   months: Int[np.ndarray, " n"]  # lunation of each text
 
   def __len__(self) -> int:
-    """Number of records."""
     return len(self.texts)
 
   def sample(self, size: int) -> LabelPool:
@@ -109,7 +108,6 @@ def date_group(
 def _iterate_posterior(
   posterior: Posterior, rows: Int[np.ndarray, " n"]
 ) -> Iterator[np.ndarray]:
-  """Yields p(month | record) of blocks of records, [b, months]."""
   for start in range(0, len(rows), _BLOCK):
     yield np.exp(posterior.log_p(rows[start : start + _BLOCK]))
 
@@ -154,7 +152,6 @@ def _date_chunk(
   calendar: Calendar,
   is_kept: np.ndarray,
 ) -> Iterator[Float[np.ndarray, "b months"]]:
-  """Yields posteriors of texts over all months."""
   all_texts = [*labels.texts, *texts]
   corpus, heads = undated_texts.read_headed_corpus(
     all_texts, undated_texts.make_month_axis(calendar), calendar

@@ -187,7 +187,6 @@ def _locate(record: SourceRecord) -> str:
 def _find_ordinals(
   date: str, timeline: Timeline | None
 ) -> tuple[int, ...] | None:
-  """Returns the months of a time key or of a year; None if it is neither."""
   is_key = _TIME_KEY.fullmatch(date)
   match = _REGNAL_YEAR.fullmatch(date)
   if not (is_key or match):

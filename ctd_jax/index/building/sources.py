@@ -117,11 +117,7 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
     return f"{_BEIR_PREFIX}{path}" if self.kind == BEIR else f"{path}"
 
   def read(self, folder: pathlib.Path) -> list[SourceWork]:
-    """Returns the works of the source.
-
-    Raises:
-      FileNotFoundError, ValueError: as for `read_source`.
-    """
+    """Returns the works of the source."""
     works = read_source(
       self.format_argument(folder),
       self.unit,
@@ -171,9 +167,6 @@ def read_requests(
 
   Args:
     map_items: maps over texts if there are several.
-
-  Raises:
-    FileNotFoundError, ValueError: as for `read_source`.
   """
   of_texts = [request for request in requests if request.kind == TEXTS]
   read = functools.partial(SourceRequest.read, folder=folder)
@@ -322,7 +315,6 @@ def _make_works(
   timeline: Timeline | None,
   titles: Mapping[str, str],
 ) -> list[SourceWork]:
-  """Returns a work for each source of a data set, its records in order."""
   return [
     SourceWork(
       name=f"{name}/{work}" if work else name,

@@ -111,7 +111,6 @@ class StagedWork:
     return self.columns["name"]
 
   def __len__(self) -> int:
-    """Number of records."""
     return self.columns["num_records"]
 
   def iterate_rows(self) -> Iterator[list[Any]]:
@@ -161,11 +160,7 @@ def read_dated_with(folder: pathlib.Path) -> DatedWith:
 
 
 def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
-  """Dates a text by its order and stages it, unless that is done already.
-
-  Raises:
-    ValueError: as for `work_dating.date_text_by_order`.
-  """
+  """Dates a text by its order and stages it, unless that is done already."""
   # By a process that died before it could say so.
   if staged := find_staged_work(job.folder):
     return staged

@@ -152,7 +152,6 @@ def _count_missing(
 def _list_missing(
   folder: pathlib.Path, works: Sequence[_Records], encoder: VectorEncoder
 ) -> Iterator[MissingPart]:
-  """Yields the records that have no vectors yet."""
   width = encoder.dimensions
   for work in works:
     missing = _count_missing(folder, work, encoder.sha256, width)
@@ -175,7 +174,6 @@ def _write_part(
   sha256: str,
   data_dir: str | os.PathLike | None,
 ) -> None:
-  """Writes the vectors of some records; opens the encoder if need be."""
   if sha256 not in _opened:
     found = encoders.open_encoder(encoder, data_dir)
     if found.sha256 != sha256:

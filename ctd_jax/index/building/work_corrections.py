@@ -175,7 +175,6 @@ class RecordFinder:
   """Finds the records of corrections again."""
 
   def __init__(self, records: Sequence[SourceRecord | IndexRecord]):
-    """Counts the records of each text, in the order of the work."""
     self._records = records
     self._row_of = {record.record_id: row for row, record in enumerate(records)}
     self._num_before: list[int] = []

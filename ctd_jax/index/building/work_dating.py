@@ -103,7 +103,6 @@ def choose_manner(
 
 
 def _prints_dates(entries: Sequence[Entry], calendar: Calendar) -> bool:
-  """Whether a text prints years, and dates often, judged by a sample."""
   step = -(-len(entries) // _MAX_SAMPLED)
   sections = chronicle_dating.read_all_sections(entries[::step], calendar)
   num_dated = sum(section.kind in _DATED_KINDS for section in sections)
@@ -308,7 +307,6 @@ def _decode(
 def _convert_posteriors(
   dates: ChronicleDates, rows: Int[np.ndarray, " n"], calendar: Calendar
 ) -> PosteriorArrays:
-  """Returns posteriors of some sections over the months of the index."""
   num_months = len(calendar)
   ordinals = calendar_lib.match_months(dates.calendar, calendar)
   credible = dates.credible
