@@ -6,8 +6,8 @@
 
 The step is compiled ahead of time and not run; data and weights are not needed,
 of a published encoder only its config.json. For a TPU libtpu compiles, where it
-is installed; otherwise as many processors of this machine stand in, which the
-output says. The figures rest on what is printed as assumed.
+is installed; otherwise as many processors of this machine stand in, and the
+output says so. Attention is then by plain products, and memory an upper bound.
 """
 
 from __future__ import annotations

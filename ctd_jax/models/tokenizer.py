@@ -16,8 +16,8 @@ import hashlib
 import json
 import os
 import pathlib
-from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import tokenizers
@@ -211,10 +211,6 @@ class TextTokenizer:
       return -1
     return self._tokenizer.token_to_id(self._unk_token)
 
-  def token_id(self, token: str) -> int | None:
-    """Returns the id of a token, None where the vocabulary lacks it."""
-    return self._tokenizer.token_to_id(token)
-
   def tokenize(
     self,
     texts: Sequence[str],
@@ -328,14 +324,20 @@ def _read_published_tokenizer(
     raise FileNotFoundError(
       f"no {TOKENIZER_FILE} in {folder}, nor {', '.join(_VOCABULARY_FILES[1:])}"
     )
+  path = folder / SETTINGS_FILE
+  settings = folders.read_json(path) if path.is_file() else {}
   loader = transformers.AutoTokenizer
-  if (folder / TOKENIZER_FILE).is_file() and not _names_class(folder):
+  names_class = settings.get("tokenizer_class") not in (None, _AS_SAVED)
+  if (folder / TOKENIZER_FILE).is_file() and not names_class:
     # Taken as it is: by its model_type alone AutoTokenizer would rebuild, say,
     # a WordPiece tokenizer from the vocabulary of whatever the file holds.
     loader = transformers.PreTrainedTokenizerFast
   try:
     published = loader.from_pretrained(
-      str(folder), trust_remote_code=False, local_files_only=True
+      str(folder),
+      trust_remote_code=False,
+      local_files_only=True,
+      **_read_described_tokens(settings),
     )
     tokenizer = published.backend_tokenizer
   except Exception as error:  # what it raises of bad files shares no base
@@ -364,11 +366,26 @@ def _read_published_tokenizer(
   return tokenizer, pad_token, find(published.unk_token, *_UNK_TOKENS)
 
 
-def _names_class(folder: pathlib.Path) -> bool:
-  """Returns whether the settings name a class with rules of its own."""
-  path = folder / SETTINGS_FILE
-  settings = folders.read_json(path) if path.is_file() else {}
-  return settings.get("tokenizer_class") not in (None, _AS_SAVED)
+def _read_described_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
+  """Returns the special tokens that settings describe field by field.
+
+  Older folders write {"content": "<pad>", "lstrip": false, ...}, which
+  transformers refuses unless "__type" says that it is an AddedToken.
+  """
+
+  def read(value: Any) -> Any:
+    if isinstance(value, list):
+      return [read(each) for each in value]
+    if not isinstance(value, Mapping):
+      return value
+    fields = {key: item for key, item in value.items() if key != "__type"}
+    return tokenizers.AddedToken(**fields)
+
+  return {
+    name: read(value)
+    for name, value in settings.items()
+    if name.endswith(("_token", "_tokens")) and isinstance(value, dict | list)
+  }
 
 
 def _find_added_tokens(

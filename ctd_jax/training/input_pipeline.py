@@ -21,7 +21,7 @@ import shutil
 import tempfile
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grain
@@ -573,23 +573,3 @@ def _choose_shapes(
     large.width,
   )
   return usual, large
-
-
-def padded_batches(
-  tokens: Tokens, batch_size: int
-) -> Iterator[tuple[Tokens, int]]:
-  """Yields batches of tokens, the last one filled up with row 0.
-
-  Nothing is dropped and the compiled shape stays one.
-
-  Args:
-    tokens: of all texts.
-    batch_size: rows of a batch.
-
-  Yields:
-    Tokens [batch_size, L], and how many rows, the first ones, are real.
-  """
-  for start in range(0, len(tokens), batch_size):
-    rows = np.arange(start, start + batch_size)
-    count = int((rows < len(tokens)).sum())
-    yield tokens[np.where(rows < len(tokens), rows, 0)], count

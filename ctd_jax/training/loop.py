@@ -375,7 +375,6 @@ def _place_batch(
     queries=len(batch["query_ends"]) * processes,
     tokens=int(np.count_nonzero(texts.segments)) * processes,
     columns=texts.segments.size * processes,
-    flops=0.0,
   )
   return _PlacedBatch(devices.make_global_batch(batch, mesh), work)
 

@@ -1,7 +1,7 @@
-"""Plan of a run on devices that are not there: memory, FLOPs, traffic, time.
+"""Plan of a run on devices you do not have: memory, FLOPs, traffic, time.
 
-The step is compiled ahead of time and not run. Neither data nor weights are
-read: shapes are enough. What they would say is assumed, and printed.
+The step is compiled ahead of time and not run. It needs shapes only, neither
+data nor weights.
 
 Axes: B queries in the global batch, H hard negatives a query, P packs.
 """
@@ -16,7 +16,6 @@ import math
 import os
 import pathlib
 import re
-import textwrap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -42,50 +41,38 @@ from ctd_jax.training.speed import CPU, GPU, TPU
 from ctd_jax_datasets import build, load
 from ctd_jax_datasets.common import beir
 
-# GPUs that NVLink joins in one node of NVIDIA's own design, and what each has
-# to other nodes there, in 10^9 bytes a second: a network adapter of 400 Gb/s
-# (DGX H100 data sheet).
+# NVLink joins eight GPUs in NVIDIA's own nodes. Between nodes each GPU has a
+# network adapter of 400 Gb/s (DGX H100 data sheet), 50 x 10^9 bytes a second.
 _GPUS_PER_NODE, _NETWORK = 8, 50
-# JAX takes three quarters of a GPU, see XLA_PYTHON_CLIENT_MEM_FRACTION in its
-# documentation of GPU memory, and all that a TPU has.
+# JAX takes three quarters of a GPU by default (XLA_PYTHON_CLIENT_MEM_FRACTION
+# in its page on GPU memory), and all of a TPU.
 _GPU_MEMORY_SHARE = 0.75
-_LARGEST_BATCH = 2**16  # queries; beyond it nobody looks for one that fits
-_LEAST_BYTES = 1024  # less has no line
-_COLUMNS, _NAME = 80, 15  # of a line, and of the name before it
-
-# Share of the bytes of a result that a device sends, of n devices in a ring.
-# Source: Thakur et al. 2005, "Optimization of Collective Communication
-# Operations in MPICH". A result of reduce-scatter is one of n parts.
-_SENT_SHARES = {
-  "all-reduce": lambda n: 2 * (n - 1) / n,
-  "all-gather": lambda n: (n - 1) / n,
-  "reduce-scatter": lambda n: n - 1,
-  "all-to-all": lambda n: (n - 1) / n,
-  "collective-permute": lambda n: 1,
-}
+_LARGEST_BATCH = 2**16  # queries; nobody looks for a larger one
+_LEAST_BYTES = 1024  # smaller sizes get no line
+_COLLECTIVES = (
+  "all-gather",
+  "all-reduce",
+  "all-to-all",
+  "collective-permute",
+  "reduce-scatter",
+)
 
 
 class Topology(NamedTuple):
-  """Devices of a run.
+  """Devices of a run."""
 
-  Attributes:
-    name: as given, and as libtpu names it, e.g. v5e:4x4.
-    device: figures of each device.
-    num_devices: JAX devices.
-  """
-
-  name: str
+  name: str  # as given, which is also libtpu's name, e.g. v5e:4x4
   device: speed.Device
-  num_devices: int
+  num_devices: int  # JAX devices, not chips
 
   @property
   def memory(self) -> float | None:
-    """Bytes of a device; None = not known."""
+    """Bytes of a device; None if unknown."""
     return self.device.memory and self.device.memory * 1e9
 
   @property
   def link(self) -> float | None:
-    """10^9 bytes a second from a device to the others, in one direction."""
+    """Speed from a device to the others in one direction, 10^9 bytes/s."""
     is_gpu = self.device.platform == GPU
     if is_gpu and self.num_devices > _GPUS_PER_NODE:
       return _NETWORK
@@ -96,17 +83,18 @@ def parse_topology(text: str) -> Topology:
   """Returns the topology of a name such as h100:8, v5e:4x4 or cpu:8.
 
   Raises:
-    ValueError: saying what would be right.
+    ValueError: if the device or its grid is unknown.
   """
   name, _, shape = text.partition(":")
-  devices = {each.name: each for each in speed.list_devices() if each.name}
-  if name not in devices:
+  known = {device.name: device for device in speed.list_devices()}
+  known.pop(None, None)  # runs are not planned for these
+  if name not in known:
     raise ValueError(
-      f"--topology={text}: unknown device {name!r}; there are "
-      f"{', '.join(devices)}"
+      f"--topology={text}: unknown device {name!r}; expected one of "
+      f"{', '.join(known)}"
     )
   pattern, example = r"[1-9]\d*", f"{name}:8"
-  if devices[name].platform == TPU:
+  if known[name].platform == TPU:
     # Chips of v5e and v6e form a plane, others a block.
     axes = 2 if name in ("v5e", "v6e") else 3
     pattern = "x".join([pattern] * axes)
@@ -114,18 +102,11 @@ def parse_topology(text: str) -> Topology:
   if not re.fullmatch(pattern, shape):
     raise ValueError(f"--topology={text}: expected e.g. {example}")
   chips = math.prod(map(int, shape.split("x")))
-  return Topology(text, devices[name], chips * devices[name].per_chip)
+  return Topology(text, known[name], chips * known[name].per_chip)
 
 
 class Workload(NamedTuple):
-  """What a step is planned for.
-
-  Attributes:
-    encoder: geometry.
-    timeline: calendar of the data set.
-    query_tokens: of every query.
-    record_tokens: of every record.
-  """
+  """Model and texts of a planned step; all texts of a side are equally long."""
 
   encoder: EncoderConfig
   timeline: Timeline
@@ -139,17 +120,17 @@ def read_workload(
   record_tokens: int | None = None,
   vocab_size: int = 8000,
 ) -> Workload:
-  """Returns the workload of a config, whose data set need not be built.
+  """Returns the workload of a config; its data set need not be built.
 
   Args:
     config: of the run.
-    query_tokens: of every query; None = as many as the config cuts it to.
-    record_tokens: of every record, likewise.
+    query_tokens: of every query; None = config.query_length.
+    record_tokens: of every record; None = config.record_length.
     vocab_size: of an encoder that is made from scratch.
 
   Raises:
-    FileNotFoundError: if the geometry of a published encoder is not to be had.
-    ValueError: if there is no such data set, or a number is out of range.
+    FileNotFoundError: if the geometry of a published encoder is missing.
+    ValueError: if the data set is unknown or a number is out of range.
   """
   lengths = []
   for side, tokens in (("query", query_tokens), ("record", record_tokens)):
@@ -174,10 +155,10 @@ def read_workload(
 
 
 def _read_geometry(source: str, fields: Mapping[str, Any]) -> EncoderConfig:
-  """Returns the geometry of a folder; of a hub id no more is downloaded."""
   folder = pathlib.Path(source).expanduser()
   try:
     if not folder.is_dir() and folders.is_hub_id(source):
+      # Not the weights, which may take gigabytes.
       path = huggingface_hub.hf_hub_download(source, folders.CONFIG_FILE)
       folder = pathlib.Path(path).parent
     return folders.read_encoder_config(folder, **fields)
@@ -185,32 +166,24 @@ def _read_geometry(source: str, fields: Mapping[str, Any]) -> EncoderConfig:
     raise
   except Exception as error:  # network, proxy and hub errors share no base
     raise FileNotFoundError(
-      f"config.model.encoder.source: {source}: neither a folder here nor a "
-      f"model that the hub gave ({type(error).__name__}); name a folder that "
-      f"holds its {folders.CONFIG_FILE} with "
-      "--config.model.encoder.source=FOLDER"
+      f"config.model.encoder.source: {source} is not a folder here, nor a "
+      f"model of the hub ({type(error).__name__}); name a folder with "
+      f"{folders.CONFIG_FILE}: --config.model.encoder.source=FOLDER"
     ) from error
 
 
 class CompileDevices(NamedTuple):
-  """Devices that a step is compiled for.
-
-  Attributes:
-    devices: as many as the topology has.
-    compiler: what compiles, for people.
-    is_exact: whether it is that of the topology's own devices.
-  """
+  """Devices that a step is compiled for, and what compiles, in words."""
 
   devices: Sequence[jax.Device]
   compiler: str
-  is_exact: bool
 
 
 def find_devices(topology: Topology) -> CompileDevices:
-  """Returns the devices to compile for; to be called before JAX is used.
+  """Returns the devices to compile for; call it before JAX is used.
 
-  For a TPU libtpu compiles, where it is installed; for GPUs, those of this
-  machine if it has enough of them. Otherwise as many processors stand in.
+  TPUs need libtpu, GPUs those of this machine. Otherwise as many processors
+  stand in.
 
   Raises:
     ValueError: if libtpu does not know the topology.
@@ -226,31 +199,29 @@ def find_devices(topology: Topology) -> CompileDevices:
       g for g in gpus if speed.find_device(g.device_kind) is topology.device
     ]
     if len(gpus) >= count:
-      return CompileDevices(gpus[:count], "XLA for its GPUs", True)
+      return CompileDevices(gpus[:count], "XLA for its GPUs")
     missing = f"this machine has {len(gpus)} {topology.device.name} of {count}"
   else:
-    # Nothing here asks for a TPU, and to look for one takes minutes.
+    # Looking for a TPU takes minutes, and none is needed.
     jax.config.update("jax_platforms", CPU)
     if platform == CPU:
-      return CompileDevices(jax.devices(CPU), "XLA for processors", True)
+      return CompileDevices(jax.devices(CPU), "XLA for processors")
     try:
       version = importlib.metadata.version("libtpu")
-      return CompileDevices(_describe_tpus(topology), f"libtpu {version}", True)
+      return CompileDevices(_describe_tpus(topology), f"libtpu {version}")
     except importlib.metadata.PackageNotFoundError:
       missing = "libtpu is not installed (pip install 'ctd_jax[tpu]')"
   compiler = f"XLA for {count} processors, because {missing}"
-  return CompileDevices(jax.devices(CPU)[:count], compiler, False)
+  return CompileDevices(jax.devices(CPU)[:count], compiler)
 
 
 def _describe_tpus(topology: Topology) -> Sequence[jax.Device]:
-  """Returns the devices of a topology as libtpu describes them."""
-  # It would ask the metadata server of a TPU machine, wait for it, and warn
-  # that it did not say these; the topology is what is named below.
+  # Without these libtpu asks the metadata server of a TPU machine and waits.
   os.environ.setdefault("TPU_SKIP_MDS_QUERY", "1")
   os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
   os.environ.setdefault("TPU_ACCELERATOR_TYPE", "v5litepod-8")
   options: dict[str, Any] = {}
-  if topology.device.name == "v4":  # whose two cores are one device
+  if topology.device.name == "v4":  # its two cores are one device
     options["chip_config_name"] = "megacore"
   if topology.num_devices == topology.device.per_chip:
     # One chip; hosts have four by default.
@@ -267,42 +238,26 @@ def _describe_tpus(topology: Topology) -> Sequence[jax.Device]:
 
 
 class Traffic(NamedTuple):
-  """Collectives of one kind in a run of a program.
-
-  Attributes:
-    calls: how often one runs.
-    sent_bytes: that one device sends.
-  """
+  """Collectives of one kind in a step."""
 
   calls: int
-  sent_bytes: float
+  sent_bytes: float  # at most, by one device
 
 
 @dataclasses.dataclass(frozen=True)
 class StepPlan:
-  """What a step needs; bytes are those of one device.
+  """Needs of a step; bytes are those of one device."""
 
-  Attributes:
-    batch_size: queries, B.
-    texts: of the batch.
-    tokens: of its texts.
-    packed_shape: packs, rows of a pack, columns.
-    sizes: bytes of state (parameters and moments), batch, temporaries, outputs
-      that do not take the place of arguments, and program.
-    model_flops: over all devices, see `speed.ModelFlops`.
-    computed_flops: the same with what is computed again.
-    traffic: by the kind of collective.
-    compile_seconds: tracing and compiling.
-  """
-
-  batch_size: int
+  batch_size: int  # queries, B
   texts: int
   tokens: int
-  packed_shape: tuple[int, int, int]
+  packed_shape: tuple[int, int, int]  # packs, rows of a pack, columns
+  # State (parameters and moments), batch, temporaries, outputs that do not
+  # replace arguments, program.
   sizes: Mapping[str, int]
-  model_flops: float
-  computed_flops: float
-  traffic: Mapping[str, Traffic]
+  model_flops: float | None  # over all devices, see `speed.ModelFlops`
+  computed_flops: float | None  # with what is computed again
+  traffic: Mapping[str, Traffic]  # by kind of collective
   compile_seconds: float
 
   @property
@@ -312,7 +267,7 @@ class StepPlan:
 
   @property
   def sent_bytes(self) -> float:
-    """Bytes that a device sends."""
+    """Bytes that a device sends at most."""
     return sum(traffic.sent_bytes for traffic in self.traffic.values())
 
 
@@ -322,17 +277,13 @@ def plan_step(
   mesh: jax.sharding.Mesh,
   platform: str | None = None,
 ) -> StepPlan:
-  """Returns the plan of a step of a config, which is compiled for a mesh.
-
-  Devices that stand in for those of the run have no kernel of theirs: attention
-  is by plain products then, of rows as the run has them, and layers are scanned
-  for the memory.
+  """Returns the plan of a step, compiled for the devices of a mesh.
 
   Args:
     config: validated.
-    workload: texts are as long as it says.
-    mesh: of devices that need not be there.
-    platform: of the devices of the run; None = that of the mesh.
+    workload: model and texts.
+    mesh: of devices that may stand in for others.
+    platform: of the run's devices; None = that of the mesh.
 
   Raises:
     ValueError: if the batch does not divide into packs.
@@ -343,21 +294,21 @@ def plan_step(
   platform = platform or mesh_platform
   encoder = workload.encoder
   if platform != mesh_platform:
+    # Processors that stand in have no kernels of the devices. Layers are
+    # scanned: an unrolled program for a processor computes nothing again, and
+    # so needs more memory than the run will.
     kept = encoder.kept_activations
-    if kept == layers.AUTO:
-      kept = layers.PRODUCTS
     encoder = dataclasses.replace(
       encoder,
       attention=attention.PLAIN,
-      kept_activations=kept,
-      # Unrolled for a processor, a program computes nothing again.
+      kept_activations=layers.PRODUCTS if kept == layers.AUTO else kept,
       scan_layers=True,
     )
   batch = _abstract_batch(config, workload, mesh, platform)
   model = train_step.make_model(config.model, encoder, workload.timeline)
   adam = optimizer.make_optimizer(
     config.optimizer,
-    10,  # any number of updates
+    10,  # any number of updates: the step is the same
     config.accumulate_steps,
   )
   objective = Objective.from_config(config, model, mesh)
@@ -374,8 +325,7 @@ def plan_step(
     math.prod(leaf.sharding.shard_shape(leaf.shape)) * leaf.dtype.itemsize
     for leaf in jax.tree.leaves(state)
   )
-  # Not every backend says that outputs take the place of the old state, which
-  # is given up.
+  # The old state is donated, which not every backend reports.
   shared_bytes = max(memory.alias_size_in_bytes, state_bytes)
   texts_per_query = 2 + sum(config.negatives.values())
   flops = speed.ModelFlops(objective)
@@ -405,10 +355,7 @@ def _abstract_batch(
   mesh: jax.sharding.Mesh,
   platform: str,
 ) -> dict[str, Any]:
-  """Returns shapes, types and shardings of a batch of equally long texts.
-
-  Its arrays are those of `input_pipeline.training_batches`.
-  """
+  """Returns shapes and shardings of what `training_batches` yields."""
   size, negatives = config.batch_size, sum(config.negatives.values())
   packs = devices.count_batch_shards(mesh) * config.encode_chunks
   if size % packs:
@@ -455,14 +402,10 @@ def _abstract_batch(
 
 
 def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
-  """Returns the traffic of a compiled program by the kind of collective.
-
-  A collective in the body of a loop counts as often as the loop runs. One that
-  runs beside other instructions stands in several fusions, under one channel,
-  and counts once.
+  """Returns the traffic of a compiled program by kind of collective.
 
   Args:
-    text: of the compiled program, in HLO.
+    text: the program in HLO.
     num_devices: of the program.
   """
   computations: dict[str, list[str]] = {}
@@ -476,6 +419,9 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
   calls: collections.Counter[str] = collections.Counter()
   sent_bytes: collections.Counter[str] = collections.Counter()
   channels: set[str] = set()
+  # An array passes a device once, and twice where it is also summed. A result
+  # of reduce-scatter is one of as many parts as there are devices.
+  passes = {"all-reduce": 2, "reduce-scatter": num_devices}
 
   def visit(name: str, times: int) -> None:
     for line in computations.get(name, ()):
@@ -484,15 +430,17 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
       if match is None:
         continue
       kind = match[2].removesuffix("-start")
-      if kind in _SENT_SHARES:
+      if kind in _COLLECTIVES:
+        # One that runs beside other instructions stands in several fusions,
+        # under one channel.
         channel = re.search(r"\bchannel_id=\d+", line)
         if channel and channel[0] in channels:
           continue
         if channel:
           channels.add(channel[0])
-        share = _SENT_SHARES[kind](_count_group(line, num_devices))
         calls[kind] += times
-        sent_bytes[kind] += times * share * _count_bytes(*match.groups())
+        size = _count_bytes(*match.groups())
+        sent_bytes[kind] += times * size * passes.get(kind, 1)
         continue
       trips = _count_trips(line, computations)
       for called in re.findall(
@@ -506,11 +454,11 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
 
 
 def _count_trips(line: str, computations: Mapping[str, Sequence[str]]) -> int:
-  """Returns how often the body of an instruction runs, 1 if it is not known."""
+  """Returns how often the body of an instruction runs, 1 if unknown."""
   if trips := re.search(r'"known_trip_count":\{"n":"(\d+)"\}', line):
     return int(trips[1])
-  # libtpu leaves it out; the condition of a scan compares the counter, from 0,
-  # with the only constant that it has.
+  # libtpu leaves it out. The condition of a scan compares the counter, from 0,
+  # with its only constant.
   condition = re.search(r"\bcondition=%?([\w.-]+)", line)
   lines = "\n".join(computations.get(condition[1], ())) if condition else ""
   constants = re.findall(r"= [su]\d+\[\]\S* constant\((\d+)\)", lines)
@@ -519,32 +467,13 @@ def _count_trips(line: str, computations: Mapping[str, Sequence[str]]) -> int:
 
 
 def _count_bytes(result_type: str, operation: str) -> int:
-  """Returns the bytes of the result of a collective, an array or a tuple."""
+  """Returns the bytes of a result, an array or a tuple of them."""
   sizes = []
   for bits, shape in re.findall(r"\b[a-z]+(\d+)\w*\[([\d,]*)\]", result_type):
     elements = math.prod(map(int, filter(None, shape.split(","))))
     sizes.append(elements * int(bits) // 8)
   # The tuple of an asynchronous start has the operand, too.
   return max(sizes, default=0) if operation.endswith("-start") else sum(sizes)
-
-
-def _count_group(line: str, num_devices: int) -> int:
-  """Returns how many devices take part in one collective.
-
-  XLA writes the groups as lists {{0,1},{2,3}}, as a number of groups and their
-  size [2,4]<=[8], or as axes of a mesh.
-  """
-  if match := re.search(r"replica_groups=\{\{([\d,]+)\}", line):
-    return match[1].count(",") + 1
-  if match := re.search(r"replica_groups=\[\d+,(\d+)\]", line):
-    return int(match[1])
-  if match := re.search(
-    r"replica_groups=mesh\[([^\]]*)\][^{]*\{([^}]*)\}", line
-  ):
-    sizes = dict(re.findall(r"'(\w+)'=(\d+)", match[1]))
-    axes = re.findall(r"'(\w+)'", match[2])
-    return math.prod(int(sizes[axis]) for axis in axes)
-  return num_devices
 
 
 def find_largest_batch(
@@ -557,12 +486,12 @@ def find_largest_batch(
 
   Args:
     first_batch: to begin with, a multiple of `unit`.
-    unit: that batches are multiples of.
+    unit: batches are multiples of it.
     limit: bytes of a device.
     count_bytes: returns the bytes that a batch needs, more for a larger one.
 
   Returns:
-    A multiple of the unit; 0 if not even the unit itself fits.
+    A multiple of the unit; 0 if not even the unit fits.
   """
   low, high = 0, _LARGEST_BATCH // unit * unit + unit
   batch = min(first_batch, high - unit)
@@ -581,35 +510,27 @@ def find_largest_batch(
       # The line through the two points that are nearest to the limit.
       a, b = nearest
       guess = a + (limit - sizes[a]) * (b - a) / (sizes[b] - sizes[a])
-    # A tenth off what is known, so that its answer may be the last one.
+    # A tenth from what is known, so that this trial may be the last one.
     guess = min(max(guess, 1.1 * low), high / 1.1)
     if low:
-      guess = min(guess, 8 * low)
+      guess = min(guess, 8 * low)  # a line through two points may overshoot
     batch = min(max(int(guess) // unit * unit, low + unit), high - unit)
   return low
 
 
 @dataclasses.dataclass(frozen=True)
 class Planner:
-  """Plans of a config on a topology.
-
-  Attributes:
-    config: of the run.
-    topology: devices of the run.
-    workload: of the config.
-    efficiency: share of its peak that a device is taken to reach.
-    device_memory: bytes of a device; None = not known.
-  """
+  """Plans of a config on a topology."""
 
   config: ml_collections.ConfigDict
   topology: Topology
   workload: Workload
-  efficiency: float
-  device_memory: float | None
+  efficiency: float  # share of its peak that a device reaches
+  device_memory: float | None  # bytes; None = unknown
 
   @property
   def memory_limit(self) -> float | None:
-    """Bytes of a device that JAX uses; None = not known."""
+    """Bytes of a device that JAX uses; None if unknown."""
     is_gpu = self.topology.device.platform == GPU
     share = _GPU_MEMORY_SHARE if is_gpu else 1
     return self.device_memory and self.device_memory * share
@@ -618,23 +539,22 @@ class Planner:
     """Prints the plan of a step, then the largest batch that fits.
 
     Args:
-      finds_batch: whether the latter is looked for, which compiles the step
-        several times.
+      finds_batch: whether to look for it, which compiles several times.
 
     Raises:
-      ValueError: naming what is wrong in config or topology.
+      ValueError: if config or topology are wrong.
     """
     training_config.validate(self.config)
-    target = find_devices(self.topology)
+    compile_devices, compiler = find_devices(self.topology)
     mesh = devices.make_mesh(
-      **self.config.mesh.to_dict(), devices=target.devices
+      **self.config.mesh.to_dict(), devices=compile_devices
     )
     axes = ", ".join(f"{axis} {size}" for axis, size in mesh.shape.items())
     _print_line("run", f"{self.config.name} on {self.topology.name} ({axes})")
-    _print_line("compiler", target.compiler)
-    platform, size = self.topology.device.platform, math.inf
+    _print_line("compiler", compiler)
+    size = math.inf
     try:
-      plan = plan_step(self.config, self.workload, mesh, platform)
+      plan = self._plan(mesh, self.config)
     except MemoryError as error:
       _print_line("batch", f"{self.config.batch_size:,} queries do not fit")
       _print_line("", str(error))
@@ -642,15 +562,17 @@ class Planner:
       size = plan.memory
       for name, text in self.describe_plan(plan):
         _print_line(name, text)
-    for number, text in enumerate(self._list_assumptions(target)):
-      lines = textwrap.wrap(text, _COLUMNS - _NAME - 2)
-      text = "- " + ("\n" + " " * (_NAME + 2)).join(lines)
-      _print_line("" if number else "assumed", text)
     if finds_batch and self.memory_limit is not None:
       self._print_largest_batch(mesh, size)
 
+  def _plan(
+    self, mesh: jax.sharding.Mesh, config: ml_collections.ConfigDict
+  ) -> StepPlan:
+    platform = self.topology.device.platform
+    return plan_step(config, self.workload, mesh, platform)
+
   def describe_plan(self, plan: StepPlan) -> Iterator[tuple[str, str]]:
-    """Yields what each line is about, "" = as before, and what it says."""
+    """Yields (name, text) of each line; name "" = as before."""
     yield "", f"took {plan.compile_seconds:.0f} s on this machine"
     packs, rows, width = plan.packed_shape
     yield (
@@ -670,8 +592,10 @@ class Planner:
       ("FLOPs", plan.model_flops, "a step, as MFU counts them"),
       ("", plan.computed_flops, "with recomputation"),
     ):
-      yield name, f"{_scale(flops / 1e6, 1000, ('M', 'G', 'T', 'P'))}    {text}"
-    sent = f"{_format_bytes(plan.sent_bytes)}  a device and step"
+      if flops is not None:
+        amount = _scale(flops / 1e6, 1000, ("M", "G", "T", "P"))
+        yield name, f"{amount}    {text}"
+    sent = f"{_format_bytes(plan.sent_bytes)}  a device and step, at most"
     yield "sent", sent if plan.traffic else "nothing"
     for kind, (calls, size) in sorted(plan.traffic.items()):
       yield "", f"{_format_bytes(size)}  {kind}, {calls:,} times"
@@ -687,81 +611,36 @@ class Planner:
       yield "", f"{lowest}   at the peak"
 
   def estimate_seconds(self, plan: StepPlan) -> tuple[float, float] | None:
-    """Returns the seconds of a step: at the peak, and at the efficiency.
+    """Returns the seconds of a step at the peak and at the efficiency.
 
-    Products, or the reading and writing of the state where that takes longer,
-    and after them what is sent. None if no figure of the device is known.
+    None if the FLOPs or the figures of the device are unknown.
     """
     device = self.topology.device
-    if device.peak is None:
+    if device.peak is None or plan.computed_flops is None:
       return None
     compute = plan.computed_flops / (device.peak * 1e12)
     compute /= self.topology.num_devices
+    # The state is read and written once, whatever the products take.
     memory = 2 * plan.sizes["state"] / (device.bandwidth * 1e9)
+    # Nothing is sent while something is computed: the slower case.
     sending = plan.sent_bytes / (self.topology.link * 1e9)
     return (
       max(compute, memory) + sending,
       max(compute / self.efficiency, memory) + sending,
     )
 
-  def _list_assumptions(self, target: CompileDevices) -> Iterator[str]:
-    """Yields what the figures rest on."""
-    yield (
-      f"queries of {self.workload.query_tokens} tokens, records of "
-      f"{self.workload.record_tokens} (--query_tokens, --record_tokens)"
-    )
-    if "source" not in self.config.model.encoder:
-      yield (
-        f"{self.workload.encoder.vocab_size:,} tokens in the vocabulary "
-        "(--vocab_size)"
-      )
-    if not target.is_exact:
-      yield (
-        "memory and traffic are those of a program for processors, of layers "
-        "that are scanned, which compute and send bf16 as fp32 and fuse less: "
-        "more than a device needs, of an H200 about twice"
-      )
-      yield (
-        "attention is by plain products, which keep their weights in memory, "
-        "as no kernel of a device does"
-      )
-    device, link = self.topology.device, self.topology.link
-    if device.peak is None:
-      yield "of a processor neither peak nor memory is known: no time"
-      return
-    yield (
-      f"a device has {device.peak:.0f} TFLOP/s in bf16, "
-      f"{device.bandwidth:,.0f} GB/s to its memory, {link:.0f} GB/s to others"
-    )
-    if link == _NETWORK:
-      yield f"nodes of {_GPUS_PER_NODE} GPUs with an adapter of 400 Gb/s each"
-    yield (
-      "nothing is sent while something is computed; the input is never waited "
-      f"for; products reach {self.efficiency:.0%} of the peak (--efficiency)"
-    )
-    if self.workload.encoder.dtype == "float32":
-      yield "the peak is that of bf16; this config computes in fp32: slower"
-    if device.platform == GPU:
-      yield f"JAX uses {_GPU_MEMORY_SHARE:.0%} of the memory, its default"
-
   def _print_largest_batch(
     self, mesh: jax.sharding.Mesh, first_bytes: float
   ) -> None:
-    """Prints what batches need, and the largest that fits.
-
-    Args:
-      mesh: devices that are compiled for.
-      first_bytes: what the batch of the config needs.
-    """
+    """Prints what batches need, and the largest that fits."""
     config = self.config.copy_and_resolve_references()
     needs = {config.batch_size: first_bytes}
 
     def count_bytes(batch_size: int) -> float:
       if batch_size not in needs:
         config.batch_size = batch_size
-        platform = self.topology.device.platform
         try:
-          size = plan_step(config, self.workload, mesh, platform).memory
+          size = self._plan(mesh, config).memory
         except MemoryError:
           size = math.inf
         text = _format_bytes(size) if size < math.inf else "too much  "
@@ -789,7 +668,7 @@ class Planner:
 
 
 def _print_line(name: str, text: str) -> None:
-  print(f"{name:<{_NAME - 1}} {text}", flush=True)
+  print(f"{name:<14} {text}", flush=True)
 
 
 def _format_bytes(count: float) -> str:
@@ -806,7 +685,7 @@ def _scale(value: float, base: int, units: tuple[str, ...]) -> str:
 
 
 def _round(rate: float) -> str:
-  """Returns a number of three digits, e.g. "12,300"."""
+  """Returns a number with three digits, e.g. "12,300"."""
   if rate < 999.5:
     return f"{rate:.3g}"
   return f"{round(rate, 2 - int(math.log10(rate))):,.0f}"

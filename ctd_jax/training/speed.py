@@ -110,18 +110,27 @@ def find_peak_flops(mesh: jax.sharding.Mesh) -> float | None:
   return known.peak * 1e12 * mesh.size
 
 
+def _find_processor() -> jax.Device | None:
+  """Returns a processor of JAX, None with e.g. JAX_PLATFORMS=cuda."""
+  try:
+    return jax.local_devices(backend=CPU)[0]
+  except RuntimeError:  # no such backend
+    return None
+
+
 def count_flops(function: Callable[..., Any], *arguments: Any) -> float:
   """Returns the FLOPs of a function as XLA counts them before it optimises.
 
-  The body of a loop counts once, and kernels of a device not at all.
+  The body of a loop counts once, kernels of a device not at all. JAX must have
+  a processor.
 
   Args:
     function: jittable.
     *arguments: arrays, or trees of their shapes.
   """
-  # Other backends analyse compiled programs alone, which hide products in
-  # calls of libraries.
-  with jax.default_device(jax.local_devices(backend=CPU)[0]):
+  # Other backends analyse compiled programs only, which hide products in calls
+  # of libraries.
+  with jax.default_device(_find_processor()):
     lowered = jax.jit(function).lower(*arguments)
   return lowered.cost_analysis().get("flops", 0.0)
 
@@ -129,16 +138,23 @@ def count_flops(function: Callable[..., Any], *arguments: Any) -> float:
 class ModelFlops:
   """FLOPs of an update of the model, by the shapes of the batch.
 
-  A forward pass is counted by XLA, with plain attention and without loops. Its
-  gradient costs twice as much; once where adapters are trained, since frozen
-  matrices have no gradient of their own; nothing in a frozen encoder. What the
-  backward pass computes again does not count.
+  XLA counts a forward pass, with plain attention and without loops.
 
   Source: Chowdhery et al. 2022, "PaLM", appendix B.
   """
 
   def __init__(self, objective: Objective):
-    """Counts nothing yet."""
+    """Counts nothing yet; warns once if it never can."""
+    self._counts: dict[Any, float] = {}
+    self._objective: Objective | None = None
+    processor = _find_processor()
+    if processor is None:
+      logging.warning(
+        "FLOPs and utilisation are left out: XLA counts them on a processor, "
+        "and JAX has none; add it with JAX_PLATFORMS=%s,cpu",
+        jax.default_backend(),
+      )
+      return
     config = objective.model.config
     encoder = dataclasses.replace(
       config.encoder, scan_layers=False, attention=attention.PLAIN
@@ -146,28 +162,35 @@ class ModelFlops:
     model = objective.model.clone(
       config=dataclasses.replace(config, encoder=encoder)
     )
-    mesh = devices.make_mesh(1, devices=jax.local_devices(backend=CPU))
+    mesh = devices.make_mesh(1, devices=[processor])
     self._objective = dataclasses.replace(objective, model=model, mesh=mesh)
-    self._counts: dict[Any, float] = {}
-    # Passes of an update, and those of them that are computed again: chunks
-    # of a batch and layers with `remat` are so one inside the other.
+    # A gradient costs twice the forward pass; once with adapters, since frozen
+    # matrices have no gradient of their own; nothing in a frozen encoder.
     self._passes, self._recomputed_passes = 1, 0
     if not objective.freezes_encoder:
       self._passes = 3 if encoder.lora is None else 2
+      # Chunks of a batch and layers with `remat` are one inside the other.
       self._recomputed_passes = encoder.remat + (objective.encode_chunks > 1)
 
-  def count(self, batch: Any) -> float:
-    """Returns the FLOPs of an update on a global batch, over all devices."""
-    return self._passes * self._count_forward(batch)
+  def count(self, batch: Any) -> float | None:
+    """Returns the FLOPs of an update on a global batch, over all devices.
 
-  def count_computed(self, batch: Any) -> float:
+    Recomputation does not count. None if JAX has no processor.
+    """
+    forward = self._count_forward(batch)
+    return forward and self._passes * forward
+
+  def count_computed(self, batch: Any) -> float | None:
     """Returns the same with what the backward pass computes again."""
-    return self.count(batch) + self._recomputed_passes * self._count_forward(
-      batch
-    )
+    forward = self._count_forward(batch)
+    return forward and (self._passes + self._recomputed_passes) * forward
 
-  def _count_forward(self, batch: Any) -> float:
-    shapes = _to_shapes(batch)
+  def _count_forward(self, batch: Any) -> float | None:
+    if self._objective is None:
+      return None
+    shapes = jax.tree.map(
+      lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), batch
+    )
     leaves, structure = jax.tree.flatten(shapes)
     key = structure, tuple((leaf.shape, leaf.dtype) for leaf in leaves)
     if key not in self._counts:
@@ -180,10 +203,6 @@ class ModelFlops:
           self._objective.compute_loss, params, shapes, dropout_key
         )
     return self._counts[key]
-
-
-def _to_shapes(tree: Any) -> Any:
-  return jax.tree.map(lambda x: jax.ShapeDtypeStruct(x.shape, x.dtype), tree)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -200,7 +219,7 @@ class StepWork:
   queries: int
   tokens: int
   columns: int
-  flops: float
+  flops: float | None = None
 
 
 class SpeedMeter:
@@ -276,7 +295,10 @@ class SpeedMeter:
       self._sums.clear()
     else:
       self._sums["steps"] += 1
-      self._sums.update(dataclasses.asdict(work))
+      sizes = dataclasses.asdict(work)
+      if work.flops is None:
+        del sizes["flops"]
+      self._sums.update(sizes)
 
   def read(self) -> dict[str, float]:
     """Returns the speed since the last reading, as `stop` does."""
@@ -316,18 +338,13 @@ class SpeedMeter:
       return {}
     seconds = max(sums["seconds"], 1e-9)
     speed = {
-      f"speed/{name}_per_second": sums[key] / seconds
-      for name, key in (
-        ("steps", "steps"),
-        ("queries", "queries"),
-        ("tokens", "tokens"),
-        ("model_flops", "flops"),
-      )
+      f"speed/{name}_per_second": sums[name] / seconds
+      for name in ("steps", "queries", "tokens")
     }
-    if self._peak_flops is not None:
-      speed["speed/model_flops_utilization"] = (
-        speed["speed/model_flops_per_second"] / self._peak_flops
-      )
+    if "flops" in sums:
+      rate = speed["speed/model_flops_per_second"] = sums["flops"] / seconds
+      if self._peak_flops is not None:
+        speed["speed/model_flops_utilization"] = rate / self._peak_flops
     return {
       **speed,
       "speed/row_fill": sums["tokens"] / sums["columns"],
@@ -390,13 +407,16 @@ def format_postfix(speed: Mapping[str, float]) -> dict[str, str]:
 
 def format_speed(speed: Mapping[str, float]) -> str:
   """Returns the line of the log that tells a speed."""
-  rate = speed["speed/model_flops_per_second"]
-  # G, T or P: what steps of any model and machine need.
-  power = min(max(int(math.log10(max(rate, 1))) // 3, 3), 5)
-  flops = f"{rate / 1000**power:.3g} {'GTP'[power - 3]}FLOP/s of the model"
-  utilization = speed.get("speed/model_flops_utilization")
-  if utilization is not None:
-    flops += f" (MFU {utilization:.1%})"
+  flops = ""
+  rate = speed.get("speed/model_flops_per_second")
+  if rate is not None:
+    # G, T or P: what steps of any model and machine need.
+    power = min(max(int(math.log10(max(rate, 1))) // 3, 3), 5)
+    flops = f"{rate / 1000**power:.3g} {'GTP'[power - 3]}FLOP/s of the model"
+    utilization = speed.get("speed/model_flops_utilization")
+    if utilization is not None:
+      flops += f" (MFU {utilization:.1%})"
+    flops += ", "
   peaks = [
     f"{speed[name] / _GIB:.2f} GiB {place}"
     for name, place in (
@@ -409,7 +429,7 @@ def format_speed(speed: Mapping[str, float]) -> str:
     f"{speed['speed/steps_per_second']:.3g} steps/s, "
     f"{speed['speed/queries_per_second']:,.4g} queries/s, "
     f"{speed['speed/tokens_per_second']:,.0f} tokens/s, "
-    f"rows {speed['speed/row_fill']:.0%} full, {flops}, "
+    f"rows {speed['speed/row_fill']:.0%} full, {flops}"
     f"waited for input {speed['speed/input_wait_share']:.1%}, "
     f"compiled {speed['speed/compile_seconds']:.1f} s, "
     f"peak memory {' and '.join(peaks)}"

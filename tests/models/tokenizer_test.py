@@ -139,6 +139,30 @@ def test_a_vocabulary_alone_is_enough(tmp_path):
   assert tokens(tokenizer, "春Spring王") == [2, 5, 6, 7, 1, 3]
 
 
+# As tokenizer_config.json of earlier releases and of older libraries has it.
+DESCRIBED = {"content": "<pad>", "lstrip": False, "normalized": False}
+
+
+@pytest.mark.parametrize(
+  "settings",
+  [
+    {"pad_token": "<pad>", "unk_token": "<unk>"},
+    {"pad_token": "<pad>", "unk_token": None},
+    {"pad_token": DESCRIBED, "unk_token": {"content": "<unk>"}},
+    {"pad_token": {"__type": "AddedToken", **DESCRIBED}},
+    {"pad_token": DESCRIBED, "tokenizer_class": "PreTrainedTokenizerFast"},
+    {"pad_token": "<pad>", "additional_special_tokens": [DESCRIBED]},
+  ],
+)
+def test_settings_of_earlier_releases_are_read(settings, tmp_path):
+  expected = tokens(published(tmp_path), "夏五月")
+  path = tmp_path / "tokenizer_config.json"
+  path.write_text(json.dumps(settings))
+  tokenizer = TextTokenizer.load(tmp_path)
+  assert (tokenizer.pad_id, tokenizer.unk_id) == (PAD, 1)
+  assert tokens(tokenizer, "夏五月") == expected
+
+
 def test_code_of_a_folder_is_never_run(tmp_path):
   published_folder.write_tokenizer(tmp_path, TEXTS)
   (tmp_path / "code.py").write_text("raise AssertionError('was run')")

@@ -289,17 +289,3 @@ def test_the_tokenizer_has_not_seen_held_out_text():
   for character, known in zip("蔑咺鄢賵眛", (1, 1, 0, 0, 0), strict=True):
     ids, _ = tokenizer.encode([character], 4)
     assert (tokenizer.unk_id in ids[0]) != known
-
-
-@pytest.mark.parametrize("size", [1, 7, 16])
-def test_padded_batches_keep_every_row_once(size):
-  tokens = input_pipeline.Tokens(
-    np.arange(20, dtype=np.int32)[:, None],
-    np.ones((20, 1), np.int32),
-    np.ones(20, np.int32),
-  )
-  rows = []
-  for batch, count in input_pipeline.padded_batches(tokens, size):
-    assert batch.ids.shape == (size, 1)
-    rows += batch.ids[:count, 0].tolist()
-  assert rows == list(range(20))

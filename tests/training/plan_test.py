@@ -68,7 +68,7 @@ def test_topologies_have_as_many_devices_as_jax_will_see(name, num_devices):
 @pytest.mark.parametrize(
   ("name", "message"),
   [
-    ("v9:4x4", r"unknown device 'v9'; there are cpu, v4, .*h100"),
+    ("v9:4x4", r"unknown device 'v9'; expected one of cpu, v4, .*h100"),
     ("h100", "expected e.g. h100:8"),
     ("h100:0", "expected e.g. h100:8"),
     ("h100:2x4", "expected e.g. h100:8"),
@@ -120,7 +120,7 @@ def test_a_geometry_that_is_not_there_is_an_error(qwen_config, tmp_path):
     plan.read_workload(qwen_config)
   qwen_config.model.encoder.source = "Qwen/Qwen3-Embedding-0.6B"
   # The tests have no network.
-  with pytest.raises(FileNotFoundError, match="nor a model"):
+  with pytest.raises(FileNotFoundError, match="nor a model of the hub"):
     plan.read_workload(qwen_config)
 
 
@@ -149,25 +149,18 @@ def compile_on_mesh(function, shape, *split_axes) -> str:
   return jax.jit(sharded).lower(array).compile().as_text()
 
 
-def test_a_sum_over_all_devices_or_over_groups_of_them():
-  text = compile_on_mesh(lambda x: jax.lax.psum(x, ("a", "b")), (16, 8), "a")
-  # [4, 8] of every device, twice 7 of 8 parts.
-  assert plan.read_traffic(text, 8) == {
-    "all-reduce": plan.Traffic(1, 2 * 7 / 8 * 4 * 8 * FLOAT)
-  }
+def test_collectives_send_their_arrays():
   text = compile_on_mesh(lambda x: jax.lax.psum(x, "b"), (16, 8), "a")
-  assert plan.read_traffic(text, 8) == {
-    "all-reduce": plan.Traffic(1, 2 * 1 / 2 * 4 * 8 * FLOAT)
-  }
+  # [4, 8] of every device, summed and then handed out.
+  traffic = {"all-reduce": plan.Traffic(1, 2 * 4 * 8 * FLOAT)}
+  assert plan.read_traffic(text, 8) == traffic
 
-
-def test_a_gathered_array_is_sent_but_for_the_part_of_its_device():
   def gather(x):
     return jax.lax.all_gather(x, "a", tiled=True).sum() + x
 
   text = compile_on_mesh(gather, (16, 8), "a")
   traffic = plan.read_traffic(text, 8)
-  assert traffic["all-gather"] == plan.Traffic(1, 3 / 4 * 16 * 8 * FLOAT)
+  assert traffic["all-gather"] == plan.Traffic(1, 16 * 8 * FLOAT)
 
 
 def test_collectives_in_a_loop_count_as_often_as_it_runs():
@@ -177,17 +170,12 @@ def test_collectives_in_a_loop_count_as_often_as_it_runs():
 
     return jax.lax.scan(layer, x, length=5)[0]
 
-  text = compile_on_mesh(layers, (16, 8), "a")
-  size = 2 * 3 / 4 * 4 * 8 * FLOAT
-  assert plan.read_traffic(text, 8) == {"all-reduce": plan.Traffic(5, 5 * size)}
-
   def nested(x):
     return jax.lax.fori_loop(0, 3, lambda _, x: layers(x), x)
 
   text = compile_on_mesh(nested, (16, 8), "a")
-  assert plan.read_traffic(text, 8) == {
-    "all-reduce": plan.Traffic(15, 15 * size)
-  }
+  traffic = {"all-reduce": plan.Traffic(15, 15 * 2 * 4 * 8 * FLOAT)}
+  assert plan.read_traffic(text, 8) == traffic
 
 
 # As libtpu writes it: no number of runs beside the loop, and one collective in
@@ -236,10 +224,10 @@ ENTRY %main (p: f32[2,3]) -> f32[16,3] {
 
 
 def test_a_program_of_a_tpu():
-  in_loop = 2 * 3 / 4 * (4 * 128 * 2 + FLOAT)
+  in_loop = 2 * (4 * 128 * 2 + FLOAT)
   assert plan.read_traffic(TPU_PROGRAM, 8) == {
-    "all-reduce": plan.Traffic(29, 28 * in_loop + 2 * 1 / 2 * 32 * FLOAT),
-    "all-gather": plan.Traffic(1, 7 / 8 * 16 * 3 * FLOAT),
+    "all-reduce": plan.Traffic(29, 28 * in_loop + 2 * 32 * FLOAT),
+    "all-gather": plan.Traffic(1, 16 * 3 * FLOAT),
   }
 
 
@@ -296,10 +284,9 @@ def test_devices_share_the_batch_and_send_gradients(run, workload, step_plan):
   assert shared.sizes["state"] == step_plan.sizes["state"]
   assert shared.sizes["batch"] < step_plan.sizes["batch"]
   assert shared.model_flops == pytest.approx(step_plan.model_flops, rel=0.2)
-  # Each device sends and gets the gradients once, twice a half each, and the
-  # vectors of texts.
+  # The gradients are summed and handed out, the vectors of texts gathered.
   gradients = count_bytes(run.abstract_state().params)
-  assert gradients < shared.sent_bytes < 2 * gradients
+  assert 2 * gradients < shared.sent_bytes < 4 * gradients
 
 
 @pytest.mark.slow
@@ -382,18 +369,6 @@ def test_the_largest_batch_fits_and_one_a_tenth_larger_does_not(
     assert largest < min(too_large) <= max(1.1 * largest, largest + unit)
 
 
-def test_a_batch_that_needs_memory_in_proportion_is_found_in_few_trials():
-  tried = []
-
-  def count_bytes(batch):
-    tried.append(batch)
-    return 3e9 + 7e6 * batch
-
-  largest = plan.find_largest_batch(16, 16, 16e9, count_bytes)
-  assert largest == 1856  # 13e9 / 7e6 is 1857
-  assert len(tried) <= 6
-
-
 def make_planner(name: str, memory=None) -> plan.Planner:
   topology = plan.parse_topology(name)
   return plan.Planner(
@@ -425,25 +400,28 @@ def test_nothing_is_said_of_the_time_of_processors():
   assert make_planner("cpu:8").estimate_seconds(PLAN) is None
 
 
-def test_figures_stand_below_each_other():
+def test_a_plan_says_what_a_step_needs():
   lines = list(make_planner("h100:8").describe_plan(PLAN))
-  assert [f"{name:<7} {text}" for name, text in lines] == [
-    "        took 29 s on this machine",
-    "batch   256 queries, 1,280 texts of 81,920 tokens; 8 packs of 24 rows of "
-    "512",
-    "memory     11 GiB  a device, fits in 55.9 GiB",
-    "            7 GiB  state",
-    "           64 KiB  batch",
-    "            4 GiB  temporaries",
-    "           23 MiB  program",
-    "FLOPs     300 T    a step, as MFU counts them",
-    "          400 T    with recomputation",
-    "sent     4.19 GiB  a device and step",
-    "            1 MiB  all-gather, 12 times",
-    "         4.19 GiB  all-reduce, 1,034 times",
-    "step      111 ms   at 50% of the peak: 2,300 queries/s, 737,000 tokens/s",
-    "         60.6 ms   at the peak",
-  ]
+  names = [name for name, _ in lines if name]
+  assert names == ["batch", "memory", "FLOPs", "sent", "step"]
+  text = "\n".join(text for _, text in lines)
+  for figure in (
+    "256 queries, 1,280 texts of 81,920 tokens; 8 packs of 24 rows of 512",
+    "11 GiB  a device, fits in 55.9 GiB",
+    "23 MiB  program",
+    "300 T    a step, as MFU counts them",
+    "4.19 GiB  all-reduce, 1,034 times",
+    "111 ms   at 50% of the peak: 2,300 queries/s, 737,000 tokens/s",
+  ):
+    assert figure in text
+  assert "outputs" not in text  # a hundred bytes have no line
+
+
+def test_without_a_count_of_flops_there_is_no_time():
+  uncounted = dataclasses.replace(PLAN, model_flops=None, computed_flops=None)
+  names = dict(make_planner("h100:8").describe_plan(uncounted))
+  assert "memory" in names
+  assert not names.keys() & {"FLOPs", "step"}
 
 
 def test_what_does_not_fit_is_said():
@@ -485,7 +463,6 @@ def test_a_run_is_planned_and_the_largest_batch_is_looked_for():
     "memory",
     "FLOPs",
     "sent",
-    "assumed",
     "other batches",
     "largest batch",
   ]
@@ -508,7 +485,6 @@ def test_processors_stand_in_for_devices_and_an_unknown_one_is_an_error():
     "--config.model.encoder.attention=cudnn",
   )
   assert done.returncode == 0, done.stderr
-  assert "- attention is by plain products, which keep their" in done.stdout
   assert "compiler       XLA for 2 processors, because this" in done.stdout
   assert re.search(
     r"^step .* at 40% of the peak: .* tokens/s$", done.stdout, re.M

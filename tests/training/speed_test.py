@@ -73,16 +73,20 @@ def test_of_other_devices_no_peak_is_known(device_kind):
   assert speed_lib.find_device(device_kind) is None
 
 
+SMALL_ENCODER = BertConfig(100, 128, 2, 2, 512, 128)
+
+
+def make_objective(config, encoder, **fields) -> Objective:
+  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
+  objective = Objective.from_config(config, model, devices.make_mesh(1))
+  return dataclasses.replace(objective, **fields)
+
+
 def count(config, encoder, **fields) -> tuple[float, tuple[int, int, int]]:
   """Returns the FLOPs of an update on a batch, and the shape of its packs."""
-  timeline = synthetic.TIMELINE
-  mesh = devices.make_mesh(1)
-  workload = plan.Workload(encoder, timeline, 64, 128)
-  batch = plan._abstract_batch(config, workload, mesh, "cpu")
-  model = train_step.make_model(config.model, encoder, timeline)
-  objective = dataclasses.replace(
-    Objective.from_config(config, model, mesh), **fields
-  )
+  workload = plan.Workload(encoder, synthetic.TIMELINE, 64, 128)
+  objective = make_objective(config, encoder, **fields)
+  batch = plan._abstract_batch(config, workload, objective.mesh, "cpu")
   return ModelFlops(objective).count(batch), batch["texts"].ids.shape
 
 
@@ -116,7 +120,7 @@ def test_the_flops_of_an_update_are_those_counted_by_hand():
 def test_flops_are_those_of_the_model_not_of_how_it_is_computed(
   encoder_fields, fields, share
 ):
-  encoder = BertConfig(100, 128, 2, 2, 512, 128)
+  encoder = SMALL_ENCODER
   config = synthetic_run.config("ft")
   config.query_length = config.record_length = 128
   flops, _ = count(config, encoder)
@@ -245,16 +249,40 @@ def test_compiling_and_memory_are_told(meter, clock):
   assert "speed/peak_device_bytes" not in speed  # a processor
 
 
-def test_without_a_peak_there_is_no_utilization(clock):
+@pytest.mark.parametrize(
+  ("work", "rate"), [(WORK, 6e9), (dataclasses.replace(WORK, flops=None), None)]
+)
+def test_without_peak_or_flops_there_is_no_utilization(clock, work, rate):
   meter = SpeedMeter()
-  meter.count_step(WORK)
-  count_steps(meter, clock, 1)
+  for _ in range(2):
+    meter.count_step(work)
+    clock.now += 0.5
+  clock.now -= 0.5
   speed = meter.read()
   meter.close()
-  assert speed["speed/model_flops_per_second"] == 6e9
+  assert speed.get("speed/model_flops_per_second") == rate
   assert "speed/model_flops_utilization" not in speed
+  assert ("FLOP/s" in speed_lib.format_speed(speed)) == (rate is not None)
   assert "MFU" not in speed_lib.format_speed(speed)
   assert "MFU" not in speed_lib.format_postfix(speed)
+
+
+def test_without_a_processor_no_flops_are_counted_which_is_said_once(
+  monkeypatch, caplog
+):
+  """With JAX_PLATFORMS=cuda or tpu JAX has no processor to count FLOPs on."""
+
+  def find_accelerators(backend=None):
+    raise RuntimeError(f"Unknown backend {backend}")
+
+  monkeypatch.setattr(speed_lib.jax, "local_devices", find_accelerators)
+  objective = make_objective(synthetic_run.config("ft"), SMALL_ENCODER)
+  flops = ModelFlops(objective)
+  for batch in ({}, {}):
+    assert flops.count(batch) is None
+    assert flops.count_computed(batch) is None
+  (record,) = caplog.records
+  assert "FLOPs and utilisation are left out" in record.message
 
 
 def test_the_line_of_the_log_has_every_figure():
@@ -402,7 +430,7 @@ def test_steps_that_the_run_does_not_have_are_refused(tmp_path):
 
 
 def test_only_the_first_process_traces(tmp_path, monkeypatch):
-  monkeypatch.setattr(speed_lib.distributed, "is_coordinator", lambda: False)
+  monkeypatch.setattr(speed_lib.devices, "is_coordinator", lambda: False)
   run_steps(StepProfiler(range(2, 4), tmp_path, 0), 1, 9)
   assert not list(tmp_path.iterdir())
 
