@@ -38,17 +38,11 @@ PRECISION = jax.lax.Precision.HIGHEST
 
 
 class CalendarLogits(NamedTuple):
-  """Unnormalised log-probabilities of a text's date.
+  """Unnormalised log-probabilities of a text's date."""
 
-  Attributes:
-    reign: [B, G].
-    year: of the regnal year, [B, Y], entry 0 = first regnal year.
-    month: [B, M], entry 0 = first month.
-  """
-
-  reign: jax.Array
-  year: jax.Array
-  month: jax.Array
+  reign: jax.Array  # [B, G]
+  year: jax.Array  # of the regnal year, [B, Y], entry 0 = first regnal year
+  month: jax.Array  # [B, M], entry 0 = first month
 
   def probabilities(self) -> CalendarLogits:
     """Returns the three distributions, fp32."""
@@ -110,7 +104,6 @@ def latent_scalar(
   may exceed 1 by that reign's missing years.
 
   Args:
-    logits: of the texts' dates.
     axis: "release" = the padded grid G x Y x M, every reign as long as the
       longest: (g*Y*M + y*M + m) / (G*Y*M - 1) of the three expectations.
       "timeline" = months that exist: expected ordinal / (num_months - 1). As
@@ -186,8 +179,6 @@ def make_codebook(
   angles; an odd width ends in a column of zeros, width 1 is the position.
 
   Args:
-    classes: number of classes C.
-    width: columns F.
     kind: "release" = position c/(C-1) in [0, 1], frequencies 1 to 1e-4;
       "index" = position c, geometric periods from 2 to 2C steps;
       "circular" = position c, geometric periods from C to 2 steps, each
@@ -226,17 +217,13 @@ def make_codebook(
 
 
 class AbsoluteContext(nn.Module):
-  """Text vectors with the code of their expected date added, [B, D].
+  """Text vectors with the code of their expected date added, [B, D]."""
 
-  Attributes:
-    kind: of the codebooks, "release" or "index"; the month's code is circular
-      with "index".
-    width: columns of each of the three codebooks.
-    gate_init: initial value of the learned gate; 1.0 in the release.
-  """
-
+  # Of the codebooks, "release" or "index"; the month's code is circular with
+  # "index".
   kind: str
-  width: int = 64
+  width: int = 64  # columns of each of the three codebooks
+  # Initial value of the learned gate; 1.0 in the release.
   gate_init: float = 1.0
 
   @nn.compact
@@ -318,17 +305,12 @@ def make_year_features(
 
 
 class MonthPosterior(nn.Module):
-  """The month of a text as one distribution over the timeline.
+  """The month of a text as one distribution over the timeline."""
 
-  Attributes:
-    month_classes: (reign, year number, month) of every month, from 0.
-    width: features of a regnal year, F.
-    weight_init: initial weight of the log mass in a score.
-  """
-
+  # (reign, year number, month) of every month, from 0.
   month_classes: tuple[tuple[int, int, int], ...]
-  width: int = 64
-  weight_init: float = 1.0
+  width: int = 64  # features of a regnal year, F
+  weight_init: float = 1.0  # initial weight of the log mass in a score
 
   def setup(self):
     """Makes the projection of texts and the weight of the log mass."""
@@ -379,7 +361,6 @@ def uniform_over_interval(
 
   Args:
     interval: first and last ordinal month, int [B, 2]; -1 = none.
-    num_months: number of months K.
   """
   # Both ends are included. The interval (-1, -1) has no month; the clamp keeps
   # its row at zero instead of NaN.

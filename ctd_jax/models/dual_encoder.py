@@ -195,15 +195,7 @@ class DualEncoder(nn.Module):
     take: TakeTexts,
     deterministic: bool,
   ) -> Encoding:
-    """Returns the encoding of the texts of packed rows.
-
-    Args:
-      ids: token ids of the rows, int [_, L].
-      segments: which text of its row a token belongs to, from 1; 0 = padding.
-      max_texts: texts that a row may have, S.
-      take: takes the vectors of the texts from those of all slots.
-      deterministic: whether dropout is off.
-    """
+    """Returns the encoding of the texts of packed rows."""
     config = self.config
     if config.use_gaussian:
       # Its module reads the states of all tokens.
@@ -326,11 +318,7 @@ class DualEncoder(nn.Module):
     """Returns the temporal terms of every pair in a mode, fp32 [Q, N].
 
     Args:
-      query: encodings of Q queries.
-      record: encodings of N records.
-      mode: of the score.
       query_p: their `month_p`, made once if a text meets many blocks.
-      record_p: likewise.
     """
     terms = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
     if mode in ("ctd", "posterior"):
@@ -348,8 +336,6 @@ class DualEncoder(nn.Module):
     to the bit.
 
     Args:
-      query: encodings of Q queries.
-      record: encodings of N records.
       mode: "semantic" = cosine of the plain vectors over the temperature;
         "absolute" = the same with context vectors; "ctd" = that plus the bias
         of the pair; "posterior" = that plus the weighted log probability that

@@ -20,23 +20,20 @@ class Encoding:
   """Vectors and predicted dates of B texts; fp32 unless noted.
 
   Attributes:
-    semantic: unit vectors of the text alone, [B, D].
-    absolute: unit vectors with the date's code, [B, D]; the same array as
-      `semantic` when the context is off.
-    scalar: expected position in time, [B]; 0 = first, 1 = last month.
-    logits: of reign [B, G], year [B, Y] and month [B, M].
-    year_code: projection that the posterior compares with the features of
-      each regnal year, [B, F]; F = 0 when the posterior is off.
-    gaussian: over time, mean and log variance [B, Z]; Z = 0 when it is off.
     interval: first and last ordinal month of a query whose text states them,
-      int [B, 2]; -1 where the date is left to the heads.
+      int [B, 2]; -1 where the date is left to the heads
   """
 
-  semantic: jax.Array
+  semantic: jax.Array  # unit vectors of the text alone, [B, D]
+  # Unit vectors with the date's code, [B, D]; the same array as `semantic` when
+  # the context is off.
   absolute: jax.Array
-  scalar: jax.Array
-  logits: CalendarLogits
+  scalar: jax.Array  # expected position in time, [B]; 0 = first, 1 = last month
+  logits: CalendarLogits  # of reign [B, G], year [B, Y] and month [B, M]
+  # Projection that the posterior compares with the features of each regnal
+  # year, [B, F]; F = 0 when the posterior is off.
   year_code: jax.Array
+  # Over time, mean and log variance [B, Z]; Z = 0 when it is off.
   gaussian: Gaussians
   # Not predicted by the encoder: `encode` fills it with -1, and the caller
   # replaces it for queries.

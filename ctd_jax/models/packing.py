@@ -31,33 +31,24 @@ _MIN_MEAN_LENGTH = 8
 
 
 class PackedTexts(NamedTuple):
-  """Texts in rows; one device encodes one pack at a time.
+  """Texts in rows; one device encodes one pack at a time."""
 
-  Attributes:
-    ids: token ids, int32 [P, R, W].
-    segments: which text of its row a token belongs to, from 1; 0 = padding;
-      int32 [P, R, W].
-    slots: row * S + slot of each text, both from 0; R * S for a text without
-      tokens; int32 [P, T].
-  """
-
-  ids: np.ndarray
+  ids: np.ndarray  # token ids, int32 [P, R, W]
+  # Which text of its row a token belongs to, from 1; 0 = padding; int32 [P, R,
+  # W].
   segments: np.ndarray
+  # Row * S + slot of each text, both from 0; R * S for a text without tokens;
+  # int32 [P, T].
   slots: np.ndarray
 
 
 class Layout(NamedTuple):
-  """Positions of texts in rows; from `arrange_texts`.
+  """Positions of texts in rows; from `arrange_texts`."""
 
-  Attributes:
-    positions: row, slot and first column of each text, int [P, T, 3].
-    rows: R.
-    width: W.
-  """
-
+  # Row, slot and first column of each text, int [P, T, 3].
   positions: np.ndarray
-  rows: int
-  width: int
+  rows: int  # R
+  width: int  # W
 
   def select_packs(self, packs: slice) -> Layout:
     """Returns the layout of some packs."""
@@ -98,7 +89,6 @@ def arrange_texts(lengths: Int[np.ndarray, "P T"], width: int) -> Layout:
 
   Args:
     lengths: tokens of the texts, at most `width`, int [P, T].
-    width: W.
   """
   layout = fit_texts(lengths, lengths.shape[1], width)
   assert layout is not None  # a row for each text is enough
@@ -129,13 +119,7 @@ def fit_texts(
 def _fill_rows(
   lengths: list[int], max_rows: int, width: int
 ) -> list[tuple[int, int, int]] | None:
-  """Returns the positions of a pack's texts, None if rows are too few.
-
-  Args:
-    lengths: tokens of the texts, the longest first.
-    max_rows: R.
-    width: W.
-  """
+  """Returns the positions of a pack's texts, None if rows are too few."""
   positions: list[tuple[int, int, int]] = []
   rows, max_slots = 0, slots_per_row(width)
   # Rows by their number of free columns, with their first free slot. Bit k of
@@ -180,7 +164,6 @@ def pack_texts(
   Args:
     ids: token ids of P * T texts, [B, L], in the order of the layout.
     mask: 1 for a token, [B, L]; padding may be on either side.
-    layout: of these texts.
   """
   packs, count, _ = layout.positions.shape
   is_token = mask.astype(bool)
@@ -294,7 +277,6 @@ def encode_texts(
     segments: which text of its row a token belongs to, from 1; 0 = padding.
     kind: one of `POOLINGS`.
     max_texts: texts that a row may have.
-    deterministic: whether dropout is off.
 
   Raises:
     ValueError: if `kind` is unknown.

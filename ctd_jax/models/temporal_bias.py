@@ -57,22 +57,16 @@ _ROUNDING = 2.0**-24
 
 
 class OffsetTable(NamedTuple):
-  """The bias in cells of equal width around offset 0.
+  """The bias in cells of equal width around offset 0."""
 
-  Attributes:
-    cells_per_unit: cells in one unit of the offset, a power of two, so that no
-      offset is rounded; fp32 scalar.
-    value: at the lower end of each cell, fp32 [C].
-    slope: change over the cell without its bend, fp32 [C].
-    bend: change of the slope where the cell bends, fp32 [C]; 0 = straight.
-    bend_position: fraction of the cell before the bend, fp32 [C].
-  """
-
+  # Cells in one unit of the offset, a power of two, so that no offset is
+  # rounded; fp32 scalar.
   cells_per_unit: np.ndarray
-  value: np.ndarray
-  slope: np.ndarray
+  value: np.ndarray  # at the lower end of each cell, fp32 [C]
+  slope: np.ndarray  # change over the cell without its bend, fp32 [C]
+  # Change of the slope where the cell bends, fp32 [C]; 0 = straight.
   bend: np.ndarray
-  bend_position: np.ndarray
+  bend_position: np.ndarray  # fraction of the cell before the bend, fp32 [C]
 
 
 def lookup_bias(
@@ -181,7 +175,6 @@ def offset_frequencies(
   In radians per unit of the latent scalar, that is per num_months - 1 months.
 
   Args:
-    count: number of frequencies F.
     kind: "release" = 1 to 1e-4; "index" = geometric periods from 2 months to
       twice the timeline, so that the slowest phase differs for any two offsets.
     num_months: months of the timeline; "index".
@@ -226,18 +219,13 @@ class OffsetBias(nn.Module):
 
   A search passes the collection `TABLES` with an `OffsetTable` named "bias";
   the bias is then looked up.
-
-  Attributes:
-    kind: of the features, "release" or "index".
-    width: U, even; U/2 frequencies.
-    num_months: months of the timeline; "index".
-    scale_init: initial value of the learned scale; 0 in the release, where the
-      bias starts at exactly 0 and only the scale has a gradient.
   """
 
-  kind: str
-  width: int = 32
-  num_months: int = 0
+  kind: str  # of the features, "release" or "index"
+  width: int = 32  # U, even; U/2 frequencies
+  num_months: int = 0  # months of the timeline; "index"
+  # Initial value of the learned scale; 0 in the release, where the bias starts
+  # at exactly 0 and only the scale has a gradient.
   scale_init: float = 0.0
 
   @nn.compact

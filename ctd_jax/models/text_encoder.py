@@ -49,11 +49,8 @@ def check_prefix(
   """Checks that a prefix leaves a text at least half of its length.
 
   Args:
-    tokenizer: vocabulary.
-    prefix: put before every text.
     max_length: tokens read of a text, prefix and special tokens included.
     prefix_name: of the field or argument, for the error.
-    length_name: likewise.
 
   Raises:
     ValueError: naming both, with their tokens and the least length.
@@ -103,7 +100,6 @@ def warn_of_collapse(
   """Warns of distinct texts with the same tokens, hence the same vector.
 
   Args:
-    texts: N texts.
     rows: their token ids, cut.
     texts_name: what the texts are, e.g. "queries".
   """
@@ -133,10 +129,8 @@ def check_distinct(
   tokens.
 
   Args:
-    texts: N texts.
     rows: their token ids, cut.
     texts_name: what they are, e.g. "train queries".
-    advice: what would fix it.
   """
   groups = _group_by_tokens(texts, rows)
   num_texts = sum(map(len, groups))
@@ -183,24 +177,15 @@ class TextEncoder:
     >>> states, mask = encoder.encode_tokens(["元年春王正月", "夏五月"])
     >>> states.shape, mask.sum(axis=1).tolist()
     ((2, 6, 16), [6, 3])
-
-  Attributes:
-    config: geometry of the encoder.
-    params: its parameters, fp32.
-    tokenizer: published with it.
-    pooling: "cls", "mean" or "last".
-    normalize: whether vectors have length 1.
-    max_length: tokens read of a text.
-    prefix: put before every text.
   """
 
-  config: EncoderConfig
-  params: Any
-  tokenizer: TextTokenizer
-  pooling: str
-  normalize: bool
-  max_length: int
-  prefix: str = ""
+  config: EncoderConfig  # geometry of the encoder
+  params: Any  # its parameters, fp32
+  tokenizer: TextTokenizer  # published with it
+  pooling: str  # "cls", "mean" or "last"
+  normalize: bool  # whether vectors have length 1
+  max_length: int  # tokens read of a text
+  prefix: str = ""  # put before every text
 
   def __post_init__(self):
     # Also where `dataclasses.replace` gives another prefix or length.
@@ -288,12 +273,7 @@ class TextEncoder:
   def encode(
     self, texts: Sequence[str], batch_size: int = 64
   ) -> Float[np.ndarray, "N D"]:
-    """Returns one vector for each text, in their order, fp32 [N, D].
-
-    Args:
-      texts: N texts.
-      batch_size: texts encoded at once.
-    """
+    """Returns one vector for each text, in their order, fp32 [N, D]."""
     vectors = np.zeros((len(texts), self.width), np.float32)
     tokens = self._tokenize(texts)
     ids, mask = self.tokenizer.pad(tokens, max(map(len, tokens), default=0))
@@ -317,10 +297,6 @@ class TextEncoder:
     self, texts: Sequence[str], batch_size: int = 64
   ) -> tuple[Float[np.ndarray, "N L D"], Int[np.ndarray, "N L"]]:
     """Returns the last state of every token, and the mask of tokens.
-
-    Args:
-      texts: N texts.
-      batch_size: texts encoded at once.
 
     Returns:
       (states, mask): fp32 [N, L, D], zero where no token stands, and int32
@@ -349,7 +325,6 @@ class TextEncoder:
     """Yields states of tokens, texts of similar length together.
 
     Args:
-      texts: N texts.
       batch_size: texts B encoded at once.
 
     Yields:

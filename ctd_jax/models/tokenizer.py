@@ -54,14 +54,11 @@ def _make_normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
 
 
 class TokenRows(NamedTuple):
-  """Tokens of texts, cut to a length.
+  """Tokens of texts, cut to a length."""
 
-  Attributes:
-    ids: of the tokens that are left, an int32 array for each of N texts.
-    full_lengths: tokens that each text has uncut, special ones included [N].
-  """
-
+  # Of the tokens that are left, an int32 array for each of N texts.
   ids: list[Int[np.ndarray, " _"]]
+  # Tokens that each text has uncut, special ones included [N].
   full_lengths: Int[np.ndarray, " N"]
 
 
@@ -83,7 +80,6 @@ class TextTokenizer:
 
     Args:
       tokenizer: with its special tokens.
-      pad_token: which the mask hides.
       unk_token: of unknown characters; None if every character is known.
     """
     self._tokenizer = tokenizer
@@ -367,11 +363,9 @@ def _read_published_tokenizer(
 
 
 def _read_described_tokens(settings: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns the special tokens that settings describe field by field.
-
-  Older folders write {"content": "<pad>", "lstrip": false, ...}, which
-  transformers refuses unless "__type" says that it is an AddedToken.
-  """
+  """Returns the special tokens that settings describe field by field."""
+  # Older folders write {"content": "<pad>", "lstrip": false, ...}, which
+  # transformers refuses unless "__type" says that it is an AddedToken.
 
   def read(value: Any) -> Any:
     if isinstance(value, list):

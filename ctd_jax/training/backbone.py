@@ -34,22 +34,15 @@ _SOURCE_FIELDS = ("source", "end_token", "query_prefix", "record_prefix")
 
 @dataclasses.dataclass(frozen=True)
 class Backbone:
-  """Vocabulary, geometry and origin of a text encoder.
+  """Vocabulary, geometry and origin of a text encoder."""
 
-  Attributes:
-    tokenizer: its vocabulary.
-    encoder: its geometry, with its adapters.
-    source: folder or hub id of its initial parameters; "" = random ones.
-    query_prefix: stands before every query.
-    record_prefix: stands before every record.
-    date_marks: dates that stand before the texts, behind the prefixes.
-  """
-
-  tokenizer: TextTokenizer
-  encoder: EncoderConfig
+  tokenizer: TextTokenizer  # its vocabulary
+  encoder: EncoderConfig  # its geometry, with its adapters
+  # Folder or hub id of its initial parameters; "" = random ones.
   source: str = ""
-  query_prefix: str = ""
-  record_prefix: str = ""
+  query_prefix: str = ""  # stands before every query
+  record_prefix: str = ""  # stands before every record
+  # Dates that stand before the texts, behind the prefixes.
   date_marks: DateMarks = NO_MARKS
 
   def move_to(self, timeline: Timeline) -> Backbone:

@@ -52,15 +52,11 @@ _RELEASE_POOL = 16
 
 @dataclasses.dataclass(frozen=True)
 class _RecordsByMonth:
-  """Train records of one kind in the order of their months.
+  """Train records of one kind in the order of their months."""
 
-  Attributes:
-    rows: of the gallery.
-    starts: position in `rows` of the first record of each month, and of the
-      end of the last month; K + 1.
-  """
-
-  rows: Int64[np.ndarray, " N"]
+  rows: Int64[np.ndarray, " N"]  # of the gallery
+  # Position in `rows` of the first record of each month, and of the end of the
+  # last month; K + 1.
   starts: Int64[np.ndarray, " _"]
 
   @classmethod
@@ -98,7 +94,6 @@ class NegativeSampler:
     """Indexes the train records by kind and month.
 
     Args:
-      benchmark: the data set.
       counts: negatives of each type for one query; their sum is H.
 
     Raises:
@@ -135,7 +130,6 @@ class NegativeSampler:
 
     Args:
       ends: first and last ordinal month of each query's interval.
-      rng: advanced by the draws.
     """
     rows = np.zeros((len(ends), len(self._types)), np.int32)
     for column, name in enumerate(self._types):
@@ -186,11 +180,9 @@ def _draw_released(
   ends: Int[np.ndarray, "B 2"],
   rng: np.random.Generator,
 ) -> Int64[np.ndarray, " B"]:
-  """Returns one of the release's candidates each without listing them.
-
-  Source: released code, training data set: up to 16 comments of the target
-  months, topped up from the other ones, of which the collator takes one.
-  """
+  """Returns one of the release's candidates each without listing them."""
+  # months, topped up from the other ones, of which the collator takes one.
+  # Source: released code, training data set: up to 16 comments of the target
   first, near = records.starts[ends[:, 0]], records.count(*ends.T)
   others = len(records.rows) - near
   is_near = (rng.integers(_RELEASE_POOL, size=len(ends)) < near) | (others == 0)
@@ -210,29 +202,21 @@ _ORDER, _WINDOW, _BETWEEN_EPOCHS = range(3)
 
 
 class BatchTexts(NamedTuple):
-  """Texts of a batch.
+  """Texts of a batch."""
 
-  Attributes:
-    queries: train queries, [B].
-    records: rows of the gallery, the positive first, [B, 1 + H].
-  """
-
-  queries: Int64[np.ndarray, " B"]
+  queries: Int64[np.ndarray, " B"]  # train queries, [B]
+  # Rows of the gallery, the positive first, [B, 1 + H].
   records: Int32[np.ndarray, "B _"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Positives:
-  """Records that answer each train query, in groups.
+  """Records that answer each train query, in groups."""
 
-  Attributes:
-    rows: of the gallery, those of a group together.
-    group_starts: position in `rows` of each group, and of the end; G + 1.
-    query_starts: first group of each query, and the end; T + 1.
-  """
-
-  rows: Int32[np.ndarray, " _"]
+  rows: Int32[np.ndarray, " _"]  # of the gallery, those of a group together
+  # Position in `rows` of each group, and of the end; G + 1.
   group_starts: Int64[np.ndarray, " _"]
+  # First group of each query, and the end; T + 1.
   query_starts: Int64[np.ndarray, " _"]
 
   @classmethod
@@ -240,7 +224,6 @@ class Positives:
     """Returns the positives of a data set.
 
     Args:
-      benchmark: the data set.
       balance_kinds: a group for each kind, else one for all.
     """
     row_of = {record_id: i for i, record_id in enumerate(benchmark.record_ids)}
@@ -293,9 +276,6 @@ class BatchPlanner:
 
     Args:
       batch_size: B, at most T.
-      seed: of order and draws.
-      positives: of the queries.
-      negatives: sampler for them.
       query_ends: first and last ordinal month of each.
       query_lengths: tokens of each.
       record_lengths: tokens of each record of the gallery.
@@ -376,13 +356,7 @@ class BatchPlanner:
   def _make_window(
     self, epoch: int, first: int, window: int
   ) -> tuple[Int64[np.ndarray, "_ B"], Int32[np.ndarray, "_ B _"]]:
-    """Returns queries and records of some batches of an epoch.
-
-    Args:
-      epoch: from 0.
-      first: place of its first whole batch.
-      window: its number in the epoch, from 0; the last one may be smaller.
-    """
+    """Returns queries and records of some batches of an epoch."""
     size = self.batch_size
     order = self._read_order(epoch)[first:]
     first_batch = window * self.window_batches
@@ -404,8 +378,6 @@ def deal_evenly(
 
   Args:
     tokens: to be summed; `groups` divides V.
-    groups: their number.
-    rng: advanced.
   """
   strata = np.argsort(-tokens, kind="stable").reshape(-1, groups)
   dealt, sums = np.zeros_like(strata), np.zeros(groups, np.int64)

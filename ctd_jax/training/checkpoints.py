@@ -56,7 +56,6 @@ def list_differences(
   """Returns a phrase for every field in which two descriptions differ.
 
   Args:
-    saved_fields: of the run.
     requested_fields: of the config at hand.
     prefix: path of both in a larger description.
   """
@@ -77,10 +76,8 @@ def _optimizer_item(state: TrainState) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _silence_abandoned_readers() -> Iterator[None]:
-  """Suppresses Python's reports of readers that were never awaited.
-
-  One array that cannot be read leaves a coroutine for each of the others.
-  """
+  """Suppresses Python's reports of readers that were never awaited."""
+  # One array that cannot be read leaves a coroutine for each of the others.
   previous_hook = sys.unraisablehook
   sys.unraisablehook = lambda unraisable: None
   try:
@@ -95,19 +92,13 @@ def _silence_abandoned_readers() -> Iterator[None]:
 
 @dataclasses.dataclass
 class Checkpoints:
-  """The checkpoints of one run.
+  """The checkpoints of one run."""
 
-  Attributes:
-    directory: local or in a bucket; one sub-folder a step.
-    metric: name of the validation metric that ranks them, higher is better.
-    model: description of the architecture, saved with and compared to each.
-    keep_latest: how many of the latest are kept, beside the best.
-  """
-
-  directory: Folder
-  metric: str
+  directory: Folder  # local or in a bucket; one sub-folder a step
+  metric: str  # name of the validation metric that ranks them, higher is better
+  # Description of the architecture, saved with and compared to each.
   model: Mapping[str, Any]
-  keep_latest: int = 1
+  keep_latest: int = 1  # how many of the latest are kept, beside the best
 
   def __post_init__(self):
     self.directory = run_folder.resolve_folder(self.directory)
@@ -139,10 +130,8 @@ class Checkpoints:
     )
 
   def _set_aside_unreadable_metrics(self) -> None:
-    """Renames metrics that cannot be read.
-
-    Their checkpoints can still be resumed from, but are never the best.
-    """
+    """Renames metrics that cannot be read."""
+    # Their checkpoints can still be resumed from, but are never the best.
     for path in sorted(self.directory.glob("*/metrics/metrics")):
       try:
         json.loads(path.read_text())
@@ -315,12 +304,7 @@ class Checkpoints:
   def _read_checkpoint(
     self, step: int, read: Callable[[], _Content]
   ) -> _Content:
-    """Returns what is read from a checkpoint of this architecture.
-
-    Args:
-      step: a saved step.
-      read: is called once the architecture was compared.
-    """
+    """Returns what is read from a checkpoint of this architecture."""
     try:
       with _silence_abandoned_readers():
         # Before the arrays: of another architecture they would fail by a shape.
@@ -379,11 +363,9 @@ class Checkpoints:
       return reader.restore(path, args=args)[_PARAMS]
 
   def _read_iterator_state(self, step: int) -> dict[str, Any]:
-    """Returns the state of the data iterator at a step.
-
-    All processes read the same batches, each its share, so that the position
-    of the first one holds for any number of processes.
-    """
+    """Returns the state of the data iterator at a step."""
+    # All processes read the same batches, each its share, so that the position
+    # of the first one holds for any number of processes.
     folder = self.directory / str(step) / "data"
     for path in folder.glob("process_0-of-*.json"):
       return json.loads(path.read_text())

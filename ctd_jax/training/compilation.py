@@ -114,10 +114,8 @@ def _disable_cache(reason: str) -> None:
 
 
 def _default_folder() -> str:
-  """Returns the folder of JAX's environment variable, else the user's.
-
-  Source: XDG Base Directory Specification, for the latter.
-  """
+  """Returns the folder of JAX's environment variable, else the user's."""
+  # Source: XDG Base Directory Specification, for the latter.
   if jax.config.jax_compilation_cache_dir:
     return jax.config.jax_compilation_cache_dir
   parent = os.environ.get("XDG_CACHE_HOME", "")
@@ -127,14 +125,7 @@ def _default_folder() -> str:
 
 
 def _make_folder(path: str) -> tuple[Folder | None, str]:
-  """Makes a folder that nobody else can write to.
-
-  Args:
-    path: of the folder.
-
-  Returns:
-    The folder and "", or None and what prevents it.
-  """
+  """Makes a folder that nobody else can write to."""
   try:
     folder = run_folder.resolve_folder(path)
     if isinstance(folder, pathlib.Path):

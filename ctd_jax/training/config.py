@@ -275,7 +275,6 @@ def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   Geometry, vocabulary and initial parameters are those of the folder.
 
   Args:
-    c: a config.
     source: folder with config.json, model.safetensors and tokenizer.json, or
       a hub id.
   """
@@ -310,7 +309,6 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
   the same hard negatives.
 
   Args:
-    c: a config.
     argument: METHOD, repaired; METHOD-release, with every value that the
       released code has, and a published encoder in fp32 with the dropout of its
       folder; METHOD-no_REPAIR, with one of `REPAIRS` undone; or METHOD-lora,
@@ -400,7 +398,6 @@ def suggest_field(config: ml_collections.ConfigDict, field: str) -> str:
   """Returns "; did you mean ...?" with the field nearest to an unknown one.
 
   Args:
-    config: that was overridden.
     field: dotted name that it does not have.
   """
   names = sorted(field_names(config))
@@ -511,7 +508,6 @@ def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
   """Returns the value of a field.
 
   Args:
-    config: that has it.
     field: dotted name, e.g. "eval.mode".
   """
   for name in field.split("."):
@@ -549,12 +545,7 @@ def _check_numbers(config: ml_collections.ConfigDict) -> None:
 def _check_adapters(
   section: ml_collections.ConfigDict, freeze_encoder: bool
 ) -> None:
-  """Raises ValueError if a field of `config.model.lora` cannot be meant.
-
-  Args:
-    section: `config.model`.
-    freeze_encoder: `config.optimizer.freeze_encoder`.
-  """
+  """Raises ValueError if a field of `config.model.lora` cannot be meant."""
   from ctd_jax.models.encoders.layers import PROJECTIONS
 
   for target in section.lora.targets:

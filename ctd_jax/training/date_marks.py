@@ -48,17 +48,14 @@ def find_track(config: ml_collections.ConfigDict) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class DateMarks:
-  """Reader and writer of the dates before texts.
+  """Reader and writer of the dates before texts."""
 
-  Attributes:
-    form: "prefix" = the date in words; "tokens" = entries of the vocabulary;
-      "" = no marks.
-    records: date of a record: "text" = stated in its text; "key" = its key.
-    timeline: calendar in which dates are read and written.
-  """
-
+  # "prefix" = the date in words; "tokens" = entries of the vocabulary; "" = no
+  # marks.
   form: str = ""
+  # Date of a record: "text" = stated in its text; "key" = its key.
   records: str = "text"
+  # Calendar in which dates are read and written.
   timeline: Timeline | None = None
 
   def __post_init__(self):
@@ -97,9 +94,6 @@ class DateMarks:
 
     Tokens are of the calendar they were trained in: in another one texts get
     none, and a warning says so.
-
-    Args:
-      timeline: of the texts.
     """
     is_other = self.timeline is None or timeline.months != self.timeline.months
     if self.form == "tokens" and is_other:
@@ -124,7 +118,6 @@ class DateMarks:
     """Returns records behind their dates; one without a date as it is.
 
     Args:
-      texts: of the records.
       keys: their months; read where `records` is "key" alone.
 
     Raises:

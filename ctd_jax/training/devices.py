@@ -242,7 +242,6 @@ def state_shardings(state: Any, mesh: Mesh) -> Any:
 
   Args:
     state: tree of arrays or of their shapes.
-    mesh: devices that hold them.
   """
 
   def leaf_sharding(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
@@ -268,7 +267,6 @@ def make_global_batch(batch: Any, mesh: Mesh) -> Any:
   Args:
     batch: tree of host arrays; the first axis is this process's share of the
       batch.
-    mesh: devices that hold them.
 
   Raises:
     ValueError: if the batch does not divide over the devices of the mesh, or

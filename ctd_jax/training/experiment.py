@@ -66,38 +66,23 @@ SELECTION_METRIC = "validation/hit@1"  # the best checkpoint has the highest
 
 @dataclasses.dataclass(frozen=True)
 class Experiment:
-  """A run, ready to be trained or evaluated.
+  """A run, ready to be trained or evaluated."""
 
-  Attributes:
-    config: the whole config.
-    workdir: folder of the run, absolute or in a bucket.
-    evaluation: folder of its run files and tables.
-    mesh: devices of the run.
-    benchmark: records, queries, calendar.
-    records: tokens of the gallery.
-    queries: tokens of the queries, by split.
-    query_intervals: first and last ordinal month that the parser reads in the
-      queries, by split; empty where the model itself dates them.
-    backbone: the text encoder, and the tokenizer that made them.
-    model: the dual encoder.
-    optimizer: its transformation.
-    total_steps: number of steps of the whole run, each of one batch.
-    checkpoints: of the workdir.
-  """
-
-  config: ml_collections.ConfigDict
-  workdir: Folder
-  evaluation: Folder
-  mesh: jax.sharding.Mesh
-  benchmark: Benchmark
-  records: Tokens
-  queries: Mapping[str, Tokens]
+  config: ml_collections.ConfigDict  # the whole config
+  workdir: Folder  # folder of the run, absolute or in a bucket
+  evaluation: Folder  # folder of its run files and tables
+  mesh: jax.sharding.Mesh  # devices of the run
+  benchmark: Benchmark  # records, queries, calendar
+  records: Tokens  # tokens of the gallery
+  queries: Mapping[str, Tokens]  # tokens of the queries, by split
+  # First and last ordinal month that the parser reads in the queries, by split;
+  # empty where the model itself dates them.
   query_intervals: Mapping[str, Int32[np.ndarray, "Q 2"]]
-  backbone: Backbone
-  model: DualEncoder
-  optimizer: optax.GradientTransformation
-  total_steps: int
-  checkpoints: Checkpoints
+  backbone: Backbone  # the text encoder, and the tokenizer that made them
+  model: DualEncoder  # the dual encoder
+  optimizer: optax.GradientTransformation  # its transformation
+  total_steps: int  # number of steps of the whole run, each of one batch
+  checkpoints: Checkpoints  # of the workdir
 
   @property
   def tokenizer(self) -> TextTokenizer:
@@ -389,7 +374,6 @@ def tokenize_benchmark(
   warnings.
 
   Args:
-    benchmark: has the texts.
     backbone: has the tokenizer.
     query_length: tokens that a query is cut to.
     record_length: tokens that a record is cut to.
@@ -420,12 +404,7 @@ def tokenize_benchmark(
 def _find_tokens_folder(
   section: ml_collections.ConfigDict, workdir: Folder
 ) -> pathlib.Path | None:
-  """Returns where tokens are kept; None = nowhere, and not in a bucket.
-
-  Args:
-    section: `config.input`.
-    workdir: of the run.
-  """
+  """Returns where tokens are kept; None = nowhere, and not in a bucket."""
   folder = None
   if section.tokens_dir is not None:
     folder = run_folder.resolve_folder(section.tokens_dir)
@@ -477,7 +456,6 @@ def tokenize_queries(
   """Returns queries as tokens; warns as `tokenize_benchmark`.
 
   Args:
-    texts: of the queries.
     backbone: its prefix and its date marks stand before them.
     query_length: tokens read of a query.
     name: of the texts, in a warning.
@@ -507,7 +485,6 @@ def tokenize_records(
   """Returns texts of a gallery as tokens; warns as `tokenize_benchmark`.
 
   Args:
-    texts: of the records.
     backbone: its prefix and its date marks stand before them.
     record_length: tokens read of a record.
     keys: their months, which date marks of track T1 read.
@@ -582,7 +559,6 @@ def count_total_steps(
     num_epochs: passes over the train queries; no epochs are no updates, and
       the initial parameters are evaluated as they are.
     batch_size: queries a step.
-    num_queries: number of train queries.
     accumulate_steps: steps of an update.
 
   Raises:

@@ -54,15 +54,10 @@ from ctd_jax.training.packing import RowShape, TextPlaces, TokenStore
 
 @dataclasses.dataclass(frozen=True)
 class Share:
-  """The share of a batch that a process has, equal and in order.
+  """The share of a batch that a process has, equal and in order."""
 
-  Attributes:
-    index: of the process.
-    count: of processes.
-  """
-
-  index: int = 0
-  count: int = 1
+  index: int = 0  # of the process
+  count: int = 1  # of processes
 
   def of(self, rows: int) -> slice:
     """Returns which of so many rows are in the share."""
@@ -79,32 +74,19 @@ class BatchReader(grain.transforms.Map):
 
   Of the whole batch it knows the lengths of the texts, and so, like every other
   process, the place of each; it reads those in its own packs.
-
-  Attributes:
-    planner: says which texts a batch has.
-    share: of this process.
-    packs: of the global batch, P.
-    shapes: of their rows.
-    queries: tokens of the train queries.
-    records: tokens of the gallery.
-    query_ends: ordinal months.
-    query_targets: of the heads, [T, classes].
-    record_months: ordinal.
-    record_classes: reign, year, month from 0.
-    record_is_positive: of a kind that can answer.
   """
 
-  planner: BatchPlanner
-  share: Share
-  packs: int
-  shapes: Sequence[RowShape]
-  queries: TokenStore
-  records: TokenStore
-  query_ends: Int32[np.ndarray, "T 2"]
-  query_targets: tuple[np.ndarray, ...]
-  record_months: Int32[np.ndarray, " N"]
-  record_classes: Int32[np.ndarray, "N 3"]
-  record_is_positive: Bool[np.ndarray, " N"]
+  planner: BatchPlanner  # says which texts a batch has
+  share: Share  # of this process
+  packs: int  # of the global batch, P
+  shapes: Sequence[RowShape]  # of their rows
+  queries: TokenStore  # tokens of the train queries
+  records: TokenStore  # tokens of the gallery
+  query_ends: Int32[np.ndarray, "T 2"]  # ordinal months
+  query_targets: tuple[np.ndarray, ...]  # of the heads, [T, classes]
+  record_months: Int32[np.ndarray, " N"]  # ordinal
+  record_classes: Int32[np.ndarray, "N 3"]  # reign, year, month from 0
+  record_is_positive: Bool[np.ndarray, " N"]  # of a kind that can answer
 
   def map(self, element: int) -> dict[str, Any]:
     """Returns one batch; see `input_pipeline.training_batches`."""
@@ -184,15 +166,8 @@ _ORDER = 1  # of the batches of a seed; another one makes another number
 
 
 def _end_with_parent(folder: pathlib.Path, index: int, count: int) -> None:
-  """Has this worker end when the run that it reads for is killed.
-
-  It would wait for ever for somebody to take its batches.
-
-  Args:
-    folder: of what the run gave it, which goes with it.
-    index: of the worker.
-    count: of the workers.
-  """
+  """Has this worker end when the run that it reads for is killed."""
+  # It would wait for ever for somebody to take its batches.
   del index, count
   parent = multiprocessing.parent_process()
 
@@ -336,16 +311,11 @@ _SAMPLE_WINDOWS = 16  # in which batches are looked at to choose shapes
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-  """Tokenised texts.
+  """Tokenised texts."""
 
-  Attributes:
-    ids: of tokens.
-    mask: 1 = a token, 0 = padding.
-    full_lengths: tokens that each text has before it is cut to L.
-  """
-
-  ids: Int32[np.ndarray, "N L"]
-  mask: Int32[np.ndarray, "N L"]
+  ids: Int32[np.ndarray, "N L"]  # of tokens
+  mask: Int32[np.ndarray, "N L"]  # 1 = a token, 0 = padding
+  # Tokens that each text has before it is cut to L.
   full_lengths: Int32[np.ndarray, " N"]
 
   def __len__(self) -> int:
@@ -375,9 +345,7 @@ def tokenize_texts(
   """Returns texts as tokens, cut or padded to one length.
 
   Args:
-    tokenizer: vocabulary.
     texts: [N].
-    max_length: L.
     prefix: stands before every text and counts in its length.
     folder: where tokens are kept, see `token_store.read_or_tokenize`; None =
       nowhere.
@@ -406,7 +374,6 @@ def build_tokenizer(
   a held-out month has is unknown, as new texts will have unknown ones.
 
   Args:
-    benchmark: the data set.
     extra_tokens: see `TextTokenizer.build`.
   """
   texts = [
@@ -433,7 +400,6 @@ def calendar_targets(
 
   Args:
     interval: one month (then the targets are one-hot) or a window.
-    timeline: its calendar.
 
   Returns:
     Of reign, year and month, each summing to 1.
@@ -473,7 +439,6 @@ def training_batches(
   many there are.
 
   Args:
-    benchmark: the data set.
     queries: tokens of its train queries.
     records: tokens of its gallery.
     batch_size: queries of the global batch, B.
@@ -483,7 +448,6 @@ def training_batches(
     packs: into which the texts of the global batch are divided, for devices
       and for `encode_chunks`.
     widths: of rows, to choose from; see `packing.row_widths`.
-    share: of this process.
     workers: processes that read ahead; 0 = a thread does.
     place: puts a batch on devices ahead of time.
 

@@ -84,30 +84,19 @@ Validate = Callable[[Any], tuple[Any, Mapping[str, float]]]
 
 @dataclasses.dataclass
 class RunOutputs:
-  """Metrics, speed, checkpoints and record of a run.
+  """Metrics, speed, checkpoints and record of a run."""
 
-  Attributes:
-    checkpoints: of the workdir.
-    batches: the training data, whose position is saved with the state.
-    writer: of the metrics.
-    record: seconds so far.
-    validate: parameters -> the same with what it chooses, and metrics.
-    bar: shows step, loss and speed.
-    log_every: steps.
-    schedule: learning rate of the encoder by step, from 0.
-    meter: of the speed.
-    pending: step, metrics and size of the last update, not yet read.
-  """
-
-  checkpoints: Checkpoints
+  checkpoints: Checkpoints  # of the workdir
+  # The training data, whose position is saved with the state.
   batches: grain.DatasetIterator
-  writer: metrics_lib.MetricWriter
-  record: RunRecord
-  validate: Validate
-  bar: output.Progress
-  log_every: int
-  schedule: optax.Schedule
-  meter: SpeedMeter
+  writer: metrics_lib.MetricWriter  # of the metrics
+  record: RunRecord  # seconds so far
+  validate: Validate  # parameters -> the same with what it chooses, and metrics
+  bar: output.Progress  # shows step, loss and speed
+  log_every: int  # steps
+  schedule: optax.Schedule  # learning rate of the encoder by step, from 0
+  meter: SpeedMeter  # of the speed
+  # Step, metrics and size of the last update, not yet read.
   pending: tuple[int, Metrics, StepWork] | None = None
 
   def log_update(self, step: int, metrics: Metrics, work: StepWork) -> None:
@@ -240,19 +229,12 @@ def train(
 
 @dataclasses.dataclass(frozen=True)
 class _Updates:
-  """Updates of a state, each with the next batch, and measured.
+  """Updates of a state, each with the next batch, and measured."""
 
-  Attributes:
-    batches: see `_PlacedBatch`.
-    train_step: the jitted update.
-    flops: counted by the shapes of a batch.
-    meter: of the speed.
-  """
-
-  batches: BatchIterator
-  train_step: TrainStep
-  flops: ModelFlops
-  meter: SpeedMeter
+  batches: BatchIterator  # see `_PlacedBatch`
+  train_step: TrainStep  # the jitted update
+  flops: ModelFlops  # counted by the shapes of a batch
+  meter: SpeedMeter  # of the speed
 
   @classmethod
   def make(
@@ -354,15 +336,11 @@ def _make_schedule(experiment: Experiment) -> optax.Schedule:
 
 
 class _PlacedBatch(NamedTuple):
-  """A batch on the devices.
+  """A batch on the devices."""
 
-  Attributes:
-    arrays: global, see `input_pipeline.training_batches`.
-    work: over all processes, without FLOPs. Each process is taken to have as
-      many queries and tokens as this one.
-  """
-
-  arrays: dict[str, Any]
+  arrays: dict[str, Any]  # global, see `input_pipeline.training_batches`
+  # Over all processes, without FLOPs. Each process is taken to have as many
+  # queries and tokens as this one.
   work: StepWork
 
 

@@ -44,10 +44,7 @@ def interval_mask(
   Intervals are closed; a pair of ends in the wrong order is swapped.
 
   Args:
-    query_start: ordinal months, 0 = first of the timeline.
-    query_end: likewise.
-    record_start: likewise.
-    record_end: likewise.
+    query_start: ordinal month, 0 = first of the timeline, as all four.
 
   Source: paper, multi-positive objective, and the released code.
   """
@@ -59,15 +56,11 @@ def interval_mask(
 
 
 class NceSums(NamedTuple):
-  """Sums over the logits of texts, of which the contrastive loss is made.
+  """Sums over the logits of texts, of which the contrastive loss is made."""
 
-  Attributes:
-    total: log of the summed exponentials of all logits.
-    positive: the same of the positives ("sum_inside"), or the sum of their
-      logits ("mean_outside").
-  """
-
-  total: jax.Array
+  total: jax.Array  # log of the summed exponentials of all logits
+  # The same of the positives ("sum_inside"), or the sum of their logits
+  # ("mean_outside").
   positive: jax.Array
 
 
@@ -109,7 +102,6 @@ def join_sums(
   Args:
     sums: from `sum_logits`.
     axis: or axes, of the blocks.
-    reduction: that of the sums.
   """
   join = jax.nn.logsumexp if reduction == "sum_inside" else jnp.sum
   return NceSums(jax.nn.logsumexp(sums.total, axis), join(sums.positive, axis))
@@ -123,7 +115,6 @@ def multi_positive_nce(
   Args:
     sums: of the texts, [B].
     num_positives: of each; 0 = its own alone.
-    reduction: that of the sums.
   """
   positive = sums.positive
   if reduction == "mean_outside":
@@ -141,7 +132,6 @@ def neighbour_targets(
 
   Args:
     labels: classes counted from 0.
-    classes: number of classes C.
     eps: mass that leaves the class, in [0, 1).
 
   Source: released code, calendar loss.
@@ -221,7 +211,6 @@ def interval_cross_entropy(
   interval is one month, its negative log-likelihood.
 
   Args:
-    log_p: log p(month | text).
     ends: first and last ordinal month, 0 = first of the timeline.
   """
   ordinals = jnp.arange(log_p.shape[1])
@@ -281,66 +270,43 @@ _ROWS_PER_BLOCK = 64
 
 
 class Queries(NamedTuple):
-  """Queries of a block, its rows.
+  """Queries of a block, its rows."""
 
-  Attributes:
-    number: of each in the batch, int [b].
-    process: of the release that has it, int [b].
-    encoding: [b].
-    month_p: p(month), [b, K]; K = 0 where months are not compared.
-    ends: first and last ordinal month, int [b, 2].
-    num_positives: records of the batch that answer it, int [b].
-  """
-
-  number: jax.Array
-  process: jax.Array
-  encoding: Encoding
-  month_p: jax.Array
-  ends: jax.Array
-  num_positives: jax.Array
+  number: jax.Array  # of each in the batch, int [b]
+  process: jax.Array  # of the release that has it, int [b]
+  encoding: Encoding  # [b]
+  month_p: jax.Array  # p(month), [b, K]; K = 0 where months are not compared
+  ends: jax.Array  # first and last ordinal month, int [b, 2]
+  num_positives: jax.Array  # records of the batch that answer it, int [b]
 
 
 class Records(NamedTuple):
-  """Records of a block, its columns: those of n queries, the positive first.
+  """Records of a block, its columns: those of n queries, the positive first."""
 
-  Attributes:
-    number: of the query in the batch, int [n].
-    process: of the release that has them, int [n].
-    encoding: [n, 1+H].
-    month_p: p(month), [n, 1+H, K]; K = 0 where months are not compared.
-    months: ordinal, int [n, 1+H].
-    can_answer: whether a hard negative is of a kind that answers, bool [n, H].
-    num_positives: queries of the batch that the positive answers, int [n].
-  """
-
-  number: jax.Array
-  process: jax.Array
-  encoding: Encoding
+  number: jax.Array  # of the query in the batch, int [n]
+  process: jax.Array  # of the release that has them, int [n]
+  encoding: Encoding  # [n, 1+H]
+  # Probabilities of months, [n, 1+H, K]; K = 0 where months are not compared.
   month_p: jax.Array
-  months: jax.Array
+  months: jax.Array  # ordinal, int [n, 1+H]
+  # Whether a hard negative is of a kind that answers, bool [n, H].
   can_answer: jax.Array
+  # Queries of the batch that the positive answers, int [n].
   num_positives: jax.Array
 
 
 class RowSums(NamedTuple):
-  """What a block leaves of its queries.
+  """What a block leaves of its queries."""
 
-  Attributes:
-    nce: sums of the loss, [b].
-    top: largest score, [b].
-    is_correct: whether it is of a record that answers, bool [b].
-  """
-
-  nce: NceSums
-  top: jax.Array
-  is_correct: jax.Array
+  nce: NceSums  # sums of the loss, [b]
+  top: jax.Array  # largest score, [b]
+  is_correct: jax.Array  # whether it is of a record that answers, bool [b]
 
 
 def count_blocks(size: int, records: int, shards: int) -> tuple[int, int]:
   """Returns in how many blocks queries and records are scored, all alike.
 
   Args:
-    size: B.
     records: of each query, 1 + H.
     shards: of the queries, over devices; divides them. A block has queries of
       each.
@@ -360,19 +326,13 @@ def _largest_divisor(number: int, limit: int) -> int:
 
 @dataclasses.dataclass(frozen=True)
 class ContrastiveLoss:
-  """The loss of scores between the queries and the records of a batch.
+  """The loss of scores between the queries and the records of a batch."""
 
-  Attributes:
-    apply: `(..., mode, method=...)` of the dual encoder.
-    mesh: devices over which the batch is split.
-    loss: `config.loss`.
-    score_mode: `config.score_mode`.
-  """
-
+  # `(..., mode, method=...)` of the dual encoder.
   apply: Callable[..., jax.Array]
-  mesh: Mesh
-  loss: ml_collections.FrozenConfigDict
-  score_mode: str
+  mesh: Mesh  # devices over which the batch is split
+  loss: ml_collections.FrozenConfigDict  # `config.loss`
+  score_mode: str  # `config.score_mode`
 
   def compute(
     self, query: Encoding, record: Encoding, batch: Any
@@ -384,7 +344,6 @@ class ContrastiveLoss:
     records of all devices are gathered on each, with their gradient.
 
     Args:
-      query: B.
       record: B*(1+H), those of a query together, its positive first.
       batch: see `input_pipeline.training_batches`.
     """
@@ -454,12 +413,7 @@ class ContrastiveLoss:
   def _sum_block(
     self, queries: Queries, records: Records, shards: int
   ) -> tuple[RowSums, NceSums]:
-    """Returns the sums over the scores of a block.
-
-    Returns:
-      Of its queries, [b]; of its positives, over the queries of each shard,
-      [n, S].
-    """
+    """Returns the sums over the scores of a block."""
     forward, backward = self.score_block(queries, records)
     # [m]: positives, then hard negatives.
     months = jnp.concatenate(
@@ -512,10 +466,6 @@ class ContrastiveLoss:
     - only pairs of one process have a temporal term, with its whole gradient;
     - every row counts the same, since the processes have equally many and the
       release averages their gradients.
-
-    Args:
-      queries: of the block.
-      records: of the block.
 
     Returns:
       Of queries against positives, then negatives; of positives against

@@ -40,10 +40,6 @@ class DivergedError(ValueError):
 def check_finite(step: int, metrics: Mapping[str, Any]) -> None:
   """Refuses to go on with a loss or gradient that is no number.
 
-  Args:
-    step: of the metrics.
-    metrics: scalars by name.
-
   Raises:
     DivergedError: naming the step and the metrics.
   """
@@ -64,7 +60,6 @@ class MetricWriter:
     """Opens the files; lines beyond `resume_step` are taken back.
 
     Args:
-      workdir: of the run.
       resume_step: the last step whose lines stay.
       wandb_run: from `weights_and_biases.start_run`.
 
@@ -192,7 +187,6 @@ def start_run(config: ml_collections.ConfigDict, workdir: Folder) -> Any:
 
   Args:
     config: of the run; `wandb_project` None = no run of W&B.
-    workdir: of the run.
 
   Returns:
     A `wandb.Run`; None without a project, and in all processes but the first.

@@ -38,8 +38,6 @@ def take_columns(texts: Any, size: int, columns: slice) -> Any:
 
   Args:
     texts: tree of arrays [B*T, ...], T texts a query.
-    size: B.
-    columns: which of the T.
   """
 
   def take_from_array(x: jax.Array) -> jax.Array:
@@ -51,25 +49,18 @@ def take_columns(texts: Any, size: int, columns: slice) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class Objective:
-  """The loss that a training step minimises.
+  """The loss that a training step minimises."""
 
-  Attributes:
-    model: the dual encoder.
-    mesh: devices over which the batch is split.
-    loss: `config.loss`, weights and variants of the losses.
-    score_mode: score of a query against a record, `config.score_mode`.
-    encode_chunks: chunks in which a batch is encoded.
-    uses_query_dates: whether the interval of a query is given to the score;
-      otherwise the model's own posterior dates it.
-    freezes_encoder: whether the loss has no gradient by the text encoder.
-  """
-
-  model: DualEncoder
-  mesh: Mesh
+  model: DualEncoder  # the dual encoder
+  mesh: Mesh  # devices over which the batch is split
+  # `config.loss`, weights and variants of the losses.
   loss: ml_collections.FrozenConfigDict
-  score_mode: str
-  encode_chunks: int = 1
+  score_mode: str  # score of a query against a record, `config.score_mode`
+  encode_chunks: int = 1  # chunks in which a batch is encoded
+  # Whether the interval of a query is given to the score; otherwise the model's
+  # own posterior dates it.
   uses_query_dates: bool = True
+  # Whether the loss has no gradient by the text encoder.
   freezes_encoder: bool = False
 
   @classmethod
@@ -93,7 +84,6 @@ class Objective:
     """Returns the weighted loss of a global batch, and its terms by name.
 
     Args:
-      params: of the model.
       batch: see `input_pipeline.training_batches`.
       dropout_key: fresh for each step.
 
@@ -125,7 +115,6 @@ class Objective:
     All texts pass the encoder together.
 
     Args:
-      params: of the model.
       batch: see `input_pipeline.training_batches`.
       dropout_key: fresh for each step.
 
@@ -158,14 +147,11 @@ class Objective:
   def _compute_order_loss(
     self, query: Encoding, record: Encoding, batch: Batch
   ) -> Float[Array, ""]:
-    """Returns how far similarities in time are from the order of the months.
-
-    Labels are similarities of the Gaussians with the moments of intervals. The
-    order of a query's records is its own, so that queries are compared in
-    chunks.
-
-    Source: TEMPS, see `time_gaussian`.
-    """
+    """Returns how far similarities in time are from the order of the months."""
+    # Labels are similarities of the Gaussians with the moments of intervals.
+    # The order of a query's records is its own, so that queries are compared in
+    # chunks.
+    # Source: TEMPS, see `time_gaussian`.
     record_ends = self._replicate(_record_ends(batch, len(query.scalar)))
     records = self._replicate(record.gaussian)
 
@@ -188,12 +174,7 @@ class Objective:
   def _restore_order(
     self, encoded: Encoding, text_order: Int[Array, " N"]
   ) -> Encoding:
-    """Returns texts beside their queries, [B*(2+H)], from where they were put.
-
-    Args:
-      encoded: of the places of all packs.
-      text_order: place of each text.
-    """
+    """Returns texts, put anywhere in packs, beside their queries, [B*(2+H)]."""
     # Vectors are few beside tokens: each device gets all, and takes its own.
     replicated = devices.replicated_sharding(self.mesh)
     sharding = devices.batch_sharding(self.mesh)
@@ -212,11 +193,7 @@ def _date_losses(
   log_months: Callable[[Encoding], jax.Array],
   weights: ml_collections.FrozenConfigDict,
 ) -> dict[str, tuple[float, Float[Array, ""]]]:
-  """Returns the losses of dates, those of weight 0 left out.
-
-  Returns:
-    Name -> (weight, loss).
-  """
+  """Returns the losses of dates, those of weight 0 left out."""
   weighted_losses = {}
   if weights.calendar_weight:
     # The heads of the positives alone, as in the release.
@@ -254,10 +231,8 @@ def _date_losses(
 
 
 def _record_ends(batch: Batch, size: int) -> jax.Array:
-  """Returns first and last month of all records, int [B*(1+H), 2].
-
-  They are one month each, in the order of `Objective.encode_batch`.
-  """
+  """Returns first and last month of all records, int [B*(1+H), 2]."""
+  # They are one month each, in the order of `Objective.encode_batch`.
   negative_months = batch["negative_month"].reshape(size, -1)  # [B, H]
   months = jnp.column_stack([batch["positive_month"], negative_months]).reshape(
     -1, 1

@@ -61,7 +61,6 @@ def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
   """Returns True for every parameter that weight decay applies to.
 
   Args:
-    params: nested mappings.
     kind: "matrices" = matrices and embeddings, but no bias, norm or scalar
       (the gate of the context, the scale of the offset bias); the axis that
       counts the layers of a scan does not make a matrix of a bias. "release"
@@ -100,7 +99,6 @@ def label_parameter_groups(
   """Returns `encoder`, `temporal` or `fixed` for every parameter.
 
   Args:
-    params: nested mappings.
     freeze_encoder: whether those of the encoder are fixed too.
   """
 

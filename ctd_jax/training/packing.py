@@ -50,17 +50,11 @@ _SAMPLE_BATCHES = (4, 200)  # at least and at most
 
 
 class RowShape(NamedTuple):
-  """Shape of a pack.
+  """Shape of a pack."""
 
-  Attributes:
-    rows: R.
-    width: columns of a row.
-    texts: that it has places for.
-  """
-
-  rows: int
-  width: int
-  texts: int
+  rows: int  # R
+  width: int  # columns of a row
+  texts: int  # that it has places for
 
   @property
   def cost(self) -> float:
@@ -69,23 +63,14 @@ class RowShape(NamedTuple):
 
 
 class TextPlaces(NamedTuple):
-  """Where the texts of a batch lie.
+  """Where the texts of a batch lie."""
 
-  Attributes:
-    shape: of every pack.
-    pack: of each text, [N].
-    row: of its pack.
-    slot: of its row.
-    column: its first one.
-    place: among the texts of its pack.
-  """
-
-  shape: RowShape
-  pack: Int[np.ndarray, " N"]
-  row: Int[np.ndarray, " N"]
-  slot: Int[np.ndarray, " N"]
-  column: Int[np.ndarray, " N"]
-  place: Int[np.ndarray, " N"]
+  shape: RowShape  # of every pack
+  pack: Int[np.ndarray, " N"]  # of each text, [N]
+  row: Int[np.ndarray, " N"]  # of its pack
+  slot: Int[np.ndarray, " N"]  # of its row
+  column: Int[np.ndarray, " N"]  # its first one
+  place: Int[np.ndarray, " N"]  # among the texts of its pack
 
 
 def width_multiple(platform: str) -> int:
@@ -106,7 +91,6 @@ def arrange_batch(
 
   Args:
     lengths: tokens of the texts, at most the width of each shape.
-    packs: P.
     shapes: to be tried in this order.
   """
   unit_packs = count_unit_packs(len(lengths), packs)
@@ -133,7 +117,6 @@ def count_unit_packs(texts: int, packs: int) -> int:
   """Returns how many packs are a unit; all units are laid out alike.
 
   Args:
-    texts: of the batch.
     packs: P, which the result divides.
   """
   sizes = (size for size in range(1, packs) if packs % size == 0)
@@ -145,16 +128,10 @@ def count_unit_packs(texts: int, packs: int) -> int:
 def _deal_texts(
   lengths: Int[np.ndarray, " N"], units: int
 ) -> Int64[np.ndarray, "_ {units}"]:
-  """Returns the texts of each unit, those of the first being the longest.
-
-  The longest texts go to a unit each, the next longest likewise, and so on: a
-  row of the result is of about equal texts, and a layout of its first column
-  is one of every column.
-
-  Args:
-    lengths: tokens of the texts.
-    units: divides N.
-  """
+  """Returns the texts of each unit, those of the first being the longest."""
+  # The longest texts go to a unit each, the next longest likewise, and so on: a
+  # row of the result is of about equal texts, and a layout of its first column
+  # is one of every column.
   # No row has 2^16 columns, and numbers of 16 bits are sorted by their digits.
   keys = (lengths.max(initial=0) - lengths).astype(np.uint16)
   dealt = np.argsort(keys, kind="stable").reshape(-1, units)
@@ -165,13 +142,7 @@ def _deal_texts(
 def _repeat_unit(
   places: TextPlaces, unit_packs: int, dealt: Int64[np.ndarray, "_ U"]
 ) -> TextPlaces:
-  """Returns the places of the texts of all units, which lie alike.
-
-  Args:
-    places: of the texts of the first unit.
-    unit_packs: packs of a unit.
-    dealt: from `_deal_texts`.
-  """
+  """Returns the places of the texts of all units, which lie alike."""
 
   def spread(values: Int[np.ndarray, "_ _"]) -> Int64[np.ndarray, " N"]:
     result = np.empty(dealt.size, np.int64)
@@ -208,11 +179,7 @@ def _count_rows(layout: packing.Layout) -> int:
 
 
 def count_sample(texts: int) -> int:
-  """Returns how many batches `choose_shapes` is to see.
-
-  Args:
-    texts: of a batch.
-  """
+  """Returns how many batches `choose_shapes` is to see."""
   return int(np.clip(_SAMPLE_TEXTS // texts, *_SAMPLE_BATCHES))
 
 
@@ -225,7 +192,6 @@ def choose_shapes(
 
   Args:
     batches: tokens of each query and of its records, of some batches.
-    packs: P.
     widths: to choose from; the first takes the longest text.
   """
   # Rows that each batch needs at each width.
@@ -301,10 +267,6 @@ def count_places(texts: int, num_texts: int) -> int:
   """Returns places for the texts of a pack, with room to spare.
 
   A quarter more, which is little beside the tokens; in eights.
-
-  Args:
-    texts: that a pack has.
-    num_texts: of the batch.
   """
   places = texts + texts // 4 + 8
   return min(places - places % 8, num_texts)
@@ -324,16 +286,11 @@ _FORMAT = b"1"  # of the files; part of their names' fingerprint
 
 @dataclasses.dataclass(frozen=True)
 class TokenStore:
-  """Tokens of texts.
+  """Tokens of texts."""
 
-  Attributes:
-    ids: of all tokens, text after text.
-    lengths: tokens of each text.
-    path: of the file that `ids` is mapped from; None = it is in memory.
-  """
-
-  ids: Int32[np.ndarray, " C"]
-  lengths: Int32[np.ndarray, " N"]
+  ids: Int32[np.ndarray, " C"]  # of all tokens, text after text
+  lengths: Int32[np.ndarray, " N"]  # tokens of each text
+  # Of the file that `ids` is mapped from; None = it is in memory.
   path: pathlib.Path | None = None
 
   @functools.cached_property
@@ -350,9 +307,7 @@ class TokenStore:
     """Copies texts into a flat array.
 
     Args:
-      texts: their numbers.
       cells: where each begins; see `spread`.
-      target: is written to.
     """
     lengths = self.lengths[texts]
     tokens = spread(self.starts[texts], lengths)
@@ -393,10 +348,7 @@ def read_or_tokenize(
   Args:
     folder: has a file for every tokenizer, length and sequence of texts;
       others are added.
-    tokenizer: vocabulary.
-    texts: N texts.
     max_length: tokens that a text is cut to.
-    prefix: stands before every text.
   """
   name = _fingerprint(tokenizer, texts, max_length, prefix)
   # The tokens come last: where they are, the lengths are.

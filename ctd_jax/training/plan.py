@@ -123,7 +123,6 @@ def read_workload(
   """Returns the workload of a config; its data set need not be built.
 
   Args:
-    config: of the run.
     query_tokens: of every query; None = config.query_length.
     record_tokens: of every record; None = config.record_length.
     vocab_size: of an encoder that is made from scratch.
@@ -280,8 +279,6 @@ def plan_step(
   """Returns the plan of a step, compiled for the devices of a mesh.
 
   Args:
-    config: validated.
-    workload: model and texts.
     mesh: of devices that may stand in for others.
     platform: of the run's devices; None = that of the mesh.
 
@@ -402,12 +399,7 @@ def _abstract_batch(
 
 
 def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
-  """Returns the traffic of a compiled program by kind of collective.
-
-  Args:
-    text: the program in HLO.
-    num_devices: of the program.
-  """
+  """Returns the traffic of a compiled program by kind of collective."""
   computations: dict[str, list[str]] = {}
   entry = ""
   for line in text.splitlines():

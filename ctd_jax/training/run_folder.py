@@ -188,11 +188,7 @@ def fixed_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def fixed_model_fields(section: dict[str, Any]) -> dict[str, Any]:
-  """Returns `config.model` without what only says how it is computed.
-
-  Args:
-    section: as JSON types.
-  """
+  """Returns `config.model` without what only says how it is computed."""
   encoder = {
     name: value
     for name, value in section["encoder"].items()

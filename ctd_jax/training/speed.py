@@ -40,29 +40,19 @@ _CLOSE_SECONDS = 10.0
 
 
 class Device(msgspec.Struct, frozen=True):
-  """Figures of one JAX device, a line of devices.tsv.
+  """Figures of one JAX device, a line of devices.tsv."""
 
-  Attributes:
-    pattern: part of the name that JAX has for the device.
-    peak: dense bf16 TFLOP/s, sums in fp32. Data sheets of GPUs print twice as
-      much, "with sparsity".
-    name: in a topology; None = runs are not planned for it.
-    memory: 10^9 bytes.
-    bandwidth: 10^9 bytes a second to the memory.
-    link: 10^9 bytes a second to other devices, in one direction, over all
-      links.
-    per_chip: JAX devices on a chip.
-    source: where the figures stand.
-  """
-
-  pattern: str
+  pattern: str  # part of the name that JAX has for the device
+  # Dense bf16 TFLOP/s, sums in fp32. Data sheets of GPUs print twice as much,
+  # "with sparsity".
   peak: float | None
-  name: str | None
-  memory: float | None
-  bandwidth: float | None
+  name: str | None  # in a topology; None = runs are not planned for it
+  memory: float | None  # 10^9 bytes
+  bandwidth: float | None  # 10^9 bytes a second to the memory
+  # 10^9 bytes a second to other devices, in one direction, over all links.
   link: float | None
-  per_chip: int
-  source: str
+  per_chip: int  # JAX devices on a chip
+  source: str  # where the figures stand
 
   @property
   def platform(self) -> str:
@@ -125,7 +115,6 @@ def count_flops(function: Callable[..., Any], *arguments: Any) -> float:
   a processor.
 
   Args:
-    function: jittable.
     *arguments: arrays, or trees of their shapes.
   """
   # Other backends analyse compiled programs only, which hide products in calls
@@ -207,19 +196,12 @@ class ModelFlops:
 
 @dataclasses.dataclass(frozen=True)
 class StepWork:
-  """Size of an update, over all processes.
+  """Size of an update, over all processes."""
 
-  Attributes:
-    queries: of the batch.
-    tokens: of its texts, without padding.
-    columns: of the rows that hold the texts, padding among them.
-    flops: of the model, see `ModelFlops`.
-  """
-
-  queries: int
-  tokens: int
-  columns: int
-  flops: float | None = None
+  queries: int  # of the batch
+  tokens: int  # of its texts, without padding
+  columns: int  # of the rows that hold the texts, padding among them
+  flops: float | None = None  # of the model, see `ModelFlops`
 
 
 class SpeedMeter:
@@ -480,7 +462,6 @@ class StepProfiler:
     """Writes the trace if this was its last step.
 
     Args:
-      step: that was begun.
       outputs: its results, which the trace waits for.
     """
     if self._is_tracing and step == self._steps[-1]:

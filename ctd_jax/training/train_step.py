@@ -34,19 +34,13 @@ TrainStep = Callable[["TrainState", Batch], tuple["TrainState", Metrics]]
 
 
 class TrainState(flax.struct.PyTreeNode):
-  """State of training, input and output of a step.
+  """State of training, input and output of a step."""
 
-  Attributes:
-    step: number of steps made, int32 scalar.
-    params: parameters that are trained, fp32.
-    opt_state: state of the optimizer, which knows no others.
-    frozen: the encoder that adapters adapt, which no step changes and no
-      checkpoint holds; {} where all parameters are trained.
-  """
-
-  step: jax.Array
-  params: Any
-  opt_state: Any
+  step: jax.Array  # number of steps made, int32 scalar
+  params: Any  # parameters that are trained, fp32
+  opt_state: Any  # state of the optimizer, which knows no others
+  # The encoder that adapters adapt, which no step changes and no checkpoint
+  # holds; {} where all parameters are trained.
   frozen: Any
 
   @property
@@ -120,10 +114,6 @@ def split_params(model: DualEncoder, params: Any) -> tuple[Any, Any]:
 
   Without adapters all are trained; with them the encoder itself stays, in the
   type that their configuration says.
-
-  Args:
-    model: that they are of.
-    params: all of them.
   """
   config = model.config.encoder.lora
   if config is None:
@@ -139,8 +129,6 @@ def abstract_state(
   """Returns shapes, types and shardings of a train state.
 
   Args:
-    model: the dual encoder.
-    optimizer: its transformation.
     mesh: where the state is to live, see `partitioning.state_shardings`.
   """
   make_state = functools.partial(_make_fresh_state, model, optimizer)
@@ -169,10 +157,6 @@ def init_state(
   """Returns a fresh state with the shardings of `abstract_state`.
 
   Args:
-    model: the dual encoder.
-    optimizer: its transformation.
-    seed: of the parameters.
-    mesh: where the state lives.
     pretrained: parameters of the text encoder without adapters, which are
       donated; None = random ones.
   """
@@ -195,8 +179,6 @@ def make_train_step(
 
   Args:
     objective: loss, model and devices.
-    optimizer: its transformation.
-    seed: of the dropout.
   """
 
   def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
@@ -233,7 +215,6 @@ def make_encode_step(
   """Returns the jitted `(params, texts) -> Encoding`, without dropout.
 
   Args:
-    model: the dual encoder.
     mesh: devices over which the texts are split.
   """
 

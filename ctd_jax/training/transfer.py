@@ -30,7 +30,6 @@ def transfer_experiment(
   queries itself.
 
   Args:
-    experiment: the run.
     dataset: name as in `config.dataset`; built if need be.
     data_dir: where it lies; None means where `config.data_dir` says.
 
@@ -74,7 +73,6 @@ def reads_query_dates(
   """Returns whether the parser, not the model, dates queries.
 
   Args:
-    config: of the run.
     timeline: of the data set that it was trained on.
     asked: of the data set that it is asked about; where it is another, a
       warning says that the model dates the queries.

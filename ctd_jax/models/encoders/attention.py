@@ -61,18 +61,15 @@ class AttentionConfig(Protocol):
 
 
 class AttentionScope(flax.struct.PyTreeNode):
-  """Which token attends to which, in the form an implementation needs.
+  """Which token attends to which, in the form an implementation needs."""
 
-  Attributes:
-    implementation: one of `IMPLEMENTATIONS`, never "auto".
-    causal: whether a token attends only to itself and earlier tokens.
-    mask: bool [B, 1, S, L], whether each attending token attends to each token.
-      For "splash", text numbers, int [B, 2, L]: of attending tokens, then of
-      attended ones. A pair attends if both numbers are equal.
-  """
-
+  # One of `IMPLEMENTATIONS`, never "auto".
   implementation: str = flax.struct.field(pytree_node=False)
+  # Whether a token attends only to itself and earlier tokens.
   causal: bool = flax.struct.field(pytree_node=False)
+  # Bool [B, 1, S, L], whether each attending token attends to each token. For
+  # "splash", text numbers, int [B, 2, L]: of attending tokens, then of attended
+  # ones. A pair attends if both numbers are equal.
   mask: jax.Array
 
 
@@ -167,10 +164,8 @@ def make_scope(
   """Returns the scope of a batch of texts.
 
   Args:
-    config: of the encoder.
     mask: number of each token's text in its row, 0 = no token, [B, L].
     causal: whether a token attends only to itself and earlier tokens.
-    deterministic: whether dropout is off.
   """
   implementation = choose_implementation(
     config,

@@ -131,7 +131,6 @@ class SelfAttention(nn.Module):
       states: of all tokens.
       columns: positions of the tokens whose states are wanted; None = all.
       scope: of all tokens.
-      deterministic: whether dropout is off.
     """
     config = self.config
     width = config.hidden_size

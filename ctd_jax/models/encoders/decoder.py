@@ -89,7 +89,6 @@ def rotary_angles(
   Args:
     positions: of the tokens, 0 = first of its text.
     head_dim: features E of a head.
-    theta: base of the periods.
 
   Source: Su et al. 2021, eq. 15.
   """
@@ -137,7 +136,6 @@ class GroupedAttention(nn.Module):
       columns: positions of the tokens whose states are wanted; None = all.
       scope: of all tokens.
       angles: rotations of all tokens, [B, L, E/2].
-      deterministic: whether dropout is off.
     """
     config = self.config
 

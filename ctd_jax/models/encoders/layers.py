@@ -44,22 +44,14 @@ PROJECTIONS = (
 
 @dataclasses.dataclass(frozen=True)
 class LoraConfig:
-  """Adapters of an encoder.
+  """Adapters of an encoder."""
 
-  Attributes:
-    rank: columns of A, r.
-    alpha: numerator of the scale; alpha / r times A B is added.
-    dropout: rate on an adapter's input.
-    targets: of `PROJECTIONS`, () = all; those that the encoder lacks are
-      skipped.
-    base_dtype: type of the encoder's own parameters.
-  """
-
-  rank: int
-  alpha: float
-  dropout: float = 0.0
+  rank: int  # columns of A, r
+  alpha: float  # numerator of the scale; alpha / r times A B is added
+  dropout: float = 0.0  # rate on an adapter's input
+  # Of `PROJECTIONS`, () = all; those that the encoder lacks are skipped.
   targets: tuple[str, ...] = ()
-  base_dtype: str = "float32"
+  base_dtype: str = "float32"  # type of the encoder's own parameters
 
   def __post_init__(self):
     object.__setattr__(self, "targets", self.targets or PROJECTIONS)
@@ -286,12 +278,10 @@ def _multiply_tokens(
   dimension_numbers: tuple,
   **options: Any,
 ) -> Float[Array, "*batch F"]:
-  """Returns `jax.lax.dot_general` of states and a kernel, as one matrix.
-
-  The gradient of the kernel is then a product of two matrices. With several
-  token axes it would be transposed first on a CPU, in up to four times the
-  time.
-  """
+  """Returns `jax.lax.dot_general` of states and a kernel, as one matrix."""
+  # The gradient of the kernel is then a product of two matrices. With several
+  # token axes it would be transposed first on a CPU, in up to four times the
+  # time.
   assert dimension_numbers == (((states.ndim - 1,), (0,)), ((), ()))
   multiply = functools.partial(jax.lax.dot_general, **options)
   flat = states.reshape(-1, states.shape[-1])
@@ -312,13 +302,11 @@ def _multiply_to_narrow(
   kernel: Float[Array, "D F"],
   multiply: Callable[..., jax.Array],
 ) -> Float[Array, "T F"]:
-  """Returns the product of tokens with a kernel where F is below D.
-
-  In the kernel's gradient the narrower operand comes first. On a CPU that takes
-  up to half the time of the other order, to which the compiler would return
-  without the first barrier. The second barrier fixes the layout for all
-  readers; each would transpose for itself, in four times the time.
-  """
+  """Returns the product of tokens with a kernel where F is below D."""
+  # In the kernel's gradient the narrower operand comes first. On a CPU that
+  # takes up to half the time of the other order, to which the compiler would
+  # return without the first barrier. The second barrier fixes the layout for
+  # all readers; each would transpose for itself, in four times the time.
 
   @jax.custom_vjp
   def project(flat, kernel):
@@ -423,10 +411,8 @@ def check_kept(kept: str) -> None:
 
 
 def _is_product(primitive: Any, *avals: Any, **params: Any) -> bool:
-  """Returns whether an operation is a projection or an attention kernel.
-
-  A policy of `jax.checkpoint`. The result of cuDNN's attention has no name.
-  """
+  """Returns whether an operation is a projection or an attention kernel."""
+  # A policy of `jax.checkpoint`. The result of cuDNN's attention has no name.
   is_named = jax.checkpoint_policies.save_only_these_names(PRODUCT)
   return primitive.name.startswith("dot_product_attention_fwd") or is_named(
     primitive, *avals, **params
@@ -449,7 +435,6 @@ def apply_layers(
   Args:
     layer_type: called with states, columns, inputs and static values, a layer
       returns the states of the tokens in `columns`.
-    config: of the encoder.
     states: input of the first layer.
     columns: positions of the tokens whose states are wanted; None = all.
       Scanned layers all have one shape and compute the others too.

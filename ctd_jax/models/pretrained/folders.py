@@ -88,7 +88,6 @@ def read_json(
   """Returns the content of a JSON file.
 
   Args:
-    path: of the file.
     schema: type of the content; fields that it does not name are skipped.
 
   Raises:
@@ -232,7 +231,6 @@ def write_tensors(
   Every file appears whole or not at all, the index last.
 
   Args:
-    folder: made if needed.
     tensors: shape of each tensor, and a function that returns it, fp32; it is
       called when its file is written.
     max_shard_bytes: of one file; a larger tensor gets a file of its own.
@@ -329,7 +327,6 @@ def read_encoder_config(
   """Returns the geometry of the model in a folder.
 
   Args:
-    folder: with a config.json.
     **overrides: fields of our configuration that weights do not fix, such as
     dtype and dropout.
 

@@ -69,32 +69,22 @@ class _Declared(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class SideSettings:
-  """How queries, or records, are read.
+  """How queries, or records, are read."""
 
-  Attributes:
-    prefix: put before every text.
-    max_length: tokens read of a text; None if the folder does not say.
-  """
-
-  prefix: str = ""
+  prefix: str = ""  # put before every text
+  # Tokens read of a text; None if the folder does not say.
   max_length: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class VectorSettings:
-  """How a folder says its vectors are made.
+  """How a folder says its vectors are made."""
 
-  Attributes:
-    pooling: "cls", "mean" or "last"; None if the folder does not say.
-    normalize: whether vectors have length 1; None likewise.
-    query: settings of queries.
-    record: settings of records.
-  """
-
+  # "cls", "mean" or "last"; None if the folder does not say.
   pooling: str | None = None
-  normalize: bool | None = None
-  query: SideSettings = SideSettings()
-  record: SideSettings = SideSettings()
+  normalize: bool | None = None  # whether vectors have length 1; None likewise
+  query: SideSettings = SideSettings()  # settings of queries
+  record: SideSettings = SideSettings()  # settings of records
 
   def choose(
     self, folder: pathlib.Path, side: str | None, name: str, value: Any
@@ -234,7 +224,6 @@ def write_vector_settings(
   If both sides have a length, libraries with one length read the longer.
 
   Args:
-    folder: made if needed.
     settings: all but lengths must be given.
     width: features D of a vector.
   """

@@ -155,19 +155,13 @@ _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 
 @dataclasses.dataclass(frozen=True)
 class Parameter:
-  """A parameter of our encoder and the tensors that hold it.
+  """A parameter of our encoder and the tensors that hold it."""
 
-  Attributes:
-    shape: of the parameter.
-    tensors: name of its tensor, or of one tensor for each layer of a stacked
-      parameter.
-    is_stacked: whether the first axis counts layers.
-    is_transposed: whether the tensors are [out, in], as torch stores kernels.
-  """
-
-  shape: tuple[int, ...]
+  shape: tuple[int, ...]  # of the parameter
+  # Name of its tensor, or of one tensor for each layer of a stacked parameter.
   tensors: tuple[str, ...]
-  is_stacked: bool
+  is_stacked: bool  # whether the first axis counts layers
+  # Whether the tensors are [out, in], as torch stores kernels.
   is_transposed: bool
 
   @property
@@ -190,7 +184,6 @@ def load_params(
     config: geometry, without adapters.
     sharding: one for all parameters, or a tree of them; None = the first
       device.
-    dtype: of the parameters.
 
   Raises:
     FileNotFoundError: if a file is missing.
@@ -234,8 +227,6 @@ def save_encoder(
   """Writes config.json and the weights of an encoder, fp32.
 
   Args:
-    folder: made if needed.
-    config: geometry.
     params: of `config.make_encoder()`, on any devices.
     max_shard_bytes: size of one file, and the most that the host holds.
   """
@@ -391,7 +382,6 @@ def write_adapters(
   """Writes the adapters of an encoder, fp32.
 
   Args:
-    folder: made if needed.
     config: geometry, with adapters.
     params: of `config.make_encoder()`, or its adapters alone.
     base: name of the encoder that they adapt, a hub id or a folder.
@@ -474,13 +464,9 @@ def export_encoder(
   calendar context. One that knows a single length takes the longer of both.
 
   Args:
-    folder: made if needed.
-    config: geometry.
     params: of `config.make_encoder()`.
-    tokenizer: of the encoder.
     pooling: "cls", "mean" or "last".
     query: prefix and length of queries; both sides have a length.
-    record: the same for records.
   """
   save_encoder(folder, config, params)
   tokenizer.save(folder, max(query.max_length, record.max_length))
