@@ -21,11 +21,11 @@ import jax
 import numpy as np
 import scipy.sparse
 
-from ctd_jax.dating.chronicle.labelled_corpus import LabelledCorpus
 from ctd_jax.dating.dating_model import FittedDatingModel
 from ctd_jax.retrieval import dense, trained_system
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training import run_folder, train_step
+from tests.benchmarks.labelled_corpus import LabelledCorpus
 
 SYSTEMS = ("parser", "counts")
 _SEED = 0  # of ties, and of the sections that likeness is weighed on

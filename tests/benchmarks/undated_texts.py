@@ -38,11 +38,7 @@ import numpy as np
 
 from ctd_jax.chronology import dates
 from ctd_jax.chronology.reigns import Timeline
-from ctd_jax.dating.chronicle import (
-  chronicle_dating,
-  chronicle_input,
-  labelled_corpus,
-)
+from ctd_jax.dating.chronicle import chronicle_dating, chronicle_input
 from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
   CredibleMonths,
@@ -54,6 +50,7 @@ from ctd_jax.evaluation.calibration import expected_calibration_error
 from ctd_jax.utils import files
 from tests.benchmarks import (
   chronicle_texts,
+  labelled_corpus,
   posterior_metrics,
   undated_systems,
 )

@@ -7,9 +7,13 @@ import pytest
 import scipy.sparse
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import chronicle_dating, labelled_corpus
+from ctd_jax.dating.chronicle import chronicle_dating
 from ctd_jax.texts.works import Entry, Place
-from tests.benchmarks import undated_systems, undated_texts
+from tests.benchmarks import (
+  labelled_corpus,
+  undated_systems,
+  undated_texts,
+)
 from tests.benchmarks.undated_texts import UndatedText
 from tests.dating import chronicles
 

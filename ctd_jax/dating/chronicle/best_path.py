@@ -1,14 +1,13 @@
 """Best path: the most probable places of all sections together.
 
-A long chronicle can be of thousands of months and each of its sections is of a
-few. `find_windows` finds these by the posterior of a first model; the best path
-of any other model of the same text is then sought among them alone.
+A long chronicle may be in thousands of months, each section in a few.
+`find_windows` finds these from the posterior of a first model; best paths of
+later models search only them.
 
-Axes: as of `decoder`; W months of a window, Q = W + 1 places: these and, last,
-outside of the calendar.
+Axes: as in `decoder`; W months of a window, Q = W + 1 places: these and, last,
+outside the calendar.
 
-Source: Rabiner 1989, "A tutorial on hidden Markov models": the Viterbi
-algorithm.
+Source: Rabiner 1989, "A tutorial on hidden Markov models": Viterbi.
 """
 
 from __future__ import annotations
@@ -43,27 +42,17 @@ _MAX_KEPT_STATES = 2**24
 
 @dataclasses.dataclass(frozen=True)
 class Windows:
-  """Months among which the path of each block is sought.
+  """Months to search for the path of each block."""
 
-  Attributes:
-    first_months: of each block.
-    sizes: number of months of each block.
-    log_other: log of the sum of a section's emissions over the months before
-      the window, or over all outside of it where they are told of.
-    block_size: sections of a block.
-  """
-
-  first_months: Int[np.ndarray, " blocks"]
-  sizes: Int[np.ndarray, " blocks"]
+  first_months: Int[np.ndarray, " blocks"]  # of each block
+  sizes: Int[np.ndarray, " blocks"]  # number of months of each block
+  # Log sum of a section's emissions outside the window, of months before it or,
+  # if told of, of all.
   log_other: Float32[np.ndarray, "N S"]
-  block_size: int
+  block_size: int  # sections of a block
 
   def hold(self, months: Int[np.ndarray, " N"]) -> Bool[np.ndarray, " N"]:
-    """Returns whether the window of each section holds its month.
-
-    Args:
-      months: one for each section.
-    """
+    """Returns whether the window of each section holds its month."""
     blocks = np.arange(len(months)) // self.block_size
     first_months = self.first_months[blocks]
     return (months >= first_months) & (
@@ -102,11 +91,7 @@ def _best_block(
 
 @jax.jit
 def _trace_block(log_moves, state, head_SxQ, messages_BxSxQ, kinds_B):
-  """Returns the best states of a block [B] and the state before the block.
-
-  `state`, offset x Q + place, is that of the last section of the block;
-  `head_SxQ` is the message before its first one.
-  """
+  """Returns the best states of a block [B], and the state before it."""
   num_places = messages_BxSxQ.shape[-1]
   previous_BxSxQ = jnp.concatenate([head_SxQ[None], messages_BxSxQ[:-1]])
 
@@ -121,10 +106,7 @@ def _trace_block(log_moves, state, head_SxQ, messages_BxSxQ, kinds_B):
 
 
 class _WindowBlocks:
-  """Blocks of a chronicle, each with the months of its window.
-
-  A state is offset x Q + place, the place one of the window.
-  """
+  """Blocks of a chronicle, each with the months of its window."""
 
   def __init__(
     self,
@@ -208,16 +190,13 @@ def find_best_path(
 ) -> tuple[Int32[np.ndarray, " N"], Int32[np.ndarray, " N"]]:
   """Returns the most probable places of all sections together, and offsets.
 
-  The way of each move (stay, step, crossing, jump) and the offset of the
-  calendar are maximised with the months.
-
   Args:
-    emissions: as of `decoder.iter_posteriors`.
-    kinds: likewise.
-    log_transitions: likewise.
-    prior: likewise.
-    block_size: likewise.
-    windows: from `find_windows`, of blocks of this size; all months if None.
+    emissions: this and the next four as in `decoder.iter_posteriors`.
+    kinds: of the sections.
+    log_transitions: of the timeline.
+    prior: of the first section.
+    block_size: sections at a time.
+    windows: from `find_windows` with this block size; all months if None.
 
   Raises:
     ValueError: naming the section for which no month is possible.
@@ -268,9 +247,9 @@ def find_windows(
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
 ) -> Windows:
-  """Returns the months that the sections of each block can be of.
+  """Returns the months that the sections of each block can be in.
 
-  Arguments and errors are those of `decoder.iter_posteriors`.
+  Arguments and errors as in `decoder.iter_posteriors`.
   """
   blocks = EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
   num_months = blocks.num_months

@@ -1,21 +1,12 @@
-"""Calendar of a chronicle: its months as they passed, and their names.
+"""Calendar of a chronicle: its months in order, and every name they had.
 
-A month is a lunation. Where eras overlap it has several names, and where states
-ran calendars of their own several readings: another number, another leap month,
-a first day that differs by one. The decoder moves along the lunations, so that
-parallel calendars cost nothing, and a date fits a lunation if one of its
-readings does.
+A month is a lunation. Parallel states may give it other numbers, leap marks
+and first days; these are its readings. The decoder moves along lunations, and
+a date fits a lunation if one of its readings does.
 
-Calendars come from the tables of China, Japan and Korea (`era_calendars`) or
-from a reign table. Of a reign table from 104 BCE on, new moons, leap months and
-so the days of every month are computed (`sxtwl`). Before, only the new moons
-are: which lunation a year began with is one of four offsets (see
-`experts.days`), between which the decoder chooses; a leap month counts as month
-12, which it mostly followed.
-
-Axes: K lunations, V readings, M memberships (pairs of a lunation and a reign),
-S offsets of the calendar (one where it is known), D = 3 x 60 days: any day of a
-month, its first and its last.
+Axes: K lunations, V readings, M memberships (a lunation in a reign), R reigns,
+S offsets of the calendar (1 where days are known), D = 3 x 60 days: any day of
+a month, its first, its last.
 """
 
 from __future__ import annotations
@@ -56,24 +47,17 @@ _MAX_DAYS_APART = 10
 
 @dataclasses.dataclass(frozen=True)
 class Readings:
-  """What calendars called the lunations, in order of these.
+  """What each calendar called the lunations, sorted by lunation."""
 
-  Attributes:
-    lunations: that is read, ascending; each has one at least.
-    years: astronomical year as the calendar counts it.
-    months: 1-12.
-    is_leap: whether the month is intercalary.
-    day_spans: Julian day number of the first day, and the number of days; None
-      where the calendar is not known.
-    log_weights: log of the chance that a text means this reading, against that
-      it means the leading one, at most 0.
-  """
-
+  # Ascending; every lunation has at least one reading.
   lunations: Int[np.ndarray, " V"]
-  years: Int[np.ndarray, " V"]
-  months: Int[np.ndarray, " V"]
-  is_leap: Bool[np.ndarray, " V"]
+  years: Int[np.ndarray, " V"]  # astronomical year by this calendar
+  months: Int[np.ndarray, " V"]  # 1-12
+  is_leap: Bool[np.ndarray, " V"]  # whether the month is intercalary
+  # Julian day number of the first day, and number of days; None if the days are
+  # not known.
   day_spans: Int[np.ndarray, "V 2"] | None
+  # Log odds that a text means this reading and not the leading one, at most 0.
   log_weights: Float[np.ndarray, " V"]
 
   @functools.cached_property
@@ -84,11 +68,7 @@ class Readings:
   def score_lunations(
     self, log_p: Float[np.ndarray, " V"]
   ) -> Float[np.ndarray, " K"]:
-    """Returns log p of a statement by lunation: that of its best reading.
-
-    Args:
-      log_p: of the statement by each reading.
-    """
+    """Returns the score of each lunation: that of its best reading."""
     return np.maximum.reduceat(log_p + self.log_weights, self.starts)
 
   def find_lunations(
@@ -111,41 +91,30 @@ class Readings:
 
 @dataclasses.dataclass(frozen=True)
 class Memberships:
-  """Which lunation has which year of which reign.
+  """Which lunation lies in which year of which reign.
 
-  Of one lunation those in use come first; of these those of the polity that a
-  text names most, then China's, and of these the one that began last.
-
-  Attributes:
-    lunations: ascending.
-    readings: by which the reign's own calendar calls the lunation.
-    reigns: row of the reign in the timeline.
-    regnal_years: from 1.
-    in_use: whether the reign was counted then; a month before an era began
-      within the year can still be given its name.
+  The first row of a lunation is its usual name: reigns in use come first, then
+  the polity that the text names most, then China, then the latest reign.
   """
 
-  lunations: Int[np.ndarray, " M"]
+  lunations: Int[np.ndarray, " M"]  # ascending
+  # Row of the reading by the reign's own calendar.
   readings: Int[np.ndarray, " M"]
-  reigns: Int[np.ndarray, " M"]
-  regnal_years: Int[np.ndarray, " M"]
+  reigns: Int[np.ndarray, " M"]  # row of the reign in the timeline
+  regnal_years: Int[np.ndarray, " M"]  # from 1
+  # Whether the reign had begun and not ended. Texts also use an era's name for
+  # the months of its first year before it began.
   in_use: Bool[np.ndarray, " M"]
 
 
 @dataclasses.dataclass(frozen=True)
 class Calendar:
-  """The months of a chronicle in order, each once.
+  """The months of a chronicle in order, each once."""
 
-  Attributes:
-    timeline: the reigns, for readers of dates.
-    readings: of all lunations; the leading one of each comes first.
-    memberships: of the lunations in the reigns.
-    polities: number of each reign's polity; those of one ran one calendar.
-  """
-
-  timeline: Timeline
-  readings: Readings
-  memberships: Memberships
+  timeline: Timeline  # the reigns, for readers of dates
+  readings: Readings  # of all lunations, the leading one of each first
+  memberships: Memberships  # of the lunations in the reigns
+  # Number of each reign's polity; a polity has one calendar.
   polities: Int[np.ndarray, " R"]
 
   def __len__(self) -> int:
@@ -175,10 +144,7 @@ class Calendar:
     return self.readings.day_spans[self.readings.starts]
 
   def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
-    """Returns the calendar of some of its months.
-
-    Args:
-      is_kept: which months; one at least.
+    """Returns the calendar with only some of its months.
 
     Raises:
       ValueError: if no month is kept.
@@ -206,13 +172,11 @@ class Calendar:
     )
 
   def weigh_readings(self, name_counts: Int[np.ndarray, " R"]) -> Calendar:
-    """Returns the calendar as a text that names its reigns means it.
-
-    Of parallel calendars it follows that of the polity whose reigns it names
-    most. Their readings and their names lead, and the others count for less.
+    """Returns the calendar with the readings and names of one polity first.
 
     Args:
-      name_counts: how often the text names each reign with a year.
+      name_counts: how often the text names each reign together with a year. The
+        polity named most leads; readings of others get less weight.
     """
     readings, members = self.readings, self.memberships
     polity_counts = np.bincount(self.polities, name_counts)
@@ -262,14 +226,11 @@ class Calendar:
   def name_month(
     self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
   ) -> tuple[str, int, str]:
-    """Returns (reign, regnal year, month) of a month, e.g. 晉泰始, 1, 3L.
-
-    L marks a leap month, as in a time key.
+    """Returns (reign, regnal year, month) of a month, such as 晉泰始, 1, 3L.
 
     Args:
       ordinal: of the lunation.
-      printed_reigns: rows of reigns that a text names; of several names of the
-        month one of these is taken.
+      printed_reigns: rows of reigns that the text names; preferred as names.
     """
     row = self._find_name(ordinal, printed_reigns)
     members = self.memberships
@@ -280,20 +241,20 @@ class Calendar:
     return reign.state + reign.name, int(members.regnal_years[row]), month
 
   def find_reigns(self, name: str) -> tuple[int, ...]:
-    """Returns the rows of the reigns of a name, alone or after its state."""
+    """Returns the rows of all reigns with a name, with or without its state."""
     return dates.find_named_reigns(name, self.timeline)
 
   def find_reign(
     self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
   ) -> int:
-    """Returns the row of the reign by which `name_month` calls a month."""
+    """Returns the row of the reign that `name_month` uses."""
     row = self._find_name(ordinal, printed_reigns)
     return int(self.memberships.reigns[row])
 
   def find_reading(
     self, ordinal: int | np.integer, printed_reigns: Collection[int] = ()
   ) -> int:
-    """Returns the reading of a month in the reign that names it."""
+    """Returns the reading of a month by the reign that `name_month` uses."""
     row = self._find_name(ordinal, printed_reigns)
     return int(self.memberships.readings[row])
 
@@ -318,7 +279,7 @@ class Calendar:
 
   @functools.cached_property
   def day_chances(self) -> Float[np.ndarray, "S K D"]:
-    """Chance that a month has a day, has it first, has it last."""
+    """Chance that a month has each day, begins with it, and ends with it."""
     if self.readings.day_spans is None:
       years, year_of = np.unique(self.years, return_inverse=True)
       chances = date_features.make_lunations(
@@ -342,14 +303,11 @@ class Calendar:
 
 
 def read_calendar(path: pathlib.Path) -> Calendar:
-  """Returns the months of a reign table.
-
-  Args:
-    path: TSV as `reign_tables.read_reign_table` reads it.
+  """Returns the calendar of a reign table (see `reigns.read_reign_table`).
 
   Raises:
-    ValueError: naming file, line and column of what cannot be read.
-    FileNotFoundError: if there is no such file.
+    ValueError: naming file, line and column that cannot be read.
+    FileNotFoundError: if the file does not exist.
   """
   try:
     rows = reigns.read_reign_table(path)
@@ -367,25 +325,17 @@ def read_calendar(path: pathlib.Path) -> Calendar:
 
 
 def load_calendar(names: str) -> Calendar:
-  """Returns the months of polities that the tables know.
-
-  Args:
-    names: of polities or countries, `all`, or several with commas, as
-      `era_calendars.load_calendar` reads them.
+  """Returns the calendar of polities or countries, `all`, or several with
+  commas.
 
   Raises:
-    ValueError: if a name is of no polity; the nearest are named.
+    ValueError: if a name is unknown; the error lists the nearest.
   """
   return convert_calendar(era_calendars.load_calendar(names), names)
 
 
 def convert_calendar(source: EraCalendar, name: str) -> Calendar:
-  """Returns the lunations of an era calendar, parallel months together.
-
-  Args:
-    source: at least one month.
-    name: of the timeline.
-  """
+  """Returns the chronicle calendar of an era calendar."""
   # First days ascend: those of one lunation lie together, a day or two apart.
   starts_lunation = (
     np.diff(source.first_days, prepend=-np.inf) > _MAX_DAYS_APART
@@ -438,10 +388,8 @@ def convert_calendar(source: EraCalendar, name: str) -> Calendar:
 
 
 def make_calendar(timeline: Timeline) -> Calendar:
-  """Returns the months of a timeline's reigns, leap months computed.
-
-  Args:
-    timeline: rows in order of time; gaps and overlaps are allowed.
+  """Returns the calendar of a reign table's timeline; gaps and overlaps may
+  occur.
   """
   years_in_table = {
     year
@@ -510,11 +458,7 @@ def _find_memberships(
 def _iter_lunations(
   first_year: int, last_year: int
 ) -> Iterator[tuple[int, int, bool, int, int]]:
-  """Yields the months of the years first..last as they passed.
-
-  Year, month, leap, Julian day number of the first day, and length. A year can
-  lack a month: 237 CE has no third, its calendar was reformed.
-  """
+  """Yields (year, month, is_leap, first Julian day, length) for some years."""
   import sxtwl
 
   moons = sexagenary.find_new_moons(
@@ -547,15 +491,11 @@ _MonthTable = dict[tuple, dict[tuple[int, bool], int]]
 def map_time_keys(
   timeline: Timeline, calendar: Calendar
 ) -> Int[np.ndarray, " T"]:
-  """Returns the lunation of every month of a timeline.
+  """Returns the lunation of every month of a data set's timeline, [T].
 
-  A month is looked for under its reign, else under its year of the common era.
-  A leap month that the calendar has not is the month before it, and so is a
-  month that a reform left out. What lies outside of the calendar is K.
-
-  Args:
-    timeline: of a data set.
-    calendar: of the index.
+  A month is found by its reign, or else by its year of the common era. A leap
+  month missing from the calendar becomes the month before it. K stands for a
+  month outside the calendar.
   """
   by_name, by_year = _number_months(calendar)
   lunations = np.full(len(timeline), len(calendar))
@@ -614,17 +554,11 @@ def _find_month(
 def match_months(
   narrowed: Calendar, calendar: Calendar
 ) -> Int[np.ndarray, " ordinals"]:
-  """Returns the ordinals in a calendar of the months of a part of it.
-
-  Dating leaves months out that a chronicle cannot be of, and puts its own
-  readings first.
+  """Returns the ordinals in `calendar` of the months of `narrowed`, then K.
 
   Args:
-    narrowed: of `Calendar.take` and `Calendar.weigh_readings`.
+    narrowed: made by `Calendar.take` and `Calendar.weigh_readings`.
     calendar: the whole.
-
-  Returns:
-    Of every month of the part, and of what lies outside of it, [n + 1].
   """
   ordinals = np.searchsorted(_sort_key(calendar), _sort_key(narrowed))
   return np.append(ordinals, len(calendar))

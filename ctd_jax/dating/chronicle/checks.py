@@ -30,12 +30,7 @@ from ctd_jax.utils.notes import Note
 
 
 class Contradiction(NamedTuple):
-  """A printed date that the most probable month of its section has not.
-
-  Attributes:
-    section: its number.
-    statement: what is printed.
-  """
+  """A printed statement that the most probable month of a section lacks."""
 
   section: int
   statement: DateStatement
@@ -44,14 +39,8 @@ class Contradiction(NamedTuple):
 def find_contradictions(
   dates: ChronicleDates, days: Sequence[SectionDays]
 ) -> list[Contradiction]:
-  """Returns the contradicted statements, in order.
-
-  Of the days of a section the first is checked. A section of no month of the
-  calendar contradicts nothing.
-
-  Args:
-    dates: of the sections.
-    days: of the same sections.
+  """Returns the contradicted statements, in order; of days only the first
+  counts.
   """
   fits: dict[tuple[DateStatement, int], bool] = {}
   contradictions = []
@@ -149,14 +138,7 @@ _MAX_NAMED_DATES = 5
 def list_unknown_eras(
   records: Sequence[Entry], calendar: Calendar
 ) -> list[Note]:
-  """Returns a warning for each era or ruler that the calendar lacks.
-
-  The first few, and the headings of states of another time.
-
-  Args:
-    records: of the text.
-    calendar: that they are dated by.
-  """
+  """Returns warnings of eras, rulers and headings that the calendar lacks."""
   mentions: dict[str, list[tuple[Entry, UnknownEra]]] = {}
   for record in records:
     for era in eras.find_unknown_eras(record.text, calendar):
@@ -186,12 +168,7 @@ def list_unknown_eras(
 def warn_of_contradictions(
   contradictions: Sequence[Contradiction], sections: Sequence[Section]
 ) -> list[Note]:
-  """Returns a warning if much of what is printed is not in the result.
-
-  Args:
-    contradictions: of the dated sections.
-    sections: of the text.
-  """
+  """Returns a warning if many printed statements are contradicted."""
   num_printed = sum(len(section.statements) for section in sections)
   share = len(contradictions) / max(num_printed, 1)
   if share <= MAX_CONTRADICTED:
@@ -202,16 +179,7 @@ def warn_of_contradictions(
 def list_missing_dates(
   sections: Sequence[Section], records: Sequence[Entry], calendar: Calendar
 ) -> list[Note]:
-  """Returns a warning for each date of a known reign that it has not.
-
-  A year after its last, 「明治六年」, and a month of a year of which the tables
-  have other months alone.
-
-  Args:
-    sections: of the text.
-    records: of the text.
-    calendar: that they are dated by.
-  """
+  """Returns warnings of dates that a known reign lacks, 「明治六十年」."""
   if western.is_western(calendar):
     return []
   dated: dict[tuple[str, int, int | None], list[Section]] = {}
@@ -261,11 +229,7 @@ def _shorten(warnings: list[Note], max_number: int, noun: str) -> list[Note]:
 
 
 def warn_of_doubt(dates: ChronicleDates) -> list[Note]:
-  """Returns a warning if most sections are doubtful.
-
-  Args:
-    dates: of the sections.
-  """
+  """Returns a warning if most sections are doubtful."""
   share = np.mean(dates.probabilities[:, 0] < DOUBTFUL)
   if share <= MAX_DOUBTFUL:
     return []
@@ -273,11 +237,7 @@ def warn_of_doubt(dates: ChronicleDates) -> list[Note]:
 
 
 def suggest_common_era(records: Sequence[Entry]) -> list[Note]:
-  """Returns an advice if records open with years of the common era.
-
-  Args:
-    records: of a text that could not be dated.
-  """
+  """Returns advice for a text that could not be dated and prints years CE."""
   try:
     western.load_western_calendar(western.COMMON_ERA, records)
   except ValueError:
@@ -288,11 +248,7 @@ def suggest_common_era(records: Sequence[Entry]) -> list[Note]:
 def _find_missing_date(
   reign: str, year: int, month: int | None, calendar: Calendar
 ) -> tuple[str, ...]:
-  """Returns a date that the calendar lacks, and what it has instead.
-
-  The first and last year of the reign, or the months of the year. Nothing if
-  the calendar has the date.
-  """
+  """Returns a date that the calendar lacks and what it has instead; else ()."""
   members = calendar.memberships
   is_member = np.isin(members.reigns, calendar.find_reigns(reign))
   years = members.regnal_years[is_member]

@@ -1,10 +1,10 @@
-"""Dates of a chronicle: the months of its sections, and a summary of them.
+"""Dates of a chronicle: the months and days of its sections.
 
-A section is dated by its most probable month and the next, by the smallest set
-of months that holds 90 % (the credible months), and by the probability that it
-is of no month of the calendar. That stands for the ordinal after the last.
+A section has its most probable month, the next, the smallest set of months
+with 90 % of the probability (credible months), and the probability of no month
+of the calendar, which the ordinal after the last stands for.
 
-Axes: n sections, m months given for each: the most probable and the next.
+Axes: n sections, m = 2 months of each; V readings, S offsets, K months.
 """
 
 from __future__ import annotations
@@ -36,18 +36,13 @@ CERTAIN, DOUBTFUL = 0.9, 0.5
 
 @dataclasses.dataclass(frozen=True)
 class CredibleMonths:
-  """The credible months of every section.
+  """The credible months of every section."""
 
-  Attributes:
-    starts: where those of each section begin in `ordinals`; the last entry is
-      their number, [n + 1].
-    ordinals: of the months, ascending for each section; that after the last of
-      the calendar is of no month.
-    probabilities: of these; None where they were not kept.
-  """
-
+  # Where each section begins in `ordinals`, then their number, [n + 1].
   starts: Int[np.ndarray, " starts"]
+  # Of the months, ascending in each section; K is outside.
   ordinals: Int[np.ndarray, " total"]
+  # Of these; None if not kept.
   probabilities: Float[np.ndarray, " total"] | None = None
 
   def months_of(self, section: int) -> Int[np.ndarray, " k"]:
@@ -63,37 +58,24 @@ class CredibleMonths:
 
 @dataclasses.dataclass(frozen=True)
 class ChronicleDates:
-  """The sections of a chronicle with their months.
+  """The sections of a chronicle with their months."""
 
-  Attributes:
-    records: text and headings, in order.
-    sections: of the records, in order.
-    months: ordinals of the most probable month and the next; the number of the
-      calendar's months stands for none of them.
-    probabilities: of these.
-    credible: months that hold 90 % of the probability of each section.
-    outside: probability that a section is of no month of the calendar.
-    offsets: of the calendar, an index of `experts.days`; None where its days
-      are known, or no section prints a day.
-    is_fixed: whether the month was given, not found.
-    calendar: names the ordinals.
-    statement_counts: how often a month, a season, ... is printed.
-    printed_reigns: rows of the reigns that the text names.
-    warnings: what a reader of the dates should know.
-  """
-
-  records: Sequence[Entry]
-  sections: Sequence[Section]
+  records: Sequence[Entry]  # text and headings, in order
+  sections: Sequence[Section]  # of the records, in order
+  # Ordinals of the most probable month and the next; K is outside.
   months: Int[np.ndarray, "n m"]
-  probabilities: Float[np.ndarray, "n m"]
-  credible: CredibleMonths
-  outside: Float[np.ndarray, " n"]
+  probabilities: Float[np.ndarray, "n m"]  # of these
+  credible: CredibleMonths  # months that hold 90 % of the probability
+  outside: Float[np.ndarray, " n"]  # probability of no month of the calendar
+  # Of the calendar; None if its days are known or no day is printed.
   offsets: Int[np.ndarray, " n"] | None
-  is_fixed: Bool[np.ndarray, " n"]
-  calendar: Calendar
+  is_fixed: Bool[np.ndarray, " n"]  # whether the month was given by hand
+  calendar: Calendar  # names the ordinals
+  # How often each kind of statement is printed.
   statement_counts: Mapping[str, int]
+  # Rows of the reigns that the text names.
   printed_reigns: frozenset[int] = frozenset()
-  warnings: Sequence[str] = ()
+  warnings: Sequence[str] = ()  # what a reader of the dates should know
 
   def __len__(self) -> int:
     """Number of sections."""
@@ -104,11 +86,7 @@ class ChronicleDates:
     return bool(ordinal >= len(self.calendar))
 
   def name_month(self, ordinal: int | np.integer) -> tuple[str, int, str]:
-    """Returns reign, regnal year and month, as the text would say it.
-
-    Args:
-      ordinal: of a month of the calendar.
-    """
+    """Returns reign, regnal year and month, as the text would say it."""
     return self.calendar.name_month(ordinal, self.printed_reigns)
 
   @functools.cached_property
@@ -126,15 +104,7 @@ class ChronicleDates:
   def find_naming_reigns(
     self, section: int, ordinal: int | np.integer
   ) -> frozenset[int]:
-    """Returns the rows of the reigns by which a section would name a month.
-
-    The reigns that it prints or goes on with; else others of their polities;
-    else all that the text names.
-
-    Args:
-      section: its number.
-      ordinal: of a month of the calendar.
-    """
+    """Returns rows of the reigns by which a section would name a month."""
     key = self.reigns_of_sections[section], int(ordinal)
     if key not in self._naming_reigns:
       self._naming_reigns[key] = self._choose_naming_reigns(*key)
@@ -198,23 +168,16 @@ DaySpan = tuple[int, int]
 
 
 class SectionDays(NamedTuple):
-  """When a section is, in days.
+  """When a section is, in Julian day numbers."""
 
-  Attributes:
-    day: that the text fixes in the most probable month; None if it fixes none.
-    spans: in order, disjoint, that hold 90 % of the probability; none if the
-      section is most probably of no month of the calendar.
-    lacks_day: whether the text prints a day that the most probable month has
-      not.
-    is_approximate: whether the ends of the spans are computed new moons.
-    months: ordinals of the months that the spans are of.
-  """
-
-  day: int | None
+  day: int | None  # fixed by the text in the most probable month, or None
+  # In order and disjoint, with 90 % of the probability; none if the section is
+  # probably outside the calendar.
   spans: tuple[DaySpan, ...]
+  # Whether the most probable month lacks the printed day.
   lacks_day: bool = False
-  is_approximate: bool = False
-  months: tuple[int, ...] = ()
+  is_approximate: bool = False  # whether spans end at computed new moons
+  months: tuple[int, ...] = ()  # ordinals of the months of the spans
 
   @property
   def not_before(self) -> int | None:
@@ -268,7 +231,7 @@ def _locate_section(
 
 
 def find_day_statement(section: Section) -> DateStatement | None:
-  """Returns the first day that a section prints, None if it prints none."""
+  """Returns the first day that a section prints, or None."""
   return next(
     (
       statement
@@ -280,7 +243,7 @@ def find_day_statement(section: Section) -> DateStatement | None:
 
 
 def join_spans(spans: Collection[DaySpan]) -> tuple[DaySpan, ...]:
-  """Returns spans in order, those that overlap or touch as one."""
+  """Returns spans in order, with those that touch or overlap joined."""
   joined: list[DaySpan] = []
   for first, last in sorted(spans):
     if joined and first <= joined[-1][1] + 1:
@@ -295,8 +258,7 @@ class MonthDays:
 
   Attributes:
     calendar: of the months.
-    printed_reigns: rows of reigns that a text names; of parallel calendars
-      theirs is taken first.
+    printed_reigns: rows of reigns that a text names; their calendar leads.
   """
 
   def __init__(
@@ -320,7 +282,7 @@ class MonthDays:
     return self.calendar.readings.day_spans is not None
 
   def knows_days(self, offset: int | None) -> bool:
-    """Whether a month has one place in time, with this offset."""
+    """Whether a month has one place in time, given this offset."""
     return self.has_table or offset is not None
 
   def find_span(
@@ -330,9 +292,8 @@ class MonthDays:
 
     Args:
       month: ordinal.
-      offset: of the calendar where new moons only are known; None if it is not
-        known: the span then holds the lunations of all offsets.
-      is_leap: whether the leap month after a twelfth is meant, where the
+      offset: of the calendar; None spans the lunations of all offsets.
+      is_leap: whether the leap month after the twelfth is meant, where the
         calendar counts both as one.
     """
     spans = self._find_spans(month, offset, is_leap)
@@ -347,16 +308,13 @@ class MonthDays:
     offset: int | None = None,
     is_leap: bool = False,
   ) -> int | None:
-    """Returns the day of a month that a statement fixes.
-
-    None if no reading of the month has it, or the month has no one place.
+    """Returns the day of a month that a statement fixes; None if it has none.
 
     Args:
       month: ordinal.
-      statement: a name of `DAY_STATEMENTS` with the index of a day of the
-        cycle, or `MONTH_DAY_STATEMENT` with a number from 1.
-      offset: as of `find_span`.
-      is_leap: as of `find_span`.
+      statement: of `DAY_STATEMENTS` or `MONTH_DAY_STATEMENT`.
+      offset: as in `find_span`.
+      is_leap: as in `find_span`.
     """
     if not self.knows_days(offset):
       return None

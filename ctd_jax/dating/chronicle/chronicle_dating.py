@@ -1,6 +1,7 @@
 """Chronicle dating: from the records of a text to its dated sections.
 
-Axes: K months, P places (see `transitions`), S offsets of the calendar.
+Axes: N sections, B of a block, K months, Y years, P places (see
+`transitions`), S offsets of the calendar.
 """
 
 from __future__ import annotations
@@ -78,13 +79,12 @@ def find_possible_months(
   calendar: Calendar,
   allowed_months: Mapping[int, Bool[np.ndarray, " K"]],
 ) -> Bool[np.ndarray, " K"]:
-  """Returns which months of the calendar the text can be of.
+  """Returns which months of the calendar the text can be in.
 
   Args:
     sections: in order of the text.
-    calendar: months that they could stand in.
-    allowed_months: number of a section -> the months that it is of, known from
-      elsewhere.
+    calendar: of the months.
+    allowed_months: number of a section -> months known for certain.
   """
   years, first_months = np.unique(calendar.years, return_index=True)
   statements: dict[DateStatement, np.ndarray] = {}
@@ -154,12 +154,7 @@ def find_possible_months(
 
 
 def _fill_up(is_kept: Bool[np.ndarray, " K"]) -> Bool[np.ndarray, " K"]:
-  """Returns the months that are kept, with the nearest others.
-
-  The decoder is compiled for the number of months, which takes longer than to
-  date a thousand records. There are eight numbers between two powers of two, so
-  that chronicles that are dated one after the other share programs.
-  """
+  """Returns the kept months and some neighbours, up to a round number."""
   kept, others = np.flatnonzero(is_kept), np.flatnonzero(~is_kept)
   step = 2 ** max(0, (len(kept) - 1).bit_length() - 4)
   following = np.searchsorted(kept, others)
@@ -199,16 +194,7 @@ def date_records(
   calendar: Calendar,
   first_year: int | None = None,
 ) -> ChronicleDates:
-  """Returns the months of the records' sections.
-
-  Args:
-    records: in order of the text.
-    calendar: months that they can stand in.
-    first_year: astronomical year of the first record, None if not known.
-
-  Raises:
-    ValueError: as of `date_sections`.
-  """
+  """Returns the months of the records' sections; see `date_sections`."""
   return date_sections(
     records, read_all_sections(records, calendar), calendar, first_year
   )
@@ -226,17 +212,15 @@ def date_sections(
 
   Args:
     records: in order of the text.
-    all_sections: of the records, from `read_all_sections`.
-    calendar: months that they can stand in; that of the result has but the
-      months that they may stand in, if it is long.
-    first_year: astronomical year of the first record, None if not known.
-    allowed_months: number of a section -> the months that it is of, known from
-      elsewhere (`fixed_dates`).
+    all_sections: from `read_all_sections`.
+    calendar: of the months; the result has a part of it, if it is long.
+    first_year: astronomical year of the first record, if known.
+    allowed_months: number of a section -> months known for certain.
     credible: probability of the credible months of a section.
 
   Raises:
-    ValueError: if no record prints anything of its date, or the calendar lacks
-      the year.
+    ValueError: if no record prints any part of a date, or the calendar lacks
+      the first year.
   """
   is_fixed = np.zeros(len(all_sections), bool)
   is_fixed[[*(allowed_months or {})]] = True
@@ -317,12 +301,7 @@ def read_all_sections(
 def weigh_readings(
   all_sections: Sequence[Section], calendar: Calendar
 ) -> Calendar:
-  """Returns the calendar with the reigns that a text names before others.
-
-  Args:
-    all_sections: of the text, from `read_all_sections`.
-    calendar: months that they can stand in.
-  """
+  """Returns the calendar with the reigns that a text names most first."""
   names = collections.Counter(
     values[0]
     for section in all_sections
@@ -357,18 +336,10 @@ def decode_sections(
   first_year: int | None = None,
   credible: float = decoder.CREDIBLE,
 ) -> tuple[decoder.DecodedMonths, Int[np.ndarray, " N"]]:
-  """Returns the months of the sections, and offsets of the calendar.
+  """Returns the months of the sections, and the calendar's offsets on the best
+  path.
 
-  The transitions are learned on the way. Offsets are those of the best path.
-
-  Args:
-    emissions: of the sections in order.
-    calendar: that the emissions were made for.
-    first_year: as of `date_records`.
-    credible: as of `date_sections`.
-
-  Raises:
-    ValueError: if the calendar lacks the year.
+  Learns the transitions first. Arguments and errors as in `date_sections`.
   """
   prior = make_first_place_prior(emissions, calendar, first_year)
   windows = find_windows(emissions, calendar, prior)
@@ -402,13 +373,7 @@ def decode_sections(
 def find_windows(
   emissions: SectionEmissions, calendar: Calendar, prior: np.ndarray
 ) -> best_path.Windows | None:
-  """Returns the months to seek the path of a long text among; None for all.
-
-  Args:
-    emissions: of the sections in order.
-    calendar: that the emissions were made for.
-    prior: from `make_first_place_prior`.
-  """
+  """Returns the months to search for the path of a long text; None for all."""
   if len(emissions.kinds) * len(calendar) <= _MAX_EXACT:
     return None
   log_transitions = _make_transitions(
@@ -429,13 +394,13 @@ def learn_transitions(
   transitions.Transitions,
   Int[np.ndarray, " N"],
 ]:
-  """Returns how a text moves on, on its calendar, and offsets of the best path.
+  """Returns the fitted model, its transitions, and offsets of the best path.
 
   Args:
     emissions: of the sections in order.
-    calendar: that the emissions were made for.
+    calendar: of the emissions.
     prior: from `make_first_place_prior`.
-    windows: months among which the path is sought; all if None.
+    windows: months to search; all if None.
   """
   boundaries = transitions.find_boundaries(calendar.years, calendar.months)
   fitted_model = prior_model = transitions.TransitionModel()
@@ -474,15 +439,10 @@ def _make_transitions(
 def make_first_place_prior(
   emissions: SectionEmissions, calendar: Calendar, first_year: int | None
 ) -> np.ndarray:
-  """Returns log weights of the first place [P], or with its offset [S, P].
-
-  Args:
-    emissions: of the sections in order.
-    calendar: that the emissions were made for.
-    first_year: as of `date_records`.
+  """Returns log weights of the first place [P], or of offset and place [S, P].
 
   Raises:
-    ValueError: if the calendar lacks the year.
+    ValueError: if the calendar lacks the first year.
   """
   months = np.full(len(calendar), -np.log(len(calendar)))
   outside = np.log(_FIRST_OUTSIDE)

@@ -19,22 +19,10 @@ LINE, PARAGRAPH = UNITS = ("line", "paragraph")
 
 
 def read_records(path: pathlib.Path, unit: str) -> list[Entry]:
-  """Returns the text and the headings of a chronicle, in order.
+  """Returns the text and headings of a chronicle, without apparatus; logs a
+  count.
 
-  What the edition adds is left out: names of series and editors, collations,
-  links. Notes stand beside the text of a record, not in it. What was read and
-  what was left out is logged.
-
-  Args:
-    path: of a file, or of a folder whose files are one work, in any form that
-      `texts.read_works` reads.
-    unit: of plain text, what holds a record: "line", or "paragraph" where blank
-      lines part the records. Other forms say themselves what a paragraph is.
-
-  Raises:
-    FileNotFoundError: if there is no such file or folder.
-    ValueError: naming file and line of what cannot be read; or if nothing can
-      be dated, or a folder holds several works.
+  Arguments and errors as in `read_chronicle`.
   """
   work = read_chronicle(path, unit)
   logging.info("--input=%s: %s", path, summarize_reading(work))
@@ -47,15 +35,16 @@ def list_records(work: Work) -> list[Entry]:
 
 
 def read_chronicle(path: pathlib.Path, unit: str) -> Work:
-  """Returns the work that a file or folder holds, apparatus and all.
+  """Returns the work that a file or folder holds, with its apparatus.
 
   Args:
-    path: as of `read_records`.
-    unit: as of `read_records`.
+    path: file, or folder whose files are one work (see `texts.read_works`).
+    unit: record of plain text, one of `UNITS`.
 
   Raises:
-    FileNotFoundError: as `read_records`.
-    ValueError: as `read_records`.
+    FileNotFoundError: if the path does not exist.
+    ValueError: naming file and line that cannot be read; or if the text has no
+      record or the folder several works.
   """
   if not path.exists():
     raise FileNotFoundError(f"--input={path}: no such file or folder")
@@ -82,7 +71,7 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
 
 
 def summarize_reading(work: Work) -> str:
-  """Returns what was read and what left out, as in "tei, 3 records, ..."."""
+  """Returns counts of what was read and left out, "tei, 3 records, ..."."""
   num_headings = sum(entry.is_heading for entry in work.entries)
   return ", ".join(
     [
@@ -95,7 +84,7 @@ def summarize_reading(work: Work) -> str:
 
 
 def list_left_out(work: Work) -> list[Note]:
-  """Returns what of a work is not read as records: apparatus and notes."""
+  """Returns counts of apparatus and notes, which are not read as records."""
   counts = {
     "apparatus": sum(entry.kind == APPARATUS for entry in work.entries),
     "notes": sum(len(entry.notes) for entry in work.entries),
@@ -111,14 +100,13 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
   """Returns the calendar that --reigns names.
 
   Args:
-    name: path of a reign table, name of an installed one, polities whose
-      calendars are known (宋, 遼,宋,金, zh, ja, ko or all), or the common era:
-      CE, CE:700-1160.
-    records: of the text; CE has the years that they print.
+    name: path of a reign table, name of an installed one, polities with commas
+      (宋, zh, all), or the common era (CE, CE:700-1160).
+    records: of the text; CE takes its years from them.
 
   Raises:
-    FileNotFoundError: naming the installed tables and the nearest polities.
-    ValueError: naming file, line and column of what cannot be read.
+    FileNotFoundError: listing installed tables and the nearest polities.
+    ValueError: naming file, line and column that cannot be read.
   """
   path = pathlib.Path(name).expanduser()
   if path.is_file():

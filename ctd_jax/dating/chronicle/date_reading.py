@@ -1,8 +1,7 @@
 """Reading of dates: every stretch of a record that may be a date.
 
-Dates that the grammar of `chronology` finds, days by number, years without
-their reign, and years by relation to another (「明年」); parts that stand
-apart, a year and its pair in brackets, are joined.
+Starts from the dates that the grammar in `chronology.dates` finds, adds years,
+months and days without their larger parts, and joins parts that stand apart.
 """
 
 from __future__ import annotations
@@ -59,10 +58,10 @@ _DAY_OF_MONTH = re.compile(
 
 
 def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
-  """Returns what may be dates, in order; their clauses decide.
+  """Returns what may be dates, in order; their clauses decide later.
 
   Args:
-    text: of a record, its glyphs folded by `fold_date_glyphs`.
+    text: of a record, folded by `fold_date_glyphs`.
     calendar: whose reign names to look for.
   """
   clauses = (
@@ -148,10 +147,7 @@ def _read_cue(cue: DateCue, text: str) -> PrintedDate | None:
 
 
 def _read_winter_month(cue: DateCue, text: str) -> DateCue:
-  """Returns a cue whose season is a month: 「冬月」 is winter.
-
-  With a day beside it, 「冬月初三」, it is the eleventh month.
-  """
+  """Returns a cue with 「冬月」 read as winter or, before a day, month 11."""
   if cue.season is None or cue.month or not text.startswith("月", cue.end):
     return cue
   cue = dataclasses.replace(cue, end=cue.end + 1)
@@ -224,10 +220,7 @@ def _name_unknown_eras(
 def _find_bare_years(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
-  """Returns the years that no date of `dates` holds: 「四年」.
-
-  They count at the start of a sentence; else they are lengths of time.
-  """
+  """Returns the years outside `dates`, 「四年」."""
   if "年" not in text:
     return []
   date_positions = list_positions(dates)
@@ -298,10 +291,7 @@ def _name_parts_of_reigns(
 def _find_misprinted_days(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
-  """Returns days that are words as well: 「己未」, or 「已酉」 for 己酉.
-
-  Where clauses are not marked, readers of dates leave them out.
-  """
+  """Returns days that are also words (「己未」) or misprinted (「已酉」)."""
   # A day is the two characters that a date begins or ends with.
   known_starts = {date.start for date in dates}
   known_starts |= {date.end - 2 for date in dates}

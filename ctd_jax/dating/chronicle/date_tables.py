@@ -1,8 +1,7 @@
-"""Tables of a dated chronicle: TSV, CSV and JSON Lines, a row for each section.
+"""Tables of a dated chronicle: TSV, CSV and JSON Lines, one row per section.
 
-`dates.tsv` has nothing quoted: what would end a cell or a line in a text is a
-space there. `dates.csv` quotes, and `dates.jsonl` has all fields of
-`DatedSection` in one flat object, numbers as numbers.
+TSV quotes nothing: tabs and line breaks in a text become spaces. JSON Lines
+has all fields of `DatedSection` in a flat object.
 """
 
 from __future__ import annotations
@@ -78,12 +77,11 @@ def format_dates_tsv(rows: Iterable[DatedSection]) -> str:
 
 
 def format_dates_csv(rows: Iterable[DatedSection], bom: bool = False) -> str:
-  """Returns a table of `COLUMNS`, comma-separated, quoted where need be.
+  """Returns a table of `COLUMNS`, comma-separated, quoted where needed.
 
   Args:
     rows: of the sections.
-    bom: whether to begin with the mark of the byte order, by which spreadsheets
-      recognise UTF-8.
+    bom: whether to begin with a byte order mark, which some spreadsheets need.
   """
   table = output.format_delimited(COLUMNS, map(_list_cells, rows), ",")
   return _BYTE_ORDER_MARK * bom + table
@@ -102,8 +100,8 @@ def read_dates_jsonl(path: str | os.PathLike) -> list[DatedSection]:
   """Returns the rows of a file that `format_dates_jsonl` made.
 
   Raises:
-    FileNotFoundError: if there is no such file.
-    ValueError: naming file and line of what is no dated section.
+    FileNotFoundError: if the file does not exist.
+    ValueError: naming file and line that is not a dated section.
   """
   decoder = msgspec.json.Decoder(dict)
   rows = []
@@ -121,10 +119,7 @@ def read_dates_jsonl(path: str | os.PathLike) -> list[DatedSection]:
 
 
 def format_month(month: NamedMonth | None) -> str:
-  """Returns a month as people write it: 晉懷帝永嘉5年6L月, March 787 CE.
-
-  "" for none.
-  """
+  """Returns a month as people write it, 晉懷帝永嘉5年6L月 or March 787 CE."""
   if month is None:
     return ""
   if month.reign in _WESTERN_ERAS:
@@ -195,7 +190,7 @@ def format_summary(
   Args:
     dates: of the sections.
     rows: of the same sections.
-    reading: what was read and left out, in words; no line if empty.
+    reading: what was read and left out, in words, or "".
   """
   calendar, chances = dates.calendar, dates.probabilities[:, 0]
   num_headings = sum(row.is_heading for row in rows)

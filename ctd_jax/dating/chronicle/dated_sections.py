@@ -1,10 +1,7 @@
-"""Dated sections: all that is known of the date of a section, as one row.
+"""Dated sections: all that is known of a section's date, as one row.
 
-The rows are what every format of a dated chronicle is made from, and what
-other programs read. Months are numbers 1-12, and whether they are leap months
-is said beside; years are astronomical, 0 = 1 BCE, beside the text that people
-write; days are Julian day numbers beside dates of the proleptic Gregorian
-calendar (ISO 8601) and of the Julian.
+Every output format is made from these rows. Months are 1-12 with a leap mark,
+years astronomical (0 = 1 BCE), days Julian day numbers.
 """
 
 from __future__ import annotations
@@ -48,14 +45,12 @@ _MONTHS_PER_SEASON = 3
 def find_precision(
   calendar: Calendar, spans: Sequence[DaySpan], months: Sequence[int]
 ) -> str | None:
-  """Returns the smallest of `PRECISIONS` that holds a date.
+  """Returns the smallest of `PRECISIONS` that holds a date; None without spans.
 
   Args:
-    calendar: of the months. Seasons of the East begin with the months 1, 4, 7
-      and 10, those of the West with March, June, September and December.
-    spans: days that the date can be, from `section_days.locate_sections`; None
-      is returned if there are none.
-    months: ordinals of the months that they are of, ascending.
+    calendar: of the months.
+    spans: days that the date can be, from `locate_sections`.
+    months: ordinals of their months, ascending.
   """
   if not spans:
     return None
@@ -99,12 +94,12 @@ MAX_PARTS = 12
 def format_edtf(
   spans: Sequence[DaySpan], probability: float, is_approximate: bool = False
 ) -> str:
-  """Returns spans of days in EDTF; "" if there are none.
+  """Returns spans of days in EDTF (ISO 8601-2, level 2); "" if there are none.
 
   Args:
-    spans: first and last days, Julian day numbers, in order and disjoint.
+    spans: first and last Julian day numbers, in order and disjoint.
     probability: of the most probable month.
-    is_approximate: whether the ends of the spans are not known to the day.
+    is_approximate: whether the ends of the spans may be a day off.
   """
   if not spans:
     return ""
@@ -129,7 +124,7 @@ def format_gregorian_day(julian_day: int) -> str:
 
 
 def format_julian_day(julian_day: int) -> str:
-  """Returns a day in the Julian calendar, written likewise."""
+  """Returns a day in the Julian calendar, in the same form."""
   return sexagenary.format_date(sexagenary.to_julian_dates(julian_day))
 
 
@@ -141,89 +136,56 @@ _MARKS_AROUND_DATE = " \t\u3000○◎●△▲#*，、：。；．,:;"
 
 
 class NamedMonth(msgspec.Struct, frozen=True):
-  """A month as a text would call it.
+  """A month as a text would call it."""
 
-  Attributes:
-    reign: with its state.
-    year: regnal, from 1.
-    month: 1-12.
-    is_leap: whether it is the leap month after the one of this number.
-    common_era_year: astronomical, by the calendar of the month.
-    probability: that the section is of it; None if it was not kept.
-  """
-
-  reign: str
-  year: int
-  month: int
-  is_leap: bool
-  common_era_year: int
-  probability: float | None = None
+  reign: str  # with its state
+  year: int  # regnal, from 1
+  month: int  # 1-12
+  is_leap: bool  # whether it is the leap month after that number
+  common_era_year: int  # astronomical, by the month's own calendar
+  probability: float | None = None  # of the month; None if it was not kept
 
 
 class SectionPlace(msgspec.Struct, frozen=True):
-  """Where a section stands.
+  """Where a section stands."""
 
-  Attributes:
-    file: that its first character is printed in.
-    line: of the file, from 1.
-    page: as the edition names it; "" where it names none.
-    record: number of the record, from 1.
-    start: position of its first character in the record.
-    stop: position after its last.
-  """
-
-  file: str
-  line: int
-  page: str
-  record: int
-  start: int
-  stop: int
+  file: str  # of its first character
+  line: int  # from 1
+  page: str  # as the edition names it, or ""
+  record: int  # number of the record, from 1
+  start: int  # position of its first character in the record
+  stop: int  # position after its last
 
 
 class SectionMonths(msgspec.Struct, frozen=True):
-  """Months that a section can be of.
+  """Months that a section can be in."""
 
-  Attributes:
-    month: the most probable; None if that is none of the calendar.
-    second: the next, likewise; None too if the calendar has one month.
-    probability: of the most probable month, or that it is of none.
-    outside: probability that the section is of no month of the calendar.
-    num_credible: number of months that hold 90 % of the probability.
-    credible: these in order of time; of more than `MAX_CREDIBLE_MONTHS` the
-      most probable.
-  """
-
+  # The most probable; None if that is outside the calendar.
   month: NamedMonth | None
-  second: NamedMonth | None
-  probability: float
-  outside: float
-  num_credible: int
+  second: NamedMonth | None  # the next, likewise
+  probability: float  # of the most probable month or of outside
+  outside: float  # probability of no month of the calendar
+  num_credible: int  # number of months that hold 90 % of the probability
+  # These in order of time, at most `MAX_CREDIBLE_MONTHS`.
   credible: tuple[NamedMonth, ...]
 
   @property
   def common_era(self) -> str:
-    """Year of the most probable month as people write it; "" if none."""
+    """Year of the most probable month as people write it, or ""."""
     if self.month is None:
       return ""
     return reigns.format_common_era_year(self.month.common_era_year)
 
 
 class SectionDates(msgspec.Struct, frozen=True):
-  """Days that a section can be of, with 90 %; None where none is known.
+  """Days that hold 90 % of a section's probability; None where not known."""
 
-  Attributes:
-    precision: of `section_precision.PRECISIONS`.
-    first_julian_day: Julian day number of the first day.
-    last_julian_day: of the last.
-    julian_day: of the day that the text fixes in the most probable month.
-    edtf: as `edtf` describes it.
-  """
-
-  precision: str | None
-  first_julian_day: int | None
-  last_julian_day: int | None
+  precision: str | None  # one of `PRECISIONS`
+  first_julian_day: int | None  # Julian day number
+  last_julian_day: int | None  # Julian day number
+  # The day that the text fixes in the most probable month.
   julian_day: int | None
-  edtf: str | None
+  edtf: str | None  # see `format_edtf`
 
   @property
   def not_before(self) -> str | None:
@@ -255,28 +217,17 @@ class SectionDates(msgspec.Struct, frozen=True):
 
 
 class DatedSection(msgspec.Struct, frozen=True):
-  """A section with its date.
+  """A section with its date."""
 
-  Attributes:
-    place: where it stands.
-    is_heading: whether it holds nothing but a date or a heading.
-    printed: the date at its head as it stands there, with the mark of a stream
-      before it; "" without one.
-    months: that it can be of.
-    is_fixed: whether the date was given by hand.
-    contradicted: what is printed and the most probable month has not.
-    dates: days that it can be of.
-    text: of the section, whole.
-  """
-
-  place: SectionPlace
-  is_heading: bool
-  printed: str
-  months: SectionMonths
-  is_fixed: bool
+  place: SectionPlace  # where it stands
+  is_heading: bool  # whether it holds only a date or a heading
+  printed: str  # the date at its head as printed, or ""
+  months: SectionMonths  # that it can be in
+  is_fixed: bool  # whether the date was given by hand
+  # Printed statements that the most probable month lacks.
   contradicted: tuple[str, ...]
-  dates: SectionDates
-  text: str
+  dates: SectionDates  # days that it can be
+  text: str  # whole
 
   def to_object(self) -> dict[str, Any]:
     """Returns the section as one flat JSON object."""
@@ -303,8 +254,8 @@ class DatedSection(msgspec.Struct, frozen=True):
     """Returns the section of an object that `to_object` made.
 
     Raises:
-      msgspec.ValidationError: naming a field that is missing or of another
-        type.
+      msgspec.ValidationError: naming a field that is missing or has a wrong
+      type.
     """
     # Each part takes the fields that it knows from the flat object.
     parts = {"place": fields, "months": fields, "dates": fields}
@@ -320,9 +271,8 @@ def make_rows(
 
   Args:
     dates: of the sections.
-    days: as `section_days.locate_sections` gives them; made here if None.
-    contradicted: as `contradictions.find_contradictions` gives them; found here
-      if None.
+    days: from `locate_sections`; computed if None.
+    contradicted: from `find_contradictions`; computed if None.
   """
   if days is None:
     days = chronicle_dates.locate_sections(dates)

@@ -47,16 +47,10 @@ _MAX_REIGN_LABELS = 28  # over the height of the figure; more would overlap
 
 
 def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
-  """Writes a PNG of position in the text against date.
+  """Writes a PNG of position in the text against date, coloured by probability.
 
-  Positions are lines of the text, or numbers of the sections if the text has
-  several files. A grey line goes from the first to the last credible month;
-  what leaves the figure is cut. Sections of no month of the calendar are
-  counted in the title.
-
-  Args:
-    dates: of the sections.
-    path: of the file; the probability of a date is its colour.
+  Grey lines go from the first to the last credible month. The title counts the
+  sections outside the calendar.
   """
   # Here and not above: the command imports this module for --help.
   import matplotlib.colors
@@ -110,9 +104,8 @@ def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
 
 
 def find_year_ticks(bottom: float, top: float) -> list[int]:
-  """Returns astronomical years that are round as people write them.
-
-  700 BCE and 200 CE are round; between both eras 1 CE stands for year 0.
+  """Returns astronomical years that are round as written: 700 BCE, 1 CE, 200
+  CE.
   """
   import matplotlib.ticker
 

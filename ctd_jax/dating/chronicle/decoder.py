@@ -1,21 +1,17 @@
-"""Order decoder: months of a chronicle's sections by an HMM along a timeline.
+"""Order decoder: the months of a chronicle's sections, by an HMM on a timeline.
 
-Most sections of a chronicle say little of their month and all of them together
-say nearly everything. The hidden state is the month under which a section
-stands, or that it stands outside of the calendar; `transitions` says how it
-goes on. Where the calendar is not known, its offset (see `experts.days`) is
-hidden as well. Any emissions that give log p(section | place) will do.
+The hidden state is the month under which a section stands, or outside the
+calendar; where the calendar's days are not known, its offset is hidden too.
+Any emissions log p(section | place) will do.
 
-Only the forward message at the head of every block is kept, the rest is
-computed again on the way back, so that memory is O(N / B x K + B x K) and time
-O(N x K), both times S.
+Only the forward message at the head of each block is kept, so memory is
+O((N / B + B) x K x S) and time O(N x K x S).
 
-Axes: N sections, B sections of a block, K months, P = K + 1 places: the months
-and, last, outside of the calendar; S offsets of the calendar, one if the
-emissions have no such axis. A name ends in the axes of its array.
+Axes: N sections, B of a block, K months, P = K + 1 places: the months and,
+last, outside the calendar; S offsets, 1 if the emissions have no such axis. An
+array's name ends in its axes.
 
-Source: Rabiner 1989, "A tutorial on hidden Markov models": forward-backward and
-Viterbi algorithms.
+Source: Rabiner 1989, "A tutorial on hidden Markov models": forward-backward.
 """
 
 from __future__ import annotations
@@ -55,7 +51,7 @@ class EmissionBlocks:
   Attributes:
     kinds_N: of the sections.
     num_months: of the calendar.
-    log_prior_SxP: log weights of the first place, which add up to 1.
+    log_prior_SxP: normalised log weights of the first place.
     block_size: sections of a block.
   """
 
@@ -67,12 +63,10 @@ class EmissionBlocks:
     prior: np.ndarray | None,
     block_size: int,
   ):
-    """Checks what can be checked before the emissions are read.
-
-    Arguments are those of `decoder.iter_posteriors`.
+    """Checks the arguments of `iter_posteriors`.
 
     Raises:
-      ValueError: saying what should be otherwise.
+      ValueError: saying which argument is wrong.
     """
     self.kinds_N = np.asarray(kinds_N, np.int32)
     self.num_months = log_transitions.stay.shape[1]
@@ -109,11 +103,8 @@ class EmissionBlocks:
   def read_rows(
     self, block_index: int, months: slice | None = None
   ) -> np.ndarray:
-    """Returns the emissions of a block, [B, S, P].
-
-    Args:
-      block_index: of the block.
-      months: first and last of a window, beside outside; all if None.
+    """Returns the emissions of a block, [B, S, P], of all months or of a
+    window.
 
     Raises:
       ValueError: naming the sections whose emissions have another shape.
@@ -144,13 +135,9 @@ class EmissionBlocks:
   def read_block(
     self, block_index: int, months: slice | None = None
   ) -> tuple[jax.Array, jax.Array, int]:
-    """Returns emissions [B, S, P], kinds [B] and how many are sections.
+    """Returns emissions [B, S, P], kinds [B] and the number of real sections.
 
     The last block is padded with sections that emit and move nothing.
-
-    Args:
-      block_index: of the block.
-      months: as of `read_rows`.
 
     Raises:
       ValueError: naming the section for which no month is possible.
@@ -176,14 +163,10 @@ class EmissionBlocks:
     )
 
   def check_norms(self, block_index: int, norms: jax.Array) -> np.ndarray:
-    """Returns the log norms of the sections of a block, in float64.
-
-    Args:
-      block_index: of the block.
-      norms: of the block, padding included.
+    """Returns the log norms of a block's sections in float64, without padding.
 
     Raises:
-      ValueError: naming the section that no month is left for.
+      ValueError: naming the section for which no month is left.
     """
     start, stop = self.find_span(block_index)
     norms = np.asarray(norms, np.float64)[: stop - start]
@@ -194,11 +177,12 @@ class EmissionBlocks:
 
 
 def exponentiate(log_emission_BxSxP, log_other_BxS=None):
-  """Returns emissions and those of other months, up to factors [B] in logs.
+  """Returns emissions and those of other months, and log factors taken out,
+  [B].
 
   Args:
-    log_emission_BxSxP: of the months of a window and of outside.
-    log_other_BxS: of months outside of the window together; none if None.
+    log_emission_BxSxP: of the months of a window, and of outside.
+    log_other_BxS: of all months outside the window together; None for none.
   """
   if log_other_BxS is None:
     log_other_BxS = jnp.full(log_emission_BxSxP.shape[:2], -jnp.inf)
@@ -211,12 +195,7 @@ def exponentiate(log_emission_BxSxP, log_other_BxS=None):
 
 
 def progress_bar(steps: range, label: str) -> output.Progress:
-  """Returns the blocks, with a bar where standard error is a terminal.
-
-  Args:
-    steps: indices of blocks, in order of the pass.
-    label: of the bar.
-  """
+  """Returns the blocks, with a progress bar on a terminal."""
   return output.Progress(steps, label, unit="block")
 
 
@@ -229,43 +208,30 @@ Temper = Callable[[np.ndarray, int], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class DecodedMonths:
-  """When every section happened; a place is a month or, K, none.
+  """When every section happened; a place is a month or, K, outside."""
 
-  Attributes:
-    months: most probable place and the next.
-    probabilities: of these.
-    credible_starts: where each section's set begins in `credible_places`; the
-      last entry is their number.
-    credible_places: smallest sets that hold `CREDIBLE` of the probability, or
-      what was asked for, the places of each ascending.
-    credible_probabilities: of these places.
-    outside: probability that the section is of no month of the calendar.
-    log_likelihood: of all emissions.
-  """
-
-  months: Int32[np.ndarray, "N 2"]
-  probabilities: Float32[np.ndarray, "N 2"]
+  months: Int32[np.ndarray, "N 2"]  # most probable place and the next
+  probabilities: Float32[np.ndarray, "N 2"]  # of these
+  # Where each section's places begin in `credible_places`, then their number.
   credible_starts: Int32[np.ndarray, " starts"]
+  # Smallest sets with the wanted probability, ascending.
   credible_places: Int32[np.ndarray, " total"]
-  credible_probabilities: Float32[np.ndarray, " total"]
+  credible_probabilities: Float32[np.ndarray, " total"]  # of these places
+  # Probability that the section is outside the calendar.
   outside: Float32[np.ndarray, " N"]
-  log_likelihood: float
+  log_likelihood: float  # of all emissions
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ReadoutOptions:
-  """How the months of sections are read off their posteriors.
+  """How the months of sections are read off their posteriors."""
 
-  Attributes:
-    temper: from a posterior [B, P] and its first section to one that allows
-      for how reliable the model of the text is; none if None.
-    credible: probability of the sets of credible places.
-    allowed_months: number of a section -> the months that it is of. It may
-      stand elsewhere, as what is told out of order does.
-  """
-
+  # (posterior [B, P], first section) -> posterior that allows for an unreliable
+  # text.
   temper: Temper | None = None
-  credible: float = CREDIBLE
+  credible: float = CREDIBLE  # probability of the sets of credible places
+  # Number of a section -> months that it tells of. It may stand elsewhere, if
+  # told out of order.
   allowed_months: Mapping[int, Bool[np.ndarray, " K"]] = dataclasses.field(
     default_factory=dict
   )
@@ -275,29 +241,19 @@ DEFAULT_READOUT = ReadoutOptions()
 
 
 class SectionPosteriors(NamedTuple):
-  """What is known of a block of sections.
+  """Posteriors of a block of sections."""
 
-  Attributes:
-    start: its first section.
-    standing: p(place that each stands in | all evidence).
-    own: of these the share that tells of the place it stands in, or whose kind
-      is told of nothing else; with `other` it adds up to 1.
-    other: p(it tells of this month, and stands elsewhere).
-    log_likelihood: of all emissions.
-  """
-
-  start: int
+  start: int  # its first section
+  # P(place where each stands | all evidence).
   standing: Float32[np.ndarray, "B P"]
+  # The part of it where the section tells of its own place.
   own: Float32[np.ndarray, "B P"]
+  # P(it tells of this month and stands elsewhere).
   other: Float32[np.ndarray, "B P"]
-  log_likelihood: float
+  log_likelihood: float  # of all emissions
 
   def date(self, temper: Temper | None = None) -> Float32[np.ndarray, "B P"]:
-    """Returns p(place that each section tells of).
-
-    Args:
-      temper: of what stands where it tells of; none if None.
-    """
+    """Returns p(place that each section tells of), with `own` tempered."""
     if temper is None:
       return self.own + self.other
     share = self.own.sum(1, keepdims=True)
@@ -384,13 +340,13 @@ def iter_posteriors(
   """Yields the posteriors of blocks, from the last to the first.
 
   Args:
-    emissions: float32 [N, P] or [N, S, P], log p(section | offset, place), or a
-      function that gives the rows start..stop; it is called twice for every
-      block. A constant added to a row changes nothing but the likelihood.
-    kinds: kind of every section, by what it prints of its date, [N].
+    emissions: log p(section | offset, place), float32 [N, P] or [N, S, P], or a
+      function of start and stop; each block is read twice. A constant added to
+      a row changes only the likelihood.
+    kinds: kind of every section, [N].
     log_transitions: of the timeline.
-    prior: float [P] or [S, P], log weight of the first section's place, or of
-      offset and place; any if None.
+    prior: log weight of the first section's place [P], or offset and place
+      [S, P]; None for uniform.
     block_size: sections at a time.
 
   Raises:
@@ -423,19 +379,7 @@ def decode_months(
   block_size: int = BLOCK_SIZE,
   options: ReadoutOptions = DEFAULT_READOUT,
 ) -> DecodedMonths:
-  """Returns when every section happened.
-
-  Args:
-    emissions: as of `iter_posteriors`.
-    kinds: as of `iter_posteriors`.
-    log_transitions: of the timeline.
-    prior: as of `iter_posteriors`.
-    block_size: sections at a time.
-    options: how the posteriors are read.
-
-  Raises:
-    ValueError: as of `iter_posteriors`.
-  """
+  """Returns when every section happened; see `iter_posteriors`."""
   num_sections = len(kinds)
   months = np.empty((num_sections, 2), np.int32)
   probabilities = np.empty((num_sections, 2), np.float32)
@@ -480,7 +424,9 @@ def decode_months(
 def _limit_months(
   posterior: Float32[np.ndarray, " P"], is_allowed: Bool[np.ndarray, " K"]
 ) -> Float32[np.ndarray, " P"]:
-  """Returns a posterior of none but some months, which are alike at worst."""
+  """Returns a posterior limited to allowed months, uniform if all are
+  improbable.
+  """
   if not is_allowed.any():  # dates that exclude each other
     return posterior
   allowed = np.append(is_allowed, False).astype(np.float32)

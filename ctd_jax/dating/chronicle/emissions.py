@@ -1,9 +1,9 @@
 """Emissions: log p(section | place) of what a chronicle prints of its dates.
 
-Axes: N sections, B a block of them, K months, P = K + 1 places: the months and,
-last, outside of the calendar; V different statements on months, R reigns, S
-offsets of the calendar (one where it is computed), D = 3 x 60 days: any day of
-a month, its first and its last.
+Axes: N sections, B of a block, K months, P = K + 1 places: the months and,
+last, outside the calendar; V different statements on months, S offsets of the
+calendar (1 where days are known), D = 3 x 60 days: any day of a month, its
+first, its last.
 """
 
 from __future__ import annotations
@@ -106,14 +106,15 @@ def name_evidence(statement: DateStatement) -> str:
 
 
 class SectionEmissions:
-  """log p(section | place) of all sections, made block by block when called.
+  """Log p(section | place) of all sections, computed block by block when
+  called.
 
   Attributes:
     kinds: kind of every section, int32 [N].
-    statement_counts: how often each name of a statement is printed.
-    offset_transition: chances of the calendar's offset from section to section,
-      [S, S]; None where the calendar is computed.
-    allowed_months: number of a section -> months that it can be of.
+    statement_counts: how often each kind of statement is printed.
+    offset_transition: chances from offset to offset, [S, S]; None where the
+      days of the calendar are known.
+    allowed_months: number of a section -> months that it can be in.
   """
 
   def __init__(
@@ -126,9 +127,8 @@ class SectionEmissions:
 
     Args:
       sections: in order of the text.
-      calendar: whose months they may be of.
-      allowed_months: number of a section -> months that it can be of, known
-        from elsewhere for certain.
+      calendar: whose months they may be in.
+      allowed_months: number of a section -> months known for certain.
     """
     sections = [name_calendars(section) for section in sections]
     # What a reader dates stands there, and is not but told of.
@@ -201,12 +201,12 @@ class SectionEmissions:
   def __call__(
     self, start: int, stop: int, months: slice | None = None
   ) -> Float32[np.ndarray, "B S P"]:
-    """Returns log p of sections start..stop, up to a constant for each.
+    """Returns log p of the sections start..stop, up to a constant for each.
 
     Args:
       start: first section.
       stop: after the last.
-      months: which to read beside outside of the calendar; all if None.
+      months: which to read, beside outside the calendar; all if None.
     """
     # Rows of places: a section prints few statements and fewer days.
     if months is None:
@@ -247,12 +247,7 @@ def _count_pairs(
 def _log_day_chances(
   day_chances: np.ndarray, days: Sequence[int]
 ) -> np.ndarray:
-  """Returns log p(day | offset, place), up to a constant, float32 [D, S, P].
-
-  Args:
-    day_chances: of some days, [S, K, D].
-    days: their numbers among all.
-  """
+  """Returns log p(day | offset, place), up to a constant, float32 [D, S, P]."""
   error_odds = np.exp([LOG_ERROR_ODDS[name] for name in DAY_STATEMENTS]).repeat(
     sexagenary.CYCLE_LENGTH
   )[days]
@@ -278,8 +273,8 @@ def score_statement(
   """Returns log p(statement | place), up to a constant.
 
   Args:
-    statement: of a year, a season or a month.
-    calendar: whose months are the places, and one outside of it.
+    statement: on a year, a season or a month.
+    calendar: whose months are the places.
   """
   outside = np.float32(_LOG_OUTSIDE_CHANCES[name_evidence(statement)])
   if is_past_calendar(statement, calendar):
@@ -290,12 +285,7 @@ def score_statement(
 
 
 def is_past_calendar(statement: DateStatement, calendar: Calendar) -> bool:
-  """Returns whether a year of a reign lies where the calendar has no months.
-
-  Args:
-    statement: of a date.
-    calendar: that knows the reign.
-  """
+  """Returns whether a year lies beyond the calendar's months of its reign."""
   name, *values = statement
   if name != "year" or values[0] is None or not values[1]:
     return False
@@ -392,11 +382,7 @@ def _score_readings(
 
 
 def name_calendars(section: Section) -> Section:
-  """Returns a section whose month is of the calendar of its reign.
-
-  Args:
-    section: with the statements that it prints.
-  """
+  """Returns a section whose month counts in the calendar of its reign."""
   reign = next(
     (values[0] for name, *values in section.statements if name == "year"), None
   )
@@ -458,25 +444,20 @@ _MISPLACED_PER_RETURN = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Reliability:
-  """Of a text; called with a posterior, it returns one that allows for it.
-
-  Attributes:
-    sharpness: power of each probability, 0-1.
-    misplaced: probability that a section may be of any month.
-    emissions: log p(section | place) of the sections from one to another,
-      [B, S, P] or [B, P]; by these months are weighted where any may be right.
+  """How far a text's probabilities can be trusted; called, it tempers a
+  posterior.
   """
 
-  sharpness: float
-  misplaced: float
+  sharpness: float  # power of each probability, 0-1
+  misplaced: float  # probability that a section may be in any month
+  # Log p(section | place) of sections start..stop, [B, S, P] or [B, P]; they
+  # weight the months of a misplaced section.
   emissions: Callable[[int, int], np.ndarray]
 
   def __call__(
     self, posterior: Float32[np.ndarray, "B P"], start: int
   ) -> Float32[np.ndarray, "B P"]:
-    """Returns the tempered posterior; what is impossible remains so.
-
-    Whether a section is of the calendar at all is left as it is.
+    """Returns the tempered posterior; impossible months stay impossible.
 
     Args:
       posterior: of the sections from `start` on.
@@ -543,11 +524,12 @@ def fit_model(
   kinds: Int[np.ndarray, " N"],
   boundaries: Boundaries,
 ) -> TransitionModel:
-  """Returns the model that a path shows, entries without a date as others are.
+  """Returns the model that fits a path; undated entries keep most of their
+  prior.
 
   Args:
-    prior_model: what is believed before.
-    path: ordinal months of the sections, K for outside of the calendar.
+    prior_model: before the text is read.
+    path: ordinal months of the sections, K for outside the calendar.
     kinds: of the sections.
     boundaries: of the calendar.
   """
@@ -563,7 +545,7 @@ def fit_model(
 
 
 def find_rest_chance(skips: float) -> float:
-  """Returns how probably an entry without a date stands where it belongs.
+  """Returns the chance that an undated entry stands where it belongs.
 
   Args:
     skips: share of dated sections that skip a month, from `measure_skips`.
@@ -576,13 +558,7 @@ def measure_skips(
   kinds: Int[np.ndarray, " N"],
   boundaries: Boundaries,
 ) -> float:
-  """Returns the share of months, seasons and years that skip some.
-
-  Args:
-    path: ordinal months of the sections, K for outside of the calendar.
-    kinds: of the sections.
-    boundaries: of the calendar.
-  """
+  """Returns the share of months, seasons and years that skip some."""
   before, after, kinds = path[:-1], path[1:], kinds[1:]
   is_dated = np.isin(kinds, (MONTH, SEASON, YEAR, TOLD_MONTH))
   is_dated &= np.maximum(before, after) < len(boundaries.year_start)

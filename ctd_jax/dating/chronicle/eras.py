@@ -1,10 +1,8 @@
 """Eras and rulers that a text names and its calendar lacks.
 
-「洪武三年」 under a table without 洪武 is no third year of any of its reigns,
-nor is 「唐貞觀三年」 under one that has 貞觀 of 日本 alone. Names that the
-installed tables know are found wherever a year follows them, rulers after their
-polity; others only at the head of a record, where nothing but a date is
-expected.
+「洪武三年」 under a table without 洪武 is not year 3 of any reign in it. Names
+in the installed tables are found before any year; unknown names only at the
+head of a record, where little but a date can stand.
 """
 
 from __future__ import annotations
@@ -60,36 +58,23 @@ _NEAREST_CUTOFF = 0.5
 
 @dataclasses.dataclass(frozen=True)
 class UnknownEra:
-  """A year of an era that the calendar lacks.
+  """A year of an era that the calendar lacks."""
 
-  Attributes:
-    start: position of its first character, of the polity where one stands
-      before the name.
-    stop: position after its last.
-    name: of the era, as the tables spell it or, unknown, as printed.
-    regnal_year: from 1.
-    known: (polity, first year, last year) of each era of that name in the
-      installed tables; years are astronomical.
-    nearest: names that are like it, the nearest first, if none is known.
-    is_ruler: whether the years are counted by the ruler, not by an era.
-  """
-
-  start: int
-  stop: int
-  name: str
-  regnal_year: int
+  start: int  # position of its first character, the polity's if one is named
+  stop: int  # position after its last
+  name: str  # as the tables spell it or, if unknown, as printed
+  regnal_year: int  # from 1
+  # (polity, first year, last year) of each era of that name in the installed
+  # tables; years are astronomical.
   known: tuple[tuple[str, int, int], ...]
+  # Similar names, the nearest first, if `known` is empty.
   nearest: tuple[str, ...] = ()
+  # Whether years are counted by the ruler and not by an era.
   is_ruler: bool = False
 
 
 def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
-  """Returns the years of eras that the calendar lacks, in order.
-
-  Args:
-    text: one record, in either script.
-    calendar: of the chronicle.
-  """
+  """Returns the years of eras that the calendar lacks, in order of the text."""
   folded = None
   found = []
   for match in _YEAR.finditer(text):
@@ -120,12 +105,7 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
 
 
 def find_years(name: str, regnal_year: int) -> tuple[int, ...]:
-  """Returns the astronomical years that a year of an era or ruler can be.
-
-  Args:
-    name: as of `UnknownEra`.
-    regnal_year: from 1.
-  """
+  """Returns the astronomical years that a year of an era or ruler can be."""
   folded = fold_script(name)
   eras = {*_index_eras().get(folded, ()), *_index_rulers().get(folded, ())}
   # The name of a state tells eras of one name apart, 唐貞觀.
@@ -245,10 +225,7 @@ def _list_spans(
 
 @functools.cache
 def _index_rulers() -> dict[str, tuple[calendar_tables.Era, ...]]:
-  """Returns folded names -> years of rulers, of those who had no other name.
-
-  A name has the polity before it; one of two characters may stand alone.
-  """
+  """Returns folded name -> years counted by rulers without eras."""
   eras: dict[str, tuple[calendar_tables.Era, ...]] = {}
   for era in calendar_tables.load_eras():
     if era.ruler is None or (era.name and era.name not in _NAMES_OF_PARTS):
@@ -265,10 +242,7 @@ def _index_rulers() -> dict[str, tuple[calendar_tables.Era, ...]]:
 def _read_known_ruler(
   folded: str, match: re.Match[str], timeline: Timeline
 ) -> UnknownEra | None:
-  """Returns the years of a ruler if only the tables know them.
-
-  After the polity, or at the head of a record.
-  """
+  """Returns the years of a ruler that only the tables know."""
   stop = match.start()
   head = len(folded) - len(folded.lstrip(_ORNAMENT))
   regnal_year = numerals.parse_numeral(match["year"], "year")
@@ -340,10 +314,7 @@ def _names_of_rulers(timeline: Timeline) -> frozenset[str]:
 def _read_state(
   folded: str, start: int, eras: list[calendar_tables.Era]
 ) -> tuple[int, list[calendar_tables.Era]]:
-  """Returns where polity and ruler before a name begin, and the eras of them.
-
-  All of the eras, if neither is named.
-  """
+  """Returns where the polity and ruler before a name begin, and their eras."""
   named: dict[int, list[calendar_tables.Era]] = {}
   for era in eras:
     printed_names = calendar_tables.list_printed_names(era.polity)
@@ -422,13 +393,7 @@ def _find_nearest(name: str, timeline: Timeline) -> tuple[str, ...]:
 def mark_outside_stretches(
   records: Sequence[Entry], sections: Sequence[Section], calendar: Calendar
 ) -> list[Section]:
-  """Returns the sections, those of another time marked as such.
-
-  Args:
-    records: in order of the text.
-    sections: of the records, in order.
-    calendar: that they are to be dated by.
-  """
+  """Returns the sections, with those of another time marked."""
   marked = []
   stretch = _Stretch()
   for section in sections:
@@ -450,21 +415,14 @@ def mark_outside_stretches(
 
 @dataclasses.dataclass
 class _Stretch:
-  """Whose years are being read.
-
-  Attributes:
-    is_of_other_time: whether they are of no time of the calendar.
-    known_year: the last year before a stretch of another time; None once that
-      goes on.
-    other_year: the last year of that stretch.
-  """
+  """Tracks whose years are being read."""
 
   is_of_other_time: bool = False
   known_year: int | None = None
   other_year: int | None = None
 
   def read_year(self, statement: DateStatement, is_of_other_time: bool) -> None:
-    """Goes on with a year that heads a section, of another time or not."""
+    """Takes in the year at the head of a section."""
     kind, name, year = statement
     is_misprint = (
       kind == UNKNOWN_ERA_STATEMENT
@@ -490,12 +448,7 @@ class _Stretch:
 def list_other_headings(
   records: Sequence[Entry], calendar: Calendar
 ) -> dict[str, int]:
-  """Returns the headings of states of another time -> records under them.
-
-  Args:
-    records: in order of the text.
-    calendar: that they are dated by.
-  """
+  """Returns heading of a state of another time -> its number of records."""
   counts: dict[str, int] = {}
   for record in records:
     if _is_under_other_heading(record, calendar):
@@ -557,10 +510,7 @@ def _list_headings(record: Entry) -> tuple[str, ...]:
 
 
 def _names_other_state(heading: str, calendar: Calendar) -> bool | None:
-  """Returns whether a heading names a state of another time than a calendar.
-
-  None if it names no state.
-  """
+  """Returns whether a heading names a state of another time, or None."""
   years = calendar.years
   return _match_heading(
     heading, calendar.timeline, int(years[0]), int(years[-1])

@@ -1,19 +1,13 @@
 """Fixed dates: corrections by a reader, which dating takes as certain.
 
-The file is a table with tabs and a header:
-
   record  line  span   date
   12      30    0-14   開寶八年閏十月
   13      31           0975-11/0976-01
 
-A row is found by `record`, the number of the record from 1, or by `line`, on
-which the record begins (`file:line` where a text has several files); where both
-are given they have to agree. `span` is a stretch of the record's characters,
-from 0, the end excluded, and means the sections that share a character with it;
-without it the whole record is meant. `date` is as `written_dates` reads it. A
-column `note` is the reader's own.
-
-Axes: K months of the calendar.
+`record` is its number from 1, `line` where it begins (`file:line` if there are
+several files). `span` is a range of characters from 0, end excluded; it means
+the sections it touches, and the whole record if empty. `date` is read by
+`written_dates`. A column `note` is free.
 """
 
 from __future__ import annotations
@@ -42,15 +36,7 @@ _COLUMNS_OF_DATES = frozenset({"record", "start", "stop", "probability"})
 
 @dataclasses.dataclass(frozen=True)
 class FixedDate:
-  """A correction.
-
-  Attributes:
-    date: as `written_dates.find_months` reads it.
-    record: number of the record, from 1; None if `line` finds it.
-    line: on which the record begins, `30` or `file:30`; "" if `record` does.
-    span: first character and the one after the last; None of a whole record.
-    note: of the reader.
-  """
+  """A correction; see the module for the fields."""
 
   date: str
   record: int | None = None
@@ -65,18 +51,12 @@ def read_fixed_dates(
   sections: Sequence[Section],
   calendar: Calendar,
 ) -> dict[int, Bool[np.ndarray, " K"]]:
-  """Returns the months that are allowed, by number of the section.
-
-  Args:
-    path: of the file.
-    records: of the text.
-    sections: of the records, in order.
-    calendar: that the dates are of.
+  """Returns number of a section -> allowed months.
 
   Raises:
-    FileNotFoundError: if there is no such file.
-    ValueError: naming file, line and column of what cannot be read, of a record
-      that the text lacks and of a section that two rows fix.
+    FileNotFoundError: if the file does not exist.
+    ValueError: naming file, line and column that cannot be read, a record the
+      text lacks, or a section that two rows fix.
   """
   sections_of_record: dict[int, list[int]] = {}
   for number, section in enumerate(sections):
@@ -109,11 +89,8 @@ def read_fixed_dates(
 def format_fixed_dates(fixed_dates: Iterable[FixedDate]) -> str:
   """Returns corrections as a table that `read_fixed_dates` reads.
 
-  Args:
-    fixed_dates: each with `record`, `line` or both.
-
   Raises:
-    ValueError: if one has neither, or a tab or an end of line in a cell.
+    ValueError: if a row has no record or line, or a cell a tab or line break.
   """
   rows = ["\t".join(COLUMNS)]
   for fixed_date in fixed_dates:
@@ -136,8 +113,8 @@ def read_rows(path: pathlib.Path) -> list[tuple[int, FixedDate]]:
   """Returns the rows of a file of fixed dates, each with its line.
 
   Raises:
-    FileNotFoundError: if there is no such file.
-    ValueError: naming file, line and column of what cannot be read.
+    FileNotFoundError: if the file does not exist.
+    ValueError: naming file, line and column that cannot be read.
   """
   if not path.is_file():
     raise FileNotFoundError(f"--fixed={path}: no such file")
@@ -240,11 +217,7 @@ class _RecordIndex:
     self._files = list(dict.fromkeys(file for file, _ in self._by_line))
 
   def find_record(self, row: FixedDate) -> int:
-    """Returns the index of the record that a row names.
-
-    Raises:
-      ValueError: if there is none, or several.
-    """
+    """Returns the index of the one record that a row names."""
     numbers = self._find_line(row.line) if row.line else []
     if row.record is None:
       texts = [n for n in numbers if not self._records[n].is_heading]

@@ -1,8 +1,7 @@
-"""Dates by relation to the one before: 「是年冬」, 「明年春」, 「翌月」.
+"""Dates that need their context: 「是年冬」, 「十五日」, 「丙申萬曆二十四年」.
 
-「是年」 and 「其年」 keep the year and count with a season or a month; 「明年」
-leaves it. The year that they are counted from is known where the same record
-prints it. What is planned for next year is no date.
+Relative dates count from the date before them, numbered days from the month
+before them, and one year may have several names.
 """
 
 from __future__ import annotations
@@ -43,12 +42,7 @@ _PLAN = re.compile(
 def join_relative_dates(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
-  """Returns the dates, those by relation joined to the parts after them.
-
-  Args:
-    text: of a record.
-    dates: in it, in order.
-  """
+  """Returns the dates, relative ones (「明年春」) joined to what follows."""
   by_start = {date.start: date for date in dates}
   joined = []
   for match in _RELATIVE.finditer(text):
@@ -129,7 +123,7 @@ def _read_relative_date(
 
 
 def resolve_relative_years(drafts: Sequence[SectionDraft]) -> None:
-  """Puts years in the place of those by relation, where they are known.
+  """Replaces relative years by years, where a record prints the year before.
 
   Args:
     drafts: sections of one record, in order; their statements change.
@@ -196,12 +190,7 @@ _TEN_DAYS = 10
 def find_numbered_days(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
-  """Returns the days that no date of `dates` holds.
-
-  Args:
-    text: of a record.
-    dates: in it, months among them.
-  """
+  """Returns the numbered days outside the `dates` found so far."""
   date_positions = list_positions(dates)
   month_ends = {date.end for date in dates if date.last_part == DatePart.MONTH}
   year_ends = {date.end for date in dates if date.last_part <= DatePart.CYCLE}
@@ -328,12 +317,7 @@ _YEAR_PARTS = (DatePart.YEAR, DatePart.CYCLE)
 def join_year_names(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
-  """Returns the dates, the names of one year as one date.
-
-  Args:
-    text: of a record.
-    dates: in it, in order.
-  """
+  """Returns the dates, with several names of one year as one date."""
   joined: list[PrintedDate] = []
   for date in dates:
     if joined and date.start < joined[-1].end:

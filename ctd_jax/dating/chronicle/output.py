@@ -38,15 +38,7 @@ _FILE_NAMES = {
 
 
 def check_formats(formats: Sequence[str], bom: bool = False) -> None:
-  """Raises an error naming a format that is none, or a mark without a file.
-
-  Args:
-    formats: expected to be of `FORMATS`.
-    bom: whether CSV is to begin with the mark of the byte order.
-
-  Raises:
-    ValueError: if one is not, or the mark has no CSV to stand in.
-  """
+  """Raises ValueError for an unknown format, or --bom without CSV."""
   for name in formats:
     if name not in FORMATS:
       raise ValueError(
@@ -64,16 +56,12 @@ def check_folder(
   formats: Sequence[str],
   sources: Sequence[pathlib.Path] = (),
 ) -> None:
-  """Raises an error if a folder cannot take the dates.
+  """Raises ValueError if a folder cannot take the dates.
 
   Args:
-    out: folder to write to; it may be missing.
+    out: folder to write to; it need not exist.
     formats: of `FORMATS`.
-    sources: files and folders that are read, and must stay as they are.
-
-  Raises:
-    ValueError: if it is a file, has a file of dates that would stay beside the
-      new ones, or the sources would be changed.
+    sources: files and folders that are read and must not change.
   """
   if out.exists() and not out.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
@@ -112,19 +100,15 @@ def write_dates(
 ) -> list[pathlib.Path]:
   """Writes a dated chronicle and returns the paths of its files.
 
-  Each file is whole or not there.
-
   Args:
-    rows: as `dated_sections.make_rows` or `date_tables.read_dates_jsonl` gives
-      them.
-    out: folder to write to; made if it is not there.
+    rows: from `make_rows` or `read_dates_jsonl`.
+    out: folder to write to; made if missing.
     formats: of `FORMATS`.
-    bom: whether CSV begins with the mark of the byte order, as spreadsheets
-      want it.
-    title: of the chronicle, for TEI; the names of its files if empty.
+    bom: whether CSV begins with a byte order mark, for spreadsheets.
+    title: of the chronicle, for TEI; by default the names of its files.
 
   Raises:
-    ValueError: as `check_formats`.
+    ValueError: as in `check_formats`.
   """
   # Here and not above: the command takes its formats from this module for
   # --help, which needs no JAX.
@@ -151,12 +135,7 @@ def write_dates(
 
 @dataclasses.dataclass(frozen=True)
 class DatedChronicle:
-  """Dates of the sections of a chronicle.
-
-  Attributes:
-    dates: with the warnings of reading and dating.
-    rows: what is written of each section.
-  """
+  """The dates of a chronicle, with warnings, and the rows that are written."""
 
   dates: ChronicleDates
   rows: list[DatedSection]
@@ -169,19 +148,18 @@ def date_records(
   first_year: int | None = None,
   fixed: pathlib.Path | None = None,
 ) -> DatedChronicle:
-  """Returns the dates of a chronicle.
+  """Returns the dates of a chronicle, with warnings.
 
   Args:
-    name: that errors of dating begin with.
-    records: text and headings, in order; see `chronicle_input.list_records`.
-    calendar: that it counts in.
-    first_year: of the first record, astronomical; None if it is not known.
-    fixed: corrections, as `fixed_dates.read_fixed_dates` reads them.
+    name: where errors of dating come from, such as `--input=a.txt`.
+    records: text and headings in order, from `list_records`.
+    calendar: of the months.
+    first_year: astronomical year of the first record, if known.
+    fixed: table of corrections, see `fixed_dates`.
 
   Raises:
-    FileNotFoundError: if there is no such file of corrections.
-    ValueError: naming its line that cannot be read; or saying why the records
-      cannot be dated.
+    FileNotFoundError: if the table of corrections does not exist.
+    ValueError: naming its bad line, or why the records cannot be dated.
   """
   all_sections = chronicle_dating.read_all_sections(records, calendar)
   allowed_months = (
@@ -215,22 +193,14 @@ def date_records(
 
 @dataclasses.dataclass(frozen=True)
 class ChronicleSource:
-  """A chronicle to date, and what is known of it.
+  """A chronicle to date, and what is known of it."""
 
-  Attributes:
-    path: text, as `chronicle_input.read_records` reads it.
-    reigns: as `chronicle_input.load_reigns` reads it.
-    unit: of `chronicle_input.UNITS`.
-    first_year: year of the first record in the common era, as "722 BCE"; None
-      if it is not known.
-    fixed: corrections, as `fixed_dates.read_fixed_dates` reads them.
-  """
-
-  path: pathlib.Path
-  reigns: str
-  unit: str = chronicle_input.LINE
+  path: pathlib.Path  # file or folder of the text
+  reigns: str  # see `chronicle_input.load_reigns`
+  unit: str = chronicle_input.LINE  # of `chronicle_input.UNITS`
+  # Year of the first record, such as "722 BCE", if known.
   first_year: str | None = None
-  fixed: pathlib.Path | None = None
+  fixed: pathlib.Path | None = None  # table of corrections, see `fixed_dates`
 
 
 def date_file(
@@ -239,17 +209,17 @@ def date_file(
   formats: Sequence[str],
   bom: bool,
 ) -> str:
-  """Writes the dates of a chronicle and their figure; returns the summary.
+  """Writes the dates of a chronicle and their figure; returns a summary.
 
   Args:
     source: the chronicle.
     out: folder to write to.
-    formats: of `dates_output.FORMATS`.
-    bom: whether CSV begins with the mark of the byte order.
+    formats: of `FORMATS`.
+    bom: whether CSV begins with a byte order mark.
 
   Raises:
-    FileNotFoundError: if there is no such text, table, polity or file.
-    ValueError: naming the flag, file and line of what cannot be read or dated.
+    FileNotFoundError: if a text, table, polity or file does not exist.
+    ValueError: naming the flag, file and line that cannot be read or dated.
   """
   check_formats(formats, bom)
   read = filter(None, (source.path, source.fixed))

@@ -1,11 +1,8 @@
-"""Reading of sections: what the records of a chronicle print of their dates.
+"""Reading of sections: cuts the records of a chronicle at the dates they print.
 
-The dates are read from the text alone: opening dates, days of the sexagenary
-cycle, names of eras, marks of streams. A record goes on over months and days
-(「夏，四月，…五月，…甲子，…」), so it is read as sections, each under the date
-that opens a clause; the sections of a record cover its text.
-
-Texts without punctuation are cut by what stands before and after a date.
+A record may run over months and days (「夏，四月，…五月，…甲子，…」). Each date
+that opens a clause begins a section; the sections cover the record. Texts
+without punctuation are cut by the words before and after a date.
 """
 
 from __future__ import annotations
@@ -71,10 +68,7 @@ _VOLUME_OF_REIGN = re.compile(
 
 
 def match_stream_mark(text: str) -> re.Match[str] | None:
-  """Returns the mark of a stream that opens a record, 經 or 公羊傳 (group 1).
-
-  In brackets, alone, or before a date; None if there is none.
-  """
+  """Returns the mark of a stream that opens a record, 經 (group 1)."""
   bracketed = _BRACKETED_STREAM.match(text)
   if bracketed:
     return bracketed
@@ -92,10 +86,9 @@ def read_heading(
   timeline: Timeline,
   is_heading: bool,
 ) -> SectionDraft | None:
-  """Returns the section that a heading is; None if the record is none.
+  """Returns the section of a heading; None if the record is not a heading.
 
-  A record is a heading if it is nothing but one date, a reign or the mark of a
-  stream, or known as one.
+  A heading is nothing but one date, a reign or the mark of a stream, or known.
 
   Args:
     text: of the record.
@@ -287,14 +280,10 @@ class Clauses:
   def may_open_section(
     self, date: PrintedDate, drafts: Sequence[SectionDraft]
   ) -> bool:
-    """Returns whether a month that opens no section may yet be of the record.
+    """Returns whether a month that opens no section may still date the record.
 
-    Without punctuation a month of the narrative looks like one that somebody
-    speaks of, or like a length of time: the order of the text decides.
-
-    Args:
-      date: for which `opens_section` is false.
-      drafts: the sections before it.
+    Without punctuation it may also be a month somebody mentions, or a length of
+    time; the order of the text decides.
     """
     before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
     after = self._text[date.end : date.end + _WIDTH_AFTER]
@@ -322,7 +311,7 @@ class Clauses:
     )
 
   def is_narrated(self, date: PrintedDate) -> bool:
-    """Returns whether a date inside a clause is of what the record tells."""
+    """Returns whether a date inside a clause dates what the record tells."""
     if self._is_flashback(date) or _REFERENCE_AFTER_DAY.match(
       self._text, date.end
     ):
@@ -338,11 +327,7 @@ class Clauses:
     return True
 
   def _is_set_off(self, date: PrintedDate) -> bool:
-    """Returns whether a date after a comma is one by its form alone.
-
-    「，三月甲寅」 and 「，冬，」 are, 「，三月，」 is a length of time. A year
-    there is mentioned and dates no entry.
-    """
+    """Returns whether a date after a comma is one by its form alone."""
     if date.first_part == DatePart.DAY:
       return self._has_form_of_date(date)
     if date.first_part not in (DatePart.SEASON, DatePart.MONTH):
@@ -451,16 +436,13 @@ _COUNTING_KINDS = (
 def read_sections(
   record: int, text: str, calendar: Calendar, is_heading: bool = False
 ) -> list[Section]:
-  """Returns the sections of a record, at least one.
-
-  They cover the text: each begins at its date, the first at 0. Dates in speech
-  and in flashbacks (「初，」) open none.
+  """Returns the sections of a record, at least one; they cover the text.
 
   Args:
     record: its number.
-    text: one record, punctuated or not.
+    text: with or without punctuation.
     calendar: whose reign names to look for.
-    is_heading: whether the text heads others, which makes it one section.
+    is_heading: whether the text heads others; then it is one section.
   """
   text = fold_date_glyphs(text)
   dates = find_printed_dates(text, calendar)
@@ -501,13 +483,7 @@ def read_sections(
 
 
 def _find_told(drafts: Sequence[SectionDraft]) -> set[int]:
-  """Returns where the sections start whose date a record may but tell of.
-
-  A year that a month, a season or another year counts from is the record's.
-
-  Args:
-    drafts: sections of a record without punctuation, in order.
-  """
+  """Returns the starts of sections whose date may only be mentioned."""
   last_year = max(
     (
       before.start
@@ -556,10 +532,7 @@ def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:
 def _heads_count_of_years(
   text: str, date: PrintedDate, draft: SectionDraft
 ) -> bool:
-  """Returns whether a text before a year says of which count of a ruler it is.
-
-  「前三年冬十月」 opens a year of 文帝, before the count began anew.
-  """
+  """Returns whether the text before a year names a count, 「前三年」."""
   return (
     text in _COUNTS_OF_YEARS
     and draft.start == draft.date_end == 0

@@ -56,7 +56,7 @@ _YEAR_SIGN = re.compile(
 
 
 def fold_date_glyphs(text: str) -> str:
-  """Returns a text with its dates spelt alike, character for character."""
+  """Returns a text of the same length with the glyphs of dates folded."""
   return _YEAR_SIGN.sub("年", _fold_spellings(text))
 
 
@@ -111,37 +111,21 @@ class DatePart(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class PrintedDate:
-  """A date as it stands in the text.
+  """A date as it stands in the text."""
 
-  Attributes:
-    start: position of its first character.
-    end: position after its last.
-    first_part: the largest part that it prints.
-    last_part: the smallest.
-    kind: of the section that it opens.
-    statements: as of `Section`.
-    is_tail: whether it only goes on with a date, 「朔」.
-    may_be_length: whether it could be a length of time, 「三月」.
-    has_season: whether it prints one.
-  """
-
-  start: int
-  end: int
-  first_part: DatePart
-  last_part: DatePart
-  kind: int
-  statements: tuple[DateStatement, ...]
-  is_tail: bool = False
-  may_be_length: bool = False
-  has_season: bool = False
+  start: int  # position of its first character
+  end: int  # position after its last
+  first_part: DatePart  # largest part printed
+  last_part: DatePart  # smallest part printed
+  kind: int  # of the section that it opens
+  statements: tuple[DateStatement, ...]  # see `Section`
+  is_tail: bool = False  # whether it only continues a date, 「朔」
+  may_be_length: bool = False  # whether it could be a length of time, 「三月」
+  has_season: bool = False  # whether it prints a season
 
 
 def doubt_month(date: PrintedDate) -> PrintedDate:
-  """Returns a date whose month may not be that of the record.
-
-  Args:
-    date: of a month, perhaps with its season and a day.
-  """
+  """Returns a date whose month may not be that of the record."""
   return dataclasses.replace(
     date,
     kind=DAY,
@@ -163,46 +147,26 @@ def list_positions(dates: Sequence[PrintedDate]) -> set[int]:
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-  """A stretch of a record under one date.
+  """A stretch of a record under one date."""
 
-  Attributes:
-    record: number of the record, from 0.
-    start: position of its first character in the text of the record.
-    stop: position after its last.
-    date_end: position in the record after the date at its head, the mark of a
-      stream before it included; its start if no date heads it.
-    kind: what its head prints of a date, a number of `section_kinds`.
-    statements: of its date, each a name of `emissions.LOG_ERROR_ODDS` and
-      values.
-    is_heading: whether it holds nothing but a date or a heading.
-    may_be_told: whether its date stands inside a record of running text, where
-      the record may but tell of it.
-    is_of_other_time: whether what stands around it is of another time than the
-      calendar (`outside_stretches`).
-  """
-
-  record: int
-  start: int
-  stop: int
+  record: int  # number of the record, from 0
+  start: int  # position of its first character in the record
+  stop: int  # position after its last
+  # Position after the date at its head and the mark of a stream before it;
+  # `start` if it has none.
   date_end: int
-  kind: int
+  kind: int  # what its head prints of a date, `NO_DATE` to `TOLD_YEAR`
+  # Each a name of `emissions.LOG_ERROR_ODDS` and values.
   statements: tuple[DateStatement, ...] = ()
-  is_heading: bool = False
-  may_be_told: bool = False
+  is_heading: bool = False  # whether it holds only a date or a heading
+  may_be_told: bool = False  # whether the record may only mention its date
+  # Whether it lies in a stretch outside the calendar's time.
   is_of_other_time: bool = False
 
 
 @dataclasses.dataclass
 class SectionDraft:
-  """A section that is being read.
-
-  Attributes:
-    start: position of its first character.
-    date_end: position after the date that heads it, or the mark of a stream.
-    last_part: smallest part of that date; -1 if there is none yet.
-    kind: as of `Section`.
-    statements: as of `Section`.
-  """
+  """A section that is being read; fields as in `PrintedDate` and `Section`."""
 
   start: int
   date_end: int
@@ -232,23 +196,17 @@ _NEW_ERA_VERBS = ("改元", "改年", "建元", "年號")
 
 @dataclasses.dataclass(frozen=True)
 class ReignNames:
-  """Names of the reigns of a timeline, for look-ups.
+  """Names of the reigns of a timeline, for look-ups."""
 
-  Attributes:
-    by_heading: what a heading may be in the spelling of `fold_script`, with and
-      without the state -> reign.
-    by_name: names and aliases -> reigns.
-    new_era: a verb of a new era and a name.
-  """
-
+  # Folded heading, with or without the state -> reign.
   by_heading: dict[str, str]
-  by_name: dict[str, tuple[str, ...]]
-  new_era: re.Pattern[str]
+  by_name: dict[str, tuple[str, ...]]  # names and aliases -> reigns
+  new_era: re.Pattern[str]  # pattern of a verb of a new era and a name
 
 
 @functools.lru_cache(maxsize=8)
 def index_reign_names(timeline: Timeline) -> ReignNames:
-  """Returns the names of the reigns of a timeline, which it remembers."""
+  """Returns the names of the reigns of a timeline, cached."""
   by_heading: dict[str, str] = {}
   by_name: dict[str, tuple[str, ...]] = {}
   # 「太祖」 is a ruler of several eras, and others count years by that name.
@@ -281,7 +239,7 @@ def index_reign_names(timeline: Timeline) -> ReignNames:
 def find_new_eras(
   text: str, timeline: Timeline
 ) -> Iterator[tuple[int, DateStatement]]:
-  """Yields where a record says that an era begins, 「改元太康」, and which."""
+  """Yields the position and statement of each new era, 「改元太康」."""
   names = index_reign_names(timeline)
   for match in names.new_era.finditer(text):
     for reign in names.by_name[match[1]]:
@@ -317,18 +275,10 @@ _KIND_OF_STATEMENT = {
 def join_headings(
   sections: Sequence[Section],
 ) -> tuple[list[Section], Int[np.ndarray, " n"]]:
-  """Returns the units of sections, with the statements of their headings.
+  """Returns units, sections joined with their headings, and the unit of each.
 
-  A heading is joined to what follows it, unless that opens with a unit as large
-  or contradicts it: of 「三年」 and 「四年」 the third year has no record, and
-  「春，王正月」 before 「夏，…」 is a record of its own.
-
-  Args:
-    sections: in order of the text, n of them.
-
-  Returns:
-    units, each with the span of its last section; and of every section the
-    index of its unit.
+  A heading joins what follows it, unless that opens with a unit as large or
+  contradicts it: 「三年」 before 「四年」 is a year without a record.
   """
   units: list[Section] = []
   unit_from_end = np.empty(len(sections), int)

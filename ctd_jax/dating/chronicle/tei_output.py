@@ -1,21 +1,10 @@
-"""TEI of a dated chronicle: the text with a date at the head of every section.
+"""TEI of a dated chronicle: the text with a `date` at the head of every
+section.
 
-An `ab` is a record, a `seg` a section, and its `date` has the printed date as
-content, or none. Attributes of the date:
-
-- `when-iso`, or `notBefore-iso` and `notAfter-iso`: days of the proleptic
-  Gregorian calendar that hold the date with 90 %;
-- `n`: the most probable month as the text would call it, 晉懷帝永嘉5年6月;
-- `when-custom`, by `datingMethod`: the same month as astronomical year and
-  number, L after that of a leap month, 0311-06;
-- `cert`: high from `chronicle_dates.CERTAIN` on, low below
-  `chronicle_dates.DOUBTFUL`, else medium, by the probability of that month,
-  which is the degree of the `certainty` inside;
-- `evidence` and `resp`: internal, from the text and its order; or external, of
-  a date that was given by hand.
-
-A section of no month of the calendar has a `date` only if it prints one, and
-that says nothing more.
+An `ab` is a record, a `seg` a section. The attributes of `date`: `when-iso`,
+or `notBefore-iso` and `notAfter-iso` (Gregorian days with 90 %); `n`, the
+month as a text names it; `when-custom`, the same as 0311-06 or 0311-06L;
+`cert` by probability; `evidence` and `resp`, internal or given by hand.
 """
 
 from __future__ import annotations
@@ -91,7 +80,7 @@ def format_dates_tei(rows: Sequence[DatedSection], title: str = "") -> str:
 
   Args:
     rows: in order; those of a record follow one another.
-    title: of the chronicle; the names of its files if empty.
+    title: of the chronicle; by default the names of its files.
   """
   sources = ", ".join(dict.fromkeys(row.place.file for row in rows))
   header = _HEADER.format(
@@ -161,13 +150,7 @@ def _format_date(row: DatedSection, printed: str) -> str:
 
 
 def format_custom_date(year: int, month: int, is_leap: bool) -> str:
-  """Returns a month as `when-custom` has it, 0311-06.
-
-  Args:
-    year: astronomical.
-    month: number, from 1.
-    is_leap: whether it is the leap month after that.
-  """
+  """Returns a month as `when-custom` has it, 0311-06."""
   return f"{'-' * (year < 0)}{abs(year):04d}-{month:02d}{'L' * is_leap}"
 
 
@@ -178,11 +161,7 @@ def _grade(probability: float) -> str:
 
 
 def format_attributes(attributes: dict[str, str | None]) -> str:
-  """Returns attributes of an element, those of None left out.
-
-  Args:
-    attributes: name -> value, as it is.
-  """
+  """Returns the attributes of an element, without those that are None."""
   return "".join(
     f" {name}={saxutils.quoteattr(_replace_forbidden(value))}"
     for name, value in attributes.items()

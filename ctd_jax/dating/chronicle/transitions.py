@@ -1,11 +1,10 @@
-"""Transitions: weights of the moves along a timeline, and messages that move.
+"""Transitions: how likely a chronicle moves from one month to another.
 
-Every move of a `TransitionModel` costs O(K): sums along the timeline, never a
-K x K matrix.
+Every move costs O(K) time by sums along the timeline, never a K x K matrix.
 
-Axes: B sections, K months, P = K + 1 places: the months and, last, outside of
-the calendar; C kinds of section, S offsets of a calendar that is not known. A
-name ends in the axes of its array.
+Axes: N sections of a path, B sections of a block, K months, P = K + 1 places:
+the months and, last, outside the calendar; C kinds of section; S offsets of
+the calendar. An array's name ends in its axes.
 """
 
 from __future__ import annotations
@@ -63,29 +62,26 @@ Chances = tuple[float, ...]  # one for each kind of section
 class TransitionModel:
   """How a chronicle moves on: probabilities, one for each kind of section.
 
-  What they leave is that of a step past the boundary of the kind.
-
-  Attributes:
-    rest: of standing in the month of the section before.
-    slip: of a step that does not cross the boundary of the kind.
-    ratio: of the geometric number of months beyond the boundary, 0-1.
-    jump: of a jump to any later month.
-    back: of going back to the head of the year, and a geometric number of
-      months from there.
-    restart: of going to any month.
-    leave: of leaving the calendar.
-    flashback: that a section tells of any month up to its own; of TOLD_MONTH
-      and TOLD_YEAR, of any month at all.
+  The rest up to 1 is the chance of a step past the boundary of the kind.
   """
 
   #     NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM, TOLD_MONTH, TOLD_YEAR
+  # Stays in the month of the section before.
   rest: Chances = (0.98, 0.9, 0.01, 0.002, 0.002, 0.05, 0.3, 0.1, 0.3)
+  # Steps on without crossing the boundary of the kind.
   slip: Chances = (0.0, 0.0, 0.0, 0.002, 0.002, 0.01, 0.01, 0.0, 0.01)
+  # Of the geometric number of months beyond the boundary, 0-1.
   ratio: Chances = (0.5, 0.5, 0.6, 0.75, 0.75, 0.9, 0.75, 0.6, 0.8)
+  # Jumps to any later month.
   jump: Chances = (1e-3, 1e-3, 1e-3, 1e-3, 1e-3, 0.2, 0.01, 1e-3, 1e-2)
+  # Goes back to the head of the year and a geometric number of months on.
   back: Chances = (1e-4, 1e-3, 2e-3, 2e-3, 2e-4, 0.05, 0.3, 1e-3, 5e-3)
+  # Goes to any month.
   restart: Chances = (1e-5, 1e-4, 1e-4, 1e-4, 1e-4, 1e-2, 1e-3, 1e-5, 1e-3)
+  # Leaves the calendar.
   leave: Chances = (1e-5, 1e-5, 1e-5, 1e-5, 1e-5, 0.03, 1e-4, 1e-5, 0.01)
+  # Tells of any month up to its own; for TOLD_MONTH and TOLD_YEAR, of any month
+  # at all.
   flashback: Chances = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3, 0.1, 0.3)
 
   def __post_init__(self):
@@ -120,22 +116,17 @@ class TransitionModel:
 
 
 class Boundaries(NamedTuple):
-  """Where the months, seasons and years of a calendar end and begin.
+  """Where the months, seasons and years of a calendar begin and end."""
 
-  Attributes:
-    following: [C, K] first month past the boundary of each kind; K where the
-      calendar ends first.
-    year_start: [K] first month of each month's year.
-  """
-
+  # [C, K] first month past the boundary of each kind; K if none.
   following: Int32[np.ndarray, "C K"]
-  year_start: Int32[np.ndarray, " K"]
+  year_start: Int32[np.ndarray, " K"]  # [K] first month of each month's year
 
 
 def find_boundaries(
   years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
 ) -> Boundaries:
-  """Returns where units of the calendar end and begin.
+  """Returns the boundaries of a calendar.
 
   Args:
     years: of the months, never falling.
@@ -174,17 +165,16 @@ def fit_transition_model(
   kinds: Int[np.ndarray, " N"],
   boundaries: Boundaries,
 ) -> TransitionModel:
-  """Returns the model that a path shows, `model` being worth 20 sections.
+  """Returns the model that fits a path, with `model` as prior.
 
-  Of each kind, how often it rests, goes back and begins anew, and how far
-  beyond the boundary it goes; what is rarer (slips, flashbacks, leaving the
-  calendar) stays as it was.
+  Learns how often each kind rests, jumps, goes back and restarts, and how far
+  beyond the boundary it goes. Rarer moves keep their prior.
 
   Args:
     model: prior.
-    path: ordinal months of the sections, K for outside of the calendar.
+    path: ordinal months of the sections, K for outside the calendar.
     kinds: of the sections.
-    boundaries: from `find_boundaries`.
+    boundaries: of the calendar.
   """
   num_months = len(boundaries.year_start)
   is_inside = (path[:-1] < num_months) & (path[1:] < num_months)
@@ -238,61 +228,44 @@ _COME_BACK = 0.1
 class RunningSums(NamedTuple):
   """Matrices for sums over earlier months, each month away times a ratio.
 
-  The months are cut into n pieces of W. Within a piece, and between pieces, a
-  running sum is a product with a triangular matrix. Row C + 1 is of a ratio of
-  1, a plain sum.
-
-  Attributes:
-    within: [C + 2, W, W] ratio to the power of the months between.
-    between: [C + 2, n, n] likewise between the end of a piece and the month
-      before the head of a later one.
-    powers: [C + 2, W] ratio to the power of 1, 2, ... W.
+  The months are cut into n pieces of W. Sums within a piece and between pieces
+  are products with triangular matrices. Row C + 1 has ratio 1, a plain sum.
   """
 
-  within: jax.Array
+  within: jax.Array  # [C + 2, W, W] ratio to the power of the months between
+  # [C + 2, n, n] the same from the end of a piece to the month before a later
+  # one.
   between: jax.Array
-  powers: jax.Array
+  powers: jax.Array  # [C + 2, W] ratio to the power of 1, 2, ... W.
 
 
 class Transitions(NamedTuple):
   """Weights of a `TransitionModel` on a timeline; row C moves nothing.
 
-  Logs of probabilities, or these themselves (`to_probabilities`).
-
-  Attributes:
-    stay: [C + 1, K] of no move.
-    step: [C + 1, K] of a step past this month, by the months it can end in.
-    cross: [C + 1, K] of a step past the boundary of the kind, likewise.
-    jump: [C + 1, K] of a jump, by the months it can end in.
-    back: [C + 1, K] of going back to the head of the year, likewise.
-    restart: [C + 1] of going to a month, whichever.
-    leave: [C + 1] of leaving the calendar.
-    outside: [C + 1, 2] of staying outside, and of coming back to a month.
-    boundary: [C + 1, K] first month past the boundary, K where there is none.
-    year_start: [K] first month of the year of each month.
-    ratio: [C + 1] of the geometric number of months beyond the boundary.
-    sums: over months with these ratios; never logs. None where only best ways
-      are sought.
-    outlier: [C + 1, 2, K] weights of a section's own emission and of that of
-      any month up to its own, or of any month.
-    offset_transition: [C + 1, S, S] of the calendar's next offset, by its
-      offset.
+  Either logs of probabilities or, from `to_probabilities`, the probabilities.
   """
 
-  stay: jax.Array
+  stay: jax.Array  # [C + 1, K] of no move
+  # [C + 1, K] of a step past this month, divided by the months in reach.
   step: jax.Array
+  # [C + 1, K] of a step past the boundary of the kind, likewise.
   cross: jax.Array
-  jump: jax.Array
-  back: jax.Array
-  restart: jax.Array
-  leave: jax.Array
+  jump: jax.Array  # [C + 1, K] of a jump, likewise
+  back: jax.Array  # [C + 1, K] of going back to the head of the year, likewise
+  restart: jax.Array  # [C + 1] of going to any one month
+  leave: jax.Array  # [C + 1] of leaving the calendar
+  # [C + 1, 2] of staying outside, and of coming back to a month.
   outside: jax.Array
-  boundary: jax.Array
-  year_start: jax.Array
+  boundary: jax.Array  # [C + 1, K] first month past the boundary, K if none
+  year_start: jax.Array  # [K] first month of each month's year
+  # [C + 1] of the geometric number of months beyond the boundary.
   ratio: jax.Array
+  # Over months with these ratios, never logs; None for best paths.
   sums: RunningSums | None
+  # [C + 1, 2, K] weights of a section's own emission and of any month it may
+  # tell of instead.
   outlier: jax.Array
-  offset_transition: jax.Array
+  offset_transition: jax.Array  # [C + 1, S, S] from offset to the next offset
 
 
 def make_transitions(
@@ -300,13 +273,13 @@ def make_transitions(
   boundaries: Boundaries,
   offset_transition_SxS: Float[np.ndarray, "S S"] | None = None,
 ) -> Transitions:
-  """Returns the log weights of every move; from each place they add up to 1.
+  """Returns the log weights of every move; from each place they sum to 1.
 
   Args:
     model: probabilities.
     boundaries: from `find_boundaries`.
-    offset_transition_SxS: probabilities of the calendar's next offset, by its
-      offset; one offset if None.
+    offset_transition_SxS: probabilities from offset to offset; None for one
+      offset.
 
   Raises:
     ValueError: if a boundary does not lie later than its month.
@@ -476,7 +449,7 @@ def propagate_forward(
   """Returns p(place of the next section, all before), [P].
 
   Args:
-    moves: of the timeline, as probabilities.
+    moves: probabilities.
     message_P: weight of the place of this section, at least 0.
     kind: of the next section.
   """
@@ -516,7 +489,7 @@ def propagate_backward(
   The transpose of `propagate_forward`.
 
   Args:
-    moves: of the timeline, as probabilities.
+    moves: probabilities.
     message_P: p(the next section and all after it | its place).
     kind: of the next section.
   """
@@ -540,10 +513,10 @@ def propagate_backward(
 def propagate_best(
   log_moves: Transitions, message_P: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns log weights of the best single way to each place, [P].
+  """Returns the log weight of the best single way to each place, [P].
 
   Args:
-    log_moves: of the timeline, as logs.
+    log_moves: logs.
     message_P: log weight of the place of this section.
     kind: of the next section.
   """
@@ -583,7 +556,7 @@ def propagate_best(
 def score_best_moves(
   log_moves: Transitions, place: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns log weights [P] of the best single move from each to `place`."""
+  """Returns the log weight of the best move from each place to one, [P]."""
   size = log_moves.stay.shape[1]
   positions = jnp.arange(size)
   stay = jnp.where(positions == place, log_moves.stay[kind], -jnp.inf)
@@ -611,11 +584,7 @@ def score_best_moves(
 
 
 def is_told(kinds: jax.Array | np.ndarray) -> jax.Array | np.ndarray:
-  """Returns of which kinds a flashback may be of any month, a later one too.
-
-  Args:
-    kinds: of sections, `NUM_KINDS` for one that moves nothing.
-  """
+  """Returns which kinds may tell of any month, later ones included."""
   return (kinds >= TOLD_MONTH) & (kinds < NUM_KINDS)
 
 
@@ -625,14 +594,13 @@ def add_flashback(
   kinds_B: jax.Array,
   other_BxS: jax.Array | float = 0.0,
 ) -> jax.Array:
-  """Returns p(section | place it stands in) from p(section | place).
+  """Returns p(section | place it stands in) from p(section | place told of).
 
   Args:
-    outlier: probabilities, as of `Transitions`.
+    outlier: probabilities, see `Transitions`.
     emission_BxSxP: at least 0, up to a factor for each section.
     kinds_B: of the sections.
-    other_BxS: emissions of all months before those of a window together, or
-      of all outside of it where they are told of, likewise.
+    other_BxS: sum of the emissions of months outside a window.
   """
   own_weight, earlier_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
   emission_BxSxK = emission_BxSxP[..., :-1]
@@ -652,17 +620,15 @@ def part_told(
   emission_BxSxP: jax.Array,
   kinds_B: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-  """Returns weights of the months that sections stand in and tell of.
-
-  Parted are those that tell of the place they stand in, whichever their kind
-  but those of `is_told`, and those that tell of any other month; [B, S, P]
+  """Returns the weights of telling of the own month and of another, [B, S, P]
   each.
 
+  Only kinds in `is_told` have a weight of another month.
+
   Args:
-    outlier: probabilities, as of `Transitions`.
-    weight_BxSxP: of the place that a section stands in, its own emission left
-      out.
-    emission_BxSxP: as of `add_flashback`.
+    outlier: probabilities, see `Transitions`.
+    weight_BxSxP: of the place a section stands in, without its own emission.
+    emission_BxSxP: see `add_flashback`.
     kinds_B: of the sections.
   """
   own_weight, other_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
@@ -690,13 +656,8 @@ def take_months(
 ) -> Transitions:
   """Returns the transitions among some months, without running sums.
 
-  What leads out of them is left out; a year that begins before the first of
-  them begins with it.
-
-  Args:
-    transitions: of the timeline.
-    first_month: of those that are kept.
-    num_months: from there on.
+  Moves that leave the window are dropped; a year that begins before it begins
+  with it.
   """
 
   def take(weights: jax.Array) -> jax.Array:

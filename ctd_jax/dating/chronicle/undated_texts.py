@@ -1,10 +1,9 @@
-"""Undated texts beside a chronicle: months of its calendar, and their heads.
+"""Undated texts beside a chronicle, on the months of its calendar.
 
-A text that stands in no order prints a part of its date at most, at its head.
-What stands there is read as in a chronicle, and the rest as a dating model
-reads it.
+Such a text prints at most a part of its date, at its head. The head is read as
+in a chronicle, the rest by a dating model.
 
-Axes: N records, K months.
+Axes: N records, n of them, K months, S offsets.
 """
 
 from __future__ import annotations
@@ -36,11 +35,7 @@ from ctd_jax.texts.works import Entry, Place
 
 
 def make_month_axis(calendar: Calendar) -> MonthAxis:
-  """Returns the months of a calendar as an axis, by the years of the leading.
-
-  Args:
-    calendar: lunations, leap months among them.
-  """
+  """Returns the months of a calendar as an axis, by its leading readings."""
   # Where calendars change, a month may be counted to a year already past.
   civil_year, year_of = np.unique(
     np.maximum.accumulate(calendar.years), return_inverse=True
@@ -65,12 +60,7 @@ def make_month_axis(calendar: Calendar) -> MonthAxis:
 
 
 def read_head(text: str, calendar: Calendar) -> Section:
-  """Returns the first section of a text.
-
-  Args:
-    text: that stands alone.
-    calendar: whose reigns it may name.
-  """
+  """Returns the first section of a text that stands alone."""
   if western.is_western(calendar):
     entry = Entry(text, Place("", 1))
     return western.read_all_western_sections([entry])[0]
@@ -89,7 +79,7 @@ def read_headed_corpus(
     texts: that stand alone.
     axis: the months of the calendar.
     calendar: whose reigns they may name.
-    external_texts: texts that are not to be dated and whose citations count.
+    external_texts: not to be dated; their citations count.
   """
   heads = [read_head(text, calendar) for text in texts]
   return make_headed_corpus(axis, texts, heads, external_texts), heads
@@ -101,15 +91,9 @@ def make_headed_corpus(
   heads: Sequence[Section],
   external_texts: Sequence[str],
 ) -> Corpus:
-  """Returns texts without the dates at their heads.
+  """Returns a corpus of texts without the dates at their heads.
 
-  Dates are left to `head_dates`, so there are no openings and days.
-
-  Args:
-    axis: the months.
-    texts: of the records, [N].
-    heads: first section of each.
-    external_texts: texts that are not to be dated and whose citations count.
+  It has no openings and days: `HeadDates` scores those.
   """
   zeros = np.zeros(len(texts), np.int32)
   return Corpus(
@@ -145,17 +129,11 @@ def make_headed_corpus(
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class HeadDates:
-  """The expert of printed dates, of any calendar; fitting learns nothing.
+  """The expert of printed dates for any calendar; fitting learns nothing."""
 
-  Attributes:
-    calendar: of the corpus.
-    heads: first section of each text, [N].
-    is_read: whether the date of a text counts; those of a chronicle are dated
-      by it already.
-  """
-
-  calendar: Calendar
-  heads: Sequence[Section]
+  calendar: Calendar  # of the corpus
+  heads: Sequence[Section]  # first section of each text, [N]
+  # Whether the date of a text counts; a chronicle's do not.
   is_read: Bool[np.ndarray, " N"]
   name = "dates"
 
@@ -166,10 +144,7 @@ class HeadDates:
 
   @functools.cached_property
   def date_numbers(self) -> Int[np.ndarray, " N"]:
-    """Number of the date of each text, UNKNOWN for one that prints none.
-
-    Parallel works print the same dates, each of which is scored once.
-    """
+    """Number of each text's date, the same for equal dates; UNKNOWN if none."""
     numbers: dict[tuple, int] = {}
     result = np.full(len(self.heads), UNKNOWN)
     for row in np.flatnonzero(self.has_date).tolist():
@@ -187,11 +162,7 @@ class HeadDates:
   def score_dates(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
-    """Returns log p of the printed dates, up to a constant for each.
-
-    Args:
-      rows: of the records; 0 for one that prints no date.
-    """
+    """Returns log p of printed dates, up to a constant; 0 without a date."""
     result = np.zeros((len(rows), len(self.calendar)), np.float32)
     numbers = self.date_numbers[rows]
     for number in np.unique(numbers[numbers != UNKNOWN]).tolist():
@@ -218,12 +189,7 @@ class HeadDates:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class FittedHeadDates:
-  """The printed dates of a corpus.
-
-  Attributes:
-    corpus: the texts.
-    expert: that scores their dates.
-  """
+  """The printed dates of a corpus, scored by `expert`."""
 
   corpus: Corpus
   expert: HeadDates
@@ -253,7 +219,7 @@ class FittedHeadDates:
     return result
 
   def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
-    """Returns the log scores of a record, if it prints a date, name -> [K]."""
+    """Returns the log scores of a record's printed date, name -> [K]."""
     if not self.expert.has_date[row]:
       return {}
     return {"openings": self.expert.score_dates(np.array([row]))[0]}
@@ -273,11 +239,11 @@ class FittedHeadDates:
 def make_text_model(
   dates: HeadDates, without: Iterable[str] = (), seed: int = 42
 ) -> dating_model.DatingModel:
-  """Returns a model that dates texts beside a chronicle of known dates.
+  """Returns a model that dates texts beside a chronicle.
 
   Args:
     dates: of the chronicle's records and the texts.
-    without: names of `options.EVIDENCE`.
+    without: names of evidence to leave out.
     seed: of the year encoder.
 
   Raises:

@@ -1,11 +1,7 @@
-"""Western calendar: the months of the common era, for Western annals.
+"""Western calendar: months of the common era, and sections of Western annals.
 
-The months are those of the Julian calendar to 4 October 1582 and of the
-Gregorian from 15 October on; a year begins on 1 January. It is one calendar
-more for the decoder: its reigns are CE and BCE, its regnal years the years of
-the era.
-
-Axes: K months.
+Months are Julian to 4 October 1582 and Gregorian after; years begin on
+1 January. Its reigns are CE and BCE, so the decoder needs nothing new.
 """
 
 from __future__ import annotations
@@ -54,11 +50,11 @@ def is_western(calendar: Calendar) -> bool:
 
 
 def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
-  """Returns the months of the years that a text may be of.
+  """Returns the months of the years that a text may be in.
 
   Args:
-    name: `CE`, the years that the records print at their heads, and
-      `MARGIN_YEARS` more on both sides; or `CE:700-1160`, `CE:60 BCE-100 CE`.
+    name: `CE` for the years that records print, with `MARGIN_YEARS` on both
+      sides; or `CE:700-1160`, `CE:60 BCE-100 CE`.
     records: of the text.
 
   Raises:
@@ -94,11 +90,7 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
 
 
 def make_western_calendar(first_year: int, last_year: int) -> Calendar:
-  """Returns the months of the years of the common era.
-
-  Args:
-    first_year: astronomical.
-    last_year: not before it.
+  """Returns the months of some astronomical years.
 
   Raises:
     ValueError: if a year is beyond `MAX_YEAR`.
@@ -156,7 +148,7 @@ def make_western_calendar(first_year: int, last_year: int) -> Calendar:
 
 
 def match_opening_year(text: str) -> YearHeading | None:
-  """Returns the year that heads a text; None if it is the number of an item."""
+  """Returns the year that heads a text, or None; item numbers do not count."""
   heading = match_year_heading(text)
   if heading is None or not (heading.has_era or heading.year >= _MIN_BARE_YEAR):
     return None
@@ -197,13 +189,8 @@ _ABBREVIATION = re.compile(
 
 
 class _SentenceHead(NamedTuple):
-  """The date of a sentence.
-
-  Attributes:
-    start: position of the sentence in the record.
-    date_end: position after the date that opens it; its start without one.
-    kind: as of `Section`.
-    statements: as of `Section`.
+  """The date of a sentence: its start, the end of the opening date, its
+  content.
   """
 
   start: int
@@ -213,15 +200,10 @@ class _SentenceHead(NamedTuple):
 
 
 def read_all_western_sections(records: Sequence[Entry]) -> list[Section]:
-  """Returns the sections of Western annals, those of a record together.
+  """Returns the sections of Western annals.
 
-  The year that heads a record, or stands in the heading just above it, is
-  stated of all its sections, so that none is dated to the January after it. It
-  is not stated of what follows further down, for the heading between may be
-  lost.
-
-  Args:
-    records: of the text, in order.
+  A heading's year counts for the record just below it, not further down, since
+  the heading between may be lost.
   """
   sections: list[Section] = []
   year_above: DateStatement | None = None
@@ -258,15 +240,14 @@ def read_western_sections(
 ) -> list[Section]:
   """Returns the sections of a record of Western annals, at least one.
 
-  They cover the text: each begins with a sentence that holds a date. A year
-  counts where it opens its sentence, a month or day anywhere in it, unless it
-  has a year of its own: then it tells of another time.
+  Each begins with a sentence that holds a date. A year counts where it opens
+  its
+  sentence; a month or day anywhere, unless it has a year of its own.
 
   Args:
     record: its number.
     text: of the record.
-    is_heading: whether the text heads other records, which makes it one
-      section.
+    is_heading: whether the text heads other records; then it is one section.
     year_above: statement of the heading that the record belongs to.
   """
   heads: list[_SentenceHead]
@@ -371,13 +352,7 @@ def _split_sentences(
 def _date_sentence(
   text: str, start: int, dates: Sequence[WesternDate]
 ) -> _SentenceHead:
-  """Returns where the date of a sentence ends and what it states.
-
-  Args:
-    text: of the record.
-    start: position of the sentence in it.
-    dates: in the sentence.
-  """
+  """Returns the head of a sentence."""
   kind, statements = sections.NO_DATE, []
   has_month = False
   # Of the date that opens the sentence, and of what is stated of it.

@@ -1,17 +1,9 @@
 """Written dates: the months of a calendar that a date names.
 
-A date is a month, a season or a year as the texts write it (「隱公元年三月」,
-「開寶八年閏十月」, 「公元975年」) or as tables of dates do (開寶8年10L月), or a
-year, month or day of ISO 8601-2 (EDTF, level 0): 0975, 0975-10, 0975-10-12. Two
-of them with a slash are an interval, which two full stops or nothing leave open
-at an end.
-
-Years, months and days of ISO 8601 are those of the proleptic Gregorian
-calendar, and the months that share a day with them are meant. Where only new
-moons are known, these are all months that may have.
-
-In a calendar of the common era years and months are its own, and dates are
-written as in "8 June 787" and "A.D. 787".
+A date is written as in texts (「隱公元年三月」, "8 June 787"), as in tables
+(開寶8年10L月), or in ISO 8601-2 (0975, 0975-10, 0975-10-12). Two with a slash
+are an interval, which two full stops or nothing leave open at an end.
+ISO dates are Gregorian and mean the months that share a day with them.
 
 Axes: K months of the calendar, M memberships in reigns.
 """
@@ -50,11 +42,7 @@ _SOLSTICE = (12, 27)
 
 
 class AmbiguousDateError(ValueError):
-  """A date that may mean several times.
-
-  Attributes:
-    choices: whole date -> the first month that it names, for each of them.
-  """
+  """A date that may mean several; `choices` is date -> first month."""
 
   def __init__(self, message: Note, choices: Mapping[str, int]):
     super().__init__(message)
@@ -62,15 +50,12 @@ class AmbiguousDateError(ValueError):
 
 
 def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
-  """Returns which months of a calendar a date or an interval names.
-
-  Args:
-    text: as the module says.
-    calendar: one of its months at least is named.
+  """Returns which months of a calendar a date or an interval names, at least
+  one.
 
   Raises:
-    AmbiguousDateError: if it may name those of several reigns.
-    ValueError: if the text cannot be read or lies outside of the calendar.
+    AmbiguousDateError: if months of several reigns are possible.
+    ValueError: if the text cannot be read or lies outside the calendar.
   """
   text = text.strip()
   ends = [end.strip() for end in text.split("/")]
@@ -103,14 +88,7 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
 def _find_months_of_end(
   ends: list[str], number: int, calendar: Calendar
 ) -> Bool[np.ndarray, " K"]:
-  """Returns the months not before an interval's first date, or not after its
-  last.
-
-  Args:
-    ends: both dates.
-    number: 1 or 2, which of them.
-    calendar: of the months.
-  """
+  """Returns the months on the inner side of one end of an interval."""
   try:
     return _find_months_of_date(ends[number - 1], calendar)[number]
   except AmbiguousDateError as error:
@@ -126,8 +104,6 @@ def _find_months_of_date(
 ) -> tuple[
   Bool[np.ndarray, " K"], Bool[np.ndarray, " K"], Bool[np.ndarray, " K"]
 ]:
-  """Returns which months a date names, which do not end before it, and which
-  do not begin after it."""
   match = _ISO_DATE.fullmatch(text)
   if match is not None:
     first, last = _read_iso_days(match)
@@ -334,14 +310,7 @@ def _list_choices(
   rest: str,
   calendar: Calendar,
 ) -> dict[str, int]:
-  """Returns whole date -> first month.
-
-  Args:
-    reigns: numbers of those that the date may be of.
-    is_match: as of `_match_date`.
-    rest: of the date, behind the reign.
-    calendar: of the months.
-  """
+  """Returns whole date -> first month."""
   members = calendar.memberships
   first_months: dict[int, int] = {}
   for reign, month in zip(

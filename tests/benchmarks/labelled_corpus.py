@@ -1,36 +1,10 @@
 """Labelled corpus: a dated chronicle, from which undated texts are dated.
 
-The order decoder dates the sections of a chronicle; what it is sure of are
-labels for a dating model, which dates texts that stand in no order and print no
-date: a commentary, a quotation, a biography, a letter. Both work on one axis,
-the months of the chronicle's calendar, and both answer with one `Posterior`.
+The sections that the order decoder is sure of are labels for a dating model,
+which dates texts without order: a commentary, a quotation, a letter. Both give
+one `Posterior` over the months of the calendar.
 
-  >>> from ctd_jax.dating.chronicle import chronicle_dating, labelled_corpus
-  >>> from ctd_jax.dating.chronicle import month_calendar
-  >>> from ctd_jax.texts.works import Entry, Place
-  >>> lines = []
-  >>> years = ["泰始元", *"二三四五六七八"]
-  >>> for year, surname in zip(years, "張王李趙陳楊黃周"):
-  ...   lines.append(f"{year}年")
-  ...   for month, name in zip("二四五七八十", "勇毅儉讓忠信"):
-  ...     lines.append(f"{month}月，{surname}{name}守涼州。")
-  ...     lines.append(f"{surname}{name}擊賊，破之。")
-  >>> records = [Entry(text, Place("a.txt", 1)) for text in lines]
-  >>> calendar = month_calendar.load_calendar("西晉")
-  >>> dates = chronicle_dating.date_records(records, calendar)
-  >>> labelled = labelled_corpus.make_labelled_corpus(
-  ...   dates, ["賊寇涼州，黃讓擊之，不利。"]
-  ... )
-  >>> model = labelled.make_model(without=["neural"])
-  >>> fitted = model.fit(labelled.corpus, labelled.labels)
-  >>> posterior = labelled.join_posterior(fitted.predict())
-  >>> month = int(posterior.log_p(labelled.text_rows)[0].argmax())
-  >>> dates.name_month(month)
-  ('晉武帝泰始', 7, '7')
-  >>> fitted.explain(int(labelled.text_rows[0]))[0].expert
-  'known'
-
-Axes: N records: n sections of the chronicle, then T texts; K months, Y years.
+Axes: N records: n sections of the chronicle, then T texts; K months.
 """
 
 from __future__ import annotations
@@ -57,34 +31,27 @@ from ctd_jax.dating.posterior import CredibleBlock, Posterior
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class LabelledCorpus:
-  """Sections of a chronicle beside undated texts.
+  """Sections of a chronicle beside undated texts."""
 
-  Attributes:
-    corpus: sections, then texts.
-    labels: months of the sections that are sure, and of no other record.
-    dates: of the chronicle.
-    sections: section of `dates` that each of the first records is, [n].
-    heads: what each record prints of its date, [N].
-  """
-
-  corpus: Corpus
-  labels: Labels
-  dates: ChronicleDates
+  corpus: Corpus  # sections, then texts
+  labels: Labels  # months of the sure sections, and of no other record
+  dates: ChronicleDates  # of the chronicle
+  # Number in `dates` of each of the first records, [n].
   sections: Int[np.ndarray, " n"]
-  heads: Sequence[Section]
+  heads: Sequence[Section]  # what each record prints of its date, [N]
 
   @property
   def text_rows(self) -> Int[np.ndarray, " T"]:
-    """Records that are the undated texts, in the order they were given."""
+    """Rows of the undated texts, in the order given."""
     return np.arange(len(self.sections), len(self.corpus))
 
   def make_model(
     self, without: Iterable[str] = (), seed: int = 42
   ) -> dating_model.DatingModel:
-    """Returns a model for this corpus, before it is fitted.
+    """Returns an unfitted model for this corpus.
 
     Args:
-      without: names of `options.EVIDENCE`.
+      without: names of evidence to leave out.
       seed: of the year encoder.
 
     Raises:
@@ -98,13 +65,12 @@ class LabelledCorpus:
     return undated_texts.make_text_model(dates, without, seed)
 
   def join_posterior(self, posterior: Posterior) -> Posterior:
-    """Returns the posterior of all records: sections as decoded, texts by it.
+    """Returns the posterior of all records: decoded sections, then dated texts.
 
-    What a section has outside of its credible months, or of the calendar, is
-    spread over all months.
+    Probability outside a section's credible months is spread over all months.
 
     Args:
-      posterior: of a model that was fitted on this corpus.
+      posterior: of a model fitted on this corpus.
     """
     dates, rows = self.dates, np.arange(len(self.sections))
     months = [
@@ -148,16 +114,16 @@ def make_labelled_corpus(
 ) -> LabelledCorpus:
   """Returns a dated chronicle as labelled records, and texts beside it.
 
-  A section is labelled with its most probable month. Headings are left out.
+  Headings are left out.
 
   Args:
     dates: of the chronicle.
-    texts: undated, in any order; what their heads print of a date counts.
-    min_probability: of a month, for it to be a label.
-    external_texts: texts that are not to be dated and whose citations count.
+    texts: undated, in any order.
+    min_probability: of a section's month, for it to be a label.
+    external_texts: not to be dated; their citations count.
 
   Raises:
-    ValueError: if no section is so probable, or the bound is no probability.
+    ValueError: if no section is so probable, or the bound is not in (0, 1].
   """
   if not 0 < min_probability <= 1:
     raise ValueError(

@@ -1,7 +1,6 @@
-"""A dated chronicle as a labelled corpus: axis, labels, undated texts."""
+"""Undated texts beside a dated chronicle: axis, printed dates, labels."""
 
 import dataclasses
-import doctest
 import itertools
 
 import numpy as np
@@ -13,12 +12,12 @@ from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
   chronicle_input,
-  labelled_corpus,
   undated_texts,
 )
 from ctd_jax.dating.corpus import UNKNOWN
 from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.texts.works import Entry, Place
+from tests.benchmarks import labelled_corpus
 
 YEARS = 10  # of 泰始
 SURNAMES = "張王李趙陳楊黃周吳徐"
@@ -100,27 +99,6 @@ def test_sure_sections_are_labels_and_texts_are_not(dates, labelled):
   assert is_known.sum() > 100
   assert not is_known[labelled.text_rows].any()
   assert len(labelled.text_rows) == 3
-
-
-def test_a_higher_bound_labels_fewer_sections(dates):
-  chances = np.where(np.arange(len(dates)) < 5, 0.95, 0.6)
-  dates = dataclasses.replace(
-    dates, probabilities=np.stack([chances, 1 - chances], axis=1)
-  )
-  labels = labelled_corpus.make_labelled_corpus(dates, ["賊"]).labels
-  assert labels.is_known.sum() == 5
-  with pytest.raises(ValueError, match="the surest has 0.95"):
-    labelled_corpus.make_labelled_corpus(dates, min_probability=0.99)
-  with pytest.raises(ValueError, match="min_probability"):
-    labelled_corpus.make_labelled_corpus(dates, min_probability=0.0)
-
-
-def test_months_outside_of_the_calendar_are_no_labels(dates):
-  outside = np.full_like(dates.months, len(dates.calendar))
-  outside[0] = dates.months[0]
-  moved = dataclasses.replace(dates, months=outside)
-  labels = labelled_corpus.make_labelled_corpus(moved).labels
-  assert labels.is_known.sum() == 1
 
 
 def test_an_undated_text_is_of_the_month_that_names_it(dates, labelled, fitted):
@@ -217,10 +195,6 @@ def test_copies_are_hidden_together(labelled):
   assert len(set(fold.tolist())) == corpus_lib.NUM_FOLDS + 1
   with pytest.raises(ValueError, match="'weeks'"):
     corpus_lib.fold_records(corpus, labels, "weeks")
-
-
-def test_the_example_holds():
-  assert doctest.testmod(labelled_corpus).failed == 0
 
 
 @pytest.mark.slow
