@@ -48,9 +48,6 @@ from ctd_jax.utils import command_line
 
 def main() -> None:
   """Dates the chronicle of --input."""
-  # Here and not above: --help needs no JAX.
-  from ctd_jax.dating.chronicle import output
-
   values = flags.FLAGS
   path = pathlib.Path(values.input).expanduser()
   out = pathlib.Path(values.out or f"{path.stem}_dates").expanduser()

@@ -10,8 +10,6 @@ outside the calendar.
 Source: Rabiner 1989, "A tutorial on hidden Markov models": Viterbi.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 
@@ -190,16 +188,8 @@ def find_best_path(
 ) -> tuple[Int32[np.ndarray, " N"], Int32[np.ndarray, " N"]]:
   """Returns the most probable places of all sections together, and offsets.
 
-  Args:
-    emissions: this and the next four as in `decoder.iter_posteriors`.
-    kinds: of the sections.
-    log_transitions: of the timeline.
-    prior: of the first section.
-    block_size: sections at a time.
-    windows: from `find_windows` with this block size; all months if None.
-
-  Raises:
-    ValueError: naming the section for which no month is possible.
+  Arguments and errors as in `decoder.iter_posteriors`; `windows` are the months
+  to search, from `find_windows` with the same block size.
   """
   blocks = EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
   in_window = _WindowBlocks(blocks, log_transitions, windows)

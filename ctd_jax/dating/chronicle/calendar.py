@@ -172,11 +172,10 @@ class Calendar:
     )
 
   def weigh_readings(self, name_counts: Int[np.ndarray, " R"]) -> Calendar:
-    """Returns the calendar with the readings and names of one polity first.
+    """Returns the calendar with the readings of the polity named most first.
 
     Args:
-      name_counts: how often the text names each reign together with a year. The
-        polity named most leads; readings of others get less weight.
+      name_counts: how often the text names each reign together with a year.
     """
     readings, members = self.readings, self.memberships
     polity_counts = np.bincount(self.polities, name_counts)
@@ -228,9 +227,8 @@ class Calendar:
   ) -> tuple[str, int, str]:
     """Returns (reign, regnal year, month) of a month, such as 晉泰始, 1, 3L.
 
-    Args:
-      ordinal: of the lunation.
-      printed_reigns: rows of reigns that the text names; preferred as names.
+    Of several names one of `printed_reigns`, rows that the text names, is
+    taken.
     """
     row = self._find_name(ordinal, printed_reigns)
     members = self.memberships
@@ -478,11 +476,7 @@ def _iter_lunations(
       yield year, month, is_leap, moon, next_moon - moon
 
 
-# ----------------------------------------------------------------------------
-# Months of one calendar in another: of a data set's timeline, of a part.
-#
-# Axes: K lunations of the calendar, T months of a timeline.
-
+# Months of one calendar found in another, [T] of a data set's timeline.
 
 # (month, leap) -> lunation, by the names of a year.
 _MonthTable = dict[tuple, dict[tuple[int, bool], int]]
@@ -554,12 +548,7 @@ def _find_month(
 def match_months(
   narrowed: Calendar, calendar: Calendar
 ) -> Int[np.ndarray, " ordinals"]:
-  """Returns the ordinals in `calendar` of the months of `narrowed`, then K.
-
-  Args:
-    narrowed: made by `Calendar.take` and `Calendar.weigh_readings`.
-    calendar: the whole.
-  """
+  """Returns the ordinals in a calendar of the months of a part, then K."""
   ordinals = np.searchsorted(_sort_key(calendar), _sort_key(narrowed))
   return np.append(ordinals, len(calendar))
 

@@ -1,15 +1,13 @@
 """Warnings about a dated chronicle: what its reader should know first."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Bool
 
 from ctd_jax.chronology import dates, reigns, sexagenary
-from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
-from ctd_jax.dating.chronicle import eras, western
+from ctd_jax.dating.chronicle import emissions, eras, western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import (
   DOUBTFUL,
@@ -22,11 +20,8 @@ from ctd_jax.dating.chronicle.sections import DateStatement, Section
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
-# Contradictions: dates that a text prints and its dating does not have.
-#
-# A misprint, a lost heading or a table that lacks an era shows here, and so
-# does a dating that went wrong.
+# A misprint, a lost heading or a table that lacks an era shows as a
+# contradiction, and so does a dating that went wrong.
 
 
 class Contradiction(NamedTuple):
@@ -42,7 +37,7 @@ def find_contradictions(
   """Returns the contradicted statements, in order; of days only the first
   counts.
   """
-  fits: dict[tuple[DateStatement, int], bool] = {}
+  fits: dict[DateStatement, np.ndarray] = {}
   contradictions = []
   for row, (section, month) in enumerate(
     zip(dates.sections, dates.months[:, 0].tolist(), strict=True)
@@ -50,57 +45,35 @@ def find_contradictions(
     if dates.is_outside(month):
       continue
     for statement in section.statements:
-      if (statement, month) not in fits:
-        fits[statement, month] = fits_month(statement, month, dates.calendar)
-      if not fits[statement, month]:
+      if statement not in fits:
+        fits[statement] = _find_fitting_months(statement, dates.calendar)
+      if not fits[statement][month]:
         contradictions.append(Contradiction(row, statement))
     if days[row].lacks_day:
       contradictions.append(Contradiction(row, find_day_statement(section)))
   return contradictions
 
 
-def fits_month(
-  statement: DateStatement, month: int, calendar: Calendar
-) -> bool:
-  """Whether one of the readings of a month has what a statement says.
-
-  Args:
-    statement: on a month, season or year; any other fits.
-    month: ordinal.
-    calendar: of the month.
-  """
+def _find_fitting_months(
+  statement: DateStatement, calendar: Calendar
+) -> Bool[np.ndarray, " K"]:
+  """Returns which months have a reading with what a statement says."""
   name, *values = statement
-  readings, members = calendar.readings, calendar.memberships
-  read = slice(*np.searchsorted(readings.lunations, (month, month + 1)))
-  if name == "month":
-    return bool((readings.months[read] == values[0]).any())
-  if name == "months":
-    return bool(np.isin(readings.months[read], values[0]).any())
-  if name == "season":
-    return bool(((readings.months[read] - 1) // 3 == values[0]).any())
-  if name == "leap":
-    # Without days a leap month counts as the twelfth.
-    if readings.day_spans is None:
-      return bool(calendar.months[month] == (values[0] or MONTHS_PER_YEAR))
-    is_number = np.isin(readings.months[read], values[0] or range(13))
-    return bool((readings.is_leap[read] & is_number).any())
-  if name == "common year":
-    return bool((readings.years[read] == values[0]).any())
-  if name == "cycle":
-    cyclic_indices = sexagenary.cyclic_index_of_year(readings.years[read])
-    return bool((cyclic_indices == values[0]).any())
+  readings = calendar.readings
+  if name == "unknown era":
+    return np.zeros(len(calendar), bool)
   if name in ("year", "era"):
-    named = slice(*np.searchsorted(members.lunations, (month, month + 1)))
     year = values[1] if name == "year" else 1
-    reigns = None if values[0] is None else calendar.find_reigns(values[0])
-    return any(
-      (not year or regnal_year == year) and (reigns is None or reign in reigns)
-      for reign, regnal_year in zip(
-        members.reigns[named], members.regnal_years[named], strict=True
-      )
+    return emissions.find_reign_years(values[0], year, calendar)
+  if name == "month":
+    # A leap month may be printed without its mark.
+    return readings.find_lunations(readings.months == values[0])
+  if name in ("months", "season", "leap", "common year", "cycle"):
+    return readings.find_lunations(
+      emissions.match_readings(name, values[0], readings)
     )
-  # An era that the calendar lacks is of none of its months.
-  return name != "unknown era"
+  # Days are checked by `SectionDays`, and a doubtful month may be any.
+  return np.ones(len(calendar), bool)
 
 
 def format_statement(statement: DateStatement) -> str:

@@ -146,23 +146,12 @@ def format_span(years: Sequence[int] | np.ndarray) -> str:
   return f"{first} to {last}"
 
 
-# ----------------------------------------------------------------------------
-# Days of the sections of a chronicle: days that a text fixes, or intervals.
+# A section that prints a day fixes one day of its month. Any other gets the
+# days of its most probable month if that is certain, else of its credible
+# months; those that hold the printed day count with that day alone.
 #
-# A section that prints a day of the cycle, or a day by its number, fixes one
-# day of its month. Any other is of an interval of days: its most probable
-# month if that is certain (`chronicle_dates.CERTAIN`), else its credible
-# months, of which those that hold the printed day count with that day alone.
-#
-# Of a reign table before 104 BCE the new moons are computed and the decoder
-# found which of them began the year; they can be a day off, and so can the
-# days next to them. Where no section prints a day, a month is one of four
-# lunations, and its interval holds them all.
-#
-# Days are Julian day numbers, spans first and last day.
-#
-# Axes: V readings of months, S offsets of the calendar, K months.
-
+# New moons before 104 BCE are computed and can be a day off. Where no section
+# prints a day, a month is one of four lunations, and its span holds them all.
 
 DaySpan = tuple[int, int]
 
@@ -308,14 +297,7 @@ class MonthDays:
     offset: int | None = None,
     is_leap: bool = False,
   ) -> int | None:
-    """Returns the day of a month that a statement fixes; None if it has none.
-
-    Args:
-      month: ordinal.
-      statement: of `DAY_STATEMENTS` or `MONTH_DAY_STATEMENT`.
-      offset: as in `find_span`.
-      is_leap: as in `find_span`.
-    """
+    """Returns the day of a month that a statement fixes, or None."""
     if not self.knows_days(offset):
       return None
     name, number = statement

@@ -4,8 +4,6 @@ Axes: N sections, B of a block, K months, Y years, P places (see
 `transitions`), S offsets of the calendar.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Mapping, Sequence
 
@@ -17,10 +15,8 @@ from ctd_jax.dating.chronicle import (
   best_path,
   chronicle_dates,
   decoder,
-  emissions,
   eras,
   section_reading,
-  sections,
   transitions,
   western,
 )
@@ -37,18 +33,9 @@ from ctd_jax.dating.experts import date_features
 from ctd_jax.texts.works import Entry
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
-# Narrowing of a long calendar to the years that a chronicle can be of.
-#
-# Two thousand years of three countries are a calendar of 27,000 months, of
-# which a chronicle covers a few hundred. A first decoder reads only what the
-# text prints of its years, on one place for each year; months of the years
-# that it rules out are left out of the calendar. A text that names no year
-# keeps all of them.
-#
-# Axes: Y years, K months, P = Y + 1 places: the years and, last, outside of
-# the calendar; B sections of a block.
-
+# Two thousand years of three countries are 27,000 months, of which a chronicle
+# covers a few hundred. A first decoder with one place for each year reads only
+# what the text prints of years, and the years that it rules out are cut.
 
 # A calendar up to this long costs less than its narrowing saves.
 MIN_MONTHS = 3000
@@ -79,19 +66,13 @@ def find_possible_months(
   calendar: Calendar,
   allowed_months: Mapping[int, Bool[np.ndarray, " K"]],
 ) -> Bool[np.ndarray, " K"]:
-  """Returns which months of the calendar the text can be in.
-
-  Args:
-    sections: in order of the text.
-    calendar: of the months.
-    allowed_months: number of a section -> months known for certain.
-  """
+  """Returns which months of the calendar the text can be in."""
   years, first_months = np.unique(calendar.years, return_index=True)
   statements: dict[DateStatement, np.ndarray] = {}
   for section in sections:
     for statement in section.statements:
       if statement[0] in _YEAR_STATEMENTS and statement not in statements:
-        by_month = emissions.score_statement(statement, calendar)
+        by_month = emissions_lib.score_statement(statement, calendar)
         statements[statement] = np.append(
           np.maximum.reduceat(by_month[:-1], first_months), by_month[-1]
         )
@@ -102,7 +83,7 @@ def find_possible_months(
     rows = np.zeros((stop - start, len(years) + 1), np.float32)
     for row, section in zip(rows, sections[start:stop], strict=True):
       if section.is_of_other_time:
-        row[:-1] += emissions.LOG_OTHER_TIME_ODDS
+        row[:-1] += emissions_lib.LOG_OTHER_TIME_ODDS
       for statement in section.statements:
         if statement in statements:
           row += statements[statement]
@@ -110,7 +91,7 @@ def find_possible_months(
       if index in allowed_months:
         is_allowed = np.logical_or.reduceat(allowed_months[index], first_months)
         row = rows[index - start]
-        row[~np.append(is_allowed, False)] += emissions.LOG_FIXED_ODDS
+        row[~np.append(is_allowed, False)] += emissions_lib.LOG_FIXED_ODDS
     return rows
 
   year_indices = np.arange(len(years))
@@ -219,13 +200,12 @@ def date_sections(
     credible: probability of the credible months of a section.
 
   Raises:
-    ValueError: if no record prints any part of a date, or the calendar lacks
-      the first year.
+    ValueError: if nothing of a date is printed, or the first year is missing.
   """
   is_fixed = np.zeros(len(all_sections), bool)
   is_fixed[[*(allowed_months or {})]] = True
   calendar = weigh_readings(all_sections, calendar)
-  units, unit_of_section = sections.join_headings(all_sections)
+  units, unit_of_section = sections_lib.join_headings(all_sections)
   allowed_months = _join_allowed_months(allowed_months or {}, unit_of_section)
   if len(calendar) > MIN_MONTHS:
     is_possible = find_possible_months(units, calendar, allowed_months)
@@ -394,14 +374,7 @@ def learn_transitions(
   transitions.Transitions,
   Int[np.ndarray, " N"],
 ]:
-  """Returns the fitted model, its transitions, and offsets of the best path.
-
-  Args:
-    emissions: of the sections in order.
-    calendar: of the emissions.
-    prior: from `make_first_place_prior`.
-    windows: months to search; all if None.
-  """
+  """Returns the fitted model, its transitions, and offsets of the best path."""
   boundaries = transitions.find_boundaries(calendar.years, calendar.months)
   fitted_model = prior_model = transitions.TransitionModel()
 

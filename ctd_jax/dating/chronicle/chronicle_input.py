@@ -1,7 +1,5 @@
 """Input of chronicle dating: the records of a text, and calendars."""
 
-from __future__ import annotations
-
 import pathlib
 from collections.abc import Sequence
 

@@ -4,8 +4,6 @@ Starts from the dates that the grammar in `chronology.dates` finds, adds years,
 months and days without their larger parts, and joins parts that stand apart.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence
@@ -13,12 +11,17 @@ from collections.abc import Sequence
 from ctd_jax.chronology import dates as dates_lib
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.chronology.dates import DateCue
-from ctd_jax.dating.chronicle import eras, implied_dates, sections
+from ctd_jax.dating.chronicle import eras, implied_dates
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
   COMMON_YEAR_STATEMENT,
+  DAY,
   DAY_STATEMENTS,
+  MONTH,
+  NAMED,
+  SEASON,
   UNKNOWN_ERA_STATEMENT,
+  YEAR,
   DatePart,
   DateStatement,
   PrintedDate,
@@ -60,9 +63,7 @@ _DAY_OF_MONTH = re.compile(
 def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   """Returns what may be dates, in order; their clauses decide later.
 
-  Args:
-    text: of a record, folded by `fold_date_glyphs`.
-    calendar: whose reign names to look for.
+  The text is one record, folded by `fold_date_glyphs`.
   """
   clauses = (
     text if is_punctuated(text) else _PARTICLE_BEFORE_YEAR.sub("\u3000", text)
@@ -124,11 +125,11 @@ def _read_cue(cue: DateCue, text: str) -> PrintedDate | None:
     if value
   ]
   kinds = {
-    DatePart.YEAR: sections.NAMED if cue.reign else sections.YEAR,
-    DatePart.CYCLE: sections.YEAR,
-    DatePart.SEASON: sections.SEASON,
-    DatePart.MONTH: sections.MONTH,
-    DatePart.DAY: sections.DAY,
+    DatePart.YEAR: NAMED if cue.reign else YEAR,
+    DatePart.CYCLE: YEAR,
+    DatePart.SEASON: SEASON,
+    DatePart.MONTH: MONTH,
+    DatePart.DAY: DAY,
   }
   # 「封為王五月」: only with a season is it the king's month.
   is_title = text.startswith("王", cue.start) and not (
@@ -198,7 +199,7 @@ def _name_unknown_eras(
       era.stop,
       DatePart.YEAR,
       DatePart.YEAR,
-      sections.NAMED,
+      NAMED,
       (statement,),
     )
     for index, date in enumerate(dates):
@@ -230,7 +231,7 @@ def _find_bare_years(
       match.end(),
       DatePart.YEAR,
       DatePart.YEAR,
-      sections.YEAR,
+      YEAR,
       (("year", None, numerals.parse_numeral(match["number"])),),
       may_be_length=True,
     )
@@ -250,7 +251,7 @@ def _find_named_months(
       match.end(),
       DatePart.MONTH,
       DatePart.MONTH,
-      sections.MONTH,
+      MONTH,
       (
         (
           "month",
@@ -280,7 +281,7 @@ def _name_parts_of_reigns(
         date = dataclasses.replace(
           date,
           start=part.start(1),
-          kind=sections.NAMED,
+          kind=NAMED,
           statements=(("year", reign, year), *date.statements[1:]),
           may_be_length=False,
         )
@@ -305,7 +306,7 @@ def _find_misprinted_days(
           *match.span(),
           DatePart.DAY,
           DatePart.DAY,
-          sections.DAY,
+          DAY,
           ((DAY_STATEMENTS[mark], day),),
         )
       )

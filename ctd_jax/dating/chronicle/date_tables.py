@@ -4,8 +4,6 @@ TSV quotes nothing: tabs and line breaks in a text become spaces. JSON Lines
 has all fields of `DatedSection` in a flat object.
 """
 
-from __future__ import annotations
-
 import calendar
 import os
 import re
@@ -79,9 +77,7 @@ def format_dates_tsv(rows: Iterable[DatedSection]) -> str:
 def format_dates_csv(rows: Iterable[DatedSection], bom: bool = False) -> str:
   """Returns a table of `COLUMNS`, comma-separated, quoted where needed.
 
-  Args:
-    rows: of the sections.
-    bom: whether to begin with a byte order mark, which some spreadsheets need.
+  Some spreadsheets need `bom`, a byte order mark, to read UTF-8.
   """
   table = output.format_delimited(COLUMNS, map(_list_cells, rows), ",")
   return _BYTE_ORDER_MARK * bom + table
@@ -157,10 +153,6 @@ def _format_chance(chance: float | None) -> str:
   return "" if chance is None else f"{chance:.4f}"
 
 
-# ----------------------------------------------------------------------------
-# Summary of a dated chronicle: what was read, how sure its dates are.
-
-
 _NUM_EXAMPLES = 5  # of contradictions
 _LABEL_WIDTH = 13
 # What is counted of the print, by the names of `emissions.LOG_ERROR_ODDS`.
@@ -185,13 +177,7 @@ PRINTED_NAMES = {
 def format_summary(
   dates: ChronicleDates, rows: Sequence[DatedSection], reading: str = ""
 ) -> str:
-  """Returns what was read and how sure the dates are, in aligned lines.
-
-  Args:
-    dates: of the sections.
-    rows: of the same sections.
-    reading: what was read and left out, in words, or "".
-  """
+  """Returns what was read and how sure the dates are, in aligned lines."""
   calendar, chances = dates.calendar, dates.probabilities[:, 0]
   num_headings = sum(row.is_heading for row in rows)
   printed_counts = ", ".join(

@@ -26,12 +26,6 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
   SectionDays,
 )
 
-# ----------------------------------------------------------------------------
-# Precision of a date: the smallest unit of time that holds all of it.
-#
-# Axes: K months.
-
-
 PRECISIONS = DAY, MONTH, SEASON, YEAR, INTERVAL = (
   "day",
   "month",
@@ -45,13 +39,7 @@ _MONTHS_PER_SEASON = 3
 def find_precision(
   calendar: Calendar, spans: Sequence[DaySpan], months: Sequence[int]
 ) -> str | None:
-  """Returns the smallest of `PRECISIONS` that holds a date; None without spans.
-
-  Args:
-    calendar: of the months.
-    spans: days that the date can be, from `locate_sections`.
-    months: ordinals of their months, ascending.
-  """
+  """Returns the smallest of `PRECISIONS` that holds a date, or None."""
   if not spans:
     return None
   if spans[0][0] == spans[-1][1]:
@@ -69,24 +57,11 @@ def find_precision(
   return YEAR if len(set(calendar.years[rows].tolist())) == 1 else INTERVAL
 
 
-# ----------------------------------------------------------------------------
-# Extended Date/Time Format: what is known of a date as one string.
-#
-# ISO 8601-2, level 2: days of the proleptic Gregorian calendar, years before
-# the common era as astronomical ones (-0721 is 722 BCE). A string says what
-# holds with 90 %:
-#
-# - `0311-07-14`: one day; - `0311-07-04/0311-08-01`: a month, or an interval
-# of credible months; - `[0311-07-04..0311-08-01,0313-06-11..0313-07-10]`: one
-# of these.
-#
-# Behind a day or both ends of an interval, `~` says that the most probable
-# month has a probability below `chronicle_dates.CERTAIN`, or that its new
-# moon is not known; `?`, that it is below `chronicle_dates.DOUBTFUL`. One of
-# several needs no mark: it says itself that the date is not certain. Of more
-# than `MAX_PARTS` parts the interval from first to last is written, marked
-# with `?`.
-
+# EDTF holds what is true with 90 %: one day `0311-07-14`; an interval
+# `0311-07-04/0311-08-01`; or one of several, `[0311-07-04..0311-08-01,...]`,
+# which needs no mark because it shows that the date is not certain. Else `~`
+# marks a month below `CERTAIN` or a computed new moon, `?` one below `DOUBTFUL`
+# or more than `MAX_PARTS` parts joined to one interval.
 
 MAX_PARTS = 12
 
@@ -267,12 +242,8 @@ def make_rows(
   days: Sequence[SectionDays] | None = None,
   contradicted: Sequence[Contradiction] | None = None,
 ) -> list[DatedSection]:
-  """Returns a row for every section.
-
-  Args:
-    dates: of the sections.
-    days: from `locate_sections`; computed if None.
-    contradicted: from `find_contradictions`; computed if None.
+  """Returns a row for every section; `days` and `contradicted` if already
+  known.
   """
   if days is None:
     days = chronicle_dates.locate_sections(dates)

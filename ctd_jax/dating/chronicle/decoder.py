@@ -14,8 +14,6 @@ array's name ends in its axes.
 Source: Rabiner 1989, "A tutorial on hidden Markov models": forward-backward.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -28,15 +26,6 @@ from jaxtyping import Bool, Float32, Int, Int32
 from ctd_jax.dating.chronicle import transitions
 from ctd_jax.dating.chronicle.sections import NUM_KINDS
 from ctd_jax.utils import output
-
-# ----------------------------------------------------------------------------
-# Emissions of a chronicle, checked and read block by block.
-#
-# Axes: N sections, B sections of a block, K months, P = K + 1 places: the
-# months and, last, outside of the calendar; W months of a window; S offsets
-# of the calendar, one if the emissions have no such axis. A name ends in the
-# axes of its array.
-
 
 BLOCK_SIZE = 128  # sections whose messages are held at once
 
@@ -63,10 +52,8 @@ class EmissionBlocks:
     prior: np.ndarray | None,
     block_size: int,
   ):
-    """Checks the arguments of `iter_posteriors`.
-
-    Raises:
-      ValueError: saying which argument is wrong.
+    """Checks the arguments of `iter_posteriors`; ValueError says which is
+    wrong.
     """
     self.kinds_N = np.asarray(kinds_N, np.int32)
     self.num_months = log_transitions.stay.shape[1]
@@ -105,9 +92,6 @@ class EmissionBlocks:
   ) -> np.ndarray:
     """Returns the emissions of a block, [B, S, P], of all months or of a
     window.
-
-    Raises:
-      ValueError: naming the sections whose emissions have another shape.
     """
     start, stop = self.find_span(block_index)
     if callable(self._emissions):
@@ -138,9 +122,6 @@ class EmissionBlocks:
     """Returns emissions [B, S, P], kinds [B] and the number of real sections.
 
     The last block is padded with sections that emit and move nothing.
-
-    Raises:
-      ValueError: naming the section for which no month is possible.
     """
     start, stop = self.find_span(block_index)
     rows = self.read_rows(block_index, months)
@@ -163,11 +144,7 @@ class EmissionBlocks:
     )
 
   def check_norms(self, block_index: int, norms: jax.Array) -> np.ndarray:
-    """Returns the log norms of a block's sections in float64, without padding.
-
-    Raises:
-      ValueError: naming the section for which no month is left.
-    """
+    """Returns the log norms of the sections of a block, float64."""
     start, stop = self.find_span(block_index)
     norms = np.asarray(norms, np.float64)[: stop - start]
     if not np.isfinite(norms).all():
@@ -177,13 +154,7 @@ class EmissionBlocks:
 
 
 def exponentiate(log_emission_BxSxP, log_other_BxS=None):
-  """Returns emissions and those of other months, and log factors taken out,
-  [B].
-
-  Args:
-    log_emission_BxSxP: of the months of a window, and of outside.
-    log_other_BxS: of all months outside the window together; None for none.
-  """
+  """Returns emissions, those of other months, and log factors, [B]."""
   if log_other_BxS is None:
     log_other_BxS = jnp.full(log_emission_BxSxP.shape[:2], -jnp.inf)
   largest_B = jnp.maximum(log_emission_BxSxP.max((1, 2)), log_other_BxS.max(1))

@@ -6,8 +6,6 @@ calendar (1 where days are known), D = 3 x 60 days: any day of a month, its
 first, its last.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Callable, Hashable, Mapping, Sequence
@@ -19,8 +17,8 @@ from scipy.special import expit
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
-from ctd_jax.dating.chronicle import sections, transitions
-from ctd_jax.dating.chronicle.calendar import Calendar
+from ctd_jax.dating.chronicle import transitions
+from ctd_jax.dating.chronicle.calendar import Calendar, Readings
 from ctd_jax.dating.chronicle.sections import (
   DAY_STATEMENTS,
   MONTH,
@@ -90,9 +88,9 @@ LOG_OTHER_TIME_ODDS = -13.0
 # Kinds of dates inside a record that may but tell of them. A season with its
 # month is hardly anything but a date, and a day is of the month before it.
 _KINDS_TOLD = {
-  sections.MONTH: sections.TOLD_MONTH,
-  sections.YEAR: sections.TOLD_YEAR,
-  sections.NAMED: sections.TOLD_YEAR,
+  MONTH: TOLD_MONTH,
+  YEAR: TOLD_YEAR,
+  NAMED: TOLD_YEAR,
 }
 # What is fixed by hand is certain; finite, so that it can be said where two
 # such dates exclude each other.
@@ -123,13 +121,7 @@ class SectionEmissions:
     calendar: Calendar,
     allowed_months: Mapping[int, Bool[np.ndarray, " K"]] | None = None,
   ):
-    """Reads the statements.
-
-    Args:
-      sections: in order of the text.
-      calendar: whose months they may be in.
-      allowed_months: number of a section -> months known for certain.
-    """
+    """Reads the statements of sections, in order of the text."""
     sections = [name_calendars(section) for section in sections]
     # What a reader dates stands there, and is not but told of.
     self.kinds = np.array(
@@ -270,11 +262,8 @@ def _log_day_chances(
 def score_statement(
   statement: DateStatement, calendar: Calendar
 ) -> Float32[np.ndarray, " P"]:
-  """Returns log p(statement | place), up to a constant.
-
-  Args:
-    statement: on a year, a season or a month.
-    calendar: whose months are the places.
+  """Returns log p(statement | place), up to a constant, for statements on
+  months.
   """
   outside = np.float32(_LOG_OUTSIDE_CHANCES[name_evidence(statement)])
   if is_past_calendar(statement, calendar):
@@ -294,7 +283,7 @@ def is_past_calendar(statement: DateStatement, calendar: Calendar) -> bool:
     calendar.timeline.reigns[row].accession + values[1] - 1 for row in rows
   ]
   return bool(years) and not (
-    _find_reign_years(*values[:2], calendar).any()
+    find_reign_years(*values[:2], calendar).any()
     or np.isin(years, calendar.readings.years).any()
   )
 
@@ -309,7 +298,7 @@ def _score_months(
     return np.full(len(calendar), log_odds, np.float32)
   if name in ("year", "era"):
     regnal_year = arguments[1] if name == "year" else 1
-    is_match = _find_reign_years(arguments[0], regnal_year, calendar)
+    is_match = find_reign_years(arguments[0], regnal_year, calendar)
     # A year that the table lacks is evidence of nothing.
     if not is_match.any():
       return np.zeros(len(calendar), np.float32)
@@ -318,7 +307,7 @@ def _score_months(
   return calendar.readings.score_lunations(log_p).astype(np.float32)
 
 
-def _find_reign_years(
+def find_reign_years(
   reign_name: str | None, regnal_year: int, calendar: Calendar
 ) -> Bool[np.ndarray, " K"]:
   """Returns the months of a year of a reign; any year if it is 0."""
@@ -335,46 +324,59 @@ def _find_reign_years(
   return calendar.find_members(is_member)
 
 
+def match_readings(
+  name: str, value: Hashable, readings: Readings
+) -> Bool[np.ndarray, " V"]:
+  """Returns which readings have what a statement says.
+
+  Args:
+    name: of a statement on a month, a season, or a year without a reign.
+    value: its first value.
+    readings: of the calendar.
+  """
+  months = readings.months
+  if name == "cycle":
+    return sexagenary.cyclic_index_of_year(readings.years) == value
+  if name == "common year":
+    return readings.years == value
+  if name == "months":
+    return np.isin(months, value)
+  if name == "season":
+    return (months - 1) // 3 == value
+  if name == "month day":
+    # Every month has 29 days.
+    if readings.day_spans is None or value < 30:
+      return np.ones(len(months), bool)
+    return readings.day_spans[:, 1] >= value
+  if name in ("month", "doubtful month"):
+    return (months == value) & ~readings.is_leap
+  # A leap month, of a number if that is printed. Where days are not known, it
+  # counts as the twelfth.
+  if readings.day_spans is None:
+    return months == (value or MONTHS_PER_YEAR)
+  return readings.is_leap & np.isin(months, value or range(13))
+
+
 def _score_readings(
   name: str, arguments: Sequence[Hashable], calendar: Calendar
 ) -> Float[np.ndarray, " V"]:
   """Returns log p(statement | reading), up to a constant."""
-  readings = calendar.readings
-  months, log_odds = readings.months, LOG_ERROR_ODDS[name]
-  if name == "cycle":
-    years = sexagenary.cyclic_index_of_year(readings.years)
-    is_match = years == arguments[0]
-  elif name == "common year":
-    is_match = readings.years == arguments[0]
-  elif name == "months":
-    is_match = np.isin(months, arguments[0])
-  elif name == "season":
-    is_match = (months - 1) // 3 == arguments[0]
-  elif name == "month day":
-    # Every month has 29 days.
-    is_match = np.ones(len(months), bool)
-    if readings.day_spans is not None and arguments[0] >= 30:
-      is_match = readings.day_spans[:, 1] >= arguments[0]
-  elif name in ("month", "doubtful month"):
-    is_match = (months == arguments[0]) & ~readings.is_leap
-    is_near = (months == arguments[0]) & readings.is_leap
+  readings, value = calendar.readings, arguments[0]
+  log_odds = LOG_ERROR_ODDS[name]
+  is_near = None
+  if name in ("month", "doubtful month"):
+    is_near = (readings.months == value) & readings.is_leap
+  elif name == "leap" and value:
+    is_near = abs(readings.months - value) <= readings.is_leap
+  if is_near is not None:
     log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
-  else:
-    number = arguments[0]  # of a leap month, if it is printed
-    if readings.day_spans is None:
-      is_match = months == (number or MONTHS_PER_YEAR)
-    else:
-      is_match = readings.is_leap & np.isin(months, number or range(13))
-    if number:
-      is_near = abs(months - number) <= readings.is_leap
-      log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
-  log_p = np.where(is_match, 0.0, log_odds)
+  log_p = np.where(match_readings(name, value, readings), 0.0, log_odds)
   reign_name = arguments[1] if len(arguments) > 1 else None
   if reign_name is not None:
     # By the calendar of the reign that is printed with the month.
     members = calendar.memberships
     is_reign = np.isin(members.reigns, calendar.find_reigns(reign_name))
-    is_of_reign = np.zeros(len(months), bool)
+    is_of_reign = np.zeros(len(log_p), bool)
     is_of_reign[members.readings[is_reign]] = True
     weight = np.where(is_of_reign, -readings.log_weights, 0.0)
     log_p = np.where(is_of_reign, log_p + weight, np.minimum(log_p, log_odds))
@@ -395,35 +397,22 @@ def name_calendars(section: Section) -> Section:
   return dataclasses.replace(section, statements=tuple(statements))
 
 
-# ----------------------------------------------------------------------------
-# Reliability of a chronicle: how far its probabilities are to be believed.
-#
-# The decoder is sure of a text that moves as its model says. Where entries
-# are lost or misplaced the same errors come again and again, each counted as
-# evidence of its own, and the decoder is too sure. Three things are read off
-# the text:
+# The decoder is too sure of a text with lost or misplaced entries: the same
+# errors come again and again, each counted as new evidence. So three things are
+# read off the text:
 #
 # - An entry without a date stands in the month before it, unless its head is
-# lost. Where dated entries skip months, heads are lost (`find_rest_chance`).
-# - Every posterior is raised to a power below 1, which leaves the most
-# probable month what it is. Where heads are known to be lost it is wide
-# already, and a short text repeats no error often. A text that begins anew
-# moves otherwise than the model says, as streams without marks do: the more
-# often, the lower the power. - A share of the sections that grows with those
-# that go back against the order may be of any month that fits what they
-# print. A year that is printed goes back because the text does: streams do so
-# every year.
+#   lost. Where dated entries skip months, heads are lost (`find_rest_chance`).
+# - Every posterior is raised to a power below 1. Where heads are lost it is
+#   wide already, and a short text repeats no error often. A text that often
+#   begins anew moves otherwise than the model assumes, so its power is lower.
+# - A share of the sections may be in any month that fits what they print. It
+#   grows with the sections that go back against the order. A printed year goes
+#   back because the text does: streams do so every year.
 #
 # The constants were chosen so that the credible months of 穀梁傳, 後漢紀 and
-# both
-# editions of 左傳 hold the right ones in 87 to 93 %, with years cut and entries
-# left out or misplaced (docs/results/dating.md).
-#
-# The odds of rest were set by hand to how often entries without a date of
-# these texts stand in the month before them.
-#
-# Axes: N sections, K months, P = K + 1 places; B sections of a block.
-
+# two editions of 左傳 hold the right one in 87 to 93 %, with years cut and
+# entries left out or misplaced (docs/results/dating.md).
 
 # Log odds that an entry without a date stands in the month before it, if no
 # dated entry skips a month, and what they lose if all do.
@@ -457,11 +446,9 @@ class Reliability:
   def __call__(
     self, posterior: Float32[np.ndarray, "B P"], start: int
   ) -> Float32[np.ndarray, "B P"]:
-    """Returns the tempered posterior; impossible months stay impossible.
+    """Returns the tempered posterior of the sections from `start` on.
 
-    Args:
-      posterior: of the sections from `start` on.
-      start: number of the first.
+    Impossible months stay impossible.
     """
     months, outside = posterior[:, :-1], posterior[:, -1:]
     tempered = _normalize(months**self.sharpness)
@@ -490,12 +477,7 @@ def _normalize(
 def measure_reliability(
   model: TransitionModel, emissions: SectionEmissions
 ) -> Reliability:
-  """Returns the reliability of a text.
-
-  Args:
-    model: fitted to the text.
-    emissions: of its sections.
-  """
+  """Returns the reliability of a text, from its model and its emissions."""
   kinds = emissions.kinds
   counts = np.bincount(kinds, minlength=len(model.rest))
   counts[[NO_DATE, NAMED, STREAM, TOLD_YEAR]] = 0
@@ -526,12 +508,6 @@ def fit_model(
 ) -> TransitionModel:
   """Returns the model that fits a path; undated entries keep most of their
   prior.
-
-  Args:
-    prior_model: before the text is read.
-    path: ordinal months of the sections, K for outside the calendar.
-    kinds: of the sections.
-    boundaries: of the calendar.
   """
   fitted_model = transitions.fit_transition_model(
     prior_model, path, kinds, boundaries
@@ -547,8 +523,7 @@ def fit_model(
 def find_rest_chance(skips: float) -> float:
   """Returns the chance that an undated entry stands where it belongs.
 
-  Args:
-    skips: share of dated sections that skip a month, from `measure_skips`.
+  It falls with the share of dated sections that skip a month.
   """
   return float(expit(REST_LOG_ODDS - SKIP_SLOPE * skips))
 

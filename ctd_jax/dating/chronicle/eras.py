@@ -5,8 +5,6 @@ in the installed tables are found before any year; unknown names only at the
 head of a record, where little but a date can stand.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools
@@ -17,10 +15,12 @@ from ctd_jax.chronology import calendar_tables, dates, numerals
 from ctd_jax.chronology.calendar_tables import build_names_pattern
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.reigns import Timeline
-from ctd_jax.dating.chronicle import emissions, sections
+from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
+  NAMED,
   UNKNOWN_ERA_STATEMENT,
+  YEAR,
   DateStatement,
   Section,
   fold_date_glyphs,
@@ -377,16 +377,12 @@ def _find_nearest(name: str, timeline: Timeline) -> tuple[str, ...]:
   )
 
 
-# ----------------------------------------------------------------------------
-# Stretches of a text that are of another time than its calendar.
+# The annals of 周 are not of Qin and Han, whatever months they print. A stretch
+# of another time begins with a heading of another state (「周本紀」), a year of
+# a ruler or era of another time, or a year past the end of an era's table. It
+# ends with the heading, or where a reign of the calendar is printed.
 #
-# The annals of 周 are none of Qin and Han, whatever months they print. A
-# stretch begins with a heading that names a state of another time, 「周本紀」,
-# with a year of a ruler or era of another time, or with one past the end of
-# an era's table; it ends where a reign of the calendar is printed, or the
-# heading does.
-#
-# Parallel states are no other time: the calendar of 曹魏 has the months of
+# Parallel states are not another time: the calendar of 曹魏 has the months of
 # 黃武.
 
 
@@ -463,7 +459,7 @@ def list_other_headings(
 
 def _find_year(section: Section) -> DateStatement | None:
   """Returns the year that heads a section, of an unknown era too."""
-  if section.kind not in (sections.YEAR, sections.NAMED):
+  if section.kind not in (YEAR, NAMED):
     return None
   return next(
     (

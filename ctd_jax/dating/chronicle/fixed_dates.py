@@ -10,8 +10,6 @@ the sections it touches, and the whole record if empty. `date` is read by
 `written_dates`. A column `note` is free.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import difflib

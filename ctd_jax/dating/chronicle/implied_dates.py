@@ -4,19 +4,21 @@ Relative dates count from the date before them, numbered days from the month
 before them, and one year may have several names.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence
 
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.chronology.dates import SEASONS
-from ctd_jax.dating.chronicle import sections
 from ctd_jax.dating.chronicle.sections import (
   COMMON_YEAR_STATEMENT,
+  DAY,
+  MONTH,
   MONTH_DAY_STATEMENT,
+  NAMED,
   RELATIVE_YEAR_STATEMENT,
+  SEASON,
+  YEAR,
   DatePart,
   PrintedDate,
   SectionDraft,
@@ -82,7 +84,7 @@ def _read_relative_date(
       match.end(),
       DatePart.SEASON,
       DatePart.SEASON,
-      sections.SEASON,
+      SEASON,
       (("season", SEASONS.index(match["season"][-1])),),
       has_season=True,
     )
@@ -105,9 +107,9 @@ def _read_relative_date(
   if head == "next_month" and rest is None and not is_punctuated(text):
     return None  # 「踰月無所得」 is a length of time
   part, kind, relation = (
-    (DatePart.YEAR, sections.YEAR, ((RELATIVE_YEAR_STATEMENT, 1),))
+    (DatePart.YEAR, YEAR, ((RELATIVE_YEAR_STATEMENT, 1),))
     if head == "next_year"
-    else (DatePart.MONTH, sections.MONTH, ())
+    else (DatePart.MONTH, MONTH, ())
   )
   if rest is None or rest.first_part <= part:
     return PrintedDate(match.start(), prefix_end, part, part, kind, relation)
@@ -148,16 +150,12 @@ def resolve_relative_years(drafts: Sequence[SectionDraft]) -> None:
     elif steps and year:
       year += steps[0]
       draft.statements.insert(0, ("year", reign, year))
-    elif draft.kind >= sections.YEAR:
+    elif draft.kind >= YEAR:
       year = 0
 
 
-# ----------------------------------------------------------------------------
-# Days by their number in the month: 「十五日」, 「初一」, 「望」, 「元旦」.
-#
 # Numbers are lengths of time more often than dates: they count after a month,
 # or at the start of a sentence.
-
 
 _EARLY_DAY = f"初[{numerals.UNIT_DIGITS}十]"  # 初一 to 初十
 _CLAUSE_END = r"(?=[，。、；：！？\s）)]|$)"
@@ -218,7 +216,7 @@ def _make_day(
     end,
     DatePart.MONTH_DAY,
     DatePart.MONTH_DAY,
-    sections.DAY,
+    DAY,
     ((MONTH_DAY_STATEMENT, number),),
     is_tail=is_tail,
     may_be_length=is_length,
@@ -280,19 +278,14 @@ def _find_named_days(text, month_ends, year_ends):
         *match.span(),
         DatePart.MONTH,
         DatePart.MONTH_DAY,
-        sections.MONTH,
+        MONTH,
         (("month", month), (MONTH_DAY_STATEMENT, day)),
         is_tail=False,
       )
 
 
-# ----------------------------------------------------------------------------
-# Years that are named twice: by reign, by pair, by year of the common era.
-#
-# 「丙申萬曆二十四年」, 「歲在丁酉，萬曆二十五年」, 「光緒二十六年（1900年）」
-# and 「1900年（光緒二十六年）」 are one date
-# each.
-
+# One year may have several names: 「丙申萬曆二十四年」,
+# 「歲在丁酉，萬曆二十五年」, 「光緒二十六年（1900年）」.
 
 _PAIR = (
   rf"(?:{sexagenary.PAIR_PATTERN}[年歲]?"
@@ -385,7 +378,7 @@ def _name_one_year(first: PrintedDate, second: PrintedDate, text: str) -> bool:
     opens_record = not text[: first.start].strip(_OPENING + " \u3000○◎")
     if second.first_part == DatePart.YEAR:
       return not gap.strip(_CLOSING + " \u3000") and (
-        second.kind == sections.NAMED or opens_record
+        second.kind == NAMED or opens_record
       )
     return (
       opens_record
@@ -424,7 +417,7 @@ def _join(first: PrintedDate, second: PrintedDate, text: str) -> PrintedDate:
       second.first_part,
     ),
     second.last_part,
-    max(sections.YEAR if _is_pair(first) else first.kind, second.kind),
+    max(YEAR if _is_pair(first) else first.kind, second.kind),
     tuple(dict.fromkeys((*statements, *second.statements))),
     has_season=first.has_season or second.has_season,
   )

@@ -1,11 +1,8 @@
 """Files of a dated chronicle."""
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import (
@@ -17,16 +14,13 @@ from ctd_jax.dating.chronicle import (
   dated_sections,
   dates_plot,
   fixed_dates,
+  tei_output,
 )
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.chronicle.dated_sections import DatedSection
 from ctd_jax.texts import Entry
 from ctd_jax.utils import files
-
-if TYPE_CHECKING:
-  from ctd_jax.dating.chronicle.dated_sections import DatedSection
-
 
 FORMATS = TSV, CSV, JSONL, TEI = ("tsv", "csv", "jsonl", "tei")
 _FILE_NAMES = {
@@ -56,13 +50,7 @@ def check_folder(
   formats: Sequence[str],
   sources: Sequence[pathlib.Path] = (),
 ) -> None:
-  """Raises ValueError if a folder cannot take the dates.
-
-  Args:
-    out: folder to write to; it need not exist.
-    formats: of `FORMATS`.
-    sources: files and folders that are read and must not change.
-  """
+  """Raises ValueError if dates cannot go to `out` or would harm `sources`."""
   if out.exists() and not out.is_dir():
     raise ValueError(f"--out={out}: is a file; name a folder")
   for source in map(pathlib.Path.resolve, sources):
@@ -106,14 +94,7 @@ def write_dates(
     formats: of `FORMATS`.
     bom: whether CSV begins with a byte order mark, for spreadsheets.
     title: of the chronicle, for TEI; by default the names of its files.
-
-  Raises:
-    ValueError: as in `check_formats`.
   """
-  # Here and not above: the command takes its formats from this module for
-  # --help, which needs no JAX.
-  from ctd_jax.dating.chronicle import date_tables, tei_output
-
   check_formats(formats, bom)
   formatters = {
     TSV: lambda: date_tables.format_dates_tsv(rows),
@@ -127,10 +108,6 @@ def write_dates(
     files.write_text(path, formatters[name]())
     paths.append(path)
   return paths
-
-
-# ----------------------------------------------------------------------------
-# A chronicle with its dates, as every output of it has them.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,14 +125,7 @@ def date_records(
   first_year: int | None = None,
   fixed: pathlib.Path | None = None,
 ) -> DatedChronicle:
-  """Returns the dates of a chronicle, with warnings.
-
-  Args:
-    name: where errors of dating come from, such as `--input=a.txt`.
-    records: text and headings in order, from `list_records`.
-    calendar: of the months.
-    first_year: astronomical year of the first record, if known.
-    fixed: table of corrections, see `fixed_dates`.
+  """Returns the dates of a chronicle, with warnings; errors begin with `name`.
 
   Raises:
     FileNotFoundError: if the table of corrections does not exist.
@@ -187,10 +157,6 @@ def date_records(
   )
 
 
-# ----------------------------------------------------------------------------
-# A chronicle dated: from its file to the files of its dates.
-
-
 @dataclasses.dataclass(frozen=True)
 class ChronicleSource:
   """A chronicle to date, and what is known of it."""
@@ -210,12 +176,6 @@ def date_file(
   bom: bool,
 ) -> str:
   """Writes the dates of a chronicle and their figure; returns a summary.
-
-  Args:
-    source: the chronicle.
-    out: folder to write to.
-    formats: of `FORMATS`.
-    bom: whether CSV begins with a byte order mark.
 
   Raises:
     FileNotFoundError: if a text, table, polity or file does not exist.

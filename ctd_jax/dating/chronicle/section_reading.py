@@ -5,8 +5,6 @@ that opens a clause begins a section; the sections cover the record. Texts
 without punctuation are cut by the words before and after a date.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import re
@@ -14,7 +12,6 @@ from collections.abc import Callable, Sequence
 
 from ctd_jax.chronology import annals, numerals
 from ctd_jax.chronology.reigns import Timeline
-from ctd_jax.dating.chronicle import sections
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.date_reading import find_printed_dates
 from ctd_jax.dating.chronicle.implied_dates import (
@@ -23,7 +20,14 @@ from ctd_jax.dating.chronicle.implied_dates import (
 )
 from ctd_jax.dating.chronicle.sections import (
   BLANKS,
+  DAY,
+  MONTH,
+  NAMED,
+  NO_DATE,
   PUNCTUATION,
+  SEASON,
+  STREAM,
+  YEAR,
   DatePart,
   PrintedDate,
   Section,
@@ -31,16 +35,10 @@ from ctd_jax.dating.chronicle.sections import (
   doubt_month,
   find_new_eras,
   fold_date_glyphs,
+  index_reign_names,
   is_blank,
   is_punctuated,
 )
-
-# ----------------------------------------------------------------------------
-# Headings of a chronicle, and marks of its streams.
-#
-# A record that is nothing but a date, a reign or the mark of a stream heads
-# what follows it.
-
 
 _HEADING_BRACKETS = "【】《》〈〉〔〕[]「」『』（）()#＃*＊"
 _ORNAMENT = PUNCTUATION + _HEADING_BRACKETS
@@ -89,12 +87,6 @@ def read_heading(
   """Returns the section of a heading; None if the record is not a heading.
 
   A heading is nothing but one date, a reign or the mark of a stream, or known.
-
-  Args:
-    text: of the record.
-    dates: in it, in order.
-    timeline: of the reigns that a heading may name.
-    is_heading: whether the record is known to head others.
   """
   stream = match_stream_mark(text)
   trailing = None if stream else _TRAILING_STREAM.search(text)
@@ -103,7 +95,7 @@ def read_heading(
   draft = SectionDraft(0, start)
   reign = _find_reign(text[start:stop].strip(_ORNAMENT), timeline)
   if reign is not None:
-    draft.kind, draft.statements = sections.NAMED, [("year", reign, 0)]
+    draft.kind, draft.statements = NAMED, [("year", reign, 0)]
     start = stop
   else:
     for date in dates:
@@ -116,15 +108,15 @@ def read_heading(
       start = date.end
   is_all_read = not text[start:stop].strip(_ORNAMENT)
   if (stream or trailing) and is_all_read:
-    draft.kind = sections.STREAM
-  if draft.kind != sections.NO_DATE and is_all_read:
+    draft.kind = STREAM
+  if draft.kind != NO_DATE and is_all_read:
     draft.date_end = len(text) if draft.statements else 0
     return draft
   if not is_heading:
     return None
   # 「太祖文皇帝上之中元嘉六年」; a range is that of a volume.
   years = [date for date in dates if date.first_part == DatePart.YEAR]
-  draft = SectionDraft(0, 0, kind=sections.STREAM * bool(stream or trailing))
+  draft = SectionDraft(0, 0, kind=STREAM * bool(stream or trailing))
   if len(years) == 1 and not _RANGE.search(text):
     draft.add_date(years[0])
     if text[: years[0].start].strip(_ORNAMENT):
@@ -134,18 +126,14 @@ def read_heading(
 
 def _find_reign(name: str, timeline: Timeline) -> str | None:
   """Returns the reign that a heading names, alone or with the part of it."""
-  by_heading = sections.index_reign_names(timeline).by_heading
+  by_heading = index_reign_names(timeline).by_heading
   name = numerals.fold_script(name)
   return by_heading.get(name) or by_heading.get(_VOLUME_OF_REIGN.sub("", name))
 
 
-# ----------------------------------------------------------------------------
-# Clauses of a record: which of its dates open a section.
-#
 # A date opens a section where it opens a clause of the narrative: not in
 # speech, not in a flashback (「初，」), and not as a length of time. In texts
 # without punctuation the characters before and after a date decide.
-
 
 _CLAUSE_ENDS = annals.SENTENCE_ENDS + "，："
 _LENGTH_OF_A_SEASON = 3  # months
@@ -209,14 +197,14 @@ def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
     for name, *values in draft.statements:
       if name == "month":
         return values[0]
-    if draft.kind >= sections.YEAR:
+    if draft.kind >= YEAR:
       break
   return 0
 
 
 def _is_of_life(drafts: Sequence[SectionDraft]) -> bool:
   """Returns whether a record is no entry of annals: it opens with a name."""
-  return drafts[0].kind == sections.NO_DATE
+  return drafts[0].kind == NO_DATE
 
 
 class Clauses:
@@ -253,11 +241,8 @@ class Clauses:
   def opens_section(
     self, date: PrintedDate, drafts: Sequence[SectionDraft]
   ) -> bool:
-    """Returns whether a date inside the record opens a section.
-
-    Args:
-      date: after the first of the record.
-      drafts: the sections before it.
+    """Returns whether a date inside the record opens a section after the
+    drafts.
     """
     if date.is_tail or self._is_flashback(date) or self._is_birth(date):
       return False
@@ -272,8 +257,7 @@ class Clauses:
         and date.statements[0][-1] == 1
       )
       return self._has_form_of_date(date) and (
-        not is_first_year
-        or any(draft.kind >= sections.YEAR for draft in drafts)
+        not is_first_year or any(draft.kind >= YEAR for draft in drafts)
       )
     return self._opens_clause(start) and self._is_set_off(date)
 
@@ -302,7 +286,7 @@ class Clauses:
       return not leads_into_date or _ENDS_MOVEMENT.search(before) is not None
     return not (
       # Documents are copied out in records of a day.
-      drafts[0].kind == sections.DAY
+      drafts[0].kind == DAY
       or leads_into_date
       or _LENGTH_AFTER_MONTH.match(after)
       or _PART_OF_MONTH.match(after)
@@ -351,7 +335,7 @@ class Clauses:
       _LEADS_INTO_SEASON
       if date.first_part == DatePart.SEASON and date.last_part > DatePart.SEASON
       else _LEADS_INTO_YEAR
-      if is_of_life and date.kind == sections.NAMED
+      if is_of_life and date.kind == NAMED
       else _LEADS_INTO_DATE
     )
     if (
@@ -390,7 +374,7 @@ class Clauses:
       return date.statements[0][1] > last_month
     # A month is entered where a record begins, unless records are long.
     return (
-      drafts[0].kind != sections.DAY or len(self._text) < _MAX_DAY_LENGTH
+      drafts[0].kind != DAY or len(self._text) < _MAX_DAY_LENGTH
     ) and not (
       _ORDER.search(before[-_WIDTH_OF_ORDER:])
       or self._text[date.start] in "兩两"
@@ -427,9 +411,9 @@ class Clauses:
 # The counts of years of rulers of Han who began to count anew.
 _COUNTS_OF_YEARS = ("前", "中", "後")
 _COUNTING_KINDS = (
-  sections.MONTH,
-  sections.SEASON,
-  sections.YEAR,
+  MONTH,
+  SEASON,
+  YEAR,
 )
 
 
@@ -438,11 +422,7 @@ def read_sections(
 ) -> list[Section]:
   """Returns the sections of a record, at least one; they cover the text.
 
-  Args:
-    record: its number.
-    text: with or without punctuation.
-    calendar: whose reign names to look for.
-    is_heading: whether the text heads others; then it is one section.
+  A record that heads others (`is_heading`) is one section.
   """
   text = fold_date_glyphs(text)
   dates = find_printed_dates(text, calendar)
@@ -475,7 +455,7 @@ def read_sections(
       draft.date_end if draft.last_part >= 0 else draft.start,
       draft.kind,
       tuple(draft.statements),
-      draft.kind != sections.NO_DATE and is_blank(text[draft.date_end : stop]),
+      draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
       draft.start in told,
     )
     for draft, stop in zip(drafts, stops, strict=True)
@@ -495,7 +475,7 @@ def _find_told(drafts: Sequence[SectionDraft]) -> set[int]:
   return {
     draft.start
     for draft in drafts[1:]
-    if draft.kind < sections.YEAR or draft.start > last_year
+    if draft.kind < YEAR or draft.start > last_year
   }
 
 
@@ -503,9 +483,7 @@ def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:
   """Returns the sections of a record that is more than a date."""
   stream = match_stream_mark(text)
   drafts = [
-    SectionDraft(0, stream.end(), kind=sections.STREAM)
-    if stream
-    else SectionDraft(0, 0)
+    SectionDraft(0, stream.end(), kind=STREAM) if stream else SectionDraft(0, 0)
   ]
   clauses = Clauses(text)
   for date in dates:

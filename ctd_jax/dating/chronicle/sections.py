@@ -1,7 +1,5 @@
 """Sections of a chronicle: stretches of its records, each under one date."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import enum
@@ -15,10 +13,6 @@ from jaxtyping import Int
 from ctd_jax.chronology import numerals
 from ctd_jax.chronology.calendar_tables import build_names_pattern
 from ctd_jax.chronology.reigns import Timeline
-
-# ----------------------------------------------------------------------------
-# Punctuation of chronicles: marks, blanks, circles that divide entries.
-
 
 # An edition puts brackets around what it took from elsewhere.
 BLANKS = " \t\u3000○〇◎●△▲（(〔"
@@ -35,14 +29,9 @@ def is_punctuated(text: str) -> bool:
   return any(mark in text for mark in "，。")
 
 
-# ----------------------------------------------------------------------------
-# Spellings of dates that only prints have: 熈寧 is 熙寧, 丁夘 丁卯.
-#
-# More than `chronology.glyphs` folds, which editions are compared by. 曆 was
-# taboo when the 四庫全書 was written: 慶厯 and 慶歴 are 慶曆. From 744 to 758
-# years
-# were written 載.
-
+# Only dates are spelt alike here; `chronology.glyphs` folds what editions are
+# compared by. 曆 was taboo when the 四庫全書 was written: 慶厯 is 慶曆. From
+# 744 to 758 years were written 載.
 
 _SPELLINGS = "熙熈煕凞 寧寜寕 泰㤗 寶寳珤 曆厯歴歷 光灮 初𥘉 卯夘戼 觀覌 豐豊"
 _fold_spellings = numerals.make_replacer(
@@ -60,26 +49,15 @@ def fold_date_glyphs(text: str) -> str:
   return _YEAR_SIGN.sub("年", _fold_spellings(text))
 
 
-# ----------------------------------------------------------------------------
-# Kinds of section, by what a section prints at its head.
-#
-# DAY is a day of the sexagenary cycle; MONTH, SEASON and YEAR are the largest
-# unit of its date; NAMED is a reign with its year; STREAM is the mark of a
-# stream, 「傳」. TOLD_MONTH and TOLD_YEAR are months and years inside a record
-# of running text, where a date of the narrative looks like one that it tells
-# of.
-
+# Kinds of section, by what it prints at its head. DAY is a day of the
+# sexagenary cycle; MONTH, SEASON and YEAR are the largest unit of its date;
+# NAMED is a reign with its year; STREAM is the mark of a stream, 「傳」.
+# TOLD_MONTH and TOLD_YEAR stand inside running text, where the record may only
+# mention the date.
 
 NO_DATE, DAY, MONTH, SEASON, YEAR, NAMED, STREAM = range(7)
 TOLD_MONTH, TOLD_YEAR = range(7, 9)
 NUM_KINDS = 9
-
-
-# ----------------------------------------------------------------------------
-# Printed dates: what a date in a record states.
-#
-# Whether a date is of what the record tells, of a length of time or of
-# another year, its clause decides (`clauses`).
 
 
 # A name of `emissions.LOG_ERROR_ODDS` and its values.
@@ -187,10 +165,6 @@ class SectionDraft:
     self.date_end = date.end
 
 
-# ----------------------------------------------------------------------------
-# Names of the reigns of a timeline, as headings and records print them.
-
-
 _NEW_ERA_VERBS = ("改元", "改年", "建元", "年號")
 
 
@@ -246,14 +220,9 @@ def find_new_eras(
       yield match.start(), ("era", reign)
 
 
-# ----------------------------------------------------------------------------
-# Units of a chronicle: sections that share a date.
-#
 # A heading has no date of its own: 「三年」 above 「春，…」 dates what it
-# heads. Read
-# as a section it would claim a month of its year, and what follows it would
-# have to go on from there.
-
+# heads. Read as a section it would claim a month of its year, and what follows
+# it would have to go on from there.
 
 # What a statement fixes; a day or another statement leaves the kind as it is.
 _KIND_OF_STATEMENT = {

@@ -7,8 +7,6 @@ month as a text names it; `when-custom`, the same as 0311-06 or 0311-06L;
 `cert` by probability; `evidence` and `resp`, internal or given by hand.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Iterable, Sequence
@@ -76,11 +74,9 @@ FOOTER = """\
 
 
 def format_dates_tei(rows: Sequence[DatedSection], title: str = "") -> str:
-  """Returns a TEI document of the sections.
+  """Returns a TEI document of the sections, in order.
 
-  Args:
-    rows: in order; those of a record follow one another.
-    title: of the chronicle; by default the names of its files.
+  The title is by default the names of the chronicle's files.
   """
   sources = ", ".join(dict.fromkeys(row.place.file for row in rows))
   header = _HEADER.format(

@@ -7,8 +7,6 @@ the months and, last, outside the calendar; C kinds of section; S offsets of
 the calendar. An array's name ends in its axes.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math
@@ -32,25 +30,17 @@ from ctd_jax.dating.chronicle.sections import (
   YEAR,
 )
 
-# ----------------------------------------------------------------------------
-# Transition model: how often a chronicle stays, steps on, jumps or goes back.
-#
 # Annals print a date only where it changes. From one section to the next the
-# text stays, steps on, or jumps, by the date that the next section prints:
-# one that opens with a season has left the season before it, one that opens
-# with a year the year before. A step goes to the boundary (the next month,
-# season or year) and a geometric number of months beyond it; a jump goes
-# anywhere later, for gaps and lost headings.
+# text stays, steps on or jumps, by the date of the next section: one that opens
+# with a season has left the season before. A step goes to the boundary (the
+# next month, season or year) and a geometric number of months beyond it; a jump
+# goes anywhere later, for gaps and lost headings.
 #
-# Texts also go back. Where streams alternate, the Annals of a year and then
-# its tradition, each begins again with the year; lives begin anew anywhere.
-# How often a text does either is learned from the text. It may also leave the
-# calendar for a time: an era that the tables lack. And a section may tell
-# what is older than its position (「初」): a share of its emission is that of
-# any earlier month alike.
-#
-# Axes: N sections of a path, K months; C kinds of section.
-
+# Texts also go back. Where streams alternate (the Annals of a year, then its
+# tradition), each begins again with the year; lives begin anew anywhere. How
+# often is learned from the text. It may leave the calendar for a time, for an
+# era that the tables lack. A section may tell of what is older than its
+# position (「初」): a share of its emission is that of any earlier month alike.
 
 _PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
 _MAX_STEP_MONTHS = 60  # what goes further was a jump
@@ -169,12 +159,6 @@ def fit_transition_model(
 
   Learns how often each kind rests, jumps, goes back and restarts, and how far
   beyond the boundary it goes. Rarer moves keep their prior.
-
-  Args:
-    model: prior.
-    path: ordinal months of the sections, K for outside the calendar.
-    kinds: of the sections.
-    boundaries: of the calendar.
   """
   num_months = len(boundaries.year_start)
   is_inside = (path[:-1] < num_months) & (path[1:] < num_months)
@@ -275,11 +259,7 @@ def make_transitions(
 ) -> Transitions:
   """Returns the log weights of every move; from each place they sum to 1.
 
-  Args:
-    model: probabilities.
-    boundaries: from `find_boundaries`.
-    offset_transition_SxS: probabilities from offset to offset; None for one
-      offset.
+  `offset_transition_SxS` has probabilities from offset to offset.
 
   Raises:
     ValueError: if a boundary does not lie later than its month.
@@ -486,12 +466,9 @@ def propagate_backward(
 ) -> jax.Array:
   """Returns p(all after | place of this section), [P].
 
-  The transpose of `propagate_forward`.
-
-  Args:
-    moves: probabilities.
-    message_P: p(the next section and all after it | its place).
-    kind: of the next section.
+  The transpose of `propagate_forward`: `message_P` is p(the next section and
+  all
+  after it | its place).
   """
   message_K, outside = message_P[:-1], message_P[-1]
   total = message_K.sum()
@@ -513,13 +490,7 @@ def propagate_backward(
 def propagate_best(
   log_moves: Transitions, message_P: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns the log weight of the best single way to each place, [P].
-
-  Args:
-    log_moves: logs.
-    message_P: log weight of the place of this section.
-    kind: of the next section.
-  """
+  """Returns the log weight of the best single way to each place, [P]."""
   message_K, outside = message_P[:-1], message_P[-1]
   size = len(message_K)
   total = message_K.max()
@@ -623,13 +594,8 @@ def part_told(
   """Returns the weights of telling of the own month and of another, [B, S, P]
   each.
 
-  Only kinds in `is_told` have a weight of another month.
-
-  Args:
-    outlier: probabilities, see `Transitions`.
-    weight_BxSxP: of the place a section stands in, without its own emission.
-    emission_BxSxP: see `add_flashback`.
-    kinds_B: of the sections.
+  Only kinds in `is_told` have a weight of another month. `weight_BxSxP` is that
+  of the place a section stands in, without its own emission.
   """
   own_weight, other_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
   weight_BxSxK, emission_BxSxK = (

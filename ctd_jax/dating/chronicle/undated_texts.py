@@ -73,14 +73,7 @@ def read_headed_corpus(
   calendar: Calendar,
   external_texts: Sequence[str] = (),
 ) -> tuple[Corpus, list[Section]]:
-  """Returns undated texts as a corpus, and the first section of each.
-
-  Args:
-    texts: that stand alone.
-    axis: the months of the calendar.
-    calendar: whose reigns they may name.
-    external_texts: not to be dated; their citations count.
-  """
+  """Returns undated texts as a corpus, and the first section of each."""
   heads = [read_head(text, calendar) for text in texts]
   return make_headed_corpus(axis, texts, heads, external_texts), heads
 
@@ -115,16 +108,10 @@ def make_headed_corpus(
   )
 
 
-# ----------------------------------------------------------------------------
-# Dates at the heads of undated texts, by the calendar of a chronicle.
-#
-# A text beside a chronicle may print a part of its date: a month, a day, a
-# year without its era. It is scored as the sections of a chronicle are
-# (`emissions`), so that leap months, parallel calendars and days count alike
-# on both sides. Only the head of a text is read: further dates are of what it
-# goes on to tell.
-#
-# Axes: N records, n some of them, K months.
+# A text may print a part of its date: a month, a day, a year without its era.
+# It is scored as the sections of a chronicle are, so leap months, parallel
+# calendars and days count alike. Only the head is read: further dates are of
+# what the text goes on to tell.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -243,11 +230,8 @@ def make_text_model(
 
   Args:
     dates: of the chronicle's records and the texts.
-    without: names of evidence to leave out.
+    without: names of evidence to leave out; ValueError if unknown.
     seed: of the year encoder.
-
-  Raises:
-    ValueError: if a name is unknown.
   """
   # A chronicle names a month as often as it likes, and does not say that a
   # month without a record has none. So the room of months is no evidence.

@@ -4,8 +4,6 @@ Months are Julian to 4 October 1582 and Gregorian after; years begin on
 1 January. Its reigns are CE and BCE, so the decoder needs nothing new.
 """
 
-from __future__ import annotations
-
 import bisect
 import re
 from collections.abc import Iterator, Sequence
@@ -17,14 +15,20 @@ from ctd_jax.chronology import reigns as reigns_lib
 from ctd_jax.chronology import sexagenary, western_dates
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Reign, Timeline
 from ctd_jax.chronology.western_dates import WesternDate
-from ctd_jax.dating.chronicle import sections
 from ctd_jax.dating.chronicle.calendar import (
   MAX_YEAR,
   Calendar,
   Memberships,
   Readings,
 )
-from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.dating.chronicle.sections import (
+  MONTH,
+  NAMED,
+  NO_DATE,
+  YEAR,
+  DateStatement,
+  Section,
+)
 from ctd_jax.texts import Entry, YearHeading, match_year_heading
 from ctd_jax.utils.notes import Note
 
@@ -166,13 +170,6 @@ def _find_opening_year(text: str) -> int | None:
   return None
 
 
-# ----------------------------------------------------------------------------
-# Sections of Western annals, each from a sentence that holds a date on.
-#
-# A year heads a record or opens a sentence; a month or a day counts anywhere
-# in its sentence.
-
-
 _MAX_ABBREVIATION = 8
 # What may stand before the date that opens a sentence: "And on".
 _WORD = re.compile(r"\w+")
@@ -242,13 +239,9 @@ def read_western_sections(
 
   Each begins with a sentence that holds a date. A year counts where it opens
   its
-  sentence; a month or day anywhere, unless it has a year of its own.
-
-  Args:
-    record: its number.
-    text: of the record.
-    is_heading: whether the text heads other records; then it is one section.
-    year_above: statement of the heading that the record belongs to.
+  sentence; a month or day anywhere, unless it has a year of its own. Without
+  one
+  `year_above` counts, the statement of the heading.
   """
   heads: list[_SentenceHead]
   heading = match_opening_year(text)
@@ -257,7 +250,7 @@ def read_western_sections(
   if heading:
     statements = [_state_year(heading.year, True)]
     year_above = statements[0]
-  kind = sections.NAMED if heading else sections.NO_DATE
+  kind = NAMED if heading else NO_DATE
   heads = [_SentenceHead(0, heading_end, kind, statements)]
   is_heading |= heading is not None and not text[heading_end:].strip()
   # Headings can be in capitals, "JUNE".
@@ -353,7 +346,7 @@ def _date_sentence(
   text: str, start: int, dates: Sequence[WesternDate]
 ) -> _SentenceHead:
   """Returns the head of a sentence."""
-  kind, statements = sections.NO_DATE, []
+  kind, statements = NO_DATE, []
   has_month = False
   # Of the date that opens the sentence, and of what is stated of it.
   opening_end = date_end = start
@@ -380,17 +373,17 @@ def _date_sentence(
 
 def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:
   """Returns the kind of a date and what it states."""
-  kind, statements = sections.NO_DATE, []
+  kind, statements = NO_DATE, []
   if date.month is not None:
-    kind, statements = sections.MONTH, [("month", date.month)]
+    kind, statements = MONTH, [("month", date.month)]
   elif date.season is not None:
     # Winter holds the new year: it is no quarter of it.
-    kind = sections.MONTH
+    kind = MONTH
     statements = [("months", western_dates.months_of_season(date.season))]
   if date.day is not None:
     statements.append(("month day", date.day))
   if date.year is not None:
-    kind = sections.NAMED if date.has_era else sections.YEAR
+    kind = NAMED if date.has_era else YEAR
     statements.insert(0, _state_year(date.year, date.has_era))
   return kind, statements
 

@@ -8,8 +8,6 @@ ISO dates are Gregorian and mean the months that share a day with them.
 Axes: K months of the calendar, M memberships in reigns.
 """
 
-from __future__ import annotations
-
 import calendar as civil_calendar
 import dataclasses
 import re

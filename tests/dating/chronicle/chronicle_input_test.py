@@ -112,24 +112,6 @@ def test_the_common_era_has_the_years_of_the_text(tmp_path):
   assert len(calendar) == 132
 
 
-def test_the_files_of_a_folder_are_read_by_their_numbers(tmp_path):
-  for name, text in (("10_閔公", "夏，地震。"), ("2_莊公", "春，大水。")):
-    write(tmp_path, f"{name}.txt", f"元年春，王正月。\n{text}\n")
-  assert [text for _, text in texts_of(tmp_path)] == [
-    *("莊公", "元年春，王正月。", "春，大水。"),
-    *("閔公", "元年春，王正月。", "夏，地震。"),
-  ]
-
-
-def test_several_works_in_a_folder_are_named(tmp_path):
-  write(tmp_path, "a/a.txt", "春，大水。\n")
-  write(tmp_path, "b/b.txt", "夏，地震。\n")
-  with pytest.raises(
-    ValueError, match=r"--input=.*: 2 works, .*: a \(a/a.txt\); b \(b/b.txt\)"
-  ):
-    chronicle_input.read_records(tmp_path, LINE)
-
-
 @pytest.mark.parametrize(
   ("name", "content", "message"),
   [
@@ -159,11 +141,16 @@ def test_bad_text_is_named(tmp_path, name, content, message):
     chronicle_input.read_records(path, LINE)
 
 
-def test_a_missing_text_is_named(tmp_path):
+def test_one_work_is_read_whole_and_others_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"--input=.*no.txt: no such"):
     chronicle_input.read_records(tmp_path / "no.txt", LINE)
-
-
-def test_a_state_names_the_installed_table_of_its_reigns():
-  calendar = chronicle_input.load_reigns("魯")
-  assert len(calendar) == len(chronicle_input.load_reigns("lu"))
+  # Files go by their numbers.
+  for name, text in (("10_閔公", "夏，地震。"), ("2_莊公", "春，大水。")):
+    write(tmp_path, f"a/{name}.txt", f"元年春，王正月。\n{text}\n")
+  assert [text for _, text in texts_of(tmp_path / "a")] == [
+    *("莊公", "元年春，王正月。", "春，大水。"),
+    *("閔公", "元年春，王正月。", "夏，地震。"),
+  ]
+  write(tmp_path, "b/b.txt", "夏，地震。\n")
+  with pytest.raises(ValueError, match=r"--input=.*: 2 works, .*\(b/b.txt\)"):
+    chronicle_input.read_records(tmp_path, LINE)

@@ -101,16 +101,6 @@ def test_early_calendars_have_places(tmp_path):
   assert by_place[:, april].min() == pytest.approx(wrong["day"])
 
 
-def test_a_leap_month_of_an_early_calendar_is_the_twelfth(tmp_path):
-  early = calendar(tmp_path, RULERS)
-  for text, month in (("閏月，葬懷公。", 12), ("閏三月，大水。", 3)):
-    (row,) = evidence(text, early)(0, 1)[0]
-    assert set(early.months[row == 0].tolist()) == {month}
-  # Days are held longer there: by the leap month as likely as not.
-  held = early.day_chances[:, early.months == 12, :60]
-  assert ((held > 0).sum(-1) >= 59).all()
-
-
 # Duke, year, month and day of the eclipses on which the Annals print the first
 # day of the month. Not 昭 17.6, which cannot have been in that month.
 ECLIPSES = (
@@ -193,16 +183,6 @@ def test_first_and_last_days_say_more(mark, eras):
   assert row[20] == any_day[20] == 0
   assert (row > -2).sum() < (any_day > -2).sum() / 4
   assert row.min() == pytest.approx(emissions.LOG_ERROR_ODDS["first day"])
-
-
-def test_an_eclipse_is_on_a_first_day(eras):
-  first, _ = eras.day_spans[20]
-  pair = sexagenary.format_cyclic_index(
-    sexagenary.cyclic_index_of_day(int(first))
-  )
-  told = [f"{pair}，日有食之。", f"{pair}朔，隕石。"]
-  eclipse, marked = (evidence(text, eras)(0, 1) for text in told)
-  np.testing.assert_array_equal(eclipse, marked)
 
 
 def test_blocks_are_parts_of_the_whole(eras):

@@ -266,11 +266,6 @@ def test_bad_rows_are_named(tmp_path, header, rows, message):
   assert error.match(message)
 
 
-def test_a_missing_file_is_named(tmp_path):
-  with pytest.raises(FileNotFoundError, match=r"--fixed=.*no.tsv: no such"):
-    fixed_dates.read_rows(tmp_path / "no.tsv")
-
-
 def test_what_is_written_is_read_again(tmp_path):
   path = tmp_path / "fixed.tsv"
   rows = [

@@ -132,14 +132,6 @@ def test_a_record_is_cut_at_its_dates(text, expected, eras):
   assert read(text, eras) == expected
 
 
-def test_a_section_begins_at_its_date_and_has_what_follows(eras):
-  assert cut("王薨。四月，大水。○五月，雨雪。", eras) == [
-    "王薨。",
-    "四月，大水。○",
-    "五月，雨雪。",
-  ]
-
-
 @pytest.mark.parametrize(
   ("text", "expected"),
   [
@@ -229,20 +221,6 @@ def test_a_record_that_is_a_date_is_a_heading(text, kind, statements, eras):
 def test_sections_know_where_the_date_at_their_head_ends(text, dates, eras):
   sections = section_reading.read_sections(0, text, eras)
   assert [text[s.start : s.date_end] for s in sections] == dates
-
-
-@pytest.mark.parametrize(
-  ("text", "date"),
-  [
-    ("【永熹】", "【永熹】"),
-    ("永熹二年 大水", "永熹二年"),
-    ("卷三 永熹二年 大水", ""),
-    ("諸王傳", ""),
-  ],
-)
-def test_headings_know_where_their_date_ends(text, date, eras):
-  (section,) = section_reading.read_sections(0, text, eras, is_heading=True)
-  assert text[: section.date_end] == date
 
 
 def test_a_heading_is_one_section_and_a_range_dates_nothing(eras):

@@ -15,7 +15,6 @@ from ctd_jax.dating.chronicle import (
   undated_texts,
 )
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.dating.posterior import CredibleBlock
 from ctd_jax.texts.works import Entry, Place
 from tests.benchmarks import labelled_corpus
 
@@ -118,21 +117,6 @@ def test_a_printed_month_counts(dates, labelled, fitted):
   assert opening.evidence.note.startswith("七月")
 
 
-def test_shares_add_up_and_name_the_labelled_record(labelled, fitted):
-  row = int(labelled.text_rows[0])
-  reasons = fitted.explain(row)
-  total = sum(reason.log_scores for reason in reasons)
-  total = total * fitted.weights.inverse_temperature
-  log_p = fitted.predict().log_p(np.array([row]))[0]
-  np.testing.assert_allclose(
-    total - total.max(), log_p - log_p.max(), atol=1e-3
-  )
-  known = next(reason for reason in reasons if reason.expert == "known")
-  assert labelled.labels.is_known[list(known.evidence.linked_rows)].all()
-  assert name_person(YEAR, MONTH) in known.evidence.note
-  assert known.weight > 0
-
-
 def test_sections_keep_what_the_decoder_found(dates, labelled, fitted):
   posterior = labelled.join_posterior(fitted.predict())
   log_p = posterior.log_p(np.arange(len(labelled.sections)))
@@ -163,25 +147,6 @@ def test_years_of_parallel_reigns_are_one_year():
   assert axis.civil_year[years].tolist() == [223, 223]
   assert axis.year_index(reigns["黃初"], 40) == UNKNOWN
   assert axis.has_reign[years[0]].sum() >= 2
-
-
-def test_the_rest_of_credible_months_is_spread_evenly():
-  block = CredibleBlock(
-    rows=np.array([0, 3]),
-    starts=np.array([0, 2, 3]),
-    months=np.array([1, 2, 4]),
-    probabilities=np.array([0.6, 0.3, 0.5]),
-    num_months=4,
-  )
-  chances = np.exp(block.log_p(np.array([0, 1])))
-  np.testing.assert_allclose(
-    chances[0], [0.025, 0.625, 0.325, 0.025], rtol=1e-5
-  )
-  # Ordinal 4 is of no month.
-  np.testing.assert_allclose(chances[1], 0.25, rtol=1e-5)
-  np.testing.assert_allclose(
-    np.exp(block.select(np.array([False, True])).log_p(np.array([0])))[0], 0.25
-  )
 
 
 def test_copies_are_hidden_together(labelled):

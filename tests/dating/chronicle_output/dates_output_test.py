@@ -8,7 +8,6 @@ import pathlib
 import re
 
 import edtf as edtf_lib
-import matplotlib.image
 import numpy as np
 import pytest
 from lxml import etree
@@ -46,7 +45,7 @@ def jin():
 
 @pytest.fixture(scope="module")
 def lu():
-  folder = calendar.reign_tables.reign_table_dir()
+  folder = reigns.reign_table_dir()
   return calendar.read_calendar(folder / "lu.tsv")
 
 
@@ -336,19 +335,6 @@ def test_leap_months_are_written_as_in_time_keys(rows):
   assert [row["leap_month"] for row in read_tsv(rows)] == [*"0100", ""]
 
 
-def test_columns_of_numbers_sort_in_time(rows):
-  table = read_tsv(rows)
-  for column in ("year", "month", "first_julian_day", "last_julian_day"):
-    assert all(re.fullmatch(r"\d+", row[column]) for row in table[:4])
-  first, leap = table[:2]
-  assert first["first_julian_day"] == first["julian_day"] == "1834844"
-  assert first["not_before_julian"] == first["julian_date"] == "0311-07-13"
-  days = sexagenary.to_gregorian_dates(int(leap["last_julian_day"]))
-  assert sexagenary.format_date(days) == leap["not_after"]
-  assert leap["not_after_julian"] < leap["not_after"]
-  assert int(leap["last_julian_day"]) < int(first["first_julian_day"])
-
-
 def test_precision_is_the_smallest_unit_that_holds_the_date(jin):
   texts = ["六月，丁酉，雨。", *["大水。"] * 6]
   june = find_month(jin, 311, 6)
@@ -393,20 +379,27 @@ def test_months_of_the_common_era_are_written_as_such():
   assert checks.format_statement(year) == "year 787 CE"
 
 
-def test_tsv_has_one_line_for_each_section(rows):
-  table = date_tables.format_dates_tsv(rows)
-  assert len(table.splitlines()) == len(rows) + 1
-  cells = read_tsv(rows)
-  assert tuple(cells[0]) == date_tables.COLUMNS
-  first = cells[0]
-  assert len(first["text"]) == len(rows[0].text)
-  assert first["common_era_year"] == "311"
-  assert first["julian_day"] == "1834844"
-  assert first["julian_date"] == "0311-07-13"
-  assert first["probability"] == "0.9731"
-  assert first["second"].endswith("永嘉5年7月")
-  assert first["sexagenary_day"] == "丁酉"
-  assert cells[4]["year"] == cells[4]["not_before"] == ""
+def test_tsv_has_a_line_for_each_section_and_numbers_that_sort(rows):
+  assert len(date_tables.format_dates_tsv(rows).splitlines()) == len(rows) + 1
+  first, leap, *_, outside = table = read_tsv(rows)
+  assert tuple(first) == date_tables.COLUMNS
+  for column in ("year", "month", "first_julian_day", "last_julian_day"):
+    assert all(re.fullmatch(r"\d+", row[column]) for row in table[:4])
+  expected = {
+    "common_era_year": "311",
+    "first_julian_day": "1834844",
+    "julian_day": "1834844",
+    "julian_date": "0311-07-13",
+    "not_before_julian": "0311-07-13",
+    "sexagenary_day": "丁酉",
+    "probability": "0.9731",
+    "second": "晉懷帝永嘉5年7月",
+  }
+  assert {name: first[name] for name in expected} == expected
+  days = sexagenary.to_gregorian_dates(int(leap["last_julian_day"]))
+  assert sexagenary.format_date(days) == leap["not_after"]
+  assert leap["not_after_julian"] < leap["not_after"]
+  assert outside["year"] == outside["not_before"] == ""
 
 
 def test_csv_keeps_the_text_and_bears_a_mark_on_request(rows):
@@ -441,14 +434,6 @@ def test_few_of_many_credible_months_are_written(jin):
   assert years[0] == jin.years[0]
   # Months that follow one another are one interval.
   assert edtf_lib.parse_edtf(row.dates.edtf).lower_strict()[0] == jin.years[0]
-
-
-def test_all_edtf_of_a_chronicle_is_read(rows):
-  strings = [row.dates.edtf for row in rows if row.dates.edtf]
-  assert len(strings) == 4
-  assert strings[2].startswith("[")
-  for text in strings:
-    edtf_lib.parse_edtf(text)
 
 
 @pytest.fixture(scope="module")
@@ -494,36 +479,38 @@ def test_tei_replaces_what_xml_cannot_hold(rows):
   assert "大\ufffd水\ufffd。" in "".join(parsed.itertext())
 
 
-def test_formats_are_files_of_their_own(rows, tmp_path):
-  paths = output.write_dates(rows, tmp_path, output.FORMATS)
-  assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
-    path.name for path in paths
-  )
-  assert len(paths) == 4
-  with pytest.raises(ValueError, match="'xlsx' is no format .*tsv, csv"):
-    output.write_dates(rows, tmp_path, ["tsv", "xlsx"])
+def check_output(out, formats, sources):
+  bom = formats == ["bom"]
+  formats = ["tsv"] if bom else formats
+  output.check_formats(formats, bom)
+  output.check_folder(out, formats, sources)
 
 
-def test_files_of_another_run_are_not_left_beside_new_ones(rows, tmp_path):
-  out = tmp_path / "out"
-  output.check_folder(out, ["csv"])
-  output.write_dates(rows, out, ["csv", "tei"])
-  output.check_folder(out, ["tei", "csv", "tsv"])
-  with pytest.raises(
-    ValueError,
-    match=r"out: has dates\.csv, dates\.xml, .*add csv,tei .*delete them",
-  ):
-    output.check_folder(out, ["tsv"])
-
-
-def test_what_is_read_is_not_written_over(rows, tmp_path):
-  (path,) = output.write_dates(rows, tmp_path, ["tei"])
-  with pytest.raises(ValueError, match=r"dates\.xml is read and would be"):
-    output.check_folder(tmp_path, ["tei"], [path])
-  with pytest.raises(ValueError, match="lies in the folder of the text"):
-    output.check_folder(tmp_path / "new", ["csv"], [tmp_path])
-  with pytest.raises(ValueError, match="is a file; name a folder"):
-    output.check_folder(path, ["tei"])
+@pytest.mark.parametrize(
+  ("out", "formats", "sources", "message"),
+  [
+    ("new", ["tsv", "xlsx"], [], "'xlsx' is no format .*tsv, csv"),
+    ("new", ["bom"], [], "--bom is for CSV, and --formats=tsv"),
+    (
+      "",
+      ["tsv"],
+      [],
+      r"has dates\.csv, .*add csv,tei .*delete them",
+    ),
+    ("", ["csv", "tei"], ["dates.xml"], r"dates\.xml is read and would be"),
+    ("new", ["csv"], [""], "lies in the folder of the text"),
+    ("dates.xml", ["tei"], [], "is a file; name a folder"),
+  ],
+)
+def test_dates_are_written_where_they_harm_nothing(
+  rows, tmp_path, out, formats, sources, message
+):
+  written = output.write_dates(rows, tmp_path, ["csv", "tei"])
+  assert sorted(tmp_path.iterdir()) == sorted(written)
+  output.check_folder(tmp_path, ["tei", "csv", "tsv"])
+  read_paths = [tmp_path / name for name in sources]
+  with pytest.raises(ValueError, match=message):
+    check_output(tmp_path / out, formats, read_paths)
 
 
 @pytest.mark.parametrize(
@@ -538,12 +525,6 @@ def test_what_is_read_is_not_written_over(rows, tmp_path):
 def test_ticks_of_the_figure_are_round_years(bottom, top, labels):
   ticks = dates_plot.find_year_ticks(bottom, top)
   assert list(map(reigns.format_common_era_year, ticks)) == labels
-
-
-def test_a_mark_of_csv_needs_csv():
-  output.check_formats(["tsv", "csv"], bom=True)
-  with pytest.raises(ValueError, match="--bom is for CSV, and --formats=tsv"):
-    output.check_formats(["tsv"], bom=True)
 
 
 def test_contradictions_are_counted_and_shown(jin):
@@ -578,26 +559,10 @@ def test_a_summary_counts(dates, rows):
   assert lines["they print"] == "months 5"
 
 
-def test_one_is_not_plural(jin):
-  june = find_month(jin, 311, 6)
-  dates = make_dates(jin, ["正月，大水。"], [{june: 0.97}])
-  dates = dataclasses.replace(dates, statement_counts={"day": 2, "cycle": 7})
-  summary = date_tables.format_summary(dates, dated_sections.make_rows(dates))
-  assert "contradicted 1 printed date of 1 section:\n" in summary
-  assert "they print   years of the cycle 7, days of the cycle 2\n" in summary
-
-
 def test_every_kind_of_print_has_a_name():
   assert set(date_tables.PRINTED_NAMES) == set(emissions.LOG_ERROR_ODDS) - {
     "named year"
   }
-
-
-def test_the_figure_shows_what_is_in_the_calendar(dates, tmp_path):
-  dates_plot.plot_dates(dates, tmp_path / "dates.png")
-  image = matplotlib.image.imread(tmp_path / "dates.png")
-  assert image.shape[1] > 1000
-  assert image[..., :3].std() > 0.02
 
 
 @pytest.mark.parametrize("fonts", [(), ("DejaVu Sans",)])
@@ -605,7 +570,7 @@ def test_reigns_are_named_or_left_out(jin, monkeypatch, fonts):
   monkeypatch.setattr(dates_plot, "_CJK_FONTS", fonts)
   figures = []
   monkeypatch.setattr(
-    dates_plot.plotting,
+    dates_plot.output,
     "write_figure",
     lambda _, figure: figures.append(figure),
   )

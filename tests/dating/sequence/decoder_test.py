@@ -209,20 +209,6 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
     assert row[places].sum() - row[places].min() < 0.9
 
 
-def test_credible_sets_hold_what_is_asked():
-  evidence, kinds = chronicle(4, 1)
-  narrow = decoder.decode_months(evidence, kinds, moves())
-  wide = decoder.decode_months(
-    evidence,
-    kinds,
-    moves(),
-    options=decoder.ReadoutOptions(credible=0.999),
-  )
-  sums = np.add.reduceat(wide.credible_probabilities, wide.credible_starts[:-1])
-  assert (sums > 0.999 - 1e-5).all()
-  assert len(wide.credible_places) > len(narrow.credible_places)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("block", [3, 64])
 def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
@@ -271,22 +257,6 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   assert offsets.tolist() == (np.array(path[::-1]) // PLACES).tolist()
 
 
-@pytest.mark.slow
-def test_a_function_gives_what_the_array_gives():
-  evidence, kinds = chronicle(37, 5)
-  asked = []
-
-  def rows(start, stop):
-    asked.append((start, stop))
-    return evidence[start:stop]
-
-  whole = decoder.decode_months(evidence, kinds, moves(), block_size=8)
-  parts = decoder.decode_months(rows, kinds, moves(), block_size=8)
-  assert max(stop - start for start, stop in asked) == 8
-  assert whole.months.tolist() == parts.months.tolist()
-  assert whole.probabilities.tolist() == parts.probabilities.tolist()
-
-
 def test_a_path_goes_back_only_where_the_model_does():
   evidence, kinds = chronicle(400, 6)
   evidence[:, -1] = -100
@@ -312,22 +282,6 @@ def test_extreme_evidence_leaves_probabilities():
     assert np.isfinite(part.log_likelihood)
     np.testing.assert_allclose(part.standing.sum(1), 1, atol=1e-4)
     np.testing.assert_allclose(part.date().sum(1), 1, atol=1e-4)
-
-
-@pytest.mark.slow
-def test_a_repeated_season_is_that_of_the_next_year():
-  years, months = np.repeat(np.arange(4), 12), np.tile(np.arange(1, 13), 4)
-  made = transitions.make_transitions(
-    transitions.TransitionModel(),
-    transitions.find_boundaries(years, months),
-  )
-  spring = np.where(months <= 3, 0.0, -5.0).astype(np.float32)
-  evidence = np.stack([np.append(spring, -20)] * 3)
-  prior = np.where(np.arange(49) == 0, 0.0, -np.inf)
-  path, _ = best_path.find_best_path(
-    evidence, [YEAR, SEASON, NO_DATE], made, prior
-  )
-  assert years[path].tolist() == [0, 1, 1]
 
 
 def test_motion_is_learned_from_a_path():
