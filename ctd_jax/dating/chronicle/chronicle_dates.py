@@ -105,26 +105,25 @@ class ChronicleDates:
     self, section: int, ordinal: int | np.integer
   ) -> frozenset[int]:
     """Returns rows of the reigns by which a section would name a month."""
-    key = self.reigns_of_sections[section], int(ordinal)
+    own = self.reigns_of_sections[section]
+    key = own, int(ordinal)
+    # Many sections share reigns and month.
     if key not in self._naming_reigns:
-      self._naming_reigns[key] = self._choose_naming_reigns(*key)
+      polities = self.calendar.polities
+      same_polity = np.isin(polities, polities[list(own)])
+      self._naming_reigns[key] = next(
+        (
+          rows
+          for rows in (own, frozenset(np.flatnonzero(same_polity).tolist()))
+          if self.calendar.find_reign(ordinal, rows) in rows
+        ),
+        self.printed_reigns,
+      )
     return self._naming_reigns[key]
 
   @functools.cached_property
   def _naming_reigns(self) -> dict[tuple[frozenset[int], int], frozenset[int]]:
-    """What names a month, by the reigns of a section: many share both."""
     return {}
-
-  def _choose_naming_reigns(
-    self, own: frozenset[int], ordinal: int
-  ) -> frozenset[int]:
-    """See `find_naming_reigns`; `own` are the reigns of the section."""
-    polities = self.calendar.polities
-    same_polity = np.isin(polities, polities[list(own)])
-    for rows in (own, frozenset(np.flatnonzero(same_polity).tolist())):
-      if self.calendar.find_reign(ordinal, rows) in rows:
-        return rows
-    return self.printed_reigns
 
   def text_of(self, section: int) -> str:
     """Returns the whole text of a section."""

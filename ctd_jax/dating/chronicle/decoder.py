@@ -52,9 +52,7 @@ class EmissionBlocks:
     prior: np.ndarray | None,
     block_size: int,
   ):
-    """Checks the arguments of `iter_posteriors`; ValueError says which is
-    wrong.
-    """
+    """Checks the arguments of `iter_posteriors`."""
     self.kinds_N = np.asarray(kinds_N, np.int32)
     self.num_months = log_transitions.stay.shape[1]
     self.block_size = block_size

@@ -104,8 +104,7 @@ def name_evidence(statement: DateStatement) -> str:
 
 
 class SectionEmissions:
-  """Log p(section | place) of all sections, computed block by block when
-  called.
+  """Log p(section | place) of all sections, computed when called.
 
   Attributes:
     kinds: kind of every section, int32 [N].
@@ -145,39 +144,24 @@ class SectionEmissions:
     self.statement_counts = collections.Counter(
       name for _, (name, *_) in statements
     )
-    month_statements = dict.fromkeys(
-      statement
-      for _, statement in statements
-      if statement[0] not in DAY_STATEMENTS
+    month_statements, self._statement_matrix = _count_pairs(
+      [pair for pair in statements if pair[1][0] not in DAY_STATEMENTS],
+      len(sections),
     )
-    column_of = {
-      statement: column for column, statement in enumerate(month_statements)
-    }
-    self._statement_matrix = _count_pairs(
-      [
-        (row, column_of[statement])
-        for row, statement in statements
-        if statement in column_of
-      ],
-      (len(sections), max(len(column_of), 1)),
-    )
-    day_rows = [
+    # Of the days, those that are printed.
+    printed_days = [
       (row, _day_column(*statement))
       for row, statement in statements
-      if statement not in column_of
+      if statement[0] in DAY_STATEMENTS
     ]
-    # Of the days, those that are printed.
-    days = sorted({day for _, day in day_rows})
-    column_of_day = {day: column for column, day in enumerate(days)}
-    self._day_matrix = _count_pairs(
-      [(row, column_of_day[day]) for row, day in day_rows],
-      (len(sections), max(len(days), 1)),
+    days, self._day_matrix = _count_pairs(
+      sorted(printed_days, key=lambda pair: pair[1]), len(sections)
     )
-    self._statement_log_p = np.zeros(
-      (max(len(column_of), 1), len(calendar) + 1), np.float32
+    self._statement_log_p = np.array(
+      [score_statement(statement, calendar) for statement in month_statements]
+      or np.zeros((1, len(calendar) + 1)),
+      np.float32,
     )
-    for statement, column in column_of.items():
-      self._statement_log_p[column] = score_statement(statement, calendar)
     # Where no day is printed there is no need of new moons, and one offset.
     self._day_log_p = (
       _log_day_chances(calendar.day_chances[..., days], days)
@@ -228,12 +212,18 @@ def _day_column(name: str, day: int) -> int:
 
 
 def _count_pairs(
-  pairs: Sequence[tuple[int, int]], shape: tuple[int, int]
-) -> scipy.sparse.csr_array:
-  """Returns how often each (row, column) is among the pairs."""
-  rows, columns = np.array([*pairs], int).reshape(-1, 2).T
-  ones = np.ones(len(rows), np.float32)
-  return scipy.sparse.csr_array((ones, (rows, columns)), shape)
+  pairs: Sequence[tuple[int, Hashable]], num_rows: int
+) -> tuple[list, scipy.sparse.csr_array]:
+  """Returns the different values, and their counts in each row, [N, V]."""
+  values = list(dict.fromkeys(value for _, value in pairs))
+  column_of = {value: column for column, value in enumerate(values)}
+  rows = np.array([row for row, _ in pairs], int)
+  columns = np.array([column_of[value] for _, value in pairs], int)
+  # A matrix needs a column, even for texts that print none.
+  return values, scipy.sparse.csr_array(
+    (np.ones(len(pairs), np.float32), (rows, columns)),
+    (num_rows, max(len(values), 1)),
+  )
 
 
 def _log_day_chances(
@@ -433,9 +423,7 @@ _MISPLACED_PER_RETURN = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Reliability:
-  """How far a text's probabilities can be trusted; called, it tempers a
-  posterior.
-  """
+  """How far a text's probabilities can be trusted; called, it tempers them."""
 
   sharpness: float  # power of each probability, 0-1
   misplaced: float  # probability that a section may be in any month

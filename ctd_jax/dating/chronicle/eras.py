@@ -397,7 +397,7 @@ def mark_outside_stretches(
     if record.is_heading and not section.statements:
       # Another chapter, which may go on with the count of years.
       stretch = _Stretch(known_year=stretch.known_year)
-    if _is_under_other_heading(record, calendar):
+    if _find_other_heading(record, calendar) is not None:
       stretch = _Stretch()
       is_other = True
     else:
@@ -447,12 +447,8 @@ def list_other_headings(
   """Returns heading of a state of another time -> its number of records."""
   counts: dict[str, int] = {}
   for record in records:
-    if _is_under_other_heading(record, calendar):
-      heading = next(
-        heading
-        for heading in _list_headings(record)
-        if _names_other_state(heading, calendar)
-      )
+    heading = _find_other_heading(record, calendar)
+    if heading is not None:
       counts[heading] = counts.get(heading, 0) + (not record.is_heading)
   return counts
 
@@ -490,34 +486,25 @@ def _is_of_other_time(statement: DateStatement, calendar: Calendar) -> bool:
   )
 
 
-def _is_under_other_heading(record: Entry, calendar: Calendar) -> bool:
-  """Returns whether the nearest heading that names a state names another's."""
-  for heading in _list_headings(record):
-    is_other = _names_other_state(heading, calendar)
-    if is_other is not None:
-      return is_other
-  return False
-
-
-def _list_headings(record: Entry) -> tuple[str, ...]:
-  """Returns the headings of a record, the nearest first, its own included."""
-  own = (record.text,) if record.is_heading else ()
-  return (*own, *reversed(record.headings))
-
-
-def _names_other_state(heading: str, calendar: Calendar) -> bool | None:
-  """Returns whether a heading names a state of another time, or None."""
+def _find_other_heading(record: Entry, calendar: Calendar) -> str | None:
+  """Returns the heading of another time's state that a record is under."""
   years = calendar.years
-  return _match_heading(
-    heading, calendar.timeline, int(years[0]), int(years[-1])
-  )
+  own = (record.text,) if record.is_heading else ()
+  # The nearest heading that names a state decides.
+  for heading in (*own, *reversed(record.headings)):
+    is_other = _names_other_state(
+      heading, calendar.timeline, int(years[0]), int(years[-1])
+    )
+    if is_other is not None:
+      return heading if is_other else None
+  return None
 
 
 @functools.lru_cache(maxsize=1024)
-def _match_heading(
+def _names_other_state(
   heading: str, timeline: Timeline, first_year: int, last_year: int
 ) -> bool | None:
-  """Returns what `_names_other_state` does, of the years first..last."""
+  """Returns whether a heading names a state of another time, or None."""
   match = _heading_pattern().match(fold_script(heading))
   if match is None:
     return None

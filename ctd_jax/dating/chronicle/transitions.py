@@ -467,8 +467,7 @@ def propagate_backward(
   """Returns p(all after | place of this section), [P].
 
   The transpose of `propagate_forward`: `message_P` is p(the next section and
-  all
-  after it | its place).
+  all after it | its place).
   """
   message_K, outside = message_P[:-1], message_P[-1]
   total = message_K.sum()

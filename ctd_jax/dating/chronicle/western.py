@@ -6,7 +6,7 @@ Months are Julian to 4 October 1582 and Gregorian after; years begin on
 
 import bisect
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -186,9 +186,7 @@ _ABBREVIATION = re.compile(
 
 
 class _SentenceHead(NamedTuple):
-  """The date of a sentence: its start, the end of the opening date, its
-  content.
-  """
+  """Where a sentence and its opening date end, and what is stated."""
 
   start: int
   date_end: int
@@ -238,12 +236,9 @@ def read_western_sections(
   """Returns the sections of a record of Western annals, at least one.
 
   Each begins with a sentence that holds a date. A year counts where it opens
-  its
-  sentence; a month or day anywhere, unless it has a year of its own. Without
-  one
-  `year_above` counts, the statement of the heading.
+  its sentence; a month or day anywhere, unless it has a year of its own.
+  Without one `year_above` counts, the statement of the heading.
   """
-  heads: list[_SentenceHead]
   heading = match_opening_year(text)
   heading_end = heading.end if heading else 0
   statements: list[DateStatement] = []
@@ -267,7 +262,14 @@ def read_western_sections(
     if is_heading
     else _split_sentences(text, heading_end, dates)
   )
-  for head in _date_sentences(text, sentences, dates):
+  date_starts = [date.start for date in dates]
+  for start, stop in sentences:
+    first, last = (
+      bisect.bisect_left(date_starts, position) for position in (start, stop)
+    )
+    head = _date_sentence(text, start, dates[first:last])
+    if not head.statements:
+      continue
     if text[heading_end : head.start].strip():
       heads.append(head)
     else:
@@ -285,36 +287,15 @@ def read_western_sections(
       stop,
       head.date_end,
       head.kind,
-      tuple(_add_year_above(head.statements, year_above)),
+      # The year above counts unless a sentence has its own.
+      tuple(head.statements)
+      if year_above is None
+      or any(name == "year" for name, *_ in head.statements)
+      else (year_above, *head.statements),
       is_heading,
     )
     for head, stop in zip(heads, stops, strict=True)
   ]
-
-
-def _add_year_above(
-  statements: list[DateStatement], year_above: DateStatement | None
-) -> list[DateStatement]:
-  """Returns the statements with the year above, unless they have a year."""
-  if year_above is None or any(name == "year" for name, *_ in statements):
-    return statements
-  return [year_above, *statements]
-
-
-def _date_sentences(
-  text: str,
-  sentences: Sequence[tuple[int, int]],
-  dates: Sequence[WesternDate],
-) -> Iterator[_SentenceHead]:
-  """Yields the heads of the sentences that state a date."""
-  date_starts = [date.start for date in dates]
-  for start, stop in sentences:
-    first, last = (
-      bisect.bisect_left(date_starts, position) for position in (start, stop)
-    )
-    head = _date_sentence(text, start, dates[first:last])
-    if head.statements:
-      yield head
 
 
 def _split_sentences(
