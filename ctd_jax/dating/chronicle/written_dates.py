@@ -33,7 +33,7 @@ _LOOKS_ISO = re.compile(r"[-\d.~?%X{}\[\]]+")
 _OPEN_ENDS = ("", "..")
 _DAYS_PER_LUNATION = 29.53
 # Earliest and latest month that a year of an early calendar began with, in
-# lunations from the one of the winter solstice (`experts.days`), whose day is
+# lunations from the one of the winter solstice (`date_features`), whose day is
 # the 27th of the twelfth month of the Julian calendar.
 _FIRST_OFFSET, _LAST_OFFSET = -1, 2
 _SOLSTICE = (12, 27)
