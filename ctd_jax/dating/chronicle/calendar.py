@@ -536,12 +536,9 @@ def _find_month(
   months: dict[tuple[int, bool], int], key: TimeKey, outside: int
 ) -> int:
   """Returns the lunation of a month of a year, or of the last before it."""
-  exact = months.get((key.month, key.leap))
-  if exact is not None:
-    return exact
-  earlier = [month for month in months if month < (key.month, key.leap)]
-  if earlier:
-    return months[max(earlier)]
+  passed = [month for month in months if month <= (key.month, key.leap)]
+  if passed:
+    return months[max(passed)]
   return months[min(months)] if months else outside
 
 
