@@ -250,7 +250,7 @@ def cyclic_index_of_day(
   return (julian_day_number - _JULIAN_DAY_OF_JIAZI) % CYCLE_LENGTH
 
 
-def cyclic_index_of_year(year: int) -> int:
+def cyclic_index_of_year(year: int | np.ndarray) -> int | np.ndarray:
   """Returns the sexagenary index of an astronomical year; 4 CE is 甲子."""
   return (year - 4) % CYCLE_LENGTH
 
