@@ -439,6 +439,7 @@ def _describe_date(date: RecordDate) -> Text:
   """Returns the most probable month, and the credible ones if there are
   several.
   """
+  # A month hardly likelier than others comes after the credible ones.
   name, chance = date.month["name"], format_chance(date.probability)
   if date.probability < _VAGUE:
     text = Text(format_spans(date.credible_90))
@@ -481,6 +482,8 @@ def format_score(record: AnswerRecord) -> str:
 
 def _mark(text: str, spans: Sequence[tuple[int, int]]) -> Text:
   """Returns the text of a record, cut around its first mark."""
+  # The text is cut a third before its first mark, so that readers see some
+  # context.
   start = max(spans[0][0] - _MAX_TEXT // 3, 0) if spans else 0
   start = 0 if len(text) <= _MAX_TEXT else min(start, len(text) - _MAX_TEXT)
   stop = start + _MAX_TEXT

@@ -254,6 +254,8 @@ def _make_counted_query(
   question: Question, query: TimeQuery | None
 ) -> TimeQuery | None:
   """Returns the months that are counted; None for a day of any month."""
+  # For a day in a month, all records of the month count: not every calendar
+  # knows for sure whether the month has the day.
   if query is None or not question.intervals:
     return None
   return dataclasses.replace(query, month_weights=None)
@@ -290,6 +292,8 @@ def _describe_search(
 
 def find_depth(question: Question, k: int) -> int:
   """Returns how many records to rank so that k can be shown."""
+  # Words alone can put records of another time first. They are left out
+  # later, so more are ranked than are shown.
   has_time = bool(question.intervals) or question.day is not None
   return k + (MAX_OTHER_TIMES if list_words(question) and has_time else 0)
 

@@ -263,6 +263,8 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
 
 def _describe_config(config: Any) -> dict[str, Any]:
   """Returns the fields of a configuration that its vectors depend on."""
+  # Unset fields, fields outside the repr and an unused Gaussian are left out,
+  # so that the hash of a model stays when others get new fields.
   fields = {
     field.name: value
     for field in dataclasses.fields(config)

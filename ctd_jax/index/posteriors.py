@@ -240,6 +240,8 @@ def summarize_posteriors(
   best_month (K = outside), best_probability, first_credible and last_credible,
   each [n].
   """
+  # Credible months come from those kept, which hold enough unless a posterior
+  # is flat; a flat one gets all months.
   num_records, num_months = len(posteriors), posteriors.num_months
   sizes = np.diff(posteriors.starts)
   # Outside is one place more, of every record.

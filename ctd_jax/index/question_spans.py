@@ -124,6 +124,8 @@ def _find_western_dates(
 
 def _find_months(text: str) -> Iterator[WesternDate]:
   """Yields months with a year wherever they stand, "before June 311 CE"."""
+  # The reader of running text wants a word before a month; a question may
+  # open with one.
   for match in _WESTERN_MONTH.finditer(text):
     for date in western_dates.find_western_dates(match[0]):
       if date.month is not None and date.year is not None:
@@ -348,6 +350,8 @@ def _name_group(
   name: str, key: str, numbers: list[int], months: CalendarMonths
 ) -> str:
   """Returns the ruler of reigns, or the dynasty and its years."""
+  # 「南宋」 is named 宋 where the calendar does not separate it from what came
+  # before.
   if not key.startswith(name) or not key.removeprefix(name).isdecimal():
     return key
   span = _span_reigns(numbers, months)

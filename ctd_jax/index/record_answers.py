@@ -487,6 +487,8 @@ def _read_again(
   index: IndexFolder, record: database.IndexRecord
 ) -> list[dict[str, Any]]:
   """Returns the reasons of a record as if it were not in the index."""
+  # The last reason is what the date owes to the other undated records, with
+  # which the index dated it.
   dates = index.passage_dater.date(
     record.text, month=record.best_month, exclude=[record.row]
   )

@@ -209,6 +209,8 @@ class DenseSearch:
     Raises:
       ValueError: if a file is missing or damaged; names it.
     """
+    # A work has no vectors if a build with another encoder was stopped at its
+    # end.
     if work.work_id not in self._vectors:
       folder = self._folder / name_folder(
         self.entry.sha256, work.records_sha256

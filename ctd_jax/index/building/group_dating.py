@@ -97,6 +97,8 @@ def _read_group_clues(
   works: Sequence[SourceWork], reader: DateReader
 ) -> dict[str, _RecordClues]:
   """Returns name -> clues, for works with a common timeline."""
+  # The kind of a hidden record is hidden too. Its style beside that of the
+  # others predicts it.
   records = [record for work in works for record in work.records]
   kinds = np.array([record.kind for record in records])
   is_hidden = np.array([record.is_hidden for record in records], bool)

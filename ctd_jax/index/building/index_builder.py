@@ -307,6 +307,8 @@ class _Build:
 
   def _date(self, works: Sequence[SourceWork]) -> None:
     """Dates and stages works, those with dates of their own first."""
+    # The order of the works, and so every byte, is the same whether or not an
+    # earlier build has dated some of them.
     found = {}
     for work in works:
       staged = staged_works.find_staged_work(self._jobs[work.name].folder)

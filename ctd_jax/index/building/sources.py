@@ -168,6 +168,7 @@ def read_requests(
   Args:
     map_items: maps over texts if there are several.
   """
+  # Data sets are read in this process, because workers may not see them.
   of_texts = [request for request in requests if request.kind == TEXTS]
   read = functools.partial(SourceRequest.read, folder=folder)
   works_of_texts = iter(

@@ -130,6 +130,8 @@ def name_folder(name: str, key: str) -> str:
 
 def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
   """Returns a work that an earlier build staged whole; else None."""
+  # A folder whose rows are not what was written is no staged work, so that
+  # its work is dated again.
   path = folder / WORK_FILE
   if not path.is_file() or not (folder / ROWS_FILE).is_file():
     return None

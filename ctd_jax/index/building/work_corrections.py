@@ -189,6 +189,8 @@ class RecordFinder:
     Raises:
       ValueError: if they are gone or changed; says which.
     """
+    # Headings have no date of their own: they take that of what stands below,
+    # so a correction of several records passes over them.
     ends = (correction.first_record, correction.last_record)
     gone = [record_id for record_id in ends if record_id not in self._row_of]
     if gone:

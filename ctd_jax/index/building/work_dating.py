@@ -365,6 +365,9 @@ def _cut_records(
 
 def find_naming_reigns(dates: ChronicleDates) -> tuple[int, ...]:
   """Returns the rows of the reigns that name the months of a chronicle."""
+  # Several reigns may name a month. Those of the polity whose years fit more
+  # sections win, and all stay if none is ahead. A reign that loses most of
+  # its months names none.
   members = dates.calendar.memberships
   is_printed = np.isin(members.reigns, sorted(dates.printed_reigns))
   polities = dates.calendar.polities[members.reigns]  # [M]
