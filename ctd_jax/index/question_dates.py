@@ -446,9 +446,8 @@ def _read_dates(
 
 
 def _spell_out(text: str, notes: list[Note]) -> str:
-  # 「五年春夏」 means 五年春至夏, 「四、五年」 and 「四年或五年」 mean 四年至五年. The
-  # number of a day is dropped, because an index knows months
-  # only.
+  # 「五年春夏」 means 五年春至夏; 「四、五年」 and 「四年或五年」 mean
+  # 四年至五年. The number of a day is dropped: an index knows months only.
   text = _TWO_SEASONS.sub(r"\1至\2", text)
   text = _TWO_YEARS.sub(r"\1年至\2年", text)
   text = _EITHER_YEAR.sub("年至", text)
@@ -479,7 +478,8 @@ def _blank_dates(
 def _list_used(
   text: str, mentions: Sequence[DateMention], months: CalendarMonths
 ) -> list[DateMention]:
-  # 「三月」 in 「三月而葬」 is a length of time and opens no date: it has no cue.
+  # 「三月」 in 「三月而葬」 is a length of time and opens no date:
+  # it has no cue.
   cues = dates.find_date_cues(text, months.timeline)
   cue_starts = {cue.start for cue in cues}
   used = [m for m in mentions if m.is_full or m.start in cue_starts]
