@@ -10,7 +10,7 @@ import functools
 import itertools
 import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, UInt32
@@ -273,6 +273,22 @@ def plain_text(text: str) -> str:
   for name, common_name in _NAME_VARIANTS.items():
     text = text.replace(name, common_name)
   return _NOT_HAN.sub("", _fold_variants(text))
+
+
+def find_sorted(
+  table: np.ndarray, values: np.ndarray
+) -> tuple[Int[np.ndarray, " n"], Bool[np.ndarray, " n"]]:
+  """Returns positions of values in an ascending table, and which it holds."""
+  if not len(table):
+    return np.zeros(len(values), int), np.zeros(len(values), bool)
+  positions = np.minimum(np.searchsorted(table, values), len(table) - 1)
+  return positions, table[positions] == values
+
+
+def cut_blocks(size: int, block_size: int) -> Iterator[slice]:
+  """Yields slices of at most `block_size` of `size` rows."""
+  for start in range(0, size, block_size):
+    yield slice(start, min(start + block_size, size))
 
 
 def read_corpus(

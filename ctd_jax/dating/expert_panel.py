@@ -7,7 +7,7 @@ K months, Y regnal years, f pooled scores.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import scipy.optimize
@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.dating import corpus, regression
-from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Labels, cut_blocks
 from ctd_jax.dating.experts import base, citations, date_features, parallels
 from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.posterior import Posterior, PosteriorBlock
@@ -74,7 +74,7 @@ class ExpertPanel:
     dates, axis = self.experts["dates"], self.features.axis
     blocks = [
       axis.to_years(dates.log_scores(rows[block]))
-      for block in iter_blocks(len(rows))
+      for block in cut_blocks(len(rows), BLOCK)
     ]
     return np.concatenate(blocks or [self._blank(0)])
 
@@ -168,7 +168,7 @@ class EventScores:
   ) -> Float32[np.ndarray, "m Y"]:
     """Returns the weighted sum of the scores."""
     result = np.zeros_like(self.encoder_scores)
-    for block in iter_blocks(len(result)):
+    for block in cut_blocks(len(result), BLOCK):
       scores = self.expert_scores(block)
       result[block] = np.tensordot(weights.astype(np.float32), scores, 1)
     return result
@@ -221,12 +221,6 @@ def check_experts(experts: Sequence[base.Expert]) -> dict[str, base.Expert]:
       f"{' and '.join(_REQUIRED)}; got {', '.join(by_name) or 'none'}"
     )
   return by_name
-
-
-def iter_blocks(size: int) -> Iterator[slice]:
-  """Yields slices of at most BLOCK of `size` rows."""
-  for start in range(0, size, BLOCK):
-    yield slice(start, min(start + BLOCK, size))
 
 
 # Scores of hidden records: the pooled experts, then messages along the links.
@@ -319,7 +313,7 @@ def _balance_capacity(
   openers = np.flatnonzero(block.opens_month)
 
   def iter_scores():
-    for rows in iter_blocks(len(openers)):
+    for rows in cut_blocks(len(openers), BLOCK):
       yield block.score_months(openers[rows])
 
   return date_features.fit_month_log_factors(

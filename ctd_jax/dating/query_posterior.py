@@ -18,7 +18,7 @@ from scipy.special import softmax
 
 from ctd_jax.chronology import question_words, questions
 from ctd_jax.chronology.reigns import Timeline
-from ctd_jax.dating.corpus import plain_text
+from ctd_jax.dating.corpus import cut_blocks, plain_text
 from ctd_jax.dating.experts import wording
 from ctd_jax.dating.posterior import MIN_MASS, Posterior
 from ctd_jax.retrieval import bm25, search
@@ -252,8 +252,8 @@ def date_open_queries(
   admitted = admitted.astype(np.float32)
   months = np.zeros_like(admitted)
   used = np.unique(event_chances.indices)
-  for start in range(0, len(used), _RECORD_BLOCK):
-    rows = used[start : start + _RECORD_BLOCK]
+  for block in cut_blocks(len(used), _RECORD_BLOCK):
+    rows = used[block]
     months += event_chances[:, rows] @ np.exp(gallery.posterior.log_p(rows))
   has_match = np.diff(event_chances.indptr) > 0
   months[~has_match] = 1
@@ -293,8 +293,8 @@ def iterate_open_rows(
   """Yields the rows of open queries, as many as can be matched at once."""
   rows = np.flatnonzero(queries.is_open)
   size = max(1, _MAX_MATCHES // max(num_records, 1))
-  for start in range(0, len(rows), size):
-    yield rows[start : start + size]
+  for block in cut_blocks(len(rows), size):
+    yield rows[block]
 
 
 # Ranking by posterior: the chance that a record answers a dated query.
@@ -379,8 +379,8 @@ def _rank_blocks(
     )
     for name in masks
   }
-  for start in range(0, num_records, _RECORD_BLOCK):
-    rows = np.arange(start, min(start + _RECORD_BLOCK, num_records))
+  for block in cut_blocks(num_records, _RECORD_BLOCK):
+    rows = np.arange(block.start, block.stop)
     scores = score_rows(rows)
     for name, mask in masks.items():
       members = np.flatnonzero(mask[rows])

@@ -385,20 +385,6 @@ def test_strings_of_one_history_are_scored_once():
   assert sum(counts.shape[0] for *_, counts in blocks) == num_distinct
 
 
-def test_strings_of_many_texts_are_merged_in_stretches(monkeypatch):
-  texts = ["公會齊侯", "會齊侯于衛", "無事", "公會宋公"] * 3
-  whole = wording.collect_ngrams(texts, (1, 2, 3))
-  monkeypatch.setattr(wording, "_CHARS_PER_BLOCK", 4)
-  monkeypatch.setattr(wording, "_STRINGS_PER_STRETCH", 3)
-  merged = wording.collect_ngrams(texts, (1, 2, 3))
-  for field in dataclasses.fields(wording.NgramVocabulary):
-    np.testing.assert_array_equal(
-      getattr(merged, field.name), getattr(whole, field.name)
-    )
-  assert (np.diff(merged.hashes.astype(float)) > 0).all()
-  assert len(wording.collect_ngrams([], (1,))) == 0
-
-
 def test_texts_that_hold_a_string_are_counted_without_the_others():
   strings = wording.collect_ngrams(["公會齊侯", "會齊"], (2, 3))
   texts = ["會齊會齊侯", "公會", "齊侯", "", "無"] * 3

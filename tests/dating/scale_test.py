@@ -47,6 +47,7 @@ def test_strings_of_stretches_are_those_of_the_whole(monkeypatch):
   texts = ["", *TEXTS, ""]
   strings, matrix = wording.count_ngrams(texts, (1, 2, 3), 2)
   monkeypatch.setattr(wording, "_CHARS_PER_BLOCK", 30)
+  monkeypatch.setattr(wording, "_STRINGS_PER_STRETCH", 3)
   parted, other = wording.count_ngrams(texts, (1, 2, 3), 2)
   np.testing.assert_array_equal(parted.hashes, strings.hashes)
   np.testing.assert_array_equal(parted.lengths, strings.lengths)

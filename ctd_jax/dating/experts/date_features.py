@@ -328,7 +328,6 @@ class FittedDates:
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the evidence of one record; see `base.FittedExpert`."""
-    del year
     if not self.is_event[row]:
       return base.Evidence()
     start, end = map(int, self.corpus.opening_span[row])
@@ -403,7 +402,6 @@ class DateFeatures:
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedDates:
     """Returns the tables; see `base.Expert`."""
-    del peers
     return self.fit_tables(features.corpus, labels, features.is_event)
 
   def fit_tables(
@@ -543,7 +541,6 @@ class FittedMonthCapacity:
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the evidence of a record that opens a month."""
-    del row, year
     return base.Evidence(note="opens a month, which each work does once")
 
 
@@ -560,7 +557,6 @@ class MonthCapacity:
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedMonthCapacity:
     """Returns the capacity that the known records leave; see `base.Expert`."""
-    del peers
     num_months = len(features.axis)
     is_known_event = labels.is_known & features.is_event
     is_known_opener = labels.is_known & features.opens_month

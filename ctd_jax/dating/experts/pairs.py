@@ -22,7 +22,13 @@ from ctd_jax.chronology.numerals import (
   fold_script,
   parse_numeral,
 )
-from ctd_jax.dating.corpus import UNKNOWN, Corpus, MonthAxis
+from ctd_jax.dating.corpus import (
+  UNKNOWN,
+  Corpus,
+  MonthAxis,
+  cut_blocks,
+  find_sorted,
+)
 from ctd_jax.dating.experts import wording
 
 NUM_CANDIDATES = 20  # events that a record is paired with
@@ -75,27 +81,17 @@ def make_parallel_pairs(
     texts: what is compared of each row, [n].
   """
   # Event that each record is itself, if it is one.
-  event_position = np.minimum(
-    np.searchsorted(event_records, rows), max(len(event_records) - 1, 0)
-  )
-  self_event = np.full(len(rows), UNKNOWN)
-  if len(event_records):
-    self_event = np.where(
-      event_records[event_position] == rows, event_position, UNKNOWN
-    )
+  event_position, is_event = find_sorted(event_records, rows)
+  self_event = np.where(is_event, event_position, UNKNOWN)
   nearest_pairs, sums = _find_nearest_events(string_index, texts, self_event)
   text_index, event_index, overlap = nearest_pairs
   max_overlap, text_weight, max_event_overlap = sums
   is_rival = overlap >= RIVAL_SHARE * max_overlap[text_index]
   num_rivals = np.bincount(text_index, weights=is_rival, minlength=len(rows))
-  ranks, event_weights = (
-    rank_within_rows(text_index, overlap),
-    string_index.event_weights,
-  )
-  record, event = (
-    rows[text_index].astype(np.int32),
-    event_records[event_index].astype(np.int32),
-  )
+  ranks = rank_within_rows(text_index, overlap)
+  event_weights = string_index.event_weights
+  record = rows[text_index].astype(np.int32)
+  event = event_records[event_index].astype(np.int32)
   date_fields = (
     (corpus.first_month, 0),
     (corpus.first_day, -1),
@@ -211,8 +207,7 @@ def stack_features(
 ) -> np.ndarray:
   """Returns the features of `size` pairs, float32 [P, f], made in blocks."""
   result = np.zeros((size, len(make_features(slice(0, 0)))), np.float32)
-  for start in range(0, size, _BLOCK):
-    block = slice(start, start + _BLOCK)
+  for block in cut_blocks(size, _BLOCK):
     result[block] = np.stack(make_features(block), axis=1)
   return result
 

@@ -17,7 +17,7 @@ from jaxtyping import Float, Float32, Int
 from scipy.special import logsumexp
 
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis
+from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis, cut_blocks
 from ctd_jax.dating.experts import base, citations, wording
 from ctd_jax.dating.experts import pairs as pairs_lib
 from ctd_jax.dating.experts.base import CorpusFeatures
@@ -76,7 +76,6 @@ class FittedParallels:
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the linked records, those surest of one year first."""
-    del year
     chances: dict[int, float] = {}
     for pairs, model in (
       (self.features.parallel_pairs, self.parallel_model),
@@ -121,7 +120,6 @@ class ParallelTexts:
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedParallels:
     """Returns the models of links; see `base.Expert`."""
-    del peers
     axis = features.axis
     return FittedParallels(
       features=features,
@@ -296,8 +294,7 @@ def propagate_months_of_year(
   """Returns log ratios of the month of the year, as linked records have it."""
   # The Annals may name the month of an event that a tradition tells without.
   message_sums = np.zeros_like(month_of_year_chances)
-  for start in range(0, len(graph.target), _BLOCK):
-    block = slice(start, start + _BLOCK)
+  for block in cut_blocks(len(graph.target), _BLOCK):
     chance = np.minimum(graph.month_chance[block, None], _MAX_LINK_CHANCE)
     message = np.log1p(
       chance * (12 * month_of_year_chances[graph.source[block]] - 1)
@@ -326,8 +323,7 @@ def propagate_beliefs(
   np.exp(belief, out=belief)
   belief /= year_prior
   message_sums = np.zeros_like(year_scores)
-  for start in range(0, len(graph.target), _LINKS_PER_BLOCK):
-    block = slice(start, start + _LINKS_PER_BLOCK)
+  for block in cut_blocks(len(graph.target), _LINKS_PER_BLOCK):
     chance = np.minimum(graph.year_chance[block, None], _MAX_LINK_CHANCE)
     message = np.log1p(chance * (belief[graph.source[block]] - 1))
     np.add.at(message_sums, graph.target[block], message)
@@ -365,7 +361,7 @@ MIN_NEAR_CHANCE = 0.03  # chance of near years below which a pair is left out
 _MIN_FAR_CHANCE = 1e-3  # no pair is surer
 _MAX_NOTED_PAIRS = 5  # that an explanation names
 _HASH_MULTIPLIER = 0x9E3779B1  # odd, so that no two hashes become one
-_KNOWN_PARALLELS_BLOCK = 512  # records whose months are held at once
+_RECORDS_PER_BLOCK = 512  # records whose months are held at once
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -415,8 +411,8 @@ class FittedKnownParallels:
     axis = self.features.axis
     log_sizes = np.log(np.bincount(axis.year_of))
     blocks = [np.zeros((NUM_SCORES + 1, 0, axis.num_years), np.float32)]
-    for start in range(0, len(rows), _KNOWN_PARALLELS_BLOCK):
-      scores = self.score_months(rows[start : start + _KNOWN_PARALLELS_BLOCK])
+    for block in cut_blocks(len(rows), _RECORDS_PER_BLOCK):
+      scores = self.score_months(rows[block])
       blocks.append(
         np.stack([axis.to_years(score) - log_sizes for score in scores])
       )
@@ -465,7 +461,6 @@ class KnownParallels:
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedKnownParallels:
     """Returns the pairs and their model; see `base.Expert`."""
-    del peers
     corpus, is_known = features.corpus, labels.is_known
     bodies = features.event_bodies
     known_rows = np.flatnonzero(is_known & features.is_event)

@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Bool, Float32, Int, Int8, Num, UInt64
 
-from ctd_jax.dating.corpus import Labels, MonthAxis
+from ctd_jax.dating.corpus import Labels, MonthAxis, find_sorted
 from ctd_jax.utils import output
 
 # A string is known by a 64-bit hash of its characters, so that counting twenty
@@ -70,9 +70,7 @@ class NgramVocabulary:
     shift = np.uint64(64 - _BEGINNING_BITS)
     is_beginning[self.hashes >> shift] = True
     likely = occurrences.select(is_beginning[occurrences.hashes >> shift])
-    columns = np.searchsorted(self.hashes, likely.hashes)
-    columns[columns == len(self)] = 0
-    is_found = self.hashes[columns] == likely.hashes
+    columns, is_found = find_sorted(self.hashes, likely.hashes)
     # A text may hold a string often.
     found = np.unique(likely.rows[is_found] * len(self) + columns[is_found])
     return np.bincount(found % len(self), minlength=len(self))
@@ -81,14 +79,10 @@ class NgramVocabulary:
     rows, hashes, _ = _find_occurrences(texts, np.unique(self.lengths).tolist())
     # Looked up in ascending order, each once: the table is larger than a cache.
     unique, inverse = np.unique(hashes, return_inverse=True)
-    positions = np.searchsorted(self.hashes, unique)
-    positions[positions == len(self)] = 0
-    if len(self):
-      positions[self.hashes[positions] != unique] = -1
-    columns = positions[inverse]  # -1 for a string that does not count
-    is_in_vocabulary = columns >= 0 if len(self) else rows < 0
+    positions, is_known = find_sorted(self.hashes, unique)
+    columns, is_counted = positions[inverse], is_known[inverse]
     return _make_count_matrix(
-      rows[is_in_vocabulary], columns[is_in_vocabulary], (len(texts), len(self))
+      rows[is_counted], columns[is_counted], (len(texts), len(self))
     )
 
 
@@ -126,11 +120,21 @@ def hash_strings(text: str, lengths: Sequence[int]) -> UInt64[np.ndarray, " v"]:
   return np.unique(_find_occurrences([text], lengths)[1])
 
 
-def hash_whole_strings(
-  strings: Sequence[str], length: int
-) -> UInt64[np.ndarray, " n"]:
-  """Returns the hash of each of some strings of one length, in their order."""
-  return _find_occurrences(strings, (length,))[1]
+def find_strings(
+  hashes: UInt64[np.ndarray, " V"], text: str, lengths: Sequence[int]
+) -> dict[int, str]:
+  """Returns index -> string for those strings of a text that `hashes` hold."""
+  result = {}
+  for length in lengths:
+    starts = range(len(text) - length + 1)
+    strings = list({text[start : start + length] for start in starts})
+    columns, is_found = find_sorted(
+      hashes, _find_occurrences(strings, (length,))[1]
+    )
+    result |= {
+      int(columns[index]): strings[index] for index in np.flatnonzero(is_found)
+    }
+  return result
 
 
 def collect_ngrams(
@@ -484,12 +488,7 @@ class YearVocabulary:
   @property
   def num_scores(self) -> int:
     """Number of scores of a record and year: groups times kernels."""
-    return len(self.groups) * self.num_kernels
-
-  @property
-  def num_kernels(self) -> int:
-    """Number of kernels that smooth the years of a string."""
-    return len(KERNEL_WIDTHS)
+    return len(self.groups) * len(KERNEL_WIDTHS)
 
   def count_by_year(
     self, axis: MonthAxis, labels: Labels, is_training: Bool[np.ndarray, " N"]

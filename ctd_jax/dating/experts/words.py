@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 import scipy.sparse
-from jaxtyping import Float, Float32, Int, UInt64
+from jaxtyping import Float, Float32, Int, Int8, UInt64
 
-from ctd_jax.dating.corpus import Labels
+from ctd_jax.dating.corpus import Labels, cut_blocks
 from ctd_jax.dating.experts import base, wording
 from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.experts.wording import (
@@ -81,48 +81,40 @@ class FittedWords:
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the strings that speak most for a year."""
-    string_scores = self._score_strings(row, year)
-    best = sorted(string_scores, key=string_scores.get, reverse=True)
+    string_of = wording.find_strings(
+      self.vocabulary.strings.hashes,
+      self.vocabulary.texts[row],
+      np.unique(self.vocabulary.strings.lengths).tolist(),
+    )
+    columns = sorted(string_of, key=string_of.get)
+    columns = [column for column in columns if self.group_of[column] >= 0]
+    if not columns:
+      return base.Evidence()
+    scores = weigh_strings(
+      self.counts[columns],
+      self.group_of[columns],
+      self.densities,
+      self.weights,
+    )
+    values = scores[:, year] - scores.mean(axis=1)
+    best = np.argsort(-values, kind="stable")[:_MAX_NOTED_STRINGS]
     return base.Evidence(
       note="、".join(
-        f"{string} {string_scores[string]:+.2f}"
-        for string in best[:_MAX_NOTED_STRINGS]
-        if string_scores[string] > 0
+        f"{string_of[columns[index]]} {values[index]:+.2f}"
+        for index in best.tolist()
+        if values[index] > 0
       )
     )
 
-  def _score_strings(self, row: int, year: int) -> dict[str, float]:
-    """Returns what each string adds to a year, less its mean over the years."""
-    text, vocabulary = self.vocabulary.texts[row], self.vocabulary
-    strings = sorted(
-      {
-        text[start : start + length]
-        for length in np.unique(vocabulary.strings.lengths).tolist()
-        for start in range(len(text) - length + 1)
-      }
-    )
-    group_of = np.full(len(vocabulary.strings), -1)
-    for group, columns in enumerate(vocabulary.groups):
-      group_of[columns] = group
-    has_count = np.diff(self.counts.indptr) > 0
-    result = {}
-    for string in strings:
-      columns = vocabulary.strings.encode([string]).indices
-      # A string holds its shorter strings too: only its own column counts.
-      columns = columns[vocabulary.strings.lengths[columns] == len(string)]
-      if len(columns) and has_count[columns[0]] and group_of[columns[0]] >= 0:
-        scores = self._weigh_column(int(columns[0]), int(group_of[columns[0]]))
-        result[string] = float(scores[year] - scores.mean())
+  @functools.cached_property
+  def group_of(self) -> Int8[np.ndarray, " V"]:
+    """Group of each string, -1 for one that does not count."""
+    result = np.full(len(self.vocabulary.strings), -1, np.int8)
+    for group, columns in enumerate(self.vocabulary.groups):
+      result[columns] = group
+    # A string that no known record holds says nothing of any year.
+    result[np.diff(self.counts.indptr) == 0] = -1
     return result
-
-  def _weigh_column(self, column: int, group: int) -> np.ndarray:
-    """Returns the weighted log ratios of one string, [Y]."""
-    return weigh_strings(
-      self.counts[[column]],
-      np.array([group]),
-      self.densities,
-      self.weights,
-    )[0]
 
   def _iter_blocks(
     self, rows: np.ndarray
@@ -146,8 +138,7 @@ class FittedWords:
         self._count_keys[columns], return_index=True, return_inverse=True
       )
       matrix = _merge_columns(query_matrix[:, columns], new_column, len(first))
-      for start in range(0, len(first), _BLOCK):
-        block = slice(start, start + _BLOCK)
+      for block in cut_blocks(len(first), _BLOCK):
         counts = self.counts[columns[first[block]]]
         yield scores, matrix[:, block].tocsr(), counts
 
@@ -189,7 +180,6 @@ class Words:
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedWords:
     """Returns the densities; their weights come later. See `base.Expert`."""
-    del peers
     vocabulary = features.year_vocabulary
     return FittedWords(
       vocabulary=vocabulary,
@@ -266,7 +256,6 @@ class FittedYearPrior:
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the evidence of one record; see `base.FittedExpert`."""
-    del row
     return base.Evidence(note=f"share of the year {self.chances[year]:.4f}")
 
 
@@ -283,7 +272,6 @@ class YearPrior:
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedYearPrior:
     """Returns the prior, smoothed over hidden years."""
-    del peers
     axis = features.axis
     rows = labels.is_known & ~features.corpus.is_placeholder
     counts = np.bincount(

@@ -107,7 +107,6 @@ class FittedYearEncoder:
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the evidence of one record; see `base.FittedExpert`."""
-    del row, year
     return base.Evidence(note="the whole text")
 
 
@@ -132,7 +131,6 @@ class YearEncoder:
     peers: Mapping[str, base.FittedExpert],
   ) -> FittedYearEncoder:
     """Returns an encoder fitted on the known events; see `base.Expert`."""
-    del peers
     return self.fit_encoder(
       features.axis, _read_inputs(features), labels, features.is_event
     )

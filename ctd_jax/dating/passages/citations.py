@@ -17,7 +17,13 @@ import scipy.sparse
 from jaxtyping import Bool, Float, Float32, Int, UInt8, UInt64
 
 from ctd_jax.dating import regression
-from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis
+from ctd_jax.dating.corpus import (
+  UNKNOWN,
+  Corpus,
+  Labels,
+  MonthAxis,
+  find_sorted,
+)
 from ctd_jax.dating.experts import citations, pairs, wording
 from ctd_jax.dating.experts import pairs as pairs_lib
 from ctd_jax.dating.experts.pairs import ParallelPairs
@@ -58,11 +64,7 @@ class WordingIndex:
     event.
     """
     hashes = wording.hash_strings(text, wording.LENGTHS)
-    position = np.searchsorted(self.hashes, hashes)
-    position = np.minimum(position, max(len(self.hashes) - 1, 0))
-    is_found = np.zeros(len(hashes), bool)
-    if len(self.hashes):
-      is_found = self.hashes[position] == hashes
+    position, is_found = find_sorted(self.hashes, hashes)
     string = np.flatnonzero(is_found)
     column = position[is_found]
     entry, document = _gather(self.starts, self.documents, column)
@@ -206,11 +208,8 @@ def build_wording_index(
 def _look_up(hashes: np.ndarray, events: wording.NgramVocabulary) -> np.ndarray:
   """Returns how many events hold each of the strings."""
   result = np.zeros(len(hashes), np.int32)
-  position = np.searchsorted(hashes, events.hashes)
-  position = np.minimum(position, max(len(hashes) - 1, 0))
-  if len(hashes):
-    is_kept = hashes[position] == events.hashes
-    result[position[is_kept]] = events.text_counts[is_kept]
+  position, is_kept = find_sorted(hashes, events.hashes)
+  result[position[is_kept]] = events.text_counts[is_kept]
   return result
 
 

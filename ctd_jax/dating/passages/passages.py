@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating import regression
 from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.dating.corpus import UNKNOWN, Labels, find_sorted
 from ctd_jax.dating.experts import date_features, parallels
 from ctd_jax.dating.passages import citations, fitting, scores
 from ctd_jax.dating.passages.scores import Links, PassageScorer, PassageScores
@@ -448,11 +448,8 @@ class PassageDater:
 
   def _find_rows(self, exclude: Collection[int]) -> list[int]:
     """Returns the rows of records by their numbers."""
-    row_ids = self.state.row_ids
     wanted = np.array(sorted(exclude), np.int64)
-    rows = np.searchsorted(row_ids, wanted)
-    is_found = rows < len(row_ids)
-    is_found[is_found] = row_ids[rows[is_found]] == wanted[is_found]
+    rows, is_found = find_sorted(self.state.row_ids, wanted)
     return rows[is_found].tolist()
 
   def _weigh_evidence(self, scores: scores.PassageScores) -> Evidence:

@@ -22,7 +22,13 @@ from ctd_jax.dating import corpus, regression
 from ctd_jax.dating.chronicle import emissions, undated_texts
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import DAY_STATEMENTS, Section
-from ctd_jax.dating.corpus import NO_OPENING, UNKNOWN, Corpus, MonthAxis
+from ctd_jax.dating.corpus import (
+  NO_OPENING,
+  UNKNOWN,
+  Corpus,
+  MonthAxis,
+  find_sorted,
+)
 from ctd_jax.dating.expert_panel import POOL_SLICES
 from ctd_jax.dating.experts import (
   base,
@@ -211,10 +217,8 @@ class HiddenRecords:
 
   def find(self, rows: Int[np.ndarray, " m"]) -> Int[np.ndarray, " m"]:
     """Returns the index of records, -1 for those that are not hidden."""
-    if not len(self.rows):
-      return np.full(len(rows), -1)
-    index = np.minimum(np.searchsorted(self.rows, rows), len(self.rows) - 1)
-    return np.where(self.rows[index] == rows, index, -1)
+    index, is_hidden = find_sorted(self.rows, rows)
+    return np.where(is_hidden, index, -1)
 
   def log_beliefs(
     self, indices: Int[np.ndarray, " m"], year_prior: np.ndarray
@@ -262,15 +266,9 @@ class PassageWords:
   @classmethod
   def from_fitted(cls, fitted: words.FittedWords) -> PassageWords:
     """Returns the densities of a fitted expert, its texts left out."""
-    strings = fitted.vocabulary.strings
-    groups = np.full(len(strings), -1, np.int8)
-    for group, columns in enumerate(fitted.vocabulary.groups):
-      groups[columns] = group
-    # A string that no known record holds says nothing of any year.
-    groups[np.diff(fitted.counts.indptr) == 0] = -1
     return cls(
-      hashes=strings.hashes,
-      groups=groups,
+      hashes=fitted.vocabulary.strings.hashes,
+      groups=fitted.group_of,
       counts=fitted.counts.astype(np.float32),
       total_counts=np.asarray(fitted.counts.sum(axis=0), np.float32).ravel(),
       weights=np.asarray(fitted.weights),
@@ -282,13 +280,9 @@ class PassageWords:
 
   def find_strings(self, text: str) -> Int[np.ndarray, " v"]:
     """Returns the strings of a plain text that count, each once, ascending."""
-    if not len(self.hashes):
-      return np.zeros(0, np.int64)
     hashes = wording.hash_strings(text, wording.NGRAM_LENGTHS)
-    columns = np.minimum(
-      np.searchsorted(self.hashes, hashes), len(self.hashes) - 1
-    )
-    columns = columns[self.hashes[columns] == hashes]
+    columns, is_known = find_sorted(self.hashes, hashes)
+    columns = columns[is_known]
     return columns[self.groups[columns] >= 0]
 
   def share_unknown(self, text: str) -> float:
@@ -296,12 +290,7 @@ class PassageWords:
     empty.
     """
     hashes = wording.hash_strings(text, (1,))
-    if not len(self.hashes):
-      return 1.0
-    columns = np.minimum(
-      np.searchsorted(self.hashes, hashes), len(self.hashes) - 1
-    )
-    return float((self.hashes[columns] != hashes).mean())
+    return float((~find_sorted(self.hashes, hashes)[1]).mean())
 
   def score_strings(
     self,
@@ -329,38 +318,16 @@ class PassageWords:
 
   def note_strings(self, text: str, year: int) -> str:
     """Returns the strings of a plain text that speak most for a year."""
-    column_of = {}
-    for length in wording.NGRAM_LENGTHS:
-      strings = sorted(
-        {
-          text[start : start + length]
-          for start in range(len(text) - length + 1)
-        }
-      )
-      column_of |= self._find_columns(strings, length)
-    columns = np.array(sorted(column_of), np.int64)
+    string_of = wording.find_strings(self.hashes, text, wording.NGRAM_LENGTHS)
+    columns = np.array(sorted(string_of), np.int64)
+    columns = columns[self.groups[columns] >= 0]
     scores = self.score_strings(columns)
     values = scores[:, year] - scores.mean(axis=1)
     return "、".join(
-      f"{column_of[int(columns[index])]} {values[index]:+.2f}"
+      f"{string_of[int(columns[index])]} {values[index]:+.2f}"
       for index in np.argsort(-values, kind="stable")[:_MAX_NOTED_STRINGS]
       if values[index] > _MIN_NOTED_SCORE
     )
-
-  def _find_columns(
-    self, strings: Sequence[str], length: int
-  ) -> dict[int, str]:
-    """Returns column -> string of those of some strings that count."""
-    if not len(self.hashes):
-      return {}
-    hashes = wording.hash_whole_strings(strings, length)
-    columns = np.searchsorted(self.hashes, hashes)
-    columns = np.minimum(columns, len(self.hashes) - 1)
-    is_counted = (self.hashes[columns] == hashes) & (self.groups[columns] >= 0)
-    return {
-      int(columns[index]): strings[index]
-      for index in np.flatnonzero(is_counted)
-    }
 
 
 # Of the pool: the words of a passage and its parallels, averaged; and by how

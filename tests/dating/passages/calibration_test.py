@@ -57,14 +57,3 @@ def test_shares_add_up_whatever_is_said(month, outside_term):
   assert passages.to_probability(without["b"]) == pytest.approx(
     np.exp(fewer[month])
   )
-
-
-def test_experts_that_say_the_same_share_alike():
-  term = np.zeros(NUM_MONTHS)
-  term[3] = 5
-  evidence = passages.Evidence(
-    LOG_PRIOR, {"a": term, "b": term.copy()}, -4.0, 0.0
-  )
-  _, shares, _ = evidence.share_log_odds(3)
-  assert shares["a"] == pytest.approx(shares["b"])
-  assert shares["a"] > 0
