@@ -1,23 +1,21 @@
-"""Trains a grid of methods, values of fields and seeds; prints its tables.
+r"""Trains a grid of methods, config values and seeds, and prints its tables.
 
-  python -m ctd_jax.ablate --config=configs/small.py --workdir=runs/ablation \\
+  python -m ctd_jax.ablate --config=configs/small.py --workdir=runs/ablation \
     --methods=ft,multi,ctd,ctd-release,ctd-no_codebooks --seeds=42,1,2
 
-Any field of the config can be swept; two --grid make every combination:
+Sweep any config field with --grid; two --grid flags make every combination:
 
-  python -m ctd_jax.ablate --config=configs/small.py:ft --workdir=runs/rates \\
+  python -m ctd_jax.ablate --config=configs/small.py:ft --workdir=runs/rates \
     --grid=optimizer.learning_rate=1e-4,3e-4 --grid=batch_size=32,64
 
-A sweep lists every combination with its validation, which chooses the best; the
-test queries are asked of the best of each method alone, unless --split=test.
+A sweep compares all combinations on the validation queries. Only the best one
+of each method is evaluated on the test queries, unless you set --split=test.
 
-Every cell of the grid is a run of `ctd_jax.train` with its own process and
-folder, WORKDIR/METHOD/FIELD=VALUE/seed-SEED, and resumes like any other; a
-finished one is not repeated. Options of the config, e.g. --config.num_epochs=2,
-hold for every run. On a cluster, --list numbers the cells, --cell=NUMBER trains
-one in this process, and --collect makes the tables (launch/slurm.sbatch).
-Methods and their variants: `training.config.apply_method`; the tables:
-`experiments.grid`.
+Each cell of the grid is a `ctd_jax.train` run in its own process and folder,
+WORKDIR/METHOD/FIELD=VALUE/seed-SEED. An interrupted run resumes; a finished
+one is not repeated. Config overrides such as --config.num_epochs=2 apply to
+every run. On a cluster, --list numbers the cells, --cell=NUMBER trains one, and
+--collect makes the tables (see launch/slurm.sbatch).
 """
 
 from __future__ import annotations
@@ -40,7 +38,7 @@ _SEEDS = ("42", "1", "2")
 
 def main() -> None:
   """Trains the grid in --workdir, or a cell of it, and prints its tables."""
-  # Here, so that --help and errors of the command line do not wait for JAX.
+  # Imported here so that --help and flag errors do not wait for JAX.
   from ctd_jax.experiments import grid as grids
   from ctd_jax.training import run_folder
   from ctd_jax_datasets import load
@@ -77,7 +75,7 @@ def main() -> None:
     else:
       grid.train(splits)
   except ValueError as error:
-    # A rate too high is a result: the others are still compared.
+    # A learning rate that diverges is a result: compare the others anyway.
     if not is_sweep:
       raise
     failure = error
@@ -103,13 +101,8 @@ def _parse_seeds(texts: Sequence[str]) -> list[int]:
 
 
 def _become_cell(grid: Grid, number: int, splits: Sequence[str]) -> None:
-  """Replaces this process by the run of a cell, unless that is finished.
-
-  So signals, status and several processes are those of a run.
-
-  Raises:
-    ValueError: if there is no such cell.
-  """
+  """Replaces this process by the run of a cell, unless that is finished."""
+  # exec: signals and exit status are then those of the run itself.
   if not 0 <= number < len(grid.cells):
     raise ValueError(
       f"--cell={number}: the grid has cells 0 to {len(grid.cells) - 1}; --list "
@@ -129,60 +122,60 @@ def define_flags(values: flags.FlagValues = flags.FLAGS) -> None:
   flags.DEFINE_list(
     "methods",
     None,
-    "Methods to train, each with a variant or without; by default "
-    f"{','.join(_METHODS)}, and with --grid that of --config. "
+    "Methods to train, optionally with a variant, as in ctd-no_codebooks. "
+    f"Default: {','.join(_METHODS)}; with --grid, the method of --config. "
     "Example: --methods=ft,ctd,ctd-release,ctd-no_codebooks",
     flag_values=values,
   )
   flags.DEFINE_list(
     "seeds",
     None,
-    f"Seeds of every method; by default {','.join(_SEEDS)}, and with --grid "
-    "that of the config. Example: --seeds=42,1,2",
+    f"Seeds for every method. Default: {','.join(_SEEDS)}; with --grid, the "
+    "seed of the config. Example: --seeds=42,1,2",
     flag_values=values,
   )
   flags.DEFINE_multi_string(
     "grid",
     [],
-    "Field of the config and the values that it takes; more than one: every "
-    "combination. Example: --grid=optimizer.learning_rate=1e-4,3e-4 "
-    "--grid=batch_size=32,64",
+    "Config field and its values; repeat the flag to train every combination. "
+    "Example: --grid=optimizer.learning_rate=1e-4,3e-4 --grid=batch_size=32,64",
     flag_values=values,
   )
   flags.DEFINE_enum(
     "split",
     None,
     ("validation", "test"),
-    "Whose queries the tables are about, by default test. With --grid by "
-    "default the validation queries of all combinations and the test queries "
-    "of the best; test = of all, validation = of none.",
+    "Queries to evaluate. Default: test; with --grid, validation for all "
+    "combinations and test for the best. With --grid, test evaluates all "
+    "combinations on the test queries and validation none. "
+    "Example: --split=validation",
     flag_values=values,
   )
   flags.DEFINE_integer(
     "jobs",
     1,
-    "Runs at a time, each on its share of the CPU cores.",
+    "Number of parallel runs, which share the CPU cores. Example: --jobs=2",
     lower_bound=1,
     flag_values=values,
   )
   flags.DEFINE_bool(
     "list",
     False,
-    "Print the cells with their numbers.",
+    "Print the numbered cells and exit. Example: --list",
     flag_values=values,
   )
   flags.DEFINE_integer(
     "cell",
     None,
-    "Train this cell alone, in this process. "
+    "Train only the cell with this number, in this process. "
     "Example: --cell=$SLURM_ARRAY_TASK_ID",
     flag_values=values,
   )
   flags.DEFINE_bool(
     "collect",
     False,
-    "Train nothing; make the tables of the finished cells, and evaluate those "
-    "that lack it.",
+    "Train nothing; evaluate the finished cells and make their tables. "
+    "Example: --collect",
     flag_values=values,
   )
 

@@ -1,4 +1,4 @@
-"""Answers of an index: records, dates and reasons for a question or a passage.
+"""Asks an index for records, dates and reasons.
 
   python -m ctd_jax.ask --index=annals 魯隱公元年五月
   python -m ctd_jax.ask --index=annals 722 BCE..719 BCE --k=20 --why
@@ -6,24 +6,24 @@
   python -m ctd_jax.ask --index=annals 五月，葬衛桓公。
   python -m ctd_jax.ask --index=annals --intent=passage - < passage.txt
 
-A question is a time (in reigns, years of the common era, sexagenary days),
-words to look for, both, or a passage: a text that need not be in the index, to
-be dated by what is. What it was taken for is printed; --intent says it. A name
-of several reigns is answered with all of them.
+A question is a time (reign dates, years of the common era, sexagenary days),
+words to look for, both, or a passage to date. A passage need not be in the
+index. The answer starts with how the question was understood; --intent
+overrides that. If a name belongs to several reigns, all of them are searched.
 
-Printed is a table: the date of each record with its year, p, the probability
-that it is of the time asked for (of its month, where no time is), its text, and
-the weightiest reason for the date, in log odds against a month drawn at random;
---why prints them all. Of a passage: years and months with their probabilities,
-the months that hold 50 and 90 %, the reasons, and the parallels.
+The answer is a table: the date of each record; p, the probability that the
+record falls in the time you asked for (or in its month, if you asked for no
+time); its text; and the strongest reason for its date, in log odds against a
+random month. --why prints all reasons. For a passage you get years and months
+with probabilities, the 50 % and 90 % sets of months, reasons and parallels.
 
-Words are compared with the vectors of the records too, if the index has any;
-the encoder that made them is opened where it lay, or where --encoder says.
+If the index has vectors, words are also compared by vector, with the encoder
+that made them; use --encoder if it has moved.
 
---json, --csv and --tsv print the same for programs, --html writes a page to be
-archived. python -m ctd_jax.index builds an index.
+--json, --csv and --tsv print the answer for programs; --html saves it as a
+page. Build an index with python -m ctd_jax.index.
 
-The status is 0 with an answer, 1 if nothing was found, 2 after an error.
+The exit status is 0 for an answer, 1 if nothing was found, 2 for an error.
 """
 
 from __future__ import annotations
@@ -49,15 +49,14 @@ def main(arguments: Sequence[str]) -> int:
   Args:
     arguments: words of the question; "-" alone is the standard input.
   """
-  # Here and not above: --help needs none of it.
+  # Imported here so that --help is fast.
   from ctd_jax.index import answer_output, answers, asking
 
   values = flags.FLAGS
   formats = [name for name in _FORMATS if values[name].value]
   if len(formats) > 1:
     raise ValueError(
-      f"--{formats[0]} and --{formats[1]} exclude each other: one form is "
-      "printed"
+      f"--{formats[0]} and --{formats[1]} cannot be combined; choose one"
     )
   index = asking.Index.open(values.index, values.encoder, values.dense_weight)
   answer = index.ask(
@@ -83,8 +82,8 @@ def _read_question(arguments: Sequence[str]) -> str:
   """Returns the question of the arguments, or of the standard input."""
   if not arguments:
     raise ValueError(
-      "no question; expected one behind the flags, such as 魯隱公元年五月, "
-      "or - to read it from the standard input"
+      "the question is missing; write one after the flags, such as "
+      "魯隱公元年五月, or - to read it from standard input"
     )
   if list(arguments) != ["-"]:
     return " ".join(arguments)
@@ -93,7 +92,7 @@ def _read_question(arguments: Sequence[str]) -> str:
     return content.decode("utf-8-sig")
   except UnicodeDecodeError as error:
     raise ValueError(
-      f"standard input: not UTF-8 at byte {error.start}"
+      f"standard input: not UTF-8 at byte {error.start}; expected UTF-8 text"
     ) from error
 
 
@@ -105,7 +104,7 @@ def run() -> None:
     )
     sys.stdout.flush()
   except BrokenPipeError:
-    # As of `ask ... | head`; the interpreter would flush once more.
+    # As in `ask ... | head`. The interpreter would flush again at exit.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     sys.exit(0)
 
@@ -115,53 +114,56 @@ if __name__ == "__main__":
     "index", None, "Folder of the index. Example: --index=annals"
   )
   flags.DEFINE_integer(
-    "k", 10, "Number of records. Example: --k=20", lower_bound=1
+    "k", 10, "Number of records to print. Example: --k=20", lower_bound=1
   )
   flags.DEFINE_list(
     "works",
     [],
-    "Names of the works to look in; all by default. Example: --works=zuozhuan",
+    "Works to search, by name. Default: all. Example: --works=zuozhuan",
   )
   flags.DEFINE_list(
     "kinds",
     [],
-    "Kinds of records to look for; all but headings by default. Example: "
-    "--kinds=event",
+    "Kinds of records to search. Default: all but headings. "
+    "Example: --kinds=event",
   )
   flags.DEFINE_enum(
     "intent",
     None,
     _INTENTS,
-    "What the question is taken for, if not what it looks like. Example: "
-    "--intent=passage",
+    "Kind of question, if it is not detected correctly. "
+    "Example: --intent=passage",
   )
   flags.DEFINE_string(
     "encoder",
     None,
-    "Where the encoder lies that the vectors of the index were made with, or "
-    "none, to look for words alone. By default where it lay then. Example: "
-    "--encoder=exported",
+    "Path of the encoder that made the index's vectors, or none to search by "
+    "words only. Default: the path when the index was built. "
+    "Example: --encoder=exported",
   )
   flags.DEFINE_float(
     "dense_weight",
     None,
-    "Weight of the vectors beside the words, 0 to 1. Example: "
-    "--dense_weight=0.5",
+    "Weight of vectors against words, from 0 to 1. Default: as the index was "
+    "built. Example: --dense_weight=0.5",
     lower_bound=0,
     upper_bound=1,
   )
-  flags.DEFINE_bool("why", False, "Print all reasons. Example: --why")
+  flags.DEFINE_bool(
+    "why", False, "Print all reasons for each date. Example: --why"
+  )
   flags.DEFINE_bool(
     "json",
     False,
-    "Print JSON, as ctd_jax/index/answer.schema.json has it. Example: --json",
+    "Print JSON; its schema is ctd_jax/index/answer.schema.json. "
+    "Example: --json",
   )
   flags.DEFINE_bool("csv", False, "Print CSV with a header. Example: --csv")
   flags.DEFINE_bool("tsv", False, "Print TSV with a header. Example: --tsv")
   flags.DEFINE_string(
     "html",
     None,
-    "File to write as a page besides, complete in itself. Example: "
-    "--html=answer.html",
+    "Also save the answer as a self-contained HTML page. "
+    "Example: --html=answer.html",
   )
   run()

@@ -15,42 +15,51 @@ from collections.abc import Sequence
 
 # Subcommand -> (module, one line of help), in the order of the help.
 COMMANDS = {
-  "build": ("ctd_jax_datasets.build", "build data sets and print their tables"),
-  "train": ("ctd_jax.train", "train a retriever, then evaluate it"),
-  "plan": ("ctd_jax.plan", "plan a run on devices: memory, FLOPs, time"),
-  "evaluate": ("ctd_jax.evaluate", "evaluate a run, or untrained systems"),
-  "ablate": ("ctd_jax.ablate", "train a grid of methods, fields and seeds"),
-  "date": ("ctd_jax.date", "date the lines of a chronicle"),
+  "build": (
+    "ctd_jax_datasets.build",
+    "build data sets and print their statistics",
+  ),
+  "train": ("ctd_jax.train", "train a retriever and evaluate it"),
+  "plan": ("ctd_jax.plan", "estimate memory, FLOPs and time of a training run"),
+  "evaluate": ("ctd_jax.evaluate", "evaluate a run or untrained systems"),
+  "ablate": (
+    "ctd_jax.ablate",
+    "train a grid of methods, config values and seeds",
+  ),
+  "date": ("ctd_jax.date", "date the records of a chronicle"),
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
-  "serve": ("ctd_jax.serve", "serve an index as pages and a JSON API"),
+  "serve": ("ctd_jax.serve", "serve an index as web pages and a JSON API"),
   "index": (
     "ctd_jax.index",
-    "build the index of a corpus, here or by Beam, or check one",
+    "build, extend, correct or check an index",
   ),
   "export": (
     "ctd_jax.export",
-    "write a run as one folder, its vectors or its adapters",
+    "export a run as a folder, its vectors or its adapters",
   ),
   "export-data": (
     "ctd_jax_datasets.export",
-    "write a data set as BEIR, parquet, TREC or release files",
+    "export a data set as BEIR, Parquet, TREC or release files",
   ),
   "audit-sample": (
     "ctd_jax_datasets.audit_sample",
-    "draw records to read by eye; count the verdicts",
+    "sample records for reading, and count the verdicts",
   ),
   "tables": (
     "ctd_jax.evaluation.result_tables",
-    "renew the result tables of Markdown files",
+    "update the result tables in Markdown files",
   ),
   "pseudo-queries": (
     "ctd_jax.systems.pseudo_queries",
-    "have a chat model write pseudo-queries",
+    "generate pseudo-queries with a chat model",
   ),
-  "ctm": ("ctd_jax.tasks.ctm", "questions and the Ito game of dynasties"),
+  "ctm": (
+    "ctd_jax.tasks.ctm",
+    "CTM: questions and the Ito game on Chinese dynasties",
+  ),
   "evidence-qa": (
     "ctd_jax.tasks.evidence_qa",
-    "answer questions from packs of records",
+    "answer questions from sets of evidence records",
   ),
   "fit-validity": (
     "ctd_jax.tasks.chronocept.fit_validity",
@@ -84,14 +93,16 @@ def main(argv: Sequence[str] | None = None) -> None:
   """Runs the subcommand that the arguments name.
 
   Args:
-    argv: arguments behind the program's name; those of the process by default.
+    argv: arguments after the program's name; by default, the process's.
   """
   arguments = list(sys.argv[1:] if argv is None else argv)
   if not arguments or arguments[0] in ("-h", "--help", "--helpfull", "help"):
     print(format_help())
     return
   if arguments[0] == "--version":
-    from ctd_jax import __version__  # not at import: keeps this file alone
+    from ctd_jax import (
+      __version__,
+    )  # imported late: the console script stays light
 
     print(f"ctd_jax {__version__}")
     return
@@ -99,9 +110,7 @@ def main(argv: Sequence[str] | None = None) -> None:
   if name not in COMMANDS:
     nearest = difflib.get_close_matches(name, COMMANDS, n=1)
     hint = f"; did you mean {nearest[0]}?" if nearest else ""
-    sys.exit(
-      f"error: unknown command {name!r}{hint} (ctd-jax --help lists them)"
-    )
+    sys.exit(f"error: unknown command {name!r}{hint} (see ctd-jax --help)")
   # The module sees its own file as argv[0], as under python -m.
   sys.argv = [name, *rest]
   runpy.run_module(COMMANDS[name][0], run_name="__main__", alter_sys=True)

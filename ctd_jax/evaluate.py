@@ -1,13 +1,12 @@
-"""Evaluation of a trained run or of untrained systems: tables and plots.
+"""Evaluates a trained run or untrained systems: tables, plots and a report.
 
   python -m ctd_jax.evaluate --config=configs/tiny.py --workdir=runs/tiny
 
-Tables, plots and page anew from existing run files, without ranking:
+Make tables, plots and report again from existing run files, without ranking:
 
   python -m ctd_jax.evaluate --report --workdir=runs/tiny
 
-A run can be evaluated on a data set that it was not trained on, and systems
-that need no training on any:
+Evaluate a run on another data set, or systems that need no training:
 
   python -m ctd_jax.evaluate --dataset=beir:FOLDER --workdir=runs/tiny
   python -m ctd_jax.evaluate --baselines_only --dataset=beir:FOLDER --workdir=w
@@ -25,7 +24,7 @@ from ctd_jax.utils import command_line, host_memory
 def main() -> None:
   """Evaluates the run in --workdir, or the baselines alone."""
   host_memory.keep_memory()
-  # Here, so that --help does not wait for JAX.
+  # Imported here so that --help does not wait for JAX.
   from ctd_jax.experiments import evaluation_run
   from ctd_jax.training import compilation, devices
 
@@ -43,7 +42,7 @@ def main() -> None:
 
 
 def explain_field(config: ml_collections.ConfigDict, field: str) -> str:
-  """Returns what would be right for an override of no field, or ""."""
+  """Returns a hint for an override of an unknown field, or ""."""
   from ctd_jax.systems import registry
 
   return registry.explain_field(config, field)
@@ -55,35 +54,35 @@ if __name__ == "__main__":
   flags.DEFINE_list(
     "also",
     [],
-    "Workdirs of other evaluated runs whose run files join the tables and are "
-    "compared with this one. Example: --also=runs/ft,runs/multi",
+    "Workdirs of other evaluated runs to compare with this one in the tables. "
+    "Example: --also=runs/ft,runs/multi",
   )
   flags.DEFINE_string(
     "dataset",
     None,
-    "Data set to ask about instead of the one the run was trained on: a name "
-    "as in config.dataset, or beir:FOLDER. Results go to a folder of its own "
-    "in WORKDIR/evaluation. Example: --dataset=beir:exports/mine",
+    "Data set to evaluate on, instead of the one used for training: a name as "
+    "in config.dataset, or beir:FOLDER. Results go to a separate folder in "
+    "WORKDIR/evaluation. Example: --dataset=beir:exports/mine",
   )
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Where the data set of --dataset lies; by default where config.data_dir "
-    "says. Example: --data_dir=/data/tfds",
+    "Folder of the data set named by --dataset. Default: config.data_dir. "
+    "Example: --data_dir=/data/tfds",
   )
   flags.DEFINE_bool(
     "baselines_only",
     False,
-    "Evaluate the systems of config.eval.baselines, which need no trained run "
-    "(by default BM25, BM25 with a time prior and rules). "
+    "Evaluate only the systems in config.eval.baselines, which need no trained "
+    "run. Default: BM25, BM25 with a time prior, and rules. "
     "Example: --baselines_only --dataset=beir:exports/mine",
   )
   flags.DEFINE_bool(
     "report",
     False,
-    "Rank nothing; make tables, plots and page (report.html) anew from the run "
-    "files in WORKDIR/evaluation, with those of --also. Errors are "
-    "shown of the trained run, or of --config.name. "
+    "Make tables, plots and report.html again from the run files in "
+    "WORKDIR/evaluation and of --also, without ranking. The report shows "
+    "errors of the trained run, or of --config.name. "
     "Example: --report --also=runs/ft",
   )
   command_line.run_main(

@@ -1,21 +1,21 @@
-"""Command: a trained run as a folder of its own, or its vectors.
+"""Exports a trained run as a folder, its vectors or its adapters.
 
   python -m ctd_jax.export --workdir=runs/ctd --output=exported
 
-`ctd_jax.Retriever.load("exported")` ranks as the run's best checkpoint does.
-The folder loads in transformers and in sentence-transformers as well. Their
-vectors are the `semantic` ones, without calendar context and offset bias;
-README.md in the folder says what that costs.
+`ctd_jax.Retriever.load("exported")` then ranks like the run's best checkpoint.
+The folder also loads in transformers and sentence-transformers. Those use only
+the `semantic` vectors, without calendar context and offset bias; README.md in
+the folder says what that costs.
 
   python -m ctd_jax.export --workdir=runs/ctd --output=vectors --vectors
 
-writes the vectors of records and queries, and tables that describe them, for a
-vector database; see `vector_export`.
+writes the vectors of records and queries, with tables that describe them, for a
+vector database.
 
   python -m ctd_jax.export --workdir=runs/ctd-lora --output=adapters --adapters
 
-writes the adapters of such a run alone, as the library PEFT stores them;
-without the flag they are merged into the encoder.
+writes only the run's adapters, in the format of PEFT; without the flag they are
+merged into the encoder.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ctd_jax.utils import command_line
 
 def main() -> None:
   """Exports the run in --workdir to --output."""
-  # Not at the top: --help would wait for JAX.
+  # Imported here so that --help does not wait for JAX.
   from ctd_jax.retrieval import run_export
   from ctd_jax.training import experiment as experiments
   from ctd_jax.training import run_folder
@@ -50,18 +50,18 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "output",
     None,
-    "Folder to write; new or empty. Example: --output=exported",
+    "Output folder, new or empty. Example: --output=exported",
   )
   flags.DEFINE_bool(
     "vectors",
     False,
-    "Write vectors of records and queries (.npy) and tables that describe them "
-    "(.parquet) instead of the system. Example: --output=vectors --vectors",
+    "Write the vectors of records and queries (.npy) with tables that describe "
+    "them (.parquet), not the model. Example: --output=vectors --vectors",
   )
   flags.DEFINE_bool(
     "adapters",
     False,
-    "Write the adapters of the encoder alone, as PEFT stores them, instead of "
-    "the system. Example: --output=adapters --adapters",
+    "Write only the encoder's adapters, in the format of PEFT. "
+    "Example: --output=adapters --adapters",
   )
   command_line.run_main(main, required=("workdir", "output"))

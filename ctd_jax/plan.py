@@ -1,13 +1,13 @@
-"""Plans a training run on devices that are not there: memory, FLOPs, time.
+"""Estimates memory, FLOPs and time of a training run, without its devices.
 
   python -m ctd_jax.plan --config=configs/qwen.py --topology=v5e:4x4
   python -m ctd_jax.plan --config=configs/bert.py --topology=h100:8 \
     --config.batch_size=1024 --query_tokens=30 --record_tokens=60
 
-The step is compiled ahead of time and not run; data and weights are not needed,
-of a published encoder only its config.json. For a TPU libtpu compiles, where it
-is installed; otherwise as many processors of this machine stand in, and the
-output says so. Attention is then by plain products, and memory an upper bound.
+The training step is compiled but not run. No data or weights are needed, only
+config.json for a published encoder. Steps for TPUs are compiled with libtpu if
+it is installed; otherwise CPU devices stand in, and the output says so.
+Attention is then by plain products, and memory an upper bound.
 """
 
 from __future__ import annotations
@@ -19,55 +19,55 @@ from ctd_jax.utils import command_line
 _TOPOLOGY = flags.DEFINE_string(
   "topology",
   None,
-  "Devices of the run: TPU and grid of chips, GPU and number, or cpu and "
-  "number. Example: --topology=v5e:4x4, --topology=h100:8, --topology=cpu:8",
+  "Devices: a TPU type and its grid of chips, a GPU type and number, or cpu "
+  "and number. Example: --topology=v5e:4x4, --topology=h100:8, "
+  "--topology=cpu:8",
 )
 _QUERY_TOKENS = flags.DEFINE_integer(
   "query_tokens",
   None,
-  "Tokens of every query; by default all that config.query_length leaves. "
+  "Tokens per query. Default: the limit, config.query_length. "
   "Example: --query_tokens=30",
   lower_bound=1,
 )
 _RECORD_TOKENS = flags.DEFINE_integer(
   "record_tokens",
   None,
-  "Tokens of every record; by default all that config.record_length leaves. "
+  "Tokens per record. Default: the limit, config.record_length. "
   "Example: --record_tokens=60",
   lower_bound=1,
 )
 _VOCAB_SIZE = flags.DEFINE_integer(
   "vocab_size",
   8000,
-  "Tokens in the vocabulary of an encoder that is made from scratch, which the "
-  "data would decide. Example: --vocab_size=5000",
+  "Vocabulary size of an encoder trained from scratch; in a real run it comes "
+  "from the data. Example: --vocab_size=5000",
   lower_bound=1,
 )
 _EFFICIENCY = flags.DEFINE_float(
   "efficiency",
   0.4,
-  "Share of their peak that the devices are taken to reach. Example: "
-  "--efficiency=0.5",
+  "Assumed share of the devices' peak performance. Example: --efficiency=0.5",
   lower_bound=0.01,
   upper_bound=1.0,
 )
 _MEMORY = flags.DEFINE_float(
   "memory",
   None,
-  "GiB of one device; by default those of the topology. Example: --memory=40",
+  "Memory per device in GiB. Default: that of the device. Example: --memory=40",
   lower_bound=0.01,
 )
 _LARGEST_BATCH = flags.DEFINE_bool(
   "largest_batch",
   True,
-  "Look for the largest batch that fits, which compiles the step several "
-  "times. Example: --nolargest_batch",
+  "Find the largest batch that fits, by compiling the step several times. "
+  "Example: --nolargest_batch",
 )
 
 
 def main() -> None:
   """Prints the plan of --config on --topology."""
-  # Here, so that --help and errors of the command line do not wait for JAX.
+  # Imported here so that --help and flag errors do not wait for JAX.
   from ctd_jax.training import plan
 
   config = command_line.CONFIG.value

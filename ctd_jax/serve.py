@@ -1,16 +1,16 @@
-"""Pages on an index: search, timeline, records, months, dates of passages.
+"""Serves an index as web pages and a JSON API.
 
   python -m ctd_jax.serve --index=annals
   python -m ctd_jax.serve --index=annals --port=9000
   python -m ctd_jax.serve --index=annals --host=0.0.0.0 --token=...
 
-The pages are read in a browser at the address that is printed. What they show
-programs can ask for as JSON, see /api/docs there. The index may be built
-further while it is served: its new state is shown when it is complete.
+Open the printed address in a browser. Programs can use the JSON API, which is
+documented at /api/docs. You can extend the index while it is served: the pages
+switch to the new state when it is complete.
 
-Readers can correct dates and have the index built further, unless --read_only
-is given. Only this machine reaches the server, unless --host says otherwise;
-then a --token is needed, which readers are asked for. Needs the extra [web].
+Readers can correct dates and add texts, unless you set --read_only. Only this
+machine can reach the server unless you set --host, which requires a --token
+that readers enter. Needs the extra [web].
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ctd_jax.utils import command_line
 
 def main() -> None:
   """Serves the index of --index until it is interrupted."""
-  # Here and not above: --help needs none of it.
+  # Imported here so that --help is fast.
   try:
     from ctd_jax.web import app
     from ctd_jax.web.served_index import WebSettings
@@ -55,53 +55,53 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "encoder",
     None,
-    "Where the encoder lies that the vectors of the index were made with, or "
-    "none, to look for words alone. By default where it lay then. Example: "
-    "--encoder=exported",
+    "Path of the encoder that made the index's vectors, or none to search by "
+    "words only. Default: the path when the index was built. "
+    "Example: --encoder=exported",
   )
   flags.DEFINE_string(
     "host",
     "127.0.0.1",
-    "Address to listen on; another than this machine's needs --token. Example: "
-    "--host=0.0.0.0",
+    "Address to listen on. One that other machines can reach requires --token. "
+    "Example: --host=0.0.0.0",
   )
   flags.DEFINE_integer("port", 8321, "Port to listen on. Example: --port=9000")
   flags.DEFINE_list(
     "host_names",
     [],
-    "Names by which readers call the server, as behind a proxy; requests for "
-    "others are refused. Example: --host_names=annals.example.org",
+    "Host names of the server, for example behind a proxy; requests for other "
+    "names are refused. Example: --host_names=annals.example.org",
   )
   flags.DEFINE_string(
     "token",
     None,
-    "Secret of 16 characters or more that readers are asked for. Example: "
-    "--token=$(openssl rand -hex 16)",
+    "Secret that readers must enter, at least 16 characters. "
+    "Example: --token=$(openssl rand -hex 16)",
   )
   flags.DEFINE_bool(
     "read_only",
     False,
-    "Whether nobody can correct dates, bring texts or have the index built "
-    "from the pages.",
+    "Forbid corrections, uploads and builds from the pages. "
+    "Example: --read_only",
   )
   flags.DEFINE_float(
     "seconds",
     20.0,
-    "Time that an answer may take. Example: --seconds=5",
+    "Time limit for an answer, in seconds. Example: --seconds=5",
     lower_bound=0.1,
   )
   flags.DEFINE_integer(
     "requests_per_minute",
     None,
-    "Requests that one client may make of a process in a minute, 0 for any "
-    "number; by default any on this machine's address and 600 on others. "
+    "Limit per client and process; 0 means no limit. Default: no limit if only "
+    "this machine can reach the server, otherwise 600. "
     "Example: --requests_per_minute=120",
   )
   flags.DEFINE_integer(
     "processes",
     1,
-    "Processes that answer; one serves few readers well, for many give one "
-    "for each core. Each takes memory of its own. Example: --processes=4",
+    "Number of server processes. One is enough for a few readers; for many, "
+    "use one per core. Each needs its own memory. Example: --processes=4",
     lower_bound=1,
   )
   command_line.run_main(main, required=("index",))

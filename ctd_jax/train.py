@@ -2,12 +2,12 @@
 
   python -m ctd_jax.train --config=configs/tiny.py
 
-One loop trains every system: it builds or reuses the data set, restores the
-latest checkpoint of the workdir if there is one, updates, validates with the
-score that is trained, saves, evaluates the best checkpoint on all splits, and
-ends with a table and the path of a page, WORKDIR/evaluation/report.html.
-Without --workdir the run is in runs/<config file>[-<argument>]. A run that
-gets SIGTERM saves its state and leaves with status 75.
+Builds the data set if needed, resumes from the latest checkpoint in the workdir
+if there is one, trains with validation, evaluates the best checkpoint on all
+splits, and prints a table and the path of the report,
+WORKDIR/evaluation/report.html. Without --workdir the run is in
+runs/<config file>[-<argument>]. On SIGTERM a run saves its state and exits with
+status 75.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ctd_jax.utils import command_line, host_memory
 
 
 class _StepsParser(flags.ArgumentParser):
-  """Parser of START:STOP, the steps from START to STOP - 1."""
+  """Parses START:STOP, the steps from START to STOP - 1."""
 
   syntactic_help = "START:STOP"
 
@@ -36,7 +36,7 @@ class _StepsParser(flags.ArgumentParser):
       return argument
     match = re.fullmatch(r"(\d+):(\d+)", argument)
     if match is None:
-      raise ValueError("expected START:STOP, two numbers of steps, e.g. 20:25")
+      raise ValueError("expected START:STOP, two step numbers such as 20:25")
     steps = range(int(match[1]), int(match[2]))
     if not steps or not steps.start:
       raise ValueError("expected 1 <= START < STOP; the first step is 1")
@@ -48,17 +48,16 @@ PROFILE = flags.DEFINE(
   PROFILE_PARSER,
   "profile",
   None,
-  "Steps START to STOP - 1 of which the first process writes a trace into "
-  "WORKDIR/profile, for xprof, TensorBoard or ui.perfetto.dev. Take steps "
-  "behind the first few, which are compiled; a validation among them is "
-  "traced too. Example: --profile=20:25",
+  "Trace steps START to STOP - 1 into WORKDIR/profile, for xprof, TensorBoard "
+  "or ui.perfetto.dev. Skip the first steps, which are compiled; a validation "
+  "in between is traced as well. Example: --profile=20:25",
 )
 
 
 def main() -> None:
   """Trains and evaluates the config in its workdir."""
   host_memory.keep_memory()
-  # Here, so that --help and errors of the command line do not wait for JAX.
+  # Imported here so that --help and flag errors do not wait for JAX.
   from ctd_jax.experiments import training_run
   from ctd_jax.training import compilation, devices, run_folder
 
@@ -73,7 +72,7 @@ def main() -> None:
 
 
 def explain_field(config: ml_collections.ConfigDict, field: str) -> str:
-  """Returns what would be right for an override of no field, or ""."""
+  """Returns a hint for an override of an unknown field, or ""."""
   from ctd_jax.systems import registry
 
   return registry.explain_field(config, field)

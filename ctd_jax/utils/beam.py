@@ -1,11 +1,9 @@
-"""Runs a function on many items with Apache Beam: in processes, or on machines.
+"""Maps a function over many items with Apache Beam, on one or many machines.
 
-Items and results travel as JSON files in a folder that every worker sees. A
-pipeline carries only their numbers, since texts may be larger than a message
-of Beam, and nothing that was found in a folder is ever unpickled.
-
-A worker that dies or is slow may have its item done twice, so a function that
-writes a file has to write the same file each time, whole or not at all.
+Items and results are JSON files in a folder that every worker can see; the
+pipeline carries only their numbers, since texts may exceed Beam's message
+size. Nothing is unpickled from the folder. An item may be done twice if a
+worker dies, so functions must write files atomically and repeatably.
 """
 
 from __future__ import annotations
@@ -28,8 +26,8 @@ from ctd_jax.utils import files
 
 LOCAL, DIRECT, DASK = "local", "DirectRunner", "DaskRunner"
 _RUNNER_CLASSES = {
-  # Beam's name DirectRunner may mean another program, which it downloads. This
-  # class is part of Beam, and the only one whose workers are processes.
+  # Beam's DirectRunner may download another program. This class is part of
+  # Beam, and the only one whose workers are processes.
   DIRECT: "apache_beam.runners.portability.fn_api_runner.fn_runner.FnApiRunner",
   DASK: "apache_beam.runners.dask.dask_runner.DaskRunner",  # has no short name
 }
@@ -48,7 +46,7 @@ MapItems = Callable[
 
 
 class _Outcome(msgspec.Struct):
-  """What became of an item: its result as JSON, or an error of use."""
+  """The result of an item as JSON, or its error."""
 
   result: msgspec.Raw = msgspec.Raw(b"null")
   error: str = ""
@@ -59,13 +57,13 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "runner",
     LOCAL,
-    "local, or a runner of Apache Beam, whose own flags follow after --. "
+    "local, or an Apache Beam runner; its own flags follow after --. "
     f"Example: --runner={DIRECT}",
   )
   flags.DEFINE_integer(
     "workers",
     1,
-    f"Number of processes of --runner={DIRECT}. Example: --workers=4",
+    f"Number of processes for --runner={DIRECT}. Example: --workers=4",
     lower_bound=1,
   )
 
@@ -73,22 +71,22 @@ def define_flags() -> None:
 def read_flags(
   arguments: Sequence[str], folder: pathlib.Path
 ) -> MapItems[Any, Any]:
-  """Returns a function that maps items as --runner and --workers ask.
+  """Returns a function that maps items as --runner and --workers say.
 
   Args:
-    arguments: what follows after -- on the command line.
+    arguments: what follows -- on the command line.
     folder: as in `map_items`.
 
   Raises:
-    ConnectionError: if the scheduler of a cluster does not answer.
+    ConnectionError: if the cluster's scheduler does not answer.
     FileNotFoundError: if a flag names a missing file.
-    ValueError: if a flag does not fit the others, or a package is missing.
+    ValueError: if flags contradict each other or a package is missing.
   """
   runner, workers = flags.FLAGS.runner, flags.FLAGS.workers
   if workers != 1 and runner != DIRECT:
     raise ValueError(
-      f"--workers={workers} works only with --runner={DIRECT}; other runners "
-      "have flags of their own, which follow after --"
+      f"--workers={workers} works only with --runner={DIRECT}; pass the flags "
+      "of other runners after --"
     )
   if runner == LOCAL:
     if arguments:
@@ -130,21 +128,18 @@ def map_items(
   workers: int = 1,
   arguments: Sequence[str] = (),
 ) -> list[Result]:
-  """Returns the results of a function for all items, in their order.
+  """Returns the results of a function for all items, in order.
 
   Args:
-    function: takes an item as its first argument. It may be a partial of one
-      that workers can import. The types of the item and of the result are read
-      from its annotations, and are such that msgspec writes and reads.
+    function: of one item, or a partial of such. It must be importable, and its
+      annotations name the types of item and result, which msgspec reads.
     items: may be an iterator; one is held at a time.
-    folder: that all workers see under this path.
-    runner: as Beam calls it.
-    workers: number of processes of `DIRECT`.
+    folder: visible to all workers under this path.
     arguments: flags of Beam and of the runner.
 
   Raises:
-    ConnectionError: if the runner lost its workers or its scheduler.
-    ValueError: if Beam or Dask is not installed; or that of the function.
+    ConnectionError: if the runner lost its workers or scheduler.
+    ValueError: if Beam or Dask is missing, or the function raised it.
   """
   _check_installed(runner)
   item_folder = folder / f"{_FOLDER_PREFIX}{uuid.uuid4().hex}"
@@ -171,7 +166,7 @@ def _run_pipeline(
   run_item: Callable[[int], None],
   number: int,
 ) -> None:
-  """Calls a function with the numbers of all items."""
+  """Calls a function with the number of each item."""
   import apache_beam as beam
   from apache_beam.options.pipeline_options import PipelineOptions
 
@@ -197,7 +192,7 @@ def _run_pipeline(
         | beam.Map(run_item)
       )
   except Exception as error:
-    # Of a connection, or of a worker that died again and again.
+    # A lost connection, or a worker that died repeatedly.
     if not type(error).__module__.startswith("distributed."):
       raise
     raise ConnectionError(
@@ -208,11 +203,11 @@ def _run_pipeline(
 def _run_item(
   function: Callable[[Any], Any], item_folder: str, index: int
 ) -> None:
-  """Calls a function with an item and writes its result, or its error."""
+  """Calls a function with an item and writes its result or error."""
   folder = pathlib.Path(item_folder)
   if not folder.is_dir():
     raise ConnectionError(
-      f"{folder}: no such folder on this worker; all workers have to see it "
+      f"{folder}: no such folder on this worker; every worker must see it "
       "under this path"
     )
   item_type, _ = _find_types(function)
@@ -245,7 +240,7 @@ def _find_path(folder: pathlib.Path, kind: str, index: int) -> pathlib.Path:
 
 
 def _find_types(function: Callable[[Any], Any]) -> tuple[Any, Any]:
-  """Returns the types of a function's first argument and of its result."""
+  """Returns the types of a function's first argument and result."""
   function = getattr(function, "func", function)  # of a partial
   hints = typing.get_type_hints(function)
   return hints[next(iter(inspect.signature(function).parameters))], hints[
@@ -274,19 +269,9 @@ def _make_path(kind: type, value: Any) -> pathlib.Path:
 
 
 def _check_cluster(arguments: Sequence[str]) -> None:
-  """Raises an error unless flags name a scheduler of Dask that answers.
-
-  Without one Beam would start a cluster on this machine, anew for each step;
-  and it would wait for ever for a scheduler's file that is not there.
-
-  Args:
-    arguments: flags of Beam and of Dask.
-
-  Raises:
-    ConnectionError: if no scheduler answers.
-    FileNotFoundError: if the scheduler's file is missing.
-    ValueError: if no scheduler is named, or its file is another's.
-  """
+  """Raises an error unless a Dask scheduler is named and answers."""
+  # Without one Beam would start a cluster on this machine, anew for each step;
+  # and it would wait for ever for a scheduler's file that is not there.
   import distributed
 
   client_options = {
@@ -325,7 +310,7 @@ def _check_cluster(arguments: Sequence[str]) -> None:
 
 
 def _parse_flags(arguments: Sequence[str]) -> dict[str, Any]:
-  """Returns the options of client and partitions that are given."""
+  """Returns the given options of Dask's client and partitions."""
   from apache_beam.runners.dask.dask_runner import DaskOptions
 
   return DaskOptions(list(arguments)).get_all_options(
@@ -334,7 +319,7 @@ def _parse_flags(arguments: Sequence[str]) -> dict[str, Any]:
 
 
 def _check_scheduler_file(flag: str, path: pathlib.Path) -> None:
-  """Raises an error unless a file says where a scheduler is."""
+  """Raises an error unless a file names a scheduler."""
   try:
     json.loads(path.read_text(encoding="utf-8"))["address"]
   except FileNotFoundError:

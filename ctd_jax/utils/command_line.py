@@ -1,8 +1,8 @@
-"""Command line of all programs: flags, configs, log lines, errors of use.
+"""Command line of all programs: flags, configs, log lines and user errors.
 
-A config is looked up in the current folder and among the installed ones. Of
-the log, lines of this project and warnings of all are shown. An error of use
-ends in one line, with the traceback under --verbosity=1.
+A config is looked up in the current folder, then among the installed ones. The
+log shows this project's lines and everyone's warnings. A user error prints one
+line; --verbosity=1 adds the traceback.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from ml_collections import config_flags
 
 from ctd_jax.utils import notes
 
-# Of the environment: a file for the note of an error, which a program that
-# starts this one can show in another language.
+# Environment variable naming a file for the note of an error, so that a parent
+# process can show it in another language.
 ERROR_FILE_VARIABLE = "CTD_JAX_ERROR_FILE"
 _USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
 _NOT_CONFIGS = ("__init__",)
@@ -34,7 +34,7 @@ _HELP_FLAGS = frozenset(
   for dashes in ("-", "--")
   for name in ("help", "helpshort", "helpfull", "h", "?")
 )
-# As absl says it of a required flag.
+# How absl reports a missing required flag.
 _MISSING_FLAG = re.compile(
   r"flag --\w+=None: Flag (--\w+) must have a value other than None\."
 )
@@ -45,28 +45,23 @@ ExplainField = Callable[[ml_collections.ConfigDict, str], str]
 CONFIG = config_flags.DEFINE_config_file(
   "config",
   help_string="Experiment: configs/NAME.py or configs/NAME.py:METHOD, a path "
-  "or one of the installed configs. A field is overridden by "
-  "--config.FIELD=VALUE. Example: --config=configs/small.py:ft "
-  "--config.seed=1",
+  "or an installed config. Override a field with --config.FIELD=VALUE. "
+  "Example: --config=configs/small.py:ft --config.seed=1",
   lock_config=True,
 )
 WORKDIR = flags.DEFINE_string(
   "workdir",
   None,
-  "Folder of the run and of all that it writes: checkpoints, metrics, run "
-  "files, journals, tables. A run found there is resumed. Example: "
-  "--workdir=runs/tiny",
+  "Folder of the run: checkpoints, metrics, run files, journals and tables. "
+  "An existing run is resumed. Example: --workdir=runs/tiny",
 )
 
 
 def resolve_config_path(argv: Sequence[str]) -> list[str]:
-  """Returns `argv` with an installed config where the path leads nowhere.
-
-  So `--config=configs/tiny.py` works from any folder. A file that exists is
-  taken as it stands.
+  """Returns `argv` with missing config paths replaced by installed configs.
 
   Raises:
-    FileNotFoundError: naming the path, if there is no such config at all.
+    FileNotFoundError: if there is no installed config of that name either.
   """
   argv = list(argv)
   for i, argument in enumerate(argv):
@@ -76,19 +71,19 @@ def resolve_config_path(argv: Sequence[str]) -> list[str]:
     match = _CONFIG_FLAG.fullmatch(flag_text)
     if match is None or pathlib.Path(match[2]).exists():
       continue
-    # By name: a helper of all commands imports no experiment.
+    # Looked up by name: this module must not import experiments.
     package = importlib.util.find_spec("ctd_jax_configs")
     installed = pathlib.Path(package.submodule_search_locations[0])
     requested_path = pathlib.Path(match[2])
     path = installed / requested_path.name
-    # Another folder than configs/ is somebody's own, and mistyped.
+    # A path in another folder is the user's own, mistyped.
     if str(requested_path.parent) not in (".", "configs") or not path.exists():
       installed_names = sorted(
         p.stem for p in installed.glob("*.py") if p.stem not in _NOT_CONFIGS
       )
       raise FileNotFoundError(
-        f"--config={match[2]}: no such file, and no installed config of that "
-        f"name; installed: {', '.join(installed_names)}"
+        f"--config={match[2]}: no such file or installed config; expected a "
+        f"path or one of {', '.join(installed_names)}"
       )
     if flag_text is argument:
       argv[i] = f"{match[1]}{path}{match[3] or ''}"
@@ -98,15 +93,12 @@ def resolve_config_path(argv: Sequence[str]) -> list[str]:
 
 
 def config_path() -> str:
-  """Returns the value of --config: a path, or path and argument."""
+  """Returns the value of --config: a path, or path:argument."""
   return config_flags.get_config_filename(flags.FLAGS["config"])
 
 
 def split_config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
-  """Returns the config's path without a method, and the overrides, as given.
-
-  For programs that start others with the same config.
-  """
+  """Returns the config's path without its argument, and the override flags."""
   argv = list(argv)
   path, overrides = "", []
   for argument, next_argument in zip(argv, [*argv[1:], ""], strict=True):
@@ -122,14 +114,7 @@ def split_config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
-  """Parses flags; a request for help succeeds, other than in absl.
-
-  Args:
-    argv: the program's name and its arguments.
-
-  Returns:
-    The program's name and the arguments that are no flags.
-  """
+  """Returns the arguments that are not flags; --help exits with status 0."""
   try:
     return flags.FLAGS(list(argv))
   except SystemExit as end:
@@ -139,11 +124,7 @@ def parse_flags(argv: Sequence[str]) -> list[str]:
 
 
 def run_app(main: Callable[[list[str]], None]) -> None:
-  """Runs `main` as `app.run` does; a bad flag ends in one line.
-
-  Args:
-    main: takes the program's name and the arguments that are no flags.
-  """
+  """Runs `main` like `app.run`; a bad flag prints one line."""
 
   def parse(argv: Sequence[str]) -> list[str]:
     try:
@@ -156,12 +137,7 @@ def run_app(main: Callable[[list[str]], None]) -> None:
 
 
 def exit_with_error(error: object, status: int = 1) -> NoReturn:
-  """Ends the program with one line on the standard error.
-
-  Args:
-    error: what is wrong.
-    status: of the exit.
-  """
+  """Ends the program with one line on standard error."""
   note = notes.of_error(error) if isinstance(error, Exception) else error
   path = os.environ.get(ERROR_FILE_VARIABLE)
   if path and isinstance(note, notes.Note):
@@ -178,7 +154,7 @@ def _parse(
   explain_field: ExplainField | None = None,
   error_status: int = 1,
 ) -> list[str]:
-  """Parses flags; a bad flag, config or override ends in one line."""
+  """Parses flags; a bad flag, config or override prints one line."""
   for name in required:
     flags.register_validator(
       name,
@@ -211,7 +187,7 @@ def _format_flag_error(error: flags.Error) -> str:
 def _unknown_field(
   argv: Sequence[str], message: str, explain_field: ExplainField | None
 ) -> str:
-  """Returns the message about the override that names no field."""
+  """Returns the message about an override of an unknown field."""
   for argument in argv:
     flag_name = argument.lstrip("-").partition("=")[0]
     field = flag_name.removeprefix("config.")
@@ -226,7 +202,7 @@ def _unknown_field(
 
 
 def _find_config_flag(argv: Sequence[str]) -> str:
-  """Returns the value of --config in a command line, "" without one."""
+  """Returns the value of --config in a command line, or ""."""
   value = ""
   for argument, next_argument in zip(argv, [*argv[1:], ""], strict=True):
     if argument in ("--config", "-config"):
@@ -239,14 +215,14 @@ def _find_config_flag(argv: Sequence[str]) -> str:
 def read_config(
   config: str, overrides: Sequence[str] = ()
 ) -> ml_collections.ConfigDict:
-  """Returns a config, as --config and its overrides would give it.
+  """Returns a config as --config and its overrides would give it.
 
   Args:
-    config: value of --config, with a path that exists.
+    config: value of --config, with an existing path.
     overrides: --config.FIELD=VALUE arguments.
 
   Raises:
-    ValueError: if a value does not have the type of its field.
+    ValueError: if a value has the wrong type.
   """
   values = flags.FlagValues()
   argv = ["", f"--config={config}", *overrides]
@@ -262,7 +238,7 @@ def read_config(
 
 
 def _is_own_or_warning(record: std_logging.LogRecord) -> bool:
-  """Keeps our own lines and everybody's warnings; orbax is talkative."""
+  """Keeps our own lines and all warnings; orbax is talkative."""
   package_prefix = str(pathlib.Path(__file__).resolve().parents[1]) + os.sep
   return record.levelno >= std_logging.WARNING or record.pathname.startswith(
     package_prefix
@@ -270,7 +246,9 @@ def _is_own_or_warning(record: std_logging.LogRecord) -> bool:
 
 
 def start_logging() -> None:
-  """Logs as `run_main` has it; of a process that runs no main of its own."""
+  """Sets up logging as `run_main` does, for a process without a main of its
+  own.
+  """
   logging.use_absl_handler()
   flags.FLAGS.mark_as_parsed()  # or absl warns that they are not
   logging.set_verbosity(logging.INFO)
@@ -287,14 +265,13 @@ def run_main(
   """Parses flags, runs `main` and exits.
 
   Args:
-    main: reads `CONFIG.value` and `WORKDIR.value`; returns the status of the
-      exit, None for success. Given what is no flag if `takes_arguments`.
-    required: flags without which nothing is begun.
-    explain_field: (config, dotted field that it does not have) -> what would
-      be right, behind a semicolon.
-    takes_arguments: whether there may be arguments that are no flags; flags may
-      stand behind them.
-    error_status: status of the exit after an error of use.
+    main: returns the exit status, None for success; takes the arguments that
+      are
+      not flags if `takes_arguments`.
+    required: flags that must be given.
+    explain_field: (config, unknown dotted field) -> a hint, after a semicolon.
+    takes_arguments: allows arguments that are not flags, before or after flags.
+    error_status: exit status after a user error.
   """
 
   def main_with_errors(argv: Sequence[str]) -> None:

@@ -1,7 +1,7 @@
-"""Text files on disk and in buckets, written whole or not at all.
+"""Files on disk and in buckets, typed CSV rows, and provenance of results.
 
-A path is a string, a `pathlib` path or an `epath` path; `gs://bucket/name` is
-as good as a local one.
+A path is a string, a `pathlib` path or an `epath` path, and may be in a bucket
+(`gs://bucket/name`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ AnyPath = pathlib.Path | epath.Path
 
 
 def as_path(path: str | os.PathLike) -> AnyPath:
-  """Returns a path with the methods of `pathlib`, local or of a bucket."""
+  """Returns a path with the methods of `pathlib`, local or in a bucket."""
   # str(pathlib.Path("gs://b")) has lost a slash: only strings and epath tell.
   if isinstance(path, pathlib.Path) or not _is_remote(path):
     return pathlib.Path(path)
@@ -39,12 +39,9 @@ def _is_remote(path: str | os.PathLike) -> bool:
 
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
-  """Gives a temporary local path whose file replaces `path` at the end.
+  """Yields a temporary local path whose file replaces `path` at the end.
 
-  If anything is raised before, `path` is what it was.
-
-  Args:
-    path: folders on the way are made.
+  If an error is raised, `path` is left as it was. Parent folders are created.
   """
   path = as_path(path)
   path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,22 +67,17 @@ def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:
-  """Writes a whole file or nothing.
-
-  Args:
-    path: folders on the way are made.
-    text: written as UTF-8.
-  """
+  """Writes a UTF-8 file atomically; parent folders are created."""
   with atomic_path(path) as temporary:
     temporary.write_text(text, encoding="utf-8")
 
 
 def read_text(path: str | os.PathLike) -> str:
-  """Returns a UTF-8 file as text, its line ends as \\n.
+  r"""Returns a UTF-8 file as text, with line ends as \n.
 
   Raises:
     FileNotFoundError: if there is no such file.
-    ValueError: naming the file and the byte, if it is not UTF-8.
+    ValueError: naming file and byte, if it is not UTF-8.
   """
   data = as_path(path).read_bytes()
   try:
@@ -109,17 +101,13 @@ def read_csv_rows(
 ) -> Iterator[tuple[int, Row]]:
   """Yields (line number, row) of a CSV file with a header.
 
-  A blank cell is None. Columns that are not fields of the struct are ignored.
+  An empty cell is None. Columns that are not fields of the struct are ignored.
 
   Args:
-    path: UTF-8, with or without a byte order mark.
-    row_type: struct whose fields are columns; a text or number in a cell is
-      converted to the type of its field.
-    delimiter: between cells.
-    strip_cells: whether white space around cells is removed.
+    row_type: msgspec struct; cells are converted to its fields' types.
 
   Raises:
-    ValueError: naming file, line and column at fault.
+    ValueError: naming file, line and column.
   """
   columns = row_type.__struct_encode_fields__
   with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
@@ -156,7 +144,7 @@ def read_csv_rows(
 def _describe_error(
   error: msgspec.ValidationError, cells: Mapping[str, Any]
 ) -> str:
-  """Returns the message with the name and the text of the cell."""
+  """Returns the message with the column's name and the cell's text."""
   message, _, column = str(error).rpartition(" - at `$.")
   if not message:
     return str(error)  # of the row as a whole
@@ -175,8 +163,7 @@ def command_line() -> str:
 def code_commit() -> str:
   """Returns the commit of the running code, with -dirty if it was changed.
 
-  Where the package does not lie at the top of a git checkout, as in an image,
-  $CTD_JAX_COMMIT or "".
+  Outside a checkout of its own, as in an image, it is $CTD_JAX_COMMIT or "".
   """
   given_commit = os.environ.get("CTD_JAX_COMMIT", "")
   package = pathlib.Path(__file__).resolve().parents[1]

@@ -1,4 +1,4 @@
-"""What malloc does with memory that is let go; imports no JAX."""
+"""Settings of glibc's malloc; imports no JAX."""
 
 from __future__ import annotations
 
@@ -20,18 +20,16 @@ _SETTINGS = (
 
 
 def keep_memory() -> None:
-  """Has glibc keep what is freed, where JAX computes on processors.
+  """Makes glibc keep freed memory while JAX computes on processors.
 
-  XLA asks for the buffers of a step or of a search each time, and malloc maps
-  what is large and gives it back at once. The kernel then clears every page
-  anew: 100,000 faults in a training step of 0.4 GB, a quarter of its time, and
-  a third of that of a search by CTD's score.
+  XLA allocates its buffers anew in each step, and malloc returns large ones to
+  the kernel, which clears every page: 100,000 faults in a training step of
+  0.4 GB, a quarter of its time, and a third of that of a search by CTD's score.
 
-  To be called before JAX computes; threads that have a heap keep it. It does
-  nothing where a plugin of JAX for an accelerator is installed, whose buffers
-  are none of malloc's, unless JAX_PLATFORMS is "cpu"; and nothing where the C
-  library is another. What the environment says of malloc wins: a variable
-  MALLOC_..., or GLIBC_TUNABLES.
+  Call it before JAX computes. It does nothing with an accelerator plugin
+  (unless
+  JAX_PLATFORMS is "cpu") or another C library; MALLOC_... and GLIBC_TUNABLES
+  win.
   """
   if os.environ.get("JAX_PLATFORMS") != "cpu" and _has_accelerator_plugin():
     return
@@ -47,11 +45,7 @@ def keep_memory() -> None:
 
 
 def set_malloc(values: Mapping[int, int]) -> None:
-  """Sets parameters of glibc's malloc; another C library is left alone.
-
-  Args:
-    values: parameter, one of those above -> value.
-  """
+  """Sets parameters (parameter -> value) of glibc's malloc, if it is in use."""
   with contextlib.suppress(AttributeError, OSError):  # another C library
     mallopt = ctypes.CDLL(None).mallopt
     for parameter, value in values.items():

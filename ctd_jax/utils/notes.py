@@ -1,9 +1,8 @@
 """Notes: what the program has to say, as a code with values.
 
-Reasons, warnings and errors are notes. Words are found where somebody reads
-them: `str(note)` is English, for the terminal; a page asks for its language.
-notes.tsv has one code per line, with its text in each language and the values
-in braces.
+Reasons, warnings and errors are notes. `str(note)` is English, for the
+terminal; pages ask for their language. notes.tsv has one code per line, with
+its text in each language and the values in braces.
 """
 
 from __future__ import annotations
@@ -29,27 +28,23 @@ _SEPARATORS_OF = {
 
 @dataclasses.dataclass(frozen=True, init=False)
 class Note:
-  """Something to say.
+  """A message as a code with values."""
 
-  Attributes:
-    code: of the sentence, a line of notes.tsv.
-    values: of the sentence by name: texts, numbers, notes, lists of notes.
-    text: the note in English.
-  """
-
-  code: str
+  code: str  # a line of notes.tsv
+  # By name: texts, numbers, notes, lists of notes.
   values: dict[str, Any]
-  text: str
+  text: str  # the note in English
 
   def __init__(self, code: str, /, **values: Any):
-    """Writes the English text.
+    """Fills in the English text.
 
     Args:
-      code: of the sentence.
-      **values: an error stands for its note, a path for its text.
+      code: a line of notes.tsv.
+      **values: texts, numbers, notes or lists of them; an error stands for its
+        note.
 
     Raises:
-      KeyError: if there is no such code, or a value is missing.
+      KeyError: if the code is unknown or a value is missing.
     """
     values = {name: _simplify(value) for name, value in values.items()}
     object.__setattr__(self, "code", code)
@@ -68,12 +63,7 @@ class Note:
     return _load_notes()[self.code][language].format_map(values)
 
   def replace(self, old: str, new: str) -> Note:
-    """Returns the note with a string replaced in its values.
-
-    Args:
-      old: such as the folder of a server, which readers need not know.
-      new: what stands in its place.
-    """
+    """Returns the note with a string replaced in its values."""
 
     def replace(value: Any) -> Any:
       if isinstance(value, tuple):
@@ -87,17 +77,12 @@ class Note:
     )
 
   def to_json(self) -> dict[str, Any]:
-    """Returns the note as JSON has it: code, values and text."""
+    """Returns the note as JSON: code, values and text."""
     return dataclasses.asdict(self)
 
 
 def write(value: Any, language: str) -> Any:
-  """Returns a note or list of notes in a language, other values as they are.
-
-  Args:
-    value: of a note, or a note itself.
-    language: one of `LANGUAGES`.
-  """
+  """Returns a note or list of notes in a language, other values unchanged."""
   if isinstance(value, Note):
     return value.write(language)
   if not isinstance(value, tuple):
@@ -108,30 +93,20 @@ def write(value: Any, language: str) -> Any:
 
 
 def of_error(error: BaseException) -> Note | str:
-  """Returns what an error says: its note, or else its text."""
+  """Returns the note of an error, or its text if it has none."""
   if error.args and isinstance(error.args[0], Note):
     return error.args[0]
   return str(error)
 
 
 def of_term(group: str, term: str) -> Note | str:
-  """Returns the note for a value of a fixed set; the value if none has it.
-
-  Args:
-    group: first part of the code, such as "statement".
-    term: the value, such as "leap month".
-  """
+  """Returns the note `group.term`, or the term if there is no such code."""
   code = f"{group}.{term.replace(' ', '_')}"
   return Note(code) if code in _load_notes() else term
 
 
 def from_json(value: Any) -> Note | str:
-  """Returns a note read from JSON.
-
-  Args:
-    value: a note as code, values and text; a bare text stays one. A code of
-      another version is kept as its text.
-  """
+  """Returns a note from JSON; the text of one whose code is unknown."""
   if not isinstance(value, Mapping):
     return str(value)
   try:
@@ -162,12 +137,7 @@ def _simplify(value: Any) -> Any:
 
 
 def load_table(package: str, name: str) -> dict[str, dict[str, str]]:
-  """Returns a table of texts: code -> language -> text.
-
-  Args:
-    package: that holds the table.
-    name: path of the TSV in it.
-  """
+  """Returns a table of texts in a package: code -> language -> text."""
   path = importlib.resources.files(package).joinpath(name)
   lines = path.read_text(encoding="utf-8").splitlines()
   # Quotation marks belong to the sentences.

@@ -1,4 +1,4 @@
-"""Tables as text: for a terminal, Markdown, TSV and CSV."""
+"""Tables as text, figures as PNG, and the progress of long loops."""
 
 from __future__ import annotations
 
@@ -46,12 +46,9 @@ def format_table(
   """Returns a table as lines of text, each with its line end.
 
   Args:
-    title: bold above a Markdown table, or above a table with rules for a
-      terminal. Without a title, there are no rules either.
-    header: names of the columns.
+    title: above the table; without one, a terminal table has no rules.
     rows: cells of each line, as many as the header has.
-    markdown: writes a Markdown table.
-    right: indices of the columns that a terminal shows aligned to the right.
+    right: columns that a terminal aligns to the right.
     left: names of the columns that Markdown aligns to the left.
   """
   lines = [list(map(str, row)) for row in (header, *rows)]
@@ -80,14 +77,12 @@ def format_delimited(
   delimiter: str = "\t",
   quoted: bool = True,
 ) -> str:
-  """Returns a TSV or CSV table.
+  """Returns a TSV or CSV table; None becomes an empty cell.
 
   Args:
-    header: names of the columns.
-    rows: cells of each line; None is an empty cell.
-    delimiter: between cells: tab or comma.
-    quoted: whether cells are quoted that hold a delimiter, a quote or a line
-      end. If False, a cell may hold quotes but neither of the others.
+    quoted: whether to quote cells where needed. Without quotes, a cell must
+      hold
+      neither delimiters nor line ends.
   """
   text = io.StringIO()
   writer = csv.writer(
@@ -105,7 +100,7 @@ def format_delimited(
 def _align(
   line: Sequence[str], widths: Sequence[int], right: Collection[int]
 ) -> str:
-  """Returns a line with its cells padded, without trailing spaces."""
+  """Returns a line with padded cells, without trailing spaces."""
   padded = []
   for index, (cell, width) in enumerate(zip(line, widths, strict=True)):
     # Han characters are two columns wide.
@@ -135,17 +130,12 @@ COLOURS = (
 
 
 def colour_at(index: int) -> str:
-  """Returns the colour of a series; they repeat after the last."""
+  """Returns the colour of a series; colours repeat after the last."""
   return COLOURS[index % len(COLOURS)]
 
 
 def make_figure(width: float, height: float) -> matplotlib.figure.Figure:
-  """Returns an empty figure that belongs to no window.
-
-  Args:
-    width: in inches.
-    height: in inches.
-  """
+  """Returns an empty figure without a window; sizes are in inches."""
   # Not pyplot: it keeps every figure alive and looks for a display.
   import matplotlib.figure
 
@@ -153,7 +143,7 @@ def make_figure(width: float, height: float) -> matplotlib.figure.Figure:
 
 
 def style_frame(axes: matplotlib.axes.Axes) -> None:
-  """Leaves two sides of the frame and draws horizontal grid lines below."""
+  """Keeps two sides of the frame and draws horizontal grid lines."""
   axes.yaxis.grid(True, color="0.85")
   axes.set_axisbelow(True)
   axes.spines[["top", "right"]].set_visible(False)
@@ -162,12 +152,7 @@ def style_frame(axes: matplotlib.axes.Axes) -> None:
 def write_figure(
   path: str | os.PathLike, figure: matplotlib.figure.Figure
 ) -> None:
-  """Writes a figure as PNG, whole or not at all.
-
-  Args:
-    path: folders on the way are made.
-    figure: complete.
-  """
+  """Writes a figure as PNG, atomically."""
   with files.atomic_path(path) as temporary:
     # Without the version of matplotlib: the same figure, the same bytes.
     figure.savefig(
@@ -193,10 +178,10 @@ _SECONDS_BEFORE_BAR = 2.0
 
 
 class _NoFile:
-  """File that keeps nothing: the lines go to the log."""
+  """A file that keeps nothing: the lines go to the log."""
 
   def write(self, text: str) -> int:
-    """Drops the text; returns its length, as files do."""
+    """Drops the text and returns its length, as files do."""
     return len(text)
 
   def flush(self) -> None:
@@ -204,14 +189,14 @@ class _NoFile:
 
 
 class Progress(tqdm.tqdm):
-  """`tqdm.tqdm` that writes lines to the log where there is no terminal.
+  """`tqdm.tqdm` that logs lines where there is no terminal.
 
-  It takes the arguments of `tqdm.tqdm`; what is over within two seconds shows
-  no bar, and what is over within `SECONDS_PER_LINE` writes no line.
+  Loops under two seconds show no bar; loops under `SECONDS_PER_LINE` log
+  nothing.
   """
 
   def __init__(self, *args: Any, file: TextIO | None = None, **kwargs: Any):
-    """See `tqdm.tqdm`; `file` is standard error by default."""
+    """Takes `tqdm.tqdm`'s arguments; `file` defaults to standard error."""
     file = file or sys.stderr
     self._writes_lines = not file.isatty()
     if self._writes_lines:
@@ -226,7 +211,7 @@ class Progress(tqdm.tqdm):
     super().__init__(*args, **kwargs)
 
   def display(self, msg: str | None = None, pos: int | None = None) -> bool:
-    """Shows the bar, or logs a line; "" as `msg` clears the bar."""
+    """Shows the bar, or logs a line; `msg=""` clears the bar."""
     if not self._writes_lines:
       return super().display(msg, pos)
     if msg is None:
@@ -234,11 +219,11 @@ class Progress(tqdm.tqdm):
     return True
 
   def set_postfix(self, *args: Any, **kwargs: Any) -> None:
-    """Sets what is shown behind, from the next display on."""
+    """Sets the text behind the bar, from the next update on."""
     super().set_postfix(*args, **kwargs | {"refresh": False})
 
   def format_line(self) -> str:
-    """Returns what a line of the log says.
+    """Returns a log line.
 
     For example "train: 480 of 1,560 steps (31%), 3.2 steps/s, 0:05:37 left,
     loss=2.310".

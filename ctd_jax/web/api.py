@@ -69,7 +69,7 @@ def _describe_answer(title: str) -> dict[int | str, dict[str, Any]]:
 
 @functools.cache
 def load_answer_schema() -> dict[str, Any]:
-  """Returns the JSON Schema of an answer, its definitions put in place."""
+  """Returns the JSON Schema of an answer, with references resolved."""
   text = (
     importlib.resources.files("ctd_jax")
     .joinpath("index/answer.schema.json")
@@ -106,7 +106,7 @@ async def ask_by_address(
   "/api/ask", summary="Ask, also of a long passage", responses=_ANSWER
 )
 async def ask_by_body(request: Request, ask: AskRequest) -> Response:
-  """Returns the same; for what is too long for an address."""
+  """Returns the same, for questions too long for an address."""
   return await _ask(request, ask)
 
 
@@ -145,16 +145,16 @@ def _make_answer(
 
 @router.get("/api/records/{row:int}", summary="A record of a row")
 async def read_row(request: Request, row: int) -> Response:
-  """Returns a record with date and reasons, as a result of an answer.
+  """Returns the record in a row, with its date and reasons.
 
-  Rows are of one state of the index; see `/api/records/{path}`.
+  Rows change with every build of the index; see `/api/records/{path}`.
   """
   return _respond(await answer_in_time(request, _make_record, request, row))
 
 
 @router.get("/api/records/{path:path}", summary="A record of a work")
 async def read_record(request: Request, path: str) -> Response:
-  """Returns the same of WORK/RECORD_ID, an address that lasts."""
+  """Returns the record at WORK/RECORD_ID, a permanent address."""
 
   def make() -> dict[str, Any]:
     row = record_page.find_row(index_of(request), path)
@@ -171,7 +171,7 @@ def _make_record(request: Request, row: int) -> dict[str, Any]:
 
 @router.get("/api/months/{ordinal}", summary="A month")
 async def read_month(request: Request, ordinal: int) -> Response:
-  """Returns records of a month by event, its days, and works without any."""
+  """Returns a month's records by event, its days, and works without any."""
 
   def make() -> dict[str, Any]:
     served = index_of(request)
@@ -193,10 +193,10 @@ async def read_timeline(
   last: Annotated[int | None, Query(ge=0)] = None,
   unit: str = "",
 ) -> Response:
-  """Returns expected numbers of records, and of matching ones, by time.
+  """Returns the expected number of records, and of matches, over time.
 
-  `first` and `last` are ordinals of months, `unit` is month, year, decade or
-  century. `from`, `to` and `words` are those of the page's address.
+  `first` and `last` are month ordinals; `unit` is month, year, decade or
+  century. The page's parameters `from`, `to` and `words` work as well.
   """
   del q, intent, work, kind  # read with the rest of the address
   query = queries.parse_query(
@@ -264,5 +264,5 @@ def _respond(content: Any) -> Response:
 
 @router.get("/api/docs", include_in_schema=False)
 async def show_description(request: Request) -> Response:
-  """Returns the page that describes the API and tries it."""
+  """Returns the page that documents the API."""
   return HTMLResponse(rendering.render_plain(request, "api.html"))

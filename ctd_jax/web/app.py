@@ -1,7 +1,7 @@
-"""The application: its pages, the page about the index, and its processes.
+"""The web application, the page about the index, and the server processes.
 
-An index can be served by several processes; the first one listens and starts
-one that dies anew.
+Several processes can serve one index; the first listens, and restarts any
+that dies.
 """
 
 from __future__ import annotations
@@ -87,10 +87,10 @@ def _make_page(request: Request, served: ServedIndex) -> Response:
 
 @about_router.post(security.TOKEN_PATH)
 async def take_token(request: Request) -> Response:
-  """Has the browser keep the token, if it is the right one.
+  """Sets the token cookie if the token is right.
 
   Raises:
-    PageError: 401, if it is not.
+    PageError: 401, if it is wrong.
   """
   settings = settings_of(request)
   form = await request.form(max_files=0, max_fields=4)
@@ -110,8 +110,8 @@ async def take_token(request: Request) -> Response:
   return response
 
 
-_MAX_AGE = 86_400  # seconds that a browser keeps a static file
-# Name of a file of another library -> module and path in it.
+_MAX_AGE = 86_400  # seconds a browser caches a static file
+# Name of another library's file -> module and path in it.
 _VENDOR_FILES = {
   "plotly.js": ("plotly", "package_data/plotly.min.js"),
   "swagger-ui.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
@@ -123,9 +123,6 @@ _vendor = APIRouter(include_in_schema=False)
 def make_app(settings: WebSettings) -> FastAPI:
   """Returns the application that serves an index.
 
-  Args:
-    settings: what it serves, to whom, and its limits.
-
   Raises:
     FileNotFoundError: if there is no index and none can be built.
     ValueError: if the settings are unsafe or the index is damaged.
@@ -135,7 +132,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     title="ctd_jax",
     summary="Records of chronicles, their dates, and the reasons for these.",
     version=ctd_jax.__version__,
-    docs_url=None,  # its page would load scripts from another host
+    docs_url=None,  # FastAPI's page loads scripts from another host
     redoc_url=None,
     openapi_url=api.DESCRIPTION_PATH,
     lifespan=_warm_up,
@@ -171,12 +168,7 @@ def make_app(settings: WebSettings) -> FastAPI:
 
 
 def open_index(settings: WebSettings) -> IndexHolder:
-  """Returns the index that is to be served.
-
-  Raises:
-    FileNotFoundError: if there is no index and none can be built.
-    ValueError: if the settings are unsafe or the index is damaged.
-  """
+  """Returns the index to serve; raises as `make_app` does."""
   settings.validate()
   return IndexHolder(
     settings.index, settings.encoder, may_be_new=not settings.read_only
@@ -185,7 +177,7 @@ def open_index(settings: WebSettings) -> IndexHolder:
 
 @contextlib.asynccontextmanager
 async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
-  """Has what the first question needs read while nobody has asked yet."""
+  """Loads what the first question needs before anyone asks."""
   served = app.state.holder.newest
   if served is None:
     logging.info("there is no index yet: the page takes texts for one")
@@ -197,7 +189,7 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
   app.state.threads.close()
   app.state.upload_reader.close()
   app.state.jobs.close()
-  # Of several processes another may be about to end the job: the first says it.
+  # Only the first process says so: another may be about to end the job.
   if multiprocessing.parent_process() is None:
     app.state.jobs.log_running()
 
@@ -209,7 +201,7 @@ def _read_ahead(served: ServedIndex) -> None:
     served.find_density((), ())
     from ctd_jax.dating.chronicle import chronicle_dating  # noqa: F401
 
-    # Of the reasons of printed days; takes a second where they are computed.
+    # For the reasons of printed days; computing them takes a second.
     _ = served.index.calendar.day_chances
   except (OSError, ValueError) as error:
     logging.error("the index cannot be read: %s", error)
@@ -217,7 +209,7 @@ def _read_ahead(served: ServedIndex) -> None:
 
 @_vendor.get("/static/vendor/{name}")
 def send_vendor_file(name: str) -> Response:
-  """Returns a script of a library, from where it is installed."""
+  """Returns a file of an installed library."""
   if name not in _VENDOR_FILES:
     raise PageError(404)
   module, path = _VENDOR_FILES[name]
@@ -228,33 +220,28 @@ def send_vendor_file(name: str) -> Response:
   )
 
 
-_MAX_LINE = 1 << 18  # bytes of an address: a passage may be in it
-_MAX_WAITING = 2_048  # connections that are yet to be accepted
-# A process that does not answer the first one for so long is started anew; one
-# that dies while it is asked is waited for as long.
+_MAX_LINE = 1 << 18  # bytes of an address, which may hold a passage
+_MAX_WAITING = 2_048  # connections waiting to be accepted
+# A process that does not answer within this time is restarted.
 _SECONDS_TO_ANSWER = 15
-# A thread gives way to others after so many seconds. SQLite lets go of Python
-# at every row, and each time a page would wait for this long behind another
-# that computes; with Python's own 5 ms these sum up to a second.
+# Thread switch interval. SQLite releases the interpreter at every row, and a
+# page then waits this long for another that computes; Python's default of 5 ms
+# adds up to a second.
 _SECONDS_OF_TURN = 0.0005
-# What glibc is told: few heaps, for each of a dozen threads would keep its own,
-# and large arrays apart from them, given back when they are free.
+# For glibc: few heaps instead of one per thread, and large arrays outside
+# them, so that their memory is returned when freed.
 _MALLOC_VALUES = {host_memory.ARENA_MAX: 2, host_memory.MMAP_THRESHOLD: 1 << 20}
 
 
 def serve(settings: WebSettings, num_processes: int = 1) -> None:
-  """Serves an index until it is interrupted.
+  """Serves an index until interrupted.
 
-  One of several processes that dies is started anew; all of them end when the
-  first one does, however that ends.
-
-  Args:
-    settings: what is served, to whom, and its limits.
+  A process that dies is restarted; all end when the first one does.
 
   Raises:
     FileNotFoundError: if there is no index and none can be built.
     ValueError: if the settings are unsafe, the index is damaged, or the address
-      cannot be listened on.
+      is in use.
   """
   settings.validate()
   with _listen(settings) as listener:
@@ -265,7 +252,7 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
       with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
       return
-    open_index(settings)  # what is wrong with it is said once
+    open_index(settings)  # reports a damaged index once
     _log_address(settings, listener)
     factory = functools.partial(make_app_of_process, settings)
     config = _make_config(factory, factory=True, workers=num_processes)
@@ -275,13 +262,7 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
 
 
 def make_app_of_process(settings: WebSettings) -> FastAPI:
-  """Returns the application of one of several processes.
-
-  A process that cannot open the index says so and ends; it is started anew.
-
-  Args:
-    settings: what is served, to whom, and its limits.
-  """
+  """Returns the application of one of several processes, or ends it."""
   command_line.start_logging()
   threading.Thread(target=_end_with_parent, daemon=True).start()
   try:
@@ -292,17 +273,17 @@ def make_app_of_process(settings: WebSettings) -> FastAPI:
 
 
 class _Supervisor(Multiprocess):
-  """Starts processes anew; a terminal that is closed ends all."""
+  """Restarts processes; closing the terminal ends them all."""
 
   def __init__(self, config: uvicorn.Config, sockets: list[socket.socket]):
-    # Uvicorn would start all processes anew, and nobody could end them.
+    # On SIGHUP uvicorn would restart all processes, and nobody could end them.
     handler = signal.getsignal(signal.SIGHUP)
     super().__init__(config, sockets)
     signal.signal(signal.SIGHUP, handler)
 
 
 def _end_with_parent() -> None:
-  """Ends this process in order when the one that started it has died."""
+  """Ends this process cleanly when its parent has died."""
   parent = multiprocessing.parent_process()
   if parent is not None:
     parent.join()
@@ -328,7 +309,7 @@ def _make_config(application: object, **options: object) -> uvicorn.Config:
 
 
 def _listen(settings: WebSettings) -> socket.socket:
-  """Returns a socket that listens on the address of the settings."""
+  """Returns a socket listening on the configured address."""
   try:
     return socket.create_server(
       (settings.host, settings.port),
@@ -336,7 +317,7 @@ def _listen(settings: WebSettings) -> socket.socket:
       backlog=_MAX_WAITING,
     )
   except OSError as error:
-    problem = error.strerror.partition(" (")[0]  # the address follows
+    problem = error.strerror.partition(" (")[0]  # without the address
     raise ValueError(
       f"--host={settings.host} --port={settings.port}: {problem}; expected an "
       "address of this machine and a port that no program uses, or --port=0 "

@@ -1,9 +1,8 @@
-"""Jobs: builds of the index that a page has asked for, one at a time.
+"""Jobs: builds of the index started from a page, one at a time.
 
-A job is a process with a lower priority. What is known of it lies in files, so
-that it survives the server. A server that ends in order ends the job it has
-started; the job of a server that was killed goes on, and the next server shows
-it.
+A job is a low-priority process whose state is kept in files, so it survives
+the server. A server that shuts down stops its job; if the server is killed,
+the job goes on and the next server shows it.
 """
 
 from __future__ import annotations
@@ -55,41 +54,28 @@ _SUFFIXES = (".json", ".log", ".lock", ".error")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
-  """A job as it is now.
+  """The current state of a job."""
 
-  Attributes:
-    id: of the job.
-    title: as of `JobRunner.start`.
-    subject: likewise.
-    arguments: likewise.
-    state: waiting, running, done, failed, cancelled or broken_off.
-    created: time, ISO 8601 of UTC, like the next two.
-    started: "" before.
-    ended: "" before, and of what was broken off without a word.
-    progress: how far it is; None if it does not say.
-    lines: the last ones of its log.
-    error: what the program said last, if it failed; else "".
-  """
-
-  id: str
-  title: str
-  subject: str
-  arguments: tuple[str, ...]
-  state: str
-  created: str
-  started: str
-  ended: str
+  id: str  # number of the job
+  title: str  # text, or the code of a message
+  subject: str  # what the job is about
+  arguments: tuple[str, ...]  # of `ctd-jax index`
+  state: str  # waiting, running, done, failed, cancelled or broken_off
+  created: str  # time in UTC, ISO 8601, like the next two
+  started: str  # "" before it starts
+  ended: str  # "" before it ends, or if it was killed
+  # None if it reports none.
   progress: job_files.JobProgress | None
-  lines: tuple[str, ...]
-  error: Note | str
+  lines: tuple[str, ...]  # last ones of the log
+  error: Note | str  # why it failed; "" otherwise
 
   @property
   def is_active(self) -> bool:
-    """Whether it waits or runs."""
+    """Whether it is waiting or running."""
     return self.state in (WAITING, RUNNING)
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns what programs are told of it."""
+    """Returns the job as the API shows it."""
     values = dataclasses.asdict(self) | {"error": clean(self.error)}
     del values["arguments"]
     return values
@@ -99,12 +85,7 @@ class JobRunner:
   """Runs the jobs of an index, one after the other."""
 
   def __init__(self, folder: pathlib.Path, settings: WebSettings):
-    """Looks for jobs that a server before has left.
-
-    Args:
-      folder: of the index, which may be yet to be built.
-      settings: of the server; one that is read only starts nothing.
-    """
+    """Picks up jobs left by an earlier server, unless this one is read only."""
     self._index_folder = folder.expanduser().absolute()
     self._folder = self._index_folder / job_files.JOBS_FOLDER
     self._settings = settings
@@ -118,15 +99,14 @@ class JobRunner:
   def start(
     self, title: str, arguments: Sequence[str], subject: str, key: str = ""
   ) -> Job:
-    """Has an index be built, once the jobs before have ended.
+    """Queues a build of the index and returns its job.
 
     Args:
-      title: shown to readers; or the name of a message without its "job.", as
-        "redate" for "job.redate".
+      title: shown to readers; either text, or a code such as "redate" for the
+        message "job.redate".
       arguments: of `ctd-jax index`, without --index.
-      subject: what the job is about, by which `list` finds it.
-      key: of the form that asks for it; the job that it has started before is
-        returned. "" if no form does.
+      subject: what the job is about; `list` filters by it.
+      key: of the form; a form sent twice starts one job.
 
     Raises:
       ValueError: if the server is read only.
@@ -160,17 +140,17 @@ class JobRunner:
     return self.get(job_id)
 
   def restart(self, job_id: str, key: str = "") -> Job | None:
-    """Has the same done as a job that has ended; None if there is none."""
+    """Queues an ended job again; returns None if there is no such job."""
     job = self.get(job_id)
     return job and self.start(job.title, job.arguments, job.subject, key)
 
   def get(self, job_id: str) -> Job | None:
-    """Returns a job; None if there is none of that number."""
+    """Returns a job, or None if there is none with this number."""
     stored = self._read(job_id) if job_id in self._list_ids() else None
     return stored and self._describe(stored)
 
   def find_by_key(self, key: str) -> Job | None:
-    """Returns the job that a form has started; None if it has started none."""
+    """Returns the job started by a form, or None."""
     for job_id in self._list_ids():
       stored = job_files.read_job(self._folder, job_id)
       if stored is not None and stored.key == key:
@@ -178,16 +158,12 @@ class JobRunner:
     return None
 
   def list(self, subject: str | None = None) -> list[Job]:
-    """Returns the jobs, the newest first.
-
-    Args:
-      subject: of the jobs; None of any.
-    """
+    """Returns the jobs about a subject, or all of them, newest first."""
     jobs = (self.get(job_id) for job_id in self._list_ids())
     return [job for job in jobs if job and subject in (None, job.subject)]
 
   def cancel(self, job_id: str) -> Job | None:
-    """Ends a job that waits or runs; None if there is none."""
+    """Cancels a job; returns None if there is no such job."""
     if job_id not in self._list_ids():
       return None
     with self._lock():
@@ -203,13 +179,13 @@ class JobRunner:
     return self.get(job_id)
 
   def close(self) -> None:
-    """Breaks off the job that this server has started; it can go on later."""
+    """Interrupts this server's job; it can be started again later."""
     self._closing.set()
     for job_id in [*self._processes]:
       self._end_process(job_id, signal.SIGHUP)
 
   def log_running(self) -> None:
-    """Logs the job that runs, which nothing will end with the server."""
+    """Logs the job that goes on after the server has ended."""
     for job in self.list():
       if job.state == RUNNING:
         logging.warning(
@@ -248,7 +224,7 @@ class JobRunner:
     )
 
   def _read(self, job_id: str) -> StoredJob | None:
-    """Returns a job in the state that its processes show."""
+    """Returns a job, marked as broken off if its processes are gone."""
     stored = job_files.read_job(self._folder, job_id)
     if stored is None or stored.state != RUNNING:
       return stored
@@ -261,16 +237,16 @@ class JobRunner:
     return stored
 
   def _list_ids(self) -> list[str]:
-    """Returns the numbers of all jobs, the highest first."""
+    """Returns the job numbers, highest first."""
     names = [path.stem for path in self._folder.glob("*.json")]
     return sorted(filter(str.isdecimal, names), key=int, reverse=True)
 
   def _lock(self) -> contextlib.AbstractContextManager[None]:
-    """Holds the lock of all jobs, against other servers of the index too."""
+    """Locks all jobs, across servers of this index."""
     return job_files.hold_lock(self._folder, _LOCK_FILE)
 
   def _start_next(self) -> None:
-    """Starts the job that has waited longest, if none runs."""
+    """Starts the oldest waiting job, if none is running."""
     with self._lock():
       job_ids = self._list_ids()
       # Also one runs whose file cannot be read.
@@ -282,7 +258,7 @@ class JobRunner:
           return
 
   def _launch(self, job: StoredJob) -> None:
-    """Starts the process of a job; it inherits the lock."""
+    """Starts the process of a job, which inherits the lock."""
     with (self._folder / f"{job.job_id}.lock").open("wb") as lock:
       fcntl.flock(lock, fcntl.LOCK_EX)
       job_files.write_job(
@@ -300,7 +276,7 @@ class JobRunner:
       )
 
   def _end_process(self, job_id: str, number: int) -> None:
-    """Sends a signal to the processes of a job, and waits for their end."""
+    """Sends a signal to the processes of a job and waits for them to end."""
     deadline = time.monotonic() + _SECONDS_TO_START
     while job_files.is_locked(self._folder, job_id):
       stored = job_files.read_job(self._folder, job_id)
@@ -319,7 +295,7 @@ class JobRunner:
       time.sleep(0.02)
 
   def _watch(self) -> None:
-    """Has a thread start the jobs that wait, until none is left."""
+    """Starts a thread that runs waiting jobs until none is left."""
     if self._watching.acquire(blocking=False):
       threading.Thread(target=self._start_in_turn, daemon=True).start()
 
@@ -337,7 +313,7 @@ class JobRunner:
       self._watching.release()
 
   def _remove_old(self) -> None:
-    """Removes the files of the jobs that ended longest ago."""
+    """Removes the files of the oldest ended jobs."""
     for job_id in self._list_ids()[_MAX_JOBS:]:
       stored = self._read(job_id)
       if stored is None:
@@ -357,13 +333,13 @@ api_router = APIRouter(tags=["jobs"])
 
 
 def jobs_of(request: Request) -> JobRunner:
-  """Returns the jobs of the server that a request came to."""
+  """Returns the jobs of this server."""
   return request.app.state.jobs
 
 
 @router.get("/jobs")
 async def show_jobs(request: Request) -> Response:
-  """Returns the page of all jobs."""
+  """Returns the page that lists the jobs."""
   jobs = await answer_in_time(request, jobs_of(request).list)
   return _respond(
     request,
@@ -375,7 +351,7 @@ async def show_jobs(request: Request) -> Response:
 
 @router.get("/jobs/{job_id}")
 async def show_job(request: Request, job_id: str) -> Response:
-  """Returns the page of a job; its script asks for the part that changes."""
+  """Returns the page of a job, or only the part that its script refreshes."""
   job = await answer_in_time(request, find_job, request, job_id)
   is_part = request.query_params.get("part") == "state"
   return _respond(
@@ -388,7 +364,7 @@ async def show_job(request: Request, job_id: str) -> Response:
 
 @router.post("/jobs/{job_id}/cancel")
 async def cancel_job(request: Request, job_id: str) -> Response:
-  """Ends a job, then shows it."""
+  """Cancels a job, then shows it."""
   await requests.read_form(request)
   await answer_in_time(request, find_job, request, job_id)
   await answer_in_time(request, jobs_of(request).cancel, job_id)
@@ -397,7 +373,7 @@ async def cancel_job(request: Request, job_id: str) -> Response:
 
 @router.post("/jobs/{job_id}/restart")
 async def restart_job(request: Request, job_id: str) -> Response:
-  """Has the same done as a job that has ended, then shows the new one."""
+  """Starts an ended job again, then shows the new one."""
   form = await requests.read_form(request)
   job = await answer_in_time(request, find_job, request, job_id)
   if job.is_active:
@@ -410,20 +386,20 @@ async def restart_job(request: Request, job_id: str) -> Response:
 
 @api_router.get("/api/jobs", summary="Builds of the index, the newest first")
 async def read_jobs(request: Request) -> Response:
-  """Returns the builds that pages have asked for, and how far they are."""
+  """Returns the builds started from pages, with their progress."""
   jobs = await answer_in_time(request, jobs_of(request).list)
   return JSONResponse({"jobs": [job.to_dict() for job in jobs]})
 
 
 @api_router.get("/api/jobs/{job_id}", summary="A build of the index")
 async def read_job(request: Request, job_id: str) -> Response:
-  """Returns a build: its state, progress, last lines and error."""
+  """Returns a build: state, progress, last log lines and error."""
   job = await answer_in_time(request, find_job, request, job_id)
   return JSONResponse(job.to_dict())
 
 
 def lead_to_job(request: Request, job_id: str) -> Response:
-  """Returns the answer to a form that has started or changed a job."""
+  """Returns a redirect to a job's page."""
   link = rendering.PageLinks(request)(f"/jobs/{job_id}")
   return RedirectResponse(link, 303)
 
@@ -432,7 +408,7 @@ def find_job(request: Request, job_id: str) -> Job:
   """Returns a job.
 
   Raises:
-    PageError: 404, if there is none of that number.
+    PageError: 404, if there is none with this number.
   """
   job = jobs_of(request).get(job_id)
   if job is None:
@@ -455,9 +431,5 @@ def _respond(request: Request, template: str, **values: Any) -> Response:
 
 
 def name_job(language: str, job: Job) -> str:
-  """Returns the title of a job in the language of a page.
-
-  Args:
-    job: whose title may be the name of a message.
-  """
+  """Returns the title of a job in the language of a page."""
   return rendering.translate_term(language, "job", job.title)

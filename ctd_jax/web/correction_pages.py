@@ -1,4 +1,4 @@
-"""Corrections as pages and as JSON: form, list, export, undo, dating again."""
+"""Corrections as pages and as JSON: form, list, export, undo and redating."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ router = APIRouter(include_in_schema=False)
 
 @router.get("/correct")
 async def show_form(request: Request) -> Response:
-  """Returns the page that corrects a date, before it is saved.
+  """Returns the form that corrects a date.
 
-  Its script asks for `part=reading`, what a date is read as.
+  Its script asks for `part=reading`: how the entered date is understood.
   """
   fields = corrections.parse_fields(request.query_params)
   fields = dataclasses.replace(fields, name=requests.read_name(request))
@@ -61,7 +61,7 @@ async def show_form(request: Request) -> Response:
 
 @router.post("/correct")
 async def read_again(request: Request) -> Response:
-  """Returns the page with what is written now, which is not saved."""
+  """Returns the form with the current entries, without saving them."""
   fields = corrections.parse_fields(await requests.read_form(request))
   return await answer_in_time(
     request, _make_form, request, index_of(request), fields
@@ -70,10 +70,10 @@ async def read_again(request: Request) -> Response:
 
 @router.post("/corrections")
 async def save_correction(request: Request) -> Response:
-  """Keeps a correction, then leads to its record.
+  """Saves a correction, then shows its record.
 
-  What cannot be kept is shown in its form again, and so is what this form has
-  saved before if that was undone since.
+  The form is shown again if the correction cannot be saved, or if it was saved
+  before and then undone.
   """
   form = await requests.read_form(request)
   fields = corrections.parse_fields(form)
@@ -85,7 +85,7 @@ async def save_correction(request: Request) -> Response:
 
 @router.post("/corrections/{number}/undo")
 async def undo_by_form(request: Request, number: int) -> Response:
-  """Undoes a correction, then leads back to where that was asked for."""
+  """Undoes a correction, then returns to the page it came from."""
   form = await requests.read_form(request)
   name = corrections.parse_fields(form).name or requests.read_name(request)
   correction = await answer_in_time(
@@ -134,7 +134,7 @@ def _make_form(
   error: PageError | None = None,
   undone: int | None = None,
 ) -> Response:
-  """Returns the page with the form, which has a new key."""
+  """Returns the page with the form, with a new key."""
   row = served_index.find_row(served.index, fields.work, fields.first)
   if row is None:
     raise PageError(
@@ -163,7 +163,7 @@ def _make_form(
 def _list_span(
   served: ServedIndex, row: int, last: int | None
 ) -> list[dict[str, Any]]:
-  """Returns the records of a correction and their dates."""
+  """Returns the records of a correction with their dates."""
   stop = min(max(last or row, row) + 1, row + _MAX_SHOWN)
   return [
     describe_record(served, record)
@@ -202,7 +202,7 @@ REDATE = "redate"  # subject and title of a job
 
 @router.post("/corrections/redate")
 async def redate(request: Request) -> Response:
-  """Has the corrected works be dated again, then shows how far that is."""
+  """Starts redating the corrected works, then shows the job."""
   form = await requests.read_form(request)
   job = await answer_in_time(
     request,
@@ -216,24 +216,20 @@ async def redate(request: Request) -> Response:
 @router.get("/corrections")
 @router.get(rendering.SAVE_PREFIX + "/corrections")
 async def show_corrections(request: Request) -> Response:
-  """Returns the page of all corrections."""
+  """Returns the page that lists all corrections."""
   return await answer_in_time(request, _make_list, request, index_of(request))
 
 
 @router.get("/corrections/export/{export_format}")
 async def export(request: Request, export_format: str) -> Response:
-  """Returns corrections as a file; `work` says of which one."""
+  """Returns the corrections, of all works or of one, as a file."""
   return await answer_in_time(
     request, _export, request, index_of(request), export_format
   )
 
 
 def start_redating(jobs: JobRunner, key: str = "") -> Job:
-  """Has the corrected works be dated again, if that is not under way.
-
-  Args:
-    key: of the form; one sent twice starts one job.
-  """
+  """Returns the job that redates the corrected works, started if necessary."""
   for job in jobs.list(REDATE):
     # One that runs may have read the corrections before the last of them.
     if job.state == "waiting":
@@ -305,7 +301,7 @@ def _make_list(request: Request, served: ServedIndex) -> Response:
 
 
 def _list_texts(served: ServedIndex, name: str) -> list[IndexedWork]:
-  """Returns the works whose corrections can be a table for --fixed."""
+  """Returns the works whose corrections fit a table for --fixed."""
   corrected = {
     correction.work
     for correction in served.index.corrections.active(name or None)
@@ -335,7 +331,7 @@ _KEY_TEXT = (
 
 
 class NewCorrection(pydantic.BaseModel):
-  """A date for a record, or for several that follow one another."""
+  """A date for a record or for consecutive records."""
 
   model_config = pydantic.ConfigDict(extra="forbid")
 
@@ -379,7 +375,7 @@ class CorrectionObject(pydantic.BaseModel):
 
 
 class CorrectionList(pydantic.BaseModel):
-  """Corrections, the newest first."""
+  """Corrections, newest first."""
 
   corrections: list[CorrectionObject]
   total: int = pydantic.Field(description="With those that are not listed")
@@ -389,7 +385,7 @@ class CorrectionList(pydantic.BaseModel):
 
 
 class ReadDate(pydantic.BaseModel):
-  """What a date means that is yet to be given."""
+  """How an entered date is understood."""
 
   months: list[int] = pydantic.Field(description="Ordinals of the months")
   names: list[str] = pydantic.Field(description="The same by name")
@@ -405,7 +401,7 @@ async def read_corrections(
   limit: Annotated[int, Query(ge=1, le=_MAX_LIMIT)] = 100,
   offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> CorrectionList:
-  """Returns corrections, those undone among them, the newest first."""
+  """Returns corrections, undone ones included, newest first."""
 
   def make() -> CorrectionList:
     if record_id is not None and work is None:
@@ -435,7 +431,7 @@ async def check_date(
   date: str,
   last_record: str = "",
 ) -> ReadDate:
-  """Returns the months that a date would mean; nothing is changed."""
+  """Returns the months that a date means; changes nothing."""
 
   def make() -> ReadDate:
     fields = corrections.parse_fields(
@@ -468,7 +464,7 @@ async def check_date(
   "/api/corrections/{number}", summary="A correction", responses=_ERRORS
 )
 async def read_correction(request: Request, number: int) -> CorrectionObject:
-  """Returns a correction, also one that was undone."""
+  """Returns a correction, even if it was undone."""
 
   def make() -> CorrectionObject:
     served = index_of(request)
@@ -490,7 +486,7 @@ async def read_correction(request: Request, number: int) -> CorrectionObject:
 async def add_correction(
   request: Request, correction: NewCorrection
 ) -> CorrectionObject:
-  """Keeps a correction; the answer comes when it is on the disk.
+  """Saves a correction; answers once it is on disk.
 
   The dates of the index change when its works are dated again.
   """
@@ -524,7 +520,7 @@ async def undo_correction(
   name: str = "",
   key: Annotated[str, Query(description=_KEY_TEXT, pattern=f"{_KEY}|^$")] = "",
 ) -> CorrectionObject:
-  """Undoes a correction; it stays in the list as undone."""
+  """Undoes a correction; it stays in the list, marked as undone."""
 
   def make() -> CorrectionObject:
     served = index_of(request)

@@ -1,4 +1,4 @@
-"""Corrections of a served index: their state, marks beside records, changes."""
+"""Corrections of a served index: state, marks beside records, and changes."""
 
 from __future__ import annotations
 
@@ -26,44 +26,26 @@ _MAX_FOLLOWING = 40
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionFields:
-  """What a reader writes into the form of a correction.
+  """The fields of the correction form."""
 
-  Attributes:
-    work: name of the work.
-    first: id of the record.
-    last: id of the last one; that of the first for one alone.
-    date: as written.
-    note: likewise.
-    name: of the reader.
-  """
-
-  work: str = ""
-  first: str = ""
-  last: str = ""
-  date: str = ""
-  note: str = ""
-  name: str = ""
+  work: str = ""  # name of the work
+  first: str = ""  # id of the first record
+  last: str = ""  # id of the last record; the first again for a single one
+  date: str = ""  # as the reader wrote it
+  note: str = ""  # why, with sources
+  name: str = ""  # of the reader
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionView:
-  """A correction, and what the dates that are shown owe to it.
+  """A correction, and whether the shown dates include it."""
 
-  Attributes:
-    correction: as it is kept.
-    state: applied, pending, left_out, undone or still_applied.
-    problem: why it is left out; else "".
-    row: of its first record; None if that is gone.
-    text: of that record, its beginning.
-    title: of the work.
-  """
-
-  correction: Correction
-  state: str
-  problem: Note | str
-  row: int | None
-  text: str
-  title: str
+  correction: Correction  # as stored
+  state: str  # applied, pending, left_out, undone or still_applied
+  problem: Note | str  # why it is left out; "" otherwise
+  row: int | None  # of the first record; None if it is gone
+  text: str  # beginning of the first record
+  title: str  # of the work
 
   @property
   def is_active(self) -> bool:
@@ -78,7 +60,7 @@ class CorrectionView:
     )
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns what programs are told of it."""
+    """Returns the correction as the API shows it."""
     return dataclasses.asdict(self.correction) | {
       "state": self.state,
       "problem": str(self.problem),
@@ -92,13 +74,7 @@ def list_corrections(
   limit: int | None = None,
   offset: int = 0,
 ) -> list[CorrectionView]:
-  """Returns corrections, the newest first, those undone among them.
-
-  Args:
-    record_id: of a record of it; None of any.
-    limit: how many at most.
-    offset: how many of the newest are left out.
-  """
+  """Returns corrections, undone ones included, newest first."""
   history = served.index.corrections.history(work, record_id, limit, offset)
   return [view_correction(served, correction) for correction in history]
 
@@ -106,7 +82,7 @@ def list_corrections(
 def view_correction(
   served: ServedIndex, correction: Correction
 ) -> CorrectionView:
-  """Returns a correction with its state and its first record."""
+  """Returns a correction with its state and first record."""
   index = served.index
   dated_with = served.remember(_read_dated_with, correction.work)
   row = served_index.find_row(index, correction.work, correction.first_record)
@@ -131,12 +107,12 @@ def _read_dated_with(served: ServedIndex, work: str) -> DatedWith | None:
 
 
 def count_pending(served: ServedIndex) -> int:
-  """Returns how many changes the dates that are shown do not have in them."""
+  """Returns how many changes the shown dates do not include yet."""
   return sum(correction_checks.count_pending(served.index).values())
 
 
 def list_following(served: ServedIndex, row: int) -> list[tuple[str, str]]:
-  """Returns ids and texts of a record and of those after it in its work."""
+  """Returns (id, text) of a record and of those after it in its work."""
   last = min(served.index.work_of(row).rows[-1], row + _MAX_FOLLOWING)
   return served.index.connection.execute(
     "SELECT record_id, substr(text, 1, ?) FROM records "
@@ -147,36 +123,25 @@ def list_following(served: ServedIndex, row: int) -> list[tuple[str, str]]:
 
 @dataclasses.dataclass(frozen=True)
 class CorrectionMark:
-  """What the date of a record owes to a correction.
+  """The correction that affects a record's date."""
 
-  Attributes:
-    state: applied, pending, left_out or still_applied.
-    date: as the reader wrote it.
-  """
-
-  state: str
-  date: str
+  state: str  # applied, pending, left_out or still_applied
+  date: str  # as the reader wrote it
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class _MarkedSpans:
-  """Records that have a mark, those of the newest corrections first.
+  """Spans of marked records, newest corrections first."""
 
-  Attributes:
-    first: row of the first record of each span.
-    last: row of its last.
-    marks: of the spans.
-  """
-
-  first: np.ndarray
-  last: np.ndarray
-  marks: tuple[CorrectionMark, ...]
+  first: np.ndarray  # first row of each span
+  last: np.ndarray  # last row of each span
+  marks: tuple[CorrectionMark, ...]  # one per span
 
 
 def find_marks(
   served: ServedIndex, rows: Iterable[int]
 ) -> dict[int, CorrectionMark]:
-  """Returns row -> mark, of those records that have one."""
+  """Returns row -> mark of the records that have one."""
   spans = served.remember(_find_spans, served.index.corrections.version())
   marks = {}
   for row in rows if spans.marks else ():
@@ -221,43 +186,31 @@ CHOICE_FIELD, CHOICE_OF_FIELD = "reading", "reading_of"
 
 @dataclasses.dataclass(frozen=True)
 class DateChoice:
-  """One of the times that a date may mean.
+  """One meaning of an ambiguous date."""
 
-  Attributes:
-    date: written out, so that it means no other.
-    common_era: its year.
-  """
-
-  date: str
-  common_era: str
+  date: str  # written out, so that it is unambiguous
+  common_era: str  # years
 
 
 @dataclasses.dataclass(frozen=True)
 class CorrectionPreview:
-  """What the form of a correction means.
+  """How the correction form is understood."""
 
-  Attributes:
-    checked: what it means; None if it cannot be read.
-    problem: why it cannot be; "" if nothing was written.
-    choices: times that its date may mean, if there are several: those nearest
-      to what the record is dated to, in order of time.
-    num_choices: how many times those are in all.
-  """
-
-  checked: CheckedCorrection | None
-  problem: Note | str
+  checked: CheckedCorrection | None  # None if it cannot be read
+  problem: Note | str  # why it cannot be read; "" if the form is empty
+  # Meanings of an ambiguous date, nearest to the record's date, by time.
   choices: tuple[DateChoice, ...] = ()
-  num_choices: int = 0
+  num_choices: int = 0  # number of all meanings
 
 
 def parse_fields(values: Mapping[str, Any]) -> CorrectionFields:
-  """Returns the fields of a form, or of an address.
+  """Returns the fields of a form or address.
 
-  Of a date that may mean several times it has the one that was chosen, unless
-  another date was written since.
+  An ambiguous date is replaced by the reader's choice, unless another date was
+  entered since.
 
   Raises:
-    PageError: 422, naming the field that is too long or no text.
+    PageError: 422, naming the invalid field.
   """
   names = [field.name for field in dataclasses.fields(CorrectionFields)]
   texts = {}
@@ -298,7 +251,7 @@ def read_fields(
 def _list_choices(
   served: ServedIndex, fields: CorrectionFields, months: Mapping[str, int]
 ) -> tuple[DateChoice, ...]:
-  """Returns the dates that are nearest to what a record is dated to."""
+  """Returns the meanings of a date that are nearest to the record's date."""
   index = served.index
   row = served_index.find_row(index, fields.work, fields.first)
   (record,) = database.fetch_records(index.connection, [row])
@@ -312,14 +265,10 @@ def _list_choices(
 
 
 def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
-  """Keeps a correction and returns it when it is on the disk.
-
-  Args:
-    key: of the form; one sent twice is one correction.
+  """Saves a correction and returns it; a key sent twice saves once.
 
   Raises:
-    PageError: 422 if it cannot be read or kept, 409 if it contradicts another
-      one.
+    PageError: 422 if it is invalid, 409 if it contradicts another one.
   """
   reading = read_fields(served, fields)
   if reading.checked is None:
@@ -344,7 +293,7 @@ def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
 
 
 def find_correction(served: ServedIndex, number: int) -> Correction:
-  """Returns a correction, also one that was undone.
+  """Returns a correction, even if it was undone.
 
   Raises:
     PageError: 404, if there is none.
@@ -360,8 +309,8 @@ def undo(served: ServedIndex, number: int, name: str, key: str) -> Correction:
   """Undoes a correction and returns it.
 
   Raises:
-    PageError: 404 if there is none, 422 if the name cannot be kept, 409 if it
-      is undone.
+    PageError: 404 if there is none, 422 if the name is invalid, 409 if it was
+      undone before.
   """
   find_correction(served, number)
   try:
@@ -371,6 +320,6 @@ def undo(served: ServedIndex, number: int, name: str, key: str) -> Correction:
 
 
 def _refuse(error: ValueError) -> PageError:
-  """Returns what a refusal of the store is to those who asked."""
+  """Returns the error for a refusal of the store."""
   status = 409 if isinstance(error, ConflictError) else 422
   return PageError(status, "error.refused", {"problem": notes.of_error(error)})

@@ -2,13 +2,10 @@
 
   python -m ctd_jax.web.job_files FOLDER ID LOCK
 
-`jobs/` of an index has for each job `ID.json` (its state), `ID.log`, `ID.lock`
-and `ID.error` (why it failed, as a note). Only the processes of a job hold its
-lock, so a new server can tell whether a job of the one before still runs.
-
-The process of a job outlives its server, so that the end of the program is
-recorded whoever asks for it later. SIGTERM cancels a job; SIGHUP breaks it off,
-to be started again.
+Each job has `ID.json` (state), `ID.log`, `ID.lock` and `ID.error` (why it
+failed, as a note) in the index's folder `jobs`. The process outlives its
+server, so that the end is always recorded. SIGTERM cancels a job; SIGHUP
+interrupts it, and it can be started again.
 """
 
 from __future__ import annotations
@@ -42,11 +39,11 @@ _State = TypeVar("_State")
 def read_state(
   path: pathlib.Path, kind: type[_State], **expected: str
 ) -> _State | None:
-  """Returns what a file has; None, and logged, if it cannot be read.
+  """Returns a dataclass read from a JSON file, or None after logging why not.
 
   Args:
-    kind: dataclass of its members; those it does not know are passed over.
-    **expected: members whose value the place of the file gives.
+    kind: dataclass; unknown members of the file are ignored.
+    **expected: members that must have these values.
   """
   try:
     state = msgspec.json.decode(path.read_bytes(), type=kind)
@@ -64,7 +61,7 @@ def read_state(
 
 
 def write_state(path: pathlib.Path, state: object) -> None:
-  """Writes a file, whole or not at all, and waits until it is on the disk."""
+  """Writes a file atomically and waits until it is on disk."""
   content = msgspec.json.format(msgspec.json.encode(state), indent=1)
   with files.atomic_path(path) as temporary, temporary.open("wb") as file:
     file.write(content + b"\n")
@@ -79,11 +76,7 @@ def write_state(path: pathlib.Path, state: object) -> None:
 
 @contextlib.contextmanager
 def hold_lock(folder: pathlib.Path, name: str) -> Iterator[None]:
-  """Holds a lock, against other processes of the index too.
-
-  Args:
-    name: of the file in it that is locked.
-  """
+  """Holds the lock of a file in a folder, across processes."""
   folder.mkdir(parents=True, exist_ok=True)
   with (folder / name).open("wb") as file:
     fcntl.flock(file, fcntl.LOCK_EX)
@@ -108,35 +101,21 @@ STATES = WAITING, RUNNING, DONE, FAILED, CANCELLED, BROKEN_OFF = (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StoredJob:
-  """What `ID.json` has.
+  """The content of `ID.json`."""
 
-  Attributes:
-    job_id: of the job, a number.
-    title: as of `JobRunner.start`.
-    subject: likewise.
-    arguments: likewise.
-    command: program and all of its arguments.
-    state: one of `STATES`.
-    created: time, ISO 8601 of UTC, like the next two.
-    started: of its process; "" before.
-    ended: likewise.
-    pid: of the first process, which is that of the group; 0 before.
-    status: with which the program ended, negative for a signal; None before.
-    key: of the form that asked for it; "" of none.
-  """
-
-  job_id: str
-  title: str
+  job_id: str  # a number
+  title: str  # these three as in `Job`
   subject: str
   arguments: tuple[str, ...]
-  command: tuple[str, ...]
-  state: str
-  created: str
-  started: str = ""
-  ended: str = ""
-  pid: int = 0
+  command: tuple[str, ...]  # program and arguments
+  state: str  # one of `STATES`
+  created: str  # time in UTC, ISO 8601, like the next two
+  started: str = ""  # "" before the process starts
+  ended: str = ""  # "" before it ends
+  pid: int = 0  # of the process group; 0 before it starts
+  # Exit status, negative for a signal; None before it ends.
   status: int | None = None
-  key: str = ""
+  key: str = ""  # of the form that asked for the job
 
   def __post_init__(self):
     """Refuses a state that no job has.
@@ -149,17 +128,17 @@ class StoredJob:
 
 
 def read_job(folder: pathlib.Path, job_id: str) -> StoredJob | None:
-  """Returns a job as it was last written; None if none can be read."""
+  """Returns a job as last written, or None if it cannot be read."""
   return read_state(folder / f"{job_id}.json", StoredJob, job_id=job_id)
 
 
 def write_job(folder: pathlib.Path, job: StoredJob) -> None:
-  """Writes the state of a job to the disk."""
+  """Writes the state of a job to disk."""
   write_state(folder / f"{job.job_id}.json", job)
 
 
 def is_locked(folder: pathlib.Path, job_id: str) -> bool:
-  """Whether a process of a job lives."""
+  """Whether a process of the job is alive; only they hold its lock."""
   try:
     file = (folder / f"{job_id}.lock").open("rb")
   except FileNotFoundError:
@@ -173,7 +152,7 @@ def is_locked(folder: pathlib.Path, job_id: str) -> bool:
 
 
 def format_now() -> str:
-  """Returns the time as jobs have it."""
+  """Returns the current time in UTC, ISO 8601."""
   return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
 
 
@@ -195,31 +174,18 @@ _TRACEBACK = "Traceback (most recent call last)"
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class JobProgress:
-  """How far a job is.
+  """The progress of a job."""
 
-  Attributes:
-    step: what it does.
-    done: of the units.
-    total: of them; None if it is not known.
-    unit: what is counted, in English and in the plural.
-    rate: units in a second; None if it is not known.
-    left: time that the step will still take, as "0:05:37"; "" if unknown.
-  """
-
-  step: str
-  done: int
-  total: int | None
-  unit: str
-  rate: float | None
-  left: str
+  step: str  # what the job is doing
+  done: int  # units finished
+  total: int | None  # None if unknown
+  unit: str  # English plural, such as records
+  rate: float | None  # units per second; None if unknown
+  left: str  # remaining time, such as "0:05:37"; "" if unknown
 
 
 def read_last_lines(path: pathlib.Path) -> tuple[str, ...]:
-  """Returns the last lines of a log, without the time before them.
-
-  Args:
-    path: of the log; one that is not there is empty.
-  """
+  """Returns the last lines of a log, without timestamps; () without a log."""
   try:
     with path.open("rb") as file:
       start = max(file.seek(0, 2) - _MAX_BYTES, 0)
@@ -234,7 +200,7 @@ def read_last_lines(path: pathlib.Path) -> tuple[str, ...]:
 
 
 def shorten_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
-  """Returns the lines that are shown: the last ones, without tracebacks."""
+  """Returns the log lines to show: the last ones, without tracebacks."""
   shown, is_traceback = [], False
   for line in lines:
     if line.startswith(_TRACEBACK):
@@ -246,7 +212,7 @@ def shorten_lines(lines: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def find_progress(lines: tuple[str, ...]) -> JobProgress | None:
-  """Returns the progress of a step; None if the last line shows none."""
+  """Returns the progress that the last line reports, if any."""
   match = _PROGRESS.fullmatch(lines[-1]) if lines else None
   if match is None or not (match["total"] or match["rate"]):
     return None
@@ -268,10 +234,11 @@ def _parse_count(text: str) -> int:
 
 
 def find_error(lines: tuple[str, ...], status: int | None) -> Note | str:
-  """Returns what a program that failed said of it.
+  """Returns what a failed program said about its failure.
 
   Args:
-    status: with which it ended, negative for a signal.
+    lines: last lines of its log.
+    status: exit status; negative for a signal.
   """
   for number in range(len(lines) - 1, -1, -1):
     if lines[number].startswith(_ERROR):
@@ -288,7 +255,7 @@ def find_error(lines: tuple[str, ...], status: int | None) -> Note | str:
 
 
 def read_error(path: pathlib.Path) -> Note | str:
-  """Returns the note that a program left of its error; "" if it left none."""
+  """Returns the note a program left about its error, or ""."""
   try:
     return notes.from_json(json.loads(path.read_text("utf-8")))
   except (FileNotFoundError, ValueError):
@@ -296,7 +263,7 @@ def read_error(path: pathlib.Path) -> Note | str:
 
 
 def describe_step(step: str) -> Note | str:
-  """Returns the name of a step of a build, "words" or "左傳: writing"."""
+  """Returns the name of a build step such as "words" or "左傳: writing"."""
   work, _, action = step.rpartition(": ")
   note = notes.of_term("step", step)
   if isinstance(note, Note) or not work:
@@ -310,17 +277,16 @@ _SECONDS_PER_LINE = "2"  # of progress
 
 
 def main() -> None:
-  """Runs the job that the arguments name."""
+  """Runs the job named by the arguments."""
   folder, job_id, lock = sys.argv[1:]
   run_job(pathlib.Path(folder), job_id, int(lock))
 
 
 def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
-  """Runs the program of a job, and writes its state before and after.
+  """Runs the program of a job, writing its state before and after.
 
   Args:
-    job_id: of a job that is marked as running.
-    lock: open file that its processes inherit.
+    lock: open file descriptor that the processes inherit.
   """
   os.nice(_NICENESS)
   job = read_job(folder, job_id)

@@ -1,7 +1,7 @@
-"""Month and year: the same event as each work tells it, side by side.
+"""Pages of a month and of a year: the same event as each work tells it.
 
-Records of a month are put together by their wording. Rare words count more, and
-words that are usual around that time count less.
+Records of a month are grouped into events by shared wording. Rare words
+count more; words common in the surrounding years count less.
 
 Axes: n records, w words.
 """
@@ -29,11 +29,11 @@ from ctd_jax.web import corrections, rendering
 from ctd_jax.web.requests import PageError, answer_in_time, index_of
 from ctd_jax.web.served_index import ServedIndex
 
-# Weight of shared strings from which on two records are of one event. Two
-# records of a month that share a name of three characters have about 15.
+# Two records sharing n-grams of this weight tell the same event; a shared
+# name of three characters weighs about 15.
 MIN_WEIGHT = 12.0
-_DAY_WEIGHT = 8.0  # of a day that both print
-# A short record that another holds nearly whole is of its event, too.
+_DAY_WEIGHT = 8.0  # added if both print the same day
+# A short record nearly contained in another belongs to its event too.
 _MIN_CONTAINED, _MIN_CONTAINED_WEIGHT = 0.7, 4.0
 _LAST_CHARACTER = chr(sys.maxunicode)
 _MARKS = re.compile(r"[\W_]+")
@@ -44,38 +44,27 @@ _PAIR = re.compile(sexagenary.PAIR_PATTERN)
 
 @dataclasses.dataclass(frozen=True)
 class WorkText:
-  """A record to be aligned.
+  """A record to align with those of other works."""
 
-  Attributes:
-    row: of the record.
-    column: of its work.
-    text: of the record.
-    opening: its first words, without the date; "" if they are not known.
-  """
-
-  row: int
-  column: int
+  row: int  # row of the record in the index
+  column: int  # number of its work
   text: str
+  # First words without the date; "" if unknown.
   opening: str = ""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class UsualWording:
-  """Strings of the texts of some years.
+  """N-grams of the texts around a month: common wording, as against rare."""
 
-  Attributes:
-    months: of the texts.
-    occurrences: of their strings.
-  """
-
-  months: Int[np.ndarray, " T"]
-  occurrences: wording.Occurrences
+  months: Int[np.ndarray, " T"]  # month of each text
+  occurrences: wording.Occurrences  # n-grams of the texts
 
   @classmethod
   def read(
     cls, texts: Sequence[str], months: Sequence[int] | Int[np.ndarray, " T"]
   ) -> UsualWording:
-    """Returns the strings of texts."""
+    """Returns the n-grams of texts with their months."""
     return cls(
       np.array(months, int),
       wording.Occurrences.find(_prepare_all(texts), wording.LENGTHS),
@@ -84,10 +73,10 @@ class UsualWording:
   def count(
     self, strings: wording.NgramVocabulary, without_month: int
   ) -> tuple[Int[np.ndarray, " V"], int]:
-    """Returns how many texts hold strings, and how many there are.
+    """Returns how many texts hold each n-gram, and the number of texts.
 
     Args:
-      without_month: whose texts are left out.
+      without_month: texts of this month are not counted.
     """
     is_other = self.months != without_month
     others = self.occurrences.select(is_other[self.occurrences.rows])
@@ -97,11 +86,11 @@ class UsualWording:
 def align_records(
   records: Sequence[WorkText], usual: UsualWording, month: int
 ) -> list[list[WorkText]]:
-  """Returns the records by event, in order of time as far as the works say.
+  """Returns the records grouped by event, in the order that the works give.
 
   Args:
-    records: by column, within it in order of the work.
-    usual: of the time around, by which wording is rare or usual.
+    records: sorted by column, within a column in the order of the work.
+    usual: wording of the surrounding years.
   """
   weights = _weigh_pairs(records, usual, month)
   events: list[list[int]] = []
@@ -123,7 +112,7 @@ def align_records(
 def _find_event(
   events: Sequence[Sequence[int]], weights: Float[np.ndarray, " b"]
 ) -> int | None:
-  """Returns the event that a record shares most with; None if with none."""
+  """Returns the event that shares most with a record, if any shares enough."""
   most = weights.max(initial=MIN_WEIGHT)
   if most <= MIN_WEIGHT:
     return None
@@ -138,9 +127,9 @@ def _find_event(
 def _weigh_pairs(
   records: Sequence[WorkText], usual: UsualWording, month: int
 ) -> Float[np.ndarray, "n n"]:
-  """Returns what every two records share."""
+  """Returns the weight of what each two records share."""
   texts = [_prepare(record.text) for record in records]
-  # Strings of the usual texts alone are shared by no two records.
+  # Only n-grams of these records matter; the usual texts give their counts.
   strings = wording.collect_ngrams(texts, wording.LENGTHS)
   usual_counts, num_usual = usual.count(strings, month)
   idf = wording.weigh_strings(
@@ -163,7 +152,7 @@ def _weigh_pairs(
 
 
 def _share_days(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
-  """Returns which two texts print the same day."""
+  """Returns which pairs of texts print the same sexagenary day."""
   has_day = np.zeros((len(texts), sexagenary.CYCLE_LENGTH), np.float32)
   for row, text in enumerate(texts):
     has_day[row, list(find_days(text))] = 1
@@ -171,13 +160,13 @@ def _share_days(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
 
 
 def _mark_quoted(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
-  """Returns of which two texts one begins with the whole of the other."""
+  """Returns which pairs have one text that starts with the other."""
   begins = np.zeros((len(texts), len(texts)), bool)
   order = sorted(range(len(texts)), key=texts.__getitem__)
   ordered = [texts[row] for row in order]
   for row, text in enumerate(texts):
     if text:
-      # What begins with it stands together.
+      # Texts that begin with it are adjacent in sorted order.
       first = bisect.bisect_left(ordered, text)
       end = bisect.bisect_right(ordered, text + _LAST_CHARACTER)
       begins[row, order[first:end]] = True
@@ -185,132 +174,96 @@ def _mark_quoted(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
 
 
 def _prepare(text: str) -> str:
-  """Returns a text in one script without its marks, which editions vary."""
+  """Returns a text in one script, without punctuation, which editions vary."""
   return _MARKS.sub("", numerals.fold_script(text))
 
 
 def _prepare_all(texts: Sequence[str]) -> list[str]:
-  """Returns many texts as `_prepare` does, at once."""
+  """Returns many texts prepared as in `_prepare`, in one pass."""
   joined = "\n".join(text.replace("\n", "") for text in texts)
   folded = numerals.fold_script(joined)
   return _MARKS_WITHIN_LINE.sub("", folded).split("\n")
 
 
 def find_days(text: str) -> frozenset[int]:
-  """Returns the sexagenary days that a text prints, 0 = 甲子."""
+  """Returns the sexagenary days printed in a text; 0 is 甲子."""
   folded = _YEAR.sub("", sections.fold_date_glyphs(text))
   return frozenset(
     sexagenary.parse_cyclic_index(pair) for pair in _PAIR.findall(folded)
   )
 
 
-MAX_RECORDS = 300  # of a month that are shown
+MAX_RECORDS = 300  # shown on the page of a month
 MAX_DOUBTFUL = 40
-_MIN_PROBABILITY = 0.5  # of the month, to stand in its columns
-_MIN_DOUBT = 0.05  # to be named below them
-_USUAL_MONTHS = 36  # on either side, for what wording is usual
-_OPENING = 60  # characters of a text, for what it begins with
-_MAX_MONTHS = 96  # that are remembered, up to 200 kB each
-_MAX_USUAL = 16  # stretches whose usual wording is remembered, 2 MB each
-_MONTHS_AT_ONCE = 12  # that have the same wording as usual
-_MAX_USUAL = 600  # texts of these; more say the same
-_MIN_DAY_CHANCE = 0.05  # of a day, where calendars are not known to the day
+_MIN_PROBABILITY = 0.5  # to stand in a column of the month
+_MIN_DOUBT = 0.05  # to be listed below the columns
+_USUAL_MONTHS = 36  # on either side, to learn common wording from
+_OPENING = 60  # characters that count as a text's opening
+_MAX_MONTHS = 96  # months in the cache, up to 200 kB each
+_MAX_USUAL = 16  # stretches in the cache, 2 MB each
+_MONTHS_AT_ONCE = 12  # that share one `UsualWording`
+_MAX_USUAL = 600  # texts to learn from; more change nothing
+_MIN_DAY_CHANCE = 0.05  # of a day, in calendars without known days
 
 
 @dataclasses.dataclass(frozen=True)
 class MonthRecord:
-  """A record of a month.
+  """A record of a month."""
 
-  Attributes:
-    row: in the index.
-    work: name of its work.
-    text: as printed.
-    kind: of the record.
-    probability: that it is of the month.
-    date_end: end of the date by which the text begins, 0 without one.
-  """
-
-  row: int
-  work: str
-  text: str
+  row: int  # in the index
+  work: str  # name of the work
+  text: str  # as printed
   kind: str
-  probability: float
-  date_end: int
+  probability: float  # that the record belongs to the month
+  date_end: int  # end of the date that opens the text; 0 without one
 
 
 @dataclasses.dataclass(frozen=True)
 class MissingWork:
-  """A work without a record of a month.
+  """A work without a record in a month."""
 
-  Attributes:
-    name: of the work.
-    title: likewise.
-    is_silent: whether it has records before and after the month.
-    span: the time of its records; "" without any.
-  """
-
-  name: str
-  title: str
-  is_silent: bool
-  span: str
+  name: str  # of the work
+  title: str  # of the work
+  is_silent: bool  # has records before and after the month
+  span: str  # time of its records; "" without any
 
 
 @dataclasses.dataclass(frozen=True)
 class CalendarDay:
-  """A day of a month.
+  """A day of a month."""
 
-  Attributes:
-    number: in the month, from 1; None if that is not known.
-    name: sexagenary.
-    date: of the Julian calendar, from 1582-10-15 on of the Gregorian; "" if
-      that is not known.
-    chance: that the month has it.
-    rows: of the records that print it.
-  """
-
-  number: int | None
-  name: str
+  number: int | None  # in the month, from 1; None if unknown
+  name: str  # sexagenary name
+  # Julian, Gregorian from 1582-10-15 on; "" if unknown.
   date: str
-  chance: float
-  rows: tuple[int, ...]
+  chance: float  # probability that the month has this day
+  rows: tuple[int, ...]  # records that print it
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Month:
-  """What is known of a month.
-
-  Attributes:
-    ordinal: of the month.
-    month: as `calendars.describe_month` says it.
-    common_era: its year.
-    names: other names of it.
-    works: (name, title) of the columns.
-    events: records by event.
-    doubtful: records that may be of the month, the likeliest first.
-    missing: works without a record.
-    num_left: records that are not shown, there being too many.
-    days: of the month.
-  """
+  """What the index knows about a month."""
 
   ordinal: int
-  month: dict[str, Any]
-  common_era: str
-  names: tuple[str, ...]
-  works: tuple[tuple[str, str], ...]
-  events: tuple[tuple[MonthRecord, ...], ...]
+  month: dict[str, Any]  # from `calendars.describe_month`
+  common_era: str  # year
+  names: tuple[str, ...]  # in other reigns
+  works: tuple[tuple[str, str], ...]  # (name, title) of each column
+  events: tuple[tuple[MonthRecord, ...], ...]  # records grouped by event
+  # Less probable records, the likeliest first.
   doubtful: tuple[MonthRecord, ...]
-  missing: tuple[MissingWork, ...]
-  num_left: int
+  missing: tuple[MissingWork, ...]  # works without a record
+  num_left: int  # records beyond the limits of the page
   days: tuple[CalendarDay, ...]
 
   @property
   def num_records(self) -> int:
-    """Number of records that are shown."""
+    """Number of records shown in the table."""
     return sum(map(len, self.events))
 
   @property
   def table(self) -> list[list[list[MonthRecord]]]:
-    """The records of each event by column."""
+    """The records of each event, by column."""
     column_of = {name: column for column, (name, _) in enumerate(self.works)}
     rows = []
     for event in self.events:
@@ -321,22 +274,18 @@ class Month:
 
   @property
   def rows(self) -> list[int]:
-    """Rows of the records that are shown, also of those that may be of it."""
+    """Rows of all records shown, doubtful ones included."""
     events = (*self.events, self.doubtful)
     return [record.row for event in events for record in event]
 
 
 def recall_month(served: ServedIndex, ordinal: int) -> Month:
-  """Returns what `read_month` does; the last months are kept."""
+  """Returns `read_month` from a cache of recent months."""
   return served.remember(read_month, ordinal, _MAX_MONTHS)
 
 
 def read_month(served: ServedIndex, ordinal: int) -> Month:
-  """Returns what is known of a month.
-
-  Args:
-    ordinal: of the month, within the calendar.
-  """
+  """Returns what the index knows about a month, given its ordinal."""
   index = served.index
   certain, doubtful = _find_records(served, ordinal)
   shown = certain[:MAX_RECORDS]
@@ -360,7 +309,7 @@ def read_month(served: ServedIndex, ordinal: int) -> Month:
 def _find_records(
   served: ServedIndex, ordinal: int
 ) -> tuple[list[MonthRecord], list[MonthRecord]]:
-  """Returns the records of a month, and those that may be of it."""
+  """Returns the records of a month, and the doubtful ones, likeliest first."""
   index = served.index
   chances: dict[int, float] = {}
   for work in index.works:
@@ -392,7 +341,7 @@ def _find_records(
 def _order_columns(
   served: ServedIndex, names: set[str]
 ) -> list[database.IndexedWork]:
-  """Returns works, those that tell events before those that explain them."""
+  """Returns the works with these names, commentaries last."""
   works = [work for work in served.index.works if work.name in names]
   return sorted(works, key=lambda work: work.work_id in served.commentaries)
 
@@ -403,7 +352,7 @@ def _align(
   records: list[MonthRecord],
   columns: list[database.IndexedWork],
 ) -> tuple[tuple[MonthRecord, ...], ...]:
-  """Returns records by event."""
+  """Returns the records grouped by event."""
   number_of = {work.name: number for number, work in enumerate(columns)}
   by_row = {record.row: record for record in records}
   texts = sorted(
@@ -429,10 +378,8 @@ def _align(
 
 
 def read_usual(served: ServedIndex, stretch: int) -> UsualWording:
-  """Returns the wording of the years around a stretch of months.
-
-  Args:
-    stretch: number of the stretch, a year or so.
+  """Returns the wording of the years around a stretch of `_MONTHS_AT_ONCE`
+  months.
   """
   first = stretch * _MONTHS_AT_ONCE
   last = first + _MONTHS_AT_ONCE - 1
@@ -440,7 +387,7 @@ def read_usual(served: ServedIndex, stretch: int) -> UsualWording:
   rows = np.flatnonzero(
     (months >= first - _USUAL_MONTHS) & (months <= last + _USUAL_MONTHS)
   )
-  # Evenly drawn from all of the years.
+  # Sampled evenly over the years.
   rows = rows[np.argsort(months[rows], kind="stable")]
   step = -(-len(rows) // _MAX_USUAL) or 1
   texts = database.fetch_columns(
@@ -473,7 +420,7 @@ def _find_missing(
 
 
 def _find_names(served: ServedIndex, ordinal: int) -> tuple[str, ...]:
-  """Returns the names of a month in the reigns of its time but the first."""
+  """Returns the names of a month in the other reigns of its time."""
   calendar = served.index.calendar
   members = calendar.memberships
   start, end = np.searchsorted(members.lunations, (ordinal, ordinal + 1))
@@ -491,7 +438,7 @@ def _find_days(
   ordinal: int,
   events: tuple[tuple[MonthRecord, ...], ...],
 ) -> tuple[CalendarDay, ...]:
-  """Returns the days of a month; those that it may have, if not known."""
+  """Returns the days of a month; its possible days if they are unknown."""
   calendar = served.index.calendar
   rows: dict[int, list[int]] = {}
   for event in events:
@@ -522,17 +469,15 @@ def _find_days(
 def _list_possible_days(
   served: ServedIndex, ordinal: int, rows: dict[int, list[int]]
 ) -> tuple[CalendarDay, ...]:
-  """Returns the days that a month may have, in order of the cycle.
-
-  Where it may have any, only those that its records print.
-  """
+  """Returns the days that a month may have, in cyclic order."""
+  # A month that may have any day lists only those its records print.
   chances = served.index.day_chances[ordinal]
   possible = chances >= _MIN_DAY_CHANCE
   start = 0
   if possible.all():
     possible = np.isin(np.arange(sexagenary.CYCLE_LENGTH), list(rows))
   elif possible.any():
-    # The cycle is cut where the month has no day.
+    # Start the cycle after a gap, so that the days run on.
     start = int(np.flatnonzero(possible & ~np.roll(possible, 1))[0])
   order = (start + np.arange(sexagenary.CYCLE_LENGTH)) % sexagenary.CYCLE_LENGTH
   return tuple(
@@ -548,7 +493,7 @@ def _list_possible_days(
 
 
 def name_day_number(number: int) -> str:
-  """Returns a day of a month as texts count it, 初一."""
+  """Returns a day of the month as texts count it, such as 初一."""
   return ("初" if number <= 10 else "") + numerals.format_numeral(number)
 
 
@@ -567,14 +512,14 @@ async def show_month(request: Request, ordinal: int) -> Response:
 @router.get("/year/{ordinal}")
 @router.get(rendering.SAVE_PREFIX + "/year/{ordinal}")
 async def show_year(request: Request, ordinal: int) -> Response:
-  """Returns the page of the year that a month is of."""
+  """Returns the page of the year that holds a month."""
   return await answer_in_time(
     request, _make_year_page, request, index_of(request), ordinal
   )
 
 
 def check_month(served: ServedIndex, ordinal: int) -> None:
-  """Raises PageError, 404, for a month that the calendar lacks."""
+  """Raises a 404 PageError if the calendar has no such month."""
   last = len(served.index.calendar) - 1
   if not 0 <= ordinal <= last:
     raise PageError(
@@ -630,7 +575,7 @@ def _make_year_page(
 
 
 def find_year(served: ServedIndex, ordinal: int) -> tuple[int, int]:
-  """Returns first and last month of the year that a month is of."""
+  """Returns the first and last month of the year that holds a month."""
   months = np.flatnonzero(served.years == served.years[ordinal])
   return int(months[0]), int(months[-1])
 
@@ -642,7 +587,7 @@ def _make_permalink(served: ServedIndex, path: str) -> str:
 def _name_neighbours(
   served: ServedIndex, first: int, last: int
 ) -> dict[str, tuple[int, str]]:
-  """Returns the months before and after, as (ordinal, name)."""
+  """Returns the months before and after a span, as (ordinal, name)."""
   calendar = served.index.calendar
   reigns = served.index.printed_reigns
   return {

@@ -1,4 +1,4 @@
-"""Questions in the address of a page, and how their answers lie in time.
+"""Queries in the address of a page, and the timelines of their answers.
 
 Axes: K months.
 """
@@ -35,39 +35,27 @@ PAGE_SIZE = 20
 MAX_PAGE = 500
 _ORDINAL = re.compile(r"@(\d{1,7})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_MAX_FIELD = 200  # characters of all but the question
-_MAX_VALUES = 200  # of a parameter that may be given often
+_MAX_FIELD = 200  # characters of any parameter but the question
+_MAX_VALUES = 200  # of a repeated parameter
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PageQuery:
-  """The parameters of a page.
+  """The parameters of a page."""
 
-  Attributes:
-    text: of the question.
-    intent: what it is taken for; "" for what it looks like.
-    works: names of the works to look in; all if none.
-    kinds: of the records; all but headings if none.
-    first: time from which on, in place of what the question says.
-    last: time up to which.
-    words: to look for, with blanks between, in place of the question's; None
-      for those.
-    confidence: probability that a record has at least.
-    page: of the results, from 1.
-    language: of the interface; "" for what the browser asks for.
-    index: sha256 of the index that a permalink was made with, or its head.
-  """
-
-  text: str = ""
-  intent: str = ""
-  works: tuple[str, ...] = ()
-  kinds: tuple[str, ...] = ()
-  first: str = ""
-  last: str = ""
+  text: str = ""  # the question
+  intent: str = ""  # kind of question; "" to detect it
+  works: tuple[str, ...] = ()  # works to search; all if empty
+  kinds: tuple[str, ...] = ()  # kinds of records; all but headings if empty
+  first: str = ""  # earliest time, replacing the question's
+  last: str = ""  # latest time, likewise
+  # Replaces the question's words, separated by blanks; None keeps them.
   words: str | None = None
+  # Least probability of a record within the time.
   confidence: float = asking.MIN_PROBABILITY
-  page: int = 1
-  language: str = ""
+  page: int = 1  # of results, from 1
+  language: str = ""  # "" for the browser's choice
+  # Hash of the index in a permalink, or its first digits.
   index: str = ""
 
   @property
@@ -76,11 +64,11 @@ class PageQuery:
     return not (self.text.strip() or self.first or self.last or self.words)
 
   def replace(self, **changes: Any) -> PageQuery:
-    """Returns the query with changes, at its first page."""
+    """Returns the query with changes, on its first page."""
     return dataclasses.replace(self, **({"page": 1} | changes))
 
   def encode(self) -> str:
-    """Returns the part of an address behind the question mark."""
+    """Returns the query string of an address."""
     values: list[tuple[str, str]] = [
       (name, value)
       for name, value in (
@@ -106,15 +94,10 @@ class PageQuery:
 
 @dataclasses.dataclass(frozen=True)
 class ResolvedQuery:
-  """A query as an index reads it.
+  """A query as the index understands it."""
 
-  Attributes:
-    query: the parameters.
-    question: what is asked, with what the parameters say otherwise.
-  """
-
-  query: PageQuery
-  question: Question
+  query: PageQuery  # the page's parameters
+  question: Question  # what is asked, after overrides by the parameters
 
 
 def parse_query(
@@ -124,7 +107,7 @@ def parse_query(
 
   Args:
     parameters: of the address, or fields of a form.
-    max_question: characters that a question may have.
+    max_question: limit in characters.
 
   Raises:
     PageError: 422, naming the parameter.
@@ -159,17 +142,13 @@ def _parse_field(parameters: Mapping[str, str], name: str) -> str:
 
 
 def check_encoding(text: str) -> None:
-  """Raises PageError, 422, for what is no Unicode text."""
+  """Raises a 422 PageError if a text is not valid Unicode."""
   if _SURROGATE.search(text):
     raise PageError(422, "error.encoding", {})
 
 
 def check_length(name: str, value: str, limit: int) -> None:
-  """Raises PageError, 422, for a value that is too long.
-
-  Args:
-    limit: characters that are read.
-  """
+  """Raises a 422 PageError if a value has more than `limit` characters."""
   if len(value) > limit:
     raise PageError(
       422,
@@ -227,11 +206,7 @@ def _parse_hash(parameters: Mapping[str, str]) -> str:
 
 
 def refuse(name: str, value: str, expected: str) -> NoReturn:
-  """Raises PageError, 422, for a parameter that cannot be read.
-
-  Args:
-    expected: what would be right.
-  """
+  """Raises a 422 PageError for an invalid parameter."""
   raise PageError(
     422,
     "error.parameter",
@@ -242,7 +217,7 @@ def refuse(name: str, value: str, expected: str) -> NoReturn:
 def check_names(
   served: ServedIndex, works: Sequence[str], kinds: Sequence[str]
 ) -> None:
-  """Raises PageError, 422, for a work or kind that the index has not."""
+  """Raises a 422 PageError for a work or kind that is not in the index."""
   known_works = [work.name for work in served.index.works]
   for parameter, names, known in (
     ("work", works, known_works),
@@ -255,11 +230,11 @@ def check_names(
 
 
 def resolve_query(served: ServedIndex, query: PageQuery) -> ResolvedQuery:
-  """Returns a query as the index reads it.
+  """Returns a query as the index understands it.
 
   Raises:
     PageError: 422, if a time cannot be read.
-    ValueError: if the question cannot be.
+    ValueError: if the question cannot be read.
   """
   check_names(served, query.works, query.kinds)
   if query.text.strip():
@@ -275,7 +250,7 @@ def resolve_query(served: ServedIndex, query: PageQuery) -> ResolvedQuery:
     )
   if query.first or query.last:
     span = _resolve_span(served, query)
-    # Notes on how the time was read would be about another one.
+    # The notes were about the time that is replaced here.
     question = dataclasses.replace(
       question, intervals=(span,), readings=(), notes=()
     )
@@ -298,13 +273,10 @@ def _resolve_span(served: ServedIndex, query: PageQuery) -> MonthSpan:
 
 
 def resolve_time(served: ServedIndex, name: str, text: str) -> MonthSpan:
-  """Returns the months of a time that a parameter gives.
-
-  Args:
-    text: as `@12`, or as a question of a time.
+  """Returns the months of a time given as `@12` or in words.
 
   Raises:
-    PageError: 422, if it is no time or may mean several.
+    PageError: 422, if it is not a time or is ambiguous.
   """
   ordinal = _ORDINAL.fullmatch(text)
   if ordinal:
@@ -324,7 +296,7 @@ def resolve_time(served: ServedIndex, name: str, text: str) -> MonthSpan:
 
 
 def format_month(served: ServedIndex, ordinal: int) -> str:
-  """Returns a month for a form: its name, or its number if that is vague."""
+  """Returns a month for a form: its name, or @ORDINAL if that is ambiguous."""
   name = calendars.name_month(
     served.index.calendar, ordinal, served.index.printed_reigns
   )
@@ -338,52 +310,35 @@ def format_month(served: ServedIndex, ordinal: int) -> str:
 MONTH, YEAR, DECADE, CENTURY = UNITS = ("month", "year", "decade", "century")
 _YEARS = {YEAR: 1, DECADE: 10, CENTURY: 100}
 _MAX_BARS = 140
-_MIN_MARGIN = 12  # months around what is asked for
-_ALL = 10_000  # more than are ever found for words
-_SHARE = 5e-3  # of the records that may lie beyond the ends of what is shown
+_MIN_MARGIN = 12  # months shown on either side
+_ALL = 10_000  # more than any words match
+_SHARE = 5e-3  # of the records may lie beyond either end
 
 
 @dataclasses.dataclass(frozen=True)
 class Bar:
-  """A stretch of time.
+  """A bar of the timeline."""
 
-  Attributes:
-    first: ordinal of its first month.
-    last: of its last.
-    name: as a reader would call it.
-    common_era: its years.
-    records: expected number of records of the corpus.
-    matches: of those that match the question.
-    is_asked: whether it has a month that is asked for.
-  """
-
-  first: int
-  last: int
-  name: str
-  common_era: str
-  records: float
-  matches: float
-  is_asked: bool
+  first: int  # ordinal of the first month
+  last: int  # ordinal of the last month
+  name: str  # shown to readers
+  common_era: str  # years
+  records: float  # expected number of all records
+  matches: float  # expected number of matching records
+  is_asked: bool  # whether it includes a month asked for
 
 
 @dataclasses.dataclass(frozen=True)
 class TimelineBars:
-  """The bars of a stretch of time.
+  """A timeline as bars."""
 
-  Attributes:
-    unit: one of `UNITS`.
-    first: ordinal of the first month that is shown.
-    last: of the last.
-    bars: in order of time.
-  """
-
-  unit: str
-  first: int
-  last: int
-  bars: tuple[Bar, ...]
+  unit: str  # one of `UNITS`
+  first: int  # ordinal of the first month shown
+  last: int  # ordinal of the last month shown
+  bars: tuple[Bar, ...]  # in order of time
 
   def to_dict(self) -> dict[str, Any]:
-    """Returns the timeline as JSON has it."""
+    """Returns the timeline as JSON."""
     return dataclasses.asdict(self)
 
 
@@ -394,14 +349,12 @@ def make_timeline(
   window: tuple[int, int] | None = None,
   unit: str | None = None,
 ) -> TimelineBars:
-  """Returns the timeline of a query.
+  """Returns the timeline of a query, or of the whole index.
 
   Args:
-    resolved: the query; None for the corpus alone.
-    matches: the records that match, of a query of words.
-    window: first and last month that are shown; around those that are asked
-      for if None.
-    unit: of the bars; what can be told apart if None.
+    matches: the matching records, if the query has words.
+    window: first and last month to show; by default, around those asked for.
+    unit: of the bars; by default the finest that stays legible.
   """
   works = resolved.query.works or resolved.question.works if resolved else ()
   density = served.find_density(
@@ -437,7 +390,7 @@ def _mark_asked(
 def _find_window(
   density: Float[np.ndarray, " K"], is_asked: np.ndarray
 ) -> tuple[int, int]:
-  """Returns the months around those asked for; of the corpus if none are."""
+  """Returns the months around those asked for, or those of the index."""
   asked = np.flatnonzero(is_asked)
   if len(asked):
     first, last = int(asked[0]), int(asked[-1])
@@ -463,7 +416,7 @@ def _choose_unit(served: ServedIndex, first: int, last: int) -> str:
 def _find_bounds(
   served: ServedIndex, first: int, last: int, unit: str
 ) -> list[int]:
-  """Returns where the bars begin, and the end of the last."""
+  """Returns the first month of each bar, then the end of the last."""
   if unit == MONTH:
     return list(range(first, last + 2))
   stretches = served.years[first : last + 1] // _YEARS[unit]
@@ -478,7 +431,7 @@ def _sum_matches(
   is_asked: np.ndarray,
   matches: list[RankedRecord] | None,
 ) -> Float[np.ndarray, " K"]:
-  """Returns the expected number of matching records of each month."""
+  """Returns the expected number of matching records per month."""
   if resolved.question.intent != WORDS or matches is None:
     return np.where(is_asked, density, 0)
   mass = np.zeros(len(density))
@@ -532,11 +485,10 @@ def _format_years(years: Int[np.ndarray, " K"], first: int, last: int) -> str:
 def rank_matches(
   served: ServedIndex, resolved: ResolvedQuery, page_size: int
 ) -> list[RankedRecord] | None:
-  """Returns all records that words find; None of a query without any.
+  """Returns all records that match the words of a query; None without words.
 
   Args:
-    page_size: number of records of a page, which decides how loosely words are
-      looked for.
+    page_size: records per page, which decides how far the search reaches.
   """
   question = resolved.question
   if not asking.list_words(question):
@@ -554,7 +506,7 @@ def select_matches(
   resolved: ResolvedQuery,
   ranked: list[RankedRecord] | None,
 ) -> list[RankedRecord] | None:
-  """Returns those of the records that are of the time that is asked for."""
+  """Returns the ranked records within the time of a query."""
   if (
     ranked is None
     or asking.make_time_query(served.index, resolved.question) is None

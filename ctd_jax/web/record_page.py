@@ -1,4 +1,4 @@
-"""Pages of a record and of a passage: text, date, reasons, neighbours.
+"""Pages of a record and of a passage: text, date, reasons and neighbours.
 
 Axes: K months.
 """
@@ -45,7 +45,7 @@ _MARGIN = 2  # months shown beyond these
 @router.get("/record/{row:int}")
 @router.get(rendering.SAVE_PREFIX + "/record/{row:int}")
 async def find_record(request: Request, row: int) -> Response:
-  """Leads from a row to the address that lasts."""
+  """Redirects from a row to the record's permanent address."""
   return await answer_in_time(
     request, _lead_to_record, request, index_of(request), row
   )
@@ -54,7 +54,7 @@ async def find_record(request: Request, row: int) -> Response:
 @router.get("/record/{path:path}")
 @router.get(rendering.SAVE_PREFIX + "/record/{path:path}")
 async def show_record(request: Request, path: str) -> Response:
-  """Returns the page of a record of a work."""
+  """Returns the page of a record."""
   return await answer_in_time(
     request, _make_page, request, index_of(request), path
   )
@@ -106,10 +106,7 @@ def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
 
 
 def find_row(served: ServedIndex, path: str) -> int:
-  """Returns the row of a record.
-
-  Args:
-    path: work and id, as in the address of the record.
+  """Returns the row of a record, given its work and id as in the address.
 
   Raises:
     PageError: 404, if there is no such record.
@@ -136,7 +133,7 @@ def read_record(served: ServedIndex, row: int) -> AnswerRecord:
 
 
 def check_row(served: ServedIndex, row: int) -> None:
-  """Raises PageError, 404, for a record that the index lacks."""
+  """Raises a 404 PageError if the index has no such row."""
   try:
     served.index.work_of(row)
   except IndexError as error:
@@ -149,7 +146,7 @@ def check_row(served: ServedIndex, row: int) -> None:
 def describe_record(
   served: ServedIndex, record: database.IndexRecord
 ) -> dict[str, object]:
-  """Returns what a line about another record says."""
+  """Returns the values for a one-line summary of a record."""
   work = served.index.work_of(record.row)
   return {
     "row": record.row,
@@ -170,7 +167,7 @@ def describe_record(
 def find_cues(
   served: ServedIndex, record: AnswerRecord
 ) -> list[tuple[int, int]]:
-  """Returns where a record prints a date: first character and end of each."""
+  """Returns (start, end) of the dates printed in a record."""
   spans = [(start, end) for it in record.reasons for start, end in it["spans"]]
   for section in _read_sections(record.text, served.index.calendar):
     if section.statements:
@@ -191,10 +188,9 @@ def _read_sections(text: str, calendar: Calendar) -> Sequence[Section]:
 def draw_posterior(
   served: ServedIndex, row: int, links: rendering.PageLinks
 ) -> Markup:
-  """Returns the probabilities of a record's months as SVG.
+  """Returns the probability of each month of a record as SVG.
 
-  Months that hold 90 % stand out. A stretch of many months is drawn with
-  several to a bar.
+  The months of the 90 % set stand out. Long spans share bars.
   """
   index = served.index
   work = index.work_of(row)
@@ -229,7 +225,7 @@ def draw_posterior(
 
 
 def _find_neighbours(served: ServedIndex, row: int) -> list[dict[str, object]]:
-  """Returns the records around one in its work, and itself."""
+  """Returns a record and those around it in its work."""
   rows = served.index.work_of(row).rows
   return [
     describe_record(served, record)
@@ -252,7 +248,7 @@ _MAX_LINK = 2000  # characters of a passage that an address may have
 @router.get("/date")
 @router.get(rendering.SAVE_PREFIX + "/date")
 async def show_passage(request: Request) -> Response:
-  """Returns the page of a passage, or that for entering one."""
+  """Returns the page of a passage, or the form for entering one."""
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
@@ -261,7 +257,7 @@ async def show_passage(request: Request) -> Response:
 
 @router.post("/date")
 async def show_long_passage(request: Request) -> Response:
-  """Returns the same; a passage that an address can have is led there."""
+  """Returns the same; short passages are redirected to their address."""
   form = await request.form(max_files=0, max_fields=20)
   query = queries.parse_query(
     {name: value for name, value in form.items() if isinstance(value, str)},
@@ -305,10 +301,10 @@ def _make_passage_page(
 
 
 def date_passage(served: ServedIndex, text: str) -> Answer:
-  """Returns when a passage is of.
+  """Returns the date of a passage.
 
   Raises:
-    PageError: 422, if the index dates no passages, or not this one.
+    PageError: 422, if the index cannot date passages, or not this one.
   """
   if not _dates_passages(served):
     raise PageError(422, _find_refusal(served))
@@ -327,13 +323,13 @@ def _dates_passages(served: ServedIndex) -> bool:
 
 
 def _find_refusal(served: ServedIndex) -> str:
-  """Returns the message of an index that dates no passages."""
+  """Returns the message that says why an index cannot date passages."""
   is_wanted = served.index.manifest.is_for_passages
   return "error.sure" if is_wanted else "error.passages"
 
 
 def draw_years(dates: PassageDate) -> Markup:
-  """Returns the probabilities of the years as SVG."""
+  """Returns the probability of each year as SVG."""
   name = reigns.format_common_era_year
   first, last = _find_shown(dates.curve)
   step = -(-(last - first) // _MAX_YEAR_BARS)
@@ -354,7 +350,7 @@ def draw_years(dates: PassageDate) -> Markup:
 
 
 def _find_shown(curve: tuple[tuple[int, float], ...]) -> tuple[int, int]:
-  """Returns first place and end of the years that hold nearly all."""
+  """Returns first and end of the years that hold nearly all probability."""
   total = sum(value for _, value in curve)
   first, end, low, high = 0, len(curve), 0.0, 0.0
   while first < end - 1 and low + curve[first][1] <= _SHARE * total:

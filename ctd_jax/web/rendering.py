@@ -1,9 +1,8 @@
-"""Pages from templates, in three languages, and pages about errors.
+"""Renders pages, charts and errors from templates, in three languages.
 
-messages.tsv has the texts of the pages, one code per line. What an index says
-of its texts is in `utils.notes`. Texts of a corpus are escaped like any other
-value, and their control characters shown. A saved page is complete: it has its
-style inside and links to the server that made it.
+messages.tsv holds the texts of the pages, one code per line; messages about
+an index's texts are in `utils.notes`. Corpus text is escaped like any other
+value. A saved page has its style inside and links to its server.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ from ctd_jax.web import requests, served_index
 from ctd_jax.web.requests import settings_of
 from ctd_jax.web.served_index import ServedIndex
 
-# Of those that read Chinese, who write it in simplified characters.
+# Chinese language tags that mean simplified characters.
 _SIMPLIFIED_TAGS = ("zh-hans", "zh-cn", "zh-sg", "zh-my")
 
 Translate = Callable[..., str]
@@ -55,34 +54,23 @@ Translate = Callable[..., str]
 
 @functools.cache
 def load_messages() -> Mapping[str, Mapping[str, str]]:
-  """Returns name -> language -> text."""
+  """Returns code -> language -> text."""
   return notes.load_table("ctd_jax.web", "messages.tsv")
 
 
 def translate(language: str, name: str, /, **values: Any) -> str:
-  """Returns a message.
-
-  Args:
-    **values: that stand in braces.
-
-  Raises:
-    KeyError: if there is no such message.
-  """
+  """Returns a message with its values filled in."""
   words = {name: notes.write(it, language) for name, it in values.items()}
   return load_messages()[name][language].format(**words)
 
 
 def bind_language(language: str) -> Translate:
-  """Returns `translate` for a language."""
+  """Returns `translate` for one language."""
   return functools.partial(translate, language)
 
 
 def translate_term(language: str, group: str, term: str) -> str:
-  """Returns the name of a value, such as a kind; itself where there is none.
-
-  Args:
-    group: of values, the first part of the message's name.
-  """
+  """Returns the name of a value such as a kind, or the value if it has none."""
   message = load_messages().get(f"{group}.{term.replace(' ', '_')}")
   return message[language] if message else term
 
@@ -90,12 +78,7 @@ def translate_term(language: str, group: str, term: str) -> str:
 def write_note(
   language: str, note: Note | Mapping[str, Any] | str
 ) -> markupsafe.Markup:
-  """Returns a note as HTML.
-
-  Args:
-    note: may be as JSON has it. A bare text, which only other programs say,
-      is marked as English.
-  """
+  """Returns a note as HTML, from a note, its JSON or a plain English text."""
   if isinstance(note, Mapping):
     note = notes.from_json(note)
   text = markupsafe.escape(clean(notes.write(note, language)))
@@ -109,7 +92,7 @@ def choose_language(requested: str, accepted: str) -> str:
 
   Args:
     requested: one of `LANGUAGES`, or "".
-    accepted: header Accept-Language of the browser.
+    accepted: the browser's Accept-Language header.
   """
   if requested:
     return requested
@@ -138,41 +121,32 @@ WIDTH = 720
 _LEFT, _RIGHT = 40, 4
 _LABEL_HEIGHT = 20
 _MAX_LABELS = 6
-# Of a column of a label as it is on narrow screens, and between two labels.
+# Width of a label's column on narrow screens, and the gap between labels.
 _COLUMN_WIDTH, _LABEL_GAP = 9.5, 18
 
 
 @dataclasses.dataclass(frozen=True)
 class ChartBar:
-  """A bar.
+  """A bar of a chart."""
 
-  Attributes:
-    title: what it is, shown when it is pointed at.
-    label: short, for the axis.
-    above: value above the line.
-    below: value below it.
-    href: address that it leads to; "" for none.
-    css_class: of its style; "" for none.
-  """
-
-  title: str
-  label: str
-  above: float
-  below: float = 0.0
-  href: str = ""
-  css_class: str = ""
+  title: str  # tooltip
+  label: str  # on the axis
+  above: float  # value above the line
+  below: float = 0.0  # value below it
+  href: str = ""  # link; "" for none
+  css_class: str = ""  # "" for none
 
 
 def draw_bars(
   bars: Sequence[ChartBar], label: str, height: int = 150, depth: int = 0
 ) -> markupsafe.Markup:
-  """Returns a chart as SVG.
+  """Returns a bar chart as SVG.
 
   Args:
-    bars: from left to right, one at least.
-    label: of the whole, for readers of the screen.
+    bars: from left to right, at least one.
+    label: of the chart, for screen readers.
     height: of the part above the line.
-    depth: of the part below it.
+    depth: of the part below the line.
   """
   escape = markupsafe.escape
   width = (WIDTH - _LEFT - _RIGHT) / len(bars)
@@ -219,7 +193,7 @@ def _draw_bar(
   bar_width = max(width * 0.86, 0.8)
   above, below = bar.above * scale_above, bar.below * scale_below
   shapes = f"<title>{markupsafe.escape(bar.title)}</title>"
-  # What is pointed at is the whole column; a low bar could not be hit.
+  # The whole column reacts to the mouse; a low bar would be hard to hit.
   shapes += (
     f'<rect class="column" x="{x:.2f}" y="0" width="{width:.2f}" '
     f'height="{line + max(below, 0):.1f}"/>'
@@ -238,7 +212,7 @@ def _draw_bar(
   css_class = f' class="{bar.css_class}"' if bar.css_class else ""
   if not bar.href:
     return f"<g{css_class}>{shapes}</g>"
-  # The table beside a chart has the same links, by keyboard.
+  # Not in the tab order: the table beside the chart has the same links.
   return (
     f'<a{css_class} href="{markupsafe.escape(bar.href)}" tabindex="-1" '
     f'aria-label="{markupsafe.escape(bar.title)}">{shapes}</a>'
@@ -249,7 +223,7 @@ def _draw_labels(bars: Sequence[ChartBar], width: float, y: float) -> str:
   widest = max(cells.cell_len(bar.label) for bar in bars)
   num_fitting = int(WIDTH / (widest * _COLUMN_WIDTH + _LABEL_GAP))
   num_labels = max(min(_MAX_LABELS, len(bars), num_fitting), 1)
-  # A single label stands below the middle.
+  # A single label goes below the middle.
   first = (len(bars) - 1) / 2 if num_labels == 1 else 0.0
   step = (len(bars) - 1) / max(num_labels - 1, 1)
   labels = []
@@ -268,11 +242,11 @@ def _draw_labels(bars: Sequence[ChartBar], width: float, y: float) -> str:
 
 SAVE_PREFIX = "/save"
 _SAVED_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
-_MAX_LANGUAGE_TAGS = 200  # characters of a header that are read
+_MAX_LANGUAGE_TAGS = 200  # characters read of a header
 
 
 def find_language(request: Request) -> str:
-  """Returns the language that a page is asked for in."""
+  """Returns the language in which to answer a request."""
   requested = request.query_params.get("lang", "")
   return choose_language(
     requested if requested in notes.LANGUAGES else "",
@@ -291,8 +265,8 @@ def render_page(
   """Returns a page about an index.
 
   Args:
-    permalink: address of the page, with the hash of the index.
-    rows: of the records that it leads to, as far as they are known.
+    permalink: address of the page, with the index's hash.
+    rows: records that the page links to, as far as known.
   """
   links = PageLinks(request, served, rows)
   is_saved = links.is_saved
@@ -319,11 +293,10 @@ def render_page(
 def render_error(
   request: Request, kind: int, status: int, detail: str, number: str
 ) -> Response:
-  """Returns a page about an error.
+  """Returns an error page.
 
   Args:
-    kind: status that the text is about.
-    detail: what is wrong and would be right.
+    kind: status whose explanation is shown.
   """
   content = _render(
     request,
@@ -342,7 +315,7 @@ def render_error(
 
 
 def render_plain(request: Request, template: str, **values: Any) -> str:
-  """Returns a page that shows nothing of an index."""
+  """Returns a page that shows nothing from an index."""
   return _render(
     request,
     template,
@@ -353,12 +326,7 @@ def render_plain(request: Request, template: str, **values: Any) -> str:
 
 
 class PageLinks:
-  """Addresses of the pages that a page leads to.
-
-  Attributes:
-    language: that the address of the page asks for; "" if it asks for none.
-    is_saved: whether the page is to be read away from the server.
-  """
+  """Addresses of other pages, in the language of this page."""
 
   def __init__(
     self,
@@ -366,11 +334,11 @@ class PageLinks:
     served: ServedIndex | None = None,
     rows: Collection[int] = (),
   ):
-    """Keeps what all links of a page have in common.
+    """Looks up the addresses of known records at once.
 
     Args:
-      served: whose records it leads to; None of a page that leads to none.
-      rows: of these records, as far as they are known.
+      served: index of the records; None for a page without records.
+      rows: of these records, as far as known.
     """
     self._served = served
     self._names = served_index.name_records(served.index, rows) if rows else {}
@@ -380,7 +348,7 @@ class PageLinks:
     self._base = str(request.base_url).rstrip("/") if self.is_saved else ""
 
   def record(self, row: int) -> str:
-    """Returns the address of a record, which lasts."""
+    """Returns the permanent address of a record."""
     if row not in self._names:
       self._names[row] = served_index.name_record(self._served.index, row)
     names = self._names[row]
@@ -392,10 +360,10 @@ class PageLinks:
     parameters: str | dict[str, Any] = "",
     **more_parameters: Any,
   ) -> str:
-    """Returns an address below the server's, in the language of the page.
+    """Returns an address on this server, in the language of the page.
 
     Args:
-      parameters: by name, or as `PageQuery.encode` writes them.
+      parameters: by name, or encoded as `PageQuery.encode` does.
     """
     if isinstance(parameters, dict):
       parameters = urlencode(parameters, doseq=True)
@@ -426,7 +394,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
 
 
 def _name_month(language: str, name: str) -> str:
-  """Returns the name of a month, or of what is none."""
+  """Returns a month's name, or the translated name for no month."""
   if name == calendars.OUTSIDE and language != notes.ENGLISH:
     return translate(language, "record.outside")
   return name
@@ -436,7 +404,7 @@ def _name_month(language: str, name: str) -> str:
 def _environment() -> jinja2.Environment:
   environment = jinja2.Environment(
     loader=jinja2.PackageLoader("ctd_jax", "web/templates"),
-    autoescape=True,  # texts of a corpus may hold < and &
+    autoescape=True,  # corpus texts may hold < and &
     trim_blocks=True,
     lstrip_blocks=True,
     undefined=jinja2.StrictUndefined,
@@ -458,7 +426,7 @@ def _environment() -> jinja2.Environment:
 
 
 def format_weight(weight: float) -> str:
-  """Returns the weight of a reason as +1.2; what is nearly nothing as 0.0."""
+  """Returns the weight of a reason, such as +1.2; 0.0 if it is negligible."""
   return f"{weight:+.1f}" if abs(weight) >= 0.05 else "0.0"
 
 
@@ -472,11 +440,7 @@ def format_size(num_bytes: int) -> str:
 
 
 def write_exactly(text: str) -> markupsafe.Markup:
-  """Returns the value of a field, to be sent back as it is.
-
-  Args:
-    text: whose characters that are not printed become references.
-  """
+  """Returns a field's value as HTML that a browser sends back unchanged."""
   escaped = "".join(
     character if character.isprintable() else f"&#{ord(character)};"
     for character in str(markupsafe.escape(text))
@@ -490,7 +454,7 @@ def split_marks(
   """Returns the parts of a text and whether each is marked.
 
   Args:
-    spans: first character and end of what is marked; they may overlap.
+    spans: first character and end of each mark; they may overlap.
   """
   merged: list[tuple[int, int]] = []
   for start, end in sorted(
@@ -513,7 +477,7 @@ def _link_languages(request: Request) -> list[tuple[str, str]]:
   """Returns (language, address of this page in it)."""
   if request.method != "GET":
     return []
-  path = quote(request.scope["path"])  # an id of a record may have any name
+  path = quote(request.scope["path"])  # record ids may hold any character
   return [
     (
       language,
@@ -524,21 +488,21 @@ def _link_languages(request: Request) -> list[tuple[str, str]]:
 
 
 def _find_other_index(request: Request, served: ServedIndex) -> str:
-  """Returns the hash that the address has, if it is another index's."""
+  """Returns the hash in the address if it belongs to another index, else ""."""
   sha256 = request.query_params.get("index", "")[:64]
   is_same = served.index.versions.index_sha256.startswith(sha256)
   return "" if is_same else sha256
 
 
-# Those that have a text of their own.
+# Statuses with a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
 
-# Errors of parameters that have a text of their own.
+# Parameter errors with a text of their own.
 _KNOWN_TYPES = ("int_parsing", "int_parsing_size")
 
 
 def add_handlers(app: FastAPI) -> None:
-  """Has an application answer errors with pages."""
+  """Makes an application answer errors with pages."""
   app.add_exception_handler(requests.PageError, answer_page_error)
   app.add_exception_handler(served_index.NoIndexError, _answer_no_index)
   app.add_exception_handler(HTTPException, _answer_http_error)
@@ -551,11 +515,7 @@ def add_handlers(app: FastAPI) -> None:
 def make_error_response(
   request: Request, status: int, detail: str = "", number: str = ""
 ) -> Response:
-  """Returns the answer to a request that failed.
-
-  Args:
-    detail: what is wrong and would be right.
-  """
+  """Returns the answer to a failed request, as JSON for the API."""
   if request.url.path.startswith("/api/"):
     return JSONResponse(
       {
@@ -574,11 +534,7 @@ def make_error_response(
 
 
 def answer_page_error(request: Request, error: requests.PageError) -> Response:
-  """Returns the answer to a request that was refused with a message.
-
-  Args:
-    error: what is wrong with it.
-  """
+  """Returns the answer to a request refused with a message."""
   language = _find_error_language(request)
   detail = ""
   if error.message:
@@ -587,7 +543,7 @@ def answer_page_error(request: Request, error: requests.PageError) -> Response:
 
 
 def _find_error_language(request: Request) -> str:
-  """Returns the language of the answer; that of programs is English."""
+  """Returns the language of an error; the API answers in English."""
   if request.url.path.startswith("/api/"):
     return notes.ENGLISH
   return find_language(request)
@@ -596,7 +552,7 @@ def _find_error_language(request: Request) -> str:
 def _answer_no_index(
   request: Request, _: served_index.NoIndexError
 ) -> Response:
-  """Leads to where a text can be brought."""
+  """Redirects to the upload page."""
   if request.url.path.startswith("/api/"):
     return make_error_response(request, 404, "the index is yet to be built")
   return RedirectResponse(PageLinks(request)("/upload"), 303)
@@ -626,7 +582,7 @@ def _describe_parameter(item: dict[str, Any]) -> Note:
 
 
 def _answer_value_error(request: Request, error: ValueError) -> Response:
-  """Answers what the index says of a question that it cannot read."""
+  """Answers a question that the index cannot read."""
   if isinstance(error, QuestionError):
     problem = notes.write(notes.of_error(error), _find_error_language(request))
     return make_error_response(request, 422, problem)
@@ -636,7 +592,7 @@ def _answer_value_error(request: Request, error: ValueError) -> Response:
 def _answer_permission_error(
   request: Request, error: PermissionError
 ) -> Response:
-  """Answers a change that the server may not write down."""
+  """Answers a change that the server is not allowed to write."""
   logging.error("%s %s: %s", request.method, request.url.path, error)
   return answer_page_error(request, requests.PageError(403, "error.unwritable"))
 

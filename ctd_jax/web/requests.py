@@ -1,8 +1,8 @@
-"""Requests: errors, threads that answer, and forms that come from our pages.
+"""Requests: errors, worker threads, and forms that come from our own pages.
 
-A form has two hidden fields. A token that belongs to a cookie shows that it
-comes from one of our pages, and a key, that a form which is sent twice changes
-something once.
+Each form has two hidden fields: a token tied to a cookie, which proves that
+the form comes from one of our pages, and a key, so that a form sent twice
+changes something once.
 """
 
 from __future__ import annotations
@@ -32,13 +32,7 @@ from ctd_jax.web.served_index import IndexHolder, ServedIndex, WebSettings
 
 
 class PageError(Exception):
-  """What is wrong with a request.
-
-  Attributes:
-    status: of HTTP.
-    message: name of the message about it; "" for that of the status.
-    values: of the message.
-  """
+  """A refused request, with the message to show."""
 
   def __init__(
     self,
@@ -60,18 +54,10 @@ _MIN_THREADS, _MAX_THREADS = 8, 32
 
 
 class AnswerThreads:
-  """Threads in which questions are answered.
-
-  Attributes:
-    size: number of threads.
-  """
+  """The threads that answer questions."""
 
   def __init__(self, size: int | None = None):
-    """Makes no thread yet.
-
-    Args:
-      size: number of threads; by the number of cores if None.
-    """
+    """Sets the number of threads; by default it depends on the cores."""
     by_cores = _THREADS_PER_CORE * (os.cpu_count() or 1)
     self.size = size or min(max(by_cores, _MIN_THREADS), _MAX_THREADS)
     self._executor = concurrent.futures.ThreadPoolExecutor(self.size, "answer")
@@ -80,20 +66,20 @@ class AnswerThreads:
 
   @property
   def num_overdue(self) -> int:
-    """Number of threads at work that was given up."""
+    """Number of threads still working on abandoned requests."""
     with self._lock:
       return self._num_overdue
 
   async def run(
     self, function: Callable[..., Result], *arguments: object, seconds: float
   ) -> Result:
-    """Returns what a function does in one of the threads.
+    """Returns the result of a function run in one of the threads.
 
     Args:
-      seconds: that waiting for a thread and the work may take.
+      seconds: limit for waiting and running together.
 
     Raises:
-      TimeoutError: if it takes longer, or no thread will be free.
+      TimeoutError: if that takes longer, or all threads are stuck.
     """
     if self.num_overdue >= self.size:
       raise TimeoutError
@@ -105,11 +91,11 @@ class AnswerThreads:
       raise
 
   def close(self) -> None:
-    """Begins nothing more; what waits for a thread is dropped."""
+    """Starts no more work and drops what is queued."""
     self._executor.shutdown(wait=False, cancel_futures=True)
 
   def _give_up(self, future: concurrent.futures.Future) -> None:
-    """Drops work that waits for its thread, or counts it until it ends."""
+    """Drops queued work; counts running work as overdue until it ends."""
     if future.cancel() or future.done():
       return
     with self._lock:
@@ -126,12 +112,12 @@ class AnswerThreads:
 
 
 def settings_of(request: Request) -> WebSettings:
-  """Returns the settings of the server that a request came to."""
+  """Returns the settings of the server."""
   return request.app.state.settings
 
 
 def index_of(request: Request) -> ServedIndex:
-  """Returns the index, in its newest state."""
+  """Returns the newest state of the index."""
   holder: IndexHolder = request.app.state.holder
   return holder.get()
 
@@ -141,17 +127,13 @@ async def answer_in_time(
   function: Callable[..., Result],
   *arguments: object,
 ) -> Result:
-  """Returns what a function does in a thread.
+  """Returns the result of a function run in a thread.
 
-  What goes wrong since the index is replaced meanwhile is done again with its
-  new state, if it changes nothing.
-
-  Args:
-    *arguments: of it; the state of the index may be among them.
+  A request that changes nothing is retried if it failed because the index was
+  being replaced.
 
   Raises:
-    PageError: 503, if it takes longer than the settings say. The thread goes
-      on to its end, and its answer is thrown away.
+    PageError: 503, if it takes longer than the settings allow.
   """
   threads: AnswerThreads = request.app.state.threads
   holder: IndexHolder = request.app.state.holder
@@ -193,11 +175,10 @@ _KEY = re.compile("[0-9a-f]{16,64}")
 
 @functools.cache
 def load_secret(folder: pathlib.Path) -> bytes:
-  """Returns the secret of the servers of an index, made when first needed.
+  """Returns the secret of an index's servers, created when first needed.
 
-  It is kept, so that a form which was opened before a server was started anew
-  can be sent; where the folder cannot be written, it lasts as long as the
-  server.
+  It is kept in the index, so that open forms survive a restart; if the folder
+  is not writable, it lasts as long as the server.
   """
   path = folder.expanduser() / SECRET_FILE
   with contextlib.suppress(FileExistsError, OSError):
@@ -220,11 +201,7 @@ def load_secret(folder: pathlib.Path) -> bytes:
 
 
 def write_fields(request: Request) -> markupsafe.Markup:
-  """Returns the hidden fields that every form has which changes something.
-
-  Args:
-    request: of the page of the form; its answer sets the cookie.
-  """
+  """Returns the hidden fields of a form that changes something."""
   nonce = _read_nonce(request)
   if nonce is None:
     nonce = getattr(request.state, "form_nonce", None) or secrets.token_hex(16)
@@ -241,7 +218,7 @@ def write_fields(request: Request) -> markupsafe.Markup:
 
 
 def make_cookie(request: Request) -> str | None:
-  """Returns the header Set-Cookie that a page with forms needs, if any."""
+  """Returns the Set-Cookie header that a page with forms needs, if any."""
   nonce = getattr(request.state, "form_nonce", None)
   if nonce is None:
     return None
@@ -253,14 +230,11 @@ def make_cookie(request: Request) -> str | None:
 async def read_form(
   request: Request, max_fields: int = 20, max_files: int = 0
 ) -> FormData:
-  """Returns the fields of a form that comes from a page of ours.
-
-  Args:
-    max_fields: that it may have.
+  """Returns the fields of a form sent from one of our pages.
 
   Raises:
-    PageError: 403, if it does not; 413, if it has too much; 422, if its key
-      is none or it cannot be read.
+    PageError: 403 if it comes from elsewhere, 413 if it is too large, 422 if it
+      is malformed.
   """
   try:
     form = await request.form(max_fields=max_fields, max_files=max_files)
@@ -282,7 +256,7 @@ async def read_form(
 
 
 def _explain(error: HTTPException, max_files: int) -> PageError:
-  """Returns what is wrong with a form that Starlette has refused."""
+  """Returns what is wrong with a form that Starlette refused."""
   problem = error.detail.lower()
   if max_files and problem.startswith("too many files"):
     return PageError(413, "error.upload.many", {"limit": max_files})
@@ -292,10 +266,10 @@ def _explain(error: HTTPException, max_files: int) -> PageError:
 
 
 def is_from_elsewhere(request: Request, host_names: frozenset[str]) -> bool:
-  """Whether a browser says that another site made a request.
+  """Whether the browser says that another site made the request.
 
   Args:
-    host_names: by which the server is called behind a proxy.
+    host_names: names of this server behind a proxy.
   """
   site = request.headers.get("sec-fetch-site")
   if site is not None:
@@ -315,13 +289,13 @@ def is_from_elsewhere(request: Request, host_names: frozenset[str]) -> bool:
 
 
 def read_name(request: Request) -> str:
-  """Returns the name that a reader gave last."""
+  """Returns the name that the reader gave last."""
   name = unquote(request.cookies.get(NAME_COOKIE, ""), errors="replace")
   return name[:_MAX_NAME] if name.isprintable() else ""
 
 
 def make_name_cookie(name: str) -> dict[str, object]:
-  """Returns the cookie that keeps a reader's name, as `set_cookie` takes it."""
+  """Returns the arguments of `set_cookie` that keep a reader's name."""
   return {
     "key": NAME_COOKIE,
     "value": quote(name[:_MAX_NAME]),

@@ -1,4 +1,4 @@
-"""Search: results, the question as it was understood, and a timeline."""
+"""The search page: results, how the question was understood, and a timeline."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from ctd_jax.web.served_index import ServedIndex
 def rename_months(
   served: ServedIndex, answer: Answer, question: Question
 ) -> Answer:
-  """Returns an answer, its records' months named as the question names them."""
+  """Returns an answer whose months are named in the reigns of the question."""
   reigns = _find_reigns(served, question)
   if not reigns:
     return answer
@@ -100,35 +100,28 @@ CONFIDENCES = (asking.MIN_PROBABILITY, 0.1, 0.5, 0.9)
 
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
-  """What a question is answered with.
-
-  Attributes:
-    resolved: the question.
-    answer: records of the page.
-    num_matches: records of all pages.
-    timeline: of the question.
-  """
+  """The answer to a question."""
 
   resolved: ResolvedQuery
-  answer: Answer
-  num_matches: int
+  answer: Answer  # with the records of this page
+  num_matches: int  # records on all pages
   timeline: TimelineBars
 
   @property
   def num_pages(self) -> int:
-    """Pages that can be turned to."""
+    """Number of pages that can be opened."""
     return min(-(-self.num_matches // PAGE_SIZE), queries.MAX_PAGE)
 
   @property
   def num_left(self) -> int:
-    """Records beyond the last page."""
+    """Number of records beyond the last page."""
     return max(self.num_matches - queries.MAX_PAGE * PAGE_SIZE, 0)
 
 
 @router.get("/")
 @router.get(rendering.SAVE_PREFIX + "/")
 async def show_search(request: Request) -> Response:
-  """Returns the page of a question, or that of the corpus without any."""
+  """Returns the page of a question, or of the whole index."""
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
@@ -172,11 +165,7 @@ def _make_page(
 
 
 def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
-  """Returns the records of a page of an answer, and their time.
-
-  Args:
-    resolved: a question of a time or words.
-  """
+  """Returns one page of results with their timeline."""
   query = resolved.query
   ranked = queries.rank_matches(served, resolved, PAGE_SIZE)
   matches = queries.select_matches(served, resolved, ranked)
@@ -202,7 +191,7 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
 
 
 def _count_in_time(served: ServedIndex, resolved: ResolvedQuery) -> int:
-  """Returns how many records are of the time with the probability asked for."""
+  """Returns how many records are probable enough within the time."""
   query = asking.make_time_query(served.index, resolved.question)
   if query is None:
     return 0
@@ -220,7 +209,7 @@ def _count_in_time(served: ServedIndex, resolved: ResolvedQuery) -> int:
 
 
 def _pin(served: ServedIndex, query: PageQuery) -> PageQuery:
-  """Returns a query with the hash of the index that answers it."""
+  """Returns a query tied to the hash of the index that answers it."""
   return dataclasses.replace(
     query, index=served.index.versions.index_sha256, language=""
   )
@@ -229,8 +218,8 @@ def _pin(served: ServedIndex, query: PageQuery) -> PageQuery:
 def link_bars(
   times: TimelineBars, query: PageQuery, links: rendering.PageLinks
 ) -> list[str]:
-  """Returns the addresses of the bars: the query, narrowed to their time."""
-  # Only the ends differ; a timeline has hundreds of them.
+  """Returns the address of each bar: the query, narrowed to its time."""
+  # Encoded once: only the ends differ, and there are hundreds of bars.
   start = links("/", query.replace(first="", last="").encode())
   mark = "&" if "?" in start else "?"
   return [
@@ -239,11 +228,7 @@ def link_bars(
 
 
 def draw_timeline(times: TimelineBars, addresses: list[str]) -> Markup:
-  """Returns a timeline as SVG.
-
-  Args:
-    addresses: that they lead to.
-  """
+  """Returns a timeline as SVG; `addresses` are the links of its bars."""
   has_matches = any(bar.matches for bar in times.bars)
   bars = [
     rendering.ChartBar(
@@ -265,14 +250,14 @@ def draw_timeline(times: TimelineBars, addresses: list[str]) -> Markup:
 
 
 def narrow(query: PageQuery, first: int, last: int) -> PageQuery:
-  """Returns a query of some months only."""
+  """Returns a query limited to a range of months."""
   return query.replace(first=f"@{first}", last=f"@{last}", index="")
 
 
 def _make_zoom(
   served: ServedIndex, query: PageQuery, result: SearchResult | None
 ) -> dict[str, PageQuery]:
-  """Returns name of a step in time -> query; those that lead somewhere."""
+  """Returns the queries for earlier, later and wider times, where possible."""
   if result is None or not result.resolved.question.intervals:
     return {}
   end = len(served.index.calendar) - 1
@@ -294,7 +279,7 @@ def _make_zoom(
 def _fill_fields(
   served: ServedIndex, resolved: ResolvedQuery
 ) -> dict[str, str]:
-  """Returns the fields of the form by which a query is changed."""
+  """Returns the values of the form that refines a query."""
   question = resolved.question
   first = last = ""
   if question.intervals and not question.readings:

@@ -1,7 +1,7 @@
-"""What a request passes before it is read: host, origin, rate and token.
+"""Checks before a request is read: host, origin, rate and token.
 
-The host is checked against DNS rebinding: another site could make its name mean
-this machine and read the index through a reader's browser.
+The Host header is checked against DNS rebinding: another site could point its
+name at this machine and read the index through a reader's browser.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ _HEADERS = {
 
 
 def add_guards(app: FastAPI, settings: WebSettings) -> None:
-  """Puts the guards around an application, the last one outermost."""
+  """Wraps an application in its guards, outermost last."""
   app.add_middleware(RequestGuard, settings=settings)
   app.add_middleware(HeaderWriter)
 
 
 class HeaderWriter:
-  """Adds the headers that forbid what no page of ours does."""
+  """Adds headers that forbid what our pages never do."""
 
   def __init__(self, app: ASGIApp):
     self._app = app
@@ -80,7 +80,7 @@ class HeaderWriter:
 
 
 class RequestGuard:
-  """Refuses another host's name, too many requests, and a missing token."""
+  """Refuses foreign host names, too many requests, and missing tokens."""
 
   def __init__(self, app: ASGIApp, settings: WebSettings):
     self._app = app
@@ -149,7 +149,7 @@ class RequestGuard:
 
 
 def _limit_body(receive: Receive, max_body: int) -> Receive:
-  """Returns what receives a body, as long as that is not too large."""
+  """Returns a receiver that refuses a body that is too large."""
   num_bytes = 0
 
   async def receive_counted() -> Message:
@@ -164,7 +164,7 @@ def _limit_body(receive: Receive, max_body: int) -> Receive:
 
 
 def _strip_port(host: str) -> str:
-  """Returns the name of a header Host, without port and brackets."""
+  """Returns the name in a Host header, without port and brackets."""
   host = host.lower()
   if host.startswith("["):
     return host.partition("]")[0].strip("[")
@@ -183,22 +183,17 @@ def _is_address(name: str) -> bool:
 
 
 def hash_token(token: str) -> str:
-  """Returns what a browser keeps of the token."""
+  """Returns the token as a browser keeps it."""
   return hashlib.sha256(b"ctd-jax " + token.encode()).hexdigest()
 
 
 def is_same_token(given: str, token: str) -> bool:
-  """Whether a token that was given is the right one."""
+  """Whether a given token is the right one."""
   return hmac.compare_digest(hash_token(given), hash_token(token))
 
 
 def is_token_valid(request: HTTPConnection, token: str | None) -> bool:
-  """Whether a request has the token, if one is asked for.
-
-  Args:
-    request: with a cookie, or a header Authorization: Bearer TOKEN.
-    token: of the server; None if nobody is asked for one.
-  """
+  """Whether a request has the token, in a cookie or as a bearer token."""
   if token is None:
     return True
   scheme, _, given = request.headers.get("authorization", "").partition(" ")

@@ -1,7 +1,6 @@
-"""The index that is served, in its newest state: settings, addresses, caches.
+"""The served index: settings, permanent addresses, caches and reloading.
 
-The address of a record is its work and its id, which last; its row changes with
-every build.
+A record's address is its work and id; its row changes with every build.
 
 Axes: n records of a work, K months.
 """
@@ -28,7 +27,7 @@ from ctd_jax.index.asking import Index
 from ctd_jax.index.index_folder import IndexFolder
 
 LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
-# Of one client, where others than this machine may ask.
+# Per client, if other machines can reach the server.
 DEFAULT_REQUESTS_PER_MINUTE = 600
 UPLOAD_PATH = "/upload"
 _MIN_TOKEN = 16
@@ -36,38 +35,27 @@ _MIN_TOKEN = 16
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WebSettings:
-  """What a server serves, to whom, and its limits.
+  """What a server serves, to whom, and its limits."""
 
-  Attributes:
-    index: folder of the index.
-    encoder: of its vectors, as of `Index.open`.
-    host: address that is listened on.
-    port: likewise.
-    host_names: further names by which the server is called, as behind a proxy.
-    token: secret that a reader has to give; None if nobody is asked for one.
-    read_only: whether nobody can correct, upload or build anything.
-    max_question: characters of a question or a passage.
-    max_body: bytes of a request.
-    max_upload: bytes of texts that are brought, unpacked.
-    seconds: that an answer may take.
-    requests_per_minute: of one client; 0 for any number, None for the default.
-  """
-
-  index: pathlib.Path
-  encoder: str | None = None
-  host: str = LOCAL_HOST
+  index: pathlib.Path  # folder of the index
+  encoder: str | None = None  # as in `Index.open`
+  host: str = LOCAL_HOST  # address to listen on
   port: int = DEFAULT_PORT
+  # More names of the server, for example behind a proxy.
   host_names: tuple[str, ...] = ()
+  # Secret that readers must enter; None for no secret.
   token: str | None = None
+  # Forbids corrections, uploads and builds.
   read_only: bool = False
-  max_question: int = 20_000
-  max_body: int = 256 * 1024
-  max_upload: int = 64 << 20
-  seconds: float = 20.0
+  max_question: int = 20_000  # characters of a question or passage
+  max_body: int = 256 * 1024  # bytes of a request
+  max_upload: int = 64 << 20  # bytes of an upload, unpacked
+  seconds: float = 20.0  # time limit of an answer
+  # Per client; 0 for no limit, None for the default.
   requests_per_minute: int | None = None
 
   def validate(self) -> None:
-    """Raises ValueError, naming the flag, for what cannot be served safely."""
+    """Raises ValueError, naming the flag, if the settings are unsafe."""
     if not self.is_local and self.token is None:
       raise ValueError(
         f"--host={self.host}: other machines could read the index; expected "
@@ -87,13 +75,13 @@ class WebSettings:
       )
 
   def max_body_of(self, path: str) -> int:
-    """Returns how many bytes a request for a page may have."""
-    # The parts of a form have heads.
+    """Returns the largest request body of a path, in bytes."""
+    # The parts of a form have headers of their own.
     return self.max_upload + (1 << 20) if path == UPLOAD_PATH else self.max_body
 
   @property
   def is_local(self) -> bool:
-    """Whether only this machine reaches the server."""
+    """Whether only this machine can reach the server."""
     if self.host == "localhost":
       return True
     try:
@@ -103,7 +91,7 @@ class WebSettings:
 
   @property
   def allowed_hosts(self) -> tuple[str, ...]:
-    """Names that a request may be for; others are another site's attempt."""
+    """Host names that requests may use; others are refused."""
     names = ["localhost", self.host, *self.host_names]
     if not self.is_local:
       names.append(socket.gethostname())
@@ -111,23 +99,19 @@ class WebSettings:
 
   @property
   def rate(self) -> int:
-    """Requests a minute that one client may make, 0 for any number."""
+    """Requests per minute and client; 0 for no limit."""
     if self.requests_per_minute is not None:
       return self.requests_per_minute
     return 0 if self.is_local else DEFAULT_REQUESTS_PER_MINUTE
 
 
 RECORD_PATH = "/record"
-_MAX_WORKS = 1_000  # whose names are remembered as addresses have them
-_ROWS_PER_QUERY = 500  # variables that a statement may have
+_MAX_WORKS = 1_000  # quoted names in the cache
+_ROWS_PER_QUERY = 500  # variables allowed in one SQL statement
 
 
 def make_record_path(work: str, record_id: str) -> str:
-  """Returns the address of a record.
-
-  Args:
-    work: name of its work, which may have slashes.
-  """
+  """Returns the address of a record."""
   return f"{RECORD_PATH}/{_quote_work(work)}/{quote(record_id, safe='')}"
 
 
@@ -137,10 +121,10 @@ def _quote_work(name: str) -> str:
 
 
 def name_record(index: IndexFolder, row: int) -> tuple[str, str]:
-  """Returns the work of a record and its id.
+  """Returns the work and id of a record.
 
   Raises:
-    IndexError: if there is none.
+    IndexError: if there is none in this row.
   """
   work = index.work_of(row)
   (record_id,) = index.connection.execute(
@@ -152,11 +136,7 @@ def name_record(index: IndexFolder, row: int) -> tuple[str, str]:
 def name_records(
   index: IndexFolder, rows: Collection[int]
 ) -> dict[int, tuple[str, str]]:
-  """Returns row -> work and id of many records, as `name_record` does.
-
-  Asked for one by one they cost a page of hundreds most of its time, for
-  threads wait for one another at each.
-  """
+  """Returns row -> work and id of many records, in few queries."""
   wanted, names = list(rows), {}
   for start in range(0, len(wanted), _ROWS_PER_QUERY):
     batch = wanted[start : start + _ROWS_PER_QUERY]
@@ -173,7 +153,7 @@ def name_records(
 
 
 def find_row(index: IndexFolder, work: str, record_id: str) -> int | None:
-  """Returns the row of a record; None if there is none."""
+  """Returns the row of a record, or None."""
   match = index.connection.execute(
     "SELECT min(row) FROM records JOIN works USING (work_id) "
     "WHERE works.name = ? AND record_id = ?",
@@ -183,15 +163,11 @@ def find_row(index: IndexFolder, work: str, record_id: str) -> int | None:
 
 
 def find_row_of_path(index: IndexFolder, path: str) -> int | None:
-  """Returns the row of the record of an address; None if there is none.
-
-  Args:
-    path: work and id as `make_record_path` joins them, without RECORD_PATH.
-  """
+  """Returns the row of WORK/RECORD_ID, or None."""
   names = [
     work.name for work in index.works if path.startswith(f"{work.name}/")
   ]
-  # Both may have slashes: the longest name first.
+  # Names and ids may both have slashes: try the longest name first.
   for name in sorted(names, key=len, reverse=True):
     row = find_row(index, name, path.removeprefix(f"{name}/"))
     if row is not None:
@@ -203,24 +179,19 @@ Argument = TypeVar("Argument", bound=Hashable)
 Result = TypeVar("Result")
 
 _COMMENTARY = "neg_comment"
-_MAX_RESULTS = 128  # of questions that are remembered
-# While a build ends, the state before reads rows of the state after.
+_MAX_RESULTS = 128  # answers in the cache
+# While a build ends, an old state may read rows of the new one.
 _SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
-_NO_MARK = (0, 0)  # of a manifest that is not there
-_MAX_DENSITIES = 64  # choices of works and kinds that are remembered
+_NO_MARK = (0, 0)  # without a manifest
+_MAX_DENSITIES = 64  # choices of works and kinds in the cache
 
 
 class NoIndexError(Exception):
-  """There is no index to show yet."""
+  """There is no index yet."""
 
 
 class ServedIndex:
-  """One state of an index, with what its pages compute once.
-
-  Attributes:
-    index: that is asked.
-    passage_lock: held while a passage is dated; one at a time is as fast.
-  """
+  """One state of an index, with values that its pages share."""
 
   def __init__(self, index: Index):
     """Keeps the index."""
@@ -235,34 +206,33 @@ class ServedIndex:
     argument: Argument,
     size: int = _MAX_RESULTS,
   ) -> Result:
-    """Returns `function(self, argument)`, from a cache if it is there.
+    """Returns `function(self, argument)`, cached.
 
     Args:
-      function: of a module; each has a cache of its own.
-      size: results of the function that are kept.
+      function: a module-level function; each has its own cache.
+      size: number of results to keep.
     """
     if function not in self._remembered:
       call = functools.lru_cache(size)(functools.partial(function, self))
-      # Of two threads that come here at once both use the first cache.
+      # setdefault: threads arriving at once share the first cache.
       self._remembered.setdefault(function, call)
     return self._remembered[function](argument)
 
   def is_current(self) -> bool:
-    """Whether the database is in the state that the manifest is of."""
+    """Whether database and manifest belong to the same build."""
     generation = database.get_property(self.index.connection, "generation")
     return generation == str(self.index.manifest.generation)
 
   @functools.cached_property
   def years(self) -> Int[np.ndarray, " K"]:
-    """Astronomical year of each month, never falling.
-
-    Where calendars change, a month may be counted to a year already past.
-    """
+    """Astronomical year of each month, never decreasing."""
     return np.maximum.accumulate(self.index.calendar.years)
 
   @functools.cached_property
   def best_months(self) -> Int32[np.ndarray, " rows"]:
-    """The most probable month of each row; far below 0 where there is none."""
+    """The most probable month of each row; far below 0 for a row without
+    record.
+    """
     pairs = self.index.connection.execute(
       "SELECT row, best_month FROM records"
     ).fetchall()
@@ -275,7 +245,7 @@ class ServedIndex:
 
   @functools.cached_property
   def coverage(self) -> dict[int, tuple[int, int]]:
-    """Work id -> first and last of the most probable months of its records."""
+    """Work id -> first and last of its records' most probable months."""
     rows = self.index.connection.execute(
       "SELECT work_id, min(best_month), max(best_month) FROM records "
       "WHERE best_month < ? GROUP BY work_id",
@@ -285,12 +255,12 @@ class ServedIndex:
 
   @functools.cached_property
   def titles(self) -> dict[str, str]:
-    """Name of a work -> what readers know it by."""
+    """Name of a work -> its title."""
     return {work.name: work.title or work.name for work in self.index.works}
 
   @functools.cached_property
   def commentaries(self) -> frozenset[int]:
-    """Ids of the works that explain more than they tell."""
+    """Ids of the works that are mostly commentary."""
     counts = self.index.connection.execute(
       "SELECT work_id, avg(kind = ?) FROM records GROUP BY work_id",
       (_COMMENTARY,),
@@ -300,7 +270,7 @@ class ServedIndex:
   def select_works(
     self, names: tuple[str, ...]
   ) -> tuple[database.IndexedWork, ...]:
-    """Returns works by their names or titles; all for none."""
+    """Returns works by name or title; all of them if no name is given."""
     return tuple(
       work
       for work in self.index.works
@@ -310,7 +280,7 @@ class ServedIndex:
   def mask_kinds(
     self, works: tuple[str, ...] = (), kinds: tuple[str, ...] = ()
   ) -> Mapping[int, Bool[np.ndarray, " n"]] | None:
-    """Returns work id -> which records are of the kinds; see `asking`."""
+    """Returns work id -> which of its records have one of the kinds."""
     return asking.mask_kinds(
       self.index, self.select_works(works), kinds or None
     )
@@ -318,7 +288,7 @@ class ServedIndex:
   def _find_density(
     self, works: tuple[str, ...], kinds: tuple[str, ...]
   ) -> Float[np.ndarray, " K"]:
-    """Returns the expected number of records of each month."""
+    """Returns the expected number of records per month."""
     masks = self.mask_kinds(works, kinds)
     num_months = len(self.index.calendar)
     density = np.zeros(num_months)
@@ -336,7 +306,7 @@ class ServedIndex:
 
 
 class IndexHolder:
-  """Opens an index, and opens it again when its manifest has changed."""
+  """Opens an index, and reopens it when its manifest changes."""
 
   def __init__(
     self,
@@ -344,15 +314,14 @@ class IndexHolder:
     encoder: str | None = None,
     may_be_new: bool = False,
   ):
-    """Opens the index, and the encoder of its vectors if it has any.
+    """Opens the index and the encoder of its vectors.
 
     Args:
-      may_be_new: whether the index may be yet to be built.
+      may_be_new: whether the index may not exist yet.
 
     Raises:
-      FileNotFoundError: if there is no index, or no encoder.
-      ValueError: naming the file that is damaged; if it is another encoder, or
-        the folder can be none of an index.
+      FileNotFoundError: if index or encoder is missing.
+      ValueError: if a file is damaged or the encoder is another one.
     """
     self._folder, self._encoder = folder, encoder
     self._lock = threading.Lock()
@@ -363,7 +332,7 @@ class IndexHolder:
 
   @property
   def opened(self) -> ServedIndex | None:
-    """The state that was opened last; None if there is none yet."""
+    """The state opened last, or None."""
     return self._served
 
   @property
@@ -375,7 +344,7 @@ class IndexHolder:
     """Returns the newest state that can be opened.
 
     Raises:
-      NoIndexError: if the index is yet to be built.
+      NoIndexError: if the index has not been built yet.
     """
     served = self.newest
     if served is None:
@@ -384,7 +353,7 @@ class IndexHolder:
 
   @property
   def newest(self) -> ServedIndex | None:
-    """The newest state that can be opened; None if there is none yet."""
+    """The newest state that can be opened, or None."""
     mark = self._read_mark()
     if mark != self._mark and self._lock.acquire(blocking=False):
       try:
@@ -394,13 +363,9 @@ class IndexHolder:
     return self._served
 
   def wait_for_newer(self, served: ServedIndex | None) -> ServedIndex | None:
-    """Returns the state after one that is being replaced; None if it is not.
+    """Returns the state that replaces `served`, or None if it is still current.
 
-    Between the end of a build in the database and in the manifest, and until
-    files are opened again, an old state reads rows of a new one.
-
-    Args:
-      served: the state that something was looked for in.
+    While a build ends, an old state may read rows of the new one.
     """
     deadline = time.monotonic() + _SECONDS_TO_REPLACE
     while time.monotonic() < deadline:
@@ -415,14 +380,14 @@ class IndexHolder:
   def _open(self) -> ServedIndex:
     index = Index.open(self._folder, encoder=self._encoder)
     if index.dense is not None:
-      _ = index.dense.encoder  # so that the first question does not wait
+      _ = index.dense.encoder  # loaded now, so that the first question is fast
     return ServedIndex(index)
 
   def _reopen(self, mark: tuple[int, int]) -> None:
     try:
       served = self._open()
     except (OSError, ValueError) as error:
-      # As while files are being replaced; the state before still answers.
+      # Files may be half replaced; the old state still answers.
       logging.warning("the index has changed and cannot be opened: %s", error)
       return
     self._served, self._mark = served, mark
@@ -439,7 +404,7 @@ class IndexHolder:
 
 
 def _is_new(folder: pathlib.Path) -> bool:
-  """Whether an index is yet to be built in a folder, and can be."""
+  """Whether a folder has no index yet but can hold one."""
   from ctd_jax.index.building import index_builder  # takes seconds to import
 
   return index_builder.is_new_folder(folder)

@@ -1,7 +1,7 @@
-"""Uploads: files and archives that readers bring, and where they are kept.
+"""Uploaded files and archives, and the store that keeps them.
 
-Nothing that is brought is trusted: names, sizes and numbers are checked before
-anything is written, and an archive is never unpacked outside of its folder.
+Nothing uploaded is trusted: names, sizes and counts are checked before
+anything is written, and archives never write outside their folder.
 """
 
 from __future__ import annotations
@@ -30,28 +30,22 @@ from ctd_jax.web import job_files
 from ctd_jax.web.requests import PageError
 
 ARCHIVE_SUFFIX = ".zip"
-MAX_ENTRIES = 20_000  # of the archives of an upload, folders and all
-_MAX_LIST_BYTES = 4 << 20  # about 200 bytes for each of them
-_END_BYTES = 1 << 17  # what may be read to find the list, more than `zipfile`
+MAX_ENTRIES = 20_000  # in the archives of an upload, folders included
+_MAX_LIST_BYTES = 4 << 20  # of file lists: about 200 bytes per entry
+_END_BYTES = 1 << 17  # slack: `zipfile` reads less than this to find the list
 _UTF8_FLAG = 0x800
 
 
 @dataclasses.dataclass(frozen=True)
 class BroughtFile:
-  """A file as it was brought.
+  """An uploaded file."""
 
-  Attributes:
-    name: that it has on the reader's machine.
-    file: its contents.
-    archive: None of a file that is none.
-  """
-
-  name: str
+  name: str  # on the reader's machine
   file: IO[bytes]
-  archive: zipfile.ZipFile | None = None
+  archive: zipfile.ZipFile | None = None  # None for a plain file
 
   def list_names(self) -> list[str]:
-    """Returns the names of the files in an archive, those of macOS left out."""
+    """Returns the names of the files in an archive, without those of macOS."""
     return [
       read_entry_name(entry)
       for entry in self.archive.infolist()
@@ -62,14 +56,14 @@ class BroughtFile:
 def open_files(
   files: Sequence[tuple[str, IO[bytes]]], max_files: int
 ) -> list[BroughtFile]:
-  """Returns files, of which the archives are opened.
+  """Returns the uploaded files, with archives opened.
 
   Args:
-    files: name and contents of each.
-    max_files: that an upload may have, for errors.
+    files: name and content of each.
+    max_files: limit that error messages name.
 
   Raises:
-    PageError: 413 for archives of too many files; 422 naming one that is none.
+    PageError: 413 for archives with too many files, 422 for a damaged one.
   """
   opened = []
   num_entries, num_bytes = 0, 0
@@ -90,7 +84,7 @@ def open_files(
 
 
 def read_entry_name(entry: zipfile.ZipInfo) -> str:
-  """Returns the name of an entry; those of older programs are in GBK."""
+  """Returns the name of a ZIP entry; older programs write names in GBK."""
   if entry.flag_bits & _UTF8_FLAG:
     return entry.filename
   try:
@@ -110,7 +104,7 @@ class _TooLongError(Exception):
 
 
 class _LimitedFile:
-  """File of which only so much may be read, until it is released."""
+  """A file that refuses to be read beyond a limit until it is released."""
 
   def __init__(self, file: IO[bytes], limit: int):
     self._file = file
@@ -130,7 +124,7 @@ class _LimitedFile:
     return content
 
   def release(self) -> int:
-    """Returns how many bytes were read, and allows any from now on."""
+    """Lifts the limit and returns the number of bytes read so far."""
     self._limit = None
     return self._num_read
 
@@ -146,7 +140,7 @@ def _open_archive(
     ) from error
   except (
     *(zipfile.BadZipFile, OSError, ValueError),
-    NotImplementedError,  # of a later version of the format
+    NotImplementedError,  # a newer version of the format
   ) as error:
     raise PageError(
       422, "error.upload.damaged", {"name": name[:200]}
@@ -154,13 +148,13 @@ def _open_archive(
 
 
 MAX_FILES = 2_000
-CORPUS_FILE = "corpus.jsonl"  # of a folder in the form of BEIR
-# What an index is built from; other files are left out.
+CORPUS_FILE = "corpus.jsonl"  # marks a BEIR folder
+# Files an index can be built from; others are left out.
 SUFFIXES = (
   *(".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org"),
   *(".jsonl", ".json", ".tsv"),
 )
-# Other than UTF-8, as `texts.files` guesses them.
+# Encodings that `texts.files` guesses, besides UTF-8.
 ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr")
 _MAX_DEPTH = 12
 _MAX_NAME_BYTES = 150
@@ -172,23 +166,16 @@ _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WrittenFiles:
-  """What was written of an upload.
+  """What was written from an upload."""
 
-  Attributes:
-    paths: of the files below their folder, in order.
-    num_bytes: of all.
-    left_out: names of the files that were not taken.
-    sha256: of paths and contents.
-  """
-
-  paths: tuple[str, ...]
-  num_bytes: int
-  left_out: tuple[str, ...]
-  sha256: str
+  paths: tuple[str, ...]  # below the upload's folder, sorted
+  num_bytes: int  # of all files
+  left_out: tuple[str, ...]  # names of files not kept
+  sha256: str  # of paths and contents together
 
 
 def make_safe_name(name: str) -> str:
-  """Returns a name as a folder or file can have it; "" if nothing is left."""
+  """Returns a name that is safe for a file or folder; "" if nothing is left."""
   name = unicodedata.normalize("NFC", name)
   name = "".join(
     character
@@ -206,14 +193,13 @@ def make_safe_name(name: str) -> str:
 def write_files(
   folder: pathlib.Path, files: Sequence[BroughtFile], max_bytes: int
 ) -> WrittenFiles:
-  """Writes the files of an upload, those of archives too, below a folder.
+  """Writes the uploaded files, archives unpacked, below a folder.
 
   Args:
-    files: as they were brought.
-    max_bytes: of all together, unpacked.
+    max_bytes: limit for all files together, unpacked.
 
   Raises:
-    PageError: 413 for too much; 422 naming a file that cannot be taken.
+    PageError: 413 if the upload is too large, 422 naming a file to refuse.
   """
   left_out: list[str] = []
   contents: list[tuple[pathlib.PurePosixPath, _Content]] = []
@@ -236,22 +222,15 @@ def write_files(
 
 @dataclasses.dataclass(frozen=True)
 class _Content:
-  """What a file has.
+  """Where the bytes of a file come from."""
 
-  Attributes:
-    name: for errors.
-    file: that is read, an archive if there is an entry.
-    entry: of the archive.
-    archive: likewise.
-  """
-
-  name: str
-  file: IO[bytes]
+  name: str  # in error messages
+  file: IO[bytes]  # the file, or the archive that holds `entry`
   entry: zipfile.ZipInfo | None = None
   archive: zipfile.ZipFile | None = None
 
   def read_chunks(self) -> Iterator[bytes]:
-    """Yields the bytes, as far as they are asked for."""
+    """Yields the bytes of the file in chunks."""
     if self.entry is None:
       self.file.seek(0)
       yield from iter(lambda: self.file.read(_CHUNK), b"")
@@ -309,15 +288,15 @@ def _write_contents(
 
 
 def convert_files(folder: pathlib.Path, encoding: str) -> None:
-  """Writes as UTF-8 what is in another encoding.
+  """Rewrites files in another encoding as UTF-8.
 
   Raises:
-    PageError: 422, naming the file that is in neither; none is changed then.
+    PageError: 422, naming a file in neither encoding; no file is changed then.
   """
   texts = {}
   for path in sorted(folder.rglob("*")):
     content = path.read_bytes() if path.is_file() else b""
-    # Of UTF-16 the reader of texts knows the mark of the byte order.
+    # UTF-16 with a byte order mark is read as it is.
     if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
       continue
     try:
@@ -344,11 +323,7 @@ def _decode(content: bytes, encoding: str, name: pathlib.PurePath) -> str:
 
 
 def find_top_folder(paths: Sequence[str]) -> str:
-  """Returns the folder that holds all paths of an archive; "" if none does.
-
-  Args:
-    paths: as the archive gives them.
-  """
+  """Returns the single folder that holds all paths of an archive, or ""."""
   return _find_top([pathlib.PurePosixPath(path) for path in paths])
 
 
@@ -361,7 +336,7 @@ def _find_top(paths: Sequence[pathlib.PurePosixPath]) -> str:
 def _list_archive(
   file: BroughtFile, left_out: list[str]
 ) -> list[tuple[pathlib.PurePosixPath, _Content]]:
-  """Returns path and content of the files of an archive that are taken."""
+  """Returns path and content of the files of an archive that are kept."""
   contents = []
   for entry in file.archive.infolist():
     if entry.is_dir():
@@ -381,7 +356,7 @@ def _list_archive(
 def _check_path(
   path: str, name: str, left_out: list[str]
 ) -> pathlib.PurePosixPath | None:
-  """Returns a path of safe names; None, and noted, if the file is left out."""
+  """Returns a safe path, or None after noting that the file is left out."""
   parts = [part for part in path.replace("\\", "/").split("/") if part != "."]
   is_absolute = not parts or not parts[0] or re.match("[A-Za-z]:", parts[0])
   if is_absolute or ".." in parts or "\0" in path or len(parts) > _MAX_DEPTH:
@@ -405,67 +380,43 @@ PREVIEW_FILE = "preview.json"
 PREVIEW, ACCEPTED = STATES = ("preview", "accepted")
 _TEMPORARY = ".new-"
 _LOCK, _READING_LOCK = ".lock", ".reading"
-_MAX_AGE = 86_400  # seconds that a preview is kept
+_MAX_AGE = 86_400  # seconds a preview is kept
 _MAX_TEMPORARY_AGE = 3_600
 _MAX_SAME_NAME = 1_000
 _DEFAULT_NAME = "text"
-_SENT = ("key", "sha256", "title", "settings")  # by which one is known again
+_SENT = ("key", "sha256", "title", "settings")  # the same: sent twice
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UploadSettings:
-  """How an upload is to be read and dated.
+  """How to read and date an upload."""
 
-  Attributes:
-    unit: of plain text, "line" or "paragraph"; "" as the text looks.
-    encoding: that its files were converted from; "" if none was.
-    reigns: calendar of an index that is yet to be built; "" as the text says.
-    in_order: names of works that go forward in time.
-    undated: names of works that do not.
-  """
-
-  unit: str = ""
-  encoding: str = ""
+  unit: str = ""  # of plain text: "line", "paragraph" or "" to detect
+  encoding: str = ""  # that files were converted from; "" for none
+  # Calendar for a new index; "" to take it from the text.
   reigns: str = ""
-  in_order: tuple[str, ...] = ()
-  undated: tuple[str, ...] = ()
+  in_order: tuple[str, ...] = ()  # works whose records are in order of time
+  undated: tuple[str, ...] = ()  # works whose records are not
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Upload:
-  """Texts that were brought.
+  """Uploaded texts."""
 
-  Attributes:
-    name: of the folder, in addresses.
-    title: that its works are named after.
-    source: what `ctd-jax index --add` takes them from, below the folder.
-    is_beir: whether that is a folder in the form of BEIR.
-    state: one of `STATES`.
-    created: time, ISO 8601 of UTC.
-    num_files: that were taken.
-    num_bytes: of them.
-    left_out: names of files that were not taken.
-    settings: how they are read and dated.
-    job_key: of the form by which the build was started; "" before.
-    job_id: of the build; "" before.
-    key: of the form by which it was brought.
-    sha256: of the files as they were brought.
-  """
-
-  name: str
-  title: str
-  source: str
-  is_beir: bool
-  state: str
-  created: str
-  num_files: int
-  num_bytes: int
-  left_out: tuple[str, ...]
-  settings: UploadSettings
-  job_key: str = ""
-  job_id: str = ""
-  key: str = ""
-  sha256: str = ""
+  name: str  # of the folder and in addresses
+  title: str  # its works are named after it
+  source: str  # path for `ctd-jax index --add`, below the folder
+  is_beir: bool  # source is a BEIR folder
+  state: str  # one of `STATES`
+  created: str  # time in UTC, ISO 8601
+  num_files: int  # files kept
+  num_bytes: int  # of the files kept
+  left_out: tuple[str, ...]  # names of files not kept
+  settings: UploadSettings  # how to read and date them
+  job_key: str = ""  # of the form that started the build
+  job_id: str = ""  # of the build; "" before it
+  key: str = ""  # of the form that sent the upload
+  sha256: str = ""  # of the files as uploaded
 
   def __post_init__(self):
     """Refuses a state and a time that no upload has.
@@ -480,14 +431,14 @@ class Upload:
 
 
 class UploadStore:
-  """The uploads of an index."""
+  """The uploads of an index, kept in its folder."""
 
   def __init__(self, folder: pathlib.Path, max_bytes: int):
-    """Keeps where uploads lie.
+    """Sets the folder; it may not exist yet.
 
     Args:
-      folder: of the index, which may be yet to be built.
-      max_bytes: of an upload, unpacked.
+      folder: of the index.
+      max_bytes: limit of one upload, unpacked.
     """
     self._folder = folder.expanduser().absolute() / UPLOADS_FOLDER
     self._max_bytes = max_bytes
@@ -497,7 +448,7 @@ class UploadStore:
     return self._folder / upload.name
 
   def source_of(self, upload: Upload) -> str:
-    """Returns what `ctd-jax index --add` takes an upload from."""
+    """Returns the value of `ctd-jax index --add` for an upload."""
     path = self.folder_of(upload) / upload.source
     return f"beir:{path}" if upload.is_beir else str(path)
 
@@ -508,16 +459,15 @@ class UploadStore:
     settings: UploadSettings,
     key: str = "",
   ) -> Upload:
-    """Keeps files as a preview, or returns that which the form has made.
+    """Returns the preview made from files; a form sent twice makes one preview.
 
     Args:
-      files: name and contents of each.
-      title: that the works are named after; that of the files if "".
-      key: of the form, "" of none; one that is sent again with other files
-        makes another preview.
+      files: name and content of each.
+      title: of the works; from the file names if empty.
+      key: of the form; "" if no form sent it.
 
     Raises:
-      PageError: as of `open_files` and `upload_files.write_files`.
+      PageError: as in `open_files` and `write_files`.
     """
     self.remove_leftovers()
     brought = open_files(files, MAX_FILES)
@@ -547,14 +497,14 @@ class UploadStore:
       shutil.rmtree(temporary, ignore_errors=True)
 
   def lock_reading(self) -> contextlib.AbstractContextManager[None]:
-    """Holds the lock of whoever reads an upload, in any process."""
+    """Locks the reading of uploads, across processes."""
     return job_files.hold_lock(self._folder, _READING_LOCK)
 
   def _lock(self) -> contextlib.AbstractContextManager[None]:
     return job_files.hold_lock(self._folder, _LOCK)
 
   def _name(self, upload: Upload, temporary: pathlib.Path) -> Upload:
-    """Gives an upload a name that no other has; it is kept once."""
+    """Moves an upload to a free name; an identical one is returned instead."""
     with self._lock():
       for previous in self.list() if upload.key else ():
         if all(
@@ -571,30 +521,27 @@ class UploadStore:
     raise PageError(422, "error.upload.twice", {"name": upload.title})
 
   def get(self, name: str) -> Upload | None:
-    """Returns an upload; None if none of that name can be read."""
-    if name not in self._list_names():  # a path from outside is none of these
+    """Returns an upload, or None if it is missing or unreadable."""
+    if name not in self._list_names():  # also refuses paths that lead elsewhere
       return None
     path = self._folder / name / UPLOAD_FILE
     return job_files.read_state(path, Upload, name=name)
 
   def list(self) -> list[Upload]:
-    """Returns the uploads, the newest first."""
+    """Returns the uploads, newest first."""
     uploads = [
       upload for name in self._list_names() if (upload := self.get(name))
     ]
     return sorted(uploads, key=lambda it: it.created, reverse=True)
 
   def change(self, upload: Upload, **changes: object) -> Upload:
-    """Returns an upload with changes, which are kept.
-
-    Args:
-      **changes: new values of its attributes.
+    """Returns an upload with changed attributes, saved to disk.
 
     Raises:
-      PageError: 404, if it was discarded.
+      PageError: 404, if the upload was discarded.
     """
     with self._lock():
-      # Another process may have discarded or changed it meanwhile.
+      # Another process may have changed or discarded it.
       newest = self.get(upload.name)
       if newest is None:
         raise PageError(404, "error.upload.none", {"name": upload.name})
@@ -603,10 +550,10 @@ class UploadStore:
     return newest
 
   def discard(self, upload: Upload) -> None:
-    """Removes an upload that was not built.
+    """Removes an upload.
 
     Raises:
-      PageError: 409, if it was.
+      PageError: 409, if it was built into the index.
     """
     with self._lock():
       newest = self.get(upload.name) or upload
@@ -615,16 +562,16 @@ class UploadStore:
       shutil.rmtree(self.folder_of(upload), ignore_errors=True)
 
   def remove_leftovers(self) -> None:
-    """Removes what nobody has come back to."""
+    """Removes unfinished uploads and old previews."""
     for path in self._folder.glob(f"{_TEMPORARY}*"):
-      # It may have become an upload since, or another process removes it.
+      # It may have become an upload, or another process removed it.
       with contextlib.suppress(FileNotFoundError):
         if time.time() - path.stat().st_mtime > _MAX_TEMPORARY_AGE:
           shutil.rmtree(path, ignore_errors=True)
     now = datetime.datetime.now(datetime.UTC)
     for upload in self.list():
       age = now - datetime.datetime.fromisoformat(upload.created)
-      # One whose build has failed may be built again: it waits for its reader.
+      # After a failed build it stays, so that the reader can build again.
       is_left = upload.state == PREVIEW and not upload.job_id
       if is_left and age.total_seconds() > _MAX_AGE:
         logging.info("upload %s is removed: it was not built", upload.name)
@@ -646,7 +593,7 @@ class UploadStore:
 
 
 def _find_title(files: Sequence[BroughtFile]) -> str:
-  """Returns what an upload is called: its folder, or its first file."""
+  """Returns the name of the top folder of an upload, or of its first file."""
   file = files[0]
   if file.archive is not None:
     top = find_top_folder(file.list_names())
@@ -656,7 +603,7 @@ def _find_title(files: Sequence[BroughtFile]) -> str:
 
 
 def _find_source(title: str, paths: Sequence[str]) -> str:
-  """Returns the file of a text that has one, else the folder of all."""
+  """Returns the only file of an upload, or else its folder."""
   if len(paths) == 1 and paths[0] != CORPUS_FILE:
     return f"{title}/{paths[0]}"
   return title

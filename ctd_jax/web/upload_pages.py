@@ -1,4 +1,4 @@
-"""Pages of uploads: bring files, see the preview, choose settings, build."""
+"""Upload pages: upload files, check the preview, choose settings, build."""
 
 from __future__ import annotations
 
@@ -52,11 +52,7 @@ def list_arguments(
   preview: dict[str, Any],
   has_index: bool = True,
 ) -> list[str]:
-  """Returns the arguments of `ctd-jax index` that build an upload.
-
-  Args:
-    has_index: whether there is one, which has a calendar.
-  """
+  """Returns the arguments of `ctd-jax index` that build an upload."""
   arguments = [f"--add={source}"]
   if settings.unit:
     arguments.append(f"--unit={settings.unit}")
@@ -71,20 +67,17 @@ def list_arguments(
 
 
 def _join(names: Sequence[str]) -> str:
-  """Returns names as a flag takes them, whatever is in them."""
+  """Returns names as one CSV line, as list flags expect."""
   line = io.StringIO()
   csv.writer(line, lineterminator="").writerow(names)
   return line.getvalue()
 
 
 def read_settings(form: FormData) -> UploadSettings:
-  """Returns how an upload is to be read, by the fields of a form.
-
-  Args:
-    form: as it was sent.
+  """Returns the reading settings in a form.
 
   Raises:
-    PageError: 422, naming the field.
+    PageError: 422, naming the invalid field.
   """
   unit = read_choice(form, "unit", chronicle_input.UNITS)
   reigns = read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
@@ -112,13 +105,10 @@ def read_settings(form: FormData) -> UploadSettings:
 
 
 def read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
-  """Returns a field that has one of some values, or "".
-
-  Args:
-    form: as it was sent.
+  """Returns a field that must be one of `choices` or empty.
 
   Raises:
-    PageError: 422, if it has another.
+    PageError: 422, if it is neither.
   """
   value = read_field(form, name, 20)
   if value and value not in choices:
@@ -131,14 +121,10 @@ def read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
 
 
 def read_field(form: FormData, name: str, limit: int) -> str:
-  """Returns a field without blanks around it; "" if it is not there.
-
-  Args:
-    form: as it was sent.
-    limit: characters that it may have.
+  """Returns a field, stripped; "" if it is missing.
 
   Raises:
-    PageError: 422, if it has more.
+    PageError: 422, if it has more than `limit` characters.
   """
   value = form.get(name, "")
   value = value.strip() if isinstance(value, str) else ""
@@ -155,11 +141,7 @@ def name_subject(upload: Upload) -> str:
 
 
 def list_builds(jobs: Iterable[Job], upload: Upload) -> list[Job]:
-  """Returns the jobs of an upload, also those that were started again.
-
-  Args:
-    upload: whose name another one may have had before.
-  """
+  """Returns the jobs of an upload, restarted ones included."""
   return [
     job
     for job in jobs
@@ -168,7 +150,7 @@ def list_builds(jobs: Iterable[Job], upload: Upload) -> list[Job]:
 
 
 def is_upload_built(builds: Iterable[Job]) -> bool:
-  """Whether a build of an upload has ended well."""
+  """Whether a build of the upload has succeeded."""
   return any(job.state == job_files.DONE for job in builds)
 
 
@@ -178,13 +160,10 @@ def settle(
   builds: list[Job],
   served: ServedIndex | None,
 ) -> Upload:
-  """Returns an upload in the state that its builds have left it in.
+  """Returns an upload in the state that its builds left it in.
 
-  It is a preview again if all of them have ended and none ended well, unless
-  the index has its works all the same: a job may be ended after it has written.
-
-  Args:
-    builds: of it; those of long ago are not known any more.
+  It becomes a preview again if every build failed, unless the index has its
+  works anyway: a job may be stopped after it has written.
   """
   if not builds:
     return upload
@@ -223,7 +202,7 @@ CALENDARS = ("zh", "ja", "ko", "all", "CE")
 
 @router.get("/upload")
 async def show_uploads(request: Request) -> Response:
-  """Returns the page for bringing texts, with those that were brought."""
+  """Returns the upload form and the list of uploads."""
   _check_allowed(request)
   uploads = await answer_in_time(request, _list_uploads, request)
   return _respond(
@@ -241,7 +220,7 @@ async def show_uploads(request: Request) -> Response:
 
 @router.post("/upload")
 async def take_files(request: Request) -> Response:
-  """Keeps files as a preview, then shows it."""
+  """Keeps uploaded files as a preview, then shows it."""
   form = await requests.read_form(request, max_files=upload_files.MAX_FILES)
   settings = read_settings(form)
   title = read_field(form, "name", _MAX_NAME)
@@ -297,7 +276,7 @@ async def show_upload(request: Request, name: str) -> Response:
 
 @router.post("/upload/{name}")
 async def change_upload(request: Request, name: str) -> Response:
-  """Reads an upload with other settings, has it built, or discards it."""
+  """Reads an upload with other settings, builds it, or discards it."""
   form = await requests.read_form(request, max_fields=_MAX_FIELDS)
   upload = await answer_in_time(request, find_upload, request, name)
   action = read_field(form, "action", 20)
@@ -323,17 +302,17 @@ async def change_upload(request: Request, name: str) -> Response:
 
 
 def store_of(request: Request) -> UploadStore:
-  """Returns the uploads of the server that a request came to."""
+  """Returns the uploads of this server."""
   return request.app.state.uploads
 
 
 def reader_of(request: Request) -> UploadReader:
-  """Returns the reader of these uploads."""
+  """Returns the reader of uploads."""
   return request.app.state.upload_reader
 
 
 def holder_of(request: Request) -> IndexHolder:
-  """Returns what holds the index of the server, if there is one by now."""
+  """Returns the holder of the index."""
   return request.app.state.holder
 
 
@@ -341,7 +320,7 @@ def find_upload(request: Request, name: str) -> Upload:
   """Returns an upload.
 
   Raises:
-    PageError: 404, if there is none of that name.
+    PageError: 404, if there is none with this name.
   """
   upload = store_of(request).get(unicodedata.normalize("NFC", name))
   if upload is None:
@@ -350,7 +329,7 @@ def find_upload(request: Request, name: str) -> Upload:
 
 
 def _check_allowed(request: Request) -> None:
-  """Raises PageError, 403, if the server takes no texts."""
+  """Raises a 403 PageError if the server is read only."""
   if settings_of(request).read_only:
     raise PageError(403, "error.read_only")
 
@@ -369,7 +348,7 @@ def _find_preview(
 def _settle(
   request: Request, upload: Upload, jobs: list[Job]
 ) -> tuple[Upload, list[Job]]:
-  """Returns an upload as its builds have left it, and these, newest first."""
+  """Returns an upload as its builds left it, and these builds, newest first."""
   builds = list_builds(jobs, upload)
   upload = settle(store_of(request), upload, builds, holder_of(request).newest)
   return upload, builds
@@ -407,7 +386,7 @@ def _change_settings(
 def _build(
   request: Request, upload: Upload, settings: UploadSettings, key: str
 ) -> Job | None:
-  """Returns the job that builds an upload; None if it has to be read again."""
+  """Returns the job that builds an upload, or None if it must be read again."""
   store = store_of(request)
   jobs = build_jobs.jobs_of(request)
   subject = name_subject(upload)
@@ -438,7 +417,7 @@ def _build(
 def _list_replaced(
   preview: dict[str, Any] | None, names: Sequence[str]
 ) -> list[str]:
-  """Returns names of works that the index has and an upload would replace."""
+  """Returns the works of the index that an upload would replace."""
   works = (preview or {}).get("works", ())
   return [work["name"] for work in works if work["name"] in names]
 
@@ -446,7 +425,7 @@ def _list_replaced(
 def _list_built(
   preview: dict[str, Any] | None, works: Sequence[Any]
 ) -> list[Any]:
-  """Returns the works of the index that an upload has become."""
+  """Returns the works of the index that came from an upload."""
   names = {work["name"] for work in (preview or {}).get("works", ())}
   return [work for work in works if work.name in names]
 

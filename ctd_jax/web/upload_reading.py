@@ -2,9 +2,8 @@
 
   python -m ctd_jax.web.upload_reading REQUEST
 
-REQUEST is a JSON file with the members of `ReadingRequest`. A process of its
-own reads the texts, so that one that takes too long or too much memory is ended
-and the server is not.
+REQUEST is a JSON file with the fields of `ReadingRequest`. Texts are read in a
+separate process, so that a bad file cannot take down the server.
 """
 
 from __future__ import annotations
@@ -42,14 +41,14 @@ _PASSAGE_SECONDS_PER_CHARACTER = 1e-4
 def estimate_seconds(
   works: Sequence[dict[str, Any]], num_months: int, num_characters: int
 ) -> float:
-  """Returns how long it takes to date works, on a core that does only this.
+  """Returns how long dating the works takes on one free core.
 
-  Rates are from building, one after the other, 後漢紀 (210,000 characters,
-  1,247 sections) and 三國志 (447,000) by their order and 左氏傳說 by the
-  model, in the 26,682 months of all of China: 63, 80 and 161 s of a core.
+  Measured by building 後漢紀 (210,000 characters, 1,247 sections) and 三國志
+  (447,000) by order and 左氏傳說 by the model, one after the other, with the
+  26,682 months of China: 63, 80 and 161 s.
 
   Args:
-    num_characters: of the index as it is.
+    num_characters: of the index so far.
   """
   num_characters += sum(work["num_characters"] for work in works)
   seconds = _START_SECONDS + num_characters * _PASSAGE_SECONDS_PER_CHARACTER
@@ -64,7 +63,7 @@ def estimate_seconds(
 
 
 def count_characters(folder: pathlib.Path) -> int:
-  """Returns how many characters the records of an index have."""
+  """Returns the number of characters in the records of an index."""
   with contextlib.closing(database.open_database(folder)) as connection:
     (total,) = connection.execute(
       "SELECT coalesce(sum(length(text)), 0) FROM records"
@@ -73,7 +72,7 @@ def count_characters(folder: pathlib.Path) -> int:
 
 
 def format_seconds(seconds: float) -> str:
-  """Returns a time as 40 s, 5 min or 2.5 h; rough, as estimates are."""
+  """Returns a rough duration such as 40 s, 5 min or 2.5 h."""
   if seconds < 90:
     return f"{max(round(seconds / 10), 1) * 10} s"
   if seconds < 5400:
@@ -101,38 +100,27 @@ _NO_DATES = {"manner": "", "warnings": []}
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadingRequest:
-  """What is to be read.
+  """What to read, and how."""
 
-  Attributes:
-    source: as of `sources.read_source`.
-    root: folder that messages are to leave out.
-    index: folder of the index.
-    has_index: whether it has a calendar.
-    unit: of plain text; "" as it looks.
-    encoding: that files were converted from.
-    reigns: calendar of an index without; "" as the text says.
-    output: file that is written.
-  """
-
-  source: str
-  root: str
-  index: str
-  has_index: bool
-  unit: str
-  encoding: str
-  reigns: str
-  output: str
+  source: str  # as of `sources.read_source`
+  root: str  # folder that messages are to leave out
+  index: str  # folder of the index
+  has_index: bool  # whether it has a calendar
+  unit: str  # of plain text; "" as it looks
+  encoding: str  # that files were converted from
+  reigns: str  # calendar of an index without; "" as the text says
+  output: str  # file that is written
 
 
 def main() -> None:
-  """Reads what the argument says."""
+  """Reads the request named by the argument."""
   values = json.loads(files.read_text(sys.argv[1]))
   resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
   write_preview(ReadingRequest(**values))
 
 
 def write_preview(request: ReadingRequest) -> None:
-  """Writes the preview of an upload, or what is wrong with it."""
+  """Writes the preview of an upload, or why it cannot be read."""
   try:
     preview = make_preview(request)
   except (ValueError, OSError) as error:
@@ -146,13 +134,13 @@ def write_preview(request: ReadingRequest) -> None:
 
 
 def _hide_folder(message: Note | str, request: ReadingRequest) -> Note | str:
-  """Returns a message without the folder of the upload and our flags."""
+  """Returns a message without the upload's folder and our flags."""
   message = message.replace(request.root + "/", "").replace(request.root, "")
   return message.replace("--add=", "").replace("beir:", "")
 
 
 def make_preview(request: ReadingRequest) -> dict[str, Any]:
-  """Returns what is recognised in the texts of an upload, fit for JSON.
+  """Returns what is recognised in an upload, as JSON values.
 
   Raises:
     ValueError: naming file and line of what cannot be read.
@@ -195,7 +183,7 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
 
 
 def _check_months(works: Sequence[Any], calendar: Any) -> None:
-  """Raises ValueError for a month that a record gives and cannot be of."""
+  """Raises ValueError if a record's months are not in the calendar."""
   from ctd_jax.index.building import group_dating
 
   choices = group_dating.DatingChoices()
@@ -206,7 +194,7 @@ def _check_months(works: Sequence[Any], calendar: Any) -> None:
 
 
 def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
-  """Returns what is said of a work."""
+  """Returns the preview of a work."""
   items = work.entries or work.records
   is_heading = [
     item.is_heading if work.is_text else item.kind == "heading"
@@ -245,7 +233,7 @@ def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
 
 
 def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
-  """Returns by what a work would be dated, and what it prints of dates."""
+  """Returns how a work would be dated, and the dates that it prints."""
   from ctd_jax.dating.chronicle import (
     checks,
     chronicle_dating,
@@ -296,7 +284,7 @@ def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
 
 
 def _take_sample(entries: Sequence[Any]) -> list[Any]:
-  """Returns the first entries, up to so many characters."""
+  """Returns the first entries, up to `_SAMPLE` characters."""
   sample, num_characters = [], 0
   for entry in entries:
     sample.append(entry)
@@ -312,7 +300,7 @@ _NICENESS = 5
 
 
 class UploadReader:
-  """Reads uploads in processes, so that a bad file cannot hang the server."""
+  """Reads uploads in separate processes."""
 
   def __init__(
     self,
@@ -320,11 +308,7 @@ class UploadReader:
     store: UploadStore,
     max_seconds: float = MAX_SECONDS,
   ):
-    """Starts nothing yet.
-
-    Args:
-      max_seconds: that reading an upload may take.
-    """
+    """Sets the limits; starts nothing yet."""
     self._index = index.expanduser().absolute()
     self._store = store
     self._max_seconds = max_seconds
@@ -336,11 +320,11 @@ class UploadReader:
   def read(
     self, upload: Upload, is_built: bool = False
   ) -> dict[str, Any] | None:
-    """Returns the preview of an upload; None, and begun, if it is yet to be.
+    """Returns the preview of an upload; starts reading and returns None if
+    needed.
 
     Args:
-      is_built: whether its works are in the index; what was shown before they
-        were stays.
+      is_built: keeps the preview from before the build.
     """
     request = self._make_request(upload)
     mark = self._hash(request)
@@ -359,7 +343,7 @@ class UploadReader:
     return None
 
   def close(self) -> None:
-    """Ends the process that reads."""
+    """Ends the reading process."""
     with self._lock:
       self._is_closed = True
       if self._process is not None:
@@ -386,7 +370,7 @@ class UploadReader:
   def _run(
     self, request: ReadingRequest, mark: str, path: pathlib.Path
   ) -> None:
-    """Has a process read an upload, and writes what it says."""
+    """Reads an upload in a process and writes its preview."""
     with self._store.lock_reading():
       # Another server of the index may have read it meanwhile.
       if self._is_closed or _find_preview(path, mark) is not None:
@@ -448,7 +432,7 @@ class UploadReader:
 def _find_preview(
   path: pathlib.Path, mark: str | None
 ) -> dict[str, Any] | None:
-  """Returns the preview of a file; None if there is none."""
+  """Returns the preview in a file, or None."""
   try:
     preview = json.loads(files.read_text(path))
   except (FileNotFoundError, ValueError):

@@ -45,12 +45,12 @@ def test_search_by_keyboard_leads_to_a_record_and_its_month(open_page, width):
 
 def test_what_was_understood_is_changed(open_page):
   page = open_page("/?q=鄭人")
-  page.get_by_text("Change what was understood").click()
+  page.get_by_text("Refine the search").click()
   page.get_by_label("To", exact=True).fill("魯隱公元年")
   page.get_by_role("button", name="Apply").click()
   page.wait_for_url("**to=*")
   assert page.locator("ol.records > li").count() == 1
-  page.get_by_role("link", name="As asked at first").click()
+  page.get_by_role("link", name="Original question").click()
   page.wait_for_url(re.compile(r"\?q=[^&]+$"))
   assert page.locator("ol.records > li").count() == 2
 

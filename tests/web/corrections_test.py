@@ -567,7 +567,7 @@ def test_marks_of_corrections_that_count_or_are_left_out(folder):
   dated_with = staged_works.DatedWith
   states = {
     "set by a reader: 魯隱公元年五月": dated_with(corrections=(1,)),
-    "correction to 魯隱公元年五月 left out": dated_with(left_out={1: "gone"}),
+    "correction to 魯隱公元年五月 not used": dated_with(left_out={1: "gone"}),
   }
   for text, state in states.items():
     with open_client(folder) as client:

@@ -97,7 +97,7 @@ def test_passage_is_dated_and_explained(open_page, width):
 def test_date_of_several_reigns_is_chosen_saved_and_undone(open_page, width):
   page = open_page("/record/annals/10", width=width)
   chromium.press(page, page.locator("details.change summary"))
-  chromium.tab_to(page, page.get_by_label("Right date"))
+  chromium.tab_to(page, page.get_by_label("Correct date"))
   page.keyboard.type("元年")
   choice = page.get_by_role("radio", name="晉武帝泰始元年")
   choice.wait_for()
@@ -106,9 +106,9 @@ def test_date_of_several_reigns_is_chosen_saved_and_undone(open_page, width):
   chromium.tab_to(page, page.get_by_role("radio").first)
   page.keyboard.press("Space")
   assert choice.is_checked()
-  chromium.press(page, page.get_by_role("button", name="Go on"))
+  chromium.press(page, page.get_by_role("button", name="Continue"))
   page.wait_for_url("**/correct?*")
-  assert page.get_by_label("Right date").input_value() == "晉武帝泰始元年"
+  assert page.get_by_label("Correct date").input_value() == "晉武帝泰始元年"
   assert "Months: 13" in page.locator("#reading").inner_text()
   chromium.tab_to(page, page.get_by_label("Note"))
   page.keyboard.type("據別本")

@@ -107,10 +107,10 @@ def test_month_has_its_records_neighbours_and_what_is_missing(client):
   assert "鄭人克段" in page
   assert 'rel="prev" href="/month/3"' in page
   assert 'rel="next" href="/month/5"' in page
-  missing = page.split("What is missing")[1]
+  missing = page.split("Works without records")[1]
   assert "Notes" in missing
   assert "before and after" in missing
-  beyond = read(client, "/month/300").split("What is missing")[1]
+  beyond = read(client, "/month/300").split("Works without records")[1]
   assert "魯隱公元年正月 – 魯隱公三年二月" in beyond  # the time of its records
 
 
@@ -119,8 +119,8 @@ def test_month_marks_printed_days_and_names_doubtful_records(client):
     r'class="printed"[^/]*<a href="#r6">己巳', read(client, "/month/25")
   )
   page = read(client, "/month/21")
-  assert "Perhaps of this month" in page
-  assert "鄭人伐某" in page.split("Perhaps of this month")[1]
+  assert "Possibly in this month" in page
+  assert "鄭人伐某" in page.split("Possibly in this month")[1]
 
 
 def test_month_of_two_works_has_two_columns(client):
@@ -139,7 +139,7 @@ def test_year_has_all_its_months(client):
 
 @pytest.mark.parametrize("path", ["/month/-1", "/month/99999", "/year/99999"])
 def test_month_beyond_the_calendar_is_not_found(client, path):
-  assert "the calendar has 0 to" in read(client, path, 404)
+  assert "the calendar has months 0 to" in read(client, path, 404)
 
 
 def test_months_of_a_civil_calendar_have_western_dates():

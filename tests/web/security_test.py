@@ -81,7 +81,7 @@ def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
     assert client.get("/api/ask?q=鄭人", headers=bearer).status_code == 200
     wrong = client.post("/token", data={"token": "wrong"}, headers=ENGLISH)
     assert wrong.status_code == 401
-    assert "not the token" in wrong.text
+    assert "Wrong token" in wrong.text
     right = client.post("/token", data={"token": TOKEN})
     assert right.status_code == 303
     cookie = right.headers["set-cookie"]

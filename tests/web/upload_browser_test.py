@@ -42,7 +42,7 @@ def test_text_becomes_an_index_that_is_read(open_page, tmp_path):
   chromium.tab_to(page, page.get_by_label("Calendar of the index"))
   page.keyboard.press("Control+A")
   page.keyboard.type("lu")
-  chromium.press(page, page.get_by_role("button", name="Look at it"))
+  chromium.press(page, page.get_by_role("button", name="Preview"))
   page.wait_for_url("**/upload/*")
   page.wait_for_selector("form.settings", timeout=BUILD_MILLISECONDS)
   assert "鄭伯克段于鄢" in page.locator("form.settings").inner_text()
@@ -71,7 +71,7 @@ def test_files_that_are_too_large_are_not_sent(open_page, tmp_path):
     file.truncate((64 << 20) + 1)
   page = open_page("/upload")
   page.set_input_files("#files", path)
-  page.get_by_role("button", name="Look at it").click()
+  page.get_by_role("button", name="Preview").click()
   assert page.url.endswith("/upload")
   assert "64 MiB" in page.locator("#files").evaluate(
     "it => it.validationMessage"
@@ -83,10 +83,10 @@ def test_file_in_another_encoding_is_named(open_page, tmp_path):
   path.write_bytes(("元年之人也。\n" * 40).encode("gb18030"))
   page = open_page("/upload", java_script_enabled=False)
   page.set_input_files("#files", path)
-  page.get_by_role("button", name="Look at it").click()
+  page.get_by_role("button", name="Preview").click()
   page.wait_for_selector(".note", timeout=BUILD_MILLISECONDS)
   assert "史.txt:1" in page.locator(".note").inner_text()
-  encoding = page.get_by_label("Files that are not UTF-8 are")
+  encoding = page.get_by_label("Encoding of files that are not UTF-8")
   assert encoding.input_value() == "gb18030"
   page.get_by_role("button", name="Read again").click()
   page.wait_for_selector("text=元年之人也。", timeout=BUILD_MILLISECONDS)

@@ -558,7 +558,7 @@ def test_form_with_too_much_is_told_what_would_be_right(index_folder):
       "/upload", data=fields | many, files=files[:1], headers=ENGLISH
     )
     assert response.status_code == 413
-    assert "More was sent than the server takes" in response.text
+    assert "The request is larger than the server accepts" in response.text
     response = client.post(
       "/upload",
       content=b"x",
