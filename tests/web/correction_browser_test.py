@@ -45,7 +45,7 @@ def test_date_is_corrected_by_keyboard_and_dated_again(open_page):
   page.get_by_label("Your name").fill("某人")
   page.get_by_role("button", name="Save").press("Enter")
   page.wait_for_url("**" + RECORD + "*")
-  assert "not yet dated again" in page.locator(".notice").inner_text()
+  assert "not dated again yet" in page.locator(".notice").inner_text()
   assert "泰始元年五月" in page.locator(".date").first.inner_text()
   look_at_all(open_page)
   page.goto("/corrections")

@@ -124,18 +124,18 @@ def test_correction_is_saved_shown_and_undone(writer):
   assert response.headers["location"] == f"{RECORD}#corrections"
   assert "HttpOnly" in response.headers["set-cookie"]
   page = read(writer, RECORD)
-  assert f"Corrected to {DATE}, not yet dated again." in page
+  assert f"Corrected to {DATE}; not dated again yet." in page
   assert "&lt;b&gt;見某書&lt;/b&gt;<br>卷一" in page
   assert "某人" in page
   assert 'value="某人"' in read(
     writer, "/correct", work="notes", first="notes-1"
   )
   listed = read(writer, "/corrections")
-  assert "Corrections that hold: 1, of 1" in listed
+  assert "Active corrections: 1 of 1" in listed
   assert "do not have yet: 1." in listed
   assert 'action="/corrections/redate"' in listed
   assert "鄭人伐某" in listed
-  assert "Corrections that hold: 0, of 0" in read(
+  assert "Active corrections: 0 of 0" in read(
     writer, "/corrections", work="annals"
   )
   undone = writer.post(
@@ -144,8 +144,8 @@ def test_correction_is_saved_shown_and_undone(writer):
   assert undone.headers["location"] == f"{RECORD}#corrections"
   page = read(writer, RECORD)
   assert "undone by 某人" in page
-  assert "not yet dated again" not in page
-  assert "Corrections that hold: 0, of 1" in read(writer, "/corrections")
+  assert "not dated again yet" not in page
+  assert "Active corrections: 0 of 1" in read(writer, "/corrections")
 
 
 def test_form_that_is_sent_twice_adds_one(writer):
@@ -389,7 +389,7 @@ def test_works_are_dated_again_once_at_a_time(writer):
   again = start_redating(jobs)  # waits: the first may have read too early
   assert again.id == "2"
   assert start_redating(jobs).id == "2"
-  assert "Works are being dated again" in read(writer, "/corrections")
+  assert "The works are being dated again" in read(writer, "/corrections")
   for job in jobs.list():
     jobs.cancel(job.id)
 
@@ -558,7 +558,7 @@ def test_marks_stand_beside_the_records_of_other_pages(writer):
     (mark,) = re.findall(r'<a class="state mark pending" href="([^"]+)"', page)
     assert mark.startswith(RECORD), path
     assert mark.endswith("#corrections"), path
-    assert f"corrected to {DATE}, not yet dated again" in page
+    assert f"corrected to {DATE}, not dated again yet" in page
   writer.post("/corrections/1/undo", data=open_form(writer), headers=ENGLISH)
   assert "corrected to" not in read(writer, "/?q=鄭人")
 

@@ -45,7 +45,7 @@ def find_rows(page):
 def test_question_of_a_time_lists_its_records_and_its_months(client):
   page = read(client, "/", q="魯隱公元年")
   assert "Understood as" in page
-  assert "4 match, of 9 records in 2 works." in page
+  assert "Matches: 4 of 9 records in 2 works." in page
   assert find_rows(page) == ["1", "2", "3", "4"]
   assert "722 BCE" in page
   assert 'value="魯隱公元年正月"' in page  # can be changed
@@ -134,9 +134,9 @@ def test_record_has_text_date_reasons_neighbours_and_citation(client, served):
 def test_printed_dates_are_marked(client):
   page = read(client, "/record/annals/annals-1")
   assert "<mark>三月</mark>，公及" in page
-  assert "Marked is what the text prints" in page
+  assert "The date printed in the text" in page
   page = read(client, "/record/notes/notes-1")
-  assert ("<mark>" in page) == ("Marked is" in page) is False
+  assert ("<mark>" in page) == ("The date printed in" in page) is False
 
 
 def test_printed_dates_of_western_annals_are_marked(served):
@@ -160,9 +160,9 @@ def test_permalink_names_the_index_and_another_is_told(client, served):
   sha256 = served.index.versions.index_sha256
   page = read(client, "/", q="鄭人")
   assert f"index={sha256}" in page
-  assert "another state" not in read(client, "/", q="鄭人", index=sha256)
+  assert "another version" not in read(client, "/", q="鄭人", index=sha256)
   other = read(client, "/", q="鄭人", index="0123456789abcdef")
-  assert "another state of the index (0123456789ab)" in other
+  assert "another version of the index (0123456789ab)" in other
 
 
 def test_saved_page_is_whole_in_itself(client):
@@ -179,8 +179,8 @@ def test_saved_page_is_whole_in_itself(client):
 @pytest.mark.parametrize(
   ("path", "status", "message"),
   [
-    ("/nothing", 404, "no such page"),
-    ("/record/999", 404, "There is no record 999; the index has 10."),
+    ("/nothing", 404, "Page not found"),
+    ("/record/999", 404, "There is no record 999; the index has 10"),
     ("/record/99999999999999999999", 404, "There is no record"),
     ("/record/x", 404, "There is no record x in this index"),
     ("/?q=寶元元年", 422, "寶元"),
@@ -241,7 +241,7 @@ def test_new_state_of_the_index_is_served(tmp_path, index_folder):
     manifest.unlink()
     assert read(client, "/about") == first  # while it is written
     manifest.write_text(content)
-    assert "generation 2 of the index" in read(client, "/about")
+    assert "build 2 of the index" in read(client, "/about")
 
 
 def test_pages_answer_while_a_build_ends(tmp_path, index_folder):
@@ -262,7 +262,7 @@ def test_pages_answer_while_a_build_ends(tmp_path, index_folder):
     timer = threading.Timer(0.3, manifest.write_text, [content])
     timer.start()
     page = read(client, "/record/notes/notes-0")
-    assert "generation 2 of the index" in page
+    assert "build 2 of the index" in page
     timer.join()
     assert client.get("/api/records/107").status_code == 200
     assert "There is no record 7" in read(client, "/record/7", 404)

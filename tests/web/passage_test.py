@@ -138,7 +138,7 @@ def test_index_without_passages_says_why(client, monkeypatch):
   monkeypatch.setattr(Manifest, "is_for_passages", True)
   for status, values in ((200, {}), (422, {"q": "五月，葬某公。"})):
     page = read(client, "/date", status, **values)
-    assert "No record of this index is dated for sure" in page
+    assert "No record in this index has a certain date" in page
 
 
 def test_too_much_is_refused(client):
