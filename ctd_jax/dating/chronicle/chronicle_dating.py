@@ -17,6 +17,7 @@ from ctd_jax.dating.chronicle import (
   decoder,
   eras,
   section_reading,
+  transition_model,
   transitions,
   western,
 )
@@ -49,7 +50,7 @@ _MARGIN = 2
 _END_MARGIN = 60
 _DATED_KINDS = (sections_lib.MONTH, sections_lib.SEASON, sections_lib.YEAR)
 # From year to year: what opens with a season is of the next year at times.
-_YEAR_MODEL = transitions.TransitionModel(
+_YEAR_MODEL = transition_model.TransitionModel(
   rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5, 0.96, 0.1),
   slip=(0.0,) * sections_lib.NUM_KINDS,
   ratio=(0.5, 0.5, 0.5, 0.3, 0.5, 0.9, 0.5, 0.5, 0.9),
@@ -95,7 +96,7 @@ def find_possible_months(
     return rows
 
   year_indices = np.arange(len(years))
-  boundaries = transitions.Boundaries(
+  boundaries = transition_model.Boundaries(
     np.tile(year_indices + 1, (sections_lib.NUM_KINDS, 1)), year_indices
   )
   log_transitions = transitions.make_transitions(_YEAR_MODEL, boundaries)
@@ -357,7 +358,7 @@ def find_windows(
   if len(emissions.kinds) * len(calendar) <= _MAX_EXACT:
     return None
   log_transitions = _make_transitions(
-    transitions.TransitionModel(), emissions, calendar
+    transition_model.TransitionModel(), emissions, calendar
   )
   return best_path.find_windows(
     emissions, emissions.kinds, log_transitions, prior
@@ -370,13 +371,13 @@ def learn_transitions(
   prior: np.ndarray,
   windows: best_path.Windows | None = None,
 ) -> tuple[
-  transitions.TransitionModel,
+  transition_model.TransitionModel,
   transitions.Transitions,
   Int[np.ndarray, " N"],
 ]:
   """Returns the fitted model, its transitions, and offsets of the best path."""
-  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
-  fitted_model = prior_model = transitions.TransitionModel()
+  boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
+  fitted_model = prior_model = transition_model.TransitionModel()
 
   def find_best_path(log_transitions: transitions.Transitions):
     return best_path.find_best_path(
@@ -398,13 +399,13 @@ def learn_transitions(
 
 
 def _make_transitions(
-  model: transitions.TransitionModel,
+  model: transition_model.TransitionModel,
   emissions: SectionEmissions,
   calendar: Calendar,
 ) -> transitions.Transitions:
   return transitions.make_transitions(
     model,
-    transitions.find_boundaries(calendar.years, calendar.months),
+    transition_model.find_boundaries(calendar.years, calendar.months),
     emissions.offset_transition,
   )
 

@@ -17,7 +17,7 @@ from scipy.special import expit
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
-from ctd_jax.dating.chronicle import transitions
+from ctd_jax.dating.chronicle import transition_model
 from ctd_jax.dating.chronicle.calendar import Calendar, Readings
 from ctd_jax.dating.chronicle.sections import (
   DAY_STATEMENTS,
@@ -32,7 +32,10 @@ from ctd_jax.dating.chronicle.sections import (
   DateStatement,
   Section,
 )
-from ctd_jax.dating.chronicle.transitions import Boundaries, TransitionModel
+from ctd_jax.dating.chronicle.transition_model import (
+  Boundaries,
+  TransitionModel,
+)
 from ctd_jax.dating.experts import date_features
 
 # Log of the chance that what is printed is wrong, against that it is right.
@@ -497,7 +500,7 @@ def fit_model(
   """Returns the model that fits a path; undated entries keep most of their
   prior.
   """
-  fitted_model = transitions.fit_transition_model(
+  fitted_model = transition_model.fit_transition_model(
     prior_model, path, kinds, boundaries
   )
   # A path that rests wherever nothing is printed shows but that it believes so.

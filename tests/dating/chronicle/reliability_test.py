@@ -5,13 +5,17 @@ import pytest
 
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import chronicle_dating, emissions, transitions
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  emissions,
+  transition_model,
+)
 from ctd_jax.dating.chronicle.sections import MONTH, NO_DATE, SEASON, YEAR
 from ctd_jax.texts.works import Entry, Place
 
 YEARS = np.repeat(np.arange(300, 340), 12)
 MONTHS = np.tile(np.arange(1, 13), 40)
-BOUNDARIES = transitions.find_boundaries(YEARS, MONTHS)
+BOUNDARIES = transition_model.find_boundaries(YEARS, MONTHS)
 
 
 class FakeEmissions(emissions.SectionEmissions):
@@ -31,7 +35,7 @@ def measure(path, kinds):
 
 def fit(path, kinds):
   return emissions.fit_model(
-    transitions.TransitionModel(),
+    transition_model.TransitionModel(),
     np.asarray(path),
     np.asarray(kinds),
     BOUNDARIES,

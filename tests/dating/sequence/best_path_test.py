@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from ctd_jax.dating.chronicle import best_path, transitions
+from ctd_jax.dating.chronicle import best_path, transition_model, transitions
 from ctd_jax.dating.chronicle.sections import DAY, MONTH, NO_DATE, YEAR
 
 NUM_YEARS = 40
@@ -16,7 +16,7 @@ BLOCK = 16
 def make_moves(model, offset_transition=None):
   return transitions.make_transitions(
     model,
-    transitions.find_boundaries(YEARS, MONTHS),
+    transition_model.find_boundaries(YEARS, MONTHS),
     offset_transition,
   )
 
@@ -44,9 +44,9 @@ def test_windows_hold_the_path_of_another_model(num_offsets):
   emissions, kinds = make_annals(num_offsets)
   turn = np.full((num_offsets, num_offsets), 0.05)
   turn[np.diag_indices(num_offsets)] = 1 - 0.05 * (num_offsets - 1)
-  first = make_moves(transitions.TransitionModel(), turn)
+  first = make_moves(transition_model.TransitionModel(), turn)
   other = make_moves(
-    transitions.TransitionModel(
+    transition_model.TransitionModel(
       rest=(0.9, 0.6, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 0.1)
     ),
     turn,
@@ -74,7 +74,7 @@ def test_windows_hold_the_path_of_another_model(num_offsets):
 def test_a_text_that_may_be_of_any_month_is_sought_among_all():
   emissions = np.zeros((BLOCK, SIZE + 1), np.float32)
   windows = best_path.find_windows(
-    emissions, [NO_DATE] * BLOCK, make_moves(transitions.TransitionModel())
+    emissions, [NO_DATE] * BLOCK, make_moves(transition_model.TransitionModel())
   )
   assert windows.sizes.tolist() == [SIZE]
   assert windows.first_months.tolist() == [0]

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ctd_jax.dating.chronicle import best_path, decoder, transitions
+from ctd_jax.dating.chronicle import (
+  best_path,
+  decoder,
+  transition_model,
+  transitions,
+)
 from ctd_jax.dating.chronicle.sections import (
   NO_DATE,
   NUM_KINDS,
@@ -22,7 +27,7 @@ YEARS = np.array([1] * 5 + [2] * 3 + [3])
 MONTHS = np.array([2, 3, 3, 4, 12, 1, 4, 5, 1])
 SIZE = len(YEARS)
 PLACES = SIZE + 1  # the last one is outside of the calendar
-MOTION = transitions.TransitionModel(
+MOTION = transition_model.TransitionModel(
   rest=(0.7, 0.3, 0.2, 0.1, 0.1, 0.2, 0.3, 0.4, 0.3),
   slip=(0.0, 0.02, 0.05, 0.1, 0.2, 0.1, 0.05, 0.0, 0.1),
   ratio=(0.5, 0.4, 0.3, 0.6, 0.8, 0.7, 0.2, 0.5, 0.4),
@@ -41,7 +46,7 @@ FORWARD = dataclasses.replace(
 
 def moves(motion=MOTION, years=YEARS, months=MONTHS):
   return transitions.make_transitions(
-    motion, transitions.find_boundaries(years, months)
+    motion, transition_model.find_boundaries(years, months)
   )
 
 
@@ -218,7 +223,7 @@ def test_the_place_of_the_calendar_is_hidden_like_the_month(block):
   kinds = draw.integers(0, NUM_KINDS, count)
   turn = draw.dirichlet(np.ones(places), places)
   made = transitions.make_transitions(
-    MOTION, transitions.find_boundaries(YEARS, MONTHS), turn
+    MOTION, transition_model.find_boundaries(YEARS, MONTHS), turn
   )
   prior = draw.normal(0, 2, (places, PLACES))
   told = np.stack(
@@ -286,12 +291,14 @@ def test_extreme_evidence_leaves_probabilities():
 
 def test_motion_is_learned_from_a_path():
   years, months = np.repeat(np.arange(40), 12), np.tile(np.arange(1, 13), 40)
-  boundary = transitions.find_boundaries(years, months)
+  boundary = transition_model.find_boundaries(years, months)
   # Every entry opens a season, one month after it began, and has a second.
   path = np.repeat(np.arange(1, 480, 3), 2)
   kinds = np.tile([SEASON, NO_DATE], len(path) // 2)
-  believed = transitions.TransitionModel(rest=(0.5, *[0.1] * 8))
-  learned = transitions.fit_transition_model(believed, path, kinds, boundary)
+  believed = transition_model.TransitionModel(rest=(0.5, *[0.1] * 8))
+  learned = transition_model.fit_transition_model(
+    believed, path, kinds, boundary
+  )
   assert learned.rest[NO_DATE] > 0.9
   assert learned.rest[SEASON] < 0.03
   # The geometric number of months beyond the boundary has mean 1.
@@ -314,7 +321,7 @@ def test_motion_is_learned_from_a_path():
 )
 def test_probabilities_are_probabilities(change, message):
   with pytest.raises(ValueError, match=message):
-    transitions.TransitionModel(**change)
+    transition_model.TransitionModel(**change)
 
 
 @pytest.mark.parametrize(
