@@ -35,7 +35,6 @@ from absl import logging
 from ctd_jax.chronology import dates as dates_lib
 from ctd_jax.chronology import questions
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
-from ctd_jax.training.config import DATE_FORMS, RECORD_DATES
 
 _PARTS = ("reign", "year", "month")
 _LEAP, _UNTIL = "[leap]", "[until]"
@@ -57,14 +56,6 @@ class DateMarks:
   records: str = "text"
   # Calendar in which dates are read and written.
   timeline: Timeline | None = None
-
-  def __post_init__(self):
-    for name, choices in (("form", DATE_FORMS), ("records", RECORD_DATES)):
-      if getattr(self, name) not in choices:
-        raise ValueError(
-          f"{name} of date marks must be one of {choices}, got "
-          f"{getattr(self, name)!r}"
-        )
 
   @classmethod
   def from_config(

@@ -24,7 +24,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.training import devices
-from ctd_jax.training.config import HEAD_REDUCTIONS, NCE_REDUCTIONS
 from ctd_jax.training.packing import map_in_chunks
 
 # Finite, so that a masked entry has a zero gradient rather than a NaN.
@@ -77,14 +76,7 @@ def sum_logits(
     reduction: "sum_inside" = -log of the summed probability of the positives,
       as released: one easy positive satisfies it. "mean_outside" = mean of
       -log p over the positives: every positive has to be found.
-
-  Raises:
-    ValueError: if `reduction` is unknown.
   """
-  if reduction not in NCE_REDUCTIONS:
-    raise ValueError(
-      f"NCE reduction must be one of {NCE_REDUCTIONS}, got {reduction!r}"
-    )
   logits = logits.astype(jnp.float32)  # bf16 sums would lose small terms
   if reduction == "sum_inside":
     masked_logits = jnp.where(is_positive, logits, MASKED_LOGIT)
@@ -186,14 +178,7 @@ def interval_calendar_cross_entropy(
     targets: probabilities of the same shapes; a row of zeros adds no loss, but
       counts in the mean over texts.
     reduction: over the heads, "mean" or "sum".
-
-  Raises:
-    ValueError: if `reduction` is unknown.
   """
-  if reduction not in HEAD_REDUCTIONS:
-    raise ValueError(
-      f"head reduction must be one of {HEAD_REDUCTIONS}, got {reduction!r}"
-    )
   losses = []
   for values, target in zip(logits, targets, strict=True):
     log_p = jax.nn.log_softmax(values.astype(jnp.float32), axis=-1)

@@ -20,7 +20,6 @@ import optax
 
 from ctd_jax.models.dual_encoder import ENCODER
 from ctd_jax.models.encoders.layers import SCANNED
-from ctd_jax.training.config import DECAY_KINDS
 
 TEMPORAL = "temporal"
 FIXED = "fixed"  # validation chooses it, or nothing changes it
@@ -36,16 +35,7 @@ def learning_rate_schedule(
     peak: learning rate at the end of the warm-up.
     total_steps: number of updates; the rate is 0 at this one.
     warmup_fraction: share of `total_steps` spent rising, 0 ... 1.
-
-  Raises:
-    ValueError: if a value lies outside its range.
   """
-  if total_steps < 1:
-    raise ValueError(f"total_steps must be positive, got {total_steps}")
-  if not 0 <= warmup_fraction < 1:
-    raise ValueError(
-      f"optimizer.warmup_fraction must be in [0, 1), got {warmup_fraction}"
-    )
   warmup = int(warmup_fraction * total_steps)  # updates
   return optax.schedules.join_schedules(
     [
@@ -67,15 +57,8 @@ def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
       = all but biases and the scales of LayerNorm, which are known by the
       bias beside them: the scales of RMSNorm and the scalars are decayed.
 
-  Raises:
-    ValueError: if `kind` is unknown.
-
   Source: released code, optimizer; "matrices" repairs it.
   """
-  if kind not in DECAY_KINDS:
-    raise ValueError(
-      f"optimizer.decay must be one of {DECAY_KINDS}, got {kind!r}"
-    )
   names = {
     tuple(entry.key for entry in path)
     for path, _ in jax.tree_util.tree_leaves_with_path(params)

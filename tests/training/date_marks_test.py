@@ -94,12 +94,3 @@ def test_without_a_form_texts_stay_what_they_are():
   assert date_marks.NO_MARKS.mark_queries(QUERIES) == QUERIES
   assert date_marks.NO_MARKS.mark_records(RECORDS) == RECORDS
   assert date_marks.NO_MARKS.vocabulary == ()
-
-
-@pytest.mark.parametrize(
-  ("form", "records", "message"),
-  [("suffix", "text", "form of date marks"), ("prefix", "id", "records of")],
-)
-def test_an_unknown_choice_is_named(form, records, message):
-  with pytest.raises(ValueError, match=message):
-    DateMarks(form, records, TIMELINE)

@@ -191,15 +191,6 @@ def test_interval_loss_is_least_at_the_interval_and_skips_empty_rows():
   assert other > loss
 
 
-def test_unknown_options_are_named():
-  with pytest.raises(ValueError, match="'max'"):
-    losses.sum_logits(jnp.array(LOGITS[:, :3]), jnp.array(EYE), "max")
-  with pytest.raises(ValueError, match="'max'"):
-    losses.interval_calendar_cross_entropy(
-      [jnp.array(LOGITS)], [jnp.array(LOGITS)], "max"
-    )
-
-
 def loop_over_pairs(similarities, labels):
   """Returns the ranking loss as it is written, in float64."""
   rows = []
