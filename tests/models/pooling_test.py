@@ -120,4 +120,8 @@ def test_an_encoder_computes_the_states_that_are_pooled(config, kind):
     return packing.pool_texts(states, texts.segments[0], kind, 8)
 
   share = total(packing.encode_packed) / total(encode_all)
-  assert share == 1 if kind == "mean" else 0.1 < share < 0.4, share
+  if kind == "mean":
+    # XLA also counts the sums of indices, which differ between the two.
+    assert share == pytest.approx(1, abs=1e-3)
+  else:
+    assert 0.1 < share < 0.4
