@@ -101,6 +101,7 @@ def test_records_partly_dated_are_of_what_is_known(tmp_path):
   assert spans["大雨雪。"] == (0, 1)
 
 
+@pytest.mark.slow
 def test_undated_records_are_dated_by_those_that_are(tmp_path):
   records = corpora.list_dated_records(96)
   records[50].pop("start")

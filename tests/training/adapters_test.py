@@ -57,6 +57,7 @@ def flatten(tree):
   }
 
 
+@pytest.mark.slow
 def test_only_adapters_and_temporal_modules_are_trained(source, workdir):
   run = experiment.assemble_experiment(make_config(source), workdir)
   start = run.init_state()
