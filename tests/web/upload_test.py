@@ -552,7 +552,7 @@ def test_form_with_too_much_is_told_what_would_be_right(index_folder):
     files = [("files", (f"{n}.txt", b"x")) for n in range(number)]
     response = client.post("/upload", data=fields, files=files, headers=ENGLISH)
     assert response.status_code == 413
-    assert "There are more than 2,000 files" in response.text
+    assert "More than 2,000 files" in response.text
     many = {f"field{n}": "x" for n in range(30)}
     response = client.post(
       "/upload", data=fields | many, files=files[:1], headers=ENGLISH
@@ -565,7 +565,7 @@ def test_form_with_too_much_is_told_what_would_be_right(index_folder):
       headers=ENGLISH | {"content-type": "multipart/form-data"},
     )
     assert response.status_code == 422
-    assert "does not come from a page" in response.text
+    assert "does not come from" in response.text
 
 
 def test_folder_of_something_else_is_not_taken(tmp_path):
