@@ -216,7 +216,8 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   dated_with = correction_checks.read_dated_with(index, "annals")
   assert dated_with.corrections == ()
   assert {n: note["text"] for n, note in dated_with.left_out.items()} == {
-    number: "the text is not the one that was corrected" for number in (1, 2, 3)
+    number: "the text has changed since it was corrected"
+    for number in (1, 2, 3)
   }
   assert correction_checks.pending_works(index) == []
   assert "3 of 3 corrections left out: correction 1" in (

@@ -160,9 +160,11 @@ def test_what_no_record_prints_is_found_and_said(dense_index):
   answer = Index.open(dense_index).ask("楚丘", k=2, intent="words")
   assert len(answer.results) == 2
   assert any(
-    str(note).startswith("no record has 楚丘") for note in answer.notes
+    str(note).startswith("no record contains 楚丘") for note in answer.notes
   )
-  assert any("are near by their vectors" in str(note) for note in answer.notes)
+  assert any(
+    "their vectors are close to it" in str(note) for note in answer.notes
+  )
   alone = Index.open(dense_index, encoder="none").ask("楚丘", intent="words")
   assert alone.is_empty
   assert any("without the vectors of tiny" in str(note) for note in alone.notes)
@@ -177,10 +179,10 @@ def test_vectors_are_compared_within_a_time(dense_index):
     record.row for record in in_year.results
   }
   elsewhere = index.ask("魯隱公二年" + corpora.name_person(1, 3), k=30)
-  assert "records of other times have" in "".join(map(str, elsewhere.notes))
-  assert "these have other words than" in "".join(map(str, elsewhere.notes))
+  assert "records of other times contain" in "".join(map(str, elsewhere.notes))
+  assert "none of these contains" in "".join(map(str, elsewhere.notes))
   mixed = index.ask(corpora.name_person(1, 3), k=9, intent="words")
-  assert " of these have other words than" in "".join(map(str, mixed.notes))
+  assert " of these do not contain" in "".join(map(str, mixed.notes))
   first = answer.results[0]
   assert first.score == pytest.approx(
     ranking.WORD_WEIGHT * 0.5 * first.score_parts["dense"]

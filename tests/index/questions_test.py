@@ -181,7 +181,7 @@ def test_titles_ask_for_works():
   assert question.works == ("左傳",)
   question = LU_READER.read("《史記》隱公元年")
   assert question.works == ()
-  assert "《史記》 is no work of the index" in str(question.notes[0])
+  assert "《史記》 is not in the index" in str(question.notes[0])
 
 
 def test_sexagenary_days():
@@ -215,7 +215,7 @@ def test_a_year_without_a_reign_lists_the_rulers():
   ]
   assert len(question.intervals) == len(LU.reigns)
   assert [str(it) for it in question.notes] == [
-    "the date may mean 12 things; all are searched"
+    "the date has 12 possible meanings; all are searched"
   ]
   # Only the longest reigns have so many years.
   names = [reading.name for reading in LU_READER.read("三十一年五月").readings]
@@ -334,7 +334,7 @@ def test_a_month_of_any_year():
   assert question.words == ("葬衛桓公",)
   assert len(question.intervals) == len(LU) // 12
   assert [str(it) for it in question.notes] == [
-    "五月 of any year: no year is named"
+    "五月 of any year, because no year is given"
   ]
   assert months_of(LU_READER.read("五月至七月"))[0] == (4, 6)
 
@@ -342,15 +342,15 @@ def test_a_month_of_any_year():
 @pytest.mark.parametrize(
   ("reader", "text", "note"),
   [
-    (LU_READER, "僖公", "僖公 is looked for as a word; 僖公年間 asks for its"),
+    (LU_READER, "僖公", "僖公 is searched as a word; ask 僖公年間"),
     (LU_READER, "襄公末的日食", "襄公末 is read as the whole of 襄公"),
-    (LU_READER, "文公六年閏月", "leap months: all of the year is asked"),
+    (LU_READER, "文公六年閏月", "leap months: the whole year is searched"),
     (LU_READER, "文公六年閏三月", "閏三月 is read as 魯文公六年三月"),
-    (MANY_READER, "晉永熙元年正月", "was not yet .*太熙元年正月"),
+    (MANY_READER, "晉永熙元年正月", "was not in use .*太熙元年正月"),
     (MANY_READER, "晉永熙元年五月", ""),
     (MANY_READER, "北宋時期的日食", "北宋 is read as 宋 "),
-    (MANY_READER, "永嘉五年六月十一日", "十一日 is left out"),
-    (MANY_READER, "永嘉五年六月初一", "初一 is left out"),
+    (MANY_READER, "永嘉五年六月十一日", "十一日 is ignored"),
+    (MANY_READER, "永嘉五年六月初一", "初一 is ignored"),
     (MANY_READER, "王衍 311", "311 is read as a year of the common era"),
     (MANY_READER, "魏明帝景初元年三月", "the year has no such month"),
   ],

@@ -101,7 +101,7 @@ def test_upload_whose_build_runs_is_not_discarded_but_once_it_is_cancelled(
   job_id = build(client, tmp_path, "import time; time.sleep(60)")
   response = send(client, "discard")
   assert response.status_code == 409
-  assert "A job is at work" in response.text
+  assert "A job is working" in response.text
   client.app.state.jobs.cancel(job_id)
   assert send(client, "discard").status_code == 303
 
@@ -135,7 +135,7 @@ def test_upload_knows_a_build_that_was_started_again(client, tmp_path):
   assert client.app.state.uploads.get("a").state == "accepted"
   response = send(client, "discard")
   assert response.status_code == 409
-  assert "was built into the index" in response.text
+  assert "is part of the index" in response.text
 
 
 def test_upload_that_the_index_has_is_kept_whatever_its_job_says(

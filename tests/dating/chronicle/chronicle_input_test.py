@@ -98,8 +98,8 @@ def test_what_is_left_out_is_counted(tmp_path):
     write(tmp_path, "KR2z0001_001.txt", MANDOKU), LINE
   )
   assert chronicle_input.summarize_reading(work) == (
-    "mandoku, 1 records, 2 headings, 1 entries of apparatus left out, "
-    "1 notes left out"
+    "mandoku, 1 records, 2 headings, 1 entries of apparatus skipped, "
+    "1 notes skipped"
   )
 
 
