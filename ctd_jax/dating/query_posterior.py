@@ -21,7 +21,7 @@ from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating.corpus import cut_blocks, plain_text
 from ctd_jax.dating.experts import wording
 from ctd_jax.dating.posterior import MIN_MASS, Posterior
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.retrieval import bm25, host_search
 
 # A query whose date is read asks for that interval, all of its months alike.
 # Any other, 「衛桓公何時葬？」, asks for the month of a record z that shares
@@ -315,7 +315,7 @@ def rank_by_posterior(
   gallery: GalleryDates,
   k: int,
   masks: Mapping[str, np.ndarray],
-) -> search.TopK:
+) -> host_search.TopK:
   """Returns the k best records of every query, for every part of the gallery.
 
   Args:
@@ -384,7 +384,7 @@ def _rank_blocks(
     scores = score_rows(rows)
     for name, mask in masks.items():
       members = np.flatnonzero(mask[rows])
-      columns, values = search.select_top_k(scores[:, members], k)
+      columns, values = host_search.select_top_k(scores[:, members], k)
       # Column -1 stands for no result; it becomes record -1.
       records = np.append(rows[members], -1)[columns]
       top_k[name] = _merge_top_k(top_k[name], (records, values), k)

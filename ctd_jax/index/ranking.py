@@ -24,7 +24,7 @@ from jaxtyping import Bool, Float, Float32
 from ctd_jax.dating import posterior, query_posterior
 from ctd_jax.index import database, posteriors
 from ctd_jax.index.vectors import DENSE_WEIGHT, NearRecords
-from ctd_jax.retrieval import search
+from ctd_jax.retrieval import host_search
 
 # Search for words. 「日食」 should find 「日有食之」, which does not print the
 # phrase, so the steps get looser until enough is found: the phrases as they
@@ -263,7 +263,7 @@ def rank_by_time(
     members = np.arange(len(mass))
     if masks is not None:
       members = np.flatnonzero(masks[work.work.work_id])
-    columns, values = search.select_top_k(scores[None, members], k)
+    columns, values = host_search.select_top_k(scores[None, members], k)
     for column, value in zip(columns[0], values[0], strict=True):
       if column >= 0:
         index = members[column]

@@ -23,8 +23,8 @@ import numpy as np
 import scipy.sparse
 from jaxtyping import Float, Int
 
-from ctd_jax.retrieval import search
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval import host_search
+from ctd_jax.retrieval.host_search import Galleries, TopK
 
 TRACK = "T0"
 SCORE_MODE = "lexical"
@@ -207,7 +207,7 @@ def rank_by_rescored_bm25(
 
     return score_block
 
-  return search.search_top_k_by_gallery(
+  return host_search.search_top_k_by_gallery(
     make_scorer, len(queries), len(token_counts), k, galleries
   )
 

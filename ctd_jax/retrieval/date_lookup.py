@@ -28,7 +28,7 @@ from jaxtyping import Float, Int, Int8
 
 from ctd_jax.chronology import questions, reigns
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 
 TRACK = "T0"
 SCORE_MODE = "dates_lexical"

@@ -28,7 +28,7 @@ from ctd_jax.models.calendar_heads import CalendarLogits, Gaussians
 from ctd_jax.models.dual_encoder import INNER_PRODUCTS, DualEncoder
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.retrieval import search
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.training import date_marks, devices, train_step
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import SELECTION_METRIC, Experiment

@@ -283,7 +283,7 @@ def _load_encoder(
   """Returns the retriever of an encoder; its score is the cosine."""
   from ctd_jax.models.pretrained import vector_settings
   from ctd_jax.models.text_encoder import TextEncoder
-  from ctd_jax.retrieval import search
+  from ctd_jax.retrieval import host_search
 
   record_encoder = TextEncoder.load(
     folder, side="record", pooling=pooling, normalize=True
@@ -303,7 +303,7 @@ def _load_encoder(
     queries: Sequence[str], k: int
   ) -> tuple[np.ndarray, np.ndarray]:
     scores = query_encoder.encode(queries) @ records.T  # cosines [Q, N]
-    return search.select_top_k(scores, k)
+    return host_search.select_top_k(scores, k)
 
   return Retriever(
     name=folder.name, score_mode="semantic", texts=texts, rank_rows=rank_rows

@@ -12,7 +12,7 @@ import numpy as np
 
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.dating.dating_model import EVIDENCE, VARIANTS
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
 if TYPE_CHECKING:  # they import JAX

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.retrieval import bm25, date_lookup
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
 

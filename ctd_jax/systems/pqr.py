@@ -29,8 +29,8 @@ from absl import logging
 from jaxtyping import Bool, Float, Int
 
 from ctd_jax.benchmark.benchmark import Benchmark
-from ctd_jax.retrieval import search as search_lib
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval import host_search
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import published, registry
 from ctd_jax.utils import output
 
@@ -212,7 +212,7 @@ def make_search(
     model, components, mask = load_and_encode()
     vectors = encode(model, queries, published.QUERY, config)
 
-    def make_scorer(members: np.ndarray) -> search_lib.BlockScorer:
+    def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
       own, is_there = components[members], mask[members]
 
       def score_block(start: int, stop: int) -> np.ndarray:
@@ -227,7 +227,7 @@ def make_search(
 
       return score_block
 
-    return search_lib.search_top_k_by_gallery(
+    return host_search.search_top_k_by_gallery(
       make_scorer, len(queries), len(texts), k, galleries
     )
 

@@ -36,8 +36,8 @@ import numpy as np
 
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import Benchmark
-from ctd_jax.retrieval import search as search_lib
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval import host_search
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
 QUERY, RECORD = "query", "record"  # sides
@@ -145,7 +145,7 @@ def _make_search(
     scorers = make_scorers(
       model, encode_side(model, queries, QUERY, config), records
     )
-    top_k = search_lib.search_top_k_by_gallery(
+    top_k = host_search.search_top_k_by_gallery(
       scorers, len(queries), len(texts), k, galleries
     )
     if config.kind != "sparse":
@@ -277,7 +277,7 @@ def encode_dense(
 def _score_vectors(model: Any, queries: np.ndarray, records: np.ndarray):
   """Returns the maker of scorers by cosine."""
 
-  def make_scorer(members: np.ndarray) -> search_lib.BlockScorer:
+  def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
     transposed = records[members].T
     return lambda start, stop: queries[start:stop] @ transposed
 
@@ -309,7 +309,7 @@ def _encode_sparse(
 def _score_weights(model: Any, queries: Any, records: Any):
   """Returns the maker of scorers by dot product."""
 
-  def make_scorer(members: np.ndarray) -> search_lib.BlockScorer:
+  def make_scorer(members: np.ndarray) -> host_search.BlockScorer:
     # [V, n]: rows of the vocabulary, which a query has few of.
     transposed = records[members].T.tocsr()
     return lambda start, stop: (queries[start:stop] @ transposed).toarray()
@@ -352,7 +352,7 @@ def _has_projection(config: PublishedConfig) -> bool:
 
 def _score_tokens(model: Any, queries: Sequence, records: Sequence):
   """Returns the maker of scorers by MaxSim (Khattab and Zaharia 2020)."""
-  blocks = search_lib.show_progress(range(0, len(queries), 64), "score")
+  blocks = host_search.show_progress(range(0, len(queries), 64), "score")
   # [Q, N], which galleries share: a pair costs many products.
   scores = np.concatenate(
     [model.similarity(queries[i : i + 64], records).cpu() for i in blocks]
@@ -431,7 +431,7 @@ def _rerank(
       cosines = config.temperature * np.array([s for _, s in found], np.float32)
       shares = np.clip((cosines + 1) / 2, 0, 1)
       values = (1 - config.mixing) * values + config.mixing * shares
-    columns, values = search_lib.select_top_k(values[None], k)
+    columns, values = host_search.select_top_k(values[None], k)
     found_rows = np.array([*(row for row, _ in found), -1], np.int32)
     return found_rows[columns[0]], values[0]
 

@@ -42,7 +42,7 @@ from ml_collections import config_dict
 from ctd_jax import systems
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.evaluation import protocol
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.training import config as training_config
 
 # A file without it (a command, a helper) is not imported by the discovery.

@@ -20,7 +20,7 @@ from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.chronology import questions
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 from ctd_jax.retrieval import bm25, date_lookup
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
 TRACK = "T1"

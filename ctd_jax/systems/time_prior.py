@@ -20,8 +20,8 @@ import numpy as np
 from jaxtyping import Float, Int
 
 from ctd_jax.benchmark.benchmark import Benchmark
-from ctd_jax.retrieval import bm25, search
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval import bm25, host_search
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 
 TRACK = "T1"
@@ -97,7 +97,7 @@ def add_time_prior(
     The sum; a query without any BM25 hit gets a constant prior.
   """
   num_feedback = min(constants.feedback, scores.shape[1])
-  best, _ = search.select_top_k(scores, num_feedback)
+  best, _ = host_search.select_top_k(scores, num_feedback)
   prior = estimate_month_density(ordinals[best], num_months, constants)
   # Without any hit the feedback is arbitrary: ties by index.
   prior[~scores.any(axis=1)] = 1 / num_months

@@ -22,7 +22,7 @@ from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.evaluation import protocol
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry, time_prior
 from ctd_jax.utils import output
 

@@ -36,7 +36,7 @@ from jaxtyping import Float
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.chronology import questions
 from ctd_jax.retrieval import bm25
-from ctd_jax.retrieval.search import Galleries, TopK
+from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
 from ctd_jax.systems.time_prior import month_ordinals
 

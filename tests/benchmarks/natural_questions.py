@@ -49,7 +49,7 @@ from ctd_jax.dating.corpus import MonthAxis
 from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.query_posterior import QueryConstants
 from ctd_jax.evaluation import protocol, results, significance
-from ctd_jax.retrieval.search import TopK
+from ctd_jax.retrieval.host_search import TopK
 from ctd_jax.systems import dated_gallery, registry
 from ctd_jax.training import config as training_config
 from ctd_jax.utils import files

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from ctd_jax.retrieval import search
+from ctd_jax.retrieval import host_search, search
 
 NUM_QUERIES, NUM_RECORDS = 37, 533
 
@@ -200,7 +200,7 @@ def test_topk_rows_equals_full_sort():
   queries, records = tied_vectors()
   scores = queries @ records.T
   for k in (1, 10, NUM_RECORDS + 3):
-    indices, values = search.select_top_k(scores, k)
+    indices, values = host_search.select_top_k(scores, k)
     expected = by_full_sort(scores, np.ones(NUM_RECORDS, bool), k)
     np.testing.assert_array_equal(indices, expected)
     assert np.all(np.isneginf(values) == (expected < 0))
@@ -209,7 +209,7 @@ def test_topk_rows_equals_full_sort():
 def test_topk_by_gallery_maps_back_to_all_records():
   queries, records = tied_vectors()
   scores = queries @ records.T
-  found = search.search_top_k_by_gallery(
+  found = host_search.search_top_k_by_gallery(
     lambda members: lambda start, stop: scores[start:stop, members],
     NUM_QUERIES,
     NUM_RECORDS,

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.systems import time_prior
 
 
@@ -74,7 +74,7 @@ def test_topk_uses_each_gallery_alone():
   )
   rescored = time_prior.add_time_prior(scores, ordinals[members], 30)
   np.testing.assert_array_equal(
-    found["half"][0], members[search.select_top_k(rescored, 5)[0]]
+    found["half"][0], members[host_search.select_top_k(rescored, 5)[0]]
   )
 
 

@@ -8,7 +8,6 @@ from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import (
   checks,
   chronicle_dates,
-  chronicle_dating,
   chronicle_input,
   date_tables,
   dated_sections,
@@ -131,6 +130,9 @@ def date_records(
     FileNotFoundError: if the table of corrections does not exist.
     ValueError: naming its bad line, or why the records cannot be dated.
   """
+  # Imported here: it brings JAX, which --help must not wait for.
+  from ctd_jax.dating.chronicle import chronicle_dating
+
   all_sections = chronicle_dating.read_all_sections(records, calendar)
   allowed_months = (
     fixed_dates.read_fixed_dates(fixed, records, all_sections, calendar)

@@ -33,7 +33,6 @@ from absl import flags
 from jaxtyping import Float64
 
 from ctd_jax.evaluation import significance
-from ctd_jax.tasks.chronocept import features, systems
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load
 
@@ -86,6 +85,9 @@ def read_run(workdir: str | os.PathLike) -> FinishedRun:
     FileNotFoundError: if the run is not finished or its data are missing.
     ValueError: if the predictions are not of the config's test samples.
   """
+  # Imported here: they bring JAX, which --help must not wait for.
+  from ctd_jax.tasks.chronocept import features, systems
+
   workdir = pathlib.Path(workdir).expanduser()
   for name in (systems.CONFIG_FILE, PREDICTIONS_FILE):
     if not (workdir / name).exists():

@@ -21,7 +21,7 @@ from absl import logging
 
 from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks import chat_models
 from ctd_jax.tasks.chat_client import open_client
 from ctd_jax.tasks.chat_models import Journal
@@ -103,7 +103,7 @@ class OpenBookRetriever:
   def __call__(self, question: Question) -> Sequence[str]:
     """Returns the best passages, best first."""
     scores = self._index.score_queries([question.question])
-    indices, _ = search.select_top_k(scores, self._num_passages)
+    indices, _ = host_search.select_top_k(scores, self._num_passages)
     # Row -1 fills the list where fewer texts score.
     return tuple(self._texts[i] for i in indices[0] if i >= 0)
 

@@ -27,7 +27,7 @@ import numpy as np
 from ctd_jax.benchmark import benchmark as benchmark_lib
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.chronology import reigns
-from ctd_jax.retrieval import bm25, search
+from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks.ctm import replies
 from ctd_jax.utils import output
 from ctd_jax_datasets.ctm import periods, repository, schema
@@ -97,7 +97,9 @@ class ChronicleIndex:
     starts = range(0, len(names), _BATCH_SIZE)
     for start in output.Progress(starts, desc="names"):
       batch = names[start : start + _BATCH_SIZE]
-      indices, _ = search.select_top_k(self._index.score_queries(batch), TOP_K)
+      indices, _ = host_search.select_top_k(
+        self._index.score_queries(batch), TOP_K
+      )
       years_by_name += [
         sorted(
           self._records[i].year
