@@ -149,7 +149,11 @@ def map_items(
     for number, item in enumerate(items, 1):
       _find_path(item_folder, "item", number - 1).write_bytes(_encode(item))
     if number:
-      run_item = functools.partial(_run_item, function, str(item_folder))
+      # Types are found here: a function of `__main__` reaches a worker without
+      # the names of its annotations.
+      run_item = functools.partial(
+        _run_item, function, _find_types(function)[0], str(item_folder)
+      )
       _run_pipeline(runner, workers, arguments, run_item, number)
     return [
       _read_result(function, runner, _find_path(item_folder, "result", index))
@@ -201,7 +205,7 @@ def _run_pipeline(
 
 
 def _run_item(
-  function: Callable[[Any], Any], item_folder: str, index: int
+  function: Callable[[Any], Any], item_type: Any, item_folder: str, index: int
 ) -> None:
   """Calls a function with an item and writes its result or error."""
   folder = pathlib.Path(item_folder)
@@ -210,7 +214,6 @@ def _run_item(
       f"{folder}: no such folder on this worker; every worker must see it "
       "under this path"
     )
-  item_type, _ = _find_types(function)
   try:
     item = _decode(_find_path(folder, "item", index).read_bytes(), item_type)
     outcome = _Outcome(result=msgspec.Raw(_encode(function(item))))
