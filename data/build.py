@@ -313,6 +313,10 @@ def _format_usage(start: float) -> str:
 
 
 if __name__ == "__main__":
+  # Workers find functions of a module by name, and its import registers the
+  # builders; those of `__main__` would reach them without.
+  from ctd_jax_datasets import build
+
   # Defined here: a program that imports `build` must not accept these flags.
   _SOURCES = flags.DEFINE_string(
     "sources",
@@ -360,10 +364,10 @@ if __name__ == "__main__":
     # What is no flag of ours and stands behind the names is of the runner.
     names = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
     try:
-      map_items = read_runner(argv[len(names) :], _DATA_DIR.value)
+      map_items = build.read_runner(argv[len(names) :], _DATA_DIR.value)
     except (ValueError, FileNotFoundError, ConnectionError) as error:
       sys.exit(f"error: {error}")
-    main(
+    build.main(
       names,
       _DATA_DIR.value,
       _SOURCES.value,
