@@ -152,7 +152,7 @@ def test_form_that_is_sent_twice_adds_one(writer):
   fields = open_form(writer)
   assert save(writer, fields).status_code == 303
   assert save(writer, fields).status_code == 303
-  assert " of 1." in read(writer, "/corrections")
+  assert "Active corrections: 1 of 1." in read(writer, "/corrections")
   other = save(writer, fields, date="魯隱公二年")
   assert other.status_code == 409
 
@@ -339,7 +339,7 @@ def test_form_that_is_sent_again_after_undoing_says_so(writer):
   response = save(writer, fields)
   assert response.status_code == 409
   assert "correction 1, which has since been undone" in response.text
-  assert " of 1." in read(writer, "/corrections")
+  assert "Active corrections: 0 of 1." in read(writer, "/corrections")
   again = read_fields(response.text)
   assert again[requests.KEY_FIELD] != fields[requests.KEY_FIELD]
   assert save(writer, again | {"last": "notes-0"}).status_code == 303

@@ -565,7 +565,7 @@ def test_form_with_too_much_is_told_what_would_be_right(index_folder):
       headers=ENGLISH | {"content-type": "multipart/form-data"},
     )
     assert response.status_code == 422
-    assert "does not come from" in response.text
+    assert "does not come from this server" in response.text
 
 
 def test_folder_of_something_else_is_not_taken(tmp_path):
