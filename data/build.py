@@ -313,10 +313,6 @@ def _format_usage(start: float) -> str:
 
 
 if __name__ == "__main__":
-  # Workers find functions of a module by name, and its import registers the
-  # builders; those of `__main__` would reach them without.
-  from ctd_jax_datasets import build
-
   # Defined here: a program that imports `build` must not accept these flags.
   _SOURCES = flags.DEFINE_string(
     "sources",
@@ -355,6 +351,10 @@ if __name__ == "__main__":
   beam.define_flags()
 
   def _run(argv: Sequence[str]) -> None:
+    # Workers find functions of a module by name, and its import registers the
+    # builders; those of `__main__` would reach them without.
+    from ctd_jax_datasets import build
+
     # By its name: workers do not find the functions of a program.
     pass
 
