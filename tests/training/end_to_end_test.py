@@ -197,7 +197,7 @@ def test_an_unknown_field_is_named(tmp_path):
 def test_an_unknown_config_or_method_is_named(tmp_path):
   done = call(tmp_path, "ctd_jax.train", "--config=tinny.py", "--workdir=run")
   assert "--config=tinny.py" in error_line(done)
-  installed = error_line(done).partition("installed: ")[2].split(", ")
+  installed = error_line(done).partition("one of ")[2].split(", ")
   assert {"small", "tiny"} <= set(installed)
   done = call(
     tmp_path, "ctd_jax.train", "--config=configs/tiny.py:bert", "--workdir=run"
