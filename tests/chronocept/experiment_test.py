@@ -34,8 +34,10 @@ def small_data(monkeypatch, request):
   """Few samples and resamples; pictures where the test asks for them."""
   monkeypatch.setattr(experiment.measures, "NUM_RESAMPLES", 50)
   if "with_plots" not in request.fixturenames:
-    monkeypatch.setattr(experiment.plotting, "write_figure", lambda *_: None)
-    monkeypatch.setattr(experiment.plots, "plot_predictions", lambda *_: None)
+    monkeypatch.setattr(experiment.output, "write_figure", lambda *_: None)
+    monkeypatch.setattr(
+      experiment.measures, "plot_predictions", lambda *_: None
+    )
   monkeypatch.setattr(
     experiment.load,
     "load_samples",
