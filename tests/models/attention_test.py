@@ -242,6 +242,7 @@ def test_each_layer_drops_weights_of_its_own(family):
 
 @pytest.mark.parametrize("family", ENCODERS)
 def test_a_rate_of_zero_costs_nothing(family):
+  params_of(family)  # made before anything is traced
   training, evaluation = (
     str(jax.make_jaxpr(lambda seed=seed: states(family, seed))())
     for seed in (0, None)
