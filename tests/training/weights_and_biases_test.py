@@ -89,7 +89,7 @@ def test_a_resumed_run_goes_on_and_another_is_another(tmp_path, wandb, config):
 def test_no_project_or_not_the_first_process(
   tmp_path, wandb, config, monkeypatch
 ):
-  monkeypatch.setattr(metrics.distributed, "is_coordinator", lambda: False)
+  monkeypatch.setattr(metrics.devices, "is_coordinator", lambda: False)
   assert metrics.start_run(config, tmp_path) is None
   monkeypatch.undo()
   config.wandb_project = None
