@@ -352,10 +352,10 @@ def trace_files(folder: pathlib.Path) -> list[pathlib.Path]:
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("20", "expected START:STOP, two numbers of steps, e.g. 20:25"),
-    ("a:b", "expected START:STOP, two numbers"),
-    ("20:25:30", "expected START:STOP, two numbers"),
-    ("-3:4", "expected START:STOP, two numbers"),
+    ("20", "expected START:STOP, two step numbers such as 20:25"),
+    ("a:b", "expected START:STOP, two step numbers"),
+    ("20:25:30", "expected START:STOP, two step numbers"),
+    ("-3:4", "expected START:STOP, two step numbers"),
     ("25:20", "expected 1 <= START < STOP"),
     ("20:20", "expected 1 <= START < STOP"),
     ("0:3", "expected 1 <= START < STOP; the first step is 1"),
