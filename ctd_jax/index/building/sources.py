@@ -158,6 +158,13 @@ def shorten_path(folder: pathlib.Path, path: str | os.PathLike) -> str:
   return str(whole)
 
 
+def _read_request(
+  request: SourceRequest, folder: pathlib.Path
+) -> list[SourceWork]:
+  # Not the method itself: `utils.beam` goes by the annotation of the argument.
+  return request.read(folder)
+
+
 def read_requests(
   requests: Sequence[SourceRequest],
   folder: pathlib.Path,
@@ -170,7 +177,7 @@ def read_requests(
   """
   # Data sets are read in this process, because workers may not see them.
   of_texts = [request for request in requests if request.kind == TEXTS]
-  read = functools.partial(SourceRequest.read, folder=folder)
+  read = functools.partial(_read_request, folder=folder)
   works_of_texts = iter(
     (map_items if len(of_texts) > 1 else map)(read, of_texts)
   )
