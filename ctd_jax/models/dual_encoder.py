@@ -12,7 +12,7 @@ row.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -45,15 +45,15 @@ class CTDConfig:
   The defaults are a CTD whose codes and offsets resolve months. The released
   model is use_context, use_bias, codebook="release", offset_features="release",
   scalar_axis="release", gate_init=1.0, bias_scale_init=0.0. The fine-tuned
-  baseline has use_context and use_bias off.
+  baseline has use_context and use_bias off. Sequences are kept as tuples.
   """
 
   encoder: EncoderConfig
   # (G, Y, M), classes of the three calendar heads; (12, 32, 12) in the release.
-  class_counts: tuple[int, int, int]
-  reign_starts: tuple[int, ...]  # ordinal of each reign's first month; G
+  class_counts: Sequence[int]
+  reign_starts: Sequence[int]  # ordinal of each reign's first month; G
   # (reign, year, month) of each month of the timeline, from 0; K of them.
-  month_classes: tuple[tuple[int, int, int], ...]
+  month_classes: Sequence[Sequence[int]]
   pooling: str = "mean"  # or "cls", "last"; see `pooling.pool_texts`
   use_context: bool = True  # `absolute` vectors carry the code of their date
   use_bias: bool = True  # mode "ctd" adds the bias of the offset in time
