@@ -86,6 +86,20 @@ ACROSS_CTD = "relatives/ctd/seed-42"  # of the small protocol
 ACROSS_SYSTEMS = ("parser", "ctd", "dating-fitted")
 # Systems that are asked natural questions.
 NATURAL = ("bm25", "dating-fitted")
+# Systems that `validity` runs on each variant of chronocept/, in its order.
+VALIDITY_BASE = (
+  *("mean", "median", "lexicon", "tfidf", "nearest"),
+  *("linear", "svr", "xgboost", "ffnn", "ffnn-removed", "ffnn-shuffled"),
+)
+VALIDITY_SYSTEMS = {
+  "synthetic_1": (
+    *VALIDITY_BASE,
+    *("linear-searched", "svr-searched", "xgboost-searched"),
+  ),
+  "synthetic_2": VALIDITY_BASE,
+}
+# Variant -> epochs of BERT under the honest protocol.
+VALIDITY_BERT_EPOCHS = {"synthetic_1": 3, "synthetic_2": 2}
 TRANSFERRED = ("posterior-small", "ft-e5-small", "ctd-e5-small")
 
 
@@ -241,6 +255,47 @@ def _date_undated(chronicle: str, works: tuple[str, ...]) -> Step:
   )
 
 
+def _measure_validity(variant: str) -> list[Step]:
+  """Returns the steps of validity curves on a variant of chronocept/.
+
+  The slow models have one seed. The encoder is the config's, from the hub.
+  """
+  target = f"chronocept_{variant}"
+  systems = VALIDITY_SYSTEMS[variant]
+  steps = [
+    Step(
+      f"chronocept-{variant}",
+      f"python -m tests.benchmarks.validity --variant={variant} "
+      f"--systems={','.join(systems)} --data_dir={{data}} "
+      "--workdir={workdir} --rows={workdir}/rows.json",
+      target,
+      systems,
+      ("data",),
+      "rows.json",
+    )
+  ]
+  bert_epochs = f" --config.model.epochs={VALIDITY_BERT_EPOCHS[variant]}"
+  for model, honest_options in (("bilstm", ""), ("bert", bert_epochs)):
+    options = {"honest": honest_options, "paper": ""}
+    command = " && ".join(
+      f"{TRAIN} --config=configs/chronocept.py:{model},{variant} "
+      f"--config.protocol={protocol} --config.data_dir={{data}} "
+      f'"--config.seeds=(0,)"{more} --workdir={{workdir}}/{protocol}'
+      for protocol, more in options.items()
+    )
+    steps.append(
+      Step(
+        f"chronocept-{variant}-{model}",
+        command,
+        target,
+        (model,),
+        ("data",),
+        "*/results.json",
+      )
+    )
+  return steps
+
+
 def list_compared_runs(group: str) -> list[str]:
   """Returns the trained runs among the compared systems of a group."""
   systems = dict.fromkeys(system for pair in COMPARED[group] for system in pair)
@@ -257,6 +312,7 @@ def make_steps() -> list[Step]:
       "zztj/rebuilt": " --sources={sources}",
       "ctm/qa": "",
       "ctm/ito": "",
+      **{f"chronocept/{variant}": "" for variant in VALIDITY_SYSTEMS},
     }.items()
   )
   e5 = ("data", "e5")
@@ -415,6 +471,7 @@ def make_steps() -> list[Step]:
         "knowing": "knowing-0.7",
       }.items()
     ),
+    *(step for each in VALIDITY_SYSTEMS for step in _measure_validity(each)),
     *(
       _train(name, f"configs/small.py:{method}")
       for name, method in SMALL_METHODS.items()
