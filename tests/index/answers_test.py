@@ -172,7 +172,7 @@ def test_passage_is_answered_with_years_and_parallels(index):
 
 def test_passage_is_told_where_its_words_stand(index):
   notes = index.date("某某某某某。三年春公及邾人盟於某！").notes
-  (note,) = [note for note in notes if "holds" in str(note)]
+  (note,) = [note for note in notes if "contains" in str(note)]
   assert "「公及邾人盟於某」" in str(note)
   assert "(魯隱公元年三月)" in str(note)
 

@@ -48,7 +48,7 @@ def test_status_says_that_nothing_was_found(index_folder):
 @pytest.mark.parametrize(
   ("arguments", "message"),
   [
-    (["--index={folder}"], "no question; expected one"),
+    (["--index={folder}"], "the question is missing; write one after"),
     (["元年"], "--index is missing"),
     (["--index={folder}", "寶元元年"], "寶元"),
     (["--index={folder}", "元年", "--intent=when"], "time|words|passage"),

@@ -88,7 +88,7 @@ def test_tei_is_read_with_notes_readings_and_pages(tmp_path, encoding):
 
 def test_broken_tei_is_refused_with_its_line(tmp_path):
   path = write(tmp_path, "x.xml", "<TEI>\n<text>\n<p>王</text></TEI>")
-  with pytest.raises(TextError, match=r"x.xml:3: mismatched tag; mend"):
+  with pytest.raises(TextError, match=r"x.xml:3: mismatched tag; correct"):
     read_works(path)
   path = write(
     tmp_path,

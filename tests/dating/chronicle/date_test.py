@@ -19,7 +19,7 @@ from ctd_jax.dating.chronicle import (
   chronicle_input,
   section_reading,
   sections,
-  transitions,
+  transition_model,
 )
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle.emissions import SectionEmissions
@@ -501,7 +501,7 @@ def test_a_year_may_begin_with_its_tenth_month():
   calendar = calendar_lib.load_calendar("秦,西漢")
   year = calendar.years == -200
   assert calendar.months[year].tolist()[:4] == [10, 11, 12, 1]
-  boundaries = transitions.find_boundaries(calendar.years, calendar.months)
+  boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
   start = np.flatnonzero(year)[0]
   # From 十月 the next season begins three months later, the next year twelve.
   assert boundaries.following[sections.SEASON, start] == start + 3
