@@ -25,7 +25,6 @@ from jaxtyping import Int
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from ctd_jax.chronology import numerals
-from ctd_jax.models.pretrained import folders
 from ctd_jax.utils import files
 
 TOKENIZER_FILE = "tokenizer.json"
@@ -321,6 +320,9 @@ def _read_published_tokenizer(
       f"no {TOKENIZER_FILE} in {folder}, nor {', '.join(_VOCABULARY_FILES[1:])}"
     )
   path = folder / SETTINGS_FILE
+  # Imported here: it brings JAX, and configs import this module.
+  from ctd_jax.models.pretrained import folders
+
   settings = folders.read_json(path) if path.is_file() else {}
   loader = transformers.AutoTokenizer
   names_class = settings.get("tokenizer_class") not in (None, _AS_SAVED)
