@@ -262,7 +262,7 @@ def _find_reigns(cue: DateCue, text: str, timeline: Timeline) -> list[int]:
 
 # A date further inside a text is a cross-reference, not the record's own.
 _MAX_OPENING = 4  # characters that may stand before the record's own date
-# 「【晉紀 晉武帝泰始元年正月】…」: what stands in it is of the record.
+# 「【晉紀 晉武帝泰始元年正月】…」: what stands in it dates the record.
 _HEADING = re.compile(r"\s*[【〔\[]([^】〕\]]*)[】〕\]]")
 
 

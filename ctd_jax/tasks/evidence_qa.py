@@ -24,7 +24,6 @@ from absl import flags
 
 from ctd_jax.evaluation import significance
 from ctd_jax.tasks import chat_models, evidence_packs
-from ctd_jax.tasks import evidence_packs as packs_lib
 from ctd_jax.tasks.chat_client import open_client
 from ctd_jax.tasks.chat_models import Endpoint, Journal
 from ctd_jax.tasks.evidence_packs import CONFUSABLE_ROLES, Pack
@@ -141,9 +140,9 @@ class EvidenceSettings:
 class QuotingAnswerer:
   """Answerer that quotes records; the two of them bound what a model can do."""
 
-  quote: Callable[[packs_lib.Pack], str]
+  quote: Callable[[evidence_packs.Pack], str]
 
-  def answer(self, pack: packs_lib.Pack) -> str:
+  def answer(self, pack: evidence_packs.Pack) -> str:
     """Returns the quotations."""
     return self.quote(pack)
 
@@ -155,7 +154,7 @@ class ChatAnswerer:
   chat: ChatClient
   with_dates: bool
 
-  def answer(self, pack: packs_lib.Pack) -> str:
+  def answer(self, pack: evidence_packs.Pack) -> str:
     """Returns the model's reply."""
     return self.chat.ask(
       evidence_packs.make_answer_prompt(pack, self.with_dates)
@@ -171,14 +170,14 @@ def run_packs(settings: EvidenceSettings) -> None:
     raise ValueError(f"--split={settings.split}: {benchmark.name} has no query")
   # Every n-th query: neighbours ask for neighbouring months.
   step = max(1, len(queries) // (settings.limit or len(queries)))
-  packs = packs_lib.make_packs(
+  packs = evidence_packs.make_packs(
     benchmark,
     queries[::step][: settings.limit],
     settings.answers,
     settings.confusable,
     settings.seed,
   )
-  packs_lib.write_packs(folder / "packs.jsonl", packs)
+  evidence_packs.write_packs(folder / "packs.jsonl", packs)
   replies = _collect_answers(settings, packs, benchmark.name)
   verdicts = _collect_verdicts(settings, packs, replies)
   scores = {
@@ -214,7 +213,7 @@ def _open_answerer(
 
 
 def _collect_answers(
-  settings: EvidenceSettings, packs: Sequence[packs_lib.Pack], name: str
+  settings: EvidenceSettings, packs: Sequence[evidence_packs.Pack], name: str
 ) -> dict[str, str]:
   """Returns question id -> reply; journaled answers are not asked again."""
   # Names as in the journals of earlier versions.
@@ -239,7 +238,7 @@ def _collect_answers(
 
 def _collect_verdicts(
   settings: EvidenceSettings,
-  packs: Sequence[packs_lib.Pack],
+  packs: Sequence[evidence_packs.Pack],
   replies: Mapping[str, str],
 ) -> dict[str, dict[int, bool]]:
   """Returns question id -> verdict; {} without a judge."""
@@ -249,7 +248,7 @@ def _collect_verdicts(
   replies_path = settings.workdir / "judge_replies.jsonl"
   with open_client(replies_path, settings.judge) as chat:
 
-    def judge_pack(pack: packs_lib.Pack) -> None:
+    def judge_pack(pack: evidence_packs.Pack) -> None:
       verdicts[pack.question_id] = _judge_answer(
         chat, pack, replies[pack.question_id]
       )
@@ -264,7 +263,7 @@ def _collect_verdicts(
 
 
 def _judge_answer(
-  chat: ChatClient, pack: packs_lib.Pack, answer: str
+  chat: ChatClient, pack: evidence_packs.Pack, answer: str
 ) -> dict[int, bool]:
   """Returns the first readable verdict of a judge on an answer."""
   messages = evidence_packs.make_judging_prompt(pack, answer)

@@ -21,7 +21,7 @@ import optax
 from absl import logging
 
 from ctd_jax.models.dual_encoder import ENCODER
-from ctd_jax.training import devices, metrics, run_folder, speed, train_step
+from ctd_jax.training import devices, run_folder, train_step
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training import optimizer as optimizer_lib
 from ctd_jax.training import speed as speed_lib
@@ -183,10 +183,10 @@ def train(
     ValueError: if the run has no such steps as `profile`.
   """
   config, total_steps = experiment.config, experiment.total_steps
-  speed.check_profile(profile, total_steps)
+  speed_lib.check_profile(profile, total_steps)
   record = RunRecord(experiment.workdir, config.seed)  # the clock starts
   with contextlib.ExitStack() as stack:
-    meter = SpeedMeter(speed.find_peak_flops(experiment.mesh))
+    meter = SpeedMeter(speed_lib.find_peak_flops(experiment.mesh))
     stack.enter_context(contextlib.closing(meter))
     batches = experiment.training_batches(
       functools.partial(_place_batch, mesh=experiment.mesh)
@@ -195,7 +195,7 @@ def train(
     # Before the checkpoints are read: a run of another config is left alone.
     experiment.claim_workdir()
     first_step, state = _restore_or_init(experiment, batches)
-    profiler = speed.StepProfiler(profile, experiment.workdir, first_step)
+    profiler = speed_lib.StepProfiler(profile, experiment.workdir, first_step)
     stack.enter_context(contextlib.closing(profiler))
     outputs = _open_outputs(
       experiment, batches, first_step, record, validate, meter
@@ -278,10 +278,10 @@ def _open_outputs(
   return RunOutputs(
     checkpoints=experiment.checkpoints,
     batches=batches,
-    writer=metrics.MetricWriter(
+    writer=metrics_lib.MetricWriter(
       experiment.workdir,
       first_step,
-      metrics.start_run(config, experiment.workdir),
+      metrics_lib.start_run(config, experiment.workdir),
     ),
     record=record,
     validate=validate,

@@ -16,7 +16,6 @@ from rich import cells
 from ctd_jax.dating.passages.passages import PassageDates, PassageReason
 from ctd_jax.index import (
   answer_output,
-  answers,
   calendars,
   database,
   passage_answers,
@@ -85,7 +84,7 @@ def test_json_is_as_the_schema_says(answer):
 
 @pytest.mark.parametrize("width", [60, 80, 120])
 def test_no_line_is_wider_than_the_terminal(answer, width):
-  text = answers.format_answer(answer, width, why=True)
+  text = answer_lib.format_answer(answer, width, why=True)
   assert max(map(cells.cell_len, text.splitlines())) <= width
   assert "\x1b" not in text
 
@@ -97,7 +96,7 @@ def test_control_characters_of_a_corpus_do_not_reach_the_terminal(index):
 
 def test_marked_words_are_seen_in_a_long_text():
   text = "甲" * 300 + "日食" + "乙" * 300
-  marked = answers._mark(text, [(300, 302)])
+  marked = answer_lib._mark(text, [(300, 302)])
   assert "日食" in marked.plain
   assert marked.plain.startswith("…")
   assert marked.plain.endswith("…")
@@ -206,14 +205,14 @@ def test_spans_name_a_year_once_and_many_are_counted():
     span(4, 6, "晉泰始二年六月 – 晉泰始二年八月"),
     span(9, 9, "晉泰始三年正月"),
   ]
-  text = answers.format_spans(few)
+  text = answer_lib.format_spans(few)
   assert text == "晉泰始二年三月, 六月 – 八月, 晉泰始三年正月"
   outside = span(50, 50, calendars.OUTSIDE)
-  text = answers.format_spans([*few, few[0], outside])
+  text = answer_lib.format_spans([*few, few[0], outside])
   assert text.startswith(
     "6 months, 晉泰始二年三月 … 晉泰始二年三月, or outside"
   )
-  assert answers.format_spans([outside]) == calendars.OUTSIDE
+  assert answer_lib.format_spans([outside]) == calendars.OUTSIDE
 
 
 def test_reasons_without_weight_are_named_in_one_line():
@@ -222,12 +221,12 @@ def test_reasons_without_weight_are_named_in_one_line():
     {"expert": "days", "weight": -0.04, "note": "乙"},
     {"expert": "cited", "weight": 0.0, "note": "丙"},
   ]
-  assert answers.format_reasons(reasons, None) == [
+  assert answer_lib.format_reasons(reasons, None) == [
     "+2.0 parallels with a date: 甲",
     " 0.0 of no weight: day, citations",
   ]
-  assert len(answers.format_reasons(reasons, 1)) == 1
-  assert answers.format_reasons(reasons[1:], 1) == [
+  assert len(answer_lib.format_reasons(reasons, 1)) == 1
+  assert answer_lib.format_reasons(reasons[1:], 1) == [
     " 0.0 of no weight: day, citations"
   ]
 
@@ -236,7 +235,7 @@ def test_record_that_may_be_of_any_month_is_not_given_one(index):
   record = index.ask("莒人使來").results[0]
   spans = (answer_lib.Span(first=0, last=99, name="甲年 – 乙年"),)
   date = dataclasses.replace(record.date, probability=0.01, credible_90=spans)
-  first, second = answers._describe_date(date).plain.split("\n")
+  first, second = answer_lib._describe_date(date).plain.split("\n")
   assert first == "甲年 – 乙年"
   assert second.startswith("likeliest")
 

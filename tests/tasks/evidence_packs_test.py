@@ -9,14 +9,13 @@ import sys
 import pytest
 
 from ctd_jax.tasks import chat_client, chat_models, evidence_packs, evidence_qa
-from ctd_jax.tasks import evidence_packs as packs_lib
 from ctd_jax.tasks.chat_models import Endpoint, Journal
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.tasks.chat_server import FAULTS, serving
 
 BENCHMARK = synthetic.benchmark()
-PACKS = packs_lib.make_packs(
+PACKS = evidence_packs.make_packs(
   BENCHMARK, BENCHMARK.queries["test"], max_confusable=6
 )
 BY_ID = {record.record_id: record for record in BENCHMARK.records}
@@ -32,7 +31,7 @@ def test_a_pack_has_the_answers_and_what_is_like_them():
     eventful = query.interval.start.month % 2
     expected = [2, 2, 1, 1] if eventful else [2, 0, 2, 2]
     assert [
-      roles.count(role) for role in packs_lib.CONFUSABLE_ROLES
+      roles.count(role) for role in evidence_packs.CONFUSABLE_ROLES
     ] == expected
     start, _ = BENCHMARK.timeline.interval_ordinals(query.interval)
     for item in pack.items:
@@ -40,19 +39,21 @@ def test_a_pack_has_the_answers_and_what_is_like_them():
       away = abs(BENCHMARK.timeline.ordinal(record.key) - start)
       right = record.record_id in query.positives
       assert (item.role == "answer") == right
-      if item.role == packs_lib.NEAR_MONTH:
+      if item.role == evidence_packs.NEAR_MONTH:
         assert 0 < away <= 5
-      if item.role == packs_lib.SAME_MONTH:
+      if item.role == evidence_packs.SAME_MONTH:
         assert away % 12 == 0
         assert record.kind == "event"
 
 
 def test_order_is_drawn_and_repeatable():
-  again = packs_lib.make_packs(
+  again = evidence_packs.make_packs(
     BENCHMARK, BENCHMARK.queries["test"], max_confusable=6
   )
   assert again == PACKS
-  other = packs_lib.make_packs(BENCHMARK, BENCHMARK.queries["test"], seed=1)
+  other = evidence_packs.make_packs(
+    BENCHMARK, BENCHMARK.queries["test"], seed=1
+  )
   assert other != PACKS
   assert {pack.answers for pack in PACKS} != {(1,)}
 
@@ -61,7 +62,7 @@ def test_no_more_answers_than_asked_for():
   query = dataclasses.replace(
     BENCHMARK.queries["train"][0], positives=tuple(BENCHMARK.record_ids[:9])
   )
-  (pack,) = packs_lib.make_packs(
+  (pack,) = evidence_packs.make_packs(
     BENCHMARK, [query], max_answers=4, max_confusable=0
   )
   assert len(pack.items) == len(pack.answers) == 4
@@ -69,17 +70,17 @@ def test_no_more_answers_than_asked_for():
 
 
 def item(text, role):
-  return packs_lib.PackItem("r", "元年", text, role)
+  return evidence_packs.PackItem("r", "元年", text, role)
 
 
-PACK = packs_lib.Pack(
+PACK = evidence_packs.Pack(
   "q",
   "元年五月？",
   (
     item("齊人來盟。", "answer"),
-    item("宋人來盟。", packs_lib.NEAR_MONTH),
+    item("宋人來盟。", evidence_packs.NEAR_MONTH),
     item("公會鄭伯。", "answer"),
-    item("何外盟也", packs_lib.COMMENTARY),
+    item("何外盟也", evidence_packs.COMMENTARY),
   ),
   2,
 )
@@ -114,14 +115,16 @@ def test_scores_by_hand(reply, precision, recall, supported, coverage):
 
 
 def test_a_record_of_one_character():
-  pack = packs_lib.Pack("q", "元年秋？", (item("螟。", "answer"),), 1)
+  pack = evidence_packs.Pack("q", "元年秋？", (item("螟。", "answer"),), 1)
   assert set(evidence_packs.score_answer(pack, "螟。[1]").values()) == {1.0}
   assert evidence_packs.score_answer(pack, "無事。[1]")["coverage"] == 0
 
 
 def test_what_is_cited_wrongly_is_told_by_kind():
   wrong = evidence_packs.count_wrong_citations(PACK, "宋[2] 何[4] 何[4] 齊[1]")
-  assert wrong[packs_lib.NEAR_MONTH] == wrong[packs_lib.COMMENTARY] == 1
+  assert (
+    wrong[evidence_packs.NEAR_MONTH] == wrong[evidence_packs.COMMENTARY] == 1
+  )
   assert sum(wrong.values()) == 2
 
 
@@ -151,7 +154,7 @@ def test_a_model_is_not_told_what_answers():
   told = json.dumps(evidence_packs.make_answer_prompt(PACK), ensure_ascii=False)
   assert "（元年）" in told
   assert "answer" not in told
-  assert packs_lib.NEAR_MONTH not in told
+  assert evidence_packs.NEAR_MONTH not in told
   assert "（元年）" not in str(
     evidence_packs.make_answer_prompt(PACK, with_dates=False)
   )

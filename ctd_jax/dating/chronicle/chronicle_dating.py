@@ -49,7 +49,7 @@ _MARGIN = 2
 # least so many, and one for each date there, as each may open a year.
 _END_MARGIN = 60
 _DATED_KINDS = (sections_lib.MONTH, sections_lib.SEASON, sections_lib.YEAR)
-# From year to year: what opens with a season is of the next year at times.
+# From year to year: an entry that opens with a season may begin the next year.
 _YEAR_MODEL = transition_model.TransitionModel(
   rest=(0.9989, 0.99, 0.96, 0.7, 0.02, 0.1, 0.5, 0.96, 0.1),
   slip=(0.0,) * sections_lib.NUM_KINDS,

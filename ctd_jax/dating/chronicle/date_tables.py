@@ -231,7 +231,7 @@ def format_summary(
 
 
 def _describe_contradictions(rows: Sequence[DatedSection]) -> str:
-  """Returns how many printed dates the result has not, and the first."""
+  """Returns how many printed dates the result contradicts, and the first."""
   contradicted = [row for row in rows if row.contradicted]
   if not contradicted:
     return "no printed date"

@@ -85,7 +85,7 @@ _LOG_OUTSIDE_CHANCES = {
 _LOG_NEAR_LEAP_ODDS = -2.0
 # A year of a reign that the calendar has no more.
 _LOG_PAST_YEAR_ODDS = -9.0
-# A stretch of the text that is of another time (see `eras`): as much
+# A stretch of the text about another time (see `eras`): as much
 # as a bare year with a month and a day can say.
 LOG_OTHER_TIME_ODDS = -13.0
 # Kinds of dates inside a record that may but tell of them. A season with its

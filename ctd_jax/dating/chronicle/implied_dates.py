@@ -175,7 +175,7 @@ _NAMED_DAY = re.compile(
 )
 _DAYS_BY_NAME = {"既望": 16, "望": 15, "晦": -1, "元日": 1, "元旦": 1}
 _DAYS_BY_NAME |= {"歲除": -1, "除夕": -1}
-# Days that are of one month, whether it is printed or not.
+# Days that belong to one month, printed or not.
 _MONTHS_BY_DAY = {"元日": 1, "元旦": 1, "歲除": 12, "除夕": 12}
 # Without a month before them these are days for certain.
 _OPENING_DAY = re.compile("元[日旦]|歲除|除夕|[晦望]日|既望")

@@ -169,7 +169,7 @@ _DOCUMENT = re.compile(
 _PETITION = re.compile("[乞㫖旨]|陛下|指揮|檢[會㑹準准詳]|[言準准]$")
 # 「引去」, 「復來」, 「不至」: they lead into no date.
 _ENDS_MOVEMENT = re.compile("[^自從][去來来至]$")
-# Words that end what somebody says: the date after them is of the record.
+# Words that end a speech: the date after them dates the record.
 _ENDS_SPEECH = re.compile("[矣也焉哉耳乎歟邪已己]$")
 _ORDER = re.compile("[詔言奏準准條限役聞合毎每凡今來来才纔]|[給留借逾踰]$")
 # Of a record that opens with a day: longer ones tell of other months too.
@@ -381,7 +381,7 @@ class Clauses:
     )
 
   def _is_birth(self, date: PrintedDate) -> bool:
-    """Returns whether a year is that of a birth, long before what is told."""
+    """Returns whether a year is a year of birth, long before the events."""
     return (
       date.first_part <= DatePart.CYCLE
       and _BIRTH.match(self._text, date.end) is not None

@@ -46,7 +46,7 @@ def is_western_name(name: str) -> bool:
 
 
 def is_western(calendar: Calendar) -> bool:
-  """Whether a calendar is of the common era."""
+  """Whether a calendar counts years of the common era."""
   return all(
     reign.name in (COMMON_ERA, BEFORE_COMMON_ERA)
     for reign in calendar.timeline.reigns

@@ -24,7 +24,7 @@ from ctd_jax.dating.corpus import (
   MonthAxis,
   find_sorted,
 )
-from ctd_jax.dating.experts import citations, pairs, wording
+from ctd_jax.dating.experts import citations, wording
 from ctd_jax.dating.experts import pairs as pairs_lib
 from ctd_jax.dating.experts.pairs import ParallelPairs
 
@@ -39,7 +39,9 @@ _TEXTS_PER_BLOCK = 20_000  # whose strings are held at once
 _STRINGS_PER_BLOCK = 2**17  # whose postings are weighed at once
 _MAX_TEXTS_READ_ONCE = 100_000  # more are read twice, to save memory
 # Bit of every context of a citation but the whole text, in a mask.
-CONTEXT_BITS = {name: 1 << bit for bit, name in enumerate(pairs.CONTEXTS[:-1])}
+CONTEXT_BITS = {
+  name: 1 << bit for bit, name in enumerate(pairs_lib.CONTEXTS[:-1])
+}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -148,7 +150,7 @@ class PassageWording:
 def build_wording_index(
   texts: Sequence[str],
   is_event: Bool[np.ndarray, " D"],
-  citations: Sequence[pairs.Citation],
+  citations: Sequence[pairs_lib.Citation],
   min_texts: int = 1,
 ) -> WordingIndex:
   """Returns the strings of documents and citations.
@@ -241,11 +243,11 @@ def _invert_blocks(
 
 def _invert_contexts(
   strings: wording.NgramVocabulary,
-  citations: Sequence[pairs.Citation],
+  citations: Sequence[pairs_lib.Citation],
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns starts of the strings, and citations and contexts of each."""
   mask = scipy.sparse.csr_array((len(citations), len(strings)), dtype="f4")
-  for name, contexts in pairs.cut_contexts(citations).items():
+  for name, contexts in pairs_lib.cut_contexts(citations).items():
     mask = mask + CONTEXT_BITS[name] * strings.encode(contexts)
   rows = np.repeat(
     np.arange(len(citations), dtype=np.int32), np.diff(mask.indptr)
@@ -431,11 +433,11 @@ class RecordTable:
   ) -> ParallelPairs:
     """Returns the passage beside the events nearest in wording."""
     _, events, values = wording.select_top_entries(
-      scipy.sparse.csr_array(overlap[None]), pairs.NUM_CANDIDATES
+      scipy.sparse.csr_array(overlap[None]), pairs_lib.NUM_CANDIDATES
     )
     size, zeros = len(events), np.zeros(len(events), int)
     best = values.max(initial=0)
-    columns = pairs.make_overlap_columns(
+    columns = pairs_lib.make_overlap_columns(
       overlap=values,
       max_overlap=np.full(size, best, np.float32),
       max_event_overlap=np.maximum(
@@ -444,9 +446,9 @@ class RecordTable:
       text_weight=np.full(size, total_weight, np.float32),
       event_weight=self.weights[events],
       num_rivals=np.full(
-        size, (overlap >= max(pairs.RIVAL_SHARE * best, 1e-9)).sum()
+        size, (overlap >= max(pairs_lib.RIVAL_SHARE * best, 1e-9)).sum()
       ),
-      rank=pairs.rank_within_rows(zeros, values),
+      rank=pairs_lib.rank_within_rows(zeros, values),
     )
     columns += self._agree(passage, events)
     return _make_pairs(zeros, events, columns)
@@ -465,13 +467,13 @@ class RecordTable:
     # [c, 20]: overlap of every comment with the events beside it.
     lists = self._list_overlaps(comments, excluded)
     num_greater = count_greater(lists, values)
-    is_near = num_greater < pairs.NUM_CANDIDATES
+    is_near = num_greater < pairs_lib.NUM_CANDIDATES
     comments, values, lists = comments[is_near], values[is_near], lists[is_near]
     best = np.maximum(values, lists.max(axis=1, initial=0))
-    is_rival = lists >= pairs.RIVAL_SHARE * best[:, None]
+    is_rival = lists >= pairs_lib.RIVAL_SHARE * best[:, None]
     num_rivals = is_rival.sum(axis=1)
-    num_rivals += values >= pairs.RIVAL_SHARE * best
-    columns = pairs.make_overlap_columns(
+    num_rivals += values >= pairs_lib.RIVAL_SHARE * best
+    columns = pairs_lib.make_overlap_columns(
       overlap=values,
       max_overlap=best,
       max_event_overlap=np.full(len(values), best_of_passage, np.float32),
@@ -501,7 +503,7 @@ class RecordTable:
     columns = []
     for name, missing_value in _DATE_FIELDS:
       value = np.full(len(rows), getattr(passage, name)[0])
-      columns += pairs.make_agreement_columns(
+      columns += pairs_lib.make_agreement_columns(
         value, getattr(self, name)[rows], missing_value
       )
     return columns
