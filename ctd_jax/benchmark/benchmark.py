@@ -95,7 +95,7 @@ class Query:
   query_id: str
   text: str  # the question, Traditional Chinese
   family: str  # `point` or `window`
-  # One of the nine groups of `query_templates.TEMPLATES`; other data sets may
+  # One of the nine groups of `generation.TEMPLATES`; other data sets may
   # have groups of their own.
   group: str
   interval: Interval  # the months that the text means

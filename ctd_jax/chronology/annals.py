@@ -88,7 +88,7 @@ class MonthScanner:
     stands at 10 or later, else it changes nothing: the annals have no month 13.
 
     Args:
-      cue: from `date_expressions.find_date_cues`.
+      cue: from `dates.find_date_cues`.
 
     Returns:
       The new scan position, None while no year is known.

@@ -1,7 +1,7 @@
 """Grammar of dates: the pattern that finds them in folded text.
 
 The pattern depends on the timeline, whose reign names it holds, and is compiled
-once for each. It matches all that looks like a date; `date_expressions` decides
+once for each. It matches all that looks like a date; `find_date_cues` decides
 which matches are dates.
 
 Positions count the characters of the text as given.
@@ -155,8 +155,8 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
   """Returns the grammar of a timeline's dates, built once for each.
 
   Besides the names of the table it knows the state or ruler in front of them in
-  every wording (魯隱公, 晉惠帝永平, 孝惠皇帝永平, see `rulers`), dukes by one
-  character (僖八年), and years of the common era.
+  every wording (魯隱公, 晉惠帝永平, 孝惠皇帝永平, see `ruler_names`), dukes by
+  one character (僖八年), and years of the common era.
   """
   spellings: dict[str, tuple[int, ...]] = {}
   initials = set()
@@ -211,7 +211,7 @@ def iterate_matches(
 ) -> Iterator[tuple[re.Match[str], DateCue]]:
   """Yields matches that look like dates in folded text, with their cues.
 
-  `date_expressions` sorts out those that are none.
+  `find_date_cues` drops those that are no dates.
   """
   grammar = build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
@@ -345,7 +345,7 @@ def read_common_year(match: re.Match[str]) -> int | None:
 # commentary all give
 # a time. `format_key` and `parse_key` are inverses over a timeline;
 # `find_date_cues` reports every date cue of a running text to the scanner in
-# `annals`; `query_dates` reads whole queries. Traditional and Simplified
+# `annals`; `questions` reads whole queries. Traditional and Simplified
 # script are read alike.
 #
 # Positions count the characters of the text as given.

@@ -1,6 +1,6 @@
 """Dates that a question names, before it is known which months they mean.
 
-`find_mentions` finds the dates; `query_windows` reads the words around them. A
+`find_mentions` finds the dates; `windows` reads the words around them. A
 name such as 「泰始」 can be of several reigns: a mention holds all but those
 that the rest of the question excludes."""
 

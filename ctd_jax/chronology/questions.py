@@ -1,8 +1,8 @@
 """Dates of queries: the months that a question asks for.
 
 A query names one date (a month, a year, a season of a year) or a range of two,
-and the window around it, if any: `query_mentions` finds the dates,
-`query_windows` the months that are meant. A question without a full date, such
+and the window around it, if any: `mentions` finds the dates,
+`windows` the months that are meant. A question without a full date, such
 as 「隱公時，衛桓公葬在何時？」, has a vague date: the set of the months that it
 admits.
 
@@ -186,7 +186,7 @@ def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
   What contradicts what was read before, as a second date does, is no date.
 
   Args:
-    text: a question in which `query_dates` reads no interval.
+    text: a question in which `parse_interval` reads no interval.
   """
   folded = fold_script(text)
   # A clause ends there, so that what follows opens one, as dates do.

@@ -386,7 +386,7 @@ def _parse_positional(digits: str) -> int:
 # ----------------------------------------------------------------------------
 # Years of the common era in questions: "722 BCE", 「公元前722-720年」.
 #
-# `date_grammar` reads a year that is written out in Chinese, 「公元1069年」,
+# `dates` reads a year that is written out in Chinese, 「公元1069年」,
 # and
 # the months and seasons after it. Here are the forms without 年 and ranges
 # that leave out the era of one end, and the English words on which side of a

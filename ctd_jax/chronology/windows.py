@@ -2,7 +2,7 @@
 
 「魯成公七年正月之前半年內」 asks for six months of which none is the month it
 names. `resolve_window` takes the positions of the dates in a query, reads the
-words around them and returns the months; `query_mentions` finds the dates.
+words around them and returns the months; `mentions` finds the dates.
 
 How words are read (A is the date as written, a month, a season or a year):
 

@@ -238,7 +238,7 @@ class DatingModel:
   )
   # Whether punctuation may tell events from commentary.
   use_punctuation: bool = True
-  # What is hidden together to learn weights, of `folds.FOLD_BY`: "years" where
+  # What is hidden together to learn weights, of `corpus.FOLD_BY`: "years" where
   # the records to be dated are of years without known records, "records" where
   # all years are known.
   fold_by: str = corpus_lib.YEARS
@@ -300,7 +300,8 @@ class FittedDatingModel:
   features: CorpusFeatures  # of the corpus
   labels: Labels  # months and kinds of the known records
   weights: expert_panel.ExpertWeights  # of the experts
-  fold_by: str = corpus_lib.YEARS  # what is hidden together, of `folds.FOLD_BY`
+  # What is hidden together, of `corpus.FOLD_BY`.
+  fold_by: str = corpus_lib.YEARS
   # Scores and posteriors of the last fold that was explained.
   _explained: dict = dataclasses.field(
     default_factory=dict, init=False, repr=False

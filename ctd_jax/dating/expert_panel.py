@@ -324,12 +324,12 @@ def _balance_capacity(
 # Weights of the experts, learned on known records that are hidden in folds.
 #
 # The weights have greatest likelihood on events that are dated as an undated
-# record is (see `folds`). They are learned on a sample, so that a large
+# record is (see `corpus`). They are learned on a sample, so that a large
 # corpus costs no more.
 
 _WORDS_PENALTY = 0.005  # of the squared weights of words, per event
 _POOL_PENALTY = 0.002  # of the squared weights of the pool, per event
-_WEIGHT_FOLDS = (0, 3, 6)  # of `folds.NUM_FOLDS`; three are enough
+_WEIGHT_FOLDS = (0, 3, 6)  # of `corpus.NUM_FOLDS`; three are enough
 # Hidden events of a fold that weights are learned on.
 _MAX_TRAINING_EVENTS = 1000
 # Odd, so that no two hashes become one.

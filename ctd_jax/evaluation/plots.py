@@ -56,7 +56,7 @@ def plot_hit_by_group(
   Args:
     values: system -> query id -> value.
     group_by_query: query id -> its group, 1 = the first.
-    labels: of all groups, e.g. `reign_tables.make_reign_labels`.
+    labels: of all groups, e.g. `reigns.make_reign_labels`.
     path: of the PNG.
     title: says data set, split and mode.
     group_name: what a group is, for the axis.

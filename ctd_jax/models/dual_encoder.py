@@ -54,7 +54,7 @@ class CTDConfig:
   reign_starts: Sequence[int]  # ordinal of each reign's first month; G
   # (reign, year, month) of each month of the timeline, from 0; K of them.
   month_classes: Sequence[Sequence[int]]
-  pooling: str = "mean"  # or "cls", "last"; see `pooling.pool_texts`
+  pooling: str = "mean"  # or "cls", "last"; see `packing.pool_texts`
   use_context: bool = True  # `absolute` vectors carry the code of their date
   use_bias: bool = True  # mode "ctd" adds the bias of the offset in time
   codebook: str = "index"  # "release" cannot tell months apart
@@ -252,7 +252,7 @@ class DualEncoder(nn.Module):
   def tables(self, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns variables with which `apply` scores many pairs faster.
 
-    The bias is then looked up in a table; see `offset_table`. Without a bias
+    The bias is then looked up in a table; see `temporal_bias`. Without a bias
     there is none. `params` may lack those of the encoder.
     """
     config = self.config

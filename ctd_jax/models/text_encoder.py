@@ -379,7 +379,7 @@ def read_folder(
     folder: with config.json, tokenizer.json and tokenizer_config.json.
     pooling: of its vectors; the tokenizer must add the token that it reads.
     end_token: see `TextTokenizer.load`.
-    **overrides: see `geometry.read_encoder_config`.
+    **overrides: see `folders.read_encoder_config`.
 
   Raises:
     FileNotFoundError: if a file is missing.

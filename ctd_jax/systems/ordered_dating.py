@@ -1,4 +1,4 @@
-"""Systems that date works by their order, registered; see `ordered_gallery`."""
+"""Systems that date works by their order, registered; see `dated_gallery`."""
 
 from __future__ import annotations
 

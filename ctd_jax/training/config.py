@@ -133,7 +133,7 @@ def base_config() -> ml_collections.ConfigDict:
 
 
 def _add_mesh(c: ml_collections.ConfigDict) -> None:
-  """Adds the axes of devices; see `partitioning`."""
+  """Adds the axes of devices; see `devices`."""
   c.mesh = ml_collections.ConfigDict()  # devices left over split the batch
   c.mesh.fsdp = 1  # devices that share parameters and the batch
   c.mesh.tensor = 1  # devices that share matrices
@@ -159,7 +159,7 @@ def _add_input(c: ml_collections.ConfigDict) -> None:
 
 
 def _add_negatives(c: ml_collections.ConfigDict) -> None:
-  """Adds the number of hard negatives a query, by type; see `negatives`."""
+  """Adds the number of hard negatives a query, by type; see `batches`."""
   c.negatives = ml_collections.ConfigDict()
   c.negatives.same_month_comment = 1
   c.negatives.near_placeholder = 1

@@ -1,7 +1,7 @@
 """Processes of one run: joining them, and work that one does for all.
 
 The same program runs in every process, each with devices of its own, and every
-array is global; see `partitioning`. The functions here let processes find each
+array is global. The functions here let processes find each
 other, hand global arrays to the host, and agree that process 0 writes files, on
 a file system that all of them see. With one process nothing is started.
 """

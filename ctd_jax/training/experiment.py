@@ -303,7 +303,7 @@ def check_prefixes(
   """Refuses a prefix that leaves too little of the length to the texts.
 
   Raises:
-    ValueError: naming both fields, see `text_checks.check_prefix`.
+    ValueError: naming both fields, see `text_encoder.check_prefix`.
   """
   for side in ("query", "record"):
     text_encoder.check_prefix(

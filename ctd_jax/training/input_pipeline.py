@@ -347,7 +347,7 @@ def tokenize_texts(
   Args:
     texts: [N].
     prefix: stands before every text and counts in its length.
-    folder: where tokens are kept, see `token_store.read_or_tokenize`; None =
+    folder: where tokens are kept, see `packing.read_or_tokenize`; None =
       nowhere.
   """
   kept = None

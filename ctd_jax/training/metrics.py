@@ -61,7 +61,7 @@ class MetricWriter:
 
     Args:
       resume_step: the last step whose lines stay.
-      wandb_run: from `weights_and_biases.start_run`.
+      wandb_run: from `metrics.start_run`.
 
     Raises:
       ValueError: naming a line that is not one of metrics.

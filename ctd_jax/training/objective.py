@@ -1,7 +1,7 @@
 """Training objective: encoding of a batch, and the weighted sum of its losses.
 
 Every system is a choice of weights and switches in `config.loss`; `losses` has
-the functions of arrays, `contrastive` those of all pairs of a batch,
+the functions of arrays, `losses` those of all pairs of a batch,
 `train_step` takes the gradient.
 
 Axes: B queries in the global batch, H hard negatives a query.
@@ -151,7 +151,7 @@ class Objective:
     # Labels are similarities of the Gaussians with the moments of intervals.
     # The order of a query's records is its own, so that queries are compared in
     # chunks.
-    # Source: TEMPS, see `time_gaussian`.
+    # Source: TEMPS, see `calendar_heads`.
     record_ends = self._replicate(_record_ends(batch, len(query.scalar)))
     records = self._replicate(record.gaussian)
 

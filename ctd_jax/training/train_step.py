@@ -129,7 +129,7 @@ def abstract_state(
   """Returns shapes, types and shardings of a train state.
 
   Args:
-    mesh: where the state is to live, see `partitioning.state_shardings`.
+    mesh: where the state is to live, see `devices.state_shardings`.
   """
   make_state = functools.partial(_make_fresh_state, model, optimizer)
   shapes = jax.eval_shape(make_state, jax.random.key(0))  # computes nothing

@@ -315,7 +315,7 @@ COVERAGE_PLOT = "coverage.png"
 class TimelineConfig(tfds.core.BuilderConfig):
   """A variant of a data set."""
 
-  timeline: str  # name of its calendar for `reign_tables.load_timeline`
+  timeline: str  # name of its calendar for `reigns.load_timeline`
 
 
 class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):

@@ -340,7 +340,7 @@ def propagate_beliefs(
 # Beside a chronicle all of whose years are known, an undated text mostly has
 # a labelled record that tells the same event, or one of the same weeks. Each
 # pair of the two has a chance to be of one month, of one year, of near years
-# or of far ones, as in `parallel_texts`; with the month of the labelled
+# or of far ones, as above; with the month of the labelled
 # record that is a distribution over the months. Three scores are made of the
 # pairs: the best of every month and the sum of the others, whose weights are
 # learned with those of the pool, and the best of those that are more likely

@@ -242,7 +242,7 @@ class SmoothedDensity:
 
 # Records that a year without a labelled one counts as; so no year is ruled out.
 _MIN_YEAR_COUNT = 0.1
-# Of `vocabulary.KERNEL_WIDTHS` the one of 5 years, which reaches over a hidden
+# Of `wording.KERNEL_WIDTHS` the one of 5 years, which reaches over a hidden
 # block of two or three.
 _KERNEL = 1
 

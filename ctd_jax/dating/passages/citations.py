@@ -30,7 +30,7 @@ from ctd_jax.dating.experts.pairs import ParallelPairs
 
 # Wording index: which records hold the rare strings of a passage.
 #
-# It is to one passage what `shared_wording.EventStringIndex` is to a whole
+# It is to one passage what `wording.EventStringIndex` is to a whole
 # corpus, with the same strings and weights: a passage is weighed as one event
 # more among those of the index.
 
@@ -318,7 +318,7 @@ class TextTable:
 
 # Pairs of a passage and the records that share its wording.
 #
-# The features are those of `parallel_pairs`, and of the same meaning: the
+# The features are those of `pairs`, and of the same meaning: the
 # passage stands as one event more beside those of the corpus.
 
 _ROUNDING = 1e-5  # of an overlap
@@ -557,7 +557,7 @@ class PassageCitations:
   # Where the events beside each citation begin in the lists below.
   starts: Int[np.ndarray, " starts"]
   events: Int[np.ndarray, " Q"]  # beside the citations
-  overlaps: Float32[np.ndarray, "Q 6"]  # of these, by `citation_pairs.CONTEXTS`
+  overlaps: Float32[np.ndarray, "Q 6"]  # of these, by `pairs.CONTEXTS`
   model: regression.BinnedSoftmax  # chance that a pair is of one year
   year_prior: Float[np.ndarray, " Y"]  # chance of each year
   # Citing records whose month is hidden, ascending.

@@ -185,7 +185,7 @@ def make_axis(calendar: Timeline | Calendar) -> MonthAxis:
 
 # Scores of a passage: what every expert says of its months.
 #
-# The scores are those of `expert_panel` and `record_scores`, made for one
+# The scores are those of `expert_panel`, made for one
 # event more beside those of the corpus.
 
 # Hidden records: those without a label, as parallels of a passage.
@@ -371,7 +371,7 @@ class Links:
   """Records linked with a passage."""
 
   rows: Int[np.ndarray, " L"]  # of the records
-  # Of the classes of `parallel_texts`, [L, 4].
+  # Of the classes of `parallels`, [L, 4].
   chances: Float32[np.ndarray, "L 4"]
 
   @property

@@ -160,7 +160,8 @@ def find_platform() -> str:
 
 
 DTYPES = ("float32", "bfloat16")
-# Name, for `jax.checkpoint`, of what takes long to compute; see `layer_stack`.
+# Name for `jax.checkpoint` of values that take long to compute; the stack of
+# layers below keeps them.
 PRODUCT = "product"
 
 

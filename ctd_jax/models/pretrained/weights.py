@@ -1,6 +1,6 @@
 """Published weights into the parameters of our encoders, and back.
 
-`tensor_names` says which tensor is which parameter. A parameter is read slice
+A table of names says which tensor is which parameter. A parameter is read slice
 by slice to where its sharding puts it, and written tensor by tensor: the host
 never holds the whole model.
 """
