@@ -19,10 +19,10 @@ from ctd_jax.benchmark.benchmark import Record
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.utils import output
 from ctd_jax_datasets.chunqiutr import (
-  audit_readme,
   base_texts,
   gallery,
   mini,
+  paper_figures,
   release,
   release_months,
 )
@@ -118,7 +118,7 @@ class Builder(BaseBuilder):
 
   def _read_paper_figures(self, statistics: Mapping[str, Any]) -> Figures:
     """Returns the paper's figures; of `mini` there are none."""
-    return audit_readme.read_paper_figures(statistics)
+    return paper_figures.read_paper_figures(statistics)
 
   def _build_mini(self, _: object, timeline: Timeline) -> _VariantContents:
     """Returns the invented chronicle."""

@@ -11,13 +11,13 @@ import pytest
 
 from ctd_jax.utils import files
 from ctd_jax_datasets import build
-from ctd_jax_datasets.chunqiutr import audit_readme
+from ctd_jax_datasets.chunqiutr import audit_readme, paper_figures
 from ctd_jax_datasets.common import base_builder, summary
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 README = ROOT / "data" / "chunqiutr" / "README.md"
 GOLDEN = ROOT / "tests" / "golden" / "chunqiutr_rebuilt.json"
-PAPER = audit_readme.read_figures(audit_readme.PAPER_FIGURES)
+PAPER = paper_figures.read_figures(paper_figures.PAPER_FIGURES)
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,7 @@ def test_paper_figures_agree_with_one_another():
 
 def test_every_paper_figure_has_a_figure_of_ours(golden):
   ours = summary.compute_figures(golden)
-  for (table, row, column), _ in audit_readme._flatten_figures(PAPER):
+  for (table, row, column), _ in paper_figures._flatten_figures(PAPER):
     assert column in ours[table][row], (table, row, column)
 
 
@@ -73,13 +73,13 @@ def test_golden_figures_are_those_of_the_editions(golden, tmp_path):
 
 
 def test_every_difference_has_a_reason_and_every_reason_a_difference(golden):
-  found = audit_readme.find_differences(summary.compute_figures(golden), PAPER)
+  found = paper_figures.find_differences(summary.compute_figures(golden), PAPER)
   for difference in found:
     assert difference.reason, difference
   used = {difference.reason for difference in found}
   assert used == {
     row["reason"]
-    for row in files.read_tsv_rows(audit_readme.DIFFERENCE_REASONS)
+    for row in files.read_tsv_rows(paper_figures.DIFFERENCE_REASONS)
   }
 
 
@@ -114,7 +114,7 @@ def test_a_difference_of_the_tolerance_needs_no_reason(tmp_path):
     "units\t*\t*\tToo late.\n",
     encoding="utf-8",
   )
-  (found,) = audit_readme.find_differences(OURS, THEIRS, reasons)
+  (found,) = paper_figures.find_differences(OURS, THEIRS, reasons)
   assert (found.column, found.value, found.paper_value) == ("units", 106, 100)
   assert found.reason == "This."
 
@@ -135,20 +135,20 @@ def test_a_figure_that_cannot_be_read_is_named(tmp_path, line, message):
     encoding="utf-8",
   )
   with pytest.raises(ValueError, match=message):
-    audit_readme.read_figures(path)
+    paper_figures.read_figures(path)
 
 
 def test_only_what_the_paper_describes_is_set_beside_it():
   named = {"name": "chunqiutr/mini/3.0.0", "synthetic": True}
-  assert audit_readme.read_paper_figures(named) == {}
+  assert paper_figures.read_paper_figures(named) == {}
   assert (
-    audit_readme.read_paper_figures(
+    paper_figures.read_paper_figures(
       {"name": "zztj/demo/1.0.0", "synthetic": False}
     )
     == {}
   )
   named = {"name": "chunqiutr/release/3.0.0", "synthetic": False}
-  assert audit_readme.read_paper_figures(named) == PAPER
+  assert paper_figures.read_paper_figures(named) == PAPER
   assert summary.gap_share(PAPER) == pytest.approx(0.4951, abs=1e-4)
   assert summary.gap_share({}) is None
 

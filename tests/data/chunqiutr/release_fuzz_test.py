@@ -190,9 +190,8 @@ def described(found):
     for record in found.records
   }
   asked = {
-    query.query_id: dataclasses.replace(
-      query, positives=tuple(sorted(texts[name] for name in query.positives))
-    )
+    query.query_id: dataclasses.asdict(query)
+    | {"positives": sorted(texts[name] for name in query.positives)}
     for queries in found.queries.values()
     for query in queries
   }
