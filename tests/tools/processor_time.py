@@ -63,7 +63,11 @@ class ProcessorTime:
     finally:
       shared = self._in_fixtures - before
       own = read_processor_time() - start - shared
-      kind = "slow" if item.get_closest_marker("slow") else "test"
+      # Comparisons with published code run only when --parity asks for them.
+      may_take_long = (
+        item.get_closest_marker("slow") or "parity" in item.path.parts
+      )
+      kind = "slow" if may_take_long else "test"
       times = [(item.nodeid, kind, own)]
       times += [(name, "fixture", seconds) for name, seconds in self._new]
       self._new.clear()
