@@ -26,8 +26,6 @@ page. Build an index with python -m ctd_jax.index.
 The exit status is 0 for an answer, 1 if nothing was found, 2 for an error.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

@@ -6,8 +6,6 @@
 `ctd-jax NAME ...` is `python -m MODULE ...` with the module of `COMMANDS`.
 """
 
-from __future__ import annotations
-
 import difflib
 import runpy
 import sys

@@ -35,8 +35,6 @@ for earlier ones the new moons are computed and the start of the year is
 estimated together with the dates.
 """
 
-from __future__ import annotations
-
 import pathlib
 
 from absl import flags

@@ -12,8 +12,6 @@ Evaluate a run on another data set, or systems that need no training:
   python -m ctd_jax.evaluate --baselines_only --dataset=beir:FOLDER --workdir=w
 """
 
-from __future__ import annotations
-
 import ml_collections
 from absl import flags
 

@@ -18,8 +18,6 @@ writes only the run's adapters, in the format of PEFT; without the flag they are
 merged into the encoder.
 """
 
-from __future__ import annotations
-
 import pathlib
 
 from absl import flags

@@ -10,8 +10,6 @@ it is installed; otherwise CPU devices stand in, and the output says so.
 Attention is then by plain products, and memory an upper bound.
 """
 
-from __future__ import annotations
-
 from absl import flags
 
 from ctd_jax.utils import command_line

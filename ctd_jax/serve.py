@@ -13,8 +13,6 @@ machine can reach the server unless you set --host, which requires a --token
 that readers enter. Needs the extra [web].
 """
 
-from __future__ import annotations
-
 import pathlib
 
 from absl import flags

@@ -10,8 +10,6 @@ runs/<config file>[-<argument>]. On SIGTERM a run saves its state and exits with
 status 75.
 """
 
-from __future__ import annotations
-
 import re
 
 import ml_collections

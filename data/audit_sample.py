@@ -16,8 +16,6 @@ Both flags together draw the sample again, e.g. from the next version, and keep
 the verdicts on records that have not changed.
 """
 
-from __future__ import annotations
-
 import bisect
 import collections
 import dataclasses

@@ -15,8 +15,6 @@ files, byte by byte; its own flags stand behind --:
     --sources=corpus/raw --runner=DirectRunner --workers=2
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import difflib

@@ -8,8 +8,6 @@ Example:
   python -m ctd_jax_datasets.export chunqiutr/mini --format=beir --out=mini
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

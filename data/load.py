@@ -1,8 +1,6 @@
 """Data sets by name: built ones, folders in the form of BEIR, JSON of
 Chronocept."""
 
-from __future__ import annotations
-
 import os
 import pathlib
 

@@ -6,8 +6,6 @@ they are read. `ctd_jax_datasets.load` makes them.
 Axes: N records.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 from collections.abc import Iterable, Mapping

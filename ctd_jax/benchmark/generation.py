@@ -4,8 +4,6 @@ Windows over months of different splits are dropped, as are queries that no
 record answers.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

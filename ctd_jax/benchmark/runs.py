@@ -14,8 +14,6 @@ those of the rankings in memory.
 Axes: Q queries, N records, k results.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import os

@@ -12,8 +12,6 @@ than the paper reports: seasons and leap months, see
 `MonthScanner.advance_by_cue`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable

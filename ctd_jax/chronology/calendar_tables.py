@@ -7,8 +7,6 @@ a gap, and polities that shared it differ in eras only.
 Days are Julian day numbers, years astronomical (0 = 1 BCE).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import pathlib

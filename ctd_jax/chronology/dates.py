@@ -7,8 +7,6 @@ which matches are dates.
 Positions count the characters of the text as given.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

@@ -4,8 +4,6 @@
 name such as 「泰始」 can be of several reigns: a mention holds all but those
 that the rest of the question excludes."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import re

@@ -5,8 +5,6 @@ Regnal years and months come as 「元」, 「十有二」 or 「23」, windows 
 dates have to agree on them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Mapping

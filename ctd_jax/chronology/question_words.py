@@ -6,8 +6,6 @@ no words to look for. A list of the kinds of entries that annals have, 「會盟
 征伐或朝聘」, means any of them; one of them alone is a word.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection
 

@@ -8,8 +8,6 @@ admits.
 
 Axes: Q queries, K months."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

@@ -14,8 +14,6 @@ open question. Functions import the library when they need it, because every
 reader of dates imports this module.
 """
 
-from __future__ import annotations
-
 import re
 
 import numpy as np

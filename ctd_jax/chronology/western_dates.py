@@ -10,8 +10,6 @@ included: viii Kal. Jan. is 25 December. Source: the Roman calendar, as in
 Bickerman, Chronology of the Ancient World (1968), 43-47.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from typing import NamedTuple

@@ -24,8 +24,6 @@ of the reign before. A window is clipped to its calendar.
 The patterns match a query in which the first full date, the anchor, is replaced
 by `ANCHOR_MARK`, in Traditional script."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Sequence

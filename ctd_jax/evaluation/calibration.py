@@ -9,8 +9,6 @@ Source: Naeini, Cooper and Hauskrecht, Obtaining well calibrated probabilities
 using Bayesian binning (AAAI 2015), expected calibration error.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import os

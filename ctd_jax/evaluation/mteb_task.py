@@ -14,8 +14,6 @@ MTEB's hit_rate_at_k is our hit@k, its recall_at_k our recall@k. What
 sentence-transformers.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import re

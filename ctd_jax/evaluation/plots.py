@@ -6,8 +6,6 @@ colour in every plot of a page.
 Axes: N records.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping, Sequence
 

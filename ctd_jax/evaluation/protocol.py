@@ -23,8 +23,6 @@ Source: ChunQiuTR release, evaluation switches; Tables 13-15. Official is
 neg1_ne1_dq0; event-only here is neg1_ne0_dq1.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Mapping, Sequence
 

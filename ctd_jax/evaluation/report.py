@@ -7,8 +7,6 @@ is complete in itself, to read, send and print: pictures are embedded and there
 are no scripts.
 """
 
-from __future__ import annotations
-
 import base64
 import dataclasses
 from collections.abc import Mapping, Sequence

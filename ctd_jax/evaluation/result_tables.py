@@ -23,8 +23,6 @@ system and other_system.
     --readme=README.md,docs/results/retrieval.md --check
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 import shlex

@@ -6,8 +6,6 @@ comparisons are made from the files (`evaluation.result_tables`), never typed.
 form whose `source` names the table of the publication.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

@@ -6,8 +6,6 @@ Queries about one year share their records: pass the years as `groups`, and
 whole years are swapped or resampled.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Hashable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ Run files and qrels are the border between systems and evaluation: the model
 and the systems write theirs, and every table is computed from the files.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

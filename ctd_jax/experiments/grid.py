@@ -11,8 +11,6 @@ queries, in the mode that selects checkpoints. The test queries are asked of the
 best of each method alone: who looks at all of them has chosen by the test.
 """
 
-from __future__ import annotations
-
 import concurrent.futures
 import dataclasses
 import itertools

@@ -1,7 +1,5 @@
 """Training run of a retriever: train, validate by ranking, evaluate."""
 
-from __future__ import annotations
-
 import os
 
 import jax

@@ -5,8 +5,6 @@ page needs no script, file or host. It names the question, the time and the
 hash of the index, so that others can check that they ask the same.
 """
 
-from __future__ import annotations
-
 import functools
 import html
 import os

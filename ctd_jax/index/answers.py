@@ -4,8 +4,6 @@ All forms of an answer are made from this object. Within one `SCHEMA_VERSION`,
 fields are added but never renamed or removed (see answer.schema.json).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import io
 import re

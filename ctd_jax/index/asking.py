@@ -16,8 +16,6 @@ answered. What it leaves open is answered with its readings, never guessed.
 Axes: n records of a work, Q questions, k results.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import difflib

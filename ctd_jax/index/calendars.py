@@ -8,8 +8,6 @@ dates of an index.
 Axes: K lunations, S possible offsets of a calendar that is not known exactly.
 """
 
-from __future__ import annotations
-
 import calendar as gregorian_names
 import dataclasses
 import hashlib

@@ -9,8 +9,6 @@ it again; until then it is pending.
 Axis: K months.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Collection, Iterable, Mapping

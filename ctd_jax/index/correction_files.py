@@ -9,8 +9,6 @@ Corrections whose records are gone or have changed appear in csv and jsonl only;
 the others report them as left out.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import difflib

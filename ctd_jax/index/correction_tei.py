@@ -7,8 +7,6 @@ of several, `-iso` are days of the proleptic Gregorian calendar. `resp` is the
 reader, whose note stands beside the record.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ removed or replaced keeps its corrections, and `work_corrections` finds their
 records again. `add` and `undo` return when the change is on disk.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import datetime
 import fcntl

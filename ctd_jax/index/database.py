@@ -9,8 +9,6 @@ Its posteriors are in the folder `works.folder`, in the order of the rows.
   [TextMatch(row=120, score=9.31)]
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -4,8 +4,6 @@ The summary lists works, how they are dated and what is doubtful. The check
 verifies files, hashes, rows, full text and vectors.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import pathlib

@@ -4,8 +4,6 @@
 works. `index_check` verifies it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pathlib
 from typing import Any

@@ -3,8 +3,6 @@
 Axes: K months, Y years.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from typing import Any

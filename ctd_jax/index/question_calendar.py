@@ -8,8 +8,6 @@ on within a polity, then in the leading one.
 Axes: K months, M memberships of a lunation in a reign.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Collection, Iterator, Sequence

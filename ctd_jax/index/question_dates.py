@@ -5,8 +5,6 @@ reigns share a name, each is read with the same window and second date. A month
 without a year is that month of any year.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Collection, Sequence

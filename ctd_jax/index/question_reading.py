@@ -5,8 +5,6 @@ so the answer can say how it was understood. An ambiguous question is answered
 with all its meanings.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Sequence
 

@@ -5,8 +5,6 @@ sexagenary name alone (「辛未年」), reigns and dynasties (「僖公年間�
 「晉懷帝時」, 「西晉時期」).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

@@ -8,8 +8,6 @@ work. So the weights add up to the log odds of the month against chance.
 Axes: K months.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -9,8 +9,6 @@ timeline, P packs, T texts of a pack, W columns of a row, S slots for texts in a
 row.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

@@ -7,8 +7,6 @@ Axes: B texts, D features, G reigns, Y year numbers, M months of a year, F
 features of a regnal year, Z dimensions of a Gaussian.
 """
 
-from __future__ import annotations
-
 import flax.struct
 import jax
 

@@ -8,8 +8,6 @@ Axes: Q queries, N records, F frequencies, U = 2F features of an offset and
 hidden units of the bias.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import NamedTuple

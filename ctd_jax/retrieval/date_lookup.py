@@ -19,8 +19,6 @@ Axes: Q queries, b a block of them, N records, n records of a gallery, k
 results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

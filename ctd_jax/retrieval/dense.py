@@ -8,8 +8,6 @@ processes share the texts and the queries, and each has all results.
 Axes: Q queries, N records, k results.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pathlib
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ Axes: Q queries, b a block of them, N records, n records of a gallery, G
 galleries, k results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np

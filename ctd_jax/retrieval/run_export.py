@@ -1,7 +1,5 @@
 """Export of a trained run: the system, its vectors or its adapters."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -10,8 +10,6 @@ Axes: Q queries, N records, b and n a block of them, G galleries, k results, C
 chunks of a block, c records of a chunk.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import Any
 

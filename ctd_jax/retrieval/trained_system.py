@@ -7,8 +7,6 @@ calendar, ctd_jax.safetensors the parameters. Together they are the system of
 the run, without its workdir and without its data set.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

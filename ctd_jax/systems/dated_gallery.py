@@ -7,8 +7,6 @@ train months; months and kinds of the others stay outside.
 Axes: N records, Q queries, K months, k results.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools

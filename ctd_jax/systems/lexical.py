@@ -4,8 +4,6 @@ Both read texts alone (track T0). The rankings are those of `retrieval.bm25`
 and `retrieval.date_lookup`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ctd_jax.benchmark.benchmark import Benchmark

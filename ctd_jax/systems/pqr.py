@@ -14,8 +14,6 @@ record, M vectors of all records, k results.
 Source: ChunQiuTR, baseline PQR; constants of its release.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -20,8 +20,6 @@ release searches ColBERT vectors approximately and filters the best 2,000 of
 SPLADE; here every gallery is searched whole.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import glob

@@ -20,8 +20,6 @@ from here, and `--help` reads the configs.
 Axes: Q queries, N records, n some of them, K months, k results.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import difflib
 import functools

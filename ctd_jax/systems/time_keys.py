@@ -12,8 +12,6 @@ decides, as in `retrieval.date_lookup`.
 Axes: Q queries, N records, n records of a gallery, k results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ctd_jax.benchmark.benchmark import Benchmark

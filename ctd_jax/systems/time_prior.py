@@ -11,8 +11,6 @@ Source: ChunQiuTR release, BM25 + TimeKDE: a Gaussian kernel density over the
 months of the 200 best records, in the manner of Li and Croft (2003).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -9,8 +9,6 @@ it. Only validation queries and their labels are read.
 Axes: Q queries, N records, k results.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -24,8 +24,6 @@ Axes: Q queries, b a block of them, N records, n records of a gallery, k
 results; the last axis of curves is (location, scale, skewness).
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from typing import ClassVar

@@ -1,7 +1,5 @@
 """Files of texts: encodings, formats, and which files make one work."""
 
-from __future__ import annotations
-
 import codecs
 import os
 import pathlib

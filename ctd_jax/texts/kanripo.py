@@ -6,8 +6,6 @@ heading, a paragraph or subordinate text shows only by indents and by lines that
 are not full. TLS editions have a clause a line, `**` headings and item numbers.
 """
 
-from __future__ import annotations
-
 import collections
 import re
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Markdown: headings, paragraphs, lists, tables, footnotes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

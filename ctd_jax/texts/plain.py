@@ -1,7 +1,5 @@
 """Plain text: a record a line, or a paragraph between empty lines."""
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

@@ -4,8 +4,6 @@ The end of a line is no end of a sentence; what is a heading, a paragraph or
 subordinate text shows only by indents and by lines that are not full.
 """
 
-from __future__ import annotations
-
 import collections
 import itertools
 import re

@@ -4,8 +4,6 @@ Source: TEI Consortium, P5 Guidelines, on the elements named here. Elements of
 other names are read through: their text is text.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from xml.parsers import expat

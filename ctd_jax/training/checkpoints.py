@@ -10,8 +10,6 @@ before it. Several processes write one checkpoint, which any number of them, on
 any number of devices, can read.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import gc

@@ -6,8 +6,6 @@ earlier one compiled. A compiled function computes the same numbers whether it
 was read or compiled.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import secrets

@@ -9,8 +9,6 @@ Importing this module costs nothing but ml_collections, because every config
 file does; `validate` imports what it compares with.
 """
 
-from __future__ import annotations
-
 import difflib
 import importlib.util
 from collections.abc import Collection, Mapping

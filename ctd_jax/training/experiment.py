@@ -7,8 +7,6 @@ workdir.
 Axes: Q queries of a split.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import json

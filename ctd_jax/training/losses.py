@@ -9,8 +9,6 @@ N = B + hard negatives of the batch, C classes of a calendar head, K months of
 the timeline.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable, Sequence

@@ -7,8 +7,6 @@ Source: the published recipe (linear warm-up over a tenth of the updates, linear
 decay to 0, weight decay 0.01); the parameter groups are ours.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from typing import Any

@@ -13,8 +13,6 @@ to know it, and its cost does not grow with them.
 Axes: P packs, R rows of a pack, N texts of a batch, U units.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

@@ -6,8 +6,6 @@ data nor weights.
 Axes: B queries in the global batch, H hard negatives a query, P packs.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools

@@ -1,7 +1,5 @@
 """Flags of commands that train or evaluate; imports no JAX."""
 
-from __future__ import annotations
-
 from absl import flags
 
 OFF = "off"

@@ -3,8 +3,6 @@
 A folder is local or in a bucket (`gs://bucket/run`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import pathlib

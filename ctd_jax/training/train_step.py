@@ -8,8 +8,6 @@ config.
 Axes: B queries in the global batch, N records.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Transfer of a trained run to another data set, for its evaluation there."""
 
-from __future__ import annotations
-
 import dataclasses
 import os
 import re

@@ -6,8 +6,6 @@ size. Nothing is unpickled from the folder. An item may be done twice if a
 worker dies, so functions must write files atomically and repeatably.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import inspect

@@ -5,8 +5,6 @@ log shows this project's lines and everyone's warnings. A user error prints one
 line; --verbosity=1 adds the traceback.
 """
 
-from __future__ import annotations
-
 import functools
 import importlib.util
 import json

@@ -4,8 +4,6 @@ A path is a string, a `pathlib` path or an `epath` path, and may be in a bucket
 (`gs://bucket/name`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import csv
 import io

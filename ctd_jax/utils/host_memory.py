@@ -1,7 +1,5 @@
 """Settings of glibc's malloc; imports no JAX."""
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import importlib.metadata

@@ -1,7 +1,5 @@
 """JSON API: the same objects as `ctd-jax ask --json`, described by OpenAPI."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import importlib.resources

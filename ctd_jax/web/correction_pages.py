@@ -1,7 +1,5 @@
 """Corrections as pages and as JSON: form, list, export, undo and redating."""
 
-from __future__ import annotations
-
 import dataclasses
 import re
 import secrets

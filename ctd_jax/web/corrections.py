@@ -1,7 +1,5 @@
 """Corrections of a served index: state, marks beside records, and changes."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any

@@ -8,8 +8,6 @@ server, so that the end is always recorded. SIGTERM cancels a job; SIGHUP
 interrupts it, and it can be started again.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import datetime

@@ -3,8 +3,6 @@
 Axes: K months.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

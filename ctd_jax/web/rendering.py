@@ -5,8 +5,6 @@ an index's texts are in `utils.notes`. Corpus text is escaped like any other
 value. A saved page has its style inside and links to its server.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import http

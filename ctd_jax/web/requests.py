@@ -5,8 +5,6 @@ the form comes from one of our pages, and a key, so that a form sent twice
 changes something once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import contextlib

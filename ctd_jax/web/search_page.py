@@ -1,7 +1,5 @@
 """The search page: results, how the question was understood, and a timeline."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Callable

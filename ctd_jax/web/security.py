@@ -4,8 +4,6 @@ The Host header is checked against DNS rebinding: another site could point its
 name at this machine and read the index through a reader's browser.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import ipaddress

@@ -1,7 +1,5 @@
 """Upload pages: upload files, check the preview, choose settings, build."""
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import io

@@ -6,8 +6,6 @@ REQUEST is a JSON file with the fields of `ReadingRequest`. Texts are read in a
 separate process, so that a bad file cannot take down the server.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

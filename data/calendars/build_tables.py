@@ -7,8 +7,6 @@ Only the tables of that package are read, never its code. What they have wrong
 is put right by the rows of `corrections.tsv`, each with its reason.
 """
 
-from __future__ import annotations
-
 import bisect
 import csv
 import dataclasses

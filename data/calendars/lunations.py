@@ -4,8 +4,6 @@ The source numbers eight streams. A stream here is one run of consecutive
 lunations, so that those with a gap are several (蜀 and 唐 share a number).
 """
 
-from __future__ import annotations
-
 import bisect
 import dataclasses
 import itertools

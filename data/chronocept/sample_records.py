@@ -6,8 +6,6 @@ folder. A malformed record is refused with its position, id, field and value.
 Source: Chronocept, arXiv 2505.07637v1, figure 1 (schema) and Tables 3 and 5.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools

@@ -7,8 +7,6 @@
 A section between `<!-- audit:NAME -->` and `<!-- end -->` is made anew.
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import pathlib

@@ -5,8 +5,6 @@ entry a line. An entry is a numbered item or a line, with what the edition says
 of its reign and year.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

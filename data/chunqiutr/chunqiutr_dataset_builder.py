@@ -5,8 +5,6 @@ authors' own from their files, `mini` a small invented chronicle of the same
 structure for tests and first runs.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence

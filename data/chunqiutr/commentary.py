@@ -6,8 +6,6 @@ margin and the opinions on it below. A piece is accepted if its place in the
 annals is sure enough.
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import dataclasses

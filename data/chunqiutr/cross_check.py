@@ -7,8 +7,6 @@ that differs is listed with both locations, so that a reader can look it up.
 Source: ChunQiuTR section 6.2 (months checked by hand), Tables 8 and 9.
 """
 
-from __future__ import annotations
-
 import collections
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any

@@ -5,8 +5,6 @@ Both group their essays under titles of their own, by duke and year. 魏了翁
 呂祖謙 (KR1e0039) writes his own and names the year in each title.
 """
 
-from __future__ import annotations
-
 import bisect
 import collections
 import dataclasses

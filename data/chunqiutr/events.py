@@ -8,8 +8,6 @@ share a version.
 Axes: N sentences of the annals, M clauses of a tradition.
 """
 
-from __future__ import annotations
-
 import bisect
 import collections
 import dataclasses

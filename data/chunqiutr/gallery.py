@@ -5,8 +5,6 @@ begins, and dated by a scan; commentary is aligned with the text it explains. A
 month without an entry gets a placeholder.
 """
 
-from __future__ import annotations
-
 import collections
 import concurrent.futures
 import contextlib

@@ -10,8 +10,6 @@ A record's key is the month that the grammar drew; scanning the annals
 recovers it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import pathlib

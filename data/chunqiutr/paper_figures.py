@@ -3,8 +3,6 @@
 Apart from `audit_readme`, which is a command: the builder imports this.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fnmatch
 import pathlib

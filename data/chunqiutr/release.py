@@ -5,8 +5,6 @@ of its answers. Where the files contradict themselves, their own loader decides;
 what it does not decide is decided here. Each such decision is noted.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

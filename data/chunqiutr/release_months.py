@@ -6,8 +6,6 @@ The file of months has a node for each month, with the texts about each event
 own loader reads it.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 import os

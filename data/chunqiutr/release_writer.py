@@ -11,8 +11,6 @@ over. Not kept: the letters of ids and numbers of versions.
 Source: schema of the public release (specification 1.1-1.3).
 """
 
-from __future__ import annotations
-
 import collections
 import json
 import os

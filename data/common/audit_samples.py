@@ -5,8 +5,6 @@ stands for as many as its stratum has more. A rate is the weighted share with
 its 95 % Wilson interval for the effective size of the sample.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

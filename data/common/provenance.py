@@ -7,8 +7,6 @@ does. Two files carry both: `reigns.tsv`, in the form of the tables in
 by somebody else needs one of them.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

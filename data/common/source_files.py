@@ -6,8 +6,6 @@ Files of the authors are named by a commit and recognised by the id that git
 gives to their bytes, so a clone of their repository will do.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

@@ -4,8 +4,6 @@ Figures of a build stand beside published ones where there are any: `Table N` in
 a title is the paper's.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

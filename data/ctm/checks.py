@@ -4,8 +4,6 @@ Every task recomputes its gold from the relations with sets of years, not with
 the interval algebra that made it. A gold that does not follow stops the build.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 from collections.abc import Iterable, Sequence

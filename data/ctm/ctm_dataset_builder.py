@@ -7,8 +7,6 @@ the paper.
 Source: CTM, arXiv 2502.16922.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import json

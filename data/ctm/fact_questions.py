@@ -4,8 +4,6 @@ An entity whose name tells its period is not asked about; of EDD every entity is
 asked once before any is asked again.
 """
 
-from __future__ import annotations
-
 import functools
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ The data set is a function of the fact tables, the seed and this code, so it
 can be shared without being published.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import hashlib

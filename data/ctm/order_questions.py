@@ -5,8 +5,6 @@ Orders and sums are asked only where the tolerance of approximate years cannot
 change them.
 """
 
-from __future__ import annotations
-
 import itertools
 import random
 from collections.abc import Sequence

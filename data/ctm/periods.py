@@ -8,8 +8,6 @@ Source: CTM paper, table of periods; finer names are those of
 `facts/regimes.tsv`.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import functools

@@ -4,8 +4,6 @@ All draws take the generator of the question, so that no question depends on the
 draws of another.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import pathlib

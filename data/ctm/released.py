@@ -5,8 +5,6 @@ question whose answer cannot be read so is graded as free text. Entities get the
 years of our tables, else those of their period.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import re

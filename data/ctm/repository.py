@@ -4,8 +4,6 @@ Rows of the fact tables become entities; their periods are computed from their
 years. Themes of the Ito game are read here as well.
 """
 
-from __future__ import annotations
-
 import collections
 import functools
 import hashlib

@@ -4,8 +4,6 @@ A cast has a scene that sets the time, members of that time, and strangers of
 another. PJ asks whether all can have met, SEC and LSEC what does not belong.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import random

@@ -5,8 +5,6 @@ question needs. Golds are data of one class for each form, told apart by the tag
 `form`. The interval algebra computes golds from relations.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterable, Mapping, Sequence

@@ -20,8 +20,6 @@ known only where the print opens an entry with one (「二月」, not a season o
 have no counterpart in a print without punctuation and are not compared.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence

@@ -5,8 +5,6 @@ are compared character by character, so that every entry has the year under
 which it is printed.
 """
 
-from __future__ import annotations
-
 import bisect
 import dataclasses
 import pathlib

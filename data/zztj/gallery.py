@@ -4,8 +4,6 @@ The year of an entry is that of the heading it is printed under; its month is
 that of a scan, which reads the dates that open an entry and carries them on.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import pathlib

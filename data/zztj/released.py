@@ -4,8 +4,6 @@ A row has a date in several forms, which do not always agree; rows are grouped
 by the key of the mode, and what is odd in a row is noted.
 """
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import dataclasses

@@ -6,8 +6,6 @@ demonstration files in the ways their script groups them. There is no training
 data: the splits are `records` and `test`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping

@@ -30,8 +30,6 @@ rows; and the time of each.
 Weights are random. Needs the extras `cuda` (or `tpu`) and `parity`.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import multiprocessing

@@ -20,8 +20,6 @@ Questions of the test split are asked here and nowhere else; settings are chosen
 on validation before.
 """
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import dataclasses

@@ -11,8 +11,6 @@ Limits: opening 1 s; a question 0.1 s of 21,188 records, 0.5 s of a million; a
 cold command 4 s.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import pathlib

@@ -4,8 +4,6 @@ None of the tables that date chronicles: the years of eras and the days of
 months are those of the DILA Time Authority, those of Lu its twelve reigns.
 """
 
-from __future__ import annotations
-
 import collections
 import csv
 import dataclasses

@@ -4,8 +4,6 @@ A year that is printed without its era, or under a misprinted one, is known by
 the years before it.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Sequence

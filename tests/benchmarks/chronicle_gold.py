@@ -8,8 +8,6 @@ year lacks, or that lack the day printed beside them. What stands after a date
 that was left out is of no month that is known.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import difflib

@@ -17,8 +17,6 @@ and of the run its seconds, with all compilation, and the peak of its memory.
 `--show_errors=N` prints the first N wrong places.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import concurrent.futures

@@ -4,8 +4,6 @@ Every function reads one text and returns its records with their dates; months
 and days are read by `chronicle_gold` alike in all of them.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Callable, Mapping

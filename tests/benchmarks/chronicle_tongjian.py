@@ -1,7 +1,5 @@
 """資治通鑑: paragraphs that years open, months that two editions have."""
 
-from __future__ import annotations
-
 import itertools
 import pathlib
 

@@ -5,8 +5,6 @@ out or moved, and where months are cut, records are parted at every printed
 date: an entry is what stands under one.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import re

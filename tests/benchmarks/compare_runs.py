@@ -7,8 +7,6 @@ Pairs are those of a group of `result_steps.COMPARED`, on test, in both modes
 that the pages show; Holm's correction is over the pairs of a group and mode.
 """
 
-from __future__ import annotations
-
 import argparse
 import pathlib
 

@@ -4,8 +4,6 @@ A step has a query, a positive and a hard negative, the one of the released
 code, of each of its queries, from `chunqiutr/rebuilt`.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple

@@ -5,8 +5,6 @@ family is a kind of question or page, or the geometry of an encoder. The track
 says how many cores there were, or which accelerator.
 """
 
-from __future__ import annotations
-
 import os
 import pathlib
 import shlex

@@ -17,8 +17,6 @@ of all editions in it, read for their citations (track T0+external).
 `--strip=all` out of all.
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import dataclasses

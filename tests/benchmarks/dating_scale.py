@@ -13,8 +13,6 @@ last.
   python tests/benchmarks/dating_scale.py --data_dir=DIR [--copies=1,10,96]
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import multiprocessing

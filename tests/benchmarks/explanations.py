@@ -14,8 +14,6 @@ also how far the weights are from adding up to the log odds.
     [--show=5] [--rows=FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import collections
 import dataclasses

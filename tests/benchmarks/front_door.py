@@ -16,8 +16,6 @@ them is among the first ten: it is that of the index for both.
 file of result rows, of both.
 """
 
-from __future__ import annotations
-
 import argparse
 import concurrent.futures
 import multiprocessing

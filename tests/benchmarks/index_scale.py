@@ -15,8 +15,6 @@ built and measured is not built again.
 date passages; `--rows` names the file of result rows.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

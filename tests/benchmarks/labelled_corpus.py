@@ -7,8 +7,6 @@ one `Posterior` over the months of the calendar.
 Axes: N records: n sections of the chronicle, then T texts; K months.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Iterable, Sequence
 

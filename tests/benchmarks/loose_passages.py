@@ -12,8 +12,6 @@ passage; beside them the transductive figures of the same events with
     [--transductive] [--show=5] [--rows=FILE]
 """
 
-from __future__ import annotations
-
 import argparse
 import pathlib
 import shlex

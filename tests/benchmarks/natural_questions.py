@@ -25,8 +25,6 @@ other, each with those before it as chosen: by the mean of MRR@10 over groups
 and both ways of scoring, `background` by nll.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import pathlib

@@ -18,8 +18,6 @@ Locust is a program of its own here: its web server and its event loop have no
 business in the environment of the tests.
 """
 
-from __future__ import annotations
-
 import argparse
 import csv
 import dataclasses

@@ -3,8 +3,6 @@
 Axes: n records, K months.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -5,8 +5,6 @@ it measures, and the file of `tests/results` that its rows belong to, are said
 beside it. `tests.benchmarks.all_results` runs the plan.
 """
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 

@@ -17,8 +17,6 @@ leave it out with --systems=ctd_jax,numpy.
     --sizes=20000,200000,2000000 --queries=1024 --repeats=3
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """Contrastive training by PyTorch, the usual way, to compare ours with."""
 
-from __future__ import annotations
-
 import contextlib
 import pathlib
 from collections.abc import Sequence

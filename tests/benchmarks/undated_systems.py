@@ -9,8 +9,6 @@
 Axes: n texts, m dated sections, K months.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import itertools
 import pathlib

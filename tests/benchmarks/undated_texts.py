@@ -23,8 +23,6 @@ with intervals that resample the years. `--show=N` prints N texts with the
 reasons of the last system that has any.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import itertools

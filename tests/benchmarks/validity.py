@@ -11,8 +11,6 @@ and seeds. Slow systems run only if --systems names them: `bilstm`, `bert`, and
 a model whose published grid is searched first, e.g. `svr-searched`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Iterable

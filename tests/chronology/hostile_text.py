@@ -6,8 +6,6 @@ sexagenary pairs, marks of quotation and of the editions) in orders that no
 scribe wrote, and damage what once was right.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 

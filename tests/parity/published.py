@@ -6,8 +6,6 @@ reranker. Needs the extra [parity].
 Axes: B texts, L tokens, D features, S states (one more than layers), P pairs.
 """
 
-from __future__ import annotations
-
 import copy
 import pathlib
 

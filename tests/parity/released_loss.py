@@ -7,8 +7,6 @@ DistributedDataParallel averages the gradients.
 Axes: Q queries of a process, D features, F frequencies.
 """
 
-from __future__ import annotations
-
 import pathlib
 
 import numpy as np

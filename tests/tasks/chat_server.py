@@ -1,7 +1,5 @@
 """A chat server on this machine that delays, fails, truncates and repeats."""
 
-from __future__ import annotations
-
 import collections
 import contextlib
 import http.server

@@ -14,8 +14,6 @@ allows it; --upgrade takes the newest ones. No file names an index. It needs uv
 (pip install 'ctd_jax[lock]'), and not the versions of Python themselves.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import pathlib

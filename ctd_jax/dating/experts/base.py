@@ -3,8 +3,6 @@
 Axes: N records, n rows, K months, Y regnal years, E events, C comments.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ E events, n events scored, H citing records whose month is hidden, R reigns,
 Y years.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import zlib
 from collections.abc import Mapping, Sequence

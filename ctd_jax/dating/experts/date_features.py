@@ -3,8 +3,6 @@
 Axes: N records, n some of them, K months, O openings, M manners of opening.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import itertools

@@ -4,8 +4,6 @@ Axes: N records, n some of them, L tokens, T texts of a batch in R rows of W
 columns, Y years, F features of a year, S updates, U updates of a call.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import hashlib

@@ -3,8 +3,6 @@
 Works with keys or an order come first, because the model learns from them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 from collections.abc import Callable, Iterable, Mapping, Sequence

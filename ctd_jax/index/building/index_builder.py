@@ -13,8 +13,6 @@ Workers may do the sources, texts and batches of vectors
 (`BuildOptions.map_items`). `.lock` keeps a second builder out.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import fcntl

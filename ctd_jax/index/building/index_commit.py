@@ -11,8 +11,6 @@ folder in use, so that a half-written one is never opened.
 Axes: N records other than headings, K months.
 """
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import itertools

@@ -7,8 +7,6 @@ of it (1-2), or a date that the index's calendar can read (「隱公三年春」
 Axes: n records of a work, K lunations of the calendar, T months of a timeline.
 """
 
-from __future__ import annotations
-
 import pathlib
 import re
 from collections.abc import Sequence

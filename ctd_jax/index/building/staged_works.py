@@ -8,8 +8,6 @@ build finds it again:
   *.npy           posteriors, see `posteriors`
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

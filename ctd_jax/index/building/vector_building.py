@@ -4,8 +4,6 @@ Vectors are made before the index changes. Existing vectors are kept, whether
 their work stays or an interrupted build left them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

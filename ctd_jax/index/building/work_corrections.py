@@ -6,8 +6,6 @@ have changed, it is left out and reported, never given to another record.
 Axes: n records of a work, K months.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import pathlib

@@ -12,8 +12,6 @@ stays whole and takes the month of its first section.
 Axes: n records of a work, N of a group of works, K months, T of a timeline.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import pathlib

@@ -9,8 +9,6 @@ Axes: B texts, L tokens, S attending tokens, H query heads, J key and value
 heads, E features of a head.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable
 from typing import Protocol, runtime_checkable

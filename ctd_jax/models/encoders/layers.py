@@ -4,8 +4,6 @@ Axes: B texts, L tokens, S tokens whose states are wanted, D features, F
 features of a projection.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import math

@@ -4,8 +4,6 @@ Tensors are read slice by slice, so that no more of a large model is in memory
 than the devices at hand need.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import hashlib
 import json

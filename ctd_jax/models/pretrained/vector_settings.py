@@ -9,8 +9,6 @@ one length for both; ours stand beside it under the names that PyLate uses, and
 other libraries ignore them.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

@@ -5,8 +5,6 @@ by slice to where its sharding puts it, and written tensor by tensor: the host
 never holds the whole model.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 import json

@@ -25,8 +25,6 @@ Fleiss (1979), McGraw and Wong (1996) (ICC); Beeferman, Berger and Lafferty
 (1999) (Pk).
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import itertools

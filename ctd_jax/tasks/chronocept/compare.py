@@ -19,8 +19,6 @@ interval and the p-value of a permutation test, alone and corrected for the
 number of runs (Holm).
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import os

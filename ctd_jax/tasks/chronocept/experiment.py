@@ -27,8 +27,6 @@ The two protocols are described in `protocols`.
 Axes: M seeds, N samples, T = 3 targets.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

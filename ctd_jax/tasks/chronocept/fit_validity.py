@@ -10,8 +10,6 @@ through its points. Three points do not determine a skew-normal: a weak prior on
 the skewness (column `ridge`) then selects one, or --height gives the peak.
 """
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Sequence

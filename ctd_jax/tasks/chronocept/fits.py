@@ -10,8 +10,6 @@ Axes: N points, P parameters, *G a grid of parameters.
 Source: Chronocept, arXiv 2505.07637v1, appendix D and Table 11.
 """
 
-from __future__ import annotations
-
 import csv
 import dataclasses
 import itertools

@@ -8,8 +8,6 @@ L tokens, D features of a token, S fields of a sample, T = 3 targets.
 Source: Chronocept, arXiv 2505.07637v1, section on baselines.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from collections.abc import Mapping

@@ -8,8 +8,6 @@ Axes: N samples, F features, T = 3 targets.
 Source: Chronocept, arXiv 2505.07637v1, section on baselines.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import fractions
 import re

@@ -23,8 +23,6 @@ judge compares the verdicts of the judge with those of people. ANSWERS.tsv has
 A command that was interrupted resumes when it is started again.
 """
 
-from __future__ import annotations
-
 import sys
 
 from absl import flags

@@ -3,8 +3,6 @@
 Importing this imports no heavy library, so that --help is fast.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import pathlib
 import sys

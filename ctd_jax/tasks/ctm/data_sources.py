@@ -1,7 +1,5 @@
 """Questions, games and texts from data sets or files."""
 
-from __future__ import annotations
-
 import json
 import pathlib
 from collections.abc import Callable, Sequence

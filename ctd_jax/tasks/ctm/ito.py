@@ -1,7 +1,5 @@
 """Runs of the Timeline Ito game: transcripts, report and result rows."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import pathlib

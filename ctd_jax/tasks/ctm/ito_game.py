@@ -20,8 +20,6 @@ Source: CTM paper, section on the Timeline Ito game and its worked example. Of
 the keys 时期, the believed period, is ours and never published.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import random
 import re

@@ -8,8 +8,6 @@ that of the items.
 Symbols: n seats, K rounds.
 """
 
-from __future__ import annotations
-
 import collections
 import dataclasses
 import functools

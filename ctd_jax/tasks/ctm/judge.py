@@ -18,8 +18,6 @@ Source: CTM paper, section on evaluation (polarity and reason, all key points,
 finer dynasties inside the range); the rules are this project's own.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence

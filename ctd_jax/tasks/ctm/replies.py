@@ -6,8 +6,6 @@ reply must be distinguished from a wrong answer. 「北宋」, 「1037年」 and
 are read in Simplified script.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

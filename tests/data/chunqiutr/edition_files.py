@@ -5,8 +5,6 @@ tested on these, which have the formats of the editions and invented sentences.
 The state 「泠」 and its people never existed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pathlib
 import shutil

@@ -5,8 +5,6 @@ mistake. The state 「滄」 and its people never existed. `changed` gives the
 clean files with one thing wrong.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import json
 import pathlib

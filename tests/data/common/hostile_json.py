@@ -5,8 +5,6 @@ or altered, so that what comes out is almost the schema: that is where readers
 break. Whole values at random are here too (`values`).
 """
 
-from __future__ import annotations
-
 import copy
 
 from hypothesis import strategies as st

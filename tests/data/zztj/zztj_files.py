@@ -4,8 +4,6 @@ The states 泠 and 浯 never existed. Two juan, four years, 泰始元年 to 四�
 晉; the punctuated edition prints one heading of the four.
 """
 
-from __future__ import annotations
-
 import hashlib
 import pathlib
 
