@@ -33,7 +33,6 @@ from ctd_jax.utils import command_line, output
 from ctd_jax_datasets import build, load
 from ctd_jax_datasets.common import audit_samples, source_files
 from ctd_jax_datasets.common.audit_samples import SampledRecord
-from ctd_jax_datasets.common.source_files import SourceError
 
 # Editors put marks between the words, so a record is found in its source by its
 # Chinese characters alone.
@@ -365,12 +364,7 @@ def _locate_sources(
       "texts; take chunqiutr/rebuilt or zztj/rebuilt"
     )
   table, folders = layout
-  folder = source_files.resolve_sources_folder(sources)
-  if folder is None:
-    raise SourceError(
-      "name the folder of the source texts with --sources or "
-      f"{source_files.ENVIRONMENT_VARIABLE}"
-    )
+  folder = source_files.resolve_sources_folder(sources, is_required=True)
   file_infos = source_files.read_file_infos(table)
   return source_files.check_folder_files(folder, file_infos), folders
 

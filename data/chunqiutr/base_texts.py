@@ -7,7 +7,6 @@ of its reign and year.
 
 import collections
 import dataclasses
-import itertools
 import pathlib
 import re
 from collections.abc import Mapping
@@ -344,14 +343,6 @@ def count_months(split_of: dict[TimeKey, str]) -> SplitSizes:
   """Returns how many months each split has."""
   splits = list(split_of.values())
   return SplitSizes(*(splits.count(split) for split in SPLITS))
-
-
-def count_boundaries(split_of: dict[TimeKey, str]) -> int:
-  """Returns how often two neighbouring months are of different splits."""
-  splits = list(split_of.values())
-  return sum(
-    split != next_split for split, next_split in itertools.pairwise(splits)
-  )
 
 
 def format_split_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:

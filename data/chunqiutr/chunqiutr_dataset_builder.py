@@ -5,7 +5,6 @@ authors' own from their files, `mini` a small invented chronicle of the same
 structure for tests and first runs.
 """
 
-import dataclasses
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -24,7 +23,7 @@ from ctd_jax_datasets.chunqiutr import (
   release,
   release_months,
 )
-from ctd_jax_datasets.common import base_builder, summary
+from ctd_jax_datasets.common import base_builder, source_files, summary
 from ctd_jax_datasets.common.base_builder import BaseBuilder, TimelineConfig
 from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.common.summary import Figures
@@ -33,15 +32,12 @@ QUERY_SEED = 0  # of the wordings and windows of queries
 MINI_SEED = 0  # of the invented chronicle
 # Written beside the data: events that two works put into different months.
 DISAGREEMENTS_FILE = "disagreements.tsv"
-
-
-@dataclasses.dataclass(frozen=True)
-class _VariantContents:
-  """Contents of a variant: records, queries by split, split by month."""
-
-  records: Sequence[Record]
-  queries: Mapping[str, Sequence[benchmark.Query]]
-  split_of: Mapping[TimeKey, str]
+# Records, queries by split, and split by month.
+_Contents = tuple[
+  Sequence[Record],
+  Mapping[str, Sequence[benchmark.Query]],
+  Mapping[TimeKey, str],
+]
 
 
 class Builder(BaseBuilder):
@@ -96,17 +92,14 @@ class Builder(BaseBuilder):
       "rebuilt": self._build_rebuilt,
       "release": self._build_release,
     }[self.builder_config.name]
-    contents = build_contents(dl_manager, self.timeline)
-    generators = {
-      summary.RECORDS_SPLIT: self._generate_examples(
-        contents.records, contents.split_of
-      )
+    records, queries, split_of = build_contents(dl_manager, self.timeline)
+    return {
+      summary.RECORDS_SPLIT: self._generate_examples(records, split_of),
+      **{
+        split: base_builder.iterate_query_examples(queries[split], split)
+        for split in benchmark.SPLITS
+      },
     }
-    for split in benchmark.SPLITS:
-      generators[split] = base_builder.iterate_query_examples(
-        contents.queries[split], split
-      )
-    return generators
 
   def _generate_examples(
     self, records: Sequence[Record], split_of: Mapping[TimeKey, str]
@@ -118,7 +111,7 @@ class Builder(BaseBuilder):
     """Returns the paper's figures; of `mini` there are none."""
     return paper_figures.read_paper_figures(statistics)
 
-  def _build_mini(self, _: object, timeline: Timeline) -> _VariantContents:
+  def _build_mini(self, _: object, timeline: Timeline) -> _Contents:
     """Returns the invented chronicle."""
     if self.sources:
       raise SourceError(
@@ -139,11 +132,11 @@ class Builder(BaseBuilder):
       quotas=None,
       title=mini.TITLE,
     )
-    return _VariantContents(records, queries_by_split, split_of)
+    return records, queries_by_split, split_of
 
   def _build_rebuilt(
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
-  ) -> _VariantContents:
+  ) -> _Contents:
     """Returns the benchmark made anew; writes how it was made."""
     built_gallery = gallery.build_gallery(
       self._source_files(dl_manager, gallery.CHECKSUMS),
@@ -154,7 +147,10 @@ class Builder(BaseBuilder):
     # Hundreds of rows: a table of its own rather than a piece of the JSON.
     rows = audit.pop("disagreements", [])
     self._write_audit(audit)
-    self._write_text_file(DISAGREEMENTS_FILE, _format_tsv(rows))
+    table = output.format_delimited(
+      list(rows[0]) if rows else [], (row.values() for row in rows)
+    )
+    self._write_text_file(DISAGREEMENTS_FILE, table)
     split_of = base_texts.official_splits(timeline)
     queries_by_split = generation.generate_queries(
       timeline,
@@ -164,21 +160,15 @@ class Builder(BaseBuilder):
       quotas=generation.OFFICIAL_QUOTAS,
       title=benchmark.CHUNQIU_TITLE,
     )
-    return _VariantContents(built_gallery.records, queries_by_split, split_of)
+    return built_gallery.records, queries_by_split, split_of
 
   def _build_release(
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
-  ) -> _VariantContents:
+  ) -> _Contents:
     """Returns the authors' benchmark; writes what is odd in their files."""
-    paths = release_months.resolve_files(dl_manager, self._release_folder())
+    paths = source_files.locate_blobs(
+      dl_manager, release_months.FILES, self._release_folder()
+    )
     released = release.read_release(paths, timeline)
     self._write_notes(released.notes)
-    return _VariantContents(
-      released.records, released.queries, released.split_of
-    )
-
-
-def _format_tsv(rows: Sequence[Mapping[str, Any]]) -> str:
-  """Returns rows with the same columns as tab-separated lines."""
-  header = list(rows[0]) if rows else []
-  return output.format_delimited(header, (row.values() for row in rows))
+    return released.records, released.queries, released.split_of

@@ -5,9 +5,7 @@ of its answers. Where the files contradict themselves, their own loader decides;
 what it does not decide is decided here. Each such decision is noted.
 """
 
-import collections
 import dataclasses
-import itertools
 import json
 import pathlib
 import re
@@ -17,7 +15,6 @@ from typing import Any
 from ctd_jax.benchmark import benchmark
 from ctd_jax.benchmark.benchmark import (
   GAP,
-  NEG_COMMENT,
   POINT,
   WINDOW,
   Query,
@@ -78,15 +75,11 @@ class QueriesReader:
 
   def __post_init__(self):
     self._query_ids: set[str] = set()
-    self._positives_by_month = benchmark.index_positives_by_month(
-      self.months.records.values()
-    )
 
-  def read_queries(self, text: str) -> dict[str, list[Query]]:
+  def read_queries(self, text: str) -> dict[str, tuple[Query, ...]]:
     """Returns split -> queries, in the order of the file."""
     queries_by_split = {split: [] for split in benchmark.SPLITS}
-    lines = _LINE_ENDS.split(text)
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(_LINE_ENDS.split(text), start=1):
       if line.strip():
         location = f"line {number}"
         row = source_files.parse_json(line, self.notes, location)
@@ -95,7 +88,7 @@ class QueriesReader:
         if parsed_query is not None:
           split, query = parsed_query
           queries_by_split[split].append(query)
-    return queries_by_split
+    return {split: tuple(rows) for split, rows in queries_by_split.items()}
 
   def _read_query(
     self, row: dict[str, Any], location: str, number: int
@@ -104,31 +97,35 @@ class QueriesReader:
     text = source_files.get_member(row, "query", str, location)
     family = self._read_family(row, location)
     targets = self._read_targets(row, family, location)
-    listed_sids = self._read_listed_sids(row, location)
-    if not listed_sids:
+    listed_sids = source_files.expect_type(
+      row.get("pos_sids") or [], list, f"{location}: pos_sids"
+    )
+    split = infer_split(targets, family, self.split_of)
+    if split is None:
       self.notes.add(
         location,
-        "a query that no record answers; left out",
-        "pos_sids is empty",
+        "a window whose months share no split; left out",
+        f"{len(targets)} months",
       )
       return None
-    split = self._find_split(targets, family, location)
-    if split is None:
-      return None
+    if family == POINT and targets[0] not in self.split_of:
+      self.notes.add(
+        location,
+        "a point's month has no split; it counts as train",
+        list(targets[0]),
+      )
     gold_sids = self._select_gold_sids(listed_sids, location)
     if not gold_sids:
       self.notes.add(
         location,
         "a query that no record answers; left out",
-        f"none of {format_value(listed_sids)}",
+        f"pos_sids is {format_value(listed_sids)}",
       )
       return None
-    if not text.strip():
-      self.notes.add(location, "a record or query has no text")
     interval = self._make_interval(targets, gold_sids, location)
     # The paper's family "gap": a point about a month without an event.
     is_gap_point = family == POINT and interval.start in self.months.gaps
-    query = Query(
+    return split, Query(
       query_id=self._make_query_id(row, location, number),
       text=text,
       family=family,
@@ -141,8 +138,6 @@ class QueriesReader:
       ),
       paper_family=GAP if is_gap_point else family,
     )
-    self._report_gold_mismatches(query, gold_sids, split, location)
-    return split, query
 
   def _read_family(self, row: dict[str, Any], location: str) -> str:
     """Returns the family; every type but point is a window."""
@@ -180,37 +175,6 @@ class QueriesReader:
       source_files.parse_sort_key(key, f"{path}[{number}]")
       for number, key in enumerate(keys)
     ]
-
-  def _read_listed_sids(self, row: dict[str, Any], location: str) -> list[Any]:
-    sids = row.get("pos_sids") or []
-    return source_files.expect_type(sids, list, f"{location}: pos_sids")
-
-  def _find_split(
-    self, targets: list[SortKey], family: str, location: str
-  ) -> str | None:
-    """Returns the split of a query, None if it has none."""
-    target_splits = {
-      self.split_of[key] for key in targets if key in self.split_of
-    }
-    if family == POINT and not target_splits:
-      self.notes.add(
-        location,
-        "a point's month has no split; it counts as train",
-        list(targets[0]),
-      )
-    elif not target_splits:
-      self.notes.add(
-        location,
-        "a window without a month of the split map; left out",
-        f"{len(targets)} months",
-      )
-    elif len(target_splits) > 1:
-      self.notes.add(
-        location,
-        "a window over months of several splits; left out",
-        ", ".join(sorted(target_splits)),
-      )
-    return infer_split(targets, family, self.split_of)
 
   def _select_gold_sids(
     self, listed_sids: list[Any], location: str
@@ -274,18 +238,15 @@ class QueriesReader:
   ) -> str:
     """Returns the qid as a single word that no other query has."""
     qid = row.get("qid")
-    text = qid if isinstance(qid, str) else json.dumps(qid)
-    if qid is None:
-      self.notes.add(location, "a query has no qid; its line gives one")
-    elif len(text.split()) != 1 or isinstance(qid, list | dict):
+    query_id = qid.strip() if isinstance(qid, str) else json.dumps(qid)
+    # Run files are split at white space, so an id has to be one word.
+    if isinstance(qid, list | dict | None) or len(query_id.split()) != 1:
       self.notes.add(
         location,
-        "a qid is no single word; its line gives one",
+        "a qid is missing or no single word; its line gives one",
         format_value(qid),
       )
-      qid = None
-    # Run files are split at white space, so an id has to be one word.
-    query_id = f"line-{number}" if qid is None else text.strip()
+      query_id = f"line-{number}"
     if query_id in self._query_ids:
       self.notes.add(
         location,
@@ -298,43 +259,6 @@ class QueriesReader:
       query_id += "~"
     self._query_ids.add(query_id)
     return query_id
-
-  def _report_gold_mismatches(
-    self, query: Query, gold_sids: list[int], split: str, location: str
-  ) -> None:
-    """Reports gold that differs from the records of the interval."""
-    for sid in gold_sids:
-      record = self.months.records[sid]
-      if record.kind == NEG_COMMENT:
-        self.notes.add(location, "an answer is commentary", f"sid {sid}")
-      if record.key not in query.interval:
-        self.notes.add(
-          location,
-          "an answer is of a month that is not asked for",
-          f"sid {sid} of {record.key}, {query.interval}",
-        )
-    expected = benchmark.find_positives(
-      query.interval, self.timeline, self._positives_by_month
-    )
-    num_missing = len(set(expected) - set(query.positives))
-    if num_missing:
-      self.notes.add(
-        location,
-        "records of the months asked for are not gold",
-        f"{num_missing} of {len(expected)} are not listed",
-      )
-    if any(
-      self.split_of.get(key.triple, TRAIN) != split
-      for key in self.timeline.iterate_keys(query.interval)
-    ):
-      self.notes.add(
-        location,
-        "the stretch asked for has months of other splits",
-        f"{query.interval}, {split}",
-      )
-
-
-_TIMELINE = "lu_release"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -358,34 +282,33 @@ def read_release(
     paths: by the names of `FILES`.
     timeline: months that exist; None means the 3,036 released ones.
   """
-  timeline = timeline or reigns.load_timeline(_TIMELINE)
+  timeline = timeline or reigns.load_timeline("lu_release")
   _check_calendar(paths[MONTHS_FILE].parent, timeline)
   notes = FileNotes()
-  texts = {
-    name: _read_file(name, paths[name], notes) for name in release_months.FILES
-  }
+  texts = {}
+  for name, blob in release_months.FILES.items():
+    with source_files.reading(paths[name], notes):
+      texts[name] = source_files.read_blob(paths[name], blob, notes)
   with source_files.reading(paths[SPLITS_FILE], notes):
     split_map = _read_splits(texts[SPLITS_FILE], timeline, notes)
-    split_of = _complete_splits(split_map, timeline, notes)
+    for key in timeline.months:
+      if key.triple not in split_map:
+        notes.add(str(key), "a month has no split; it counts as train")
   with source_files.reading(paths[MONTHS_FILE], notes):
     document = source_files.parse_json(texts[MONTHS_FILE], notes)
     months = release_months.read_months(document, timeline, notes)
   with source_files.reading(paths[QUERIES_FILE], notes):
-    queries_by_split = QueriesReader(
-      months, split_map, timeline, notes
-    ).read_queries(texts[QUERIES_FILE])
-  notes.facts["queries"] = sum(
-    len(split_queries) for split_queries in queries_by_split.values()
-  )
+    queries = QueriesReader(months, split_map, timeline, notes).read_queries(
+      texts[QUERIES_FILE]
+    )
+  notes.facts["queries"] = sum(map(len, queries.values()))
   return Release(
     records=tuple(
       sorted(months.records.values(), key=lambda record: record.record_id)
     ),
-    queries={
-      split: tuple(split_queries)
-      for split, split_queries in queries_by_split.items()
-    },
-    split_of=split_of,
+    queries=queries,
+    # As in the authors' loader, a month without a split is train.
+    split_of={key: split_map.get(key.triple, TRAIN) for key in timeline.months},
     notes=notes,
   )
 
@@ -404,25 +327,9 @@ def _check_calendar(folder: pathlib.Path, timeline: Timeline) -> None:
     )
 
 
-def _read_file(name: str, path: pathlib.Path, notes: FileNotes) -> str:
-  with source_files.reading(path, notes):
-    try:
-      content = path.read_bytes()
-    except OSError as error:
-      raise SourceError(f"cannot be read: {error.strerror}") from None
-    actual_id = source_files.compute_blob_id(content)
-    if actual_id != release_months.FILES[name].blob_id:
-      notes.add(
-        f"blob {actual_id}",
-        source_files.FILE_DIFFERS,
-        f"released is {release_months.FILES[name].blob_id}",
-      )
-    return source_files.decode_utf8(content)
-
-
 def _read_splits(
   text: str, timeline: Timeline, notes: FileNotes
-) -> dict[tuple[int, int, int], str]:
+) -> dict[SortKey, str]:
   """Returns sort key -> split of every month that the split map lists."""
   document = source_files.expect_type(
     source_files.parse_json(text, notes), dict, "the file"
@@ -445,70 +352,6 @@ def _read_splits(
         f"was {split_map[sort_key]}, is {name}",
       )
     split_map[sort_key] = base_texts.RELEASED_SPLIT_NAMES[name]
-    if release_months.find_month(sort_key, timeline) is None:
+    if find_month(sort_key, timeline) is None:
       notes.add(location, "the split map has a month too many", name)
-  for earlier, later in itertools.pairwise(split_map):
-    if later < earlier:
-      notes.add(
-        f"{list(later)} after {list(earlier)}",
-        "keys of the split map are not in order of time",
-      )
-  _compare_counts(document, split_map, notes)
   return split_map
-
-
-def _compare_counts(
-  document: dict[str, Any],
-  split_map: Mapping[tuple[int, int, int], str],
-  notes: FileNotes,
-) -> None:
-  """Reports reigns for which `debug_info` counts other months than listed."""
-  listed_counts = collections.Counter(
-    (key[0], split) for key, split in split_map.items()
-  )
-  info = document.get("debug_info", {})
-  source_files.expect_type(info, dict, "debug_info")
-  total = 0
-  for reign in sorted({key[0] for key in split_map}):
-    location = f"debug_info[{format_value(str(reign))}].month_counts"
-    reported_counts = info.get(str(reign))
-    reported_counts = (
-      reported_counts.get("month_counts")
-      if isinstance(reported_counts, dict)
-      else None
-    )
-    for name, split in base_texts.RELEASED_SPLIT_NAMES.items():
-      months = (
-        reported_counts.get(name) if isinstance(reported_counts, dict) else None
-      )
-      if months != listed_counts[reign, split]:
-        notes.add(
-          f"{location}.{name}",
-          "debug_info counts other months than are listed",
-          f"{format_value(months)}, listed are {listed_counts[reign, split]}",
-        )
-      total += months if isinstance(months, int) else 0
-  notes.facts["debug_info_months"] = total
-
-
-def _complete_splits(
-  split_map: Mapping[tuple[int, int, int], str],
-  timeline: Timeline,
-  notes: FileNotes,
-) -> dict[TimeKey, str]:
-  """Returns the split of every month of the timeline."""
-  split_of = {}
-  for key in timeline.months:
-    if key.triple not in split_map:
-      notes.add(str(key), "a month has no split; it counts as train")
-    # As in the authors' loader, a month without a split is train.
-    split_of[key] = split_map.get(key.triple, base_texts.TRAIN)
-    official = base_texts.official_split(key)
-    if timeline.name == _TIMELINE and split_of[key] != official:
-      notes.add(
-        str(key),
-        "a month has another split than released",
-        f"{split_of[key]}, not {official}",
-      )
-  notes.facts["split_boundaries"] = base_texts.count_boundaries(split_of)
-  return split_of

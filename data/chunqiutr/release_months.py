@@ -8,13 +8,10 @@ own loader reads it.
 
 import dataclasses
 import math
-import os
-import pathlib
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.benchmark import (
   EVENT,
@@ -23,8 +20,6 @@ from ctd_jax.benchmark.benchmark import (
   Record,
   collect_months,
 )
-from ctd_jax.chronology import dates as dates_lib
-from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax_datasets.chunqiutr import base_texts, gallery
 from ctd_jax_datasets.common import source_files
@@ -53,9 +48,8 @@ COMPILERS = {
   "lv_zuqian": ("呂祖謙", "吕祖謙", "呂祖谦", "吕祖谦"),
 }
 COMPILER_MEMBERS = ("compiler", "author", "compiler_name")
-COMMENT_LABEL = (
-  "comment"  # what a block of commentary is called without a source
-)
+# What a block of commentary is called without a source.
+COMMENT_LABEL = "comment"
 # Member of ours for the source of another work, in a sentence or a block of
 # commentary.
 SOURCE_MEMBER = "ctd_jax_source"
@@ -80,22 +74,6 @@ FILES: Mapping[str, source_files.Blob] = {
 }
 
 
-def resolve_files(
-  manager: tfds.download.DownloadManager,
-  folder: str | os.PathLike | None = None,
-) -> dict[str, pathlib.Path]:
-  """Returns name -> path of the three files.
-
-  Args:
-    manager: downloads them if no folder is named.
-    folder: has them, or is a clone of the authors' repository. Files that
-      differ from the released ones are read all the same.
-  """
-  if folder is not None:
-    return source_files.find_folder_files(folder, source_files.get_urls(FILES))
-  return source_files.download_blobs(manager, FILES)
-
-
 _MAX_ORDER = np.iinfo(np.int32).max  # the TFDS feature is an int32
 _MONTH_MEMBERS = ("sort_key", "no_event", "versions", "neg_samples")
 _VERSION_MEMBERS = (*WORKS, "neg_sample")
@@ -116,28 +94,29 @@ def read_months(
   """Returns the records of the parsed `chunqiu_meta_sid_fixed.json`.
 
   Of records with one sid the last counts, as in the authors' loader. Months
-  that
-  the timeline lacks are left out.
+  that the timeline lacks are left out.
   """
   document = source_files.expect_type(document, dict, "the file")
   nodes = source_files.get_member(document, "time_mapping", dict, "")
   reader = _MonthsReader(timeline, notes)
   for text, node in nodes.items():
     reader.read_month(text, node)
-  if not reader.empty_flags:
+  if not reader.axis:
     raise SourceError(
       f"time_mapping: none of its {len(nodes)} months is one of timeline "
       f"{timeline.name!r} ({timeline.months[0]} to {timeline.months[-1]})"
     )
-  return reader.build_months(len(nodes))
-
-
-def format_record_id(sid: int) -> str:
-  """Returns the record id that keeps a sid, e.g. `s000123`.
-
-  Whether sids follow time is not known: they are metadata.
-  """
-  return f"s{sid:06d}"
+  notes.facts |= {
+    "month_nodes": len(nodes),
+    "months": len(reader.axis),
+    "versions": reader.num_versions,
+    "records": len(reader.records),
+  }
+  return ReleaseMonths(
+    records=dict(sorted(reader.records.items())),
+    axis=frozenset(reader.axis),
+    gaps=frozenset(reader.gaps - collect_months(reader.records.values())),
+  )
 
 
 class _MonthsReader:
@@ -148,11 +127,9 @@ class _MonthsReader:
     self.notes = notes
     self.records: dict[int, Record] = {}
     self.locations: dict[int, str] = {}
-    self.empty_flags: dict[TimeKey, set[bool]] = {}
-    self.num_versions = self.num_entries = 0
-    # A text may name a month of history that the released map lacks.
-    released = timeline.name == "lu_release"
-    self.calendar = reigns.load_timeline("lu") if released else timeline
+    self.axis: set[TimeKey] = set()  # months with a node
+    self.gaps: set[TimeKey] = set()  # months with a node that says no event
+    self.num_versions = 0
 
   def read_month(self, text: str, node: Any) -> None:
     """Reads a month node, which stands under its date in words."""
@@ -176,53 +153,34 @@ class _MonthsReader:
         "no_event is not true or false; read as in Python",
         format_value(is_empty),
       )
-    self._register_month(location, text, key, bool(is_empty))
-    num_entries_before = self.num_entries
+    if key in self.axis:
+      self.notes.add(
+        location, "a month has several nodes; they are joined", key
+      )
+    self.axis.add(key)
+    if is_empty:
+      self.gaps.add(key)
     for path, version in source_files.iterate_members(
       node, "versions", location, self.notes
     ):
       self._read_version(path, version, key, bool(is_empty))
-    if self.num_entries == num_entries_before:
-      self.notes.add(location, "a node has neither event nor placeholder")
     self._read_comments(node, "neg_samples", location, key, "")
     self._report_unread_members(node, _MONTH_MEMBERS, location)
-
-  def _register_month(
-    self, location: str, text: str, key: TimeKey, is_empty: bool
-  ) -> None:
-    if key in self.empty_flags:
-      self.notes.add(
-        location, "a month has several nodes; they are joined", key
-      )
-      if self.empty_flags[key] != {is_empty}:
-        self.notes.add(
-          location, "nodes of one month say event and no event", key
-        )
-    self.empty_flags.setdefault(key, set()).add(is_empty)
-    dates = dates_lib.find_full_dates(text, self.calendar)
-    if dates and dates[0][2] != key:
-      self.notes.add(
-        location,
-        "the date in words is another month",
-        f"reads {dates[0][2]}, sort_key is {key}",
-      )
 
   def _read_version(
     self, location: str, version: dict[str, Any], key: TimeKey, is_empty: bool
   ) -> None:
     """Reads the group of texts that tell of one event."""
     # Versions have no id in the files; they are numbered as they stand.
-    version_id = f"v{self.num_versions:05d}"
-    self.num_versions += 1
     # Placeholders are no events and share no version.
-    event_version = "" if is_empty else version_id
+    event_version = "" if is_empty else f"v{self.num_versions:05d}"
+    self.num_versions += 1
     for member, work in WORKS.items():
       for path, entry in source_files.iterate_members(
         version, member, location, self.notes
       ):
-        source = entry.get(SOURCE_MEMBER, work)
         source = source_files.expect_type(
-          source, str, f"{path}.{SOURCE_MEMBER}"
+          entry.get(SOURCE_MEMBER, work), str, f"{path}.{SOURCE_MEMBER}"
         )
         self._add_record(
           path,
@@ -257,17 +215,20 @@ class _MonthsReader:
       for entry_path, entry in source_files.iterate_members(
         block, "parsed_comment", path, self.notes
       ):
-        record = Record(
-          "",
-          "",
-          source,
-          NEG_COMMENT,
-          key,
-          UNKNOWN_ORDER,
-          version,
-          match_score=score,
+        self._add_record(
+          entry_path,
+          entry,
+          Record(
+            "",
+            "",
+            source,
+            NEG_COMMENT,
+            key,
+            UNKNOWN_ORDER,
+            version,
+            match_score=score,
+          ),
         )
-        self._add_record(entry_path, entry, record)
 
   def _find_compiler(self, block: dict[str, Any], location: str) -> str:
     """Returns the work to which a block of commentary belongs."""
@@ -315,35 +276,23 @@ class _MonthsReader:
     self, location: str, entry: dict[str, Any], template: Record
   ) -> None:
     """Adds the record `template` with sid, text and order of an entry."""
-    self.num_entries += 1
     if "sid" not in entry:
       raise SourceError(f"{location}: has no 'sid', a whole number")
     sid = source_files.parse_integer(entry["sid"], f"{location}.sid")
-    text = source_files.get_member(entry, "text", str, location)
-    if not text.strip():
-      self.notes.add(location, "a record or query has no text")
-    record = dataclasses.replace(
-      template,
-      record_id=format_record_id(sid),
-      text=text,
-      order=_read_order(entry, location),
-    )
     if sid in self.records:
-      earlier = self.records[sid]
-      is_same = (earlier.text, earlier.key, earlier.kind) == (
-        record.text,
-        record.key,
-        record.kind,
-      )
       self.notes.add(
         location,
-        "a sid occurs again with the same text, month and kind"
-        if is_same
-        else "a sid occurs again with other contents; the last counts",
+        "a sid occurs again; the last counts",
         f"sid {sid} stands in {self.locations[sid]} too",
       )
     # The later entry replaces the earlier one, as in the authors' loader.
-    self.records[sid] = record
+    self.records[sid] = dataclasses.replace(
+      template,
+      # Sids are metadata: whether they follow time is not known.
+      record_id=f"s{sid:06d}",
+      text=source_files.get_member(entry, "text", str, location),
+      order=_read_order(entry, location),
+    )
     self.locations[sid] = location
 
   def _report_unread_members(
@@ -359,53 +308,6 @@ class _MonthsReader:
           f"{location}.{name}",
           "entries under a name that no loader reads; left out",
           f"{len(entries)} entries",
-        )
-
-  def build_months(self, num_nodes: int) -> ReleaseMonths:
-    """Returns the collected months, and reports findings about the whole."""
-    event_months = collect_months(self.records.values())
-    axis = frozenset(self.empty_flags)  # months with a node, empty or not
-    for key in self.timeline.months:
-      if key not in axis:
-        self.notes.add(str(key), "a month of the timeline has no node")
-    self._report_texts()
-    self.notes.facts |= {
-      "month_nodes": num_nodes,
-      "months": len(axis),
-      "time_ids_are_ordinals": len(axis) == len(self.timeline),
-      "versions": self.num_versions,
-      "records": len(self.records),
-    }
-    return ReleaseMonths(
-      records=dict(sorted(self.records.items())),
-      axis=axis,
-      gaps=frozenset(
-        key
-        for key, flags in self.empty_flags.items()
-        if True in flags and key not in event_months
-      ),
-    )
-
-  def _report_texts(self) -> None:
-    """Reports texts that repeat, and placeholders of another month."""
-    first_sids: dict[str, int] = {}
-    for sid, record in self.records.items():
-      if first_sids.setdefault(record.text, sid) != sid:
-        self.notes.add(
-          self.locations[sid],
-          "a text occurs under several sids",
-          f"also sid {first_sids[record.text]}",
-        )
-      if record.kind != NO_EVENT:
-        continue
-      dates = dates_lib.find_full_dates(record.text, self.calendar)
-      if not dates:
-        self.notes.add(self.locations[sid], "a placeholder names no month")
-      elif dates[0][2] != record.key:
-        self.notes.add(
-          self.locations[sid],
-          "a placeholder names another month",
-          f"reads {dates[0][2]}, sort_key is {record.key}",
         )
 
 

@@ -15,13 +15,11 @@ import os
 import pathlib
 import re
 import shutil
-import sys
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import tensorflow_datasets as tfds
-from absl import app, flags
 from tensorflow_datasets.core.download import checksums, download_manager
 
 
@@ -53,18 +51,23 @@ def read_file_infos(
 
 
 def resolve_sources_folder(
-  user_folder: str | os.PathLike | None,
+  user_folder: str | os.PathLike | None, is_required: bool = False
 ) -> pathlib.Path | None:
   """Returns the folder to read sources from, None to download them.
 
   Args:
-    user_folder: by the user; without it the environment variable
+    user_folder: from the user; without it the environment variable
       `CTD_JAX_SOURCES` counts.
 
   Raises:
-    SourceError: if the folder does not exist.
+    SourceError: if the folder does not exist, or is required and not named.
   """
   user_folder = user_folder or os.environ.get(ENVIRONMENT_VARIABLE)
+  if not user_folder and is_required:
+    raise SourceError(
+      "name the folder of source texts with --sources or "
+      f"{ENVIRONMENT_VARIABLE}"
+    )
   if not user_folder:
     return None
   folder = pathlib.Path(user_folder).expanduser()
@@ -74,36 +77,6 @@ def resolve_sources_folder(
       "the folder of the source texts that checksums.tsv lists"
     )
   return folder
-
-
-def run_on_sources(main: Callable[[pathlib.Path], None]) -> None:
-  """Runs a script that reads source texts: its one flag is --sources.
-
-  What cannot be read ends it with a line.
-  """
-  # Defined here: a program that imports the script must not accept the flag.
-  sources_flag = flags.DEFINE_string(
-    "sources",
-    None,
-    "Folder of source texts; by default the environment variable "
-    f"{ENVIRONMENT_VARIABLE}. Example: --sources=corpus/raw",
-  )
-
-  def run_main(argv: Sequence[str]) -> None:
-    if len(argv) != 1:
-      raise app.UsageError("no arguments, only --sources")
-    try:
-      folder = resolve_sources_folder(sources_flag.value)
-      if folder is None:
-        raise SourceError(
-          "name the folder of source texts with --sources or "
-          f"{ENVIRONMENT_VARIABLE}"
-        )
-      main(folder)
-    except SourceError as error:
-      sys.exit(f"error: {error}")
-
-  app.run(run_main)
 
 
 def check_folder_files(
@@ -216,12 +189,12 @@ def find_folder_files(
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file in a folder of the user's.
 
-  The folder may be a clone of the repository: then the files lie below it as
-  they do there. Their content is not compared, it may have been corrected.
+  The folder may be a clone of the repository, whose files lie below it. The
+  content is not compared: it may have been corrected.
 
   Args:
     folder: of the files, or of a clone.
-    urls: file name -> where the public has it.
+    urls: file name -> its public address.
 
   Raises:
     SourceError: naming the folder and every file that is missing.
@@ -231,41 +204,41 @@ def find_folder_files(
     raise SourceError(
       f"{folder}: no such folder; it should hold {', '.join(urls)}"
     )
-  paths, missing = {}, []
-  for name, url in urls.items():
-    inside_clone = pathlib.PurePosixPath(url).parent.name
-    candidate_paths = (folder / name, folder / inside_clone / name)
-    existing_path = next(
-      (
-        candidate_path
-        for candidate_path in candidate_paths
-        if candidate_path.is_file()
-      ),
-      None,
-    )
-    if existing_path is None:
-      missing.append(f"{name} (it is {url})")
-    else:
-      paths[name] = existing_path
+  # The last path counts: a file of the folder itself before one of a clone.
+  paths = {
+    name: path
+    for name, url in urls.items()
+    for subfolder in (pathlib.PurePosixPath(url).parent.name, "")
+    if (path := folder / subfolder / name).is_file()
+  }
+  missing = [
+    f"{name} (it is {url})" for name, url in urls.items() if name not in paths
+  ]
   if missing:
     raise SourceError(f"{folder}: missing {', '.join(missing)}")
   return paths
 
 
-def get_urls(blobs: Mapping[str, Blob]) -> dict[str, str]:
-  """Returns file name -> where its bytes are served."""
-  return {name: blob.url for name, blob in blobs.items()}
-
-
-def download_blobs(
-  manager: tfds.download.DownloadManager, blobs: Mapping[str, Blob]
+def locate_blobs(
+  manager: tfds.download.DownloadManager,
+  blobs: Mapping[str, Blob],
+  folder: str | os.PathLike | None = None,
 ) -> dict[str, pathlib.Path]:
-  """Returns name -> path of every known file, downloaded and checked.
+  """Returns name -> path of every known file, in a folder or downloaded.
+
+  Args:
+    manager: downloads the files if no folder is named.
+    folder: see `find_folder_files`.
 
   Raises:
-    SourceError: if the network fails or a file has another blob id; such a file
-      is removed, so that the next try downloads it again.
+    SourceError: if a file is missing, the network fails or a download has
+      another blob id; such a file is removed, so that the next try downloads
+      it again.
   """
+  if folder is not None:
+    return find_folder_files(
+      folder, {name: blob.url for name, blob in blobs.items()}
+    )
   # fetch checks size and sha256 where they are recorded; here they are not.
   unchecked = checksums.UrlInfo(size=None, checksum=None, filename=None)
   paths = download_files(
@@ -391,6 +364,15 @@ def decode_utf8(content: bytes) -> str:
     raise SourceError(
       f"byte {error.start} is not UTF-8; save the file as UTF-8"
     ) from None
+
+
+def read_blob(path: pathlib.Path, blob: Blob, notes: FileNotes) -> str:
+  """Returns the text of a file; notes if it is not the released one."""
+  content = path.read_bytes()
+  blob_id = compute_blob_id(content)
+  if blob_id != blob.blob_id:
+    notes.add(f"blob {blob_id}", FILE_DIFFERS, f"released is {blob.blob_id}")
+  return decode_utf8(content)
 
 
 def parse_json(

@@ -20,14 +20,17 @@ known only where the print opens an entry with one (「二月」, not a season o
 have no counterpart in a print without punctuation and are not compared.
 """
 
-import dataclasses
 import pathlib
+import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
+
+from absl import app, flags
 
 from ctd_jax.chronology import annals, reigns, sexagenary
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.zztj import gallery
 
 # Annals of one dynasty -> (first juan, last juan).
@@ -40,8 +43,7 @@ SECTIONS = {
 START, TITLE, ANNALS = READING_MODES = ("start", "title", "annals")
 
 
-@dataclasses.dataclass(frozen=True)
-class DatedParagraph:
+class DatedParagraph(NamedTuple):
   """A paragraph with its date according to the print."""
 
   text: str  # punctuated, without any year heading
@@ -122,24 +124,15 @@ def count_agreement(
   `year` over all paragraphs; `month` and `exact`, both at once, over those
   that the print opens with a month.
   """
-  pairs = list(zip(paragraphs, scanned_months, strict=True))
-  month_pairs = [pair for pair in pairs if pair[0].month is not None]
+  pairs = [
+    ((paragraph.year, paragraph.month), key)
+    for paragraph, key in zip(paragraphs, scanned_months, strict=True)
+  ]
+  month_pairs = [pair for pair in pairs if pair[0][1] is not None]
   return {
-    "year": (
-      sum(paragraph.year == year for paragraph, (year, _) in pairs),
-      len(pairs),
-    ),
-    "month": (
-      sum(paragraph.month == month for paragraph, (_, month) in month_pairs),
-      len(month_pairs),
-    ),
-    "exact": (
-      sum(
-        (paragraph.year, paragraph.month) == key
-        for paragraph, key in month_pairs
-      ),
-      len(month_pairs),
-    ),
+    "year": (sum(a[0] == b[0] for a, b in pairs), len(pairs)),
+    "month": (sum(a[1] == b[1] for a, b in month_pairs), len(month_pairs)),
+    "exact": (sum(a == b for a, b in month_pairs), len(month_pairs)),
   }
 
 
@@ -220,12 +213,24 @@ def format_audit(audit_counts: Mapping[str, Any]) -> str:
   return "\n".join(lines)
 
 
-def main(folder: pathlib.Path) -> None:
+def main(argv: Sequence[str]) -> None:
   """Prints how often scan and print agree."""
-  file_infos = source_files.read_file_infos(gallery.CHECKSUMS)
-  files = source_files.check_folder_files(folder, file_infos)
-  print(format_audit(audit_scan(files)))
+  if len(argv) != 1:
+    raise app.UsageError("no arguments, only --sources")
+  try:
+    folder = source_files.resolve_sources_folder(flags.FLAGS.sources, True)
+    file_infos = source_files.read_file_infos(gallery.CHECKSUMS)
+    files = source_files.check_folder_files(folder, file_infos)
+    print(format_audit(audit_scan(files)))
+  except SourceError as error:
+    sys.exit(f"error: {error}")
 
 
 if __name__ == "__main__":
-  source_files.run_on_sources(main)
+  flags.DEFINE_string(
+    "sources",
+    None,
+    "Folder of the source texts; the default is the environment variable "
+    f"{source_files.ENVIRONMENT_VARIABLE}. Example: --sources=corpus/raw",
+  )
+  app.run(main)

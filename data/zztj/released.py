@@ -7,13 +7,10 @@ by the key of the mode, and what is odd in a row is noted.
 import collections
 import contextlib
 import dataclasses
-import os
 import pathlib
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
-
-import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark import benchmark
 from ctd_jax.benchmark.benchmark import EVENT, Record
@@ -142,31 +139,22 @@ def read_rows(path: pathlib.Path, name: str, notes: FileNotes) -> list[DemoRow]:
   """Returns the rows of a file without its headers.
 
   Args:
-    name: in `FILES`, whose blob id it should have.
+    name: in `FILE_BLOBS`, whose blob id the file should have.
   """
-  content = path.read_bytes()
-  content_blob_id = source_files.compute_blob_id(content)
-  if content_blob_id != FILE_BLOBS[name].blob_id:
-    notes.add(f"blob {content_blob_id}", source_files.FILE_DIFFERS)
-  rows, seen_ids, num_rows = [], set(), 0
+  rows, num_rows = [], 0
+  text = source_files.read_blob(path, FILE_BLOBS[name], notes)
   # Not splitlines: a text may hold other line separators of Unicode.
-  for line, text in enumerate(source_files.decode_utf8(content).split("\n"), 1):
-    if not text.strip():
+  for line, row_text in enumerate(text.split("\n"), start=1):
+    if not row_text.strip():
       continue
     num_rows += 1
     location = f"line {line}"
     value = source_files.expect_type(
-      source_files.parse_json(text, notes, location), dict, location
+      source_files.parse_json(row_text, notes, location), dict, location
     )
-    row_id = source_files.get_member(value, "id", str, location)
-    if row_id in seen_ids:
-      notes.add(
-        location, "an id occurs again; rows are told apart by line", row_id
-      )
-    seen_ids.add(row_id)
     row = _parse_row(value, line, notes)
     if row is None:
-      notes.add(location, "a row that describes the file; left out", row_id)
+      notes.add(location, "a row that describes the file; left out")
     else:
       rows.append(row)
   notes.facts["rows"] = num_rows
@@ -210,10 +198,8 @@ def _parse_row(
   is_year_span = meta.get("start_ad_year") or meta.get("end_ad_year")
   if "meta" in texts["id"] or (is_year_span and not get_text("reign")):
     return None
-  month = get_integer("lunar_month")
-  name = ""
-  if month is not None and 1 <= month <= 12:
-    name = _name_month(month)
+  month = get_integer("lunar_month") or 0
+  name = _name_month(month) if 1 <= month <= 12 else ""
   era_year = get_integer("era_year")
   # No era lasted a century; a larger number is a slip for the common era.
   if era_year is not None and not 1 <= era_year <= 99:
@@ -265,30 +251,6 @@ class DemoBenchmark:
   notes: FileNotes  # oddities of the file
 
 
-def locate_demo_file(
-  manager: tfds.download.DownloadManager,
-  subset: str,
-  folder: str | os.PathLike | None = None,
-) -> pathlib.Path:
-  """Returns the path of the file of a subset.
-
-  Args:
-    manager: downloads it, if no folder is named.
-    subset: one of `SUBSETS`.
-    folder: that holds it, or a clone of the authors' repository.
-
-  Raises:
-    SourceError: if it is missing, cannot be downloaded, or was downloaded and
-      is not the released one.
-  """
-  name = FILE_BY_SUBSET[subset]
-  blobs = {name: FILE_BLOBS[name]}
-  if folder is not None:
-    urls = source_files.get_urls(blobs)
-    return source_files.find_folder_files(folder, urls)[name]
-  return source_files.download_blobs(manager, blobs)[name]
-
-
 def read_demo(
   path: pathlib.Path,
   subset: str,
@@ -305,30 +267,70 @@ def read_demo(
 
   Raises:
     SourceError: naming file and line of what cannot be read.
-    ValueError: if there is no such subset or mode.
   """
-  if subset not in SUBSETS or mode not in MODES:
-    raise ValueError(
-      f"no subset {subset!r} in mode {mode!r}; subsets: {', '.join(SUBSETS)}; "
-      f"modes: {', '.join(MODES)}"
-    )
   notes = FileNotes()
   with source_files.reading(path, notes):
     rows = read_rows(path, FILE_BY_SUBSET[subset], notes)
-    return _build_demo(rows, subset, mode, released_text, seed, notes)
+    groups, intervals = _group_rows(rows, subset, mode, notes)
+  records = number_records(
+    [
+      Record(
+        "",
+        row.format_dated_document(subset, mode) if released_text else row.body,
+        row.texts["source"],
+        EVENT,
+        intervals[row.line].start,
+        row.line - 1,
+      )
+      for row in rows
+      if row.line in intervals
+    ],
+    seed,
+  )
+  id_by_line = {record.order + 1: record.record_id for record in records}
+  query_rows = [
+    (
+      QUERY_TEMPLATE.format(time_text=members[0].format_date(mode)),
+      Interval(
+        min(intervals[row.line].start for row in members),
+        max(intervals[row.line].end for row in members),
+      ),
+      tuple(sorted(id_by_line[row.line] for row in members)),
+    )
+    # Sorted like the released script's: file order must not show in ids.
+    for _, members in sorted(groups.items(), key=lambda item: str(item[0]))
+  ]
+  sizes, published_sizes = (
+    (len(records), len(query_rows)),
+    PUBLISHED_SIZES[subset, mode],
+  )
+  notes.facts |= dict(zip(("documents", "queries"), sizes, strict=True))
+  if not notes.count(source_files.FILE_DIFFERS) and sizes != published_sizes:
+    notes.add(
+      f"{subset}, {mode}",
+      "the released file has other sizes than published",
+      "{} documents, {} queries; published {}, {}".format(
+        *sizes, *published_sizes
+      ),
+    )
+  return DemoBenchmark(
+    tuple(
+      dataclasses.replace(record, version=f"v{record.record_id[1:]}")
+      for record in records
+    ),
+    {id_by_line[line]: interval for line, interval in intervals.items()},
+    tuple(number_queries(query_rows, seed)),
+    notes,
+  )
 
 
-def _build_demo(
-  rows: Sequence[DemoRow],
-  subset: str,
-  mode: str,
-  released_text: bool,
-  seed: int,
-  notes: FileNotes,
-) -> DemoBenchmark:
-  """Returns the benchmark of rows, grouped by key."""
-  timeline = reigns.load_timeline(TIMELINE_BY_SUBSET[subset])
-  date_reader = _DateReader(timeline, notes)
+def _group_rows(
+  rows: Sequence[DemoRow], subset: str, mode: str, notes: FileNotes
+) -> tuple[dict[tuple, list[DemoRow]], dict[int, Interval]]:
+  """Returns rows by the key of the mode, and line -> months of its date."""
+  date_reader = _DateReader(
+    reigns.load_timeline(TIMELINE_BY_SUBSET[subset]), notes
+  )
   groups: dict[tuple, list[DemoRow]] = collections.defaultdict(list)
   intervals: dict[int, Interval] = {}
   for row in rows:
@@ -347,89 +349,9 @@ def _build_demo(
       )
     elif mode != TRADITIONAL and row.year_month and row.year_month[0]:
       interval = date_reader.month_interval(*row.year_month, location)
-    if not row.body.strip():
-      notes.add(location, "title and description are empty")
     groups[key].append(row)
     intervals[row.line] = interval
-  for key, members in groups.items():
-    line_by_wording = {row.reign_date: row.line for row in members}
-    if len(line_by_wording) > 1:
-      notes.add(
-        f"lines {list(line_by_wording.values())}",
-        "rows of one key are dated with different words",
-        key,
-      )
-  texts = {
-    row.line: row.format_dated_document(subset, mode)
-    if released_text
-    else row.body
-    for members in groups.values()
-    for row in members
-  }
-  records = _make_records(rows, texts, intervals, seed)
-  id_by_line = {record.order + 1: record.record_id for record in records}
-  query_rows = [
-    (
-      QUERY_TEMPLATE.format(time_text=members[0].format_date(mode)),
-      Interval(
-        min(intervals[row.line].start for row in members),
-        max(intervals[row.line].end for row in members),
-      ),
-      tuple(sorted(id_by_line[row.line] for row in members)),
-    )
-    # Sorted like the released script's: file order must not show in ids.
-    for _, members in sorted(groups.items(), key=lambda item: str(item[0]))
-  ]
-  _check_sizes((len(records), len(query_rows)), subset, mode, notes)
-  return DemoBenchmark(
-    records,
-    {id_by_line[line]: interval for line, interval in intervals.items()},
-    tuple(number_queries(query_rows, seed)),
-    notes,
-  )
-
-
-def _check_sizes(
-  sizes: tuple[int, int], subset: str, mode: str, notes: FileNotes
-) -> None:
-  """Notes documents and queries; of the released file both are published."""
-  notes.facts |= dict(zip(("documents", "queries"), sizes, strict=True))
-  published_sizes = PUBLISHED_SIZES[subset, mode]
-  if not notes.count(source_files.FILE_DIFFERS) and sizes != published_sizes:
-    notes.add(
-      f"{subset}, {mode}",
-      "the released file has other sizes than published",
-      "{} documents, {} queries; published {}, {}".format(
-        *sizes, *published_sizes
-      ),
-    )
-
-
-def _make_records(
-  rows: Sequence[DemoRow],
-  texts: Mapping[int, str],
-  intervals: Mapping[int, Interval],
-  seed: int,
-) -> tuple[Record, ...]:
-  """Returns records sorted by id."""
-  return tuple(
-    dataclasses.replace(record, version=f"v{record.record_id[1:]}")
-    for record in number_records(
-      [
-        Record(
-          "",
-          texts[row.line],
-          row.texts["source"],
-          EVENT,
-          intervals[row.line].start,
-          row.line - 1,
-        )
-        for row in rows
-        if row.line in texts
-      ],
-      seed,
-    )
-  )
+  return groups, intervals
 
 
 class _DateReader:

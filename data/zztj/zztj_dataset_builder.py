@@ -16,7 +16,7 @@ import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.benchmark import Query, Record
 from ctd_jax.chronology.reigns import Interval
-from ctd_jax_datasets.common import base_builder, summary
+from ctd_jax_datasets.common import base_builder, source_files, summary
 from ctd_jax_datasets.zztj import gallery as rebuilt
 from ctd_jax_datasets.zztj import released
 
@@ -131,11 +131,14 @@ class Builder(base_builder.BaseBuilder):
   ) -> tuple[Iterable[Record], Iterable[Query], Mapping[str, Interval]]:
     """Returns records and queries of an authors' file; writes what is odd."""
     config = self.builder_config
-    path = released.locate_demo_file(
-      dl_manager, config.subset, self._release_folder()
+    name = released.FILE_BY_SUBSET[config.subset]
+    paths = source_files.locate_blobs(
+      dl_manager,
+      {name: released.FILE_BLOBS[name]},
+      self._release_folder(),
     )
     demo = released.read_demo(
-      path, config.subset, config.mode, config.released_text
+      paths[name], config.subset, config.mode, config.released_text
     )
     self._write_notes(demo.notes)
     return demo.records, demo.queries, demo.intervals

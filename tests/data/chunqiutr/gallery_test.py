@@ -141,7 +141,6 @@ def test_official_split_of_the_released_map():
   assert base_texts.count_months(split_of) == base_texts.SplitSizes(
     2424, 295, 317
   )
-  assert base_texts.count_boundaries(split_of) == 45
   by_reign = collections.Counter(
     (key.reign, split) for key, split in split_of.items()
   )

@@ -7,6 +7,7 @@ import pytest
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, release, release_months
+from ctd_jax_datasets.common import source_files
 from ctd_jax_datasets.common.source_files import SourceError
 from tests.data.chunqiutr import release_files
 
@@ -32,14 +33,11 @@ def clean(tmp_path_factory):
 def test_clean_files_have_no_findings(clean):
   assert release_files.counts(clean) == ALWAYS
   assert clean.notes.facts == {
-    "debug_info_months": 120,
     "month_nodes": 120,
     "months": 120,
-    "time_ids_are_ordinals": True,
     "versions": 130,
     "records": 170,
     "queries": 130,
-    "split_boundaries": 7,
   }
 
 
@@ -278,3 +276,222 @@ def test_metadata_on_the_same_calendar_or_on_none_are_no_matter(tmp_path):
   for metadata in ('{"timeline": "release_files"}', '{"about": "files"}'):
     (tmp_path / "metadata.json").write_text(metadata)
     assert release_files.counts(release.read_release(paths, TIMELINE)) == ALWAYS
+
+
+# What is odd: read all the same, and noted with its place.
+
+
+def month(number=0, **members):
+  """Returns a change of a month node; the first is an event month."""
+  return lambda months, queries, split_map: months[number].update(members)
+
+
+def version(number=0, **members):
+  return lambda months, queries, split_map: months[number]["versions"][
+    0
+  ].update(members)
+
+
+def query(number=0, **members):
+  return lambda months, queries, split_map: queries[number].update(members)
+
+
+def window(**members):
+  """Returns a change of the first window, which asks for a year of train."""
+  return query(12, **members)
+
+
+def without(member, number):
+  return lambda months, queries, split_map: queries[number].pop(member)
+
+
+def comment(**members):
+  return lambda months, queries, split_map: months[0]["versions"][0][
+    "neg_sample"
+  ][0].update(members)
+
+
+def splits(**members):
+  return lambda months, queries, split_map: split_map[
+    "split_by_sort_key"
+  ].update({key.strip("_").replace("_", "-"): n for key, n in members.items()})
+
+
+def same_sid(months, queries, split_map):
+  months[13]["versions"][0]["春秋"][0]["sid"] = 0
+
+
+def no_split(months, queries, split_map):
+  del split_map["split_by_sort_key"]["1-1-2"]
+
+
+def same_qid(months, queries, split_map):
+  queries[1]["qid"] = queries[0]["qid"]
+
+
+NO_ANSWER = ("an answer has no record", "a query that no record answers")
+NOT_A_SCORE = "match_score is no number from 0 to 1"
+NO_SPLIT = "a window whose months share no split"
+BAD_QID = "a qid is missing or no single word"
+ODD = [
+  (month(no_event="no"), ["no_event is not true or false"]),
+  (month(versions=[]), ["an answer has no record"]),
+  (
+    month(versions="none"),
+    ["the value should be a list", "an answer has no record"],
+  ),
+  (month(neg_samples={"a": 1}), ["the value should be a list"]),
+  (
+    month(neg_sample=[{"parsed_comment": []}]),
+    ["entries under a name that no loader reads"],
+  ),
+  (month(sort_key=[9, 1, 1]), ["the timeline has no such month"]),
+  (month(sort_key=[1, 1, 13]), ["the timeline has no such month"]),
+  (month(sort_key=[1, 2, 1]), ["a month has several nodes"]),
+  (month(2, sort_key=[1, 1, 2]), ["a month has several nodes"]),
+  (
+    version(春秋="text"),
+    ["the value should be a list", "an answer has no record"],
+  ),
+  (
+    version(公羊=[{"sid": 900, "text": "何"}]),
+    ["entries under a name that no loader reads"],
+  ),
+  (
+    version(neg_sample=[{"compiler": "杜預", "parsed_comment": None}]),
+    ["the value should be a list", NOT_A_SCORE],
+  ),
+  (same_sid, ["a sid occurs again"]),
+  *((comment(match_score=s), [NOT_A_SCORE]) for s in (None, "high", 97)),
+  (comment(match_score=float("nan")), [NOT_A_SCORE]),
+  *(
+    (comment(compiler=c), ["commentary by none of the five known works"])
+    for c in ("陸德明", ["杜"])
+  ),
+  (no_split, ["a month has no split", "a point's month has no split"]),
+  (splits(_9_1_1="train"), ["the split map has a month too many"]),
+  (splits(_02_5_12="train"), ["a month has two splits"]),
+  (without("type", 0), ["a query has no type", NO_SPLIT]),
+  (query(type=None, source="point"), ["a query has no type"]),
+  (window(type="year"), ["a query's type is not point or window"]),
+  (without("qid", 0), [BAD_QID]),
+  *((query(qid=qid), [BAD_QID]) for qid in ("point 18", [1], None)),
+  (same_qid, ["a qid occurs again"]),
+  (query(sort_key=[9, 9, 9]), ["a point's month has no split"]),
+  *(
+    (window(target_sort_keys=keys), [NO_SPLIT])
+    for keys in ([[1, 2, 12], [1, 3, 1]], None, [[9, 9, 9]])
+  ),
+  (
+    window(target_sort_keys=[[1, 1, 1], [1, 1, 12], [9, 1, 1]]),
+    [
+      "a month asked for has no node",
+      "months between those asked for count as well",
+    ],
+  ),
+  *((query(pos_sids=sids), [NO_ANSWER[1]]) for sids in ([], None)),
+  (query(pos_sids=[99999]), NO_ANSWER),
+  (query(pos_sids=["0", 1, 2.0]), ["an answer is no number"]),
+  (query(pos_sids=[0, 1, 2, 2]), ["an answer is listed twice"]),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("change", "reasons"), ODD)
+def test_an_oddity_is_survived_and_noted(tmp_path, change, reasons):
+  found = read(tmp_path, release_files.changed(change))
+  assert set(reasons) <= set(release_files.counts(found))
+  told = json.loads(json.dumps(found.notes.to_json()))
+  for finding in told["findings"]:
+    kept = min(finding["count"], source_files.MAX_EXAMPLES)
+    assert len(finding["examples"]) == kept
+    # The file is named, and the line where there are lines.
+    name = finding["examples"][0].partition(":")[0]
+    assert name in release_months.FILES
+  assert all(reason in found.notes.format_table() for reason in reasons)
+
+
+@pytest.mark.parametrize(
+  ("change", "reason"),
+  [
+    (same_sid, "a sid occurs again"),
+    (without("qid", 0), BAD_QID),
+    (query(pos_sids=[0, 1, 2, 2]), "an answer is listed twice"),
+    (
+      comment(compiler="陸德明"),
+      "commentary by none of the five known works",
+    ),
+  ],
+)
+def test_a_lone_oddity_is_the_only_note(tmp_path, change, reason):
+  found = read(tmp_path, release_files.changed(change))
+  assert release_files.counts(found)[reason] == 1
+
+
+def example(found, reason):
+  return next(
+    finding["examples"][0]
+    for finding in found.notes.to_json()["findings"]
+    if finding["reason"].startswith(reason)
+  )
+
+
+def test_of_two_splits_of_a_month_the_last_counts(tmp_path):
+  found = read(tmp_path, release_files.changed(splits(_02_5_12="train")))
+  assert found.split_of[TimeKey(2, 5, 12)] == "train"
+  place = f'{release_months.SPLITS_FILE}: split_by_sort_key["02-5-12"]'
+  assert example(found, "a month has two splits") == (
+    f"{place}: was test, is train"
+  )
+
+
+def test_a_later_record_of_a_sid_replaces_the_earlier(tmp_path, clean):
+  found = read(tmp_path, release_files.changed(same_sid))
+  (record,) = (r for r in found.records if r.record_id == "s000000")
+  assert (record.kind, record.key) == ("no_event", TimeKey(1, 2, 2))
+  assert len(found.records) == len(clean.records) - 1
+  place = example(found, "a sid occurs again")
+  assert 'time_mapping["滄懷公二年二月"].versions[0].春秋[0]' in place
+  assert 'time_mapping["滄懷公元年正月"].versions[0].春秋[0]' in place
+
+
+@pytest.mark.parametrize(
+  ("value", "expected"),
+  [(None, 1.0), (float("nan"), 1.0), (97, 1.0), (-1, 0)],
+)
+def test_match_scores_without_a_number(tmp_path, value, expected):
+  found = read(tmp_path, release_files.changed(comment(match_score=value)))
+  (record,) = (r for r in found.records if r.record_id == "s000003")
+  assert record.match_score == expected
+
+
+def test_a_point_in_a_month_of_event_and_placeholder_is_no_gap(tmp_path):
+  found = read(tmp_path, release_files.changed(month(1, sort_key=[1, 1, 1])))
+  assert found.queries["train"][0].paper_family == "point"
+
+
+def test_a_month_without_node_keeps_the_axis_apart(tmp_path):
+  documents = release_files.clean()
+  del documents[release_months.MONTHS_FILE]["time_mapping"]["滄懷公元年二月"]
+  documents[release_months.QUERIES_FILE][1]["pos_sids"] = [7]
+  found = read(tmp_path, documents)
+  # The window of the year loses a gold record and keeps its ends; the point
+  # on the month takes the month of its gold.
+  window = next(q for q in found.queries["train"] if q.family == "window")
+  assert window.interval == Interval(TimeKey(1, 1, 1), TimeKey(1, 1, 12))
+  assert release_files.counts(found)["no month asked for exists"] == 1
+  assert found.queries["train"][1].interval == Interval.single_month(
+    TimeKey(1, 1, 3)
+  )
+
+
+def test_a_member_that_repeats_is_noted(tmp_path):
+  documents = release_files.clean()
+  rows = documents[release_months.QUERIES_FILE]
+  text = json.dumps(rows[0], ensure_ascii=False)
+  rows[0] = text.replace("{", '{"type": "window", ', 1)
+  found = read(tmp_path, documents)
+  assert release_files.counts(found) == ALWAYS | {
+    "a JSON member occurs twice": 1
+  }
+  assert found.queries["train"][0].family == "point"

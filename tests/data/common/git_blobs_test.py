@@ -31,13 +31,16 @@ def test_files_of_a_folder_or_a_clone(tmp_path):
   clone = tmp_path / "clone"
   (clone / "dataset").mkdir(parents=True)
   paths = release_files.write(clone / "dataset", release_files.clean())
-  assert release_months.resolve_files(None, clone / "dataset") == paths
-  assert release_months.resolve_files(None, clone) == paths
+  assert (
+    source_files.locate_blobs(None, release_months.FILES, clone / "dataset")
+    == paths
+  )
+  assert source_files.locate_blobs(None, release_months.FILES, clone) == paths
   paths[release_months.SPLITS_FILE].unlink()
   with pytest.raises(SourceError, match=r"clone: missing time_splits.*it is"):
-    release_months.resolve_files(None, clone)
+    source_files.locate_blobs(None, release_months.FILES, clone)
   with pytest.raises(SourceError, match="nowhere: no such folder"):
-    release_months.resolve_files(None, tmp_path / "nowhere")
+    source_files.locate_blobs(None, release_months.FILES, tmp_path / "nowhere")
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
@@ -76,7 +79,7 @@ def manager(tmp_path):
 
 
 def test_files_are_downloaded_and_checked(server, tmp_path):
-  paths = release_months.resolve_files(manager(tmp_path))
+  paths = source_files.locate_blobs(manager(tmp_path), release_months.FILES)
   found = release.read_release(paths, release_files.TIMELINE)
   assert len(found.records) == 170
   assert found.notes.to_json()["findings"] == []  # not even of other bytes
@@ -86,7 +89,7 @@ def test_a_changed_download_is_refused_and_not_kept(server, tmp_path):
   path = server / release_months.QUERIES_FILE
   path.write_bytes(path.read_bytes()[:-40])
   with pytest.raises(SourceError, match="expected git blob") as caught:
-    release_months.resolve_files(manager(tmp_path))
+    source_files.locate_blobs(manager(tmp_path), release_months.FILES)
   message = str(caught.value)
   assert re.search(r"http://127.*v3.jsonl: .* got [0-9a-f]{40}", message)
   left = [path.name for path in (tmp_path / "downloads").rglob("*jsonl*")]
@@ -97,7 +100,7 @@ def test_no_network_is_one_line(tmp_path, monkeypatch):
   dead = {"a.json": source_files.Blob("http://127.0.0.1:9/d/a.json", "0" * 40)}
   monkeypatch.setattr(release_months, "FILES", dead)
   with pytest.raises(SourceError, match="cannot be downloaded"):
-    release_months.resolve_files(manager(tmp_path))
+    source_files.locate_blobs(manager(tmp_path), release_months.FILES)
 
 
 def test_the_released_files_are_named_by_commit():
