@@ -1,10 +1,10 @@
-"""Command that draws records for reading by eye, and counts the verdicts.
+"""Command that draws a sample of records for you to read and judge.
 
-It prints a sample with the places of its records in the source texts, what
-stands around them, and the records beside them. With --output the sample is
-also written with an empty column `verdict`; filled in and given back with
---verdicts it gives the rates of error. Verdicts are ok, month, cut, kind, text
-and convention, several joined by +.
+For each record it prints its place in the source text, the text around it, and
+related records. With --output, the sample is also written to a table with an
+empty column `verdict`. Fill it in and pass it as --verdicts to see the rates of
+error. A verdict is ok, month, cut, kind, text or convention, or several of them
+joined by +.
 
 Example:
   python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt --n=60 --seed=1 \
@@ -12,8 +12,8 @@ Example:
   python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt \
     --verdicts=sample.tsv
 
-Both flags together draw the sample again, e.g. from the next version, and keep
-the verdicts on records that have not changed.
+With both flags, the sample is drawn again, e.g. from a new version of the data
+set, and keeps the verdicts on records that have not changed.
 """
 
 import bisect
@@ -23,20 +23,16 @@ import pathlib
 import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
-import tensorflow_datasets as tfds
-from absl import app, flags, logging
+from absl import app, flags
 
 from ctd_jax.benchmark.benchmark import EVENT, NO_EVENT, Record
 from ctd_jax.chronology import numerals
-from ctd_jax.utils import command_line, output
+from ctd_jax.utils import output
 from ctd_jax_datasets import build, load
 from ctd_jax_datasets.common import audit_samples, source_files
 from ctd_jax_datasets.common.audit_samples import SampledRecord
-
-# Editors put marks between the words, so a record is found in its source by its
-# Chinese characters alone.
-
 
 # What editors put between the words: headers, page breaks, glyphs without a
 # code, corrections, labels, and the printed word behind an emended one.
@@ -188,11 +184,8 @@ def _first_from(starts: Sequence[int], end: int) -> int:
 _NUM_NEIGHBOURS = 2  # records shown on each side
 _MENTION_CHARS = 16  # shown on each side of a month that is printed
 
-_Locator = Callable[[Record], SourcePlace | None]
 
-
-@dataclasses.dataclass(frozen=True)
-class Page:
+class Page(NamedTuple):
   """One record as a reader sees it."""
 
   record_id: str
@@ -235,54 +228,36 @@ def make_pages(
       f"(stands for {sampled.weight:.0f}, fit {record.match_score:.2f})",
       f"  text    {record.text}",
     ]
-    place = None
+    name = None
     if record.source in locators:
-      place, place_lines = _describe_place(record, locators[record.source])
-      lines += place_lines
+      place = locators[record.source](record)
+      if place is None:
+        lines.append("  place   none of its words stand in the source")
+      else:
+        name = f"{place.file}:{place.line}"
+        note = "" if place.is_whole else " (a part of it stands here)"
+        lines += [
+          f"  place   {name}{note}",
+          f"  before  …{place.before}",
+          f"  after   {place.after}…",
+        ]
     if record.kind == NO_EVENT:
       lines += _describe_gap(record, by_source)
     else:
-      lines += _describe_neighbours(record, by_source[record.source])
-      lines += _describe_versions(record, by_version)
-    pages.append(Page(record.record_id, place, "\n".join(lines)))
+      work = by_source[record.source]
+      index = work.index(record)
+      for label, others in (
+        ("earlier", work[max(0, index - _NUM_NEIGHBOURS) : index]),
+        ("later", work[index + 1 : index + 1 + _NUM_NEIGHBOURS]),
+        ("event", by_version.get(record.version, ())),
+      ):
+        lines += [
+          _format_record(label, other)
+          for other in others
+          if other is not record
+        ]
+    pages.append(Page(record.record_id, name, "\n".join(lines)))
   return pages
-
-
-def _describe_place(
-  record: Record, locate: _Locator
-) -> tuple[str | None, list[str]]:
-  """Returns `file:line` and the lines that show the place."""
-  place = locate(record)
-  if place is None:
-    return None, ["  place   none of its words stand in the source"]
-  name = f"{place.file}:{place.line}"
-  note = "" if place.is_whole else " (a part of it stands here)"
-  return name, [
-    f"  place   {name}{note}",
-    f"  before  …{place.before}",
-    f"  after   {place.after}…",
-  ]
-
-
-def _describe_neighbours(record: Record, work: Sequence[Record]) -> list[str]:
-  """Returns lines with the records before and after it in its work."""
-  index = work.index(record)
-  first = max(0, index - _NUM_NEIGHBOURS)
-  return [_format_record("earlier", r) for r in work[first:index]] + [
-    _format_record("later", r)
-    for r in work[index + 1 : index + 1 + _NUM_NEIGHBOURS]
-  ]
-
-
-def _describe_versions(
-  record: Record, by_version: Mapping[str, Sequence[Record]]
-) -> list[str]:
-  """Returns lines with the records that tell of the same event."""
-  return [
-    _format_record("event", other)
-    for other in by_version.get(record.version, ())
-    if other is not record
-  ]
 
 
 def _describe_gap(
@@ -298,10 +273,7 @@ def _describe_gap(
     lines += [_format_record("before", r, tail=True) for r in before]
     lines += [_format_record("after", r) for r in after]
     for other in events:
-      if (other.key.reign, other.key.year) != (
-        record.key.reign,
-        record.key.year,
-      ):
+      if other.key.triple[:2] != record.key.triple[:2]:
         continue
       for match in month.finditer(other.text):
         start = max(0, match.start() - _MENTION_CHARS)
@@ -336,44 +308,21 @@ def print_rates(name: str, path: str) -> None:
     path: from `audit_samples.write_verdicts`, filled in.
 
   Raises:
-    ValueError: if the file is of another data set or not wholly read.
+    ValueError: if the file is of another data set or has records unread.
   """
   rows = audit_samples.read_verdicts(path)
   if rows[0].data.partition(":")[0] != name:
     raise ValueError(f"--verdicts={path} is of {rows[0].data}, not of {name}")
   audit_samples.check_all_read(rows, path)
-  lines = audit_samples.tabulate_rates(rows)
-  header = list(lines[0])
-  print(
-    output.format_table(
-      audit_samples.describe_sample(rows),
-      header,
-      [[line[column] for column in header] for line in lines],
-    )
-  )
-
-
-def _locate_sources(
-  builder: tfds.core.DatasetBuilder, sources: str | None
-) -> tuple[dict[str, pathlib.Path], Mapping[str, str]]:
-  """Returns name -> path of the source files, and source -> folder."""
-  layout = builder.source_layout()
-  if layout is None:
-    raise ValueError(
-      f"{builder.name}/{builder.builder_config.name} is not made of source "
-      "texts; take chunqiutr/rebuilt or zztj/rebuilt"
-    )
-  table, folders = layout
-  folder = source_files.resolve_sources_folder(sources, is_required=True)
-  file_infos = source_files.read_file_infos(table)
-  return source_files.check_folder_files(folder, file_infos), folders
+  header, *lines = audit_samples.tabulate_rates(rows)
+  print(output.format_table(audit_samples.describe_sample(rows), header, lines))
 
 
 @dataclasses.dataclass(frozen=True)
 class AuditSettings:
-  """What to draw, and which files to read and write."""
+  """Values of the command's flags."""
 
-  size: int = 60  # records to draw
+  n: int = 60  # records to draw
   seed: int = 0  # another seed draws other records
   data_dir: str | None = None  # None: the default of TFDS
   sources: str | None = None  # None: the environment variable
@@ -409,11 +358,19 @@ def main(argv: Sequence[str], settings: AuditSettings) -> None:
       else []
     )
     benchmark = load.load_benchmark(argv[1], settings.data_dir)
-    files, folders = _locate_sources(
-      build.make_builder(argv[1], settings.data_dir), settings.sources
+    layout = build.make_builder(argv[1]).source_layout()
+    if layout is None:
+      raise ValueError(
+        f"{argv[1]} is not made of source texts; take chunqiutr/rebuilt or "
+        "zztj/rebuilt"
+      )
+    table, folders = layout
+    files = source_files.check_folder_files(
+      source_files.resolve_sources_folder(settings.sources, is_required=True),
+      source_files.read_file_infos(table),
     )
     sample = audit_samples.draw_sample(
-      benchmark.records, settings.size, settings.seed
+      benchmark.records, settings.n, settings.seed
     )
     pages = make_pages(
       sample, benchmark.records, files, folders, settings.context
@@ -441,58 +398,46 @@ def main(argv: Sequence[str], settings: AuditSettings) -> None:
 
 if __name__ == "__main__":
   # Defined here: a program that imports this module must not accept the flags.
-  _SIZE = flags.DEFINE_integer(
-    "n", 60, "Records to draw. Example: --n=200", lower_bound=1
+  flags.DEFINE_integer(
+    "n",
+    60,
+    "Number of records to draw; the default is 60. Example: --n=200",
+    lower_bound=1,
   )
-  _SEED = flags.DEFINE_integer(
-    "seed", 0, "Another seed draws other records. Example: --seed=1"
+  flags.DEFINE_integer(
+    "seed",
+    0,
+    "Seed of the draw; the default is 0. Example: --seed=1",
   )
-  _DATA_DIR = flags.DEFINE_string(
-    "data_dir",
-    None,
-    "Folder of the data sets; by default ~/tensorflow_datasets. "
-    "Example: --data_dir=/data/tfds",
-  )
-  _SOURCES = flags.DEFINE_string(
+  build.define_data_dir()
+  flags.DEFINE_string(
     "sources",
     None,
-    "Folder of the source texts; by default the environment variable "
-    f"{source_files.ENVIRONMENT_VARIABLE}. Example: --sources=corpus/raw",
+    "Folder of the source texts; the default is "
+    f"${source_files.ENVIRONMENT_VARIABLE}. Example: --sources=corpus/raw",
   )
-  _OUTPUT = flags.DEFINE_string(
+  flags.DEFINE_string(
     "output",
     None,
-    "File to write the sample to, for the verdicts. Example: "
-    "--output=sample.tsv",
+    "New file for the sample, to be filled in with verdicts; by default the "
+    "sample is only printed. Example: --output=sample.tsv",
   )
-  _VERDICTS = flags.DEFINE_string(
+  flags.DEFINE_string(
     "verdicts",
     None,
-    "File with verdicts: its rates of error are printed; with --output its "
-    "verdicts are kept. Example: --verdicts=sample.tsv",
+    "Filled-in sample: alone, its rates of error are printed; with --output, "
+    "its verdicts are copied to the new sample. Example: --verdicts=sample.tsv",
   )
-  _CONTEXT = flags.DEFINE_integer(
+  flags.DEFINE_integer(
     "context",
     80,
-    "Characters to show on each side of a place. Example: --context=200",
+    "Number of characters to show on each side of a record; the default is 80. "
+    "Example: --context=200",
     lower_bound=0,
   )
 
   def _run(argv: Sequence[str]) -> None:
-    # TFDS reports what it loads; --verbosity=0 brings that back.
-    if not flags.FLAGS["verbosity"].present:
-      logging.set_verbosity(logging.WARNING)
-    main(
-      argv,
-      AuditSettings(
-        _SIZE.value,
-        _SEED.value,
-        _DATA_DIR.value,
-        _SOURCES.value,
-        _OUTPUT.value,
-        _VERDICTS.value,
-        _CONTEXT.value,
-      ),
-    )
+    names = [field.name for field in dataclasses.fields(AuditSettings)]
+    main(argv, AuditSettings(*(flags.FLAGS[name].value for name in names)))
 
-  command_line.run_app(_run)
+  build.run_command(_run)

@@ -1,22 +1,20 @@
 """Command that builds data sets and prints their tables.
 
-The command line of TFDS needs TensorFlow; this one does not. It also counts
-what the data set holds, so that a build with other counts than the last one is
-noticed.
+Unlike the command line of TFDS, it does not need TensorFlow. It also writes
+counts of the contents, so that you notice when a new build differs.
 
 Example:
   python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \
     --data_dir=~/tensorflow_datasets
 
 Several data sets are built one after another. With --runner (pip install
-'ctd_jax[beam]') Apache Beam spreads them over workers, which write the same
-files, byte by byte; its own flags stand behind --:
+'ctd_jax[beam]'), Apache Beam builds them on several workers and writes the same
+bytes. Put the runner's own flags after --:
   python -m ctd_jax_datasets.build chunqiutr/rebuilt zztj/rebuilt \
     --sources=corpus/raw --runner=DirectRunner --workers=2
 """
 
 import contextlib
-import dataclasses
 import difflib
 import functools
 import itertools
@@ -26,12 +24,11 @@ import pathlib
 import resource
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
-from etils import epath
 
 from ctd_jax.utils import beam, command_line, files
 from ctd_jax.utils.beam import MapItems
@@ -55,31 +52,25 @@ DATASET_NAMES = tuple(
 )
 
 
-@dataclasses.dataclass(frozen=True)
-class Licence:
-  """Terms of what a data set holds."""
-
-  identifier: str  # as the hub of Hugging Face abbreviates it
-  statement: str  # the same in words
-
-
-_EDITIONS_LICENCE = Licence(
+# Data set -> identifier on the hub of Hugging Face, and the terms in words.
+_EDITIONS_LICENCE = (
   "cc-by-sa-4.0",
   "The texts are in the public domain; the digital editions they are read "
   "from, Kanripo and Wikisource, are under CC BY-SA.",
 )
 _LICENCES = {
-  "chunqiutr/mini": Licence("apache-2.0", "Invented by ctd_jax; Apache-2.0."),
+  "chunqiutr/mini": ("apache-2.0", "Invented by ctd_jax; Apache-2.0."),
   "chunqiutr/rebuilt": _EDITIONS_LICENCE,
   "zztj/rebuilt": _EDITIONS_LICENCE,
 }
-_UNKNOWN_LICENCE = Licence(
-  "unknown", "That of the files it was made from, which ctd_jax does not know."
+_UNKNOWN_LICENCE = (
+  "unknown",
+  "That of the files it was made from, which ctd_jax does not know.",
 )
 
 
-def get_licence(name: str) -> Licence:
-  """Returns the licence of a data set, also of one that is not ours."""
+def get_licence(name: str) -> tuple[str, str]:
+  """Returns identifier and terms of the licence of any data set."""
   return _LICENCES.get(name, _UNKNOWN_LICENCE)
 
 
@@ -162,41 +153,32 @@ def build_dataset(
       builder.sources = sources
       builder.processes = processes
       builder.register_checksums = register_checksums
-      _prepare(builder)
+      if not sys.stderr.isatty():
+        tfds.disable_progress_bar()
+      # TFDS prints what it does; standard output is for the tables of commands.
+      with contextlib.redirect_stdout(sys.stderr):
+        # It writes to a temporary folder and renames that at the end.
+        builder.download_and_prepare(
+          download_config=tfds.download.DownloadConfig(
+            register_checksums=register_checksums
+          ),
+        )
     check_file_format(builder)
     # Statistics come last: without them a build was interrupted.
     if not (path / STATISTICS_FILE).exists():
       _check_lengths(builder)
-      _write_statistics(builder)
+      text = json.dumps(builder.describe(), ensure_ascii=False, indent=1)
+      files.write_text(path / STATISTICS_FILE, text + "\n")
   except BaseException:
     if backup_path.exists():
-      _remove_folder(path)
+      path.rmtree(missing_ok=True)
       backup_path.rename(path)
     # TFDS has made the folder of the variant; rmdir spares one with a build.
     with contextlib.suppress(OSError, ValueError):
       path.parent.rmdir()
     raise
-  _remove_folder(backup_path)
+  backup_path.rmtree(missing_ok=True)
   return builder
-
-
-def _remove_folder(path: epath.Path) -> None:
-  """Removes a folder with all its contents, if it exists."""
-  if path.exists():
-    path.rmtree()
-
-
-def _prepare(builder: tfds.core.DatasetBuilder) -> None:
-  """Builds; TFDS writes to a temporary folder and renames it at the end."""
-  if not sys.stderr.isatty():
-    tfds.disable_progress_bar()
-  # TFDS prints what it does; standard output is for the tables of commands.
-  with contextlib.redirect_stdout(sys.stderr):
-    builder.download_and_prepare(
-      download_config=tfds.download.DownloadConfig(
-        register_checksums=builder.register_checksums
-      ),
-    )
 
 
 def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
@@ -210,27 +192,19 @@ def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
       )
 
 
-def _write_statistics(builder: tfds.core.DatasetBuilder) -> None:
-  """Writes what the data set holds beside it; the statistics come last."""
-  text = json.dumps(builder.describe(), ensure_ascii=False, indent=1)
-  files.write_text(builder.data_path / STATISTICS_FILE, text + "\n")
-
-
 def main(
   argv: Sequence[str],
   data_dir: str | None = None,
-  sources: str | None = None,
-  overwrite: bool = False,
-  processes: int = 1,
-  register_checksums: bool = False,
   map_items: MapItems[Any, Any] = map,
+  **options: Any,
 ) -> None:
   """Builds the data sets named on the command line and prints tables.
 
   An error of one does not keep the others from being built.
 
   Args:
-    argv: program and names of the data sets; the rest is as in `build_dataset`.
+    argv: program and names of the data sets.
+    data_dir: as in `build_dataset`, like all `options`.
     map_items: maps the names, see `beam`.
   """
   _, *names = argv
@@ -240,14 +214,7 @@ def main(
     )
   if repeated := {name for name in names if names.count(name) > 1}:
     raise app.UsageError(f"named twice: {', '.join(sorted(repeated))}")
-  build = functools.partial(
-    _build_and_report,
-    data_dir=data_dir,
-    sources=sources,
-    overwrite=overwrite,
-    processes=processes,
-    register_checksums=register_checksums,
-  )
+  build = functools.partial(_build_and_report, data_dir=data_dir, **options)
   errors = []
   for name, report, error in map_items(build, names):
     if report:
@@ -266,113 +233,116 @@ def _build_and_report(name: str, **options: Any) -> tuple[str, str, str]:
   except (ValueError, OSError) as error:
     return name, "", str(error)
   statistics = json.loads(files.read_text(path / STATISTICS_FILE))
+  # Linux counts in KiB; of the children the largest, not their sum.
+  main_mib, worker_mib = (
+    resource.getrusage(who).ru_maxrss / 1024
+    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+  )
+  usage = f"{time.perf_counter() - start:.1f} s, {main_mib:.0f} MiB at most"
+  if worker_mib:
+    usage += f", {worker_mib:.0f} MiB in the largest worker"
   lines = [
     files.read_text(path / TABLES_FILE),
     f"content sha256: {statistics['content_sha256']}",
-    f"time and memory: {_format_usage(start)}",
+    f"time and memory: {usage}",
     f"data set: {path}",
     f"statistics: {path / STATISTICS_FILE}",
   ]
   return name, "\n".join(lines), ""
 
 
+def define_data_dir() -> None:
+  """Defines the flag --data_dir of the commands on data sets."""
+  flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Folder of the built data sets; the default is ~/tensorflow_datasets. "
+    "Example: --data_dir=/data/tfds",
+  )
+
+
+def run_command(main_function: Callable[[Sequence[str]], None]) -> None:
+  """Runs a command on data sets; what TFDS reports needs --verbosity=0."""
+
+  def run(argv: Sequence[str]) -> None:
+    if not flags.FLAGS["verbosity"].present:
+      logging.set_verbosity(logging.WARNING)
+    main_function(argv)
+
+  command_line.run_app(run)
+
+
 def read_runner(
   arguments: Sequence[str], data_dir: str | None
 ) -> MapItems[Any, Any]:
-  """Returns what maps names of data sets as --runner and --workers say."""
+  """Returns the function that maps names of data sets, as --runner says."""
   if flags.FLAGS.runner != beam.LOCAL and flags.FLAGS.register_checksums:
     raise ValueError(
-      f"--register_checksums: of --runner={beam.LOCAL} alone; workers "
-      "would write one table at once"
+      f"--register_checksums works only with --runner={beam.LOCAL}: workers "
+      "would write the table at the same time"
     )
   folder = files.as_path(data_dir or tfds.core.constants.DATA_DIR).expanduser()
   if flags.FLAGS.runner != beam.LOCAL and not isinstance(folder, pathlib.Path):
     raise ValueError(
-      f"--data_dir={data_dir}: of --runner={beam.LOCAL} alone; name a "
-      "folder that all workers see"
+      f"--data_dir={data_dir} works only with --runner={beam.LOCAL}; name a "
+      "folder that all workers can read"
     )
   return beam.read_flags(arguments, folder)
 
 
-def _format_usage(start: float) -> str:
-  """Returns seconds since `start` and the most memory held, in words."""
-  seconds = time.perf_counter() - start
-  # Linux counts in KiB; of the children the largest, not their sum.
-  main_mib, worker_mib = (
-    resource.getrusage(who).ru_maxrss / 1024
-    for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-  )
-  text = f"{seconds:.1f} s, {main_mib:.0f} MiB at most"
-  return (
-    f"{text}, {worker_mib:.0f} MiB in the largest worker"
-    if worker_mib
-    else text
-  )
-
-
 if __name__ == "__main__":
   # Defined here: a program that imports `build` must not accept these flags.
-  _SOURCES = flags.DEFINE_string(
+  flags.DEFINE_string(
     "sources",
     None,
-    "Folder of the source texts of chunqiutr/rebuilt or of the authors' files "
-    "for chunqiutr/release, chronocept/benchmark_* and ctm/release; by "
-    "default the environment variables CTD_JAX_SOURCES and CTD_JAX_RELEASE, "
-    "and without them all is downloaded. "
-    "Example: --sources=corpus/raw",
+    "Folder of the files to build from: source texts for chunqiutr/rebuilt and "
+    "zztj/rebuilt, the authors' files for all other data sets. The default is "
+    "$CTD_JAX_SOURCES (source texts) or $CTD_JAX_RELEASE (authors' files); "
+    "without them the files are downloaded. Example: --sources=corpus/raw",
   )
-  _DATA_DIR = flags.DEFINE_string(
-    "data_dir",
-    None,
-    "Folder of the data sets; by default ~/tensorflow_datasets. "
-    "Example: --data_dir=/data/tfds",
-  )
-  _OVERWRITE = flags.DEFINE_bool(
+  define_data_dir()
+  flags.DEFINE_bool(
     "overwrite",
     False,
-    "Build again even if the data set is there. Example: --overwrite",
+    "Build a data set again if it exists; by default it is kept. "
+    "Example: --overwrite",
   )
-  _PROCESSES = flags.DEFINE_integer(
+  flags.DEFINE_integer(
     "processes",
     1,
-    "Processes that read source texts. Example: --processes=2",
+    "Number of processes that read source texts; the default is 1. "
+    "Example: --processes=2",
     lower_bound=1,
   )
-
-  _REGISTER_CHECKSUMS = flags.DEFINE_bool(
+  flags.DEFINE_bool(
     "register_checksums",
     False,
-    "Write size and sha256 of what is downloaded into the checksums.tsv of "
-    "the data set, where none are known yet. Example: --register_checksums",
+    "Write size and sha256 of the downloaded files to the data set's "
+    "checksums.tsv; by default they are checked against it. "
+    "Example: --register_checksums",
   )
-
   beam.define_flags()
 
   def _run(argv: Sequence[str]) -> None:
-    # Workers find functions of a module by name, and its import registers the
-    # builders; those of `__main__` would reach them without.
+    # Beam workers find a function by the name of its module: those of
+    # `__main__` would reach them without the registered builders.
     from ctd_jax_datasets import build
 
-    # By its name: workers do not find the functions of a program.
-    pass
-
-    # TFDS reports every shard; --verbosity=0 brings that back.
-    if not flags.FLAGS["verbosity"].present:
-      logging.set_verbosity(logging.WARNING)
-    # What is no flag of ours and stands behind the names is of the runner.
+    values = flags.FLAGS
+    # Everything behind the names that is no flag of ours is for the runner.
     names = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
     try:
-      map_items = build.read_runner(argv[len(names) :], _DATA_DIR.value)
+      map_items = build.read_runner(argv[len(names) :], values.data_dir)
     except (ValueError, FileNotFoundError, ConnectionError) as error:
       sys.exit(f"error: {error}")
     build.main(
       names,
-      _DATA_DIR.value,
-      _SOURCES.value,
-      _OVERWRITE.value,
-      _PROCESSES.value,
-      _REGISTER_CHECKSUMS.value,
+      values.data_dir,
       map_items,
+      sources=values.sources,
+      overwrite=values.overwrite,
+      processes=values.processes,
+      register_checksums=values.register_checksums,
     )
 
-  command_line.run_app(_run)
+  run_command(_run)

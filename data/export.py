@@ -1,8 +1,8 @@
-"""Command that writes a data set in a form that other people's code reads.
+"""Command that writes a data set in a format that other programs read.
 
-The forms are BEIR, TREC, parquet as the hub of Hugging Face has it, and the
-three files of the authors' scripts. A folder holds all that is needed to read
-it: the calendar, the name with a hash, and a README.
+The formats are BEIR, TREC, parquet for the hub of Hugging Face, and the three
+files that the authors' scripts read. The folder also has the calendar, a hash
+of the contents and a README.
 
 Example:
   python -m ctd_jax_datasets.export chunqiutr/mini --format=beir --out=mini
@@ -15,25 +15,22 @@ import pathlib
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
 import tqdm
-from absl import app, flags, logging
+from absl import app, flags
 from etils import epath
 from huggingface_hub import DatasetCardData
 from pyarrow import parquet
 
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import SPLITS, Benchmark
-from ctd_jax.utils import command_line, files, output
+from ctd_jax.utils import files, output
 from ctd_jax_datasets import build, load
 from ctd_jax_datasets.chunqiutr import release_months, release_writer
 from ctd_jax_datasets.common import beir, provenance
-
-# Parquet for `datasets`, and files for TREC.
-
 
 _ID = ("_id", pa.string())
 _SCHEMAS = {
@@ -124,14 +121,10 @@ def write_hf(benchmark: Benchmark, folder: pathlib.Path) -> None:
   for (config, split), config_rows in rows.items():
     # A data set need not have questions in every split, nor any at all.
     if config_rows:
-      path = folder / _parquet_name(config, split)
+      path = folder / config / f"{split}.parquet"
       path.parent.mkdir(exist_ok=True)
       table = pa.Table.from_pylist(config_rows, _SCHEMAS[config])
       parquet.write_table(table, path)
-
-
-def _parquet_name(config: str, split: str) -> str:
-  return f"{config}/{split}.parquet"
 
 
 def format_card_header(
@@ -141,55 +134,45 @@ def format_card_header(
 
   Args:
     licence: identifier of the hub, e.g. "cc-by-sa-4.0".
-    folder: that `write_hf` has written.
+    folder: with the files of `write_hf`.
   """
-  described = [
-    (config, info)
-    for config, info in (_describe_config(name, folder) for name in _SCHEMAS)
-    if config["data_files"]
-  ]
+  configs, infos = [], []
+  for config, schema in _SCHEMAS.items():
+    data_files, sizes = [], []
+    for split in (config,) if config in _WHOLE else SPLITS:
+      name = f"{config}/{split}.parquet"
+      if not (folder / name).exists():
+        continue
+      metadata = parquet.read_metadata(folder / name)
+      data_files.append({"split": split, "path": name})
+      num_bytes = sum(
+        metadata.row_group(i).total_byte_size
+        for i in range(metadata.num_row_groups)
+      )
+      sizes.append(
+        {
+          "name": split,
+          "num_bytes": num_bytes,
+          "num_examples": metadata.num_rows,
+        }
+      )
+    if not data_files:
+      continue
+    # What is opened if no config is named.
+    default = {"default": True} if config == "corpus" else {}
+    configs.append({"config_name": config, **default, "data_files": data_files})
+    features = [
+      {"name": field.name, "dtype": _DTYPES[field.type]} for field in schema
+    ]
+    infos.append({"config_name": config, "features": features, "splits": sizes})
   card_data = DatasetCardData(
     pretty_name=benchmark.name,
     license=licence,
     task_categories=["text-retrieval"],
-    configs=[config for config, _ in described],
-    dataset_info=[info for _, info in described],
+    configs=configs,
+    dataset_info=infos,
   )
   return f"---\n{card_data.to_yaml()}\n---\n\n"
-
-
-def _describe_config(
-  config: str, folder: pathlib.Path
-) -> tuple[dict[str, Any], dict[str, Any]]:
-  """Returns a config's members of `configs` and of `dataset_info`."""
-  splits = (config,) if config in _WHOLE else SPLITS
-  files, split_sizes = [], []
-  for split in splits:
-    name = _parquet_name(config, split)
-    if not (folder / name).exists():
-      continue
-    metadata = parquet.read_metadata(folder / name)
-    files.append({"split": split, "path": name})
-    split_sizes.append(
-      {
-        "name": split,
-        "num_bytes": sum(
-          metadata.row_group(i).total_byte_size
-          for i in range(metadata.num_row_groups)
-        ),
-        "num_examples": metadata.num_rows,
-      }
-    )
-  # What is opened if no config is named.
-  default = {"default": True} if config == "corpus" else {}
-  features = [
-    {"name": field.name, "dtype": _DTYPES[field.type]}
-    for field in _SCHEMAS[config]
-  ]
-  return (
-    {"config_name": config, **default, "data_files": files},
-    {"config_name": config, "features": features, "splits": split_sizes},
-  )
 
 
 # Fields of a record and of a query, in the order of the columns.
@@ -227,8 +210,9 @@ def write_trec(benchmark: Benchmark, folder: pathlib.Path) -> None:
       benchmark.records, benchmark.record_splits, strict=True
     )
   ]
-  _write_table(
-    folder / "records.tsv", (*_RECORD_FIELDS, "match_score", "split"), records
+  files.write_text(
+    folder / "records.tsv",
+    output.format_delimited((*_RECORD_FIELDS, "match_score", "split"), records),
   )
   queries = []
   for split, split_queries in benchmark.queries.items():
@@ -246,17 +230,10 @@ def write_trec(benchmark: Benchmark, folder: pathlib.Path) -> None:
         folder / f"qrels.{split}.txt",
         {q.query_id: q.positives for q in split_queries},
       )
-  _write_table(
-    folder / "queries.tsv", (*_QUERY_FIELDS, "start", "end", "split"), queries
+  files.write_text(
+    folder / "queries.tsv",
+    output.format_delimited((*_QUERY_FIELDS, "start", "end", "split"), queries),
   )
-
-
-def _write_table(
-  path: pathlib.Path,
-  columns: Sequence[str],
-  rows: Iterable[Sequence[object]],
-) -> None:
-  files.write_text(path, output.format_delimited(columns, rows))
 
 
 RELEASE_DESCRIPTION = f"""\
@@ -296,12 +273,13 @@ def write_release(benchmark: Benchmark, folder: pathlib.Path) -> None:
     ValueError: if a month has no record and so no split, or the schema cannot
       hold a record or query of the data set.
   """
-  split_of = {
-    record.key: split
-    for record, split in zip(
-      benchmark.records, benchmark.record_splits, strict=True
+  split_of = dict(
+    zip(
+      (record.key for record in benchmark.records),
+      benchmark.record_splits,
+      strict=True,
     )
-  }
+  )
   for key in benchmark.timeline.months:
     if key not in split_of:
       raise ValueError(
@@ -349,7 +327,19 @@ def export_benchmark(
   with _fresh_folder(out, overwrite) as folder:
     write_format(benchmark, folder)
     metadata = provenance.write_provenance(folder, benchmark, format_name)
+    name = metadata["name"]
     sizes = [f"{split} {n}" for split, n in metadata["queries"].items()]
+    licence, origin = build.get_licence(name)
+    if name in build.DATASET_NAMES:
+      builder = build.make_builder(name)
+      origin = "\n\n".join(
+        [
+          origin,
+          builder.builder_config.description,
+          builder.info.homepage,
+          f"```bibtex\n{builder.info.citation}\n```",
+        ]
+      )
     readme = _README_TEMPLATE.format_map(
       metadata
       | {
@@ -358,30 +348,13 @@ def export_benchmark(
         "splits": ", ".join(sizes),
         "months": len(benchmark.timeline),
         "about": description,
-        "origin": _describe_origin(metadata["name"]),
+        "origin": origin,
       }
     )
     if format_name == "hf":
-      licence = build.get_licence(metadata["name"]).identifier
       readme = format_card_header(benchmark, licence, folder) + readme
     files.write_text(folder / provenance.README_FILE, readme)
   return metadata
-
-
-def _describe_origin(name: str) -> str:
-  """Returns what a README says of the licence and sources of a data set."""
-  statement = build.get_licence(name).statement
-  if name not in build.DATASET_NAMES:
-    return statement
-  builder = build.make_builder(name)
-  return "\n\n".join(
-    [
-      statement,
-      builder.builder_config.description,
-      builder.info.homepage,
-      f"```bibtex\n{builder.info.citation}\n```",
-    ]
-  )
 
 
 @contextlib.contextmanager
@@ -389,31 +362,30 @@ def _fresh_folder(
   out: str | os.PathLike, overwrite: bool
 ) -> Iterator[pathlib.Path]:
   """Yields an empty local folder that becomes `out` if all goes well."""
-  out = files.as_path(out)
-  _check_replaceable(out, overwrite)
+  out = files.as_path(out).expanduser()
+  if out.exists() and not overwrite:
+    raise FileExistsError(f"--out={out} exists; --overwrite replaces it")
+  # A mistyped --out must not cost anybody a folder of something else.
+  if out.exists() and not (out / provenance.METADATA_FILE).is_file():
+    raise FileExistsError(
+      f"--out={out} is no export (it has no {provenance.METADATA_FILE}); "
+      "remove it yourself or give another folder"
+    )
   if isinstance(out, pathlib.Path):
-    with _replaced_folder(out.expanduser().absolute()) as folder:
+    with _replaced_folder(out.absolute()) as folder:
       yield folder
     return
   with tempfile.TemporaryDirectory() as scratch_dir:
     folder = pathlib.Path(scratch_dir)
     yield folder
-    _upload_folder(folder, out)
-
-
-def _check_replaceable(out: pathlib.Path | epath.Path, overwrite: bool) -> None:
-  """Raises FileExistsError if what lies at `out` may not be replaced."""
-  folder = out.expanduser()
-  if not folder.exists():
-    return
-  if not overwrite:
-    raise FileExistsError(f"--out={out} exists; --overwrite replaces it")
-  # A mistyped --out must not cost anybody a folder of something else.
-  if not (folder / provenance.METADATA_FILE).is_file():
-    raise FileExistsError(
-      f"--out={out} is no export (it has no {provenance.METADATA_FILE}); "
-      "remove it yourself or give another folder"
-    )
+    out.rmtree(missing_ok=True)
+    paths = [path for path in folder.rglob("*") if path.is_file()]
+    # Metadata last: a folder without them is no export, so a copy that was
+    # interrupted is not taken for a whole one.
+    for path in sorted(paths, key=lambda p: p.name == provenance.METADATA_FILE):
+      target = out / path.relative_to(folder).as_posix()
+      target.parent.mkdir(parents=True, exist_ok=True)
+      target.write_bytes(path.read_bytes())
 
 
 @contextlib.contextmanager
@@ -437,19 +409,6 @@ def _replaced_folder(out: pathlib.Path) -> Iterator[pathlib.Path]:
     raise
   finally:
     shutil.rmtree(scratch_dir, ignore_errors=True)
-
-
-def _upload_folder(folder: pathlib.Path, out: epath.Path) -> None:
-  """Copies a folder into a bucket in place of what lies there."""
-  if out.exists():
-    out.rmtree()
-  paths = [path for path in folder.rglob("*") if path.is_file()]
-  # Metadata last: a folder without them is no export, so a copy that was
-  # interrupted is not taken for a whole one.
-  for path in sorted(paths, key=lambda p: p.name == provenance.METADATA_FILE):
-    target = out / path.relative_to(folder).as_posix()
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(path.read_bytes())
 
 
 def main(
@@ -483,29 +442,25 @@ def main(
 
 if __name__ == "__main__":
   # Defined here: a program that imports `export` must not accept these flags.
-  _FORMAT = flags.DEFINE_enum(
-    "format", "beir", list(FORMATS), "What to write. Example: --format=trec"
+  flags.DEFINE_enum(
+    "format", "beir", list(FORMATS), "Format to write. Example: --format=trec"
   )
-  _OUT = flags.DEFINE_string(
+  flags.DEFINE_string(
     "out",
     None,
-    "Folder to write, made anew. Example: --out=exports/rebuilt",
+    "New folder for the export; required. Example: --out=exports/rebuilt",
     required=True,
   )
-  _DATA_DIR = flags.DEFINE_string(
-    "data_dir",
-    None,
-    "Folder of the data sets; by default ~/tensorflow_datasets. "
-    "Example: --data_dir=/data/tfds",
-  )
-  _OVERWRITE = flags.DEFINE_bool(
-    "overwrite", False, "Replace an older export. Example: --overwrite"
+  build.define_data_dir()
+  flags.DEFINE_bool(
+    "overwrite",
+    False,
+    "Replace an earlier export in --out; by default that is an error. "
+    "Example: --overwrite",
   )
 
   def _run(argv: Sequence[str]) -> None:
-    # TFDS reports what it loads; --verbosity=0 brings that back.
-    if not flags.FLAGS["verbosity"].present:
-      logging.set_verbosity(logging.WARNING)
-    main(argv, _FORMAT.value, _OUT.value, _DATA_DIR.value, _OVERWRITE.value)
+    values = flags.FLAGS
+    main(argv, values.format, values.out, values.data_dir, values.overwrite)
 
-  command_line.run_app(_run)
+  build.run_command(_run)

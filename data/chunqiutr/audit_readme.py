@@ -12,14 +12,13 @@ import json
 import pathlib
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from absl import app, flags
 
 from ctd_jax.utils import command_line, files, output
 from ctd_jax_datasets.chunqiutr import paper_figures
-from ctd_jax_datasets.chunqiutr.paper_figures import Difference
 from ctd_jax_datasets.common import audit_samples, summary
 
 VERDICTS = pathlib.Path(__file__).with_name("verdicts.tsv")
@@ -44,11 +43,19 @@ def fill_readme(
     paper_figures.read_paper_figures(statistics),
   )
   sections = {
-    table: _format_markdown(lines)
+    table: _format_markdown([[*lines[0]], *(line.values() for line in lines)])
     for table, _, lines in summary.iterate_tables(figures, paper)
   }
-  sections["differences"] = _format_differences(
-    paper_figures.find_differences(figures, paper)
+  # A list item for each reason, with the figures it is for.
+  figures_by_reason = collections.defaultdict(list)
+  for difference in paper_figures.find_differences(figures, paper):
+    figures_by_reason[difference.reason].append(
+      f"{difference.row} {difference.column} "
+      f"{difference.value:,} / {difference.paper_value:,}"
+    )
+  sections["differences"] = "\n".join(
+    f"- {'; '.join(names)}. {reason}"
+    for reason, names in figures_by_reason.items()
   )
   sections["build"] = (
     f"`{statistics['name']}`, sha256 of its content\n"
@@ -71,10 +78,9 @@ def fill_readme(
   return _SECTION.sub(replace_section, text)
 
 
-def _format_markdown(lines: Sequence[Mapping[str, str]]) -> str:
-  names = list(lines[0])
-  rows = [[line[name] for name in names] for line in lines]
-  table = output.format_table("", names, rows, markdown=True, left=names[:1])
+def _format_markdown(rows: Sequence[Iterable[str]]) -> str:
+  names, *lines = map(list, rows)
+  table = output.format_table("", names, lines, markdown=True, left=names[:1])
   return table.rstrip("\n")
 
 
@@ -87,19 +93,6 @@ def format_sample(path: pathlib.Path) -> str:
       f"{audit_samples.describe_sample(rows)}.",
       _format_markdown(audit_samples.tabulate_rates(rows)),
     ]
-  )
-
-
-def _format_differences(differences: Sequence[Difference]) -> str:
-  """Returns a list item for each reason, with the figures it is for."""
-  figures = collections.defaultdict(list)
-  for difference in differences:
-    figures[difference.reason].append(
-      f"{difference.row} {difference.column} "
-      f"{difference.value:,} / {difference.paper_value:,}"
-    )
-  return "\n".join(
-    f"- {'; '.join(names)}. {reason}" for reason, names in figures.items()
   )
 
 

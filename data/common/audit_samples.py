@@ -285,8 +285,8 @@ def describe_sample(rows: Sequence[VerdictRow]) -> str:
   )
 
 
-def tabulate_rates(rows: Sequence[VerdictRow]) -> list[dict[str, str]]:
-  """Returns lines of a table: kinds of error by kinds of records.
+def tabulate_rates(rows: Sequence[VerdictRow]) -> list[list[str]]:
+  """Returns a table with its header: kinds of error by kinds of records.
 
   A cell is the number of records, the share and its interval in percent.
   """
@@ -297,20 +297,19 @@ def tabulate_rates(rows: Sequence[VerdictRow]) -> list[dict[str, str]]:
       for kind in (EVENT, NO_EVENT, NEG_COMMENT)
     },
   }
-  lines = [
-    {"": "records read"}
-    | {name: str(len(members)) for name, members in columns.items()}
+  labels = {
+    "any error": tuple(ERRORS),
+    **{f"{name}: {text}": (name,) for name, text in ERRORS.items()},
+    "month by rule alone (no error)": (CONVENTION,),
+  }
+  return [
+    ["", *columns],
+    ["records read", *(str(len(members)) for members in columns.values())],
+    *(
+      [
+        label,
+        *(str(estimate_rate(some, verdicts)) for some in columns.values()),
+      ]
+      for label, verdicts in labels.items()
+    ),
   ]
-  for label, verdicts in (
-    ("any error", tuple(ERRORS)),
-    *((f"{name}: {text}", (name,)) for name, text in ERRORS.items()),
-    ("month by rule alone (no error)", (CONVENTION,)),
-  ):
-    lines.append(
-      {"": label}
-      | {
-        name: str(estimate_rate(members, verdicts))
-        for name, members in columns.items()
-      }
-    )
-  return lines

@@ -92,29 +92,30 @@ def describe_query(query: Query, split: str) -> dict[str, Any]:
 def write_beir(benchmark: Benchmark, folder: pathlib.Path) -> None:
   """Writes corpus, queries and qrels into `folder`."""
   corpus = [
-    _format_json_line(
-      record.record_id,
-      record.text,
-      describe_record(record, split),
-      {"title": ""},
-    )
+    {
+      "_id": record.record_id,
+      "title": "",
+      "text": record.text,
+      "metadata": describe_record(record, split),
+    }
     for record, split in zip(
       tqdm.tqdm(benchmark.records, "records", disable=None, leave=False),
       benchmark.record_splits,
       strict=True,
     )
   ]
-  files.write_text(folder / CORPUS_FILE, "".join(corpus))
   queries = [
-    _format_json_line(
-      query.query_id,
-      query.text,
-      describe_query(query, split),
-    )
+    {
+      "_id": query.query_id,
+      "text": query.text,
+      "metadata": describe_query(query, split),
+    }
     for split, split_queries in benchmark.queries.items()
     for query in split_queries
   ]
-  files.write_text(folder / QUERIES_FILE, "".join(queries))
+  for name, rows in ((CORPUS_FILE, corpus), (QUERIES_FILE, queries)):
+    lines = [json.dumps(row, ensure_ascii=False) + "\n" for row in rows]
+    files.write_text(folder / name, "".join(lines))
   for split, split_queries in benchmark.queries.items():
     lines = [
       f"{query.query_id}\t{positive}\t1\n"
@@ -127,21 +128,11 @@ def write_beir(benchmark: Benchmark, folder: pathlib.Path) -> None:
       )
 
 
-def _format_json_line(
-  text_id: str,
-  text: str,
-  metadata: Mapping[str, Any],
-  fields: Mapping[str, str] | None = None,
-) -> str:
-  row = {"_id": text_id, **(fields or {}), "text": text, "metadata": metadata}
-  return json.dumps(row, ensure_ascii=False) + "\n"
-
-
 _SPLIT_NAMES = {"dev": "validation"} | {split: split for split in SPLITS}
 _ID_PATTERN = re.compile(r"\S+")
 # Nine digits are enough for any grade and cannot overflow.
 _SCORE_PATTERN = re.compile(r"-?\d{1,9}")
-_Line = TypeVar("_Line", "_RecordLine", "_CorpusLine", "_QueryLine")
+_Line = TypeVar("_Line", "_RecordLine", "_QueryLine")
 
 
 def read_beir(folder: str | os.PathLike) -> Benchmark:
@@ -174,20 +165,14 @@ def read_beir(folder: str | os.PathLike) -> Benchmark:
   kinds = {record.record_id: record.kind for record, _ in rows}
   queries_by_id = _read_queries(folder / QUERIES_FILE, timeline)
   queries = _attach_positives(folder, queries_by_id, kinds)
-  _warn_of_early_months(
-    folder / CORPUS_FILE,
-    {record.record_id: record.key for record, _ in rows},
-    timeline,
-  )
-  _warn_of_early_months(
-    folder / QUERIES_FILE,
-    {
-      query_id: query.interval.start
-      for query_id, (query, _) in queries_by_id.items()
-      if query.family == POINT
-    },
-    timeline,
-  )
+  record_keys = {record.record_id: record.key for record, _ in rows}
+  point_keys = {
+    query_id: query.interval.start
+    for query_id, (query, _) in queries_by_id.items()
+    if query.family == POINT
+  }
+  _warn_of_early_months(folder / CORPUS_FILE, record_keys, timeline)
+  _warn_of_early_months(folder / QUERIES_FILE, point_keys, timeline)
   return Benchmark(
     name=name,
     timeline=timeline,
@@ -243,7 +228,7 @@ def _check_files(folder: epath.Path, qrels_files: list[str]) -> None:
 class _RecordMetadata(msgspec.Struct):
   """`metadata` of a line of the corpus; None means missing or null."""
 
-  start: str
+  start: str | None = None
   end: str | None = None
   source: str | None = None
   kind: str | None = None
@@ -258,22 +243,7 @@ class _RecordLine(msgspec.Struct):
 
   id: str = msgspec.field(name="_id")
   text: str
-  metadata: _RecordMetadata
-  title: str | None = None
-
-
-class _CorpusMetadata(_RecordMetadata):
-  """`metadata` of a line of a corpus in which dates are not needed."""
-
-  start: str | None = None
-
-
-class _CorpusLine(msgspec.Struct):
-  """A line of such a corpus."""
-
-  id: str = msgspec.field(name="_id")
-  text: str
-  metadata: _CorpusMetadata | None = None
+  metadata: _RecordMetadata | None = None
   title: str | None = None
 
 
@@ -284,12 +254,12 @@ class CorpusLine:
   location: str  # `file:line`, for errors
   record_id: str  # unique in the corpus
   text: str
-  source: str  # the work it comes from; "" where none is named
-  kind: str  # of `KINDS`; "" where none is named
-  start: str | None  # first month as written, None where there is none
+  source: str  # the work it comes from, "" if not named
+  kind: str  # of `KINDS`, "" if not named
+  start: str | None  # first month as written, None if missing
   end: str | None
-  order: int  # position in its work; -1 where none is given
-  split: str  # of `SPLITS`; "" where none is named
+  order: int  # position in its work, -1 if missing
+  split: str  # of `SPLITS`, "" if not named
 
 
 def read_corpus_lines(
@@ -297,8 +267,8 @@ def read_corpus_lines(
 ) -> tuple[str, Timeline | None, list[CorpusLine]]:
   """Returns the name, the calendar and the records of a BEIR folder.
 
-  Other than `read_beir` it needs no queries, and a record needs no date: what
-  `metadata.start` and `metadata.end` say is left to the caller.
+  Unlike `read_beir` it needs no queries, and a record needs no date: reading
+  `metadata.start` and `metadata.end` is left to the caller.
 
   Args:
     folder: local or `gs://`, with corpus.jsonl.
@@ -320,40 +290,42 @@ def read_corpus_lines(
       )
     )
   metadata = provenance.read_metadata(folder)
-  name, timeline = metadata.name or folder.name, None
+  timeline = None
   if metadata.timeline or (folder / provenance.REIGNS_FILE).exists():
     hashed = [CORPUS_FILE, QUERIES_FILE, *QRELS_FILES.values()]
     _, timeline = provenance.read_provenance(
       folder, [path for path in hashed if (folder / path).exists()]
     )
-  lines = [
-    _make_corpus_line(checks, line)
-    for checks, line in _read_lines(folder / CORPUS_FILE, _CorpusLine, timeline)
-  ]
+  lines = [line for _, line, _ in _read_corpus(folder / CORPUS_FILE, timeline)]
   if not lines:
     raise FolderError(Note("problem.beir.no_record", file=folder / CORPUS_FILE))
-  return name, timeline, lines
+  return metadata.name or folder.name, timeline, lines
 
 
-def _make_corpus_line(checks: _LineChecks, line: _CorpusLine) -> CorpusLine:
-  metadata = line.metadata or _CorpusMetadata()
-  text = checks.check_text("text", line.text)
-  if line.title:
-    text = checks.check_text("title", f"{line.title} {text}")
-  split = checks.check_choice(
-    "metadata.split", metadata.split, _SPLIT_NAMES, ""
-  )
-  return CorpusLine(
-    location=checks.location,
-    record_id=line.id,
-    text=text,
-    source=metadata.source or "",
-    kind=checks.check_choice("metadata.kind", metadata.kind, KINDS, ""),
-    start=metadata.start,
-    end=metadata.end,
-    order=-1 if metadata.order is None else metadata.order,
-    split=_SPLIT_NAMES.get(split, ""),
-  )
+def _read_corpus(
+  path: epath.Path, timeline: Timeline | None
+) -> Iterator[tuple[_LineChecks, CorpusLine, _RecordMetadata]]:
+  """Yields the lines of a corpus, with their checks and all else they say."""
+  for checks, line in _read_lines(path, _RecordLine, timeline):
+    metadata = line.metadata or _RecordMetadata()
+    text = checks.check_text("text", line.text)
+    if line.title:
+      text = checks.check_text("title", f"{line.title} {text}")
+    split = checks.check_choice(
+      "metadata.split", metadata.split, _SPLIT_NAMES, ""
+    )
+    corpus_line = CorpusLine(
+      location=checks.location,
+      record_id=line.id,
+      text=text,
+      source=metadata.source or "",
+      kind=checks.check_choice("metadata.kind", metadata.kind, KINDS, ""),
+      start=metadata.start,
+      end=metadata.end,
+      order=-1 if metadata.order is None else metadata.order,
+      split=_SPLIT_NAMES.get(split, ""),
+    )
+    yield checks, corpus_line, metadata
 
 
 class _QueryMetadata(msgspec.Struct):
@@ -413,13 +385,6 @@ class _LineChecks:
         Note("problem.beir.choice", value=value, names=", ".join(choices)),
       )
     return value
-
-  def check_fraction(self, field: str, value: float) -> float:
-    """Returns a number from 0 to 1."""
-    # Written so that NaN, which Python's JSON reader accepts, is refused too.
-    if not 0 <= value <= 1:
-      raise self.make_error(field, Note("problem.beir.fraction"))
-    return float(value)
 
   def parse_key(self, field: str, text: str) -> TimeKey:
     """Returns a key that is a month of the timeline."""
@@ -494,37 +459,36 @@ def _read_records(
   path: epath.Path, timeline: Timeline
 ) -> Iterator[tuple[Record, str]]:
   """Yields every record with its split."""
-  for position, (checks, line) in enumerate(
-    _read_lines(path, _RecordLine, timeline)
+  for position, (checks, line, metadata) in enumerate(
+    _read_corpus(path, timeline)
   ):
-    metadata = line.metadata
-    key = checks.parse_key("metadata.start", metadata.start)
-    if metadata.end is not None:
-      end = checks.parse_key("metadata.end", metadata.end)
-      if end != key:
-        raise checks.make_error(
-          "metadata.end",
-          f"differs from start {key}; a record is filed under one month",
-        )
-    text = checks.check_text("text", line.text)
-    if line.title:
-      text = checks.check_text("title", f"{line.title} {text}")
-    split = checks.check_choice(
-      "metadata.split", metadata.split, _SPLIT_NAMES, "test"
-    )
+    if line.start is None:
+      raise checks.make_error("metadata.start", "missing")
+    key = checks.parse_key("metadata.start", line.start)
+    if line.end is not None and key != checks.parse_key(
+      "metadata.end", line.end
+    ):
+      raise checks.make_error(
+        "metadata.end",
+        f"differs from start {key}; a record is filed under one month",
+      )
+    score = 1.0 if metadata.match_score is None else metadata.match_score
+    # Written so that NaN, which Python's JSON reader accepts, is refused too.
+    if not 0 <= score <= 1:
+      raise checks.make_error(
+        "metadata.match_score", Note("problem.beir.fraction")
+      )
     record = Record(
-      record_id=line.id,
-      text=text,
-      source=metadata.source or "",
-      kind=checks.check_choice("metadata.kind", metadata.kind, KINDS, EVENT),
+      record_id=line.record_id,
+      text=line.text,
+      source=line.source,
+      kind=line.kind or EVENT,
       key=key,
       order=position if metadata.order is None else metadata.order,
       version=metadata.version or "",
-      match_score=1.0
-      if metadata.match_score is None
-      else checks.check_fraction("metadata.match_score", metadata.match_score),
+      match_score=float(score),
     )
-    yield record, _SPLIT_NAMES[split]
+    yield record, line.split or "test"
 
 
 def _read_queries(
@@ -534,7 +498,15 @@ def _read_queries(
   queries_by_id = {}
   for checks, line in _read_lines(path, _QueryLine, timeline):
     metadata = line.metadata
-    interval = _read_interval(checks, metadata)
+    start = checks.parse_key("metadata.start", metadata.start)
+    end = start
+    if metadata.end is not None:
+      end = checks.parse_key("metadata.end", metadata.end)
+    if end < start:
+      raise checks.make_error(
+        "metadata.end", Note("problem.beir.before", end=end, start=start)
+      )
+    interval = Interval(start, end)
     is_single_month = interval.start == interval.end
     family = checks.check_choice(
       "metadata.family",
@@ -564,19 +536,6 @@ def _read_queries(
     )
     queries_by_id[query.query_id] = query, _SPLIT_NAMES.get(split)
   return queries_by_id
-
-
-def _read_interval(checks: _LineChecks, metadata: _QueryMetadata) -> Interval:
-  """Returns the months that a query asks for."""
-  start = checks.parse_key("metadata.start", metadata.start)
-  if metadata.end is None:
-    return Interval.single_month(start)
-  end = checks.parse_key("metadata.end", metadata.end)
-  if end < start:
-    raise checks.make_error(
-      "metadata.end", Note("problem.beir.before", end=end, start=start)
-    )
-  return Interval(start, end)
 
 
 def _attach_positives(
@@ -621,8 +580,16 @@ def _attach_positives(
   for query_id, (query, _) in queries_by_id.items():
     if split_by_id[query_id] is not None:
       answers = tuple(sorted(positives.get(query_id, ())))
+      # A point that no event answers is a gap.
+      is_gap = query.family == POINT and all(
+        kinds[record_id] != EVENT for record_id in answers
+      )
       queries[split_by_id[query_id]].append(
-        _with_positives(query, answers, kinds)
+        dataclasses.replace(
+          query,
+          positives=answers,
+          paper_family=query.paper_family or (GAP if is_gap else query.family),
+        )
       )
   unjudged_ids = [name for name, split in split_by_id.items() if split is None]
   if unjudged_ids:
@@ -634,21 +601,6 @@ def _attach_positives(
       unjudged_ids[0],
     )
   return {split: tuple(rows) for split, rows in queries.items()}
-
-
-def _with_positives(
-  query: Query, positives: tuple[str, ...], kinds: Mapping[str, str]
-) -> Query:
-  """Returns the query with its positives; a point without event is a gap."""
-  has_no_event = all(kinds[record_id] != EVENT for record_id in positives)
-  default_family = (
-    GAP if query.family == POINT and has_no_event else query.family
-  )
-  return dataclasses.replace(
-    query,
-    positives=positives,
-    paper_family=query.paper_family or default_family,
-  )
 
 
 def _read_qrels(path: epath.Path) -> Iterator[tuple[str, str, str, int]]:

@@ -84,7 +84,14 @@ def write_provenance(
     **({"titles": {**benchmark.titles}} if benchmark.titles else {}),
     "records": dict(sorted(kinds.items())),
     "queries": {split: len(rows) for split, rows in benchmark.queries.items()},
-    "sha256": hash_files(folder, _list_contents(folder)),
+    "sha256": hash_files(
+      folder,
+      [
+        path.relative_to(folder).as_posix()
+        for path in folder.rglob("*")
+        if path.is_file() and path.name not in _UNHASHED_FILES
+      ],
+    ),
   }
   text = json.dumps(metadata, ensure_ascii=False, indent=2)
   files.write_text(folder / METADATA_FILE, text + "\n")
@@ -124,14 +131,6 @@ def _write_reigns(path: epath.Path, benchmark: Benchmark) -> None:
   files.write_text(path, table)
 
 
-def _list_contents(folder: epath.Path) -> list[str]:
-  return [
-    path.relative_to(folder).as_posix()
-    for path in folder.rglob("*")
-    if path.is_file() and path.name not in _UNHASHED_FILES
-  ]
-
-
 def read_provenance(
   folder: epath.Path, names: Iterable[str]
 ) -> tuple[str, Timeline]:
@@ -162,7 +161,25 @@ def read_provenance(
   version = metadata.version
   if version is None:
     version = sha256[:_VERSION_DIGITS]
-  return f"{name}:{version}", _read_timeline(folder, metadata)
+  timeline = _read_reigns(folder, metadata)
+  leap_months = set(timeline.leap_months)
+  for number, text in enumerate(metadata.leap_months):
+    location = f"{folder / METADATA_FILE}: leap_months[{number}]"
+    try:
+      key = TimeKey.parse(text)
+    except ValueError as error:
+      raise FolderError(f"{location}: {error}") from None
+    if not key.leap:
+      raise FolderError(f"{location}: {text} should end in L, e.g. {text}L")
+    if TimeKey(*key.triple) not in timeline:
+      raise FolderError(
+        f"{location}: {text} follows a month that timeline {timeline.name} "
+        "does not have"
+      )
+    leap_months.add(key.triple)
+  return f"{name}:{version}", dataclasses.replace(
+    timeline, leap_months=frozenset(leap_months)
+  )
 
 
 def read_metadata(folder: epath.Path) -> FolderMetadata:
@@ -197,14 +214,6 @@ def describe_mismatch(error: msgspec.ValidationError) -> str:
   return f"{path}: {problem}" if path else problem
 
 
-def _read_timeline(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
-  timeline = _read_reigns(folder, metadata)
-  months = _read_leap_months(folder, metadata, timeline)
-  return dataclasses.replace(
-    timeline, leap_months=timeline.leap_months | months
-  )
-
-
 def _read_reigns(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
   path = folder / REIGNS_FILE
   if path.exists():
@@ -226,24 +235,3 @@ def _read_reigns(folder: epath.Path, metadata: FolderMetadata) -> Timeline:
       names=", ".join(reigns.timeline_names()),
     )
   )
-
-
-def _read_leap_months(
-  folder: epath.Path, metadata: FolderMetadata, timeline: Timeline
-) -> frozenset[tuple[int, int, int]]:
-  months = set()
-  for number, text in enumerate(metadata.leap_months):
-    location = f"{folder / METADATA_FILE}: leap_months[{number}]"
-    try:
-      key = TimeKey.parse(text)
-    except ValueError as error:
-      raise FolderError(f"{location}: {error}") from None
-    if not key.leap:
-      raise FolderError(f"{location}: {text} should end in L, e.g. {text}L")
-    if TimeKey(*key.triple) not in timeline:
-      raise FolderError(
-        f"{location}: {text} follows a month that timeline {timeline.name} "
-        "does not have"
-      )
-    months.add(key.triple)
-  return frozenset(months)

@@ -25,6 +25,7 @@ from ctd_jax.benchmark.benchmark import (
   WINDOW,
 )
 from ctd_jax.chronology import reigns
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.utils import output
 
 # The gallery, all splits together, is one TFDS split; queries have one each.
@@ -180,7 +181,6 @@ def _count_by_split(
     kind_counts = collections.Counter(
       record["kind"] for record in split_records
     )
-    event_months = _collect_months(split_records, (EVENT,))
     query_counts = collections.Counter(
       (
         query["family"],
@@ -188,7 +188,10 @@ def _count_by_split(
       )
       for query in split_queries
     )
-    months = _collect_months(split_records, ANSWERING_KINDS)
+    months, event_months = (
+      {tuple(r["start"]) for r in split_records if r["kind"] in answering}
+      for answering in (ANSWERING_KINDS, (EVENT,))
+    )
     rows.append(
       {
         "split": split,
@@ -202,57 +205,50 @@ def _count_by_split(
         "empty_points": query_counts[POINT, False],
         "event_windows": query_counts[WINDOW, True],
         "empty_windows": query_counts[WINDOW, False],
-        "gold_per_query": _gold_per_query(split_queries),
       }
     )
-  # The first column is the label, the last an average, which is not a sum.
-  total: dict[str, Any] = {"split": TOTAL}
-  for name in list(rows[0])[1:-1]:
-    total[name] = sum(row[name] for row in rows)
-  return [*rows, {**total, "gold_per_query": _gold_per_query(queries)}]
-
-
-def _gold_per_query(queries: Sequence[dict]) -> float:
-  gold = sum(len(query["positives"]) for query in queries)
-  return round(gold / max(len(queries), 1), 2)
-
-
-def _collect_months(
-  records: Iterable[dict], kinds: Sequence[str]
-) -> set[tuple[int, ...]]:
-  return {tuple(r["start"]) for r in records if r["kind"] in kinds}
+  # The first column is the label.
+  total = {name: sum(row[name] for row in rows) for name in [*rows[0]][1:]}
+  rows.append({"split": TOTAL} | total)
+  for row in rows:
+    gold = sum(
+      len(query["positives"])
+      for query in queries
+      if row["split"] in (TOTAL, query["split"])
+    )
+    row["gold_per_query"] = round(gold / max(row["queries"], 1), 2)
+  return rows
 
 
 def _count_by_reign(
-  records: Sequence[dict], timeline: Any
+  records: Sequence[dict], timeline: Timeline
 ) -> list[dict[str, Any]]:
-  event_months = _collect_months(records, (EVENT,))
+  event_months = {
+    tuple(record["start"]) for record in records if record["kind"] == EVENT
+  }
+  # Only months of the timeline count; a record may be dated outside it.
   months = [key.triple for key in timeline.months]
-  labels = reigns.make_reign_labels(timeline)
+  months_by_ruler = {
+    f"{reign.name} {label}": [month for month in months if month[0] == number]
+    for number, (reign, label) in enumerate(
+      zip(timeline.reigns, reigns.make_reign_labels(timeline), strict=True),
+      start=1,
+    )
+  }
   rows = []
-  for reign_number, reign in enumerate(timeline.reigns, 1):
-    reign_months = [month for month in months if month[0] == reign_number]
+  for ruler, reign_months in [*months_by_ruler.items(), (TOTAL, months)]:
+    with_event = len(event_months.intersection(reign_months))
+    empty = len(reign_months) - with_event
     rows.append(
       {
-        "ruler": f"{reign.name} {labels[reign_number - 1]}",
-        **_coverage(
-          len(reign_months), len(event_months.intersection(reign_months))
-        ),
+        "ruler": ruler,
+        "months": len(reign_months),
+        "with_event": with_event,
+        "empty": empty,
+        "gap_share": round(empty / len(reign_months), 3),
       }
     )
-  # Of the timeline's months only; a record may be dated outside it.
-  num_event_months = len(event_months.intersection(months))
-  return [*rows, {"ruler": TOTAL, **_coverage(len(months), num_event_months)}]
-
-
-def _coverage(months: int, with_event: int) -> dict[str, Any]:
-  empty = months - with_event
-  return {
-    "months": months,
-    "with_event": with_event,
-    "empty": empty,
-    "gap_share": round(empty / months, 3),
-  }
+  return rows
 
 
 def _count_events(records: Sequence[dict]) -> dict[str, int]:
@@ -377,11 +373,9 @@ def compute_figures(statistics: Mapping[str, Any]) -> Figures:
       }
       for works, row in audit.get("agreement", {}).items()
     },
-    "decisions": {
-      name: {"n": count} for name, count in audit.get("decisions", {}).items()
-    },
-    "left_out": {
-      name: {"n": count} for name, count in audit.get("left_out", {}).items()
+    **{
+      table: {name: {"n": n} for name, n in audit.get(table, {}).items()}
+      for table in ("decisions", "left_out")
     },
     "coverage": _index_rows(statistics["reigns"], "ruler"),
   }
@@ -415,7 +409,7 @@ def _unit_rows(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
     source: {
       "units": row["units"],
       "characters": row["characters"],
-      "average": _average(row["characters"], row["units"]),
+      "average": round(row["characters"] / max(row["units"], 1), 1),
       "longest": row["longest"],
       "records": record_counts[source]["records"],
     }
@@ -439,10 +433,6 @@ def _unit_rows(statistics: Mapping[str, Any]) -> dict[str, dict[str, float]]:
         for name in ("units", "characters", "records")
       }
   return table
-
-
-def _average(total: float, count: float) -> float:
-  return round(total / max(count, 1), 1)
 
 
 def gap_share(figures: Figures) -> float | None:

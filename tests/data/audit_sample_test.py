@@ -209,10 +209,12 @@ def test_a_record_with_two_errors_counts_once_in_all():
     make_row(1, "ok"),
     make_row(2, "convention"),
   ]
-  lines = {line[""]: line for line in audit_samples.tabulate_rates(rows)}
-  assert lines["any error"]["all"].startswith("1: 33.3 %")
-  assert lines["any error"]["event"] == "–"
-  errors = [label for label, line in lines.items() if line["all"][0] == "1"]
+  header, *lines = audit_samples.tabulate_rates(rows)
+  assert header[:3] == ["", "all", "event"]
+  by_label = {label: cells for label, *cells in lines}
+  assert by_label["any error"][0].startswith("1: 33.3 %")
+  assert by_label["any error"][1] == "–"
+  errors = [label for label, cells in by_label.items() if cells[0][0] == "1"]
   assert len(errors) == 4  # any, month, cut, and convention, which is no error
 
 
@@ -315,7 +317,7 @@ def test_the_command_on_a_built_data_set(
   for row in rows:
     assert row.id in printed
     assert row.kind == NO_EVENT or row.place
-  with pytest.raises(SystemExit, match="name the folder of the source texts"):
+  with pytest.raises(SystemExit, match="name the folder of source texts"):
     audit_sample.main(["", name], audit_sample.AuditSettings(14, 5, data_dir))
 
 

@@ -232,7 +232,7 @@ def test_an_error_of_one_data_set_keeps_no_other_from_being_built(
     (["--", "--parallelism=2"], "unexpected arguments: --parallelism=2"),
     (
       ["--data_dir=gs://bucket/data", "--runner=DirectRunner"],
-      "--data_dir=gs://bucket/data: of --runner=local alone",
+      "--data_dir=gs://bucket/data works only with --runner=local",
     ),
   ],
 )

@@ -216,7 +216,7 @@ def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
       "corpus.jsonl",
       '"1-1-2"',
       "112",
-      "corpus.jsonl:1: metadata.start: Expected `str`, got `int`",
+      "corpus.jsonl:1: metadata.start: Expected `str | null`, got `int`",
     ),
     (
       "corpus.jsonl",
@@ -266,7 +266,7 @@ def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
       "corpus.jsonl",
       '{"start": "1-1-2"}',
       "[]",
-      "corpus.jsonl:1: metadata: Expected `object`, got `array`",
+      "corpus.jsonl:1: metadata: Expected `object | null`, got `array`",
     ),
     (
       "corpus.jsonl",
