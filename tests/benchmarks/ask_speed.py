@@ -11,9 +11,7 @@ Limits: opening 1 s; a question 0.1 s of 21,188 records, 0.5 s of a million; a
 cold command 4 s.
 """
 
-import argparse
 import collections
-import pathlib
 import re
 import resource
 import subprocess
@@ -26,7 +24,7 @@ import numpy as np
 from ctd_jax.chronology import sexagenary
 from ctd_jax.index import calendars, database
 from ctd_jax.index.asking import Index
-from tests.benchmarks import cost_rows
+from tests.benchmarks import result_rows
 
 _HAN_RUN = re.compile("[\u3400-\u9fff]{4,}")
 
@@ -51,10 +49,12 @@ def draw_questions(index: Index, number: int, seed: int):
     run = runs[int(draw.integers(len(runs)))]
     start = int(draw.integers(len(run) - 1))
     words = run[start : start + int(draw.integers(2, 5))]
-    ce_year = int(calendar.years[month])
-    first = f"{1 - ce_year} BCE" if ce_year < 1 else f"{ce_year} CE"
-    end = int(calendar.years[min(month + 40, len(calendar) - 1)])
-    last = f"{1 - end} BCE" if end < 1 else f"{end} CE"
+    first, last = (
+      f"{1 - ce_year} BCE" if ce_year < 1 else f"{ce_year} CE"
+      for ce_year in calendar.years[
+        [month, min(month + 40, len(calendar) - 1)]
+      ].tolist()
+    )
     day = sexagenary.format_cyclic_index(int(draw.integers(60)))
     text, intent = {
       "month": (calendars.name_month(calendar, month), "time"),
@@ -121,12 +121,10 @@ def summarize(times: np.ndarray) -> dict[str, float]:
 
 def main() -> None:
   """Prints the times."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser = result_rows.make_parser(__doc__)
   parser.add_argument("--index", required=True)
   parser.add_argument("--seed", type=int, default=1)
   parser.add_argument("--number", type=int, default=100)
-  parser.add_argument("--name", default="chunqiutr/rebuilt", help="of the rows")
-  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
   flags = parser.parse_args()
   begun = started = time.perf_counter()
   index = Index.open(flags.index)
@@ -149,24 +147,20 @@ def main() -> None:
     print(f"  cold {kind:10} {wall:.2f} s; of the processor {processor:.2f} s")
   figures["all"] |= {
     "opening_seconds": opening,
-    "load": cost_rows.read_load(),
+    "load": result_rows.read_load(),
     **{
       name: max(figures[kind][name] for kind in times)
       for name in ("cold_seconds", "cold_processor")
     },
   }
+  about = result_rows.describe_run("ask_speed", time.perf_counter() - begun)
+  system = result_rows.name_system(index.num_records)
   rows = []
   for kind, of_kind in figures.items():
-    rows += cost_rows.make_cost_rows(
-      "tests.benchmarks.ask_speed",
-      flags.name,
-      cost_rows.name_system(index.num_records),
-      "ask",
-      of_kind,
-      family=kind,
-      seconds=time.perf_counter() - begun,
+    rows += result_rows.make_cost_rows(
+      about, flags.name, system, "ask", of_kind, kind
     )
-  cost_rows.write_rows(flags.rows, rows)
+  result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

@@ -3,456 +3,324 @@
   python -m tests.benchmarks.chronicle_order --texts=zuozhuan,changbian \\
     --sources=DIR --outside=DIR [--variants=printed,years_cut] [--rows=FILE]
 
-Each text is dated as `ctd_jax.date` does, in a process of its own, and compared
-with the dates that its edition prints (`chronicle_gold`): kept when printed,
-found again when cut. Places are of two families: `heads`, where a date is
-printed, and `records`, entries without one that stand under the date before.
-Of each is measured
+Each text is dated as `ctd_jax.date` does and compared with the dates that its
+edition prints (`chronicle_gold`): kept when printed, found again when cut. Of
+the places where a date is printed is measured
 
-  year, month   share of places whose most probable month is right
+  year, month   share whose most probable month is right
   coverage@90   share whose credible months hold the right one
-  ece           expected calibration error of the most probable month
 
-and of the run its seconds, with all compilation, and the peak of its memory.
-`--show_errors=N` prints the first N wrong places.
+A date that is cut is still right for what follows it. Where entries are left
+out or moved, and where months are cut, records are parted at every printed
+date: an entry is what stands under one.
 """
 
 import argparse
-import collections
-import concurrent.futures
-import dataclasses
-import multiprocessing
+import itertools
 import pathlib
-import resource
-import shlex
-import sys
+import re
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 import numpy as np
 
-from ctd_jax.evaluation import calibration, results
+from ctd_jax.dating.chronicle import chronicle_dating, chronicle_input
+from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
+from ctd_jax.evaluation import results
 from ctd_jax.texts.works import Entry
-from ctd_jax.utils import files, output
-from tests.benchmarks import chronicle_texts, chronicle_variants
-from tests.benchmarks.chronicle_calendar import Month
-from tests.benchmarks.chronicle_gold import DatedPlace, GoldRecord
+from tests.benchmarks import chronicle_texts, result_rows
+from tests.benchmarks.chronicle_gold import GoldRecord, Month
 
-FAMILIES = ("heads", "records")
-METRICS = ("year", "month", "coverage@90", "ece")
 _MAX_DAYS_APART = 2  # of first days of one month in two calendars
-_SHOWN_CHARACTERS = 24
+VARIANTS = {
+  "printed": "as printed",
+  "years_cut": "headings and years cut",
+  "heads_cut": "headings, years, seasons and months cut",
+  "halves": "years cut, every second entry out",
+  "blocks": "years cut, a third out in blocks",
+  "misplaced": "years cut, a tenth of the entries moved",
+}
+_NUM_KEPT, _NUM_LEFT_OUT = 40, 20  # mean lengths of blocks
+_MOVED_SHARE = 0.1
+_SEED = 42  # of what is left out or moved
+_PUNCTUATION = re.compile(r"^[\W_]+")
+_HAS_TEXT = re.compile(r"\w")
 
 
-@dataclasses.dataclass(frozen=True)
-class DatedText:
-  """What is measured of a dated chronicle.
-
-  Attributes:
-    starts: (record, position) of each section, ascending.
-    months: ordinal of its most probable month.
-    probabilities: of that month.
-    credible: ordinals of its credible months; None if none were given.
-    years: astronomical year of each month of the calendar.
-    numbers: number of each, 1-12.
-    is_leap: whether it is intercalary.
-    first_days: Julian day number of its first day; None if not known.
-    warnings: as they were printed.
-  """
-
-  starts: list[tuple[int, int]]
-  months: np.ndarray
-  probabilities: np.ndarray
-  credible: list[np.ndarray] | None
-  years: np.ndarray
-  numbers: np.ndarray
-  is_leap: np.ndarray
-  first_days: np.ndarray | None
-  warnings: tuple[str, ...] = ()
-
-  def find_months(self, month: Month) -> frozenset[int]:
-    """Returns the ordinals of a month that are right, none if it has none.
-
-    The lunation, where its first day is known, and the month of the same name:
-    tables differ by a month at times, above all before 104 BCE, and what is
-    printed is the name.
-    """
-    rows = np.flatnonzero(
-      (self.years == month.year)
-      & (self.numbers == month.month)
-      & (self.is_leap == month.is_leap)
-    )
-    ordinals = {int(row) for row in rows[:1]}
-    if self.first_days is not None and month.first_day:
-      row = int(np.abs(self.first_days - month.first_day).argmin())
-      if abs(self.first_days[row] - month.first_day) <= _MAX_DAYS_APART:
-        ordinals.add(row)
-    return frozenset(ordinals)
-
-
-@dataclasses.dataclass(frozen=True)
-class Judgement:
-  """One place, compared.
-
-  Attributes:
-    record: number of the record.
-    place: with what is right.
-    section: that holds it.
-    year_right: whether the year is.
-    month_right: whether the month is; None where it is not known.
-    is_credible: whether the right month is among the credible ones, likewise.
-    probability: of the month that was given.
-  """
-
-  record: int
-  place: DatedPlace
-  section: int
-  year_right: bool
-  month_right: bool | None
-  is_credible: bool | None
-  probability: float
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-  """One text in one variant.
-
-  Attributes:
-    figures: family -> metric -> value.
-    counts: family -> number of places, of those with a month.
-    num_records: that were dated.
-    num_sections: that they were cut into.
-    num_characters: of them.
-    seconds: of dating, with compilation.
-    gibibytes: peak memory of the process.
-    errors: lines of `--show_errors`.
-    warnings: of the run.
-  """
-
-  figures: dict[str, dict[str, float]]
-  counts: dict[str, tuple[int, int]]
-  num_records: int
-  num_sections: int
-  num_characters: int
-  seconds: float
-  gibibytes: float
-  errors: tuple[str, ...]
-  warnings: tuple[str, ...]
-
-
-def date_text(entries: Sequence[Entry], reigns: str) -> DatedText:
-  """Returns the dates of entries: the one place that knows how to get them.
+def make_variant(
+  records: Sequence[GoldRecord], variant: str
+) -> list[GoldRecord]:
+  """Returns the records of a variant, their dates with them.
 
   Args:
-    entries: in order.
-    reigns: what --reigns says.
+    records: in order of print.
+    variant: of `VARIANTS`.
   """
-  from ctd_jax.dating.chronicle import chronicle_dating, chronicle_input
+  if variant == "printed":
+    return list(records)
+  entries = [record for record in records if not record.entry.is_heading]
+  if variant == "years_cut":
+    return _cut_all(entries, years_only=True)
+  pieces = _cut_all(
+    itertools.chain.from_iterable(map(split_record, entries)),
+    years_only=variant != "heads_cut",
+  )
+  rng = np.random.default_rng(_SEED)
+  if variant == "halves":
+    return pieces[::2]
+  if variant == "blocks":
+    return _leave_out_blocks(pieces, rng)
+  if variant == "misplaced":
+    return _move_some(pieces, rng)
+  return pieces
 
-  dates = chronicle_dating.date_records(
+
+def split_record(record: GoldRecord) -> list[GoldRecord]:
+  """Returns the parts of a record, each from one printed date to the next."""
+  text = record.entry.text
+  starts = [0, *(start for start, _ in record.date_spans if start > 0)]
+  pieces = []
+  for start, stop in itertools.pairwise((*starts, len(text))):
+    last = stop == len(text)
+
+    def shift(spans: Iterable[tuple[int, int]], start=start, stop=stop):
+      return tuple(
+        (a - start, b - start) for a, b in spans if start <= a < stop
+      )
+
+    pieces.append(
+      GoldRecord(
+        _replace_text(record.entry, text[start:stop], start),
+        tuple(
+          place._replace(position=place.position - start)
+          for place in record.places
+          if start <= place.position < stop or (last and place.position == stop)
+        ),
+        shift(record.year_spans),
+        shift(record.date_spans),
+      )
+    )
+  return pieces
+
+
+def cut_dates(record: GoldRecord, years_only: bool) -> GoldRecord:
+  """Returns a record without its printed years, or without any printed date."""
+  removed = record.year_spans if years_only else record.date_spans
+  is_kept = np.ones(len(record.entry.text), bool)
+  for first, last in removed:
+    is_kept[first:last] = False
+  text = "".join(itertools.compress(record.entry.text, is_kept))
+  # 「，春，王正月」 is no opening: the pause after the year goes with it.
+  opening = _PUNCTUATION.match(text)
+  num_opening = opening.end() if opening and removed else 0
+  text = text[num_opening:]
+
+  def move(position: int) -> int:
+    kept = int(is_kept[:position].sum()) - num_opening
+    return min(max(kept, 0), max(len(text) - 1, 0))
+
+  return GoldRecord(
+    _replace_text(record.entry, text),
+    tuple(
+      place._replace(position=move(place.position)) for place in record.places
+    ),
+  )
+
+
+def _cut_all(
+  records: Iterable[GoldRecord], years_only: bool
+) -> list[GoldRecord]:
+  cut = (cut_dates(record, years_only) for record in records)
+  # 「經元年」 leaves nothing.
+  return [record for record in cut if _HAS_TEXT.search(record.entry.text)]
+
+
+def _replace_text(entry: Entry, text: str, start: int = 0) -> Entry:
+  place = entry.place_at(start)
+  return Entry(text, place, entry.kind, line_starts=((0, place),))
+
+
+def _leave_out_blocks(
+  records: Sequence[GoldRecord], rng: np.random.Generator
+) -> list[GoldRecord]:
+  left: list[GoldRecord] = []
+  start = 0
+  while start < len(records):
+    stop = start + 1 + rng.poisson(_NUM_KEPT)
+    left += records[start:stop]
+    start = stop + 1 + rng.poisson(_NUM_LEFT_OUT)
+  return left
+
+
+def _move_some(
+  records: Sequence[GoldRecord], rng: np.random.Generator
+) -> list[GoldRecord]:
+  num_moved = round(_MOVED_SHARE * len(records))
+  moved = set(rng.choice(len(records), num_moved, replace=False).tolist())
+  rest = [record for row, record in enumerate(records) if row not in moved]
+  for row in sorted(moved):
+    rest.insert(int(rng.integers(len(rest) + 1)), records[row])
+  return rest
+
+
+def date_text(entries: Sequence[Entry], reigns: str) -> ChronicleDates:
+  """Returns the dates of entries in order; `reigns` is what --reigns says."""
+  return chronicle_dating.date_records(
     list(entries), chronicle_input.load_reigns(reigns, entries)
   )
-  calendar = dates.calendar  # a long one was narrowed
-  spans = calendar.day_spans
-  return DatedText(
-    [(section.record, section.start) for section in dates.sections],
-    dates.months[:, 0],
-    dates.probabilities[:, 0],
-    [dates.credible.months_of(row) for row in range(len(dates.sections))],
-    calendar.years,
-    calendar.months,
-    calendar.is_leap,
-    None if spans is None else spans[:, 0],
-    tuple(dates.warnings),
+
+
+def find_months(calendar, month: Month) -> frozenset[int]:
+  """Returns the ordinals of a month that are right, none if it has none.
+
+  The lunation, where its first day is known, and the month of the same name:
+  tables differ by a month at times, above all before 104 BCE, and what is
+  printed is the name.
+  """
+  rows = np.flatnonzero(
+    (calendar.years == month.year)
+    & (calendar.months == month.month)
+    & (calendar.is_leap == month.is_leap)
   )
+  ordinals = {int(row) for row in rows[:1]}
+  if calendar.day_spans is not None and month.first_day:
+    apart = np.abs(calendar.day_spans[:, 0] - month.first_day)
+    if apart.min() <= _MAX_DAYS_APART:
+      ordinals.add(int(apart.argmin()))
+  return frozenset(ordinals)
+
+
+class Judgement(NamedTuple):
+  """One place, compared; None where the month is not known."""
+
+  year_right: bool
+  month_right: bool | None
+  is_credible: bool | None  # whether the right month is
 
 
 def judge(
-  records: Sequence[GoldRecord], dated: DatedText
+  records: Sequence[GoldRecord], dates: ChronicleDates
 ) -> Iterator[Judgement]:
   """Yields every place, compared with the date of its section."""
-  keys = np.array([_make_key(*start) for start in dated.starts])
-  ordinals: dict[Month, frozenset[int]] = {}
+  calendar = dates.calendar  # a long one was narrowed
+  keys = np.array(
+    [_make_key(section.record, section.start) for section in dates.sections]
+  )
   for number, record in enumerate(records):
     for place in record.places:
       key = _make_key(number, place.position)
       section = int(np.searchsorted(keys, key, "right")) - 1
-      given = int(dated.months[section])
-      right = place.month
-      is_inside = given < len(dated.years)
+      given = int(dates.months[section, 0])
       month_right = is_credible = None
-      if right.month:
-        if right not in ordinals:
-          ordinals[right] = dated.find_months(right)
-        month_right = given in ordinals[right]
-        if dated.credible is not None:
-          is_credible = not ordinals[right].isdisjoint(
-            map(int, dated.credible[section])
-          )
+      if place.month.month:
+        ordinals = find_months(calendar, place.month)
+        month_right = given in ordinals
+        credible = dates.credible.months_of(section)
+        is_credible = not ordinals.isdisjoint(map(int, credible))
       year_right = bool(
-        month_right or (is_inside and dated.years[given] == right.year)
+        month_right
+        or (
+          given < len(calendar.years)
+          and calendar.years[given] == place.month.year
+        )
       )
-      yield Judgement(
-        number,
-        place,
-        section,
-        year_right,
-        month_right,
-        is_credible,
-        float(dated.probabilities[section]),
-      )
+      yield Judgement(year_right, month_right, is_credible)
 
 
 def compute_figures(judgements: Sequence[Judgement]) -> dict[str, float]:
   """Returns metric -> value; a metric without a place is left out."""
-  figures = {}
-  if judgements:
-    figures["year"] = float(np.mean([j.year_right for j in judgements]))
-  dated = [j for j in judgements if j.month_right is not None]
-  if dated:
-    is_right = np.array([j.month_right for j in dated])
-    chances = np.array([j.probability for j in dated])
-    figures["month"] = float(is_right.mean())
-    figures["ece"] = float(
-      calibration.expected_calibration_error(chances, is_right)
-    )
-  if dated and dated[0].is_credible is not None:
-    figures["coverage@90"] = float(np.mean([j.is_credible for j in dated]))
-  return figures
-
-
-def measure(
-  text: str,
-  variant: str,
-  folders: Mapping[str, pathlib.Path | None],
-  num_shown: int,
-) -> Measurement:
-  """Returns what is measured of one text in one variant."""
-  gold = chronicle_texts.read_gold(text, folders)
-  front = gold.front if variant == chronicle_variants.PUBLISHED else ()
-  records = chronicle_variants.make_variant((*front, *gold.records), variant)
-  entries = [record.entry for record in records]
-  start_time = time.monotonic()
-  dated = date_text(entries, gold.reigns)
-  seconds = time.monotonic() - start_time
-  judgements = list(judge(records, dated))
-  by_family = {
-    family: [j for j in judgements if j.place.is_head == (family == "heads")]
-    for family in FAMILIES
+  values = {
+    "year": [each.year_right for each in judgements],
+    "month": [each.month_right for each in judgements],
+    "coverage@90": [each.is_credible for each in judgements],
   }
-  return Measurement(
-    {family: compute_figures(found) for family, found in by_family.items()},
-    {
-      family: (
-        len(found),
-        sum(judgement.month_right is not None for judgement in found),
-      )
-      for family, found in by_family.items()
-    },
-    len(records),
-    len(dated.starts),
-    sum(len(entry.text) for entry in entries),
-    seconds,
-    resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-    tuple(_format_errors(records, dated, judgements, num_shown)),
-    dated.warnings,
-  )
+  known = {
+    metric: [value for value in of_metric if value is not None]
+    for metric, of_metric in values.items()
+  }
+  return {name: float(np.mean(each)) for name, each in known.items() if each}
 
 
 def _make_key(record: int, position: int) -> int:
   return (record << 32) + position
 
 
-def _format_errors(
-  records: Sequence[GoldRecord],
-  dated: DatedText,
-  judgements: Sequence[Judgement],
-  num_shown: int,
-) -> Iterator[str]:
-  """Yields a line for each of the first wrong places."""
-  is_wrong = (
-    j for j in judgements if not (j.year_right and j.month_right is not False)
-  )
-  for judgement, _ in zip(is_wrong, range(num_shown), strict=False):
-    entry = records[judgement.record].entry
-    position = judgement.place.position
-    given = int(dated.months[judgement.section])
-    name = "outside of the calendar"
-    if given < len(dated.years):
-      leap = "L" * bool(dated.is_leap[given])
-      name = f"{dated.years[given]}.{dated.numbers[given]}{leap}"
-    right = judgement.place.month
-    leap = "L" * right.is_leap
-    shown = entry.text[max(0, position - _SHOWN_CHARACTERS // 2) : position]
-    shown += "|" + entry.text[position : position + _SHOWN_CHARACTERS]
-    yield (
-      f"{entry.place_at(position)}\t{shown}\tright {right.year}.{right.month}"
-      f"{leap}\tgiven {name}\t{judgement.probability:.3f}"
-    )
-
-
-def make_rows(
-  text: str, variant: str, measurement: Measurement, command: str
+def measure(
+  gold: chronicle_texts.GoldText, text: str, variant: str
 ) -> list[results.ResultRow]:
-  """Returns the figures of one text and variant as rows of results."""
+  """Prints and returns the figures of one text in one variant."""
+  records = make_variant(gold.records, variant)
+  start_time = time.monotonic()
+  dates = date_text([record.entry for record in records], gold.reigns)
+  seconds = time.monotonic() - start_time
+  figures = compute_figures(list(judge(records, dates)))
+  print(
+    f"{text}, {variant} ({VARIANTS[variant]}):",
+    *(f"{metric} {value:.4f}" for metric, value in figures.items()),
+    f"in {seconds:.0f} s",
+    flush=True,
+  )
+  about = result_rows.describe_run("chronicle_order", seconds)
+  names = "chronicles", text, "T0+order", "posterior", "test", variant, "heads"
   return [
-    results.ResultRow(
-      "chronicles",
-      text,
-      "T0+order",
-      "posterior",
-      "test",
-      variant,
-      family,
-      metric,
-      value,
-      seeds=(),
-      command=command,
-      commit=files.code_commit(),
-      seconds=round(measurement.seconds, 1),
-    )
-    for family, figures in (
-      *measurement.figures.items(),
-      ("all", {"gibibytes": round(measurement.gibibytes, 2)}),
-    )
+    results.ResultRow(*names, metric, value, **about)
     for metric, value in figures.items()
   ]
 
 
-def format_measurement(measurement: Measurement) -> str:
-  """Returns a table of both families, and what the run cost."""
-  rows = []
-  for family in FAMILIES:
-    figures = measurement.figures[family]
-    rows.append(
-      (
-        family,
-        *map(str, measurement.counts[family]),
-        *(
-          f"{figures[metric]:.4f}" if metric in figures else "-"
-          for metric in METRICS
-        ),
-      )
-    )
-  table = output.format_table(
-    f"{measurement.num_records} records, {measurement.num_characters} "
-    f"characters, {measurement.num_sections} sections, "
-    f"{measurement.seconds:.0f} s, {measurement.gibibytes:.2f} GiB",
-    ("family", "places", "months", *METRICS),
-    rows,
-  )
-  return "\n".join((table, *measurement.warnings, *measurement.errors))
-
-
-def _read_names(allowed: Sequence[str], flag: str):
-  """Returns a parser of names with commas."""
-
-  def parse(value: str) -> list[str]:
-    names = [name for name in value.split(",") if name]
-    unknown = [name for name in names if name not in allowed]
-    if unknown or not names:
-      raise argparse.ArgumentTypeError(
-        f"no {flag} {''.join(unknown[:1])!r}; there are {', '.join(allowed)}"
-      )
-    return names
-
-  return parse
-
-
 def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
   """Returns the flags."""
+
+  def read_names(allowed: Mapping[str, object]):
+    def parse(value: str) -> list[str]:
+      names = value.split(",")
+      if unknown := set(names) - allowed.keys():
+        raise argparse.ArgumentTypeError(
+          f"no {min(unknown)!r}; there are {', '.join(allowed)}"
+        )
+      return names
+
+    return parse
+
   parser = argparse.ArgumentParser(
     description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
   )
-  every_text = list(chronicle_texts.TEXTS)
   parser.add_argument(
     "--texts",
-    type=_read_names(every_text, "text"),
-    default=[name for name in every_text if name != "tongjian_complete"],
-    help=f"of {', '.join(every_text)}; by default all but tongjian_complete",
+    type=read_names(chronicle_texts.TEXTS),
+    default=[name for name in chronicle_texts.TEXTS if "complete" not in name],
   )
   parser.add_argument(
-    "--variants",
-    type=_read_names(chronicle_variants.VARIANTS, "variant"),
-    default=list(chronicle_variants.VARIANTS[1:]),
-    help="; ".join(
-      f"{name}: {text}"
-      for name, text in chronicle_variants.DESCRIPTIONS.items()
-    ),
+    "--variants", type=read_names(VARIANTS), default=list(VARIANTS)
   )
-  for name, content in (
-    ("sources", "source texts"),
-    ("outside", "texts and calendars from outside"),
-  ):
-    parser.add_argument(
-      f"--{name}", type=pathlib.Path, required=True, help=f"folder of {content}"
-    )
+  parser.add_argument(
+    "--sources", type=pathlib.Path, required=True, help="source texts"
+  )
+  parser.add_argument(
+    "--outside",
+    type=pathlib.Path,
+    required=True,
+    help="texts and calendars from outside",
+  )
   parser.add_argument(
     "--complete",
     type=pathlib.Path,
     help="folder of kanripo/KR2b0007 and NiuTrans/Classical-Modern",
   )
   parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
-  parser.add_argument(
-    "--show_errors", type=int, default=0, help="wrong places to print"
-  )
-  parser.add_argument(
-    "--gold_only", action="store_true", help="count the heads, date nothing"
-  )
   return parser.parse_args(arguments)
-
-
-def _list_folders(
-  flags: argparse.Namespace,
-) -> dict[str, pathlib.Path | None]:
-  return {
-    name: getattr(flags, name) for name in ("sources", "outside", "complete")
-  }
-
-
-def print_gold(flags: argparse.Namespace) -> None:
-  """Prints how many heads were taken and why others were not."""
-  for name in flags.texts:
-    gold = chronicle_texts.read_gold(name, _list_folders(flags))
-    places: collections.Counter[str] = collections.Counter(
-      FAMILIES[not place.is_head]
-      for record in gold.records
-      for place in record.places
-    )
-    rows = [(key, str(value)) for key, value in gold.counts.items()]
-    rows += [(f"places: {key}", str(value)) for key, value in places.items()]
-    print(
-      output.format_table(
-        f"{name}: {len(gold.records)} records", ("heads", "number"), rows
-      ),
-      flush=True,
-    )
 
 
 def main() -> None:
   """Measures every text in every variant."""
   flags = read_flags()
-  print_gold(flags)
-  if flags.gold_only:
-    return
-  command = shlex.join(
-    ["python", "-m", "tests.benchmarks.chronicle_order", *sys.argv[1:]]
-  )
   rows = []
-  context = multiprocessing.get_context("spawn")
   for text in flags.texts:
+    gold = chronicle_texts.read_gold(text, vars(flags))
     for variant in flags.variants:
-      # A process for each: its memory is its own.
-      with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
-        measurement = pool.submit(
-          *(measure, text, variant, _list_folders(flags), flags.show_errors),
-        ).result()
-      description = chronicle_variants.DESCRIPTIONS[variant]
-      print(f"{text}, {variant} ({description})")
-      print(format_measurement(measurement), flush=True)
-      rows += make_rows(text, variant, measurement, command)
-      if flags.rows:
-        results.write_result_rows(flags.rows, rows)
+      rows += measure(gold, text, variant)
+      result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

@@ -3,8 +3,8 @@
   python -m tests.benchmarks.compare_runs --group=small --runs=runs/results \\
     --data_dir=runs/results/data --output=comparisons.tsv
 
-Pairs are those of a group of `result_steps.COMPARED`, on test, in both modes
-that the pages show; Holm's correction is over the pairs of a group and mode.
+Pairs are those of a group of `COMPARED`, on test, in both modes that the pages
+show; Holm's correction is over the pairs of a group and mode.
 """
 
 import argparse
@@ -13,9 +13,20 @@ import pathlib
 from ctd_jax.evaluation import results, significance, summary
 from ctd_jax.utils import files
 from ctd_jax_datasets import load
-from tests.benchmarks.result_steps import COMPARED, list_compared_runs
 
 SPLIT = "test"
+# Group -> systems whose difference the pages speak of.
+COMPARED = {
+  "small": (
+    ("ctd-small", "ft-small"),
+    ("ctd-small", "bm25"),
+    ("posterior-small", "ctd-small"),
+    ("posterior-small", "rules"),
+    ("ctd_posterior-small", "posterior-small"),
+  ),
+  "e5_small": (("ft-e5-small", "bm25"), ("ctd-e5-small", "ft-e5-small")),
+}
+BASELINES = ("bm25", "rules")  # of the step `baselines`
 
 
 def find_run_folders(runs: pathlib.Path, group: str) -> list[pathlib.Path]:
@@ -24,7 +35,10 @@ def find_run_folders(runs: pathlib.Path, group: str) -> list[pathlib.Path]:
   Raises:
     FileNotFoundError: naming a step without run files.
   """
-  folders = [runs / name / "evaluation" for name in list_compared_runs(group)]
+  systems = {system for pair in COMPARED[group] for system in pair}
+  folders = [
+    runs / name / "evaluation" for name in sorted(systems.difference(BASELINES))
+  ]
   folders += sorted((runs / "baselines" / "evaluation").glob("chunqiutr_*"))
   for folder in folders:
     if not any(folder.glob(f"run.*.{SPLIT}.*.trec")):

@@ -7,14 +7,13 @@ those of the scored split only score.
 
   python -m tests.benchmarks.dating --data_dir=DIR
     [--split=validation] [--variants=strict,fitted,elimination]
-    [--seeds=42,1,2] [--outside=FOLDER] [--ablate] [--strip=events]
-    [--rows=FILE] [--plot=FILE]
+    [--seeds=42,1,2] [--outside=FOLDER] [--ablate] [--off=neural]
+    [--strip=events] [--rows=FILE]
 
 `--ablate` also leaves out one kind of evidence at a time. `--outside` names the
 folder of source texts: everything is measured once more with the bracket notes
 of all editions in it, read for their citations (track T0+external).
-`--strip=events` takes every date out of the records but placeholders,
-`--strip=all` out of all.
+`--strip=events` takes every date out of the records but placeholders.
 """
 
 import argparse
@@ -22,8 +21,6 @@ import collections
 import dataclasses
 import itertools
 import pathlib
-import shlex
-import sys
 import time
 
 import numpy as np
@@ -31,73 +28,63 @@ import numpy as np
 from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import EVENT
 from ctd_jax.chronology import dates
+from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating import corpus, query_posterior
 from ctd_jax.dating.dating_model import EVIDENCE, VARIANTS, DatingModel
 from ctd_jax.dating.experts import base
-from ctd_jax.evaluation import plots, protocol, results, significance
+from ctd_jax.evaluation import protocol, results, significance
 from ctd_jax.systems import dated_gallery
-from ctd_jax.utils import files
 from ctd_jax_datasets import load
-from tests.benchmarks import posterior_metrics
+from tests.benchmarks import posterior_metrics, result_rows
 
 MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 DEPTH = 10  # records of a ranking
-STRIPPED = ("none", "events", "all")
 
 
-def without_dates(text: str, timeline) -> str:
-  """Returns a text without anything that `expressions` reads as a date."""
-  spans = [
-    (start, end) for start, end, _ in dates.find_full_dates(text, timeline)
-  ]
-  spans += [(c.start, c.end) for c in dates.find_date_cues(text, timeline)]
+def strip_dates(text: str, timeline: Timeline) -> str:
+  """Returns a text without anything that reads as a date.
+
+  Args:
+    text: punctuated or not.
+    timeline: whose reigns are names.
+  """
   is_text = np.ones(len(text), bool)
-  for start, end in spans:
+  for start, end, _ in dates.find_full_dates(text, timeline):
     is_text[start:end] = False
+  for cue in dates.find_date_cues(text, timeline):
+    is_text[cue.start : cue.end] = False
   return "".join(itertools.compress(text, is_text))
 
 
-def strip(benchmark, level: str):
-  """Returns the benchmark with the dates taken out of its records."""
+def strip_events(benchmark):
+  """Returns the benchmark with the dates taken out of all but placeholders."""
   texts = [record.text for record in benchmark.records]
   states = corpus.read_corpus(texts, benchmark.timeline).placeholder_month
   records = [
     record
-    if level == "events" and state != corpus.UNKNOWN
+    if state != corpus.UNKNOWN
     else dataclasses.replace(
-      record, text=without_dates(record.text, benchmark.timeline)
+      record, text=strip_dates(record.text, benchmark.timeline)
     )
     for record, state in zip(benchmark.records, states, strict=True)
   ]
   return dataclasses.replace(benchmark, records=tuple(records))
 
 
-def per_query(dated: dated_gallery.DatedGallery, dates, split: str, name: str):
-  """Returns the per-query tables of one posterior, one for each of `MODES`."""
-  queries = dated.benchmark.queries[split]
-  top_k = query_posterior.rank_by_posterior(
-    [query.text for query in queries],
-    dates,
-    DEPTH,
-    make_masks(dated.benchmark),
-  )
-  return judge_rankings(dated, queries, top_k, split, name)
-
-
-def make_masks(benchmark) -> dict[str, np.ndarray]:
-  """Returns the galleries of `MODES`."""
-  galleries = [protocol.get_mode(name).gallery for name in MODES]
-  return {
-    gallery: protocol.gallery_mask(benchmark.kinds, gallery)
-    for gallery in galleries
-  }
-
-
-def judge_rankings(
-  dated: dated_gallery.DatedGallery, queries, top_k, split: str, name: str
+def judge_queries(
+  dated: dated_gallery.DatedGallery, posterior, split: str, name: str
 ):
-  """Returns the per-query tables of rankings, one for each of `MODES`."""
+  """Returns the per-query tables of one posterior, one for each of `MODES`."""
   benchmark = dated.benchmark
+  queries = benchmark.queries[split]
+  modes = [protocol.get_mode(mode) for mode in MODES]
+  masks = {
+    mode.gallery: protocol.gallery_mask(benchmark.kinds, mode.gallery)
+    for mode in modes
+  }
+  top_k = query_posterior.rank_by_posterior(
+    [query.text for query in queries], posterior, DEPTH, masks
+  )
   made = runs.make_runs(
     name,
     dated.track,
@@ -109,14 +96,13 @@ def judge_rankings(
   )
   kinds = {record.record_id: record.kind for record in benchmark.records}
   by_gallery = {run.gallery: run for run in made}
-  modes = [protocol.get_mode(name) for name in MODES]
   return [
     protocol.evaluate_run(by_gallery[mode.gallery], queries, kinds, mode)
     for mode in modes
   ]
 
 
-def report(name: str, split: str, tables, judged) -> None:
+def report(name: str, split: str, tables, quality) -> None:
   """Prints one row."""
   cells = []
   for table in tables:
@@ -126,16 +112,13 @@ def report(name: str, split: str, tables, judged) -> None:
       table.mean_of_family("hit@1", family) for family in ("point", "window")
     ]
     cells.append(f"{table.mode} " + " ".join(f"{v:.4f}" for v in values))
-  cells.append(" ".join(f"{key} {value:.3f}" for key, value in judged.items()))
+  cells.append(" ".join(f"{key} {value:.3f}" for key, value in quality.items()))
   print(f"{name:<44} {split:<10} " + " | ".join(cells), flush=True)
 
 
 def read_flags() -> argparse.Namespace:
   """Returns the flags."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--name", default="chunqiutr/rebuilt")
-  parser.add_argument("--data_dir", required=True)
-  parser.add_argument("--split", default="validation")
+  parser = result_rows.make_parser(__doc__)
   parser.add_argument("--variants", default="fitted,elimination")
   parser.add_argument(
     "--seeds",
@@ -146,17 +129,9 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument(
     "--ablate", action="store_true", help="leave out each evidence in turn"
   )
-  parser.add_argument("--off", default="", help="experts to switch off")
-  parser.add_argument("--strip", choices=STRIPPED, default="none")
+  parser.add_argument("--off", default="", help="evidence to leave out")
+  parser.add_argument("--strip", choices=("none", "events"), default="none")
   parser.add_argument("--outside", type=pathlib.Path)
-  parser.add_argument(
-    "--rows", type=pathlib.Path, help="file for result rows with intervals"
-  )
-  parser.add_argument(
-    "--plot",
-    type=pathlib.Path,
-    help="file for the reliability of the first seed",
-  )
   flags = parser.parse_args()
   if unknown := set(flags.variants.split(",")) - set(VARIANTS):
     parser.error(
@@ -166,46 +141,30 @@ def read_flags() -> argparse.Namespace:
   return flags
 
 
-def settings_of(flags: argparse.Namespace) -> dict[str, tuple[str, ...]]:
-  """Returns the evidence left out by name, the one to compare with first."""
-  off = tuple(name for name in flags.off.split(",") if name)
-  settings = {"-".join(["no", *off]) if off else "all": off}
+def list_settings(flags: argparse.Namespace) -> dict[str, tuple[str, ...]]:
+  """Returns system -> evidence left out; a name has a place for its variant."""
+  off = tuple(filter(None, flags.off.split(",")))
+  left_out = [off]
   if flags.ablate:
-    settings |= {
-      "-".join(["no", *off, name]): (*off, name)
-      for name in EVIDENCE
-      if name not in off
-    }
-  return settings
-
-
-def name_system(flags: argparse.Namespace, setting: str) -> str:
-  """Returns the name of a system, with a place for its variant."""
-  parts = ["dating-{}"]
-  parts += [setting] * (setting != "all")
-  parts += [f"stripped-{flags.strip}"] * (flags.strip != "none")
-  return "-".join(parts)
+    left_out += [(*off, name) for name in EVIDENCE if name not in off]
+  stripped = "-stripped-events" * (flags.strip != "none")
+  return {
+    "-".join(["dating-{}", *["no"] * bool(names), *names]) + stripped: names
+    for names in left_out
+  }
 
 
 @dataclasses.dataclass
 class Measured:
-  """One posterior over the seeds: tables by mode, its quality, its seconds.
-
-  Of the first seed also the chance given to the likeliest month of every scored
-  event, and whether that is right.
-  """
+  """One posterior over the seeds: tables by mode, its quality, its seconds."""
 
   tables: list = dataclasses.field(default_factory=list)
   quality: list = dataclasses.field(default_factory=list)
-  seconds: list = dataclasses.field(default_factory=list)
-  first: tuple[np.ndarray, np.ndarray] | None = None
+  seconds: float = 0.0
 
 
-def galleries(flags: argparse.Namespace, benchmark):
-  """Yields name, seed, dated gallery and the seconds it took to learn.
-
-  The name has a place for the variant of the posterior.
-  """
+def learn_galleries(flags: argparse.Namespace, benchmark):
+  """Yields name, seed, dated gallery and the seconds it took to learn."""
   tracks = [()]
   if flags.outside:
     tracks.append(dated_gallery.read_bracket_notes(flags.outside))
@@ -214,7 +173,7 @@ def galleries(flags: argparse.Namespace, benchmark):
   # every setting and track.
   encoders: dict[int, base.Expert] = {}
   for (name, off), seed, notes in itertools.product(
-    settings_of(flags).items(), flags.seeds, tracks
+    list_settings(flags).items(), flags.seeds, tracks
   ):
     started = time.monotonic()
     model = DatingModel.without(off, seed)
@@ -229,10 +188,10 @@ def galleries(flags: argparse.Namespace, benchmark):
       read[key] = dated_gallery.read_dated_gallery(benchmark, notes, model)
     dated = dataclasses.replace(read[key], model=model)
     _ = dated.fitted_model
-    yield name_system(flags, name), seed, dated, time.monotonic() - started
+    yield name, seed, dated, time.monotonic() - started
 
 
-def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
+def measure(flags: argparse.Namespace, benchmark) -> list[Measured]:
   """Returns what was measured of each system and track, printing it."""
   months = np.array(
     [benchmark.timeline.ordinal(each.key) for each in benchmark.records]
@@ -242,81 +201,59 @@ def measure(flags: argparse.Namespace, benchmark) -> dict[str, Measured]:
     & (benchmark.kinds == EVENT)
   )
   if flags.strip != "none":
-    benchmark = strip(benchmark, flags.strip)
+    benchmark = strip_events(benchmark)
   measured = collections.defaultdict(Measured)
-  for template, seed, dated, learning in galleries(flags, benchmark):
+  for template, seed, dated, learning in learn_galleries(flags, benchmark):
     for variant in flags.variants.split(","):
       started = time.monotonic()
-      dates = dated.date(variant)
-      posterior = dates.posterior
+      posterior = dated.date(variant)
       name = template.format(variant)
-      found = per_query(dated, dates, flags.split, name)
+      tables = judge_queries(dated, posterior, flags.split, name)
       quality = posterior_metrics.compute_posterior_metrics(
-        posterior, scored, months[scored]
+        posterior.posterior, scored, months[scored]
       )
       title = f"{name}, {dated.track}"
-      report(f"{title}, seed {seed}", flags.split, found, quality)
-      each = measured[title]
-      each.tables.append(found)
-      each.quality.append(quality)
-      each.seconds.append(learning + time.monotonic() - started)
-      if len(each.tables) == 1:
-        log_p = posterior.log_p(scored)
-        right = log_p.argmax(axis=1) == months[scored]
-        each.first = np.exp(log_p.max(axis=1)), right
-  return measured
+      report(f"{title}, seed {seed}", flags.split, tables, quality)
+      measured[title].tables.append(tables)
+      measured[title].quality.append(quality)
+      measured[title].seconds += learning + time.monotonic() - started
+  return list(measured.values())
 
 
-def rows_of(flags: argparse.Namespace, benchmark, measured: Measured) -> list:
+def make_rows(
+  flags: argparse.Namespace, benchmark, measured: Measured
+) -> list[results.ResultRow]:
   """Returns the result rows of one system: its rankings, then its dates."""
   tables = [
     protocol.average_seeds(each) for each in zip(*measured.tables, strict=True)
   ]
-  about = {
-    "seeds": flags.seeds,
-    "command": shlex.join(
-      ["python", "-m", "tests.benchmarks.dating", *sys.argv[1:]]
-    ),
-    "commit": files.code_commit(),
-    "seconds": round(sum(measured.seconds), 1),
-  }
+  about = result_rows.describe_run("dating", measured.seconds)
+  about["seeds"] = flags.seeds
   years = significance.find_query_years(benchmark, flags.split)
   rows = []
   for table in tables:
     rows += results.make_result_rows(table, benchmark.name, years, **about)
   first = tables[0]
-  for metric in measured.quality[0]:
-    rows.append(
-      results.ResultRow(
-        f"dating/{benchmark.name}",
-        first.system,
-        first.track,
-        first.score_mode,
-        first.split,
-        "hidden_events",
-        "all",
-        metric,
-        float(np.mean([each[metric] for each in measured.quality])),
-        **about,
-      )
+  names = first.system, first.track, first.score_mode, first.split
+  return rows + [
+    results.ResultRow(
+      f"dating/{benchmark.name}",
+      *(*names, "hidden_events", "all", metric),
+      float(np.mean([each[metric] for each in measured.quality])),
+      **about,
     )
-  return rows
+    for metric in measured.quality[0]
+  ]
 
 
 def main() -> None:
   """Reads the flags, measures and prints."""
   flags = read_flags()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
-  measured = measure(flags, benchmark)
-  if flags.rows:
-    rows = [rows_of(flags, benchmark, each) for each in measured.values()]
-    results.write_result_rows(flags.rows, itertools.chain.from_iterable(rows))
-  if flags.plot:
-    plots.plot_reliability(
-      {name: each.first for name, each in measured.items()},
-      flags.plot,
-      f"{benchmark.name}, {flags.split}, dates of hidden events",
-    )
+  rows = []
+  for each in measure(flags, benchmark):
+    rows += make_rows(flags, benchmark, each)
+  result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,6 @@ import numpy as np
 
 from ctd_jax.benchmark.benchmark import NO_EVENT
 from ctd_jax.dating import query_posterior
-from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
 
@@ -78,10 +77,7 @@ def measure(flags: argparse.Namespace, copies: int) -> None:
     print(f"  {stage} {now - clock:7.1f} s", end="", flush=True)
     clock = now
 
-  off = tuple(name for name in flags.off.split(",") if name)
-  dated = dated_gallery.read_dated_gallery(
-    benchmark, model=DatingModel.without(off)
-  )
+  dated = dated_gallery.read_dated_gallery(benchmark)
   lap("read")
   _ = dated.fitted_model
   lap("learn")
@@ -101,7 +97,6 @@ def main() -> None:
   parser.add_argument("--name", default="chunqiutr/rebuilt")
   parser.add_argument("--data_dir", required=True)
   parser.add_argument("--copies", default="1,10,96")
-  parser.add_argument("--off", default="", help="experts to switch off")
   flags = parser.parse_args()
   context = multiprocessing.get_context("spawn")
   for copies in map(int, flags.copies.split(",")):

@@ -4,23 +4,19 @@ Undated events of an index are dated as passages, their own record left out. Of
 each the weightiest evidence for its month that can be taken away is: a printed
 date is cut from the text, citations and parallels are left out of the corpus.
 The passage is dated again, and the probability of the month is compared with
-what the explanation says that it would be (`probability_without`). Printed are
-also how far the weights are from adding up to the log odds.
+what the explanation says that it would be (`probability_without`).
 
   python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
     --hide=validation,test
   python -m tests.benchmarks.explanations --index=INDEX [--data_dir=DIR]
     [--name=chunqiutr/rebuilt] [--split=validation] [--number=200] [--seed=1]
-    [--show=5] [--rows=FILE]
+    [--rows=FILE]
 """
 
-import argparse
 import collections
-import dataclasses
-import pathlib
-import shlex
-import sys
+import itertools
 import time
+from typing import NamedTuple
 
 import numpy as np
 
@@ -34,8 +30,8 @@ from ctd_jax.evaluation import results
 from ctd_jax.index import database
 from ctd_jax.index.asking import Index
 from ctd_jax.systems import dated_gallery
-from ctd_jax.utils import files
 from ctd_jax_datasets import load
+from tests.benchmarks import result_rows
 
 PRINTED = ("openings", "days")
 LINKED = ("cited", "parallels", "known")
@@ -49,27 +45,13 @@ ANY = "without-strongest"
 MIN_WEIGHT = 0.1  # of evidence that is worth taking away, in nats
 
 
-@dataclasses.dataclass(frozen=True)
-class Removal:
-  """One piece of evidence, taken away.
+class Removal(NamedTuple):
+  """The strongest evidence of a record, taken away."""
 
-  Attributes:
-    record: that was explained.
-    reason: the evidence.
-    is_weightiest: whether no other evidence for the month weighs more.
-    before: log odds of the month with all evidence.
-    said: without it, as the explanation says.
-    after: without it, dated again.
-    sum_error: of the weights against the log odds.
-  """
-
-  record: database.IndexRecord
-  reason: PassageReason
-  is_weightiest: bool
-  before: float
-  said: float
-  after: float
-  sum_error: float
+  expert: str  # that gives the evidence
+  before: float  # log odds of the month with all evidence
+  said: float  # without it, as the explanation says
+  after: float  # without it, dated again
 
 
 def to_log_odds(probability: float) -> float:
@@ -89,9 +71,7 @@ def date_without(
   is_kept = np.ones(len(text), bool)
   for start, end in reason.spans:
     is_kept[start:end] = False
-  kept = "".join(
-    character for character, is_one in zip(text, is_kept, strict=True) if is_one
-  )
+  kept = "".join(itertools.compress(text, is_kept))
   return dater.date(
     kept.lstrip("，。、 "), month=month, exclude=[row], with_reasons=False
   )
@@ -105,10 +85,7 @@ def remove_strongest(
   None if nothing speaks for its month that can be taken away.
   """
   dates = dater.date(record.text, exclude=[record.row])
-  total = sum(reason.weight for reason in dates.reasons)
-  for number, reason in enumerate(
-    sorted(dates.reasons, key=lambda reason: -reason.weight)
-  ):
+  for reason in sorted(dates.reasons, key=lambda reason: -reason.weight):
     is_removable = (reason.expert in PRINTED and reason.spans) or (
       reason.expert in LINKED and reason.linked
     )
@@ -116,25 +93,17 @@ def remove_strongest(
       return None
     if is_removable and dates.month < len(dates.log_p) - 1:
       after = date_without(dater, record.text, record.row, reason, dates.month)
-      return Removal(
-        record=record,
-        reason=reason,
-        is_weightiest=number == 0,
-        before=dates.log_odds,
-        said=to_log_odds(reason.probability_without),
-        after=after.log_odds,
-        sum_error=abs(dates.prior_log_odds + total - dates.log_odds),
-      )
+      said = to_log_odds(reason.probability_without)
+      return Removal(reason.expert, dates.log_odds, said, after.log_odds)
   return None
 
 
 def measure(removals: list[Removal]) -> dict[str, float]:
   """Returns how well explanations agree with what happened."""
-  odds = np.array([[each.before, each.said, each.after] for each in removals])
+  odds = np.array([each[1:] for each in removals])
   before, said, after = (1 / (1 + np.exp(-odds))).T
   is_said_to_fall = odds[:, 1] < odds[:, 0] - 0.05
   return {
-    "passages": len(removals),
     "p": before.mean(),
     "p_said": said.mean(),
     "p_again": after.mean(),
@@ -144,21 +113,18 @@ def measure(removals: list[Removal]) -> dict[str, float]:
   }
 
 
-def draw_removals(index: Index, rows: list[int], number: int, seed: int):
-  """Returns removals of so many records, and of how many there is none."""
+def draw_removals(
+  index: Index, rows: list[int], number: int, seed: int
+) -> list[Removal]:
+  """Returns removals of so many records."""
   draw = np.random.default_rng(seed)
-  removals: list[Removal] = []
-  num_bare = 0
-  for row in draw.permutation(rows).tolist():
-    if len(removals) == number:
-      break
-    record = database.fetch_records(index.connection, [row])[0]
-    removal = remove_strongest(index.passage_dater, record)
-    if removal is None:
-      num_bare += 1
-    else:
-      removals.append(removal)
-  return removals, num_bare
+  removals = (
+    remove_strongest(
+      index.passage_dater, database.fetch_records(index.connection, [row])[0]
+    )
+    for row in draw.permutation(rows).tolist()
+  )
+  return list(itertools.islice(filter(None, removals), number))
 
 
 def find_rows(index: Index, benchmark, split: str) -> list[int]:
@@ -180,83 +146,42 @@ def find_rows(index: Index, benchmark, split: str) -> list[int]:
   ]
 
 
-def read_flags() -> argparse.Namespace:
-  """Returns the flags."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--index", required=True)
-  parser.add_argument("--name", default="chunqiutr/rebuilt")
-  parser.add_argument("--data_dir")
-  parser.add_argument("--split", default="validation")
-  parser.add_argument("--number", type=int, default=200)
-  parser.add_argument("--seed", type=int, default=1)
-  parser.add_argument("--show", type=int, default=0, help="the worst, in full")
-  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
-  return parser.parse_args()
-
-
-def make_rows(
-  benchmark, flags: argparse.Namespace, name: str, figures, seconds: float
-) -> list[results.ResultRow]:
-  """Returns the result rows of one kind of evidence."""
-  return [
-    results.ResultRow(
-      f"explanations/{benchmark.name}",
-      name,
-      dated_gallery.TRACK,
-      dated_gallery.SCORE_MODE,
-      flags.split,
-      "loose_passages",
-      "all",
-      metric,
-      float(value),
-      seeds=(flags.seed,),
-      command=shlex.join(
-        ["python", "-m", "tests.benchmarks.explanations", *sys.argv[1:]]
-      ),
-      commit=files.code_commit(),
-      seconds=round(seconds, 1),
-    )
-    for metric, value in figures.items()
-  ]
-
-
 def main() -> None:
   """Draws records, explains them, takes evidence away and prints."""
-  flags = read_flags()
+  parser = result_rows.make_parser(__doc__)
+  parser.add_argument("--index", required=True)
+  parser.add_argument("--number", type=int, default=200)
+  parser.add_argument("--seed", type=int, default=1)
+  flags = parser.parse_args()
   started = time.monotonic()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   index = Index.open(flags.index)
-  removals, num_bare = draw_removals(
+  removals = draw_removals(
     index, find_rows(index, benchmark, flags.split), flags.number, flags.seed
-  )
-  print(
-    f"{len(removals)} records; {num_bare} more have no evidence for their "
-    f"month that can be taken away; of "
-    f"{sum(each.is_weightiest for each in removals)} it is the weightiest of "
-    f"all; weights add up to the log odds within "
-    f"{max(each.sum_error for each in removals):.1e}"
   )
   groups = collections.defaultdict(list)
   for each in removals:
-    groups[NAMES[each.reason.expert]].append(each)
+    groups[NAMES[each.expert]].append(each)
   rows = []
+  about = result_rows.describe_run("explanations", time.monotonic() - started)
+  track, score_mode = dated_gallery.TRACK, dated_gallery.SCORE_MODE
   for name, group in (*sorted(groups.items()), (ANY, removals)):
     figures = measure(group)
     print(
-      name, " ".join(f"{key} {value:.3f}" for key, value in figures.items())
+      f"{name}, {len(group)} passages:",
+      *(f"{metric} {value:.3f}" for metric, value in figures.items()),
     )
-    seconds = time.monotonic() - started
-    rows += make_rows(benchmark, flags, name, figures, seconds)
-  if flags.rows:
-    results.write_result_rows(flags.rows, rows)
-  for each in sorted(removals, key=lambda each: -abs(each.after - each.said))[
-    : flags.show
-  ]:
-    print(
-      f"\n{each.record.row} {each.record.text}\n  {each.reason.expert} "
-      f"{each.reason.weight:+.2f} {each.reason.note[:120]}\n  log odds "
-      f"{each.before:.2f}, said {each.said:.2f}, dated again {each.after:.2f}"
-    )
+    names = name, track, score_mode, flags.split, "loose_passages", "all"
+    rows += [
+      results.ResultRow(
+        f"explanations/{benchmark.name}",
+        *(*names, metric, float(value)),
+        seeds=(flags.seed,),
+        **about,
+      )
+      for metric, value in figures.items()
+    ]
+  result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,6 @@ file of result rows, of both.
 import argparse
 import concurrent.futures
 import multiprocessing
-import pathlib
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -29,12 +27,12 @@ import numpy as np
 
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.dating import query_posterior
-from ctd_jax.evaluation import protocol, results, scoring
+from ctd_jax.evaluation import protocol, scoring
 from ctd_jax.evaluation.result_tables import DEFAULT_METRICS
 from ctd_jax.index.asking import Index
 from ctd_jax.systems import dated_gallery
-from ctd_jax.utils import files
 from ctd_jax_datasets import load
+from tests.benchmarks import result_rows
 
 # The rows of `dating-fitted` are means of three seeds; an index is of one.
 SEED = 42
@@ -47,23 +45,14 @@ class AskingIndex:
   """An index that is asked question by question.
 
   Galleries that leave records out need longer rankings than an answer has:
-  they come from `Index.search` and must begin as the answer does.
-
-  Attributes:
-    name: of the system.
-    score_mode: what its scores are.
+  they come from `Index.search` and must begin as the answer does. Whole answers
+  are made only if `makes_answers`.
   """
 
   name = "index"
   score_mode = dated_gallery.SCORE_MODE
 
   def __init__(self, index: Index, makes_answers: bool):
-    """Keeps the index.
-
-    Args:
-      index: that is asked.
-      makes_answers: whether `Index.ask` is called, not `Index.search` alone.
-    """
     self.index = index
     self.makes_answers = makes_answers
     self.answers: dict[str, list[str]] = {}
@@ -89,25 +78,14 @@ class FittedSystem:
   """The dating system of the evaluation, fitted on train months.
 
   Of equal scores the record that comes first in the index comes first.
-
-  Attributes:
-    name: of the system.
-    score_mode: what its scores are.
   """
 
   name = SYSTEM
   score_mode = dated_gallery.SCORE_MODE
 
   def __init__(self, benchmark: Benchmark, index: Index):
-    """Fits the model.
-
-    Args:
-      benchmark: whose train months are known.
-      index: of its records; only their order is asked of it.
-    """
     self.record_ids = benchmark.record_ids
-    self.dated = dated_gallery.read_dated_gallery(benchmark)
-    self.dates = self.dated.date("fitted")
+    self.dates = dated_gallery.read_dated_gallery(benchmark).date("fitted")
     self.row_of = dict(
       index.connection.execute("SELECT record_id, row FROM records")
     )
@@ -152,19 +130,6 @@ class FittedSystem:
     ]
 
 
-def read_flags() -> argparse.Namespace:
-  """Returns the flags."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--index", required=True)
-  parser.add_argument("--name", default="chunqiutr/rebuilt")
-  parser.add_argument("--data_dir")
-  parser.add_argument("--split", default="test")
-  parser.add_argument("--depth", type=int, default=10)
-  parser.add_argument("--ask", action="store_true")
-  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
-  return parser.parse_args()
-
-
 def compare(
   asked: scoring.EvaluationResult, reference: scoring.EvaluationResult
 ) -> float:
@@ -201,27 +166,22 @@ def evaluate(
 
 def main() -> int:
   """Asks, compares and writes rows; returns 1 if the figures differ."""
-  flags = read_flags()
+  parser = result_rows.make_parser(__doc__)
+  parser.add_argument("--index", required=True)
+  parser.add_argument("--depth", type=int, default=10)
+  parser.add_argument("--ask", action="store_true", help="make whole answers")
+  parser.set_defaults(split="test")
+  flags = parser.parse_args()
   context = multiprocessing.get_context("spawn")
   with concurrent.futures.ProcessPoolExecutor(1, context) as pool:
     # Side by side: each takes one processor.
     reference = pool.submit(evaluate, flags, False)
     evaluated = [evaluate(flags, True), reference.result()]
-  if flags.rows:
-    rows = [
-      row
-      for result, seconds in evaluated
-      for row in result.rows(
-        MODES,
-        seeds=(SEED,),
-        command=shlex.join(
-          ["python", "-m", "tests.benchmarks.front_door", *sys.argv[1:]]
-        ),
-        commit=files.code_commit(),
-        seconds=round(seconds, 1),
-      )
-    ]
-    results.write_result_rows(flags.rows, rows)
+  rows = []
+  for result, seconds in evaluated:
+    about = result_rows.describe_run("front_door", seconds)
+    rows += result.rows(MODES, seeds=(SEED,), **about)
+  result_rows.write_rows(flags.rows, rows)
   asked, fitted = (result for result, _ in evaluated)
   return int(compare(asked, fitted) >= MAX_DIFFERENCE)
 

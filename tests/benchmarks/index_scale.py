@@ -8,11 +8,7 @@ process of its own; then `ask_speed` asks it. An index that an earlier run has
 built and measured is not built again.
 
   python -m tests.benchmarks.index_scale --data_dir=DIR --folder=FOLDER
-    [--records=200000,1000000] [--name=chunqiutr/rebuilt] [--dated]
-    [--nopassages] [--rows=FILE]
-
-`--dated` leaves no work undated; `--nopassages` builds an index that does not
-date passages; `--rows` names the file of result rows.
+    [--records=200000,1000000] [--name=chunqiutr/rebuilt] [--rows=FILE]
 """
 
 import argparse
@@ -29,7 +25,7 @@ import numpy as np
 from ctd_jax.benchmark.benchmark import NO_EVENT, Benchmark
 from ctd_jax.evaluation import results
 from ctd_jax_datasets import load
-from tests.benchmarks import cost_rows, dating_scale
+from tests.benchmarks import dating_scale, result_rows
 
 COPIES_PER_WORK = 8
 UNDATED_COPY = 1
@@ -39,7 +35,6 @@ def write_corpus(
   benchmark: Benchmark,
   folder: pathlib.Path,
   num_records: int,
-  undated_copy: int | None,
 ) -> None:
   """Writes so many records as a BEIR folder without questions."""
   folder.mkdir(parents=True, exist_ok=True)
@@ -61,7 +56,7 @@ def write_corpus(
         "order": record.order,
         "start": str(record.key),
       }
-      if copy == undated_copy:
+      if copy == UNDATED_COPY:
         details = {"source": f"{record.source}-undated", "kind": record.kind}
       line = {"_id": f"r{number}", "text": text, "metadata": details}
       file.write(json.dumps(line, ensure_ascii=False) + "\n")
@@ -69,7 +64,7 @@ def write_corpus(
 
 def run(command: list[str], log: pathlib.Path) -> dict[str, float]:
   """Returns what a command cost; what it says is added to the log."""
-  load, started = cost_rows.read_load(), time.monotonic()
+  load, started = result_rows.read_load(), time.monotonic()
   with log.open("a", encoding="utf-8") as file:
     process = subprocess.Popen(command, stdout=file, stderr=file)
     # Its processor time and the most memory that it had.
@@ -81,7 +76,7 @@ def run(command: list[str], log: pathlib.Path) -> dict[str, float]:
     "seconds": time.monotonic() - started,
     "processor": usage.ru_utime + usage.ru_stime,
     "gibibytes": usage.ru_maxrss / 2**20,
-    "load": (load + cost_rows.read_load()) / 2,
+    "load": (load + result_rows.read_load()) / 2,
   }
 
 
@@ -93,13 +88,11 @@ def build(
 ) -> dict[str, float]:
   """Builds an index of one size and returns what it cost."""
   corpus = flags.folder / str(size)
-  undated_copy = None if flags.dated else UNDATED_COPY
-  write_corpus(benchmark, corpus, size, undated_copy)
+  write_corpus(benchmark, corpus, size)
   figures = run(
     [
       *(sys.executable, "-m", "ctd_jax.index"),
       *(f"--index={index}", f"--add=beir:{corpus}"),
-      *["--nopassages"] * flags.nopassages,
     ],
     flags.folder / f"{size}.log",
   )
@@ -125,13 +118,12 @@ def measure(
   if not build_rows.exists():
     shutil.rmtree(index, ignore_errors=True)
     figures = build(benchmark, index, size, flags)
-    rows = cost_rows.make_cost_rows(
-      "tests.benchmarks.index_scale",
+    rows = result_rows.make_cost_rows(
+      result_rows.describe_run("index_scale", figures["seconds"]),
       benchmark.name,
-      cost_rows.name_system(size),
+      result_rows.name_system(size),
       "index",
       figures,
-      seconds=figures["seconds"],
     )
     results.write_result_rows(build_rows, rows)
   ask_rows = flags.folder / f"{size}.ask.json"
@@ -151,20 +143,15 @@ def measure(
 
 def main() -> None:
   """Reads the flags and measures every size."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--name", default="chunqiutr/rebuilt")
-  parser.add_argument("--data_dir", required=True)
+  parser = result_rows.make_parser(__doc__)
   parser.add_argument("--folder", type=pathlib.Path, required=True)
   parser.add_argument("--records", default="200000,1000000")
-  parser.add_argument("--dated", action="store_true")
-  parser.add_argument("--nopassages", action="store_true")
-  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
   flags = parser.parse_args()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   rows = []
   for size in map(int, flags.records.split(",")):
     rows += measure(benchmark, size, flags)
-  cost_rows.write_rows(flags.rows, rows)
+  result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

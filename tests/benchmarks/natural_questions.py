@@ -2,7 +2,7 @@
 
   python -m tests.benchmarks.natural_questions --data_dir=DIR
     [--split=validation] [--systems=bm25,dating-fitted] [--off=neural]
-    [--questions=N] [--seed=42] [--choose] [--rows=FILE]
+    [--questions=N] [--seed=42] [--rows=FILE]
 
 A question is made of an event of the split: all that reads as a date is taken
 out of its text, the first four to twelve characters of a clause are left, and a
@@ -19,21 +19,15 @@ Right are the events and placeholders of the month of the event, of all records
 out of the ranking (`others`). Of systems that date queries the likeliest month
 and year are compared too (`month`, `year`), and -log p of the right month is
 given (`nll`). Intervals resample years. Labels of the split only score.
-
-`--choose` prints what every constant of `query_posterior` does, one after the
-other, each with those before it as chosen: by the mean of MRR@10 over groups
-and both ways of scoring, `background` by nll.
 """
 
 import argparse
 import dataclasses
-import pathlib
+import itertools
 import re
-import shlex
-import sys
 import time
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -42,17 +36,13 @@ from ctd_jax.benchmark import runs
 from ctd_jax.benchmark.benchmark import EVENT, Benchmark, Query, Record
 from ctd_jax.chronology import dates, questions
 from ctd_jax.chronology.reigns import Interval
-from ctd_jax.dating import query_posterior
 from ctd_jax.dating.corpus import MonthAxis
-from ctd_jax.dating.dating_model import DatingModel
-from ctd_jax.dating.query_posterior import QueryConstants
 from ctd_jax.evaluation import protocol, results, significance
 from ctd_jax.retrieval.host_search import TopK
-from ctd_jax.systems import dated_gallery, registry
+from ctd_jax.systems import registry
 from ctd_jax.training import config as training_config
-from ctd_jax.utils import files
 from ctd_jax_datasets import load
-from tests.benchmarks import undated_texts
+from tests.benchmarks import dating, result_rows
 
 _CLAUSE = re.compile("[\u3400-\u9fff]{4,}")
 _MAX_CHARACTERS = 12
@@ -77,15 +67,6 @@ MODES = ("all", "others")
 MEASURES = ("hit@1", "mrr@10", "ndcg@10")
 _MODE = protocol.get_mode(protocol.OFFICIAL_MODE)
 _CUTOFF = 10
-# Values that are tried of each constant; the first of equals is taken.
-GRID = {
-  "string_weight": (0.0, 0.1, 0.3, 1.0),
-  "temperature": (1.0, 2.0, 3.0, 5.0),
-  "wording_weight": (0.0, 0.05, 0.1, 0.2, 0.4),
-  # Less would exclude the months that a misread date does not admit.
-  "other_months": (1e-3, 1e-2, 1e-1),
-  "background": (0.002, 0.005, 0.01, 0.02, 0.05, 0.1),
-}
 Values = dict[str, dict[str, float]]  # measure -> query id -> value
 
 
@@ -108,7 +89,7 @@ def draw_phrase(
   record: Record, benchmark: Benchmark, draw: np.random.Generator
 ) -> str | None:
   """Returns characters of one clause of an event, None without any."""
-  text = undated_texts.strip_dates(record.text, benchmark.timeline)
+  text = dating.strip_dates(record.text, benchmark.timeline)
   clauses = _CLAUSE.findall(text)
   if not clauses:
     return None
@@ -278,51 +259,6 @@ def select_group(values: Values, group: str) -> Values:
   }
 
 
-def choose_constants(
-  dated: dated_gallery.DatedGallery,
-  questions: Sequence[NaturalQuestion],
-) -> QueryConstants:
-  """Returns the best constants, printing what each value gives."""
-  benchmark, chosen = dated.benchmark, query_posterior.DEFAULT_CONSTANTS
-  printing = find_printing(benchmark, questions)
-  texts = [question.query.text for question in questions]
-  gallery = {
-    _MODE.gallery: protocol.gallery_mask(benchmark.kinds, _MODE.gallery)
-  }
-  dates = dated.date("fitted")
-
-  def measure(constants: QueryConstants, by_dates: bool) -> float:
-    records = dataclasses.replace(dates, constants=constants)
-    if by_dates:
-      log_p = query_posterior.date_queries(texts, records)
-      values = measure_dates(dates.posterior.axis, questions, log_p)
-      means = [
-        np.mean(list(select_group(values, group)["nll"].values()))
-        for group in GROUPS
-      ]
-      return -float(np.mean(means))
-    depth = _CUTOFF + max(map(len, printing))
-    ranked = query_posterior.rank_by_posterior(texts, records, depth, gallery)
-    tables = measure_rankings(benchmark, "natural", questions, printing, ranked)
-    means = [
-      np.mean(list(select_group(values, group)["mrr@10"].values()))
-      for values in tables.values()
-      for group in GROUPS
-    ]
-    return float(np.mean(means))
-
-  for field, candidates in GRID.items():
-    scores = []
-    for value in candidates:
-      constants = dataclasses.replace(chosen, **{field: value})
-      scores.append(measure(constants, field == "background"))
-      print(f"{field} {value:g}: {scores[-1]:.4f}", flush=True)
-    best = candidates[int(np.argmax(scores))]
-    chosen = dataclasses.replace(chosen, **{field: best})
-  print(f"chosen: {chosen}")
-  return chosen
-
-
 def make_systems(
   benchmark: Benchmark, flags: argparse.Namespace
 ) -> dict[str, registry.System]:
@@ -358,60 +294,51 @@ def measure_system(
 
 
 def make_rows(
-  benchmark: Benchmark,
-  name: str,
-  system: registry.System,
+  asked: registry.System,
   values: dict[str, Values],
-  questions: Sequence[NaturalQuestion],
-  flags: argparse.Namespace,
-  seconds: float,
+  years: Mapping[str, tuple[int, int]],
+  **about,
 ) -> list[results.ResultRow]:
-  """Returns the rows of a system, with intervals by years."""
-  years = {
-    question.query.query_id: question.query.interval.start.triple[:2]
-    for question in questions
-  }
-  command = shlex.join(
-    ["python", "-m", "tests.benchmarks.natural_questions", *sys.argv[1:]]
-  )
+  """Returns the rows of a system, with intervals by years.
+
+  Args:
+    asked: that gave the answers.
+    values: mode -> its values.
+    years: question id -> reign and year.
+    **about: fields of all rows.
+  """
   rows = []
-  for mode in MODES:
-    for group in GROUPS:
-      for metric, of_group in select_group(values[mode], group).items():
-        if not of_group:
-          continue
-        low, high = significance.compute_bootstrap_interval(of_group, years)
-        rows.append(
-          results.ResultRow(
-            f"questions/{benchmark.name}",
-            name,
-            system.track,
-            system.score_mode,
-            flags.split,
-            mode,
-            group,
-            metric,
-            float(np.mean(list(of_group.values()))),
-            low,
-            high,
-            seeds=system.seeds,
-            command=command,
-            commit=files.code_commit(),
-            seconds=round(seconds, 1),
-          )
+  for mode, group in itertools.product(MODES, GROUPS):
+    for metric, of_group in select_group(values[mode], group).items():
+      if not of_group:
+        continue
+      low, high = significance.compute_bootstrap_interval(of_group, years)
+      rows.append(
+        results.ResultRow(
+          track=asked.track,
+          score_mode=asked.score_mode,
+          mode=mode,
+          family=group,
+          metric=metric,
+          value=float(np.mean(list(of_group.values()))),
+          low=low,
+          high=high,
+          seeds=asked.seeds,
+          **about,
         )
+      )
   return rows
 
 
 def print_rows(rows: Sequence[results.ResultRow]) -> None:
   """Prints a line for every mode and group."""
-  lines: dict[tuple[str, ...], list[str]] = {}
-  for row in rows:
-    cells = lines.setdefault((row.system, row.mode, row.family), [])
-    cells.append(
+  for names, group in itertools.groupby(
+    rows, lambda row: (row.system, row.mode, row.family)
+  ):
+    cells = (
       f"{row.metric} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]"
+      for row in group
     )
-  for names, cells in lines.items():
     print(" ".join(names), "; ".join(cells), flush=True)
 
 
@@ -421,10 +348,7 @@ def read_flags() -> argparse.Namespace:
   def read_names(text: str) -> tuple[str, ...]:
     return tuple(filter(None, text.split(",")))
 
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-  parser.add_argument("--name", default="chunqiutr/rebuilt")
-  parser.add_argument("--data_dir")
-  parser.add_argument("--split", default="validation")
+  parser = result_rows.make_parser(__doc__)
   parser.add_argument(
     "--systems", type=read_names, default=("bm25", "dating-fitted")
   )
@@ -433,8 +357,6 @@ def read_flags() -> argparse.Namespace:
     "--questions", type=int, default=1000, help="of a group, at most"
   )
   parser.add_argument("--seed", type=int, default=42)
-  parser.add_argument("--choose", action="store_true")
-  parser.add_argument("--rows", type=pathlib.Path)
   return parser.parse_args()
 
 
@@ -449,23 +371,27 @@ def main() -> None:
       benchmark, flags.split, group, flags.questions
     )
   ]
-  if flags.choose:
-    model = DatingModel.without(flags.off, flags.seed)
-    dated = dated_gallery.read_dated_gallery(benchmark, (), model)
-    choose_constants(dated, questions)
-    return
+  years = {
+    question.query.query_id: question.query.interval.start.triple[:2]
+    for question in questions
+  }
   rows = []
   for name, system in make_systems(benchmark, flags).items():
     start = time.monotonic()
     values = measure_system(benchmark, name, system, questions)
     seconds = time.monotonic() - start
     of_system = make_rows(
-      benchmark, name, system, values, questions, flags, seconds
+      system,
+      values,
+      years,
+      dataset=f"questions/{benchmark.name}",
+      system=name,
+      split=flags.split,
+      **result_rows.describe_run("natural_questions", seconds),
     )
     print_rows(of_system)
     rows += of_system
-  if flags.rows:
-    results.write_result_rows(flags.rows, rows)
+  result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

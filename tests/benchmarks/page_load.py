@@ -6,7 +6,7 @@ data of the timeline as it is moved, and the JSON API. Questions are drawn from
 the index and hardly one is asked twice. Readers come at random, so that
 requests pile up as they do; one whose answer is late waits less for the next.
 Printed are requests, errors and times by kind, and the memory of the server
-every ten seconds. The status is 1 if a limit is not kept: 95 % of the requests
+before and after. The status is 1 if a limit is not kept: 95 % of the requests
 within 400 ms, no error, memory that grows by no more than 5 %.
 
   python -m venv locust && locust/bin/pip install "locust>=2.40,<3"
@@ -20,7 +20,6 @@ business in the environment of the tests.
 
 import argparse
 import csv
-import dataclasses
 import json
 import os
 import pathlib
@@ -28,7 +27,6 @@ import socket
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -39,7 +37,7 @@ import numpy as np
 from ctd_jax.evaluation import results
 from ctd_jax.index import database
 from ctd_jax.index.asking import Index
-from tests.benchmarks import ask_speed, cost_rows
+from tests.benchmarks import ask_speed, result_rows
 
 USERS_FILE = pathlib.Path(__file__).with_name("page_load_users.py")
 MAX_P95_MS, MAX_GROWTH = 400, 0.05
@@ -61,20 +59,6 @@ _TOTAL = "Aggregated"  # row of Locust's table
 _NUM_QUESTIONS = 2100  # drawn, of all kinds together
 _NUM_ROWS = 600  # months and records
 _SECONDS_TO_START = 120
-_SECONDS_PER_LOOK = 10
-
-
-@dataclasses.dataclass(frozen=True)
-class Memory:
-  """What the processes of a server hold, in MiB.
-
-  Attributes:
-    resident: all, with the pages of the index that they have read.
-    own: without what are pages of files.
-  """
-
-  resident: float
-  own: float
 
 
 class Server:
@@ -105,15 +89,14 @@ class Server:
           raise SystemExit(f"the server does not start, see {log}") from None
         time.sleep(0.05)
 
-  def read_memory(self) -> Memory:
-    """Returns what it holds by now."""
-    kibibytes = dict.fromkeys(("VmRSS", "RssAnon"), 0)
+  def read_memory(self) -> float:
+    """Returns the MiB that it holds by now, without what are pages of files."""
+    kibibytes = 0
     for folder in self._list_processes():
       for line in (folder / "status").read_text().splitlines():
-        name, _, value = line.partition(":")
-        if name in kibibytes:
-          kibibytes[name] += int(value.split()[0])
-    return Memory(kibibytes["VmRSS"] / 1024, kibibytes["RssAnon"] / 1024)
+        if line.startswith("RssAnon:"):
+          kibibytes += int(line.split()[1])
+    return kibibytes / 1024
 
   def read_processor(self) -> float:
     """Returns the seconds of the processor that it has had."""
@@ -162,7 +145,9 @@ def draw_addresses(index: Index, seed: int) -> dict[str, list[str]]:
       addresses["timeline"] += _move_timeline(index, query, draw)
     else:
       addresses[name].append(f"/?{query}")
-  for row in _draw_rows(index, draw):
+  rows = [row for work in index.works for row in work.rows]
+  for number in draw.integers(len(rows), size=_NUM_ROWS):
+    row = rows[number]
     record = database.fetch_records(index.connection, [row])[0]
     path = f"{index.work_of(row).name}/{record.record_id}"
     addresses["record"].append(f"/record/{quote(path)}")
@@ -171,11 +156,6 @@ def draw_addresses(index: Index, seed: int) -> dict[str, list[str]]:
     addresses["year"].append(f"/year/{month}")
   addresses["corpus"].append("/")
   return {kind: paths for kind, paths in addresses.items() if paths}
-
-
-def _draw_rows(index: Index, draw: np.random.Generator) -> list[int]:
-  rows = [row for work in index.works for row in work.rows]
-  return [rows[number] for number in draw.integers(len(rows), size=_NUM_ROWS)]
 
 
 def _move_timeline(
@@ -251,31 +231,6 @@ def print_times(times: dict[str, dict[str, float]]) -> None:
     )
 
 
-class MemoryLog(threading.Thread):
-  """Reads the memory of a server every ten seconds.
-
-  Attributes:
-    states: what was read, the first before the load.
-  """
-
-  def __init__(self, server: Server):
-    """Reads it for the first time."""
-    super().__init__(daemon=True)
-    self._server, self._ended = server, threading.Event()
-    self.states = [server.read_memory()]
-
-  def run(self) -> None:
-    """Reads until it is ended."""
-    while not self._ended.wait(_SECONDS_PER_LOOK):
-      self.states.append(self._server.read_memory())
-
-  def end(self) -> None:
-    """Reads for the last time."""
-    self._ended.set()
-    self.join()
-    self.states.append(self._server.read_memory())
-
-
 def measure(
   flags: argparse.Namespace, folder: pathlib.Path
 ) -> dict[str, dict[str, float]]:
@@ -289,12 +244,10 @@ def measure(
   )
   server = Server(flags.index, flags.processes, folder / "server.log")
   try:
-    started = server.read_memory()
     run_locust(flags, server.address, requests, flags.warmup, folder / "warmup")
-    memory, processor = MemoryLog(server), server.read_processor()
-    memory.start()
+    memory, processor = server.read_memory(), server.read_processor()
     run_locust(flags, server.address, requests, flags.seconds, folder / "load")
-    memory.end()
+    memory_after = server.read_memory()
     processor = server.read_processor() - processor
   finally:
     server.stop()
@@ -303,19 +256,14 @@ def measure(
   total = times["all"]
   print(
     f"{index!r}: {total['a_second']:.1f} requests a second, {processor:.1f} s "
-    f"of the processor, load of the machine {cost_rows.read_load():.1f}"
+    f"of the processor, load {result_rows.read_load():.1f}, memory "
+    f"{memory:,.0f} to {memory_after:,.0f} MiB"
   )
-  for name in ("own", "resident"):
-    values = ", ".join(f"{getattr(it, name):,.0f}" for it in memory.states)
-    print(
-      f"memory, {name}: {getattr(started, name):,.0f} MiB when started, then "
-      f"every {_SECONDS_PER_LOOK} s {values}"
-    )
   total |= {
     "processor": processor,
-    "load": cost_rows.read_load(),
-    "mebibytes_before": memory.states[0].own,
-    "mebibytes_after": memory.states[-1].own,
+    "load": result_rows.read_load(),
+    "mebibytes_before": memory,
+    "mebibytes_after": memory_after,
   }
   return times
 
@@ -337,25 +285,19 @@ def make_rows(
   flags: argparse.Namespace, times: dict[str, dict[str, float]]
 ) -> list[results.ResultRow]:
   """Returns the result rows of all kinds of pages."""
-  system = cost_rows.name_system(Index.open(flags.index).num_records)
-  return [
-    row
-    for kind, figures in times.items()
-    for row in cost_rows.make_cost_rows(
-      "tests.benchmarks.page_load",
-      flags.name,
-      system,
-      "pages",
-      figures,
-      family=kind,
-      seconds=flags.seconds,
+  about = result_rows.describe_run("page_load", flags.seconds)
+  system = result_rows.name_system(Index.open(flags.index).num_records)
+  rows = []
+  for kind, figures in times.items():
+    rows += result_rows.make_cost_rows(
+      about, flags.name, system, "pages", figures, kind
     )
-  ]
+  return rows
 
 
 def main() -> int:
   """Puts a server under load; returns 1 if a limit is not kept."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser = result_rows.make_parser(__doc__)
   parser.add_argument("--index", required=True)
   parser.add_argument("--locust", default="locust", help="the program")
   parser.add_argument(
@@ -370,12 +312,10 @@ def main() -> int:
     "--warmup", type=float, default=90, help="seconds, until caches are full"
   )
   parser.add_argument("--seed", type=int, default=1)
-  parser.add_argument("--name", default="chunqiutr/rebuilt", help="of the rows")
-  parser.add_argument("--rows", type=pathlib.Path, help="file for result rows")
   flags = parser.parse_args()
   with tempfile.TemporaryDirectory() as folder:
     times = measure(flags, pathlib.Path(folder))
-  cost_rows.write_rows(flags.rows, make_rows(flags, times))
+  result_rows.write_rows(flags.rows, make_rows(flags, times))
   failures = list_failures(times["all"])
   print("kept all limits" if not failures else "; ".join(failures))
   return int(bool(failures))

@@ -1,8 +1,7 @@
 """Time and peak memory of searching galleries of growing size.
 
 Random unit vectors in memory-mapped pieces; the first --depth records of every
-query by the search of ctd_jax, by a FAISS flat index and by numpy (a matrix
-product of all records with some queries, then argpartition), all of them exact.
+query by the search of ctd_jax and by a FAISS flat index, both of them exact.
 Every size and system has a process of its own for the memory; the processes
 take turns. A turn waits until the threads of the others sleep, since numpy's
 spin on for a tenth of a second, then searches for half a second at least: its
@@ -11,7 +10,7 @@ Memory is the peak of what a process allocates, pages of files left out, in one
 more search: looking at it takes a tenth of a core.
 
 FAISS is not a dependency of the project: pip install 'faiss-cpu>=1.9,<2', or
-leave it out with --systems=ctd_jax,numpy.
+leave it out with --systems=ctd_jax.
 
   python tests/benchmarks/search_scale.py --folder=/tmp/scale \\
     --sizes=20000,200000,2000000 --queries=1024 --repeats=3
@@ -32,7 +31,7 @@ import numpy as np
 PIECE = 65_536
 PAUSE = 0.2  # seconds before a turn, until threads of other processes sleep
 TURN = 0.5  # seconds of searches in a turn, at least
-SYSTEMS = ("ctd_jax", "faiss", "numpy")
+SYSTEMS = ("ctd_jax", "faiss")
 
 
 def write(folder: pathlib.Path, size: int, width: int) -> None:
@@ -86,18 +85,7 @@ def searcher(
     for start in range(0, len(records), PIECE):
       index.add(np.ascontiguousarray(records[start : start + PIECE]))
     return lambda: index.search(queries, depth)[1]
-  whole = records[:]
-
-  def by_numpy() -> np.ndarray:
-    found = []
-    for start in range(0, len(queries), 64):
-      scores = queries[start : start + 64] @ whole.T
-      first = np.argpartition(-scores, depth - 1, axis=1)[:, :depth]
-      order = np.argsort(-np.take_along_axis(scores, first, 1), kind="stable")
-      found.append(np.take_along_axis(first, order, axis=1))
-    return np.concatenate(found)
-
-  return by_numpy
+  raise ValueError(f"--systems: {system}; there are {', '.join(SYSTEMS)}")
 
 
 def allocated() -> int:

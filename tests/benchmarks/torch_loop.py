@@ -1,6 +1,5 @@
 """Contrastive training by PyTorch, the usual way, to compare ours with."""
 
-import contextlib
 import pathlib
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -28,8 +27,8 @@ class PlainLoop:
   """A plain loop over an encoder of transformers.
 
   Texts are padded to the longest of their pass, and queries, positives and
-  negatives pass one after the other. In bf16 the parameters stay in fp32 and
-  products are computed by autocast.
+  negatives pass one after the other. Parameters are fp32, products are
+  computed in bf16 by autocast.
   """
 
   def __init__(
@@ -38,20 +37,16 @@ class PlainLoop:
     pooling: str,
     rate: float,
     temperature: float,
-    device: str = "cpu",
-    dtype: str = "float32",
-    is_compiled: bool = False,
+    device: str,
   ):
     """Loads the weights of a folder.
 
     Args:
       folder: with config.json and weights, of an encoder without dropout.
-      pooling: "cls", "mean" or "last".
+      pooling: "cls" or "last".
       rate: of AdamW.
       temperature: of the cosines.
       device: that computes.
-      dtype: that the encoder computes in.
-      is_compiled: whether by torch.compile.
     """
     config = transformers.AutoConfig.from_pretrained(folder)
     # The head of a BERT that is not trained here.
@@ -72,12 +67,6 @@ class PlainLoop:
     )
     self.pooling = pooling
     self.temperature = temperature
-    self.autocast = contextlib.nullcontext
-    if dtype != "float32":
-      self.autocast = lambda: torch.autocast(
-        self.device.type, getattr(torch, dtype)
-      )
-    self.apply = torch.compile(self.model) if is_compiled else self.model
 
   def pad_texts(self, texts: Sequence[np.ndarray]) -> list[Padded]:
     """Returns queries, positives and negatives, where they are computed.
@@ -103,16 +92,12 @@ class PlainLoop:
 
   def encode(self, texts: Padded) -> torch.Tensor:
     """Returns unit vectors of texts."""
-    with self.autocast():
-      states = self.apply(
+    with torch.autocast(self.device.type, torch.bfloat16):
+      states = self.model(
         texts.ids, attention_mask=texts.mask
       ).last_hidden_state
     states = states.float()
-    if self.pooling == "mean":
-      columns = torch.arange(states.shape[1], device=self.device)
-      weights = (columns < texts.lengths[:, None]).float()[:, :, None]
-      pooled = (states * weights).sum(1) / weights.sum(1)
-    elif self.pooling == "cls":
+    if self.pooling == "cls":
       pooled = states[:, 0]
     else:
       rows = torch.arange(len(states), device=self.device)

@@ -1,16 +1,21 @@
 """Undated texts, dated by a chronicle that the order decoder has dated.
 
   python -m tests.benchmarks.undated_texts --chronicle=tongjian \\
-    --sources=DIR --outside=DIR [--undated=sanguozhi] [--strip=all] \\
-    [--systems=parser,counts] [--ctd=WORKDIR] [--rows=FILE] [--show=N]
+    --undated=sanguozhi --sources=DIR --outside=DIR \\
+    [--systems=parser,counts] [--ctd=WORKDIR] [--rows=FILE]
 
-The chronicle is dated as `ctd_jax.date` does. Undated are then a tenth of its
-sections, taken out of it and dated in no order; or, with --undated, the
-stretches of other works that begin where their editions print a month, those of
-all works together. All that reads as a date is stripped from them
-(--strip=all), or nothing (--strip=none). What is right is what the editions
-print (`chronicle_gold`). `undated_systems` says how each system dates them.
-Measured of the posterior:
+The chronicle is dated as `ctd_jax.date` does. Undated are the stretches of
+other works that begin where their editions print a month, those of all works
+together; all that reads as a date is stripped from them. What is right is what
+the editions print (`chronicle_gold`). Systems are
+
+  parser          what a text prints of its date, every month else as likely
+  dating-fitted   the pipeline of counts, with weights learned on the chronicle
+  ctd             a trained dual encoder: a text is of the months of the dated
+                  texts that it is like. Its parameters know nothing of the
+                  chronicle; how far a likeness counts is learned on it
+
+Measured of the posterior, with intervals that resample the years:
 
   year, month   share of texts whose most probable year, month is right
   near          share whose most probable month is right to three years
@@ -19,227 +24,249 @@ Measured of the posterior:
   nll           mean of -log p of the right month
   ece           expected calibration error of the most probable month
 
-with intervals that resample the years. `--show=N` prints N texts with the
-reasons of the last system that has any.
+Axes: n texts, m dated sections, K months.
 """
 
 import argparse
 import dataclasses
 import itertools
 import pathlib
-import shlex
-import sys
-import zlib
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
+import jax
 import numpy as np
+import scipy.sparse
 
-from ctd_jax.chronology import dates
-from ctd_jax.chronology.reigns import Timeline
-from ctd_jax.dating.chronicle import chronicle_dating, chronicle_input
-from ctd_jax.dating.chronicle.chronicle_dates import (
-  ChronicleDates,
-  CredibleMonths,
-)
+from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.corpus import MonthAxis
-from ctd_jax.dating.dating_model import FittedDatingModel
 from ctd_jax.evaluation import results, significance
 from ctd_jax.evaluation.calibration import expected_calibration_error
-from ctd_jax.utils import files
+from ctd_jax.retrieval import dense, trained_system
+from ctd_jax.training import experiment as experiments
+from ctd_jax.training import run_folder, train_step
 from tests.benchmarks import (
+  chronicle_order,
   chronicle_texts,
+  dating,
   labelled_corpus,
   posterior_metrics,
-  undated_systems,
+  result_rows,
 )
-from tests.benchmarks.chronicle_calendar import Month
 from tests.benchmarks.chronicle_gold import GoldRecord
-from tests.benchmarks.chronicle_order import DatedText
+from tests.benchmarks.labelled_corpus import LabelledCorpus
 
-STRIPPED = ("all", "none")
-HELD_OUT = "held_out"  # sections of the chronicle itself
-_HELD_OUT = 10  # one section in so many
+SYSTEMS = ("parser", "counts")
 _NEAR_YEARS = 3
 _MIN_CHARACTERS = 8  # of a text, dates stripped
+_SEED = 0  # of ties, and of the sections that likeness is weighed on
+_TIE = 1e-6  # nats
+_MAX_SECTIONS = 1000
+# Factors on the scores of the encoder, and shares that no likeness decides.
+_FACTORS = (0.125, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+_UNDECIDED = (0.01, 0.03, 0.1, 0.3, 0.6, 0.9)
+
+
+class UndatedText(NamedTuple):
+  """A text without dates, and the month that is right."""
+
+  text: str
+  month: int  # ordinal in the calendar of the chronicle
+  work: str
 
 
 @dataclasses.dataclass(frozen=True)
-class UndatedText:
-  """A text, and the month that is right.
+class DatedTexts:
+  """Undated texts, as one system dates them."""
 
-  Attributes:
-    text: as it is to be dated.
-    month: ordinal in the calendar of the chronicle.
-    work: that it is of.
-  """
-
-  text: str
-  month: int
-  work: str = HELD_OUT
-
-
-def strip_dates(text: str, timeline: Timeline) -> str:
-  """Returns a text without anything that reads as a date.
-
-  Args:
-    text: punctuated or not.
-    timeline: whose reigns are names.
-  """
-  is_text = np.ones(len(text), bool)
-  spans = [
-    (start, end) for start, end, _ in dates.find_full_dates(text, timeline)
-  ]
-  spans += [
-    (cue.start, cue.end) for cue in dates.find_date_cues(text, timeline)
-  ]
-  for start, end in spans:
-    is_text[start:end] = False
-  return "".join(itertools.compress(text, is_text)).lstrip("，、。；：")
-
-
-def find_right_months(
-  dates: ChronicleDates, records: Sequence[GoldRecord]
-) -> np.ndarray:
-  """Returns the ordinal of the month that is right of each section.
-
-  -1 where the edition prints none for it, or two.
-  """
-  finder = make_month_finder(dates)
-  keys = [(section.record, section.start) for section in dates.sections]
-  starts = np.array([(record << 32) + start for record, start in keys])
-  months = np.full(len(starts), -1)
-  num_months = np.zeros(len(starts), int)
-  for number, record in enumerate(records):
-    for place in record.places:
-      if not place.month.month:
-        continue
-      row = np.searchsorted(starts, (number << 32) + place.position, "right")
-      month = find_month(finder, place.month)
-      num_months[row - 1] += month != months[row - 1]
-      months[row - 1] = month
-  return np.where(num_months == 1, months, -1)
-
-
-def make_month_finder(dates: ChronicleDates) -> DatedText:
-  """Returns the calendar, as `chronicle_order` compares it with months."""
-  calendar = dates.calendar
-  spans = calendar.day_spans
-  return DatedText(
-    [],
-    dates.months[:, 0],
-    dates.probabilities[:, 0],
-    None,
-    calendar.years,
-    calendar.months,
-    calendar.is_leap,
-    None if spans is None else spans[:, 0],
-  )
-
-
-def find_month(finder: DatedText, month: Month) -> int:
-  """Returns the ordinal of a month, -1 if there is none, or two."""
-  ordinals = finder.find_months(month)
-  return min(ordinals) if len(ordinals) == 1 else -1
-
-
-def take_sections(dates: ChronicleDates, is_kept: np.ndarray) -> ChronicleDates:
-  """Returns some sections of a dated chronicle."""
-  rows = np.flatnonzero(is_kept)
-  months = [dates.credible.months_of(row) for row in rows]
-  probabilities = [dates.credible.probabilities_of(row) for row in rows]
-  return dataclasses.replace(
-    dates,
-    sections=[dates.sections[row] for row in rows],
-    months=dates.months[rows],
-    probabilities=dates.probabilities[rows],
-    credible=CredibleMonths(
-      np.cumsum([0, *map(len, months)]),
-      np.concatenate(months),
-      np.concatenate(probabilities),
-    ),
-    outside=dates.outside[rows],
-    offsets=None if dates.offsets is None else dates.offsets[rows],
-    is_fixed=dates.is_fixed[rows],
-  )
-
-
-def hold_out_sections(
-  dates: ChronicleDates, records: Sequence[GoldRecord], stripped: str
-) -> tuple[ChronicleDates, list[UndatedText]]:
-  """Returns the chronicle without a tenth of its sections, and these."""
-  months = find_right_months(dates, records)
-  texts = [dates.text_of(row) for row in range(len(dates))]
-  undated = [
-    text if stripped == "none" else strip_dates(text, dates.calendar.timeline)
-    for text in texts
-  ]
-  # By the text, so that copies are all held out.
-  is_held_out = np.array(
-    [zlib.crc32(text.encode()) % _HELD_OUT == 0 for text in texts]
-  )
-  is_text = np.array([len(text) >= _MIN_CHARACTERS for text in undated])
-  rows = np.flatnonzero(is_held_out & is_text & (months >= 0))
-  return take_sections(dates, ~is_held_out), [
-    UndatedText(undated[row], int(months[row])) for row in rows
-  ]
+  system: str
+  score_mode: str
+  log_p: np.ndarray  # of the months of each text, [n, K]
+  seconds: float  # of fitting and dating
+  seeds: tuple[int, ...] = ()
 
 
 def read_other_work(
-  dates: ChronicleDates,
-  records: Sequence[GoldRecord],
-  stripped: str,
-  work: str,
+  dates: ChronicleDates, records: Sequence[GoldRecord], work: str
 ) -> list[UndatedText]:
   """Returns the stretches of another work that begin at printed months."""
-  finder, timeline = make_month_finder(dates), dates.calendar.timeline
   texts = []
   for record in records:
     text = record.entry.text
-    heads = [place for place in record.places if place.is_head]
-    stops = [place.position for place in heads[1:]] + [len(text)]
-    for place, stop in zip(heads, stops, strict=False):
-      month = find_month(finder, place.month) if place.month.month else -1
-      stretch = text[place.position : stop]
-      if stripped == "all":
-        stretch = strip_dates(stretch, timeline)
-      if month >= 0 and len(stretch) >= _MIN_CHARACTERS:
-        texts.append(UndatedText(stretch, month, work))
+    stops = [place.position for place in record.places[1:]] + [len(text)]
+    for place, stop in zip(record.places, stops, strict=False):
+      if not place.month.month:
+        continue
+      months = chronicle_order.find_months(dates.calendar, place.month)
+      stretch = dating.strip_dates(
+        text[place.position : stop], dates.calendar.timeline
+      ).lstrip("，、。；：")
+      if len(months) == 1 and len(stretch) >= _MIN_CHARACTERS:
+        texts.append(UndatedText(stretch, *months, work))
   return texts
 
 
 def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
   """Returns the flags."""
-  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
 
   def read_names(text: str) -> list[str]:
-    return [name for name in text.split(",") if name]
+    return text.split(",")
 
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--chronicle", default="tongjian")
   parser.add_argument(
-    "--undated", type=read_names, default=[], help="other works"
+    "--undated", type=read_names, required=True, help="other works"
   )
   parser.add_argument("--sources", type=pathlib.Path, required=True)
   parser.add_argument("--outside", type=pathlib.Path, required=True)
-  parser.add_argument("--strip", choices=STRIPPED, default="all")
   parser.add_argument(
     "--systems",
     type=read_names,
     default=["counts"],
-    help=f"of {', '.join(undated_systems.SYSTEMS)}",
+    help=f"of {', '.join(SYSTEMS)}",
   )
   parser.add_argument(
     "--ctd", type=pathlib.Path, help="workdir of a trained dual encoder"
   )
-  parser.add_argument("--min_probability", type=float, default=0.9)
-  parser.add_argument("--show", type=int, default=0)
   parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
   flags = parser.parse_args(arguments)
-  if unknown := set(flags.systems) - set(undated_systems.SYSTEMS):
+  if unknown := set(flags.systems) - set(SYSTEMS):
     parser.error(
       f"--systems: unknown {', '.join(sorted(unknown))}; there are "
-      f"{', '.join(undated_systems.SYSTEMS)}"
+      f"{', '.join(SYSTEMS)}"
     )
   return flags
+
+
+def date_texts(
+  labelled: LabelledCorpus,
+  systems: Sequence[str],
+  ctd: pathlib.Path | None = None,
+) -> Iterator[DatedTexts]:
+  """Yields the texts as each system dates them.
+
+  Args:
+    labelled: the chronicle and the texts.
+    systems: of SYSTEMS.
+    ctd: workdir of a trained dual encoder.
+  """
+  start = time.monotonic()
+  if "parser" in systems:
+    log_p = parse_dates(labelled)
+    yield DatedTexts("parser", "dates", log_p, time.monotonic() - start)
+  start = time.monotonic()
+  if ctd is not None:
+    log_p = date_by_neighbours(labelled, ctd)
+    yield DatedTexts("ctd", "neighbours", log_p, time.monotonic() - start)
+  start = time.monotonic()
+  if "counts" in systems:
+    fitted = labelled.make_model().fit(labelled.corpus, labelled.labels)
+    log_p = fitted.predict().log_p(labelled.text_rows)
+    seconds = time.monotonic() - start
+    yield DatedTexts("dating-fitted", "posterior", log_p, seconds, (42,))
+
+
+def parse_dates(labelled: LabelledCorpus) -> np.ndarray:
+  """Returns log p of the months by printed dates alone, [n, K].
+
+  Months that a date admits alike are put in order by chance.
+  """
+  (dates,) = (
+    expert for expert in labelled.make_model().experts if expert.name == "dates"
+  )
+  scores = dates.score_dates(labelled.text_rows)
+  rng = np.random.default_rng(_SEED)
+  scores = scores + _TIE * rng.random(scores.shape)
+  return np.asarray(jax.nn.log_softmax(scores))
+
+
+def date_by_neighbours(
+  labelled: LabelledCorpus, workdir: pathlib.Path
+) -> np.ndarray:
+  """Returns log p of the months by the scores of a dual encoder, [n, K].
+
+  p(month) = (1 - u) sum of softmax(f score) over the sections of the month
+  + u / K; f and u are of greatest likelihood on sections of the chronicle,
+  each dated by the others.
+
+  Args:
+    labelled: the chronicle and the texts.
+    workdir: of the trained run.
+  """
+  corpus, labels = labelled.corpus, labelled.labels
+  experiment = experiments.assemble_experiment(
+    run_folder.read_config(workdir), workdir
+  )
+  system = trained_system.restore_system(experiment)
+  config, backbone = system.config, system.backbone
+  ranker = dense.TextRanker(config, system.model, system.mesh)
+  known = np.flatnonzero(labels.is_known)
+  rows = np.concatenate([known, labelled.text_rows])
+  encodings = ranker.encode_records(
+    system.params,
+    experiments.tokenize_records(
+      [corpus.texts[row] for row in rows], backbone, config.record_length
+    ),
+  )
+  parts = [
+    jax.tree.map(lambda leaf, part=part: leaf[part], encodings)
+    for part in (slice(len(known)), slice(len(known), None))
+  ]
+  variables = {"params": dense.select_scoring_params(system.params)}
+  variables |= system.model.tables(variables["params"])
+  score = jax.jit(
+    train_step.make_score_function(system.model, system.score_mode)
+  )
+
+  def score_sections(queries) -> np.ndarray:
+    return np.asarray(score(variables, queries, parts[0]))
+
+  months = labels.month[known]
+  month_matrix = scipy.sparse.csr_array(
+    (np.ones(len(known), np.float32), (np.arange(len(known)), months)),
+    shape=(len(known), len(corpus.axis)),
+  )
+  sample = np.random.default_rng(_SEED).permutation(len(known))[:_MAX_SECTIONS]
+  scores = score_sections(
+    jax.tree.map(lambda leaf: leaf[sample], parts[0])
+  ).copy()
+  scores[np.arange(len(sample)), sample] = -np.inf  # the section itself
+
+  def find_likelihood(setting: tuple[float, float]) -> float:
+    log_p = pool_neighbours(scores, month_matrix, *setting)
+    return float(log_p[np.arange(len(sample)), months[sample]].mean())
+
+  factor, undecided = setting = max(
+    itertools.product(_FACTORS, _UNDECIDED), key=find_likelihood
+  )
+  print(
+    f"factor {factor}, undecided {undecided}: {-find_likelihood(setting):.3f} "
+    f"nats on sections, {np.log(len(corpus.axis)):.3f} by chance",
+    flush=True,
+  )
+  return pool_neighbours(
+    score_sections(parts[1]), month_matrix, factor, undecided
+  )
+
+
+def pool_neighbours(
+  scores: np.ndarray,
+  month_matrix: scipy.sparse.csr_array,
+  factor: float,
+  undecided: float,
+) -> np.ndarray:
+  """Returns log p of the months, [n, K].
+
+  Args:
+    scores: of texts against dated sections, [n, m].
+    month_matrix: 1 where a section is of a month, [m, K].
+    factor: on the scores.
+    undecided: share that is spread over all months.
+  """
+  chances = np.asarray(jax.nn.softmax(factor * scores))
+  by_month = chances @ month_matrix
+  return np.log((1 - undecided) * by_month + undecided / by_month.shape[1])
 
 
 def measure_texts(
@@ -273,41 +300,37 @@ def measure_texts(
 
 
 def make_rows(
-  dated: undated_systems.DatedTexts,
+  dated: DatedTexts,
   axis: MonthAxis,
   undated: Sequence[UndatedText],
   chronicle: str,
 ) -> list[results.ResultRow]:
-  """Returns the figures of one system as rows of results, work by work."""
+  """Prints and returns the figures of one system, work by work."""
   rows = []
-  about = {
-    "seeds": dated.seeds,
-    "command": shlex.join(
-      ["python", "-m", "tests.benchmarks.undated_texts", *sys.argv[1:]]
-    ),
-    "commit": files.code_commit(),
-    "seconds": round(dated.seconds, 1),
-  }
+  about = result_rows.describe_run("undated_texts", dated.seconds)
   for work in dict.fromkeys(text.work for text in undated):
     index = np.array([text.work == work for text in undated])
     months = np.array([text.month for text in undated])[index]
     values, figures = measure_texts(dated.log_p[index], axis, months)
-    ids = list(map(str, range(len(months))))
-    years = dict(zip(ids, axis.year_of[months].tolist(), strict=True))
+    years = {
+      str(row): int(year) for row, year in enumerate(axis.year_of[months])
+    }
     intervals = {
       metric: significance.compute_bootstrap_interval(
-        dict(zip(ids, each.astype(float).tolist(), strict=True)), years
+        dict(zip(years, each.astype(float).tolist(), strict=True)), years
       )
       for metric, each in values.items()
     }
     figures |= {metric: float(each.mean()) for metric, each in values.items()}
+    names = dated.system, "T0", dated.score_mode, "test", work, "all"
     rows += [
       results.ResultRow(
         f"across/{chronicle}",
-        *(dated.system, "T0", dated.score_mode, "test", work, "all"),
+        *names,
         metric,
         value,
         *intervals.get(metric, (None, None)),
+        seeds=dated.seeds,
         **about,
       )
       for metric, value in figures.items()
@@ -322,62 +345,28 @@ def make_rows(
   return rows
 
 
-def show_texts(
-  fitted: FittedDatingModel,
-  labelled: labelled_corpus.LabelledCorpus,
-  undated: Sequence[UndatedText],
-) -> None:
-  """Prints texts with the reasons of their months."""
-  posterior = fitted.predict()
-  for row, text in zip(labelled.text_rows.tolist(), undated, strict=False):
-    log_p = posterior.log_p(np.array([row]))[0]
-    names = [
-      "".join(map(str, labelled.dates.name_month(month)))
-      for month in (int(log_p.argmax()), text.month)
-    ]
-    print(f"\n{text.text[:60]}\n  {names[0]}", end=" ")
-    print(f"p {np.exp(log_p.max()):.3f}; right: {names[1]}")
-    for reason in fitted.explain(row)[:4]:
-      print(
-        f"  {reason.expert} {reason.weight:+.2f} {reason.evidence.note[:80]}"
-      )
-
-
 def main() -> None:
   """Reads the flags, measures and prints."""
   flags = read_flags()
-  folders = {
-    "sources": flags.sources,
-    "outside": flags.outside,
-    "complete": None,
-  }
+  folders = {"sources": flags.sources, "outside": flags.outside}
   gold = chronicle_texts.read_gold(flags.chronicle, folders)
-  entries = [record.entry for record in gold.records]
-  calendar = chronicle_input.load_reigns(gold.reigns, entries)
-  dates = chronicle_dating.date_records(entries, calendar)
-  undated = []
-  for work in flags.undated:
-    other = chronicle_texts.read_gold(work, folders)
-    undated += read_other_work(dates, other.records, flags.strip, work)
-  if not flags.undated:
-    dates, undated = hold_out_sections(dates, gold.records, flags.strip)
+  dates = chronicle_order.date_text(
+    [record.entry for record in gold.records], gold.reigns
+  )
+  undated = [
+    text
+    for work in flags.undated
+    for text in read_other_work(
+      dates, chronicle_texts.read_gold(work, folders).records, work
+    )
+  ]
   labelled = labelled_corpus.make_labelled_corpus(
-    dates, [each.text for each in undated], flags.min_probability
+    dates, [each.text for each in undated]
   )
-  axis = labelled.corpus.axis
-  print(
-    f"{len(undated)} texts, {int(labelled.labels.is_known.sum())} labels, "
-    f"{len(axis)} months, {axis.num_years} years",
-    flush=True,
-  )
-  rows, shown = [], None
-  for dated in undated_systems.date_texts(labelled, flags.systems, flags.ctd):
-    rows += make_rows(dated, axis, undated, flags.chronicle)
-    if flags.rows:
-      results.write_result_rows(flags.rows, rows)
-    shown = dated.fitted or shown
-  if shown is not None:
-    show_texts(shown, labelled, undated[: flags.show])
+  rows = []
+  for dated in date_texts(labelled, flags.systems, flags.ctd):
+    rows += make_rows(dated, labelled.corpus.axis, undated, flags.chronicle)
+    result_rows.write_rows(flags.rows, rows)
 
 
 if __name__ == "__main__":

@@ -9,11 +9,8 @@ import scipy.sparse
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import chronicle_dating
 from ctd_jax.texts.works import Entry, Place
-from tests.benchmarks import (
-  labelled_corpus,
-  undated_systems,
-  undated_texts,
-)
+from tests.benchmarks import chronicle_order, labelled_corpus, undated_texts
+from tests.benchmarks.chronicle_gold import Month
 from tests.benchmarks.undated_texts import UndatedText
 from tests.dating import chronicles
 
@@ -36,10 +33,9 @@ def labelled(dates):
 
 @pytest.fixture(scope="module")
 def undated(dates):
-  finder = undated_texts.make_month_finder(dates)
   months = [
-    int(np.flatnonzero((finder.years == year) & (finder.numbers == month))[0])
-    for year, month in ((271, 7), (269, 8))
+    min(chronicle_order.find_months(dates.calendar, Month(*name)))
+    for name in ((271, 7), (269, 8))
   ]
   return [
     UndatedText(text, month, work)
@@ -49,15 +45,10 @@ def undated(dates):
   ]
 
 
-def test_dates_are_stripped(dates):
-  timeline = dates.calendar.timeline
-  assert undated_texts.strip_dates("冬，十月，王毅卒。", timeline) == "王毅卒。"
-
-
 def test_a_parser_knows_what_is_printed(dates):
   printed = [f"{month}，黃讓卒。" for month in MONTHS]
   by_date, by_nothing = (
-    undated_systems.parse_dates(
+    undated_texts.parse_dates(
       labelled_corpus.make_labelled_corpus(dates, texts)
     )
     for texts in (printed, TEXTS)
@@ -75,7 +66,7 @@ def test_a_parser_knows_what_is_printed(dates):
 def test_systems_are_measured_work_by_work(labelled, undated):
   rows = []
   axis = labelled.corpus.axis
-  for dated in undated_systems.date_texts(labelled, ["parser", "counts"]):
+  for dated in undated_texts.date_texts(labelled, ["parser", "counts"]):
     np.testing.assert_allclose(np.exp(dated.log_p).sum(axis=1), 1, atol=1e-3)
     rows += undated_texts.make_rows(dated, axis, undated, "zuozhuan")
   by_system = {}
@@ -99,7 +90,7 @@ def test_neighbours_share_their_months():
     np.array([[1, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]], np.float32)
   )
   chances = np.exp(
-    undated_systems.pool_neighbours(scores, month_matrix, 1.0, 0.2)
+    undated_texts.pool_neighbours(scores, month_matrix, 1.0, 0.2)
   )
   np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
   np.testing.assert_allclose(chances[1], [0.05, 0.85, 0.05, 0.05], atol=1e-5)
@@ -124,7 +115,7 @@ def test_figures_of_a_posterior_are_those_of_its_months():
 
 
 def test_unknown_systems_are_named(capsys):
-  arguments = ["--sources=a", "--outside=b", "--systems=parsers"]
+  arguments = ["--sources=a", "--outside=b", "--undated=c", "--systems=parsers"]
   with pytest.raises(SystemExit):
     undated_texts.read_flags(arguments)
   assert "unknown parsers; there are parser, counts" in capsys.readouterr().err

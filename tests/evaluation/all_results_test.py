@@ -7,8 +7,8 @@ import re
 import pytest
 
 from ctd_jax.evaluation import results
-from tests.benchmarks import all_results, result_steps
-from tests.benchmarks.result_steps import Step
+from tests.benchmarks import all_results
+from tests.benchmarks.all_results import Step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROW = {
@@ -48,22 +48,20 @@ def workdir(tmp_path, monkeypatch):
 
 def test_steps_run_after_what_they_need_and_once(workdir):
   log = "echo {workdir} >> order.txt"
-  first = Step("first", log)
-  steps = [Step("second", log, needs=("first",)), first]
+  steps = [Step("first", log), Step("second", log, needs=("first",))]
   run = all_results.ResultRun(workdir, steps)
-  assert all_results.run_steps(run, jobs=2) == []
-  assert all_results.run_steps(run, jobs=2) == []
+  assert all_results.run_steps(run) == []
+  assert all_results.run_steps(run) == []
   order = pathlib.Path("order.txt").read_text().split()
   assert order == ["runs/first", "runs/second"]
-  assert run.read_duration(first).processor_seconds >= 0
 
 
 def test_a_step_with_another_command_runs_again(workdir):
   for number in (1, 2):
     step = Step("step", f"echo {number} >> ran.txt")
     run = all_results.ResultRun(workdir, [step])
-    assert run.read_duration(step) is None
-    assert all_results.run_steps(run, jobs=1) == []
+    assert not run.is_done(step)
+    assert all_results.run_steps(run) == []
   assert pathlib.Path("ran.txt").read_text().split() == ["1", "2"]
 
 
@@ -74,7 +72,7 @@ def test_what_needs_a_failed_step_is_not_run(workdir, capsys):
     Step("other", "touch other.txt"),
   ]
   run = all_results.ResultRun(workdir, steps)
-  undone = all_results.run_steps(run, jobs=1)
+  undone = all_results.run_steps(run)
   assert [step.name for step in undone] == ["broken", "after"]
   assert not pathlib.Path("after.txt").exists()
   assert pathlib.Path("other.txt").exists()
@@ -94,7 +92,7 @@ def test_a_file_waits_for_all_its_steps_unless_partial(workdir, tmp_path):
   results.write_result_rows(folder / "rows.json", old_rows)
   steps = [make_step("one"), make_step("two")]
   run = all_results.ResultRun(workdir, steps)
-  all_results.run_steps(all_results.ResultRun(workdir, steps[:1]), jobs=1)
+  all_results.run_steps(all_results.ResultRun(workdir, steps[:1]))
 
   lacking = all_results.collect_rows(run, folder, partial=False)
   assert lacking == {"rows": ["two"]}
@@ -107,7 +105,7 @@ def test_a_file_waits_for_all_its_steps_unless_partial(workdir, tmp_path):
     ("one", 0.5),
   ]
 
-  all_results.run_steps(run, jobs=1)
+  all_results.run_steps(run)
   assert all_results.collect_rows(run, folder, partial=False) == {}
   rows = results.read_result_rows(folder / "rows.json")
   assert [(row.system, row.value) for row in rows] == [
@@ -125,7 +123,7 @@ def test_a_system_without_a_test_row_is_an_error(workdir):
     rows="rows.json",
   )
   run = all_results.ResultRun(workdir, [step])
-  all_results.run_steps(run, jobs=1)
+  all_results.run_steps(run)
   with pytest.raises(ValueError, match="step one: .* has no test row of one"):
     run.read_rows(step)
 
@@ -134,7 +132,7 @@ def test_what_a_command_costs_is_of_no_split(workdir):
   command = write_rows_command("one", 0.5, "all")
   step = Step("one", command, "rows", ("one",), rows="rows.json")
   run = all_results.ResultRun(workdir, [step])
-  all_results.run_steps(run, jobs=1)
+  all_results.run_steps(run)
   assert [row.split for row in run.read_rows(step)] == ["all"]
 
 
@@ -144,22 +142,12 @@ def test_commands_are_named_from_where_they_ran(workdir):
   )
   step = Step("one", command, "rows", ("one",), rows="rows.json")
   run = all_results.ResultRun(workdir, [step])
-  all_results.run_steps(run, jobs=1)
+  all_results.run_steps(run)
   assert [row.command for row in run.read_rows(step)] == ["a.py --workdir=runs"]
 
 
-def test_estimate_counts_what_is_left(workdir):
-  steps = [Step("one", "true"), Step("two", "true"), Step("three", "true")]
-  run = all_results.ResultRun(workdir, steps)
-  all_results.run_steps(all_results.ResultRun(workdir, steps[:1]), jobs=1)
-  durations = {"one": ("7200",), "two": ("3600",)}
-  table = all_results.format_steps(run, durations)
-  assert "left: 1.0 hours" in table
-  assert "1 steps that were never timed" in table
-
-
 def test_named_steps_bring_what_they_need():
-  steps = result_steps.make_steps()
+  steps = all_results.read_plan()
   selected = all_results.select_steps(steps, ["zztj-ctd-e5-small"])
   assert [step.name for step in selected] == [
     "data",
@@ -171,24 +159,10 @@ def test_named_steps_bring_what_they_need():
     all_results.select_steps(steps, ["nothing"])
 
 
-def test_no_job_is_refused(monkeypatch):
-  monkeypatch.chdir(ROOT)
-  flags = ["all_results", "--workdir=runs/x", "--sources=x", "--jobs=0"]
-  monkeypatch.setattr("sys.argv", flags)
-  with pytest.raises(SystemExit, match="--jobs=0: expected 1 or more"):
-    all_results.main()
-
-
-def test_nothing_done_leaves_no_table_of_durations(workdir):
-  run = all_results.ResultRun(workdir, [make_step("step")])
-  all_results.write_durations(run, pathlib.Path("durations.tsv"))
-  assert not pathlib.Path("durations.tsv").exists()
-
-
 def test_plan_measures_every_system_of_the_pages():
   planned = {
     (step.target, system)
-    for step in result_steps.make_steps()
+    for step in all_results.read_plan()
     for system in step.systems
   }
   pages = [ROOT / "README.md", *(ROOT / "docs" / "results").glob("*.md")]

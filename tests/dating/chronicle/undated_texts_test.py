@@ -101,8 +101,7 @@ def test_sure_sections_are_labels_and_texts_are_not(dates, labelled):
 
 
 def test_an_undated_text_is_of_the_month_that_names_it(dates, labelled, fitted):
-  posterior = labelled.join_posterior(fitted.predict())
-  log_p = posterior.log_p(labelled.text_rows)
+  log_p = fitted.predict().log_p(labelled.text_rows)
   month = int(log_p[0].argmax())
   assert dates.name_month(month)[1:] == (YEAR, str(MONTH))
   np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
@@ -115,14 +114,6 @@ def test_a_printed_month_counts(dates, labelled, fitted):
   assert by_number.argmax() == 7
   (opening,) = [r for r in fitted.explain(row) if r.expert == "openings"]
   assert opening.evidence.note.startswith("七月")
-
-
-def test_sections_keep_what_the_decoder_found(dates, labelled, fitted):
-  posterior = labelled.join_posterior(fitted.predict())
-  log_p = posterior.log_p(np.arange(len(labelled.sections)))
-  np.testing.assert_array_equal(
-    log_p.argmax(axis=1), dates.months[labelled.sections, 0]
-  )
 
 
 def test_a_leap_month_shares_its_number_and_year():

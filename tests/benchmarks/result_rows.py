@@ -1,0 +1,87 @@
+"""Result rows of benchmarks: what measured them, and what a command costs."""
+
+import argparse
+import os
+import pathlib
+import shlex
+import sys
+from collections.abc import Mapping
+
+from ctd_jax.evaluation import results
+from ctd_jax.utils import files
+
+ALL = "all"
+
+
+def describe_run(module: str, seconds: float) -> dict:
+  """Returns the fields of rows that say how they were measured.
+
+  Args:
+    module: of this package, whose flags are those of this process.
+    seconds: that the measurement took.
+  """
+  arguments = ["python", "-m", f"tests.benchmarks.{module}", *sys.argv[1:]]
+  return {
+    "command": shlex.join(arguments),
+    "commit": files.code_commit(),
+    "seconds": round(seconds, 1),
+  }
+
+
+def make_cost_rows(
+  about: Mapping[str, object],
+  dataset: str,
+  system: str,
+  mode: str,
+  figures: Mapping[str, float],
+  family: str = ALL,
+  track: str | None = None,
+) -> list[results.ResultRow]:
+  """Returns rows of what a command costs: time, memory, load of the machine.
+
+  They are of no split.
+
+  Args:
+    about: from `describe_run`.
+    dataset: name and version.
+    system: what was measured.
+    mode: index, ask, pages or accelerator.
+    figures: metric -> value.
+    family: kind of question or page, or geometry of an encoder.
+    track: kind of the device; None = how many cores there are.
+  """
+  num_cores = len(os.sched_getaffinity(0))
+  track = track or ("1 core" if num_cores == 1 else f"{num_cores} cores")
+  names = f"cost/{dataset}", system, track, "cost", ALL, mode, family
+  return [
+    results.ResultRow(*names, metric, float(value), **about)
+    for metric, value in figures.items()
+  ]
+
+
+def write_rows(
+  path: pathlib.Path | None, rows: list[results.ResultRow]
+) -> None:
+  """Writes rows if a file was named."""
+  if path is not None:
+    results.write_result_rows(path, rows)
+
+
+def name_system(num_records: int) -> str:
+  """Returns the name of an index by its size; no key may have a comma."""
+  return f"index-{num_records}"
+
+
+def read_load() -> float:
+  """Returns how many processes want a core, mean of a minute."""
+  return os.getloadavg()[0]
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
+  """Returns a parser of the flags of benchmarks on a built data set."""
+  parser = argparse.ArgumentParser(description=description.splitlines()[0])
+  parser.add_argument("--name", default="chunqiutr/rebuilt", help="data set")
+  parser.add_argument("--data_dir", help="folder of the data set")
+  parser.add_argument("--split", default="validation")
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
+  return parser
