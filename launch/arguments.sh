@@ -1,14 +1,11 @@
 # shellcheck shell=bash
-# Reads the command line of a launch script.
-#
-# Why: every script that starts a run takes the flags of ctd_jax.train, and one
-# of its own. Source it and environment.sh, then call
+# Reads the command line of a launch script: the flags of ctd_jax.train, and
+# --dry-run. Source it and environment.sh, then call
 #   read_arguments "$@"   sets dry_run, config, workdir and arguments (all flags
-#                         but --dry-run); a missing --config ends it, and so
-#                         does --help
+#                         but --dry-run); --help and a missing --config exit
 #   name_workdir          without --workdir, adds <clone>/runs/<config>
 #   name_program          sets program: "ablate" with a flag of that command
-#   name_mounts           sets mounts to the folders that an image has to see
+#   name_mounts           sets mounts to the folders that an image must see
 
 # shellcheck disable=SC2034
 dry_run=0
@@ -66,7 +63,7 @@ name_program() {
   done
 }
 
-# The folders have the same paths inside and are made, for mounts must exist.
+# Paths are the same inside the image. Mounts must exist, so folders are made.
 name_mounts() {
   local folder folders
   read -ra folders <<<"${CTD_JAX_MOUNTS:-}"

@@ -1,21 +1,20 @@
 # shellcheck shell=bash
-# Finds or makes the Python environment of a launch script, and installs into it.
-#
-# Why: every launch script starts with these steps. Source it, then call
+# Finds or makes the Python environment of a launch script; installs into it.
+# Source it, then call
 #   use_environment [EXTRA...]    sets `python`; installs ctd_jax[EXTRA...]
-# in the active environment or .venv; with own_environment=FOLDER, in that one.
+# It uses the active environment or .venv, or own_environment=FOLDER.
 #
-# What was installed is remembered in <environment>/ctd_jax-installed/<extra>,
-# so that a second call costs nothing until setup.py or the clone changes.
-# With dry_run=1 nothing is made: the commands are printed. CTD_JAX_LOCKED=1
-# takes the releases of constraints/ and has their hashes checked.
+# <environment>/ctd_jax-installed/<extra> records what is installed, so a second
+# call installs nothing until setup.py or the clone changes. With dry_run=1 it
+# only prints the commands. CTD_JAX_LOCKED=1 installs the versions of
+# constraints/ and checks their hashes.
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
 dry_run=0
 python=
 own_environment=
 locks=()
-# How a run ends that was told to stop and can go on; ctd_jax/training/devices.py.
+# Exit status of a stopped run that can resume; see ctd_jax/training/devices.py.
 # shellcheck disable=SC2034
 stopped=75
 
@@ -28,7 +27,7 @@ say() {
   printf '%s: %s\n' "$(basename "$0")" "$1" >&2
 }
 
-# Prints the comment at the head of the script that runs, for --help.
+# Prints the comment at the head of the running script, for --help.
 print_usage() {
   sed -n '2,/^[^#]/s/^#\( \|$\)//p' "$0"
 }
@@ -44,7 +43,7 @@ is_new_enough() {
   "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 }
 
-# Prints the interpreter a new environment is made with.
+# Prints the interpreter for a new environment.
 find_python() {
   local name
   if [[ -n ${PYTHON:-} ]]; then
@@ -53,8 +52,8 @@ find_python() {
     command -v "$PYTHON"
     return
   fi
-  # The version the tests run on first; some of these names may be shims that
-  # exist and do not run, hence the trial.
+  # First the version that the tests use. Some of these names may be shims that
+  # exist but do not run, so each is tried.
   for name in python3.11 python3.12 python3.13 python3 python; do
     if is_new_enough "$name"; then
       command -v "$name"
@@ -64,10 +63,10 @@ find_python() {
   fail "no Python 3.11 or newer on PATH; install one, or name it: PYTHON=..."
 }
 
-# Sets `python` to that of the active environment, or of .venv, made if needed.
+# Sets `python`: of the active environment, else of .venv, made if needed.
 find_environment() {
   local active=${VIRTUAL_ENV:-} folder=${own_environment:-$root/.venv} base
-  # The base environment of conda is everybody's: nothing is installed there.
+  # Conda's base environment is shared: nothing is installed there.
   if [[ -z $active && ${CONDA_DEFAULT_ENV:-base} != base ]]; then
     active=${CONDA_PREFIX:-}
   fi
@@ -117,7 +116,7 @@ tests/tools/lock_requirements.py"
   done
 }
 
-# Prints what the stamp of an up-to-date installation contains.
+# Prints the stamp of an up-to-date installation.
 fingerprint() {
   local sources=("$root/setup.py")
   is_locked && sources+=("$root"/constraints/*.txt)
@@ -125,7 +124,7 @@ fingerprint() {
 }
 
 pip_install() {
-  # Twice quiet: no warnings either; errors are still printed.
+  # -qq hides warnings too, but not errors.
   local command=("$python" -m pip install -qq
     --disable-pip-version-check "$@")
   if ((dry_run)); then
@@ -150,7 +149,7 @@ use_environment() {
 (a new environment: 1.4 GB, one to three minutes)"
   if is_locked; then
     find_locks "$@"
-    # First what builds, so that pip fetches no other release for it.
+    # Build tools first, so that pip does not fetch other versions of them.
     pip_install --require-hashes "--requirement=$root/constraints/build.txt"
     pip_install --require-hashes --no-build-isolation "${locks[@]}"
     pip_install --no-build-isolation --no-deps --editable "$target"

@@ -4,21 +4,22 @@
 #   ./launch/local.sh --config=configs/tiny.py [--workdir=DIR] [--dry-run] ...
 #
 # All arguments but --dry-run go to `python -m ctd_jax.train`. Without --workdir
-# the run is kept in runs/<config>, where a second call goes on from the last
-# checkpoint: give another --workdir with other overrides.
+# the run is in runs/<config>, and a second call continues it from the last
+# checkpoint: give another --workdir if you change fields.
 #
 # Environment (all optional):
-#   VIRTUAL_ENV, CONDA_PREFIX   active environment: used as it is, else .venv
-#   PYTHON                      interpreter that .venv is made with (>= 3.11)
+#   VIRTUAL_ENV, CONDA_PREFIX   active environment; without one, .venv is used
+#   PYTHON                      interpreter for .venv (>= 3.11)
 #   CTD_JAX_EXTRAS              extras to install, e.g. "cuda" or "tpu"
-#   CTD_JAX_LOCKED              1: the releases of constraints/, by hash
-#   CTD_JAX_RESTARTS            times to start again, see below; by default 0
+#   CTD_JAX_LOCKED              1: install the versions of constraints/, by hash
+#   CTD_JAX_RESTARTS            number of restarts, see below; default: 0
 #   CTD_JAX_SOURCES             folder of source texts for chunqiutr/rebuilt
 #   TFDS_DATA_DIR               where data sets are built
-#   JAX_PLATFORMS               e.g. cpu, to leave an accelerator alone
+#   JAX_PLATFORMS               e.g. cpu, to ignore an accelerator
 #
-# Restarts: SIGTERM saves the state of the run and ends it with status 75, which
-# is passed on; with CTD_JAX_RESTARTS it is started again. No other status is.
+# Restarts: on SIGTERM the run saves its state and exits with status 75. The
+# script passes that on or, with CTD_JAX_RESTARTS, starts the run again. Other
+# statuses never restart it.
 set -euo pipefail
 
 here=$(dirname "${BASH_SOURCE[0]}")
@@ -39,7 +40,7 @@ if ((dry_run)); then
 fi
 restarts=${CTD_JAX_RESTARTS:-0}
 ((restarts)) || exec "${command[@]}"
-# The run answers the signal; this shell waits for how it ends.
+# The run handles the signal; this shell waits for its status.
 trap : TERM
 while :; do
   status=0

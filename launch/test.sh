@@ -1,25 +1,24 @@
 #!/usr/bin/env bash
-# Lints and tests the clone this script is in; installs what it needs first.
+# Lints and tests this clone; installs what it needs first.
 #
 #   ./launch/test.sh [--dry-run] [--all] [--parity] [--tf | --beam] [PYTEST ARGUMENT...]
 #
 # e.g. ./launch/test.sh tests/chronology/timelines_test.py -n 0
 #
 # By default it runs lint, layers and every test not marked slow.
-# --all also builds the site and runs the tests marked slow, those in a browser
-# among them, and draws more cases of hostile text.
-# --parity also compares the encoders with the published implementations, side
-# by side; it installs torch (1.2 GB more).
-# --tf runs the tests that read data sets with TensorFlow, and nothing else, in
-# an environment of their own, .venv-tf (3 GB): in the other one, the tests show
-# that nothing needs TensorFlow.
-# --beam runs the tests that start Apache Beam, in .venv-beam: it holds
-# other packages back.
+# --all also builds the site, runs the tests marked slow, including those in a
+# browser, and draws more cases of hostile text.
+# --parity also compares the encoders with the published implementations; it
+# installs torch (1.2 GB more).
+# --tf runs only the tests that read data sets with TensorFlow, in a separate
+# environment, .venv-tf (3 GB); the other tests show that nothing else needs it.
+# --beam runs only the tests that start Apache Beam, in .venv-beam, because Beam
+# needs older versions of other packages.
 #
 # Environment (all optional): VIRTUAL_ENV, CONDA_PREFIX, PYTHON and
-#   CTD_JAX_LOCKED as in local.sh; further
-#   CTD_JAX_SOURCES   folder of source texts: tests then read the real editions
-#   CTD_JAX_OUTSIDE   folder of texts and calendars from outside, likewise
+#   CTD_JAX_LOCKED as in local.sh, and
+#   CTD_JAX_SOURCES   folder of source texts: tests then read real editions
+#   CTD_JAX_OUTSIDE   folder of other texts and calendars, likewise
 set -euo pipefail
 
 # shellcheck source=launch/environment.sh
@@ -78,16 +77,16 @@ if ((${#own_tests[@]})); then
 fi
 run "$python" -m ruff check .
 run "$python" -m ruff format --check .
-# The layers of the packages, as pyproject.toml lists them.
+# The layers of packages are listed in pyproject.toml.
 run "$python" tests/tools/check_layers.py
 if ((all)); then
-  # The site: a dead link or an unknown name in it is an error.
+  # A dead link or an unknown name in the site is an error.
   NO_MKDOCS_2_WARNING=1 run "$python" -m mkdocs build --quiet --strict
 else
   arguments=(-m "not slow" ${arguments[@]+"${arguments[@]}"})
   export CTD_JAX_FUZZ_PROFILE=fast  # fewer cases of hostile text
 fi
-# One file stays on one worker, so that its tests share what they compiled.
+# Each file stays on one worker, so that its tests share compiled functions.
 run "$python" -m pytest -n 2 --dist loadfile \
   ${arguments[@]+"${arguments[@]}"}
 

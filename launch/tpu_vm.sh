@@ -4,24 +4,24 @@
 #   TPU_NAME=pod TPU_ZONE=us-central2-b ./launch/tpu_vm.sh \
 #     --config=configs/bert.py --workdir=/mnt/shared/runs/bert [--dry-run] ...
 #
-# Call it where gcloud is set up. A clone must lie on every host, e.g. by
+# Run it where gcloud is set up. Every host needs a clone, e.g. by
 #   gcloud compute tpus tpu-vm ssh NAME --zone=ZONE --worker=all \
 #     --command='git clone URL ctd_jax'
-# and --workdir on a file system that all hosts mount. Arguments but --dry-run
-# go to launch/local.sh there, which installs what it needs; the processes find
-# each other by the metadata of the TPU.
+# and --workdir must be on a file system that all hosts mount. All arguments but
+# --dry-run go to launch/local.sh there, which installs what it needs. The
+# processes find each other through the metadata of the TPU.
 #
 # Environment:
 #   TPU_NAME, TPU_ZONE   of the TPU; required
-#   TPU_PROJECT          by default that of gcloud
-#   TPU_CLONE            folder of the clone on the hosts; by default ctd_jax
-#   CTD_JAX_EXTRAS       extras to install; by default "tpu"
-#   CTD_JAX_LOCKED       1: the releases of constraints/, by hash
-#   CTD_JAX_RESTARTS     times to start again; by default 20
+#   TPU_PROJECT          default: gcloud's project
+#   TPU_CLONE            folder of the clone on the hosts; default: ctd_jax
+#   CTD_JAX_EXTRAS       extras to install; default: "tpu"
+#   CTD_JAX_LOCKED       1: install the versions of constraints/, by hash
+#   CTD_JAX_RESTARTS     number of restarts; default: 20
 #
-# Restarts: SIGTERM to the run saves its state and ends it with status 75 on all
-# hosts, and each starts it again. A TPU that was taken away has to be made
-# anew, with its clone; the same command goes on from the last checkpoint.
+# Restarts: on SIGTERM the run saves its state and exits with status 75 on all
+# hosts, and each starts it again. If a TPU is preempted, create it and its
+# clone again; the same command then continues from the last checkpoint.
 set -euo pipefail
 
 here=$(dirname "${BASH_SOURCE[0]}")

@@ -1,36 +1,36 @@
 #!/usr/bin/env bash
-# Trains and evaluates one config as a workload on GKE, by way of xpk.
+# Trains and evaluates one config as a workload on GKE, through xpk.
 #
 #   XPK_CLUSTER=tpus XPK_TPU_TYPE=v5litepod-16 CTD_JAX_IMAGE=PLACE/ctd_jax:tpu \
 #     ./launch/xpk.sh --config=configs/bert.py --workdir=/mnt/runs/bert \
 #     [--dry-run] ...
 #
-# Call it where xpk is set up. --workdir must lie on a storage that xpk has
-# attached to the cluster. The processes find each other by GKE's variables.
+# Run it where xpk is set up. --workdir must be on storage that xpk has attached
+# to the cluster. The processes find each other through GKE's variables.
 #
 # With CTD_JAX_IMAGE every pod runs `ctd-jax train` of that image, with all
-# arguments but --dry-run. Without, it installs 1.4 GB first: xpk puts the
-# clone, which must have no environment in it, upon a base image, and the
+# arguments but --dry-run. Without it, each pod installs 1.4 GB: xpk copies
+# the clone, which must not contain an environment, onto a base image, and the
 # arguments go to launch/local.sh.
 #
 # Environment:
 #   XPK_CLUSTER, XPK_TPU_TYPE   required
-#   CTD_JAX_IMAGE        image of the Dockerfile's target tpu, pushed to where
-#                        the cluster pulls from; its code and configs are run
-#   XPK_WORKLOAD         name of the workload; by default that of the workdir
-#   XPK_SLICES           slices of that type; by default 1
-#   XPK_OPTIONS          further options of `xpk workload create`, e.g.
+#   CTD_JAX_IMAGE        image of the Dockerfile's target tpu, in a registry
+#                        that the cluster pulls from; has its code and configs
+#   XPK_WORKLOAD         name of the workload; default: name of the workdir
+#   XPK_SLICES           slices of that type; default: 1
+#   XPK_OPTIONS          more options for `xpk workload create`, e.g.
 #                        "--zone=us-east5-a --spot"
-#   CTD_JAX_RESTARTS     times to start again; by default 20
+#   CTD_JAX_RESTARTS     number of restarts; default: 20
 #
 # Without CTD_JAX_IMAGE also:
-#   XPK_IMAGE            base image; by default python:3.11
-#   CTD_JAX_EXTRAS       extras to install; by default "tpu"
-#   CTD_JAX_LOCKED       1: the releases of constraints/, by hash
+#   XPK_IMAGE            base image; default: python:3.11
+#   CTD_JAX_EXTRAS       extras to install; default: "tpu"
+#   CTD_JAX_LOCKED       1: install the versions of constraints/, by hash
 #
-# Restarts: a pod that has to go gets SIGTERM; the run saves its state and ends
-# with status 75, upon which the workload is started again and goes on. Of other
-# failures xpk restarts those it takes for faults of the machine.
+# Restarts: a pod that must stop gets SIGTERM. The run saves its state and exits
+# with status 75, and the workload starts again and continues. xpk also restarts
+# failures that it blames on the machine.
 set -euo pipefail
 
 here=$(dirname "${BASH_SOURCE[0]}")
