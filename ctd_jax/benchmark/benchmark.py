@@ -15,7 +15,6 @@ from jaxtyping import Shaped
 
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 
-# ----------------------------------------------------------------------------
 # Records of a gallery: dated texts of three kinds.
 #
 # A chronicle tells events; a month it passes over is filled with a
@@ -69,7 +68,6 @@ def collect_months(
   return {record.key for record in records if record.kind == kind}
 
 
-# ----------------------------------------------------------------------------
 # Queries about a month or a stretch of months, and their positives.
 #
 # The unit of the benchmark is a question in Chinese that asks about a time: a

@@ -26,7 +26,6 @@ from ctd_jax.chronology import dates
 from ctd_jax.chronology.numerals import format_numeral
 from ctd_jax.chronology.reigns import Interval, TimeKey, Timeline
 
-# ----------------------------------------------------------------------------
 # Templates of the benchmark's queries: 52 texts in nine groups.
 #
 # The release publishes the templates as nine groups and three printed texts;
@@ -87,22 +86,19 @@ class QueryTemplate:
     if self.group.startswith("YEAR"):
       first, last = self._year_bounds(timeline, anchor)
     else:
-      first, last = self._month_bounds(timeline.ordinal(anchor))
+      month = timeline.ordinal(anchor)
+      first, last = {
+        "MONTH_PAST": (month - self.span, month - 1),
+        "MONTH_FUTURE": (month + 1, month + self.span),
+        "MONTH_AROUND": (month - self.span, month + self.span),
+        "MONTH_RANGE": (month, month + self.span - 1),
+      }[self.group]
       if self.group == "MONTH_RANGE" and last >= len(timeline):
         return None
     first, last = max(first, 0), min(last, len(timeline) - 1)
     if last <= first:  # a window has at least two months
       return None
     return Interval(timeline.key_at(first), timeline.key_at(last))
-
-  def _month_bounds(self, anchor: int) -> tuple[int, int]:
-    """Returns the ordinals of both ends for MONTH_*, before clipping."""
-    return {
-      "MONTH_PAST": (anchor - self.span, anchor - 1),
-      "MONTH_FUTURE": (anchor + 1, anchor + self.span),
-      "MONTH_AROUND": (anchor - self.span, anchor + self.span),
-      "MONTH_RANGE": (anchor, anchor + self.span - 1),
-    }[self.group]
 
   def _year_bounds(
     self, timeline: Timeline, anchor: TimeKey
@@ -143,85 +139,79 @@ class QueryTemplate:
       interval: from `resolve_interval`; its end is the second date of a range.
       title: of the chronicle, with its brackets.
     """
+    number = "元" if anchor.year == 1 else format_numeral(anchor.year)
     return self.text.format(
       date=dates.format_key(anchor, timeline),
       end=dates.format_key(interval.end, timeline),
-      year=_format_regnal_year(anchor, timeline),
+      year=f"{timeline.full_reign_name(anchor.reign)}{number}年",
       state=timeline.reigns[anchor.reign - 1].state,
       title=title,
     )
 
 
-def _format_regnal_year(key: TimeKey, timeline: Timeline) -> str:
-  """Returns the regnal year in full, e.g. 「魯隱公元年」."""
-  number = "元" if key.year == 1 else format_numeral(key.year)
-  return f"{timeline.full_reign_name(key.reign)}{number}年"
-
-
-def _number_templates(
-  rows: Iterable[tuple[str, int, str]],
-) -> tuple[QueryTemplate, ...]:
-  return tuple(
-    QueryTemplate(index, group, text, span)
-    for index, (group, span, text) in enumerate(rows, start=1)
-  )
-
-
 # Numbers 1, 2 and 21 are those printed in the paper (Figures 9-11).
-TEMPLATES: tuple[QueryTemplate, ...] = _number_templates(
-  (
-    ("BASE_CONTENT", 1, "{date}，{state}國有何記事？"),
-    ("BASE_CONTENT", 1, "查詢{title}，{date}這一月有什麼重要事件？"),
-    ("BASE_CONTENT", 1, "{title}於{date}記載了哪些史事？"),
-    ("BASE_CONTENT", 1, "請列出{date}見於{title}經傳的全部記錄。"),
-    ("BASE_CONTENT", 1, "{date}發生了什麼事？"),
-    ("BASE_CONTENT", 1, "試檢{title}經傳，{date}條下所書何事？"),
-    ("BASE_CONTENT", 1, "{date}當月，經文與傳文各記何事？"),
-    ("BASE_CONTENT", 1, "欲知{date}諸國大事，當讀{title}哪些條目？"),
-    ("BASE_CONTENT", 1, "在{date}，諸侯有何會盟、征伐或朝聘之舉？"),
-    ("BASE_CONTENT", 1, "請摘錄{title}中{date}的經文及相關傳文。"),
-    ("BASE_CONTENT", 1, "{date}，史官書於策者為何？"),
-    ("BASE_CONTENT", 1, "關於{date}，{title}及其傳文有哪些記述？"),
-    ("BASE_EXISTENCE", 1, "{date}，{title}是否有事可書？"),
-    ("BASE_EXISTENCE", 1, "{title}經傳在{date}有無記事？"),
-    ("BASE_EXISTENCE", 1, "請查{date}是否見於{title}記載。"),
-    ("BASE_EXISTENCE", 1, "{date}這個月，經傳是否闕而不書？"),
-    ("BASE_EXISTENCE", 1, "{title}可曾收錄{date}的史事？若無，請註明。"),
-    ("BASE_EXISTENCE", 1, "核對{title}：{date}究竟有事還是無事？"),
-    ("BASE_EXISTENCE", 1, "{date}的記錄，今本{title}中存否？"),
-    ("BASE_EXISTENCE", 1, "{date}，{state}國可有任何條目載入{title}經傳？"),
-    ("MONTH_PAST", 6, "請檢索{date}之前半年內，{title}中所有相關記事。"),
-    ("MONTH_PAST", 3, "{title}在{date}之前三個月內有哪些記載？"),
-    ("MONTH_PAST", 2, "請回溯{date}前兩個月（不計當月），{state}國有何大事？"),
-    ("MONTH_PAST", 4, "{date}之前四個月間，經傳所書諸事為何？"),
-    ("MONTH_PAST", 3, "在{date}之前的三個月裡，諸侯有何動向？"),
-    ("MONTH_PAST", 12, "查考{date}之前一年內{title}所載史事，當月除外。"),
-    ("MONTH_FUTURE", 6, "請檢索{date}之後半年內，{title}中所有相關記事。"),
-    ("MONTH_FUTURE", 3, "{date}之後三個月內，{state}國發生了哪些事件？"),
-    ("MONTH_FUTURE", 2, "{date}以後兩個月間，{title}續記何事？"),
-    ("MONTH_FUTURE", 4, "{date}之後的四個月裡，經傳有何後續記述？"),
-    ("MONTH_FUTURE", 3, "緊接{date}之後的三個月，諸國有何事見於{title}？"),
-    ("MONTH_AROUND", 1, "{date}前後各一個月內，{title}有哪些記事？"),
-    ("MONTH_AROUND", 2, "以{date}為中心，前後各兩個月，經傳所書何事？"),
-    ("MONTH_AROUND", 3, "請彙集{date}前後各三個月的全部記載。"),
-    ("MONTH_AROUND", 1, "{date}及其前後各一個月，{state}國有何動靜？"),
-    ("MONTH_AROUND", 2, "查{title}，{date}前後各兩個月之間有何史事？"),
-    ("MONTH_RANGE", 3, "自{date}至{end}，{title}記有哪些事？"),
-    ("MONTH_RANGE", 4, "從{date}到{end}，{state}國發生了什麼？"),
-    ("MONTH_RANGE", 6, "請列出{date}至{end}的全部經傳記錄，首尾兩月皆計。"),
-    ("MONTH_RANGE", 2, "{title}自{date}起，至{end}止，載有何事？"),
-    ("MONTH_RANGE", 5, "由{date}迄{end}，諸侯會盟征伐之事有哪些？"),
-    ("YEAR_CURRENT", 1, "{year}全年，{title}有何記事？"),
-    ("YEAR_CURRENT", 1, "{year}這一年，{state}國有哪些大事？"),
-    ("YEAR_CURRENT", 1, "請通覽{title}中{year}一整年的經傳條目。"),
-    ("YEAR_CURRENT", 1, "{year}，是年經傳共書何事？"),
-    ("YEAR_CURRENT", 1, "在{year}整年當中，諸國會盟、征伐、災異各有哪些？"),
-    ("YEAR_PAST", 1, "{year}的前一年，{title}記有何事？"),
-    ("YEAR_PAST", 1, "請查{year}之前一年全年的經傳記載。"),
-    ("YEAR_PAST", 2, "{year}之前兩年間，{state}國有哪些史事？"),
-    ("YEAR_FUTURE", 1, "{year}的次年，{title}記有何事？"),
-    ("YEAR_FUTURE", 1, "請查{year}之後一年全年的經傳記載。"),
-    ("YEAR_FUTURE", 2, "{year}之後兩年間，{state}國有哪些史事？"),
+TEMPLATES = tuple(
+  QueryTemplate(index, group, text, span)
+  for index, (group, span, text) in enumerate(
+    (
+      ("BASE_CONTENT", 1, "{date}，{state}國有何記事？"),
+      ("BASE_CONTENT", 1, "查詢{title}，{date}這一月有什麼重要事件？"),
+      ("BASE_CONTENT", 1, "{title}於{date}記載了哪些史事？"),
+      ("BASE_CONTENT", 1, "請列出{date}見於{title}經傳的全部記錄。"),
+      ("BASE_CONTENT", 1, "{date}發生了什麼事？"),
+      ("BASE_CONTENT", 1, "試檢{title}經傳，{date}條下所書何事？"),
+      ("BASE_CONTENT", 1, "{date}當月，經文與傳文各記何事？"),
+      ("BASE_CONTENT", 1, "欲知{date}諸國大事，當讀{title}哪些條目？"),
+      ("BASE_CONTENT", 1, "在{date}，諸侯有何會盟、征伐或朝聘之舉？"),
+      ("BASE_CONTENT", 1, "請摘錄{title}中{date}的經文及相關傳文。"),
+      ("BASE_CONTENT", 1, "{date}，史官書於策者為何？"),
+      ("BASE_CONTENT", 1, "關於{date}，{title}及其傳文有哪些記述？"),
+      ("BASE_EXISTENCE", 1, "{date}，{title}是否有事可書？"),
+      ("BASE_EXISTENCE", 1, "{title}經傳在{date}有無記事？"),
+      ("BASE_EXISTENCE", 1, "請查{date}是否見於{title}記載。"),
+      ("BASE_EXISTENCE", 1, "{date}這個月，經傳是否闕而不書？"),
+      ("BASE_EXISTENCE", 1, "{title}可曾收錄{date}的史事？若無，請註明。"),
+      ("BASE_EXISTENCE", 1, "核對{title}：{date}究竟有事還是無事？"),
+      ("BASE_EXISTENCE", 1, "{date}的記錄，今本{title}中存否？"),
+      ("BASE_EXISTENCE", 1, "{date}，{state}國可有任何條目載入{title}經傳？"),
+      ("MONTH_PAST", 6, "請檢索{date}之前半年內，{title}中所有相關記事。"),
+      ("MONTH_PAST", 3, "{title}在{date}之前三個月內有哪些記載？"),
+      (
+        "MONTH_PAST",
+        2,
+        "請回溯{date}前兩個月（不計當月），{state}國有何大事？",
+      ),
+      ("MONTH_PAST", 4, "{date}之前四個月間，經傳所書諸事為何？"),
+      ("MONTH_PAST", 3, "在{date}之前的三個月裡，諸侯有何動向？"),
+      ("MONTH_PAST", 12, "查考{date}之前一年內{title}所載史事，當月除外。"),
+      ("MONTH_FUTURE", 6, "請檢索{date}之後半年內，{title}中所有相關記事。"),
+      ("MONTH_FUTURE", 3, "{date}之後三個月內，{state}國發生了哪些事件？"),
+      ("MONTH_FUTURE", 2, "{date}以後兩個月間，{title}續記何事？"),
+      ("MONTH_FUTURE", 4, "{date}之後的四個月裡，經傳有何後續記述？"),
+      ("MONTH_FUTURE", 3, "緊接{date}之後的三個月，諸國有何事見於{title}？"),
+      ("MONTH_AROUND", 1, "{date}前後各一個月內，{title}有哪些記事？"),
+      ("MONTH_AROUND", 2, "以{date}為中心，前後各兩個月，經傳所書何事？"),
+      ("MONTH_AROUND", 3, "請彙集{date}前後各三個月的全部記載。"),
+      ("MONTH_AROUND", 1, "{date}及其前後各一個月，{state}國有何動靜？"),
+      ("MONTH_AROUND", 2, "查{title}，{date}前後各兩個月之間有何史事？"),
+      ("MONTH_RANGE", 3, "自{date}至{end}，{title}記有哪些事？"),
+      ("MONTH_RANGE", 4, "從{date}到{end}，{state}國發生了什麼？"),
+      ("MONTH_RANGE", 6, "請列出{date}至{end}的全部經傳記錄，首尾兩月皆計。"),
+      ("MONTH_RANGE", 2, "{title}自{date}起，至{end}止，載有何事？"),
+      ("MONTH_RANGE", 5, "由{date}迄{end}，諸侯會盟征伐之事有哪些？"),
+      ("YEAR_CURRENT", 1, "{year}全年，{title}有何記事？"),
+      ("YEAR_CURRENT", 1, "{year}這一年，{state}國有哪些大事？"),
+      ("YEAR_CURRENT", 1, "請通覽{title}中{year}一整年的經傳條目。"),
+      ("YEAR_CURRENT", 1, "{year}，是年經傳共書何事？"),
+      ("YEAR_CURRENT", 1, "在{year}整年當中，諸國會盟、征伐、災異各有哪些？"),
+      ("YEAR_PAST", 1, "{year}的前一年，{title}記有何事？"),
+      ("YEAR_PAST", 1, "請查{year}之前一年全年的經傳記載。"),
+      ("YEAR_PAST", 2, "{year}之前兩年間，{state}國有哪些史事？"),
+      ("YEAR_FUTURE", 1, "{year}的次年，{title}記有何事？"),
+      ("YEAR_FUTURE", 1, "請查{year}之後一年全年的經傳記載。"),
+      ("YEAR_FUTURE", 2, "{year}之後兩年間，{state}國有哪些史事？"),
+    ),
+    start=1,
   )
 )
 
@@ -249,35 +239,6 @@ WINDOWS_PER_MONTH = 2.2
 # YEAR_* ask once a year where MONTH_* ask twelve times; a uniform draw could
 # leave them out of a small split.
 MIN_PER_GROUP = 5
-
-
-def make_quotas_per_month(
-  split_by_month: Mapping[TimeKey, str],
-  event_months: Iterable[TimeKey],
-) -> dict[str, Quota]:
-  """Returns quotas in proportion to the months of each split.
-
-  Args:
-    split_by_month: split of every month.
-    event_months: months that have an event record.
-
-  Returns:
-    split -> Quota, for every split in `split_by_month`.
-  """
-  months_with_event = set(event_months)
-  counts = collections.Counter(
-    (split, key in months_with_event) for key, split in split_by_month.items()
-  )
-  return {
-    split: Quota(
-      event_points=round(POINTS_PER_MONTH * counts[split, True]),
-      empty_points=round(POINTS_PER_MONTH * counts[split, False]),
-      windows=round(
-        WINDOWS_PER_MONTH * (counts[split, True] + counts[split, False])
-      ),
-    )
-    for split in sorted(set(split_by_month.values()))
-  }
 
 
 def generate_candidates(
@@ -323,8 +284,8 @@ def generate_queries(
     records: the gallery; only id, kind and key are read, never the text.
     seed: of the draw.
     quotas: split -> how many to draw, e.g. `OFFICIAL_QUOTAS`; where a stratum
-      has fewer candidates all of them are taken. By default
-      `make_quotas_per_month`.
+      has fewer candidates all of them are taken. By default in proportion to
+      the months of each split.
     title: the chronicle's title as the questions quote it.
 
   Returns:
@@ -337,7 +298,19 @@ def generate_queries(
   positives_by_month = index_positives_by_month(records)
   months_with_event = collect_months(records)
   if quotas is None:
-    quotas = make_quotas_per_month(split_by_month, months_with_event)
+    counts = collections.Counter(
+      (split, key in months_with_event) for key, split in split_by_month.items()
+    )
+    quotas = {
+      split: Quota(
+        event_points=round(POINTS_PER_MONTH * counts[split, True]),
+        empty_points=round(POINTS_PER_MONTH * counts[split, False]),
+        windows=round(
+          WINDOWS_PER_MONTH * (counts[split, True] + counts[split, False])
+        ),
+      )
+      for split in set(split_by_month.values())
+    }
   unknown_splits = sorted(set(quotas) - set(split_by_month.values()))
   if unknown_splits:
     raise ValueError(
@@ -357,13 +330,15 @@ def generate_queries(
       (POINT, False, quota.empty_points),
       (WINDOW, True, quota.windows),
     ):
-      answered_queries = []
-      for query in strata[split, family, has_event]:
-        positives = find_positives(query.interval, timeline, positives_by_month)
-        if positives:
-          answered_queries.append(
-            dataclasses.replace(query, positives=positives)
+      answered_queries = [
+        dataclasses.replace(query, positives=positives)
+        for query in strata[split, family, has_event]
+        if (
+          positives := find_positives(
+            query.interval, timeline, positives_by_month
           )
+        )
+      ]
       sampled.extend(
         (split, query)
         for query in _sample_queries(answered_queries, count, seed)

@@ -255,8 +255,12 @@ def read_run(
     query_id, _, record_id, rank, score, line_tag = columns
     _parse_number(location, "rank", rank, int)
     if tag is None:
-      tag = line_tag
-      system, track, score_mode = _parse_tag(location, tag)
+      tag, fields = line_tag, line_tag.split(":")
+      if len(fields) != 3 or fields[1] not in TRACKS:
+        raise ValueError(
+          f"{location}: tag {tag!r} is not system:track:score_mode with a "
+          f"track among {', '.join(TRACKS)}"
+        )
     elif line_tag != tag:
       raise ValueError(
         f"{location}: tag {line_tag!r} differs from {tag!r} above"
@@ -266,13 +270,16 @@ def read_run(
       raise ValueError(
         f"{location}: record {record_id} occurs twice for query {query_id}"
       )
-    ranking[record_id] = _parse_score(location, score)
+    ranking[record_id] = _parse_number(location, "score", score, float)
+    with np.errstate(over="ignore"):  # 1e300 is infinite in float32
+      if not np.isfinite(np.float32(ranking[record_id])):
+        raise ValueError(
+          f"{location}: score {score!r} is not finite in float32"
+        )
   if tag is None:
     raise ValueError(f"{path}: no line in this run file")
   return Run(
-    system,
-    track,
-    score_mode,
+    *fields,
     split or name_match["split"],
     gallery or name_match["gallery"],
     {
@@ -280,26 +287,6 @@ def read_run(
       for query_id, ranking in scores_by_query.items()
     },
   )
-
-
-def _parse_tag(location: str, tag: str) -> list[str]:
-  """Returns system, track and score mode of a tag."""
-  fields = tag.split(":")
-  if len(fields) != 3 or fields[1] not in TRACKS:
-    raise ValueError(
-      f"{location}: tag {tag!r} is not system:track:score_mode with a track "
-      f"among {', '.join(TRACKS)}"
-    )
-  return fields
-
-
-def _parse_score(location: str, text: str) -> float:
-  score = _parse_number(location, "score", text, float)
-  with np.errstate(over="ignore"):  # 1e300 is infinite in float32
-    is_finite = np.isfinite(np.float32(score))
-  if not is_finite:
-    raise ValueError(f"{location}: score {text!r} is not finite in float32")
-  return score
 
 
 def sort_ranking(scores: Mapping[str, float]) -> Ranking:
@@ -378,7 +365,6 @@ def _parse_number(location: str, column: str, text: str, number_type: type):
     ) from None
 
 
-# ----------------------------------------------------------------------------
 # Measures of a ranking, per query, computed by trec_eval's own code.
 #
 # The figures are those that trec_eval gives for the written run file.
@@ -468,8 +454,10 @@ def compute_per_query(
     for query_id, ranking in rankings.items()
     if query_id in relevance and ranking
   }
+  # trec_eval has no cutoff for the reciprocal rank.
   trec_eval_keys = {
-    name: _trec_eval_key(*measure) for name, measure in parsed_measures.items()
+    name: kind if kind == _RECIPROCAL_RANK else f"{kind}_{cutoff}"
+    for name, (kind, cutoff) in parsed_measures.items()
   }
   evaluator = pytrec_eval.RelevanceEvaluator(
     relevance, set(trec_eval_keys.values())
@@ -477,17 +465,11 @@ def compute_per_query(
   for query_id, query_values in evaluator.evaluate(trec_eval_scores).items():
     for name, (kind, cutoff) in parsed_measures.items():
       value = query_values[trec_eval_keys[name]]
-      # trec_eval has no cutoff for the reciprocal rank: 1 / rank below
-      # 1 / cutoff is a first positive past the cutoff.
+      # A reciprocal rank below 1 / cutoff: the first positive is past it.
       if kind == _RECIPROCAL_RANK and value < 1 / cutoff:
         value = 0.0
       values[name][query_id] = value
   return values
-
-
-def _trec_eval_key(kind: str, cutoff: int) -> str:
-  """Returns the name of a measure with its cutoff in trec_eval's output."""
-  return kind if kind == _RECIPROCAL_RANK else f"{kind}_{cutoff}"
 
 
 def compute_mean(

@@ -184,7 +184,9 @@ def split_entry_by_month(
   narrative_dates = [
     date
     for date in _find_narrative_dates(text)
-    if not set(comment_marks) & set(_rest_of_sentence(text, date.cue.end))
+    if set(comment_marks).isdisjoint(
+      _CLAUSE_END.split(text[date.cue.end :], maxsplit=1)[0]
+    )
   ]
   last_index_of_month = {
     date.cue.month: index for index, date in enumerate(narrative_dates)
@@ -226,12 +228,9 @@ def _find_narrative_dates(text: str) -> list[_NarrativeDate]:
     if cue.start < opening_end:
       continue
     opens_sentence = is_sentence_start(cue.start)
-    is_month_or_season = (
-      cue.month is not None or cue.leap or cue.season is not None
-    )
     # A year inside an entry is told of, not entered.
     if (
-      is_month_or_season
+      (cue.month is not None or cue.leap or cue.season is not None)
       and cue.reign is None
       and cue.year is None
       and not _is_gloss(text, cue)
@@ -294,11 +293,6 @@ def make_sentence_start_test(
       if not open_quotes and position and text[position - 1] in end_marks:
         start_positions.add(position + 1)
   return start_positions.__contains__
-
-
-def _rest_of_sentence(text: str, start: int) -> str:
-  end = _CLAUSE_END.search(text, start)
-  return text[start : end.start() if end else None]
 
 
 def _is_gloss(text: str, cue: dates_lib.DateCue) -> bool:

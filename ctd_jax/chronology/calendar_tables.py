@@ -9,7 +9,6 @@ Days are Julian day numbers, years astronomical (0 = 1 BCE).
 
 import dataclasses
 import functools
-import pathlib
 import re
 from collections.abc import Iterable
 
@@ -19,6 +18,7 @@ from jaxtyping import Bool, Int
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.utils import files
 
 COUNTRIES = ("zh", "ja", "ko")
 # Columns of each table; `data/calendars/README.md` says what they hold.
@@ -138,11 +138,6 @@ class Stream:
     return len(self.first_days)
 
 
-def calendar_table_dir() -> pathlib.Path:
-  """Returns the folder of the tables, installed or in the checkout."""
-  return reigns.reign_table_dir().parent / "calendars"
-
-
 @functools.cache
 def load_streams() -> dict[str, Stream]:
   """Returns every stream by name.
@@ -153,7 +148,7 @@ def load_streams() -> dict[str, Stream]:
   rows_by_stream: dict[str, list[tuple[int, int, str, str]]] = {}
   for location, row in _read_rows("lunations"):
     stream, year, first_day, months, lengths = row
-    if len(_parse_months(months, location)[0]) != len(lengths):
+    if len(_parse_runs(months)[0]) != len(lengths):
       raise ValueError(f"{location}: {months!r} has not {len(lengths)} months")
     rows_by_stream.setdefault(stream, []).append(
       (int(year), int(first_day), months, lengths)
@@ -186,7 +181,7 @@ def load_eras() -> tuple[Era, ...]:
     number, polity, ruler, name, spellings, stream, *numbers, label = row
     if polity not in polities or (ruler and ruler not in rulers):
       raise ValueError(f"{location}: no polity {polity!r} or ruler {ruler!r}")
-    (month, is_leap), *_ = zip(*_parse_months(label, location), strict=True)
+    (month, is_leap), *_ = zip(*_parse_runs(label), strict=True)
     eras.append(
       Era(
         number,
@@ -230,20 +225,11 @@ def load_early_states() -> tuple[EarlyState, ...]:
 
 def _read_rows(table: str) -> list[tuple[str, list[str]]]:
   """Returns location and cells of every row below the header."""
-  path = calendar_table_dir() / f"{table}.tsv"
-  lines = path.read_text(encoding="utf-8").splitlines()
-  columns = TABLE_COLUMNS[table]
-  if tuple(lines[0].split("\t")) != columns:
-    raise ValueError(f"{path}, line 1: columns should be {columns}")
-  rows = []
-  for number, line in enumerate(lines[1:], start=2):
-    cells = line.split("\t")
-    if len(cells) != len(columns):
-      raise ValueError(
-        f"{path}, line {number}: {len(cells)} columns, should be {len(columns)}"
-      )
-    rows.append((f"{path}, line {number}", cells))
-  return rows
+  path = reigns.reign_table_dir().parent / "calendars" / f"{table}.tsv"
+  return [
+    (f"{path}, line {number}", [row[name] for name in TABLE_COLUMNS[table]])
+    for number, row in enumerate(files.read_tsv_rows(path), start=2)
+  ]
 
 
 def _split_names(name: str, names: str) -> tuple[str, ...]:
@@ -258,24 +244,13 @@ def _parse_runs(months: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
   for run in months.split(","):
     ends = [_LABEL.fullmatch(label) for label in run.split("-")]
     if None in ends or len(ends) > 2:
-      raise ValueError(run)
+      raise ValueError(f"months {months!r} should be such as 1-7,7L,8-12")
     first, last = int(ends[0][1]), int(ends[-1][1])
     if not 1 <= first <= last <= MONTHS_PER_YEAR:
-      raise ValueError(run)
+      raise ValueError(f"months {months!r} are not in 1-{MONTHS_PER_YEAR}")
     numbers += range(first, last + 1)
     is_leap += [bool(ends[0][2])] * (last - first + 1)
   return tuple(numbers), tuple(is_leap)
-
-
-def _parse_months(
-  months: str, location: str
-) -> tuple[tuple[int, ...], tuple[bool, ...]]:
-  try:
-    return _parse_runs(months)
-  except ValueError as error:
-    raise ValueError(
-      f"{location}: months {months!r} should be such as 1-7,7L,8-12"
-    ) from error
 
 
 def _make_stream(name: str, rows: list[tuple[int, int, str, str]]) -> Stream:
@@ -305,7 +280,6 @@ def _make_stream(name: str, rows: list[tuple[int, int, str, str]]) -> Stream:
   )
 
 
-# ----------------------------------------------------------------------------
 # Patterns of many names: one branch for each character, not one for each
 # name.
 #
@@ -357,7 +331,6 @@ def _format_tree(tree: _Tree) -> str:
   return f"(?:{'|'.join(branches)})" + "?" * is_optional
 
 
-# ----------------------------------------------------------------------------
 # Names of rulers: what may stand in front of an era.
 #
 # 「泰始」 was an era of 晉武帝 and of 宋明帝. A text tells them apart by the
@@ -369,7 +342,6 @@ def _format_tree(tree: _Tree) -> str:
 # Source: headings of 資治通鑑; each row of `rulers.tsv` names the place.
 
 
-_TABLE_COLUMNS = ("ruler", "dynasties", "names", "source")
 # 晉武帝之泰始, 西晉·泰始
 _LINK_PATTERN = "[之的·・ \u3000]?"
 # A juan of 資治通鑑 is headed 「世祖武皇帝上之下」 or 「安皇帝甲」.
@@ -393,18 +365,15 @@ class RulerNames:
 @functools.cache
 def load_ruler_table() -> dict[str, RulerNames]:
   """Returns state as in the reign tables -> names."""
-  path = reigns.reign_table_dir().parent / "rulers.tsv"
-  lines = path.read_text(encoding="utf-8").splitlines()
-  if tuple(lines[0].split("\t")) != _TABLE_COLUMNS:
-    raise ValueError(f"{path}, line 1: columns should be {_TABLE_COLUMNS}")
-  rulers = {}
-  for line in lines[1:]:
-    state, dynasties, names, _ = line.split("\t")
-    rulers[state] = RulerNames(
-      tuple(fold_script(dynasties).split(",")),
-      tuple(fold_script(names).split(",")),
+  return {
+    row["ruler"]: RulerNames(
+      tuple(fold_script(row["dynasties"]).split(",")),
+      tuple(fold_script(row["names"]).split(",")),
     )
-  return rulers
+    for row in files.read_tsv_rows(
+      reigns.reign_table_dir().parent / "rulers.tsv"
+    )
+  }
 
 
 def ruler_names(state: str) -> RulerNames:

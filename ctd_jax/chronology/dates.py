@@ -21,6 +21,7 @@ from ctd_jax.chronology.numerals import (
   fold_script,
   format_numeral,
   parse_numeral,
+  parse_year_number,
   to_simplified,
 )
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, TimeKey, Timeline
@@ -164,13 +165,13 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
   for number, row in enumerate(timeline.reigns, start=1):
     names = {fold_script(name) for name in (row.name, *row.aliases)}
     if len(row.name) == 2 and row.name.endswith("公"):
-      initials.add(fold_script(row.name)[0])  # 僖二十八年
+      initials.add(fold_script(row.name)[0])  # 僖二十八年, no mark of a pattern
       names.add(fold_script(row.name)[0])
     for name in names:
       spellings[name] = (*spellings.get(name, ()), number)
   reign_pattern = build_names_pattern(spellings.keys() - initials)
   initial_pattern = (
-    f"|(?P<initial>[{_escape_all(initials)}])" if initials else ""
+    f"|(?P<initial>[{''.join(sorted(initials))}])" if initials else ""
   )
   head_pattern = (
     rf"(?<![{_FOREIGN_STATES}])"
@@ -179,14 +180,14 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
     rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
   )
   starts = {
-    name[0]
+    re.escape(name[0])
     for ruler in names_of_rulers
     for name in (*ruler.dynasties, *ruler.names, *spellings)
   }
   # The look-ahead only saves time: no date begins with another character.
   return DateGrammar(
     re.compile(
-      rf"(?=[{_START_CHARACTERS}{_escape_all(starts)}])"
+      rf"(?=[{_START_CHARACTERS}{''.join(sorted(starts))}])"
       rf"(?:(?:{head_pattern})?(?:{_YEAR_PATTERN}"
       rf"|{_ERA_WITH_CYCLE_PATTERN})|{_COMMON_YEAR_PATTERN})?"
       rf"{_CYCLE_PATTERN}{_TAIL_PATTERN}"
@@ -197,11 +198,6 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
       for names in names_of_rulers
     ),
   )
-
-
-def _escape_all(characters: Iterable[str]) -> str:
-  """Returns characters, escaped and in order, for a class of a pattern."""
-  return "".join(map(re.escape, sorted(characters)))
 
 
 def iterate_matches(
@@ -219,7 +215,13 @@ def iterate_matches(
     # An empty match, or a number that is no month.
     if not starts or (month and month > MONTHS_PER_YEAR):
       continue
-    if match["state"] and _is_foreign_dynasty(folded, match):
+    # 「魏太和」 is the end of 「北魏太和」.
+    name_end = match.start("state") + 1
+    if (
+      match["state"]
+      and folded[:name_end].endswith(_FOREIGN_DYNASTIES)
+      and not _AFTERWARDS.search(folded, 0, name_end - 1)
+    ):
       continue
     year = parse_numeral(match["year"], "year") if match["year"] else None
     name = match["reign"] or groups.get("initial")
@@ -282,14 +284,6 @@ def _find_regnal_year(
   return regnal_years.pop() if len(regnal_years) == 1 else None
 
 
-def _is_foreign_dynasty(folded: str, match: re.Match[str]) -> bool:
-  """Returns whether 「魏太和」 is the end of 「北魏太和」."""
-  name_end = match.start("state") + 1
-  return folded[:name_end].endswith(_FOREIGN_DYNASTIES) and not (
-    _AFTERWARDS.search(folded, 0, name_end - 1)
-  )
-
-
 def candidate_reigns(
   match: re.Match[str], cue: DateCue, timeline: Timeline
 ) -> list[int]:
@@ -323,20 +317,12 @@ def read_common_year(match: re.Match[str]) -> int | None:
   digits = match["common_year"]
   if digits is None:
     return None
-  positional = re.fullmatch(rf"[〇零○{UNIT_DIGITS}]{{2,4}}", digits)
-  number = (
-    int("".join(str(max(UNIT_DIGITS.find(d) + 1, 0)) for d in digits))
-    if positional
-    else int(digits)
-    if digits.isdecimal()
-    else parse_numeral(digits)
-  )
+  number = parse_year_number(digits)
   if not number:
     raise ValueError(Note("problem.date.year_zero"))
   return 1 - number if match["before_era"] else number
 
 
-# ----------------------------------------------------------------------------
 # Dates in Chinese text: formatting, parsing, search in running text.
 #
 # 「魯隱公元年五月」 in a query, 「夏五月」 in the Annals and 「僖八年」 in a
@@ -452,7 +438,10 @@ def _resolve_key(
   check_ruler(candidates, match, cue, text, timeline)
   if len(candidates) != 1:
     raise DateError(
-      Note("problem.date.reign", names=_name_reigns(candidates, timeline)),
+      Note(
+        "problem.date.reign",
+        names=", ".join(map(timeline.full_reign_name, candidates)),
+      ),
       text,
       cue.start,
     )
@@ -510,10 +499,6 @@ def _resolve_common_key(
     raise DateError(str(error.args[0]), text, cue.start) from None
 
 
-def _name_reigns(reigns: Iterable[int], timeline: Timeline) -> str:
-  return ", ".join(map(timeline.full_reign_name, reigns))
-
-
 def check_ruler(
   candidates: Sequence[int],
   match: re.Match[str],
@@ -541,7 +526,7 @@ def check_ruler(
         state=text[match.start("state") : match.end("state")],
         reign=cue.reign,
         calendar=timeline.name,
-        names=_name_reigns(reigns, timeline),
+        names=", ".join(map(timeline.full_reign_name, reigns)),
       ),
       text,
       cue.start,
@@ -556,9 +541,11 @@ def _is_date(
   # seasons that belong to a word, and pairs that are words (己未).
   preceding = folded[max(0, cue.start - 2) : cue.start]
   opens_clause = (
-    not preceding or preceding[-1].isspace() or preceding[-1] in PUNCTUATION
+    not preceding
+    or preceding[-1].isspace()
+    or preceding[-1] in PUNCTUATION
+    or _LABEL.search(preceding) is not None
   )
-  opens_clause = opens_clause or _LABEL.search(preceding) is not None
   # A reign or a sexagenary year is nothing but a date.
   if cue.reign or (cue.year_cycle and not cue.year):
     return True
@@ -645,7 +632,6 @@ def find_date_cues(
   return cues
 
 
-# ----------------------------------------------------------------------------
 # Reigns as a text prints them: by a name that others share, and a state.
 #
 # 「貞觀」 was an era of 唐 and of 日本, 「太宗」 a ruler of 朝鮮 and of

@@ -12,7 +12,7 @@ from __future__ import annotations
 import dataclasses
 import difflib
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from jaxtyping import Bool, Int
@@ -27,6 +27,14 @@ ALL_POLITIES = "all"
 # Historians gave it to years that were counted by the ruler alone: 漢文帝三年
 # is of 前元.
 _LATER_NAMES = ("前元",)
+_STREAM_COLUMNS = (
+  "first_days",
+  "lengths",
+  "years",
+  "months",
+  "is_leap",
+  "written_months",
+)
 _MAX_DAYS_APART = 2  # of first days of one lunation in two calendars
 
 
@@ -277,17 +285,11 @@ def _prefixes(era: Era, *, may_lack_ruler: bool) -> frozenset[str]:
   printed_names = calendar_tables.list_printed_names(era.polity)
   polities = set(map(fold_script, printed_names))
   polities |= {form for name in polities for form in (f"大{name}", f"{name}朝")}
-  rulers = era.ruler.names if era.ruler else ()
-  rulers = {fold_script(name) for name in rulers}
+  rulers = {fold_script(n) for n in (era.ruler.names if era.ruler else ())}
   both = {polity + ruler for polity in polities for ruler in rulers}
   if may_lack_ruler:
     both |= polities | {""}
   return frozenset(both | rulers | {fold_script(era.state)})
-
-
-def load_polities() -> tuple[Polity, ...]:
-  """Returns the polities that have eras, in order of time."""
-  return tuple(dict.fromkeys(era.polity for era in calendar_tables.load_eras()))
 
 
 def find_polities(name: str) -> tuple[Polity, ...]:
@@ -300,7 +302,9 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   Raises:
     ValueError: if none has the name; the nearest are named.
   """
-  polities = load_polities()
+  polities = tuple(
+    dict.fromkeys(era.polity for era in calendar_tables.load_eras())
+  )
   if name == ALL_POLITIES:
     return polities
   if name in calendar_tables.COUNTRIES:
@@ -316,12 +320,13 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   if not found:
     known = sorted({n for p in polities for n in p.names})
     nearest = difflib.get_close_matches(folded, known, n=3, cutoff=0.3)
-    if nearest:
-      near = ", ".join(nearest)
-      raise ValueError(
-        Note("problem.calendar.polity.near", name=name, nearest=near)
+    raise ValueError(
+      Note(
+        "problem.calendar.polity.near", name=name, nearest=", ".join(nearest)
       )
-    raise ValueError(Note("problem.calendar.polity", name=name))
+      if nearest
+      else Note("problem.calendar.polity", name=name)
+    )
   return found
 
 
@@ -349,28 +354,25 @@ def _make_calendar(eras: tuple[Era, ...]) -> EraCalendar:
   blocks = []  # positions in the stream, for each era
   for era in eras:
     stream = streams[era.stream]
-    first, last = _years_of_era(era, stream)
-    start = np.searchsorted(stream.years, first)
-    end = np.searchsorted(stream.years, last, side="right")
+    # The first year that has the name may have begun before the count.
+    first = np.searchsorted(stream.first_days, era.first_day, side="right") - 1
+    first_year = max(int(stream.years[max(first, 0)]), era.first_year)
+    start = np.searchsorted(stream.years, first_year)
+    end = np.searchsorted(
+      stream.years, era.first_year + era.years - 1, side="right"
+    )
     blocks.append(np.arange(start, end))
   member_eras = np.repeat(np.arange(len(eras)), [len(b) for b in blocks])
-
-  def gather(values: Iterable[np.ndarray]) -> np.ndarray:
-    """Returns the values of every membership, from those of every stream."""
-    by_stream = dict(zip(streams, values, strict=True))
-    return np.concatenate(
+  # The values of every membership, column by column.
+  first_days, lengths, years, months, is_leap, written = (
+    np.concatenate(
       [
-        by_stream[era.stream][block]
+        getattr(streams[era.stream], column)[block]
         for era, block in zip(eras, blocks, strict=True)
       ]
     )
-
-  first_days = gather(s.first_days for s in streams.values())
-  lengths = gather(s.lengths for s in streams.values())
-  years = gather(s.years for s in streams.values())
-  months = gather(s.months for s in streams.values())
-  is_leap = gather(s.is_leap for s in streams.values())
-  written = gather(s.written_months for s in streams.values())
+    for column in _STREAM_COLUMNS
+  )
   # One number for what makes a month, in order of time.
   keys = (first_days * 64 + lengths) * 8192 + years + 4096
   keys = ((keys * 16 + months) * 2 + is_leap) * 16 + written
@@ -429,29 +431,12 @@ def _load_whole_years() -> dict[str, calendar_tables.Stream]:
       if len(months_before) and countries.get(name) == countries.get(
         other_name
       ):
-        whole[name] = _prepend_months(stream, other, months_before)
+        columns = {
+          column: np.concatenate(
+            [getattr(other, column)[months_before], getattr(stream, column)]
+          )
+          for column in _STREAM_COLUMNS
+        }
+        whole[name] = dataclasses.replace(stream, **columns)
         break
   return whole
-
-
-def _prepend_months(
-  stream: calendar_tables.Stream,
-  other: calendar_tables.Stream,
-  months: Int[np.ndarray, " n"],
-) -> calendar_tables.Stream:
-  """Returns a stream with months of another before its own."""
-  columns = {
-    field.name: np.concatenate(
-      [getattr(other, field.name)[months], getattr(stream, field.name)]
-    )
-    for field in dataclasses.fields(stream)
-    if field.name != "name"
-  }
-  return dataclasses.replace(stream, **columns)
-
-
-def _years_of_era(era: Era, stream: calendar_tables.Stream) -> tuple[int, int]:
-  """Returns the first and the last year that have the name of an era."""
-  position = np.searchsorted(stream.first_days, era.first_day, side="right") - 1
-  first = int(stream.years[max(position, 0)])
-  return max(first, era.first_year), era.first_year + era.years - 1

@@ -29,7 +29,6 @@ from ctd_jax.chronology.reigns import (
 from ctd_jax.chronology.western_dates import EraYear
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
 # Calendars that questions are asked of: months in order, found by their
 # names.
 #
@@ -334,7 +333,13 @@ def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
   if any(mention.is_full for mention in mentions):
     # Beside a date "120-150" is as good as any number.
     years = [year for year in years if year.has_era]
-  mentions += [_make_year_mention(year, text, calendar) for year in years]
+  for year in years:
+    try:
+      months, name = calendar.find_common_year(year.year)
+    except KeyError as error:
+      raise DateError(str(error.args[0]), text, year.start) from None
+    mention = DateMention(year.start, year.end, months=months)
+    mentions.append(_complete_mention(mention, name))
   mentions.sort(key=lambda mention: mention.start)
   mentions = _settle_reigns(mentions, folded, calendar.timeline)
   return MentionSearch(tuple(mentions), tuple(years))
@@ -417,19 +422,6 @@ def _make_common_era_mention(
   )
 
 
-def _make_year_mention(
-  year: EraYear, text: str, calendar: QueryCalendar
-) -> DateMention:
-  """Returns the mention of a year such as "722 BCE"."""
-  try:
-    months, name = calendar.find_common_year(year.year)
-  except KeyError as error:
-    raise DateError(str(error.args[0]), text, year.start) from None
-  return _complete_mention(
-    DateMention(year.start, year.end, months=months), name
-  )
-
-
 def _complete_mention(
   mention: DateMention, name: RegnalYear | None
 ) -> DateMention:
@@ -451,8 +443,9 @@ def _settle_reigns(
   }
   characters = list(folded)
   for mention in mentions:
-    length = mention.end - mention.start
-    characters[mention.start : mention.end] = "〇" * length
+    characters[mention.start : mention.end] = "〇" * (
+      mention.end - mention.start
+    )
   outside_dates = "".join(characters)
 
   def narrow_reigns(reigns: tuple[int, ...]) -> tuple[int, ...]:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
 # Spellings of one Chinese character that differ by edition, not by meaning.
 #
 # The editions print 隱, 隠 and 𨼆 for one character. Readers of dates,
@@ -197,6 +196,15 @@ def parse_numeral(text: str, unit: str | None = None) -> int:
   if number < 1:
     raise DateError("expected a numeral such as 元, 十有二 or 23", text)
   return number
+
+
+def parse_year_number(text: str) -> int:
+  """Returns the value of a year of the common era: 787, 七八七 or 二十."""
+  if text.isdecimal():
+    return int(text)
+  if re.fullmatch(rf"[〇零○{UNIT_DIGITS}]{{2,4}}", text):
+    return int("".join(str(UNIT_DIGITS.find(digit) + 1) for digit in text))
+  return parse_numeral(text)
 
 
 def _numeral_value(match: re.Match[str]) -> int:

@@ -189,7 +189,10 @@ def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
   folded = fold_script(text)
   # A clause ends there, so that what follows opens one, as dates do.
   folded = _ASKED_YEAR.sub(lambda match: "。" * len(match[0]), folded)
-  reign_of, year_of, month_of, is_leap = _list_keys(timeline)
+  reign_of, year_of, month_of, is_leap = (
+    np.array([getattr(key, name) for key in timeline.months])
+    for name in ("reign", "year", "month", "leap")
+  )
   admitted, spans = np.ones(len(timeline), bool), []
   for suffix in mentions_lib.REIGN_SUFFIX.finditer(folded):
     start, reigns = mentions_lib.find_named_reigns(
@@ -229,17 +232,6 @@ def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
   return VagueDate(admitted, "".join(characters))
 
 
-def _list_keys(timeline: Timeline) -> tuple[np.ndarray, ...]:
-  """Returns reign, year, number and leap mark of every month, [K] each."""
-  keys = timeline.months
-  return (
-    np.array([key.reign for key in keys]),
-    np.array([key.year for key in keys]),
-    np.array([key.month for key in keys]),
-    np.array([key.leap for key in keys]),
-  )
-
-
 def _find_reigns(cue: DateCue, text: str, timeline: Timeline) -> list[int]:
   """Returns the numbers of the reigns that a cue may mean."""
   try:
@@ -254,7 +246,6 @@ def _find_reigns(cue: DateCue, text: str, timeline: Timeline) -> list[int]:
   ]
 
 
-# ----------------------------------------------------------------------------
 # Date that a record states of itself, in a heading or where its text opens.
 
 

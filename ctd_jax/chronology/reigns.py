@@ -34,7 +34,6 @@ from collections.abc import Iterator
 
 from ctd_jax.utils.notes import Note
 
-# ----------------------------------------------------------------------------
 # Months of a reign-dated calendar, as keys and as ordinals.
 #
 # A chronicle writes 「隱公元年五月」, a model needs an integer. A `TimeKey`
@@ -309,26 +308,8 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
   Raises:
     ValueError: naming file, line and column of what cannot be read.
   """
-  reigns = _read_table_rows(path)
-  for previous_reign, next_reign, line in zip(
-    reigns, reigns[1:], range(3, len(reigns) + 2), strict=False
-  ):
-    if next_reign.accession < previous_reign.accession:
-      raise ValueError(
-        Note(
-          "problem.table.order",
-          place=f"{path}, line {line}",
-          name=next_reign.name,
-          year=next_reign.accession,
-          other=f"{previous_reign.name} ({previous_reign.accession})",
-        )
-      )
-  return reigns
-
-
-def _read_table_rows(path: pathlib.Path) -> tuple[Reign, ...]:
-  """Returns the reign of every row."""
-  # Spreadsheets put a mark of the byte order before the first column's name.
+  reigns: list[Reign] = []
+  # Spreadsheets put a byte order mark before the first column's name.
   with path.open(encoding="utf-8-sig", newline="") as file:
     # Aliases may hold quotation marks; nothing is quoted.
     rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
@@ -342,13 +323,22 @@ def _read_table_rows(path: pathlib.Path) -> tuple[Reign, ...]:
           columns=str(TABLE_COLUMNS),
         )
       )
-    reigns = tuple(
-      _parse_table_row(f"{path}, line {line}", cells)
-      for line, cells in enumerate(rows, start=2)
-    )
+    for line, cells in enumerate(rows, start=2):
+      reign = _parse_table_row(f"{path}, line {line}", cells)
+      if reigns and reign.accession < reigns[-1].accession:
+        raise ValueError(
+          Note(
+            "problem.table.order",
+            place=f"{path}, line {line}",
+            name=reign.name,
+            year=reign.accession,
+            other=f"{reigns[-1].name} ({reigns[-1].accession})",
+          )
+        )
+      reigns.append(reign)
   if not reigns:
     raise ValueError(Note("problem.table.no_reigns", place=path))
-  return reigns
+  return tuple(reigns)
 
 
 def _parse_table_row(location: str, cells: list[str]) -> Reign:

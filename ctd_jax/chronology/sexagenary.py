@@ -19,7 +19,6 @@ import re
 import numpy as np
 from jaxtyping import Int
 
-# ----------------------------------------------------------------------------
 # Julian day numbers and dates of the Julian and Gregorian calendars.
 #
 # Both calendars are proleptic here: they are carried beyond the day on which

@@ -19,6 +19,7 @@ from ctd_jax.chronology.numerals import (
   UNIT_DIGITS,
   DateError,
   parse_numeral,
+  parse_year_number,
 )
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.utils.notes import Note
@@ -156,13 +157,6 @@ class WesternDate:
   has_era: bool = False
 
 
-class _Year(NamedTuple):
-  """Year as printed: astronomical, and whether its era is."""
-
-  year: int | None
-  has_era: bool
-
-
 def months_of_season(season: int) -> tuple[int, int, int]:
   """Returns the months of a season: of winter December to February.
 
@@ -271,27 +265,25 @@ def read_count(text: str) -> int:
   return tens + (_UNIT_ORDINALS.index(unit.lower()) + 1 if unit else 0)
 
 
-def _read_date_year(match: re.Match[str]) -> _Year:
-  """Returns the year that stands after a month or day."""
+def _read_date_year(match: re.Match[str]) -> dict[str, int | bool | None]:
+  """Returns the year after a month or day, and whether its era is printed."""
   if match["date_year"] is None:
-    return _Year(None, False)
+    return {"year": None, "has_era": False}
   era = (match["date_era"] or "") + (match["date_era_after"] or "")
   year = int(match["date_year"])
-  return _Year(1 - year if _is_before_era(era) else year, bool(era))
-
-
-def _is_before_era(era: str) -> bool:
-  return era[:1] in ("B", "b")
+  return {"year": 1 - year if _is_before(era) else year, "has_era": bool(era)}
 
 
 def _read_day(match: re.Match[str]) -> WesternDate | None:
   month, day = _find_month(match), read_count(match["day"])
-  year = _read_date_year(match)
-  longest = _MONTH_LENGTHS[month - 1] + (month == 2)
-  if not 1 <= day <= longest:
+  if not 1 <= day <= _MONTH_LENGTHS[month - 1] + (month == 2):
     return None
   return WesternDate(
-    match.start(), match.end(), year.year, month, day, has_era=year.has_era
+    match.start(),
+    match.end(),
+    month=month,
+    day=day,
+    **_read_date_year(match),
   )
 
 
@@ -300,42 +292,34 @@ def _read_roman_day(match: re.Match[str]) -> WesternDate | None:
   mark = {"k": "kalends", "c": "kalends", "n": "nones", "i": "ides"}[letter]
   count = 2 if match["eve"] else read_count(match["count"] or "1")
   year = _read_date_year(match)
-  is_leap_year = year.year is not None and year.year % 4 == 0
+  is_leap_year = year["year"] is not None and year["year"] % 4 == 0
   try:
     month, day = count_roman_day(mark, count, _find_month(match), is_leap_year)
   except ValueError:
     return None
-  return WesternDate(
-    match.start(), match.end(), year.year, month, day, has_era=year.has_era
-  )
+  return WesternDate(match.start(), match.end(), month=month, day=day, **year)
 
 
 def _read_month(match: re.Match[str]) -> WesternDate | None:
-  if not match[0][0].isalpha() or match.start() == 0:
-    # Without a word before it: as a heading only.
-    month_start = match.start(f"month_{_find_month(match)}")
-    has_word = match.start() < month_start and match[0][0].isalpha()
-    if not has_word and match["tail"] is None:
-      return None
-  year = _read_date_year(match)
+  month = _find_month(match)
+  # Without a word before it, a month is one only as a heading.
+  has_word = (
+    match.start() < match.start(f"month_{month}") and match[0][0].isalpha()
+  )
+  if not has_word and match["tail"] is None:
+    return None
   return WesternDate(
-    match.start(),
-    match.end(),
-    year.year,
-    _find_month(match),
-    has_era=year.has_era,
+    match.start(), match.end(), month=month, **_read_date_year(match)
   )
 
 
 def _read_season(match: re.Match[str]) -> WesternDate:
   name = match["season"].replace("fall", "autumn")
-  year = _read_date_year(match)
   return WesternDate(
     match.start(),
     match.end(),
-    year.year,
     season=WESTERN_SEASONS.index(name),
-    has_era=year.has_era,
+    **_read_date_year(match),
   )
 
 
@@ -345,7 +329,7 @@ def _read_year(match: re.Match[str]) -> WesternDate | None:
   if not year:
     return None
   is_before = any(
-    _is_before_era(match[group] or "")
+    _is_before(match[group] or "")
     for group in ("era_before", "era_both", "era_after")
   )
   return WesternDate(
@@ -357,7 +341,7 @@ def _read_year(match: re.Match[str]) -> WesternDate | None:
 
 
 def _read_chinese_date(match: re.Match[str]) -> WesternDate | None:
-  year = _parse_positional(match["year"])
+  year = parse_year_number(match["year"])
   month = match["month"] and parse_numeral(match["month"])
   day = match["day"] and parse_numeral(match["day"])
   if not year or (month or 1) > MONTHS_PER_YEAR:
@@ -372,16 +356,6 @@ def _read_chinese_date(match: re.Match[str]) -> WesternDate | None:
   )
 
 
-def _parse_positional(digits: str) -> int:
-  """Returns the value of 787, 七八七 or 二十."""
-  if digits.isdecimal():
-    return int(digits)
-  if re.fullmatch(rf"[〇零○{UNIT_DIGITS}]{{2,4}}", digits):
-    return int("".join(str(max(UNIT_DIGITS.find(d) + 1, 0)) for d in digits))
-  return parse_numeral(digits)
-
-
-# ----------------------------------------------------------------------------
 # Years of the common era in questions: "722 BCE", 「公元前722-720年」.
 #
 # `dates` reads a year that is written out in Chinese, 「公元1069年」,
@@ -532,9 +506,9 @@ def _read_chinese_years(match: re.Match[str], text: str) -> list[EraYear]:
 
 def _read_latin_years(match: re.Match[str], text: str) -> list[EraYear]:
   era = match["before"] or match["after"]
+  if match["last"] is None and era is None:
+    return []
   if match["last"] is None:
-    if era is None:
-      return []
     return [
       _make_year(
         match, "first", match.start(), match.end(), _is_before(era), text
@@ -543,14 +517,14 @@ def _read_latin_years(match: re.Match[str], text: str) -> list[EraYear]:
   last_era = match["last_before"] or match["last_after"]
   first, last = int(match["first"]), int(match["last"])
   has_era = era is not None or last_era is not None
-  if not has_era:
-    digits = min(len(match["first"]), len(match["last"]))
-    if digits < _MIN_BARE_DIGITS or last < first:
-      return []
-  if last_era is None:
-    is_last_before = era is not None and _is_before(era) and last <= first
-  else:
-    is_last_before = _is_before(last_era)
+  digits = min(len(match["first"]), len(match["last"]))
+  if not has_era and (digits < _MIN_BARE_DIGITS or last < first):
+    return []
+  is_last_before = (
+    _is_before(last_era)
+    if last_era
+    else era is not None and _is_before(era) and last <= first
+  )
   is_before = is_last_before if era is None else _is_before(era)
   first_end = match.end("after") if match["after"] else match.end("first")
   last_start = match.start("last_before" if match["last_before"] else "last")
@@ -564,7 +538,7 @@ def _read_latin_years(match: re.Match[str], text: str) -> list[EraYear]:
 
 
 def _is_before(era: str) -> bool:
-  return era[0] in "Bb"
+  return era[:1] in ("B", "b")
 
 
 def _make_year(

@@ -414,7 +414,9 @@ def resolve_window(
     DateError: if no date is found or the window cannot be read, runs
       backwards or lies outside the calendar.
   """
-  text = _blank_titles(text)
+  # Titles are no dates: 《春秋》 names two seasons.
+  text = BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
+  text = text.replace(ANCHOR_MARK, " ")  # one mark, the anchor's
   name = calendar.timeline.name
   full_dates = [mention for mention in mentions if mention.is_full]
   if not full_dates:
@@ -424,7 +426,7 @@ def resolve_window(
   second_date = find_second_date(first_date, mentions, text, calendar)
   if second_date is None:
     low, high = _read_window(
-      _mark_anchor(text, first_date),
+      text[: first_date.start] + ANCHOR_MARK + text[first_date.end :],
       _Anchor(
         *anchor,
         RegnalYear(first_date.reigns[0], first_date.year)
@@ -456,8 +458,9 @@ def blank_window_words(text: str, mentions: Sequence[DateMention]) -> str:
   """
   characters = list(text)
   for mention in mentions:
-    length = mention.end - mention.start
-    characters[mention.start : mention.end] = ANCHOR_MARK * length
+    characters[mention.start : mention.end] = ANCHOR_MARK * (
+      mention.end - mention.start
+    )
   text = "".join(characters)
   # A date of several characters is one mark to the patterns.
   marks = re.compile(f"{ANCHOR_MARK}+")
@@ -476,18 +479,6 @@ def blank_window_words(text: str, mentions: Sequence[DateMention]) -> str:
       for index in range(match.start(), match.end()):
         characters[positions[index]] = " "
   return "".join(characters).replace(ANCHOR_MARK, " ")
-
-
-def _blank_titles(text: str) -> str:
-  """Returns a text without titles, of the same length."""
-  # Titles are no dates: 《春秋》 names two seasons.
-  text = BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
-  return text.replace(ANCHOR_MARK, " ")  # one mark, the anchor's
-
-
-def _mark_anchor(text: str, mention: DateMention) -> str:
-  """Returns a text with the anchor's mark in place of a date."""
-  return text[: mention.start] + ANCHOR_MARK + text[mention.end :]
 
 
 def _read_window(anchored_text: str, anchor: _Anchor, text: str) -> Months:
@@ -538,10 +529,9 @@ def _symmetric_window(anchored_text: str, anchor: _Anchor) -> Months | None:
     side_months = []
     for number, unit in (("before", "unit"), ("after", "unit_after")):
       months_per_unit = MONTHS_PER_YEAR if match[unit] == "年" else 1
-      is_half = match[number] == "半"
       side_months.append(
         months_per_unit // 2
-        if is_half
+        if match[number] == "半"
         else months_per_unit * parse_numeral(match[number])
       )
     if anchor.is_bare_year and not any(
@@ -552,18 +542,11 @@ def _symmetric_window(anchored_text: str, anchor: _Anchor) -> Months | None:
       )
       return anchor.shift_years(-before, after)
     return Months(anchor.first - side_months[0], anchor.last + side_months[1])
-  if AROUND_WITHOUT_LENGTH.search(anchored_text):
-    if anchor.is_bare_year:
-      return anchor.shift_years(-1, 1)
-    return Months(anchor.first - 1, anchor.last + 1)
-  return None
-
-
-def _find_side(anchored_text: str) -> re.Match[str] | None:
-  """Returns the word that says on which side of the date the window lies."""
-  return SIDE_OF_ANCHOR.search(anchored_text) or BEYOND_ANCHOR.search(
-    anchored_text
-  )
+  if not AROUND_WITHOUT_LENGTH.search(anchored_text):
+    return None
+  if anchor.is_bare_year:
+    return anchor.shift_years(-1, 1)
+  return Months(anchor.first - 1, anchor.last + 1)
 
 
 def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
@@ -573,7 +556,9 @@ def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
     SINCE_ANCHOR.search(anchored_text),
     UNTIL_ANCHOR.search(anchored_text),
   )
-  side = _find_side(anchored_text)
+  side = SIDE_OF_ANCHOR.search(anchored_text) or BEYOND_ANCHOR.search(
+    anchored_text
+  )
   is_included = ANCHOR_INCLUDED.search(anchored_text) is not None
   match = DIRECTED_WINDOW.search(anchored_text)
   if match:
@@ -624,7 +609,9 @@ def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
 def _open_window(anchored_text: str, anchor: _Anchor, text: str) -> Months:
   """Returns a window without a length: one side of the date, or the date."""
   low, high, last = anchor.first, anchor.last, len(anchor.calendar) - 1
-  side = _find_side(anchored_text)
+  side = SIDE_OF_ANCHOR.search(anchored_text) or BEYOND_ANCHOR.search(
+    anchored_text
+  )
   unreadable = (
     side and VAGUE_LENGTH.search(anchored_text)
   ) or UNDIRECTED_LENGTH.search(anchored_text)

@@ -121,14 +121,16 @@ def read_text(path: pathlib.Path) -> str:
     text = content.decode(encoding)
   except UnicodeDecodeError as error:
     line = content[: error.start].count(b"\n") + 1
-    guess = _guess_encoding(content)
-    remedy = Note("problem.file.save")
-    if guess:
-      remedy = Note(
+    guess = _guess_encoding(content).upper()
+    remedy = (
+      Note(
         "problem.file.guess",
-        guess=guess.upper(),
-        command=f"iconv -f {guess.upper()} -t UTF-8",
+        guess=guess,
+        command=f"iconv -f {guess} -t UTF-8",
       )
+      if guess
+      else Note("problem.file.save")
+    )
     raise TextError(
       Note(
         "problem.file.encoding",
@@ -152,44 +154,34 @@ def _guess_encoding(content: bytes) -> str:
   for encoding in _OTHER_ENCODINGS:
     # The cut can fall within a character.
     text = content[:20_000].decode(encoding, errors="replace")
-    if text.count("\ufffd") > 1 + len(text) // 200:
-      continue
     num_wide = sum(character > "\u2fff" for character in text)
     share = sum(character in _COMMON for character in text) / max(num_wide, 1)
-    if share > best_share:
+    if share > best_share and text.count("\ufffd") <= 1 + len(text) // 200:
       best, best_share = encoding, share
   return {"big5hkscs": "big5"}.get(best, best)
 
 
-def is_text_file(path: pathlib.Path) -> bool:
-  """Whether a file of a folder is taken for a text, by its name."""
-  return (
-    path.is_file()
-    and path.suffix.lower() in _SUFFIXES
-    and not path.name.startswith(".")
-    and not _ABOUT_FILE.match(path.name)
-  )
-
-
 def _list_files(root: pathlib.Path) -> list[pathlib.Path]:
+  """Returns the texts of a folder by their names; numbers sort as numbers."""
   paths = [
     path
     for path in root.rglob("*")
-    if is_text_file(path)
+    if path.is_file()
+    and path.suffix.lower() in _SUFFIXES
+    and not _ABOUT_FILE.match(path.name)
     and not any(part.startswith(".") for part in path.relative_to(root).parts)
   ]
-  return sorted(paths, key=lambda path: _natural_key(path.relative_to(root)))
-
-
-def _natural_key(path: pathlib.PurePath) -> list[list[tuple[int, str]]]:
-  return [
-    [
-      (int(piece), "") if piece.isdecimal() else (-1, piece)
-      for piece in _DIGITS.split(part)
-      if piece
-    ]
-    for part in path.parts
-  ]
+  return sorted(
+    paths,
+    key=lambda path: [
+      [
+        (int(piece), "") if piece.isdecimal() else (-1, piece)
+        for piece in _DIGITS.split(part)
+        if piece
+      ]
+      for part in path.relative_to(root).parts
+    ],
+  )
 
 
 def _detect_format(file: SourceFile) -> str:
@@ -210,10 +202,8 @@ def _name_work(
   name = pathlib.PurePath(file.name)
   folder = name.parent.as_posix()
   if file_format == "mandoku":
-    identifier = kanripo.read_identifier(file.text)
-    if not identifier:
-      match = _KANRIPO_IDENTIFIER.match(name.name)
-      identifier = match[0] if match else ""
+    match = _KANRIPO_IDENTIFIER.match(name.name)
+    identifier = kanripo.read_identifier(file.text) or (match and match[0])
     if identifier:
       return folder, identifier
   if file_format == "tei" or root.is_file():
@@ -243,9 +233,8 @@ def _read_work(
   entries: list[Entry] = entry_list.entries
   counts = entry_list.counts
   if file_format != "mandoku":
-    num_entries = len(entries)
     entries = plain.split_year_headings(entries)
-    counts["years made headings"] += len(entries) - num_entries
+    counts["years made headings"] += len(entries) - len(entry_list.entries)
   counts["files"] = len(files)
   return Work(
     identifier,

@@ -28,8 +28,7 @@ from ctd_jax.texts.works import (
   SourceFile,
 )
 
-# ----------------------------------------------------------------------------
-# TLS editions: a clause a line, `**` headings, item numbers.
+# TLS editions.
 
 
 _HEADING = re.compile(r"(\*+)\s+(?:([\d.]+)\s+)?(.*)")
@@ -59,24 +58,19 @@ def read_tls(file: SourceFile, entry_list: EntryList) -> None:
     entry_list.add(assembly, label=label)
     return EntryAssembly()
 
-  def is_open() -> bool:
-    # An editor's comment can stand within a sentence.
-    return is_numbered or assembly.last_character in _WITHIN_SENTENCE
-
   for number, line in enumerate(lines, start=1):
-    if line.startswith("#"):
+    is_head = line.startswith("#")
+    if is_head:
       count_head_line(line, counts)
-      if not is_open():
-        assembly, label = close_entry(), ""
-      continue
-    if not line.strip():
-      if not is_open():
+    if is_head or not line.strip():
+      # An editor's comment can stand within a sentence.
+      is_open = is_numbered or assembly.last_character in _WITHIN_SENTENCE
+      if not is_open:
         assembly, label = close_entry(), ""
       continue
     # Parts of the line between page breaks, each with its page.
-    parts = PAGE_BREAK.split(line)
     is_first = True
-    for index, part in enumerate(parts):
+    for index, part in enumerate(PAGE_BREAK.split(line)):
       if index % 2:
         page = name_page(part)
         counts["page breaks"] += 1
@@ -115,10 +109,10 @@ def _match_heading(part: str) -> tuple[int, str, str] | None:
   if match is not None:
     return len(match[1]), match[2] or "", match[3]
   match = _TITLE.match(part)
-  if match is not None:
-    label = match[1] or ""
-    return 10 + label.count("."), label, match[2]
-  return None
+  if match is None:
+    return None
+  label = match[1] or ""
+  return 10 + label.count("."), label, match[2]
 
 
 def _add_part(
@@ -202,7 +196,10 @@ def read_mandoku(files: Sequence[SourceFile]) -> EntryList:
   entry_list = EntryList()
   printed: list[list[Line]] = []
   for file in files:
-    if _is_tls(file.text):
+    properties = dict(_iterate_properties(file.text))
+    if properties.get("BASEEDITION", "").lower() == "tls" or re.search(
+      r"^\*+ ", file.text, re.MULTILINE
+    ):
       read_tls(file, entry_list)
     else:
       lines = read_printed_lines(file, entry_list.counts)
@@ -211,16 +208,6 @@ def read_mandoku(files: Sequence[SourceFile]) -> EntryList:
         lines = [line._replace(is_apparatus=True) for line in lines]
       printed.append(lines)
   if printed:
-    PrintedEdition(printed, _title_of(files), entry_list).read()
+    title = read_properties(files[:1]).get("TITLE", "")
+    PrintedEdition(printed, title, entry_list).read()
   return entry_list
-
-
-def _title_of(files: Sequence[SourceFile]) -> str:
-  return read_properties(files[:1]).get("TITLE", "")
-
-
-def _is_tls(text: str) -> bool:
-  return bool(
-    re.search(r"^\*+ ", text, re.MULTILINE)
-    or dict(_iterate_properties(text)).get("BASEEDITION", "").lower() == "tls"
-  )

@@ -99,11 +99,10 @@ class _MarkdownFile:
         self._close_block()
         is_fenced = not is_fenced
         self._counts["markup"] += 1
-        continue
-      if is_fenced:
+      elif is_fenced:
         self._block.append((number, line))
-        continue
-      self._read_line(number, line)
+      else:
+        self._read_line(number, line)
     self._close_block()
     for text, place in self._footnotes.values():
       assembly = EntryAssembly()
@@ -179,9 +178,7 @@ class _MarkdownFile:
     for index, (number, line) in enumerate(block):
       place = Place(self._file_name, number)
       assembly.start_line(place)
-      if index:
-        line = f" {line}"
-      self._add_line(line, place, assembly)
+      self._add_line(f" {line}" if index else line, place, assembly)
     self._entry_list.add(assembly, kind, label=label, level=level)
 
   def _add_line(self, line: str, place: Place, assembly: EntryAssembly) -> None:

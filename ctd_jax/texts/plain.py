@@ -21,7 +21,6 @@ from ctd_jax.texts.works import (
   mark_unencoded,
 )
 
-# ----------------------------------------------------------------------------
 # Year headings of Western annals: "A.D. 787.", "787", "An. dccxcvii.".
 
 
@@ -93,11 +92,6 @@ def match_year_heading(text: str) -> YearHeading | None:
   return YearHeading(year, bool(era), match.end())
 
 
-def is_month_line(text: str) -> bool:
-  """Whether a text is the name of a month and no more, as a heading is."""
-  return _MONTH_LINE.match(text) is not None
-
-
 def split_year_headings(entries: Sequence[Entry]) -> list[Entry]:
   """Returns entries with the years of Western annals as headings.
 
@@ -130,7 +124,7 @@ def split_year_headings(entries: Sequence[Entry]) -> list[Entry]:
       if not entry.text[end:].strip():
         continue
       entry = _cut_entry(entry, end, len(entry.text))
-    elif entry.kind == TEXT and is_month_line(entry.text):
+    elif entry.kind == TEXT and _MONTH_LINE.match(entry.text):
       result.append(
         dataclasses.replace(entry, kind=HEADING, headings=upper + year_text)
       )
@@ -254,7 +248,9 @@ def read_plain(
     if len(files) > 1:
       assembly = EntryAssembly()
       assembly.start_line(Place(file.name, 1))
-      assembly.add_spaced(name_part(file.name))
+      # `01_隱公.txt` is 隱公.
+      name = file.name.rsplit("/", 1)[-1].rsplit(".", 1)[0]
+      assembly.add_spaced(re.sub(r"\A\d+[_.\s-]+(?=\S)", "", name))
       entry_list.add(assembly, HEADING, level=-1)
       entry_list.counts["headings from file names"] += 1
     is_line = (unit or find_unit(file.text)) == "line"
@@ -268,8 +264,7 @@ def read_plain(
         block = []
       if not line:
         continue
-      indent = len(raw_line) - len(raw_line.lstrip("　"))
-      entry_list.counts["indents"] += indent
+      entry_list.counts["indents"] += len(raw_line) - len(raw_line.lstrip("　"))
       if heading is not None:
         kind, level, text, mark_count = heading
         entry_list.counts["heading marks"] += mark_count
@@ -282,12 +277,6 @@ def read_plain(
     if block:
       _add_block(block, file.name, entry_list)
   return entry_list
-
-
-def name_part(file_name: str) -> str:
-  """Returns `隱公` of `01_隱公.txt`, else the name without its ending."""
-  stem = file_name.rsplit("/", 1)[-1].rsplit(".", 1)[0]
-  return re.sub(r"\A\d+[_.\s-]+(?=\S)", "", stem)
 
 
 def _is_punctuated(lines: Sequence[str]) -> bool:
@@ -319,22 +308,19 @@ def _match_heading(
   if _PUNCTUATION.search(line):
     return None
   if not _HAN.search(line):
-    return (HEADING, 2, line, 0) if _is_capital_heading(line) else None
+    # A line in capitals heads others; years and months are found later.
+    is_heading = (
+      line.isupper()
+      and len(line) <= _MAX_CAPITALS
+      and match_year_heading(line) is None
+      and not _MONTH_LINE.match(line)
+    )
+    return (HEADING, 2, line, 0) if is_heading else None
   if _VOLUME_HEADING.match(line):
     return HEADING, 1, line, 0
   if is_punctuated and len(line) <= _MAX_HEADING_LENGTH:
     return HEADING, 3, line, 0
   return None
-
-
-def _is_capital_heading(line: str) -> bool:
-  """Whether a line in capitals heads others; years and months come later."""
-  return (
-    line.isupper()
-    and len(line) <= _MAX_CAPITALS
-    and match_year_heading(line) is None
-    and not is_month_line(line)
-  )
 
 
 def _clean(text: str, counts: collections.Counter[str]) -> str:

@@ -22,7 +22,6 @@ from ctd_jax.texts.works import (
   mark_unencoded,
 )
 
-# ----------------------------------------------------------------------------
 # Patterns of printed lines: titles, headings, rulers, dates, separators.
 
 
@@ -69,7 +68,6 @@ ZERO_BEFORE = re.compile(r"[一二三四五六七八九百千十]\Z")
 LABELLED_TITLE = re.compile(r"[注註][疏䟽]")
 
 
-# ----------------------------------------------------------------------------
 # Marks that all mandoku files share: page breaks, line ends, notes.
 
 
@@ -100,7 +98,6 @@ def strip_marks(line: str, counts: collections.Counter[str]) -> str:
   return line
 
 
-# ----------------------------------------------------------------------------
 # Lines of a printed edition: places, indents, widths in the column.
 
 
@@ -159,9 +156,13 @@ def read_printed_lines(
     body = line.lstrip("　")
     indent = len(line) - len(body)
     body = body.strip(" \t")
-    width = indent + len(body)
-    if "(" in body:
-      width = indent + len(NOTE.sub(_measure_note, body))
+    # Two characters of a note stand beside each other in the column.
+    width = indent + len(NOTE.sub("", body))
+    for note in NOTE.findall(body):
+      columns = note.split("/")
+      width += (
+        max(map(len, columns)) if len(columns) > 1 else (len(note) + 1) // 2
+      )
     lines.append(Line(place, indent, body, width, is_collation))
     if (
       indent and body.endswith(("考證", "考証")) and COLLATION_TITLE.match(body)
@@ -187,14 +188,6 @@ def _mark_repeated_pages(
     earlier_pages.add(text)
     marked += page
   return marked
-
-
-def _measure_note(match: re.Match[str]) -> str:
-  """Returns as many characters as the note is long in the column."""
-  note = match[1]
-  if "/" in note:
-    return "x" * max(map(len, note.split("/")))
-  return "x" * ((len(note) + 1) // 2)
 
 
 def find_full_width(lines: list[Line]) -> int:
@@ -557,8 +550,7 @@ class PrintedEdition:
       for match in SEPARATOR.finditer(body):
         assembly.add_unspaced(body[position : match.start()])
         is_line_start = match.start() == 0
-        position = match.end()
-        mark = match[0]
+        position, mark = match.end(), match[0]
         if mark[0] == "(" and len(mark) > 1:
           note = mark[1:-1]
           counts["note columns"] += note.count("/")
@@ -574,14 +566,14 @@ class PrintedEdition:
             assembly.extend_note(note)
           else:
             counts["notes"] += 1
-            label = self._take_note_label(assembly)
+            # What names the note in large type is taken out of the text.
+            label = next(filter(assembly.remove_end, self._note_labels), "")
             assembly.add_note(label + note, line.place)
           continue
         if mark in "()":
           counts["brackets without a pair"] += 1
           continue
-        divides = self._divides(kind, mark, body, match)
-        if not divides:
+        if not self._divides(kind, mark, body, match):
           if mark in "○〇":
             assembly.add_unspaced(mark)
           elif kind == HEADING and len(assembly) and mark[0] == "　":
@@ -605,16 +597,10 @@ class PrintedEdition:
     """Adds an entry; a note that opens it comments on the entry before."""
     entries = self._entry_list.entries
     if kind == TEXT and entries and entries[-1].kind == TEXT:
-      num_notes = self._entry_list.move_opening_notes(assembly)
-      self._counts["notes moved to the entry before"] += num_notes
+      notes = assembly.take_notes(end=0)
+      self._counts["notes moved to the entry before"] += len(notes)
+      self._entry_list.append_notes(notes)
     self._entry_list.add(assembly, kind, indent=indent, level=level)
-
-  def _take_note_label(self, assembly: EntryAssembly) -> str:
-    """Returns what names the next note in large type, out of the text."""
-    for label in self._note_labels:
-      if assembly.remove_end(label):
-        return label
-    return ""
 
   def _divides(
     self, kind: str, mark: str, body: str, match: re.Match[str]

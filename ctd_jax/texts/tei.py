@@ -4,6 +4,7 @@ Source: TEI Consortium, P5 Guidelines, on the elements named here. Elements of
 other names are read through: their text is text.
 """
 
+import functools
 import re
 from collections.abc import Mapping, Sequence
 from xml.parsers import expat
@@ -49,16 +50,11 @@ _ENTRY_ELEMENTS = frozenset(
     "docDate",
   )
 )
-_HEADING_ELEMENTS = frozenset(["head"])
-_NOTE_ELEMENTS = frozenset(["note"])
 # What a witness, the print or the scribe has instead of the text.
 _READING_ELEMENTS = frozenset(("rdg", "del", "sic", "reg", "abbr", "surplus"))
-_ALTERNATIVES = frozenset(["choice", "subst"])
-_RUNNING_ELEMENTS = frozenset(["fw"])
 # In <choice> these give way to the other member; alone they are the text.
-_CHOSEN = {"sic": "corr", "reg": "orig", "abbr": "expan"}
+_CHOSEN = ("sic", "reg", "abbr")
 _MAX_GAP = 1000
-_CELL_ELEMENTS = frozenset(["cell", "label"])
 
 
 def is_tei(text: str) -> bool:
@@ -112,8 +108,10 @@ class _TeiReader:
     self._parser.StartElementHandler = self._start
     self._parser.EndElementHandler = self._end
     self._parser.CharacterDataHandler = self._add_text
-    self._parser.CommentHandler = self._count_comment
-    self._parser.ProcessingInstructionHandler = self._count_instruction
+    self._parser.CommentHandler = functools.partial(self._count, "comments")
+    self._parser.ProcessingInstructionHandler = functools.partial(
+      self._count, "processing instructions"
+    )
     # A file that declares entities of its own could grow without bound.
     self._parser.EntityDeclHandler = self._refuse_entity
 
@@ -145,11 +143,8 @@ class _TeiReader:
       )
     )
 
-  def _count_comment(self, _: str) -> None:
-    self._counts["comments"] += 1
-
-  def _count_instruction(self, *_) -> None:
-    self._counts["processing instructions"] += 1
+  def _count(self, kind: str, *_) -> None:
+    self._counts[kind] += 1
 
   @property
   def _place(self) -> Place:
@@ -170,15 +165,14 @@ class _TeiReader:
       if name in ("gap", "g", "pb"):
         self._start_empty(name, attributes)
       return
-    if name in _NOTE_ELEMENTS or name in _RUNNING_ELEMENTS:
-      kind = "note" if name in _NOTE_ELEMENTS else "running head"
-      self._start_collecting(kind)
+    if name in ("note", "fw"):
+      self._start_collecting("note" if name == "note" else "running head")
     elif name in _READING_ELEMENTS and self._is_alternative(name):
       self._start_collecting("reading")
     elif _DIVISION.match(name):
       self._close_entry()
       self._num_divisions += 1
-    elif name in _HEADING_ELEMENTS:
+    elif name == "head":
       self._close_entry()
       self._kind = HEADING
     elif name in _ENTRY_ELEMENTS or (
@@ -186,7 +180,7 @@ class _TeiReader:
     ):
       self._close_entry()
       self._label = attributes.get("n", "")
-    elif name in _CELL_ELEMENTS or name == "l":
+    elif name in ("cell", "label", "l"):
       self._write(" ")
     else:
       self._start_empty(name, attributes)
@@ -207,10 +201,9 @@ class _TeiReader:
 
   def _is_alternative(self, name: str) -> bool:
     """Whether another element beside this one is the text."""
-    parent = self._elements[-2] if len(self._elements) > 1 else ""
-    if name in ("rdg", "surplus", "del"):
-      return True
-    return parent in _ALTERNATIVES and name in _CHOSEN
+    return name in ("rdg", "surplus", "del") or (
+      self._elements[-2:-1] in (["choice"], ["subst"]) and name in _CHOSEN
+    )
 
   def _start_empty(self, name: str, attributes: Mapping[str, str]) -> None:
     if name == "pb":
@@ -257,7 +250,7 @@ class _TeiReader:
         self._num_divisions -= 1
         self._is_in_text = name != "text" or "text" in self._elements[:-1]
       elif (
-        name in _HEADING_ELEMENTS
+        name == "head"
         or name in _ENTRY_ELEMENTS
         or (name == "l" and "lg" not in self._elements)
       ):
@@ -266,11 +259,9 @@ class _TeiReader:
 
   def _finish_collecting(self, kind: str) -> None:
     text = normalize_space("".join(self._collected))
-    if not self._is_in_text:
-      if text:
-        self.properties.setdefault(kind, text)
-      return
-    if text:
+    if text and not self._is_in_text:
+      self.properties.setdefault(kind, text)
+    elif text:
       self._counts["notes" if kind == "note" else f"{kind}s"] += 1
       self._assembly.add_note(text, self._collected_place, kind)
 
@@ -278,11 +269,8 @@ class _TeiReader:
     self._has_glyph_text = bool(
       self._elements and self._elements[-1] == "g" and text.strip()
     )
-    text, num_unencoded = mark_unencoded(text)
-    if self._collecting:
-      self._counts["characters without a code"] += num_unencoded
-      self._collected.append(text)
-    elif self._is_in_text:
+    if self._collecting or self._is_in_text:
+      text, num_unencoded = mark_unencoded(text)
       self._counts["characters without a code"] += num_unencoded
       self._write(text)
 
@@ -291,24 +279,18 @@ class _TeiReader:
       self._collected.append(text)
       return
     first_line = self._parser.CurrentLineNumber
-    lines = text.split("\n")
-    for index, line in enumerate(lines):
+    for index, line in enumerate(text.split("\n")):
       if index:
         self._assembly.add_spaced(" ")
-      if line.strip():
-        if not len(self._assembly) or index:
-          self._assembly.start_line(
-            Place(self._file.name, first_line + index, self._page)
-          )
-        self._assembly.add_spaced(line)
-      elif line:
-        self._assembly.add_spaced(line)
+      if line.strip() and (not len(self._assembly) or index):
+        self._assembly.start_line(
+          Place(self._file.name, first_line + index, self._page)
+        )
+      self._assembly.add_spaced(line)
 
   def _close_entry(self) -> None:
-    kind, label = self._kind, self._label
-    self._kind, self._label = TEXT, ""
-    if not len(self._assembly) and not self._assembly.has_notes:
-      self._assembly = EntryAssembly()
-      return
-    assembly, self._assembly = self._assembly, EntryAssembly()
-    self._entry_list.add(assembly, kind, label=label, level=self._num_divisions)
+    # Without text and notes nothing is added.
+    self._entry_list.add(
+      self._assembly, self._kind, label=self._label, level=self._num_divisions
+    )
+    self._kind, self._label, self._assembly = TEXT, "", EntryAssembly()

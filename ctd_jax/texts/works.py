@@ -137,7 +137,6 @@ class Work:
     )
 
 
-# ----------------------------------------------------------------------------
 # Files that were decoded, and the characters in them that have no code.
 
 
@@ -169,7 +168,6 @@ def mark_unencoded(text: str) -> tuple[str, int]:
   return _UNENCODED.subn(MISSING_CHARACTER, text)
 
 
-# ----------------------------------------------------------------------------
 # Entries put together from pieces of lines, and the headings above them.
 
 
@@ -277,9 +275,7 @@ class EntryAssembly:
   def extend_note(self, text: str) -> None:
     """Adds text to the last note."""
     note = self._notes[-1]
-    self._notes[-1] = SideNote(
-      note.position, note.text + text, note.place, note.kind
-    )
+    self._notes[-1] = dataclasses.replace(note, text=note.text + text)
 
   def take_notes(self, end: int | None = None) -> list[SideNote]:
     """Returns the notes up to position `end`, all if None, and removes them."""
@@ -353,8 +349,10 @@ class EntryList:
     as apparatus.
     """
     if not len(assembly):
-      if assembly.has_notes:
-        self._add_notes(assembly)
+      if self.entries:
+        self.append_notes(assembly.take_notes())
+      elif assembly.has_notes:
+        self.entries.append(assembly.build((), APPARATUS))
       return
     if kind == HEADING:
       self.close_headings(level)
@@ -363,33 +361,10 @@ class EntryList:
     if kind == HEADING:
       self._open_headings.append((level, entry.text))
 
-  def move_opening_notes(self, assembly: EntryAssembly) -> int:
-    """Moves what stands before the text to the last entry; says how many."""
-    return self._append_notes(assembly.take_notes(end=0))
-
-  def _add_notes(self, assembly: EntryAssembly) -> None:
-    if not self.entries:
-      self.entries.append(assembly.build((), "apparatus"))
-      return
-    self._append_notes(assembly.take_notes())
-
-  def _append_notes(self, taken: list[SideNote]) -> int:
-    """Adds notes at the end of the last entry; says how many."""
-    if not taken:
-      return 0
+  def append_notes(self, taken: list[SideNote]) -> None:
+    """Adds notes at the end of the last entry."""
     last = self.entries[-1]
-    notes = tuple(
-      SideNote(len(last.text), note.text, note.place, note.kind)
-      for note in taken
+    notes = (
+      dataclasses.replace(note, position=len(last.text)) for note in taken
     )
-    self.entries[-1] = Entry(
-      last.text,
-      last.place,
-      last.kind,
-      last.headings,
-      last.notes + notes,
-      last.label,
-      last.indent,
-      last.line_starts,
-    )
-    return len(taken)
+    self.entries[-1] = dataclasses.replace(last, notes=(*last.notes, *notes))

@@ -266,27 +266,6 @@ def test_dates_of_all_eras_are_found_in_text(calendar, text, reign, key):
   assert (year, cue.month) == key
 
 
-def test_a_damaged_table_is_named_with_its_line(tmp_path, monkeypatch):
-  monkeypatch.setattr(calendar_tables, "calendar_table_dir", lambda: tmp_path)
-  header = "stream\tyear\tfirst_day\tmonths\tlengths\n"
-  (tmp_path / "lunations.tsv").write_text(
-    header + "wu\t222\t1802469\t10-13\t9090\n", encoding="utf-8"
-  )
-  with pytest.raises(ValueError, match=r"line 2: months '10-13' should be"):
-    calendar_tables.load_streams.__wrapped__()
-  (tmp_path / "lunations.tsv").write_text(
-    header + "wu\t222\t1802469\t10-12\t9090\n", encoding="utf-8"
-  )
-  with pytest.raises(ValueError, match="line 2: '10-12' has not 4 months"):
-    calendar_tables.load_streams.__wrapped__()
-  (tmp_path / "lunations.tsv").write_text(
-    header + "wu\t222\t1802469\t10-12\t909\nwu\t223\t1802600\t1-3\t909\n",
-    encoding="utf-8",
-  )
-  with pytest.raises(ValueError, match="wu: years do not follow"):
-    calendar_tables.load_streams.__wrapped__()
-
-
 @pytest.mark.parametrize(
   ("table", "polity"),
   [
