@@ -27,15 +27,6 @@ from ctd_jax_datasets.calendars import lunations as lunations_lib
 
 SANMIAO_VERSION = "0.2.12"
 FOLDER = pathlib.Path(__file__).parent
-CORRECTION_COLUMNS = (
-  "table",
-  "key",
-  "column",
-  "source",
-  "value",
-  "reason",
-  "authority",
-)
 _COUNTRY_BY_STREAM = {**dict.fromkeys((1, 2, 3), "zh"), 4: "ja"} | (
   dict.fromkeys((5, 6, 7, 8), "ko")
 )
@@ -85,17 +76,13 @@ def read_corrections(
   path: pathlib.Path = FOLDER / "corrections.tsv",
 ) -> list[dict[str, str]]:
   """Returns the rows of the table of corrections."""
-  lines = path.read_text(encoding="utf-8").splitlines()
-  rows = [line.split("\t") for line in lines]
-  if tuple(rows[0]) != CORRECTION_COLUMNS:
-    raise ValueError(f"{path}, line 1: columns should be {CORRECTION_COLUMNS}")
-  for number, row in enumerate(rows[1:], start=2):
-    if len(row) != len(CORRECTION_COLUMNS) or not row[5] or not row[6]:
+  rows = files.read_tsv_rows(path)
+  for number, row in enumerate(rows, start=2):
+    if not row["reason"] or not row["authority"]:
       raise ValueError(
-        f"{path}, line {number}: should be {len(CORRECTION_COLUMNS)} columns "
-        "with a reason and an authority"
+        f"{path}, line {number}: should have a reason and an authority"
       )
-  return [dict(zip(CORRECTION_COLUMNS, row, strict=True)) for row in rows[1:]]
+  return rows
 
 
 @dataclasses.dataclass
@@ -181,7 +168,13 @@ def _read_era_rows(
   unused = {key: list(rows) for key, rows in corrections.items()}
   for key in tuple(unused):
     if unused[key][0]["column"] == "added":
-      yield _parse_added_era(key, unused.pop(key)[0]["value"])
+      # An era that the source lacks.
+      era, *names = key.split()
+      polity, ruler, stream, year, *days = unused.pop(key)[0]["value"].split()
+      ruler = "" if ruler == "-" else ruler
+      yield _EraRow(
+        era, polity, ruler, names, stream, *map(int, days), int(year)
+      )
   for row in _read_csv(path):
     key = " ".join(filter(None, (row["era_id"], row["era_name"])))
     dropped = False
@@ -254,22 +247,6 @@ def _iter_reigns_without_era(
       end - 1,
       int(float(row["emp_start_year"])),
     )
-
-
-def _parse_added_era(key: str, value: str) -> _EraRow:
-  """Returns an era that the source lacks."""
-  era, *names = key.split()
-  polity, ruler, stream, year, first_day, last_day = value.split()
-  return _EraRow(
-    era,
-    polity,
-    "" if ruler == "-" else ruler,
-    names,
-    stream,
-    int(first_day),
-    int(last_day),
-    int(year),
-  )
 
 
 def _day_of(julian_date: str) -> int:
@@ -362,9 +339,7 @@ def _iter_era_rows(
     numbers[era.era] = numbers.get(era.era, 0) + 1
     suffix = "abcdefgh"[numbers[era.era] - 1]
     name = era.names[0] if era.names else ""
-    spellings = sorted(
-      {s for n in era.names for s in _spellings_of(n)} - {name}
-    )
+    spellings = sorted(_spell_names(era.names) - {name})
     yield (
       f"{era.era}{suffix}" if numbers[era.era] > 1 else era.era,
       era.polity,
@@ -380,24 +355,22 @@ def _iter_era_rows(
     )
 
 
-@functools.cache
-def _converters() -> tuple[opencc.OpenCC, ...]:
-  return tuple(map(opencc.OpenCC, ("t2s", "jp2t", "t2jp")))
-
-
-def _spellings_of(name: str) -> set[str]:
-  """Returns a name in Traditional, Simplified and the new Japanese forms."""
-  to_simplified, to_old, to_new = _converters()
-  forms = {name, to_old.convert(name), to_new.convert(name)}
-  for form in tuple(forms):
-    simplified = to_simplified.convert(form)
-    # 乾 stays as it is where it is read qián, as in all names of eras.
-    forms.add(
-      "".join(
-        "乾" if a == "乾" else b for a, b in zip(form, simplified, strict=True)
-      )
+def _spell_names(names: Iterable[str]) -> set[str]:
+  """Returns names in Traditional, Simplified and the new Japanese forms."""
+  names = set(names)
+  to_simplified, to_old, to_new = map(_load_converter, ("t2s", "jp2t", "t2jp"))
+  forms = names | {c.convert(n) for n in names for c in (to_old, to_new)}
+  # 乾 stays as it is where it is read qián, as in all names of eras.
+  return forms | {
+    "".join(
+      "乾" if a == "乾" else b
+      for a, b in zip(form, to_simplified.convert(form), strict=True)
     )
-  return forms
+    for form in forms
+  }
+
+
+_load_converter = functools.cache(opencc.OpenCC)
 
 
 def _iter_polity_rows(
@@ -431,7 +404,7 @@ def _iter_polity_rows(
         name = row["value"]
       else:
         own += row["value"].split(",")
-    spellings = {s for n in own for s in _spellings_of(n)}
+    spellings = _spell_names(own)
     # The source lacks polities that a correction adds, all of China.
     country = _COUNTRY_BY_STREAM[int(float(streams.get(polity) or 1))]
     yield polity, name, ",".join(sorted(spellings - {name})), country
@@ -451,12 +424,11 @@ def _iter_early_states(
       int(float(row[f"dyn_{end}_year"])) for end in ("start", "end")
     )
     if last < first_lunation:
-      name = row["dyn_name"]
-      names = [name]
+      names = [row["dyn_name"]]
       for correction in corrections.get(row["dyn_id"], ()):
         names += correction["value"].split(",")
-      spellings = {s for n in names for s in _spellings_of(n)}
-      yield name, ",".join(sorted(spellings - {name})), first, last
+      spellings = sorted(_spell_names(names) - {names[0]})
+      yield names[0], ",".join(spellings), first, last
 
 
 def _iter_ruler_rows(
@@ -503,8 +475,7 @@ def _iter_ruler_rows(
         own_titles += row["value"].split(",")
     spellings = {
       spelling
-      for own_name in own_titles + own_names
-      for spelling in _spellings_of(own_name)
+      for spelling in _spell_names(own_titles + own_names)
       if not _TITLE_OF_ANY_KING.fullmatch(spelling)
     }
     yield ruler, polity, name, ",".join(sorted(spellings - {name}))

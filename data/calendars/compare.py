@@ -105,53 +105,24 @@ class DilaMonth:
 
 
 @dataclasses.dataclass
-class Agreement:
-  """Counts of one dynasty."""
-
-  months: int = 0
-  agreeing: int = 0  # with the same first day, number and leap mark
-  agreeing_in_source: int = 0  # those that no correction touched
-  named: int = 0  # with the same era and regnal year
-  # Those that the tables give the name at the time, not only to the rest of its
-  # first or last year.
-  named_in_use: int = 0
-
-  def __add__(self, second: Agreement) -> Agreement:
-    return Agreement(
-      *(
-        a + b
-        for a, b in zip(
-          dataclasses.astuple(self), dataclasses.astuple(second), strict=True
-        )
-      )
-    )
-
-
-@dataclasses.dataclass
 class Comparison:
   """All that the two say differently."""
 
-  # (group, dynasty) -> counts of historical months.
-  by_dynasty: dict[tuple[str, str], Agreement] = dataclasses.field(
-    default_factory=lambda: collections.defaultdict(Agreement)
-  )
-  # Counts of months that DILA computed for times of no such state.
-  computed: Agreement = dataclasses.field(default_factory=Agreement)
-  # (group, what differs) -> months of it.
-  month_classes: collections.Counter = dataclasses.field(
-    default_factory=collections.Counter
-  )
-  # The same of names.
-  name_classes: collections.Counter = dataclasses.field(
-    default_factory=collections.Counter
-  )
-  # Of each class, the first.
-  examples: dict[tuple[str, str], str] = dataclasses.field(default_factory=dict)
+  # (group, dynasty) -> counts of historical months: `months`, `agreeing` (with
+  # the same first day, number and leap mark), `agreeing_in_source` (those that
+  # no correction touched), `named` (with the same era and regnal year) and
+  # `named_in_use` (those that had the name at the time, not only as part of
+  # the first or last year of the era).
+  by_dynasty: dict[tuple[str, str], collections.Counter]
+  computed: collections.Counter  # the same of months that DILA computed
+  month_classes: collections.Counter  # (group, what differs) -> months of it
+  name_classes: collections.Counter  # the same of names
+  examples: dict[tuple[str, str], str]  # of each class, the first
 
-  def of_group(self, group: str) -> Agreement:
+  def of_group(self, group: str) -> collections.Counter:
     """Returns the counts of a group's dynasties together."""
     rows = (a for (g, _), a in self.by_dynasty.items() if g == group)
-    return sum(rows, Agreement())
+    return sum(rows, collections.Counter())
 
 
 def read_dila(folder: pathlib.Path) -> Iterator[DilaMonth]:
@@ -225,30 +196,46 @@ def _corrected_days() -> frozenset[tuple[str, int]]:
 
 def compare_months(months: Iterator[DilaMonth]) -> Comparison:
   """Returns where the calendars and DILA agree and differ."""
-  result = Comparison()
+  result = Comparison(
+    collections.defaultdict(collections.Counter),
+    *(collections.Counter() for _ in range(3)),
+    {},
+  )
   for month in months:
     calendar, streams = _polity_calendar(month.country, month.dynasty)
-    counts = Agreement(months=1)
-    stream = next((s for s in streams if _has_month(s, month)), None)
-    if stream is not None:
-      counts.agreeing = 1
-      corrected = (stream.name, month.first_day) in _corrected_days()
-      counts.agreeing_in_source = int(not corrected)
-    name_class = _compare_name(calendar, streams, month)
-    counts.named = int(name_class in ("", "not in use then"))
-    counts.named_in_use = int(not name_class)
+    stream = next(
+      (
+        stream
+        for stream in streams
+        if (
+          (stream.first_days == month.first_day)
+          & (stream.months == month.month)
+          & (stream.is_leap == month.leap)
+        ).any()
+      ),
+      None,
+    )
+    name_class = _compare_name(calendar, month)
+    counts = collections.Counter(
+      months=1,
+      agreeing=stream is not None,
+      agreeing_in_source=stream is not None
+      and (stream.name, month.first_day) not in _corrected_days(),
+      named=name_class in ("", "not in use then"),
+      named_in_use=not name_class,
+    )
     if month.status != _HISTORICAL:
       result.computed += counts
       continue
     result.by_dynasty[month.group, month.dynasty] += counts
-    if stream is None:
-      key = (month.group, _classify_month(streams, month))
-      result.month_classes[key] += 1
-      result.examples.setdefault(key, _describe(month))
-    if name_class and name_class != "not in use then":
-      key = (month.group, name_class)
-      result.name_classes[key] += 1
-      result.examples.setdefault(key, _describe(month))
+    for classes, difference in (
+      (result.month_classes, "" if stream else _classify_month(streams, month)),
+      (result.name_classes, name_class),
+    ):
+      if difference not in ("", "not in use then"):
+        key = month.group, difference
+        classes[key] += 1
+        result.examples.setdefault(key, _describe(month))
   return result
 
 
@@ -256,16 +243,6 @@ def _describe(month: DilaMonth) -> str:
   label = f"{month.month}{'L' * month.leap}"
   return (
     f"{month.dynasty}{month.eras[0]} {month.year}-{label}, {month.first_day}"
-  )
-
-
-def _has_month(stream: calendar_tables.Stream, month: DilaMonth) -> bool:
-  position = np.searchsorted(stream.first_days, month.first_day)
-  return bool(
-    position < len(stream)
-    and stream.first_days[position] == month.first_day
-    and stream.months[position] == month.month
-    and stream.is_leap[position] == month.leap
   )
 
 
@@ -316,11 +293,7 @@ def _is_computed(day: int, month: int, leap: bool) -> bool:
   )
 
 
-def _compare_name(
-  calendar: era_calendars.EraCalendar,
-  streams: tuple[calendar_tables.Stream, ...],
-  month: DilaMonth,
-) -> str:
+def _compare_name(calendar: era_calendars.EraCalendar, month: DilaMonth) -> str:
   """Returns how era and year of a month differ; "" if they do not."""
   eras = _eras_by_spelling(calendar)
   names = {_normalise(name) for name in month.eras}
@@ -398,16 +371,20 @@ def format_comparison(result: Comparison) -> str:
   return "\n".join(lines)
 
 
-def _format_counts(group: str, dynasty: str, counts: Agreement) -> str:
-  parts = counts.agreeing, counts.agreeing_in_source
+def _format_counts(
+  group: str, dynasty: str, counts: collections.Counter
+) -> str:
   shares = "".join(
-    f"{count / max(counts.months, 1):{width}.4f}"
-    for count, width in zip(
-      (*parts, counts.named, counts.named_in_use), (9, 11, 9, 9), strict=True
+    f"{counts[name] / max(counts['months'], 1):{width}.4f}"
+    for name, width in (
+      ("agreeing", 9),
+      ("agreeing_in_source", 11),
+      ("named", 9),
+      ("named_in_use", 9),
     )
   )
   padded = dynasty + " " * (10 - sum(2 if c > "⺀" else 1 for c in dynasty))
-  return f"{group:22}{padded}{counts.months:8}{shares}"
+  return f"{group:22}{padded}{counts['months']:8}{shares}"
 
 
 def main(argv: Sequence[str]) -> None:

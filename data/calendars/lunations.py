@@ -179,18 +179,19 @@ def _apply_corrections(
       raise ValueError(f"{where}: the source has no such month")
     index = fitting[0]
     first_day, year, month, leap, last_day = months[index]
-    if row["column"] == "dropped":
-      del months[index]
-    elif row["column"] == "first_day":
+    if row["column"] == "first_day":
       current_day[first_day] = int(row["value"])
-      months[index] = int(row["value"]), year, month, leap, last_day
+      first_day = int(row["value"])
     elif row["column"] == "last_day":
-      months[index] = first_day, year, month, leap, int(row["value"])
+      last_day = int(row["value"])
     elif row["column"] == "month":
       month, leap = parse_label(row["value"])
-      months[index] = first_day, year, month, leap, last_day
-    else:
+    elif row["column"] != "dropped":
       raise ValueError(f"{where}: no such column of lunations")
+    is_kept = row["column"] != "dropped"
+    months[index : index + 1] = [
+      (first_day, year, month, leap, last_day)
+    ] * is_kept
     months.sort(key=lambda row: row[0])
   return months
 

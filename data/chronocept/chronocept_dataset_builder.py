@@ -7,6 +7,7 @@ compare them with the published statistics.
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 import math
 import pathlib
@@ -173,40 +174,6 @@ _TARGET_LABELS = {
 }
 
 
-def write_summary(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
-  """Writes tables and a plot beside the data; returns the statistics.
-
-  Returns:
-    Plain values: name, `synthetic`, `content_sha256`, and the rows of the
-    tables `splits`, `targets` and `axes`.
-  """
-  path = pathlib.Path(builder.data_path)
-  benchmark = builder.builder_config.benchmark
-  samples = sample_records.read_samples(builder)
-  # The hash is of what is stored, so samples become examples again.
-  examples_by_split = {
-    split: [sample_records.make_example(sample) for sample in split_samples]
-    for split, split_samples in samples.items()
-  }
-  dataset_statistics = {
-    "name": builder.info.full_name,
-    "synthetic": builder.builder_config.synthetic,
-    "content_sha256": summary.content_hash(
-      builder.info.features, examples_by_split
-    ),
-    "splits": _count_by_split(samples, benchmark),
-    "targets": _summarise_by_target(samples, benchmark),
-    "axes": _count_by_axis(samples, benchmark),
-  }
-  files.write_text(
-    path / base_builder.TABLES_FILE, _format_tables(dataset_statistics) + "\n"
-  )
-  output.write_figure(
-    path / TARGETS_PLOT, _plot_targets(dataset_statistics["name"], samples)
-  )
-  return dataset_statistics
-
-
 def _count_by_split(
   samples: Mapping[str, Sequence[Sample]], benchmark: str
 ) -> list[dict[str, Any]]:
@@ -248,44 +215,6 @@ def _summarise_by_target(
         }
       )
   return rows
-
-
-def _count_by_axis(
-  samples: Mapping[str, Sequence[Sample]], benchmark: str
-) -> list[dict[str, Any]]:
-  """Returns the number of samples with a text on each axis."""
-  # The paper counts axes over all splits together.
-  published_counts = read_axis_counts(benchmark)
-  all_samples = [
-    sample for split_samples in samples.values() for sample in split_samples
-  ]
-  return [
-    {
-      "axis": axis,
-      "samples": sum(bool(sample.axes[axis]) for sample in all_samples),
-      "published": published_counts[axis],
-    }
-    for axis in AXES
-  ]
-
-
-def _format_tables(dataset_statistics: Mapping[str, Any]) -> str:
-  """Returns the tables as text under a title."""
-  title = dataset_statistics["name"]
-  if dataset_statistics["synthetic"]:
-    title += " (synthetic: invented sentences, drawn targets)"
-  return "\n\n".join(
-    [
-      title,
-      summary.format_table("samples by split", dataset_statistics["splits"]),
-      summary.format_table(
-        "targets, population sd", dataset_statistics["targets"]
-      ),
-      summary.format_table(
-        "samples with a text on the axis", dataset_statistics["axes"]
-      ),
-    ]
-  )
 
 
 def _plot_targets(
@@ -400,5 +329,57 @@ class Builder(BaseBuilder):
       yield sample.sample_id, sample_records.make_example(sample)
 
   def describe(self) -> dict[str, Any]:
-    """Writes tables and a plot beside the data; returns the statistics."""
-    return write_summary(self)
+    """Writes tables and a plot beside the data; returns the statistics.
+
+    Returns:
+      Plain values: name, `synthetic`, `content_sha256`, and the rows of the
+      tables `splits`, `targets` and `axes`.
+    """
+    benchmark = self.builder_config.benchmark
+    title, is_synthetic = self.info.full_name, self.builder_config.synthetic
+    samples = sample_records.read_samples(self)
+    # The hash is of what is stored, so samples become examples again.
+    examples_by_split = {
+      split: list(map(sample_records.make_example, split_samples))
+      for split, split_samples in samples.items()
+    }
+    # The paper counts axes over all splits together.
+    axis_counts = collections.Counter(
+      axis
+      for split_samples in samples.values()
+      for sample in split_samples
+      for axis, text in sample.axes.items()
+      if text
+    )
+    published_counts = read_axis_counts(benchmark)
+    tables = {
+      "splits": _count_by_split(samples, benchmark),
+      "targets": _summarise_by_target(samples, benchmark),
+      "axes": [
+        {
+          "axis": axis,
+          "samples": axis_counts[axis],
+          "published": published_counts[axis],
+        }
+        for axis in AXES
+      ],
+    }
+    blocks = [
+      title + " (synthetic: invented sentences, drawn targets)" * is_synthetic,
+      summary.format_table("samples by split", tables["splits"]),
+      summary.format_table("targets, population sd", tables["targets"]),
+      summary.format_table("samples with a text on the axis", tables["axes"]),
+    ]
+    path = pathlib.Path(self.data_path)
+    files.write_text(
+      path / base_builder.TABLES_FILE, "\n\n".join(blocks) + "\n"
+    )
+    output.write_figure(path / TARGETS_PLOT, _plot_targets(title, samples))
+    return {
+      "name": title,
+      "synthetic": is_synthetic,
+      "content_sha256": summary.content_hash(
+        self.info.features, examples_by_split
+      ),
+      **tables,
+    }

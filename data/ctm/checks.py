@@ -242,11 +242,6 @@ def check_renamed(question: Question) -> str:
   )
 
 
-def check_related(question: Question) -> str:
-  """RR: the names are those of the question's rule."""
-  return RELATION_CHECKS[question.rule](question)
-
-
 VERSION = "1"  # written into every question; raise it when a check changes
 # Task -> fewest and most relations. Source: the paper's "Cross Temp Count".
 _RELATION_LIMITS = {EDD: (1, 1), LSEC: (4, 15)}
@@ -267,7 +262,7 @@ class QuestionChecker:
       EDD: self._check_label,
       PJ: check_polarity,
       TOU: check_order,
-      RR: check_related,
+      RR: self._check_related,
       SEC: check_anachronisms,
       EEU: check_renamed,
       TIC: check_years,
@@ -323,6 +318,10 @@ class QuestionChecker:
         return f"{relation.entity}: of another period or place"
     return ""
 
+  def _check_related(self, question: Question) -> str:
+    """RR: the names are those of the question's rule."""
+    return RELATION_CHECKS[question.rule](question)
+
   def _check_label(self, question: Question) -> str:
     """EDD: the label is one of the relation's years and not in the text."""
     (relation,) = question.relations
@@ -333,9 +332,14 @@ class QuestionChecker:
     if set(gold.acceptable) != set(record.periods):
       return "other labels are acceptable"
     # What lies before the timeline counts as its first period.
+    last_year = relation.start if relation.end is None else relation.end
     labels_in_years = {
       label
-      for year in _iterate_written_years(relation)
+      for year in range(
+        max(relation.start, periods.FIRST_YEAR),
+        min(last_year, periods.LAST_YEAR) + 1,
+      )
+      if year  # there is no year 0
       for label in periods.list_acceptable_labels(year)
     } or {periods.LABELS[0]}
     if gold.label not in labels_in_years:
@@ -344,14 +348,6 @@ class QuestionChecker:
     return find_leaked_name(
       question, (alias for alias in record.aliases if alias not in record.name)
     )
-
-
-def _iterate_written_years(relation: Relation) -> Iterable[int]:
-  """Yields the years of a relation within the timeline, without a year 0."""
-  last_year = relation.start if relation.end is None else relation.end
-  for year in range(max(relation.start, periods.FIRST_YEAR), last_year + 1):
-    if year and year <= periods.LAST_YEAR:
-      yield year
 
 
 def check_splits(questions: Iterable[Question]) -> None:

@@ -37,85 +37,37 @@ from ctd_jax_datasets.ctm.schema import Entity, ItoInstance, Question
 
 
 RECORD = "record"  # feature with the whole record as JSON
-
-
-def make_question_features() -> tfds.features.FeaturesDict:
-  """Returns the features of a question."""
-  text, number = tfds.features.Text, tfds.features.Scalar
-  return tfds.features.FeaturesDict(
-    {
-      "id": text(doc="e.g. edd-00001"),
-      "task": text(doc="EDD, PJ, TOU, RR, SEC, EEU, TIC, TES or LSEC"),
-      "type": text(doc="its Chinese name"),
-      "question": text(),
-      "temporal_entities": tfds.features.Sequence(
-        text(), doc="entities with their period: name-label"
-      ),
-      "construct_explanation": text(doc="facts, relations, conclusion"),
-      "answer": text(doc="reference answer"),
-      "nearest": number(np.int32, doc="periods between the closest two"),
-      "widest": number(np.int32, doc="periods between the furthest two"),
-      "listed": number(np.int32, doc="1 if it counts to the types, else 0"),
-      RECORD: text(doc="ctd_jax_datasets.ctm.schema.Question as JSON"),
-    }
-  )
-
-
-def make_game_features() -> tfds.features.FeaturesDict:
-  """Returns the features of a game."""
-  text = tfds.features.Text
-  return tfds.features.FeaturesDict(
-    {
-      "id": text(doc="e.g. ito-easy-01"),
-      "level": text(doc="easy, medium or hard"),
-      "temporal_entities": tfds.features.Sequence(
-        text(), doc="name-label of each seat, player 1 first"
-      ),
-      "ranks": tfds.features.Sequence(np.int32, doc="true ranks, 1 earliest"),
-      RECORD: text(doc="ctd_jax_datasets.ctm.schema.ItoInstance as JSON"),
-    }
-  )
-
-
-def iterate_question_examples(
-  question_records: Iterable[Question],
-) -> Iterator[tuple[str, dict[str, Any]]]:
-  """Yields (id, example) of each question."""
-  for question in question_records:
-    yield (
-      question.question_id,
-      {
-        "id": question.question_id,
-        "task": question.task,
-        "type": question.type,
-        "question": question.question,
-        "temporal_entities": [r.label for r in question.relations],
-        "construct_explanation": question.explanation,
-        "answer": question.answer,
-        "nearest": question.distance.nearest,
-        "widest": question.distance.widest,
-        "listed": int(question.listed),
-        # Beside the paper's fields, which do not determine the question.
-        RECORD: schema.format_json_line(question),
-      },
-    )
-
-
-def iterate_game_examples(
-  instances: Iterable[ItoInstance],
-) -> Iterator[tuple[str, dict[str, Any]]]:
-  """Yields (id, example) of each game."""
-  for game in instances:
-    yield (
-      game.instance_id,
-      {
-        "id": game.instance_id,
-        "level": game.level,
-        "temporal_entities": [seat.label for seat in game.seats],
-        "ranks": list(game.ranks),
-        RECORD: schema.format_json_line(game),
-      },
-    )
+_TEXT = tfds.features.Text
+_QUESTION_FEATURES = {
+  "id": _TEXT(doc="e.g. edd-00001"),
+  "task": _TEXT(doc="EDD, PJ, TOU, RR, SEC, EEU, TIC, TES or LSEC"),
+  "type": _TEXT(doc="its Chinese name"),
+  "question": _TEXT(),
+  "temporal_entities": tfds.features.Sequence(
+    _TEXT(), doc="entities with their period: name-label"
+  ),
+  "construct_explanation": _TEXT(doc="facts, relations, conclusion"),
+  "answer": _TEXT(doc="reference answer"),
+  "nearest": tfds.features.Scalar(
+    np.int32, doc="periods between the closest two"
+  ),
+  "widest": tfds.features.Scalar(
+    np.int32, doc="periods between the furthest two"
+  ),
+  "listed": tfds.features.Scalar(
+    np.int32, doc="1 if it counts to the types, else 0"
+  ),
+  RECORD: _TEXT(doc="ctd_jax_datasets.ctm.schema.Question as JSON"),
+}
+_GAME_FEATURES = {
+  "id": _TEXT(doc="e.g. ito-easy-01"),
+  "level": _TEXT(doc="easy, medium or hard"),
+  "temporal_entities": tfds.features.Sequence(
+    _TEXT(), doc="name-label of each seat, player 1 first"
+  ),
+  "ranks": tfds.features.Sequence(np.int32, doc="true ranks, 1 earliest"),
+  RECORD: _TEXT(doc="ctd_jax_datasets.ctm.schema.ItoInstance as JSON"),
+}
 
 
 def read_questions(builder: tfds.core.DatasetBuilder) -> list[Question]:
@@ -156,51 +108,6 @@ _PAPER_ENTITY_COUNTS = {
   periods.INGREDIENT: 49,
   periods.HERITAGE: 44,
 }
-
-
-def write_summary(
-  builder: tfds.core.DatasetBuilder, is_games: bool = False
-) -> dict[str, Any]:
-  """Writes tables beside the data; returns the statistics.
-
-  Args:
-    is_games: whether it holds games rather than questions.
-
-  Returns:
-    name, `content_sha256`, and the rows of every table, ready for JSON.
-  """
-  if is_games:
-    tables = {"games": _count_by_level(read_games(builder))}
-  else:
-    dataset_questions = read_questions(builder)
-    tables = {
-      "types": _count_by_type(dataset_questions),
-      "relations": _count_by_relations(dataset_questions),
-    }
-    if guess_rows := _score_constant_guesses(dataset_questions):
-      tables["guesses"] = guess_rows
-  tables["entities"] = count_entities(repository.load_entities())
-  tables["checked"] = count_checked_rows()
-  rows = {
-    split: [summary.to_plain_example(row) for row in source]
-    for split, source in sorted(builder.as_data_source().items())
-  }
-  statistics = {
-    "name": builder.info.full_name,
-    "content_sha256": summary.content_hash(builder.info.features, rows),
-    "facts_sha256": repository.hash_fact_tables(),
-    **tables,
-  }
-  path = pathlib.Path(builder.data_path)
-  blocks = [
-    summary.format_table(name, dataset_questions)
-    for name, dataset_questions in tables.items()
-  ]
-  if (path / base_builder.FINDINGS_FILE).exists():
-    text = (path / base_builder.FINDINGS_FILE).read_text("utf-8")
-    blocks.append(f"findings\n{text}")
-  files.write_text(path / base_builder.TABLES_FILE, "\n\n".join(blocks) + "\n")
-  return statistics
 
 
 def _count_by_type(
@@ -398,7 +305,9 @@ class Builder(BaseBuilder):
     """Returns features and metadata."""
     is_games = self.builder_config.name == GAMES
     return self.dataset_info_from_configs(
-      features=make_game_features() if is_games else make_question_features(),
+      features=tfds.features.FeaturesDict(
+        _GAME_FEATURES if is_games else _QUESTION_FEATURES
+      ),
       homepage="https://arxiv.org/abs/2502.16922",
       metadata=tfds.core.MetadataDict(
         seed=generator.SEED, facts_sha256=repository.hash_fact_tables()
@@ -432,9 +341,32 @@ class Builder(BaseBuilder):
     self, records: Iterable[Question | ItoInstance]
   ) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yields (id, example) of every question or game."""
-    if self.builder_config.name == GAMES:
-      return iterate_game_examples(records)
-    return iterate_question_examples(records)
+    for record in records:
+      if isinstance(record, ItoInstance):
+        name = record.instance_id
+        example = {
+          "level": record.level,
+          "temporal_entities": [seat.label for seat in record.seats],
+          "ranks": list(record.ranks),
+        }
+      else:
+        name = record.question_id
+        example = {
+          "task": record.task,
+          "type": record.type,
+          "question": record.question,
+          "temporal_entities": [r.label for r in record.relations],
+          "construct_explanation": record.explanation,
+          "answer": record.answer,
+          "nearest": record.distance.nearest,
+          "widest": record.distance.widest,
+          "listed": int(record.listed),
+        }
+      # The paper's fields do not determine the question.
+      yield (
+        name,
+        {"id": name, **example, RECORD: schema.format_json_line(record)},
+      )
 
   def _read_release(self) -> list[Question]:
     """Returns the authors' questions; writes the findings on their files."""
@@ -449,5 +381,38 @@ class Builder(BaseBuilder):
     return questions
 
   def describe(self) -> dict[str, Any]:
-    """Writes tables beside the data; returns the statistics."""
-    return write_summary(self, is_games=self.builder_config.name == GAMES)
+    """Writes tables beside the data; returns the statistics.
+
+    Returns:
+      name, `content_sha256`, and the rows of every table, ready for JSON.
+    """
+    if self.builder_config.name == GAMES:
+      tables = {"games": _count_by_level(read_games(self))}
+    else:
+      questions = read_questions(self)
+      tables = {
+        "types": _count_by_type(questions),
+        "relations": _count_by_relations(questions),
+      }
+      if guess_rows := _score_constant_guesses(questions):
+        tables["guesses"] = guess_rows
+    tables["entities"] = count_entities(repository.load_entities())
+    tables["checked"] = count_checked_rows()
+    rows = {
+      split: [summary.to_plain_example(row) for row in source]
+      for split, source in sorted(self.as_data_source().items())
+    }
+    path = pathlib.Path(self.data_path)
+    blocks = [summary.format_table(*table) for table in tables.items()]
+    if (path / base_builder.FINDINGS_FILE).exists():
+      text = (path / base_builder.FINDINGS_FILE).read_text("utf-8")
+      blocks.append(f"findings\n{text}")
+    files.write_text(
+      path / base_builder.TABLES_FILE, "\n\n".join(blocks) + "\n"
+    )
+    return {
+      "name": self.info.full_name,
+      "content_sha256": summary.content_hash(self.info.features, rows),
+      "facts_sha256": repository.hash_fact_tables(),
+      **tables,
+    }

@@ -25,6 +25,7 @@ from ctd_jax_datasets.ctm.question_drafts import (
   EntityPool,
   NoDrawError,
   draw_period_window,
+  is_unambiguous,
   redraw,
   tells_period,
 )
@@ -91,7 +92,7 @@ def _iterate_spread_drafts(
     entities = [
       candidate
       for candidate in pool.select_entities(tuple(kinds), (label,))
-      if _is_askable(candidate)
+      if len(candidate.periods) <= _MAX_LABELS and not tells_period(candidate)
     ]
     rng.shuffle(entities)
     wording_indices = (
@@ -112,10 +113,6 @@ def _iterate_spread_drafts(
         entity, template_offset = queue.pop(0)
         yield _make_label_draft(entity, template_offset)
         num_drafts += 1
-
-
-def _is_askable(entity: Entity) -> bool:
-  return len(entity.periods) <= _MAX_LABELS and not tells_period(entity)
 
 
 def _make_label_draft(entity: Entity, template_offset: int) -> Draft:
@@ -179,7 +176,7 @@ def draft_option_question(
     if nearest <= periods.count_periods_between(label, other_label) <= furthest
   ]
   (correct_entity,) = pool.draw_entities(
-    rng, 1, (kind,), (label,), _is_unambiguous
+    rng, 1, (kind,), (label,), is_unambiguous
   )
   company = pool.draw_entities(
     rng,
@@ -187,38 +184,15 @@ def draft_option_question(
     (FIGURE, RULER, ERA, EVENT),
     (label,),
     lambda candidate: (
-      _is_unambiguous(candidate) and candidate is not correct_entity
+      is_unambiguous(candidate) and candidate is not correct_entity
     ),
   )
   wrong_entities = pool.draw_entities(
-    rng, 3, (kind,), distant_labels, _is_unambiguous
+    rng, 3, (kind,), distant_labels, is_unambiguous
   )
-  return _make_option_draft(rng, label, company, correct_entity, wrong_entities)
-
-
-def _is_unambiguous(entity: Entity) -> bool:
-  """Returns whether an entity has one period, which its name does not tell."""
-  return len(entity.periods) == 1 and not tells_period(entity)
-
-
-def _make_option_draft(
-  rng: random.Random,
-  label: str,
-  company: list[Entity],
-  correct_entity: Entity,
-  wrong_entities: list[Entity],
-) -> Draft:
-  """Returns the draft with shuffled options."""
   options = [correct_entity, *wrong_entities]
   rng.shuffle(options)
   relations = tuple(map(repository.make_relation, (*company, correct_entity)))
-  company_text = question_drafts.join_names(
-    [question_drafts.format_title(r) for r in relations[:-1]]
-  )
-  options_text = "".join(
-    f"{letter}. {option.name} "
-    for letter, option in zip(LETTERS, options, strict=True)
-  )
   # 「都属于」 (all belong) needs two names at least.
   templates = WORDING["option"][""]
   template = rng.choice(templates) if len(company) > 1 else templates[1]
@@ -231,7 +205,15 @@ def _make_option_draft(
   )
   return Draft(
     rule=OPTION_RULE,
-    question=template.format(company=company_text, options=options_text),
+    question=template.format(
+      company=question_drafts.join_names(
+        [question_drafts.format_title(r) for r in relations[:-1]]
+      ),
+      options="".join(
+        f"{letter}. {option.name} "
+        for letter, option in zip(LETTERS, options, strict=True)
+      ),
+    ),
     answer=correct_entity.name,
     relations=relations,
     gold=OptionGold(
@@ -371,12 +353,6 @@ def _find_era_rulers(pool: EntityPool) -> dict[str, Entity]:
   return ruler_of
 
 
-def _make_reign_relation(ruler: Entity, year: int) -> Relation:
-  """Returns the relation of the reign with a year; some reigned twice."""
-  matching_reigns = (i for i in ruler.intervals if i.start <= year <= i.end)
-  return repository.make_relation(ruler, next(matching_reigns, None))
-
-
 def _make_draft(
   rule: str,
   question: str,
@@ -402,7 +378,21 @@ def _make_ruler_draft(
   relations = [
     relation
     for subject, ruler in pairs
-    for relation in (subject, _make_reign_relation(ruler, subject.start))
+    for relation in (
+      subject,
+      # Some reigned twice.
+      repository.make_relation(
+        ruler,
+        next(
+          (
+            reign
+            for reign in ruler.intervals
+            if reign.start <= subject.start <= reign.end
+          ),
+          None,
+        ),
+      ),
+    )
   ]
   gold = NamesGold(
     tuple(ruler.name for _, ruler in pairs),

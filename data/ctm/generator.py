@@ -7,6 +7,7 @@ can be shared without being published.
 import collections
 import dataclasses
 import hashlib
+import itertools
 import random
 from collections.abc import Callable, Mapping, Sequence
 
@@ -47,7 +48,7 @@ from ctd_jax_datasets.ctm.question_drafts import (
   EntityPool,
   NoDrawError,
   find_ambiguous_names,
-  tells_period,
+  is_unambiguous,
 )
 from ctd_jax_datasets.ctm.schema import Entity, ItoInstance, Question
 
@@ -209,7 +210,19 @@ def draw_games(seed: int) -> tuple[ItoInstance, ...]:
     seed: seed of the split of the entities and of all draws.
   """
   rng = random.Random(f"{seed}/games")
-  by_label = _draw_candidates(seed)
+  records = repository.assign_groups(repository.load_entities())
+  pool = EntityPool(
+    split_entities(records, seed)[SPLIT], find_ambiguous_names(records)
+  )
+  by_label = {
+    label: [
+      entity
+      for entity in pool.select_entities(_KINDS, (label,))
+      if is_unambiguous(entity)
+      and not entity.intervals[0].source.startswith(_LIST_OF_POETS)
+    ]
+    for label in periods.LABELS
+  }
   instances = []
   for level, players in PLAYERS.items():
     for game_number in range(1, GAMES_PER_LEVEL + 1):
@@ -231,30 +244,6 @@ def draw_games(seed: int) -> tuple[ItoInstance, ...]:
         )
       )
   return tuple(instances)
-
-
-def _draw_candidates(seed: int) -> dict[str, list[Entity]]:
-  """Returns label -> unambiguous entities of the test split."""
-  records = repository.assign_groups(repository.load_entities())
-  members = split_entities(records, seed)[SPLIT]
-  pool = EntityPool(members, find_ambiguous_names(records))
-  return {
-    label: [
-      entity
-      for entity in pool.select_entities(_KINDS, (label,))
-      if _is_candidate(entity)
-    ]
-    for label in periods.LABELS
-  }
-
-
-def _is_candidate(entity: Entity) -> bool:
-  """Returns whether an entity has one period, which its name does not tell."""
-  return (
-    len(entity.periods) == 1
-    and not tells_period(entity)
-    and not entity.intervals[0].source.startswith(_LIST_OF_POETS)
-  )
 
 
 def _draw_labels(
@@ -361,25 +350,18 @@ def _draw_task_drafts(
       # A generator of its own: no question depends on the draws of another.
       rng = random.Random(f"{seed}/{slot.task}/{slot.number}/{attempt}")
       draft = _DRAFTERS[slot.task](rng, pools[slot.split], slot.num_relations)
-      # The text is the key: two drafts may have the same entities.
-      if draft.question not in texts and _has_distinct_names(draft):
+      # The text is the key: two drafts may have the same entities. No name of
+      # a question may contain another.
+      names = [relation.entity for relation in draft.relations]
+      if draft.question not in texts and not any(
+        a in b for a, b in itertools.permutations(names, 2)
+      ):
         break
     else:
       raise NoDrawError(f"{slot}: no question that was not asked before")
     texts.add(draft.question)
     slot_drafts.append((slot, draft))
   return slot_drafts
-
-
-def _has_distinct_names(draft: Draft) -> bool:
-  """Returns whether no name of a question contains another."""
-  names = [relation.entity for relation in draft.relations]
-  return not any(
-    name in other_name
-    for i, name in enumerate(names)
-    for j, other_name in enumerate(names)
-    if i != j
-  )
 
 
 def _make_question(

@@ -8,7 +8,6 @@ Source: CTM paper, table of periods; finer names are those of
 `facts/regimes.tsv`.
 """
 
-import csv
 import dataclasses
 import functools
 import itertools
@@ -18,6 +17,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ctd_jax.chronology import reigns
+from ctd_jax.utils import files
 
 # Kinds of entities; the fact tables are read in this order.
 FIGURE, RULER, ERA, PLACE = "figure", "ruler", "era", "place"
@@ -125,11 +125,14 @@ def find_period(year: int) -> Period | None:
   """
   _to_astronomical(year)
   # From the latest: where two periods overlap the later one wins.
-  for candidate in reversed(PERIODS):
-    is_final_year = candidate is PERIODS[-1] and year == candidate.end
-    if candidate.start <= year < candidate.end or is_final_year:
-      return candidate
-  return None
+  return next(
+    (
+      candidate
+      for candidate in reversed(PERIODS)
+      if candidate.start <= year < candidate.end or year == LAST_YEAR
+    ),
+    None,
+  )
 
 
 def list_acceptable_labels(year: int) -> tuple[str, ...]:
@@ -140,7 +143,7 @@ def list_acceptable_labels(year: int) -> tuple[str, ...]:
   Raises:
     ValueError: for year 0.
   """
-  _to_astronomical(year)
+  _to_astronomical(year)  # raises if there is no such year
   return tuple(p.label for p in PERIODS if p.start <= year <= p.end)
 
 
@@ -152,16 +155,10 @@ def list_span_labels(start: int, end: int) -> tuple[str, ...]:
   """
   if _to_astronomical(end) < _to_astronomical(start):
     raise ValueError(f"{start}..{end}: the end lies before the start")
-  touched = set()
   # A period is touched at an end of the span, or it begins inside.
-  for candidate in PERIODS:
-    for year in (start, end, candidate.start):
-      if (
-        start <= year <= end
-        and (touched_period := find_period(year)) is not None
-      ):
-        touched.add(touched_period)
-  return tuple(p.label for p in sorted(touched, key=lambda p: p.index))
+  firsts = [p.start for p in PERIODS if start <= p.start <= end]
+  touched = map(find_period, (start, end, *firsts))
+  return sort_labels(period.label for period in touched if period)
 
 
 def count_periods_between(first: str, second: str) -> int:
@@ -229,30 +226,18 @@ def read_table(
 
   Args:
     path: UTF-8, tab-separated, one header line.
-    columns: the header, with `source` among them; `checked` is checked against
-      it where there is one.
+    columns: the header; if it has `checked`, that is compared with `source`.
     integers: columns whose cells must be integers; they are returned as text.
   """
-  with path.open(encoding="utf-8", newline="") as file:
-    # QUOTE_NONE: quotation marks belong to the text of a cell.
-    rows = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    header = next(rows, [])
-    if header != list(columns) or SOURCE_COLUMN not in header:
+  rows = files.read_tsv_rows(path)
+  for line_number, row in enumerate(rows, start=2):
+    if list(row) != list(columns):
       raise ValueError(
-        f"{path}, line 1: columns {', '.join(header)} should be "
+        f"{path}, line 1: columns {', '.join(row)} should be "
         f"{', '.join(columns)}, separated by tabs"
       )
-    table = []
-    for line_number, cells in enumerate(rows, start=2):
-      location = f"{path}, line {line_number}"
-      if len(cells) != len(columns):
-        raise ValueError(
-          f"{location}: {len(cells)} columns, should be {len(columns)}"
-        )
-      row = dict(zip(columns, cells, strict=True))
-      _check_row(location, row, integers, optional)
-      table.append(row)
-  return table
+    _check_row(f"{path}, line {line_number}", row, integers, optional)
+  return rows
 
 
 def _check_row(

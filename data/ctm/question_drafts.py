@@ -30,7 +30,6 @@ from ctd_jax_datasets.ctm.schema import (
 )
 
 PERIOD_LIST = "、".join(periods.LABELS)
-_NUMERALS = "零一二三四五六七八九十"
 _TRIES = 200  # draws before the tables count as too small
 # Table -> key -> texts.
 WORDING = files.read_wording(pathlib.Path(__file__).with_name("wording.tsv"))
@@ -74,11 +73,6 @@ def format_explanation(relations: Sequence[Relation], conclusion: str) -> str:
 def join_names(names: Sequence[str]) -> str:
   """Returns names joined as the paper's answers are."""
   return "、".join(names)
-
-
-def format_ordinal(number: int) -> str:
-  """Returns 「三」 for 3, up to 10, else digits."""
-  return _NUMERALS[number] if number < len(_NUMERALS) else str(number)
 
 
 def format_title(relation: Relation) -> str:
@@ -235,3 +229,8 @@ def tells_period(entity: Entity) -> bool:
     for spelling in alias.spellings
     if len(spelling) > 1 or spelling in _DISTINCTIVE_CHARACTERS
   )
+
+
+def is_unambiguous(entity: Entity) -> bool:
+  """Returns whether an entity has one period, which its name does not tell."""
+  return len(entity.periods) == 1 and not tells_period(entity)

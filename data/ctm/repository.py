@@ -344,11 +344,9 @@ def assign_groups(records: Sequence[Entity]) -> tuple[Entity, ...]:
     if record.kind == PLACE:
       city = f"city {record.place}"
       records_by_tie[city] = (*records_by_tie.get(city, ()), record)
-  for tied_records in records_by_tie.values():
-    for record in tied_records[1:]:
-      leaders[find_leader(record.entity_id)] = find_leader(
-        tied_records[0].entity_id
-      )
+  for first, *others in records_by_tie.values():
+    for record in others:
+      leaders[find_leader(record.entity_id)] = find_leader(first.entity_id)
   return tuple(
     msgspec.structs.replace(record, group=find_leader(record.entity_id))
     for record in records

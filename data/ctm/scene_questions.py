@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from ctd_jax.chronology import numerals
 from ctd_jax_datasets.ctm import periods, question_drafts, repository, schema
 from ctd_jax_datasets.ctm.periods import (
   ERA,
@@ -305,7 +306,7 @@ def draft_script_question(
   }[cast.scene.kind]
   acts = []  # each with up to `_PER_ACT` members
   for first in range(0, len(cast.members), _PER_ACT):
-    act = f"第{question_drafts.format_ordinal(first // _PER_ACT + 1)}场"
+    act = f"第{numerals.format_numeral(first // _PER_ACT + 1)}场"
     lines = [f"【{act}】{rng.choice(WORDING['weather'][''])}"]
     for relation in cast.members[first : first + _PER_ACT]:
       lines += _write_lines(rng, relation)
