@@ -132,13 +132,10 @@ def test_reading_back_gives_the_same_benchmark(tmp_path):
   assert same_queries(ASKED, read.queries)
   assert read.split_of == SPLIT_OF
   reasons = set(release_files.counts(read))
-  # One month has events and a placeholder, as the release seems to have too;
-  # most months of this benchmark are empty.
+  # One month has events and a placeholder, as the release seems to have too.
   assert reasons == {
     "the file is not the released one (git blob id)",
     "a month has several nodes",
-    "nodes of one month say event and no event",
-    "a node has neither event nor placeholder",
   }
 
 
@@ -194,10 +191,8 @@ def test_an_invented_chronicle_survives(tmp_path):
   )
   assert same_queries(asked, read.queries)
   assert read.split_of == mini.make_splits()
-  reasons = set(release_files.counts(read))
-  assert reasons <= {
-    "the file is not the released one (git blob id)",
-    "a text occurs under several sids",
+  assert set(release_files.counts(read)) == {
+    "the file is not the released one (git blob id)"
   }
 
 
