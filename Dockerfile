@@ -1,4 +1,4 @@
-# Images with ctd_jax and the releases of constraints/, checked by their hashes.
+# Images with ctd_jax and the versions of constraints/, checked by hash.
 #
 #   docker build --target=cpu --tag=ctd_jax:cpu \
 #     --build-arg=COMMIT="$(git rev-parse HEAD)" .
@@ -7,10 +7,10 @@
 #
 # Targets: cpu; cuda, for NVIDIA's container toolkit (run --gpus=all); tpu.
 # Pages of an index: run --publish=8321:8321 ... serve --host=0.0.0.0 --index=...
-# Layers are in the order of how seldom they change: of another commit only the
-# package is built, pushed and pulled anew.
+# Layers that change rarely come first: for another commit only the package is
+# built, pushed and pulled again.
 
-# One that is locked in constraints/.
+# A version that constraints/ locks.
 ARG PYTHON=3.11
 
 FROM python:${PYTHON}-slim-bookworm AS python
@@ -33,7 +33,7 @@ ARG PYTHON
 WORKDIR /constraints
 RUN python -m venv /opt/ctd_jax
 COPY constraints .
-# First what builds, so that pip fetches no other release for it.
+# Build tools first, so that pip does not fetch other versions of them.
 RUN pip install --require-hashes --requirement=build.txt \
   && pip install --require-hashes --no-build-isolation \
     --requirement="py${PYTHON}.txt"
@@ -46,7 +46,7 @@ RUN pip install --require-hashes --requirement="py${PYTHON}-tpu.txt"
 
 FROM python AS user
 ARG COMMIT=""
-# Results name it, as there is no checkout to ask.
+# Results name the commit; an image has no checkout to ask.
 ENV CTD_JAX_COMMIT=${COMMIT}
 RUN useradd --uid=1000 --create-home ctd_jax
 WORKDIR /home/ctd_jax
@@ -60,7 +60,7 @@ RUN --mount=from=wheel,source=/wheel,target=/wheel \
 USER 1000
 
 FROM user AS cuda
-# The libraries of CUDA are among the requirements; the driver is the host's.
+# The requirements include CUDA's libraries; the driver is the host's.
 ENV NVIDIA_VISIBLE_DEVICES=all \
   NVIDIA_DRIVER_CAPABILITIES=compute,utility
 COPY --from=requirements-cuda /opt/ctd_jax /opt/ctd_jax
@@ -72,4 +72,4 @@ FROM user AS tpu
 COPY --from=requirements-tpu /opt/ctd_jax /opt/ctd_jax
 RUN --mount=from=wheel,source=/wheel,target=/wheel \
   pip install --no-deps --no-index /wheel/*.whl
-# Stays root: in a pod, devices and mounted buckets may be root's alone.
+# Stays root: in a pod, only root may be able to use devices and buckets.
