@@ -10,17 +10,17 @@ Axes: N points, P parameters, *G a grid of parameters.
 Source: Chronocept, arXiv 2505.07637v1, appendix D and Table 11.
 """
 
-import csv
 import dataclasses
 import itertools
 import math
 import pathlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import jax
 import matplotlib.axes
 import matplotlib.figure
+import msgspec
 import numpy as np
 import scipy.ndimage
 import scipy.optimize
@@ -28,9 +28,8 @@ import scipy.stats
 from jaxtyping import Float
 
 from ctd_jax.tasks.chronocept import curves
-from ctd_jax.utils import output
+from ctd_jax.utils import files, output
 
-MINUTES, LOG_TIME = "minutes", "log_time"
 _NUM_LOCATIONS, _NUM_WIDTHS = 41, 21  # steps of the grids
 _MAX_ALPHA = 20.0  # beyond it the curve is as good as half a normal curve
 _ALPHAS = (-20.0, -8.0, -4.0, -2.0, -1.0, 0.0, 1.0, 2.0, 4.0, 8.0, 20.0)
@@ -57,23 +56,21 @@ class CurveFamily:
   parameters: tuple[str, ...]
   lower: tuple[float, ...]
   upper: tuple[float, ...]
-  # (log times [N], parameters [..., P]) -> densities [..., N]
-  density: Callable[[np.ndarray, np.ndarray], np.ndarray]
+  # (log times [N], each parameter [..., 1]) -> densities [..., N]
+  pdf: Callable[..., np.ndarray]
   mode: Callable[[np.ndarray], float]  # log time of the peak
   # Log times of the points -> values of each parameter to start from.
   parameter_grid: Callable[[np.ndarray], tuple[np.ndarray, ...]]
   # Log time of the highest point -> parameters to start from.
   peak_start: Callable[[float], tuple[float, ...]]
 
+  def density(self, x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
+    """Returns the densities [..., N] at log times, for parameters [..., P]."""
+    return self.pdf(x, *np.moveaxis(np.asarray(parameters)[..., None], -2, 0))
+
   def peak_density(self, parameters: np.ndarray) -> float:
     """Returns the maximum of the density at parameters [P]."""
-    peak_log_time = np.array([self.mode(parameters)])
-    return float(self.density(peak_log_time, parameters)[0])
-
-
-def _columns(parameters: np.ndarray) -> tuple[np.ndarray, ...]:
-  """Returns the P parameters, each [..., 1] to broadcast with points [N]."""
-  return tuple(np.moveaxis(np.asarray(parameters, float)[..., None], -2, 0))
+    return float(self.density(self.mode(parameters), parameters)[0])
 
 
 def _location_grid(x: np.ndarray) -> np.ndarray:
@@ -85,28 +82,21 @@ def _width_grid(x: np.ndarray) -> np.ndarray:
   return np.ptp(x) * np.geomspace(0.02, 2, _NUM_WIDTHS)
 
 
-def _gaussian(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-  mu, sigma = _columns(parameters)
-  return scipy.stats.norm.pdf(x, mu, sigma)
-
-
-def _exponential(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-  (rate,) = _columns(parameters)
+def _exponential(x: np.ndarray, rate: np.ndarray) -> np.ndarray:
   return np.where(x >= 0, rate * np.exp(-rate * np.maximum(x, 0)), 0.0)
 
 
-def _lognormal(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-  mu, sigma = _columns(parameters)
+def _lognormal(x: np.ndarray, mu: np.ndarray, sigma: np.ndarray) -> np.ndarray:
   return scipy.stats.lognorm.pdf(x, sigma, scale=np.exp(mu))
 
 
-def _gamma(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-  shape, scale = _columns(parameters)
+def _gamma(x: np.ndarray, shape: np.ndarray, scale: np.ndarray) -> np.ndarray:
   return scipy.stats.gamma.pdf(x, shape, scale=scale)
 
 
-def _skew_normal(x: np.ndarray, parameters: np.ndarray) -> np.ndarray:
-  location, scale, alpha = _columns(parameters)
+def _skew_normal(
+  x: np.ndarray, location: np.ndarray, scale: np.ndarray, alpha: np.ndarray
+) -> np.ndarray:
   z = (x - location) / scale
   return 2 / scale * scipy.stats.norm.pdf(z) * scipy.stats.norm.cdf(alpha * z)
 
@@ -134,7 +124,7 @@ GAUSSIAN = CurveFamily(
   parameters=("mu", "sigma"),
   lower=(-np.inf, 1e-6),
   upper=(np.inf, np.inf),
-  density=_gaussian,
+  pdf=scipy.stats.norm.pdf,
   mode=lambda p: p[0],
   parameter_grid=lambda x: (_location_grid(x), _width_grid(x)),
   peak_start=lambda top: (top, _PEAK_SCALE),
@@ -145,7 +135,7 @@ EXPONENTIAL = CurveFamily(
   # At rate 0 the density vanishes; near it the curve is constant.
   lower=(1e-9,),
   upper=(np.inf,),
-  density=_exponential,
+  pdf=_exponential,
   mode=lambda p: 0.0,
   parameter_grid=lambda x: (np.geomspace(1e-8, 10, 4 * _NUM_LOCATIONS),),
   peak_start=lambda top: (1 / max(top, 1.0),),
@@ -155,7 +145,7 @@ LOGNORMAL = CurveFamily(
   parameters=("mu", "sigma"),
   lower=(-np.inf, 1e-6),
   upper=(np.inf, np.inf),
-  density=_lognormal,
+  pdf=_lognormal,
   mode=lambda p: np.exp(p[0] - p[1] ** 2),
   parameter_grid=_lognormal_grid,
   peak_start=lambda top: (np.log(max(top, 1.0)), _PEAK_SCALE / max(top, 1.0)),
@@ -166,7 +156,7 @@ GAMMA = CurveFamily(
   # With a shape below 1 the density is unbounded.
   lower=(1.0, 1e-6),
   upper=(np.inf, np.inf),
-  density=_gamma,
+  pdf=_gamma,
   mode=lambda p: (p[0] - 1) * p[1],
   parameter_grid=_gamma_grid,
   peak_start=lambda top: (
@@ -179,7 +169,7 @@ SKEW_NORMAL = CurveFamily(
   parameters=("location", "scale", "skewness"),
   lower=(-np.inf, 1e-6, -_MAX_ALPHA),
   upper=(np.inf, np.inf, _MAX_ALPHA),
-  density=_skew_normal,
+  pdf=_skew_normal,
   mode=_skew_normal_mode,
   parameter_grid=lambda x: (
     _location_grid(x),
@@ -244,33 +234,6 @@ def fit_curve(
   Raises:
     ValueError: if the points cannot determine a curve of the family.
   """
-  x, y = np.asarray(x, float), np.asarray(y, float)
-  ridge = _check_points(family, x, y, peak_height, ridge)
-  # The start of `fit_curve_from_peak` is among them, so the result is never
-  # worse than that.
-  starts = [
-    *_grid_starts(family, x, y, peak_height),
-    family.peak_start(x[np.argmax(y)]),
-  ]
-  return _fit_from_starts(family, x, y, starts, peak_height, ridge)
-
-
-def fit_curve_from_peak(
-  family: CurveFamily, x: Float[np.ndarray, " N"], y: Float[np.ndarray, " N"]
-) -> CurveFit:
-  """Returns the fit from one start, at the highest point, as published."""
-  starts = [family.peak_start(x[np.argmax(y)])]
-  return _fit_from_starts(family, x, y, starts, None, 0.0)
-
-
-def _check_points(
-  family: CurveFamily,
-  x: np.ndarray,
-  y: np.ndarray,
-  peak_height: float | None,
-  ridge: float | None,
-) -> float:
-  """Returns the weight of the ridge, after checking the points."""
   num_values = len(family.parameters) + (peak_height is None)
   if ridge is None or family is not SKEW_NORMAL:
     is_undetermined = family is SKEW_NORMAL and len(x) < num_values
@@ -290,7 +253,11 @@ def _check_points(
       f"{family.name} has no value at log time {x.min():g}; it needs times "
       "above one minute"
     )
-  return ridge
+  starts = [
+    *_grid_starts(family, x, y, peak_height),
+    family.peak_start(x[np.argmax(y)]),
+  ]
+  return fit_from_starts(family, x, y, starts, peak_height, ridge)
 
 
 def _best_amplitudes(
@@ -322,15 +289,22 @@ def _grid_starts(
   return list(grid[is_local_minimum][order])
 
 
-def _fit_from_starts(
+def fit_from_starts(
   family: CurveFamily,
   x: np.ndarray,
   y: np.ndarray,
-  starts: Sequence[Any],  # parameters [P] of each start
-  peak_height: float | None,
-  ridge: float,
+  starts: Sequence[Any],
+  peak_height: float | None = None,
+  ridge: float = 0.0,
 ) -> CurveFit:
-  """Returns the fit with the lowest cost by the trust-region method."""
+  """Returns the fit with the lowest cost by the trust-region method.
+
+  The published fits have one start, `family.peak_start` of the highest point.
+
+  Args:
+    starts: parameters [P] of each start.
+    peak_height: see `fit_curve`; likewise `ridge`.
+  """
   num_parameters = len(family.parameters)
   lower, upper = np.array(family.lower), np.array(family.upper)
 
@@ -391,81 +365,62 @@ def _fit_from_starts(
   )
 
 
+class _MinutesPoint(msgspec.Struct):
+  """A row of the table of points."""
+
+  curve: str
+  time: Annotated[float, msgspec.Meta(gt=0)] = msgspec.field(name="minutes")
+  validity: Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class _LogTimePoint(msgspec.Struct):
+  """A row of a table whose times are logarithms."""
+
+  curve: str
+  time: float = msgspec.field(name="log_time")
+  validity: Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
 def read_points(path: pathlib.Path, base: float) -> CurvePoints:
   """Returns curve -> (log times [N], validities [N]), sorted by time.
 
   Args:
-    path: CSV with the columns curve, minutes or log_time, and validity.
+    path: CSV file with the columns curve, minutes or log_time, and validity.
+    base: of the logarithm of `minutes`.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: naming file, line and column.
   """
   if not path.is_file():
     raise FileNotFoundError(f"--points={path}: no such file")
+  header = path.read_text("utf-8-sig").partition("\n")[0]
+  if ("minutes" in header) == ("log_time" in header):
+    raise ValueError(
+      f"--points={path}:1: columns are {header or 'none'}; expected curve, "
+      "minutes or log_time, and validity"
+    )
+  is_log = "log_time" in header
+  rows = files.read_csv_rows(path, _LogTimePoint if is_log else _MinutesPoint)
   points_by_curve: dict[str, dict[float, float]] = {}
-  with path.open(encoding="utf-8-sig", newline="") as file:
-    reader = csv.DictReader(file, skipinitialspace=True)
-    time_column = _find_time_column(path, reader.fieldnames or ())
-    for row in reader:
-      line_label = f"--points={path}, line {reader.line_num}"
-      curve, x, y = _parse_point(row, time_column, base, line_label)
-      points = points_by_curve.setdefault(curve, {})
-      if x in points:
-        raise ValueError(
-          f"{line_label} ({curve}), {time_column}: the curve has this time "
-          "already"
-        )
-      points[x] = y
+  for line, row in rows:
+    location = f"{path}:{line} ({row.curve})"
+    if not math.isfinite(row.time + row.validity):
+      raise ValueError(
+        f"{location}: expected finite numbers; a statement that holds for ever "
+        "has no point on this axis"
+      )
+    x = row.time if is_log else math.log(row.time) / math.log(base)
+    points = points_by_curve.setdefault(row.curve, {})
+    if x in points:
+      raise ValueError(f"{location}: the curve has this time already")
+    points[x] = row.validity
   if not points_by_curve:
     raise ValueError(f"--points={path}: no point")
   return {
     curve: tuple(np.array(sorted(points.items())).T)
     for curve, points in points_by_curve.items()
   }
-
-
-def _find_time_column(path: pathlib.Path, names: Sequence[str]) -> str:
-  """Returns which of the two time columns a header has."""
-  time_columns = [name for name in (MINUTES, LOG_TIME) if name in names]
-  if len(time_columns) != 1 or not {"curve", "validity"} <= set(names):
-    raise ValueError(
-      f"--points={path}, line 1: columns are {', '.join(names) or 'none'}; "
-      f"expected curve, {MINUTES} or {LOG_TIME}, and validity"
-    )
-  return time_columns[0]
-
-
-def _parse_point(
-  row: Mapping[str, str | None], time_column: str, base: float, line_label: str
-) -> tuple[str, float, float]:
-  """Returns (curve, log time, validity) of a row."""
-  curve = (row["curve"] or "").strip()
-  if not curve:
-    raise ValueError(f"{line_label}, curve: is empty; expected a name")
-  line_label = f"{line_label} ({curve})"
-  x = _parse_number(row, time_column, line_label)
-  if time_column == MINUTES:
-    if x <= 0:
-      raise ValueError(f"{line_label}, {time_column}: {x:g} should be above 0")
-    x = math.log(x) / math.log(base)
-  y = _parse_number(row, "validity", line_label)
-  if not 0 <= y <= 1:
-    raise ValueError(f"{line_label}, validity: {y:g} should be from 0 to 1")
-  return curve, x, y
-
-
-def _parse_number(
-  row: Mapping[str, str | None], name: str, line_label: str
-) -> float:
-  text = (row[name] or "").strip()
-  try:
-    value = float(text)
-  except ValueError:
-    value = math.nan
-  # float() reads "infinity" and "nan" as well.
-  if not math.isfinite(value):
-    hint = "expected a number"
-    if name != "validity":
-      hint += "; a statement that holds for ever has no point on this axis"
-    raise ValueError(f"{line_label}, {name}: {text!r}: {hint}")
-  return value
 
 
 def fit_points(
@@ -514,29 +469,32 @@ def make_table_rows(
   fits_by_curve: Mapping[str, Sequence[CurveFit]],
 ) -> list[dict[str, str]]:
   """Returns the rows of the table, one for each curve and family."""
-  rows = []
-  for curve, fits in fits_by_curve.items():
-    for fit in fits:
-      values = zip(fit.family.parameters, fit.parameters, strict=True)
-      warnings = [] if fit.converged else ["not_converged"]
-      warnings += [f"{name}_at_bound" for name in fit.parameters_at_bound]
-      rows.append(
-        {
-          "curve": curve,
-          "family": fit.family.name,
-          "points": str(len(fit.x)),
-          "rmse": f"{fit.rmse:.4f}",
-          "mode": f"{fit.mode:.2f}",
-          "ridge": f"{fit.ridge:g}",
-          "starts": f"{fit.num_agreeing_starts}/{fit.num_starts}",
-          "flags": ",".join(warnings) or "-",
-          "parameters": " ".join(
-            f"{name}={value:.5g}"
-            for name, value in (("amplitude", fit.amplitude), *values)
-          ),
-        }
+  return [
+    {
+      "curve": curve,
+      "family": fit.family.name,
+      "points": str(len(fit.x)),
+      "rmse": f"{fit.rmse:.4f}",
+      "mode": f"{fit.mode:.2f}",
+      "ridge": f"{fit.ridge:g}",
+      "starts": f"{fit.num_agreeing_starts}/{fit.num_starts}",
+      "flags": ",".join(
+        ["not_converged"] * (not fit.converged)
+        + [f"{name}_at_bound" for name in fit.parameters_at_bound]
       )
-  return rows
+      or "-",
+      "parameters": " ".join(
+        f"{name}={value:.5g}"
+        for name, value in zip(
+          ("amplitude", *fit.family.parameters),
+          (fit.amplitude, *fit.parameters),
+          strict=True,
+        )
+      ),
+    }
+    for curve, fits in fits_by_curve.items()
+    for fit in fits
+  ]
 
 
 def plot_fits(
