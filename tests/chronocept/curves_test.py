@@ -81,6 +81,3 @@ def test_validity_is_the_density_over_its_maximum():
   curve = SkewNormal(XI, OMEGA, ALPHAS)
   expected = law.pdf(x) / law.pdf(np.asarray(curves.mode(curve)))
   np.testing.assert_allclose(curves.validity(curve, x), expected, atol=1e-12)
-  targets = np.stack(np.broadcast_arrays(XI, OMEGA, ALPHAS), axis=-1)
-  same = curves.validity(SkewNormal.from_targets(targets), x)
-  np.testing.assert_allclose(same, expected, atol=1e-12)

@@ -46,7 +46,9 @@ def test_all_cells_of_table_11(fits):
 
 
 def test_the_odd_cell_is_a_local_optimum(fits):
-  actual = curve_fits.fit_curve_from_peak(GAUSSIAN, *POINTS["S5"])
+  x, y = POINTS["S5"]
+  start = GAUSSIAN.peak_start(x[y.argmax()])
+  actual = curve_fits.fit_from_starts(GAUSSIAN, x, y, [start])
   assert f"{actual.rmse:.4f}" == f"{TABLE_11['gaussian'][4]:.4f}" == "0.1193"
   np.testing.assert_allclose(actual.parameters, [56.392, 8.106], atol=6e-4)
   assert actual.amplitude == pytest.approx(17.145, abs=6e-4)
@@ -174,30 +176,29 @@ def test_the_command_writes_table_json_and_picture(tmp_path):
 @pytest.mark.parametrize(
   ("text", "message"),
   [
-    ("a,b\n1,2\n", "line 1: columns are a, b; expected curve, minutes or"),
-    ("curve,minutes,log_time,validity\n", "line 1: columns are curve, min"),
+    ("a,b\n1,2\n", ":1: columns are a,b; expected curve, minutes or log_time"),
+    ("curve,minutes,log_time,validity\n", ":1: columns are curve,min"),
+    ("curve,minutes\n", ":1: no column validity"),
     ("curve,minutes,validity\n", "no point"),
-    ("curve,minutes,validity\n,1,0.5\n", "line 2, curve: is empty"),
-    ("curve,minutes,validity\na,0,0.5\n", r"line 2 \(a\), minutes: 0 should"),
-    (
-      "curve,minutes,validity\na,infinite,0.5\n",
-      r"line 2 \(a\), minutes: 'infinite': expected a number; .* for ever",
-    ),
-    ("curve,minutes,validity\na,5,high\n", r"\(a\), validity: 'high': expect"),
-    ("curve,minutes,validity\na,5,1.5\n", r"validity: 1.5 should be from 0"),
-    ("curve,minutes,validity\na,5\n", r"validity: '': expected a number"),
+    ("curve,minutes,validity\n,1,0.5\n", ":2: curve is empty"),
+    ("curve,minutes,validity\na,0,0.5\n", ":2: minutes='0': .* > 0.0"),
+    ("curve,minutes,validity\na,infinite,0.5\n", ":2: minutes='infinite': Exp"),
+    ("curve,minutes,validity\na,inf,0.5\n", r":2 \(a\): .* for ever"),
+    ("curve,minutes,validity\na,5,high\n", ":2: validity='high': Expected"),
+    ("curve,minutes,validity\na,5,1.5\n", ":2: validity='1.5': .* <= 1.0"),
+    ("curve,minutes,validity\na,5,nan\n", ":2: validity='nan'"),
+    ("curve,minutes,validity\na,5\n", ":2: expected 3 columns"),
     (
       "curve,minutes,validity\na,5,0.5\na,5,0.6\n",
-      r"line 3 \(a\), minutes: the curve has this time already",
+      r":3 \(a\): the curve has this time already",
     ),
   ],
 )
 def test_bad_points_are_named(tmp_path, text, message):
   path = tmp_path / "points.csv"
   path.write_text(text)
-  with pytest.raises(ValueError, match=message) as caught:
+  with pytest.raises(ValueError, match=f"{path}.*{message}"):
     curve_fits.read_points(path, 1.1)
-  assert str(caught.value).startswith(f"--points={path}")
 
 
 def test_a_curve_that_cannot_be_fitted_is_named():

@@ -1,22 +1,19 @@
-"""Paired comparison of finished runs on the same test samples.
+"""Tests whether finished runs differ by more than chance (a command).
 
-On 129 or 55 test samples the intervals of two baselines may overlap although a
-paired comparison separates them, and figures may look far apart although it
-does not. Every run is compared with a reference run by squared errors in
-z-scores of the train split, whatever its protocol, averaged over targets and
-seeds.
-
-Axes: M seeds, N samples, T = 3 targets.
-
-Command that tests whether finished runs differ by more than chance.
-
-  python -m ctd_jax.tasks.chronocept.compare \
+  python -m ctd_jax.tasks.chronocept.compare \\
     --workdirs=runs/ffnn,runs/svr,runs/mean
 
 Every run is compared with the first one on the same test samples. Printed are
 the difference of the MSE (negative: better than the first), its bootstrap
 interval and the p-value of a permutation test, alone and corrected for the
 number of runs (Holm).
+
+On 129 or 55 test samples the intervals of two baselines may overlap although a
+paired comparison separates them, and figures may look far apart although it
+does not. Errors are squared, in z-scores of the train split whatever the
+protocol of a run, and averaged over targets and seeds.
+
+Axes: M seeds, N samples, T = 3 targets.
 """
 
 import dataclasses
@@ -61,16 +58,6 @@ class FinishedRun:
   def mse(self) -> float:
     """Mean squared error over samples."""
     return float(np.mean([*self.errors.values()]))
-
-
-@dataclasses.dataclass(frozen=True)
-class RunComparison:
-  """Paired comparison of a run with the reference."""
-
-  # MSE of the run minus that of the reference; negative if the run is better.
-  difference: float
-  interval: tuple[float, float]  # 95 % bootstrap interval of the difference
-  p_value: float  # two-sided, of a randomisation test
 
 
 def read_run(workdir: str | os.PathLike) -> FinishedRun:
@@ -134,8 +121,14 @@ def read_predictions(
   }
 
 
-def compare_runs(run: FinishedRun, reference: FinishedRun) -> RunComparison:
+def compare_runs(
+  run: FinishedRun, reference: FinishedRun
+) -> tuple[float, tuple[float, float], float]:
   """Returns the paired comparison of a run with the reference.
+
+  Returns:
+    MSE of the run minus that of the reference, negative if the run is better;
+    its 95 % bootstrap interval; two-sided p-value of a randomisation test.
 
   Raises:
     ValueError: if they were tested on different samples.
@@ -145,18 +138,12 @@ def compare_runs(run: FinishedRun, reference: FinishedRun) -> RunComparison:
       f"{run.name} was tested on {run.dataset}, {reference.name} on "
       f"{reference.dataset}; expected one data set"
     )
-  randomisation_test = significance.run_paired_randomisation(
-    run.errors, reference.errors
-  )
+  test = significance.run_paired_randomisation(run.errors, reference.errors)
   # Paired: each resample takes a sample's errors of both runs.
-  error_differences = {
-    k: run.errors[k] - error for k, error in reference.errors.items()
-  }
-  return RunComparison(
-    randomisation_test.difference,
-    significance.compute_bootstrap_interval(error_differences),
-    randomisation_test.p_value,
+  interval = significance.compute_bootstrap_interval(
+    {k: run.errors[k] - error for k, error in reference.errors.items()}
   )
+  return test.difference, interval, test.p_value
 
 
 def format_comparison_table(runs: Sequence[FinishedRun]) -> str:
@@ -168,34 +155,32 @@ def format_comparison_table(runs: Sequence[FinishedRun]) -> str:
   reference, *compared_runs = runs
   comparisons = [compare_runs(run, reference) for run in compared_runs]
   # One family of tests: all runs against the reference.
-  holm_p_values = significance.correct_by_holm([c.p_value for c in comparisons])
+  holm_p_values = significance.correct_by_holm([c[-1] for c in comparisons])
   width = max(len(run.name) for run in runs)
   lines = [
     f"{'run':<{width}}  seeds     MSE  difference   95 % interval"
     "             p    Holm",
     f"{reference.name:<{width}}  {reference.num_seeds:5}  {reference.mse:6.4f}",
   ]
-  for run, comparison, holm_p_value in zip(
+  for run, (difference, (low, high), p_value), holm_p_value in zip(
     compared_runs, comparisons, holm_p_values, strict=True
   ):
-    low, high = comparison.interval
     lines.append(
       f"{run.name:<{width}}  {run.num_seeds:5}  {run.mse:6.4f}  "
-      f"{comparison.difference:+10.4f}  [{low:+8.4f}, {high:+8.4f}]  "
-      f"{comparison.p_value:.4f}  {holm_p_value:.4f}"
+      f"{difference:+10.4f}  [{low:+8.4f}, {high:+8.4f}]  "
+      f"{p_value:.4f}  {holm_p_value:.4f}"
     )
   return "\n".join(lines)
 
 
-def print_comparison(workdirs: Sequence[str]) -> None:
-  """Prints the table of runs compared with the first one.
+def main() -> None:
+  """Prints the table of the runs of --workdirs.
 
   Raises:
     FileNotFoundError: if a run is not finished.
     ValueError: if there are fewer than two runs, or of different data sets.
   """
-  # Not at the top: --help needs neither JAX nor TensorFlow Datasets.
-
+  workdirs = flags.FLAGS.workdirs
   if len(workdirs) < 2:
     raise ValueError("--workdirs: expected at least two runs")
   runs = [read_run(workdir) for workdir in workdirs]
@@ -203,16 +188,11 @@ def print_comparison(workdirs: Sequence[str]) -> None:
   print(format_comparison_table(runs))
 
 
-def main() -> None:
-  """Compares the runs of --workdirs."""
-  print_comparison(flags.FLAGS.workdirs)
-
-
 if __name__ == "__main__":
   flags.DEFINE_list(
     "workdirs",
     None,
-    "Finished runs of ctd_jax.train, the first to compare the others with. "
+    "Workdirs of finished runs; all others are compared with the first. "
     "Example: --workdirs=runs/ffnn,runs/svr",
   )
   command_line.run_main(main, required=("workdirs",))

@@ -53,11 +53,6 @@ class SkewNormal(NamedTuple):
   scale: ArrayLike  # omega > 0, in units of log time
   skewness: ArrayLike  # alpha, the shape; not the third standardised moment
 
-  @classmethod
-  def from_targets(cls, targets: ArrayLike) -> SkewNormal:
-    """Returns the curves of targets [..., 3], each parameter [...]."""
-    return cls(*jnp.moveaxis(jnp.asarray(targets), -1, 0))
-
 
 def to_log_time(minutes: ArrayLike, base: float = LOG_BASE) -> jax.Array:
   """Returns log time; below one minute it is negative."""

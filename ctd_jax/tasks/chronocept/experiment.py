@@ -1,48 +1,41 @@
-"""Evaluation protocols: checks of a config, samples, targets and scalers.
+"""Training and evaluation of a baseline of validity curves.
 
-`paper`: z-scores of each split by itself, the published number of tokens for
-the model at hand, the last epoch. `honest`: z-scores of the train split, one
-number of tokens for all models, the best epoch by validation. Their figures
-have different units and must not be compared: a predictor of the train mean
-has an MSE of 1 or a little more under `paper`, and of .9053 (benchmark 1) or
-.8862 (benchmark 2) under `honest`.
-
-Axes: N samples, T = 3 targets.
-
-Source: Chronocept, arXiv 2505.07637v1, and the authors' code
-(github.com/krishgoel/chronocept-baseline-models, fc375d6).
-
-Training and evaluation of a baseline of validity curves.
-
-  python -m ctd_jax.train --config=configs/chronocept.py:ffnn \
+  python -m ctd_jax.train --config=configs/chronocept.py:ffnn \\
     --workdir=runs/ffnn
 
 Configs with `config.task="validity"` are run here. The workdir then holds
-config.json, a model for each seed (`predictor` loads them), history.json,
-predictions.tsv, results.json and the plots page.png, calibration.png and
-reliability.png. A model that is already there is not trained again.
+config.json, a model for each seed (`systems.Predictor` loads them),
+history.json, predictions.tsv, results.json and page.png. A model that is
+already there is not trained again.
 
-The two protocols are described in `protocols`.
+Two protocols. `paper`: z-scores of each split by itself, the published number
+of tokens for the model at hand, the last epoch. `honest`: z-scores of the train
+split, one number of tokens for all models, the best epoch by validation. Their
+figures have different units and must not be compared: a predictor of the train
+mean has an MSE of 1 or a little more under `paper`, and of .9053 (benchmark 1)
+or .8862 (benchmark 2) under `honest`.
 
 Axes: M seeds, N samples, T = 3 targets.
+
+Source: Chronocept, arXiv 2505.07637v1, and the authors' code
+(github.com/krishgoel/chronocept-baseline-models, fc375d6).
 """
 
 import dataclasses
+import functools
 import json
 import pathlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import ml_collections
 import numpy as np
 from absl import logging
-from jaxtyping import Float
 
 from ctd_jax.evaluation import result_tables, results
 from ctd_jax.tasks.chronocept import features, measures, networks, systems
 from ctd_jax.tasks.chronocept.features import FrozenFeatures, TargetScaler
-from ctd_jax.tasks.chronocept.systems import BaselineSystem
 from ctd_jax.training.checkpoints import CheckpointError, list_differences
 from ctd_jax.utils import files, output
 from ctd_jax_datasets import load
@@ -67,29 +60,14 @@ class ProtocolData:
   # Split -> scaler of the units that models learn and predict.
   model_scalers: Mapping[str, TargetScaler]
 
-  @property
-  def score_targets(self) -> dict[str, np.ndarray]:
-    """Split -> targets in the units of the scores, [N, T]."""
-    return _transform_by_split(self.score_scalers, self.targets)
-
-  @property
-  def model_targets(self) -> dict[str, np.ndarray]:
-    """Split -> targets in the units that are learned, [N, T]."""
-    return _transform_by_split(self.model_scalers, self.targets)
-
-  def to_score_units(
-    self, split: str, predicted: Float[np.ndarray, "N T"]
-  ) -> Float[np.ndarray, "N T"]:
-    """Returns the predictions of a split in the units of the scores."""
-    return self.score_scalers[split].transform(
-      self.model_scalers[split].inverse(predicted)
-    )
-
-
-def _transform_by_split(
-  scalers: Mapping[str, TargetScaler], targets: Mapping[str, np.ndarray]
-) -> dict[str, np.ndarray]:
-  return {split: scalers[split].transform(x) for split, x in targets.items()}
+  def transform(
+    self, scalers: Mapping[str, TargetScaler]
+  ) -> dict[str, np.ndarray]:
+    """Returns split -> targets in the units of some scalers, [N, T]."""
+    return {
+      split: scalers[split].transform(values)
+      for split, values in self.targets.items()
+    }
 
 
 def check_config(config: ml_collections.ConfigDict) -> None:
@@ -121,13 +99,6 @@ def check_config(config: ml_collections.ConfigDict) -> None:
       raise ValueError(
         f"config.model.{field}={value}: expected at least {least}"
       )
-
-
-def get_epoch_selection(config: ml_collections.ConfigDict) -> str:
-  """Returns which epoch the protocol of a config selects."""
-  if config.protocol == PAPER:
-    return networks.LAST_EPOCH
-  return networks.BEST_EPOCH
 
 
 def make_protocol_data(
@@ -194,66 +165,87 @@ def run_experiment(
   )
   encoder_features = systems.make_frozen_features(config)
   system = systems.make_system(config.model, encoder_features)
-  split_inputs = SplitInputs(config, system.input_kind, data, encoder_features)
+  split_inputs = make_split_inputs(
+    config, system.input_kind, data, encoder_features
+  )
+  selection = (
+    networks.LAST_EPOCH if config.protocol == PAPER else networks.BEST_EPOCH
+  )
+  model_targets = data.transform(data.model_scalers)
   if config.search:
     config = ml_collections.ConfigDict(config)
     config.model = systems.choose_hyperparameters(
-      config,
-      workdir,
-      encoder_features,
-      split_inputs,
-      data.model_targets,
-      get_epoch_selection(config),
+      config, workdir, encoder_features, split_inputs, model_targets, selection
     )
     # The chosen values decide the architecture and what is saved.
     system = systems.make_system(config.model, encoder_features)
   claim_workdir(config, workdir)
-  _train_missing_seeds(config, workdir, data, system, split_inputs)
-  predictions = _predict_test_split(config, workdir, data, system, split_inputs)
-  _write_report(config, workdir, data, predictions, time.time() - start_time)
+  history_path = workdir / HISTORY_FILE
+  histories = (
+    json.loads(history_path.read_text("utf-8")) if history_path.exists() else {}
+  )
+  scaler, predictions = data.score_scalers["test"], []
+  for seed in output.Progress(config.seeds, "seeds", unit="model"):
+    model_file = systems.model_path(workdir, seed)
+    if not model_file.exists():  # else it is of an earlier, interrupted call
+      inputs = {
+        split: split_inputs(split, seed) for split in ("train", "validation")
+      }
+      arrays, history = system.fit(inputs, model_targets, selection, seed)
+      systems.save_model(model_file, arrays, data.model_scalers["train"])
+      histories[str(seed)] = history  # JSON keys are strings
+      files.write_text(history_path, json.dumps(histories, indent=1) + "\n")
+      if history:
+        epoch, errors = history["epoch"], history["validation_mse"]
+        logging.info(
+          "%s, seed %d: epoch %d of %d, validation MSE %.4f",
+          *(config.name, seed, epoch, len(errors), errors[epoch - 1]),
+        )
+    arrays, _ = systems.read_model(model_file)
+    predicted = system.predict(arrays, split_inputs("test"))
+    # From the units that were learned to those of the scores.
+    predictions.append(
+      scaler.transform(data.model_scalers["test"].inverse(predicted))
+    )
+  seconds = round(time.time() - start_time, 1)
+  _write_report(config, workdir, data, np.stack(predictions), seconds)
 
 
-class SplitInputs:
-  """Inputs of a system by split, made on first use."""
+def make_split_inputs(
+  config: ml_collections.ConfigDict,
+  input_kind: str,
+  data: ProtocolData,
+  encoder_features: FrozenFeatures,
+) -> Callable[..., dict[str, Any]]:
+  """Returns a function of split and seed to the inputs of a system.
 
-  def __init__(
-    self,
-    config: ml_collections.ConfigDict,
-    input_kind: str,
-    data: ProtocolData,
-    encoder_features: FrozenFeatures,
-  ):
-    """Makes no inputs yet.
+  Axes are shuffled in train only, as published, and anew for each seed.
 
-    Args:
-      input_kind: of the system, see `systems.BaselineSystem`.
-    """
-    self._config, self._input_kind = config, input_kind
-    self._data, self._features = data, encoder_features
-    self._cache: dict[str, Any] = {}
+  Args:
+    config: axes and protocol are read.
+    input_kind: of the system, see `systems.BaselineSystem`.
+    data: samples by split.
+    encoder_features: of the frozen encoder.
+  """
 
-  def __call__(self, split: str, seed: int | None = None) -> dict[str, Any]:
-    """Returns the inputs of a split.
+  @functools.cache
+  def encode(split: str, axes: str, seed: int) -> dict[str, Any]:
+    return systems.make_inputs(
+      input_kind,
+      features.make_field_texts(data.samples[split], axes, seed),
+      encoder_features,
+      config.protocol == PAPER,
+    )
 
-    Axes are shuffled in train only, as published, and anew for each seed.
+  def make_inputs(split: str, seed: int = 0) -> dict[str, Any]:
+    axes = config.axes
+    if axes != features.AXES_SHUFFLED:
+      return encode(split, axes, 0)
+    if split != "train":
+      return encode(split, features.AXES_GIVEN, 0)
+    return encode(split, axes, seed)
 
-    Args:
-      seed: of the model that trains on them; None for evaluation.
-    """
-    axes = self._config.axes
-    is_shuffled = axes == features.AXES_SHUFFLED and split == "train"
-    key = f"{split} {seed}" if is_shuffled else split
-    # Inputs of other seeds are the same unless axes are shuffled.
-    if key not in self._cache:
-      if axes == features.AXES_SHUFFLED and not is_shuffled:
-        axes = features.AXES_GIVEN
-      self._cache[key] = systems.make_inputs(
-        self._input_kind,
-        features.make_field_texts(self._data.samples[split], axes, seed or 0),
-        self._features,
-        self._config.protocol == PAPER,
-      )
-    return self._cache[key]
+  return make_inputs
 
 
 def claim_workdir(
@@ -286,63 +278,6 @@ def claim_workdir(
   files.write_text(path, json.dumps(config_fields, indent=2) + "\n")
 
 
-def _train_missing_seeds(
-  config: ml_collections.ConfigDict,
-  workdir: pathlib.Path,
-  data: ProtocolData,
-  system: BaselineSystem,
-  split_inputs: SplitInputs,
-) -> None:
-  """Trains and saves a model for each seed that has none."""
-  history_path = workdir / HISTORY_FILE
-  histories = (
-    json.loads(history_path.read_text("utf-8")) if history_path.exists() else {}
-  )
-  for seed in output.Progress(config.seeds, "seeds", unit="model"):
-    model_file = systems.model_path(workdir, seed)
-    if model_file.exists():
-      continue  # of an earlier, interrupted call
-    inputs = {
-      split: split_inputs(split, seed) for split in ("train", "validation")
-    }
-    arrays, history = system.fit(
-      inputs, data.model_targets, get_epoch_selection(config), seed
-    )
-    systems.save_model(model_file, arrays, data.model_scalers["train"])
-    histories[str(seed)] = history  # JSON keys are strings
-    if history:
-      _log_history(config.name, seed, history)
-    files.write_text(history_path, json.dumps(histories, indent=1) + "\n")
-
-
-def _log_history(name: str, seed: int, history: Mapping[str, Any]) -> None:
-  logging.info(
-    "%s, seed %d: epoch %d of %d, validation MSE %.4f",
-    name,
-    seed,
-    history["epoch"],
-    len(history["validation_mse"]),
-    # Epochs count from 1.
-    history["validation_mse"][history["epoch"] - 1],
-  )
-
-
-def _predict_test_split(
-  config: ml_collections.ConfigDict,
-  workdir: pathlib.Path,
-  data: ProtocolData,
-  system: BaselineSystem,
-  split_inputs: SplitInputs,
-) -> np.ndarray:
-  """Returns the predictions of all seeds in units of the scores, [M, N, T]."""
-  seed_predictions = []
-  for seed in config.seeds:
-    arrays, _ = systems.read_model(systems.model_path(workdir, seed))
-    predicted = system.predict(arrays, split_inputs("test"))
-    seed_predictions.append(data.to_score_units("test", predicted))
-  return np.stack(seed_predictions)
-
-
 def _write_report(
   config: ml_collections.ConfigDict,
   workdir: pathlib.Path,
@@ -352,7 +287,8 @@ def _write_report(
 ) -> None:
   """Writes predictions, rows and plots; prints the table."""
   scaler, samples = data.score_scalers["test"], data.samples["test"]
-  truth, raw = data.score_targets["test"], scaler.inverse(predictions)
+  truth = scaler.transform(data.targets["test"])
+  raw = scaler.inverse(predictions)
   files.write_text(
     workdir / "predictions.tsv",
     measures.format_predictions(samples, config.seeds, raw),
@@ -364,7 +300,7 @@ def _write_report(
     scaler,
     command=files.command_line(),
     commit=files.code_commit(),
-    seconds=round(seconds, 1),
+    seconds=seconds,
   )
   results.write_result_rows(workdir / "results.json", result_rows)
   title = f"{config.name} on {config.dataset}, protocol {config.protocol}, test"

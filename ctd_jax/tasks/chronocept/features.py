@@ -1,5 +1,4 @@
-"""Features and targets of samples: texts, vectors of a frozen encoder,
-z-scores.
+"""Features and targets of samples: texts, frozen vectors, z-scores.
 
 All baselines read the same nine fields in the same order through the same
 frozen encoder. Encoding dominates the cost of most of them, so its results are
@@ -21,7 +20,7 @@ import functools
 import hashlib
 import pathlib
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Float, Float32, Float64, Int
@@ -120,10 +119,8 @@ def make_field_texts(
   """
   rows = []
   for sample in samples:
-    texts = [sample.axes[axis] for axis in AXES]
-    if axes == AXES_REMOVED:
-      texts = []
-    elif axes == AXES_SHUFFLED:
+    texts = [sample.axes[axis] for axis in AXES if axes != AXES_REMOVED]
+    if axes == AXES_SHUFFLED:
       random.Random(f"{sample.sample_id}:{seed}").shuffle(texts)
     rows.append((sample.parent_text, *texts))
   return rows
@@ -175,10 +172,9 @@ class FrozenFeatures:
         any other text, as published: "" has a constant vector.
     """
     texts, text_indices = _deduplicate_texts(rows)
-    arrays = self._read_cache("vectors", texts)
-    if arrays is None:
-      arrays = {"vectors": self.encoder.encode(texts)}
-      self._write_cache("vectors", texts, arrays)
+    arrays = self._read_or_encode(
+      "vectors", texts, lambda: {"vectors": self.encoder.encode(texts)}
+    )
     # [N, S, D] -> [N, S * D]
     return arrays["vectors"][text_indices].reshape(len(rows), -1)
 
@@ -197,13 +193,14 @@ class FrozenFeatures:
       (states, lengths), where lengths counts the positions to be read.
     """
     texts, text_indices = _deduplicate_texts(rows)
-    arrays = self._read_cache("tokens", texts)
-    if arrays is None:
-      # [texts, L, D] and [texts, L]
-      states, mask = self.encoder.encode_tokens(texts)
-      arrays = {"states": states, "mask": mask}
-      self._write_cache("tokens", texts, arrays)
-    states, mask = arrays["states"], arrays["mask"]
+    arrays = self._read_or_encode(
+      "tokens",
+      texts,
+      lambda: dict(
+        zip(("states", "mask"), self.encoder.encode_tokens(texts), strict=True)
+      ),
+    )
+    states, mask = arrays["states"], arrays["mask"]  # [texts, L, D], [texts, L]
     if pad_to_max_length:
       # `encode_tokens` pads to the longest text only.
       num_padding = self.max_length - states.shape[1]
@@ -218,9 +215,7 @@ class FrozenFeatures:
       )
       for row in text_indices
     ]
-    lengths = np.array(
-      [len(states_of_sample) for states_of_sample in sample_states], np.int32
-    )
+    lengths = np.array([*map(len, sample_states)], np.int32)
     # Zeros behind `lengths` are not read.
     field_states = np.zeros(
       (len(rows), lengths.max(), states.shape[-1]), np.float32
@@ -260,36 +255,29 @@ class FrozenFeatures:
     ids, mask = self.encoder.tokenizer.encode(texts, self.max_length)
     # The tokenizer gives "" its special tokens.
     mask[[not text for text in texts]] = 0
-    max_tokens = max(1, int(mask.sum(axis=1).max()))
-    shape = len(rows), -1, max_tokens
-    return (
-      ids[:, :max_tokens].reshape(shape),
-      mask[:, :max_tokens].reshape(shape),
+    length = max(1, int(mask.sum(axis=1).max()))
+    return tuple(
+      x[:, :length].reshape(len(rows), -1, length) for x in (ids, mask)
     )
 
-  def _cache_path(self, kind: str, texts: Sequence[str]) -> pathlib.Path:
+  def _read_or_encode(
+    self,
+    kind: str,
+    texts: Sequence[str],
+    encode: Callable[[], dict[str, np.ndarray]],
+  ) -> dict[str, np.ndarray]:
+    """Returns the arrays of texts from the cache, after filling it."""
     model = pathlib.Path(self.source).expanduser()
     name = str(model.resolve()) if model.is_dir() else self.source
     # NUL separates the parts, since texts do not contain it.
-    cache_key = "\0".join([name, str(self.max_length), kind, *texts])
-    return (
-      self.cache_dir / f"{hashlib.sha256(cache_key.encode()).hexdigest()}.npz"
-    )
-
-  def _read_cache(
-    self, kind: str, texts: Sequence[str]
-  ) -> dict[str, np.ndarray] | None:
-    path = self._cache_path(kind, texts)
+    key = "\0".join([name, str(self.max_length), kind, *texts])
+    path = self.cache_dir / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
     if not path.exists():
-      return None
+      arrays = encode()
+      with files.atomic_path(path) as temporary:
+        np.savez(temporary, **arrays)
     with np.load(path) as arrays:
       return dict(arrays)
-
-  def _write_cache(
-    self, kind: str, texts: Sequence[str], arrays: dict[str, np.ndarray]
-  ) -> None:
-    with files.atomic_path(self._cache_path(kind, texts)) as temporary:
-      np.savez(temporary, **arrays)
 
 
 def _deduplicate_texts(

@@ -1,18 +1,17 @@
-"""Command that fits validity curves to the points of annotators.
+"""Fits validity curves to the points of annotators (a command).
 
   python -m ctd_jax.tasks.chronocept.fit_validity --points=points.csv --out=fits
 
-The points are a CSV file with a header and a row for each: `curve` (any name),
-`minutes` since publication or `log_time` (their logarithm to --base), and
-`validity` from 0 to 1. The output is fits.tsv, a row for each curve and family
-with its error; fits.json, the same as numbers; and fits.png, every curve
-through its points. Three points do not determine a skew-normal: a weak prior on
-the skewness (column `ridge`) then selects one, or --height gives the peak.
+points.csv has a header and a row for each point: `curve` (any name), `minutes`
+since publication or `log_time` (their logarithm to --base), and `validity` from
+0 to 1. The command writes fits.tsv (a row for each curve and family, with its
+error), fits.json (the same as numbers) and fits.png (every curve through its
+points). Three points do not determine a skew-normal: a weak prior on the
+skewness (column `ridge`) then selects one, or --height gives the peak.
 """
 
 import json
 import pathlib
-from collections.abc import Sequence
 
 from absl import flags
 
@@ -24,15 +23,8 @@ FAMILY_NAMES = ("gaussian", "exponential", "lognormal", "gamma", "skew_normal")
 LOG_BASE = 1.1
 
 
-def write_fits(
-  points_path: str,
-  out: str,
-  families: Sequence[str],
-  base: float,
-  peak_height: float | None,
-  ridge: float | None,
-) -> None:
-  """Fits curves, writes fits.tsv, fits.json and fits.png, prints the table.
+def main() -> None:
+  """Fits the curves of --points, writes the files and prints the table.
 
   Raises:
     FileNotFoundError: if there is no such table.
@@ -41,75 +33,70 @@ def write_fits(
   from ctd_jax.tasks.chronocept import fits
   from ctd_jax.utils import files, output
 
-  folder = pathlib.Path(out).expanduser()
+  values = flags.FLAGS
+  folder = pathlib.Path(values.out).expanduser()
   # Before the fits, which take a while.
   if folder.exists() and not folder.is_dir():
-    raise ValueError(f"--out={out}: is a file; name a folder")
-  points = fits.read_points(pathlib.Path(points_path).expanduser(), base)
-  fits_by_curve = fits.fit_points(points, families, peak_height, ridge)
+    raise ValueError(f"--out={values.out}: is a file; name a folder")
+  points = fits.read_points(
+    pathlib.Path(values.points).expanduser(), values.base
+  )
+  fits_by_curve = fits.fit_points(
+    points, values.families, values.height, values.ridge
+  )
   rows = fits.make_table_rows(fits_by_curve)
   header, lines = list(rows[0]), [list(row.values()) for row in rows]
   files.write_text(folder / "fits.tsv", output.format_delimited(header, lines))
   json_fits = {
-    curve: [fits.fit_to_json(fit, base) for fit in curve_fits]
+    curve: [fits.fit_to_json(fit, values.base) for fit in curve_fits]
     for curve, curve_fits in fits_by_curve.items()
   }
   files.write_text(
     folder / "fits.json",
-    json.dumps({"base": base, "curves": json_fits}, indent=1) + "\n",
+    json.dumps({"base": values.base, "curves": json_fits}, indent=1) + "\n",
   )
-  output.write_figure(folder / "fits.png", fits.plot_fits(fits_by_curve, base))
+  figure = fits.plot_fits(fits_by_curve, values.base)
+  output.write_figure(folder / "fits.png", figure)
   print(f"{len(fits_by_curve)} curves")
   print(output.format_table("", header, lines), end="")
   print(f"{folder}: fits.tsv, fits.json, fits.png")
-
-
-def main() -> None:
-  """Fits the curves of --points."""
-  values = flags.FLAGS
-  write_fits(
-    values.points,
-    values.out,
-    values.families,
-    values.base,
-    values.height,
-    values.ridge,
-  )
 
 
 if __name__ == "__main__":
   flags.DEFINE_string(
     "points",
     None,
-    "CSV of the points: curve, minutes or log_time, validity. Example: "
-    "--points=points.csv",
+    "CSV file of the points, with the columns curve, minutes or log_time, and "
+    "validity. Example: --points=points.csv",
   )
-  flags.DEFINE_string("out", None, "Folder of the output. Example: --out=fits")
+  flags.DEFINE_string(
+    "out", None, "Folder for the results. Example: --out=fits"
+  )
   flags.DEFINE_multi_enum(
     "families",
     list(FAMILY_NAMES),
     list(FAMILY_NAMES),
-    "Family to fit; repeat the flag for several. Example: "
-    "--families=skew_normal --families=gaussian",
+    "Family of curves to fit. Default: all. Repeat the flag for several. "
+    "Example: --families=skew_normal --families=gaussian",
   )
   flags.DEFINE_float(
     "base",
     LOG_BASE,
-    "Base of the logarithm of time. Example: --base=2",
+    "Base of the logarithm of time. Default: 1.1. Example: --base=2",
     lower_bound=1.000001,
   )
   flags.DEFINE_float(
     "height",
     None,
-    "Validity at the peak, which is then not fitted. Example: --height=1",
+    "Validity at the peak. Default: it is fitted. Example: --height=1",
     lower_bound=1e-6,
     upper_bound=1.0,
   )
   flags.DEFINE_float(
     "ridge",
     None,
-    "Weight of the squared skewness among the squared residuals; by default "
-    "0, or a weak one where the points need it. Example: --ridge=1e-4",
+    "Weight of the squared skewness among the squared residuals. Default: 0, "
+    "or 1e-5 if the points do not determine the curve. Example: --ridge=1e-4",
     lower_bound=0.0,
   )
   command_line.run_main(main, required=("points", "out"))

@@ -70,7 +70,8 @@ class CurveFamily:
 
   def peak_density(self, parameters: np.ndarray) -> float:
     """Returns the maximum of the density at parameters [P]."""
-    return float(self.density(self.mode(parameters), parameters)[0])
+    peak = np.array([self.mode(parameters)])
+    return float(self.density(peak, parameters)[0])
 
 
 def _location_grid(x: np.ndarray) -> np.ndarray:

@@ -22,13 +22,12 @@ import dataclasses
 import json
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import jax
 import ml_collections
 import numpy as np
-from flax import linen as nn
 from flax import traverse_util
 from jaxtyping import Float
 from sklearn.model_selection import KFold, ParameterGrid
@@ -102,7 +101,12 @@ def make_system(
 def _make_network_system(
   hyper: ml_collections.ConfigDict, features: FrozenFeatures
 ) -> BaselineSystem:
-  model = _make_network(hyper, features)
+  if hyper.kind == "ffnn":
+    model = FeedForward(hyper.hidden_size, hyper.dropout)
+  elif hyper.kind == "bilstm":
+    model = BiLstm(hyper.hidden_size)
+  else:
+    model = EncoderRegression(features.encoder.config, hyper.dropout)
 
   def fit(inputs, targets, selection, seed):
     params = networks.init_params(model, inputs["train"], seed)
@@ -125,16 +129,6 @@ def _make_network_system(
   return BaselineSystem(
     _NETWORK_INPUT_KINDS[hyper.kind], fit, predict, has_epochs=True
   )
-
-
-def _make_network(
-  hyper: ml_collections.ConfigDict, features: FrozenFeatures
-) -> nn.Module:
-  if hyper.kind == "ffnn":
-    return FeedForward(hyper.hidden_size, hyper.dropout)
-  if hyper.kind == "bilstm":
-    return BiLstm(hyper.hidden_size)
-  return EncoderRegression(features.encoder.config, hyper.dropout)
 
 
 def make_inputs(
@@ -258,7 +252,10 @@ class Predictor:
     Args:
       samples: N samples; their targets are not read.
     """
-    rows = features.make_field_texts(samples, _axes_to_read(self.config.axes))
+    axes = self.config.axes
+    if axes == features.AXES_SHUFFLED:  # in train only
+      axes = features.AXES_GIVEN
+    rows = features.make_field_texts(samples, axes)
     inputs = make_inputs(
       self.system.input_kind,
       rows,
@@ -273,29 +270,10 @@ class Predictor:
     return np.mean(predictions, axis=0)
 
 
-def _axes_to_read(axes: str) -> str:
-  """Returns the axes of samples that are predicted: never shuffled."""
-  return features.AXES_GIVEN if axes == features.AXES_SHUFFLED else axes
-
-
 NUM_FOLDS = 5  # as in the authors' code
 SEARCH_FILE = "search.json"
 TargetsBySplit = Mapping[str, np.ndarray]
 InputsBySplit = Mapping[str, Mapping[str, Any]]
-
-
-def iterate_candidates(
-  config: ml_collections.ConfigDict,
-) -> Iterator[ml_collections.ConfigDict]:
-  """Yields `config.model` with every combination of `config.grid`.
-
-  Args:
-    config: model and grid (field of the model -> values) are read.
-  """
-  for changes in ParameterGrid(config.grid.to_dict()):
-    hyper = ml_collections.ConfigDict(config.model)
-    hyper.update(changes)
-    yield hyper
 
 
 def choose_hyperparameters(
@@ -330,8 +308,12 @@ def choose_hyperparameters(
   # A candidate is identified by its hyperparameters, not by its position, so a
   # grid may be extended between two calls.
   scored_models = [candidate["model"] for candidate in scored_candidates]
+  candidates = [
+    {**config.model.to_dict(), **changes}
+    for changes in ParameterGrid(config.grid.to_dict())
+  ]
   pending_candidates = [
-    c for c in iterate_candidates(config) if c.to_dict() not in scored_models
+    ml_collections.ConfigDict(c) for c in candidates if c not in scored_models
   ]
   # Encoding is expensive: none where every candidate has its score.
   split_inputs = {
@@ -363,37 +345,19 @@ def _score_candidate(
   if protocol == "paper" and not system.has_epochs:
     # A regressor has no epochs, so the authors cross-validate on train.
     k_fold = KFold(NUM_FOLDS, shuffle=True, random_state=seed)
-    folds = k_fold.split(targets["train"])
-    return float(
-      np.mean(
-        [_score_fold(system, inputs, targets, *fold, seed) for fold in folds]
+    inputs_of_train = {k: np.asarray(v) for k, v in inputs["train"].items()}
+    errors = []
+    for rows, held_out in k_fold.split(targets["train"]):
+      kept, left = (
+        {k: v[chosen] for k, v in inputs_of_train.items()}
+        for chosen in (rows, held_out)
       )
-    )
+      arrays, _ = system.fit(
+        {"train": kept}, {"train": targets["train"][rows]}, "", seed
+      )
+      predictions = system.predict(arrays, left)
+      errors.append(np.mean((predictions - targets["train"][held_out]) ** 2))
+    return float(np.mean(errors))
   arrays, _ = system.fit(inputs, targets, selection, seed)
   predictions = system.predict(arrays, inputs["validation"])
   return float(np.mean((predictions - targets["validation"]) ** 2))
-
-
-def _score_fold(
-  system: BaselineSystem,
-  inputs: InputsBySplit,
-  targets: TargetsBySplit,
-  train_rows: np.ndarray,
-  held_out_rows: np.ndarray,
-  seed: int,
-) -> float:
-  """Returns the MSE on held-out train samples of a fit to the others."""
-
-  def take_rows(indices):
-    return jax.tree.map(
-      lambda array: np.asarray(array)[indices], dict(inputs["train"])
-    )
-
-  arrays, _ = system.fit(
-    {"train": take_rows(train_rows)},
-    {"train": targets["train"][train_rows]},
-    "",
-    seed,
-  )
-  predictions = system.predict(arrays, take_rows(held_out_rows))
-  return float(np.mean((predictions - targets["train"][held_out_rows]) ** 2))
