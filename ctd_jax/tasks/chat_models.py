@@ -8,6 +8,7 @@ needs the extra llm.
 from __future__ import annotations
 
 import concurrent.futures
+import contextlib
 import dataclasses
 import fcntl
 import json
@@ -57,55 +58,87 @@ def make_conversation(system: str, user: str) -> list[Message]:
 def define_endpoint_flags() -> None:
   """Defines --model, --base_url and the other flags of an endpoint."""
   flags.DEFINE_string(
-    "model", None, "Chat model that answers. Example: --model=qwen2.5-7b"
+    "model",
+    None,
+    "Name of the chat model that answers. Example: --model=qwen2.5-7b",
   )
   flags.DEFINE_string(
     "base_url",
     None,
-    "Server of the model, OpenAI-compatible. Example: --base_url=http://localhost:8000/v1",
+    "URL of the model's server, which is OpenAI-compatible. Default: OpenAI's. "
+    "Example: --base_url=http://localhost:8000/v1",
   )
   flags.DEFINE_string(
     "api_key",
     None,
-    "Key of the server; by default the environment variable OPENAI_API_KEY.",
+    "Key of the server. Default: the environment variable OPENAI_API_KEY. "
+    "Example: --api_key=sk-...",
   )
   flags.DEFINE_float(
-    "temperature", 0.0, "Sampling temperature.", lower_bound=0.0
-  )
-  flags.DEFINE_integer("max_tokens", 2048, "Longest reply.", lower_bound=1)
-  flags.DEFINE_float(
-    "timeout", 120.0, "Seconds until an attempt is given up.", lower_bound=0.1
+    "temperature",
+    0.0,
+    "Sampling temperature. Default: 0. Example: --temperature=0.7",
+    lower_bound=0.0,
   )
   flags.DEFINE_integer(
-    "attempts", 6, "Attempts for one request.", lower_bound=1
+    "max_tokens",
+    2048,
+    "Maximum length of a reply in tokens. Default: 2048. Example: "
+    "--max_tokens=512",
+    lower_bound=1,
+  )
+  flags.DEFINE_float(
+    "timeout",
+    120.0,
+    "Seconds to wait for a reply. Default: 120. Example: --timeout=30",
+    lower_bound=0.1,
+  )
+  flags.DEFINE_integer(
+    "attempts",
+    6,
+    "Maximum number of attempts for a request. Default: 6. Example: "
+    "--attempts=2",
+    lower_bound=1,
   )
   flags.DEFINE_float(
     "requests_per_minute",
     None,
-    "Limit of the rate; none by default.",
+    "Maximum number of requests per minute. Default: no limit. Example: "
+    "--requests_per_minute=60",
     lower_bound=0.01,
   )
   flags.DEFINE_list(
     "prices",
     ["0", "0"],
-    "US dollars per million tokens of prompt and reply. Example: "
-    "--prices=2.5,10",
+    "US dollars per million tokens of prompts and of replies. Default: 0,0. "
+    "Example: --prices=2.5,10",
   )
   flags.DEFINE_float(
-    "budget", None, "US dollars after which no more requests are sent."
+    "budget",
+    None,
+    "US dollars after which no more requests are sent. Default: no limit. "
+    "Example: --budget=5",
   )
-  flags.DEFINE_integer("workers", 4, "Parallel requests.", lower_bound=1)
+  flags.DEFINE_integer(
+    "workers",
+    4,
+    "Number of parallel requests. Default: 4. Example: --workers=16",
+    lower_bound=1,
+  )
 
 
-def read_endpoint(model: str) -> Endpoint:
+def read_endpoint(model: str | None) -> Endpoint | None:
   """Returns the endpoint of a model, as the flags describe it.
 
   Args:
-    model: name of the model; a judge shares all other flags.
+    model: name of the model; None has no endpoint. A judge shares all other
+      flags with the model that answers.
 
   Raises:
     ValueError: if --prices are not two numbers.
   """
+  if model is None:
+    return None
   values = flags.FLAGS
   # A list flag holds strings.
   try:
@@ -129,7 +162,7 @@ def read_endpoint(model: str) -> Endpoint:
   )
 
 
-class Journal:
+class Journal(contextlib.AbstractContextManager, Mapping):
   """Records by key, in memory and on disk; safe between threads.
 
   Attributes:
@@ -145,7 +178,7 @@ class Journal:
     self.path = pathlib.Path(path)
     self.path.parent.mkdir(parents=True, exist_ok=True)
     self._lock = threading.Lock()
-    self._file = open(self.path, "a+b")  # noqa: SIM115 closed by close()
+    self._file = open(self.path, "a+b")  # noqa: SIM115 closed by __exit__
     try:
       # Released with the file, so a killed process leaves no lock behind.
       fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -159,15 +192,6 @@ class Journal:
     except BaseException:
       self._file.close()
       raise
-
-  def __enter__(self) -> Journal:
-    return self
-
-  def __exit__(self, *unused) -> None:
-    self.close()
-
-  def __contains__(self, key: str) -> bool:
-    return key in self._records
 
   def __getitem__(self, key: str) -> Any:
     return self._records[key]
@@ -194,7 +218,7 @@ class Journal:
       os.fsync(self._file.fileno())
       self._records[key] = value
 
-  def close(self) -> None:
+  def __exit__(self, *unused) -> None:
     """Closes the file and lets others write to it."""
     self._file.close()
 
@@ -219,7 +243,7 @@ class Journal:
         ) from None
       if key in records:
         raise ValueError(
-          f"{self.path}, line {line_number}: {key!r} stands twice"
+          f"{self.path}, line {line_number}: the key {key!r} occurs twice"
         )
       records[key] = value
     return records

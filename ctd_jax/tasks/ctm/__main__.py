@@ -1,4 +1,4 @@
-"""Questions and the Ito game about Chinese dynasties: answer, play, judge.
+"""CTM: answer questions, play the Ito game, compare verdicts.
 
   python -m ctd_jax.tasks.ctm qa --system=oracle --workdir=runs/oracle
   python -m ctd_jax.tasks.ctm qa --system=model --model=NAME --base_url=URL \\
@@ -6,23 +6,24 @@
   python -m ctd_jax.tasks.ctm ito --agent=random --repeats=20 --workdir=runs/ito
   python -m ctd_jax.tasks.ctm judge --answers=ANSWERS.tsv --data=QUESTIONS.jsonl
 
-qa    --system=eras knows the names of eras, dynasties and years; chronicles
-      finds the years of names in reign-dated texts; oracle has the entity
-      table; model asks a chat model, which reads first what --arm says.
-      The folder holds answers.jsonl and replies.jsonl (journals),
-      verdicts.jsonl, results.json, report.md and the plots. --also draws
-      finished runs into the same plots.
-ito   --agent is a guesser (random, elimination, permutation, joint), oracle,
-      knowing (with --accuracy) or model. The folder holds games.jsonl (a
-      journal of transcripts), results.json, report.md and passes.png. --check
-      replays the transcripts and plays nothing.
+qa    Answers questions. --system=eras knows the names of eras, dynasties and
+      years; chronicles finds the years of names in reign-dated texts; oracle
+      has the entity table; model asks a chat model, which first reads what
+      --arm says. The workdir gets answers.jsonl and replies.jsonl (journals),
+      verdicts.jsonl, results.json, report.md and plots.
+ito   Plays the Ito game. --agent is a guesser (random, elimination,
+      permutation, joint), oracle, knowing (with --accuracy) or model. The
+      workdir gets games.jsonl (a journal of transcripts), results.json,
+      report.md and passes.png. --check replays the transcripts.
 judge compares the verdicts of the judge with those of people. ANSWERS.tsv has
       the columns question (id), batch, style (direct or cot), kind, correct
       (1 or 0) and answer (\\n for a new line).
 
-A command that was interrupted resumes when it is started again.
+To resume an interrupted command, start it again. `COMMAND --help` lists the
+flags of a command.
 """
 
+import pathlib
 import sys
 
 from absl import flags
@@ -53,10 +54,15 @@ def play_games() -> None:
 
 def compare_verdicts() -> None:
   """Runs `judge`."""
-  settings = command_settings.read_agreement_settings()
   from ctd_jax.tasks.ctm import grading
 
-  grading.print_agreement(*settings)
+  values = flags.FLAGS
+  grading.print_agreement(
+    pathlib.Path(values.answers),
+    values.data,
+    command_settings.read_judge(),
+    values.workers,
+  )
 
 
 # Command -> (definition of its flags, its function, its required flags).

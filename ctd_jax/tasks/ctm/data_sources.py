@@ -2,14 +2,13 @@
 
 import json
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import tensorflow_datasets as tfds
 
-from ctd_jax.tasks.ctm import timeline
 from ctd_jax.tasks.ctm.command_settings import DataSettings
-from ctd_jax_datasets import build, load
+from ctd_jax_datasets import build
 from ctd_jax_datasets.ctm import ctm_dataset_builder, repository, schema
 from ctd_jax_datasets.ctm.schema import ItoInstance, Question
 
@@ -94,16 +93,3 @@ def load_passages(path: str | None) -> list[str]:
     for entity in repository.load_entities()
   }
   return [f"{name}：{facts}" for name, facts in facts_by_name.items() if facts]
-
-
-def load_dated_texts(
-  names: Sequence[str], data_dir: str | None
-) -> list[timeline.DatedText]:
-  """Returns the dated events of data sets with reigns."""
-  return [
-    dated_text
-    for name in names
-    for dated_text in timeline.read_dated_events(
-      load.load_benchmark(name, data_dir)
-    )
-  ]

@@ -12,7 +12,6 @@ the keys of the JSON are the paper's, the sentences ours.
 from __future__ import annotations
 
 import collections
-import csv
 import dataclasses
 import os
 import pathlib
@@ -23,14 +22,17 @@ from absl import logging
 
 from ctd_jax.tasks import chat_models
 from ctd_jax.tasks.chat_client import open_client
-from ctd_jax.tasks.chat_models import Message, make_conversation
+from ctd_jax.tasks.chat_models import Endpoint, Message, make_conversation
 from ctd_jax.tasks.ctm import data_sources, judge, replies
-from ctd_jax.tasks.ctm.command_settings import COT, STYLES, JudgeSettings
+from ctd_jax.tasks.ctm.command_settings import COT, STYLES
 from ctd_jax.tasks.ctm.judge import MODEL, UNDECIDED, AnswerVerdict
-from ctd_jax.utils import output
+from ctd_jax.utils import files, output
 from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.periods import TASKS
 from ctd_jax_datasets.ctm.schema import Question, question_from_json
+
+if TYPE_CHECKING:
+  from ctd_jax.tasks.chat_client import ChatClient
 
 _DIRECT_INSTRUCTION = (
   "你熟悉中国历史。请回答下面的问题，先写答案，需要理由时用一两句话说明。"
@@ -69,40 +71,24 @@ def make_question_prompt(
 
   Args:
     question: the prompt has its text and task, never its gold.
-    style: one of `settings.STYLES`.
+    style: one of `command_settings.STYLES`.
     context: passages or facts that precede the question.
   """
-  instruction = _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION
-  timeline_note = f"所称时期限于：{TIMELINE}。"
-  system = "\n".join(
-    filter(
-      None, (instruction, timeline_note, _ANSWER_FORMATS.get(question.task))
-    )
-  )
+  lines = [
+    _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION,
+    f"所称时期限于：{TIMELINE}。",
+    *filter(None, [_ANSWER_FORMATS.get(question.task)]),
+  ]
   passages = "".join(
     f"{i}. {text}\n" for i, text in enumerate(context, start=1)
   )
   context_block = (
     f"可供参考的资料（未必都有用）：\n{passages}\n" if context else ""
   )
-  return make_conversation(system, f"{context_block}问题：{question.question}")
+  return make_conversation(
+    "\n".join(lines), f"{context_block}问题：{question.question}"
+  )
 
-
-def make_grading_prompt(question: Question, answer: str) -> list[Message]:
-  """Returns the conversation that asks for a verdict on an answer."""
-  fields = {
-    "题型": question.type,
-    "问题": question.question,
-    "参考解释": question.explanation,
-    "参考答案": question.answer,
-    "作答": answer,
-  }
-  text = "\n".join(f"【{name}】{value}" for name, value in fields.items())
-  return make_conversation(_GRADING_INSTRUCTION, text)
-
-
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
 
 NUM_VOTES = 3  # servers are not deterministic even at temperature 0
 
@@ -121,7 +107,15 @@ def decide_by_vote(
     answer: from `judge.extract_final_answer`.
     rule_verdict: undecided verdict of the rules; its measures are kept.
   """
-  messages = make_grading_prompt(question, answer)
+  fields = {
+    "题型": question.type,
+    "问题": question.question,
+    "参考解释": question.explanation,
+    "参考答案": question.answer,
+    "作答": answer,
+  }
+  text = "\n".join(f"【{name}】{value}" for name, value in fields.items())
+  messages = make_conversation(_GRADING_INSTRUCTION, text)
   votes = [
     _read_vote(chat.ask(messages, sample=i).text) for i in range(NUM_VOTES)
   ]
@@ -147,28 +141,30 @@ AnsweredQuestion = tuple[Question, str, str]
 
 def grade_answers(
   answered: Sequence[AnsweredQuestion],
-  settings: JudgeSettings,
+  endpoint: Endpoint | None,
+  workers: int,
   replies_path: str | os.PathLike,
 ) -> list[AnswerVerdict]:
   """Returns a verdict for each answer.
 
   Args:
     answered: questions with replies and the style of these.
-    settings: judging model, if any.
+    endpoint: judging model, if any.
+    workers: number of its parallel requests.
     replies_path: journal of the judging model, created only if there is one.
   """
   verdicts = [
     judge.judge_answer(question, reply, style)
     for question, reply, style in answered
   ]
-  if settings.endpoint is None:
+  if endpoint is None:
     return verdicts
   undecided_indices = [
     index
     for index, verdict in enumerate(verdicts)
     if verdict.source == UNDECIDED
   ]
-  with open_client(replies_path, settings.endpoint) as chat:
+  with open_client(replies_path, endpoint) as chat:
 
     def decide_with_model(index: int) -> None:
       question, reply, style = answered[index]
@@ -177,7 +173,7 @@ def grade_answers(
       verdicts[index] = decide_by_vote(chat, question, answer, verdicts[index])
 
     errors = chat_models.run_tasks(
-      undecided_indices, decide_with_model, settings.workers
+      undecided_indices, decide_with_model, workers
     )
   if errors:
     logging.warning("%d verdicts stay open: %s", len(errors), errors[0])
@@ -193,7 +189,7 @@ class JudgedAnswer:
 
   question: Question
   batch: str  # group of answers, e.g. by date of writing.
-  style: str  # one of `settings.STYLES`
+  style: str  # one of `command_settings.STYLES`
   kind: str  # kind of answer, e.g. hedged.
   correct: bool  # verdict of the person
   answer: str  # text of the answer
@@ -210,43 +206,28 @@ def read_answers(
     questions: all questions that are answered.
   """
   by_id = {question.question_id: question for question in questions}
+  allowed = {"question": by_id, "style": STYLES, "correct": ("0", "1")}
   answers = []
-  with path.open(encoding="utf-8", newline="") as file:
-    table = csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    for line_number, cells in enumerate(table, start=1):
-      location = f"{path}, line {line_number}"
-      if line_number == 1:
-        if tuple(cells) != COLUMNS:
-          raise ValueError(
-            f"{location}: columns should be {', '.join(COLUMNS)}"
-          )
-        continue
-      answers.append(_parse_row(location, cells, by_id))
-  return answers
-
-
-def _parse_row(
-  location: str, cells: Sequence[str], by_id: dict[str, Question]
-) -> JudgedAnswer:
-  if len(cells) != len(COLUMNS):
-    raise ValueError(f"{location}: {len(cells)} columns, not {len(COLUMNS)}")
-  question_id, batch, style, kind, correct, answer = cells
-  allowed = {
-    "question": (question_id, by_id),
-    "style": (style, STYLES),
-    "correct": (correct, ("0", "1")),
-  }
-  for column, (cell, allowed_values) in allowed.items():
-    if cell not in allowed_values:
-      raise ValueError(
-        f"{location}: column {column}: {cell!r} should be one of "
-        f"{', '.join(allowed_values)}"
+  for line, row in enumerate(files.read_tsv_rows(path), start=2):
+    if tuple(row) != COLUMNS:
+      raise ValueError(f"{path}: columns should be {', '.join(COLUMNS)}")
+    for column, allowed_values in allowed.items():
+      if row[column] not in allowed_values:
+        raise ValueError(
+          f"{path}, line {line}: column {column}: {row[column]!r} should be "
+          f"one of {', '.join(allowed_values)}"
+        )
+    answers.append(
+      JudgedAnswer(
+        by_id[row["question"]],
+        row["batch"],
+        row["style"],
+        row["kind"],
+        row["correct"] == "1",
+        row["answer"].replace("\\n", "\n"),  # a cell has no line breaks
       )
-  # A cell has no line breaks.
-  text = answer.replace("\\n", "\n")
-  return JudgedAnswer(
-    by_id[question_id], batch, style, kind, correct == "1", text
-  )
+    )
+  return answers
 
 
 def count_confusion(
@@ -301,7 +282,8 @@ def _format_confusion_row(
 def print_agreement(
   answers_path: pathlib.Path,
   questions_path: str,
-  settings: JudgeSettings,
+  endpoint: Endpoint | None,
+  workers: int,
 ) -> None:
   """Judges answers and prints the agreement with their human verdicts.
 
@@ -311,7 +293,9 @@ def print_agreement(
 
   Args:
     answers_path: TSV file, see `read_answers`.
-    settings: judging model, if any; its journal lies beside the answers.
+    questions_path: JSON lines of the questions.
+    endpoint: judging model, if any; its journal lies beside the answers.
+    workers: number of its parallel requests.
   """
   questions = data_sources.read_json_lines(questions_path, question_from_json)
   if not answers_path.is_file():
@@ -319,7 +303,8 @@ def print_agreement(
   answers = read_answers(answers_path, questions)
   verdicts = grade_answers(
     [(answer.question, answer.answer, answer.style) for answer in answers],
-    settings,
+    endpoint,
+    workers,
     answers_path.with_suffix(".replies.jsonl"),
   )
   judged_verdicts = list(zip(answers, verdicts, strict=True))

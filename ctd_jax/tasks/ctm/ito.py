@@ -76,7 +76,7 @@ def _make_run_key(settings: ItoSettings) -> dict[str, object]:
   }
   if settings.agent == "knowing":
     run_key["accuracy"] = settings.accuracy
-  if settings.agent == MODEL and settings.endpoint is not None:
+  if settings.agent == MODEL:
     run_key |= {
       "model": settings.endpoint.model,
       "temperature": settings.endpoint.temperature,
@@ -88,7 +88,9 @@ def _make_run_key(settings: ItoSettings) -> dict[str, object]:
 def _play_missing_games(settings: ItoSettings, journal: Journal) -> None:
   """Plays the games that the journal lacks."""
   themes = repository.load_themes()
-  list_aliases = _make_alias_lookup()
+  aliases = {
+    entity.entity_id: entity.aliases for entity in repository.load_entities()
+  }
   tasks = [
     (f"{instance.instance_id}/{repeat}", instance, repeat)
     for instance in data_sources.load_games(settings.data)
@@ -106,7 +108,13 @@ def _play_missing_games(settings: ItoSettings, journal: Journal) -> None:
         ito_game.start_game(instance, game_themes, settings.feedback),
         [make_agent(instance, repeat)] * len(instance.seats),
         settings.repairs,
-        list_aliases(instance),
+        # Names of one character occur in any sentence and would count as leaks.
+        [
+          alias
+          for seat in instance.seats
+          for alias in aliases.get(seat.entity_id, ())
+          if len(alias) > 1
+        ],
       )
       journal.append(key, ito_players.game_to_json(finished_game))
 
@@ -118,20 +126,6 @@ def _play_missing_games(settings: ItoSettings, journal: Journal) -> None:
       f"{len(errors)} of {len(tasks)} games were not played out ({errors[0]});"
       " run the same command again to play only these"
     )
-
-
-def _make_alias_lookup() -> Callable[[ItoInstance], list[str]]:
-  """Returns a function from a game to the aliases of its entities."""
-  aliases = {
-    entity.entity_id: entity.aliases for entity in repository.load_entities()
-  }
-  # Names of one character occur in any sentence and would count as leaks.
-  return lambda instance: [
-    alias
-    for seat in instance.seats
-    for alias in aliases.get(seat.entity_id, ())
-    if len(alias) > 1
-  ]
 
 
 @contextlib.contextmanager
@@ -158,7 +152,7 @@ def _open_agent_factory(
 
 
 def _name_system(settings: ItoSettings) -> str:
-  if settings.agent == MODEL and settings.endpoint is not None:
+  if settings.agent == MODEL:
     return settings.endpoint.model
   if settings.agent == "knowing":
     return f"{settings.agent}-{settings.accuracy:g}"
@@ -188,9 +182,7 @@ def _write_results(
     seconds=round(seconds, 1),
   )
   results.write_result_rows(folder / "results.json", rows)
-  turns = [
-    turn for finished_game in finished_games for turn in finished_game.turns
-  ]
+  turns = [turn for game in finished_games for turn in game.turns]
   notes = {"settings": json.dumps(_make_run_key(settings), ensure_ascii=False)}
   text = ito_report.format_report(name, states, turns, notes)
   files.write_text(folder / "report.md", text + "\n![Pass@K](passes.png)\n")

@@ -27,6 +27,9 @@ from ctd_jax.tasks.ctm.ito_game import DESCRIBE, Round, View
 from ctd_jax_datasets.ctm import periods, schema
 from ctd_jax_datasets.ctm.schema import Theme
 
+if TYPE_CHECKING:
+  from ctd_jax.tasks.chat_client import ChatClient
+
 _REASON = "按时间先后选的。"  # replies need one; no agent here reads it
 
 
@@ -162,29 +165,22 @@ class InformedAgent:
 
   def _infer_rank(self, view: View) -> int:
     """Returns the rank by the items, or the nearest one not refuted."""
+    items = view.theme.items
+    # Ties by seat.
+    order = sorted(
+      (items.index(description.item), description.seat)
+      for description in view.rounds[-1].descriptions
+      if description.item is not None
+    )
+    seats = [seat for _, seat in order]
     # Rank 1 if the seat itself gave no item.
-    ranks_by_items = rank_by_items(view)
-    implied_rank = ranks_by_items.get(view.seat, 1)
+    implied_rank = seats.index(view.seat) + 1 if view.seat in seats else 1
     open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()
     return min(
       open_ranks or {implied_rank},
       key=lambda rank: (abs(rank - implied_rank), rank),
     )
 
-
-def rank_by_items(view: View) -> dict[int, int]:
-  """Returns seat -> rank by the items of the round; ties by seat."""
-  items = view.theme.items
-  item_positions = sorted(
-    (items.index(description.item), description.seat)
-    for description in view.rounds[-1].descriptions
-    if description.item is not None
-  )
-  return {seat: rank for rank, (_, seat) in enumerate(item_positions, start=1)}
-
-
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
 
 _RULES_PROMPT = (
   "你在玩“时间线”游戏。{seats}名玩家各持一个人、物或事，分属不同时期，目标是让每个人"
@@ -233,18 +229,15 @@ class ModelAgent:
       entity=view.entity,
       seats=view.num_seats,
     )
-    user_lines = [_format_history(view), request]
+    history = [
+      line
+      for number, past_round in enumerate(view.rounds, start=1)
+      for line in _format_round(number, past_round, view)
+    ]
+    user_lines = ["\n".join(history), request]
     user_lines += [f"你刚才的回复不合要求：{problem}" for problem in complaints]
     messages = make_conversation(rules, "\n".join(user_lines))
     return self.chat.ask(messages, self.sample).text
-
-
-def _format_history(view: View) -> str:
-  """Returns the public history, with the seat's own earlier ranks."""
-  lines = []
-  for number, past_round in enumerate(view.rounds, start=1):
-    lines += _format_round(number, past_round, view)
-  return "\n".join(lines)
 
 
 def _format_round(number: int, past_round: Round, view: View) -> list[str]:
@@ -340,20 +333,25 @@ def _play_turn(
   if leaking_reply is None:
     return ito_game.Description(view.seat, None), turn
   turn["leaked"] = True
-  return _mask_reason(leaking_reply, view), turn
-
-
-def _mask_reason(text: str, view: ito_game.View) -> ito_game.Description:
-  """Returns a leaking description with its reason masked."""
-  fields = {**replies.parse_json_object(text), ito_game.REASON_KEY: "xxx"}
-  masked = json.dumps(fields, ensure_ascii=False)
-  return ito_game.read_description(masked, view, ())
+  fields = replies.parse_json_object(leaking_reply)
+  masked = json.dumps({**fields, ito_game.REASON_KEY: "xxx"})
+  return ito_game.read_description(masked, view, ()), turn
 
 
 def game_to_json(finished_game: FinishedGame) -> dict[str, Any]:
   """Returns the transcript of a game."""
   actions = [
-    dataclasses.asdict(action) for action in _list_actions(finished_game.state)
+    dataclasses.asdict(action)
+    for past_round in finished_game.state.rounds
+    for action in (
+      *past_round.descriptions,
+      *(
+        ito_game.Ranking(seat, rank)
+        # Kept ranks of earlier rounds are no actions.
+        for seat, rank in past_round.ranks
+        if seat in past_round.ranking_seats
+      ),
+    )
   ]
   return {
     "instance": schema.to_json(finished_game.state.instance),
@@ -369,25 +367,6 @@ def game_to_json(finished_game: FinishedGame) -> dict[str, Any]:
     ],
     "won_in": finished_game.state.won_in,
   }
-
-
-def _list_actions(
-  state: ito_game.State,
-) -> list[ito_game.Description | ito_game.Ranking]:
-  """Returns all actions of a game in their order."""
-  return [
-    action
-    for past_round in state.rounds
-    for action in (
-      *past_round.descriptions,
-      *(
-        ito_game.Ranking(*seat_rank)
-        # Kept ranks of earlier rounds are no actions.
-        for seat_rank in past_round.ranks
-        if seat_rank[0] in past_round.ranking_seats
-      ),
-    )
-  ]
 
 
 def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:

@@ -9,7 +9,6 @@ Symbols: n seats, K rounds.
 """
 
 import collections
-import dataclasses
 import functools
 import itertools
 import math
@@ -44,11 +43,7 @@ def pass_at_k(states: Sequence[ito_game.State], max_rounds: int) -> Proportion:
         f"game {state.instance.instance_id} had {len(state.rounds)} rounds; "
         f"Pass@{max_rounds} needs {max_rounds}"
       )
-  winning_rounds = [state.won_in for state in states]
-  hits = sum(
-    winning_round is not None and winning_round <= max_rounds
-    for winning_round in winning_rounds
-  )
+  hits = sum(state.won_in in range(1, max_rounds + 1) for state in states)
   return Proportion(hits, len(states))
 
 
@@ -110,20 +105,18 @@ WIN_PROBABILITIES: dict[
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class ErrorCounts:
-  """Counts of errors, with their denominators."""
+def count_errors(states: Iterable[ito_game.State]) -> collections.Counter[str]:
+  """Returns the counts of errors in all games, with their denominators.
 
-  described: int  # descriptions with a believed period
-  unknown: int  # of these, with a wrong period
-  items: int  # of these, with another item than that of the believed period
-  ranked: int  # ranks in rounds in which every seat gave an item
-  inferred: int  # of these, with another rank than the items imply
-  silent: int  # descriptions without an item and turns without a rank
-
-
-def count_errors(states: Iterable[ito_game.State]) -> ErrorCounts:
-  """Returns the counts of errors in all games."""
+  Returns:
+    Counts of
+    - `described`: descriptions with a believed period;
+    - `unknown`: of these, with a wrong period;
+    - `items`: of these, with another item than that of the believed period;
+    - `ranked`: ranks in rounds in which every seat gave an item;
+    - `inferred`: of these, with another rank than the items imply;
+    - `silent`: descriptions without an item and turns without a rank.
+  """
   counts = collections.Counter()
   for state in states:
     for past_round in state.rounds:
@@ -132,13 +125,13 @@ def count_errors(states: Iterable[ito_game.State]) -> ErrorCounts:
           _classify_description(description, state, past_round.theme.items)
         )
       counts.update(_classify_ranks(past_round))
-  return ErrorCounts(*(counts[f.name] for f in dataclasses.fields(ErrorCounts)))
+  return counts
 
 
 def _classify_description(
   description: ito_game.Description, state: ito_game.State, items: Sequence[str]
 ) -> list[str]:
-  """Returns the fields of `ErrorCounts` to which a description counts."""
+  """Returns the counts of `count_errors` to which a description counts."""
   if description.item is None:
     return ["silent"]
   if description.label is None:
@@ -152,7 +145,7 @@ def _classify_description(
 
 
 def _classify_ranks(past_round: ito_game.Round) -> list[str]:
-  """Returns the fields of `ErrorCounts` to which the ranks count."""
+  """Returns the counts of `count_errors` to which the ranks count."""
   item_positions = {
     description.seat: past_round.theme.items.index(description.item)
     for description in past_round.descriptions
@@ -204,11 +197,6 @@ def mean_rank_tau(
   }
 
 
-def mean_rounds(states: Sequence[ito_game.State]) -> float:
-  """Returns the mean number of rounds played, won or not."""
-  return float(np.mean([len(state.rounds) for state in states]))
-
-
 SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
 ALL_LEVELS = "all"
 # Guesser -> its line in the table.
@@ -228,10 +216,8 @@ def group_by_level(
     level: [state for state in states if state.instance.level == level]
     for level in SEATS_PER_LEVEL
   }
-  nonempty_levels = {
-    level: games for level, games in games_by_level.items() if games
-  }
-  return {**nonempty_levels, ALL_LEVELS: list(states)}
+  games_by_level[ALL_LEVELS] = list(states)
+  return {level: games for level, games in games_by_level.items() if games}
 
 
 def available_cutoffs(states: Sequence[ito_game.State]) -> list[int]:
@@ -283,7 +269,8 @@ def format_report(
   header = ["games", *(f"Pass@{k} in %" for k in pass_cutoffs)]
   blocks = [f"# {name}: {len(states)} games", ""]
   blocks += [f"- {key}: {value}" for key, value in notes.items()]
-  blocks.append(f"- mean rounds played: {mean_rounds(states):.2f}")
+  num_rounds = np.mean([len(state.rounds) for state in states])
+  blocks.append(f"- mean rounds played: {num_rounds:.2f}")
   num_repairs = sum(len(turn["replies"]) - 1 for turn in turns)
   blocks.append(
     f"- replies asked for again: {num_repairs} in {len(turns)} turns"
@@ -292,9 +279,19 @@ def format_report(
   blocks += [f"- reasons struck out as leaks: {num_leaks}", ""]
   title = "Games won, 95 % Wilson intervals, above what guessing reaches"
   blocks.append(output.format_table(title, header, rows, markdown=True))
-  blocks.append(_format_errors(states))
+  errors = count_errors(states)
   rows = [
-    [str(number), f"{tau:.3f}", str(count)]
+    ["period not known", errors["unknown"], errors["described"]],
+    ["item is not the believed period's", errors["items"], errors["described"]],
+    ["rank is not what the items say", errors["inferred"], errors["ranked"]],
+    ["nothing said that counts", errors["silent"], ""],
+  ]
+  header = ["measure", "wrong", "of"]
+  blocks.append(
+    output.format_table("Kinds of error", header, rows, markdown=True)
+  )
+  rows = [
+    [number, f"{tau:.3f}", count]
     for number, (tau, count) in mean_rank_tau(states).items()
   ]
   header = ["round", "mean tau-b", "of games"]
@@ -314,31 +311,6 @@ def format_summary(name: str, states: Sequence[ito_game.State]) -> str:
       cells.append(f"Pass@{k} {pass_at_k(games, k)} ({100 * chance:.1f})")
     lines.append(f"  {level:<6} n={len(games):<5} {'  '.join(cells)}")
   return "\n".join(lines)
-
-
-def _format_errors(states: Sequence[ito_game.State]) -> str:
-  error_counts = count_errors(states)
-  rows = [
-    [
-      "period not known",
-      str(error_counts.unknown),
-      str(error_counts.described),
-    ],
-    [
-      "item is not the believed period's",
-      str(error_counts.items),
-      str(error_counts.described),
-    ],
-    [
-      "rank is not what the items say",
-      str(error_counts.inferred),
-      str(error_counts.ranked),
-    ],
-    ["nothing said that counts", str(error_counts.silent), ""],
-  ]
-  return output.format_table(
-    "Kinds of error", ["measure", "wrong", "of"], rows, markdown=True
-  )
 
 
 def make_result_rows(

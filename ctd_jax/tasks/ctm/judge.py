@@ -561,7 +561,7 @@ def judge_answer(
 
   Args:
     reply: reply of any system, in either script.
-    style: one of `settings.STYLES`.
+    style: one of `command_settings.STYLES`.
   """
   answer = extract_final_answer(reply, style)
   if answer is None:

@@ -29,6 +29,7 @@ from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
 from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax.utils import files
+from ctd_jax_datasets import load
 from ctd_jax_datasets.ctm import question_drafts, repository
 from ctd_jax_datasets.ctm.periods import ERA
 from ctd_jax_datasets.ctm.schema import Entity, Question, Relation
@@ -45,7 +46,7 @@ class ModelAnswerer:
   """Chat model with a prompt and a context."""
 
   chat: ChatClient  # client of the model
-  style: str  # one of `settings.STYLES`
+  style: str  # one of `command_settings.STYLES`
   context: ContextProvider  # provides the texts that precede a question
 
   def answer(self, question: Question) -> str:
@@ -54,11 +55,6 @@ class ModelAnswerer:
     return self.chat.ask(
       grading.make_question_prompt(question, self.style, passages)
     ).text
-
-
-def provide_nothing(question: Question) -> Sequence[str]:
-  """Returns no texts: closed book."""
-  return ()
 
 
 def list_facts(question: Question) -> Sequence[str]:
@@ -122,7 +118,13 @@ VERDICTS_FILE = "verdicts.jsonl"
 
 def run_questions(settings: QaSettings) -> None:
   """Answers and judges all questions; an interrupted run is resumed."""
-  questions = _select_questions(settings)
+  questions = [
+    question
+    for question in data_sources.load_questions(settings.data, settings.split)
+    if not settings.task or question.task in settings.task
+  ][: settings.limit]
+  if not questions:
+    raise ValueError(f"--split={settings.split}: no question of these tasks")
   run_key = _make_run_key(settings)
   is_model = settings.system == MODEL
   start = time.perf_counter()
@@ -138,6 +140,7 @@ def run_questions(settings: QaSettings) -> None:
   verdicts = grading.grade_answers(
     [(q, replies[q.question_id], style) for q in questions],
     settings.judge,
+    settings.workers,
     settings.workdir / JUDGE_REPLIES_FILE,
   )
   graded = list(zip(questions, verdicts, strict=True))
@@ -146,17 +149,6 @@ def run_questions(settings: QaSettings) -> None:
     **_make_notes(answerer, graded, settings.system),
   }
   _write_results(settings, graded, notes, time.perf_counter() - start)
-
-
-def _select_questions(settings: QaSettings) -> list[Question]:
-  questions = [
-    question
-    for question in data_sources.load_questions(settings.data, settings.split)
-    if not settings.tasks or question.task in settings.tasks
-  ]
-  if not questions:
-    raise ValueError(f"--split={settings.split}: no question of these tasks")
-  return questions[: settings.limit]
 
 
 def _make_run_key(settings: QaSettings) -> dict[str, object]:
@@ -168,7 +160,7 @@ def _make_run_key(settings: QaSettings) -> dict[str, object]:
   }
   if settings.system == "chronicles":
     run_key["chronicles"] = list(settings.chronicles)
-  if settings.endpoint is not None and settings.system == MODEL:
+  if settings.system == MODEL:
     run_key |= {
       "model": settings.endpoint.model,
       "arm": settings.arm,
@@ -205,7 +197,7 @@ def _make_context_provider(
 ) -> ContextProvider:
   """Returns what provides the context of a question in the model's arm."""
   if settings.arm == "closed_book":
-    return provide_nothing
+    return lambda question: ()
   if settings.arm == "facts":
     return list_facts
   if settings.arm == "open_book":
@@ -224,10 +216,11 @@ def _load_known_entities(settings: QaSettings) -> list[Entity]:
   # Names of eras are in every dictionary, so both systems know them.
   known_entities = [entity for entity in entities if entity.kind == ERA]
   if settings.system == "chronicles":
-    texts = data_sources.load_dated_texts(
-      settings.chronicles, settings.data.data_dir
+    index = timeline.ChronicleIndex.from_benchmarks(
+      load.load_benchmark(name, settings.data.data_dir)
+      for name in settings.chronicles
     )
-    known_entities += timeline.ChronicleIndex(texts).date_entities(
+    known_entities += index.date_entities(
       [entity for entity in entities if entity.kind != ERA]
     )
     logging.info("dated %d of %d names", len(known_entities), len(entities))
@@ -262,8 +255,14 @@ def _write_results(
   folder = settings.workdir
   is_model = settings.system == MODEL
   name = settings.endpoint.model if is_model else settings.system
-  judge_endpoint = settings.judge.endpoint
-  _write_verdicts(folder / VERDICTS_FILE, graded)
+  lines = (
+    json.dumps(
+      {"id": question.question_id, **dataclasses.asdict(verdict)},
+      ensure_ascii=False,
+    )
+    for question, verdict in graded
+  )
+  files.write_text(folder / VERDICTS_FILE, "\n".join(lines) + "\n")
   rows = report.make_result_rows(
     graded,
     dataset=data_sources.format_dataset_name(
@@ -271,7 +270,7 @@ def _write_results(
     ),
     system=name,
     track=_SYSTEM_TRACKS.get(settings.system, settings.arm),
-    score_mode=judge_endpoint.model if judge_endpoint else "rules",
+    score_mode=settings.judge.model if settings.judge else "rules",
     split=settings.split,
     mode=settings.style,
     command=settings.command,
@@ -280,7 +279,7 @@ def _write_results(
   )
   results.write_result_rows(folder / "results.json", rows)
   graded_by_system = {name: graded}
-  for finished_run in map(pathlib.Path, settings.finished_runs):
+  for finished_run in map(pathlib.Path, settings.also):
     graded_by_system[finished_run.name] = _read_finished_run(
       finished_run, graded
     )
@@ -288,17 +287,6 @@ def _write_results(
   report.write_plots(folder, graded_by_system)
   print(report.format_summary(graded, name))
   print(f"written: {folder / 'report.md'}")
-
-
-def _write_verdicts(path: pathlib.Path, graded: report.GradedQuestions) -> None:
-  lines = (
-    json.dumps(
-      {"id": question.question_id, **dataclasses.asdict(verdict)},
-      ensure_ascii=False,
-    )
-    for question, verdict in graded
-  )
-  files.write_text(path, "\n".join(lines) + "\n")
 
 
 def _read_finished_run(

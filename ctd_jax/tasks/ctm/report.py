@@ -27,6 +27,10 @@ from ctd_jax_datasets.ctm.generator import BUCKETS, size_bucket
 from ctd_jax_datasets.ctm.periods import LSEC, TASKS
 from ctd_jax_datasets.ctm.schema import Question
 
+if TYPE_CHECKING:
+  import matplotlib.axes
+  import matplotlib.figure
+
 GradedQuestions = Sequence[tuple[Question, AnswerVerdict]]
 ALL_FAMILY = "all"
 # File in the folder of the report -> its title.
@@ -96,16 +100,6 @@ def average_measures(
   }
 
 
-def count_verdict_sources(
-  graded: GradedQuestions,
-) -> dict[str, collections.Counter[str]]:
-  """Returns task -> source of verdict -> number of answers."""
-  counts: dict[str, collections.Counter[str]] = {}
-  for question, verdict in graded:
-    counts.setdefault(question.task, collections.Counter())[verdict.source] += 1
-  return {task: counts[task] for task in TASKS if task in counts}
-
-
 def format_report(
   graded: GradedQuestions, name: str, notes: Mapping[str, object]
 ) -> str:
@@ -143,7 +137,18 @@ def format_report(
   blocks.append(
     output.format_table("Finer measures", columns, rows, markdown=True)
   )
-  blocks.append(_format_source_table(graded))
+  # By task: how many answers each rule, or no rule, decided.
+  counts = collections.Counter((q.task, v.source) for q, v in graded)
+  sources = sorted({source for _, source in counts})
+  rows = [
+    [task, *(counts[task, source] for source in sources)]
+    for task in TASKS
+    if any(counts[task, source] for source in sources)
+  ]
+  header = ["task", *sources]
+  blocks.append(
+    output.format_table("Verdicts by source", header, rows, markdown=True)
+  )
   return "\n".join(blocks)
 
 
@@ -154,18 +159,6 @@ def _format_share_rows(
     [str(key), str(share.num_hits), str(share.num_trials), str(share)]
     for key, share in shares.items()
   ]
-
-
-def _format_source_table(graded: GradedQuestions) -> str:
-  counts_by_task = count_verdict_sources(graded)
-  sources = sorted({s for counts in counts_by_task.values() for s in counts})
-  rows = [
-    [task, *(str(counts[source]) for source in sources)]
-    for task, counts in counts_by_task.items()
-  ]
-  return output.format_table(
-    "Verdicts by source", ["task", *sources], rows, markdown=True
-  )
 
 
 def format_summary(graded: GradedQuestions, name: str) -> str:
@@ -228,10 +221,6 @@ def write_report(
   blocks += [f"![{title}]({name})\n" for name, title in PLOT_TITLES.items()]
   files.write_text(folder / "report.md", "\n".join(blocks))
 
-
-if TYPE_CHECKING:
-  import matplotlib.axes
-  import matplotlib.figure
 
 _GROUP_WIDTH = 0.8  # of all bars at one tick; the ticks are 1 apart
 _POINT_OFFSET = 0.06  # between systems, so that their intervals stay apart

@@ -57,39 +57,29 @@ MENTION_SENSE = "mention"  # sense of the intervals, cf. `YearInterval`
 _LIFE_MARGIN = 30  # years by which a life may exceed its mentions
 
 
-@dataclasses.dataclass(frozen=True)
-class DatedText:
-  """Text and its year, as historians count (no year 0)."""
-
-  text: str
-  year: int
-
-
-def read_dated_events(benchmark: Benchmark) -> list[DatedText]:
-  """Returns the events of a data set with their years."""
-  return [
-    # Astronomical years have a year 0.
-    DatedText(record.text, year if year > 0 else year - 1)
-    for record in benchmark.records
-    if record.kind == benchmark_lib.EVENT
-    for year in (reigns.astronomical_year_of(benchmark.timeline, record.key),)
-  ]
-
-
 class ChronicleIndex:
   """Index of dated texts, in Simplified script."""
 
-  def __init__(self, records: Iterable[DatedText]):
-    """Indexes dated texts.
+  def __init__(self, dated_texts: Iterable[tuple[str, int]]):
+    """Indexes pairs of a text and its year (historians': no year 0).
 
     Raises:
       ValueError: if there is no text.
     """
-    self._records = [
-      dataclasses.replace(record, text=replies.to_simplified(record.text))
-      for record in records
-    ]
-    self._index = bm25.BM25([record.text for record in self._records])
+    self._records = [(replies.to_simplified(t), y) for t, y in dated_texts]
+    self._index = bm25.BM25([text for text, _ in self._records])
+
+  @classmethod
+  def from_benchmarks(cls, benchmarks: Iterable[Benchmark]) -> ChronicleIndex:
+    """Returns the index of the events of data sets."""
+    return cls(
+      # Astronomical years have a year 0.
+      (record.text, year if year > 0 else year - 1)
+      for benchmark in benchmarks
+      for record in benchmark.records
+      if record.kind == benchmark_lib.EVENT
+      for year in (reigns.astronomical_year_of(benchmark.timeline, record.key),)
+    )
 
   def search_years(self, names: Sequence[str]) -> list[list[int]]:
     """Returns for each name the sorted years of the records that contain it."""
@@ -102,9 +92,9 @@ class ChronicleIndex:
       )
       years_by_name += [
         sorted(
-          self._records[i].year
+          self._records[i][1]
           for i in row
-          if i >= 0 and name in self._records[i].text
+          if i >= 0 and name in self._records[i][0]
         )
         for name, row in zip(batch, indices, strict=True)
       ]
