@@ -84,8 +84,9 @@ def main() -> None:
     if failure:
       raise failure
     return
-  split = options.split or "test"
-  print(grids.summarise_grid(cells, benchmark, split, workdir))
+  print(
+    grids.summarise_grid(cells, benchmark, options.split or "test", workdir)
+  )
   print(
     f"tables       {workdir / 'results.txt'}, results.json, comparisons.tsv"
   )

@@ -125,9 +125,8 @@ def write_dates(
     log_p: log p(month | record) over the timeline.
   """
   lines = ["\t".join(_HEADER)]
-  best_months = log_p.argmax(axis=1)
   for row, month, value in zip(
-    rows, best_months, log_p.max(axis=1), strict=True
+    rows, log_p.argmax(axis=1), log_p.max(axis=1), strict=True
   ):
     key = benchmark.timeline.key_at(int(month))
     name = benchmark.records[row].record_id

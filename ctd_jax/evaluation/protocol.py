@@ -160,8 +160,9 @@ class PerQueryScores:
 
   def mean_of_family(self, measure: str, family: str = "all") -> float:
     """Returns the mean over the queries of a family, 0 if there is none."""
-    values = self.values_of_family(measure, family)
-    return runs.compute_mean(values, self.cell_by_query(family))
+    return runs.compute_mean(
+      self.values_of_family(measure, family), self.cell_by_query(family)
+    )
 
   def means_by_measure(self, family: str = "all") -> dict[str, float]:
     """Returns measure -> mean over the queries of a family."""

@@ -246,8 +246,9 @@ def _format_block(
     ]
     for (system, score_mode, source), cells in lines.items()
   ]
-  title = _format_title(table_key, columns)
-  return output.format_table(title, header, body, markdown)
+  return output.format_table(
+    _format_title(table_key, columns), header, body, markdown
+  )
 
 
 def _format_title(table_key: Sequence[str], columns: str) -> str:
@@ -304,8 +305,7 @@ def fill_tables(
       table = _format_view(rows, match["name"], match["keys"], location)
     return f"{match['open']}\n{table}\n{match['close']}"
 
-  num_markers = text.count("<!-- table:")
-  if num_markers != len(_TABLE_MARKER.findall(text)):
+  if text.count("<!-- table:") != len(_TABLE_MARKER.findall(text)):
     raise ValueError(f"{file_name}: a <!-- table:... --> has no <!-- end -->")
   return _TABLE_MARKER.sub(format_marked_table, text)
 

@@ -375,9 +375,11 @@ def write_comparison_rows(
   path: str | os.PathLike, rows: Iterable[ComparisonRow]
 ) -> None:
   """Writes rows as TSV with a header."""
-  lines = map(msgspec.structs.astuple, rows)
   files.write_text(
-    path, output.format_delimited(ComparisonRow.__struct_fields__, lines)
+    path,
+    output.format_delimited(
+      ComparisonRow.__struct_fields__, map(msgspec.structs.astuple, rows)
+    ),
   )
 
 

@@ -90,8 +90,11 @@ def score_runs(
     names = runs.select_measures(run.depth)
     for mode in protocol.MODES.values():
       if mode.gallery == run.gallery:
-        queries = benchmark.queries[run.split]
-        tables.append(protocol.evaluate_run(run, queries, kinds, mode, names))
+        tables.append(
+          protocol.evaluate_run(
+            run, benchmark.queries[run.split], kinds, mode, names
+          )
+        )
   return tables
 
 
@@ -112,8 +115,11 @@ def find_run_paths(
   for folder in folders:
     for path in sorted(folder.glob("run.*.trec")):
       first_path = paths.setdefault(path.name, path)
-      has_variants = path.name.split(".")[1] in variant_systems
-      if has_variants and first_path.read_bytes() != path.read_bytes():
+      system = path.name.split(".")[1]
+      if (
+        system in variant_systems
+        and first_path.read_bytes() != path.read_bytes()
+      ):
         raise ValueError(
           f"{first_path} and {path} differ: two variants of one system "
           "cannot stand in one table; leave one of the folders out of --also"
@@ -336,8 +342,11 @@ def write_summary(summary: RunSummary) -> str:
     for mode in protocol.MODES:
       mode_rows = results.select_rows(summary.rows, split=split, mode=mode)
       if mode in REPORT_MODES:
-        overall_rows = results.select_rows(mode_rows, family="all")
-        main_tables.append(result_tables.format_table(overall_rows))
+        main_tables.append(
+          result_tables.format_table(
+            results.select_rows(mode_rows, family="all")
+          )
+        )
         main_tables.append(_format_cells(mode_rows))
         main_tables.append(_format_comparisons(summary, split, mode))
         plot_hits_by_group(summary, split, mode, "reign")
@@ -386,8 +395,9 @@ def _format_cells(rows: Sequence[results.ResultRow]) -> str:
   cells = [*protocol.CELLS, protocol.MACRO_FAMILY]
   families_present = {row.family for row in rows}
   columns = [family for family in cells if family in families_present]
-  hit_rows = results.select_rows(rows, metric="hit@1")
-  return result_tables.format_table(hit_rows, columns, columns="family")
+  return result_tables.format_table(
+    results.select_rows(rows, metric="hit@1"), columns, columns="family"
+  )
 
 
 def _format_comparisons(summary: RunSummary, split: str, mode: str) -> str:

@@ -97,9 +97,12 @@ def run_evaluation(
     reason = str(error).replace("--sources", "--config.sources")
     raise SourceError(reason) from None
   if report:
-    is_training_dataset = not baselines_only and not dataset
     render_report(
-      benchmark, config, workdir, other_folders, is_training_dataset
+      benchmark,
+      config,
+      workdir,
+      other_folders,
+      is_training_dataset=not baselines_only and not dataset,
     )
   else:
     evaluate_systems(benchmark, config, workdir, other_folders)
@@ -143,8 +146,9 @@ def write_system_runs(
       runs.write_run(run, folder)
     rows = calibration.find_split_rows(benchmark, split)
     if system.log_months and len(rows):
-      log_p = system.log_months(rows)
-      calibration.write_dates(folder, name, split, benchmark, rows, log_p)
+      calibration.write_dates(
+        folder, name, split, benchmark, rows, system.log_months(rows)
+      )
   if system.tuning_table:
     files.write_text(folder / f"tuning.{name}.tsv", system.tuning_table())
 
@@ -259,8 +263,9 @@ def render_report(
     raise FileNotFoundError(
       f"--report: no run file in {folder}; evaluate first, without --report"
     )
-  other_folders = _find_run_folders(other_workdirs, benchmark)
-  print_summary(benchmark, config, [folder, *other_folders])
+  print_summary(
+    benchmark, config, [folder, *_find_run_folders(other_workdirs, benchmark)]
+  )
 
 
 def _find_run_folders(
@@ -355,8 +360,9 @@ def print_summary(
   if benchmark.name.startswith("chunqiutr/mini:"):
     print(f"{_MINI_EXPECTATION}\n")
   # Its training is shown where a run is evaluated on its own data set.
-  is_own = folder.name == EVALUATION_FOLDER
-  curves = metrics.read_curves(folder.parent) if is_own else {}
+  curves = {}
+  if folder.name == EVALUATION_FOLDER:
+    curves = metrics.read_curves(folder.parent)
   page = report.write_page(evaluation_summary, curves)
   print(f"page to read {page}")
   print(f"tables       {folder / 'results.txt'}, results.json, per_query.tsv")

@@ -299,13 +299,13 @@ def read_runs(
   for cell in cells:
     for name in modes:
       mode = protocol.get_mode(name)
-      folder = cell.folder / EVALUATION_FOLDER
-      (path,) = folder.glob(f"run.*.{split}.{mode.gallery}.trec")
+      (path,) = (cell.folder / EVALUATION_FOLDER).glob(
+        f"run.*.{split}.{mode.gallery}.trec"
+      )
       table = protocol.evaluate_run(
         runs.read_run(path), benchmark.queries[split], kinds, mode
       )
-      by_mode = seed_tables.setdefault(cell.system, {})
-      by_mode.setdefault(name, []).append(
+      seed_tables.setdefault(cell.system, {}).setdefault(name, []).append(
         dataclasses.replace(table, system=cell.system)
       )
   return seed_tables
@@ -623,7 +623,15 @@ def _format_sweep_file(scores: Sequence[SweepScore]) -> str:
   for score in scores:
     for i, cell in enumerate(score.cells):
       figures = [f"{score.values[mode][i]:.6g}" for mode in modes]
-      values = [value for _, value in cell.values]
-      rows.append([cell.method, *values, cell.seed, *figures, cell.folder])
-  header = ["method", *fields, "seed", *measures, "folder"]
-  return output.format_delimited(header, rows)
+      rows.append(
+        [
+          cell.method,
+          *(value for _, value in cell.values),
+          cell.seed,
+          *figures,
+          cell.folder,
+        ]
+      )
+  return output.format_delimited(
+    ["method", *fields, "seed", *measures, "folder"], rows
+  )

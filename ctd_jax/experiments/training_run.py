@@ -67,10 +67,9 @@ def train_and_evaluate(
   evaluation_run.validate_evaluation(config)
   with devices.PreemptionWatch() as watch:
     experiment = experiments.assemble_experiment(config, workdir)
-    ranker = dense.Ranker(experiment)
     is_finished = loop.train(
       experiment,
-      ranker.validate,
+      dense.Ranker(experiment).validate,
       watch,
       stop_after,
       profile,

@@ -220,8 +220,11 @@ def _idf(
   # Negative where more than half of the texts have the term.
   idf = np.log(num_texts - frequency + 0.5) - np.log(frequency + 0.5)
   # The mean is over the terms of this gallery, before any replacement.
-  floor = IDF_FLOOR_SHARE * idf[is_present].mean()
-  return np.where(is_present, np.where(idf < 0, floor, idf), 0.0)
+  return np.where(
+    is_present,
+    np.where(idf < 0, IDF_FLOOR_SHARE * idf[is_present].mean(), idf),
+    0.0,
+  )
 
 
 def _count_matrix(

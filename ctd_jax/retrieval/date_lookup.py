@@ -83,8 +83,9 @@ def combine_scores(
   """
   lowest = scores.min(axis=1, keepdims=True).astype(np.float64)
   # One more than the range, so that the best of a tier stays below the next.
-  tier_step = scores.max(axis=1, keepdims=True) - lowest + 1
-  return tier * tier_step + (scores - lowest)
+  return tier * (scores.max(axis=1, keepdims=True) - lowest + 1) + (
+    scores - lowest
+  )
 
 
 def rank_by_dates(

@@ -463,8 +463,9 @@ def write_model_runs(experiment: Experiment) -> None:
 
 def _has_same_calendar(experiment: Experiment) -> bool:
   """Returns whether the posterior is over the months of the data set."""
-  model_months = experiment.model.config.month_classes
-  return model_months == train_step.month_classes(experiment.benchmark.timeline)
+  return experiment.model.config.month_classes == train_step.month_classes(
+    experiment.benchmark.timeline
+  )
 
 
 def _write_dates(

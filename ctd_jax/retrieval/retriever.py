@@ -114,8 +114,9 @@ class Retriever:
         )
       if not is_run:
         return _load_exported(folder, dataset, data_dir, texts)
-      config = run_folder.read_config(folder)
-      return _load_run(config, folder, dataset, data_dir, texts)
+      return _load_run(
+        run_folder.read_config(folder), folder, dataset, data_dir, texts
+      )
     if not has_gallery:
       raise ValueError(
         f"{source}: no trained run there, and an encoder has no gallery of "

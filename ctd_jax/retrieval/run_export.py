@@ -312,8 +312,9 @@ def export_vectors(
     _write_vectors(
       folder / f"{name}.npy", query_encoding.vectors(mode), temperature
     )
-    columns = _query_columns(queries, benchmark.timeline)
-    _write_table(folder / f"{name}.parquet", columns)
+    _write_table(
+      folder / f"{name}.parquet", _query_columns(queries, benchmark.timeline)
+    )
   description = {
     "dataset": benchmark.name,
     "system": config.name,
@@ -440,8 +441,9 @@ def export_run(
   else:
     rows = measure_system(experiment, system)
     trained_system.write_system(folder, system)
-    card = make_card(system, rows, folder.name)
-    files.write_text(folder / CARD_FILE, str(card))
+    files.write_text(
+      folder / CARD_FILE, str(make_card(system, rows, folder.name))
+    )
     _warn_of_loss(experiment, str(folder / CARD_FILE))
   logging.info("step %d of %s is in %s", best_step, name, folder)
 

@@ -209,8 +209,13 @@ def _merge_scores(
       chunk_max,
     )
     top_k = _insert_sorted(scores, indices, best_score, offset + column)
-    next_score = chunk_max.max(-1, keepdims=True)
-    return *top_k, chunk_max, next_score, best_score, column
+    return (
+      *top_k,
+      chunk_max,
+      chunk_max.max(-1, keepdims=True),
+      best_score,
+      column,
+    )
 
   best_score = chunk_max_gxbxC.max(-1, keepdims=True)
   state = (

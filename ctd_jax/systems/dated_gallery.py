@@ -88,8 +88,9 @@ class DatedGallery:
   @functools.cached_property
   def fitted_model(self) -> FittedDatingModel:
     """The model, fitted on the records of train months."""
-    labels = make_train_labels(self.benchmark)
-    return self.model.fit(self.features.corpus, labels, self.features)
+    return self.model.fit(
+      self.features.corpus, make_train_labels(self.benchmark), self.features
+    )
 
   @functools.cached_property
   def wording(self) -> RecordWording:
@@ -135,8 +136,9 @@ def read_dated_gallery(
   features = read_corpus_features(
     corpus, make_train_labels(benchmark), model.use_punctuation
   )
-  track = EXTERNAL_TRACK if external_texts else TRACK
-  return DatedGallery(benchmark, model, features, track)
+  return DatedGallery(
+    benchmark, model, features, EXTERNAL_TRACK if external_texts else TRACK
+  )
 
 
 # ----------------------------------------------------------------------------

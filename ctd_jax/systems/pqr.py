@@ -189,16 +189,25 @@ def make_search(
     ]
     parts = []
     if row_questions:
-      flat = [question for _, question in row_questions]
-      parts.append(encode(model, flat, published.QUERY, question_config))
+      parts.append(
+        encode(
+          model,
+          [question for _, question in row_questions],
+          published.QUERY,
+          question_config,
+        )
+      )
     if rows_without:
       logging.info(
         "%d of %d records have no pseudo-queries; their own text stands in",
         len(rows_without),
         len(texts),
       )
-      own = [texts[row] for row in rows_without]
-      parts.append(encode(model, own, published.RECORD, config))
+      parts.append(
+        encode(
+          model, [texts[row] for row in rows_without], published.RECORD, config
+        )
+      )
     record_rows = np.array([*(row for row, _ in row_questions), *rows_without])
     # Stable sort: the order of a record's questions seeds its clusters.
     order = np.argsort(record_rows, kind="stable")

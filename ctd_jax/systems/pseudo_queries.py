@@ -74,8 +74,10 @@ class PseudoQueryWriter:
 
 def parse_reply(reply: str) -> list[str]:
   """Returns the pseudo-queries of a reply, without numbers and blank lines."""
-  reply_lines = _THOUGHT.sub("", reply).splitlines()
-  lines = (_NUMBERING.sub("", line).strip() for line in reply_lines)
+  lines = (
+    _NUMBERING.sub("", line).strip()
+    for line in _THOUGHT.sub("", reply).splitlines()
+  )
   return [line for line in lines if line]
 
 

@@ -218,8 +218,9 @@ def encode(
     rows = model.tokenizer([(prompt or "") + text for text in texts])
     rows = list(map(np.array, rows["input_ids"]))
     names, field = f"texts of side {side}", f"{side}_length"
-    lengths = np.array(list(map(len, rows)))
-    text_encoder.warn_of_cuts(lengths, length, names, field)
+    text_encoder.warn_of_cuts(
+      np.array(list(map(len, rows))), length, names, field
+    )
     # A model that does not know the script reads all texts alike.
     text_encoder.check_distinct(
       texts, [row[:length] for row in rows], names, f"raise {field}"
@@ -242,8 +243,9 @@ def open_dense(config: PublishedConfig) -> Any:
 
     for index, module in enumerate(model):
       if isinstance(module, modules.Pooling):
-        width = module.embedding_dimension
-        model[index] = modules.Pooling(width, _POOLINGS[config.pooling])
+        model[index] = modules.Pooling(
+          module.embedding_dimension, _POOLINGS[config.pooling]
+        )
   model.set_pooling_include_prompt(True)  # as the release does
   if config.end_token:
     _end_texts(model.tokenizer, config)
@@ -326,8 +328,13 @@ def _open_maxsim(config: PublishedConfig) -> Any:
   from sentence_transformers.base.modules import Normalize
   from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
 
-  normalize = Normalize(module_input_name="token_embeddings")
-  return MultiVectorEncoder(modules=[encoder, MultiVectorMask(), normalize])
+  return MultiVectorEncoder(
+    modules=[
+      encoder,
+      MultiVectorMask(),
+      Normalize(module_input_name="token_embeddings"),
+    ]
+  )
 
 
 def _has_projection(config: PublishedConfig) -> bool:
@@ -427,8 +434,9 @@ def _rerank(
     values = np.array([model_scores[query, r] for r, _ in found], np.float32)
     if config.mixing:
       cosines = config.temperature * np.array([s for _, s in found], np.float32)
-      shares = np.clip((cosines + 1) / 2, 0, 1)
-      values = (1 - config.mixing) * values + config.mixing * shares
+      values = (1 - config.mixing) * values + config.mixing * np.clip(
+        (cosines + 1) / 2, 0, 1
+      )
     columns, values = host_search.select_top_k(values[None], k)
     found_rows = np.array([*(row for row, _ in found), -1], np.int32)
     return found_rows[columns[0]], values[0]

@@ -177,8 +177,10 @@ def register(
     for name in names:
       if name in _registrations:
         raise ValueError(f"two systems are registered as {name!r}")
-    other_config = _section_configs().get(config.SECTION, config)
-    if config.SECTION and other_config is not config:
+    if (
+      config.SECTION
+      and _section_configs().get(config.SECTION, config) is not config
+    ):
       raise ValueError(f"two dataclasses describe config.{config.SECTION}")
     _registrations.update(dict.fromkeys(names, registration))
     return factory
@@ -197,8 +199,7 @@ def load_system_modules(folders: Iterable[str] = ()) -> None:
   for module in pkgutil.iter_modules(systems.__path__, f"{systems.__name__}."):
     spec = module.module_finder.find_spec(module.name, None)
     # Read, not imported: a command of the package may import JAX.
-    source = spec.loader.get_source(module.name) or ""
-    if _REGISTRATION.search(source):
+    if _REGISTRATION.search(spec.loader.get_source(module.name) or ""):
       importlib.import_module(module.name)
 
 
@@ -299,15 +300,17 @@ def make_systems(
     FileNotFoundError: if a file that a section names is missing.
   """
   validate(config)
-  mode = protocol.get_mode(config.eval.mode)
-  context = Context(config.seed, mode, config.data_dir)
+  context = Context(
+    config.seed, protocol.get_mode(config.eval.mode), config.data_dir
+  )
   system_by_name: dict[str, System] = {}
   for name in config.eval.baselines:
     # The factory of an earlier name may have made this system as well.
     if name not in system_by_name:
       registration = _registrations[name]
-      section = read_section(config, registration.config)
-      system_by_name |= registration.make_systems(benchmark, section, context)
+      system_by_name |= registration.make_systems(
+        benchmark, read_section(config, registration.config), context
+      )
   return {
     system_by_name[name].name or name: system_by_name[name]
     for name in config.eval.baselines

@@ -39,8 +39,9 @@ class TimePriorConstants(bm25.BM25Constants):
     """Returns the Gaussian, 1 at its centre, out to 3 standard deviations."""
     # Truncated, and 1 at its centre: the sum is normalised later.
     radius = max(1, int(3 * self.bandwidth))
-    offsets = np.arange(-radius, radius + 1)
-    return np.exp(-(offsets**2) / (2 * self.bandwidth**2))
+    return np.exp(
+      -(np.arange(-radius, radius + 1) ** 2) / (2 * self.bandwidth**2)
+    )
 
 
 PUBLISHED_CONSTANTS = TimePriorConstants()
@@ -94,8 +95,9 @@ def add_time_prior(
   Returns:
     The sum; a query without any BM25 hit gets a constant prior.
   """
-  num_feedback = min(constants.feedback, scores.shape[1])
-  best, _ = host_search.select_top_k(scores, num_feedback)
+  best, _ = host_search.select_top_k(
+    scores, min(constants.feedback, scores.shape[1])
+  )
   prior = estimate_month_density(ordinals[best], num_months, constants)
   # Without any hit the feedback is arbitrary: ties by index.
   prior[~scores.any(axis=1)] = 1 / num_months

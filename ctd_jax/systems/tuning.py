@@ -64,8 +64,10 @@ class TunedSystem:
         "by; leave the tuned systems out of config.eval.baselines"
       )
     grid = self.make_grid()
-    candidates = output.Progress(grid, "tune", unit="candidate")
-    values = [self._validation_value(candidate) for candidate in candidates]
+    values = [
+      self._validation_value(candidate)
+      for candidate in output.Progress(grid, "tune", unit="candidate")
+    ]
     # The sort is stable: of equals the first, the published constants, wins.
     scored_candidates = sorted(
       zip(grid, values, strict=True), key=lambda pair: -pair[1]
@@ -120,9 +122,8 @@ class TunedSystem:
         [query.text for query in queries], 1, gallery, candidate
       ),
     )
-    kind_of = dict(zip(ids, kinds, strict=True))
     query_scores = protocol.evaluate_run(
-      run, queries, kind_of, mode, (TUNING_MEASURE,)
+      run, queries, dict(zip(ids, kinds, strict=True)), mode, (TUNING_MEASURE,)
     )
     return query_scores.mean_of_family(TUNING_MEASURE)
 

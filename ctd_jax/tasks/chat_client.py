@@ -101,8 +101,9 @@ class ChatClient:
         with self._lock:
           self.cached += 1
       else:
-        reply = self._fetch_reply(messages)
-        self.journal.append(key, dataclasses.asdict(reply))
+        self.journal.append(
+          key, dataclasses.asdict(self._fetch_reply(messages))
+        )
     return Reply(**self.journal[key])
 
   def make_request_key(

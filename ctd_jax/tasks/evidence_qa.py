@@ -53,8 +53,9 @@ def format_report(
     # Questions of one year share records, so years are resampled.
     low, high = significance.compute_bootstrap_interval(values, years)
     rows.append([measure, f"{mean:.4f}", f"[{low:.3f}, {high:.3f}]"])
-  columns = ["measure", "mean", "95 %, years resampled"]
-  score_table = output.format_table(title, columns, rows)
+  score_table = output.format_table(
+    title, ["measure", "mean", "95 %, years resampled"], rows
+  )
   return f"{score_table}\n{_format_wrong_citations(packs, replies)}"
 
 
@@ -88,9 +89,12 @@ def format_tsv(
     wrong_citations = evidence_packs.count_wrong_citations(
       pack, replies[pack.question_id]
     )
-    formatted_values = [f"{measures[name]:.6g}" for name in names]
     rows.append(
-      [pack.question_id, *formatted_values, *wrong_citations.values()]
+      [
+        pack.question_id,
+        *[f"{measures[name]:.6g}" for name in names],
+        *wrong_citations.values(),
+      ]
     )
   return output.format_delimited(["query_id", *names, *CONFUSABLE_ROLES], rows)
 

@@ -84,7 +84,7 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
     chat = chat_client.ChatClient(endpoint(server, attempts=2), replies)
-    answerer = qa.ModelAnswerer(chat, "cot", qa.provide_nothing)
+    answerer = qa.ModelAnswerer(chat, "cot", lambda question: ())
     with pytest.raises(NoReplyError, match=f"1 of {len(ASKED)} questions"):
       chat_models.ask_questions(ASKED, answerer, journal, num_workers=4)
     assert len(journal) == len(ASKED) - 1
@@ -150,9 +150,9 @@ def test_kill_and_resume(tmp_path, monkeypatch):
     address = endpoint(server, api_key=None, prices=(1.0, 1.0), timeout=5.0)
     qa.run_questions(
       command_settings.QaSettings(
-        "model",
-        tmp_path / "run",
-        command_settings.DataSettings(str(DATA)),
+        system="model",
+        workdir=tmp_path / "run",
+        data=command_settings.DataSettings(str(DATA)),
         endpoint=address,
         workers=2,
       )
@@ -179,8 +179,6 @@ def test_errors_take_one_line(tmp_path, monkeypatch):
   output, _ = process.communicate(timeout=240)
   assert output == "error: --system=model: name it with --model\n"
   assert process.returncode
-  with pytest.raises(ValueError, match="--task=EDT: there are EDD, PJ"):
-    command_settings.QaSettings("oracle", tmp_path, tasks=("EDT",))
   monkeypatch.setattr(sys, "argv", ["ctm", "game"])
   with pytest.raises(SystemExit, match="'game' is not one of qa, ito, judge"):
     __main__.main()
@@ -312,9 +310,9 @@ def test_games_are_played_resumed_and_checked(tmp_path, capsys):
   path.write_bytes(whole[: len(whole) // 2])
   ito.run_games(
     command_settings.ItoSettings(
-      "elimination",
-      tmp_path / "run",
-      command_settings.DataSettings(str(data)),
+      agent="elimination",
+      workdir=tmp_path / "run",
+      data=command_settings.DataSettings(str(data)),
       repeats=2,
     )
   )

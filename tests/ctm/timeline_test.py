@@ -116,7 +116,7 @@ def test_dates_found_in_texts():
     ("是歲大旱。", 300),
     ("王僧辯卒。", 555),
   ]
-  index = timeline.ChronicleIndex(timeline.DatedText(*pair) for pair in texts)
+  index = timeline.ChronicleIndex(texts)
   assert index.search_years(["陈霸先", "王僧辩", "李白"]) == [
     [555, 557],
     [555, 555],

@@ -44,7 +44,7 @@ def test_a_key_is_written_once(tmp_path):
   [
     (b'{"key": "a", "value": 1}\nhello\n', "line 2: expected"),
     (b'{"key": "a"}\n', "line 1: expected"),
-    (b'{"key": "a", "value": 1}\n' * 2, "line 2: 'a' stands twice"),
+    (b'{"key": "a", "value": 1}\n' * 2, "line 2: the key 'a' occurs twice"),
   ],
 )
 def test_edited_files_are_refused(tmp_path, content, message):
@@ -62,4 +62,5 @@ def test_two_writers_are_refused(tmp_path):
     pytest.raises(ValueError, match="another run is writing"),
   ):
     Journal(path)
-  Journal(path).close()
+  with Journal(path):
+    pass  # free again

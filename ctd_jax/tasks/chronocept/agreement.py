@@ -239,8 +239,7 @@ def segment_jaccard(first: Annotation, second: Annotation) -> float:
 
 def compute_window(segments: Int[np.ndarray, " W"]) -> int:
   """Returns half the mean length of the segments in words, at least 2."""
-  mean_length = len(segments) / len(np.unique(segments))
-  return max(MIN_WINDOW, round(mean_length / 2))
+  return max(MIN_WINDOW, round(len(segments) / len(np.unique(segments)) / 2))
 
 
 def pk_one_way(
@@ -407,8 +406,9 @@ def format_segments(annotations: Annotations) -> list[str]:
 
 def format_axes(annotations: Annotations) -> list[str]:
   """Returns the lines about the confusion of axes and about mergings."""
-  pairs = make_annotator_pairs(annotations).values()
-  labels = make_word_labels(itertools.chain.from_iterable(pairs))
+  labels = make_word_labels(
+    itertools.chain.from_iterable(make_annotator_pairs(annotations).values())
+  )
   counts = sklearn.metrics.confusion_matrix(
     *labels, labels=np.arange(len(AXES))
   )
@@ -418,8 +418,7 @@ def format_axes(annotations: Annotations) -> list[str]:
   lines = ["axes of words, in percent of the row", " " * (width + 4) + head]
   for number, axis, row in zip(numbers, AXES, counts, strict=True):
     # Pairs are counted in both orders, so a row sums to twice its words.
-    shares = 100 * row / max(1, row.sum())
-    cells = "".join(f"{share:8.1f}" for share in shares)
+    cells = "".join(f"{share:8.1f}" for share in 100 * row / max(1, row.sum()))
     lines.append(f"  {number} {axis:<{width}}{cells}{row.sum() / 2:8.1f}")
   precision, kappa = measure_merging(*labels)
   merged_precision, merged_kappa = measure_merging(*labels, MERGED_AXES)

@@ -207,8 +207,13 @@ def run_experiment(
     predictions.append(
       scaler.transform(data.model_scalers["test"].inverse(predicted))
     )
-  seconds = round(time.time() - start_time, 1)
-  _write_report(config, workdir, data, np.stack(predictions), seconds)
+  _write_report(
+    config,
+    workdir,
+    data,
+    np.stack(predictions),
+    round(time.time() - start_time, 1),
+  )
 
 
 def make_split_inputs(

@@ -203,8 +203,9 @@ class FrozenFeatures:
     states, mask = arrays["states"], arrays["mask"]  # [texts, L, D], [texts, L]
     if pad_to_max_length:
       # `encode_tokens` pads to the longest text only.
-      num_padding = self.max_length - states.shape[1]
-      states = np.pad(states, ((0, 0), (0, num_padding), (0, 0)))
+      states = np.pad(
+        states, ((0, 0), (0, self.max_length - states.shape[1]), (0, 0))
+      )
       field_states = states[text_indices].reshape(
         len(rows), -1, states.shape[-1]
       )

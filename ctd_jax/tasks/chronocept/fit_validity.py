@@ -55,8 +55,9 @@ def main() -> None:
     folder / "fits.json",
     json.dumps({"base": values.base, "curves": json_fits}, indent=1) + "\n",
   )
-  figure = fits.plot_fits(fits_by_curve, values.base)
-  output.write_figure(folder / "fits.png", figure)
+  output.write_figure(
+    folder / "fits.png", fits.plot_fits(fits_by_curve, values.base)
+  )
   print(f"{len(fits_by_curve)} curves")
   print(output.format_table("", header, lines), end="")
   print(f"{folder}: fits.tsv, fits.json, fits.png")

@@ -70,8 +70,7 @@ class CurveFamily:
 
   def peak_density(self, parameters: np.ndarray) -> float:
     """Returns the maximum of the density at parameters [P]."""
-    peak = np.array([self.mode(parameters)])
-    return float(self.density(peak, parameters)[0])
+    return float(self.density(np.array([self.mode(parameters)]), parameters)[0])
 
 
 def _location_grid(x: np.ndarray) -> np.ndarray:
@@ -237,8 +236,7 @@ def fit_curve(
   """
   num_values = len(family.parameters) + (peak_height is None)
   if ridge is None or family is not SKEW_NORMAL:
-    is_undetermined = family is SKEW_NORMAL and len(x) < num_values
-    ridge = WEAK_RIDGE if is_undetermined else 0.0
+    ridge = WEAK_RIDGE if family is SKEW_NORMAL and len(x) < num_values else 0.0
   if len(set(x)) < len(x):
     raise ValueError("two points at one time; a curve has one validity there")
   # A ridge counts as one more residual.
@@ -281,8 +279,12 @@ def _grid_starts(
   if peak_height is None:
     amplitudes = _best_amplitudes(density, y)
   else:
-    flat = grid.reshape(-1, len(axes))
-    peaks = np.array([family.peak_density(parameters) for parameters in flat])
+    peaks = np.array(
+      [
+        family.peak_density(parameters)
+        for parameters in grid.reshape(-1, len(axes))
+      ]
+    )
     amplitudes = peak_height / peaks.reshape(shape[:-1])
   errors = ((density * amplitudes[..., None] - y) ** 2).sum(-1)  # [*G]
   is_local_minimum = errors == scipy.ndimage.minimum_filter(errors, size=3)

@@ -309,14 +309,14 @@ def _draw_curves(
   title: str,
 ) -> None:
   """Draws the annotated and the predicted validity [T] over time."""
-  max_log_time = float(curves.to_log_time(max(_TICKS)))
-  x = np.linspace(0, max_log_time, 400)
+  x = np.linspace(0, float(curves.to_log_time(max(_TICKS))), 400)
   for targets, colour, label in (
     (annotated, TRUTH_COLOUR, "annotated"),
     (predicted, PREDICTED_COLOUR, "predicted"),
   ):
-    y = curves.validity(SkewNormal(*targets), x)
-    axes.plot(x, y, color=colour, label=label)
+    axes.plot(
+      x, curves.validity(SkewNormal(*targets), x), color=colour, label=label
+    )
   axes.set_xticks(
     [float(curves.to_log_time(minutes)) for minutes in _TICKS],
     _TICKS.values(),

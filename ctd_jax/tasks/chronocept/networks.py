@@ -123,11 +123,10 @@ class EncoderRegression(nn.Module):
     is_present = flat.any(axis=1, keepdims=True)
     # A row without tokens would attend to nothing and give NaN, so its first
     # padding position is attended to; the vector is set to 0 below.
-    attention_mask = flat.at[:, 0].set(1)
     vectors = encode_texts(
       self.encoder,
       ids.reshape(-1, length),
-      attention_mask,
+      flat.at[:, 0].set(1),
       "cls",
       1,
       deterministic,
@@ -310,8 +309,7 @@ def _make_update(model: nn.Module, decoupled: bool):
     loss, gradient = jax.value_and_grad(compute_loss)(
       params, batch, targets, key, rates.l1
     )
-    optimizer = make_optimizer(rates, decoupled)
-    updates, optimizer_state = optimizer.update(
+    updates, optimizer_state = make_optimizer(rates, decoupled).update(
       gradient, optimizer_state, params
     )
     return (optax.apply_updates(params, updates), optimizer_state), loss

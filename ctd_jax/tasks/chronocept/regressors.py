@@ -156,8 +156,9 @@ def fit_xgboost(
     model = xgboost.XGBRegressor(
       **hyper, objective="reg:squarederror", random_state=seed, n_jobs=1
     ).fit(vectors, column)  # one thread: sums in one order, same trees
-    raw = model.get_booster().save_raw("ubj")
-    arrays[f"trees_{number}"] = np.frombuffer(raw, np.uint8)
+    arrays[f"trees_{number}"] = np.frombuffer(
+      model.get_booster().save_raw("ubj"), np.uint8
+    )
   return arrays
 
 
@@ -216,8 +217,9 @@ def fit_tfidf(
   """
   del hyper, seed
   vectorizer = _make_vectorizer()
-  counts = vectorizer.fit_transform(texts)
-  model = linear_model.RidgeCV(_RIDGE_STRENGTHS).fit(counts.toarray(), targets)
+  model = linear_model.RidgeCV(_RIDGE_STRENGTHS).fit(
+    vectorizer.fit_transform(texts).toarray(), targets
+  )
   return {
     "words": vectorizer.get_feature_names_out().astype(str),
     "idf": vectorizer.idf_,

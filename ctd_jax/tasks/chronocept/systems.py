@@ -89,8 +89,9 @@ def make_system(
 
   def fit(inputs, targets, selection, seed):
     del selection  # regressors have no epochs
-    train_inputs = inputs["train"][regressor.input_kind]
-    return regressor.fit(train_inputs, targets["train"], options, seed), {}
+    return regressor.fit(
+      inputs["train"][regressor.input_kind], targets["train"], options, seed
+    ), {}
 
   def predict(arrays, inputs):
     return regressor.predict(arrays, inputs[regressor.input_kind])
@@ -123,8 +124,9 @@ def _make_network_system(
     return arrays, history
 
   def predict(arrays, inputs):
-    params = traverse_util.unflatten_dict(arrays, sep="/")
-    return networks.predict_targets(model, params, inputs)
+    return networks.predict_targets(
+      model, traverse_util.unflatten_dict(arrays, sep="/"), inputs
+    )
 
   return BaselineSystem(
     _NETWORK_INPUT_KINDS[hyper.kind], fit, predict, has_epochs=True
@@ -172,10 +174,12 @@ def save_model(
   path: pathlib.Path, arrays: Arrays, scaler: TargetScaler
 ) -> None:
   """Writes a model and the scaler of its targets as .npz."""
-  scaler_arrays = {"mean": scaler.mean, "sd": scaler.sd}
-  prefixed_arrays = {_SCALER_PREFIX + k: v for k, v in scaler_arrays.items()}
+  scaler_arrays = {
+    _SCALER_PREFIX + "mean": scaler.mean,
+    _SCALER_PREFIX + "sd": scaler.sd,
+  }
   with files.atomic_path(path) as temporary:
-    np.savez(temporary, **arrays, **prefixed_arrays)
+    np.savez(temporary, **arrays, **scaler_arrays)
 
 
 def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:

@@ -68,8 +68,9 @@ def read_json_lines(
     raise FileNotFoundError(f"{path}: no such file")
   records = []
   # Not splitlines(): a text may hold other line separators, e.g. U+2028.
-  lines = file.read_text(encoding="utf-8").split("\n")
-  for number, line in enumerate(lines, start=1):
+  for number, line in enumerate(
+    file.read_text(encoding="utf-8").split("\n"), start=1
+  ):
     if not line.strip():
       continue
     try:

@@ -169,8 +169,12 @@ def grade_answers(
     def decide_with_model(index: int) -> None:
       question, reply, style = answered[index]
       # An unparsed answer is never undecided; "" only satisfies the type.
-      answer = judge.extract_final_answer(reply, style) or ""
-      verdicts[index] = decide_by_vote(chat, question, answer, verdicts[index])
+      verdicts[index] = decide_by_vote(
+        chat,
+        question,
+        judge.extract_final_answer(reply, style) or "",
+        verdicts[index],
+      )
 
     errors = chat_models.run_tasks(
       undecided_indices, decide_with_model, workers
@@ -275,8 +279,13 @@ def _format_confusion_row(
     if chance_agreement < 1
     else "-"
   )
-  numbers = [*map(str, cells), str(count[UNDECIDED])]
-  return [name, str(num_answers), *numbers, f"{100 * agreement:.1f}", kappa]
+  return [
+    name,
+    str(num_answers),
+    *map(str, (*cells, count[UNDECIDED])),
+    f"{100 * agreement:.1f}",
+    kappa,
+  ]
 
 
 def print_agreement(

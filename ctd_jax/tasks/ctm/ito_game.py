@@ -87,8 +87,11 @@ class State:
     current_round = self.rounds[-1]
     if current_round.wrong_seats is not None:
       return LOST if current_round.wrong_seats else WON
-    seats = len(self.instance.seats)
-    return DESCRIBE if len(current_round.descriptions) < seats else RANK
+    return (
+      DESCRIBE
+      if len(current_round.descriptions) < len(self.instance.seats)
+      else RANK
+    )
 
   @property
   def next_seat(self) -> int:
@@ -156,8 +159,7 @@ def start_game(
       raise ValueError(
         f"theme {theme.name}: needs {len(periods.LABELS)} different items"
       )
-  all_seats = tuple(range(len(instance.seats)))
-  first_round = Round(themes[0], all_seats)
+  first_round = Round(themes[0], tuple(range(len(instance.seats))))
   return State(instance, tuple(themes), feedback, (first_round,))
 
 

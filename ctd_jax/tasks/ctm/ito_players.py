@@ -37,8 +37,12 @@ def _make_turn_rng(
   seed: int | str, view: View, *, is_joint: bool = False
 ) -> random.Random:
   """Returns the generator of a turn, a joint one for all seats if so."""
-  seat = "all" if is_joint else view.seat
-  turn_key = (view.instance_id, seat, len(view.rounds), view.phase)
+  turn_key = (
+    view.instance_id,
+    "all" if is_joint else view.seat,
+    len(view.rounds),
+    view.phase,
+  )
   return random.Random(":".join(map(str, (seed, *turn_key))))
 
 
@@ -236,8 +240,9 @@ class ModelAgent:
     ]
     user_lines = ["\n".join(history), request]
     user_lines += [f"你刚才的回复不合要求：{problem}" for problem in complaints]
-    messages = make_conversation(rules, "\n".join(user_lines))
-    return self.chat.ask(messages, self.sample).text
+    return self.chat.ask(
+      make_conversation(rules, "\n".join(user_lines)), self.sample
+    ).text
 
 
 def _format_round(number: int, past_round: Round, view: View) -> list[str]:
@@ -333,8 +338,9 @@ def _play_turn(
   if leaking_reply is None:
     return ito_game.Description(view.seat, None), turn
   turn["leaked"] = True
-  fields = replies.parse_json_object(leaking_reply)
-  masked = json.dumps({**fields, ito_game.REASON_KEY: "xxx"})
+  masked = json.dumps(
+    {**replies.parse_json_object(leaking_reply), ito_game.REASON_KEY: "xxx"}
+  )
   return ito_game.read_description(masked, view, ()), turn
 
 

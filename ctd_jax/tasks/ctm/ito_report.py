@@ -65,8 +65,9 @@ def _elimination_win_probability(seats: int, rounds: int) -> float:
 def _joint_win_probability(seats: int, rounds: int) -> float:
   """Returns the win probability of the joint guesser, by enumeration."""
   # By symmetry any true order has the same probability.
-  all_orders = frozenset(itertools.permutations(range(seats)))
-  return _joint_probability_from(all_orders, tuple(range(seats)), rounds)
+  return _joint_probability_from(
+    frozenset(itertools.permutations(range(seats))), tuple(range(seats)), rounds
+  )
 
 
 @functools.cache
@@ -254,8 +255,12 @@ def format_report(
   pass_cutoffs = available_cutoffs(states)
   rows = []
   for level, games in group_by_level(states).items():
-    shares = [str(pass_at_k(games, k)) for k in pass_cutoffs]
-    rows.append([f"{level}, n={len(games)}", *shares])
+    rows.append(
+      [
+        f"{level}, n={len(games)}",
+        *(pass_at_k(games, k) for k in pass_cutoffs),
+      ]
+    )
     rows += [
       [
         f"{level}: {guesser_title}",

@@ -391,8 +391,9 @@ def _read_order(text: str, names: Mapping[str, str]) -> list[str] | None:
 
 def judge_order(question: Question, text: str) -> AnswerVerdict:
   """TOU: the order is that of the gold; tied names may be in any order."""
-  groups = question.gold.groups
-  rank = {name: i for i, group in enumerate(groups) for name in group}
+  rank = {
+    name: i for i, group in enumerate(question.gold.groups) for name in group
+  }
   names = {replies.to_simplified(name): name for name in rank}
   order = None
   for passage in replies.iterate_passages(text):
@@ -471,8 +472,12 @@ def judge_anachronisms(question: Question, text: str) -> AnswerVerdict:
     return AnswerVerdict(
       False, "anachronisms_reason", measures, "reason is wrong"
     )
-  why = "、".join(sorted(flagged ^ gold_names))
-  return AnswerVerdict(flagged == gold_names, "anachronisms", measures, why)
+  return AnswerVerdict(
+    flagged == gold_names,
+    "anachronisms",
+    measures,
+    "、".join(sorted(flagged ^ gold_names)),
+  )
 
 
 # Asides in brackets may hold names in another order.
@@ -502,9 +507,8 @@ def judge_names(question: Question, text: str) -> AnswerVerdict:
       return AnswerVerdict(False, "names", why="hedged")
     return AnswerVerdict(True, "names")
   # Another period is wrong; another name may be an alias the gold lacks.
-  is_period_question = set(gold.names) <= set(periods.LABELS)
   if (
-    is_period_question
+    set(gold.names) <= set(periods.LABELS)
     and len(text) <= MAX_SHORT_LENGTH
     and replies.find_labels(text)
   ):
@@ -521,8 +525,9 @@ def _find_end(names: tuple[str, ...], text: str, start: int = 0) -> int | None:
         return mention.end
   for name in map(replies.to_simplified, names):
     unit_pattern = _PLACE_UNIT.pattern
-    stem = _PLACE_UNIT.sub("", name) or name
-    pattern = f"(?:{unit_pattern})?".join(map(re.escape, stem))
+    pattern = f"(?:{unit_pattern})?".join(
+      map(re.escape, _PLACE_UNIT.sub("", name) or name)
+    )
     for match in re.compile(pattern).finditer(text, start):
       if not replies.is_negated(text, match.start()):
         return match.end()

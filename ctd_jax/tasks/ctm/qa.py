@@ -51,9 +51,8 @@ class ModelAnswerer:
 
   def answer(self, question: Question) -> str:
     """Returns the model's reply."""
-    passages = self.context(question)
     return self.chat.ask(
-      grading.make_question_prompt(question, self.style, passages)
+      grading.make_question_prompt(question, self.style, self.context(question))
     ).text
 
 
@@ -98,8 +97,9 @@ class OpenBookRetriever:
 
   def __call__(self, question: Question) -> Sequence[str]:
     """Returns the best passages, best first."""
-    scores = self._index.score_queries([question.question])
-    indices, _ = host_search.select_top_k(scores, self._num_passages)
+    indices, _ = host_search.select_top_k(
+      self._index.score_queries([question.question]), self._num_passages
+    )
     # Row -1 fills the list where fewer texts score.
     return tuple(self._texts[i] for i in indices[0] if i >= 0)
 
@@ -201,8 +201,7 @@ def _make_context_provider(
   if settings.arm == "facts":
     return list_facts
   if settings.arm == "open_book":
-    passages = data_sources.load_passages(settings.gallery)
-    return OpenBookRetriever(passages)
+    return OpenBookRetriever(data_sources.load_passages(settings.gallery))
   # Distractors are facts of the other questions.
   relations = [r for question in questions for r in question.relations]
   return DistractorFacts(relations)
@@ -241,8 +240,9 @@ def _make_notes(
   # The track open_book is fair only where the texts have the answer.
   outcomes = [v.correct for q, v in graded if answerer.knows(q)]
   accuracy = Proportion(sum(outcomes), len(outcomes)) if outcomes else "none"
-  note = f"{len(outcomes)}, {accuracy} %"
-  return {"questions whose names are all dated": note}
+  return {
+    "questions whose names are all dated": f"{len(outcomes)}, {accuracy} %"
+  }
 
 
 def _write_results(
@@ -253,8 +253,9 @@ def _write_results(
 ) -> None:
   """Writes verdicts, rows, report and plots; prints a summary."""
   folder = settings.workdir
-  is_model = settings.system == MODEL
-  name = settings.endpoint.model if is_model else settings.system
+  name = settings.system
+  if name == MODEL:
+    name = settings.endpoint.model
   lines = (
     json.dumps(
       {"id": question.question_id, **dataclasses.asdict(verdict)},
@@ -296,8 +297,10 @@ def _read_finished_run(
   path = folder / VERDICTS_FILE
   if not path.is_file():
     raise FileNotFoundError(f"--also={folder}: no {VERDICTS_FILE} there")
-  lines = path.read_text(encoding="utf-8").splitlines()
-  verdicts = {fields.pop("id"): fields for fields in map(json.loads, lines)}
+  verdicts = {
+    fields.pop("id"): fields
+    for fields in map(json.loads, path.read_text(encoding="utf-8").splitlines())
+  }
   missing = [q.question_id for q, _ in graded if q.question_id not in verdicts]
   if missing:
     raise ValueError(f"{path}: has no verdict on {missing[0]}")

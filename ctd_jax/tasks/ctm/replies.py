@@ -111,8 +111,11 @@ def split_clauses(text: str) -> list[str]:
 
 def is_negated(text: str, position: int) -> bool:
   """Returns whether the words before a position deny what follows."""
-  start = max(0, position - _NEGATION_LENGTH)
-  return bool(_NEGATION_PATTERN.search(text[start:position]))
+  return bool(
+    _NEGATION_PATTERN.search(
+      text[max(0, position - _NEGATION_LENGTH) : position]
+    )
+  )
 
 
 def find_name_mentions(

@@ -145,9 +145,10 @@ def format_report(
     for task in TASKS
     if any(counts[task, source] for source in sources)
   ]
-  header = ["task", *sources]
   blocks.append(
-    output.format_table("Verdicts by source", header, rows, markdown=True)
+    output.format_table(
+      "Verdicts by source", ["task", *sources], rows, markdown=True
+    )
   )
   return "\n".join(blocks)
 

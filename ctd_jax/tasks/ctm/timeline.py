@@ -84,8 +84,9 @@ class ChronicleIndex:
   def search_years(self, names: Sequence[str]) -> list[list[int]]:
     """Returns for each name the sorted years of the records that contain it."""
     years_by_name: list[list[int]] = []
-    starts = range(0, len(names), _BATCH_SIZE)
-    for start in output.Progress(starts, desc="names"):
+    for start in output.Progress(
+      range(0, len(names), _BATCH_SIZE), desc="names"
+    ):
       batch = names[start : start + _BATCH_SIZE]
       indices, _ = host_search.select_top_k(
         self._index.score_queries(batch), TOP_K
@@ -116,8 +117,9 @@ class ChronicleIndex:
 
 def _make_dated_entity(entity: Entity, years: Sequence[int]) -> Entity:
   """Returns a record made of the years in which a name occurs."""
-  median_year = int(np.sort(years)[len(years) // 2])
-  main_label = periods.list_acceptable_labels(median_year)[-1]
+  main_label = periods.list_acceptable_labels(
+    int(np.sort(years)[len(years) // 2])
+  )[-1]
   labels = periods.list_span_labels(years[0], years[-1])
   first, last = years[0] - _LIFE_MARGIN, years[-1] + _LIFE_MARGIN
   return msgspec.structs.replace(
@@ -186,8 +188,9 @@ class EntityMention:
   @property
   def relation(self) -> Relation:
     """The relation of the record, with the name as written."""
-    relation = repository.make_relation(self.record)
-    return msgspec.structs.replace(relation, entity=self.name)
+    return msgspec.structs.replace(
+      repository.make_relation(self.record), entity=self.name
+    )
 
 
 class TimelineAnswerer:
@@ -299,8 +302,11 @@ class TimelineAnswerer:
       )
       return f"否。{explanation}，两者不同时。"
     # With one known entity there is nothing to compare.
-    is_possible = len(relations) > 1 or self._prior.possible
-    return "是。各项在时间上可以同时出现。" if is_possible else "否。"
+    return (
+      "是。各项在时间上可以同时出现。"
+      if len(relations) > 1 or self._prior.possible
+      else "否。"
+    )
 
   def _answer_order(self, text: str) -> str:
     """TOU: known entities by first year, then unknown names of the list."""
