@@ -1,4 +1,4 @@
-"""Pseudo-queries of every record, written by a chat model (a command).
+"""Writes pseudo-queries for every record by a chat model (a command).
 
   python -m ctd_jax.systems.pseudo_queries --dataset=chunqiutr/rebuilt \\
     --model=NAME --base_url=URL --workdir=runs/pseudo
@@ -18,7 +18,6 @@ import dataclasses
 import json
 import pathlib
 import re
-from typing import TYPE_CHECKING
 
 from absl import flags
 
@@ -33,9 +32,6 @@ from ctd_jax.tasks.chat_models import (
 )
 from ctd_jax.utils import command_line, files
 from ctd_jax_datasets import load
-
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
 
 OUTPUT_FILE = "pseudo_queries.jsonl"
 _TASK = (
@@ -57,19 +53,6 @@ class RecordQuestion:
 
   question_id: str  # id of the record
   text: str  # of the record
-
-
-@dataclasses.dataclass(frozen=True)
-class PseudoQueryWriter:
-  """Chat model that writes pseudo-queries."""
-
-  chat: ChatClient  # client of the model
-  count: int  # pseudo-queries of a record
-
-  def answer(self, question: RecordQuestion) -> str:
-    """Returns the model's reply, a pseudo-query a line."""
-    messages = make_conversation(_TASK.format(count=self.count), question.text)
-    return self.chat.ask(messages).text
 
 
 def parse_reply(reply: str) -> list[str]:
@@ -113,8 +96,12 @@ def write_pseudo_queries(
       "prompt": _TASK,
     }
     chat_models.check_settings(journal, settings)
+    prompt = _TASK.format(count=count)
     replies = chat_models.ask_questions(
-      records, PseudoQueryWriter(chat, count), journal, workers
+      records,
+      lambda record: chat.ask(make_conversation(prompt, record.text)).text,
+      journal,
+      workers,
     )
   lines = [
     {pqr.RECORD_FIELD: record_id, pqr.QUESTIONS_FIELD: parse_reply(reply)}
@@ -147,13 +134,23 @@ def main() -> None:
 if __name__ == "__main__":
   chat_models.define_endpoint_flags()
   flags.DEFINE_string(
-    "dataset", "chunqiutr/rebuilt", "Data set, or beir:FOLDER."
+    "dataset",
+    "chunqiutr/rebuilt",
+    "Data set whose records are read, or beir:FOLDER. Default: "
+    "chunqiutr/rebuilt. Example: --dataset=chunqiutr/mini",
   )
   flags.DEFINE_string(
-    "data_dir", None, "Where data sets lie. Example: --data_dir=~/data"
+    "data_dir",
+    None,
+    "Folder of data sets. Default: that of TensorFlow Datasets. Example: "
+    "--data_dir=~/data",
   )
   flags.DEFINE_integer(
-    "count", 10, "Pseudo-queries of a record.", 1, pqr.MAX_QUESTIONS
+    "count",
+    10,
+    "Number of pseudo-queries for each record. Default: 10. Example: --count=5",
+    1,
+    pqr.MAX_QUESTIONS,
   )
   flags.declare_key_flag(command_line.WORKDIR.name)  # shown by --help
   flags.adopt_module_key_flags(chat_models)

@@ -16,7 +16,7 @@ import os
 import pathlib
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from absl import flags
 
@@ -256,19 +256,6 @@ class NoReplyError(ConnectionError):
   """Failure of all attempts at one request; other requests may succeed."""
 
 
-class QuestionLike(Protocol):
-  """Question with an id, which is the key of its answer."""
-
-  question_id: str
-
-
-class Answerer(Protocol):
-  """Answerer of questions: a model, a look-up, a quotation."""
-
-  def answer(self, question: Any) -> str:
-    """Returns the whole reply; must read neither gold nor reference answer."""
-
-
 def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
   """Writes the settings of a new run, or compares them with a resumed one.
 
@@ -289,25 +276,26 @@ def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:
 
 
 def ask_questions(
-  questions: Sequence[QuestionLike],
-  answerer: Answerer,
+  questions: Sequence[Any],
+  answer: Callable[[Any], str],
   journal: Journal,
   num_workers: int = 1,
 ) -> dict[str, str]:
   """Returns question id -> reply; journaled answers are not asked again.
 
   Args:
-    answerer: called from `num_workers` threads.
+    questions: objects with a `question_id`, the key of their answer.
+    answer: returns the whole reply to a question; called from `num_workers`
+      threads. It must read neither gold nor reference answer.
 
   Raises:
     NoReplyError: after all questions were asked, if some had no reply; the same
       command asks only these again.
   """
-  # Order of the questions, for a journal of one worker.
-  unanswered = [q for q in questions if q.question_id not in journal]
   errors = run_tasks(
-    unanswered,
-    lambda q: journal.append(q.question_id, answerer.answer(q)),
+    # Order of the questions, for a journal of one worker.
+    [q for q in questions if q.question_id not in journal],
+    lambda q: journal.append(q.question_id, answer(q)),
     num_workers,
   )
   if errors:

@@ -23,7 +23,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from jaxtyping import Int, Shaped
+from jaxtyping import Int
 
 from ctd_jax.benchmark.benchmark import (
   EVENT,
@@ -31,10 +31,8 @@ from ctd_jax.benchmark.benchmark import (
   NO_EVENT,
   Benchmark,
   Query,
-  Record,
 )
 from ctd_jax.chronology import dates
-from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.retrieval import bm25
 from ctd_jax.tasks.chat_models import Message, make_conversation
 from ctd_jax.utils import files
@@ -90,7 +88,9 @@ def make_packs(
     seed: seed of draws and order, together with the query's id.
   """
   records = {record.record_id: record for record in benchmark.records}
-  record_table = _RecordTable.from_benchmark(benchmark)
+  keys = [record.key for record in benchmark.records]
+  ordinals = np.array([benchmark.timeline.ordinal(key) for key in keys])
+  months = np.array([key.month for key in keys])
   packs = []
   for query in queries:
     # One generator for each query: a pack does not depend on the others.
@@ -99,7 +99,12 @@ def make_packs(
     if len(positive_ids) > max_answers:
       positive_ids = rng.sample(positive_ids, max_answers)
     labeled_records = [(records[name], ANSWER_ROLE) for name in positive_ids]
-    labeled_records += record_table.find_confusable(query, max_confusable)
+    labeled_records += [
+      (benchmark.records[row], role)
+      for row, role in _find_confusable(
+        benchmark, query, ordinals, months, max_confusable
+      )
+    ]
     rng.shuffle(labeled_records)
     items = tuple(
       PackItem(
@@ -114,62 +119,37 @@ def make_packs(
   return packs
 
 
-@dataclasses.dataclass(frozen=True)
-class _RecordTable:
-  """Records of a benchmark as columns."""
-
-  records: Sequence[Record]  # N records
-  timeline: Timeline
-  kinds: Shaped[np.ndarray, " N"]  # kind of each record
-  ordinals: Int[np.ndarray, " N"]  # ordinal month of each record
-  months: Int[np.ndarray, " N"]  # month of the year of each record
-
-  @classmethod
-  def from_benchmark(cls, benchmark: Benchmark) -> _RecordTable:
-    """Returns the table of a benchmark."""
-    keys = [record.key for record in benchmark.records]
-    return cls(
-      benchmark.records,
-      benchmark.timeline,
-      benchmark.kinds,
-      np.array([benchmark.timeline.ordinal(key) for key in keys]),
-      np.array([key.month for key in keys]),
-    )
-
-  def find_confusable(
-    self, query: Query, count: int
-  ) -> list[tuple[Record, str]]:
-    """Returns the nearest records of each role in turn, `count` in all."""
-    start, end = self.timeline.interval_ordinals(query.interval)
-    distances = np.maximum(start - self.ordinals, self.ordinals - end)
-    distances = np.maximum(distances, 0)  # months; 0 inside the interval
-    query_months = [
-      key.month for key in self.timeline.iterate_keys(query.interval)
-    ]
-    is_outside_event = (self.kinds == EVENT) & (distances > 0)
-    pools = {
-      NEAR_MONTH: is_outside_event & (distances < _NEAR_LIMIT_MONTHS),
-      SAME_MONTH: is_outside_event
-      & (distances >= _NEAR_LIMIT_MONTHS)
-      & np.isin(self.months, query_months),
-      PLACEHOLDER: (self.kinds == NO_EVENT) & (distances > 0),
-      COMMENTARY: self.kinds == NEG_COMMENT,
-    }
-    nearest_rows = {}
-    for role, pool in pools.items():
-      rows = np.flatnonzero(pool)
-      # Stable: of equal distances the smaller id comes first.
-      nearest_rows[role] = rows[np.argsort(distances[rows], kind="stable")][
-        :count
-      ]
-    # First the nearest of each role, then the second nearest, and so on.
-    interleaved = [
-      (self.records[nearest_rows[role][rank]], role)
-      for rank in range(count)
-      for role in CONFUSABLE_ROLES
-      if rank < len(nearest_rows[role])
-    ]
-    return interleaved[:count]
+def _find_confusable(
+  benchmark: Benchmark,
+  query: Query,
+  ordinals: Int[np.ndarray, " N"],
+  months: Int[np.ndarray, " N"],
+  count: int,
+) -> list[tuple[int, str]]:
+  """Returns (row, role) of confusable records, the nearest ones first."""
+  timeline, kinds = benchmark.timeline, benchmark.kinds
+  start, end = timeline.interval_ordinals(query.interval)
+  # Months; 0 inside the interval.
+  distances = np.maximum(0, np.maximum(start - ordinals, ordinals - end))
+  query_months = [key.month for key in timeline.iterate_keys(query.interval)]
+  is_outside_event = (kinds == EVENT) & (distances > 0)
+  pools = {
+    NEAR_MONTH: is_outside_event & (distances < _NEAR_LIMIT_MONTHS),
+    SAME_MONTH: is_outside_event
+    & (distances >= _NEAR_LIMIT_MONTHS)
+    & np.isin(months, query_months),
+    PLACEHOLDER: (kinds == NO_EVENT) & (distances > 0),
+    COMMENTARY: kinds == NEG_COMMENT,
+  }
+  ranked = []
+  for number, role in enumerate(CONFUSABLE_ROLES):
+    rows = np.flatnonzero(pools[role])
+    # Stable: of equal distances the smaller id comes first.
+    nearest = rows[np.argsort(distances[rows], kind="stable")[:count]]
+    ranked += [(rank, number, row) for rank, row in enumerate(nearest.tolist())]
+  # After the nearest of each role the second nearest, and so on.
+  ranked.sort()
+  return [(row, CONFUSABLE_ROLES[number]) for _, number, row in ranked[:count]]
 
 
 def write_packs(path: pathlib.Path, packs: Sequence[Pack]) -> None:

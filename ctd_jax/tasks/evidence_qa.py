@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import pathlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from absl import flags
 
 from ctd_jax.evaluation import significance
 from ctd_jax.tasks import chat_models, evidence_packs
-from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_client import ChatClient, open_client
 from ctd_jax.tasks.chat_models import Endpoint, Journal
 from ctd_jax.tasks.evidence_packs import CONFUSABLE_ROLES, Pack
 from ctd_jax.utils import command_line, files, output
@@ -99,9 +99,6 @@ def format_tsv(
   return output.format_delimited(["query_id", *names, *CONFUSABLE_ROLES], rows)
 
 
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
-
 MODEL = "model"  # system that asks a chat model
 QUOTE_FUNCTIONS = {
   "quote_all": evidence_packs.quote_all,
@@ -140,29 +137,9 @@ class EvidenceSettings:
     return self.endpoint.model if self.system == MODEL else self.system
 
 
-@dataclasses.dataclass(frozen=True)
-class QuotingAnswerer:
-  """Answerer that quotes records; the two of them bound what a model can do."""
-
-  quote: Callable[[evidence_packs.Pack], str]
-
-  def answer(self, pack: evidence_packs.Pack) -> str:
-    """Returns the quotations."""
-    return self.quote(pack)
-
-
-@dataclasses.dataclass(frozen=True)
-class ChatAnswerer:
-  """Answerer that asks a chat model."""
-
-  chat: ChatClient
-  with_dates: bool
-
-  def answer(self, pack: evidence_packs.Pack) -> str:
-    """Returns the model's reply."""
-    return self.chat.ask(
-      evidence_packs.make_answer_prompt(pack, self.with_dates)
-    ).text
+def answer_with_model(chat: ChatClient, with_dates: bool, pack: Pack) -> str:
+  """Returns a model's answer to the question of a pack."""
+  return chat.ask(evidence_packs.make_answer_prompt(pack, with_dates)).text
 
 
 def run_packs(settings: EvidenceSettings) -> None:
@@ -203,21 +180,8 @@ def run_packs(settings: EvidenceSettings) -> None:
   print(f"scores  {folder / 'scores.tsv'}, report.txt")
 
 
-@contextlib.contextmanager
-def _open_answerer(
-  settings: EvidenceSettings,
-) -> Iterator[chat_models.Answerer]:
-  """Yields the answerer of the system; a model's client closes at the end."""
-  if settings.system in QUOTE_FUNCTIONS:
-    yield QuotingAnswerer(QUOTE_FUNCTIONS[settings.system])
-    return
-  replies_path = settings.workdir / "replies.jsonl"
-  with open_client(replies_path, settings.endpoint) as chat:
-    yield ChatAnswerer(chat, settings.dated)
-
-
 def _collect_answers(
-  settings: EvidenceSettings, packs: Sequence[evidence_packs.Pack], name: str
+  settings: EvidenceSettings, packs: Sequence[Pack], name: str
 ) -> dict[str, str]:
   """Returns question id -> reply; journaled answers are not asked again."""
   # Names as in the journals of earlier versions.
@@ -231,18 +195,21 @@ def _collect_answers(
     "dated": settings.dated,
     "seed": settings.seed,
   }
-  with (
-    _open_answerer(settings) as answerer,
-    Journal(settings.workdir / "answers.jsonl") as journal,
-  ):
+  with contextlib.ExitStack() as stack:
+    answer, num_workers = QUOTE_FUNCTIONS.get(settings.system), 1
+    if answer is None:
+      replies_path = settings.workdir / "replies.jsonl"
+      chat = stack.enter_context(open_client(replies_path, settings.endpoint))
+      answer = functools.partial(answer_with_model, chat, settings.dated)
+      num_workers = settings.workers
+    journal = stack.enter_context(Journal(settings.workdir / "answers.jsonl"))
     chat_models.check_settings(journal, run_key)
-    num_workers = settings.workers if settings.system == MODEL else 1
-    return chat_models.ask_questions(packs, answerer, journal, num_workers)
+    return chat_models.ask_questions(packs, answer, journal, num_workers)
 
 
 def _collect_verdicts(
   settings: EvidenceSettings,
-  packs: Sequence[evidence_packs.Pack],
+  packs: Sequence[Pack],
   replies: Mapping[str, str],
 ) -> dict[str, dict[int, bool]]:
   """Returns question id -> verdict; {} without a judge."""
@@ -252,7 +219,7 @@ def _collect_verdicts(
   replies_path = settings.workdir / "judge_replies.jsonl"
   with open_client(replies_path, settings.judge) as chat:
 
-    def judge_pack(pack: evidence_packs.Pack) -> None:
+    def judge_pack(pack: Pack) -> None:
       verdicts[pack.question_id] = _judge_answer(
         chat, pack, replies[pack.question_id]
       )
@@ -266,9 +233,7 @@ def _collect_verdicts(
   return verdicts
 
 
-def _judge_answer(
-  chat: ChatClient, pack: evidence_packs.Pack, answer: str
-) -> dict[int, bool]:
+def _judge_answer(chat: ChatClient, pack: Pack, answer: str) -> dict[int, bool]:
   """Returns the first readable verdict of a judge on an answer."""
   messages = evidence_packs.make_judging_prompt(pack, answer)
   problem: evidence_packs.NoVerdictError | None = None
@@ -285,38 +250,67 @@ def define_flags() -> None:
   """Defines the flags."""
   chat_models.define_endpoint_flags()
   flags.DEFINE_string(
-    "dataset", "chunqiutr/rebuilt", "Data set, or beir:FOLDER."
+    "dataset",
+    "chunqiutr/rebuilt",
+    "Data set whose queries are asked, or beir:FOLDER. Default: "
+    "chunqiutr/rebuilt. Example: --dataset=chunqiutr/mini",
   )
   flags.DEFINE_string(
-    "data_dir", None, "Folder of data sets. Example: --data_dir=~/data"
+    "data_dir",
+    None,
+    "Folder of data sets. Default: that of TensorFlow Datasets. Example: "
+    "--data_dir=~/data",
   )
   flags.DEFINE_enum(
-    "split", "test", ("validation", "test"), "Split of the queries."
+    "split",
+    "test",
+    ("validation", "test"),
+    "Split of the queries. Default: test. Example: --split=validation",
   )
   flags.DEFINE_enum(
     "system",
     None,
-    ("quote_all", "quote_answers", "model"),
-    "Answerer, see above.",
+    (*QUOTE_FUNCTIONS, MODEL),
+    "System that answers. Example: --system=quote_all",
   )
   flags.DEFINE_string(
-    "judge_model", None, "Model that judges the answers. Example: gpt-4o"
+    "judge_model",
+    None,
+    "Chat model that judges the answers. Default: none. Example: "
+    "--judge_model=gpt-4o",
   )
-  flags.DEFINE_integer("answers", 6, "Most answering records of a pack.")
-  flags.DEFINE_integer("confusable", 6, "Confusable records of a pack.")
-  flags.DEFINE_bool("dated", True, "Whether prompts have the months.")
-  flags.DEFINE_integer("limit", None, "Most questions, spread evenly.")
-  flags.DEFINE_integer("seed", 0, "Seed of draws and order.")
+  flags.DEFINE_integer(
+    "answers",
+    6,
+    "Maximum number of answering records in a pack. Default: 6. Example: "
+    "--answers=3",
+  )
+  flags.DEFINE_integer(
+    "confusable",
+    6,
+    "Number of other, confusable records in a pack. Default: 6. Example: "
+    "--confusable=12",
+  )
+  flags.DEFINE_bool(
+    "dated",
+    True,
+    "Show the model the month of each record. Default: yes. Example: --nodated",
+  )
+  flags.DEFINE_integer(
+    "limit",
+    None,
+    "Maximum number of questions, spread evenly over the split. Default: all. "
+    "Example: --limit=100",
+  )
+  flags.DEFINE_integer(
+    "seed", 0, "Seed of draws and order. Default: 0. Example: --seed=1"
+  )
 
 
 def main() -> None:
   """Runs the command."""
 
   values = flags.FLAGS
-  endpoint, judge = (
-    chat_models.read_endpoint(model) if model else None
-    for model in (values.model, values.judge_model)
-  )
   run_packs(
     EvidenceSettings(
       system=values.system,
@@ -324,8 +318,8 @@ def main() -> None:
       dataset=values.dataset,
       data_dir=values.data_dir,
       split=values.split,
-      endpoint=endpoint,
-      judge=judge,
+      endpoint=chat_models.read_endpoint(values.model),
+      judge=chat_models.read_endpoint(values.judge_model),
       answers=values.answers,
       confusable=values.confusable,
       dated=values.dated,

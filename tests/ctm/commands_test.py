@@ -1,5 +1,6 @@
 """The commands end to end: a model behind a bad server, kill and resume."""
 
+import functools
 import json
 import os
 import pathlib
@@ -63,8 +64,10 @@ def test_all_questions_through_a_bad_server(tmp_path):
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
     chat = chat_client.ChatClient(endpoint(server, timeout=0.8), replies)
-    answerer = qa.ModelAnswerer(chat, "direct", qa.list_facts)
-    found = chat_models.ask_questions(ASKED, answerer, journal, num_workers=8)
+    answer = functools.partial(
+      qa.answer_with_model, chat, "direct", qa.list_facts
+    )
+    found = chat_models.ask_questions(ASKED, answer, journal, num_workers=8)
     assert found == {q.question_id: q.answer for q in ASKED}
     assert chat.totals()["replies"] == len(ASKED) == len(server.answered)
   assert all(judge.judge_answer(q, found[q.question_id]).correct for q in ASKED)
@@ -84,15 +87,15 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
     Journal(tmp_path / "answers.jsonl") as journal,
   ):
     chat = chat_client.ChatClient(endpoint(server, attempts=2), replies)
-    answerer = qa.ModelAnswerer(chat, "cot", lambda question: ())
+    answer = functools.partial(
+      qa.answer_with_model, chat, "cot", lambda question: ()
+    )
     with pytest.raises(NoReplyError, match=f"1 of {len(ASKED)} questions"):
-      chat_models.ask_questions(ASKED, answerer, journal, num_workers=4)
+      chat_models.ask_questions(ASKED, answer, journal, num_workers=4)
     assert len(journal) == len(ASKED) - 1
     down[0] = False
     before = sum(server.asked.values())
-    assert len(chat_models.ask_questions(ASKED, answerer, journal)) == len(
-      ASKED
-    )
+    assert len(chat_models.ask_questions(ASKED, answer, journal)) == len(ASKED)
     assert sum(server.asked.values()) == before + 1
 
 
@@ -242,13 +245,11 @@ def test_contexts():
     "屈原生于约公元前340年，卒于约公元前278年",
     "李白生于公元701年，卒于公元762年",
   )
-  others = [r for q in ASKED for r in q.relations]
-  mixed = qa.DistractorFacts(others)(question)
+  facts = sorted({fact for q in ASKED for fact in qa.list_facts(q)})
+  mixed = qa.add_distractors(facts, question)
   assert len(mixed) == 4
   assert set(needed) < set(mixed)
-  book = qa.OpenBookRetriever(
-    ["玉米产自美洲。", "李白生于碎叶。", "屈原投江。"], 2
-  )
+  book = qa.make_open_book(["玉米产自美洲。", "李白生于碎叶。", "屈原投江。"])
   assert book(QUESTIONS["edd-a"])[0] == "李白生于碎叶。"
 
 

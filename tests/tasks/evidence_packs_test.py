@@ -1,6 +1,7 @@
 """Evidence packs: what is in them, what answers are worth, and the command."""
 
 import dataclasses
+import functools
 import json
 import re
 import subprocess
@@ -188,7 +189,10 @@ def test_packs_through_a_bad_server(tmp_path):
     endpoint = Endpoint("m", server.url, "k", timeout=1.0, backoff=0.01)
     chat = chat_client.ChatClient(endpoint, replies)
     found = chat_models.ask_questions(
-      PACKS, evidence_qa.ChatAnswerer(chat, True), journal, 4
+      PACKS,
+      functools.partial(evidence_qa.answer_with_model, chat, True),
+      journal,
+      4,
     )
     assert len(server.answered) == len(PACKS)
   for pack in PACKS:

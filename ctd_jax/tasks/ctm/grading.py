@@ -16,12 +16,11 @@ import dataclasses
 import os
 import pathlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
 from absl import logging
 
 from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_client import ChatClient, open_client
 from ctd_jax.tasks.chat_models import Endpoint, Message, make_conversation
 from ctd_jax.tasks.ctm import data_sources, judge, replies
 from ctd_jax.tasks.ctm.command_settings import COT, STYLES
@@ -30,9 +29,6 @@ from ctd_jax.utils import files, output
 from ctd_jax_datasets.ctm import periods
 from ctd_jax_datasets.ctm.periods import TASKS
 from ctd_jax_datasets.ctm.schema import Question, question_from_json
-
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
 
 _DIRECT_INSTRUCTION = (
   "你熟悉中国历史。请回答下面的问题，先写答案，需要理由时用一两句话说明。"

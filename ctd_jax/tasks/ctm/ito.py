@@ -16,13 +16,6 @@ from ctd_jax.utils import files
 from ctd_jax_datasets.ctm import repository
 from ctd_jax_datasets.ctm.schema import ItoInstance, Theme
 
-# Agent -> class of the guessers, which know nothing about the entities.
-GUESSERS = {
-  "random": ito_players.RandomGuesser,
-  "elimination": ito_players.EliminationGuesser,
-  "permutation": ito_players.PermutationGuesser,
-  "joint": ito_players.JointPermutationGuesser,
-}
 TRANSCRIPTS_FILE = "games.jsonl"
 REPLIES_FILE = "replies.jsonl"
 # (instance, number of the repeat) -> agent of all its seats.
@@ -133,9 +126,10 @@ def _open_agent_factory(
   settings: ItoSettings, themes: Sequence[Theme]
 ) -> Iterator[AgentFactory]:
   """Yields the factory of agents; repeats of a game differ in their seed."""
-  if settings.agent in GUESSERS:
-    guesser_class = GUESSERS[settings.agent]
-    yield lambda instance, repeat: guesser_class(f"{settings.seed}/{repeat}")
+  if settings.agent in ito_players.GUESSERS:
+    yield lambda instance, repeat: ito_players.Guesser(
+      settings.agent, f"{settings.seed}/{repeat}"
+    )
   elif settings.agent == MODEL:
     replies_path = settings.workdir / REPLIES_FILE
     with open_client(replies_path, settings.endpoint) as chat:

@@ -13,22 +13,19 @@ the seat describes nothing; without a valid rank it is wrong.
 
 from __future__ import annotations
 
-import abc
 import dataclasses
 import itertools
 import json
 import random
-from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
 
+from ctd_jax.tasks.chat_client import ChatClient
 from ctd_jax.tasks.chat_models import make_conversation
 from ctd_jax.tasks.ctm import grading, ito_game, replies
 from ctd_jax.tasks.ctm.ito_game import DESCRIBE, Round, View
 from ctd_jax_datasets.ctm import periods, schema
 from ctd_jax_datasets.ctm.schema import Theme
-
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
 
 _REASON = "按时间先后选的。"  # replies need one; no agent here reads it
 
@@ -57,10 +54,68 @@ def _format_ranking(rank: int) -> str:
   return json.dumps({ito_game.RANK_KEY: rank}, ensure_ascii=False)
 
 
-@dataclasses.dataclass(frozen=True)
-class Guesser(abc.ABC):
-  """Agent that describes by a random item; subclasses guess the rank."""
+def guess_any_rank(seed: int | str, view: View) -> int:
+  """Returns a rank drawn uniformly, each time anew."""
+  return _make_turn_rng(seed, view).randint(1, view.num_seats)
 
+
+def guess_open_rank(seed: int | str, view: View) -> int:
+  """Returns a rank drawn from those that no verdict has refuted."""
+  open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()
+  return _make_turn_rng(seed, view).choice(sorted(open_ranks))
+
+
+def guess_by_order(seed: int | str, view: View) -> int:
+  """Returns the seat's place in a random order, anew in each round."""
+  # The joint generator gives all seats the same order.
+  order = list(range(1, view.num_seats + 1))
+  _make_turn_rng(seed, view, is_joint=True).shuffle(order)
+  return order[view.seat]
+
+
+def guess_by_consistent_order(seed: int | str, view: View) -> int:
+  """Returns the seat's place in an order consistent with all verdicts.
+
+  Every seat computes the same orders, since draws are joint and verdicts are
+  public.
+  """
+  consistent_orders = list(itertools.permutations(range(1, view.num_seats + 1)))
+  # The draws of all earlier rounds are repeated, the last is the guess.
+  for num_rounds, past_round in enumerate(view.rounds, start=1):
+    past_view = dataclasses.replace(view, rounds=view.rounds[:num_rounds])
+    order = _make_turn_rng(seed, past_view, is_joint=True).choice(
+      consistent_orders
+    )
+    if past_round.wrong_seats is None:
+      continue
+    # An order stays if it explains which ranks were right and which wrong.
+    consistent_orders = [
+      candidate_order
+      for candidate_order in consistent_orders
+      if all(
+        (rank == candidate_rank) == (seat not in past_round.wrong_seats)
+        for seat, (rank, candidate_rank) in enumerate(
+          zip(order, candidate_order, strict=True)
+        )
+      )
+    ]
+  return order[view.seat]
+
+
+# Guessers know nothing about the entities. Name -> rule of (seed, view).
+GUESSERS: Mapping[str, Callable[[int | str, View], int]] = {
+  "random": guess_any_rank,
+  "elimination": guess_open_rank,
+  "permutation": guess_by_order,
+  "joint": guess_by_consistent_order,
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Guesser:
+  """Agent that describes by a random item and guesses the rank."""
+
+  name: str  # of its rule, in `GUESSERS`
   seed: int | str = 0  # seed of all draws
 
   def reply(self, view: View, complaints: Sequence[str] = ()) -> str:
@@ -69,73 +124,7 @@ class Guesser(abc.ABC):
       return _format_description(
         _make_turn_rng(self.seed, view).choice(view.theme.items)
       )
-    return _format_ranking(self.guess_rank(view))
-
-  @abc.abstractmethod
-  def guess_rank(self, view: View) -> int:
-    """Returns the rank."""
-
-
-class RandomGuesser(Guesser):
-  """Guesser of any rank, each time anew."""
-
-  def guess_rank(self, view: View) -> int:
-    """Returns a rank drawn uniformly."""
-    return _make_turn_rng(self.seed, view).randint(1, view.num_seats)
-
-
-class EliminationGuesser(Guesser):
-  """Guesser of any rank that no verdict has refuted for this seat."""
-
-  def guess_rank(self, view: View) -> int:
-    """Returns a rank drawn uniformly from the open ones."""
-    open_ranks = set(range(1, view.num_seats + 1)) - view.refuted_ranks()
-    return _make_turn_rng(self.seed, view).choice(sorted(open_ranks))
-
-
-class PermutationGuesser(Guesser):
-  """Guesser of one random order for all seats, anew in each round."""
-
-  def guess_rank(self, view: View) -> int:
-    """Returns the seat's place in the order."""
-    # The joint generator gives all seats the same order.
-    order = list(range(1, view.num_seats + 1))
-    _make_turn_rng(self.seed, view, is_joint=True).shuffle(order)
-    return order[view.seat]
-
-
-class JointPermutationGuesser(Guesser):
-  """Guesser of one order for all seats, consistent with all verdicts.
-
-  Every seat computes the same orders, since draws are joint and verdicts are
-  public.
-  """
-
-  def guess_rank(self, view: View) -> int:
-    """Returns the seat's place in the order."""
-    consistent_orders = list(
-      itertools.permutations(range(1, view.num_seats + 1))
-    )
-    # The draws of all earlier rounds are repeated, the last is the guess.
-    for num_rounds, past_round in enumerate(view.rounds, start=1):
-      past_view = dataclasses.replace(view, rounds=view.rounds[:num_rounds])
-      order = _make_turn_rng(self.seed, past_view, is_joint=True).choice(
-        consistent_orders
-      )
-      if past_round.wrong_seats is None:
-        continue
-      # An order stays if it explains which ranks were right and which wrong.
-      consistent_orders = [
-        candidate_order
-        for candidate_order in consistent_orders
-        if all(
-          (rank == candidate_rank) == (seat not in past_round.wrong_seats)
-          for seat, (rank, candidate_rank) in enumerate(
-            zip(order, candidate_order, strict=True)
-          )
-        )
-      ]
-    return order[view.seat]
+    return _format_ranking(GUESSERS[self.name](self.seed, view))
 
 
 @dataclasses.dataclass(frozen=True)

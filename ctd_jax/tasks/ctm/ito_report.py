@@ -21,7 +21,7 @@ import scipy.stats
 
 from ctd_jax.evaluation.results import ResultRow
 from ctd_jax.evaluation.significance import Proportion
-from ctd_jax.tasks.ctm import ito_game, ito_players
+from ctd_jax.tasks.ctm import ito_game
 from ctd_jax.utils import output
 from ctd_jax.utils.output import COLOURS
 from ctd_jax_datasets.ctm import periods
@@ -95,14 +95,13 @@ def _joint_probability_from(
   return total / len(consistent_orders)
 
 
-# Guesser -> function of (seats, rounds) to its win probability.
-WIN_PROBABILITIES: dict[
-  type[ito_players.Guesser], Callable[[int, int], float]
-] = {
-  ito_players.RandomGuesser: _random_win_probability,
-  ito_players.PermutationGuesser: _permutation_win_probability,
-  ito_players.EliminationGuesser: _elimination_win_probability,
-  ito_players.JointPermutationGuesser: _joint_win_probability,
+# Guesser, see `ito_players.GUESSERS` -> function of (seats, rounds) to its win
+# probability.
+WIN_PROBABILITIES: Mapping[str, Callable[[int, int], float]] = {
+  "random": _random_win_probability,
+  "permutation": _permutation_win_probability,
+  "elimination": _elimination_win_probability,
+  "joint": _joint_win_probability,
 }
 
 
@@ -202,10 +201,10 @@ SEATS_PER_LEVEL = {"easy": 3, "medium": 4, "hard": 5}
 ALL_LEVELS = "all"
 # Guesser -> its line in the table.
 _GUESSER_TITLES = {
-  ito_players.RandomGuesser: "guessing, right seats locked",
-  ito_players.PermutationGuesser: "one random order a round",
-  ito_players.EliminationGuesser: "no refuted rank again",
-  ito_players.JointPermutationGuesser: "joint consistent order",
+  "random": "guessing, right seats locked",
+  "permutation": "one random order a round",
+  "elimination": "no refuted rank again",
+  "joint": "joint consistent order",
 }
 
 
@@ -228,16 +227,14 @@ def available_cutoffs(states: Sequence[ito_game.State]) -> list[int]:
   return [k for k in CUTOFFS if k <= rounds]
 
 
-def guesser_win_probability(
-  guesser_class: type[ito_players.Guesser], level: str, rounds: int
-) -> float:
+def guesser_win_probability(name: str, level: str, rounds: int) -> float:
   """Returns the win probability of a guesser; for all, the mean of levels."""
   levels = [level] if level != ALL_LEVELS else list(SEATS_PER_LEVEL)
-  probabilities = [
-    WIN_PROBABILITIES[guesser_class](SEATS_PER_LEVEL[name], rounds)
-    for name in levels
-  ]
-  return float(np.mean(probabilities))
+  return float(
+    np.mean(
+      [WIN_PROBABILITIES[name](SEATS_PER_LEVEL[x], rounds) for x in levels]
+    )
+  )
 
 
 def format_report(
@@ -265,11 +262,11 @@ def format_report(
       [
         f"{level}: {guesser_title}",
         *(
-          f"{100 * guesser_win_probability(guesser_class, level, k):.1f}"
+          f"{100 * guesser_win_probability(guesser, level, k):.1f}"
           for k in pass_cutoffs
         ),
       ]
-      for guesser_class, guesser_title in _GUESSER_TITLES.items()
+      for guesser, guesser_title in _GUESSER_TITLES.items()
     ]
   header = ["games", *(f"Pass@{k} in %" for k in pass_cutoffs)]
   blocks = [f"# {name}: {len(states)} games", ""]
@@ -312,7 +309,7 @@ def format_summary(name: str, states: Sequence[ito_game.State]) -> str:
   for level, games in group_by_level(states).items():
     cells = []
     for k in available_cutoffs(states):
-      chance = guesser_win_probability(ito_players.RandomGuesser, level, k)
+      chance = guesser_win_probability("random", level, k)
       cells.append(f"Pass@{k} {pass_at_k(games, k)} ({100 * chance:.1f})")
     lines.append(f"  {level:<6} n={len(games):<5} {'  '.join(cells)}")
   return "\n".join(lines)
@@ -365,10 +362,7 @@ def plot_passes(
     )
     axes.plot(
       rounds,
-      [
-        100 * guesser_win_probability(ito_players.RandomGuesser, level, k)
-        for k in rounds
-      ],
+      [100 * guesser_win_probability("random", level, k) for k in rounds],
       color=colour,
       ls=":",
     )

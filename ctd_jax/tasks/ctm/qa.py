@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import json
 import pathlib
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from absl import logging
 
@@ -23,7 +23,7 @@ from ctd_jax.evaluation import results
 from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks import chat_models
-from ctd_jax.tasks.chat_client import open_client
+from ctd_jax.tasks.chat_client import ChatClient, open_client
 from ctd_jax.tasks.chat_models import Journal
 from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
 from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
@@ -32,28 +32,25 @@ from ctd_jax.utils import files
 from ctd_jax_datasets import load
 from ctd_jax_datasets.ctm import question_drafts, repository
 from ctd_jax_datasets.ctm.periods import ERA
-from ctd_jax_datasets.ctm.schema import Entity, Question, Relation
+from ctd_jax_datasets.ctm.schema import Entity, Question
 
-if TYPE_CHECKING:
-  from ctd_jax.tasks.chat_client import ChatClient
-
+NoteFunction = Callable[[report.GradedQuestions], dict[str, object]]
 ContextProvider = Callable[[Question], Sequence[str]]
 NUM_PASSAGES = 10  # as many as the paper takes from a web search
 
 
-@dataclasses.dataclass(frozen=True)
-class ModelAnswerer:
-  """Chat model with a prompt and a context."""
+def answer_with_model(
+  chat: ChatClient, style: str, context: ContextProvider, question: Question
+) -> str:
+  """Returns a model's reply to a question.
 
-  chat: ChatClient  # client of the model
-  style: str  # one of `command_settings.STYLES`
-  context: ContextProvider  # provides the texts that precede a question
-
-  def answer(self, question: Question) -> str:
-    """Returns the model's reply."""
-    return self.chat.ask(
-      grading.make_question_prompt(question, self.style, self.context(question))
-    ).text
+  Args:
+    style: one of `command_settings.STYLES`.
+    context: provides the texts that precede the question.
+  """
+  return chat.ask(
+    grading.make_question_prompt(question, style, context(question))
+  ).text
 
 
 def list_facts(question: Question) -> Sequence[str]:
@@ -61,47 +58,32 @@ def list_facts(question: Question) -> Sequence[str]:
   return tuple(map(question_drafts.format_fact, question.relations))
 
 
-class DistractorFacts:
-  """Facts of a question, shuffled among as many facts of other entities."""
-
-  def __init__(self, relations: Sequence[Relation], seed: int = 0):
-    """Collects the facts to draw from.
-
-    Args:
-      seed: seed of draws and order, together with the question's id.
-    """
-    self._facts = sorted(set(map(question_drafts.format_fact, relations)))
-    self._seed = seed
-
-  def __call__(self, question: Question) -> Sequence[str]:
-    """Returns the needed facts and as many others, in random order."""
-    relevant_facts = list_facts(question)
-    rng = random.Random(f"{self._seed}:{question.question_id}")
-    other_facts = [fact for fact in self._facts if fact not in relevant_facts]
-    distractors = rng.sample(
-      other_facts, min(len(relevant_facts), len(other_facts))
-    )
-    context_facts = [*relevant_facts, *distractors]
-    rng.shuffle(context_facts)
-    return tuple(context_facts)
+def add_distractors(
+  all_facts: Sequence[str], question: Question
+) -> Sequence[str]:
+  """Returns the facts of a question among as many others, in random order."""
+  relevant_facts = list_facts(question)
+  rng = random.Random(f"0:{question.question_id}")
+  other_facts = [fact for fact in all_facts if fact not in relevant_facts]
+  context_facts = [
+    *relevant_facts,
+    *rng.sample(other_facts, min(len(relevant_facts), len(other_facts))),
+  ]
+  rng.shuffle(context_facts)
+  return tuple(context_facts)
 
 
-class OpenBookRetriever:
-  """Passages of a gallery, ranked by BM25 for the text of a question."""
+def make_open_book(texts: Sequence[str]) -> ContextProvider:
+  """Returns a function from a question to the best texts by BM25."""
+  index = bm25.BM25(texts)
 
-  def __init__(self, texts: Sequence[str], num_passages: int = NUM_PASSAGES):
-    """Indexes the texts of the gallery."""
-    self._texts = texts
-    self._index = bm25.BM25(texts)
-    self._num_passages = min(num_passages, len(texts))
-
-  def __call__(self, question: Question) -> Sequence[str]:
-    """Returns the best passages, best first."""
-    indices, _ = host_search.select_top_k(
-      self._index.score_queries([question.question]), self._num_passages
-    )
+  def find_passages(question: Question) -> Sequence[str]:
+    scores = index.score_queries([question.question])
+    indices, _ = host_search.select_top_k(scores, NUM_PASSAGES)
     # Row -1 fills the list where fewer texts score.
-    return tuple(self._texts[i] for i in indices[0] if i >= 0)
+    return tuple(texts[i] for i in indices[0] if i >= 0)
+
+  return find_passages
 
 
 # Information track of the systems without a model; a model's is its arm.
@@ -129,12 +111,12 @@ def run_questions(settings: QaSettings) -> None:
   is_model = settings.system == MODEL
   start = time.perf_counter()
   with (
-    _open_answerer(settings, questions) as answerer,
+    _open_answerer(settings, questions) as (answer, make_notes),
     Journal(settings.workdir / ANSWERS_FILE) as journal,
   ):
     chat_models.check_settings(journal, run_key)
     replies = chat_models.ask_questions(
-      questions, answerer, journal, settings.workers if is_model else 1
+      questions, answer, journal, settings.workers if is_model else 1
     )
   style = settings.style if is_model else DIRECT
   verdicts = grading.grade_answers(
@@ -146,7 +128,7 @@ def run_questions(settings: QaSettings) -> None:
   graded = list(zip(questions, verdicts, strict=True))
   notes = {
     "settings": json.dumps(run_key, ensure_ascii=False),
-    **_make_notes(answerer, graded, settings.system),
+    **make_notes(graded),
   }
   _write_results(settings, graded, notes, time.perf_counter() - start)
 
@@ -175,36 +157,46 @@ def _make_run_key(settings: QaSettings) -> dict[str, object]:
 @contextlib.contextmanager
 def _open_answerer(
   settings: QaSettings, questions: Sequence[Question]
-) -> Iterator[chat_models.Answerer]:
-  """Yields the answerer of the system; a model's client closes at the end."""
+) -> Iterator[tuple[Callable[[Question], str], NoteFunction]]:
+  """Yields the answering function and that of the notes about the answers."""
   if settings.system != MODEL:
     # The prior is that of the train split, whichever split is asked.
     train_questions = data_sources.load_questions(settings.data, "train")
-    yield timeline.TimelineAnswerer(
+    answerer = timeline.TimelineAnswerer(
       _load_known_entities(settings),
       timeline.AnswerPrior.from_questions(train_questions),
     )
+
+    def note_known_questions(graded: report.GradedQuestions) -> dict[str, str]:
+      if settings.system != "chronicles":
+        return {}
+      # The track open_book is fair only where the texts have the answer.
+      outcomes = [v.correct for q, v in graded if answerer.knows(q)]
+      accuracy = "none"
+      if outcomes:
+        accuracy = Proportion(sum(outcomes), len(outcomes))
+      return {
+        "questions whose names are all dated": f"{len(outcomes)}, {accuracy} %"
+      }
+
+    yield answerer.answer, note_known_questions
     return
+  context: ContextProvider = {
+    "closed_book": lambda question: (),
+    "facts": list_facts,
+    "distractor_facts": functools.partial(
+      add_distractors,
+      sorted({fact for q in questions for fact in list_facts(q)}),
+    ),
+  }.get(settings.arm)
+  if context is None:
+    context = make_open_book(data_sources.load_passages(settings.gallery))
   replies_path = settings.workdir / REPLIES_FILE
   with open_client(replies_path, settings.endpoint) as chat:
-    yield ModelAnswerer(
-      chat, settings.style, _make_context_provider(settings, questions)
+    yield (
+      functools.partial(answer_with_model, chat, settings.style, context),
+      lambda graded: {**chat.totals(), "from the journal": chat.cached},
     )
-
-
-def _make_context_provider(
-  settings: QaSettings, questions: Sequence[Question]
-) -> ContextProvider:
-  """Returns what provides the context of a question in the model's arm."""
-  if settings.arm == "closed_book":
-    return lambda question: ()
-  if settings.arm == "facts":
-    return list_facts
-  if settings.arm == "open_book":
-    return OpenBookRetriever(data_sources.load_passages(settings.gallery))
-  # Distractors are facts of the other questions.
-  relations = [r for question in questions for r in question.relations]
-  return DistractorFacts(relations)
 
 
 def _load_known_entities(settings: QaSettings) -> list[Entity]:
@@ -224,25 +216,6 @@ def _load_known_entities(settings: QaSettings) -> list[Entity]:
     )
     logging.info("dated %d of %d names", len(known_entities), len(entities))
   return known_entities
-
-
-def _make_notes(
-  answerer: chat_models.Answerer,
-  graded: report.GradedQuestions,
-  system: str,
-) -> dict[str, object]:
-  """Returns notes of the report: cost of a model, share of dated names."""
-  if isinstance(answerer, ModelAnswerer):
-    chat = answerer.chat
-    return {**chat.totals(), "from the journal": chat.cached}
-  if system != "chronicles":
-    return {}
-  # The track open_book is fair only where the texts have the answer.
-  outcomes = [v.correct for q, v in graded if answerer.knows(q)]
-  accuracy = Proportion(sum(outcomes), len(outcomes)) if outcomes else "none"
-  return {
-    "questions whose names are all dated": f"{len(outcomes)}, {accuracy} %"
-  }
 
 
 def _write_results(
