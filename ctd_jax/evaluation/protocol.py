@@ -129,24 +129,17 @@ class PerQueryScores:
     Raises:
       ValueError: if there is no such family; the message lists all.
     """
-    values = self.values[measure]
-    return {
-      query_id: values[query_id]
-      for query_id in self._query_ids_of_family(family)
-    }
-
-  def _query_ids_of_family(self, family: str) -> list[str]:
-    """Returns the ids of the queries of a family."""
     if family not in FAMILIES:
       raise ValueError(
         f"family is one of {', '.join(FAMILIES)}; got {family!r}"
       )
+    values = self.values[measure]
     families_to_match = {family} if family != MACRO_FAMILY else set(CELLS)
-    return [
-      query_id
+    return {
+      query_id: values[query_id]
       for query_id, families in self.families.items()
       if not families_to_match.isdisjoint(families)
-    ]
+    }
 
   def cell_by_query(self, family: str) -> dict[str, str] | None:
     """Returns query id -> cell for `macro`, None for any other family."""
@@ -164,18 +157,10 @@ class PerQueryScores:
       self.values_of_family(measure, family), self.cell_by_query(family)
     )
 
-  def means_by_measure(self, family: str = "all") -> dict[str, float]:
-    """Returns measure -> mean over the queries of a family."""
-    query_ids, strata = (
-      self._query_ids_of_family(family),
-      self.cell_by_query(family),
-    )
-    return {
-      measure: runs.compute_mean(
-        {query_id: values[query_id] for query_id in query_ids}, strata
-      )
-      for measure, values in self.values.items()
-    }
+
+def mode_title(name: str) -> str:
+  """Returns a mode in words; other tasks' modes have their name."""
+  return MODES[name].title if name in MODES else name
 
 
 def average_seeds(tables: Sequence[PerQueryScores]) -> PerQueryScores:

@@ -29,13 +29,8 @@ from ctd_jax.evaluation import (
 )
 from ctd_jax.utils import files
 
-# ----------------------------------------------------------------------------
-# Tables of the report page: figures with intervals, cells, comparisons.
-#
 # Figures of different tracks never stand in one table, since their systems
 # read different information.
-
-
 # Columns of the tables of one mode.
 PAGE_METRICS = (*result_tables.DEFAULT_METRICS, "recall@10", "recall@50")
 # Columns of the table of all modes: metrics of each family.
@@ -215,32 +210,6 @@ def make_comparison_table(
   return PageTable(title, header, body) if body else None
 
 
-def make_reason_table(
-  title: str,
-  counts_by_system: Mapping[str, Mapping[str, int]],
-  num_queries: int,
-) -> PageTable:
-  """Returns how often each reason made a first record wrong.
-
-  Args:
-    title: of the table.
-    counts_by_system: system -> reason -> misses, see `errors.count_reasons`.
-    num_queries: of the mode.
-  """
-  # Columns of reasons that no system has are left out.
-  reasons = [
-    reason
-    for reason in calibration.ERROR_REASONS
-    if any(reason in count for count in counts_by_system.values())
-  ]
-  body = [
-    [system, str(num_queries - sum(count.values()))]
-    + [str(count.get(reason, 0)) for reason in reasons]
-    for system, count in counts_by_system.items()
-  ]
-  return PageTable(title, ["system", "right", *reasons], body)
-
-
 PAGE_FILE_NAME = "report.html"
 TRAINING_PLOT = "training.png"
 _CALIBRATION_HEADER = (
@@ -286,7 +255,13 @@ def write_page(
     name=run_summary.benchmark.name,
     system=run_summary.system,
     split=split,
-    sizes=_count_sizes(run_summary),
+    sizes={
+      "records": len(run_summary.benchmark.records),
+      **{
+        f"{name} queries": len(run_summary.benchmark.queries[name])
+        for name in splits
+      },
+    },
     modes=[
       _make_mode_section(run_summary, split, mode)
       for mode in summary.REPORT_MODES
@@ -322,14 +297,6 @@ def format_query_months(query: Query, timeline: Timeline) -> str:
     dates_lib.format_key(key, timeline) for key in end_keys
   )
   return " – ".join(formatted_months)
-
-
-def _count_sizes(run_summary: summary.RunSummary) -> dict[str, int]:
-  sizes = {"records": len(run_summary.benchmark.records)}
-  return sizes | {
-    f"{split} queries": len(run_summary.benchmark.queries[split])
-    for split in run_summary.years
-  }
 
 
 def _make_mode_section(
@@ -408,7 +375,24 @@ def _make_calibration_section(
     f"{run_summary.benchmark.name}, {split}, dates of events",
   )
   body = [
-    [name, *_format_accuracy(accuracy)]
+    [
+      name,
+      str(len(accuracy.confidence)),
+      *(
+        f"{np.mean(values):.4f}"
+        for values in (
+          accuracy.is_month_right,
+          accuracy.is_within_1,
+          accuracy.is_year_right,
+          accuracy.confidence,
+        )
+      ),
+      "{:.4f}".format(
+        calibration.expected_calibration_error(
+          accuracy.confidence, accuracy.is_month_right
+        )
+      ),
+    ]
     for name, accuracy in accuracy_by_system.items()
   ]
   return {
@@ -419,32 +403,14 @@ def _make_calibration_section(
   }
 
 
-def _format_accuracy(accuracy: calibration.DateAccuracy) -> list[str]:
-  """Returns the cells of `_CALIBRATION_HEADER` after the system."""
-  calibration_error = calibration.expected_calibration_error(
-    accuracy.confidence, accuracy.is_month_right
-  )
-  figures = [
-    np.mean(accuracy.is_month_right),
-    np.mean(accuracy.is_within_1),
-    np.mean(accuracy.is_year_right),
-    np.mean(accuracy.confidence),
-    calibration_error,
-  ]
-  return [
-    str(len(accuracy.confidence)),
-    *(f"{figure:.4f}" for figure in figures),
-  ]
-
-
 def _make_error_section(
   run_summary: summary.RunSummary, split: str, mode_name: str
 ) -> dict[str, Any]:
   """Returns error counts of all systems and examples of the one at hand."""
   benchmark = run_summary.benchmark
   mode = protocol.get_mode(mode_name)
-  kinds = {record.record_id: record.kind for record in benchmark.records}
   records = {record.record_id: record for record in benchmark.records}
+  kinds = {name: record.kind for name, record in records.items()}
   qrels = protocol.build_qrels(benchmark.queries[split], kinds, mode)
   path_by_file_name = summary.find_run_paths(run_summary.folders)
   tracks, misses_by_system = {}, {}
@@ -456,19 +422,31 @@ def _make_error_section(
     misses_by_system[table.system] = calibration.find_misses(
       run, benchmark.queries[split], qrels, records, benchmark.timeline
     )
-  tables = [
-    make_reason_table(
-      f"what the first record is; {split}: {mode.title}; track {track}",
-      {
-        system: calibration.count_reasons(misses)
-        for system, misses in misses_by_system.items()
-        if tracks[system] == track
-      },
-      len(qrels),
-    )
-    for track in runs.TRACKS
-    if track in tracks.values()
-  ]
+  tables = []
+  for track in runs.TRACKS:
+    counts_by_system = {
+      system: calibration.count_reasons(misses)
+      for system, misses in misses_by_system.items()
+      if tracks[system] == track
+    }
+    # Columns of reasons that no system has are left out.
+    reasons = [
+      reason
+      for reason in calibration.ERROR_REASONS
+      if any(reason in counts for counts in counts_by_system.values())
+    ]
+    if counts_by_system:
+      tables.append(
+        PageTable(
+          f"what the first record is; {split}: {mode.title}; track {track}",
+          ["system", "right", *reasons],
+          [
+            [system, str(len(qrels) - sum(counts.values()))]
+            + [str(counts.get(reason, 0)) for reason in reasons]
+            for system, counts in counts_by_system.items()
+          ],
+        )
+      )
   examples = calibration.select_examples(
     misses_by_system.get(run_summary.system, [])
   )

@@ -1,8 +1,12 @@
 """Tables of results, for the terminal, files and Markdown pages.
 
-`evaluate` prints and saves its tables through this module. From the command
-line it renews the tables of Markdown files from the files of
-`evaluation.results`, so that no number there is typed. A table stands between
+  python -m ctd_jax.evaluation.result_tables --readme=README.md
+  python -m ctd_jax.evaluation.result_tables \\
+    --readme=README.md,docs/results/retrieval.md --check
+
+The command updates the tables of Markdown files from the result files, so that
+no number there is typed. `evaluate` prints and saves its tables through this
+module as well. A table stands between
 
   <!-- table:NAME key=value ... -->
   <!-- end -->
@@ -10,17 +14,14 @@ line it renews the tables of Markdown files from the files of
 where NAME is a view (see `VIEWS`) and keys narrow it down. The keys are
 dataset, system, track, score_mode, split, mode, family, source, file (where a
 system was measured by several protocols, each in a file), metrics and columns
-(family or mode, for tables of one metric that have these as columns).
-Several values of one key are separated by commas; values with a space are
-quoted (source="Table 1"). Rows measured here have the source "". The view
-`families` has a table for each family of the paper's text; family=point,window
-selects those of the release. The table `comparisons` shows paired tests
-(`evaluation.comparison_rows`); its keys are group, dataset, mode, measure,
-system and other_system.
+(family or mode, for tables of one metric that have these as columns). Separate
+several values of one key by commas; quote values with a space
+(source="Table 1"). Rows measured here have the source "". The view `families`
+has a table for each family of the paper's text; family=point,window selects
+those of the release. The table `comparisons` shows paired tests; its keys are
+group, dataset, mode, measure, system and other_system.
 
-  python -m ctd_jax.evaluation.result_tables --readme=README.md
-  python -m ctd_jax.evaluation.result_tables \\
-    --readme=README.md,docs/results/retrieval.md --check
+Rows have the names of modes, tables have their titles in words.
 """
 
 import pathlib
@@ -223,7 +224,7 @@ def _group_cells(
         f"two results for {' '.join(table_key + line_key)} {column}; give the "
         "systems different names"
       )
-    cells[column] = _format_cell(row, intervals)
+    cells[column] = format_figure(row, intervals)
   return blocks
 
 
@@ -234,9 +235,20 @@ def _format_block(
   markdown: bool,
   columns: str,
 ) -> str:
+  """Returns one table; its title has the fields that its rows share."""
+  fields = [field for field in _TABLE_FIELDS if field != columns]
+  shared = dict(zip(fields, table_key, strict=True))
+  # "all queries" only where the families are those of queries.
+  if "family" in shared and shared["dataset"].split("/")[0] not in VOCABULARIES:
+    shared["family"] += " queries"
+  track = shared.pop("track")
+  if track in TRACK_NOTES:
+    track += f" ({TRACK_NOTES[track]})"
+  parts = [", ".join(v for k, v in shared.items() if k != "mode")]
+  if "mode" in shared:
+    parts.append(protocol.mode_title(shared["mode"]))
   # The column of sources appears where a published row stands in the table.
   has_source = any(source for _, _, source in lines)
-  header = ["system", "score", *metrics, *["source"] * has_source]
   body = [
     [
       system,
@@ -246,33 +258,19 @@ def _format_block(
     ]
     for (system, score_mode, source), cells in lines.items()
   ]
+  titles = map(protocol.mode_title, metrics) if columns == "mode" else metrics
   return output.format_table(
-    _format_title(table_key, columns), header, body, markdown
+    "; ".join([*parts, f"track {track}"]),
+    ["system", "score", *titles, *["source"] * has_source],
+    body,
+    markdown,
   )
 
 
-def _format_title(table_key: Sequence[str], columns: str) -> str:
-  """Returns the title of a table from the fields that its rows share."""
-  value_by_field = dict(
-    zip(
-      (key for key in _TABLE_FIELDS if key != columns), table_key, strict=True
-    )
-  )
-  # "all queries" only where the families are those of queries.
-  if (
-    "family" in value_by_field
-    and value_by_field["dataset"].split("/")[0] not in VOCABULARIES
-  ):
-    value_by_field["family"] += " queries"
-  track = value_by_field.pop("track")
-  if track in TRACK_NOTES:
-    track += f" ({TRACK_NOTES[track]})"
-  return f"{', '.join(value_by_field.values())}; track {track}"
-
-
-def _format_cell(row: ResultRow, intervals: bool) -> str:
+def format_figure(row: ResultRow, interval: bool) -> str:
+  """Returns a figure, with its interval if it has one and it is asked for."""
   text = f"{row.value:.4f}"
-  if intervals and row.low is not None and row.high is not None:
+  if interval and row.low is not None and row.high is not None:
     text += f" [{row.low:.3f}, {row.high:.3f}]"
   return text
 
@@ -300,7 +298,11 @@ def fill_tables(
     line = text.count("\n", 0, match.start()) + 1
     location = f"{file_name}:{line}"
     if match["name"] == _COMPARISONS:
-      table = _format_comparisons(comparisons, match["keys"], location)
+      criteria = _read_marker_keys(match["keys"], _COMPARISON_KEYS, location)
+      selected = select_rows(comparisons, **criteria)
+      if not selected:
+        raise ValueError(f"{location}: no comparison has {criteria}")
+      table = results.format_comparison_tables(selected)
     else:
       table = _format_view(rows, match["name"], match["keys"], location)
     return f"{match['open']}\n{table}\n{match['close']}"
@@ -323,16 +325,6 @@ def _read_marker_keys(
       )
     criteria[key] = value
   return criteria
-
-
-def _format_comparisons(
-  rows: Sequence[ComparisonRow], keys: str, location: str
-) -> str:
-  criteria = _read_marker_keys(keys, _COMPARISON_KEYS, location)
-  selected = select_rows(rows, **criteria)
-  if not selected:
-    raise ValueError(f"{location}: no comparison has {criteria}")
-  return results.format_comparison_tables(selected)
 
 
 def _select_view(
@@ -383,10 +375,10 @@ def _format_view(
     )
   )
   column_names = metrics
-  if columns != "metric":
-    listed_columns = criteria[columns].split(",") if columns in criteria else ()
-    column_values = dict.fromkeys(getattr(row, columns) for row in selected)
-    column_names = listed_columns or list(column_values)
+  if columns in criteria:
+    column_names = criteria[columns].split(",")
+  elif columns != "metric":
+    column_names = [*dict.fromkeys(getattr(row, columns) for row in selected)]
   return format_table(
     selected, column_names, markdown=True, intervals=True, columns=columns
   )
@@ -417,17 +409,13 @@ def renew_tables(
     ValueError: naming file and line of a bad marker, or a bad result file.
   """
   renewed_texts = {}
-  data_by_folder: dict[
-    pathlib.Path, tuple[list[FiledRow], list[ComparisonRow]]
-  ] = {}
   for path in paths:
     folder = result_folder or find_result_folder(path)
-    if folder not in data_by_folder:
-      data_by_folder[folder] = (
-        read_result_folder(folder),
-        _read_comparisons(folder),
-      )
-    rows, comparisons = data_by_folder[folder]
+    comparison_path = folder / results.COMPARISON_FILE
+    comparisons = []
+    if comparison_path.exists():
+      comparisons = results.read_comparison_rows(comparison_path)
+    rows = read_result_folder(folder)
     text = files.read_text(path)
     renewed_text = fill_tables(text, rows, str(path), comparisons)
     if renewed_text != text:
@@ -436,11 +424,6 @@ def renew_tables(
     for path, renewed_text in renewed_texts.items():
       files.write_text(path, renewed_text)
   return list(renewed_texts)
-
-
-def _read_comparisons(folder: pathlib.Path) -> list[ComparisonRow]:
-  path = folder / results.COMPARISON_FILE
-  return results.read_comparison_rows(path) if path.exists() else []
 
 
 def find_result_folder(path: pathlib.Path) -> pathlib.Path:
@@ -460,7 +443,7 @@ def find_result_folder(path: pathlib.Path) -> pathlib.Path:
 
 
 def main(argv: Sequence[str]) -> None:
-  """Renews or checks the tables of Markdown files."""
+  """Updates or checks the tables of Markdown files."""
   if len(argv) > 1:
     raise app.UsageError(f"unexpected argument {argv[1]!r}")
   paths = [pathlib.Path(name) for name in flags.FLAGS.readme]
@@ -488,17 +471,20 @@ if __name__ == "__main__":
   flags.DEFINE_list(
     "readme",
     None,
-    "Markdown files to renew, separated by commas. "
+    "Markdown files to update, separated by commas. "
     "Example: --readme=README.md,docs/results/retrieval.md",
   )
   flags.DEFINE_string(
     "results",
     None,
-    "Folder of result files; the nearest tests/results beside or above each "
-    "file by default. Example: --results=tests/results",
+    "Folder of result files. Default: the nearest tests/results beside or "
+    "above each file. Example: --results=tests/results",
   )
   flags.DEFINE_bool(
-    "check", False, "Change nothing, fail if a table is stale. Example: --check"
+    "check",
+    False,
+    "Change nothing, and fail if a table is stale. Default: no. "
+    "Example: --check",
   )
   flags.mark_flag_as_required("readme")
   command_line.run_app(main)

@@ -296,14 +296,8 @@ def read_result_folder(folder: str | os.PathLike) -> list[FiledRow]:
   ]
 
 
-# ----------------------------------------------------------------------------
-# Comparisons as data: rows of paired tests, in TSV files and in tables.
-#
-# Beside the figures of `evaluation.results`, a page says which differences
-# are more than chance. These rows are written by the commands that run the
-# tests and shown by `evaluation.result_tables`, never typed.
-
-
+# Comparisons say which differences are more than chance: rows of paired tests,
+# written to TSV files and shown by `evaluation.result_tables`.
 COMPARISON_FILE = "comparisons.tsv"
 _TABLE_HEADER = (
   "system",
@@ -412,6 +406,11 @@ def format_comparison_tables(rows: Sequence[ComparisonRow]) -> str:
       ]
     )
   return "\n".join(
-    output.format_table(", ".join(title), _TABLE_HEADER, body, markdown=True)
-    for title, body in blocks.items()
+    output.format_table(
+      f"{dataset}, {split}, {measure}; {protocol.mode_title(mode)}",
+      _TABLE_HEADER,
+      body,
+      markdown=True,
+    )
+    for (dataset, split, mode, measure), body in blocks.items()
   )

@@ -198,30 +198,17 @@ class RunSummary:
     ]
 
   def compare_systems(
-    self, split: str, mode: str, measure: str = "hit@1"
+    self, split: str, mode: str
   ) -> list[significance.SystemComparison]:
-    """Returns the system at hand against every other of its track.
-
-    Args:
-      split: of the queries.
-      mode: of the protocol.
-      measure: what is compared.
-    """
-    mode_tables, years = self.tables_of_mode(split, mode), self.years[split]
-    own_table = next(
-      (table for table in mode_tables if table.system == self.system), None
-    )
-    track_tables = [
-      table
-      for table in mode_tables
-      if own_table and table.track == own_table.track
-    ]
+    """Returns hit@1 of the system at hand against every other of its track."""
+    mode_tables = self.tables_of_mode(split, mode)
     pairs = [
-      (own_table, other_table)
-      for other_table in track_tables
-      if other_table is not own_table
+      (own, other)
+      for own in mode_tables
+      for other in mode_tables
+      if own.system == self.system != other.system and other.track == own.track
     ]
-    return significance.compare_system_pairs(pairs, years, measure)
+    return significance.compare_system_pairs(pairs, self.years[split])
 
 
 def summarize_runs(
@@ -297,7 +284,12 @@ def format_headline(summary: RunSummary) -> str:
     [
       system,
       *(
-        _format_headline_cell(cells.get((system, mode, metric)))
+        # Of hit@1 with its interval.
+        result_tables.format_figure(
+          cells[system, mode, metric], metric == "hit@1"
+        )
+        if (system, mode, metric) in cells
+        else "–"
         for mode, metric, _ in _HEADLINE_COLUMNS
       ),
     ]
@@ -320,15 +312,6 @@ def format_headline(summary: RunSummary) -> str:
   return text
 
 
-def _format_headline_cell(row: results.ResultRow | None) -> str:
-  """Returns a figure, that of hit@1 with its interval."""
-  if row is None:
-    return "–"
-  if row.metric != "hit@1" or row.low is None or row.high is None:
-    return f"{row.value:.4f}"
-  return f"{row.value:.4f} [{row.low:.3f}, {row.high:.3f}]"
-
-
 def write_summary(summary: RunSummary) -> str:
   """Returns `format_headline`; writes all tables, rows and plots.
 
@@ -347,8 +330,23 @@ def write_summary(summary: RunSummary) -> str:
             results.select_rows(mode_rows, family="all")
           )
         )
-        main_tables.append(_format_cells(mode_rows))
-        main_tables.append(_format_comparisons(summary, split, mode))
+        # hit@1 by what answers the query.
+        cells = [
+          family
+          for family in (*protocol.CELLS, protocol.MACRO_FAMILY)
+          if any(row.family == family for row in mode_rows)
+        ]
+        hit_rows = results.select_rows(mode_rows, metric="hit@1")
+        main_tables.append(
+          result_tables.format_table(hit_rows, cells, columns="family")
+        )
+        lines = [
+          f"  {summary.system} - {test.other_system}: {test}\n"
+          for test in summary.compare_systems(split, mode)
+        ]
+        if lines:
+          lines.insert(0, "hit@1, paired randomisation over queries\n")
+        main_tables.append("".join(lines))
         plot_hits_by_group(summary, split, mode, "reign")
       grid_tables.append(result_tables.format_table(mode_rows, GRID_METRICS))
   text = "\n".join(table for table in main_tables if table)
@@ -388,28 +386,6 @@ def _format_per_query(
         ]
       )
   return output.format_delimited([*_QUERY_COLUMNS, *names], rows)
-
-
-def _format_cells(rows: Sequence[results.ResultRow]) -> str:
-  """Returns hit@1 of one mode by what answers the query."""
-  cells = [*protocol.CELLS, protocol.MACRO_FAMILY]
-  families_present = {row.family for row in rows}
-  columns = [family for family in cells if family in families_present]
-  return result_tables.format_table(
-    results.select_rows(rows, metric="hit@1"), columns, columns="family"
-  )
-
-
-def _format_comparisons(summary: RunSummary, split: str, mode: str) -> str:
-  """Returns paired tests of hit@1 against every system of the same track."""
-  lines = [
-    f"  {summary.system} - {system_comparison.other_system}: "
-    f"{system_comparison}\n"
-    for system_comparison in summary.compare_systems(split, mode)
-  ]
-  if not lines:
-    return ""
-  return "hit@1, paired randomisation over queries\n" + "".join(lines)
 
 
 def plot_hits_by_group(

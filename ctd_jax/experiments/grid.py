@@ -414,7 +414,7 @@ def _format_seeds(seed_tables: SeedTables) -> str:
   width = max(map(len, seed_tables))
   lines = []
   for mode in summary.REPORT_MODES:
-    lines.append(f"{MEASURE}, {mode}, run by run\n")
+    lines.append(f"{MEASURE}; {protocol.mode_title(mode)}; run by run\n")
     for system, by_mode in seed_tables.items():
       values = [f"{t.mean_of_family(MEASURE):.4f}" for t in by_mode[mode]]
       lines.append(f"  {system:<{width}}  {'  '.join(values)}\n")
@@ -427,7 +427,8 @@ def _format_tests(
   """Returns the paired tests of a mode, a line each."""
   labels = [f"{test.system} - {test.other_system}" for test in tests]
   width = max(map(len, labels))
-  lines = [f"{MEASURE}, {mode}, paired randomisation over queries\n"]
+  title = protocol.mode_title(mode)
+  lines = [f"{MEASURE}; {title}; paired randomisation over queries\n"]
   for label, test in zip(labels, tests, strict=True):
     lines.append(f"  {label:<{width}}  {test}\n")
   return "".join(lines)
@@ -597,7 +598,8 @@ def _format_sweep(
   """Returns the table of all systems, the best of each method marked."""
   modes = list(scores[0].values)
   header = ["method", *(field for field, _ in scores[0].cells[0].values)]
-  header += [f"{MEASURE}, {mode}" for mode in modes] + ["runs", ""]
+  header += [f"{MEASURE}; {protocol.mode_title(mode)}" for mode in modes]
+  header += ["runs", ""]
   lines = []
   for score in scores:
     figures = [f"{mean:.4f}" for mean in score.list_means()]
