@@ -238,15 +238,16 @@ def _format_block(
   """Returns one table; its title has the fields that its rows share."""
   fields = [field for field in _TABLE_FIELDS if field != columns]
   shared = dict(zip(fields, table_key, strict=True))
-  # "all queries" only where the families are those of queries.
-  if "family" in shared and shared["dataset"].split("/")[0] not in VOCABULARIES:
-    shared["family"] += " queries"
   track = shared.pop("track")
   if track in TRACK_NOTES:
     track += f" ({TRACK_NOTES[track]})"
-  parts = [", ".join(v for k, v in shared.items() if k != "mode")]
-  if "mode" in shared:
-    parts.append(protocol.mode_title(shared["mode"]))
+  parts = [f"track {track}"]
+  if shared["dataset"].split("/")[0] not in VOCABULARIES:  # of retrieval
+    if "mode" in shared:
+      parts.insert(0, protocol.mode_title(shared.pop("mode")))
+    family = shared.pop("family", "all")
+    if family != "all":
+      shared["family"] = f"{family} queries"
   # The column of sources appears where a published row stands in the table.
   has_source = any(source for _, _, source in lines)
   body = [
@@ -260,7 +261,7 @@ def _format_block(
   ]
   titles = map(protocol.mode_title, metrics) if columns == "mode" else metrics
   return output.format_table(
-    "; ".join([*parts, f"track {track}"]),
+    "; ".join([", ".join(shared.values()), *parts]),
     ["system", "score", *titles, *["source"] * has_source],
     body,
     markdown,

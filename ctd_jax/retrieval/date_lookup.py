@@ -91,6 +91,7 @@ def combine_scores(
 def rank_by_dates(
   queries: Sequence[str],
   records: Sequence[str],
+  stated_intervals: Sequence[reigns.Interval | None],
   timeline: reigns.Timeline,
   k: int,
   galleries: Galleries,
@@ -100,6 +101,7 @@ def rank_by_dates(
   Args:
     queries: [Q] texts.
     records: [N] texts.
+    stated_intervals: date of each record [N], e.g. that of its text.
     timeline: the calendar in which dates are read.
     k: results per query.
     galleries: masks over the records.
@@ -108,9 +110,6 @@ def rank_by_dates(
     gallery -> (indices [Q, k], scores [Q, k]), see `TopK`.
   """
   intervals = questions.parse_query_intervals(queries, timeline)
-  stated_intervals = [
-    questions.find_stated_interval(text, timeline) for text in records
-  ]
 
   def rescore(block, members, scores):
     member_intervals = [stated_intervals[index] for index in members]

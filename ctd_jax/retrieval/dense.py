@@ -8,9 +8,10 @@ processes share the texts and the queries, and each has all results.
 Axes: Q queries, N records, k results.
 """
 
+import functools
 import hashlib
 import pathlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -33,20 +34,13 @@ from ctd_jax.training.experiment import SELECTION_METRIC, Experiment
 from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.utils import files, output
 
-# ----------------------------------------------------------------------------
-# Store of encodings: a gallery in files, written and read in chunks.
-#
-# A gallery may be larger than the memory, and encoding it may outlast the
-# machine. Every chunk is a few files that are written whole; a run that
-# begins again does not encode them again. The folder is named by a
-# fingerprint of parameters, texts and geometry.
-#
-# Axes: N texts, n rows of them.
+# Store of encodings: a gallery in files. It may be larger than the memory, and
+# encoding it may outlast the machine. It is written in chunks, and a run that
+# begins again encodes only the missing ones.
 
-
-_VERSION = 1  # raised when the same parameters give other encodings
-CHUNK_SIZE = 65_536  # texts of a file
-# Names of the files of a chunk, one for every leaf of an encoding.
+_VERSION = 2  # raised when files or the encodings in them change
+CHUNK_SIZE = 65_536  # texts encoded and written at once
+# Names of the files, one for every leaf of an encoding.
 _FILE_NAMES = Encoding(
   semantic="semantic",
   absolute="absolute",
@@ -56,50 +50,6 @@ _FILE_NAMES = Encoding(
   gaussian=Gaussians("gaussian_mean", "gaussian_log_variance"),
   interval="interval",
 )
-
-
-class ChunkedArray:
-  """Array whose rows lie in several arrays, each mapped from a file.
-
-  Attributes:
-    shape: of the whole, [N, ...].
-    dtype: of every chunk.
-  """
-
-  def __init__(self, chunks: Sequence[np.ndarray]):
-    """Joins the chunks, in order; at least one."""
-    self._chunks = list(chunks)
-    self._chunk_starts = np.cumsum([0, *map(len, chunks)])
-    self.shape = (int(self._chunk_starts[-1]), *chunks[0].shape[1:])
-    self.dtype = chunks[0].dtype
-
-  def __len__(self) -> int:
-    return self.shape[0]
-
-  def __getitem__(self, rows: slice | np.ndarray) -> np.ndarray:
-    """Returns rows; a slice within one chunk is not copied."""
-    if isinstance(rows, slice):
-      start, stop, step = rows.indices(len(self))
-      chunk_index = max(
-        0, int(np.searchsorted(self._chunk_starts, start, "right")) - 1
-      )
-      chunk = self._chunks[min(chunk_index, len(self._chunks) - 1)]
-      if step == 1 and stop <= self._chunk_starts[chunk_index] + len(chunk):
-        return chunk[
-          start - self._chunk_starts[chunk_index] : stop
-          - self._chunk_starts[chunk_index]
-        ]
-      rows = np.arange(start, stop, step)
-    else:
-      rows = np.arange(len(self))[rows]  # of negative numbers, or of a mask
-    chunk_of_row = np.searchsorted(self._chunk_starts, rows, "right") - 1
-    selected_rows = np.empty((len(rows), *self.shape[1:]), self.dtype)
-    for chunk_number in np.unique(chunk_of_row):
-      is_in_chunk = chunk_of_row == chunk_number
-      selected_rows[is_in_chunk] = self._chunks[chunk_number][
-        rows[is_in_chunk] - self._chunk_starts[chunk_number]
-      ]
-    return selected_rows
 
 
 def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
@@ -127,47 +77,46 @@ def encode_to_files(
 ) -> Encoding:
   """Returns the encodings of all texts, as arrays mapped from files.
 
-  Chunks that are there are not encoded again; an interrupted run leaves whole
-  chunks.
-
   Args:
     folder: of these encodings alone; see `fingerprint_encodings`.
     num_texts: number of texts N, at least 1.
     encode_rows: encodes the texts of a slice; every process calls it.
     chunk_size: texts encoded and written at once.
   """
-  spans = [
-    (start, min(start + chunk_size, num_texts))
-    for start in range(0, num_texts, chunk_size)
-  ]
-  for span in spans:
-    paths = _chunk_paths(folder, span)
-    is_complete = all(path.exists() for path in jax.tree.leaves(paths))
+  for start in range(0, num_texts, chunk_size):
+    rows = slice(start, min(start + chunk_size, num_texts))
+    # Written after the rows: a chunk that was cut off has none.
+    marker = folder / f"done.{rows.start:09}-{rows.stop:09}"
     # All or none: encoding is a collective of all processes.
-    if not devices.is_true_in_all_processes(is_complete):
-      encoding = encode_rows(slice(*span))
-      if devices.is_coordinator():
-        jax.tree.map(_write_array, paths, encoding)
+    if devices.is_true_in_all_processes(marker.exists()):
+      continue
+    encoding = encode_rows(rows)
+    if devices.is_coordinator():
+      write = functools.partial(_write_rows, folder, num_texts, rows)
+      jax.tree.map(write, _FILE_NAMES, encoding)
+      marker.touch()
   devices.wait_for_all("encodings in files")
-  encodings = [
-    jax.tree.map(
-      lambda path: np.load(path, mmap_mode="r"), _chunk_paths(folder, span)
-    )
-    for span in spans
-  ]
-  return jax.tree.map(lambda *leaves: ChunkedArray(leaves), *encodings)
-
-
-def _chunk_paths(folder: pathlib.Path, span: tuple[int, int]) -> Encoding:
-  """Returns the files of a chunk."""
   return jax.tree.map(
-    lambda name: folder / f"{name}.{span[0]:09}-{span[1]:09}.npy", _FILE_NAMES
+    lambda name: np.load(folder / f"{name}.npy", mmap_mode="r"), _FILE_NAMES
   )
 
 
-def _write_array(path: pathlib.Path, array: np.ndarray) -> None:
-  with files.atomic_path(path) as temporary:
-    np.save(temporary, array)
+def _write_rows(
+  folder: pathlib.Path,
+  num_texts: int,
+  rows: slice,
+  name: str,
+  array: np.ndarray,
+) -> None:
+  """Writes some rows of a file, which is made for all texts."""
+  path = folder / f"{name}.npy"
+  if not path.exists():
+    with files.atomic_path(path) as temporary:
+      shape = num_texts, *array.shape[1:]
+      np.lib.format.open_memmap(temporary, "w+", array.dtype, shape)
+  stored = np.load(path, mmap_mode="r+")
+  stored[rows] = array
+  stored.flush()
 
 
 # The posterior of a record is a number for each of thousands of months, made
@@ -176,13 +125,6 @@ _POSTERIOR_BLOCKS = {"query_block": 1024, "record_block": 4096}
 # Weights of the similarity in time that validation tries; the authors give
 # theirs to one decimal.
 FUSION_WEIGHTS = tuple(tenths / 10 for tenths in range(11))
-
-
-def _set_fusion_weight(params: Any, weight: float) -> Any:
-  """Returns parameters whose similarity in time has this weight."""
-  module = params["gaussian"]
-  value = jax.device_put(np.float32(weight), module["weight"].sharding)
-  return {**params, "gaussian": {**module, "weight": value}}
 
 
 def select_scoring_params(params: Any) -> Any:
@@ -386,8 +328,10 @@ class Ranker(TextRanker):
       params, self._experiment.records, "encode records"
     )
     trials = []
+    module = params["gaussian"]
     for weight in FUSION_WEIGHTS:
-      trial_params = _set_fusion_weight(params, weight)
+      value = jax.device_put(np.float32(weight), module["weight"].sharding)
+      trial_params = {**params, "gaussian": {**module, "weight": value}}
       metrics = self.compute_validation_metrics(trial_params, records)
       trials.append(
         (trial_params, {**metrics, "validation/fusion_weight": weight})
@@ -423,12 +367,6 @@ class Ranker(TextRanker):
     }
 
 
-# ----------------------------------------------------------------------------
-# Run files of a trained model: its best checkpoint ranks every split.
-#
-# Axes: n records of a split, K months.
-
-
 def write_model_runs(experiment: Experiment) -> None:
   """Ranks with the best checkpoint and writes the run files.
 
@@ -457,15 +395,13 @@ def write_model_runs(experiment: Experiment) -> None:
     if devices.is_coordinator():
       for run in split_runs:
         runs.write_run(run, experiment.evaluation)
-    if experiment.model.config.use_posterior and _has_same_calendar(experiment):
+    config_of_model = experiment.model.config
+    months = train_step.month_classes(experiment.benchmark.timeline)
+    # Only where the posterior is over the months of the data set.
+    if (
+      config_of_model.use_posterior and config_of_model.month_classes == months
+    ):
       _write_dates(experiment, params, records, split)
-
-
-def _has_same_calendar(experiment: Experiment) -> bool:
-  """Returns whether the posterior is over the months of the data set."""
-  return experiment.model.config.month_classes == train_step.month_classes(
-    experiment.benchmark.timeline
-  )
 
 
 def _write_dates(

@@ -13,7 +13,6 @@ import pyarrow as pa
 from absl import logging
 from pyarrow import parquet
 
-from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.chronology.reigns import TimeKey, Timeline
 from ctd_jax.evaluation import (
   protocol,
@@ -301,7 +300,18 @@ def export_vectors(
   records = ranker.encode_gallery(params).vectors(mode)
   # The temperature divides the queries: records stay of unit length.
   _write_vectors(folder / "records.npy", records, 1.0)
-  _write_table(folder / "records.parquet", _record_columns(benchmark))
+  # In the order of the vectors.
+  columns = {
+    "record_id": benchmark.record_ids,
+    "kind": [record.kind for record in benchmark.records],
+    "source": [record.source for record in benchmark.records],
+    "split": list(benchmark.record_splits),
+    "text": [record.text for record in benchmark.records],
+    **_time_columns(
+      [record.key for record in benchmark.records], benchmark.timeline
+    ),
+  }
+  _write_table(folder / "records.parquet", columns)
   for split, queries in benchmark.queries.items():
     if not queries:
       continue
@@ -312,9 +322,17 @@ def export_vectors(
     _write_vectors(
       folder / f"{name}.npy", query_encoding.vectors(mode), temperature
     )
-    _write_table(
-      folder / f"{name}.parquet", _query_columns(queries, benchmark.timeline)
-    )
+    starts = [query.interval.start for query in queries]
+    ends = [query.interval.end for query in queries]
+    columns = {
+      "query_id": [query.query_id for query in queries],
+      "family": [query.family for query in queries],
+      "text": [query.text for query in queries],
+      **_time_columns(starts, benchmark.timeline, "start_"),
+      **_time_columns(ends, benchmark.timeline, "end_"),
+      "positives": [list(query.positives) for query in queries],
+    }
+    _write_table(folder / f"{name}.parquet", columns)
   description = {
     "dataset": benchmark.name,
     "system": config.name,
@@ -360,33 +378,6 @@ def _time_columns(
     "ordinal": [timeline.ordinal(key) for key in keys],
   }
   return {prefix + name: values for name, values in columns.items()}
-
-
-def _record_columns(benchmark: Benchmark) -> dict[str, list]:
-  """Returns the table of the records, in the order of the vectors."""
-  records = benchmark.records
-  return {
-    "record_id": benchmark.record_ids,
-    "kind": [record.kind for record in records],
-    "source": [record.source for record in records],
-    "split": list(benchmark.record_splits),
-    "text": [record.text for record in records],
-    **_time_columns([record.key for record in records], benchmark.timeline),
-  }
-
-
-def _query_columns(queries: Sequence, timeline: Timeline) -> dict[str, list]:
-  """Returns the table of the queries of a split."""
-  starts = [query.interval.start for query in queries]
-  ends = [query.interval.end for query in queries]
-  return {
-    "query_id": [query.query_id for query in queries],
-    "family": [query.family for query in queries],
-    "text": [query.text for query in queries],
-    **_time_columns(starts, timeline, "start_"),
-    **_time_columns(ends, timeline, "end_"),
-    "positives": [list(query.positives) for query in queries],
-  }
 
 
 def export_run(

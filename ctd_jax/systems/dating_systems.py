@@ -1,4 +1,8 @@
-"""Systems `dating-*`: they date the gallery first; see `dated_gallery`."""
+"""Systems `dating-*`: they date the gallery first; see `dated_gallery`.
+
+Those of `SYSTEM_NAMES` date it by parallels, citations and words, those of
+`USES_LABELS` by the order of the records in their works.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +23,9 @@ if TYPE_CHECKING:  # they import JAX
   from ctd_jax.dating.query_posterior import GalleryDates
   from ctd_jax.systems.dated_gallery import DatedGallery
 
+# System that dates by order -> whether records of train months have the months
+# of their labels.
+USES_LABELS = {"dating-order": True, "dating-order-strict": False}
 SYSTEM_NAMES = tuple(f"dating-{variant}" for variant in VARIANTS)
 
 
@@ -66,22 +73,41 @@ def make_dating_systems(
 
   track = "T0+external" if config.outside else "T0"
   return {
-    name: _make_system(variant, read_gallery, track, context.seed)
+    name: make_posterior_system(
+      functools.partial(_date_variant, read_gallery, variant),
+      track,
+      (context.seed,),
+    )
     for name, variant in zip(SYSTEM_NAMES, VARIANTS, strict=True)
   }
 
 
-def _make_system(
-  variant: str,
-  read_gallery: Callable[[], DatedGallery],
-  track: str,
-  seed: int,
-) -> registry.System:
-  @functools.cache
-  def date_gallery() -> GalleryDates:
-    return read_gallery().date(variant)
+def _date_variant(
+  read_gallery: Callable[[], DatedGallery], variant: str
+) -> GalleryDates:
+  return read_gallery().date(variant)
 
-  return make_posterior_system(date_gallery, track, (seed,))
+
+@registry.register(*USES_LABELS)
+def make_ordered_systems(
+  benchmark: Benchmark,
+  config: registry.SystemConfig,
+  context: registry.Context,
+) -> dict[str, registry.System]:
+  """Returns the systems; nothing is dated before the first search."""
+
+  def date_by_order(use_labels: bool) -> GalleryDates:
+    # Here and not above: it is slow to import, and `--help` reads this file.
+    from ctd_jax.systems import dated_gallery
+
+    return dated_gallery.date_gallery(benchmark, use_labels)
+
+  return {
+    name: make_posterior_system(
+      functools.partial(date_by_order, use_labels), "T0+order", ()
+    )
+    for name, use_labels in USES_LABELS.items()
+  }
 
 
 def make_posterior_system(
@@ -90,10 +116,11 @@ def make_posterior_system(
   """Returns a system that ranks by the posterior of the records.
 
   Args:
-    date_gallery: returns the dates of the records, the same at each call.
+    date_gallery: returns the dates of the records; called once.
     track: what they are read from.
     seeds: of the model.
   """
+  date_gallery = functools.cache(date_gallery)
 
   def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
     from ctd_jax.dating import query_posterior

@@ -9,6 +9,8 @@ it. Only validation queries and their labels are read.
 Axes: Q queries, N records, k results.
 """
 
+from __future__ import annotations
+
 import dataclasses
 import functools
 import itertools
@@ -46,10 +48,12 @@ class TunedSystem:
 
   benchmark: Benchmark  # whose validation queries choose
   mode: protocol.EvaluationMode  # by which they choose
-  # Returns the candidates.
-  make_grid: Callable[[], Sequence[bm25.BM25Constants]]
+  published: bm25.BM25Constants  # the first candidate
+  grid: Grid  # values of its fields; every combination is a candidate
   # (texts of queries, k, galleries, candidate) -> rankings.
   rank_records: RankFn
+  # Its constants, tuned before, replace the published ones of the same names.
+  base: TunedSystem | None = None
 
   @functools.cached_property
   def candidates(self) -> list[tuple[bm25.BM25Constants, float]]:
@@ -63,7 +67,16 @@ class TunedSystem:
         f"{self.benchmark.name} has no validation queries to choose constants "
         "by; leave the tuned systems out of config.eval.baselines"
       )
-    grid = self.make_grid()
+    published = self.published
+    if self.base:
+      tuned_before = dataclasses.asdict(self.base.constants)
+      published = dataclasses.replace(published, **tuned_before)
+    points = itertools.product(*self.grid.values())
+    combinations = (
+      dataclasses.replace(published, **dict(zip(self.grid, point, strict=True)))
+      for point in points
+    )
+    grid = list(dict.fromkeys((published, *combinations)))
     values = [
       self._validation_value(candidate)
       for candidate in output.Progress(grid, "tune", unit="candidate")
@@ -72,13 +85,9 @@ class TunedSystem:
     scored_candidates = sorted(
       zip(grid, values, strict=True), key=lambda pair: -pair[1]
     )
-    best_constants, best_value = scored_candidates[0]
+    (best, value), *_ = scored_candidates
     logging.info(
-      "chosen of %d: %s, %s %.4f",
-      len(grid),
-      best_constants,
-      TUNING_MEASURE,
-      best_value,
+      "chosen of %d: %s, %s %.4f", len(grid), best, TUNING_MEASURE, value
     )
     return scored_candidates
 
@@ -129,18 +138,13 @@ class TunedSystem:
 
 
 def make_tuned_systems(
-  benchmark: Benchmark,
-  mode: protocol.EvaluationMode,
-  lexical_grid: Grid = LEXICAL_GRID,
-  prior_grid: Grid = PRIOR_GRID,
+  benchmark: Benchmark, mode: protocol.EvaluationMode
 ) -> tuple[TunedSystem, TunedSystem]:
   """Returns BM25, and BM25 with the time prior; nothing is computed yet.
 
   Args:
     benchmark: whose gallery is ranked, and whose validation queries choose.
     mode: by which they choose.
-    lexical_grid: values of constants of BM25.
-    prior_grid: values of constants of the prior.
   """
   months = time_prior.month_ordinals(benchmark)
   num_months = len(benchmark.timeline)
@@ -159,31 +163,17 @@ def make_tuned_systems(
       queries, count_tokens(), months, num_months, k, galleries, constants
     )
 
-  def make_lexical_grid() -> list[bm25.BM25Constants]:
-    return _expand_grid(bm25.PUBLISHED_CONSTANTS, lexical_grid)
-
-  def make_prior_grid() -> list[bm25.BM25Constants]:
-    lexical_constants = dataclasses.asdict(tuned_lexical.constants)
-    published_prior = dataclasses.replace(
-      time_prior.PUBLISHED_CONSTANTS, **lexical_constants
-    )
-    return _expand_grid(published_prior, prior_grid)
-
-  tuned_lexical = TunedSystem(benchmark, mode, make_lexical_grid, rank_lexical)
-  return tuned_lexical, TunedSystem(
-    benchmark, mode, make_prior_grid, rank_prior
+  lexical = TunedSystem(
+    benchmark, mode, bm25.PUBLISHED_CONSTANTS, LEXICAL_GRID, rank_lexical
   )
-
-
-def _expand_grid(
-  published: bm25.BM25Constants, grid: Grid
-) -> list[bm25.BM25Constants]:
-  """Returns `published`, then what it becomes with every point of the grid."""
-  grid_candidates = (
-    dataclasses.replace(published, **dict(zip(grid, point, strict=True)))
-    for point in itertools.product(*grid.values())
+  return lexical, TunedSystem(
+    benchmark,
+    mode,
+    time_prior.PUBLISHED_CONSTANTS,
+    PRIOR_GRID,
+    rank_prior,
+    base=lexical,
   )
-  return list(dict.fromkeys((published, *grid_candidates)))
 
 
 @registry.register("bm25_tuned", "bm25_timekde_tuned")
@@ -193,21 +183,15 @@ def make_tuned_baselines(
   context: registry.Context,
 ) -> dict[str, registry.System]:
   """Returns both systems; the prior is tuned on top of the tuned BM25."""
-  lexical, prior = make_tuned_systems(benchmark, context.mode)
-
-  def make_system(
-    track: str, score_mode: str, tuned: TunedSystem
-  ) -> registry.System:
-    return registry.System(
-      track=track,
-      score_mode=score_mode,
+  names = "bm25_tuned", "bm25_timekde_tuned"
+  modules = bm25, time_prior
+  systems = make_tuned_systems(benchmark, context.mode)
+  return {
+    name: registry.System(
+      track=module.TRACK,
+      score_mode=module.SCORE_MODE,
       search=tuned.rank_with_tuned_constants,
       tuning_table=tuned.format_candidates,
     )
-
-  return {
-    "bm25_tuned": make_system(bm25.TRACK, bm25.SCORE_MODE, lexical),
-    "bm25_timekde_tuned": make_system(
-      time_prior.TRACK, time_prior.SCORE_MODE, prior
-    ),
+    for name, module, tuned in zip(names, modules, systems, strict=True)
   }

@@ -17,7 +17,7 @@ same curve, the mean of *synthetic* Chronocept samples, whose sentences are
 invented and whose targets are drawn with published means. That curve peaks
 hours after publication and reaches the floor after two months, so the row
 measures a preference for records of the last month asked, not a prediction
-from what a record says. `rank_by_validity` takes a curve for each record, for
+from what a record says. `make_rescore` takes a curve for each record, for
 whoever has them.
 
 Axes: Q queries, b a block of them, N records, n records of a gallery, k
@@ -91,27 +91,19 @@ def compute_log_validity(
   return np.log(np.where(age < 0, 0, validity).clip(MIN_VALIDITY))
 
 
-def rank_by_validity(
-  queries: Sequence[str],
-  records: Sequence[str] | bm25.TokenCounts,
+def make_rescore(
   query_minutes: Float[np.ndarray, " Q"],
   record_minutes: Float[np.ndarray, " N"],
   curves: Float[np.ndarray, "N 3"],
   weight: float,
-  k: int,
-  galleries: Galleries,
-) -> TopK:
-  """Returns the k best records by BM25 plus weighted log validity.
+) -> bm25.RescoreFn:
+  """Returns a function that adds weighted log validity to BM25 scores.
 
   Args:
-    queries: texts.
-    records: texts or their counts.
     query_minutes: times asked, NaN where a query names none.
     record_minutes: times of publication, since the same origin.
     curves: of the records.
     weight: of the log validity; 0 leaves BM25.
-    k: results per query.
-    galleries: masks over the records.
   """
 
   def rescore_block(
@@ -124,24 +116,7 @@ def rank_by_validity(
     log_validity[np.isnan(minutes)] = 0
     return scores + weight * log_validity
 
-  return bm25.rank_by_rescored_bm25(
-    queries, records, k, galleries, rescore_block
-  )
-
-
-def mean_synthetic_curve(
-  imitates: str, seed: int = 0
-) -> Float[np.ndarray, " 3"]:
-  """Returns the mean targets of synthetic training samples.
-
-  Args:
-    imitates: the benchmark of Chronocept whose marginals they have.
-    seed: of the samples.
-  """
-  from ctd_jax_datasets.chronocept import chronocept_dataset_builder
-
-  samples = chronocept_dataset_builder.generate_samples(imitates, seed)["train"]
-  return np.mean([(s.location, s.scale, s.skewness) for s in samples], axis=0)
+  return rescore_block
 
 
 @registry.register("validity_prior", config=ValidityPriorConfig)
@@ -154,6 +129,8 @@ def make_validity_prior(
   record_minutes = MINUTES_PER_MONTH * month_ordinals(benchmark)
 
   def search(queries: Sequence[str], k: int, galleries: Galleries) -> TopK:
+    from ctd_jax_datasets.chronocept import chronocept_dataset_builder
+
     intervals = questions.parse_query_intervals(queries, timeline)
     # A minute before the next month begins, whose records are not yet out.
     query_minutes = [
@@ -163,17 +140,19 @@ def make_validity_prior(
       for interval in intervals
     ]
     # Drawn at the first search: a thousand samples are made for it.
-    curve = mean_synthetic_curve(config.imitates, config.seed)
-    return rank_by_validity(
-      queries,
-      texts,
+    samples = chronocept_dataset_builder.generate_samples(
+      config.imitates, config.seed
+    )["train"]
+    curve = np.mean(
+      [(s.location, s.scale, s.skewness) for s in samples], axis=0
+    )
+    rescore = make_rescore(
       np.array(query_minutes, float),
       record_minutes,
       np.tile(curve, (len(texts), 1)),
       config.weight,
-      k,
-      galleries,
     )
+    return bm25.rank_by_rescored_bm25(queries, texts, k, galleries, rescore)
 
   return registry.System(
     track=TRACK, score_mode=SCORE_MODE, search=search, seeds=(config.seed,)

@@ -106,7 +106,7 @@ def report(name: str, split: str, tables, quality) -> None:
   """Prints one row."""
   cells = []
   for table in tables:
-    means = table.means_by_measure()
+    means = {m: table.mean_of_family(m) for m in table.values}
     values = [means["hit@1"], means["mrr@10"], means["ndcg@10"]]
     values += [
       table.mean_of_family("hit@1", family) for family in ("point", "window")

@@ -37,10 +37,14 @@ SYSTEMS = ("ctd_jax", "faiss")
 def write(folder: pathlib.Path, size: int, width: int) -> None:
   """Writes random unit vectors in pieces, unless they lie there."""
   folder.mkdir(parents=True, exist_ok=True)
-  for start in range(0, size, PIECE):
-    path = folder / f"{start:09}.npy"
-    if not path.exists():
-      np.save(path, unit_vectors(min(PIECE, size - start), width, start))
+  path = folder / f"{size}.npy"
+  if not path.exists():
+    vectors = np.lib.format.open_memmap(
+      path, "w+", np.float32, shape=(size, width)
+    )
+    for start in range(0, size, PIECE):
+      count = min(PIECE, size - start)
+      vectors[start : start + count] = unit_vectors(count, width, start)
 
 
 def unit_vectors(count: int, width: int, seed: int) -> np.ndarray:
@@ -53,12 +57,7 @@ def unit_vectors(count: int, width: int, seed: int) -> np.ndarray:
 
 def read(folder: pathlib.Path, size: int):
   """Returns the vectors, mapped."""
-  from ctd_jax.retrieval import dense
-
-  paths = [folder / f"{start:09}.npy" for start in range(0, size, PIECE)]
-  parts = [np.load(path, mmap_mode="r") for path in paths]
-  last = size - PIECE * (len(parts) - 1)
-  return dense.ChunkedArray([*parts[:-1], parts[-1][:last]])
+  return np.load(folder / f"{size}.npy", mmap_mode="r")
 
 
 def searcher(

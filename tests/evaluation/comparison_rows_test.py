@@ -44,7 +44,10 @@ def test_a_page_shows_the_tests_that_its_marker_selects():
     "<!-- end -->\n"
   )
   filled = result_tables.fill_tables(text, [], "page.md", make_rows())
-  assert "**chunqiutr/mini:3.0.0, test, neg1_ne1_dq0, hit@1**" in filled
+  assert (
+    "**chunqiutr/mini:3.0.0, test, hit@1; events, commentary and empty months; "
+    "all questions**" in filled
+  )
   assert (
     "| a | c | +0.1250 [+0.050, +0.200] | 7 | 2 | 0.0100 | 0.0400 | 0.0800 |"
     in filled

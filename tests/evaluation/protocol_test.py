@@ -117,7 +117,7 @@ def test_families_recombine_to_all():
     )
     / len(QUERIES)
   )
-  assert table.means_by_measure("point")["hit@1"] == 0.5
+  assert table.mean_of_family("hit@1", "point") == 0.5
   # e1 comes first: right for the event point and the mixed window.
   assert table.values["hit@1"] == {
     "point-event": 1.0,

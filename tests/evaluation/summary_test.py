@@ -55,9 +55,10 @@ def test_the_file_holds_every_mode_of_the_gallery(tmp_path):
   write(tmp_path, "ours")
   printed = summarise(tmp_path)
   written = (tmp_path / "results.txt").read_text()
-  for mode in ("neg1_ne1_dq0", "neg1_ne1_dq1"):
-    assert f"test, {mode}, point queries" in written
-  assert "neg1_ne1_dq1" not in printed
+  gallery = "events, commentary and empty months"
+  for questions in ("all questions", "questions on events"):
+    assert f"test, point queries; {gallery}; {questions}; track" in written
+  assert "questions on events" not in printed
 
 
 def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
@@ -74,11 +75,11 @@ def test_families_of_the_paper_stand_in_the_file_alone(tmp_path):
     "neg1_ne1_dq1": {"all", "point", "event_point", "macro"},
   }
   written = (tmp_path / "results.txt").read_text()
-  assert written.count("neg1_ne1_dq0, gap queries") == 1
+  assert written.count("test, gap queries; events,") == 1
   assert "gap queries" not in printed
   assert "point queries" not in printed
   # hit@1 by what answers stands among the main tables.
-  assert "test, neg1_ne1_dq0, hit@1; track T0" in written
+  assert "test, hit@1; events, commentary and empty months; all" in written
   assert re.search(r"score +event_point +gap +macro", written)
 
 

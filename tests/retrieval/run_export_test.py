@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ctd_jax import Retriever
-from ctd_jax.evaluation import results, scoring
+from ctd_jax.evaluation import protocol, results, scoring
 from ctd_jax.experiments import training_run
 from ctd_jax.models.pretrained import folders
 from ctd_jax.models.text_encoder import TextEncoder
@@ -158,7 +158,8 @@ def test_the_card_says_what_others_leave_behind_and_what_it_costs(
     (of_run,) = (row.value for row in whole if row.mode == mode)
     of_vectors = scores.mean("mrr@10", mode=mode)
     assert of_run != pytest.approx(of_vectors, abs=1e-3)
-    block = card.split(f"test, {mode},")[1].split("**")[1]
+    title = protocol.mode_title(mode)
+    block = card.split(f"test; {title};")[1].split("**")[1]
     cells = dict(
       re.findall(
         r"\| ctd-synthetic \| (\w+) .*\| (\S+) \[[^|]*\|$", block, re.M

@@ -3,8 +3,10 @@
 import numpy as np
 
 from ctd_jax.benchmark import runs
+from ctd_jax.chronology.reigns import Interval
 from ctd_jax.evaluation import protocol
-from ctd_jax.systems import registry, time_keys
+from ctd_jax.retrieval import date_lookup
+from ctd_jax.systems import registry
 from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
@@ -14,10 +16,10 @@ KEYS = [record.key for record in BENCHMARK.records]
 
 def test_records_of_the_month_come_first_whatever_they_say():
   silent = ["無" for _ in KEYS]
-  found = time_keys.rank_by_time_keys(
+  found = date_lookup.rank_by_dates(
     [query.text for query in QUERIES],
     silent,
-    KEYS,
+    [Interval.single_month(key) for key in KEYS],
     BENCHMARK.timeline,
     3,
     {"all": np.ones(len(KEYS), bool)},

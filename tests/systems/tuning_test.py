@@ -30,13 +30,17 @@ RECORDS = (
   *(("亥", 40) for _ in range(32)),
 )
 ASKED = {"甲": 0, "乙與丙": 2, "未": 4}
-GRIDS = (
-  {"k1": (0.1, 8.0), "b": (0.0, 1.0)},
-  {"feedback": (4,), "weight": (0.0, 30.0)},
-)
 LEXICAL = bm25.BM25Constants(8.0, 0.0)
 PRIOR = time_prior.TimePriorConstants(8.0, 0.0, 4, 3.0, 30.0)
 OFFICIAL = protocol.get_mode(protocol.OFFICIAL_MODE)
+
+
+@pytest.fixture
+def small_grids(monkeypatch):
+  grid = {"k1": (0.1, 8.0), "b": (0.0, 1.0)}
+  monkeypatch.setattr(tuning, "LEXICAL_GRID", grid)
+  grid = {"feedback": (4,), "weight": (0.0, 30.0)}
+  monkeypatch.setattr(tuning, "PRIOR_GRID", grid)
 
 
 def queries(prefix, positives):
@@ -76,8 +80,9 @@ def found(system):
   return system.rank_with_tuned_constants([*ASKED], 10, everything)["all"][0]
 
 
+@pytest.mark.usefixtures("small_grids")
 def test_the_constants_known_to_be_best_are_found():
-  lexical, prior = tuning.make_tuned_systems(benchmark(), OFFICIAL, *GRIDS)
+  lexical, prior = tuning.make_tuned_systems(benchmark(), OFFICIAL)
   assert lexical.constants == LEXICAL
   assert lexical.candidates[0][1] == pytest.approx(2 / 3)
   assert lexical.candidates[1][1] < 2 / 3
@@ -104,15 +109,16 @@ def test_of_equals_the_published_constants_win():
   assert {value for _, value in lexical.candidates} == {1.0}
 
 
+@pytest.mark.usefixtures("small_grids")
 def test_labels_of_test_queries_change_nothing():
   wrong = {"甲": 1, "乙與丙": 3, "未": 7}
-  before = tuning.make_tuned_systems(benchmark(), OFFICIAL, *GRIDS)
-  after = tuning.make_tuned_systems(benchmark(test=wrong), OFFICIAL, *GRIDS)
+  before = tuning.make_tuned_systems(benchmark(), OFFICIAL)
+  after = tuning.make_tuned_systems(benchmark(test=wrong), OFFICIAL)
   for ours, theirs in zip(before, after, strict=True):
     assert ours.format_candidates() == theirs.format_candidates()
     np.testing.assert_array_equal(found(ours), found(theirs))
   # While those of validation decide.
-  other = tuning.make_tuned_systems(benchmark(wrong), OFFICIAL, *GRIDS)
+  other = tuning.make_tuned_systems(benchmark(wrong), OFFICIAL)
   assert other[0].constants != LEXICAL
 
 

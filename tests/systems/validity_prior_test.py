@@ -22,16 +22,10 @@ GALLERY = {"all": np.ones(10, bool)}
 
 def rank(minutes, weight, published=0.0):
   """Returns the ranking of the records for a question asked at `minutes`."""
-  top_k = validity_prior.rank_by_validity(
-    ["齊人"],
-    TEXTS,
-    np.array([minutes], float),
-    np.full(10, published),
-    CURVES,
-    weight,
-    4,
-    GALLERY,
+  rescore = validity_prior.make_rescore(
+    np.array([minutes], float), np.full(10, published), CURVES, weight
   )
+  top_k = bm25.rank_by_rescored_bm25(["齊人"], TEXTS, 4, GALLERY, rescore)
   return top_k["all"][0][0].tolist()
 
 
