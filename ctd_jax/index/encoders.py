@@ -194,12 +194,14 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
     return np.asarray(encoding.vectors(mode), np.float32)
 
   def encode_records(texts: Sequence[str]) -> Float32[np.ndarray, "n D"]:
-    tokens = experiments.tokenize_records(texts, backbone, config.record_length)
+    tokens = experiments.tokenize_side(
+      "record", texts, backbone, config, "records"
+    )
     return encode(tokens, "encode records")
 
   def encode_questions(texts: Sequence[str]) -> Float32[np.ndarray, "n D"]:
-    tokens = experiments.tokenize_queries(
-      texts, backbone, config.query_length, "questions"
+    tokens = experiments.tokenize_side(
+      "query", texts, backbone, config, "questions"
     )
     return encode(tokens, "encode questions")
 

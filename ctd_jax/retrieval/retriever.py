@@ -223,10 +223,12 @@ def _load_exported(
     system = dataclasses.replace(system, backbone=backbone)
     if texts is None:
       texts = _collect_texts(benchmark)
-      tokens = experiments.tokenize_records(
+      tokens = experiments.tokenize_side(
+        "record",
         list(texts.values()),
         backbone,
-        config.record_length,
+        config,
+        "records",
         [record.key for record in benchmark.records],
       )
   reads_dates = transfer.reads_query_dates(config, system.timeline, timeline)
@@ -247,8 +249,8 @@ def _make_retriever(
 
   config, backbone = system.config, system.backbone
   if records is None:
-    records = experiments.tokenize_records(
-      list(texts.values()), backbone, config.record_length
+    records = experiments.tokenize_side(
+      "record", list(texts.values()), backbone, config, "records"
     )
   ranker = dense.TextRanker(config, system.model, system.mesh)
   encodings = ranker.encode_records(system.params, records)
@@ -257,8 +259,8 @@ def _make_retriever(
   def rank_rows(
     queries: Sequence[str], k: int
   ) -> tuple[np.ndarray, np.ndarray]:
-    tokens = experiments.tokenize_queries(
-      queries, backbone, config.query_length
+    tokens = experiments.tokenize_side(
+      "query", queries, backbone, config, "queries"
     )
     intervals = None
     if reads_dates:

@@ -11,7 +11,7 @@ file does; `validate` imports what it compares with.
 
 import difflib
 import importlib.util
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 import ml_collections
@@ -64,16 +64,34 @@ REPAIRS: Mapping[str, Mapping[str, Any]] = {
   "scorer": {"eval.score_mode": "semantic"},
 }
 
-# Values of fields that name a choice.
-QUERY_DATES = ("parser", "head")
-BIAS_COLUMNS = ("all", "positives")
-NCE_REDUCTIONS = ("sum_inside", "mean_outside")
-HEAD_REDUCTIONS = ("mean", "sum")
-DECAY_KINDS = ("matrices", "release")
-DATE_FORMS = ("", "prefix", "tokens")
-RECORD_DATES = ("text", "key")
-PLAIN_MODES = ("semantic", "temps")  # scores without context and bias
-FLOAT_DTYPES = ("float32", "bfloat16")
+# Fields that name a choice.
+CHOICES: Mapping[str, Collection[str]] = {
+  "query_dates": ("parser", "head"),
+  "loss.reduction": ("sum_inside", "mean_outside"),
+  "loss.bias_columns": ("all", "positives"),
+  "loss.calendar_reduction": ("mean", "sum"),
+  "optimizer.decay": ("matrices", "release"),
+  "dates.form": ("", "prefix", "tokens"),
+  "dates.records": ("text", "key"),
+  "optimizer.moment_dtype": ("float32", "bfloat16"),
+  "model.lora.base_dtype": ("float32", "bfloat16"),
+}
+_AT_LEAST_ONE = (
+  *("query_length", "record_length", "batch_size", "encode_chunks"),
+  *("accumulate_steps", "eval_every", "log_every", "keep_latest"),
+  *("loss.emulated_processes", "model.gaussian_dim"),
+)
+_AT_LEAST_ZERO = (
+  *("num_epochs", "input.workers", "optimizer.learning_rate"),
+  *("optimizer.temporal_rate_factor", "optimizer.weight_decay"),
+  *("optimizer.clip_norm", "model.lora.rank", "model.lora.alpha"),
+  *("loss.calendar_weight", "loss.query_calendar_weight"),
+  *("loss.posterior_weight", "loss.gaussian_weight"),
+)
+_SHARES = (
+  *("optimizer.warmup_fraction", "loss.calendar_smoothing"),
+  "model.lora.dropout",
+)
 NEGATIVE_TYPES = (
   "same_month_comment",
   "near_placeholder",
@@ -113,40 +131,18 @@ def base_config() -> ml_collections.ConfigDict:
   c.num_epochs = 10.0  # passes over the train queries
   c.balance_positive_kinds = True  # draw event or placeholder first
 
-  _add_mesh(c)
-  _add_dates(c)
-  _add_input(c)
-  _add_negatives(c)
-  _add_model(c)
-  _add_loss(c)
-  _add_optimizer(c)
-
-  # Loop.
-  c.log_every = 50  # steps
-  c.eval_every = 400  # steps; validation and checkpoint
-  c.keep_latest = 2  # checkpoints, beside the best one
-
-  _add_evaluation(c)
-  return c
-
-
-def _add_mesh(c: ml_collections.ConfigDict) -> None:
-  """Adds the axes of devices; see `devices`."""
+  # Axes of devices; see `devices`.
   c.mesh = ml_collections.ConfigDict()  # devices left over split the batch
   c.mesh.fsdp = 1  # devices that share parameters and the batch
   c.mesh.tensor = 1  # devices that share matrices
 
-
-def _add_dates(c: ml_collections.ConfigDict) -> None:
-  """Adds the dates that are put before texts; see `date_marks`."""
+  # Dates that are put before texts; see `date_marks`.
   c.dates = ml_collections.ConfigDict()
   c.dates.form = ""  # none; "prefix" = in words; "tokens" = of the vocabulary
   # Of a record: "text" = stated in it (track T0); "key" = its time key (T1).
   c.dates.records = "text"
 
-
-def _add_input(c: ml_collections.ConfigDict) -> None:
-  """Adds how texts are read; see `input_pipeline`. No number depends on it."""
+  # How texts are read; see `input_pipeline`. No number depends on it.
   c.input = ml_collections.ConfigDict()
   c.input.workers = 0  # processes that read ahead of each; 0 = a thread
   # Folder, seen by all processes of a machine, for the tokens of the texts,
@@ -155,9 +151,7 @@ def _add_input(c: ml_collections.ConfigDict) -> None:
   # workers, the folder "tokens" of the run.
   c.input.tokens_dir = config_dict.placeholder(str)
 
-
-def _add_negatives(c: ml_collections.ConfigDict) -> None:
-  """Adds the number of hard negatives a query, by type; see `batches`."""
+  # Hard negatives a query, by type; see `batches`.
   c.negatives = ml_collections.ConfigDict()
   c.negatives.same_month_comment = 1
   c.negatives.near_placeholder = 1
@@ -167,9 +161,7 @@ def _add_negatives(c: ml_collections.ConfigDict) -> None:
   c.negatives.any_comment = 0
   c.negatives.release_comment = 0  # as the release draws its one negative
 
-
-def _add_model(c: ml_collections.ConfigDict) -> None:
-  """Adds an encoder made from scratch and the temporal modules."""
+  # An encoder made from scratch, and the temporal modules.
   c.model = m = ml_collections.ConfigDict()
   m.encoder = ml_collections.ConfigDict()
   m.encoder.hidden_size = 128
@@ -217,9 +209,7 @@ def _add_model(c: ml_collections.ConfigDict) -> None:
   # where encoder.dtype is that and they were published in it.
   m.lora.base_dtype = "float32"
 
-
-def _add_loss(c: ml_collections.ConfigDict) -> None:
-  """Adds the weights and variants of the losses; see `objective`."""
+  # Weights and variants of the losses; see `objective`.
   c.loss = ml_collections.ConfigDict()
   c.loss.multi_positive = True  # all rows whose interval overlaps
   c.loss.reduction = "sum_inside"  # -log of the summed probability
@@ -234,9 +224,7 @@ def _add_loss(c: ml_collections.ConfigDict) -> None:
   c.loss.posterior_weight = 0.0  # month of records and queries, on timeline
   c.loss.gaussian_weight = 0.0  # order of a query's records by their time
 
-
-def _add_optimizer(c: ml_collections.ConfigDict) -> None:
-  """Adds AdamW with linear warm-up and decay; see `optimizer`."""
+  # AdamW with linear warm-up and decay; see `optimizer`.
   c.optimizer = ml_collections.ConfigDict()
   c.optimizer.learning_rate = 1e-3  # peak
   c.optimizer.temporal_rate_factor = 1.0  # rate of the temporal modules
@@ -248,9 +236,12 @@ def _add_optimizer(c: ml_collections.ConfigDict) -> None:
   # Of Adam's first moment, or "bfloat16"; the second is always fp32.
   c.optimizer.moment_dtype = "float32"
 
+  # Loop.
+  c.log_every = 50  # steps
+  c.eval_every = 400  # steps; validation and checkpoint
+  c.keep_latest = 2  # checkpoints, beside the best one
 
-def _add_evaluation(c: ml_collections.ConfigDict) -> None:
-  """Adds what validation and the evaluation read."""
+  # Validation and evaluation.
   c.eval = ml_collections.ConfigDict()
   c.eval.mode = "neg1_ne1_dq0"  # protocol that selects the checkpoint
   # Score that ranks at validation and test; "" = the trained one. The release
@@ -264,6 +255,7 @@ def _add_evaluation(c: ml_collections.ConfigDict) -> None:
   c.eval.vectors_dir = config_dict.placeholder(str)
   c.eval.splits = ("validation", "test")
   c.eval.baselines = ("bm25", "bm25_timekde", "rules")
+  return c
 
 
 # --8<-- [end:fields]
@@ -422,23 +414,29 @@ def validate(config: ml_collections.ConfigDict) -> None:
   # At call time: configs are parsed, and --help shown, without JAX.
   from ctd_jax.benchmark import runs
   from ctd_jax.models.dual_encoder import SCORE_MODES
+  from ctd_jax.models.encoders.layers import PROJECTIONS
 
   if not runs.is_valid_name(config.name):
     raise ValueError(
       f"config.name={config.name!r}: expected a name without white space, "
       "colons and slashes"
     )
-  _check_choice(config, "score_mode", SCORE_MODES)
-  _check_choice(config, "query_dates", QUERY_DATES)
-  _check_choice(config, "loss.reduction", NCE_REDUCTIONS)
-  _check_choice(config, "loss.bias_columns", BIAS_COLUMNS)
-  _check_choice(config, "loss.calendar_reduction", HEAD_REDUCTIONS)
-  _check_choice(config, "optimizer.decay", DECAY_KINDS)
-  _check_choice(config, "dates.form", DATE_FORMS)
-  _check_choice(config, "dates.records", RECORD_DATES)
-  _check_choice(config, "optimizer.moment_dtype", FLOAT_DTYPES)
-  _check_choice(config, "model.lora.base_dtype", FLOAT_DTYPES)
-  _check_numbers(config)
+  for field, choices in {"score_mode": SCORE_MODES, **CHOICES}.items():
+    value = get_field(config, field)
+    if value not in choices:
+      raise ValueError(
+        f"config.{field}={value!r}: expected one of {', '.join(choices)}"
+      )
+  counts = tuple(f"negatives.{name}" for name in config.negatives)
+  for lowest, fields in ((1, _AT_LEAST_ONE), (0, _AT_LEAST_ZERO + counts)):
+    for field in fields:
+      value = get_field(config, field)
+      if value < lowest:
+        raise ValueError(f"config.{field}={value}: expected at least {lowest}")
+  for field in _SHARES:
+    value = get_field(config, field)
+    if not 0 <= value < 1:
+      raise ValueError(f"config.{field}={value}: expected 0 <= value < 1")
   for field in ("encode_chunks", "loss.emulated_processes"):
     if config.batch_size % get_field(config, field):
       raise ValueError(
@@ -451,9 +449,15 @@ def validate(config: ml_collections.ConfigDict) -> None:
         f"config.negatives.{name}: unknown type; there are "
         f"{', '.join(NEGATIVE_TYPES)}"
       )
-  _check_score_parts(config)
-  _check_dates(config)
-  _check_adapters(config.model, config.optimizer.freeze_encoder)
+  for target in config.model.lora.targets:
+    if target not in PROJECTIONS:
+      raise ValueError(
+        f"config.model.lora.targets: unknown {target!r}; there are "
+        f"{', '.join(PROJECTIONS)}"
+      )
+  for is_found, message in _find_conflicts(config):
+    if is_found:
+      raise ValueError(message)
   if config.wandb_project and not importlib.util.find_spec("wandb"):
     raise ValueError(
       f"config.wandb_project={config.wandb_project!r} needs wandb: pip install "
@@ -491,17 +495,6 @@ def validate_evaluation(section: ml_collections.ConfigDict) -> None:
       )
 
 
-def _check_choice(
-  config: ml_collections.ConfigDict, field: str, choices: Collection[str]
-) -> None:
-  """Raises ValueError if a field holds none of the choices."""
-  value = get_field(config, field)
-  if value not in choices:
-    raise ValueError(
-      f"config.{field}={value!r}: expected one of {', '.join(choices)}"
-    )
-
-
 def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
   """Returns the value of a field.
 
@@ -513,113 +506,68 @@ def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
   return config
 
 
-def _check_numbers(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if a number lies outside its range."""
-  at_least_one = ("query_length", "record_length", "batch_size")
-  at_least_one += ("encode_chunks", "accumulate_steps", "eval_every")
-  at_least_one += ("log_every", "keep_latest", "loss.emulated_processes")
-  at_least_one += ("model.gaussian_dim",)
-  at_least_zero = ("num_epochs", "input.workers", "optimizer.learning_rate")
-  at_least_zero += ("optimizer.temporal_rate_factor", "optimizer.weight_decay")
-  at_least_zero += ("optimizer.clip_norm", "model.lora.rank")
-  at_least_zero += ("model.lora.alpha", "loss.calendar_weight")
-  at_least_zero += ("loss.query_calendar_weight", "loss.posterior_weight")
-  at_least_zero += ("loss.gaussian_weight",)
-  at_least_zero += tuple(f"negatives.{name}" for name in config.negatives)
-  for fields, lowest in ((at_least_one, 1), (at_least_zero, 0)):
-    for field in fields:
-      value = get_field(config, field)
-      if value < lowest:
-        raise ValueError(f"config.{field}={value}: expected at least {lowest}")
-  for field in (
-    *("optimizer.warmup_fraction", "loss.calendar_smoothing"),
-    "model.lora.dropout",
-  ):
-    value = get_field(config, field)
-    if not 0 <= value < 1:
-      raise ValueError(f"config.{field}={value}: expected 0 <= value < 1")
-
-
-def _check_adapters(
-  section: ml_collections.ConfigDict, freeze_encoder: bool
-) -> None:
-  """Raises ValueError if a field of `config.model.lora` cannot be meant."""
-  from ctd_jax.models.encoders.layers import PROJECTIONS
-
-  for target in section.lora.targets:
-    if target not in PROJECTIONS:
-      raise ValueError(
-        f"config.model.lora.targets: unknown {target!r}; there are "
-        f"{', '.join(PROJECTIONS)}"
-      )
-  if section.lora.rank and "source" not in section.encoder:
-    raise ValueError(
-      f"config.model.lora.rank={section.lora.rank}: adapters are of a "
-      "published encoder, see config.model.encoder.source; one that is made "
-      "from scratch has to be trained"
-    )
-  if section.lora.rank and freeze_encoder:
-    raise ValueError(
-      "config.optimizer.freeze_encoder=True with config.model.lora.rank="
-      f"{section.lora.rank}: adapters are of the encoder and would not be "
-      "trained; set the one to False or the other to 0"
-    )
-
-
-def _check_score_parts(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if score, modules and losses do not fit each other."""
+def _find_conflicts(
+  config: ml_collections.ConfigDict,
+) -> Iterator[tuple[bool, str]]:
+  """Yields whether fields do not fit each other, and what to say of it."""
   mode, model, loss = config.score_mode, config.model, config.loss
-  if mode in PLAIN_MODES and (model.use_context or model.use_bias):
-    raise ValueError(
-      f"config.score_mode={mode!r} scores without the temporal modules that "
-      "config.model.use_context or use_bias turn on; what is trained is what "
-      "is scored"
-    )
-  if mode not in ("ctd", "posterior") and model.use_bias:
-    raise ValueError(
-      "config.model.use_bias needs config.score_mode='ctd' or 'posterior'"
-    )
-  if (mode == "posterior") != model.use_posterior:
-    raise ValueError(
-      "config.model.use_posterior and config.score_mode='posterior' need each "
-      "other"
-    )
-  if loss.bias_columns == "positives" and model.use_posterior:
-    raise ValueError(
-      "config.loss.bias_columns='positives': the posterior of the month has "
-      "to rank hard negatives too; set it to 'all'"
-    )
-  if loss.emulated_processes > 1 and model.use_posterior:
-    raise ValueError(
-      f"config.loss.emulated_processes={loss.emulated_processes}: the "
-      "posterior of the month has to rank the whole batch; set it to 1"
-    )
-  if loss.posterior_weight and not model.use_posterior:
-    raise ValueError(
-      "config.loss.posterior_weight needs config.model.use_posterior"
-    )
-  parts = {mode == "temps", model.use_gaussian, loss.gaussian_weight > 0}
-  if len(parts) > 1:
-    raise ValueError(
-      "config.score_mode='temps', config.model.use_gaussian and "
-      "config.loss.gaussian_weight above 0 need each other"
-    )
-  if config.eval.score_mode == "temps" and mode != "temps":
-    raise ValueError(
-      "config.eval.score_mode='temps' needs config.score_mode='temps', which "
-      "chooses its weight at validation"
-    )
-
-
-def _check_dates(config: ml_collections.ConfigDict) -> None:
-  """Raises ValueError if the dates before texts cannot be had."""
-  form, source = config.dates.form, config.dates.records
-  if source == "key" and not form:
-    raise ValueError(
-      "config.dates.records='key' needs config.dates.form='prefix' or 'tokens'"
-    )
-  if form == "tokens" and "source" in config.model.encoder:
-    raise ValueError(
-      "config.dates.form='tokens': the vocabulary of a published encoder "
-      "(config.model.encoder.source) has no tokens for dates; take 'prefix'"
-    )
+  rank, has_source = model.lora.rank, "source" in model.encoder
+  yield (
+    mode in ("semantic", "temps") and (model.use_context or model.use_bias),
+    f"config.score_mode={mode!r} scores without the temporal modules that "
+    "config.model.use_context or use_bias turn on; what is trained is what "
+    "is scored",
+  )
+  yield (
+    mode not in ("ctd", "posterior") and model.use_bias,
+    "config.model.use_bias needs config.score_mode='ctd' or 'posterior'",
+  )
+  yield (
+    (mode == "posterior") != model.use_posterior,
+    "config.model.use_posterior and config.score_mode='posterior' need each "
+    "other",
+  )
+  yield (
+    loss.bias_columns == "positives" and model.use_posterior,
+    "config.loss.bias_columns='positives': the posterior of the month has "
+    "to rank hard negatives too; set it to 'all'",
+  )
+  yield (
+    loss.emulated_processes > 1 and model.use_posterior,
+    f"config.loss.emulated_processes={loss.emulated_processes}: the "
+    "posterior of the month has to rank the whole batch; set it to 1",
+  )
+  yield (
+    loss.posterior_weight and not model.use_posterior,
+    "config.loss.posterior_weight needs config.model.use_posterior",
+  )
+  yield (
+    len({mode == "temps", model.use_gaussian, loss.gaussian_weight > 0}) > 1,
+    "config.score_mode='temps', config.model.use_gaussian and "
+    "config.loss.gaussian_weight above 0 need each other",
+  )
+  yield (
+    config.eval.score_mode == "temps" and mode != "temps",
+    "config.eval.score_mode='temps' needs config.score_mode='temps', which "
+    "chooses its weight at validation",
+  )
+  yield (
+    config.dates.records == "key" and not config.dates.form,
+    "config.dates.records='key' needs config.dates.form='prefix' or 'tokens'",
+  )
+  yield (
+    config.dates.form == "tokens" and has_source,
+    "config.dates.form='tokens': the vocabulary of a published encoder "
+    "(config.model.encoder.source) has no tokens for dates; take 'prefix'",
+  )
+  yield (
+    rank and not has_source,
+    f"config.model.lora.rank={rank}: adapters are of a published encoder, see "
+    "config.model.encoder.source; one made from scratch has to be trained",
+  )
+  yield (
+    rank and config.optimizer.freeze_encoder,
+    f"config.optimizer.freeze_encoder=True with config.model.lora.rank={rank}: "
+    "adapters are of the encoder and would not be trained; set the one to "
+    "False or the other to 0",
+  )

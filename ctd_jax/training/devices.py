@@ -60,16 +60,13 @@ def initialize_processes() -> None:
       *flag_values.values(), cluster_detection_method="deactivate"
     )
   elif DISTRIBUTED.value or (
-    DISTRIBUTED.value is None and _count_slurm_tasks() > 1
+    DISTRIBUTED.value is None
+    # Set where srun started the program, in so many tasks.
+    and int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1
   ):
     jax.distributed.initialize()
   if not is_coordinator():
     logging.set_verbosity(logging.WARNING)
-
-
-def _count_slurm_tasks() -> int:
-  """Returns the tasks that srun started this program in; 1 without srun."""
-  return int(os.environ.get("SLURM_STEP_NUM_TASKS", 1))
 
 
 def is_coordinator() -> bool:
@@ -318,14 +315,11 @@ class PreemptionWatch:
   Several processes have to stop at the same step, whichever of them got the
   signal. There JAX notes SIGTERM and agrees on the step, only the loop reacts,
   and SIGINT is not handled.
-
-  Attributes:
-    defers_signals: whether a signal is only noted; the loop sets it.
   """
 
   def __init__(self):
     """Prepares to watch; the processes of the run must have been joined."""
-    self.defers_signals = False
+    self._defers_signals = False
     self._is_single_process = jax.process_count() == 1
     self._status: int | None = None
 
@@ -348,13 +342,22 @@ class PreemptionWatch:
 
   def _handle_signal(self, number: int, frame: FrameType | None) -> None:
     # The second signal, or no loop that would save: leave from here.
-    if self._status is not None or not self.defers_signals:
+    if self._status is not None or not self._defers_signals:
       raise Preempted(_EXIT_STATUS[number])
     self._status = _EXIT_STATUS[number]
     logging.warning(
       "%s: stopping after this step; once more to stop at once",
       signal.Signals(number).name,
     )
+
+  @contextlib.contextmanager
+  def defer_signals(self) -> Iterator[None]:
+    """Has signals only noted, for a loop that saves and stops by itself."""
+    self._defers_signals = True
+    try:
+      yield
+    finally:
+      self._defers_signals = False
 
   def stop_requested(self, step: int) -> bool:
     """Returns whether to stop after `step`; call it at every step."""

@@ -45,7 +45,11 @@ from ctd_jax.training.checkpoints import (
   list_differences,
 )
 from ctd_jax.training.date_marks import DateMarks
-from ctd_jax.training.input_pipeline import BatchIterator, Share, Tokens
+from ctd_jax.training.input_pipeline import (
+  BatchIterator,
+  BatchSettings,
+  Tokens,
+)
 from ctd_jax.training.run_folder import (
   CHECKPOINT_FOLDER,
   CONFIG_FILE,
@@ -185,23 +189,17 @@ class Experiment:
     """
     config = self.config
     shards = devices.count_batch_shards(self.mesh)
-    return input_pipeline.training_batches(
-      self.benchmark,
-      self.queries["train"],
-      self.records,
-      batch_size=config.batch_size,
-      seed=config.seed,
-      negatives=config.negatives.to_dict(),
-      balance_kinds=config.balance_positive_kinds,
-      packs=shards * config.encode_chunks,
-      widths=packing.row_widths(
+    settings = BatchSettings.from_config(
+      config,
+      shards * config.encode_chunks,
+      packing.row_widths(
         self.row_width,
         self.backbone.encoder.max_length,
         packing_lib.width_multiple(self.mesh.devices.flat[0].platform),
       ),
-      share=Share(jax.process_index(), jax.process_count()),
-      workers=config.input.workers,
-      place=place,
+    )
+    return input_pipeline.training_batches(
+      self.benchmark, self.queries["train"], self.records, settings, place
     )
 
   def abstract_state(self) -> TrainState:
@@ -238,7 +236,14 @@ def assemble_experiment(
   if "source" in config.model.encoder:
     with devices.coordinator_first("weights"):  # which downloads them
       backbone = backbones.read_published_backbone(config.model, saved_folder)
-    check_prefixes(config, backbone)
+    for side in ("query", "record"):
+      text_encoder.check_prefix(
+        backbone.tokenizer,
+        getattr(backbone, f"{side}_prefix"),
+        config[f"{side}_length"],
+        f"config.model.encoder.{side}_prefix",
+        f"config.{side}_length",
+      )
   benchmark = build_benchmark(config.dataset, config.data_dir, config.sources)
   check_trainable(benchmark)
   date_marks = DateMarks.from_config(config, benchmark.timeline)
@@ -252,13 +257,7 @@ def assemble_experiment(
   with contextlib.ExitStack() as stack:
     if tokens_folder is not None:  # where the first process writes them
       stack.enter_context(devices.coordinator_first("tokens"))
-    tokens = tokenize_benchmark(
-      benchmark,
-      backbone,
-      config.query_length,
-      config.record_length,
-      tokens_folder,
-    )
+    tokens = tokenize_benchmark(benchmark, backbone, config, tokens_folder)
   check_tokens(benchmark, **tokens, config=config)
   steps = count_total_steps(
     config.num_epochs,
@@ -293,24 +292,6 @@ def assemble_experiment(
       config.keep_latest,
     ),
   )
-
-
-def check_prefixes(
-  config: ml_collections.ConfigDict, backbone: Backbone
-) -> None:
-  """Refuses a prefix that leaves too little of the length to the texts.
-
-  Raises:
-    ValueError: naming both fields, see `text_encoder.check_prefix`.
-  """
-  for side in ("query", "record"):
-    text_encoder.check_prefix(
-      backbone.tokenizer,
-      getattr(backbone, f"{side}_prefix"),
-      config[f"{side}_length"],
-      f"config.model.encoder.{side}_prefix",
-      f"config.{side}_length",
-    )
 
 
 def build_benchmark(
@@ -362,40 +343,34 @@ def check_trainable(benchmark: Benchmark) -> None:
 def tokenize_benchmark(
   benchmark: Benchmark,
   backbone: Backbone,
-  query_length: int,
-  record_length: int,
+  config: ml_collections.ConfigDict,
   folder: pathlib.Path | None = None,
 ) -> dict[str, Any]:
   """Returns the fields `records` and `queries` of an experiment.
 
-  Texts that are cut, and distinct ones with the same tokens, are counted in
-  warnings.
-
-  Args:
-    backbone: has the tokenizer.
-    query_length: tokens that a query is cut to.
-    record_length: tokens that a record is cut to.
-    folder: where tokens are kept; None = nowhere.
+  For the arguments see `tokenize_side`.
   """
-  query_tokens = {}
-  for split, queries in benchmark.queries.items():
-    texts = [query.text for query in queries]
-    query_tokens[split] = tokenize_queries(
-      texts,
-      backbone,
-      query_length,
-      f"{benchmark.name}, {split} queries",
-      folder,
-    )
   return {
-    "records": tokenize_records(
+    "queries": {
+      split: tokenize_side(
+        "query",
+        [query.text for query in queries],
+        backbone,
+        config,
+        f"{benchmark.name}, {split} queries",
+        folder=folder,
+      )
+      for split, queries in benchmark.queries.items()
+    },
+    "records": tokenize_side(
+      "record",
       [record.text for record in benchmark.records],
       backbone,
-      record_length,
+      config,
+      "records",
       [record.key for record in benchmark.records],
       folder,
     ),
-    "queries": query_tokens,
   }
 
 
@@ -444,64 +419,44 @@ def check_tokens(
     )
 
 
-def tokenize_queries(
+def tokenize_side(
+  side: str,
   texts: Sequence[str],
   backbone: Backbone,
-  query_length: int,
-  name: str = "queries",
-  folder: pathlib.Path | None = None,
-) -> Tokens:
-  """Returns queries as tokens; warns as `tokenize_benchmark`.
-
-  Args:
-    backbone: its prefix and its date marks stand before them.
-    query_length: tokens read of a query.
-    name: of the texts, in a warning.
-    folder: for their tokens; None = memory.
-  """
-  tokens = input_pipeline.tokenize_texts(
-    backbone.tokenizer,
-    backbone.date_marks.mark_queries(texts),
-    query_length,
-    backbone.query_prefix,
-    folder,
-  )
-  text_encoder.warn_of_cuts(
-    tokens.full_lengths, query_length, name, "config.query_length"
-  )
-  text_encoder.warn_of_collapse(texts, tokens.ids, name)
-  return tokens
-
-
-def tokenize_records(
-  texts: Sequence[str],
-  backbone: Backbone,
-  record_length: int,
+  config: ml_collections.ConfigDict,
+  name: str,
   keys: Sequence[TimeKey] | None = None,
   folder: pathlib.Path | None = None,
 ) -> Tokens:
-  """Returns texts of a gallery as tokens; warns as `tokenize_benchmark`.
+  """Returns queries, or records of a gallery, as tokens.
+
+  Texts that are cut, and distinct ones with the same tokens, are counted in
+  warnings.
 
   Args:
-    backbone: its prefix and its date marks stand before them.
-    record_length: tokens read of a record.
-    keys: their months, which date marks of track T1 read.
-    folder: for their tokens; None = memory.
+    side: "query" or "record", whose length is read in the config, and whose
+      prefix and date marks in the backbone.
+    name: of the texts, in a warning.
+    keys: months of records, which date marks of track T1 read.
+    folder: where tokens are kept; None = memory.
 
   Raises:
     ValueError: if keys are to be read and there are none.
   """
+  field = f"{side}_length"
+  marks = backbone.date_marks
+  is_query = side == "query"
   tokens = input_pipeline.tokenize_texts(
     backbone.tokenizer,
-    backbone.date_marks.mark_records(texts, keys),
-    record_length,
-    backbone.record_prefix,
+    marks.mark_queries(texts) if is_query else marks.mark_records(texts, keys),
+    config[field],
+    getattr(backbone, f"{side}_prefix"),
     folder,
   )
   text_encoder.warn_of_cuts(
-    tokens.full_lengths, record_length, "records", "config.record_length"
+    tokens.full_lengths, config[field], name, f"config.{field}"
   )
-  text_encoder.warn_of_collapse(texts, tokens.ids, "records")
+  text_encoder.warn_of_collapse(texts, tokens.ids, name)
   return tokens
 
 

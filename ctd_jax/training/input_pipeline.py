@@ -5,8 +5,12 @@ and hard negatives of train months for every query, packs their texts, and can
 be stopped and resumed at any batch. Time becomes integers here and nowhere
 else.
 
-Axes: B queries in a batch, H hard negatives a query, N texts, L tokens, G/Y/M
-reign, year and month classes.
+Reading needs no device, so that processes that read ahead leave them alone. The
+state of an iterator is the number of the next batch: it goes on exactly with
+any number of readers, and nothing that was read ahead counts.
+
+Axes: B queries in a batch, H hard negatives a query, T train queries, N texts
+or records, L tokens, P packs, G/Y/M reign, year and month classes.
 """
 
 from __future__ import annotations
@@ -25,6 +29,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import grain
+import jax
+import ml_collections
 import numpy as np
 from absl import flags, logging
 from jaxtyping import Bool, Float32, Int, Int32
@@ -41,15 +47,6 @@ from ctd_jax.training.batches import (
   Positives,
 )
 from ctd_jax.training.packing import RowShape, TextPlaces, TokenStore
-
-# ----------------------------------------------------------------------------
-# Reader of training batches: arrays of the share that a process has.
-#
-# Nothing here needs a device, so that processes that read ahead leave them
-# alone.
-#
-# Axes: B queries in a batch, H hard negatives a query, T train queries, N
-# records, P packs, G/Y/M reign, year and month classes.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -72,8 +69,8 @@ WHOLE = Share()  # of one process
 class BatchReader(grain.transforms.Map):
   """Makes the arrays of a batch from its number.
 
-  Of the whole batch it knows the lengths of the texts, and so, like every other
-  process, the place of each; it reads those in its own packs.
+  It knows the lengths of all texts of the batch, and so, like every other
+  process, where each lies; it reads those in its own packs.
   """
 
   planner: BatchPlanner  # says which texts a batch has
@@ -149,14 +146,6 @@ class BatchReader(grain.transforms.Map):
     return packing.PackedTexts(
       ids.reshape(shape), segments.reshape(shape), slots
     )
-
-
-# ----------------------------------------------------------------------------
-# Iterator over training batches, read ahead and put on devices ahead.
-#
-# Its state is the number of the next batch: it goes on exactly with any
-# number of processes that read ahead, and nothing that was read ahead counts.
-# Beside it stands which order of batches the number is of.
 
 
 _READ_AHEAD = 4  # batches of a process that reads
@@ -415,19 +404,43 @@ def calendar_targets(
   return targets
 
 
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BatchSettings:
+  """What the batches of a run are like, and who reads them."""
+
+  batch_size: int  # queries of the global batch, B
+  seed: int  # of the order and the draws
+  negatives: Mapping[str, int]  # hard negatives a query of each type; H in all
+  balance_kinds: bool  # draw event or placeholder first, then a record of it
+  # Into which the texts of the global batch are divided, for devices and for
+  # `encode_chunks`.
+  packs: int
+  widths: Sequence[int]  # of rows, to choose from; see `packing.row_widths`
+  share: Share = WHOLE  # of this process
+  workers: int = 0  # processes that read ahead; 0 = a thread does
+
+  @classmethod
+  def from_config(
+    cls, config: ml_collections.ConfigDict, packs: int, widths: Sequence[int]
+  ) -> BatchSettings:
+    """Returns the settings of a run's config in this process."""
+    return cls(
+      batch_size=config.batch_size,
+      seed=config.seed,
+      negatives=config.negatives.to_dict(),
+      balance_kinds=config.balance_positive_kinds,
+      packs=packs,
+      widths=widths,
+      share=Share(jax.process_index(), jax.process_count()),
+      workers=config.input.workers,
+    )
+
+
 def training_batches(
   benchmark: Benchmark,
   queries: Tokens,
   records: Tokens,
-  *,
-  batch_size: int,
-  seed: int,
-  negatives: Mapping[str, int],
-  balance_kinds: bool,
-  packs: int,
-  widths: Sequence[int],
-  share: Share = WHOLE,
-  workers: int = 0,
+  settings: BatchSettings,
   place: Callable[[dict[str, Any]], Any] | None = None,
 ) -> BatchIterator:
   """Returns an endless, resumable iterator over training batches.
@@ -441,14 +454,6 @@ def training_batches(
   Args:
     queries: tokens of its train queries.
     records: tokens of its gallery.
-    batch_size: queries of the global batch, B.
-    seed: of the order and the draws.
-    negatives: hard negatives a query of each type; their sum is H.
-    balance_kinds: draw event or placeholder first, then a record of the kind.
-    packs: into which the texts of the global batch are divided, for devices
-      and for `encode_chunks`.
-    widths: of rows, to choose from; see `packing.row_widths`.
-    workers: processes that read ahead; 0 = a thread does.
     place: puts a batch on devices ahead of time.
 
   Returns:
@@ -467,6 +472,7 @@ def training_batches(
       an epoch.
   """
   train_queries = benchmark.queries["train"]
+  batch_size, packs = settings.batch_size, settings.packs
   if batch_size % packs:
     raise ValueError(
       f"config.batch_size={batch_size} does not divide into {packs} "
@@ -485,18 +491,18 @@ def training_batches(
   )
   planner = BatchPlanner(
     batch_size,
-    seed,
-    Positives.make(benchmark, balance_kinds),
-    NegativeSampler(benchmark, negatives),
+    settings.seed,
+    Positives.make(benchmark, settings.balance_kinds),
+    NegativeSampler(benchmark, settings.negatives),
     query_ends,
     queries.lengths,
     records.lengths,
   )
   reader = BatchReader(
     planner=planner,
-    share=share,
+    share=settings.share,
     packs=packs,
-    shapes=_choose_shapes(planner, packs, widths),
+    shapes=_choose_shapes(planner, packs, settings.widths),
     queries=queries.store,
     records=records.store,
     query_ends=query_ends,
@@ -510,7 +516,7 @@ def training_batches(
     - 1,
     record_is_positive=np.isin(benchmark.kinds, ANSWERING_KINDS),
   )
-  return BatchIterator(reader, workers, place)
+  return BatchIterator(reader, settings.workers, place)
 
 
 def _choose_shapes(

@@ -11,13 +11,11 @@ import dataclasses
 import functools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-import grain
 import jax
 import numpy as np
-import optax
 from absl import logging
 
 from ctd_jax.models.dual_encoder import ENCODER
@@ -25,18 +23,14 @@ from ctd_jax.training import devices, run_folder, train_step
 from ctd_jax.training import metrics as metrics_lib
 from ctd_jax.training import optimizer as optimizer_lib
 from ctd_jax.training import speed as speed_lib
-from ctd_jax.training.checkpoints import Checkpoints
 from ctd_jax.training.devices import PreemptionWatch
 from ctd_jax.training.experiment import Experiment
 from ctd_jax.training.input_pipeline import BatchIterator
 from ctd_jax.training.objective import Metrics, Objective
 from ctd_jax.training.run_folder import Folder
 from ctd_jax.training.speed import ModelFlops, SpeedMeter, StepWork
-from ctd_jax.training.train_step import TrainState, TrainStep
+from ctd_jax.training.train_step import TrainState
 from ctd_jax.utils import files, output
-
-# ----------------------------------------------------------------------------
-# Record of a run: command, commit, seeds and the seconds it took.
 
 
 class RunRecord:
@@ -74,30 +68,61 @@ class RunRecord:
       files.write_text(self._path, text + "\n")
 
 
-# ----------------------------------------------------------------------------
-# What the training loop leaves behind: metrics, speed, checkpoints.
-
-
 # Parameters -> the same with what validation chooses among them, and metrics.
 Validate = Callable[[Any], tuple[Any, Mapping[str, float]]]
 
 
-@dataclasses.dataclass
 class RunOutputs:
-  """Metrics, speed, checkpoints and record of a run."""
+  """What the loop leaves behind: metrics, speed, checkpoints and record.
 
-  checkpoints: Checkpoints  # of the workdir
-  # The training data, whose position is saved with the state.
-  batches: grain.DatasetIterator
-  writer: metrics_lib.MetricWriter  # of the metrics
-  record: RunRecord  # seconds so far
-  validate: Validate  # parameters -> the same with what it chooses, and metrics
-  bar: output.Progress  # shows step, loss and speed
-  log_every: int  # steps
-  schedule: optax.Schedule  # learning rate of the encoder by step, from 0
-  meter: SpeedMeter  # of the speed
-  # Step, metrics and size of the last update, not yet read.
-  pending: tuple[int, Metrics, StepWork] | None = None
+  Attributes:
+    bar: yields the steps that are left; shows loss and speed.
+  """
+
+  def __init__(
+    self,
+    experiment: Experiment,
+    batches: BatchIterator,
+    first_step: int,
+    record: RunRecord,
+    validate: Validate,
+    meter: SpeedMeter,
+  ):
+    """Opens the files of a run that goes on behind a step.
+
+    Args:
+      batches: the training data, whose position is saved with the state.
+      validate: parameters -> the same with what it chooses, and metrics.
+    """
+    config, total_steps = experiment.config, experiment.total_steps
+    self._record = record
+    self.bar = output.Progress(
+      range(first_step + 1, total_steps + 1),
+      total=total_steps,
+      initial=first_step,
+      unit="step",
+      desc="train",
+    )
+    self._checkpoints = experiment.checkpoints
+    self._batches = batches
+    self._writer = metrics_lib.MetricWriter(
+      experiment.workdir,
+      first_step,
+      metrics_lib.start_run(config, experiment.workdir),
+    )
+    self._validate = validate
+    self._log_every = config.log_every
+    # Learning rate of the encoder by update. A run without updates asks for
+    # none.
+    self._rate_of_update = optimizer_lib.learning_rate_schedule(
+      config.optimizer.learning_rate,
+      max(1, total_steps // config.accumulate_steps),
+      config.optimizer.warmup_fraction,
+    )
+    self._accumulate_steps = config.accumulate_steps
+    self._meter = meter
+    # Step, metrics and size of the last update, not yet read.
+    self._pending: tuple[int, Metrics, StepWork] | None = None
 
   def log_update(self, step: int, metrics: Metrics, work: StepWork) -> None:
     """Logs the update before this one.
@@ -106,30 +131,30 @@ class RunOutputs:
     the device computes.
     """
     self.flush()
-    self.pending = step, metrics, work
+    self._pending = step, metrics, work
 
   def flush(self) -> None:
     """Checks the metrics of the last update, writes them where they are due."""
-    if self.pending is None:
+    if self._pending is None:
       return
-    step, metrics, work = self.pending
-    self.pending = None
+    step, metrics, work = self._pending
+    self._pending = None
     values = jax.device_get(metrics)  # waits for the device
     metrics_lib.check_finite(step, values)
-    self.meter.count_step(work)
-    if step % self.log_every == 0:
-      rate = {"learning_rate": self.schedule(step - 1)}
-      self.writer.write(step, values | rate)
+    self._meter.count_step(work)
+    if step % self._log_every == 0:
+      rate = self._rate_of_update((step - 1) // self._accumulate_steps)
+      self._writer.write(step, values | {"learning_rate": rate})
       postfix = {"loss": f"{float(values['loss']):.3f}"}
-      if speed := self.meter.read():
-        self.writer.write_speed(step, speed)
+      if speed := self._meter.read():
+        self._writer.write_speed(step, speed)
         postfix |= speed_lib.format_postfix(speed)
       self.bar.set_postfix(postfix)
 
   def save(self, step: int, state: TrainState) -> None:
     """Saves a checkpoint to go on from, which is never the best."""
     self.flush()
-    self.checkpoints.save(step, state, self.batches)
+    self._checkpoints.save(step, state, self._batches)
 
   def validate_and_save(self, step: int, state: TrainState) -> None:
     """Validates the parameters and saves them with their metrics.
@@ -138,22 +163,26 @@ class RunOutputs:
     it.
     """
     self.flush()
-    if speed := self.meter.stop():  # what follows is no training
+    if speed := self._meter.stop():  # what follows is no training
       logging.info("speed: %s", speed_lib.format_speed(speed))
-    params, scores = self.validate(state.model_params)
+    params, scores = self._validate(state.model_params)
     # An encoder is nothing that validation chooses; a frozen one stays apart.
     state = state.replace(params={**params, ENCODER: state.params[ENCODER]})
-    self.writer.write(step, scores)
-    self.writer.flush()
+    self._writer.write(step, scores)
+    self._writer.flush()
     logging.info(
       "step %d/%d, %.0f s: %s",
       step,
       self.bar.total,
-      self.record.seconds,
+      self._record.seconds,
       "  ".join(f"{name} {value:.4f}" for name, value in scores.items()),
     )
-    self.checkpoints.save(step, state, self.batches, scores)
-    self.record.write()
+    self._checkpoints.save(step, state, self._batches, scores)
+    self._record.write()
+
+  def close(self) -> None:
+    """Closes the files of metrics."""
+    self._writer.close()
 
 
 def train(
@@ -197,20 +226,30 @@ def train(
     first_step, state = _restore_or_init(experiment, batches)
     profiler = speed_lib.StepProfiler(profile, experiment.workdir, first_step)
     stack.enter_context(contextlib.closing(profiler))
-    outputs = _open_outputs(
+    outputs = RunOutputs(
       experiment, batches, first_step, record, validate, meter
     )
-    stack.enter_context(contextlib.closing(outputs.writer))
-    updates = _Updates.make(experiment, batches, meter)
+    stack.enter_context(contextlib.closing(outputs))
+    objective = Objective.from_config(config, experiment.model, experiment.mesh)
+    update = train_step.make_train_step(
+      objective, experiment.optimizer, config.seed
+    )
+    flops = ModelFlops(objective)
     _log_start(experiment, state)
-    stack.enter_context(_defer_signals(watch))
+    # Signals are noted from here on; the loop stops after its step.
+    stack.enter_context(watch.defer_signals())
     if experiment.checkpoints.latest_step is None and not total_steps:
       outputs.validate_and_save(0, state)  # a run without updates
     for step in outputs.bar:
       profiler.begin_step(step)
       with jax.profiler.StepTraceAnnotation("train", step_num=step):
-        state, metrics, work = updates.run(state)
+        with meter.wait_for_input():
+          batch = next(batches)
+        # The devices may still compute them.
+        state, metrics = update(state, batch.arrays)
+        meter.watch_update(metrics["loss"])
       profiler.end_step(step, metrics)
+      work = dataclasses.replace(batch.work, flops=flops.count(batch.arrays))
       outputs.log_update(step, metrics, work)
       # Asked at every step: several processes agree on the step to stop at.
       stop_requested = watch.stop_requested(step)
@@ -227,77 +266,6 @@ def train(
   return stop_after is None or stop_after >= total_steps
 
 
-@dataclasses.dataclass(frozen=True)
-class _Updates:
-  """Updates of a state, each with the next batch, and measured."""
-
-  batches: BatchIterator  # see `_PlacedBatch`
-  train_step: TrainStep  # the jitted update
-  flops: ModelFlops  # counted by the shapes of a batch
-  meter: SpeedMeter  # of the speed
-
-  @classmethod
-  def make(
-    cls,
-    experiment: Experiment,
-    batches: BatchIterator,
-    meter: SpeedMeter,
-  ) -> _Updates:
-    """Returns the updates of an experiment."""
-    config, mesh = experiment.config, experiment.mesh
-    objective = Objective.from_config(config, experiment.model, mesh)
-    return cls(
-      batches=batches,
-      train_step=train_step.make_train_step(
-        objective, experiment.optimizer, config.seed
-      ),
-      flops=ModelFlops(objective),
-      meter=meter,
-    )
-
-  def run(self, state: TrainState) -> tuple[TrainState, Metrics, StepWork]:
-    """Returns the new state, which the devices may still compute."""
-    with self.meter.wait_for_input():
-      batch = next(self.batches)
-    state, metrics = self.train_step(state, batch.arrays)
-    self.meter.watch_update(metrics["loss"])
-    flops = self.flops.count(batch.arrays)
-    return state, metrics, dataclasses.replace(batch.work, flops=flops)
-
-
-def _open_outputs(
-  experiment: Experiment,
-  batches: BatchIterator,
-  first_step: int,
-  record: RunRecord,
-  validate: Validate,
-  meter: SpeedMeter,
-) -> RunOutputs:
-  """Returns the outputs of a run that goes on behind `first_step`."""
-  config, total_steps = experiment.config, experiment.total_steps
-  return RunOutputs(
-    checkpoints=experiment.checkpoints,
-    batches=batches,
-    writer=metrics_lib.MetricWriter(
-      experiment.workdir,
-      first_step,
-      metrics_lib.start_run(config, experiment.workdir),
-    ),
-    record=record,
-    validate=validate,
-    bar=output.Progress(
-      range(first_step + 1, total_steps + 1),
-      total=total_steps,
-      initial=first_step,
-      unit="step",
-      desc="train",
-    ),
-    log_every=config.log_every,
-    schedule=_make_schedule(experiment),
-    meter=meter,
-  )
-
-
 def _restore_or_init(
   experiment: Experiment, batches: BatchIterator
 ) -> tuple[int, TrainState]:
@@ -310,29 +278,6 @@ def _restore_or_init(
   step, state = checkpoint
   logging.info("resuming %s at step %d", experiment.workdir, step)
   return step, state.replace(frozen=experiment.load_frozen())
-
-
-@contextlib.contextmanager
-def _defer_signals(watch: PreemptionWatch) -> Iterator[None]:
-  """Has signals noted while the loop runs, which stops after its step."""
-  watch.defers_signals = True
-  try:
-    yield
-  finally:
-    watch.defers_signals = False
-
-
-def _make_schedule(experiment: Experiment) -> optax.Schedule:
-  """Returns the learning rate of the encoder by step, from 0."""
-  section = experiment.config.optimizer
-  accumulate_steps = experiment.config.accumulate_steps
-  rate_of_update = optimizer_lib.learning_rate_schedule(
-    section.learning_rate,
-    # A run without updates asks for none.
-    max(1, experiment.total_steps // accumulate_steps),
-    section.warmup_fraction,
-  )
-  return lambda step: rate_of_update(step // accumulate_steps)
 
 
 class _PlacedBatch(NamedTuple):

@@ -39,9 +39,7 @@ def transfer_experiment(
     dataset, data_dir or config.data_dir, config.sources
   )
   backbone = experiment.backbone.move_to(benchmark.timeline)
-  texts = experiments.tokenize_benchmark(
-    benchmark, backbone, config.query_length, config.record_length
-  )
+  texts = experiments.tokenize_benchmark(benchmark, backbone, config)
   query_intervals = experiments.read_query_intervals(
     benchmark, config.score_mode, config.query_dates
   )

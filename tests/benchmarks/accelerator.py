@@ -192,12 +192,9 @@ def prepare_steps(
       benchmark,
       queries,
       records,
-      batch_size=config.batch_size,
-      seed=config.seed,
-      negatives=config.negatives.to_dict(),
-      balance_kinds=config.balance_positive_kinds,
-      packs=1,
-      widths=packing.row_widths(width, encoder.max_length, multiple),
+      input_pipeline.BatchSettings.from_config(
+        config, 1, packing.row_widths(width, encoder.max_length, multiple)
+      ),
     ),
   )
 

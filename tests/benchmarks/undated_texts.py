@@ -205,8 +205,12 @@ def date_by_neighbours(
   rows = np.concatenate([known, labelled.text_rows])
   encodings = ranker.encode_records(
     system.params,
-    experiments.tokenize_records(
-      [corpus.texts[row] for row in rows], backbone, config.record_length
+    experiments.tokenize_side(
+      "record",
+      [corpus.texts[row] for row in rows],
+      backbone,
+      config,
+      "records",
     ),
   )
   parts = [

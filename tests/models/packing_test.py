@@ -183,12 +183,7 @@ def test_loss_and_gradient_are_those_of_texts_alone(
     iterator = input_pipeline.training_batches(
       BENCHMARK,
       *tokens,
-      batch_size=config.batch_size,
-      seed=config.seed,
-      negatives=config.negatives.to_dict(),
-      balance_kinds=config.balance_positive_kinds,
-      packs=1,
-      widths=[64],
+      input_pipeline.BatchSettings.from_config(config, 1, [64]),
     )
     batch = next(iterator)
     (value, _), gradient = loss(params["params"], batch)

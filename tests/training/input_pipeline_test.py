@@ -18,7 +18,7 @@ BENCHMARK = synthetic.benchmark()
 TIMELINE = synthetic.TIMELINE
 
 
-def batches(config=None, benchmark=BENCHMARK, **options):
+def batches(config=None, benchmark=BENCHMARK, place=None, **options):
   config = config or synthetic.config()
   tokenizer = input_pipeline.build_tokenizer(benchmark)
   return input_pipeline.training_batches(
@@ -29,12 +29,10 @@ def batches(config=None, benchmark=BENCHMARK, **options):
     input_pipeline.tokenize_texts(
       tokenizer, [r.text for r in benchmark.records], 24
     ),
-    batch_size=config.batch_size,
-    seed=config.seed,
-    negatives=config.negatives.to_dict(),
-    balance_kinds=config.balance_positive_kinds,
-    widths=[24],
-    **{"packs": 1, **options},
+    dataclasses.replace(
+      input_pipeline.BatchSettings.from_config(config, 1, [24]), **options
+    ),
+    place,
   )
 
 

@@ -47,12 +47,11 @@ def prepare(mesh, method: str, lora: LoraConfig | None = None, **fields):
     benchmark,
     queries,
     records,
-    batch_size=config.batch_size,
-    seed=config.seed,
-    negatives=config.negatives.to_dict(),
-    balance_kinds=config.balance_positive_kinds,
-    packs=devices_lib.count_batch_shards(mesh) * config.encode_chunks,
-    widths=[packing.row_width(config.record_length, encoder.max_length)],
+    input_pipeline.BatchSettings.from_config(
+      config,
+      devices_lib.count_batch_shards(mesh) * config.encode_chunks,
+      [packing.row_width(config.record_length, encoder.max_length)],
+    ),
   )
   return (
     model,

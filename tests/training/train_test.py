@@ -14,7 +14,6 @@ import pytest
 
 from ctd_jax.experiments import training_run
 from ctd_jax.retrieval import dense, trained_system
-from ctd_jax.training import config as training_config
 from ctd_jax.training import experiment, metrics, run_folder, train_step
 from ctd_jax.training.checkpoints import CheckpointError
 from tests.training import synthetic_run
@@ -115,7 +114,7 @@ def test_training_learns_the_dates_it_is_shown(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("reader", training_config.QUERY_DATES)
+@pytest.mark.parametrize("reader", ["parser", "head"])
 def test_posterior_is_trained_and_scored_with_either_reader(tmp_path, reader):
   config = synthetic_run.config("ctd_posterior")
   config.query_dates = reader
