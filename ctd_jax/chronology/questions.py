@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from absl import logging
-from jaxtyping import Bool, Int32
+from jaxtyping import Bool, Int, Int32
 
 from ctd_jax.chronology import dates, windows
 from ctd_jax.chronology import mentions as mentions_lib
@@ -210,13 +210,7 @@ def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
       months &= np.isin(reign_of, _find_reigns(cue, text, timeline))
     if cue.year:
       months &= year_of == cue.year
-    if cue.month:
-      months &= month_of == cue.month
-    elif cue.season:
-      first = FIRST_MONTH_OF_SEASON[cue.season]
-      months &= (first <= month_of) & (month_of < first + _MONTHS_PER_SEASON)
-    if cue.leap and is_leap.any():
-      months &= is_leap
+    months &= match_cue(cue, month_of, is_leap, exact_leap=False)
     if months.any() and not np.array_equal(months, admitted):
       admitted = months
       # The day may be printed, so it stays a word.
@@ -230,6 +224,41 @@ def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
   for start, end in spans:
     characters[start:end] = " " * (end - start)
   return VagueDate(admitted, "".join(characters))
+
+
+def match_cue(
+  cue: DateCue,
+  month_of: Int[np.ndarray, " K"],
+  is_leap: Bool[np.ndarray, " K"],
+  exact_leap: bool,
+  last_cue: DateCue | None = None,
+) -> Bool[np.ndarray, " K"]:
+  """Returns which months have the number, season and leap mark of a date.
+
+  Args:
+    month_of: number of each month in its year, 1-12.
+    exact_leap: whether 「五月」 leaves out leap months, and 「閏月」 the others
+      even in a calendar that marks none.
+    last_cue: end of a range, whose months include leap months.
+  """
+  matches = np.ones(len(month_of), bool)
+  if cue.month or cue.season:
+    first, last = _month_numbers(cue)
+    if last_cue is not None:
+      last = _month_numbers(last_cue)[1]
+    matches = (first <= month_of) & (month_of <= last)
+  if exact_leap and last_cue is None and (cue.leap or cue.month):
+    matches &= is_leap == cue.leap
+  elif not exact_leap and cue.leap and is_leap.any():
+    matches &= is_leap
+  return matches
+
+
+def _month_numbers(cue: DateCue) -> tuple[int, int]:
+  if cue.month:
+    return cue.month, cue.month
+  first = FIRST_MONTH_OF_SEASON.get(cue.season, 1)
+  return first, first + _MONTHS_PER_SEASON - 1
 
 
 def _find_reigns(cue: DateCue, text: str, timeline: Timeline) -> list[int]:

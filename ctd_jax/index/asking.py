@@ -36,7 +36,6 @@ from ctd_jax.index.answers import (
 )
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.question_calendar import (
-  INTENTS,
   PASSAGE,
   MonthSpan,
   Question,
@@ -114,7 +113,7 @@ class Index(IndexFolder):
     """
     if k < 1:
       raise ValueError(f"k={k}: expected 1 or more")
-    parsed = read_question(self, question, intent)
+    parsed = self.question_reader.read(question, intent)
     if parsed.intent == PASSAGE:
       return date_passage(self, parsed)
     scope = SearchScope(
@@ -137,7 +136,7 @@ class Index(IndexFolder):
     rows = np.full((len(questions), k), -1, np.int64)
     scores = np.full((len(questions), k), -np.inf, np.float32)
     for number, question in enumerate(questions):
-      parsed = read_question(self, question)
+      parsed = self.question_reader.read(question)
       ranked = rank_records(self, parsed, k)[:k]
       rows[number, : len(ranked)] = [item.row for item in ranked]
       scores[number, : len(ranked)] = [item.score for item in ranked]
@@ -152,10 +151,7 @@ class Index(IndexFolder):
     """
     rows, scores = self.rank(queries, k)
     wanted = np.unique(rows[rows >= 0]).tolist()
-    ids = {
-      record.row: record.record_id
-      for record in database.fetch_records(self.connection, wanted)
-    }
+    ids = dict(database.fetch_columns(self.connection, wanted, "record_id"))
     return [
       [
         (ids[row], float(score))
@@ -166,20 +162,8 @@ class Index(IndexFolder):
     ]
 
 
-def read_question(
-  index: IndexFolder, text: str, intent: str | None = None
-) -> Question:
-  """Returns what a question asks for; `intent` overrides its wording."""
-  if intent is not None and intent not in INTENTS:
-    raise QuestionError(
-      f"intent {intent!r}: expected one of {', '.join(INTENTS)}"
-    )
-  return index.question_reader.read(text, intent)
-
-
 def date_passage(index: IndexFolder, question: Question) -> Answer:
   """Returns the date of a passage."""
-
   dates = index.passage_dater.date(question.passage)
   return _make_answer(
     index,
@@ -207,10 +191,18 @@ def find_records(
   members = _find_works(index, scope.works, question.works)
   masks = mask_kinds(index, members, scope.kinds)
   query = make_time_query(index, question)
-  readings = tuple(
-    _count_reading(index, reading.name, reading.span, members, masks)
-    for reading in question.readings
-  )
+  readings = []
+  for name, (first, last, _) in question.readings:
+    counts = _count_records(index, members, masks, TimeQuery(((first, last),)))
+    readings.append(
+      Reading(
+        name=name,
+        first=first,
+        last=last,
+        common_era=record_answers.format_years(index, first, last),
+        num_records=counts["in_time"],
+      )
+    )
   words = list_words(question)
   depth = find_depth(question, k)
   if ranked is None:
@@ -221,6 +213,11 @@ def find_records(
     in_time = [
       item for item in ranked if (item.mass or 0) >= scope.min_probability
     ]
+  # For a day in a month, all records of the month count: not every calendar
+  # knows for sure whether the month has the day.
+  counted = None
+  if query is not None and question.intervals:
+    counted = dataclasses.replace(query, month_weights=None)
   shown = in_time[skip : skip + k]
   notes = list(question.notes)
   if words:
@@ -240,23 +237,10 @@ def find_records(
     index,
     question,
     results=results,
-    readings=readings,
+    readings=tuple(readings),
     notes=notes,
-    counts=_count_records(
-      index, members, masks, _make_counted_query(question, query)
-    ),
+    counts=_count_records(index, members, masks, counted),
   )
-
-
-def _make_counted_query(
-  question: Question, query: TimeQuery | None
-) -> TimeQuery | None:
-  """Returns the months that are counted; None for a day of any month."""
-  # For a day in a month, all records of the month count: not every calendar
-  # knows for sure whether the month has the day.
-  if query is None or not question.intervals:
-    return None
-  return dataclasses.replace(query, month_weights=None)
 
 
 def _describe_search(
@@ -315,13 +299,17 @@ def rank_records(
   posteriors = [index.posteriors_of(work) for work in works]
   query, words = make_time_query(index, question), list_words(question)
   if not words:
-    return ranking.rank_by_time(
-      posteriors,
-      query or TimeQuery(((0, len(index.calendar) - 1),)),
-      skip + k,
-      masks,
-      _find_day_rows(index, question, query),
-    )
+    day_rows = None
+    if question.day is not None:
+      matches = database.search_text(
+        index.connection,
+        [sexagenary.format_cyclic_index(question.day)],
+        10 * ranking.MAX_MATCHES,
+        months=query.hull,
+      )
+      day_rows = frozenset(match.row for match in matches)
+    query = query or TimeQuery(((0, len(index.calendar) - 1),))
+    return ranking.rank_by_time(posteriors, query, skip + k, masks, day_rows)
   # A record that prints the day beside the words comes before one without.
   phrases = question.words
   scores = ranking.search_words(index.connection, phrases, k, works)
@@ -335,7 +323,7 @@ def rank_records(
     scores = {
       row: score
       for row, score in scores.items()
-      if _is_member(index.work_of(row), row, masks)
+      if masks[(work := index.work_of(row)).work_id][row - work.first_row]
     }
   near = find_near(index, words, works, masks, query)
   return ranking.rank_by_words(
@@ -385,20 +373,6 @@ def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:
     # A day is in a month with the chance that the calendar gives it.
     weights = index.day_chances[:, question.day]
   return TimeQuery.make(spans, weights)
-
-
-def _find_day_rows(
-  index: IndexFolder, question: Question, query: TimeQuery | None
-) -> frozenset[int] | None:
-  if question.day is None or query is None:
-    return None
-  matches = database.search_text(
-    index.connection,
-    [sexagenary.format_cyclic_index(question.day)],
-    10 * ranking.MAX_MATCHES,
-    months=query.hull,
-  )
-  return frozenset(match.row for match in matches)
 
 
 def _find_works(
@@ -454,13 +428,6 @@ def mask_kinds(
   return {work.work_id: index.mask_kinds(work, tuple(wanted)) for work in works}
 
 
-def _is_member(
-  work: database.IndexedWork, row: int, masks: Mapping[int, np.ndarray]
-) -> bool:
-  mask = masks.get(work.work_id)
-  return mask is not None and bool(mask[row - work.first_row])
-
-
 def _count_records(
   index: IndexFolder,
   works: Sequence[database.IndexedWork],
@@ -483,23 +450,6 @@ def _count_records(
       in_time += int(is_in_time.sum())
     counts["in_time"] = in_time
   return counts
-
-
-def _count_reading(
-  index: IndexFolder,
-  name: str,
-  span: MonthSpan,
-  works: Sequence[database.IndexedWork],
-  masks: Mapping[int, np.ndarray] | None,
-) -> Reading:
-  query = TimeQuery(((span.first, span.last),))
-  return Reading(
-    name=name,
-    first=span.first,
-    last=span.last,
-    common_era=record_answers.format_years(index, span.first, span.last),
-    num_records=_count_records(index, works, masks, query)["in_time"],
-  )
 
 
 def list_words(question: Question) -> tuple[str, ...]:

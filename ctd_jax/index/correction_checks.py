@@ -79,11 +79,20 @@ def check_correction(
   check_fixed_rows(index, indexed, rows)
   is_allowed = written_dates.find_months(date, index.calendar)
   months = np.flatnonzero(is_allowed).tolist()
-  num_records = _count_records(index, rows)
+  texts = index.connection.execute(
+    "SELECT text, kind != ? FROM records WHERE row BETWEEN ? AND ? "
+    "ORDER BY row",
+    (database.HEADING, rows[0], rows[-1]),
+  ).fetchall()
+  num_records = sum(is_record for _, is_record in texts)
   if not num_records:
     raise ValueError(
       Note("problem.correction.heading", record=f"{work} {first}")
     )
+  (num_before,) = index.connection.execute(
+    "SELECT count(*) FROM records WHERE row >= ? AND row < ? AND text = ?",
+    (indexed.first_row, rows[0], texts[0][0]),
+  ).fetchone()
   return CheckedCorrection(
     work=indexed,
     rows=rows,
@@ -91,7 +100,7 @@ def check_correction(
     months=is_allowed,
     spans=record_answers.find_spans(index, months, indexed.printed_reigns),
     common_era=record_answers.format_years(index, months[0], months[-1]),
-    texts_sha256=_hash_records(index, indexed, rows),
+    texts_sha256=hash_texts([text for text, _ in texts], num_before),
   )
 
 
@@ -99,7 +108,7 @@ def check_fixed_rows(
   index: IndexFolder, work: IndexedWork, rows: range
 ) -> None:
   """Raises ValueError if --fixed dates one of the records."""
-  dated_with = staged_works.read_dated_with(index.folder / work.folder)
+  dated_with = read_dated_with(index, work)
   if dated_with.fixed is None:
     return
   record_of = dict(
@@ -130,35 +139,11 @@ def _find_corrected_rows(
   row_of = corrections.find_rows(
     index.folder, work.name, corrections.list_ends(applied)
   )
-  rows: set[int] = set()
-  for correction in applied:
-    ends = (correction.first_record, correction.last_record)
-    if all(record_id in row_of for record_id in ends):
-      first, last = (row_of[record_id] for record_id in ends)
-      rows |= {*range(first, last + 1)}
-  return rows
-
-
-def _count_records(index: IndexFolder, rows: range) -> int:
-  return index.connection.execute(
-    "SELECT count(*) FROM records WHERE row BETWEEN ? AND ? AND kind != ?",
-    (rows[0], rows[-1], database.HEADING),
-  ).fetchone()[0]
-
-
-def _hash_records(index: IndexFolder, work: IndexedWork, rows: range) -> str:
-  texts = [
-    text
-    for (text,) in index.connection.execute(
-      "SELECT text FROM records WHERE row BETWEEN ? AND ? ORDER BY row",
-      (rows[0], rows[-1]),
-    )
-  ]
-  (num_before,) = index.connection.execute(
-    "SELECT count(*) FROM records WHERE row >= ? AND row < ? AND text = ?",
-    (work.first_row, rows[0], texts[0]),
-  ).fetchone()
-  return hash_texts(texts, num_before)
+  return {
+    row
+    for correction in applied
+    for row in corrections.find_range(correction, row_of) or ()
+  }
 
 
 def find_work(index: IndexFolder, name: str) -> IndexedWork:
@@ -174,12 +159,11 @@ def find_work(index: IndexFolder, name: str) -> IndexedWork:
   raise ValueError(Note("problem.correction.work", name=name, names=names))
 
 
-def read_dated_with(index: IndexFolder, name: str) -> DatedWith | None:
-  """Returns what a work was dated with; None if the index has no such work."""
-  for work in index.works:
-    if work.name == name:
-      return staged_works.read_dated_with(index.folder / work.folder)
-  return None
+def read_dated_with(
+  index: IndexFolder, work: IndexedWork | None
+) -> DatedWith | None:
+  """Returns what a work was dated with; None without a work."""
+  return work and staged_works.read_dated_with(index.folder / work.folder)
 
 
 def find_state(
@@ -220,18 +204,13 @@ def count_pending(index: IndexFolder) -> dict[str, int]:
     if work.name not in corrected:
       continue
     active = {row.correction_id for row in index.corrections.active(work.name)}
-    dated_with = staged_works.read_dated_with(index.folder / work.folder)
+    dated_with = read_dated_with(index, work)
     applied = {*dated_with.corrections}
     # One that was left out has changed nothing, and neither does undoing it.
     new = active - applied - {*dated_with.left_out}
     if changes := new | (applied - active):
       counts[work.name] = len(changes)
   return counts
-
-
-def pending_works(index: IndexFolder) -> list[str]:
-  """Returns the names of the works to date again."""
-  return [*count_pending(index)]
 
 
 # Dating again. A work is read again from where it was added, with the same
@@ -256,11 +235,10 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
   """
   index = IndexFolder.open(folder)
   works = {work.name: work for work in index.works}
-  pending = pending_works(index)
   dated_with, problems = {}, []
   by_request: dict[SourceRequest, list[str]] = {}
-  for name in pending:
-    row = staged_works.read_dated_with(folder / works[name].folder)
+  for name in count_pending(index):
+    row = read_dated_with(index, works[name])
     if row.source is None:
       problems.append(
         f"{name}: the index does not say how it was added; add it again, "
@@ -280,17 +258,25 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
       problems.append(Note("problem.at", place=", ".join(names), problem=error))
     else:
       targets += names
-  build = None
-  if targets:
-    build = index_builder.build_works(
-      folder,
-      read,
-      BuildOptions(
-        choices=_choose_again(folder, targets, dated_with),
-        use_passages=index.manifest.is_for_passages,
-      ),
-      targets=targets,
-    )
+  if not targets:
+    return RedateResult(None, tuple(problems))
+
+  def list_names(manner: str) -> tuple[str, ...]:
+    return tuple(name for name in targets if dated_with[name].manner == manner)
+
+  choices = DatingChoices(
+    in_order=list_names(ORDER),
+    undated=list_names(UNDATED),
+    fixed_of={
+      name: folder / dated_with[name].fixed
+      for name in targets
+      if dated_with[name].fixed is not None
+    },
+  )
+  options = BuildOptions(
+    choices=choices, use_passages=index.manifest.is_for_passages
+  )
+  build = index_builder.build_works(folder, read, options, targets)
   return RedateResult(build, tuple(problems))
 
 
@@ -357,12 +343,11 @@ def _check_correction(
   row_of = corrections.find_rows(
     index.folder, work.name, corrections.list_ends([correction])
   )
-  first = row_of.get(correction.first_record)
-  last = row_of.get(correction.last_record)
-  if first is None or last is None or last < first:
+  rows = corrections.find_range(correction, row_of)
+  if not rows:
     return  # left out by the build
   try:
-    check_fixed_rows(index, work, range(first, last + 1))
+    check_fixed_rows(index, work, rows)
   except ValueError as error:
     raise ValueError(
       Note(
@@ -372,23 +357,3 @@ def _check_correction(
         problem=error,
       )
     ) from None
-
-
-def _choose_again(
-  folder: pathlib.Path,
-  names: Collection[str],
-  dated_with: Mapping[str, DatedWith],
-) -> DatingChoices:
-
-  def list_names(manner: str) -> tuple[str, ...]:
-    return tuple(name for name in names if dated_with[name].manner == manner)
-
-  return DatingChoices(
-    in_order=list_names(ORDER),
-    undated=list_names(UNDATED),
-    fixed_of={
-      name: folder / dated_with[name].fixed
-      for name in names
-      if dated_with[name].fixed is not None
-    },
-  )

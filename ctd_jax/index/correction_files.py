@@ -26,16 +26,15 @@ from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
 from ctd_jax.index import (
   answer_output,
-  calendars,
   correction_checks,
   correction_tei,
   database,
   record_answers,
 )
-from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.building.work_corrections import RecordFinder
+from ctd_jax.index.correction_tei import LocatedCorrection
 from ctd_jax.index.corrections import Correction
-from ctd_jax.index.database import IndexedWork, IndexRecord
+from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
@@ -77,28 +76,6 @@ class Export:
   left_out: tuple[Note, ...] = ()  # with reasons
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _Located:
-  """A correction with its records."""
-
-  correction: Correction
-  work: IndexedWork | None  # None if the index has none of this name
-  dated_with: DatedWith | None  # of the work
-  records: Sequence[IndexRecord] = ()  # without headings; none if they are gone
-  months: Sequence[int] = ()  # allowed; none if the records are gone
-  problem: Note | str = ""  # why there are none, else ""
-
-  def describe_problem(self, problem: Note | str) -> Note:
-    """Returns why the correction is left out, with its name."""
-    number, span = self.correction.correction_id, self.correction.record_span
-    return Note(
-      "problem.correction.described",
-      number=number,
-      record=f"{self.correction.work} {span}",
-      problem=problem,
-    )
-
-
 def export_corrections(
   index: IndexFolder, chosen: Sequence[Correction], export_format: str
 ) -> Export:
@@ -125,26 +102,28 @@ def export_corrections(
       content = "".join(line + "\n" for line in lines)
     return Export(content=content, number=len(rows))
   active = [row for row in located if row.correction.undone is None]
-  left_out = [
-    row.describe_problem(row.problem) for row in active if row.problem
-  ]
-  active = [row for row in active if not row.problem]
+  kept = [row for row in active if not row.problem]
+  problems = [(row.correction, row.problem) for row in active if row.problem]
   if export_format == TEI:
-    content = correction_tei.format_corrections(
-      [_make_dated_records(index, row) for row in active]
+    content = correction_tei.format_corrections(index, kept)
+  else:
+    problems += [
+      (row.correction, Note("problem.correction.dataset"))
+      for row in kept
+      if not is_text(row.work)
+    ]
+    kept = [row for row in kept if is_text(row.work)]
+    content = _format_fixed(index, kept)
+  left_out = tuple(
+    Note(
+      "problem.correction.described",
+      number=correction.correction_id,
+      record=f"{correction.work} {correction.record_span}",
+      problem=problem,
     )
-    return Export(content=content, number=len(active), left_out=tuple(left_out))
-  texts = [row for row in active if is_text(row.work)]
-  left_out += [
-    row.describe_problem(Note("problem.correction.dataset"))
-    for row in active
-    if not is_text(row.work)
-  ]
-  return Export(
-    content=_format_fixed(index, texts),
-    number=len(texts),
-    left_out=tuple(left_out),
+    for correction, problem in problems
   )
+  return Export(content=content, number=len(kept), left_out=left_out)
 
 
 def write_corrections(folder: pathlib.Path, path: pathlib.Path) -> str:
@@ -174,14 +153,13 @@ def write_corrections(folder: pathlib.Path, path: pathlib.Path) -> str:
     )
     others = [row for row in chosen if row.work not in corrected]
     if len(corrected) > 1:
-      parts = {
-        path.with_name(f"{path.stem}.{_name_file(name)}{path.suffix}"): [
-          row for row in chosen if row.work == name
-        ]
-        for name in corrected
-      }
-      # Said to be left out, with the first.
-      parts[next(iter(parts))] += others
+      parts = {}
+      for name in corrected:
+        end = re.sub(r"[^\w-]+", "_", name) + path.suffix
+        rows = [row for row in chosen if row.work == name]
+        # The first report also says what is left out.
+        parts[path.with_name(f"{path.stem}.{end}")] = rows + others
+        others = []
   lines = []
   for target, rows in parts.items():
     export = export_corrections(index, rows, export_format)
@@ -191,10 +169,6 @@ def write_corrections(folder: pathlib.Path, path: pathlib.Path) -> str:
   return "\n".join(lines)
 
 
-def _name_file(work: str) -> str:
-  return re.sub(r"[^\w-]+", "_", work)
-
-
 def is_text(work: IndexedWork) -> bool:
   """Whether a work is a text, so that --fixed can correct it."""
   return work.text_format not in _FORMATS_OF_RECORDS
@@ -202,50 +176,40 @@ def is_text(work: IndexedWork) -> bool:
 
 def _locate_corrections(
   index: IndexFolder, chosen: Sequence[Correction]
-) -> list[_Located]:
+) -> list[LocatedCorrection]:
   works = {work.name: work for work in index.works}
   finders: dict[str, RecordFinder] = {}
-  dated_with_of = {
-    name: correction_checks.read_dated_with(index, name)
-    for name in {correction.work for correction in chosen}
-  }
   located = []
   for correction in chosen:
     work = works.get(correction.work)
-    records, months, problem = [], [], correction_checks.NO_WORK
-    if work is not None:
-      if work.name not in finders:
-        finders[work.name] = RecordFinder(
-          database.fetch_records(index.connection, work.rows)
-        )
-      try:
-        rows = finders[work.name].find_rows(correction)
-        months = _find_months(index, correction)
-      except ValueError as error:
-        problem = notes.of_error(error)
-      else:
-        problem = ""
-        records = database.fetch_records(
-          index.connection, [work.first_row + row for row in rows]
-        )
-    located.append(
-      _Located(
-        correction=correction,
-        work=work,
-        dated_with=dated_with_of[correction.work],
-        records=records,
-        months=months,
-        problem=problem,
+    row = LocatedCorrection(correction=correction, work=work)
+    if work is None:
+      row.problem = correction_checks.NO_WORK
+    elif work.name not in finders:
+      finders[work.name] = RecordFinder(
+        database.fetch_records(index.connection, work.rows)
       )
-    )
+    if work is not None:
+      try:
+        found = finders[work.name].find_rows(correction)
+        months = written_dates.find_months(correction.date, index.calendar)
+      except ValueError as error:
+        row.problem = notes.of_error(error)
+      else:
+        row.months = np.flatnonzero(months).tolist()
+        row.records = database.fetch_records(
+          index.connection, [work.first_row + number for number in found]
+        )
+    located.append(row)
   return located
 
 
-def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
+def _describe(index: IndexFolder, row: LocatedCorrection) -> dict[str, Any]:
   """Returns a correction's row for csv and jsonl."""
   first = row.records[0] if row.records else None
+  dated_with = correction_checks.read_dated_with(index, row.work)
   state, problem = correction_checks.find_state(
-    row.correction, row.dated_with, row.problem
+    row.correction, dated_with, row.problem
   )
   values = dataclasses.asdict(row.correction) | {
     "title": row.work.title if row.work else "",
@@ -269,12 +233,9 @@ def _describe(index: IndexFolder, row: _Located) -> dict[str, Any]:
   return {name: values[name] for name in COLUMNS}
 
 
-def _find_months(index: IndexFolder, correction: Correction) -> list[int]:
-  is_allowed = written_dates.find_months(correction.date, index.calendar)
-  return np.flatnonzero(is_allowed).tolist()
-
-
-def _format_fixed(index: IndexFolder, texts: Sequence[_Located]) -> str:
+def _format_fixed(
+  index: IndexFolder, texts: Sequence[LocatedCorrection]
+) -> str:
   names = sorted({row.work.name for row in texts})
   if len(names) > 1:
     raise ValueError(Note("problem.correction.works", names=", ".join(names)))
@@ -314,25 +275,6 @@ def _find_lines(index: IndexFolder, work: IndexedWork) -> dict[str, str]:
   if len(texts_of_place) > 1:
     return places
   return {number: place.rpartition(":")[2] for number, place in places.items()}
-
-
-def _make_dated_records(
-  index: IndexFolder, row: _Located
-) -> correction_tei.DatedRecords:
-  months = row.months
-  spans = record_answers.find_spans(index, months, row.work.printed_reigns)
-  ends = [
-    calendars.describe_month(index.calendar, month, row.work.printed_reigns)
-    for month in (months[0], months[-1])
-  ]
-  return correction_tei.DatedRecords(
-    correction=row.correction,
-    title=row.work.title or row.work.name,
-    records=row.records,
-    months="; ".join(span.name for span in spans),
-    first=ends[0],
-    last=ends[1],
-  )
 
 
 # Import: a table in CSV or with tabs, checked row by row.
@@ -385,9 +327,11 @@ def import_corrections(
   added = present = undone = 0
   refused = []
   for line, row in _read_rows(path):
+    last = row["last_record"] or row["first_record"]
+    key = row["work"], row["first_record"], last, row["date"]
     if row["undone"]:
       undone += 1
-    elif (key := _make_key(row)) in keys:
+    elif key in keys:
       present += 1
     else:
       try:
@@ -484,11 +428,6 @@ def _find_nearest(column: str) -> list[str]:
   # "last" and "first" stand for a part of a name, "Date" for the whole.
   parts = [name for name in known if column.lower() in name.split("_")]
   return parts or difflib.get_close_matches(column.lower(), known, n=1)
-
-
-def _make_key(row: dict[str, str]) -> _Key:
-  first = row["first_record"]
-  return row["work"], first, row["last_record"] or first, row["date"]
 
 
 def _add_correction(index: IndexFolder, key: _Key, row: dict[str, str]) -> None:

@@ -9,8 +9,7 @@ reader, whose note stands beside the record.
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from ctd_jax import __version__
 from ctd_jax.dating.chronicle.tei_output import (
@@ -20,8 +19,11 @@ from ctd_jax.dating.chronicle.tei_output import (
   format_attributes,
   format_custom_date,
 )
+from ctd_jax.index import calendars, record_answers
 from ctd_jax.index.corrections import Correction
-from ctd_jax.index.database import IndexRecord
+from ctd_jax.index.database import IndexedWork, IndexRecord
+from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.utils.notes import Note
 
 _CALENDAR, _NOBODY = "regnal", "a reader"
 _HEADER = """\
@@ -60,19 +62,25 @@ _READER = """\
 """
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class DatedRecords:
-  """The records of a correction that holds, with their months."""
+@dataclasses.dataclass(kw_only=True)
+class LocatedCorrection:
+  """A correction with its records."""
 
   correction: Correction
-  title: str  # of the work
-  records: Sequence[IndexRecord]
-  months: str  # by name
-  first: dict[str, Any]  # as from `calendars.describe_month`
-  last: dict[str, Any]
+  work: IndexedWork | None  # None if the index has none of this name
+  records: Sequence[IndexRecord] = ()  # without headings; none if they are gone
+  months: Sequence[int] = ()  # allowed; none if the records are gone
+  problem: Note | str = ""  # why there are none, else ""
+
+  @property
+  def title(self) -> str:
+    """Title of the work."""
+    return self.work.title or self.work.name
 
 
-def format_corrections(rows: Sequence[DatedRecords]) -> str:
+def format_corrections(
+  index: IndexFolder, rows: Sequence[LocatedCorrection]
+) -> str:
   """Returns a TEI document of corrected records, a division per work."""
   names = dict.fromkeys(row.correction.name for row in rows)
   keys = {name: f"reader-{number}" for number, name in enumerate(names, 1)}
@@ -90,57 +98,61 @@ def format_corrections(rows: Sequence[DatedRecords]) -> str:
     calendar=_CALENDAR,
   )
   rows = sorted(rows, key=lambda row: row.records[0].row)
-  works = itertools.groupby(rows, lambda row: row.correction.work)
-  body = (_format_work(name, list(of_work), keys) for name, of_work in works)
-  return "".join((header, *body, FOOTER))
+  parts = [header]
+  for _, of_work in itertools.groupby(rows, lambda row: row.correction.work):
+    located = list(of_work)
+    work = located[0].work
+    parts.append(
+      f"      <div{format_attributes({'n': work.name})}>\n"
+      f"        <head>{escape_text(located[0].title)}</head>\n"
+    )
+    for row in located:
+      parts += _format_records(index, row, f"#{keys[row.correction.name]}")
+    parts.append("      </div>\n")
+  return "".join((*parts, FOOTER))
 
 
-def _format_work(
-  name: str, rows: Sequence[DatedRecords], keys: dict[str, str]
-) -> str:
-  records = "".join(
-    _format_record(record, row, keys) for row in rows for record in row.records
-  )
-  return (
-    f"      <div{format_attributes({'n': name})}>\n"
-    f"        <head>{escape_text(rows[0].title)}</head>\n"
-    f"{records}      </div>\n"
-  )
-
-
-def _format_record(
-  record: IndexRecord, row: DatedRecords, keys: dict[str, str]
-) -> str:
-  """Returns a record's element; spaces in its seg are the text's own."""
-  correction = row.correction
-  person = f"#{keys[correction.name]}"
+def _format_records(
+  index: IndexFolder, row: LocatedCorrection, person: str
+) -> Iterator[str]:
+  """Yields the elements of records; spaces in a seg are the text's own."""
   note = ""
-  if correction.note:
+  if row.correction.note:
     attributes = {"type": "correction", "resp": person}
     note = (
       f"<note{format_attributes(attributes)}>"
-      f"{escape_text(correction.note)}</note>"
+      f"{escape_text(row.correction.note)}</note>"
     )
-  return (
-    f"        <ab{format_attributes({'n': record.record_id})}>"
-    f"<seg{format_attributes({'n': record.place or None})}>"
-    f"{_format_date(row, person)}{escape_text(record.text)}</seg>{note}</ab>\n"
-  )
+  date = _format_date(index, row, person)
+  for record in row.records:
+    yield (
+      f"        <ab{format_attributes({'n': record.record_id})}>"
+      f"<seg{format_attributes({'n': record.place or None})}>"
+      f"{date}{escape_text(record.text)}</seg>{note}</ab>\n"
+    )
 
 
-def _format_date(row: DatedRecords, person: str) -> str:
+def _format_date(
+  index: IndexFolder, row: LocatedCorrection, person: str
+) -> str:
+  reigns = row.work.printed_reigns
+  ends = [
+    calendars.describe_month(index.calendar, row.months[place], reigns)
+    for place in (0, -1)
+  ]
   first, last = (
     format_custom_date(month["ce_year"], month["month"], month["leap"])
-    for month in (row.first, row.last)
+    for month in ends
   )
   if first == last:
     months = {"when-custom": first}
   else:
     months = {"notBefore-custom": first, "notAfter-custom": last}
+  spans = record_answers.find_spans(index, row.months, reigns)
   attributes = {
-    "notBefore-iso": row.first["first_day"],
-    "notAfter-iso": row.last["last_day"],
-    "n": row.months,
+    "notBefore-iso": ends[0]["first_day"],
+    "notAfter-iso": ends[1]["last_day"],
+    "n": "; ".join(span.name for span in spans),
     **months,
     "datingMethod": f"#{_CALENDAR}",
     "cert": "high",

@@ -5,15 +5,17 @@ removed or replaced keeps its corrections, and `work_corrections` finds their
 records again. `add` and `undo` return when the change is on disk.
 """
 
+import contextlib
 import dataclasses
 import datetime
 import fcntl
 import hashlib
+import json
 import os
 import pathlib
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ctd_jax.index import database
@@ -43,24 +45,6 @@ PRAGMA user_version={_SCHEMA_VERSION};
 _TIMEOUT = 60  # seconds that one waits for what others write
 
 
-class Transaction:
-  """A transaction that keeps out all other writers."""
-
-  def __init__(self, connection: sqlite3.Connection):
-    self._connection = connection
-
-  def __enter__(self) -> None:
-    self._connection.execute("BEGIN IMMEDIATE")
-
-  def __exit__(self, error_type: type | None, *_: object) -> None:
-    try:
-      if error_type is None:
-        self._connection.execute("COMMIT")
-    finally:
-      if self._connection.in_transaction:
-        self._connection.execute("ROLLBACK")
-
-
 def create_file(path: pathlib.Path) -> None:
   """Creates the file, atomically, unless another process has."""
   folder = os.open(path.parent, os.O_RDONLY)
@@ -73,11 +57,10 @@ def create_file(path: pathlib.Path) -> None:
     # SQLite would read their changes into this one.
     for name in FILE_NAMES:
       path.with_name(name).unlink(missing_ok=True)
-    connection = sqlite3.connect(new, isolation_level=None)
-    try:
+    with contextlib.closing(
+      sqlite3.connect(new, isolation_level=None)
+    ) as connection:
       connection.executescript(_SCHEMA)
-    finally:
-      connection.close()
     os.rename(new, path)
     os.fsync(folder)
   finally:
@@ -121,9 +104,6 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
 # Where the records of corrections stand in their work, and which they share.
 
 
-_ROWS_PER_QUERY = 500  # variables that a statement may have
-
-
 class CorrectedRecords(Protocol):
   """The records of a correction, by their ids."""
 
@@ -165,21 +145,23 @@ def find_rows(
   folder: pathlib.Path, work: str, record_ids: Iterable[str]
 ) -> dict[str, int]:
   """Returns id -> row of the records that the work has."""
-  wanted = [*dict.fromkeys(record_ids)]
-  rows: dict[str, int] = {}
-  connection = database.open_database(folder)
-  try:
-    for start in range(0, len(wanted), _ROWS_PER_QUERY):
-      batch = wanted[start : start + _ROWS_PER_QUERY]
-      rows |= connection.execute(
+  with contextlib.closing(database.open_database(folder)) as connection:
+    return dict(
+      connection.execute(
         "SELECT record_id, row FROM records WHERE work_id = (SELECT work_id "
-        "FROM works WHERE name = ?) AND record_id IN "
-        f"({', '.join('?' * len(batch))})",
-        [work, *batch],
-      ).fetchall()
-  finally:
-    connection.close()
-  return rows
+        f"FROM works WHERE name = ?) AND record_id {database.IN_LIST}",
+        (work, json.dumps([*record_ids])),
+      )
+    )
+
+
+def find_range(
+  correction: CorrectedRecords, row_of: Mapping[str, int]
+) -> range | None:
+  """Returns the rows of a correction, headings among them; None if gone."""
+  first = row_of.get(correction.first_record)
+  last = row_of.get(correction.last_record)
+  return None if None in (first, last) else range(first, last + 1)
 
 
 def touches(
@@ -198,11 +180,10 @@ def touches(
   """
   if {correction.first_record, correction.last_record} & {*ids}:
     return True
-  first = rows.get(correction.first_record)
-  last = rows.get(correction.last_record)
-  if None in (first, last, *span):
+  own = find_range(correction, rows)
+  if own is None or None in span:
     return False
-  return first <= span[1] and span[0] <= last
+  return own.start <= span[1] and span[0] < own.stop
 
 
 _MAX_LENGTHS = {"date": 200, "name": 200, "note": 10_000}  # characters
@@ -289,8 +270,8 @@ class CorrectionStore:
     given |= {name: given[name].strip() for name in ("date", "note", "name")}
     _check_fields(given, key)
     connection = self._open_for_writing()
-    with Transaction(connection):
-      previous = _find_by_key(connection, "add_key", key)
+    with database.write(connection):
+      previous = _find_one(connection, "add_key", key)
       if previous is not None:
         _check_same(previous, given)
         return previous
@@ -307,7 +288,7 @@ class CorrectionStore:
         f"VALUES ({', '.join('?' * len(values))})",
         [*values.values()],
       )
-      return _fetch(connection, "correction_id = ?", [cursor.lastrowid])[0]
+      return _find_one(connection, "correction_id", cursor.lastrowid)
 
   def undo(self, correction_id: int, name: str, key: str) -> Correction:
     """Undoes a correction and returns it when that is on disk.
@@ -324,26 +305,26 @@ class CorrectionStore:
     if not self.path.is_file():
       raise ValueError(Note("problem.correction.none", number=correction_id))
     connection = self._open_for_writing()
-    with Transaction(connection):
-      previous = _find_by_key(connection, "undo_key", key)
+    with database.write(connection):
+      previous = _find_one(connection, "undo_key", key)
       if previous is not None and previous.correction_id == correction_id:
         return previous
       if previous is not None:
         raise ConflictError(
           Note("problem.correction.form_undone", number=previous.correction_id)
         )
-      matches = _fetch(connection, "correction_id = ?", [correction_id])
-      if not matches:
+      found = _find_one(connection, "correction_id", correction_id)
+      if found is None:
         raise ValueError(
           Note("problem.correction.lacking", number=correction_id)
         )
-      if matches[0].undone is not None:
+      if found.undone is not None:
         raise ConflictError(
           Note(
             "problem.correction.undone",
             number=correction_id,
-            name=matches[0].undone_by or Note("problem.somebody"),
-            time=matches[0].undone,
+            name=found.undone_by or Note("problem.somebody"),
+            time=found.undone,
           )
         )
       connection.execute(
@@ -351,15 +332,12 @@ class CorrectionStore:
         "WHERE correction_id = ?",
         (_now(), name.strip(), key, correction_id),
       )
-      return _fetch(connection, "correction_id = ?", [correction_id])[0]
+      return _find_one(connection, "correction_id", correction_id)
 
   def get(self, correction_id: int) -> Correction | None:
     """Returns a correction; None if there is none of this number."""
     connection = self._open()
-    if connection is None:
-      return None
-    matches = _fetch(connection, "correction_id = ?", [correction_id])
-    return matches[0] if matches else None
+    return connection and _find_one(connection, "correction_id", correction_id)
 
   def active(self, work: str | None = None) -> list[Correction]:
     """Returns the corrections that hold, oldest first."""
@@ -484,11 +462,9 @@ class CorrectionStore:
 
   def _open(self) -> sqlite3.Connection | None:
     """Returns this thread's connection; None if there is no file."""
-    try:
+    identity = None
+    with contextlib.suppress(FileNotFoundError):
       status = self.path.stat()
-    except FileNotFoundError:
-      identity = None
-    else:
       identity = status.st_dev, status.st_ino
     previous = getattr(self._thread, "identity", None)
     if previous not in (None, identity):
@@ -547,11 +523,10 @@ def _check_same(previous: Correction, given: dict[str, str]) -> None:
     )
 
 
-def _find_by_key(
-  connection: sqlite3.Connection, column: str, key: str
+def _find_one(
+  connection: sqlite3.Connection, column: str, value: str | int
 ) -> Correction | None:
-  matches = _fetch(connection, f"{column} = ?", [key])
-  return matches[0] if matches else None
+  return next(iter(_fetch(connection, f"{column} = ?", [value])), None)
 
 
 def _fetch(

@@ -9,6 +9,7 @@ Its posteriors are in the folder `works.folder`, in the order of the rows.
   [TextMatch(row=120, score=9.31)]
 """
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -16,7 +17,7 @@ import os
 import pathlib
 import re
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import opencc
@@ -117,14 +118,9 @@ def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
   Args:
     match_any: whether one of the words is enough.
   """
-  phrases = []
-  for word in words:
-    tokens = _WORD.findall(split_tokens(word))
-    if tokens:
-      phrases.append('"' + " ".join(tokens) + '"')
-  if not phrases:
-    return None
-  return (" OR " if match_any else " AND ").join(dict.fromkeys(phrases))
+  all_tokens = [_WORD.findall(split_tokens(word)) for word in words]
+  phrases = [f'"{" ".join(tokens)}"' for tokens in all_tokens if tokens]
+  return (" OR " if match_any else " AND ").join(dict.fromkeys(phrases)) or None
 
 
 def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
@@ -144,7 +140,8 @@ def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
 DATABASE_FILE = "index.sqlite"
 KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
 TEXT, HEADING = "text", "heading"  # kinds of what is no benchmark's record
-_ROWS_PER_QUERY = 500  # variables that a statement may have
+# Condition for a list of any length; its value comes from `json.dumps`.
+IN_LIST = "IN (SELECT value FROM json_each(?))"
 _SCHEMA = f"""
 CREATE TABLE works(
   work_id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, title TEXT,
@@ -279,26 +276,32 @@ def make_uri(path: pathlib.Path, readonly: bool) -> str:
   return f"{path.resolve().as_uri()}?mode={mode}"
 
 
+@contextlib.contextmanager
+def write(connection: sqlite3.Connection) -> Iterator[None]:
+  """Makes changes whole or not at all, and keeps out all other writers."""
+  with connection:
+    connection.execute("BEGIN IMMEDIATE")
+    yield
+
+
 def create_database(folder: str | os.PathLike) -> None:
   """Creates an empty database, if there is none."""
   path = pathlib.Path(folder) / DATABASE_FILE
-  connection = sqlite3.connect(path, isolation_level=None)
-  try:
+  with contextlib.closing(
+    sqlite3.connect(path, isolation_level=None)
+  ) as connection:
     connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("BEGIN IMMEDIATE")
-    has_tables = connection.execute(
-      "SELECT count(*) FROM sqlite_master WHERE name = 'properties'"
-    ).fetchone()[0]
-    if not has_tables:
-      for statement in _SCHEMA.strip().rstrip(";").split(";\n"):
-        connection.execute(statement)
-      connection.executemany(
-        "INSERT INTO properties VALUES (?, ?)",
-        [("generation", "0"), ("next_row", "1")],
-      )
-    connection.execute("COMMIT")
-  finally:
-    connection.close()
+    with write(connection):
+      (has_tables,) = connection.execute(
+        "SELECT count(*) FROM sqlite_master WHERE name = 'properties'"
+      ).fetchone()
+      if not has_tables:
+        for statement in _SCHEMA.strip().rstrip(";").split(";\n"):
+          connection.execute(statement)
+        connection.executemany(
+          "INSERT INTO properties VALUES (?, ?)",
+          [("generation", "0"), ("next_row", "1")],
+        )
 
 
 def get_property(connection: sqlite3.Connection, name: str) -> str | None:
@@ -344,37 +347,26 @@ def fetch_records(
 ) -> list[IndexRecord]:
   """Returns records in the order of `rows`, without missing ones."""
   wanted = [int(row) for row in rows]
-  records: dict[int, IndexRecord] = {}
-  for start in range(0, len(wanted), _ROWS_PER_QUERY):
-    batch = wanted[start : start + _ROWS_PER_QUERY]
-    cursor = connection.execute(
-      f"SELECT {', '.join(RECORD_COLUMNS)} FROM records "
-      f"WHERE row IN ({', '.join('?' * len(batch))})",
-      batch,
-    )
-    for values in cursor:
-      record = IndexRecord(**_decode(RECORD_COLUMNS, values))
-      records[record.row] = record
+  records = {
+    values[0]: IndexRecord(**_decode(RECORD_COLUMNS, values))
+    for values in fetch_columns(connection, wanted, *RECORD_COLUMNS[1:])
+  }
   return [records[row] for row in wanted if row in records]
 
 
 def fetch_columns(
-  connection: sqlite3.Connection, rows: Sequence[int], *columns: str
+  connection: sqlite3.Connection, rows: Iterable[int], *columns: str
 ) -> list[tuple[Any, ...]]:
   """Returns row and some columns of existing records, in row order.
 
   Args:
-    *columns: of `IndexRecord`, except its lists.
+    *columns: of `IndexRecord`; lists come as JSON.
   """
-  values = []
-  for start in range(0, len(rows), _ROWS_PER_QUERY):
-    batch = rows[start : start + _ROWS_PER_QUERY]
-    values += connection.execute(
-      f"SELECT {', '.join(('row', *columns))} FROM records "
-      f"WHERE row IN ({', '.join('?' * len(batch))})",
-      batch,
-    ).fetchall()
-  return sorted(values)
+  return connection.execute(
+    f"SELECT {', '.join(('row', *columns))} FROM records "
+    f"WHERE row {IN_LIST} ORDER BY row",
+    (json.dumps([*rows]),),
+  ).fetchall()
 
 
 def search_text(

@@ -5,7 +5,6 @@ verifies files, hashes, rows, full text and vectors.
 """
 
 import contextlib
-import dataclasses
 import pathlib
 import sqlite3
 from collections.abc import Iterator, Sequence
@@ -142,7 +141,9 @@ def _check_work(
       f"{folder / work.folder}: posteriors of {len(posteriors):,} records, "
       f"expected {work.num_records:,}"
     )
-  if not _is_posterior(posteriors):
+  months, chances = posteriors.months, posteriors.probabilities
+  is_possible = (months >= 0) & (months < posteriors.num_months)
+  if not (is_possible & (chances >= 0) & (chances <= 1 + 1e-4)).all():
     yield f"{folder / work.folder}: posteriors that are no probabilities"
   yield from _check_full_text(path, connection, work)
 
@@ -176,19 +177,6 @@ def _check_vectors(
         break
 
 
-def _is_posterior(posteriors: PosteriorArrays) -> bool:
-  months, chances = posteriors.months, posteriors.probabilities
-  if not len(months):
-    return True
-  return bool(
-    months.min() >= 0
-    and months.max() < posteriors.num_months
-    and np.isfinite(chances).all()
-    and chances.min() >= 0
-    and chances.max() <= 1 + 1e-4
-  )
-
-
 def _check_full_text(
   path: pathlib.Path, connection: sqlite3.Connection, work: IndexedWork
 ) -> Iterator[str]:
@@ -208,19 +196,6 @@ def _check_full_text(
         "text"
       )
       return
-
-
-@dataclasses.dataclass(frozen=True)
-class _Counts:
-  """Counts of the records of a work without headings."""
-
-  records: int
-  certain: int
-  doubtful: int
-  outside: int
-  first: int | None
-  last: int | None
-  by_manner: dict[str, int]
 
 
 def format_summary(
@@ -259,19 +234,17 @@ def format_summary(
     for work in works:
       lines += _describe_work(connection, work, calendar, result)
   if result is not None:
-    lines += _describe_changes(result)
+    replaced = [name for name in result.added if name in result.removed]
+    changes = {
+      "added": [name for name in result.added if name not in replaced],
+      "replaced": replaced,
+      "unchanged": result.unchanged,
+      "removed": [name for name in result.removed if name not in replaced],
+    }
+    lines += [
+      (name, ", ".join(names)) for name, names in changes.items() if names
+    ]
   return "\n".join(f"{name:<{_WIDTH}}{text}".rstrip() for name, text in lines)
-
-
-def _describe_changes(result: BuildResult) -> list[tuple[str, str]]:
-  replaced = [name for name in result.added if name in result.removed]
-  changes = {
-    "added": [name for name in result.added if name not in replaced],
-    "replaced": replaced,
-    "unchanged": result.unchanged,
-    "removed": [name for name in result.removed if name not in replaced],
-  }
-  return [(name, ", ".join(names)) for name, names in changes.items() if names]
 
 
 def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:
@@ -302,22 +275,41 @@ def _describe_work(
   calendar: Calendar,
   result: BuildResult | None,
 ) -> list[tuple[str, str]]:
-  counts = _count_records(connection, work, len(calendar))
-  manners = ", ".join(
-    f"{number:,} by {manner}" for manner, number in counts.by_manner.items()
+  condition = "row >= ? AND row < ? AND kind != 'heading'"
+  span = (work.rows.start, work.rows.stop)
+  sure = "CASE WHEN best_probability >= :certain AND best_month < :end THEN"
+  num_records, certain, doubtful, outside, first, last = connection.execute(
+    f"SELECT count(*), count({sure} 1 END), "
+    "coalesce(sum(best_probability < :doubtful), 0), "
+    "coalesce(sum(best_month >= :end), 0), "
+    f"min({sure} best_month END), max({sure} best_month END) FROM records "
+    "WHERE row >= :start AND row < :stop AND kind != 'heading'",
+    {
+      "certain": CERTAIN,
+      "doubtful": DOUBTFUL,
+      "end": len(calendar),
+      "start": work.rows.start,
+      "stop": work.rows.stop,
+    },
+  ).fetchone()
+  by_manner = connection.execute(
+    f"SELECT dated_by, count(*) FROM records WHERE {condition} "
+    "GROUP BY dated_by ORDER BY 2 DESC",
+    span,
   )
+  manners = ", ".join(f"{number:,} by {manner}" for manner, number in by_manner)
   title = f" ({work.title})" if work.title not in work.name else ""
-  lines = [("", f"{work.name}{title}: {counts.records:,} records, {manners}")]
-  if counts.first is not None:
+  lines = [("", f"{work.name}{title}: {num_records:,} records, {manners}")]
+  if first is not None:
     names = [
       calendars.name_month(calendar, month, work.printed_reigns)
-      for month in (counts.first, counts.last)
+      for month in (first, last)
     ]
     lines.append(
       (
         "",
-        f"  {names[0]} to {names[1]}; certain {counts.certain:,}, doubtful "
-        f"{counts.doubtful:,}, outside of the calendar {counts.outside:,}",
+        f"  {names[0]} to {names[1]}; certain {certain:,}, doubtful "
+        f"{doubtful:,}, outside of the calendar {outside:,}",
       )
     )
   if result is None or work.name in result.added:
@@ -326,44 +318,3 @@ def _describe_work(
       warnings.append(f"and {len(work.warnings) - _MAX_WARNINGS} more warnings")
     lines += [("", f"  warning: {warning}") for warning in warnings]
   return lines
-
-
-def _count_records(
-  connection: sqlite3.Connection, work: IndexedWork, num_months: int
-) -> _Counts:
-  condition = "row >= ? AND row < ? AND kind != 'heading'"
-  span = (work.rows.start, work.rows.stop)
-  records, certain, doubtful, outside, first, last = connection.execute(
-    "SELECT count(*), "
-    "total(best_probability >= ? AND best_month < ?), "
-    "total(best_probability < ?), total(best_month >= ?), "
-    "min(CASE WHEN best_probability >= ? AND best_month < ? "
-    "THEN best_month END), "
-    "max(CASE WHEN best_probability >= ? AND best_month < ? "
-    f"THEN best_month END) FROM records WHERE {condition}",
-    (
-      CERTAIN,
-      num_months,
-      DOUBTFUL,
-      num_months,
-      CERTAIN,
-      num_months,
-      CERTAIN,
-      num_months,
-      *span,
-    ),
-  ).fetchone()
-  by_manner = connection.execute(
-    f"SELECT dated_by, count(*) FROM records WHERE {condition} "
-    "GROUP BY dated_by ORDER BY 2 DESC",
-    span,
-  ).fetchall()
-  return _Counts(
-    records,
-    int(certain),
-    int(doubtful),
-    int(outside),
-    first,
-    last,
-    dict(by_manner),
-  )

@@ -134,30 +134,20 @@ class IndexFolder:
   @functools.cached_property
   def question_reader(self) -> question_reading.QuestionReader:
     """Reader of questions."""
+    names = dict.fromkeys(
+      name for work in self.works for name in (work.name, work.title) if name
+    )
     return question_reading.QuestionReader(
-      self.calendar,
-      self.printed_reigns,
-      list(
-        dict.fromkeys(
-          name
-          for work in self.works
-          for name in (work.name, work.title)
-          if name
-        )
-      ),
-      self._count_records,
+      self.calendar, self.printed_reigns, [*names], self._count_records
     )
 
   def _count_records(self) -> Int[np.ndarray, " K"]:
-    counts = np.zeros(len(self.calendar) + 1, np.int64)
     rows = self.connection.execute(
-      "SELECT best_month, COUNT(*) FROM records WHERE kind != ? "
-      "GROUP BY best_month",
-      (database.HEADING,),
+      "SELECT best_month FROM records WHERE kind != ?", (database.HEADING,)
     )
-    for month, count in rows:
-      counts[month] = count
-    return counts[:-1]
+    months = np.array(rows.fetchall(), int).reshape(-1)
+    num_months = len(self.calendar)
+    return np.bincount(months, minlength=num_months)[:num_months]
 
   @functools.cached_property
   def passage_dater(self) -> PassageDater:

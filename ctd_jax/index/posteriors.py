@@ -100,16 +100,7 @@ class PosteriorArrays:
       FileNotFoundError: if a file is missing.
       ValueError: if a file is damaged.
     """
-    arrays = {}
-    for name in _ARRAYS:
-      path = folder / f"{name}.npy"
-      if not path.is_file():
-        raise FileNotFoundError(f"{path}: missing; build the index again")
-      try:
-        # An empty file cannot be mapped.
-        arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
-      except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path}: damaged ({error})") from error
+    arrays = {name: _map_array(folder / f"{name}.npy") for name in _ARRAYS}
     sizes = len(arrays["starts"]) - 1, len(arrays["months"])
     if (
       len(arrays["outside"]) != sizes[0]
@@ -140,7 +131,7 @@ class PosteriorArrays:
   def take(self, rows: Int[np.ndarray, " b"]) -> PosteriorArrays:
     """Returns the posteriors of some records, in this order."""
     sizes = np.diff(self.starts)[rows]
-    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    starts = find_starts(sizes)
     entries = np.repeat(self.starts[rows] - starts[:-1], sizes) + np.arange(
       starts[-1]
     )
@@ -152,6 +143,16 @@ class PosteriorArrays:
       event_log_p=self.event_log_p[rows],
       num_months=self.num_months,
     )
+
+
+def _map_array(path: pathlib.Path) -> np.ndarray:
+  if not path.is_file():
+    raise FileNotFoundError(f"{path}: missing; build the index again")
+  try:
+    # An empty file cannot be mapped.
+    return np.asarray(np.load(path, mmap_mode="r"))
+  except (ValueError, OSError, EOFError) as error:
+    raise ValueError(f"{path}: damaged ({error})") from error
 
 
 def _find_smallest(
@@ -182,9 +183,7 @@ def make_posterior_arrays(
     outside.append(block[:, -1].astype(np.float32))
   all_outside = _join(outside, np.float32)
   return PosteriorArrays(
-    starts=np.concatenate([[0], np.cumsum(_join(sizes, np.int64))]).astype(
-      np.int64
-    ),
+    starts=find_starts(_join(sizes, np.int64)),
     months=_join(months, np.int32),
     probabilities=_join(probabilities, np.float32),
     outside=all_outside,
@@ -193,6 +192,11 @@ def make_posterior_arrays(
     else event_log_p.astype(np.float32),
     num_months=num_months,
   )
+
+
+def find_starts(sizes: Int[np.ndarray, " n"]) -> Int64[np.ndarray, " starts"]:
+  """Returns where stretches of these sizes begin, and the end of the last."""
+  return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 
 def _join(parts: list[np.ndarray], dtype: type) -> np.ndarray:
@@ -209,7 +213,7 @@ def _find_likely_months(
   first = np.searchsorted(rows, np.arange(len(p_months)))
   sums = np.cumsum(chances, dtype=np.float64)
   before = sums - chances  # of likelier months, and of the rows above
-  before -= before[first[rows]] if len(rows) else 0
+  before -= before[first[rows]]
   rank = np.arange(len(rows)) - first[rows]
   is_kept = (before < SHARE * p_months.sum(axis=1)[rows]) & (rank < _MAX_MONTHS)
   rows, columns, chances = rows[is_kept], columns[is_kept], chances[is_kept]
@@ -223,7 +227,7 @@ def make_certain_posteriors(
   """Returns the posteriors of records of known months; K is outside."""
   is_inside = months < num_months
   return PosteriorArrays(
-    starts=np.concatenate([[0], np.cumsum(is_inside)]).astype(np.int64),
+    starts=find_starts(is_inside),
     months=months[is_inside].astype(np.int32),
     probabilities=np.ones(int(is_inside.sum()), np.float32),
     outside=(~is_inside).astype(np.float32),
@@ -257,7 +261,7 @@ def summarize_posteriors(
   first = np.searchsorted(rows, np.arange(num_records))
   sums = np.cumsum(chances, dtype=np.float64)
   before = sums - chances
-  before -= before[first[rows]] if len(rows) else 0
+  before -= before[first[rows]]
   is_credible = (before < CREDIBLE - 1e-6) & (chances > 0)
   is_month = is_credible & (places < num_months)
   low = np.full(num_records, num_months)
@@ -267,11 +271,9 @@ def summarize_posteriors(
   high = np.where(high < 0, num_months, high)
   held = np.bincount(rows, chances, num_records)
   is_flat = held < CREDIBLE - 1e-6
-  best_chance = chances[first] if len(rows) else np.empty(0)
-  best = places[first] if len(rows) else np.empty(0, np.int32)
   return {
-    "best_month": best.astype(int),
-    "best_probability": best_chance.astype(float),
+    "best_month": places[first].astype(int),
+    "best_probability": chances[first].astype(float),
     "first_credible": np.where(is_flat, 0, low),
     "last_credible": np.where(is_flat, num_months - 1, high),
   }
@@ -361,16 +363,13 @@ class MonthPostings:
     Raises:
       ValueError: if a file is damaged.
     """
-    arrays = {}
-    for name, file_name in _FILES.items():
-      path = folder / file_name
-      if not path.is_file():
-        return None
-      try:
-        # An empty array cannot be mapped.
-        arrays[name] = np.asarray(np.load(path, mmap_mode="r"))
-      except (ValueError, OSError, EOFError) as error:
-        raise ValueError(f"{path}: damaged ({error})") from error
+    try:
+      arrays = {
+        name: _map_array(folder / file_name)
+        for name, file_name in _FILES.items()
+      }
+    except FileNotFoundError:
+      return None
     if arrays["starts"][-1] != len(arrays["records"]) or len(
       arrays["records"]
     ) != len(arrays["probabilities"]):
@@ -389,7 +388,7 @@ def make_month_postings(posteriors: PosteriorArrays) -> MonthPostings:
   order = np.argsort(posteriors.months, kind="stable")
   sizes = np.bincount(posteriors.months, minlength=posteriors.num_months)
   return MonthPostings(
-    starts=np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64),
+    starts=find_starts(sizes),
     records=records[order],
     probabilities=np.asarray(posteriors.probabilities)[order],
     rest=np.asarray(posteriors.rest),

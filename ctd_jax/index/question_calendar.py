@@ -10,7 +10,7 @@ Axes: K months, M memberships of a lunation in a reign.
 
 import dataclasses
 import functools
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -25,6 +25,13 @@ from ctd_jax.index import calendars
 from ctd_jax.utils.notes import Note
 
 TIME, WORDS, PASSAGE = INTENTS = ("time", "words", "passage")
+# Names of rulers and eras listed for one date.
+MAX_READINGS = 24
+_MONTHS_PER_SEASON = 3
+# More than a reign has years.
+_REIGN_STRIDE = 1 << 13
+# Beyond, the days of an uncertain calendar take too long to compute.
+_MAX_COMPUTED_MONTHS = 600
 
 
 class QuestionError(ValueError):
@@ -63,15 +70,6 @@ class Question:
   day: int | None = None  # sexagenary, 0 = 甲子
   works: tuple[str, ...] = ()  # names in the index; all if empty
   notes: tuple[Note, ...] = ()  # what was understood and what left out
-
-
-# Names of rulers and eras listed for one date.
-MAX_READINGS = 24
-
-
-_MONTHS_PER_SEASON = 3
-# More than a reign has years.
-_REIGN_STRIDE = 1 << 13
 
 
 class CalendarMonths:
@@ -313,10 +311,6 @@ def _span(lunations: np.ndarray) -> Months:
   return Months(int(lunations.min()), int(lunations.max()))
 
 
-# Beyond, the days of an uncertain calendar take too long to compute.
-_MAX_COMPUTED_MONTHS = 600
-
-
 class Day(NamedTuple):
   """A sexagenary day of a question."""
 
@@ -329,18 +323,16 @@ class Day(NamedTuple):
 def find_days(text: str, months: CalendarMonths) -> list[Day]:
   """Returns the sexagenary days of a question."""
   folded = fold_script(text)
-  days = []
-  for cue in dates.find_date_cues(text, months.timeline):
-    if cue.day:
-      days.append(
-        Day(
-          cue.end - len(cue.day),
-          cue.end,
-          sexagenary.parse_cyclic_index(cue.day),
-          sexagenary.find_day_mark(folded, cue.end),
-        )
-      )
-  return days
+  return [
+    Day(
+      cue.end - len(cue.day),
+      cue.end,
+      sexagenary.parse_cyclic_index(cue.day),
+      sexagenary.find_day_mark(folded, cue.end),
+    )
+    for cue in dates.find_date_cues(text, months.timeline)
+    if cue.day
+  ]
 
 
 def narrow_to_day(
@@ -373,7 +365,7 @@ def narrow_to_day(
       else name_months(run, months, numbers),
     )
     for interval in intervals
-    for run in _find_runs_within(has_day, interval)
+    for run in find_runs(has_day & _mask_months([interval], months))
   ]
   if not narrowed:
     notes.append(Note("note.question.days_none", day=pair))
@@ -385,19 +377,19 @@ def narrow_to_day(
   return tuple(dict.fromkeys(narrowed))
 
 
-def _find_runs_within(
-  is_member: np.ndarray, interval: MonthSpan
-) -> Iterator[Months]:
-  for run in find_runs(is_member[interval.first : interval.last + 1]):
-    yield Months(interval.first + run.first, interval.first + run.last)
+def _mask_months(
+  intervals: Sequence[MonthSpan], months: CalendarMonths
+) -> Bool[np.ndarray, " K"]:
+  mask = np.zeros(len(months), bool)
+  for span in intervals:
+    mask[span.first : span.last + 1] = True
+  return mask
 
 
 def _find_months_of_day(
   day: Day, intervals: Sequence[MonthSpan], months: CalendarMonths
 ) -> np.ndarray:
-  is_asked = np.zeros(len(months), bool)
-  for span in intervals:
-    is_asked[span.first : span.last + 1] = True
+  is_asked = _mask_months(intervals, months)
   calendar = months.calendar
   if calendar.readings.day_spans is None:
     column = day.mark * sexagenary.CYCLE_LENGTH + day.index

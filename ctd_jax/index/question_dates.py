@@ -5,17 +5,17 @@ reigns share a name, each is read with the same window and second date. A month
 without a year is that month of any year.
 """
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from ctd_jax.chronology import dates, numerals, questions, reigns, windows
 from ctd_jax.chronology import mentions as mentions_lib
-from ctd_jax.chronology.dates import FIRST_MONTH_OF_SEASON, DateCue
-from ctd_jax.chronology.mentions import DateMention, MentionSearch, Months
+from ctd_jax.chronology.mentions import DateMention, MentionSearch
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.western_dates import EraYear
 from ctd_jax.dating.chronicle import eras as eras_lib
@@ -39,13 +39,27 @@ _MAX_RULER = 4  # characters quoted
 # What may stand before a year without a reign: not 「哪一年」, 「每三年」.
 _BEFORE_YEAR = re.compile(r"(?:^|[\s，、。；：的□在於自從至到及與和]|自從)$")
 _MAX_NUMERAL = 99  # of `numerals.format_numeral`
+_BLANK = "□"  # for what is no regnal date; no date holds it
+_MARKS = ("朔", "晦")
+_NUM_EXAMPLES = 3
+_TWO_SEASONS = re.compile("(?<=年)(?:(?=春夏|夏秋|秋冬)([春夏秋])([夏秋冬]))")
+_NUMBER = f"(?:元|{numerals.NUMERAL_PATTERN})"
+_TWO_YEARS = re.compile(f"({_NUMBER})[、，]({_NUMBER})年")
+_EITHER_YEAR = re.compile(f"年[或與和](?={_NUMBER}年)")
+_NUMBERED_DAY = re.compile(
+  f"(?<=月)(初{numerals.NUMERAL_PATTERN}日?|{numerals.NUMERAL_PATTERN}[日號号])"
+)
+_WESTERN_MONTH = re.compile(r"[公西][元曆歷历]前?\s*\S{1,5}年\s*\S{1,3}月\Z")
+# Range words, after which the readers of running text expect a place.
+_RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從由迄", "，"))
 
 
 class DateChoice(NamedTuple):
-  """The dates of a question under one meaning of the first."""
+  """The dates of a question under one meaning of the first full one."""
 
-  named_mentions: tuple[tuple[str, DateMention], ...]  # in order
-  search: MentionSearch  # the same for the readers of windows
+  name: str  # of that meaning
+  anchor: DateMention  # the first full date
+  search: MentionSearch  # all dates
 
 
 def list_choices(
@@ -54,7 +68,7 @@ def list_choices(
   search: MentionSearch,
   spans: Sequence[DateSpan],
   months: CalendarMonths,
-  printed_reigns: Collection[int],
+  printed_reigns: frozenset[int],
 ) -> list[DateChoice]:
   """Returns the dates under every meaning of the first; none without a date.
 
@@ -70,63 +84,63 @@ def list_choices(
   if not spans and not any(mention.is_full for mention in mentions):
     mentions = _add_reigns(text, blanked, mentions, months)
   options = [_list_options(mention, months) for mention in mentions]
-  options += [_list_span_options(span) for span in spans]
+  options += [
+    [
+      (
+        meaning.name,
+        DateMention(
+          span.start,
+          span.end,
+          months=meaning.months,
+          has_month=span.has_month,
+        ),
+      )
+      for meaning in span.meanings
+    ]
+    for span in spans
+  ]
   options.sort(key=lambda named: named[0][1].start)
-  full = [row for row, named in enumerate(options) if named[0][1].is_full]
-  if not full:
-    return []
-  anchor = full[0]
+  anchors = next((named for named in options if named[0][1].is_full), [])
   years = search.years + tuple(
     EraYear(span.start, span.end, span.year)
     for span in spans
     if span.year is not None
   )
+
+  def is_unprinted(option: tuple[str, DateMention]) -> bool:
+    return printed_reigns.isdisjoint(number - 1 for number in option[1].reigns)
+
   choices = []
-  for name, mention in _sort_options(options[anchor], printed_reigns):
-    named_mentions = [
-      (name, mention) if row == anchor else _pick(named, mention, months)
-      for row, named in enumerate(options)
-    ]
-    choices.append(
-      DateChoice(
-        tuple(named_mentions),
-        MentionSearch(tuple(m for _, m in named_mentions), years),
-      )
+  for name, anchor in sorted(anchors, key=is_unprinted):
+    chosen = tuple(
+      anchor if named is anchors else _pick(named, anchor, months)
+      for named in options
     )
+    choices.append(DateChoice(name, anchor, MentionSearch(chosen, years)))
   return choices
-
-
-def _sort_options(
-  named: Sequence[tuple[str, DateMention]], printed_reigns: Collection[int]
-) -> list[tuple[str, DateMention]]:
-  return sorted(
-    named,
-    key=lambda option: (
-      not any(number - 1 in printed_reigns for number in option[1].reigns)
-    ),
-  )
 
 
 def _pick(
   named: Sequence[tuple[str, DateMention]],
   anchor: DateMention,
   months: CalendarMonths,
-) -> tuple[str, DateMention]:
+) -> DateMention:
   """Returns the meaning of a second date that fits the first."""
   # A second date is taken in the reign of the first, else in the first reign
   # that puts it no earlier.
-  for name, mention in named:
+  mentions = [mention for _, mention in named]
+  for mention in mentions:
     if mention.reigns and mention.reigns == anchor.reigns:
-      return name, mention
+      return mention
   reigns = months.timeline.reigns
   if anchor.reigns:
     start = reigns[anchor.reigns[0] - 1].accession + (anchor.year or 1) - 1
-    for name, mention in named:
+    for mention in mentions:
       if mention.reigns and mention.year:
         row = reigns[mention.reigns[0] - 1]
         if row.accession + mention.year - 1 >= start:
-          return name, mention
-  return named[0]
+          return mention
+  return mentions[0]
 
 
 def _list_options(
@@ -147,21 +161,6 @@ def _list_options(
       dataclasses.replace(mention, reigns=(number,)),
     )
     for number in mention.reigns
-  ]
-
-
-def _list_span_options(span: DateSpan) -> list[tuple[str, DateMention]]:
-  return [
-    (
-      meaning.name,
-      DateMention(
-        span.start,
-        span.end,
-        months=meaning.months,
-        has_month=span.has_month,
-      ),
-    )
-    for meaning in span.meanings
   ]
 
 
@@ -232,7 +231,7 @@ def resolve_choices(
   text: str,
   choices: Sequence[DateChoice],
   months: CalendarMonths,
-  printed_reigns: Collection[int],
+  printed_reigns: frozenset[int],
 ) -> list[DateMeaning]:
   """Returns the months of every choice that the calendar has.
 
@@ -250,38 +249,20 @@ def resolve_choices(
     except DateError as error:
       errors.append(error)
       continue
-    name, anchor = next(
-      (name, mention)
-      for name, mention in choice.named_mentions
-      if mention.is_full
-    )
-    reading = DateMeaning(
-      name, _name_span(name, anchor, found, text, months, printed_reigns)
-    )
+    own = None
+    with contextlib.suppress(DateError):
+      own = windows.resolve_window(" " * len(text), [choice.anchor], months)
+    name = choice.name
+    if own != found:
+      name = question_calendar.name_months(
+        found, months, choice.anchor.reigns, printed_reigns
+      )
+    reading = DateMeaning(choice.name, MonthSpan(*found, name))
     if reading not in readings:
       readings.append(reading)
   if not readings:
     raise errors[0]
   return readings
-
-
-def _name_span(
-  name: str,
-  anchor: DateMention,
-  found: Months,
-  text: str,
-  months: CalendarMonths,
-  printed_reigns: Collection[int],
-) -> MonthSpan:
-  try:
-    own = windows.resolve_window(" " * len(text), [anchor], months)
-  except DateError:
-    own = None
-  if own != found:
-    name = question_calendar.name_months(
-      found, months, anchor.reigns, printed_reigns
-    )
-  return MonthSpan(*found, name)
 
 
 def list_doubts(
@@ -290,7 +271,7 @@ def list_doubts(
   """Returns warnings about a date that has one meaning."""
   doubts = []
   calendar = months.calendar
-  mention = next(m for m in choice.search.mentions if m.is_full)
+  mention = choice.anchor
   if mention.leap and not calendar.is_leap.any():
     doubts.append(
       Note(
@@ -325,32 +306,6 @@ def list_doubts(
   return doubts
 
 
-def list_reigns(choices: Sequence[DateChoice]) -> list[int]:
-  """Returns the numbers of the reigns that the dates of a question name."""
-  return [
-    number
-    for choice in choices
-    for mention in choice.search.mentions
-    for number in mention.reigns
-  ]
-
-
-_BLANK = "□"  # for what is no regnal date; no date holds it
-_MARKS = ("朔", "晦")
-_MONTHS_PER_SEASON = 3
-_NUM_EXAMPLES = 3
-_TWO_SEASONS = re.compile("(?<=年)(?:(?=春夏|夏秋|秋冬)([春夏秋])([夏秋冬]))")
-_NUMBER = f"(?:元|{numerals.NUMERAL_PATTERN})"
-_TWO_YEARS = re.compile(f"({_NUMBER})[、，]({_NUMBER})年")
-_EITHER_YEAR = re.compile(f"年[或與和](?={_NUMBER}年)")
-_NUMBERED_DAY = re.compile(
-  f"(?<=月)(初{numerals.NUMERAL_PATTERN}日?|{numerals.NUMERAL_PATTERN}[日號号])"
-)
-_WESTERN_MONTH = re.compile(r"[公西][元曆歷历]前?\s*\S{1,5}年\s*\S{1,3}月\Z")
-# Range words, after which the readers of running text expect a place.
-_RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從由迄", "，"))
-
-
 @dataclasses.dataclass(frozen=True)
 class QuestionDates:
   """The dates of a question."""
@@ -363,7 +318,7 @@ class QuestionDates:
 
 
 def read_dates(
-  text: str, months: CalendarMonths, printed_reigns: Collection[int] = ()
+  text: str, months: CalendarMonths, printed_reigns: frozenset[int]
 ) -> QuestionDates:
   """Returns the dates of a question.
 
@@ -387,7 +342,7 @@ def read_dates(
 
 
 def _read_dates(
-  text: str, months: CalendarMonths, printed_reigns: Collection[int]
+  text: str, months: CalendarMonths, printed_reigns: frozenset[int]
 ) -> QuestionDates:
   notes: list[Note] = []
   printed_text = _spell_out(text, notes)
@@ -418,28 +373,35 @@ def _read_dates(
     intervals, used = _find_months_of_any_year(text, blanked, months, notes)
   days = question_calendar.find_days(blanked, months)
   if days and intervals:
+    reigns_named = [
+      number
+      for choice in choices
+      for mention in choice.search.mentions
+      for number in mention.reigns
+    ]
     intervals = question_calendar.narrow_to_day(
-      intervals,
-      days[0],
-      months,
-      notes,
-      list_reigns(choices),
+      intervals, days[0], months, notes, reigns_named
     )
   # 「丙子朔」: where the day stood in its month is known, and no word.
   used += [
     DateMention(day.start, day.end + (blanked[day.end : day.end + 1] in _MARKS))
     for day in days
   ]
+  readings = [
+    reading
+    for reading in readings
+    if any(
+      reading.span.first <= span.last and span.first <= reading.span.last
+      for span in intervals
+    )
+  ]
+  blanks = windows.blank_window_words(fold_script(blanked), used)
+  rest = "".join(
+    " " if blank == " " else character
+    for character, blank in zip(printed_text, blanks, strict=True)
+  )
   return QuestionDates(
-    tuple(
-      reading
-      for reading in readings
-      if any(_overlap(reading.span, span) for span in intervals)
-    ),
-    intervals,
-    tuple(days),
-    _blank_dates(printed_text, blanked, used),
-    tuple(notes),
+    tuple(readings), intervals, tuple(days), rest, tuple(notes)
   )
 
 
@@ -457,20 +419,6 @@ def _spell_out(text: str, notes: list[Note]) -> str:
     return ""
 
   return _NUMBERED_DAY.sub(leave_out, text)
-
-
-def _overlap(first: MonthSpan, second: MonthSpan) -> bool:
-  return first.first <= second.last and second.first <= first.last
-
-
-def _blank_dates(
-  printed_text: str, blanked: str, used: Sequence[DateMention]
-) -> str:
-  blanks = windows.blank_window_words(fold_script(blanked), used)
-  return "".join(
-    " " if blank == " " else character
-    for character, blank in zip(printed_text, blanks, strict=True)
-  )
 
 
 def _list_used(
@@ -543,20 +491,15 @@ def _find_months_of_any_year(
   ]
   if not cues:
     return (), []
-  calendar, first_cue = months.calendar, cues[0]
-  end = first_cue.end
-  # The leap months of a season belong to it.
-  is_match = np.ones(len(calendar), bool)
-  if first_cue.leap or first_cue.month:
-    is_match = calendar.is_leap == first_cue.leap
+  first_cue, last_cue, end = cues[0], None, cues[0].end
   if first_cue.month or first_cue.season:
-    first, last = _month_numbers(first_cue)
     connector = windows.RANGE_CONNECTOR.match(fold_script(text), end)
     if connector and len(cues) > 1 and cues[1].start == connector.end():
-      end, last = cues[1].end, _month_numbers(cues[1])[1]
-      is_match = np.ones(len(calendar), bool)
-    number = calendar.months
-    is_match = is_match & (first <= number) & (number <= last)
+      last_cue, end = cues[1], cues[1].end
+  calendar = months.calendar
+  is_match = questions.match_cue(
+    first_cue, calendar.months, calendar.is_leap, True, last_cue
+  )
   name = text[first_cue.start : end]
   if not is_match.any():
     raise DateError(
@@ -565,10 +508,3 @@ def _find_months_of_any_year(
   notes.append(Note("note.question.any_year", date=name))
   spans = tuple(MonthSpan(*run, name) for run in find_runs(is_match))
   return spans, [DateMention(first_cue.start, end)]
-
-
-def _month_numbers(cue: DateCue) -> tuple[int, int]:
-  if cue.month:
-    return cue.month, cue.month
-  first = FIRST_MONTH_OF_SEASON.get(cue.season, 1)
-  return first, first + _MONTHS_PER_SEASON - 1

@@ -6,7 +6,7 @@ with all its meanings.
 """
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from jaxtyping import Int
@@ -37,7 +37,6 @@ from ctd_jax.index.question_calendar import (
   QuestionError,
   format_years,
 )
-from ctd_jax.index.question_dates import QuestionDates
 from ctd_jax.utils.notes import Note
 
 _ORDINAL = r"(?:\d{1,2}(?:st|nd|rd|th)?|[a-z]+(?:[-\s][a-z]+)?)"
@@ -128,23 +127,23 @@ class QuestionReader:
   def __init__(
     self,
     calendar: Calendar,
-    printed_reigns: Collection[int] = frozenset(),
+    printed_reigns: frozenset[int] = frozenset(),
     works: Sequence[str] = (),
     count_records: Callable[[], Int[np.ndarray, " K"]] | None = None,
   ):
     """Indexes the months of the calendar.
 
     Args:
-      printed_reigns: rows of the reigns that the works name; their meanings of
-        a
-        date come first.
+      printed_reigns: rows of the reigns that the works name; these meanings of
+        a date come first.
+      works: names of the works.
       count_records: returns the number of records of each month; meanings with
         records come first.
     """
     self._count_records = count_records
     self._months = CalendarMonths(calendar)
-    self._printed_reigns = frozenset(printed_reigns)
-    self._works = tuple(works)
+    self._printed_reigns = printed_reigns
+    self._works = works
     self._states = frozenset(
       fold_script(reign.state) for reign in calendar.timeline.reigns
     )
@@ -153,23 +152,16 @@ class QuestionReader:
     """Returns what a question asks for.
 
     Args:
-      text: in either script, or in English: a time, words, both, or a passage
-        to
-        date. Words in 「」 or "" are matched exactly; a title in 《》 selects a
-        work
-        of the index.
-      intent: `TIME` reads months and no words, `WORDS` reads a passage as
-        words,
-        `PASSAGE` reads anything as a passage; None decides by the text.
+      text: in either script or in English. Words in 「」 or "" are matched
+        exactly; a title in 《》 selects a work.
+      intent: `TIME` reads no words, `WORDS` reads a passage as words, `PASSAGE`
+        reads anything as a passage; None decides by the text.
 
     Raises:
-      QuestionError: if the text is empty or too long, the calendar lacks a date
-        or
-        era, or a window is unclear.
-      ValueError: if there is no such intent.
+      QuestionError: if the text or the intent cannot be read.
     """
     if intent is not None and intent not in INTENTS:
-      raise ValueError(
+      raise QuestionError(
         f"intent {intent!r}: expected one of {', '.join(INTENTS)}"
       )
     _check_text(text)
@@ -227,8 +219,11 @@ class QuestionReader:
       notes += translations
     dates = question_dates.read_dates(rest, self._months, self._printed_reigns)
     words = phrases
+    days = [rest[day.start : day.end] for day in dates.days]
     if intent != TIME:
-      words += self._find_words(rest, dates)
+      states = self._states if dates.intervals else frozenset()
+      found = question_words.find_words(dates.rest, states)
+      words += tuple(dict.fromkeys((*days, *found)))
     if intent == TIME and not dates.intervals:
       raise QuestionError(
         Note(
@@ -261,19 +256,22 @@ class QuestionReader:
     elif readings:
       notes.append(Note("note.question.meanings", number=len(readings)))
     if not dates.intervals:
-      notes += self._note_reigns(words)
-    days = {rest[day.start : day.end] for day in dates.days}
-    has_words = bool(set(words) - days)
+      names = build_grammar(self._months.timeline).reigns
+      notes += [
+        Note("note.question.reign", word=word, asked=f"{word}年間")
+        for word in words
+        if len(word) > 1 and fold_script(word) in names
+      ]
+    has_words = not set(words).issubset(days)
     return Question(
-      text,
-      WORDS if has_words or not dates.intervals else TIME,
-      dates.intervals,
-      words,
-      "",
-      readings[:MAX_READINGS],
-      dates.days[0].index if dates.days else None,
-      works,
-      tuple(dict.fromkeys(notes)),
+      text=text,
+      intent=WORDS if has_words or not dates.intervals else TIME,
+      intervals=dates.intervals,
+      words=words,
+      readings=readings[:MAX_READINGS],
+      day=dates.days[0].index if dates.days else None,
+      works=works,
+      notes=tuple(dict.fromkeys(notes)),
     )
 
   def _sort_readings(
@@ -292,22 +290,6 @@ class QuestionReader:
 
     return tuple(sorted(readings, key=sort_key))
 
-  def _note_reigns(self, words: Sequence[str]) -> list[Note]:
-    """Returns how to ask for the time of a reign that was read as a word."""
-    names = build_grammar(self._months.timeline).reigns
-    return [
-      Note("note.question.reign", word=word, asked=f"{word}年間")
-      for word in words
-      if len(word) > 1 and fold_script(word) in names
-    ]
-
-  def _find_words(self, text: str, dates: QuestionDates) -> tuple[str, ...]:
-    words = question_words.find_words(
-      dates.rest, self._states if dates.intervals else frozenset()
-    )
-    pairs = tuple(text[day.start : day.end] for day in dates.days)
-    return tuple(dict.fromkeys(pairs + words))
-
   def _take_titles(
     self, text: str, notes: list[Note]
   ) -> tuple[str, tuple[str, ...]]:
@@ -315,7 +297,9 @@ class QuestionReader:
     works: list[str] = []
     for match in windows.BOOK_TITLE.finditer(text):
       title = match[0][1:-1]
-      named = _match_works(title, self._works)
+      folded = fold_script(title)
+      names = {folded, re.split("[·・]", folded)[0]}
+      named = [work for work in self._works if fold_script(work) in names]
       works += named
       if not named:
         notes.append(Note("note.question.title", title=title))
@@ -344,12 +328,6 @@ def _check_text(text: str) -> None:
         code=f"U+{ord(control[0]):04X}",
       )
     )
-
-
-def _match_works(title: str, works: Sequence[str]) -> list[str]:
-  title = fold_script(title)
-  names = {title, re.split("[·・]", title)[0]}
-  return [work for work in works if fold_script(work) in names]
 
 
 def _shorten(text: str) -> str:

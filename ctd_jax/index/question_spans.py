@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+from jaxtyping import Int
 
 from ctd_jax.chronology import (
   calendar_tables,
@@ -165,30 +166,33 @@ def _read_month(
     raise DateError(str(error), text, date.start) from None
   last = first if date.day else sexagenary.to_julian_day(*next_month) - 1
   is_match = (spans[:, 0] <= last) & (spans.sum(-1) > first)
-  if not is_match.any():
+  lunations = months.calendar.readings.lunations[is_match]
+  name = text[date.start : date.end]
+  found = _span_months(lunations, name, text, date.start, months)
+  meaning = Meaning(name.strip(), found)
+  return DateSpan(date.start, date.end, (meaning,), date.year, has_month=True)
+
+
+def _span_months(
+  lunations: Int[np.ndarray, " m"],
+  name: str,
+  text: str,
+  start: int,
+  months: CalendarMonths,
+) -> Months:
+  """Returns the first and last of lunations; raises DateError without any."""
+  if not len(lunations):
     raise DateError(
       Note(
         "problem.question.outside",
-        text=text[date.start : date.end],
+        text=name,
         calendar=months.timeline.name,
         years=format_years(months.years),
       ),
       text,
-      date.start,
+      start,
     )
-  lunations = months.calendar.readings.lunations[is_match]
-  return DateSpan(
-    date.start,
-    date.end,
-    (
-      Meaning(
-        text[date.start : date.end].strip(),
-        Months(int(lunations[0]), int(lunations[-1])),
-      ),
-    ),
-    date.year,
-    has_month=True,
-  )
+  return Months(int(lunations[0]), int(lunations[-1]))
 
 
 def _find_centuries(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
@@ -209,19 +213,8 @@ def _find_centuries(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
     lunations = np.flatnonzero(
       (years >= first) & (years < first + _YEARS_PER_CENTURY)
     )
-    if not len(lunations):
-      raise DateError(
-        Note(
-          "problem.question.outside",
-          text=match[0],
-          calendar=months.timeline.name,
-          years=format_years(months.years),
-        ),
-        text,
-        match.start(),
-      )
-    meaning = Meaning(match[0], Months(int(lunations[0]), int(lunations[-1])))
-    yield DateSpan(match.start(), match.end(), (meaning,))
+    found = _span_months(lunations, match[0], text, match.start(), months)
+    yield DateSpan(*match.span(), (Meaning(match[0], found),))
 
 
 def _find_cyclic_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
@@ -265,10 +258,8 @@ def _find_bare_years(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
   for match in _LONE_NUMBER.finditer(text):
     year = int(match[1])
     if year in months.years:
-      start, end = match.span(1)
-      span = _make_year(start, end, year, text, months)
-      note = Note("note.question.common_era", year=year)
-      yield span._replace(note=note)
+      span = _make_year(*match.span(1), year, text, months)
+      yield span._replace(note=Note("note.question.common_era", year=year))
       return
 
 
@@ -308,17 +299,12 @@ def _read_reign(
     for ruler, found in _find_rulers(folded[start:end], months).items():
       names.setdefault(ruler, []).extend(found)
     if names:
-      return start, _list_meanings(names, months)
+      return start, [
+        Meaning(name, span)
+        for name, numbers in names.items()
+        if (span := _span_reigns(numbers, months))
+      ]
   return end, []
-
-
-def _list_meanings(
-  reigns: dict[str, list[int]], months: CalendarMonths
-) -> list[Meaning]:
-  spans = {
-    name: _span_reigns(numbers, months) for name, numbers in reigns.items()
-  }
-  return [Meaning(name, span) for name, span in spans.items() if span]
 
 
 def _find_rulers(name: str, months: CalendarMonths) -> dict[str, list[int]]:
@@ -355,18 +341,13 @@ def _name_group(
   span = _span_reigns(numbers, months)
   if span is None:
     return name
-  first, last = span
-  years = months.calendar.years
   reigns = months.timeline.reigns
-  dynasty = _common_start([reigns[number - 1].state for number in numbers])
-  return f"{dynasty or name} ({format_years(years[[first, last]])})"
-
-
-def _common_start(names: list[str]) -> str:
+  states = [reigns[number - 1].state for number in numbers]
   characters = itertools.takewhile(
-    lambda same: len(set(same)) == 1, zip(*names, strict=False)
+    lambda same: len({*same}) == 1, zip(*states, strict=False)
   )
-  return "".join(same[0] for same in characters)
+  dynasty = "".join(same[0] for same in characters)
+  return f"{dynasty or name} ({format_years(months.calendar.years[[*span]])})"
 
 
 def _span_reigns(numbers: list[int], months: CalendarMonths) -> Months | None:

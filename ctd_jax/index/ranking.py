@@ -16,7 +16,7 @@ import functools
 import pathlib
 import re
 import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from jaxtyping import Bool, Float, Float32
@@ -61,13 +61,10 @@ def search_words(
   """
   scores: dict[int, float] = {}
   tokens = [_TOKEN.findall(database.split_tokens(word)) for word in words]
-  tokens = [phrase for phrase in tokens if phrase]
-  for weight, make_match in zip(STEP_WEIGHTS, _STEPS, strict=True):
-    if len(scores) >= k:
+  steps = _make_steps([phrase for phrase in tokens if phrase])
+  for weight, match in zip(STEP_WEIGHTS, steps, strict=True):
+    if len(scores) >= k or not match:
       break
-    match = make_match(tokens)
-    if not match:
-      continue
     matches = database.search_match(
       connection, match, MAX_MATCHES, works, months
     )
@@ -79,46 +76,32 @@ def search_words(
   return scores
 
 
-def _match_phrases(tokens: Sequence[Sequence[str]]) -> str:
-  return " AND ".join(dict.fromkeys(map(_quote, tokens)))
-
-
-def _match_near(tokens: Sequence[Sequence[str]]) -> str:
-  groups = []
-  for phrase in tokens:
-    if len(phrase) == 1:
-      groups.append(_quote(phrase))
-    else:
-      parts = " ".join(_quote([token]) for token in phrase)
-      distance = _MAX_APART + len(phrase) - 2
-      groups.append(f"NEAR({parts}, {distance})")
-  return " AND ".join(dict.fromkeys(groups))
-
-
-def _match_all(tokens: Sequence[Sequence[str]]) -> str:
-  parts = [_quote([token]) for phrase in tokens for token in phrase]
-  return " AND ".join(dict.fromkeys(parts))
-
-
-def _match_pairs(tokens: Sequence[Sequence[str]]) -> str:
+def _make_steps(phrases: Sequence[Sequence[str]]) -> list[str]:
+  """Returns the FTS5 queries for phrases of tokens, ever looser."""
+  near = [
+    f"NEAR({' '.join(map(_quote, phrase))}, {_MAX_APART + len(phrase) - 2})"
+    if len(phrase) > 1
+    else _quote(*phrase)
+    for phrase in phrases
+  ]
   pairs = [
-    _quote(phrase[start : start + 2])
-    for phrase in tokens
+    _quote(*phrase[start : start + 2])
+    for phrase in phrases
     for start in range(max(len(phrase) - 1, 1))
   ]
-  return " OR ".join(list(dict.fromkeys(pairs))[:_MAX_PAIRS])
+  steps = (
+    [_quote(*phrase) for phrase in phrases],
+    near,
+    [_quote(token) for phrase in phrases for token in phrase],
+  )
+  return [
+    *(" AND ".join(dict.fromkeys(groups)) for groups in steps),
+    " OR ".join(list(dict.fromkeys(pairs))[:_MAX_PAIRS]),
+  ]
 
 
-def _quote(tokens: Sequence[str]) -> str:
-  return '"' + " ".join(tokens) + '"'
-
-
-_STEPS: tuple[Callable[[Sequence[Sequence[str]]], str], ...] = (
-  _match_phrases,
-  _match_near,
-  _match_all,
-  _match_pairs,
-)
+def _quote(*tokens: str) -> str:
+  return f'"{" ".join(tokens)}"'
 
 
 def find_highlights(words: Sequence[str], text: str) -> list[tuple[int, int]]:
@@ -252,14 +235,13 @@ def rank_by_time(
   ranked = []
   for work in works:
     mass = work.find_mass(query)
-    prints_day = None
+    other_day = 0.0
     if day_rows is not None:
-      prints_day = _mask_rows(work.work, day_rows)
+      prints_day = np.isin(work.work.rows, [*day_rows])
       # A record that prints the day shows that its month has it.
       mass = np.where(prints_day, work.find_mass(TimeQuery(query.spans)), mass)
-    scores = _score_mass(mass, query) + work.kind_log_p
-    if prints_day is not None:
-      scores += np.where(prints_day, 0, _LOG_OTHER_DAY)
+      other_day = np.where(prints_day, 0, _LOG_OTHER_DAY)
+    scores = _score_mass(mass, query) + work.kind_log_p + other_day
     members = np.arange(len(mass))
     if masks is not None:
       members = np.flatnonzero(masks[work.work.work_id])
@@ -283,7 +265,6 @@ def rank_by_words(
   word_scores: Mapping[int, float],
   k: int,
   query: TimeQuery | None = None,
-  word_weight: float = WORD_WEIGHT,
   near: NearRecords | None = None,
   dense_weight: float = DENSE_WEIGHT,
 ) -> list[RankedRecord]:
@@ -291,7 +272,6 @@ def rank_by_words(
 
   Args:
     word_scores: row -> score in 0..1.
-    word_weight: of words and vectors beside the time.
     near: what the vectors say.
     dense_weight: of vectors beside words, 0..1.
   """
@@ -318,7 +298,7 @@ def rank_by_words(
       scores = (
         _score_mass(parts["mass"], query)
         + parts["kind_log_p"]
-        + word_weight * scores
+        + WORD_WEIGHT * scores
       )
     ranked += [
       RankedRecord(
@@ -343,11 +323,3 @@ def _score_mass(
 ) -> Float[np.ndarray, " n"]:
   impossible = query.num_months * np.exp(posterior.LOG_IMPOSSIBLE)
   return np.log(np.maximum(mass, max(impossible, posterior.MIN_MASS)))
-
-
-def _mask_rows(
-  work: database.IndexedWork, rows: frozenset[int]
-) -> Bool[np.ndarray, " n"]:
-  result = np.zeros(work.num_records, bool)
-  result[[row - work.first_row for row in rows if row in work.rows]] = True
-  return result

@@ -1,7 +1,7 @@
 """JSON API: the same objects as `ctd-jax ask --json`, described by OpenAPI."""
 
 import contextlib
-import functools
+import dataclasses
 import importlib.resources
 import json
 from typing import Annotated, Any
@@ -13,11 +13,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from ctd_jax.index import asking
-from ctd_jax.index.answers import SCHEMA_VERSION, Answer, to_json
+from ctd_jax.index.answers import SCHEMA_VERSION, to_json
 from ctd_jax.index.question_calendar import PASSAGE
 from ctd_jax.web import month_page, queries, record_page, rendering
-from ctd_jax.web.queries import PageQuery
-from ctd_jax.web.requests import answer_in_time, index_of, settings_of
+from ctd_jax.web.requests import endpoint, settings_of
 from ctd_jax.web.served_index import ServedIndex
 
 DESCRIPTION_PATH = "/api/openapi.json"
@@ -53,27 +52,22 @@ class AskRequest(pydantic.BaseModel):
   )
 
 
-def _describe_answer(title: str) -> dict[int | str, dict[str, Any]]:
-  return {
-    200: {
-      "description": title,
-      "content": {"application/json": {"schema": load_answer_schema()}},
-    },
-    422: {"description": "It cannot be read; `error.detail` says why"},
-    429: {"description": "Too many requests"},
-    503: {"description": "It took too long"},
-  }
+class TimelineRequest(pydantic.BaseModel):
+  """A timeline; the parameters of the page work as well."""
+
+  q: str = ""
+  intent: str = ""
+  work: list[str] | None = None
+  kind: list[str] | None = None
+  first: int | None = pydantic.Field(None, ge=0)
+  last: int | None = pydantic.Field(None, ge=0)
+  unit: str = ""
 
 
-@functools.cache
 def load_answer_schema() -> dict[str, Any]:
   """Returns the JSON Schema of an answer, with references resolved."""
-  text = (
-    importlib.resources.files("ctd_jax")
-    .joinpath("index/answer.schema.json")
-    .read_text(encoding="utf-8")
-  )
-  schema = json.loads(text)
+  path = importlib.resources.files("ctd_jax") / "index/answer.schema.json"
+  schema = json.loads(path.read_text(encoding="utf-8"))
   definitions = schema.pop("$defs", {})
   for name in ("$schema", "$id"):
     schema.pop(name, None)
@@ -89,44 +83,46 @@ def load_answer_schema() -> dict[str, Any]:
   return resolve(schema)
 
 
-_ANSWER = _describe_answer("The answer, as `ctd-jax ask --json` prints it")
+_ANSWER = {
+  200: {
+    "description": "The answer, as `ctd-jax ask --json` prints it",
+    "content": {"application/json": {"schema": load_answer_schema()}},
+  },
+  422: {"description": "It cannot be read; `error.detail` says why"},
+  429: {"description": "Too many requests"},
+  503: {"description": "It took too long"},
+}
 
 
 @router.get("/api/ask", summary="Ask", responses=_ANSWER)
-async def ask_by_address(
-  request: Request, ask: Annotated[AskRequest, Query()]
+@endpoint
+def ask_by_address(
+  request: Request, served: ServedIndex, ask: Annotated[AskRequest, Query()]
 ) -> Response:
   """Returns records for a time or words, or the date of a passage."""
-  return await _ask(request, ask)
+  return _answer(request, served, ask)
 
 
 @router.post(
   "/api/ask", summary="Ask, also of a long passage", responses=_ANSWER
 )
-async def ask_by_body(request: Request, ask: AskRequest) -> Response:
+@endpoint
+def ask_by_body(
+  request: Request, served: ServedIndex, ask: AskRequest
+) -> Response:
   """Returns the same, for questions too long for an address."""
-  return await _ask(request, ask)
+  return _answer(request, served, ask)
 
 
-async def _ask(request: Request, ask: AskRequest) -> Response:
-  values = ask.model_dump()
+def _answer(request: Request, served: ServedIndex, ask: AskRequest) -> Response:
   query = queries.parse_query(
-    {"q": values["q"], "intent": values["intent"]},
-    settings_of(request).max_question,
+    {"q": ask.q, "intent": ask.intent}, settings_of(request).max_question
   )
-  answer = await answer_in_time(
-    request, _make_answer, index_of(request), query, ask
-  )
-  return _respond(answer.to_dict())
-
-
-def _make_answer(
-  served: ServedIndex, query: PageQuery, ask: AskRequest
-) -> Answer:
-  question = asking.read_question(served.index, ask.q, query.intent or None)
+  question = served.index.question_reader.read(ask.q, query.intent or None)
   queries.check_names(served, ask.work, ask.kind)
   if question.intent == PASSAGE:
-    return record_page.date_passage(served, question.passage)
+    answer = record_page.date_passage(served, question.passage)
+    return JSONResponse(answer.to_dict())
   scope = asking.SearchScope(
     k=ask.k,
     skip=ask.skip,
@@ -138,126 +134,101 @@ def _make_answer(
   # Explaining reads records as passages, which one thread at a time can do.
   lock = served.passage_lock if ask.why else contextlib.nullcontext()
   with lock:
-    return asking.find_records(served.index, question, scope)
+    answer = asking.find_records(served.index, question, scope)
+  return JSONResponse(answer.to_dict())
 
 
 @router.get("/api/records/{row:int}", summary="A record of a row")
-async def read_row(request: Request, row: int) -> Response:
+@endpoint
+def read_row(request: Request, served: ServedIndex, row: int) -> Response:
   """Returns the record in a row, with its date and reasons.
 
   Rows change with every build of the index; see `/api/records/{path}`.
   """
-  return _respond(await answer_in_time(request, _make_record, request, row))
+  return _respond(served, to_json(record_page.read_record(served, row)))
 
 
 @router.get("/api/records/{path:path}", summary="A record of a work")
-async def read_record(request: Request, path: str) -> Response:
+@endpoint
+def read_record(request: Request, served: ServedIndex, path: str) -> Response:
   """Returns the record at WORK/RECORD_ID, a permanent address."""
-
-  def make() -> dict[str, Any]:
-    row = record_page.find_row(index_of(request), path)
-    return _make_record(request, row)
-
-  return _respond(await answer_in_time(request, make))
-
-
-def _make_record(request: Request, row: int) -> dict[str, Any]:
-  served = index_of(request)
-  record = record_page.read_record(served, row)
-  return to_json(record) | _describe_versions(served)
+  row = record_page.find_row(served, path)
+  return _respond(served, to_json(record_page.read_record(served, row)))
 
 
 @router.get("/api/months/{ordinal}", summary="A month")
-async def read_month(request: Request, ordinal: int) -> Response:
+@endpoint
+def read_month(request: Request, served: ServedIndex, ordinal: int) -> Response:
   """Returns a month's records by event, its days, and works without any."""
-
-  def make() -> dict[str, Any]:
-    served = index_of(request)
-    month_page.check_month(served, ordinal)
-    month = month_page.recall_month(served, ordinal)
-    return msgspec.to_builtins(month) | _describe_versions(served)
-
-  return _respond(await answer_in_time(request, make))
+  month_page.check_month(served, ordinal)
+  month = month_page.recall_month(served, ordinal)
+  return _respond(served, msgspec.to_builtins(month))
 
 
 @router.get("/api/timeline", summary="Records by time")
-async def read_timeline(
+@endpoint
+def read_timeline(
   request: Request,
-  q: str = "",
-  intent: str = "",
-  work: Annotated[list[str] | None, Query()] = None,
-  kind: Annotated[list[str] | None, Query()] = None,
-  first: Annotated[int | None, Query(ge=0)] = None,
-  last: Annotated[int | None, Query(ge=0)] = None,
-  unit: str = "",
+  served: ServedIndex,
+  asked: Annotated[TimelineRequest, Query()],
 ) -> Response:
   """Returns the expected number of records, and of matches, over time.
 
   `first` and `last` are month ordinals; `unit` is month, year, decade or
   century. The page's parameters `from`, `to` and `words` work as well.
   """
-  del q, intent, work, kind  # read with the rest of the address
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
-  if unit and unit not in queries.UNITS:
-    queries.refuse("unit", unit, ", ".join(queries.UNITS))
-
-  def make() -> dict[str, Any]:
-    served = index_of(request)
-    end = len(served.index.calendar) - 1
-    window = None
-    if first is not None or last is not None:
-      window = min(first or 0, end), min(end if last is None else last, end)
-      if window[0] > window[1]:
-        queries.refuse("first", str(first), f"≤ last={last}")
-    resolved = matches = None
-    if not query.is_empty:
-      resolved = queries.resolve_query(served, query)
-      ranked = queries.rank_matches(served, resolved, queries.PAGE_SIZE)
-      matches = queries.select_matches(served, resolved, ranked)
-    times = queries.make_timeline(
-      served, resolved, matches, window, unit or None
-    )
-    return times.to_dict() | _describe_versions(served)
-
-  return _respond(await answer_in_time(request, make))
+  if asked.unit and asked.unit not in queries.UNITS:
+    queries.refuse("unit", asked.unit, ", ".join(queries.UNITS))
+  end = len(served.index.calendar) - 1
+  window = None
+  if (asked.first, asked.last) != (None, None):
+    last = end if asked.last is None else asked.last
+    window = min(asked.first or 0, end), min(last, end)
+    if window[0] > window[1]:
+      queries.refuse("first", str(asked.first), f"≤ last={asked.last}")
+  resolved = matches = None
+  if not query.is_empty:
+    resolved = queries.resolve_query(served, query)
+    ranked = queries.rank_matches(served, resolved, queries.PAGE_SIZE)
+    matches = queries.select_matches(served, resolved, ranked)
+  times = queries.make_timeline(
+    served, resolved, matches, window, asked.unit or None
+  )
+  return _respond(served, dataclasses.asdict(times))
 
 
 @router.get("/api/index", summary="Works and versions")
-async def read_index(request: Request) -> Response:
+@endpoint
+def read_index(request: Request, served: ServedIndex) -> Response:
   """Returns the works of the index and the versions of everything."""
-
-  def make() -> dict[str, Any]:
-    served = index_of(request)
-    return {
-      "works": [
-        {
-          "name": work.name,
-          "title": work.title,
-          "records": work.num_records,
-          "first_row": work.first_row,
-          "dated_by": work.dated_by,
-          "months": served.coverage.get(work.work_id),
-        }
-        for work in served.index.works
-      ],
-      "kinds": list(served.index.kinds),
-      "months": len(served.index.calendar),
-    } | _describe_versions(served)
-
-  return _respond(await answer_in_time(request, make))
+  works = [
+    {
+      "name": work.name,
+      "title": work.title,
+      "records": work.num_records,
+      "first_row": work.first_row,
+      "dated_by": work.dated_by,
+      "months": served.coverage.get(work.work_id),
+    }
+    for work in served.index.works
+  ]
+  content = {
+    "works": works,
+    "kinds": list(served.index.kinds),
+    "months": len(served.index.calendar),
+  }
+  return _respond(served, content)
 
 
-def _describe_versions(served: ServedIndex) -> dict[str, Any]:
-  return {
+def _respond(served: ServedIndex, content: dict[str, Any]) -> Response:
+  versions = {
     "schema_version": SCHEMA_VERSION,
     "versions": msgspec.to_builtins(served.index.versions),
   }
-
-
-def _respond(content: Any) -> Response:
-  return JSONResponse(content)
+  return JSONResponse(content | versions)
 
 
 @router.get("/api/docs", include_in_schema=False)

@@ -22,6 +22,8 @@ from collections.abc import AsyncIterator
 import uvicorn
 from absl import logging
 from fastapi import APIRouter, FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.staticfiles import StaticFiles
@@ -45,25 +47,55 @@ from ctd_jax.web.build_jobs import JobRunner
 from ctd_jax.web.requests import (
   AnswerThreads,
   PageError,
-  answer_in_time,
-  index_of,
+  endpoint,
   settings_of,
 )
-from ctd_jax.web.served_index import IndexHolder, ServedIndex, WebSettings
+from ctd_jax.web.served_index import (
+  IndexHolder,
+  NoIndexError,
+  ServedIndex,
+  WebSettings,
+)
 from ctd_jax.web.upload_files import UploadStore
 from ctd_jax.web.upload_reading import UploadReader
 
 about_router = APIRouter(include_in_schema=False)
 
+_MAX_AGE = 86_400  # seconds a browser caches a static file
+# Name of another library's file -> module and path in it.
+_VENDOR_FILES = {
+  "plotly.js": ("plotly", "package_data/plotly.min.js"),
+  "swagger-ui.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
+  "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
+}
+_vendor = APIRouter(include_in_schema=False)
+_ANSWERED_ERRORS = (
+  PageError,
+  NoIndexError,
+  HTTPException,
+  RequestValidationError,
+  ValueError,
+  PermissionError,
+  Exception,
+)
+_MAX_LINE = 1 << 18  # bytes of an address, which may hold a passage
+_MAX_WAITING = 2_048  # connections waiting to be accepted
+# A process that does not answer within this time is restarted.
+_SECONDS_TO_ANSWER = 15
+# Thread switch interval. SQLite releases the interpreter at every row, and a
+# page then waits this long for another that computes; Python's default of 5 ms
+# adds up to a second.
+_SECONDS_OF_TURN = 0.0005
+# For glibc: few heaps instead of one per thread, and large arrays outside
+# them, so that their memory is returned when freed.
+_MALLOC_VALUES = {host_memory.ARENA_MAX: 2, host_memory.MMAP_THRESHOLD: 1 << 20}
+
 
 @about_router.get("/about")
 @about_router.get(rendering.SAVE_PREFIX + "/about")
-async def show_about(request: Request) -> Response:
+@endpoint
+def show_about(request: Request, served: ServedIndex) -> Response:
   """Returns the page about the index."""
-  return await answer_in_time(request, _make_page, request, index_of(request))
-
-
-def _make_page(request: Request, served: ServedIndex) -> Response:
   index = served.index
   works = []
   for work in index.works:
@@ -76,7 +108,7 @@ def _make_page(request: Request, served: ServedIndex) -> Response:
     request,
     served,
     "about.html",
-    permalink=f"/about?index={index.versions.index_sha256}",
+    permalink=served.pin_path("/about"),
     works=works,
     num_records=index.num_records,
     calendar=record_answers.make_span(index, 0, len(index.calendar) - 1),
@@ -110,16 +142,6 @@ async def take_token(request: Request) -> Response:
   return response
 
 
-_MAX_AGE = 86_400  # seconds a browser caches a static file
-# Name of another library's file -> module and path in it.
-_VENDOR_FILES = {
-  "plotly.js": ("plotly", "package_data/plotly.min.js"),
-  "swagger-ui.js": ("fastapi_offline", "static/swagger-ui-bundle.js"),
-  "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
-}
-_vendor = APIRouter(include_in_schema=False)
-
-
 def make_app(settings: WebSettings) -> FastAPI:
   """Returns the application that serves an index.
 
@@ -127,7 +149,10 @@ def make_app(settings: WebSettings) -> FastAPI:
     FileNotFoundError: if there is no index and none can be built.
     ValueError: if the settings are unsafe or the index is damaged.
   """
-  holder = open_index(settings)
+  settings.validate()
+  holder = IndexHolder(
+    settings.index, settings.encoder, may_be_new=not settings.read_only
+  )
   app = FastAPI(
     title="ctd_jax",
     summary="Records of chronicles, their dates, and the reasons for these.",
@@ -162,17 +187,11 @@ def make_app(settings: WebSettings) -> FastAPI:
     StaticFiles(directory=pathlib.Path(__file__).parent / "static"),
     name="static",
   )
-  rendering.add_handlers(app)
-  security.add_guards(app, settings)
+  for kind in _ANSWERED_ERRORS:
+    app.add_exception_handler(kind, rendering.answer_error)
+  app.add_middleware(security.RequestGuard, settings=settings)
+  app.add_middleware(security.HeaderWriter)  # the outermost
   return app
-
-
-def open_index(settings: WebSettings) -> IndexHolder:
-  """Returns the index to serve; raises as `make_app` does."""
-  settings.validate()
-  return IndexHolder(
-    settings.index, settings.encoder, may_be_new=not settings.read_only
-  )
 
 
 @contextlib.asynccontextmanager
@@ -220,19 +239,6 @@ def send_vendor_file(name: str) -> Response:
   )
 
 
-_MAX_LINE = 1 << 18  # bytes of an address, which may hold a passage
-_MAX_WAITING = 2_048  # connections waiting to be accepted
-# A process that does not answer within this time is restarted.
-_SECONDS_TO_ANSWER = 15
-# Thread switch interval. SQLite releases the interpreter at every row, and a
-# page then waits this long for another that computes; Python's default of 5 ms
-# adds up to a second.
-_SECONDS_OF_TURN = 0.0005
-# For glibc: few heaps instead of one per thread, and large arrays outside
-# them, so that their memory is returned when freed.
-_MALLOC_VALUES = {host_memory.ARENA_MAX: 2, host_memory.MMAP_THRESHOLD: 1 << 20}
-
-
 def serve(settings: WebSettings, num_processes: int = 1) -> None:
   """Serves an index until interrupted.
 
@@ -252,7 +258,7 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
       with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
       return
-    open_index(settings)  # reports a damaged index once
+    make_app(settings)  # reports a damaged index once
     _log_address(settings, listener)
     factory = functools.partial(make_app_of_process, settings)
     config = _make_config(factory, factory=True, workers=num_processes)

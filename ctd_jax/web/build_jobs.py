@@ -51,6 +51,11 @@ _SECONDS_TO_START = 10.0
 _SECONDS_TO_END = 15.0  # more than `job_process` gives a program
 _SUFFIXES = (".json", ".log", ".lock", ".error")
 
+_SECONDS_PER_LOAD = 3  # of a page without a script
+_NUM_SHOWN = 30
+router = APIRouter(include_in_schema=False)
+api_router = APIRouter(tags=["jobs"])
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Job:
@@ -193,20 +198,14 @@ class JobRunner:
         )
 
   def _describe(self, stored: StoredJob) -> Job:
-    # Readers elsewhere need not know where the index lies.
-    folder = f"{self._index_folder}"
-    lines = tuple(
-      line.replace(f"{folder}/", "").replace(folder, self._index_folder.name)
-      for line in job_files.read_last_lines(
-        self._folder / f"{stored.job_id}.log"
-      )
-    )
+    log = self._folder / f"{stored.job_id}.log"
+    lines = tuple(map(self._hide_folder, job_files.read_last_lines(log)))
     error: Note | str = ""
     if stored.state == job_files.FAILED:
-      error = job_files.read_error(self._folder / f"{stored.job_id}.error")
-      error = error.replace(f"{folder}/", "").replace(
-        folder, self._index_folder.name
-      ) or job_files.find_error(lines, stored.status)
+      note = job_files.read_error(log.with_suffix(".error"))
+      error = self._hide_folder(note) or job_files.find_error(
+        lines, stored.status
+      )
     return Job(
       id=stored.job_id,
       title=stored.title,
@@ -222,6 +221,12 @@ class JobRunner:
       lines=job_files.shorten_lines(lines),
       error=error,
     )
+
+  def _hide_folder(self, text: Note | str) -> Note | str:
+    # Readers elsewhere need not know where the index lies.
+    folder = f"{self._index_folder}"
+    text = text.replace(f"{folder}/", "")
+    return text.replace(folder, self._index_folder.name)
 
   def _read(self, job_id: str) -> StoredJob | None:
     """Returns a job, marked as broken off if its processes are gone."""
@@ -325,22 +330,10 @@ class JobRunner:
           (self._folder / f"{job_id}{suffix}").unlink(missing_ok=True)
 
 
-_SECONDS_PER_LOAD = 3  # of a page without a script
-_NUM_SHOWN = 30
-
-router = APIRouter(include_in_schema=False)
-api_router = APIRouter(tags=["jobs"])
-
-
-def jobs_of(request: Request) -> JobRunner:
-  """Returns the jobs of this server."""
-  return request.app.state.jobs
-
-
 @router.get("/jobs")
 async def show_jobs(request: Request) -> Response:
   """Returns the page that lists the jobs."""
-  jobs = await answer_in_time(request, jobs_of(request).list)
+  jobs = await answer_in_time(request, request.app.state.jobs.list)
   return _respond(
     request,
     "jobs.html",
@@ -367,7 +360,7 @@ async def cancel_job(request: Request, job_id: str) -> Response:
   """Cancels a job, then shows it."""
   await requests.read_form(request)
   await answer_in_time(request, find_job, request, job_id)
-  await answer_in_time(request, jobs_of(request).cancel, job_id)
+  await answer_in_time(request, request.app.state.jobs.cancel, job_id)
   return lead_to_job(request, job_id)
 
 
@@ -379,7 +372,10 @@ async def restart_job(request: Request, job_id: str) -> Response:
   if job.is_active:
     return lead_to_job(request, job_id)
   again = await answer_in_time(
-    request, jobs_of(request).restart, job_id, str(form[requests.KEY_FIELD])
+    request,
+    request.app.state.jobs.restart,
+    job_id,
+    str(form[requests.KEY_FIELD]),
   )
   return lead_to_job(request, again.id)
 
@@ -387,7 +383,7 @@ async def restart_job(request: Request, job_id: str) -> Response:
 @api_router.get("/api/jobs", summary="Builds of the index, the newest first")
 async def read_jobs(request: Request) -> Response:
   """Returns the builds started from pages, with their progress."""
-  jobs = await answer_in_time(request, jobs_of(request).list)
+  jobs = await answer_in_time(request, request.app.state.jobs.list)
   return JSONResponse({"jobs": [job.to_dict() for job in jobs]})
 
 
@@ -410,7 +406,7 @@ def find_job(request: Request, job_id: str) -> Job:
   Raises:
     PageError: 404, if there is none with this number.
   """
-  job = jobs_of(request).get(job_id)
+  job = request.app.state.jobs.get(job_id)
   if job is None:
     raise PageError(404, "error.job", {"job": job_id[:20]})
   return job
@@ -422,14 +418,9 @@ def _respond(request: Request, template: str, **values: Any) -> Response:
     rendering.render_plain(
       request,
       template,
-      name_job=lambda job: name_job(language, job),
+      name_job=lambda job: rendering.translate_term(language, "job", job.title),
       describe_step=job_files.describe_step,
       of_term=notes.of_term,
       **values,
     )
   )
-
-
-def name_job(language: str, job: Job) -> str:
-  """Returns the title of a job in the language of a page."""
-  return rendering.translate_term(language, "job", job.title)

@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ctd_jax.index import correction_files, database
-from ctd_jax.index.database import IndexedWork
 from ctd_jax.utils import notes
 from ctd_jax.web import (
   build_jobs,
@@ -28,6 +27,7 @@ from ctd_jax.web.record_page import describe_record
 from ctd_jax.web.requests import (
   PageError,
   answer_in_time,
+  endpoint,
   index_of,
   settings_of,
 )
@@ -36,6 +36,33 @@ from ctd_jax.web.served_index import ServedIndex
 _MAX_SHOWN = 12  # records of a correction
 
 router = APIRouter(include_in_schema=False)
+
+PAGE_SIZE = 50
+# Of a file: how many corrections it lacks, as their records have changed.
+LEFT_OUT_HEADER = "X-Corrections-Left-Out"
+# Format -> suffix and type of its file.
+_FILES = {
+  correction_files.FIXED: (".tsv", "text/tab-separated-values"),
+  correction_files.CSV: (".csv", "text/csv"),
+  correction_files.JSONL: (".jsonl", "application/jsonl"),
+  correction_files.TEI: (".xml", "application/tei+xml"),
+}
+_MAX_NAMED = 12  # corrections that a file lacks
+REDATE = "redate"  # subject and title of a job
+_MAX_LIMIT = 1000
+_KEY = "^[0-9A-Za-z_.-]{8,100}$"
+api_router = APIRouter(tags=["corrections"])
+_ERRORS: dict[int | str, dict[str, Any]] = {
+  403: {"description": "The server is read only"},
+  404: {"description": "There is no such record or correction"},
+  409: {"description": "It contradicts another one; `error.detail` names it"},
+  422: {"description": "It cannot be read or kept; `error.detail` says why"},
+}
+_KEY_TEXT = (
+  "Made up by the program, another one for each change: a request that is sent "
+  "twice with one key changes once. Sent again after the correction that it "
+  "made was undone, it saves nothing and answers with that, as undone"
+)
 
 
 @router.get("/correct")
@@ -75,9 +102,13 @@ async def save_correction(request: Request) -> Response:
   """
   form = await requests.read_form(request)
   fields = corrections.parse_fields(form)
-  key = form[requests.KEY_FIELD]
   return await answer_in_time(
-    request, _save, request, index_of(request), fields, key
+    request,
+    _save,
+    request,
+    index_of(request),
+    fields,
+    form[requests.KEY_FIELD],
   )
 
 
@@ -99,6 +130,11 @@ async def undo_by_form(request: Request, number: int) -> Response:
     path = served_index.make_record_path(
       correction.work, correction.first_record
     )
+  return _lead_to(request, path)
+
+
+def _lead_to(request: Request, path: str) -> Response:
+  """Returns a redirect to the corrections on a page."""
   link = rendering.PageLinks(request)(path)
   return RedirectResponse(f"{link}#corrections", 303)
 
@@ -118,10 +154,11 @@ def _save(
     )
     response.status_code = 409
     return response
-  path = served_index.make_record_path(correction.work, correction.first_record)
-  link = rendering.PageLinks(request)(path)
-  response = RedirectResponse(f"{link}#corrections", 303)
-  response.set_cookie(**requests.make_name_cookie(fields.name))
+  response = _lead_to(
+    request,
+    served_index.make_record_path(correction.work, correction.first_record),
+  )
+  requests.keep_name(response, fields.name)
   return response
 
 
@@ -138,37 +175,25 @@ def _make_form(
     raise PageError(
       404, "error.record_path", {"path": f"{fields.work}/{fields.first}"[:80]}
     )
-  last = served_index.find_row(served.index, fields.work, fields.last)
-  reading = corrections.read_fields(served, fields)
+  last = served_index.find_row(served.index, fields.work, fields.last) or row
+  path = served_index.make_record_path(fields.work, fields.first)
+  rows = range(row, max(last, row) + 1)
+  records = database.fetch_records(served.index.connection, rows[:_MAX_SHOWN])
   return rendering.render_page(
     request,
     served,
     "correct.html",
-    permalink=served_index.make_record_path(fields.work, fields.first)
-    + f"?index={served.index.versions.index_sha256}",
+    permalink=served.pin_path(path),
     fields=fields,
-    reading=reading,
+    reading=corrections.read_fields(served, fields),
     undone=undone,
     refusal=error.values.get("problem", "") if error else "",
     title=served.titles[fields.work],
-    path=served_index.make_record_path(fields.work, fields.first),
-    records=_list_span(served, row, last),
-    num_left=max((last or row) - row + 1 - _MAX_SHOWN, 0),
+    path=path,
+    records=[describe_record(served, record) for record in records],
+    num_left=max(len(rows) - _MAX_SHOWN, 0),
     following=corrections.list_following(served, row),
   )
-
-
-def _list_span(
-  served: ServedIndex, row: int, last: int | None
-) -> list[dict[str, Any]]:
-  """Returns the records of a correction with their dates."""
-  stop = min(max(last or row, row) + 1, row + _MAX_SHOWN)
-  return [
-    describe_record(served, record)
-    for record in database.fetch_records(
-      served.index.connection, range(row, stop)
-    )
-  ]
 
 
 def _make_reading(
@@ -184,20 +209,6 @@ def _make_reading(
   )
 
 
-PAGE_SIZE = 50
-# Of a file: how many corrections it lacks, as their records have changed.
-LEFT_OUT_HEADER = "X-Corrections-Left-Out"
-# Format -> suffix and type of its file.
-_FILES = {
-  correction_files.FIXED: (".tsv", "text/tab-separated-values"),
-  correction_files.CSV: (".csv", "text/csv"),
-  correction_files.JSONL: (".jsonl", "application/jsonl"),
-  correction_files.TEI: (".xml", "application/tei+xml"),
-}
-_MAX_NAMED = 12  # corrections that a file lacks
-REDATE = "redate"  # subject and title of a job
-
-
 @router.post("/corrections/redate")
 async def redate(request: Request) -> Response:
   """Starts redating the corrected works, then shows the job."""
@@ -205,7 +216,7 @@ async def redate(request: Request) -> Response:
   job = await answer_in_time(
     request,
     start_redating,
-    build_jobs.jobs_of(request),
+    request.app.state.jobs,
     str(form[requests.KEY_FIELD]),
   )
   return build_jobs.lead_to_job(request, job.id)
@@ -213,16 +224,43 @@ async def redate(request: Request) -> Response:
 
 @router.get("/corrections")
 @router.get(rendering.SAVE_PREFIX + "/corrections")
-async def show_corrections(request: Request) -> Response:
+@endpoint
+def show_corrections(request: Request, served: ServedIndex) -> Response:
   """Returns the page that lists all corrections."""
-  return await answer_in_time(request, _make_list, request, index_of(request))
-
-
-@router.get("/corrections/export/{export_format}")
-async def export(request: Request, export_format: str) -> Response:
-  """Returns the corrections, of all works or of one, as a file."""
-  return await answer_in_time(
-    request, _export, request, index_of(request), export_format
+  work = request.query_params.get("work", "")
+  queries.check_encoding(work)
+  page = queries.parse_query(
+    {"page": request.query_params.get("page", "")}, 0
+  ).page
+  address = {"index": served.index.versions.index_sha256, "page": page}
+  if work:
+    address["work"] = work
+  store = served.index.corrections
+  total = store.count(work or None)
+  corrected = {row.work for row in store.active(work or None)}
+  jobs: JobRunner = request.app.state.jobs
+  return rendering.render_page(
+    request,
+    served,
+    "corrections.html",
+    permalink=f"/corrections?{urlencode(address)}",
+    corrections=corrections.list_corrections(
+      served, work or None, None, PAGE_SIZE, PAGE_SIZE * (page - 1)
+    ),
+    total=total,
+    num_active=store.count(work or None, only_active=True),
+    num_pending=corrections.count_pending(served),
+    page=page,
+    num_pages=-(-total // PAGE_SIZE),
+    work=work,
+    works=served.index.works,
+    job=next((job for job in jobs.list(REDATE) if job.is_active), None),
+    formats=[name for name in _FILES if name != correction_files.FIXED],
+    texts=[
+      work
+      for work in served.index.works
+      if work.name in corrected and correction_files.is_text(work)
+    ],
   )
 
 
@@ -235,9 +273,12 @@ def start_redating(jobs: JobRunner, key: str = "") -> Job:
   return jobs.start(REDATE, ["--redate"], REDATE, key)
 
 
-def _export(
+@router.get("/corrections/export/{export_format}")
+@endpoint
+def export(
   request: Request, served: ServedIndex, export_format: str
 ) -> Response:
+  """Returns the corrections, of all works or of one, as a file."""
   if export_format not in _FILES:
     raise PageError(404)
   work = request.query_params.get("work") or None
@@ -265,67 +306,6 @@ def _export(
       LEFT_OUT_HEADER: str(len(exported.left_out)),
     },
   )
-
-
-def _make_list(request: Request, served: ServedIndex) -> Response:
-  work = request.query_params.get("work", "")
-  queries.check_encoding(work)
-  page = queries.parse_query({"page": request.query_params.get("page", "")}, 0)
-  address = {"index": served.index.versions.index_sha256, "page": page.page}
-  if work:
-    address["work"] = work
-  store = served.index.corrections
-  total = store.count(work or None)
-  jobs: JobRunner = build_jobs.jobs_of(request)
-  return rendering.render_page(
-    request,
-    served,
-    "corrections.html",
-    permalink=f"/corrections?{urlencode(address)}",
-    corrections=corrections.list_corrections(
-      served, work or None, None, PAGE_SIZE, PAGE_SIZE * (page.page - 1)
-    ),
-    total=total,
-    num_active=store.count(work or None, only_active=True),
-    num_pending=corrections.count_pending(served),
-    page=page.page,
-    num_pages=-(-total // PAGE_SIZE),
-    work=work,
-    works=served.index.works,
-    job=next((job for job in jobs.list(REDATE) if job.is_active), None),
-    formats=[name for name in _FILES if name != correction_files.FIXED],
-    texts=_list_texts(served, work),
-  )
-
-
-def _list_texts(served: ServedIndex, name: str) -> list[IndexedWork]:
-  """Returns the works whose corrections fit a table for --fixed."""
-  corrected = {
-    correction.work
-    for correction in served.index.corrections.active(name or None)
-  }
-  return [
-    work
-    for work in served.index.works
-    if work.name in corrected and correction_files.is_text(work)
-  ]
-
-
-_MAX_LIMIT = 1000
-_KEY = "^[0-9A-Za-z_.-]{8,100}$"
-api_router = APIRouter(tags=["corrections"])
-
-_ERRORS: dict[int | str, dict[str, Any]] = {
-  403: {"description": "The server is read only"},
-  404: {"description": "There is no such record or correction"},
-  409: {"description": "It contradicts another one; `error.detail` names it"},
-  422: {"description": "It cannot be read or kept; `error.detail` says why"},
-}
-_KEY_TEXT = (
-  "Made up by the program, another one for each change: a request that is sent "
-  "twice with one key changes once. Sent again after the correction that it "
-  "made was undone, it saves nothing and answers with that, as undone"
-)
 
 
 class NewCorrection(pydantic.BaseModel):
@@ -392,87 +372,61 @@ class ReadDate(pydantic.BaseModel):
 
 
 @api_router.get("/api/corrections", summary="Corrections", responses=_ERRORS)
-async def read_corrections(
+@endpoint
+def read_corrections(
   request: Request,
+  served: ServedIndex,
   work: str | None = None,
   record_id: str | None = None,
   limit: Annotated[int, Query(ge=1, le=_MAX_LIMIT)] = 100,
   offset: Annotated[int, Query(ge=0, le=10**9)] = 0,
 ) -> CorrectionList:
   """Returns corrections, undone ones included, newest first."""
-
-  def make() -> CorrectionList:
-    if record_id is not None and work is None:
-      raise PageError(
-        422,
-        "error.parameter",
-        {"name": "record_id", "value": record_id[:40], "expected": "work=…"},
-      )
-    served = index_of(request)
-    views = corrections.list_corrections(served, work, record_id, limit, offset)
-    return CorrectionList(
-      corrections=[_describe(view) for view in views],
-      total=served.index.corrections.count(work, record_id),
-      pending=corrections.count_pending(served),
-    )
-
-  return await answer_in_time(request, make)
+  if record_id is not None and work is None:
+    queries.refuse("record_id", record_id, "work=…")
+  views = corrections.list_corrections(served, work, record_id, limit, offset)
+  return CorrectionList(
+    corrections=[_describe(view) for view in views],
+    total=served.index.corrections.count(work, record_id),
+    pending=corrections.count_pending(served),
+  )
 
 
 @api_router.get(
   "/api/corrections/check", summary="What a date means", responses=_ERRORS
 )
-async def check_date(
+@endpoint
+def check_date(
   request: Request,
+  served: ServedIndex,
   work: str,
   first_record: str,
   date: str,
   last_record: str = "",
 ) -> ReadDate:
   """Returns the months that a date means; changes nothing."""
-
-  def make() -> ReadDate:
-    fields = corrections.parse_fields(
-      {
-        "work": work,
-        "first": first_record,
-        "last": last_record,
-        "date": date,
-      }
-    )
-    reading = corrections.read_fields(index_of(request), fields)
-    if reading.checked is None:
-      raise PageError(
-        422,
-        "error.refused",
-        {"problem": reading.problem or corrections.EMPTY_DATE},
-      )
-    checked = reading.checked
-    return ReadDate(
-      months=checked.months.nonzero()[0].tolist(),
-      names=[span.name for span in checked.spans],
-      common_era=checked.common_era,
-      records=checked.num_records,
-    )
-
-  return await answer_in_time(request, make)
+  fields = corrections.parse_fields(
+    {"work": work, "first": first_record, "last": last_record, "date": date}
+  )
+  checked = corrections.check_fields(served, fields)
+  return ReadDate(
+    months=checked.months.nonzero()[0].tolist(),
+    names=[span.name for span in checked.spans],
+    common_era=checked.common_era,
+    records=checked.num_records,
+  )
 
 
 @api_router.get(
   "/api/corrections/{number}", summary="A correction", responses=_ERRORS
 )
-async def read_correction(request: Request, number: int) -> CorrectionObject:
+@endpoint
+def read_correction(
+  request: Request, served: ServedIndex, number: int
+) -> CorrectionObject:
   """Returns a correction, even if it was undone."""
-
-  def make() -> CorrectionObject:
-    served = index_of(request)
-    return _describe(
-      corrections.view_correction(
-        served, corrections.find_correction(served, number)
-      )
-    )
-
-  return await answer_in_time(request, make)
+  correction = corrections.find_correction(served, number)
+  return _describe(corrections.view_correction(served, correction))
 
 
 @api_router.post(
@@ -481,54 +435,47 @@ async def read_correction(request: Request, number: int) -> CorrectionObject:
   status_code=201,
   responses=_ERRORS,
 )
-async def add_correction(
-  request: Request, correction: NewCorrection
+@endpoint
+def add_correction(
+  request: Request, served: ServedIndex, correction: NewCorrection
 ) -> CorrectionObject:
   """Saves a correction; answers once it is on disk.
 
   The dates of the index change when its works are dated again.
   """
-
-  def make() -> CorrectionObject:
-    served = index_of(request)
-    values = correction.model_dump()
-    fields = corrections.parse_fields(
-      {
-        "work": values["work"],
-        "first": values["first_record"],
-        "last": values["last_record"],
-        "date": values["date"],
-        "note": values["note"],
-        "name": values["name"],
-      }
-    )
-    key = correction.key or secrets.token_hex(16)
-    added = corrections.add(served, fields, key)
-    return _describe(corrections.view_correction(served, added))
-
-  return await answer_in_time(request, make)
+  values = correction.model_dump()
+  values |= {
+    "first": values["first_record"],
+    "last": values["last_record"],
+  }
+  added = corrections.add(
+    served,
+    corrections.parse_fields(values),
+    correction.key or secrets.token_hex(16),
+  )
+  return _describe(corrections.view_correction(served, added))
 
 
 @api_router.delete(
   "/api/corrections/{number}", summary="Undo a correction", responses=_ERRORS
 )
-async def undo_correction(
+@endpoint
+def undo_correction(
   request: Request,
+  served: ServedIndex,
   number: int,
   name: str = "",
   key: Annotated[str, Query(description=_KEY_TEXT, pattern=f"{_KEY}|^$")] = "",
 ) -> CorrectionObject:
   """Undoes a correction; it stays in the list, marked as undone."""
-
-  def make() -> CorrectionObject:
-    served = index_of(request)
-    undone = corrections.undo(
-      served, number, name, key or secrets.token_hex(16)
-    )
-    return _describe(corrections.view_correction(served, undone))
-
-  return await answer_in_time(request, make)
+  key = key or secrets.token_hex(16)
+  undone = corrections.undo(served, number, name, key)
+  return _describe(corrections.view_correction(served, undone))
 
 
 def _describe(view: corrections.CorrectionView) -> CorrectionObject:
-  return CorrectionObject(**view.to_dict())
+  return CorrectionObject(
+    **dataclasses.asdict(view.correction),
+    state=view.state,
+    problem=str(view.problem),
+  )

@@ -21,6 +21,12 @@ from ctd_jax.web.served_index import ServedIndex
 _EXCERPT = 60  # characters of a record
 _MAX_FOLLOWING = 40
 
+_MAX_FIELD = 10_000  # characters
+_MAX_ID = 10**15
+_MAX_CHOICES = 12
+# Of the form: the date that was chosen, and what that was one reading of.
+CHOICE_FIELD, CHOICE_OF_FIELD = "reading", "reading_of"
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorrectionFields:
@@ -57,13 +63,6 @@ class CorrectionView:
       self.correction.work, self.correction.first_record
     )
 
-  def to_dict(self) -> dict[str, Any]:
-    """Returns the correction as the API shows it."""
-    return dataclasses.asdict(self.correction) | {
-      "state": self.state,
-      "problem": str(self.problem),
-    }
-
 
 def list_corrections(
   served: ServedIndex,
@@ -82,7 +81,7 @@ def view_correction(
 ) -> CorrectionView:
   """Returns a correction with its state and first record."""
   index = served.index
-  dated_with = served.remember(_read_dated_with, correction.work)
+  dated_with = served.remember(read_dated_with, correction.work)
   row = served_index.find_row(index, correction.work, correction.first_record)
   text = ""
   if row is not None:
@@ -100,8 +99,10 @@ def view_correction(
   )
 
 
-def _read_dated_with(served: ServedIndex, work: str) -> DatedWith | None:
-  return correction_checks.read_dated_with(served.index, work)
+def read_dated_with(served: ServedIndex, name: str) -> DatedWith | None:
+  """Returns what a work was dated with; None if the index has no such work."""
+  works = {work.name: work for work in served.index.works}
+  return correction_checks.read_dated_with(served.index, works.get(name))
 
 
 def count_pending(served: ServedIndex) -> int:
@@ -158,28 +159,18 @@ def _find_spans(served: ServedIndex, version: int) -> _MarkedSpans:
   spans: list[tuple[int, int]] = []
   marks = []
   for work, corrections in by_work.items():
-    dated_with = correction_checks.read_dated_with(served.index, work)
+    dated_with = served.remember(read_dated_with, work)
     row_of = corrections_lib.find_rows(
       served.index.folder, work, corrections_lib.list_ends(corrections)
     )
     for correction in corrections:
       state, _ = correction_checks.find_state(correction, dated_with)
-      first = row_of.get(correction.first_record)
-      last = row_of.get(correction.last_record)
-      if state == correction_checks.UNDONE or None in (first, last):
-        continue
-      spans.append((first, last))
-      marks.append(CorrectionMark(state, correction.date))
+      rows = corrections_lib.find_range(correction, row_of)
+      if state != correction_checks.UNDONE and rows is not None:
+        spans.append((rows.start, rows.stop - 1))
+        marks.append(CorrectionMark(state, correction.date))
   first, last = np.array(spans, int).reshape(-1, 2).T
   return _MarkedSpans(first, last, tuple(marks))
-
-
-_MAX_FIELD = 10_000  # characters
-_MAX_ID = 10**15
-_MAX_CHOICES = 12
-EMPTY_DATE = Note("problem.field.empty", name="date")
-# Of the form: the date that was chosen, and what that was one reading of.
-CHOICE_FIELD, CHOICE_OF_FIELD = "reading", "reading_of"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -237,13 +228,30 @@ def read_fields(
       served.index, fields.work, fields.first, fields.last, fields.date
     )
   except AmbiguousDateError as error:
-    choices = _list_choices(served, fields, error.choices)
     return CorrectionPreview(
-      None, notes.of_error(error), choices, len(error.choices)
+      None,
+      notes.of_error(error),
+      _list_choices(served, fields, error.choices),
+      len(error.choices),
     )
   except ValueError as error:
     return CorrectionPreview(None, notes.of_error(error))
   return CorrectionPreview(checked, "")
+
+
+def check_fields(
+  served: ServedIndex, fields: CorrectionFields
+) -> CheckedCorrection:
+  """Returns what a correction means.
+
+  Raises:
+    PageError: 422, if it cannot be read.
+  """
+  reading = read_fields(served, fields)
+  if reading.checked is None:
+    problem = reading.problem or Note("problem.field.empty", name="date")
+    raise PageError(422, "error.refused", {"problem": problem})
+  return reading.checked
 
 
 def _list_choices(
@@ -268,11 +276,7 @@ def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
   Raises:
     PageError: 422 if it is invalid, 409 if it contradicts another one.
   """
-  reading = read_fields(served, fields)
-  if reading.checked is None:
-    raise PageError(
-      422, "error.refused", {"problem": reading.problem or EMPTY_DATE}
-    )
+  checked = check_fields(served, fields)
   try:
     return served.index.corrections.add(
       Correction(
@@ -282,7 +286,7 @@ def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
         date=fields.date,
         note=fields.note,
         name=fields.name,
-        texts_sha256=reading.checked.texts_sha256,
+        texts_sha256=checked.texts_sha256,
       ),
       key,
     )
@@ -304,12 +308,7 @@ def find_correction(served: ServedIndex, number: int) -> Correction:
 
 
 def undo(served: ServedIndex, number: int, name: str, key: str) -> Correction:
-  """Undoes a correction and returns it.
-
-  Raises:
-    PageError: 404 if there is none, 422 if the name is invalid, 409 if it was
-      undone before.
-  """
+  """Undoes a correction and returns it; raises PageError if it cannot."""
   find_correction(served, number)
   try:
     return served.index.corrections.undo(number, name, key)

@@ -33,6 +33,33 @@ _MAX_LOGGED = 1_000  # damaged files that are logged once and not at every look
 
 _State = TypeVar("_State")
 
+JOBS_FOLDER = "jobs"
+STATES = WAITING, RUNNING, DONE, FAILED, CANCELLED, BROKEN_OFF = (
+  "waiting",
+  "running",
+  "done",
+  "failed",
+  "cancelled",
+  "broken_off",
+)
+_MAX_BYTES = 1 << 16  # of the end of a log that are read
+_MAX_LINES = 12  # that are shown
+_MAX_CHARACTERS = 400  # of a line
+# As absl begins a line.
+_PREFIX = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]{1,80}\] ")
+# As `progress.Progress.format_line` writes it.
+_PROGRESS = re.compile(
+  r"(?P<step>.{1,200}?): (?P<done>[\d,]+)(?: of (?P<total>[\d,]+))? "
+  r"(?P<unit>[a-z ]{1,40}s)(?: \(\d+%\))?"
+  r"(?:, (?P<rate>[\d.e+-]+) [a-z ]+/s)?"
+  r"(?:, (?P<left>(?:\d+ days?, )?\d+:\d\d:\d\d) left)?(?:, .*)?"
+)
+_ERROR = "error: "
+_TRACEBACK = "Traceback (most recent call last)"
+_NICENESS = 10  # below the answers to readers
+_SECONDS_TO_END = 3  # that a program has after a signal
+_SECONDS_PER_LINE = "2"  # of progress
+
 
 def read_state(
   path: pathlib.Path, kind: type[_State], **expected: str
@@ -84,17 +111,6 @@ def hold_lock(folder: pathlib.Path, name: str) -> Iterator[None]:
 @functools.lru_cache(_MAX_LOGGED)
 def _log_damaged(path: pathlib.Path, problem: str) -> None:
   logging.error("%s: cannot be read, passed over: %s", path, problem)
-
-
-JOBS_FOLDER = "jobs"
-STATES = WAITING, RUNNING, DONE, FAILED, CANCELLED, BROKEN_OFF = (
-  "waiting",
-  "running",
-  "done",
-  "failed",
-  "cancelled",
-  "broken_off",
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -152,22 +168,6 @@ def is_locked(folder: pathlib.Path, job_id: str) -> bool:
 def format_now() -> str:
   """Returns the current time in UTC, ISO 8601."""
   return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-
-
-_MAX_BYTES = 1 << 16  # of the end of a log that are read
-_MAX_LINES = 12  # that are shown
-_MAX_CHARACTERS = 400  # of a line
-# As absl begins a line.
-_PREFIX = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]{1,80}\] ")
-# As `progress.Progress.format_line` writes it.
-_PROGRESS = re.compile(
-  r"(?P<step>.{1,200}?): (?P<done>[\d,]+)(?: of (?P<total>[\d,]+))? "
-  r"(?P<unit>[a-z ]{1,40}s)(?: \(\d+%\))?"
-  r"(?:, (?P<rate>[\d.e+-]+) [a-z ]+/s)?"
-  r"(?:, (?P<left>(?:\d+ days?, )?\d+:\d\d:\d\d) left)?(?:, .*)?"
-)
-_ERROR = "error: "
-_TRACEBACK = "Traceback (most recent call last)"
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -267,11 +267,6 @@ def describe_step(step: str) -> Note | str:
   if isinstance(note, Note) or not work:
     return note
   return Note("problem.at", place=work, problem=notes.of_term("step", action))
-
-
-_NICENESS = 10  # below the answers to readers
-_SECONDS_TO_END = 3  # that a program has after a signal
-_SECONDS_PER_LINE = "2"  # of progress
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from ctd_jax.dating.chronicle import sections
 from ctd_jax.dating.experts import wording
 from ctd_jax.index import calendars, database, record_answers
 from ctd_jax.web import corrections, rendering
-from ctd_jax.web.requests import PageError, answer_in_time, index_of
+from ctd_jax.web.requests import PageError, endpoint
 from ctd_jax.web.served_index import ServedIndex
 
 # Two records sharing n-grams of this weight tell the same event; a shared
@@ -40,6 +40,19 @@ _MARKS = re.compile(r"[\W_]+")
 _MARKS_WITHIN_LINE = re.compile(r"[^\w\n]+|_+")
 _YEAR = re.compile(sexagenary.YEAR_PATTERN)
 _PAIR = re.compile(sexagenary.PAIR_PATTERN)
+
+MAX_RECORDS = 300  # shown on the page of a month
+MAX_DOUBTFUL = 40
+_MIN_PROBABILITY = 0.5  # to stand in a column of the month
+_MIN_DOUBT = 0.05  # to be listed below the columns
+_USUAL_MONTHS = 36  # on either side, to learn common wording from
+_OPENING = 60  # characters that count as a text's opening
+_MAX_MONTHS = 96  # months in the cache, up to 200 kB each
+_MAX_STRETCHES = 16  # stretches in the cache, 2 MB each
+_MONTHS_AT_ONCE = 12  # that share one `UsualWording`
+_MAX_USUAL = 600  # texts to learn from; more change nothing
+_MIN_DAY_CHANCE = 0.05  # of a day, in calendars without known days
+router = APIRouter(include_in_schema=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,19 +157,14 @@ def _weigh_pairs(
     weights >= _MIN_CONTAINED_WEIGHT
   )
   weights = np.where(is_contained, weights + MIN_WEIGHT, weights)
-  weights += _DAY_WEIGHT * _share_days([record.text for record in records])
+  has_day = np.zeros((len(records), sexagenary.CYCLE_LENGTH), np.float32)
+  for row, record in enumerate(records):
+    has_day[row, list(find_days(record.text))] = 1
+  weights += _DAY_WEIGHT * (has_day @ has_day.T > 0)
   openings = [_prepare(record.opening) for record in records]
   lengths = np.array([len(opening) for opening in openings])
   quoted = _mark_quoted(openings)
   return weights + np.where(quoted, MIN_WEIGHT + lengths[:, None], 0)
-
-
-def _share_days(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
-  """Returns which pairs of texts print the same sexagenary day."""
-  has_day = np.zeros((len(texts), sexagenary.CYCLE_LENGTH), np.float32)
-  for row, text in enumerate(texts):
-    has_day[row, list(find_days(text))] = 1
-  return has_day @ has_day.T > 0
 
 
 def _mark_quoted(texts: Sequence[str]) -> Bool[np.ndarray, "n n"]:
@@ -191,19 +199,6 @@ def find_days(text: str) -> frozenset[int]:
   return frozenset(
     sexagenary.parse_cyclic_index(pair) for pair in _PAIR.findall(folded)
   )
-
-
-MAX_RECORDS = 300  # shown on the page of a month
-MAX_DOUBTFUL = 40
-_MIN_PROBABILITY = 0.5  # to stand in a column of the month
-_MIN_DOUBT = 0.05  # to be listed below the columns
-_USUAL_MONTHS = 36  # on either side, to learn common wording from
-_OPENING = 60  # characters that count as a text's opening
-_MAX_MONTHS = 96  # months in the cache, up to 200 kB each
-_MAX_USUAL = 16  # stretches in the cache, 2 MB each
-_MONTHS_AT_ONCE = 12  # that share one `UsualWording`
-_MAX_USUAL = 600  # texts to learn from; more change nothing
-_MIN_DAY_CHANCE = 0.05  # of a day, in calendars without known days
 
 
 @dataclasses.dataclass(frozen=True)
@@ -289,7 +284,11 @@ def read_month(served: ServedIndex, ordinal: int) -> Month:
   index = served.index
   certain, doubtful = _find_records(served, ordinal)
   shown = certain[:MAX_RECORDS]
-  columns = _order_columns(served, {record.work for record in shown})
+  names = {record.work for record in shown}
+  columns = sorted(
+    (work for work in index.works if work.name in names),
+    key=lambda work: work.work_id in served.commentaries,  # these last
+  )
   events = _align(served, ordinal, shown, columns)
   reigns = index.printed_reigns
   return Month(
@@ -338,14 +337,6 @@ def _find_records(
   return certain, sorted(doubtful, key=lambda it: (-it.probability, it.row))
 
 
-def _order_columns(
-  served: ServedIndex, names: set[str]
-) -> list[database.IndexedWork]:
-  """Returns the works with these names, commentaries last."""
-  works = [work for work in served.index.works if work.name in names]
-  return sorted(works, key=lambda work: work.work_id in served.commentaries)
-
-
 def _align(
   served: ServedIndex,
   ordinal: int,
@@ -371,7 +362,7 @@ def _align(
     return tuple((by_row[text.row],) for text in texts)
   events = align_records(
     texts,
-    served.remember(read_usual, ordinal // _MONTHS_AT_ONCE, _MAX_USUAL),
+    served.remember(read_usual, ordinal // _MONTHS_AT_ONCE, _MAX_STRETCHES),
     ordinal,
   )
   return tuple(tuple(by_row[text.row] for text in event) for event in events)
@@ -497,46 +488,18 @@ def name_day_number(number: int) -> str:
   return ("初" if number <= 10 else "") + numerals.format_numeral(number)
 
 
-router = APIRouter(include_in_schema=False)
-
-
 @router.get("/month/{ordinal}")
 @router.get(rendering.SAVE_PREFIX + "/month/{ordinal}")
-async def show_month(request: Request, ordinal: int) -> Response:
+@endpoint
+def show_month(request: Request, served: ServedIndex, ordinal: int) -> Response:
   """Returns the page of a month."""
-  return await answer_in_time(
-    request, _make_month_page, request, index_of(request), ordinal
-  )
-
-
-@router.get("/year/{ordinal}")
-@router.get(rendering.SAVE_PREFIX + "/year/{ordinal}")
-async def show_year(request: Request, ordinal: int) -> Response:
-  """Returns the page of the year that holds a month."""
-  return await answer_in_time(
-    request, _make_year_page, request, index_of(request), ordinal
-  )
-
-
-def check_month(served: ServedIndex, ordinal: int) -> None:
-  """Raises a 404 PageError if the calendar has no such month."""
-  last = len(served.index.calendar) - 1
-  if not 0 <= ordinal <= last:
-    raise PageError(
-      404, "error.month", {"ordinal": str(ordinal)[:20], "last": last}
-    )
-
-
-def _make_month_page(
-  request: Request, served: ServedIndex, ordinal: int
-) -> Response:
   check_month(served, ordinal)
   month = recall_month(served, ordinal)
   return rendering.render_page(
     request,
     served,
     "month.html",
-    permalink=_make_permalink(served, f"/month/{ordinal}"),
+    permalink=served.pin_path(f"/month/{ordinal}"),
     rows=month.rows,
     month=month,
     marks=corrections.find_marks(served, month.rows),
@@ -549,18 +512,21 @@ def _make_month_page(
   )
 
 
-def _make_year_page(
-  request: Request, served: ServedIndex, ordinal: int
-) -> Response:
+@router.get("/year/{ordinal}")
+@router.get(rendering.SAVE_PREFIX + "/year/{ordinal}")
+@endpoint
+def show_year(request: Request, served: ServedIndex, ordinal: int) -> Response:
+  """Returns the page of the year that holds a month."""
   check_month(served, ordinal)
-  first, last = find_year(served, ordinal)
+  of_year = np.flatnonzero(served.years == served.years[ordinal])
+  first, last = int(of_year[0]), int(of_year[-1])
   months = [recall_month(served, month) for month in range(first, last + 1)]
   rows = [row for month in months for row in month.rows]
   return rendering.render_page(
     request,
     served,
     "year.html",
-    permalink=_make_permalink(served, f"/year/{ordinal}"),
+    permalink=served.pin_path(f"/year/{ordinal}"),
     rows=rows,
     months=months,
     marks=corrections.find_marks(served, rows),
@@ -574,14 +540,13 @@ def _make_year_page(
   )
 
 
-def find_year(served: ServedIndex, ordinal: int) -> tuple[int, int]:
-  """Returns the first and last month of the year that holds a month."""
-  months = np.flatnonzero(served.years == served.years[ordinal])
-  return int(months[0]), int(months[-1])
-
-
-def _make_permalink(served: ServedIndex, path: str) -> str:
-  return f"{path}?index={served.index.versions.index_sha256}"
+def check_month(served: ServedIndex, ordinal: int) -> None:
+  """Raises a 404 PageError if the calendar has no such month."""
+  last = len(served.index.calendar) - 1
+  if not 0 <= ordinal <= last:
+    raise PageError(
+      404, "error.month", {"ordinal": str(ordinal)[:20], "last": last}
+    )
 
 
 def _name_neighbours(

@@ -5,6 +5,7 @@ Axes: K months.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import difflib
 import itertools
@@ -37,6 +38,13 @@ _ORDINAL = re.compile(r"@(\d{1,7})")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _MAX_FIELD = 200  # characters of any parameter but the question
 _MAX_VALUES = 200  # of a repeated parameter
+
+MONTH, YEAR, DECADE, CENTURY = UNITS = ("month", "year", "decade", "century")
+_YEARS = {YEAR: 1, DECADE: 10, CENTURY: 100}
+_MAX_BARS = 140
+_MIN_MARGIN = 12  # months shown on either side
+_ALL = 10_000  # more than any words match
+_SHARE = 5e-3  # of the records may lie beyond either end
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -169,10 +177,7 @@ def _parse_choice(
 def _parse_list(
   parameters: QueryParams | Mapping[str, str], name: str
 ) -> tuple[str, ...]:
-  if isinstance(parameters, QueryParams):
-    values = parameters.getlist(name)
-  else:
-    values = [parameters[name]] if name in parameters else []
+  values = QueryParams(parameters).getlist(name)
   if len(values) > _MAX_VALUES:
     refuse(name, f"{len(values)} ×", f"≤ {_MAX_VALUES}")
   return tuple(dict.fromkeys(value for value in values if value))
@@ -182,13 +187,10 @@ def _parse_probability(parameters: Mapping[str, str]) -> float:
   value = _parse_field(parameters, "p")
   if not value:
     return asking.MIN_PROBABILITY
-  try:
-    probability = float(value)
-  except ValueError:
-    probability = -1.0
-  if not 0 <= probability <= 1:
-    refuse("p", value, "0 … 1")
-  return probability
+  with contextlib.suppress(ValueError):
+    if 0 <= (probability := float(value)) <= 1:
+      return probability
+  refuse("p", value, "0 … 1")
 
 
 def _parse_page(parameters: Mapping[str, str]) -> int:
@@ -218,9 +220,8 @@ def check_names(
   served: ServedIndex, works: Sequence[str], kinds: Sequence[str]
 ) -> None:
   """Raises a 422 PageError for a work or kind that is not in the index."""
-  known_works = [work.name for work in served.index.works]
   for parameter, names, known in (
-    ("work", works, known_works),
+    ("work", works, [work.name for work in served.index.works]),
     ("kind", kinds, served.index.kinds),
   ):
     for name in names:
@@ -238,8 +239,8 @@ def resolve_query(served: ServedIndex, query: PageQuery) -> ResolvedQuery:
   """
   check_names(served, query.works, query.kinds)
   if query.text.strip():
-    question = asking.read_question(
-      served.index, query.text, query.intent or None
+    question = served.index.question_reader.read(
+      query.text, query.intent or None
     )
   else:
     question = Question("", TIME)
@@ -258,14 +259,12 @@ def resolve_query(served: ServedIndex, query: PageQuery) -> ResolvedQuery:
 
 
 def _resolve_span(served: ServedIndex, query: PageQuery) -> MonthSpan:
-  end = len(served.index.calendar) - 1
-  first, last = 0, end
+  first, last = 0, len(served.index.calendar) - 1
   if query.first:
     first = resolve_time(served, "from", query.first).first
   if query.last:
     last = resolve_time(served, "to", query.last).last
-  if first > last:
-    first, last = last, first
+  first, last = sorted((first, last))
   name = record_answers.make_span(
     served.index, first, last, served.index.printed_reigns
   ).name
@@ -284,7 +283,7 @@ def resolve_time(served: ServedIndex, name: str, text: str) -> MonthSpan:
     if month >= len(served.index.calendar):
       refuse(name, text, f"@0 … @{len(served.index.calendar) - 1}")
     return MonthSpan(month, month, text)
-  question = asking.read_question(served.index, text, TIME)
+  question = served.index.question_reader.read(text, TIME)
   if question.readings:
     refuse(
       name, text, "、".join(reading.name for reading in question.readings[:6])
@@ -305,14 +304,6 @@ def format_month(served: ServedIndex, ordinal: int) -> str:
   except (PageError, ValueError):
     return f"@{ordinal}"
   return name if span[:2] == (ordinal, ordinal) else f"@{ordinal}"
-
-
-MONTH, YEAR, DECADE, CENTURY = UNITS = ("month", "year", "decade", "century")
-_YEARS = {YEAR: 1, DECADE: 10, CENTURY: 100}
-_MAX_BARS = 140
-_MIN_MARGIN = 12  # months shown on either side
-_ALL = 10_000  # more than any words match
-_SHARE = 5e-3  # of the records may lie beyond either end
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,10 +328,6 @@ class TimelineBars:
   last: int  # ordinal of the last month shown
   bars: tuple[Bar, ...]  # in order of time
 
-  def to_dict(self) -> dict[str, Any]:
-    """Returns the timeline as JSON."""
-    return dataclasses.asdict(self)
-
 
 def make_timeline(
   served: ServedIndex,
@@ -360,31 +347,34 @@ def make_timeline(
   density = served.find_density(
     tuple(works), resolved.query.kinds if resolved else ()
   )
-  is_asked = _mark_asked(served, resolved)
+  is_asked = np.zeros(len(density), bool)
+  for span in resolved.question.intervals if resolved else ():
+    is_asked[span.first : span.last + 1] = True
   first, last = window or _find_window(density, is_asked)
   unit = unit or _choose_unit(served, first, last)
   bounds = _find_bounds(served, first, last, unit)
   mass = np.zeros(len(density))
   if resolved:
     mass = _sum_matches(served, resolved, density, is_asked, matches)
-  return TimelineBars(
-    unit,
-    first,
-    last,
-    tuple(
-      _make_bar(served, unit, start, end - 1, density, mass, is_asked)
-      for start, end in itertools.pairwise(bounds)
-    ),
-  )
-
-
-def _mark_asked(
-  served: ServedIndex, resolved: ResolvedQuery | None
-) -> np.ndarray:
-  is_asked = np.zeros(len(served.index.calendar), bool)
-  for span in resolved.question.intervals if resolved else ():
-    is_asked[span.first : span.last + 1] = True
-  return is_asked
+  index, bars = served.index, []
+  find_name = {MONTH: calendars.name_month, YEAR: calendars.name_year}.get(unit)
+  for start, end in itertools.pairwise(bounds):
+    years = _format_years(served.years, start, end - 1)
+    months = slice(start, end)
+    bars.append(
+      Bar(
+        first=start,
+        last=end - 1,
+        name=find_name(index.calendar, start, index.printed_reigns)
+        if find_name
+        else years,
+        common_era=years,
+        records=round(float(density[months].sum()), 3),
+        matches=round(float(mass[months].sum()), 3),
+        is_asked=bool(is_asked[months].any()),
+      )
+    )
+  return TimelineBars(unit, first, last, tuple(bars))
 
 
 def _find_window(
@@ -407,10 +397,10 @@ def _choose_unit(served: ServedIndex, first: int, last: int) -> str:
   if last - first < _MAX_BARS:
     return MONTH
   num_years = int(served.years[last] - served.years[first]) + 1
-  for unit, years in _YEARS.items():
-    if num_years <= _MAX_BARS * years:
-      return unit
-  return CENTURY
+  units = (
+    unit for unit, years in _YEARS.items() if num_years <= _MAX_BARS * years
+  )
+  return next(units, CENTURY)
 
 
 def _find_bounds(
@@ -444,35 +434,6 @@ def _sum_matches(
       )
       mass += np.bincount(arrays.months, arrays.probabilities, len(density))
   return np.where(is_asked, mass, 0) if is_asked.any() else mass
-
-
-def _make_bar(
-  served: ServedIndex,
-  unit: str,
-  first: int,
-  last: int,
-  density: Float[np.ndarray, " K"],
-  mass: Float[np.ndarray, " K"],
-  is_asked: np.ndarray,
-) -> Bar:
-  calendar, months = served.index.calendar, slice(first, last + 1)
-  years = _format_years(served.years, first, last)
-  reigns = served.index.printed_reigns
-  if unit == MONTH:
-    name = calendars.name_month(calendar, first, reigns)
-  elif unit == YEAR:
-    name = calendars.name_year(calendar, first, reigns)
-  else:
-    name = years
-  return Bar(
-    first,
-    last,
-    name,
-    years,
-    round(float(density[months].sum()), 3),
-    round(float(mass[months].sum()), 3),
-    bool(is_asked[months].any()),
-  )
 
 
 def _format_years(years: Int[np.ndarray, " K"], first: int, last: int) -> str:

@@ -4,7 +4,6 @@ Axes: K months.
 """
 
 import dataclasses
-from collections.abc import Sequence
 
 import numpy as np
 from fastapi import APIRouter
@@ -14,8 +13,6 @@ from starlette.responses import RedirectResponse, Response
 
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import section_reading, western
-from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.dating.chronicle.sections import Section
 from ctd_jax.index import asking, calendars, database, record_answers
 from ctd_jax.index.answers import Answer, AnswerRecord, PassageDate
 from ctd_jax.index.question_calendar import PASSAGE
@@ -27,6 +24,7 @@ from ctd_jax.web.queries import PageQuery
 from ctd_jax.web.requests import (
   PageError,
   answer_in_time,
+  endpoint,
   index_of,
   settings_of,
 )
@@ -39,30 +37,19 @@ _MAX_BARS = 120
 _MIN_SHOWN = 1e-3  # probability of a month that the figure has to show
 _MARGIN = 2  # months shown beyond these
 
+_MAX_YEAR_BARS = 160
+_SHARE = 0.001  # of the probability that may lie beyond the ends of the figure
+_YEAR_MARGIN = 3  # years shown beyond it
+_MAX_LINK = 2000  # characters of a passage that an address may have
+
 
 @router.get("/record/{row:int}")
 @router.get(rendering.SAVE_PREFIX + "/record/{row:int}")
-async def find_record(request: Request, row: int) -> Response:
+@endpoint
+def find_record(request: Request, served: ServedIndex, row: int) -> Response:
   """Redirects from a row to the record's permanent address."""
-  return await answer_in_time(
-    request, _lead_to_record, request, index_of(request), row
-  )
-
-
-@router.get("/record/{path:path}")
-@router.get(rendering.SAVE_PREFIX + "/record/{path:path}")
-async def show_record(request: Request, path: str) -> Response:
-  """Returns the page of a record."""
-  return await answer_in_time(
-    request, _make_page, request, index_of(request), path
-  )
-
-
-def _lead_to_record(
-  request: Request, served: ServedIndex, row: int
-) -> Response:
   check_row(served, row)
-  names = served_index.name_record(served.index, row)
+  names = served_index.name_records(served.index, [row])[row]
   prefix = ""
   if rendering.PageLinks(request).is_saved:
     prefix = rendering.SAVE_PREFIX
@@ -71,7 +58,11 @@ def _lead_to_record(
   return RedirectResponse(f"{prefix}{path}{query}", 307)
 
 
-def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
+@router.get("/record/{path:path}")
+@router.get(rendering.SAVE_PREFIX + "/record/{path:path}")
+@endpoint
+def show_record(request: Request, served: ServedIndex, path: str) -> Response:
+  """Returns the page of a record."""
   row = find_row(served, path)
   record = read_record(served, row)
   links = rendering.PageLinks(request, served)
@@ -81,8 +72,9 @@ def _make_page(request: Request, served: ServedIndex, path: str) -> Response:
     request,
     served,
     "record.html",
-    permalink=served_index.make_record_path(record.work, record.record_id)
-    + f"?index={served.index.versions.index_sha256}",
+    permalink=served.pin_path(
+      served_index.make_record_path(record.work, record.record_id)
+    ),
     record=record,
     cues=find_cues(served, record),
     chart=draw_posterior(served, row, links),
@@ -167,20 +159,19 @@ def find_cues(
 ) -> list[tuple[int, int]]:
   """Returns (start, end) of the dates printed in a record."""
   spans = [(start, end) for it in record.reasons for start, end in it["spans"]]
-  for section in _read_sections(record.text, served.index.calendar):
+  calendar = served.index.calendar
+  if western.is_western(calendar):
+    entry = Entry(record.text, Place("", 1))
+    sections = western.read_all_western_sections([entry])
+  else:
+    sections = section_reading.read_sections(0, record.text, calendar)
+  for section in sections:
     if section.statements:
       printed = record.text[section.start : section.date_end]
       spans.append(
         (section.start, section.start + len(printed.rstrip("，。、；： 　")))
       )
   return [(start, end) for start, end in spans if end > start]
-
-
-def _read_sections(text: str, calendar: Calendar) -> Sequence[Section]:
-  if western.is_western(calendar):
-    entry = Entry(text, Place("", 1))
-    return western.read_all_western_sections([entry])
-  return section_reading.read_sections(0, text, calendar)
 
 
 def draw_posterior(
@@ -237,12 +228,6 @@ def _find_neighbours(served: ServedIndex, row: int) -> list[dict[str, object]]:
   ]
 
 
-_MAX_YEAR_BARS = 160
-_SHARE = 0.001  # of the probability that may lie beyond the ends of the figure
-_YEAR_MARGIN = 3  # years shown beyond it
-_MAX_LINK = 2000  # characters of a passage that an address may have
-
-
 @router.get("/date")
 @router.get(rendering.SAVE_PREFIX + "/date")
 async def show_passage(request: Request) -> Response:
@@ -250,7 +235,9 @@ async def show_passage(request: Request) -> Response:
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
-  return await _show(request, query)
+  return await answer_in_time(
+    request, _make_passage_page, request, index_of(request), query
+  )
 
 
 @router.post("/date")
@@ -263,10 +250,6 @@ async def show_long_passage(request: Request) -> Response:
   )
   if len(query.text) <= _MAX_LINK:
     return RedirectResponse(f"/date?{query.encode()}", 303)
-  return await _show(request, query)
-
-
-async def _show(request: Request, query: PageQuery) -> Response:
   return await answer_in_time(
     request, _make_passage_page, request, index_of(request), query
   )
@@ -275,9 +258,7 @@ async def _show(request: Request, query: PageQuery) -> Response:
 def _make_passage_page(
   request: Request, served: ServedIndex, query: PageQuery
 ) -> Response:
-  answer = None
-  if query.text.strip():
-    answer = date_passage(served, query.text)
+  answer = date_passage(served, query.text) if query.text.strip() else None
   pinned = dataclasses.replace(
     query, index=served.index.versions.index_sha256, language="", intent=""
   )
@@ -293,7 +274,7 @@ def _make_passage_page(
     chart=answer and draw_years(answer.dates),
     titles=served.titles,
     max_length=settings_of(request).max_question,
-    can_date=_dates_passages(served),
+    can_date=served.index.manifest.passages is not None,
     refusal=_find_refusal(served),
   )
 
@@ -304,9 +285,9 @@ def date_passage(served: ServedIndex, text: str) -> Answer:
   Raises:
     PageError: 422, if the index cannot date passages, or not this one.
   """
-  if not _dates_passages(served):
+  if served.index.manifest.passages is None:
     raise PageError(422, _find_refusal(served))
-  question = asking.read_question(served.index, text, PASSAGE)
+  question = served.index.question_reader.read(text, PASSAGE)
   with served.passage_lock:
     try:
       return asking.date_passage(served.index, question)
@@ -314,10 +295,6 @@ def date_passage(served: ServedIndex, text: str) -> Answer:
       raise PageError(
         422, "error.passage", {"problem": notes.of_error(error)}
       ) from error
-
-
-def _dates_passages(served: ServedIndex) -> bool:
-  return served.index.manifest.passages is not None
 
 
 def _find_refusal(served: ServedIndex) -> str:

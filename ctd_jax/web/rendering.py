@@ -9,15 +9,15 @@ import dataclasses
 import functools
 import http
 import importlib.resources
+import operator
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import jinja2
 import markupsafe
 from absl import logging
-from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from rich import cells
 from starlette.exceptions import HTTPException
@@ -30,7 +30,7 @@ from starlette.responses import (
 )
 
 from ctd_jax.chronology import reigns
-from ctd_jax.index import answer_output, answers, calendars
+from ctd_jax.index import answer_output, answers, calendars, ranking
 from ctd_jax.index.answers import clean
 from ctd_jax.index.question_calendar import QuestionError
 from ctd_jax.utils import notes
@@ -47,7 +47,19 @@ from ctd_jax.web.served_index import ServedIndex
 # Chinese language tags that mean simplified characters.
 _SIMPLIFIED_TAGS = ("zh-hans", "zh-cn", "zh-sg", "zh-my")
 
-Translate = Callable[..., str]
+WIDTH = 720
+_LEFT, _RIGHT = 40, 4
+_LABEL_HEIGHT = 20
+_MAX_LABELS = 6
+# Width of a label's column on narrow screens, and the gap between labels.
+_COLUMN_WIDTH, _LABEL_GAP = 9.5, 18
+SAVE_PREFIX = "/save"
+_SAVED_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
+_MAX_LANGUAGE_TAGS = 200  # characters read of a header
+# Statuses with a text of their own.
+EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
+# Parameter errors with a text of their own.
+_KNOWN_TYPES = ("int_parsing", "int_parsing_size")
 
 
 @functools.cache
@@ -60,11 +72,6 @@ def translate(language: str, name: str, /, **values: Any) -> str:
   """Returns a message with its values filled in."""
   words = {name: notes.write(it, language) for name, it in values.items()}
   return load_messages()[name][language].format(**words)
-
-
-def bind_language(language: str) -> Translate:
-  """Returns `translate` for one language."""
-  return functools.partial(translate, language)
 
 
 def translate_term(language: str, group: str, term: str) -> str:
@@ -94,7 +101,8 @@ def choose_language(requested: str, accepted: str) -> str:
   """
   if requested:
     return requested
-  for tag, _ in sorted(map(_read_weight, accepted.split(",")), key=_by_weight):
+  tags = map(_read_weight, accepted.split(","))
+  for _, tag in sorted(tags, key=operator.itemgetter(0)):
     if tag.startswith("zh"):
       is_simplified = tag == "zh" or tag.startswith(_SIMPLIFIED_TAGS)
       return SIMPLIFIED if is_simplified else TRADITIONAL
@@ -103,24 +111,13 @@ def choose_language(requested: str, accepted: str) -> str:
   return ENGLISH
 
 
-def _read_weight(part: str) -> tuple[str, float]:
+def _read_weight(part: str) -> tuple[float, str]:
+  """Returns a language tag after its negative weight."""
   tag, _, weight = part.partition(";q=")
   try:
-    return tag.strip().lower(), float(weight or 1)
+    return -float(weight or 1), tag.strip().lower()
   except ValueError:
-    return tag.strip().lower(), 0.0
-
-
-def _by_weight(item: tuple[str, float]) -> float:
-  return -item[1]
-
-
-WIDTH = 720
-_LEFT, _RIGHT = 40, 4
-_LABEL_HEIGHT = 20
-_MAX_LABELS = 6
-# Width of a label's column on narrow screens, and the gap between labels.
-_COLUMN_WIDTH, _LABEL_GAP = 9.5, 18
+    return 0.0, tag.strip().lower()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -238,11 +235,6 @@ def _draw_labels(bars: Sequence[ChartBar], width: float, y: float) -> str:
   return "".join(labels)
 
 
-SAVE_PREFIX = "/save"
-_SAVED_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
-_MAX_LANGUAGE_TAGS = 200  # characters read of a header
-
-
 def find_language(request: Request) -> str:
   """Returns the language in which to answer a request."""
   requested = request.query_params.get("lang", "")
@@ -268,15 +260,18 @@ def render_page(
   """
   links = PageLinks(request, served, rows)
   is_saved = links.is_saved
+  versions = served.index.versions
+  asked_sha256 = request.query_params.get("index", "")[:64]
+  is_other = not versions.index_sha256.startswith(asked_sha256)
   content = _render(
     request,
     template,
     link=links,
     saved_style=_load_style() if is_saved else "",
-    versions=served.index.versions,
+    versions=versions,
     permalink=str(request.base_url).rstrip("/") + permalink,
     save_link=SAVE_PREFIX + permalink,
-    other_index=_find_other_index(request, served),
+    other_index=asked_sha256 if is_other else "",
     **values,
   )
   headers = {}
@@ -286,30 +281,6 @@ def render_page(
       "Content-Security-Policy": _SAVED_POLICY,
     }
   return HTMLResponse(content, headers=headers)
-
-
-def render_error(
-  request: Request, kind: int, status: int, detail: str, number: str
-) -> Response:
-  """Returns an error page.
-
-  Args:
-    kind: status whose explanation is shown.
-  """
-  content = _render(
-    request,
-    "error.html",
-    link=PageLinks(request),
-    saved_style="",
-    kind=kind,
-    status=status,
-    detail=detail,
-    number=number,
-    question=request.query_params.get("q", "")
-    if request.url.path == "/" and status == 422
-    else "",
-  )
-  return HTMLResponse(content, status)
 
 
 def render_plain(request: Request, template: str, **values: Any) -> str:
@@ -332,12 +303,6 @@ class PageLinks:
     served: ServedIndex | None = None,
     rows: Collection[int] = (),
   ):
-    """Looks up the addresses of known records at once.
-
-    Args:
-      served: index of the records; None for a page without records.
-      rows: of these records, as far as known.
-    """
     self._served = served
     self._names = served_index.name_records(served.index, rows) if rows else {}
     language = request.query_params.get("lang", "")
@@ -348,9 +313,8 @@ class PageLinks:
   def record(self, row: int) -> str:
     """Returns the permanent address of a record."""
     if row not in self._names:
-      self._names[row] = served_index.name_record(self._served.index, row)
-    names = self._names[row]
-    return self(served_index.make_record_path(*names))
+      self._names |= served_index.name_records(self._served.index, [row])
+    return self(served_index.make_record_path(*self._names[row]))
 
   def __call__(
     self,
@@ -379,7 +343,7 @@ def _render(request: Request, template: str, **values: Any) -> str:
     .render(
       request=request,
       language=language,
-      t=bind_language(language),
+      t=functools.partial(translate, language),
       term=functools.partial(translate_term, language),
       note=functools.partial(write_note, language),
       month_name=functools.partial(_name_month, language),
@@ -454,14 +418,10 @@ def split_marks(
   Args:
     spans: first character and end of each mark; they may overlap.
   """
-  merged: list[tuple[int, int]] = []
-  for start, end in sorted(
-    (max(start, 0), min(end, len(text))) for start, end in spans
-  ):
-    if merged and start <= merged[-1][1]:
-      merged[-1] = merged[-1][0], max(end, merged[-1][1])
-    elif start < end:
-      merged.append((start, end))
+  cut = [(max(start, 0), min(end, len(text))) for start, end in spans]
+  merged = ranking.merge_spans(
+    [(start, end) for start, end in cut if start < end]
+  )
   return list(answer_output.split_marks(text, merged))
 
 
@@ -485,90 +445,63 @@ def _link_languages(request: Request) -> list[tuple[str, str]]:
   ]
 
 
-def _find_other_index(request: Request, served: ServedIndex) -> str:
-  """Returns the hash in the address if it belongs to another index, else ""."""
-  sha256 = request.query_params.get("index", "")[:64]
-  is_same = served.index.versions.index_sha256.startswith(sha256)
-  return "" if is_same else sha256
-
-
-# Statuses with a text of their own.
-EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
-
-# Parameter errors with a text of their own.
-_KNOWN_TYPES = ("int_parsing", "int_parsing_size")
-
-
-def add_handlers(app: FastAPI) -> None:
-  """Makes an application answer errors with pages."""
-  app.add_exception_handler(requests.PageError, answer_page_error)
-  app.add_exception_handler(served_index.NoIndexError, _answer_no_index)
-  app.add_exception_handler(HTTPException, _answer_http_error)
-  app.add_exception_handler(RequestValidationError, _answer_validation_error)
-  app.add_exception_handler(ValueError, _answer_value_error)
-  app.add_exception_handler(PermissionError, _answer_permission_error)
-  app.add_exception_handler(Exception, _answer_failure)
-
-
 def make_error_response(
   request: Request, status: int, detail: str = "", number: str = ""
 ) -> Response:
   """Returns the answer to a failed request, as JSON for the API."""
+  problem = {
+    "status": status,
+    "title": http.HTTPStatus(status).phrase,
+    "detail": detail,
+    "number": number,
+  }
   if request.url.path.startswith("/api/"):
-    return JSONResponse(
-      {
-        "error": {
-          "status": status,
-          "title": http.HTTPStatus(status).phrase,
-          "detail": detail,
-          "number": number,
-        }
-      },
-      status,
-    )
-  return render_error(
-    request, status if status in EXPLAINED else 400, status, detail, number
+    return JSONResponse({"error": problem}, status)
+  is_question = request.url.path == "/" and status == 422
+  content = render_plain(
+    request,
+    "error.html",
+    **problem,
+    kind=status if status in EXPLAINED else 400,
+    question=request.query_params.get("q", "") if is_question else "",
   )
+  return HTMLResponse(content, status)
 
 
-def answer_page_error(request: Request, error: requests.PageError) -> Response:
-  """Returns the answer to a request refused with a message."""
-  language = _find_error_language(request)
-  detail = ""
-  if error.message:
-    detail = translate(language, error.message, **error.values)
-  return make_error_response(request, error.status, detail)
-
-
-def _find_error_language(request: Request) -> str:
-  """Returns the language of an error; the API answers in English."""
-  if request.url.path.startswith("/api/"):
-    return notes.ENGLISH
-  return find_language(request)
-
-
-def _answer_no_index(
-  request: Request, _: served_index.NoIndexError
-) -> Response:
-  """Redirects to the upload page."""
-  if request.url.path.startswith("/api/"):
-    return make_error_response(request, 404, "the index is yet to be built")
-  return RedirectResponse(PageLinks(request)("/upload"), 303)
-
-
-def _answer_http_error(request: Request, error: HTTPException) -> Response:
-  return make_error_response(request, error.status_code)
-
-
-def _answer_validation_error(
-  request: Request, error: RequestValidationError
-) -> Response:
-  language = _find_error_language(request)
-  problems = tuple(map(_describe_parameter, error.errors()[:5]))
-  is_path = any(item["loc"][0] == "path" for item in error.errors())
-  return make_error_response(
-    request, 404 if is_path else 422, notes.write(problems, language)
+def answer_error(request: Request, error: Exception) -> Response:
+  """Returns the answer to a request that ended with an error."""
+  is_api = request.url.path.startswith("/api/")
+  language = notes.ENGLISH if is_api else find_language(request)
+  match error:
+    case requests.PageError(message=""):
+      return make_error_response(request, error.status)
+    case requests.PageError():
+      detail = translate(language, error.message, **error.values)
+      return make_error_response(request, error.status, detail)
+    case served_index.NoIndexError():
+      if is_api:
+        return make_error_response(request, 404, "the index is yet to be built")
+      return RedirectResponse(PageLinks(request)("/upload"), 303)
+    case HTTPException():
+      return make_error_response(request, error.status_code)
+    case RequestValidationError():
+      problems = tuple(map(_describe_parameter, error.errors()[:5]))
+      is_path = any(item["loc"][0] == "path" for item in error.errors())
+      return make_error_response(
+        request, 404 if is_path else 422, notes.write(problems, language)
+      )
+    case QuestionError():
+      problem = notes.write(notes.of_error(error), language)
+      return make_error_response(request, 422, problem)
+    case PermissionError():  # a change that the server is not allowed to write
+      logging.error("%s %s: %s", request.method, request.url.path, error)
+      refusal = requests.PageError(403, "error.unwritable")
+      return answer_error(request, refusal)
+  number = secrets.token_hex(4)
+  logging.error(
+    "error %s: %s %s", number, request.method, request.url.path, exc_info=error
   )
+  return make_error_response(request, 500, "", number)
 
 
 def _describe_parameter(item: dict[str, Any]) -> Note:
@@ -577,27 +510,3 @@ def _describe_parameter(item: dict[str, Any]) -> Note:
   if part == "path" and item["type"] in _KNOWN_TYPES:
     return Note(f"problem.address.{item['type']}", name=".".join(names))
   return Note("problem.at", place=".".join((part, *names)), problem=item["msg"])
-
-
-def _answer_value_error(request: Request, error: ValueError) -> Response:
-  """Answers a question that the index cannot read."""
-  if isinstance(error, QuestionError):
-    problem = notes.write(notes.of_error(error), _find_error_language(request))
-    return make_error_response(request, 422, problem)
-  return _answer_failure(request, error)
-
-
-def _answer_permission_error(
-  request: Request, error: PermissionError
-) -> Response:
-  """Answers a change that the server is not allowed to write."""
-  logging.error("%s %s: %s", request.method, request.url.path, error)
-  return answer_page_error(request, requests.PageError(403, "error.unwritable"))
-
-
-def _answer_failure(request: Request, error: Exception) -> Response:
-  number = secrets.token_hex(4)
-  logging.error(
-    "error %s: %s %s", number, request.method, request.url.path, exc_info=error
-  )
-  return make_error_response(request, 500, "", number)

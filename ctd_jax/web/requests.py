@@ -11,6 +11,7 @@ import contextlib
 import functools
 import hashlib
 import hmac
+import inspect
 import os
 import pathlib
 import re
@@ -25,8 +26,26 @@ from absl import logging
 from starlette.datastructures import FormData
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
+from starlette.responses import Response
 
 from ctd_jax.web.served_index import IndexHolder, ServedIndex, WebSettings
+
+Result = TypeVar("Result")
+
+SAFE_METHODS = ("GET", "HEAD", "OPTIONS")  # change nothing
+# Requests with a body that change nothing.
+READING_PATHS = ("/date", "/api/ask", "/token")
+FORM_COOKIE = "ctd_form"
+TOKEN_FIELD = "form_token"
+KEY_FIELD = "form_key"
+SECRET_FILE = ".secret"
+NAME_COOKIE = "ctd_name"
+_NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name
+_MAX_NAME = 200
+_NONCE = re.compile("[0-9a-f]{32}")
+_KEY = re.compile("[0-9a-f]{16,64}")
+_THREADS_PER_CORE = 4
+_MIN_THREADS, _MAX_THREADS = 8, 32
 
 
 class PageError(Exception):
@@ -44,29 +63,15 @@ class PageError(Exception):
     self.values = values or {}
 
 
-Result = TypeVar("Result")
-
-SAFE_METHODS = ("GET", "HEAD", "OPTIONS")  # of what changes nothing
-_THREADS_PER_CORE = 4
-_MIN_THREADS, _MAX_THREADS = 8, 32
-
-
 class AnswerThreads:
   """The threads that answer questions."""
 
   def __init__(self, size: int | None = None):
-    """Sets the number of threads; by default it depends on the cores."""
     by_cores = _THREADS_PER_CORE * (os.cpu_count() or 1)
     self.size = size or min(max(by_cores, _MIN_THREADS), _MAX_THREADS)
     self._executor = concurrent.futures.ThreadPoolExecutor(self.size, "answer")
     self._lock = threading.Lock()
-    self._num_overdue = 0
-
-  @property
-  def num_overdue(self) -> int:
-    """Number of threads still working on abandoned requests."""
-    with self._lock:
-      return self._num_overdue
+    self.num_overdue = 0  # threads still working on abandoned requests
 
   async def run(
     self, function: Callable[..., Result], *arguments: object, seconds: float
@@ -97,16 +102,17 @@ class AnswerThreads:
     if future.cancel() or future.done():
       return
     with self._lock:
-      self._num_overdue += 1
-      num_overdue = self._num_overdue
+      self.num_overdue += 1
     future.add_done_callback(self._count_end)
     logging.warning(
-      "%d of %d threads are at work whose time is over", num_overdue, self.size
+      "%d of %d threads still work on requests that were given up",
+      self.num_overdue,
+      self.size,
     )
 
   def _count_end(self, _: concurrent.futures.Future) -> None:
     with self._lock:
-      self._num_overdue -= 1
+      self.num_overdue -= 1
 
 
 def settings_of(request: Request) -> WebSettings:
@@ -116,8 +122,7 @@ def settings_of(request: Request) -> WebSettings:
 
 def index_of(request: Request) -> ServedIndex:
   """Returns the newest state of the index."""
-  holder: IndexHolder = request.app.state.holder
-  return holder.get()
+  return request.app.state.holder.get()
 
 
 async def answer_in_time(
@@ -133,11 +138,10 @@ async def answer_in_time(
   Raises:
     PageError: 503, if it takes longer than the settings allow.
   """
-  threads: AnswerThreads = request.app.state.threads
   holder: IndexHolder = request.app.state.holder
   seconds = settings_of(request).seconds
-  states = [it for it in arguments if isinstance(it, ServedIndex)]
-  served = states[0] if states else holder.opened
+  states = (it for it in arguments if isinstance(it, ServedIndex))
+  served = next(states, holder.opened)
 
   def answer() -> Result:
     try:
@@ -153,22 +157,30 @@ async def answer_in_time(
       return function(*(newer if it is served else it for it in arguments))
 
   try:
-    return await threads.run(answer, seconds=seconds)
+    return await request.app.state.threads.run(answer, seconds=seconds)
   except TimeoutError as error:
     raise PageError(503, "error.time", {"seconds": f"{seconds:g}"}) from error
 
 
-FORM_COOKIE = "ctd_form"
-TOKEN_FIELD = "form_token"
-KEY_FIELD = "form_key"
-SECRET_FILE = ".secret"
-NAME_COOKIE = "ctd_name"
-# Requests with a body that change nothing.
-READING_PATHS = ("/date", "/api/ask", "/token")
-_NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name
-_MAX_NAME = 200
-_NONCE = re.compile("[0-9a-f]{32}")
-_KEY = re.compile("[0-9a-f]{16,64}")
+def endpoint(function: Callable[..., Result]) -> Callable[..., Any]:
+  """Returns the endpoint that runs a function as `answer_in_time` does.
+
+  Args:
+    function: of the request, the served index, and parameters of the request.
+  """
+  signature = inspect.signature(function, eval_str=True)
+
+  @functools.wraps(function)
+  async def answer(request: Request, **values: Any) -> Result:
+    call = functools.partial(function, **values)
+    return await answer_in_time(request, call, request, index_of(request))
+
+  # FastAPI reads the parameters from here; the index is none of them.
+  parameters = [
+    it for it in signature.parameters.values() if it.name != "served"
+  ]
+  answer.__signature__ = signature.replace(parameters=parameters)
+  return answer
 
 
 @functools.cache
@@ -292,15 +304,15 @@ def read_name(request: Request) -> str:
   return name[:_MAX_NAME] if name.isprintable() else ""
 
 
-def make_name_cookie(name: str) -> dict[str, object]:
-  """Returns the arguments of `set_cookie` that keep a reader's name."""
-  return {
-    "key": NAME_COOKIE,
-    "value": quote(name[:_MAX_NAME]),
-    "max_age": _NAME_AGE,
-    "httponly": True,
-    "samesite": "lax",
-  }
+def keep_name(response: Response, name: str) -> None:
+  """Makes a browser keep a reader's name."""
+  response.set_cookie(
+    NAME_COOKIE,
+    quote(name[:_MAX_NAME]),
+    max_age=_NAME_AGE,
+    httponly=True,
+    samesite="lax",
+  )
 
 
 def _make_token(request: Request, nonce: str) -> str:

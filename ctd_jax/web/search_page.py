@@ -20,8 +20,11 @@ from ctd_jax.web.queries import (
   ResolvedQuery,
   TimelineBars,
 )
-from ctd_jax.web.requests import answer_in_time, index_of, settings_of
+from ctd_jax.web.requests import endpoint, settings_of
 from ctd_jax.web.served_index import ServedIndex
+
+router = APIRouter(include_in_schema=False)
+CONFIDENCES = (asking.MIN_PROBABILITY, 0.1, 0.5, 0.9)
 
 
 def rename_months(
@@ -91,11 +94,6 @@ def _rename_record(
   )
 
 
-router = APIRouter(include_in_schema=False)
-
-CONFIDENCES = (asking.MIN_PROBABILITY, 0.1, 0.5, 0.9)
-
-
 @dataclasses.dataclass(frozen=True)
 class SearchResult:
   """The answer to a question."""
@@ -118,37 +116,33 @@ class SearchResult:
 
 @router.get("/")
 @router.get(rendering.SAVE_PREFIX + "/")
-async def show_search(request: Request) -> Response:
+@endpoint
+def show_search(request: Request, served: ServedIndex) -> Response:
   """Returns the page of a question, or of the whole index."""
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question
   )
-  served = index_of(request)
-  return await answer_in_time(request, _make_page, request, served, query)
-
-
-def _make_page(
-  request: Request, served: ServedIndex, query: PageQuery
-) -> Response:
-  result = None
+  result, rows = None, []
   if not query.is_empty:
     resolved = queries.resolve_query(served, query)
     if resolved.question.intent == PASSAGE:
       return RedirectResponse(f"/date?{query.encode()}", 303)
     result = served.remember(search, resolved)
+    rows = [record.row for record in result.answer.results]
+  pinned = dataclasses.replace(
+    query, index=served.index.versions.index_sha256, language=""
+  )
   times = result.timeline if result else queries.make_timeline(served, None)
   addresses = link_bars(times, query, rendering.PageLinks(request))
   return rendering.render_page(
     request,
     served,
     "search.html",
-    permalink=f"/?{_pin(served, query).encode()}",
-    rows=[it.row for it in result.answer.results] if result else (),
+    permalink=f"/?{pinned.encode()}",
+    rows=rows,
     query=query,
     result=result,
-    marks=corrections.find_marks(
-      served, [it.row for it in result.answer.results] if result else ()
-    ),
+    marks=corrections.find_marks(served, rows),
     timeline=times,
     chart=draw_timeline(times, addresses),
     addresses=addresses,
@@ -179,13 +173,12 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
     ),
     ranked,
   )
-  times = queries.make_timeline(served, resolved, matches)
-  if matches is not None:
-    num_matches = len(matches)
-  else:
-    num_matches = _count_in_time(served, resolved)
-  answer = rename_months(served, answer, resolved.question)
-  return SearchResult(resolved, answer, num_matches, times)
+  return SearchResult(
+    resolved,
+    rename_months(served, answer, resolved.question),
+    _count_in_time(served, resolved) if matches is None else len(matches),
+    queries.make_timeline(served, resolved, matches),
+  )
 
 
 def _count_in_time(served: ServedIndex, resolved: ResolvedQuery) -> int:
@@ -193,24 +186,15 @@ def _count_in_time(served: ServedIndex, resolved: ResolvedQuery) -> int:
   query = asking.make_time_query(served.index, resolved.question)
   if query is None:
     return 0
-  works = resolved.query.works or tuple(resolved.question.works)
-  masks = served.mask_kinds(works, resolved.query.kinds)
+  asked = resolved.query
+  works = served.select_works(asked.works or resolved.question.works)
+  masks = asking.mask_kinds(served.index, works, asked.kinds or None)
   total = 0
-  for work in served.select_works(works):
-    is_in = served.index.posteriors_of(work).find_mass(query) >= (
-      resolved.query.confidence
-    )
-    total += int(
-      (is_in if masks is None else is_in & masks[work.work_id]).sum()
-    )
+  for work in works:
+    mass = served.index.posteriors_of(work).find_mass(query)
+    is_kind = True if masks is None else masks[work.work_id]
+    total += int(((mass >= asked.confidence) & is_kind).sum())
   return total
-
-
-def _pin(served: ServedIndex, query: PageQuery) -> PageQuery:
-  """Returns a query tied to the hash of the index that answers it."""
-  return dataclasses.replace(
-    query, index=served.index.versions.index_sha256, language=""
-  )
 
 
 def link_bars(
@@ -259,9 +243,7 @@ def _make_zoom(
   if result is None or not result.resolved.question.intervals:
     return {}
   end = len(served.index.calendar) - 1
-  spans = result.resolved.question.intervals
-  first = min(span.first for span in spans)
-  last = max(span.last for span in spans)
+  first, last = _find_ends(result.resolved.question)
   size = last - first + 1
   steps = {}
   if first > 0:
@@ -274,6 +256,12 @@ def _make_zoom(
   return steps
 
 
+def _find_ends(question: Question) -> tuple[int, int]:
+  """Returns the first and last month asked for."""
+  spans = question.intervals
+  return min(span.first for span in spans), max(span.last for span in spans)
+
+
 def _fill_fields(
   served: ServedIndex, resolved: ResolvedQuery
 ) -> dict[str, str]:
@@ -281,11 +269,8 @@ def _fill_fields(
   question = resolved.question
   first = last = ""
   if question.intervals and not question.readings:
-    first = queries.format_month(
-      served, min(span.first for span in question.intervals)
-    )
-    last = queries.format_month(
-      served, max(span.last for span in question.intervals)
+    first, last = (
+      queries.format_month(served, month) for month in _find_ends(question)
     )
   return {
     "from": first,

@@ -9,7 +9,6 @@ import hmac
 import ipaddress
 
 import limits
-from fastapi import FastAPI
 from limits import storage, strategies
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
@@ -45,12 +44,6 @@ _HEADERS = {
   "Cross-Origin-Resource-Policy": "same-origin",
   "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
 }
-
-
-def add_guards(app: FastAPI, settings: WebSettings) -> None:
-  """Wraps an application in its guards, outermost last."""
-  app.add_middleware(RequestGuard, settings=settings)
-  app.add_middleware(HeaderWriter)
 
 
 class HeaderWriter:
@@ -131,18 +124,11 @@ class RequestGuard:
       return rendering.make_error_response(request, 401)
     if request.method in SAFE_METHODS:
       return None
-    return self._find_refusal_of_change(request)
-
-  def _find_refusal_of_change(self, request: Request) -> Response | None:
     if requests.is_from_elsewhere(request, self._host_names):
-      return rendering.answer_page_error(
-        request, PageError(403, "error.elsewhere")
-      )
+      return rendering.answer_error(request, PageError(403, "error.elsewhere"))
     is_change = request.url.path not in requests.READING_PATHS
     if self._settings.read_only and is_change:
-      return rendering.answer_page_error(
-        request, PageError(403, "error.read_only")
-      )
+      return rendering.answer_error(request, PageError(403, "error.read_only"))
     return None
 
 

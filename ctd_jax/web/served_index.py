@@ -14,13 +14,13 @@ import pathlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable
 from typing import TypeVar
 from urllib.parse import quote
 
 import numpy as np
 from absl import logging
-from jaxtyping import Bool, Float, Int, Int32
+from jaxtyping import Float, Int, Int32
 
 from ctd_jax.index import asking, database, manifest
 from ctd_jax.index.asking import Index
@@ -30,7 +30,18 @@ LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
 # Per client, if other machines can reach the server.
 DEFAULT_REQUESTS_PER_MINUTE = 600
 UPLOAD_PATH = "/upload"
+RECORD_PATH = "/record"
 _MIN_TOKEN = 16
+_MAX_WORKS = 1_000  # quoted names in the cache
+_COMMENTARY = "neg_comment"
+_MAX_RESULTS = 128  # answers in the cache
+# While a build ends, an old state may read rows of the new one.
+_SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
+_NO_MARK = (0, 0)  # without a manifest
+_MAX_DENSITIES = 64  # choices of works and kinds in the cache
+
+Argument = TypeVar("Argument", bound=Hashable)
+Result = TypeVar("Result")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -105,11 +116,6 @@ class WebSettings:
     return 0 if self.is_local else DEFAULT_REQUESTS_PER_MINUTE
 
 
-RECORD_PATH = "/record"
-_MAX_WORKS = 1_000  # quoted names in the cache
-_ROWS_PER_QUERY = 500  # variables allowed in one SQL statement
-
-
 def make_record_path(work: str, record_id: str) -> str:
   """Returns the address of a record."""
   return f"{RECORD_PATH}/{_quote_work(work)}/{quote(record_id, safe='')}"
@@ -120,46 +126,21 @@ def _quote_work(name: str) -> str:
   return quote(name, safe="/")
 
 
-def name_record(index: IndexFolder, row: int) -> tuple[str, str]:
-  """Returns the work and id of a record.
-
-  Raises:
-    IndexError: if there is none in this row.
-  """
-  work = index.work_of(row)
-  (record_id,) = index.connection.execute(
-    "SELECT record_id FROM records WHERE row = ?", (row,)
-  ).fetchone()
-  return work.name, record_id
-
-
 def name_records(
   index: IndexFolder, rows: Collection[int]
 ) -> dict[int, tuple[str, str]]:
-  """Returns row -> work and id of many records, in few queries."""
-  wanted, names = list(rows), {}
-  for start in range(0, len(wanted), _ROWS_PER_QUERY):
-    batch = wanted[start : start + _ROWS_PER_QUERY]
-    found = index.connection.execute(
-      "SELECT row, record_id FROM records WHERE row IN "
-      f"({', '.join('?' * len(batch))})",
-      batch,
-    )
-    names |= {
-      row: (index.work_of(row).name, record_id)
-      for row, record_id in found.fetchall()
-    }
-  return names
+  """Returns row -> work and id of records."""
+  found = database.fetch_columns(index.connection, rows, "record_id")
+  return {row: (index.work_of(row).name, record_id) for row, record_id in found}
 
 
 def find_row(index: IndexFolder, work: str, record_id: str) -> int | None:
   """Returns the row of a record, or None."""
-  match = index.connection.execute(
+  return index.connection.execute(
     "SELECT min(row) FROM records JOIN works USING (work_id) "
     "WHERE works.name = ? AND record_id = ?",
     (work, record_id),
-  ).fetchone()
-  return match[0]
+  ).fetchone()[0]
 
 
 def find_row_of_path(index: IndexFolder, path: str) -> int | None:
@@ -175,17 +156,6 @@ def find_row_of_path(index: IndexFolder, path: str) -> int | None:
   return None
 
 
-Argument = TypeVar("Argument", bound=Hashable)
-Result = TypeVar("Result")
-
-_COMMENTARY = "neg_comment"
-_MAX_RESULTS = 128  # answers in the cache
-# While a build ends, an old state may read rows of the new one.
-_SECONDS_TO_REPLACE, _SECONDS_PER_LOOK = 5.0, 0.05
-_NO_MARK = (0, 0)  # without a manifest
-_MAX_DENSITIES = 64  # choices of works and kinds in the cache
-
-
 class NoIndexError(Exception):
   """There is no index yet."""
 
@@ -194,7 +164,6 @@ class ServedIndex:
   """One state of an index, with values that its pages share."""
 
   def __init__(self, index: Index):
-    """Keeps the index."""
     self.index = index
     self.passage_lock = threading.Lock()
     self.find_density = functools.lru_cache(_MAX_DENSITIES)(self._find_density)
@@ -218,6 +187,10 @@ class ServedIndex:
       self._remembered.setdefault(function, call)
     return self._remembered[function](argument)
 
+  def pin_path(self, path: str) -> str:
+    """Returns an address with the hash of the index."""
+    return f"{path}?index={self.index.versions.index_sha256}"
+
   def is_current(self) -> bool:
     """Whether database and manifest belong to the same build."""
     generation = database.get_property(self.index.connection, "generation")
@@ -230,9 +203,7 @@ class ServedIndex:
 
   @functools.cached_property
   def best_months(self) -> Int32[np.ndarray, " rows"]:
-    """The most probable month of each row; far below 0 for a row without
-    record.
-    """
+    """Most probable month of each row; far below 0 without a record."""
     pairs = self.index.connection.execute(
       "SELECT row, best_month FROM records"
     ).fetchall()
@@ -277,22 +248,15 @@ class ServedIndex:
       if not names or work.name in names or work.title in names
     )
 
-  def mask_kinds(
-    self, works: tuple[str, ...] = (), kinds: tuple[str, ...] = ()
-  ) -> Mapping[int, Bool[np.ndarray, " n"]] | None:
-    """Returns work id -> which of its records have one of the kinds."""
-    return asking.mask_kinds(
-      self.index, self.select_works(works), kinds or None
-    )
-
   def _find_density(
-    self, works: tuple[str, ...], kinds: tuple[str, ...]
+    self, names: tuple[str, ...], kinds: tuple[str, ...]
   ) -> Float[np.ndarray, " K"]:
     """Returns the expected number of records per month."""
-    masks = self.mask_kinds(works, kinds)
+    works = self.select_works(names)
+    masks = asking.mask_kinds(self.index, works, kinds or None)
     num_months = len(self.index.calendar)
     density = np.zeros(num_months)
-    for work in self.select_works(works):
+    for work in works:
       arrays = self.index.posteriors_of(work).arrays
       weights = np.ones(len(arrays))
       if masks is not None:
@@ -326,19 +290,15 @@ class IndexHolder:
     self._folder, self._encoder = folder, encoder
     self._lock = threading.Lock()
     self._mark = self._read_mark()
-    self._served = None
-    if not (may_be_new and self._mark == _NO_MARK and _is_new(folder)):
-      self._served = self._open()
+    self.opened: ServedIndex | None = None  # the state opened last
+    if may_be_new and self._mark == _NO_MARK:
+      from ctd_jax.index.building import (
+        index_builder,  # takes seconds to import
+      )
 
-  @property
-  def opened(self) -> ServedIndex | None:
-    """The state opened last, or None."""
-    return self._served
-
-  @property
-  def has_index(self) -> bool:
-    """Whether there is an index by now."""
-    return self.newest is not None
+      if index_builder.is_new_folder(folder):
+        return
+    self.opened = self._open()
 
   def get(self) -> ServedIndex:
     """Returns the newest state that can be opened.
@@ -360,7 +320,7 @@ class IndexHolder:
         self._reopen(mark)
       finally:
         self._lock.release()
-    return self._served
+    return self.opened
 
   def wait_for_newer(self, served: ServedIndex | None) -> ServedIndex | None:
     """Returns the state that replaces `served`, or None if it is still current.
@@ -390,7 +350,7 @@ class IndexHolder:
       # Files may be half replaced; the old state still answers.
       logging.warning("the index has changed and cannot be opened: %s", error)
       return
-    self._served, self._mark = served, mark
+    self.opened, self._mark = served, mark
     logging.info(
       "generation %d of the index is served", served.index.manifest.generation
     )
@@ -401,10 +361,3 @@ class IndexHolder:
     except OSError:
       return _NO_MARK
     return status.st_mtime_ns, status.st_ino
-
-
-def _is_new(folder: pathlib.Path) -> bool:
-  """Whether a folder has no index yet but can hold one."""
-  from ctd_jax.index.building import index_builder  # takes seconds to import
-
-  return index_builder.is_new_folder(folder)

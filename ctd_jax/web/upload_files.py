@@ -35,6 +35,32 @@ _MAX_LIST_BYTES = 4 << 20  # of file lists: about 200 bytes per entry
 _END_BYTES = 1 << 17  # slack: `zipfile` reads less than this to find the list
 _UTF8_FLAG = 0x800
 
+MAX_FILES = 2_000
+CORPUS_FILE = "corpus.jsonl"  # marks a BEIR folder
+# Files an index can be built from; others are left out.
+SUFFIXES = (
+  *(".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org"),
+  *(".jsonl", ".json", ".tsv"),
+)
+# Encodings that `texts.files` guesses, besides UTF-8.
+ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr")
+_MAX_DEPTH = 12
+_MAX_NAME_BYTES = 150
+_CHUNK = 1 << 16
+_LEFT_OUT = re.compile(r"(?:readme|licen[cs]e|copying)\b", re.IGNORECASE)
+_UNSAFE = re.compile(r"""[\x00-\x1f\x7f-\x9f\\/:*?"'<>|,;%#&\s]+""")
+_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+UPLOADS_FOLDER = "uploads"
+UPLOAD_FILE = "upload.json"
+PREVIEW_FILE = "preview.json"
+PREVIEW, ACCEPTED = STATES = ("preview", "accepted")
+_TEMPORARY = ".new-"
+_MAX_AGE = 86_400  # seconds a preview is kept
+_MAX_TEMPORARY_AGE = 3_600
+_MAX_SAME_NAME = 1_000
+_DEFAULT_NAME = "text"
+_SENT = ("key", "sha256", "title", "settings")  # the same: sent twice
+
 
 @dataclasses.dataclass(frozen=True)
 class BroughtFile:
@@ -145,23 +171,6 @@ def _open_archive(
     raise PageError(
       422, "error.upload.damaged", {"name": name[:200]}
     ) from error
-
-
-MAX_FILES = 2_000
-CORPUS_FILE = "corpus.jsonl"  # marks a BEIR folder
-# Files an index can be built from; others are left out.
-SUFFIXES = (
-  *(".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org"),
-  *(".jsonl", ".json", ".tsv"),
-)
-# Encodings that `texts.files` guesses, besides UTF-8.
-ENCODINGS = ("gb18030", "big5", "shift_jis", "euc_kr")
-_MAX_DEPTH = 12
-_MAX_NAME_BYTES = 150
-_CHUNK = 1 << 16
-_LEFT_OUT = re.compile(r"(?:readme|licen[cs]e|copying)\b", re.IGNORECASE)
-_UNSAFE = re.compile(r"""[\x00-\x1f\x7f-\x9f\\/:*?"'<>|,;%#&\s]+""")
-_METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -322,12 +331,8 @@ def _decode(content: bytes, encoding: str, name: pathlib.PurePath) -> str:
     ) from error
 
 
-def find_top_folder(paths: Sequence[str]) -> str:
-  """Returns the single folder that holds all paths of an archive, or ""."""
-  return _find_top([pathlib.PurePosixPath(path) for path in paths])
-
-
 def _find_top(paths: Sequence[pathlib.PurePosixPath]) -> str:
+  """Returns the single folder that holds all paths of an archive, or ""."""
   tops = {path.parts[0] for path in paths}
   is_folder = all(len(path.parts) > 1 for path in paths)
   return tops.pop() if len(tops) == 1 and is_folder else ""
@@ -374,19 +379,6 @@ def _check_path(
   return pathlib.PurePosixPath(*safe)
 
 
-UPLOADS_FOLDER = "uploads"
-UPLOAD_FILE = "upload.json"
-PREVIEW_FILE = "preview.json"
-PREVIEW, ACCEPTED = STATES = ("preview", "accepted")
-_TEMPORARY = ".new-"
-_LOCK, _READING_LOCK = ".lock", ".reading"
-_MAX_AGE = 86_400  # seconds a preview is kept
-_MAX_TEMPORARY_AGE = 3_600
-_MAX_SAME_NAME = 1_000
-_DEFAULT_NAME = "text"
-_SENT = ("key", "sha256", "title", "settings")  # the same: sent twice
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UploadSettings:
   """How to read and date an upload."""
@@ -419,11 +411,7 @@ class Upload:
   sha256: str = ""  # of the files as uploaded
 
   def __post_init__(self):
-    """Refuses a state and a time that no upload has.
-
-    Raises:
-      ValueError: naming them.
-    """
+    """Raises ValueError for a state or time that no upload has."""
     if self.state not in STATES:
       raise ValueError(f"state {self.state!r}, expected one of {STATES}")
     if datetime.datetime.fromisoformat(self.created).tzinfo is None:
@@ -434,12 +422,7 @@ class UploadStore:
   """The uploads of an index, kept in its folder."""
 
   def __init__(self, folder: pathlib.Path, max_bytes: int):
-    """Sets the folder; it may not exist yet.
-
-    Args:
-      folder: of the index.
-      max_bytes: limit of one upload, unpacked.
-    """
+    """Sets the folder of the index, and how large an upload may be unpacked."""
     self._folder = folder.expanduser().absolute() / UPLOADS_FOLDER
     self._max_bytes = max_bytes
 
@@ -478,13 +461,15 @@ class UploadStore:
     try:
       (temporary / title).mkdir(parents=True)
       written = write_files(temporary / title, brought, self._max_bytes)
+      is_beir = CORPUS_FILE in written.paths
+      is_file = len(written.paths) == 1 and not is_beir
       upload = Upload(
         name=title,
         title=title,
-        source=_find_source(title, written.paths),
-        is_beir=CORPUS_FILE in written.paths,
+        source=f"{title}/{written.paths[0]}" if is_file else title,
+        is_beir=is_beir,
         state=PREVIEW,
-        created=_format_now(),
+        created=job_files.format_now(),
         num_files=len(written.paths),
         num_bytes=written.num_bytes,
         left_out=written.left_out,
@@ -496,16 +481,15 @@ class UploadStore:
     finally:
       shutil.rmtree(temporary, ignore_errors=True)
 
-  def lock_reading(self) -> contextlib.AbstractContextManager[None]:
-    """Locks the reading of uploads, across processes."""
-    return job_files.hold_lock(self._folder, _READING_LOCK)
-
-  def _lock(self) -> contextlib.AbstractContextManager[None]:
-    return job_files.hold_lock(self._folder, _LOCK)
+  def lock(
+    self, name: str = ".lock"
+  ) -> contextlib.AbstractContextManager[None]:
+    """Holds a lock of the uploads, across processes."""
+    return job_files.hold_lock(self._folder, name)
 
   def _name(self, upload: Upload, temporary: pathlib.Path) -> Upload:
     """Moves an upload to a free name; an identical one is returned instead."""
-    with self._lock():
+    with self.lock():
       for previous in self.list() if upload.key else ():
         if all(
           getattr(previous, name) == getattr(upload, name) for name in _SENT
@@ -515,7 +499,7 @@ class UploadStore:
         name = upload.title + f"-{number}" * (number > 1)
         if not (self._folder / name).exists():
           upload = dataclasses.replace(upload, name=name)
-          self._write(upload, temporary)
+          job_files.write_state(temporary / UPLOAD_FILE, upload)
           temporary.rename(self._folder / name)
           return upload
     raise PageError(422, "error.upload.twice", {"name": upload.title})
@@ -540,13 +524,13 @@ class UploadStore:
     Raises:
       PageError: 404, if the upload was discarded.
     """
-    with self._lock():
+    with self.lock():
       # Another process may have changed or discarded it.
       newest = self.get(upload.name)
       if newest is None:
         raise PageError(404, "error.upload.none", {"name": upload.name})
       newest = dataclasses.replace(newest, **changes)
-      self._write(newest, self.folder_of(newest))
+      job_files.write_state(self.folder_of(newest) / UPLOAD_FILE, newest)
     return newest
 
   def discard(self, upload: Upload) -> None:
@@ -555,7 +539,7 @@ class UploadStore:
     Raises:
       PageError: 409, if it was built into the index.
     """
-    with self._lock():
+    with self.lock():
       newest = self.get(upload.name) or upload
       if newest.state != PREVIEW:
         raise PageError(409, "error.upload.built")
@@ -578,36 +562,16 @@ class UploadStore:
         shutil.rmtree(self.folder_of(upload), ignore_errors=True)
 
   def _list_names(self) -> list[str]:
-    try:
-      paths = list(self._folder.iterdir())
-    except FileNotFoundError:
-      return []
     return [
       path.name
-      for path in paths
-      if path.is_dir() and not path.name.startswith(".")
+      for path in self._folder.glob("*/")
+      if not path.name.startswith(".")
     ]
-
-  def _write(self, upload: Upload, folder: pathlib.Path) -> None:
-    job_files.write_state(folder / UPLOAD_FILE, upload)
 
 
 def _find_title(files: Sequence[BroughtFile]) -> str:
   """Returns the name of the top folder of an upload, or of its first file."""
   file = files[0]
-  if file.archive is not None:
-    top = find_top_folder(file.list_names())
-    if top:
-      return top
-  return pathlib.PurePath(file.name).stem
-
-
-def _find_source(title: str, paths: Sequence[str]) -> str:
-  """Returns the only file of an upload, or else its folder."""
-  if len(paths) == 1 and paths[0] != CORPUS_FILE:
-    return f"{title}/{paths[0]}"
-  return title
-
-
-def _format_now() -> str:
-  return datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+  names = file.list_names() if file.archive else ()
+  top = _find_top([pathlib.PurePosixPath(name) for name in names])
+  return top or pathlib.PurePath(file.name).stem

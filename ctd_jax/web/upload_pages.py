@@ -21,6 +21,7 @@ from ctd_jax.index.building import staged_works
 from ctd_jax.web import (
   build_jobs,
   job_files,
+  queries,
   rendering,
   requests,
   upload_files,
@@ -28,7 +29,7 @@ from ctd_jax.web import (
 )
 from ctd_jax.web.build_jobs import Job
 from ctd_jax.web.requests import PageError, answer_in_time, settings_of
-from ctd_jax.web.served_index import IndexHolder, ServedIndex
+from ctd_jax.web.served_index import ServedIndex
 from ctd_jax.web.upload_files import (
   ACCEPTED,
   PREVIEW,
@@ -36,19 +37,24 @@ from ctd_jax.web.upload_files import (
   UploadSettings,
   UploadStore,
 )
-from ctd_jax.web.upload_reading import UploadReader
 
 ORDER, UNDATED = "order", "undated"
 _MAX_REIGNS = 200
 # Polities, countries, CE:700-1160; no paths.
 _REIGNS = re.compile(r"[\w ,:\-()（）、]*")
 
+router = APIRouter(include_in_schema=False)
+_SECONDS_PER_LOAD = 2  # of the page of an upload that is being read
+_MAX_FIELDS = 400  # of the form of a preview, which has one for each work
+_MAX_NAME = 100
+CALENDARS = ("zh", "ja", "ko", "all", "CE")
+
 
 def list_arguments(
   source: str,
   settings: UploadSettings,
   preview: dict[str, Any],
-  has_index: bool = True,
+  has_index: bool,
 ) -> list[str]:
   """Returns the arguments of `ctd-jax index` that build an upload."""
   arguments = [f"--add={source}"]
@@ -60,15 +66,10 @@ def list_arguments(
   for flag, chosen in ((ORDER, settings.in_order), (UNDATED, settings.undated)):
     chosen = [name for name in chosen if name in names]
     if chosen:
-      arguments.append(f"--{flag}={_join(chosen)}")
+      line = io.StringIO()  # list flags expect CSV
+      csv.writer(line, lineterminator="").writerow(chosen)
+      arguments.append(f"--{flag}={line.getvalue()}")
   return arguments
-
-
-def _join(names: Sequence[str]) -> str:
-  """Returns names as one CSV line, as list flags expect."""
-  line = io.StringIO()
-  csv.writer(line, lineterminator="").writerow(names)
-  return line.getvalue()
 
 
 def read_settings(form: FormData) -> UploadSettings:
@@ -81,15 +82,7 @@ def read_settings(form: FormData) -> UploadSettings:
   reigns = read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
   # A file in the folder of the server is not for readers.
   if not _REIGNS.fullmatch(reigns) or pathlib.Path(reigns).is_file():
-    raise PageError(
-      422,
-      "error.parameter",
-      {
-        "name": "reigns",
-        "value": reigns[:40],
-        "expected": "宋; zh; CE:700-1160",
-      },
-    )
+    queries.refuse("reigns", reigns, "宋; zh; CE:700-1160")
   manners = {ORDER: [], UNDATED: []}
   for field, value in form.items():
     if field.startswith("manner.") and value in manners:
@@ -110,11 +103,7 @@ def read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
   """
   value = read_field(form, name, 20)
   if value and value not in choices:
-    raise PageError(
-      422,
-      "error.parameter",
-      {"name": name, "value": value, "expected": ", ".join(choices)},
-    )
+    queries.refuse(name, value, ", ".join(choices))
   return value
 
 
@@ -126,25 +115,13 @@ def read_field(form: FormData, name: str, limit: int) -> str:
   """
   value = form.get(name, "")
   value = value.strip() if isinstance(value, str) else ""
-  if len(value) > limit:
-    raise PageError(
-      422, "error.field", {"name": name, "length": len(value), "limit": limit}
-    )
+  queries.check_length(name, value, limit)
   return value
 
 
 def name_subject(upload: Upload) -> str:
   """Returns the subject of the jobs that build an upload."""
   return f"upload/{upload.name}"
-
-
-def list_builds(jobs: Iterable[Job], upload: Upload) -> list[Job]:
-  """Returns the jobs of an upload, restarted ones included."""
-  return [
-    job
-    for job in jobs
-    if job.subject == name_subject(upload) and job.created >= upload.created
-  ]
 
 
 def is_upload_built(builds: Iterable[Job]) -> bool:
@@ -175,27 +152,17 @@ def settle(
 
 
 def _has_works(served: ServedIndex, store: UploadStore, upload: Upload) -> bool:
-  folder = store.folder_of(upload)
+  folder, index = store.folder_of(upload), served.index.folder
   for work in served.index.works:
     try:
-      source = staged_works.read_dated_with(
-        served.index.folder / work.folder
-      ).source
-    except ValueError as error:  # that it is not of the upload is not known
+      source = staged_works.read_dated_with(index / work.folder).source
+    except ValueError as error:  # the work may come from the upload
       logging.warning("upload %s is kept: %s", upload.name, error)
       return True
-    path = source and source.find_path(served.index.folder.absolute())
+    path = source and source.find_path(index.absolute())
     if path and path.is_relative_to(folder):
       return True
   return False
-
-
-router = APIRouter(include_in_schema=False)
-
-_SECONDS_PER_LOAD = 2  # of the page of an upload that is being read
-_MAX_FIELDS = 400  # of the form of a preview, which has one for each work
-_MAX_NAME = 100
-CALENDARS = ("zh", "ja", "ko", "all", "CE")
 
 
 @router.get("/upload")
@@ -207,7 +174,7 @@ async def show_uploads(request: Request) -> Response:
     request,
     "upload.html",
     uploads=uploads,
-    has_index=holder_of(request).has_index,
+    has_index=request.app.state.holder.newest is not None,
     calendars=(*CALENDARS, *chronicle_input.list_installed_tables()),
     units=chronicle_input.UNITS,
     suffixes=(*upload_files.SUFFIXES, upload_files.ARCHIVE_SUFFIX),
@@ -235,13 +202,13 @@ async def take_files(request: Request) -> Response:
     )
   upload = await answer_in_time(
     request,
-    store_of(request).add,
+    request.app.state.uploads.add,
     files,
     title,
     settings,
     str(form[requests.KEY_FIELD]),
   )
-  reader_of(request).read(upload)
+  request.app.state.upload_reader.read(upload)
   return _lead_to(request, upload)
 
 
@@ -252,8 +219,11 @@ async def show_upload(request: Request, name: str) -> Response:
   upload, preview, job = await answer_in_time(
     request, _find_preview, request, name
   )
-  served = holder_of(request).newest
+  served = request.app.state.holder.newest
   works = served.index.works if served else ()
+  works_read = (preview or {}).get("works", ())
+  names = dict.fromkeys(work["name"] for work in works_read)
+  known = {work.name: work for work in works if work.name in names}
   return _respond(
     request,
     "upload_preview.html",
@@ -264,8 +234,8 @@ async def show_upload(request: Request, name: str) -> Response:
     seconds=0 if preview else _SECONDS_PER_LOAD,
     has_index=served is not None,
     is_changed="changed" in request.query_params,
-    replaced=_list_replaced(preview, [work.name for work in works]),
-    built=_list_built(preview, works) if upload.state == ACCEPTED else [],
+    replaced=[name for name in names if name in known],
+    built=[*known.values()] if upload.state == ACCEPTED else [],
     units=chronicle_input.UNITS,
     encodings=upload_files.ENCODINGS,
     format_seconds=upload_reading.format_seconds,
@@ -299,28 +269,13 @@ async def change_upload(request: Request, name: str) -> Response:
   return build_jobs.lead_to_job(request, job.id)
 
 
-def store_of(request: Request) -> UploadStore:
-  """Returns the uploads of this server."""
-  return request.app.state.uploads
-
-
-def reader_of(request: Request) -> UploadReader:
-  """Returns the reader of uploads."""
-  return request.app.state.upload_reader
-
-
-def holder_of(request: Request) -> IndexHolder:
-  """Returns the holder of the index."""
-  return request.app.state.holder
-
-
 def find_upload(request: Request, name: str) -> Upload:
   """Returns an upload.
 
   Raises:
     PageError: 404, if there is none with this name.
   """
-  upload = store_of(request).get(unicodedata.normalize("NFC", name))
+  upload = request.app.state.uploads.get(unicodedata.normalize("NFC", name))
   if upload is None:
     raise PageError(404, "error.upload.none", {"name": name[:_MAX_NAME]})
   return upload
@@ -336,10 +291,10 @@ def _find_preview(
   request: Request, name: str
 ) -> tuple[Upload, dict[str, Any] | None, Job | None]:
   upload, builds = _settle(
-    request, find_upload(request, name), build_jobs.jobs_of(request).list()
+    request, find_upload(request, name), request.app.state.jobs.list()
   )
   is_built = is_upload_built(builds)
-  preview = reader_of(request).read(upload, is_built)
+  preview = request.app.state.upload_reader.read(upload, is_built)
   return upload, preview, builds[0] if builds else None
 
 
@@ -347,37 +302,39 @@ def _settle(
   request: Request, upload: Upload, jobs: list[Job]
 ) -> tuple[Upload, list[Job]]:
   """Returns an upload as its builds left it, and these builds, newest first."""
-  builds = list_builds(jobs, upload)
-  upload = settle(store_of(request), upload, builds, holder_of(request).newest)
-  return upload, builds
+  subject, state = name_subject(upload), request.app.state
+  builds = [
+    job
+    for job in jobs
+    if job.subject == subject and job.created >= upload.created
+  ]
+  return settle(state.uploads, upload, builds, state.holder.newest), builds
 
 
 def _list_uploads(request: Request) -> list[Upload]:
-  jobs = build_jobs.jobs_of(request).list()
-  return [
-    _settle(request, upload, jobs)[0] for upload in store_of(request).list()
-  ]
+  jobs = request.app.state.jobs.list()
+  uploads = request.app.state.uploads.list()
+  return [_settle(request, upload, jobs)[0] for upload in uploads]
 
 
 def _discard(request: Request, upload: Upload) -> None:
   """Removes an upload that was not built."""
-  jobs = build_jobs.jobs_of(request).list()
-  upload, builds = _settle(request, upload, jobs)
+  upload, builds = _settle(request, upload, request.app.state.jobs.list())
   if any(job.is_active for job in builds):
     raise PageError(409, "error.upload.busy")
-  store_of(request).discard(upload)
+  request.app.state.uploads.discard(upload)
 
 
 def _change_settings(
   request: Request, upload: Upload, settings: UploadSettings, encoding: str
 ) -> Upload:
-  store = store_of(request)
+  store: UploadStore = request.app.state.uploads
   if encoding:
     # Texts that were converted are read as if they were brought so.
     upload_files.convert_files(store.folder_of(upload) / upload.title, encoding)
     settings = dataclasses.replace(settings, encoding=encoding)
   upload = store.change(upload, settings=settings)
-  reader_of(request).read(upload)
+  request.app.state.upload_reader.read(upload)
   return upload
 
 
@@ -385,15 +342,14 @@ def _build(
   request: Request, upload: Upload, settings: UploadSettings, key: str
 ) -> Job | None:
   """Returns the job that builds an upload, or None if it must be read again."""
-  store = store_of(request)
-  jobs = build_jobs.jobs_of(request)
-  subject = name_subject(upload)
+  state = request.app.state
+  store, jobs, subject = state.uploads, state.jobs, name_subject(upload)
   if job := jobs.find_by_key(key):  # sent twice
     return job
   if any(job.is_active for job in jobs.list(subject)):
     raise PageError(409, "error.upload.busy")
   upload = store.change(upload, settings=settings)
-  preview = reader_of(request).read(upload)
+  preview = state.upload_reader.read(upload)
   if preview is None:
     return None
   if preview["error"] or preview["error_key"]:
@@ -403,29 +359,16 @@ def _build(
   job = jobs.start(
     upload.title,
     list_arguments(
-      store.source_of(upload), settings, preview, holder_of(request).has_index
+      store.source_of(upload),
+      settings,
+      preview,
+      has_index=state.holder.newest is not None,
     ),
     subject,
     key,
   )
   store.change(upload, state=ACCEPTED, job_key=key, job_id=job.id)
   return job
-
-
-def _list_replaced(
-  preview: dict[str, Any] | None, names: Sequence[str]
-) -> list[str]:
-  """Returns the works of the index that an upload would replace."""
-  works = (preview or {}).get("works", ())
-  return [work["name"] for work in works if work["name"] in names]
-
-
-def _list_built(
-  preview: dict[str, Any] | None, works: Sequence[Any]
-) -> list[Any]:
-  """Returns the works of the index that came from an upload."""
-  names = {work["name"] for work in (preview or {}).get("works", ())}
-  return [work for work in works if work.name in names]
 
 
 def _lead_to(request: Request, upload: Upload, **parameters: str) -> Response:

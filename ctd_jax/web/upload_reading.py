@@ -35,6 +35,26 @@ _SECONDS_PER_SECTION_MONTH = 1e-6  # by order
 _MODEL_SECONDS_PER_CHARACTER = 1e-4
 _PASSAGE_SECONDS_PER_CHARACTER = 1e-4
 
+MAX_MEMORY = 12 << 30  # bytes of addresses
+_SAMPLE = 400_000  # characters of a work whose dates are looked for
+_MAX_WORKS = 60
+_MAX_RECORDS, _MAX_HEADINGS, _MAX_NAMES = 8, 12, 24
+_MAX_TEXT = 240  # characters of a record that are shown
+# What is said of a text and of a work when no more is known.
+EMPTY_PREVIEW = {
+  "error": "",
+  "error_key": "",
+  "calendar": None,
+  "calendar_error": "",
+  "num_works": 0,
+  "works": [],
+  "seconds": 0.0,
+}
+_NO_DATES = {"manner": "", "warnings": []}
+MAX_SECONDS = 300.0
+_REQUEST_FILE = "request.json"
+_NICENESS = 5
+
 
 def estimate_seconds(
   works: Sequence[dict[str, Any]], num_months: int, num_characters: int
@@ -78,24 +98,6 @@ def format_seconds(seconds: float) -> str:
   return f"{seconds / 3600:.1f} h"
 
 
-MAX_MEMORY = 12 << 30  # bytes of addresses
-_SAMPLE = 400_000  # characters of a work whose dates are looked for
-_MAX_WORKS = 60
-_MAX_RECORDS, _MAX_HEADINGS, _MAX_NAMES = 8, 12, 24
-_MAX_TEXT = 240  # characters of a record that are shown
-# What is said of a text and of a work when no more is known.
-EMPTY_PREVIEW = {
-  "error": "",
-  "error_key": "",
-  "calendar": None,
-  "calendar_error": "",
-  "num_works": 0,
-  "works": [],
-  "seconds": 0.0,
-}
-_NO_DATES = {"manner": "", "warnings": []}
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadingRequest:
   """What to read, and how."""
@@ -122,19 +124,16 @@ def write_preview(request: ReadingRequest) -> None:
   try:
     preview = make_preview(request)
   except (ValueError, OSError) as error:
-    problem = _hide_folder(notes.of_error(error), request)
+    problem = notes.of_error(error)
+    # The upload's folder and our flags.
+    for hidden in (request.root + "/", request.root, "--add=", "beir:"):
+      problem = problem.replace(hidden, "")
     preview = EMPTY_PREVIEW | {"error": msgspec.to_builtins(problem)}
   except (MemoryError, RecursionError) as error:
     problem = Note("problem.file.too_large", kind=type(error).__name__)
     preview = EMPTY_PREVIEW | {"error": problem.to_json()}
   content = json.dumps(preview, ensure_ascii=False)
   files.write_text(pathlib.Path(request.output), content)
-
-
-def _hide_folder(message: Note | str, request: ReadingRequest) -> Note | str:
-  """Returns a message without the upload's folder and our flags."""
-  message = message.replace(request.root + "/", "").replace(request.root, "")
-  return message.replace("--add=", "").replace("beir:", "")
 
 
 def make_preview(request: ReadingRequest) -> dict[str, Any]:
@@ -184,8 +183,7 @@ def _check_months(works: Sequence[Any], calendar: Any) -> None:
   """Raises ValueError if a record's months are not in the calendar."""
   from ctd_jax.index.building import group_dating
 
-  choices = group_dating.DatingChoices()
-  dater = group_dating.WorkDater(calendar, choices, works)
+  dater = group_dating.WorkDater(calendar, group_dating.DatingChoices(), works)
   for work in works:
     if not work.is_text:
       dater.read_known_months(work)
@@ -194,17 +192,10 @@ def _check_months(works: Sequence[Any], calendar: Any) -> None:
 def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
   """Returns the preview of a work."""
   items = work.entries or work.records
-  is_heading = [
-    item.is_heading if work.is_text else item.kind == "heading"
-    for item in items
-  ]
-  headings = [
-    item.text for item, heads in zip(items, is_heading, strict=True) if heads
-  ]
-  records = [
-    item for item, heads in zip(items, is_heading, strict=True) if not heads
-  ]
-  num_characters = sum(len(item.text) for item in items)
+  records, headings = [], []
+  for item in items:
+    is_heading = item.is_heading if work.is_text else item.kind == "heading"
+    (headings if is_heading else records).append(item)
   description = {
     "name": work.name,
     "title": work.title,
@@ -212,8 +203,8 @@ def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
     "left_out": msgspec.to_builtins(work.left_out),
     "num_records": len(records),
     "num_headings": len(headings),
-    "num_characters": num_characters,
-    "headings": [text[:_MAX_TEXT] for text in headings[:_MAX_HEADINGS]],
+    "num_characters": sum(len(item.text) for item in items),
+    "headings": [item.text[:_MAX_TEXT] for item in headings[:_MAX_HEADINGS]],
     "records": [
       {
         "text": item.text[:_MAX_TEXT],
@@ -224,10 +215,8 @@ def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
       for item in records[:_MAX_RECORDS]
     ],
   }
-  description |= _NO_DATES
-  if calendar is not None:
-    description |= _describe_dates(work, calendar)
-  return description
+  dates = _NO_DATES if calendar is None else _describe_dates(work, calendar)
+  return description | dates
 
 
 def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
@@ -292,11 +281,6 @@ def _take_sample(entries: Sequence[Any]) -> list[Any]:
   return sample
 
 
-MAX_SECONDS = 300.0
-_REQUEST_FILE = "request.json"
-_NICENESS = 5
-
-
 class UploadReader:
   """Reads uploads in separate processes."""
 
@@ -306,7 +290,6 @@ class UploadReader:
     store: UploadStore,
     max_seconds: float = MAX_SECONDS,
   ):
-    """Sets the limits; starts nothing yet."""
     self._index = index.expanduser().absolute()
     self._store = store
     self._max_seconds = max_seconds
@@ -325,7 +308,7 @@ class UploadReader:
       is_built: keeps the preview from before the build.
     """
     request = self._make_request(upload)
-    mark = self._hash(request)
+    mark = hashlib.sha256(_encode(request).encode()).hexdigest()
     path = self._store.folder_of(upload) / PREVIEW_FILE
     preview = _find_preview(path, None if is_built else mark)
     if preview is not None:
@@ -361,15 +344,11 @@ class UploadReader:
       output=str(folder / f"{PREVIEW_FILE}.new"),
     )
 
-  def _hash(self, request: ReadingRequest) -> str:
-    content = json.dumps(dataclasses.asdict(request), ensure_ascii=False)
-    return hashlib.sha256(content.encode()).hexdigest()
-
   def _run(
     self, request: ReadingRequest, mark: str, path: pathlib.Path
   ) -> None:
     """Reads an upload in a process and writes its preview."""
-    with self._store.lock_reading():
+    with self._store.lock(".reading"):
       # Another server of the index may have read it meanwhile.
       if self._is_closed or _find_preview(path, mark) is not None:
         return
@@ -385,9 +364,7 @@ class UploadReader:
 
   def _read(self, request: ReadingRequest) -> dict[str, Any]:
     request_path = pathlib.Path(request.root) / _REQUEST_FILE
-    files.write_text(
-      request_path, json.dumps(dataclasses.asdict(request), ensure_ascii=False)
-    )
+    files.write_text(request_path, _encode(request))
     with self._lock:
       if self._is_closed:
         return EMPTY_PREVIEW | {"error_key": "upload.broken_off"}
@@ -425,6 +402,10 @@ class UploadReader:
       return EMPTY_PREVIEW | {"error_key": "upload.failed"}
     finally:
       output.unlink(missing_ok=True)
+
+
+def _encode(request: ReadingRequest) -> str:
+  return json.dumps(dataclasses.asdict(request), ensure_ascii=False)
 
 
 def _find_preview(

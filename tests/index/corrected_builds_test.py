@@ -151,7 +151,7 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert result.problems == ()
   assert set(result.build.added) == {"annals", "notes"}
   index = IndexFolder.open(folder)
-  assert correction_checks.pending_works(index) == []
+  assert [*correction_checks.count_pending(index)] == []
   dated_with = correction_checks.read_dated_with(index, "annals")
   assert dated_with.corrections == (first.correction_id,)
   annals = read_records(folder, "annals")
@@ -219,7 +219,7 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
     number: "the text has changed since it was corrected"
     for number in (1, 2, 3)
   }
-  assert correction_checks.pending_works(index) == []
+  assert [*correction_checks.count_pending(index)] == []
   assert "3 of 3 corrections left out: correction 1" in (
     index_check.format_summary(folder)
   )
@@ -323,7 +323,7 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
   (problem,) = result.problems
   assert "notes: correction 3 of 3: notes 3: --fixed=" in str(problem)
   assert "or undo the correction" in str(problem)
-  assert correction_checks.pending_works(IndexFolder.open(folder)) == ["notes"]
+  assert [*correction_checks.count_pending(IndexFolder.open(folder))] == ["notes"]
   store.undo(3, "", "undo 3")
   assert correction_checks.redate_index(folder).build.added == ("notes",)
 

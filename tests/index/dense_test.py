@@ -274,7 +274,7 @@ def test_a_build_that_is_broken_off_at_its_end_answers(
     options["encoder"] = str(other)
   with monkeypatch.context() as patch:
     patch.setattr(
-      index_builder.index_commit, "update_manifest", lambda *arguments: 1 / 0
+      index_builder.manifest, "write_manifest", lambda *arguments: 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
       build_index(copy, sources / "more", **options)

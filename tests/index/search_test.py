@@ -50,7 +50,7 @@ def test_uncertain_records_are_ranked_by_their_mass(index):
 
 def test_pages_go_on_where_the_one_before_ended(index):
   for text in ("魯隱公", "日食", "魯隱公年間的人"):
-    question = asking.read_question(index, text)
+    question = index.question_reader.read(text)
     whole = rows_of(asking.find_records(index, question, SearchScope()))
     for k in (1, 2):
       pages = [

@@ -298,12 +298,12 @@ def test_work_that_a_question_names_by_its_title_is_counted(served):
 
 def test_a_page_asks_for_the_names_of_its_records_at_once(client, monkeypatch):
   asked = []
-  name_record = served_index.name_record
+  name_records = served_index.name_records
   monkeypatch.setattr(
     served_index,
-    "name_record",
-    lambda *arguments: asked.append(1) or name_record(*arguments),
+    "name_records",
+    lambda index, rows: asked.append(rows) or name_records(index, rows),
   )
-  for path in ("/?q=鄭人", "/month/4", "/year/4"):
+  for number, path in enumerate(("/?q=鄭人", "/month/4", "/year/4"), 1):
     assert "/record/annals/" in read(client, path)
-  assert not asked
+    assert len(asked) == number

@@ -84,18 +84,14 @@ def commit_works(
     database.open_database(folder, readonly=False)
   ) as connection:
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIBIBYTES}")
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    with database.write(connection):
       if staged or removed:
         _write_works(connection, staged, removed)
       new_manifest, used = _make_manifest(
         folder, calendar, connection, use_passages, dense
       )
-      connection.execute("COMMIT")
-    except BaseException:
-      connection.execute("ROLLBACK")
-      raise
-    update_manifest(folder, new_manifest, used)
+    manifest.write_manifest(folder, new_manifest)
+    staged_works.remove_leftovers(folder, used)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
 
@@ -201,18 +197,6 @@ def iterate_labels(
       kind, month, chance, manner, num_months
     ):
       yield text, month
-
-
-def update_manifest(
-  folder: pathlib.Path, new_manifest: Manifest, used: set[str]
-) -> None:
-  """Writes the manifest, then removes folders and rows that nothing uses.
-
-  Args:
-    used: folders in use, relative to that of the index.
-  """
-  manifest.write_manifest(folder, new_manifest)
-  staged_works.remove_leftovers(folder, used)
 
 
 def _make_manifest(

@@ -15,7 +15,7 @@ Axes: n records of a work, N of a group of works, K months, T of a timeline.
 import collections
 import dataclasses
 import pathlib
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from absl import logging
@@ -121,9 +121,9 @@ def date_by_keys(
   last = np.where(is_known, np.minimum(last, num_months - 1), -1)
   is_outside = first >= num_months
   sizes = np.where(is_outside, 0, last - first + 1)
-  starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+  starts = posteriors.find_starts(sizes)
   steps = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes)
-  posteriors = PosteriorArrays(
+  arrays = PosteriorArrays(
     starts=starts,
     months=(np.repeat(first, sizes) + steps).astype(np.int32),
     probabilities=np.repeat(1 / np.maximum(sizes, 1), sizes).astype(np.float32),
@@ -132,7 +132,7 @@ def date_by_keys(
     num_months=num_months,
   )
   return make_dated_work(
-    work, known_months, posteriors, np.full(len(work.records), KEYS), KEYS
+    work, known_months, arrays, np.full(len(work.records), KEYS), KEYS
   )
 
 
@@ -149,8 +149,7 @@ def make_dated_work(
   posteriors: PosteriorArrays,
   dated_by: np.ndarray,
   manner: str,
-  warnings: Sequence[Note] = (),
-  printed_reigns: Collection[int] = (),
+  printed_reigns: tuple[int, ...] = (),
 ) -> DatedWork:
   """Returns a data set's work with dates, each record whole."""
   lengths = np.array([len(record.text) for record in work.records], int)
@@ -163,8 +162,7 @@ def make_dated_work(
     dated_by=dated_by.tolist(),
     is_fixed=np.zeros(len(lengths), bool),
     manner=manner,
-    printed_reigns=tuple(sorted(printed_reigns)),
-    warnings=tuple(warnings),
+    printed_reigns=printed_reigns,
   )
 
 
@@ -318,7 +316,7 @@ def _convert_posteriors(
   row_of_entry = np.repeat(np.arange(len(rows)), sizes)[is_kept]
   counts = np.bincount(row_of_entry, minlength=len(rows))
   return PosteriorArrays(
-    starts=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+    starts=posteriors.find_starts(counts),
     months=months[is_kept].astype(np.int32),
     probabilities=chances[is_kept].astype(np.float32),
     outside=dates.outside[rows].astype(np.float32),
