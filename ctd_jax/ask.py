@@ -34,7 +34,7 @@ from collections.abc import Sequence
 
 from absl import flags
 
-from ctd_jax.utils import command_line
+from ctd_jax.utils import command_line, files
 
 NOTHING_FOUND, ERROR = 1, 2
 _INTENTS = ("time", "words", "passage")
@@ -66,7 +66,8 @@ def main(arguments: Sequence[str]) -> int:
     why=bool(values.why or values.json or values.html),
   )
   if values.html:
-    answer_output.write_page(pathlib.Path(values.html).expanduser(), answer)
+    path = pathlib.Path(values.html).expanduser()
+    files.write_text(path, answer_output.format_page(answer))
   if not formats:
     answers.print_answer(answer, why=values.why)
   elif formats[0] == "json":

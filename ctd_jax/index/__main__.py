@@ -45,22 +45,16 @@ A build that is stopped leaves the index as it was. Run the same command again
 to continue: finished works and vectors are kept.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import pathlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.utils import beam, command_line
 from ctd_jax.utils.notes import Note
-
-if TYPE_CHECKING:
-  from ctd_jax.index.building.index_builder import BuildResult
 
 _FLAGS_OF_ADDING = (
   "add",
@@ -87,7 +81,17 @@ def main(runner_arguments: Sequence[str]) -> None:
 
   values = flags.FLAGS
   folder = _find_path(values.index)
-  result, problems = None, _correct_dates(folder)
+  result, problems = None, []
+  if values.undo:
+    _check_alone("undo")
+    correction_files.undo_corrections(folder, values.undo)
+    print(f"{folder}: corrections undone {len(values.undo):,}")
+  if values.correct:
+    _check_alone("correct")
+    table = pathlib.Path(values.correct).expanduser()
+    imported = correction_files.import_corrections(folder, table)
+    print(f"{table}: {imported}")
+    problems += imported.refused
   if values.redate:
     _check_alone("redate")
     redated = correction_checks.redate_index(folder)
@@ -96,13 +100,32 @@ def main(runner_arguments: Sequence[str]) -> None:
     if result is None and not redated.problems:
       print(f"{folder}: no work has corrections that its dates lack")
   elif values.add or values.remove or values.encoder:
-    result = _build_index(folder, runner_arguments)
+    from ctd_jax.index.building import index_builder, staged_works
+    from ctd_jax.index.building.group_dating import DatingChoices
+
+    works = folder / staged_works.WORKS_FOLDER
+    options = index_builder.BuildOptions(
+      reigns=values.reigns,
+      unit=values.unit,
+      hidden_splits=tuple(values.hide),
+      data_dir=values.data_dir,
+      use_passages=values.passages,
+      encoder=values.encoder,
+      choices=DatingChoices(
+        in_order=tuple(values.order),
+        undated=tuple(values.undated),
+        fixed=_find_path(values.fixed) if values.fixed else None,
+      ),
+      map_items=beam.read_flags(runner_arguments, works),
+    )
+    names = [name for argument in values.add for name in _split(argument)]
+    result = index_builder.build_index(folder, names, options, values.remove)
   elif not any(flags.FLAGS[name].value for name in _FLAGS_WITHOUT_BUILD):
     raise ValueError(
-      "nothing to do: --add=... builds the index, --encoder=... makes vectors "
-      "of its records, --correct=... corrects dates, --redate dates corrected "
-      "works again, --corrections=... writes the corrections, --check verifies "
-      "it, --list shows its works"
+      "nothing to do; add works with --add=..., make vectors with "
+      "--encoder=..., correct dates with --correct=..., date corrected works "
+      "again with --redate, save corrections with --corrections=..., verify "
+      "the index with --check, or list its works with --list"
     )
   if values.check:
     damage = index_check.check_index(folder)
@@ -119,63 +142,14 @@ def main(runner_arguments: Sequence[str]) -> None:
     raise ValueError(Note("problem.build.not_all", problems=lines))
 
 
-def _build_index(
-  folder: pathlib.Path, runner_arguments: Sequence[str]
-) -> BuildResult:
-  from ctd_jax.index.building import index_builder, staged_works
-  from ctd_jax.index.building.group_dating import DatingChoices
-
-  values = flags.FLAGS
-  return index_builder.build_index(
-    folder,
-    [source for argument in values.add for source in _split(argument)],
-    index_builder.BuildOptions(
-      reigns=values.reigns,
-      unit=values.unit,
-      hidden_splits=tuple(values.hide),
-      data_dir=values.data_dir,
-      use_passages=values.passages,
-      encoder=values.encoder,
-      choices=DatingChoices(
-        in_order=tuple(values.order),
-        undated=tuple(values.undated),
-        fixed=_find_path(values.fixed) if values.fixed else None,
-      ),
-      map_items=beam.read_flags(
-        runner_arguments, folder / staged_works.WORKS_FOLDER
-      ),
-    ),
-    values.remove,
-  )
-
-
-def _correct_dates(folder: pathlib.Path) -> list[str]:
-  """Undoes and makes corrections; returns those refused."""
-  from ctd_jax.index import correction_files
-
-  values = flags.FLAGS
-  problems: list[Note | str] = []
-  if values.undo:
-    _check_alone("undo")
-    correction_files.undo_corrections(folder, values.undo)
-    print(f"{folder}: corrections undone {len(values.undo):,}")
-  if values.correct:
-    _check_alone("correct")
-    table = pathlib.Path(values.correct).expanduser()
-    imported = correction_files.import_corrections(folder, table)
-    print(f"{table}: {imported}")
-    problems += imported.refused
-  return problems
-
-
 def _check_alone(name: str) -> None:
-  """Raises ValueError if flags about adding go with one that adds none."""
+  """Raises ValueError if flags for adding works are set too."""
   others = [
     f"--{name}" for name in _FLAGS_OF_ADDING if flags.FLAGS[name].present
   ]
   if others:
     raise ValueError(
-      f"--{name} is of works as they were added; leave {', '.join(others)} out"
+      f"--{name} works on an index as it is; leave out {', '.join(others)}"
     )
 
 
@@ -201,106 +175,112 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "index",
     None,
-    "Folder of the index, made if need be. Example: --index=annals",
+    "Folder of the index; created if it does not exist. Example: "
+    "--index=annals",
   )
   flags.DEFINE_multi_string(
     "add",
     [],
-    "Data set, beir:FOLDER, text or folder of texts to add; several with "
-    "commas, a pattern, or several flags. Example: --add=chunqiutr/mini",
+    "Adds data sets, BEIR folders (beir:FOLDER), texts or folders of texts. "
+    "Separate several with commas, use a pattern, or repeat the flag. Example: "
+    "--add=chunqiutr/mini",
   )
   flags.DEFINE_list(
     "remove",
     [],
-    "Works, or what they were added as, to be taken out. Example: "
+    "Removes works, by name or by the source they were added from. Example: "
     "--remove=KR2b0019",
   )
   flags.DEFINE_string(
     "reigns",
     None,
-    "Calendar of a new index: polities of China, Japan and Korea with commas, "
-    "zh, ja, ko or all; CE or CE:700-1160; a reign table (TSV) or an installed "
-    f"one ({', '.join(chronicle_input.list_installed_tables())}). By default "
-    "that of the data set. Example: --reigns=宋",
+    "Calendar of a new index: polities of China, Japan and Korea (宋), zh, ja, "
+    "ko or all; CE or CE:700-1160; a reign table (TSV); or an installed table "
+    f"({', '.join(chronicle_input.list_installed_tables())}). Default: the "
+    "calendar of the data set. Example: --reigns=宋",
   )
   flags.DEFINE_enum(
     "unit",
     None,
     chronicle_input.UNITS,
-    "What a record of plain text is, a line or a paragraph between blank "
-    "lines; found from the text by default. Example: --unit=paragraph",
+    "Makes each line or each paragraph of plain text a record. Default: "
+    "detected from the text. Example: --unit=paragraph",
   )
   flags.DEFINE_list(
     "order",
     [],
-    "Works that go forward in time, whatever they print. Example: "
-    "--order=chunqiutr/rebuilt",
+    "Dates these works by the order of their entries. Default: works that "
+    "print years and dates. Example: --order=chunqiutr/rebuilt",
   )
   flags.DEFINE_list(
     "undated",
     [],
-    "Works that are in no order of time. Example: --undated=notes",
+    "Dates these works by their words and parallels, not by order. Default: "
+    "works that print few dates. Example: --undated=notes",
   )
   flags.DEFINE_list(
     "hide",
     [],
-    "Splits of a data set whose months are dated as if they were not known. "
-    "Example: --hide=validation,test",
+    "Ignores the known months of these splits of a data set, and dates their "
+    "records instead. Default: none. Example: --hide=validation,test",
   )
   flags.DEFINE_string(
     "fixed",
     None,
-    "Corrections of the text that is added, as of ctd_jax.date. Example: "
-    "--fixed=fixed.tsv",
+    "Table of corrected dates for the one text that is added, in the format of "
+    "ctd_jax.date. Default: none. Example: --fixed=fixed.tsv",
   )
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Folder of the built data sets; that of TFDS by default. Example: "
+    "Folder of the built data sets. Default: the folder of TFDS. Example: "
     "--data_dir=~/datasets",
   )
   flags.DEFINE_string(
     "encoder",
     None,
-    "What makes vectors of all records, by which questions find what is near "
-    "in meaning: workdir of a trained run, an exported run, a published "
-    "encoder or its hub id; or none, to take them out. By default that of the "
-    "index. Example: --encoder=exported",
+    "Makes a vector of every record, so that questions also find records by "
+    "meaning: a run (workdir or export), or a published encoder (folder or hub "
+    "id); none removes the vectors. Default: the index's own encoder, if any. "
+    "Example: --encoder=exported",
   )
   flags.DEFINE_bool(
     "passages",
     True,
-    "Whether to learn from the records how to date passages that are not among "
-    "them, which takes time and a third of the folder.",
+    "Learns from the records to date passages that are not in the index. Takes "
+    "time, and a third of the folder's size. Default: on. Example: "
+    "--nopassages",
   )
   flags.DEFINE_bool(
     "redate",
     False,
-    "Date the works again whose corrections have changed, from where they were "
-    "added from.",
+    "Dates works with changed corrections again, from the source they were "
+    "added from. Example: --redate",
   )
   flags.DEFINE_string(
     "correct",
     None,
-    "Table of corrections to be made, with columns work, first_record, date, "
-    "and maybe last_record, name and note; as --corrections writes it in CSV. "
-    "Example: --correct=mine.csv --redate",
+    "Table of corrections to make (CSV or tabs) with the columns work, "
+    "first_record and date; last_record, name and note are optional. Example: "
+    "--correct=mine.csv --redate",
   )
   flags.DEFINE_list(
     "undo",
     [],
-    "Numbers of corrections to be undone. Example: --undo=3 --redate",
+    "Undoes corrections by number. Example: --undo=3 --redate",
   )
   flags.DEFINE_string(
     "corrections",
     None,
-    "File that the corrections of the index are written to: .tsv as --fixed "
-    "reads them, one for each text, .csv, .jsonl or .xml. Example: "
-    "--corrections=song.csv",
+    "Saves the corrections to a file: .tsv for --fixed, one file per text, or "
+    ".csv, .jsonl or .xml. Example: --corrections=song.csv",
   )
   flags.DEFINE_bool(
-    "check", False, "Verify files, hashes and rows, and name what is damaged."
+    "check",
+    False,
+    "Verifies files, hashes and rows, and names what is damaged. Example: "
+    "--check",
   )
-  flags.DEFINE_bool("list", False, "Show the works of the index.")
+  flags.DEFINE_bool("list", False, "Lists the works. Example: --list")
   beam.define_flags()
   command_line.run_main(main, required=("index",), takes_arguments=True)

@@ -7,7 +7,6 @@ hash of the index, so that others can check that they ask the same.
 
 import functools
 import html
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
@@ -18,7 +17,7 @@ import numpy as np
 from ctd_jax.chronology import reigns
 from ctd_jax.index import answers
 from ctd_jax.index.answers import Answer, RecordDate
-from ctd_jax.utils import files, output
+from ctd_jax.utils import output
 
 CSV, TSV = FORMATS = ("csv", "tsv")
 _DELIMITERS = {CSV: ",", TSV: "\t"}
@@ -219,11 +218,6 @@ def _name_years(years: np.ndarray, start: int, step: int) -> str:
 
 def _format_year(year: int | np.integer) -> str:
   return reigns.format_common_era_year(int(year))
-
-
-def write_page(path: str | os.PathLike, answer: Answer) -> None:
-  """Writes an answer as a page, atomically."""
-  files.write_text(path, format_page(answer))
 
 
 def format_page(answer: Answer) -> str:

@@ -408,9 +408,6 @@ def mask_kinds(
 
   Args:
     kinds: None for all but headings.
-
-  Raises:
-    ValueError: if no record is of a kind.
   """
   known = index.kinds
   for kind in kinds or ():

@@ -92,12 +92,7 @@ def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
 
 
 def load_index_calendar(folder: pathlib.Path) -> Calendar:
-  """Returns the calendar of an index.
-
-  Raises:
-    FileNotFoundError: if the folder has no calendar.
-    ValueError: if a file is damaged; names it.
-  """
+  """Returns the calendar of an index."""
   folder = folder / CALENDAR_FOLDER
   for name in (TIMELINE_FILE, MONTHS_FILE):
     if not (folder / name).is_file():

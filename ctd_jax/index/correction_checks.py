@@ -147,11 +147,7 @@ def _find_corrected_rows(
 
 
 def find_work(index: IndexFolder, name: str) -> IndexedWork:
-  """Returns the work of a name.
-
-  Raises:
-    ValueError: if there is none.
-  """
+  """Returns the work of a name."""
   for work in index.works:
     if work.name == name:
       return work
@@ -227,12 +223,7 @@ class RedateResult:
 
 
 def redate_index(folder: pathlib.Path) -> RedateResult:
-  """Dates the works again whose corrections have changed.
-
-  Raises:
-    FileNotFoundError: if there is no index.
-    ValueError: if a build fails; the index stays as it was.
-  """
+  """Dates the works again whose corrections have changed."""
   index = IndexFolder.open(folder)
   works = {work.name: work for work in index.works}
   dated_with, problems = {}, []

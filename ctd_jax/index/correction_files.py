@@ -84,9 +84,6 @@ def export_corrections(
   Args:
     chosen: the corrections; fixed and tei leave out those undone.
     export_format: one of `FORMATS`.
-
-  Raises:
-    ValueError: if the format is unknown, or --fixed would need several texts.
   """
   if export_format not in FORMATS:
     raise ValueError(
@@ -132,10 +129,6 @@ def write_corrections(folder: pathlib.Path, path: pathlib.Path) -> str:
   Args:
     path: its suffix gives the format. For --fixed, each of several texts gets a
       file with its name before the suffix.
-
-  Raises:
-    FileNotFoundError: if there is no index.
-    ValueError: if the suffix is unknown.
   """
   export_format = FORMAT_OF_SUFFIX.get(path.suffix.lower())
   if export_format is None:
@@ -313,12 +306,7 @@ class ImportResult:
 def import_corrections(
   folder: pathlib.Path, path: pathlib.Path
 ) -> ImportResult:
-  """Makes the corrections of a table; a refused one stops no other.
-
-  Raises:
-    FileNotFoundError: if there is no index or no such file.
-    ValueError: if the table's columns are wrong.
-  """
+  """Makes the corrections of a table; a refused one stops no other."""
   index = IndexFolder.open(folder)
   keys: set[_Key] = {
     (row.work, row.first_record, row.last_record, row.date)
@@ -351,10 +339,6 @@ def undo_corrections(folder: pathlib.Path, numbers: Sequence[str]) -> None:
 
   Args:
     numbers: as the user wrote them.
-
-  Raises:
-    FileNotFoundError: if there is no index.
-    ValueError: if a number is not that of a correction that holds.
   """
   store = IndexFolder.open(folder).corrections
   active = {str(row.correction_id): row.correction_id for row in store.active()}

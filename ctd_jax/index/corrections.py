@@ -68,11 +68,7 @@ def create_file(path: pathlib.Path) -> None:
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
-  """Returns a connection to the file, read-only if it cannot be written.
-
-  Raises:
-    ValueError: if it is damaged or of another version.
-  """
+  """Returns a connection to the file, read-only if it cannot be written."""
   connection = sqlite3.connect(
     database.make_uri(path, readonly=not os.access(path.parent, os.W_OK)),
     uri=True,
@@ -123,11 +119,7 @@ def list_ends(corrections: Iterable[CorrectedRecords]) -> list[str]:
 def find_span(
   folder: pathlib.Path, work: str, first: str, last: str
 ) -> tuple[tuple[str, str], tuple[int, int]]:
-  """Returns ids and rows of the first and last record of a correction.
-
-  Raises:
-    ValueError: if a record is missing or they are in the wrong order.
-  """
+  """Returns ids and rows of the first and last record of a correction."""
   rows = find_rows(folder, work, (first, last))
   for record_id in (first, last):
     if record_id not in rows:
@@ -354,11 +346,7 @@ class CorrectionStore:
     limit: int | None = None,
     offset: int = 0,
   ) -> list[Correction]:
-    """Returns corrections, also those undone, newest first.
-
-    Raises:
-      ValueError: if you name a record but no work.
-    """
+    """Returns corrections, also those undone, newest first."""
     connection = self._open()
     if connection is None:
       return []
@@ -384,11 +372,7 @@ class CorrectionStore:
     record_id: str | None = None,
     only_active: bool = False,
   ) -> int:
-    """Returns how many corrections there are.
-
-    Raises:
-      ValueError: if you name a record but no work.
-    """
+    """Returns how many corrections there are."""
     connection = self._open()
     if connection is None:
       return 0

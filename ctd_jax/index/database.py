@@ -236,10 +236,6 @@ def open_database(
     readonly: lets several threads share it, one at a time, and works in a
       folder
       without write permission.
-
-  Raises:
-    FileNotFoundError: if the folder has no database.
-    ValueError: if the file is no database.
   """
   path = pathlib.Path(folder) / DATABASE_FILE
   if not path.is_file():
@@ -384,9 +380,6 @@ def search_text(
     works: where to search; None for all.
     months: first and last month that the record's best month must be in.
     match_any: whether one of the words is enough.
-
-  Raises:
-    ValueError: if k is below 1.
   """
   if k < 1:
     raise ValueError(f"k={k}: expected 1 or more")

@@ -21,8 +21,9 @@ import numpy as np
 from absl import logging
 from jaxtyping import Float32
 
+from ctd_jax.index.manifest import EncoderEntry
+
 if TYPE_CHECKING:
-  from ctd_jax.index.manifest import EncoderEntry
   from ctd_jax.retrieval.trained_system import TrainedSystem
 
 NO_ENCODER = "none"  # value of the flag
@@ -40,30 +41,19 @@ EncodeTexts = Callable[[Sequence[str]], Float32[np.ndarray, "n D"]]
 class VectorEncoder:
   """Makes vectors of records and questions; `open_encoder` opens one."""
 
-  path: str  # absolute folder, or hub id
-  name: str  # of the run or folder
-  kind: str  # `RUN` or `PUBLISHED`
-  # Of parameters, vocabulary and settings. An export has the hash of its
-  # workdir, unless adapters were merged into it.
-  sha256: str
-  dimensions: int
-  # Texts -> vectors.
+  # An export has the hash of its workdir, unless adapters were merged into it.
+  entry: EncoderEntry
   encode_records: EncodeTexts = dataclasses.field(repr=False)
-  # Texts -> vectors.
   encode_questions: EncodeTexts = dataclasses.field(repr=False)
 
 
-def describe_encoder(name: str, sha256: str) -> str:
+def describe_encoder(entry: EncoderEntry) -> str:
   """Returns an encoder as errors and summaries name it."""
-  return f"{name} (sha256 {sha256[:_SHOWN_DIGITS]})"
+  return f"{entry.name} (sha256 {entry.sha256[:_SHOWN_DIGITS]})"
 
 
 def find_encoder_path(source: str | os.PathLike) -> str:
-  """Returns the absolute path of an encoder, or its hub id.
-
-  Raises:
-    FileNotFoundError: if the folder is missing.
-  """
+  """Returns the absolute path of an encoder, or its hub id."""
   from ctd_jax.models.pretrained import folders
   from ctd_jax.training import run_folder
 
@@ -85,10 +75,6 @@ def open_encoder(
   Args:
     source: workdir or export of a run, a published encoder's folder or hub id.
     data_dir: of the data set of a workdir; None for what its config says.
-
-  Raises:
-    FileNotFoundError: if a folder, checkpoint or file is missing.
-    ValueError: if a file does not fit; names it.
   """
   from ctd_jax.models.pretrained import folders
   from ctd_jax.training import run_folder
@@ -124,23 +110,23 @@ def open_encoder_of(
     FileNotFoundError: if it is missing; names the flag.
     ValueError: if it is another encoder.
   """
-  made_with = describe_encoder(entry.name, entry.sha256)
+  made_with = describe_encoder(entry)
   if source is None:
     try:
       source = find_encoder_path(entry.path)
     except FileNotFoundError:
       raise FileNotFoundError(
-        f"{entry.path}: missing, where the encoder of this index lay, "
-        f"{made_with}; name its folder by --encoder=FOLDER, or go without by "
-        f"--encoder={NO_ENCODER}"
+        f"{entry.path}: missing; it held the encoder of this index, "
+        f"{made_with}; give its folder with --encoder=FOLDER, or search "
+        f"without vectors with --encoder={NO_ENCODER}"
       ) from None
   encoder = open_encoder(source, data_dir)
-  if encoder.sha256 != entry.sha256:
+  if encoder.entry.sha256 != entry.sha256:
     raise ValueError(
-      f"--encoder={source}: {describe_encoder(encoder.name, encoder.sha256)}, "
-      f"but the vectors of the index were made with {made_with} of "
-      f"{entry.path}; name that one, or make them anew by python -m "
-      f"ctd_jax.index --encoder={source}"
+      f"--encoder={source}: {describe_encoder(encoder.entry)}, but "
+      f"the vectors of the index were made with {made_with} of {entry.path}; "
+      "name that one, or make them again with python -m ctd_jax.index "
+      f"--encoder={source}"
     )
   return encoder
 
@@ -215,15 +201,15 @@ def _open_run(path: str, system: TrainedSystem) -> VectorEncoder:
   }
   if config.dates.form:  # left out of the hash of runs without
     settings["dates"] = config.dates.form
-  return VectorEncoder(
+  entry = EncoderEntry(
     path=path,
     name=config.name,
     kind=RUN,
     sha256=_hash_encoder(settings, system.params),
     dimensions=system.model.config.encoder.hidden_size,
-    encode_records=encode_records,
-    encode_questions=encode_questions,
+    vectors=0,
   )
+  return VectorEncoder(entry, encode_records, encode_questions)
 
 
 def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
@@ -252,15 +238,15 @@ def _open_published(path: str, folder: pathlib.Path) -> VectorEncoder:
     "query": [questions.prefix, questions.max_length],
     "record": [records.prefix, records.max_length],
   }
-  return VectorEncoder(
+  entry = EncoderEntry(
     path=path,
     name=path if not pathlib.Path(path).is_absolute() else folder.name,
     kind=PUBLISHED,
     sha256=_hash_encoder(settings, records.params),
     dimensions=records.width,
-    encode_records=records.encode,
-    encode_questions=questions.encode,
+    vectors=0,
   )
+  return VectorEncoder(entry, records.encode, questions.encode)
 
 
 def _describe_config(config: Any) -> dict[str, Any]:

@@ -39,12 +39,7 @@ _MAX_WARNINGS = 3  # of each work
 
 
 def check_index(folder: pathlib.Path) -> list[str]:
-  """Returns what is damaged in an index and how to mend it.
-
-  Raises:
-    FileNotFoundError: if there is no index.
-    ValueError: if its manifest is damaged or of another version.
-  """
+  """Returns what is damaged in an index and how to mend it."""
   index_manifest = manifest.read_manifest(folder)
   problems = list(_check_files(folder, index_manifest))
   problems += CorrectionStore(folder).check()
@@ -167,7 +162,7 @@ def _check_vectors(
     except ValueError as error:
       yield str(error)
       continue
-    for part in vectors.iterate_parts():
+    for part in vectors.parts:
       lengths = np.linalg.norm(part, axis=1)
       if not (np.isclose(lengths, 1, atol=1e-3) | (lengths == 0)).all():
         yield (
@@ -216,7 +211,7 @@ def format_summary(
     ),
   ]
   if (dense := index_manifest.dense) is not None:
-    name = encoders.describe_encoder(dense.name, dense.sha256)
+    name = encoders.describe_encoder(dense)
     lines.append(
       (
         "vectors",

@@ -14,7 +14,13 @@ import numpy as np
 from jaxtyping import Bool, Float, Int
 
 import ctd_jax
-from ctd_jax.index import calendars, database, question_reading, ranking
+from ctd_jax.index import (
+  calendars,
+  database,
+  encoders,
+  question_reading,
+  ranking,
+)
 from ctd_jax.index import manifest as manifest_lib
 from ctd_jax.index.answers import Versions
 from ctd_jax.index.corrections import CorrectionStore
@@ -74,7 +80,8 @@ class IndexFolder:
     manifest = manifest_lib.read_manifest(folder)
     for name, entry in manifest.files.items():
       _check_size(folder / name, entry.bytes)
-    index = cls(folder, manifest, manifest_lib.hash_manifest(folder))
+    path = folder / manifest_lib.MANIFEST_FILE
+    index = cls(folder, manifest, manifest_lib.hash_file(path).sha256)
     index.dense = open_dense_search(
       folder, manifest.dense, encoder, dense_weight
     )
@@ -186,7 +193,7 @@ class IndexFolder:
       generation=self.manifest.generation,
       index_sha256=self._sha256,
       calendar_sha256=self.manifest.calendar["sha256"],
-      encoder=self.dense and self.dense.description,
+      encoder=self.dense and encoders.describe_encoder(self.dense.entry),
     )
 
   @functools.cached_property

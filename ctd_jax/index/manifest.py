@@ -14,7 +14,6 @@ from ctd_jax.utils import files
 
 FORMAT = 2
 MANIFEST_FILE = "manifest.json"
-_CHUNK = 1 << 20  # bytes hashed at once
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
@@ -101,16 +100,8 @@ def write_manifest(folder: pathlib.Path, manifest: Manifest) -> None:
   files.write_text(folder / MANIFEST_FILE, content.decode() + "\n")
 
 
-def hash_manifest(folder: pathlib.Path) -> str:
-  """Returns the sha256 of the manifest, by which you cite an index."""
-  return hashlib.sha256((folder / MANIFEST_FILE).read_bytes()).hexdigest()
-
-
 def hash_file(path: pathlib.Path) -> ManifestFile:
   """Returns size and sha256 of a file."""
-  digest, size = hashlib.sha256(), 0
   with path.open("rb") as file:
-    while chunk := file.read(_CHUNK):
-      digest.update(chunk)
-      size += len(chunk)
-  return ManifestFile(size, digest.hexdigest())
+    digest = hashlib.file_digest(file, "sha256")
+    return ManifestFile(file.tell(), digest.hexdigest())

@@ -36,7 +36,10 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
   """Returns the date of a passage and the reasons for it."""
   chances = np.exp(dates.log_p.astype(np.float64))
   chances /= chances.sum()
-  years, sums, bounds = _sum_years(index, chances[:-1])
+  # Where calendars change, a month may be counted to a year already past.
+  year_of = np.maximum.accumulate(index.calendar.years)
+  starts = np.flatnonzero(np.diff(year_of, prepend=year_of[0] - 1))
+  years, sums = year_of[starts], np.add.reduceat(chances[:-1], starts)
   reasons = record_answers.name_linked(
     index,
     sorted(
@@ -53,7 +56,7 @@ def make_passage_date(index: IndexFolder, dates: PassageDates) -> PassageDate:
     probability=float(chances[dates.month]),
     outside=float(chances[-1]),
     months=_list_months(index, chances),
-    years=_list_years(index, years, sums, bounds),
+    years=_list_years(index, years, sums, np.append(starts, len(year_of))),
     credible_50=_find_credible(index, chances, 0.5),
     credible_90=_find_credible(index, chances, 0.9),
     prior_log_odds=dates.prior_log_odds,
@@ -97,17 +100,6 @@ def _list_months(
   )
 
 
-def _sum_years(
-  index: IndexFolder, chances: Float[np.ndarray, " K"]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns the years, their probabilities, and where each begins."""
-  # Where calendars change, a month may be counted to a year already past.
-  year_of = np.maximum.accumulate(index.calendar.years)
-  starts = np.flatnonzero(np.diff(year_of, prepend=year_of[0] - 1))
-  bounds = np.append(starts, len(year_of))
-  return year_of[starts], np.add.reduceat(chances, starts), bounds
-
-
 def _list_years(
   index: IndexFolder, years: np.ndarray, sums: np.ndarray, bounds: np.ndarray
 ) -> tuple[LikelyYear, ...]:
@@ -140,7 +132,10 @@ def _list_parallels(
       continue
     for row in reason["linked"]:
       is_dated = reason["expert"] in record_answers.WORDING
-      if not is_dated or record_answers.is_near(index, row, month):
+      if not is_dated or (
+        record_answers.find_year_mass(index, row, month)
+        >= record_answers.MIN_MASS
+      ):
         reason_of.setdefault(row, reason)
   records = database.fetch_records(
     index.connection, list(reason_of)[:MAX_PARALLELS]

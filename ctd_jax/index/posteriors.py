@@ -21,7 +21,7 @@ import pathlib
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from jaxtyping import Float, Float32, Int, Int32, Int64
+from jaxtyping import Float, Float32, Int, Int32, Int64, Shaped
 
 from ctd_jax.utils import files
 
@@ -94,12 +94,7 @@ class PosteriorArrays:
 
   @classmethod
   def open(cls, folder: pathlib.Path, num_months: int) -> PosteriorArrays:
-    """Returns the arrays of a folder, mapped into memory.
-
-    Raises:
-      FileNotFoundError: if a file is missing.
-      ValueError: if a file is damaged.
-    """
+    """Returns the arrays of a folder, mapped into memory."""
     arrays = {name: _map_array(folder / f"{name}.npy") for name in _ARRAYS}
     sizes = len(arrays["starts"]) - 1, len(arrays["months"])
     if (
@@ -194,7 +189,9 @@ def make_posterior_arrays(
   )
 
 
-def find_starts(sizes: Int[np.ndarray, " n"]) -> Int64[np.ndarray, " starts"]:
+def find_starts(
+  sizes: Shaped[np.ndarray, " n"],
+) -> Int64[np.ndarray, " starts"]:
   """Returns where stretches of these sizes begin, and the end of the last."""
   return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
@@ -325,9 +322,6 @@ class MonthPostings:
     Args:
       spans: first and last month, included; disjoint.
       month_weights: factor of each month's mass; 1 if None.
-
-    Raises:
-      ValueError: if a span is not within the calendar.
     """
     mass = np.zeros(len(self))
     weight = 0.0
@@ -358,11 +352,7 @@ class MonthPostings:
 
   @classmethod
   def open(cls, folder: pathlib.Path) -> MonthPostings | None:
-    """Returns the postings of a work, mapped into memory; None if it has none.
-
-    Raises:
-      ValueError: if a file is damaged.
-    """
+    """Returns the postings of a work, mapped into memory; None without any."""
     try:
       arrays = {
         name: _map_array(folder / file_name)

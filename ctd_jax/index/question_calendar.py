@@ -120,11 +120,7 @@ class CalendarMonths:
     return _span(lunations[is_match])
 
   def lacks_month(self, reign: int, year: int, month: int) -> bool:
-    """Returns whether a regnal year has no month of a number.
-
-    Raises:
-      KeyError: if there is no such year.
-    """
+    """Returns whether a regnal year has no month of a number."""
     return month not in self._list_months(reign, year)[0]
 
   def _list_months(

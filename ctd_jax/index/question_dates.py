@@ -76,9 +76,6 @@ def list_choices(
     blanked: the text without what `spans` holds.
     search: regnal dates and years of the common era.
     printed_reigns: rows of the reigns whose meanings come first.
-
-  Raises:
-    DateError: if the calendar lacks the ruler of the first date.
   """
   mentions = list(search.mentions)
   if not spans and not any(mention.is_full for mention in mentions):
@@ -237,9 +234,6 @@ def resolve_choices(
 
   Args:
     printed_reigns: rows of reigns for the names of months.
-
-  Raises:
-    DateError: of the first choice, if no choice is possible.
   """
   readings: list[DateMeaning] = []
   errors: list[DateError] = []

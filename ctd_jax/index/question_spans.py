@@ -72,11 +72,7 @@ class DateSpan(NamedTuple):
 
 
 def find_date_spans(text: str, months: CalendarMonths) -> list[DateSpan]:
-  """Returns the dates without a regnal year, in order and disjoint.
-
-  Raises:
-    DateError: for a date that the calendar lacks.
-  """
+  """Returns the dates without a regnal year, in order and disjoint."""
   spans: list[DateSpan] = []
   for find in (
     _find_western_dates,

@@ -39,7 +39,7 @@ WORDING = ("parallels", "known")
 _MAX_RECORDS = 3  # that a note names
 _MAX_CHARACTERS = 24  # of each
 _SURE, _LIKELY = 0.9, 0.5  # of a month named alone, and with its chance
-_MIN_MASS = 0.1  # in the year of the month that is spoken for
+MIN_MASS = 0.1  # in the year of the month that is spoken for
 _MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
 # Before 104 BCE a month has a day in some of the calendars that are possible.
 _MAX_LOG_RATIO = 1.5
@@ -75,7 +75,7 @@ def name_linked(
 
 def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
   masses = {row: find_year_mass(index, row, month) for row in rows}
-  order = sorted(rows, key=lambda row: masses[row] < _MIN_MASS)
+  order = sorted(rows, key=lambda row: masses[row] < MIN_MASS)
   records = database.fetch_records(index.connection, order[:_MAX_RECORDS])
   texts = []
   for record in records:
@@ -100,14 +100,9 @@ def _describe_date(
     )
     chance = answers.format_chance(record.best_probability)
     return month if record.best_probability >= _SURE else f"{month}, p {chance}"
-  if year_mass >= _MIN_MASS:
+  if year_mass >= MIN_MASS:
     return Note("problem.text.year", chance=answers.format_chance(year_mass))
   return Note("problem.text.unsure")
-
-
-def is_near(index: IndexFolder, row: int, month: int) -> bool:
-  """Whether a record may well be of the year of a month."""
-  return find_year_mass(index, row, month) >= _MIN_MASS
 
 
 def find_year_mass(index: IndexFolder, row: int, month: int) -> float:
@@ -161,10 +156,14 @@ def explain_record(
   for statement in section.statements:
     statement_scores = _score_statement(section, statement, calendar)
     scores += statement_scores
-    after = _find_month_log_odds(scores, record.best_month)
+    others = np.delete(scores, record.best_month)
+    after = 0.0
+    if len(others):
+      after = float(scores[record.best_month] - logsumexp(others))
+    is_day = statement[0] in (*DAY_STATEMENTS, "month day")
     reasons.append(
       {
-        "expert": _name_expert(statement),
+        "expert": "day" if is_day else "printed date",
         "weight": after - before,
         "note": _describe_statement(
           record, section, statement, statement_scores, calendar, printed_reigns
@@ -175,8 +174,19 @@ def explain_record(
       }
     )
     before = after
-  rest = log_odds - prior - sum(reason["weight"] for reason in reasons)
-  reasons.append(_explain_rest(record, rest, neighbours))
+  is_in_order = record.dated_by == database.ORDER
+  reasons.append(
+    {
+      "expert": record.dated_by,
+      "weight": log_odds - prior - sum(it["weight"] for it in reasons),
+      "note": _describe_order(record, neighbours)
+      if is_in_order
+      else Note("note.model"),
+      "spans": [],
+      "linked": [other.row for other in neighbours],
+      "months": [],
+    }
+  )
   return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
 
 
@@ -210,16 +220,6 @@ def _score_statement(
   return logsumexp(by_offset + log_prior, axis=0)
 
 
-def _find_month_log_odds(scores: Float[np.ndarray, " K"], month: int) -> float:
-  others = np.delete(scores, month)
-  return float(scores[month] - logsumexp(others)) if len(others) else 0.0
-
-
-def _name_expert(statement: DateStatement) -> str:
-  is_day = statement[0] in (*DAY_STATEMENTS, "month day")
-  return "day" if is_day else "printed date"
-
-
 def _describe_statement(
   record: database.IndexRecord,
   section: Section,
@@ -240,13 +240,11 @@ def _describe_statement(
     "statement",
     _NAMES_OF_STATEMENTS.get(statement[0], emissions.name_evidence(statement)),
   )
-  number = int(is_fitting.sum())
-  if not fits:
-    return Note(
-      "note.date.other", printed=printed, statement=evidence, number=number
-    )
   return Note(
-    "note.date.fits", printed=printed, statement=evidence, number=number - 1
+    "note.date.fits" if fits else "note.date.other",
+    printed=printed,
+    statement=evidence,
+    number=int(is_fitting.sum()) - fits,
   )
 
 
@@ -268,13 +266,15 @@ def _describe_day(
     if number:
       return Note("note.day.number", day=name, number=number)
     return Note("note.day.possible", day=name)
+  fitting = np.flatnonzero(is_fitting)
+  nearest = fitting[np.argsort(np.abs(fitting - month), kind="stable")]
   spans = [
     Span(
       first=near,
       last=near,
       name=calendars.name_month(calendar, near, printed_reigns),
     )
-    for near in _find_nearest(is_fitting, month)
+    for near in sorted(nearest[:_MAX_MONTHS].tolist())
   ]
   months = answers.format_spans(spans, _MAX_MONTHS)
   return Note("note.day.impossible", day=name, months=months)
@@ -296,31 +296,6 @@ def _find_day_number(
     cyclic_day - sexagenary.cyclic_index_of_day(first)
   ) % sexagenary.CYCLE_LENGTH + 1
   return number if number <= length else None
-
-
-def _find_nearest(is_fitting: np.ndarray, month: int) -> list[int]:
-  months = np.flatnonzero(is_fitting)
-  nearest = months[np.argsort(np.abs(months - month), kind="stable")]
-  return sorted(nearest[:_MAX_MONTHS].tolist())
-
-
-def _explain_rest(
-  record: database.IndexRecord,
-  weight: float,
-  neighbours: Sequence[Neighbour],
-) -> dict[str, Any]:
-  """Returns the reason for what the printed date does not explain."""
-  note = Note("note.model")
-  if record.dated_by == database.ORDER:
-    note = _describe_order(record, neighbours)
-  return {
-    "expert": record.dated_by,
-    "weight": weight,
-    "note": note,
-    "spans": [],
-    "linked": [other.row for other in neighbours],
-    "months": [],
-  }
 
 
 def _describe_order(
@@ -373,10 +348,8 @@ def make_span(
 ) -> Span:
   """Returns consecutive months with their name."""
   reigns = frozenset(printed_reigns)
-  name = index.name_month(first, reigns)
-  if last > first:
-    end = index.name_month(last, reigns)
-    name = f"{name} – {end}"
+  names = [index.name_month(month, reigns) for month in (first, last)]
+  name = " – ".join(names) if last > first else names[0]
   return Span(first=first, last=last, name=name)
 
 

@@ -90,17 +90,13 @@ class WorkVectors:
   """The vectors of a work."""
 
   def __init__(self, parts: Sequence[Float32[np.ndarray, "b D"]]):
-    self._parts = parts
+    self.parts = parts  # of consecutive records
 
   @classmethod
   def open(
     cls, folder: pathlib.Path, num_records: int, width: int
   ) -> WorkVectors:
-    """Returns the vectors of a work, mapped from files.
-
-    Raises:
-      ValueError: if a file is missing or damaged; names it.
-    """
+    """Returns the vectors of a work, mapped from files."""
     parts = []
     for start, stop in _list_parts(num_records):
       path = _part_path(folder, start, stop)
@@ -113,17 +109,13 @@ class WorkVectors:
     return cls(parts)
 
   def __len__(self) -> int:
-    return sum(map(len, self._parts))
-
-  def iterate_parts(self) -> Iterator[Float32[np.ndarray, "b D"]]:
-    """Yields the vectors of consecutive records."""
-    yield from self._parts
+    return sum(map(len, self.parts))
 
   def find_cosines(
     self, vector: Float32[np.ndarray, " D"]
   ) -> Float32[np.ndarray, " n"]:
     """Returns the cosine of every record with a vector of length 1."""
-    cosines = [part @ vector for part in self._parts]
+    cosines = [part @ vector for part in self.parts]
     return np.concatenate([np.empty(0, np.float32), *cosines])
 
 
@@ -183,20 +175,10 @@ class DenseSearch:
     source: str | os.PathLike | None,
     weight: float,
   ):
-    """Keeps what is opened on first use.
-
-    Args:
-      source: path of the encoder; None for the manifest's.
-      weight: of vectors beside words, 0..1.
-    """
+    """Opens files and encoder on first use; see `open_dense_search`."""
     self._folder, self.entry, self._source = folder, entry, source
     self.weight = weight
     self._vectors: dict[int, WorkVectors | None] = {}
-
-  @property
-  def description(self) -> str:
-    """Name and hash of the encoder."""
-    return encoders.describe_encoder(self.entry.name, self.entry.sha256)
 
   @functools.cached_property
   def encoder(self) -> VectorEncoder:
@@ -204,11 +186,7 @@ class DenseSearch:
     return encoders.open_encoder_of(self.entry, self._source)
 
   def vectors_of(self, work: IndexedWork) -> WorkVectors | None:
-    """Returns the vectors of a work; None if it has none.
-
-    Raises:
-      ValueError: if a file is missing or damaged; names it.
-    """
+    """Returns the vectors of a work; None if it has none."""
     # A work has no vectors if a build with another encoder was stopped at its
     # end.
     if work.work_id not in self._vectors:
@@ -245,28 +223,27 @@ class DenseSearch:
       in_time: records of the time asked for.
     """
     (vector,) = self.encoder.encode_questions([text])
-    cosines = {work.work_id: self._find_cosines(work, vector) for work in works}
+    cosines = {}
+    for work in works:
+      vectors = self.vectors_of(work)
+      cosines[work.work_id] = (
+        np.full(work.num_records, np.nan, np.float32)
+        if vectors is None
+        else vectors.find_cosines(vector)
+      )
     joined = _join(works, cosines)
     members = ~np.isnan(joined)
     if masks is not None:
       members &= _join(works, masks)
     nearest = _select_nearest(joined, members)
-    rows = set(nearest.tolist())
     if in_time is not None:
-      rows |= set(
-        _select_nearest(joined, members & _join(works, in_time)).tolist()
-      )
-    all_rows = _join(
-      works,
-      {
-        work.work_id: np.arange(work.rows.start, work.rows.stop)
-        for work in works
-      },
-    )
+      within = _select_nearest(joined, members & _join(works, in_time))
+      nearest = np.union1d(nearest, within)
+    all_rows = np.concatenate([work.rows for work in works])
     values = joined[members] if members.any() else np.zeros(1, np.float32)
     lowest = float(values.mean())
     return NearRecords(
-      rows=frozenset(all_rows[sorted(rows)].tolist()),
+      rows=frozenset(all_rows[nearest].tolist()),
       cosines={
         work_id: np.nan_to_num(of_work, nan=lowest)
         for work_id, of_work in cosines.items()
@@ -274,15 +251,6 @@ class DenseSearch:
       lowest=lowest,
       highest=float(values.max()),
     )
-
-  def _find_cosines(
-    self, work: IndexedWork, vector: Float32[np.ndarray, " D"]
-  ) -> Float32[np.ndarray, " n"]:
-    """Returns the cosines of a work's records, nan without vectors."""
-    vectors = self.vectors_of(work)
-    if vectors is None:
-      return np.full(work.num_records, np.nan, np.float32)
-    return vectors.find_cosines(vector)
 
 
 def open_dense_search(

@@ -119,11 +119,7 @@ def show_about(request: Request, served: ServedIndex) -> Response:
 
 @about_router.post(security.TOKEN_PATH)
 async def take_token(request: Request) -> Response:
-  """Sets the token cookie if the token is right.
-
-  Raises:
-    PageError: 401, if it is wrong.
-  """
+  """Sets the token cookie if the token is right."""
   settings = settings_of(request)
   form = await request.form(max_files=0, max_fields=4)
   given = form.get("token", "")

@@ -112,9 +112,6 @@ class JobRunner:
       arguments: of `ctd-jax index`, without --index.
       subject: what the job is about; `list` filters by it.
       key: of the form; a form sent twice starts one job.
-
-    Raises:
-      ValueError: if the server is read only.
     """
     if self._settings.read_only:
       raise ValueError("the server is read only; no job was started")
@@ -401,11 +398,7 @@ def lead_to_job(request: Request, job_id: str) -> Response:
 
 
 def find_job(request: Request, job_id: str) -> Job:
-  """Returns a job.
-
-  Raises:
-    PageError: 404, if there is none with this number.
-  """
+  """Returns a job."""
   job = request.app.state.jobs.get(job_id)
   if job is None:
     raise PageError(404, "error.job", {"job": job_id[:20]})

@@ -197,9 +197,6 @@ def parse_fields(values: Mapping[str, Any]) -> CorrectionFields:
 
   An ambiguous date is replaced by the reader's choice, unless another date was
   entered since.
-
-  Raises:
-    PageError: 422, naming the invalid field.
   """
   names = [field.name for field in dataclasses.fields(CorrectionFields)]
   texts = {}
@@ -242,11 +239,7 @@ def read_fields(
 def check_fields(
   served: ServedIndex, fields: CorrectionFields
 ) -> CheckedCorrection:
-  """Returns what a correction means.
-
-  Raises:
-    PageError: 422, if it cannot be read.
-  """
+  """Returns what a correction means."""
   reading = read_fields(served, fields)
   if reading.checked is None:
     problem = reading.problem or Note("problem.field.empty", name="date")
@@ -295,11 +288,7 @@ def add(served: ServedIndex, fields: CorrectionFields, key: str) -> Correction:
 
 
 def find_correction(served: ServedIndex, number: int) -> Correction:
-  """Returns a correction, even if it was undone.
-
-  Raises:
-    PageError: 404, if there is none.
-  """
+  """Returns a correction, even if it was undone."""
   store = served.index.corrections
   correction = store.get(number) if 0 < number < _MAX_ID else None
   if correction is None:

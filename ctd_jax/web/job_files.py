@@ -132,11 +132,7 @@ class StoredJob:
   key: str = ""  # of the form that asked for the job
 
   def __post_init__(self):
-    """Refuses a state that no job has.
-
-    Raises:
-      ValueError: naming it.
-    """
+    """Refuses a state that no job has."""
     if self.state not in STATES:
       raise ValueError(f"state {self.state!r}, expected one of {STATES}")
 

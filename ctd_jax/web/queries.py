@@ -116,9 +116,6 @@ def parse_query(
   Args:
     parameters: of the address, or fields of a form.
     max_question: limit in characters.
-
-  Raises:
-    PageError: 422, naming the parameter.
   """
   for name, value in parameters.items():
     check_encoding(name + str(value))
@@ -231,12 +228,7 @@ def check_names(
 
 
 def resolve_query(served: ServedIndex, query: PageQuery) -> ResolvedQuery:
-  """Returns a query as the index understands it.
-
-  Raises:
-    PageError: 422, if a time cannot be read.
-    ValueError: if the question cannot be read.
-  """
+  """Returns a query as the index understands it."""
   check_names(served, query.works, query.kinds)
   if query.text.strip():
     question = served.index.question_reader.read(
@@ -272,11 +264,7 @@ def _resolve_span(served: ServedIndex, query: PageQuery) -> MonthSpan:
 
 
 def resolve_time(served: ServedIndex, name: str, text: str) -> MonthSpan:
-  """Returns the months of a time given as `@12` or in words.
-
-  Raises:
-    PageError: 422, if it is not a time or is ambiguous.
-  """
+  """Returns the months of a time given as `@12` or in words."""
   ordinal = _ORDINAL.fullmatch(text)
   if ordinal:
     month = int(ordinal[1])

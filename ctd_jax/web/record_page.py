@@ -96,11 +96,7 @@ def show_record(request: Request, served: ServedIndex, path: str) -> Response:
 
 
 def find_row(served: ServedIndex, path: str) -> int:
-  """Returns the row of a record, given its work and id as in the address.
-
-  Raises:
-    PageError: 404, if there is no such record.
-  """
+  """Returns the row of a record, given its work and id as in the address."""
   row = served_index.find_row_of_path(served.index, path)
   if row is None:
     raise PageError(404, "error.record_path", {"path": path[:80]})
@@ -108,11 +104,7 @@ def find_row(served: ServedIndex, path: str) -> int:
 
 
 def read_record(served: ServedIndex, row: int) -> AnswerRecord:
-  """Returns a record with the reasons for its date.
-
-  Raises:
-    PageError: 404, if there is no such record.
-  """
+  """Returns a record with the reasons for its date."""
   index = served.index
   check_row(served, row)
   (record,) = database.fetch_records(index.connection, [row])

@@ -301,11 +301,7 @@ class IndexHolder:
     self.opened = self._open()
 
   def get(self) -> ServedIndex:
-    """Returns the newest state that can be opened.
-
-    Raises:
-      NoIndexError: if the index has not been built yet.
-    """
+    """Returns the newest state that can be opened."""
     served = self.newest
     if served is None:
       raise NoIndexError

@@ -297,11 +297,7 @@ def _write_contents(
 
 
 def convert_files(folder: pathlib.Path, encoding: str) -> None:
-  """Rewrites files in another encoding as UTF-8.
-
-  Raises:
-    PageError: 422, naming a file in neither encoding; no file is changed then.
-  """
+  """Rewrites files in another encoding as UTF-8."""
   texts = {}
   for path in sorted(folder.rglob("*")):
     content = path.read_bytes() if path.is_file() else b""
@@ -448,9 +444,6 @@ class UploadStore:
       files: name and content of each.
       title: of the works; from the file names if empty.
       key: of the form; "" if no form sent it.
-
-    Raises:
-      PageError: as in `open_files` and `write_files`.
     """
     self.remove_leftovers()
     brought = open_files(files, MAX_FILES)
@@ -519,11 +512,7 @@ class UploadStore:
     return sorted(uploads, key=lambda it: it.created, reverse=True)
 
   def change(self, upload: Upload, **changes: object) -> Upload:
-    """Returns an upload with changed attributes, saved to disk.
-
-    Raises:
-      PageError: 404, if the upload was discarded.
-    """
+    """Returns an upload with changed attributes, saved to disk."""
     with self.lock():
       # Another process may have changed or discarded it.
       newest = self.get(upload.name)
@@ -534,11 +523,7 @@ class UploadStore:
     return newest
 
   def discard(self, upload: Upload) -> None:
-    """Removes an upload.
-
-    Raises:
-      PageError: 409, if it was built into the index.
-    """
+    """Removes an upload."""
     with self.lock():
       newest = self.get(upload.name) or upload
       if newest.state != PREVIEW:

@@ -73,11 +73,7 @@ def list_arguments(
 
 
 def read_settings(form: FormData) -> UploadSettings:
-  """Returns the reading settings in a form.
-
-  Raises:
-    PageError: 422, naming the invalid field.
-  """
+  """Returns the reading settings in a form."""
   unit = read_choice(form, "unit", chronicle_input.UNITS)
   reigns = read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
   # A file in the folder of the server is not for readers.
@@ -96,11 +92,7 @@ def read_settings(form: FormData) -> UploadSettings:
 
 
 def read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
-  """Returns a field that must be one of `choices` or empty.
-
-  Raises:
-    PageError: 422, if it is neither.
-  """
+  """Returns a field that must be one of `choices` or empty."""
   value = read_field(form, name, 20)
   if value and value not in choices:
     queries.refuse(name, value, ", ".join(choices))
@@ -108,11 +100,7 @@ def read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
 
 
 def read_field(form: FormData, name: str, limit: int) -> str:
-  """Returns a field, stripped; "" if it is missing.
-
-  Raises:
-    PageError: 422, if it has more than `limit` characters.
-  """
+  """Returns a field, stripped; "" if it is missing."""
   value = form.get(name, "")
   value = value.strip() if isinstance(value, str) else ""
   queries.check_length(name, value, limit)
@@ -270,11 +258,7 @@ async def change_upload(request: Request, name: str) -> Response:
 
 
 def find_upload(request: Request, name: str) -> Upload:
-  """Returns an upload.
-
-  Raises:
-    PageError: 404, if there is none with this name.
-  """
+  """Returns an upload."""
   upload = request.app.state.uploads.get(unicodedata.normalize("NFC", name))
   if upload is None:
     raise PageError(404, "error.upload.none", {"name": name[:_MAX_NAME]})

@@ -102,7 +102,7 @@ def format_seconds(seconds: float) -> str:
 class ReadingRequest:
   """What to read, and how."""
 
-  source: str  # as of `sources.read_source`
+  source: str  # as `sources.make_request` takes it
   root: str  # folder that messages are to leave out
   index: str  # folder of the index
   has_index: bool  # whether it has a calendar
@@ -137,20 +137,18 @@ def write_preview(request: ReadingRequest) -> None:
 
 
 def make_preview(request: ReadingRequest) -> dict[str, Any]:
-  """Returns what is recognised in an upload, as JSON values.
-
-  Raises:
-    ValueError: naming file and line of what cannot be read.
-    FileNotFoundError: if there is no such calendar.
-  """
+  """Returns what is recognised in an upload, as JSON values."""
   from ctd_jax.index import calendars
   from ctd_jax.index.building import source_calendars, sources
 
-  works = sources.read_source(request.source, request.unit or None)
+  folder = pathlib.Path(request.index)
+  works = sources.make_request(
+    folder, request.source, request.unit or None
+  ).read(folder)
   preview: dict[str, Any] = EMPTY_PREVIEW | {"num_works": len(works)}
   calendar = None
   if request.has_index:
-    calendar = calendars.load_index_calendar(pathlib.Path(request.index))
+    calendar = calendars.load_index_calendar(folder)
   else:
     try:
       _, calendar = source_calendars.choose_calendar(
@@ -170,7 +168,6 @@ def make_preview(request: ReadingRequest) -> dict[str, Any]:
     _describe_work(work, calendar) for work in works[:_MAX_WORKS]
   ]
   if calendar is not None:
-    folder = pathlib.Path(request.index)
     preview["seconds"] = estimate_seconds(
       preview["works"],
       len(calendar),

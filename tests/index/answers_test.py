@@ -115,10 +115,8 @@ def test_page_is_complete_and_escaped(answer):
   assert ("<svg" in text) == (answer.dates is not None)
 
 
-def test_page_escapes_the_texts_of_records(index, tmp_path):
-  answer = index.ask("莒人使來")
-  answer_output.write_page(tmp_path / "answer.html", answer)
-  text = (tmp_path / "answer.html").read_text(encoding="utf-8")
+def test_page_escapes_the_texts_of_records(index):
+  text = answer_output.format_page(index.ask("莒人使來"))
   assert "&lt;b&gt;&amp;" in text
   assert "<mark>莒人使來</mark>" in text
   assert "\x1b" not in text

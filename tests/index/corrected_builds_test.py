@@ -323,7 +323,9 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
   (problem,) = result.problems
   assert "notes: correction 3 of 3: notes 3: --fixed=" in str(problem)
   assert "or undo the correction" in str(problem)
-  assert [*correction_checks.count_pending(IndexFolder.open(folder))] == ["notes"]
+  assert [*correction_checks.count_pending(IndexFolder.open(folder))] == [
+    "notes"
+  ]
   store.undo(3, "", "undo 3")
   assert correction_checks.redate_index(folder).build.added == ("notes",)
 

@@ -114,7 +114,7 @@ def test_every_record_has_a_vector_of_the_encoder(dense_index, encoder):
   )
   index = Index.open(dense_index)
   (work,) = index.works
-  vectors = np.concatenate([*index.dense.vectors_of(work).iterate_parts()])
+  vectors = np.concatenate([*index.dense.vectors_of(work).parts])
   expected = encoders.open_encoder(encoder).encode_records(TEXTS)
   np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
@@ -138,7 +138,7 @@ def test_words_are_ranked_by_their_vectors_too(dense_index):
   assert parts[0]["cosine"] == pytest.approx(
     float(near.cosines[work.work_id].max())
   )
-  assert answer.versions.encoder == index.dense.description
+  assert answer.versions.encoder == encoders.describe_encoder(index.dense.entry)
   lines = answers.format_answer(answer, why=True)
   assert "words 1.00, dense 1.00, cosine" in " ".join(lines.split())
   # With the words alone there is one record, with both it is the first.

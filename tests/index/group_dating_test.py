@@ -44,7 +44,9 @@ def list_records(number=72):
 
 def read_works(folder, records, hidden=()):
   corpora.write_beir(folder, records)
-  return sources.read_source(f"beir:{folder}", hidden_splits=hidden)
+  return sources.make_request(
+    folder.parent, f"beir:{folder}", hidden_splits=hidden
+  ).read(folder.parent)
 
 
 def test_manner_of_each_work(tmp_path, calendar):

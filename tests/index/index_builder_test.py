@@ -213,7 +213,7 @@ BREAKS = {
   "while a work is staged": "staged_works.files.write_text",
   "before the transaction": "index_commit.commit_works",
   "within the transaction": "index_commit.database.set_property",
-  "before the manifest": "index_commit.update_manifest",
+  "before the manifest": "index_commit.manifest.write_manifest",
 }
 _SCRIPT = """
 import os, pathlib, signal, sys

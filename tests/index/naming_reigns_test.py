@@ -24,7 +24,7 @@ TEXT = """大明元年，春，正月，某人來。
 def work(tmp_path_factory):
   path = tmp_path_factory.mktemp("text") / "宋紀.txt"
   path.write_text(TEXT)
-  (work,) = sources.read_source(str(path))
+  (work,) = sources.make_request(path.parent, str(path)).read(path.parent)
   return work
 
 

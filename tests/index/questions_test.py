@@ -274,7 +274,9 @@ def test_printed_reigns_come_first():
     for row, reign in enumerate(calendar.timeline.reigns)
     if reign.state + reign.name == "劉宋明帝泰始"
   )
-  question = question_reading.QuestionReader(calendar, {row}).read("泰始元年")
+  question = question_reading.QuestionReader(calendar, frozenset({row})).read(
+    "泰始元年"
+  )
   assert question.readings[0].name == "劉宋明帝泰始元年"
 
 

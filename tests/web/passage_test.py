@@ -2,6 +2,7 @@
 
 import re
 
+import msgspec
 import pytest
 
 from ctd_jax.index.answers import (
@@ -80,8 +81,11 @@ def dating_client(client, served, monkeypatch):
     return asking._make_answer(index, question, dates=dates)
 
   monkeypatch.setattr(asking, "date_passage", answer)
+  opened = client.app.state.holder.get().index
   monkeypatch.setattr(
-    "ctd_jax.web.record_page._dates_passages", lambda served: True
+    opened,
+    "manifest",
+    msgspec.structs.replace(opened.manifest, passages="passages/1"),
   )
   return client
 

@@ -151,11 +151,7 @@ class WorkDater:
     )
 
   def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
-    """Returns the known first and last months of a data set's work.
-
-    Raises:
-      ValueError: if a date cannot be read, or all lie outside the calendar.
-    """
+    """Returns the known first and last months of a data set's work."""
     months = self._reader_of(work).read_known_months(work)
     is_known = months[:, 0] != UNKNOWN
     if is_known.any() and (months[is_known, 0] >= len(self._calendar)).all():
@@ -191,11 +187,7 @@ class WorkDater:
     return self._readers[work.group]
 
   def date_with_own_dates(self, work: SourceWork, manner: str) -> DatedWork:
-    """Returns a data set's work dated by keys or order.
-
-    Raises:
-      ValueError: if it prints no date.
-    """
+    """Returns a data set's work dated by keys or order."""
     num_months = len(self._calendar)
     known_months = self.read_known_months(work)
     if manner == KEYS:
@@ -235,9 +227,6 @@ class WorkDater:
     Args:
       peers: other works of the data set, whose keys are known.
       labels: surely dated records, for works without a timeline.
-
-    Raises:
-      ValueError: if there are no examples to date them by.
     """
     of_timeline = [work for work in works if work.timeline is not None]
     groups: dict[str, list[SourceWork]] = {}

@@ -91,7 +91,7 @@ def build_index(
   """Adds works to an index, which is made if there is none.
 
   Args:
-    names: sources as for `sources.read_source`.
+    names: sources as for `sources.make_request`.
     removed: works to remove, by name or by what they were added as.
 
   Raises:
@@ -309,8 +309,7 @@ class _Build:
     # earlier build has dated some of them.
     found = {}
     for work in works:
-      staged = staged_works.find_staged_work(self._jobs[work.name].folder)
-      if staged is not None:
+      if staged := staged_works.find_staged_work(self._jobs[work.name].folder):
         logging.info("%s: dated by an earlier build", work.name)
         found[work.name] = staged
     by_model = [work for work in works if self._manners[work.name] == MODEL]
@@ -322,9 +321,7 @@ class _Build:
     )
     found |= {staged.name: staged for staged in staged_texts}
     for work in own:
-      staged = found.get(work.name)
-      if staged is None:
-        staged = self._date_records(work)
+      staged = found.get(work.name) or self._date_records(work)
       if staged is None or staged.columns["dated_by"] == MODEL:
         by_model.append(work)
       else:
@@ -374,18 +371,18 @@ class _Build:
 
 
 def _check_names(works: Sequence[SourceWork]) -> None:
-  source_of: dict[str, str] = {}
+  by_name: dict[str, SourceWork] = {}
   for work in works:
-    if work.name in source_of:
+    first = by_name.setdefault(work.name, work)
+    if first is not work:
       raise ValueError(
         Note(
           "problem.build.twice",
           name=work.name,
-          first=source_of[work.name],
+          first=first.source,
           second=work.source,
         )
       )
-    source_of[work.name] = work.source
 
 
 def _find_removed(

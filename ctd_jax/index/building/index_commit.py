@@ -19,7 +19,6 @@ import pathlib
 import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 from absl import logging
@@ -109,14 +108,14 @@ def _write_works(
   # works, which take the next free ones.
   staged = sorted(staged, key=lambda work: work.name not in work_ids)
   row = int(database.get_property(connection, "next_row"))
-  num_new = sum(map(len, staged))
+  num_new = sum(work.num_records for work in staged)
   with output.Progress(
     total=num_new, desc="full text", unit="record"
   ) as progress_bar:
     for work in staged:
       work_id = work_ids.get(work.name)
       _insert_work(connection, work, work_id, row, progress_bar)
-      row += len(work)
+      row += work.num_records
   database.set_property(connection, "next_row", row)
   generation = int(database.get_property(connection, "generation")) + 1
   database.set_property(connection, "generation", generation)
@@ -225,11 +224,8 @@ def _make_manifest(
     used |= {
       vectors.name_folder(dense.sha256, work.records_sha256) for work in works
     }
-  spec = json.loads(
-    files.read_text(
-      folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
-    )
-  )["spec"]
+  timeline = folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
+  spec = json.loads(files.read_text(timeline))["spec"]
   new_manifest = Manifest(
     format=manifest.FORMAT,
     generation=generation,
@@ -239,7 +235,18 @@ def _make_manifest(
       "sha256": calendars.hash_calendar(calendar),
       "months": len(calendar),
     },
-    works=[_describe_work(work) for work in works],
+    works=[
+      {
+        "name": work.name,
+        "title": work.title,
+        "records": work.num_records,
+        "dated_by": work.dated_by,
+        "folder": work.folder,
+        "sha256": work.sha256,
+        "records_sha256": work.records_sha256,
+      }
+      for work in works
+    ],
     files=_hash_files(folder, used, previous.files if previous else {}),
     dense=dense,
     passages=passages,
@@ -284,12 +291,12 @@ def _fit_passages(
 def _read_records(
   connection: sqlite3.Connection, num_months: int
 ) -> tuple[list[str], Labels, Int[np.ndarray, " N"]]:
-  texts, months, events, rows = [], [], [], []
   cursor = connection.execute(
     "SELECT row, text, kind, best_month, best_probability, dated_by "
     "FROM records WHERE kind != ? ORDER BY row",
     (HEADING,),
   )
+  rows, texts, months, events = [], [], [], []
   for row, text, kind, month, chance, manner in cursor:
     is_sure = staged_works.is_sure(month, chance, manner, num_months)
     rows.append(row)
@@ -323,18 +330,6 @@ def _read_posteriors(
     probabilities=joined.probabilities.astype(float),
     num_months=num_months,
   )
-
-
-def _describe_work(work: IndexedWork) -> dict[str, Any]:
-  return {
-    "name": work.name,
-    "title": work.title,
-    "records": work.num_records,
-    "dated_by": work.dated_by,
-    "folder": work.folder,
-    "sha256": work.sha256,
-    "records_sha256": work.records_sha256,
-  }
 
 
 def _hash_files(

@@ -115,11 +115,7 @@ def _iterate_posterior(
 def date_texts(
   texts: Sequence[str], labels: LabelPool, calendar: Calendar
 ) -> PosteriorArrays:
-  """Returns the posteriors of undated texts, in any order.
-
-  Raises:
-    ValueError: if there are too few labels.
-  """
+  """Returns the posteriors of undated texts, in any order."""
   parts = [
     posteriors_lib.make_certain_posteriors(np.zeros(0, int), len(calendar))
   ]

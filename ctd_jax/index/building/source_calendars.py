@@ -38,9 +38,6 @@ def open_calendar(
   Args:
     reigns: as for `choose_calendar`.
     is_first: whether no build has ended in the folder.
-
-  Raises:
-    ValueError: if the index has another calendar, or nothing says which.
   """
   if not is_first:
     calendar = calendars.load_index_calendar(folder)
@@ -67,9 +64,6 @@ def choose_calendar(
 
   Args:
     reigns: as for `chronicle_input.load_reigns`; None if the works say it.
-
-  Raises:
-    ValueError: if nothing says it, or works say different ones.
   """
   entries = [entry for work in works for entry in work.entries]
   if reigns is not None:
@@ -105,11 +99,7 @@ class DateReader:
     self._spans: dict[str, tuple[int, int]] = {}
 
   def read_known_months(self, work: SourceWork) -> Int[np.ndarray, "n 2"]:
-    """Returns the first and last known month of each record, or UNKNOWN.
-
-    Raises:
-      ValueError: if a date cannot be read; names its record.
-    """
+    """Returns the first and last known month of each record, or UNKNOWN."""
     months = np.full((len(work.records), 2), UNKNOWN)
     for row, record in enumerate(work.records):
       span = self.find_months(record)

@@ -117,13 +117,14 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
     return f"{_BEIR_PREFIX}{path}" if self.kind == BEIR else f"{path}"
 
   def read(self, folder: pathlib.Path) -> list[SourceWork]:
-    """Returns the works of the source."""
-    works = read_source(
-      self.format_argument(folder),
-      self.unit,
-      self.hidden_splits,
-      self.data_dir,
-    )
+    """Returns the works of the source; errors name file and line."""
+    path = self.find_path(folder)
+    if self.kind == TEXTS:
+      works = _read_texts(path, self.unit)
+    elif self.kind == BEIR:
+      works = _read_beir(path, self.hidden_splits)
+    else:
+      works = _read_dataset(self.source, self.hidden_splits, self.data_dir)
     return [dataclasses.replace(work, request=self) for work in works]
 
 
@@ -134,7 +135,14 @@ def make_request(
   hidden_splits: Iterable[str] = (),
   data_dir: str | os.PathLike | None = None,
 ) -> SourceRequest:
-  """Returns the request for a source, with the arguments of `read_source`."""
+  """Returns the request for a data set, a BEIR folder, a file or a folder.
+
+  Args:
+    folder: of the index.
+    unit: of plain text, "line" or "paragraph"; found from the text if None.
+    hidden_splits: splits of a data set whose months must not be used.
+    data_dir: folder of the built data sets; TFDS's own if None.
+  """
   path = source.removeprefix(_BEIR_PREFIX)
   if path != source:
     kind = BEIR
@@ -178,39 +186,13 @@ def read_requests(
   # Data sets are read in this process, because workers may not see them.
   of_texts = [request for request in requests if request.kind == TEXTS]
   read = functools.partial(_read_request, folder=folder)
-  works_of_texts = iter(
-    (map_items if len(of_texts) > 1 else map)(read, of_texts)
-  )
+  map_texts = map_items if len(of_texts) > 1 else map
+  works_of_texts = iter(map_texts(read, of_texts))
   works = []
   for request in requests:
     is_text = request.kind == TEXTS
     works += next(works_of_texts) if is_text else request.read(folder)
   return works
-
-
-def read_source(
-  source: str,
-  unit: str | None = None,
-  hidden_splits: Collection[str] = (),
-  data_dir: str | os.PathLike | None = None,
-) -> list[SourceWork]:
-  """Returns the works of a data set, a BEIR folder, a file or a folder.
-
-  Args:
-    unit: of plain text, "line" or "paragraph"; found from the text if None.
-    hidden_splits: splits of a data set whose months must not be used.
-    data_dir: folder of the built data sets; TFDS's own if None.
-
-  Raises:
-    FileNotFoundError: if there is no such file, folder or data set.
-    ValueError: if something cannot be read; names file and line.
-  """
-  if source.startswith(_BEIR_PREFIX):
-    return _read_beir(source, hidden_splits)
-  path = pathlib.Path(source).expanduser()
-  if path.exists():
-    return _read_texts(path, unit)
-  return _read_dataset(source, hidden_splits, data_dir)
 
 
 def _read_texts(path: pathlib.Path, unit: str | None) -> list[SourceWork]:
@@ -285,11 +267,12 @@ def _read_dataset(
   )
 
 
-def _read_beir(source: str, hidden_splits: Collection[str]) -> list[SourceWork]:
+def _read_beir(
+  folder: pathlib.Path, hidden_splits: Collection[str]
+) -> list[SourceWork]:
   from ctd_jax_datasets.common import beir, provenance
 
   _check_splits(hidden_splits)
-  folder = source.removeprefix(_BEIR_PREFIX)
   name, timeline, lines = beir.read_corpus_lines(folder)
   records: dict[str, list[SourceRecord]] = {}
   for line in lines:
@@ -305,8 +288,9 @@ def _read_beir(source: str, hidden_splits: Collection[str]) -> list[SourceWork]:
         is_hidden=bool(line.split) and line.split in hidden_splits,
       )
     )
-  metadata = provenance.read_metadata(files.as_path(folder).expanduser())
-  return _make_works(name, source, BEIR, records, timeline, metadata.titles)
+  titles = provenance.read_metadata(files.as_path(folder)).titles
+  source = f"{_BEIR_PREFIX}{folder}"
+  return _make_works(name, source, BEIR, records, timeline, titles)
 
 
 def _check_splits(splits: Collection[str]) -> None:

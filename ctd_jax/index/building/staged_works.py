@@ -108,8 +108,15 @@ class StagedWork:
     """Name of the work."""
     return self.columns["name"]
 
-  def __len__(self) -> int:
+  @property
+  def num_records(self) -> int:
+    """Number of records."""
     return self.columns["num_records"]
+
+  @property
+  def records_sha256(self) -> str:
+    """Hash of the text columns of its records."""
+    return self.columns["records_sha256"]
 
   def iterate_rows(self) -> Iterator[list[Any]]:
     """Yields `TEXT_COLUMNS` and `DATE_COLUMNS` of every record."""
@@ -136,18 +143,14 @@ def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
   try:
     work = StagedWork(folder, json.loads(files.read_text(path)))
     rows = (row[: len(TEXT_COLUMNS)] for row in work.iterate_rows())
-    is_whole = hash_text_columns(rows) == work.columns["records_sha256"]
+    is_whole = hash_text_columns(rows) == work.records_sha256
   except (ValueError, KeyError, TypeError):
     is_whole = False
   return work if is_whole else None
 
 
 def read_dated_with(folder: pathlib.Path) -> DatedWith:
-  """Returns what a work was dated with; empty if its folder is gone.
-
-  Raises:
-    ValueError: if the file is damaged; names it.
-  """
+  """Returns what a work was dated with; empty if its folder is gone."""
   path = folder / WORK_FILE
   try:
     return msgspec.json.decode(path.read_bytes(), type=_WorkFile).dated_with
@@ -230,15 +233,7 @@ def stage_work(
 
 def _iterate_rows(work: DatedWork, calendar: Calendar) -> Iterator[list[Any]]:
   summary = posteriors.summarize_posteriors(work.posteriors)
-  dates = [
-    summary[name].tolist()
-    for name in (
-      "best_month",
-      "best_probability",
-      "first_credible",
-      "last_credible",
-    )
-  ]
+  dates = [column.tolist() for column in summary.values()]
   for record, span, known, *date, manner, is_fixed in zip(
     work.records,
     work.spans.tolist(),

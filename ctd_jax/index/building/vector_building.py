@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 from absl import logging
@@ -36,24 +36,19 @@ class VectorPlan:
 
   @functools.cached_property
   def encoder(self) -> VectorEncoder:
-    """The encoder, opened on first use.
-
-    Raises:
-      FileNotFoundError: if it is missing.
-      ValueError: if the index's own encoder has changed.
-    """
-    if self.is_asked:
-      encoder = encoders.open_encoder(self.source, self.data_dir)
-      if self.previous and self.previous.sha256 != encoder.sha256:
-        logging.info(
-          "vectors of %s take the place of those of %s",
-          encoder.name,
-          self.previous.name,
-        )
-      return _keep_open(encoder)
-    return _keep_open(
-      encoders.open_encoder_of(self.previous, None, self.data_dir)
-    )
+    """The encoder, opened on first use; raises an error if it has changed."""
+    if not self.is_asked:
+      return _keep_open(
+        encoders.open_encoder_of(self.previous, None, self.data_dir)
+      )
+    encoder = encoders.open_encoder(self.source, self.data_dir)
+    if self.previous and self.previous.sha256 != encoder.entry.sha256:
+      logging.info(
+        "vectors of %s replace those of %s",
+        encoder.entry.name,
+        self.previous.name,
+      )
+    return _keep_open(encoder)
 
   def make_vectors(
     self,
@@ -69,68 +64,32 @@ class VectorPlan:
       kept: works that stay.
       map_items: maps a function over the parts without vectors.
     """
-    works = [
-      _Records(
-        work.name,
-        work.columns["records_sha256"],
-        len(work),
-        functools.partial(_read_staged_texts, work),
-      )
-      for work in staged
-    ]
-    works += [
-      _Records(
-        work.name,
-        work.records_sha256,
-        work.num_records,
-        functools.partial(_read_indexed_texts, folder, work),
-      )
-      for work in kept
-    ]
+    works = [*staged, *kept]
     entry = self.previous
     if self.is_asked or any(
-      _count_missing(folder, work, entry.sha256, entry.dimensions)
-      for work in works
+      _count_missing(folder, work, entry) for work in works
     ):
-      encoder = self.encoder
-      entry = EncoderEntry(
-        path=encoder.path,
-        name=encoder.name,
-        kind=encoder.kind,
-        sha256=encoder.sha256,
-        dimensions=encoder.dimensions,
-        vectors=0,
-      )
+      entry = self.encoder.entry
       write = functools.partial(
         _write_part,
-        encoder=encoder.path,
-        sha256=encoder.sha256,
+        encoder=entry.path,
+        sha256=entry.sha256,
         data_dir=self.data_dir,
       )
-      for _ in map_items(write, _list_missing(folder, works, encoder)):
+      for _ in map_items(write, _list_missing(folder, works, entry)):
         pass
     return msgspec.structs.replace(
-      entry, vectors=sum(work.number for work in works)
+      entry, vectors=sum(work.num_records for work in works)
     )
 
 
-@dataclasses.dataclass(frozen=True)
-class _Records:
-  """Records of a work, staged or in the database."""
-
-  name: str
-  sha256: str
-  number: int
-  read_texts: Callable[[], Iterator[str]]
-
-
-def _read_staged_texts(work: StagedWork) -> Iterator[str]:
-  return (row[_TEXT] for row in work.iterate_rows())
-
-
-def _read_indexed_texts(
-  folder: pathlib.Path, work: IndexedWork
+def _read_texts(
+  folder: pathlib.Path, work: StagedWork | IndexedWork
 ) -> Iterator[str]:
+  if isinstance(work, StagedWork):
+    for row in work.iterate_rows():
+      yield row[_TEXT]
+    return
   with contextlib.closing(database.open_database(folder)) as connection:
     rows = connection.execute(
       "SELECT text FROM records WHERE row >= ? AND row < ? ORDER BY row",
@@ -141,23 +100,24 @@ def _read_indexed_texts(
 
 
 def _count_missing(
-  folder: pathlib.Path, work: _Records, encoder_sha256: str, width: int
+  folder: pathlib.Path, work: StagedWork | IndexedWork, entry: EncoderEntry
 ) -> int:
-  target = folder / vectors.name_folder(encoder_sha256, work.sha256)
-  return vectors.count_missing(target, work.number, width)
+  target = folder / vectors.name_folder(entry.sha256, work.records_sha256)
+  return vectors.count_missing(target, work.num_records, entry.dimensions)
 
 
 def _list_missing(
-  folder: pathlib.Path, works: Sequence[_Records], encoder: VectorEncoder
+  folder: pathlib.Path,
+  works: Sequence[StagedWork | IndexedWork],
+  entry: EncoderEntry,
 ) -> Iterator[MissingPart]:
-  width = encoder.dimensions
   for work in works:
-    missing = _count_missing(folder, work, encoder.sha256, width)
-    if missing:
+    if missing := _count_missing(folder, work, entry):
       logging.info("%s: vectors of %s records", work.name, f"{missing:,}")
-      target = folder / vectors.name_folder(encoder.sha256, work.sha256)
+      target = folder / vectors.name_folder(entry.sha256, work.records_sha256)
+      texts = _read_texts(folder, work)
       yield from vectors.list_missing(
-        target, work.read_texts(), work.number, width
+        target, texts, work.num_records, entry.dimensions
       )
 
 
@@ -174,7 +134,7 @@ def _write_part(
 ) -> None:
   if sha256 not in _opened:
     found = encoders.open_encoder(encoder, data_dir)
-    if found.sha256 != sha256:
+    if found.entry.sha256 != sha256:
       raise ValueError(
         f"--encoder={encoder}: not the one that the build began with; all "
         "workers have to see the same folder, and nothing may change in it"
@@ -185,7 +145,7 @@ def _write_part(
 
 def _keep_open(encoder: VectorEncoder) -> VectorEncoder:
   _opened.clear()
-  _opened[encoder.sha256] = encoder
+  _opened[encoder.entry.sha256] = encoder
   return encoder
 
 
@@ -199,15 +159,8 @@ def plan_vectors(
   Args:
     previous: encoder of the index.
     encoder: from the flag; `encoders.NO_ENCODER` for none, None for `previous`.
-
-  Raises:
-    FileNotFoundError: if it is missing.
   """
-  if encoder is not None and encoder != encoders.NO_ENCODER:
-    path = encoders.find_encoder_path(encoder)
-    return VectorPlan(path, previous, is_asked=True, data_dir=data_dir)
-  if encoder is None and previous is not None:
-    return VectorPlan(
-      previous.path, previous, is_asked=False, data_dir=data_dir
-    )
-  return None
+  if encoder == encoders.NO_ENCODER or not (encoder or previous):
+    return None
+  path = encoders.find_encoder_path(encoder) if encoder else previous.path
+  return VectorPlan(path, previous, encoder is not None, data_dir)

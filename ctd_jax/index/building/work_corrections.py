@@ -112,10 +112,6 @@ def add_fixed_sections(
 
   Args:
     corrected: of a text whose records are `sections`.
-
-  Raises:
-    FileNotFoundError, ValueError: as for `fixed_dates.read_fixed_dates`.
-    ValueError: if a correction of the index covers the same record.
   """
   fixed = fixed_dates.read_fixed_dates(path, entries, sections, calendar)
   for row in fixed:
@@ -140,10 +136,6 @@ def add_fixed_entries(
 
   Args:
     corrected: of a text whose records are its entries without headings.
-
-  Raises:
-    FileNotFoundError, ValueError: as for `add_fixed_sections`.
-    ValueError: if it corrects a heading, which dates nothing here.
   """
   sections = [
     Section(number, 0, len(entry.text), 0, sections_lib.NO_DATE)
@@ -182,11 +174,7 @@ class RecordFinder:
       counts[record.text] += 1
 
   def find_rows(self, correction: Correction) -> list[int]:
-    """Returns the rows of a correction's records without headings.
-
-    Raises:
-      ValueError: if they are gone or changed; says which.
-    """
+    """Returns the rows of a correction's records without headings."""
     # Headings have no date of their own: they take that of what stands below,
     # so a correction of several records passes over them.
     ends = (correction.first_record, correction.last_record)

@@ -177,9 +177,6 @@ def date_text_by_order(
   Args:
     fixed: file of corrections, see `fixed_dates`.
     corrections: of the index.
-
-  Raises:
-    ValueError: if it prints no date, or a correction cannot be read.
   """
   entries = work.entries
   sections = chronicle_dating.read_all_sections(entries, calendar)
@@ -225,9 +222,6 @@ def date_records_by_order(
   Args:
     work: placeholders and records without a position stand outside the order.
     stated_months: month that a placeholder states, else UNKNOWN.
-
-  Raises:
-    ValueError: if no record prints a date and none is known.
   """
   in_order = [
     row
