@@ -58,6 +58,11 @@ def add(folder, work, first, date, last=None, **changes):
   return index.corrections.add(Correction(**values | changes), key)
 
 
+def read_dated_with(index, name):
+  work = correction_checks.find_work(index, name)
+  return correction_checks.read_dated_with(index, work)
+
+
 def read_records(folder, work):
   index = IndexFolder.open(folder)
   rows = correction_checks.find_work(index, work).rows
@@ -152,7 +157,7 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert set(result.build.added) == {"annals", "notes"}
   index = IndexFolder.open(folder)
   assert [*correction_checks.count_pending(index)] == []
-  dated_with = correction_checks.read_dated_with(index, "annals")
+  dated_with = read_dated_with(index, "annals")
   assert dated_with.corrections == (first.correction_id,)
   annals = read_records(folder, "annals")
   fixed = annals["145"]
@@ -213,7 +218,7 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   # Added again, none is given to another record.
   build_index(folder, copy)
   index = IndexFolder.open(folder)
-  dated_with = correction_checks.read_dated_with(index, "annals")
+  dated_with = read_dated_with(index, "annals")
   assert dated_with.corrections == ()
   assert {n: note["text"] for n, note in dated_with.left_out.items()} == {
     number: "the text has changed since it was corrected"
@@ -323,9 +328,8 @@ def test_a_correction_of_a_fixed_record_blocks_no_other(
   (problem,) = result.problems
   assert "notes: correction 3 of 3: notes 3: --fixed=" in str(problem)
   assert "or undo the correction" in str(problem)
-  assert [*correction_checks.count_pending(IndexFolder.open(folder))] == [
-    "notes"
-  ]
+  pending = correction_checks.count_pending(IndexFolder.open(folder))
+  assert [*pending] == ["notes"]
   store.undo(3, "", "undo 3")
   assert correction_checks.redate_index(folder).build.added == ("notes",)
 

@@ -41,6 +41,7 @@ def test_answer_can_be_narrowed_and_skipped(client):
 
 def test_record_and_index(client):
   record = client.get("/api/records/7").json()
+  assert record == client.get("/api/records/notes/notes-0").json()
   assert record["text"] == "鄭人伐某，取禾。"
   assert record["reasons"]
   assert record["versions"]["generation"] == 1
@@ -77,6 +78,7 @@ def test_timeline_has_the_expected_numbers_of_records(client):
     ("/api/ask?q=鄭人&work=none", 422),
     ("/api/records/0", 404),
     ("/api/records/x", 404),
+    ("/api/records/notes/x", 404),
     ("/api/timeline?unit=day", 422),
     ("/api/timeline?first=9&last=3", 422),
     ("/api/nothing", 404),
@@ -101,7 +103,11 @@ def test_body_that_is_no_question_is_refused(client):
 
 def test_description_has_the_answer_and_its_page_asks_no_other_host(client):
   description = client.get("/api/openapi.json").json()
-  answer = description["paths"]["/api/ask"]["get"]["responses"]["200"]
+  paths = description["paths"]
+  assert {"get", "post"} == {*paths["/api/corrections"]}
+  assert {"get", "delete"} == {*paths["/api/corrections/{number}"]}
+  assert {"/api/jobs", "/api/records/{path}"} <= {*paths}
+  answer = paths["/api/ask"]["get"]["responses"]["200"]
   schema = answer["content"]["application/json"]["schema"]
   assert {"question", "results", "dates"} <= set(schema["properties"])
   assert "$ref" not in json.dumps(schema)

@@ -1,6 +1,8 @@
 """A small index, and a client that asks the pages about it."""
 
 import contextlib
+import re
+import time
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,6 +12,7 @@ from ctd_jax.web.served_index import WebSettings
 from tests.web import chromium
 
 HOST = "http://localhost"
+_SECONDS = 120
 
 # Those that a reader sees, one of each.
 READ_PAGES = (
@@ -26,6 +29,22 @@ READ_PAGES = (
   "/upload",
   "/about",
 )
+
+
+def read_fields(page):
+  """Returns the hidden fields of the forms of a page."""
+  return dict(
+    re.findall(r'<input type="hidden" name="([^"]+)" value="([^"]*)">', page)
+  )
+
+
+def wait_for(function):
+  """Returns the first result of a function that is true."""
+  deadline = time.monotonic() + _SECONDS
+  while not (result := function()):
+    assert time.monotonic() < deadline
+    time.sleep(0.02)
+  return result
 
 
 @contextlib.contextmanager

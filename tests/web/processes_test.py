@@ -13,13 +13,13 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 
 import pytest
 
 from ctd_jax.utils import command_line
 from ctd_jax.web import app
 from ctd_jax.web.served_index import WebSettings
+from tests.web.conftest import wait_for
 
 _TOKEN = "0123456789abcdef"
 _SECONDS = 60
@@ -102,13 +102,6 @@ def _ask(port, path, method="GET", body=None):
     return response.status, response.read().decode()
 
 
-def _wait_for(is_so):
-  deadline = time.monotonic() + _SECONDS
-  while not is_so():
-    assert time.monotonic() < deadline
-    time.sleep(0.05)
-
-
 def _answers(port):
   try:
     return _ask(port, "/api/index")[0] == 200
@@ -123,7 +116,7 @@ def test_processes_share_an_index_and_one_that_dies_is_replaced(
   folder = tmp_path / "served.index"
   shutil.copytree(index_folder, folder)
   with _serve(folder) as (server, port):
-    _wait_for(lambda: _answers(port) and len(_list_workers(server)) == 2)
+    wait_for(lambda: _answers(port) and len(_list_workers(server)) == 2)
     before = _list_workers(server)
     correction = {
       "work": "notes",
@@ -142,12 +135,12 @@ def test_processes_share_an_index_and_one_that_dies_is_replaced(
         os.kill(worker, signal.SIGCONT)
       assert "notes-0" in other[1]
     os.kill(min(before), signal.SIGKILL)
-    _wait_for(
+    wait_for(
       lambda: (
         len(_list_workers(server)) == 2 and _list_workers(server) != before
       )
     )
-    _wait_for(lambda: _answers(port))
+    wait_for(lambda: _answers(port))
     assert max(before) in _list_workers(server)
   assert server.returncode == 0
 
@@ -156,10 +149,10 @@ def test_processes_share_an_index_and_one_that_dies_is_replaced(
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGHUP])
 def test_processes_end_with_the_first_one(index_folder, number):
   with _serve(index_folder) as (server, port):
-    _wait_for(lambda: _answers(port) and len(_list_workers(server)) == 2)
+    wait_for(lambda: _answers(port) and len(_list_workers(server)) == 2)
     workers = _list_workers(server)
     os.kill(server.pid, number)
-    _wait_for(lambda: not any(map(_is_alive, workers)))
+    wait_for(lambda: not any(map(_is_alive, workers)))
     with pytest.raises(ConnectionRefusedError):
       _ask(port, "/api/index")
   assert server.returncode == -number

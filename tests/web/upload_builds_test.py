@@ -1,20 +1,17 @@
 """Builds of uploads: what a reader can do after they have ended."""
 
-import re
 import shutil
 import sys
-import time
 
 import pytest
 
 from ctd_jax.index.building import sources
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.web import upload_pages
-from tests.web.conftest import open_client
+from tests.web.conftest import open_client, read_fields, wait_for
 from tests.web.pages_test import ENGLISH
 
 TEXT = "隱公\n元年，春，王正月。\n三月，公及邾儀父盟于蔑。\n"
-SECONDS = 120
 ADDRESS = "/upload/a"
 
 
@@ -29,18 +26,6 @@ def client(tmp_path, index_folder):
     yield client
     for job in jobs.list():
       jobs.cancel(job.id)
-
-
-def wait_for(function):
-  deadline = time.monotonic() + SECONDS
-  while not (result := function()):
-    assert time.monotonic() < deadline
-    time.sleep(0.05)
-  return result
-
-
-def read_fields(page):
-  return dict(re.findall(r'name="(form_\w+)" value="(\w+)"', page))
 
 
 def bring(client):
