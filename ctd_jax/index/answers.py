@@ -9,7 +9,7 @@ import io
 import re
 import sys
 from collections.abc import Iterable, Sequence
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 from rich import box, console, padding, table
@@ -337,25 +337,16 @@ def format_answer(
 ) -> str:
   """Returns an answer as plain text; `why` prints all reasons."""
   text = io.StringIO()
-  _print(
-    answer,
-    console.Console(file=text, width=width, color_system=None, emoji=False),
-    why,
-  )
+  out = console.Console(file=text, width=width, color_system=None, emoji=False)
+  _print(answer, out, why)
   return text.getvalue().rstrip("\n")
 
 
-def print_answer(
-  answer: Answer, why: bool = False, file: TextIO | None = None
-) -> None:
+def print_answer(answer: Answer, why: bool) -> None:
   """Prints an answer, in colour if the output is a terminal."""
-  file = file or sys.stdout
-  width = None if file.isatty() else DEFAULT_WIDTH
-  _print(
-    answer,
-    console.Console(file=file, width=width, emoji=False, highlight=False),
-    why,
-  )
+  width = None if sys.stdout.isatty() else DEFAULT_WIDTH
+  out = console.Console(width=width, emoji=False, highlight=False)
+  _print(answer, out, why)
 
 
 def _print(answer: Answer, out: console.Console, why: bool) -> None:

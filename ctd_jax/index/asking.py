@@ -42,7 +42,6 @@ from ctd_jax.index.question_calendar import (
   QuestionError,
 )
 from ctd_jax.index.ranking import RankedRecord, TimeQuery
-from ctd_jax.index.vectors import NearRecords
 from ctd_jax.utils.notes import Note
 
 # Below this a record is not said to be of the time that is asked for.
@@ -106,9 +105,7 @@ class Index(IndexFolder):
       why: whether to explain records that the model dated, some 30 ms each.
 
     Raises:
-      FileNotFoundError: if you ask about a passage and the index was built
-        without
-        dating of passages.
+      FileNotFoundError: if the index cannot date passages and you ask for it.
       ValueError: if the question cannot be read; says what would be right.
     """
     if k < 1:
@@ -325,7 +322,14 @@ def rank_records(
       for row, score in scores.items()
       if masks[(work := index.work_of(row)).work_id][row - work.first_row]
     }
-  near = find_near(index, words, works, masks, query)
+  near = None
+  if index.dense is not None and works:
+    in_time = query and {
+      work.work_id: index.posteriors_of(work).find_mass(query)
+      >= MIN_PROBABILITY
+      for work in works
+    }
+    near = index.dense.find_near(" ".join(words), works, masks, in_time)
   return ranking.rank_by_words(
     posteriors,
     scores,
@@ -334,31 +338,6 @@ def rank_records(
     near=near,
     dense_weight=index.dense.weight if index.dense else 0.0,
   )
-
-
-def find_near(
-  index: IndexFolder,
-  words: Sequence[str],
-  works: Sequence[database.IndexedWork],
-  masks: Mapping[int, Bool[np.ndarray, " n"]] | None,
-  query: TimeQuery | None,
-) -> NearRecords | None:
-  """Returns the records near to words; None without vectors to ask.
-
-  Args:
-    masks: from `mask_kinds`; None for all records.
-    query: months asked for.
-  """
-  if index.dense is None or not works:
-    return None
-  in_time = None
-  if query is not None:
-    in_time = {
-      work.work_id: index.posteriors_of(work).find_mass(query)
-      >= MIN_PROBABILITY
-      for work in works
-    }
-  return index.dense.find_near(" ".join(words), works, masks, in_time)
 
 
 def make_time_query(index: IndexFolder, question: Question) -> TimeQuery | None:

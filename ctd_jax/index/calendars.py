@@ -31,6 +31,10 @@ TIMELINE_FILE, MONTHS_FILE = "timeline.json", "months.npz"
 DAYS_FILE = "day_chances.npy"
 OUTSIDE = "outside of the calendar"  # name of the ordinal after the last
 _MAX_NUMERAL = 99  # of `numerals.format_numeral`
+_MONTH_FIELDS = (
+  *("reign", "year", "month", "leap", "ce_year"),
+  *("first_day", "last_day", "first_julian_day", "last_julian_day"),
+)
 
 
 def write_index_calendar(
@@ -178,9 +182,8 @@ def name_month(
   if western.is_western(calendar):
     era_year = reigns.format_common_era_year(int(calendar.years[ordinal]))
     return f"{gregorian_names.month_name[number]} {era_year}"
-  month_name = "正" if number == 1 else numerals.format_numeral(number)
   leap = "閏" * month.endswith("L")
-  return f"{reign}{_name_year(year)}年{leap}{month_name}月"
+  return f"{reign}{format_year(year)}{leap}{format_month(number)}"
 
 
 def name_year(
@@ -190,13 +193,19 @@ def name_year(
   if western.is_western(calendar):
     return reigns.format_common_era_year(int(calendar.years[ordinal]))
   reign, year, _ = calendar.name_month(ordinal, printed_reigns)
-  return f"{reign}{_name_year(year)}年"
+  return f"{reign}{format_year(year)}"
 
 
-def _name_year(year: int) -> str:
-  if year == 1:
-    return "元"
-  return numerals.format_numeral(year) if year <= _MAX_NUMERAL else str(year)
+def format_year(year: int) -> str:
+  """Returns a regnal year as texts write it, 元年 or 二年."""
+  if year > _MAX_NUMERAL:
+    return f"{year}年"
+  return f"{'元' if year == 1 else numerals.format_numeral(year)}年"
+
+
+def format_month(number: int) -> str:
+  """Returns a month of the year as texts write it, 正月 or 二月."""
+  return f"{'正' if number == 1 else numerals.format_numeral(number)}月"
 
 
 def describe_month(
@@ -209,21 +218,8 @@ def describe_month(
     (astronomical, 0 = 1 BCE), first_day and last_day (ISO 8601, proleptic
     Gregorian), first_julian_day and last_julian_day; None if not known.
   """
-  result = dict.fromkeys(
-    (
-      "reign",
-      "year",
-      "month",
-      "leap",
-      "ce_year",
-      "first_day",
-      "last_day",
-      "first_julian_day",
-      "last_julian_day",
-    )
-  )
   name = name_month(calendar, ordinal, printed_reigns)
-  result = {"ordinal": ordinal, "name": name} | result
+  result = {"ordinal": ordinal, "name": name} | dict.fromkeys(_MONTH_FIELDS)
   if ordinal >= len(calendar):
     return result
   reign, year, month = calendar.name_month(ordinal, printed_reigns)
@@ -238,12 +234,7 @@ def describe_month(
   if calendar.readings.day_spans is not None:
     first, length = calendar.readings.day_spans[reading].tolist()
     for name, day in (("first", first), ("last", first + length - 1)):
-      result[f"{name}_day"] = _format_day(day)
+      date = sexagenary.to_gregorian_dates(np.array(day))
+      result[f"{name}_day"] = sexagenary.format_date(date)
       result[f"{name}_julian_day"] = day
   return result
-
-
-def _format_day(julian_day: int) -> str:
-  return sexagenary.format_date(
-    sexagenary.to_gregorian_dates(np.array(julian_day))
-  )

@@ -60,12 +60,7 @@ class CheckedCorrection:
 def check_correction(
   index: IndexFolder, work: str, first: str, last: str, date: str
 ) -> CheckedCorrection:
-  """Returns what a correction means.
-
-  Args:
-    first: id of the first record.
-    last: id of the last record.
-    date: as the reader wrote it.
+  """Returns what a date for the records from first to last id means.
 
   Raises:
     ValueError: if the work lacks a record or --fixed dates it; if the date
@@ -167,15 +162,11 @@ def find_state(
   dated_with: DatedWith | None,
   problem: Note | str = "",
 ) -> tuple[str, Note | str]:
-  """Returns whether the dates follow a correction, and why not.
+  """Returns the state of a correction, and why it is left out, else "".
 
   Args:
     dated_with: of its work; None if the index has no such work.
     problem: why its records are gone; "" if they are there or unchecked.
-
-  Returns:
-    One of `APPLIED`, `PENDING`, `LEFT_OUT`, `UNDONE` or `STILL_APPLIED`, and
-    why it is left out, else "".
   """
   number = correction.correction_id
   is_applied = dated_with is not None and number in dated_with.corrections

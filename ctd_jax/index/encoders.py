@@ -107,7 +107,6 @@ def open_encoder_of(
     source: where it is now; None if it has not moved.
 
   Raises:
-    FileNotFoundError: if it is missing; names the flag.
     ValueError: if it is another encoder.
   """
   made_with = describe_encoder(entry)

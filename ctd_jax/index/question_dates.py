@@ -38,7 +38,6 @@ _RULER_ENDINGS = frozenset("公王侯伯帝宗")
 _MAX_RULER = 4  # characters quoted
 # What may stand before a year without a reign: not 「哪一年」, 「每三年」.
 _BEFORE_YEAR = re.compile(r"(?:^|[\s，、。；：的□在於自從至到及與和]|自從)$")
-_MAX_NUMERAL = 99  # of `numerals.format_numeral`
 _BLANK = "□"  # for what is no regnal date; no date holds it
 _MARKS = ("朔", "晦")
 _NUM_EXAMPLES = 3
@@ -150,31 +149,21 @@ def _list_options(
     return [(f"{name}, {month}" if month else name, mention)]
   if not mention.reigns:
     return [("", mention)]
+  year = "" if mention.year is None else calendars.format_year(mention.year)
   return [
     (
-      months.timeline.full_reign_name(number)
-      + _name_year(mention.year)
-      + _name_month(mention),
+      months.timeline.full_reign_name(number) + year + _name_month(mention),
       dataclasses.replace(mention, reigns=(number,)),
     )
     for number in mention.reigns
   ]
 
 
-def _name_year(year: int | None) -> str:
-  if year is None or year == 1:
-    return "元年" if year else ""
-  if year > _MAX_NUMERAL:
-    return f"{year}年"
-  return f"{numerals.format_numeral(year)}年"
-
-
 def _name_month(mention: DateMention) -> str:
   leap = "閏" * mention.leap
   if mention.month is None:
     return f"{leap}月" if leap else mention.season or ""
-  number = numerals.format_numeral(mention.month)
-  return f"{leap}{'正' if mention.month == 1 else number}月"
+  return leap + calendars.format_month(mention.month)
 
 
 def _add_reigns(
@@ -318,11 +307,7 @@ def read_dates(
 
   Args:
     text: without titles and quotations, which may look like dates.
-    printed_reigns: rows of reigns that the works name; their meanings come
-      first.
-
-  Raises:
-    QuestionError: if the calendar lacks a date or era, or a window is unclear.
+    printed_reigns: rows of reigns whose meanings come first.
   """
   try:
     return _read_dates(text, months, printed_reigns)

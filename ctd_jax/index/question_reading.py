@@ -13,7 +13,6 @@ from jaxtyping import Int
 
 from ctd_jax.chronology import (
   mentions,
-  numerals,
   question_words,
   questions,
   reigns,
@@ -24,7 +23,7 @@ from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Timeline
 from ctd_jax.chronology.western_dates import read_count
 from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.index import question_dates
+from ctd_jax.index import calendars, question_dates
 from ctd_jax.index.question_calendar import (
   INTENTS,
   MAX_READINGS,
@@ -59,6 +58,25 @@ _SEASONS = {
   "fall": "秋",
   "winter": "冬",
 }
+# Characters; the longest annals of one year have fewer.
+MAX_PASSAGE = 20_000
+# Longer texts are passages, whatever they look like.
+MAX_QUESTION = 200
+# Without punctuation a text of so many Han characters is no list of words.
+_MAX_UNPUNCTUATED = 40
+_MAX_PHRASE = 12
+_MAX_ENGLISH_WORDS = 25
+_MAX_EXCERPT = 40
+# Tabulators and ends of lines are blanks.
+_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
+_HAN = re.compile(
+  "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+_HAN_RUN = re.compile(rf"{_HAN.pattern}+")
+_CLAUSE = re.compile("[。；：]|，(?=.)", re.DOTALL)
+_SENTENCE = re.compile("[。；：]")
+_ENDS_ASKING = re.compile(r"[？?][\s」』”\"]*\Z")
+_EXAMPLES = Note("problem.question.examples")
 
 
 def translate_dates(text: str, timeline: Timeline) -> tuple[str, list[Note]]:
@@ -87,7 +105,7 @@ def _translate_date(match: re.Match[str], name: str) -> str:
   year = read_count(match["year"].lower())
   if not 0 < year < 100:
     return ""
-  date = f"{name}{'元' if year == 1 else numerals.format_numeral(year)}年"
+  date = name + calendars.format_year(year)
   if match["season"]:
     return date + _SEASONS[match["season"].lower()]
   if not match["month"]:
@@ -96,29 +114,7 @@ def _translate_date(match: re.Match[str], name: str) -> str:
   if not 1 <= month <= MONTHS_PER_YEAR:
     return ""
   leap = "閏" if match["leap"] else ""
-  number = "正" if month == 1 else numerals.format_numeral(month)
-  return f"{date}{leap}{number}月"
-
-
-# Characters; the longest annals of one year have fewer.
-MAX_PASSAGE = 20_000
-# Longer texts are passages, whatever they look like.
-MAX_QUESTION = 200
-# Without punctuation a text of so many Han characters is no list of words.
-_MAX_UNPUNCTUATED = 40
-_MAX_PHRASE = 12
-_MAX_ENGLISH_WORDS = 25
-_MAX_EXCERPT = 40
-# Tabulators and ends of lines are blanks.
-_CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x9f\ufffe\uffff\ud800-\udfff]")
-_HAN = re.compile(
-  "[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
-)
-_HAN_RUN = re.compile(rf"{_HAN.pattern}+")
-_CLAUSE = re.compile("[。；：]|，(?=.)", re.DOTALL)
-_SENTENCE = re.compile("[。；：]")
-_ENDS_ASKING = re.compile(r"[？?][\s」』”\"]*\Z")
-_EXAMPLES = Note("problem.question.examples")
+  return date + leap + calendars.format_month(month)
 
 
 class QuestionReader:

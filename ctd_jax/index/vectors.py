@@ -264,10 +264,6 @@ def open_dense_search(
   Args:
     encoder: where it is now; `encoders.NO_ENCODER` not to ask it.
     weight: of vectors beside words; `DENSE_WEIGHT` if None.
-
-  Raises:
-    FileNotFoundError: if the encoder is missing.
-    ValueError: if the index has no vectors, or the weight is not in 0..1.
   """
   if entry is None and encoder not in (None, encoders.NO_ENCODER):
     raise ValueError(

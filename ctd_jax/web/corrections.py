@@ -4,8 +4,6 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import numpy as np
-
 from ctd_jax.dating.chronicle.written_dates import AmbiguousDateError
 from ctd_jax.index import correction_checks, database, record_answers
 from ctd_jax.index import corrections as corrections_lib
@@ -128,36 +126,28 @@ class CorrectionMark:
   date: str  # as the reader wrote it
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _MarkedSpans:
-  """Spans of marked records, newest corrections first."""
-
-  first: np.ndarray  # first row of each span
-  last: np.ndarray  # last row of each span
-  marks: tuple[CorrectionMark, ...]  # one per span
-
-
 def find_marks(
   served: ServedIndex, rows: Iterable[int]
 ) -> dict[int, CorrectionMark]:
   """Returns row -> mark of the records that have one."""
-  spans = served.remember(_find_spans, served.index.corrections.version())
+  marked = served.remember(_list_marked, served.index.corrections.version())
   marks = {}
-  for row in rows if spans.marks else ():
-    matches = np.flatnonzero((spans.first <= row) & (row <= spans.last))
-    if len(matches):
-      marks[row] = spans.marks[matches[0]]
+  for row in rows:
+    for span, mark in marked:
+      if row in span:
+        marks.setdefault(row, mark)
   return marks
 
 
-def _find_spans(served: ServedIndex, version: int) -> _MarkedSpans:
-  """Returns the marked records of an index."""
+def _list_marked(
+  served: ServedIndex, version: int
+) -> list[tuple[range, CorrectionMark]]:
+  """Returns the rows of corrected records with their marks, newest first."""
   del version
   by_work: dict[str, list[Correction]] = {}
   for correction in served.index.corrections.history():
     by_work.setdefault(correction.work, []).append(correction)
-  spans: list[tuple[int, int]] = []
-  marks = []
+  marked = []
   for work, corrections in by_work.items():
     dated_with = served.remember(read_dated_with, work)
     row_of = corrections_lib.find_rows(
@@ -167,10 +157,8 @@ def _find_spans(served: ServedIndex, version: int) -> _MarkedSpans:
       state, _ = correction_checks.find_state(correction, dated_with)
       rows = corrections_lib.find_range(correction, row_of)
       if state != correction_checks.UNDONE and rows is not None:
-        spans.append((rows.start, rows.stop - 1))
-        marks.append(CorrectionMark(state, correction.date))
-  first, last = np.array(spans, int).reshape(-1, 2).T
-  return _MarkedSpans(first, last, tuple(marks))
+        marked.append((rows, CorrectionMark(state, correction.date)))
+  return marked
 
 
 @dataclasses.dataclass(frozen=True)

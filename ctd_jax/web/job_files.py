@@ -309,24 +309,21 @@ def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
   if received:  # before there was a program to receive it
     process.send_signal(received[-1])
   status = process.wait()
+  if status == 0:
+    state = DONE
+  elif not received:
+    state = FAILED
+  else:
+    state = CANCELLED if signal.SIGTERM in received else BROKEN_OFF
   write_job(
     folder,
     dataclasses.replace(
       job,
-      state=_name_end(status, received),
+      state=state,
       status=status,
       ended=format_now(),
     ),
   )
-
-
-def _name_end(status: int, received: list[int]) -> str:
-  if status == 0:
-    return DONE
-  if not received:
-    return FAILED
-  is_cancelled = signal.SIGTERM in received
-  return CANCELLED if is_cancelled else BROKEN_OFF
 
 
 if __name__ == "__main__":

@@ -5,88 +5,20 @@ import re
 import msgspec
 import pytest
 
-from ctd_jax.index.answers import (
-  LikelyMonth,
-  LikelyYear,
-  Parallel,
-  PassageDate,
-  Span,
-)
 from ctd_jax.index.manifest import Manifest
-from ctd_jax.index.question_calendar import Question
+from tests.index.answers_test import FixedDater
 from tests.web.pages_test import ENGLISH, read
 
 
 @pytest.fixture
 def dating_client(client, served, monkeypatch):
   """Returns a client of an index that dates every passage alike."""
-  from ctd_jax.index import asking
-
-  index = served.index
-  record = index.record(1)
-  span = Span(first=4, last=4, name="魯隱公元年五月")
-  dates = PassageDate(
-    month={"ordinal": 4, "name": "魯隱公元年五月", "ce_year": -721},
-    common_era="722 BCE",
-    probability=0.7,
-    outside=0.02,
-    months=(
-      LikelyMonth(
-        ordinal=4, name="魯隱公元年五月", common_era="722 BCE", probability=0.7
-      ),
-    ),
-    years=(
-      LikelyYear(
-        name="魯隱公元年",
-        ce_year=-721,
-        common_era="722 BCE",
-        first=0,
-        last=11,
-        probability=0.8,
-      ),
-    ),
-    credible_50=(span,),
-    credible_90=(span,),
-    prior_log_odds=-8.0,
-    log_odds=0.8,
-    reasons=(
-      {
-        "expert": "day",
-        "weight": 8.8,
-        "note": "<i>",
-        "spans": [],
-        "linked": [],
-        "months": [],
-      },
-    ),
-    parallels=(
-      Parallel(
-        row=record.row,
-        record_id=record.record_id,
-        work=record.work,
-        text=record.text,
-        place="",
-        date=record.date,
-        expert="parallels",
-        weight=2.0,
-        share=0.2,
-      ),
-    ),
-    curve=tuple(
-      (year, 0.8 if year == -721 else 1e-3) for year in range(-721, -500)
-    ),
+  dater = FixedDater(len(served.index.calendar))
+  monkeypatch.setitem(vars(served.index), "passage_dater", dater)
+  manifest = msgspec.structs.replace(
+    served.index.manifest, passages="passages/1"
   )
-
-  def answer(_, question: Question):
-    return asking._make_answer(index, question, dates=dates)
-
-  monkeypatch.setattr(asking, "date_passage", answer)
-  opened = client.app.state.holder.get().index
-  monkeypatch.setattr(
-    opened,
-    "manifest",
-    msgspec.structs.replace(opened.manifest, passages="passages/1"),
-  )
+  monkeypatch.setattr(served.index, "manifest", manifest)
   return client
 
 
@@ -101,9 +33,9 @@ def test_saved_passage_leads_back_to_the_server_to_ask_anew(dating_client):
 def test_passage_is_dated_with_reasons_and_a_figure(dating_client):
   page = read(dating_client, "/date", q="五月，葬某公。")
   assert '<a lang="lzh" href="/month/4">魯隱公元年五月</a>' in page
-  assert "p .7" in page
-  assert "+8.8" in page
-  assert "&lt;i&gt;" in page
+  assert "p .6" in page
+  assert "+2.1" in page
+  assert "words &lt;b&gt;" in page
   assert "<svg" in page
   assert "/date?q=%E4%BA%94" in page  # the permanent link
   parallels = page.split("Parallels")[1]

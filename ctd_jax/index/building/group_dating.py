@@ -176,7 +176,8 @@ class WorkDater:
 
   def _add_corrections(self, dated: DatedWork) -> DatedWork:
     corrected = self._match_corrections(dated.source)
-    is_corrected = corrected.mask_records(len(dated.records))
+    rows = np.arange(len(dated.records))
+    is_corrected = np.isin(rows, [*corrected.months])
     return dataclasses.replace(
       dated, is_fixed=dated.is_fixed | is_corrected, corrections=corrected
     )

@@ -69,14 +69,11 @@ def commit_works(
   use_passages: bool = True,
   dense: EncoderEntry | None = None,
 ) -> None:
-  """Adds works to an index, replaces those of the same name, writes the
-  manifest.
+  """Removes and adds works, then writes the manifest.
 
   Args:
     folder: of the index, whose lock is held.
-    staged: works to add.
     removed: names of works to remove.
-    use_passages: whether the index should date passages.
     dense: encoder of the vectors, which exist already.
   """
   with contextlib.closing(

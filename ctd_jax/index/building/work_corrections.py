@@ -52,12 +52,6 @@ class WorkCorrections:
       months[row] = np.flatnonzero(is_allowed)[[0, -1]]
     return months
 
-  def mask_records(self, num_records: int) -> Bool[np.ndarray, " n"]:
-    """Returns which records are corrected."""
-    mask = np.zeros(num_records, bool)
-    mask[[*self.months]] = True
-    return mask
-
 
 def match_corrections(
   name: str,
