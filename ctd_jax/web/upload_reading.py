@@ -259,10 +259,7 @@ def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
     "unknown": unknown.most_common(_MAX_NAMES),
     "streams": streams.most_common(_MAX_NAMES),
     "warnings": msgspec.to_builtins(
-      [
-        *checks.list_unknown_eras(entries, calendar),
-        *checks.list_missing_dates(sections, entries, calendar),
-      ]
+      checks.list_lacking(entries, sections, calendar)
     ),
   }
 

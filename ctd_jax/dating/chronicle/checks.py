@@ -1,7 +1,6 @@
 """Warnings about a dated chronicle: what its reader should know first."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool
@@ -12,11 +11,14 @@ from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import (
   DOUBTFUL,
   ChronicleDates,
-  SectionDays,
   find_day_statement,
 )
 from ctd_jax.dating.chronicle.eras import UnknownEra
-from ctd_jax.dating.chronicle.sections import DateStatement, Section
+from ctd_jax.dating.chronicle.sections import (
+  DAY_STATEMENTS,
+  DateStatement,
+  Section,
+)
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils.notes import Note
 
@@ -24,18 +26,12 @@ from ctd_jax.utils.notes import Note
 # contradiction, and so does a dating that went wrong.
 
 
-class Contradiction(NamedTuple):
-  """A printed statement that the most probable month of a section lacks."""
-
-  section: int
-  statement: DateStatement
-
-
 def find_contradictions(
-  dates: ChronicleDates, days: Sequence[SectionDays]
-) -> list[Contradiction]:
-  """Returns the contradicted statements, in order; of days only the first
-  counts.
+  dates: ChronicleDates,
+) -> list[tuple[int, DateStatement]]:
+  """Returns the sections and statements that their most probable months lack.
+
+  Of the days of a section only the first counts.
   """
   fits: dict[DateStatement, np.ndarray] = {}
   contradictions = []
@@ -48,9 +44,9 @@ def find_contradictions(
       if statement not in fits:
         fits[statement] = _find_fitting_months(statement, dates.calendar)
       if not fits[statement][month]:
-        contradictions.append(Contradiction(row, statement))
-    if days[row].lacks_day:
-      contradictions.append(Contradiction(row, find_day_statement(section)))
+        contradictions.append((row, statement))
+    if dates.days[row].lacks_day:
+      contradictions.append((row, find_day_statement(section)))
   return contradictions
 
 
@@ -83,7 +79,7 @@ def format_statement(statement: DateStatement) -> str:
     return f"month {' or '.join(map(str, values[0]))}"
   if name == "season":
     return dates.SEASONS[values[0]]
-  if name in ("day", "first day", "last day"):
+  if name in DAY_STATEMENTS:
     return f"{name} {sexagenary.format_cyclic_index(values[0])}"
   if name == "cycle":
     return f"year {sexagenary.format_cyclic_index(values[0])}"
@@ -91,10 +87,7 @@ def format_statement(statement: DateStatement) -> str:
     return f"month {values[0]}L" if values[0] else "a leap month"
   if name == "year":
     reign, year = values[:2]
-    if reign in (
-      western.COMMON_ERA,
-      western.BEFORE_COMMON_ERA,
-    ):
+    if reign in western.ERAS:
       return f"year {year} {reign}"
     return f"year {reign or ''}{year}年" if year else f"reign {reign}"
   return " ".join(map(str, (name, *values)))
@@ -104,8 +97,36 @@ def format_statement(statement: DateStatement) -> str:
 MAX_CONTRADICTED = 0.05
 # A share of doubtful sections above which a reader should help.
 MAX_DOUBTFUL = 0.5
-_MAX_NAMED_ERAS = 5
-_MAX_NAMED_DATES = 5
+_MAX_NAMED = 5  # eras, headings or dates that warnings name
+
+
+def list_warnings(dates: ChronicleDates, calendar: Calendar) -> list[Note]:
+  """Returns all that a reader of the dates should know first.
+
+  Args:
+    calendar: the whole one, of which that of the dates may be a part.
+  """
+  warnings = list_lacking(dates.records, dates.sections, calendar)
+  num_printed = sum(len(section.statements) for section in dates.sections)
+  share = len(find_contradictions(dates)) / max(num_printed, 1)
+  if share > MAX_CONTRADICTED:
+    warnings.append(Note("problem.warning.contradicted", share=share))
+  share = np.mean(dates.probabilities[:, 0] < DOUBTFUL)
+  if share > MAX_DOUBTFUL:
+    warnings.append(
+      Note("problem.warning.doubtful", share=share, chance=DOUBTFUL)
+    )
+  return warnings
+
+
+def list_lacking(
+  records: Sequence[Entry], sections: Sequence[Section], calendar: Calendar
+) -> list[Note]:
+  """Returns warnings of eras, headings and dates that the calendar lacks."""
+  return [
+    *list_unknown_eras(records, calendar),
+    *list_missing_dates(sections, records, calendar),
+  ]
 
 
 def list_unknown_eras(
@@ -116,12 +137,17 @@ def list_unknown_eras(
   for record in records:
     for era in eras.find_unknown_eras(record.text, calendar):
       mentions.setdefault(era.name, []).append((record, era))
-  warnings = []
-  for records_and_eras in mentions.values():
-    record, era = records_and_eras[0]
-    count = _count_mentions(len(records_and_eras), record.place)
-    warnings.append(_describe_era(era, calendar.timeline.name, count))
-  warnings = _shorten(warnings, _MAX_NAMED_ERAS, "eras")
+  warnings = _shorten(
+    [
+      _describe_era(
+        found[0][1],
+        calendar.timeline.name,
+        _count_mentions(len(found), found[0][0].place),
+      )
+      for found in mentions.values()
+    ],
+    "eras",
+  )
   if western.is_western(calendar):
     return warnings
   headings = eras.list_other_headings(records, calendar)
@@ -133,20 +159,8 @@ def list_unknown_eras(
       else Note("problem.warning.heading", name=heading, number=count, **names)
       for heading, count in headings.items()
     ],
-    _MAX_NAMED_ERAS,
     "headings",
   )
-
-
-def warn_of_contradictions(
-  contradictions: Sequence[Contradiction], sections: Sequence[Section]
-) -> list[Note]:
-  """Returns a warning if many printed statements are contradicted."""
-  num_printed = sum(len(section.statements) for section in sections)
-  share = len(contradictions) / max(num_printed, 1)
-  if share <= MAX_CONTRADICTED:
-    return []
-  return [Note("problem.warning.contradicted", share=share)]
 
 
 def list_missing_dates(
@@ -182,7 +196,7 @@ def list_missing_dates(
         **dict(zip(names, there, strict=True)),
       )
     )
-  return _shorten(warnings, _MAX_NAMED_DATES, "dates")
+  return _shorten(warnings, "dates")
 
 
 def _count_mentions(number: int, first_place: Place) -> Note:
@@ -192,21 +206,13 @@ def _count_mentions(number: int, first_place: Place) -> Note:
   return Note("problem.count", number=number, place=first_place)
 
 
-def _shorten(warnings: list[Note], max_number: int, noun: str) -> list[Note]:
+def _shorten(warnings: list[Note], noun: str) -> list[Note]:
   """Returns the first warnings, and how many more there are."""
-  num_more = len(warnings) - max_number
+  num_more = len(warnings) - _MAX_NAMED
   if num_more <= 0:
     return warnings
   more = Note(f"problem.warning.more.{noun}", number=num_more)
-  return [*warnings[:max_number], more]
-
-
-def warn_of_doubt(dates: ChronicleDates) -> list[Note]:
-  """Returns a warning if most sections are doubtful."""
-  share = np.mean(dates.probabilities[:, 0] < DOUBTFUL)
-  if share <= MAX_DOUBTFUL:
-    return []
-  return [Note("problem.warning.doubtful", share=share, chance=DOUBTFUL)]
+  return [*warnings[:_MAX_NAMED], more]
 
 
 def suggest_common_era(records: Sequence[Entry]) -> list[Note]:

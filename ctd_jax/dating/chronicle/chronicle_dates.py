@@ -25,12 +25,14 @@ from ctd_jax.dating.chronicle.sections import (
   MONTH_DAY_STATEMENT,
   DateStatement,
   Section,
+  find_statement,
 )
 from ctd_jax.dating.experts import date_features
 from ctd_jax.texts.works import Entry, Place
+from ctd_jax.utils.notes import Note
 
-# Bounds of certainty, of all that is written and of the summary: from the one
-# on a date is certain, below the other doubtful.
+# From the first probability on a date is certain; below the second it is
+# doubtful. All outputs and the summary share these bounds.
 CERTAIN, DOUBTFUL = 0.9, 0.5
 
 
@@ -42,18 +44,28 @@ class CredibleMonths:
   starts: Int[np.ndarray, " starts"]
   # Of the months, ascending in each section; K is outside.
   ordinals: Int[np.ndarray, " total"]
-  # Of these; None if not kept.
-  probabilities: Float[np.ndarray, " total"] | None = None
+  probabilities: Float[np.ndarray, " total"]  # of these
 
   def months_of(self, section: int) -> Int[np.ndarray, " k"]:
     """Returns the ordinals of a section."""
     return self.ordinals[self.starts[section] : self.starts[section + 1]]
 
-  def probabilities_of(self, section: int) -> Float[np.ndarray, " k"] | None:
+  def probabilities_of(self, section: int) -> Float[np.ndarray, " k"]:
     """Returns the probabilities of the months of a section."""
-    if self.probabilities is None:
-      return None
     return self.probabilities[self.starts[section] : self.starts[section + 1]]
+
+  def take(self, sections: Int[np.ndarray, " k"]) -> CredibleMonths:
+    """Returns the months of some sections, in the order given."""
+    rows = [
+      np.arange(self.starts[section], self.starts[section + 1])
+      for section in sections.tolist()
+    ]
+    row = np.concatenate(rows)
+    return CredibleMonths(
+      np.cumsum([0, *map(len, rows)]),
+      self.ordinals[row],
+      self.probabilities[row],
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,9 +85,7 @@ class ChronicleDates:
   calendar: Calendar  # names the ordinals
   # How often each kind of statement is printed.
   statement_counts: Mapping[str, int]
-  # Rows of the reigns that the text names.
-  printed_reigns: frozenset[int] = frozenset()
-  warnings: Sequence[str] = ()  # what a reader of the dates should know
+  warnings: Sequence[Note] = ()  # what a reader of the dates should know
 
   def __len__(self) -> int:
     """Number of sections."""
@@ -85,9 +95,20 @@ class ChronicleDates:
     """Whether an ordinal stands for no month of the calendar."""
     return bool(ordinal >= len(self.calendar))
 
-  def name_month(self, ordinal: int | np.integer) -> tuple[str, int, str]:
-    """Returns reign, regnal year and month, as the text would say it."""
-    return self.calendar.name_month(ordinal, self.printed_reigns)
+  @functools.cached_property
+  def printed_reigns(self) -> frozenset[int]:
+    """Rows of the reigns that the text names."""
+    return frozenset(
+      row
+      for name in {*list_named_reigns(self.sections)}
+      for row in self.calendar.find_reigns(name)
+    )
+
+  @functools.cached_property
+  def days(self) -> list[SectionDays]:
+    """Days of every section."""
+    month_days = MonthDays(self.calendar, self.printed_reigns)
+    return [_locate_section(self, row, month_days) for row in range(len(self))]
 
   @functools.cached_property
   def reigns_of_sections(self) -> Sequence[frozenset[int]]:
@@ -95,35 +116,32 @@ class ChronicleDates:
     rows: frozenset[int] = frozenset()
     rows_of_sections = []
     for section in self.sections:
-      for name, *values in section.statements:
-        if name in ("year", "era") and values[0] is not None:
-          rows = frozenset(self.calendar.find_reigns(values[0])) or rows
+      for name in list_named_reigns([section]):
+        rows = frozenset(self.calendar.find_reigns(name)) or rows
       rows_of_sections.append(rows)
     return rows_of_sections
 
   def find_naming_reigns(
-    self, section: int, ordinal: int | np.integer
+    self, own_reigns: frozenset[int], ordinal: int | np.integer
   ) -> frozenset[int]:
-    """Returns rows of the reigns by which a section would name a month."""
-    own = self.reigns_of_sections[section]
-    key = own, int(ordinal)
-    # Many sections share reigns and month.
-    if key not in self._naming_reigns:
-      polities = self.calendar.polities
-      same_polity = np.isin(polities, polities[list(own)])
-      self._naming_reigns[key] = next(
-        (
-          rows
-          for rows in (own, frozenset(np.flatnonzero(same_polity).tolist()))
-          if self.calendar.find_reign(ordinal, rows) in rows
-        ),
-        self.printed_reigns,
-      )
-    return self._naming_reigns[key]
+    """Returns the rows of reigns that name a month in a section.
 
-  @functools.cached_property
-  def _naming_reigns(self) -> dict[tuple[frozenset[int], int], frozenset[int]]:
-    return {}
+    Args:
+      own_reigns: of the section, one of `reigns_of_sections`.
+    """
+    polities = self.calendar.polities
+    same_polity = np.isin(polities, polities[list(own_reigns)])
+    return next(
+      (
+        rows
+        for rows in (
+          own_reigns,
+          frozenset(np.flatnonzero(same_polity).tolist()),
+        )
+        if self.calendar.find_reign(ordinal, rows) in rows
+      ),
+      self.printed_reigns,
+    )
 
   def text_of(self, section: int) -> str:
     """Returns the whole text of a section."""
@@ -134,6 +152,16 @@ class ChronicleDates:
     """Returns where the first character of a section is printed."""
     span = self.sections[section]
     return self.records[span.record].place_at(span.start)
+
+
+def list_named_reigns(sections: Sequence[Section]) -> list[str]:
+  """Returns the names of reigns and eras that sections print, in order."""
+  return [
+    values[0]
+    for section in sections
+    for name, *values in section.statements
+    if name in ("year", "era") and values[0] is not None
+  ]
 
 
 def format_span(years: Sequence[int] | np.ndarray) -> str:
@@ -178,12 +206,6 @@ class SectionDays(NamedTuple):
     return self.spans[-1][1] if self.spans else None
 
 
-def locate_sections(dates: ChronicleDates) -> list[SectionDays]:
-  """Returns the days of every section."""
-  month_days = MonthDays(dates.calendar, dates.printed_reigns)
-  return [_locate_section(dates, row, month_days) for row in range(len(dates))]
-
-
 def _locate_section(
   dates: ChronicleDates, row: int, month_days: MonthDays
 ) -> SectionDays:
@@ -209,28 +231,21 @@ def _locate_section(
       if day_there is None
       else (day_there, day_there)
     )
-  lacks_day = (
-    statement is not None and day is None and month_days.knows_days(offset)
-  )
-  is_approximate = day is None and not month_days.has_table
   return SectionDays(
-    day, join_spans(spans), lacks_day, is_approximate, tuple(sorted(months))
+    day,
+    _join_spans(spans),
+    statement is not None and day is None and month_days.knows_days(offset),
+    day is None and not month_days.has_table,
+    tuple(sorted(months)),
   )
 
 
 def find_day_statement(section: Section) -> DateStatement | None:
   """Returns the first day that a section prints, or None."""
-  return next(
-    (
-      statement
-      for statement in section.statements
-      if statement[0] in (*DAY_STATEMENTS, MONTH_DAY_STATEMENT)
-    ),
-    None,
-  )
+  return find_statement(section, *DAY_STATEMENTS, MONTH_DAY_STATEMENT)
 
 
-def join_spans(spans: Collection[DaySpan]) -> tuple[DaySpan, ...]:
+def _join_spans(spans: Collection[DaySpan]) -> tuple[DaySpan, ...]:
   """Returns spans in order, with those that touch or overlap joined."""
   joined: list[DaySpan] = []
   for first, last in sorted(spans):
@@ -301,27 +316,16 @@ class MonthDays:
       return None
     name, number = statement
     spans = self._find_spans(month, offset, is_leap)
-    if name == MONTH_DAY_STATEMENT:
-      days = (
-        first + number - 1 if number > 0 else last + 1 + number
-        for first, last in spans
-      )
-      return next(
-        (
-          day for day, (_, last) in zip(days, spans, strict=True) if day <= last
-        ),
-        None,
-      )
-    if not self.has_table:
+    if name != MONTH_DAY_STATEMENT and not self.has_table:
       # A leap month counts as the twelfth; new moons can be a day off.
       spans += self._find_lunations(month, offset, is_leap=True)
       spans += tuple((first - 1, last + 1) for first, last in spans)
     for first, last in spans:
-      day = (
-        first
-        + (number - sexagenary.cyclic_index_of_day(first))
-        % sexagenary.CYCLE_LENGTH
-      )
+      if name == MONTH_DAY_STATEMENT:
+        day = first + number - 1 if number > 0 else last + 1 + number
+      else:
+        past = number - sexagenary.cyclic_index_of_day(first)
+        day = first + past % sexagenary.CYCLE_LENGTH
       if day <= last:
         return day
     return None

@@ -62,7 +62,7 @@ _YEAR_MODEL = transition_model.TransitionModel(
 )
 
 
-def find_possible_months(
+def _find_possible_months(
   sections: Sequence[Section],
   calendar: Calendar,
   allowed_months: Mapping[int, Bool[np.ndarray, " K"]],
@@ -203,13 +203,12 @@ def date_sections(
   Raises:
     ValueError: if nothing of a date is printed, or the first year is missing.
   """
-  is_fixed = np.zeros(len(all_sections), bool)
-  is_fixed[[*(allowed_months or {})]] = True
+  is_fixed = np.isin(np.arange(len(all_sections)), [*(allowed_months or {})])
   calendar = weigh_readings(all_sections, calendar)
   units, unit_of_section = sections_lib.join_headings(all_sections)
   allowed_months = _join_allowed_months(allowed_months or {}, unit_of_section)
   if len(calendar) > MIN_MONTHS:
-    is_possible = find_possible_months(units, calendar, allowed_months)
+    is_possible = _find_possible_months(units, calendar, allowed_months)
     calendar = calendar.take(is_possible)
     allowed_months = {
       unit: months[is_possible] for unit, months in allowed_months.items()
@@ -223,7 +222,7 @@ def date_sections(
     sections=list(all_sections),
     months=decoded.months[unit_of_section],
     probabilities=decoded.probabilities[unit_of_section],
-    credible=_take_credible_months(decoded, unit_of_section),
+    credible=decoded.credible.take(unit_of_section),
     outside=decoded.outside[unit_of_section],
     offsets=None
     if emissions.offset_transition is None
@@ -231,7 +230,6 @@ def date_sections(
     is_fixed=is_fixed,
     calendar=calendar,
     statement_counts=dict(emissions.statement_counts),
-    printed_reigns=_find_printed_reigns(all_sections, calendar),
   )
 
 
@@ -245,22 +243,6 @@ def _join_allowed_months(
     unit = int(unit_of_section[section])
     by_unit[unit] = by_unit.get(unit, True) & months
   return by_unit
-
-
-def _take_credible_months(
-  decoded: decoder.DecodedMonths, unit_of_section: Int[np.ndarray, " n"]
-) -> CredibleMonths:
-  """Returns the credible months of sections from those of their units."""
-  starts, stops = decoded.credible_starts[:-1], decoded.credible_starts[1:]
-  rows = [
-    np.arange(starts[unit], stops[unit]) for unit in unit_of_section.tolist()
-  ]
-  row = np.concatenate(rows)
-  return CredibleMonths(
-    np.cumsum([0, *map(len, rows)]),
-    decoded.credible_places[row],
-    decoded.credible_probabilities[row],
-  )
 
 
 def read_all_sections(
@@ -287,28 +269,12 @@ def weigh_readings(
     values[0]
     for section in all_sections
     for name, *values in section.statements
-    if name == "year"
+    if name == "year" and values[0] is not None
   )
   counts = np.zeros(len(calendar.timeline.reigns), int)
   for name, count in names.items():
-    if name is not None:
-      counts[[*calendar.find_reigns(name)]] += count
+    counts[[*calendar.find_reigns(name)]] += count
   return calendar.weigh_readings(counts)
-
-
-def _find_printed_reigns(
-  all_sections: Sequence[Section], calendar: Calendar
-) -> frozenset[int]:
-  """Returns the rows of the reigns that sections name."""
-  names = {
-    values[0]
-    for section in all_sections
-    for name, *values in section.statements
-    if name in ("year", "era")
-  }
-  return frozenset(
-    row for name in names - {None} for row in calendar.find_reigns(name)
-  )
 
 
 def decode_sections(

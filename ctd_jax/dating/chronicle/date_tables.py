@@ -57,10 +57,6 @@ COLUMNS = (
   "contradicted",
   "text",
 )
-_WESTERN_ERAS = (
-  western.COMMON_ERA,
-  western.BEFORE_COMMON_ERA,
-)
 _BYTE_ORDER_MARK = "\ufeff"
 # Whatever some reader of lines takes for the end of one, and the tab.
 _SEPARATORS = re.compile("[\t\n\v\f\r\x1c-\x1e\x85\u2028\u2029]")
@@ -118,7 +114,7 @@ def format_month(month: NamedMonth | None) -> str:
   """Returns a month as people write it, 晉懷帝永嘉5年6L月 or March 787 CE."""
   if month is None:
     return ""
-  if month.reign in _WESTERN_ERAS:
+  if month.reign in western.ERAS:
     era_year = reigns.format_common_era_year(month.common_era_year)
     return f"{calendar.month_name[month.month]} {era_year}"
   return f"{month.reign}{month.year}年{month.month}{'L' * month.is_leap}月"

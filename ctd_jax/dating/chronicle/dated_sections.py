@@ -15,18 +15,16 @@ import numpy as np
 
 from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
-from ctd_jax.dating.chronicle import checks, chronicle_dates, western
+from ctd_jax.dating.chronicle import checks, western
 from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.dating.chronicle.checks import Contradiction
 from ctd_jax.dating.chronicle.chronicle_dates import (
   CERTAIN,
   DOUBTFUL,
   ChronicleDates,
   DaySpan,
-  SectionDays,
 )
 
-PRECISIONS = DAY, MONTH, SEASON, YEAR, INTERVAL = (
+DAY, MONTH, SEASON, YEAR, INTERVAL = (
   "day",
   "month",
   "season",
@@ -39,7 +37,7 @@ _MONTHS_PER_SEASON = 3
 def find_precision(
   calendar: Calendar, spans: Sequence[DaySpan], months: Sequence[int]
 ) -> str | None:
-  """Returns the smallest of `PRECISIONS` that holds a date, or None."""
+  """Returns the smallest unit that holds a date, `DAY` to `INTERVAL`, or None."""
   if not spans:
     return None
   if spans[0][0] == spans[-1][1]:
@@ -155,7 +153,7 @@ class SectionMonths(msgspec.Struct, frozen=True):
 class SectionDates(msgspec.Struct, frozen=True):
   """Days that hold 90 % of a section's probability; None where not known."""
 
-  precision: str | None  # one of `PRECISIONS`
+  precision: str | None  # `DAY` to `INTERVAL`
   first_julian_day: int | None  # Julian day number
   last_julian_day: int | None  # Julian day number
   # The day that the text fixes in the most probable month.
@@ -183,7 +181,12 @@ class SectionDates(msgspec.Struct, frozen=True):
       "not_after_julian": _format_day(format_julian_day, last),
       "first_julian_day": first,
       "last_julian_day": last,
-      "sexagenary_day": _format_day(_format_sexagenary_day, self.julian_day),
+      "sexagenary_day": _format_day(
+        lambda day: sexagenary.format_cyclic_index(
+          sexagenary.cyclic_index_of_day(day)
+        ),
+        self.julian_day,
+      ),
       "julian_day": self.julian_day,
       "gregorian_date": _format_day(format_gregorian_day, self.julian_day),
       "julian_date": _format_day(format_julian_day, self.julian_day),
@@ -237,26 +240,33 @@ class DatedSection(msgspec.Struct, frozen=True):
     return msgspec.convert(fields | parts, cls)
 
 
-def make_rows(
-  dates: ChronicleDates,
-  days: Sequence[SectionDays] | None = None,
-  contradicted: Sequence[Contradiction] | None = None,
-) -> list[DatedSection]:
-  """Returns a row for every section; `days` and `contradicted` if already
-  known.
-  """
-  if days is None:
-    days = chronicle_dates.locate_sections(dates)
-  if contradicted is None:
-    contradicted = checks.find_contradictions(dates, days)
-  statements: dict[int, list[str]] = {}
-  for section, statement in contradicted:
-    statements.setdefault(section, []).append(
+def make_rows(dates: ChronicleDates) -> list[DatedSection]:
+  """Returns a row for every section."""
+  contradicted: dict[int, list[str]] = {}
+  for section, statement in checks.find_contradictions(dates):
+    contradicted.setdefault(section, []).append(
       checks.format_statement(statement)
     )
-  names = _MonthNames(dates)
+
+  # Many sections share reigns and month.
+  @functools.cache
+  def name_month(own_reigns: frozenset[int], month: int) -> NamedMonth | None:
+    """Returns a month as a section names it; None if outside."""
+    if dates.is_outside(month):
+      return None
+    calendar = dates.calendar
+    reigns = dates.find_naming_reigns(own_reigns, month)
+    reign, year, number = calendar.name_month(month, reigns)
+    return NamedMonth(
+      reign,
+      year,
+      int(number.removesuffix("L")),
+      number.endswith("L"),
+      int(calendar.readings.years[calendar.find_reading(month, reigns)]),
+    )
+
   return [
-    _make_row(dates, row, days[row], tuple(statements.get(row, ())), names)
+    _make_row(dates, row, tuple(contradicted.get(row, ())), name_month)
     for row in range(len(dates))
   ]
 
@@ -264,28 +274,40 @@ def make_rows(
 def _make_row(
   dates: ChronicleDates,
   row: int,
-  days: SectionDays,
   contradicted: tuple[str, ...],
-  names: _MonthNames,
+  name_month: Callable[[frozenset[int], int], NamedMonth | None],
 ) -> DatedSection:
-  section, text = dates.sections[row], dates.text_of(row)
-  first_character = dates.place_of(row)
+  section, days, text = dates.sections[row], dates.days[row], dates.text_of(row)
+  place = dates.place_of(row)
   printed = text[: section.date_end - section.start]
-  month, second, *_ = (
-    *(
-      names.name(row, *candidate)
-      for candidate in zip(
-        dates.months[row].tolist(), dates.probabilities[row], strict=True
+
+  def name_months(
+    months: np.ndarray, chances: np.ndarray
+  ) -> list[NamedMonth | None]:
+    own_reigns = dates.reigns_of_sections[row]
+    return [
+      named
+      and msgspec.structs.replace(named, probability=_round_chance(chance))
+      for named, chance in zip(
+        (name_month(own_reigns, month) for month in months.tolist()),
+        chances,
+        strict=True,
       )
-    ),
+    ]
+
+  month, second, *_ = (
+    *name_months(dates.months[row], dates.probabilities[row]),
     None,
   )
+  credible = dates.credible.months_of(row)
+  chances = dates.credible.probabilities_of(row)
+  shown = np.sort(np.argsort(-chances, kind="stable")[:MAX_CREDIBLE_MONTHS])
   probability = float(dates.probabilities[row, 0])
   return DatedSection(
     place=SectionPlace(
-      file=first_character.file,
-      line=first_character.line,
-      page=first_character.page,
+      file=place.file,
+      line=place.line,
+      page=place.page,
       record=section.record + 1,
       start=section.start,
       stop=section.stop,
@@ -297,8 +319,8 @@ def _make_row(
       second=second,
       probability=_round_chance(probability),
       outside=_round_chance(dates.outside[row]),
-      num_credible=len(dates.credible.months_of(row)),
-      credible=_list_credible(dates, row, names),
+      num_credible=len(credible),
+      credible=tuple(filter(None, name_months(credible[shown], chances[shown]))),
     ),
     is_fixed=bool(dates.is_fixed[row]),
     contradicted=contradicted,
@@ -319,60 +341,7 @@ def _format_day(
   return None if day is None else format_day(day)
 
 
-def _format_sexagenary_day(julian_day: int) -> str:
-  return sexagenary.format_cyclic_index(
-    sexagenary.cyclic_index_of_day(julian_day)
-  )
-
-
 def _round_chance(chance: float | np.floating) -> float:
   return round(float(chance), _DIGITS)
 
 
-class _MonthNames:
-  """Names of months, each made once."""
-
-  def __init__(self, dates: ChronicleDates):
-    self._dates = dates
-    self._names: dict[
-      tuple[int, frozenset[int]], tuple[str, int, int, bool, int]
-    ] = {}
-
-  def name(
-    self, row: int, month: int, chance: float | np.floating | None
-  ) -> NamedMonth | None:
-    """Returns a month of a section with its probability; None if outside."""
-    if self._dates.is_outside(month):
-      return None
-    reigns = self._dates.find_naming_reigns(row, month)
-    key = month, reigns
-    if key not in self._names:
-      calendar = self._dates.calendar
-      reading = calendar.find_reading(month, reigns)
-      reign, year, number = calendar.name_month(month, reigns)
-      self._names[key] = (
-        *(reign, year, int(number.removesuffix("L"))),
-        number.endswith("L"),
-        int(calendar.readings.years[reading]),
-      )
-    return NamedMonth(
-      *self._names[key], None if chance is None else _round_chance(chance)
-    )
-
-
-def _list_credible(
-  dates: ChronicleDates, row: int, names: _MonthNames
-) -> tuple[NamedMonth, ...]:
-  months = dates.credible.months_of(row).tolist()
-  chances = dates.credible.probabilities_of(row)
-  if chances is None:
-    chances = [None] * len(months)
-  elif len(months) > MAX_CREDIBLE_MONTHS:
-    most_probable = np.argsort(-chances, kind="stable")[:MAX_CREDIBLE_MONTHS]
-    months = [months[index] for index in np.sort(most_probable)]
-    chances = chances[np.sort(most_probable)]
-  named_months = (
-    names.name(row, *candidate)
-    for candidate in zip(months, chances, strict=True)
-  )
-  return tuple(filter(None, named_months))[:MAX_CREDIBLE_MONTHS]

@@ -24,6 +24,7 @@ import numpy as np
 from jaxtyping import Bool, Float32, Int, Int32
 
 from ctd_jax.dating.chronicle import transitions
+from ctd_jax.dating.chronicle.chronicle_dates import CredibleMonths
 from ctd_jax.dating.chronicle.sections import NUM_KINDS
 from ctd_jax.utils import output
 
@@ -181,11 +182,8 @@ class DecodedMonths:
 
   months: Int32[np.ndarray, "N 2"]  # most probable place and the next
   probabilities: Float32[np.ndarray, "N 2"]  # of these
-  # Where each section's places begin in `credible_places`, then their number.
-  credible_starts: Int32[np.ndarray, " starts"]
-  # Smallest sets with the wanted probability, ascending.
-  credible_places: Int32[np.ndarray, " total"]
-  credible_probabilities: Float32[np.ndarray, " total"]  # of these places
+  # Smallest sets of places with the wanted probability.
+  credible: CredibleMonths
   # Probability that the section is outside the calendar.
   outside: Float32[np.ndarray, " N"]
   log_likelihood: float  # of all emissions
@@ -382,9 +380,11 @@ def decode_months(
   return DecodedMonths(
     months,
     probabilities,
-    np.cumsum([0, *map(len, credible_sets)], dtype=np.int32),
-    np.concatenate(credible_sets),
-    np.concatenate(credible_chances),
+    CredibleMonths(
+      np.cumsum([0, *map(len, credible_sets)], dtype=np.int32),
+      np.concatenate(credible_sets),
+      np.concatenate(credible_chances),
+    ),
     outside,
     log_likelihood,
   )

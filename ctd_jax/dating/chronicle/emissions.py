@@ -31,6 +31,7 @@ from ctd_jax.dating.chronicle.sections import (
   YEAR,
   DateStatement,
   Section,
+  find_statement,
 )
 from ctd_jax.dating.chronicle.transition_model import (
   Boundaries,
@@ -378,9 +379,7 @@ def _score_readings(
 
 def name_calendars(section: Section) -> Section:
   """Returns a section whose month counts in the calendar of its reign."""
-  reign = next(
-    (values[0] for name, *values in section.statements if name == "year"), None
-  )
+  _, reign, _ = find_statement(section, "year") or (None, None, None)
   if reign is None:
     return section
   statements = (

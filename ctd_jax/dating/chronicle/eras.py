@@ -23,6 +23,7 @@ from ctd_jax.dating.chronicle.sections import (
   YEAR,
   DateStatement,
   Section,
+  find_statement,
   fold_date_glyphs,
 )
 from ctd_jax.texts.works import Entry
@@ -457,14 +458,7 @@ def _find_year(section: Section) -> DateStatement | None:
   """Returns the year that heads a section, of an unknown era too."""
   if section.kind not in (YEAR, NAMED):
     return None
-  return next(
-    (
-      statement
-      for statement in section.statements
-      if statement[0] in ("year", UNKNOWN_ERA_STATEMENT)
-    ),
-    None,
-  )
+  return find_statement(section, "year", UNKNOWN_ERA_STATEMENT)
 
 
 def _follows(year: int, last_year: int | None) -> bool:

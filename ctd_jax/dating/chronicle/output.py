@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import (
   checks,
-  chronicle_dates,
   chronicle_input,
   date_tables,
   dated_sections,
@@ -101,62 +100,10 @@ def write_dates(
     JSONL: lambda: date_tables.format_dates_jsonl(rows),
     TEI: lambda: tei_output.format_dates_tei(rows, title),
   }
-  paths = []
-  for name in dict.fromkeys(formats):
-    path = out / _FILE_NAMES[name]
+  paths = {name: out / _FILE_NAMES[name] for name in formats}
+  for name, path in paths.items():
     files.write_text(path, formatters[name]())
-    paths.append(path)
-  return paths
-
-
-@dataclasses.dataclass(frozen=True)
-class DatedChronicle:
-  """The dates of a chronicle, with warnings, and the rows that are written."""
-
-  dates: ChronicleDates
-  rows: list[DatedSection]
-
-
-def date_records(
-  name: str,
-  records: Sequence[Entry],
-  calendar: Calendar,
-  first_year: int | None = None,
-  fixed: pathlib.Path | None = None,
-) -> DatedChronicle:
-  """Returns the dates of a chronicle, with warnings; errors begin with `name`.
-
-  Raises:
-    FileNotFoundError: if the table of corrections does not exist.
-    ValueError: naming its bad line, or why the records cannot be dated.
-  """
-  # Imported here: it brings JAX, which --help must not wait for.
-  from ctd_jax.dating.chronicle import chronicle_dating
-
-  all_sections = chronicle_dating.read_all_sections(records, calendar)
-  allowed_months = (
-    fixed_dates.read_fixed_dates(fixed, records, all_sections, calendar)
-    if fixed
-    else {}
-  )
-  warnings = checks.list_unknown_eras(records, calendar)
-  warnings += checks.list_missing_dates(all_sections, records, calendar)
-  try:
-    dates = chronicle_dating.date_sections(
-      records, all_sections, calendar, first_year, allowed_months
-    )
-  except ValueError as error:
-    suggestions = checks.suggest_common_era(records)
-    message = "; ".join(map(str, [error, *warnings, *suggestions]))
-    raise ValueError(f"{name}: {message}") from error
-  days = chronicle_dates.locate_sections(dates)
-  contradicted = checks.find_contradictions(dates, days)
-  warnings += checks.warn_of_contradictions(contradicted, all_sections)
-  warnings += checks.warn_of_doubt(dates)
-  return DatedChronicle(
-    dataclasses.replace(dates, warnings=warnings),
-    dated_sections.make_rows(dates, days, contradicted),
-  )
+  return [*paths.values()]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -169,6 +116,40 @@ class ChronicleSource:
   # Year of the first record, such as "722 BCE", if known.
   first_year: str | None = None
   fixed: pathlib.Path | None = None  # table of corrections, see `fixed_dates`
+
+
+def _date_records(
+  source: ChronicleSource,
+  records: Sequence[Entry],
+  calendar: Calendar,
+  first_year: int | None,
+) -> ChronicleDates:
+  """Returns the dates of a chronicle, with warnings."""
+  # Imported here: it brings JAX, which --help must not wait for.
+  from ctd_jax.dating.chronicle import chronicle_dating
+
+  sections = chronicle_dating.read_all_sections(records, calendar)
+  allowed_months = (
+    fixed_dates.read_fixed_dates(source.fixed, records, sections, calendar)
+    if source.fixed
+    else {}
+  )
+  try:
+    dates = chronicle_dating.date_sections(
+      records, sections, calendar, first_year, allowed_months
+    )
+  except ValueError as error:
+    problems = [
+      error,
+      *checks.list_lacking(records, sections, calendar),
+      *checks.suggest_common_era(records),
+    ]
+    raise ValueError(
+      f"--input={source.path}: {'; '.join(map(str, problems))}"
+    ) from error
+  return dataclasses.replace(
+    dates, warnings=checks.list_warnings(dates, calendar)
+  )
 
 
 def date_file(
@@ -184,8 +165,7 @@ def date_file(
     ValueError: naming the flag, file and line that cannot be read or dated.
   """
   check_formats(formats, bom)
-  read = filter(None, (source.path, source.fixed))
-  check_folder(out, formats, tuple(read))
+  check_folder(out, formats, [*filter(None, (source.path, source.fixed))])
   work = chronicle_input.read_chronicle(source.path, source.unit)
   records = chronicle_input.list_records(work)
   calendar = chronicle_input.load_reigns(source.reigns, records)
@@ -195,13 +175,12 @@ def date_file(
     )
   except ValueError as error:
     raise ValueError(f"--first_year: {error}") from error
-  dated = date_records(
-    f"--input={source.path}", records, calendar, first, source.fixed
-  )
-  paths = write_dates(dated.rows, out, formats, bom, work.title)
+  dates = _date_records(source, records, calendar, first)
+  rows = dated_sections.make_rows(dates)
+  paths = write_dates(rows, out, formats, bom, work.title)
   paths.append(out / "dates.png")
-  dates_plot.plot_dates(dated.dates, paths[-1])
+  dates_plot.plot_dates(dates, paths[-1])
   summary = date_tables.format_summary(
-    dated.dates, dated.rows, chronicle_input.summarize_reading(work)
+    dates, rows, chronicle_input.summarize_reading(work)
   )
   return f"{summary}\n{'written':<13}{', '.join(map(str, paths))}"

@@ -4,6 +4,7 @@ import collections
 import dataclasses
 import enum
 import functools
+import itertools
 import re
 from collections.abc import Hashable, Iterator, Sequence
 
@@ -142,6 +143,14 @@ class Section:
   is_of_other_time: bool = False
 
 
+def find_statement(section: Section, *names: str) -> DateStatement | None:
+  """Returns the first statement of a section by some names, or None."""
+  return next(
+    (statement for statement in section.statements if statement[0] in names),
+    None,
+  )
+
+
 @dataclasses.dataclass
 class SectionDraft:
   """A section that is being read; fields as in `PrintedDate` and `Section`."""
@@ -170,7 +179,7 @@ _NEW_ERA_VERBS = ("改元", "改年", "建元", "年號")
 
 @dataclasses.dataclass(frozen=True)
 class ReignNames:
-  """Names of the reigns of a timeline, for look-ups."""
+  """Look-ups of the reigns of a timeline by name."""
 
   # Folded heading, with or without the state -> reign.
   by_heading: dict[str, str]
@@ -269,61 +278,51 @@ def _heads(section: Section, unit: Section) -> bool:
   """Returns whether a section is the heading of the unit after it."""
   if not section.is_heading:
     return False
-  smallest = _find_smallest_unit(section)
-  # The mark of a stream stands above or below a year; 「冬，十月」 before it is
-  # the last entry of the other stream.
-  is_within = STREAM in (section.kind, unit.kind)
-  is_within &= smallest >= YEAR
-  is_within |= unit.kind < smallest
-  is_within |= unit.kind == section.kind == YEAR
-  return is_within and not _contradict(section.statements, unit.statements)
-
-
-def _find_smallest_unit(section: Section) -> int:
-  """Returns the kind of the smallest unit that a heading prints."""
-  kinds = {
-    _KIND_OF_STATEMENT.get(name, section.kind)
-    for name, *_ in section.statements
-  }
   # A heading that names a reign alone heads its years.
   if section.kind == NAMED and section.statements[0][-1] == 0:
-    return NAMED
-  return min(kinds, default=section.kind)
+    smallest = NAMED
+  else:
+    smallest = min(
+      (
+        _KIND_OF_STATEMENT.get(name, section.kind)
+        for name, *_ in section.statements
+      ),
+      default=section.kind,
+    )
+  # The mark of a stream stands above or below a year; 「冬，十月」 before it is
+  # the last entry of the other stream.
+  is_within = (
+    (STREAM in (section.kind, unit.kind) and smallest >= YEAR)
+    or unit.kind < smallest
+    or unit.kind == section.kind == YEAR
+  )
+  return is_within and not _contradict(section.statements, unit.statements)
 
 
 def _contradict(
   outer: Sequence[DateStatement], inner: Sequence[DateStatement]
 ) -> bool:
   """Returns whether two dates name different years, months or reigns."""
-  for name, *values in outer:
-    for other_name, *other_values in inner:
-      if name != other_name:
-        continue
-      if name == "year":
-        # A reign without a year (0), or a year without a reign (None), leaves
-        # the other open.
-        (reign, year), (other_reign, other_year) = values, other_values
-        if None not in (reign, other_reign) and reign != other_reign:
-          return True
-        if 0 not in (year, other_year) and year != other_year:
-          return True
-      elif values != other_values:
-        return True
-  return False
+  # A reign without a year (0), or a year without a reign (None), leaves the
+  # other open.
+  return any(
+    value != other and not (name == "year" and {value, other} & {None, 0})
+    for name, *values in outer
+    for other_name, *others in inner
+    if name == other_name
+    for value, other in itertools.zip_longest(values, others)
+  )
 
 
 def _merge_statements(
   outer: Sequence[DateStatement], inner: Sequence[DateStatement]
 ) -> tuple[DateStatement, ...]:
   """Returns the statements of both, a reign and a year together."""
-  years = [
-    statement for statement in (*outer, *inner) if statement[0] == "year"
-  ]
-  other_statements = dict.fromkeys(
-    statement for statement in (*outer, *inner) if statement[0] != "year"
-  )
+  merged = dict.fromkeys((*outer, *inner))
+  years = [statement for statement in merged if statement[0] == "year"]
   if not years:
-    return tuple(other_statements)
+    return tuple(merged)
   reign = next((reign for _, reign, _ in years if reign is not None), None)
   year = next((year for _, _, year in years if year), 0)
-  return (("year", reign, year), *other_statements)
+  others = (statement for statement in merged if statement[0] != "year")
+  return (("year", reign, year), *others)

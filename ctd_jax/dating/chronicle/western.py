@@ -28,11 +28,12 @@ from ctd_jax.dating.chronicle.sections import (
   YEAR,
   DateStatement,
   Section,
+  find_statement,
 )
 from ctd_jax.texts import Entry, YearHeading, match_year_heading
 from ctd_jax.utils.notes import Note
 
-COMMON_ERA, BEFORE_COMMON_ERA = "CE", "BCE"
+ERAS = COMMON_ERA, BEFORE_COMMON_ERA = ("CE", "BCE")
 # Years before the first that a text prints and after the last: headings may be
 # missing at both ends.
 MARGIN_YEARS = 10
@@ -47,10 +48,7 @@ def is_western_name(name: str) -> bool:
 
 def is_western(calendar: Calendar) -> bool:
   """Whether a calendar counts years of the common era."""
-  return all(
-    reign.name in (COMMON_ERA, BEFORE_COMMON_ERA)
-    for reign in calendar.timeline.reigns
-  )
+  return all(reign.name in ERAS for reign in calendar.timeline.reigns)
 
 
 def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
@@ -108,21 +106,16 @@ def make_western_calendar(first_year: int, last_year: int) -> Calendar:
           limit=MAX_YEAR,
         )
       )
-  years, months = (
-    axis.ravel()
-    for axis in np.meshgrid(
-      np.arange(first_year, last_year + 1),
-      np.arange(1, MONTHS_PER_YEAR + 1),
-      indexing="ij",
-    )
-  )
+  num_months = MONTHS_PER_YEAR * (last_year - first_year + 1)
+  lunations = np.arange(num_months)
+  years, months = np.divmod(np.arange(num_months + 1), MONTHS_PER_YEAR)
   starts = np.array(
     [
-      sexagenary.to_julian_day(int(year), int(month), 1)
-      for year, month in zip([*years, last_year + 1], [*months, 1], strict=True)
+      sexagenary.to_julian_day(first_year + year, month + 1, 1)
+      for year, month in zip(years.tolist(), months.tolist(), strict=True)
     ]
   )
-  lunations = np.arange(len(years))
+  years, months = first_year + years[:-1], months[:-1] + 1
   reigns = []
   if first_year < 1:
     num_years = min(last_year, 0) - first_year + 1
@@ -206,16 +199,9 @@ def read_all_western_sections(records: Sequence[Entry]) -> list[Section]:
     sections += read_western_sections(
       number, record.text, record.is_heading, year_above
     )
-    year_above = None
-    if record.is_heading:
-      year_above = next(
-        (
-          statement
-          for statement in sections[-1].statements
-          if statement[0] == "year"
-        ),
-        None,
-      )
+    year_above = (
+      find_statement(sections[-1], "year") if record.is_heading else None
+    )
     if (
       year_above
       and number + 1 < len(records)
@@ -240,13 +226,11 @@ def read_western_sections(
   Without one `year_above` counts, the statement of the heading.
   """
   heading = match_opening_year(text)
-  heading_end = heading.end if heading else 0
-  statements: list[DateStatement] = []
+  head = _SentenceHead(0, 0, NO_DATE, [])
   if heading:
-    statements = [_state_year(heading.year, True)]
-    year_above = statements[0]
-  kind = NAMED if heading else NO_DATE
-  heads = [_SentenceHead(0, heading_end, kind, statements)]
+    year_above = _state_year(heading.year, True)
+    head = _SentenceHead(0, heading.end, NAMED, [year_above])
+  heads, heading_end = [head], head.date_end
   is_heading |= heading is not None and not text[heading_end:].strip()
   # Headings can be in capitals, "JUNE".
   is_capital = is_heading and not heading and text.isupper()

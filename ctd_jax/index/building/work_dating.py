@@ -23,12 +23,7 @@ from jaxtyping import Bool, Int
 
 from ctd_jax.benchmark.benchmark import NO_EVENT
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import (
-  checks,
-  chronicle_dates,
-  chronicle_dating,
-  sections,
-)
+from ctd_jax.dating.chronicle import checks, chronicle_dating, sections
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import DOUBTFUL, ChronicleDates
 from ctd_jax.dating.chronicle.sections import Section
@@ -188,13 +183,7 @@ def date_text_by_order(
     corrected = work_corrections.add_fixed_sections(
       corrected, fixed, entries, sections, calendar
     )
-  warnings = checks.list_unknown_eras(entries, calendar)
-  warnings += checks.list_missing_dates(sections, entries, calendar)
   dates = _decode(work.name, entries, sections, calendar, corrected.months)
-  days = chronicle_dates.locate_sections(dates)
-  contradicted = checks.find_contradictions(dates, days)
-  warnings += checks.warn_of_contradictions(contradicted, sections)
-  warnings += checks.warn_of_doubt(dates)
   known_months = np.full((len(sections), 2), UNKNOWN)
   return DatedWork(
     source=work,
@@ -206,7 +195,7 @@ def date_text_by_order(
     is_fixed=dates.is_fixed,
     manner=ORDER,
     printed_reigns=find_naming_reigns(dates),
-    warnings=tuple(warnings),
+    warnings=tuple(checks.list_warnings(dates, calendar)),
     corrections=corrected,
   )
 

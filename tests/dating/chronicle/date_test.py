@@ -124,7 +124,7 @@ class Found:
 
   @property
   def names(self):
-    return [self.dates.name_month(month) for month in self.months[:, 0]]
+    return [self.dates.calendar.name_month(month, self.dates.printed_reigns) for month in self.months[:, 0]]
 
 
 def dated(lines, calendar, first_year=None):
@@ -372,7 +372,7 @@ def test_years_before_the_only_one_that_is_named_are_kept():
   sections = chronicle_dating.read_all_sections(
     records_of([*lines, "建中靖國元年正月，地震。"]), calendar
   )
-  is_kept = chronicle_dating.find_possible_months(sections, calendar, {})
+  is_kept = chronicle_dating._find_possible_months(sections, calendar, {})
   assert calendar.years[is_kept].min() <= 1101 - num_years
 
 
@@ -388,7 +388,7 @@ def test_narrowed_calendars_have_few_lengths():
       ),
       calendar,
     )
-    is_kept = chronicle_dating.find_possible_months(sections, calendar, {})
+    is_kept = chronicle_dating._find_possible_months(sections, calendar, {})
     lengths.append(int(is_kept.sum()))
     # Nearest first: what is kept has no gap.
     assert (np.diff(np.flatnonzero(is_kept)) == 1).all()

@@ -1,7 +1,7 @@
 """What a reader of the dates is told first."""
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import checks, chronicle_dates, chronicle_dating
+from ctd_jax.dating.chronicle import checks, chronicle_dating
 from ctd_jax.texts.works import Entry, Place
 
 
@@ -46,10 +46,7 @@ def warn(lines, calendar):
   records = records_of(lines)
   all_sections = chronicle_dating.read_all_sections(records, calendar)
   dates = chronicle_dating.date_sections(records, all_sections, calendar)
-  days = chronicle_dates.locate_sections(dates)
-  return checks.warn_of_contradictions(
-    checks.find_contradictions(dates, days), all_sections
-  )
+  return checks.list_warnings(dates, calendar)
 
 
 def list_missing(lines, calendar):
@@ -92,11 +89,7 @@ def test_a_text_that_is_hardly_dated_is_said_to_be():
     (["泰始元年十二月，大水。", "泰始二年正月，雨。"], False),
     (["春，大水。", "秋，雨。"], True),
   ):
-    records = records_of(lines)
-    sections = chronicle_dating.read_all_sections(records, calendar)
-    warnings = checks.warn_of_doubt(
-      chronicle_dating.date_sections(records, sections, calendar)
-    )
+    warnings = warn(lines, calendar)
     assert bool(warnings) == is_doubtful
   assert str(warnings[0]).startswith("100.0% of sections have no month with a")
 

@@ -85,6 +85,7 @@ def test_a_month_is_named_by_the_state_that_the_text_prints():
   )
   names = []
   for row, month in enumerate(dates.months[:, 0]):
-    reigns = dates.find_naming_reigns(row, month)
+    own = dates.reigns_of_sections[row]
+    reigns = dates.find_naming_reigns(own, month)
     names.append(dates.calendar.name_month(month, reigns)[:2])
   assert names == [("遼聖宗統和", 2), ("宋太宗雍熙", 1), ("遼聖宗統和", 3)]

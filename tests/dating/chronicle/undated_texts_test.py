@@ -103,7 +103,7 @@ def test_sure_sections_are_labels_and_texts_are_not(dates, labelled):
 def test_an_undated_text_is_of_the_month_that_names_it(dates, labelled, fitted):
   log_p = fitted.predict().log_p(labelled.text_rows)
   month = int(log_p[0].argmax())
-  assert dates.name_month(month)[1:] == (YEAR, str(MONTH))
+  assert dates.calendar.name_month(month)[1:] == (YEAR, str(MONTH))
   np.testing.assert_allclose(np.exp(log_p).sum(axis=1), 1, atol=1e-4)
 
 
@@ -169,7 +169,7 @@ def test_days_count_where_the_offset_of_the_calendar_is_hidden():
   fitted = model.fit(labelled.corpus, labelled.labels)
   log_p = fitted.predict().log_p(labelled.text_rows)
   assert np.isfinite(log_p).all()
-  month = dates.name_month(int(log_p[0].argmax()))
+  month = dates.calendar.name_month(int(log_p[0].argmax()))
   assert month == ("魯隱公", 5, "5")
 
 

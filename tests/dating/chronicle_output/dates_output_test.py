@@ -98,9 +98,7 @@ def make_dates(calendar, texts, guesses, offsets=None):
 
 def locate(calendar, text, guess, offset=None):
   offsets = None if offset is None else [offset]
-  (days,) = chronicle_dates.locate_sections(
-    make_dates(calendar, [text], [guess], offsets)
-  )
+  (days,) = make_dates(calendar, [text], [guess], offsets).days
   return days
 
 
@@ -129,11 +127,11 @@ def test_a_month_without_a_day_is_all_its_days(jin):
 def test_a_day_that_the_month_has_not_contradicts_it(jin):
   june = find_month(jin, 311, 6)
   dates = make_dates(jin, ["六月，丙寅，洛陽陷。"], [{june: 0.97}])
-  (days,) = chronicle_dates.locate_sections(dates)
+  (days,) = dates.days
   assert days.day is None
   assert days.lacks_day
-  (found,) = checks.find_contradictions(dates, [days])
-  assert checks.format_statement(found.statement) == "day 丙寅"
+  ((_, statement),) = checks.find_contradictions(dates)
+  assert checks.format_statement(statement) == "day 丙寅"
 
 
 def test_a_numbered_day_counts_from_the_first_of_the_month(jin):
@@ -164,7 +162,7 @@ def test_what_is_given_by_hand_is_certain(jin):
   june = find_month(jin, 311, 6)
   dates = make_dates(jin, ["大水。"], [{june: 0.5, june + 1: 0.4}])
   fixed = dataclasses.replace(dates, is_fixed=np.ones(1, bool))
-  (days,) = chronicle_dates.locate_sections(fixed)
+  (days,) = fixed.days
   assert days.spans == (chronicle_dates.MonthDays(jin).find_span(june),)
 
 

@@ -208,7 +208,7 @@ def test_posterior_and_path_are_those_of_all_sequences(seed, block):
     decoded.probabilities, np.take_along_axis(expected, order, 1), atol=2e-5
   )
   np.testing.assert_allclose(decoded.outside, expected[:, -1], atol=2e-5)
-  credible = np.split(decoded.credible_places, decoded.credible_starts[1:-1])
+  credible = np.split(decoded.credible.ordinals, decoded.credible.starts[1:-1])
   for row, places in zip(expected, credible, strict=True):
     assert row[places].sum() > 0.9 - 1e-4
     assert row[places].sum() - row[places].min() < 0.9
