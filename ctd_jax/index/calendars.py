@@ -92,7 +92,7 @@ def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
   by_offset = calendar.day_chances[:, :, : sexagenary.CYCLE_LENGTH]
   if len(by_offset) == 1:
     return by_offset[0]
-  return np.tensordot(date_features.make_offset_prior(), by_offset, axes=1)
+  return np.tensordot(date_features.OFFSET_PRIOR, by_offset, axes=1)
 
 
 def load_index_calendar(folder: pathlib.Path) -> Calendar:

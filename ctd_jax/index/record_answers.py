@@ -216,7 +216,7 @@ def _score_statement(
   by_offset = emissions.SectionEmissions([single], calendar)(0, 1)[0, :, :-1]
   if len(by_offset) == 1:
     return by_offset[0].astype(np.float64)
-  log_prior = np.log(date_features.make_offset_prior())[:, None]
+  log_prior = np.log(date_features.OFFSET_PRIOR)[:, None]
   return logsumexp(by_offset + log_prior, axis=0)
 
 

@@ -65,12 +65,6 @@ class Readings:
     """The leading reading of each lunation."""
     return np.flatnonzero(np.diff(self.lunations, prepend=-1))
 
-  def score_lunations(
-    self, log_p: Float[np.ndarray, " V"]
-  ) -> Float[np.ndarray, " K"]:
-    """Returns the score of each lunation: that of its best reading."""
-    return np.maximum.reduceat(log_p + self.log_weights, self.starts)
-
   def find_lunations(
     self, is_match: Bool[np.ndarray, " V"]
   ) -> Bool[np.ndarray, " K"]:
@@ -285,10 +279,9 @@ class Calendar:
       ).day_chances_by_offset
     else:
       first, length = self.readings.day_spans.T[..., None]  # each [V, 1]
-      day_offset = np.arange(
-        sexagenary.CYCLE_LENGTH
-      ) - sexagenary.cyclic_index_of_day(first)
-      has_day = day_offset % sexagenary.CYCLE_LENGTH < length
+      days = np.arange(sexagenary.CYCLE_LENGTH)
+      past_first = days - sexagenary.cyclic_index_of_day(first)
+      has_day = past_first % sexagenary.CYCLE_LENGTH < length
       # [V, 3, 60] to [K, 3, 60]: a day fits if one reading has it.
       chances = np.maximum.reduceat(
         date_features.add_day_marks(has_day[None].astype(float))[0]
@@ -394,28 +387,22 @@ def make_calendar(timeline: Timeline) -> Calendar:
     for reign in timeline.reigns
     for year in range(reign.accession, reign.accession + reign.years)
   }
-  is_computed = timeline.reigns[0].accession >= FIRST_COMPUTED_YEAR
-  rows, spans = [], []
-  if is_computed:
-    for *date, first, length in _iter_lunations(
-      min(years_in_table), max(years_in_table)
-    ):
-      if date[0] in years_in_table:
-        rows.append(date)
-        spans.append((first, length))
+  if timeline.reigns[0].accession >= FIRST_COMPUTED_YEAR:
+    lunations = _iter_lunations(min(years_in_table), max(years_in_table))
+    rows = [row for row in lunations if row[0] in years_in_table]
   else:
     rows = [
       (year, month, False)
       for year in sorted(years_in_table)
       for month in range(1, MONTHS_PER_YEAR + 1)
     ]
-  years, months, leaps = map(np.array, zip(*rows, strict=True))
+  years, months, leaps, *spans = map(np.array, zip(*rows, strict=True))
   readings = Readings(
     np.arange(len(rows)),
     years,
     months,
     leaps,
-    np.array(spans) if spans else None,
+    np.stack(spans, axis=1) if spans else None,
     np.zeros(len(rows)),
   )
   return Calendar(
@@ -432,24 +419,21 @@ def _find_memberships(
   months: Int[np.ndarray, " K"],
 ) -> Memberships:
   """Returns the memberships of months in the reigns of a table."""
-  parts = []
-  for index, reign in enumerate(timeline.reigns):
-    regnal_years = years - reign.accession + 1
-    of_reign = np.flatnonzero(
-      (regnal_years >= 1) & (regnal_years <= reign.years)
-    )
-    parts.append(
-      (
-        of_reign,
-        of_reign,  # a lunation has one reading here
-        np.full(len(of_reign), index),
-        regnal_years[of_reign],
-        (regnal_years[of_reign] > 1) | (months[of_reign] >= reign.first_month),
-      )
-    )
-  columns = [np.concatenate(column) for column in zip(*parts, strict=True)]
-  lunations, _, reigns, _, in_use = columns
+  accession, num_years, first_month = np.array(
+    [
+      (reign.accession, reign.years, reign.first_month)
+      for reign in timeline.reigns
+    ]
+  ).T
+  regnal_years = years - accession[:, None] + 1  # [R, K]
+  reigns, lunations = np.nonzero(
+    (regnal_years >= 1) & (regnal_years <= num_years[:, None])
+  )
+  regnal_years = regnal_years[reigns, lunations]
+  in_use = (regnal_years > 1) | (months[lunations] >= first_month[reigns])
   order = np.lexsort((-reigns, ~in_use, lunations))
+  # A lunation has one reading here.
+  columns = lunations, lunations, reigns, regnal_years, in_use
   return Memberships(*(column[order] for column in columns))
 
 
@@ -478,9 +462,6 @@ def _iter_lunations(
 
 # Months of one calendar found in another, [T] of a data set's timeline.
 
-# (month, leap) -> lunation, by the names of a year.
-_MonthTable = dict[tuple, dict[tuple[int, bool], int]]
-
 
 def map_time_keys(
   timeline: Timeline, calendar: Calendar
@@ -491,45 +472,40 @@ def map_time_keys(
   month missing from the calendar becomes the month before it. K stands for a
   month outside the calendar.
   """
-  by_name, by_year = _number_months(calendar)
+  months_of_year = _number_months(calendar)
   lunations = np.full(len(timeline), len(calendar))
   for ordinal, key in enumerate(timeline.months):
     reign = timeline.reigns[key.reign - 1]
-    named_year = (reign.state, reign.name, key.year)
-    civil_year = reigns.astronomical_year_of(timeline, key)
-    candidates = by_name.get(named_year) or by_year.get((civil_year,), {})
+    candidates = months_of_year.get((reign.state, reign.name, key.year)) or (
+      months_of_year.get((reigns.astronomical_year_of(timeline, key),), {})
+    )
     lunations[ordinal] = _find_month(candidates, key, len(calendar))
   return lunations
 
 
-def _number_months(calendar: Calendar) -> tuple[_MonthTable, _MonthTable]:
-  """Returns (month, leap) -> lunation by regnal year, and by civil year."""
+def _number_months(
+  calendar: Calendar,
+) -> dict[tuple, dict[tuple[int, bool], int]]:
+  """Returns (month, leap) -> lunation, by regnal year and by civil year."""
   readings, members = calendar.readings, calendar.memberships
-  by_name: _MonthTable = {}
-  by_year: _MonthTable = {}
-  rows = zip(
+  names = [
+    *zip(readings.months.tolist(), readings.is_leap.tolist(), strict=True)
+  ]
+  months_of_year: dict[tuple, dict[tuple[int, bool], int]] = {}
+  for lunation, reading, reign_row, year in zip(
     members.lunations.tolist(),
     members.readings.tolist(),
     members.reigns.tolist(),
     members.regnal_years.tolist(),
     strict=True,
-  )
-  for lunation, reading, reign_row, year in rows:
-    reign = calendar.timeline.reigns[reign_row]
-    month = int(readings.months[reading]), bool(readings.is_leap[reading])
-    by_name.setdefault((reign.state, reign.name, year), {}).setdefault(
-      month, lunation
-    )
-  for lunation, (year, month, is_leap) in enumerate(
-    zip(
-      calendar.years.tolist(),
-      calendar.months.tolist(),
-      calendar.is_leap.tolist(),
-      strict=True,
-    )
   ):
-    by_year.setdefault((year,), {}).setdefault((month, is_leap), lunation)
-  return by_name, by_year
+    reign = calendar.timeline.reigns[reign_row]
+    months = months_of_year.setdefault((reign.state, reign.name, year), {})
+    months.setdefault(names[reading], lunation)
+  for lunation, reading in enumerate(readings.starts.tolist()):
+    months = months_of_year.setdefault((int(readings.years[reading]),), {})
+    months.setdefault(names[reading], lunation)
+  return months_of_year
 
 
 def _find_month(

@@ -85,7 +85,7 @@ class ChronicleDates:
   calendar: Calendar  # names the ordinals
   # How often each kind of statement is printed.
   statement_counts: Mapping[str, int]
-  warnings: Sequence[Note] = ()  # what a reader of the dates should know
+  warnings: Sequence[Note | str] = ()  # what a reader of the dates should know
 
   def __len__(self) -> int:
     """Number of sections."""

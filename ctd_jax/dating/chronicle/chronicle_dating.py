@@ -26,7 +26,6 @@ from ctd_jax.dating.chronicle import sections as sections_lib
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import (
   ChronicleDates,
-  CredibleMonths,
 )
 from ctd_jax.dating.chronicle.emissions import SectionEmissions
 from ctd_jax.dating.chronicle.sections import DateStatement, Section
@@ -82,16 +81,13 @@ def _find_possible_months(
 
   def score_years(start: int, stop: int) -> Float32[np.ndarray, "B P"]:
     rows = np.zeros((stop - start, len(years) + 1), np.float32)
-    for row, section in zip(rows, sections[start:stop], strict=True):
-      if section.is_of_other_time:
+    for index, row in enumerate(rows, start):
+      if sections[index].is_of_other_time:
         row[:-1] += emissions_lib.LOG_OTHER_TIME_ODDS
-      for statement in section.statements:
-        if statement in statements:
-          row += statements[statement]
-    for index in range(start, stop):
+      for statement in sections[index].statements:
+        row += statements.get(statement, 0)
       if index in allowed_months:
         is_allowed = np.logical_or.reduceat(allowed_months[index], first_months)
-        row = rows[index - start]
         row[~np.append(is_allowed, False)] += emissions_lib.LOG_FIXED_ODDS
     return rows
 
@@ -154,12 +150,8 @@ def _widen(
   is_kept: Bool[np.ndarray, " Y"], margin: int
 ) -> Bool[np.ndarray, " Y"]:
   """Returns the years up to `margin` away from those that are kept."""
-  return (
-    np.convolve(is_kept, np.ones(2 * margin + 1), "full")[
-      margin : margin + len(is_kept)
-    ]
-    > 0
-  )
+  counts = np.convolve(is_kept, np.ones(2 * margin + 1))
+  return counts[margin : margin + len(is_kept)] > 0
 
 
 # Sections x months up to which the best path is sought among all months.
@@ -216,7 +208,7 @@ def date_sections(
   emissions = SectionEmissions(units, calendar, allowed_months)
   if not emissions.statement_counts and not allowed_months:
     raise ValueError(Note("problem.build.nothing"))
-  decoded, offsets = decode_sections(emissions, calendar, first_year, credible)
+  decoded, offsets = _decode_sections(emissions, calendar, first_year, credible)
   return ChronicleDates(
     records=list(records),
     sections=list(all_sections),
@@ -277,21 +269,26 @@ def weigh_readings(
   return calendar.weigh_readings(counts)
 
 
-def decode_sections(
+def _decode_sections(
   emissions: SectionEmissions,
   calendar: Calendar,
-  first_year: int | None = None,
-  credible: float = decoder.CREDIBLE,
+  first_year: int | None,
+  credible: float,
 ) -> tuple[decoder.DecodedMonths, Int[np.ndarray, " N"]]:
-  """Returns the months of the sections, and the calendar's offsets on the best
-  path.
-
-  Learns the transitions first. Arguments and errors as in `date_sections`.
-  """
-  prior = make_first_place_prior(emissions, calendar, first_year)
-  windows = find_windows(emissions, calendar, prior)
+  """Returns the months of the sections, and the offsets of the best path."""
+  prior = _make_first_place_prior(emissions, calendar, first_year)
+  windows = None
+  if len(emissions.kinds) * len(calendar) > _MAX_EXACT:
+    windows = best_path.find_windows(
+      emissions,
+      emissions.kinds,
+      _make_transitions(
+        transition_model.TransitionModel(), emissions, calendar
+      ),
+      prior,
+    )
   while True:
-    fitted_model, log_transitions, offsets = learn_transitions(
+    fitted_model, log_transitions, offsets = _learn_transitions(
       emissions, calendar, prior, windows
     )
     decoded = decoder.decode_months(
@@ -317,25 +314,11 @@ def decode_sections(
     windows = None
 
 
-def find_windows(
-  emissions: SectionEmissions, calendar: Calendar, prior: np.ndarray
-) -> best_path.Windows | None:
-  """Returns the months to search for the path of a long text; None for all."""
-  if len(emissions.kinds) * len(calendar) <= _MAX_EXACT:
-    return None
-  log_transitions = _make_transitions(
-    transition_model.TransitionModel(), emissions, calendar
-  )
-  return best_path.find_windows(
-    emissions, emissions.kinds, log_transitions, prior
-  )
-
-
-def learn_transitions(
+def _learn_transitions(
   emissions: SectionEmissions,
   calendar: Calendar,
   prior: np.ndarray,
-  windows: best_path.Windows | None = None,
+  windows: best_path.Windows | None,
 ) -> tuple[
   transition_model.TransitionModel,
   transitions.Transitions,
@@ -343,25 +326,23 @@ def learn_transitions(
 ]:
   """Returns the fitted model, its transitions, and offsets of the best path."""
   boundaries = transition_model.find_boundaries(calendar.years, calendar.months)
-  fitted_model = prior_model = transition_model.TransitionModel()
-
-  def find_best_path(log_transitions: transitions.Transitions):
-    return best_path.find_best_path(
+  model = prior_model = transition_model.TransitionModel()
+  path = None
+  for _ in range(MAX_ROUNDS + 1):
+    previous_path = path
+    if path is not None:
+      model = emissions_lib.fit_model(
+        prior_model, path, emissions.kinds, boundaries
+      )
+    log_transitions = _make_transitions(model, emissions, calendar)
+    path, offsets = best_path.find_best_path(
       emissions, emissions.kinds, log_transitions, prior, windows=windows
     )
-
-  log_transitions = _make_transitions(prior_model, emissions, calendar)
-  path, offsets = find_best_path(log_transitions)
-  for _ in range(MAX_ROUNDS):
-    previous_path = path
-    fitted_model = emissions_lib.fit_model(
-      prior_model, path, emissions.kinds, boundaries
-    )
-    log_transitions = _make_transitions(fitted_model, emissions, calendar)
-    path, offsets = find_best_path(log_transitions)
-    if np.mean(path != previous_path) < _MAX_CHANGED:
+    if previous_path is not None and (
+      np.mean(path != previous_path) < _MAX_CHANGED
+    ):
       break
-  return fitted_model, log_transitions, offsets
+  return model, log_transitions, offsets
 
 
 def _make_transitions(
@@ -376,14 +357,10 @@ def _make_transitions(
   )
 
 
-def make_first_place_prior(
+def _make_first_place_prior(
   emissions: SectionEmissions, calendar: Calendar, first_year: int | None
 ) -> np.ndarray:
-  """Returns log weights of the first place [P], or of offset and place [S, P].
-
-  Raises:
-    ValueError: if the calendar lacks the first year.
-  """
+  """Returns log weights of the first place, [P], or with its offset, [S, P]."""
   months = np.full(len(calendar), -np.log(len(calendar)))
   outside = np.log(_FIRST_OUTSIDE)
   if first_year is not None:
@@ -396,6 +373,6 @@ def make_first_place_prior(
     months = np.where(calendar.years == first_year, 0.0, -np.inf)
     outside = -np.inf
   prior = np.append(months, outside)
-  if emissions.offset_transition is not None:
-    prior = np.log(date_features.make_offset_prior())[:, None] + prior
-  return prior
+  if emissions.offset_transition is None:
+    return prior
+  return np.log(date_features.OFFSET_PRIOR)[:, None] + prior

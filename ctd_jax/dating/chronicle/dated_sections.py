@@ -37,7 +37,7 @@ _MONTHS_PER_SEASON = 3
 def find_precision(
   calendar: Calendar, spans: Sequence[DaySpan], months: Sequence[int]
 ) -> str | None:
-  """Returns the smallest unit that holds a date, `DAY` to `INTERVAL`, or None."""
+  """Returns the smallest unit that holds a date, DAY to INTERVAL, or None."""
   if not spans:
     return None
   if spans[0][0] == spans[-1][1]:
@@ -320,7 +320,9 @@ def _make_row(
       probability=_round_chance(probability),
       outside=_round_chance(dates.outside[row]),
       num_credible=len(credible),
-      credible=tuple(filter(None, name_months(credible[shown], chances[shown]))),
+      credible=tuple(
+        filter(None, name_months(credible[shown], chances[shown]))
+      ),
     ),
     is_fixed=bool(dates.is_fixed[row]),
     contradicted=contradicted,
@@ -343,5 +345,3 @@ def _format_day(
 
 def _round_chance(chance: float | np.floating) -> float:
   return round(float(chance), _DIGITS)
-
-

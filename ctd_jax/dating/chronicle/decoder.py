@@ -30,13 +30,13 @@ from ctd_jax.utils import output
 
 BLOCK_SIZE = 128  # sections whose messages are held at once
 
-# Rows [N, P] or [N, S, P], or a function that gives the rows start..stop and,
-# if a slice of months is its third argument, of these and of outside alone.
-Emissions = np.ndarray | Callable[..., np.ndarray]
+# Gives the rows [B, P] or [B, S, P] of sections start..stop; with a slice of
+# months as third argument, those of these months and of outside alone.
+Emissions = Callable[..., np.ndarray]
 
 
 class EmissionBlocks:
-  """Emissions and kinds of a chronicle, checked, block by block.
+  """Emissions and kinds of a chronicle, block by block.
 
   Attributes:
     kinds_N: of the sections.
@@ -53,26 +53,13 @@ class EmissionBlocks:
     prior: np.ndarray | None,
     block_size: int,
   ):
-    """Checks the arguments of `iter_posteriors`."""
+    """Takes the arguments of `iter_posteriors`."""
     self.kinds_N = np.asarray(kinds_N, np.int32)
     self.num_months = log_transitions.stay.shape[1]
     self.block_size = block_size
     self._emissions = emissions
-    if self.kinds_N.ndim != 1 or not len(self.kinds_N):
-      raise ValueError("a chronicle needs at least one section")
-    if not ((self.kinds_N >= 0) & (self.kinds_N < NUM_KINDS)).all():
-      raise ValueError(f"the kind of a section should be 0-{NUM_KINDS - 1}")
-    if block_size < 1:
-      raise ValueError(f"block should be at least 1, got {block_size}")
-    num_places = self.num_months + 1
-    shape = log_transitions.offset_transition.shape[1], num_places
-    prior = np.zeros(shape) if prior is None else np.asarray(prior)
-    if prior.shape not in (shape, shape[1:]) or not np.isfinite(prior.max()):
-      raise ValueError(
-        f"prior should be [{num_places}] or {list(shape)} with a finite "
-        f"log probability, got {list(prior.shape)}"
-      )
-    prior = np.broadcast_to(prior, shape)
+    shape = log_transitions.offset_transition.shape[1], self.num_months + 1
+    prior = np.broadcast_to(0.0 if prior is None else prior, shape)
     self.log_prior_SxP = jax.nn.log_softmax(
       jnp.asarray(prior, jnp.float32), axis=(0, 1)
     )
@@ -93,27 +80,9 @@ class EmissionBlocks:
     window.
     """
     start, stop = self.find_span(block_index)
-    if callable(self._emissions):
-      window = () if months is None else (months,)
-      rows = self._emissions(start, stop, *window)
-    else:
-      rows = self._emissions[start:stop]
-      if months is not None:
-        rows = np.concatenate([rows[..., months], rows[..., -1:]], axis=-1)
-    rows = np.asarray(rows, np.float32)
-    num_months = self.num_months
-    if months is not None:
-      num_months = len(range(num_months)[months])
-    shape = stop - start, len(self.log_prior_SxP), num_months + 1
-    expected_shape = shape
-    if rows.ndim == 2 and shape[1] == 1:
-      expected_shape = shape[::2]  # [N, P], without the axis S
-    if rows.shape != expected_shape:
-      raise ValueError(
-        f"evidence of sections {start}-{stop - 1} should be "
-        f"{list(expected_shape)}, got {list(rows.shape)}"
-      )
-    return rows.reshape(shape)
+    window = () if months is None else (months,)
+    rows = self._emissions(start, stop, *window)
+    return rows.reshape(stop - start, len(self.log_prior_SxP), -1)
 
   def read_block(
     self, block_index: int, months: slice | None = None
@@ -307,9 +276,9 @@ def iter_posteriors(
   """Yields the posteriors of blocks, from the last to the first.
 
   Args:
-    emissions: log p(section | offset, place), float32 [N, P] or [N, S, P], or a
-      function of start and stop; each block is read twice. A constant added to
-      a row changes only the likelihood.
+    emissions: gives log p(section | offset, place), float32, of sections start
+      to stop; each block is read twice. A constant added to a row changes only
+      the likelihood.
     kinds: kind of every section, [N].
     log_transitions: of the timeline.
     prior: log weight of the first section's place [P], or offset and place

@@ -154,7 +154,7 @@ class SectionEmissions:
     )
     # Of the days, those that are printed.
     printed_days = [
-      (row, _day_column(*statement))
+      (row, find_day_column(*statement))
       for row, statement in statements
       if statement[0] in DAY_STATEMENTS
     ]
@@ -205,12 +205,11 @@ class SectionEmissions:
     for row in range(start, stop):
       if row in self.allowed_months:
         is_allowed = self.allowed_months[row][months or slice(None)]
-        is_allowed = np.append(is_allowed, False)
-        log_p[row - start][:, ~is_allowed] += LOG_FIXED_ODDS
+        log_p[row - start][:, ~np.append(is_allowed, False)] += LOG_FIXED_ODDS
     return log_p
 
 
-def _day_column(name: str, day: int) -> int:
+def find_day_column(name: str, day: int) -> int:
   """Returns the index of a day in D."""
   return DAY_STATEMENTS.index(name) * sexagenary.CYCLE_LENGTH + day
 
@@ -234,21 +233,16 @@ def _log_day_chances(
   day_chances: np.ndarray, days: Sequence[int]
 ) -> np.ndarray:
   """Returns log p(day | offset, place), up to a constant, float32 [D, S, P]."""
-  error_odds = np.exp([LOG_ERROR_ODDS[name] for name in DAY_STATEMENTS]).repeat(
-    sexagenary.CYCLE_LENGTH
-  )[days]
-  # 0 where the month is sure to have the day.
-  log_chances = np.log(1 - (1 - error_odds) * (1 - day_chances))
-  outside = np.array(
-    [_LOG_OUTSIDE_CHANCES[name] for name in DAY_STATEMENTS]
-  ).repeat(sexagenary.CYCLE_LENGTH)[days]
-  log_chances = np.concatenate(
-    [
-      log_chances,
-      np.broadcast_to(outside, (*log_chances[:, :1].shape,)),
-    ],
-    axis=1,
+  log_odds, outside = (
+    np.repeat([odds[name] for name in DAY_STATEMENTS], sexagenary.CYCLE_LENGTH)[
+      days
+    ]
+    for odds in (LOG_ERROR_ODDS, _LOG_OUTSIDE_CHANCES)
   )
+  # 0 where the month is sure to have the day.
+  log_chances = np.log(1 - (1 - np.exp(log_odds)) * (1 - day_chances))
+  outside = np.broadcast_to(outside, log_chances[:, :1].shape)
+  log_chances = np.concatenate([log_chances, outside], axis=1)
   # In memory as its shape says, or every product would copy it.
   return np.ascontiguousarray(np.moveaxis(log_chances, -1, 0), np.float32)
 
@@ -259,11 +253,11 @@ def score_statement(
   """Returns log p(statement | place), up to a constant, for statements on
   months.
   """
-  outside = np.float32(_LOG_OUTSIDE_CHANCES[name_evidence(statement)])
   if is_past_calendar(statement, calendar):
     # 「大中祥符九年」 of a table that ends with the eighth.
     in_calendar = np.full(len(calendar), _LOG_PAST_YEAR_ODDS, np.float32)
     return np.append(in_calendar, np.float32(0))
+  outside = np.float32(_LOG_OUTSIDE_CHANCES[name_evidence(statement)])
   return np.append(_score_months(statement, calendar), outside)
 
 
@@ -298,7 +292,10 @@ def _score_months(
       return np.zeros(len(calendar), np.float32)
     return np.where(is_match, np.float32(0), np.float32(log_odds))
   log_p = _score_readings(name, arguments, calendar)
-  return calendar.readings.score_lunations(log_p).astype(np.float32)
+  # The score of a lunation is that of its best reading.
+  return np.maximum.reduceat(
+    log_p + calendar.readings.log_weights, calendar.readings.starts
+  ).astype(np.float32)
 
 
 def find_reign_years(
@@ -356,14 +353,12 @@ def _score_readings(
 ) -> Float[np.ndarray, " V"]:
   """Returns log p(statement | reading), up to a constant."""
   readings, value = calendar.readings, arguments[0]
-  log_odds = LOG_ERROR_ODDS[name]
-  is_near = None
+  is_near = False
   if name in ("month", "doubtful month"):
     is_near = (readings.months == value) & readings.is_leap
   elif name == "leap" and value:
     is_near = abs(readings.months - value) <= readings.is_leap
-  if is_near is not None:
-    log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, log_odds)
+  log_odds = np.where(is_near, _LOG_NEAR_LEAP_ODDS, LOG_ERROR_ODDS[name])
   log_p = np.where(match_readings(name, value, readings), 0.0, log_odds)
   reign_name = arguments[1] if len(arguments) > 1 else None
   if reign_name is not None:
@@ -394,7 +389,7 @@ def name_calendars(section: Section) -> Section:
 # read off the text:
 #
 # - An entry without a date stands in the month before it, unless its head is
-#   lost. Where dated entries skip months, heads are lost (`find_rest_chance`).
+#   lost. Where dated entries skip months, heads are lost (`fit_model`).
 # - Every posterior is raised to a power below 1. Where heads are lost it is
 #   wide already, and a short text repeats no error often. A text that often
 #   begins anew moves otherwise than the model assumes, so its power is lower.
@@ -429,8 +424,8 @@ class Reliability:
 
   sharpness: float  # power of each probability, 0-1
   misplaced: float  # probability that a section may be in any month
-  # Log p(section | place) of sections start..stop, [B, S, P] or [B, P]; they
-  # weight the months of a misplaced section.
+  # Log p(section | place) of sections start..stop, [B, S, P]; they weight the
+  # months of a misplaced section.
   emissions: Callable[[int, int], np.ndarray]
 
   def __call__(
@@ -441,19 +436,13 @@ class Reliability:
     Impossible months stay impossible.
     """
     months, outside = posterior[:, :-1], posterior[:, -1:]
-    tempered = _normalize(months**self.sharpness)
-    anywhere = self._weigh_months(start, start + len(months)) * (months > 0)
-    mixed = (1 - self.misplaced) * tempered
+    # How well months fit what sections print, whichever the offset.
+    log_p = self.emissions(start, start + len(months))[..., :-1].max(1)
+    anywhere = np.exp(log_p - log_p.max(1, keepdims=True)) * (months > 0)
+    mixed = (1 - self.misplaced) * _normalize(months**self.sharpness)
     mixed += self.misplaced * _normalize(anywhere)
     inside = months.sum(1, keepdims=True)
     return np.hstack([inside * mixed, outside]).astype(np.float32)
-
-  def _weigh_months(self, start: int, stop: int) -> Float32[np.ndarray, "B K"]:
-    """Returns how well months fit what sections print, the best one 1."""
-    log_p = np.asarray(self.emissions(start, stop), np.float32)[..., :-1]
-    if log_p.ndim == 3:  # whichever the offset of the calendar
-      log_p = log_p.max(1)
-    return np.exp(log_p - log_p.max(1, keepdims=True))
 
 
 def _normalize(
@@ -505,17 +494,10 @@ def fit_model(
   # A path that rests wherever nothing is printed shows but that it believes so.
   rest, ratio = [*fitted_model.rest], [*fitted_model.ratio]
   skips = measure_skips(path, kinds, boundaries)
-  rest[NO_DATE] = min(rest[NO_DATE], find_rest_chance(skips))
+  rest_chance = float(expit(REST_LOG_ODDS - SKIP_SLOPE * skips))
+  rest[NO_DATE] = min(rest[NO_DATE], rest_chance)
   ratio[NO_DATE] = prior_model.ratio[NO_DATE]
   return dataclasses.replace(fitted_model, rest=tuple(rest), ratio=tuple(ratio))
-
-
-def find_rest_chance(skips: float) -> float:
-  """Returns the chance that an undated entry stands where it belongs.
-
-  It falls with the share of dated sections that skip a month.
-  """
-  return float(expit(REST_LOG_ODDS - SKIP_SLOPE * skips))
 
 
 def measure_skips(

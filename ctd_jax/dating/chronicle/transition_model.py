@@ -66,36 +66,6 @@ class TransitionModel:
   # at all.
   flashback: Chances = (0.01, 0.01, 0.01, 0.005, 0.005, 1e-3, 1e-3, 0.1, 0.3)
 
-  def __post_init__(self):
-    for field in dataclasses.fields(self):
-      name, values = field.name, getattr(self, field.name)
-      if len(values) != NUM_KINDS or not all(
-        0 <= value < 1 for value in values
-      ):
-        raise ValueError(
-          f"{name} of a TransitionModel should be {NUM_KINDS} numbers from 0 "
-          f"to below 1, got {values}"
-        )
-    max_sum = max(
-      map(
-        sum,
-        zip(
-          self.rest,
-          self.slip,
-          self.jump,
-          self.back,
-          self.restart,
-          self.leave,
-          strict=True,
-        ),
-      )
-    )
-    if max_sum > 1:
-      raise ValueError(
-        "rest, slip, jump, back, restart and leave of a kind should add up to "
-        f"at most 1 in a TransitionModel, got {max_sum:g}"
-      )
-
 
 class Boundaries(NamedTuple):
   """Where the months, seasons and years of a calendar begin and end."""
@@ -114,13 +84,12 @@ def find_boundaries(
     years: of the months, never falling.
     months: 1-12; a leap month repeats the number before it.
   """
-  size = len(years)
-  season = (np.asarray(months) - 1) // 3
+  season = (months - 1) // 3
   is_new_year = np.diff(years, prepend=years[:1]) != 0
   # A season ends with its last month, a leap month included, or with its year;
   # a year need not begin with spring.
   is_new_season = is_new_year | (np.diff(season, prepend=season[:1]) != 0)
-  next_month = np.arange(1, size + 1)
+  next_month = np.arange(1, len(years) + 1)
   season_of, year_of = np.cumsum(is_new_season), np.cumsum(is_new_year)
   next_season = np.searchsorted(season_of, season_of, side="right")
   next_year = np.searchsorted(year_of, year_of, side="right")
@@ -155,7 +124,7 @@ def fit_transition_model(
   num_months = len(boundaries.year_start)
   is_inside = (path[:-1] < num_months) & (path[1:] < num_months)
   before, after = path[:-1][is_inside], path[1:][is_inside]
-  kinds = np.asarray(kinds)[1:][is_inside]
+  kinds = kinds[1:][is_inside]
   months_beyond = after - boundaries.following[kinds, before]
   is_crossing = (months_beyond >= 0) & (months_beyond < _MAX_STEP_MONTHS)
   year_start = boundaries.year_start[before]

@@ -81,22 +81,10 @@ def make_transitions(
   """Returns the log weights of every move; from each place they sum to 1.
 
   `offset_transition_SxS` has probabilities from offset to offset.
-
-  Raises:
-    ValueError: if a boundary does not lie later than its month.
   """
-  boundary, year_start = map(np.asarray, boundaries)
+  boundary, year_start = boundaries
   num_kinds, num_months = boundary.shape
   positions = np.arange(num_months)
-  if (
-    num_kinds != NUM_KINDS
-    or not ((boundary > positions) & (boundary <= num_months)).all()
-    or not (year_start <= positions).all()
-  ):
-    raise ValueError(
-      f"boundaries should be [{NUM_KINDS}, K], each later than its month "
-      "and at most K, and years begin no later than their months"
-    )
   # Each [C, 1], to be broadcast over the months.
   rest_chance, slip_chance, ratio, jump_chance, back_chance = (
     np.array(values)[:, None]
@@ -106,7 +94,6 @@ def make_transitions(
   num_later = num_months - 1 - positions
   jump = np.where(num_later > 0, jump_chance, 0.0)
   step = np.where(num_later > 0, slip_chance, 0.0)
-  back = np.broadcast_to(back_chance, boundary.shape)
   anywhere = (restart + leave)[:, None]
   # Past the last boundary nothing is left but to stay.
   cross = np.where(
@@ -114,7 +101,7 @@ def make_transitions(
     1 - rest_chance - slip_chance - jump_chance - back_chance - anywhere,
     0.0,
   )
-  stay = 1 - jump - step - cross - back - anywhere
+  stay = 1 - jump - step - cross - back_chance - anywhere
 
   def sum_geometric(first: np.ndarray) -> np.ndarray:
     """Returns what the geometric weights from `first` on add up to."""
@@ -132,7 +119,7 @@ def make_transitions(
       np.log(step / sum_geometric(positions + 1)),
       np.log(cross / sum_geometric(boundary)),
       np.log(jump / np.maximum(num_later, 1)),
-      np.log(back / sum_geometric(year_start)),
+      np.log(back_chance / sum_geometric(year_start)),
     ]
     log_restart = np.log(np.append(restart, 0.0)) - np.log(num_months)
     log_leave = np.log(np.append(leave, 0.0))
@@ -212,8 +199,7 @@ def _sum_earlier(
   x_K: jax.Array, sums: RunningSums, row: jax.Array | int
 ) -> jax.Array:
   """Returns sums over each month and those before it, with a ratio."""
-  pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
-  sums_within = pieces @ within
+  sums_within = _cut_into_pieces(x_K, sums) @ sums.within[row]
   sums_before = sums_within[:, -1] @ sums.between[row]
   return (sums_within + sums_before[:, None] * sums.powers[row]).ravel()[
     : len(x_K)
@@ -224,8 +210,7 @@ def _sum_later(
   x_K: jax.Array, sums: RunningSums, row: jax.Array | int
 ) -> jax.Array:
   """Returns sums over each month and those after it, with a ratio."""
-  pieces, within = _cut_into_pieces(x_K, sums), sums.within[row]
-  sums_within = pieces @ within.T
+  sums_within = _cut_into_pieces(x_K, sums) @ sums.within[row].T
   sums_after = sums.between[row] @ sums_within[:, 0]
   return (sums_within + sums_after[:, None] * sums.powers[row][::-1]).ravel()[
     : len(x_K)
@@ -418,10 +403,8 @@ def part_told(
   of the place a section stands in, without its own emission.
   """
   own_weight, other_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
-  weight_BxSxK, emission_BxSxK = (
-    weight_BxSxP[..., :-1],
-    emission_BxSxP[..., :-1],
-  )
+  weight_BxSxK = weight_BxSxP[..., :-1]
+  emission_BxSxK = emission_BxSxP[..., :-1]
   outside_BxSx1 = (weight_BxSxP * emission_BxSxP)[..., -1:]
   own = own_weight * weight_BxSxK * emission_BxSxK
   elsewhere = (other_weight * weight_BxSxK).sum(-1, keepdims=True)

@@ -160,7 +160,7 @@ class HeadDates:
     by_offset = self._emissions(number, number + 1)[0, :, :-1]  # [S, K]
     if len(by_offset) == 1:
       return by_offset[0]
-    log_prior = np.log(date_features.make_offset_prior())[:, None]
+    log_prior = np.log(date_features.OFFSET_PRIOR)[:, None]
     return logsumexp(by_offset + log_prior, axis=0).astype(np.float32)
 
   def fit(

@@ -37,7 +37,8 @@ from ctd_jax.dating.experts.base import CorpusFeatures
 # The first month began one lunation before to two after that of the winter
 # solstice; the two in the middle are usual.
 _OFFSETS = (-1, 0, 1, 2)
-_OFFSET_PRIOR = (0.05, 0.45, 0.45, 0.05)
+# Chance of each offset before anything is read.
+OFFSET_PRIOR = np.array((0.05, 0.45, 0.45, 0.05))
 # Month and day of the Julian calendar, -721 to -467; it moves by a day in 128
 # years.
 _SOLSTICE = (12, 27)
@@ -46,7 +47,7 @@ _VOTE_LOG_LIKELIHOOD = 1.5
 _MAX_VOTE_LOG_LIKELIHOOD = 8.0  # votes of one year repeat one another
 _NEIGHBOUR_YEARS = 2.0  # reach of a year's votes
 _MAX_TRUST = 3  # votes from which on a year is believed as much as any
-_PRIOR_VOTES = 0.3  # weight of `_OFFSET_PRIOR` beside the neighbours
+_PRIOR_VOTES = 0.3  # weight of `OFFSET_PRIOR` beside the neighbours
 _LEAP_CHANCE = 0.5  # that month 12 is prolonged by a leap month with the day
 _ADJACENT_DAY_CHANCE = 1 / 3  # that a new moon is a day off the computed one
 # That the offset is drawn anew from one record to the next.
@@ -124,12 +125,7 @@ def make_offset_transition() -> Float[np.ndarray, "S S"]:
   # absorbed at the same price.
   return (1 - _OFFSET_CHANGE_CHANCE) * np.eye(
     len(_OFFSETS)
-  ) + _OFFSET_CHANGE_CHANCE * np.array(_OFFSET_PRIOR)
-
-
-def make_offset_prior() -> Float[np.ndarray, " S"]:
-  """Returns the chance of each offset before anything is read."""
-  return np.array(_OFFSET_PRIOR)
+  ) + _OFFSET_CHANGE_CHANCE * OFFSET_PRIOR
 
 
 def make_lunations(
@@ -218,9 +214,8 @@ def _estimate_offset_chances(votes: np.ndarray) -> np.ndarray:
   # A year's own votes come in below as its likelihood.
   np.fill_diagonal(kernel, 0)
   trust = np.minimum(np.abs(votes).sum(axis=1), _MAX_TRUST)[:, None]
-  offset_prior = np.array(_OFFSET_PRIOR)
   prior = (
-    kernel @ (year_chances * trust) * offset_prior + _PRIOR_VOTES * offset_prior
+    kernel @ (year_chances * trust) * OFFSET_PRIOR + _PRIOR_VOTES * OFFSET_PRIOR
   )
   log_chances = (
     np.log(prior / prior.sum(axis=1, keepdims=True)) + vote_log_likelihood

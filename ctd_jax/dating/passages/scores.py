@@ -157,9 +157,7 @@ class PassageReader:
       ]
       by_offset = self.tables.log_p[columns].sum(axis=0)
       if len(by_offset) > 1:
-        by_offset = (
-          by_offset + np.log(date_features.make_offset_prior())[:, None]
-        )
+        by_offset = by_offset + np.log(date_features.OFFSET_PRIOR)[:, None]
       result = result + logsumexp(by_offset, axis=0)
     return result.astype(np.float32)
 

@@ -124,7 +124,11 @@ class Found:
 
   @property
   def names(self):
-    return [self.dates.calendar.name_month(month, self.dates.printed_reigns) for month in self.months[:, 0]]
+    reigns = self.dates.printed_reigns
+    return [
+      self.dates.calendar.name_month(month, reigns)
+      for month in self.months[:, 0]
+    ]
 
 
 def dated(lines, calendar, first_year=None):

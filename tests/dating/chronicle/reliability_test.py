@@ -112,7 +112,8 @@ def test_any_month_is_one_that_fits_what_is_printed():
 
 def test_tempering_keeps_the_order_and_what_is_impossible():
   posterior = np.array([[0.97, 0.019, 0.001, 0.0, 0.01]], np.float32)
-  temper = emissions.Reliability(0.6, 0.1, FakeEmissions([], np.zeros((1, 5))))
+  flat = FakeEmissions([], np.zeros((1, 1, 5)))
+  temper = emissions.Reliability(0.6, 0.1, flat)
   tempered = temper(posterior, 0)
   assert tempered.sum() == pytest.approx(1)
   assert (np.diff(tempered[0, :4]) < 0).all()
@@ -124,7 +125,8 @@ def test_tempering_keeps_the_order_and_what_is_impossible():
 
 def test_certain_months_stay_certain():
   posterior = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.float32)
-  temper = emissions.Reliability(0.6, 0.3, FakeEmissions([], np.zeros((2, 3))))
+  flat = FakeEmissions([], np.zeros((2, 1, 3)))
+  temper = emissions.Reliability(0.6, 0.3, flat)
   np.testing.assert_array_equal(temper(posterior, 0), posterior)
 
 

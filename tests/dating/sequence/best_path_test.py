@@ -51,8 +51,6 @@ def test_windows_hold_the_path_of_another_model(num_offsets):
     ),
     turn,
   )
-  windows = best_path.find_windows(emissions, kinds, first, block_size=BLOCK)
-  assert (windows.sizes < SIZE).all()
   shapes = set()
 
   def read(start, stop, months=None):
@@ -62,19 +60,23 @@ def test_windows_hold_the_path_of_another_model(num_offsets):
       shapes.add(rows.shape[-1])
     return rows
 
-  expected = best_path.find_best_path(emissions, kinds, other, None, BLOCK)
+  windows = best_path.find_windows(read, kinds, first, block_size=BLOCK)
+  assert (windows.sizes < SIZE).all()
+  shapes.clear()
   found = best_path.find_best_path(read, kinds, other, None, BLOCK, windows)
+  # Nothing else of the emissions was read.
+  assert shapes == {size + 1 for size in windows.sizes.tolist()}
+  expected = best_path.find_best_path(read, kinds, other, None, BLOCK)
   np.testing.assert_array_equal(found, expected)
   assert windows.hold(found[0]).all()
   assert not windows.hold(np.full(len(kinds), SIZE)).any()
-  # Nothing else of the emissions was read.
-  assert shapes == {size + 1 for size in windows.sizes.tolist()}
 
 
 def test_a_text_that_may_be_of_any_month_is_sought_among_all():
-  emissions = np.zeros((BLOCK, SIZE + 1), np.float32)
   windows = best_path.find_windows(
-    emissions, [NO_DATE] * BLOCK, make_moves(transition_model.TransitionModel())
+    lambda start, stop, *_: np.zeros((stop - start, SIZE + 1), np.float32),
+    [NO_DATE] * BLOCK,
+    make_moves(transition_model.TransitionModel()),
   )
   assert windows.sizes.tolist() == [SIZE]
   assert windows.first_months.tolist() == [0]
