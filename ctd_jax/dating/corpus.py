@@ -343,57 +343,46 @@ def _read_text(
   text: str, timeline: Timeline
 ) -> tuple[int, int, int, tuple[int, int], tuple[int, ...], int, int, str]:
   """Returns opening, manner, year, span, days, mark, placeholder and body."""
+  placeholder_month = _read_placeholder_month(text, timeline)
   cues = dates_lib.find_date_cues(text, timeline)
   # A date further inside the text is not the record's own.
-  cue = cues[0] if cues and cues[0].start <= _MAX_OPENING_START else None
-  body = plain_text(text[cue.end :] if cue else text)
-  days, mark = (
-    _read_opening_days(cues, text) if cue else ((), sexagenary.ANY_DAY)
+  if not cues or cues[0].start > _MAX_OPENING_START:
+    return (
+      *(NO_OPENING, 0, 0, (0, 0), (), sexagenary.ANY_DAY),
+      *(placeholder_month, plain_text(text)),
+    )
+  cue, *others = cues
+  opening, body = _classify_opening(cue), plain_text(text[cue.end :])
+  # Days before another month begins.
+  same_month = itertools.takewhile(
+    lambda other: (
+      not (
+        other.reign or other.year or other.month or other.season or other.leap
+      )
+    ),
+    others,
   )
+  day_cues = [each for each in (cue, *same_month) if each.day][:_MAX_DAYS]
   return (
-    _classify_opening(cue),
-    _classify_manner(cue, body),
-    (cue.year or 0) if cue else 0,
-    (cue.start, cue.end) if cue else (0, 0),
-    days,
-    mark,
-    _read_placeholder_month(text, timeline),
+    opening,
+    (bool(cue.season and cue.month) + 2 * (not body)) * bool(opening),
+    cue.year or 0,
+    (cue.start, cue.end),
+    tuple(sexagenary.parse_cyclic_index(each.day) for each in day_cues),
+    sexagenary.find_day_mark(text, day_cues[0].end)
+    if day_cues
+    else sexagenary.ANY_DAY,
+    placeholder_month,
     body,
   )
 
 
-def _classify_opening(cue: dates_lib.DateCue | None) -> int:
-  if cue is None or not (cue.month or cue.season or cue.leap):
-    return NO_OPENING
+def _classify_opening(cue: dates_lib.DateCue) -> int:
   if cue.leap and not cue.month:
     return _LEAP_OPENING
-  return cue.month or _FIRST_SEASON_OPENING + dates_lib.SEASONS.index(
-    cue.season
-  )
-
-
-def _classify_manner(cue: dates_lib.DateCue | None, body: str) -> int:
-  if not _classify_opening(cue):
-    return 0
-  return bool(cue.season and cue.month) + 2 * (not body)
-
-
-def _is_without_month(cue: dates_lib.DateCue) -> bool:
-  return not (cue.reign or cue.year or cue.month or cue.season or cue.leap)
-
-
-def _read_opening_days(
-  cues: Sequence[dates_lib.DateCue], text: str
-) -> tuple[tuple[int, ...], int]:
-  """Returns the days before another month begins, and the mark of the first."""
-  same_month_cues = itertools.takewhile(_is_without_month, cues[1:])
-  day_cues = [cue for cue in (cues[0], *same_month_cues) if cue.day][:_MAX_DAYS]
-  mark = (
-    sexagenary.find_day_mark(text, day_cues[0].end)
-    if day_cues
-    else sexagenary.ANY_DAY
-  )
-  return tuple(sexagenary.parse_cyclic_index(cue.day) for cue in day_cues), mark
+  if cue.season and not cue.month:
+    return _FIRST_SEASON_OPENING + dates_lib.SEASONS.index(cue.season)
+  return cue.month or NO_OPENING
 
 
 def _read_placeholder_month(text: str, timeline: Timeline) -> int:

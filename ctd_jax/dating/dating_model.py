@@ -32,18 +32,22 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 from absl import logging
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Int
 
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating import expert_panel
 from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels
 from ctd_jax.dating.expert_panel import POOL_SLICES, ExpertPanel, RecordScores
-from ctd_jax.dating.experts import base
+from ctd_jax.dating.experts import (
+  base,
+  citations,
+  date_features,
+  parallels,
+  words,
+)
 from ctd_jax.dating.experts.base import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.posterior import LOG_IMPOSSIBLE, Posterior, PosteriorBlock
 from ctd_jax.utils import output
-
-# Options of a dating model by name; importing them imports no experts.
 
 # What is known of the labelled records; see `FittedDatingModel.predict`.
 VARIANTS = FITTED, ELIMINATION, STRICT = ("fitted", "elimination", "strict")
@@ -89,7 +93,7 @@ LABEL = "label"  # name of the reason of a record whose month is known
 PLACEHOLDER = "placeholder"  # likewise, of one that states its month
 
 
-def explain_hidden_record(
+def _explain_hidden_record(
   scores: RecordScores,
   block: PosteriorBlock,
   pool_weights: np.ndarray,
@@ -98,21 +102,17 @@ def explain_hidden_record(
 ) -> list[base.Reason]:
   """Returns the reasons for a month of a hidden record, the strongest first.
 
-  Args:
-    scores: of the hidden records, with `own_year_scores`.
-    block: made from `scores`.
-    pool_weights: of the pooled experts, [f].
-    row: the record, one of `scores.rows`.
-    month: ordinal month to explain.
+  `block` is made from `scores`, which have `own_year_scores`.
   """
   axis, panel = scores.panel.features.axis, scores.panel
-  year_terms = _year_terms(scores, pool_weights, row)
-  month_terms = {
-    name: year_scores[axis.year_of] for name, year_scores in year_terms.items()
-  }
-  dates = panel.experts["dates"]
-  month_terms |= dates.split_log_scores(row)
   index = int(np.flatnonzero(scores.rows == row)[0])
+  month_terms = {
+    name: year_scores[axis.year_of]
+    for name, year_scores in _year_terms(
+      scores, pool_weights, row, index
+    ).items()
+  }
+  month_terms |= panel.experts["dates"].split_log_scores(row)
   if "parallels" in month_terms:
     month_terms["parallels"] = (
       month_terms["parallels"]
@@ -137,15 +137,6 @@ def explain_hidden_record(
   return sorted(reasons, key=lambda reason: -abs(reason.weight))
 
 
-def explain_certain_record(
-  name: str, num_months: int, known_month: int, month: int
-) -> list[base.Reason]:
-  """Returns the single reason of a record whose month is certain."""
-  log_scores = np.full(num_months, LOG_IMPOSSIBLE)
-  log_scores[known_month] = 0
-  return [_make_reason(name, log_scores, month, base.Evidence())]
-
-
 def _make_reason(
   name: str, log_scores: np.ndarray, month: int, evidence: base.Evidence
 ) -> base.Reason:
@@ -158,14 +149,12 @@ def _make_reason(
 
 
 def _year_terms(
-  scores: RecordScores, pool_weights: np.ndarray, row: int
+  scores: RecordScores, pool_weights: np.ndarray, row: int, index: int
 ) -> Mapping[str, np.ndarray]:
   """Returns what each expert adds to the log scores of years, name -> [Y]."""
   panel = scores.panel
-  index = int(np.flatnonzero(scores.rows == row)[0])
   terms = {"prior": np.log(panel.year_prior)}
-  num_events = len(scores.events.targets)
-  if index < num_events:
+  if index < len(scores.events.targets):
     pooled = scores.events.expert_scores(slice(index, index + 1))[:, 0]
     for name, places in POOL_SLICES.items():
       if name in panel.experts:
@@ -195,21 +184,24 @@ def _find_evidence(
 
 
 def make_experts(
-  without: Iterable[str] = (), seed: int = 42
+  without: Iterable[str] = (),
+  seed: int = 42,
+  dates: base.Expert | None = None,
 ) -> tuple[base.Expert, ...]:
   """Returns all experts except those named in `without`.
+
+  Args:
+    seed: of the year encoder.
+    dates: expert of printed dates; by default that of a timeline.
 
   Raises:
     ValueError: if a name is not in EVIDENCE.
   """
-  from ctd_jax.dating.experts import citations, date_features, parallels, words
-  from ctd_jax.dating.experts import date_features as date_features_lib
-  from ctd_jax.dating.experts import words as words_lib
-
   without = check_evidence(without)
   experts: list[base.Expert] = [
-    words_lib.YearPrior(),
-    date_features.DateFeatures(
+    words.YearPrior(),
+    dates
+    or date_features.DateFeatures(
       use_openings="openings" not in without,
       use_days="days" not in without,
       use_placeholders="empty" not in without,
@@ -218,7 +210,7 @@ def make_experts(
     words.Words(),
     citations.Citations(use_undated_reigns="carried" not in without),
     parallels.ParallelTexts(),
-    date_features_lib.MonthCapacity(),
+    date_features.MonthCapacity(),
   ]
   if "neural" not in without:
     # Here and not above: the other experts need no JAX.
@@ -336,11 +328,10 @@ class FittedDatingModel:
         ),
         blocks=(self._eliminate(self._unlabelled_block, variant),),
       )
-    fold_of_record = corpus_lib.fold_records(corpus, self.labels, self.fold_by)
     labelled_blocks = [
       self._score_records(*self._hide_fold(int(fold)))[1]
       for fold in output.Progress(
-        np.unique(fold_of_record[self.labels.is_known]),
+        np.unique(self._fold_of_record[self.labels.is_known]),
         "dating: hidden years",
         unit="fold",
       )
@@ -379,14 +370,11 @@ class FittedDatingModel:
       certain = {LABEL: int(self.labels.month[row])} | certain
     for name, known_month in certain.items():
       if known_month != UNKNOWN:
-        return explain_certain_record(
-          name, num_months, known_month, known_month if month is None else month
-        )
-    fold = UNKNOWN
-    if variant == STRICT:
-      fold = int(
-        corpus_lib.fold_records(corpus, self.labels, self.fold_by)[row]
-      )
+        month = known_month if month is None else month
+        log_scores = np.full(num_months, LOG_IMPOSSIBLE)
+        log_scores[known_month] = 0
+        return [_make_reason(name, log_scores, month, base.Evidence())]
+    fold = int(self._fold_of_record[row]) if variant == STRICT else UNKNOWN
     if fold not in self._explained:
       self._explained.clear()
       self._explained[fold] = self._score_records(*self._hide_fold(fold), True)
@@ -395,7 +383,7 @@ class FittedDatingModel:
     if month is None:
       index = np.flatnonzero(block.rows == row)
       month = int(block.log_p(index)[0].argmax())
-    return explain_hidden_record(
+    return _explain_hidden_record(
       scores, block, self.weights.pool_weights, row, month
     )
 
@@ -404,11 +392,14 @@ class FittedDatingModel:
     # The fold UNKNOWN is that of the records without a label.
     if fold == UNKNOWN:
       return self.labels, ~self.labels.is_known
-    is_hidden = (
-      corpus_lib.fold_records(self.features.corpus, self.labels, self.fold_by)
-      == fold
-    )
+    is_hidden = self._fold_of_record == fold
     return self.labels.hide_records(is_hidden), is_hidden
+
+  @functools.cached_property
+  def _fold_of_record(self) -> Int[np.ndarray, " N"]:
+    return corpus_lib.fold_records(
+      self.features.corpus, self.labels, self.fold_by
+    )
 
   @functools.cached_property
   def _unlabelled_block(self) -> PosteriorBlock:

@@ -311,13 +311,13 @@ def _balance_capacity(
 ) -> Float32[np.ndarray, " K"]:
   """Returns the log factors that balance a block with the capacity."""
   openers = np.flatnonzero(block.opens_month)
-
-  def iter_scores():
-    for rows in cut_blocks(len(openers), BLOCK):
-      yield block.score_months(openers[rows])
-
   return date_features.fit_month_log_factors(
-    iter_scores, room.capacity, room.must_fill
+    lambda: (
+      block.score_months(openers[rows])
+      for rows in cut_blocks(len(openers), BLOCK)
+    ),
+    room.capacity,
+    room.must_fill,
   )
 
 
@@ -365,7 +365,7 @@ class _HiddenFold:
   sample: np.ndarray  # indices into `rows` of those that weights are learned on
   labels: Labels  # without those of the fold
   # Experts on these labels that need no weights, by name.
-  fitted: dict[str, base.FittedExpert]
+  fitted: Mapping[str, base.FittedExpert]
 
 
 def fit_expert_weights(
@@ -382,8 +382,13 @@ def fit_expert_weights(
   )
   if not hidden_folds:  # no known event to learn from
     return weights
-  years = _true_years(features, labels, hidden_folds)
-  if _has_words(experts, features):
+  years = np.concatenate(
+    [
+      features.axis.year_of[labels.month[fold.rows[fold.sample]]]
+      for fold in hidden_folds
+    ]
+  )
+  if "words" in hidden_folds[0].fitted and features.year_vocabulary.groups:
     weights = dataclasses.replace(
       weights, word_weights=_fit_word_weights(features, hidden_folds, years)
     )
@@ -424,25 +429,6 @@ def fit_expert_weights(
   )
 
 
-def _has_words(
-  experts: Sequence[base.Expert], features: CorpusFeatures
-) -> bool:
-  has_expert = any(expert.name == "words" for expert in experts)
-  return has_expert and bool(features.year_vocabulary.groups)
-
-
-def _true_years(
-  features: CorpusFeatures, labels: Labels, hidden_folds: Sequence[_HiddenFold]
-) -> np.ndarray:
-  """Returns the years of the sampled events of all folds."""
-  return np.concatenate(
-    [
-      features.axis.year_of[labels.month[fold.rows[fold.sample]]]
-      for fold in hidden_folds
-    ]
-  )
-
-
 def _hide_folds(
   experts: Sequence[base.Expert],
   features: CorpusFeatures,
@@ -460,13 +446,12 @@ def _hide_folds(
     sample = _sample_training_rows(features, rows)
     if len(sample):
       visible_labels = labels.hide_records(fold_of_record == fold)
-      panel = fit_panel(unweighted, features, visible_labels)
       result.append(
         _HiddenFold(
           rows=rows,
           sample=sample,
           labels=visible_labels,
-          fitted=dict(panel.experts),
+          fitted=fit_panel(unweighted, features, visible_labels).experts,
         )
       )
   return result

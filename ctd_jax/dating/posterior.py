@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 from scipy.special import logsumexp
 
-from ctd_jax.dating.corpus import UNKNOWN, MonthAxis
+from ctd_jax.dating.corpus import UNKNOWN, MonthAxis, find_sorted
 from ctd_jax.dating.experts import base
 
 # Log chance of a month other than the one a record is known to be of.
@@ -143,12 +143,9 @@ class Posterior:
     result[certain_rows] = LOG_IMPOSSIBLE
     result[certain_rows, self.certain_months[rows[certain_rows]]] = 0
     for block in self.blocks:
-      indices = np.searchsorted(block.rows, rows)
-      indices = np.minimum(indices, max(len(block.rows) - 1, 0))
-      if not len(block.rows):
-        continue
+      indices, is_found = find_sorted(block.rows, rows)
       block_rows = np.flatnonzero(
-        (block.rows[indices] == rows) & (self.certain_months[rows] == UNKNOWN)
+        is_found & (self.certain_months[rows] == UNKNOWN)
       )
       if len(block_rows):
         result[block_rows] = block.log_p(indices[block_rows])

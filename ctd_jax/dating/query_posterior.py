@@ -113,9 +113,6 @@ class QueryConstants:
   background: float = 0.005
 
 
-DEFAULT_CONSTANTS = QueryConstants()
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GalleryDates:
   """What queries are compared with."""
@@ -125,7 +122,7 @@ class GalleryDates:
   event_log_p: Float[np.ndarray, " N"]
   # Of the records, by which queries without a date are dated.
   wording: RecordWording
-  constants: QueryConstants = DEFAULT_CONSTANTS  # of the dates by wording
+  constants: QueryConstants = QueryConstants()  # of the dates by wording
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -314,7 +311,7 @@ def rank_by_posterior(
   queries: Sequence[str],
   gallery: GalleryDates,
   k: int,
-  masks: Mapping[str, np.ndarray],
+  masks: Mapping[str, Bool[np.ndarray, " N"]],
 ) -> host_search.TopK:
   """Returns the k best records of every query, for every part of the gallery.
 

@@ -20,9 +20,8 @@ _ITERATIONS = 150  # of L-BFGS, at most
 _BINNED_ITERATIONS = 60  # of a model of bins, near enough to the optimum
 _BLOCK = 65_536  # examples whose bins are held at once
 _MAX_OTHERS = 100_000  # examples kept of the classes that are no majority
-_FIRST_POOL_WEIGHT = (
-  0.02  # where the descent starts: all experts count a little
-)
+# Where the descent starts: all experts count a little.
+_FIRST_POOL_WEIGHT = 0.02
 
 
 @dataclasses.dataclass(frozen=True)

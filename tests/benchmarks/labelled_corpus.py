@@ -45,7 +45,10 @@ class LabelledCorpus:
     is_text = np.zeros(len(self.corpus), bool)
     is_text[self.text_rows] = True
     dates = undated_texts.HeadDates(
-      calendar=self.dates.calendar, heads=self.heads, is_read=is_text
+      corpus=self.corpus,
+      calendar=self.dates.calendar,
+      heads=self.heads,
+      is_read=is_text,
     )
     return undated_texts.make_text_model(dates, without)
 

@@ -175,7 +175,7 @@ def parse_dates(labelled: LabelledCorpus) -> np.ndarray:
   (dates,) = (
     expert for expert in labelled.make_model().experts if expert.name == "dates"
   )
-  scores = dates.score_dates(labelled.text_rows)
+  scores = dates.log_scores(labelled.text_rows)
   rng = np.random.default_rng(_SEED)
   scores = scores + _TIE * rng.random(scores.shape)
   return np.asarray(jax.nn.log_softmax(scores))

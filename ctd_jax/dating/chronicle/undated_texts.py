@@ -118,6 +118,7 @@ def make_headed_corpus(
 class HeadDates:
   """The expert of printed dates for any calendar; fitting learns nothing."""
 
+  corpus: Corpus  # the texts
   calendar: Calendar  # of the corpus
   heads: Sequence[Section]  # first section of each text, [N]
   # Whether the date of a text counts; a chronicle's do not.
@@ -146,7 +147,7 @@ class HeadDates:
     dated = [self.heads[row] for row in first[numbers != UNKNOWN]]
     return emissions.SectionEmissions(dated, self.calendar)
 
-  def score_dates(
+  def log_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
     """Returns log p of printed dates, up to a constant; 0 without a date."""
@@ -168,25 +169,9 @@ class HeadDates:
     features: CorpusFeatures,
     labels: Labels,
     peers: Mapping[str, base.FittedExpert],
-  ) -> FittedHeadDates:
-    """Returns the expert beside its corpus; see `base.Expert`."""
-    del labels, peers
-    return FittedHeadDates(corpus=features.corpus, expert=self)
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
-class FittedHeadDates:
-  """The printed dates of a corpus, scored by `expert`."""
-
-  corpus: Corpus
-  expert: HeadDates
-  name = "dates"
-
-  def log_scores(
-    self, rows: Int[np.ndarray, " n"]
-  ) -> Float32[np.ndarray, "n K"]:
-    """Returns log p of the printed dates; see `base.FittedExpert`."""
-    return self.expert.score_dates(rows)
+  ) -> HeadDates:
+    """Returns the expert itself; see `base.Expert`."""
+    return self
 
   def month_of_year_chances(
     self, rows: Int[np.ndarray, " n"]
@@ -195,11 +180,11 @@ class FittedHeadDates:
     result = np.full((len(rows), MONTHS_PER_YEAR), 1 / MONTHS_PER_YEAR)
     months = self.corpus.axis.month_of_year - 1
     sizes = np.maximum(np.bincount(months, minlength=MONTHS_PER_YEAR), 1)
-    numbers = self.expert.date_numbers[rows]
+    numbers = self.date_numbers[rows]
     is_dated = np.flatnonzero(numbers != UNKNOWN)
     for first in np.unique(numbers[is_dated], return_index=True)[1]:
       position = is_dated[first]
-      scores = self.expert.score_dates(rows[[position]])[0]
+      scores = self.log_scores(rows[[position]])[0]
       mass = np.exp(scores - scores.max())
       chances = np.bincount(months, mass, MONTHS_PER_YEAR) / sizes
       result[numbers == numbers[position]] = chances / chances.sum()
@@ -207,16 +192,15 @@ class FittedHeadDates:
 
   def split_log_scores(self, row: int) -> dict[str, np.ndarray]:
     """Returns the log scores of a record's printed date, name -> [K]."""
-    if not self.expert.has_date[row]:
+    if not self.has_date[row]:
       return {}
-    return {"openings": self.expert.score_dates(np.array([row]))[0]}
+    return {"openings": self.log_scores(np.array([row]))[0]}
 
   def explain(self, row: int, year: int) -> base.Evidence:
     """Returns the printed date of a record; see `base.FittedExpert`."""
-    del year
-    head = self.expert.heads[row]
-    if not self.expert.has_date[row]:
+    if not self.has_date[row]:
       return base.Evidence()
+    head = self.heads[row]
     return base.Evidence(
       spans=((head.start, head.date_end),),
       note=self.corpus.texts[row][head.start : head.date_end],
@@ -235,12 +219,9 @@ def make_text_model(
   """
   # A chronicle names a month as often as it likes, and does not say that a
   # month without a record has none. So the room of months is no evidence.
-  experts = dating_model.make_experts({*without, "room"}, seed)
+  experts = dating_model.make_experts({*without, "room"}, seed, dates)
   return dating_model.DatingModel(
-    (
-      *(dates if each.name == dates.name else each for each in experts),
-      parallels.KnownParallels(),
-    ),
+    (*experts, parallels.KnownParallels()),
     use_punctuation=False,
     fold_by=corpus.RECORDS,
   )

@@ -174,18 +174,7 @@ def read_corpus_features(
   logging.info("dating: reading %s records", f"{len(corpus):,}")
   event_log_p = predict_event_log_p(corpus, labels, use_punctuation)
   is_event = (event_log_p > _LOG_HALF) & ~corpus.is_placeholder
-  # The date of an event's opening is left to the date features; in commentary
-  # it is a citation, so it stays.
-  bodies = [
-    "" if is_placeholder else body if is_event_text else plain
-    for is_placeholder, is_event_text, body, plain in zip(
-      corpus.is_placeholder,
-      is_event,
-      corpus.bodies,
-      corpus.plain_texts,
-      strict=True,
-    )
-  ]
+  bodies = choose_wording(corpus, is_event)
   event_records = np.flatnonzero(is_event)
   comment_records = np.flatnonzero(~is_event & ~corpus.is_placeholder)
   string_index = wording.build_string_index(
@@ -208,7 +197,14 @@ def read_corpus_features(
       corpus,
       event_records,
       string_index,
-      _read_all_citations(corpus, comment_records),
+      # In commentary, then in texts outside the corpus.
+      pairs.read_citations(
+        corpus.axis,
+        {int(row): corpus.plain_texts[row] for row in comment_records},
+      )
+      + pairs.read_citations(
+        corpus.axis, list(map(corpus_lib.plain_text, corpus.external_texts))
+      ),
     ),
     parallel_pairs=make_pairs(event_records),
     comment_pairs=make_pairs(comment_records),
@@ -223,17 +219,22 @@ def read_corpus_features(
   return features
 
 
-def _read_all_citations(
-  corpus: Corpus, comment_records: np.ndarray
-) -> list[pairs.Citation]:
-  """Returns the citations in commentary and in texts outside the corpus."""
-  inside = pairs.read_citations(
-    corpus.axis, {int(row): corpus.plain_texts[row] for row in comment_records}
-  )
-  outside = pairs.read_citations(
-    corpus.axis, list(map(corpus_lib.plain_text, corpus.external_texts))
-  )
-  return inside + outside
+def choose_wording(
+  corpus: Corpus, is_event: Bool[np.ndarray, " N"]
+) -> list[str]:
+  """Returns what is compared of each record, "" for a placeholder."""
+  # The date of an event's opening is left to the date features; in commentary
+  # it is a citation, so it stays.
+  return [
+    "" if is_placeholder else body if is_event_text else plain
+    for is_placeholder, is_event_text, body, plain in zip(
+      corpus.is_placeholder,
+      is_event,
+      corpus.bodies,
+      corpus.plain_texts,
+      strict=True,
+    )
+  ]
 
 
 # Event classifier: whether a text can be an answer, by its style.

@@ -23,6 +23,7 @@ from ctd_jax.dating.experts.pairs import (
   NAMED_REIGN,
   Citation,
   CitationPairs,
+  number_citations,
 )
 
 NUM_SCORES = 5  # the scores of `score_years`
@@ -34,9 +35,7 @@ _MAX_NEGATIVE_PAIRS = 25_000  # pairs of another year to learn from
 MIN_CHANCE = 0.005  # chance below which a pair is left out
 # Log ratios above which a score may count differently.
 _LOG_RATIO_STEPS = (4.0, 7.0)
-_HASH_MULTIPLIER = np.uint32(
-  31
-)  # of a pair's event, as of a string's characters
+_HASH_MULTIPLIER = np.uint32(31)  # of a pair's event
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,16 +85,10 @@ class FittedCitations:
       pair_rows
     ]
     cited = [pairs.citations[pairs.citation_index[pair]] for pair in pair_rows]
-    is_cited = (chances > MIN_CHANCE) & may_cite(
-      self.features.axis, cited, years, year
+    linked_rows, note = explain_citations(
+      self.features.axis, cited, chances, years, year
     )
-    order = np.flatnonzero(is_cited)[np.argsort(-chances[is_cited])]
-    cited = [cited[pair] for pair in order.tolist()]
-    hosts = [citation.host for citation in cited if citation.host != UNKNOWN]
-    return base.Evidence(
-      linked_rows=tuple(dict.fromkeys(hosts)),
-      note=note_citations(cited, chances[order]),
-    )
+    return base.Evidence(linked_rows=linked_rows, note=note)
 
   def _find_pairs(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Returns the place of each event in `rows` [E], and the pairs of these."""
@@ -160,17 +153,8 @@ def resolve_years(
   """Returns the year index that each reading means, UNKNOWN if it is not
   certain.
   """
-  hosts = np.array(
-    [citation.host for citation in citation_pairs.citations], int
-  )
-  year_numbers = np.array(
-    [citation.year_number for citation in citation_pairs.citations], int
-  )
-  named_reigns = np.array(
-    [citation.reign for citation in citation_pairs.citations], int
-  )
-  preceding_reigns = np.array(
-    [citation.preceding_reign for citation in citation_pairs.citations], int
+  hosts, named_reigns, preceding_reigns, year_numbers = number_citations(
+    citation_pairs.citations
   )
   # Index UNKNOWN (-1) is the appended month: texts from outside have none.
   host_months = np.append(labels.month, UNKNOWN)[hosts]
@@ -187,33 +171,36 @@ def resolve_years(
   )
 
 
-def may_cite(
+def explain_citations(
   axis: MonthAxis,
   cited: Sequence[Citation],
+  chances: Float[np.ndarray, " p"],
   years: Int[np.ndarray, " p"],
   year: int,
-) -> np.ndarray:
-  """Returns which citations mean a year, or may mean it for want of a ruler."""
+) -> tuple[tuple[int, ...], str]:
+  """Returns the citing records of a year, the surest first, and a note."""
+  # Without a ruler a citation may mean the year of any.
   numbers = axis.regnal_years[axis.regnal_years[:, 2] == year, 1]
-  number_of = np.array([citation.year_number for citation in cited], int)
-  return (years == year) | (years == UNKNOWN) & np.isin(number_of, numbers)
-
-
-def note_citations(
-  cited: Sequence[Citation], chances: Float[np.ndarray, " p"]
-) -> str:
-  """Returns a note on the years cited, each with the words after it."""
-  notes: dict[str, float] = {}
-  for citation, chance in zip(cited, chances, strict=True):
+  *_, number_of = number_citations(cited)
+  is_cited = (years == year) | (years == UNKNOWN) & np.isin(number_of, numbers)
+  order = np.flatnonzero(is_cited & (chances > MIN_CHANCE))
+  order = order[np.argsort(-chances[order], kind="stable")]
+  hosts, notes = [], {}
+  for pair in order.tolist():
+    citation = cited[pair]
+    hosts += [citation.host] * (citation.host != UNKNOWN)
     words = citation.text_after[:_CONTEXT_CHARS]
     note = f"year {citation.year_number}" + (f" 「{words}」" if words else "")
-    notes.setdefault(note, float(chance))
+    notes.setdefault(note, float(chances[pair]))
   shown = ", ".join(
     f"{note} (of the same year {chance:.2f})"
     for note, chance in list(notes.items())[:_MAX_NOTED]
   )
   rest = len(notes) - _MAX_NOTED
-  return f"{shown} and {rest} more" if rest > 0 else shown
+  return (
+    tuple(dict.fromkeys(hosts)),
+    f"{shown} and {rest} more" if rest > 0 else shown,
+  )
 
 
 def fit_citation_model(
@@ -274,12 +261,9 @@ def score_years(
     event_rows: row of each event in the result, UNKNOWN if it is not scored.
   """
   years = resolve_years(axis, citation_pairs, hosts.labels)[pair_rows]
-  resolved_rows = np.flatnonzero(
-    (years != UNKNOWN) & (pair_chances > MIN_CHANCE)
-  )
-  unresolved_rows = np.flatnonzero(
-    (years == UNKNOWN) & (pair_chances > MIN_CHANCE)
-  )
+  is_likely = pair_chances > MIN_CHANCE
+  resolved_rows = np.flatnonzero((years != UNKNOWN) & is_likely)
+  unresolved_rows = np.flatnonzero((years == UNKNOWN) & is_likely)
   expanded_rows, expanded_years, reign_shares = _expand_host_reigns(
     axis, citation_pairs, pair_rows[unresolved_rows], hosts
   )
@@ -320,12 +304,7 @@ def _expand_host_reigns(
   """Returns every year that a citation of an undated record may mean."""
   # The year has no ruler, so it is every ruler's, by the chance that the record
   # is of the ruler's time.
-  host_records = np.array(
-    [citation.host for citation in citation_pairs.citations], int
-  )
-  year_numbers = np.array(
-    [citation.year_number for citation in citation_pairs.citations], int
-  )
+  host_records, *_, year_numbers = number_citations(citation_pairs.citations)
   undated_rows = np.flatnonzero(
     (citation_pairs.reading[pair_rows] == HOST_REIGN)
     & np.isin(host_records, hosts.undated)[

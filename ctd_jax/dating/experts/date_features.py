@@ -140,7 +140,8 @@ def make_lunations(
     year_of: index of each month's year.
     month: 1-12.
   """
-  moons = _new_moons(int(years.min()), int(years.max()))
+  junes = range(int(years.min()) - 2, int(years.max()) + 3)
+  moons = np.unique(np.concatenate([*map(_new_moons_from_june, junes)]))
   solstices = [
     sexagenary.to_julian_day(int(year) - 1, *_SOLSTICE) for year in years
   ]
@@ -152,12 +153,6 @@ def make_lunations(
   return Lunations(
     year_of, month, lunation_index, _mark_lunation_days(moons), moons
   )
-
-
-def _new_moons(first: int, last: int) -> np.ndarray:
-  """Returns the new moons around astronomical years, int [L + 1]."""
-  moons = [_new_moons_from_june(year) for year in range(first - 2, last + 3)]
-  return np.unique(np.concatenate(moons))
 
 
 @functools.cache  # chronicles share years, not the first and the last
@@ -207,10 +202,8 @@ def _estimate_offset_chances(votes: np.ndarray) -> np.ndarray:
   year_chances = np.exp(
     vote_log_likelihood - logsumexp(vote_log_likelihood, axis=1, keepdims=True)
   )
-  distance = np.abs(
-    np.subtract.outer(np.arange(len(votes)), np.arange(len(votes)))
-  )
-  kernel = np.exp(-distance / _NEIGHBOUR_YEARS)
+  years = np.arange(len(votes))
+  kernel = np.exp(-np.abs(years[:, None] - years) / _NEIGHBOUR_YEARS)
   # A year's own votes come in below as its likelihood.
   np.fill_diagonal(kernel, 0)
   trust = np.minimum(np.abs(votes).sum(axis=1), _MAX_TRUST)[:, None]
@@ -233,9 +226,7 @@ _YEAR_ERROR_CHANCE = 0.003
 # `sexagenary.DAY_MARKS`: most wrong days fit a month by chance, few its first
 # or last.
 _DAY_ERROR_CHANCES = (0.06, 0.0025, 0.0025)
-_LATER_DAY_WEIGHT = (
-  0.5  # of the days after the first, which repeat its evidence
-)
+_LATER_DAY_WEIGHT = 0.5  # of days after the first, which repeat its evidence
 LOG_EXCLUDED = -9.0  # log chance of a record in a month with a placeholder
 
 

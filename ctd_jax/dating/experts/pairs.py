@@ -7,7 +7,6 @@ f features of a pair.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -34,6 +33,8 @@ from ctd_jax.dating.experts import wording
 NUM_CANDIDATES = 20  # events that a record is paired with
 _EVEN_OVERLAP = 5  # added to what an overlap is divided by
 RIVAL_SHARE = 0.8  # share of the best overlap that makes a rival
+# What a record prints of its date, and the value if it does not.
+_DATE_FIELDS = (("first_month", 0), ("first_day", -1), ("opening_year", 0))
 _BLOCK = 65_536  # pairs whose features are made at once
 # Of the hash of a pair's record, so that a pair differs from its reverse.
 _HASH_MULTIPLIER = np.uint32(31)
@@ -92,20 +93,11 @@ def make_parallel_pairs(
   event_weights = string_index.event_weights
   record = rows[text_index].astype(np.int32)
   event = event_records[event_index].astype(np.int32)
-  date_fields = (
-    (corpus.first_month, 0),
-    (corpus.first_day, -1),
-    (corpus.opening_year, 0),
-  )
 
   def make_features(block: slice) -> list[np.ndarray]:
-    text_rows, event_rows, pair_overlap = (
-      text_index[block],
-      event_index[block],
-      overlap[block],
-    )
+    text_rows, event_rows = text_index[block], event_index[block]
     columns = make_overlap_columns(
-      overlap=pair_overlap,
+      overlap=overlap[block],
       max_overlap=max_overlap[text_rows],
       max_event_overlap=max_event_overlap[event_rows],
       text_weight=text_weight[text_rows],
@@ -113,29 +105,16 @@ def make_parallel_pairs(
       num_rivals=num_rivals[text_rows],
       rank=ranks[block],
     )
-    for date_field, missing_value in date_fields:
-      columns += make_agreement_columns(
-        date_field[record[block]], date_field[event[block]], missing_value
-      )
+    columns += compare_dates(corpus, record[block], corpus, event[block])
     return columns
 
-  pair_hashes = hash_pairs(
-    corpus.text_hashes[record], corpus.text_hashes[event]
-  )
+  hashes = corpus.text_hashes
   return ParallelPairs(
     record_row=record,
     event_row=event,
     features=stack_features(make_features, len(record)),
-    pair_hashes=pair_hashes,
+    pair_hashes=hashes[record] * _HASH_MULTIPLIER + hashes[event],
   )
-
-
-def hash_pairs(
-  record_hashes: UInt32[np.ndarray, " #P"],
-  event_hashes: UInt32[np.ndarray, " #P"],
-) -> UInt32[np.ndarray, " #P"]:
-  """Returns a number made from the two texts of each pair."""
-  return record_hashes * _HASH_MULTIPLIER + event_hashes
 
 
 def make_overlap_columns(
@@ -174,6 +153,29 @@ def make_agreement_columns(
   return [has_values & is_same, has_values & ~is_same]
 
 
+def compare_dates(
+  records: Any,
+  rows: Int[np.ndarray, " P"],
+  events: Any,
+  event_rows: Int[np.ndarray, " P"],
+) -> list[np.ndarray]:
+  """Returns whether both texts of a pair print the same month, day and year.
+
+  Args:
+    records: with `first_month`, `first_day` and `opening_year`.
+    events: likewise.
+  """
+  return [
+    column
+    for name, missing_value in _DATE_FIELDS
+    for column in make_agreement_columns(
+      getattr(records, name)[rows],
+      getattr(events, name)[event_rows],
+      missing_value,
+    )
+  ]
+
+
 def _find_nearest_events(
   string_index: wording.EventStringIndex,
   texts: Sequence[str],
@@ -186,17 +188,16 @@ def _find_nearest_events(
   for block, (string_matrix,) in string_index.iter_blocks(
     len(texts), lambda block: string_index.encode(texts[block])
   ):
-    overlap = _drop_self_overlap(
-      string_index.overlap(string_matrix), self_event[block]
-    )
+    overlap = string_index.overlap(string_matrix)
+    self_of_entry = np.repeat(self_event[block], np.diff(overlap.indptr))
+    overlap.data[overlap.indices == self_of_entry] = 0
+    overlap.eliminate_zeros()
     text_index, event_index, value = wording.select_top_entries(
       overlap, NUM_CANDIDATES
     )
     blocks.append((text_index + np.int32(block.start), event_index, value))
-    max_overlap[block], text_weight[block] = (
-      wording.row_max(overlap),
-      string_matrix @ string_index.idf,
-    )
+    max_overlap[block] = wording.row_max(overlap)
+    text_weight[block] = string_matrix @ string_index.idf
     np.maximum.at(max_event_overlap, overlap.indices, overlap.data)
   pairs = [np.concatenate(arrays) for arrays in zip(*blocks, strict=True)]
   return pairs, (max_overlap, text_weight, max_event_overlap)
@@ -221,16 +222,6 @@ def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
   return value_starts - np.maximum.accumulate(
     np.where(is_new_row, positions, 0)
   )
-
-
-def _drop_self_overlap(
-  overlap: scipy.sparse.csr_array, self_event: np.ndarray
-) -> scipy.sparse.csr_array:
-  """Returns the overlap without one event of each row, UNKNOWN for none."""
-  self_event_of_entry = np.repeat(self_event, np.diff(overlap.indptr))
-  overlap.data[overlap.indices == self_event_of_entry] = 0
-  overlap.eliminate_zeros()
-  return overlap
 
 
 # Citations of years in commentary, beside the events they may be about.
@@ -350,15 +341,9 @@ def _compile_year_pattern(
 
 
 def _is_year(match: re.Match[str], text: str) -> bool:
-  if match["ruler"]:
-    return True
-  character_before, character_after = (
-    text[: match.start()][-1:],
-    text[match.end() :][:1],
-  )
-  return (
-    character_before not in _EXCLUDED_BEFORE
-    and character_after not in _EXCLUDED_AFTER
+  return bool(match["ruler"]) or (
+    text[: match.start()][-1:] not in _EXCLUDED_BEFORE
+    and text[match.end() :][:1] not in _EXCLUDED_AFTER
   )
 
 
@@ -393,10 +378,9 @@ def make_citation_pairs(
   citations: Sequence[Citation],
 ) -> CitationPairs:
   """Returns each citation beside the events nearest in wording."""
-  contexts = cut_contexts(citations)
   encoders = {
-    name: functools.partial(_encode_block, string_index, texts)
-    for name, texts in contexts.items()
+    name: lambda block, texts=texts: string_index.encode(texts[block])
+    for name, texts in cut_contexts(citations).items()
   }
   encoders["whole"] = lambda block: string_index.encode_without_spans(
     [citation.host_text for citation in citations[block]],
@@ -458,6 +442,7 @@ def pair_citations(
     columns: event of each pair.
     overlap_features: from `make_overlap_features`.
   """
+  *_, year_numbers = number_citations(citations)
   preceding_characters = np.array(
     [citation.preceding_character for citation in citations], str
   )
@@ -465,7 +450,6 @@ def pair_citations(
   text_lengths = np.array(
     [len(citation.text_after) for citation in citations], int
   )
-  year_numbers = np.array([citation.year_number for citation in citations], int)
   follows_see = np.isin(preceding_characters, list(_SEE_CHARACTERS))
   months, days = _read_context_dates(citations)
   pair_event_records = event_records[columns].astype(np.int32)
@@ -492,22 +476,28 @@ def pair_citations(
       ),
     ]
 
-  pair_features = stack_features(features, len(rows))
   return _expand_readings(
     citations,
     rows,
     columns,
     corpus.text_hashes[pair_event_records],
-    pair_features,
+    stack_features(features, len(rows)),
   )
 
 
-def _encode_block(
-  string_index: wording.EventStringIndex,
-  texts: Sequence[str],
-  block: slice,
-) -> scipy.sparse.csr_array:
-  return string_index.encode(texts[block])
+def number_citations(citations: Sequence[Citation]) -> Int[np.ndarray, "4 M"]:
+  """Returns host, reign, preceding reign and number of the year of each."""
+  return (
+    np.array(
+      [
+        (each.host, each.reign, each.preceding_reign, each.year_number)
+        for each in citations
+      ],
+      int,
+    )
+    .reshape(-1, 4)
+    .T
+  )
 
 
 def _find_cited_events(
@@ -580,15 +570,8 @@ def _expand_readings(
   features: np.ndarray,
 ) -> CitationPairs:
   """Returns the pairs once for every reading of the citation."""
-  has_preceding_reign = (
-    np.array([citation.preceding_reign for citation in citations])[rows]
-    != UNKNOWN
-  )
-  has_reign = (
-    np.array([citation.reign for citation in citations])[rows] != UNKNOWN
-  )
-  has_host = (
-    np.array([citation.host for citation in citations])[rows] != UNKNOWN
+  has_host, has_reign, has_preceding_reign, _ = (
+    number_citations(citations)[:, rows] != UNKNOWN
   )
   pairs_by_reading = {
     NAMED_REIGN: np.flatnonzero(has_reign),

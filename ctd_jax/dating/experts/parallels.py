@@ -66,12 +66,16 @@ class FittedParallels:
     """Returns the links among events, and both ways between events and
     comments.
     """
+    event_graph = self.build_event_graph(row_of_record, size)
     comment_graph = build_link_graph(
       self.features.comment_pairs, self.comment_model, row_of_record, size
     )
     return join_graphs(
-      self.build_event_graph(row_of_record, size),
-      join_graphs(comment_graph, reverse_graph(comment_graph)),
+      event_graph,
+      comment_graph,
+      dataclasses.replace(
+        comment_graph, target=comment_graph.source, source=comment_graph.target
+      ),
     )
 
   def explain(self, row: int, year: int) -> base.Evidence:
@@ -137,8 +141,18 @@ def fit_pair_model(
   training_pairs = np.flatnonzero(
     (record_months != UNKNOWN) & (event_months != UNKNOWN)
   )
-  pair_class = classify_pairs(
-    axis, record_months[training_pairs], event_months[training_pairs]
+  record_months = record_months[training_pairs]
+  event_months = event_months[training_pairs]
+  num_years = np.abs(axis.year_of[record_months] - axis.year_of[event_months])
+  # The first condition that holds decides.
+  pair_class = np.select(
+    [
+      record_months == event_months,
+      num_years == 0,
+      num_years <= MAX_NEAR_YEARS,
+    ],
+    [SAME_MONTH, SAME_YEAR, NEAR],
+    FAR,
   )
   sample, weights = regression.subsample_examples(
     pair_class == FAR,
@@ -150,27 +164,6 @@ def fit_pair_model(
     pair_class[sample],
     4,
     weights,
-  )
-
-
-def classify_pairs(
-  axis: MonthAxis,
-  record_months: Int[np.ndarray, " P"],
-  event_months: Int[np.ndarray, " P"],
-) -> Int[np.ndarray, " P"]:
-  """Returns SAME_MONTH, SAME_YEAR, NEAR or FAR for every pair."""
-  year_distance = np.abs(
-    axis.year_of[record_months] - axis.year_of[event_months]
-  )
-  # The first condition that holds decides.
-  return np.select(
-    [
-      record_months == event_months,
-      year_distance == 0,
-      year_distance <= MAX_NEAR_YEARS,
-    ],
-    [SAME_MONTH, SAME_YEAR, NEAR],
-    FAR,
   )
 
 
@@ -213,20 +206,13 @@ def build_link_graph(
   )
 
 
-def join_graphs(first: LinkGraph, second: LinkGraph) -> LinkGraph:
-  """Returns both sets of links among the same records."""
-  return LinkGraph(
-    target=np.concatenate([first.target, second.target]),
-    source=np.concatenate([first.source, second.source]),
-    month_chance=np.concatenate([first.month_chance, second.month_chance]),
-    year_chance=np.concatenate([first.year_chance, second.year_chance]),
-    size=first.size,
-  )
-
-
-def reverse_graph(graph: LinkGraph) -> LinkGraph:
-  """Returns the links with sender and receiver exchanged."""
-  return dataclasses.replace(graph, target=graph.source, source=graph.target)
+def join_graphs(*graphs: LinkGraph) -> LinkGraph:
+  """Returns all links of some graphs among the same records."""
+  columns = {
+    name: np.concatenate([getattr(graph, name) for graph in graphs])
+    for name in ("target", "source", "month_chance", "year_chance")
+  }
+  return dataclasses.replace(graphs[0], **columns)
 
 
 def make_pooling_matrix(graph: LinkGraph) -> scipy.sparse.csr_array:

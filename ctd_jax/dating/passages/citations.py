@@ -322,8 +322,6 @@ class TextTable:
 # passage stands as one event more beside those of the corpus.
 
 _ROUNDING = 1e-5  # of an overlap
-# What the features say of the printed dates of both.
-_DATE_FIELDS = (("first_month", 0), ("first_day", -1), ("opening_year", 0))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -435,8 +433,7 @@ class RecordTable:
     _, events, values = wording.select_top_entries(
       scipy.sparse.csr_array(overlap[None]), pairs_lib.NUM_CANDIDATES
     )
-    size, zeros = len(events), np.zeros(len(events), int)
-    best = values.max(initial=0)
+    size, best = len(events), values.max(initial=0)
     columns = pairs_lib.make_overlap_columns(
       overlap=values,
       max_overlap=np.full(size, best, np.float32),
@@ -448,10 +445,10 @@ class RecordTable:
       num_rivals=np.full(
         size, (overlap >= max(pairs_lib.RIVAL_SHARE * best, 1e-9)).sum()
       ),
-      rank=pairs_lib.rank_within_rows(zeros, values),
+      rank=pairs_lib.rank_within_rows(np.zeros(size, int), values),
     )
     columns += self._agree(passage, events)
-    return _make_pairs(zeros, events, columns)
+    return _make_pairs(events, columns)
 
   def pair_comments(
     self,
@@ -465,14 +462,19 @@ class RecordTable:
     best_of_passage = overlap[comments].max(initial=0)
     values = overlap[comments]
     # [c, 20]: overlap of every comment with the events beside it.
-    lists = self._list_overlaps(comments, excluded)
+    lists = _pad_overlaps(
+      self.comment_starts,
+      self.comment_events,
+      self.comment_overlaps,
+      comments,
+      excluded,
+    )
     num_greater = count_greater(lists, values)
     is_near = num_greater < pairs_lib.NUM_CANDIDATES
     comments, values, lists = comments[is_near], values[is_near], lists[is_near]
     best = np.maximum(values, lists.max(axis=1, initial=0))
-    is_rival = lists >= pairs_lib.RIVAL_SHARE * best[:, None]
-    num_rivals = is_rival.sum(axis=1)
-    num_rivals += values >= pairs_lib.RIVAL_SHARE * best
+    least = pairs_lib.RIVAL_SHARE * best
+    num_rivals = (lists >= least[:, None]).sum(axis=1) + (values >= least)
     columns = pairs_lib.make_overlap_columns(
       overlap=values,
       max_overlap=best,
@@ -483,30 +485,12 @@ class RecordTable:
       rank=num_greater[is_near],
     )
     columns += self._agree(passage, comments)
-    return _make_pairs(np.zeros(len(comments), int), comments, columns)
-
-  def _list_overlaps(
-    self, comments: np.ndarray, excluded: Collection[int]
-  ) -> np.ndarray:
-    starts = self.comment_starts[comments]
-    sizes = self.comment_starts[comments + 1] - starts
-    width = max(int(sizes.max(initial=0)), 1)
-    position = np.arange(width)
-    is_entry = position < sizes[:, None]
-    index = np.where(is_entry, starts[:, None] + position, 0)
-    if not len(self.comment_events):
-      return np.zeros(index.shape, np.float32)
-    is_out = np.isin(self.comment_events[index], list(excluded))
-    return np.where(is_entry & ~is_out, self.comment_overlaps[index], 0)
+    return _make_pairs(comments, columns)
 
   def _agree(self, passage: Corpus, rows: np.ndarray) -> list[np.ndarray]:
-    columns = []
-    for name, missing_value in _DATE_FIELDS:
-      value = np.full(len(rows), getattr(passage, name)[0])
-      columns += pairs_lib.make_agreement_columns(
-        value, getattr(self, name)[rows], missing_value
-      )
-    return columns
+    return pairs_lib.compare_dates(
+      passage, np.zeros(len(rows), int), self, rows
+    )
 
 
 def list_comment_events(
@@ -523,6 +507,25 @@ def list_comment_events(
   )
 
 
+def _pad_overlaps(
+  starts: np.ndarray,
+  events: np.ndarray,
+  overlaps: np.ndarray,
+  rows: np.ndarray,
+  excluded: Collection[int],
+) -> np.ndarray:
+  """Returns the overlaps of rows with the events beside each; 0 for none."""
+  if not len(events):
+    return np.zeros((len(rows), 1, *overlaps.shape[1:]), np.float32)
+  sizes = starts[rows + 1] - starts[rows]
+  position = np.arange(max(int(sizes.max(initial=0)), 1))
+  is_entry = position < sizes[:, None]
+  index = np.where(is_entry, starts[rows][:, None] + position, 0)
+  padded = overlaps[index]
+  padded[~is_entry | np.isin(events[index], list(excluded))] = 0
+  return padded
+
+
 def count_greater(
   lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
@@ -532,12 +535,10 @@ def count_greater(
   return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
 
 
-def _make_pairs(
-  records: np.ndarray, events: np.ndarray, columns: list[np.ndarray]
-) -> ParallelPairs:
-  """Returns pairs whose record is row 0 and whose events are `events`."""
+def _make_pairs(events: np.ndarray, columns: list[np.ndarray]) -> ParallelPairs:
+  """Returns pairs of row 0 and `events`."""
   return ParallelPairs(
-    record_row=records.astype(np.int32),
+    record_row=np.zeros(len(events), np.int32),
     event_row=events.astype(np.int32),
     features=np.stack(columns, axis=1).astype(np.float32),
     pair_hashes=np.zeros(len(events), np.uint32),
@@ -571,6 +572,7 @@ class PassageCitations:
     """Returns the citations of a fitted expert, each in its document."""
     features = fitted.features
     pairs, cited = features.citation_pairs, features.citation_pairs.citations
+    hosts, *numbers = pairs_lib.number_citations(cited)
     # A pair stands once for every reading; its overlaps are the same.
     _, once = np.unique(
       pairs.citation_index.astype(np.int64) * len(features.corpus)
@@ -579,13 +581,9 @@ class PassageCitations:
     )
     overlaps = np.stack(list(pairs.overlaps.values()), axis=1)[once]
     counts = np.bincount(pairs.citation_index[once], minlength=len(cited))
-    numbers = [
-      (each.host, document, each.reign, each.preceding_reign, each.year_number)
-      for each, document in zip(cited, documents.tolist(), strict=True)
-    ]
     marks = [(each.preceding_character, each.work_marker) for each in cited]
     return cls(
-      numbers=np.array(numbers, np.int32).reshape(-1, 5),
+      numbers=np.stack([hosts, documents, *numbers], axis=1).astype(np.int32),
       marks=np.array(marks, "<U1").reshape(-1, 2),
       texts_after=TextTable.from_texts([each.text_after for each in cited]),
       texts_before=TextTable.from_texts([each.text_before for each in cited]),
@@ -612,7 +610,12 @@ class PassageCitations:
     rank = pairs_lib.rank_overlaps(values)
     is_out = np.isin(self.numbers[:, 0], list(excluded))
     near = np.flatnonzero((rank > 0) & ~is_out)
-    lists = self._list_overlaps(near, excluded)
+    overlaps = _pad_overlaps(
+      self.starts, self.events, self.overlaps, near, excluded
+    )
+    lists = dict(
+      zip(pairs_lib.CONTEXTS, np.moveaxis(overlaps, 2, 0), strict=True)
+    )
     num_greater = count_greater(pairs_lib.rank_overlaps(lists), rank[near])
     is_near = num_greater < pairs_lib.NUM_CITED_EVENTS
     near = near[is_near]
@@ -630,24 +633,6 @@ class PassageCitations:
     weights = np.full(len(near), wording.total_weight, np.float32)
     return near, pairs_lib.make_overlap_features(
       values, best, num_rivals, weights
-    )
-
-  def _list_overlaps(
-    self, rows: np.ndarray, excluded: Collection[int]
-  ) -> dict[str, np.ndarray]:
-    """Returns the overlaps of citations with the events beside them."""
-    starts = self.starts[rows]
-    sizes = self.starts[rows + 1] - starts
-    position = np.arange(max(int(sizes.max(initial=0)), 1))
-    is_entry = position < sizes[:, None]
-    index = np.where(is_entry, starts[:, None] + position, 0)
-    if not len(self.events):
-      zeros = np.zeros(index.shape, np.float32)
-      return dict.fromkeys(pairs_lib.CONTEXTS, zeros)
-    is_entry &= ~np.isin(self.events[index], list(excluded))
-    overlaps = self.overlaps[index] * is_entry[..., None]
-    return dict(
-      zip(pairs_lib.CONTEXTS, np.moveaxis(overlaps, 2, 0), strict=True)
     )
 
   def read_citation(self, row: int) -> pairs_lib.Citation:
@@ -738,17 +723,3 @@ class CitedYears:
   chances: Float[np.ndarray, " P"]  # that each pair is of one year
   # That each means, UNKNOWN where the ruler is not sure.
   years: Int[np.ndarray, " P"]
-
-  def explain(self, axis: MonthAxis, year: int) -> tuple[tuple[int, ...], str]:
-    """Returns the citing records of a year, the surest first, and a note."""
-    is_cited = self.chances > citations.MIN_CHANCE
-    is_cited &= citations.may_cite(axis, self.citations, self.years, year)
-    order = np.flatnonzero(is_cited)
-    order = order[np.argsort(-self.chances[order], kind="stable")]
-    hosts = [self.citations[pair].host for pair in order.tolist()]
-    return (
-      tuple(dict.fromkeys(host for host in hosts if host != UNKNOWN)),
-      citations.note_citations(
-        [self.citations[pair] for pair in order.tolist()], self.chances[order]
-      ),
-    )

@@ -24,7 +24,7 @@ from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating import dating_model, expert_panel
 from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.dating.corpus import UNKNOWN, Corpus, Labels, MonthAxis, plain_text
+from ctd_jax.dating.corpus import UNKNOWN, Labels, MonthAxis, plain_text
 from ctd_jax.dating.experts import base, citations, parallels
 from ctd_jax.dating.experts.base import CorpusFeatures
 from ctd_jax.dating.passages import citations as citations_lib
@@ -124,8 +124,22 @@ def fit_corpus_state(
   """Returns what is kept of a corpus; see `PassageDater.fit`."""
   axis = scores_lib.make_axis(calendar)
   fold_by = choose_fold_by(axis, labels, posteriors)
-  corpus, dates = _read_corpus(texts, labels, calendar, axis, external_texts)
-  experts = _choose_experts(fold_by, dates)
+  without, dates = {"neural"}, None
+  if isinstance(calendar, Timeline):
+    corpus = corpus_lib.read_axis_corpus(texts, axis, external_texts)
+  else:
+    corpus, heads = undated_texts.read_headed_corpus(
+      texts, axis, calendar, external_texts
+    )
+    dates = undated_texts.HeadDates(
+      corpus=corpus, calendar=calendar, heads=heads, is_read=~labels.is_known
+    )
+  if fold_by == corpus_lib.RECORDS or dates is not None:
+    # A known record of a month does not speak against another text of it.
+    without.add("room")
+  experts = dating_model.make_experts(without, dates=dates)
+  if fold_by == corpus_lib.RECORDS:
+    experts = (*experts, parallels.KnownParallels())
   has_comments = bool((labels.event_labels == 0).any())
   model = dating_model.DatingModel(experts, has_comments, fold_by)
   fitted = model.fit(corpus, labels)
@@ -168,41 +182,6 @@ def _calibrate(
   return fit_inverse_temperature(
     log_prior - logsumexp(log_prior), np.array(scores), labels.month[rows]
   )
-
-
-def _read_corpus(
-  texts: Sequence[str],
-  labels: Labels,
-  calendar: Timeline | Calendar,
-  axis: MonthAxis,
-  external_texts: Sequence[str],
-) -> tuple[Corpus, base.Expert | None]:
-  """Returns the corpus, and of a calendar the expert of its dates."""
-  if isinstance(calendar, Timeline):
-    return corpus_lib.read_axis_corpus(texts, axis, external_texts), None
-  corpus, heads = undated_texts.read_headed_corpus(
-    texts, axis, calendar, external_texts
-  )
-  return corpus, undated_texts.HeadDates(
-    calendar=calendar, heads=heads, is_read=~labels.is_known
-  )
-
-
-def _choose_experts(
-  fold_by: str, dates: base.Expert | None
-) -> tuple[base.Expert, ...]:
-  without = ["neural"]
-  if fold_by == corpus_lib.RECORDS or dates is not None:
-    # A known record of a month does not speak against another text of it.
-    without.append("room")
-  experts = dating_model.make_experts(without)
-  if dates is not None:
-    experts = tuple(
-      dates if expert.name == dates.name else expert for expert in experts
-    )
-  if fold_by == corpus_lib.RECORDS:
-    experts = (*experts, parallels.KnownParallels())
-  return experts
 
 
 def _keep_hidden_records(
@@ -292,16 +271,7 @@ def keep_texts(
 ) -> KeptTexts:
   """Returns what is kept of the texts of a corpus."""
   corpus = features.corpus
-  texts = [
-    "" if is_placeholder else body if is_event else plain
-    for is_placeholder, is_event, body, plain in zip(
-      corpus.is_placeholder,
-      features.is_event,
-      corpus.bodies,
-      corpus.plain_texts,
-      strict=True,
-    )
-  ]
+  texts = base.choose_wording(corpus, features.is_event)
   cited = features.citation_pairs.citations
   # Texts from outside follow the records.
   outside = dict.fromkeys(
@@ -335,11 +305,10 @@ def _keep_state(
     fitted.experts, features, labels, weights.by_expert
   )
   scores = expert_panel.score_hidden_records(panel, weights.pool_weights)
-  factors = None
-  if "room" in panel.experts:
+  experts, factors = panel.experts, None
+  if "room" in experts:
     block = scores.make_block(weights.inverse_temperature, ~labels.is_known)
     factors = block.month_log_factors
-  experts = panel.experts
   known = experts.get("known")
   return CorpusState(
     texts=texts_kept.texts,
@@ -412,7 +381,10 @@ def fit_large_corpus(
   row_ids: Int[np.ndarray, " N"],
 ) -> CorpusState:
   """Returns what is kept of a large corpus; see `PassageDater.fit`."""
-  rows = _sample_rows(texts)
+  # By their texts and not their order.
+  hashes = np.array([zlib.crc32(text.encode()) for text in texts])
+  order = np.argsort(hashes, kind="stable")
+  rows = np.sort(order[:MAX_FITTED_RECORDS])
   logging.info(
     "passages: learning from %s of %s records", f"{len(rows):,}", len(texts)
   )
@@ -446,13 +418,6 @@ def fit_large_corpus(
     hidden=dataclasses.replace(state.hidden, rows=rows[state.hidden.rows]),
     cited=cited,
   )
-
-
-def _sample_rows(texts: Sequence[str]) -> Int[np.ndarray, " n"]:
-  """Returns the records to learn from, by their texts and not their order."""
-  hashes = np.array([zlib.crc32(text.encode()) for text in texts])
-  order = np.argsort(hashes, kind="stable")
-  return np.sort(order[:MAX_FITTED_RECORDS])
 
 
 def _take_posteriors(

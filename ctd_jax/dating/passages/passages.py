@@ -23,8 +23,9 @@ from scipy.special import logsumexp
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating import regression
 from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.dating.corpus import UNKNOWN, Labels, find_sorted
+from ctd_jax.dating.corpus import Labels, find_sorted
 from ctd_jax.dating.experts import date_features, parallels
+from ctd_jax.dating.experts.citations import explain_citations
 from ctd_jax.dating.passages import citations, fitting, scores
 from ctd_jax.dating.passages.scores import Links, PassageScorer, PassageScores
 from ctd_jax.dating.posterior import CredibleBlock
@@ -128,15 +129,14 @@ class Evidence:
     size = len(names)
     sets = np.arange(2**size)
     num_members = np.array([int(each).bit_count() for each in sets])
+    weight_of_size = np.array(
+      [1 / (size * math.comb(size - 1, count)) for count in range(size)]
+    )
     shares, without = {}, {}
     for position, name in enumerate(names):
       others = sets[(sets >> position) & 1 == 0]
       gains = values[others | 1 << position] - values[others]
-      weights = [
-        1 / (size * math.comb(size - 1, int(count)))
-        for count in num_members[others]
-      ]
-      shares[name] = float(np.dot(weights, gains))
+      shares[name] = float(np.dot(weight_of_size[num_members[others]], gains))
       without[name] = float(values[(2**size - 1) ^ (1 << position)])
     return float(values[0]), shares, without
 
@@ -159,17 +159,14 @@ class Evidence:
           )
           scores += np.outer(is_alone, substitute - self.terms[name])
         log_inside[sets] = scores[:, month] - logsumexp(scores, axis=1)
-    result = []
-    for odds in (
-      self.outside_log_odds,
-      self.outside_log_odds + self.outside_term,
-    ):
-      if month == num_months:
-        result.append(np.full(2**size, odds))
-        continue
-      log_p = log_inside - np.logaddexp(0, odds)
-      result.append(log_p - np.log(-np.expm1(np.minimum(log_p, -1e-15))))
-    return np.concatenate(result)
+    odds = np.repeat(
+      [self.outside_log_odds, self.outside_log_odds + self.outside_term],
+      2**size,
+    )
+    if month == num_months:
+      return odds
+    log_p = np.tile(log_inside, 2) - np.logaddexp(0, odds)
+    return log_p - np.log(-np.expm1(np.minimum(log_p, -1e-15)))
 
 
 def to_probability(log_odds: float) -> float:
@@ -262,7 +259,10 @@ def _find_evidence(
     note = scorer.state.words.note_strings(text, year)
     return (), (), Note("note.words.year", words=note) if note else _OTHER_WORDS
   if name == "cited":
-    linked, note = scores.cited.explain(scorer.reader.axis, year)
+    cited = scores.cited
+    linked, note = explain_citations(
+      scorer.reader.axis, cited.citations, cited.chances, cited.years, year
+    )
     return (
       (),
       linked,
@@ -351,38 +351,33 @@ class PassageDater:
 
     Args:
       labels: months of records dated with certainty (by key, or by order with
-        .9
-        or more), and whether each tells an event.
+        .9 or more), and whether each tells an event.
       calendar: a timeline (regnal months) or a calendar (lunations).
       posteriors: of records without a label, in `rows` of `texts`.
       row_ids: ascending numbers by which reasons and `exclude` name the
-        records;
-        0..N-1 by default.
+        records; 0..N-1 by default.
       external_texts: texts outside the corpus; their citations count as well.
 
     Raises:
-      ValueError: if lengths differ, no record has a label, a month is outside
-        the calendar, or a large corpus comes with external texts.
+      ValueError: if no record has a label, or a large corpus comes with
+        external texts.
     """
-    # Here and not above: what fits is not needed to date.
-    from ctd_jax.dating.passages import fitting
-
     if row_ids is None:
       row_ids = np.arange(len(texts))
-    _check_records(texts, labels, calendar, row_ids)
-    if len(texts) > fitting.MAX_FITTED_RECORDS:
-      if external_texts:
-        raise ValueError(
-          "texts from outside are read beside "
-          f"{fitting.MAX_FITTED_RECORDS:,} records at most, got "
-          f"{len(texts):,}"
-        )
-      state = fitting.fit_large_corpus(
-        texts, labels, calendar, posteriors, row_ids
-      )
-    else:
+    if not labels.is_known.any():
+      raise ValueError(Note("problem.passage.none"))
+    if len(texts) <= fitting.MAX_FITTED_RECORDS:
       state = fitting.fit_corpus_state(
         texts, labels, calendar, posteriors, row_ids, external_texts
+      )
+    elif external_texts:
+      raise ValueError(
+        f"texts from outside are read beside {fitting.MAX_FITTED_RECORDS:,} "
+        f"records at most, got {len(texts):,}"
+      )
+    else:
+      state = fitting.fit_large_corpus(
+        texts, labels, calendar, posteriors, row_ids
       )
     return cls(state=state, calendar=calendar)
 
@@ -434,23 +429,22 @@ class PassageDater:
     num_months = len(self._scorer.reader.axis)
     if month is not None and not 0 <= month <= num_months:
       raise ValueError(f"month is 0..{num_months}, got {month}")
-    rows = self._find_rows(exclude)
-    scores = self._scorer.score(text, rows)
+    excluded, is_found = find_sorted(
+      self.state.row_ids, np.array(sorted(exclude), np.int64)
+    )
+    scores = self._scorer.score(text, excluded[is_found].tolist())
     evidence = self._weigh_evidence(scores)
     log_p = evidence.log_p()
-    month = _find_likeliest(log_p) if month is None else month
+    if month is None:
+      # Where months are many, each has less than what is left for none of them.
+      is_outside = log_p[-1] > np.log(0.5)
+      month = num_months if is_outside else int(log_p[:-1].argmax())
     prior, reasons = float("nan"), ()
     if with_reasons:
       prior, reasons = find_reasons(self._scorer, scores, evidence, month)
     return PassageDates(
       log_p=log_p, month=month, prior_log_odds=prior, reasons=reasons
     )
-
-  def _find_rows(self, exclude: Collection[int]) -> list[int]:
-    """Returns the rows of records by their numbers."""
-    wanted = np.array(sorted(exclude), np.int64)
-    rows, is_found = find_sorted(self.state.row_ids, wanted)
-    return rows[is_found].tolist()
 
   def _weigh_evidence(self, scores: scores.PassageScores) -> Evidence:
     """Returns the scores as they count, each against the prior."""
@@ -488,40 +482,3 @@ class PassageDater:
       return float(information == 0)
     share = self.state.words.share_unknown(body)
     return max(share - _USUAL_UNKNOWN_SHARE, 0) / (1 - _USUAL_UNKNOWN_SHARE)
-
-
-def _find_likeliest(log_p: np.ndarray) -> int:
-  """Returns the likeliest month, K if it is more likely none than any."""
-  # Where months are many, each has less than what is left for none of them.
-  is_outside = log_p[-1] > np.log(0.5)
-  return len(log_p) - 1 if is_outside else int(log_p[:-1].argmax())
-
-
-def _check_records(
-  texts: Sequence[str],
-  labels: Labels,
-  calendar: Timeline | Calendar,
-  row_ids: np.ndarray,
-) -> None:
-  lengths = {
-    "texts": len(texts),
-    "months": len(labels.month),
-    "event labels": len(labels.event_labels),
-    "row_ids": len(row_ids),
-  }
-  if len(set(lengths.values())) > 1:
-    raise ValueError(
-      "texts, labels and row_ids should be as many, got "
-      + ", ".join(f"{count} {name}" for name, count in lengths.items())
-    )
-  if not labels.is_known.any():
-    raise ValueError(Note("problem.passage.none"))
-  num_months = len(scores.make_axis(calendar))
-  known = labels.month[labels.is_known]
-  if known.min() < 0 or known.max() >= num_months:
-    raise ValueError(
-      f"months of records are {UNKNOWN} (unknown) or 0..{num_months - 1}, got "
-      f"{known.min()}..{known.max()}"
-    )
-  if (np.diff(row_ids) <= 0).any():
-    raise ValueError("row_ids should ascend")

@@ -77,7 +77,7 @@ class ScoredHead(undated_texts.HeadDates):
 
   log_p: Float32[np.ndarray, " K"]  # of every month, up to a constant
 
-  def score_dates(
+  def log_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
     """Returns log p of the date for every row."""
@@ -127,17 +127,17 @@ class PassageReader:
       [text], self.axis, self.calendar
     )
     log_p = self._score_head(head)
-    expert = ScoredHead(
-      calendar=self.calendar,
-      heads=[head],
-      is_read=np.array([True]),
-      log_p=log_p[:-1],
-    )
     # Against the mean of all months: a date that fits none of them well.
     ratio = log_p[-1] - logsumexp(log_p[:-1]) + np.log(len(log_p) - 1)
     return PassageReading(
       passage=passage,
-      dates=undated_texts.FittedHeadDates(corpus=passage, expert=expert),
+      dates=ScoredHead(
+        corpus=passage,
+        calendar=self.calendar,
+        heads=[head],
+        is_read=np.array([True]),
+        log_p=log_p[:-1],
+      ),
       outside_log_ratio=max(float(ratio), 0.0),
     )
 
@@ -151,10 +151,7 @@ class PassageReader:
       else:
         result = result + self._score_statement(statement)
     if days:
-      columns = [
-        DAY_STATEMENTS.index(name) * sexagenary.CYCLE_LENGTH + day
-        for name, day in days
-      ]
+      columns = [emissions.find_day_column(*day) for day in days]
       by_offset = self.tables.log_p[columns].sum(axis=0)
       if len(by_offset) > 1:
         by_offset = by_offset + np.log(date_features.OFFSET_PRIOR)[:, None]
@@ -169,8 +166,8 @@ class PassageReader:
 
 def make_tables(dates: base.DateExpert) -> DateTables | DayTable:
   """Returns the tables of fitted dates, of a timeline or a calendar."""
-  if isinstance(dates, undated_texts.FittedHeadDates):
-    return DayTable.from_calendar(dates.expert.calendar)
+  if isinstance(dates, undated_texts.HeadDates):
+    return DayTable.from_calendar(dates.calendar)
   return dates.tables
 
 
@@ -612,8 +609,7 @@ _FIRST = np.array([0])  # row of a passage, in a corpus of one
 
 
 def _join_links(*links: Links) -> Links:
-  parts: Sequence[Links] = links
   return Links(
-    rows=np.concatenate([part.rows for part in parts]),
-    chances=np.concatenate([part.chances for part in parts]),
+    rows=np.concatenate([part.rows for part in links]),
+    chances=np.concatenate([part.chances for part in links]),
   )

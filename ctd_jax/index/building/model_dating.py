@@ -157,7 +157,9 @@ def _date_chunk(
   months = np.full(len(all_texts), UNKNOWN)
   months[~is_text] = new_ordinals[labels.months]
   model = undated_texts.make_text_model(
-    undated_texts.HeadDates(calendar=calendar, heads=heads, is_read=is_text)
+    undated_texts.HeadDates(
+      corpus=corpus, calendar=calendar, heads=heads, is_read=is_text
+    )
   )
   fitted = model.fit(
     corpus, Labels(months, np.where(months == UNKNOWN, UNKNOWN, 1))
