@@ -53,7 +53,6 @@ class MonthAxis:
     )
     index = {regnal_year: row for row, regnal_year in enumerate(regnal_years)}
     year_of = np.array([index[key.reign, key.year] for key in timeline.months])
-    starts = np.flatnonzero(np.diff(year_of, prepend=-1)).tolist()
     return cls(
       timeline=timeline,
       month_of_year=np.array([key.month for key in timeline.months]),
@@ -61,7 +60,7 @@ class MonthAxis:
       civil_year=np.array(
         [
           reigns.astronomical_year_of(timeline, timeline.key_at(start))
-          for start in starts
+          for start in np.flatnonzero(np.diff(year_of, prepend=-1)).tolist()
         ]
       ),
       regnal_years=np.array(
@@ -263,8 +262,7 @@ class Corpus:
   def first_month(self) -> Int[np.ndarray, " N"]:
     """Month that opens a text, the first of a season; 0 if none."""
     # By opening: none and months 1-12, the four seasons, a leap month.
-    months = np.array([*range(13), 1, 4, 7, 10, 0])
-    return months[self.opening]
+    return np.array([*range(13), 1, 4, 7, 10, 0])[self.opening]
 
 
 def plain_text(text: str) -> str:
@@ -446,11 +444,10 @@ def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:
   fold_of_year = np.full(axis.num_years, UNKNOWN)
   block, num_years_left = -1, 0
   for year in np.flatnonzero(has_known_record):
-    is_consecutive = year > 0 and has_known_record[year - 1]
     # A block ends where years without a record, or another reign, follow.
     if (
       not num_years_left
-      or not is_consecutive
+      or not (year > 0 and has_known_record[year - 1])
       or axis.reign[year - 1] != axis.reign[year]
     ):
       block += 1

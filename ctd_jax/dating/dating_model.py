@@ -381,8 +381,7 @@ class FittedDatingModel:
     scores, block = self._explained[fold]
     block = self._eliminate(block, variant)
     if month is None:
-      index = np.flatnonzero(block.rows == row)
-      month = int(block.log_p(index)[0].argmax())
+      month = int(block.log_p(np.flatnonzero(block.rows == row))[0].argmax())
     return _explain_hidden_record(
       scores, block, self.weights.pool_weights, row, month
     )

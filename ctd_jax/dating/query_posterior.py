@@ -252,8 +252,7 @@ def date_open_queries(
   for block in cut_blocks(len(used), _RECORD_BLOCK):
     rows = used[block]
     months += event_chances[:, rows] @ np.exp(gallery.posterior.log_p(rows))
-  has_match = np.diff(event_chances.indptr) > 0
-  months[~has_match] = 1
+  months[np.diff(event_chances.indptr) == 0] = 1  # no record matches
   months *= admitted
   total = months.sum(axis=1, keepdims=True)
   event_chances = event_chances.multiply(1 / total).tocsr()

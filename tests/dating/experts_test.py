@@ -1,8 +1,7 @@
 """Each expert of the dating package on invented sentences."""
 
 import dataclasses
-import importlib
-import inspect
+import typing
 
 import numpy as np
 import pytest
@@ -612,8 +611,7 @@ def test_pooled_takes_the_best_citation_of_a_parallel():
 )
 def test_experts_follow_the_protocol(expert):
   assert isinstance(expert, base.Expert)
-  module = importlib.import_module(type(expert).__module__)
-  fitted = getattr(module, inspect.get_annotations(type(expert).fit)["return"])
+  fitted = typing.get_type_hints(type(expert).fit)["return"]
   assert fitted.name == expert.name
   assert hasattr(fitted, "explain")
 

@@ -150,14 +150,13 @@ def list_unknown_eras(
   )
   if western.is_western(calendar):
     return warnings
-  headings = eras.list_other_headings(records, calendar)
   names = {"calendar": calendar.timeline.name}
   return warnings + _shorten(
     [
       Note("problem.warning.heading.one", name=heading, **names)
       if count == 1
       else Note("problem.warning.heading", name=heading, number=count, **names)
-      for heading, count in headings.items()
+      for heading, count in eras.list_other_headings(records, calendar).items()
     ],
     "headings",
   )

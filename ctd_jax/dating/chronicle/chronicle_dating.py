@@ -95,7 +95,6 @@ def _find_possible_months(
   boundaries = transition_model.Boundaries(
     np.tile(year_indices + 1, (sections_lib.NUM_KINDS, 1)), year_indices
   )
-  log_transitions = transitions.make_transitions(_YEAR_MODEL, boundaries)
   naming = [
     index
     for index, section in enumerate(sections)
@@ -112,7 +111,7 @@ def _find_possible_months(
     (is_dated[: ends[0]].sum(), is_dated[ends[1] + 1 :].sum()), _END_MARGIN
   )
   for start, posterior, *_ in decoder.iter_posteriors(
-    score_years, kinds, log_transitions
+    score_years, kinds, transitions.make_transitions(_YEAR_MODEL, boundaries)
   ):
     is_likely = posterior[:, :-1] >= _MIN_PROBABILITY
     first, last = (max(end - start, 0) for end in (ends[0], ends[1] + 1))

@@ -152,8 +152,7 @@ def _read_winter_month(cue: DateCue, text: str) -> DateCue:
   if cue.season is None or cue.month or not text.startswith("月", cue.end):
     return cue
   cue = dataclasses.replace(cue, end=cue.end + 1)
-  is_month = cue.season == "冬" and _DAY_OF_MONTH.match(text, cue.end)
-  if is_month:
+  if cue.season == "冬" and _DAY_OF_MONTH.match(text, cue.end):
     return dataclasses.replace(cue, season=None, month=_WINTER_MONTH)
   return cue
 
@@ -299,7 +298,6 @@ def _find_misprinted_days(
   days = []
   for match in _MISPRINTED_DAY.finditer(text):
     if match.start() not in known_starts:
-      mark = sexagenary.find_day_mark(text, match.end())
       day = sexagenary.parse_cyclic_index(match[0])
       days.append(
         PrintedDate(
@@ -307,7 +305,7 @@ def _find_misprinted_days(
           DatePart.DAY,
           DatePart.DAY,
           DAY,
-          ((DAY_STATEMENTS[mark], day),),
+          ((DAY_STATEMENTS[sexagenary.find_day_mark(text, match.end())], day),),
         )
       )
   return days

@@ -237,8 +237,7 @@ def _describe_contradictions(rows: Sequence[DatedSection]) -> str:
     f"dated {format_month(row.months.month)} at {row.months.probability:.2f}"
     for row in contradicted[:_NUM_EXAMPLES]
   )
-  separator = "\n" + " " * _LABEL_WIDTH
-  return separator.join(
+  return ("\n" + " " * _LABEL_WIDTH).join(
     (
       f"{_count(num_dates, 'printed date')} of "
       f"{_count(len(contradicted), 'section')}"

@@ -279,7 +279,6 @@ def _make_row(
 ) -> DatedSection:
   section, days, text = dates.sections[row], dates.days[row], dates.text_of(row)
   place = dates.place_of(row)
-  printed = text[: section.date_end - section.start]
 
   def name_months(
     months: np.ndarray, chances: np.ndarray
@@ -313,7 +312,7 @@ def _make_row(
       stop=section.stop,
     ),
     is_heading=section.is_heading,
-    printed=printed.strip(_MARKS_AROUND_DATE),
+    printed=text[: section.date_end - section.start].strip(_MARKS_AROUND_DATE),
     months=SectionMonths(
       month=month,
       second=second,

@@ -99,8 +99,7 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
       if not era.known:
         # As it is printed.
         stop = match.start()
-        name = text[stop - len(era.name) : stop]
-        era = dataclasses.replace(era, name=name)
+        era = dataclasses.replace(era, name=text[stop - len(era.name) : stop])
       found.append(era)
   return found
 
@@ -141,10 +140,9 @@ def _name_lengths() -> tuple[int, ...]:
 @functools.cache
 def _names_of_polities() -> frozenset[str]:
   """Returns the folded names, 明, 大明, 皇明."""
-  polities = {era.polity for era in calendar_tables.load_eras()}
   names = {
     fold_script(name)
-    for polity in polities
+    for polity in {era.polity for era in calendar_tables.load_eras()}
     for name in calendar_tables.list_printed_names(polity)
   }
   return frozenset(
@@ -303,10 +301,9 @@ def _read_strange_ruler(
 def _names_of_rulers(timeline: Timeline) -> frozenset[str]:
   """Returns the folded names of the rulers of eras, alone and after a state."""
   states = {reign.state for reign in timeline.reigns} - {""}
-  all_names = map(calendar_tables.ruler_names, states)
   return frozenset(
     dynasty + name
-    for names in all_names
+    for names in map(calendar_tables.ruler_names, states)
     for name in names.names
     for dynasty in ("", *names.dynasties)
   )
@@ -535,9 +532,8 @@ def _index_states() -> dict[str, tuple[tuple[int, int], ...]]:
 @functools.lru_cache(maxsize=8)
 def _list_states(timeline: Timeline) -> frozenset[str]:
   """Returns the folded names of the states of a timeline."""
-  states = {reign.state for reign in timeline.reigns} - {""}
   return frozenset(
     name
-    for state in states
+    for state in ({reign.state for reign in timeline.reigns} - {""})
     for name in calendar_tables.ruler_names(state).dynasties
   )

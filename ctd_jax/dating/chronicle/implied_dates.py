@@ -408,10 +408,9 @@ def _join(first: PrintedDate, second: PrintedDate, text: str) -> PrintedDate:
   statements = first.statements
   if _is_pair(first):
     statements = (("cycle", first.statements[0][1]),)
-  is_within_brackets = second.last_part in _YEAR_PARTS and _closes(second, text)
   return PrintedDate(
     first.start,
-    second.end + is_within_brackets,
+    second.end + (second.last_part in _YEAR_PARTS and _closes(second, text)),
     min(
       DatePart.CYCLE if _is_pair(first) else first.first_part,
       second.first_part,

@@ -209,8 +209,7 @@ def index_reign_names(timeline: Timeline) -> ReignNames:
       by_heading.setdefault(
         numerals.fold_script(reign.state + name), state + reign.name
       )
-      reigns = by_name.get(name, ())
-      by_name[name] = tuple(dict.fromkeys((*reigns, reign.name)))
+      by_name[name] = tuple(dict.fromkeys((*by_name.get(name, ()), reign.name)))
   verbs = build_names_pattern(_NEW_ERA_VERBS)
   return ReignNames(
     by_heading,

@@ -91,13 +91,12 @@ def find_boundaries(
   is_new_season = is_new_year | (np.diff(season, prepend=season[:1]) != 0)
   next_month = np.arange(1, len(years) + 1)
   season_of, year_of = np.cumsum(is_new_season), np.cumsum(is_new_year)
-  next_season = np.searchsorted(season_of, season_of, side="right")
   next_year = np.searchsorted(year_of, year_of, side="right")
   following = {
     NO_DATE: next_month,
     DAY: next_month,
     MONTH: next_month,
-    SEASON: next_season,
+    SEASON: np.searchsorted(season_of, season_of, side="right"),
     YEAR: next_year,
     NAMED: next_year,
     STREAM: next_year,

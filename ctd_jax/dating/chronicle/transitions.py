@@ -101,7 +101,6 @@ def make_transitions(
     1 - rest_chance - slip_chance - jump_chance - back_chance - anywhere,
     0.0,
   )
-  stay = 1 - jump - step - cross - back_chance - anywhere
 
   def sum_geometric(first: np.ndarray) -> np.ndarray:
     """Returns what the geometric weights from `first` on add up to."""
@@ -115,14 +114,13 @@ def make_transitions(
       [offset_transition_SxS] * NUM_KINDS + [np.eye(len(offset_transition_SxS))]
     )
     rows = [
-      np.log(np.maximum(stay, 0.0)),
+      np.log(np.maximum(1 - jump - step - cross - back_chance - anywhere, 0.0)),
       np.log(step / sum_geometric(positions + 1)),
       np.log(cross / sum_geometric(boundary)),
       np.log(jump / np.maximum(num_later, 1)),
       np.log(back_chance / sum_geometric(year_start)),
     ]
     log_restart = np.log(np.append(restart, 0.0)) - np.log(num_months)
-    log_leave = np.log(np.append(leave, 0.0))
     log_ratio = np.log(np.maximum(model.ratio, 1e-30))  # finite for 0
     # A section that moves nothing tells of its own month.
     flashback = np.append(model.flashback, 0.0)[:, None]
@@ -147,7 +145,7 @@ def make_transitions(
       for row, no_move_row in zip(rows, no_move_rows, strict=True)
     ),
     jnp.asarray(log_restart, jnp.float32),
-    jnp.asarray(log_leave, jnp.float32),
+    jnp.asarray(np.log(np.append(leave, 0.0)), jnp.float32),
     jnp.asarray(outside, jnp.float32),
     jnp.asarray(np.vstack([boundary, positions + 1]), jnp.int32),
     jnp.asarray(year_start, jnp.int32),
@@ -163,7 +161,6 @@ def _make_running_sums(
 ) -> RunningSums:
   """Returns the matrices for running sums over the months."""
   length = math.isqrt(num_months - 1) + 1  # of a piece; the last may be short
-  num_pieces = -(-num_months // length)
   ratios = np.append(ratios, 1.0)[:, None, None]
 
   def make_powers(size: int, ratios: np.ndarray, first: int) -> jax.Array:
@@ -173,7 +170,7 @@ def _make_running_sums(
 
   return RunningSums(
     make_powers(length, ratios, 0),
-    make_powers(num_pieces, ratios**length, 1),
+    make_powers(-(-num_months // length), ratios**length, 1),
     jnp.asarray(ratios[:, 0] ** np.arange(1, length + 1), jnp.float32),
   )
 
@@ -312,7 +309,6 @@ def propagate_best(
     indices_are_sorted=True,
   )
   step_K = _shift(message_K + log_moves.step[kind], 1, -jnp.inf)
-  jump_K = jax.lax.cummax(message_K + log_moves.jump[kind])
   stay_outside, come_back = log_moves.outside[kind]
   ways = (
     message_K + log_moves.stay[kind],
@@ -320,7 +316,7 @@ def propagate_best(
       jnp.maximum(jnp.maximum(arriving_K, returning_K), step_K),
       log_moves.ratio[kind],
     ),
-    _shift(jump_K, 1, -jnp.inf),
+    _shift(jax.lax.cummax(message_K + log_moves.jump[kind]), 1, -jnp.inf),
   )
   anywhere = jnp.maximum(total + log_moves.restart[kind], outside + come_back)
   next_K = jnp.maximum(functools.reduce(jnp.maximum, ways), anywhere)

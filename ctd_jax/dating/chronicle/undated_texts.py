@@ -62,8 +62,7 @@ def make_month_axis(calendar: Calendar) -> MonthAxis:
 def read_head(text: str, calendar: Calendar) -> Section:
   """Returns the first section of a text that stands alone."""
   if western.is_western(calendar):
-    entry = Entry(text, Place("", 1))
-    return western.read_all_western_sections([entry])[0]
+    return western.read_all_western_sections([Entry(text, Place("", 1))])[0]
   return section_reading.read_sections(0, text, calendar)[0]
 
 

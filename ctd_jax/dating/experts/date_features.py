@@ -259,12 +259,11 @@ class FittedDates:
     self, rows: Int[np.ndarray, " n"]
   ) -> Float[np.ndarray, "n 12"]:
     """Returns the chance of each month of the year by the opening."""
-    uniform = np.full((1, 12), 1 / 12, np.float32)
     # Commentary is looked up in the last row, the uniform one.
     opening_class = np.where(self.is_event[rows], self.corpus.opening[rows], -1)
-    return np.concatenate([self.tables.opening_month_chances, uniform])[
-      opening_class
-    ]
+    uniform = np.full((1, 12), 1 / 12, np.float32)
+    chances = np.concatenate([self.tables.opening_month_chances, uniform])
+    return chances[opening_class]
 
   def log_scores(
     self, rows: Int[np.ndarray, " n"]
@@ -362,8 +361,7 @@ class FittedDates:
     if day_index == 0:
       return self._day_table[self.corpus.first_day_mark[rows], days_of_rows]
     # Only the first day has a mark; the others may be any day of the month.
-    log_ratios = self._day_table[sexagenary.ANY_DAY, days_of_rows]
-    return _LATER_DAY_WEIGHT * log_ratios
+    return _LATER_DAY_WEIGHT * self._day_table[sexagenary.ANY_DAY, days_of_rows]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -473,9 +471,8 @@ def _manner_log_ratios(
   position_share = position_counts / position_counts.sum(axis=1, keepdims=True)
   # What a manner is expected to show if it depended on the opening alone.
   expected_chances = opening_month_chances[:, None, :, None] * position_share
-  total = counts.sum(axis=(2, 3), keepdims=True)
   smoothed_chances = (counts + _MANNER_PSEUDO_COUNT * expected_chances) / (
-    total + _MANNER_PSEUDO_COUNT
+    counts.sum(axis=(2, 3), keepdims=True) + _MANNER_PSEUDO_COUNT
   )
   ratios = np.log(smoothed_chances * position_counts.sum() / position_counts)
   return ratios[:, :, month, season_position]

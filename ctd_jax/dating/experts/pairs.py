@@ -218,10 +218,11 @@ def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
   positions = np.arange(len(rows), dtype=np.int32)
   is_new_row = np.diff(rows, prepend=-1) != 0
   is_new_value = is_new_row | (np.diff(values, prepend=np.inf) != 0)
-  value_starts = np.maximum.accumulate(np.where(is_new_value, positions, 0))
-  return value_starts - np.maximum.accumulate(
-    np.where(is_new_row, positions, 0)
+  value_starts, row_starts = (
+    np.maximum.accumulate(np.where(is_new, positions, 0))
+    for is_new in (is_new_value, is_new_row)
   )
+  return value_starts - row_starts
 
 
 # Citations of years in commentary, beside the events they may be about.
@@ -286,10 +287,9 @@ def read_citations(
     texts: record -> plain text; or texts from outside the corpus.
   """
   is_external = not isinstance(texts, Mapping)
-  host_texts = enumerate(texts) if is_external else texts.items()
   pattern, rulers = _compile_year_pattern(axis)
   citations = []
-  for host, text in host_texts:
+  for host, text in enumerate(texts) if is_external else texts.items():
     matches = [
       match for match in pattern.finditer(text) if _is_year(match, text)
     ]

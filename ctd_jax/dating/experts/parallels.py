@@ -66,12 +66,11 @@ class FittedParallels:
     """Returns the links among events, and both ways between events and
     comments.
     """
-    event_graph = self.build_event_graph(row_of_record, size)
     comment_graph = build_link_graph(
       self.features.comment_pairs, self.comment_model, row_of_record, size
     )
     return join_graphs(
-      event_graph,
+      self.build_event_graph(row_of_record, size),
       comment_graph,
       dataclasses.replace(
         comment_graph, target=comment_graph.source, source=comment_graph.target
@@ -375,16 +374,14 @@ class FittedKnownParallels:
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "s n K"]:
     """Returns the scores of months, 0 for records without pairs."""
-    axis = self.features.axis
     records, known_records, chances = self._pairs
     starts, stops = (
       np.searchsorted(records, rows, side) for side in ("left", "right")
     )
-    row = np.repeat(np.arange(len(rows)), stops - starts)
     pair = _join_ranges(starts, stops)
     return score_pairs(
-      axis,
-      row,
+      self.features.axis,
+      np.repeat(np.arange(len(rows)), stops - starts),
       self.labels.month[known_records[pair]],
       chances[pair],
       len(rows),
@@ -547,17 +544,15 @@ def spread_chances(
   last = np.minimum(years + MAX_NEAR_YEARS, axis.num_years - 1)
   starts, stops = edges[first], edges[last + 1]
   year_sizes = edges[years + 1] - edges[years]
-  num_near = np.maximum(stops - starts - year_sizes, 1)
-  num_same_year = np.maximum(year_sizes - 1, 1)
   pair = np.repeat(np.arange(len(months)), stops - starts)
   month = _join_ranges(starts, stops)
   chance = np.select(
     [month == months[pair], axis.year_of[month] == years[pair]],
     [
       chances[pair, SAME_MONTH],
-      chances[pair, SAME_YEAR] / num_same_year[pair],
+      chances[pair, SAME_YEAR] / np.maximum(year_sizes - 1, 1)[pair],
     ],
-    chances[pair, NEAR] / num_near[pair],
+    chances[pair, NEAR] / np.maximum(stops - starts - year_sizes, 1)[pair],
   )
   # What is no near year is one of all months.
   far = np.maximum(chances[pair, FAR], _MIN_FAR_CHANCE)

@@ -59,12 +59,11 @@ class YearEncoderModule(nn.Module):
     """Returns logits of the regnal year of each text, fp32."""
     encoder = bert.BertEncoder(self.config)
     pooled = encode_packed(encoder, texts, "mean", deterministic)[0]
-    code = nn.Dense(_NUM_YEAR_FEATURES)(pooled)
     # [T, F] @ [F, Y]: smooth in the year, because its features are.
     features = calendar_heads.make_year_features(
       self.num_years, _NUM_YEAR_FEATURES
     )
-    return code @ features.T
+    return nn.Dense(_NUM_YEAR_FEATURES)(pooled) @ features.T
 
 
 @dataclasses.dataclass(frozen=True)

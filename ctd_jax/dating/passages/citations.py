@@ -79,10 +79,9 @@ class WordingIndex:
     num_events = int(self.is_event.sum()) - int(
       self.is_event[excluded_rows].sum()
     )
-    weights = wording.weigh_strings(counts + 1, num_events + 1)
     return PassageWording(
       index=self,
-      weights=weights,
+      weights=wording.weigh_strings(counts + 1, num_events + 1),
       string=string,
       column=column,
       entry=string[entry[~is_excluded]],
@@ -266,8 +265,7 @@ def _gather(
     starts[columns].tolist(), starts[columns + 1].tolist(), strict=True
   )
   blocks = [values[start:stop] for start, stop in spans]
-  sizes = [len(block) for block in blocks]
-  entry = np.repeat(np.arange(len(columns)), sizes)
+  entry = np.repeat(np.arange(len(columns)), [len(block) for block in blocks])
   return entry, np.concatenate([values[:0], *blocks])
 
 
@@ -474,14 +472,13 @@ class RecordTable:
     comments, values, lists = comments[is_near], values[is_near], lists[is_near]
     best = np.maximum(values, lists.max(axis=1, initial=0))
     least = pairs_lib.RIVAL_SHARE * best
-    num_rivals = (lists >= least[:, None]).sum(axis=1) + (values >= least)
     columns = pairs_lib.make_overlap_columns(
       overlap=values,
       max_overlap=best,
       max_event_overlap=np.full(len(values), best_of_passage, np.float32),
       text_weight=self.weights[comments],
       event_weight=np.full(len(values), total_weight, np.float32),
-      num_rivals=num_rivals,
+      num_rivals=(lists >= least[:, None]).sum(axis=1) + (values >= least),
       rank=num_greater[is_near],
     )
     columns += self._agree(passage, comments)
@@ -499,9 +496,8 @@ def list_comment_events(
   """Returns starts, events and overlaps of the events beside every comment."""
   order = np.lexsort((-pairs.overlap, pairs.record_row))
   counts = np.bincount(pairs.record_row, minlength=num_records)
-  starts = np.concatenate([[0], np.cumsum(counts)])
   return (
-    starts,
+    np.concatenate([[0], np.cumsum(counts)]),
     pairs.event_row[order].astype(np.int32),
     pairs.overlap[order].astype(np.float32),
   )

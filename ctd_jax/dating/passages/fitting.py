@@ -145,9 +145,8 @@ def fit_corpus_state(
   fitted = model.fit(corpus, labels)
   logging.info("passages: keeping the corpus, hidden by %s", fold_by)
   texts_kept = keep_texts(fitted.features, row_ids)
-  state = _keep_state(fitted, texts_kept, posteriors)
   return dataclasses.replace(
-    state,
+    _keep_state(fitted, texts_kept, posteriors),
     inverse_temperature=_calibrate(fitted, texts_kept, posteriors, calendar),
   )
 

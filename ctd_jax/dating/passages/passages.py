@@ -255,8 +255,7 @@ def _find_evidence(
     read = scores.reading.dates.explain_days(0)
     return read.spans, (), Note("note.days", days=read.note)
   if name == "words":
-    text = scores.reading.body
-    note = scorer.state.words.note_strings(text, year)
+    note = scorer.state.words.note_strings(scores.reading.body, year)
     return (), (), Note("note.words.year", words=note) if note else _OTHER_WORDS
   if name == "cited":
     cited = scores.cited

@@ -511,8 +511,7 @@ class PassageScorer:
         rows=pairs.event_row[is_hidden],
         chances=model.predict_probability(pairs.features[is_hidden]),
       )
-      is_linked = links.year_chances > parallels.MIN_LINK_CHANCE
-      result.append(links.take(is_linked))
+      result.append(links.take(links.year_chances > parallels.MIN_LINK_CHANCE))
     return result[0], result[1]
 
   def _link_known(
@@ -533,8 +532,7 @@ class PassageScorer:
     )
     chances = model.predict_probability(pairs.features)
     links = Links(rows=pairs.event_row, chances=chances)
-    far = chances[:, parallels.FAR]
-    return links.take(far < 1 - parallels.MIN_NEAR_CHANCE)
+    return links.take(chances[:, parallels.FAR] < 1 - parallels.MIN_NEAR_CHANCE)
 
   def _pool_parallels(
     self,
@@ -545,10 +543,9 @@ class PassageScorer:
   ) -> tuple[np.ndarray, float]:
     """Returns the pooled scores of the parallels [p, Y], and their weight."""
     state, axis = self.state, self.reader.axis
-    is_pooled = (
+    pooled = events.take(
       events.chances[:, parallels.SAME_MONTH] > parallels.MIN_POOLED_CHANCE
     )
-    pooled = events.take(is_pooled)
     chances = pooled.chances[:, parallels.SAME_MONTH]
     size = len(pooled.rows)
     matrix = scipy.sparse.csr_array(
