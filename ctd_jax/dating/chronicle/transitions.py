@@ -121,6 +121,7 @@ def make_transitions(
       np.log(back_chance / sum_geometric(year_start)),
     ]
     log_restart = np.log(np.append(restart, 0.0)) - np.log(num_months)
+    log_leave = np.log(np.append(leave, 0.0))
     log_ratio = np.log(np.maximum(model.ratio, 1e-30))  # finite for 0
     # A section that moves nothing tells of its own month.
     flashback = np.append(model.flashback, 0.0)[:, None]
@@ -145,7 +146,7 @@ def make_transitions(
       for row, no_move_row in zip(rows, no_move_rows, strict=True)
     ),
     jnp.asarray(log_restart, jnp.float32),
-    jnp.asarray(np.log(np.append(leave, 0.0)), jnp.float32),
+    jnp.asarray(log_leave, jnp.float32),
     jnp.asarray(outside, jnp.float32),
     jnp.asarray(np.vstack([boundary, positions + 1]), jnp.int32),
     jnp.asarray(year_start, jnp.int32),
