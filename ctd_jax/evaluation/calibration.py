@@ -38,13 +38,7 @@ def compute_reliability_bins(
   is_correct: Bool[np.ndarray, " N"],
   num_bins: int = NUM_BINS,
 ) -> list[tuple[float, float, int]]:
-  """Returns (mean confidence, share right, records) of each non-empty bin.
-
-  Args:
-    confidences: probability given to the likeliest month.
-    is_correct: whether that month is the true one.
-    num_bins: bins of equal width over 0-1.
-  """
+  """Returns (mean confidence, share right, records) of each non-empty bin."""
   # A confidence of exactly 1 belongs to the last bin, not to one past it.
   bin_indices = np.minimum((confidences * num_bins).astype(int), num_bins - 1)
   return [
@@ -60,12 +54,7 @@ def compute_reliability_bins(
 def expected_calibration_error(
   confidences: Float[np.ndarray, " N"], is_correct: Bool[np.ndarray, " N"]
 ) -> float:
-  """Returns the mean over records of |share right - mean confidence|.
-
-  Args:
-    confidences: probability given to the likeliest month.
-    is_correct: whether that month is the true one.
-  """
+  """Returns the mean over records of |share right - mean confidence|."""
   return sum(
     abs(accuracy - confidence) * count / len(confidences)
     for confidence, accuracy, count in compute_reliability_bins(
@@ -117,11 +106,6 @@ def write_dates(
   """Writes dates.<system>.<split>.tsv.
 
   Args:
-    folder: of the run files.
-    system: name as in its run files.
-    split: of the months of the records.
-    benchmark: that the records belong to.
-    rows: indices of the records.
     log_p: log p(month | record) over the timeline.
   """
   lines = ["\t".join(_HEADER)]
@@ -131,8 +115,10 @@ def write_dates(
     key = benchmark.timeline.key_at(int(month))
     name = benchmark.records[row].record_id
     lines.append(f"{name}\t{key}\t{np.exp(value):.6f}")
-  path = files.as_path(folder) / f"dates.{system}.{split}.tsv"
-  files.write_text(path, "\n".join(lines) + "\n")
+  files.write_text(
+    files.as_path(folder) / f"dates.{system}.{split}.tsv",
+    "\n".join(lines) + "\n",
+  )
 
 
 def evaluate_date_files(
@@ -142,8 +128,6 @@ def evaluate_date_files(
 
   Args:
     folders: of the files; of two files of one system the first counts.
-    benchmark: that the records belong to.
-    split: of the months of the records.
 
   Raises:
     ValueError: naming file and line of what cannot be read.
@@ -254,11 +238,6 @@ def classify_error(record: Record, query: Query, timeline: Timeline) -> str:
   The reason of an event is the coarsest unit that differs: `WRONG_MONTH` if the
   query asks for another month of its year, `WRONG_YEAR` if for another year of
   its reign, else `WRONG_REIGN`.
-
-  Args:
-    record: of the gallery, no positive.
-    query: whose interval is compared with the record's month.
-    timeline: the calendar of both.
   """
   start, end = timeline.interval_ordinals(query.interval)
   is_inside = start <= timeline.ordinal(record.key) <= end
@@ -289,10 +268,7 @@ def find_misses(
 
   Args:
     run: over the gallery of `qrels`.
-    queries: of the run's split.
     qrels: query id -> positives, see `protocol.build_qrels`.
-    records: by id.
-    timeline: the calendar.
   """
   misses = []
   for query in queries:
@@ -347,12 +323,7 @@ def count_reasons(misses: Sequence[Miss]) -> dict[str, int]:
 def select_examples(
   misses: Sequence[Miss], max_per_reason: int = 2
 ) -> list[Miss]:
-  """Returns misses of every reason, evenly spread over the queries.
-
-  Args:
-    misses: from `find_misses`.
-    max_per_reason: misses of one reason at most.
-  """
+  """Returns misses of every reason, evenly spread over the queries."""
   selected = []
   for reason in count_reasons(misses):
     misses_of_reason = [miss for miss in misses if miss.reason == reason]

@@ -44,18 +44,14 @@ def build_retrieval_data(
 ) -> tuple[dict[str, str], dict[str, str], dict[str, set[str]]]:
   """Returns queries, gallery and positives of one mode of the protocol.
 
-  Args:
-    benchmark: the data set.
-    split: of the queries.
-    mode: name in `protocol.MODES`.
-
   Returns:
     Query id -> text, record id -> text, query id -> ids of its positives.
   """
   protocol_mode = protocol.get_mode(mode)
-  kinds = {record.record_id: record.kind for record in benchmark.records}
   positives_by_query = protocol.build_qrels(
-    benchmark.queries[split], kinds, protocol_mode
+    benchmark.queries[split],
+    {record.record_id: record.kind for record in benchmark.records},
+    protocol_mode,
   )
   gallery_kinds = protocol.GALLERY_KINDS[protocol_mode.gallery]
   queries = {
@@ -84,7 +80,6 @@ def make_task_class(
 
   Args:
     dataset: name as in `config.dataset`, or beir:FOLDER; built on first use.
-    mode: name in `protocol.MODES`.
     data_dir: where data sets lie; TFDS's own default if None.
   """
   # MTEB loads each split by itself; the data set is read for the first.

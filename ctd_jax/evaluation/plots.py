@@ -55,10 +55,6 @@ def plot_hit_by_group(
     values: system -> query id -> value.
     group_by_query: query id -> its group, 1 = the first.
     labels: of all groups, e.g. `reigns.make_reign_labels`.
-    path: of the PNG.
-    title: says data set, split and mode.
-    group_name: what a group is, for the axis.
-    metric: label of the vertical axis.
 
   Raises:
     ValueError: if there is no system or no query.
@@ -111,13 +107,7 @@ def plot_hit_by_group(
 def plot_first_record_kinds(
   tables: Sequence[protocol.PerQueryScores], path: str | os.PathLike, title: str
 ) -> None:
-  """Writes a PNG of hit@1 in each cell, divided by what was hit.
-
-  Args:
-    tables: of the systems, in one split and mode.
-    path: of the PNG.
-    title: says data set, split and mode.
-  """
+  """Writes a PNG of hit@1 in each cell, divided by what was hit."""
   cells = [c for c in protocol.CELLS if tables[0].values_of_family("hit@1", c)]
   columns = np.arange(len(cells))
   width = _GROUP_WIDTH / len(tables)
@@ -169,8 +159,6 @@ def plot_reliability(
   Args:
     confidence_by_system: system -> (probability of the likeliest month,
       whether it is the true one); systems that agree in both share a line.
-    path: of the PNG.
-    title: says data set and split.
   """
   figure = output.make_figure(_PAGE_SIZE[0], 4.6)
   reliability_axes, histogram_axes = figure.subplots(1, 2, sharex=True)
@@ -229,8 +217,6 @@ def plot_training_curves(
   Args:
     curves: name -> (steps, values); those of `_TRAINING_PANELS` are drawn, a
       panel without any is left out.
-    path: of the PNG.
-    title: says run and data set.
 
   Raises:
     ValueError: if there is nothing to draw.

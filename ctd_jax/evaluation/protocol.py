@@ -201,7 +201,6 @@ def families_of(
   A point without `paper_family` counts in the release's view only.
 
   Args:
-    query: of any split.
     kinds_by_record_id: kinds of its positives at least.
 
   Raises:
@@ -233,16 +232,11 @@ def gallery_mask(
     gallery: key of `GALLERY_KINDS`.
 
   Raises:
-    ValueError: if a kind or the gallery is unknown.
+    ValueError: if the gallery is unknown.
   """
   if gallery not in GALLERY_KINDS:
     raise ValueError(
       f"gallery is one of {', '.join(GALLERY_KINDS)}; got {gallery!r}"
-    )
-  unknown = set(kinds) - set(KINDS)
-  if unknown:
-    raise ValueError(
-      f"kind of a record is one of {', '.join(KINDS)}; got {sorted(unknown)}"
     )
   return np.isin(np.array(kinds, dtype=str), GALLERY_KINDS[gallery])
 
@@ -273,9 +267,7 @@ def build_qrels(
   A query without a positive in the gallery is left out in every mode.
 
   Args:
-    queries: of one split.
     kinds_by_record_id: of every record of the benchmark.
-    mode: whose gallery and queries.
 
   Raises:
     ValueError: if two queries share an id or a positive is not a record.
@@ -315,10 +307,7 @@ def evaluate_run(
 
   Args:
     run: over the gallery of `mode`.
-    queries: all queries of the run's split.
     kinds_by_record_id: of every record of the benchmark.
-    mode: whose gallery and queries.
-    names: measures, see `benchmark.measures`.
 
   Raises:
     ValueError: if the run is over another gallery, holds records from outside

@@ -175,9 +175,7 @@ def format_table(
   order of `rows`.
 
   Args:
-    rows: of any data sets.
     metrics: names of the columns; families or modes if `columns` says so.
-    markdown: whether to write Markdown instead of aligned columns.
     intervals: whether to show low and high where a row has them.
     columns: "metric"; or "family" or "mode", for tables of one metric each.
 
@@ -283,12 +281,6 @@ def fill_tables(
   comparisons: Sequence[ComparisonRow] = (),
 ) -> str:
   """Returns a Markdown text with every marked table made anew from `rows`.
-
-  Args:
-    text: the whole file.
-    rows: all results.
-    file_name: name of the file, for messages.
-    comparisons: all paired tests.
 
   Raises:
     ValueError: naming file and line, if a marker is never closed, its name or
@@ -400,7 +392,6 @@ def renew_tables(
   Nothing is written before the tables of all files are made.
 
   Args:
-    paths: Markdown files.
     result_folder: of the result files; `find_result_folder` of each file if
       None.
     check: whether to leave the files as they are.

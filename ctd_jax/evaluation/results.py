@@ -181,7 +181,6 @@ def make_result_rows(
 
   Args:
     table: from `protocol.evaluate_run`.
-    dataset: see `ResultRow`.
     groups: query id -> cluster of the bootstrap, e.g. (reign, year); by
       default queries are resampled one by one.
     families: rows of these only; each row costs a bootstrap.

@@ -68,8 +68,6 @@ class EvaluationResult:
     """Returns query id -> value.
 
     Args:
-      measure: e.g. hit@1, mrr@10.
-      mode: name in `protocol.MODES`.
       family: one of `protocol.FAMILIES`.
 
     Raises:
@@ -113,7 +111,6 @@ class EvaluationResult:
     Args:
       modes: names of modes; all that were evaluated if None.
       families: see `protocol.FAMILIES`.
-      metrics: measures.
       **provenance: seeds, command, commit, seconds of the rows.
     """
     return [
@@ -152,8 +149,6 @@ class EvaluationResult:
 
     Args:
       baseline: result on the same benchmark and split.
-      measure: what is compared.
-      mode: in which both were evaluated.
 
     Raises:
       ValueError: if the results are of different data, or of tracks that read
@@ -200,8 +195,6 @@ def evaluate(
   Args:
     system_or_run: an object with `search(queries, k)`, see `Searcher`; or a
       run file run.<system>.<split>.<gallery>.trec; or a folder of such files.
-    benchmark: whose queries are asked.
-    split: of the queries.
     depth: records per query of a system; at 50 or more recall@50 is measured.
     name: of the system; in a folder with runs of several, the one to evaluate.
       By default the attribute `name` or the class of an object, and what the
@@ -228,12 +221,24 @@ def evaluate(
       f"{benchmark.name} has no queries of split {split!r}; splits: "
       f"{', '.join(benchmark.queries)}"
     )
+  queries = benchmark.queries[split]
+  kinds = {record.record_id: record.kind for record in benchmark.records}
   if is_path:
     system_runs = _read_runs(files.as_path(system_or_run), split, name)
   else:
-    system_runs = _run_system(system_or_run, benchmark, split, depth, name)
-  queries = benchmark.queries[split]
-  kinds = {record.record_id: record.kind for record in benchmark.records}
+    # One search over all records serves the four galleries.
+    rankings = _search_galleries(system_or_run, queries, kinds, depth)
+    system_runs = [
+      runs.Run(
+        name or getattr(system_or_run, "name", type(system_or_run).__name__),
+        getattr(system_or_run, "track", "T0"),
+        getattr(system_or_run, "score_mode", "search"),
+        split,
+        gallery,
+        gallery_rankings,
+      )
+      for gallery, gallery_rankings in rankings.items()
+    ]
   run_by_gallery = {run.gallery: run for run in system_runs}
   scores = {
     mode.name: protocol.evaluate_run(
@@ -281,30 +286,6 @@ def _read_runs(
       f"{path}: a run of split {system_runs[0].split}, not of {split}"
     )
   return system_runs
-
-
-def _run_system(
-  system: Searcher,
-  benchmark: Benchmark,
-  split: str,
-  depth: int,
-  name: str | None,
-) -> list[runs.Run]:
-  """Returns the rankings of a system, one run for each gallery."""
-  # One search over all records serves the four galleries.
-  kinds = {record.record_id: record.kind for record in benchmark.records}
-  rankings = _search_galleries(system, benchmark.queries[split], kinds, depth)
-  return [
-    runs.Run(
-      name or getattr(system, "name", type(system).__name__),
-      getattr(system, "track", "T0"),
-      getattr(system, "score_mode", "search"),
-      split,
-      gallery,
-      gallery_rankings,
-    )
-    for gallery, gallery_rankings in rankings.items()
-  ]
 
 
 def _search_galleries(

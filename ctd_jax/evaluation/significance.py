@@ -77,11 +77,8 @@ def run_paired_randomisation(
 
   Args:
     first: query id -> value; `second` must have the same queries.
-    second: query id -> value.
     groups: query id -> cluster, e.g. year of the query, swapped whole; by
       default every query is its own cluster.
-    num_rounds: random swaps.
-    seed: of the swaps.
 
   Raises:
     ValueError: if the queries differ or there are none.
@@ -138,9 +135,6 @@ def compute_bootstrap_interval(
       default every query is its own cluster.
     strata: query id -> stratum; the mean is then that of the strata's means,
       each over its queries in the resample.
-    num_rounds: resamples.
-    level: coverage.
-    seed: of the resamples.
 
   Returns:
     (low, high).
@@ -273,7 +267,6 @@ def compare_system_pairs(
   Args:
     pairs: tables of one mode.
     years: query id -> (reign, year), see `find_query_years`.
-    measure: what is compared.
 
   Raises:
     ValueError: if the systems of a pair answer different queries.

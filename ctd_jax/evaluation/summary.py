@@ -75,7 +75,6 @@ def score_runs(
   Args:
     folders: of run files; of two runs of one system, split and gallery the
       first counts.
-    benchmark: whose queries they answer.
     variant_systems: see `find_run_paths`.
 
   Raises:
@@ -104,7 +103,6 @@ def find_run_paths(
   """Returns file name -> path of every run file; the first folder wins.
 
   Args:
-    folders: of run files.
     variant_systems: systems made of a model that the config chooses: one name
       may stand for two models.
 
@@ -222,7 +220,6 @@ def summarize_runs(
 
   Args:
     folders: of run files; the first is the run's own.
-    benchmark: whose queries they answer.
     system: the one at hand; it stands last, below what it has to beat.
     order: systems that stand first, in this order.
     variant_systems: see `find_run_paths`.
@@ -394,9 +391,6 @@ def plot_hits_by_group(
   """Returns the name of the plot written; None if there is nothing to plot.
 
   Args:
-    summary: whose systems are drawn.
-    split: of the queries.
-    mode: of the protocol.
     group_by: "reign" or "month" (of the year), in which a query's interval
       begins.
   """

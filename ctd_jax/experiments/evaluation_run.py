@@ -94,8 +94,9 @@ def run_evaluation(
     )
   except SourceError as error:
     # The builder's own command has the flag --sources; this one has a field.
-    reason = str(error).replace("--sources", "--config.sources")
-    raise SourceError(reason) from None
+    raise SourceError(
+      str(error).replace("--sources", "--config.sources")
+    ) from None
   if report:
     render_report(
       benchmark,
@@ -230,10 +231,13 @@ def evaluate_systems(
   """
   training_config.validate_evaluation(config.eval)
   registry.validate(config)
-  folder = transfer.transfer_folder(workdir, benchmark)
-  other_folders = _find_run_folders(other_workdirs, benchmark)
   _write_evaluation(
-    benchmark, config, folder, files.command_line(), {}, other_folders
+    benchmark,
+    config,
+    transfer.transfer_folder(workdir, benchmark),
+    files.command_line(),
+    {},
+    _find_run_folders(other_workdirs, benchmark),
   )
 
 

@@ -7,7 +7,7 @@ Axes: Q queries, b a block of them, N records, n records of a gallery, G
 galleries, k results.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from jaxtyping import Bool, Float, Int, Num
@@ -86,8 +86,8 @@ def search_top_k_by_gallery(
     score_block = make_scorer(members)
     indices = np.full((num_queries, k), -1, np.int32)
     scores = np.full((num_queries, k), -np.inf, np.float32)
-    for start in show_progress(
-      range(0, num_queries, query_block), f"search {name}"
+    for start in output.Progress(
+      range(0, num_queries, query_block), f"search {name}", unit="block"
     ):
       stop = min(start + query_block, num_queries)
       columns, values = select_top_k(score_block(start, stop), k)
@@ -96,11 +96,6 @@ def search_top_k_by_gallery(
       scores[start:stop] = values
     top_k[name] = indices, scores
   return top_k
-
-
-def show_progress(steps: range, label: str) -> Iterable[int]:
-  """Returns `steps` behind a progress bar that shows after two seconds."""
-  return output.Progress(steps, label, unit="block")
 
 
 def stack_masks(

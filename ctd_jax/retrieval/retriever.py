@@ -123,7 +123,9 @@ class Retriever:
         "its own; give dataset= or texts="
       )
     if texts is None:
-      texts = _collect_texts(_build_gallery(dataset, data_dir))
+      from ctd_jax_datasets import load
+
+      texts = _collect_texts(load.build_benchmark(dataset, data_dir, None))
     return _load_encoder(folder, texts, pooling)
 
   def search(self, queries: Sequence[str], k: int = 10) -> list[list[Hit]]:
@@ -150,17 +152,6 @@ class Retriever:
       ]
       for query_rows, query_scores in zip(rows, scores, strict=True)
     ]
-
-
-def _build_gallery(
-  dataset: str,
-  data_dir: str | os.PathLike[str] | None,
-  sources: str | os.PathLike[str] | None = None,
-) -> Benchmark:
-  """Returns a data set, which is built if need be."""
-  from ctd_jax_datasets import load
-
-  return load.build_benchmark(dataset, data_dir, sources)
 
 
 def _collect_texts(benchmark: Benchmark) -> dict[str, str]:
@@ -203,12 +194,13 @@ def _load_exported(
   from ctd_jax.retrieval import trained_system
   from ctd_jax.training import experiment as experiments
   from ctd_jax.training import transfer
+  from ctd_jax_datasets import load
 
   system = trained_system.read_system(pathlib.Path(folder))
   config = system.config
   timeline, tokens = system.timeline, None
   if texts is None or dataset:
-    benchmark = _build_gallery(
+    benchmark = load.build_benchmark(
       dataset or config.dataset, data_dir, config.sources
     )
     timeline = benchmark.timeline
@@ -231,8 +223,12 @@ def _load_exported(
         "records",
         [record.key for record in benchmark.records],
       )
-  reads_dates = transfer.reads_query_dates(config, system.timeline, timeline)
-  return _make_retriever(system, texts, tokens, reads_dates)
+  return _make_retriever(
+    system,
+    texts,
+    tokens,
+    transfer.reads_query_dates(config, system.timeline, timeline),
+  )
 
 
 def _make_retriever(

@@ -176,11 +176,14 @@ def _measure_score(
       for name in summary.REPORT_MODES:
         protocol_mode = protocol.get_mode(name)
         if protocol_mode.gallery == run.gallery:
-          table = protocol.evaluate_run(
-            run, benchmark.queries[split], kinds, protocol_mode
-          )
           rows += results.make_result_rows(
-            table, benchmark.name, years, ("all",), _METRICS
+            protocol.evaluate_run(
+              run, benchmark.queries[split], kinds, protocol_mode
+            ),
+            benchmark.name,
+            years,
+            ("all",),
+            _METRICS,
           )
   return rows
 

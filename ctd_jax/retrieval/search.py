@@ -20,6 +20,7 @@ from jaxtyping import Float32, Int32
 
 from ctd_jax.retrieval import host_search
 from ctd_jax.retrieval.host_search import Galleries, TopK
+from ctd_jax.utils import output
 
 # (encodings of b queries, encodings of n records) -> scores [b, n].
 ScoreFn = Callable[[Any, Any], jax.Array]
@@ -82,8 +83,8 @@ def search_top_k(
     )
   )
   best = [empty_top_k] * len(blocks)
-  for offset in host_search.show_progress(
-    range(0, num_records, record_block), "search"
+  for offset in output.Progress(
+    range(0, num_records, record_block), "search", unit="block"
   ):
     # The last block reaches back into the one before it, which costs less than
     # a copy that fills it up; no gallery holds what was searched already.

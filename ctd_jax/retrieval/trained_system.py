@@ -140,8 +140,10 @@ def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
       "leap_months": sorted(system.timeline.leap_months),
     },
   }
-  text = json.dumps(content, ensure_ascii=False, indent=2)
-  files.write_text(folder / SYSTEM_FILE, text + "\n")
+  files.write_text(
+    folder / SYSTEM_FILE,
+    json.dumps(content, ensure_ascii=False, indent=2) + "\n",
+  )
 
 
 def read_system(folder: pathlib.Path) -> TrainedSystem:
@@ -206,10 +208,10 @@ def portable_source(source: str) -> str:
 
 def _flatten_scoring_params(params: Any) -> dict[str, Any]:
   """Returns path -> leaf of all parameters but the encoder's."""
-  scoring_params = {
-    name: subtree for name, subtree in params.items() if name != ENCODER
-  }
-  return traverse_util.flatten_dict(scoring_params, sep="/")
+  return traverse_util.flatten_dict(
+    {name: subtree for name, subtree in params.items() if name != ENCODER},
+    sep="/",
+  )
 
 
 def _read_params(
@@ -234,12 +236,13 @@ def _read_params(
       f"{path} and the config in {SYSTEM_FILE} differ in {', '.join(misfits)}; "
       "export the run again"
     )
-  params = traverse_util.unflatten_dict(tensors, sep="/")
   scoring_params = {
     name: jax.device_put(subtree, shardings[name])
-    for name, subtree in params.items()
+    for name, subtree in traverse_util.unflatten_dict(tensors, sep="/").items()
   }
-  encoder_params = weights.load_params(
-    folder, model.config.encoder, shardings[ENCODER]
-  )
-  return {**scoring_params, ENCODER: encoder_params}
+  return {
+    **scoring_params,
+    ENCODER: weights.load_params(
+      folder, model.config.encoder, shardings[ENCODER]
+    ),
+  }

@@ -46,10 +46,11 @@ def make_train_labels(benchmark: Benchmark) -> Labels:
   months = [
     benchmark.timeline.ordinal(record.key) for record in benchmark.records
   ]
-  event_labels = np.isin(benchmark.kinds, ANSWERING_KINDS).astype(int)
   return Labels(
     np.where(is_train, months, UNKNOWN),
-    np.where(is_train, event_labels, UNKNOWN),
+    np.where(
+      is_train, np.isin(benchmark.kinds, ANSWERING_KINDS).astype(int), UNKNOWN
+    ),
   )
 
 

@@ -16,12 +16,12 @@ Source: ChunQiuTR, baseline PQR; constants of its release.
 
 import dataclasses
 import functools
-import json
 import os
 import pathlib
 from collections.abc import Collection, Sequence
 from typing import Any, ClassVar
 
+import msgspec
 import numpy as np
 from absl import logging
 from jaxtyping import Bool, Float, Int
@@ -57,6 +57,13 @@ class PQRConfig(published.PublishedConfig):
     self.check_path("pseudo_queries")
 
 
+class _PseudoQueries(msgspec.Struct):
+  """A line of the file; see `RECORD_FIELD` and `QUESTIONS_FIELD`."""
+
+  sid: str | int
+  generated_queries: list[str]
+
+
 def read_pseudo_queries(
   path: str | os.PathLike[str], record_ids: Collection[str]
 ) -> dict[str, list[str]]:
@@ -76,49 +83,28 @@ def read_pseudo_queries(
     raise FileNotFoundError(f"config.pqr.pseudo_queries={path}: no such file")
   allowed_ids = frozenset(record_ids)
   questions_by_record: dict[str, list[str]] = {}
-  with path.open(encoding="utf-8") as file:
-    for number, line in enumerate(file, start=1):
-      if not line.strip():
-        continue
-      location = f"{path}:{number}"
-      record_id, questions = _parse_line(line, location)
-      if record_id not in allowed_ids:
-        raise ValueError(
-          f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of "
-          f"the data set, whose ids are like {min(allowed_ids)!r}"
-        )
-      if record_id in questions_by_record:
-        raise ValueError(
-          f"{location}: field {RECORD_FIELD}: {record_id!r} stands twice"
-        )
-      questions_by_record[record_id] = questions
+  for number, line in enumerate(path.read_bytes().split(b"\n"), start=1):
+    if not line.strip():
+      continue
+    location = f"{path}:{number}"
+    try:
+      row = msgspec.json.decode(line, type=_PseudoQueries)
+    except msgspec.MsgspecError as error:
+      raise ValueError(f"{location}: {error}") from None
+    record_id = str(row.sid)
+    if record_id not in allowed_ids:
+      raise ValueError(
+        f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of the "
+        f"data set, whose ids are like {min(allowed_ids)!r}"
+      )
+    if record_id in questions_by_record:
+      raise ValueError(
+        f"{location}: field {RECORD_FIELD}: {record_id!r} occurs twice"
+      )
+    stripped = (question.strip() for question in row.generated_queries)
+    questions = list(dict.fromkeys(filter(None, stripped)))
+    questions_by_record[record_id] = questions[:MAX_QUESTIONS]
   return questions_by_record
-
-
-def _parse_line(line: str, location: str) -> tuple[str, list[str]]:
-  """Returns record id and pseudo-queries of a line."""
-  try:
-    entry = json.loads(line)
-  except ValueError as error:
-    raise ValueError(f"{location}: not JSON: {error}") from None
-  if not isinstance(entry, dict):
-    raise ValueError(f"{location}: expected an object")
-  for field in (RECORD_FIELD, QUESTIONS_FIELD):
-    if field not in entry:
-      raise ValueError(f"{location}: no field {field}")
-  record_id, questions = entry[RECORD_FIELD], entry[QUESTIONS_FIELD]
-  if isinstance(record_id, bool) or not isinstance(record_id, str | int):
-    raise ValueError(f"{location}: field {RECORD_FIELD}: expected a record id")
-  if not isinstance(questions, list) or not all(
-    isinstance(question, str) for question in questions
-  ):
-    raise ValueError(
-      f"{location}: field {QUESTIONS_FIELD}: expected a list of texts"
-    )
-  stripped = (question.strip() for question in questions)
-  return str(record_id), list(dict.fromkeys(filter(None, stripped)))[
-    :MAX_QUESTIONS
-  ]
 
 
 def cluster_centres(

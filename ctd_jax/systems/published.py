@@ -37,6 +37,7 @@ from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.retrieval import host_search
 from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import registry
+from ctd_jax.utils import output
 
 QUERY, RECORD = "query", "record"  # sides
 # Kind -> name of its score in run files.
@@ -357,7 +358,7 @@ def _has_projection(config: PublishedConfig) -> bool:
 
 def _score_tokens(model: Any, queries: Sequence, records: Sequence):
   """Returns the maker of scorers by MaxSim (Khattab and Zaharia 2020)."""
-  blocks = host_search.show_progress(range(0, len(queries), 64), "score")
+  blocks = output.Progress(range(0, len(queries), 64), "score", unit="block")
   # [Q, N], which galleries share: a pair costs many products.
   scores = np.concatenate(
     [model.similarity(queries[i : i + 64], records).cpu() for i in blocks]

@@ -128,18 +128,7 @@ def rank_by_time_prior(
 
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.
-
-  Raises:
-    ValueError: if an ordinal lies outside the timeline.
   """
-  ordinals = np.asarray(ordinals)
-  if ordinals.shape != (len(records),):
-    raise ValueError(f"{len(records)} records, ordinals {ordinals.shape}")
-  if ordinals.size and not 0 <= ordinals.min() <= ordinals.max() < num_months:
-    raise ValueError(
-      f"ordinal months {ordinals.min()}..{ordinals.max()} reach outside a "
-      f"timeline of {num_months} months"
-    )
 
   def rescore_block(_, members: np.ndarray, scores: np.ndarray) -> np.ndarray:
     return add_time_prior(scores, ordinals[members], num_months, constants)

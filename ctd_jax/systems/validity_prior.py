@@ -86,8 +86,11 @@ def compute_log_validity(
   # float64: minutes since the first month need more than 24 bits.
   age = query_minutes[:, None].astype(float) - record_minutes[None, :]
   log_age = validity_curves.to_log_time(np.maximum(age, 1.0).astype(np.float32))
-  curve = validity_curves.SkewNormal(*curves.T.astype(np.float32))
-  validity = np.asarray(validity_curves.validity(curve, log_age))
+  validity = np.asarray(
+    validity_curves.validity(
+      validity_curves.SkewNormal(*curves.T.astype(np.float32)), log_age
+    )
+  )
   return np.log(np.where(age < 0, 0, validity).clip(MIN_VALIDITY))
 
 

@@ -115,8 +115,9 @@ class ChatClient:
       "base_url": self.endpoint.base_url,
       "sample": sample,
     }
-    text = json.dumps(request, ensure_ascii=False, sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(
+      json.dumps(request, ensure_ascii=False, sort_keys=True).encode()
+    ).hexdigest()
 
   def totals(self) -> dict[str, float]:
     """Returns counts, tokens and cost of all replies in the journal."""
@@ -196,10 +197,9 @@ class ChatClient:
     retry_after = response.headers.get("retry-after", "") if response else ""
     if retry_after.replace(".", "", 1).isdigit():
       return min(float(retry_after), _MAX_WAIT)
-    exponential_wait = tenacity.wait_random_exponential(
-      self.endpoint.backoff, _MAX_WAIT
+    return tenacity.wait_random_exponential(self.endpoint.backoff, _MAX_WAIT)(
+      state
     )
-    return exponential_wait(state)
 
 
 class RateLimiter:

@@ -314,7 +314,6 @@ def run_tasks(
   Any other error ends the run; finished tasks stay in their journal.
 
   Args:
-    tasks: arguments of `do_task`.
     do_task: called from `num_workers` threads.
   """
   errors: list[NoReplyError] = []

@@ -41,8 +41,6 @@ def format_report(
   """Returns mean scores with intervals, and wrong citations, as tables.
 
   Args:
-    replies: question id -> answer.
-    scores: question id -> measure -> score.
     years: query id -> (reign, year), the clusters of the bootstrap.
   """
   rows = []
@@ -198,8 +196,9 @@ def _collect_answers(
   with contextlib.ExitStack() as stack:
     answer, num_workers = QUOTE_FUNCTIONS.get(settings.system), 1
     if answer is None:
-      replies_path = settings.workdir / "replies.jsonl"
-      chat = stack.enter_context(open_client(replies_path, settings.endpoint))
+      chat = stack.enter_context(
+        open_client(settings.workdir / "replies.jsonl", settings.endpoint)
+      )
       answer = functools.partial(answer_with_model, chat, settings.dated)
       num_workers = settings.workers
     journal = stack.enter_context(Journal(settings.workdir / "answers.jsonl"))

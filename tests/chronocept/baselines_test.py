@@ -54,15 +54,6 @@ def test_the_mean_predictor_under_either_protocol(benchmark, expected):
   assert mse.mean() == pytest.approx(1)
 
 
-def test_per_split_scores_make_r2_one_minus_mse():
-  scores = features.fit_split_scalers({"test": Y * 7 + 3})["test"].transform(
-    Y * 7 + 3
-  )
-  predicted = DRAW.normal(size=Y.shape)
-  values = measures.compute_target_measures(scores, predicted)
-  assert values["r2"] == pytest.approx(1 - values["mse"])
-
-
 def test_scalers_undo_themselves_and_refuse_what_does_not_vary():
   scaler = features.TargetScaler.fit(Y)
   assert scaler.inverse(scaler.transform(Y)) == pytest.approx(Y)

@@ -268,8 +268,6 @@ def test_unknown_names_are_refused():
     protocol.get_mode("neg0_ne0_dq0")
   with pytest.raises(ValueError, match="gallery is one of"):
     protocol.gallery_mask(["event"], "full")
-  with pytest.raises(ValueError, match="kind of a record .*'note'"):
-    protocol.gallery_mask(["event", "note"], "neg1_ne1")
   unknown = [query("point-x", "point", ("r77",))]
   with pytest.raises(ValueError, match="point-x: positive r77"):
     protocol.build_qrels(

@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from ctd_jax.retrieval import dense, search
+from ctd_jax.retrieval import dense
 from ctd_jax.training.input_pipeline import Tokens
 from tests.models import offset_table_test
 
@@ -52,23 +52,6 @@ def test_pieces_of_other_rows_are_not_taken(tmp_path):
   other = Encoder()
   check(dense.encode_to_files(tmp_path, COUNT, other, chunk_size=10))
   assert other.asked == [(0, 10), (10, 20)]
-
-
-@pytest.mark.slow
-def test_a_search_reads_them(tmp_path):
-  records = dense.encode_to_files(tmp_path, COUNT, Encoder(), chunk_size=7)
-
-  def score(query, record):
-    return query.semantic @ record.semantic.T + record.scalar
-
-  everything = {"all": np.ones(COUNT, bool)}
-  found, expected = (
-    search.search_top_k(WHOLE, each, score, 6, everything, record_block=5)[
-      "all"
-    ]
-    for each in (records, WHOLE)
-  )
-  np.testing.assert_array_equal(found[0], expected[0])
 
 
 def test_the_fingerprint_is_of_parameters_texts_and_geometry():

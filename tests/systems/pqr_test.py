@@ -48,17 +48,17 @@ def test_questions_are_stripped_counted_once_and_at_most_20(tmp_path):
 @pytest.mark.parametrize(
   ("line", "message"),
   [
-    ("{", "q.jsonl:2: not JSON"),
-    ("[]", "q.jsonl:2: expected an object"),
-    ('{"sid": "r1"}', "q.jsonl:2: no field generated_queries"),
-    ('{"generated_queries": []}', "q.jsonl:2: no field sid"),
+    ("{", "q.jsonl:2: Input data was truncated"),
+    ("[]", "q.jsonl:2: Expected `object`"),
+    ('{"sid": "r1"}', "q.jsonl:2: Object missing required field `generated_q"),
+    ('{"generated_queries": []}', "missing required field `sid`"),
     (json.dumps(entry("r9", "甲")), "q.jsonl:2: field sid: 'r9' is no record"),
-    (json.dumps(entry("r0", "甲")), "q.jsonl:2: field sid: 'r0' stands twice"),
-    (json.dumps(entry(None, "甲")), "field sid: expected a record id"),
-    (json.dumps(entry("r1", 3)), "field generated_queries: expected a list of"),
+    (json.dumps(entry("r0", "甲")), "q.jsonl:2: field sid: 'r0' occurs twice"),
+    (json.dumps(entry(None, "甲")), "got `null` - at `$.sid`"),
+    (json.dumps(entry("r1", 3)), "`int` - at `$.generated_queries[0]`"),
     (
       '{"sid": "r1", "generated_queries": "甲"}',
-      "field generated_queries: expected a list of",
+      "Expected `array`, got `str` - at `$.generated_queries`",
     ),
   ],
 )

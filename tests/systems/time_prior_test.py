@@ -76,10 +76,3 @@ def test_topk_uses_each_gallery_alone():
   np.testing.assert_array_equal(
     found["half"][0], members[host_search.select_top_k(rescored, 5)[0]]
   )
-
-
-def test_ordinal_outside_the_timeline_is_refused():
-  with pytest.raises(ValueError, match=r"3\.\.12 .* 12 months"):
-    time_prior.rank_by_time_prior(
-      ["王"], ["王", "人"], np.array([3, 12]), 12, 1, {"all": np.ones(2, bool)}
-    )

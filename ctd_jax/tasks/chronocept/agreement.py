@@ -146,7 +146,6 @@ def compute_icc(ratings: Ratings, is_crossed: bool) -> dict[str, Coefficients]:
 
   Args:
     ratings: N and K at least 2.
-    is_crossed: whether each column is by one annotator.
 
   Source: Shrout and Fleiss, Table 2, cases 1 to 3; McGraw and Wong, cases 1,
     2A and 3.
@@ -188,8 +187,6 @@ def compute_icc_intervals(
   """Returns form -> (correlation, low and high end of its 95 % interval).
 
   Args:
-    ratings: see `compute_icc`.
-    is_crossed: whether each column is by one annotator.
     num_resamples: number of resamples of samples; resamples without an ICC do
       not count.
 
@@ -312,7 +309,6 @@ def measure_merging(
 
   Args:
     first: labels of words, see `make_word_labels`.
-    second: labels of the same words.
     axes: names in `AXES` that become one.
   """
   merged = [AXES.index(axis) for axis in axes]

@@ -71,11 +71,7 @@ class ProtocolData:
 
 
 def check_config(config: ml_collections.ConfigDict) -> None:
-  """Checks the fields of a config before anything is computed.
-
-  Args:
-    config: see `configs/chronocept.py`.
-  """
+  """Checks the fields of a config before anything is computed."""
   for field, allowed_values in (
     ("protocol", PROTOCOLS),
     ("axes", features.AXES_ABLATIONS),
@@ -146,10 +142,6 @@ def run_experiment(
   config: ml_collections.ConfigDict, workdir: pathlib.Path
 ) -> None:
   """Trains the missing models of a workdir, evaluates and prints the table.
-
-  Args:
-    config: see `configs/chronocept.py`.
-    workdir: created if absent.
 
   Raises:
     ValueError: naming the field of the config or the fault in the data.
@@ -257,9 +249,6 @@ def claim_workdir(
   config: ml_collections.ConfigDict, workdir: pathlib.Path
 ) -> None:
   """Writes the config of the run into its workdir.
-
-  Args:
-    workdir: created if absent.
 
   Raises:
     CheckpointError: if the workdir holds models of another config; the message

@@ -109,7 +109,6 @@ def make_field_texts(
   """Returns the field texts of each sample, the parent first.
 
   Args:
-    samples: N samples.
     axes: one of `AXES_ABLATIONS`. "removed" leaves the parent alone; "shuffled"
       permutes the eight axis texts of each sample.
     seed: of the permutations, together with the sample's id.
@@ -137,8 +136,9 @@ def extract_targets(
     samples: N samples, with logarithms to any base.
   """
   values = np.array([sample.targets for sample in samples], np.float64)
-  ratios = [curves.base_ratio(s.log_base, LOG_BASE) for s in samples]
-  values[:, :2] *= np.array(ratios)[:, None]
+  values[:, :2] *= np.array(
+    [curves.base_ratio(s.log_base, LOG_BASE) for s in samples]
+  )[:, None]
   return values
 
 

@@ -224,9 +224,6 @@ def fit_curve(
   """Returns the best of the fits from several starts.
 
   Args:
-    family: of the curve.
-    x: log times of the points, all different.
-    y: validities of the points.
     peak_height: validity at the peak; None fits it.
     ridge: weight of the squared skewness among the squared residuals; None is
       0, or `WEAK_RIDGE` where the points leave a skew-normal undetermined.

@@ -64,10 +64,9 @@ def compute_target_measures(
     predicted: predictions in the same units, [*R, N, T].
 
   Raises:
-    ValueError: if shapes differ, there are fewer than two samples, or a value
-      is not finite.
+    ValueError: if a prediction is not finite.
   """
-  truth, predicted = _validate_predictions(truth, predicted)
+  _check_finite("prediction", predicted)
   errors = truth - predicted
   mse = np.mean(errors**2, axis=-2)
   variance = truth.var(axis=-2)
@@ -125,28 +124,12 @@ def _correlate(x: np.ndarray, y: np.ndarray) -> np.ndarray:
   )
 
 
-def _validate_predictions(
-  truth: np.ndarray, predicted: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-  """Returns both as float64 after checking shapes and values."""
-  truth = np.asarray(truth, np.float64)
-  predicted = np.asarray(predicted, np.float64)
-  if truth.shape != predicted.shape or truth.shape[-1:] != (len(TARGETS),):
+def _check_finite(name: str, values: Float[np.ndarray, "*R N T"]) -> None:
+  """Raises ValueError for a value that is not finite, naming the sample."""
+  for *_, sample, target in np.argwhere(~np.isfinite(values)):
     raise ValueError(
-      f"targets {truth.shape} and predictions {predicted.shape} should both be "
-      f"[..., N, {len(TARGETS)}]"
+      f"{name} {TARGETS[target]} of sample {sample} is not a finite number"
     )
-  if truth.shape[-2] < 2:
-    raise ValueError(f"{truth.shape[-2]} samples; correlations need at least 2")
-  for name, values in (("target", truth), ("prediction", predicted)):
-    bad_indices = np.argwhere(~np.isfinite(values))
-    if len(bad_indices):
-      index = tuple(bad_indices[0])
-      raise ValueError(
-        f"{name} {TARGETS[index[-1]]} of sample {index[-2]} is "
-        f"{values[index]}; expected a finite number"
-      )
-  return truth, predicted
 
 
 def make_result_rows(

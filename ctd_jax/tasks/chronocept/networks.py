@@ -62,7 +62,6 @@ class BiLstm(nn.Module):
     Args:
       lengths: number of states to read; those behind are padding.
     """
-    del deterministic
     final_states = []
     for name, reverse in (("forward", False), ("backward", True)):
       cell = nn.OptimizedLSTMCell(self.hidden_size, name=name)
@@ -255,12 +254,7 @@ def make_optimizer(
 def predict_targets(
   model: nn.Module, params: Any, inputs: InputArrays
 ) -> Float[np.ndarray, "N 3"]:
-  """Returns predictions of samples in the units that were trained on.
-
-  Args:
-    model: see `train_network`.
-    inputs: name -> [N, ...].
-  """
+  """Returns predictions of samples in the units that were trained on."""
   num_samples = len(next(iter(inputs.values())))
   forward = _make_forward(model)
   outputs = []

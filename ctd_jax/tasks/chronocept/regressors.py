@@ -85,12 +85,13 @@ def fit_linear(
   vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the least-squares fit, of least norm if F > N."""
-  del seed
   # float64: with more features than samples the system is ill-conditioned.
   model = linear_model.LinearRegression(fit_intercept=hyper["fit_intercept"])
   model.fit(np.asarray(vectors, np.float64), targets)
-  intercept = np.broadcast_to(model.intercept_, targets.shape[1])
-  return {"weights": model.coef_.T, "intercept": intercept}
+  return {
+    "weights": model.coef_.T,
+    "intercept": np.broadcast_to(model.intercept_, targets.shape[1]),
+  }
 
 
 def predict_linear(arrays: Arrays, vectors: Vectors) -> Targets:
@@ -106,7 +107,6 @@ def fit_svr(
   Args:
     hyper: C, epsilon (in units of the targets), kernel ("rbf" or "linear").
   """
-  del seed
   arrays = {"kernel": np.array(hyper["kernel"])}
   for number, column in enumerate(targets.T):
     model = svm.SVR(
@@ -177,7 +177,6 @@ def fit_mean(
   texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the mean of the targets."""
-  del texts, hyper, seed
   return {"constant": targets.mean(axis=0)}
 
 
@@ -185,7 +184,6 @@ def fit_median(
   texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the median of each target."""
-  del texts, hyper, seed
   return {"constant": np.median(targets, axis=0)}
 
 
@@ -198,14 +196,16 @@ def fit_nearest(
   vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the train samples themselves."""
-  del hyper, seed
   return {"vectors": vectors, "targets": targets}
 
 
 def predict_nearest(arrays: Arrays, vectors: Vectors) -> Targets:
   """Returns the targets of the train sample with the highest cosine."""
-  model = neighbors.KNeighborsRegressor(1, metric="cosine", algorithm="brute")
-  return model.fit(arrays["vectors"], arrays["targets"]).predict(vectors)
+  return (
+    neighbors.KNeighborsRegressor(1, metric="cosine", algorithm="brute")
+    .fit(arrays["vectors"], arrays["targets"])
+    .predict(vectors)
+  )
 
 
 def fit_tfidf(
@@ -215,7 +215,6 @@ def fit_tfidf(
 
   The strength is chosen by leave-one-out error on the train samples.
   """
-  del hyper, seed
   vectorizer = _make_vectorizer()
   model = linear_model.RidgeCV(_RIDGE_STRENGTHS).fit(
     vectorizer.fit_transform(texts).toarray(), targets
@@ -245,7 +244,6 @@ def fit_lexicon(
   texts: Sequence[str], targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
   """Returns the regression on the log of the longest duration named."""
-  del hyper, seed
   weights, *_ = np.linalg.lstsq(_duration_features(texts), targets)
   return {"weights": weights, "intercept": np.zeros(targets.shape[1])}
 

@@ -88,7 +88,6 @@ def make_system(
   options = {k: v for k, v in hyper.items() if k != "kind"}
 
   def fit(inputs, targets, selection, seed):
-    del selection  # regressors have no epochs
     return regressor.fit(
       inputs["train"][regressor.input_kind], targets["train"], options, seed
     ), {}
@@ -251,11 +250,7 @@ class Predictor:
     )
 
   def predict(self, samples: Sequence[Sample]) -> Float[np.ndarray, "N 3"]:
-    """Returns location, scale and skewness in raw units, mean over seeds.
-
-    Args:
-      samples: N samples; their targets are not read.
-    """
+    """Returns location, scale and skewness in raw units, mean over seeds."""
     axes = self.config.axes
     if axes == features.AXES_SHUFFLED:  # in train only
       axes = features.AXES_GIVEN

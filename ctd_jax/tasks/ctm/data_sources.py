@@ -5,8 +5,6 @@ import pathlib
 from collections.abc import Callable
 from typing import Any
 
-import tensorflow_datasets as tfds
-
 from ctd_jax.tasks.ctm.command_settings import DataSettings
 from ctd_jax_datasets import build
 from ctd_jax_datasets.ctm import ctm_dataset_builder, repository, schema
@@ -24,7 +22,7 @@ def load_questions(data: DataSettings, split: str) -> list[Question]:
       question
       for name in QA_DATASETS
       for question in ctm_dataset_builder.read_questions(
-        _build_dataset(name, data)
+        build.build_dataset(name, data.data_dir)
       )
     ]
   else:
@@ -38,7 +36,9 @@ def load_questions(data: DataSettings, split: str) -> list[Question]:
 def load_games(data: DataSettings) -> list[ItoInstance]:
   """Returns the games; a missing data set is built."""
   if data.file is None:
-    return ctm_dataset_builder.read_games(_build_dataset(ITO_DATASET, data))
+    return ctm_dataset_builder.read_games(
+      build.build_dataset(ITO_DATASET, data.data_dir)
+    )
   return read_json_lines(data.file, schema.instance_from_json)
 
 
@@ -46,11 +46,7 @@ def format_dataset_name(name: str, data: DataSettings) -> str:
   """Returns the data set's name in result rows, with its version if built."""
   if data.file is not None:
     return f"ctm/{pathlib.Path(data.file).stem}"
-  return f"{name}:{_build_dataset(name, data).version}"
-
-
-def _build_dataset(name: str, data: DataSettings) -> tfds.core.DatasetBuilder:
-  return build.build_dataset(name, data.data_dir)
+  return f"{name}:{build.build_dataset(name, data.data_dir).version}"
 
 
 def read_json_lines(

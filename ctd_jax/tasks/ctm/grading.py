@@ -67,8 +67,6 @@ def make_question_prompt(
 
   Args:
     question: the prompt has its text and task, never its gold.
-    style: one of `command_settings.STYLES`.
-    context: passages or facts that precede the question.
   """
   lines = [
     _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION,
@@ -110,8 +108,10 @@ def decide_by_vote(
     "参考答案": question.answer,
     "作答": answer,
   }
-  text = "\n".join(f"【{name}】{value}" for name, value in fields.items())
-  messages = make_conversation(_GRADING_INSTRUCTION, text)
+  messages = make_conversation(
+    _GRADING_INSTRUCTION,
+    "\n".join(f"【{name}】{value}" for name, value in fields.items()),
+  )
   votes = [
     _read_vote(chat.ask(messages, sample=i).text) for i in range(NUM_VOTES)
   ]
@@ -146,7 +146,6 @@ def grade_answers(
   Args:
     answered: questions with replies and the style of these.
     endpoint: judging model, if any.
-    workers: number of its parallel requests.
     replies_path: journal of the judging model, created only if there is one.
   """
   verdicts = [
@@ -203,7 +202,6 @@ def read_answers(
   Args:
     path: TSV file with the columns question (id), batch, style (direct or
       cot), kind, correct (1 or 0) and answer (\\n for a new line).
-    questions: all questions that are answered.
   """
   by_id = {question.question_id: question for question in questions}
   allowed = {"question": by_id, "style": STYLES, "correct": ("0", "1")}
@@ -298,9 +296,7 @@ def print_agreement(
 
   Args:
     answers_path: TSV file, see `read_answers`.
-    questions_path: JSON lines of the questions.
     endpoint: judging model, if any; its journal lies beside the answers.
-    workers: number of its parallel requests.
   """
   questions = data_sources.read_json_lines(questions_path, question_from_json)
   if not answers_path.is_file():
@@ -316,10 +312,12 @@ def print_agreement(
   columns = ["right, said right", "wrong, said wrong", "wrong, said right"]
   columns += ["right, said wrong", "undecided", "agreement in %", "kappa"]
   for field in ("task", "batch", "kind"):
-    lines = count_confusion(judged_verdicts, field)
     print(
       output.format_table(
-        f"By {field}", [field, "answers", *columns], lines, markdown=True
+        f"By {field}",
+        [field, "answers", *columns],
+        count_confusion(judged_verdicts, field),
+        markdown=True,
       )
     )
   for answer, verdict in judged_verdicts:

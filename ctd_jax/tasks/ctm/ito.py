@@ -112,8 +112,11 @@ def _play_missing_games(settings: ItoSettings, journal: Journal) -> None:
       journal.append(key, ito_players.game_to_json(finished_game))
 
     # Guessers are fast, and one thread keeps the journal in order.
-    num_workers = settings.workers if settings.agent == MODEL else 1
-    errors = chat_models.run_tasks(pending_tasks, play_task, num_workers)
+    errors = chat_models.run_tasks(
+      pending_tasks,
+      play_task,
+      settings.workers if settings.agent == MODEL else 1,
+    )
   if errors:
     raise ValueError(
       f"{len(errors)} of {len(tasks)} games were not played out ({errors[0]});"
@@ -177,8 +180,12 @@ def _write_results(
   )
   results.write_result_rows(folder / "results.json", rows)
   turns = [turn for game in finished_games for turn in game.turns]
-  notes = {"settings": json.dumps(_make_run_key(settings), ensure_ascii=False)}
-  text = ito_report.format_report(name, states, turns, notes)
+  text = ito_report.format_report(
+    name,
+    states,
+    turns,
+    {"settings": json.dumps(_make_run_key(settings), ensure_ascii=False)},
+  )
   files.write_text(folder / "report.md", text + "\n![Pass@K](passes.png)\n")
   ito_report.plot_passes(name, states, folder / "passes.png")
   print(ito_report.format_summary(name, states))

@@ -131,10 +131,6 @@ def start_game(
 ) -> State:
   """Returns the state before the first description.
 
-  Args:
-    themes: one for each round, see `draw_themes`.
-    feedback: see `State`.
-
   Raises:
     ValueError: naming the game or theme that breaks the rules.
   """
@@ -327,7 +323,6 @@ def find_leaks(reason: str, names: Iterable[str]) -> list[str]:
   """Returns the leaks in a reason: names, dynasty words, years.
 
   Args:
-    reason: reason of a seat, in either script.
     names: names and aliases of all entities of the game.
   """
   text = to_simplified(reason)
@@ -342,9 +337,6 @@ def read_description(
   text: str, view: View, names: Iterable[str]
 ) -> Description:
   """Returns the description in a reply.
-
-  Args:
-    names: names that the reason must not contain.
 
   Raises:
     ReplyError: if the form is invalid.

@@ -283,9 +283,7 @@ def play_game(
   """Returns the game after the last round, or after it was won.
 
   Args:
-    state: from `ito_game.start_game`.
     agents: one for each seat; the same object may take several.
-    repairs: how often one reply may be asked for again.
     extra_names: names that reasons must not contain, besides the entities.
   """
   seats = state.instance.seats

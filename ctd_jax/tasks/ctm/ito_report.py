@@ -243,12 +243,7 @@ def format_report(
   turns: Sequence[Mapping[str, object]],
   notes: Mapping[str, object],
 ) -> str:
-  """Returns the report in Markdown.
-
-  Args:
-    turns: turns of all games, see `play.FinishedGame`.
-    notes: name -> value of further notes.
-  """
+  """Returns the report in Markdown."""
   pass_cutoffs = available_cutoffs(states)
   rows = []
   for level, games in group_by_level(states).items():

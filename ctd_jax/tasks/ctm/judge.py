@@ -562,12 +562,7 @@ def extract_final_answer(reply: str, style: str) -> str | None:
 def judge_answer(
   question: Question, reply: str, style: str = DIRECT
 ) -> AnswerVerdict:
-  """Returns the verdict of the rules.
-
-  Args:
-    reply: reply of any system, in either script.
-    style: one of `command_settings.STYLES`.
-  """
+  """Returns the verdict of the rules."""
   answer = extract_final_answer(reply, style)
   if answer is None:
     return AnswerVerdict(False, UNPARSED, why="no JSON with 回答")

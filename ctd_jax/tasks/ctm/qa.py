@@ -42,12 +42,7 @@ NUM_PASSAGES = 10  # as many as the paper takes from a web search
 def answer_with_model(
   chat: ChatClient, style: str, context: ContextProvider, question: Question
 ) -> str:
-  """Returns a model's reply to a question.
-
-  Args:
-    style: one of `command_settings.STYLES`.
-    context: provides the texts that precede the question.
-  """
+  """Returns a model's reply to a question."""
   return chat.ask(
     grading.make_question_prompt(question, style, context(question))
   ).text

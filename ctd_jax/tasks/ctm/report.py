@@ -59,10 +59,9 @@ def compute_accuracies(graded: GradedQuestions) -> dict[str, Proportion]:
         verdict.correct
       )
   # LSEC is a task and a bucket; it stays in its first place.
-  order = dict.fromkeys((*TASKS, *BUCKETS, ALL_FAMILY))
   return {
     name: Proportion(sum(groups[name]), len(groups[name]))
-    for name in order
+    for name in dict.fromkeys((*TASKS, *BUCKETS, ALL_FAMILY))
     if groups[name]
   }
 
@@ -103,11 +102,7 @@ def average_measures(
 def format_report(
   graded: GradedQuestions, name: str, notes: Mapping[str, object]
 ) -> str:
-  """Returns the report in Markdown.
-
-  Args:
-    notes: name -> value of further notes, e.g. cost.
-  """
+  """Returns the report in Markdown."""
   columns = ["questions", "right", "of", "accuracy in % [95 %]"]
   blocks = [f"# {name}: {len(graded)} questions", ""]
   blocks += [f"- {key}: {value}" for key, value in notes.items()]
@@ -212,8 +207,6 @@ def write_report(
 
   Args:
     folder: folder of report.md and, see `plots.write_plots`, of the plots.
-    graded_by_system: name -> questions with verdicts.
-    notes: name of a system -> its notes, see `format_report`.
   """
   blocks = [
     format_report(graded, name, notes.get(name, {}))
@@ -232,11 +225,7 @@ def write_plots(
   folder: pathlib.Path,
   graded_by_system: Mapping[str, GradedQuestions],
 ) -> None:
-  """Writes the three plots to which the report refers.
-
-  Args:
-    graded_by_system: name -> questions with verdicts.
-  """
+  """Writes the three plots to which the report refers."""
   accuracies = {
     name: compute_accuracies(graded)
     for name, graded in graded_by_system.items()
@@ -279,7 +268,6 @@ def plot_bars(
   """Writes a PNG of accuracies with intervals, one colour for each system.
 
   Args:
-    systems: name -> family -> accuracy.
     families: ticks of the horizontal axis; those without questions are left
       out.
   """
@@ -319,11 +307,7 @@ def plot_curve(
   title: str,
   path: pathlib.Path,
 ) -> None:
-  """Writes a PNG of accuracy against a number, with intervals.
-
-  Args:
-    systems: name -> number -> accuracy.
-  """
+  """Writes a PNG of accuracy against a number, with intervals."""
   figure = output.make_figure(7, 4.2)
   axes = figure.add_subplot()
   for index, (name, accuracies) in enumerate(systems.items()):
