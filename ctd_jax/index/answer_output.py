@@ -21,7 +21,7 @@ from ctd_jax.utils import output
 
 CSV, TSV = FORMATS = ("csv", "tsv")
 _DELIMITERS = {CSV: ",", TSV: "\t"}
-# Of an answer without a row, whose header is told all the same.
+# Header of an answer without rows.
 _RECORD_COLUMNS = (
   "rank",
   "row",
@@ -41,7 +41,7 @@ _RECORD_COLUMNS = (
   "score",
   "text",
 )
-# A spreadsheet would compute what begins so.
+# A spreadsheet would compute cells that begin with these.
 _FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 WIDTH, HEIGHT = 640, 150
 _LEFT, _BOTTOM, _TOP = 42, 22, 8

@@ -44,7 +44,7 @@ from ctd_jax.index.question_calendar import (
 from ctd_jax.index.ranking import RankedRecord, TimeQuery
 from ctd_jax.utils.notes import Note
 
-# Below this a record is not said to be of the time that is asked for.
+# Records less likely to fall in the time asked for are left out.
 MIN_PROBABILITY = 0.01
 MAX_OTHER_TIMES = 1000
 
@@ -57,7 +57,7 @@ class SearchScope:
   skip: int = 0  # better records, shown on earlier pages
   works: Collection[str] | None = None  # names; None for all
   kinds: Collection[str] | None = None  # None for all but headings
-  min_probability: float = MIN_PROBABILITY  # of being in the time asked for
+  min_probability: float = MIN_PROBABILITY  # of falling in the time asked
   why: bool = False  # explain records that the model dated, 30 ms each
 
 
@@ -311,7 +311,7 @@ def rank_records(
   phrases = question.words
   scores = ranking.search_words(index.connection, phrases, k, works)
   if query is not None:
-    # What is of the time comes with the words even where many have them.
+    # Records of the time are found even if many others have the words.
     scores = (
       ranking.search_words(index.connection, phrases, k, works, query.hull)
       | scores
@@ -392,7 +392,7 @@ def mask_kinds(
   for kind in kinds or ():
     if kind not in known:
       raise QuestionError(
-        f"kind {kind!r}: no record is of it; the index has {', '.join(known)}"
+        f"kind {kind!r}: no record has it; the index has {', '.join(known)}"
       )
   wanted = [
     kind

@@ -4,7 +4,7 @@ An `ab` is a record, a `seg` its text, with a `date` at its head. The attributes
 of the date are those of `tei_output`: `when-custom` is a month as astronomical
 year and number, `notBefore-custom` and `notAfter-custom` are the first and last
 of several, `-iso` are days of the proleptic Gregorian calendar. `resp` is the
-reader, whose note stands beside the record.
+reader; the reader's note follows the record.
 """
 
 import dataclasses

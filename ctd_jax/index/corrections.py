@@ -42,7 +42,7 @@ CREATE TABLE corrections(
 CREATE INDEX corrections_by_work ON corrections(work, undone);
 PRAGMA user_version={_SCHEMA_VERSION};
 """
-_TIMEOUT = 60  # seconds that one waits for what others write
+_TIMEOUT = 60  # seconds to wait for other writers
 
 
 def create_file(path: pathlib.Path) -> None:
@@ -86,9 +86,9 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
   except sqlite3.DatabaseError as error:
     connection.close()
     raise ValueError(
-      f"{path}: damaged ({error}); stop the server first, if one runs, then "
-      "move it away, with -wal and -shm, and put a copy in its place, or none, "
-      "which leaves the index without corrections"
+      f"{path}: damaged ({error}); stop the server if one runs; then "
+      "move the file away with its -wal and -shm, and put back a copy, or none "
+      "to leave the index without corrections"
     ) from error
   connection.close()
   raise ValueError(
@@ -97,7 +97,7 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
   )
 
 
-# Where the records of corrections stand in their work, and which they share.
+# Where the records of corrections are, and which ones overlap.
 
 
 class CorrectedRecords(Protocol):
@@ -222,7 +222,7 @@ _GIVEN = (
 
 
 def hash_texts(texts: Iterable[str], num_before: int) -> str:
-  """Returns the hash by which the records of a correction are found again.
+  """Returns the hash that identifies the records of a correction.
 
   Args:
     num_before: earlier records of the work with the first text; a chronicle
@@ -327,7 +327,7 @@ class CorrectionStore:
       return _find_one(connection, "correction_id", correction_id)
 
   def get(self, correction_id: int) -> Correction | None:
-    """Returns a correction; None if there is none of this number."""
+    """Returns a correction; None if the number is unknown."""
     connection = self._open()
     return connection and _find_one(connection, "correction_id", correction_id)
 
@@ -464,7 +464,7 @@ class CorrectionStore:
     return self._thread.connection
 
   def _open_for_writing(self) -> sqlite3.Connection:
-    """Returns this thread's connection; creates the file if need be."""
+    """Returns this thread's connection; creates the file if necessary."""
     if not (self._folder / database.DATABASE_FILE).is_file():
       raise FileNotFoundError(f"{self._folder}: no index, nothing to correct")
     if not os.access(self._folder, os.W_OK):

@@ -263,7 +263,7 @@ def open_database(
 
 
 def make_uri(path: pathlib.Path, readonly: bool) -> str:
-  """Returns the address by which SQLite opens an existing database."""
+  """Returns the URI that opens an existing SQLite database."""
   mode = "rw"
   if readonly:
     # Readers of WAL write beside the file; where they cannot, nobody does.
@@ -280,7 +280,7 @@ def write(connection: sqlite3.Connection) -> Iterator[None]:
 
 
 def create_database(folder: str | os.PathLike) -> None:
-  """Creates an empty database, if there is none."""
+  """Creates an empty database, unless there is one."""
   path = pathlib.Path(folder) / DATABASE_FILE
   with contextlib.closing(
     sqlite3.connect(path, isolation_level=None)

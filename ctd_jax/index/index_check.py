@@ -31,9 +31,9 @@ from ctd_jax.index.manifest import EncoderEntry, Manifest
 from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.index.vectors import WorkVectors
 
-# Records of each work whose words are looked for in the full text.
+# Records of each work that are looked up in the full text.
 _NUM_SAMPLED = 20
-_EXCERPT = 6  # characters that are looked for
+_EXCERPT = 6  # characters looked up
 _WIDTH = 13  # of the names of lines
 _MAX_WARNINGS = 3  # of each work
 
@@ -85,7 +85,7 @@ def _check_database(
     yield (
       f"{folder / manifest.MANIFEST_FILE}: of generation "
       f"{index_manifest.generation}, the database of {generation}: a build was "
-      "broken off at its end; run it again"
+      "stopped at its end; run it again"
     )
   for (message,) in connection.execute("PRAGMA quick_check(5)"):
     if message != "ok":
@@ -139,7 +139,7 @@ def _check_work(
   months, chances = posteriors.months, posteriors.probabilities
   is_possible = (months >= 0) & (months < posteriors.num_months)
   if not (is_possible & (chances >= 0) & (chances <= 1 + 1e-4)).all():
-    yield f"{folder / work.folder}: posteriors that are no probabilities"
+    yield f"{folder / work.folder}: invalid probabilities"
   yield from _check_full_text(path, connection, work)
 
 

@@ -167,8 +167,8 @@ class IndexFolder:
 
     if self.manifest.passages is None:
       reason = (
-        "no record is dated for sure, by which it would; add a work that "
-        "prints its dates, or correct records and --redate"
+        "no record is dated for sure; add a work that prints dates, or "
+        "correct records and --redate"
         if self.manifest.is_for_passages
         else "it was built with --nopassages; --add a work again without that"
       )

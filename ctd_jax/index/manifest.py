@@ -74,9 +74,9 @@ def read_manifest(folder: pathlib.Path) -> Manifest:
   path = folder / MANIFEST_FILE
   if not path.is_file():
     raise FileNotFoundError(
-      f"{path}: missing; expected the folder of an index. It is built, and a "
-      "build that was broken off is ended, by python -m ctd_jax.index "
-      f"--index={folder} --add=..."
+      f"{path}: missing; expected the folder of an index. Build it, or finish "
+      f"a stopped build, with python -m ctd_jax.index --index={folder} "
+      "--add=..."
     )
   content = path.read_bytes()
   try:

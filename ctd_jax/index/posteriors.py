@@ -103,7 +103,7 @@ class PosteriorArrays:
       or len(arrays["probabilities"]) != sizes[1]
       or arrays["starts"][-1] != sizes[1]
     ):
-      raise ValueError(f"{folder}: damaged, its arrays are of several lengths")
+      raise ValueError(f"{folder}: damaged; the lengths of its arrays differ")
     return cls(**arrays, num_months=num_months)
 
   @classmethod
@@ -363,9 +363,7 @@ class MonthPostings:
     if arrays["starts"][-1] != len(arrays["records"]) or len(
       arrays["records"]
     ) != len(arrays["probabilities"]):
-      raise ValueError(
-        f"{folder}: damaged, its postings are of several lengths"
-      )
+      raise ValueError(f"{folder}: damaged; the lengths of its postings differ")
     return cls(**arrays)
 
 

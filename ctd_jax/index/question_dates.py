@@ -49,7 +49,7 @@ _NUMBERED_DAY = re.compile(
   f"(?<=月)(初{numerals.NUMERAL_PATTERN}日?|{numerals.NUMERAL_PATTERN}[日號号])"
 )
 _WESTERN_MONTH = re.compile(r"[公西][元曆歷历]前?\s*\S{1,5}年\s*\S{1,3}月\Z")
-# Range words, after which the readers of running text expect a place.
+# Readers of running text expect a place after these range words.
 _RANGE_WORDS = str.maketrans(dict.fromkeys("至到自從由迄", "，"))
 
 

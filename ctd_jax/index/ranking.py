@@ -39,8 +39,7 @@ from ctd_jax.retrieval import host_search
 STEP_WEIGHTS = (1.0, 0.7, 0.5, 0.3)
 # Characters that may stand between the characters of a phrase: 日有食之.
 _MAX_APART = 3
-# Of each step. More have the word than anyone reads; with a time those of the
-# time are looked for besides.
+# Of each step; nobody reads more. With a time, its records are searched too.
 MAX_MATCHES = 500
 _TOKEN = re.compile(r"\w+")
 _MAX_PAIRS = 64  # of neighbours; a long question repeats itself
@@ -131,7 +130,7 @@ def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
 
 # Nats; chosen on validation questions, see docs/guides/ask.md.
 WORD_WEIGHT = 12.0
-# Of a record that does not print the day that is asked for, one of its month.
+# For a record of the month that does not print the day asked for.
 _LOG_OTHER_DAY = -float(np.log(30))
 
 

@@ -34,18 +34,18 @@ from ctd_jax.index.ranking import RankedRecord
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
-# Evidence whose linked records are of the date that they speak for.
+# Evidence whose linked records have the date that they support.
 WORDING = ("parallels", "known")
 _MAX_RECORDS = 3  # that a note names
 _MAX_CHARACTERS = 24  # of each
 _SURE, _LIKELY = 0.9, 0.5  # of a month named alone, and with its chance
-MIN_MASS = 0.1  # in the year of the month that is spoken for
-_MAX_PROBABILITY = 1 - 1e-6  # what is certain has finite log odds
+MIN_MASS = 0.1  # in the year of the supported month
+_MAX_PROBABILITY = 1 - 1e-6  # so that log odds are finite
 # Before 104 BCE a month has a day in some of the calendars that are possible.
 _MAX_LOG_RATIO = 1.5
-_MAX_MONTHS = 5  # of those that a reason names
+_MAX_MONTHS = 5  # named by a reason
 SURE = 0.9  # of a neighbour that is named
-_NEAR = 3  # records; how far a neighbour stands that is farther is told
+_NEAR = 3  # records; beyond, the distance is given
 _NAMES_OF_STATEMENTS = {
   "months": "season",
   "doubtful month": "month, which may be one spoken of",
@@ -106,7 +106,7 @@ def _describe_date(
 
 
 def find_year_mass(index: IndexFolder, row: int, month: int) -> float:
-  """Returns the probability that a record is of the year of a month."""
+  """Returns the probability that a record falls in the year of a month."""
   if month >= len(index.calendar):
     return 0.0
   work = index.work_of(row)
@@ -132,18 +132,12 @@ def find_log_odds(probability: float) -> float:
   return math.log(probability / (1 - probability))
 
 
-def explain_record(
-  record: database.IndexRecord,
-  calendar: Calendar,
-  neighbours: Sequence[Neighbour] = (),
-  printed_reigns: Sequence[int] = (),
+def _explain_record(
+  index: IndexFolder, record: database.IndexRecord
 ) -> list[dict[str, Any]]:
-  """Returns the reasons for the most probable month, as JSON values.
-
-  Args:
-    neighbours: the nearest dated records of the work.
-    printed_reigns: rows of the reigns that the work names.
-  """
+  """Returns the reasons of what the record prints and where it stands."""
+  calendar, neighbours = index.calendar, _find_neighbours(index, record)
+  printed_reigns = index.work_of(record.row).printed_reigns
   num_months = len(calendar)
   log_odds = find_log_odds(record.best_probability)
   prior = find_log_odds(1 / (num_months + 1))
@@ -446,12 +440,7 @@ def find_reasons(
   ):
     reasons = _read_again(index, record)
     return sorted(reasons, key=lambda reason: -abs(reason["weight"]))
-  return explain_record(
-    record,
-    index.calendar,
-    _find_neighbours(index, record),
-    index.work_of(record.row).printed_reigns,
-  )
+  return _explain_record(index, record)
 
 
 def _read_again(

@@ -35,7 +35,7 @@ from ctd_jax.utils import files
 
 
 VECTORS_FOLDER = "vectors"
-# Records of a file: what is lost where a build is broken off.
+# Records per file: at most so many are lost when a build is stopped.
 PART_SIZE = 4096
 _KEY_DIGITS = 16
 
@@ -103,7 +103,7 @@ class WorkVectors:
       if not _is_whole(path, stop - start, width):
         raise ValueError(
           f"{path}: missing, or no vectors of {stop - start} records and width "
-          f"{width}; make them anew by python -m ctd_jax.index --encoder=..."
+          f"{width}; make them again with python -m ctd_jax.index --encoder=..."
         )
       parts.append(np.load(path, mmap_mode="r"))
     return cls(parts)

@@ -1,1 +1,1 @@
-"""Pages and a JSON API by which an index is read in a browser."""
+"""Pages and a JSON API that show an index in a browser."""

@@ -50,6 +50,11 @@ _SECONDS_PER_LOOK = 0.3
 _SECONDS_TO_START = 10.0
 _SECONDS_TO_END = 15.0  # more than `job_process` gives a program
 _SUFFIXES = (".json", ".log", ".lock", ".error")
+# What the API shows of a job.
+_SHOWN = (
+  *("title", "subject", "state", "created", "started", "ended"),
+  *("progress", "lines", "error"),
+)
 
 _SECONDS_PER_LOAD = 3  # of a page without a script
 _NUM_SHOWN = 30
@@ -58,21 +63,17 @@ api_router = APIRouter(tags=["jobs"])
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(StoredJob):
   """The current state of a job."""
 
-  id: str  # number of the job
-  title: str  # text, or the code of a message
-  subject: str  # what the job is about
-  arguments: tuple[str, ...]  # of `ctd-jax index`
-  state: str  # waiting, running, done, failed, cancelled or broken_off
-  created: str  # time in UTC, ISO 8601, like the next two
-  started: str  # "" before it starts
-  ended: str  # "" before it ends, or if it was killed
-  # None if it reports none.
-  progress: job_files.JobProgress | None
+  progress: job_files.JobProgress | None  # None if it reports none
   lines: tuple[str, ...]  # last ones of the log
   error: Note | str  # why it failed; "" otherwise
+
+  @property
+  def id(self) -> str:
+    """Number of the job."""
+    return self.job_id
 
   @property
   def is_active(self) -> bool:
@@ -82,8 +83,7 @@ class Job:
   def to_dict(self) -> dict[str, Any]:
     """Returns the job as the API shows it."""
     values = dataclasses.asdict(self) | {"error": clean(self.error)}
-    del values["arguments"]
-    return values
+    return {"id": self.id} | {name: values[name] for name in _SHOWN}
 
 
 class JobRunner:
@@ -204,14 +204,7 @@ class JobRunner:
         lines, stored.status
       )
     return Job(
-      id=stored.job_id,
-      title=stored.title,
-      subject=stored.subject,
-      arguments=stored.arguments,
-      state=stored.state,
-      created=stored.created,
-      started=stored.started,
-      ended=stored.ended,
+      **vars(stored),
       progress=job_files.find_progress(lines)
       if stored.state == RUNNING
       else None,
@@ -251,7 +244,7 @@ class JobRunner:
     """Starts the oldest waiting job, if none is running."""
     with self._lock():
       job_ids = self._list_ids()
-      # Also one runs whose file cannot be read.
+      # A job whose file cannot be read may run as well.
       if any(job_files.is_locked(self._folder, job_id) for job_id in job_ids):
         return
       for job in map(self._read, reversed(job_ids)):

@@ -118,9 +118,9 @@ class StoredJob:
   """The content of `ID.json`."""
 
   job_id: str  # a number
-  title: str  # these three as in `Job`
-  subject: str
-  arguments: tuple[str, ...]
+  title: str  # text, or the code of a message
+  subject: str  # what the job is about
+  arguments: tuple[str, ...]  # of `ctd-jax index`
   command: tuple[str, ...]  # program and arguments
   state: str  # one of `STATES`
   created: str  # time in UTC, ISO 8601, like the next two

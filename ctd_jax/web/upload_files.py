@@ -126,7 +126,7 @@ def read_entry_name(entry: zipfile.ZipInfo) -> str:
 
 
 class _TooLongError(Exception):
-  """More is to be read than is allowed."""
+  """A file is longer than allowed."""
 
 
 class _LimitedFile:

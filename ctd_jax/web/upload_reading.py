@@ -36,11 +36,11 @@ _MODEL_SECONDS_PER_CHARACTER = 1e-4
 _PASSAGE_SECONDS_PER_CHARACTER = 1e-4
 
 MAX_MEMORY = 12 << 30  # bytes of addresses
-_SAMPLE = 400_000  # characters of a work whose dates are looked for
+_SAMPLE = 400_000  # characters of a work searched for dates
 _MAX_WORKS = 60
 _MAX_RECORDS, _MAX_HEADINGS, _MAX_NAMES = 8, 12, 24
 _MAX_TEXT = 240  # characters of a record that are shown
-# What is said of a text and of a work when no more is known.
+# Preview of a text or work about which nothing is known.
 EMPTY_PREVIEW = {
   "error": "",
   "error_key": "",

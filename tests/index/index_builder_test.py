@@ -278,7 +278,7 @@ def test_a_build_goes_on_with_the_works_that_are_dated(
     with pytest.raises(ZeroDivisionError):
       build_index(folder, [f"beir:{beir}"])
   assert not (folder / "manifest.json").exists()
-  with pytest.raises(FileNotFoundError, match="broken off is ended"):
+  with pytest.raises(FileNotFoundError, match="or finish a stopped build"):
     manifest.read_manifest(folder)
   monkeypatch.setattr(staged_works, "stage_work", None)
   result = build_index(folder, [f"beir:{beir}"])

@@ -1,4 +1,4 @@
-"""Posteriors on disk: what is kept, what is spread, masses of intervals."""
+"""Posteriors on disk, by record and by month: what is kept, masses, damage."""
 
 import numpy as np
 import pytest
@@ -121,3 +121,46 @@ def test_empty_work_is_opened(tmp_path):
   arrays.save(tmp_path)
   opened = posteriors.PosteriorArrays.open(tmp_path, MONTHS)
   assert len(opened) == 0
+
+
+def test_mass_is_that_of_the_posteriors(tmp_path):
+  arrays = make_arrays(draw_posteriors(30))
+  chances = np.stack([arrays.p_months(row) for row in range(len(arrays))])
+  posteriors.make_month_postings(arrays).save(tmp_path)
+  postings = posteriors.MonthPostings.open(tmp_path)
+  for first, last in ((0, 0), (3, 17), (0, MONTHS - 1)):
+    np.testing.assert_allclose(
+      postings.sum_mass([(first, last)]),
+      chances[:, first : last + 1].sum(axis=1),
+      atol=1e-6,
+    )
+
+
+def test_spans_add_up_and_weights_count():
+  arrays = make_arrays(draw_posteriors(30, 1))
+  postings = posteriors.make_month_postings(arrays)
+  weights = np.linspace(0, 1, MONTHS)
+  chances = np.stack([arrays.p_months(row) for row in range(len(arrays))])
+  months = np.r_[2:6, 20:31]
+  np.testing.assert_allclose(
+    postings.sum_mass([(2, 5), (20, 30)], weights),
+    chances[:, months] @ weights[months],
+    atol=1e-5,
+  )
+
+
+def test_interval_beyond_the_calendar_is_refused():
+  postings = posteriors.make_month_postings(make_arrays(draw_posteriors(30)))
+  with pytest.raises(ValueError, match=r"0\.\.59, got 5\.\.60"):
+    postings.sum_mass([(5, MONTHS)])
+
+
+def test_damaged_file_is_named(tmp_path):
+  assert posteriors.MonthPostings.open(tmp_path) is None
+  posteriors.make_month_postings(make_arrays(draw_posteriors(30))).save(
+    tmp_path
+  )
+  path = tmp_path / "posting_records.npy"
+  path.write_bytes(path.read_bytes()[:40])
+  with pytest.raises(ValueError, match=r"posting_records\.npy: damaged"):
+    posteriors.MonthPostings.open(tmp_path)

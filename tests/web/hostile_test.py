@@ -100,6 +100,15 @@ texts = st.one_of(
   st.floats().map(str),
 )
 queries = st.lists(st.tuples(st.sampled_from(NAMES), texts), max_size=6)
+often, seldom = (
+  settings(
+    max_examples=number,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+    derandomize=True,
+  )
+  for number in (NUM_REQUESTS, NUM_REQUESTS // 3)
+)
 
 
 def check(response, sent):
@@ -124,12 +133,7 @@ def test_known_payloads_are_answered(client, path, payload):
     check(client.get(address), address)
 
 
-@settings(
-  max_examples=NUM_REQUESTS,
-  deadline=None,
-  suppress_health_check=list(HealthCheck),
-  derandomize=True,
-)
+@often
 @given(path=st.sampled_from(PATHS), query=queries)
 def test_any_query_is_answered(client, path, query):
   encoded = urlencode(
@@ -138,12 +142,7 @@ def test_any_query_is_answered(client, path, query):
   check(client.get(f"{path}?{encoded}"), (path, query))
 
 
-@settings(
-  max_examples=NUM_REQUESTS // 3,
-  deadline=None,
-  suppress_health_check=list(HealthCheck),
-  derandomize=True,
-)
+@seldom
 @given(
   path=st.sampled_from(
     (
@@ -160,12 +159,7 @@ def test_any_path_and_method_is_answered(client, path, tail, method):
   check(client.request(method, f"{path}/{tail}"), (method, path, tail))
 
 
-@settings(
-  max_examples=NUM_REQUESTS // 3,
-  deadline=None,
-  suppress_health_check=list(HealthCheck),
-  derandomize=True,
-)
+@seldom
 @given(
   path=st.sampled_from(
     ("/api/ask", "/date", "/token", "/corrections", "/api/corrections")
@@ -211,12 +205,7 @@ dates = st.text("魯隱公元二三年正五月/.-0123456789 ", min_size=1, max_
 
 
 @pytest.mark.slow
-@settings(
-  max_examples=NUM_REQUESTS // 3,
-  deadline=None,
-  suppress_health_check=list(HealthCheck),
-  derandomize=True,
-)
+@seldom
 @given(
   fields=st.dictionaries(st.sampled_from(FIELDS), texts | dates, max_size=4),
   path=st.sampled_from(("/corrections", "/correct")),

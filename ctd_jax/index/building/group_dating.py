@@ -80,7 +80,7 @@ class DatingChoices:
       )
     if self.fixed and sum(work.is_text for work in works) != 1:
       raise ValueError(
-        f"--fixed={self.fixed}: corrections are of one text; add it alone"
+        f"--fixed={self.fixed}: corrects a single text; add that text alone"
       )
 
 

@@ -88,7 +88,7 @@ def build_index(
   options: BuildOptions | None = None,
   removed: Sequence[str] = (),
 ) -> BuildResult:
-  """Adds works to an index, which is made if there is none.
+  """Adds works to an index, creating it first if necessary.
 
   Args:
     names: sources as for `sources.make_request`.
@@ -168,7 +168,7 @@ def is_new_folder(folder: pathlib.Path) -> bool:
   if others:
     raise ValueError(
       f"--index={folder}: holds {', '.join(others[:_MAX_NAMED])} and no index; "
-      "name an empty folder or one that is yet to be made"
+      "name an empty or a new folder"
     )
   return True
 
@@ -254,7 +254,7 @@ class _Build:
     dense = self._plan and self._plan.make_vectors(
       self._folder, self._staged, kept, self._options.map_items
     )
-    # An index whose works stay what they are dates passages as before.
+    # An index whose works do not change dates passages as before.
     use_passages = self._options.use_passages
     if self._previous and not (self._works or removed):
       use_passages = self._previous.is_for_passages

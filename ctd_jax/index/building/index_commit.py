@@ -45,7 +45,7 @@ from ctd_jax.utils import files, output
 
 _BATCH = 10_000  # records inserted at once
 _CACHE_KIBIBYTES = 200_000
-# Of the records, above which the full text is put in order as a whole.
+# Share of new records above which the whole full text is optimized.
 _MIN_OPTIMIZED = 0.2
 _WORK_COLUMNS = (
   "name",
@@ -262,7 +262,7 @@ def _fit_passages(
   generation = database.get_property(connection, "generation")
   name = f"{PASSAGES_FOLDER}/{generation}"
   target = folder / name
-  shutil.rmtree(target, ignore_errors=True)  # of a build that was broken off
+  shutil.rmtree(target, ignore_errors=True)  # of a stopped build
   texts, labels, row_ids = _read_records(connection, len(calendar))
   if not labels.is_known.any():
     logging.warning("no record is dated for sure: passages cannot be dated")

@@ -33,22 +33,22 @@ from ctd_jax.utils.notes import Note
 
 # Records dated at once: their scores of years are held in memory.
 MAX_RECORDS = 50_000
-# Of a data set that are dated together; the undated ones of a larger one are
-# dated by a sample of the known ones, as texts of other works are.
+# Records of a data set that are dated together. Undated records of a larger
+# one are dated from a sample of the known ones, like other texts.
 MAX_GROUP_RECORDS = 200_000
-# Known records that others are dated by; of more a sample.
+# Known records that others are dated from; more are sampled.
 MAX_LABELS = 100_000
 # Known records that a model needs to learn anything.
 MIN_LABELS = 8
-_BLOCK = 512  # records whose whole posterior is held
+_BLOCK = 512  # records with whole posteriors in memory
 _MARGIN_YEARS = 30  # before the first known record and after the last
-# That a text that names no date is of none of the months.
+# Probability that a text without a date lies outside the calendar.
 _OUTSIDE_CHANCE = 0.005
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LabelPool:
-  """Surely dated records, by which others are dated."""
+  """Surely dated records, from which others are dated."""
 
   texts: Sequence[str]
   months: Int[np.ndarray, " n"]  # lunation of each text

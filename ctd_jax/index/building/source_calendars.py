@@ -46,8 +46,7 @@ def open_calendar(
       if calendars.hash_calendar(asked) != calendars.hash_calendar(calendar):
         raise ValueError(
           f"--reigns={reigns}: the index has another calendar, "
-          f"{calendar.timeline.name}, by which its works are dated; leave the "
-          "flag out, or build an index of its own"
+          f"{calendar.timeline.name}; omit the flag, or build a new index"
         )
     return calendar
   if not works:
@@ -60,7 +59,7 @@ def open_calendar(
 def choose_calendar(
   works: Sequence[SourceWork], reigns: str | None
 ) -> tuple[str, Calendar]:
-  """Returns what the calendar was asked for by, and the calendar.
+  """Returns the calendar and the name it was asked for by, name first.
 
   Args:
     reigns: as for `chronicle_input.load_reigns`; None if the works say it.

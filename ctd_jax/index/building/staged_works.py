@@ -135,8 +135,7 @@ def name_folder(name: str, key: str) -> str:
 
 def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
   """Returns a work that an earlier build staged whole; else None."""
-  # A folder whose rows are not what was written is no staged work, so that
-  # its work is dated again.
+  # If the rows of a folder are damaged, its work is dated again.
   path = folder / WORK_FILE
   if not path.is_file() or not (folder / ROWS_FILE).is_file():
     return None
@@ -164,7 +163,7 @@ def read_dated_with(folder: pathlib.Path) -> DatedWith:
 
 def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
   """Dates a text by its order and stages it, unless that is done already."""
-  # By a process that died before it could say so.
+  # A process may have staged it and died before it could say so.
   if staged := find_staged_work(job.folder):
     return staged
   dated = work_dating.date_text_by_order(
@@ -285,7 +284,7 @@ def iterate_labels(
 def is_label(
   kind: str, month: int, chance: float, manner: str, num_months: int
 ) -> bool:
-  """Whether a record is a surely dated event, by which others are dated."""
+  """Whether a record is a surely dated event, from which others are dated."""
   return kind not in (HEADING, NEG_COMMENT, NO_EVENT) and is_sure(
     month, chance, manner, num_months
   )

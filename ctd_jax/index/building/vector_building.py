@@ -154,7 +154,7 @@ def plan_vectors(
   encoder: str | None,
   data_dir: str | os.PathLike | None,
 ) -> VectorPlan | None:
-  """Returns the plan for vectors; None if the index is to have none.
+  """Returns the plan for vectors; None for an index without vectors.
 
   Args:
     previous: encoder of the index.

@@ -42,10 +42,10 @@ from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils.notes import Note
 
-# A text that prints a year, and dates this often, stands in order.
+# A text that prints a year, and dates at least this often, is in order.
 MIN_DATED = 0.05
-_MAX_SAMPLED = 2_000  # entries that are read to find out
-# Of its months that a reign has to name, to be one by which a work counts.
+_MAX_SAMPLED = 2_000  # entries read to find out
+# Share of its months that a reign must name to count as used by a work.
 _MIN_SHARE = 0.5
 _YEAR_KINDS = (sections.YEAR, sections.NAMED)
 _DATED_KINDS = (sections.MONTH, sections.SEASON, *_YEAR_KINDS)
@@ -63,7 +63,7 @@ class DatedWork:
   dated_by: Sequence[str]  # manner of each record
   is_fixed: Bool[np.ndarray, " n"]  # whether a reader set the date
   manner: str
-  printed_reigns: tuple[int, ...] = ()  # rows of the reigns by which it counts
+  printed_reigns: tuple[int, ...] = ()  # rows of the reigns that it uses
   warnings: tuple[Note, ...] = ()  # what readers of the dates should know
   # By readers; the dates follow them.
   corrections: WorkCorrections = dataclasses.field(
