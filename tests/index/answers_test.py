@@ -18,7 +18,6 @@ from ctd_jax.index import (
   answer_output,
   calendars,
   database,
-  passage_answers,
   record_answers,
 )
 from ctd_jax.index import answers as answer_lib
@@ -89,11 +88,6 @@ def test_no_line_is_wider_than_the_terminal(answer, width):
   assert "\x1b" not in text
 
 
-def test_control_characters_of_a_corpus_do_not_reach_the_terminal(index):
-  text = str(index.ask("莒人使來"))
-  assert "莒人使來<b>&。␛[31m" in text
-
-
 def test_marked_words_are_seen_in_a_long_text():
   text = "甲" * 300 + "日食" + "乙" * 300
   marked = answer_lib._mark(text, [(300, 302)])
@@ -115,8 +109,10 @@ def test_page_is_complete_and_escaped(answer):
   assert ("<svg" in text) == (answer.dates is not None)
 
 
-def test_page_escapes_the_texts_of_records(index):
-  text = answer_output.format_page(index.ask("莒人使來"))
+def test_texts_of_records_are_escaped(index):
+  answer = index.ask("莒人使來")
+  assert "莒人使來<b>&。␛[31m" in str(answer)
+  text = answer_output.format_page(answer)
   assert "&lt;b&gt;&amp;" in text
   assert "<mark>莒人使來</mark>" in text
   assert "\x1b" not in text
@@ -153,6 +149,7 @@ def test_passage_is_answered_with_years_and_parallels(index):
   assert dates.years[0].name == "魯隱公元年"
   assert dates.years[0].probability == pytest.approx(0.6, abs=0.01)
   assert [span.first for span in dates.credible_50] == [4]
+  assert dates.outside < 0.01
   # The other record is of another year.
   assert [p.row for p in dates.parallels] == [3]
   known = next(r for r in dates.reasons if r["expert"] == "known")
@@ -248,10 +245,3 @@ def test_figure_shows_where_the_probability_is():
     [(year, 1 / 2000) for year in range(2000)]
   )
   assert 100 < flat.count("<rect") <= 300
-
-
-def test_credible_months_are_the_smallest_set(index):
-  dates = FixedDater(len(index.calendar)).date("")
-  shown = passage_answers.make_passage_date(index, dates)
-  assert [span.first for span in shown.credible_50] == [4]
-  assert shown.outside < 0.01

@@ -1,7 +1,5 @@
 """Database of an index: full text of single characters, rows, damage."""
 
-import doctest
-
 import pytest
 
 from ctd_jax.index import database
@@ -90,18 +88,11 @@ def test_records_come_in_the_order_asked(connection):
 def test_folding_keeps_positions():
   text = "葬衛桓公，戰于鞌，𠀀"
   assert len(database.fold_text(text)) == len(text)
-  assert database.find_spans(["卫桓公", "戰於", "公戰"], text) == [
-    (1, 4),
-    (3, 6),
-    (5, 7),
-  ]
-
-
-def test_variant_glyphs_of_prints_are_found():
-  assert database.find_spans(["鹽鐵", "喪"], "罷塩鐡，居䘮") == [
-    (1, 3),
-    (5, 6),
-  ]
+  spans = database.find_spans(["卫桓公", "戰於", "公戰"], text)
+  assert spans == [(1, 4), (3, 6), (5, 7)]
+  # Variant glyphs of prints.
+  spans = database.find_spans(["鹽鐵", "喪"], "罷塩鐡，居䘮")
+  assert spans == [(1, 3), (5, 6)]
 
 
 def test_no_database_and_no_index_are_told_apart(tmp_path):
@@ -118,7 +109,3 @@ def test_a_folder_that_cannot_be_written_is_read(tmp_path, monkeypatch):
   connection = database.open_database(tmp_path)
   assert database.get_property(connection, "generation") == "0"
   connection.close()
-
-
-def test_examples_of_the_module():
-  assert doctest.testmod(database).failed == 0
