@@ -112,9 +112,6 @@ def latent_scalar(
     reign_starts: ordinal of each reign's first month, G of them; "timeline".
     num_months: months of the timeline; "timeline".
 
-  Raises:
-    ValueError: if `axis` is unknown or `reign_starts` does not fit.
-
   Source: released code, latent scalar; "timeline" repairs its padded axis.
   """
   probabilities = logits.probabilities()
@@ -136,13 +133,6 @@ def latent_scalar(
     cells = reigns * years * months
     position = reign * (years * months) + year * months + month
     return position / max(cells - 1, 1)
-  if axis != "timeline":
-    raise ValueError(f"scalar axis must be one of {SCALAR_AXES}, got {axis!r}")
-  if len(reign_starts) != reigns or num_months < 2:
-    raise ValueError(
-      f"axis 'timeline' needs {reigns} reign starts and num_months > 1, got "
-      f"{len(reign_starts)} and {num_months}"
-    )
   # u = (E[first month of g] + 12 E[y] + E[m]) / (K - 1).
   first = expectation(probabilities.reign, jnp.asarray(reign_starts))
   ordinal = first + MONTHS_PER_YEAR * expectations[1] + expectations[2]
@@ -186,9 +176,6 @@ def make_codebook(
       class 0. Low harmonics repeat, which weighs them more; rows keep the
       length of the other codes.
 
-  Raises:
-    ValueError: if `kind` is unknown.
-
   Source: released code, codebooks; the other two repair its frequencies.
   """
   index = np.arange(classes, dtype=np.float64)
@@ -200,15 +187,11 @@ def make_codebook(
   elif kind == "index":
     periods = geometric_series(2.0, 2.0 * classes, half)
     angles = 2 * np.pi * index[:, None] / periods
-  elif kind == "circular":
+  else:
     # Whole numbers of cycles in C, or class C-1 would be no neighbour of 0.
     highest = float(max(classes // 2, 1))
     harmonics = np.rint(geometric_series(1.0, highest, half))
     angles = 2 * np.pi * index[:, None] * harmonics / classes
-  else:
-    raise ValueError(
-      f"codebook must be one of {(*CODEBOOKS, 'circular')}, got {kind!r}"
-    )
   if width == 1:
     return position[:, None].astype(np.float32)
   code = np.concatenate([np.sin(angles), np.cos(angles)], axis=1)
@@ -257,7 +240,6 @@ class AbsoluteContext(nn.Module):
     return pooled + gate * context
 
 
-# ----------------------------------------------------------------------------
 # Posterior p(month | text) over the months that exist, and its overlaps.
 #
 # The three calendar heads are independent: their product puts mass on years
@@ -282,11 +264,7 @@ _MIN_MASS = 1e-7
 def number_regnal_years(
   month_classes: Int[np.ndarray, "K 3"],
 ) -> Int[np.ndarray, " K"]:
-  """Returns the regnal year of every month, from 0, int [K].
-
-  Args:
-    month_classes: reign, year number and month, all from 0.
-  """
+  """Returns the regnal year of every month, from 0, int [K]."""
   # A year begins where reign or year number changes.
   is_new_year = np.any(np.diff(month_classes[:, :2], axis=0) != 0, axis=1)
   return np.concatenate([[0], np.cumsum(is_new_year)])
@@ -342,13 +320,7 @@ class MonthPosterior(nn.Module):
   def log_mass(
     self, query_p: Float[AnyArray, "Q K"], record_p: Float[AnyArray, "N K"]
   ) -> Float[Array, "Q N"]:
-    """Returns the weighted log probability of one month for both, fp32 [Q, N].
-
-    Args:
-      query_p: distribution of each query, [Q, K]; uniform over an interval that
-        the query states, which makes the mass the mean posterior there.
-      record_p: distribution of each record, [N, K].
-    """
+    """Returns the weighted log probability that both are of one month."""
     # weight * log(sum_k p_q(k) p_r(k) + epsilon)
     mass = jnp.matmul(query_p, record_p.T, precision=PRECISION)
     return self.weight * jnp.log(mass + _MIN_MASS)
@@ -357,11 +329,7 @@ class MonthPosterior(nn.Module):
 def uniform_over_interval(
   interval: Int[AnyArray, "B 2"], num_months: int
 ) -> Float[Array, "B {num_months}"]:
-  """Returns the uniform distribution over each interval, fp32 [B, K].
-
-  Args:
-    interval: first and last ordinal month, int [B, 2]; -1 = none.
-  """
+  """Returns the uniform distribution over each interval; -1 = none."""
   # Both ends are included. The interval (-1, -1) has no month; the clamp keeps
   # its row at zero instead of NaN.
   ordinals = jnp.arange(num_months)
@@ -369,7 +337,6 @@ def uniform_over_interval(
   return is_inside / jnp.maximum(is_inside.sum(axis=1, keepdims=True), 1)
 
 
-# ----------------------------------------------------------------------------
 # Gaussian of a text over time, and how near in time two texts are.
 #
 # The temporal module of TEMPS reads the states of an encoder and does not

@@ -25,7 +25,6 @@ from ctd_jax.models.encoding import Encoding
 from ctd_jax.models.packing import POOLINGS, PackedTexts
 from ctd_jax.models.pretrained.folders import EncoderConfig
 
-# ----------------------------------------------------------------------------
 # Configuration of the dual encoder, and the names of its scores.
 #
 # Axes: G reigns, Y year numbers, M months of a year, K months of the
@@ -285,16 +284,6 @@ class DualEncoder(nn.Module):
       jnp.exp(self.log_months(encoding)),
     )
 
-  def _fuse_time(
-    self, query: Encoding, record: Encoding
-  ) -> Float[Array, "Q N"]:
-    """Returns cosines mixed with similarities in time, fp32 [Q, N]."""
-    similarity = calendar_heads.time_similarity(query.gaussian, record.gaussian)
-    return self.gaussian.fuse(
-      self.cosine(query, record, "temps"),
-      similarity / self.config.temperature,
-    )
-
   def cosine(
     self, query: Encoding, record: Encoding, mode: str
   ) -> Float[Array, "Q N"]:
@@ -340,15 +329,17 @@ class DualEncoder(nn.Module):
         both are of one month; "temps" = cosine of the plain vectors, mixed with
         the similarity in time.
 
-    Raises:
-      ValueError: if `mode` is unknown.
-
     Source: paper, section 4, the scorer, and the released code.
     """
     if mode not in SCORE_MODES:
       raise ValueError(f"score mode must be one of {SCORE_MODES}, got {mode!r}")
     if mode == "temps" and self.config.use_gaussian:
-      return self._fuse_time(query, record)
+      similarity = calendar_heads.time_similarity(
+        query.gaussian, record.gaussian
+      )
+      return self.gaussian.fuse(
+        self.cosine(query, record, mode), similarity / self.config.temperature
+      )
     # s(q, r) = cos(h_q, h_r) / temperature + b(u_r - u_q) + w log mass(q, r)
     query_p, record_p = (self.month_p(each, mode) for each in (query, record))
     return self.cosine(query, record, mode) + self.temporal(

@@ -22,7 +22,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from ctd_jax.models.encoders import layers
-from ctd_jax.models.encoders.layers import AnyArray, TokenIds, TokenMask
+from ctd_jax.models.encoders.layers import AnyArray, TokenIds
 
 _WIDTH = 128  # columns; narrower rows are less full
 # Tokens that a text has on average, at least, in a row that is full. It bounds
@@ -56,11 +56,7 @@ class Layout(NamedTuple):
 
 
 def row_width(longest: int, max_length: int) -> int:
-  """Returns the width W of rows for texts of up to `longest` tokens.
-
-  Raises:
-    ValueError: if the encoder takes only `max_length` tokens, which is less.
-  """
+  """Returns the width W of rows for texts of up to `longest` tokens."""
   if longest > max_length:
     raise ValueError(
       f"texts of {longest} tokens exceed max_length {max_length} of the encoder"
@@ -159,12 +155,7 @@ def _fill_rows(
 def pack_texts(
   ids: Int[np.ndarray, "B L"], mask: Int[np.ndarray, "B L"], layout: Layout
 ) -> PackedTexts:
-  """Returns the texts in the rows of a layout.
-
-  Args:
-    ids: token ids of P * T texts, [B, L], in the order of the layout.
-    mask: 1 for a token, [B, L]; padding may be on either side.
-  """
+  """Returns texts in the rows of a layout; padding may be on either side."""
   packs, count, _ = layout.positions.shape
   is_token = mask.astype(bool)
   text, _ = np.nonzero(is_token)  # of every token, in order
@@ -195,13 +186,6 @@ def iter_packed_batches(
   own: attention costs the square of the width. Texts of one width are dealt to
   the packs by length, so that all packs are about as full. In the last batch of
   a width, index -1 stands for a text without tokens.
-
-  Args:
-    ids: token ids, [N, L].
-    mask: 1 for a token, [N, L].
-    size: texts B of a batch, a multiple of `packs`.
-    packs: packs P of a batch.
-    max_length: tokens that the encoder takes.
   """
   lengths = mask.sum(axis=1)
   doublings = np.ceil(np.log2(np.maximum(lengths, 1) / _WIDTH)).clip(0)
@@ -224,15 +208,13 @@ def iter_packed_batches(
       int(width),
     )
     for number, texts in enumerate(dealt_indices.reshape(count, size)):
-      pack_slice = slice(number * packs, (number + 1) * packs)
-      token_mask = np.where(texts[:, None] < 0, 0, mask[texts])
-      yield (
-        texts,
-        pack_texts(ids[texts], token_mask, layout.select_packs(pack_slice)),
+      of_batch = layout.select_packs(
+        slice(number * packs, (number + 1) * packs)
       )
+      token_mask = np.where(texts[:, None] < 0, 0, mask[texts])
+      yield texts, pack_texts(ids[texts], token_mask, of_batch)
 
 
-# ----------------------------------------------------------------------------
 # Pooling: one vector per text from the states of its tokens.
 #
 # A BERT represents a text by its first token, a decoder by its last, and an
@@ -252,13 +234,6 @@ ATTENTION = "attention"  # pooling by scores of the tokens, not of a config
 _MASKED_SCORE = -1e9
 
 
-def pool_tokens(
-  token_states: Float[AnyArray, "B L D"], mask: TokenMask, kind: str
-) -> Float[Array, "B D"]:
-  """Returns one vector per row of one text; padding may be on either side."""
-  return pool_texts(token_states, mask.astype(jnp.int32), kind, 1)[:, 0]
-
-
 def encode_texts(
   encoder: Callable[..., Float[Array, "B S D"]],
   ids: TokenIds,
@@ -267,19 +242,11 @@ def encode_texts(
   max_texts: int,
   deterministic: bool = True,
 ) -> Float[Array, "B {max_texts} D"]:
-  """Returns the vectors of the texts of each row, as `pool_texts` of all
-  states.
+  """Returns the vectors of the texts of each row, see `pool_texts`.
 
   Args:
     encoder: `(ids, segments, deterministic, columns)` -> states of the tokens
       in those columns, [B, S, D]; of all tokens if `columns` is None.
-    ids: token ids.
-    segments: which text of its row a token belongs to, from 1; 0 = padding.
-    kind: one of `POOLINGS`.
-    max_texts: texts that a row may have.
-
-  Raises:
-    ValueError: if `kind` is unknown.
   """
   if kind in _ONE_TOKEN:
     columns = _find_columns(_find_members(segments, max_texts), kind)
@@ -306,9 +273,6 @@ def pool_texts(
       "attention" = mean weighted by the softmax of the scores.
     max_texts: texts that a row may have, S.
     scores: of the tokens, for "attention".
-
-  Raises:
-    ValueError: if `kind` is unknown.
   """
   is_member = _find_members(segments, max_texts)
   weights = None
@@ -323,8 +287,6 @@ def pool_texts(
     return jnp.matmul(
       weights, token_states, precision=jax.lax.Precision.HIGHEST
     )
-  if kind not in POOLINGS:
-    raise ValueError(f"pooling must be one of {POOLINGS}, got {kind!r}")
   return layers.take_tokens(token_states, _find_columns(is_member, kind))
 
 
@@ -376,12 +338,7 @@ def flatten_packs(
 def take_packed(
   pooled: Float[Array, "_ S D"], texts: PackedTexts
 ) -> Float[Array, "P T D"]:
-  """Returns the vector of every packed text, zero for one without tokens.
-
-  Args:
-    pooled: vectors of the slots of all rows, [P * R, S, D].
-    texts: P packs of T texts in R rows.
-  """
+  """Returns the vector of every packed text, zero for one without tokens."""
   # [P * R, S, D] -> [P, R * S, D]. Taking within a pack keeps every vector on
   # the device that encoded it. The slot R * S of a text without tokens is out
   # of range and is filled with zeros.

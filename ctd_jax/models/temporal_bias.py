@@ -25,7 +25,6 @@ from ctd_jax.models.calendar_heads import (
   geometric_series,
 )
 
-# ----------------------------------------------------------------------------
 # Offset bias as a table, so that scoring a pair looks up and interpolates.
 #
 # The bias (`temporal_bias.OffsetBias`) is a function of one number, the
@@ -91,11 +90,6 @@ def tabulate_bias(
 
   The bound is at most `TOLERANCE`, or the change that rounding the offset to
   fp32 can cause if that is more. The rounding of the result is not included.
-
-  Args:
-    params: of `temporal_bias.OffsetBias`.
-    frequencies: of its features, [F].
-    reach: largest offset in either direction.
   """
   arrays = {name: np.asarray(leaf, np.float64) for name, leaf in params.items()}
   frequencies = np.asarray(frequencies, np.float32).astype(np.float64)
@@ -177,21 +171,10 @@ def offset_frequencies(
       twice the timeline, so that the slowest phase differs for any two offsets.
     num_months: months of the timeline; "index".
 
-  Raises:
-    ValueError: if `kind` is unknown or "index" lacks `num_months`.
-
   Source: released code, relative bias; "index" repairs its frequencies.
   """
   if kind == "release":
     return geometric_series(1.0, MIN_FREQUENCY, count)
-  if kind != "index":
-    raise ValueError(
-      f"offset features must be one of {OFFSET_FEATURES}, got {kind!r}"
-    )
-  if num_months < 2:
-    raise ValueError(
-      f"offset features 'index' need num_months > 1, got {num_months}"
-    )
   periods = geometric_series(2.0, 2.0 * num_months, count)  # months
   return 2 * np.pi * (num_months - 1) / periods
 

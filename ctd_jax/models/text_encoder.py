@@ -13,13 +13,13 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
-from jaxtyping import Array, Float, Int
+from jaxtyping import Float, Int
 
 from ctd_jax.models import packing
 from ctd_jax.models.packing import POOLINGS, PackedTexts, encode_packed
@@ -29,7 +29,6 @@ from ctd_jax.models.pretrained.vector_settings import SIDES, VectorSettings
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.utils import output
 
-# ----------------------------------------------------------------------------
 # Checks of tokenised texts: room after a prefix, cuts, texts that collapse.
 #
 # A prefix that fills the length, or a length too short for texts to differ,
@@ -51,9 +50,6 @@ def check_prefix(
   Args:
     max_length: tokens read of a text, prefix and special tokens included.
     prefix_name: of the field or argument, for the error.
-
-  Raises:
-    ValueError: naming both, with their tokens and the least length.
   """
   if not prefix:
     return
@@ -73,14 +69,7 @@ def warn_of_cuts(
   texts_name: str,
   length_name: str = "max_length",
 ) -> None:
-  """Warns of texts that are longer than what is read of them.
-
-  Args:
-    full_lengths: tokens of each text, uncut.
-    max_length: tokens read of a text.
-    texts_name: what the texts are, e.g. "records".
-    length_name: of the field or argument to raise.
-  """
+  """Warns of texts that are longer than what is read of them."""
   num_cut = int((full_lengths > max_length).sum())
   if num_cut:
     logging.warning(
@@ -97,12 +86,7 @@ def warn_of_cuts(
 def warn_of_collapse(
   texts: Sequence[str], rows: Iterable[Int[np.ndarray, " _"]], texts_name: str
 ) -> None:
-  """Warns of distinct texts with the same tokens, hence the same vector.
-
-  Args:
-    rows: their token ids, cut.
-    texts_name: what the texts are, e.g. "queries".
-  """
+  """Warns of distinct texts with the same tokens, hence the same vector."""
   groups = _group_by_tokens(texts, rows)
   collapsed_groups = [group for group in groups if len(group) > 1]
   if collapsed_groups:
@@ -127,10 +111,6 @@ def check_distinct(
 
   That is, if the distinct texts have less than half as many distinct rows of
   tokens.
-
-  Args:
-    rows: their token ids, cut.
-    texts_name: what they are, e.g. "train queries".
   """
   groups = _group_by_tokens(texts, rows)
   num_texts = sum(map(len, groups))
@@ -242,7 +222,14 @@ class TextEncoder:
       )
     pooling = declared.pooling if pooling is None else pooling
     normalize = declared.normalize if normalize is None else normalize
-    _check_is_said(folder, pooling=pooling, normalize=normalize)
+    settings = {"pooling": pooling, "normalize": normalize}
+    missing = [f"{name}=" for name, value in settings.items() if value is None]
+    if missing:
+      raise ValueError(
+        f"{folder} does not say how its vectors are made (no "
+        f"{vector_settings.MODULES_FILE} with a pooling); give "
+        f"{' and '.join(missing)}"
+      )
     if pooling not in POOLINGS:
       raise ValueError(f"pooling must be one of {POOLINGS}, got {pooling!r}")
     prefix = declared.choose(folder, side, "prefix", prefix)
@@ -302,52 +289,29 @@ class TextEncoder:
       (states, mask): fp32 [N, L, D], zero where no token stands, and int32
       [N, L], 1 where one does; padded on the right to the longest text.
     """
-    max_tokens = 0
-    batches = []
-    for rows, states, mask in self.iter_token_states(texts, batch_size):
-      batches.append((rows, np.asarray(states), mask))
-      max_tokens = max(max_tokens, int(mask.sum(axis=1).max()))
-    states = np.zeros((len(texts), max_tokens, self.width), np.float32)
-    mask = np.zeros((len(texts), max_tokens), np.int32)
-    for rows, batch_states, batch_mask in batches:
-      # The last batch repeats rows, and its bucket may exceed the longest text.
-      length = min(max_tokens, batch_mask.shape[1])
-      mask[rows, :length] = batch_mask[: len(rows), :length]
-      states[rows, :length] = batch_states[: len(rows), :length]
-    states *= mask[:, :, None]
-    return states, mask
-
-  def iter_token_states(
-    self, texts: Sequence[str], batch_size: int
-  ) -> Iterator[
-    tuple[Int[np.ndarray, " _"], Float[Array, "B L D"], Int[np.ndarray, "B L"]]
-  ]:
-    """Yields states of tokens, texts of similar length together.
-
-    Args:
-      batch_size: texts B encoded at once.
-
-    Yields:
-      (rows, states, mask): indices of up to B texts, their states fp32
-      [B, L, D], and int32 [B, L], 1 where a token stands. Where there are
-      fewer than B indices the last text is repeated, so that few shapes are
-      compiled.
-    """
     tokens = self._tokenize(texts)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    order = np.argsort(lengths, kind="stable")
+    shape = len(texts), int(lengths.max(initial=0))
+    states = np.zeros((*shape, self.width), np.float32)
+    mask = np.arange(shape[1]) < lengths[:, None]
     forward = _make_forward(self.config)
+    # Texts of similar length together, padded to few lengths.
+    order = np.argsort(lengths, kind="stable")
     with output.Progress(total=len(texts), unit="text", desc="encode") as bar:
       for start in range(0, len(texts), batch_size):
         rows = order[start : start + batch_size]
-        columns = bucket_length(int(lengths[rows[-1]]), self.max_length)
+        longest = int(lengths[rows[-1]])
+        columns = max(_MIN_BUCKET, 1 << (longest - 1).bit_length())
         # The last batch has the shape of the others.
         padded_rows = np.pad(rows, (0, batch_size - len(rows)), mode="edge")
-        ids, mask = self.tokenizer.pad(
-          [tokens[i] for i in padded_rows], columns
+        ids, batch_mask = self.tokenizer.pad(
+          [tokens[i] for i in padded_rows], min(columns, self.max_length)
         )
-        yield rows, forward(self.params, ids, mask), mask
+        batch_states = np.asarray(forward(self.params, ids, batch_mask))
+        states[rows, :longest] = batch_states[: len(rows), :longest]
         bar.update(len(rows))
+    states *= mask[:, :, None]
+    return states, mask.astype(np.int32)
 
   def _tokenize(self, texts: Sequence[str]) -> list[Int[np.ndarray, " _"]]:
     """Returns the ids of each text; warns of texts that are cut or collapse."""
@@ -357,17 +321,6 @@ class TextEncoder:
     warn_of_cuts(full_lengths, self.max_length, "texts")
     warn_of_collapse(texts, rows, "texts")
     return rows
-
-
-def _check_is_said(folder: pathlib.Path, **settings: str | bool | None) -> None:
-  """Raises ValueError if neither folder nor caller says a setting."""
-  missing = [f"{name}=" for name, value in settings.items() if value is None]
-  if missing:
-    raise ValueError(
-      f"{folder} does not say how its vectors are made (no "
-      f"{vector_settings.MODULES_FILE} with a pooling); give "
-      f"{' and '.join(missing)}"
-    )
 
 
 def read_folder(
@@ -380,11 +333,6 @@ def read_folder(
     pooling: of its vectors; the tokenizer must add the token that it reads.
     end_token: see `TextTokenizer.load`.
     **overrides: see `folders.read_encoder_config`.
-
-  Raises:
-    FileNotFoundError: if a file is missing.
-    ValueError: if a file is not what it should be, the tokenizer lacks a
-      token that is needed, or has more entries than the model.
   """
   config = folders.read_encoder_config(folder, **overrides)
   tokenizer = TextTokenizer.load(folder, end_token)
@@ -395,14 +343,6 @@ def read_folder(
       f"table only {config.vocab_size} rows"
     )
   return tokenizer, config
-
-
-def bucket_length(length: int, max_length: int) -> int:
-  """Returns the padded length: a power of two from 16, or the maximum."""
-  columns = _MIN_BUCKET
-  while columns < length:
-    columns *= 2
-  return min(columns, max_length)
 
 
 @functools.lru_cache

@@ -40,15 +40,13 @@ _UNK_TOKENS = ("[UNK]", "<unk>")
 # Unicode categories of marks that are dropped. U+3007 (zero) and private-use
 # characters, which stand for Han characters without a code point, are not.
 _MARKS = r"[\p{P}\p{S}\p{Z}\p{Cc}\p{Cf}]"
-_BLANKS = r"[\p{Z}\p{Cc}\p{Cf}]"
 
 
-def _make_normalizer(strip_punctuation: bool) -> normalizers.Normalizer:
+def _make_normalizer() -> normalizers.Normalizer:
   steps = [normalizers.NFC()]  # also folds CJK compatibility ideographs
   for spelling, *variants in numerals.SPELLING_GROUPS:
     steps += [normalizers.Replace(variant, spelling) for variant in variants]
-  marks = _MARKS if strip_punctuation else _BLANKS
-  steps.append(normalizers.Replace(tokenizers.Regex(marks), ""))
+  steps.append(normalizers.Replace(tokenizers.Regex(_MARKS), ""))
   return normalizers.Sequence(steps)
 
 
@@ -89,7 +87,6 @@ class TextTokenizer:
   def build(
     cls,
     texts: Iterable[str],
-    strip_punctuation: bool = True,
     extra_tokens: Sequence[str] = (),
   ) -> TextTokenizer:
     """Returns a tokenizer of the characters that occur in `texts`.
@@ -99,14 +96,10 @@ class TextTokenizer:
 
     Args:
       texts: usually the training split of a gallery.
-      strip_punctuation: whether marks are dropped; white space always is.
       extra_tokens: stand behind the characters, and are found in a text as
         they are written.
-
-    Raises:
-      ValueError: if no character is left.
     """
-    normalizer = _make_normalizer(strip_punctuation)
+    normalizer = _make_normalizer()
     counts = collections.Counter()
     for text in texts:
       counts.update(normalizer.normalize_str(text))
@@ -142,11 +135,6 @@ class TextTokenizer:
         transformers' AutoTokenizer reads, without running code of the folder.
       end_token: token that ends every text, added if the tokenizer does not
         add it; "" = leave the tokenizer as it is.
-
-    Raises:
-      FileNotFoundError: if the folder has no tokenizer.
-      ValueError: if the files cannot be read, the vocabulary is empty, or it
-        lacks a token that is needed.
     """
     folder = pathlib.Path(directory)
     built = _read_built_tokenizer(folder / TOKENIZER_FILE)
@@ -160,11 +148,6 @@ class TextTokenizer:
     """Returns the path of the tokenizer.json written into `directory`.
 
     The folder is made if needed; each file appears whole or not at all.
-
-    Args:
-      directory: of the tokenizer.
-      max_length: tokens that other libraries cut a text to; None = they read
-        all of it.
     """
     path = pathlib.Path(directory) / TOKENIZER_FILE
     settings = {"pad_token": self._pad_token}
@@ -178,14 +161,10 @@ class TextTokenizer:
     files.write_text(path, self._tokenizer.to_str(pretty=True))
     return path
 
-  def __len__(self) -> int:
-    """Number of entries, special tokens included."""
-    return self._tokenizer.get_vocab_size()
-
   @property
   def vocab_size(self) -> int:
     """Number of entries, special tokens included."""
-    return len(self)
+    return self._tokenizer.get_vocab_size()
 
   @property
   def fingerprint(self) -> str:
@@ -219,9 +198,6 @@ class TextTokenizer:
       max_length: most tokens, special ones included; a longer text loses its
         end, never a special token.
       prefix: put before every text, e.g. `format_instruction(...)`.
-
-    Raises:
-      ValueError: if `max_length` leaves no room for special tokens.
     """
     num_added = self._tokenizer.num_special_tokens_to_add(is_pair=False)
     min_length = max(num_added, 1)
@@ -263,21 +239,12 @@ class TextTokenizer:
   def encode(
     self, texts: Sequence[str], max_length: int, prefix: str = ""
   ) -> tuple[Int[np.ndarray, "N L"], Int[np.ndarray, "N L"]]:
-    """Returns ids and mask of texts, cut or padded to `max_length`, as `pad`.
-
-    Raises:
-      ValueError: if `max_length` leaves no room for special tokens.
-    """
+    """Returns ids and mask of texts, cut or padded to `max_length`."""
     rows, _ = self.tokenize(texts, max_length, prefix)
     return self.pad(rows, max_length)
 
   def check_pooling(self, pooling: str) -> None:
-    """Refuses a pooling whose token the tokenizer does not add.
-
-    Raises:
-      ValueError: if "cls" finds no token in front of a text, or "last" none
-        behind it.
-    """
+    """Refuses a pooling whose token the tokenizer does not add."""
     leading_tokens, trailing_tokens = _find_added_tokens(self._tokenizer)
     if pooling == "cls" and not leading_tokens:
       raise ValueError(
@@ -424,9 +391,6 @@ def _append_end_token(
 
 def format_instruction(task: str) -> str:
   """Returns the prefix of a query for an encoder trained with instructions.
-
-  Args:
-    task: the instruction, one sentence.
 
   Source: model card of Qwen3-Embedding: no blank after the second colon.
   """

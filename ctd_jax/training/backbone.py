@@ -54,14 +54,8 @@ class Backbone:
   def load_params(self, sharding: Any) -> Any:
     """Returns the published parameters, None where they are random.
 
-    Those of adapters are not published.
-
     Args:
       sharding: one for all parameters, or a tree of them.
-
-    Raises:
-      FileNotFoundError: if the folder or its weights are missing.
-      ValueError: if the weights do not fit.
     """
     if not self.source:
       return None
@@ -72,11 +66,7 @@ class Backbone:
     )
 
   def hash_weights(self) -> str:
-    """Returns a hash of the published weights, hexadecimal.
-
-    Raises:
-      FileNotFoundError: naming the field, if they are missing.
-    """
+    """Returns a hash of the published weights, hexadecimal."""
     with _naming_source():
       folder = folders.find_model_folder(self.source)
       return folders.hash_weights(folder)
@@ -97,11 +87,6 @@ def read_published_backbone(
     section: `config.model`, whose encoder has a source.
     saved_folder: where `Backbone.save` wrote for a run that has begun; None
       for a new one, which needs the weights as well.
-
-  Raises:
-    FileNotFoundError: naming the field, if the folder, the hub's model or a
-      file is missing.
-    ValueError: if a file does not fit the config.
   """
   geometry_fields, source_fields = split_encoder_fields(section)
   end_token = source_fields.pop("end_token")

@@ -26,7 +26,6 @@ from ctd_jax.benchmark.benchmark import (
   Benchmark,
 )
 
-# ----------------------------------------------------------------------------
 # Hard negatives: records of train months that do not answer a query.
 #
 # Axes: B queries, H hard negatives a query, D draws of a month, N records of
@@ -95,9 +94,6 @@ class NegativeSampler:
 
     Args:
       counts: negatives of each type for one query; their sum is H.
-
-    Raises:
-      ValueError: naming the type of which the data set has no train record.
     """
     self._types = [name for name, n in counts.items() for _ in range(n)]
     self._num_months = len(benchmark.timeline.months)
@@ -126,11 +122,7 @@ class NegativeSampler:
   def draw_negatives(
     self, ends: Int[np.ndarray, "B 2"], rng: np.random.Generator
   ) -> Int32[np.ndarray, "B H"]:
-    """Returns rows of the gallery.
-
-    Args:
-      ends: first and last ordinal month of each query's interval.
-    """
+    """Returns rows of the gallery for the first and last months of queries."""
     rows = np.zeros((len(ends), len(self._types)), np.int32)
     for column, name in enumerate(self._types):
       records = self._records[RECORD_KINDS[name]]
@@ -221,11 +213,7 @@ class Positives:
 
   @classmethod
   def make(cls, benchmark: Benchmark, balance_kinds: bool) -> Positives:
-    """Returns the positives of a data set.
-
-    Args:
-      balance_kinds: a group for each kind, else one for all.
-    """
+    """Returns the positives of a data set, grouped by kind or all in one."""
     row_of = {record_id: i for i, record_id in enumerate(benchmark.record_ids)}
     kinds = benchmark.kinds
     groups, group_counts = [], []
@@ -272,14 +260,7 @@ class BatchPlanner:
     query_lengths: Int[np.ndarray, " T"],
     record_lengths: Int[np.ndarray, " _"],
   ):
-    """Plans nothing yet.
-
-    Args:
-      batch_size: B, at most T.
-      query_ends: first and last ordinal month of each.
-      query_lengths: tokens of each.
-      record_lengths: tokens of each record of the gallery.
-    """
+    """Plans nothing yet."""
     self.batch_size = batch_size
     self.window_batches = max(
       1, min(_WINDOW_BATCHES, _WINDOW_QUERIES // batch_size)
@@ -317,11 +298,7 @@ class BatchPlanner:
     )
 
   def plan(self, number: int) -> BatchTexts:
-    """Returns the texts of a batch.
-
-    Args:
-      number: of the batch, from 0.
-    """
+    """Returns the texts of the batch of a number, from 0."""
     size, num_queries = self.batch_size, len(self._query_ends)
     epoch, first = divmod(number * size, num_queries)
     if first + size > num_queries:

@@ -16,8 +16,8 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import grain
 import orbax.checkpoint as ocp
@@ -35,9 +35,6 @@ _WHOLE_STATE = "state"  # one item for both, as formerly
 _ENDED = "it can be evaluated and exported, not trained on"
 
 
-_Content = TypeVar("_Content")
-
-
 class CheckpointError(ValueError):
   """A checkpoint that does not belong to the model at hand."""
 
@@ -51,12 +48,7 @@ def list_differences(
   requested_fields: Mapping[str, Any],
   prefix: str = "",
 ) -> list[str]:
-  """Returns a phrase for every field in which two descriptions differ.
-
-  Args:
-    requested_fields: of the config at hand.
-    prefix: path of both in a larger description.
-  """
+  """Returns a phrase for every field in which two descriptions differ."""
   phrases = []
   for key in sorted(saved_fields.keys() | requested_fields.keys()):
     old, new = saved_fields.get(key), requested_fields.get(key)
@@ -186,17 +178,6 @@ class Checkpoints:
     Newer ones are named in a warning and moved to `DIRECTORY.unreadable` once
     an older one was read. If none can be read the cause is not in the files,
     and nothing is moved.
-
-    Args:
-      abstract_state: as in `restore`.
-      iterator: moved to its position at that step.
-
-    Returns:
-      None if nothing was saved.
-
-    Raises:
-      CheckpointError: if there are checkpoints, and none can be read or one is
-        of another architecture or was made formerly.
     """
     unreadable_steps = []
     for step in sorted(self._manager.all_steps(), reverse=True):
@@ -248,86 +229,60 @@ class Checkpoints:
         may come from another number of devices. What is frozen comes back as
         it is.
       iterator: rewound or forwarded in place when given.
-
-    Raises:
-      CheckpointError: if the checkpoint holds another architecture, the
-        message names each field that differs; or if it was made with another
-        optimizer or order of batches, as formerly.
-      UnreadableCheckpointError: if a file is missing or damaged, or it holds
-        the parameters alone.
     """
-    if not self._is_whole(step):
+    folder = self.directory / str(step)
+    if not any((folder / item).exists() for item in (_OPTIMIZER, _WHOLE_STATE)):
       raise UnreadableCheckpointError(
         f"checkpoint {self.directory}/{step} holds the parameters alone, as "
         "the best one does once it is not among the latest; training goes on "
         "from the latest"
       )
 
-    def read() -> TrainState:
+    with self._reading(step):
       state = self._read_state(step, abstract_state)
       # Last, so that a state that cannot be read leaves the iterator alone.
       if iterator is not None:
-        position = self._read_iterator_state(step)
+        # All processes read the same batches, each its share, so that the
+        # position of the first one holds for any number of processes.
+        paths = [*(folder / _DATA).glob("process_0-of-*.json")]
+        if not paths:
+          raise FileNotFoundError(f"{folder / _DATA}: no process_0-of-*.json")
         try:
-          iterator.set_state(position)
+          iterator.set_state(json.loads(paths[0].read_text()))
         except ValueError as error:
           raise CheckpointError(
             f"checkpoint {self.directory}/{step}: {error}; {_ENDED}"
           ) from error
         iterator.start_prefetch()
-      return state
-
-    return self._read_checkpoint(step, read)
+    return state
 
   def restore_params(self, step: int, abstract_params: Any) -> Any:
-    """Returns the parameters saved at `step`, of which nothing else is read.
+    """Returns the parameters saved at `step`, of which nothing else is read."""
+    with self._reading(step):
+      return self._read_params(step, abstract_params)
 
-    Args:
-      step: a saved step.
-      abstract_params: tree of `jax.ShapeDtypeStruct` with shardings.
-
-    Raises:
-      CheckpointError: as `restore`, but parameters alone suffice.
-      UnreadableCheckpointError: if a file is missing or damaged.
-    """
-    return self._read_checkpoint(
-      step, lambda: self._read_params(step, abstract_params)
-    )
-
-  def _is_whole(self, step: int) -> bool:
-    """Returns whether a checkpoint has what the optimizer knows."""
-    folder = self.directory / str(step)
-    return any((folder / item).exists() for item in (_OPTIMIZER, _WHOLE_STATE))
-
-  def _read_checkpoint(
-    self, step: int, read: Callable[[], _Content]
-  ) -> _Content:
-    """Returns what is read from a checkpoint of this architecture."""
+  @contextlib.contextmanager
+  def _reading(self, step: int) -> Iterator[None]:
+    """Checks the architecture of a checkpoint; names one that is damaged."""
     try:
       with _silence_abandoned_readers():
         # Before the arrays: of another architecture they would fail by a shape.
-        self._check_architecture(step)
-        return read()
+        saved_model = self._read_item(step, _MODEL, ocp.args.JsonRestore())
+        if mismatches := list_differences(saved_model, self.model):
+          raise CheckpointError(
+            f"checkpoint {self.directory}/{step} holds another architecture: "
+            + "; ".join(mismatches)
+            + ". Use the config it was trained with, or another --workdir."
+          )
+        yield
     except CheckpointError:
       raise
     except Exception as error:  # readers raise errors of many classes
       logging.debug("traceback", exc_info=True)
-      reason = repr(error).splitlines()[0]
-    raise UnreadableCheckpointError(
-      f"checkpoint {self.directory}/{step} cannot be read: {reason}; move the "
-      "folder away to do without it"
-    )
-
-  def _check_architecture(self, step: int) -> None:
-    """Raises CheckpointError if a checkpoint is of another architecture."""
-    saved_model = self._read_item(step, _MODEL, ocp.args.JsonRestore())
-    mismatches = list_differences(saved_model, self.model)
-    if mismatches:
-      raise CheckpointError(
-        f"checkpoint {self.directory}/{step} holds another architecture: "
-        + "; ".join(mismatches)
-        + ". Use the config it was trained with, or another --workdir."
-      )
+      raise UnreadableCheckpointError(
+        f"checkpoint {self.directory}/{step} cannot be read: "
+        f"{repr(error).splitlines()[0]}; move the folder away to do without it"
+      ) from None
 
   def _read_item(self, step: int, item: str, args: Any) -> Any:
     items = ocp.args.Composite(**{item: args})
@@ -359,15 +314,6 @@ class Checkpoints:
     )
     with ocp.Checkpointer(ocp.PyTreeCheckpointHandler()) as reader:
       return reader.restore(path, args=args)[_PARAMS]
-
-  def _read_iterator_state(self, step: int) -> dict[str, Any]:
-    """Returns the state of the data iterator at a step."""
-    # All processes read the same batches, each its share, so that the position
-    # of the first one holds for any number of processes.
-    folder = self.directory / str(step) / "data"
-    for path in folder.glob("process_0-of-*.json"):
-      return json.loads(path.read_text())
-    raise FileNotFoundError(f"{folder}: no process_0-of-*.json")
 
   def wait(self) -> None:
     """Waits until everything is on disk, and removes what nobody reads."""

@@ -42,9 +42,6 @@ def choose_options(device: jax.Device) -> dict[str, str | bool] | None:
   On an NVIDIA GPU all products are cuBLAS's: a step of training of BERT-base
   takes five hundredths less on an H200 than where XLA may choose kernels of
   Triton's instead. XLA_FLAGS that name the option are left alone.
-
-  Args:
-    device: one of those that compute.
   """
   if device.platform == "gpu":
     # GPUs of other makers have a name instead of a number.
@@ -71,12 +68,6 @@ def enable_cache(choice: str | None = None) -> Folder | None:
 
   Args:
     choice: value of --compilation_cache; None = the default.
-
-  Returns:
-    The folder; None where nothing is kept.
-
-  Raises:
-    ValueError: if the folder that was chosen cannot be written to.
   """
   if str(choice).lower() == OFF or (
     choice is None and not jax.config.jax_enable_compilation_cache

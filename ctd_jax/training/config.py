@@ -263,10 +263,6 @@ def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   """Makes the encoder of `c` a published one, in place.
 
   Geometry, vocabulary and initial parameters are those of the folder.
-
-  Args:
-    source: folder with config.json, model.safetensors and tokenizer.json, or
-      a hub id.
   """
   c.model.encoder = e = ml_collections.ConfigDict()
   e.source = source  # folder or hub id
@@ -369,12 +365,7 @@ def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
 
 
 def field_names(fields: Mapping[str, Any], prefix: str = "") -> set[str]:
-  """Returns the dotted names of all fields, e.g. `eval.splits`.
-
-  Args:
-    fields: a config or one of its sections.
-    prefix: stands in front, with its dot.
-  """
+  """Returns the dotted names of all fields, e.g. `eval.splits`."""
   names = set()
   for name, value in fields.items():
     if isinstance(value, Mapping | ml_collections.ConfigDict):
@@ -385,11 +376,7 @@ def field_names(fields: Mapping[str, Any], prefix: str = "") -> set[str]:
 
 
 def suggest_field(config: ml_collections.ConfigDict, field: str) -> str:
-  """Returns "; did you mean ...?" with the field nearest to an unknown one.
-
-  Args:
-    field: dotted name that it does not have.
-  """
+  """Returns "; did you mean ...?" with the field nearest to an unknown one."""
   names = sorted(field_names(config))
   nearest = difflib.get_close_matches(field, names, n=1)
   if not nearest:
@@ -467,11 +454,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
 
 
 def validate_evaluation(section: ml_collections.ConfigDict) -> None:
-  """Refuses a value of `config.eval`, which untrained systems read as well.
-
-  Raises:
-    ValueError: naming the field, its value and what is expected.
-  """
+  """Refuses a value of `config.eval`, which untrained systems read as well."""
   from ctd_jax.benchmark.benchmark import SPLITS
   from ctd_jax.evaluation import protocol
   from ctd_jax.models.dual_encoder import SCORE_MODES
@@ -496,11 +479,7 @@ def validate_evaluation(section: ml_collections.ConfigDict) -> None:
 
 
 def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
-  """Returns the value of a field.
-
-  Args:
-    field: dotted name, e.g. "eval.mode".
-  """
+  """Returns the value of a field by its dotted name, e.g. "eval.mode"."""
   for name in field.split("."):
     config = config[name]
   return config

@@ -110,9 +110,6 @@ class DateMarks:
 
     Args:
       keys: their months; read where `records` is "key" alone.
-
-    Raises:
-      ValueError: if keys are to be read and there are none.
     """
     if not self.form:
       return list(texts)

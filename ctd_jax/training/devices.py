@@ -9,6 +9,7 @@ a file system that all of them see. With one process nothing is started.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 import re
@@ -121,12 +122,7 @@ def process_slice(num_rows: int) -> np.ndarray:
 
 
 def all_gather(tree: Any, num_rows: int) -> Any:
-  """Returns the arrays of all processes joined in the order of the rows.
-
-  Args:
-    tree: of host arrays; the first axis is this process's share.
-    num_rows: of all shares without the repeated last row.
-  """
+  """Returns the arrays of all processes joined in the order of the rows."""
   if jax.process_count() == 1:
     return tree
   full_tree = multihost_utils.process_allgather(tree, tiled=True)
@@ -140,7 +136,6 @@ def is_true_in_all_processes(value: bool) -> bool:
   return bool(multihost_utils.process_allgather(np.array(value)).all())
 
 
-# ----------------------------------------------------------------------------
 # Partitioning of arrays: the mesh, and the axes that split each array.
 #
 # Arrays are global: a batch is one array split over devices, and `jax.jit`
@@ -183,10 +178,6 @@ def make_mesh(
     tensor: devices that share matrices and work on the same texts; what is
       left, num_devices / (fsdp * tensor), is the axis `data`.
     devices: to choose from; None = those that JAX sees.
-
-  Raises:
-    ValueError: if there are fewer devices than asked for, or they do not
-      divide into the axes.
   """
   devices = jax.devices() if devices is None else devices
   count = num_devices or len(devices)
@@ -236,9 +227,6 @@ def state_shardings(state: Any, mesh: Mesh) -> Any:
 
   A moment of the optimizer lives where its parameter does, since its path ends
   in the parameter's. A dimension that an axis does not divide is not split.
-
-  Args:
-    state: tree of arrays or of their shapes.
   """
 
   def leaf_sharding(path: tuple[Any, ...], leaf: Any) -> NamedSharding:
@@ -259,16 +247,7 @@ def state_shardings(state: Any, mesh: Mesh) -> Any:
 
 
 def make_global_batch(batch: Any, mesh: Mesh) -> Any:
-  """Returns the global arrays made of this process's rows.
-
-  Args:
-    batch: tree of host arrays; the first axis is this process's share of the
-      batch.
-
-  Raises:
-    ValueError: if the batch does not divide over the devices of the mesh, or
-      devices of several processes share its texts.
-  """
+  """Returns the global arrays made of this process's rows."""
   sharding = batch_sharding(mesh)
   shards = count_batch_shards(mesh.local_mesh)
   if mesh.local_mesh.shape[TENSOR] < mesh.shape[TENSOR]:
@@ -277,17 +256,16 @@ def make_global_batch(batch: Any, mesh: Mesh) -> Any:
       f"{mesh.local_mesh.size} devices, and others read other texts"
     )
 
-  def make_global_array(array: np.ndarray) -> jax.Array:
+  for array in jax.tree.leaves(batch):
     if len(array) % shards:
       raise ValueError(
         f"a batch of {len(array)} does not divide over {shards} devices"
       )
-    return jax.make_array_from_process_local_data(sharding, array)
+  return jax.tree.map(
+    functools.partial(jax.make_array_from_process_local_data, sharding), batch
+  )
 
-  return jax.tree.map(make_global_array, batch)
 
-
-# ----------------------------------------------------------------------------
 # Preemption of a run: a signal saves between two steps and ends the run.
 #
 # A machine that is about to be taken away sends SIGTERM, a person at a
@@ -369,11 +347,7 @@ class PreemptionWatch:
     return self._status is not None
 
   def exit_if_requested(self) -> None:
-    """Ends the run if it got a signal; its state has been saved.
-
-    Raises:
-      Preempted: with the status to leave with.
-    """
+    """Ends the run if it got a signal; its state has been saved."""
     if self._status is not None:
       logging.warning(
         "stopped with a checkpoint; the same command goes on from it "

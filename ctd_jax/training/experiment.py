@@ -92,12 +92,7 @@ class Experiment:
     return self.backbone.tokenizer
 
   def init_state(self) -> TrainState:
-    """Returns a fresh train state on the devices of the mesh.
-
-    Raises:
-      FileNotFoundError: if the weights that the config names are missing.
-      ValueError: if they do not fit.
-    """
+    """Returns a fresh train state on the devices of the mesh."""
     return train_step.init_state(
       self.model,
       self.optimizer,
@@ -113,35 +108,20 @@ class Experiment:
     return self.backbone.load_params(train_step.get_shardings(encoder))
 
   def load_frozen(self) -> Any:
-    """Returns the parameters that are not trained, see `TrainState.frozen`.
-
-    Raises:
-      FileNotFoundError: if the weights that the config names are missing.
-      ValueError: if they do not fit.
-    """
+    """Returns the parameters that are not trained, see `TrainState.frozen`."""
     if self.backbone.encoder.lora is None:
       return {}
     return {ENCODER: self._load_encoder()}
 
   def restore_params(self, step: int) -> Any:
-    """Returns all parameters of the model at a saved step.
-
-    Raises:
-      checkpoints.CheckpointError: if the checkpoint is of another architecture.
-      FileNotFoundError: if the weights that adapters need are missing.
-    """
+    """Returns all parameters of the model at a saved step."""
     trained = self.checkpoints.restore_params(
       step, self.abstract_state().params
     )
     return layers.join_params(self.load_frozen(), trained)
 
   def claim_workdir(self) -> None:
-    """Writes config and tokenizer, or refuses the workdir of another run.
-
-    Raises:
-      CheckpointError: if the run found there, with checkpoints, has another
-        config; the message names each field that differs.
-    """
+    """Writes config and tokenizer, or refuses the workdir of another run."""
     path = self.workdir / CONFIG_FILE
     config_fields = run_folder.to_json_types(self.config.to_dict())
     if self.checkpoints.latest_step is not None:
@@ -163,11 +143,7 @@ class Experiment:
 
   @property
   def row_width(self) -> int:
-    """Columns of the rows that texts are packed in.
-
-    Raises:
-      ValueError: naming the field, if the encoder does not take such texts.
-    """
+    """Columns of the rows that texts are packed in."""
     max_length = self.backbone.encoder.max_length
     for field in ("query_length", "record_length"):
       if self.config[field] > max_length:
@@ -182,11 +158,7 @@ class Experiment:
   def training_batches(
     self, place: Callable[[dict[str, Any]], Any] | None = None
   ) -> BatchIterator:
-    """Returns the iterator of `input_pipeline.training_batches`.
-
-    Args:
-      place: puts a batch on the devices.
-    """
+    """Returns the iterator of `input_pipeline.training_batches`."""
     config = self.config
     shards = devices.count_batch_shards(self.mesh)
     settings = BatchSettings.from_config(
@@ -219,11 +191,6 @@ def assemble_experiment(
     config: see `training.config.base_config`.
     workdir: of the run; nothing but an empty folder and, where they are kept,
       tokens is written.
-
-  Raises:
-    FileNotFoundError: naming the field of the weights, if they are missing.
-    ValueError: naming the field of the config, the source file or the data
-      set at fault.
   """
   # Cheap checks come first, then weights, then source texts, then the rest.
   training_config.validate(config)
@@ -272,9 +239,9 @@ def assemble_experiment(
     mesh=devices.make_mesh(**config.mesh.to_dict()),
     benchmark=benchmark,
     **tokens,
-    query_intervals=read_query_intervals(
-      benchmark, config.score_mode, config.query_dates
-    ),
+    query_intervals=read_query_intervals(benchmark)
+    if asks_parser(config)
+    else {},
     backbone=backbone,
     model=train_step.make_model(
       config.model, backbone.encoder, benchmark.timeline
@@ -299,11 +266,7 @@ def build_benchmark(
   data_dir: str | os.PathLike | None,
   sources: str | os.PathLike | None,
 ) -> Benchmark:
-  """Returns a data set; one process builds it, the others wait.
-
-  Raises:
-    ValueError: naming the field or the source file at fault.
-  """
+  """Returns a data set; one process builds it, the others wait."""
   with devices.coordinator_first("data set"):
     try:
       return load.build_benchmark(dataset, data_dir, sources)
@@ -314,11 +277,7 @@ def build_benchmark(
 
 
 def check_trainable(benchmark: Benchmark) -> None:
-  """Refuses a data set that has nothing to learn from or to select by.
-
-  Raises:
-    ValueError: naming what it lacks, and what can be done with it instead.
-  """
+  """Refuses a data set that has nothing to learn from or to select by."""
   missing = [
     f"{split} queries"
     for split in ("train", "validation")
@@ -346,10 +305,7 @@ def tokenize_benchmark(
   config: ml_collections.ConfigDict,
   folder: pathlib.Path | None = None,
 ) -> dict[str, Any]:
-  """Returns the fields `records` and `queries` of an experiment.
-
-  For the arguments see `tokenize_side`.
-  """
+  """Returns the fields `records` and `queries` of an experiment."""
   return {
     "queries": {
       split: tokenize_side(
@@ -393,17 +349,7 @@ def check_tokens(
   queries: Mapping[str, Tokens],
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Refuses tokens that make one text of most queries, or of most records.
-
-  Args:
-    benchmark: that the run is trained on.
-    records: its gallery as tokens.
-    queries: its queries as tokens, by split.
-    config: query_length and record_length are read.
-
-  Raises:
-    ValueError: naming the texts, how many are left, and the field.
-  """
+  """Refuses tokens that make one text of most queries, or of most records."""
   texts_by_name = {
     f"{split} queries": ("query_length", benchmark.queries[split], tokens)
     for split, tokens in queries.items()
@@ -439,9 +385,6 @@ def tokenize_side(
     name: of the texts, in a warning.
     keys: months of records, which date marks of track T1 read.
     folder: where tokens are kept; None = memory.
-
-  Raises:
-    ValueError: if keys are to be read and there are none.
   """
   field = f"{side}_length"
   marks = backbone.date_marks
@@ -461,14 +404,9 @@ def tokenize_side(
 
 
 def read_query_intervals(
-  benchmark: Benchmark, score_mode: str, reader: str
+  benchmark: Benchmark,
 ) -> dict[str, Int32[np.ndarray, "Q 2"]]:
-  """Returns the months that the parser reads in the queries, by split.
-
-  Empty where nothing asks for them: only the posterior scores intervals.
-  """
-  if not asks_parser(score_mode, reader):
-    return {}
+  """Returns the months that the parser reads in the queries, by split."""
   return {
     split: questions.read_query_intervals(
       [query.text for query in queries], benchmark.timeline
@@ -477,19 +415,16 @@ def read_query_intervals(
   }
 
 
-def asks_parser(score_mode: str, reader: str) -> bool:
+def asks_parser(config: ml_collections.ConfigDict) -> bool:
   """Returns whether a score reads dates that the parser finds in queries."""
-  return score_mode == "posterior" and reader == "parser"
+  # Only the posterior scores intervals.
+  return config.score_mode == "posterior" and config.query_dates == "parser"
 
 
 def evaluation_splits(
   benchmark: Benchmark, requested_splits: Sequence[str]
 ) -> list[str]:
-  """Returns those of the splits of `config.eval.splits` that have queries.
-
-  Raises:
-    ValueError: if none has.
-  """
+  """Returns those of the splits of `config.eval.splits` that have queries."""
   splits = [split for split in requested_splits if benchmark.queries[split]]
   if not splits:
     available_splits = [
@@ -513,9 +448,6 @@ def count_total_steps(
       the initial parameters are evaluated as they are.
     batch_size: queries a step.
     accumulate_steps: steps of an update.
-
-  Raises:
-    ValueError: if epochs are asked for that make less than one update.
   """
   # The last part is cut.
   updates = int(num_epochs * num_queries) // (batch_size * accumulate_steps)

@@ -176,12 +176,7 @@ class _FiledReader(grain.transforms.Map):
   """
 
   def __init__(self, reader: grain.transforms.Map, path: pathlib.Path):
-    """Writes the reader.
-
-    Args:
-      reader: makes a batch from its number.
-      path: of the file, which stays until all workers have begun.
-    """
+    """Writes the reader to a file that stays until all workers have begun."""
     self._reader, self._path = reader, path
     with path.open("wb") as file:
       pickle.dump(reader, file)
@@ -208,13 +203,7 @@ class BatchIterator(grain.DatasetIterator):
     workers: int = 0,
     place: Callable[[Any], Any] | None = None,
   ):
-    """Starts with the first batch, and reading when the first is asked for.
-
-    Args:
-      reader: makes a batch from its number.
-      workers: processes that read; 0 = a thread of this one.
-      place: puts a batch on the devices, in a thread; None = stays here.
-    """
+    """Starts with the first batch, and reading when the first is asked for."""
     super().__init__()
     self._reader = reader
     self._workers = workers
@@ -272,11 +261,7 @@ class BatchIterator(grain.DatasetIterator):
     return {"next_index": self._next, "order": _ORDER}
 
   def set_state(self, state: dict[str, int]) -> None:
-    """Goes to the batch that a state names.
-
-    Raises:
-      ValueError: if its number is of another order of batches.
-    """
+    """Goes to the batch that a state names."""
     if state.get("order") != _ORDER:
       raise ValueError(
         "begun with another input pipeline, whose batches come in another "
@@ -295,7 +280,11 @@ class BatchIterator(grain.DatasetIterator):
       self._remove_files = None
 
 
-_SAMPLE_WINDOWS = 16  # in which batches are looked at to choose shapes
+# Shapes of rows are chosen by so many texts of batches, at least and at most so
+# many batches, of so many windows.
+_SAMPLE_TEXTS = 20_000
+_SAMPLE_BATCHES = (4, 200)
+_SAMPLE_WINDOWS = 16
 
 
 @dataclasses.dataclass(frozen=True)
@@ -334,10 +323,8 @@ def tokenize_texts(
   """Returns texts as tokens, cut or padded to one length.
 
   Args:
-    texts: [N].
     prefix: stands before every text and counts in its length.
-    folder: where tokens are kept, see `packing.read_or_tokenize`; None =
-      nowhere.
+    folder: where tokens are kept; None = nowhere.
   """
   kept = None
   if folder is not None:
@@ -361,9 +348,6 @@ def build_tokenizer(
 
   That is the text of train records and train queries; a character that only
   a held-out month has is unknown, as new texts will have unknown ones.
-
-  Args:
-    extra_tokens: see `TextTokenizer.build`.
   """
   texts = [
     record.text
@@ -385,13 +369,9 @@ def calendar_targets(
   Float32[np.ndarray, " Y"],
   Float32[np.ndarray, " M"],
 ]:
-  """Returns class probabilities of an interval, uniform over its months.
+  """Returns class probabilities of reign, year and month of an interval.
 
-  Args:
-    interval: one month (then the targets are one-hot) or a window.
-
-  Returns:
-    Of reign, year and month, each summing to 1.
+  They are uniform over its months; of one month they are one-hot.
   """
   targets = tuple(
     np.zeros(count, np.float32) for count in timeline.class_counts
@@ -523,7 +503,8 @@ def _choose_shapes(
   planner: BatchPlanner, packs: int, widths: Sequence[int]
 ) -> tuple[RowShape, RowShape]:
   """Returns the shapes of rows, by the first batches of a run; logs them."""
-  count = packing_lib.count_sample(planner.count_tokens(planner.plan(0)).size)
+  num_texts = planner.count_tokens(planner.plan(0)).size
+  count = int(np.clip(_SAMPLE_TEXTS // num_texts, *_SAMPLE_BATCHES))
   # Batches of one window are alike; those of several are not quite.
   step = max(1, _SAMPLE_WINDOWS * planner.window_batches // count)
   sample = [

@@ -88,12 +88,7 @@ class RunOutputs:
     validate: Validate,
     meter: SpeedMeter,
   ):
-    """Opens the files of a run that goes on behind a step.
-
-    Args:
-      batches: the training data, whose position is saved with the state.
-      validate: parameters -> the same with what it chooses, and metrics.
-    """
+    """Opens the files of a run that goes on behind a step."""
     config, total_steps = experiment.config, experiment.total_steps
     self._record = record
     self.bar = output.Progress(
@@ -204,12 +199,6 @@ def train(
 
   Returns:
     Whether the last step was reached, so that the best checkpoint is final.
-
-  Raises:
-    DivergedError: if the loss stops being finite.
-    CheckpointError: if the workdir holds a run of another config.
-    Preempted: if a signal said so; the state has been saved.
-    ValueError: if the run has no such steps as `profile`.
   """
   config, total_steps = experiment.config, experiment.total_steps
   speed_lib.check_profile(profile, total_steps)

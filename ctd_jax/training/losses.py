@@ -87,12 +87,7 @@ def sum_logits(
 def join_sums(
   sums: NceSums, axis: int | tuple[int, ...], reduction: str
 ) -> NceSums:
-  """Returns the sums over all blocks of logits, from those over each.
-
-  Args:
-    sums: from `sum_logits`.
-    axis: or axes, of the blocks.
-  """
+  """Returns the sums over all blocks of logits, from those over each."""
   join = jax.nn.logsumexp if reduction == "sum_inside" else jnp.sum
   return NceSums(jax.nn.logsumexp(sums.total, axis), join(sums.positive, axis))
 
@@ -100,12 +95,7 @@ def join_sums(
 def multi_positive_nce(
   sums: NceSums, num_positives: Int[Array, " B"], reduction: str = "sum_inside"
 ) -> Float[Array, ""]:
-  """Returns the mean over texts of a contrastive loss with many positives.
-
-  Args:
-    sums: of the texts, [B].
-    num_positives: of each; 0 = its own alone.
-  """
+  """Returns the mean over texts of a contrastive loss with many positives."""
   positive = sums.positive
   if reduction == "mean_outside":
     positive = positive / jnp.maximum(num_positives, 1)
@@ -119,10 +109,6 @@ def neighbour_targets(
 
   Mass 1 - eps stays on the class, eps is shared by the neighbours that exist:
   half each inside, all to the only one at an end. Months do not wrap.
-
-  Args:
-    labels: classes counted from 0.
-    eps: mass that leaves the class, in [0, 1).
 
   Source: released code, calendar loss.
   """
@@ -170,12 +156,6 @@ def interval_calendar_cross_entropy(
 
   For queries: the targets are the marginals of the uniform distribution over
   the months of the query's interval, made once by the input pipeline.
-
-  Args:
-    logits: of reign, year and month; each head has its own classes.
-    targets: probabilities of the same shapes; a row of zeros adds no loss, but
-      counts in the mean over texts.
-    reduction: over the heads, "mean" or "sum".
   """
   losses = []
   for values, target in zip(logits, targets, strict=True):
@@ -192,9 +172,6 @@ def interval_cross_entropy(
 
   The mean of -log p over the months of each interval: for a dated text, whose
   interval is one month, its negative log-likelihood.
-
-  Args:
-    ends: first and last ordinal month, 0 = first of the timeline.
   """
   ordinals = jnp.arange(log_p.shape[1])
   is_inside = (ends[:, :1] <= ordinals) & (ordinals <= ends[:, 1:])  # [B, K]
@@ -207,14 +184,11 @@ def cosent_loss(
 ) -> Float[Array, " B"]:
   """Returns the loss of pairs in the wrong order, of each row.
 
-  It is log(1 + sum exp(20 (s_k - s_j))) over all pairs of columns with
-  y_j > y_k: only the order of the labels counts. The original compares all
-  pairs of texts in a batch; a ranking compares the records of one query. The
-  sum over k is cumulative over sorted labels, so that the cost is N log N.
-
-  Args:
-    similarities: s, of queries (rows) and records.
-    labels: y, of the same shape; equal ones are not compared.
+  Of similarities s and labels y it is log(1 + sum exp(20 (s_k - s_j))) over all
+  pairs of columns with y_j > y_k: only the order of the labels counts. The
+  original compares all pairs of texts in a batch; a ranking compares the
+  records of one query. The sum over k is cumulative over sorted labels, so that
+  the cost is N log N.
 
   Source: Su, "CoSENT" (2022), the loss that TEMPS is trained with.
   """
@@ -231,7 +205,6 @@ def cosent_loss(
   return jax.nn.softplus(jax.nn.logsumexp(below - scores, axis=1))
 
 
-# ----------------------------------------------------------------------------
 # Contrastive loss of a batch, no array of which has the scores of all pairs.
 #
 # A batch has B * B * (1 + H) pairs. A block of queries meets a block of
@@ -287,13 +260,7 @@ class RowSums(NamedTuple):
 
 
 def count_blocks(size: int, records: int, shards: int) -> tuple[int, int]:
-  """Returns in how many blocks queries and records are scored, all alike.
-
-  Args:
-    records: of each query, 1 + H.
-    shards: of the queries, over devices; divides them. A block has queries of
-      each.
-  """
+  """Returns in how many blocks queries and records are scored, all alike."""
   rows = size // shards
   row_block = _largest_divisor(rows, _ROWS_PER_BLOCK)
   column_block = _largest_divisor(
@@ -325,10 +292,6 @@ class ContrastiveLoss:
     A hard negative that answers another query of the batch is left out of that
     query's denominator. Rows stay on the devices that encoded them; the
     records of all devices are gathered on each, with their gradient.
-
-    Args:
-      record: B*(1+H), those of a query together, its positive first.
-      batch: see `input_pipeline.training_batches`.
     """
     size = len(query.scalar)
     numbers, ends = jnp.arange(size), batch["query_ends"]

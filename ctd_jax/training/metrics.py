@@ -38,11 +38,7 @@ class DivergedError(ValueError):
 
 
 def check_finite(step: int, metrics: Mapping[str, Any]) -> None:
-  """Refuses to go on with a loss or gradient that is no number.
-
-  Raises:
-    DivergedError: naming the step and the metrics.
-  """
+  """Refuses to go on with a loss or gradient that is no number."""
   # One value that is no number makes all parameters so at the next update.
   non_finite = [k for k, value in metrics.items() if not np.isfinite(value)]
   if non_finite:
@@ -57,15 +53,7 @@ class MetricWriter:
   """Writer of the metrics of one run; of several processes the first writes."""
 
   def __init__(self, workdir: Folder, resume_step: int, wandb_run: Any = None):
-    """Opens the files; lines beyond `resume_step` are taken back.
-
-    Args:
-      resume_step: the last step whose lines stay.
-      wandb_run: from `metrics.start_run`.
-
-    Raises:
-      ValueError: naming a line that is not one of metrics.
-    """
+    """Opens the files; lines beyond `resume_step` are taken back."""
     self._is_active = devices.is_coordinator()
     if not self._is_active:
       return
@@ -114,14 +102,7 @@ class MetricWriter:
 
 
 def read_curves(workdir: Folder) -> Curves:
-  """Returns every metric of a run, its speed among them.
-
-  Args:
-    workdir: of the run; without metrics there are no curves.
-
-  Raises:
-    ValueError: naming a line that is not one of metrics.
-  """
+  """Returns every metric of a run, its speed among them."""
   curves: Curves = {}
   for name in (METRICS_FILE, SPEED_FILE):
     for line in _read_lines(workdir / name, None):
@@ -175,7 +156,6 @@ def _read_lines(path: Folder, last_step: int | None) -> list[str]:
   return valid_lines
 
 
-# ----------------------------------------------------------------------------
 # Weights & Biases: the page of a run there, if its config names a project.
 
 
@@ -184,15 +164,6 @@ def start_run(config: ml_collections.ConfigDict, workdir: Folder) -> Any:
 
   All parts of a run that was resumed are one run there; its number is kept in
   the workdir. Settings of W&B's own, e.g. WANDB_MODE=offline, count.
-
-  Args:
-    config: of the run; `wandb_project` None = no run of W&B.
-
-  Returns:
-    A `wandb.Run`; None without a project, and in all processes but the first.
-
-  Raises:
-    ValueError: naming the field, if W&B refuses, e.g. without a key.
   """
   if not config.wandb_project or not devices.is_coordinator():
     return None

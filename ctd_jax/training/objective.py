@@ -34,11 +34,7 @@ Metrics = dict[str, jax.Array]
 
 
 def take_columns(texts: Any, size: int, columns: slice) -> Any:
-  """Returns some of each query's texts; none changes its device.
-
-  Args:
-    texts: tree of arrays [B*T, ...], T texts a query.
-  """
+  """Returns some of each query's texts; none changes its device."""
 
   def take_from_array(x: jax.Array) -> jax.Array:
     grouped = x.reshape(size, len(x) // size, *x.shape[1:])[:, columns]
@@ -83,10 +79,6 @@ class Objective:
   ) -> tuple[Float[Array, ""], Metrics]:
     """Returns the weighted loss of a global batch, and its terms by name.
 
-    Args:
-      batch: see `input_pipeline.training_batches`.
-      dropout_key: fresh for each step.
-
     Source: paper, section 4, and the released code.
     """
     if self.freezes_encoder:
@@ -113,10 +105,6 @@ class Objective:
     """Returns the encodings of the queries, [B], and of their records.
 
     All texts pass the encoder together.
-
-    Args:
-      batch: see `input_pipeline.training_batches`.
-      dropout_key: fresh for each step.
 
     Returns:
       Of the queries, and of the records, [B*(1+H)]: a query's records stand

@@ -27,13 +27,7 @@ _CHOSEN = (("gaussian", "weight"),)  # paths of parameters without a gradient
 def learning_rate_schedule(
   peak: float, total_steps: int, warmup_fraction: float
 ) -> optax.Schedule:
-  """Returns the learning rate by update: 0 -> peak -> 0, both linear.
-
-  Args:
-    peak: learning rate at the end of the warm-up.
-    total_steps: number of updates; the rate is 0 at this one.
-    warmup_fraction: share of `total_steps` spent rising, 0 ... 1.
-  """
+  """Returns the learning rate by update: 0 -> peak -> 0, both linear."""
   warmup = int(warmup_fraction * total_steps)  # updates
   return optax.schedules.join_schedules(
     [
@@ -77,11 +71,7 @@ def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
 def label_parameter_groups(
   params: Mapping[str, Any], freeze_encoder: bool = False
 ) -> Any:
-  """Returns `encoder`, `temporal` or `fixed` for every parameter.
-
-  Args:
-    freeze_encoder: whether those of the encoder are fixed too.
-  """
+  """Returns `encoder`, `temporal` or `fixed` for every parameter."""
 
   def find_group(path: tuple[Any, ...], _: jax.Array) -> str:
     if path[0].key == ENCODER:

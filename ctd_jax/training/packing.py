@@ -43,8 +43,6 @@ _UNIT_TEXTS = 1024
 # The large shape has room for batches so many standard deviations above the
 # mean, of tokens of queries that are drawn independently.
 _DEVIATIONS = 6
-_SAMPLE_TEXTS = 20_000
-_SAMPLE_BATCHES = (4, 200)  # at least and at most
 
 
 class RowShape(NamedTuple):
@@ -72,11 +70,7 @@ class TextPlaces(NamedTuple):
 
 
 def width_multiple(platform: str) -> int:
-  """Returns the number that widths of rows are multiples of.
-
-  Args:
-    platform: of the devices, e.g. "tpu".
-  """
+  """Returns the number that widths of rows are multiples of."""
   return _WIDTH_MULTIPLES.get(platform, _WIDTH_MULTIPLE)
 
 
@@ -112,11 +106,7 @@ def arrange_batch(
 
 
 def count_unit_packs(texts: int, packs: int) -> int:
-  """Returns how many packs are a unit; all units are laid out alike.
-
-  Args:
-    packs: P, which the result divides.
-  """
+  """Returns how many packs are a unit; all units are laid out alike."""
   sizes = (size for size in range(1, packs) if packs % size == 0)
   return next(
     (size for size in sizes if texts * size >= packs * _UNIT_TEXTS), packs
@@ -176,22 +166,12 @@ def _count_rows(layout: packing.Layout) -> int:
   return 1 + int(layout.positions[0, :, 0].max(initial=0))
 
 
-def count_sample(texts: int) -> int:
-  """Returns how many batches `choose_shapes` is to see."""
-  return int(np.clip(_SAMPLE_TEXTS // texts, *_SAMPLE_BATCHES))
-
-
 def choose_shapes(
   batches: Sequence[Int[np.ndarray, "B _"]],
   packs: int,
   widths: Sequence[int],
 ) -> tuple[RowShape, RowShape]:
-  """Returns the usual shape and the large one.
-
-  Args:
-    batches: tokens of each query and of its records, of some batches.
-    widths: to choose from; the first takes the longest text.
-  """
+  """Returns the usual shape and the large one."""
   # Rows that each batch needs at each width.
   needs = {
     width: np.array(
@@ -270,7 +250,6 @@ def count_places(texts: int, num_texts: int) -> int:
   return min(places - places % 8, num_texts)
 
 
-# ----------------------------------------------------------------------------
 # Tokens of texts, one text after the other, in memory or in a mapped file.
 #
 # Processes of a machine that map one file share its memory, and read the
@@ -302,11 +281,7 @@ class TokenStore:
     cells: Int[np.ndarray, " _"],
     target: Int32[np.ndarray, " _"],
   ) -> None:
-    """Copies texts into a flat array.
-
-    Args:
-      cells: where each begins; see `spread`.
-    """
+    """Copies texts into a flat array, each to the cells from one on."""
     lengths = self.lengths[texts]
     tokens = spread(self.starts[texts], lengths)
     target[spread(cells, lengths)] = self.ids[tokens]
@@ -342,11 +317,6 @@ def read_or_tokenize(
   """Returns the tokens of texts, and the tokens that each has uncut.
 
   None, and a warning, where the folder lacks them and cannot be written to.
-
-  Args:
-    folder: has a file for every tokenizer, length and sequence of texts;
-      others are added.
-    max_length: tokens that a text is cut to.
   """
   name = _fingerprint(tokenizer, texts, max_length, prefix)
   # The tokens come last: where they are, the lengths are.
@@ -390,7 +360,6 @@ def _fingerprint(
   return digest.hexdigest()[:32]
 
 
-# ----------------------------------------------------------------------------
 # Functions of rows, computed for a chunk of rows at a time.
 
 

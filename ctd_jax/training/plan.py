@@ -78,11 +78,7 @@ class Topology(NamedTuple):
 
 
 def parse_topology(text: str) -> Topology:
-  """Returns the topology of a name such as h100:8, v5e:4x4 or cpu:8.
-
-  Raises:
-    ValueError: if the device or its grid is unknown.
-  """
+  """Returns the topology of a name such as h100:8, v5e:4x4 or cpu:8."""
   name, _, shape = text.partition(":")
   known = {device.name: device for device in speed.list_devices()}
   known.pop(None, None)  # runs are not planned for these
@@ -124,10 +120,6 @@ def read_workload(
     query_tokens: of every query; None = config.query_length.
     record_tokens: of every record; None = config.record_length.
     vocab_size: of an encoder that is made from scratch.
-
-  Raises:
-    FileNotFoundError: if the geometry of a published encoder is missing.
-    ValueError: if the data set is unknown or a number is out of range.
   """
   lengths = []
   for side, tokens in (("query", query_tokens), ("record", record_tokens)):
@@ -169,21 +161,13 @@ def _read_geometry(source: str, fields: Mapping[str, Any]) -> EncoderConfig:
     ) from error
 
 
-class CompileDevices(NamedTuple):
-  """Devices that a step is compiled for, and what compiles, in words."""
+def find_devices(topology: Topology) -> tuple[Sequence[jax.Device], str]:
+  """Returns the devices to compile for, and what compiles, in words.
 
-  devices: Sequence[jax.Device]
-  compiler: str
-
-
-def find_devices(topology: Topology) -> CompileDevices:
-  """Returns the devices to compile for; call it before JAX is used.
+  Call it before JAX is used.
 
   TPUs need libtpu, GPUs those of this machine. Otherwise as many processors
   stand in.
-
-  Raises:
-    ValueError: if libtpu does not know the topology.
   """
   count, platform = topology.num_devices, topology.device.platform
   jax.config.update("jax_num_cpu_devices", count)
@@ -196,20 +180,22 @@ def find_devices(topology: Topology) -> CompileDevices:
       g for g in gpus if speed.find_device(g.device_kind) is topology.device
     ]
     if len(gpus) >= count:
-      return CompileDevices(gpus[:count], "XLA for its GPUs")
+      return gpus[:count], "XLA for its GPUs"
     missing = f"this machine has {len(gpus)} {topology.device.name} of {count}"
   else:
     # Looking for a TPU takes minutes, and none is needed.
     jax.config.update("jax_platforms", CPU)
     if platform == CPU:
-      return CompileDevices(jax.devices(CPU), "XLA for processors")
+      return jax.devices(CPU), "XLA for processors"
     try:
       version = importlib.metadata.version("libtpu")
-      return CompileDevices(_describe_tpus(topology), f"libtpu {version}")
+      return _describe_tpus(topology), f"libtpu {version}"
     except importlib.metadata.PackageNotFoundError:
       missing = "libtpu is not installed (pip install 'ctd_jax[tpu]')"
-  compiler = f"XLA for {count} processors, because {missing}"
-  return CompileDevices(jax.devices(CPU)[:count], compiler)
+  return (
+    jax.devices(CPU)[:count],
+    f"XLA for {count} processors, because {missing}",
+  )
 
 
 def _describe_tpus(topology: Topology) -> Sequence[jax.Device]:
@@ -279,10 +265,6 @@ def plan_step(
   Args:
     mesh: of devices that may stand in for others.
     platform: of the run's devices; None = that of the mesh.
-
-  Raises:
-    ValueError: if the batch does not divide into packs.
-    MemoryError: if the compiler says that the memory does not suffice.
   """
   start_time = time.perf_counter()
   mesh_platform = mesh.devices.flat[0].platform
@@ -526,14 +508,7 @@ class Planner:
     return self.device_memory and self.device_memory * share
 
   def print_plan(self, finds_batch: bool) -> None:
-    """Prints the plan of a step, then the largest batch that fits.
-
-    Args:
-      finds_batch: whether to look for it, which compiles several times.
-
-    Raises:
-      ValueError: if config or topology are wrong.
-    """
+    """Prints the plan of a step, then the largest batch that fits."""
     training_config.validate(self.config)
     compile_devices, compiler = find_devices(self.topology)
     mesh = devices.make_mesh(

@@ -32,21 +32,22 @@ WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 
 _DEFAULT_PARENT = "runs"
 # Fields that older configs lack; their default is what was done without them.
-_LATER_FIELDS = ("accumulate_steps", "optimizer.moment_dtype")
-_LATER_FIELDS += ("optimizer.freeze_encoder", "dates.form", "dates.records")
-_LATER_FIELDS += ("model.use_gaussian", "model.gaussian_dim")
-_LATER_FIELDS += ("loss.gaussian_weight",)
-_LATER_FIELDS += tuple(
-  f"model.lora.{name}"
-  for name in ("rank", "alpha", "dropout", "targets", "base_dtype")
+_LATER_FIELDS = (
+  *("accumulate_steps", "optimizer.moment_dtype", "optimizer.freeze_encoder"),
+  *("dates.form", "dates.records", "loss.gaussian_weight"),
+  *("model.use_gaussian", "model.gaussian_dim", "model.lora.rank"),
+  *("model.lora.alpha", "model.lora.dropout", "model.lora.targets"),
+  "model.lora.base_dtype",
 )
 # Fields that may change between the parts of a run that is resumed: none of
 # them changes a number of the training.
-_FREE_FIELDS = ("data_dir", "sources", "keep_latest", "mesh", "wandb_project")
-_FREE_FIELDS += ("input",)
-_FREE_EVAL_FIELDS = ("splits", "baselines", "depth", "batch_size")
-_FREE_EVAL_FIELDS += ("vectors_dir",)
-_FREE_EVAL_FIELDS += ("backend",)  # of older configs
+_FREE_FIELDS = (
+  *("data_dir", "sources", "keep_latest", "mesh", "wandb_project", "input"),
+)
+_FREE_EVAL_FIELDS = (
+  *("splits", "baselines", "depth", "batch_size", "vectors_dir"),
+  "backend",  # of older configs
+)
 _FREE_ENCODER_FIELDS = ("attention", "kept_activations")
 
 
@@ -83,12 +84,7 @@ def has_checkpoints(workdir: Folder) -> bool:
 
 
 def read_config(workdir: str | os.PathLike) -> ml_collections.ConfigDict:
-  """Returns the config that the run of a workdir was trained with.
-
-  Raises:
-    FileNotFoundError: if no run was begun there.
-    ValueError: if it lacks fields that configs have had since.
-  """
+  """Returns the config that the run of a workdir was trained with."""
   path = resolve_folder(workdir) / CONFIG_FILE
   if not path.exists():
     raise FileNotFoundError(f"{path}: no config of a run; give --config")
@@ -99,10 +95,6 @@ def parse_config(
   fields: dict[str, Any], path: str | os.PathLike
 ) -> ml_collections.ConfigDict:
   """Returns the config that was written as JSON.
-
-  Args:
-    fields: as they stand in the file.
-    path: of the file, for the error.
 
   Raises:
     ValueError: if it lacks fields that configs have had since.
@@ -133,11 +125,7 @@ def parse_config(
 
 
 def complete_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
-  """Returns fields as written, and those that configs have had since.
-
-  Args:
-    fields: of a config, as JSON types.
-  """
+  """Returns fields as written, and those that configs have had since."""
   config = ml_collections.ConfigDict(fields)
   base_config = training_config.base_config()
   for name in _LATER_FIELDS:
@@ -161,9 +149,7 @@ def to_json_types(value: Any) -> Any:
 def fixed_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
   """Returns the fields that a resumed run must share with its beginning.
 
-  Args:
-    fields: of a config, as JSON types. Sections that the base config does not
-      have are of untrained systems, and free.
+  Sections that the base config lacks are of untrained systems, and free.
   """
   base_names = training_config.base_config().keys()
   fields = complete_fields(fields)

@@ -70,11 +70,7 @@ def list_devices() -> tuple[Device, ...]:
 
 
 def find_device(device_kind: str) -> Device | None:
-  """Returns the figures of a device; None = not known.
-
-  Args:
-    device_kind: `jax.Device.device_kind`.
-  """
+  """Returns the figures of a device kind of JAX; None = not known."""
   # A part of a GPU, e.g. "NVIDIA H100 80GB HBM3 MIG 3g.40gb", is no GPU.
   if re.search(r"\bMIG\b", device_kind):
     return None
@@ -113,9 +109,6 @@ def count_flops(function: Callable[..., Any], *arguments: Any) -> float:
 
   The body of a loop counts once, kernels of a device not at all. JAX must have
   a processor.
-
-  Args:
-    *arguments: arrays, or trees of their shapes.
   """
   # Other backends analyse compiled programs only, which hide products in calls
   # of libraries.
@@ -218,11 +211,7 @@ class SpeedMeter:
   _COMPILE_EVENT = "/jax/core/compile/backend_compile_duration"
 
   def __init__(self, peak_flops: float | None = None):
-    """Stands still until the first step is done.
-
-    Args:
-      peak_flops: FLOP/s of all devices; None = not known, and no utilisation.
-    """
+    """Stands still until the first step is done."""
     self._peak_flops = peak_flops
     self.compile_seconds = 0.0
     self._start_time: float | None = None
@@ -262,11 +251,7 @@ class SpeedMeter:
       self._sums["input_wait"] += max(0.0, end - idle_since)
 
   def watch_update(self, output: jax.Array) -> None:
-    """Notes when an update is done.
-
-    Args:
-      output: a result of it, which is not donated to the next one.
-    """
+    """Notes when an update is done, by a result that is not donated."""
     self._update = _UpdateWatch(output)
 
   def count_step(self, work: StepWork) -> None:
@@ -422,13 +407,7 @@ class StepProfiler:
   """Writer of the trace of a range of steps, by JAX's profiler."""
 
   def __init__(self, steps: range | None, workdir: Folder, resume_step: int):
-    """Writes nothing yet; says so where there will be no trace.
-
-    Args:
-      steps: to be traced; None = none. The first process alone traces.
-      workdir: of the run; the trace goes into its folder `PROFILE_FOLDER`.
-      resume_step: the last step that is done already.
-    """
+    """Writes nothing yet; says so where there will be no trace."""
     self._steps: range | None = None
     self._folder = workdir / PROFILE_FOLDER
     self._local_folder: tempfile.TemporaryDirectory | None = None
@@ -459,11 +438,7 @@ class StepProfiler:
     self._last_step = step
 
   def end_step(self, step: int, outputs: Any) -> None:
-    """Writes the trace if this was its last step.
-
-    Args:
-      outputs: its results, which the trace waits for.
-    """
+    """Writes the trace if this was its last step."""
     if self._is_tracing and step == self._steps[-1]:
       jax.block_until_ready(outputs)
       self.close()
@@ -490,11 +465,7 @@ class StepProfiler:
 
 
 def check_profile(steps: range | None, total_steps: int) -> None:
-  """Refuses steps that a run does not have.
-
-  Raises:
-    ValueError: naming them.
-  """
+  """Refuses steps that a run does not have."""
   if steps is not None and steps.start > total_steps:
     raise ValueError(f"{_name_flag(steps)}: the run has {total_steps} steps")
 

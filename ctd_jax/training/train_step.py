@@ -124,11 +124,7 @@ def split_params(model: DualEncoder, params: Any) -> tuple[Any, Any]:
 def abstract_state(
   model: DualEncoder, optimizer: optax.GradientTransformation, mesh: Mesh
 ) -> TrainState:
-  """Returns shapes, types and shardings of a train state.
-
-  Args:
-    mesh: where the state is to live, see `devices.state_shardings`.
-  """
+  """Returns shapes, types and shardings of a train state."""
   make_state = functools.partial(_make_fresh_state, model, optimizer)
   shapes = jax.eval_shape(make_state, jax.random.key(0))  # computes nothing
   return jax.tree.map(
@@ -174,9 +170,6 @@ def make_train_step(
   The dropout key depends on the seed and the step alone, so a resumed run
   draws what the uninterrupted one would have drawn. On another number of
   devices texts are packed anew, and the draws are others.
-
-  Args:
-    objective: loss, model and devices.
   """
 
   def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:
@@ -210,11 +203,7 @@ def make_train_step(
 def make_encode_step(
   model: DualEncoder, mesh: Mesh
 ) -> Callable[[Any, PackedTexts], Encoding]:
-  """Returns the jitted `(params, texts) -> Encoding`, without dropout.
-
-  Args:
-    mesh: devices over which the texts are split.
-  """
+  """Returns the jitted `(params, texts) -> Encoding`, without dropout."""
 
   @functools.partial(
     jax.jit,

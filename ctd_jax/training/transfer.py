@@ -3,7 +3,6 @@
 import dataclasses
 import os
 import re
-from collections.abc import Mapping
 
 import ml_collections
 from absl import logging
@@ -12,7 +11,6 @@ from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training.experiment import Experiment
-from ctd_jax.training.input_pipeline import Tokens
 from ctd_jax.training.run_folder import EVALUATION_FOLDER, Folder
 
 
@@ -26,13 +24,6 @@ def transfer_experiment(
   Model, tokenizer and calendar heads stay what they are; the share of unknown
   tokens is logged. Where the calendar is another one, the model dates the
   queries itself.
-
-  Args:
-    dataset: name as in `config.dataset`; built if need be.
-    data_dir: where it lies; None means where `config.data_dir` says.
-
-  Raises:
-    ValueError: naming the data set, or the source file or folder at fault.
   """
   config = experiment.config
   benchmark = experiments.build_benchmark(
@@ -40,19 +31,21 @@ def transfer_experiment(
   )
   backbone = experiment.backbone.move_to(benchmark.timeline)
   texts = experiments.tokenize_benchmark(benchmark, backbone, config)
-  query_intervals = experiments.read_query_intervals(
-    benchmark, config.score_mode, config.query_dates
-  )
-  if not reads_query_dates(
+  query_intervals = {}
+  if reads_query_dates(
     config, experiment.benchmark.timeline, benchmark.timeline
   ):
-    query_intervals = {}
-  _log_unknown_tokens(
-    {"records": texts["records"], **texts["queries"]},
-    experiment.tokenizer.unk_id,
-    benchmark.name,
-    config.name,
-  )
+    query_intervals = experiments.read_query_intervals(benchmark)
+  for name, tokens in {"records": texts["records"], **texts["queries"]}.items():
+    if len(tokens):
+      num_unknown = (tokens.ids == backbone.tokenizer.unk_id).sum()
+      logging.info(
+        "%s, %s: %.1f %% of the tokens are unknown to %s",
+        benchmark.name,
+        name,
+        100 * num_unknown / tokens.mask.sum(),
+        config.name,
+      )
   return dataclasses.replace(
     experiment,
     evaluation=transfer_folder(experiment.workdir, benchmark),
@@ -73,7 +66,7 @@ def reads_query_dates(
     asked: of the data set that it is asked about; where it is another, a
       warning says that the model dates the queries.
   """
-  if not experiments.asks_parser(config.score_mode, config.query_dates):
+  if not experiments.asks_parser(config):
     return False
   if asked.months != timeline.months:
     # The posterior is over the months of the calendar it was trained on.
@@ -85,21 +78,6 @@ def reads_query_dates(
     )
     return False
   return True
-
-
-def _log_unknown_tokens(
-  tokens_by_name: Mapping[str, Tokens], unk_id: int, dataset: str, system: str
-) -> None:
-  """Logs how many tokens a tokenizer does not know."""
-  for name, tokens in tokens_by_name.items():
-    if len(tokens):
-      logging.info(
-        "%s, %s: %.1f %% of the tokens are unknown to %s",
-        dataset,
-        name,
-        100 * (tokens.ids == unk_id).sum() / tokens.mask.sum(),
-        system,
-      )
 
 
 def transfer_folder(workdir: Folder, benchmark: Benchmark) -> Folder:

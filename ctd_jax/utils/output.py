@@ -109,7 +109,6 @@ def _align(
   return _COLUMN_GAP.join(padded).rstrip()
 
 
-# ----------------------------------------------------------------------------
 # Figures: their colours, their frame, and PNG files.
 #
 # Matplotlib is imported when the first figure is made: modules that draw are
@@ -163,7 +162,6 @@ def write_figure(
     )
 
 
-# ----------------------------------------------------------------------------
 # Progress of long loops: a bar on a terminal, elsewhere a line in the log.
 #
 # A batch job, a pipe or a notebook's log has no bar. There a line every half

@@ -174,13 +174,3 @@ def test_initial_weights_stay_within_the_fan_in_bound():
   leaves = jax.tree.leaves(params)
   assert max(float(jnp.abs(x).max()) for x in leaves) <= 0.1
   assert all(float(jnp.abs(x).max()) > 0.08 for x in leaves)
-
-
-def test_unknown_options_are_named():
-  logits = one_hot_logits(RELEASE, (0, 0, 0))
-  with pytest.raises(ValueError, match="'padded'"):
-    latent_scalar(logits, "padded")
-  with pytest.raises(ValueError, match="12 reign starts"):
-    latent_scalar(logits, "timeline", (0, 1), 360)
-  with pytest.raises(ValueError, match="'sine'"):
-    calendar_heads.make_codebook(12, 64, "sine")

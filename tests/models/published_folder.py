@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import tokenizers
 from tokenizers import models, pre_tokenizers, processors
 
+from ctd_jax.models import packing
 from ctd_jax.models.encoders import bert, decoder
 from ctd_jax.models.pretrained import folders, weights
 
@@ -95,3 +96,8 @@ def write_tokenizer(
   } | settings
   (folder / "tokenizer_config.json").write_text(json.dumps(settings))
   return tokenizer.get_vocab_size()
+
+
+def pool_tokens(token_states, mask, kind):
+  """Returns one vector per row of one text; padding may be on either side."""
+  return packing.pool_texts(token_states, mask.astype("int32"), kind, 1)[:, 0]

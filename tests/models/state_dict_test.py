@@ -15,10 +15,11 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 from safetensors import numpy as safetensors_numpy
 
-from ctd_jax.models.packing import POOLINGS, pool_tokens
+from ctd_jax.models.packing import POOLINGS
 from ctd_jax.models.pretrained import folders, weights
 from ctd_jax.training import devices
 from tests.models import published_folder
+from tests.models.published_folder import pool_tokens
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden" / "encoders"
 FAMILIES = sorted(path.name for path in GOLDEN.iterdir())

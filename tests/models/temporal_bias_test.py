@@ -77,10 +77,3 @@ def test_scale_zero_is_no_bias_and_no_gradient_but_its_own():
   assert gradient.pop("scale") != 0
   assert all((leaf == 0).all() for leaf in jax.tree.leaves(gradient))
   np.testing.assert_array_equal(to_scalars, 0)
-
-
-def test_unknown_features_are_named():
-  with pytest.raises(ValueError, match="'sine'"):
-    temporal_bias.offset_frequencies(16, "sine")
-  with pytest.raises(ValueError, match="num_months"):
-    temporal_bias.offset_frequencies(16, "index")

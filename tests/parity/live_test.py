@@ -17,7 +17,6 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert, decoder
-from ctd_jax.models.packing import pool_tokens
 from ctd_jax.models.pretrained import weights
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.text_encoder import TextEncoder
@@ -25,6 +24,7 @@ from ctd_jax.models.tokenizer import TextTokenizer, format_instruction
 from tests.benchmarks import unpack_e5
 from tests.models import published_folder
 from tests.models import state_dict_test as golden_test
+from tests.models.published_folder import pool_tokens
 from tests.parity import published
 
 TEXTS = ("元年春王正月", "夏五月鄭伯克段于鄢", "秋", "冬十有二月祭伯來元年" * 4)

@@ -14,13 +14,13 @@ from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import mteb_task, protocol
 from ctd_jax.models.dual_encoder import normalize_vectors
 from ctd_jax.models.encoders import bert
-from ctd_jax.models.packing import pool_tokens
 from ctd_jax.models.pretrained import weights
 from ctd_jax.models.pretrained.vector_settings import SideSettings
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.retrieval import search
 from ctd_jax_datasets import export
 from tests import synthetic
+from tests.models.published_folder import pool_tokens
 
 BENCHMARK = synthetic.benchmark()
 TEXTS = [record.text for record in BENCHMARK.records]

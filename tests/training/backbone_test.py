@@ -9,7 +9,6 @@ import pytest
 
 from ctd_jax.experiments import training_run
 from ctd_jax.models.dual_encoder import normalize_vectors
-from ctd_jax.models.packing import pool_tokens
 from ctd_jax.models.text_encoder import TextEncoder
 from ctd_jax.models.tokenizer import format_instruction
 from ctd_jax.retrieval import run_export
@@ -20,6 +19,7 @@ from ctd_jax_configs import bert as bert_config
 from ctd_jax_configs import qwen as qwen_config
 from tests import synthetic
 from tests.models import published_folder
+from tests.models.published_folder import pool_tokens
 from tests.training import synthetic_run
 
 pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")

@@ -11,7 +11,6 @@ heads, E features of a head.
 
 import functools
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
 
 import flax.struct
 import jax
@@ -29,6 +28,7 @@ from ctd_jax.models.encoders.layers import (
   DATA,
   FSDP,
   TENSOR,
+  EncoderFields,
   TokenMask,
   find_platform,
 )
@@ -46,18 +46,6 @@ _MAX_CUDNN_HEAD = 128  # features; newer GPUs take more
 _MASKED_SCORE = -1e30
 
 
-@runtime_checkable
-class AttentionConfig(Protocol):
-  """Fields of an encoder's configuration that attention reads."""
-
-  attention: str  # one of `IMPLEMENTATIONS`
-  attention_dropout: float  # rate on the weights
-  dtype: str
-
-  @property
-  def head_dim(self) -> int: ...  # noqa: D102
-
-
 class AttentionScope(flax.struct.PyTreeNode):
   """Which token attends to which, in the form an implementation needs."""
 
@@ -71,23 +59,26 @@ class AttentionScope(flax.struct.PyTreeNode):
   mask: jax.Array
 
 
-def check_implementation(name: str) -> None:
-  """Raises ValueError if the implementation is unknown."""
-  if name not in IMPLEMENTATIONS:
-    raise ValueError(
-      f"attention must be one of {IMPLEMENTATIONS}, got {name!r}"
-    )
+def check_options(config: EncoderFields) -> None:
+  """Raises ValueError if an option of an encoder is none that there is."""
+  for name, choices in (
+    ("dtype", layers.DTYPES),
+    ("attention", IMPLEMENTATIONS),
+    ("kept_activations", layers.KEPT),
+  ):
+    value = getattr(config, name)
+    if value not in choices:
+      raise ValueError(f"{name} must be one of {choices}, got {value!r}")
+  for name in ("dropout", "attention_dropout"):
+    rate = getattr(config, name, 0.0)  # a decoder has no dropout of states
+    if not 0 <= rate < 1:
+      raise ValueError(f"{name} must be at least 0 and below 1, got {rate}")
 
 
 def choose_implementation(
-  config: AttentionConfig, drops_weights: bool, platform: str
+  config: EncoderFields, drops_weights: bool, platform: str
 ) -> str:
-  """Returns the implementation for a device ("cpu", "gpu" or "tpu") and logs
-  why.
-
-  Raises:
-    ValueError: if the configuration names one that cannot do what it asks for.
-  """
+  """Returns the implementation for a platform, e.g. "gpu"; logs why."""
   if config.attention != AUTO:
     reason = _find_obstacle(config.attention, config, drops_weights, platform)
     if reason:
@@ -110,7 +101,7 @@ def choose_implementation(
 
 def _find_obstacle(
   implementation: str,
-  config: AttentionConfig,
+  config: EncoderFields,
   drops_weights: bool,
   platform: str,
 ) -> str:
@@ -154,7 +145,7 @@ def _log_choice(implementation: str, reason: str) -> None:
 
 
 def make_scope(
-  config: AttentionConfig,
+  config: EncoderFields,
   mask: TokenMask,
   causal: bool,
   deterministic: bool,
@@ -217,9 +208,6 @@ def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
   A token attends to the tokens of its own text. Padding attends to all texts of
   its row, as in published implementations, so that the states of mask tokens
   after a query match theirs.
-
-  Args:
-    mask: number of each token's text in its row, 0 = no token, [B, L].
   """
   # Axes: text, head (one mask for all), attending token, attended token.
   mask = jnp.asarray(mask)

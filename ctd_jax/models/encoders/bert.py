@@ -63,12 +63,7 @@ class BertConfig:
         f"num_heads ({self.num_heads}) must divide hidden_size "
         f"({self.hidden_size})"
       )
-    layers.check_dtype(self.dtype)
-    attention.check_implementation(self.attention)
-    layers.check_kept(self.kept_activations)
-    layers.check_rates(
-      dropout=self.dropout, attention_dropout=self.attention_dropout
-    )
+    attention.check_options(self)
 
   @property
   def head_dim(self) -> int:
@@ -216,9 +211,6 @@ class BertEncoder(nn.Module):
         are further texts of a row, which do not attend to each other.
       deterministic: whether dropout is off; if not, pass rngs={"dropout": key}.
       columns: positions of the tokens whose states are wanted; None = all.
-
-    Raises:
-      ValueError: if the texts are longer than the position table.
     """
     config = self.config
     layers.check_length(ids, config)

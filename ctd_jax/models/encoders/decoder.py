@@ -64,10 +64,7 @@ class DecoderConfig:
       )
     if self.head_dim % 2:
       raise ValueError(f"head_dim must be even, got {self.head_dim}")
-    layers.check_dtype(self.dtype)
-    attention.check_implementation(self.attention)
-    layers.check_kept(self.kept_activations)
-    layers.check_rates(attention_dropout=self.attention_dropout)
+    attention.check_options(self)
 
   def make_encoder(self) -> Decoder:
     """Returns the module of this geometry."""
@@ -85,10 +82,6 @@ def rotary_angles(
   positions: Int[Array, "B L"], head_dim: int, theta: float
 ) -> Float[Array, "B L {head_dim//2}"]:
   """Returns the angle of every pair of features, fp32 [B, L, E/2].
-
-  Args:
-    positions: of the tokens, 0 = first of its text.
-    head_dim: features E of a head.
 
   Source: Su et al. 2021, eq. 15.
   """
@@ -221,11 +214,7 @@ class Decoder(nn.Module):
     deterministic: bool = True,
     columns: Int[Array, "B S"] | None = None,
   ) -> Float[Array, "B S D"]:
-    """Returns the states after the final norm; arguments as in `BertEncoder`.
-
-    Raises:
-      ValueError: if the texts are longer than `max_length`.
-    """
+    """Returns the states after the final norm; see `BertEncoder`."""
     config = self.config
     layers.check_length(ids, config)
     angles = rotary_angles(

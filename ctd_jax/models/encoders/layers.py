@@ -18,7 +18,6 @@ from flax import traverse_util
 from jax.ad_checkpoint import checkpoint_name
 from jaxtyping import Array, Bool, Float, Int
 
-# ----------------------------------------------------------------------------
 # Low-rank adapters (LoRA) of an encoder's projections.
 #
 # A projection W becomes W + alpha/r A B with two narrow matrices. Only they
@@ -128,7 +127,6 @@ def merge_adapters(params: Mapping[str, Any], lora: LoraConfig) -> Any:
   return traverse_util.unflatten_dict(merged)
 
 
-# ----------------------------------------------------------------------------
 # Array types that annotations of the models share.
 #
 # Axes: B texts of a batch, L tokens.
@@ -141,7 +139,6 @@ TokenIds = Int[AnyArray, "B L"]
 TokenMask = Int[AnyArray, "B L"] | Bool[AnyArray, "B L"]
 
 
-# ----------------------------------------------------------------------------
 # Names of the axes of devices, and the platform of these.
 #
 # The mesh itself is made by `training.partitioning`.
@@ -164,30 +161,26 @@ PRODUCT = "product"
 
 
 @runtime_checkable
-class BlockConfig(Protocol):
-  """Fields of an encoder's configuration that layers read."""
+class EncoderFields(Protocol):
+  """Fields that the configurations of all encoders have."""
 
   hidden_size: int  # features D of a token's state
+  num_layers: int
   max_length: int  # longest text in tokens
+  attention: str  # one of `attention.IMPLEMENTATIONS`
+  attention_dropout: float  # rate on the weights
   dtype: str  # of the blocks' computations, one of `DTYPES`
   initializer_range: float  # standard deviation of initial weights
   lora: LoraConfig | None
+  scan_layers: bool  # one compiled layer runs over stacked parameters
+  remat: bool  # the backward pass computes a layer's activations again
+  kept_activations: str  # for the backward pass, without remat; one of `KEPT`
+
+  @property
+  def head_dim(self) -> int: ...  # noqa: D102
 
 
-def check_dtype(dtype: str) -> None:
-  """Raises ValueError if no encoder computes in this type."""
-  if dtype not in DTYPES:
-    raise ValueError(f"dtype must be one of {DTYPES}, got {dtype!r}")
-
-
-def check_rates(**rates: float) -> None:
-  """Raises ValueError if a dropout rate is outside [0, 1)."""
-  for name, rate in rates.items():
-    if not 0 <= rate < 1:
-      raise ValueError(f"{name} must be at least 0 and below 1, got {rate}")
-
-
-def get_precision(config: BlockConfig) -> jax.lax.Precision | None:
+def get_precision(config: EncoderFields) -> jax.lax.Precision | None:
   """Returns the precision of a block's matrix products.
 
   In fp32 the operands must stay as they are: GPUs would round them to TF32 and
@@ -198,7 +191,7 @@ def get_precision(config: BlockConfig) -> jax.lax.Precision | None:
   return None
 
 
-def check_length(ids: TokenIds, config: BlockConfig) -> None:
+def check_length(ids: TokenIds, config: EncoderFields) -> None:
   """Raises ValueError if texts are longer than `max_length`."""
   length = ids.shape[1]
   if length > config.max_length:
@@ -213,9 +206,6 @@ def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
 
   Padding after a text counts on: mask tokens that fill up a query have
   positions of their own.
-
-  Args:
-    mask: number of each token's text in its row, 0 = no token, [B, L].
   """
   # A text begins where the number of the text changes to another than 0.
   previous = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
@@ -326,7 +316,7 @@ def _multiply_to_narrow(
 
 
 def make_dense(
-  config: BlockConfig, features: int, name: str, bias: bool = True
+  config: EncoderFields, features: int, name: str, bias: bool = True
 ) -> Callable[[jax.Array], jax.Array]:
   """Returns a projection of states, with its adapter if it has one."""
   dense = nn.Dense(
@@ -352,7 +342,7 @@ def make_dense(
 
 
 def make_embedding(
-  config: BlockConfig, rows: int, name: str
+  config: EncoderFields, rows: int, name: str
 ) -> Callable[[jax.Array], jax.Array]:
   """Returns a table of `rows` states of D features; look-ups are fp32.
 
@@ -368,7 +358,6 @@ def make_embedding(
   return lambda numbers: table(numbers).astype(jnp.float32)
 
 
-# ----------------------------------------------------------------------------
 # Stack of an encoder's layers: unrolled, scanned or recomputed.
 #
 # Unrolled, a deep decoder compiles for minutes and keeps all activations for
@@ -393,22 +382,6 @@ AUTO, ALL, PRODUCTS = "auto", "all", "products"
 KEPT = (AUTO, ALL, PRODUCTS)
 
 
-@runtime_checkable
-class StackConfig(Protocol):
-  """Fields of an encoder's configuration that the stack reads."""
-
-  num_layers: int
-  scan_layers: bool  # one compiled layer runs over stacked parameters
-  remat: bool  # the backward pass computes a layer's activations again
-  kept_activations: str  # for the backward pass, without remat; one of `KEPT`
-
-
-def check_kept(kept: str) -> None:
-  """Raises ValueError if `kept` is not one of `KEPT`."""
-  if kept not in KEPT:
-    raise ValueError(f"kept_activations must be one of {KEPT}, got {kept!r}")
-
-
 def _is_product(primitive: Any, *avals: Any, **params: Any) -> bool:
   """Returns whether an operation is a projection or an attention kernel."""
   # A policy of `jax.checkpoint`. The result of cuDNN's attention has no name.
@@ -420,7 +393,7 @@ def _is_product(primitive: Any, *avals: Any, **params: Any) -> bool:
 
 def apply_layers(
   layer_type: Callable[..., nn.Module],
-  config: StackConfig,
+  config: EncoderFields,
   states: Float[Array, "B L D"],
   columns: Int[Array, "B S"] | None,
   *inputs: Any,

@@ -55,9 +55,6 @@ def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
   Args:
     source: a folder, or a hub id "owner/name", which is downloaded once. The
       variables of the hub's library hold, such as HF_HOME and HF_HUB_OFFLINE.
-
-  Raises:
-    FileNotFoundError: if there is no such folder and no such model.
   """
   folder = pathlib.Path(source).expanduser()
   if folder.is_dir():
@@ -87,10 +84,6 @@ def read_json(
 
   Args:
     schema: type of the content; fields that it does not name are skipped.
-
-  Raises:
-    FileNotFoundError: if there is no such file.
-    ValueError: if it is not JSON, or a field is missing or of another type.
   """
   if not path.is_file():
     raise FileNotFoundError(f"no {path.name} in {path.parent}")
@@ -108,13 +101,7 @@ class TensorFiles:
   shapes: Mapping[str, tuple[int, ...]]
 
   def __init__(self, folder: pathlib.Path):
-    """Opens model.safetensors, or every shard that the index names.
-
-    Raises:
-      FileNotFoundError: naming all files that are missing.
-      ValueError: if a file is cut off or not a safetensors file, or a tensor of
-        the index is in no file.
-    """
+    """Opens model.safetensors, or every shard that the index names."""
     self.folder = folder
     names_by_file = _list_weight_files(folder)
     self._files = {path: _open_weights(path) for path in sorted(names_by_file)}
@@ -140,11 +127,7 @@ class TensorFiles:
     }
 
   def read_tensor(self, name: str, index: tuple[slice, ...]) -> np.ndarray:
-    """Returns a slice of a tensor, fp32; `index` has a slice for each axis.
-
-    Raises:
-      ValueError: if the tensor holds no floats, e.g. if it is quantised.
-    """
+    """Returns a slice of a tensor, fp32; `index` has a slice for each axis."""
     view = self._file_by_tensor[name].get_slice(name)
     if view.get_dtype() not in _FLOAT_TYPES:
       raise ValueError(  # e.g. the integers of a quantised model
@@ -195,12 +178,7 @@ def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
 
 
 def read_tensors(path: pathlib.Path) -> dict[str, np.ndarray]:
-  """Returns all tensors of a safetensors file by name.
-
-  Raises:
-    FileNotFoundError: if there is no such file.
-    ValueError: if it is damaged.
-  """
+  """Returns all tensors of a safetensors file by name."""
   if not path.is_file():
     raise FileNotFoundError(f"no {path.name} in {path.parent}")
   with _open_weights(path) as weights:
@@ -226,12 +204,8 @@ def write_tensors(
 ) -> None:
   """Writes model.safetensors, or shards and their index.
 
-  Every file appears whole or not at all, the index last.
-
-  Args:
-    tensors: shape of each tensor, and a function that returns it, fp32; it is
-      called when its file is written.
-    max_shard_bytes: of one file; a larger tensor gets a file of its own.
+  Every file appears whole or not at all, the index last. A tensor is its shape
+  and a function that returns it, called when its file is written.
   """
   folder.mkdir(parents=True, exist_ok=True)
   split = huggingface_hub.split_state_dict_into_shards_factory(
@@ -258,7 +232,6 @@ def write_tensor_file(
     safetensors_numpy.save_file(tensors, temporary, metadata={"format": "pt"})
 
 
-# ----------------------------------------------------------------------------
 # Geometry of published encoders: their config.json and our configurations.
 #
 # transformers reads config.json with its older spellings and defaults. This
@@ -327,11 +300,6 @@ def read_encoder_config(
   Args:
     **overrides: fields of our configuration that weights do not fix, such as
     dtype and dropout.
-
-  Raises:
-    FileNotFoundError: if there is no config.json.
-    ValueError: naming the field with an unsupported value, or the override that
-      the configuration does not have.
   """
   # Imported here: it takes a second, and only published folders need it.
   import transformers
@@ -419,9 +387,6 @@ def write_encoder_config(folder: pathlib.Path, config: EncoderConfig) -> None:
   """Writes the config.json that `read_encoder_config` and others read.
 
   What weights do not fix, as dtype and scan_layers, is not written.
-
-  Raises:
-    ValueError: if no published architecture has this geometry.
   """
   if isinstance(config, DecoderConfig):
     content, names = _describe_decoder(config), _DECODER_FIELDS

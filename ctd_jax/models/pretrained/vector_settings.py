@@ -94,9 +94,6 @@ class VectorSettings:
       side: "query" or "record"; None if both have the same.
       name: of the setting, a field of `SideSettings`.
       value: given by the caller; None = the declared one.
-
-    Raises:
-      ValueError: if the sides differ and neither side nor value is given.
     """
     if value is not None:
       return value
@@ -112,21 +109,9 @@ class VectorSettings:
 
 
 def read_modules(folder: pathlib.Path) -> list[Module]:
-  """Returns the steps that modules.json lists, [] without the file.
-
-  Raises:
-    ValueError: if it is not a list of modules.
-  """
+  """Returns the steps that modules.json lists, [] without the file."""
   path = folder / MODULES_FILE
-  if not path.is_file():
-    return []
-  try:
-    return msgspec.json.decode(path.read_bytes(), type=list[Module])
-  except msgspec.MsgspecError as error:
-    raise ValueError(
-      f"{path}: expected a list of objects with the fields type and path; "
-      f"{error}"
-    ) from None
+  return folders.read_json(path, list[Module]) if path.is_file() else []
 
 
 def read_vector_settings(
@@ -138,11 +123,6 @@ def read_vector_settings(
     folder: of a published or exported encoder.
     reads_steps: whether pooling and normalisation are read; a caller who names
       both may use a folder with other steps.
-
-  Raises:
-    FileNotFoundError: if modules.json names a pooling whose file is missing.
-    ValueError: naming the file that cannot be read, or the step or pooling that
-      is not supported.
   """
   modules = read_modules(folder) if reads_steps else []
   pooling = None
@@ -220,10 +200,6 @@ def write_vector_settings(
   """Writes the files that `read_vector_settings` and other libraries read.
 
   If both sides have a length, libraries with one length read the longer.
-
-  Args:
-    settings: all but lengths must be given.
-    width: features D of a vector.
   """
   # A pipeline of modules, each with its folder; the first has the root.
   steps = {"Transformer": "", "Pooling": _POOLING_FOLDER}

@@ -29,7 +29,6 @@ from ctd_jax.models.pretrained.vector_settings import (
 from ctd_jax.models.tokenizer import TextTokenizer
 from ctd_jax.utils import files
 
-# ----------------------------------------------------------------------------
 # Names of tensors in published weights, by parameter of our encoders.
 #
 # Nesting, transposition, layers stacked for a scan and prefixes follow from
@@ -118,9 +117,6 @@ def map_stored_names(
 
   Stored names may have a prefix ("bert.", "model.", ...), which the name of the
   token table, the first entry of `table`, reveals.
-
-  Raises:
-    ValueError: if the tensors are those of several encoders.
   """
   names = set(names)
   anchor = f"{next(iter(table.values()))}.weight"
@@ -182,11 +178,6 @@ def load_params(
     config: geometry, without adapters.
     sharding: one for all parameters, or a tree of them; None = the first
       device.
-
-  Raises:
-    FileNotFoundError: if a file is missing.
-    ValueError: if a file is cut off or of another format; one message names
-      every tensor that is missing, unexpected or of another shape.
   """
   tensor_files = TensorFiles(folder)
   shapes = abstract_params(config)
@@ -222,12 +213,7 @@ def save_encoder(
   params: Any,
   max_shard_bytes: int = 5_000_000_000,
 ) -> None:
-  """Writes config.json and the weights of an encoder, fp32.
-
-  Args:
-    params: of `config.make_encoder()`, on any devices.
-    max_shard_bytes: size of one file, and the most that the host holds.
-  """
+  """Writes config.json and the weights of an encoder, fp32."""
   folders.write_tensors(
     folder,
     {
@@ -257,25 +243,35 @@ def abstract_params(config: EncoderConfig) -> Any:
 
 def _describe_parameters(config: EncoderConfig, shapes: Any) -> Any:
   """Returns a `Parameter` for every leaf of `shapes`, as the same tree."""
-  table = tensor_table(config)
+  return jax.tree_util.tree_map_with_path(
+    functools.partial(_describe_parameter, config), shapes
+  )
 
-  def describe(path: tuple[Any, ...], leaf: Any) -> Parameter:
-    # E.g. layer_3 / attention / query / kernel, or layers / ... if scanned.
-    first, *middle, last = (entry.key for entry in path)
-    name, _, number = first.partition("_")
-    is_stacked = name == "layers"
-    layers = range(config.num_layers) if is_stacked else (number,)
-    if name in ("layer", "layers"):
-      first = "layer"
-    tensor_name = f"{table['/'.join((first, *middle))]}.{LEAVES[last]}"
-    return Parameter(
-      shape=leaf.shape,
-      tensors=tuple(tensor_name.format(i=i) for i in layers),
-      is_stacked=is_stacked,
-      is_transposed=last == "kernel",
-    )
 
-  return jax.tree_util.tree_map_with_path(describe, shapes)
+def _describe_parameter(
+  config: EncoderConfig, path: tuple[Any, ...], leaf: Any
+) -> Parameter:
+  """Returns the tensors of a parameter of an encoder or of an adapter."""
+  # E.g. layer_3 / attention / query / kernel, or query_lora / a; layers / ...
+  # if scanned.
+  first, *middle, last = (entry.key for entry in path)
+  is_stacked = first == SCANNED
+  number = first.removeprefix("layer_")
+  if is_stacked or number != first:
+    first = "layer"
+  module = "/".join((first, *middle))
+  tensor_name = tensor_table(config)[module.removesuffix(layers.SUFFIX)]
+  if module.endswith(layers.SUFFIX):
+    tensor_name = f"{_PREFIX}.{tensor_name}.lora_{last.upper()}.weight"
+  else:
+    tensor_name += f".{LEAVES[last]}"
+  numbers = range(config.num_layers) if is_stacked else (number,)
+  return Parameter(
+    shape=leaf.shape,
+    tensors=tuple(tensor_name.format(i=i) for i in numbers),
+    is_stacked=is_stacked,
+    is_transposed=last in ("kernel", layers.A, layers.B),
+  )
 
 
 def _check_tensors(
@@ -361,7 +357,6 @@ def to_stored_tensor(
   return np.ascontiguousarray(tensor.T) if parameter.is_transposed else tensor
 
 
-# ----------------------------------------------------------------------------
 # Adapters of an encoder as the library PEFT stores them.
 #
 # adapter_config.json says which encoder they adapt and how;
@@ -377,13 +372,7 @@ _PREFIX = "base_model.model"  # what PEFT puts around the encoder
 def write_adapters(
   folder: pathlib.Path, config: EncoderConfig, params: Any, base: str
 ) -> None:
-  """Writes the adapters of an encoder, fp32.
-
-  Args:
-    config: geometry, with adapters.
-    params: of `config.make_encoder()`, or its adapters alone.
-    base: name of the encoder that they adapt, a hub id or a folder.
-  """
+  """Writes the adapters of an encoder, fp32."""
   adapters, _ = layers.split_adapters(params)
   tensors = {}
   for path, leaf in jax.tree_util.tree_leaves_with_path(adapters):
@@ -395,29 +384,6 @@ def write_adapters(
   text = json.dumps(_describe_adapters(config, base), indent=2, sort_keys=True)
   # Last: its presence says that the other is there.
   files.write_text(folder / CONFIG_FILE, text + "\n")
-
-
-def _describe_parameter(
-  config: EncoderConfig, path: tuple[Any, ...], leaf: jax.Array
-) -> Parameter:
-  """Returns the tensors of a parameter of an adapter."""
-  # E.g. layer_3 / attention / query_lora / a, or layers / ... if scanned.
-  layer, *middle, adapter, matrix = (entry.key for entry in path)
-  projection = "/".join((*middle, adapter.removesuffix(layers.SUFFIX)))
-  module = tensor_table(config)[f"layer/{projection}"]
-  is_stacked = layer == SCANNED
-  numbers = range(config.num_layers)
-  if not is_stacked:
-    numbers = (layer.rpartition("_")[2],)
-  return Parameter(
-    shape=leaf.shape,
-    tensors=tuple(
-      f"{_PREFIX}.{module.format(i=i)}.lora_{matrix.upper()}.weight"
-      for i in numbers
-    ),
-    is_stacked=is_stacked,
-    is_transposed=True,
-  )
 
 
 def _describe_adapters(config: EncoderConfig, base: str) -> dict[str, Any]:
@@ -443,7 +409,6 @@ def _describe_adapters(config: EncoderConfig, base: str) -> dict[str, Any]:
   }
 
 
-# ----------------------------------------------------------------------------
 # Export of an encoder in the layout of sentence-transformers.
 
 
