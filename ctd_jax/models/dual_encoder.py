@@ -238,13 +238,6 @@ class DualEncoder(nn.Module):
       semantic, absolute, scalar, logits, year_code, gaussian, interval
     )
 
-  def bias(self, query: Encoding, record: Encoding) -> Float[Array, "Q N"]:
-    """Returns the bias of every pair, fp32 [Q, N]; zeros if it is off."""
-    if not self.config.use_bias:
-      shape = query.scalar.shape[0], record.scalar.shape[0]
-      return jnp.zeros(shape, jnp.float32)
-    return self.offset(query.scalar, record.scalar)
-
   @nn.nowrap
   def tables(self, params: Mapping[str, Any]) -> dict[str, Any]:
     """Returns variables with which `apply` scores many pairs faster.
@@ -308,8 +301,8 @@ class DualEncoder(nn.Module):
       query_p: their `month_p`, made once if a text meets many blocks.
     """
     terms = jnp.zeros((query.scalar.shape[0], record.scalar.shape[0]))
-    if mode in ("ctd", "posterior"):
-      terms = self.bias(query, record)
+    if mode in ("ctd", "posterior") and self.config.use_bias:
+      terms = self.offset(query.scalar, record.scalar)
     if mode == "posterior" and self.config.use_posterior:
       terms = terms + self.posterior.log_mass(query_p, record_p)
     return terms

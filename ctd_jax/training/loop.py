@@ -142,7 +142,7 @@ class RunOutputs:
       self._writer.write(step, values | {"learning_rate": rate})
       postfix = {"loss": f"{float(values['loss']):.3f}"}
       if speed := self._meter.read():
-        self._writer.write_speed(step, speed)
+        self._writer.write(step, speed, is_speed=True)
         postfix |= speed_lib.format_postfix(speed)
       self.bar.set_postfix(postfix)
 

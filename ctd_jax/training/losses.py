@@ -31,25 +31,15 @@ _COSENT_SCALE = 20.0
 
 
 def interval_mask(
-  query_start: Int[Array, " B"],
-  query_end: Int[Array, " B"],
-  record_start: Int[Array, " N"],
-  record_end: Int[Array, " N"],
+  ends: Int[Array, "B 2"], months: Int[Array, " N"]
 ) -> Bool[Array, "B N"]:
-  """Returns which records' intervals overlap which queries'.
+  """Returns which records' months lie in which queries' intervals.
 
-  Intervals are closed; a pair of ends in the wrong order is swapped.
-
-  Args:
-    query_start: ordinal month, 0 = first of the timeline, as all four.
+  All are ordinal months; intervals are closed.
 
   Source: paper, multi-positive objective, and the released code.
   """
-  q_first = jnp.minimum(query_start, query_end)[:, None]
-  q_last = jnp.maximum(query_start, query_end)[:, None]
-  p_first = jnp.minimum(record_start, record_end)[None, :]
-  p_last = jnp.maximum(record_start, record_end)[None, :]
-  return (q_first <= p_last) & (q_last >= p_first)
+  return (ends[:, :1] <= months) & (months <= ends[:, 1:])
 
 
 class NceSums(NamedTuple):
@@ -301,7 +291,7 @@ class ContrastiveLoss:
     group = 1 + hard_months.shape[1]
     row_positives = column_positives = jnp.ones(size, jnp.int32)
     if self.loss.multi_positive:
-      overlap = interval_mask(*ends.T, months, months)  # [B, B]
+      overlap = interval_mask(ends, months)  # [B, B]
       row_positives, column_positives = overlap.sum(axis=1), overlap.sum(axis=0)
     # The rows of all devices, on each of them.
     record, *of_records = jax.lax.with_sharding_constraint(
@@ -365,7 +355,7 @@ class ContrastiveLoss:
     months = jnp.concatenate(
       [records.months[:, 0], records.months[:, 1:].reshape(-1)]
     )
-    overlap = interval_mask(*queries.ends.T, months, months)
+    overlap = interval_mask(queries.ends, months)
     num_positives = backward.shape[1]
     # Commentary lies in the interval too, but answers no query.
     can_answer = jnp.pad(records.can_answer.reshape(-1), (num_positives, 0))

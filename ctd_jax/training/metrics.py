@@ -65,19 +65,13 @@ class MetricWriter:
     )
     self._wandb_run = wandb_run
 
-  def write(self, step: int, metrics: Mapping[str, Any]) -> None:
-    """Appends scalars of a step that the seed determines."""
-    if self._is_active:
-      self._append(self._metric_lines, step, metrics)
-
-  def write_speed(self, step: int, speed: Mapping[str, float]) -> None:
-    """Appends how fast the steps up to this one were, see `speed.meter`."""
-    if self._is_active:
-      self._append(self._speed_lines, step, speed)
-
-  def _append(
-    self, lines: _LineFile, step: int, scalars: Mapping[str, Any]
+  def write(
+    self, step: int, scalars: Mapping[str, Any], is_speed: bool = False
   ) -> None:
+    """Appends scalars of a step that the seed determines, or its speed."""
+    if not self._is_active:
+      return
+    lines = self._speed_lines if is_speed else self._metric_lines
     values = {name: float(value) for name, value in scalars.items()}
     lines.append({"step": step, **values})
     for name, value in values.items():

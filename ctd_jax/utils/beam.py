@@ -282,7 +282,17 @@ def _check_cluster(arguments: Sequence[str]) -> None:
   }
   if file := client_options.get("scheduler_file"):
     flag = f"--dask_scheduler_file={file}"
-    _check_scheduler_file(flag, pathlib.Path(file))
+    try:
+      json.loads(pathlib.Path(file).read_text(encoding="utf-8"))["address"]
+    except FileNotFoundError:
+      raise FileNotFoundError(
+        f"{flag}: no such file; dask scheduler --scheduler-file={file} writes "
+        "it"
+      ) from None
+    except (OSError, ValueError, KeyError, TypeError) as error:
+      raise ValueError(
+        f"{flag}: not a file of dask scheduler ({error!r})"
+      ) from error
   elif address := client_options.get("address"):
     flag = f"--dask_client_address={address}"
   else:
@@ -317,17 +327,3 @@ def _parse_flags(arguments: Sequence[str]) -> dict[str, Any]:
   return DaskOptions(list(arguments)).get_all_options(
     drop_default=True, current_only=True
   )
-
-
-def _check_scheduler_file(flag: str, path: pathlib.Path) -> None:
-  """Raises an error unless a file names a scheduler."""
-  try:
-    json.loads(path.read_text(encoding="utf-8"))["address"]
-  except FileNotFoundError:
-    raise FileNotFoundError(
-      f"{flag}: no such file; dask scheduler --scheduler-file={path} writes it"
-    ) from None
-  except (OSError, ValueError, KeyError, TypeError) as error:
-    raise ValueError(
-      f"{flag}: not a file of dask scheduler ({error!r})"
-    ) from error

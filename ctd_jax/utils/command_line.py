@@ -97,18 +97,13 @@ def config_path() -> str:
 
 def split_config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
   """Returns the config's path without its argument, and the override flags."""
-  argv = list(argv)
-  path, overrides = "", []
+  overrides = []
   for argument, next_argument in zip(argv, [*argv[1:], ""], strict=True):
-    if argument in ("--config", "-config"):
-      argument = f"--config={next_argument}"
-    if match := _CONFIG_FLAG.fullmatch(argument):
-      path = match[2]
-    elif argument.lstrip("-").startswith("config."):
+    if argument.lstrip("-").startswith("config."):
       overrides.append(argument)
       if "=" not in argument and not next_argument.startswith("-"):
         overrides.append(next_argument)
-  return path, overrides
+  return _find_config_flag(argv).partition(":")[0], overrides
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
@@ -244,9 +239,7 @@ def _is_own_or_warning(record: std_logging.LogRecord) -> bool:
 
 
 def start_logging() -> None:
-  """Sets up logging as `run_main` does, for a process without a main of its
-  own.
-  """
+  """Sets up logging as `run_main` does, for a process without a main."""
   logging.use_absl_handler()
   flags.FLAGS.mark_as_parsed()  # or absl warns that they are not
   logging.set_verbosity(logging.INFO)
@@ -264,8 +257,7 @@ def run_main(
 
   Args:
     main: returns the exit status, None for success; takes the arguments that
-      are
-      not flags if `takes_arguments`.
+      are not flags if `takes_arguments`.
     required: flags that must be given.
     explain_field: (config, unknown dotted field) -> a hint, after a semicolon.
     takes_arguments: allows arguments that are not flags, before or after flags.

@@ -26,13 +26,9 @@ AnyPath = pathlib.Path | epath.Path
 def as_path(path: str | os.PathLike) -> AnyPath:
   """Returns a path with the methods of `pathlib`, local or in a bucket."""
   # str(pathlib.Path("gs://b")) has lost a slash: only strings and epath tell.
-  if isinstance(path, pathlib.Path) or not _is_remote(path):
+  if isinstance(path, pathlib.Path) or "://" not in os.fspath(path):
     return pathlib.Path(path)
   return epath.Path(path)
-
-
-def _is_remote(path: str | os.PathLike) -> bool:
-  return "://" in os.fspath(path)
 
 
 @contextlib.contextmanager

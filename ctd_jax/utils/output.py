@@ -81,8 +81,7 @@ def format_delimited(
 
   Args:
     quoted: whether to quote cells where needed. Without quotes, a cell must
-      hold
-      neither delimiters nor line ends.
+      hold neither delimiters nor line ends.
   """
   text = io.StringIO()
   writer = csv.writer(
@@ -175,17 +174,6 @@ SECONDS_PER_LINE = float(os.environ.get(SECONDS_VARIABLE, 30))
 _SECONDS_BEFORE_BAR = 2.0
 
 
-class _NoFile:
-  """A file that keeps nothing: the lines go to the log."""
-
-  def write(self, text: str) -> int:
-    """Drops the text and returns its length, as files do."""
-    return len(text)
-
-  def flush(self) -> None:
-    """Does nothing."""
-
-
 class Progress(tqdm.tqdm):
   """`tqdm.tqdm` that logs lines where there is no terminal.
 
@@ -199,7 +187,7 @@ class Progress(tqdm.tqdm):
     self._writes_lines = not file.isatty()
     if self._writes_lines:
       kwargs |= {
-        "file": _NoFile(),
+        "file": io.StringIO(),  # the lines go to the log
         "delay": SECONDS_PER_LINE,
         "mininterval": SECONDS_PER_LINE,
         "maxinterval": SECONDS_PER_LINE,

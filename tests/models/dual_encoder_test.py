@@ -115,7 +115,10 @@ def test_modes_by_hand():
   np.testing.assert_allclose(absolute, cosine["absolute"] / 0.05, atol=1e-4)
   assert np.abs(absolute - semantic).max() > 1e-2
   model = dual_encoder.DualEncoder(CTD)
-  bias = model.apply(initial(CTD), query, record, method="bias")
+  no_months = [jnp.zeros((len(each.scalar), 0)) for each in (query, record)]
+  bias = model.apply(
+    *(initial(CTD), query, record, "ctd", *no_months), method="temporal"
+  )
   expected = temporal_bias.OffsetBias("index", 8, 360).apply(
     {"params": initial(CTD)["params"]["offset"]}, query.scalar, record.scalar
   )

@@ -327,10 +327,17 @@ def test_an_unknown_variant_is_named(argument):
     training_config.apply_method(training_config.base_config(), argument)
 
 
-def test_a_bias_on_positives_does_not_go_with_the_posterior():
+@pytest.mark.parametrize(
+  ("field", "value", "message"),
+  [
+    ("bias_columns", "positives", "bias_columns='positives'"),
+    ("emulated_processes", 2, "emulated_processes=2: the posterior"),
+  ],
+)
+def test_released_losses_do_not_go_with_the_posterior(field, value, message):
   config = synthetic.config("posterior")
-  config.loss.bias_columns = "positives"
-  with pytest.raises(ValueError, match="bias_columns='positives'"):
+  config.loss[field] = value
+  with pytest.raises(ValueError, match=message):
     training_config.validate(config)
 
 
@@ -360,13 +367,6 @@ def test_a_rate_can_be_given_to_a_release():
   assert config.model.encoder.to_dict()["attention_dropout"] == 0.2
   config = small.get_config("ctd-release")
   assert config.model.encoder.attention_dropout == 0.0
-
-
-def test_processes_do_not_go_with_the_posterior():
-  config = synthetic.config("posterior")
-  config.loss.emulated_processes = 2
-  with pytest.raises(ValueError, match="emulated_processes=2: the posterior"):
-    training_config.validate(config)
 
 
 def test_released_modules_start_as_released():

@@ -53,7 +53,7 @@ def test_metrics_and_speed_go_to_the_project(tmp_path, wandb, config):
   run = metrics.start_run(config, tmp_path)
   writer = metrics.MetricWriter(tmp_path, 0, run)
   writer.write(1, {"loss": 2.0})
-  writer.write_speed(1, {"speed/tokens_per_second": 9})
+  writer.write(1, {"speed/tokens_per_second": 9}, is_speed=True)
   writer.close()
   (settings,) = wandb.settings
   assert settings["project"] == "annals"
