@@ -13,13 +13,13 @@ import dataclasses
 import functools
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 from absl import logging
-from jaxtyping import Float, Int
+from jaxtyping import Array, Float, Int
 
 from ctd_jax.models import packing
 from ctd_jax.models.packing import POOLINGS, PackedTexts, encode_packed
@@ -289,29 +289,54 @@ class TextEncoder:
       (states, mask): fp32 [N, L, D], zero where no token stands, and int32
       [N, L], 1 where one does; padded on the right to the longest text.
     """
+    max_tokens = 0
+    batches = []
+    for rows, states, mask in self.iter_token_states(texts, batch_size):
+      batches.append((rows, np.asarray(states), mask))
+      max_tokens = max(max_tokens, int(mask.sum(axis=1).max()))
+    states = np.zeros((len(texts), max_tokens, self.width), np.float32)
+    mask = np.zeros((len(texts), max_tokens), np.int32)
+    for rows, batch_states, batch_mask in batches:
+      # The last batch repeats rows, and its bucket may exceed the longest text.
+      length = min(max_tokens, batch_mask.shape[1])
+      mask[rows, :length] = batch_mask[: len(rows), :length]
+      states[rows, :length] = batch_states[: len(rows), :length]
+    states *= mask[:, :, None]
+    return states, mask
+
+  def iter_token_states(
+    self, texts: Sequence[str], batch_size: int
+  ) -> Iterator[
+    tuple[Int[np.ndarray, " _"], Float[Array, "B L D"], Int[np.ndarray, "B L"]]
+  ]:
+    """Yields states of tokens, texts of similar length together.
+
+    Args:
+      batch_size: texts B encoded at once.
+
+    Yields:
+      (rows, states, mask): indices of up to B texts, their states fp32
+      [B, L, D], and int32 [B, L], 1 where a token stands. Where there are
+      fewer than B indices the last text is repeated, so that few shapes are
+      compiled.
+    """
     tokens = self._tokenize(texts)
     lengths = np.array([len(row) for row in tokens], np.int64)
-    shape = len(texts), int(lengths.max(initial=0))
-    states = np.zeros((*shape, self.width), np.float32)
-    mask = np.arange(shape[1]) < lengths[:, None]
-    forward = _make_forward(self.config)
-    # Texts of similar length together, padded to few lengths.
     order = np.argsort(lengths, kind="stable")
+    forward = _make_forward(self.config)
     with output.Progress(total=len(texts), unit="text", desc="encode") as bar:
       for start in range(0, len(texts), batch_size):
         rows = order[start : start + batch_size]
-        longest = int(lengths[rows[-1]])
-        columns = max(_MIN_BUCKET, 1 << (longest - 1).bit_length())
+        # A power of two, or the maximum.
+        longest = max(int(lengths[rows[-1]]), _MIN_BUCKET)
+        columns = min(1 << (longest - 1).bit_length(), self.max_length)
         # The last batch has the shape of the others.
         padded_rows = np.pad(rows, (0, batch_size - len(rows)), mode="edge")
-        ids, batch_mask = self.tokenizer.pad(
-          [tokens[i] for i in padded_rows], min(columns, self.max_length)
+        ids, mask = self.tokenizer.pad(
+          [tokens[i] for i in padded_rows], columns
         )
-        batch_states = np.asarray(forward(self.params, ids, batch_mask))
-        states[rows, :longest] = batch_states[: len(rows), :longest]
+        yield rows, forward(self.params, ids, mask), mask
         bar.update(len(rows))
-    states *= mask[:, :, None]
-    return states, mask.astype(np.int32)
 
   def _tokenize(self, texts: Sequence[str]) -> list[Int[np.ndarray, " _"]]:
     """Returns the ids of each text; warns of texts that are cut or collapse."""
