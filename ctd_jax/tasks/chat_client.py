@@ -11,6 +11,8 @@ wrong key, model or request) ends the run with an error of one line.
 Needs the extra `llm`.
 """
 
+from __future__ import annotations
+
 import contextlib
 import dataclasses
 import hashlib
