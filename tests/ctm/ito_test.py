@@ -15,23 +15,34 @@ EXAMPLE = instance(["唐", "先秦", "清"])
 HINTS = (("橘子", "蓝莓", "桃子"), ("小说", "书签", "百科全书"))
 
 
-def example():
-  state = ito_game.start_game(EXAMPLE, [FRUIT, BOOK])
-  for number, item in enumerate(HINTS[0]):
-    state = ito_game.apply_action(
-      state, ito_game.Description(number, item, "中间")
-    )
-  for number, rank in enumerate((2, 1, 2)):
+def describe_all(state, items, *reason, **more):
+  for number, item in enumerate(items):
+    said = ito_game.Description(number, item, *reason, **more)
+    state = ito_game.apply_action(state, said)
+  return state
+
+
+def rank_all(state, ranks):
+  for number, rank in enumerate(ranks):
     state = ito_game.apply_action(state, ito_game.Ranking(number, rank))
   return state
 
 
+def play(said):
+  """Plays a round whose first seat says given things."""
+  oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
+  return ito_players.play_game(
+    ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
+  )
+
+
+def example():
+  state = ito_game.start_game(EXAMPLE, [FRUIT, BOOK])
+  return rank_all(describe_all(state, HINTS[0], "中间"), (2, 1, 2))
+
+
 def finished():
-  state = example()
-  for number, item in enumerate(HINTS[1]):
-    state = ito_game.apply_action(
-      state, ito_game.Description(number, item, "靠后")
-    )
+  state = describe_all(example(), HINTS[1], "靠后")
   return ito_game.apply_action(state, ito_game.Ranking(2, 3))
 
 
@@ -65,9 +76,7 @@ def test_example_replays_from_its_transcript():
 
 
 def test_right_seats_keep_their_rank():
-  state = example()
-  for number, item in enumerate(HINTS[1]):
-    state = ito_game.apply_action(state, ito_game.Description(number, item))
+  state = describe_all(example(), HINTS[1])
   with pytest.raises(ValueError, match="seat 0, but 2 is asked"):
     ito_game.apply_action(state, ito_game.Ranking(0, 1))
 
@@ -99,12 +108,7 @@ def test_a_seat_sees_nothing_of_others_but_hints_and_verdicts():
   assert view.rounds[0].wrong_seats == (2,)
   assert [said.item for said in view.rounds[0].descriptions] == [*HINTS[0]]
   silent = ito_game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
-  for number, item in enumerate(HINTS[0]):
-    silent = ito_game.apply_action(
-      silent, ito_game.Description(number, item, label="唐")
-    )
-  for number in range(3):
-    silent = ito_game.apply_action(silent, ito_game.Ranking(number, 2))
+  silent = rank_all(describe_all(silent, HINTS[0], label="唐"), (2, 2, 2))
   seen = ito_game.make_view(silent).rounds
   assert seen[0].wrong_seats is None
   assert seen[1].ranks == ()
@@ -153,8 +157,7 @@ def test_errors_are_told_apart():
     ito_game.Description(2, "西瓜", label="清"),
   ):
     state = ito_game.apply_action(state, said)
-  for number, rank in enumerate((1, 3, 3)):  # by the items: 1, 2, 3
-    state = ito_game.apply_action(state, ito_game.Ranking(number, rank))
+  state = rank_all(state, (1, 3, 3))  # by the items: 1, 2, 3
   found = ito_report.count_errors([state])
   assert found == {
     "described": 3,
@@ -192,10 +195,7 @@ def test_replies_are_repaired_within_the_budget():
     '{"我的排序": true}',
     '{"我的排序": 2}',
   )
-  oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
-  played = ito_players.play_game(
-    ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
-  )
+  played = play(said)
   assert played.state.rounds[0].descriptions[0] == ito_game.Description(
     0, "柚子", "大致在中间", "唐"
   )
@@ -208,10 +208,7 @@ def test_replies_are_repaired_within_the_budget():
 
 def test_what_cannot_be_repaired_counts_as_nothing_said():
   said = Said(*["?"] * 6)
-  oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
-  state = ito_players.play_game(
-    ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
-  ).state
+  state = play(said).state
   assert state.rounds[0].descriptions[0].item is None
   assert state.rounds[0].rank_of(0) is None
   assert 0 in state.rounds[0].wrong_seats
@@ -237,10 +234,7 @@ def test_leaks(reason, given):
 
 def test_a_leaking_reason_is_struck_out():
   said = Said(*[describe("柚子", "唐代的人")] * 3, '{"我的排序": 2}')
-  oracle = ito_players.InformedAgent({"某1": "先秦", "某2": "清"})
-  played = ito_players.play_game(
-    ito_game.start_game(EXAMPLE, [FRUIT]), [said, oracle, oracle]
-  )
+  played = play(said)
   assert played.turns[0]["leaked"]
   assert "must name no entity" in played.turns[0]["complaints"][0]
   assert played.state.rounds[0].descriptions[0] == ito_game.Description(
