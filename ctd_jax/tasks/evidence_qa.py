@@ -1,4 +1,4 @@
-"""Questions with records to answer from, and scores of the answers.
+"""Answers questions from sets of evidence records, and scores the answers.
 
   python -m ctd_jax.tasks.evidence_qa --dataset=chunqiutr/mini \\
     --system=quote_all --workdir=runs/packs

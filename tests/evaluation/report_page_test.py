@@ -6,25 +6,12 @@ import re
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import calibration, report, summary
 from tests import synthetic
+from tests.evaluation.summary_test import write
 
 BENCHMARK = synthetic.benchmark()
 QUERIES = BENCHMARK.queries["test"]
-
-
-def write(folder, system, track="T0", right=True):
-  """A run of all records that puts the answer first, or last."""
-  rankings = {}
-  for query in QUERIES:
-    ids = sorted(
-      BENCHMARK.record_ids, key=lambda name: (name in query.positives) != right
-    )
-    rankings[query.query_id] = [(name, -float(i)) for i, name in enumerate(ids)]
-  runs.write_run(
-    runs.Run(system, track, "made", "test", "neg1_ne1", rankings), folder
-  )
 
 
 class Reader(html.parser.HTMLParser):

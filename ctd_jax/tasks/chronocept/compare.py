@@ -174,12 +174,7 @@ def format_comparison_table(runs: Sequence[FinishedRun]) -> str:
 
 
 def main() -> None:
-  """Prints the table of the runs of --workdirs.
-
-  Raises:
-    FileNotFoundError: if a run is not finished.
-    ValueError: if there are fewer than two runs, or of different data sets.
-  """
+  """Prints the table of the runs of --workdirs."""
   workdirs = flags.FLAGS.workdirs
   if len(workdirs) < 2:
     raise ValueError("--workdirs: expected at least two runs")

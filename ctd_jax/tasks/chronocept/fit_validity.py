@@ -24,12 +24,7 @@ LOG_BASE = 1.1
 
 
 def main() -> None:
-  """Fits the curves of --points, writes the files and prints the table.
-
-  Raises:
-    FileNotFoundError: if there is no such table.
-    ValueError: naming the line or curve at fault, or an --out that is a file.
-  """
+  """Fits the curves of --points, writes the files and prints the table."""
   from ctd_jax.tasks.chronocept import fits
   from ctd_jax.utils import files, output
 
