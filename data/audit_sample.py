@@ -202,10 +202,8 @@ def make_pages(
 ) -> list[Page]:
   """Returns a page for each record of a sample.
 
-  Args:
-    files: name -> path of every source file.
-    folders: source -> folder of its files.
-    context: characters on each side of a place.
+  `files` is name -> path of the sources, `folders` source -> folder of its
+  files, `context` the characters on each side of a place.
   """
   by_source: dict[str, list[Record]] = collections.defaultdict(list)
   by_version: dict[str, list[Record]] = collections.defaultdict(list)
@@ -302,13 +300,9 @@ def _format_record(label: str, record: Record, tail: bool = False) -> str:
 
 
 def print_rates(name: str, path: str) -> None:
-  """Prints the rates of error of a file of verdicts.
+  """Prints the rates of error of a file of verdicts that is filled in.
 
-  Args:
-    path: from `audit_samples.write_verdicts`, filled in.
-
-  Raises:
-    ValueError: if the file is of another data set or has records unread.
+  Raises ValueError for a file of another data set or with records unread.
   """
   rows = audit_samples.read_verdicts(path)
   if rows[0].data.partition(":")[0] != name:

@@ -84,12 +84,7 @@ class MonthScanner:
     changes nothing. A season without a month moves to its first month unless
     the scan is already inside that season. 閏月 moves to month 12 if the scan
     stands at 10 or later, else it changes nothing: the annals have no month 13.
-
-    Args:
-      cue: from `dates.find_date_cues`.
-
-    Returns:
-      The new scan position, None while no year is known.
+    The position is None while no year is known.
     """
     if cue.reign in self.reigns:
       self.enter_reign(self.reigns[cue.reign])
@@ -166,17 +161,11 @@ def split_entry_by_month(
   An earlier month is a look back and begins no part, with one exception: an
   entry may name the month of its outcome first and then tell how it came about.
   There an earlier month opens a sentence, and the month of the outcome is named
-  once more after it. Dates of days and dates inside speech begin no part.
+  once more after it. Dates of days and dates inside speech begin no part, nor
+  does a sentence with one of the `comment_marks`, for texts in which entry and
+  commentary alternate.
 
-  Args:
-    text: one punctuated entry.
-    scanner: at the end of the entry before; it is moved.
-    comment_marks: characters that mark a sentence as commentary, which never
-      begins a part; for texts in which entry and commentary alternate.
-
-  Returns:
-    (part, month) in order; the parts join to `text`. Nothing if the scan has
-    no year yet.
+  The parts join to `text`. There are none if the scan has no year yet.
   """
   key = scanner.read_entry_month(text)
   if key is None:
@@ -271,11 +260,7 @@ def make_sentence_start_test(
   Editions forget marks of quotation. One that closes ends all quotations that
   were opened since its counterpart; one that opens directly inside another of
   its own kind shows that the other was not closed, for a quotation within a
-  quotation has the other kind.
-
-  Args:
-    text: punctuated.
-    end_marks: what ends a sentence; with other marks, a clause.
+  quotation has the other kind. With other `end_marks` the test is of a clause.
   """
   open_quotes: list[str] = []
   start_positions = set()

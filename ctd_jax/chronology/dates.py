@@ -410,11 +410,9 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
   """Returns the month that `text`, a full date and nothing else, names.
 
   Inverse of `format_key` for the styles `FULL_DATE_STYLES` and both scripts.
-
-  Raises:
-    DateError: if `text` is no full date, goes on after it, names a reign that
-      several of `timeline` share, a month that `timeline` lacks, or a
-      sexagenary year that is another.
+  DateError if `text` is no full date, goes on after it, names a reign that
+  several of `timeline` share, a month that `timeline` lacks, or a sexagenary
+  year that is another.
   """
   for match, cue in iterate_matches(fold_script(text), timeline):
     if cue.start or not (cue.reign or match["common_year"]):
@@ -506,17 +504,10 @@ def check_ruler(
   text: str,
   timeline: Timeline,
 ) -> None:
-  """Checks that the ruler of a date had a reign of the name that it gives.
+  """Raises DateError if a date names a ruler but there is no candidate.
 
-  Args:
-    candidates: reigns that the date can mean.
-    match: of the date.
-    cue: its parts.
-    text: that holds it.
-    timeline: the reigns.
-
-  Raises:
-    DateError: if there is a name and no candidate.
+  `candidates` are the reigns that the date, `match` of `text` with the parts
+  `cue`, can mean.
   """
   if cue.reign and not candidates:
     reigns = build_grammar(timeline).reigns[match["reign"] or match["initial"]]
@@ -606,12 +597,8 @@ def find_date_cues(
   Parts that follow one another, with or without punctuation, make one cue:
   「冬，十有二月，癸未」. Left out: lengths of time (「三月而葬」), years of
   other rulers (「晉文公三年」), bare years in mid-sentence, and seasons in
-  mid-sentence without a month.
-
-  Args:
-    text: punctuated or not, Traditional or Simplified.
-    timeline: whose reign names to look for; the dukes of Lu if None.
-    with_common_years: also returns dates of the common era, 「公元1597年七月」.
+  mid-sentence without a month. Reign names are those of `timeline`, the dukes
+  of Lu if None; `with_common_years` adds dates such as 「公元1597年七月」.
   """
   folded_text = fold_script(text)
   is_punctuated = _CLAUSE_MARK.search(folded_text) is not None
@@ -642,15 +629,10 @@ def find_date_cues(
 def name_printed_reigns(
   cues: Iterable[DateCue], text: str, timeline: Timeline
 ) -> list[DateCue]:
-  """Returns date cues, their reigns named as `find_named_reigns` reads them.
+  """Returns the date cues of a text, named as `find_named_reigns` reads them.
 
   The state or ruler that is printed before a reign stays where it tells reigns
   of one name apart. A name that is an alias of several reigns stays as printed.
-
-  Args:
-    cues: of the text.
-    text: that they were found in.
-    timeline: whose reigns they name.
   """
   folded = fold_script(text)
   return [
@@ -685,10 +667,8 @@ def _name_reign(cue: DateCue, folded: str, timeline: Timeline) -> str:
 def find_named_reigns(name: str, timeline: Timeline) -> tuple[int, ...]:
   """Returns the rows of the reigns that a name means, none if it is of none.
 
-  Args:
-    name: of a reign, an alias of it, or one of these after the state and ruler
-      in any of their names; either script.
-    timeline: of the reigns.
+  It is of a reign, an alias of it, or one of these after the state and ruler in
+  any of their names; in either script.
   """
   folded = fold_script(name)
   for start in range(len(folded)):

@@ -99,11 +99,10 @@ class EraCalendar:
   def find_eras(self, name: str) -> tuple[int, ...]:
     """Returns the eras that a name can mean, in order of time.
 
-    Args:
-      name: of an era, alone or after polity, ruler or both in any of their
-        names (泰始, 晉泰始, 晉武帝泰始), or of a ruler: the years that have no
-        other name (秦始皇, 汉惠帝), or if there are none, all of the eras
-        (漢文帝); either script.
+    It is of an era, alone or after polity, ruler or both in any of their names
+    (泰始, 晉泰始, 晉武帝泰始), or of a ruler: the years that have no other name
+    (秦始皇, 汉惠帝), or if there are none, all of the eras (漢文帝); either
+    script.
     """
     folded = fold_script(name.strip())
     eras = set()
@@ -130,11 +129,8 @@ class EraCalendar:
   ) -> tuple[MonthName, ...]:
     """Returns the months that a date can mean, those in use first.
 
-    Args:
-      name: as `find_eras` reads it.
-      year: regnal year, 1 = 元年.
-      month: as written; None for all of the year.
-      leap: whether it is intercalary; None for both.
+    `name` is read as by `find_eras`, `year` is regnal, 1 = 元年. Without a
+    month all of the year is meant, with `leap` None an intercalary month, too.
     """
     blocks = [self._members_by_era[era] for era in self.find_eras(name)]
     members = np.sort(np.concatenate([np.zeros(0, int), *blocks]))
@@ -186,12 +182,7 @@ class EraCalendar:
     """Returns the calendar of some of the months, their names with them.
 
     The eras stay as they are, also those that name none of these months.
-
-    Args:
-      months: indices, ascending, none twice.
-
-    Raises:
-      ValueError: if they are in another order.
+    ValueError if the indices do not rise.
     """
     if (np.diff(months) <= 0).any():
       raise ValueError("indices of months should ascend, none twice")
@@ -295,12 +286,9 @@ def _prefixes(era: Era, *, may_lack_ruler: bool) -> frozenset[str]:
 def find_polities(name: str) -> tuple[Polity, ...]:
   """Returns the polities that a name means, in order of time.
 
-  Args:
-    name: `all`, a country (`zh`, `ja`, `ko`), or a polity in either script,
-      with or without 朝 and 大; 魏 is 曹魏 and 北魏, 北魏 one only.
-
-  Raises:
-    ValueError: if none has the name; the nearest are named.
+  The name is `all`, a country (`zh`, `ja`, `ko`), or a polity in either script,
+  with or without 朝 and 大; 魏 is 曹魏 and 北魏, 北魏 one only. ValueError if
+  none has the name; the nearest are named.
   """
   polities = tuple(
     dict.fromkeys(era.polity for era in calendar_tables.load_eras())
@@ -333,11 +321,7 @@ def find_polities(name: str) -> tuple[Polity, ...]:
 def load_calendar(names: str | Sequence[str] = ALL_POLITIES) -> EraCalendar:
   """Returns the months of polities and their names.
 
-  Args:
-    names: each as `find_polities` reads it; one string has them between commas.
-
-  Raises:
-    ValueError: if a name is of no polity.
+  Each is read as by `find_polities`; one string has them between commas.
   """
   if isinstance(names, str):
     names = names.replace("，", ",").split(",")

@@ -246,12 +246,8 @@ def find_named_reigns(
 ) -> tuple[int, list[int]]:
   """Returns where the name of a reign begins, and the numbers of its reigns.
 
-  Args:
-    folded: a question, folded to Traditional script.
-    end: position after the name.
-
-  Returns:
-    `end` and no number where there is no such name.
+  The question is folded to Traditional script, the name ends at `end`; if there
+  is none, `end` and no number are returned.
   """
   # What can be the reign of a first year is the name of a reign.
   head = max(end - MAX_NAME, 0)
@@ -348,12 +344,9 @@ def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
 def with_lone_reign(
   mentions: Sequence[DateMention], text: str, timeline: Timeline
 ) -> list[DateMention]:
-  """Returns the mentions, the first year with the reign that precedes it.
+  """Returns mentions without a full one, the first year with the reign before.
 
   For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year.
-
-  Args:
-    mentions: of which none is full.
   """
   folded = fold_script(text)
   mentions = list(mentions)

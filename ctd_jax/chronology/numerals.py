@@ -62,9 +62,6 @@ def make_replacer(table: Mapping[str, str]) -> Callable[[str], str]:
 
   As `str.translate` does, which asks a dict for every character; where few are
   replaced, this takes a third of the time or less.
-
-  Args:
-    table: character -> the one that takes its place.
   """
   pattern = re.compile(f"[{re.escape(''.join(table))}]")
 
@@ -178,13 +175,9 @@ def to_simplified(text: str) -> str:
 def parse_numeral(text: str, unit: str | None = None) -> int:
   """Returns the value of a numeral, at least 1.
 
-  Args:
-    text: Chinese numeral up to 999 (with or without 有, 廿, 卅), one to four
-      digits, 「元」 or 「正」.
-    unit: "year" refuses 「正」, "month" refuses 「元」; None accepts both.
-
-  Raises:
-    DateError: if `text` is no such numeral.
+  It is Chinese up to 999 (with or without 有, 廿, 卅), one to four digits,
+  「元」 or 「正」; the unit "year" refuses 「正」, "month" refuses 「元」.
+  Anything else is a DateError.
   """
   if (text == "元" and unit != "month") or (text == "正" and unit != "year"):
     return 1
@@ -222,12 +215,8 @@ def _numeral_value(match: re.Match[str]) -> int:
 def format_numeral(number: int, with_you: bool = False) -> str:
   """Returns the Chinese numeral of 1-99, e.g. 23 -> 二十三.
 
-  Args:
-    number: 1-99.
-    with_you: writes 有 between tens and units, as the Annals do: 二十有三.
-
-  Raises:
-    ValueError: if `number` lies outside 1-99.
+  `with_you` writes 有 between tens and units, as the Annals do: 二十有三.
+  ValueError if `number` lies outside 1-99.
   """
   if not 1 <= number <= 99:
     raise ValueError(f"only 1-99 can be written, got {number}")

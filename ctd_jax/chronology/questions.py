@@ -136,9 +136,8 @@ def read_query_intervals(
 ) -> Int32[np.ndarray, "Q 2"]:
   """Returns first and last ordinal month that each query asks for.
 
-  Returns:
-    Ordinal months, 0 = first of the timeline, both ends included. A query
-    whose date cannot be read asks for the whole timeline.
+  Both ends are included, 0 is the first of the timeline. A query whose date
+  cannot be read asks for the whole timeline.
   """
   return find_interval_bounds(
     parse_query_intervals(queries, timeline), timeline
@@ -179,12 +178,10 @@ class VagueDate:
 
 
 def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
-  """Returns the months that a question admits: reign, year, season, month.
+  """Returns the months that a question without an interval admits.
 
-  What contradicts what was read before, as a second date does, is no date.
-
-  Args:
-    text: a question in which `parse_interval` reads no interval.
+  It reads reign, year, season and month. What contradicts what was read before,
+  as a second date does, is no date.
   """
   folded = fold_script(text)
   # A clause ends there, so that what follows opens one, as dates do.
@@ -285,14 +282,10 @@ _HEADING = re.compile(r"\s*[【〔\[]([^】〕\]]*)[】〕\]]")
 
 
 def find_stated_interval(text: str, timeline: Timeline) -> Interval | None:
-  """Returns the months that a record states of itself, or None.
+  """Returns the months of the timeline that a record states of itself, or None.
 
   A heading in brackets may state a month, a season or a year; at the start of
   the text itself, a month.
-
-  Args:
-    text: of a record.
-    timeline: calendar in which the date is read.
   """
   heading = _HEADING.match(text)
   if heading:

@@ -455,14 +455,10 @@ def keys_of_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
 
 
 def keys_in_use_in_year(calendar: Timeline, year: int) -> tuple[TimeKey, ...]:
-  """Returns the months of a year under the names they bore then, in order.
+  """Returns the months of an astronomical year under the names they bore then.
 
-  Where an era changes within `year`, the months before the change have the
-  old name and those from it on the new one.
-
-  Args:
-    calendar: of rulers or eras.
-    year: astronomical; nothing is returned for a year outside the calendar.
+  Where an era changes within `year`, the months before the change have the old
+  name and those from it on the new one. A year outside the calendar has none.
   """
   key_by_month: dict[int, TimeKey] = {}
   for key in keys_of_year(calendar, year):
@@ -485,18 +481,10 @@ def precedes_accession(calendar: Timeline, key: TimeKey) -> bool:
 def common_era_interval(
   calendar: Timeline, year: int, month: int | None = None
 ) -> Interval:
-  """Returns a year of the common era, or a month of the year.
+  """Returns an astronomical year, or a month (1-12) of it.
 
   Months are those of the calendar, from 正月. One in which the name changed has
-  the name it bore from then on.
-
-  Args:
-    calendar: of rulers or eras.
-    year: astronomical.
-    month: 1-12, the whole year if None.
-
-  Raises:
-    KeyError: if `calendar` has no such year.
+  the name it bore from then on. KeyError if `calendar` has no such year.
   """
   keys = keys_of_year(calendar, year)
   if not keys:
@@ -525,10 +513,8 @@ def format_common_era_year(year: int) -> str:
 def parse_common_era_year(text: str) -> int:
   """Returns the astronomical year of `722 BCE`, `280 CE` or 「公元前722年」.
 
-  A bare number is a year of the common era.
-
-  Raises:
-    ValueError: if `text` has another form, or names a year 0.
+  A bare number is a year of the common era. ValueError for another form or a
+  year 0.
   """
   match = _COMMON_ERA_YEAR.fullmatch(text.strip())
   era = (match["era"] or "").upper() if match else ""

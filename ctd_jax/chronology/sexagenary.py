@@ -54,13 +54,7 @@ def to_julian_dates(
 def to_gregorian_dates(
   julian_days: Days,
 ) -> Int[np.ndarray, "*shape 3"]:
-  """Returns year, month and day of the proleptic Gregorian calendar.
-
-  This is the calendar of ISO 8601.
-
-  Args:
-    julian_days: Julian day numbers.
-  """
+  """Returns year, month and day of Julian day numbers, proleptic Gregorian."""
   days = julian_days - _MARCH_1_GREGORIAN
   century = (4 * days + 3) // _DAYS_PER_FOUR_CENTURIES
   days = days - (_DAYS_PER_FOUR_CENTURIES * century) // 4
@@ -110,15 +104,9 @@ def to_civil_date(julian_day: int) -> tuple[int, int, int]:
 
 
 def to_julian_day(year: int, month: int, day: int) -> int:
-  """Returns the Julian day number of a date.
+  """Returns the Julian day number of a date, ValueError if there is none.
 
-  Args:
-    year: astronomical year.
-    month: 1-12.
-    day: day of the month, from 1; Julian calendar before 1582-10-15.
-
-  Raises:
-    ValueError: if there is no such date.
+  The year is astronomical, the calendar Julian before 1582-10-15.
   """
   date = (year, month, day)
   is_gregorian = date >= _FIRST_GREGORIAN_DATE
@@ -200,11 +188,8 @@ _JULIAN_DAY_OF_JIAZI = 11  # Julian day 11 is 甲子; 2451545 (2000-01-01) 戊�
 def parse_cyclic_index(text: str) -> int:
   """Returns the index of a sexagenary pair, 0 = 甲子 ... 59 = 癸亥.
 
-  Args:
-    text: stem and branch; 已 or 巳 for 己 and the like are read by position.
-
-  Raises:
-    ValueError: if `text` is not one of the sixty pairs.
+  已 or 巳 for 己 and the like are read by position. ValueError if `text` is not
+  one of the sixty pairs.
   """
   if _PAIR_REGEX.fullmatch(text) is None:
     raise ValueError(f"not a sexagenary pair: {text!r}; expected such as 癸未")
@@ -215,13 +200,9 @@ def parse_cyclic_index(text: str) -> int:
 
 
 def find_day_mark(text: str, end: int) -> int:
-  """Returns the mark, one of `DAY_MARKS`, of the day that ends at `end`.
+  """Returns the mark, one of `DAY_MARKS`, of the day whose pair ends at `end`.
 
   「壬辰朔」 and 「壬辰，日有食之」 are of a first day, 「壬辰晦」 of a last.
-
-  Args:
-    text: with the pair, in the spelling that `parse_cyclic_index` reads.
-    end: position after the pair.
   """
   match = _DAY_MARK_REGEX.match(text, end)
   if not match:

@@ -210,17 +210,12 @@ def parse_roman_numeral(text: str) -> int:
 def count_roman_day(
   mark: str, count: int, month: int, is_leap_year: bool = False
 ) -> tuple[int, int]:
-  """Returns (month, day) of a day of the Roman calendar.
+  """Returns (month, day) of a day before the "kalends", "nones" or "ides".
 
-  Args:
-    mark: "kalends", "nones" or "ides".
-    count: of days back from it, it included: 1 is the day itself, 2 the eve.
-    month: whose mark it is, 1-12.
-    is_leap_year: whether February has 29 days; the day that was put in is the
-      second sixth before the Kalends of March, and 24 February here.
-
-  Raises:
-    ValueError: if the count reaches the mark before.
+  `count` is of days back from it, it included: 1 is the day itself, 2 the eve.
+  In a leap year the day that was put in is the second sixth before the Kalends
+  of March, and 24 February here. ValueError if the count reaches the mark
+  before.
   """
   late = 2 * (month in _LATE_MONTHS)
   if mark == "kalends":
@@ -445,11 +440,7 @@ def find_common_era_years(text: str) -> list[EraYear]:
 
 
 def find_open_window(text: str, year: EraYear) -> str | None:
-  """Returns the side of a year that English words before it ask for.
-
-  Args:
-    text: a question.
-    year: the only one in it.
+  """Returns the side of the only year of a question that English words ask for.
 
   Returns:
     "before" or "after" (the year is excluded), "until" or "since" (it is one of

@@ -188,13 +188,9 @@ def find_months(
   text: str,
   calendar: QueryCalendar,
 ) -> Months:
-  """Returns the first and last month of a date.
+  """Returns the first and last month of a date, `error_mention` as printed.
 
-  Args:
-    error_mention: what an error points at: the date as printed.
-
-  Raises:
-    DateError: if the date is of several reigns or the calendar lacks it.
+  DateError if the date is of several reigns or the calendar lacks it.
   """
   if mention.months is not None:
     return mention.months
@@ -273,14 +269,9 @@ def find_second_date(
 ) -> tuple[DateMention, Months] | None:
   """Returns the other end of a range with its months, or None.
 
-  The second date may leave out what it shares with the first: 「自隱公元年三月
-  至五月」, 「至次年春」, 「至年底」.
-
-  Args:
-    mentions: all dates of the question.
-
-  Raises:
-    DateError: for a third date, or one that the calendar lacks.
+  The second date may leave out what it shares with the first:
+  「自隱公元年三月至五月」, 「至次年春」, 「至年底」. DateError for a third
+  date, or one that the calendar lacks.
   """
   later_mentions = [
     later_mention
@@ -370,10 +361,8 @@ def join_dates(
 ) -> Months:
   """Returns the months of a range between two dates, both included.
 
-  Between 「之後」 and 「之前」 both are excluded.
-
-  Raises:
-    DateError: if the range ends before it starts.
+  Between 「之後」 and 「之前」 both are excluded. DateError if the range ends
+  before it starts.
   """
   low, high = anchor[0], end[1]
   after_first = text[first_date.end : second_date.start]
@@ -448,13 +437,9 @@ def resolve_window(
 
 
 def blank_window_words(text: str, mentions: Sequence[DateMention]) -> str:
-  """Returns a query without its dates and the words of their window.
+  """Returns a query with spaces for its dates and the words of their window.
 
-  Args:
-    mentions: its dates; of the others, as of titles, the text stays.
-
-  Returns:
-    A text of the same length, with spaces where something was.
+  `mentions` are its dates; of the others, as of titles, the text stays.
   """
   characters = list(text)
   for mention in mentions:

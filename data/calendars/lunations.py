@@ -67,13 +67,8 @@ def assemble_streams(
 ) -> dict[str, list[Lunation]]:
   """Returns the lunations of each stream in order of time.
 
-  Args:
-    rows: of the source's table of lunations.
-    corrections: rows of `corrections.tsv`.
-
-  Raises:
-    ValueError: for a correction that fits no row, or months that do not follow
-      each other.
+  Raises ValueError for a correction that fits no row of the source, or months
+  that do not follow each other.
   """
   by_stream = split_streams(rows)
   for name, (parent, first, last) in BRANCHES.items():

@@ -300,13 +300,9 @@ def _iterate_records(text: str) -> Iterator[tuple[str, Any]]:
 def read_splits(
   paths: Mapping[str, str | os.PathLike],
 ) -> dict[str, list[Sample]]:
-  """Returns split -> samples.
+  """Returns split -> samples of the files.
 
-  Args:
-    paths: split -> file.
-
-  Raises:
-    SourceError: as `read_json_samples`, or naming an id that is in two splits.
+  Raises SourceError as `read_json_samples`, or for an id in two splits.
   """
   samples_by_split = {
     split: read_json_samples(path) for split, path in paths.items()
@@ -324,13 +320,9 @@ def read_splits(
 
 
 def parse_sample(value: Any, json_path: str) -> Sample:
-  """Returns the sample of a record.
+  """Returns the sample of a record at `json_path`.
 
-  Args:
-    json_path: position of the record in its file, for messages.
-
-  Raises:
-    SourceError: naming position, id and field at fault.
+  Raises SourceError naming position, id and field at fault.
   """
   try:
     record = msgspec.convert(value, SampleRecord)
@@ -414,10 +406,8 @@ def locate_published_files(
 ) -> dict[str, pathlib.Path]:
   """Returns split -> path of the files of a benchmark.
 
-  Args:
-    manager: downloads the files if no folder is given.
-    folder: contains the three files, or the benchmark's folder with them;
-      checksums are compared only for downloads.
+  A folder has the three files, or the benchmark's folder with them. Checksums
+  are compared only for downloads.
   """
   urls = {
     name: f"{HUB_URL}/{benchmark}/{name}" for name in SPLIT_FILES.values()

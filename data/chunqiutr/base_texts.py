@@ -142,18 +142,12 @@ def parse_numbered_entries(
 ) -> tuple[list[Entry], int]:
   """Returns the entries of a Kanripo TLS file and the number without a year.
 
-  Args:
-    path: one file of KR1e0001 or KR1e0008, one duke.
-    source_by_layer: source of each layer letter, {"A": ..., "B": ...} or {"":
-      ...}.
-
-  Returns:
-    (entries in order, number of undated items left out). 隱公's prelude is the
-    only undated item of these editions.
+  The file is of one duke, in KR1e0001 or KR1e0008. `source_by_layer` is the
+  source of each layer letter: {"A": ..., "B": ...} or {"": ...}. 隱公's prelude
+  is the only undated item of these editions, and is left out.
 
   Raises:
-    SourceError: if the file holds no numbered item, or one of a reign or a year
-      0.
+    SourceError: if there is no numbered item, or a reign or year 0.
   """
   entries: list[Entry] = []
   num_undated = 0
@@ -276,16 +270,8 @@ _TEST_YEARS = {
 _DUKE_MIN, _DUKE_MIN_YEAR, _DUKE_MIN_LAST_VALIDATION = 4, 2, 7
 
 
-@dataclasses.dataclass(frozen=True)
-class SplitSizes:
-  """Number of months in each split."""
-
-  train: int
-  validation: int
-  test: int
-
-
-OFFICIAL_SIZES = SplitSizes(train=2424, validation=295, test=317)
+# Months of each split in the release.
+OFFICIAL_SIZES = {TRAIN: 2424, VALIDATION: 295, TEST: 317}
 
 
 def official_split(key: TimeKey) -> str:
@@ -308,7 +294,7 @@ def official_splits(timeline: Timeline) -> dict[TimeKey, str]:
       `timeline` is not the released map.
   """
   split_of = {key: official_split(key) for key in timeline.months}
-  sizes = count_months(split_of)
+  sizes = dict(collections.Counter(split_of.values()))
   if sizes != OFFICIAL_SIZES:
     raise ValueError(
       f"timeline {timeline.name!r} divides into {sizes}, the released map "
@@ -337,12 +323,6 @@ def block_splits(timeline: Timeline) -> dict[TimeKey, str]:
       elif test_start <= key.year < test_start + length:
         split_of[key] = TEST
   return split_of
-
-
-def count_months(split_of: dict[TimeKey, str]) -> SplitSizes:
-  """Returns how many months each split has."""
-  splits = list(split_of.values())
-  return SplitSizes(*(splits.count(split) for split in SPLITS))
 
 
 def format_split_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:

@@ -7,13 +7,11 @@ annals is sure enough.
 """
 
 import collections
-import concurrent.futures
 import dataclasses
-import multiprocessing
 import pathlib
 import re
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from ctd_jax.chronology.reigns import TimeKey
@@ -53,13 +51,10 @@ class Heading:
 def read_gu(
   paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
 ) -> AlignedWork:
-  """Returns the paragraphs with the entries that they stand under.
+  """Returns the paragraphs of KR1e0114, juan 42, under their entries.
 
   A year that falls back without a new duke is either a misprint or a year of
   the next duke, whose heading one juan lacks; both readings are tried.
-
-  Args:
-    paths: juan 42 of KR1e0114.
   """
   matcher = text_alignment.AnchorMatcher(anchor)
   candidates: list[Candidate] = []
@@ -209,13 +204,13 @@ class Comment:
 def parse_works(
   files: Mapping[str, pathlib.Path],
   anchor: text_alignment.Anchor,
-  processes: int = 1,
+  map_function: Callable[..., Iterable] = map,
 ) -> tuple[list[Comment], dict[str, dict[str, Any]]]:
   """Returns the pieces of all works in the order of `WORKS`, and source ->
   counts.
 
-  The counts are those of the paper's Tables 18 and 19; the result does not
-  depend on `processes`.
+  The counts are those of the paper's Tables 18 and 19. `map_function` may
+  work in several processes.
   """
   tasks = [
     (
@@ -228,14 +223,7 @@ def parse_works(
     )
     for source, work in WORKS.items()
   ]
-  if processes > 1:
-    # Not fork: the parent may hold threads of TensorFlow or JAX.
-    with concurrent.futures.ProcessPoolExecutor(
-      min(processes, len(tasks)), multiprocessing.get_context("spawn")
-    ) as pool:
-      results = list(pool.map(_parse_work, *zip(*tasks, strict=True)))
-  else:
-    results = [_parse_work(*task) for task in tasks]
+  results = list(map_function(_parse_work, *zip(*tasks, strict=True)))
   comments = [
     comment for work_comments, _ in results for comment in work_comments
   ]

@@ -37,17 +37,18 @@ _PRINTED_MONTH_COUNTS = (
 def count_units(
   entries: Iterable[base_texts.Entry], segments: Iterable[events.DatedSegment]
 ) -> dict[str, dict[str, int]]:
-  """Returns source -> counts of entries and Han characters, uncut and cut.
+  """Returns source -> counts of entries and their segments, as in Table 8.
 
-  Returns:
-    `units`, `characters` and `longest` of the entries of the edition; `parts`
-    and `parts_longest` of the segments they are cut into. In the shape of the
-    paper's Table 8.
+  `units`, `characters` and `longest` are of the entries of the edition, in Han
+  characters; `parts` and `parts_longest` of the segments they are cut into.
   """
   entry_lengths, segment_lengths = (
-    _text_lengths((item.source, item.text) for item in items)
-    for items in (entries, segments)
+    collections.defaultdict(list) for _ in range(2)
   )
+  for lengths, items in ((entry_lengths, entries), (segment_lengths, segments)):
+    for item in items:
+      length = len(text_alignment.fold_text(item.text))
+      lengths[item.source].append(length)
   return {
     source: {
       "units": len(lengths),
@@ -58,13 +59,6 @@ def count_units(
     }
     for source, lengths in entry_lengths.items()
   }
-
-
-def _text_lengths(texts: Iterable[tuple[str, str]]) -> dict[str, list[int]]:
-  lengths = collections.defaultdict(list)
-  for source, text in texts:
-    lengths[source].append(len(text_alignment.fold_text(text)))
-  return lengths
 
 
 def count_decisions(
@@ -104,10 +98,7 @@ def measure_agreement(
 ) -> tuple[dict[str, dict[str, int]], list[dict[str, Any]]]:
   """Returns how often works agree on a month, and their disagreements.
 
-  Each sentence of the annals is compared once with each tradition.
-
-  Args:
-    matches: tradition -> its matches.
+  Each sentence of the annals is compared once with each tradition of `matches`.
 
   Returns:
     ("chunqiu <tradition>" -> {compared, same_year, same_month} of the matches
@@ -197,18 +188,14 @@ def count_printed_months(
 ) -> dict[str, dict[str, int]]:
   """Returns source -> how the months that commentary prints fit its own month.
 
-  Commentary that prints another month than that of the entry it is filed under
-  compares, reckons in another calendar or names a length of time; or it stands
-  at the wrong entry, most likely if it prints the date of an entry of the year.
-
-  Args:
-    comments: commentary; only source, text and key are read.
+  Commentary that prints another month than that of its entry compares, reckons
+  in another calendar, or names a length of time; or it stands at the wrong
+  entry, most likely if it prints the date of an entry of the year.
 
   Returns:
-    `pieces`; `printed`, how many print a month; of these `same_month`, the
-    month of their entry among others, `year_named`, others and each with its
-    year, and `other_month`; of the last `entry_of_year`, month and day of an
-    entry of 經 or 左傳 in the same year.
+    `pieces`; `printed`, how many print a month; of these `same_month`,
+    `year_named`, others and each with its year, and `other_month`; of the last
+    `entry_of_year`, month and day of an entry of 經 or 左傳 in the same year.
   """
   entry_dates = {
     (segment.key.reign, segment.key.year, segment.key.month, cue.day)

@@ -103,11 +103,7 @@ _CONTEXT_CHARS = 80
 def read_du(
   paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
 ) -> AlignedWork:
-  """Returns the notes of 杜預, sound glosses cut off.
-
-  Args:
-    paths: juan 1-30 of KR1e0002 in order.
-  """
+  """Returns the notes of 杜預 (KR1e0002), sound glosses cut off."""
   notes, text, juan_starts = _read_notes(paths)
   aligned = text_alignment.Alignment(anchor, text, juan_starts)
   return AlignedWork(
@@ -127,11 +123,7 @@ def read_du(
 def read_kong(
   paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
 ) -> AlignedWork:
-  """Returns 孔穎達's sub-commentary, divided where 正義曰 opens again.
-
-  Args:
-    paths: juan 1-60 of KR1e0004 in order.
-  """
+  """Returns the sub-commentary of 孔穎達 (KR1e0004), cut at each 正義曰."""
   notes, text, juan_starts = _read_notes(paths)
   # Other brackets hold 杜預's notes, which KR1e0002 prints better.
   notes = [
@@ -154,13 +146,9 @@ def read_kong(
 def read_stretches(
   paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
 ) -> list[tuple[str, text_alignment.AnchorMatch | None]]:
-  """Returns an edition, text and notes, in stretches that end with a note.
+  """Returns the juan of KR1e0004 in stretches that end with a note.
 
-  Args:
-    paths: juan of KR1e0004 in order.
-
-  Returns:
-    (folded stretch, match of its note) in the order they are printed.
+  Each is folded, text and notes, with the match of its note.
   """
   notes, text, juan_starts = _read_notes(paths)
   aligned = text_alignment.Alignment(anchor, text, juan_starts)
@@ -259,12 +247,9 @@ def read_wei(
   """Returns the sections of 魏了翁, each where most of it is copied from.
 
   A section that joins the notes on two entries is divided where the second
-  begins. What shares little with KR1e0004 is matched by the section's title to
-  the years in the heading of the juan.
-
-  Args:
-    paths: juan 1-31 of KR1e0044 in order.
-    kong_paths: juan 1-60 of KR1e0004 in order.
+  begins. What shares little with KR1e0004 is matched by the title to the years
+  in the heading of the juan. `paths` are the juan of KR1e0044, `kong_paths`
+  those of KR1e0004.
   """
   sections = [section for path in paths for section in read_wei_sections(path)]
   # 魏了翁 copies 孔穎達, whose text is aligned with the annals already.
@@ -306,13 +291,10 @@ def read_wei(
 def read_lv(
   paths: Sequence[pathlib.Path], anchor: text_alignment.Anchor
 ) -> AlignedWork:
-  """Returns the titles of 呂祖謙 with the passages about each.
+  """Returns the titles of 呂祖謙 (KR1e0039) with the passages about each.
 
   Several titles may share one text; a passage of it goes to the title whose
   segment of the annals it resembles most.
-
-  Args:
-    paths: juan 1-20 of KR1e0039 in order.
   """
   matcher = text_alignment.AnchorMatcher(anchor)
   candidates = []

@@ -25,17 +25,9 @@ from ctd_jax_datasets.chunqiutr import base_texts, text_alignment
 
 # Its opening clause identifies a passage; longer text only costs time.
 _MAX_PASSAGE_CHARS = 120
-
-
 _CLAUSE_ENDS = annals.SENTENCE_ENDS + "，、："
-
-
 # 左傳 quotes the annals so.
 _QUOTES = re.compile("^[故先]?書曰")
-
-
-# 公羊 writes 邾婁 for 邾.
-_NAME_VARIANTS = {"邾婁": "邾"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,47 +73,30 @@ def split_units(
       TextPosition(location, start),
       year,
       2 if start == 0 else int(is_sentence_start(start)),
-      _fold_names(passage),
-      _fold_names(body),
-      _fold_names(body[: min(ends, default=None)]),
+      # 公羊 writes 邾婁 for 邾.
+      *(
+        text_alignment.fold_text(words).replace("邾婁", "邾")
+        for words in (passage, body, body[: min(ends, default=None)])
+      ),
     )
-
-
-def _fold_names(text: str) -> str:
-  text = text_alignment.fold_text(text)
-  for name, standard_name in _NAME_VARIANTS.items():
-    text = text.replace(name, standard_name)
-  return text
 
 
 # Least similarity (0-100) by rank: of a clause, a sentence, the opening of an
 # entry. The exegetic works print the annals' own words, mostly as the opening;
 # 左傳 has other titles and other verbs.
 _EXEGETIC_MIN_SIMILARITY = (80, 60, 40)
-
-
 _NARRATIVE_MIN_SIMILARITY = (50, 50, 50)
-
-
 _MIN_SIMILARITY = {
   base_texts.GONGYANG: _EXEGETIC_MIN_SIMILARITY,
   base_texts.GULIANG: _EXEGETIC_MIN_SIMILARITY,
   base_texts.ZUOZHUAN: _NARRATIVE_MIN_SIMILARITY,
 }
-
-
 EXEGETIC = (base_texts.GONGYANG, base_texts.GULIANG)
-
-
 _ZERO_WEIGHT_SIMILARITY = 39  # just below the least accepted similarity
 # Weight of a rank: a sentence counts it once more than a clause, the opening of
 # an entry twice, for editions begin entries where the annals do.
 _OPENING_BONUS = 5
-
-
 _MAX_YEARS_APART = 1  # 左傳 may begin a story a year early or end it late
-
-
 # Least similarity (0-100) of an entry that prints some words of a sentence.
 _MIN_PARTIAL_SIMILARITY = 80
 
@@ -138,12 +113,10 @@ class EventMatch:
 def match_events(
   chronicle: Sequence[base_texts.Entry], tradition: Sequence[base_texts.Entry]
 ) -> list[EventMatch]:
-  """Returns the matches of one tradition, in order.
+  """Returns the matches of one tradition, at most one for a sentence or clause.
 
-  Returns:
-    Matches in order of both works, at most one for a sentence and one for a
-    clause; after those of a reign, the entries of 公羊 and 穀梁 that print only
-    some words of a sentence.
+  They are in the order of both works; after those of a reign come the entries
+  of 公羊 and 穀梁 that print only some words of a sentence.
   """
   matches = []
   for reign in sorted({entry.reign for entry in chronicle}):
@@ -312,12 +285,9 @@ def cut_entries(
   """Returns every entry with the positions at which its events begin.
 
   The editions of the annals divide it in three ways. An entry that tells of
-  several events is cut where another edition of the same words begins an
-  entry, if a sentence begins there: 經 where 公羊 or 穀梁 do, these where 經
-  does. Commentary stays with the sentence it follows. 左傳 is not cut.
-
-  Args:
-    matches: tradition -> its matches.
+  several events is cut where another edition of the same words begins an entry,
+  if a sentence begins there: 經 where 公羊 or 穀梁 do, these where 經 does.
+  Commentary stays with the sentence it follows. 左傳 is not cut.
   """
   starts = collections.defaultdict(set)
   for entry in entries:
@@ -349,13 +319,9 @@ def group_events(
 ) -> list[tuple[int, TimeKey]]:
   """Returns (event, month) of each segment; equal pairs are one version.
 
-  Args:
-    matches: tradition -> its matches.
-
-  Returns:
-    (index of the segment of the annals about the same event, own month) for
-    each segment; its own index if there is none. A segment about several
-    events goes to the most similar one of its own month.
+  The event is the index of the segment of the annals that tells of it, its own
+  if there is none. A segment about several events goes to the most similar one
+  of its own month.
   """
   candidates = collections.defaultdict(list)
   for tradition_matches in matches.values():

@@ -139,26 +139,29 @@ def build_gallery(
   seed: int = SEED,
   processes: int = 1,
 ) -> Gallery:
-  """Returns the records of the source files.
+  """Returns the records of the source files in the months of `timeline`.
 
-  Args:
-    timeline: months that exist, `lu_release`.
-    seed: shuffles the numbers of the ids and draws placeholder wordings.
-    processes: works read at a time; the result does not depend on it.
+  `seed` shuffles the numbers of the ids and draws placeholder wordings; the
+  result does not depend on `processes`.
   """
   # Order matters: events are matched by wording before any month is known, so
   # that agreement of the works is a test of the scans.
   with _worker_map(processes) as map_function:
     entries, num_undated = read_entries(files, map_function)
     matches = match_works(entries, map_function)
-  pieces = events.cut_entries(entries, matches)
-  segments = date_pieces(pieces)
-  event_ids = events.group_events(segments, matches)
-  comments, alignment_audit = _make_comment_records(
-    files, segments, event_ids, processes
-  )
+    pieces = events.cut_entries(entries, matches)
+    segments = date_pieces(pieces)
+    event_ids = events.group_events(segments, matches)
+    comments, alignment_audit = _make_comment_records(
+      files, segments, event_ids, map_function
+    )
   timeline_records, excluded_records = _split_by_timeline(
-    _make_event_records(segments, event_ids) + comments, timeline
+    [
+      (Record("", segment.text, segment.source, EVENT, segment.key, 0), event)
+      for segment, event in zip(segments, event_ids, strict=True)
+    ]
+    + comments,
+    timeline,
   )
   versioned_records = name_versions(timeline_records, seed)
   versioned_records += make_placeholders(versioned_records, timeline, seed)
@@ -169,7 +172,7 @@ def build_gallery(
   return Gallery(
     numbered_records,
     {"undated": num_undated}
-    | _count_names(
+    | collections.Counter(
       f"{row.source} outside the released months" for row in excluded_records
     ),
     {
@@ -181,7 +184,7 @@ def build_gallery(
       "agreement": agreement,
       "disagreements": disagreements,
       "decisions": decisions
-      | _count_names(
+      | collections.Counter(
         f"year {row.key.reign}-{row.key.year} left out: not in the released map"
         for row in excluded_records
       ),
@@ -190,24 +193,11 @@ def build_gallery(
   )
 
 
-def _make_event_records(
-  segments: Sequence[events.DatedSegment], event_ids: Sequence[Hashable]
-) -> list[tuple[Record, Hashable]]:
-  """Returns the dated parts of the base texts, each with its event."""
-  return [
-    (
-      Record("", segment.text, segment.source, EVENT, segment.key, 0),
-      event,
-    )
-    for segment, event in zip(segments, event_ids, strict=True)
-  ]
-
-
 def _make_comment_records(
   files: Mapping[str, pathlib.Path],
   segments: Sequence[events.DatedSegment],
   event_ids: Sequence[Hashable],
-  processes: int,
+  map_function: Callable[..., Iterable],
 ) -> tuple[list[tuple[Record, Hashable]], dict[str, Any]]:
   """Returns the commentary, each with the event it explains, and its audit."""
   annotated_segments = [
@@ -218,7 +208,7 @@ def _make_comment_records(
   anchor = text_alignment.Anchor.from_segments(
     [(segment.text, segment.key) for segment, _ in annotated_segments]
   )
-  comments, audit = commentary.parse_works(files, anchor, processes)
+  comments, audit = commentary.parse_works(files, anchor, map_function)
   comment_records = []
   for comment in comments:
     record = Record(
@@ -256,26 +246,17 @@ def _split_by_timeline(
   return timeline_records, excluded_records
 
 
-def _count_names(names: Iterable[str]) -> dict[str, int]:
-  """Returns name -> how often it occurs, in order of the first time."""
-  return dict(collections.Counter(names))
-
-
 def name_versions(
   records_with_events: Sequence[tuple[Record, Hashable]], seed: int
 ) -> list[Record]:
   """Returns the records with versions `v00000`..., in the given order.
 
-  Args:
-    records_with_events: (record, its event); equal events share a version, a
-      record whose event is None has none.
-    seed: shuffles the numbers, so that they tell nothing about time.
+  Records of equal events share a version, one whose event is None has none. The
+  numbers are shuffled, so that they tell nothing about time.
   """
-  event_ids = list(
-    dict.fromkeys(
-      event for _, event in records_with_events if event is not None
-    )
-  )
+  event_ids = list(dict.fromkeys(event for _, event in records_with_events))
+  if None in event_ids:
+    event_ids.remove(None)
   random.Random(seed).shuffle(event_ids)
   names = {event: f"v{number:05d}" for number, event in enumerate(event_ids)}
   return [
@@ -341,9 +322,6 @@ def date_pieces(
 
   Each source is one scan: 經 and 傳 of a year stand one after the other in
   KR1e0001, and the second begins at 正月 again.
-
-  Args:
-    pieces: entries with the characters at which their events begin.
   """
   scanners: dict[str, annals.MonthScanner] = collections.defaultdict(
     annals.MonthScanner

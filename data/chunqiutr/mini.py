@@ -14,6 +14,7 @@ import dataclasses
 import itertools
 import pathlib
 import random
+import re
 from collections.abc import Iterable, Iterator
 
 from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, Record
@@ -137,11 +138,12 @@ class _Chronicle:
     previous_key = None
     for month, key in enumerate(self.timeline.months):
       for position, entry in enumerate(self._draw_entries(month)):
-        date = (
-          self._format_date(key, previous_key)
-          if position == 0
-          else self._draw_optional_day(month)
-        )
+        if position == 0:
+          date = self._format_date(key, previous_key)
+        elif self.rng.random() < _DAY_PROBABILITY / 2:
+          date = f"{self._draw_day(month)}，"
+        else:
+          date = ""
         previous_key = key
         yield ANNALS, key, f"{date}{entry.text}。"
         yield from self._write_comments(key, month, entry, date)
@@ -153,7 +155,7 @@ class _Chronicle:
     # Draws stay in this order: another order is another chronicle.
     if key.year == 1 and key.month == 1:
       entries.insert(0, self._make_entry("accession", "公立", month))
-    elif self._is_last_of_reign(month):
+    elif self.timeline.months[month : month + 2][-1].reign > key.reign:
       entries.append(self._make_entry("death", "公薨于{place}", month))
     for person in (*self.officers, *(r for row in self.rulers for r in row)):
       if person.last_month == month and month < len(self.timeline) - 1:
@@ -171,14 +173,6 @@ class _Chronicle:
       if entry.topic in _RECURRENCES and rng.random() < _RECURRENCE_PROBABILITY:
         self._schedule_recurrence(entry, month)
     return entries
-
-  def _is_last_of_reign(self, month: int) -> bool:
-    """Whether another reign opens after this month."""
-    if month + 1 == len(self.timeline):
-      return False
-    return (
-      self.timeline.key_at(month + 1).reign > self.timeline.key_at(month).reign
-    )
 
   def _draw_entry(self, key: TimeKey, month: int) -> _Entry:
     """Returns an entry of the month: one in four keeps to its season."""
@@ -220,7 +214,7 @@ class _Chronicle:
       range(len(_NEIGHBOURS)), 3
     )
     officer, officer2 = draw_active(self.officers, 2)
-    return {
+    slots = {
       "state": _NEIGHBOURS[first_state],
       "state2": _NEIGHBOURS[third_state],
       "ruler": draw_active(self.rulers[first_state])[0],
@@ -231,13 +225,10 @@ class _Chronicle:
       "officer2": officer2,
       "place": draw_active(self.place_names)[0],
       "reign": self.timeline.reigns[self.timeline.key_at(month).reign - 1].name,
-      "cited": self._format_cited_date(month),
     }
-
-  def _format_cited_date(self, month: int) -> str:
-    """Returns the full date of a month before, as commentary cites dates."""
-    cited_key = self.timeline.key_at(max(month - self.rng.randint(3, 40), 0))
-    return dates.format_key(cited_key, self.timeline)
+    # Commentary cites the full date of a month before.
+    cited_key = self.timeline.key_at(max(month - rng.randint(3, 40), 0))
+    return slots | {"cited": dates.format_key(cited_key, self.timeline)}
 
   # Wording of the works.
 
@@ -268,13 +259,6 @@ class _Chronicle:
     day = int(month * _DAYS_PER_MONTH) + self.rng.randrange(29)
     return sexagenary.format_cyclic_index((_FIRST_DAY_NUMBER + day) % 60)
 
-  def _draw_optional_day(self, month: int) -> str:
-    return (
-      f"{self._draw_day(month)}，"
-      if self.rng.random() < _DAY_PROBABILITY / 2
-      else ""
-    )
-
   def _write_comments(
     self, key: TimeKey, month: int, entry: _Entry, date: str
   ) -> Iterator[tuple[str, TimeKey, str]]:
@@ -290,7 +274,7 @@ class _Chronicle:
       opening = rng.choice((date, ""))
       answer = rng.choice(_WORDING["dialogue"][topic]).format(**slots)
       yield DIALOGUE, key, f"{opening}{entry.text}。{answer}"
-    quotation = _strip_punctuation(date + entry.text)
+    quotation = re.sub("[，。、：]", "", date + entry.text)
     for source, table in ((NOTES, "note"), (GLOSSES, "gloss")):
       count = rng.choice((0, 1, 2, 2, 3))
       for piece in rng.sample(_WORDING[table][""], count):
@@ -335,7 +319,3 @@ class _Chronicle:
       succession.append(_DatedName(prefix + next(names), first, last))
       first = last + 1
     return succession
-
-
-def _strip_punctuation(text: str) -> str:
-  return "".join(character for character in text if character not in "，。、：")

@@ -52,9 +52,6 @@ def infer_split(
 
   A point is of the split of its month, train if that has none. A window is of
   the split that all its months share, those without a split apart.
-
-  Args:
-    split_of: split of months, in the same form.
   """
   if family == POINT:
     return split_of.get(targets[0], TRAIN)

@@ -57,12 +57,9 @@ def write_release(
   split_of: Mapping[TimeKey, str],
   timeline: Timeline,
 ) -> dict[str, pathlib.Path]:
-  """Writes the three files and returns name -> path.
+  """Writes the three files into a folder and returns name -> path.
 
-  Args:
-    folder: made if need be; files of the same names are replaced.
-    queries_by_split: split -> queries.
-    split_of: split of the months; one without a split is in no split map.
+  Files of the same names are replaced. A month without a split is in no map.
 
   Raises:
     ValueError: if the schema cannot hold a record, or would give a query

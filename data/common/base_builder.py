@@ -155,16 +155,13 @@ class StableWriter(tfds.core.ExampleWriter):
     Args:
       examples: (key, serialized example), in the order to be stored.
     """
+    parse = tf_example_pb2.Example.FromString
+    # Deterministic: maps are written in the order of their keys.
     stable_examples = (
-      (key, _serialize_deterministic(example)) for key, example in examples
+      (key, parse(example).SerializeToString(deterministic=True))
+      for key, example in examples
     )
     return super().write(path, stable_examples)
-
-
-def _serialize_deterministic(example: bytes) -> bytes:
-  example_proto = tf_example_pb2.Example.FromString(example)
-  # Deterministic: maps are written in the order of their keys.
-  return example_proto.SerializeToString(deterministic=True)
 
 
 # Examples that Python hands to TensorFlow at a time: one by one is slower.
@@ -210,24 +207,6 @@ def register_adapter() -> None:
   file_adapters.ADAPTER_FOR_FORMAT[tfds.core.FileFormat.ARRAY_RECORD] = (
     ArrayRecordAdapter
   )
-
-
-def check_tensorflow(name: str) -> None:
-  """Raises if `tfds.load` of a data set cannot work here.
-
-  Args:
-    name: of the data set, for the message.
-
-  Raises:
-    ModuleNotFoundError: if TensorFlow is not installed; the message has the
-      call that does not need it.
-  """
-  if importlib.util.find_spec("tensorflow") is None:
-    raise ModuleNotFoundError(
-      "tfds.load and as_dataset need TensorFlow (extra [tf]); "
-      f'without it: tfds.data_source("{name}", split=...)',
-      name="tensorflow",
-    )
 
 
 _BLUE, _ORANGE, *_, _RED, _BLACK = output.COLOURS
@@ -386,7 +365,13 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       ModuleNotFoundError: if TensorFlow is not installed; the message has the
         call that does not need it.
     """
-    check_tensorflow(f"{self.name}/{self.builder_config.name}")
+    if importlib.util.find_spec("tensorflow") is None:
+      name = f"{self.name}/{self.builder_config.name}"
+      raise ModuleNotFoundError(
+        "tfds.load and as_dataset need TensorFlow (extra [tf]); "
+        f'without it: tfds.data_source("{name}", split=...)',
+        name="tensorflow",
+      )
     return super().as_dataset(split, **kwargs)
 
   def _example_writer(self) -> tfds.core.ExampleWriter:

@@ -267,14 +267,8 @@ def read_corpus_lines(
 ) -> tuple[str, Timeline | None, list[CorpusLine]]:
   """Returns the name, the calendar and the records of a BEIR folder.
 
-  Unlike `read_beir` it needs no queries, and a record needs no date: reading
+  Unlike `read_beir` it needs no queries, no calendar and no dates: reading
   `metadata.start` and `metadata.end` is left to the caller.
-
-  Args:
-    folder: local or `gs://`, with corpus.jsonl.
-
-  Returns:
-    Name of the folder, its calendar (None if it has none), and the lines.
 
   Raises:
     FileNotFoundError: if there is no corpus.

@@ -137,12 +137,8 @@ def read_provenance(
   """Returns the name and the calendar of a folder.
 
   The name is that of `metadata.json` with its version; without one it is the
-  folder's own and the version a piece of the hash, so that another content
-  has another name.
-
-  Args:
-    folder: has `reigns.tsv`, or a `metadata.json` that names a timeline.
-    names: the files that make up its contents.
+  folder's own and the version a piece of the hash of the files `names`, so that
+  another content has another name.
 
   Raises:
     FolderError: if there is no calendar, or the contents are not those that

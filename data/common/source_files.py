@@ -55,12 +55,8 @@ def resolve_sources_folder(
 ) -> pathlib.Path | None:
   """Returns the folder to read sources from, None to download them.
 
-  Args:
-    user_folder: from the user; without it the environment variable
-      `CTD_JAX_SOURCES` counts.
-
-  Raises:
-    SourceError: if the folder does not exist, or is required and not named.
+  Without a folder of the user's, the variable `CTD_JAX_SOURCES` counts. Raises
+  SourceError if there is no such folder, or it is required and not named.
   """
   user_folder = user_folder or os.environ.get(ENVIRONMENT_VARIABLE)
   if not user_folder and is_required:
@@ -106,9 +102,8 @@ def download_files(
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file, downloaded and checked by TFDS.
 
-  Args:
-    file_infos: name -> (URL, size and sha256, None where they are not known).
-    variable: that may name a folder of these files instead, for messages.
+  `file_infos` has the URL of each, size and sha256 (None where not known);
+  `variable` may name a folder of them instead, for messages.
 
   Raises:
     SourceError: if the network or a checksum fails. A file that differs is
@@ -190,14 +185,8 @@ def find_folder_files(
   """Returns name -> path of every known file in a folder of the user's.
 
   The folder may be a clone of the repository, whose files lie below it. The
-  content is not compared: it may have been corrected.
-
-  Args:
-    folder: of the files, or of a clone.
-    urls: file name -> its public address.
-
-  Raises:
-    SourceError: naming the folder and every file that is missing.
+  content is not compared: it may have been corrected. Missing files are a
+  SourceError that names them all with their public address.
   """
   folder = pathlib.Path(folder).expanduser()
   if not folder.is_dir():
@@ -225,10 +214,6 @@ def locate_blobs(
   folder: str | os.PathLike | None = None,
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file, in a folder or downloaded.
-
-  Args:
-    manager: downloads the files if no folder is named.
-    folder: see `find_folder_files`.
 
   Raises:
     SourceError: if a file is missing, the network fails or a download has
@@ -378,14 +363,10 @@ def read_blob(path: pathlib.Path, blob: Blob, notes: FileNotes) -> str:
 def parse_json(
   text: str, notes: FileNotes | None = None, location: str = ""
 ) -> Any:
-  """Returns the value that `text` writes.
+  """Returns the value that `text` writes; `NaN` is accepted.
 
-  An object that names a member twice is noted, and the last one counts;
-  without notes it is an error.
-
-  Args:
-    text: JSON; `NaN` is accepted, as Python's `json` writes it.
-    location: of `text` in its file, e.g. `line 3`; "" if it is the whole file.
+  An object that names a member twice is noted, and the last one counts; without
+  notes it is an error. `location` is the place in the file, or "".
   """
 
   def collect_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -334,11 +334,9 @@ COMMENTARY = "commentary"
 
 
 def compute_figures(statistics: Mapping[str, Any]) -> Figures:
-  """Returns the figures of a build.
+  """Returns the figures of the statistics of a build.
 
-  Args:
-    statistics: from `summarise_dataset`; without the builder's account under
-      `audit` there are fewer tables.
+  Without the builder's account under `audit` there are fewer tables.
   """
   audit = statistics["audit"]
   alignment = audit.get("alignment", {})

@@ -162,9 +162,6 @@ def split_entities(
 
   Within each kind and period the groups are shuffled and assigned in a cycle,
   so every split has all kinds and periods that have ten groups or more.
-
-  Args:
-    entities: with their groups (`repository.assign_groups`).
   """
   strata: dict[tuple[str, tuple[str, ...]], list[str]] = {}
   assigned_groups: set[str] = set()
@@ -287,9 +284,7 @@ def generate_questions(
 ) -> tuple[Question, ...]:
   """Returns the questions of some tasks, in the order of their ids.
 
-  Args:
-    entities: None takes the repository.
-    tasks: tasks to generate; the questions of a task do not depend on others.
+  The questions of a task do not depend on the other tasks.
 
   Raises:
     NoDrawError: if the entities do not suffice for a question.

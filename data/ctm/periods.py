@@ -138,10 +138,7 @@ def find_period(year: int) -> Period | None:
 def list_acceptable_labels(year: int) -> tuple[str, ...]:
   """Returns the labels of all periods with a year, earliest first.
 
-  Unlike `find_period`, both ends of a period count.
-
-  Raises:
-    ValueError: for year 0.
+  Unlike `find_period`, both ends of a period count; there is no year 0.
   """
   _to_astronomical(year)  # raises if there is no such year
   return tuple(p.label for p in PERIODS if p.start <= year <= p.end)
@@ -171,9 +168,6 @@ def count_years_between(first: int, second: int) -> tuple[int, int]:
 
   The paper adds the numbers of BCE and CE years, i.e. counts a year 0: from
   -278 to 701 there are 978 years, 979 by that convention.
-
-  Raises:
-    ValueError: for year 0.
   """
   true_years = abs(_to_astronomical(second) - _to_astronomical(first))
   return true_years, abs(second - first)
@@ -224,10 +218,8 @@ def read_table(
 ) -> list[dict[str, str]]:
   """Returns the rows of a TSV file, each as column -> cell.
 
-  Args:
-    path: UTF-8, tab-separated, one header line.
-    columns: the header; if it has `checked`, that is compared with `source`.
-    integers: columns whose cells must be integers; they are returned as text.
+  A column `checked` is compared with `source`. Cells of `integers` must be
+  integers, but stay text.
   """
   rows = files.read_tsv_rows(path)
   for line_number, row in enumerate(rows, start=2):

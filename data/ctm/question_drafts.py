@@ -196,10 +196,7 @@ def draw_period_window(
 ) -> tuple[str, ...]:
   """Returns the labels of adjacent periods; the width is drawn first.
 
-  Questions about neighbours are then as frequent as those across the timeline.
-
-  Args:
-    max_width: largest distance between two of the periods.
+  So questions about neighbours are as frequent as those across the timeline.
   """
   width = rng.randint(1, max_width)
   first = rng.randint(0, len(periods.LABELS) - 1 - width)

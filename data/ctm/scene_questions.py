@@ -75,12 +75,9 @@ def draw_cast(
   num_strangers: int,
   anchor_kinds: Sequence[str] = (ERA, RULER),
 ) -> Cast:
-  """Returns a cast of `count` relations with `num_strangers` strangers.
+  """Returns a cast of `count` relations, the scene's among them.
 
-  Args:
-    count: number of relations, that of the scene included.
-    num_strangers: number of strangers; their distance in periods is drawn
-      uniformly.
+  The distance of the `num_strangers` strangers in periods is drawn uniformly.
   """
   scene = _draw_scene(rng, pool, anchor_kinds)
   companions = _draw_members(

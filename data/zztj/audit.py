@@ -86,10 +86,7 @@ def scan_months(
 ) -> list[tuple[int, int]]:
   """Returns (astronomical year, month) that the scan gives each paragraph.
 
-  Args:
-    paragraphs: of consecutive juan; only text and juan are read.
-    titles: juan -> its first year.
-    reading_mode: one of `READING_MODES`.
+  `titles` is juan -> its first year, `reading_mode` one of `READING_MODES`.
   """
   scanner: annals.MonthScanner
   if reading_mode == ANNALS:
@@ -161,13 +158,8 @@ def audit_scan(
 ) -> dict[str, Any]:
   """Returns the counts of every part and reading, ready for JSON.
 
-  Returns:
-    `titles`: juan, and how many of them have the first year and the number of
-    years that their printed headings give; `rows`: part, reading and
-    `agreement`.
-
-  Raises:
-    SourceError: if a file is not what its parser expects.
+  `titles` counts the juan, and how many have the first year and the number of
+  years of their printed headings; `rows` have part, reading and `agreement`.
   """
   timeline = reigns.load_timeline(gallery.TIMELINE_NAME)
   juans = list(gallery.collate_editions(files, timeline))

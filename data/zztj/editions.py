@@ -22,14 +22,10 @@ from ctd_jax_datasets.common.source_files import SourceError
 
 
 def align_positions(source: str, target: str) -> Int[np.ndarray, " P"]:
-  """Returns the position in `target` of every position in `source`.
+  """Returns the position in `target` of every position in `source`, rising.
 
-  Args:
-    source: text of P - 1 characters.
-
-  Returns:
-    Positions, never falling; a character that `target` lacks gets the position
-    of the next one that both have. The last is the length of `target`.
+  A character that `target` lacks gets the position of the next one that both
+  have. The last is the length of `target`.
 
   Source: shortest edit script of insertions and deletions (Indel distance).
   """
@@ -49,14 +45,8 @@ def align_positions(source: str, target: str) -> Int[np.ndarray, " P"]:
 def find_stretch(starts: Sequence[int], begin: int, end: int) -> int | None:
   """Returns the stretch that holds most of the characters `begin`..`end`.
 
-  An edition that moves a word across a boundary moves no whole entry.
-
-  Args:
-    starts: first character of every stretch, rising; a stretch goes on to the
-      next one.
-
-  Returns:
-    Index into `starts`; None if most lies before the first.
+  An edition that moves a word across a boundary moves no whole entry. A stretch
+  goes on from its start to the next; None if most lies before the first.
   """
   # The stretch of the middle character holds at least half of them.
   num_starts_before = bisect.bisect_right(starts, (begin + end) // 2)
@@ -163,18 +153,16 @@ def extract_han(text: str) -> str:
 
 
 def parse_punctuated_juan(path: pathlib.Path) -> PunctuatedJuan:
-  """Returns a juan of the punctuated edition.
+  """Returns a juan of the punctuated edition; no entry is a SourceError.
 
   A line is an entry; a line that does not end a sentence goes on in the next.
-
-  Raises:
-    SourceError: if there is no entry.
   """
   lines = base_texts.read_text(path).split("\n")
   entries: list[Entry] = []
   num_headings, is_line_open = 0, False
   for line_number, raw_line in enumerate(lines, start=1):
-    line = _strip_editorial_marks(raw_line)
+    line = _FOOTNOTE.sub("", _ITEM_NUMBER.sub("", raw_line.strip()))
+    line = _SPACE.sub("", _EMENDED.sub(r"\1", line))
     if not line:
       continue
     if _YEAR_HEADING.search(line):
@@ -201,12 +189,6 @@ def parse_punctuated_juan(path: pathlib.Path) -> PunctuatedJuan:
     numerals.parse_numeral(span_match[3]) if span_match else None,
     num_headings,
   )
-
-
-def _strip_editorial_marks(line: str) -> str:
-  """Returns a line without what editors added."""
-  line = _FOOTNOTE.sub("", _ITEM_NUMBER.sub("", line.strip()))
-  return _SPACE.sub("", _EMENDED.sub(r"\1", line))
 
 
 def _is_title(line: str) -> bool:
@@ -237,17 +219,11 @@ def _parse_sexagenary(span_match: re.Match[str]) -> int:
 def parse_printed_juan(
   path: pathlib.Path, timeline: Timeline, first_key: TimeKey
 ) -> PrintedJuan:
-  """Returns a juan of the edition that prints the years.
+  """Returns a juan of the edition that prints the years, KR2b0007.
 
-  Args:
-    path: file of KR2b0007.
-    timeline: years that a heading can name, in order.
-    first_key: earliest month that a heading of this juan can name. A heading
-      counts only if it names the year after the last one, for 「三年」 is also
-      a length of time.
-
-  Raises:
-    SourceError: if no year heading is found.
+  The first heading names a month from `first_key` on. The others count only if
+  they name the year after the last one, for 「三年」 is also a length of time.
+  No heading is a SourceError.
   """
   page = _join_page(base_texts.read_text(path))
   year_headings = _find_year_headings(page, timeline, first_key)

@@ -83,15 +83,10 @@ class ChronicleScanner(annals.MonthScanner):
 def date_entry(
   text: str, scanner: ChronicleScanner
 ) -> list[tuple[str, TimeKey]]:
-  """Returns the segments of an entry with their months; moves the scan.
+  """Returns the segments of an entry with their months, and moves the scan.
 
-  Args:
-    scanner: standing at the end of the entry before; moved, unless the entry
-      looks back.
-
-  Returns:
-    (segment, month) in order; the segments join to `text`. Empty if the scan
-    has no year yet.
+  The segments join to `text`. There are none if the scan has no year yet. An
+  entry that looks back does not move it.
   """
   if is_retrospective(text):
     return [(text, scanner.key)] if scanner.key else []
@@ -152,9 +147,6 @@ def collate_editions(
   files: Mapping[str, pathlib.Path], timeline: Timeline
 ) -> Iterator[CollatedJuan]:
   """Yields every juan of the source files, in order.
-
-  Args:
-    files: name -> path, as in `checksums.tsv`.
 
   Raises:
     SourceError: if a juan is there in one edition only, or the editions do not
@@ -229,18 +221,10 @@ def _paths_by_juan(
 def build_gallery(
   files: Mapping[str, pathlib.Path], timeline: Timeline, seed: int = SEED
 ) -> tuple[tuple[Record, ...], dict[str, int]]:
-  """Returns the records of the source files, and counts of the decisions.
+  """Returns the records, sorted by id, and counts of the decisions.
 
-  Args:
-    files: name -> path, as in `checksums.tsv`.
-    timeline: `tongjian`.
-    seed: shuffles the numbers of records and events.
-
-  Returns:
-    (records sorted by id, decision -> number of times).
-
-  Raises:
-    SourceError: if a file is not what its parser expects.
+  `files` are named as in `checksums.tsv`; one that is not what its parser
+  expects is a SourceError. `seed` shuffles the numbers of records and events.
   """
   scanner = ChronicleScanner()
   records: list[Record] = []
@@ -317,11 +301,8 @@ def number_queries(
 ) -> list[benchmark.Query]:
   """Returns queries with shuffled numbers, sorted by id.
 
-  Asked about one month a query is a point, about several a window.
-
-  Args:
-    query_rows: (text, months asked for, ids of the answers).
-    seed: of the numbers, which tell nothing about time.
+  `query_rows` have the text, the months asked for (one for a point, several for
+  a window) and the ids of the answers. The numbers tell nothing about time.
   """
   shuffled_rows = list(query_rows)
   random.Random(seed).shuffle(shuffled_rows)

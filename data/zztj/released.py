@@ -260,13 +260,9 @@ def read_demo(
 ) -> DemoBenchmark:
   """Returns the benchmark of one file.
 
-  Args:
-    subset: one of `SUBSETS`; its calendar dates the rows.
-    mode: how rows are grouped, one of `MODES`.
-    released_text: whether the gold date stands in front of every document.
-
-  Raises:
-    SourceError: naming file and line of what cannot be read.
+  `mode`, one of `MODES`, groups the rows; with `released_text` the gold date
+  stands in front of every document. What cannot be read is a SourceError with
+  file and line.
   """
   notes = FileNotes()
   with source_files.reading(path, notes):

@@ -321,26 +321,22 @@ def test_the_command_on_a_built_data_set(
     audit_sample.main(["", name], audit_sample.AuditSettings(14, 5, data_dir))
 
 
-def run_command(*arguments):
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax_datasets.audit_sample", *arguments],
-    capture_output=True,
-    text=True,
-    check=False,
+def test_help_names_the_flags_and_a_bad_one_is_told_in_one_line():
+  module = "ctd_jax_datasets.audit_sample"
+  bad, shown = (
+    subprocess.run(
+      [sys.executable, "-m", module, *arguments],
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+    for arguments in ((NAME, "--n=0"), ("--help",))
   )
-
-
-def test_a_bad_flag_is_told_in_one_line():
-  result = run_command(NAME, "--n=0")
-  assert result.returncode == 1
-  assert result.stderr == "error: flag --n=0: 0 is not a positive integer\n"
-
-
-def test_help_names_the_columns_and_needs_no_data():
-  result = run_command("--help")
-  assert result.returncode == 0
+  assert bad.returncode == 1
+  assert bad.stderr == "error: flag --n=0: 0 is not a positive integer\n"
+  assert shown.returncode == 0
   for flag in ("--n", "--seed", "--output", "--verdicts", "--sources"):
-    assert flag in result.stdout
+    assert flag in shown.stdout
 
 
 def test_the_readme_has_the_rates_of_the_verdicts(tmp_path):

@@ -258,7 +258,8 @@ def test_audit_accounts_for_every_candidate(parsed):
 
 @pytest.mark.slow
 def test_processes_do_not_change_the_result(files, anchor, parsed):
-  assert commentary.parse_works(files, anchor, processes=2) == parsed
+  with gallery._worker_map(2) as map_function:
+    assert commentary.parse_works(files, anchor, map_function) == parsed
 
 
 def test_a_missing_work_is_named(files, anchor):

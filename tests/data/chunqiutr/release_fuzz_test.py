@@ -21,7 +21,7 @@ from ctd_jax_datasets.chunqiutr import release, release_months, release_writer
 from ctd_jax_datasets.common.source_files import SourceError
 from tests.chronology.hostile_text import damaged, fuzz, pieces
 from tests.data.chunqiutr import release_files
-from tests.data.common.hostile_json import mangled, values
+from tests.data.common.hostile_json import mangled
 
 YEARS = 3
 TIMELINE = Timeline(
@@ -120,13 +120,6 @@ def check(found):
 def test_mangled_values(folder, data, name):
   document = data.draw(mangled(lambda: copy.deepcopy(SMALL[name])))
   read(folder, name, as_text(document.value, name))
-
-
-@pytest.mark.slow
-@fuzz
-@given(st.data(), st.sampled_from(list(SMALL)))
-def test_any_value_in_place_of_a_file(folder, data, name):
-  read(folder, name, json.dumps(data.draw(values)))
 
 
 json_marks = st.sampled_from(

@@ -116,15 +116,6 @@ def test_the_released_file_has_the_published_sizes(monkeypatch):
   assert read("qi", "strict").notes.count(SIZE_DIFFERS) == 0
 
 
-def test_the_published_sizes():
-  # Traditional, by the common era, and strict, of 齊 and 晉.
-  sizes = [[266, 92], [258, 88], [204, 82], [818, 119], [818, 95], [818, 95]]
-  assert list(map(list, released.PUBLISHED_SIZES.values())) == sizes
-  assert list(released.PUBLISHED_SIZES) == [
-    (subset, mode) for subset in released.SUBSETS for mode in released.MODES
-  ]
-
-
 @pytest.mark.parametrize(
   ("mode", "reason", "count"),
   [
@@ -290,21 +281,6 @@ def test_ids_tell_nothing_and_lines_stay_known():
   assert lines != sorted(lines)
   assert 0 not in lines  # the header
   assert read("jin").records == demo.records
-
-
-def test_known_files_are_named_by_blob_and_commit():
-  blobs = {blob.blob_id for blob in released.FILE_BLOBS.values()}
-  assert blobs == {
-    "4d95e75efef9a92be16db2be473f9ede2765eda6",
-    "c412cb4b141dcf8c0cb673774f1f581042d58d14",
-  }
-  for name, blob in released.FILE_BLOBS.items():
-    assert "/c0d3e5a" in blob.url
-    assert blob.url.endswith("/dataset/" + name)
-  assert (
-    source_files.compute_blob_id(b"")
-    == "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
-  )
 
 
 def write(tmp_path, *rows):
