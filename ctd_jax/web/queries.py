@@ -127,22 +127,26 @@ def parse_query(
   words = parameters.get("words")
   return PageQuery(
     text=text,
-    intent=_parse_choice(parameters, "intent", INTENTS),
+    intent=parse_choice(parameters, "intent", INTENTS),
     works=_parse_list(parameters, "work"),
     kinds=_parse_list(parameters, "kind"),
-    first=_parse_field(parameters, "from"),
-    last=_parse_field(parameters, "to"),
-    words=None if words is None else _parse_field(parameters, "words"),
+    first=parse_field(parameters, "from"),
+    last=parse_field(parameters, "to"),
+    words=None if words is None else parse_field(parameters, "words"),
     confidence=_parse_probability(parameters),
     page=_parse_page(parameters),
-    language=_parse_choice(parameters, "lang", LANGUAGES),
+    language=parse_choice(parameters, "lang", LANGUAGES),
     index=_parse_hash(parameters),
   )
 
 
-def _parse_field(parameters: Mapping[str, str], name: str) -> str:
-  value = parameters.get(name, "").strip()
-  check_length(name, value, _MAX_FIELD)
+def parse_field(
+  parameters: Mapping[str, Any], name: str, limit: int = _MAX_FIELD
+) -> str:
+  """Returns a parameter, stripped; "" if it is missing or a file."""
+  value = parameters.get(name, "")
+  value = value.strip() if isinstance(value, str) else ""
+  check_length(name, value, limit)
   return value
 
 
@@ -162,10 +166,11 @@ def check_length(name: str, value: str, limit: int) -> None:
     )
 
 
-def _parse_choice(
-  parameters: Mapping[str, str], name: str, choices: tuple[str, ...]
+def parse_choice(
+  parameters: Mapping[str, Any], name: str, choices: Sequence[str]
 ) -> str:
-  value = _parse_field(parameters, name)
+  """Returns a parameter that must be one of `choices` or empty."""
+  value = parse_field(parameters, name)
   if value and value not in choices:
     refuse(name, value, ", ".join(choices))
   return value
@@ -181,7 +186,7 @@ def _parse_list(
 
 
 def _parse_probability(parameters: Mapping[str, str]) -> float:
-  value = _parse_field(parameters, "p")
+  value = parse_field(parameters, "p")
   if not value:
     return asking.MIN_PROBABILITY
   with contextlib.suppress(ValueError):
@@ -191,14 +196,14 @@ def _parse_probability(parameters: Mapping[str, str]) -> float:
 
 
 def _parse_page(parameters: Mapping[str, str]) -> int:
-  value = _parse_field(parameters, "page") or "1"
+  value = parse_field(parameters, "page") or "1"
   if not (value.isascii() and value.isdigit() and 1 <= int(value) <= MAX_PAGE):
     refuse("page", value, f"1 … {MAX_PAGE}")
   return int(value)
 
 
 def _parse_hash(parameters: Mapping[str, str]) -> str:
-  value = _parse_field(parameters, "index")
+  value = parse_field(parameters, "index")
   if value and not re.fullmatch("[0-9a-f]{8,64}", value):
     refuse("index", value, "sha256")
   return value

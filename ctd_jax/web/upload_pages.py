@@ -6,7 +6,7 @@ import io
 import pathlib
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
@@ -39,7 +39,6 @@ from ctd_jax.web.upload_files import (
 )
 
 ORDER, UNDATED = "order", "undated"
-_MAX_REIGNS = 200
 # Polities, countries, CE:700-1160; no paths.
 _REIGNS = re.compile(r"[\w ,:\-()（）、]*")
 
@@ -74,8 +73,8 @@ def list_arguments(
 
 def read_settings(form: FormData) -> UploadSettings:
   """Returns the reading settings in a form."""
-  unit = read_choice(form, "unit", chronicle_input.UNITS)
-  reigns = read_field(form, "reigns", _MAX_REIGNS).replace("、", ",")
+  unit = queries.parse_choice(form, "unit", chronicle_input.UNITS)
+  reigns = queries.parse_field(form, "reigns").replace("、", ",")
   # A file in the folder of the server is not for readers.
   if not _REIGNS.fullmatch(reigns) or pathlib.Path(reigns).is_file():
     queries.refuse("reigns", reigns, "宋; zh; CE:700-1160")
@@ -89,22 +88,6 @@ def read_settings(form: FormData) -> UploadSettings:
     in_order=tuple(manners[ORDER]),
     undated=tuple(manners[UNDATED]),
   )
-
-
-def read_choice(form: FormData, name: str, choices: Sequence[str]) -> str:
-  """Returns a field that must be one of `choices` or empty."""
-  value = read_field(form, name, 20)
-  if value and value not in choices:
-    queries.refuse(name, value, ", ".join(choices))
-  return value
-
-
-def read_field(form: FormData, name: str, limit: int) -> str:
-  """Returns a field, stripped; "" if it is missing."""
-  value = form.get(name, "")
-  value = value.strip() if isinstance(value, str) else ""
-  queries.check_length(name, value, limit)
-  return value
 
 
 def name_subject(upload: Upload) -> str:
@@ -176,7 +159,7 @@ async def take_files(request: Request) -> Response:
   """Keeps uploaded files as a preview, then shows it."""
   form = await requests.read_form(request, max_files=upload_files.MAX_FILES)
   settings = read_settings(form)
-  title = read_field(form, "name", _MAX_NAME)
+  title = queries.parse_field(form, "name", _MAX_NAME)
   files = [
     (item.filename or "", item.file)
     for item in form.getlist("files")
@@ -235,7 +218,7 @@ async def change_upload(request: Request, name: str) -> Response:
   """Reads an upload with other settings, builds it, or discards it."""
   form = await requests.read_form(request, max_fields=_MAX_FIELDS)
   upload = await answer_in_time(request, find_upload, request, name)
-  action = read_field(form, "action", 20)
+  action = queries.parse_field(form, "action")
   if action == "discard":
     await answer_in_time(request, _discard, request, upload)
     return RedirectResponse(rendering.PageLinks(request)("/upload"), 303)
@@ -246,7 +229,7 @@ async def change_upload(request: Request, name: str) -> Response:
     read_settings(form), encoding=upload.settings.encoding
   )
   if action != "build":
-    encoding = read_choice(form, "encoding", upload_files.ENCODINGS)
+    encoding = queries.parse_choice(form, "encoding", upload_files.ENCODINGS)
     upload = await answer_in_time(
       request, _change_settings, request, upload, settings, encoding
     )

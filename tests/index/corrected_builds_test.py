@@ -575,7 +575,7 @@ def test_the_command_line_corrects_and_dates_again(folder, tmp_path):
 
   done = run(f"--correct={table}", "--redate", "--add=x")
   assert done.returncode != 0
-  assert "leave --add out" in done.stderr
+  assert "leave out --add" in done.stderr
   done = run(f"--correct={table}", "--redate")
   assert done.returncode != 0  # one of the rows was refused
   assert "corrections made 1" in done.stdout
