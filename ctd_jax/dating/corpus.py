@@ -125,12 +125,7 @@ class MonthAxis:
   def year_index(
     self, reign: np.ndarray | int, year_number: np.ndarray | int
   ) -> np.ndarray | np.integer:
-    """Returns indices of years, UNKNOWN for a year that no reign has.
-
-    Args:
-      reign: from 0, or UNKNOWN.
-      year_number: 1 = 元年; broadcast against `reign`.
-    """
+    """Returns indices of years of reigns (from 0), UNKNOWN if missing."""
     last = self._year_table.shape[1] - 1
     return self._year_table[reign, np.minimum(year_number, last)]
 
@@ -413,9 +408,6 @@ def fold_records(
 
   Args:
     fold_by: "years" hides blocks of years, "records" equal texts.
-
-  Raises:
-    ValueError: if `fold_by` is unknown.
   """
   if check_fold_by(fold_by) == YEARS:
     return assign_folds(corpus.axis, labels)

@@ -100,10 +100,7 @@ def _explain_hidden_record(
   row: int,
   month: int,
 ) -> list[base.Reason]:
-  """Returns the reasons for a month of a hidden record, the strongest first.
-
-  `block` is made from `scores`, which have `own_year_scores`.
-  """
+  """Returns the reasons for a month of a hidden record, the strongest first."""
   axis, panel = scores.panel.features.axis, scores.panel
   index = int(np.flatnonzero(scores.rows == row)[0])
   month_terms = {

@@ -184,7 +184,6 @@ def fit_panel(
   """Returns the experts fitted on labels, in FITTING_ORDER.
 
   Args:
-    experts: to fit, "prior" and "dates" among them.
     expert_weights: name -> weights of the scores of "words" and "known".
     fitted: experts already fitted on these labels, by name.
 
@@ -204,11 +203,7 @@ def fit_panel(
 
 
 def check_experts(experts: Sequence[base.Expert]) -> dict[str, base.Expert]:
-  """Returns the experts by name.
-
-  Raises:
-    ValueError: if an expert is missing, unknown or given twice.
-  """
+  """Returns experts by name; ValueError if missing, unknown or doubled."""
   by_name = {expert.name: expert for expert in experts}
   if len(by_name) < len(experts):
     names = sorted(expert.name for expert in experts)
@@ -518,12 +513,7 @@ def _sample_training_rows(
 def fit_inverse_temperature(
   log_p: Float[np.ndarray, "n K"], months: Int[np.ndarray, " n"]
 ) -> float:
-  """Returns the factor on log scores of greatest likelihood.
-
-  Args:
-    log_p: of records that were dated with their months hidden.
-    months: their true ordinal months.
-  """
+  """Returns the factor on log scores of greatest likelihood for true months."""
 
   def loss(log_inverse_temperature):
     scores = np.exp(log_inverse_temperature) * log_p

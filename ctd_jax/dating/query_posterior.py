@@ -67,9 +67,7 @@ class RecordWording:
   ) -> Float32[np.ndarray, "Q N"]:
     """Returns how well each record matches, 0 if it shares nothing.
 
-    Args:
-      words: of each question, from `find_query_words`.
-      string_weight: weight of the shared strings beside BM25.
+    `string_weight` is that of the shared strings beside BM25.
     """
     scores = self._bm25.score_queries([" ".join(each) for each in words])
     # Of an empty question BM25 knows a token as well.
@@ -312,13 +310,10 @@ def rank_by_posterior(
   k: int,
   masks: Mapping[str, Bool[np.ndarray, " N"]],
 ) -> host_search.TopK:
-  """Returns the k best records of every query, for every part of the gallery.
+  """Returns name -> indices and scores of the k best records, [Q, k].
 
   Args:
-    masks: name of a part -> its records, [N] bool.
-
-  Returns:
-    name -> (indices [Q, k], scores [Q, k]).
+    masks: name of a part of the gallery -> its records, [N] bool.
   """
   posterior = gallery.posterior
   style_scores = np.maximum(gallery.event_log_p, MIN_EVENT_LOG_P)

@@ -38,11 +38,7 @@ class LogisticRegression:
     labels: Bool[np.ndarray, " n"],
     penalty: float,
   ) -> LogisticRegression:
-    """Returns the classifier of greatest likelihood.
-
-    Args:
-      penalty: of the squared weights, for the whole sample.
-    """
+    """Returns the classifier of greatest likelihood, penalised by squares."""
     signs = np.where(labels, 1.0, -1.0)
 
     # The last value is the bias, which is not penalised.
@@ -83,11 +79,9 @@ class BinnedSoftmax:
     weights: Int[np.ndarray, " n"] | None = None,
     penalty: float = 1.0,
   ) -> BinnedSoftmax:
-    """Returns the model of greatest likelihood.
+    """Returns the model of greatest likelihood, penalised by squares.
 
-    Args:
-      weights: how many examples each one stands for; 1 by default.
-      penalty: of the squared weights, for the whole sample.
+    `weights` is how many examples each one stands for; 1 by default.
     """
     # Without an example the model is that of one of class 0.
     if not len(features):
@@ -150,8 +144,7 @@ def fit_pool_weights(
 ) -> Float64[np.ndarray, " f"]:
   """Returns weights with log p(year) = base + weights . features + constant.
 
-  Args:
-    penalty: of the squared weights, per example.
+  `penalty` is of the squared weights, per example.
   """
   flat = features.reshape(len(features), -1)
   examples = np.arange(len(years))
@@ -177,10 +170,7 @@ def subsample_examples(
 ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
   """Returns the indices of a sample, and how many examples each stands for.
 
-  Args:
-    hashes: of the texts of each example.
-    max_majority: examples of the majority class to keep, roughly.
-    max_others: examples of the other classes to keep, roughly.
+  About `max_majority` and `max_others` of the two kinds are kept.
   """
   num_majority = int(is_majority.sum())
   majority_step = max(1, num_majority // max_majority)

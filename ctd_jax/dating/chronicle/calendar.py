@@ -138,11 +138,7 @@ class Calendar:
     return self.readings.day_spans[self.readings.starts]
 
   def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
-    """Returns the calendar with only some of its months.
-
-    Raises:
-      ValueError: if no month is kept.
-    """
+    """Returns the calendar with some months; ValueError if there are none."""
     if not is_kept.any():
       raise ValueError("a calendar needs at least one month")
     new_ordinals = np.cumsum(is_kept) - 1
@@ -168,8 +164,7 @@ class Calendar:
   def weigh_readings(self, name_counts: Int[np.ndarray, " R"]) -> Calendar:
     """Returns the calendar with the readings of the polity named most first.
 
-    Args:
-      name_counts: how often the text names each reign together with a year.
+    `name_counts` is how often the text names each reign together with a year.
     """
     readings, members = self.readings, self.memberships
     polity_counts = np.bincount(self.polities, name_counts)
@@ -221,8 +216,7 @@ class Calendar:
   ) -> tuple[str, int, str]:
     """Returns (reign, regnal year, month) of a month, such as 晉泰始, 1, 3L.
 
-    Of several names one of `printed_reigns`, rows that the text names, is
-    taken.
+    Of several names, one of `printed_reigns` comes first.
     """
     row = self._find_name(ordinal, printed_reigns)
     members = self.memberships
@@ -316,8 +310,7 @@ def read_calendar(path: pathlib.Path) -> Calendar:
 
 
 def load_calendar(names: str) -> Calendar:
-  """Returns the calendar of polities or countries, `all`, or several with
-  commas.
+  """Returns the calendar of polities or countries with commas, or of `all`.
 
   Raises:
     ValueError: if a name is unknown; the error lists the nearest.
@@ -379,9 +372,7 @@ def convert_calendar(source: EraCalendar, name: str) -> Calendar:
 
 
 def make_calendar(timeline: Timeline) -> Calendar:
-  """Returns the calendar of a reign table's timeline; gaps and overlaps may
-  occur.
-  """
+  """Returns the calendar of a reign table, which may have gaps and overlaps."""
   years_in_table = {
     year
     for reign in timeline.reigns

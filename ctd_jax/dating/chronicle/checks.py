@@ -101,11 +101,7 @@ _MAX_NAMED = 5  # eras, headings or dates that warnings name
 
 
 def list_warnings(dates: ChronicleDates, calendar: Calendar) -> list[Note]:
-  """Returns all that a reader of the dates should know first.
-
-  Args:
-    calendar: the whole one, of which that of the dates may be a part.
-  """
+  """Returns all warnings about dates; `calendar` is the whole one."""
   warnings = list_lacking(dates.records, dates.sections, calendar)
   num_printed = sum(len(section.statements) for section in dates.sections)
   share = len(find_contradictions(dates)) / max(num_printed, 1)

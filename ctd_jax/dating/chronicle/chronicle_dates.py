@@ -124,11 +124,7 @@ class ChronicleDates:
   def find_naming_reigns(
     self, own_reigns: frozenset[int], ordinal: int | np.integer
   ) -> frozenset[int]:
-    """Returns the rows of reigns that name a month in a section.
-
-    Args:
-      own_reigns: of the section, one of `reigns_of_sections`.
-    """
+    """Returns rows of reigns that name a month in a section of `own_reigns`."""
     polities = self.calendar.polities
     same_polity = np.isin(polities, polities[list(own_reigns)])
     return next(
@@ -257,12 +253,7 @@ def _join_spans(spans: Collection[DaySpan]) -> tuple[DaySpan, ...]:
 
 
 class MonthDays:
-  """The days of the months of a calendar.
-
-  Attributes:
-    calendar: of the months.
-    printed_reigns: rows of reigns that a text names; their calendar leads.
-  """
+  """The days of a calendar's months; the calendar of `printed_reigns` leads."""
 
   def __init__(
     self, calendar: Calendar, printed_reigns: Collection[int] = frozenset()

@@ -35,10 +35,6 @@ def list_records(work: Work) -> list[Entry]:
 def read_chronicle(path: pathlib.Path, unit: str) -> Work:
   """Returns the work that a file or folder holds, with its apparatus.
 
-  Args:
-    path: file, or folder whose files are one work (see `texts.read_works`).
-    unit: record of plain text, one of `UNITS`.
-
   Raises:
     FileNotFoundError: if the path does not exist.
     ValueError: naming file and line that cannot be read; or if the text has no

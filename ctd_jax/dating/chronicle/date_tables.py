@@ -71,10 +71,7 @@ def format_dates_tsv(rows: Iterable[DatedSection]) -> str:
 
 
 def format_dates_csv(rows: Iterable[DatedSection], bom: bool = False) -> str:
-  """Returns a table of `COLUMNS`, comma-separated, quoted where needed.
-
-  Some spreadsheets need `bom`, a byte order mark, to read UTF-8.
-  """
+  """Returns a table of `COLUMNS` as CSV, with `bom` for some spreadsheets."""
   table = output.format_delimited(COLUMNS, map(_list_cells, rows), ",")
   return _BYTE_ORDER_MARK * bom + table
 

@@ -70,7 +70,6 @@ def format_edtf(
   """Returns spans of days in EDTF (ISO 8601-2, level 2); "" if there are none.
 
   Args:
-    spans: first and last Julian day numbers, in order and disjoint.
     probability: of the most probable month.
     is_approximate: whether the ends of the spans may be a day off.
   """
@@ -232,8 +231,7 @@ class DatedSection(msgspec.Struct, frozen=True):
     """Returns the section of an object that `to_object` made.
 
     Raises:
-      msgspec.ValidationError: naming a field that is missing or has a wrong
-      type.
+      msgspec.ValidationError: naming the field that is missing or wrong.
     """
     # Each part takes the fields that it knows from the flat object.
     parts = {"place": fields, "months": fields, "dates": fields}

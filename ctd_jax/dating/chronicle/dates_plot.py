@@ -104,9 +104,7 @@ def plot_dates(dates: ChronicleDates, path: pathlib.Path) -> None:
 
 
 def find_year_ticks(bottom: float, top: float) -> list[int]:
-  """Returns astronomical years that are round as written: 700 BCE, 1 CE, 200
-  CE.
-  """
+  """Returns astronomical years that are round as written: 100 BCE, 1 CE."""
   import matplotlib.ticker
 
   locator = matplotlib.ticker.MaxNLocator(

@@ -36,14 +36,7 @@ Emissions = Callable[..., np.ndarray]
 
 
 class EmissionBlocks:
-  """Emissions and kinds of a chronicle, block by block.
-
-  Attributes:
-    kinds_N: of the sections.
-    num_months: of the calendar.
-    log_prior_SxP: normalised log weights of the first place.
-    block_size: sections of a block.
-  """
+  """Emissions and kinds of a chronicle, block by block."""
 
   def __init__(
     self,
@@ -76,9 +69,7 @@ class EmissionBlocks:
   def read_rows(
     self, block_index: int, months: slice | None = None
   ) -> np.ndarray:
-    """Returns the emissions of a block, [B, S, P], of all months or of a
-    window.
-    """
+    """Returns a block's emissions, [B, S, P], of all months or a window."""
     start, stop = self.find_span(block_index)
     window = () if months is None else (months,)
     rows = self._emissions(start, stop, *window)
@@ -276,14 +267,10 @@ def iter_posteriors(
   """Yields the posteriors of blocks, from the last to the first.
 
   Args:
-    emissions: gives log p(section | offset, place), float32, of sections start
-      to stop; each block is read twice. A constant added to a row changes only
-      the likelihood.
-    kinds: kind of every section, [N].
-    log_transitions: of the timeline.
+    emissions: gives log p(section | offset, place), float32; called twice for
+      each block. A constant added to a row changes only the likelihood.
     prior: log weight of the first section's place [P], or offset and place
       [S, P]; None for uniform.
-    block_size: sections at a time.
 
   Raises:
     ValueError: naming the section for which no month is possible.
@@ -362,9 +349,7 @@ def decode_months(
 def _limit_months(
   posterior: Float32[np.ndarray, " P"], is_allowed: Bool[np.ndarray, " K"]
 ) -> Float32[np.ndarray, " P"]:
-  """Returns a posterior limited to allowed months, uniform if all are
-  improbable.
-  """
+  """Returns a posterior of allowed months, uniform if all are improbable."""
   if not is_allowed.any():  # dates that exclude each other
     return posterior
   allowed = np.append(is_allowed, False).astype(np.float32)

@@ -181,12 +181,9 @@ class SectionEmissions:
   def __call__(
     self, start: int, stop: int, months: slice | None = None
   ) -> Float32[np.ndarray, "B S P"]:
-    """Returns log p of the sections start..stop, up to a constant for each.
+    """Returns log p of sections, up to a constant for each.
 
-    Args:
-      start: first section.
-      stop: after the last.
-      months: which to read, beside outside the calendar; all if None.
+    `months` selects months beside outside the calendar; None for all.
     """
     # Rows of places: a section prints few statements and fewer days.
     if months is None:
@@ -250,9 +247,7 @@ def _log_day_chances(
 def score_statement(
   statement: DateStatement, calendar: Calendar
 ) -> Float32[np.ndarray, " P"]:
-  """Returns log p(statement | place), up to a constant, for statements on
-  months.
-  """
+  """Returns log p(statement on months | place), up to a constant."""
   if is_past_calendar(statement, calendar):
     # 「大中祥符九年」 of a table that ends with the eighth.
     in_calendar = np.full(len(calendar), _LOG_PAST_YEAR_ODDS, np.float32)
@@ -320,10 +315,7 @@ def match_readings(
 ) -> Bool[np.ndarray, " V"]:
   """Returns which readings have what a statement says.
 
-  Args:
-    name: of a statement on a month, a season, or a year without a reign.
-    value: its first value.
-    readings: of the calendar.
+  `name` is of a statement on a month, a season, or a year without a reign.
   """
   months = readings.months
   if name == "cycle":
@@ -485,9 +477,7 @@ def fit_model(
   kinds: Int[np.ndarray, " N"],
   boundaries: Boundaries,
 ) -> TransitionModel:
-  """Returns the model that fits a path; undated entries keep most of their
-  prior.
-  """
+  """Returns the model that fits a path, mostly the prior if undated."""
   fitted_model = transition_model.fit_transition_model(
     prior_model, path, kinds, boundaries
   )

@@ -125,11 +125,7 @@ def _read_relative_date(
 
 
 def resolve_relative_years(drafts: Sequence[SectionDraft]) -> None:
-  """Replaces relative years by years, where a record prints the year before.
-
-  Args:
-    drafts: sections of one record, in order; their statements change.
-  """
+  """Changes relative years of a record to years, after a printed one."""
   reign, year = None, 0  # the last that is printed; 0: not known
   for draft in drafts:
     steps = [

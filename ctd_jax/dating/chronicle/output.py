@@ -88,8 +88,6 @@ def write_dates(
 
   Args:
     rows: from `make_rows` or `read_dates_jsonl`.
-    out: folder to write to; made if missing.
-    formats: of `FORMATS`.
     bom: whether CSV begins with a byte order mark, for spreadsheets.
     title: of the chronicle, for TEI; by default the names of its files.
   """

@@ -241,9 +241,7 @@ class Clauses:
   def opens_section(
     self, date: PrintedDate, drafts: Sequence[SectionDraft]
   ) -> bool:
-    """Returns whether a date inside the record opens a section after the
-    drafts.
-    """
+    """Returns whether a date inside the record opens another section."""
     if date.is_tail or self._is_flashback(date) or self._is_birth(date):
       return False
     if not self._is_punctuated:

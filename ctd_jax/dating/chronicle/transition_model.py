@@ -78,12 +78,7 @@ class Boundaries(NamedTuple):
 def find_boundaries(
   years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
 ) -> Boundaries:
-  """Returns the boundaries of a calendar.
-
-  Args:
-    years: of the months, never falling.
-    months: 1-12; a leap month repeats the number before it.
-  """
+  """Returns the boundaries of a calendar; a leap month repeats its number."""
   season = (months - 1) // 3
   is_new_year = np.diff(years, prepend=years[:1]) != 0
   # A season ends with its last month, a leap month included, or with its year;

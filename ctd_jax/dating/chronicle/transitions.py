@@ -232,10 +232,7 @@ def propagate_forward(
 ) -> jax.Array:
   """Returns p(place of the next section, all before), [P].
 
-  Args:
-    moves: probabilities.
-    message_P: weight of the place of this section, at least 0.
-    kind: of the next section.
+  `message_P` is the weight of this section's place, `kind` of the next section.
   """
   message_K, outside = message_P[:-1], message_P[-1]
   size = len(message_K)
@@ -370,9 +367,7 @@ def add_flashback(
   """Returns p(section | place it stands in) from p(section | place told of).
 
   Args:
-    outlier: probabilities, see `Transitions`.
     emission_BxSxP: at least 0, up to a factor for each section.
-    kinds_B: of the sections.
     other_BxS: sum of the emissions of months outside a window.
   """
   own_weight, earlier_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
@@ -393,8 +388,7 @@ def part_told(
   emission_BxSxP: jax.Array,
   kinds_B: jax.Array,
 ) -> tuple[jax.Array, jax.Array]:
-  """Returns the weights of telling of the own month and of another, [B, S, P]
-  each.
+  """Returns the weights of telling of the own month and of another, [B, S, P].
 
   Only kinds in `is_told` have a weight of another month. `weight_BxSxP` is that
   of the place a section stands in, without its own emission.

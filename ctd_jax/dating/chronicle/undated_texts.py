@@ -212,7 +212,6 @@ def make_text_model(
   """Returns a model that dates texts beside a chronicle.
 
   Args:
-    dates: of the chronicle's records and the texts.
     without: names of evidence to leave out; ValueError if unknown.
     seed: of the year encoder.
   """

@@ -57,7 +57,6 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
   Args:
     name: `CE` for the years that records print, with `MARGIN_YEARS` on both
       sides; or `CE:700-1160`, `CE:60 BCE-100 CE`.
-    records: of the text.
 
   Raises:
     ValueError: if the name has another form, or no record prints a year.
@@ -92,11 +91,7 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
 
 
 def make_western_calendar(first_year: int, last_year: int) -> Calendar:
-  """Returns the months of some astronomical years.
-
-  Raises:
-    ValueError: if a year is beyond `MAX_YEAR`.
-  """
+  """Returns the months of astronomical years; ValueError beyond `MAX_YEAR`."""
   for year in (first_year, last_year):
     if abs(year) > MAX_YEAR:
       raise ValueError(

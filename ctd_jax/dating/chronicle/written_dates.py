@@ -48,8 +48,7 @@ class AmbiguousDateError(ValueError):
 
 
 def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
-  """Returns which months of a calendar a date or an interval names, at least
-  one.
+  """Returns which months of a calendar a date or interval names, at least one.
 
   Raises:
     AmbiguousDateError: if months of several reigns are possible.

@@ -63,9 +63,7 @@ class FittedCitations:
   def sparse_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> list[scipy.sparse.csr_array]:
-    """Returns the NUM_SCORES of `score_years`, sparse [n, Y], for ascending
-    rows.
-    """
+    """Returns the NUM_SCORES of `score_years` for ascending rows."""
     event_rows, pair_rows = self._find_pairs(rows)
     return score_years(
       self.features.axis,
@@ -150,9 +148,7 @@ class Citations:
 def resolve_years(
   axis: MonthAxis, citation_pairs: CitationPairs, labels: Labels
 ) -> np.ndarray:
-  """Returns the year index that each reading means, UNKNOWN if it is not
-  certain.
-  """
+  """Returns the year index that each reading means, UNKNOWN if uncertain."""
   hosts, named_reigns, preceding_reigns, year_numbers = number_citations(
     citation_pairs.citations
   )
@@ -256,9 +252,7 @@ def score_years(
 ) -> list[scipy.sparse.csr_array]:
   """Returns the NUM_SCORES scores of years, sparse float32 [n, Y].
 
-  Args:
-    hosts: citing records.
-    event_rows: row of each event in the result, UNKNOWN if it is not scored.
+  `event_rows` is the row of each event in the result, UNKNOWN if not scored.
   """
   years = resolve_years(axis, citation_pairs, hosts.labels)[pair_rows]
   is_likely = pair_chances > MIN_CHANCE

@@ -70,11 +70,7 @@ class Lunations:
   def day_chances(
     self, day_counts: Float[np.ndarray, "K 60"]
   ) -> Float32[np.ndarray, "K M 60"]:
-    """Returns the chance that a month holds a day.
-
-    Args:
-      day_counts: how often each month is seen with each day.
-    """
+    """Returns the chance that a month holds a day, from counts of seen days."""
     # A day that fits an offset votes +1/2 for it, one that does not -1/2.
     scores_by_offset = [
       (day_counts * (self.has_day[lunation] - 0.5)).sum(axis=1)
@@ -135,10 +131,7 @@ def make_lunations(
 ) -> Lunations:
   """Returns the lunations that the months of a calendar may have been.
 
-  Args:
-    years: astronomical year of every year of the calendar.
-    year_of: index of each month's year.
-    month: 1-12.
+  `years` are astronomical, `year_of` is the index of each month's year.
   """
   junes = range(int(years.min()) - 2, int(years.max()) + 3)
   moons = np.unique(np.concatenate([*map(_new_moons_from_june, junes)]))
@@ -567,8 +560,7 @@ def fit_month_log_factors(
 ) -> Float32[np.ndarray, " K"]:
   """Returns what to add to log p of every month.
 
-  Args:
-    iter_scores: gives log p of the opening records block by block, [n, K].
+  `iter_scores` gives log p of the opening records block by block, [n, K].
   """
   factors = np.zeros(len(capacity), np.float32)
   for _ in range(_NUM_ROUNDS):

@@ -77,8 +77,7 @@ def make_parallel_pairs(
   """Returns `rows` beside the events nearest in wording, never themselves.
 
   Args:
-    event_records: rows of the events, ascending.
-    string_index: wording of those events.
+    string_index: wording of the events.
     texts: what is compared of each row, [n].
   """
   # Event that each record is itself, if it is one.
@@ -159,12 +158,7 @@ def compare_dates(
   events: Any,
   event_rows: Int[np.ndarray, " P"],
 ) -> list[np.ndarray]:
-  """Returns whether both texts of a pair print the same month, day and year.
-
-  Args:
-    records: with `first_month`, `first_day` and `opening_year`.
-    events: likewise.
-  """
+  """Returns whether the two of a pair print the same month, day and year."""
   return [
     column
     for name, missing_value in _DATE_FIELDS
@@ -281,11 +275,7 @@ class Citation:
 def read_citations(
   axis: MonthAxis, texts: Mapping[int, str] | Sequence[str]
 ) -> list[Citation]:
-  """Returns the citations in plain texts.
-
-  Args:
-    texts: record -> plain text; or texts from outside the corpus.
-  """
+  """Returns the citations in plain texts, by record or from outside."""
   is_external = not isinstance(texts, Mapping)
   pattern, rulers = _compile_year_pattern(axis)
   citations = []
@@ -437,7 +427,6 @@ def pair_citations(
   """Returns pairs whose wording has been compared, once for every reading.
 
   Args:
-    event_weights: weight of all strings of each event.
     rows: citation of each pair.
     columns: event of each pair.
     overlap_features: from `make_overlap_features`.

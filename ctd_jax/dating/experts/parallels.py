@@ -51,11 +51,7 @@ class FittedParallels:
   def build_event_graph(
     self, row_of_record: Int[np.ndarray, " N"], size: int
   ) -> LinkGraph:
-    """Returns the links among events.
-
-    Args:
-      row_of_record: index among the records linked, or UNKNOWN.
-    """
+    """Returns the links among events; see `build_link_graph`."""
     return build_link_graph(
       self.features.parallel_pairs, self.parallel_model, row_of_record, size
     )
@@ -63,9 +59,7 @@ class FittedParallels:
   def build_record_graph(
     self, row_of_record: Int[np.ndarray, " N"], size: int
   ) -> LinkGraph:
-    """Returns the links among events, and both ways between events and
-    comments.
-    """
+    """Returns the links among events, and both ways with comments."""
     comment_graph = build_link_graph(
       self.features.comment_pairs, self.comment_model, row_of_record, size
     )
@@ -184,11 +178,7 @@ def build_link_graph(
   row_of_record: Int[np.ndarray, " N"],
   size: int,
 ) -> LinkGraph:
-  """Returns the links between records of a list.
-
-  Args:
-    row_of_record: index of every record in the list, or UNKNOWN.
-  """
+  """Returns the links between records of a list, by their index in it."""
   target = row_of_record[parallel_pairs.record_row]
   source = row_of_record[parallel_pairs.event_row]
   linked_pairs = np.flatnonzero((target != UNKNOWN) & (source != UNKNOWN))
@@ -497,9 +487,7 @@ def score_pairs(
 ) -> Float32[np.ndarray, "s n K"]:
   """Returns the scores of months by pairs, as `score_months` has them.
 
-  Args:
-    row: of the hidden record of each pair.
-    month: of its labelled record.
+  `row` is that of each hidden record, `month` that of its labelled one.
   """
   pair_index, months, log_ratios = spread_chances(axis, month, chances)
   cells = row[pair_index], months

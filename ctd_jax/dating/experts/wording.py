@@ -402,8 +402,7 @@ def select_top_entries(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns rows, columns and values of the greatest entries of each row.
 
-  Args:
-    max_entries: of a row, roughly; equal entries stay together.
+  There are about `max_entries` a row; equal entries stay together.
   """
   # The order of the events must not matter: equal entries are taken if fewer
   # than `max_entries` are greater, left if that makes more than twice as many.

@@ -287,9 +287,7 @@ def _read_inputs(features: CorpusFeatures) -> EncoderInputs:
 def make_encoder_inputs(
   texts: Sequence[str], alphabet: Sequence[str], width: int = 128
 ) -> EncoderInputs:
-  """Returns the texts as tokens; the characters of `alphabet` are the
-  vocabulary.
-  """
+  """Returns the texts as tokens; `alphabet` has the characters to know."""
   tokenizer = TextTokenizer.build(alphabet)
   config = bert.BertConfig(
     vocab_size=tokenizer.vocab_size,

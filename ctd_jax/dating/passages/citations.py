@@ -62,9 +62,7 @@ class WordingIndex:
   def read_wording(
     self, text: str, excluded: Collection[int] = ()
   ) -> PassageWording:
-    """Returns the strings of a plain passage, weighed as if it were one more
-    event.
-    """
+    """Returns the strings of a plain passage, weighed as one more event."""
     hashes = wording.hash_strings(text, wording.LENGTHS)
     position, is_found = find_sorted(self.hashes, hashes)
     string = np.flatnonzero(is_found)
@@ -397,9 +395,7 @@ class RecordTable:
     num_records: int,
     weights: Float32[np.ndarray, " D"],
   ) -> RecordTable:
-    """Returns the table for a larger corpus that holds these records in
-    `new_rows`.
-    """
+    """Returns the table of a larger corpus, these records in `new_rows`."""
 
     def spread(values: np.ndarray, missing_value: int) -> np.ndarray:
       result = np.full(num_records, missing_value, np.int32)
@@ -650,9 +646,7 @@ class PassageCitations:
   def renumber(
     self, new_rows: Int[np.ndarray, " n"], num_records: int
   ) -> PassageCitations:
-    """Returns the citations for a larger corpus with these records in
-    `new_rows`.
-    """
+    """Returns the citations for a larger corpus; see `RecordTable.renumber`."""
     numbers = self.numbers.copy()
     is_inside = numbers[:, 0] != UNKNOWN
     numbers[is_inside, 0] = new_rows[numbers[is_inside, 0]]

@@ -49,10 +49,7 @@ def fit_inverse_temperature(
 ) -> float:
   """Returns the factor on scores with which 90 % sets hold 90 % of the truth.
 
-  Args:
-    log_prior: normalised.
-    scores: sum of what the experts say about each passage.
-    months: the true ones.
+  `scores` are sums of what the experts say, `log_prior` is normalised.
   """
   losses, coverages = [], []
   for scale in np.exp(_LOG_SCALES):
@@ -442,12 +439,7 @@ _SMALL_BYTES = 65_536  # arrays up to this size share a file
 
 
 def write_state(folder: pathlib.Path, state: Any) -> None:
-  """Writes nested dataclasses, arrays, tuples and plain values.
-
-  Raises:
-    FileExistsError: if the folder is not empty.
-    TypeError: if a value has another type.
-  """
+  """Writes nested dataclasses, arrays and plain values to a new folder."""
   folder.mkdir(parents=True, exist_ok=True)
   if any(folder.iterdir()):
     raise FileExistsError(f"{folder}: not empty; a state needs a new folder")
@@ -474,8 +466,7 @@ def read_state(folder: pathlib.Path, classes: Sequence[type]) -> Any:
     classes: dataclasses that may be made.
 
   Raises:
-    FileNotFoundError: if the folder has no state.
-    ValueError: if a file is damaged or has another version.
+    FileNotFoundError, ValueError: if a file is missing, damaged or outdated.
   """
   path = folder / STATE_FILE
   if not path.is_file():

@@ -388,10 +388,7 @@ class PassageDater:
   def open(
     cls, folder: pathlib.Path, calendar: Timeline | Calendar
   ) -> PassageDater:
-    """Returns the dater in a folder, its arrays mapped into memory.
-
-    Args:
-      calendar: the one it was fitted with.
+    """Returns the dater in a folder, fitted with `calendar`; arrays are mapped.
 
     Raises:
       FileNotFoundError: if the folder has none.

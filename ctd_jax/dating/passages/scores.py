@@ -281,9 +281,7 @@ class PassageWords:
     return columns[self.groups[columns] >= 0]
 
   def share_unknown(self, text: str) -> float:
-    """Returns the share of unknown characters of a plain text, which is not
-    empty.
-    """
+    """Returns the share of unknown characters of a plain text."""
     hashes = wording.hash_strings(text, (1,))
     return float((~find_sorted(self.hashes, hashes)[1]).mean())
 
@@ -294,8 +292,7 @@ class PassageWords:
   ) -> Float32[np.ndarray, "v Y"]:
     """Returns what each string adds to the score of every year.
 
-    Args:
-      excluded: plain text and year of labelled records that do not count.
+    `excluded` are text and year of labelled records that do not count.
     """
     if not len(columns):
       return np.zeros((0, len(self.total_counts)), np.float32)
@@ -409,9 +406,7 @@ class PassageScorer:
   reader: PassageReader  # of its calendar
 
   def score(self, text: str, excluded: Collection[int] = ()) -> PassageScores:
-    """Returns what the experts say about a passage, without the rows
-    `excluded`.
-    """
+    """Returns what experts say about a passage, without the rows `excluded`."""
     state, axis = self.state, self.reader.axis
     reading = self.reader.read(text)
     passage, dates = reading.passage, reading.dates
