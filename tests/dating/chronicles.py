@@ -7,6 +7,7 @@ import numpy as np
 from ctd_jax.benchmark.benchmark import NEG_COMMENT
 from ctd_jax.chronology import dates, reigns
 from ctd_jax.dating.corpus import UNKNOWN, Labels
+from ctd_jax.texts.works import Entry, Place
 from ctd_jax_datasets.chunqiutr import mini
 from ctd_jax_datasets.chunqiutr.base_texts import block_splits
 from tests.benchmarks import posterior_metrics
@@ -38,6 +39,14 @@ class Chronicle:
       self.answers[order],
       self.train[order],
     )
+
+
+def records_of(lines, headings=()):
+  """Returns lines as the entries of a text."""
+  return [
+    Entry(line, Place("chronicle.txt", number), headings=tuple(headings))
+    for number, line in enumerate(lines, 1)
+  ]
 
 
 def measure(fitted, chronicle):

@@ -359,7 +359,8 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
     assert spans[0] == spans[1]
   assert not records[1]["147-1"].fixed
   assert sum(row.fixed for row in records[1].values()) == 3
-  entries = chronicle_input.read_records(sources / "annals.txt", "line")
+  work = chronicle_input.read_chronicle(sources / "annals.txt", "line")
+  entries = chronicle_input.list_records(work)
   calendar = IndexFolder.open(folder).calendar
   sections = chronicle_dating.read_all_sections(entries, calendar)
   fixed = fixed_dates.read_fixed_dates(target, entries, sections, calendar)

@@ -3,8 +3,6 @@
 import pathlib
 from collections.abc import Sequence
 
-from absl import logging
-
 from ctd_jax import texts
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar, western
@@ -14,17 +12,6 @@ from ctd_jax.texts.works import APPARATUS
 from ctd_jax.utils.notes import Note
 
 LINE, PARAGRAPH = UNITS = ("line", "paragraph")
-
-
-def read_records(path: pathlib.Path, unit: str) -> list[Entry]:
-  """Returns the text and headings of a chronicle, without apparatus; logs a
-  count.
-
-  Arguments and errors as in `read_chronicle`.
-  """
-  work = read_chronicle(path, unit)
-  logging.info("--input=%s: %s", path, summarize_reading(work))
-  return list_records(work)
 
 
 def list_records(work: Work) -> list[Entry]:

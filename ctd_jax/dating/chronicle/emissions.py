@@ -261,9 +261,9 @@ def is_past_calendar(statement: DateStatement, calendar: Calendar) -> bool:
   name, *values = statement
   if name != "year" or values[0] is None or not values[1]:
     return False
-  rows = calendar.find_reigns(values[0])
   years = [
-    calendar.timeline.reigns[row].accession + values[1] - 1 for row in rows
+    calendar.timeline.reigns[row].accession + values[1] - 1
+    for row in calendar.find_reigns(values[0])
   ]
   return bool(years) and not (
     find_reign_years(*values[:2], calendar).any()

@@ -80,20 +80,12 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
   found = []
   for match in _YEAR.finditer(text):
     folded = folded or fold_script(fold_date_glyphs(text))
-    era = next(
-      filter(
-        None,
-        (
-          read(folded, match, calendar.timeline)
-          for read in (
-            _read_known_era,
-            _read_known_ruler,
-            _read_strange_ruler,
-            _read_strange_era,
-          )
-        ),
-      ),
-      None,
+    arguments = folded, match, calendar.timeline
+    era = (
+      _read_known_era(*arguments)
+      or _read_known_ruler(*arguments)
+      or _read_strange_ruler(*arguments)
+      or _read_strange_era(*arguments)
     )
     if era is not None:
       if not era.known:

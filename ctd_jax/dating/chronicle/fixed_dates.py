@@ -10,12 +10,13 @@ the sections it touches, and the whole record if empty. `date` is read by
 `written_dates`. A column `note` is free.
 """
 
+import contextlib
 import csv
 import dataclasses
 import difflib
 import pathlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from jaxtyping import Bool
@@ -63,13 +64,13 @@ def read_fixed_dates(
   allowed_months: dict[int, np.ndarray] = {}
   line_of_section: dict[int, int] = {}
   for line, row in read_rows(path):
-    with _Location(path, line, "record" if row.record else "line"):
+    with _name_cell(path, line, "record" if row.record else "line"):
       record = index.find_record(row)
-    with _Location(path, line, "span"):
+    with _name_cell(path, line, "span"):
       numbers = _find_sections(
         row.span, records[record], sections_of_record[record], sections
       )
-    with _Location(path, line, "date"):
+    with _name_cell(path, line, "date"):
       is_allowed = written_dates.find_months(row.date, calendar)
     for number in numbers:
       if number in line_of_section:
@@ -174,12 +175,12 @@ def _parse_row(path: pathlib.Path, line: int, row: dict[str, str]) -> FixedDate:
       f"--fixed={path}, line {line}: columns 'record' and 'line' are empty; "
       "one has to say what is fixed"
     )
-  with _Location(path, line, "record"):
+  with _name_cell(path, line, "record"):
     if record_text and not (record_text.isdecimal() and int(record_text)):
       raise ValueError(f"{record_text!r}, expected a number from 1")
-  with _Location(path, line, "span"):
+  with _name_cell(path, line, "span"):
     span = _parse_span(row.get("span", ""))
-  with _Location(path, line, "date"):
+  with _name_cell(path, line, "date"):
     if not row["date"]:
       raise ValueError(f"empty; expected such as {written_dates.FORMS}")
   return FixedDate(
@@ -296,20 +297,12 @@ def _find_sections(
   ]
 
 
-@dataclasses.dataclass(frozen=True)
-class _Location:
+@contextlib.contextmanager
+def _name_cell(path: pathlib.Path, line: int, column: str) -> Iterator[None]:
   """Context in which an error names the cell that it is about."""
-
-  path: pathlib.Path
-  line: int
-  column: str
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, _, error, __):
-    if isinstance(error, ValueError):
-      raise ValueError(
-        f"--fixed={self.path}, line {self.line}, column {self.column!r}: "
-        f"{error}"
-      ) from None
+  try:
+    yield
+  except ValueError as error:
+    raise ValueError(
+      f"--fixed={path}, line {line}, column {column!r}: {error}"
+    ) from None

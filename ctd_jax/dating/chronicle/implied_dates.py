@@ -334,7 +334,8 @@ def _read_note(date: PrintedDate, text: str) -> PrintedDate:
     statements.append((COMMON_YEAR_STATEMENT, 1 - year if is_before else year))
   pair = note["pair"] or note["last_pair"]
   if pair:
-    statements.append(("cycle", _read_pair(pair)))
+    name = re.search(sexagenary.PAIR_PATTERN, pair)[0]
+    statements.append(("cycle", sexagenary.parse_cyclic_index(name)))
   return dataclasses.replace(
     date,
     end=note.end(),
@@ -345,15 +346,12 @@ def _read_note(date: PrintedDate, text: str) -> PrintedDate:
 
 def _read_digits(digits: str) -> int:
   """Returns the number of 「1597」 or 「一五九七」."""
-  values = {d: n for n, d in enumerate(numerals.UNIT_DIGITS, start=1)}
   return int(
-    "".join(d if d.isdecimal() else str(values.get(d, 0)) for d in digits)
+    "".join(
+      d if d.isdecimal() else str(numerals.UNIT_DIGITS.find(d) + 1)
+      for d in digits
+    )
   )
-
-
-def _read_pair(name: str) -> int:
-  pair = re.search(sexagenary.PAIR_PATTERN, name)
-  return sexagenary.parse_cyclic_index(pair[0])
 
 
 def _is_pair(date: PrintedDate) -> bool:
@@ -387,8 +385,9 @@ def _name_one_year(first: PrintedDate, second: PrintedDate, text: str) -> bool:
     and second.first_part in _YEAR_PARTS
   ):
     return False
-  names = [{name for name, *_ in date.statements} for date in (first, second)]
-  if names[0] & names[1]:
+  if {name for name, *_ in first.statements} & {
+    name for name, *_ in second.statements
+  }:
     # 「萬曆二十五年（慶長二年）」 is one year, 「元年，二年」 is two.
     return gap[:1] in _OPENING and bool(gap) and _closes(second, text)
   return True

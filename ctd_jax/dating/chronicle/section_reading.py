@@ -202,11 +202,6 @@ def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
   return 0
 
 
-def _is_of_life(drafts: Sequence[SectionDraft]) -> bool:
-  """Returns whether a record is no entry of annals: it opens with a name."""
-  return drafts[0].kind == NO_DATE
-
-
 class Clauses:
   """Clauses of a record, and the dates that open them."""
 
@@ -246,7 +241,8 @@ class Clauses:
       return False
     if not self._is_punctuated:
       return self._opens_bare_clause(date, drafts)
-    start = self._skip_blanks(date.start)
+    # Before blanks and circles.
+    start = len(self._text[: date.start].rstrip(BLANKS))
     if self._opens_sentence(start):
       # 「元年，革車三十乘」 looks ahead unless a year stands before it.
       is_first_year = (
@@ -328,7 +324,8 @@ class Clauses:
     """Returns what `opens_section` does, in a text without punctuation."""
     before = self._text[max(0, date.start - _WIDTH_BEFORE) : date.start]
     after = self._text[date.end : date.end + _WIDTH_AFTER]
-    is_of_life = _is_of_life(drafts)
+    # No entry of annals: it opens with a name.
+    is_of_life = drafts[0].kind == NO_DATE
     leads_into_date = (
       _LEADS_INTO_SEASON
       if date.first_part == DatePart.SEASON and date.last_part > DatePart.SEASON
@@ -385,12 +382,6 @@ class Clauses:
       and _BIRTH.match(self._text, date.end) is not None
     )
 
-  def _skip_blanks(self, position: int) -> int:
-    """Returns the position of blanks and circles before a date."""
-    while position and self._text[position - 1] in BLANKS:
-      position -= 1
-    return position
-
   def _is_flashback(self, date: PrintedDate) -> bool:
     """Returns whether a date stands in a flashback."""
     if self._opens_with_flashback and date.first_part == DatePart.YEAR:
@@ -400,10 +391,8 @@ class Clauses:
     sentence_start = 1 + max(
       self._text.rfind(mark, 0, date.start) for mark in annals.SENTENCE_ENDS
     )
-    sentence_start += len(self._text[sentence_start:]) - len(
-      self._text[sentence_start:].lstrip(BLANKS)
-    )
-    return _FLASHBACK.match(self._text, sentence_start) is not None
+    sentence = self._text[sentence_start:].lstrip(BLANKS)
+    return _FLASHBACK.match(sentence) is not None
 
 
 # The counts of years of rulers of Han who began to count anew.

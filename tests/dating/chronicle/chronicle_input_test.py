@@ -41,11 +41,13 @@ def write(folder, name, text):
   return path
 
 
+def read(path, unit=LINE):
+  work = chronicle_input.read_chronicle(path, unit)
+  return chronicle_input.list_records(work)
+
+
 def texts_of(path, unit=LINE):
-  return [
-    (record.kind, record.text)
-    for record in chronicle_input.read_records(path, unit)
-  ]
+  return [(record.kind, record.text) for record in read(path, unit)]
 
 
 def test_records_are_lines_or_paragraphs(tmp_path):
@@ -55,7 +57,7 @@ def test_records_are_lines_or_paragraphs(tmp_path):
     (LINE, [(1, "春，大水。"), (3, "夏，"), (4, "地震。")]),
     (PARAGRAPH, [(1, "春，大水。"), (3, "夏，地震。")]),
   ):
-    records = chronicle_input.read_records(path, unit)
+    records = read(path, unit)
     assert [(record.place.line, record.text) for record in records] == expected
 
 
@@ -105,7 +107,7 @@ def test_what_is_left_out_is_counted(tmp_path):
 
 def test_the_common_era_has_the_years_of_the_text(tmp_path):
   path = write(tmp_path, "a.txt", "A.D. 787. Ships.\nA.D. 790. A famine.\n")
-  records = chronicle_input.read_records(path, LINE)
+  records = read(path)
   calendar = chronicle_input.load_reigns("CE", records)
   assert (calendar.years[0], calendar.years[-1]) == (777, 800)
   calendar = chronicle_input.load_reigns("CE:700-710")
@@ -138,12 +140,12 @@ def test_bad_text_is_named(tmp_path, name, content, message):
   path = tmp_path / name
   path.write_bytes(content)
   with pytest.raises(ValueError, match=message):
-    chronicle_input.read_records(path, LINE)
+    read(path)
 
 
 def test_one_work_is_read_whole_and_others_are_named(tmp_path):
   with pytest.raises(FileNotFoundError, match=r"--input=.*no.txt: no such"):
-    chronicle_input.read_records(tmp_path / "no.txt", LINE)
+    read(tmp_path / "no.txt")
   # Files go by their numbers.
   for name, text in (("10_閔公", "夏，地震。"), ("2_莊公", "春，大水。")):
     write(tmp_path, f"a/{name}.txt", f"元年春，王正月。\n{text}\n")
@@ -153,4 +155,4 @@ def test_one_work_is_read_whole_and_others_are_named(tmp_path):
   ]
   write(tmp_path, "b/b.txt", "夏，地震。\n")
   with pytest.raises(ValueError, match=r"--input=.*: 2 works, .*\(b/b.txt\)"):
-    chronicle_input.read_records(tmp_path, LINE)
+    read(tmp_path)

@@ -20,12 +20,6 @@ from ctd_jax.dating.chronicle.sections import (
   YEAR,
 )
 
-HEADER = "\t".join(reigns.TABLE_COLUMNS)
-# 永熹二年 is 303 CE, 癸亥 (59).
-ERAS = (
-  f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
-  "永熹\t滄\t302\t6\t4\t永喜\tinvented\n"
-)
 YEAR_STATEMENT = ("year", "永熹", 2)
 CYCLE = ("cycle", 59)
 COMMON_YEAR = ("common year", 303)
@@ -71,13 +65,6 @@ DAYS = {
   "廿九日": {("month day", 29)},
 }
 SIMPLIFIED = str.maketrans("永滄歲閏臘", "永沧岁闰腊")
-
-
-@pytest.fixture(scope="module")
-def eras(tmp_path_factory):
-  path = tmp_path_factory.mktemp("eras") / "table.tsv"
-  path.write_text(ERAS, encoding="utf-8")
-  return calendar.read_calendar(path)
 
 
 def read(text, eras):

@@ -23,7 +23,7 @@ from ctd_jax.dating.chronicle import (
 )
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle.emissions import SectionEmissions
-from ctd_jax.texts.works import Entry, Place
+from tests.dating.chronicles import records_of
 
 HEADER = "\t".join(reigns.TABLE_COLUMNS)
 ERAS = "\n".join(
@@ -101,13 +101,6 @@ def with_days(calendar, first=(12, 20), later=(11, 25)):
     spans.append((moons[month - 1], moons[month] - moons[month - 1]))
   readings = dataclasses.replace(calendar.readings, day_spans=np.array(spans))
   return dataclasses.replace(calendar, readings=readings)
-
-
-def records_of(lines):
-  return [
-    Entry(line, Place("chronicle.txt", number))
-    for number, line in enumerate(lines, 1)
-  ]
 
 
 @dataclasses.dataclass(frozen=True)

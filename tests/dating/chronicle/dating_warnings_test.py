@@ -1,15 +1,10 @@
 """What a reader of the dates is told first."""
 
+import pytest
+
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import checks, chronicle_dating
-from ctd_jax.texts.works import Entry, Place
-
-
-def records_of(lines):
-  return [
-    Entry(line, Place("chronicle.txt", number))
-    for number, line in enumerate(lines, 1)
-  ]
+from tests.dating.chronicles import records_of
 
 
 def test_eras_of_other_calendars_are_named_with_their_polity():
@@ -30,16 +25,6 @@ def test_an_era_of_no_table_is_named_with_the_nearest():
   )
   assert "no table has it; the nearest are" in str(warning)
   assert "紹興" in str(warning)
-
-
-def test_many_unknown_eras_are_counted():
-  eras = ("洪武", "永樂", "宣德", "景泰", "成化", "弘治", "嘉靖")
-  lines = [f"{era}三年春，大水。" for era in eras]
-  warnings = checks.list_unknown_eras(
-    records_of(lines), calendar_lib.load_calendar("晉")
-  )
-  assert len(warnings) == 6
-  assert str(warnings[-1]) == "and 2 more eras that it lacks"
 
 
 def warn(lines, calendar):
@@ -75,12 +60,20 @@ def test_months_after_a_calendar_ends_are_named():
   assert "months 1, 2, 3, 4 of that year" in str(warning)
 
 
-def test_many_missing_dates_are_counted():
-  lines = [f"明治{year}年、雨。" for year in "六七八九十"]
-  lines += ["明治十一年、雨。", "明治十二年、雨。"]
-  warnings = list_missing(lines, calendar_lib.load_calendar("日本"))
+@pytest.mark.parametrize(
+  ("polity", "noun", "dates"),
+  [
+    ("晉", "eras", "洪武三 永樂三 宣德三 景泰三 成化三 弘治三 嘉靖三"),
+    ("日本", "dates", "明治六 明治七 明治八 明治九 明治十 明治十一 明治十二"),
+  ],
+)
+def test_many_eras_and_dates_are_counted(polity, noun, dates):
+  records = records_of(f"{date}年春、大水。" for date in dates.split())
+  calendar = calendar_lib.load_calendar(polity)
+  sections = chronicle_dating.read_all_sections(records, calendar)
+  warnings = checks.list_lacking(records, sections, calendar)
   assert len(warnings) == 6
-  assert str(warnings[-1]) == "and 2 more dates that it lacks"
+  assert str(warnings[-1]) == f"and 2 more {noun} that it lacks"
 
 
 def test_a_text_that_is_hardly_dated_is_said_to_be():

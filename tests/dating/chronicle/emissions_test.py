@@ -7,25 +7,10 @@ from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import emissions, section_reading
 from ctd_jax.dating.chronicle.sections import DAY, SEASON
+from tests.dating.chronicle.conftest import ERAS
 
 HEADER = "\t".join(reigns.TABLE_COLUMNS)
-# Invented eras: the second begins in the third year of the first.
-ERAS = (
-  f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
-  "永熹\t滄\t302\t6\t4\t永喜\tinvented\n"
-)
 RULERS = f"{HEADER}\n懷公\t滄\t-500\t1\t8\t\tinvented\n"
-
-
-def calendar(folder, table=ERAS):
-  path = folder / "table.tsv"
-  path.write_text(table, encoding="utf-8")
-  return calendar_lib.read_calendar(path)
-
-
-@pytest.fixture
-def eras(tmp_path):
-  return calendar(tmp_path)
 
 
 def test_a_month_of_two_eras_is_one_month(eras):
@@ -77,7 +62,9 @@ def test_reforms_of_the_calendar_leave_every_day_in_one_month():
 
 
 def test_early_calendars_have_places(tmp_path):
-  early = calendar(tmp_path, RULERS)
+  path = tmp_path / "table.tsv"
+  path.write_text(RULERS, encoding="utf-8")
+  early = calendar_lib.read_calendar(path)
   assert early.day_spans is None
   assert len(early) == 96
   held = early.day_chances[..., :60]

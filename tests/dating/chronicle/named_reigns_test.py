@@ -4,14 +4,7 @@ import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import checks, chronicle_dating, eras
-from ctd_jax.texts.works import Entry, Place
-
-
-def records_of(lines):
-  return [
-    Entry(line, Place("chronicle.txt", number))
-    for number, line in enumerate(lines, 1)
-  ]
+from tests.dating.chronicles import records_of
 
 
 @pytest.mark.parametrize(

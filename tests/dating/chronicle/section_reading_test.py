@@ -8,7 +8,6 @@ import pathlib
 import pytest
 
 from ctd_jax import texts
-from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import eras as eras_lib
 from ctd_jax.dating.chronicle import section_reading
@@ -24,18 +23,6 @@ from ctd_jax.dating.chronicle.sections import (
 )
 
 OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE", "")
-HEADER = "\t".join(reigns.TABLE_COLUMNS)
-ERAS = (
-  f"{HEADER}\n安初\t滄\t300\t1\t3\t\tinvented\n"
-  "永熹\t滄\t302\t6\t4\t永喜\tinvented\n"
-)
-
-
-@pytest.fixture(scope="module")
-def eras(tmp_path_factory):
-  path = tmp_path_factory.mktemp("eras") / "table.tsv"
-  path.write_text(ERAS, encoding="utf-8")
-  return calendar_lib.read_calendar(path)
 
 
 def read(text, eras):
@@ -79,15 +66,6 @@ def cut(text, eras):
     ("【滄安初】", [(NAMED, (("year", "安初", 0),))]),
     ("經", [(STREAM, ())]),
     ("傳二年春，大水。", [(STREAM, (("year", None, 2), ("season", 0)))]),
-  ],
-)
-def test_sections_hold_what_their_dates_say(text, expected, eras):
-  assert read(text, eras) == expected
-
-
-@pytest.mark.parametrize(
-  ("text", "expected"),
-  [
     # 「秋，七月。」 holds nothing but its date.
     (
       "秋，七月。冬，十月，大水。",
@@ -128,7 +106,9 @@ def test_sections_hold_what_their_dates_say(text, expected, eras):
     ),
   ],
 )
-def test_a_record_is_cut_at_its_dates(text, expected, eras):
+def test_a_record_is_cut_at_its_dates_and_holds_what_they_say(
+  text, expected, eras
+):
   assert read(text, eras) == expected
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from ctd_jax.chronology import sexagenary
 from ctd_jax.dating.chronicle import chronicle_dating, western
-from ctd_jax.texts import Entry, Place, read_works
+from ctd_jax.texts import read_works
+from tests.dating.chronicles import records_of
 
 EVENTS = (
   "there was a great famine over all the land.",
@@ -44,13 +45,6 @@ def date_annals(records, calendar):
   return sections, chronicle_dating.date_sections(records, sections, calendar)
 
 
-def make_entries(texts):
-  return [
-    Entry(text, Place("annals.txt", line))
-    for line, text in enumerate(texts, start=1)
-  ]
-
-
 def test_months_are_julian_and_then_gregorian():
   calendar = western.make_western_calendar(1581, 1583)
   lengths = dict(
@@ -81,7 +75,7 @@ def test_years_before_the_common_era_count_down():
 
 
 def test_the_calendar_has_the_years_that_the_text_prints():
-  records = make_entries(
+  records = records_of(
     ["A.D. 787. Ships.", "The king, who in 1400 slept.", "In 800 a famine."]
   )
   calendar = western.load_western_calendar("CE", records)
@@ -100,7 +94,7 @@ def test_the_calendar_has_the_years_that_the_text_prints():
 )
 def test_years_that_cannot_be_read_are_named(name, message):
   with pytest.raises(ValueError, match=message):
-    western.load_western_calendar(name, make_entries(["Ships."]))
+    western.load_western_calendar(name, records_of(["Ships."]))
 
 
 @pytest.mark.slow
@@ -108,7 +102,7 @@ def test_years_that_cannot_be_read_are_named(name, message):
 def test_annals_are_dated_where_years_are_cut(share_cut):
   paragraphs, truth = write_annals(seed=7)
   draw = random.Random(1)
-  records = make_entries(
+  records = records_of(
     text if index and draw.random() < share_cut else f"A.D. {year}. {text}"
     for index, (year, text) in enumerate(paragraphs)
   )
