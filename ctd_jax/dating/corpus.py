@@ -409,20 +409,11 @@ def fold_records(
   Args:
     fold_by: "years" hides blocks of years, "records" equal texts.
   """
-  if check_fold_by(fold_by) == YEARS:
+  if fold_by == YEARS:
     return assign_folds(corpus.axis, labels)
   # Of the higher bits: samples of records are made of the lower ones.
   hashes = corpus.text_hashes.astype(int) >> 16
   return np.where(labels.is_known, hashes % NUM_FOLDS, UNKNOWN)
-
-
-def check_fold_by(fold_by: str) -> str:
-  """Returns `fold_by`, or raises ValueError if it is not one of FOLD_BY."""
-  if fold_by not in FOLD_BY:
-    raise ValueError(
-      f"what is hidden must be one of {FOLD_BY}, got {fold_by!r}"
-    )
-  return fold_by
 
 
 def assign_folds(axis: MonthAxis, labels: Labels) -> Int[np.ndarray, " N"]:

@@ -234,7 +234,11 @@ class DatingModel:
 
   def __post_init__(self):
     expert_panel.check_experts(self.experts)
-    corpus_lib.check_fold_by(self.fold_by)
+    if self.fold_by not in corpus_lib.FOLD_BY:
+      raise ValueError(
+        f"what is hidden must be one of {corpus_lib.FOLD_BY}, got "
+        f"{self.fold_by!r}"
+      )
 
   @classmethod
   def without(cls, names: Iterable[str], seed: int = 42) -> DatingModel:

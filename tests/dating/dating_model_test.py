@@ -213,6 +213,8 @@ def test_bad_questions_and_options_are_named(chronicle, fitted):
     DatingModel.without(["word"])
   with pytest.raises(ValueError, match="with prior and dates; got words"):
     DatingModel((words.Words(),))
+  with pytest.raises(ValueError, match="'weeks'"):
+    DatingModel(fold_by="weeks")
   with pytest.raises(ValueError, match="given twice: dates, prior, prior"):
     DatingModel(
       (
@@ -237,12 +239,6 @@ def test_interval_mass_equals_brute_force():
     brute = np.log(np.exp(log_p[:, first : last + 1]).sum(axis=1))
     np.testing.assert_allclose(mass[row], brute, atol=1e-4)
   assert mass.dtype == np.float32
-
-
-@pytest.mark.parametrize("interval", [(3, 2), (-1, 2), (0, 40)])
-def test_an_impossible_interval_is_named(interval):
-  with pytest.raises(ValueError, match=f"{interval[0]}..{interval[1]}"):
-    posterior.interval_log_mass(np.zeros((1, 40)), [interval])
 
 
 def test_calibration_finds_the_temperature():

@@ -359,8 +359,6 @@ def test_names_point_to_their_years():
   np.testing.assert_allclose(
     fitted.log_scores(rows).sum(axis=0), scores, rtol=1e-4
   )
-  with pytest.raises(ValueError, match="have no weights"):
-    fitted.year_scores(rows)
   # The name is the evidence, not the verb that both texts share.
   note = weighted.explain(80, 1).note
   assert "衍" in note

@@ -164,9 +164,6 @@ class ReadoutOptions:
   )
 
 
-DEFAULT_READOUT = ReadoutOptions()
-
-
 class SectionPosteriors(NamedTuple):
   """Posteriors of a block of sections."""
 
@@ -300,7 +297,7 @@ def decode_months(
   log_transitions: transitions.Transitions,
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
-  options: ReadoutOptions = DEFAULT_READOUT,
+  options: ReadoutOptions = ReadoutOptions(),
 ) -> DecodedMonths:
   """Returns when every section happened; see `iter_posteriors`."""
   num_sections = len(kinds)

@@ -395,8 +395,6 @@ class FittedKnownParallels:
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
     """Returns the weighted sum of `score_months`; needs weights."""
-    if self.weights is None:
-      raise ValueError("known parallels have no weights; use score_months")
     weights = np.append(self.weights, 1).astype(np.float32)
     return np.tensordot(weights, self.score_months(rows), 1)
 

@@ -67,9 +67,7 @@ class FittedWords:
   def year_scores(
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n Y"]:
-    """Returns the weighted sum of `log_scores`; ValueError without weights."""
-    if self.weights is None:
-      raise ValueError("the words have no weights; use log_scores")
+    """Returns the weighted sum of `log_scores`."""
     result = np.zeros((len(rows), self.num_years), np.float32)
     for scores, block_matrix, block_counts in self._iter_blocks(rows):
       # Weighted before the product: one product a block instead of one a score.

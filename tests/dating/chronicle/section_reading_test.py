@@ -106,9 +106,7 @@ def cut(text, eras):
     ),
   ],
 )
-def test_a_record_is_cut_at_its_dates_and_holds_what_they_say(
-  text, expected, eras
-):
+def test_a_record_is_cut_at_its_dates(text, expected, eras):
   assert read(text, eras) == expected
 
 

@@ -149,8 +149,6 @@ def test_copies_are_hidden_together(labelled):
     if number != UNKNOWN:
       assert by_text.setdefault(text, number) == number
   assert len(set(fold.tolist())) == corpus_lib.NUM_FOLDS + 1
-  with pytest.raises(ValueError, match="'weeks'"):
-    corpus_lib.fold_records(corpus, labels, "weeks")
 
 
 @pytest.mark.slow
