@@ -87,27 +87,17 @@ _QUERY_LENGTH, _RECORD_LENGTH = 128, 256  # tokens, of the published recipe
 _RATE = 1e-5
 
 
-def make_encoder_config(geometry: str, is_tiny: bool, **fields: Any):
-  """Returns the configuration of an encoder without dropout, in bf16.
-
-  Args:
-    geometry: one of `GEOMETRIES`.
-    is_tiny: whether it is a small one of that family, to try the script.
-    **fields: that differ.
-  """
+def make_encoder_config(geometry: str, **fields: Any):
+  """Returns an encoder without dropout, in bf16 unless `fields` differ."""
   is_bert = geometry == "bert-base"
   # As their configs have it.
   fields = {"dtype": "bfloat16", "scan_layers": not is_bert} | fields
   if is_bert:
     # config.json of google-bert/bert-base-chinese.
-    sizes = (128, 2, 2, 512) if is_tiny else (768, 12, 12, 3072)
-    return BertConfig(21128, *sizes, 512, dropout=0.0, **fields)
+    return BertConfig(21128, 768, 12, 12, 3072, 512, dropout=0.0, **fields)
   # config.json of Qwen/Qwen3-Embedding-0.6B.
-  sizes = (128, 2, 2, 1) if is_tiny else (1024, 28, 16, 8)
-  vocabulary = 21128 if is_tiny else 151669
-  return DecoderConfig(
-    vocabulary, *sizes, 128, 3072, 32768, rope_theta=1e6, **fields
-  )
+  sizes = 151669, 1024, 28, 16, 8, 128, 3072, 32768
+  return DecoderConfig(*sizes, rope_theta=1e6, **fields)
 
 
 def configure(batch: int, pooling: str) -> ml_collections.ConfigDict:
@@ -219,7 +209,7 @@ def measure_ours(
     fields: of the encoder's configuration.
   """
   config = configure(flags.batch, POOLINGS[flags.geometry])
-  encoder = make_encoder_config(flags.geometry, flags.tiny, **fields)
+  encoder = make_encoder_config(flags.geometry, **fields)
   is_first = not (folder / BATCHES).exists()
   pretrained = None if is_first else weights.load_params(folder, encoder)
   state, update, objective, make_batches = prepare_steps(
@@ -333,16 +323,8 @@ def run_side(
       before = os.environ.get("XLA_FLAGS", "")
       os.environ["XLA_FLAGS"] = f"{before} --{key}={value}"
     else:
-      fields[key] = parse_value(value)
+      fields[key] = ast.literal_eval(value)
   return measure_ours(flags, folder, fields)
-
-
-def parse_value(text: str) -> Any:
-  """Returns a Python literal, or the text itself."""
-  try:
-    return ast.literal_eval(text)
-  except (ValueError, SyntaxError):
-    return text
 
 
 def compare_speed(flags: argparse.Namespace) -> None:
@@ -425,7 +407,7 @@ def compare_types(flags: argparse.Namespace) -> None:
   curves = []
   for dtype in ("float32", "bfloat16"):
     encoder = make_encoder_config(
-      flags.geometry, flags.tiny, dtype=dtype, remat=config.model.encoder.remat
+      flags.geometry, dtype=dtype, remat=config.model.encoder.remat
     )
     state, update, objective, make_batches = prepare_steps(
       flags, config, encoder
@@ -448,7 +430,7 @@ def compare_types(flags: argparse.Namespace) -> None:
 
 def compare_attention(flags: argparse.Namespace) -> None:
   """Prints errors and times of attention on packed rows."""
-  encoder = make_encoder_config(flags.geometry, flags.tiny)
+  encoder = make_encoder_config(flags.geometry)
   heads = encoder.num_heads
   key_heads = getattr(encoder, "num_kv_heads", heads)
   is_causal = getattr(encoder, "causal", False)
@@ -475,7 +457,7 @@ def compare_attention(flags: argparse.Namespace) -> None:
 
   def run(implementation: str, dtype: str) -> tuple[list[np.ndarray], float]:
     config = make_encoder_config(
-      flags.geometry, flags.tiny, attention=implementation, dtype=dtype
+      flags.geometry, attention=implementation, dtype=dtype
     )
     precision = jax.lax.Precision.HIGHEST if dtype == "float32" else None
 
@@ -531,9 +513,6 @@ def main() -> None:
     "--sides", default="ours pytorch", help="with blanks between them"
   )
   parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
-  parser.add_argument(
-    "--tiny", action="store_true", help="small encoders, to try the script"
-  )
   flags = parser.parse_args()
   # Nothing else is on the device.
   os.environ.setdefault("XLA_PYTHON_CLIENT_MEM_FRACTION", "0.92")

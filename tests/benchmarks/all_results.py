@@ -13,8 +13,7 @@ it in a clone that nobody edits.
 
 The second writes `tests/results/*.json` and the tables of the pages. Rows that
 no page shows are left out. A result file is written when all its steps are
-done, so that no page mixes versions; `--partial` replaces the rows of the
-systems that are done.
+done, so that no page mixes versions.
 
 Questions of the test split are asked here and nowhere else; settings are chosen
 on validation before.
@@ -190,19 +189,14 @@ def run_steps(run: ResultRun) -> list[Step]:
   return [*undone.values()]
 
 
-def collect_rows(
-  run: ResultRun, folder: pathlib.Path, partial: bool
-) -> dict[str, list[str]]:
+def collect_rows(run: ResultRun, folder: pathlib.Path) -> dict[str, list[str]]:
   """Writes the rows of finished steps; returns file stem -> steps that lack.
 
-  A file is written from its steps alone once all are done. With `partial` the
-  rows of the systems that are done replace theirs, on whatever version of the
-  data set, and the others stay.
+  A file is written once all its steps are done.
 
   Args:
     run: whose rows are read; it holds the whole plan.
     folder: of the result files.
-    partial: see above.
   """
   steps_by_target: dict[str, list[Step]] = {}
   for step in run.steps.values():
@@ -210,16 +204,11 @@ def collect_rows(
       steps_by_target.setdefault(step.target, []).append(step)
   lacking = {}
   for target, steps in steps_by_target.items():
-    done = [step for step in steps if run.is_done(step)]
-    if len(done) < len(steps):
-      lacking[target] = [step.name for step in steps if step not in done]
-    if not done or (target in lacking and not partial):
+    if undone := [step.name for step in steps if not run.is_done(step)]:
+      lacking[target] = undone
       continue
-    rows = [row for step in done for row in run.read_rows(step)]
-    path = folder / f"{target}.json"
-    if target in lacking and path.exists():
-      rows = _merge_rows(results.read_result_rows(path), rows)
-    results.write_result_rows(path, rows)
+    rows = [row for step in steps for row in run.read_rows(step)]
+    results.write_result_rows(folder / f"{target}.json", rows)
   return lacking
 
 
@@ -262,18 +251,6 @@ def collect_comparisons(run: ResultRun, path: pathlib.Path) -> None:
     rows = [row for row in old_rows if row.group not in groups] + rows
   if rows:
     results.write_comparison_rows(path, rows)
-
-
-def _merge_rows(
-  old_rows: Sequence[results.ResultRow], rows: Sequence[results.ResultRow]
-) -> list[results.ResultRow]:
-  """Returns `rows`, and the old rows of other systems."""
-
-  def identify(row: results.ResultRow) -> tuple[str, str, str]:
-    return row.dataset.partition(":")[0], row.system, row.track
-
-  replaced = {identify(row) for row in rows}
-  return [row for row in old_rows if identify(row) not in replaced] + list(rows)
 
 
 def format_steps(run: ResultRun) -> str:
@@ -322,7 +299,6 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument(
     "--collect", action="store_true", help="write the rows, run nothing"
   )
-  parser.add_argument("--partial", action="store_true", help="see above")
   return parser.parse_args()
 
 
@@ -341,7 +317,7 @@ def main() -> None:
     if has_complete or "{complete}" not in step.command
   ]
   if flags.collect:
-    _collect(ResultRun(workdir, plan), flags.partial)
+    _collect(ResultRun(workdir, plan))
     return
   try:
     steps = select_steps(plan, [*filter(None, flags.steps.split(","))])
@@ -364,9 +340,9 @@ def main() -> None:
     )
 
 
-def _collect(run: ResultRun, partial: bool) -> None:
+def _collect(run: ResultRun) -> None:
   """Writes the rows and the pages."""
-  lacking = collect_rows(run, RESULT_FOLDER, partial)
+  lacking = collect_rows(run, RESULT_FOLDER)
   pages = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
   drop_hidden_rows(pages, RESULT_FOLDER)
   collect_comparisons(run, RESULT_FOLDER / results.COMPARISON_FILE)

@@ -249,12 +249,6 @@ def test_a_place_is_judged_by_the_section_that_holds_it():
   assert figures["coverage@90"] == pytest.approx(2 / 3)
 
 
-def test_flags_name_what_there_is(capsys):
-  with pytest.raises(SystemExit):
-    chronicle_order.read_flags(["--texts=zuo", "--sources=a", "--outside=b"])
-  assert "zuozhuan_wikisource" in capsys.readouterr().err
-
-
 def test_a_missing_text_is_named(tmp_path):
   with pytest.raises(FileNotFoundError, match="zuozhuan_KR1e0001"):
     chronicle_texts.read_gold(

@@ -30,7 +30,7 @@ from ctd_jax.benchmark.benchmark import EVENT
 from ctd_jax.chronology import dates
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating import corpus, query_posterior
-from ctd_jax.dating.dating_model import EVIDENCE, VARIANTS, DatingModel
+from ctd_jax.dating.dating_model import EVIDENCE, DatingModel
 from ctd_jax.dating.experts import base
 from ctd_jax.evaluation import protocol, results, significance
 from ctd_jax.systems import dated_gallery
@@ -104,14 +104,15 @@ def judge_queries(
 
 def report(name: str, split: str, tables, quality) -> None:
   """Prints one row."""
-  cells = []
-  for table in tables:
-    means = {m: table.mean_of_family(m) for m in table.values}
-    values = [means["hit@1"], means["mrr@10"], means["ndcg@10"]]
-    values += [
-      table.mean_of_family("hit@1", family) for family in ("point", "window")
-    ]
-    cells.append(f"{table.mode} " + " ".join(f"{v:.4f}" for v in values))
+  cells = [
+    " ".join(
+      [
+        table.mode,
+        *(f"{table.mean_of_family(m):.4f}" for m in ("hit@1", "ndcg@10")),
+      ]
+    )
+    for table in tables
+  ]
   cells.append(" ".join(f"{key} {value:.3f}" for key, value in quality.items()))
   print(f"{name:<44} {split:<10} " + " | ".join(cells), flush=True)
 
@@ -129,25 +130,19 @@ def read_flags() -> argparse.Namespace:
   parser.add_argument(
     "--ablate", action="store_true", help="leave out each evidence in turn"
   )
-  parser.add_argument("--off", default="", help="evidence to leave out")
-  parser.add_argument("--strip", choices=("none", "events"), default="none")
+  parser.add_argument("--off", help="one kind of evidence to leave out")
+  parser.add_argument("--strip", choices=("events",))
   parser.add_argument("--outside", type=pathlib.Path)
-  flags = parser.parse_args()
-  if unknown := set(flags.variants.split(",")) - set(VARIANTS):
-    parser.error(
-      f"--variants: unknown {', '.join(sorted(unknown))}; there are "
-      f"{', '.join(VARIANTS)}"
-    )
-  return flags
+  return parser.parse_args()
 
 
 def list_settings(flags: argparse.Namespace) -> dict[str, tuple[str, ...]]:
   """Returns system -> evidence left out; a name has a place for its variant."""
-  off = tuple(filter(None, flags.off.split(",")))
+  off = (flags.off,) if flags.off else ()
   left_out = [off]
   if flags.ablate:
     left_out += [(*off, name) for name in EVIDENCE if name not in off]
-  stripped = "-stripped-events" * (flags.strip != "none")
+  stripped = "-stripped-events" * bool(flags.strip)
   return {
     "-".join(["dating-{}", *["no"] * bool(names), *names]) + stripped: names
     for names in left_out
@@ -200,7 +195,7 @@ def measure(flags: argparse.Namespace, benchmark) -> list[Measured]:
     (np.array(benchmark.record_splits) == flags.split)
     & (benchmark.kinds == EVENT)
   )
-  if flags.strip != "none":
+  if flags.strip:
     benchmark = strip_events(benchmark)
   measured = collections.defaultdict(Measured)
   for template, seed, dated, learning in learn_galleries(flags, benchmark):

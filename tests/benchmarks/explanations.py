@@ -9,8 +9,7 @@ what the explanation says that it would be (`probability_without`).
   python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
     --hide=validation,test
   python -m tests.benchmarks.explanations --index=INDEX [--data_dir=DIR]
-    [--name=chunqiutr/rebuilt] [--split=validation] [--number=200] [--seed=1]
-    [--rows=FILE]
+    [--name=chunqiutr/rebuilt] [--split=validation] [--rows=FILE]
 """
 
 import collections
@@ -42,6 +41,8 @@ NAMES = {
   **dict.fromkeys(("parallels", "known"), "without-parallels"),
 }
 ANY = "without-strongest"
+NUMBER = 200  # passages
+SEED = 1  # of their choice
 MIN_WEIGHT = 0.1  # of evidence that is worth taking away, in nats
 
 
@@ -113,18 +114,16 @@ def measure(removals: list[Removal]) -> dict[str, float]:
   }
 
 
-def draw_removals(
-  index: Index, rows: list[int], number: int, seed: int
-) -> list[Removal]:
-  """Returns removals of so many records."""
-  draw = np.random.default_rng(seed)
+def draw_removals(index: Index, rows: list[int]) -> list[Removal]:
+  """Returns removals of some of the rows."""
+  draw = np.random.default_rng(SEED)
   removals = (
     remove_strongest(
       index.passage_dater, database.fetch_records(index.connection, [row])[0]
     )
     for row in draw.permutation(rows).tolist()
   )
-  return list(itertools.islice(filter(None, removals), number))
+  return list(itertools.islice(filter(None, removals), NUMBER))
 
 
 def find_rows(index: Index, benchmark, split: str) -> list[int]:
@@ -150,15 +149,11 @@ def main() -> None:
   """Draws records, explains them, takes evidence away and prints."""
   parser = result_rows.make_parser(__doc__)
   parser.add_argument("--index", required=True)
-  parser.add_argument("--number", type=int, default=200)
-  parser.add_argument("--seed", type=int, default=1)
   flags = parser.parse_args()
   started = time.monotonic()
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   index = Index.open(flags.index)
-  removals = draw_removals(
-    index, find_rows(index, benchmark, flags.split), flags.number, flags.seed
-  )
+  removals = draw_removals(index, find_rows(index, benchmark, flags.split))
   groups = collections.defaultdict(list)
   for each in removals:
     groups[NAMES[each.expert]].append(each)
@@ -176,7 +171,7 @@ def main() -> None:
       results.ResultRow(
         f"explanations/{benchmark.name}",
         *(*names, metric, float(value)),
-        seeds=(flags.seed,),
+        seeds=(SEED,),
         **about,
       )
       for metric, value in figures.items()

@@ -9,11 +9,7 @@ them is among the first ten: it is that of the index for both.
   python -m ctd_jax.index --index=INDEX --add=chunqiutr/rebuilt \
     --hide=validation,test
   python -m tests.benchmarks.front_door --index=INDEX [--data_dir=DIR]
-    [--name=chunqiutr/rebuilt] [--split=test] [--depth=10] [--ask] [--rows=FILE]
-
-`--ask` asks question by question through `Index.ask` instead of
-`Index.search`, which takes longer and makes whole answers. `--rows` names the
-file of result rows, of both.
+    [--name=chunqiutr/rebuilt] [--split=test] [--rows=FILE]
 """
 
 import argparse
@@ -39,27 +35,26 @@ SEED = 42
 SYSTEM = f"dating-fitted-seed-{SEED}"
 MODES = (protocol.OFFICIAL_MODE, protocol.EVENT_ONLY_MODE)
 MAX_DIFFERENCE = 0.002
+DEPTH = 10  # of an answer
 
 
 class AskingIndex:
   """An index that is asked question by question.
 
   Galleries that leave records out need longer rankings than an answer has:
-  they come from `Index.search` and must begin as the answer does. Whole answers
-  are made only if `makes_answers`.
+  they come from `Index.search` and must begin as the answer does.
   """
 
   name = "index"
   score_mode = dated_gallery.SCORE_MODE
 
-  def __init__(self, index: Index, makes_answers: bool):
+  def __init__(self, index: Index):
     self.index = index
-    self.makes_answers = makes_answers
     self.answers: dict[str, list[str]] = {}
 
   def search(self, queries, k):
     """Returns (record id, score) of the k best for every query."""
-    if self.makes_answers and not self.answers:
+    if not self.answers:
       return [self._ask(text, k) for text in queries]
     rankings = self.index.search(queries, k)
     for text, ranking in zip(queries, rankings, strict=True):
@@ -154,11 +149,8 @@ def evaluate(
   benchmark = load.load_benchmark(flags.name, data_dir=flags.data_dir)
   started = time.monotonic()
   index = Index.open(flags.index)
-  if is_index:
-    system = AskingIndex(index, flags.ask)
-  else:
-    system = FittedSystem(benchmark, index)
-  result = scoring.evaluate(system, benchmark, flags.split, flags.depth)
+  system = AskingIndex(index) if is_index else FittedSystem(benchmark, index)
+  result = scoring.evaluate(system, benchmark, flags.split, DEPTH)
   seconds = time.monotonic() - started
   print(f"{result.system}: {seconds:.1f} s", flush=True)
   return result, seconds
@@ -168,8 +160,6 @@ def main() -> int:
   """Asks, compares and writes rows; returns 1 if the figures differ."""
   parser = result_rows.make_parser(__doc__)
   parser.add_argument("--index", required=True)
-  parser.add_argument("--depth", type=int, default=10)
-  parser.add_argument("--ask", action="store_true", help="make whole answers")
   parser.set_defaults(split="test")
   flags = parser.parse_args()
   context = multiprocessing.get_context("spawn")

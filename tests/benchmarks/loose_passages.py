@@ -18,34 +18,10 @@ import numpy as np
 from ctd_jax.benchmark.benchmark import EVENT
 from ctd_jax.dating.corpus import MonthAxis
 from ctd_jax.dating.passages.passages import PassageDater
-from ctd_jax.evaluation import calibration, results
+from ctd_jax.evaluation import results
 from ctd_jax.systems import dated_gallery
 from ctd_jax_datasets import load
 from tests.benchmarks import posterior_metrics, result_rows
-
-
-def measure_dates(
-  log_p: np.ndarray, months: np.ndarray, year_of: np.ndarray
-) -> dict[str, float]:
-  """Returns the figures of `compute_posterior_metrics`, and of the sets.
-
-  Args:
-    log_p: of the months and of none of them, [n, K + 1].
-    months: true ordinal months, [n].
-    year_of: year of every month, [K].
-  """
-  best = log_p.argmax(axis=1)
-  years = [np.bincount(year_of, np.exp(row[:-1])).argmax() for row in log_p]
-  return {
-    "month": float((best == months).mean()),
-    "within_1": float((np.abs(best - months) <= 1).mean()),
-    "year": float((np.array(years) == year_of[months]).mean()),
-    "nll": float(-log_p[np.arange(len(months)), months].mean()),
-    "ece": calibration.expected_calibration_error(
-      np.exp(log_p.max(axis=1)), best == months
-    ),
-    **posterior_metrics.measure_credible_sets(log_p, months),
-  }
 
 
 def main() -> None:
@@ -70,7 +46,10 @@ def main() -> None:
       dater.date(texts[row], exclude=[row]).log_p for row in rows.tolist()
     ]
   year_of = MonthAxis.from_timeline(benchmark.timeline).year_of
-  figures = measure_dates(np.array(log_p), months[rows], year_of)
+  years = [np.bincount(year_of, np.exp(row[:-1])).argmax() for row in log_p]
+  figures = posterior_metrics.measure_dates(
+    np.array(log_p), np.array(years), months[rows], year_of
+  )
   print(
     f"{len(rows)} passages of {flags.split}:",
     *(f"{metric} {value:.4g}" for metric, value in figures.items()),

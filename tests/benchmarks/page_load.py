@@ -11,7 +11,6 @@ within 400 ms, no error, memory that grows by no more than 5 %.
 
   python -m venv locust && locust/bin/pip install "locust>=2.40,<3"
   python -m tests.benchmarks.page_load --index=INDEX --locust=locust/bin/locust
-    [--processes=2] [--users=50] [--rate=20] [--seconds=60] [--warmup=90]
     [--rows=FILE]
 
 Locust is a program of its own here: its web server and its event loop have no
@@ -59,12 +58,16 @@ _TOTAL = "Aggregated"  # row of Locust's table
 _NUM_QUESTIONS = 2100  # drawn, of all kinds together
 _NUM_ROWS = 600  # months and records
 _SECONDS_TO_START = 120
+_PROCESSES = 2  # that answer
+_USERS, _RATE = 50, 20  # readers, their requests a second
+_WARMUP, _LOAD = 90, 60  # seconds, until caches are full and measured
+_SEED = 1
 
 
 class Server:
   """A server of an index, as the command starts it."""
 
-  def __init__(self, index: str, num_processes: int, log: pathlib.Path):
+  def __init__(self, index: str, log: pathlib.Path):
     """Starts it and waits for its first answer."""
     with socket.socket() as probe:
       probe.bind(("127.0.0.1", 0))
@@ -75,7 +78,7 @@ class Server:
         [
           *(sys.executable, "-m", "ctd_jax.serve"),
           *(f"--index={index}", f"--port={port}"),
-          f"--processes={num_processes}",
+          f"--processes={_PROCESSES}",
         ],
         stderr=file,
       )
@@ -186,13 +189,13 @@ def run_locust(
         *(flags.locust, "--headless", "--only-summary", "--skip-log"),
         *("--exit-code-on-error", "0"),
         *(f"--locustfile={USERS_FILE}", f"--host={address}"),
-        *(f"--users={flags.users}", f"--spawn-rate={flags.users}"),
+        *(f"--users={_USERS}", f"--spawn-rate={_USERS}"),
         *(f"--run-time={seconds:g}s", f"--csv={prefix}"),
       ],
       env=os.environ
       | {
         "PAGE_LOAD_REQUESTS": str(requests),
-        "PAGE_LOAD_SECONDS": str(flags.users / flags.rate),
+        "PAGE_LOAD_SECONDS": str(_USERS / _RATE),
       },
       stdout=file,
       stderr=file,
@@ -238,15 +241,13 @@ def measure(
   index = Index.open(flags.index)
   requests = folder / "requests.json"
   requests.write_text(
-    json.dumps(
-      {"shares": SHARES, "addresses": draw_addresses(index, flags.seed)}
-    )
+    json.dumps({"shares": SHARES, "addresses": draw_addresses(index, _SEED)})
   )
-  server = Server(flags.index, flags.processes, folder / "server.log")
+  server = Server(flags.index, folder / "server.log")
   try:
-    run_locust(flags, server.address, requests, flags.warmup, folder / "warmup")
+    run_locust(flags, server.address, requests, _WARMUP, folder / "warmup")
     memory, processor = server.read_memory(), server.read_processor()
-    run_locust(flags, server.address, requests, flags.seconds, folder / "load")
+    run_locust(flags, server.address, requests, _LOAD, folder / "load")
     memory_after = server.read_memory()
     processor = server.read_processor() - processor
   finally:
@@ -285,7 +286,7 @@ def make_rows(
   flags: argparse.Namespace, times: dict[str, dict[str, float]]
 ) -> list[results.ResultRow]:
   """Returns the result rows of all kinds of pages."""
-  about = result_rows.describe_run("page_load", flags.seconds)
+  about = result_rows.describe_run("page_load", _LOAD)
   system = result_rows.name_system(Index.open(flags.index).num_records)
   rows = []
   for kind, figures in times.items():
@@ -300,18 +301,6 @@ def main() -> int:
   parser = result_rows.make_parser(__doc__)
   parser.add_argument("--index", required=True)
   parser.add_argument("--locust", default="locust", help="the program")
-  parser.add_argument(
-    "--processes", type=int, default=2, help="that answer, one for each core"
-  )
-  parser.add_argument("--users", type=int, default=50)
-  parser.add_argument(
-    "--rate", type=float, default=20, help="requests a second"
-  )
-  parser.add_argument("--seconds", type=float, default=60)
-  parser.add_argument(
-    "--warmup", type=float, default=90, help="seconds, until caches are full"
-  )
-  parser.add_argument("--seed", type=int, default=1)
   flags = parser.parse_args()
   with tempfile.TemporaryDirectory() as folder:
     times = measure(flags, pathlib.Path(folder))

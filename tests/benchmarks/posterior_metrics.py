@@ -30,32 +30,38 @@ def compute_posterior_metrics(
     `month`, `within_1`, `year`: share of records whose likeliest month is
     right, right to one month, whose likeliest year is right; `nll`: mean of
     -log p of the true month; `ece`: expected calibration error of the
-    likeliest month, ten bins; and those of `measure_credible_sets`.
+    likeliest month, ten bins; `coverage@90`: how often the smallest sets of
+    90 % hold the right month; `size@90`: their median size in months.
   """
   log_p = posterior.log_p(rows)
-  predicted_months = log_p.argmax(axis=1)
-  predicted_years = posterior.axis.to_years(log_p).argmax(axis=1)
-  confidences = np.exp(log_p.max(axis=1))
-  is_correct = predicted_months == months
-  return {
-    "month": float(is_correct.mean()),
-    "within_1": float((np.abs(predicted_months - months) <= 1).mean()),
-    "year": float((predicted_years == posterior.axis.year_of[months]).mean()),
-    "nll": float(-log_p[np.arange(len(rows)), months].mean()),
-    "ece": calibration.expected_calibration_error(confidences, is_correct),
-    **measure_credible_sets(log_p, months),
-  }
+  years = posterior.axis.to_years(log_p).argmax(axis=1)
+  return measure_dates(log_p, years, months, posterior.axis.year_of)
 
 
-def measure_credible_sets(
-  log_p: Float[np.ndarray, "n K"], months: Int[np.ndarray, " n"]
+def measure_dates(
+  log_p: Float[np.ndarray, "n K"],
+  years: Int[np.ndarray, " n"],
+  months: Int[np.ndarray, " n"],
+  year_of: Int[np.ndarray, " K"],
 ) -> dict[str, float]:
-  """Returns how often the smallest sets of 90 % hold the right month.
+  """Returns those figures of log p.
 
-  `size@90` is their median size in months.
+  Args:
+    log_p: of the months, perhaps of none of them last.
+    years: that are likeliest.
+    months: true ordinal months.
+    year_of: year of every month.
   """
+  best = log_p.argmax(axis=1)
   holds, sizes = find_credible_sets(log_p, months)
   return {
+    "month": float((best == months).mean()),
+    "within_1": float((np.abs(best - months) <= 1).mean()),
+    "year": float((years == year_of[months]).mean()),
+    "nll": float(-log_p[np.arange(len(months)), months].mean()),
+    "ece": calibration.expected_calibration_error(
+      np.exp(log_p.max(axis=1)), best == months
+    ),
     "coverage@90": float(holds.mean()),
     "size@90": float(np.median(sizes)),
   }

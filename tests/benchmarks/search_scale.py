@@ -1,6 +1,6 @@
 """Time and peak memory of searching galleries of growing size.
 
-Random unit vectors in memory-mapped pieces; the first --depth records of every
+Random unit vectors in memory-mapped pieces; the first ten records of every
 query by the search of ctd_jax and by a FAISS flat index, both of them exact.
 Every size and system has a process of its own for the memory; the processes
 take turns. A turn waits until the threads of the others sleep, since numpy's
@@ -9,11 +9,9 @@ time is the median of its searches, that of a system the median of its turns.
 Memory is the peak of what a process allocates, pages of files left out, in one
 more search: looking at it takes a tenth of a core.
 
-FAISS is not a dependency of the project: pip install 'faiss-cpu>=1.9,<2', or
-leave it out with --systems=ctd_jax.
+FAISS is not a dependency of the project: pip install 'faiss-cpu>=1.9,<2'.
 
-  python tests/benchmarks/search_scale.py --folder=/tmp/scale \\
-    --sizes=20000,200000,2000000 --queries=1024 --repeats=3
+  python tests/benchmarks/search_scale.py --folder=/tmp/scale
 """
 
 import argparse
@@ -32,38 +30,32 @@ PIECE = 65_536
 PAUSE = 0.2  # seconds before a turn, until threads of other processes sleep
 TURN = 0.5  # seconds of searches in a turn, at least
 SYSTEMS = ("ctd_jax", "faiss")
+SIZES = (20_000, 200_000, 2_000_000)
+QUERIES, WIDTH, DEPTH, REPEATS = 1024, 128, 10, 3
 
 
-def write(folder: pathlib.Path, size: int, width: int) -> None:
-  """Writes random unit vectors in pieces, unless they lie there."""
-  folder.mkdir(parents=True, exist_ok=True)
-  path = folder / f"{size}.npy"
-  if not path.exists():
-    vectors = np.lib.format.open_memmap(
-      path, "w+", np.float32, shape=(size, width)
-    )
-    for start in range(0, size, PIECE):
-      count = min(PIECE, size - start)
-      vectors[start : start + count] = unit_vectors(count, width, start)
+def write(path: pathlib.Path, size: int) -> None:
+  """Writes random unit vectors in pieces."""
+  vectors = np.lib.format.open_memmap(
+    path, "w+", np.float32, shape=(size, WIDTH)
+  )
+  for start in range(0, size, PIECE):
+    count = min(PIECE, size - start)
+    vectors[start : start + count] = unit_vectors(count, start)
 
 
-def unit_vectors(count: int, width: int, seed: int) -> np.ndarray:
-  """Returns random directions, fp32 [count, width]."""
+def unit_vectors(count: int, seed: int) -> np.ndarray:
+  """Returns random directions, fp32 [count, WIDTH]."""
   vectors = np.random.default_rng(seed).standard_normal(
-    (count, width), np.float32
+    (count, WIDTH), np.float32
   )
   return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
-def read(folder: pathlib.Path, size: int):
-  """Returns the vectors, mapped."""
-  return np.load(folder / f"{size}.npy", mmap_mode="r")
-
-
 def searcher(
-  system: str, records, queries: np.ndarray, depth: int
+  system: str, records, queries: np.ndarray
 ) -> Callable[[], np.ndarray]:
-  """Returns what finds the first records [Q, depth], ready to be timed."""
+  """Returns what finds the first records [Q, DEPTH], ready to be timed."""
   if system == "ctd_jax":
     import jax
     import jax.numpy as jnp
@@ -75,16 +67,14 @@ def searcher(
     )
     everything = {"all": np.ones(len(records), bool)}
     return lambda: search.search_top_k(
-      queries, records, score, depth, everything
+      queries, records, score, DEPTH, everything
     )["all"][0]
-  if system == "faiss":
-    import faiss
+  import faiss
 
-    index = faiss.IndexFlatIP(queries.shape[1])
-    for start in range(0, len(records), PIECE):
-      index.add(np.ascontiguousarray(records[start : start + PIECE]))
-    return lambda: index.search(queries, depth)[1]
-  raise ValueError(f"--systems: {system}; there are {', '.join(SYSTEMS)}")
+  index = faiss.IndexFlatIP(queries.shape[1])
+  for start in range(0, len(records), PIECE):
+    index.add(np.ascontiguousarray(records[start : start + PIECE]))
+  return lambda: index.search(queries, DEPTH)[1]
 
 
 def allocated() -> int:
@@ -110,11 +100,10 @@ def find_peak(search: Callable[[], np.ndarray]) -> int:
   return peak[0]
 
 
-def work(system: str, flags, size: int, pipe) -> None:
+def work(system: str, path: pathlib.Path, size: int, pipe) -> None:
   """Searches whenever it is told to; tells seconds and memory."""
-  queries = unit_vectors(flags.queries, flags.width, seed=1)
-  records = read(pathlib.Path(flags.folder), size)
-  search = searcher(system, records, queries, flags.depth)
+  queries = unit_vectors(QUERIES, seed=1)
+  search = searcher(system, np.load(path, mmap_mode="r")[:size], queries)
   search()
   while pipe.recv():
     time.sleep(PAUSE)
@@ -127,19 +116,19 @@ def work(system: str, flags, size: int, pipe) -> None:
   pipe.send(find_peak(search))
 
 
-def measure(flags, size: int) -> dict[str, tuple[float, float]]:
+def measure(path: pathlib.Path, size: int) -> dict[str, tuple[float, float]]:
   """Returns system -> (median seconds, peak MiB) for one size."""
   context = multiprocessing.get_context("spawn")
   pipes, seconds, lists = {}, {}, {}
-  for system in flags.systems.split(","):
+  for system in SYSTEMS:
     pipes[system], theirs = context.Pipe()
     process = context.Process(
-      target=work, args=(system, flags, size, theirs), daemon=True
+      target=work, args=(system, path, size, theirs), daemon=True
     )
     process.start()
     theirs.close()  # else an error there would leave us waiting
     seconds[system] = []
-  for _ in range(flags.repeats):
+  for _ in range(REPEATS):
     for system, pipe in pipes.items():
       pipe.send(True)
       took, lists[system] = pipe.recv()
@@ -165,12 +154,6 @@ def main() -> None:
   parser.add_argument(
     "--folder", required=True, help="for the vectors; is made and removed"
   )
-  parser.add_argument("--sizes", default="20000,200000,2000000")
-  parser.add_argument("--queries", type=int, default=1024)
-  parser.add_argument("--width", type=int, default=128)
-  parser.add_argument("--depth", type=int, default=10)
-  parser.add_argument("--repeats", type=int, default=3)
-  parser.add_argument("--systems", default=",".join(SYSTEMS))
   flags = parser.parse_args()
   folder = pathlib.Path(flags.folder)
   if folder.exists():
@@ -182,16 +165,16 @@ def main() -> None:
   # younger than itself.
   if "avx512f" in pathlib.Path("/proc/cpuinfo").read_text():
     os.environ.setdefault("OPENBLAS_CORETYPE", "SkylakeX")
-  sizes = [int(size) for size in flags.sizes.split(",")]
   try:
-    write(folder, max(sizes), flags.width)
+    folder.mkdir(parents=True)
+    path = folder / "vectors.npy"
+    write(path, max(SIZES))
     print(
-      f"{flags.queries} queries, width {flags.width}, depth {flags.depth}, "
-      f"median of {flags.repeats}"
+      f"{QUERIES} queries, width {WIDTH}, depth {DEPTH}, median of {REPEATS}"
     )
     print("   records  system    seconds  ratio      MiB")
-    for size in sizes:
-      found = measure(flags, size)
+    for size in SIZES:
+      found = measure(path, size)
       base = found[min(found, key=lambda name: name != "faiss")][0]
       for system, (seconds, memory) in found.items():
         print(

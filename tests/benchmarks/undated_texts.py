@@ -1,8 +1,8 @@
 """Undated texts, dated by a chronicle that the order decoder has dated.
 
   python -m tests.benchmarks.undated_texts --chronicle=tongjian \\
-    --undated=sanguozhi --sources=DIR --outside=DIR \\
-    [--systems=parser,counts] [--ctd=WORKDIR] [--rows=FILE]
+    --undated=sanguozhi --sources=DIR --outside=DIR [--ctd=WORKDIR]
+    [--rows=FILE]
 
 The chronicle is dated as `ctd_jax.date` does. Undated are the stretches of
 other works that begin where their editions print a month, those of all works
@@ -18,11 +18,9 @@ the editions print (`chronicle_gold`). Systems are
 Measured of the posterior, with intervals that resample the years:
 
   year, month   share of texts whose most probable year, month is right
-  near          share whose most probable month is right to three years
   coverage@90   share whose smallest set of months of 90 % holds the right one
   size@90       median of the months in that set
   nll           mean of -log p of the right month
-  ece           expected calibration error of the most probable month
 
 Axes: n texts, m dated sections, K months.
 """
@@ -42,7 +40,6 @@ import scipy.sparse
 from ctd_jax.dating.chronicle.chronicle_dates import ChronicleDates
 from ctd_jax.dating.corpus import MonthAxis
 from ctd_jax.evaluation import results, significance
-from ctd_jax.evaluation.calibration import expected_calibration_error
 from ctd_jax.retrieval import dense, trained_system
 from ctd_jax.training import experiment as experiments
 from ctd_jax.training import run_folder, train_step
@@ -57,8 +54,6 @@ from tests.benchmarks import (
 from tests.benchmarks.chronicle_gold import GoldRecord
 from tests.benchmarks.labelled_corpus import LabelledCorpus
 
-SYSTEMS = ("parser", "counts")
-_NEAR_YEARS = 3
 _MIN_CHARACTERS = 8  # of a text, dates stripped
 _SEED = 0  # of ties, and of the sections that likeness is weighed on
 _TIE = 1e-6  # nats
@@ -107,64 +102,41 @@ def read_other_work(
   return texts
 
 
-def read_flags(arguments: Sequence[str] | None = None) -> argparse.Namespace:
+def read_flags() -> argparse.Namespace:
   """Returns the flags."""
-
-  def read_names(text: str) -> list[str]:
-    return text.split(",")
-
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--chronicle", default="tongjian")
-  parser.add_argument(
-    "--undated", type=read_names, required=True, help="other works"
-  )
+  parser.add_argument("--undated", required=True, help="other works")
   parser.add_argument("--sources", type=pathlib.Path, required=True)
   parser.add_argument("--outside", type=pathlib.Path, required=True)
-  parser.add_argument(
-    "--systems",
-    type=read_names,
-    default=["counts"],
-    help=f"of {', '.join(SYSTEMS)}",
-  )
   parser.add_argument(
     "--ctd", type=pathlib.Path, help="workdir of a trained dual encoder"
   )
   parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
-  flags = parser.parse_args(arguments)
-  if unknown := set(flags.systems) - set(SYSTEMS):
-    parser.error(
-      f"--systems: unknown {', '.join(sorted(unknown))}; there are "
-      f"{', '.join(SYSTEMS)}"
-    )
-  return flags
+  return parser.parse_args()
 
 
 def date_texts(
-  labelled: LabelledCorpus,
-  systems: Sequence[str],
-  ctd: pathlib.Path | None = None,
+  labelled: LabelledCorpus, ctd: pathlib.Path | None = None
 ) -> Iterator[DatedTexts]:
   """Yields the texts as each system dates them.
 
   Args:
     labelled: the chronicle and the texts.
-    systems: of SYSTEMS.
     ctd: workdir of a trained dual encoder.
   """
   start = time.monotonic()
-  if "parser" in systems:
-    log_p = parse_dates(labelled)
-    yield DatedTexts("parser", "dates", log_p, time.monotonic() - start)
+  log_p = parse_dates(labelled)
+  yield DatedTexts("parser", "dates", log_p, time.monotonic() - start)
   start = time.monotonic()
   if ctd is not None:
     log_p = date_by_neighbours(labelled, ctd)
     yield DatedTexts("ctd", "neighbours", log_p, time.monotonic() - start)
   start = time.monotonic()
-  if "counts" in systems:
-    fitted = labelled.make_model().fit(labelled.corpus, labelled.labels)
-    log_p = fitted.predict().log_p(labelled.text_rows)
-    seconds = time.monotonic() - start
-    yield DatedTexts("dating-fitted", "posterior", log_p, seconds, (42,))
+  fitted = labelled.make_model().fit(labelled.corpus, labelled.labels)
+  log_p = fitted.predict().log_p(labelled.text_rows)
+  seconds = time.monotonic() - start
+  yield DatedTexts("dating-fitted", "posterior", log_p, seconds, (42,))
 
 
 def parse_dates(labelled: LabelledCorpus) -> np.ndarray:
@@ -283,24 +255,15 @@ def measure_texts(
     axis: the months.
     months: that are right, [n].
   """
-  predicted = log_p.argmax(axis=1)
   years = axis.year_of[months]
   holds, sizes = posterior_metrics.find_credible_sets(log_p, months)
-  is_right = predicted == months
   values = {
-    "month": is_right,
+    "month": log_p.argmax(axis=1) == months,
     "year": axis.to_years(log_p).argmax(axis=1) == years,
-    "near": np.abs(axis.year_of[predicted] - years) <= _NEAR_YEARS,
     "nll": -log_p[np.arange(len(log_p)), months],
     "coverage@90": holds,
   }
-  return values, {
-    "size@90": float(np.median(sizes)),
-    "ece": float(
-      expected_calibration_error(np.exp(log_p.max(axis=1)), is_right)
-    ),
-    "texts": len(log_p),
-  }
+  return values, {"size@90": float(np.median(sizes)), "texts": len(log_p)}
 
 
 def make_rows(
@@ -359,7 +322,7 @@ def main() -> None:
   )
   undated = [
     text
-    for work in flags.undated
+    for work in flags.undated.split(",")
     for text in read_other_work(
       dates, chronicle_texts.read_gold(work, folders).records, work
     )
@@ -368,7 +331,7 @@ def main() -> None:
     dates, [each.text for each in undated]
   )
   rows = []
-  for dated in date_texts(labelled, flags.systems, flags.ctd):
+  for dated in date_texts(labelled, flags.ctd):
     rows += make_rows(dated, labelled.corpus.axis, undated, flags.chronicle)
     result_rows.write_rows(flags.rows, rows)
 

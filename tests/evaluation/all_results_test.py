@@ -80,7 +80,7 @@ def test_what_needs_a_failed_step_is_not_run(workdir, capsys):
   assert "reason" in run.log_path(steps[0]).read_text()
 
 
-def test_a_file_waits_for_all_its_steps_unless_partial(workdir, tmp_path):
+def test_a_file_waits_for_all_its_steps(workdir, tmp_path):
   folder = tmp_path / "results"
   old_rows = [
     results.ResultRow(
@@ -94,19 +94,12 @@ def test_a_file_waits_for_all_its_steps_unless_partial(workdir, tmp_path):
   run = all_results.ResultRun(workdir, steps)
   all_results.run_steps(all_results.ResultRun(workdir, steps[:1]))
 
-  lacking = all_results.collect_rows(run, folder, partial=False)
+  lacking = all_results.collect_rows(run, folder)
   assert lacking == {"rows": ["two"]}
   assert results.read_result_rows(folder / "rows.json") == old_rows
 
-  all_results.collect_rows(run, folder, partial=True)
-  rows = results.read_result_rows(folder / "rows.json")
-  assert [(row.system, row.value) for row in rows] == [
-    ("two", 0.25),
-    ("one", 0.5),
-  ]
-
   all_results.run_steps(run)
-  assert all_results.collect_rows(run, folder, partial=False) == {}
+  assert all_results.collect_rows(run, folder) == {}
   rows = results.read_result_rows(folder / "rows.json")
   assert [(row.system, row.value) for row in rows] == [
     ("one", 0.5),
