@@ -213,7 +213,7 @@ setuptools.setup(
       "index/answer.schema.json",
       "index/answer_page.html",
       "py.typed",
-      "training/devices.tsv",
+      "training/device_speeds.tsv",
       "utils/notes.tsv",
       "web/messages.tsv",
       "web/static/*",

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     arguments: words of the question; "-" alone is the standard input.
   """
   # Imported here so that --help is fast.
-  from ctd_jax.index import answer_output, answers, asking
+  from ctd_jax.index import answer_files, answers, asking
 
   values = flags.FLAGS
   formats = [name for name in _FORMATS if values[name].value]
@@ -67,13 +67,13 @@ def main(arguments: Sequence[str]) -> int:
   )
   if values.html:
     path = pathlib.Path(values.html).expanduser()
-    files.write_text(path, answer_output.format_page(answer))
+    files.write_text(path, answer_files.format_page(answer))
   if not formats:
     answers.print_answer(answer, why=values.why)
   elif formats[0] == "json":
     print(json.dumps(answer.to_dict(), ensure_ascii=False, indent=2))
   else:
-    print(answer_output.format_table(answer, formats[0]), end="")
+    print(answer_files.format_table(answer, formats[0]), end="")
   return NOTHING_FOUND if answer.is_empty else 0
 
 

@@ -25,7 +25,7 @@ def main() -> None:
   # Imported here so that --help is fast.
   try:
     from ctd_jax.web import app
-    from ctd_jax.web.served_index import WebSettings
+    from ctd_jax.web.settings import WebSettings
   except ModuleNotFoundError as error:
     raise ValueError(
       f"{error.name} is not installed: pip install 'ctd_jax[web]'"

@@ -19,13 +19,13 @@ from jaxtyping import Bool, Int, Int32
 from ctd_jax.chronology import dates, windows
 from ctd_jax.chronology import mentions as mentions_lib
 from ctd_jax.chronology.dates import FIRST_MONTH_OF_SEASON, DateCue
-from ctd_jax.chronology.mentions import (
-  MentionSearch,
+from ctd_jax.chronology.mentions import MentionSearch
+from ctd_jax.chronology.numerals import DateError, fold_script
+from ctd_jax.chronology.query_calendar import (
   Months,
   QueryCalendar,
   TimelineMonths,
 )
-from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.reigns import Interval, Timeline
 from ctd_jax.chronology.western_dates import find_open_window
 from ctd_jax.utils.notes import Note

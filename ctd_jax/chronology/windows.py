@@ -30,18 +30,18 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ctd_jax.chronology.dates import FIRST_MONTH_OF_SEASON
-from ctd_jax.chronology.mentions import (
-  DateMention,
-  Months,
-  QueryCalendar,
-  RegnalYear,
-)
+from ctd_jax.chronology.mentions import DateMention, find_months
 from ctd_jax.chronology.numerals import (
   DURATION_PATTERN,
   NUMERAL_PATTERN,
   DateError,
   parse_duration,
   parse_numeral,
+)
+from ctd_jax.chronology.query_calendar import (
+  Months,
+  QueryCalendar,
+  RegnalYear,
 )
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.utils.notes import Note
@@ -180,85 +180,6 @@ WINDOW_WORDS = (
   *(pattern for pattern, _ in (*MONTH_SHIFTS, *YEAR_SHIFTS)),
   SAME_YEAR,
 )
-
-
-def find_months(
-  mention: DateMention,
-  error_mention: DateMention,
-  text: str,
-  calendar: QueryCalendar,
-) -> Months:
-  """Returns the first and last month of a date, `error_mention` as printed.
-
-  DateError if the date is of several reigns or the calendar lacks it.
-  """
-  if mention.months is not None:
-    return mention.months
-  timeline = calendar.timeline
-  if len(mention.reigns) != 1:
-    names = ", ".join(map(timeline.full_reign_name, mention.reigns))
-    raise DateError(
-      Note("problem.date.reign", names=names), text, error_mention.start
-    )
-  (reign,) = mention.reigns
-  name = timeline.full_reign_name(reign)
-  try:
-    calendar.find_year(reign, mention.year)
-  except KeyError:
-    raise DateError(
-      Note(
-        "problem.date.reign_years",
-        calendar=timeline.name,
-        name=name,
-        number=timeline.reigns[reign - 1].years,
-      ),
-      text,
-      error_mention.start,
-    ) from None
-  try:
-    return _find_regnal_months(reign, mention, error_mention, text, calendar)
-  except KeyError:
-    raise DateError(
-      Note(
-        "problem.date.reign_year",
-        calendar=timeline.name,
-        year=mention.year,
-        name=name,
-      ),
-      text,
-      error_mention.start,
-    ) from None
-
-
-def _find_regnal_months(
-  reign: int,
-  mention: DateMention,
-  error_mention: DateMention,
-  text: str,
-  calendar: QueryCalendar,
-) -> Months:
-  """Returns the months of a date of a reign."""
-  year = calendar.find_year(reign, mention.year)
-  if mention.season and not mention.month:
-    first_month = FIRST_MONTH_OF_SEASON[mention.season]
-    return calendar.find_season(reign, mention.year, first_month)
-  if mention.month:
-    return calendar.find_month(reign, mention.year, mention.month, mention.leap)
-  if not mention.leap:
-    return year
-  # 「閏月」 without a number: clear if the year has one leap month.
-  leap_months = calendar.find_leap_months(reign, mention.year)
-  if leap_months is None:
-    return year
-  if len(leap_months) != 1:
-    raise DateError(
-      Note("problem.date.leap_many", number=len(leap_months))
-      if leap_months
-      else Note("problem.date.leap_none"),
-      text,
-      error_mention.start,
-    )
-  return calendar.find_month(reign, mention.year, leap_months[0], True)
 
 
 def find_second_date(

@@ -25,7 +25,7 @@ import numpy as np
 from ctd_jax.dating.chronicle import fixed_dates, written_dates
 from ctd_jax.dating.chronicle.fixed_dates import FixedDate
 from ctd_jax.index import (
-  answer_output,
+  answer_files,
   correction_checks,
   correction_tei,
   database,
@@ -93,7 +93,7 @@ def export_corrections(
   if export_format in (CSV, JSONL):
     rows = [_describe(index, row) for row in located]
     if export_format == CSV:
-      content = answer_output.format_rows(rows, COLUMNS, answer_output.CSV)
+      content = answer_files.format_rows(rows, COLUMNS, answer_files.CSV)
     else:
       lines = (json.dumps(row, ensure_ascii=False) for row in rows)
       content = "".join(line + "\n" for line in lines)
@@ -376,7 +376,7 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
         f"header, which has {len(columns)}; a cell may be empty"
       )
     values = {
-      name: answer_output.read_cell(row.get(name, "")).strip()
+      name: answer_files.read_cell(row.get(name, "")).strip()
       for name in (*_NEEDED, *_OTHERS)
     }
     rows.append((reader.line_num, values))

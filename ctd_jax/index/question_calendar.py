@@ -17,8 +17,8 @@ import numpy as np
 from jaxtyping import Bool, Int
 
 from ctd_jax.chronology import dates, reigns, sexagenary
-from ctd_jax.chronology.mentions import NO_MONTHS, Months, RegnalYear
 from ctd_jax.chronology.numerals import fold_script
+from ctd_jax.chronology.query_calendar import NO_MONTHS, Months, RegnalYear
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Timeline
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.index import calendars

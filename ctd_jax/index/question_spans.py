@@ -23,8 +23,8 @@ from ctd_jax.chronology import (
   sexagenary,
   western_dates,
 )
-from ctd_jax.chronology.mentions import Months
 from ctd_jax.chronology.numerals import DateError, fold_script
+from ctd_jax.chronology.query_calendar import Months
 from ctd_jax.chronology.western_dates import WesternDate
 from ctd_jax.index.question_calendar import CalendarMonths, format_years
 from ctd_jax.utils.notes import Note

@@ -1,9 +1,10 @@
-"""Processes of one run: joining them, and work that one does for all.
+"""Devices and processes of one run: sharding of arrays, and shared work.
 
 The same program runs in every process, each with devices of its own, and every
-array is global. The functions here let processes find each
-other, hand global arrays to the host, and agree that process 0 writes files, on
-a file system that all of them see. With one process nothing is started.
+array is global. The functions here lay arrays out over the devices, let
+processes find each other, hand global arrays to the host, and agree that
+process 0 writes files, on a file system that all of them see. With one process
+nothing is started.
 """
 
 from __future__ import annotations

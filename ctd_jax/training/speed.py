@@ -40,7 +40,7 @@ _CLOSE_SECONDS = 10.0
 
 
 class Device(msgspec.Struct, frozen=True):
-  """Figures of one JAX device, a line of devices.tsv."""
+  """Figures of one JAX device, a line of device_speeds.tsv."""
 
   pattern: str  # part of the name that JAX has for the device
   # Dense bf16 TFLOP/s, sums in fp32. Data sheets of GPUs print twice as much,
@@ -65,7 +65,7 @@ class Device(msgspec.Struct, frozen=True):
 @functools.cache
 def list_devices() -> tuple[Device, ...]:
   """Returns the devices whose figures are known."""
-  path = pathlib.Path(__file__).with_name("devices.tsv")
+  path = pathlib.Path(__file__).with_name("device_speeds.tsv")
   return tuple(row for _, row in files.read_csv_rows(path, Device, "\t"))
 
 

@@ -54,8 +54,8 @@ from ctd_jax.web.served_index import (
   IndexHolder,
   NoIndexError,
   ServedIndex,
-  WebSettings,
 )
+from ctd_jax.web.settings import WebSettings
 from ctd_jax.web.upload_files import UploadStore
 from ctd_jax.web.upload_reading import UploadReader
 

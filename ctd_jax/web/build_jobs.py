@@ -42,7 +42,7 @@ from ctd_jax.web.job_files import (
   StoredJob,
 )
 from ctd_jax.web.requests import PageError, answer_in_time
-from ctd_jax.web.served_index import WebSettings
+from ctd_jax.web.settings import WebSettings
 
 _LOCK_FILE = "lock"
 _MAX_JOBS = 100  # that have ended and are kept

@@ -30,7 +30,7 @@ from starlette.responses import (
 )
 
 from ctd_jax.chronology import reigns
-from ctd_jax.index import answer_output, answers, calendars, ranking
+from ctd_jax.index import answer_files, answers, calendars, ranking
 from ctd_jax.index.answers import clean
 from ctd_jax.index.question_calendar import QuestionError
 from ctd_jax.utils import notes
@@ -422,7 +422,7 @@ def split_marks(
   merged = ranking.merge_spans(
     [(start, end) for start, end in cut if start < end]
   )
-  return list(answer_output.split_marks(text, merged))
+  return list(answer_files.split_marks(text, merged))
 
 
 @functools.cache

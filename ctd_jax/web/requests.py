@@ -28,7 +28,8 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from ctd_jax.web.served_index import IndexHolder, ServedIndex, WebSettings
+from ctd_jax.web.served_index import IndexHolder, ServedIndex
+from ctd_jax.web.settings import WebSettings
 
 Result = TypeVar("Result")
 

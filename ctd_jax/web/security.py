@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ctd_jax.web import rendering, requests
 from ctd_jax.web.requests import SAFE_METHODS, PageError
-from ctd_jax.web.served_index import WebSettings
+from ctd_jax.web.settings import WebSettings
 
 TOKEN_COOKIE = "ctd_token"
 TOKEN_PATH = "/token"

@@ -1,4 +1,4 @@
-"""The served index: settings, permanent addresses, caches and reloading.
+"""The served index: permanent addresses, caches and reloading.
 
 A record's address is its work and id; its row changes with every build.
 
@@ -7,11 +7,8 @@ Axes: n records of a work, K months.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
-import ipaddress
 import pathlib
-import socket
 import threading
 import time
 from collections.abc import Callable, Collection, Hashable
@@ -26,12 +23,7 @@ from ctd_jax.index import asking, database, manifest
 from ctd_jax.index.asking import Index
 from ctd_jax.index.index_folder import IndexFolder
 
-LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
-# Per client, if other machines can reach the server.
-DEFAULT_REQUESTS_PER_MINUTE = 600
-UPLOAD_PATH = "/upload"
 RECORD_PATH = "/record"
-_MIN_TOKEN = 16
 _MAX_WORKS = 1_000  # quoted names in the cache
 _COMMENTARY = "neg_comment"
 _MAX_RESULTS = 128  # answers in the cache
@@ -42,78 +34,6 @@ _MAX_DENSITIES = 64  # choices of works and kinds in the cache
 
 Argument = TypeVar("Argument", bound=Hashable)
 Result = TypeVar("Result")
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WebSettings:
-  """What a server serves, to whom, and its limits."""
-
-  index: pathlib.Path  # folder of the index
-  encoder: str | None = None  # as in `Index.open`
-  host: str = LOCAL_HOST  # address to listen on
-  port: int = DEFAULT_PORT
-  # More names of the server, for example behind a proxy.
-  host_names: tuple[str, ...] = ()
-  # Secret that readers must enter; None for no secret.
-  token: str | None = None
-  # Forbids corrections, uploads and builds.
-  read_only: bool = False
-  max_question: int = 20_000  # characters of a question or passage
-  max_body: int = 256 * 1024  # bytes of a request
-  max_upload: int = 64 << 20  # bytes of an upload, unpacked
-  seconds: float = 20.0  # time limit of an answer
-  # Per client; 0 for no limit, None for the default.
-  requests_per_minute: int | None = None
-
-  def validate(self) -> None:
-    """Raises ValueError, naming the flag, if the settings are unsafe."""
-    if not self.is_local and self.token is None:
-      raise ValueError(
-        f"--host={self.host}: other machines could read the index; expected "
-        f"--token=SECRET as well, or --host={LOCAL_HOST}"
-      )
-    if self.token is not None and len(self.token) < _MIN_TOKEN:
-      raise ValueError(
-        f"--token: {len(self.token)} characters can be guessed; expected "
-        f"{_MIN_TOKEN} or more"
-      )
-    if not 0 <= self.port < 1 << 16:
-      raise ValueError(f"--port={self.port}: expected 0 to 65535")
-    if self.requests_per_minute is not None and self.requests_per_minute < 0:
-      raise ValueError(
-        f"--requests_per_minute={self.requests_per_minute}: expected a number "
-        "of requests, or 0 for any"
-      )
-
-  def max_body_of(self, path: str) -> int:
-    """Returns the largest request body of a path, in bytes."""
-    # The parts of a form have headers of their own.
-    return self.max_upload + (1 << 20) if path == UPLOAD_PATH else self.max_body
-
-  @property
-  def is_local(self) -> bool:
-    """Whether only this machine can reach the server."""
-    if self.host == "localhost":
-      return True
-    try:
-      return ipaddress.ip_address(self.host).is_loopback
-    except ValueError:
-      return False
-
-  @property
-  def allowed_hosts(self) -> tuple[str, ...]:
-    """Host names that requests may use; others are refused."""
-    names = ["localhost", self.host, *self.host_names]
-    if not self.is_local:
-      names.append(socket.gethostname())
-    return tuple(dict.fromkeys(names))
-
-  @property
-  def rate(self) -> int:
-    """Requests per minute and client; 0 for no limit."""
-    if self.requests_per_minute is not None:
-      return self.requests_per_minute
-    return 0 if self.is_local else DEFAULT_REQUESTS_PER_MINUTE
 
 
 def make_record_path(work: str, record_id: str) -> str:

@@ -219,8 +219,8 @@ def _describe_work(work: Any, calendar: Any) -> dict[str, Any]:
 def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
   """Returns how a work would be dated, and the dates that it prints."""
   from ctd_jax.dating.chronicle import (
-    checks,
     chronicle_dating,
+    dating_warnings,
     eras,
     section_reading,
   )
@@ -259,7 +259,7 @@ def _describe_dates(work: Any, calendar: Any) -> dict[str, Any]:
     "unknown": unknown.most_common(_MAX_NAMES),
     "streams": streams.most_common(_MAX_NAMES),
     "warnings": msgspec.to_builtins(
-      checks.list_lacking(entries, sections, calendar)
+      dating_warnings.list_lacking(entries, sections, calendar)
     ),
   }
 

@@ -15,7 +15,7 @@ from rich import cells
 
 from ctd_jax.dating.passages.passages import PassageDates, PassageReason
 from ctd_jax.index import (
-  answer_output,
+  answer_files,
   calendars,
   database,
   record_answers,
@@ -97,7 +97,7 @@ def test_marked_words_are_seen_in_a_long_text():
 
 
 def test_page_is_complete_and_escaped(answer):
-  text = answer_output.format_page(answer)
+  text = answer_files.format_page(answer)
   assert "<script" not in text
   assert not re.search(r'(?:src|href)="', text)
   assert "<i>莒" not in text
@@ -112,15 +112,15 @@ def test_page_is_complete_and_escaped(answer):
 def test_texts_of_records_are_escaped(index):
   answer = index.ask("莒人使來")
   assert "莒人使來<b>&。␛[31m" in str(answer)
-  text = answer_output.format_page(answer)
+  text = answer_files.format_page(answer)
   assert "&lt;b&gt;&amp;" in text
   assert "<mark>莒人使來</mark>" in text
   assert "\x1b" not in text
 
 
-@pytest.mark.parametrize("table_format", answer_output.FORMATS)
+@pytest.mark.parametrize("table_format", answer_files.FORMATS)
 def test_table_has_a_row_for_each_result(answer, table_format):
-  text = answer_output.format_table(answer, table_format)
+  text = answer_files.format_table(answer, table_format)
   delimiter = {"csv": ",", "tsv": "\t"}[table_format]
   rows = list(csv.DictReader(io.StringIO(text), delimiter=delimiter))
   number = len(answer.results)
@@ -131,16 +131,16 @@ def test_table_has_a_row_for_each_result(answer, table_format):
   assert len(rows) == number
   if answer.results or answer.is_empty:
     header = text.splitlines()[0].split(delimiter)
-    assert header == list(answer_output._RECORD_COLUMNS)
+    assert header == list(answer_files._RECORD_COLUMNS)
   for row, record in zip(rows, answer.results, strict=False):
     assert row["record_id"] == record.record_id
     assert None not in row.values()
 
 
 def test_formulas_are_no_formulas():
-  assert answer_output._format_cell("=1+1", "csv") == "'=1+1"
-  assert answer_output._format_cell(-1.5, "csv") == "-1.5"
-  assert answer_output._format_cell("a\tb\nc", "tsv") == "a b c"
+  assert answer_files._format_cell("=1+1", "csv") == "'=1+1"
+  assert answer_files._format_cell(-1.5, "csv") == "-1.5"
+  assert answer_files._format_cell("a\tb\nc", "tsv") == "a b c"
 
 
 def test_passage_is_answered_with_years_and_parallels(index):
@@ -238,10 +238,8 @@ def test_record_that_may_be_of_any_month_is_not_given_one(index):
 def test_figure_shows_where_the_probability_is():
   curve = [(year, 0.0) for year in range(-700, -400)]
   curve[100] = (-600, 1.0)
-  figure = answer_output.draw_posterior(curve)
+  figure = answer_files.draw_posterior(curve)
   assert "601 BCE: 1.000" in figure
   assert figure.count("<rect") == 7  # the year and three on each side
-  flat = answer_output.draw_posterior(
-    [(year, 1 / 2000) for year in range(2000)]
-  )
+  flat = answer_files.draw_posterior([(year, 1 / 2000) for year in range(2000)])
   assert 100 < flat.count("<rect") <= 300

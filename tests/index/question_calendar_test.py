@@ -3,8 +3,8 @@
 import pytest
 
 from ctd_jax.chronology import mentions, questions, reigns
-from ctd_jax.chronology.mentions import QueryCalendar, TimelineMonths
 from ctd_jax.chronology.numerals import DateError
+from ctd_jax.chronology.query_calendar import QueryCalendar, TimelineMonths
 from ctd_jax.chronology.reigns import Reign, Timeline
 from ctd_jax.dating.chronicle import calendar
 from ctd_jax.index import calendars

@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from ctd_jax.web.app import make_app
-from ctd_jax.web.served_index import WebSettings
+from ctd_jax.web.settings import WebSettings
 
 CHROMIUM = os.environ.get("CTD_JAX_CHROMIUM") or next(
   filter(

@@ -8,7 +8,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from ctd_jax.web.app import make_app
-from ctd_jax.web.served_index import WebSettings
+from ctd_jax.web.settings import WebSettings
 from tests.web import chromium
 
 HOST = "http://localhost"

@@ -14,7 +14,7 @@ import pytest
 from ctd_jax.utils import output
 from ctd_jax.web import job_files
 from ctd_jax.web.build_jobs import JobRunner
-from ctd_jax.web.served_index import WebSettings
+from ctd_jax.web.settings import WebSettings
 from tests.web import conftest
 from tests.web.conftest import open_client, read_fields
 from tests.web.pages_test import read
@@ -139,7 +139,7 @@ def test_job_of_a_killed_server_is_found_again(make_runner, tmp_path):
   script = (
     "import pathlib, sys, time\n"
     "from ctd_jax.web.build_jobs import JobRunner\n"
-    "from ctd_jax.web.served_index import WebSettings\n"
+    "from ctd_jax.web.settings import WebSettings\n"
     "folder = pathlib.Path(sys.argv[1])\n"
     "runner = JobRunner(folder, WebSettings(index=folder))\n"
     f"runner._program = {PROGRAM!r}\n"

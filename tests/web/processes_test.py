@@ -18,7 +18,7 @@ import pytest
 
 from ctd_jax.utils import command_line
 from ctd_jax.web import app
-from ctd_jax.web.served_index import WebSettings
+from ctd_jax.web.settings import WebSettings
 from tests.web.conftest import wait_for
 
 _TOKEN = "0123456789abcdef"

@@ -6,7 +6,7 @@ import sqlite3
 import pytest
 
 from ctd_jax.web import rendering
-from ctd_jax.web.served_index import WebSettings
+from ctd_jax.web.settings import WebSettings
 from tests.index import small_index
 from tests.web.conftest import READ_PAGES, open_client
 from tests.web.pages_test import ENGLISH

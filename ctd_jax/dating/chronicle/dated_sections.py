@@ -15,7 +15,7 @@ import numpy as np
 
 from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
-from ctd_jax.dating.chronicle import checks, western
+from ctd_jax.dating.chronicle import dating_warnings, western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import (
   CERTAIN,
@@ -241,9 +241,9 @@ class DatedSection(msgspec.Struct, frozen=True):
 def make_rows(dates: ChronicleDates) -> list[DatedSection]:
   """Returns a row for every section."""
   contradicted: dict[int, list[str]] = {}
-  for section, statement in checks.find_contradictions(dates):
+  for section, statement in dating_warnings.find_contradictions(dates):
     contradicted.setdefault(section, []).append(
-      checks.format_statement(statement)
+      dating_warnings.format_statement(statement)
     )
 
   # Many sections share reigns and month.

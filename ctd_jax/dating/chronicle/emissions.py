@@ -1,4 +1,4 @@
-"""Emissions: log p(section | place) of what a chronicle prints of its dates.
+"""Emissions: how strongly a printed date counts, log p(section | place).
 
 Axes: N sections, B of a block, K months, P = K + 1 places: the months and,
 last, outside the calendar; V different statements on months, S offsets of the

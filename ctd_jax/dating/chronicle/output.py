@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import (
-  checks,
   chronicle_input,
   date_tables,
   dated_sections,
   dates_plot,
+  dating_warnings,
   fixed_dates,
   tei_output,
 )
@@ -139,14 +139,14 @@ def _date_records(
   except ValueError as error:
     problems = [
       error,
-      *checks.list_lacking(records, sections, calendar),
-      *checks.suggest_common_era(records),
+      *dating_warnings.list_lacking(records, sections, calendar),
+      *dating_warnings.suggest_common_era(records),
     ]
     raise ValueError(
       f"--input={source.path}: {'; '.join(map(str, problems))}"
     ) from error
   return dataclasses.replace(
-    dates, warnings=checks.list_warnings(dates, calendar)
+    dates, warnings=dating_warnings.list_warnings(dates, calendar)
   )
 
 

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Int
 
 from ctd_jax.benchmark.benchmark import NO_EVENT
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import checks, chronicle_dating, sections
+from ctd_jax.dating.chronicle import chronicle_dating, dating_warnings, sections
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import DOUBTFUL, ChronicleDates
 from ctd_jax.dating.chronicle.sections import Section
@@ -195,7 +195,7 @@ def date_text_by_order(
     is_fixed=dates.is_fixed,
     manner=ORDER,
     printed_reigns=find_naming_reigns(dates),
-    warnings=tuple(checks.list_warnings(dates, calendar)),
+    warnings=tuple(dating_warnings.list_warnings(dates, calendar)),
     corrections=corrected,
   )
 

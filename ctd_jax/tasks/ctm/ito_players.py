@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 from ctd_jax.tasks.chat_client import ChatClient
 from ctd_jax.tasks.chat_models import make_conversation
-from ctd_jax.tasks.ctm import grading, ito_game, replies
+from ctd_jax.tasks.ctm import ito_game, prompts, replies
 from ctd_jax.tasks.ctm.ito_game import DESCRIBE, Round, View
 from ctd_jax_datasets.ctm import periods, schema
 from ctd_jax_datasets.ctm.schema import Theme
@@ -208,7 +208,7 @@ class ModelAgent:
     rules = _RULES_PROMPT.format(
       seats=view.num_seats,
       seat=view.seat + 1,
-      timeline=grading.TIMELINE,
+      timeline=prompts.TIMELINE,
       themes="\n".join(
         f"{theme.name}（{theme.low}到{theme.high}）：{'＜'.join(theme.items)}"
         for theme in self.themes

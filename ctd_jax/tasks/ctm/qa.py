@@ -25,7 +25,7 @@ from ctd_jax.retrieval import bm25, host_search
 from ctd_jax.tasks import chat_models
 from ctd_jax.tasks.chat_client import ChatClient, open_client
 from ctd_jax.tasks.chat_models import Journal
-from ctd_jax.tasks.ctm import data_sources, grading, report, timeline
+from ctd_jax.tasks.ctm import data_sources, grading, prompts, report, timeline
 from ctd_jax.tasks.ctm.command_settings import DIRECT, MODEL, QaSettings
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax.utils import files
@@ -44,7 +44,7 @@ def answer_with_model(
 ) -> str:
   """Returns a model's reply to a question."""
   return chat.ask(
-    grading.make_question_prompt(question, style, context(question))
+    prompts.make_question_prompt(question, style, context(question))
   ).text
 
 

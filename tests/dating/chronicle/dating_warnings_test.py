@@ -3,14 +3,14 @@
 import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import checks, chronicle_dating
+from ctd_jax.dating.chronicle import chronicle_dating, dating_warnings
 from tests.dating.chronicles import records_of
 
 
 def test_eras_of_other_calendars_are_named_with_their_polity():
   jin = calendar_lib.load_calendar("晉")
   lines = ["泰始二年春，大水。", "明洪武三年正月，地震。", "洪武四年，雨。"]
-  (warning,) = checks.list_unknown_eras(records_of(lines), jin)
+  (warning,) = dating_warnings.list_unknown_eras(records_of(lines), jin)
   assert str(warning).startswith(
     "洪武 is not in the calendar 晉 (2 times, first chronicle.txt:2): an era of"
   )
@@ -20,7 +20,7 @@ def test_eras_of_other_calendars_are_named_with_their_polity():
 
 def test_an_era_of_no_table_is_named_with_the_nearest():
   song = calendar_lib.load_calendar("宋")
-  (warning,) = checks.list_unknown_eras(
+  (warning,) = dating_warnings.list_unknown_eras(
     records_of(["紹典三年春正月，大水。"]), song
   )
   assert "no table has it; the nearest are" in str(warning)
@@ -31,12 +31,12 @@ def warn(lines, calendar):
   records = records_of(lines)
   all_sections = chronicle_dating.read_all_sections(records, calendar)
   dates = chronicle_dating.date_sections(records, all_sections, calendar)
-  return checks.list_warnings(dates, calendar)
+  return dating_warnings.list_warnings(dates, calendar)
 
 
 def list_missing(lines, calendar):
   records = records_of(lines)
-  return checks.list_missing_dates(
+  return dating_warnings.list_missing_dates(
     chronicle_dating.read_all_sections(records, calendar), records, calendar
   )
 
@@ -71,7 +71,7 @@ def test_many_eras_and_dates_are_counted(polity, noun, dates):
   records = records_of(f"{date}年春、大水。" for date in dates.split())
   calendar = calendar_lib.load_calendar(polity)
   sections = chronicle_dating.read_all_sections(records, calendar)
-  warnings = checks.list_lacking(records, sections, calendar)
+  warnings = dating_warnings.list_lacking(records, sections, calendar)
   assert len(warnings) == 6
   assert str(warnings[-1]) == f"and 2 more {noun} that it lacks"
 
@@ -88,9 +88,11 @@ def test_a_text_that_is_hardly_dated_is_said_to_be():
 
 
 def test_years_of_the_common_era_ask_for_its_calendar():
-  (advice,) = checks.suggest_common_era(records_of(["A.D. 787. Ships came."]))
+  (advice,) = dating_warnings.suggest_common_era(
+    records_of(["A.D. 787. Ships came."])
+  )
   assert "--reigns=CE" in str(advice)
-  assert checks.suggest_common_era(records_of(["大水。"])) == []
+  assert dating_warnings.suggest_common_era(records_of(["大水。"])) == []
 
 
 def test_a_text_under_another_calendar_is_doubted():

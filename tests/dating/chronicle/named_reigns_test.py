@@ -3,7 +3,7 @@
 import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import checks, chronicle_dating, eras
+from ctd_jax.dating.chronicle import chronicle_dating, dating_warnings, eras
 from tests.dating.chronicles import records_of
 
 
@@ -48,7 +48,7 @@ def test_rulers_that_a_calendar_lacks_are_named(polities, text, name):
   (era,) = eras.find_unknown_eras(text, calendar)
   assert era.name == name
   assert era.known or era.nearest
-  (warning,) = checks.list_unknown_eras(records_of([text]), calendar)
+  (warning,) = dating_warnings.list_unknown_eras(records_of([text]), calendar)
   assert str(warning).startswith(f"{name} is not in the calendar {polities}")
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import checks, chronicle_dating, eras
+from ctd_jax.dating.chronicle import chronicle_dating, dating_warnings, eras
 from tests.dating.chronicles import records_of
 
 
@@ -78,7 +78,7 @@ def test_years_past_the_end_of_a_table_are_outside():
 def test_headings_of_another_time_are_told(han):
   records = records_of(["武王即位。", "九年，祭于畢。"], ["周本紀"])
   assert eras.list_other_headings(records, han) == {"周本紀": 2}
-  (warning,) = checks.list_unknown_eras(records, han)
+  (warning,) = dating_warnings.list_unknown_eras(records, han)
   assert str(warning) == (
     "周本紀 is of another time than the calendar 秦,西漢: 2 records outside"
   )

@@ -15,11 +15,11 @@ from lxml import etree
 from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.dating.chronicle import (
   calendar,
-  checks,
   chronicle_dates,
   date_tables,
   dated_sections,
   dates_plot,
+  dating_warnings,
   emissions,
   output,
   sections,
@@ -130,8 +130,8 @@ def test_a_day_that_the_month_has_not_contradicts_it(jin):
   (days,) = dates.days
   assert days.day is None
   assert days.lacks_day
-  ((_, statement),) = checks.find_contradictions(dates)
-  assert checks.format_statement(statement) == "day 丙寅"
+  ((_, statement),) = dating_warnings.find_contradictions(dates)
+  assert dating_warnings.format_statement(statement) == "day 丙寅"
 
 
 def test_a_numbered_day_counts_from_the_first_of_the_month(jin):
@@ -374,7 +374,7 @@ def test_months_of_the_common_era_are_written_as_such():
   assert date_tables.format_month(march) == "March 787 CE"
   assert date_tables.format_month(None) == ""
   year = ("year", "CE", 787)
-  assert checks.format_statement(year) == "year 787 CE"
+  assert dating_warnings.format_statement(year) == "year 787 CE"
 
 
 def test_tsv_has_a_line_for_each_section_and_numbers_that_sort(rows):
