@@ -14,12 +14,7 @@ import pytest
 from rich import cells
 
 from ctd_jax.dating.passages.passages import PassageDates, PassageReason
-from ctd_jax.index import (
-  answer_files,
-  calendars,
-  database,
-  record_answers,
-)
+from ctd_jax.index import answer_files, calendars, database, record_answers
 from ctd_jax.index import answers as answer_lib
 from ctd_jax.index.asking import Index
 

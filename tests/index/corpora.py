@@ -5,6 +5,10 @@ import json
 import pathlib
 
 from ctd_jax.chronology import numerals
+from ctd_jax.index import correction_checks
+from ctd_jax.index.building import index_builder
+from ctd_jax.index.corrections import Correction
+from ctd_jax.index.index_folder import IndexFolder
 
 SURNAMES = "張王李趙陳楊黃周吳徐"
 PLACES = ("涼州", "秦州", "雍州", "益州", "荊州", "揚州")
@@ -44,13 +48,8 @@ def write_notes(path: pathlib.Path) -> None:
   path.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def write_beir(folder: pathlib.Path, records: list[dict]) -> None:
-  """Writes a BEIR folder of the table `lu`, without queries.
-
-  Args:
-    folder: made if need be.
-    records: text and metadata of each.
-  """
+def write_beir(folder: pathlib.Path, records: list[dict]) -> pathlib.Path:
+  """Writes and returns a BEIR folder of the table `lu`, without queries."""
   folder.mkdir(parents=True, exist_ok=True)
   (folder / "metadata.json").write_text(
     json.dumps({"timeline": "lu", "titles": {"annals": "魯史"}}),
@@ -59,10 +58,25 @@ def write_beir(folder: pathlib.Path, records: list[dict]) -> None:
   with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
     for number, record in enumerate(records):
       line = {"_id": f"r{number}", "text": record["text"]}
-      line["metadata"] = {
-        name: value for name, value in record.items() if name != "text"
-      }
+      line["metadata"] = record.copy()
+      del line["metadata"]["text"]
       file.write(json.dumps(line, ensure_ascii=False) + "\n")
+  return folder
+
+
+def build_index(
+  folder: pathlib.Path, *sources: pathlib.Path | str, removed=(), **options
+) -> index_builder.BuildResult:
+  """Builds an index of texts, BEIR folders and names of sources.
+
+  It dates no passages unless told to, which takes most of the time.
+  """
+  names = [
+    f"beir:{it}" if isinstance(it, pathlib.Path) and it.is_dir() else str(it)
+    for it in sources
+  ]
+  options = index_builder.BuildOptions(**{"use_passages": False} | options)
+  return index_builder.build_index(folder, names, options, removed)
 
 
 def list_dated_records(number: int = 30) -> list[dict]:
@@ -77,3 +91,14 @@ def list_dated_records(number: int = 30) -> list[dict]:
     }
     for row, (year, month) in enumerate(dates)
   ]
+
+
+def correct(folder, work, first, date, last=None, key=None, **changes):
+  """Adds a correction as the pages do, and returns it."""
+  index = IndexFolder.open(folder)
+  last = last or first
+  checked = correction_checks.check_correction(index, work, first, last, date)
+  values = {"work": work, "first_record": first, "last_record": last}
+  values |= {"date": date, "name": "A", "texts_sha256": checked.texts_sha256}
+  key = key or f"{work} {first} {date}"
+  return index.corrections.add(Correction(**values | changes), key)

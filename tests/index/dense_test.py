@@ -16,9 +16,6 @@ from ctd_jax.index import (
 )
 from ctd_jax.index import vectors as vectors_lib
 from ctd_jax.index.asking import Index
-from ctd_jax.index.building import index_builder
-from ctd_jax.index.building.index_builder import BuildOptions
-from ctd_jax.index.corrections import Correction
 from ctd_jax.index.vectors import NearRecords
 from ctd_jax.models.dual_encoder import CTDConfig
 from ctd_jax.models.encoders.bert import BertConfig
@@ -32,6 +29,7 @@ from ctd_jax.models.pretrained.vector_settings import (
 from ctd_jax.retrieval import run_export
 from ctd_jax.training import experiment
 from tests.index import corpora
+from tests.index.corpora import build_index
 from tests.models import published_folder
 from tests.training import synthetic_run
 
@@ -79,14 +77,6 @@ def fixture_copy(dense_index, tmp_path):
   return shutil.copytree(dense_index, tmp_path / "copy.index")
 
 
-def build_index(folder, *sources, **options):
-  return index_builder.build_index(
-    folder,
-    [f"beir:{source}" for source in sources],
-    BuildOptions(**{"use_passages": False} | options),
-  )
-
-
 def count_encoded(monkeypatch):
   """Returns a list to which the texts are added that are encoded from now."""
   encoded = []
@@ -100,18 +90,16 @@ def count_encoded(monkeypatch):
   return encoded
 
 
+def join_notes(answer):
+  return " ".join(map(str, answer.notes))
+
+
 def test_every_record_has_a_vector_of_the_encoder(dense_index, encoder):
   entry = manifest.read_manifest(dense_index).dense
-  assert (entry.name, entry.kind, entry.path) == (
-    "tiny",
-    encoders.PUBLISHED,
-    str(encoder),
-  )
-  assert (entry.vectors, entry.dimensions) == (30, 16)
+  assert (entry.kind, entry.path) == (encoders.PUBLISHED, str(encoder))
   assert index_check.check_index(dense_index) == []
-  assert "30 of 16 dimensions, by tiny" in index_check.format_summary(
-    dense_index
-  )
+  summary = index_check.format_summary(dense_index)
+  assert "30 of 16 dimensions, by tiny" in summary
   index = Index.open(dense_index)
   (work,) = index.works
   vectors = np.concatenate([*index.dense.vectors_of(work).parts])
@@ -125,49 +113,38 @@ def test_words_are_ranked_by_their_vectors_too(dense_index):
   answer = index.ask(text, k=30, intent="words")
   near = index.dense.find_near(" ".join(answer.understood.words), index.works)
   (work,) = index.works
-  order = np.argsort(-near.cosines[work.work_id], kind="stable")
-  above = int((near.cosines[work.work_id] > near.lowest).sum())
+  cosines = near.cosines[work.work_id]
+  order = np.argsort(-cosines, kind="stable")
+  above = int((cosines > near.lowest).sum())
   rows = [record.row for record in answer.results]
   assert rows[:above] == (order[:above] + 1).tolist()
   parts = [record.score_parts for record in answer.results]
   assert (parts[0]["dense"], parts[-1]["dense"]) == (1.0, 0.0)
-  cosines = near.cosines[work.work_id]
-  assert (near.lowest, near.highest) == pytest.approx(
-    (cosines.mean(), cosines.max())
-  )
-  assert parts[0]["cosine"] == pytest.approx(
-    float(near.cosines[work.work_id].max())
-  )
+  expected = cosines.mean(), cosines.max()
+  assert (near.lowest, near.highest) == pytest.approx(expected)
+  assert parts[0]["cosine"] == pytest.approx(float(cosines.max()))
   assert answer.versions.encoder == encoders.describe_encoder(index.dense.entry)
   lines = answers.format_answer(answer, why=True)
   assert "words 1.00, dense 1.00, cosine" in " ".join(lines.split())
-  # With the words alone there is one record, with both it is the first.
-  by_words = Index.open(dense_index, encoder="none").ask(
-    text, k=1, intent="words"
-  )
+  # The record that holds the words is the first with either weight.
+  by_words = Index.open(dense_index, encoder="none").ask(text, intent="words")
   assert by_words.results[0].text == TEXTS[7]
-  both = Index.open(dense_index, dense_weight=0.2).ask(
-    text, k=3, intent="words"
-  )
-  assert both.results[0].text == TEXTS[7]
-  assert both.results[0].score == pytest.approx(
-    0.8 * both.results[0].score_parts["words"]
-    + 0.2 * both.results[0].score_parts["dense"]
-  )
+  both = Index.open(dense_index, dense_weight=0.2).ask(text, intent="words")
+  first = both.results[0]
+  assert first.text == TEXTS[7]
+  expected = 0.8 * first.score_parts["words"] + 0.2 * first.score_parts["dense"]
+  assert first.score == pytest.approx(expected)
 
 
 def test_what_no_record_prints_is_found_and_said(dense_index):
   answer = Index.open(dense_index).ask("楚丘", k=2, intent="words")
   assert len(answer.results) == 2
-  assert any(
-    str(note).startswith("no record contains 楚丘") for note in answer.notes
-  )
-  assert any(
-    "their vectors are close to it" in str(note) for note in answer.notes
-  )
+  notes = join_notes(answer)
+  assert "no record contains 楚丘" in notes
+  assert "their vectors are close to it" in notes
   alone = Index.open(dense_index, encoder="none").ask("楚丘", intent="words")
   assert alone.is_empty
-  assert any("without the vectors of tiny" in str(note) for note in alone.notes)
+  assert "without the vectors of tiny" in join_notes(alone)
   assert alone.versions.encoder is None
 
 
@@ -175,14 +152,14 @@ def test_vectors_are_compared_within_a_time(dense_index):
   index = Index.open(dense_index, dense_weight=0.5)
   in_year = index.ask("魯隱公二年", k=30)
   answer = index.ask("魯隱公二年楚丘", k=30)
-  assert {record.row for record in answer.results} == {
-    record.row for record in in_year.results
-  }
-  elsewhere = index.ask("魯隱公二年" + corpora.name_person(1, 3), k=30)
-  assert "records of other times contain" in "".join(map(str, elsewhere.notes))
-  assert "none of these contains" in "".join(map(str, elsewhere.notes))
-  mixed = index.ask(corpora.name_person(1, 3), k=9, intent="words")
-  assert " of these do not contain" in "".join(map(str, mixed.notes))
+  rows = [{record.row for record in it.results} for it in (answer, in_year)]
+  assert rows[0] == rows[1]
+  person = corpora.name_person(1, 3)
+  notes = join_notes(index.ask("魯隱公二年" + person, k=30))
+  assert "records of other times contain" in notes
+  assert "none of these contains" in notes
+  mixed = index.ask(person, k=9, intent="words")
+  assert " of these do not contain" in join_notes(mixed)
   first = answer.results[0]
   assert first.score == pytest.approx(
     ranking.WORD_WEIGHT * 0.5 * first.score_parts["dense"]
@@ -213,21 +190,8 @@ def test_an_added_work_is_encoded_by_itself(copy, sources, monkeypatch):
 
 
 def test_a_corrected_work_keeps_its_vectors(copy, monkeypatch):
-  index = Index.open(copy)
-  work = index.works[0].name
-  checked = correction_checks.check_correction(
-    index, work, "r3", "r3", "魯隱公元年九月"
-  )
-  index.corrections.add(
-    Correction(
-      work=work,
-      first_record="r3",
-      last_record="r3",
-      date="魯隱公元年九月",
-      texts_sha256=checked.texts_sha256,
-    ),
-    key="form",
-  )
+  work = Index.open(copy).works[0].name
+  corpora.correct(copy, work, "r3", "魯隱公元年九月")
   monkeypatch.setattr(encoders, "open_encoder", None)  # nothing is encoded
   assert correction_checks.redate_index(copy).build.added == (work,)
   assert manifest.read_manifest(copy).dense.vectors == 30
@@ -270,12 +234,9 @@ def test_a_build_that_is_broken_off_at_its_end_answers(
 ):
   options = {}
   if changes_encoder:
-    other = write_encoder(tmp_path / "other", [*TEXTS, "某"])
-    options["encoder"] = str(other)
+    options["encoder"] = str(write_encoder(tmp_path / "other", [*TEXTS, "某"]))
   with monkeypatch.context() as patch:
-    patch.setattr(
-      index_builder.manifest, "write_manifest", lambda *arguments: 1 / 0
-    )
+    patch.setattr(manifest, "write_manifest", lambda *arguments: 1 / 0)
     with pytest.raises(ZeroDivisionError):
       build_index(copy, sources / "more", **options)
   index = Index.open(copy)
@@ -328,9 +289,9 @@ def test_damaged_vectors_are_named(copy):
   vectors = np.load(path)
   content = path.read_bytes()
   np.save(path, vectors * 2)
-  problems = index_check.check_index(copy)
-  assert any(path.name in problem for problem in problems)
-  assert any("length is not 1" in problem for problem in problems)
+  problems = " ".join(map(str, index_check.check_index(copy)))
+  assert path.name in problems
+  assert "length is not 1" in problems
   path.write_bytes(content[:-1])
   with pytest.raises(ValueError, match=rf"{path.name}: damaged"):
     Index.open(copy)
@@ -407,11 +368,7 @@ def test_the_hash_of_a_run_has_no_field_that_changes_no_vector(module):
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_compile", "small_world")
 def test_a_run_is_the_same_in_its_workdir_and_exported(
-  copy,
-  trained_config,
-  trained_run,
-  tmp_path,
-  monkeypatch,
+  copy, trained_config, trained_run, tmp_path, monkeypatch
 ):
   run = experiment.assemble_experiment(trained_config, trained_run)
   run_export.export_run(run, tmp_path / "exported")
@@ -433,7 +390,5 @@ def test_a_run_that_reads_time_keys_makes_no_vectors(tmp_path):
   config.dates.records = "key"
   config.num_epochs = 0.0
   training_run.train_and_evaluate(config, tmp_path)
-  with pytest.raises(
-    ValueError, match="reads the time keys of records .track T1."
-  ):
+  with pytest.raises(ValueError, match="the time keys of records .track T1"):
     encoders.open_encoder(tmp_path)

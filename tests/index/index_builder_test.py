@@ -13,16 +13,9 @@ from ctd_jax.dating.passages.passages import PassageDater
 from ctd_jax.index import calendars, database, index_check, manifest
 from ctd_jax.index.building import index_builder, staged_works
 from ctd_jax.index.building.group_dating import DatingChoices
-from ctd_jax.index.building.index_builder import BuildOptions
 from ctd_jax.index.posteriors import PosteriorArrays
 from tests.index import corpora
-
-
-def build_index(folder, sources, *, removed=(), **options):
-  """Builds an index that dates no passages, which takes most of the time."""
-  return index_builder.build_index(
-    folder, sources, BuildOptions(**{"use_passages": False} | options), removed
-  )
+from tests.index.corpora import build_index
 
 
 @pytest.fixture(name="beir", scope="module")
@@ -30,6 +23,13 @@ def fixture_beir(tmp_path_factory):
   folder = tmp_path_factory.mktemp("beir") / "annals_of_lu"
   corpora.write_beir(folder, corpora.list_dated_records())
   return folder
+
+
+@pytest.fixture(name="folder")
+def fixture_folder(beir, tmp_path):
+  """Returns an index of the data set that can be changed."""
+  build_index(tmp_path / "index", beir)
+  return tmp_path / "index"
 
 
 @pytest.fixture(name="texts", scope="module")
@@ -43,8 +43,8 @@ def fixture_texts(tmp_path_factory):
 @pytest.fixture(name="text_index", scope="module")
 def fixture_text_index(texts, tmp_path_factory):
   folder = tmp_path_factory.mktemp("index") / "index"
-  build_index(folder, [str(texts / "annals.txt")], reigns="西晉")
-  build_index(folder, [str(texts / "notes.txt")], use_passages=True)
+  build_index(folder, texts / "annals.txt", reigns="西晉")
+  build_index(folder, texts / "notes.txt", use_passages=True)
   return folder
 
 
@@ -61,10 +61,7 @@ def find_rows(folder, *words):
     return sorted(match.row for match in matches)
 
 
-def test_records_with_keys_are_of_their_months(beir, tmp_path):
-  folder = tmp_path / "index"
-  result = build_index(folder, [f"beir:{beir}"])
-  assert result.added == ("annals_of_lu/annals",)
+def test_records_with_keys_are_of_their_months(folder):
   works, records = open_records(folder)
   assert [record.best_month for record in records] == list(range(30))
   assert {record.dated_by for record in records} == {"keys"}
@@ -87,9 +84,8 @@ def test_records_partly_dated_are_of_what_is_known(tmp_path):
     {"text": "蝗。", "start": "隱公三年秋"},
     {"text": "大雨雪。", "end": "1-1-2"},
   ]
-  corpora.write_beir(tmp_path / "beir", records)
   folder = tmp_path / "index"
-  build_index(folder, [f"beir:{tmp_path / 'beir'}"])
+  build_index(folder, corpora.write_beir(tmp_path / "beir", records))
   spans = {
     record.text: (record.start_month, record.end_month)
     for record in open_records(folder)[1]
@@ -107,9 +103,8 @@ def test_undated_records_are_dated_by_those_that_are(tmp_path):
   records[50].pop("start")
   records[50]["text"] = records[49]["text"][:-3] + "如京師。"
   records[60]["start"] = "1-6"  # of its year alone
-  corpora.write_beir(tmp_path / "beir", records)
   folder = tmp_path / "index"
-  build_index(folder, [f"beir:{tmp_path / 'beir'}"])
+  build_index(folder, corpora.write_beir(tmp_path / "beir", records))
   works, rows = open_records(folder)
   by_id = {row.record_id: row for row in rows}
   assert by_id["r50"].dated_by == "model"
@@ -173,7 +168,8 @@ def test_nothing_is_dated_twice(text_index, texts, monkeypatch):
   before = manifest.read_manifest(text_index)
   result = build_index(
     text_index,
-    [str(texts / "annals.txt"), str(texts / "notes.txt")],
+    texts / "annals.txt",
+    texts / "notes.txt",
     use_passages=True,
   )
   assert result.unchanged == ("annals", "notes")
@@ -182,10 +178,9 @@ def test_nothing_is_dated_twice(text_index, texts, monkeypatch):
 
 def test_a_changed_work_replaces_the_old(beir, tmp_path):
   source, folder = tmp_path / "annals_of_lu", tmp_path / "index"
-  shutil.copytree(beir, source)
-  build_index(folder, [f"beir:{source}"])
+  build_index(folder, shutil.copytree(beir, source))
   corpora.write_beir(source, corpora.list_dated_records(20))
-  result = build_index(folder, [f"beir:{source}"])
+  result = build_index(folder, source)
   assert result.removed == result.added == ("annals_of_lu/annals",)
   summary = index_check.format_summary(folder, result)
   assert summary.endswith("replaced     annals_of_lu/annals")
@@ -196,25 +191,24 @@ def test_a_changed_work_replaces_the_old(beir, tmp_path):
   assert index_check.check_index(folder) == []
 
 
-def test_a_work_is_removed_and_added_again(beir, tmp_path):
-  folder = tmp_path / "index"
-  build_index(folder, [f"beir:{beir}"])
-  build_index(folder, [f"beir:{beir}"], removed=["annals_of_lu"])
+def test_a_work_is_removed_and_added_again(beir, folder):
+  build_index(folder, beir, removed=["annals_of_lu"])
   assert open_records(folder)[0][0].first_row == 31
-  build_index(folder, [], removed=["annals_of_lu/annals"])
+  build_index(folder, removed=["annals_of_lu/annals"])
   assert open_records(folder) == ([], [])
   assert find_rows(folder, "來聘") == []
   assert index_check.check_index(folder) == []
   with pytest.raises(ValueError, match="--remove=wrong: no such work"):
-    build_index(folder, [], removed=["wrong"])
+    build_index(folder, removed=["wrong"])
 
 
-BREAKS = {
-  "while a work is staged": "staged_works.files.write_text",
-  "before the transaction": "index_commit.commit_works",
-  "within the transaction": "index_commit.database.set_property",
-  "before the manifest": "index_commit.manifest.write_manifest",
-}
+# Where a build is killed, in the order in which it comes there.
+BREAKS = (
+  pytest.param("staged_works.files.write_text", marks=pytest.mark.slow),
+  pytest.param("index_commit.commit_works", marks=pytest.mark.slow),
+  "index_commit.database.set_property",  # within the transaction
+  pytest.param("index_commit.manifest.write_manifest", marks=pytest.mark.slow),
+)
 _SCRIPT = """
 import os, pathlib, signal, sys
 from ctd_jax.index.building import index_builder
@@ -232,26 +226,17 @@ index_builder.build_index(pathlib.Path(sys.argv[2]), [sys.argv[3]], options)
 """
 
 
-@pytest.mark.parametrize(
-  "target",
-  [
-    pytest.param(
-      target, id=name, marks=[] if "within" in name else pytest.mark.slow
-    )
-    for name, target in BREAKS.items()
-  ],
-)
-def test_a_killed_build_leaves_an_index_that_answers(beir, tmp_path, target):
-  folder, source = tmp_path / "index", tmp_path / "more"
-  build_index(folder, [f"beir:{beir}"])
-  corpora.write_beir(source, corpora.list_dated_records(40))
+@pytest.mark.parametrize("target", BREAKS)
+def test_a_killed_build_leaves_an_index_that_answers(folder, tmp_path, target):
+  records = corpora.list_dated_records(40)
+  source = corpora.write_beir(tmp_path / "more", records)
   process = subprocess.run(
     [sys.executable, "-c", _SCRIPT, target, str(folder), f"beir:{source}"],
     capture_output=True,
     check=False,
   )
   assert process.returncode == -9, process.stderr
-  is_committed = target == BREAKS["before the manifest"]
+  is_committed = "manifest" in target
   works, _ = open_records(folder)
   assert len(works) == 1 + is_committed
   assert len(find_rows(folder, "來聘")) == 30 + 40 * is_committed
@@ -261,7 +246,7 @@ def test_a_killed_build_leaves_an_index_that_answers(beir, tmp_path, target):
     assert len(arrays) == work.num_records
   problems = index_check.check_index(folder)
   assert (problems == []) == (not is_committed)
-  result = build_index(folder, [f"beir:{source}"])
+  result = build_index(folder, source)
   assert result.added == (() if is_committed else ("more/annals",))
   assert index_check.check_index(folder) == []
   assert len(find_rows(folder, "來聘")) == 70
@@ -276,12 +261,12 @@ def test_a_build_goes_on_with_the_works_that_are_dated(
       index_builder.index_commit, "commit_works", lambda *arguments: 1 / 0
     )
     with pytest.raises(ZeroDivisionError):
-      build_index(folder, [f"beir:{beir}"])
+      build_index(folder, beir)
   assert not (folder / "manifest.json").exists()
   with pytest.raises(FileNotFoundError, match="or finish a stopped build"):
     manifest.read_manifest(folder)
   monkeypatch.setattr(staged_works, "stage_work", None)
-  result = build_index(folder, [f"beir:{beir}"])
+  result = build_index(folder, beir)
   assert result.added == ("annals_of_lu/annals",)
   assert index_check.check_index(folder) == []
 
@@ -292,22 +277,21 @@ def test_two_builders_do_not_meet(beir, tmp_path):
     index_builder._lock(folder),
     pytest.raises(ValueError, match="another build works on it"),
   ):
-    build_index(folder, [f"beir:{beir}"])
+    build_index(folder, beir)
 
 
 def test_one_bad_line_is_named_and_builds_nothing(beir, tmp_path):
-  source, folder = tmp_path / "bad", tmp_path / "index"
-  corpora.write_beir(source, corpora.list_dated_records(2000))
-  lines = (source / "corpus.jsonl").read_text(encoding="utf-8").splitlines()
-  lines[1234] = lines[1234].replace('"start": "', '"start": "9')
-  (source / "corpus.jsonl").write_text("\n".join(lines), encoding="utf-8")
+  folder = tmp_path / "index"
+  records = corpora.list_dated_records(2000)
+  records[1234]["start"] = "91-1-1"
+  source = corpora.write_beir(tmp_path / "bad", records)
   with pytest.raises(ValueError, match=r"corpus\.jsonl:1235: metadata\.start"):
-    build_index(folder, [f"beir:{beir}", f"beir:{source}"])
+    build_index(folder, beir, source)
   assert not (folder / "manifest.json").exists()
-  build_index(folder, [f"beir:{beir}"])
+  build_index(folder, beir)
   before = manifest.read_manifest(folder)
   with pytest.raises(ValueError, match=r"corpus\.jsonl:1235"):
-    build_index(folder, [f"beir:{source}"])
+    build_index(folder, source)
   assert manifest.read_manifest(folder) == before
   assert index_check.check_index(folder) == []
 
@@ -316,58 +300,42 @@ def test_errors_say_what_would_be_right(beir, texts, tmp_path):
   folder = tmp_path / "index"
 
   def build(*sources, **options):
-    build_index(folder, sources, **options)
+    build_index(folder, *sources, **options)
 
   with pytest.raises(ValueError, match="no calendar: .*--reigns"):
-    build(str(texts / "annals.txt"))
+    build(texts / "annals.txt")
   with pytest.raises(FileNotFoundError, match="chunqiutr/mini"):
     build("chunqiutr/mimi")
   with pytest.raises(ValueError, match="--order=biji: no such work"):
-    build(f"beir:{beir}", choices=DatingChoices(in_order=("biji",)))
+    build(beir, choices=DatingChoices(in_order=("biji",)))
   both = ("annals_of_lu",)
   with pytest.raises(ValueError, match="one or the other"):
-    build(f"beir:{beir}", choices=DatingChoices(in_order=both, undated=both))
+    build(beir, choices=DatingChoices(in_order=both, undated=both))
   with pytest.raises(ValueError, match="--hide=tset"):
-    build(f"beir:{beir}", hidden_splits=("tset",))
+    build(beir, hidden_splits=("tset",))
   with pytest.raises(ValueError, match="two works are called"):
-    build(f"beir:{beir}", f"beir:{beir}")
+    build(beir, beir)
   (tmp_path / "latin1.txt").write_bytes("泰始元年".encode("big5"))
   with pytest.raises(ValueError, match=r"latin1.txt.*UTF-8"):
-    build(str(tmp_path / "latin1.txt"), reigns="西晉")
+    build(tmp_path / "latin1.txt", reigns="西晉")
   with pytest.raises(ValueError, match="no index there; --add"):
     build()
   with pytest.raises(ValueError, match="records of the index are dated"):
-    build(str(texts / "notes.txt"), reigns="西晉")
+    build(texts / "notes.txt", reigns="西晉")
   (folder / "stray.txt").write_text("a")
   (folder / "jobs").mkdir()  # of a server, which may ask for the first build
   shutil.rmtree(folder / "works", ignore_errors=True)
   for path in folder.glob("index.sqlite*"):
     path.unlink()
   with pytest.raises(ValueError, match="holds stray.txt and no index"):
-    build(f"beir:{beir}")
+    build(beir)
 
 
 def test_an_index_keeps_its_calendar(text_index, texts, beir):
   with pytest.raises(ValueError, match="has another calendar"):
-    build_index(text_index, [str(texts / "annals.txt")], reigns="宋")
+    build_index(text_index, texts / "annals.txt", reigns="宋")
   with pytest.raises(ValueError, match="outside of the calendar"):
-    build_index(text_index, [f"beir:{beir}"])
-
-
-def test_corrections_go_with_the_text(texts, tmp_path):
-  fixed = tmp_path / "fixed.tsv"
-  fixed.write_text("record\tdate\n4\t泰始元年三月\n", encoding="utf-8")
-  folder = tmp_path / "index"
-  build_index(
-    folder,
-    [str(texts / "annals.txt")],
-    reigns="西晉",
-    choices=DatingChoices(fixed=fixed),
-  )
-  records = open_records(folder)[1]
-  assert records[3].fixed
-  assert records[3].start_month == records[3].best_month
-  assert not records[2].fixed
+    build_index(text_index, beir)
 
 
 @pytest.mark.parametrize(
@@ -380,9 +348,7 @@ def test_corrections_go_with_the_text(texts, tmp_path):
     ("manifest.json", "version"),
   ],
 )
-def test_damage_is_found_and_named(beir, tmp_path, name, damage):
-  folder = tmp_path / "index"
-  build_index(folder, [f"beir:{beir}"])
+def test_damage_is_found_and_named(beir, folder, name, damage):
   (path,) = folder.glob(name)
   content = path.read_bytes()
   if damage == "remove":
@@ -397,15 +363,13 @@ def test_damage_is_found_and_named(beir, tmp_path, name, damage):
     with pytest.raises(ValueError, match="format 7, this version reads 2"):
       index_check.check_index(folder)
     with pytest.raises(ValueError, match="format 7"):
-      build_index(folder, [f"beir:{beir}"])
+      build_index(folder, beir)
     return
   problems = index_check.check_index(folder)
   assert any(str(path) in problem for problem in problems), problems
 
 
-def test_rows_that_are_not_those_written_are_found(beir, tmp_path):
-  folder = tmp_path / "index"
-  build_index(folder, [f"beir:{beir}"])
+def test_rows_that_are_not_those_written_are_found(folder):
   with contextlib.closing(
     database.open_database(folder, readonly=False)
   ) as connection:

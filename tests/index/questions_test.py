@@ -47,10 +47,7 @@ TIMES = {
   "魯隱公元年五月之事": month(1, 1, 5),
   "《春秋》隱公元年五月": month(1, 1, 5),
   "隱公元年秋": (6, 8),
-  "襄公二十六年至二十八年": (
-    year_months(9, 26)[0],
-    year_months(9, 28)[1],
-  ),
+  "襄公二十六年至二十八年": (year_months(9, 26)[0], year_months(9, 28)[1]),
   "722 BCE": YIN,
   "722 BCE..719 BCE": (0, 47),
   "722-719 BCE": (0, 47),
@@ -409,9 +406,7 @@ NUM_MONTHS = {LU_READER: len(LU), FEW_READER: len(FEW_CALENDARS)}
 
 
 @settings(
-  max_examples=150,
-  deadline=None,
-  suppress_health_check=[HealthCheck.too_slow],
+  max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 @given(
   st.one_of(st.lists(_PARTS, max_size=9).map("".join), st.text(max_size=40)),

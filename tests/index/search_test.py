@@ -91,9 +91,7 @@ def test_ranking_is_that_of_the_dating_systems(index):
     )
     by_row = {item.row: item.score for item in ranked}
     np.testing.assert_allclose(
-      [by_row[row + 1] for row in range(len(expected))],
-      expected,
-      atol=1e-3,
+      [by_row[row + 1] for row in range(len(expected))], expected, atol=1e-3
     )
 
 

@@ -2,7 +2,7 @@
 
 import pathlib
 
-from ctd_jax.index.building import index_builder
+from tests.index import corpora
 
 TEXT = """泰始元年春正月，大赦天下。
 夏四月，雨雹。
@@ -20,14 +20,8 @@ TEXT = """泰始元年春正月，大赦天下。
 
 
 def build_index(folder: pathlib.Path, use_passages: bool = True):
-  """Builds the index of `annals` and returns its folder.
-
-  Args:
-    folder: that gets the text and the index.
-    use_passages: whether the index is to date passages.
-  """
+  """Writes `annals` to a folder, builds its index there and returns that."""
   source, index = folder / "annals.txt", folder / "index"
   source.write_text(TEXT)
-  options = index_builder.BuildOptions(reigns="西晉", use_passages=use_passages)
-  index_builder.build_index(index, [str(source)], options)
+  corpora.build_index(index, source, reigns="西晉", use_passages=use_passages)
   return index

@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+import shutil
 import time
 
 import pytest
@@ -68,6 +69,21 @@ def client(index_folder):
 def served(client):
   """Returns the index that the client asks."""
   return client.app.state.holder.get()
+
+
+@pytest.fixture
+def folder(tmp_path, index_folder):
+  """Returns a copy of the index that can be changed."""
+  return shutil.copytree(index_folder, tmp_path / "index")
+
+
+@pytest.fixture
+def writer(folder):
+  """Yields a client of a server whose index can be changed."""
+  with open_client(folder) as client:
+    yield client
+    for job in client.app.state.jobs.list():
+      client.app.state.jobs.cancel(job.id)
 
 
 @pytest.fixture(scope="module")

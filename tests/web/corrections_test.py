@@ -3,37 +3,22 @@
 import contextlib
 import json
 import re
-import shutil
 import sys
-from unittest import mock
 from urllib.parse import urlencode
 
 import pytest
 
 from ctd_jax.index import correction_checks, database
-from ctd_jax.index.building import staged_works
+from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.web import requests, served_index
 from ctd_jax.web.correction_pages import start_redating
 from ctd_jax.web.requests import SAFE_METHODS
 from tests.web.conftest import open_client, read_fields, wait_for
-from tests.web.pages_test import ENGLISH, read
+from tests.web.pages_test import read
 
 RECORD = "/record/notes/notes-0"
 DATE = "魯隱公元年五月"
-
-
-@pytest.fixture
-def folder(tmp_path, index_folder):
-  """Returns a copy of the index that can be changed."""
-  return shutil.copytree(index_folder, tmp_path / "index")
-
-
-@pytest.fixture
-def writer(folder):
-  """Yields a client of a server whose index can be changed."""
-  with open_client(folder) as client:
-    yield client
 
 
 def open_form(client, first="notes-0", **values):
@@ -43,11 +28,7 @@ def open_form(client, first="notes-0", **values):
 
 def save(client, fields=None, **values):
   fields = fields or open_form(client)
-  return client.post(
-    "/corrections",
-    data=fields | {"date": DATE} | values,
-    headers=ENGLISH,
-  )
+  return client.post("/corrections", data=fields | {"date": DATE} | values)
 
 
 def test_row_leads_to_the_address_that_lasts(client):
@@ -59,17 +40,13 @@ def test_row_leads_to_the_address_that_lasts(client):
   page = read(client, RECORD)
   assert 'href="/record/notes/notes-1"' in page
   assert f"{RECORD}?index=" in page
-  assert "no record notes/9" in read(client, "/record/notes/9", 404)
+  for path in ("notes/9", "notes"):
+    assert f"no record {path}" in read(client, f"/record/{path}", 404)
 
 
-def test_names_with_slashes_are_found(served, monkeypatch):
-  index = served.index
-  assert served_index.find_row_of_path(index, "notes/notes-0") == 7
-  assert served_index.find_row_of_path(index, "notes") is None
-  assert (
-    served_index.make_record_path("a/b c", "1/2?#")
-    == "/record/a/b%20c/1%2F2%3F%23"
-  )
+def test_names_with_slashes_are_quoted():
+  path = served_index.make_record_path("a/b c", "1/2?#")
+  assert path == "/record/a/b%20c/1%2F2%3F%23"
 
 
 def test_record_offers_a_form_that_leads_on_but_a_heading_none(client):
@@ -93,15 +70,8 @@ def test_date_is_read_before_it_is_saved(client):
   )
   assert "is no date" in part
   assert "<html" not in part
-  span = read(
-    client,
-    "/correct",
-    work="notes",
-    first="notes-0",
-    last="notes-1",
-    date="722 BCE/0-720",
-  )
-  assert "莒人使來" in span
+  span = {"first": "notes-0", "last": "notes-1", "date": "722 BCE/0-720"}
+  assert "莒人使來" in read(client, "/correct", work="notes", **span)
   assert "no record notes/x" in read(
     client, "/correct", 404, work="notes", first="x"
   )
@@ -137,15 +107,6 @@ def test_correction_is_saved_shown_and_undone(writer):
   assert "Active corrections: 0 of 1" in read(writer, "/corrections")
 
 
-def test_form_that_is_sent_twice_adds_one(writer):
-  fields = open_form(writer)
-  assert save(writer, fields).status_code == 303
-  assert save(writer, fields).status_code == 303
-  assert "Active corrections: 1 of 1." in read(writer, "/corrections")
-  other = save(writer, fields, date="魯隱公二年")
-  assert other.status_code == 409
-
-
 @pytest.mark.parametrize(
   ("values", "status", "message"),
   [
@@ -167,22 +128,13 @@ def test_what_cannot_be_saved_is_said_and_written_again(
   response = writer.post(
     "/corrections",
     content=urlencode(fields, errors="surrogatepass"),
-    headers=ENGLISH | {"content-type": "application/x-www-form-urlencoded"},
+    headers={"content-type": "application/x-www-form-urlencoded"},
   )
   assert response.status_code == status
   assert message in response.text
   if values.get("date") == "寶元元年":
     assert ">kept</textarea>" in response.text
   assert "Active corrections: 0 of 0" in read(writer, "/corrections")
-
-
-def test_overlap_names_the_correction_to_undo(writer):
-  save(writer)
-  response = save(writer)
-  assert response.status_code == 409
-  assert "correction 1" in response.text
-  fields = read_fields(response.text)  # of the form that is shown again
-  assert fields[requests.KEY_FIELD]
 
 
 def test_undoing_what_is_not_there_is_refused(writer):
@@ -229,7 +181,7 @@ def test_no_change_without_a_form_of_this_server(writer):
   for path, method in changes:
     if not path.startswith("/api/"):
       response = writer.request(
-        method, fill(path), data={"form_token": "0" * 64}, headers=ENGLISH
+        method, fill(path), data={"form_token": "0" * 64}
       )
       assert response.status_code == 403, path
       assert "does not come from this server" in response.text
@@ -246,7 +198,7 @@ def test_another_site_changes_nothing(writer):
     {"origin": "http://["},
   ):
     response = writer.post(
-      "/corrections", data=fields | {"date": DATE}, headers=ENGLISH | headers
+      "/corrections", data=fields | {"date": DATE}, headers=headers
     )
     assert response.status_code == 403, headers
     assert "another site" in response.text
@@ -283,7 +235,7 @@ def test_server_that_is_read_only_has_no_forms_and_refuses(folder):
     assert 'method="post"' not in read(client, "/corrections")
     assert "read only" in read(client, "/correct", 403, work="notes", first="a")
     for path, method in list_changes(client.app):
-      response = client.request(method, fill(path), headers=ENGLISH)
+      response = client.request(method, fill(path))
       assert response.status_code == 403, path
       assert "read only" in response.text
     assert client.post("/date", data={"q": "鄭人"}).status_code != 403
@@ -302,9 +254,11 @@ def test_folder_that_cannot_be_written_is_said(writer, monkeypatch, caplog):
   assert "/secret/folder" in caplog.text
 
 
-def test_form_that_is_sent_again_after_undoing_says_so(writer):
+def test_form_that_is_sent_again_adds_one_and_after_undoing_says_so(writer):
   fields = open_form(writer)
-  save(writer, fields)
+  for _ in range(2):
+    assert save(writer, fields).status_code == 303
+  assert "Active corrections: 1 of 1." in read(writer, "/corrections")
   writer.post("/corrections/1/undo", data=open_form(writer))
   response = save(writer, fields)
   assert response.status_code == 409
@@ -331,7 +285,7 @@ def test_no_page_that_is_saved_has_a_form_that_changes_something(writer):
   ]
   assert kinds == {page.split("?")[0].split("/")[2] for page in pages}
   for page in pages:
-    response = writer.get(page, headers=ENGLISH)
+    response = writer.get(page)
     assert response.status_code == 200, page
     assert 'method="post"' not in response.text, page
     assert "record" not in page or "<form" not in response.text
@@ -354,8 +308,6 @@ def test_works_are_dated_again_once_at_a_time(writer):
   assert again.id == "2"
   assert start_redating(jobs).id == "2"
   assert "The works are being dated again" in read(writer, "/corrections")
-  for job in jobs.list():
-    jobs.cancel(job.id)
 
 
 def test_corrections_are_exported(writer):
@@ -373,18 +325,12 @@ def test_corrections_are_exported(writer):
 
 
 def test_programs_correct_and_undo(writer):
-  body = {
-    "work": "notes",
-    "first_record": "notes-0",
-    "date": DATE,
-    "note": "某書",
-    "key": "program-1",
-  }
+  body = {"work": "notes", "first_record": "notes-0", "date": DATE}
+  body["key"] = "program-1"
   added = writer.post("/api/corrections", json=body)
   assert added.status_code == 201
-  assert added.json()["correction_id"] == 1
-  assert added.json()["last_record"] == "notes-0"
-  assert added.json()["state"] == "pending"
+  expected = {"correction_id": 1, "last_record": "notes-0", "state": "pending"}
+  assert expected.items() <= added.json().items()
   assert writer.post("/api/corrections", json=body).json() == added.json()
   other = writer.post("/api/corrections", json=body | {"key": "program-2"})
   assert other.status_code == 409
@@ -399,7 +345,7 @@ def test_programs_correct_and_undo(writer):
   undone = writer.delete("/api/corrections/1?name=a&key=program-3").json()
   assert (undone["state"], undone["undone_by"]) == ("undone", "a")
   again = writer.delete("/api/corrections/1?name=a&key=program-3")
-  assert again.status_code == 200
+  assert again.json() == undone
   assert writer.delete("/api/corrections/1").status_code == 409
   late = writer.post("/api/corrections", json=body).json()
   assert (late["correction_id"], late["state"]) == (1, "undone")
@@ -465,23 +411,20 @@ def test_programs_read_a_date(client):
   assert "no date" in bad.json()["error"]["detail"]
 
 
-@pytest.mark.parametrize(
-  ("body", "status"),
-  [
-    ({}, 422),
-    ({"first_record": "notes-9"}, 422),
-    ({"work": "x"}, 422),
-    ({"date": "寶元元年"}, 422),
-    ({"key": "short"}, 422),
-    ({"unknown": 1}, 422),
-    ({"note": "x" * 10_001}, 422),
-  ],
-)
-def test_programs_are_told_what_is_wrong(writer, body, status):
+def test_programs_are_told_what_is_wrong(writer):
   whole = {"work": "notes", "first_record": "notes-0", "date": DATE}
-  response = writer.post("/api/corrections", json=whole | body if body else {})
-  assert response.status_code == status
-  assert response.json()["error"]["detail"]
+  for body in (
+    {},
+    whole | {"first_record": "notes-9"},
+    whole | {"work": "x"},
+    whole | {"date": "寶元元年"},
+    whole | {"key": "short"},
+    whole | {"unknown": 1},
+    whole | {"note": "x" * 10_001},
+  ):
+    response = writer.post("/api/corrections", json=body)
+    assert response.status_code == 422, body
+    assert response.json()["error"]["detail"]
   for kind in ("text/plain", "application/x-www-form-urlencoded", ""):
     response = writer.post(
       "/api/corrections",
@@ -502,21 +445,20 @@ def test_marks_stand_beside_the_records_of_other_pages(writer):
     assert mark.startswith(RECORD), path
     assert mark.endswith("#corrections"), path
     assert f"corrected to {DATE}, not dated again yet" in page
-  writer.post("/corrections/1/undo", data=open_form(writer), headers=ENGLISH)
+  writer.post("/corrections/1/undo", data=open_form(writer))
   assert "corrected to" not in read(writer, "/?q=鄭人")
 
 
-def test_marks_of_corrections_that_count_or_are_left_out(folder):
-  dated_with = staged_works.DatedWith
-  states = {
-    "set by a reader: 魯隱公元年五月": dated_with(corrections=(1,)),
-    "correction to 魯隱公元年五月 not used": dated_with(left_out={1: "gone"}),
-  }
-  for text, state in states.items():
-    with open_client(folder) as client:
-      if text.startswith("set"):
-        save(client)
-      with mock.patch.object(
-        correction_checks, "read_dated_with", return_value=state
-      ):
-        assert text in read(client, "/month/20")
+@pytest.mark.parametrize(
+  ("state", "text"),
+  [
+    (DatedWith(corrections=(1,)), f"set by a reader: {DATE}"),
+    (DatedWith(left_out={1: "gone"}), f"correction to {DATE} not used"),
+  ],
+)
+def test_marks_of_corrections_that_count_or_are_left_out(
+  writer, monkeypatch, state, text
+):
+  save(writer)
+  monkeypatch.setattr(correction_checks, "read_dated_with", lambda *_: state)
+  assert text in read(writer, "/month/20")

@@ -3,7 +3,6 @@
 import json
 import multiprocessing
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -68,9 +67,8 @@ def test_job_runs_with_the_folder_and_its_arguments(make_runner, tmp_path):
 
 @pytest.mark.parametrize("is_one_of_several", [True, False])
 def test_job_that_goes_on_is_told_by_the_first_process_alone(
-  index_folder, tmp_path, monkeypatch, caplog, is_one_of_several
+  folder, monkeypatch, caplog, is_one_of_several
 ):
-  folder = shutil.copytree(index_folder, tmp_path / "index")
   runner = JobRunner(folder, WebSettings(index=folder))
   runner._program = PROGRAM
   if is_one_of_several:
@@ -127,10 +125,8 @@ def test_form_that_is_sent_twice_starts_one_job(make_runner):
 
 def test_program_that_ignores_the_signal_is_ended(make_runner):
   runner = make_runner()
-  deaf = (
-    "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); " + WAITS
-  )
-  job = runner.start("1", [deaf], "")
+  deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+  job = runner.start("1", [deaf + WAITS], "")
   wait_for_line(runner, job.id, "begun")
   assert runner.cancel(job.id).state == "cancelled"
 
@@ -155,8 +151,7 @@ def test_job_of_a_killed_server_is_found_again(make_runner, tmp_path):
     "print('first')\n"
   )
   server = subprocess.Popen(
-    [sys.executable, "-c", script, str(tmp_path), waits],
-    stdout=subprocess.PIPE,
+    [sys.executable, "-c", script, str(tmp_path), waits], stdout=subprocess.PIPE
   )
   assert server.stdout.readline() == b"started\n"
   server.send_signal(signal.SIGKILL)
@@ -180,7 +175,6 @@ def test_job_whose_processes_are_gone_is_broken_off_and_starts_again(
   again = runner.restart(job.id)
   assert again.id != job.id
   assert (again.title, again.subject) == ("redate", "corrections")
-  assert again.arguments == (WAITS,)
   wait_for_line(runner, again.id, "begun")
   assert runner.restart("99") is None
 
@@ -287,15 +281,10 @@ def test_long_log_is_read_from_its_end(tmp_path):
 
 
 @pytest.fixture
-def client(tmp_path, index_folder):
-  """Yields a client of a server whose jobs run a script."""
-  folder = shutil.copytree(index_folder, tmp_path / "index")
-  with open_client(folder) as client:
-    jobs = client.app.state.jobs
-    jobs._program = PROGRAM
-    yield client
-    for job in jobs.list():
-      jobs.cancel(job.id)
+def client(writer):
+  """Returns a client of a server whose jobs run a script."""
+  writer.app.state.jobs._program = PROGRAM
+  return writer
 
 
 def test_pages_show_a_job_cancel_it_and_start_it_again(client):
@@ -312,10 +301,7 @@ def test_pages_show_a_job_cancel_it_and_start_it_again(client):
   assert 'class="state running"' in part
   assert 'href="/jobs/1"' in read(client, "/jobs")
   response = client.post("/jobs/1/cancel", data=read_fields(page))
-  assert (response.status_code, response.headers["location"]) == (
-    303,
-    "/jobs/1",
-  )
+  assert response.headers["location"] == "/jobs/1"
   page = read(client, "/jobs/1")
   assert "cancelled" in page
   assert "refresh" not in page

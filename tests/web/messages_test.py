@@ -1,7 +1,6 @@
 """Messages: all in all languages, all used, with the same values."""
 
 import ast
-import dataclasses
 import functools
 import pathlib
 import re
@@ -12,7 +11,7 @@ import pytest
 import ctd_jax
 import ctd_jax.web
 from ctd_jax.dating.chronicle import emissions
-from ctd_jax.index import calendars, database, record_answers
+from ctd_jax.index import calendars, record_answers
 from ctd_jax.index.answers import Span
 from ctd_jax.utils import notes
 from ctd_jax.web import job_files, rendering
@@ -94,27 +93,6 @@ def test_notes_of_an_index_are_known_in_every_language(served):
     for reason in served.index.record(row).reasons:
       note = notes.write(reason["note"], "zh-Hans")
       assert not re.search("[a-z]{4,}", note), note
-
-
-def test_notes_of_places_in_a_work_are_known(served):
-  (record,) = database.fetch_records(served.index.connection, [7])
-
-  def make(*places):
-    neighbours = [record_answers.Neighbour(*place) for place in places]
-    return record_answers._describe_order(
-      dataclasses.replace(record, row=100), neighbours
-    )
-
-  before, after = (3, "魯隱公元年正月"), (104, "魯隱公二年")
-  for note in (
-    make(before, after),
-    make((99, "x"), (101, "x")),
-    make(before),
-    make(after),
-    make(),
-  ):
-    translated = notes.write(note, "zh-Hans")
-    assert not re.search("[a-z]{2,}", translated), note
 
 
 def test_kinds_of_printed_dates_are_known_in_every_language():

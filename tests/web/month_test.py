@@ -28,21 +28,26 @@ USUAL = month_page.UsualWording.read(
 MONTH = 8
 
 
+def align(records):
+  """Returns the rows of each event."""
+  events = month_page.align_records(records, USUAL, MONTH)
+  return [{text.row for text in event} for event in events]
+
+
+def align_columns(columns):
+  return align(
+    [
+      WorkText(10 * column + number, column, text)
+      for column, texts in enumerate(columns)
+      for number, text in enumerate(texts)
+    ]
+  )
+
+
 def test_records_of_one_event_stand_in_one_row():
-  records = [
-    WorkText(10 * column + number, column, text)
-    for column, texts in enumerate(COLUMNS)
-    for number, text in enumerate(texts)
-  ]
-  events = [
-    {text.row for text in event}
-    for event in month_page.align_records(records, USUAL, MONTH)
-  ]
-  assert {1, 10} in events
-  assert {2, 20} in events
-  assert {0} in events
-  assert {21} in events
-  assert sum(map(len, events)) == len(records)
+  events = align_columns(COLUMNS)
+  assert all(it in events for it in ({1, 10}, {2, 20}, {0}, {21}))
+  assert sum(map(len, events)) == 8
   own = [row for event in events for row in sorted(event) if row < 10]
   assert own == sorted(own)  # a work keeps its order
 
@@ -73,13 +78,7 @@ def test_texts_are_prepared_alike_one_by_one_and_together():
 
 def test_short_record_stands_with_the_one_that_holds_it():
   texts = ("秋，人來聘。", "城葭原。"), ("聘於某也", "城葭原者何城也")
-  records = [
-    WorkText(10 * column + number, column, text)
-    for column, column_texts in enumerate(texts)
-    for number, text in enumerate(column_texts)
-  ]
-  events = month_page.align_records(records, USUAL, MONTH)
-  assert {1, 11} in [{text.row for text in event} for event in events]
+  assert {1, 11} in align_columns(texts)
 
 
 def test_what_begins_with_a_whole_record_stands_with_it():
@@ -89,12 +88,7 @@ def test_what_begins_with_a_whole_record_stands_with_it():
     WorkText(3, 1, "螽。何以書？記災也。", "螽。何以書？記災也。"),
     WorkText(4, 1, "冬，無事。", ""),
   ]
-  events = month_page.align_records(records, USUAL, MONTH)
-  assert [{text.row for text in event} for event in events] == [
-    {1},
-    {2, 3},
-    {4},
-  ]
+  assert align(records) == [{1}, {2, 3}, {4}]
 
 
 def test_days_are_read_but_not_years():

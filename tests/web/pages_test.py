@@ -2,9 +2,9 @@
 
 import dataclasses
 import re
-import shutil
 import sqlite3
 import threading
+from concurrent import futures
 
 import pytest
 
@@ -22,13 +22,11 @@ from ctd_jax.web import (
 )
 from ctd_jax.web.served_index import ServedIndex
 from tests.index import small_index
-from tests.web.conftest import open_client
-
-ENGLISH = {"accept-language": "en"}
+from tests.web.conftest import open_client, wait_for
 
 
 def read(client, path, status=200, **parameters):
-  response = client.get(path, params=parameters or None, headers=ENGLISH)
+  response = client.get(path, params=parameters or None)
   assert response.status_code == status, response.text
   return response.text
 
@@ -97,8 +95,7 @@ def test_months_are_named_as_the_question_names_them(served):
     credible_90=(Span(first=span.first, last=span.last + 1, name="x"),),
   )
   answer = dataclasses.replace(
-    served.index.ask("鄭人"),
-    results=(dataclasses.replace(record, date=date),),
+    served.index.ask("鄭人"), results=(dataclasses.replace(record, date=date),)
   )
   renamed = search_page.rename_months(other, answer, question)
   date = renamed.results[0].date
@@ -166,7 +163,7 @@ def test_permalink_names_the_index_and_another_is_told(client, served):
 
 
 def test_saved_page_is_whole_in_itself(client):
-  response = client.get("/save/", params={"q": "鄭人"}, headers=ENGLISH)
+  response = client.get("/save/", params={"q": "鄭人"})
   assert "attachment" in response.headers["content-disposition"]
   page = response.text
   assert "<style>" in page
@@ -222,50 +219,54 @@ def test_failure_is_logged_under_the_number_that_the_page_has(
   assert "a secret of this machine" in caplog.text
 
 
-def test_answer_that_takes_too_long_is_given_up(index_folder, monkeypatch):
-  import time
+def test_flood_of_slow_questions_is_refused_and_ends(index_folder, monkeypatch):
+  release, begun = threading.Event(), []
 
-  monkeypatch.setattr(
-    "ctd_jax.web.search_page.search", lambda *_: time.sleep(0.4)
-  )
+  def search(*_):
+    begun.append(1)
+    release.wait(20)
+
   with open_client(index_folder, seconds=0.1) as client:
-    assert "longer than 0.1 seconds" in read(client, "/", 503, q="鄭人")
+    threads = client.app.state.threads
+    with monkeypatch.context() as patch:
+      patch.setattr(search_page, "search", search)
+      with futures.ThreadPoolExecutor(threads.size + 4) as pool:
+        asked = [
+          pool.submit(read, client, "/", 503, q=f"鄭人 {number}")
+          for number in range(threads.size + 4)
+        ]
+      assert all("longer than 0.1 seconds" in it.result() for it in asked)
+      assert threads.num_overdue == threads.size
+      # Those that waited for a thread were never begun; now all end at once.
+      assert len(begun) == threads.size
+      read(client, "/", 503, q="鄭人")
+    release.set()
+    wait_for(lambda: not threads.num_overdue)
+    assert "克段" in read(client, "/", q="鄭人")
 
 
-def test_new_state_of_the_index_is_served(tmp_path, index_folder):
-  folder = shutil.copytree(index_folder, tmp_path / "index")
-  with open_client(folder) as client:
-    first = read(client, "/about")
-    manifest = folder / "manifest.json"
-    content = manifest.read_text().replace('"generation": 1', '"generation": 2')
-    manifest.unlink()
-    assert read(client, "/about") == first  # while it is written
-    manifest.write_text(content)
-    assert "build 2 of the index" in read(client, "/about")
-
-
-def test_pages_answer_while_a_build_ends(tmp_path, index_folder):
-  folder = shutil.copytree(index_folder, tmp_path / "index")
-  with open_client(folder) as client:
-    read(client, "/record/notes/notes-0")
-    # As a build that has dated all anew: other rows, then the manifest.
-    connection = sqlite3.connect(folder / "index.sqlite")
-    with connection:
-      connection.execute("UPDATE records SET row = row + 100")
-      connection.execute("UPDATE works SET first_row = first_row + 100")
-      connection.execute(
-        "UPDATE properties SET value = 2 WHERE name = 'generation'"
-      )
-    connection.close()
-    manifest = folder / "manifest.json"
-    content = manifest.read_text().replace('"generation": 1', '"generation": 2')
-    timer = threading.Timer(0.3, manifest.write_text, [content])
-    timer.start()
-    page = read(client, "/record/notes/notes-0")
-    assert "build 2 of the index" in page
-    timer.join()
-    assert client.get("/api/records/107").status_code == 200
-    assert "There is no record 7" in read(client, "/record/7", 404)
+def test_pages_answer_while_a_build_ends(folder, writer):
+  first = read(writer, "/about")
+  manifest = folder / "manifest.json"
+  content = manifest.read_text()
+  manifest.unlink()
+  assert read(writer, "/about") == first  # while it is written
+  manifest.write_text(content)
+  read(writer, "/record/notes/notes-0")
+  # As a build that has dated all anew: other rows, then the manifest.
+  with sqlite3.connect(folder / "index.sqlite") as connection:
+    connection.executescript(
+      "BEGIN; UPDATE records SET row = row + 100;"
+      "UPDATE works SET first_row = first_row + 100;"
+      "UPDATE properties SET value = 2 WHERE name = 'generation'; COMMIT"
+    )
+  content = content.replace('"generation": 1', '"generation": 2')
+  timer = threading.Timer(0.3, manifest.write_text, [content])
+  timer.start()
+  assert "build 2 of the index" in read(writer, "/record/notes/notes-0")
+  timer.join()
+  assert writer.get("/api/records/107").status_code == 200
+  assert "There is no record 7" in read(writer, "/record/7", 404)
 
 
 def search_page_of(served, text):

@@ -7,7 +7,7 @@ import pytest
 
 from ctd_jax.index.manifest import Manifest
 from tests.index.answers_test import FixedDater
-from tests.web.pages_test import ENGLISH, read
+from tests.web.pages_test import read
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def dating_client(client, served, monkeypatch):
 
 
 def test_saved_passage_leads_back_to_the_server_to_ask_anew(dating_client):
-  page = dating_client.get("/save/date?q=鄭人伐某", headers=ENGLISH).text
+  page = dating_client.get("/save/date?q=鄭人伐某").text
   assert (
     '<form class="ask" action="http://localhost/date" method="get">' in page
   )
@@ -49,11 +49,9 @@ def test_search_leads_to_the_date_of_a_pasted_passage(dating_client):
 
 
 def test_long_passage_is_posted_and_has_no_link(dating_client):
-  short = dating_client.post("/date", data={"q": "葬某公。"}, headers=ENGLISH)
+  short = dating_client.post("/date", data={"q": "葬某公。"})
   assert short.status_code == 303
-  long = dating_client.post(
-    "/date", data={"q": "葬某公。" * 1000}, headers=ENGLISH
-  )
+  long = dating_client.post("/date", data={"q": "葬某公。" * 1000})
   assert long.status_code == 200
   assert "too long for a permanent link" in long.text
   assert not re.search(r"index=[0-9a-f]{64}[^<]*Permanent", long.text)
@@ -78,15 +76,15 @@ def test_index_without_passages_says_why(client, monkeypatch):
 
 
 def test_too_much_is_refused(client):
-  response = client.post("/date", data={"q": "葬" * 100_000}, headers=ENGLISH)
+  response = client.post("/date", data={"q": "葬" * 100_000})
   assert response.status_code == 413
   assert "Too long" in response.text
-  text = client.post("/date", data={"q": "x" * 20_001}, headers=ENGLISH)
+  text = client.post("/date", data={"q": "x" * 20_001})
   assert text.status_code == 422
   chunks = (b"q=" + b"x" * 1000 for _ in range(400))
   streamed = client.post(
     "/date",
     content=chunks,
-    headers=ENGLISH | {"content-type": "application/x-www-form-urlencoded"},
+    headers={"content-type": "application/x-www-form-urlencoded"},
   )
   assert streamed.status_code == 413

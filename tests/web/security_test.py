@@ -9,7 +9,6 @@ from ctd_jax.web import rendering
 from ctd_jax.web.settings import WebSettings
 from tests.index import small_index
 from tests.web.conftest import READ_PAGES, open_client
-from tests.web.pages_test import ENGLISH
 
 TOKEN = "0123456789abcdef-secret"
 PAGES = (
@@ -34,7 +33,7 @@ HOSTILE_TEXTS = (
 
 @pytest.mark.parametrize("path", PAGES)
 def test_every_page_forbids_scripts_that_are_not_ours(client, path):
-  response = client.get(path, headers=ENGLISH)
+  response = client.get(path)
   policy = response.headers["content-security-policy"]
   assert "default-src 'none'" in policy
   assert "script-src 'self'" in policy or "script-src" not in policy
@@ -71,7 +70,7 @@ def test_another_name_for_this_machine_is_refused(index_folder, host, status):
 
 def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
   with open_client(index_folder, host="0.0.0.0", token=TOKEN) as client:
-    refused = client.get("/?q=鄭人", headers=ENGLISH)
+    refused = client.get("/?q=鄭人")
     assert refused.status_code == 401
     assert "鄭" not in refused.text.replace(refused.request.url.path, "")
     assert 'action="/token"' in refused.text
@@ -79,7 +78,7 @@ def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
     assert client.get("/api/ask?q=鄭人").status_code == 401
     bearer = {"authorization": f"Bearer {TOKEN}"}
     assert client.get("/api/ask?q=鄭人", headers=bearer).status_code == 200
-    wrong = client.post("/token", data={"token": "wrong"}, headers=ENGLISH)
+    wrong = client.post("/token", data={"token": "wrong"})
     assert wrong.status_code == 401
     assert "Wrong token" in wrong.text
     right = client.post("/token", data={"token": TOKEN})
@@ -116,7 +115,7 @@ def test_too_many_requests_are_refused_with_the_time_to_wait(index_folder):
     statuses = [client.get("/about").status_code for _ in range(8)]
     assert statuses[:5] == [200] * 5
     assert statuses[-1] == 429
-    refused = client.get("/about", headers=ENGLISH)
+    refused = client.get("/about")
     assert refused.headers["retry-after"] == "60"
     assert "wait a minute" in refused.text
     assert client.get("/static/site.css").status_code == 200

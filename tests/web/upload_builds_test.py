@@ -1,6 +1,5 @@
 """Builds of uploads: what a reader can do after they have ended."""
 
-import shutil
 import sys
 
 import pytest
@@ -8,24 +7,18 @@ import pytest
 from ctd_jax.index.building import sources
 from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.web import upload_pages
-from tests.web.conftest import open_client, read_fields, wait_for
-from tests.web.pages_test import ENGLISH
+from tests.web.conftest import read_fields, wait_for
 
 TEXT = "隱公\n元年，春，王正月。\n三月，公及邾儀父盟于蔑。\n"
 ADDRESS = "/upload/a"
 
 
 @pytest.fixture
-def client(tmp_path, index_folder):
-  """Yields a client whose jobs do what the file `job` says."""
-  folder = shutil.copytree(index_folder, tmp_path / "index")
-  with open_client(folder) as client:
-    jobs = client.app.state.jobs
-    script = f"exec(open({str(tmp_path / 'job')!r}).read())"
-    jobs._program = (sys.executable, "-c", script)
-    yield client
-    for job in jobs.list():
-      jobs.cancel(job.id)
+def client(tmp_path, writer):
+  """Returns a client whose jobs do what the file `job` says."""
+  script = f"exec(open({str(tmp_path / 'job')!r}).read())"
+  writer.app.state.jobs._program = (sys.executable, "-c", script)
+  return writer
 
 
 def bring(client):
@@ -41,7 +34,7 @@ def send(client, action):
   fields = read_fields(client.get(ADDRESS).text)
   if not fields:  # a text that is built has no buttons
     fields = read_fields(client.get("/upload").text)
-  return client.post(ADDRESS, data=fields | {"action": action}, headers=ENGLISH)
+  return client.post(ADDRESS, data=fields | {"action": action})
 
 
 def build(client, tmp_path, script):
@@ -64,7 +57,7 @@ def test_upload_whose_build_failed_is_a_preview_and_can_be_discarded(
   bring(client)
   job_id = build(client, tmp_path, "import sys; sys.exit('error: bad')")
   assert wait_for_end(client, job_id).state == "failed"
-  page = client.get(ADDRESS, headers=ENGLISH).text
+  page = client.get(ADDRESS).text
   assert 'value="build"' in page
   assert 'value="discard"' in page
   uploads = client.app.state.uploads
@@ -109,12 +102,12 @@ def test_upload_knows_a_build_that_was_started_again(client, tmp_path):
   bring(client)
   first = build(client, tmp_path, "import sys; sys.exit(1)")
   wait_for_end(client, first)
-  assert "failed" in client.get(ADDRESS, headers=ENGLISH).text
+  assert "failed" in client.get(ADDRESS).text
   (tmp_path / "job").write_text("print('built')")
   fields = read_fields(client.get(f"/jobs/{first}").text)
   client.post(f"/jobs/{first}/restart", data=fields)
   assert wait_for_end(client, "2").state == "done"
-  page = client.get(ADDRESS, headers=ENGLISH).text
+  page = client.get(ADDRESS).text
   assert 'href="/jobs/2"' in page
   assert 'value="build"' not in page
   assert client.app.state.uploads.get("a").state == "accepted"

@@ -3,8 +3,6 @@
 import io
 import json
 import pathlib
-import shutil
-import sys
 import time
 import zipfile
 
@@ -15,7 +13,6 @@ from ctd_jax.web.requests import PageError
 from ctd_jax.web.upload_files import UploadSettings, UploadStore
 from ctd_jax.web.upload_reading import ReadingRequest, make_preview
 from tests.web.conftest import open_client, read_fields, wait_for
-from tests.web.pages_test import ENGLISH
 
 TEXT = """隱公
 元年，春，王正月。
@@ -93,37 +90,20 @@ def test_text_is_kept_and_found_again(store):
     assert store.get(name) is None
 
 
-@pytest.mark.parametrize(
-  "name", ["C:\\texts\\史.txt", "../../史.txt", "a/史.txt"]
-)
-def test_path_of_a_file_is_not_followed(store, name):
-  upload = add(store, (name, TEXT), title="x")
-  assert upload.source == "x/史.txt"
+def test_path_of_a_file_is_not_followed(store):
+  for name in ("C:\\texts\\史.txt", "../../史.txt", "a/史.txt"):
+    assert add(store, (name, TEXT), title="x").source == "x/史.txt"
 
 
 def test_archive_of_a_folder_is_unpacked(store):
-  archive = make_zip(
-    {
-      "KR9/a_001.txt": TEXT,
-      "KR9/b/a_002.txt": TEXT,
-      "KR9/.git/config.txt": "x",
-      "KR9/README.md": "x",
-      "KR9/image.png": "x",
-    }
-  )
+  names = ["KR9/a_001.txt", "KR9/b/a_002.txt", "KR9/.git/config.txt"]
+  names += ["KR9/README.md", "KR9/image.png"]
+  archive = make_zip(dict.fromkeys(names, TEXT))
   upload = add(store, ("x.zip", archive))
-  assert upload.title == "KR9"
-  assert upload.num_files == 2
-  assert set(upload.left_out) == {
-    "KR9/.git/config.txt",
-    "KR9/README.md",
-    "KR9/image.png",
-  }
-  folder = pathlib.Path(store.source_of(upload))
-  assert sorted(path.name for path in folder.rglob("*.txt")) == [
-    "a_001.txt",
-    "a_002.txt",
-  ]
+  assert (upload.title, upload.num_files) == ("KR9", 2)
+  assert set(upload.left_out) == {*names[2:]}
+  paths = pathlib.Path(store.source_of(upload)).rglob("*.txt")
+  assert {path.name for path in paths} == {"a_001.txt", "a_002.txt"}
 
 
 def test_names_of_older_archives_are_read(store):
@@ -134,10 +114,7 @@ def test_names_of_older_archives_are_read(store):
 
 
 def test_corpus_is_taken_as_beir(store):
-  upload = add(
-    store, ("corpus.jsonl", '{"_id": "1", "text": "x"}'), title="set"
-  )
-  assert upload.is_beir
+  upload = add(store, ("corpus.jsonl", '{"_id": "1", "text": "x"}'))
   assert store.source_of(upload).startswith("beir:")
 
 
@@ -243,14 +220,10 @@ def test_damaged_archive_is_named(store, cut):
 
 
 def test_abandoned_previews_are_removed(store):
-  old = store.change(
-    add(store, ("a.txt", TEXT)), created="2020-01-01T00:00:00+00:00"
-  )
-  kept = store.change(
-    add(store, ("b.txt", TEXT)),
-    created="2020-01-01T00:00:00+00:00",
-    state="accepted",
-  )
+  day = "2020-01-01T00:00:00+00:00"
+  old = store.change(add(store, ("a.txt", TEXT)), created=day)
+  kept = add(store, ("b.txt", TEXT))
+  kept = store.change(kept, created=day, state="accepted")
   new = add(store, ("c.txt", TEXT))
   assert {upload.name for upload in store.list()} == {kept.name, new.name}
   assert not store.folder_of(old).exists()
@@ -272,20 +245,16 @@ def test_leftovers_may_vanish_while_they_are_listed(store, tmp_path):
   assert [upload.name for upload in store.list()] == ["a"]
 
 
-def make_request(path, **values):
-  root = path.parent
+def make_request(path, reigns="lu"):
   return ReadingRequest(
-    **{
-      "source": str(path),
-      "root": str(root),
-      "index": str(root / "none"),
-      "has_index": False,
-      "unit": "",
-      "encoding": "",
-      "reigns": "lu",
-      "output": str(root / "out.json"),
-    }
-    | values
+    source=str(path),
+    root=str(path.parent),
+    index=str(path.parent / "none"),
+    has_index=False,
+    unit="",
+    encoding="",
+    reigns=reigns,
+    output=str(path.parent / "out.json"),
   )
 
 
@@ -294,16 +263,16 @@ def test_preview_says_what_is_recognised(tmp_path):
   path.write_text(TEXT)
   preview = make_preview(make_request(path))
   (work,) = preview["works"]
-  assert (work["format"], work["num_records"], work["num_headings"]) == (
-    "plain",
-    5,
-    1,
-  )
   assert work["records"][0]["text"] == "元年，春，王正月。"
-  assert work["headings"] == ["隱公"]
-  assert work["manner"] == "order"
   assert work["num_dates"] >= 5
-  assert work["unknown"] == [("洪武", 1)]
+  assert {
+    "format": "plain",
+    "num_records": 5,
+    "num_headings": 1,
+    "headings": ["隱公"],
+    "manner": "order",
+    "unknown": [("洪武", 1)],
+  }.items() <= work.items()
   assert "洪武" in work["warnings"][0]["text"]
   assert preview["calendar"]["first"] == "魯隱公元年正月"
   assert preview["seconds"] > 0
@@ -342,13 +311,12 @@ def test_files_are_converted_all_or_none(tmp_path):
 
 
 def test_reading_that_takes_too_long_is_ended(store, tmp_path, monkeypatch):
-  monkeypatch.setattr(sys, "executable", "/bin/sleep")
-
-  class Endless(upload_reading.subprocess.Popen):
-    def __init__(self, command, **options):
-      super().__init__(("/bin/sleep", "60"), **options)
-
-  monkeypatch.setattr(upload_reading.subprocess, "Popen", Endless)
+  popen = upload_reading.subprocess.Popen
+  monkeypatch.setattr(
+    upload_reading.subprocess,
+    "Popen",
+    lambda _, **options: popen(("/bin/sleep", "60"), **options),
+  )
   reader = upload_reading.UploadReader(tmp_path, store, max_seconds=0.2)
   upload = add(store, ("a.txt", TEXT))
   preview = wait_for(lambda: reader.read(upload))
@@ -389,13 +357,11 @@ def test_text_is_brought_to_a_folder_without_an_index(tmp_path, monkeypatch):
     files = [("files", ("史.txt", TEXT.encode()))]
     refused = client.post("/upload", data={"reigns": "lu"}, files=files)
     assert refused.status_code == 403
-    bad = client.post(
-      "/upload", data=fields | {"reigns": "../../etc/passwd"}, files=files
-    )
+    fields["reigns"] = "../../etc/passwd"
+    bad = client.post("/upload", data=fields, files=files)
     assert bad.status_code == 422
-    response = client.post(
-      "/upload", data=fields | {"reigns": "lu"}, files=files
-    )
+    fields["reigns"] = "lu"
+    response = client.post("/upload", data=fields, files=files)
     address = response.headers["location"]
     assert address == "/upload/%E5%8F%B2"
 
@@ -421,55 +387,37 @@ def test_text_is_brought_to_a_folder_without_an_index(tmp_path, monkeypatch):
     for _ in range(2):  # sent twice, built once
       response = client.post(address, data=fields | send)
       assert response.headers["location"].startswith("/jobs/")
-    ((title, arguments, subject, _),) = started
-    assert (title, subject) == ("史", "upload/史")
-    assert arguments == [
-      f"--add={folder}/uploads/史/史/史.txt",
-      "--reigns=lu",
-      "--undated=史",
-    ]
-    upload = client.app.state.uploads.get("史")
-    assert upload.state == "accepted"
+    source = f"--add={folder}/uploads/史/史/史.txt"
+    arguments = [source, "--reigns=lu", "--undated=史"]
+    assert [it[:3] for it in started] == [("史", arguments, "upload/史")]
+    assert client.app.state.uploads.get("史").state == "accepted"
 
 
-def test_settings_that_change_the_reading_are_shown_before_a_build(
-  tmp_path, index_folder
-):
-  folder = shutil.copytree(index_folder, tmp_path / "index")
-  with open_client(folder) as client:
-    fields = read_fields(client.get("/upload").text)
-    response = client.post(
-      "/upload", data=fields, files=[("files", ("a.txt", TEXT.encode()))]
-    )
-    address = response.headers["location"]
-    wait_for(lambda: "form class" in client.get(address).text)
-    send = {"action": "build", "unit": "paragraph"}
-    response = client.post(address, data=fields | send)
-    assert response.headers["location"] == f"{address}?changed=1"
-    assert not client.app.state.jobs.list()
-    response = client.post(address, data=fields | {"action": "discard"})
-    assert response.headers["location"] == "/upload"
-    assert client.get(address).status_code == 404
+def test_settings_that_change_the_reading_are_shown_before_a_build(writer):
+  fields = read_fields(writer.get("/upload").text)
+  files = [("files", ("a.txt", TEXT.encode()))]
+  response = writer.post("/upload", data=fields, files=files)
+  address = response.headers["location"]
+  wait_for(lambda: "form class" in writer.get(address).text)
+  send = {"action": "build", "unit": "paragraph"}
+  response = writer.post(address, data=fields | send)
+  assert response.headers["location"] == f"{address}?changed=1"
+  assert not writer.app.state.jobs.list()
 
 
-def test_form_that_is_sent_twice_leaves_one_preview(index_folder, tmp_path):
-  folder = shutil.copytree(index_folder, tmp_path / "index")
-  with open_client(folder) as client:
-    fields = read_fields(client.get("/upload").text)
+def test_form_that_is_sent_twice_leaves_one_preview(writer):
+  fields = read_fields(writer.get("/upload").text)
 
-    def send(text, **values):
-      response = client.post(
-        "/upload",
-        data=fields | values,
-        files=[("files", ("a.txt", text.encode()))],
-      )
-      return response.headers["location"]
+  def send(text, **values):
+    files = [("files", ("a.txt", text.encode()))]
+    response = writer.post("/upload", data=fields | values, files=files)
+    return response.headers["location"]
 
-    assert [send(TEXT), send(TEXT)] == ["/upload/a", "/upload/a"]
-    # Another text, chosen on a page that the browser has kept.
-    assert send(TEXT + "三年。") == "/upload/a-2"
-    assert send(TEXT, unit="paragraph") == "/upload/a-3"
-    assert len(client.app.state.uploads.list()) == 3
+  assert [send(TEXT), send(TEXT)] == ["/upload/a", "/upload/a"]
+  # Another text, chosen on a page that the browser has kept.
+  assert send(TEXT + "三年。") == "/upload/a-2"
+  assert send(TEXT, unit="paragraph") == "/upload/a-3"
+  assert len(writer.app.state.uploads.list()) == 3
 
 
 def test_server_that_is_read_only_takes_nothing(index_folder, tmp_path):
@@ -499,19 +447,15 @@ def test_form_with_too_much_is_told_what_would_be_right(index_folder):
     fields = read_fields(client.get("/upload").text)
     number = upload_files.MAX_FILES + 1
     files = [("files", (f"{n}.txt", b"x")) for n in range(number)]
-    response = client.post("/upload", data=fields, files=files, headers=ENGLISH)
+    response = client.post("/upload", data=fields, files=files)
     assert response.status_code == 413
     assert "More than 2,000 files" in response.text
     many = {f"field{n}": "x" for n in range(30)}
-    response = client.post(
-      "/upload", data=fields | many, files=files[:1], headers=ENGLISH
-    )
+    response = client.post("/upload", data=fields | many, files=files[:1])
     assert response.status_code == 413
     assert "The request is larger than the server accepts" in response.text
     response = client.post(
-      "/upload",
-      content=b"x",
-      headers=ENGLISH | {"content-type": "multipart/form-data"},
+      "/upload", content=b"x", headers={"content-type": "multipart/form-data"}
     )
     assert response.status_code == 422
     assert "does not come from this server" in response.text
@@ -560,8 +504,7 @@ def test_upload_of_other_values_is_left(store, tmp_path, change):
   assert store.list() == []
 
 
-def test_server_starts_with_damaged_files(tmp_path, index_folder):
-  folder = shutil.copytree(index_folder, tmp_path / "index")
+def test_server_starts_with_damaged_files(folder):
   for name in ("jobs/1.json", "uploads/a/upload.json"):
     (folder / name).parent.mkdir(parents=True)
     (folder / name).write_text("{}")
