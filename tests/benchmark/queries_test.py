@@ -61,10 +61,7 @@ def test_templates_have_the_published_groups_and_numbers():
 
 
 def test_printed_queries_come_out_verbatim():
-  assert ask(1, (8, 6, 2)) == (
-    "魯成公六年二月，魯國有何記事？",
-    "8-6-2..8-6-2",
-  )
+  assert ask(1, (8, 6, 2)) == ("魯成公六年二月，魯國有何記事？", "8-6-2..8-6-2")
   assert ask(2, (1, 1, 12)) == (
     "查詢《春秋》，魯隱公元年十二月這一月有什麼重要事件？",
     "1-1-12..1-1-12",
@@ -116,20 +113,6 @@ def test_whole_years_and_month_counts_include_leap_months():
   assert str(year) == "1-2-1..1-2-12L"
   past = BY_INDEX[23].resolve_interval(timeline, TimeKey(1, 3, 1))
   assert str(past) == "1-2-12..1-2-12L"
-
-
-def test_spans_are_what_the_texts_say():
-  months = {1: "一個月", 2: "兩個月", 3: "三個月", 4: "四個月"}
-  months |= {6: "半年", 12: "一年"}
-  years = {1: ("前一年", "後一年", "次年"), 2: ("前兩年", "後兩年")}
-  for template in generation.TEMPLATES:
-    if template.group in ("MONTH_PAST", "MONTH_FUTURE", "MONTH_AROUND"):
-      assert months[template.span] in template.text, template
-    elif template.group in ("YEAR_PAST", "YEAR_FUTURE"):
-      words = years[template.span]
-      assert any(word in template.text for word in words), template
-    elif template.group == "MONTH_RANGE":
-      assert "{end}" in template.text
 
 
 def test_every_question_names_its_time_in_full_and_differs_from_all_others():

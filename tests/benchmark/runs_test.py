@@ -23,16 +23,6 @@ def tied_run(queries=40, depth=20, seed=0):
   return runs.Run("made", "T0", "lexical", "test", "neg1_ne1", rankings)
 
 
-def random_qrels(run, seed=1):
-  rng = np.random.default_rng(seed)
-  return {
-    query_id: tuple(
-      f"r{i:05d}" for i in rng.choice(100, rng.integers(1, 15), False)
-    )
-    for query_id in run.rankings
-  }
-
-
 def test_strictly_decreasing():
   parted = runs.make_strictly_decreasing([2.0, 1.0, 1.0, 1.0, 0.0, 0.0])
   assert parted.dtype == np.float32
@@ -69,35 +59,6 @@ def test_round_trip(tmp_path):
   before = path.read_bytes()
   runs.write_run(again, tmp_path)
   assert path.read_bytes() == before
-
-
-def test_trec_eval_ranks_and_measures_the_file_as_we_do(tmp_path):
-  run = tied_run()
-  qrels = random_qrels(run)
-  path = runs.write_run(run, tmp_path)
-  qrels_path = tmp_path / "qrels.trec"
-  runs.write_qrels(qrels_path, qrels)
-  with open(path) as run_file, open(qrels_path) as qrels_file:
-    theirs = pytrec_eval.RelevanceEvaluator(
-      pytrec_eval.parse_qrel(qrels_file), {"success", "ndcg_cut", "recall"}
-    ).evaluate(pytrec_eval.parse_run(run_file))
-  ours = runs.compute_per_query(qrels, run.rankings)
-  pairs = {
-    "hit@1": "success_1",
-    "hit@5": "success_5",
-    "hit@10": "success_10",
-    "ndcg@10": "ndcg_cut_10",
-    "recall@10": "recall_10",
-  }
-  for name, other in pairs.items():
-    for query_id in qrels:
-      assert ours[name][query_id] == pytest.approx(
-        theirs[query_id][other], abs=1e-9
-      ), (name, query_id)
-  read = runs.compute_per_query(
-    runs.read_qrels(qrels_path), runs.read_run(path).rankings
-  )
-  assert read == ours
 
 
 def test_ties_would_be_reversed_without_parting():

@@ -8,12 +8,7 @@ import xgboost
 from sklearn import svm
 from sklearn.model_selection import ParameterGrid
 
-from ctd_jax.tasks.chronocept import (
-  features,
-  measures,
-  networks,
-  regressors,
-)
+from ctd_jax.tasks.chronocept import features, measures, networks, regressors
 from ctd_jax.tasks.chronocept.networks import BiLstm, FeedForward
 from ctd_jax_configs import chronocept
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
@@ -160,10 +155,7 @@ def test_the_best_state_is_a_copy_that_training_does_not_change():
     )
     return np.mean((predicted - targets["validation"]) ** 2)
 
-  best, last = (
-    trained(networks.BEST_EPOCH),
-    trained(networks.LAST_EPOCH),
-  )
+  best, last = (trained(networks.BEST_EPOCH), trained(networks.LAST_EPOCH))
   assert best.validation_mse == last.validation_mse
   assert best.epoch == 1 + int(np.argmin(best.validation_mse)) < 12
   assert validation_mse(best) == pytest.approx(min(best.validation_mse))

@@ -39,9 +39,7 @@ def small_data(monkeypatch, request):
       experiment.measures, "plot_predictions", lambda *_: None
     )
   monkeypatch.setattr(
-    experiment.load,
-    "load_samples",
-    lambda *_: validity_files.samples(),
+    experiment.load, "load_samples", lambda *_: validity_files.samples()
   )
 
 

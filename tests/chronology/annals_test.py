@@ -5,7 +5,6 @@ import pytest
 from ctd_jax.chronology.annals import (
   MonthScanner,
   classify_printed_date,
-  find_opening_cues,
   make_sentence_start_test,
   split_entry_by_month,
 )
@@ -58,15 +57,6 @@ def test_no_month_before_a_year_is_known():
   assert split_entry_by_month("夏，公如泠。", scanner) == []
 
 
-def test_only_the_opening_counts():
-  assert str(at(1).read_entry_month("公如泠，六月，公至自泠。")) == "1-3-1"
-  assert find_opening_cues("公如泠，六月，公至自泠。") == []
-
-
-def test_words_about_a_date_are_no_date():
-  assert str(at(1).read_entry_month("夏者何？時也。")) == "1-3-1"
-
-
 def test_an_entry_is_cut_where_a_later_month_opens_a_sentence():
   scanner = at(1)
   text = "夏，嶧人來。曰：「十月，師必退。」公從之。六月，師退。秋，盟。"
@@ -112,10 +102,7 @@ def test_an_entry_is_not_cut(text):
       ],
     ),
     ("為泠亂故，冬，盟。", [("1-3-10", "為泠亂故，冬，盟。")]),
-    (
-      "湟子有疾，五月，卒。",
-      [("1-3-5", "湟子有疾，五月，卒。")],
-    ),
+    ("湟子有疾，五月，卒。", [("1-3-5", "湟子有疾，五月，卒。")]),
     # With a date before it, the sentence tells of two months.
     (
       "六月，師退，八月，盟，師還。",
@@ -163,13 +150,6 @@ def test_months_go_back_only_from_an_outcome_to_its_story(text, months):
 )
 def test_forgotten_marks_of_quotation_hide_no_month(text):
   assert [key.month for _, key in split_entry_by_month(text, at(1))] == [1, 7]
-
-
-def test_parts_join_to_the_entry():
-  text = "元年春，盟。三月，師出。「八月乎。」九月，師入。"
-  parts = split_entry_by_month(text, at(1))
-  assert "".join(part for part, _ in parts) == text
-  assert len(parts) == 3
 
 
 def test_explanations_begin_no_part():

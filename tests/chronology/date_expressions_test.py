@@ -537,18 +537,6 @@ def test_full_dates_in_a_text():
   ]
 
 
-def test_kinds_of_cues_in_the_annals():
-  kinds = [
-    ("元年，春，王正月。", "month"),
-    ("夏，四月，丁卯，盟。", "month+day"),
-    ("秋，大水。", "season"),
-    ("乙亥，葬。", "day"),
-    ("閏月，不告月。", "leap"),
-    ("公會諸侯。", "none"),
-  ]
-  assert [kind_of_cue(text) for text, _ in kinds] == [kind for _, kind in kinds]
-
-
 @pytest.mark.skipif(
   "CTD_JAX_SOURCES" not in os.environ,
   reason="CTD_JAX_SOURCES names no folder of source texts",

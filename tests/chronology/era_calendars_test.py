@@ -89,14 +89,6 @@ def test_eras_of_one_name_are_all_candidates(calendar):
   assert "孫吳" not in polities  # that of 孫吳 had two years
 
 
-def test_a_date_of_the_issue_is_found():
-  """「明洪武三年正月」 was 293 CE."""
-  calendar = era_calendars.load_calendar("明")
-  (name,) = calendar.find_months("明洪武", 3, 1)
-  assert name.in_use
-  assert _first_day(calendar, name) == "1370-01-28"
-
-
 @pytest.mark.parametrize(
   ("polity", "name", "year", "months"),
   [
@@ -140,16 +132,10 @@ def test_a_year_has_two_names_where_the_era_changed(calendar):
   )
   assert [
     (n.in_use, wei.format_name(n)) for n in wei.names_of_month(second)
-  ] == [
-    (True, "曹魏少帝正始10年2月"),
-    (False, "曹魏少帝嘉平1年2月"),
-  ]
+  ] == [(True, "曹魏少帝正始10年2月"), (False, "曹魏少帝嘉平1年2月")]
   assert [
     (n.in_use, wei.format_name(n)) for n in wei.names_of_month(sixth)
-  ] == [
-    (True, "曹魏少帝嘉平1年6月"),
-    (False, "曹魏少帝正始10年6月"),
-  ]
+  ] == [(True, "曹魏少帝嘉平1年6月"), (False, "曹魏少帝正始10年6月")]
 
 
 def test_parallel_states_name_a_day_by_their_own_calendars(calendar):

@@ -39,13 +39,6 @@ def test_readers_agree_on_what_is_one_character(pair):
     assert fold(pair[0]) == fold(pair[1])
 
 
-def test_folding_for_dates_keeps_positions_and_is_final():
-  text = "".join(numerals.CANONICAL_SPELLING) + "魯鲁后里釐"
-  once = numerals.fold_script(text)
-  assert len(once) == len(text)
-  assert numerals.fold_script(once) == once
-
-
 def test_the_tokenizer_keeps_rare_spellings_apart():
   tokenizer = TextTokenizer.build(["襄㐮"])
   ids, _ = tokenizer.encode(["襄", "㐮"], 2)

@@ -98,8 +98,7 @@ def test_a_name_of_several_reigns_admits_all_of_them():
 
 
 @pytest.mark.parametrize(
-  "text",
-  ["隱公時，鄭伯克段在哪一年的五月？", "隱公在位，哪一年五月鄭伯克段？"],
+  "text", ["隱公時，鄭伯克段在哪一年的五月？", "隱公在位，哪一年五月鄭伯克段？"]
 )
 def test_the_year_that_is_asked_for_is_not_the_first(text):
   assert questions.parse_query_interval(text, LU) is None

@@ -7,13 +7,7 @@ from ctd_jax.chronology import western_dates
 
 def read(text):
   return [
-    (
-      text[date.start : date.end],
-      date.year,
-      date.month,
-      date.day,
-      date.season,
-    )
+    (text[date.start : date.end], date.year, date.month, date.day, date.season)
     for date in western_dates.find_western_dates(text)
   ]
 

@@ -75,12 +75,6 @@ def test_example_replays_from_its_transcript():
     ito_players.replay_game(forged)
 
 
-def test_right_seats_keep_their_rank():
-  state = describe_all(example(), HINTS[1])
-  with pytest.raises(ValueError, match="seat 0, but 2 is asked"):
-    ito_game.apply_action(state, ito_game.Ranking(0, 1))
-
-
 @pytest.mark.parametrize(
   ("action", "message"),
   [

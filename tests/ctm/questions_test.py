@@ -2,8 +2,6 @@
 
 import collections
 import json
-import subprocess
-import sys
 
 import msgspec
 import pytest
@@ -115,10 +113,7 @@ def test_json_round_trip(generated_questions):
     ValueError, match=r"Invalid value 'guess' - at `\$.gold.form`"
   ):
     schema.question_from_json(
-      {
-        **schema.to_json(generated_questions[0]),
-        "gold": {"form": "guess"},
-      }
+      {**schema.to_json(generated_questions[0]), "gold": {"form": "guess"}}
     )
 
 
@@ -309,19 +304,6 @@ def test_release_without_files_says_what_is_needed(tmp_path, monkeypatch):
     released.read_released_questions(tmp_path)
   with pytest.raises(SourceError, match="made from the fact tables"):
     build.build_dataset("ctm/ito", tmp_path, sources=DUMMY)
-
-
-@pytest.mark.slow
-def test_periods_need_neither_jax_nor_tensorflow():
-  code = (
-    "import sys; from ctd_jax_datasets.ctm import periods, repository; "
-    "periods.load_aliases(); repository.load_entities(); "
-    "print([m for m in ('jax', 'tensorflow') if m in sys.modules])"
-  )
-  result = subprocess.run(
-    [sys.executable, "-c", code], capture_output=True, text=True, check=True
-  )
-  assert result.stdout.strip() == "[]"
 
 
 def test_a_scene_in_which_all_belongs_is_no_question(

@@ -49,8 +49,7 @@ def answer(known, name, text=None):
 
 
 @pytest.mark.parametrize(
-  "name",
-  ["edd-a", "edd-b", "pj-a", "pj-c", "tou-b", "tic-a", "tic-d", "sec-a"],
+  "name", ["edd-a", "edd-b", "pj-a", "pj-c", "tou-b", "tic-a", "tic-d", "sec-a"]
 )
 def test_who_knows_the_entities_is_right(name):
   said = answer(KNOWN, name)

@@ -65,14 +65,6 @@ def test_statistics_add_up(statistics):
   assert statistics["synthetic"]
 
 
-def test_tables_are_aligned_and_labelled(statistics):
-  text = summary.format_tables(statistics)
-  assert "synthetic" in text.splitlines()[0]
-  lines = text.split("by source\n")[1].split("\n\n")[0].splitlines()
-  assert len(lines) == 7
-  assert len({len(line) for line in lines}) == 1
-
-
 def test_a_build_is_reused(data_dir):
   before = {path: path.stat().st_mtime_ns for path in data_dir.rglob("*")}
   build.build_dataset("chunqiutr/mini", data_dir)
@@ -139,30 +131,10 @@ def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):
     build._check_lengths(builder)
 
 
-@pytest.mark.slow
-def test_lost_rows_are_told_in_one_line(data_dir, monkeypatch):
-  def fail(builder):
-    raise build.LostRowsError("split train has 1 examples")
-
-  (path,) = data_dir.rglob(build.STATISTICS_FILE)
-  path.unlink()
-  monkeypatch.setattr(build, "_check_lengths", fail)
-  with pytest.raises(SystemExit, match="^error: split train has 1 examples$"):
-    build.main(["build", "chunqiutr/mini"], str(data_dir))
-  monkeypatch.undo()
-  build.build_dataset("chunqiutr/mini", data_dir)
-  assert path.exists()
-
-
 def test_a_folder_that_cannot_be_written_is_told_in_one_line(tmp_path):
   (tmp_path / "file").write_text("")
   with pytest.raises(SystemExit, match=r"^error: .*/file"):
     build.main(["build", "chunqiutr/mini"], str(tmp_path / "file" / "data"))
-
-
-def test_unknown_name():
-  with pytest.raises(ValueError, match="'chunqiutr/mimi'.*chunqiutr/mini"):
-    build.build_dataset("chunqiutr/mimi")
 
 
 @pytest.mark.slow
@@ -240,31 +212,6 @@ def test_flags_of_runners_that_do_not_fit_are_errors(flags, message, tmp_path):
   done = run("ctm/ito", *flags, cwd=tmp_path)
   assert done.returncode == 1
   assert f"error: {message}" in done.stderr
-
-
-@pytest.mark.slow
-def test_command_line_in_another_folder(data_dir, tmp_path):
-  done = run("chunqiutr/mini", f"--data_dir={data_dir}", cwd=tmp_path)
-  assert done.returncode == 0, done.stderr
-  assert "records by source" in done.stdout
-  path = pathlib.Path(done.stdout.splitlines()[-1].partition(": ")[2])
-  assert path.name == build.STATISTICS_FILE
-  assert path.is_file()
-
-
-@pytest.mark.slow
-def test_command_line_errors_are_one_line(tmp_path):
-  done = run(
-    "chunqiutr/rebuilt",
-    f"--data_dir={tmp_path}",
-    f"--sources={tmp_path / 'nowhere'}",
-    cwd=tmp_path,
-  )
-  assert done.returncode != 0
-  last = done.stderr.strip().splitlines()
-  assert last[-1].startswith("error: ")
-  assert "nowhere" in last[-1]
-  assert "Traceback" not in done.stderr
 
 
 @pytest.mark.slow

@@ -59,20 +59,6 @@ def test_tables_are_those_that_the_command_makes(tmp_path):
     assert kept.read_text(encoding="utf-8") == made, name
 
 
-def test_tables_are_small():
-  sizes = [path.stat().st_size for path in build_tables.FOLDER.glob("*.tsv")]
-  assert len(sizes) == 6
-  assert sum(sizes) < 1_500_000
-
-
-def test_a_month_is_as_long_as_the_next_first_day_says():
-  months = lunations.assemble_streams(SOURCE[:2], [])["wei_qi"]
-  assert [(m.first_day, m.length, m.year) for m in months] == [
-    (1862444, 30, 386),
-    (1862474, 29, 387),
-  ]
-
-
 def test_a_month_that_the_source_lacks_is_refused_and_can_be_added():
   with pytest.raises(ValueError, match="the month at 1862503 has 59 days"):
     lunations.assemble_streams(SOURCE, [])

@@ -16,7 +16,7 @@ from pyarrow import parquet
 from ctd_jax.benchmark import runs
 from ctd_jax.chronology import reigns
 from ctd_jax.evaluation import protocol
-from ctd_jax_datasets import build, export
+from ctd_jax_datasets import export
 from ctd_jax_datasets.chunqiutr import release, release_months
 from ctd_jax_datasets.common import beir, provenance
 from tests import synthetic
@@ -199,14 +199,6 @@ def test_release_reads_it_back(mini, tmp_path):
   assert {split: len(asked) for split, asked in found.queries.items()} == {
     split: len(asked) for split, asked in mini.queries.items()
   }
-
-
-def test_an_export_of_another_calendar_is_not_built(mini, tmp_path):
-  export.export_benchmark(mini, "release", tmp_path / "out")
-  with pytest.raises(ValueError, match='timeline is "mini", .* "lu_release"'):
-    build.build_dataset(
-      "chunqiutr/release", tmp_path / "data", tmp_path / "out"
-    )
 
 
 def test_a_month_without_record_cannot_be_released(tmp_path):

@@ -58,9 +58,7 @@ def test_tei_is_read_with_notes_readings_and_pages(tmp_path, encoding):
   mark = codecs.BOM_UTF16_LE if encoding == "utf-16-le" else b""
   work = read_one(
     write(
-      tmp_path,
-      "x.xml",
-      mark + TEI.format(encoding=encoding).encode(encoding),
+      tmp_path, "x.xml", mark + TEI.format(encoding=encoding).encode(encoding)
     )
   )
   assert (work.identifier, work.title) == ("X1", "某公年紀")
@@ -201,11 +199,7 @@ def test_files_of_a_folder_are_parts_of_a_work_in_order(tmp_path):
   (tmp_path / ".git").mkdir()
   write(tmp_path / ".git", "x.txt", "無。")
   work = read_one(tmp_path)
-  assert [e.headings for e in work.records] == [
-    ("甲公",),
-    ("乙公",),
-    ("丙公",),
-  ]
+  assert [e.headings for e in work.records] == [("甲公",), ("乙公",), ("丙公",)]
   assert work.counts["files"] == 3
 
 

@@ -66,24 +66,3 @@ def test_before_any_tie_no_place_is_known():
     [("公會泠侯于桃丘", TimeKey(1, 1, 1))]
   )
   assert text_alignment.Alignment(anchor, "嶧人來盟").match_at(4) is None
-
-
-def test_parts_are_found_again_and_empty_ones_have_no_place():
-  texts = ["公會泠侯", "。", "嶧人來盟", ""]
-  keys = [TimeKey(1, 1, month) for month in range(1, 5)]
-  anchor = text_alignment.Anchor.from_segments(
-    list(zip(texts, keys, strict=True))
-  )
-  assert anchor.text == "公會泠侯嶧人來盟"
-  assert [anchor.segment_text(number) for number in range(4)] == [
-    "公會泠侯",
-    "",
-    "嶧人來盟",
-    "",
-  ]
-  assert [anchor.segment_at(position) for position in (0, 3, 4, 7)] == [
-    0,
-    0,
-    2,
-    2,
-  ]

@@ -96,11 +96,7 @@ def test_cells_show_ours_theirs_and_the_difference():
   ((name, _, lines),) = summary.iterate_tables(OURS, THEIRS)
   assert name == "units"
   assert lines == [
-    {
-      "": "chunqiu",
-      "units": "106 / 100 +6.0%",
-      "average": "9.5 / 10.0 -5.0%",
-    },
+    {"": "chunqiu", "units": "106 / 100 +6.0%", "average": "9.5 / 10.0 -5.0%"},
     {"": "zuozhuan", "units": "1,600", "average": "–"},
   ]
 

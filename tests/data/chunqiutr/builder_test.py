@@ -54,13 +54,6 @@ def test_registered_by_name_and_read_without_the_builder(mini_builder):
   )
 
 
-def test_metadata_of_the_folder_is_used(mini_builder):
-  assert "Synthetic" in mini_builder.info.description
-  assert "chunqiutr2026" in mini_builder.info.citation
-  assert mini_builder.builder_config.name == "mini"
-  assert mini_builder.info.metadata["timeline"] == "mini"
-
-
 def test_records_are_sorted_by_ids_that_tell_nothing(records):
   ids = [record["id"] for record in records]
   assert ids == [f"r{number:05d}" for number in range(len(ids))]

@@ -256,20 +256,6 @@ def test_audit_accounts_for_every_candidate(parsed):
     assert counts["pieces"] == pieces[source]
 
 
-@pytest.mark.slow
-def test_processes_do_not_change_the_result(files, anchor, parsed):
-  with gallery._worker_map(2) as map_function:
-    assert commentary.parse_works(files, anchor, map_function) == parsed
-
-
-def test_a_missing_work_is_named(files, anchor):
-  some = {name: path for name, path in files.items() if "KR1e0044" not in name}
-  with pytest.raises(
-    source_files.SourceError, match="weiliaoweng_yaoyi_KR1e0044/"
-  ):
-    commentary.parse_works(some, anchor)
-
-
 def test_a_table_or_a_book_without_headings_is_named(tmp_path):
   path = tmp_path / "042.txt"
   path.write_text("　　　騫翟言嶧師必退(元年/)¶\n", encoding="utf-8")
@@ -323,10 +309,7 @@ def test_no_cut_inside_a_clause(clause, rest):
   # The same words do end or open a sentence elsewhere.
   end = "泠" * essays.MIN_PIECE_CHARS
   for sentence in (end + "耳", end + "焉", end + "乎"):
-    assert essays.cut_pieces(sentence + after[2:]) == [
-      sentence,
-      after[2:],
-    ]
+    assert essays.cut_pieces(sentence + after[2:]) == [sentence, after[2:]]
 
 
 @pytest.mark.parametrize(
@@ -372,24 +355,6 @@ def test_a_variant_reading_begins_with_the_words_it_repeats(note, kept):
 )
 def test_years_of_a_heading(text, years):
   assert text_alignment.parse_year_span(text) == years
-
-
-def test_several_years_in_one_bracket():
-  assert text_alignment.parse_years("十二年莊元年二年", 2) == [
-    (2, 12),
-    (3, 1),
-    (3, 2),
-  ]
-
-
-def test_a_retold_title_finds_its_part(anchor):
-  matcher = text_alignment.AnchorMatcher(anchor)
-  year = [(1, 1)]
-  assert matcher.best_match("嶧退師騫翟之言", year).segment_index == 5
-  assert matcher.best_match("騫來聘", year).score < text_alignment.MIN_SCORE
-  assert matcher.find_match("泠侯使弟騫來聘", year, [(1, 2)]).segment_index == 7
-  assert matcher.find_match("嶧人侵我東鄙", year, [(1, 2)]).score == 1
-  assert matcher.best_match("嶧人", [(3, 1)]) is None
 
 
 @pytest.mark.slow

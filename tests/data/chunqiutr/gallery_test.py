@@ -9,7 +9,6 @@ import unicodedata
 
 import pytest
 
-from ctd_jax.benchmark import benchmark
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, gallery
@@ -114,23 +113,6 @@ def test_an_undated_prelude_is_counted_not_filed(built):
   assert not any("衍煦。" in record.text for record in built.records)
 
 
-def test_official_split_of_the_released_map():
-  split_of = base_texts.official_splits(RELEASE)
-  assert collections.Counter(split_of.values()) == {
-    "train": 2424,
-    "validation": 295,
-    "test": 317,
-  }
-  by_reign = collections.Counter(
-    (key.reign, split) for key, split in split_of.items()
-  )
-  assert by_reign[5, "train"] == 312
-  assert [by_reign[4, split] for split in benchmark.SPLITS] == [12, 7, 5]
-  assert [by_reign[11, split] for split in benchmark.SPLITS] == [144, 12, 24]
-  assert split_of[TimeKey(1, 2, 12)] == "test"
-  assert split_of[TimeKey(12, 4, 1)] == "validation"
-
-
 def test_official_split_refuses_another_calendar():
   with pytest.raises(ValueError, match="lu_release"):
     base_texts.official_splits(reigns.load_timeline("lu"))
@@ -161,11 +143,6 @@ def test_ids_are_shuffled_and_reproducible(files, built):
   ordinals = [RELEASE.ordinal(record.key) for record in built.records]
   rises = sum(a < b for a, b in itertools.pairwise(ordinals))
   assert 0.45 < rises / len(ordinals) < 0.55
-
-
-@pytest.mark.slow
-def test_several_processes_build_the_same(files, built):
-  assert gallery.build_gallery(files, RELEASE, processes=2) == built
 
 
 def check_versions(built):
@@ -283,8 +260,7 @@ def test_checksums_name_every_file_by_commit():
 def real():
   return gallery.build_gallery(
     source_files.check_folder_files(
-      pathlib.Path(SOURCES),
-      source_files.read_file_infos(gallery.CHECKSUMS),
+      pathlib.Path(SOURCES), source_files.read_file_infos(gallery.CHECKSUMS)
     ),
     RELEASE,
   )
@@ -403,8 +379,7 @@ def test_traditions_agree_on_the_month(real):
 def test_records_are_cut_from_entries_without_loss(real):
   entries, _ = gallery.read_entries(
     source_files.check_folder_files(
-      pathlib.Path(SOURCES),
-      source_files.read_file_infos(gallery.CHECKSUMS),
+      pathlib.Path(SOURCES), source_files.read_file_infos(gallery.CHECKSUMS)
     )
   )
   for source in base_texts.BASE_SOURCES:

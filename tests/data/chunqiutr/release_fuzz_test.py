@@ -157,11 +157,7 @@ def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
     return
   try:
     paths = release_writer.write_release(
-      folder / "again",
-      found.records,
-      found.queries,
-      found.split_of,
-      TIMELINE,
+      folder / "again", found.records, found.queries, found.split_of, TIMELINE
     )
   except ValueError:
     return

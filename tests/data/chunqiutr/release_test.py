@@ -411,23 +411,6 @@ def test_an_oddity_is_survived_and_noted(tmp_path, change, reasons):
   assert all(reason in found.notes.format_table() for reason in reasons)
 
 
-@pytest.mark.parametrize(
-  ("change", "reason"),
-  [
-    (same_sid, "a sid occurs again"),
-    (without("qid", 0), BAD_QID),
-    (query(pos_sids=[0, 1, 2, 2]), "an answer is listed twice"),
-    (
-      comment(compiler="陸德明"),
-      "commentary by none of the five known works",
-    ),
-  ],
-)
-def test_a_lone_oddity_is_the_only_note(tmp_path, change, reason):
-  found = read(tmp_path, release_files.changed(change))
-  assert release_files.counts(found)[reason] == 1
-
-
 def example(found, reason):
   return next(
     finding["examples"][0]
@@ -456,8 +439,7 @@ def test_a_later_record_of_a_sid_replaces_the_earlier(tmp_path, clean):
 
 
 @pytest.mark.parametrize(
-  ("value", "expected"),
-  [(None, 1.0), (float("nan"), 1.0), (97, 1.0), (-1, 0)],
+  ("value", "expected"), [(None, 1.0), (float("nan"), 1.0), (97, 1.0), (-1, 0)]
 )
 def test_match_scores_without_a_number(tmp_path, value, expected):
   found = read(tmp_path, release_files.changed(comment(match_score=value)))

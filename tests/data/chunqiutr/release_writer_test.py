@@ -110,8 +110,7 @@ def same_queries(ours, read):
   def plain(found):
     return [
       dataclasses.replace(
-        query,
-        positives=tuple(str(_number(name)) for name in query.positives),
+        query, positives=tuple(str(_number(name)) for name in query.positives)
       )
       for query in found
     ]
@@ -262,11 +261,7 @@ def test_months_without_split_are_in_no_map(tmp_path):
   )
   assert list(
     content(paths, release_months.SPLITS_FILE)["split_by_sort_key"]
-  ) == [
-    "1-1-1",
-    "1-5-2",
-    "1-5-3",
-  ]
+  ) == ["1-1-1", "1-5-2", "1-5-3"]
   read = release.read_release(paths, TIMELINE)
   assert same_queries(ASKED, read.queries)
 

@@ -276,7 +276,7 @@ BAD = {
       "\t300\t",
       "\tthree\t",
       "reigns.tsv, line 2: column 'accession' is 'three'",
-    ),
+    )
   ],
 }
 

@@ -55,15 +55,6 @@ def test_entries_of_the_punctuated_edition(sources):
   )
 
 
-def test_headings_and_item_numbers_are_no_text(sources):
-  juan = editions.parse_punctuated_juan(
-    sources[f"{editions.PUNCTUATED_FOLDER}/卷080.txt"]
-  )
-  assert juan.num_headings == 1
-  assert not any("公元" in entry.text for entry in juan.entries)
-  assert juan.entries[-1].text.startswith("夏，五月")
-
-
 def test_year_headings_of_the_print(sources):
   first = TIMELINE.key_at(0)
   name = f"{editions.PRINTED_FOLDER}/KR2b0007_0%d.txt"
@@ -86,19 +77,6 @@ def test_a_print_without_headings_is_refused(sources):
   path = sources[f"{editions.PRINTED_FOLDER}/KR2b0007_080.txt"]
   with pytest.raises(SourceError, match="no year heading from 齊高帝建元"):
     editions.parse_printed_juan(path, TIMELINE, TimeKey(51, 1, 1))
-
-
-def test_places_in_another_edition():
-  places = editions.align_positions("甲乙丙丁戊", "甲丙丁己戊")
-  assert places.tolist() == [0, 1, 1, 2, 4, 5]
-  assert np.all(np.diff(places) >= 0)
-  assert editions.align_positions("", "甲").tolist() == [1]
-
-
-def test_an_entry_belongs_where_most_of_it_stands():
-  assert editions.find_stretch([0, 10], 9, 20) == 1
-  assert editions.find_stretch([0, 10], 2, 12) == 0
-  assert editions.find_stretch([5], 0, 4) is None
 
 
 def keys(built):
@@ -215,11 +193,6 @@ def test_agreement_of_the_invented_juan(sources):
   # The scanner of the Annals stays in the first year of each juan.
   assert rows["annals"]["year"] == (8 + 2, 15)
   assert "晉紀 title" in audit.format_audit(counted)
-
-
-def test_titles_alone_give_the_first_years(sources):
-  juans = list(gallery.collate_editions(sources, TIMELINE))
-  assert audit.title_years(juans, TIMELINE) == {79: 265, 80: 267}
 
 
 @pytest.fixture

@@ -43,18 +43,6 @@ def sizes(demo):
   return len(demo.records), len(demo.queries)
 
 
-def test_eras_are_where_the_other_tests_expect_them():
-  jin, qi = (
-    reigns.load_timeline(released.TIMELINE_BY_SUBSET[subset]).reigns
-    for subset in ("jin", "qi")
-  )
-  names = [jin[TAISHI - 1].name, jin[XIANNING - 1].name, qi[JIANYUAN - 1].name]
-  assert names == ["泰始", "咸寧", "建元"]
-  # Eras of one name are of one ruler within a part.
-  for rows in (jin, qi):
-    assert len({row.name for row in rows}) == len(rows)
-
-
 @pytest.mark.parametrize(
   ("subset", "mode", "expected"),
   [
@@ -163,18 +151,6 @@ def test_a_query_about_several_months_is_a_window():
     assert query.query_id.startswith(family)
     families.add(family)
   assert families == {"point", "window"}
-
-
-def test_by_the_common_era_a_month_is_what_the_time_says():
-  demo = read("jin", "ad")
-  by_line = {
-    record.order + 1: demo.intervals[record.record_id]
-    for record in demo.records
-  }
-  assert (
-    by_line[2] == by_line[9] == Interval.single_month(TimeKey(TAISHI, 1, 1))
-  )
-  assert by_line[14] == Interval.single_month(TimeKey(XIANNING, 4, 10))
 
 
 def test_questions_quote_the_date_in_the_words_of_the_first_row():
