@@ -42,11 +42,9 @@ def gallery(timeline, seed=0, busy=0.5):
 
 def test_templates_have_the_published_groups_and_numbers():
   assert list(BY_INDEX) == list(range(1, 53))
-  spans = collections.OrderedDict()
+  spans = collections.defaultdict(list)
   for template in generation.TEMPLATES:
-    spans.setdefault((template.group, template.family), []).append(
-      template.index
-    )
+    spans[template.group, template.family].append(template.index)
   assert {key: (rows[0], rows[-1]) for key, rows in spans.items()} == {
     ("BASE_CONTENT", "point"): (1, 12),
     ("BASE_EXISTENCE", "point"): (13, 20),
@@ -62,10 +60,6 @@ def test_templates_have_the_published_groups_and_numbers():
 
 def test_printed_queries_come_out_verbatim():
   assert ask(1, (8, 6, 2)) == ("魯成公六年二月，魯國有何記事？", "8-6-2..8-6-2")
-  assert ask(2, (1, 1, 12)) == (
-    "查詢《春秋》，魯隱公元年十二月這一月有什麼重要事件？",
-    "1-1-12..1-1-12",
-  )
   assert ask(21, (8, 7, 1)) == (
     "請檢索魯成公七年正月之前半年內，《春秋》中所有相關記事。",
     "8-6-7..8-6-12",
@@ -135,14 +129,11 @@ def test_the_text_says_the_interval(timeline):
 
 @pytest.fixture(scope="module")
 def official():
-  records = gallery(LU)
-  split_of = base_texts.official_splits(LU)
-  quotas = generation.OFFICIAL_QUOTAS
-  return (
-    records,
-    split_of,
-    generation.generate_queries(LU, split_of, records, quotas=quotas),
+  records, split_of = gallery(LU), base_texts.official_splits(LU)
+  drawn = generation.generate_queries(
+    LU, split_of, records, quotas=generation.OFFICIAL_QUOTAS
   )
+  return records, split_of, drawn
 
 
 @pytest.mark.slow
@@ -170,9 +161,8 @@ def test_windows_never_straddle_splits(official):
   _, split_of, drawn = official
   for split, rows in drawn.items():
     for query in rows:
-      assert {split_of[key] for key in LU.iterate_keys(query.interval)} == {
-        split
-      }
+      splits = {split_of[key] for key in LU.iterate_keys(query.interval)}
+      assert splits == {split}
 
 
 def test_positives_are_all_answers_and_no_comment(official):

@@ -29,9 +29,7 @@ def test_strictly_decreasing():
   assert np.all(np.diff(parted) < 0)
   np.testing.assert_allclose(parted, [2, 1, 1, 1, 0, 0], atol=1e-6)
   np.testing.assert_array_equal(parted, runs.make_strictly_decreasing(parted))
-
-
-def test_scores_equal_only_in_float32_are_parted():
+  # Equal only in float32.
   close = [1.0, 1.0 - 1e-12, 1.0 - 2e-12]
   assert np.all(np.diff(runs.make_strictly_decreasing(close)) < 0)
 
@@ -52,13 +50,14 @@ def test_round_trip(tmp_path):
   again = runs.read_run(path)
   assert again.tag == "made:T0:lexical"
   assert (again.split, again.gallery) == ("test", "neg1_ne1")
-  for query_id, ranking in run.rankings.items():
-    assert [name for name, _ in again.rankings[query_id]] == [
-      name for name, _ in ranking
-    ]
-  before = path.read_bytes()
+  before, after = (
+    {query: [name for name, _ in ranking] for query, ranking in some.items()}
+    for some in (run.rankings, again.rankings)
+  )
+  assert before == after
+  content = path.read_bytes()
   runs.write_run(again, tmp_path)
-  assert path.read_bytes() == before
+  assert path.read_bytes() == content
 
 
 def test_ties_would_be_reversed_without_parting():
@@ -97,12 +96,8 @@ def test_from_topk_drops_the_padding():
 @pytest.mark.parametrize(
   ("field", "value"),
   [
-    ("system", "a:b"),
-    ("system", "a b"),
-    ("system", "a/b"),
-    ("system", ""),
-    ("score_mode", "x y"),
-    ("track", "T2"),
+    *(("system", value) for value in ("a:b", "a b", "a/b", "")),
+    *(("score_mode", "x y"), ("track", "T2")),
   ],
 )
 def test_names_that_would_break_the_file_are_refused(field, value):
@@ -169,17 +164,14 @@ def test_failed_write_leaves_nothing(tmp_path, monkeypatch):
   assert list(tmp_path.iterdir()) == []
 
 
-def test_malformed_qrels_name_file_and_line(tmp_path):
-  path = tmp_path / "qrels.trec"
-  path.write_text("q 0 r1 1\nq 0 r2 yes\n")
-  with pytest.raises(ValueError, match=r"qrels.trec:2: relevance 'yes'"):
-    runs.read_qrels(path)
-  path.write_text("q 0 r1 1\nq 0 r1 1\n")
-  with pytest.raises(ValueError, match=r"qrels.trec:2: q and r1 judged twice"):
-    runs.read_qrels(path)
-
-
 def test_qrels_of_relevance_zero_are_no_positives(tmp_path):
   path = tmp_path / "qrels.trec"
   path.write_text("q 0 r1 1\nq 0 r2 0\n")
   assert runs.read_qrels(path) == {"q": ("r1",)}
+  for line, message in (
+    ("q 0 r2 yes", "relevance 'yes'"),
+    ("q 0 r1 1", "q and r1 judged twice"),
+  ):
+    path.write_text(f"q 0 r1 1\n{line}\n")
+    with pytest.raises(ValueError, match=f"qrels.trec:2: {message}"):
+      runs.read_qrels(path)

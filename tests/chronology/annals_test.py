@@ -9,11 +9,16 @@ from ctd_jax.chronology.annals import (
   split_entry_by_month,
 )
 
-ASKS_AND_EXPLAINS = "也矣者乎何"
-
 
 def at(month, year=3):
   return MonthScanner(reign=1, year=year, month=month)
+
+
+def cut(text, scanner, *particles):
+  return [
+    (str(key), part)
+    for part, key in split_entry_by_month(text, scanner, *particles)
+  ]
 
 
 @pytest.mark.parametrize(
@@ -35,6 +40,8 @@ def at(month, year=3):
     (9, "三年，公如泠。", "1-3-9"),
     (9, "三月而葬，速也。", "1-3-9"),
     (9, "公使其弟年來聘。", "1-3-9"),
+    (1, "公如泠，六月，公至自泠。", "1-3-1"),
+    (1, "夏者何？時也。", "1-3-1"),
   ],
 )
 def test_month_of_an_entry(month, text, expected):
@@ -60,9 +67,7 @@ def test_no_month_before_a_year_is_known():
 def test_an_entry_is_cut_where_a_later_month_opens_a_sentence():
   scanner = at(1)
   text = "夏，嶧人來。曰：「十月，師必退。」公從之。六月，師退。秋，盟。"
-  assert [
-    (str(key), part) for part, key in split_entry_by_month(text, scanner)
-  ] == [
+  assert cut(text, scanner) == [
     ("1-3-4", "夏，嶧人來。曰：「十月，師必退。」公從之。"),
     ("1-3-6", "六月，師退。"),
     ("1-3-7", "秋，盟。"),
@@ -116,9 +121,7 @@ def test_an_entry_is_not_cut(text):
   ],
 )
 def test_a_date_within_a_sentence_dates_the_sentence(text, expected):
-  assert [
-    (str(key), part) for part, key in split_entry_by_month(text, at(1))
-  ] == expected
+  assert cut(text, at(1)) == expected
 
 
 @pytest.mark.parametrize(
@@ -154,33 +157,25 @@ def test_forgotten_marks_of_quotation_hide_no_month(text):
 
 def test_explanations_begin_no_part():
   text = "烝者何？冬，祭也。冬十月，公如泠。"
-  whole = split_entry_by_month(text, at(1))
-  apart = split_entry_by_month(text, at(1), ASKS_AND_EXPLAINS)
-  assert [part for part, _ in whole] == [
-    "烝者何？",
-    "冬，祭也。冬十月，公如泠。",
-  ]
-  assert [part for part, _ in apart] == [
-    "烝者何？冬，祭也。",
-    "冬十月，公如泠。",
-  ]
+  for particles, expected in (
+    ((), ["烝者何？", "冬，祭也。冬十月，公如泠。"]),
+    (("也矣者乎何",), ["烝者何？冬，祭也。", "冬十月，公如泠。"]),
+  ):
+    assert [part for _, part in cut(text, at(1), *particles)] == expected
 
 
-def test_a_speech_that_ends_a_sentence_ends_it_outside_the_marks():
-  text = "曰：「盟。」冬，盟。"
-  opens = make_sentence_start_test(text)
-  assert [position for position in range(len(text)) if opens(position)] == [6]
-
-
-def test_clauses_end_at_what_the_caller_names():
-  text = "盟，師出。曰：「來，盟。」冬，城。"
-  opens = make_sentence_start_test(text, "。，")
-  assert [position for position in range(len(text)) if opens(position)] == [
-    2,
-    5,
-    13,
-    15,
-  ]
+@pytest.mark.parametrize(
+  ("text", "marks", "expected"),
+  [
+    # A speech that ends a sentence ends it outside the marks.
+    ("曰：「盟。」冬，盟。", (), [6]),
+    # Clauses end at what the caller names.
+    ("盟，師出。曰：「來，盟。」冬，城。", ("。，",), [2, 5, 13, 15]),
+  ],
+)
+def test_where_sentences_start(text, marks, expected):
+  opens = make_sentence_start_test(text, *marks)
+  assert list(filter(opens, range(len(text)))) == expected
 
 
 @pytest.mark.parametrize(

@@ -121,16 +121,8 @@ OPEN_OR_CLIPPED = {
   "魯隱公二年前三年": "1-1-1..1-1-12",
 }
 
-ALL = {
-  **POINTS,
-  **MONTHS_BEFORE,
-  **MONTHS_AFTER,
-  **INCLUSIVE,
-  **AROUND,
-  **RANGES,
-  **YEARS,
-  **OPEN_OR_CLIPPED,
-}
+ALL = POINTS | MONTHS_BEFORE | MONTHS_AFTER | INCLUSIVE | AROUND | RANGES
+ALL |= YEARS | OPEN_OR_CLIPPED
 
 
 @pytest.mark.parametrize(("query", "months"), ALL.items())

@@ -35,15 +35,8 @@ def records(files):
 
 def make_records(number, source="zuozhuan", kind=EVENT):
   return [
-    Record(
-      f"{source}{index:04d}",
-      f"{source} {kind} {index}",
-      source,
-      kind,
-      TimeKey(1, 1 + index % 11, 1),
-      index,
-    )
-    for index in range(number)
+    Record(f"{source}{i:04d}", f"{source} {kind} {i}", source, kind, key, i)
+    for i, key in enumerate(TimeKey(1, 1 + i % 11, 1) for i in range(number))
   ]
 
 
@@ -70,13 +63,14 @@ def test_strata_get_places_by_size_and_none_is_left_out():
     *make_records(90, "du_yu", NEG_COMMENT),
     *make_records(10, "lv_zuqian", NEG_COMMENT),
   ]
-  sample = audit_samples.draw_sample(records, 60, seed=1)
-  counts = collections.Counter(s.record.source for s in sample)
+  counts, weights = collections.Counter(), collections.Counter()
+  for drawn in audit_samples.draw_sample(records, 60, seed=1):
+    counts[drawn.record.source] += 1
+    weights[drawn.record.source] += drawn.weight
   assert counts == {"zuozhuan": 48, "du_yu": 6, "lv_zuqian": 6}
   # The weights of a stratum add up to its records.
-  for source, total in (("zuozhuan", 900), ("du_yu", 90), ("lv_zuqian", 10)):
-    weights = [s.weight for s in sample if s.record.source == source]
-    assert sum(weights) == pytest.approx(total)
+  totals = {"zuozhuan": 900, "du_yu": 90, "lv_zuqian": 10}
+  assert weights == pytest.approx(totals)
   assert len(audit_samples.draw_sample(records, 5000, seed=1)) == 1000
   with pytest.raises(ValueError, match="a sample of 2 leaves some of the 3"):
     audit_samples.draw_sample(records, 2, seed=1)
@@ -153,14 +147,8 @@ def test_a_text_with_a_gap_is_found_by_a_part(tmp_path):
   path = tmp_path / "work.txt"
   path.write_text("甲乙丙丁戊己庚辛壬癸子丑(寅/卯)辰巳午未申酉戌亥\n", "utf-8")
   text = audit_sample.SourceText({"w/work.txt": path}, "w")
-  record = Record(
-    "r0",
-    "甲乙丙丁戊己庚辛壬癸子丑辰巳午未申酉戌亥",
-    "w",
-    EVENT,
-    TimeKey(1, 1, 1),
-    0,
-  )
+  words = "甲乙丙丁戊己庚辛壬癸子丑辰巳午未申酉戌亥"
+  record = Record("r0", words, "w", EVENT, TimeKey(1, 1, 1), 0)
   place = audit_sample.make_locator([record], text, 4)(record)
   assert (place.line, place.is_whole) == (1, False)
 
@@ -261,26 +249,25 @@ def test_the_rates_of_a_file_are_printed(tmp_path, capsys):
   audit_samples.write_verdicts(path, [make_row(0, "ok"), make_row(1, "cut")])
   audit_sample.main(["", NAME], audit_sample.AuditSettings(verdicts=str(path)))
   assert "1: 50.0 % [9.5, 90.5]" in capsys.readouterr().out
-  with pytest.raises(SystemExit, match="is of chunqiutr/rebuilt:3.0.0, not of"):
-    audit_sample.main(
-      ["", "zztj/rebuilt"], audit_sample.AuditSettings(verdicts=str(path))
-    )
 
 
-def test_a_file_with_verdicts_is_not_written_over(tmp_path):
+@pytest.mark.parametrize(
+  ("name", "flag", "message"),
+  [
+    ("zztj/rebuilt", "verdicts", "is of chunqiutr/rebuilt:3.0.0, not of"),
+    (NAME, "output", "sample.tsv exists and may hold verd"),
+    ("chunqiutr/mini", "", "chunqiutr/mini is not made of source"),
+  ],
+)
+def test_samples_that_cannot_be_drawn(
+  name, flag, message, tmp_path, mini_data_dir
+):
   path = tmp_path / "sample.tsv"
   audit_samples.write_verdicts(path, [make_row(0, "ok")])
-  with pytest.raises(SystemExit, match="sample.tsv exists and may hold verd"):
-    audit_sample.main(["", NAME], audit_sample.AuditSettings(output=str(path)))
+  flags = {flag: str(path)} if flag else {"data_dir": str(mini_data_dir)}
+  with pytest.raises(SystemExit, match=message):
+    audit_sample.main(["", name], audit_sample.AuditSettings(**flags))
   assert audit_samples.read_verdicts(path)[0].verdict == "ok"
-
-
-def test_a_data_set_without_sources_is_named(mini_data_dir):
-  with pytest.raises(SystemExit, match="chunqiutr/mini is not made of source"):
-    audit_sample.main(
-      ["", "chunqiutr/mini"],
-      audit_sample.AuditSettings(data_dir=str(mini_data_dir)),
-    )
 
 
 @pytest.mark.slow
@@ -295,13 +282,9 @@ def test_the_command_on_a_built_data_set(
   name, edition, module, tmp_path, monkeypatch, capsys
 ):
   sources = tmp_path / "sources"
-  sources.mkdir()
   edition.write_sources(sources)
   table = tmp_path / "checksums.tsv"
-  if edition is edition_files:
-    edition.write_checksums(table, "http://nowhere.invalid")
-  else:
-    edition.write_checksums(table)
+  edition.write_checksums(table)
   monkeypatch.setattr(module, "CHECKSUMS", table)
   monkeypatch.delenv("CTD_JAX_SOURCES", raising=False)
   data_dir, out = str(tmp_path / "data"), tmp_path / "sample.tsv"

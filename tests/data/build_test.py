@@ -87,8 +87,7 @@ def test_building_again_replaces_and_gives_the_same(data_dir, statistics):
   path.write_text("{}", encoding="utf-8")
   build.build_dataset("chunqiutr/mini", data_dir, overwrite=True)
   assert json.loads(path.read_text("utf-8")) == statistics
-  versions = [folder.name for folder in path.parent.parent.iterdir()]
-  assert versions == ["3.0.0"]
+  assert list(path.parent.parent.iterdir()) == [path.parent]
 
 
 @pytest.mark.slow
@@ -103,14 +102,11 @@ def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
   with pytest.raises(RuntimeError, match="no space"):
     build.build_dataset("chunqiutr/mini", data_dir, overwrite=True)
   assert path.read_text("utf-8") == before
-  versions = [folder.name for folder in path.parent.parent.iterdir()]
-  assert versions == ["3.0.0"]
+  assert list(path.parent.parent.iterdir()) == [path.parent]
 
 
 def test_sources_are_not_ignored(tmp_path):
-  with pytest.raises(
-    ValueError, match="chunqiutr/mini is made without sources"
-  ):
+  with pytest.raises(ValueError, match="mini is made without sources"):
     build.build_dataset("chunqiutr/mini", tmp_path, sources=tmp_path)
   assert not (tmp_path / "chunqiutr" / "mini").exists()
 

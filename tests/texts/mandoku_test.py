@@ -28,11 +28,9 @@ def write_juan(folder, *bodies):
   """Writes one file for each body, after head lines and a title page."""
   for juan, body in enumerate(bodies, start=1):
     number = "一二三四五"[juan - 1]
+    title = TITLE_PAGE.format(juan=juan, number=number)
     (folder / f"KR9z0001_00{juan}.txt").write_text(
-      HEAD.format(juan=juan)
-      + TITLE_PAGE.format(juan=juan, number=number)
-      + body,
-      encoding="utf-8",
+      HEAD.format(juan=juan) + title + body, encoding="utf-8"
     )
   return folder
 
@@ -193,11 +191,8 @@ def test_other_brackets_are_no_characters(text):
 
 def test_circles_divide_entries_and_are_zeros_elsewhere(tmp_path):
   work = read_one(write_juan(tmp_path, "三月盟○夏四月會〇秋一〇五人¶\n"))
-  assert [entry.text for entry in work.records] == [
-    "三月盟",
-    "夏四月會",
-    "秋一〇五人",
-  ]
+  texts = [entry.text for entry in work.records]
+  assert texts == ["三月盟", "夏四月會", "秋一〇五人"]
 
 
 def test_annals_with_rulers_at_the_margin(tmp_path):
@@ -213,8 +208,7 @@ def test_annals_with_rulers_at_the_margin(tmp_path):
 
 def test_short_entries_of_annals_are_no_rulers(tmp_path):
   body = "葬某公¶\n元年春某事¶\n葬秦景公¶\n公會某王¶\n冬螽¶\n二年春某事¶\n"
-  work = read_one(write_juan(tmp_path, body * 5))
-  assert len(work.records) == 30
+  assert len(read_one(write_juan(tmp_path, body * 5)).records) == 30
 
 
 def test_a_year_after_a_full_line_begins_an_entry(tmp_path):
@@ -246,14 +240,11 @@ def test_collation_and_pages_printed_twice_are_apparatus(tmp_path):
     f"{LINE}¶\n　監本誤某○某按當作某¶\n"
   )
   # The second page ends in another line and is no repetition.
-  assert (
-    read_one(write_juan(tmp_path, body)).counts.get("pages printed twice")
-    is None
-  )
+  counts = read_one(write_juan(tmp_path, body)).counts
+  assert "pages printed twice" not in counts
   work = read_one(write_juan(tmp_path, body.replace("終¶\n", "")))
   assert work.counts["pages printed twice"] == 1
-  texts = [entry.text for entry in work.entries if entry.kind == "text"]
-  assert len(texts) == 1
+  assert [entry.kind for entry in work.entries].count("text") == 1
   apparatus = [e.text for e in work.entries if e.kind == "apparatus"]
   assert apparatus[-1] == f"{LINE}監本誤某○某按當作某"
   assert not work.commentary().entries
@@ -347,22 +338,10 @@ def test_works_of_one_folder_and_their_juan_are_told_apart(tmp_path):
 
 
 PIECES = (
-  *"王公會盟卒葬元年春正月甲子○〇　()/¶<>",
-  "<pb:KR9z0001_WYG_001-9a>",
-  "(注/文)",
-  "(注\n文)",
-  "¶\n",
-  "¶\n　",
-  "¶\n　　",
-  "\n",
-  "&KR12;",
-  "〓",
-  "卷一¶\n",
-  "考證¶\n",
-  "** 1 某\n",
-  "A1.1.1",
-  "# 注\n",
-  "王" * 21 + "¶\n",
+  *"王公會盟卒葬元年春正月甲子○〇　()/¶<>〓\n",
+  *("<pb:KR9z0001_WYG_001-9a>", "(注/文)", "(注\n文)", "¶\n", "¶\n　"),
+  *("¶\n　　", "&KR12;", "卷一¶\n", "考證¶\n", "** 1 某\n", "A1.1.1"),
+  *("# 注\n", "王" * 21 + "¶\n"),
 )
 
 

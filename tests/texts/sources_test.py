@@ -9,49 +9,28 @@ import pytest
 from ctd_jax.texts import read_works
 from tests.texts.coverage import count_lost_han
 
-OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE", "")
-SOURCES = os.environ.get("CTD_JAX_SOURCES", "")
-FOLDERS = (
-  *(
-    pytest.param(
-      "CTD_JAX_OUTSIDE",
-      name,
-      marks=pytest.mark.skipif(
-        not OUTSIDE, reason="CTD_JAX_OUTSIDE names no folder of texts"
-      ),
-    )
-    for name in ("KR2b0019", "KR2b0004", "KR2b0001", "KR2a0012", "KR2a0001")
+FOLDERS = {
+  "CTD_JAX_OUTSIDE": "KR2b0019 KR2b0004 KR2b0001 KR2a0012 KR2a0001",
+  "CTD_JAX_SOURCES": (
+    "zuozhuan_KR1e0001 guliangzhuan_KR1e0008 duyu_jijie_KR1e0002"
+    " guliang_jijie_KR1e0009 gongyang_zhushu_KR1e0006"
+    " gudonggao_dashibiao_KR1e0114 zizhitongjian_KR2b0007"
   ),
-  *(
-    pytest.param(
-      "CTD_JAX_SOURCES",
-      name,
-      marks=pytest.mark.skipif(
-        not SOURCES, reason="CTD_JAX_SOURCES names no folder of source texts"
-      ),
-    )
-    for name in (
-      "zuozhuan_KR1e0001",
-      "guliangzhuan_KR1e0008",
-      "duyu_jijie_KR1e0002",
-      "guliang_jijie_KR1e0009",
-      "gongyang_zhushu_KR1e0006",
-      "gudonggao_dashibiao_KR1e0114",
-      "zizhitongjian_KR2b0007",
-    )
-  ),
-)
+}
 
 
 def find_folder(variable, name) -> pathlib.Path:
-  folder = pathlib.Path(os.environ[variable]) / name
+  folder = pathlib.Path(os.environ.get(variable, ""), name)
   if not folder.exists():
-    pytest.skip(f"{variable} has no folder {name}")
+    pytest.skip(f"{variable} names no folder with {name}")
   return folder
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("variable", "name"), FOLDERS)
+@pytest.mark.parametrize(
+  ("variable", "name"),
+  [(key, name) for key, names in FOLDERS.items() for name in names.split()],
+)
 def test_no_character_is_lost_and_places_are_true(variable, name):
   folder = find_folder(variable, name)
   works = read_works(folder)
@@ -70,13 +49,7 @@ def test_no_character_is_lost_and_places_are_true(variable, name):
       ), (place, character)
 
 
-needs_outside = pytest.mark.skipif(
-  not OUTSIDE, reason="CTD_JAX_OUTSIDE names no folder of texts"
-)
-
-
 @pytest.mark.slow
-@needs_outside
 def test_annals_by_days_are_cut_into_their_entries():
   folder = find_folder("CTD_JAX_OUTSIDE", "KR2b0019")
   (work,) = read_works(folder)
@@ -89,7 +62,6 @@ def test_annals_by_days_are_cut_into_their_entries():
   assert work.counts["notes"] > 12_000
 
 
-@needs_outside
 def test_commentary_of_the_three_kingdoms_is_apart():
   folder = find_folder("CTD_JAX_OUTSIDE", "KR2a0012")
   (work,) = read_works(folder)
@@ -99,7 +71,6 @@ def test_commentary_of_the_three_kingdoms_is_apart():
   assert work.counts["pages printed twice"] == 68
 
 
-@needs_outside
 def test_years_of_the_bamboo_annals_stand_under_their_kings():
   folder = find_folder("CTD_JAX_OUTSIDE", "KR2b0001")
   (work,) = read_works(folder)

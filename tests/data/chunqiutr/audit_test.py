@@ -26,32 +26,26 @@ def golden():
 
 
 def test_paper_figures_agree_with_one_another():
-  splits = PAPER["splits"]
+  splits, units = PAPER["splits"], PAPER["units"]
+  parts = [splits[name] for name in ("train", "validation", "test")]
   for column in ("months", "records", "queries", "event", "neg_comment"):
-    total = splits["total"][column]
-    assert total == sum(
-      splits[split][column] for split in ("train", "validation", "test")
-    )
+    assert splits["total"][column] == sum(row[column] for row in parts)
   for row in splits.values():
     assert row["records"] == (
       row["event"] + row["no_event"] + row["neg_comment"]
     )
-  for split in ("validation", "test"):
-    assert splits[split]["queries"] == sum(
-      splits[split][f"{kind}_{family}"]
+  for row in parts[1:]:
+    assert row["queries"] == sum(
+      row[f"{kind}_{family}"]
       for kind in ("event", "empty")
       for family in ("points", "windows")
     )
-  units = PAPER["units"]
   for total, sources in (
-    (summary.BASE_TEXTS, ("chunqiu", "zuozhuan", "gongyang", "guliang")),
-    (
-      summary.COMMENTARY,
-      ("du_yu", "kong_yingda", "gu_donggao", "wei_liaoweng", "lv_zuqian"),
-    ),
+    (summary.BASE_TEXTS, "chunqiu zuozhuan gongyang guliang"),
+    (summary.COMMENTARY, "du_yu kong_yingda gu_donggao wei_liaoweng lv_zuqian"),
   ):
     assert units[total]["units"] == sum(
-      units[name]["units"] for name in sources
+      units[name]["units"] for name in sources.split()
     )
 
 
@@ -135,16 +129,13 @@ def test_a_figure_that_cannot_be_read_is_named(tmp_path, line, message):
 
 
 def test_only_what_the_paper_describes_is_set_beside_it():
-  named = {"name": "chunqiutr/mini/3.0.0", "synthetic": True}
-  assert paper_figures.read_paper_figures(named) == {}
-  assert (
-    paper_figures.read_paper_figures(
-      {"name": "zztj/demo/1.0.0", "synthetic": False}
-    )
-    == {}
-  )
-  named = {"name": "chunqiutr/release/3.0.0", "synthetic": False}
-  assert paper_figures.read_paper_figures(named) == PAPER
+  for name, synthetic, expected in (
+    ("chunqiutr/mini/3.0.0", True, {}),
+    ("zztj/demo/1.0.0", False, {}),
+    ("chunqiutr/release/3.0.0", False, PAPER),
+  ):
+    named = {"name": name, "synthetic": synthetic}
+    assert paper_figures.read_paper_figures(named) == expected
   assert summary.gap_share(PAPER) == pytest.approx(0.4951, abs=1e-4)
   assert summary.gap_share({}) is None
 

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import random
+import re
 
 import pytest
 
@@ -152,19 +153,14 @@ def test_a_doubtful_section_stands_between_its_neighbors(anchor):
     section("嶧人侵東鄙", 2, 0.9),
     section("騫翟言嶧師必退公從之", 9, 0.5),  # in 2, its neighbors in 1
     section("始通兩國之好", 9, 0.5),  # nothing of 1 fits
+    section("杏陵之田久荒", 6, 0.9),
     section("騫翟言嶧師必退公從之", 9, 0.7),  # sure
     section("杏陵之田久荒", 6, 0.9),
   ]
   matcher = text_alignment.AnchorMatcher(anchor)
-  assert [
-    candidate.anchor_match.segment_index
-    for candidate in essays.rematch_between_neighbors(
-      [sections[0], sections[1], sections[2], sections[4]], matcher
-    )
-  ] == [2, 5, 9, 6]
-  assert essays.rematch_between_neighbors(
-    [sections[0], sections[3], sections[4]], matcher
-  ) == [sections[0], sections[3], sections[4]]
+  found = essays.rematch_between_neighbors(sections, matcher)
+  places = [candidate.anchor_match.segment_index for candidate in found]
+  assert places == [2, 5, 9, 6, 9, 6]
 
 
 def test_a_ring_begins_another_explanation(tmp_path, anchor):
@@ -178,24 +174,23 @@ def test_a_ring_begins_another_explanation(tmp_path, anchor):
   ] == [("元者始也",), ("春者時之始也",)]
 
 
-def test_gaps_between_opinions_are_no_text(tmp_path):
+@pytest.mark.parametrize(
+  ("lines", "paragraphs"),
+  [
+    # Gaps between opinions are no text.
+    ("(岷氏曰  泠/也)", ["岷氏曰泠也"]),
+    # Lines of one length are one paragraph.
+    (
+      f"({'岷' * 18}/{'泠' * 18}) ({'岷' * 18}/{'泠' * 18}) ({'嶧' * 16}/浯)",
+      [("岷" * 18 + "泠" * 18) * 2, "嶧" * 16 + "浯"],
+    ),
+  ],
+)
+def test_paragraphs_of_a_heading(lines, paragraphs, tmp_path):
   path = tmp_path / "KR1e0114_042.txt"
-  path.write_text(
-    "　　隱公¶\n三月公會泠侯¶\n　　(岷氏曰  泠/也)¶\n", encoding="utf-8"
-  )
-  heading = commentary.read_headings(path)[-1]
-  assert heading.paragraphs == ["岷氏曰泠也"]
-
-
-def test_lines_of_one_length_are_one_paragraph(tmp_path):
-  line = "　　(" + "岷" * 18 + "/" + "泠" * 18 + ")¶\n"
-  last = "　　(" + "嶧" * 16 + "/" + "浯" * 16 + ")¶\n"
-  path = tmp_path / "KR1e0114_042.txt"
-  path.write_text(
-    "　　隱公¶\n三月公會泠侯¶\n" + line + line + last, encoding="utf-8"
-  )
-  (paragraph, _) = commentary.read_headings(path)[-1].paragraphs
-  assert paragraph == ("岷" * 18 + "泠" * 18) * 2
+  body = "".join(f"　　{line}¶\n" for line in re.findall(r"\(.+?\)", lines))
+  path.write_text(f"　　隱公¶\n三月公會泠侯¶\n{body}", encoding="utf-8")
+  assert commentary.read_headings(path)[-1].paragraphs == paragraphs
 
 
 def test_a_note_on_a_heading_explains_what_begins_there(tmp_path, anchor):

@@ -8,11 +8,8 @@ from ctd_jax.benchmark.benchmark import EVENT, NEG_COMMENT, NO_EVENT, Record
 from ctd_jax.chronology.reigns import TimeKey
 from ctd_jax_datasets.chunqiutr import base_texts, cross_check, events, gallery
 
-ANNALS, GULIANG, ZUOZHUAN = (
-  base_texts.ANNALS,
-  base_texts.GULIANG,
-  base_texts.ZUOZHUAN,
-)
+ANNALS, ZUOZHUAN = base_texts.ANNALS, base_texts.ZUOZHUAN
+GULIANG = base_texts.GULIANG
 
 
 def made(**texts):

@@ -23,7 +23,9 @@ def write_sources(folder: pathlib.Path) -> dict[str, pathlib.Path]:
   return {name: folder / name for name in FILES}
 
 
-def write_checksums(path: pathlib.Path, url: str) -> None:
+def write_checksums(
+  path: pathlib.Path, url: str = "http://invented.invalid"
+) -> None:
   """Writes a checksums file for `FILES`, served below `url`."""
   rows = []
   for name, text in FILES.items():

@@ -85,18 +85,26 @@ def test_dates_are_not_compared():
   assert len(exact) == 1
 
 
-def test_formulas_are_told_apart_by_their_order():
-  formula = ["公如泠。", "嶧人來聘。", "公如泠。", "浯人來聘。"]
-  matches, _ = works(chunqiu=formula, guliang=formula[1:])
-  assert told(matches, GULIANG) == [(2, 1), (3, 2), (4, 3)]
-
-
-def test_an_entry_may_print_a_part_of_a_sentence():
-  matches, _ = works(
-    chunqiu=["公如泠。", "辛巳，有事于桃丘，嶧遂卒于湟。"],
-    gongyang=["公如泠。", "辛巳，有事于桃丘。", "嶧遂卒于湟。遂者何？"],
-  )
-  assert sorted(told(matches, GONGYANG)) == [(1, 1), (2, 2), (2, 3)]
+@pytest.mark.parametrize(
+  ("chronicle", "tradition", "expected"),
+  [
+    # Formulas are told apart by their order.
+    (
+      ["公如泠。", "嶧人來聘。", "公如泠。", "浯人來聘。"],
+      ["嶧人來聘。", "公如泠。", "浯人來聘。"],
+      [(2, 1), (3, 2), (4, 3)],
+    ),
+    # An entry may print a part of a sentence.
+    (
+      ["公如泠。", "辛巳，有事于桃丘，嶧遂卒于湟。"],
+      ["公如泠。", "辛巳，有事于桃丘。", "嶧遂卒于湟。遂者何？"],
+      [(1, 1), (2, 2), (2, 3)],
+    ),
+  ],
+)
+def test_entries_are_matched(chronicle, tradition, expected):
+  matches, _ = works(chunqiu=chronicle, gongyang=tradition)
+  assert sorted(told(matches, GONGYANG)) == expected
 
 
 def test_the_tradition_tells_in_its_own_words():
@@ -121,7 +129,6 @@ def test_years_that_are_too_far_apart_are_not_compared():
 
 def test_a_work_without_the_reign_has_no_match():
   chronicle = entries(ANNALS, "公會泠侯于桃丘。")
-  assert events.match_events(chronicle, []) == []
   other = [base_texts.Entry(GULIANG, 2, 1, "公會泠侯于桃丘。", "x.txt:1")]
   assert events.match_events(chronicle, other) == []
 
@@ -157,22 +164,20 @@ def test_a_line_is_cut_where_the_annals_begin():
   ]
 
 
-def test_no_cut_at_a_comma_and_none_in_speech():
-  _, parts = works(
-    chunqiu=["泠侯來聘。", "嶧人伐浯。"],
-    guliang=["泠侯來聘，嶧人伐浯。"],
-    gongyang=["泠侯來聘。曰：「何也？嶧人伐浯。」"],
-  )
-  assert len(texts_of(parts, GULIANG)) == 1
-  assert len(texts_of(parts, GONGYANG)) == 1
-
-
-def test_what_stands_before_the_first_match_is_not_cut_off():
-  _, parts = works(
-    chunqiu=["夏五，泠侯使其弟騫來聘。"],
-    gongyang=["夏，五。泠侯使其弟騫來聘。夏五者何？"],
-  )
-  assert len(texts_of(parts, GONGYANG)) == 1
+@pytest.mark.parametrize(
+  ("chronicle", "gongyang"),
+  [
+    (["泠侯來聘。", "嶧人伐浯。"], "泠侯來聘，嶧人伐浯。"),
+    (["泠侯來聘。", "嶧人伐浯。"], "泠侯來聘。曰：「何也？嶧人伐浯。」"),
+    # What stands before the first match.
+    (["夏五，泠侯使其弟騫來聘。"], "夏，五。泠侯使其弟騫來聘。夏五者何？"),
+  ],
+)
+def test_no_cut_at_a_comma_in_speech_or_before_the_first_match(
+  chronicle, gongyang
+):
+  _, parts = works(chunqiu=chronicle, gongyang=[gongyang])
+  assert texts_of(parts, GONGYANG) == [gongyang]
 
 
 def versions(matches, parts):
@@ -186,13 +191,13 @@ def versions(matches, parts):
 
 
 def test_one_event_in_four_works_is_one_version():
-  matches, parts = works(
+  found = works(
     chunqiu=["三月，公會泠侯于桃丘。"],
     gongyang=["三月，公會泠侯於桃丘。"],
     guliang=["三月，公會泠侯于桃丘。會者信也。"],
     zuozhuan=["三月，公會泠侯，盟于桃丘，謀嶧也。"],
   )
-  assert [len(version) for version in versions(matches, parts)] == [4]
+  assert [len(version) for version in versions(*found)] == [4]
 
 
 def test_a_version_lies_in_one_month():
@@ -282,5 +287,4 @@ def test_parts_join_to_their_entries(lines):
   )
   assert "".join(texts_of(parts, GONGYANG)) == "".join(texts)
   assert all(part.key == TimeKey(1, 1, part.key.month) for part in parts)
-  for part in parts:
-    assert part.text
+  assert all(part.text for part in parts)

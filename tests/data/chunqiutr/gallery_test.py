@@ -55,13 +55,8 @@ def test_annals_are_numbered_items_cut_by_month(built):
 
 
 def test_the_tradition_is_a_scan_of_its_own(built):
-  assert [key for key, _ in of(built, "zuozhuan")] == [
-    "1-1-1",
-    "1-1-4",
-    "1-1-6",
-    "1-1-7",
-    "1-2-1",
-  ]
+  keys = ["1-1-1", "1-1-4", "1-1-6", "1-1-7", "1-2-1"]
+  assert [key for key, _ in of(built, "zuozhuan")] == keys
 
 
 def test_a_line_may_hold_two_entries_and_words_about_seasons(built):
@@ -129,9 +124,6 @@ def test_placeholders_fill_the_empty_months_in_every_wording(built):
   assert min(endings.values()) > 900
   key = TimeKey(1, 1, 2)
   assert gallery.format_placeholder(key, RELEASE).startswith("魯隱公元年二月")
-  assert gallery.format_placeholder(key, RELEASE) == gallery.format_placeholder(
-    key, RELEASE
-  )
 
 
 def test_ids_are_shuffled_and_reproducible(files, built):
@@ -193,15 +185,6 @@ def test_another_seed_gives_other_numbers_to_the_same_groups(files, built):
 
 def test_the_audit_is_fit_for_json(built):
   assert json.loads(json.dumps(built.audit)) == built.audit
-  assert list(built.audit) == [
-    "units",
-    "alignment",
-    "printed_months",
-    "agreement",
-    "disagreements",
-    "decisions",
-    "versions",
-  ]
   assert [row["tradition_place"] for row in built.audit["disagreements"]] == [
     "01_隱公.txt:3"
   ]
@@ -214,21 +197,20 @@ def test_missing_folder_of_an_edition_is_named(files):
 
 
 @pytest.mark.parametrize(
-  ("parse", "name"),
+  ("parse", "layers", "name"),
   [
-    (
-      lambda path: base_texts.parse_numbered_entries(path, {"A": "chunqiu"}),
-      "x.txt",
-    ),
-    (lambda path: base_texts.parse_line_entries(path, "gongyang"), "x.txt"),
-    (lambda path: base_texts.parse_line_entries(path, "gongyang"), "01_x.txt"),
+    (base_texts.parse_numbered_entries, {"A": "chunqiu"}, "x.txt"),
+    (base_texts.parse_line_entries, "gongyang", "x.txt"),
+    (base_texts.parse_line_entries, "gongyang", "01_x.txt"),
   ],
 )
-def test_another_format_is_an_error_that_names_the_file(tmp_path, parse, name):
+def test_another_format_is_an_error_that_names_the_file(
+  tmp_path, parse, layers, name
+):
   path = tmp_path / name
   path.write_text("回目錄\n", encoding="utf-8")
   with pytest.raises(source_files.SourceError, match=name):
-    parse(path)
+    parse(path, layers)
 
 
 def test_bytes_that_are_not_text_are_an_error(tmp_path):
@@ -257,13 +239,15 @@ def test_checksums_name_every_file_by_commit():
 
 
 @pytest.fixture(scope="module")
-def real():
-  return gallery.build_gallery(
-    source_files.check_folder_files(
-      pathlib.Path(SOURCES), source_files.read_file_infos(gallery.CHECKSUMS)
-    ),
-    RELEASE,
+def real_files():
+  return source_files.check_folder_files(
+    pathlib.Path(SOURCES), source_files.read_file_infos(gallery.CHECKSUMS)
   )
+
+
+@pytest.fixture(scope="module")
+def real(real_files):
+  return gallery.build_gallery(real_files, RELEASE)
 
 
 @needs_sources
@@ -280,16 +264,11 @@ def test_headline_counts(real):
   }
   months = {r.key for r in real.records if r.kind == "event"}
   assert len(months) == 1534
-  outside = {
-    source: real.excluded_counts[f"{source} outside the released months"]
-    for source in base_texts.BASE_SOURCES
-  }
-  assert outside == {
-    "chunqiu": 14,
-    "zuozhuan": 21,
-    "gongyang": 13,
-    "guliang": 14,
-  }
+  outside = [
+    real.excluded_counts[f"{source} outside the released months"]
+    for source in ("chunqiu", "zuozhuan", "gongyang", "guliang")
+  ]
+  assert outside == [14, 21, 13, 14]
   years = [name for name in real.audit["decisions"] if name.startswith("year ")]
   assert sorted(name.split()[1] for name in years) == ["12-27", "5-33"]
 
@@ -346,15 +325,10 @@ def test_commentary_that_prints_another_month_is_counted(real):
       counts[name] for name in ("same_month", "year_named", "other_month")
     ), source
   # Every one of these was read: 經 and 傳 print two dates of one event.
-  assert {
-    source: counts["entry_of_year"] for source, counts in table.items()
-  } == {
-    "du_yu": 2,
-    "kong_yingda": 5,
-    "gu_donggao": 0,
-    "wei_liaoweng": 0,
-    "lv_zuqian": 0,
-  }
+  found = collections.Counter(
+    {source: counts["entry_of_year"] for source, counts in table.items()}
+  )
+  assert found == collections.Counter(du_yu=2, kong_yingda=5)
 
 
 @needs_sources
@@ -376,12 +350,8 @@ def test_traditions_agree_on_the_month(real):
 
 
 @needs_sources
-def test_records_are_cut_from_entries_without_loss(real):
-  entries, _ = gallery.read_entries(
-    source_files.check_folder_files(
-      pathlib.Path(SOURCES), source_files.read_file_infos(gallery.CHECKSUMS)
-    )
-  )
+def test_records_are_cut_from_entries_without_loss(real, real_files):
+  entries, _ = gallery.read_entries(real_files)
   for source in base_texts.BASE_SOURCES:
     printed = "".join(entry.text for entry in entries if entry.source == source)
     texts = [text for _, text in of(real, source)]
@@ -389,12 +359,8 @@ def test_records_are_cut_from_entries_without_loss(real):
     place = 0
     for text in texts:
       place = printed.index(text, place) + len(text)
-    units = real.audit["units"][source]
-    assert (
-      units["parts"]
-      == len(texts)
-      + real.excluded_counts[f"{source} outside the released months"]
-    )
+    outside = real.excluded_counts[f"{source} outside the released months"]
+    assert real.audit["units"][source]["parts"] == len(texts) + outside
 
 
 @needs_sources

@@ -123,16 +123,7 @@ def test_mangled_values(folder, data, name):
 
 
 json_marks = st.sampled_from(
-  (
-    *'{}[],:"\\ \n\r\t0',
-    "\\u12",
-    "\\ud800",
-    "null",
-    "NaN",
-    "1e9",
-    "-",
-    "\ufeff",
-  )
+  (*'{}[],:"\\ \n\r\t0-\ufeff', "\\u12", "\\ud800", "null", "NaN", "1e9")
 )
 
 
@@ -169,14 +160,8 @@ def test_what_can_be_read_can_be_written_and_read_again(folder, data, name):
 def described(found):
   """The benchmark but for what the writer says that it does not keep."""
   texts = {
-    record.record_id: (
-      record.text,
-      record.source,
-      record.kind,
-      record.key,
-      record.match_score,
-    )
-    for record in found.records
+    r.record_id: (r.text, r.source, r.kind, r.key, r.match_score)
+    for r in found.records
   }
   asked = {
     query.query_id: dataclasses.asdict(query)

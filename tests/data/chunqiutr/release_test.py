@@ -1,5 +1,6 @@
 """The reader of the authors' three files, on clean, odd and broken ones."""
 
+import collections
 import json
 
 import pytest
@@ -99,8 +100,8 @@ def test_the_released_split_map_has_its_published_shape():
   listed, debug = written["split_by_sort_key"], written["debug_info"]
   assert len(listed) == 3036
   assert list(listed)[:2] == ["1-1-1", "1-1-2"]
-  totals = {name: list(listed.values()).count(name) for name in ("val", "test")}
-  assert totals == {"val": 295, "test": 317}
+  totals = collections.Counter(listed.values())
+  assert totals == {"train": 2424, "val": 295, "test": 317}
   assert debug["4"] == {
     "mode": "month",
     "years": [1, 2],
@@ -108,6 +109,7 @@ def test_the_released_split_map_has_its_published_shape():
   }
   assert debug["1"]["split_years"]["2"] == "test"
   assert debug["5"]["month_counts"] == {"train": 312, "val": 36, "test": 36}
+  assert debug["11"]["month_counts"] == {"train": 144, "val": 12, "test": 24}
 
 
 # What cannot be used: one clear error.
@@ -119,8 +121,17 @@ def broken_line(text):
   return documents
 
 
-def broken_file(name, content):
-  return release_files.clean() | {name: content}
+def broken_query(**members):
+  return broken_line(json.dumps({"query": "x", "type": "point"} | members))
+
+
+def broken_months(content):
+  return release_files.clean() | {release_months.MONTHS_FILE: content}
+
+
+def broken_split(key, split="train"):
+  content = {"split_by_sort_key": {key: split}}
+  return release_files.clean() | {release_months.SPLITS_FILE: content}
 
 
 def cut(name):
@@ -135,32 +146,20 @@ def broken_month(**members):
   )
 
 
+def broken_text(**members):
+  return broken_month(versions=[{"春秋": [members]}])
+
+
 BROKEN = [
-  (
-    cut(release_months.MONTHS_FILE),
-    r"fixed.json:1: column \d+: not JSON.*cut short",
-  ),
-  (broken_file(release_months.MONTHS_FILE, ""), "fixed.json:1: .*cut short"),
-  (broken_file(release_months.MONTHS_FILE, b"\xff\xfe"), "byte 0 is not UTF-8"),
-  (
-    broken_file(release_months.MONTHS_FILE, "[]"),
-    r"the file: \[\] should be an object",
-  ),
-  (broken_file(release_months.MONTHS_FILE, "{}"), "has no 'time_mapping'"),
-  (
-    broken_file(release_months.MONTHS_FILE, '{"time_mapping": {}}'),
-    "none of its 0 months is one of timeline 'release_files'",
-  ),
-  (
-    broken_file(
-      release_months.MONTHS_FILE, '{"time_mapping": ' + "[" * 100_000
-    ),
-    "nested too deeply",
-  ),
-  (
-    broken_file(release_months.MONTHS_FILE, "9" * 5000),
-    "not JSON: Exceeds the limit",
-  ),
+  (cut(release_months.MONTHS_FILE), r"fixed.json:1: column \d+: not JSON.*cut"),
+  (broken_months(""), "fixed.json:1: .*cut short"),
+  (broken_months(b"\xff\xfe"), "byte 0 is not UTF-8"),
+  (broken_months("[]"), r"the file: \[\] should be an object"),
+  (broken_months("{}"), "has no 'time_mapping'"),
+  (broken_months('{"time_mapping": {}}'), "none of its 0 months is one of"),
+  (broken_months('{"time_mapping": ' + "[" * 100_000), "nested too deeply"),
+  (broken_months("9" * 5000), "not JSON: Exceeds the limit"),
+  (broken_months('{"time_mapping": "\\ud800"}'), r"half a char.*'\\ud800'"),
   (broken_month(sort_key=None), r"sort_key: null should be \[reign"),
   (broken_month(sort_key=[1, 2]), r"should be \[reign, year, month\]"),
   (broken_month(sort_key=[1, "二", 3]), r"sort_key\[1\]: \"二\" should be"),
@@ -169,22 +168,15 @@ BROKEN = [
   (broken_month(sort_key=[1, True, 3]), r"sort_key\[1\]: true should be"),
   (broken_month(versions=[3]), r"\.versions\[0\]: 3 should be an object"),
   (
-    broken_month(versions=[{"春秋": [{"text": "x"}]}]),
+    broken_text(text="x"),
     r'time_mapping\["滄懷公元年正月"\]\.versions\[0\]\.春秋\[0\]: has no .sid',
   ),
-  (
-    broken_month(versions=[{"春秋": [{"sid": "a", "text": "x"}]}]),
-    r'春秋\[0\]\.sid: "a" should be a whole number',
-  ),
-  (
-    broken_month(versions=[{"春秋": [{"sid": 1.5, "text": "x"}]}]),
-    r"\.sid: 1.5 should be a whole number",
-  ),
+  (broken_text(sid=1), r"春秋\[0\]: has no 'text', a string"),
+  (broken_text(sid="a", text="x"), r'\.sid: "a" should be a whole number'),
+  (broken_text(sid=1.5, text="x"), r"\.sid: 1.5 should be a whole number"),
   *(
     (
-      broken_month(
-        versions=[{"春秋": [{"sid": 1, "text": "x", "ctd_jax_order": order}]}]
-      ),
+      broken_text(sid=1, text="x", ctd_jax_order=order),
       rf"春秋\[0\]\.ctd_jax_order: {order} should be a {what}",
     )
     for order, what in (
@@ -193,51 +185,23 @@ BROKEN = [
       (1.5, "whole number"),
     )
   ),
-  (
-    broken_month(versions=[{"春秋": [{"sid": 1}]}]),
-    r"春秋\[0\]: has no 'text', a string",
-  ),
-  (
-    broken_file(
-      release_months.MONTHS_FILE, json.dumps({"time_mapping": "\ud800"})
-    ),
-    r"half a character, '\\ud800'",
-  ),
   (broken_line('{"query": '), "v3.jsonl:3: column .*cut short"),
   (broken_line("[1]"), r":3: \[1\] should be an object"),
   (broken_line('{"type": "point"}'), ":3: has no 'query', a string"),
+  (broken_query(), ":3: a point query has no 'sort_key'"),
+  (broken_query(sort_key="1-1-1"), r':3: sort_key: "1-1-1" should be \[reign'),
   (
-    broken_line('{"query": "x", "type": "point"}'),
-    ":3: a point query has no 'sort_key'",
-  ),
-  (
-    broken_line('{"query": "x", "type": "point", "sort_key": "1-1-1"}'),
-    r':3: sort_key: "1-1-1" should be \[reign',
-  ),
-  (
-    broken_line('{"query": "x", "type": "w", "target_sort_keys": [5]}'),
+    broken_query(type="w", target_sort_keys=[5]),
     r":3: target_sort_keys\[0\]: 5 should be \[reign",
   ),
+  (broken_query(type="w", pos_sids=5), r":3: pos_sids: 5 should be a list"),
+  (broken_split("1-1"), r'split_by_sort_key\["1-1"\].* should be \[reign'),
   (
-    broken_line('{"query": "x", "type": "w", "pos_sids": 5}'),
-    r":3: pos_sids: 5 should be a list",
-  ),
-  (
-    broken_file(
-      release_months.SPLITS_FILE, '{"split_by_sort_key": {"1-1": "train"}}'
-    ),
-    r'split_by_sort_key\["1-1"\].* should be \[reign',
-  ),
-  (
-    broken_file(
-      release_months.SPLITS_FILE, '{"split_by_sort_key": {"1-1_0-1": "train"}}'
-    ),
+    broken_split("1-1_0-1"),
     r'split_by_sort_key\["1-1_0-1"\]\[1\]: "1_0" should be a whole number',
   ),
   (
-    broken_file(
-      release_months.SPLITS_FILE, '{"split_by_sort_key": {"1-1-1": "dev"}}'
-    ),
+    broken_split("1-1-1", "dev"),
     r'v1.json: .*"dev" should be one of train, val, test',
   ),
 ]

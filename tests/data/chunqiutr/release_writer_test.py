@@ -24,7 +24,7 @@ SPLIT_OF = {
   key: release_files.NAMES[release_files.released_split(key.year)]
   for key in TIMELINE.months
 }
-FIRST = TimeKey(1, 1, 1)
+FIRST, LAST = TimeKey(1, 1, 1), TimeKey(1, 5, 3)
 RECORDS = [
   Record("r00000", "城桃丘。", "chunqiu", "event", FIRST, 3, "v00007"),
   Record("r00004", "城桃丘，書時也。", "zuozhuan", "event", FIRST, 0, "v00007"),
@@ -36,15 +36,8 @@ RECORDS = [
   Record("r00005", "聘者何", "某氏注", "neg_comment", FIRST, 0, "v00003", 0.25),
   Record("r00006", "滄懷公元年正月無事。", "placeholder", "no_event", FIRST, 0),
   Record("r00007", "大水。", "滄志", "event", TimeKey(1, 5, 2), 0, "v00001"),
-  Record(
-    "r00008",
-    "滄懷公五年三月無事。",
-    "placeholder",
-    "no_event",
-    TimeKey(1, 5, 3),
-    1,
-  ),
-  Record("r00009", "是月", "lv_zuqian", "neg_comment", TimeKey(1, 5, 3), 0),
+  Record("r00008", "滄懷公五年三月無事。", "placeholder", "no_event", LAST, 1),
+  Record("r00009", "是月", "lv_zuqian", "neg_comment", LAST, 0),
 ]
 POINT = Query(
   "point-00000",
@@ -60,7 +53,7 @@ GAP = Query(
   "滄懷公五年三月，有何記事？",
   "point",
   "",
-  Interval.single_month(TimeKey(1, 5, 3)),
+  Interval.single_month(LAST),
   ("r00008",),
   "gap",
 )
@@ -69,7 +62,7 @@ WINDOW = Query(
   "滄懷公五年正月起三個月，有何記事？",
   "window",
   "MONTH_RANGE",
-  Interval(TimeKey(1, 5, 1), TimeKey(1, 5, 3)),
+  Interval(TimeKey(1, 5, 1), LAST),
   ("r00007", "r00008"),
   "window",
 )
@@ -267,47 +260,27 @@ def test_months_without_split_are_in_no_map(tmp_path):
 
 
 LEAP = Timeline("leap", TIMELINE.reigns, frozenset({(1, 2, 12)}))
+LATER = dataclasses.replace(
+  RECORDS[0], record_id="r00099", key=TimeKey(7, 1, 1)
+)
+
+
+def asking(query, split="train", **changes):
+  return {"asked": {split: [dataclasses.replace(query, **changes)]}}
 
 
 @pytest.mark.parametrize(
   ("changes", "message"),
   [
     ({"timeline": LEAP}, "timeline 'leap' has leap months"),
+    ({"records": [*RECORDS, LATER]}, "r00099 is of 7-1-1, a month that"),
+    (asking(POINT, "test"), r"1-1-1\.\.1-1-1, which is of train"),
     (
-      {
-        "records": [
-          *RECORDS,
-          dataclasses.replace(
-            RECORDS[0], record_id="r00099", key=TimeKey(7, 1, 1)
-          ),
-        ]
-      },
-      "r00099 is of 7-1-1, a month that timeline 'release_files' lacks",
-    ),
-    (
-      {"asked": {"test": [POINT]}},
-      r"point-00000 of test asks for 1-1-1\.\.1-1-1, which is of train",
-    ),
-    (
-      {
-        "asked": {
-          "test": [
-            dataclasses.replace(
-              WINDOW, interval=Interval(TimeKey(1, 4, 12), TimeKey(1, 5, 1))
-            )
-          ]
-        }
-      },
+      asking(WINDOW, "test", interval=Interval(TimeKey(1, 4, 12), LAST)),
       "of no one split",
     ),
-    (
-      {"asked": {"train": [dataclasses.replace(POINT, positives=("r9",))]}},
-      r"answers \['r9'\] are no records",
-    ),
-    (
-      {"asked": {"train": [dataclasses.replace(POINT, positives=())]}},
-      "answers none are no records",
-    ),
+    (asking(POINT, positives=("r9",)), r"answers \['r9'\] are no records"),
+    (asking(POINT, positives=()), "answers none are no records"),
   ],
 )
 def test_what_the_schema_cannot_hold_is_refused(tmp_path, changes, message):

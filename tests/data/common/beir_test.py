@@ -89,11 +89,8 @@ def test_the_least_folder_is_read_with_defaults(folder):
 def test_other_contents_have_another_name(folder):
   before = beir_files.read(folder).name
   with (folder / "corpus.jsonl").open("a") as file:
-    file.write(
-      beir_files.lines(
-        [{"_id": "d7", "text": "雨。", "metadata": {"start": "1-1-1"}}]
-      )
-    )
+    row = {"_id": "d7", "text": "雨。", "metadata": {"start": "1-1-1"}}
+    file.write(beir_files.lines([row]))
   assert beir_files.read(folder).name != before
 
 
@@ -134,8 +131,11 @@ def test_marks_of_other_editors_are_read(folder):
   for name in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
     text = (folder / name).read_text().replace("\n", "\r\n")
     (folder / name).write_text("\ufeff" + text + "\r\n", newline="")
+  path = folder / "reigns.tsv"
+  path.write_text(path.read_text(), encoding="utf-8-sig")
   found = beir_files.read(folder)
   assert (found.records, found.queries) == (expected.records, expected.queries)
+  assert found.timeline.reigns == expected.timeline.reigns
 
 
 def test_dates_before_their_reign_are_counted_aloud(folder, caplog):
@@ -146,18 +146,9 @@ def test_dates_before_their_reign_are_counted_aloud(folder, caplog):
   path.write_text(text.replace("\t303\t1\t", "\t303\t8\t"))
   beir_files.read(folder)
   # d1 is of the second month of 泰康, d5 and q2 of the seventh of 永平.
-  assert (
-    "corpus.jsonl: 2 of 6 dates are earlier than their reign" in caplog.text
-  )
+  assert "corpus.jsonl: 2 of 6 dates are earlier than their" in caplog.text
   assert "first: d1, 1-1-2, but 梁明帝泰康 began in month 4" in caplog.text
   assert "queries.jsonl: 1 of 2 dates are earlier" in caplog.text
-
-
-def test_a_mark_of_the_byte_order_is_no_text_of_a_calendar(folder):
-  expected = beir_files.read(folder)
-  path = folder / "reigns.tsv"
-  path.write_text(path.read_text(), encoding="utf-8-sig")
-  assert beir_files.read(folder).timeline.reigns == expected.timeline.reigns
 
 
 def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
@@ -168,8 +159,7 @@ def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
   assert "1 of 4 queries are in no file of qrels" in caplog.text
   assert "q9" in caplog.text
   path = folder / "queries.jsonl"
-  text = path.read_text().replace("1-1-1", '1-1-1", "split": "dev')
-  path.write_text(text)
+  path.write_text(path.read_text().replace("1-1-1", '1-1-1", "split": "dev'))
   (asked,) = beir_files.read(folder).queries["validation"]
   assert (asked.query_id, asked.positives) == ("q9", ())
 
@@ -178,53 +168,25 @@ def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
 # message.
 BAD = {
   "corpus.jsonl": [
-    (
-      '"_id": "d2"',
-      '"_id": "d1"',
-      "corpus.jsonl:2: _id: 'd1' occurs in line 1 as well",
-    ),
+    ('"d2"', '"d1"', "corpus.jsonl:2: _id: 'd1' occurs in line 1 as well"),
     ('"_id": "d2"', '"id": "d2"', "corpus.jsonl:2: _id: missing"),
-    (
-      '"_id": "d2"',
-      '"_id": 2',
-      "corpus.jsonl:2: _id: Expected `str`, got `int`",
-    ),
+    ('"d2"', "2", "corpus.jsonl:2: _id: Expected `str`, got `int`"),
     ('"d2"', '"d 2"', "corpus.jsonl:2: _id: 'd 2': run files"),
     ('"_id": "d2",', '"_id": "d2"', "corpus.jsonl:2: not JSON"),
     ("二月，河水溢，壞民舍。", "", "corpus.jsonl:1: text: is emp"),
     ("河水", "\\ud800", "corpus.jsonl:1: text: holds half"),
     ('"start": "1-1-2"', "", "corpus.jsonl:1: metadata.start: missing"),
-    (
-      '"1-1-2"',
-      "112",
-      "corpus.jsonl:1: metadata.start: Expected `str | null`, got `int`",
-    ),
-    (
-      "1-1-2",
-      "泰康元年",
-      "not a time key: '泰康元年'; expected reign-year-month such as 1-2-12",
-    ),
+    ('"1-1-2"', "112", "l:1: metadata.start: Expected `str | null`, got `int`"),
+    ("1-1-2", "元年", "not a time key: '元年'; expected reign-year-month such"),
     ("1-1-2", "1-1-13", "month of a TimeKey is 1-12, got 13"),
     ("1-1-2", "1-4-2", "'1-4-2': reign 1 (梁明帝泰康) has years 1-3"),
     ("1-1-2", "3-1-2", "'3-1-2': timeline liang has reigns 1-2"),
     ("1-1-2", "1-1-2L", "no such leap month; name it in `leap"),
     ('"1-1-2"', '"1-1-2", "end": "1-1-3"', "filed under one month"),
-    (
-      '"1-1-2"',
-      '"1-1-2", "kind": "note"',
-      "metadata.kind: 'note' is none of event, no_event, neg_comment",
-    ),
-    (
-      '"1-1-2"',
-      '"1-1-2", "split": "eval"',
-      "metadata.split: 'eval' is none of dev, train",
-    ),
+    ('"1-1-2"', '"1-1-2", "kind": "x"', "kind: 'x' is none of event, no_event"),
+    ('"1-1-2"', '"1-1-2", "split": "x"', "split: 'x' is none of dev, train"),
     ('"1-1-2"', '"1-1-2", "order": true', "metadata.order: Expected `int"),
-    (
-      '{"start": "1-1-2"}',
-      "[]",
-      "corpus.jsonl:1: metadata: Expected `object | null`, got `array`",
-    ),
+    ('{"start": "1-1-2"}', "[]", "metadata: Expected `object | null`, got"),
     (
       '"1-2-5"',
       '"1-2-5", "kind": "neg_comment"',
@@ -232,36 +194,16 @@ BAD = {
     ),
   ],
   "queries.jsonl": [
-    (
-      '"_id": "q2"',
-      '"_id": "q1"',
-      "queries.jsonl:2: _id: 'q1' occurs in line 1",
-    ),
-    (
-      '"1-3-12"',
-      '"1-2-12"',
-      "queries.jsonl:3: metadata.end: 1-2-12 lies before start 1-3-1",
-    ),
-    (
-      '"2-1-7", "end"',
-      '"2-9-7", "end"',
-      "l:2: metadata.start: '2-9-7': reign 2 (梁明帝永平) has years 1-2",
-    ),
-    (
-      '"1-3-12"',
-      '"1-3-12", "family": "year"',
-      "metadata.family: 'year' is none of point, window",
-    ),
+    ('"q2"', '"q1"', "queries.jsonl:2: _id: 'q1' occurs in line 1"),
+    ("1-3-12", "1-2-12", "l:3: metadata.end: 1-2-12 lies before start 1-3-1"),
+    ("2-1-7", "2-9-7", "l:2: metadata.start: '2-9-7': reign 2 (梁明帝永平)"),
+    ('"1-3-12"', '"1-3-12", "family": "x"', "'x' is none of point, window"),
     (
       '"1-3-12"',
       '"1-3-12", "family": "point"',
       "queries.jsonl:3: metadata.family: a point asks for one month, not 1-3",
     ),
-    (
-      '"1-3-12"',
-      '"1-3-12", "split": "train"',
-      "test.tsv:6: query-id: 'q3' belongs to train",
-    ),
+    ('"1-3-12"', '"1-3-12", "split": "train"', "query-id: 'q3' belongs to tr"),
   ],
   "qrels/test.tsv": [
     ("q1\td3", "q7\td3", "test.tsv:2: query-id: 'q7' is not in queries.jsonl"),
@@ -272,11 +214,7 @@ BAD = {
     ("query-id\tcorpus-id\tscore\n", "", "test.tsv:1: should be the header"),
   ],
   "reigns.tsv": [
-    (
-      "\t300\t",
-      "\tthree\t",
-      "reigns.tsv, line 2: column 'accession' is 'three'",
-    )
+    ("\t300\t", "\tx\t", "reigns.tsv, line 2: column 'accession' is 'x'")
   ],
 }
 
@@ -312,12 +250,7 @@ def test_what_is_wrong_is_named(folder, name, old, new, message):
     ("reigns.tsv", b"\xff", "reigns.tsv: not UTF-8"),
     ("corpus.jsonl", b"\xff", "corpus.jsonl:1: not JSON in UTF-8"),
     ("qrels/test.tsv", b"\xff", "test.tsv:1: not UTF-8"),
-    (
-      "qrels/val.tsv",
-      b"",
-      "unknown qrels/val.tsv; expected qrels/train.tsv, "
-      "qrels/dev.tsv, qrels/test.tsv",
-    ),
+    ("qrels/val.tsv", b"", "unknown qrels/val.tsv; expected qrels/train"),
   ],
 )
 def test_files_that_cannot_be_read_are_named(folder, name, value, message):
