@@ -38,8 +38,8 @@ def test_first_and_last_days_are_said_after_the_pair(after, mark):
 
 
 def test_mixed_glyphs_are_read_by_position():
-  written = "已巳 己已 丙戍 戌申 巳丑 丁已".split()
-  meant = "己巳 己巳 丙戌 戊申 己丑 丁巳".split()
+  written = ["已巳", "己已", "丙戍", "戌申", "巳丑", "丁已"]
+  meant = ["己巳", "己巳", "丙戌", "戊申", "己丑", "丁巳"]
   read = sexagenary.parse_cyclic_index
   assert list(map(read, written)) == list(map(read, meant))
 
