@@ -3,6 +3,7 @@
 import csv
 import json
 import pathlib
+import re
 import sys
 
 import numpy as np
@@ -74,22 +75,17 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
     assert cell.is_finished
   text = grid.summarise_grid(cells, BENCHMARK, "test", tmp_path)
   rows = results.read_result_rows(tmp_path / "results.json")
-  found = {
-    row.system: row
-    for row in results.select_rows(
-      rows, mode=protocol.OFFICIAL_MODE, family="all", metric="hit@1"
-    )
+  rows = results.select_rows(
+    rows, mode=protocol.OFFICIAL_MODE, family="all", metric="hit@1"
+  )
+  assert {row.system: (row.value, row.seeds, row.seconds) for row in rows} == {
+    "ft": (0, (1, 2), 3.0),
+    "multi": (1, (1, 2), 3.0),
+    "multi-release": (1, (1, 2), 3.0),
   }
-  assert found["ft"].value == 0
-  assert found["multi"].value == 1
-  assert found["multi"].seeds == (1, 2)
-  assert found["multi"].seconds == 3.0
   assert "  ft             0.0000  0.0000\n" in text
-  assert "multi - ft" in text
-  assert "multi-release - multi" in text
   assert (tmp_path / "results.txt").read_text() == text
-  pairs = [line for line in text.splitlines() if "better" in line]
-  assert len(pairs) == 2 * 2  # modes
+  assert text.count("better") == 2 * 2  # modes
   rows = results.read_comparison_rows(tmp_path / "comparisons.tsv")
   assert [(row.mode, row.system, row.other_system) for row in rows] == [
     (mode, *pair)
@@ -99,32 +95,40 @@ def test_tables_average_the_seeds_and_pair_the_methods(tmp_path):
   assert rows[0].better == len(BENCHMARK.queries["test"])
 
 
-def test_rivals_are_what_a_method_builds_on():
-  methods = ["ft", "bias", "ctx", "ctd", "ft-release", "ctd-release"]
-  methods += ["ctd-no_starts"]
-  assert grid.find_rivals("ctd", methods) == ["ft", "bias", "ctx"]
-  assert grid.find_rivals("ctd-release", methods) == [
-    "ctd",
-    "ft-release",
-  ]
-  assert grid.find_rivals("ctd-no_starts", methods) == ["ctd"]
-  assert grid.find_rivals("ft", methods) == []
+METHODS = [
+  "ft",
+  "bias",
+  "ctx",
+  "ctd",
+  "ft-release",
+  "ctd-release",
+  "ctd-no_starts",
+]
+VALUES = ["ft,a=1", "ft,a=2", "multi,a=1", "multi-release,a=1", "a=1e-05"]
 
 
-def test_runs_are_those_of_the_config_with_its_options(tmp_path):
+@pytest.mark.parametrize(
+  ("method", "methods", "rivals"),
+  [
+    ("ctd", METHODS, ["ft", "bias", "ctx"]),
+    ("ctd-release", METHODS, ["ctd", "ft-release"]),
+    ("ctd-none", METHODS, ["ctd"]),
+    ("ft", METHODS, []),
+    ("multi,a=1", VALUES, ["ft,a=1"]),
+    ("multi-release,a=1", VALUES, ["multi,a=1"]),
+    ("a=1e-05", VALUES, []),
+  ],
+)
+def test_rivals_are_what_a_method_builds_on(method, methods, rivals):
+  assert grid.find_rivals(method, methods) == rivals
+
+
+def test_options_of_the_config_are_told_from_those_of_the_command():
   argv = ["ablation.py", "--config", "configs/small.py", "--jobs=2"]
-  argv += ["--config.num_epochs=2", "--config.seed", "7", "--workdir=w"]
-  path, overrides = command_line.split_config_arguments(argv)
-  assert path == "configs/small.py"
-  assert overrides == ["--config.num_epochs=2", "--config.seed", "7"]
-  (cell,) = grid.make_cells(["ctd-release"], [3], tmp_path)
-  command = make_grid([cell], path, overrides).make_command(
-    "ctd_jax.train", cell
-  )
-  assert "--config=configs/small.py:ctd-release" in command
-  # The seed of the grid comes last, so it counts.
-  assert command.index("--config.seed=3") > command.index("--config.seed")
-  assert command[-1] == f"--workdir={tmp_path}/ctd-release/seed-3"
+  overrides = ["--config.num_epochs=2", "--config.seed", "7"]
+  assert command_line.split_config_arguments(
+    [*argv, *overrides, "--workdir=w"]
+  ) == ("configs/small.py", overrides)
 
 
 def test_a_failed_run_is_named_and_the_others_go_on(tmp_path, monkeypatch):
@@ -208,12 +212,14 @@ def test_every_combination_is_a_cell_named_by_its_values(tmp_path):
   assert cells[0].system == f"ft,{name}"
   assert cells[2].folder == tmp_path / name / "seed-1"
   assert cells[2].system == name
-  command = make_grid(cells, overrides=["--config.batch_size=4"]).make_command(
+  overrides = ["--config.batch_size=4", "--config.seed=7"]
+  command = make_grid(cells, overrides=overrides).make_command(
     "ctd_jax.train", cells[0], ["test"]
   )
   assert command[3] == "--config=c.py:ft"
+  # The seed of the grid comes last, so it counts.
   assert command[5:] == [
-    "--config.batch_size=4",
+    *overrides,
     "--config.optimizer.learning_rate=0.001",
     "--config.model.encoder.source=/a b/c:d",
     "--config.seed=1",
@@ -234,13 +240,6 @@ def test_a_cell_that_cannot_be_trained_is_refused_before_any(tmp_path):
   cells = grid.make_cells(["ft", "nope"], [1], tmp_path)
   with pytest.raises(ValueError, match="nope: unknown method"):
     make_grid(cells, CONFIG).check()
-
-
-def test_rivals_share_the_values():
-  methods = ["ft,a=1", "ft,a=2", "multi,a=1", "multi-release,a=1", "a=1e-05"]
-  assert grid.find_rivals("multi,a=1", methods) == ["ft,a=1"]
-  assert grid.find_rivals("multi-release,a=1", methods) == ["multi,a=1"]
-  assert grid.find_rivals("a=1e-05", methods) == []
 
 
 class Runs:
@@ -274,21 +273,15 @@ def run_ablate(monkeypatch, tmp_path, *arguments: str) -> None:
   argv = ["ablate", f"--config={CONFIG}:ft", f"--workdir={tmp_path}"]
   argv += ["--grid=optimizer.learning_rate=1e-3,3e-4", *arguments]
   monkeypatch.setattr(sys, "argv", argv)
-  values = parse_flags(argv)
-  monkeypatch.setattr(flags, "FLAGS", values)
-  for name in ("CONFIG", "WORKDIR"):
-    monkeypatch.setattr(command_line, name, values[name.lower()])
-  ablate.main()
-
-
-def parse_flags(argv: list[str]) -> flags.FlagValues:
-  """Returns the flags of the command, apart from those of this process."""
-  values = flags.FlagValues()
+  values = flags.FlagValues()  # apart from those of this process
   config_flags.DEFINE_config_file("config", flag_values=values, sys_argv=argv)
   flags.DEFINE_string("workdir", None, "", flag_values=values)
   ablate.define_flags(values)
   values(argv)
-  return values
+  monkeypatch.setattr(flags, "FLAGS", values)
+  for name in ("CONFIG", "WORKDIR"):
+    monkeypatch.setattr(command_line, name, values[name.lower()])
+  ablate.main()
 
 
 def count_runs(folder: pathlib.Path, split: str) -> list[str]:
@@ -306,13 +299,10 @@ def test_validation_chooses_and_the_test_is_asked_of_the_best(
   assert len(processes.commands) == 4 + 2
   assert processes.commands[-1][2] == "ctd_jax.evaluate"
   text = capsys.readouterr().out
-  best, other = (
-    next(line for line in text.splitlines() if line.startswith(f"ft      {v}"))
-    for v in ("0.0003", "0.001")
-  )
-  assert best.endswith("best")
-  assert "best" not in other
-  assert float(best.split()[2]) > float(other.split()[2])
+  (low,) = re.findall(r"^ft +0\.0003 +(\S+).*best$", text, re.M)
+  ((high, rest),) = re.findall(r"^ft +0\.001 +(\S+)(.*)$", text, re.M)
+  assert "best" not in rest
+  assert float(low) > float(high)
   assert (tmp_path / "results.json").exists()
   with (tmp_path / grid.SWEEP_FILE).open() as file:
     rows = list(csv.DictReader(file, delimiter="\t"))
@@ -324,20 +314,12 @@ def test_validation_chooses_and_the_test_is_asked_of_the_best(
   assert len(processes.commands) == 6
 
 
-@pytest.mark.parametrize(
-  ("split", "tested"), [("test", [LOW, HIGH]), ("validation", [])]
-)
-def test_who_asks_gets_the_test_of_all_or_of_none(
-  monkeypatch, tmp_path, split, tested
-):
+def test_who_asks_gets_the_test_of_none_or_of_all(monkeypatch, tmp_path):
   Runs(monkeypatch)
-  run_ablate(monkeypatch, tmp_path)
-  if split == "validation":
-    run_ablate(monkeypatch, tmp_path / "new", f"--split={split}")
-    assert count_runs(tmp_path / "new", "test") == tested
-  else:
-    run_ablate(monkeypatch, tmp_path, f"--split={split}")
-    assert count_runs(tmp_path, "test") == tested
+  run_ablate(monkeypatch, tmp_path, "--split=validation")
+  assert count_runs(tmp_path, "test") == []
+  run_ablate(monkeypatch, tmp_path, "--split=test")
+  assert count_runs(tmp_path, "test") == [LOW, HIGH]
 
 
 def test_a_run_that_failed_is_left_out_and_still_an_error(

@@ -21,23 +21,20 @@ ROW = {
 }
 
 
-def write_rows_command(
-  system: str, value: float, split: str = "test", command: str = ""
-) -> str:
-  row = {
-    **ROW,
-    "command": command,
-    "dataset": "chunqiutr/mini:3.0.0",
-    "system": system,
-    "value": value,
-    "split": split,
-  }
-  return f"echo '[{json.dumps(row)}]' > {{workdir}}/rows.json"
+def run_step(step: Step) -> list[results.ResultRow]:
+  run = all_results.ResultRun(pathlib.Path("runs"), [step])
+  all_results.run_steps(run)
+  return run.read_rows(step)
 
 
-def make_step(name: str, value: float = 0.5, **fields) -> Step:
-  fields = {"target": "rows", "systems": (name,), "rows": "rows.json"} | fields
-  return Step(name, write_rows_command(name, value), **fields)
+def make_step(
+  name: str, value: float = 0.5, split: str = "test", command: str = ""
+) -> Step:
+  """Returns a step whose command writes one row."""
+  fields = {"dataset": "chunqiutr/mini:3.0.0", "system": name, "value": value}
+  row = json.dumps([{**ROW, **fields, "command": command, "split": split}])
+  write = f"echo '{row}' > {{workdir}}/rows.json"
+  return Step(name, write, "rows", (name,), rows="rows.json")
 
 
 @pytest.fixture
@@ -92,51 +89,37 @@ def test_a_file_waits_for_all_its_steps(workdir, tmp_path):
   results.write_result_rows(folder / "rows.json", old_rows)
   steps = [make_step("one"), make_step("two")]
   run = all_results.ResultRun(workdir, steps)
-  all_results.run_steps(all_results.ResultRun(workdir, steps[:1]))
 
+  def values():
+    rows = results.read_result_rows(folder / "rows.json")
+    return [(row.system, row.value) for row in rows]
+
+  all_results.run_steps(all_results.ResultRun(workdir, steps[:1]))
   lacking = all_results.collect_rows(run, folder)
   assert lacking == {"rows": ["two"]}
-  assert results.read_result_rows(folder / "rows.json") == old_rows
-
+  assert values() == [("one", 0.25), ("two", 0.25)]
   all_results.run_steps(run)
   assert all_results.collect_rows(run, folder) == {}
-  rows = results.read_result_rows(folder / "rows.json")
-  assert [(row.system, row.value) for row in rows] == [
-    ("one", 0.5),
-    ("two", 0.5),
-  ]
+  assert values() == [("one", 0.5), ("two", 0.5)]
 
 
-def test_a_system_without_a_test_row_is_an_error(workdir):
-  step = Step(
-    "one",
-    write_rows_command("one", 0.5, "validation"),
-    "rows",
-    ("one",),
-    rows="rows.json",
-  )
-  run = all_results.ResultRun(workdir, [step])
-  all_results.run_steps(run)
+@pytest.mark.usefixtures("workdir")
+def test_a_system_without_a_test_row_is_an_error():
   with pytest.raises(ValueError, match="step one: .* has no test row of one"):
-    run.read_rows(step)
+    run_step(make_step("one", split="validation"))
 
 
-def test_what_a_command_costs_is_of_no_split(workdir):
-  command = write_rows_command("one", 0.5, "all")
-  step = Step("one", command, "rows", ("one",), rows="rows.json")
-  run = all_results.ResultRun(workdir, [step])
-  all_results.run_steps(run)
-  assert [row.split for row in run.read_rows(step)] == ["all"]
+@pytest.mark.usefixtures("workdir")
+def test_what_a_command_costs_is_of_no_split():
+  (row,) = run_step(make_step("one", split="all"))
+  assert row.split == "all"
 
 
-def test_commands_are_named_from_where_they_ran(workdir):
-  command = write_rows_command(
-    "one", 0.5, command=f"{pathlib.Path.cwd()}/a.py --workdir=runs"
-  )
-  step = Step("one", command, "rows", ("one",), rows="rows.json")
-  run = all_results.ResultRun(workdir, [step])
-  all_results.run_steps(run)
-  assert [row.command for row in run.read_rows(step)] == ["a.py --workdir=runs"]
+@pytest.mark.usefixtures("workdir")
+def test_commands_are_named_from_where_they_ran():
+  command = f"{pathlib.Path.cwd()}/a.py --workdir=runs"
+  (row,) = run_step(make_step("one", command=command))
+  assert row.command == "a.py --workdir=runs"
 
 
 def test_named_steps_bring_what_they_need():
@@ -153,26 +136,18 @@ def test_named_steps_bring_what_they_need():
 
 
 def test_plan_measures_every_system_of_the_pages():
-  planned = {
-    (step.target, system)
-    for step in all_results.read_plan()
-    for system in step.systems
-  }
   pages = [ROOT / "README.md", *(ROOT / "docs" / "results").glob("*.md")]
-  markers = [
-    marker
-    for page in pages
-    for marker in re.findall(r"<!-- table:\S+ .*? -->", page.read_text())
-  ]
   shown = {
     system
-    for marker in markers
+    for page in pages
+    for marker in re.findall(r"<!-- table:\S+ .*? -->", page.read_text())
     if 'source=""' in marker
     for systems in re.findall(r"system=(\S+)", marker)
     for system in systems.split(",")
   }
   assert len(shown) > 30
-  assert shown <= {system for _, system in planned}
+  planned = {name for step in all_results.read_plan() for name in step.systems}
+  assert shown <= planned
 
 
 def test_rows_that_no_page_shows_are_dropped(tmp_path):

@@ -11,8 +11,7 @@ IS_CORRECT = np.array([False, True, True, False])
 
 def test_reliability_counts_every_record_once():
   bins = calibration.compute_reliability_bins(CONFIDENCES, IS_CORRECT)
-  assert [count for _, _, count in bins] == [1, 3]
-  assert bins[1][1] == pytest.approx(2 / 3)
+  assert [line[1:] for line in bins] == [(0, 1), (pytest.approx(2 / 3), 3)]
 
 
 def test_expected_error_weighs_bins_by_their_records():

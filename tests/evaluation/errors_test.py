@@ -38,35 +38,25 @@ def misses(rankings, queries=(QUERY,)):
 @pytest.mark.parametrize("name", [n for n in RECORD_CASES if n != "right"])
 def test_reasons(name):
   (miss,) = misses({"q1": [(name, 2.0), ("right", 1.0)]})
-  assert miss.reason == RECORD_CASES[name][2]
-  assert [record.verdict for record in miss.top_records] == [
-    RECORD_CASES[name][2],
-    "right",
-  ]
-  assert miss.rank == 2
+  verdict = RECORD_CASES[name][2]
+  assert (miss.reason, miss.rank) == (verdict, 2)
+  assert [record.verdict for record in miss.top_records] == [verdict, "right"]
   assert (miss.answers, miss.num_answers) == ((RECORDS["right"],), 1)
 
 
 def test_what_is_right_is_no_miss_and_nothing_is_one():
   assert misses({"q1": [("right", 2.0), ("month", 1.0)]}) == []
   (miss,) = misses({})
-  assert (miss.reason, miss.rank, miss.top_records) == (
-    "nothing found",
-    None,
-    (),
-  )
+  found = miss.reason, miss.rank, miss.top_records
+  assert found == ("nothing found", None, ())
 
 
 def test_examples_of_every_reason():
-  names = ["year"] * 9 + ["month"]
-  queries = [
-    dataclasses.replace(QUERY, query_id=f"q{i}") for i in range(len(names))
-  ]
-  rankings = {f"q{i}": [(name, 1.0)] for i, name in enumerate(names)}
+  rankings = {f"q{i}": [("year", 1.0)] for i in range(9)}
+  rankings["q9"] = [("month", 1.0)]
+  queries = [dataclasses.replace(QUERY, query_id=name) for name in rankings]
   missed = misses(rankings, queries)
-  assert calibration.count_reasons(missed) == {
-    "wrong month": 1,
-    "wrong year": 9,
-  }
+  counts = {"wrong month": 1, "wrong year": 9}
+  assert calibration.count_reasons(missed) == counts
   examples = calibration.select_examples(missed, max_per_reason=3)
   assert [miss.query.query_id for miss in examples] == ["q9", "q1", "q4", "q7"]

@@ -14,11 +14,10 @@ def has_colour(image, colour):
 
 
 def test_hit_by_group(tmp_path):
-  rng = np.random.default_rng(0)
-  reigns = {f"q{i}": int(rng.integers(1, 4)) for i in range(60)}
+  reigns = {f"q{i}": i % 3 + 1 for i in range(60)}
   values = {
-    system: {query: float(rng.random() < 0.5) for query in reigns}
-    for system in ("BM25", "CTD")
+    system: {query: float(i % step == 0) for i, query in enumerate(reigns)}
+    for system, step in (("BM25", 2), ("CTD", 5))
   }
   path = tmp_path / "plots" / "hit.png"
   plots.plot_hit_by_group(
@@ -30,24 +29,23 @@ def test_hit_by_group(tmp_path):
   assert [file.name for file in path.parent.iterdir()] == ["hit.png"]
 
 
-def test_a_group_of_nothing_is_refused(tmp_path):
+def test_nothing_to_plot_is_refused(tmp_path):
+  path = tmp_path / "x.png"
   with pytest.raises(ValueError, match="nothing to plot"):
-    plots.plot_hit_by_group({}, {}, [], tmp_path / "x.png", "none", "reign")
+    plots.plot_hit_by_group({}, {}, [], path, "none", "reign")
+  with pytest.raises(ValueError, match="no curve of a training run"):
+    plots.plot_training_curves({"x": ([1], [2.0])}, path, "none")
 
 
 def table(event, placeholder):
-  values = {"hit@1": max(event, placeholder)}
-  values |= dict(
-    zip(protocol.FIRST_KIND_BY_MEASURE, (event, placeholder), strict=True)
-  )
+  names = ["hit@1", *protocol.FIRST_KIND_BY_MEASURE]
+  values = {
+    name: {"q": value}
+    for name, value in zip(names, (1.0, event, placeholder), strict=True)
+  }
+  families = {"q": ("all", "window", "event_window")}
   return protocol.PerQueryScores(
-    "s",
-    "T0",
-    "x",
-    "test",
-    protocol.OFFICIAL_MODE,
-    {name: {"q": value} for name, value in values.items()},
-    {"q": ("all", "window", "event_window")},
+    "s", "T0", "x", "test", protocol.OFFICIAL_MODE, values, families
   )
 
 
@@ -78,8 +76,3 @@ def test_training_curves(tmp_path):
   plots.plot_training_curves(curves, path, "a run")
   # A fourth panel needs another row.
   assert matplotlib.image.imread(path).shape[0] > three_panels.shape[0]
-
-
-def test_no_curve_is_refused(tmp_path):
-  with pytest.raises(ValueError, match="no curve of a training run"):
-    plots.plot_training_curves({"x": ([1], [2.0])}, tmp_path / "x.png", "none")

@@ -33,15 +33,21 @@ QUERIES = [
 
 
 def run_over(gallery, rankings=None):
-  gallery_kinds = protocol.GALLERY_KINDS[gallery]
-  ranking = [
-    (record_id, 1.0 / rank)
-    for rank, record_id in enumerate(KINDS, start=1)
-    if KINDS[record_id] in gallery_kinds
-  ]
+  """Returns a run with the rankings, or all records in order for each query."""
   if rankings is None:
+    ranking = [
+      (record_id, 1.0 / rank)
+      for rank, record_id in enumerate(KINDS, start=1)
+      if KINDS[record_id] in protocol.GALLERY_KINDS[gallery]
+    ]
     rankings = {q.query_id: ranking for q in QUERIES}
   return runs.Run("made", "T0", "lexical", "test", gallery, rankings)
+
+
+def evaluate(mode=protocol.OFFICIAL_MODE, rankings=None, queries=QUERIES):
+  mode = protocol.get_mode(mode)
+  run = run_over(mode.gallery, rankings)
+  return protocol.evaluate_run(run, queries, KINDS, mode)
 
 
 def test_the_six_published_modes():
@@ -92,32 +98,18 @@ EVERYTHING = {
   ],
 )
 def test_qrels_of_every_mode(mode, expected):
-  assert (
-    protocol.build_qrels(QUERIES, KINDS, protocol.get_mode(mode)) == expected
-  )
-
-
-def test_is_pure_no_event():
-  assert protocol.is_pure_no_event(("n1", "n2"), KINDS)
-  assert not protocol.is_pure_no_event(("n1", "e1"), KINDS)
-  assert not protocol.is_pure_no_event((), KINDS)
+  mode = protocol.get_mode(mode)
+  assert protocol.build_qrels(QUERIES, KINDS, mode) == expected
 
 
 def test_families_recombine_to_all():
-  official = protocol.get_mode(protocol.OFFICIAL_MODE)
-  table = protocol.evaluate_run(run_over("neg1_ne1"), QUERIES, KINDS, official)
+  table = evaluate()
   point = table.values_of_family("mrr@10", "point")
   window = table.values_of_family("mrr@10", "window")
   assert list(point) == ["point-event", "point-empty"]
   assert {**point, **window} == table.values_of_family("mrr@10")
-  assert table.mean_of_family("mrr@10") == pytest.approx(
-    (
-      len(point) * table.mean_of_family("mrr@10", "point")
-      + sum(window.values())
-    )
-    / len(QUERIES)
-  )
-  assert table.mean_of_family("hit@1", "point") == 0.5
+  both = [*point.values(), *window.values()]
+  assert table.mean_of_family("mrr@10") == pytest.approx(np.mean(both))
   # e1 comes first: right for the event point and the mixed window.
   assert table.values["hit@1"] == {
     "point-event": 1.0,
@@ -125,21 +117,20 @@ def test_families_recombine_to_all():
     "window-mixed": 1.0,
     "window-empty": 0.0,
   }
+  assert table.mean_of_family("hit@1", "point") == 0.5
   # The paper's text divides the points.
   event_point = table.values_of_family("mrr@10", "event_point")
   gap = table.values_of_family("mrr@10", "gap")
   assert (list(event_point), list(gap)) == (["point-event"], ["point-empty"])
-  assert {**event_point, **gap} == point
   with pytest.raises(ValueError, match="gap_window, macro; got 'other'"):
     table.values_of_family("mrr@10", "other")
 
 
 @pytest.mark.parametrize("name", protocol.MODES)
 def test_a_gap_is_asked_only_where_placeholders_answer(name):
-  mode = protocol.get_mode(name)
-  table = protocol.evaluate_run(run_over(mode.gallery), QUERIES, KINDS, mode)
-  gap = table.values_of_family("hit@1", "gap")
-  assert list(gap) == ([] if mode.drop_no_event else ["point-empty"])
+  table = evaluate(name)
+  expected = [] if protocol.get_mode(name).drop_no_event else ["point-empty"]
+  assert list(table.values_of_family("hit@1", "gap")) == expected
   assert list(table.values_of_family("hit@1", "event_point")) == ["point-event"]
 
 
@@ -170,36 +161,25 @@ def test_views_that_contradict_each_other_are_refused(
   ],
 )
 def test_macro_is_the_mean_of_the_cells(mode, expected):
-  mode = protocol.get_mode(mode)
   many = [query(f"w{i}", "window", ("e2",), "window") for i in range(6)]
   rankings = {
-    **run_over(mode.gallery).rankings,
+    **run_over("neg1_ne1").rankings,
     **{query.query_id: [("e2", 1.0)] for query in many},
   }
-  run = run_over(mode.gallery, rankings)
-  table = protocol.evaluate_run(run, [*QUERIES, *many], KINDS, mode)
-  cells = [
-    table.mean_of_family("hit@1", cell)
-    for cell in protocol.CELLS
-    if table.values_of_family("hit@1", cell)
-  ]
-  assert table.mean_of_family("hit@1", "macro") == pytest.approx(np.mean(cells))
+  table = evaluate(mode, rankings, [*QUERIES, *many])
   assert table.mean_of_family("hit@1", "macro") == pytest.approx(expected)
   assert table.mean_of_family("hit@1", "event_window") == 1.0
   assert len(table.values_of_family("hit@1", "event_window")) == 7
 
 
 def test_first_records_by_kind_sum_to_hit_at_one():
-  mode = protocol.get_mode(protocol.OFFICIAL_MODE)
   rankings = {
     "point-event": [("c1", 3.0), ("e1", 2.0)],
     "point-empty": [("n1", 1.0)],
     "window-mixed": [("e1", 1.0)],
     "window-empty": [("e1", 1.0), ("n2", 0.5)],
   }
-  table = protocol.evaluate_run(
-    run_over("neg1_ne1", rankings), QUERIES, KINDS, mode
-  )
+  table = evaluate(rankings=rankings)
   assert table.values["event_hit@1"] == {
     "point-event": 0.0,
     "point-empty": 0.0,
@@ -213,54 +193,33 @@ def test_first_records_by_kind_sum_to_hit_at_one():
 
 
 def test_ideal_gain_shrinks_with_the_gallery():
-  mode = protocol.get_mode("neg0_ne0_dq1")
-  table = protocol.evaluate_run(run_over("neg0_ne0"), QUERIES, KINDS, mode)
   # Only e1 is left of the window's positives, and it is found first.
-  assert table.values["ndcg@10"]["window-mixed"] == pytest.approx(1)
+  gains = evaluate("neg0_ne0_dq1").values["ndcg@10"]
+  assert gains["window-mixed"] == pytest.approx(1)
 
 
 def test_query_missing_from_the_run_counts_zero():
-  ranking = {"point-event": [("e1", 1.0)]}
-  table = protocol.evaluate_run(
-    run_over("neg1_ne1", ranking),
-    QUERIES,
-    KINDS,
-    protocol.get_mode(protocol.OFFICIAL_MODE),
-  )
+  table = evaluate(rankings={"point-event": [("e1", 1.0)]})
   assert table.mean_of_family("hit@1") == 0.25
 
 
 def test_run_of_another_gallery_is_refused():
+  mode = protocol.get_mode(protocol.EVENT_ONLY_MODE)
   with pytest.raises(ValueError, match="searched neg1_ne1; .* needs neg1_ne0"):
-    protocol.evaluate_run(
-      run_over("neg1_ne1"),
-      QUERIES,
-      KINDS,
-      protocol.get_mode(protocol.EVENT_ONLY_MODE),
-    )
+    protocol.evaluate_run(run_over("neg1_ne1"), QUERIES, KINDS, mode)
 
 
-@pytest.mark.parametrize("record_id", ["n1", "r99"])
-def test_record_from_outside_the_gallery_is_refused(record_id):
-  rankings = {"point-event": [(record_id, 1.0)]}
-  with pytest.raises(ValueError, match=f"point-event: {record_id} is not"):
-    protocol.evaluate_run(
-      run_over("neg1_ne0", rankings),
-      QUERIES,
-      KINDS,
-      protocol.get_mode(protocol.EVENT_ONLY_MODE),
-    )
-
-
-def test_run_of_other_queries_is_refused():
-  rankings = {"q1": [("e1", 1.0)]}
-  with pytest.raises(ValueError, match="answers none of the 4 queries"):
-    protocol.evaluate_run(
-      run_over("neg1_ne1", rankings),
-      QUERIES,
-      KINDS,
-      protocol.get_mode(protocol.OFFICIAL_MODE),
-    )
+@pytest.mark.parametrize(
+  ("rankings", "message"),
+  [
+    ({"point-event": [("n1", 1.0)]}, "point-event: n1 is not"),
+    ({"point-event": [("r99", 1.0)]}, "point-event: r99 is not"),
+    ({"q1": [("e1", 1.0)]}, "answers none of the 2 queries"),
+  ],
+)
+def test_rankings_of_other_records_or_queries_are_refused(rankings, message):
+  with pytest.raises(ValueError, match=message):
+    evaluate(protocol.EVENT_ONLY_MODE, rankings)
 
 
 def test_unknown_names_are_refused():
@@ -268,13 +227,7 @@ def test_unknown_names_are_refused():
     protocol.get_mode("neg0_ne0_dq0")
   with pytest.raises(ValueError, match="gallery is one of"):
     protocol.gallery_mask(["event"], "full")
-  unknown = [query("point-x", "point", ("r77",))]
   with pytest.raises(ValueError, match="point-x: positive r77"):
-    protocol.build_qrels(
-      unknown, KINDS, protocol.get_mode(protocol.OFFICIAL_MODE)
-    )
-  twice = [QUERIES[0], QUERIES[0]]
+    evaluate(queries=[query("point-x", "point", ("r77",))])
   with pytest.raises(ValueError, match="two queries have the id point-event"):
-    protocol.build_qrels(
-      twice, KINDS, protocol.get_mode(protocol.OFFICIAL_MODE)
-    )
+    evaluate(queries=[QUERIES[0], QUERIES[0]])

@@ -31,6 +31,12 @@ def row(system="s", metric="hit@1", value=0.5, **fields):
   return ResultRow(system=system, metric=metric, value=value, **about)
 
 
+def fill(marker, rows):
+  """Returns a page of one table."""
+  page = f"<!-- table:{marker} -->\n<!-- end -->\n"
+  return result_tables.fill_tables(page, rows, "README.md")
+
+
 def test_aligned_table():
   rows = [
     row("bm25", value=0.25, score_mode="lexical"),
@@ -52,12 +58,8 @@ def test_aligned_table():
 
 
 def test_tracks_stand_in_blocks_of_their_own():
-  rows = [
-    row("a", track="T1"),
-    row("b"),
-    row("c", track="T1"),
-    row("d", track="T0+order"),
-  ]
+  tracks = {"a": "T1", "b": "T0", "c": "T1", "d": "T0+order"}
+  rows = [row(system, track=track) for system, track in tracks.items()]
   text = result_tables.format_table(rows)
   titles = re.findall(r"track (\S+) \(", text)
   assert titles == ["T0", "T0+order", "T1"]
@@ -94,8 +96,7 @@ def test_families_as_columns():
     row("a", family="PJ", value=0.5, **about),
     row("b", family="PJ", value=1.0, **about),
   ]
-  marked = "<!-- table:ctm family=PJ,EDD -->\n<!-- end -->\n"
-  text = result_tables.fill_tables(marked, rows, "README.md")
+  text = fill("ctm family=PJ,EDD", rows)
   assert "**ctm/qa, test, direct, accuracy; track closed_book (" in text
   assert "| system | score | PJ | EDD |" in text
   assert "| a | rules | 0.5000 | 0.2500 |" in text
@@ -110,8 +111,7 @@ def test_tables_and_lines_stand_as_listed():
     for mode in ("neg1_ne0_dq1", "neg1_ne1_dq0")
     for system in ("a", "b")
   ]
-  marked = "<!-- table:mini system=b,a -->\n<!-- end -->\n"
-  text = result_tables.fill_tables(marked, rows, "README.md")
+  text = fill("mini system=b,a", rows)
   order = re.findall(r"all questions;|on events;|(?<=\n\| )[ab](?= )", text)
   assert order == ["all questions;", "b", "a", "on events;", "b", "a"]
 
@@ -120,12 +120,11 @@ def test_a_file_tells_the_protocols_of_a_system_apart(tmp_path):
   for name, value in (("short", 0.25), ("long", 0.75)):
     write_result_rows(tmp_path / f"{name}.json", [row("a", value=value)])
   rows = read_result_folder(tmp_path)
-  marked = "<!-- table:mini file=short -->\n<!-- end -->\n"
-  text = result_tables.fill_tables(marked, rows, "README.md")
+  text = fill("mini file=short", rows)
   assert "0.2500" in text
   assert "0.7500" not in text
   with pytest.raises(ValueError, match="two results for .* hit@1"):
-    result_tables.fill_tables(marked.replace(" file=short", ""), rows, "R.md")
+    fill("mini", rows)
 
 
 def test_modes_as_columns():
@@ -134,8 +133,7 @@ def test_modes_as_columns():
     row("a", mode="neg0_ne0_dq1", value=0.25),
     row("b", mode="neg1_ne1_dq0", value=1.0),
   ]
-  marked = "<!-- table:modes -->\n<!-- end -->\n"
-  text = result_tables.fill_tables(marked, rows, "README.md")
+  text = fill("modes", rows)
   assert ", test, hit@1; track T0 (" in text
   modes = " | ".join(mode.title for mode in protocol.MODES.values())
   assert f"| system | score | {modes} |" in text
@@ -172,27 +170,16 @@ def test_fill_tables_replaces_what_stands_between_markers():
 
 def test_views_of_a_data_set():
   rows = [row("a"), row("b", mode="neg1_ne0_dq1"), row("c", dataset="x")]
-  text = result_tables.fill_tables(
-    "<!-- table:mini -->\n<!-- end -->\n", rows, "README.md"
-  )
+  text = fill("mini", rows)
   assert text.count("track T0") == 2
-  assert "| a |" in text
-  assert "| b |" in text
-  assert "| c |" not in text
+  assert re.findall(r"^\| (\w) \|", text, re.M) == ["a", "b"]
 
 
 def test_view_of_the_papers_families():
-  families = ("all", "point", "event_point", "gap", "window")
-  text = result_tables.fill_tables(
-    "<!-- table:families -->\n<!-- end -->\n",
-    [row("a", family=family) for family in families],
-    "README.md",
-  )
-  assert re.findall(r"test, (\w+) queries; events", text) == [
-    "event_point",
-    "gap",
-    "window",
-  ]
+  families = ["event_point", "gap", "window"]
+  rows = [row("a", family=name) for name in ("all", "point", *families)]
+  text = fill("families", rows)
+  assert re.findall(r"test, (\w+) queries; events", text) == families
 
 
 @pytest.mark.parametrize(
@@ -212,21 +199,11 @@ def test_bad_markers_name_file_and_line(marker, message):
     result_tables.fill_tables(marker, [row()], "R.md")
 
 
-def run_module(*arguments):
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax.evaluation.result_tables", *arguments],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-
-
 @pytest.fixture
 def pages(tmp_path):
   """Two Markdown files with a stale table each, and their results."""
   write_result_rows(
-    tmp_path / "tests" / "results" / "a.json",
-    [row(), row(mode="neg1_ne0_dq1")],
+    tmp_path / "tests" / "results" / "a.json", [row(), row(mode="neg1_ne0_dq1")]
   )
   paths = [tmp_path / "README.md", tmp_path / "docs" / "results" / "page.md"]
   for path in paths:
@@ -238,11 +215,14 @@ def pages(tmp_path):
 @pytest.mark.slow
 def test_command_line_renews_and_checks(pages):
   readme = f"--readme={','.join(map(str, pages))}"
-  stale = run_module(readme, "--check")
+  command = [sys.executable, "-m", "ctd_jax.evaluation.result_tables", readme]
+  stale = subprocess.run(
+    [*command, "--check"], capture_output=True, text=True, check=False
+  )
   assert stale.returncode == 1
   assert f"tables of {pages[0]},{pages[1]} differ" in stale.stderr
   assert pages[0].read_text(encoding="utf-8") == MARKED
-  assert run_module(readme).returncode == 0
+  subprocess.run(command, check=True)
   for path in pages:
     assert "| s | ctd | 0.5000 |" in path.read_text(encoding="utf-8")
   assert result_tables.renew_tables(pages, check=True) == []

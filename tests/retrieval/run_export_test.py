@@ -94,9 +94,7 @@ def test_any_exported_run_ranks_as_the_run_itself(
 
 def test_an_exported_run_on_a_hub_is_no_mere_encoder(ctd, monkeypatch):
   monkeypatch.setattr(
-    folders.huggingface_hub,
-    "snapshot_download",
-    lambda *_, **__: ctd.folder,
+    folders.huggingface_hub, "snapshot_download", lambda *_, **__: ctd.folder
   )
   hub = Retriever.load("owner/name", texts=RECORDS)
   assert hub.score_mode == "ctd"
@@ -176,11 +174,7 @@ def test_the_metadata_of_the_card_are_those_that_hubs_read(ctd):
   assert card.data.base_model is None
   rows = results.read_result_rows(ctd.workdir / "evaluation" / "results.json")
   (row,) = results.select_rows(
-    rows,
-    system="ctd-synthetic",
-    family="all",
-    metric="mrr@10",
-    mode=OFFICIAL,
+    rows, system="ctd-synthetic", family="all", metric="mrr@10", mode=OFFICIAL
   )
   (figure,) = (
     result.metric_value

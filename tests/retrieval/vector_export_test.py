@@ -22,10 +22,7 @@ def check_rankings(run, params, folder, mode):
   scores = queries @ records.T
   query_ids, record_ids = (
     parquet.read_table(folder / f"{name}.parquet")[column].to_pylist()
-    for name, column in (
-      ("queries.test", "query_id"),
-      ("records", "record_id"),
-    )
+    for name, column in (("queries.test", "query_id"), ("records", "record_id"))
   )
   run.config.eval.score_mode = mode
   everything = {"all": np.ones(len(records), bool)}

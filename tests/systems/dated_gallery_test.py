@@ -85,10 +85,7 @@ def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   queries = benchmark.queries["test"]
   everything = {"all": np.ones(len(benchmark.records), bool)}
   found = query_posterior.rank_by_posterior(
-    [query.text for query in queries],
-    dated.date("fitted"),
-    1,
-    everything,
+    [query.text for query in queries], dated.date("fitted"), 1, everything
   )
   ids = benchmark.record_ids
   for query, row in zip(queries, found["all"][0][:, 0], strict=True):

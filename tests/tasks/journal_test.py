@@ -57,10 +57,7 @@ def test_edited_files_are_refused(tmp_path, content, message):
 
 def test_two_writers_are_refused(tmp_path):
   path = tmp_path / "j.jsonl"
-  with (
-    Journal(path),
-    pytest.raises(ValueError, match="another run is writing"),
-  ):
+  with Journal(path), pytest.raises(ValueError, match="another run is writing"):
     Journal(path)
   with Journal(path):
     pass  # free again
