@@ -24,9 +24,8 @@ def test_tokens_are_characters_then_pairs_across_punctuation():
 def test_tokens_outside_the_block_are_dropped():
   # U+3007 and extension A, B characters are no tokens in the definition.
   assert bm25.tokenize_bigrams("a1〇㐀𨼆王") == ["王"]
-  assert (
-    bm25.tokenize_bigrams("。a") == bm25.tokenize_bigrams("") == ["<empty>"]
-  )
+  for text in ("。a", ""):
+    assert bm25.tokenize_bigrams(text) == ["<empty>"]
 
 
 def test_hand_computed_score():
@@ -37,16 +36,8 @@ def test_hand_computed_score():
   average = (3 + 5 + 1) / 3
   tf_part = 2.5 / (1 + 1.5 * (0.25 + 0.75 * 3 / average))
   expected = [3 * idf * tf_part, 0, 0]  # 甲, 乙 and 甲乙
-  np.testing.assert_allclose(
-    index.score_queries(["甲乙"])[0], expected, rtol=1e-6
-  )
-
-
-def test_query_token_counts_as_often_as_it_is_asked():
-  index = bm25.BM25(["甲乙", "丙丁戊", "己"])
-  once, twice = index.score_queries(["甲", "甲。甲"])
-  # The pair 甲甲 is in no text.
-  np.testing.assert_allclose(twice, 2 * once, rtol=1e-6)
+  (scores,) = index.score_queries(["甲乙"])
+  np.testing.assert_allclose(scores, expected, rtol=1e-6)
 
 
 def test_negative_idf_becomes_a_quarter_of_the_mean():
@@ -87,12 +78,8 @@ def test_topk_builds_the_index_anew_for_each_gallery():
     queries, texts, 5, {"some": mask, "all": np.ones(60, bool)}
   )
   members = np.flatnonzero(mask)
-  alone = bm25.rank_by_bm25(
-    queries,
-    [texts[index] for index in members],
-    5,
-    {"all": np.ones(len(members), bool)},
-  )
+  inside = [texts[index] for index in members]
+  alone = bm25.rank_by_bm25(queries, inside, 5, {"all": mask[mask]})
   np.testing.assert_array_equal(found["some"][0], members[alone["all"][0]])
   np.testing.assert_array_equal(found["some"][1], alone["all"][1])
   assert not np.array_equal(found["some"][1], found["all"][1])

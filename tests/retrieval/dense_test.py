@@ -11,12 +11,6 @@ from tests.training import synthetic_run
 pytestmark = pytest.mark.usefixtures("quick_compile", "small_world")
 
 
-def rankings(ranker, params, run, records=None):
-  masks = protocol.gallery_masks(run.benchmark.kinds)
-  found = ranker.rank_split(params, "test", masks, 10, records)
-  return {each.gallery: each.rankings for each in found}
-
-
 @pytest.mark.slow
 def test_files_rank_as_memory_does(tmp_path, monkeypatch):
   run = experiment.assemble_experiment(
@@ -24,11 +18,11 @@ def test_files_rank_as_memory_does(tmp_path, monkeypatch):
   )
   params = run.init_state().params
   ranker = dense.Ranker(run)
-  expected = rankings(ranker, params, run, ranker.encode_gallery(params))
-
+  masks = protocol.gallery_masks(run.benchmark.kinds)
+  expected = ranker.rank_split(params, "test", masks, 10)
   run.config.eval.vectors_dir = str(tmp_path / "vectors")
   mapped = ranker.encode_gallery(params)
-  assert rankings(ranker, params, run, mapped) == expected
+  assert ranker.rank_split(params, "test", masks, 10, mapped) == expected
   monkeypatch.setattr(ranker, "encode_texts", None)
   np.testing.assert_array_equal(
     ranker.encode_gallery(params).semantic[:], mapped.semantic[:]

@@ -58,16 +58,16 @@ def test_the_fingerprint_is_of_parameters_texts_and_geometry():
   ids = np.arange(6, dtype=np.int32).reshape(2, 3)
   lengths = np.full(2, 3, np.int32)
   params = {"encoder": np.ones(3), "gate": np.zeros(())}
-  ours = dense.fingerprint_encodings(
-    params, Tokens(ids, ids, lengths), "geometry"
-  )
-  assert ours == dense.fingerprint_encodings(
-    dict(params), Tokens(ids.copy(), ids, lengths), "geometry"
-  )
-  others = [
-    ({**params, "gate": np.ones(())}, Tokens(ids, ids, lengths), "geometry"),
-    (params, Tokens(ids + 1, ids, lengths), "geometry"),
-    (params, Tokens(ids, ids, lengths), "another"),
-  ]
-  prints = {dense.fingerprint_encodings(*each) for each in others}
-  assert len(prints | {ours}) == 4
+  tokens = Tokens(ids, ids, lengths)
+  ours = dense.fingerprint_encodings(params, tokens, "geometry")
+  prints = {
+    dense.fingerprint_encodings(*each)
+    for each in (
+      (dict(params), Tokens(ids.copy(), ids, lengths), "geometry"),  # as before
+      ({**params, "gate": np.ones(())}, tokens, "geometry"),
+      (params, Tokens(ids + 1, ids, lengths), "geometry"),
+      (params, tokens, "another"),
+    )
+  }
+  assert ours in prints
+  assert len(prints) == 4

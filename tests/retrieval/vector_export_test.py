@@ -1,5 +1,6 @@
 """Vectors for a vector database: read back, they rank as the run does."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -59,18 +60,14 @@ def test_vectors_with_context_and_what_they_are_of(tmp_path):
   run_export.export_vectors(run, params, folder)
   benchmark, timeline = run.benchmark, run.benchmark.timeline
   rows = parquet.read_table(folder / "records.parquet").to_pylist()
-  assert rows[7] == {
-    "record_id": benchmark.records[7].record_id,
-    "kind": benchmark.records[7].kind,
-    "source": benchmark.records[7].source,
+  record = dataclasses.asdict(benchmark.records[7])
+  key = benchmark.records[7].key
+  names = ("record_id", "kind", "source", "text")
+  assert rows[7] == {name: record[name] for name in names} | record["key"] | {
     "split": benchmark.record_splits[7],
-    "text": benchmark.records[7].text,
-    "reign": benchmark.records[7].key.reign,
-    "reign_name": timeline.reigns[benchmark.records[7].key.reign - 1].name,
-    "year": benchmark.records[7].key.year,
-    "month": benchmark.records[7].key.month,
+    "reign_name": timeline.reigns[key.reign - 1].name,
     "leap": False,
-    "ordinal": timeline.ordinal(benchmark.records[7].key),
+    "ordinal": timeline.ordinal(key),
   }
   asked = parquet.read_table(folder / "queries.test.parquet").to_pylist()
   for row, query in zip(asked, benchmark.queries["test"], strict=True):

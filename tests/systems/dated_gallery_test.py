@@ -5,6 +5,7 @@ import json
 import re
 import sys
 
+import jax
 import numpy as np
 import pytest
 
@@ -34,6 +35,18 @@ def dated(benchmark):
   return dated_gallery.read_dated_gallery(benchmark, model=MODEL)
 
 
+def everything(benchmark):
+  return {"all": np.ones(len(benchmark.records), bool)}
+
+
+def make_config(*systems):
+  config = training_config.base_config()
+  config.eval.baselines = systems
+  config.dating = registry.default_section("dating")
+  config.dating.off = ("neural",)
+  return config
+
+
 def test_labels_are_of_train_alone(benchmark):
   labels = dated_gallery.make_train_labels(benchmark)
   train = np.array(benchmark.record_splits) == "train"
@@ -45,7 +58,7 @@ def test_labels_are_of_train_alone(benchmark):
 
 def test_what_is_no_text_has_no_way_in(benchmark):
   draw = np.random.default_rng(3)
-  records, splits = benchmark.records, np.array(benchmark.record_splits)
+  records, splits = benchmark.records, benchmark.record_splits
   # Keys and kinds of held-out records at random; all ids and places in works.
   keys = draw.integers(len(benchmark.timeline), size=len(records))
   kinds = draw.integers(len(KINDS), size=len(records))
@@ -65,38 +78,30 @@ def test_what_is_no_text_has_no_way_in(benchmark):
   rows = np.arange(len(records))
   queries = [query.text for query in benchmark.queries["test"]]
   queries += ["齊人來盟在何時？", "甲公時，宋人來盟在何時？"]
-  gallery = {"all": np.ones(len(records), bool)}
   for variant in dating_model.VARIANTS:
     dates = [each.date(variant) for each in (other, dated)]
     np.testing.assert_array_equal(
       *(each.posterior.log_p(rows) for each in dates)
     )
-    for one, another in zip(
-      *(
-        query_posterior.rank_by_posterior(queries, each, 5, gallery)["all"]
-        for each in dates
-      ),
-      strict=True,
-    ):
-      np.testing.assert_array_equal(one, another)
+    found = [
+      query_posterior.rank_by_posterior(queries, each, 5, everything(benchmark))
+      for each in dates
+    ]
+    jax.tree.map(np.testing.assert_array_equal, *found)
 
 
 def test_a_question_finds_the_record_that_states_its_month(benchmark, dated):
   queries = benchmark.queries["test"]
-  everything = {"all": np.ones(len(benchmark.records), bool)}
+  asked = [query.text for query in queries]
   found = query_posterior.rank_by_posterior(
-    [query.text for query in queries], dated.date("fitted"), 1, everything
+    asked, dated.date("fitted"), 1, everything(benchmark)
   )
-  ids = benchmark.record_ids
   for query, row in zip(queries, found["all"][0][:, 0], strict=True):
-    assert ids[row] in query.positives
+    assert benchmark.record_ids[row] in query.positives
 
 
 def test_a_question_without_a_date_is_dated_by_its_wording(benchmark):
-  config = training_config.base_config()
-  config.eval.baselines = dating_systems.SYSTEM_NAMES
-  config.dating = registry.default_section("dating")
-  config.dating.off = ("neural",)
+  config = make_config(*dating_systems.SYSTEM_NAMES)
   systems = registry.make_systems(benchmark, config)
   assert all(system.log_query_months for system in systems.values())
   system = systems["dating-fitted"]
@@ -108,8 +113,7 @@ def test_a_question_without_a_date_is_dated_by_its_wording(benchmark):
   assert log_p.shape == (2, len(benchmark.timeline))
   in_reign = [key.reign == event.key.reign for key in benchmark.timeline.months]
   assert np.exp(log_p[1, in_reign]).sum() > 0.95
-  everything = {"all": np.ones(len(benchmark.records), bool)}
-  first = system.search(texts, 1, everything)["all"][0][:, 0]
+  first = system.search(texts, 1, everything(benchmark))["all"][0][:, 0]
   records = [benchmark.records[row] for row in first]
   assert all(phrase in record.text for record in records)
   assert {record.kind for record in records} == {"event"}
@@ -120,20 +124,15 @@ def test_a_question_without_a_date_is_dated_by_its_wording(benchmark):
 def test_natural_questions_are_measured(
   benchmark, tmp_path, capsys, monkeypatch
 ):
+  timeline = benchmark.timeline
+  months = {r.record_id: timeline.ordinal(r.key) for r in benchmark.records}
   for group in natural_questions.GROUPS:
-    questions = natural_questions.make_questions(
+    for question in natural_questions.make_questions(
       benchmark, "validation", group, 10
-    )
-    by_id = {record.record_id: record for record in benchmark.records}
-    for question in questions:
-      text, month = question.query.text, question.month
-      assert (
-        questions_lib.parse_query_interval(text, benchmark.timeline) is None
-      )
-      assert question.query.positives
-      for record_id in question.query.positives:
-        key = by_id[record_id].key
-        assert benchmark.timeline.ordinal(key) == month
+    ):
+      query = question.query
+      assert questions_lib.parse_query_interval(query.text, timeline) is None
+      assert {months[name] for name in query.positives} == {question.month}
   rows = tmp_path / "rows.json"
   flags = ["--data_dir=unused", "--off=neural", f"--rows={rows}"]
   monkeypatch.setattr(sys, "argv", ["natural_questions.py", *flags])
@@ -151,9 +150,8 @@ def test_natural_questions_are_measured(
 
 
 def test_dates_are_stripped(benchmark):
-  assert (
-    dating.strip_dates("冬，十月，王毅卒。", benchmark.timeline) == "，王毅卒。"
-  )
+  text = dating.strip_dates("冬，十月，王毅卒。", benchmark.timeline)
+  assert text == "，王毅卒。"
 
 
 def test_unknown_variant(dated):
@@ -163,11 +161,8 @@ def test_unknown_variant(dated):
 
 @pytest.mark.slow
 def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
-  config = training_config.base_config()
-  config.eval.baselines = ("rules", "dating-fitted")
+  config = make_config("rules", "dating-fitted")
   config.eval.splits = ("test",)
-  config.dating = registry.default_section("dating")
-  config.dating.off = ("neural",)
   config.seed = 7
   evaluation_run.evaluate_systems(benchmark, config, tmp_path)
   assert "dating-fitted" in capsys.readouterr().out
@@ -208,9 +203,7 @@ def test_benchmark_writes_rows(benchmark, tmp_path, capsys, monkeypatch):
 def test_a_wrong_value_is_named_without_a_run(
   benchmark, tmp_path, field, value, message
 ):
-  config = training_config.base_config()
-  config.eval.baselines = ("dating-fitted",)
-  config.dating = registry.default_section("dating")
+  config = make_config("dating-fitted")
   group, leaf = field.split(".")
   config[group][leaf] = value
   with pytest.raises(ValueError, match=re.escape(message)):
@@ -220,8 +213,7 @@ def test_a_wrong_value_is_named_without_a_run(
 
 def test_nothing_is_read_before_a_system_ranks(benchmark, monkeypatch):
   monkeypatch.setattr(dated_gallery, "read_dated_gallery", None)
-  config = training_config.base_config()
-  config.eval.baselines = dating_systems.SYSTEM_NAMES
+  config = make_config(*dating_systems.SYSTEM_NAMES)
   made = registry.make_systems(benchmark, config)
   assert tuple(made) == dating_systems.SYSTEM_NAMES
   assert {system.track for system in made.values()} == {"T0"}
@@ -234,10 +226,8 @@ def test_notes_of_editions_are_texts_from_outside(tmp_path, benchmark):
     "#+TITLE: x\n<pb:1>盟于蔑(在隱\n二年)(又見桓元年)¶\n", encoding="utf-8"
   )
   assert dated_gallery.read_bracket_notes(tmp_path) == ["在隱二年又見桓元年"]
-  assert (
-    dated_gallery.read_dated_gallery(benchmark, ["在二年"], MODEL).track
-    == "T0+external"
-  )
+  dated = dated_gallery.read_dated_gallery(benchmark, ["在二年"], MODEL)
+  assert dated.track == "T0+external"
   with pytest.raises(FileNotFoundError, match="expected the folder of source"):
     dated_gallery.read_bracket_notes(edition)
   (edition / "KR1e0099_002.txt").write_bytes(b"ab\xff")

@@ -49,10 +49,8 @@ def test_a_small_folder_takes_few_updates_and_tells_its_progress(
   name = f"beir:{folder}"
   benchmark = load.load_benchmark(name)
   assert len(benchmark.records) == 576
-  num_known = np.sum(
-    (np.array(benchmark.record_splits) == "train")
-    & (benchmark.kinds != "no_event")
-  )
+  is_train = np.array(benchmark.record_splits) == "train"
+  num_known = np.sum(is_train & (benchmark.kinds != "no_event"))
   evaluation_run.run_evaluation(
     tmp_path, dating_config.get_config(), dataset=name, baselines_only=True
   )
@@ -74,7 +72,6 @@ def test_a_small_folder_takes_few_updates_and_tells_its_progress(
     "dating: the months of 576 records, strict",
   ]
   told = [line for line in lines if line.startswith(tuple(stages))]
-  assert len(told) == len(stages)
   for line, stage in zip(told, stages, strict=True):
     assert line.startswith(stage)
   # Within a stage how far it is, how fast, how long it will take.

@@ -23,20 +23,16 @@ IDS = BENCHMARK.record_ids
 TEXTS = [record.text for record in BENCHMARK.records]
 
 
-def write(path, entries):
-  path.write_text("".join(f"{json.dumps(e)}\n" for e in entries))
-  return path
-
-
 def entry(record_id, *questions):
   return {"sid": record_id, "generated_queries": list(questions)}
 
 
 def test_questions_are_stripped_counted_once_and_at_most_20(tmp_path):
   many = [f"問{i}" for i in range(30)]
-  path = write(
-    tmp_path / "q.jsonl",
-    [entry("r1", " 甲？", "乙？ ", "甲？", ""), entry(7, *many), entry("r2")],
+  path = tmp_path / "q.jsonl"
+  entries = [entry("r1", " 甲？", "乙？ ", "甲？", ""), entry(7, *many)]
+  path.write_text(
+    "".join(f"{json.dumps(e)}\n" for e in [*entries, entry("r2")])
   )
   assert pqr.read_pseudo_queries(path, ["r1", "r2", "r3", "7"]) == {
     "r1": ["甲？", "乙？"],
@@ -100,16 +96,9 @@ def test_replies_are_read_without_numbers():
     "<think>\n1. 想？\n</think>1. 甲問？\n\n（2）乙問？\n- 丙問？\n"
     " 3、十年丁問？ \n元年何事？\n**4.** 戊問？\n五、己問？\n1.5年何事？"
   )
-  assert pseudo_queries.parse_reply(reply) == [
-    "甲問？",
-    "乙問？",
-    "丙問？",
-    "十年丁問？",
-    "元年何事？",
-    "戊問？",
-    "己問？",
-    "1.5年何事？",
-  ]
+  questions = ["甲問？", "乙問？", "丙問？", "十年丁問？", "元年何事？"]
+  questions += ["戊問？", "己問？", "1.5年何事？"]
+  assert pseudo_queries.parse_reply(reply) == questions
 
 
 @pytest.mark.slow

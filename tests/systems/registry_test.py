@@ -1,6 +1,5 @@
 """Registry of systems: discovery, sections, names, and cheap imports."""
 
-import re
 import subprocess
 import sys
 import textwrap
@@ -82,38 +81,32 @@ def test_a_new_file_is_a_system_and_touches_nothing_else(reversed_system):
   config = base_config("bm25", reversed_system)
   assert reversed_system in registry.system_names()
   benchmark = synthetic.benchmark()
-  made = registry.make_systems(benchmark, config)
-  assert list(made) == ["bm25", "reversed"]
-  gallery = {"all": np.ones(len(benchmark.records), bool)}
-  indices, _ = made["reversed"].search(["x"], 2, gallery)["all"]
   last = len(benchmark.records) - 1
-  assert indices.tolist() == [[last, last - 1]]
+
+  def search():
+    made = registry.make_systems(benchmark, config)
+    assert list(made) == ["bm25", "reversed"]
+    gallery = {"all": np.ones(last + 1, bool)}
+    return made["reversed"].search(["x"], 2, gallery)["all"][0].tolist()
+
+  assert search() == [[last, last - 1]]
   # Its section has defaults, overrides and checks.
   config.reversed = registry.default_section("reversed")
   assert config.reversed.offset == 1
   config.reversed.comment = "a placeholder takes text"
   config.reversed.offset = 2
-  indices, _ = registry.make_systems(benchmark, config)["reversed"].search(
-    ["x"], 1, gallery
-  )["all"]
-  assert indices.tolist() == [[last - 1]]
+  assert search() == [[last - 1, last - 2]]
   config.reversed.offset = 0
-  with pytest.raises(
-    ValueError, match=r"config\.reversed\.offset=0: expected at least 1"
-  ):
+  with pytest.raises(ValueError, match=r"d\.offset=0: expected at least 1"):
     registry.validate(config)
 
 
 def test_an_unknown_system_or_field_is_named_with_the_nearest():
-  with pytest.raises(
-    ValueError, match=r"eval\.baselines: unknown 'bm52' \(did you mean 'bm25'"
-  ):
+  with pytest.raises(ValueError, match=r"'bm52' \(did you mean 'bm25'"):
     registry.validate(base_config("bm52"))
   config = base_config("published")
   config.published = ml_collections.ConfigDict({"sorce": "x"})
-  with pytest.raises(
-    ValueError, match=r"config\.published\.sorce: no such field \(did you mean"
-  ):
+  with pytest.raises(ValueError, match=r"d\.sorce: no such field \(did you"):
     registry.validate(config)
   with pytest.raises(ValueError, match=r"no system reads config\.sprase"):
     registry.default_section("sprase")
@@ -139,7 +132,6 @@ def test_a_section_read_back_from_json_is_the_same():
 
 
 def test_a_run_may_not_be_called_like_a_system():
-  registry.check_run_name("ft")
   with pytest.raises(ValueError, match=r"config\.name='bm25': a system"):
     registry.check_run_name("bm25")
 
@@ -171,10 +163,5 @@ def test_configs_and_names_cost_no_import_of_jax():
     heavy = {"jax", "flax", "tensorflow", "matplotlib", "sklearn"}
     print(sorted(heavy & set(sys.modules)))
   """
-  process = subprocess.run(
-    [sys.executable, "-c", textwrap.dedent(code)],
-    capture_output=True,
-    text=True,
-    check=True,
-  )
-  assert re.fullmatch(r"\[\]\s*", process.stdout)
+  arguments = [sys.executable, "-c", textwrap.dedent(code)]
+  assert subprocess.check_output(arguments).strip() == b"[]"

@@ -5,8 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from ctd_jax.benchmark.benchmark import Benchmark, Query, Record
-from ctd_jax.chronology.reigns import Interval
+from ctd_jax.benchmark.benchmark import Benchmark, Record
 from ctd_jax.evaluation import protocol
 from ctd_jax.experiments import evaluation_run
 from ctd_jax.retrieval import bm25
@@ -45,33 +44,28 @@ def small_grids(monkeypatch):
 
 def queries(prefix, positives):
   return tuple(
-    Query(
-      f"{prefix}{row}",
-      text,
-      "point",
-      "BASE_CONTENT",
-      Interval.single_month(MONTHS[5]),
-      (f"r{index:02d}",),
-      "point",
+    dataclasses.replace(
+      synthetic.benchmark().queries["test"][0],
+      query_id=f"{prefix}{row}",
+      text=text,
+      positives=(f"r{index:02d}",),
     )
     for row, (text, index) in enumerate(positives.items())
   )
 
 
 def benchmark(validation=ASKED, test=ASKED):
+  records = tuple(
+    Record(f"r{i:02d}", text, "made", "event", MONTHS[month], i)
+    for i, (text, month) in enumerate(RECORDS)
+  )
+  asked = {"validation": queries("v", validation), "test": queries("t", test)}
   return Benchmark(
     "synthetic/tuning:1.0.0",
     synthetic.TIMELINE,
-    tuple(
-      Record(f"r{i:02d}", text, "made", "event", MONTHS[month], i)
-      for i, (text, month) in enumerate(RECORDS)
-    ),
+    records,
     ("train",) * len(RECORDS),
-    {
-      "train": (),
-      "validation": queries("v", validation),
-      "test": queries("t", test),
-    },
+    {"train": (), **asked},
   )
 
 
@@ -89,9 +83,8 @@ def test_the_constants_known_to_be_best_are_found():
   assert lexical.candidates[-1] == (bm25.BM25Constants(0.1, 1.0), 0)
   np.testing.assert_array_equal(found(lexical)[:, 0], [0, 2, 7])
   assert prior.constants == PRIOR
-  assert [value for _, value in prior.candidates] == pytest.approx(
-    [1, 2 / 3, 2 / 3]
-  )
+  values = [value for _, value in prior.candidates]
+  assert values == pytest.approx([1, 2 / 3, 2 / 3])
   np.testing.assert_array_equal(found(prior)[:, 0], [0, 2, 4])
 
 
@@ -99,11 +92,8 @@ def test_the_constants_known_to_be_best_are_found():
 def test_of_equals_the_published_constants_win():
   easy = benchmark({"亥": 8})
   lexical, prior = tuning.make_tuned_systems(easy, OFFICIAL)
-  assert (
-    lexical.constants
-    == bm25.PUBLISHED_CONSTANTS
-    == bm25.BM25Constants(1.5, 0.75)
-  )
+  published = bm25.BM25Constants(1.5, 0.75)
+  assert lexical.constants == bm25.PUBLISHED_CONSTANTS == published
   assert prior.constants == time_prior.PUBLISHED_CONSTANTS
   assert len(lexical.candidates) == 25  # the published ones stand in the grid
   assert {value for _, value in lexical.candidates} == {1.0}

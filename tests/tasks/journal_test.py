@@ -5,17 +5,6 @@ import pytest
 from ctd_jax.tasks.chat_models import Journal
 
 
-def test_records_come_back_in_order(tmp_path):
-  path = tmp_path / "new" / "j.jsonl"
-  with Journal(path) as journal:
-    journal.append("二", {"x": [1, "隋"]})
-    journal.append("一", None)
-    assert "一" in journal
-  with Journal(path) as journal:
-    assert list(journal) == ["二", "一"]
-    assert journal["二"] == {"x": [1, "隋"]}
-
-
 def test_every_cut_of_the_last_line_is_survived(tmp_path):
   path = tmp_path / "j.jsonl"
   with Journal(path) as journal:
@@ -31,12 +20,15 @@ def test_every_cut_of_the_last_line_is_survived(tmp_path):
     assert path.read_bytes() == content
 
 
-def test_a_key_is_written_once(tmp_path):
-  with Journal(tmp_path / "j.jsonl") as journal:
-    journal.append("a", 1)
-    with pytest.raises(ValueError, match="'a' is there already"):
-      journal.append("a", 2)
-    assert journal["a"] == 1
+def test_a_key_is_written_once_and_comes_back_in_order(tmp_path):
+  path = tmp_path / "new" / "j.jsonl"
+  with Journal(path) as journal:
+    journal.append("二", {"x": [1, "隋"]})
+    journal.append("一", None)
+    with pytest.raises(ValueError, match="'二' is there already"):
+      journal.append("二", 2)
+  with Journal(path) as journal:
+    assert list(journal.items()) == [("二", {"x": [1, "隋"]}), ("一", None)]
 
 
 @pytest.mark.parametrize(
