@@ -15,10 +15,11 @@ The answer is a table: the date of each record; p, the probability that the
 record falls in the time you asked for (or in its month, if you asked for no
 time); its text; and the strongest reason for its date, in log odds against a
 random month. --why prints all reasons. For a passage you get years and months
-with probabilities, the 50 % and 90 % sets of months, reasons and parallels.
+with probabilities, the smallest sets of months that hold half and nine tenths
+of the probability, reasons and parallels.
 
 If the index has vectors, words are also compared by vector, with the encoder
-that made them; use --encoder if it has moved.
+that made the vectors; use --encoder if that has moved.
 
 --json, --csv and --tsv print the answer for programs; --html saves it as a
 page. Build an index with python -m ctd_jax.index.
@@ -137,14 +138,14 @@ if __name__ == "__main__":
     "encoder",
     None,
     "Path of the encoder that made the index's vectors, or none to search by "
-    "words only. Default: the path when the index was built. "
+    "words only. Default: its path when the index was built. "
     "Example: --encoder=exported",
   )
   flags.DEFINE_float(
     "dense_weight",
     None,
-    "Weight of vectors against words, from 0 to 1. Default: as the index was "
-    "built. Example: --dense_weight=0.5",
+    "Weight of vectors against words, from 0 to 1. Default: 0.1, if the index "
+    "has vectors. Example: --dense_weight=0.5",
     lower_bound=0,
     upper_bound=1,
   )

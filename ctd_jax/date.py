@@ -2,8 +2,8 @@
 
   python -m ctd_jax.date --input=chronicle.txt --reigns=宋 --out=dated
 
---input is a text or a folder with one: plain text (one record per line, or per
-paragraph with --unit=paragraph), Markdown, TEI or Kanripo. Headings are
+--input is a text or a folder that holds one: plain text (one record per line,
+or per paragraph with --unit=paragraph), Markdown, TEI or Kanripo. Headings are
 optional. A record with several dates is split into sections, each with its own
 date. --reigns names the calendars: polities of China, Japan and Korea from
 246 BCE on (宋; 遼,宋,金; all), a reign table such as data/reigns/*.tsv, or an
@@ -11,8 +11,8 @@ installed one (lu). Use --reigns=CE or CE:700-1160 for annals in English or
 Latin.
 
 The output has one row per section, in the --formats you choose, and dates.png,
-a plot of the dates along the text. A folder with other files of dates is
-refused. The main columns are
+a plot of the dates along the text. The command refuses a folder that holds the
+dates of another text. The main columns are
 
   reign, year, month, leap_month   the most probable month; leap_month is 1 for
                                    the leap month that follows this month
@@ -30,9 +30,9 @@ docs/tutorials/chronicle.md explains the others. Put corrections into a table
 for --fixed: the next run keeps them and adjusts the records around them.
 
 Sexagenary days are used with every calendar. For polities they come from
-tables; for a reign table that begins in 104 BCE or later they are computed;
-for earlier ones the new moons are computed and the start of the year is
-estimated together with the dates.
+tables. For a reign table that begins in 104 BCE or later they are computed. For
+earlier ones the new moons are computed, and the start of the year is estimated
+together with the dates.
 """
 
 import pathlib
@@ -74,8 +74,8 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Calendars of the text: polities with commas, or zh, ja, ko or all; "
-    "CE or CE:700-1160 for annals of the common era; or a reign table, a "
+    "Calendars of the text: polities separated by commas, or zh, ja, ko or "
+    "all; CE or CE:700-1160 for annals of the common era; or a reign table, a "
     "TSV file like those in data/reigns or an installed one "
     f"({', '.join(chronicle_input.list_installed_tables())}). "
     "Example: --reigns=宋",
@@ -90,8 +90,8 @@ if __name__ == "__main__":
     "unit",
     chronicle_input.LINE,
     chronicle_input.UNITS,
-    "What one record is in plain text: a line, or a paragraph between blank "
-    "lines. Example: --unit=paragraph",
+    "Unit that makes a record in plain text: a line, or a paragraph between "
+    "blank lines. Example: --unit=paragraph",
   )
   flags.DEFINE_string(
     "first_year",

@@ -2,7 +2,7 @@
 
   python -m ctd_jax.evaluate --config=configs/tiny.py --workdir=runs/tiny
 
-Make tables, plots and report again from existing run files, without ranking:
+Rebuild tables, plots and report from existing run files, without ranking:
 
   python -m ctd_jax.evaluate --report --workdir=runs/tiny
 
@@ -78,10 +78,9 @@ if __name__ == "__main__":
   flags.DEFINE_bool(
     "report",
     False,
-    "Make tables, plots and report.html again from the run files in "
-    "WORKDIR/evaluation and of --also, without ranking. The report shows "
-    "errors of the trained run, or of --config.name. "
-    "Example: --report --also=runs/ft",
+    "Rebuild tables, plots and report.html from the run files of --workdir and "
+    "--also, without ranking. The report shows the errors of the trained run, "
+    "or of --config.name. Example: --report --also=runs/ft",
   )
   command_line.run_main(
     main, required=("workdir",), explain_field=explain_field

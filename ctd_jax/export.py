@@ -5,17 +5,17 @@
 `ctd_jax.Retriever.load("exported")` then ranks like the run's best checkpoint.
 The folder also loads in transformers and sentence-transformers. Those use only
 the `semantic` vectors, without calendar context and offset bias; README.md in
-the folder says what that costs.
+the folder says how much accuracy that costs.
+
+For a vector database, write the vectors of records and queries, with tables
+that describe them:
 
   python -m ctd_jax.export --workdir=runs/ctd --output=vectors --vectors
 
-writes the vectors of records and queries, with tables that describe them, for a
-vector database.
+Write only the run's adapters, in PEFT format; without --adapters they are
+merged into the encoder:
 
   python -m ctd_jax.export --workdir=runs/ctd-lora --output=adapters --adapters
-
-writes only the run's adapters, in the format of PEFT; without the flag they are
-merged into the encoder.
 """
 
 import pathlib
@@ -59,7 +59,7 @@ if __name__ == "__main__":
   flags.DEFINE_bool(
     "adapters",
     False,
-    "Write only the encoder's adapters, in the format of PEFT. "
+    "Write only the encoder's adapters, in PEFT format. "
     "Example: --output=adapters --adapters",
   )
   command_line.run_main(main, required=("workdir", "output"))

@@ -1,13 +1,13 @@
 """Estimates memory, FLOPs and time of a training run, without its devices.
 
   python -m ctd_jax.plan --config=configs/qwen.py --topology=v5e:4x4
-  python -m ctd_jax.plan --config=configs/bert.py --topology=h100:8 \
+  python -m ctd_jax.plan --config=configs/bert.py --topology=h100:8 \\
     --config.batch_size=1024 --query_tokens=30 --record_tokens=60
 
 The training step is compiled but not run. No data or weights are needed, only
 config.json for a published encoder. Steps for TPUs are compiled with libtpu if
 it is installed; otherwise CPU devices stand in, and the output says so.
-Attention is then by plain products, and memory an upper bound.
+In that case attention uses plain products, and the memory is an upper bound.
 """
 
 from absl import flags
@@ -17,8 +17,8 @@ from ctd_jax.utils import command_line
 _TOPOLOGY = flags.DEFINE_string(
   "topology",
   None,
-  "Devices: a TPU type and its grid of chips, a GPU type and number, or cpu "
-  "and number. Example: --topology=v5e:4x4, --topology=h100:8, "
+  "Devices: a TPU type and its chip grid, a GPU type and count, or cpu and a "
+  "count. Example: --topology=v5e:4x4, --topology=h100:8, "
   "--topology=cpu:8",
 )
 _QUERY_TOKENS = flags.DEFINE_integer(
@@ -52,7 +52,7 @@ _EFFICIENCY = flags.DEFINE_float(
 _MEMORY = flags.DEFINE_float(
   "memory",
   None,
-  "Memory per device in GiB. Default: that of the device. Example: --memory=40",
+  "Memory per device in GiB. Default: the device's own. Example: --memory=40",
   lower_bound=0.01,
 )
 _LARGEST_BATCH = flags.DEFINE_bool(

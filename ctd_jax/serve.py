@@ -5,8 +5,8 @@
   python -m ctd_jax.serve --index=annals --host=0.0.0.0 --token=...
 
 Open the printed address in a browser. Programs can use the JSON API, which is
-documented at /api/docs. You can extend the index while it is served: the pages
-switch to the new state when it is complete.
+documented at /api/docs. You can extend the index while it is being served: the
+pages switch to the new state when it is complete.
 
 Readers can correct dates and add texts, unless you set --read_only. Only this
 machine can reach the server unless you set --host, which requires a --token
@@ -54,7 +54,7 @@ if __name__ == "__main__":
     "encoder",
     None,
     "Path of the encoder that made the index's vectors, or none to search by "
-    "words only. Default: the path when the index was built. "
+    "words only. Default: its path when the index was built. "
     "Example: --encoder=exported",
   )
   flags.DEFINE_string(

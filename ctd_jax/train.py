@@ -5,9 +5,9 @@
 Builds the data set if needed, resumes from the latest checkpoint in the workdir
 if there is one, trains with validation, evaluates the best checkpoint on all
 splits, and prints a table and the path of the report,
-WORKDIR/evaluation/report.html. Without --workdir the run is in
-runs/<config file>[-<argument>]. On SIGTERM a run saves its state and exits with
-status 75.
+WORKDIR/evaluation/report.html. Without --workdir, the run is saved in
+runs/<config file>[-<argument>]. On SIGTERM, a run saves its state and exits
+with status 75.
 """
 
 import re
@@ -48,7 +48,7 @@ PROFILE = flags.DEFINE(
   None,
   "Trace steps START to STOP - 1 into WORKDIR/profile, for xprof, TensorBoard "
   "or ui.perfetto.dev. Skip the first steps, which are compiled; a validation "
-  "in between is traced as well. Example: --profile=20:25",
+  "in between is also traced. Example: --profile=20:25",
 )
 
 

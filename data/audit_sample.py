@@ -1,19 +1,20 @@
-"""Command that draws a sample of records for you to read and judge.
+"""Draws a sample of records for you to read and judge.
 
-For each record it prints its place in the source text, the text around it, and
-related records. With --output, the sample is also written to a table with an
-empty column `verdict`. Fill it in and pass it as --verdicts to see the rates of
-error. A verdict is ok, month, cut, kind, text or convention, or several of them
-joined by +.
+For each record, the command prints its place in the source text, the text
+around it, and related records. With --output, it also writes the sample to a
+table with an empty column `verdict`. Fill the column in and pass the table as
+--verdicts to see the error rates. A verdict is ok, month, cut, kind, text or
+convention, or several of them joined by +.
 
 Example:
-  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt --n=60 --seed=1 \
+  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt --n=60 --seed=1 \\
     --sources=corpus/raw --output=sample.tsv
-  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt \
+  python -m ctd_jax_datasets.audit_sample chunqiutr/rebuilt \\
     --verdicts=sample.tsv
 
-With both flags, the sample is drawn again, e.g. from a new version of the data
-set, and keeps the verdicts on records that have not changed.
+With both flags, the command draws the sample again, for example from a new
+version of the data set, and keeps the verdicts on records that have not
+changed.
 """
 
 import bisect
@@ -419,7 +420,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "verdicts",
     None,
-    "Filled-in sample: alone, its rates of error are printed; with --output, "
+    "Filled-in sample. Alone, it prints the error rates; with --output, "
     "its verdicts are copied to the new sample. Example: --verdicts=sample.tsv",
   )
   flags.DEFINE_integer(

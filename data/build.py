@@ -1,16 +1,16 @@
-"""Command that builds data sets and prints their tables.
+"""Builds data sets and prints their tables.
 
 Unlike the command line of TFDS, it does not need TensorFlow. It also writes
 counts of the contents, so that you notice when a new build differs.
 
 Example:
-  python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \
+  python -m ctd_jax_datasets.build chunqiutr/rebuilt --sources=corpus/raw \\
     --data_dir=~/tensorflow_datasets
 
 Several data sets are built one after another. With --runner (pip install
 'ctd_jax[beam]'), Apache Beam builds them on several workers and writes the same
 bytes. Put the runner's own flags after --:
-  python -m ctd_jax_datasets.build chunqiutr/rebuilt zztj/rebuilt \
+  python -m ctd_jax_datasets.build chunqiutr/rebuilt zztj/rebuilt \\
     --sources=corpus/raw --runner=DirectRunner --workers=2
 """
 

@@ -1,6 +1,6 @@
-"""Command that writes a data set in a format that other programs read.
+"""Writes a data set in a format that other programs read.
 
-The formats are BEIR, TREC, parquet for the hub of Hugging Face, and the three
+The formats are BEIR, TREC, Parquet for the Hugging Face Hub, and the three
 files that the authors' scripts read. The folder also has the calendar, a hash
 of the contents and a README.
 

@@ -5,23 +5,23 @@
     --readme=README.md,docs/results/retrieval.md --check
 
 The command updates the tables of Markdown files from the result files, so that
-no number there is typed. `evaluate` prints and saves its tables through this
-module as well. A table stands between
+no number there is typed by hand. `evaluate` also prints and saves its tables
+through this module. A table stands between
 
   <!-- table:NAME key=value ... -->
   <!-- end -->
 
 where NAME is a view (see `VIEWS`) and keys narrow it down. The keys are
-dataset, system, track, score_mode, split, mode, family, source, file (where a
-system was measured by several protocols, each in a file), metrics and columns
-(family or mode, for tables of one metric that have these as columns). Separate
-several values of one key by commas; quote values with a space
+dataset, system, track, score_mode, split, mode, family, source, file (if a
+system was measured by several protocols, each in its own file), metrics and
+columns (family or mode, for tables of one metric that have these as columns).
+Separate several values of one key by commas; quote values with a space
 (source="Table 1"). Rows measured here have the source "". The view `families`
 has a table for each family of the paper's text; family=point,window selects
 those of the release. The table `comparisons` shows paired tests; its keys are
 group, dataset, mode, measure, system and other_system.
 
-Rows have the names of modes, tables have their titles in words.
+Rows contain the names of modes; tables show their titles in words.
 """
 
 import pathlib

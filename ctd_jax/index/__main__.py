@@ -11,31 +11,31 @@
 
 --add takes a built data set (chunqiutr/mini), a folder in BEIR format
 (beir:FOLDER), a text, or a folder of texts (plain, Markdown, TEI or Kanripo).
-Separate several with commas or repeat the flag. Plain files of one folder are
+Separate several with commas or repeat the flag. Plain files in one folder are
 parts of one work; --add='texts/*' adds each as its own work. Adding a work
 again replaces it if it has changed.
 
 Each work is dated in one of three ways:
 
   keys    its data set gives the months (`metadata.start` and `end` in BEIR)
-  order   it prints dates and goes forward in time, so it is decoded as a
+  order   it prints dates and runs forward in time, so it is decoded as a
           chronicle and cut into records where it prints a date
   model   anything else (commentaries, notes, biographies) is dated by words,
-          citations and parallels; the surely dated records are the examples
+          citations and parallels, learned from records with certain dates
 
 The default is keys if all records have them, order if the work prints years
-and dates, else model. --order=NAME and --undated=NAME override this.
+and dates, and otherwise model. --order=NAME and --undated=NAME override this.
 
 --encoder=FOLDER also makes a vector of every record, so that questions find
-records by meaning: a trained run (its workdir or a ctd_jax.export of it) or a
-published encoder. The index keeps the vectors and the encoder's path.
+records by meaning. FOLDER is a trained run (its workdir or a ctd_jax.export of
+it) or a published encoder. The index keeps the vectors and the encoder's path.
 
 Corrections come from the pages of `ctd-jax serve` or from --correct=FILE. They
 count as certain whenever their work is dated; a correction whose records are
-gone or have changed is left out and reported. --redate dates the works again
+gone or have changed is left out and reported. --redate dates again the works
 whose corrections have changed, from the same unchanged sources.
 --corrections=FILE exports them: .tsv for --fixed, .csv and .jsonl with the
-full history, .xml as TEI. --undo takes corrections back by number.
+full history, .xml as TEI. --undo undoes corrections by number.
 
 --runner spreads reading, dating and encoding over processes or machines with
 Apache Beam (pip install 'ctd_jax[beam]'). Workers must see the same paths.
@@ -98,7 +98,7 @@ def main(runner_arguments: Sequence[str]) -> None:
     result = redated.build
     problems += redated.problems
     if result is None and not redated.problems:
-      print(f"{folder}: no work has corrections that its dates lack")
+      print(f"{folder}: the dates of every work include its corrections")
   elif values.add or values.remove or values.encoder:
     from ctd_jax.index.building import index_builder, staged_works
     from ctd_jax.index.building.group_dating import DatingChoices
@@ -181,14 +181,14 @@ if __name__ == "__main__":
   flags.DEFINE_multi_string(
     "add",
     [],
-    "Adds data sets, BEIR folders (beir:FOLDER), texts or folders of texts. "
+    "Add data sets, BEIR folders (beir:FOLDER), texts or folders of texts. "
     "Separate several with commas, use a pattern, or repeat the flag. Example: "
     "--add=chunqiutr/mini",
   )
   flags.DEFINE_list(
     "remove",
     [],
-    "Removes works, by name or by the source they were added from. Example: "
+    "Remove works, by name or by the source they were added from. Example: "
     "--remove=KR2b0019",
   )
   flags.DEFINE_string(
@@ -203,31 +203,31 @@ if __name__ == "__main__":
     "unit",
     None,
     chronicle_input.UNITS,
-    "Makes each line or each paragraph of plain text a record. Default: "
+    "Make each line or each paragraph of plain text a record. Default: "
     "detected from the text. Example: --unit=paragraph",
   )
   flags.DEFINE_list(
     "order",
     [],
-    "Dates these works by the order of their entries. Default: works that "
+    "Date these works by the order of their entries. Default: works that "
     "print years and dates. Example: --order=chunqiutr/rebuilt",
   )
   flags.DEFINE_list(
     "undated",
     [],
-    "Dates these works by their words and parallels, not by order. Default: "
+    "Date these works by their words and parallels, not by order. Default: "
     "works that print few dates. Example: --undated=notes",
   )
   flags.DEFINE_list(
     "hide",
     [],
-    "Ignores the known months of these splits of a data set, and dates their "
+    "Ignore the known months of these splits of a data set, and date their "
     "records instead. Default: none. Example: --hide=validation,test",
   )
   flags.DEFINE_string(
     "fixed",
     None,
-    "Table of corrected dates for the one text that is added, in the format of "
+    "Table of corrected dates for the one text that you add, in the format of "
     "ctd_jax.date. Default: none. Example: --fixed=fixed.tsv",
   )
   flags.DEFINE_string(
@@ -239,7 +239,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "encoder",
     None,
-    "Makes a vector of every record, so that questions also find records by "
+    "Make a vector of every record, so that questions also find records by "
     "meaning: a run (workdir or export), or a published encoder (folder or hub "
     "id); none removes the vectors. Default: the index's own encoder, if any. "
     "Example: --encoder=exported",
@@ -247,14 +247,14 @@ if __name__ == "__main__":
   flags.DEFINE_bool(
     "passages",
     True,
-    "Learns from the records to date passages that are not in the index. Takes "
-    "time, and a third of the folder's size. Default: on. Example: "
+    "Learn from the records how to date passages that are not in the index. "
+    "This takes time, and a third of the folder's size. Default: on. Example: "
     "--nopassages",
   )
   flags.DEFINE_bool(
     "redate",
     False,
-    "Dates works with changed corrections again, from the source they were "
+    "Date the works with changed corrections again, from the source they were "
     "added from. Example: --redate",
   )
   flags.DEFINE_string(
@@ -267,20 +267,19 @@ if __name__ == "__main__":
   flags.DEFINE_list(
     "undo",
     [],
-    "Undoes corrections by number. Example: --undo=3 --redate",
+    "Undo corrections by number. Example: --undo=3 --redate",
   )
   flags.DEFINE_string(
     "corrections",
     None,
-    "Saves the corrections to a file: .tsv for --fixed, one file per text, or "
+    "Save the corrections to a file: .tsv for --fixed, one file per text, or "
     ".csv, .jsonl or .xml. Example: --corrections=song.csv",
   )
   flags.DEFINE_bool(
     "check",
     False,
-    "Verifies files, hashes and rows, and names what is damaged. Example: "
-    "--check",
+    "Verify files, hashes and rows, and report any damage. Example: --check",
   )
-  flags.DEFINE_bool("list", False, "Lists the works. Example: --list")
+  flags.DEFINE_bool("list", False, "List the works. Example: --list")
   beam.define_flags()
   command_line.run_main(main, required=("index",), takes_arguments=True)

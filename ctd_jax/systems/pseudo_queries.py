@@ -1,4 +1,4 @@
-"""Writes pseudo-queries for every record by a chat model (a command).
+"""Writes pseudo-queries for every record with a chat model.
 
   python -m ctd_jax.systems.pseudo_queries --dataset=chunqiutr/rebuilt \\
     --model=NAME --base_url=URL --workdir=runs/pseudo
@@ -8,8 +8,7 @@
 
 The first command writes pseudo_queries.jsonl, which `systems.pqr` reads, and
 the journals answers.jsonl and replies.jsonl, from which an interrupted run
-continues. The model is given the text of a record and nothing else. Needs the
-extra [llm].
+continues. The model sees only the text of a record. Needs the extra [llm].
 """
 
 from __future__ import annotations
@@ -142,7 +141,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Folder of data sets. Default: that of TensorFlow Datasets. Example: "
+    "Folder of data sets. Default: TensorFlow Datasets' own. Example: "
     "--data_dir=~/data",
   )
   flags.DEFINE_integer(

@@ -65,7 +65,7 @@ def define_endpoint_flags() -> None:
   flags.DEFINE_string(
     "base_url",
     None,
-    "URL of the model's server, which is OpenAI-compatible. Default: OpenAI's. "
+    "URL of the model's OpenAI-compatible server. Default: OpenAI's. "
     "Example: --base_url=http://localhost:8000/v1",
   )
   flags.DEFINE_string(

@@ -257,7 +257,7 @@ def define_flags() -> None:
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Folder of data sets. Default: that of TensorFlow Datasets. Example: "
+    "Folder of data sets. Default: TensorFlow Datasets' own. Example: "
     "--data_dir=~/data",
   )
   flags.DEFINE_enum(
@@ -302,7 +302,7 @@ def define_flags() -> None:
     "Example: --limit=100",
   )
   flags.DEFINE_integer(
-    "seed", 0, "Seed of draws and order. Default: 0. Example: --seed=1"
+    "seed", 0, "Seed for draws and order. Default: 0. Example: --seed=1"
   )
 
 

@@ -1,10 +1,10 @@
-"""Renews the tables of the README from the statistics of a build.
+"""Updates the tables in the README from the statistics of a build.
 
-  python -m ctd_jax_datasets.chunqiutr.audit_readme \
-    --readme=data/chunqiutr/README.md \
+  python -m ctd_jax_datasets.chunqiutr.audit_readme \\
+    --readme=data/chunqiutr/README.md \\
     --statistics=tests/golden/chunqiutr_rebuilt.json
 
-A section between `<!-- audit:NAME -->` and `<!-- end -->` is made anew.
+A section between `<!-- audit:NAME -->` and `<!-- end -->` is rewritten.
 """
 
 import collections
@@ -121,7 +121,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "readme",
     None,
-    "Markdown file to renew. Example: --readme=data/chunqiutr/README.md",
+    "Markdown file to update. Example: --readme=data/chunqiutr/README.md",
   )
   flags.DEFINE_string(
     "statistics",
@@ -130,7 +130,9 @@ if __name__ == "__main__":
     "Example: --statistics=tests/golden/chunqiutr_rebuilt.json",
   )
   flags.DEFINE_bool(
-    "check", False, "Change nothing, fail if it differs. Example: --check"
+    "check",
+    False,
+    "Change nothing, and fail if the file is stale. Example: --check",
   )
   flags.mark_flags_as_required(["readme", "statistics"])
   command_line.run_app(main)

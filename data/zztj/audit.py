@@ -1,4 +1,4 @@
-"""Command that compares the scan's dates with year headings it has not read.
+"""Compares the scan's dates with year headings that it has not read.
 
 The scanner was written for the Annals. Its accuracy on a chronicle that nobody
 tuned it to can be counted where one edition prints the years and another has
@@ -7,7 +7,7 @@ with the edition that prints them.
 
   python -m ctd_jax_datasets.zztj.audit --sources=DIR
 
-Reading modes, by the information they have beside the text of the entries:
+The reading modes differ in what they know besides the text of the entries:
 
   start   the first year of the part, once
   title   the title of every juan, 「起旃蒙作噩」: its first year

@@ -219,8 +219,8 @@ def test_a_table_of_the_users_needs_no_list_of_names(ruler, reign):
     ("《北齊書》載建元元年正月何事？", "write one of 晉康帝建元"),
     ("宋太康二年三月有何事？", "宋 had no 太康; .* has 晉武帝太康"),
     ("晉惠帝泰始二年三月有何事？", "晉惠帝 had no 泰始; .* 晉武帝泰始, 宋明帝"),
-    ("北魏太和三年二月有何事？", "no date of timeline 'tongjian'"),
-    ("後魏太和三年二月有何事？", "no date of timeline 'tongjian'"),
+    ("北魏太和三年二月有何事？", "no date with a reign and year in timeline"),
+    ("後魏太和三年二月有何事？", "no date with a reign and year in timeline"),
   ],
 )
 def test_what_stays_ambiguous_lists_the_candidates(text, message):
@@ -290,12 +290,12 @@ def test_years_of_the_common_era_in_questions(question, first, last):
   ("question", "message"),
   [
     ("three years after 280 CE", "length of time means; write both years"),
-    ("in the third month of 280 CE", "'month' of a year of the common era"),
+    ("in the third month of 280 CE", "'month' refers to part of a year"),
     ("280-600 CE", "600 CE lies outside timeline 'tongjian'"),
     ("0 CE", "no year 0"),
     ("公元0年正月有何事？", "no year 0"),
     ("281-280 CE", "ends before it starts"),
-    ("25-30", "no date of timeline"),
+    ("25-30", "no date with a reign and year"),
   ],
 )
 def test_questions_of_the_common_era_that_cannot_be_read(question, message):

@@ -105,9 +105,9 @@ def test_what_a_correction_means_is_told_before_it_is_made(folder):
   [
     ("lost", "1", "1", "泰始三年", "no work lost; the index has annals, notes"),
     ("annals", "9999", "9999", "泰始三年", "annals has no record 9999"),
-    ("annals", "5", "2", "泰始三年", "record 2 stands before 5"),
-    ("annals", "1", "1", "三月甲子", "has a day of the cycle"),
-    ("annals", "1", "1", "0975-10", "outside of the calendar"),
+    ("annals", "5", "2", "泰始三年", "record 2 comes before 5"),
+    ("annals", "1", "1", "三月甲子", "contains a sexagenary day"),
+    ("annals", "1", "1", "0975-10", "outside the calendar"),
   ],
 )
 def test_what_cannot_be_corrected_is_named(
@@ -186,7 +186,7 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   lines.insert(18, lines[18])  # all below move on by one
   copy.write_text("\n".join(lines) + "\n", encoding="utf-8")
   result = correction_checks.redate_index(folder)
-  assert f"--add={copy} takes it in as it is now" in str(result.problems[0])
+  assert f"--add={copy} adds the new version" in str(result.problems[0])
   # Added again, none is given to another record.
   build_index(folder, copy)
   index = IndexFolder.open(folder)
@@ -197,7 +197,7 @@ def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   assert texts == dict.fromkeys((1, 2, 3), why)
   assert not count_pending(folder)
   summary = index_check.format_summary(folder)
-  assert "3 of 3 corrections left out: correction 1" in summary
+  assert "3 of 3 corrections were left out: correction 1" in summary
   assert not any(row.fixed for row in read_records(folder, "annals").values())
   # Undoing one of them changes no date.
   index.corrections.undo(3, "", "undo 3")
@@ -229,7 +229,7 @@ def test_records_of_a_data_set_are_corrected(sources, tmp_path):
   assert after["r51"].best_month != before["r51"].best_month
   exported = export(moved, "fixed")
   assert exported.number == 0
-  assert "of a data set, which has no --fixed" in str(exported.left_out[0])
+  assert "a data set, which takes no --fixed" in str(exported.left_out[0])
 
 
 @pytest.mark.slow
@@ -250,7 +250,7 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   undo(folder, correction)
   fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")
   (problem,) = correction_checks.redate_index(folder).problems
-  assert f"{fixed} has changed, the --fixed of notes" in str(problem)
+  assert f"{fixed}, the --fixed table of notes, has changed" in str(problem)
   fixed.unlink()
   (problem,) = correction_checks.redate_index(folder).problems
   assert f"{fixed} is gone" in str(problem)
@@ -318,7 +318,7 @@ def test_a_table_for_fixed_is_read_back(folder, sources, tmp_path):
   text = correction_files.write_corrections(folder, target)
   assert "fixed.annals.tsv: corrections written 2" in text
   assert "fixed.notes.tsv: corrections written 1" in text
-  with pytest.raises(ValueError, match="of one text, not of annals, notes"):
+  with pytest.raises(ValueError, match="covers one text, not annals, notes"):
     export(folder, "fixed")
 
 

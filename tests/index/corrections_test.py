@@ -78,7 +78,9 @@ def test_a_form_sent_twice_is_one_correction(store):
   first = add(store, key="form")
   assert add(store, key="form") == first
   assert store.count() == 1
-  with pytest.raises(ConflictError, match="this form has made correction 1 of"):
+  with pytest.raises(
+    ConflictError, match="this form already made correction 1 of"
+  ):
     add(store, key="form", date="隱公元年六月")
   undone = store.undo(first.correction_id, "B", "other form")
   assert store.undo(first.correction_id, "B", "other form") == undone
@@ -131,7 +133,7 @@ def test_neighbours_do_not_overlap(store):
   [
     ({"first_record": "annals-9"}, "annals has no record annals-9"),
     ({"work": "lost"}, "lost has no record annals-1"),
-    ({"first_record": "annals-3"}, "annals-1 stands before annals-3"),
+    ({"first_record": "annals-3"}, "annals-1 comes before annals-3"),
     ({"date": " "}, "date: empty"),
     ({"date": "隱公\t元年"}, "a control character"),
     ({"note": "x" * 10_001}, "note: 10,001 characters"),
@@ -150,7 +152,7 @@ def test_what_is_wrong_is_named(store, changes, message):
 def test_no_index_no_file(tmp_path):
   with pytest.raises(FileNotFoundError, match="no index"):
     add(CorrectionStore(tmp_path))
-  with pytest.raises(ValueError, match="there are none"):
+  with pytest.raises(ValueError, match="there are no corrections"):
     CorrectionStore(tmp_path).undo(1, "", "undo")
   assert not list(tmp_path.iterdir())
 

@@ -144,7 +144,7 @@ def test_what_no_record_prints_is_found_and_said(dense_index):
   assert "their vectors are close to it" in notes
   alone = Index.open(dense_index, encoder="none").ask("楚丘", intent="words")
   assert alone.is_empty
-  assert "without the vectors of tiny" in join_notes(alone)
+  assert "the vectors of tiny were not used" in join_notes(alone)
   assert alone.versions.encoder is None
 
 
@@ -156,7 +156,7 @@ def test_vectors_are_compared_within_a_time(dense_index):
   assert rows[0] == rows[1]
   person = corpora.name_person(1, 3)
   notes = join_notes(index.ask("魯隱公二年" + person, k=30))
-  assert "records of other times contain" in notes
+  assert "records from other times contain" in notes
   assert "none of these contains" in notes
   mixed = index.ask(person, k=9, intent="words")
   assert " of these do not contain" in join_notes(mixed)

@@ -275,7 +275,7 @@ def test_two_builders_do_not_meet(beir, tmp_path):
   folder = tmp_path / "index"
   with (
     index_builder._lock(folder),
-    pytest.raises(ValueError, match="another build works on it"),
+    pytest.raises(ValueError, match="another build is working on it"),
   ):
     build_index(folder, beir)
 
@@ -320,7 +320,9 @@ def test_errors_say_what_would_be_right(beir, texts, tmp_path):
     build(tmp_path / "latin1.txt", reigns="西晉")
   with pytest.raises(ValueError, match="no index there; --add"):
     build()
-  with pytest.raises(ValueError, match="records of the index are dated"):
+  with pytest.raises(
+    ValueError, match="records of the index have certain dates"
+  ):
     build(texts / "notes.txt", reigns="西晉")
   (folder / "stray.txt").write_text("a")
   (folder / "jobs").mkdir()  # of a server, which may ask for the first build
@@ -334,7 +336,7 @@ def test_errors_say_what_would_be_right(beir, texts, tmp_path):
 def test_an_index_keeps_its_calendar(text_index, texts, beir):
   with pytest.raises(ValueError, match="has another calendar"):
     build_index(text_index, texts / "annals.txt", reigns="宋")
-  with pytest.raises(ValueError, match="outside of the calendar"):
+  with pytest.raises(ValueError, match="outside the calendar"):
     build_index(text_index, beir)
 
 

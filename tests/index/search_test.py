@@ -105,7 +105,7 @@ def test_words_are_found_also_apart_and_in_a_time(index):
   elsewhere = index.ask("隱公元年日食")
   assert not elsewhere.results
   assert any(
-    "of other times contain 日食" in str(note) for note in elsewhere.notes
+    "from other times contain 日食" in str(note) for note in elsewhere.notes
   )
 
 

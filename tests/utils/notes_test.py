@@ -116,7 +116,7 @@ def test_errors_that_a_page_shows_are_notes(pattern):
         before=Note("note.far.before", month="魯隱公元年正月", number=1203),
         after="魯隱公二年",
       ),
-      "stands between records of 魯隱公元年正月, 1,203 records before, and of "
+      "falls between records of 魯隱公元年正月, 1,203 records before, and of "
       "魯隱公二年",
       "列於魯隱公元年正月（前 1,203 條）與魯隱公二年的條目之間",
     ),

@@ -88,7 +88,7 @@ def test_date_is_corrected_without_a_script(open_page, width):
   )
   page.get_by_label("Correct date").fill("no date")
   page.get_by_role("button", name="Check again").click()
-  assert "is no date" in page.locator("#reading").inner_text()
+  assert "is not a date" in page.locator("#reading").inner_text()
   page.get_by_label("Correct date").fill("泰始元年九月")
   page.get_by_role("button", name="Save").click()
   page.wait_for_url("**/record/annals/8*")

@@ -68,7 +68,7 @@ def test_date_is_read_before_it_is_saved(client):
   part = read(
     client, "/correct", work="notes", first="notes-0", date="x", part="reading"
   )
-  assert "is no date" in part
+  assert "is not a date" in part
   assert "<html" not in part
   span = {"first": "notes-0", "last": "notes-1", "date": "722 BCE/0-720"}
   assert "莒人使來" in read(client, "/correct", work="notes", **span)
@@ -113,7 +113,7 @@ def test_correction_is_saved_shown_and_undone(writer):
     ({"date": "寶元元年"}, 422, "寶元"),
     ({"date": ""}, 422, "empty"),
     ({"last": "notes-9"}, 422, "has no record notes-9"),
-    ({"first": "notes-1", "last": "notes-0"}, 422, "stands before"),
+    ({"first": "notes-1", "last": "notes-0"}, 422, "comes before"),
     ({"first": "nothing", "last": ""}, 404, "no record notes/nothing"),
     ({"work": "x"}, 404, "no record x/notes-0"),
     ({"name": "x" * 201}, 422, "name: 201 characters"),
@@ -233,11 +233,11 @@ def test_server_that_is_read_only_has_no_forms_and_refuses(folder):
     assert 'method="post"' not in page
     assert 'action="/correct"' not in page
     assert 'method="post"' not in read(client, "/corrections")
-    assert "read only" in read(client, "/correct", 403, work="notes", first="a")
+    assert "read-only" in read(client, "/correct", 403, work="notes", first="a")
     for path, method in list_changes(client.app):
       response = client.request(method, fill(path))
       assert response.status_code == 403, path
-      assert "read only" in response.text
+      assert "read-only" in response.text
     assert client.post("/date", data={"q": "鄭人"}).status_code != 403
     assert "set-cookie" not in client.get(RECORD).headers
 
@@ -381,7 +381,7 @@ def test_date_of_several_reigns_is_chosen_from_a_list(writer):
   choices = list_choices(page)
   assert choices[:2] == ["魯隱公元年", "魯桓公元年"]
   assert "722 BCE" in page
-  assert "names no reign" not in page
+  assert "name a reign" not in page
   chosen = {"date": "元年", "reading": "魯桓公元年", "reading_of": "元年"}
   looked_at = read(writer, "/correct", work="notes", first="notes-0", **chosen)
   assert 'name="date" lang="lzh" value="魯桓公元年"' in looked_at
@@ -408,7 +408,7 @@ def test_programs_read_a_date(client):
   assert read_date["records"] == 1
   bad = client.get("/api/corrections/check", params=parameters | {"date": "x"})
   assert bad.status_code == 422
-  assert "no date" in bad.json()["error"]["detail"]
+  assert "not a date" in bad.json()["error"]["detail"]
 
 
 def test_programs_are_told_what_is_wrong(writer):

@@ -1,12 +1,12 @@
-"""Tests whether finished runs differ by more than chance (a command).
+"""Tests whether finished runs differ by more than chance.
 
   python -m ctd_jax.tasks.chronocept.compare \\
     --workdirs=runs/ffnn,runs/svr,runs/mean
 
-Every run is compared with the first one on the same test samples. Printed are
-the difference of the MSE (negative: better than the first), its bootstrap
-interval and the p-value of a permutation test, alone and corrected for the
-number of runs (Holm).
+The command compares every run with the first one on the same test samples. It
+prints the difference of the MSE (negative: better than the first), its
+bootstrap interval and the p-value of a permutation test, uncorrected and
+corrected for the number of runs (Holm).
 
 On 129 or 55 test samples the intervals of two baselines may overlap although a
 paired comparison separates them, and figures may look far apart although it

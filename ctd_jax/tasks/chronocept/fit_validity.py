@@ -1,4 +1,4 @@
-"""Fits validity curves to the points of annotators (a command).
+"""Fits validity curves to annotated points.
 
   python -m ctd_jax.tasks.chronocept.fit_validity --points=points.csv --out=fits
 
@@ -84,7 +84,7 @@ if __name__ == "__main__":
   flags.DEFINE_float(
     "height",
     None,
-    "Validity at the peak. Default: it is fitted. Example: --height=1",
+    "Validity at the peak. Default: fitted. Example: --height=1",
     lower_bound=1e-6,
     upper_bound=1.0,
   )

@@ -15,7 +15,7 @@ ito   Plays the Ito game. --agent is a guesser (random, elimination,
       permutation, joint), oracle, knowing (with --accuracy) or model. The
       workdir gets games.jsonl (a journal of transcripts), results.json,
       report.md and passes.png. --check replays the transcripts.
-judge compares the verdicts of the judge with those of people. ANSWERS.tsv has
+judge Compares the judge's verdicts with those of people. ANSWERS.tsv has
       the columns question (id), batch, style (direct or cot), kind, correct
       (1 or 0) and answer (\\n for a new line).
 

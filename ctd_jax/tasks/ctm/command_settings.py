@@ -255,7 +255,7 @@ def _define_shared_flags() -> None:
   flags.DEFINE_string(
     "data_dir",
     None,
-    "Folder of data sets. Default: that of TensorFlow Datasets. Example: "
+    "Folder of data sets. Default: TensorFlow Datasets' own. Example: "
     "--data_dir=~/data",
   )
 

@@ -23,7 +23,7 @@ def test_an_era_of_no_table_is_named_with_the_nearest():
   (warning,) = dating_warnings.list_unknown_eras(
     records_of(["紹典三年春正月，大水。"]), song
   )
-  assert "no table has it; the nearest are" in str(warning)
+  assert "it is in no table; the nearest are" in str(warning)
   assert "紹興" in str(warning)
 
 
@@ -46,8 +46,8 @@ def test_years_after_the_last_of_an_era_are_named():
   warnings = list_missing(lines, calendar_lib.load_calendar("日本"))
   assert len(warnings) == 1
   assert str(warnings[0]) == (
-    "明治6年 is not in the calendar 日本, which has 明治1年 to 5年 (2 times, "
-    "first chronicle.txt:2)"
+    "明治6年 is not in the calendar 日本, which covers 明治1年 to 5年 (2 "
+    "times, first chronicle.txt:2)"
   )
 
 
@@ -73,7 +73,7 @@ def test_many_eras_and_dates_are_counted(polity, noun, dates):
   sections = chronicle_dating.read_all_sections(records, calendar)
   warnings = dating_warnings.list_lacking(records, sections, calendar)
   assert len(warnings) == 6
-  assert str(warnings[-1]) == f"and 2 more {noun} that it lacks"
+  assert str(warnings[-1]) == f"and 2 more {noun} that are not in it"
 
 
 def test_a_text_that_is_hardly_dated_is_said_to_be():
@@ -107,4 +107,4 @@ def test_a_text_under_another_calendar_is_doubted():
     )
   ]
   (warning,) = warn(wrong, calendar)
-  assert "of what is printed of dates is not in the result" in str(warning)
+  assert "of the printed dates are not in the result" in str(warning)

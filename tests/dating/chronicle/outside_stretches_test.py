@@ -80,5 +80,6 @@ def test_headings_of_another_time_are_told(han):
   assert eras.list_other_headings(records, han) == {"周本紀": 2}
   (warning,) = dating_warnings.list_unknown_eras(records, han)
   assert str(warning) == (
-    "周本紀 is of another time than the calendar 秦,西漢: 2 records outside"
+    "周本紀 belongs to a different time than the calendar 秦,西漢: 2 records "
+    "are outside it"
   )

@@ -89,7 +89,7 @@ def test_the_calendar_has_the_years_that_the_text_prints():
     ("CE:900-800", "first year is after the last"),
     ("CE:0-800", "--reigns=CE:0-800: not a year: '0'"),
     ("CE:700-9000", "year 9000 CE: expected years up to 5000"),
-    ("宋", "expected CE or such as CE:700-1160"),
+    ("宋", "expected CE or a range like CE:700-1160"),
   ],
 )
 def test_years_that_cannot_be_read_are_named(name, message):
