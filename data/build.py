@@ -204,7 +204,7 @@ def main(
 
   Args:
     argv: program and names of the data sets.
-    data_dir: as in `build_dataset`, like all `options`.
+    data_dir: see `build_dataset`, as for all `options`.
     map_items: maps the names, see `beam`.
   """
   _, *names = argv

@@ -134,7 +134,7 @@ def format_card_header(
 
   Args:
     licence: identifier of the hub, e.g. "cc-by-sa-4.0".
-    folder: with the files of `write_hf`.
+    folder: folder with the files of `write_hf`.
   """
   configs, infos = [], []
   for config, schema in _SCHEMAS.items():
@@ -313,7 +313,7 @@ def export_benchmark(
   """Writes a data set into a folder, whole or not at all.
 
   Args:
-    benchmark: from `load.load_benchmark`.
+    benchmark: benchmark from `load.load_benchmark`.
     format_name: one of `FORMATS`.
     out: the folder, `gs://` too; the way to it is made.
 

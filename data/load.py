@@ -84,8 +84,8 @@ def build_benchmark(
   """Returns a data set, built first if it is one of ours and not there yet.
 
   Args:
-    name: as in `load_benchmark`.
-    data_dir: as in `load_benchmark`.
+    name: see `load_benchmark`.
+    data_dir: see `load_benchmark`.
     sources: folder of source texts, see `build.build_dataset`.
 
   Raises:

@@ -122,9 +122,9 @@ def find_positives(
   """Returns the sorted ids of the records that answer a query.
 
   Args:
-    interval: of the query.
-    timeline: that it belongs to.
-    positives_by_month: from `index_positives_by_month`.
+    interval: interval that the query asks for.
+    timeline: timeline that it belongs to.
+    positives_by_month: result of `index_positives_by_month`.
   """
   return tuple(
     sorted(

@@ -134,10 +134,11 @@ class QueryTemplate:
     """Returns the question about an anchor.
 
     Args:
-      timeline: that names the reigns.
+      timeline: timeline that names the reigns.
       anchor: month of the question.
-      interval: from `resolve_interval`; its end is the second date of a range.
-      title: of the chronicle, with its brackets.
+      interval: interval from `resolve_interval`; its end is the second date of
+        a range.
+      title: title of the chronicle, with its brackets.
     """
     number = "元" if anchor.year == 1 else format_numeral(anchor.year)
     return self.text.format(
@@ -282,7 +283,7 @@ def generate_queries(
     timeline: the calendar.
     split_by_month: split of every month.
     records: the gallery; only id, kind and key are read, never the text.
-    seed: of the draw.
+    seed: seed of the draw.
     quotas: split -> how many to draw, e.g. `OFFICIAL_QUOTAS`; where a stratum
       has fewer candidates all of them are taken. By default in proportion to
       the months of each split.

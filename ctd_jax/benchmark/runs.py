@@ -100,7 +100,7 @@ def make_strictly_decreasing(
   applying this twice changes nothing.
 
   Args:
-    scores: of one ranking, not increasing.
+    scores: scores of one ranking, not increasing.
 
   Raises:
     ValueError: if a score is not finite in float32 or exceeds its predecessor.
@@ -159,8 +159,8 @@ def make_runs(
     track: see `Run`.
     score_mode: see `Run`.
     split: see `Run`.
-    query_ids: of the Q queries, in the order of the rows of `top_k`.
-    record_ids: of the N records, in the order in which they were searched.
+    query_ids: ids of the Q queries, in the order of the rows of `top_k`.
+    record_ids: ids of the N records, in the order in which they were searched.
     top_k: gallery -> (indices, scores), best first; index -1 means that the
       gallery has fewer than k records.
 
@@ -235,8 +235,8 @@ def read_run(
   Args:
     path: a file named run.<system>.<split>.<gallery>.trec, or any file if
       `split` and `gallery` are given.
-    split: of the queries; from the file name by default.
-    gallery: which records were searched; from the file name by default.
+    split: split of the queries; by default from the file name.
+    gallery: gallery that was searched; by default from the file name.
 
   Raises:
     ValueError: naming file and line, if a line is malformed, a record occurs

@@ -112,7 +112,7 @@ class QueryCalendar(Protocol):
     """Returns the months of whole years, clipped, counted from one of them.
 
     Args:
-      month: of the year from which is counted.
+      month: month in the year from which months are counted.
       regnal_year: the name of this year, None if it has none.
       first_offset: years from it to the first, e.g. -1 for the year before.
       last_offset: the same to the last.

@@ -212,8 +212,8 @@ def find_words(
   """Returns the words that a question asks for, as written, each once.
 
   Args:
-    states: whose reigns the calendar counts: 「魯國」 of 「隱公元年，魯國有何
-      事」 tells nothing more.
+    states: states whose reigns the calendar counts: 「魯國」 of
+      「隱公元年，魯國有何事」 tells nothing more.
   """
   folded = text.translate(_FOLD)
   characters = list(text)
@@ -235,7 +235,7 @@ def split_words(text: str) -> tuple[str, ...]:
   """Returns a text at its marks and blanks, words of questions among them.
 
   Args:
-    text: of which nothing else is left: 「諸侯」 alone is a word.
+    text: text of which nothing else is left: 「諸侯」 alone is a word.
   """
   return tuple(dict.fromkeys(filter(None, _SEPARATOR.split(text))))
 

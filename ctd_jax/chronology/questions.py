@@ -50,7 +50,7 @@ def resolve_mentions(
 
   Args:
     search: the dates that it names.
-    calendar: whose months are asked for; the window is clipped to it.
+    calendar: calendar of the months; the window is clipped to it.
 
   Raises:
     DateError: if there is no full date, one of several reigns, or the window

@@ -292,7 +292,7 @@ def read_corpus(
   """Returns the records with the dates that their texts print.
 
   Args:
-    texts: of the records, in any order, [N].
+    texts: texts of the records, in any order, [N].
     timeline: the calendar they are dated in.
     external_texts: texts outside the corpus; their citations count as well
       (track T0+external).

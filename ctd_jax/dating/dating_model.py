@@ -188,7 +188,7 @@ def make_experts(
   """Returns all experts except those named in `without`.
 
   Args:
-    seed: of the year encoder.
+    seed: seed of the year encoder.
     dates: expert of printed dates; by default that of a timeline.
 
   Raises:
@@ -256,8 +256,8 @@ class DatingModel:
 
     Args:
       labels: months and kinds of the known records.
-      features: of this corpus, if already read with these labels and this
-        `use_punctuation`.
+      features: features of this corpus, if already read with these labels and
+        this `use_punctuation`.
 
     Raises:
       TypeError: if the records or labels have another type.

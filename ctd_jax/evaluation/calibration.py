@@ -127,7 +127,8 @@ def evaluate_date_files(
   """Returns system -> accuracy of its dates, for systems that have a file.
 
   Args:
-    folders: of the files; of two files of one system the first counts.
+    folders: folders of the files; if two files are of one system, the first
+      counts.
 
   Raises:
     ValueError: naming file and line of what cannot be read.

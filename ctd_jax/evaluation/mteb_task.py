@@ -80,7 +80,7 @@ def make_task_class(
 
   Args:
     dataset: name as in `config.dataset`, or beir:FOLDER; built on first use.
-    data_dir: where data sets lie; TFDS's own default if None.
+    data_dir: folder of the data sets; the default of TFDS if None.
   """
   # MTEB loads each split by itself; the data set is read for the first.
   load_once = functools.cache(

@@ -54,7 +54,7 @@ def plot_hit_by_group(
   Args:
     values: system -> query id -> value.
     group_by_query: query id -> its group, 1 = the first.
-    labels: of all groups, e.g. `reigns.make_reign_labels`.
+    labels: labels of all groups, e.g. `reigns.make_reign_labels`.
 
   Raises:
     ValueError: if there is no system or no query.

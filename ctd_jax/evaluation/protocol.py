@@ -167,7 +167,7 @@ def average_seeds(tables: Sequence[PerQueryScores]) -> PerQueryScores:
   """Returns per-query means over runs of one system that differ in the seed.
 
   Args:
-    tables: of the same system, mode and queries; at least one.
+    tables: tables of the same system, mode and queries, at least one.
   """
   first = tables[0]
   values = {
@@ -228,7 +228,7 @@ def gallery_mask(
   """Returns True for the records that a gallery holds.
 
   Args:
-    kinds: of the N records, each one of `KINDS`.
+    kinds: kinds of the N records, each one of `KINDS`.
     gallery: key of `GALLERY_KINDS`.
 
   Raises:
@@ -267,7 +267,7 @@ def build_qrels(
   A query without a positive in the gallery is left out in every mode.
 
   Args:
-    kinds_by_record_id: of every record of the benchmark.
+    kinds_by_record_id: kind of every record in the benchmark, by id.
 
   Raises:
     ValueError: if two queries share an id or a positive is not a record.
@@ -307,7 +307,7 @@ def evaluate_run(
 
   Args:
     run: over the gallery of `mode`.
-    kinds_by_record_id: of every record of the benchmark.
+    kinds_by_record_id: kind of every record in the benchmark, by id.
 
   Raises:
     ValueError: if the run is over another gallery, holds records from outside

@@ -235,9 +235,9 @@ def write_page(
   The pictures are written beside it as well.
 
   Args:
-    run_summary: of the run files; the page is about its test split if it has
-      one, else about its first.
-    curves: of the training of the system at hand, if it was trained.
+    run_summary: summary of the run files; the page is about its test split if
+      it has one, else about its first.
+    curves: training curves of this system, if it was trained.
 
   Raises:
     ValueError: naming the file of dates that cannot be read.

@@ -392,8 +392,8 @@ def renew_tables(
   Nothing is written before the tables of all files are made.
 
   Args:
-    result_folder: of the result files; `find_result_folder` of each file if
-      None.
+    result_folder: folder of the result files; `find_result_folder` of each file
+      if None.
     check: whether to leave the files as they are.
 
   Raises:

@@ -180,7 +180,7 @@ def make_result_rows(
   A family of which the mode keeps no query has no row.
 
   Args:
-    table: from `protocol.evaluate_run`.
+    table: result of `protocol.evaluate_run`.
     groups: query id -> cluster of the bootstrap, e.g. (reign, year); by
       default queries are resampled one by one.
     families: rows of these only; each row costs a bootstrap.
@@ -261,7 +261,7 @@ def select_rows(rows: Iterable[Row], **criteria: str) -> list[Row]:
   """Returns the rows that have one of the given values in every field.
 
   Args:
-    rows: of results, or of another kind with a field `dataset`.
+    rows: rows of results, or of another kind with a field `dataset`.
     **criteria: field -> values separated by commas; a dataset may leave out its
       version, which is what follows the colon.
   """

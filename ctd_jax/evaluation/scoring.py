@@ -196,9 +196,9 @@ def evaluate(
     system_or_run: an object with `search(queries, k)`, see `Searcher`; or a
       run file run.<system>.<split>.<gallery>.trec; or a folder of such files.
     depth: records per query of a system; at 50 or more recall@50 is measured.
-    name: of the system; in a folder with runs of several, the one to evaluate.
-      By default the attribute `name` or the class of an object, and what the
-      run file says.
+    name: name of the system; in a folder with runs of several, the one to
+      evaluate. By default the attribute `name` or the class of an object, and
+      what the run file says.
 
   Raises:
     FileNotFoundError: if there is no such run file.

@@ -73,8 +73,8 @@ def score_runs(
   """Returns the measures of every run file, in every mode of its gallery.
 
   Args:
-    folders: of run files; of two runs of one system, split and gallery the
-      first counts.
+    folders: folders of run files; of two runs of one system, split and gallery
+      the first counts.
     variant_systems: see `find_run_paths`.
 
   Raises:
@@ -219,7 +219,7 @@ def summarize_runs(
   """Returns the measures of the run files of some folders.
 
   Args:
-    folders: of run files; the first is the run's own.
+    folders: folders of run files; the first is the run's own.
     system: the one at hand; it stands last, below what it has to beat.
     order: systems that stand first, in this order.
     variant_systems: see `find_run_paths`.

@@ -51,10 +51,10 @@ def run_evaluation(
   """Evaluates a trained run, or untrained systems alone.
 
   Args:
-    workdir: of the run; files go into its folder `evaluation`.
+    workdir: folder of the run; files go into its folder `evaluation`.
     config: None = that of the run, or for untrained systems the base config.
     dataset: evaluated instead of the one of the config.
-    data_dir: where the data set lies; None = where the config says.
+    data_dir: folder of the data set; None = as in the config.
     other_workdirs: other workdirs whose run files join the tables.
     baselines_only: evaluate the systems of `config.eval.baselines` alone.
     report: rank nothing; make tables and page anew from existing run files.
@@ -123,12 +123,12 @@ def write_system_runs(
   tuning.NAME.tsv: the constants that were tried, best first.
 
   Args:
-    benchmark: whose queries are asked.
-    name: of the system.
-    system: what ranks.
-    splits: whose queries are asked.
+    benchmark: benchmark whose queries are asked.
+    name: name of the system.
+    system: system that ranks.
+    splits: splits whose queries are asked.
     depth: records kept for a query.
-    folder: for the run files.
+    folder: folder for the run files.
   """
   masks = protocol.gallery_masks(benchmark.kinds)
   for split in splits:
@@ -200,7 +200,8 @@ def validate_evaluation(config: ml_collections.ConfigDict) -> None:
   """Refuses, before a run is trained, what its evaluation would refuse.
 
   Args:
-    config: of a run; name, score_mode, eval and the systems' sections are read.
+    config: config of a run; name, score_mode, eval and the systems' sections
+      are read.
 
   Raises:
     ValueError: naming the field, its value and what would be right.
@@ -219,7 +220,7 @@ def evaluate_systems(
   """Evaluates the systems of `config.eval.baselines`; prints the tables.
 
   Args:
-    benchmark: whose queries are asked.
+    benchmark: benchmark whose queries are asked.
     config: eval, seed and the sections of the systems are read.
     workdir: files go where `transfer.transfer_experiment` puts a model's.
     other_workdirs: other workdirs whose run files join the tables.
@@ -251,9 +252,9 @@ def render_report(
   """Prints and writes an earlier evaluation, with the page; ranks nothing.
 
   Args:
-    benchmark: whose queries were asked.
+    benchmark: benchmark whose queries were asked.
     config: see `print_summary`.
-    workdir: of the evaluation.
+    workdir: folder of the evaluation.
     other_workdirs: other workdirs whose run files join the tables.
     is_training_dataset: whether the run was trained on this data set.
 
@@ -345,9 +346,9 @@ def print_summary(
   """Prints a table of the run files in some folders; writes all and the page.
 
   Args:
-    benchmark: whose queries were asked.
+    benchmark: benchmark whose queries were asked.
     config: name and eval.baselines give the order of the systems.
-    folders: of the run files; results go into the first.
+    folders: folders of the run files; results go into the first.
 
   Raises:
     FileNotFoundError: if there is no run file.

@@ -122,8 +122,8 @@ def make_cells(
   """Returns the cells, all of the first seed first.
 
   Args:
-    methods: as after the colon of --config; "" = none.
-    seeds: of every method with all values.
+    methods: methods, as after the colon of --config; "" = none.
+    seeds: seeds of every method with all values.
     workdir: holds the folders of the cells.
     values_by_field: values of each field; every combination is a cell.
 
@@ -161,8 +161,8 @@ class Grid:
 
     Args:
       module: "ctd_jax.train" or "ctd_jax.evaluate".
-      cell: of the grid.
-      splits: that are evaluated; () = those of the config.
+      cell: cell of the grid.
+      splits: splits to evaluate; () = those of the config.
     """
     return [
       *(sys.executable, "-m", module),
@@ -204,7 +204,7 @@ class Grid:
     """Runs the unfinished cells; their output goes to log.txt in their folders.
 
     Args:
-      splits: that are evaluated; () = those of the config.
+      splits: splits to evaluate; () = those of the config.
 
     Raises:
       ValueError: naming the runs that failed, after all others have ended.
@@ -290,9 +290,9 @@ def read_runs(
 
   Args:
     cells: finished runs.
-    benchmark: what they were run on.
-    split: whose queries.
-    modes: of the protocol.
+    benchmark: benchmark that they were run on.
+    split: split of the queries.
+    modes: modes of the protocol.
   """
   kinds = {record.record_id: record.kind for record in benchmark.records}
   seed_tables: dict[str, dict[str, list[protocol.PerQueryScores]]] = {}
@@ -321,9 +321,9 @@ def summarise_grid(
 
   Args:
     cells: finished runs.
-    benchmark: what they were run on.
-    split: whose queries.
-    folder: for the files; its name is the group of the comparisons.
+    benchmark: benchmark that they were run on.
+    split: split of the queries.
+    folder: folder for the files; its name is the group of the comparisons.
   """
   seed_tables = read_runs(cells, benchmark, split)
   mean_tables = {
@@ -534,8 +534,8 @@ def run_sweep(
 
   Args:
     grid: the runs.
-    benchmark: what they were run on.
-    mode: of the protocol, that chooses.
+    benchmark: benchmark that they were run on.
+    mode: mode of the protocol that chooses.
     split: "test" = ask the test queries of all, "validation" = of none, None =
       of the best.
 

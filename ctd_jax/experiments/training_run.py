@@ -23,7 +23,7 @@ def run_task(
 
   Args:
     config: `task` is "retrieval", the default, or "validity".
-    workdir: of the run.
+    workdir: folder of the run.
     profile: steps of which a trace is written, in retrieval.
 
   Raises:

@@ -100,7 +100,7 @@ class Index(IndexFolder):
       question: a time, words, both, or a passage to date.
       works: names of the works to search; None for all.
       intent: time, words or passage; None decides by the question.
-      kinds: of records, such as event; None for all but headings.
+      kinds: kinds of records, such as event; None for all but headings.
       min_probability: records less probably of the time are left out.
       why: whether to explain records that the model dated, some 30 ms each.
 
@@ -288,7 +288,7 @@ def rank_records(
   """Returns the best records for a question.
 
   Args:
-    masks: from `mask_kinds`; None for all records.
+    masks: masks from `mask_kinds`; None for all records.
     skip: records shown on earlier pages. Words are matched as loosely as for
       those, so that no page repeats another.
   """

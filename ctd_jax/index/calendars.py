@@ -43,7 +43,7 @@ def write_index_calendar(
   """Writes the calendar of an index; returns spec, months and sha256.
 
   Args:
-    spec: what --reigns asked for.
+    spec: value of --reigns.
   """
   timeline = calendar.timeline
   files.write_text(

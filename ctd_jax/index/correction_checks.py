@@ -165,7 +165,8 @@ def find_state(
   """Returns the state of a correction, and why it is left out, else "".
 
   Args:
-    dated_with: of its work; None if the index has no such work.
+    dated_with: what its work was dated with; None if the index has no such
+      work.
     problem: why its records are gone; "" if they are there or unchecked.
   """
   number = correction.correction_id

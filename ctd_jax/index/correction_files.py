@@ -338,7 +338,7 @@ def undo_corrections(folder: pathlib.Path, numbers: Sequence[str]) -> None:
   """Undoes corrections, all or none.
 
   Args:
-    numbers: as the user wrote them.
+    numbers: numbers as the user wrote them.
   """
   store = IndexFolder.open(folder).corrections
   active = {str(row.correction_id): row.correction_id for row in store.active()}

@@ -165,9 +165,9 @@ def touches(
   """Whether a correction shares a record with a span of records.
 
   Args:
-    correction: whose records may be gone.
-    rows: of the records that exist.
-    ids: of the first and last record of the span.
+    correction: correction, whose records may be gone.
+    rows: rows of the records that exist.
+    ids: ids of the first and last record in the span.
     span: rows of the span, None if they are gone.
   """
   if {correction.first_record, correction.last_record} & {*ids}:
@@ -250,7 +250,7 @@ class CorrectionStore:
     """Adds a correction and returns it when it is on disk.
 
     Args:
-      key: of the form; the same form sent twice is one correction.
+      key: key of the form; the same form sent twice is one correction.
 
     Raises:
       ConflictError: if it overlaps another, or the key is another's.
@@ -286,7 +286,7 @@ class CorrectionStore:
     """Undoes a correction and returns it when that is on disk.
 
     Args:
-      key: of the form; the same form sent twice undoes once.
+      key: key of the form; the same form sent twice undoes once.
 
     Raises:
       ConflictError: if it is undone, or the key is another's.

@@ -376,7 +376,7 @@ def search_text(
 
   Args:
     words: phrases of one character or more, in either script.
-    works: where to search; None for all.
+    works: works to search; None for all.
     months: first and last month that the record's best month must be in.
     match_any: whether one of the words is enough.
   """

@@ -74,7 +74,7 @@ def open_encoder(
 
   Args:
     source: workdir or export of a run, a published encoder's folder or hub id.
-    data_dir: of the data set of a workdir; None for what its config says.
+    data_dir: folder with the data set of a workdir; None to use its config.
   """
   from ctd_jax.models.pretrained import folders
   from ctd_jax.training import run_folder
@@ -104,7 +104,7 @@ def open_encoder_of(
   """Returns the encoder that made an index's vectors.
 
   Args:
-    source: where it is now; None if it has not moved.
+    source: its new location; None if it has not moved.
 
   Raises:
     ValueError: if it is another encoder.

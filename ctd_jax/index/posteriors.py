@@ -167,7 +167,7 @@ def make_posterior_arrays(
 
   Args:
     blocks: p(months) and, last, p(outside) of consecutive records, [b, K + 1].
-    event_log_p: of the records; 0 if None.
+    event_log_p: log probability that each record is an event; 0 if None.
   """
   sizes, months, probabilities, outside = [], [], [], []
   for block in blocks:

@@ -283,7 +283,7 @@ def name_months(
   """Returns the names of the first and last month, or of the only one.
 
   Args:
-    numbers: of the reigns that a question names.
+    numbers: numbers of the reigns that a question names.
     printed_reigns: rows of reigns for names if it names none.
   """
   reigns = {number - 1 for number in numbers} or printed_reigns
@@ -341,8 +341,8 @@ def narrow_to_day(
   """Returns the months of intervals that can have a day; all if none can.
 
   Args:
-    notes: gets a note on what was left out.
-    numbers: of the reigns that the question names.
+    notes: list that receives a note on what was left out.
+    numbers: numbers of the reigns that the question names.
   """
   pair = sexagenary.format_cyclic_index(day.index)
   if months.calendar.readings.day_spans is None:

@@ -148,8 +148,8 @@ class QuestionReader:
     """Returns what a question asks for.
 
     Args:
-      text: in either script or in English. Words in 「」 or "" are matched
-        exactly; a title in 《》 selects a work.
+      text: question in either script or in English. Words in 「」 or "" are
+        matched exactly; a title in 《》 selects a work.
       intent: `TIME` reads no words, `WORDS` reads a passage as words, `PASSAGE`
         reads anything as a passage; None decides by the text.
 

@@ -271,8 +271,8 @@ def rank_by_words(
 
   Args:
     word_scores: row -> score in 0..1.
-    near: what the vectors say.
-    dense_weight: of vectors beside words, 0..1.
+    near: nearest records by vector.
+    dense_weight: weight of vectors against words, 0..1.
   """
   found = set(word_scores) | (near.rows if near else set())
   ordered = np.array(sorted(found), np.int64)

@@ -62,7 +62,7 @@ def name_linked(
   """Returns reasons whose notes name the records that share wording.
 
   Args:
-    reasons: as JSON values.
+    reasons: reasons as JSON values.
     month: ordinal that the reasons are for.
   """
   return [

@@ -217,7 +217,7 @@ class DenseSearch:
     """Returns how near records are to a text.
 
     Args:
-      text: of the question, without its time.
+      text: text of the question, without its time.
       works: one at least.
       masks: records that may be found; None for all.
       in_time: records of the time asked for.
@@ -262,8 +262,8 @@ def open_dense_search(
   """Returns the dense search of an index; None if it has or needs none.
 
   Args:
-    encoder: where it is now; `encoders.NO_ENCODER` not to ask it.
-    weight: of vectors beside words; `DENSE_WEIGHT` if None.
+    encoder: its current location; `encoders.NO_ENCODER` not to ask it.
+    weight: weight of vectors against words; `DENSE_WEIGHT` if None.
   """
   if entry is None and encoder not in (None, encoders.NO_ENCODER):
     raise ValueError(

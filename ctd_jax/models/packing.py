@@ -268,11 +268,12 @@ def pool_texts(
 
   Args:
     token_states: states of the tokens.
-    segments: which text of its row a token belongs to, from 1; 0 = padding.
+    segments: number of the text in its row that a token belongs to, from 1; 0 =
+      padding.
     kind: "cls" = first token, "last" = last token, "mean" = mean of all,
       "attention" = mean weighted by the softmax of the scores.
     max_texts: texts that a row may have, S.
-    scores: of the tokens, for "attention".
+    scores: scores of the tokens, for "attention".
   """
   is_member = _find_members(segments, max_texts)
   weights = None

@@ -49,7 +49,7 @@ def check_prefix(
 
   Args:
     max_length: tokens read of a text, prefix and special tokens included.
-    prefix_name: of the field or argument, for the error.
+    prefix_name: name of the field or argument, for the error.
   """
   if not prefix:
     return
@@ -354,8 +354,9 @@ def read_folder(
   """Returns tokenizer and geometry of a published encoder.
 
   Args:
-    folder: with config.json, tokenizer.json and tokenizer_config.json.
-    pooling: of its vectors; the tokenizer must add the token that it reads.
+    folder: folder with config.json, tokenizer.json and tokenizer_config.json.
+    pooling: pooling of its vectors; the tokenizer must add the token that it
+      reads.
     end_token: see `TextTokenizer.load`.
     **overrides: see `folders.read_encoder_config`.
   """

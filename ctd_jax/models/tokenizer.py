@@ -76,8 +76,8 @@ class TextTokenizer:
     """Wraps a tokenizer that neither pads nor truncates by itself.
 
     Args:
-      tokenizer: with its special tokens.
-      unk_token: of unknown characters; None if every character is known.
+      tokenizer: tokenizer with its special tokens.
+      unk_token: token for unknown characters; None if every character is known.
     """
     self._tokenizer = tokenizer
     self._pad_token = pad_token
@@ -131,8 +131,9 @@ class TextTokenizer:
     """Returns the tokenizer of a folder.
 
     Args:
-      directory: where `save` wrote, or a published folder: everything that
-        transformers' AutoTokenizer reads, without running code of the folder.
+      directory: folder that `save` wrote, or a published folder: everything
+        that transformers' AutoTokenizer reads, without running code of the
+        folder.
       end_token: token that ends every text, added if the tokenizer does not
         add it; "" = leave the tokenizer as it is.
     """

@@ -110,7 +110,7 @@ class BM25:
 
     Args:
       texts: [N] texts or their counts, at least one.
-      constants: of the weights.
+      constants: constants of the weights.
     """
     if not isinstance(texts, TokenCounts):
       texts = TokenCounts.from_texts(texts)
@@ -161,7 +161,7 @@ def rank_by_bm25(
     records: [N] texts or their counts.
     k: results per query.
     galleries: masks over the records.
-    constants: of BM25.
+    constants: constants of BM25.
 
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `TopK`.
@@ -187,7 +187,7 @@ def rank_by_rescored_bm25(
     k: results per query.
     galleries: masks over the records.
     rescore: changes the scores of a block of queries.
-    constants: of BM25.
+    constants: constants of BM25.
   """
   token_counts = records
   if not isinstance(token_counts, TokenCounts):

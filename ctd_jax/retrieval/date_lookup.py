@@ -44,8 +44,8 @@ def assign_tiers(
   for one about a month of it.
 
   Args:
-    asked_intervals: of the queries; None where no date could be read.
-    stated_intervals: of the records; None where the text states none.
+    asked_intervals: intervals of the queries; None if no date could be read.
+    stated_intervals: intervals of the records; None if the text states none.
     timeline: the calendar of both.
   """
   has_date = np.array([stated is not None for stated in stated_intervals], bool)
@@ -78,7 +78,7 @@ def combine_scores(
   """Returns tier and score as one score, in float64.
 
   Args:
-    tier: from `assign_tiers`.
+    tier: result of `assign_tiers`.
     scores: BM25.
   """
   lowest = scores.min(axis=1, keepdims=True).astype(np.float64)

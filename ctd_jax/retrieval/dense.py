@@ -56,9 +56,9 @@ def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
   """Returns a hash of all that encodings depend on, hexadecimal.
 
   Args:
-    params: of the dual encoder.
-    tokens: of the texts.
-    config: of the dual encoder; its repr names every field.
+    params: parameters of the dual encoder.
+    tokens: tokens of the texts.
+    config: config of the dual encoder; its repr names every field.
   """
   digest = hashlib.sha256(repr((_VERSION, config)).encode())
   # Array by array: a sharded model may not fit on one host.
@@ -78,7 +78,7 @@ def encode_to_files(
   """Returns the encodings of all texts, as arrays mapped from files.
 
   Args:
-    folder: of these encodings alone; see `fingerprint_encodings`.
+    folder: folder of these encodings alone; see `fingerprint_encodings`.
     num_texts: number of texts N, at least 1.
     encode_rows: encodes the texts of a slice; every process calls it.
     chunk_size: texts encoded and written at once.
@@ -150,7 +150,7 @@ class TextRanker:
     """Prepares the compiled functions.
 
     Args:
-      config: of the run; its score and its section `eval` are read.
+      config: config of the run; its score and its section `eval` are read.
       model: the dual encoder.
       mesh: devices that encode.
     """
@@ -229,8 +229,8 @@ class TextRanker:
     """Returns the k best records of tokenised queries, for every gallery.
 
     Args:
-      params: of the model.
-      tokens: of the queries.
+      params: parameters of the model.
+      tokens: tokens of the queries.
       intervals: first and last ordinal month that the parser reads in them,
         int32 [Q, 2]; None where the model dates them.
       records: encodings of all records.
@@ -287,8 +287,8 @@ class Ranker(TextRanker):
     """Returns one run for each gallery.
 
     Args:
-      params: of the model.
-      split: of the queries.
+      params: parameters of the model.
+      split: split of the queries.
       galleries: masks over the records.
       depth: records kept for a query.
       records: encodings of the gallery, if they exist already.
@@ -344,7 +344,7 @@ class Ranker(TextRanker):
     """Returns the validation metrics of the mode that selects checkpoints.
 
     Args:
-      params: of the model.
+      params: parameters of the model.
       records: encodings of the gallery, if they exist already.
     """
     benchmark = self._experiment.benchmark

@@ -29,7 +29,7 @@ def select_top_k(
   """Returns the k best columns of every row.
 
   Args:
-    scores: of all records; compared as float32.
+    scores: scores of all records; compared as float32.
     k: results per row; -1 and -inf fill up if N < k.
 
   Returns:

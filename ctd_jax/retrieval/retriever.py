@@ -79,11 +79,11 @@ class Retriever:
         which rank with the best checkpoint and the score of the run; folder of
         an encoder or hub id, which ranks with the cosine; or a config, whose
         model ranks as it is before training.
-      dataset: whose records are the gallery; None = that of the run.
-      data_dir: where the data set lies; None = where the config says.
+      dataset: data set whose records are the gallery; None = the run's own.
+      data_dir: folder of the data set; None = as in the config.
       texts: the gallery instead of a data set: record id -> text, or texts
         whose ids are their numbers.
-      pooling: of an encoder; None = as its folder says.
+      pooling: pooling of an encoder; None = as its folder says.
 
     Raises:
       FileNotFoundError: if the folder, its checkpoint or a file is missing.

@@ -106,7 +106,7 @@ def list_left_behind(
   """Returns what the score of a run has and that of a mode lacks.
 
   Args:
-    config: of the run.
+    config: config of the run.
     mode: "semantic" or "absolute", an inner product of the run's vectors; None
       = the cosine in another library, which sees the texts as they are.
   """
@@ -194,8 +194,8 @@ def make_card(
   """Returns the card, with the metadata that hubs read.
 
   Args:
-    system: that is in the folder.
-    rows: from `measure_system`.
+    system: system in the folder.
+    rows: rows from `measure_system`.
     folder_name: shown in examples.
   """
   config, backbone = system.config, system.backbone
@@ -291,7 +291,7 @@ def export_vectors(
   Args:
     experiment: a trained run; its score mode chooses the vectors, "semantic"
       or "absolute", those with the calendar context.
-    params: of the model.
+    params: parameters of the model.
     folder: made if needed.
   """
   config, benchmark = experiment.config, experiment.benchmark

@@ -106,7 +106,7 @@ def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
 
   Args:
     folder: made if needed.
-    system: with parameters of a checkpoint.
+    system: system with the parameters of a checkpoint.
   """
   config, backbone = system.config, system.backbone
   encoder, encoder_params = backbone.encoder, system.params[ENCODER]

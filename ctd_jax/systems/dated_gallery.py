@@ -123,7 +123,7 @@ def read_dated_gallery(
   """Returns the gallery of a benchmark, read but not dated.
 
   Args:
-    benchmark: whose gallery.
+    benchmark: benchmark with the gallery.
     external_texts: texts from outside the gallery whose citations count as
       well.
     model: dates the gallery; one of all experts by default.
@@ -166,7 +166,7 @@ def list_works(
   Texts that say their month themselves, the placeholders, are of no work.
 
   Args:
-    benchmark: whose gallery.
+    benchmark: benchmark with the gallery.
     corpus: its texts.
   """
   rows = collections.defaultdict(list)
@@ -185,7 +185,7 @@ def date_works(
   """Returns the posterior of all records.
 
   Args:
-    benchmark: whose gallery.
+    benchmark: benchmark with the gallery.
     corpus: its texts.
     known_months: ordinal month of each record, UNKNOWN where it is not known.
   """
@@ -235,9 +235,9 @@ def date_work(
 
   Args:
     source: name of the work.
-    texts: of its records in order, [n].
-    known_lunations: of the records, UNKNOWN where it is not known.
-    calendar: of the timeline.
+    texts: texts of its records in order, [n].
+    known_lunations: lunation of each record, UNKNOWN if it is not known.
+    calendar: calendar of the timeline.
 
   Raises:
     ValueError: if no record prints a date and none is known.
@@ -267,7 +267,7 @@ def spread_lunations(
   Where a lunation has several names in the timeline, each has an equal share.
 
   Args:
-    dates: of a work.
+    dates: dates of a work.
     calendar: all L lunations; those of the dates may be fewer.
     lunation_of: lunation of each month of the timeline.
   """
@@ -289,7 +289,7 @@ def date_gallery(benchmark: Benchmark, use_labels: bool) -> GalleryDates:
   """Returns the dates of all records.
 
   Args:
-    benchmark: whose gallery.
+    benchmark: benchmark with the gallery.
     use_labels: whether records of train months have the months of their labels.
   """
   corpus = corpus_lib.read_corpus(

@@ -117,8 +117,8 @@ def make_posterior_system(
 
   Args:
     date_gallery: returns the dates of the records; called once.
-    track: what they are read from.
-    seeds: of the model.
+    track: track that they are read from.
+    seeds: seeds of the model.
   """
   date_gallery = functools.cache(date_gallery)
 

@@ -71,7 +71,7 @@ def read_pseudo_queries(
 
   Args:
     path: JSON lines with the fields sid and generated_queries.
-    record_ids: of the gallery; a record may have no line.
+    record_ids: ids of the gallery; a record may have no line.
 
   Raises:
     FileNotFoundError: if there is no such file.
@@ -113,8 +113,8 @@ def cluster_centres(
   """Returns the components of a record, of length 1.
 
   Args:
-    vectors: of its pseudo-queries, of length 1; up to `NUM_CLUSTERS` are the
-      components themselves.
+    vectors: vectors of its pseudo-queries, of length 1; up to `NUM_CLUSTERS`
+      are the components themselves.
   """
   if len(vectors) <= NUM_CLUSTERS:
     return vectors
@@ -152,8 +152,8 @@ def make_search(
 
   Args:
     record_ids: [N].
-    texts: of the records [N].
-    config: of the encoder and the file.
+    texts: texts of the records [N].
+    config: config of the encoder and the file.
   """
   encode = published.encode_dense
   # Pseudo-queries are read like queries, with the length of records.

@@ -73,10 +73,10 @@ def write_pseudo_queries(
   """Writes the pseudo-queries of all records; returns a line about them.
 
   Args:
-    benchmark: whose records are read.
+    benchmark: benchmark whose records are read.
     endpoint: model and server.
     count: pseudo-queries of a record.
-    folder: for the file and the journals.
+    folder: folder for the file and the journals.
     workers: parallel requests.
 
   Raises:

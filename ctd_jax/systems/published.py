@@ -204,10 +204,10 @@ def encode(
   """Returns the encodings of texts, as the model's class gives them.
 
   Args:
-    model: of the library.
-    texts: to encode.
+    model: model of the library.
+    texts: texts to encode.
     side: `QUERY` or `RECORD`, which has its prompt and length.
-    config: of the model.
+    config: config of the model.
     **options: further arguments of `encode_query` and `encode_document`.
   """
   length = getattr(config, f"{side}_length")

@@ -163,8 +163,9 @@ def register(
   """Returns the decorator that registers a factory.
 
   Args:
-    names: of its systems, as `config.eval.baselines` names them. A factory of
-      several returns them together, because they share what they read.
+    names: names of its systems, as `config.eval.baselines` names them. A
+      factory of several returns them together, because they share what they
+      read.
     config: dataclass of its section.
 
   Raises:
@@ -192,7 +193,7 @@ def load_system_modules(folders: Iterable[str] = ()) -> None:
   """Imports the files of the package that register a system.
 
   Args:
-    folders: to be searched as well, as if their files lay in the package.
+    folders: folders to search too, as if their files were in the package.
   """
   # The import system then finds the files as submodules of the package.
   systems.__path__.extend(folders)
@@ -229,7 +230,7 @@ def default_section(name: str) -> ml_collections.ConfigDict:
   """Returns a section of the config with the defaults of its dataclass.
 
   Args:
-    name: of the section, e.g. "dating".
+    name: name of the section, e.g. "dating".
 
   Raises:
     ValueError: naming the sections there are, if it is unknown.
@@ -292,7 +293,7 @@ def make_systems(
   No model is loaded and nothing is encoded before a system searches.
 
   Args:
-    benchmark: whose gallery is ranked.
+    benchmark: benchmark whose gallery is ranked.
     config: seed, eval.baselines, eval.mode and the systems' sections.
 
   Raises:
@@ -323,7 +324,7 @@ def read_section(
   """Returns a section of the config as its dataclass.
 
   Args:
-    config: of an experiment; without the section the defaults hold.
+    config: config of an experiment; without the section the defaults hold.
     section_type: the dataclass.
 
   Raises:
@@ -346,7 +347,7 @@ def explain_field(config: ml_collections.ConfigDict | None, field: str) -> str:
   """Returns what would be right for an override of a field that is not there.
 
   Args:
-    config: that the override is for; None where it could not be read.
+    config: config to override; None if it could not be read.
     field: dotted, without "config.", e.g. "published.source".
 
   Returns:

@@ -60,7 +60,7 @@ def estimate_month_density(
   Args:
     ordinals: ordinal months of the feedback, 0 = first of the timeline.
     num_months: K.
-    constants: of the prior.
+    constants: constants of the prior.
 
   Returns:
     The prior, every row summing to 1; constant where r is 0.
@@ -90,7 +90,7 @@ def add_time_prior(
     scores: BM25.
     ordinals: ordinal month of every record.
     num_months: K.
-    constants: of the prior.
+    constants: constants of the prior.
 
   Returns:
     The sum; a query without any BM25 hit gets a constant prior.
@@ -124,7 +124,7 @@ def rank_by_time_prior(
     num_months: length of the timeline.
     k: results per query.
     galleries: name -> [N] bool.
-    constants: of BM25 and of the prior.
+    constants: constants of BM25 and of the prior.
 
   Returns:
     gallery -> (indices [Q, k], scores [Q, k]), see `search.search_top_k`.

@@ -143,8 +143,9 @@ def make_tuned_systems(
   """Returns BM25, and BM25 with the time prior; nothing is computed yet.
 
   Args:
-    benchmark: whose gallery is ranked, and whose validation queries choose.
-    mode: by which they choose.
+    benchmark: benchmark whose gallery is ranked, and whose validation queries
+      choose.
+    mode: mode that they choose by.
   """
   months = time_prior.month_ordinals(benchmark)
   num_months = len(benchmark.timeline)

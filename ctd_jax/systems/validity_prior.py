@@ -79,7 +79,7 @@ def compute_log_validity(
   Args:
     query_minutes: times asked, in minutes since any common origin.
     record_minutes: times of publication, since the same origin.
-    curves: of the records, over log time since publication.
+    curves: curves of the records, over log time since publication.
   """
   from ctd_jax.tasks.chronocept import curves as validity_curves
 
@@ -105,8 +105,8 @@ def make_rescore(
   Args:
     query_minutes: times asked, NaN where a query names none.
     record_minutes: times of publication, since the same origin.
-    curves: of the records.
-    weight: of the log validity; 0 leaves BM25.
+    curves: curves of the records.
+    weight: weight of the log validity; 0 leaves BM25.
   """
 
   def rescore_block(

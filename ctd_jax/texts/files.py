@@ -51,10 +51,10 @@ def read_works(
   README, LICENSE and the like are no texts, nor are hidden files.
 
   Args:
-    path: of a file, or of a folder that is searched with all below it.
+    path: path of a file, or of a folder, which is searched recursively.
     text_format: `mandoku`, `tei`, `markdown` or `plain`; found from the
       content of each file if None.
-    unit: of plain text, `line` or `paragraph`: what holds a record; found
+    unit: unit that holds a record of plain text, `line` or `paragraph`; found
       from the text if None.
 
   Raises:

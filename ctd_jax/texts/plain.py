@@ -238,7 +238,7 @@ def read_plain(
   """Returns the entries of one work.
 
   Args:
-    files: in order; of several files, each stands under its own name.
+    files: files in order; if there are several, each goes under its own name.
     unit: `line` or `paragraph`; found for each file if None.
   """
   entry_list = EntryList()

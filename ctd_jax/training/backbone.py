@@ -85,8 +85,8 @@ def read_published_backbone(
 
   Args:
     section: `config.model`, whose encoder has a source.
-    saved_folder: where `Backbone.save` wrote for a run that has begun; None
-      for a new one, which needs the weights as well.
+    saved_folder: folder that `Backbone.save` wrote for a run that has begun;
+      None for a new one, which needs the weights as well.
   """
   geometry_fields, source_fields = split_encoder_fields(section)
   end_token = source_fields.pop("end_token")
@@ -122,11 +122,11 @@ def make_scratch_backbone(
 
   Args:
     section: `config.model`.
-    benchmark: whose training texts give the vocabulary of a new run; not read
-      where there is a folder.
-    saved_folder: where `Backbone.save` wrote for a run that has begun, or an
-      exported folder; None for a new run.
-    date_marks: whose tokens the vocabulary has as well.
+    benchmark: benchmark whose training texts give the vocabulary of a new run;
+      not read where there is a folder.
+    saved_folder: folder that `Backbone.save` wrote for a run that has begun, or
+      an exported folder; None for a new run.
+    date_marks: date marks, whose tokens the vocabulary also has.
   """
   geometry_fields, _ = split_encoder_fields(section)
   if saved_folder is None:

@@ -354,7 +354,7 @@ def deal_evenly(
   so far, and so on. Groups, and what is in them, come in a random order.
 
   Args:
-    tokens: to be summed; `groups` divides V.
+    tokens: tokens to sum; `groups` divides V.
   """
   strata = np.argsort(-tokens, kind="stable").reshape(-1, groups)
   dealt, sums = np.zeros_like(strata), np.zeros(groups, np.int64)

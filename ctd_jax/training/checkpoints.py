@@ -150,7 +150,7 @@ class Checkpoints:
 
     Args:
       step: number of steps made.
-      state: of global arrays; what is frozen is not written.
+      state: state made of global arrays; frozen parameters are not written.
       iterator: the training data, as far as it has been read.
       metrics: validation metrics, `self.metric` among them. A checkpoint
         without metrics can be resumed from, but is never the best.
@@ -225,9 +225,9 @@ class Checkpoints:
 
     Args:
       step: a saved step.
-      abstract_state: of `jax.ShapeDtypeStruct` with shardings: the checkpoint
-        may come from another number of devices. What is frozen comes back as
-        it is.
+      abstract_state: state made of `jax.ShapeDtypeStruct` with shardings: the
+        checkpoint may come from another number of devices. What is frozen comes
+        back as it is.
       iterator: rewound or forwarded in place when given.
     """
     folder = self.directory / str(step)

@@ -178,7 +178,7 @@ def make_mesh(
     fsdp: devices that share parameters and split the batch.
     tensor: devices that share matrices and work on the same texts; what is
       left, num_devices / (fsdp * tensor), is the axis `data`.
-    devices: to choose from; None = those that JAX sees.
+    devices: devices to choose from; None = those that JAX sees.
   """
   devices = jax.devices() if devices is None else devices
   count = num_devices or len(devices)

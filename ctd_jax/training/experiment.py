@@ -189,8 +189,8 @@ def assemble_experiment(
 
   Args:
     config: see `training.config.base_config`.
-    workdir: of the run; nothing but an empty folder and, where they are kept,
-      tokens is written.
+    workdir: folder of the run; nothing but an empty folder and, where they are
+      kept, tokens is written.
   """
   # Cheap checks come first, then weights, then source texts, then the rest.
   training_config.validate(config)
@@ -382,9 +382,9 @@ def tokenize_side(
   Args:
     side: "query" or "record", whose length is read in the config, and whose
       prefix and date marks in the backbone.
-    name: of the texts, in a warning.
+    name: name of the texts, in a warning.
     keys: months of records, which date marks of track T1 read.
-    folder: where tokens are kept; None = memory.
+    folder: folder that keeps tokens; None = memory.
   """
   field = f"{side}_length"
   marks = backbone.date_marks

@@ -324,7 +324,7 @@ def tokenize_texts(
 
   Args:
     prefix: stands before every text and counts in its length.
-    folder: where tokens are kept; None = nowhere.
+    folder: folder that keeps tokens; None = nowhere.
   """
   kept = None
   if folder is not None:

@@ -122,7 +122,7 @@ def calendar_cross_entropy(
   """Returns the loss of the three calendar heads on dated texts.
 
   Args:
-    logits: of reign, year and month; each head has its own classes.
+    logits: logits of reign, year and month; each head has its own classes.
     labels: (reign, year, month), each counted from 0. A time key counts from
       1: subtract one.
     eps: neighbour smoothing, see `neighbour_targets`; 0 = plain.

@@ -83,7 +83,7 @@ def arrange_batch(
 
   Args:
     lengths: tokens of the texts, at most the width of each shape.
-    shapes: to be tried in this order.
+    shapes: shapes to try, in this order.
   """
   unit_packs = count_unit_packs(len(lengths), packs)
   dealt = _deal_texts(lengths, packs // unit_packs)

@@ -117,9 +117,9 @@ def read_workload(
   """Returns the workload of a config; its data set need not be built.
 
   Args:
-    query_tokens: of every query; None = config.query_length.
-    record_tokens: of every record; None = config.record_length.
-    vocab_size: of an encoder that is made from scratch.
+    query_tokens: tokens of every query; None = config.query_length.
+    record_tokens: tokens of every record; None = config.record_length.
+    vocab_size: vocabulary size of an encoder made from scratch.
   """
   lengths = []
   for side, tokens in (("query", query_tokens), ("record", record_tokens)):
@@ -263,8 +263,8 @@ def plan_step(
   """Returns the plan of a step, compiled for the devices of a mesh.
 
   Args:
-    mesh: of devices that may stand in for others.
-    platform: of the run's devices; None = that of the mesh.
+    mesh: mesh of devices that may stand in for others.
+    platform: platform of the run's devices; None = that of the mesh.
   """
   start_time = time.perf_counter()
   mesh_platform = mesh.devices.flat[0].platform
@@ -457,7 +457,7 @@ def find_largest_batch(
   """Returns the largest batch that fits, or one at most a tenth smaller.
 
   Args:
-    first_batch: to begin with, a multiple of `unit`.
+    first_batch: batch size to begin with, a multiple of `unit`.
     unit: batches are multiples of it.
     limit: bytes of a device.
     count_bytes: returns the bytes that a batch needs, more for a larger one.

@@ -62,8 +62,8 @@ def reads_query_dates(
   """Returns whether the parser, not the model, dates queries.
 
   Args:
-    timeline: of the data set that it was trained on.
-    asked: of the data set that it is asked about; where it is another, a
+    timeline: timeline of the data set that it was trained on.
+    asked: timeline of the data set that it is asked about; if it is another, a
       warning says that the model dates the queries.
   """
   if not experiments.asks_parser(config):

@@ -72,8 +72,8 @@ def read_flags(
   """Returns a function that maps items as --runner and --workers say.
 
   Args:
-    arguments: what follows -- on the command line.
-    folder: as in `map_items`.
+    arguments: arguments after -- on the command line.
+    folder: see `map_items`.
 
   Raises:
     ConnectionError: if the cluster's scheduler does not answer.
@@ -129,8 +129,9 @@ def map_items(
   """Returns the results of a function for all items, in order.
 
   Args:
-    function: of one item, or a partial of such. It must be importable, and its
-      annotations name the types of item and result, which msgspec reads.
+    function: function of one item, or a partial of one. It must be importable,
+      and its annotations name the types of item and result, which msgspec
+      reads.
     items: may be an iterator; one is held at a time.
     folder: visible to all workers under this path.
     arguments: flags of Beam and of the runner.

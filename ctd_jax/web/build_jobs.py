@@ -109,9 +109,9 @@ class JobRunner:
     Args:
       title: shown to readers; either text, or a code such as "redate" for the
         message "job.redate".
-      arguments: of `ctd-jax index`, without --index.
-      subject: what the job is about; `list` filters by it.
-      key: of the form; a form sent twice starts one job.
+      arguments: arguments of `ctd-jax index`, without --index.
+      subject: subject of the job; `list` filters by it.
+      key: key of the form; a form sent twice starts one job.
     """
     if self._settings.read_only:
       raise ValueError("the server is read only; no job was started")

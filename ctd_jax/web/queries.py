@@ -114,7 +114,7 @@ def parse_query(
   """Returns the parameters of a page.
 
   Args:
-    parameters: of the address, or fields of a form.
+    parameters: parameters of the address, or fields of a form.
     max_question: limit in characters.
   """
   for name, value in parameters.items():
@@ -334,7 +334,7 @@ def make_timeline(
   Args:
     matches: the matching records, if the query has words.
     window: first and last month to show; by default, around those asked for.
-    unit: of the bars; by default the finest that stays legible.
+    unit: unit of the bars; by default the finest that stays legible.
   """
   works = resolved.query.works or resolved.question.works if resolved else ()
   density = served.find_density(

@@ -138,10 +138,10 @@ def draw_bars(
   """Returns a bar chart as SVG.
 
   Args:
-    bars: from left to right, at least one.
-    label: of the chart, for screen readers.
-    height: of the part above the line.
-    depth: of the part below the line.
+    bars: bars from left to right, at least one.
+    label: label of the chart, for screen readers.
+    height: height of the part above the line.
+    depth: depth of the part below the line.
   """
   escape = markupsafe.escape
   width = (WIDTH - _LEFT - _RIGHT) / len(bars)
@@ -325,7 +325,7 @@ class PageLinks:
     """Returns an address on this server, in the language of the page.
 
     Args:
-      parameters: by name, or encoded as `PageQuery.encode` does.
+      parameters: parameters by name, or encoded as by `PageQuery.encode`.
     """
     if isinstance(parameters, dict):
       parameters = urlencode(parameters, doseq=True)

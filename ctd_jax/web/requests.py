@@ -167,7 +167,8 @@ def endpoint(function: Callable[..., Result]) -> Callable[..., Any]:
   """Returns the endpoint that runs a function as `answer_in_time` does.
 
   Args:
-    function: of the request, the served index, and parameters of the request.
+    function: function that takes the request, the served index, and the
+      request's parameters.
   """
   signature = inspect.signature(function, eval_str=True)
 

@@ -442,8 +442,8 @@ class UploadStore:
 
     Args:
       files: name and content of each.
-      title: of the works; from the file names if empty.
-      key: of the form; "" if no form sent it.
+      title: title of the works; taken from the file names if empty.
+      key: key of the form; "" if no form sent it.
     """
     self.remove_leftovers()
     brought = open_files(files, MAX_FILES)

@@ -66,7 +66,7 @@ def estimate_seconds(
   26,682 months of China: 63, 80 and 161 s.
 
   Args:
-    num_characters: of the index so far.
+    num_characters: number of characters in the index so far.
   """
   num_characters += sum(work["num_characters"] for work in works)
   seconds = _START_SECONDS + num_characters * _PASSAGE_SECONDS_PER_CHARACTER

@@ -36,7 +36,7 @@ def fill_readme(
   """Returns a Markdown text with every marked section made anew.
 
   Args:
-    verdicts: on the records that were read by eye.
+    verdicts: verdicts on the records that people read.
   """
   figures, paper = (
     summary.compute_figures(statistics),

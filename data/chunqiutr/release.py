@@ -276,7 +276,7 @@ def read_release(
   """Returns the benchmark of three files in the schema of the release.
 
   Args:
-    paths: by the names of `FILES`.
+    paths: paths by the names of `FILES`.
     timeline: months that exist; None means the 3,036 released ones.
   """
   timeline = timeline or reigns.load_timeline("lu_release")

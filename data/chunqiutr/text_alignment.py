@@ -144,7 +144,7 @@ class Alignment:
     explains what begins there: the first segment of the juan.
 
     Args:
-      position: of a note in the edition's folded text.
+      position: position of a note in the edition's folded text.
 
     Returns:
       The segment of the last annotated character; its score is the share of
@@ -310,7 +310,7 @@ def parse_years(text: str, reign: int) -> list[Year]:
   """Returns the years that the folded `text` names, in order.
 
   Args:
-    reign: of a year that stands without a duke before all others.
+    reign: reign of a year that comes first and has no duke.
   """
   years = []
   for duke, year in _YEAR.findall(text):
@@ -378,7 +378,7 @@ class AnchorMatcher:
     """Returns the best fit in the years named, or one in others if it is good.
 
     Args:
-      other_years: where else to look if nothing of these years fits.
+      other_years: years to search next if nothing in these years fits.
 
     Returns:
       The best fit of the named years, however bad, if no other year fits.

@@ -167,7 +167,7 @@ def make_rows(
   """Returns a line for each record, with what an earlier reading said of it.
 
   Args:
-    sample: from `draw_sample`.
+    sample: sample from `draw_sample`.
     data: name and version of the data set.
     places: record id -> `file:line`.
     earlier_rows: verdicts that hold for records with the same contents.
@@ -254,7 +254,7 @@ def estimate_rate(
   that unweighted would say as much (Kish's effective sample size).
 
   Args:
-    verdicts: of `VERDICTS`.
+    verdicts: a selection of `VERDICTS`.
   Source: Wilson (JASA 22, 1927); Kish, Survey Sampling (1965), 11.7.
   """
   verdicts = set(verdicts)

@@ -405,7 +405,7 @@ def find_aliases(name: str) -> tuple[PeriodAlias, ...]:
   """Returns the aliases of a dynasty word: none, one, or homonyms.
 
   Args:
-    name: in either script, with or without 朝, 代, 时期 and the like.
+    name: name in either script, with or without 朝, 代, 时期 and the like.
   """
   table = _index_by_spelling()
   return table.get(name) or table.get(_SUFFIX_PATTERN.sub("", name), ())

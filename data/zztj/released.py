@@ -139,7 +139,7 @@ def read_rows(path: pathlib.Path, name: str, notes: FileNotes) -> list[DemoRow]:
   """Returns the rows of a file without its headers.
 
   Args:
-    name: in `FILE_BLOBS`, whose blob id the file should have.
+    name: name in `FILE_BLOBS`, whose blob id the file should have.
   """
   rows, num_rows = [], 0
   text = source_files.read_blob(path, FILE_BLOBS[name], notes)

@@ -286,7 +286,7 @@ class MonthDays:
 
     Args:
       month: ordinal.
-      offset: of the calendar; None spans the lunations of all offsets.
+      offset: offset of the calendar; None spans the lunations of all offsets.
       is_leap: whether the leap month after the twelfth is meant, where the
         calendar counts both as one.
     """

@@ -184,9 +184,10 @@ def date_sections(
   """Returns the months of sections.
 
   Args:
-    records: in order of the text.
-    all_sections: from `read_all_sections`.
-    calendar: of the months; the result has a part of it, if it is long.
+    records: records in the order of the text.
+    all_sections: result of `read_all_sections`.
+    calendar: calendar of the months; the result has a part of it, if it is
+      long.
     first_year: astronomical year of the first record, if known.
     allowed_months: number of a section -> months known for certain.
     credible: probability of the credible months of a section.

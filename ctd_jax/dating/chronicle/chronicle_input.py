@@ -83,7 +83,7 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
   Args:
     name: path of a reign table, name of an installed one, polities with commas
       (宋, zh, all), or the common era (CE, CE:700-1160).
-    records: of the text; CE takes its years from them.
+    records: records of the text; CE takes its years from them.
 
   Raises:
     FileNotFoundError: listing installed tables and the nearest polities.

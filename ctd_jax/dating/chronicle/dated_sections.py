@@ -70,7 +70,7 @@ def format_edtf(
   """Returns spans of days in EDTF (ISO 8601-2, level 2); "" if there are none.
 
   Args:
-    probability: of the most probable month.
+    probability: probability of the most probable month.
     is_approximate: whether the ends of the spans may be a day off.
   """
   if not spans:

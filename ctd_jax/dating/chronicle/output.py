@@ -87,9 +87,9 @@ def write_dates(
   """Writes a dated chronicle and returns the paths of its files.
 
   Args:
-    rows: from `make_rows` or `read_dates_jsonl`.
+    rows: rows from `make_rows` or `read_dates_jsonl`.
     bom: whether CSV begins with a byte order mark, for spreadsheets.
-    title: of the chronicle, for TEI; by default the names of its files.
+    title: title of the chronicle, for TEI; by default the names of its files.
   """
   check_formats(formats, bom)
   formatters = {

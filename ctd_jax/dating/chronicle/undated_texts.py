@@ -213,7 +213,7 @@ def make_text_model(
 
   Args:
     without: names of evidence to leave out; ValueError if unknown.
-    seed: of the year encoder.
+    seed: seed of the year encoder.
   """
   # A chronicle names a month as often as it likes, and does not say that a
   # month without a record has none. So the room of months is no evidence.

@@ -168,7 +168,7 @@ def read_corpus_features(
   """Returns the evidence in the texts of a corpus.
 
   Args:
-    labels: of these only the kinds of records are read.
+    labels: labels, of which only the kinds of records are read.
     use_punctuation: whether the style of events includes punctuation.
   """
   logging.info("dating: reading %s records", f"{len(corpus):,}")

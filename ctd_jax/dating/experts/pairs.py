@@ -78,7 +78,7 @@ def make_parallel_pairs(
 
   Args:
     string_index: wording of the events.
-    texts: what is compared of each row, [n].
+    texts: compared text of each row, [n].
   """
   # Event that each record is itself, if it is one.
   event_position, is_event = find_sorted(event_records, rows)
@@ -429,7 +429,7 @@ def pair_citations(
   Args:
     rows: citation of each pair.
     columns: event of each pair.
-    overlap_features: from `make_overlap_features`.
+    overlap_features: result of `make_overlap_features`.
   """
   *_, year_numbers = number_citations(citations)
   preceding_characters = np.array(

@@ -226,8 +226,8 @@ def pool_parallels(
   """Returns the NUM_POOLED scores of the parallels of some events.
 
   Args:
-    pooling_matrix: from `make_pooling_matrix`, [n, n].
-    citation_scores: of all events, `citations.NUM_SCORES` of [n, Y].
+    pooling_matrix: result of `make_pooling_matrix`, [n, n].
+    citation_scores: scores of all events, `citations.NUM_SCORES` of [n, Y].
   """
   pooling_matrix = pooling_matrix[rows]
   parallel_weight = 1 + np.asarray(pooling_matrix.sum(axis=1)).reshape(-1, 1)

@@ -350,7 +350,7 @@ class EventStringIndex:
 
     Args:
       *encoders: each gives the strings of a slice of its T texts.
-      max_matches: of texts with events in a block, roughly.
+      max_matches: rough limit on the matches of texts with events in a block.
     """
     frequency = self.strings.text_counts
     for start in output.Progress(

@@ -352,7 +352,7 @@ class PassageDater:
       labels: months of records dated with certainty (by key, or by order with
         .9 or more), and whether each tells an event.
       calendar: a timeline (regnal months) or a calendar (lunations).
-      posteriors: of records without a label, in `rows` of `texts`.
+      posteriors: posteriors of records without a label, in `rows` of `texts`.
       row_ids: ascending numbers by which reasons and `exclude` name the
         records; 0..N-1 by default.
       external_texts: texts outside the corpus; their citations count as well.

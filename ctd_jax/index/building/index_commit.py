@@ -72,7 +72,7 @@ def commit_works(
   """Removes and adds works, then writes the manifest.
 
   Args:
-    folder: of the index, whose lock is held.
+    folder: folder of the index, whose lock is held.
     removed: names of works to remove.
     dense: encoder of the vectors, which exist already.
   """

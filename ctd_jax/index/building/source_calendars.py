@@ -36,7 +36,7 @@ def open_calendar(
   """Returns the calendar of the index; the first build writes it.
 
   Args:
-    reigns: as for `choose_calendar`.
+    reigns: see `choose_calendar`.
     is_first: whether no build has ended in the folder.
   """
   if not is_first:
@@ -62,7 +62,7 @@ def choose_calendar(
   """Returns the calendar and the name it was asked for by, name first.
 
   Args:
-    reigns: as for `chronicle_input.load_reigns`; None if the works say it.
+    reigns: see `chronicle_input.load_reigns`; None if the works name it.
   """
   entries = [entry for work in works for entry in work.entries]
   if reigns is not None:

@@ -138,8 +138,8 @@ def make_request(
   """Returns the request for a data set, a BEIR folder, a file or a folder.
 
   Args:
-    folder: of the index.
-    unit: of plain text, "line" or "paragraph"; found from the text if None.
+    folder: folder of the index.
+    unit: unit of plain text, "line" or "paragraph"; detected if None.
     hidden_splits: splits of a data set whose months must not be used.
     data_dir: folder of the built data sets; TFDS's own if None.
   """

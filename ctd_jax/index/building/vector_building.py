@@ -158,7 +158,8 @@ def plan_vectors(
 
   Args:
     previous: encoder of the index.
-    encoder: from the flag; `encoders.NO_ENCODER` for none, None for `previous`.
+    encoder: encoder from the flag; `encoders.NO_ENCODER` for none, None for
+      `previous`.
   """
   if encoder == encoders.NO_ENCODER or not (encoder or previous):
     return None

@@ -62,7 +62,7 @@ def match_corrections(
   """Returns corrections by record; logs those left out.
 
   Args:
-    corrections: of the work, without those undone.
+    corrections: corrections of the work, without those undone.
     records: all of the work, in order.
   """
   months: dict[int, np.ndarray] = {}
@@ -105,7 +105,7 @@ def add_fixed_sections(
   """Returns the index's corrections with those of a --fixed file.
 
   Args:
-    corrected: of a text whose records are `sections`.
+    corrected: corrections of a text whose records are `sections`.
   """
   fixed = fixed_dates.read_fixed_dates(path, entries, sections, calendar)
   for row in fixed:
@@ -129,7 +129,8 @@ def add_fixed_entries(
   """Returns the index's corrections with those of a --fixed file, by entry.
 
   Args:
-    corrected: of a text whose records are its entries without headings.
+    corrected: corrections of a text whose records are its entries without
+      headings.
   """
   sections = [
     Section(number, 0, len(entry.text), 0, sections_lib.NO_DATE)

@@ -171,7 +171,7 @@ def date_text_by_order(
 
   Args:
     fixed: file of corrections, see `fixed_dates`.
-    corrections: of the index.
+    corrections: corrections of the index.
   """
   entries = work.entries
   sections = chronicle_dating.read_all_sections(entries, calendar)

@@ -228,11 +228,11 @@ def attend(
   """Returns the weighted sum of values of each head, [B, S, H, E].
 
   Args:
-    query: of the attending tokens.
+    query: queries of the attending tokens.
     key: J divides H; H / J consecutive query heads share one key head.
-    value: as `key`.
-    scope: of the attending tokens.
-    precision: of the products of "plain" and "xla".
+    value: values, like `key`.
+    scope: scope of the attending tokens.
+    precision: precision of the products of "plain" and "xla".
     drop_weights: dropout of the weights [B, H, S, L], for "plain" only.
 
   Source: Vaswani et al. 2017, eq. 1.

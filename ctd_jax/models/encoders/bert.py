@@ -123,9 +123,9 @@ class SelfAttention(nn.Module):
     """Returns the projected sum of weighted values.
 
     Args:
-      states: of all tokens.
+      states: states of all tokens.
       columns: positions of the tokens whose states are wanted; None = all.
-      scope: of all tokens.
+      scope: scope of all tokens.
     """
     config = self.config
     width = config.hidden_size

@@ -125,9 +125,9 @@ class GroupedAttention(nn.Module):
     """Returns the projected sum of weighted values.
 
     Args:
-      states: of all tokens, normalised.
+      states: states of all tokens, normalised.
       columns: positions of the tokens whose states are wanted; None = all.
-      scope: of all tokens.
+      scope: scope of all tokens.
       angles: rotations of all tokens, [B, L, E/2].
     """
     config = self.config

@@ -90,9 +90,9 @@ class VectorSettings:
     """Returns a setting of one side.
 
     Args:
-      folder: that declares these settings, for the error.
+      folder: folder that declares these settings, for the error.
       side: "query" or "record"; None if both have the same.
-      name: of the setting, a field of `SideSettings`.
+      name: name of the setting, a field of `SideSettings`.
       value: given by the caller; None = the declared one.
     """
     if value is not None:
@@ -120,7 +120,7 @@ def read_vector_settings(
   """Returns how the vectors of a folder are made, as far as it says.
 
   Args:
-    folder: of a published or exported encoder.
+    folder: folder of a published or exported encoder.
     reads_steps: whether pooling and normalisation are read; a caller who names
       both may use a folder with other steps.
   """

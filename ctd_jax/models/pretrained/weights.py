@@ -174,7 +174,7 @@ def load_params(
   """Returns the parameters of `config.make_encoder()` from a folder.
 
   Args:
-    folder: with model.safetensors, or shards and their index.
+    folder: folder with model.safetensors, or with shards and their index.
     config: geometry, without adapters.
     sharding: one for all parameters, or a tree of them; None = the first
       device.
@@ -427,7 +427,7 @@ def export_encoder(
   calendar context. One that knows a single length takes the longer of both.
 
   Args:
-    params: of `config.make_encoder()`.
+    params: parameters of `config.make_encoder()`.
     pooling: "cls", "mean" or "last".
     query: prefix and length of queries; both sides have a length.
   """

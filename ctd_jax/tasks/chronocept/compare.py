@@ -64,7 +64,7 @@ def read_run(workdir: str | os.PathLike) -> FinishedRun:
   """Returns the run in a workdir of `ctd_jax.train`.
 
   Args:
-    workdir: of a run of `configs/chronocept.py`.
+    workdir: folder of a run of `configs/chronocept.py`.
 
   Raises:
     FileNotFoundError: if the run is not finished or its data are missing.

@@ -220,9 +220,9 @@ def make_split_inputs(
 
   Args:
     config: axes and protocol are read.
-    input_kind: of the system, see `systems.BaselineSystem`.
+    input_kind: kind of input of the system, see `systems.BaselineSystem`.
     data: samples by split.
-    encoder_features: of the frozen encoder.
+    encoder_features: features of the frozen encoder.
   """
 
   @functools.cache

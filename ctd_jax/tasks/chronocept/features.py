@@ -111,7 +111,7 @@ def make_field_texts(
   Args:
     axes: one of `AXES_ABLATIONS`. "removed" leaves the parent alone; "shuffled"
       permutes the eight axis texts of each sample.
-    seed: of the permutations, together with the sample's id.
+    seed: seed of the permutations, together with the sample's id.
 
   Returns:
     N tuples of S texts, "" where a field is absent.
@@ -185,9 +185,9 @@ class FrozenFeatures:
 
     Args:
       rows: texts of the S fields of N samples.
-      pad_to_max_length: as published: each field takes `max_length` positions,
-        and the zeros behind its tokens are read like states. Otherwise it takes
-        as many positions as it has tokens.
+      pad_to_max_length: pads as published: each field takes `max_length`
+        positions, and the zeros behind its tokens are read like states.
+        Otherwise it takes as many positions as it has tokens.
 
     Returns:
       (states, lengths), where lengths counts the positions to be read.

@@ -386,7 +386,7 @@ def read_points(path: pathlib.Path, base: float) -> CurvePoints:
 
   Args:
     path: CSV file with the columns curve, minutes or log_time, and validity.
-    base: of the logarithm of `minutes`.
+    base: base of the logarithm of `minutes`.
 
   Raises:
     FileNotFoundError: if there is no such file.

@@ -182,7 +182,7 @@ def train_network(
       as published), l1.
     selection: "best" is the epoch of the lowest validation MSE, the earliest of
       equals; "last" is the last epoch.
-    seed: of the order of batches and of dropout.
+    seed: seed of the order of batches and of dropout.
 
   Raises:
     NetworkDivergedError: if the loss stops being finite.

@@ -149,7 +149,7 @@ def fit_xgboost(
   """Returns boosted trees for each target, serialised as UBJSON.
 
   Args:
-    seed: of xgboost, which draws nothing with these settings.
+    seed: seed for xgboost, which draws nothing with these settings.
   """
   arrays = {}
   for number, column in enumerate(targets.T):

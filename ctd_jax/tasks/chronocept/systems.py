@@ -72,7 +72,7 @@ def make_system(
   """Returns the system of `config.model`.
 
   Args:
-    features: of the frozen encoder, from which `bert` is initialised.
+    features: features of the frozen encoder, from which `bert` is initialised.
 
   Raises:
     ValueError: if the kind is unknown.

@@ -51,7 +51,7 @@ def decide_by_vote(
   Without a majority among the readable votes the verdict stays undecided.
 
   Args:
-    answer: from `judge.extract_final_answer`.
+    answer: result of `judge.extract_final_answer`.
     rule_verdict: undecided verdict of the rules; its measures are kept.
   """
   fields = {

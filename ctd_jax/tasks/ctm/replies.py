@@ -124,7 +124,7 @@ def find_name_mentions(
   """Returns (position, name) of all names in a text, in order of position.
 
   Args:
-    names: in Simplified script; of two that overlap the longer is found.
+    names: names in Simplified script; of two that overlap, the longer is found.
   """
   return [(m.start(), m[0]) for m in compile_name_pattern(names).finditer(text)]
 

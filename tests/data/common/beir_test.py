@@ -181,7 +181,7 @@ BAD = {
     ("河水", "\\ud800", "corpus.jsonl:1: text: holds half"),
     ('"start": "1-1-2"', "", "corpus.jsonl:1: metadata.start: missing"),
     ('"1-1-2"', "112", "l:1: metadata.start: Expected `str | null`, got `int`"),
-    ("1-1-2", "元年", "not a time key: '元年'; expected reign-year-month such"),
+    ("1-1-2", "元年", "not a time key: '元年'; expected reign-year-month,"),
     ("1-1-2", "1-1-13", "month of a TimeKey is 1-12, got 13"),
     ("1-1-2", "1-4-2", "'1-4-2': reign 1 (梁明帝泰康) has years 1-3"),
     ("1-1-2", "3-1-2", "'3-1-2': timeline liang has reigns 1-2"),
