@@ -343,45 +343,31 @@ def compare_speed(flags: argparse.Namespace) -> None:
           f"{side}: first loss {row['first_loss']:.4f}, not "
           f"{first['first_loss']:.4f}"
         )
-      figures = describe_speed(flags, row)
-      about = result_rows.describe_run("accelerator", time.monotonic() - start)
-      print(
-        f"{side}, {flags.geometry}, {name}, batch {flags.batch}, "
-        f"{first['device']}:",
-        *(f"{metric} {value:,.4g}" for metric, value in figures.items()),
-        flush=True,
-      )
       rows = result_rows.make_cost_rows(
-        about,
+        result_rows.describe_run("accelerator", time.monotonic() - start),
         name,
         side.replace(",", "+"),
         "accelerator",
-        figures,
+        describe_speed(flags, row),
         flags.geometry,
         first["device"],
       )
+      result_rows.print_rows(rows)
       add_rows(flags.rows, rows)
 
 
 def describe_speed(
   flags: argparse.Namespace, row: dict[str, Any]
 ) -> dict[str, float]:
-  """Returns the figures of a side, by their names in result files.
-
-  Args:
-    flags: of the command.
-    row: that `measure_ours` or `measure_pytorch` returned.
-  """
+  """Returns the figures of a side, by their names in result files."""
   figures = {
     "step_ms": row["seconds"] * 1e3,
     "queries_a_second": flags.batch / row["seconds"],
     "tokens_a_second": row["tokens"] / row["seconds"],
+    "mfu": row.get("mfu"),
+    "gibibytes": row["memory"] and row["memory"] / 2**30,
   }
-  if row.get("mfu"):
-    figures["mfu"] = row["mfu"]
-  if row["memory"]:
-    figures["gibibytes"] = row["memory"] / 2**30
-  return figures
+  return {name: value for name, value in figures.items() if value}
 
 
 def add_rows(

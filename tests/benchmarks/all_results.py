@@ -5,11 +5,10 @@
   python -m tests.benchmarks.all_results --workdir=runs/results --collect
 
 The first runs the commands of `result_steps.toml`: it builds the data sets,
-trains and evaluates. `--list` shows the steps and what is done;
-`--steps=dating,ctd-small` runs these alone with what they need. A step that
-ended is not run again unless its command changed; one that was interrupted
-resumes where its command does. Rows name the commit they were measured on: run
-it in a clone that nobody edits.
+trains and evaluates. `--steps=dating,ctd-small` runs these alone with what
+they need. A step that ended is not run again unless its command changed; one
+that was interrupted resumes where its command does. Rows name the commit they
+were measured on: run it in a clone that nobody edits.
 
 The second writes `tests/results/*.json` and the tables of the pages. Rows that
 no page shows are left out. A result file is written when all its steps are
@@ -30,7 +29,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 
 from ctd_jax.evaluation import result_tables, results
-from ctd_jax.utils import files, output
+from ctd_jax.utils import files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 RESULT_FOLDER = ROOT / "tests" / "results"
@@ -253,21 +252,6 @@ def collect_comparisons(run: ResultRun, path: pathlib.Path) -> None:
     results.write_comparison_rows(path, rows)
 
 
-def format_steps(run: ResultRun) -> str:
-  """Returns the plan as a table."""
-  return output.format_table(
-    f"steps in {run.workdir}",
-    ("step", "state", "rows in", "needs"),
-    [
-      (
-        *(step.name, "done" if run.is_done(step) else "to do"),
-        *(step.target, " ".join(step.needs)),
-      )
-      for step in run.steps.values()
-    ],
-  )
-
-
 def _link_folders(workdir: pathlib.Path, folders: Mapping[str, str]) -> None:
   """Makes texts folders of the workdir, as the commands name them."""
   workdir.mkdir(parents=True, exist_ok=True)
@@ -295,7 +279,6 @@ def read_flags() -> argparse.Namespace:
     help="folder of kanripo/KR2b0007 and NiuTrans/Classical-Modern",
   )
   parser.add_argument("--steps", default="", help="e.g. dating,ctd-small")
-  parser.add_argument("--list", action="store_true", help="show, run nothing")
   parser.add_argument(
     "--collect", action="store_true", help="write the rows, run nothing"
   )
@@ -324,9 +307,6 @@ def main() -> None:
   except ValueError as error:
     sys.exit(f"error: {error}")
   run = ResultRun(workdir, steps)
-  if flags.list:
-    print(format_steps(run))
-    return
   for name in ("sources", "outside"):
     if name not in given and any(f"{{{name}}}" in s.command for s in steps):
       sys.exit(f"error: --{name}: name the folder")

@@ -128,21 +128,13 @@ def main() -> None:
   index = Index.open(flags.index)
   _ = index.works, index.calendar
   opening = time.perf_counter() - started
-  print(f"opening {opening:.3f} s, {index!r}")
   questions = draw_questions(index, number=100, seed=1)
   times = time_questions(index, questions)
   figures = {"all": summarize(np.concatenate([*times.values()]))}
   figures |= {kind: summarize(values) for kind, values in times.items()}
-  for kind, of_kind in figures.items():
-    print(
-      f"  {kind:10} {of_kind['questions']:3} median "
-      f"{of_kind['median_ms']:7.1f} ms slowest {of_kind['slowest_ms']:7.1f} "
-      f"ms; of the processor {of_kind['processor_ms']:7.1f} ms"
-    )
   for kind, text, intent in questions[: len(times)]:
     wall, processor = time_command(flags.index, text, intent)
     figures[kind] |= {"cold_seconds": wall, "cold_processor": processor}
-    print(f"  cold {kind:10} {wall:.2f} s; of the processor {processor:.2f} s")
   figures["all"] |= {
     "opening_seconds": opening,
     "load": result_rows.read_load(),
@@ -158,6 +150,7 @@ def main() -> None:
     rows += result_rows.make_cost_rows(
       about, flags.name, system, "ask", of_kind, kind
     )
+  result_rows.print_rows(rows)
   result_rows.write_rows(flags.rows, rows)
 
 

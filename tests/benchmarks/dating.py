@@ -1,9 +1,8 @@
 """Accuracy and calibration of the dating model on a built data set.
 
 Prints, for every variant and setting, the official and the event-only figures
-(hit@1, MRR@10, nDCG@10; points, windows) and the accuracy and calibration of
-the posterior of the hidden events. Labels of the train split alone are read;
-those of the scored split only score.
+and the accuracy and calibration of the posterior of the hidden events. Labels
+of the train split alone are read; those of the scored split only score.
 
   python -m tests.benchmarks.dating --data_dir=DIR
     [--split=validation] [--variants=strict,fitted,elimination]
@@ -102,21 +101,6 @@ def judge_queries(
   ]
 
 
-def report(name: str, split: str, tables, quality) -> None:
-  """Prints one row."""
-  cells = [
-    " ".join(
-      [
-        table.mode,
-        *(f"{table.mean_of_family(m):.4f}" for m in ("hit@1", "ndcg@10")),
-      ]
-    )
-    for table in tables
-  ]
-  cells.append(" ".join(f"{key} {value:.3f}" for key, value in quality.items()))
-  print(f"{name:<44} {split:<10} " + " | ".join(cells), flush=True)
-
-
 def read_flags() -> argparse.Namespace:
   """Returns the flags."""
   parser = result_rows.make_parser(__doc__)
@@ -159,7 +143,7 @@ class Measured:
 
 
 def learn_galleries(flags: argparse.Namespace, benchmark):
-  """Yields name, seed, dated gallery and the seconds it took to learn."""
+  """Yields name, dated gallery and the seconds it took to learn."""
   tracks = [()]
   if flags.outside:
     tracks.append(dated_gallery.read_bracket_notes(flags.outside))
@@ -183,11 +167,11 @@ def learn_galleries(flags: argparse.Namespace, benchmark):
       read[key] = dated_gallery.read_dated_gallery(benchmark, notes, model)
     dated = dataclasses.replace(read[key], model=model)
     _ = dated.fitted_model
-    yield name, seed, dated, time.monotonic() - started
+    yield name, dated, time.monotonic() - started
 
 
 def measure(flags: argparse.Namespace, benchmark) -> list[Measured]:
-  """Returns what was measured of each system and track, printing it."""
+  """Returns what was measured of each system and track."""
   months = np.array(
     [benchmark.timeline.ordinal(each.key) for each in benchmark.records]
   )
@@ -198,7 +182,7 @@ def measure(flags: argparse.Namespace, benchmark) -> list[Measured]:
   if flags.strip:
     benchmark = strip_events(benchmark)
   measured = collections.defaultdict(Measured)
-  for template, seed, dated, learning in learn_galleries(flags, benchmark):
+  for template, dated, learning in learn_galleries(flags, benchmark):
     for variant in flags.variants.split(","):
       started = time.monotonic()
       posterior = dated.date(variant)
@@ -207,11 +191,10 @@ def measure(flags: argparse.Namespace, benchmark) -> list[Measured]:
       quality = posterior_metrics.compute_posterior_metrics(
         posterior.posterior, scored, months[scored]
       )
-      title = f"{name}, {dated.track}"
-      report(f"{title}, seed {seed}", flags.split, tables, quality)
-      measured[title].tables.append(tables)
-      measured[title].quality.append(quality)
-      measured[title].seconds += learning + time.monotonic() - started
+      of_system = measured[name, dated.track]
+      of_system.tables.append(tables)
+      of_system.quality.append(quality)
+      of_system.seconds += learning + time.monotonic() - started
   return list(measured.values())
 
 
@@ -247,7 +230,9 @@ def main() -> None:
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   rows = []
   for each in measure(flags, benchmark):
-    rows += make_rows(flags, benchmark, each)
+    of_system = make_rows(flags, benchmark, each)
+    result_rows.print_rows(of_system)
+    rows += of_system
   result_rows.write_rows(flags.rows, rows)
 
 

@@ -162,10 +162,6 @@ def main() -> None:
   track, score_mode = dated_gallery.TRACK, dated_gallery.SCORE_MODE
   for name, group in (*sorted(groups.items()), (ANY, removals)):
     figures = measure(group)
-    print(
-      f"{name}, {len(group)} passages:",
-      *(f"{metric} {value:.3f}" for metric, value in figures.items()),
-    )
     names = name, track, score_mode, flags.split, "loose_passages", "all"
     rows += [
       results.ResultRow(
@@ -176,6 +172,7 @@ def main() -> None:
       )
       for metric, value in figures.items()
     ]
+  result_rows.print_rows(rows)
   result_rows.write_rows(flags.rows, rows)
 
 

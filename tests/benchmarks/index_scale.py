@@ -100,12 +100,6 @@ def build(
     path.stat().st_size for path in index.rglob("*") if path.is_file()
   )
   figures["disk"] = size_on_disk / 2**30
-  print(
-    f"{size:,} records: {figures['seconds']:,.0f} s, of the processor "
-    f"{figures['processor']:,.0f} s, {figures['gibibytes']:.2f} GiB; "
-    f"{figures['disk']:.2f} GiB on disk; load {figures['load']:.1f}",
-    flush=True,
-  )
   return figures
 
 
@@ -150,7 +144,9 @@ def main() -> None:
   benchmark = load.load_benchmark(flags.name, flags.data_dir)
   rows = []
   for size in map(int, flags.records.split(",")):
-    rows += measure(benchmark, size, flags)
+    of_size = measure(benchmark, size, flags)
+    result_rows.print_rows(of_size)
+    rows += of_size
   result_rows.write_rows(flags.rows, rows)
 
 

@@ -50,22 +50,17 @@ def main() -> None:
   figures = posterior_metrics.measure_dates(
     np.array(log_p), np.array(years), months[rows], year_of
   )
-  print(
-    f"{len(rows)} passages of {flags.split}:",
-    *(f"{metric} {value:.4g}" for metric, value in figures.items()),
-  )
   about = result_rows.describe_run("loose_passages", time.monotonic() - start)
   names = (
     *(f"dating/{benchmark.name}", "passage-dater", dated_gallery.TRACK),
     *(dated_gallery.SCORE_MODE, flags.split, "loose_passages", "all"),
   )
-  result_rows.write_rows(
-    flags.rows,
-    [
-      results.ResultRow(*names, metric, value, **about)
-      for metric, value in figures.items()
-    ],
-  )
+  measured = [
+    results.ResultRow(*names, metric, value, **about)
+    for metric, value in figures.items()
+  ]
+  result_rows.print_rows(measured)
+  result_rows.write_rows(flags.rows, measured)
 
 
 if __name__ == "__main__":

@@ -329,18 +329,6 @@ def make_rows(
   return rows
 
 
-def print_rows(rows: Sequence[results.ResultRow]) -> None:
-  """Prints a line for every mode and group."""
-  for names, group in itertools.groupby(
-    rows, lambda row: (row.system, row.mode, row.family)
-  ):
-    cells = (
-      f"{row.metric} {row.value:.3f} [{row.low:.3f}, {row.high:.3f}]"
-      for row in group
-    )
-    print(" ".join(names), "; ".join(cells), flush=True)
-
-
 def read_flags() -> argparse.Namespace:
   """Returns the flags."""
 
@@ -384,7 +372,7 @@ def main() -> None:
       split=flags.split,
       **result_rows.describe_run("natural_questions", seconds),
     )
-    print_rows(of_system)
+    result_rows.print_rows(of_system)
     rows += of_system
   result_rows.write_rows(flags.rows, rows)
 

@@ -223,21 +223,10 @@ def read_times(prefix: pathlib.Path) -> dict[str, dict[str, float]]:
   }
 
 
-def print_times(times: dict[str, dict[str, float]]) -> None:
-  """Prints the table of the kinds of pages."""
-  print(f"{'page':14}{'requests':>9}{'errors':>8}{'median':>9}{'p95':>9}max ms")
-  for kind, line in times.items():
-    print(
-      f"{kind:14}{line['requests']:9,.0f}{line['errors']:8,.0f}"
-      f"{line['median_ms']:9,.0f}{line['p95_ms']:9,.0f}"
-      f"{line['slowest_ms']:9,.0f}"
-    )
-
-
 def measure(
   flags: argparse.Namespace, folder: pathlib.Path
 ) -> dict[str, dict[str, float]]:
-  """Prints and returns the figures of a minute of load, by kind of page."""
+  """Returns the figures of a minute of load, by kind of page."""
   index = Index.open(flags.index)
   requests = folder / "requests.json"
   requests.write_text(
@@ -253,13 +242,7 @@ def measure(
   finally:
     server.stop()
   times = read_times(folder / "load")
-  print_times(times)
   total = times["all"]
-  print(
-    f"{index!r}: {total['a_second']:.1f} requests a second, {processor:.1f} s "
-    f"of the processor, load {result_rows.read_load():.1f}, memory "
-    f"{memory:,.0f} to {memory_after:,.0f} MiB"
-  )
   total |= {
     "processor": processor,
     "load": result_rows.read_load(),
@@ -304,7 +287,9 @@ def main() -> int:
   flags = parser.parse_args()
   with tempfile.TemporaryDirectory() as folder:
     times = measure(flags, pathlib.Path(folder))
-  result_rows.write_rows(flags.rows, make_rows(flags, times))
+  rows = make_rows(flags, times)
+  result_rows.print_rows(rows)
+  result_rows.write_rows(flags.rows, rows)
   failures = list_failures(times["all"])
   print("kept all limits" if not failures else "; ".join(failures))
   return int(bool(failures))

@@ -1,11 +1,12 @@
 """Result rows of benchmarks: what measured them, and what a command costs."""
 
 import argparse
+import itertools
 import os
 import pathlib
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ctd_jax.evaluation import results
 from ctd_jax.utils import files
@@ -57,6 +58,15 @@ def make_cost_rows(
     results.ResultRow(*names, metric, float(value), **about)
     for metric, value in figures.items()
   ]
+
+
+def print_rows(rows: Iterable[results.ResultRow]) -> None:
+  """Prints a line for every system, mode and family."""
+  for names, group in itertools.groupby(
+    rows, lambda row: (row.system, row.mode, row.family)
+  ):
+    cells = (f"{row.metric} {row.value:.4g}" for row in group)
+    print(" ".join(names), "; ".join(cells), flush=True)
 
 
 def write_rows(

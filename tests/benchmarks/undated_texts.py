@@ -272,7 +272,7 @@ def make_rows(
   undated: Sequence[UndatedText],
   chronicle: str,
 ) -> list[results.ResultRow]:
-  """Prints and returns the figures of one system, work by work."""
+  """Returns the figures of one system, work by work."""
   rows = []
   about = result_rows.describe_run("undated_texts", dated.seconds)
   for work in dict.fromkeys(text.work for text in undated):
@@ -302,13 +302,6 @@ def make_rows(
       )
       for metric, value in figures.items()
     ]
-    print(
-      dated.system,
-      work,
-      *(f"{name} {value:.4g}" for name, value in figures.items()),
-      f"seconds {dated.seconds:.0f}",
-      flush=True,
-    )
   return rows
 
 
@@ -332,7 +325,10 @@ def main() -> None:
   )
   rows = []
   for dated in date_texts(labelled, flags.ctd):
-    rows += make_rows(dated, labelled.corpus.axis, undated, flags.chronicle)
+    axis = labelled.corpus.axis
+    of_system = make_rows(dated, axis, undated, flags.chronicle)
+    result_rows.print_rows(of_system)
+    rows += of_system
     result_rows.write_rows(flags.rows, rows)
 
 

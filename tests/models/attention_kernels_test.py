@@ -126,29 +126,6 @@ def test_a_kernel_keeps_no_weights_for_some_tokens(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", ENCODERS)
-def test_texts_of_a_row_are_kept_apart_by_a_kernel(
-  family, monkeypatch, interpreted
-):
-  config = ENCODERS[family]
-  ids = np.random.default_rng(1).integers(4, 40, SEGMENTS.shape)
-  encoder = config.make_encoder()
-  params = encoder.init(jax.random.key(0), ids[:1, :1], SEGMENTS[:1, :1])
-  pretend(monkeypatch, "tpu")
-  packed = jax.jit(encoder.apply)(params, ids, SEGMENTS)
-  # The second text of the first row, alone in a row.
-  alone = jax.jit(encoder.apply)(
-    params, ids[:1, 40:90], np.ones((1, 50), np.int32)
-  )
-  np.testing.assert_allclose(packed[0, 40:90], alone[0], atol=0.05)
-  other_ids = ids.copy()
-  other_ids[0, :40] = 5
-  other = jax.jit(encoder.apply)(params, other_ids, SEGMENTS)
-  np.testing.assert_array_equal(other[0, 40:90], packed[0, 40:90])
-  assert jnp.abs(other[0, :40] - packed[0, :40]).max() > 0.1
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("family", ENCODERS)
 def test_a_kernel_splits_over_devices(family, monkeypatch, interpreted):
   encoder = ENCODERS[family].make_encoder()
   ids = np.random.default_rng(2).integers(4, 40, (4, 128)).astype(np.int32)

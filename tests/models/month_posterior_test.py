@@ -98,7 +98,3 @@ def test_interval_cross_entropy_by_hand():
   loss = losses.interval_cross_entropy(log_p, jnp.array([[0, 1], [2, 2]]))
   expected = -np.mean([np.mean(np.log([0.5, 0.25])), np.log(0.7)])
   np.testing.assert_allclose(loss, expected, rtol=1e-6)
-
-
-def test_heads_keep_their_order():
-  assert calendar_heads.CalendarLogits._fields == ("reign", "year", "month")

@@ -141,13 +141,3 @@ def test_packed_texts_have_the_gaussians_of_single_ones():
   for ours, theirs in zip(packed, expected.gaussian, strict=True):
     flat = np.asarray(ours).reshape(-1, 3)
     np.testing.assert_allclose(flat[np.argsort(rows)], theirs, atol=1e-5)
-
-
-def test_without_the_module_there_is_no_gaussian():
-  model = dual_encoder.DualEncoder(BASELINE)
-  shapes = jax.eval_shape(model.init, jax.random.key(0), *batch())["params"]
-  assert "gaussian" not in shapes
-  encoding, _ = jax.eval_shape(
-    lambda: model.apply(model.init(jax.random.key(0), *batch()), *batch())
-  )
-  assert encoding.gaussian.mean.shape == (4, 0)

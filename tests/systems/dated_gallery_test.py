@@ -182,7 +182,7 @@ def test_benchmark_writes_rows(benchmark, tmp_path, capsys, monkeypatch):
   monkeypatch.setattr(sys, "argv", ["dating.py", *flags])
   monkeypatch.setattr(dating.load, "load_benchmark", lambda *_: benchmark)
   dating.main()
-  assert "dating-strict-no-neural, T0, seed 42" in capsys.readouterr().out
+  assert "dating-strict-no-neural hidden_events all" in capsys.readouterr().out
   written = json.loads(rows.read_text())
   assert {row["system"] for row in written} == {
     "dating-fitted-no-neural",

@@ -68,12 +68,8 @@ def fill(folder, hits, keep_latest=1):
   return Checkpoints(folder, "validation/hit@1", MODEL, keep_latest)
 
 
-def test_best_and_latest_are_kept(tmp_path):
-  checkpoints = fill(tmp_path / "run", [0.1, 0.5, 0.2, 0.3])
-  assert checkpoints.best_step == 2
-  assert checkpoints.latest_step == 4
-  steps = {int(p.name) for p in (tmp_path / "run").iterdir() if p.is_dir()}
-  assert steps == {2, 4}
+def list_steps(folder):
+  return [path for path in folder.iterdir() if path.is_dir()]
 
 
 def test_the_earlier_of_equals_is_best(tmp_path):
@@ -98,12 +94,11 @@ def test_the_best_checkpoint_keeps_parameters_alone(tmp_path):
   checkpoints = fill(folder, [0.1, 0.5, 0.2, 0.3, 0.4], keep_latest=2)
   contents = {
     int(path.name): {item.name for item in path.iterdir() if item.is_dir()}
-    for path in folder.iterdir()
-    if path.is_dir()
+    for path in list_steps(folder)
   }
   whole = {"params", "optimizer", "model", "data", "metrics"}
   assert contents == {2: whole - {"optimizer"}, 4: whole, 5: whole}
-  assert checkpoints.best_step == 2
+  assert (checkpoints.best_step, checkpoints.latest_step) == (2, 5)
   params = checkpoints.restore_params(2, abstract().params)
   np.testing.assert_array_equal(params["kernel"], np.full((4, 2), 2.0))
   with pytest.raises(CheckpointError, match="run/2 holds the parameters alone"):
@@ -157,13 +152,6 @@ def test_a_run_of_another_order_of_batches_does_not_go_on(tmp_path):
   ):
     checkpoints.resume(abstract(), iterator)
   assert iterator.get_state()["next_index"] == 0
-
-
-def test_restores_on_eight_devices_what_one_saved(tmp_path):
-  checkpoints = fill(tmp_path / "run", [0.1])
-  kernel = checkpoints.restore(1, abstract(8)).params["kernel"]
-  assert kernel.sharding.num_devices == 8
-  np.testing.assert_array_equal(kernel, np.ones((4, 2)))
 
 
 def test_another_architecture_is_refused_by_field(tmp_path):
@@ -269,8 +257,8 @@ def test_a_checkpoint_without_metrics_is_never_the_best(tmp_path):
     checkpoints.save(step, state(float(step)), iterator)
   checkpoints.wait()
   assert (checkpoints.best_step, checkpoints.latest_step) == (2, 4)
-  steps = {int(p.name) for p in (tmp_path / "run").iterdir() if p.is_dir()}
-  assert steps == {2, 4}
+  steps = {path.name for path in list_steps(tmp_path / "run")}
+  assert steps == {"2", "4"}
 
 
 @pytest.mark.slow

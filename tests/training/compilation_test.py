@@ -42,12 +42,6 @@ def settings():
   compilation_cache.reset_cache()
 
 
-@pytest.fixture
-def no_variable():
-  """No JAX_COMPILATION_CACHE_DIR, which JAX reads when it is imported."""
-  jax.config.update("jax_compilation_cache_dir", None)
-
-
 def test_the_folder_of_jax_comes_before_that_of_the_user(tmp_path):
   jax.config.update("jax_compilation_cache_dir", str(tmp_path / "jax"))
   assert compilation.enable_cache() == tmp_path / "jax"
@@ -55,8 +49,9 @@ def test_the_folder_of_jax_comes_before_that_of_the_user(tmp_path):
   assert jax.config.jax_compilation_cache_dir == str(tmp_path / "flag")
 
 
-@pytest.mark.usefixtures("no_variable")
 def test_the_folder_of_the_user(tmp_path, monkeypatch):
+  # JAX reads JAX_COMPILATION_CACHE_DIR when it is imported.
+  jax.config.update("jax_compilation_cache_dir", None)
   monkeypatch.setenv("HOME", str(tmp_path))
   monkeypatch.setenv("XDG_CACHE_HOME", "relative")
   expected = tmp_path / ".cache" / "ctd_jax" / "compiled"
@@ -74,7 +69,7 @@ def test_what_is_compiled_is_kept_until_it_is_switched_off(tmp_path):
   jax.jit(lambda x: x + 12345)(1)
   entries = set(tmp_path.iterdir())
   assert entries
-  assert compilation.enable_cache("off") is None
+  assert compilation.enable_cache("OFF") is None
   jax.jit(lambda x: x + 54321)(1)
   assert set(tmp_path.iterdir()) == entries
 
@@ -110,24 +105,14 @@ def test_a_home_that_nobody_knows_stops_no_run(monkeypatch, caplog):
   assert "not kept: ~/.cache/ctd_jax/compiled cannot be made" in caplog.text
 
 
-def test_off_is_no_folder(tmp_path, monkeypatch):
-  monkeypatch.chdir(tmp_path)
-  assert compilation.enable_cache("OFF") is None
-  assert list(tmp_path.iterdir()) == []
-
-
-def test_a_file_is_no_folder(tmp_path):
-  (tmp_path / "file").touch()
-  for path in (tmp_path / "file", tmp_path / "file" / "cache"):
-    with pytest.raises(ValueError, match=f"{path} is or lies in a file"):
-      compilation.enable_cache(path)
-
-
 def test_a_folder_that_cannot_be_written_to(tmp_path):
   (tmp_path / "file").touch()
   folder = tmp_path / "file" / "cache"
-  with pytest.raises(ValueError, match=f"--compilation_cache={folder} "):
-    compilation.enable_cache(folder)
+  for path in (tmp_path / "file", folder):
+    with pytest.raises(
+      ValueError, match=f"--compilation_cache={path} is or lies in a file"
+    ):
+      compilation.enable_cache(path)
   jax.config.update("jax_compilation_cache_dir", str(folder))
   assert compilation.enable_cache() is None  # the run goes on without
 
@@ -171,27 +156,25 @@ def test_processes_keep_what_they_compile_where_all_see_it(tmp_path):
 
 
 @pytest.mark.parametrize(
-  ("platform", "cores", "are_chosen"),
-  [("cpu", {3}, True), ("cpu", {0, 1}, False), ("tpu", {0}, False)],
+  ("platform", "cores", "processes", "are_chosen"),
+  [
+    ("cpu", {3}, 1, True),
+    ("cpu", {3}, 2, False),  # all compile alike
+    ("cpu", {0, 1}, 1, False),
+    ("cpu", None, 1, False),  # a system that knows no affinity
+    ("tpu", {0}, 1, False),
+  ],
 )
-def test_products_of_one_core(monkeypatch, platform, cores, are_chosen):
+def test_products_of_one_core(
+  monkeypatch, platform, cores, processes, are_chosen
+):
   monkeypatch.setattr(os, "sched_getaffinity", lambda process: cores)
+  if cores is None:
+    monkeypatch.delattr(os, "sched_getaffinity")
+  monkeypatch.setattr(jax, "process_count", lambda: processes)
   device = types.SimpleNamespace(platform=platform)
   options = compilation.choose_options(device)
   assert (options is not None) == are_chosen
-
-
-def test_several_processes_compile_alike(monkeypatch):
-  monkeypatch.setattr(os, "sched_getaffinity", lambda process: {0})
-  monkeypatch.setattr(jax, "process_count", lambda: 2)
-  device = types.SimpleNamespace(platform="cpu")
-  assert compilation.choose_options(device) is None
-
-
-def test_a_system_that_knows_no_affinity(monkeypatch):
-  monkeypatch.delattr(os, "sched_getaffinity")
-  device = types.SimpleNamespace(platform="cpu")
-  assert compilation.choose_options(device) is None
 
 
 @pytest.mark.parametrize(

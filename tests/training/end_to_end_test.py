@@ -147,13 +147,6 @@ def test_evaluate_gives_the_same_tables_again(trained):
   assert (folder / "per_query.tsv").read_text() == before
 
 
-def test_metrics_are_lines_of_json(trained):
-  lines = (trained / RUN / "metrics.jsonl").read_text().splitlines()
-  rows = [json.loads(line) for line in lines]
-  assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
-  assert sum("validation/hit@1" in row for row in rows) == 3
-
-
 def test_the_log_tells_the_speed_and_the_trace_is_there(trained):
   log = (trained / "stderr.txt").read_text()
   pattern = (

@@ -16,94 +16,19 @@ from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoding import Encoding
 from ctd_jax.training import backbone, devices, train_step
 from ctd_jax.training import config as training_config
-from ctd_jax.training.losses import ContrastiveLoss, Queries, Records
+from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
 from ctd_jax_configs import bert, e5_small, qwen, small, tiny
 from tests import synthetic
 from tests.models import published_folder
 
 MESH = devices.make_mesh(1)
-SIZE = 3  # queries; as many positives, twice as many hard negatives
 
 
 def field(config, name):
   for part in name.split("."):
     config = config[part]
   return config
-
-
-@pytest.fixture(scope="module")
-def world():
-  """A model with a bias that is not zero, and encodings of random texts."""
-  config = synthetic.config("ctd")
-  encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
-  rng = np.random.default_rng(0)
-  ids = jnp.asarray(rng.integers(5, 50, size=(4 * SIZE, 8)), jnp.int32)
-  mask = jnp.ones_like(ids)
-  variables = jax.jit(model.init)(jax.random.key(0), ids, mask)
-  apply = functools.partial(model.apply, variables)
-  encode = jax.jit(functools.partial(apply, method="encode"))
-  return (
-    model,
-    apply,
-    encode(ids[:SIZE], mask[:SIZE]),
-    encode(ids[SIZE:], mask[SIZE:]),
-  )
-
-
-def logits(world, **loss):
-  model, apply, query, record = world
-  config = synthetic.config("ctd")
-  config.loss.update(loss)
-  objective = Objective.from_config(config, model, MESH)
-  contrastive = ContrastiveLoss(
-    apply, MESH, objective.loss, objective.score_mode
-  )
-  # Of what a block has beside encodings, only shapes are read.
-  zeros = jnp.zeros(SIZE, jnp.int32)
-  of_records = jnp.zeros((SIZE, 3), jnp.int32)
-  no_months = jnp.zeros((SIZE, 3, 0))
-  queries = Queries(
-    zeros, zeros, query, no_months[:, 0], jnp.zeros((SIZE, 2)), zeros
-  )
-  records = Records(
-    *(zeros, zeros, by_query(record), no_months),
-    *(of_records, of_records[:, 1:] > 0, zeros),
-  )
-  forward, backward = contrastive.score_block(queries, records)
-  return forward, backward.T
-
-
-def by_query(record):
-  """Returns the records of each query together, [SIZE, 3], positives first."""
-
-  def group(x):
-    negatives = x[SIZE:].reshape(SIZE, 2, *x.shape[1:])
-    return jnp.concatenate([x[:SIZE, None], negatives], axis=1)
-
-  return jax.tree.map(group, record)
-
-
-@pytest.mark.slow
-def test_what_is_trained_is_the_score(world):
-  _, apply, query, record = world
-  score = apply(query, record, "ctd", method="score")
-  forward, backward = logits(world)
-  np.testing.assert_allclose(forward, score, rtol=1e-6)
-  np.testing.assert_allclose(backward, score[:, :SIZE].T, rtol=1e-6)
-
-
-@pytest.mark.slow
-def test_released_negatives_have_no_bias(world):
-  _, apply, query, record = world
-  score = apply(query, record, "ctd", method="score")
-  plain = apply(query, record, "absolute", method="score")
-  forward, backward = logits(world, bias_columns="positives")
-  np.testing.assert_allclose(forward[:, :SIZE], score[:, :SIZE], rtol=1e-6)
-  np.testing.assert_allclose(forward[:, SIZE:], plain[:, SIZE:], rtol=1e-6)
-  np.testing.assert_allclose(backward, score[:, :SIZE].T, rtol=1e-6)
-  assert np.abs(score - plain)[:, SIZE:].min() > 1e-4
 
 
 def numpy_bias(offset, query_u, record_u):

@@ -2,8 +2,6 @@
 
 import dataclasses
 import pathlib
-import subprocess
-import sys
 import threading
 
 import jax
@@ -34,22 +32,15 @@ from tests.training import synthetic_run
     ("NVIDIA H100 80GB HBM3", 989),
     ("NVIDIA H100 PCIe", 756),
     ("NVIDIA H100 NVL", 835),
-    ("NVIDIA H200", 989),
     ("NVIDIA GH200 480GB", 989),
-    ("NVIDIA B200", 2250),
     ("NVIDIA GB200", 2500),
-    ("NVIDIA A100-SXM4-80GB", 312),
     ("NVIDIA A10G", 70),
     ("NVIDIA A10", 125),
     ("NVIDIA L40S", 362),
     ("NVIDIA L4", 121),
-    ("NVIDIA GeForce RTX 4090", 165.2),
     ("AMD Instinct MI300X", 1307.4),
-    ("TPU v2", 22.5),
-    ("TPU v4", 275),
     ("TPU v5 lite", 197),
     ("TPU v5", 459),
-    ("TPU v6 lite", 918),
     ("TPU7x", 1153.5),
   ],
 )
@@ -366,26 +357,6 @@ def test_a_wrong_range_is_an_error_of_the_flag(text, message):
   with pytest.raises(ValueError, match=message):
     parser.parse(text)
   assert parser.parse("20:25") == range(20, 25)
-
-
-def test_the_error_is_one_line_before_anything_begins(tmp_path):
-  done = subprocess.run(
-    [
-      *(sys.executable, "-m", "ctd_jax.train"),
-      *("--config=configs/tiny.py", "--profile=25:20"),
-    ],
-    cwd=tmp_path,
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  assert done.returncode == 1
-  (line,) = done.stderr.splitlines()
-  assert line == (
-    "error: flag --profile=25:20: expected 1 <= START < STOP; the first step "
-    "is 1"
-  )
-  assert not list(tmp_path.iterdir())
 
 
 def test_steps_up_to_the_one_before_stop_are_traced(tmp_path, lines):

@@ -6,7 +6,6 @@ import pathlib
 import re
 import shutil
 
-import jax
 import jax.numpy as jnp
 import ml_collections
 import numpy as np
@@ -162,25 +161,6 @@ def test_validation_chooses_the_weight_of_the_similarity_in_time(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_frozen_encoder_stays_what_it_was(tmp_path):
-  config = synthetic_run.config("temps")
-  config.optimizer.freeze_encoder = True
-  run = experiment.assemble_experiment(config, tmp_path)
-  before = run.init_state().params
-  run.checkpoints.close()
-  training_run.train_and_evaluate(config, tmp_path)
-  run = experiment.assemble_experiment(config, tmp_path)
-  after = trained_system.restore_system(run).params
-  run.checkpoints.close()
-  jax.tree.map(
-    np.testing.assert_array_equal, after["encoder"], before["encoder"]
-  )
-  assert np.any(
-    after["gaussian"]["mean"]["kernel"] != before["gaussian"]["mean"]["kernel"]
-  )
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
   ("method", "records", "track"),
   [
@@ -229,17 +209,6 @@ def test_a_run_without_hard_negatives(tmp_path):
   training_run.train_and_evaluate(config, tmp_path, stop_after=3)
   # What a step measured is written after the next one.
   assert len(metric_lines(tmp_path)) == 2
-
-
-def test_a_config_from_before_a_field_is_the_same(tmp_path):
-  config = synthetic_run.config("ft").to_dict()
-  expected = run_folder.fixed_fields(run_folder.to_json_types(config))
-  del config["accumulate_steps"], config["optimizer"]["moment_dtype"]
-  del config["model"]["lora"]
-  fields = run_folder.to_json_types(config)
-  assert run_folder.fixed_fields(fields) == expected
-  (tmp_path / "config.json").write_text(json.dumps(fields))
-  assert run_folder.read_config(tmp_path).accumulate_steps == 1
 
 
 def test_the_config_of_another_version_is_named(tmp_path):

@@ -219,20 +219,6 @@ def test_the_command_evaluates_a_folder(folder):
   assert error.startswith("error: liang/corpus.jsonl:1: _id: missing")
 
 
-@pytest.mark.slow
-def test_the_command_joins_runs_of_the_same_data_set_only(trained, folder):
-  done = call(
-    f"--dataset=beir:{folder}",
-    f"--workdir={folder}/run",
-    "--baselines_only",
-    f"--also={folder}/nothing",
-    cwd=folder,
-  )
-  name = beir_files.read(folder).name
-  error = done.stderr.splitlines()[-1]
-  assert f"--also={folder}/nothing: no evaluated run on {name} in" in error
-
-
 def test_runs_and_untrained_systems_join_each_other(trained, folder, tmp_path):
   config = run_folder.read_config(trained)
   benchmark = build_benchmark(config)

@@ -14,8 +14,9 @@ import zipfile
 import pytest
 
 from ctd_jax import cli
+from tests.tools import lock_requirements
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOT = lock_requirements.ROOT
 FOLDERS = {
   "ctd_jax": "ctd_jax",
   "configs": "ctd_jax_configs",
@@ -140,13 +141,6 @@ def normalised(name: str) -> str:
 
 def declared() -> tuple[dict[str, str], dict[str, dict[str, str]]]:
   """Returns {name: specifier} of the core, and the same for each extra."""
-  tree = ast.parse((ROOT / "setup.py").read_text(encoding="utf-8"))
-  values = {
-    node.targets[0].id: ast.literal_eval(node.value)
-    for node in tree.body
-    if isinstance(node, ast.Assign)
-    and node.targets[0].id in ("INSTALL_REQUIRES", "EXTRAS_REQUIRE")
-  }
 
   def split(requirements):
     pairs = (
@@ -155,8 +149,8 @@ def declared() -> tuple[dict[str, str], dict[str, dict[str, str]]]:
     )
     return {normalised(name): specifier for name, specifier in pairs}
 
-  extras = values["EXTRAS_REQUIRE"].items()
-  return split(values["INSTALL_REQUIRES"]), {k: split(v) for k, v in extras}
+  core, extras = lock_requirements.read_requirements()
+  return split(core), {name: split(each) for name, each in extras.items()}
 
 
 def imported(folders: list[str]) -> dict[str, str]:

@@ -25,7 +25,6 @@ def test_locust_table_is_read(tmp_path):
   times = page_load.read_times(tmp_path / "load")
   assert times["month"]["errors"] == 1
   assert times["all"]["p95_ms"] == 31
-  page_load.print_times(times)
 
 
 def test_every_limit_is_checked():
