@@ -7,6 +7,8 @@ import subprocess
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 
+# Slurm runs a copy, from a folder of its own.
+SLURM = "../spool/slurm_script"
 # Answers what the scripts ask a Python, and writes every other call to a file.
 STAND_IN = """#!/bin/bash
 case "$*" in
@@ -48,8 +50,9 @@ class Clone:
     self.env["VIRTUAL_ENV"] = str(python.parents[1])
     return python
 
-  def run(self, script: str, *args: str, cwd=None):
-    return subprocess.run(
+  def run(self, script: str, *args: str, cwd=None, status=0):
+    """Returns what a script did, which ends with a status."""
+    result = subprocess.run(
       [self.root / script, *args],
       env=self.env,
       cwd=cwd or self.root,
@@ -58,6 +61,26 @@ class Clone:
       text=True,
       check=False,
     )
+    assert result.returncode == status, result.stderr
+    return result
+
+  def refuse(self, script: str, *args: str) -> str:
+    """Returns the error of a script, which calls nothing before."""
+    error = self.run(script, *args, status=1).stderr
+    assert not self.calls()
+    return error
+
+  def place_slurm(self, status: int = 0, **env: str) -> pathlib.Path:
+    """Returns the Python of a job of Slurm, whose script is `SLURM`."""
+    python = self.activate()
+    self.tool("srun", status)
+    self.tool("scontrol")
+    spool = self.root.parent / "spool"
+    spool.mkdir()
+    shutil.copy(self.root / "launch/slurm.sbatch", spool / "slurm_script")
+    self.env |= {"SLURM_JOB_ID": "12", "SLURM_SUBMIT_DIR": str(self.root)}
+    self.env |= env
+    return python
 
   def tool(self, name: str, status: int = 0) -> None:
     """Puts a program on PATH whose calls are logged, with its arguments."""

@@ -47,3 +47,16 @@ def test_line_ends_of_any_system_are_read(tmp_path):
 def test_a_path_keeps_its_kind(tmp_path):
   assert files.as_path(str(tmp_path)) == tmp_path
   assert str(files.as_path("gs://bucket/run.trec")) == "gs://bucket/run.trec"
+
+
+def test_without_a_checkout_the_commit_is_that_of_the_image(
+  monkeypatch, tmp_path
+):
+  monkeypatch.setattr(files, "__file__", str(tmp_path / "files.py"))
+  monkeypatch.delenv("CTD_JAX_COMMIT", raising=False)
+  assert files.code_commit() == ""
+  monkeypatch.setenv("CTD_JAX_COMMIT", "abc123")
+  assert files.code_commit() == "abc123"
+  # Without git at all, as in the image.
+  monkeypatch.setenv("PATH", str(tmp_path))
+  assert files.code_commit() == "abc123"

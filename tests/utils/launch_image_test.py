@@ -1,11 +1,10 @@
 """Launch scripts with locked releases, images and arrays of Slurm."""
 
 import shlex
-import shutil
 
 import pytest
 
-from tests.utils.clone import Clone
+from tests.utils.clone import SLURM, Clone
 
 CONFIG = "--config=configs/tiny.py"
 XPK = {"XPK_CLUSTER": "tpus", "XPK_TPU_TYPE": "v5litepod-16"}
@@ -19,8 +18,7 @@ def clone(tmp_path):
 def test_locked_releases_are_installed_by_hash_before_the_package(clone):
   clone.activate()
   clone.env |= {"CTD_JAX_LOCKED": "1", "CTD_JAX_EXTRAS": "web cuda"}
-  result = clone.run("launch/local.sh", CONFIG)
-  assert result.returncode == 0, result.stderr
+  clone.run("launch/local.sh", CONFIG)
   folder = clone.root / "constraints"
   build, locks, package, train = clone.calls()
   assert build.endswith(f"--require-hashes --requirement={folder}/build.txt")
@@ -38,7 +36,7 @@ def test_locked_releases_are_installed_by_hash_before_the_package(clone):
 def test_locked_tests_have_a_lock_of_their_own(clone):
   clone.activate()
   clone.env["CTD_JAX_LOCKED"] = "1"
-  assert clone.run("launch/test.sh").returncode == 0
+  clone.run("launch/test.sh")
   folder = clone.root / "constraints"
   assert clone.calls()[1].endswith(
     f"--requirement={folder}/py3.11.txt --requirement={folder}/py3.11-test.txt"
@@ -74,34 +72,17 @@ def test_what_is_not_locked_is_named(clone, extras, missing, message):
   clone.env |= {"CTD_JAX_LOCKED": "1", "CTD_JAX_EXTRAS": extras}
   if missing:
     (clone.root / "constraints" / missing).unlink()
-  result = clone.run("launch/local.sh", CONFIG)
-  assert result.returncode == 1
-  assert message in result.stderr
-  assert not clone.calls()
-
-
-def slurm(clone, *arguments: str, **env: str):
-  """Runs the script as Slurm does: a copy, from a folder of its own."""
-  python = clone.activate()
-  for name in ("srun", "scontrol"):
-    clone.tool(name)
-  spool = clone.root.parent / "spool"
-  spool.mkdir(exist_ok=True)
-  shutil.copy(clone.root / "launch/slurm.sbatch", spool / "slurm_script")
-  clone.env |= {"SLURM_JOB_ID": "12", "SLURM_SUBMIT_DIR": str(clone.root)}
-  clone.env |= env
-  return python, clone.run("../spool/slurm_script", CONFIG, *arguments)
+  assert message in clone.refuse("launch/local.sh", CONFIG)
 
 
 def test_slurm_runs_an_apptainer_image_and_installs_nothing(clone, tmp_path):
   tfds, more = tmp_path / "tfds", tmp_path / "more"
-  _, result = slurm(
-    clone,
+  clone.place_slurm(
     CTD_JAX_IMAGE="/images/cuda.sif",
     TFDS_DATA_DIR=str(tfds),
     CTD_JAX_MOUNTS=str(more),
   )
-  assert result.returncode == 0, result.stderr
+  clone.run(SLURM, CONFIG)
   runs = clone.root / "runs/tiny"
   mounts = ",".join(f"{path}:{path}" for path in (runs, tfds, more))
   assert clone.calls() == [
@@ -114,8 +95,8 @@ def test_slurm_runs_an_apptainer_image_and_installs_nothing(clone, tmp_path):
 
 def test_slurm_runs_any_other_image_by_pyxis(clone):
   image, workdir = "registry.example#lab/ctd_jax:cuda", "--workdir=gs://b/x"
-  _, result = slurm(clone, workdir, CTD_JAX_IMAGE=image, TFDS_DATA_DIR="/tmp")
-  assert result.returncode == 0, result.stderr
+  clone.place_slurm(CTD_JAX_IMAGE=image, TFDS_DATA_DIR="/tmp")
+  clone.run(SLURM, CONFIG, workdir)
   assert clone.calls() == [
     f"srun --kill-on-bad-exit=0 --wait=120 --container-image={image} "
     "--container-mounts=/tmp:/tmp --container-workdir=/tmp "
@@ -124,18 +105,17 @@ def test_slurm_runs_any_other_image_by_pyxis(clone):
 
 
 def test_a_relative_folder_in_an_image_is_refused(clone):
-  _, result = slurm(clone, "--workdir=runs/x", CTD_JAX_IMAGE="a.sif")
-  assert result.returncode == 1
-  assert "runs/x: an image needs whole paths" in result.stderr
-  assert not clone.calls()
+  clone.place_slurm(CTD_JAX_IMAGE="a.sif")
+  error = clone.refuse(SLURM, CONFIG, "--workdir=runs/x")
+  assert "runs/x: an image needs whole paths" in error
 
 
 GRID = ("--grid=batch_size=8,16", "--workdir=/w")
 
 
 def test_a_task_of_an_array_trains_a_cell(clone):
-  python, result = slurm(clone, *GRID, SLURM_ARRAY_TASK_ID="1")
-  assert result.returncode == 0, result.stderr
+  python = clone.place_slurm(SLURM_ARRAY_TASK_ID="1")
+  clone.run(SLURM, CONFIG, *GRID)
   assert clone.calls()[-1] == (
     f"srun --kill-on-bad-exit=0 --wait=120 {python} -m ctd_jax.ablate "
     f"{CONFIG} {' '.join(GRID)} --cell=1"
@@ -143,8 +123,8 @@ def test_a_task_of_an_array_trains_a_cell(clone):
 
 
 def test_the_last_job_collects_in_one_process(clone):
-  python, result = slurm(clone, *GRID, "--collect")
-  assert result.returncode == 0, result.stderr
+  python = clone.place_slurm()
+  clone.run(SLURM, CONFIG, *GRID, "--collect")
   assert clone.calls()[-1] == (
     f"srun --nodes=1 --ntasks=1 {python} -m ctd_jax.ablate "
     f"{CONFIG} {' '.join(GRID)} --collect"
@@ -156,10 +136,8 @@ def test_the_last_job_collects_in_one_process(clone):
   [(GRID, "sbatch --array=0-N"), (GRID[:1], "give --workdir")],
 )
 def test_a_grid_without_array_or_folder_is_refused(clone, arguments, message):
-  _, result = slurm(clone, *arguments)
-  assert result.returncode == 1
-  assert message in result.stderr
-  assert not clone.calls()
+  clone.place_slurm()
+  assert message in clone.refuse(SLURM, CONFIG, *arguments)
 
 
 def test_xpk_runs_an_image_instead_of_installing(clone):

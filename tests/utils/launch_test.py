@@ -8,8 +8,9 @@ import sysconfig
 import pytest
 
 from ctd_jax.training import devices
-from tests.utils.clone import ROOT, Clone
+from tests.utils.clone import ROOT, SLURM, Clone
 
+CONFIG = "--config=configs/tiny.py"
 SCRIPTS = [
   *sorted((ROOT / "launch").glob("*.sh")),
   ROOT / "launch" / "slurm.sbatch",
@@ -41,7 +42,6 @@ def test_dry_run_prints_the_commands_and_makes_nothing(clone, tmp_path):
   python = clone.stand_in(tmp_path / "bin/python3.11")
   clone.env["PYTHON"] = str(python)
   result = clone.run("launch/local.sh", "--config=configs/tiny.py", "--dry-run")
-  assert result.returncode == 0, result.stderr
   venv, install, train = result.stdout.splitlines()
   assert venv.startswith(f"{python} -m venv")
   assert "pip install" in install
@@ -53,8 +53,7 @@ def test_dry_run_prints_the_commands_and_makes_nothing(clone, tmp_path):
 
 def test_first_call_installs_and_the_second_does_not(clone, tmp_path):
   clone.env["PYTHON"] = str(clone.stand_in(tmp_path / "bin/python3.11"))
-  first = clone.run("launch/local.sh", "--config=configs/tiny.py")
-  assert first.returncode == 0, first.stderr
+  first = clone.run("launch/local.sh", CONFIG)
   assert "installing ctd_jax" in first.stderr
   train = (
     f"-m ctd_jax.train --config=configs/tiny.py "
@@ -65,7 +64,7 @@ def test_first_call_installs_and_the_second_does_not(clone, tmp_path):
   assert install.endswith(f"--editable {clone.root}")
   assert last == train
 
-  second = clone.run("launch/local.sh", "--config=configs/tiny.py")
+  second = clone.run("launch/local.sh", CONFIG)
   assert second.stderr == ""
   assert clone.calls() == [train]
 
@@ -73,14 +72,13 @@ def test_first_call_installs_and_the_second_does_not(clone, tmp_path):
 def test_a_broken_environment_is_made_anew(clone, tmp_path):
   clone.stand_in(clone.root / ".venv/bin/python", old=1)
   clone.env["PYTHON"] = str(clone.stand_in(tmp_path / "bin/python3.11"))
-  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
-  assert result.returncode == 0, result.stderr
+  clone.run("launch/local.sh", CONFIG)
   assert clone.calls()[0] == f"-m venv --clear {clone.root}/.venv"
 
 
 def test_a_changed_setup_installs_again(clone):
   clone.activate()
-  args = ("launch/local.sh", "--config=configs/tiny.py")
+  args = ("launch/local.sh", CONFIG)
   clone.run(*args)
   with (clone.root / "setup.py").open("a") as file:
     file.write("# one more requirement\n")
@@ -92,7 +90,7 @@ def test_a_changed_setup_installs_again(clone):
 
 def test_an_environment_of_another_clone_is_installed_again(clone, tmp_path):
   clone.activate()
-  args = ("launch/local.sh", "--config=configs/tiny.py")
+  args = ("launch/local.sh", CONFIG)
   clone.run(*args)
   other = Clone(tmp_path / "other")
   other.log, other.env = clone.log, clone.env
@@ -104,20 +102,19 @@ def test_an_environment_of_another_clone_is_installed_again(clone, tmp_path):
 
 def test_the_test_extra_covers_the_plain_installation(clone):
   clone.activate()
-  assert clone.run("launch/test.sh").returncode == 0
+  clone.run("launch/test.sh")
   assert clone.calls()[0].endswith(f"{clone.root}[test]")
-  clone.run("launch/local.sh", "--config=configs/tiny.py")
+  clone.run("launch/local.sh", CONFIG)
   assert len(clone.calls()) == 1
   clone.env["CTD_JAX_EXTRAS"] = "cuda"
-  clone.run("launch/local.sh", "--config=configs/tiny.py")
+  clone.run("launch/local.sh", CONFIG)
   assert clone.calls()[0].endswith(f"{clone.root}[cuda]")
 
 
 def test_a_failed_installation_is_not_remembered(clone):
   clone.activate(fails="pip install")
-  args = ("launch/local.sh", "--config=configs/tiny.py")
-  failed = clone.run(*args)
-  assert failed.returncode == 1
+  args = ("launch/local.sh", CONFIG)
+  failed = clone.run(*args, status=1)
   assert "installation failed" in failed.stderr
   clone.activate()
   clone.calls()
@@ -138,8 +135,7 @@ def test_a_failed_installation_is_not_remembered(clone):
 )
 def test_workdir_is_named_after_the_config(clone, args, workdir):
   clone.activate()
-  result = clone.run("launch/local.sh", *args)
-  assert result.returncode == 0, result.stderr
+  clone.run("launch/local.sh", *args)
   assert clone.calls()[-1].endswith(workdir)
 
 
@@ -156,7 +152,6 @@ def test_arguments_reach_the_entry_point_unchanged(clone, tmp_path):
 
 
 STOPPED = devices.EXIT_SAVED
-CONFIG = "--config=configs/tiny.py"
 
 
 @pytest.mark.parametrize(
@@ -167,31 +162,14 @@ def test_only_a_run_that_saved_its_state_is_started_again(
 ):
   clone.activate(fails="ctd_jax.train", status=status)
   clone.env["CTD_JAX_RESTARTS"] = str(restarts)
-  result = clone.run("launch/local.sh", CONFIG)
-  assert result.returncode == status
+  result = clone.run("launch/local.sh", CONFIG, status=status)
   assert sum("ctd_jax.train" in call for call in clone.calls()) == runs
   assert result.stderr.count("going on") == runs - 1
 
 
-def slurm(clone, status: int = 0, **env: str):
-  """Runs the script as Slurm does: a copy, from a folder of its own."""
-  python = clone.activate()
-  clone.tool("srun", status)
-  clone.tool("scontrol")
-  spool = clone.root.parent / "spool"
-  spool.mkdir()
-  shutil.copy(clone.root / "launch/slurm.sbatch", spool / "slurm_script")
-  clone.env |= {
-    "SLURM_JOB_ID": "12",
-    "SLURM_SUBMIT_DIR": str(clone.root),
-    **env,
-  }
-  return python, clone.run("../spool/slurm_script", CONFIG)
-
-
 def test_slurm_installs_once_and_starts_a_process_for_each_task(clone):
-  python, result = slurm(clone)
-  assert result.returncode == 0, result.stderr
+  python = clone.place_slurm()
+  clone.run(SLURM, CONFIG)
   install, step = clone.calls()
   assert install.endswith(f"--editable {clone.root}[cuda]")
   assert step == (
@@ -210,16 +188,14 @@ def test_slurm_installs_once_and_starts_a_process_for_each_task(clone):
   ],
 )
 def test_slurm_queues_a_job_again_that_was_stopped(clone, status, env, queued):
-  _, result = slurm(clone, status, **env)
-  assert result.returncode == status
+  clone.place_slurm(status, **env)
+  clone.run(SLURM, CONFIG, status=status)
   assert ("scontrol requeue 12" in clone.calls()) == queued
 
 
 def test_slurm_outside_of_the_clone_is_said_clearly(clone, tmp_path):
-  _, result = slurm(clone, SLURM_SUBMIT_DIR=str(tmp_path))
-  assert result.returncode == 1
-  assert result.stderr.strip().endswith("submit from the clone")
-  assert not clone.calls()
+  clone.place_slurm(SLURM_SUBMIT_DIR=str(tmp_path))
+  assert clone.refuse(SLURM, CONFIG).strip().endswith("submit from the clone")
 
 
 TPU = {"TPU_NAME": "pod", "TPU_ZONE": "zone-b"}
@@ -232,7 +208,7 @@ def test_tpu_vm_starts_the_local_script_on_every_host(clone):
   args = (CONFIG, "--workdir=/mnt/my runs/x")
   printed = clone.run("launch/tpu_vm.sh", *args, "--dry-run")
   assert not clone.calls()
-  assert clone.run("launch/tpu_vm.sh", *args).returncode == 4
+  clone.run("launch/tpu_vm.sh", *args, status=4)
   remote = (
     "cd ctd_jax && env CTD_JAX_EXTRAS=tpu CTD_JAX_RESTARTS=20 "
     "./launch/local.sh --distributed --config=configs/tiny.py "
@@ -264,7 +240,7 @@ def test_xpk_restarts_on_the_status_of_a_saved_run(clone):
   args = (CONFIG, "--workdir=/mnt/runs/Small_FT")
   printed = clone.run("launch/xpk.sh", *args, "--dry-run")
   assert not clone.calls()
-  assert clone.run("launch/xpk.sh", *args).returncode == 0
+  clone.run("launch/xpk.sh", *args)
   words = shlex.split(printed.stdout)
   assert clone.calls() == [" ".join(words)]
   assert words[:3] == ["xpk", "workload", "create"]
@@ -293,19 +269,13 @@ def test_what_a_placement_lacks_is_named(clone, script, env, args, message):
   for name in ("gcloud", "xpk"):
     clone.tool(name)
   clone.env |= env
-  result = clone.run(f"launch/{script}", *args)
-  assert result.returncode == 1
-  assert message in result.stderr
-  assert len(result.stderr.splitlines()) == 1
-  assert not clone.calls()
+  (line,) = clone.refuse(f"launch/{script}", *args).splitlines()
+  assert message in line
 
 
 def test_a_missing_config_is_named_before_anything_is_installed(clone):
   clone.activate()
-  result = clone.run("launch/local.sh", "--workdir=x")
-  assert result.returncode == 1
-  assert "--config=configs/tiny.py" in result.stderr
-  assert not clone.calls()
+  assert CONFIG in clone.refuse("launch/local.sh", "--workdir=x")
 
 
 COMMANDS = ("local.sh", "test.sh", "tpu_vm.sh", "xpk.sh", "slurm.sbatch")
@@ -320,7 +290,7 @@ def test_help_prints_the_head_of_the_script_and_makes_nothing(
   path = clone.root / "launch" / script
   path.chmod(0o755)
   result = clone.run(f"launch/{script}", flag)
-  assert (result.returncode, result.stderr) == (0, "")
+  assert not result.stderr
   source = path.read_text().splitlines()
   assert result.stdout.splitlines()[0] == source[1].removeprefix("# ")
   assert f"launch/{script}" in result.stdout
@@ -332,15 +302,12 @@ def test_help_prints_the_head_of_the_script_and_makes_nothing(
 
 def test_an_old_python_is_refused(clone):
   python = clone.activate(old=1)
-  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
-  assert result.returncode == 1
-  assert str(python.parents[1]) in result.stderr
-  assert "3.11" in result.stderr
+  error = clone.refuse("launch/local.sh", CONFIG)
+  assert str(python.parents[1]) in error
+  assert "3.11" in error
   del clone.env["VIRTUAL_ENV"]
   clone.env["PYTHON"] = str(python)
-  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
-  assert result.returncode == 1
-  assert f"PYTHON={python}" in result.stderr
+  assert f"PYTHON={python}" in clone.refuse("launch/local.sh", CONFIG)
 
 
 def test_no_python_at_all_is_said_clearly(clone, tmp_path):
@@ -349,16 +316,13 @@ def test_no_python_at_all_is_said_clearly(clone, tmp_path):
   for name in ("bash", "basename", "dirname", "cat", "cksum", "mkdir"):
     (tools / name).symlink_to(shutil.which(name))
   clone.env["PATH"] = str(tools)
-  result = clone.run("launch/local.sh", "--config=configs/tiny.py")
-  assert result.returncode == 1
-  assert "no Python 3.11 or newer on PATH" in result.stderr
-  assert len(result.stderr.splitlines()) == 1
+  (line,) = clone.refuse("launch/local.sh", CONFIG).splitlines()
+  assert "no Python 3.11 or newer on PATH" in line
 
 
 def test_slow_tests_and_the_site_are_left_out_and_said(clone):
   clone.activate()
   result = clone.run("launch/test.sh", "tests/docs")
-  assert result.returncode == 0
   assert clone.calls()[-1].endswith("-m not slow tests/docs")
   assert not any("mkdocs" in call for call in clone.calls())
   assert "Left out: tests marked slow, the site and the browser (--all)" in (
@@ -371,7 +335,6 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
   clone.env["PYTHON"] = str(python)
   clone.tool("chromium")  # else it is installed
   result = clone.run(".ci/run")
-  assert result.returncode == 0
   # What needs another environment is always left out, and run later.
   assert "Left out: Apache Beam (--beam)" in result.stdout
   assert "slow" not in result.stdout
@@ -397,8 +360,8 @@ def test_ci_lints_before_it_tests_and_passes_failure_on(clone):
     "-m pytest tests/data tests/utils -m beam",
   ]
   clone.activate(fails="format --check")
-  assert clone.run(".ci/run").returncode == 7
+  clone.run(".ci/run", status=7)
   assert "pytest" not in "".join(clone.calls())
   clone.activate()
   clone.stand_in(folder / "bin/python", fails="-m tf")
-  assert clone.run(".ci/run").returncode == 7
+  clone.run(".ci/run", status=7)
