@@ -101,18 +101,6 @@ def test_release_scalar_goldens():
 
 
 @pytest.mark.slow
-def test_timeline_scalar_is_the_ordinal_of_every_month():
-  triples = [tuple(np.subtract(key.triple, 1)) for key in TIMELINE.months]
-  starts = tuple(
-    TIMELINE.ordinal(reigns.TimeKey(reign, 1, 1)) for reign in (1, 2, 3)
-  )
-  logits = one_hot_logits(TIMELINE.class_counts, *triples)
-  scalar = latent_scalar(logits, "timeline", starts, len(TIMELINE))
-  expected = np.arange(len(TIMELINE)) / (len(TIMELINE) - 1)
-  np.testing.assert_allclose(scalar, expected, rtol=1e-6)
-
-
-@pytest.mark.slow
 def test_timeline_scalar_is_the_expectation():
   counts = TIMELINE.class_counts
   keys = jax.random.split(jax.random.key(0), 3)

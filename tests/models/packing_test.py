@@ -12,6 +12,7 @@ from ctd_jax.models.encoders.decoder import DecoderConfig
 from ctd_jax.training import devices, input_pipeline, train_step
 from ctd_jax.training.objective import Objective
 from tests import synthetic
+from tests.training import synthetic_run
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -155,11 +156,7 @@ def test_loss_and_gradient_are_those_of_texts_alone(
   config = synthetic.config("ctd")
   config.batch_size = 4
   config.model.pooling = pooling
-  tokenizer = input_pipeline.build_tokenizer(BENCHMARK)
-  tokens = [
-    input_pipeline.tokenize_texts(tokenizer, [x.text for x in texts], 24)
-    for texts in (BENCHMARK.queries["train"], BENCHMARK.records)
-  ]
+  tokenizer, *tokens = synthetic_run.tokenize(BENCHMARK, 24, 24)
   model = train_step.make_model(
     config.model, ENCODERS[encoder], BENCHMARK.timeline
   )

@@ -12,13 +12,13 @@ import pytest
 
 from ctd_jax.models.calendar_heads import Gaussians
 from ctd_jax.models.dual_encoder import normalize_vectors
-from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.training import devices, train_step
+from ctd_jax.training import devices
 from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
 from tests import synthetic
 from tests.parity import released_loss
+from tests.training import synthetic_run
 
 SIZE, WIDTH = 8, 16
 
@@ -53,8 +53,7 @@ def our_loss(arrays, processes):
   """Returns loss and gradients of the parameters."""
   config = synthetic.config("ctd-release")
   config.loss.emulated_processes = processes
-  encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
+  model = synthetic_run.make_model(config)
   mesh = devices.make_mesh(1)
   objective = Objective.from_config(config, model, mesh)
   texts = {name: arrays.pop(name) for name in ("query", "positive", "negative")}

@@ -30,6 +30,7 @@ MAX_HEIGHT = 3_000  # pixels of a page that are taken
 SHEET_HEIGHT = 1_500  # that a sheet shows of it
 SCHEMES = ("light", "dark")
 PRINTED = ("record", "month", "time", "passage")
+WORDS = "大赦"  # that are searched
 TIMEOUT = 600_000  # milliseconds, of reading and building
 # Warnings and all: an era that no calendar has, and a year beyond a reign.
 TEXT = """泰始三年春正月，大赦。
@@ -47,12 +48,9 @@ def main() -> None:
   )
   parser.add_argument("--index", type=pathlib.Path, required=True)
   parser.add_argument("--output", type=pathlib.Path, required=True)
-  parser.add_argument("--words", default="大赦", help="that are searched")
-  parser.add_argument("--pages", default="", help="names, with commas")
   flags = parser.parse_args()
   if chromium.CHROMIUM is None:
     sys.exit("error: no Chromium; name it by CTD_JAX_CHROMIUM")
-  wanted = {name for name in flags.pages.split(",") if name}
   (flags.output / "sheets").mkdir(parents=True, exist_ok=True)
   with (
     tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder,
@@ -61,20 +59,19 @@ def main() -> None:
     index = pathlib.Path(folder) / "index"
     shutil.copytree(flags.index, index)
     with chromium.serve(index) as address:
-      paths = _prepare(browser, address, pathlib.Path(folder), flags.words)
+      paths = _prepare(browser, address, pathlib.Path(folder))
       for name, path in paths.items():
-        if not wanted or name in wanted:
-          pictures = [*_take(browser, address, name, path, flags.output)]
-          _make_sheet(browser, pictures, flags.output / f"sheets/{name}.png")
-          print(f"{name}: {len(pictures)} pictures", flush=True)
+        pictures = [*_take(browser, address, name, path, flags.output)]
+        _make_sheet(browser, pictures, flags.output / f"sheets/{name}.png")
+        print(f"{name}: {len(pictures)} pictures", flush=True)
 
 
 def _prepare(
-  browser: sync_api.Browser, address: str, folder: pathlib.Path, words: str
+  browser: sync_api.Browser, address: str, folder: pathlib.Path
 ) -> dict[str, str]:
   """Corrects a date, brings a text, has it built; returns name -> path."""
   page = browser.new_page(base_url=address, locale="en-US")
-  ask = page.request.get("/api/ask", params={"q": words, "k": 1}).json()
+  ask = page.request.get("/api/ask", params={"q": WORDS, "k": 1}).json()
   (record,) = ask["results"]
   work, record_id = record["work"], record["record_id"]
   month = record["date"]["month"]
@@ -122,7 +119,7 @@ def _prepare(
   return {
     "start": "/",
     "time": f"/?q={quoted(month['name'])}",
-    "words": f"/?q={quoted(words)}",
+    "words": f"/?q={quoted(WORDS)}",
     "ambiguous": f"/?q={quoted('元年')}",
     "nothing": f"/?q={quoted('飛機')}",
     "month": f"/month/{month['ordinal']}",

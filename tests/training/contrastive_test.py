@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 from ctd_jax.models.dual_encoder import ENCODER
-from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.training import devices as devices_lib
-from ctd_jax.training import losses, train_step
+from ctd_jax.training import losses
 from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
 from tests import synthetic
+from tests.training import synthetic_run
 
 SIZE, HARD = 16, 2  # queries, hard negatives of each
 MONTHS = len(synthetic.TIMELINE.months)
@@ -94,8 +94,7 @@ def plain_loss(scores, batch, loss):
 
 def encode_texts(config):
   """Returns model, parameters without encoder, queries and their records."""
-  encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
+  model = synthetic_run.make_model(config)
   ids = np.random.default_rng(1).integers(5, 50, (SIZE, 2 + HARD, 8))
   ids[::2, 1] = ids[::2, 0]  # positives that are found
   query, record = ids[:, 0], ids[:, 1:].reshape(-1, 8)

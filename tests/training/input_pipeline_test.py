@@ -13,6 +13,7 @@ from ctd_jax.training import batches as batches_lib
 from ctd_jax.training import input_pipeline
 from ctd_jax.training import packing as packing_lib
 from tests import synthetic
+from tests.training import synthetic_run
 
 BENCHMARK = synthetic.benchmark()
 TIMELINE = synthetic.TIMELINE
@@ -20,15 +21,10 @@ TIMELINE = synthetic.TIMELINE
 
 def batches(config=None, benchmark=BENCHMARK, place=None, **options):
   config = config or synthetic.config()
-  tokenizer = input_pipeline.build_tokenizer(benchmark)
+  _, *tokens = synthetic_run.tokenize(benchmark, 16, 24)
   return input_pipeline.training_batches(
     benchmark,
-    input_pipeline.tokenize_texts(
-      tokenizer, [q.text for q in benchmark.queries["train"]], 16
-    ),
-    input_pipeline.tokenize_texts(
-      tokenizer, [r.text for r in benchmark.records], 24
-    ),
+    *tokens,
     dataclasses.replace(
       input_pipeline.BatchSettings.from_config(config, 1, [24]), **options
     ),

@@ -15,6 +15,7 @@ from ctd_jax.training import devices as devices_lib
 from ctd_jax.training import input_pipeline, train_step
 from ctd_jax.training.objective import Objective
 from tests import synthetic
+from tests.training import synthetic_run
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
 
@@ -32,12 +33,8 @@ def prepare(mesh, method: str, lora: LoraConfig | None = None, **fields):
   config.batch_size = BATCH
   config.update(fields)
   benchmark = synthetic.benchmark()
-  tokenizer = input_pipeline.build_tokenizer(benchmark)
-  queries = input_pipeline.tokenize_texts(
-    tokenizer, [q.text for q in benchmark.queries["train"]], config.query_length
-  )
-  records = input_pipeline.tokenize_texts(
-    tokenizer, [r.text for r in benchmark.records], config.record_length
+  tokenizer, *tokens = synthetic_run.tokenize(
+    benchmark, config.query_length, config.record_length
   )
   encoder = BertConfig(
     tokenizer.vocab_size, lora=lora, **config.model.encoder.to_dict()
@@ -45,8 +42,7 @@ def prepare(mesh, method: str, lora: LoraConfig | None = None, **fields):
   model = train_step.make_model(config.model, encoder, benchmark.timeline)
   batches = input_pipeline.training_batches(
     benchmark,
-    queries,
-    records,
+    *tokens,
     input_pipeline.BatchSettings.from_config(
       config,
       devices_lib.count_batch_shards(mesh) * config.encode_chunks,

@@ -12,15 +12,15 @@ from scipy import special
 from ctd_jax.models import temporal_bias
 from ctd_jax.models.calendar_heads import Gaussians
 from ctd_jax.models.dual_encoder import DualEncoder
-from ctd_jax.models.encoders.bert import BertConfig
 from ctd_jax.models.encoding import Encoding
-from ctd_jax.training import backbone, devices, train_step
+from ctd_jax.training import backbone, devices
 from ctd_jax.training import config as training_config
 from ctd_jax.training.losses import ContrastiveLoss
 from ctd_jax.training.objective import Objective
 from ctd_jax_configs import bert, e5_small, qwen, small, tiny
 from tests import synthetic
 from tests.models import published_folder
+from tests.training import synthetic_run
 
 MESH = devices.make_mesh(1)
 
@@ -125,8 +125,7 @@ def test_loss_and_gradient_of_several_processes(processes):
   config = synthetic.config("ctd-release")
   config.model.bias_scale_init = 0.3
   config.loss.emulated_processes = processes
-  encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
+  model = synthetic_run.make_model(config)
   objective = Objective.from_config(config, model, MESH)
   rng = np.random.default_rng(processes)
   text = jnp.ones((1, 1), jnp.int32)
@@ -296,8 +295,7 @@ def test_a_rate_can_be_given_to_a_release():
 
 def test_released_modules_start_as_released():
   config = synthetic.config("ctd-release")
-  encoder = BertConfig(50, **config.model.encoder.to_dict())
-  model = train_step.make_model(config.model, encoder, synthetic.TIMELINE)
+  model = synthetic_run.make_model(config)
   assert isinstance(model, DualEncoder)
   made = model.config
   assert (made.codebook, made.offset_features) == ("release", "release")

@@ -15,7 +15,8 @@ import jax
 from absl import app, flags
 
 from ctd_jax.experiments import training_run
-from ctd_jax.training import devices, experiment, train_step
+from ctd_jax.models.encoders.bert import BertConfig
+from ctd_jax.training import devices, experiment, input_pipeline, train_step
 from ctd_jax.utils import command_line
 from tests import synthetic
 
@@ -36,6 +37,25 @@ def config(method: str):
   c.eval.baselines = ()
   c.eval.splits = ("test",)
   return c
+
+
+def make_model(config):
+  """Returns a model of texts whose tokens are numbers below 50."""
+  encoder = BertConfig(50, **config.model.encoder.to_dict())
+  return train_step.make_model(config.model, encoder, synthetic.TIMELINE)
+
+
+def tokenize(benchmark, query_length: int, record_length: int):
+  """Returns tokenizer, train queries and records."""
+  tokenizer = input_pipeline.build_tokenizer(benchmark)
+  sides = (
+    (benchmark.queries["train"], query_length),
+    (benchmark.records, record_length),
+  )
+  return tokenizer, *(
+    input_pipeline.tokenize_texts(tokenizer, [x.text for x in texts], length)
+    for texts, length in sides
+  )
 
 
 def install(set_attribute: Callable[[Any, str, Any], None]) -> None:

@@ -1,5 +1,6 @@
 """Tokens are kept in a file, mapped, and are those of memory."""
 
+import functools
 import pickle
 
 import numpy as np
@@ -9,15 +10,14 @@ from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
 TOKENIZER = input_pipeline.build_tokenizer(BENCHMARK)
+tokenize = functools.partial(input_pipeline.tokenize_texts, TOKENIZER)
 TEXTS = [record.text for record in BENCHMARK.records]
 
 
 def test_a_file_has_the_tokens_of_memory(tmp_path):
-  expected = input_pipeline.tokenize_texts(TOKENIZER, TEXTS, 12)
+  expected = tokenize(TEXTS, 12)
   for _ in range(2):  # written, then read
-    tokens = input_pipeline.tokenize_texts(
-      TOKENIZER, TEXTS, 12, folder=tmp_path
-    )
+    tokens = tokenize(TEXTS, 12, folder=tmp_path)
     np.testing.assert_array_equal(tokens.ids, expected.ids)
     np.testing.assert_array_equal(tokens.mask, expected.mask)
     np.testing.assert_array_equal(tokens.full_lengths, expected.full_lengths)
@@ -27,21 +27,19 @@ def test_a_file_has_the_tokens_of_memory(tmp_path):
 
 
 def test_what_was_kept_is_not_tokenised_again(tmp_path, monkeypatch):
-  input_pipeline.tokenize_texts(TOKENIZER, TEXTS, 12, folder=tmp_path)
+  tokenize(TEXTS, 12, folder=tmp_path)
   calls = []
   monkeypatch.setattr(
     type(TOKENIZER), "tokenize", lambda *_: calls.append(1) or 1 / 0
   )
-  input_pipeline.tokenize_texts(TOKENIZER, TEXTS, 12, folder=tmp_path)
+  tokenize(TEXTS, 12, folder=tmp_path)
   assert not calls
 
 
 def test_a_folder_that_cannot_be_written_to_is_told(tmp_path, caplog):
   (tmp_path / "file").touch()
-  tokens = input_pipeline.tokenize_texts(
-    TOKENIZER, TEXTS, 12, folder=tmp_path / "file"
-  )
-  expected = input_pipeline.tokenize_texts(TOKENIZER, TEXTS, 12)
+  tokens = tokenize(TEXTS, 12, folder=tmp_path / "file")
+  expected = tokenize(TEXTS, 12)
   np.testing.assert_array_equal(tokens.ids, expected.ids)
   assert "tokens are not kept in" in caplog.text
 
@@ -55,18 +53,14 @@ def test_other_texts_lengths_and_prefixes_have_other_files(tmp_path):
     # The same characters in all, divided otherwise.
     ([TEXTS[0] + TEXTS[1], *TEXTS[2:]], 12, ""),
   ):
-    tokens = input_pipeline.tokenize_texts(
-      TOKENIZER, texts, length, prefix, tmp_path
-    )
-    expected = input_pipeline.tokenize_texts(TOKENIZER, texts, length, prefix)
+    tokens = tokenize(texts, length, prefix, tmp_path)
+    expected = tokenize(texts, length, prefix)
     np.testing.assert_array_equal(tokens.ids, expected.ids)
   assert len(list(tmp_path.glob("*.npy"))) == 2 * 5
 
 
 def test_a_process_is_sent_the_path_alone(tmp_path):
-  store = input_pipeline.tokenize_texts(
-    TOKENIZER, TEXTS, 12, folder=tmp_path
-  ).store
+  store = tokenize(TEXTS, 12, folder=tmp_path).store
   data = pickle.dumps(store)
   assert len(data) < store.ids.nbytes
   copy = pickle.loads(data)

@@ -10,7 +10,6 @@ import sys
 import pytest
 
 from ctd_jax.benchmark import runs
-from ctd_jax.chronology import questions
 from ctd_jax.evaluation import results
 from ctd_jax.experiments import evaluation_run, training_run
 from ctd_jax.training import config as training_config
@@ -31,18 +30,6 @@ def quick_run(quick_compile):
 @pytest.fixture
 def folder(tmp_path) -> pathlib.Path:
   return beir_files.write(tmp_path / "liang")
-
-
-def test_rules_read_dates_in_eras(folder):
-  timeline = beir_files.read(folder).timeline
-  found = {
-    name: str(questions.parse_query_interval(text, timeline))
-    for name, (_, _, text) in beir_files.ASKED.items()
-  }
-  assert found == {
-    name: f"{start}..{end}"
-    for name, (start, end, _) in beir_files.ASKED.items()
-  }
 
 
 @pytest.mark.slow
