@@ -71,6 +71,7 @@ from ctd_jax.training.train_step import TrainState, TrainStep
 from ctd_jax_configs import bert, qwen
 from ctd_jax_datasets import load
 from tests.benchmarks import result_rows
+from tests.training import synthetic_run
 
 # PyTorch is imported by the process of its side alone: it would take memory of
 # the device. JAX takes none before it computes.
@@ -157,16 +158,13 @@ def prepare_steps(
     pretrained: parameters of the encoder; None = random ones.
   """
   benchmark = load.build_benchmark("chunqiutr/rebuilt", flags.data_dir)
-  tokenizer = input_pipeline.build_tokenizer(benchmark)
+  tokenizer, queries, records = synthetic_run.tokenize(
+    benchmark, _QUERY_LENGTH, _RECORD_LENGTH
+  )
   if flags.texts == "full":
     queries, records = draw_full_texts(
       benchmark, tokenizer.vocab_size, flags.tokens
     )
-  else:
-    texts = [query.text for query in benchmark.queries["train"]]
-    queries = input_pipeline.tokenize_texts(tokenizer, texts, _QUERY_LENGTH)
-    texts = [record.text for record in benchmark.records]
-    records = input_pipeline.tokenize_texts(tokenizer, texts, _RECORD_LENGTH)
   mesh = devices.make_mesh(1)
   model = train_step.make_model(config.model, encoder, benchmark.timeline)
   adam = optimizer.make_optimizer(config.optimizer, 10**6)

@@ -81,21 +81,6 @@ def take(encoding, rows):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("config", [CTD, RELEASE, BASELINE])
-def test_encoding_shapes_lengths_and_types(config):
-  encoding = encoded(config)
-  for vectors in (encoding.semantic, encoding.absolute):
-    np.testing.assert_allclose(
-      jnp.linalg.norm(vectors, axis=1), np.ones(4), rtol=1e-5
-    )
-  assert encoding.scalar.shape == (4,)
-  assert [x.shape[1] for x in encoding.logits] == [4, 10, 12]
-  assert np.all(np.asarray(encoding.interval) == -1)
-  floats = jax.tree.leaves(encoding.replace(interval=encoding.scalar))
-  assert {x.dtype for x in floats} == {jnp.dtype("float32")}
-
-
-@pytest.mark.slow
 def test_modes_by_hand():
   encoding = encoded(CTD)
   _, score = functions(CTD)

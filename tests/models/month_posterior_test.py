@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.models import calendar_heads, dual_encoder
-from ctd_jax.training import losses, train_step
-from tests import synthetic
+from ctd_jax.training import losses
 from tests.models.dual_encoder_test import CTD, batch
 
 pytestmark = pytest.mark.usefixtures("quick_compile")
@@ -27,15 +26,6 @@ def encoded():
   variables = jax.jit(MODEL.init)(jax.random.key(0), *batch())
   encode = jax.jit(functools.partial(MODEL.apply, method="encode"))
   return variables, encode(variables, *batch())
-
-
-def test_regnal_years_of_the_timeline():
-  years = calendar_heads.number_regnal_years(np.array(POSTERIOR.month_classes))
-  assert np.array_equal(years, np.repeat(np.arange(30), 12))
-  classes = train_step.month_classes(synthetic.TIMELINE)
-  assert classes[0] == (0, 0, 0)
-  assert classes[-1] == (1, 1, 11)
-  assert len(classes) == len(synthetic.TIMELINE)
 
 
 def test_year_features_cannot_tell_neighbours_but_tell_decades():
@@ -80,16 +70,6 @@ def test_without_an_interval_the_own_heads_date_the_query():
   )
   p = np.exp(MODEL.apply(variables, encoding, method="log_months"))
   np.testing.assert_allclose(mass, np.log(p @ p.T), atol=1e-3)
-
-
-@pytest.mark.slow
-def test_uniform_counts_both_ends():
-  uniform = calendar_heads.uniform_over_interval(jnp.array([[2, 4], [7, 7]]), 9)
-  np.testing.assert_allclose(
-    uniform[0], [0, 0, 1 / 3, 1 / 3, 1 / 3, 0, 0, 0, 0]
-  )
-  assert uniform[1, 7] == 1
-  assert uniform[1].sum() == 1
 
 
 @pytest.mark.slow

@@ -134,45 +134,45 @@ def test_shards_and_their_index(tmp_path):
     published_folder.load_encoder(tmp_path)
 
 
-@pytest.mark.parametrize(
-  ("family", "prefix"),
-  [
-    ("bert", "bert."),
-    ("xlm-roberta", "roberta."),
-    ("qwen2", "model."),
-    ("bert", "0.auto_model."),
-  ],
-)
-def test_a_prefix_and_an_output_layer_do_not_matter(family, prefix, tmp_path):
+def add_prefix(prefix):
+  """Returns a change of names, which adds an output layer too."""
+
   def change(content):
     head = {"lm_head.weight": np.ones((40, 16), np.float32)}
     return head | {prefix + name: tensor for name, tensor in content.items()}
 
+  return change
+
+
+def name_as_formerly(content):
+  for new, old in (("weight", "gamma"), ("bias", "beta")):
+    content = {
+      name.replace(f"LayerNorm.{new}", f"LayerNorm.{old}"): tensor
+      for name, tensor in content.items()
+    }
+  assert "embeddings.LayerNorm.gamma" in content
+  return content
+
+
+def tie_output_layer(content):
+  table = content.pop("embed_tokens.weight")
+  return add_prefix("model.")(content) | {"lm_head.weight": table}
+
+
+@pytest.mark.parametrize(
+  ("family", "change"),
+  [
+    ("bert", add_prefix("bert.")),
+    ("xlm-roberta", add_prefix("roberta.")),
+    ("qwen2", add_prefix("model.")),
+    ("bert", add_prefix("0.auto_model.")),
+    ("bert", name_as_formerly),
+    ("qwen3", tie_output_layer),
+  ],
+)
+def test_prefixes_older_names_and_output_layers(family, change, tmp_path):
   folder = rewritten(tmp_path, family, change)
   same(published_folder.load_encoder(folder)[1], loaded(family)[1])
-
-
-def test_older_names_of_norms(tmp_path):
-  def old(name):
-    for new, former in (("weight", "gamma"), ("bias", "beta")):
-      name = name.replace(f"LayerNorm.{new}", f"LayerNorm.{former}")
-    return name
-
-  folder = rewritten(
-    tmp_path, "bert", lambda c: {f"bert.{old(n)}": t for n, t in c.items()}
-  )
-  assert "bert.embeddings.LayerNorm.gamma" in tensors(folder)
-  same(published_folder.load_encoder(folder)[1], loaded("bert")[1])
-
-
-def test_a_token_table_stored_as_the_tied_output_layer(tmp_path):
-  def change(content):
-    table = content.pop("embed_tokens.weight")
-    content = {f"model.{name}": tensor for name, tensor in content.items()}
-    return content | {"lm_head.weight": table}
-
-  folder = rewritten(tmp_path, "qwen3", change)
-  same(published_folder.load_encoder(folder)[1], loaded("qwen3")[1])
 
 
 @pytest.mark.slow

@@ -56,18 +56,3 @@ def test_texts_that_collapse_are_counted(tokenizer, caplog):
     f"tells them apart; 2 rows of tokens are left. First: {TEXTS[0]} | "
     f"{TEXTS[1]}"
   ]
-
-
-def test_texts_of_which_most_collapse_are_refused(tokenizer):
-  # Repeated texts are one.
-  text_encoder.check_distinct(
-    TEXTS * 3, rows_of(tokenizer, 5) * 3, "queries", "cut less"
-  )
-  with pytest.raises(
-    ValueError,
-    match="^queries: 4 distinct texts become 1 rows of tokens, so that most "
-    "have the vector of another; cut less$",
-  ):
-    text_encoder.check_distinct(
-      TEXTS, rows_of(tokenizer, 3), "queries", "cut less"
-    )

@@ -76,19 +76,6 @@ def test_the_earlier_of_equals_is_best(tmp_path):
   assert fill(tmp_path / "run", [0.1, 0.5, 0.5]).best_step == 2
 
 
-def test_state_and_iterator_come_back_together(tmp_path):
-  checkpoints = fill(tmp_path / "run", [0.1, 0.5, 0.2])
-  iterator = numbers()
-  restored = checkpoints.restore(3, abstract(), iterator)
-  kernel = np.full((4, 2), 3.0)
-  np.testing.assert_array_equal(restored.params["kernel"], kernel)
-  np.testing.assert_array_equal(restored.opt_state["mu"], -kernel)
-  assert int(restored.step) == 3
-  assert next(iterator) == 3
-  # What is frozen is not in the files.
-  assert restored.frozen == abstract().frozen
-
-
 def test_the_best_checkpoint_keeps_parameters_alone(tmp_path):
   folder = tmp_path / "run"
   checkpoints = fill(folder, [0.1, 0.5, 0.2, 0.3, 0.4], keep_latest=2)

@@ -41,9 +41,10 @@ def call(folder: pathlib.Path, module: str, *arguments: str, **env: str):
   )
 
 
-def contents(folder: pathlib.Path) -> set[str]:
-  """Returns the names of what is in a folder."""
-  return {path.name for path in folder.iterdir()}
+def train(folder: pathlib.Path, *arguments: str, **env: str):
+  """Calls the main command with the small config."""
+  config = "--config=configs/tiny.py"
+  return call(folder, "ctd_jax.train", config, *arguments, **env)
 
 
 def error_line(done: subprocess.CompletedProcess) -> str:
@@ -58,13 +59,8 @@ def error_line(done: subprocess.CompletedProcess) -> str:
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory) -> pathlib.Path:
   folder = tmp_path_factory.mktemp("user")
-  done = call(
-    folder,
-    "ctd_jax.train",
-    "--config=configs/tiny.py",
-    f"--config.data_dir={folder}/data",
-    "--profile=6:8",
-    *SHORT,
+  done = train(
+    folder, f"--config.data_dir={folder}/data", "--profile=6:8", *SHORT
   )
   assert done.returncode == 0, done.stderr
   (folder / "stdout.txt").write_text(done.stdout)
@@ -164,23 +160,12 @@ def test_the_log_tells_the_speed_and_the_trace_is_there(trained):
 
 
 def test_an_unknown_field_is_named(tmp_path):
-  done = call(
-    tmp_path,
-    "ctd_jax.train",
-    "--config=configs/tiny.py",
-    "--workdir=run",
-    "--config.optimizer.learning_rat=1",
-  )
+  done = train(tmp_path, "--config.optimizer.learning_rat=1")
   assert error_line(done) == (
     "error: --config.optimizer.learning_rat: the config has no such field; did "
     "you mean --config.optimizer.learning_rate?"
   )
-  done = call(
-    tmp_path,
-    "ctd_jax.train",
-    "--config=configs/tiny.py",
-    "--config.published.source=folder",
-  )
+  done = train(tmp_path, "--config.published.source=folder")
   assert "c.published = registry.default_section('published')" in error_line(
     done
   )
@@ -214,11 +199,9 @@ def test_evaluating_an_empty_folder_says_what_to_do(trained):
 def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
   cache = tmp_path / "cache"
 
-  def train(workdir: str, choice: object) -> str:
-    done = call(
+  def train_with(choice: object, workdir: str) -> str:
+    done = train(
       tmp_path,
-      "ctd_jax.train",
-      "--config=configs/tiny.py",
       f"--workdir={workdir}",
       f"--config.data_dir={trained}/data",
       f"--compilation_cache={choice}",
@@ -233,15 +216,15 @@ def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
     return done.stderr
 
   hit = "Persistent compilation cache hit for 'jit_step'"
-  first = train("first", cache)
+  first = train_with(cache, "first")
   assert f"compiled functions are kept in {cache} (" in first
   assert hit not in first
-  entries = contents(cache)
-  assert any(name.startswith("jit_step-") for name in entries)
-  assert hit in train("second", cache)
-  assert contents(cache) == entries
+  entries = set(cache.iterdir())
+  assert any(path.name.startswith("jit_step-") for path in entries)
+  assert hit in train_with(cache, "second")
+  assert set(cache.iterdir()) == entries
   metrics = [tmp_path / name / "metrics.jsonl" for name in ("first", "second")]
   assert metrics[0].read_text() == metrics[1].read_text()
-  text = train("third", "off")
+  text = train_with("off", "third")
   assert "compiled functions are not kept" in text
   assert "cache hit" not in text

@@ -32,15 +32,6 @@ def batches(config=None, benchmark=BENCHMARK, place=None, **options):
   )
 
 
-def test_calendar_targets_of_a_month_are_one_hot():
-  month = Interval.single_month(TimeKey(2, 1, 5))
-  reign, year, month = input_pipeline.calendar_targets(month, TIMELINE)
-  np.testing.assert_array_equal(reign, [0, 1])
-  np.testing.assert_array_equal(year, [1, 0])
-  assert month[4] == 1
-  assert month.sum() == 1
-
-
 def test_calendar_targets_of_a_window_are_its_marginals():
   window = Interval(TimeKey(1, 2, 11), TimeKey(2, 1, 2))
   reign, year, month = input_pipeline.calendar_targets(window, TIMELINE)

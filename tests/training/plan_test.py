@@ -179,38 +179,26 @@ def test_collectives_in_a_loop_count_as_often_as_it_runs():
 TPU_PROGRAM = """\
 HloModule jit_step, is_scheduled=true
 
-%sum (a: f32[], b: f32[]) -> f32[] {
-  %a = f32[]{:T(128)} parameter(0)
-  %b = f32[]{:T(128)} parameter(1)
-  ROOT %c = f32[]{:T(128)} add(%a, %b)
-}
-
 %condition.1 (state: (s32[], bf16[4,128])) -> pred[] {
   %limit.3 = s32[]{:T(128)} constant(28)
-  %state.1 = (s32[]{:T(128)}, bf16[4,128]{1,0:T(8,128)(2,1)}) parameter(0)
   %count.1 = s32[]{:T(128)} get-tuple-element(%state.1), index=0
   ROOT %lt.1 = pred[]{:T(512)} compare(%count.1, %limit.3), direction=LT
 }
 
 %body.1 (state: (s32[], bf16[4,128])) -> (s32[], bf16[4,128]) {
-  %state.2 = (s32[]{:T(128)}, bf16[4,128]{1,0:T(8,128)(2,1)}) parameter(0)
-  %x.1 = bf16[4,128]{1,0:T(8,128)(2,1)} get-tuple-element(%state.2), index=1
   %all-reduce.9 = (bf16[4,128]{1,0:T(8,128)(2,1)S(1)}, /*index=1*/f32[]{:T(128)}) all-reduce(%x.1, %y.1), channel_id=1, replica_groups=[2,4]<=[8], to_apply=%sum
   ROOT %next.1 = (s32[]{:T(128)}, bf16[4,128]{1,0:T(8,128)(2,1)}) tuple(%n, %x.2)
 }
 
 %start.1 (p: f32[2,3]) -> f32[16,3] {
-  %p = f32[2,3]{1,0:T(4,128)} parameter(0)
   ROOT %all-gather.1 = f32[16,3]{1,0:T(4,128)} all-gather(%p), channel_id=2, replica_groups=mesh['axis_0'=8,'axis_1'=1] {'axis_0'}, dimensions={0}
 }
 
 %done.1 (p: f32[2,3]) -> f32[16,3] {
-  %p.1 = f32[2,3]{1,0:T(4,128)} parameter(0)
   ROOT %all-gather.2 = f32[16,3]{1,0:T(4,128)} all-gather(%p.1), channel_id=2, replica_groups=mesh['axis_0'=8,'axis_1'=1] {'axis_0'}, dimensions={0}
 }
 
 ENTRY %main (p: f32[2,3]) -> f32[16,3] {
-  %p.2 = f32[2,3]{1,0:T(4,128)} parameter(0)
   %while.1 = (s32[]{:T(128)}, bf16[4,128]{1,0:T(8,128)(2,1)}) while(%t), condition=%condition.1, body=%body.1
   %fusion.1 = f32[16,3]{1,0:T(4,128)} fusion(%p.2), kind=kCustom, calls=%start.1
   %all-reduce-start.1 = (f32[32]{0}, f32[32]{0}) all-reduce-start(%z), replica_groups={{0,1},{2,3},{4,5},{6,7}}, to_apply=%sum
@@ -283,15 +271,6 @@ def test_devices_share_the_batch_and_send_gradients(run, workload, step_plan):
   # The gradients are summed and handed out, the vectors of texts gathered.
   gradients = count_bytes(run.abstract_state().params)
   assert 2 * gradients < shared.sent_bytes < 4 * gradients
-
-
-@pytest.mark.slow
-def test_devices_that_share_parameters_hold_parts_of_them(
-  run, workload, step_plan
-):
-  mesh = make_mesh(2, fsdp=2, devices=jax.devices())
-  sizes = plan.plan_step(run.config, workload, mesh).sizes
-  assert sizes["state"] < step_plan.sizes["state"]
 
 
 def test_processors_stand_in_for_devices_with_kernels_and_rows_of_theirs(

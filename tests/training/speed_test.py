@@ -347,19 +347,16 @@ def test_a_wrong_range_is_an_error_of_the_flag(text, message):
   assert parser.parse("20:25") == range(20, 25)
 
 
-def test_steps_up_to_the_one_before_stop_are_traced(tmp_path, lines):
-  profiler = StepProfiler(range(2, 4), tmp_path, 0)
-  run_steps(profiler, 1, 9)
+@pytest.mark.parametrize(
+  ("steps", "last", "traced"),
+  [(range(2, 4), 9, "2 to 3"), (range(2, 40), 5, "2 to 5")],
+)
+def test_steps_up_to_the_one_before_stop_are_traced(
+  tmp_path, lines, steps, last, traced
+):
+  run_steps(StepProfiler(steps, tmp_path, 0), 1, last)
   assert len(trace_files(tmp_path / "profile")) == 1
-  (line,) = lines
-  assert line == f"trace of the steps 2 to 3 is in {tmp_path / 'profile'}"
-
-
-def test_a_run_that_ends_early_writes_what_it_has(tmp_path, lines):
-  profiler = StepProfiler(range(2, 40), tmp_path, 0)
-  run_steps(profiler, 1, 5)
-  assert trace_files(tmp_path / "profile")
-  assert "the steps 2 to 5 is in" in lines[0]
+  assert lines == [f"trace of the steps {traced} is in {tmp_path / 'profile'}"]
 
 
 def test_without_a_range_nothing_is_written(tmp_path, lines):

@@ -122,16 +122,6 @@ def test_errors_that_a_page_shows_are_notes(pattern):
     ),
     (
       Note(
-        "note.date.fits",
-        printed="夏五月",
-        statement=notes.of_term("statement", "month"),
-        number=1203,
-      ),
-      "prints 「夏五月」, whose month fits this and 1,203 other months",
-      "記「夏五月」，所記月合於本月及其他 1,203 個月",
-    ),
-    (
-      Note(
         "note.links",
         texts=[
           Note("note.text", text="大水", date="晉武帝泰始元年七月"),
@@ -143,11 +133,6 @@ def test_errors_that_a_page_shows_are_notes(pattern):
       "(without a certain date) and 12 more",
       "與「大水」（晉武帝泰始元年七月）「大赦」（年月不確定）等用詞相同"
       "（另有 12 條）",
-    ),
-    (
-      Note("problem.of_text", text="x", problem=ValueError("no date")),
-      "'x': no date",
-      "「x」：no date",
     ),
     (
       Note("problem.at", place=pathlib.Path("a.txt"), problem=KeyError("k")),
