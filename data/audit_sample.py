@@ -51,7 +51,7 @@ _PART_CHARS = 12
 
 @dataclasses.dataclass(frozen=True)
 class SourcePlace:
-  """Where a record's text stands."""
+  """Place of a record's text."""
 
   file: str  # name in the folder of sources
   line: int  # of its first character, from 1
@@ -81,7 +81,7 @@ class SourceText:
     self._han = "".join(words[position] for position in self._positions)
 
   def find_starts(self, text: str) -> list[int]:
-    """Returns where the Chinese characters of `text` stand, in order."""
+    """Returns the positions of the Chinese characters in `text`, in order."""
     han = extract_han(text)
     starts, start = [], self._han.find(han) if han else -1
     while start >= 0:
@@ -147,7 +147,7 @@ def make_locator(
 
 
 def _find_whole_or_part(text: SourceText, words: str) -> tuple[list[int], bool]:
-  """Returns where words stand, and whether all of them do."""
+  """Returns the positions of words, and whether all were found."""
   starts = text.find_starts(words)
   if starts:
     return starts, True
@@ -160,7 +160,7 @@ def _find_whole_or_part(text: SourceText, words: str) -> tuple[list[int], bool]:
 
 
 def _end_of_predecessors(text: SourceText, earlier: Sequence[Record]) -> int:
-  """Returns the end of the last of the earlier records, 0 if there is none."""
+  """Returns the end of the last earlier record, or 0."""
   ambiguous: list[tuple[list[int], int]] = []
   end = 0
   for record in reversed(earlier):
@@ -307,7 +307,9 @@ def print_rates(name: str, path: str) -> None:
   """
   rows = audit_samples.read_verdicts(path)
   if rows[0].data.partition(":")[0] != name:
-    raise ValueError(f"--verdicts={path} is of {rows[0].data}, not of {name}")
+    raise ValueError(
+      f"--verdicts={path} belongs to {rows[0].data}, not to {name}"
+    )
   audit_samples.check_all_read(rows, path)
   header, *lines = audit_samples.tabulate_rates(rows)
   print(output.format_table(audit_samples.describe_sample(rows), header, lines))

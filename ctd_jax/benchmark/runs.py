@@ -77,7 +77,7 @@ class Run:
 
   @property
   def depth(self) -> int:
-    """Records of the longest ranking; 0 if there is none."""
+    """Records of the longest ranking; 0 without a ranking."""
     return max(map(len, self.rankings.values()), default=0)
 
 
@@ -311,7 +311,7 @@ def sort_ranking(scores: Mapping[str, float]) -> Ranking:
 def write_qrels(
   path: str | os.PathLike, qrels: Mapping[str, Iterable[str]]
 ) -> None:
-  """Writes query -> relevant records as TREC qrels, all of relevance 1."""
+  """Writes the relevant records of each query as TREC qrels, relevance 1."""
   files.write_text(
     path,
     "".join(
@@ -475,7 +475,7 @@ def compute_per_query(
 def compute_mean(
   values: Mapping[str, float], strata: Mapping[str, Hashable] | None = None
 ) -> float:
-  """Returns the mean over queries; 0 if there is none.
+  """Returns the mean over queries; 0 without queries.
 
   Args:
     values: query id -> value.

@@ -200,7 +200,7 @@ def load_eras() -> tuple[Era, ...]:
 
 @functools.cache
 def list_printed_names(polity: Polity) -> tuple[str, ...]:
-  """Returns what texts write of a polity before its eras: 周 of 後周, too.
+  """Returns the names of a polity before its eras, 周 for 後周 too.
 
   Historians tell 前秦 from 後秦; at the time both were 秦. Only names that
   another polity has are shortened so.
@@ -295,7 +295,7 @@ def build_names_pattern(names: Iterable[str]) -> str:
   """Returns a pattern without groups that matches any name, the longest first.
 
   Args:
-    names: not empty strings; of none, the pattern matches nothing.
+    names: strings, not empty; without any, the pattern matches nothing.
   """
   tree: _Tree = {}
   for name in names:
@@ -355,7 +355,7 @@ _EMPEROR = re.compile("(?P<dynasty>.+?)(?P<name>[孝光]?.帝)")
 
 @dataclasses.dataclass(frozen=True)
 class RulerNames:
-  """What a ruler is called, folded to one script."""
+  """Names of a ruler, folded to one script."""
 
   # Short and full, e.g. 晉, 西晉; () if none is known.
   dynasties: tuple[str, ...]

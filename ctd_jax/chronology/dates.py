@@ -251,7 +251,7 @@ def iterate_matches(
 
 
 def _read_month(match: re.Match[str]) -> int | None:
-  """Returns the number of the month of a match, None if it has none."""
+  """Returns the number of the month of a match, or None."""
   if match["month_name"]:
     return MONTH_NAMES[match["month_name"]]
   number = match["month"] or match["leap_month"] or match["bare_month"]
@@ -665,7 +665,7 @@ def _name_reign(cue: DateCue, folded: str, timeline: Timeline) -> str:
 
 @functools.lru_cache(maxsize=4096)
 def find_named_reigns(name: str, timeline: Timeline) -> tuple[int, ...]:
-  """Returns the rows of the reigns that a name means, none if it is of none.
+  """Returns the rows of the reigns that a name means; empty if unknown.
 
   It is of a reign, an alias of it, or one of these after the state and ruler in
   any of their names; in either script.

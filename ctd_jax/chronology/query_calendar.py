@@ -44,7 +44,7 @@ NO_MONTHS = Months(0, -1)
 
 @runtime_checkable
 class QueryCalendar(Protocol):
-  """What a reader of questions needs to know of a calendar."""
+  """The facts about a calendar that readers of questions need."""
 
   @property
   def timeline(self) -> Timeline:

@@ -35,7 +35,7 @@ def parse_interval(text: str, timeline: Timeline) -> Interval:
   """Returns the interval that a query asks for.
 
   Raises:
-    DateError: as `resolve_mentions`.
+    DateError: see `resolve_mentions`.
   """
   calendar = TimelineMonths(timeline)
   search = mentions_lib.find_mentions(text, calendar)
@@ -170,7 +170,7 @@ _PAIR_LENGTH = 2  # characters of a sexagenary day
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class VagueDate:
-  """What a question says of the time."""
+  """The time that a question states."""
 
   # That it admits; None where it says nothing of them.
   months: Bool[np.ndarray, " K"] | None

@@ -104,7 +104,7 @@ def to_civil_date(julian_day: int) -> tuple[int, int, int]:
 
 
 def to_julian_day(year: int, month: int, day: int) -> int:
-  """Returns the Julian day number of a date, ValueError if there is none.
+  """Returns the Julian day number of a date; ValueError for a bad date.
 
   The year is astronomical, the calendar Julian before 1582-10-15.
   """
@@ -192,7 +192,7 @@ def parse_cyclic_index(text: str) -> int:
   one of the sixty pairs.
   """
   if _PAIR_REGEX.fullmatch(text) is None:
-    raise ValueError(f"not a sexagenary pair: {text!r}; expected such as 癸未")
+    raise ValueError(f"not a sexagenary pair: {text!r}; expected one like 癸未")
   stem = STEMS.index(_STEM_GLYPHS.get(text[0], text[0]))
   branch = BRANCHES.index(_BRANCH_GLYPHS.get(text[1], text[1]))
   # Chinese remainder theorem for 10 and 12.

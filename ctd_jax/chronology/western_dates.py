@@ -196,7 +196,7 @@ def find_western_dates(text: str) -> list[WesternDate]:
 
 
 def parse_roman_numeral(text: str) -> int:
-  """Returns the value of a Roman numeral in either case; 0 if it is none."""
+  """Returns the value of a Roman numeral in either case; 0 for other text."""
   letters = text.lower().replace("j", "i")
   if not letters or not _ROMAN.match(letters):
     return 0
@@ -242,7 +242,7 @@ def _find_month(match: re.Match[str]) -> int:
 
 
 def read_count(text: str) -> int:
-  """Returns the value of "8th", "viii" or "twenty-first"; 0 if it is none.
+  """Returns the value of "8th", "viii" or "twenty-first"; 0 for other text.
 
   Args:
     text: an English ordinal or a Roman numeral.

@@ -418,7 +418,7 @@ def _read_window(anchored_text: str, anchor: _Anchor, text: str) -> Months:
 
 
 def _symmetric_window(anchored_text: str, anchor: _Anchor) -> Months | None:
-  """Returns a window on both sides of the date, None if there is none."""
+  """Returns the window on both sides of the date, if there is one."""
   match = AROUND_WINDOW.search(anchored_text)
   if match:
     length = parse_duration(match)
@@ -456,7 +456,7 @@ def _symmetric_window(anchored_text: str, anchor: _Anchor) -> Months | None:
 
 
 def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
-  """Returns a window of known length on one side, None if there is none."""
+  """Returns the window of known length on one side, if there is one."""
   # Distances are counted from the anchor: near_offset 0 includes it.
   since, until = (
     SINCE_ANCHOR.search(anchored_text),

@@ -148,7 +148,7 @@ def _make_reason(
 def _year_terms(
   scores: RecordScores, pool_weights: np.ndarray, row: int, index: int
 ) -> Mapping[str, np.ndarray]:
-  """Returns what each expert adds to the log scores of years, name -> [Y]."""
+  """Returns the terms each expert adds to years' log scores, name -> [Y]."""
   panel = scores.panel
   terms = {"prior": np.log(panel.year_prior)}
   if index < len(scores.events.targets):
@@ -167,7 +167,7 @@ def _year_terms(
 def _find_evidence(
   panel: ExpertPanel, name: str, row: int, year: int
 ) -> base.Evidence:
-  """Returns what an expert read in a record that speaks for a year."""
+  """Returns the evidence for a year that an expert found in a record."""
   experts = panel.experts
   if name == "openings":
     return experts["dates"].explain(row, year)

@@ -334,7 +334,7 @@ _LOG_TEMPERATURE_BOUNDS = (-2, 1)  # of the log inverse temperature
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ExpertWeights:
-  """What is learned once for all records."""
+  """Parameters learned once for all records."""
 
   # Of the groups of strings, [`YearVocabulary.num_scores`].
   word_weights: Float[np.ndarray, " g"]

@@ -113,7 +113,7 @@ class QueryConstants:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class GalleryDates:
-  """What queries are compared with."""
+  """Dates, kinds and wording of the records that queries are compared with."""
 
   posterior: Posterior  # of the records
   # Log p(answering kind | text) of the records.
@@ -125,7 +125,7 @@ class GalleryDates:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class ReadQueries:
-  """What queries say about time, and the words of the event they ask for."""
+  """Dates and event words read from queries."""
 
   # First and last month that are asked for; all months where the parser reads
   # no date.
@@ -176,7 +176,7 @@ class ReadQueries:
 
 
 def read_queries(queries: Sequence[str], timeline: Timeline) -> ReadQueries:
-  """Returns what queries say about time and about an event."""
+  """Returns the dates and event words of queries."""
   intervals = questions.parse_query_intervals(queries, timeline)
   is_read = np.array([interval is not None for interval in intervals], bool)
   admitted = np.ones((len(queries), len(timeline)), bool)

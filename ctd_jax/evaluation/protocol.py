@@ -152,7 +152,7 @@ class PerQueryScores:
     }
 
   def mean_of_family(self, measure: str, family: str = "all") -> float:
-    """Returns the mean over the queries of a family, 0 if there is none."""
+    """Returns the mean over the queries of a family, 0 without any."""
     return runs.compute_mean(
       self.values_of_family(measure, family), self.cell_by_query(family)
     )

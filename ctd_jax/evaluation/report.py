@@ -171,7 +171,7 @@ def make_grid_tables(
 def make_comparison_table(
   run_summary: summary.RunSummary, split: str, mode: str
 ) -> PageTable | None:
-  """Returns the system at hand minus every other of its track."""
+  """Returns the differences between this system and all others of its track."""
   comparisons = run_summary.compare_systems(split, mode)
   means = {
     table.system: table.mean_of_family("hit@1")
@@ -232,7 +232,7 @@ def write_page(
 ) -> files.AnyPath:
   """Returns the path of the page, written into the first folder.
 
-  The pictures are written beside it as well.
+  The plots are written next to it.
 
   Args:
     run_summary: summary of the run files; the page is about its test split if
@@ -240,7 +240,7 @@ def write_page(
     curves: training curves of this system, if it was trained.
 
   Raises:
-    ValueError: naming the file of dates that cannot be read.
+    ValueError: if a file of dates cannot be read; the message names it.
   """
   splits = list(run_summary.years)
   split = "test" if "test" in splits else splits[0]
@@ -341,7 +341,7 @@ def _encode_picture(path: files.AnyPath) -> dict[str, str]:
 def _draw_training(
   run_summary: summary.RunSummary, curves: TrainingCurves
 ) -> dict[str, str] | None:
-  """Returns the picture of the training curves, None if there are none."""
+  """Returns the plot of the training curves, or None without curves."""
   if not curves:
     return None
   path = run_summary.folders[0] / TRAINING_PLOT
@@ -406,7 +406,7 @@ def _make_calibration_section(
 def _make_error_section(
   run_summary: summary.RunSummary, split: str, mode_name: str
 ) -> dict[str, Any]:
-  """Returns error counts of all systems and examples of the one at hand."""
+  """Returns error counts of all systems, and examples of this one."""
   benchmark = run_summary.benchmark
   mode = protocol.get_mode(mode_name)
   records = {record.record_id: record for record in benchmark.records}

@@ -422,7 +422,7 @@ def find_result_folder(path: pathlib.Path) -> pathlib.Path:
   """Returns the nearest tests/results beside or above a file.
 
   Raises:
-    FileNotFoundError: naming the file, if there is none.
+    FileNotFoundError: if a file is missing; the message names it.
   """
   for parent in path.absolute().parents:
     folder = parent / "tests" / "results"

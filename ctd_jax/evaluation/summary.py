@@ -156,7 +156,7 @@ class RunSummary:
   # Of the run files; the first is the run's own.
   folders: tuple[files.AnyPath, ...]
   benchmark: Benchmark  # whose queries were answered
-  # The one at hand, which is compared with every other of its track.
+  # This system, which is compared with every other of its track.
   system: str
   # Values by query, in the order in which systems are shown.
   tables: tuple[protocol.PerQueryScores, ...]
@@ -180,11 +180,11 @@ class RunSummary:
   ) -> list[protocol.PerQueryScores]:
     """Returns the tables that may be drawn side by side.
 
-    They are of one track, that of the system at hand: the bar of a system that
+    They are of one track, that of this system: the bar of a system that
     reads gold time keys would look like a better system.
     """
     mode_tables = self.tables_of_mode(split, mode)
-    # Without a run of the system at hand (--baselines_only) T0 is drawn.
+    # Without a run of this system (--baselines_only), T0 is drawn.
     track = next(
       (table.track for table in mode_tables if table.system == self.system),
       "T0",
@@ -198,7 +198,7 @@ class RunSummary:
   def compare_systems(
     self, split: str, mode: str
   ) -> list[significance.SystemComparison]:
-    """Returns hit@1 of the system at hand against every other of its track."""
+    """Returns hit@1 of this system against every other of its track."""
     mode_tables = self.tables_of_mode(split, mode)
     pairs = [
       (own, other)
@@ -220,7 +220,7 @@ def summarize_runs(
 
   Args:
     folders: folders of run files; the first is the run's own.
-    system: the one at hand; it stands last, below what it has to beat.
+    system: this system; it comes last, below those that it has to beat.
     order: systems that stand first, in this order.
     variant_systems: see `find_run_paths`.
 
@@ -266,13 +266,13 @@ def format_headline(summary: RunSummary) -> str:
   """Returns one table: hits of the systems, and of what kind the hits are.
 
   It is of the test split, if there is one, else of the first, and of the track
-  of the system at hand; systems of other tracks are named below it.
+  of this system; systems of other tracks are named below it.
   """
   splits = list(summary.years)
   split = "test" if "test" in splits else splits[0]
   rows = results.select_rows(summary.rows, split=split, family="all")
   track_by_system = {row.system: row.track for row in rows}
-  # Without a run of the system at hand (--baselines_only) T0 is shown.
+  # Without a run of this system (--baselines_only), T0 is shown.
   tracks = sorted(set(track_by_system.values()), key=runs.TRACKS.index)
   track = track_by_system.get(summary.system, tracks[0])
   cells = {(row.system, row.mode, row.metric): row for row in rows}

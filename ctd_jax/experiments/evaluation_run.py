@@ -197,7 +197,7 @@ def evaluate_experiment(
 
 
 def validate_evaluation(config: ml_collections.ConfigDict) -> None:
-  """Refuses, before a run is trained, what its evaluation would refuse.
+  """Raises the errors of a run's evaluation before the run is trained.
 
   Args:
     config: config of a run; name, score_mode, eval and the systems' sections
@@ -276,7 +276,7 @@ def render_report(
 def _find_run_folders(
   workdirs: Sequence[Folder], benchmark: Benchmark
 ) -> list[Folder]:
-  """Returns where other workdirs keep their run files of a data set."""
+  """Returns the folders with other workdirs' run files of a data set."""
   # A run has those of the data set that it was trained on in `evaluation`, all
   # others, and untrained systems always, in a folder of its own in there.
   run_folders = []

@@ -175,7 +175,7 @@ class Grid:
     ]
 
   def check(self) -> None:
-    """Refuses a cell that could not be trained, before any is.
+    """Raises ValueError if a cell cannot be trained, before any is.
 
     Raises:
       ValueError: naming the cell, the field and what is expected.

@@ -10,7 +10,7 @@ from ctd_jax.retrieval import dense
 from ctd_jax.training import devices, loop, run_folder
 from ctd_jax.training import experiment as experiments
 
-# Values of `config.task`; a config without one is of retrieval.
+# Values of `config.task`; a config without one is for retrieval.
 RETRIEVAL, VALIDITY = "retrieval", "validity"
 
 
@@ -19,7 +19,7 @@ def run_task(
   workdir: str | os.PathLike,
   profile: range | None = None,
 ) -> None:
-  """Trains and evaluates the task that a config is of.
+  """Trains and evaluates the task of a config.
 
   Args:
     config: `task` is "retrieval", the default, or "validity".

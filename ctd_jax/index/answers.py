@@ -69,7 +69,7 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Understanding:
-  """How a question was understood."""
+  """The time, words and day that a question was taken to mean."""
 
   intervals: tuple[Span, ...] = ()  # months asked for
   common_era: tuple[str, ...] = ()  # years of each interval
@@ -80,7 +80,7 @@ class Understanding:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecordDate:
-  """When a record happened."""
+  """Date of a record."""
 
   month: dict[str, Any]  # most probable, from `calendars.describe_month`
   common_era: str  # its year; "" outside the calendar
@@ -157,7 +157,7 @@ class Parallel:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageDate:
-  """When a passage was written or happened, and why."""
+  """Date of a passage, and the reasons for it."""
 
   month: dict[str, Any]  # most probable, from `calendars.describe_month`
   common_era: str
@@ -205,7 +205,7 @@ class Versions:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Answer:
-  """What an index answers to a question."""
+  """Answer of an index to a question."""
 
   question: str
   intent: str  # one of `question_calendar.INTENTS`

@@ -51,7 +51,7 @@ MAX_OTHER_TIMES = 1000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchScope:
-  """Which records answer a question, and how many."""
+  """Records that answer a question, and their number."""
 
   k: int = 10
   skip: int = 0  # better records, shown on earlier pages
@@ -211,7 +211,7 @@ def find_records(
       item for item in ranked if (item.mass or 0) >= scope.min_probability
     ]
   # For a day in a month, all records of the month count: not every calendar
-  # knows for sure whether the month has the day.
+  # knows with certainty whether the month has the day.
   counted = None
   if query is not None and question.intervals:
     counted = dataclasses.replace(query, month_weights=None)
@@ -270,7 +270,7 @@ def _describe_search(
 
 
 def find_depth(question: Question, k: int) -> int:
-  """Returns how many records to rank so that k can be shown."""
+  """Returns the number of records to rank so that k can be shown."""
   # Words alone can put records of another time first. They are left out
   # later, so more are ranked than are shown.
   has_time = bool(question.intervals) or question.day is not None

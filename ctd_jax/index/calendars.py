@@ -211,7 +211,7 @@ def format_month(number: int) -> str:
 def describe_month(
   calendar: Calendar, ordinal: int, printed_reigns: Collection[int] = ()
 ) -> dict[str, Any]:
-  """Returns what an answer says of a month.
+  """Returns the fields of an answer that describe a month.
 
   Returns:
     ordinal, name, reign, year (regnal), month (1-12), leap, ce_year

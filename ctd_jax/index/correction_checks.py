@@ -1,4 +1,4 @@
-"""What corrections of an index mean, and which its dates follow.
+"""Meaning of an index's corrections, and which of them its dates follow.
 
   >>> checked = check_correction(                           # doctest: +SKIP
   ...   index, "annals", "12", "12", "晉武帝泰始二年三月")
@@ -46,7 +46,7 @@ NO_WORK = Note("problem.correction.no_work")
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CheckedCorrection:
-  """What a correction would mean."""
+  """Meaning of a correction."""
 
   work: IndexedWork
   rows: range  # of the records, headings among them
@@ -60,7 +60,7 @@ class CheckedCorrection:
 def check_correction(
   index: IndexFolder, work: str, first: str, last: str, date: str
 ) -> CheckedCorrection:
-  """Returns what a date for the records from first to last id means.
+  """Returns the meaning of a date for the records from first to last id.
 
   Raises:
     ValueError: if the work lacks a record or --fixed dates it; if the date
@@ -142,7 +142,7 @@ def _find_corrected_rows(
 
 
 def find_work(index: IndexFolder, name: str) -> IndexedWork:
-  """Returns the work of a name."""
+  """Returns the work with a name."""
   for work in index.works:
     if work.name == name:
       return work
@@ -153,7 +153,7 @@ def find_work(index: IndexFolder, name: str) -> IndexedWork:
 def read_dated_with(
   index: IndexFolder, work: IndexedWork | None
 ) -> DatedWith | None:
-  """Returns what a work was dated with; None without a work."""
+  """Returns the inputs that a work was dated with; None without a work."""
   return work and staged_works.read_dated_with(index.folder / work.folder)
 
 
@@ -182,7 +182,7 @@ def find_state(
 
 
 def count_pending(index: IndexFolder) -> dict[str, int]:
-  """Returns name of each work to date again -> number of changes.
+  """Returns the number of changes in each work to date again, by name.
 
   A change is an unapplied correction, or one that was undone but still applies.
   """
@@ -208,7 +208,7 @@ def count_pending(index: IndexFolder) -> dict[str, int]:
 
 @dataclasses.dataclass(frozen=True)
 class RedateResult:
-  """What dating again did."""
+  """Results of dating works again."""
 
   build: BuildResult | None  # of the works dated again
   problems: tuple[Note | str, ...]  # why others were not, and what to do

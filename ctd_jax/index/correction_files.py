@@ -289,7 +289,7 @@ _Key = tuple[str, str, str, str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportResult:
-  """What became of the rows of a table."""
+  """Results for the rows of a table."""
 
   added: int
   present: int  # made before, by this table or another

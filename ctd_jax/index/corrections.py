@@ -372,7 +372,7 @@ class CorrectionStore:
     record_id: str | None = None,
     only_active: bool = False,
   ) -> int:
-    """Returns how many corrections there are."""
+    """Returns the number of corrections."""
     connection = self._open()
     if connection is None:
       return 0

@@ -124,7 +124,7 @@ def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
 
 
 def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
-  """Returns where phrases stand in a text, in order, for highlights."""
+  """Returns the positions of phrases in a text, in order, for highlights."""
   folded = fold_text(text).casefold()
   if len(folded) != len(text):  # as of ß: positions would move
     folded = fold_text(text)

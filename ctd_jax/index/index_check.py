@@ -39,7 +39,7 @@ _MAX_WARNINGS = 3  # of each work
 
 
 def check_index(folder: pathlib.Path) -> list[str]:
-  """Returns what is damaged in an index and how to mend it."""
+  """Returns the damage in an index and how to repair it."""
   index_manifest = manifest.read_manifest(folder)
   problems = list(_check_files(folder, index_manifest))
   problems += CorrectionStore(folder).check()
@@ -196,7 +196,7 @@ def _check_full_text(
 def format_summary(
   folder: pathlib.Path, result: BuildResult | None = None
 ) -> str:
-  """Returns what an index holds, and what a build changed, as lines."""
+  """Returns the contents of an index and the changes of a build, as lines."""
   index_manifest = manifest.read_manifest(folder)
   calendar = calendars.load_index_calendar(folder)
   first, last = (

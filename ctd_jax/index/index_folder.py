@@ -167,7 +167,7 @@ class IndexFolder:
 
     if self.manifest.passages is None:
       reason = (
-        "no record is dated for sure; add a work that prints dates, or "
+        "no record has a certain date; add a work that prints dates, or "
         "correct records and --redate"
         if self.manifest.is_for_passages
         else "it was built with --nopassages; --add a work again without that"

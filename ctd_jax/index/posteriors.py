@@ -192,7 +192,7 @@ def make_posterior_arrays(
 def find_starts(
   sizes: Shaped[np.ndarray, " n"],
 ) -> Int64[np.ndarray, " starts"]:
-  """Returns where stretches of these sizes begin, and the end of the last."""
+  """Returns the starts of stretches of these sizes, and the last one's end."""
   return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 
 

@@ -145,7 +145,7 @@ class QuestionReader:
     )
 
   def read(self, text: str, intent: str | None = None) -> Question:
-    """Returns what a question asks for.
+    """Returns the reading of a question.
 
     Args:
       text: question in either script or in English. Words in 「」 or "" are

@@ -104,7 +104,7 @@ def _quote(*tokens: str) -> str:
 
 
 def find_highlights(words: Sequence[str], text: str) -> list[tuple[int, int]]:
-  """Returns where words stand in a text, else their characters."""
+  """Returns the positions of words in a text, or of their characters."""
   spans = []
   for word in words:
     spans += (

@@ -120,7 +120,7 @@ def find_year_mass(index: IndexFolder, row: int, month: int) -> float:
 
 @dataclasses.dataclass(frozen=True)
 class Neighbour:
-  """The nearest surely dated record before or after another."""
+  """The nearest record with a certain date before or after another."""
 
   row: int
   month: str  # most probable, by name
@@ -362,7 +362,7 @@ def format_years(index: IndexFolder, first: int, last: int) -> str:
 def make_record_date(
   index: IndexFolder, record: database.IndexRecord
 ) -> RecordDate:
-  """Returns when a record happened."""
+  """Returns the date of a record."""
   work = index.work_of(record.row)
   posteriors = index.posteriors_of(work).arrays
   position = record.row - work.first_row

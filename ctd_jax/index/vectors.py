@@ -49,7 +49,7 @@ def name_folder(encoder_sha256: str, records_sha256: str) -> str:
 
 
 def count_missing(folder: pathlib.Path, num_records: int, width: int) -> int:
-  """Returns how many records have no vectors yet."""
+  """Returns the number of records without a vector so far."""
   return sum(
     stop - start
     for start, stop in _list_parts(num_records)
@@ -148,7 +148,7 @@ Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class NearRecords:
-  """How near records are to words."""
+  """Similarity of records to words."""
 
   rows: frozenset[int]  # the nearest, and the nearest in the time asked for
   # Work id -> of all its records.
@@ -186,7 +186,7 @@ class DenseSearch:
     return encoders.open_encoder_of(self.entry, self._source)
 
   def vectors_of(self, work: IndexedWork) -> WorkVectors | None:
-    """Returns the vectors of a work; None if it has none."""
+    """Returns the vectors of a work, or None."""
     # A work has no vectors if a build with another encoder was stopped at its
     # end.
     if work.work_id not in self._vectors:
@@ -214,7 +214,7 @@ class DenseSearch:
     masks: Masks | None = None,
     in_time: Masks | None = None,
   ) -> NearRecords:
-    """Returns how near records are to a text.
+    """Returns the similarity of records to a text.
 
     Args:
       text: text of the question, without its time.

@@ -414,7 +414,7 @@ def match_intervals(ends: Int[AnyArray, "B 2"]) -> Gaussians:
 
 
 class TimeGaussian(nn.Module):
-  """Temporal module: a Gaussian over time, read off the tokens' states."""
+  """Temporal module: a Gaussian over time, computed from the tokens' states."""
 
   dimensions: int = 8  # of the Gaussian, Z
 

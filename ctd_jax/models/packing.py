@@ -73,7 +73,7 @@ def row_widths(width: int, max_length: int, multiple: int) -> list[int]:
 
 
 def slots_per_row(width: int) -> int:
-  """Returns how many texts a row of a width may hold, S."""
+  """Returns the maximum number of texts in a row of a width, S."""
   return max(1, width // _MIN_MEAN_LENGTH)
 
 

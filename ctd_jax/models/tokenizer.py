@@ -245,7 +245,7 @@ class TextTokenizer:
     return self.pad(rows, max_length)
 
   def check_pooling(self, pooling: str) -> None:
-    """Refuses a pooling whose token the tokenizer does not add."""
+    """Raises ValueError if the tokenizer does not add the pooling's token."""
     leading_tokens, trailing_tokens = _find_added_tokens(self._tokenizer)
     if pooling == "cls" and not leading_tokens:
       raise ValueError(

@@ -61,7 +61,7 @@ PUBLISHED_CONSTANTS = BM25Constants()
 
 @dataclasses.dataclass(frozen=True)
 class TokenCounts:
-  """How often each token occurs in each text."""
+  """Counts of each token in each text."""
 
   vocabulary: Mapping[str, int]  # token -> column
   counts: scipy.sparse.csr_array  # [N, V] float64
@@ -230,7 +230,7 @@ def _idf(
 def _count_matrix(
   rows: Sequence[Sequence[int]], num_terms: int
 ) -> scipy.sparse.csr_array:
-  """Returns how often each column is listed, [len(rows), terms]."""
+  """Returns the number of times each column is listed, [len(rows), terms]."""
   starts = np.cumsum([0, *map(len, rows)])
   columns = np.fromiter(itertools.chain.from_iterable(rows), np.int64)
   counts = scipy.sparse.csr_array(

@@ -103,7 +103,7 @@ _DATES_PART = (
 def list_left_behind(
   config: ml_collections.ConfigDict, mode: str | None = None
 ) -> list[str]:
-  """Returns what the score of a run has and that of a mode lacks.
+  """Returns the parts of a run's score that a mode lacks.
 
   Args:
     config: config of the run.

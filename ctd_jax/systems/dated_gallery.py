@@ -41,7 +41,7 @@ _MARKUP = re.compile(r"(?m)^#.*$|<[^>]*>|&[^;\s]*;|[¶\s/\u3000]")
 
 
 def make_train_labels(benchmark: Benchmark) -> Labels:
-  """Returns what is known of the records: month and kind, of train alone."""
+  """Returns the known months and kinds of the records, for train alone."""
   is_train = np.array(benchmark.record_splits) == "train"
   months = [
     benchmark.timeline.ordinal(record.key) for record in benchmark.records

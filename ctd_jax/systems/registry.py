@@ -252,7 +252,7 @@ def default_section(name: str) -> ml_collections.ConfigDict:
 
 
 def validate(config: ml_collections.ConfigDict) -> None:
-  """Refuses unknown systems and wrong values in the sections they read.
+  """Raises ValueError for unknown systems or bad values in their sections.
 
   Args:
     config: eval.baselines is read, and the sections of the systems named
@@ -273,7 +273,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
 
 
 def check_run_name(name: str, field: str = "config.name") -> None:
-  """Refuses a name of a run that a system has.
+  """Raises ValueError if a run has the name of a system.
 
   Raises:
     ValueError: naming the field.
@@ -306,7 +306,7 @@ def make_systems(
   )
   system_by_name: dict[str, System] = {}
   for name in config.eval.baselines:
-    # The factory of an earlier name may have made this system as well.
+    # The factory of an earlier name may have made this system too.
     if name not in system_by_name:
       registration = _registrations[name]
       system_by_name |= registration.make_systems(
@@ -344,7 +344,7 @@ def read_section(
 
 
 def explain_field(config: ml_collections.ConfigDict | None, field: str) -> str:
-  """Returns what would be right for an override of a field that is not there.
+  """Returns a hint for an override of an unknown field.
 
   Args:
     config: config to override; None if it could not be read.

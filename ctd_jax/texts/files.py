@@ -61,7 +61,7 @@ def read_works(
     TextError: if there is no text, a file is not UTF-8 (or UTF-16 with a byte
       order mark), holds U+0000 or is not well-formed. The message
       names file and line.
-    ValueError: if `text_format` or `unit` is none of those.
+    ValueError: if `text_format` or `unit` is not one of those.
   """
   if text_format is not None and text_format not in TEXT_FORMATS:
     raise ValueError(

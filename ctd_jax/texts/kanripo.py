@@ -149,7 +149,7 @@ def is_mandoku(text: str) -> bool:
 
 
 def read_properties(files: Sequence[SourceFile]) -> dict[str, str]:
-  """Returns what the `#+` heads say: values that all files have in common.
+  """Returns the values of the `#+` headers that all files share.
 
   Of `#+PROPERTY: ID KR2b0019` the key is `ID`.
   """

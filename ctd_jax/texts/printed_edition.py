@@ -191,7 +191,7 @@ def _mark_repeated_pages(
 
 
 def find_full_width(lines: list[Line]) -> int:
-  """Returns how many characters a full line has.
+  """Returns the number of characters in a full line.
 
   The commonest width among the wide ones: tables of contents and annals of a
   few words have more short lines than full ones, and slips of a transcript make
@@ -264,7 +264,7 @@ class PrintedEdition:
     )
 
   def _find_note_labels(self, lines: list[Line]) -> tuple[str, ...]:
-    """Returns what the edition calls the notes that follow."""
+    """Returns the edition's name for the notes that follow."""
     counts = {
       label: sum(line.body.count(f"{label}(") for line in lines)
       for label in _GLOSS_LABELS

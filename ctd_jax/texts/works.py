@@ -23,7 +23,7 @@ class TextError(ValueError):
 
 
 class Place(NamedTuple):
-  """Where something is printed."""
+  """Place in print."""
 
   file: str  # name of the file below the path that was read
   line: int  # line of the file, from 1
@@ -37,7 +37,7 @@ class Place(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class SideNote:
-  """What stands beside the text: small type, footnotes, other readings."""
+  """Text beside the main text: small type, footnotes, other readings."""
 
   position: int  # how many characters of the entry's text come before it
   text: str  # the note without its marks
@@ -75,7 +75,7 @@ class Entry:
     return self.kind == HEADING
 
   def place_at(self, position: int) -> Place:
-    """Returns where the character at `position` of the text is printed.
+    """Returns the printed place of the character at `position` of the text.
 
     Raises:
       IndexError: if the text has no such position; its end counts as one.
@@ -209,7 +209,7 @@ class EntryAssembly:
 
   @property
   def place(self) -> Place | None:
-    """Where the first line or note is printed."""
+    """Place of the first line or note in print."""
     if self._line_starts:
       return self._line_starts[0][1]
     return self._notes[0].place if self._notes else None

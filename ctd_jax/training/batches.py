@@ -73,7 +73,7 @@ class _RecordsByMonth:
   def count(
     self, first: Int[np.ndarray, "*axes"], last: Int[np.ndarray, "*axes"]
   ) -> Int64[np.ndarray, "*axes"]:
-    """Returns how many records months have, from first to last."""
+    """Returns the number of records in each month, from first to last."""
     return self.starts[last + 1] - self.starts[first]
 
 
@@ -279,7 +279,7 @@ class BatchPlanner:
     self._read_window = functools.lru_cache(2)(self._make_window)
 
   def __getstate__(self) -> dict[str, object]:
-    """Returns what a process that reads ahead is sent."""
+    """Returns the data sent to a process that reads ahead."""
     return {
       name: value
       for name, value in vars(self).items()

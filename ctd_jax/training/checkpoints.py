@@ -36,7 +36,7 @@ _ENDED = "it can be evaluated and exported, not trained on"
 
 
 class CheckpointError(ValueError):
-  """A checkpoint that does not belong to the model at hand."""
+  """Error of a checkpoint that does not belong to the model."""
 
 
 class UnreadableCheckpointError(CheckpointError):
@@ -60,7 +60,7 @@ def list_differences(
 
 
 def _optimizer_item(state: TrainState) -> dict[str, Any]:
-  """Returns what a run goes on with, beside its parameters."""
+  """Returns the state that a run needs to continue, besides its parameters."""
   return {"step": state.step, "opt_state": state.opt_state}
 
 

@@ -289,10 +289,10 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
   records. multi: ft plus multi-positives. bias, ctx: multi plus one temporal
   module. ctd: both. posterior: multi plus the posterior of the month;
   ctd_posterior: ctd plus the same. Published relatives: temps: multi plus a
-  Gaussian over time that is read off the encoder's states and moves nothing in
-  it; date_prefix: multi of texts behind their dates; time_tokens: the same with
-  tokens for dates, plus the heads' cross-entropy. All have the same encoder and
-  the same hard negatives.
+  Gaussian over time that is computed from the encoder's states and moves
+  nothing in it; date_prefix: multi of texts behind their dates; time_tokens:
+  the same with tokens for dates, plus the heads' cross-entropy. All have the
+  same encoder and the same hard negatives.
 
   Args:
     argument: METHOD, repaired; METHOD-release, with every value that the
@@ -348,7 +348,7 @@ def apply_method(c: ml_collections.ConfigDict, argument: str) -> None:
 
 
 def _undo_repairs(c: ml_collections.ConfigDict, variant: str) -> None:
-  """Gives fields their released values: of all repairs, of one or of none."""
+  """Gives fields their released values: all repairs, one, or none."""
   variants: dict[str, Collection[str]] = {"": (), RELEASE: tuple(REPAIRS)}
   variants |= {f"no_{name}": (name,) for name in REPAIRS}
   if variant not in variants:
@@ -390,7 +390,7 @@ def suggest_field(config: ml_collections.ConfigDict, field: str) -> str:
 
 
 def validate(config: ml_collections.ConfigDict) -> None:
-  """Refuses a value of a training field before anything is built.
+  """Raises ValueError for a bad training field before anything is built.
 
   Lengths against the encoder, the batch against devices and queries, and the
   name against those of the systems are checked where those are known.
@@ -454,7 +454,7 @@ def validate(config: ml_collections.ConfigDict) -> None:
 
 
 def validate_evaluation(section: ml_collections.ConfigDict) -> None:
-  """Refuses a value of `config.eval`, which untrained systems read as well."""
+  """Raises ValueError for a bad `config.eval`, which untrained systems read."""
   from ctd_jax.benchmark.benchmark import SPLITS
   from ctd_jax.evaluation import protocol
   from ctd_jax.models.dual_encoder import SCORE_MODES

@@ -77,7 +77,7 @@ def is_coordinator() -> bool:
 
 
 def wait_for_all(label: str) -> None:
-  """Returns when every process has come to `label`."""
+  """Waits until every process has reached `label`."""
   # Not a collective of the devices: those give up after seconds.
   wait = multihost.get_barrier_sync_fn()
   wait(key=f"{label} {next(_barrier_numbers)}", timeout_ms=_BARRIER_TIMEOUT_MS)
@@ -271,7 +271,7 @@ def make_global_batch(batch: Any, mesh: Mesh) -> Any:
 #
 # A machine that is about to be taken away sends SIGTERM, a person at a
 # terminal SIGINT. In the training loop either is only noted, and the loop
-# ends after the step at hand with a checkpoint. Outside the loop, and at the
+# ends after the current step with a checkpoint. Outside the loop, and at the
 # second signal, the run ends at once. The launch scripts restart a run that
 # left with `EXIT_SAVED`.
 

@@ -277,7 +277,7 @@ def build_benchmark(
 
 
 def check_trainable(benchmark: Benchmark) -> None:
-  """Refuses a data set that has nothing to learn from or to select by."""
+  """Raises ValueError if a data set cannot train or select a model."""
   missing = [
     f"{split} queries"
     for split in ("train", "validation")
@@ -333,7 +333,7 @@ def tokenize_benchmark(
 def _find_tokens_folder(
   section: ml_collections.ConfigDict, workdir: Folder
 ) -> pathlib.Path | None:
-  """Returns where tokens are kept; None = nowhere, and not in a bucket."""
+  """Returns the folder that keeps tokens; None for none, as in a bucket."""
   folder = None
   if section.tokens_dir is not None:
     folder = run_folder.resolve_folder(section.tokens_dir)
@@ -349,7 +349,7 @@ def check_tokens(
   queries: Mapping[str, Tokens],
   config: ml_collections.ConfigDict,
 ) -> None:
-  """Refuses tokens that make one text of most queries, or of most records."""
+  """Raises ValueError if tokens cannot tell most queries or records apart."""
   texts_by_name = {
     f"{split} queries": ("query_length", benchmark.queries[split], tokens)
     for split, tokens in queries.items()

@@ -386,7 +386,7 @@ def calendar_targets(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BatchSettings:
-  """What the batches of a run are like, and who reads them."""
+  """Form of a run's batches, and the processes that read them."""
 
   batch_size: int  # queries of the global batch, B
   seed: int  # of the order and the draws

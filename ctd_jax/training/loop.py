@@ -73,7 +73,7 @@ Validate = Callable[[Any], tuple[Any, Mapping[str, float]]]
 
 
 class RunOutputs:
-  """What the loop leaves behind: metrics, speed, checkpoints and record.
+  """Outputs of the loop: metrics, speed, checkpoints and record.
 
   Attributes:
     bar: yields the steps that are left; shows loss and speed.
@@ -193,7 +193,7 @@ def train(
     experiment: assembled from config and workdir.
     validate: returns the parameters with what it chooses among them, and their
       metrics, the selecting one among them.
-    watch: entered; a signal ends the loop after the step at hand.
+    watch: entered; a signal ends the loop after the current step.
     stop_after: leave the loop after this many updates, as a cut-off would.
     profile: steps of which a trace is written.
 

@@ -242,7 +242,7 @@ class Records(NamedTuple):
 
 
 class RowSums(NamedTuple):
-  """What a block leaves of its queries."""
+  """Statistics of a block's queries."""
 
   nce: NceSums  # sums of the loss, [b]
   top: jax.Array  # largest score, [b]

@@ -38,8 +38,8 @@ class DivergedError(ValueError):
 
 
 def check_finite(step: int, metrics: Mapping[str, Any]) -> None:
-  """Refuses to go on with a loss or gradient that is no number."""
-  # One value that is no number makes all parameters so at the next update.
+  """Raises DivergedError if a loss or gradient is not finite."""
+  # One value that is not a number spreads to all parameters at the next update.
   non_finite = [k for k, value in metrics.items() if not np.isfinite(value)]
   if non_finite:
     raise DivergedError(

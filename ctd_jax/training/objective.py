@@ -135,7 +135,7 @@ class Objective:
   def _compute_order_loss(
     self, query: Encoding, record: Encoding, batch: Batch
   ) -> Float[Array, ""]:
-    """Returns how far similarities in time are from the order of the months."""
+    """Returns how far time similarities are from the order of the months."""
     # Labels are similarities of the Gaussians with the moments of intervals.
     # The order of a query's records is its own, so that queries are compared in
     # chunks.

@@ -59,7 +59,7 @@ class RowShape(NamedTuple):
 
 
 class TextPlaces(NamedTuple):
-  """Where the texts of a batch lie."""
+  """Positions of the texts of a batch."""
 
   shape: RowShape  # of every pack
   pack: Int[np.ndarray, " N"]  # of each text, [N]
@@ -106,7 +106,7 @@ def arrange_batch(
 
 
 def count_unit_packs(texts: int, packs: int) -> int:
-  """Returns how many packs are a unit; all units are laid out alike."""
+  """Returns the number of packs in a unit; all units have the same layout."""
   sizes = (size for size in range(1, packs) if packs % size == 0)
   return next(
     (size for size in sizes if texts * size >= packs * _UNIT_TEXTS), packs
@@ -287,7 +287,7 @@ class TokenStore:
     target[spread(cells, lengths)] = self.ids[tokens]
 
   def __getstate__(self) -> dict[str, Any]:
-    """Returns what another process is sent: of a file, its path."""
+    """Returns the data sent to another process; for a file, its path."""
     ids = self.ids if self.path is None else None
     return {"ids": ids, "lengths": self.lengths, "path": self.path}
 

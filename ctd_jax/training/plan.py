@@ -426,7 +426,7 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
 
 
 def _count_trips(line: str, computations: Mapping[str, Sequence[str]]) -> int:
-  """Returns how often the body of an instruction runs, 1 if unknown."""
+  """Returns the number of times an instruction's body runs, 1 if unknown."""
   if trips := re.search(r'"known_trip_count":\{"n":"(\d+)"\}', line):
     return int(trips[1])
   # libtpu leaves it out. The condition of a scan compares the counter, from 0,

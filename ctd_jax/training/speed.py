@@ -363,7 +363,7 @@ def read_peak_memory() -> dict[str, int]:
 
 
 def format_postfix(speed: Mapping[str, float]) -> dict[str, str]:
-  """Returns what a line of progress shows of a speed, by name."""
+  """Returns the figures of a speed that a progress line shows, by name."""
   figures = {"tokens/s": f"{speed['speed/tokens_per_second']:,.0f}"}
   utilization = speed.get("speed/model_flops_utilization")
   if utilization is not None:
@@ -465,7 +465,7 @@ class StepProfiler:
 
 
 def check_profile(steps: range | None, total_steps: int) -> None:
-  """Refuses steps that a run does not have."""
+  """Raises ValueError if a run does not have the steps."""
   if steps is not None and steps.start > total_steps:
     raise ValueError(f"{_name_flag(steps)}: the run has {total_steps} steps")
 

@@ -69,7 +69,7 @@ def define_flags() -> None:
 def read_flags(
   arguments: Sequence[str], folder: pathlib.Path
 ) -> MapItems[Any, Any]:
-  """Returns a function that maps items as --runner and --workers say.
+  """Returns a function that maps items as set by --runner and --workers.
 
   Args:
     arguments: arguments after -- on the command line.

@@ -167,7 +167,7 @@ def _parse(
 
 
 def _format_flag_error(error: flags.Error) -> str:
-  """Returns what is wrong with a flag, in one line."""
+  """Returns the problem with a flag, in one line."""
   text = str(error).strip()
   # ml_collections quotes the traceback of a config that raises.
   if "Traceback" in text:

@@ -53,7 +53,7 @@ class AskRequest(pydantic.BaseModel):
 
 
 class TimelineRequest(pydantic.BaseModel):
-  """A timeline; the parameters of the page work as well."""
+  """A timeline; the parameters of the page work too."""
 
   q: str = ""
   intent: str = ""
@@ -175,7 +175,7 @@ def read_timeline(
   """Returns the expected number of records, and of matches, over time.
 
   `first` and `last` are month ordinals; `unit` is month, year, decade or
-  century. The page's parameters `from`, `to` and `words` work as well.
+  century. The page's parameters `from`, `to` and `words` work too.
   """
   query = queries.parse_query(
     request.query_params, settings_of(request).max_question

@@ -90,7 +90,7 @@ class JobRunner:
   """Runs the jobs of an index, one after the other."""
 
   def __init__(self, folder: pathlib.Path, settings: WebSettings):
-    """Picks up jobs left by an earlier server, unless this one is read only."""
+    """Picks up jobs left by an earlier server, unless this one is read-only."""
     self._index_folder = folder.expanduser().absolute()
     self._folder = self._index_folder / job_files.JOBS_FOLDER
     self._settings = settings
@@ -147,7 +147,7 @@ class JobRunner:
     return job and self.start(job.title, job.arguments, job.subject, key)
 
   def get(self, job_id: str) -> Job | None:
-    """Returns a job, or None if there is none with this number."""
+    """Returns the job with this number, or None."""
     stored = self._read(job_id) if job_id in self._list_ids() else None
     return stored and self._describe(stored)
 
@@ -244,7 +244,7 @@ class JobRunner:
     """Starts the oldest waiting job, if none is running."""
     with self._lock():
       job_ids = self._list_ids()
-      # A job whose file cannot be read may run as well.
+      # A job whose file cannot be read may also be running.
       if any(job_files.is_locked(self._folder, job_id) for job_id in job_ids):
         return
       for job in map(self._read, reversed(job_ids)):

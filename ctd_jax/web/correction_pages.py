@@ -53,7 +53,7 @@ _MAX_LIMIT = 1000
 _KEY = "^[0-9A-Za-z_.-]{8,100}$"
 api_router = APIRouter(tags=["corrections"])
 _ERRORS: dict[int | str, dict[str, Any]] = {
-  403: {"description": "The server is read only"},
+  403: {"description": "The server is read-only"},
   404: {"description": "There is no such record or correction"},
   409: {"description": "It contradicts another one; `error.detail` names it"},
   422: {"description": "It cannot be read or kept; `error.detail` says why"},
@@ -363,7 +363,7 @@ class CorrectionList(pydantic.BaseModel):
 
 
 class ReadDate(pydantic.BaseModel):
-  """How an entered date is understood."""
+  """Meaning of a date that a reader entered."""
 
   months: list[int] = pydantic.Field(description="Ordinals of the months")
   names: list[str] = pydantic.Field(description="The same by name")

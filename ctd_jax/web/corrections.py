@@ -104,7 +104,7 @@ def read_dated_with(served: ServedIndex, name: str) -> DatedWith | None:
 
 
 def count_pending(served: ServedIndex) -> int:
-  """Returns how many changes the shown dates do not include yet."""
+  """Returns the number of changes that the shown dates do not include yet."""
   return sum(correction_checks.count_pending(served.index).values())
 
 
@@ -171,7 +171,7 @@ class DateChoice:
 
 @dataclasses.dataclass(frozen=True)
 class CorrectionPreview:
-  """How the correction form is understood."""
+  """Meaning of a correction form."""
 
   checked: CheckedCorrection | None  # None if it cannot be read
   problem: Note | str  # why it cannot be read; "" if the form is empty
@@ -205,7 +205,7 @@ def parse_fields(values: Mapping[str, Any]) -> CorrectionFields:
 def read_fields(
   served: ServedIndex, fields: CorrectionFields
 ) -> CorrectionPreview:
-  """Returns what a correction means, or why it cannot be read."""
+  """Returns the meaning of a correction, or why it cannot be read."""
   if not fields.date:
     return CorrectionPreview(None, "")
   try:
@@ -227,7 +227,7 @@ def read_fields(
 def check_fields(
   served: ServedIndex, fields: CorrectionFields
 ) -> CheckedCorrection:
-  """Returns what a correction means."""
+  """Returns the meaning of a correction."""
   reading = read_fields(served, fields)
   if reading.checked is None:
     problem = reading.problem or Note("problem.field.empty", name="date")

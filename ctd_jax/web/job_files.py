@@ -132,7 +132,7 @@ class StoredJob:
   key: str = ""  # of the form that asked for the job
 
   def __post_init__(self):
-    """Refuses a state that no job has."""
+    """Raises ValueError for an unknown state."""
     if self.state not in STATES:
       raise ValueError(f"state {self.state!r}, expected one of {STATES}")
 
@@ -228,7 +228,7 @@ def _parse_count(text: str) -> int:
 
 
 def find_error(lines: tuple[str, ...], status: int | None) -> Note | str:
-  """Returns what a failed program said about its failure.
+  """Returns the message of a failed program.
 
   Args:
     lines: last lines of its log.

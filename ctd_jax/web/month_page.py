@@ -86,7 +86,7 @@ class UsualWording:
   def count(
     self, strings: wording.NgramVocabulary, without_month: int
   ) -> tuple[Int[np.ndarray, " V"], int]:
-    """Returns how many texts hold each n-gram, and the number of texts.
+    """Returns the number of texts with each n-gram, and the number of texts.
 
     Args:
       without_month: texts of this month are not counted.
@@ -237,7 +237,7 @@ class CalendarDay:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Month:
-  """What the index knows about a month."""
+  """Records, calendar and works of a month."""
 
   ordinal: int
   month: dict[str, Any]  # from `calendars.describe_month`
@@ -280,7 +280,7 @@ def recall_month(served: ServedIndex, ordinal: int) -> Month:
 
 
 def read_month(served: ServedIndex, ordinal: int) -> Month:
-  """Returns what the index knows about a month, given its ordinal."""
+  """Returns the records, calendar and works of a month, by its ordinal."""
   index = served.index
   certain, doubtful = _find_records(served, ordinal)
   shown = certain[:MAX_RECORDS]

@@ -505,7 +505,7 @@ def answer_error(request: Request, error: Exception) -> Response:
 
 
 def _describe_parameter(item: dict[str, Any]) -> Note:
-  """Returns what is wrong with a parameter."""
+  """Returns the problem with a parameter."""
   part, *names = map(str, item["loc"])
   if part == "path" and item["type"] in _KNOWN_TYPES:
     return Note(f"problem.address.{item['type']}", name=".".join(names))

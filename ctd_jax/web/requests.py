@@ -268,7 +268,7 @@ async def read_form(
 
 
 def _explain(error: HTTPException, max_files: int) -> PageError:
-  """Returns what is wrong with a form that Starlette refused."""
+  """Returns the problem of a form that Starlette refused."""
   problem = error.detail.lower()
   if max_files and problem.startswith("too many files"):
     return PageError(413, "error.upload.many", {"limit": max_files})

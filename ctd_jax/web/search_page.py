@@ -182,7 +182,7 @@ def search(served: ServedIndex, resolved: ResolvedQuery) -> SearchResult:
 
 
 def _count_in_time(served: ServedIndex, resolved: ResolvedQuery) -> int:
-  """Returns how many records are probable enough within the time."""
+  """Returns the number of records that are probable enough in the time."""
   query = asking.make_time_query(served.index, resolved.question)
   if query is None:
     return 0

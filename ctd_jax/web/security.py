@@ -92,7 +92,7 @@ class RequestGuard:
       return
     request = Request(scope, receive)
     refusal = self._find_refusal(request)
-    # FastAPI would refuse a long body as well, but before the headers.
+    # FastAPI would also refuse a long body, but before the headers.
     max_body = self._settings.max_body_of(request.url.path)
     await (refusal or self._app)(scope, _limit_body(receive, max_body), send)
 

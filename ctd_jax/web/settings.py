@@ -14,7 +14,7 @@ _MIN_TOKEN = 16
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WebSettings:
-  """What a server serves, to whom, and its limits."""
+  """Index, access and limits of a server."""
 
   index: pathlib.Path  # folder of the index
   encoder: str | None = None  # as in `Index.open`

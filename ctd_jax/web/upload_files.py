@@ -175,7 +175,7 @@ def _open_archive(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class WrittenFiles:
-  """What was written from an upload."""
+  """Files written from an upload."""
 
   paths: tuple[str, ...]  # below the upload's folder, sorted
   num_bytes: int  # of all files
@@ -231,7 +231,7 @@ def write_files(
 
 @dataclasses.dataclass(frozen=True)
 class _Content:
-  """Where the bytes of a file come from."""
+  """Source of a file's bytes."""
 
   name: str  # in error messages
   file: IO[bytes]  # the file, or the archive that holds `entry`
@@ -377,7 +377,7 @@ def _check_path(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class UploadSettings:
-  """How to read and date an upload."""
+  """Options for reading and dating an upload."""
 
   unit: str = ""  # of plain text: "line", "paragraph" or "" to detect
   encoding: str = ""  # that files were converted from; "" for none

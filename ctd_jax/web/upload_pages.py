@@ -249,7 +249,7 @@ def find_upload(request: Request, name: str) -> Upload:
 
 
 def _check_allowed(request: Request) -> None:
-  """Raises a 403 PageError if the server is read only."""
+  """Raises a 403 PageError if the server is read-only."""
   if settings_of(request).read_only:
     raise PageError(403, "error.read_only")
 

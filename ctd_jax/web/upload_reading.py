@@ -59,7 +59,7 @@ _NICENESS = 5
 def estimate_seconds(
   works: Sequence[dict[str, Any]], num_months: int, num_characters: int
 ) -> float:
-  """Returns how long dating the works takes on one free core.
+  """Returns the time that dating the works takes on one free core.
 
   Measured by building 後漢紀 (210,000 characters, 1,247 sections) and 三國志
   (447,000) by order and 左氏傳說 by the model, one after the other, with the
@@ -100,7 +100,7 @@ def format_seconds(seconds: float) -> str:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ReadingRequest:
-  """What to read, and how."""
+  """Files to read, and options for reading them."""
 
   source: str  # as `sources.make_request` takes it
   root: str  # folder that messages are to leave out
@@ -137,7 +137,7 @@ def write_preview(request: ReadingRequest) -> None:
 
 
 def make_preview(request: ReadingRequest) -> dict[str, Any]:
-  """Returns what is recognised in an upload, as JSON values."""
+  """Returns the recognised contents of an upload, as JSON values."""
   from ctd_jax.index import calendars
   from ctd_jax.index.building import source_calendars, sources
 

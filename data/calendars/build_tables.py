@@ -504,7 +504,7 @@ def _derive_titles(titles: list[str], persons: list[str]) -> list[str]:
 
 
 def _short_name(titles: list[str], persons: list[str], polity: int) -> str:
-  """Returns what histories call a ruler: 武帝, 太宗, 醍醐天皇."""
+  """Returns the names of a ruler in histories: 武帝, 太宗, 醍醐天皇."""
   ranks = (
     ("祖宗", "帝王公皇后")
     if polity >= _FIRST_TEMPLE_NAME_POLITY

@@ -200,7 +200,7 @@ class AxesRecord(msgspec.Struct, forbid_unknown_fields=True):
   hypothesis_axis: str | msgspec.UnsetType = msgspec.UNSET
 
   def __post_init__(self):
-    """Refuses two texts of one axis."""
+    """Raises ValueError for two texts of one axis."""
     if msgspec.UNSET not in (self.hypothetical_axis, self.hypothesis_axis):
       raise ValueError(
         f"has both {_HYPOTHETICAL_KEY} and {_HYPOTHESIS_KEY}; keep one"
@@ -215,7 +215,7 @@ class TargetsRecord(msgspec.Struct, forbid_unknown_fields=True):
   skewness: float  # shape alpha
 
   def __post_init__(self):
-    """Refuses NaN and Infinity, which Python's JSON reader accepts."""
+    """Raises ValueError for NaN and Infinity, which Python's JSON accepts."""
     _check_finite(self, TARGETS)
 
 
@@ -230,7 +230,7 @@ class SampleRecord(msgspec.Struct, forbid_unknown_fields=True):
   time_unit: Literal["minute"] = TIME_UNIT
 
   def __post_init__(self):
-    """Refuses an infinite base."""
+    """Raises ValueError for an infinite base."""
     _check_finite(self, ("log_base",))
 
 

@@ -85,7 +85,7 @@ def _format_markdown(rows: Sequence[Iterable[str]]) -> str:
 
 
 def format_sample(path: pathlib.Path) -> str:
-  """Returns what was read, and the table of the rates of error."""
+  """Returns the records that were read, and the table of error rates."""
   rows = audit_samples.read_verdicts(path)
   audit_samples.check_all_read(rows, path)
   return "\n\n".join(

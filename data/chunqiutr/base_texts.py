@@ -343,7 +343,7 @@ def format_split_map(split_of: Mapping[TimeKey, str]) -> dict[str, Any]:
 
 
 def _format_debug_info(reign_names: Mapping[TimeKey, str]) -> dict[str, Any]:
-  """Returns how one reign is divided: key -> released name of the split."""
+  """Returns the split of each key of a reign, by its released name."""
   by_year = collections.defaultdict(set)
   for key, name in reign_names.items():
     by_year[key.year].add(name)

@@ -96,7 +96,7 @@ def measure_agreement(
   segments: Sequence[events.DatedSegment],
   matches: Mapping[str, Iterable[events.EventMatch]],
 ) -> tuple[dict[str, dict[str, int]], list[dict[str, Any]]]:
-  """Returns how often works agree on a month, and their disagreements.
+  """Returns the number of months works agree on, and their disagreements.
 
   Each sentence of the annals is compared once with each tradition of `matches`.
 
@@ -234,7 +234,7 @@ def count_printed_months(
 
 
 def count_versions(records: Iterable[Record]) -> dict[str, Any]:
-  """Returns how records group into versions, and versions into months.
+  """Returns the groups of records by version, and of versions by month.
 
   Returns:
     versions: number of them; per_month: number of versions -> months;

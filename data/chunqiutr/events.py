@@ -32,7 +32,7 @@ _QUOTES = re.compile("^[故先]?書曰")
 
 @dataclasses.dataclass(frozen=True)
 class TextPosition:
-  """Where a sentence or clause begins."""
+  """Start of a sentence or clause."""
 
   location: str  # `file:line` of its entry, which names the entry
   start: int  # its first character in the entry's text

@@ -225,7 +225,7 @@ class QueriesReader:
     if num_holes:
       self.notes.add(
         location,
-        "months between those asked for count as well",
+        "months between those asked for count too",
         f"{num_holes} in {interval}",
       )
     return interval

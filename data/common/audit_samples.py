@@ -279,7 +279,7 @@ def estimate_rate(
 
 
 def describe_sample(rows: Sequence[VerdictRow]) -> str:
-  """Returns what was read: data set, seed, records."""
+  """Returns the contents of the sample: data set, seed, records."""
   return (
     f"`{rows[0].data}`, seed {rows[0].seed}: {len(rows)} records read by eye"
   )

@@ -64,7 +64,7 @@ index `text` alone.
 
 
 def describe_record(record: Record, split: str) -> dict[str, Any]:
-  """Returns what is known of a record beside id and text, in its split."""
+  """Returns a record's metadata, besides id and text, in its split."""
   return {
     "source": record.source,
     "kind": record.kind,
@@ -78,7 +78,7 @@ def describe_record(record: Record, split: str) -> dict[str, Any]:
 
 
 def describe_query(query: Query, split: str) -> dict[str, Any]:
-  """Returns what is known of a query beside id, text and positives."""
+  """Returns a query's metadata, besides id, text and positives."""
   return {
     "family": query.family,
     "paper_family": query.paper_family,
@@ -393,7 +393,7 @@ class _LineChecks:
 
 
 def _explain_missing_month(key: TimeKey, timeline: Timeline) -> str:
-  """Returns what the timeline has instead of the month `key`."""
+  """Returns a hint on the keys that the timeline has."""
   if key.reign > len(timeline.reigns):
     return f"timeline {timeline.name} has reigns 1-{len(timeline.reigns)}"
   years = timeline.reigns[key.reign - 1].years

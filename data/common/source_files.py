@@ -263,7 +263,7 @@ def locate(file: object, message: str) -> str:
 
 
 class FileNotes:
-  """What is odd in files that are read all the same.
+  """Oddities of files that are read nevertheless.
 
   Attributes:
     file: name of the file that is being read.
@@ -294,7 +294,7 @@ class FileNotes:
       examples.append(example)
 
   def count(self, reason: str) -> int:
-    """Returns how often a reason was given."""
+    """Returns the number of times a reason was given."""
     return self._counts.get(reason, 0)
 
   def to_json(self) -> dict[str, Any]:

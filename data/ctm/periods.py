@@ -159,7 +159,7 @@ def list_span_labels(start: int, end: int) -> tuple[str, ...]:
 
 
 def count_periods_between(first: str, second: str) -> int:
-  """Returns how many periods apart two labels are: 0 same, 1 adjacent."""
+  """Returns the distance of two labels in periods: 0 same, 1 adjacent."""
   return abs(get_period(first).index - get_period(second).index)
 
 

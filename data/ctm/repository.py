@@ -1,7 +1,7 @@
 """Entity repository: figures, rulers, eras, places, events and things.
 
 Rows of the fact tables become entities; their periods are computed from their
-years. Themes of the Ito game are read here as well.
+years. It also reads the themes of the Ito game.
 """
 
 import collections

@@ -308,7 +308,7 @@ def find_disjoint_pairs(
 
 
 def intersect_years(relations: Iterable[Relation]) -> tuple[int, int] | None:
-  """Returns first and last year that all share, None if there is none."""
+  """Returns the first and last year that all share, or None."""
   relations = tuple(relations)
   start = max(relation.start for relation in relations)
   end = min(

@@ -231,7 +231,7 @@ def parse_printed_juan(
     raise SourceError(
       f"{path}: no year heading from "
       f"{timeline.full_reign_name(first_key.reign)}"
-      f"{first_key.year}年 on; expected such as 泰始元年春"
+      f"{first_key.year}年 on; expected a date like 泰始元年春"
     )
   # Positions in the page become positions among its Chinese characters.
   han_counts = [0]

@@ -118,7 +118,7 @@ class DemoRow:
     return description if title in description else f"{title}\n{description}"
 
   def group_key(self, mode: str) -> tuple | None:
-    """Returns what the released script groups the row by, None to drop it."""
+    """Returns the released script's group for a row, None to drop it."""
     if mode == TRADITIONAL:
       if self.reign and self.era_year is not None and self.month_label:
         return self.emperor, self.reign, self.era_year, self.month_label
@@ -416,7 +416,7 @@ class _DateReader:
   def _read_month_label(
     self, row: DemoRow, first: TimeKey, location: str
   ) -> Interval:
-    """Returns what the month's label means in the year that begins `first`."""
+    """Returns the meaning of a month's label in the year from `first` on."""
     year = self._timeline.year_interval(first.reign, first.year)
     label = numerals.fold_script(row.month_label)
     if month := _parse_numbered_month(label):

@@ -363,7 +363,7 @@ def test_the_first_sure_date_makes_passages_datable(tmp_path):
   index = IndexFolder.open(folder)
   assert index.manifest.passages is None
   assert index.manifest.is_for_passages
-  with pytest.raises(FileNotFoundError, match="no record is dated for sure"):
+  with pytest.raises(FileNotFoundError, match="no record has a certain date"):
     _ = index.passage_dater
   correct(folder, "years", "3", "泰始二年三月")
   correction_checks.redate_index(folder)

@@ -47,7 +47,7 @@ _MAX_DAYS_APART = 10
 
 @dataclasses.dataclass(frozen=True)
 class Readings:
-  """What each calendar called the lunations, sorted by lunation."""
+  """The names of the lunations in each calendar, sorted by lunation."""
 
   # Ascending; every lunation has at least one reading.
   lunations: Int[np.ndarray, " V"]
@@ -85,7 +85,7 @@ class Readings:
 
 @dataclasses.dataclass(frozen=True)
 class Memberships:
-  """Which lunation lies in which year of which reign.
+  """Years and reigns to which the lunations belong.
 
   The first row of a lunation is its usual name: reigns in use come first, then
   the polity that the text names most, then China, then the latest reign.
@@ -138,7 +138,7 @@ class Calendar:
     return self.readings.day_spans[self.readings.starts]
 
   def take(self, is_kept: Bool[np.ndarray, " K"]) -> Calendar:
-    """Returns the calendar with some months; ValueError if there are none."""
+    """Returns the calendar with some months; ValueError without any."""
     if not is_kept.any():
       raise ValueError("a calendar needs at least one month")
     new_ordinals = np.cumsum(is_kept) - 1

@@ -145,7 +145,7 @@ class ChronicleDates:
     return self.records[span.record].text[span.start : span.stop]
 
   def place_of(self, section: int) -> Place:
-    """Returns where the first character of a section is printed."""
+    """Returns the place of a section's first character in print."""
     span = self.sections[section]
     return self.records[span.record].place_at(span.start)
 
@@ -180,7 +180,7 @@ DaySpan = tuple[int, int]
 
 
 class SectionDays(NamedTuple):
-  """When a section is, in Julian day numbers."""
+  """Dates of a section as Julian day numbers."""
 
   day: int | None  # fixed by the text in the most probable month, or None
   # In order and disjoint, with 90 % of the probability; none if the section is

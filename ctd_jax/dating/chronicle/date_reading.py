@@ -61,7 +61,7 @@ _DAY_OF_MONTH = re.compile(
 
 
 def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
-  """Returns what may be dates in a record of folded glyphs, in order."""
+  """Returns possible dates in a record of folded glyphs, in order."""
   clauses = (
     text if is_punctuated(text) else _PARTICLE_BEFORE_YEAR.sub("\u3000", text)
   )

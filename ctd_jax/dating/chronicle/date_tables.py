@@ -163,14 +163,14 @@ PRINTED_NAMES = {
   "common year": "years of the common era",
   "cycle": "years of the cycle",
   "era": "eras without a year",
-  "unknown era": "eras that the calendar lacks",
+  "unknown era": "eras not in the calendar",
 }
 
 
 def format_summary(
   dates: ChronicleDates, rows: Sequence[DatedSection], reading: str = ""
 ) -> str:
-  """Returns what was read and how sure the dates are, in aligned lines."""
+  """Returns a summary of the records read and the certainty of their dates."""
   calendar, chances = dates.calendar, dates.probabilities[:, 0]
   num_headings = sum(row.is_heading for row in rows)
   printed_counts = ", ".join(
@@ -224,7 +224,7 @@ def format_summary(
 
 
 def _describe_contradictions(rows: Sequence[DatedSection]) -> str:
-  """Returns how many printed dates the result contradicts, and the first."""
+  """Returns the number of contradicted printed dates, and the first one."""
   contradicted = [row for row in rows if row.contradicted]
   if not contradicted:
     return "no printed date"

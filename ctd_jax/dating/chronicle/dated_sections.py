@@ -119,7 +119,7 @@ class NamedMonth(msgspec.Struct, frozen=True):
 
 
 class SectionPlace(msgspec.Struct, frozen=True):
-  """Where a section stands."""
+  """Place of a section in its text."""
 
   file: str  # of its first character
   line: int  # from 1

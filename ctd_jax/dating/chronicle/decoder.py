@@ -138,7 +138,7 @@ Temper = Callable[[np.ndarray, int], np.ndarray]
 
 @dataclasses.dataclass(frozen=True)
 class DecodedMonths:
-  """When every section happened; a place is a month or, K, outside."""
+  """Posteriors of all sections; a place is a month or, as K, outside."""
 
   months: Int32[np.ndarray, "N 2"]  # most probable place and the next
   probabilities: Float32[np.ndarray, "N 2"]  # of these
@@ -151,7 +151,7 @@ class DecodedMonths:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ReadoutOptions:
-  """How the months of sections are read off their posteriors."""
+  """Options for choosing the months of sections from their posteriors."""
 
   # (posterior [B, P], first section) -> posterior that allows for an unreliable
   # text.
@@ -228,7 +228,7 @@ def _backward_block(
   message_SxP, weight_BxSxP = jax.lax.scan(
     step, message_SxP, (forward_BxSxP, emission_BxSxP, kinds_B), reverse=True
   )
-  # Emissions may be 0; the forward message is 0 there as well.
+  # Emissions may be 0; then the forward message is 0 too.
   is_possible = emission_BxSxP > 0
   before_BxSxP = jnp.where(
     is_possible, weight_BxSxP / jnp.where(is_possible, emission_BxSxP, 1), 0
@@ -299,7 +299,7 @@ def decode_months(
   block_size: int = BLOCK_SIZE,
   options: ReadoutOptions = ReadoutOptions(),
 ) -> DecodedMonths:
-  """Returns when every section happened; see `iter_posteriors`."""
+  """Returns the posteriors of all sections; see `iter_posteriors`."""
   num_sections = len(kinds)
   months = np.empty((num_sections, 2), np.int32)
   probabilities = np.empty((num_sections, 2), np.float32)

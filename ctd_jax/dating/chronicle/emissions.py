@@ -63,7 +63,7 @@ LOG_ERROR_ODDS = {
   # An era that the calendar lacks: it may be that of a document told of.
   "unknown era": -6.0,
 }
-# The same outside of the calendar, against a month of it that fits: that a
+# The same outside the calendar, against a month of it that fits: that a
 # season is right by chance, and a step to its month would have been right too.
 _LOG_OUTSIDE_CHANCES = {
   "month": -4.5,
@@ -412,7 +412,7 @@ _MISPLACED_PER_RETURN = 2.0
 
 @dataclasses.dataclass(frozen=True)
 class Reliability:
-  """How far a text's probabilities can be trusted; called, it tempers them."""
+  """Reliability of a text's probabilities; when called, it tempers them."""
 
   sharpness: float  # power of each probability, 0-1
   misplaced: float  # probability that a section may be in any month

@@ -125,7 +125,7 @@ def _index_eras() -> dict[str, tuple[calendar_tables.Era, ...]]:
 
 @functools.cache
 def _name_lengths() -> tuple[int, ...]:
-  """Returns how many characters names have, the most first."""
+  """Returns the lengths of names in characters, the longest first."""
   return tuple(sorted({len(name) for name in _index_eras()}, reverse=True))
 
 
@@ -456,7 +456,7 @@ def _follows(year: int, last_year: int | None) -> bool:
 
 
 def _is_of_other_time(statement: DateStatement, calendar: Calendar) -> bool:
-  """Returns whether a year lies outside of the years of the calendar."""
+  """Returns whether a year is outside the years of the calendar."""
   name, *values = statement
   if name != UNKNOWN_ERA_STATEMENT:
     return emissions.is_past_calendar(statement, calendar)

@@ -182,7 +182,7 @@ def _parse_row(path: pathlib.Path, line: int, row: dict[str, str]) -> FixedDate:
     span = _parse_span(row.get("span", ""))
   with _name_cell(path, line, "date"):
     if not row["date"]:
-      raise ValueError(f"empty; expected such as {written_dates.FORMS}")
+      raise ValueError(f"empty; expected a form like {written_dates.FORMS}")
   return FixedDate(
     row["date"],
     int(record_text) if record_text else None,

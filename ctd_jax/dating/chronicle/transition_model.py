@@ -42,7 +42,7 @@ Chances = tuple[float, ...]  # one for each kind of section
 
 @dataclasses.dataclass(frozen=True)
 class TransitionModel:
-  """How a chronicle moves on: probabilities, one for each kind of section.
+  """Probabilities of the steps of a chronicle, for each kind of section.
 
   The rest up to 1 is the chance of a step past the boundary of the kind.
   """
@@ -68,7 +68,7 @@ class TransitionModel:
 
 
 class Boundaries(NamedTuple):
-  """Where the months, seasons and years of a calendar begin and end."""
+  """First and last months of the months, seasons and years of a calendar."""
 
   # [C, K] first month past the boundary of each kind; K if none.
   following: Int32[np.ndarray, "C K"]

@@ -174,7 +174,7 @@ _ABBREVIATION = re.compile(
 
 
 class _SentenceHead(NamedTuple):
-  """Where a sentence and its opening date end, and what is stated."""
+  """Ends of a sentence and its opening date, and the statements of the date."""
 
   start: int
   date_end: int

@@ -340,7 +340,7 @@ def _match_month(
 def _describe_year(
   reigns: list[int], cue: DateCue, calendar: Calendar
 ) -> list[Note]:
-  """Returns what the year that a date names has instead."""
+  """Returns the months that the year of a date has instead."""
   members = calendar.memberships
   described = []
   for reign in reigns:

@@ -1,4 +1,4 @@
-"""What every expert reads (features of the corpus) and gives (protocols).
+"""Features of the corpus that experts read, and the protocols they follow.
 
 Axes: N records, n rows, K months, Y regnal years, E events, C comments.
 """
@@ -21,7 +21,7 @@ from ctd_jax.dating.experts import pairs, wording
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Evidence:
-  """What an expert read in one record, for people."""
+  """The evidence an expert found in one record, in words for people."""
 
   # (start, end) of the characters of the record's text that count.
   spans: tuple[tuple[int, int], ...] = ()
@@ -32,7 +32,7 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Reason:
-  """What one expert adds to the log score of every month of a record."""
+  """Terms that one expert adds to the log score of every month of a record."""
 
   expert: str  # name of the expert, or "prior"
   # Added to the unnormalised log score of each month.
@@ -222,7 +222,7 @@ def read_corpus_features(
 def choose_wording(
   corpus: Corpus, is_event: Bool[np.ndarray, " N"]
 ) -> list[str]:
-  """Returns what is compared of each record, "" for a placeholder."""
+  """Returns the compared text of each record, "" for a placeholder."""
   # The date of an event's opening is left to the date features; in commentary
   # it is a citation, so it stays.
   return [

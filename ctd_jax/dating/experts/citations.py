@@ -40,7 +40,7 @@ _HASH_MULTIPLIER = np.uint32(31)  # of a pair's event
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class HostTimes:
-  """What is known of the times of records, those that cite among them."""
+  """Known times of records, including those of records that cite."""
 
   labels: Labels  # known months
   year_prior: Float[np.ndarray, " Y"]  # chance of each year

@@ -225,7 +225,7 @@ LOG_EXCLUDED = -9.0  # log chance of a record in a month with a placeholder
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class DateTables:
-  """What the dates that open records say of the months of a timeline."""
+  """Evidence about a timeline's months from the dates that open records."""
 
   # Chance of each month of the year given the opening.
   opening_month_chances: Float[np.ndarray, "O 12"]
@@ -558,7 +558,7 @@ def fit_month_log_factors(
   capacity: Float[np.ndarray, " K"],
   must_fill: Bool[np.ndarray, " K"],
 ) -> Float32[np.ndarray, " K"]:
-  """Returns what to add to log p of every month.
+  """Returns the term to add to log p of every month.
 
   `iter_scores` gives log p of the opening records block by block, [n, K].
   """

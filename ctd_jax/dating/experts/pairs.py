@@ -208,7 +208,7 @@ def stack_features(
 
 
 def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
-  """Returns how many pairs of the same row have a greater value, [P]."""
+  """Returns the number of pairs in the same row with a greater value, [P]."""
   positions = np.arange(len(rows), dtype=np.int32)
   is_new_row = np.diff(rows, prepend=-1) != 0
   is_new_value = is_new_row | (np.diff(values, prepend=np.inf) != 0)

@@ -62,7 +62,7 @@ class NgramVocabulary:
     return scipy.sparse.vstack(blocks, format="csr")
 
   def count_texts(self, occurrences: Occurrences) -> Int[np.ndarray, " V"]:
-    """Returns how many texts hold each string."""
+    """Returns the number of texts that contain each string."""
     if not len(self):
       return np.zeros(0, np.int64)
     # What begins as none of the strings does is not looked up.
@@ -303,7 +303,7 @@ class EventStringIndex:
 
   @functools.cached_property
   def _string_events(self) -> scipy.sparse.csr_array:
-    """Which string is held by which event, [V, E]."""
+    """Whether each string is in each event, [V, E]."""
     return self.event_strings.T.tocsr()
 
   def encode(self, texts: Sequence[str]) -> scipy.sparse.csr_array:

@@ -203,7 +203,7 @@ def weigh_strings(
   densities: Sequence[SmoothedDensity],
   weights: Float[np.ndarray, " f"],
 ) -> Float32[np.ndarray, "v Y"]:
-  """Returns what each string adds to the score of every year."""
+  """Returns the term that each string adds to the score of every year."""
   by_kernel = weights.astype(np.float32).reshape(len(densities), -1)
   return sum(
     by_kernel[kernel, groups, None] * density.log_ratios(counts)

@@ -246,7 +246,7 @@ class YearEncoder:
 
 
 def count_updates(num_examples: int, max_updates: int = MAX_UPDATES) -> int:
-  """Returns how many updates a fit makes, fewer for a small corpus."""
+  """Returns the number of updates in a fit, lower for a small corpus."""
   return min(max_updates, -(-MAX_EPOCHS * num_examples // _BATCH_SIZE))
 
 

@@ -205,7 +205,7 @@ def build_wording_index(
 
 
 def _look_up(hashes: np.ndarray, events: wording.NgramVocabulary) -> np.ndarray:
-  """Returns how many events hold each of the strings."""
+  """Returns the number of events that contain each string."""
   result = np.zeros(len(hashes), np.int32)
   position, is_kept = find_sorted(hashes, events.hashes)
   result[position[is_kept]] = events.text_counts[is_kept]
@@ -374,7 +374,7 @@ class BestOverlaps:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RecordTable:
-  """What pairs read of the records."""
+  """Features of the records that pairs read."""
 
   first_month: Int[np.ndarray, " N"]  # that a record prints, 0 if none
   first_day: Int[np.ndarray, " N"]  # likewise, -1 if none
@@ -521,7 +521,7 @@ def _pad_overlaps(
 def count_greater(
   lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-  """Returns how many of the events beside each text share more with it."""
+  """Returns the number of events beside each text that share more with it."""
   # Events in one wording share as much, but for the order in which the weights
   # of their strings were added up: hence the rounding.
   return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
@@ -705,7 +705,7 @@ class PassageCitations:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class CitedYears:
-  """What citations say of a passage."""
+  """Evidence from citations about a passage."""
 
   # `citations.NUM_SCORES` sparse [1, Y].
   scores: Sequence[scipy.sparse.csr_array]

@@ -1,4 +1,4 @@
-"""What a corpus keeps of itself to date passages: fitted, written and read.
+"""The part of a corpus that dates passages: fitted, written and read.
 
 Axes: N records, n hidden ones or passages, K months, Y years.
 """
@@ -86,7 +86,7 @@ _MIN_CALIBRATION_EVENTS = 50  # below, the temperature is that of the corpus
 def choose_fold_by(
   axis: MonthAxis, labels: Labels, posteriors: CredibleBlock | None = None
 ) -> str:
-  """Returns what is hidden together to learn weights, of `corpus.FOLD_BY`."""
+  """Returns the unit hidden to learn weights, one of `corpus.FOLD_BY`."""
   # Whole years if records without a label are of years of their own: no
   # passage of these has a parallel with a label.
   years = np.unique(axis.year_of[labels.month[labels.is_known]])
@@ -118,7 +118,7 @@ def fit_corpus_state(
   row_ids: Int[np.ndarray, " N"],
   external_texts: Sequence[str],
 ) -> CorpusState:
-  """Returns what is kept of a corpus; see `PassageDater.fit`."""
+  """Returns the kept part of a corpus; see `PassageDater.fit`."""
   axis = scores_lib.make_axis(calendar)
   fold_by = choose_fold_by(axis, labels, posteriors)
   without, dates = {"neural"}, None
@@ -186,7 +186,7 @@ def _keep_hidden_records(
   scores: expert_panel.RecordScores,
   posteriors: CredibleBlock | None,
 ) -> scores_lib.HiddenRecords:
-  """Returns what the records without a label say of themselves alone."""
+  """Returns the evidence of each record without a label, by itself."""
   events, num_events = scores.events, len(scores.events.targets)
   # Without parallels, so that no record hears itself from another.
   no_links = scipy.sparse.csr_array((num_events, num_events), dtype="f4")
@@ -254,7 +254,7 @@ def _set_posteriors(
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KeptTexts:
-  """What is kept of the texts, whatever is known of them."""
+  """The kept part of the texts, with or without a date."""
 
   texts: TextTable  # of the records
   row_ids: np.ndarray  # numbers of the records
@@ -265,7 +265,7 @@ class KeptTexts:
 def keep_texts(
   features: CorpusFeatures, row_ids: Int[np.ndarray, " N"]
 ) -> KeptTexts:
-  """Returns what is kept of the texts of a corpus."""
+  """Returns the kept part of a corpus's texts."""
   corpus = features.corpus
   texts = base.choose_wording(corpus, features.is_event)
   cited = features.citation_pairs.citations
@@ -332,7 +332,7 @@ def _keep_state(
 def keep_records(
   features: CorpusFeatures, labels: Labels, weights: Float32[np.ndarray, " D"]
 ) -> citations_lib.RecordTable:
-  """Returns what pairs read of the records of a corpus."""
+  """Returns the features of a corpus's records that pairs read."""
   corpus, num_records = features.corpus, len(features.corpus)
   known_rows = np.flatnonzero(labels.is_known & features.is_event)
   training, _ = parallels.sample_training_rows(corpus, known_rows)
@@ -376,7 +376,7 @@ def fit_large_corpus(
   posteriors: CredibleBlock | None,
   row_ids: Int[np.ndarray, " N"],
 ) -> CorpusState:
-  """Returns what is kept of a large corpus; see `PassageDater.fit`."""
+  """Returns the kept part of a large corpus; see `PassageDater.fit`."""
   # By their texts and not their order.
   hashes = np.array([zlib.crc32(text.encode()) for text in texts])
   order = np.argsort(hashes, kind="stable")
@@ -460,7 +460,7 @@ def write_state(folder: pathlib.Path, state: Any) -> None:
 
 
 def read_state(folder: pathlib.Path, classes: Sequence[type]) -> Any:
-  """Returns what `write_state` wrote, large arrays mapped into memory.
+  """Returns the state from `write_state`, large arrays mapped into memory.
 
   Args:
     classes: dataclasses that may be made.

@@ -36,7 +36,7 @@ from ctd_jax.utils.notes import Note
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageReason:
-  """What one kind of evidence says of the month that is shown."""
+  """One kind of evidence for or against the month that is shown."""
 
   # Name of the evidence: "openings", "days", "words", "cited", "parallels",
   # "known", "room", "unknown", "together".
@@ -70,7 +70,7 @@ class PassageReason:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PassageDates:
-  """When a passage is of, and why."""
+  """The date of a passage, and the reasons for it."""
 
   # Log probability of every month, and last of none of them, [K + 1].
   log_p: Float[np.ndarray, " months"]
@@ -100,7 +100,7 @@ _CELLS_PER_BLOCK = 2**20  # sets by months whose scores are held at once
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Evidence:
-  """What is said of the months, for and against."""
+  """Evidence for and against the months."""
 
   log_prior: Float[np.ndarray, " K"]  # of the months, normalised
   # Name -> log ratios of the months, as they count in the sum.
@@ -355,7 +355,7 @@ class PassageDater:
       posteriors: posteriors of records without a label, in `rows` of `texts`.
       row_ids: ascending numbers by which reasons and `exclude` name the
         records; 0..N-1 by default.
-      external_texts: texts outside the corpus; their citations count as well.
+      external_texts: texts outside the corpus; their citations count too.
 
     Raises:
       ValueError: if no record has a label, or a large corpus comes with

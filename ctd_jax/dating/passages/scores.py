@@ -53,9 +53,9 @@ _CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class DayTable:
-  """What a sexagenary day says of the months of a calendar."""
+  """Evidence from a sexagenary day about the months of a calendar."""
 
-  # Of a day in every month and outside of the calendar, up to a constant, by
+  # Of a day in every month and outside the calendar, up to a constant, by
   # the offset of the calendar.
   log_p: Float32[np.ndarray, "D S months"]
 
@@ -90,7 +90,7 @@ class PassageReading:
 
   passage: Corpus  # as a corpus of one
   dates: base.DateExpert  # what its printed date says
-  # What the date says of a time outside of the calendar, against the months
+  # What the date says of a time outside the calendar, against the months
   # together, 0 at least.
   outside_log_ratio: float = 0.0
 
@@ -196,7 +196,7 @@ _MASS = 0.999  # that the years kept of a record have
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class HiddenRecords:
-  """What records without a label say about a passage in the same words."""
+  """Evidence from records without a label that share a passage's words."""
 
   rows: Int[np.ndarray, " n"]  # of the records, ascending
   # Where the years of each begin; the last entry is their number.
@@ -290,7 +290,7 @@ class PassageWords:
     columns: Int[np.ndarray, " v"],
     excluded: Sequence[tuple[str, int]] = (),
   ) -> Float32[np.ndarray, "v Y"]:
-    """Returns what each string adds to the score of every year.
+    """Returns the term that each string adds to the score of every year.
 
     `excluded` are text and year of labelled records that do not count.
     """
@@ -381,7 +381,7 @@ class Links:
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class PassageScores:
-  """What the experts say of one passage, and what they read."""
+  """Evidence of the experts about one passage, and what they read."""
 
   reading: PassageReading  # of the passage
   # Name -> log ratios of months, before the temperature, [K].
@@ -406,7 +406,7 @@ class PassageScorer:
   reader: PassageReader  # of its calendar
 
   def score(self, text: str, excluded: Collection[int] = ()) -> PassageScores:
-    """Returns what experts say about a passage, without the rows `excluded`."""
+    """Returns the evidence of experts about a passage, without some rows."""
     state, axis = self.state, self.reader.axis
     reading = self.reader.read(text)
     passage, dates = reading.passage, reading.dates
@@ -574,7 +574,7 @@ class PassageScorer:
   def _send_messages(
     self, events: Links, comments: Links, dates: base.DateExpert
   ) -> np.ndarray:
-    """Returns what linked records say of the months, [K]."""
+    """Returns the evidence of linked records about the months, [K]."""
     state, axis = self.state, self.reader.axis
     links = _join_links(events, comments)
     index = state.hidden.find(links.rows)

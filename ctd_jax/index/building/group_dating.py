@@ -34,13 +34,13 @@ from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.utils.notes import Note
 
 UNDATED = "undated"  # how an index remembers --undated; --order is `ORDER`
-# Gives the records that are dated for sure by now.
+# Gives the records that have a certain date by now.
 LabelSource = Callable[[], LabelPool]
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DatingChoices:
-  """How flags ask for works to be dated; names as printed or as added."""
+  """Flags that choose how works are dated; names as printed or as added."""
 
   in_order: tuple[str, ...] = ()  # works in order of time
   undated: tuple[str, ...] = ()  # works in no order
@@ -85,7 +85,7 @@ class DatingChoices:
 
 
 class _RecordClues(NamedTuple):
-  """What the texts of a work say beside their order."""
+  """Evidence in a work's texts besides their order."""
 
   stated_months: Int[np.ndarray, " n"]  # stated by a placeholder, else UNKNOWN
   event_log_p: Float32[np.ndarray, " n"]  # log p(answering kind | text)
@@ -227,7 +227,7 @@ class WorkDater:
 
     Args:
       peers: other works of the data set, whose keys are known.
-      labels: surely dated records, for works without a timeline.
+      labels: records with certain dates, for works without a timeline.
     """
     of_timeline = [work for work in works if work.timeline is not None]
     groups: dict[str, list[SourceWork]] = {}

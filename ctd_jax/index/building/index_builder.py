@@ -58,7 +58,7 @@ _MAX_NAMED = 5
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BuildOptions:
-  """How an index is built."""
+  """Options for building an index."""
 
   # Calendar as for `load_reigns`; None: the index's or data set's.
   reigns: str | None = None
@@ -354,7 +354,7 @@ class _Build:
     return staged_works.stage_work(job, dated, self._calendar)
 
   def _list_labels(self, without: Collection[str]) -> LabelPool:
-    """Returns the surely dated records of the index and of this build."""
+    """Returns records with certain dates in the index and this build."""
     num_months = len(self._calendar)
     labels = [
       label

@@ -265,7 +265,7 @@ def _fit_passages(
   shutil.rmtree(target, ignore_errors=True)  # of a stopped build
   texts, labels, row_ids = _read_records(connection, len(calendar))
   if not labels.is_known.any():
-    logging.warning("no record is dated for sure: passages cannot be dated")
+    logging.warning("no record has a certain date: passages cannot be dated")
     return None
   logging.info(
     "learning to date passages from %s records, %s of them sure",

@@ -2,7 +2,7 @@
 
 Records of a data set are dated together on its own timeline, as in the
 evaluation, and moved to lunations. Other works are dated on the calendar of the
-index, with surely dated records of any work as labels.
+index, with records of any work that have certain dates as labels.
 
 Axes: N records, b a block of them, T months of a timeline, K lunations.
 """
@@ -48,7 +48,7 @@ _OUTSIDE_CHANCE = 0.005
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class LabelPool:
-  """Surely dated records, from which others are dated."""
+  """Records with certain dates, from which others are dated."""
 
   texts: Sequence[str]
   months: Int[np.ndarray, " n"]  # lunation of each text

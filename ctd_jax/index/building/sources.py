@@ -95,7 +95,7 @@ class SourceWork:
 
 
 class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
-  """What to read and how, as works of an index remember it."""
+  """Source and reading options of a work, as the index remembers them."""
 
   kind: str  # data set, BEIR folder, or texts
   # Name or path; relative to the index if inside it, so that the folder can be

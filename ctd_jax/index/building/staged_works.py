@@ -67,7 +67,7 @@ _MAX_DATE = 60  # characters that a date has at the beginning of a text
 
 
 class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
-  """What a work was dated with, beside its text; part of work.json."""
+  """Inputs that a work was dated with, besides its text; part of work.json."""
 
   source: SourceRequest | None = None  # None in indexes that do not record it
   manner: str | None = None  # order or undated, if asked for
@@ -149,7 +149,7 @@ def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
 
 
 def read_dated_with(folder: pathlib.Path) -> DatedWith:
-  """Returns what a work was dated with; empty if its folder is gone."""
+  """Returns the inputs that a work was dated with; empty without a folder."""
   path = folder / WORK_FILE
   try:
     return msgspec.json.decode(path.read_bytes(), type=_WorkFile).dated_with
@@ -270,7 +270,7 @@ def hash_text_columns(rows: Iterator[Sequence[Any]]) -> str:
 def iterate_labels(
   work: StagedWork, num_months: int
 ) -> Iterator[tuple[str, int]]:
-  """Yields text and month of the surely dated records of a staged work."""
+  """Yields text and month of a staged work's records with certain dates."""
   columns = (*TEXT_COLUMNS, *DATE_COLUMNS)
   text, kind, month, chance, manner = map(
     columns.index,
@@ -284,7 +284,7 @@ def iterate_labels(
 def is_label(
   kind: str, month: int, chance: float, manner: str, num_months: int
 ) -> bool:
-  """Whether a record is a surely dated event, from which others are dated."""
+  """Whether a record is an event with a certain date, to date others by."""
   return kind not in (HEADING, NEG_COMMENT, NO_EVENT) and is_sure(
     month, chance, manner, num_months
   )

@@ -4,7 +4,7 @@ A work is dated in one of three ways (its manner):
 
   keys    its months are given
   order   its records print dates in order of time: the order decoder
-  model   the dating model, with surely dated records as labels
+  model   the dating model, with certainly dated records as labels
 
 A text dated by order is cut into sections by its dates. A record of a data set
 stays whole and takes the month of its first section.

@@ -47,7 +47,7 @@ _MASKED_SCORE = -1e30
 
 
 class AttentionScope(flax.struct.PyTreeNode):
-  """Which token attends to which, in the form an implementation needs."""
+  """The tokens that each token attends to, as an implementation needs them."""
 
   # One of `IMPLEMENTATIONS`, never "auto".
   implementation: str = flax.struct.field(pytree_node=False)

@@ -60,7 +60,7 @@ class LoraConfig:
 
 
 class Adapter(nn.Module):
-  """What is added to the output of one projection, [..., out]."""
+  """The term added to the output of one projection, [..., out]."""
 
   features: int
   lora: LoraConfig
@@ -96,7 +96,7 @@ def is_adapter(path: tuple[str, ...]) -> bool:
 
 
 def split_adapters(params: Mapping[str, Any]) -> tuple[Any, Any]:
-  """Returns (adapters, the encoder without them); {} if there are none."""
+  """Returns (adapters, the encoder without them); {} without adapters."""
   flat = traverse_util.flatten_dict(dict(params))
   adapters = {path: leaf for path, leaf in flat.items() if is_adapter(path)}
   rest = {path: leaf for path, leaf in flat.items() if path not in adapters}

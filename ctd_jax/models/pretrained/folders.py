@@ -1,7 +1,7 @@
 """Folders of published encoders: finds them, reads and writes their tensors.
 
 Tensors are read slice by slice, so that no more of a large model is in memory
-than the devices at hand need.
+than the available devices need.
 """
 
 import dataclasses
@@ -308,7 +308,7 @@ def read_encoder_config(
   kind = read_json(path).get("model_type")
   if kind not in (*_BERTS, *_DECODERS):
     raise ValueError(
-      f"{path}: model_type {kind!r} is of another architecture; expected one "
+      f"{path}: model_type {kind!r} has another architecture; expected one "
       f"of {', '.join((*_BERTS, *_DECODERS))}"
     )
   try:

@@ -1,4 +1,4 @@
-"""How the vectors of an encoder are made, as its folder declares it.
+"""Settings for an encoder's vectors, as its folder declares them.
 
 The layout is that of sentence-transformers: modules.json lists the steps, the
 folder of the pooling names its kind, and prompts and lengths have files of
@@ -67,7 +67,7 @@ class _Declared(msgspec.Struct):
 
 @dataclasses.dataclass(frozen=True)
 class SideSettings:
-  """How queries, or records, are read."""
+  """Settings for reading queries, or records."""
 
   prefix: str = ""  # put before every text
   # Tokens read of a text; None if the folder does not say.
@@ -76,7 +76,7 @@ class SideSettings:
 
 @dataclasses.dataclass(frozen=True)
 class VectorSettings:
-  """How a folder says its vectors are made."""
+  """Settings that a folder declares for its vectors."""
 
   # "cls", "mean" or "last"; None if the folder does not say.
   pooling: str | None = None
@@ -117,7 +117,7 @@ def read_modules(folder: pathlib.Path) -> list[Module]:
 def read_vector_settings(
   folder: pathlib.Path, reads_steps: bool = True
 ) -> VectorSettings:
-  """Returns how the vectors of a folder are made, as far as it says.
+  """Returns the settings that a folder declares for its vectors.
 
   Args:
     folder: folder of a published or exported encoder.

@@ -63,7 +63,7 @@ class Annotation(msgspec.Struct, dict=True):
   segments: str  # "axis: words | axis: words"
 
   def __post_init__(self):
-    """Refuses numbers that are not finite, half a curve and bad segments."""
+    """Raises ValueError for infinite numbers, half a curve and bad segments."""
     for name, value in zip(TARGETS, self.curve, strict=True):
       if value is None and any(other is not None for other in self.curve):
         raise ValueError(f"{name} is empty; give three numbers or none")

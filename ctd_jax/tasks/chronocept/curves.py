@@ -73,7 +73,7 @@ def base_ratio(old_base: float, new_base: float) -> float:
     ValueError: if a base is not above 1.
   """
   for base in (old_base, new_base):
-    # Negated, so that NaN is refused as well.
+    # Negated, so that NaN is refused too.
     if not base > 1:
       raise ValueError(f"base {base} of log time should be above 1")
   # A conversion by way of minutes would overflow for distant times.

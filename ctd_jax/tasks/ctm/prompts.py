@@ -1,4 +1,4 @@
-"""What a model is told with a question of CTM.
+"""Prompts that go to a model with a question of CTM.
 
 Wording changes results. The keys of the JSON are the paper's, the sentences
 ours; `grading` has the prompt of the model that judges.

@@ -339,7 +339,7 @@ def _format_tick(
 
 
 def _error_bars(shares: Sequence[Proportion]) -> Float[np.ndarray, "2 P"]:
-  """Returns how far the intervals reach below and above, in percent."""
+  """Returns the extent of the intervals below and above, in percent."""
   # [P, 2] -> [2, P]: all low ends, all high ends. No share makes [2, 0].
   bounds = np.array([share.interval for share in shares]).reshape(-1, 2).T
   values = np.array([share.ratio for share in shares])

@@ -350,7 +350,7 @@ ODD = [
     window(target_sort_keys=[[1, 1, 1], [1, 1, 12], [9, 1, 1]]),
     [
       "a month asked for has no node",
-      "months between those asked for count as well",
+      "months between those asked for count too",
     ],
   ),
   *((query(pos_sids=sids), [NO_ANSWER[1]]) for sids in ([], None)),

@@ -230,7 +230,7 @@ def test_a_row_without_a_span_fixes_all_sections_of_its_record(tmp_path):
     ("record\tdate", ["2\ta\tb"], "line 2: 3 columns, expected 2"),
     ("record\tdate", ["0\t安初三年"], "line 2, column 'record': '0', expected"),
     ("record\tdate", ["9\t安初三年"], "'record': no record 9; the text has 4"),
-    ("record\tdate", ["2\t"], "line 2, column 'date': empty; expected such"),
+    ("record\tdate", ["2\t"], "line 2, column 'date': empty; expected a form"),
     (
       "record\tdate",
       ["2\t安初九年"],
