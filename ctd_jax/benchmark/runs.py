@@ -122,7 +122,7 @@ def make_strictly_decreasing(
       decreasing[rank], np.nextafter(decreasing[rank - 1], floor)
     )
   if not np.all(np.isfinite(decreasing)):
-    raise ValueError("scores are too close to the lowest float32 to part ties")
+    raise ValueError("scores are too close to the lowest float32 to break ties")
   return decreasing
 
 

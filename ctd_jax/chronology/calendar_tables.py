@@ -149,7 +149,9 @@ def load_streams() -> dict[str, Stream]:
   for location, row in _read_rows("lunations"):
     stream, year, first_day, months, lengths = row
     if len(_parse_runs(months)[0]) != len(lengths):
-      raise ValueError(f"{location}: {months!r} has not {len(lengths)} months")
+      raise ValueError(
+        f"{location}: {months!r} does not have {len(lengths)} months"
+      )
     rows_by_stream.setdefault(stream, []).append(
       (int(year), int(first_day), months, lengths)
     )
@@ -244,7 +246,7 @@ def _parse_runs(months: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
   for run in months.split(","):
     ends = [_LABEL.fullmatch(label) for label in run.split("-")]
     if None in ends or len(ends) > 2:
-      raise ValueError(f"months {months!r} should be such as 1-7,7L,8-12")
+      raise ValueError(f"months {months!r} should look like 1-7,7L,8-12")
     first, last = int(ends[0][1]), int(ends[-1][1])
     if not 1 <= first <= last <= MONTHS_PER_YEAR:
       raise ValueError(f"months {months!r} are not in 1-{MONTHS_PER_YEAR}")

@@ -185,7 +185,7 @@ class EraCalendar:
     ValueError if the indices do not rise.
     """
     if (np.diff(months) <= 0).any():
-      raise ValueError("indices of months should ascend, none twice")
+      raise ValueError("indices of months should ascend, without repeats")
     new_index = np.full(len(self), -1)
     new_index[months] = np.arange(len(months))
     kept = np.flatnonzero(new_index[self.member_months] >= 0)

@@ -280,7 +280,7 @@ def fill_tables(
   file_name: str,
   comparisons: Sequence[ComparisonRow] = (),
 ) -> str:
-  """Returns a Markdown text with every marked table made anew from `rows`.
+  """Returns a Markdown text with every marked table rebuilt from `rows`.
 
   Raises:
     ValueError: naming file and line, if a marker is never closed, its name or
@@ -387,7 +387,7 @@ def renew_tables(
   result_folder: pathlib.Path | None = None,
   check: bool = False,
 ) -> list[pathlib.Path]:
-  """Returns the files whose tables were stale, and writes them anew.
+  """Returns the files whose tables were stale, after rewriting them.
 
   Nothing is written before the tables of all files are made.
 
@@ -448,7 +448,7 @@ def main(argv: Sequence[str]) -> None:
     if path not in stale_paths:
       print(f"{path}: tables agree with the results")
     elif not flags.FLAGS.check:
-      print(f"{path}: tables made anew from the results")
+      print(f"{path}: tables updated from the results")
   if stale_paths and flags.FLAGS.check:
     names = ",".join(map(str, stale_paths))
     sys.exit(

@@ -333,7 +333,7 @@ def _read_hits(
     )
     if record_id not in kinds:
       raise ValueError(
-        f"query {query_id}: {record_id} is no record of the benchmark"
+        f"query {query_id}: {record_id} is not a record of the benchmark"
       )
     if record_id in scores:
       raise ValueError(f"query {query_id}: record {record_id} occurs twice")

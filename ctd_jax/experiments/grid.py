@@ -454,7 +454,7 @@ def parse_grid(texts: Sequence[str]) -> dict[str, list[str]]:
         "--grid=optimizer.learning_rate=1e-4,3e-4"
       )
     if field in values_by_field:
-      raise ValueError(f"--grid={text}: {field} is there already")
+      raise ValueError(f"--grid={text}: {field} is given twice")
     values_by_field[field] = values
   return values_by_field
 

@@ -131,7 +131,7 @@ def main(runner_arguments: Sequence[str]) -> None:
     damage = index_check.check_index(folder)
     if damage:
       raise ValueError("\n  ".join([f"{folder} is damaged:", *damage]))
-    print(f"{folder}: every file, row and hash is as it was written")
+    print(f"{folder}: every file, row and hash is intact")
   if result is not None or values.list:
     print(index_check.format_summary(folder, result))
   if values.corrections:
@@ -149,7 +149,7 @@ def _check_alone(name: str) -> None:
   ]
   if others:
     raise ValueError(
-      f"--{name} works on an index as it is; leave out {', '.join(others)}"
+      f"--{name} cannot add works; leave out {', '.join(others)}"
     )
 
 

@@ -283,7 +283,7 @@ def _read_again(
   for name, work in read.items():
     if name not in works:
       logging.info(
-        "%s of %s is not in the index, and stays out", name, argument
+        "%s of %s is not in the index and is left out", name, argument
       )
     elif work.group in groups and (work.hash_contents() != works[name].sha256):
       raise ValueError(

@@ -298,8 +298,8 @@ class ImportResult:
 
   def __str__(self) -> str:
     return (
-      f"corrections made {self.added:,}, there already {self.present:,}, "
-      f"passed over as undone {self.undone:,}, refused {len(self.refused):,}"
+      f"corrections made {self.added:,}, already present {self.present:,}, "
+      f"skipped as undone {self.undone:,}, refused {len(self.refused):,}"
     )
 
 
@@ -345,7 +345,7 @@ def undo_corrections(folder: pathlib.Path, numbers: Sequence[str]) -> None:
   for number in numbers:
     if number not in active:
       raise ValueError(
-        f"--undo={number}: no correction that holds; there are "
+        f"--undo={number}: no active correction; there are "
         f"{', '.join(active) or 'none'}"
       )
   for number in dict.fromkeys(numbers):
@@ -368,7 +368,7 @@ def _read_rows(path: pathlib.Path) -> list[tuple[int, dict[str, str]]]:
     if None in row:
       raise ValueError(
         f"--correct={path}, line {reader.line_num}: more cells than the header "
-        "has; what has a comma stands in quotation marks"
+        "has; quote cells that contain a comma"
       )
     if None in row.values():
       raise ValueError(

@@ -411,7 +411,7 @@ class CorrectionStore:
     self, work: str | None, record_id: str, corrections: list[Correction]
   ) -> list[Correction]:
     if work is None:
-      raise ValueError(f"record {record_id}: of which work?")
+      raise ValueError(f"record {record_id}: name its work")
     rows = find_rows(self._folder, work, [record_id, *list_ends(corrections)])
     row = rows.get(record_id)
     return [

@@ -252,6 +252,6 @@ def _check_size(path: pathlib.Path, num_bytes: int) -> None:
   size = path.stat().st_size
   if size != num_bytes:
     raise ValueError(
-      f"{path}: damaged, {size:,} bytes where the manifest has "
+      f"{path}: damaged, {size:,} bytes but the manifest has "
       f"{num_bytes:,}; build the index again"
     )

@@ -411,7 +411,7 @@ def export_run(
       f"--workdir={experiment.workdir}: no checkpoint there; train first"
     )
   if vectors and adapters:
-    raise ValueError("--vectors and --adapters: one folder holds either")
+    raise ValueError("--vectors and --adapters cannot be combined; choose one")
   if adapters and experiment.backbone.encoder.lora is None:
     raise ValueError(
       f"--adapters: the run in {experiment.workdir} has none, since "

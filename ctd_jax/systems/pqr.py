@@ -94,8 +94,8 @@ def read_pseudo_queries(
     record_id = str(row.sid)
     if record_id not in allowed_ids:
       raise ValueError(
-        f"{location}: field {RECORD_FIELD}: {record_id!r} is no record of the "
-        f"data set, whose ids are like {min(allowed_ids)!r}"
+        f"{location}: field {RECORD_FIELD}: {record_id!r} is not a record of "
+        f"the data set, whose ids are like {min(allowed_ids)!r}"
       )
     if record_id in questions_by_record:
       raise ValueError(
@@ -185,7 +185,7 @@ def make_search(
       )
     if rows_without:
       logging.info(
-        "%d of %d records have no pseudo-queries; their own text stands in",
+        "%d of %d records have no pseudo-queries; their own text is used",
         len(rows_without),
         len(texts),
       )

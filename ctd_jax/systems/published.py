@@ -380,7 +380,7 @@ def _read_first_runs(
       ranked = {r for ranking in run.rankings.values() for r, _ in ranking}
       if unknown := ranked - set(benchmark.record_ids):
         raise ValueError(
-          f"{path}: {min(unknown)} is no record of {benchmark.name}"
+          f"{path}: {min(unknown)} is not a record of {benchmark.name}"
         )
       tracks.add(run.track)
       rankings.setdefault(run.gallery, {}).update(

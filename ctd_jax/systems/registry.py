@@ -121,9 +121,7 @@ class SystemConfig:
     """Raises ValueError if the path in a field does not exist."""
     path = pathlib.Path(getattr(self, field)).expanduser()
     if not path.exists():
-      raise ValueError(
-        f"config.{self.SECTION}.{field}={path}: there is no such path"
-      )
+      raise ValueError(f"config.{self.SECTION}.{field}={path}: no such path")
 
   def check_choice(self, field: str, choices: Sequence[str]) -> None:
     """Raises ValueError if a field holds none of the choices."""
@@ -280,7 +278,7 @@ def check_run_name(name: str, field: str = "config.name") -> None:
   """
   if name in system_names():
     raise ValueError(
-      f"{field}={name!r}: a system is called so, and its run files would "
+      f"{field}={name!r}: a system has this name, and its run files would "
       f"be overwritten; expected none of {', '.join(system_names())}"
     )
 

@@ -146,7 +146,9 @@ class ChatClient:
     """Returns a reply of the server, after one attempt or several."""
     budget = self.endpoint.budget
     if budget is not None and self.totals()["cost in USD"] >= budget:
-      raise ValueError(f"--budget={budget} USD is spent; nothing more is asked")
+      raise ValueError(
+        f"--budget={budget} USD is spent; no more requests are sent"
+      )
     retrying = tenacity.Retrying(
       stop=tenacity.stop_after_attempt(self.endpoint.attempts),
       wait=self._wait_seconds,

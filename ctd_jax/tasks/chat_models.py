@@ -186,7 +186,7 @@ class Journal(contextlib.AbstractContextManager, Mapping):
     except BlockingIOError:
       self._file.close()
       raise ValueError(
-        f"{self.path}: another run is writing to it; wait for its end or "
+        f"{self.path}: another run is writing to it; wait until it ends or "
         "choose another folder"
       ) from None
     except BaseException:
@@ -211,7 +211,7 @@ class Journal(contextlib.AbstractContextManager, Mapping):
     line = json.dumps({"key": key, "value": value}, ensure_ascii=False)
     with self._lock:
       if key in self._records:
-        raise ValueError(f"{self.path}: {key!r} is there already")
+        raise ValueError(f"{self.path}: {key!r} already exists")
       self._file.write(line.encode() + b"\n")
       self._file.flush()
       # A reply that cost money must survive a crash of the machine, too.

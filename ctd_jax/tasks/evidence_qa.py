@@ -226,7 +226,7 @@ def _collect_verdicts(
     errors = chat_models.run_tasks(packs, judge_pack, settings.workers)
   if errors:
     raise ValueError(
-      f"{len(errors)} of {len(packs)} answers are not judged ({errors[0]}); "
+      f"{len(errors)} of {len(packs)} answers were not judged ({errors[0]}); "
       "run the same command again to judge only these"
     )
   return verdicts

@@ -126,7 +126,7 @@ class Checkpoints:
       try:
         json.loads(path.read_text())
       except (OSError, ValueError) as error:
-        logging.warning("%s cannot be read (%s); left aside", path, error)
+        logging.warning("%s cannot be read (%s); skipped", path, error)
         path.rename(path.with_suffix(".unreadable"))
 
   @property
@@ -194,7 +194,7 @@ class Checkpoints:
     if unreadable_steps:
       raise CheckpointError(
         f"none of the checkpoints in {self.directory} can be read, see the "
-        "warnings; remove the folder to begin anew"
+        "warnings; remove the folder to start over"
       )
     return None
 
@@ -211,7 +211,7 @@ class Checkpoints:
         folder = unreadable_folder / f"{step}.{time.time_ns()}"
         folder.parent.mkdir(exist_ok=True)
         (self.directory / str(step)).rename(folder)
-        logging.warning("moved to %s; going on from the one before", folder)
+        logging.warning("moved to %s; resuming from the one before", folder)
     devices.wait_for_all("unreadable checkpoints")
     self._manager.reload()
 
@@ -234,7 +234,7 @@ class Checkpoints:
     if not any((folder / item).exists() for item in (_OPTIMIZER, _WHOLE_STATE)):
       raise UnreadableCheckpointError(
         f"checkpoint {self.directory}/{step} holds the parameters alone, as "
-        "the best one does once it is not among the latest; training goes on "
+        "the best one does once it is not among the latest; training resumes "
         "from the latest"
       )
 
@@ -281,7 +281,7 @@ class Checkpoints:
       logging.debug("traceback", exc_info=True)
       raise UnreadableCheckpointError(
         f"checkpoint {self.directory}/{step} cannot be read: "
-        f"{repr(error).splitlines()[0]}; move the folder away to do without it"
+        f"{repr(error).splitlines()[0]}; move the folder away to skip it"
       ) from None
 
   def _read_item(self, step: int, item: str, args: Any) -> Any:

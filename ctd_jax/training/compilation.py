@@ -89,7 +89,7 @@ def enable_cache(choice: str | None = None) -> Folder | None:
   # JAX opens a folder once; what was compiled so far may have opened another.
   compilation_cache.reset_cache()
   logging.info(
-    "compiled functions are kept in %s (--%s)", folder, COMPILATION_CACHE.name
+    "compiled functions are stored in %s (--%s)", folder, COMPILATION_CACHE.name
   )
   return folder
 
@@ -98,7 +98,9 @@ def _disable_cache(reason: str) -> None:
   jax.config.update("jax_enable_compilation_cache", False)
   compilation_cache.reset_cache()
   logging.info(
-    "compiled functions are not kept: %s (--%s)", reason, COMPILATION_CACHE.name
+    "compiled functions are not stored: %s (--%s)",
+    reason,
+    COMPILATION_CACHE.name,
   )
 
 

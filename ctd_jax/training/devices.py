@@ -351,7 +351,7 @@ class PreemptionWatch:
     """Ends the run if it got a signal; its state has been saved."""
     if self._status is not None:
       logging.warning(
-        "stopped with a checkpoint; the same command goes on from it "
+        "stopped with a checkpoint; the same command resumes from it "
         "(exit status %d)",
         self._status,
       )

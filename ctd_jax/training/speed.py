@@ -417,7 +417,7 @@ class StepProfiler:
       return
     if steps.start <= resume_step:
       logging.info(
-        "%s: step %d is done already, nothing is traced; the next step is %d",
+        "%s: step %d is already done, nothing is traced; the next step is %d",
         _name_flag(steps),
         steps.start,
         resume_step + 1,

@@ -195,7 +195,7 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
   """Loads what the first question needs before anyone asks."""
   served = app.state.holder.newest
   if served is None:
-    logging.info("there is no index yet: the page takes texts for one")
+    logging.info("there is no index yet; add texts on the page to build one")
   else:
     threading.Thread(target=_read_ahead, args=(served,), daemon=True).start()
   if not app.state.settings.read_only:
@@ -270,7 +270,7 @@ def make_app_of_process(settings: WebSettings) -> FastAPI:
   try:
     return _make_app(settings)
   except (OSError, ValueError) as error:
-    logging.error("a process is started again: %s", error)
+    logging.error("restarting a process: %s", error)
     sys.exit(1)
 
 

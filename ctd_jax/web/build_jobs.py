@@ -114,7 +114,7 @@ class JobRunner:
       key: key of the form; a form sent twice starts one job.
     """
     if self._settings.read_only:
-      raise ValueError("the server is read only; no job was started")
+      raise ValueError("the server is read-only; no job was started")
     with self._lock():
       if key and (job := self.find_by_key(key)):
         return job
@@ -191,7 +191,7 @@ class JobRunner:
     for job in self.list():
       if job.state == RUNNING:
         logging.warning(
-          "job %s goes on without this server: %s", job.id, job.title
+          "job %s continues without this server: %s", job.id, job.title
         )
 
   def _describe(self, stored: StoredJob) -> Job:
@@ -219,7 +219,7 @@ class JobRunner:
     return text.replace(folder, self._index_folder.name)
 
   def _read(self, job_id: str) -> StoredJob | None:
-    """Returns a job, marked as broken off if its processes are gone."""
+    """Returns a job, marked as interrupted if its processes are gone."""
     stored = job_files.read_job(self._folder, job_id)
     if stored is None or stored.state != RUNNING:
       return stored

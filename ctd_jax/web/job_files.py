@@ -110,7 +110,7 @@ def hold_lock(folder: pathlib.Path, name: str) -> Iterator[None]:
 
 @functools.lru_cache(_MAX_LOGGED)
 def _log_damaged(path: pathlib.Path, problem: str) -> None:
-  logging.error("%s: cannot be read, passed over: %s", path, problem)
+  logging.error("%s: cannot be read and was skipped: %s", path, problem)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -38,7 +38,7 @@ class WebSettings:
     if not self.is_local and self.token is None:
       raise ValueError(
         f"--host={self.host}: other machines could read the index; expected "
-        f"--token=SECRET as well, or --host={LOCAL_HOST}"
+        f"--token=SECRET too, or --host={LOCAL_HOST}"
       )
     if self.token is not None and len(self.token) < _MIN_TOKEN:
       raise ValueError(

@@ -33,7 +33,7 @@ def fill_readme(
   name: str,
   verdicts: pathlib.Path = VERDICTS,
 ) -> str:
-  """Returns a Markdown text with every marked section made anew.
+  """Returns a Markdown text with every marked section rebuilt.
 
   Args:
     verdicts: verdicts on the records that people read.
@@ -114,7 +114,7 @@ def main(argv: Sequence[str]) -> None:
     sys.exit(f"error: {path} differs from {source}; run without --check")
   else:
     files.write_text(path, new_text)
-    print(f"{path}: made anew from {source}")
+    print(f"{path}: updated from {source}")
 
 
 if __name__ == "__main__":

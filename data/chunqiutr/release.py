@@ -182,7 +182,7 @@ class QueriesReader:
       # 3.0 and 3 are one key of a dictionary, "3" is another.
       if isinstance(sid, bool) or not isinstance(sid, int | float):
         self.notes.add(
-          location, "an answer is no number; left out", format_value(sid)
+          location, "an answer is not a number; left out", format_value(sid)
         )
       elif sid not in self.months.records:
         self.notes.add(

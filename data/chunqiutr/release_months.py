@@ -264,7 +264,7 @@ class _MonthsReader:
       return score
     self.notes.add(
       f"{location}.match_score",
-      "match_score is no number from 0 to 1; replaced",
+      "match_score is not a number from 0 to 1; replaced",
       format_value(value),
     )
     # The accepted blocks of the authors are flagged as strong matches.
@@ -283,7 +283,7 @@ class _MonthsReader:
       self.notes.add(
         location,
         "a sid occurs again; the last counts",
-        f"sid {sid} stands in {self.locations[sid]} too",
+        f"sid {sid} also occurs in {self.locations[sid]}",
       )
     # The later entry replaces the earlier one, as in the authors' loader.
     self.records[sid] = dataclasses.replace(

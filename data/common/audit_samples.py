@@ -27,7 +27,7 @@ CORRECT = "ok"
 ERRORS = {
   "month": "filed under another month than the source gives",
   "cut": "text begins or ends at the wrong place",
-  "kind": "no event, or an event passed over",
+  "kind": "no event, or an event missed",
   "text": "marks or damage in the text",
 }
 # Not an error by the rules of the data set, but a reader would place it

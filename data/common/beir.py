@@ -432,7 +432,7 @@ def _read_lines(
 
 
 def _parse_line(content: bytes, line_type: type[_Line], location: str) -> _Line:
-  """Returns a line as `line_type`; unknown members are passed over."""
+  """Returns a line as `line_type`; unknown members are skipped."""
   try:
     # Editors of some systems open a file with a byte order mark. Python's
     # reader and not msgspec's, which reports half a surrogate pair as a line

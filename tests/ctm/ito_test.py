@@ -80,7 +80,7 @@ def test_example_replays_from_its_transcript():
   [
     (ito_game.Ranking(0, 1), "a Ranking in the phase 'describe'"),
     (ito_game.Description(1, "桃子"), "seat 1, but 0 is asked"),
-    (ito_game.Description(0, "书签"), "'书签' is no item"),
+    (ito_game.Description(0, "书签"), "'书签' is not an item"),
   ],
 )
 def test_what_the_rules_do_not_ask_for(action, message):

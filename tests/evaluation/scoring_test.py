@@ -120,7 +120,7 @@ def test_comparison(right, wrong):
 @pytest.mark.parametrize(
   ("hits", "message"),
   [
-    ([("r99999", 1.0)], "r99999 is no record"),
+    ([("r99999", 1.0)], "r99999 is not a record"),
     ([("r00000", 1.0), ("r00000", 0.5)], "r00000 occurs twice"),
     ([("r00000", float("nan"))], "finite"),
   ],

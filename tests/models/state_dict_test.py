@@ -325,7 +325,7 @@ def test_bad_weight_files_are_named(tmp_path):
   whole = path.read_bytes()
   for content in (whole[:-1], whole[:100], b"", b"not a tensor in sight"):
     path.write_bytes(content)
-    with pytest.raises(ValueError, match="cut off or no safetensors file"):
+    with pytest.raises(ValueError, match="truncated or not a safetensors file"):
       published_folder.load_encoder(folder)
   name = "encoder.layer.0.output.dense.weight"
   quantised = tensors(GOLDEN / "bert")

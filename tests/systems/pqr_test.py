@@ -48,7 +48,10 @@ def test_questions_are_stripped_counted_once_and_at_most_20(tmp_path):
     ("[]", "q.jsonl:2: Expected `object`"),
     ('{"sid": "r1"}', "q.jsonl:2: Object missing required field `generated_q"),
     ('{"generated_queries": []}', "missing required field `sid`"),
-    (json.dumps(entry("r9", "甲")), "q.jsonl:2: field sid: 'r9' is no record"),
+    (
+      json.dumps(entry("r9", "甲")),
+      "q.jsonl:2: field sid: 'r9' is not a record",
+    ),
     (json.dumps(entry("r0", "甲")), "q.jsonl:2: field sid: 'r0' occurs twice"),
     (json.dumps(entry(None, "甲")), "got `null` - at `$.sid`"),
     (json.dumps(entry("r1", 3)), "`int` - at `$.generated_queries[0]`"),

@@ -85,7 +85,7 @@ def test_other_configs():
     ({"pooling": "max"}, r"pooling='max': expected one of cls, mean, last"),
     ({"query_length": 0}, r"query_length=0: expected at least 1"),
     ({"pruning": 1.5}, r"pruning=1\.5: expected 0 to 1"),
-    ({"name": "bm25"}, r"published\.name='bm25': a system is called so"),
+    ({"name": "bm25"}, r"published\.name='bm25': a system has this name"),
     ({"kind": "rerank"}, r"runs=None: a reranker needs a folder"),
     ({"kind": "rerank", "runs": "/no"}, r"runs=/no: there is no such path"),
     ({"mixing": -0.5}, r"mixing=-0\.5: expected 0 to 1"),
@@ -194,5 +194,5 @@ def test_what_the_first_system_lacks_is_named(tmp_path, by_length):
   with pytest.raises(ValueError, match="first was not asked over all: 滄乙"):
     rank(config, BENCHMARK.queries["validation"])
   write_runs(tmp_path, [[("r9", 1.0)]] * len(QUERIES), "other")
-  with pytest.raises(ValueError, match=r"other\.trec: r9 is no record of s"):
+  with pytest.raises(ValueError, match=r"other\.trec: r9 is not a record of s"):
     rank(config)

@@ -25,7 +25,7 @@ def test_a_key_is_written_once_and_comes_back_in_order(tmp_path):
   with Journal(path) as journal:
     journal.append("二", {"x": [1, "隋"]})
     journal.append("一", None)
-    with pytest.raises(ValueError, match="'二' is there already"):
+    with pytest.raises(ValueError, match="'二' already exists"):
       journal.append("二", 2)
   with Journal(path) as journal:
     assert list(journal.items()) == [("二", {"x": [1, "隋"]}), ("一", None)]

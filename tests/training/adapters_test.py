@@ -177,7 +177,7 @@ def test_a_run_without_adapters_has_none_to_export(source, tmp_path):
   run = experiment.assemble_experiment(config, tmp_path / "run")
   with pytest.raises(ValueError, match="--adapters: the run in .* has none"):
     run_export.export_run(run, tmp_path / "exported", adapters=True)
-  with pytest.raises(ValueError, match="one folder holds either"):
+  with pytest.raises(ValueError, match="--vectors and --adapters cannot"):
     run_export.export_run(run, tmp_path / "exported", True, True)
   run.checkpoints.close()
 

@@ -217,7 +217,7 @@ def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
 
   hit = "Persistent compilation cache hit for 'jit_step'"
   first = train_with(cache, "first")
-  assert f"compiled functions are kept in {cache} (" in first
+  assert f"compiled functions are stored in {cache} (" in first
   assert hit not in first
   entries = set(cache.iterdir())
   assert any(path.name.startswith("jit_step-") for path in entries)

@@ -370,7 +370,7 @@ def test_a_run_resumed_behind_the_start_says_so(tmp_path, lines, resume_step):
   profiler = StepProfiler(range(2, 5), tmp_path, resume_step)
   run_steps(profiler, resume_step + 1, 9)
   assert lines == [
-    "--profile=2:5: step 2 is done already, nothing is traced; the next step "
+    "--profile=2:5: step 2 is already done, nothing is traced; the next step "
     f"is {resume_step + 1}"
   ]
   assert not list(tmp_path.iterdir())

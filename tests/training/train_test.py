@@ -330,7 +330,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(
     ("model.lora.dropout", 1.0, "config.model.lora.dropout=1.0: expected 0 <="),
     ("optimizer.clip_norm", -1.0, "config.optimizer.clip_norm=-1.0: expected"),
     ("name", "a b", "config.name='a b': expected a name without white space"),
-    ("name", "bm25", "config.name='bm25': a system is called so"),
+    ("name", "bm25", "config.name='bm25': a system has this name"),
     ("eval.depth", 5, "config.eval.depth=5: expected at least 10"),
     ("eval.splits", ("dev",), "config.eval.splits: unknown 'dev'; there are"),
     ("wandb_project", "annals", "config.wandb_project='annals' needs wandb"),

@@ -77,7 +77,7 @@ def test_job_that_goes_on_is_told_by_the_first_process_alone(
   wait_for(runner, job.id, "running")
   with open_client(folder):
     pass
-  assert ("goes on without" in caplog.text) is not is_one_of_several
+  assert ("continues without" in caplog.text) is not is_one_of_several
   runner.cancel(job.id)
 
 
@@ -191,7 +191,7 @@ def test_orderly_end_of_the_server_breaks_its_job_off(make_runner):
 
 def test_server_that_is_read_only_starts_nothing(make_runner):
   runner = make_runner(read_only=True)
-  with pytest.raises(ValueError, match="read only"):
+  with pytest.raises(ValueError, match="read-only"):
     runner.start("1", [WAITS], "")
   assert runner.list() == []
 

@@ -45,7 +45,7 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
     )
   if all(entry.kind == APPARATUS for entry in works[0].entries):
     raise ValueError(
-      f"--input={path}: {works[0].text_format} without a record; expected one "
+      f"--input={path}: {works[0].text_format} without records; expected one "
       f"a {unit}, in order of time"
     )
   return works[0]

@@ -156,11 +156,11 @@ def _check_header(path: pathlib.Path, header: Sequence[str]) -> None:
       nearest = difflib.get_close_matches(name, COLUMNS, 1)
       hint = f"; {nearest[0]!r}?" if nearest else ""
       raise ValueError(
-        f"{location}: column {name!r} is unknown{hint} Expected of "
+        f"{location}: column {name!r} is unknown{hint} Expected "
         f"{', '.join(COLUMNS)}, separated by tabs"
       )
   if len(set(header)) < len(header):
-    raise ValueError(f"{location}: a column stands twice")
+    raise ValueError(f"{location}: a column occurs twice")
   if "date" not in header or not {"record", "line"} & set(header):
     raise ValueError(
       f"{location}: columns {', '.join(header) or 'missing'}; expected date, "
@@ -173,7 +173,7 @@ def _parse_row(path: pathlib.Path, line: int, row: dict[str, str]) -> FixedDate:
   if not record_text and not line_text:
     raise ValueError(
       f"--fixed={path}, line {line}: columns 'record' and 'line' are empty; "
-      "one has to say what is fixed"
+      "one of them must name the record"
     )
   with _name_cell(path, line, "record"):
     if record_text and not (record_text.isdecimal() and int(record_text)):
@@ -248,7 +248,7 @@ class _RecordIndex:
       raise ValueError(f"{text!r}, expected a number such as 30, or file:30")
     if not file and len(self._files) > 1:
       raise ValueError(
-        f"{text!r}: the text has {len(self._files)} files; expected such as "
+        f"{text!r}: the text has {len(self._files)} files; expected one like "
         f"{self._files[0]}:{number}"
       )
     file = file or self._files[0]

@@ -34,8 +34,7 @@ def check_formats(formats: Sequence[str], bom: bool = False) -> None:
   for name in formats:
     if name not in FORMATS:
       raise ValueError(
-        f"--formats: {name!r} is no format of dates; known: "
-        f"{', '.join(FORMATS)}"
+        f"--formats: unknown format {name!r}; known: {', '.join(FORMATS)}"
       )
   if bom and CSV not in formats:
     raise ValueError(
@@ -55,12 +54,12 @@ def check_folder(
     written = {out.resolve() / _FILE_NAMES[name] for name in formats}
     if source in written:
       raise ValueError(
-        f"--out={out}: {source.name} is read and would be written over; name "
-        "another folder"
+        f"--out={out}: {source.name} is an input and would be overwritten; "
+        "name another folder"
       )
     if source.is_dir() and out.resolve().is_relative_to(source):
       raise ValueError(
-        f"--out={out}: lies in the folder of the text, which would be read "
+        f"--out={out}: is in the folder of the text, which would be read "
         "with its dates the next time; name another folder"
       )
   stale = [

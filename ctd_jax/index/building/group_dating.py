@@ -69,7 +69,7 @@ class DatingChoices:
       for name in chosen:
         if name not in names:
           raise ValueError(
-            f"--{flag}={name}: no such work is added; there are "
+            f"--{flag}={name}: not among the works being added: "
             f"{', '.join(sorted(names))}"
           )
     both = {*self.in_order} & {*self.undated}

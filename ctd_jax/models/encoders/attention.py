@@ -84,7 +84,7 @@ def choose_implementation(
     if reason:
       raise ValueError(
         f"config.model.encoder.attention={config.attention!r}: {reason}; "
-        "'auto' takes what there is"
+        "'auto' takes one that works"
       )
     _log_choice(config.attention, "as configured")
     return config.attention

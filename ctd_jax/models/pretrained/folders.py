@@ -71,7 +71,7 @@ def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
   except Exception as error:  # network, proxy and hub errors share no base
     reason = str(error).strip().splitlines()[0] if str(error).strip() else error
     raise FileNotFoundError(
-      f"{source}: neither a folder here nor a model that the hub gave "
+      f"{source}: neither a local folder nor a model from the hub "
       f"({type(error).__name__}: {reason})"
     ) from error
   return pathlib.Path(snapshot_folder)
@@ -193,7 +193,7 @@ def _open_weights(path: pathlib.Path) -> Any:
     return safetensors.safe_open(str(path), framework="numpy")
   except safetensors.SafetensorError as error:
     raise ValueError(
-      f"{path} is cut off or no safetensors file: {error}"
+      f"{path} is truncated or not a safetensors file: {error}"
     ) from error
 
 
@@ -419,9 +419,7 @@ def _describe_bert(config: BertConfig) -> tuple[dict[str, Any], dict[str, str]]:
 def _describe_decoder(config: DecoderConfig) -> dict[str, Any]:
   """Returns the fields that we do not have."""
   if config.qk_norm and config.qkv_bias:
-    raise ValueError(
-      "qk_norm and qkv_bias together are no published architecture"
-    )
+    raise ValueError("no published architecture has both qk_norm and qkv_bias")
   kind, name = "mistral", "Mistral"
   if config.qk_norm:
     kind, name = "qwen3", "Qwen3"

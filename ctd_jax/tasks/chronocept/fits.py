@@ -235,7 +235,9 @@ def fit_curve(
   if ridge is None or family is not SKEW_NORMAL:
     ridge = WEAK_RIDGE if family is SKEW_NORMAL and len(x) < num_values else 0.0
   if len(set(x)) < len(x):
-    raise ValueError("two points at one time; a curve has one validity there")
+    raise ValueError(
+      "two points at one time; a curve has only one validity there"
+    )
   # A ridge counts as one more residual.
   if len(x) + (ridge > 0) < num_values:
     raise ValueError(

@@ -128,7 +128,7 @@ def grade_answers(
       undecided_indices, decide_with_model, workers
     )
   if errors:
-    logging.warning("%d verdicts stay open: %s", len(errors), errors[0])
+    logging.warning("%d verdicts are still open: %s", len(errors), errors[0])
   return verdicts
 
 

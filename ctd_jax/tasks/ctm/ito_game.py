@@ -179,7 +179,9 @@ def apply_action(state: State, action: Description | Ranking) -> State:
   current_round = state.rounds[-1]
   if isinstance(action, Description):
     if action.item is not None and action.item not in current_round.theme.items:
-      raise ValueError(f"{context}: {action.item!r} is no item of the theme")
+      raise ValueError(
+        f"{context}: {action.item!r} is not an item of the theme"
+      )
     # The phase follows from the number of descriptions, see `State.phase`.
     descriptions = (*current_round.descriptions, action)
     return _replace_current_round(

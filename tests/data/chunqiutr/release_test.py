@@ -294,7 +294,7 @@ def same_qid(months, queries, split_map):
 
 
 NO_ANSWER = ("an answer has no record", "a query that no record answers")
-NOT_A_SCORE = "match_score is no number from 0 to 1"
+NOT_A_SCORE = "match_score is not a number from 0 to 1"
 NO_SPLIT = "a window whose months share no split"
 BAD_QID = "a qid is missing or no single word"
 ODD = [
@@ -355,7 +355,7 @@ ODD = [
   ),
   *((query(pos_sids=sids), [NO_ANSWER[1]]) for sids in ([], None)),
   (query(pos_sids=[99999]), NO_ANSWER),
-  (query(pos_sids=["0", 1, 2.0]), ["an answer is no number"]),
+  (query(pos_sids=["0", 1, 2.0]), ["an answer is not a number"]),
   (query(pos_sids=[0, 1, 2, 2]), ["an answer is listed twice"]),
 ]
 

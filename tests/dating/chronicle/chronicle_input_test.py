@@ -132,7 +132,7 @@ def test_the_common_era_has_the_years_of_the_text(tmp_path):
     (
       "a.txt",
       "上一篇　下一篇\n".encode(),
-      r"--input=.*a.txt: plain without a record; expected one a line",
+      r"--input=.*a.txt: plain without records; expected one a line",
     ),
   ],
 )

@@ -226,7 +226,7 @@ def test_a_row_without_a_span_fixes_all_sections_of_its_record(tmp_path):
       [],
       "line 1: these are the columns of dates.tsv; expected those of record",
     ),
-    ("record\tdate\tdate", [], "line 1: a column stands twice"),
+    ("record\tdate\tdate", [], "line 1: a column occurs twice"),
     ("record\tdate", ["2\ta\tb"], "line 2: 3 columns, expected 2"),
     ("record\tdate", ["0\t安初三年"], "line 2, column 'record': '0', expected"),
     ("record\tdate", ["9\t安初三年"], "'record': no record 9; the text has 4"),
