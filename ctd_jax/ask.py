@@ -97,7 +97,7 @@ def _read_question(arguments: Sequence[str]) -> str:
 
 
 def run() -> None:
-  """Runs the command; a reader that has closed the output is no error."""
+  """Runs the command; a reader that has closed the output is not an error."""
   try:
     command_line.run_main(
       main, required=("index",), takes_arguments=True, error_status=ERROR

@@ -44,7 +44,7 @@ _MARK_UP = re.compile(
 _UNSEEN = re.compile(r"^#.*$|<pb:[^<>]*>|[¶\s　]", re.MULTILINE)
 _MARGIN = 2000  # characters of mark-up between those of a context
 _HAN = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
-# Small type is left out of some records; a part of so many characters is then
+# Small type is left out of some records; a part of this many characters is then
 # looked up in place of the whole.
 _PART_CHARS = 12
 
@@ -190,7 +190,7 @@ class Page(NamedTuple):
   """One record as a reader sees it."""
 
   record_id: str
-  place: str | None  # `file:line`, None where it stands in no source
+  place: str | None  # `file:line`, None if it is in no source
   text: str
 
 

@@ -329,7 +329,7 @@ if __name__ == "__main__":
     from ctd_jax_datasets import build
 
     values = flags.FLAGS
-    # Everything behind the names that is no flag of ours is for the runner.
+    # Everything behind the names that is not a flag of ours is for the runner.
     names = [*itertools.takewhile(lambda word: not word.startswith("-"), argv)]
     try:
       map_items = build.read_runner(argv[len(names) :], values.data_dir)

@@ -130,7 +130,7 @@ def write_hf(benchmark: Benchmark, folder: pathlib.Path) -> None:
 def format_card_header(
   benchmark: Benchmark, licence: str, folder: pathlib.Path
 ) -> str:
-  """Returns the YAML that stands before the README of the folder.
+  """Returns the YAML that comes before the README of the folder.
 
   Args:
     licence: identifier of the hub, e.g. "cc-by-sa-4.0".
@@ -380,7 +380,7 @@ def _fresh_folder(
     yield folder
     out.rmtree(missing_ok=True)
     paths = [path for path in folder.rglob("*") if path.is_file()]
-    # Metadata last: a folder without them is no export, so a copy that was
+    # Metadata last: a folder without them is not an export, so a copy that was
     # interrupted is not taken for a whole one.
     for path in sorted(paths, key=lambda p: p.name == provenance.METADATA_FILE):
       target = out / path.relative_to(folder).as_posix()

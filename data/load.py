@@ -31,7 +31,7 @@ def load_benchmark(
     >>> ctd_jax.load_benchmark("beir:~/my_chronicle")  # doctest: +SKIP
 
   Args:
-    name: e.g. `chunqiutr/mini`, or `beir:FOLDER`, where the folder may lie in a
+    name: e.g. `chunqiutr/mini`, or `beir:FOLDER`, where the folder may be in a
       bucket (`beir:gs://...`).
     data_dir: folder of the built data sets, `gs://` too; None means the default
       of TFDS, ~/tensorflow_datasets.

@@ -74,7 +74,7 @@ class QueryTemplate:
       anchor: the month (for YEAR_*: a month of the year) in the text.
 
     Returns:
-      The interval, or None where the timeline leaves too few months, see the
+      The interval, or None if the timeline leaves too few months, see the
       module's docstring.
 
     Raises:

@@ -6,7 +6,7 @@ writes a `Run`, and `evaluation.protocol` reads nothing else.
 Order and ties. A ranking is by score descending, then record id ascending.
 trec_eval and pytrec_eval keep scores as float32 and break ties by *descending*
 document id, which would undo that order. Scores are therefore made strictly
-decreasing in float32: a score that does not lie below its predecessor becomes
+decreasing in float32: a score that is not below its predecessor becomes
 the next float32 below it (`numpy.nextafter`). A tie moves by a few units in
 the last place, every tool keeps our order, and the figures of the file are
 those of the rankings in memory.

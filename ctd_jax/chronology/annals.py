@@ -83,7 +83,7 @@ class MonthScanner:
     Reign, year, then month or season are applied; a day or a sexagenary year
     changes nothing. A season without a month moves to its first month unless
     the scan is already inside that season. 閏月 moves to month 12 if the scan
-    stands at 10 or later, else it changes nothing: the annals have no month 13.
+    is at 10 or later, else it changes nothing: the annals have no month 13.
     The position is None while no year is known.
     """
     if cue.reign in self.reigns:
@@ -150,7 +150,7 @@ def split_entry_by_month(
 ) -> list[tuple[str, TimeKey]]:
   """Returns the parts of an entry with their months, and moves the scan.
 
-  A long narrative goes on over months: a part begins where a season or month
+  A long narrative continues over months: a part begins where a season or month
   later than the scan position opens a sentence outside quotation, or a clause
   in the middle of one. After a comma the date must be written as one, with a
   day or set off by a second comma; 「三月」 set off so may mean three months,
@@ -201,7 +201,7 @@ class _NarrativeDate:
 
   cue: dates_lib.DateCue  # season or month
   opens_sentence: bool  # false if it opens a clause in the middle
-  # Position of the clause, or of its sentence if no other date stands in it
+  # Position of the clause, or of its sentence if no other date is in it
   # before.
   part_start: int
 

@@ -92,7 +92,7 @@ class Era:
 
   number: str  # of the table
   polity: Polity  # whose years are counted
-  ruler: Ruler | None  # who ruled meanwhile; None where no table says
+  ruler: Ruler | None  # who ruled meanwhile; None if no table says
   name: str  # e.g. 泰始; "" for years of a ruler, or of a part of the reign
   spellings: tuple[str, ...]  # other forms of the name, in every script
   stream: str  # the calendar by which months are counted
@@ -106,7 +106,7 @@ class Era:
 
   @property
   def state(self) -> str:
-    """Polity and ruler as they stand before the name, e.g. 晉武帝."""
+    """Polity and ruler as they come before the name, e.g. 晉武帝."""
     ruler = self.ruler.name if self.ruler else ""
     return self.polity.name + ruler.removeprefix(self.polity.name)
 
@@ -310,7 +310,7 @@ def build_names_pattern(names: Iterable[str]) -> str:
 
 def _format_tree(tree: _Tree) -> str:
   """Returns the pattern of what follows a node."""
-  # Last characters of names, in one class; longer ways stand before them.
+  # Last characters of names, in one class; longer ways come before them.
   leaves = [
     character
     for character, node in tree.items()
@@ -421,7 +421,7 @@ def _calendar_rulers() -> dict[str, RulerNames]:
 
 
 def build_ruler_pattern(rulers: Iterable[RulerNames]) -> str:
-  """Returns a pattern of what may stand before a reign of one of `rulers`.
+  """Returns a pattern of what may come before a reign of one of `rulers`.
 
   It has no groups, matches folded text, and the empty string.
   """

@@ -91,7 +91,7 @@ _COMMON_YEAR_PATTERN = (
   rf"|[〇零○{UNIT_DIGITS}]{{2,4}}|[{UNIT_DIGITS}]百[零〇]?[{UNIT_DIGITS}十]{{0,3}}"
   rf"|{NUMERAL_PATTERN})|(?<![0-9０-９])[0-9０-９]{{3,4}}))年"
 )
-# A season or a month that goes on with a year.
+# A season or a month that continues with a year.
 _GOES_ON_PATTERN = (
   rf"(?:{_SEASON_PATTERN}|[孟仲季][{SEASONS}]|臘月"
   rf"|王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
@@ -145,7 +145,7 @@ class DateGrammar:
   pattern: re.Pattern[str]  # for folded text
   # Folded spelling of a reign name -> numbers of the reigns it names.
   reigns: dict[str, tuple[int, ...]]
-  # Of what may stand before the name of each reign.
+  # Of what may come before the name of each reign.
   ruler_patterns: tuple[re.Pattern[str], ...]
 
 
@@ -205,14 +205,14 @@ def iterate_matches(
 ) -> Iterator[tuple[re.Match[str], DateCue]]:
   """Yields matches that look like dates in folded text, with their cues.
 
-  `find_date_cues` drops those that are no dates.
+  `find_date_cues` drops those that are not dates.
   """
   grammar = build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
     groups = match.groupdict()
     starts = [match.start(name) for name in groups if match[name]]
     month = _read_month(match)
-    # An empty match, or a number that is no month.
+    # An empty match, or a number that is not a month.
     if not starts or (month and month > MONTHS_PER_YEAR):
       continue
     # 「魏太和」 is the end of 「北魏太和」.
@@ -346,7 +346,7 @@ _FOREIGN_RULER_ENDINGS = frozenset("公王侯伯子帝宗祖之其")
 _BEFORE_LENGTH = re.compile(
   f"[凡居踰逾歷比期各待數已且第幾不位百千十{UNIT_DIGITS}]$"
 )
-# What may stand before a month in mid-clause of a punctuated text.
+# What may come before a month in mid-clause of a punctuated text.
 _BEFORE_MONTH = re.compile(
   "[自至于於以及唯惟其今年歲春夏秋冬王周書月日當在此]$"
   f"|{sexagenary.PAIR_PATTERN}$"
@@ -410,7 +410,7 @@ def parse_key(text: str, timeline: Timeline) -> TimeKey:
   """Returns the month that `text`, a full date and nothing else, names.
 
   Inverse of `format_key` for the styles `FULL_DATE_STYLES` and both scripts.
-  DateError if `text` is no full date, goes on after it, names a reign that
+  DateError if `text` is not a full date, continues after it, names a reign that
   several of `timeline` share, a month that `timeline` lacks, or a sexagenary
   year that is another.
   """

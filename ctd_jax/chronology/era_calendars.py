@@ -272,7 +272,7 @@ def _make_reign(eras: Sequence[Era]) -> Reign:
 
 @functools.lru_cache(maxsize=4096)
 def _prefixes(era: Era, *, may_lack_ruler: bool) -> frozenset[str]:
-  """Returns what may stand before an era, folded: 晉, 武帝, 晉武帝, 大晉 ..."""
+  """Returns what may come before an era, folded: 晉, 武帝, 晉武帝, 大晉 ..."""
   printed_names = calendar_tables.list_printed_names(era.polity)
   polities = set(map(fold_script, printed_names))
   polities |= {form for name in polities for form in (f"大{name}", f"{name}朝")}
@@ -400,7 +400,7 @@ def _load_whole_years() -> dict[str, calendar_tables.Stream]:
   """Returns the streams by name, from the head of their first year on."""
   # A state whose calendar begins within a year, 孫吳 with the tenth month of
   # 222, has the months before of the calendar that its country had: annals name
-  # them after the new era as well.
+  # them after the new era too.
   streams = calendar_tables.load_streams()
   countries = {
     era.stream: era.polity.country for era in calendar_tables.load_eras()

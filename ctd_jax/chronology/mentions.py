@@ -30,7 +30,7 @@ from ctd_jax.utils.notes import Note
 # What says that the time of a reign is meant, behind its name.
 REIGN_SUFFIX = re.compile(
   "年間|[末初]年|中葉|[初末晚]期|之世|在位(?:期間|時期?|之時)?|時期|時代|之時|期間|一朝|[時代末初](?!年)"
-  # 「中郎」 and 「朝鮮」 go on.
+  # 「中郎」 and 「朝鮮」 continue.
   "|中(?![郎書山原國央常宮丞興平元和統宗軍護尉])|朝(?![鮮廷臣])"
 )
 MAX_NAME = 12  # characters of a reign's name with state and ruler

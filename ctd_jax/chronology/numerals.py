@@ -161,7 +161,7 @@ class Duration:
 def fold_script(text: str) -> str:
   """Returns `text` in one spelling and its date characters in one script.
 
-  For matching only: 后 becomes 後 and 里 becomes 裡 wherever they stand. The
+  For matching only: 后 becomes 後 and 里 becomes 裡 wherever they are. The
   length stays the same.
   """
   return _fold_script(text)
@@ -201,7 +201,7 @@ def parse_year_number(text: str) -> int:
 
 
 def _numeral_value(match: re.Match[str]) -> int:
-  """Returns the value of a match of `_HAN_NUMERAL`, 0 if it is no numeral."""
+  """Returns the value of a `_HAN_NUMERAL` match, 0 if it is not a numeral."""
   number = 100 * _DIGIT_VALUES.get(match["hundreds"] or "", 0)
   if match["twenties"]:
     number += _TWENTIES[match["twenties"]]
@@ -216,7 +216,7 @@ def format_numeral(number: int, with_you: bool = False) -> str:
   """Returns the Chinese numeral of 1-99, e.g. 23 -> 二十三.
 
   `with_you` writes 有 between tens and units, as the Annals do: 二十有三.
-  ValueError if `number` lies outside 1-99.
+  ValueError if `number` is outside 1-99.
   """
   if not 1 <= number <= 99:
     raise ValueError(f"only 1-99 can be written, got {number}")

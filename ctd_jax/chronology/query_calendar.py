@@ -113,7 +113,7 @@ class QueryCalendar(Protocol):
 
     Args:
       month: month in the year from which months are counted.
-      regnal_year: the name of this year, None if it has none.
+      regnal_year: the name of this year, None without one.
       first_offset: years from it to the first, e.g. -1 for the year before.
       last_offset: the same to the last.
     """

@@ -55,7 +55,7 @@ _ASKING = re.compile(
     )
   )
 )
-# Nothing but these is no word, wherever else they stand they are one.
+# A text of these alone is not a word; next to other characters they are.
 _GENERIC = re.compile(
   rf"(?:{_STATES}|{_ANNALS}|{_ENTRY}|及|其|與|和|或|的|之|及相關|相關|各|共|皆|可|有|書|載|記|錄"
   "|[何誰哪無存見中內間裡在])+"
@@ -193,7 +193,7 @@ def take_quotations(text: str) -> tuple[str, tuple[str, ...]]:
   """Returns a text with its quotations blanked, and what they hold.
 
   Args:
-    text: a question; what it quotes is to be looked for as it is.
+    text: a question; its quotations are searched as they are.
   """
   phrases: list[str] = []
 

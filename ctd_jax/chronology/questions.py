@@ -54,7 +54,7 @@ def resolve_mentions(
 
   Raises:
     DateError: if there is no full date, one of several reigns, or the window
-      cannot be read, runs backwards or lies outside the calendar.
+      cannot be read, runs backwards or is outside the calendar.
   """
   mentions = search.mentions
   num_full = sum(mention.is_full for mention in mentions)
@@ -111,7 +111,7 @@ def parse_query_interval(text: str, timeline: Timeline) -> Interval | None:
 def parse_query_intervals(
   queries: Sequence[str], timeline: Timeline
 ) -> list[Interval | None]:
-  """Returns the months each query asks for, None where they cannot be read.
+  """Returns the months each query asks for, None if they cannot be read.
 
   A warning counts the unread queries and quotes the first.
   """
@@ -172,7 +172,7 @@ _PAIR_LENGTH = 2  # characters of a sexagenary day
 class VagueDate:
   """The time that a question states."""
 
-  # That it admits; None where it says nothing of them.
+  # That it admits; None if it says nothing of them.
   months: Bool[np.ndarray, " K"] | None
   rest: str  # the question with blanks where it says so
 
@@ -181,7 +181,7 @@ def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
   """Returns the months that a question without an interval admits.
 
   It reads reign, year, season and month. What contradicts what was read before,
-  as a second date does, is no date.
+  as a second date does, is not a date.
   """
   folded = fold_script(text)
   # A clause ends there, so that what follows opens one, as dates do.
@@ -276,8 +276,8 @@ def _find_reigns(cue: DateCue, text: str, timeline: Timeline) -> list[int]:
 
 
 # A date further inside a text is a cross-reference, not the record's own.
-_MAX_OPENING = 4  # characters that may stand before the record's own date
-# 「【晉紀 晉武帝泰始元年正月】…」: what stands in it dates the record.
+_MAX_OPENING = 4  # characters that may come before the record's own date
+# 「【晉紀 晉武帝泰始元年正月】…」: what is in it dates the record.
 _HEADING = re.compile(r"\s*[【〔\[]([^】〕\]]*)[】〕\]]")
 
 

@@ -126,7 +126,7 @@ class Reign:
   """Regnal years of one ruler or one era."""
 
   name: str  # as queries write it, e.g. 「隱公」 or 「泰始」
-  state: str  # stands before the name in a full date, e.g. 「魯」; may be ""
+  state: str  # comes before the name in a full date, e.g. 「魯」; may be ""
   accession: int  # astronomical year of 元年 (0 = 1 BCE, -721 = 722 BCE)
   years: int  # number of regnal years
   aliases: tuple[str, ...] = ()  # other spellings (Simplified, glyph variants)
@@ -199,7 +199,7 @@ class Timeline:
     """Returns the month at `ordinal`; the inverse of `ordinal`.
 
     Raises:
-      KeyError: if `ordinal` lies outside 0 ... len - 1.
+      KeyError: if `ordinal` is outside 0 ... len - 1.
     """
     if not 0 <= ordinal < len(self):
       raise KeyError(

@@ -214,7 +214,7 @@ def format_cyclic_index(cyclic_index: int) -> str:
   """Returns the sexagenary pair at `cyclic_index`, 0 = 甲子.
 
   Raises:
-    ValueError: if `cyclic_index` lies outside 0-59.
+    ValueError: if `cyclic_index` is outside 0-59.
   """
   if not 0 <= cyclic_index < CYCLE_LENGTH:
     raise ValueError(f"a sexagenary index is 0-59, got {cyclic_index}")
@@ -244,7 +244,7 @@ def years_with_cyclic_index(
   """Returns the astronomical years of `first`..`last` at `cyclic_index`.
 
   Raises:
-    ValueError: if `cyclic_index` lies outside 0-59.
+    ValueError: if `cyclic_index` is outside 0-59.
   """
   format_cyclic_index(cyclic_index)
   start = first + (cyclic_index - cyclic_index_of_year(first)) % CYCLE_LENGTH

@@ -119,7 +119,7 @@ _ROMAN_DAY = re.compile(
   r"|[Ii]d(?:es|us|ibus|\.))"
   rf"\s{{0,4}}(?:of\s{{1,4}})?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR}"
 )
-# A month alone is one where it stands after such a word, or as a heading; "may"
+# A month alone is one where it comes after such a word, or as a heading; "may"
 # and "march" are verbs.
 _LONE_MONTH = re.compile(
   r"(?:(?<![A-Za-z])(?:(?:[Ii]n|[Dd]uring|[Tt]hrough|[Ii]n\s{1,4}mid)(?:\s{1,4}the)?"
@@ -447,7 +447,7 @@ def find_open_window(text: str, year: EraYear) -> str | None:
     them), or None for the year itself.
 
   Raises:
-    DateError: if a month, a season or a length of time stands before it, as in
+    DateError: if a month, a season or a length of time comes before it, as in
       "three years after 1069 CE".
   """
   part = _PART_OF_YEAR.search(text, 0, year.start)

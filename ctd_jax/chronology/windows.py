@@ -80,7 +80,7 @@ _SIDES_PATTERN = (
 )
 # 「A及其後三個月」: the anchor belongs to the window.
 _PLUS_PATTERN = "(?P<plus>以及|連同|及|與|和|暨)?"
-# 「先後三個月」 is no window after the date.
+# 「先後三個月」 is not a window after the date.
 DIRECTED_WINDOW = re.compile(
   rf"(?<!先){_SIDES_PATTERN}{_FILLER_PATTERN}{DURATION_PATTERN}"
   "(?P<within>之內|以內|內|裡)?"
@@ -152,7 +152,7 @@ RANGE_CONNECTOR = re.compile(
   r"(?:起始|起|始|開始|以來|以降)?[，、,的]?\s*(?:一?直)?(?:延續|持續)?"
   r"(?:至於?|到|迄於?|訖|止於|以迄|以至|\.{2,}|…+|[—–~～－-]+)[，]?"
 )
-# 「A與B之間」; without the end 「A與B」 is no range.
+# 「A與B之間」; without the end 「A與B」 is not a range.
 PAIR_CONNECTOR = re.compile("[與和及跟、]")
 PAIR_END = re.compile("[的]?(?:之間|中間|間|期間|兩月)")
 RELATIVE_END_YEAR = re.compile(
@@ -165,7 +165,7 @@ LENGTH_AFTER_ANCHOR = re.compile(
   rf"(?<={ANCHOR_MARK})[^{ANCHOR_MARK}]{{0,8}}?{DURATION_PATTERN}"
   "(?:之內|以內|內|裡)?"
 )
-# All that says where a window lies, for readers of the rest of a query.
+# All that says where a window is, for readers of the rest of a query.
 WINDOW_WORDS = (
   AROUND_WINDOW,
   TWO_SIDES,
@@ -322,9 +322,9 @@ def resolve_window(
 
   Raises:
     DateError: if no date is found or the window cannot be read, runs
-      backwards or lies outside the calendar.
+      backwards or is outside the calendar.
   """
-  # Titles are no dates: 《春秋》 names two seasons.
+  # Titles are not dates: 《春秋》 names two seasons.
   text = BOOK_TITLE.sub(lambda match: "〇" * len(match[0]), text)
   text = text.replace(ANCHOR_MARK, " ")  # one mark, the anchor's
   name = calendar.timeline.name
@@ -481,7 +481,7 @@ def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
       re.fullmatch(f"{STRICT_PAST}|{STRICT_FUTURE}", direction_word)
     )
   else:
-    # 「截至A的三個月」: the length stands after the anchor without a direction.
+    # 「截至A的三個月」: the length comes after the anchor without a direction.
     match = re.search(
       DURATION_PATTERN,
       anchored_text[anchored_text.index(ANCHOR_MARK) :],

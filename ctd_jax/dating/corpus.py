@@ -82,7 +82,7 @@ class MonthAxis:
 
   @functools.cached_property
   def reign(self) -> Int[np.ndarray, " Y"]:
-    """Reign that leads in every year, from 0; UNKNOWN where none does."""
+    """Reign that leads in every year, from 0; UNKNOWN if none does."""
     return self._leading(0)
 
   @functools.cached_property
@@ -143,7 +143,7 @@ NUM_OPENINGS = 18
 # Manner of an opening, two bits: the season is named before the month (1), and
 # nothing follows the date (2).
 NUM_MANNERS = 4
-_MAX_OPENING_START = 2  # characters that may stand before a record's own date
+_MAX_OPENING_START = 2  # characters that may come before a record's own date
 _MAX_PLACEHOLDER_CHARS = 30  # a longer text tells an event
 _MAX_DAYS = 4  # of the opening month; later ones are rarely of that month
 _NOT_HAN = re.compile("[^\u3400-\u9fff\U00020000-\U0003ffff]")
@@ -188,22 +188,22 @@ class Corpus:
   bodies: tuple[str, ...]
   # Month (1-12), season (13-16) or leap month (17) that opens a text.
   opening: Int[np.ndarray, " N"]
-  # 0-3: 1 if a season stands before the month, plus 2 if the opening is all of
+  # 0-3: 1 if a season comes before the month, plus 2 if the opening is all of
   # the text.
   opening_manner: Int[np.ndarray, " N"]
   # Regnal year that opens a text, 0 if none.
   opening_year: Int[np.ndarray, " N"]
-  # Characters of `texts` that the opening date takes, (0, 0) if there is none.
+  # Characters of `texts` that the opening date takes, (0, 0) without one.
   opening_span: Int[np.ndarray, "N 2"]
   # Sexagenary days of a text's opening month, from 0 = 甲子, [N] tuples.
   days: tuple[tuple[int, ...], ...]
-  # What the text says of the position of its first day in the month, one of
+  # What the text says about the position of its first day in the month, one of
   # `sexagenary.DAY_MARKS`.
   first_day_mark: Int[np.ndarray, " N"]
   # Ordinal month of a text that states it in full and says little else; UNKNOWN
   # for the others.
   placeholder_month: Int[np.ndarray, " N"]
-  # Texts that are no records; their citations count as well.
+  # Texts that are not records; their citations count too.
   external_texts: tuple[str, ...] = ()
 
   def __len__(self) -> int:
@@ -294,7 +294,7 @@ def read_corpus(
   Args:
     texts: texts of the records, in any order, [N].
     timeline: the calendar they are dated in.
-    external_texts: texts outside the corpus; their citations count as well
+    external_texts: texts outside the corpus; their citations count too
       (track T0+external).
   """
   return read_axis_corpus(

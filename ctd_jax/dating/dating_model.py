@@ -49,7 +49,7 @@ from ctd_jax.dating.experts.base import CorpusFeatures, read_corpus_features
 from ctd_jax.dating.posterior import LOG_IMPOSSIBLE, Posterior, PosteriorBlock
 from ctd_jax.utils import output
 
-# What is known of the labelled records; see `FittedDatingModel.predict`.
+# What is known about the labelled records; see `FittedDatingModel.predict`.
 VARIANTS = FITTED, ELIMINATION, STRICT = ("fitted", "elimination", "strict")
 
 # Evidence that `config.dating.off` can leave out.

@@ -70,7 +70,7 @@ class RecordWording:
     `string_weight` is that of the shared strings beside BM25.
     """
     scores = self._bm25.score_queries([" ".join(each) for each in words])
-    # Of an empty question BM25 knows a token as well.
+    # Of an empty question BM25 knows a token too.
     scores[[not each for each in words]] = 0
     asked = ["\n".join(map(plain_text, each)) for each in words]
     strings = wording.collect_ngrams(asked, wording.LENGTHS)
@@ -131,7 +131,7 @@ class ReadQueries:
   # no date.
   intervals: Int[np.ndarray, "Q 2"]
   is_read: Bool[np.ndarray, " Q"]  # whether it does
-  # Months that a vague date admits; all where there is none.
+  # Months that a vague date admits; all if there is none.
   admitted: Bool[np.ndarray, "Q K"]
   # Of the event; () where the parser reads a date, or without any.
   words: Sequence[tuple[str, ...]]

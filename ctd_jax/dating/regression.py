@@ -19,7 +19,7 @@ _QUANTILES = (0.1, 0.25, 0.5, 0.7, 0.8, 0.9, 0.95, 0.98, 0.99)
 _ITERATIONS = 150  # of L-BFGS, at most
 _BINNED_ITERATIONS = 60  # of a model of bins, near enough to the optimum
 _BLOCK = 65_536  # examples whose bins are held at once
-_MAX_OTHERS = 100_000  # examples kept of the classes that are no majority
+_MAX_OTHERS = 100_000  # examples kept of the classes other than the majority
 # Where the descent starts: all experts count a little.
 _FIRST_POOL_WEIGHT = 0.02
 

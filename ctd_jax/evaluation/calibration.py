@@ -234,7 +234,7 @@ class Miss:
 
 
 def classify_error(record: Record, query: Query, timeline: Timeline) -> str:
-  """Returns why a record that is no positive of a query is wrong.
+  """Returns why a record that is not a positive of a query is wrong.
 
   The reason of an event is the coarsest unit that differs: `WRONG_MONTH` if the
   query asks for another month of its year, `WRONG_YEAR` if for another year of

@@ -1,10 +1,10 @@
 """Report page: one HTML file about the run files of some folders.
 
-An average does not show where a system fails. The page holds what one looks at
-before believing it: intervals, modes, cells, reigns and months, calibration,
+An average does not show where a system fails. The page has what you check
+before you believe one: intervals, modes, cells, reigns and months, calibration,
 comparisons, and missed queries with the records that were ranked instead. It
-is complete in itself, to read, send and print: pictures are embedded and there
-are no scripts.
+needs no other file, so you can read, send and print it: pictures are embedded,
+and it has no scripts.
 """
 
 import base64

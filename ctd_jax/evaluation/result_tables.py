@@ -183,8 +183,9 @@ def format_table(
     ValueError: if two rows claim the same cell.
   """
   blocks = _group_cells(rows, metrics, intervals, columns)
-  # Tables that differ in the track alone stand together, tracks in alphabetical
-  # order, whatever the order of the rows. The track is the last of the key.
+  # Tables that differ in the track alone are kept together, tracks in
+  # alphabetical order, whatever the order of the rows. The track is the last of
+  # the key.
   first_index = {
     table_key[:-1]: index for index, table_key in reversed([*enumerate(blocks)])
   }
@@ -246,7 +247,7 @@ def _format_block(
     family = shared.pop("family", "all")
     if family != "all":
       shared["family"] = f"{family} queries"
-  # The column of sources appears where a published row stands in the table.
+  # The column of sources appears where a published row is in the table.
   has_source = any(source for _, _, source in lines)
   body = [
     [

@@ -64,7 +64,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "family": ("plain", "recalled", "reign", "season", "month"),
     "metric": ("hit@1", "mrr@10", "ndcg@10", "month", "year", "nll"),
   },
-  # What taking evidence away does to a date, and what was said of it.
+  # What taking evidence away does to a date, and what was said about it.
   "explanations": {
     "track": runs.TRACKS,
     "mode": ("loose_passages",),
@@ -164,7 +164,7 @@ class ResultRow:
 class FiledRow(ResultRow):
   """A figure of a folder of results."""
 
-  file: str = ""  # that it stands in, without its ending
+  file: str = ""  # that it is in, without its ending
 
 
 def make_result_rows(

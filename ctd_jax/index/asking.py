@@ -128,7 +128,7 @@ class Index(IndexFolder):
     """Returns the rankings of many questions for a time or words.
 
     Returns:
-      Rows of records, -1 where there are fewer; and scores, best first.
+      Rows of records, -1 if there are fewer; and scores, best first.
     """
     rows = np.full((len(questions), k), -1, np.int64)
     scores = np.full((len(questions), k), -np.inf, np.float32)

@@ -64,7 +64,7 @@ def check_correction(
 
   Raises:
     ValueError: if the work lacks a record or --fixed dates it; if the date
-      cannot be read or lies outside the calendar.
+      cannot be read or is outside the calendar.
   """
   indexed = find_work(index, work)
   _, (first_row, last_row) = corrections.find_span(

@@ -41,7 +41,7 @@ from ctd_jax.utils.notes import Note
 
 FIXED, CSV, JSONL, TEI = FORMATS = ("fixed", "csv", "jsonl", "tei")
 FORMAT_OF_SUFFIX = {".tsv": FIXED, ".csv": CSV, ".jsonl": JSONL, ".xml": TEI}
-_FORMATS_OF_RECORDS = ("dataset", "beir")  # works that are no texts
+_FORMATS_OF_RECORDS = ("dataset", "beir")  # works that are not texts
 _PAGE = re.compile(r" \(p\. [^()]*\)$")
 COLUMNS = (
   "correction_id",

@@ -139,7 +139,7 @@ def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
 
 DATABASE_FILE = "index.sqlite"
 KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
-TEXT, HEADING = "text", "heading"  # kinds of what is no benchmark's record
+TEXT, HEADING = "text", "heading"  # kinds of records outside benchmarks
 # Condition for a list of any length; its value comes from `json.dumps`.
 IN_LIST = "IN (SELECT value FROM json_each(?))"
 _SCHEMA = f"""

@@ -277,5 +277,5 @@ def _hash_encoder(settings: Mapping[str, Any], params: Any) -> str:
     # Leaf by leaf: a sharded model may not fit on one host.
     leaf = np.ascontiguousarray(devices.fetch_to_host(leaves[name]))
     digest.update(f"{name} {leaf.dtype} {leaf.shape}".encode())
-    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is no buffer
+    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is not a buffer
   return digest.hexdigest()

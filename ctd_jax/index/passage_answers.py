@@ -85,7 +85,7 @@ def _find_credible(
 def _list_months(
   index: IndexFolder, chances: Float[np.ndarray, " months"]
 ) -> tuple[LikelyMonth, ...]:
-  # "Outside the calendar" is no month, unless it is likelier than all.
+  # "Outside the calendar" is not a month, unless it is likelier than all.
   size = len(chances) - (chances[-1] <= 0.5)
   order = np.argsort(-chances[:size], kind="stable")[:MAX_MONTHS].tolist()
   return tuple(

@@ -36,9 +36,9 @@ from ctd_jax.utils.notes import Note
 
 _RULER_ENDINGS = frozenset("公王侯伯帝宗")
 _MAX_RULER = 4  # characters quoted
-# What may stand before a year without a reign: not 「哪一年」, 「每三年」.
+# What may come before a year without a reign: not 「哪一年」, 「每三年」.
 _BEFORE_YEAR = re.compile(r"(?:^|[\s，、。；：的□在於自從至到及與和]|自從)$")
-_BLANK = "□"  # for what is no regnal date; no date holds it
+_BLANK = "□"  # for what is not a regnal date; no date holds it
 _MARKS = ("朔", "晦")
 _NUM_EXAMPLES = 3
 _TWO_SEASONS = re.compile("(?<=年)(?:(?=春夏|夏秋|秋冬)([春夏秋])([夏秋冬]))")

@@ -62,7 +62,7 @@ _SEASONS = {
 MAX_PASSAGE = 20_000
 # Longer texts are passages, whatever they look like.
 MAX_QUESTION = 200
-# Without punctuation a text of so many Han characters is no list of words.
+# Without punctuation a text of this many Han characters is not a list of words.
 _MAX_UNPUNCTUATED = 40
 _MAX_PHRASE = 12
 _MAX_ENGLISH_WORDS = 25

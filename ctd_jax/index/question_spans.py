@@ -29,7 +29,7 @@ from ctd_jax.chronology.western_dates import WesternDate
 from ctd_jax.index.question_calendar import CalendarMonths, format_years
 from ctd_jax.utils.notes import Note
 
-# Nothing but a reign stands before 「年間」.
+# Nothing but a reign comes before 「年間」.
 ERA_SUFFIX = re.compile("年間(?!的?年)")
 _OF_DYNASTY = re.compile("[朝代]|時期|[初末中晚]期|[初末]年|中葉")
 # 「永嘉初」 is a part of the reign; which, is not said.
@@ -118,7 +118,7 @@ def _find_western_dates(
 
 
 def _find_months(text: str) -> Iterator[WesternDate]:
-  """Yields months with a year wherever they stand, "before June 311 CE"."""
+  """Yields months with a year wherever they are, "before June 311 CE"."""
   # The reader of running text wants a word before a month; a question may
   # open with one.
   for match in _WESTERN_MONTH.finditer(text):

@@ -135,7 +135,7 @@ def find_log_odds(probability: float) -> float:
 def _explain_record(
   index: IndexFolder, record: database.IndexRecord
 ) -> list[dict[str, Any]]:
-  """Returns the reasons of what the record prints and where it stands."""
+  """Returns the reasons of what the record prints and where it is."""
   calendar, neighbours = index.calendar, _find_neighbours(index, record)
   printed_reigns = index.work_of(record.row).printed_reigns
   num_months = len(calendar)

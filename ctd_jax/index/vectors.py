@@ -35,7 +35,7 @@ from ctd_jax.utils import files
 
 
 VECTORS_FOLDER = "vectors"
-# Records per file: at most so many are lost when a build is stopped.
+# Records per file: at most this many are lost when a build is stopped.
 PART_SIZE = 4096
 _KEY_DIGITS = 16
 

@@ -188,7 +188,7 @@ def make_codebook(
     periods = geometric_series(2.0, 2.0 * classes, half)
     angles = 2 * np.pi * index[:, None] / periods
   else:
-    # Whole numbers of cycles in C, or class C-1 would be no neighbour of 0.
+    # Whole numbers of cycles in C, or class C-1 would not be a neighbour of 0.
     highest = float(max(classes // 2, 1))
     harmonics = np.rint(geometric_series(1.0, highest, half))
     angles = 2 * np.pi * index[:, None] * harmonics / classes
@@ -246,7 +246,8 @@ class AbsoluteContext(nn.Module):
 # that a reign does not have, and their expected codes turn an uncertain date
 # into a certain one between its candidates. `MonthPosterior` normalises the
 # same heads, and a smooth function of the year, once over the real timeline.
-# A pair is scored by the probability that query and record are of one month.
+# A pair is scored by the probability that query and record are from the same
+# month.
 #
 # Axes: B texts, Q queries, N records, D features, G reigns, Y year numbers, M
 # months of a year, K months of the timeline (0 = its first), A regnal years
@@ -320,7 +321,7 @@ class MonthPosterior(nn.Module):
   def log_mass(
     self, query_p: Float[AnyArray, "Q K"], record_p: Float[AnyArray, "N K"]
   ) -> Float[Array, "Q N"]:
-    """Returns the weighted log probability that both are of one month."""
+    """Returns the weighted log probability of both being from one month."""
     # weight * log(sum_k p_q(k) p_r(k) + epsilon)
     mass = jnp.matmul(query_p, record_p.T, precision=PRECISION)
     return self.weight * jnp.log(mass + _MIN_MASS)
@@ -367,7 +368,7 @@ def uniform_over_interval(
 
 
 INITIAL_WEIGHT = 0.5  # of the similarity in time, before a validation
-# Log variances lie within +-8, so that a divergence, whose square the gradient
+# Log variances are within +-8, so that a divergence, whose square the gradient
 # has, stays far from the largest fp32.
 _MAX_LOG_VARIANCE = 8.0
 

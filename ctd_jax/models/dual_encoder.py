@@ -319,8 +319,8 @@ class DualEncoder(nn.Module):
       mode: "semantic" = cosine of the plain vectors over the temperature;
         "absolute" = the same with context vectors; "ctd" = that plus the bias
         of the pair; "posterior" = that plus the weighted log probability that
-        both are of one month; "temps" = cosine of the plain vectors, mixed with
-        the similarity in time.
+        both are from the same month; "temps" = cosine of the plain vectors,
+        mixed with the similarity in time.
 
     Source: paper, section 4, the scorer, and the released code.
     """

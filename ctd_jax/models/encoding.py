@@ -19,7 +19,7 @@ class Encoding:
 
   Attributes:
     interval: first and last ordinal month of a query whose text states them,
-      int [B, 2]; -1 where the date is left to the heads
+      int [B, 2]; -1 if the date is left to the heads
   """
 
   semantic: jax.Array  # unit vectors of the text alone, [B, D]

@@ -36,7 +36,7 @@ from ctd_jax.models.calendar_heads import (
 # A hidden unit is relu(a(x)), where a is a sum of sines of the offset x. In a
 # cell of width h, a differs from the straight line l between its ends by at
 # most max|a''| h^2/8, and relu does not enlarge that. If l has no zero in the
-# cell, relu(l) is straight as well. If it has one, relu(l) has a bend there.
+# cell, relu(l) is straight too. If it has one, relu(l) has a bend there.
 # A cell keeps the largest bend with its position; any further one, of height
 # d at the fraction t of the cell, costs at most d t (1-t). The sum over the
 # units, weighted by their share in the bias, is the bound that

@@ -96,7 +96,7 @@ class TextTokenizer:
 
     Args:
       texts: usually the training split of a gallery.
-      extra_tokens: stand behind the characters, and are found in a text as
+      extra_tokens: come after the characters, and are found in a text as
         they are written.
     """
     normalizer = _make_normalizer()
@@ -181,7 +181,7 @@ class TextTokenizer:
 
   @property
   def unk_id(self) -> int:
-    """Id of the token for unknown characters; -1 where nothing is unknown."""
+    """Id of the token for unknown characters; -1 if nothing is unknown."""
     if self._unk_token is None:
       return -1
     return self._tokenizer.token_to_id(self._unk_token)

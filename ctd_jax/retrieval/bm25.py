@@ -154,7 +154,7 @@ def rank_by_bm25(
   galleries: Galleries,
   constants: BM25Constants = PUBLISHED_CONSTANTS,
 ) -> TopK:
-  """Returns the k best records by BM25, the index built anew per gallery.
+  """Returns the k best records by BM25, the index built again per gallery.
 
   Args:
     queries: [Q] texts.

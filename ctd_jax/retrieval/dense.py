@@ -65,7 +65,7 @@ def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
   for leaf in (*jax.tree.leaves(params), tokens.ids, tokens.mask):
     leaf = np.ascontiguousarray(devices.fetch_to_host(leaf))
     digest.update(str(leaf.shape).encode())
-    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is no buffer
+    digest.update(leaf.reshape(-1).view(np.uint8))  # bf16 is not a buffer
   return digest.hexdigest()
 
 
@@ -232,7 +232,7 @@ class TextRanker:
       params: parameters of the model.
       tokens: tokens of the queries.
       intervals: first and last ordinal month that the parser reads in them,
-        int32 [Q, 2]; None where the model dates them.
+        int32 [Q, 2]; None if the model dates them.
       records: encodings of all records.
       k: results per query.
       galleries: masks over the records.

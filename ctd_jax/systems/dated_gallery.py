@@ -187,7 +187,7 @@ def date_works(
   Args:
     benchmark: benchmark with the gallery.
     corpus: its texts.
-    known_months: ordinal month of each record, UNKNOWN where it is not known.
+    known_months: ordinal month of each record, UNKNOWN if it is not known.
   """
   calendar = calendar_lib.make_calendar(benchmark.timeline)
   lunation_of = calendar_lib.map_time_keys(benchmark.timeline, calendar)

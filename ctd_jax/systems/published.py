@@ -149,7 +149,7 @@ def _make_search(
     )
     if config.kind != "sparse":
       return top_k
-    # Without an entry in common a record is no result.
+    # Without an entry in common a record is not a result.
     return {
       name: (np.where(s > 0, i, -1), np.where(s > 0, s, -np.inf))
       for name, (i, s) in top_k.items()

@@ -54,7 +54,7 @@ def estimate_month_density(
 ) -> Float[np.ndarray, "b K"]:
   """Returns a prior over the months for each row of feedback records.
 
-  A kernel that reaches over an end of the calendar loses what lies outside and
+  A kernel that reaches over an end of the calendar loses what is outside and
   is not renormalised by itself; only the sum over all records is.
 
   Args:

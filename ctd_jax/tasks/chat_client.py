@@ -44,7 +44,7 @@ class BrokenReplyError(Exception):
 class Reply:
   """Reply of a model, with its cost."""
 
-  text: str  # empty where the model returned no text, e.g. refused.
+  text: str  # empty if the model returned no text, e.g. refused.
   finish_reason: str  # stop, length (cut off), content_filter,
   prompt_tokens: int  # as the server counts them, 0 if it does not
   completion_tokens: int
@@ -210,7 +210,7 @@ class RateLimiter:
   """Limiter of the rate of requests, which are spaced evenly."""
 
   def __init__(self, per_minute: float | None):
-    """Sets the rate; None is no limit."""
+    """Sets the rate; None means no limit."""
     self._interval = 60.0 / per_minute if per_minute else 0.0
     self._next_start = time.monotonic()
     self._lock = threading.Lock()

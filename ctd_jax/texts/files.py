@@ -16,7 +16,7 @@ _SUFFIXES = frozenset(
 )
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown"))
 _TEI_SUFFIXES = frozenset((".xml", ".tei"))
-# What lies beside texts in a repository.
+# What is beside texts in a repository.
 _ABOUT_FILE = re.compile(
   r"(?:readme|license|licence|copying|changelog|contributing|authors)\b",
   re.IGNORECASE,
@@ -48,7 +48,7 @@ def read_works(
   Files of a folder that name the same work, or name none and lie in the same
   folder, are its parts, in the order of their names; numbers in names count as
   numbers. A TEI file is a work of its own unless its `idno` says otherwise.
-  README, LICENSE and the like are no texts, nor are hidden files.
+  README, LICENSE and the like are not texts, nor are hidden files.
 
   Args:
     path: path of a file, or of a folder, which is searched recursively.

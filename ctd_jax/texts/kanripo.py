@@ -1,9 +1,10 @@
 """Kanripo's mandoku files: marks, printed lines, paragraphs, entries.
 
 Two families write the same marks. Printed editions (WYG, SBCK) keep the lines
-of the block print: the end of a line is no end of a sentence, and what is a
-heading, a paragraph or subordinate text shows only by indents and by lines that
-are not full. TLS editions have a clause a line, `**` headings and item numbers.
+of the block print: the end of a line is not the end of a sentence, and what is
+a heading, a paragraph or subordinate text shows only by indents and by lines
+that are not full. TLS editions have a clause a line, `**` headings and item
+numbers.
 """
 
 import collections
@@ -63,7 +64,7 @@ def read_tls(file: SourceFile, entry_list: EntryList) -> None:
     if is_head:
       count_head_line(line, counts)
     if is_head or not line.strip():
-      # An editor's comment can stand within a sentence.
+      # An editor's comment can be within a sentence.
       is_open = is_numbered or assembly.last_character in _WITHIN_SENTENCE
       if not is_open:
         assembly, label = close_entry(), ""
@@ -133,7 +134,7 @@ def _add_part(
 
 
 _MODE_LINE = re.compile(r"#\s*-\*-.*mandoku", re.IGNORECASE)
-# Juan 0 is what stands before the text: contents, prefaces, a notice.
+# Juan 0 is what comes before the text: contents, prefaces, a notice.
 _FRONT_MATTER = re.compile(r"_000\.txt\Z")
 _PROPERTY = re.compile(r"#\+(\w+):\s*(.*?)\s*$")
 
@@ -173,7 +174,7 @@ def read_identifier(text: str) -> str:
 def _iterate_properties(text: str) -> Iterator[tuple[str, str]]:
   for line in text.split("\n"):
     if not line.startswith("#"):
-      # Heads stand before the text; only collations have one further down.
+      # Heads come before the text; only collations have one further down.
       if line.strip():
         return
       continue

@@ -58,7 +58,7 @@ def read_front_matter(text: str) -> dict[str, str]:
 def read_markdown(files: Sequence[SourceFile]) -> EntryList:
   """Returns the entries of one work: paragraphs, list items, table rows.
 
-  A footnote is a note at its mark; one without a mark stands at the end of
+  A footnote is a note at its mark; one without a mark is at the end of
   the entry before it.
   """
   entry_list = EntryList()

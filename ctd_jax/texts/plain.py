@@ -98,7 +98,7 @@ def split_year_headings(entries: Sequence[Entry]) -> list[Entry]:
   A text is taken for annals if it is written in an alphabet, at least three
   paragraphs open with a year, and the years run forwards; without an era
   ("787.") they have to go beyond 100, for lists are numbered too. What follows
-  a year stands under it, and months that stand alone under their year.
+  a year is under it, and months that stand alone under their year.
   """
   years = {
     index: heading

@@ -1,7 +1,7 @@
 """Printed editions: lines made into paragraphs, headings and entries.
 
-The end of a line is no end of a sentence; what is a heading, a paragraph or
-subordinate text shows only by indents and by lines that are not full.
+The end of a line is not the end of a sentence; what is a heading, a paragraph
+or subordinate text shows only by indents and by lines that are not full.
 """
 
 import collections
@@ -109,7 +109,7 @@ _MIN_LINES = 20  # below, the widest line is a full one
 
 
 class Line(NamedTuple):
-  """A printed line without its marks; `body` is "" where nothing is printed.
+  """A printed line without its marks; `body` is "" if nothing is printed.
 
   `width` counts the characters that stand in the column, two of a note for
   one, the indent included; `is_apparatus` says that the line is the editors'
@@ -148,7 +148,7 @@ def read_printed_lines(
       if not line.strip("¶ \t\r"):
         counts["line ends"] += line.count("¶")
         is_page_top = True
-        continue  # the mark of a page is no empty line
+        continue  # the mark of a page is not an empty line
     line = strip_marks(line, counts).rstrip()
     if is_page_top and not line:
       continue  # nor is what some transcripts leave below it
@@ -156,7 +156,7 @@ def read_printed_lines(
     body = line.lstrip("　")
     indent = len(line) - len(body)
     body = body.strip(" \t")
-    # Two characters of a note stand beside each other in the column.
+    # Two characters of a note are beside each other in the column.
     width = indent + len(NOTE.sub("", body))
     for note in NOTE.findall(body):
       columns = note.split("/")
@@ -291,7 +291,7 @@ class PrintedEdition:
 
   def _find_text_indents(self, juans: list[list[Line]]) -> dict[int, bool]:
     """Returns of each indent whether running text is printed with it."""
-    # Running text goes on in the next line; headings do not.
+    # Running text continues in the next line; headings do not.
     num_lines: collections.Counter[int] = collections.Counter()
     num_runs: collections.Counter[int] = collections.Counter()
     for juan in juans:
@@ -331,7 +331,7 @@ class PrintedEdition:
         )
 
   def _is_full(self, line: Line, next_line: Line) -> bool:
-    """Whether the text of a line goes on in the next one."""
+    """Whether the text of a line continues in the next one."""
     if (
       self._years_open
       and next_line.indent == 0
@@ -391,7 +391,7 @@ class PrintedEdition:
       ):
         paragraph.append(line)
         continue
-      # A full-width space that would end the line above stands before this.
+      # A full-width space that would end the line above comes before this.
       is_next_spaced = (
         is_full
         and self._spaces_divide

@@ -27,7 +27,7 @@ class Place(NamedTuple):
 
   file: str  # name of the file below the path that was read
   line: int  # line of the file, from 1
-  # Page as the edition names it, `010-3b`; "" where it names none.
+  # Page as the edition names it, `010-3b`; "" if it names none.
   page: str = ""
 
   def __str__(self):
@@ -112,7 +112,7 @@ class Work:
     """Returns the notes as a work of their own, an entry a note.
 
     Its entries say by `commented` where in this work they belong. Other
-    readings, running heads and notes on apparatus are no commentary.
+    readings, running heads and notes on apparatus are not commentary.
     """
     notes = tuple(
       Entry(
@@ -235,7 +235,7 @@ class EntryAssembly:
   def remove_end(self, end: str) -> bool:
     """Removes `end` if the text so far ends with it; says whether it did.
 
-    Notes that stand after it or within stay, so it is left then.
+    Notes that come after it or within stay, so it is left then.
     """
     start = self._length - len(end)
     if self._notes and self._notes[-1].position > start:

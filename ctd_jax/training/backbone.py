@@ -2,7 +2,7 @@
 
 With `config.model.encoder.source` the vocabulary, the geometry and the initial
 parameters come from one folder; without it the vocabulary is made of the
-training texts and the geometry stands in the config. A run that has begun
+training texts and the geometry is in the config. A run that has begun
 finds its own copy of vocabulary and geometry in its workdir and does not need
 the published folder again.
 """
@@ -28,7 +28,7 @@ from ctd_jax.training import input_pipeline
 from ctd_jax.training.date_marks import NO_MARKS, DateMarks
 from ctd_jax.training.run_folder import Folder
 
-# Fields of a published encoder that are no geometry.
+# Fields of a published encoder that are not geometry.
 _SOURCE_FIELDS = ("source", "end_token", "query_prefix", "record_prefix")
 
 
@@ -40,9 +40,9 @@ class Backbone:
   encoder: EncoderConfig  # its geometry, with its adapters
   # Folder or hub id of its initial parameters; "" = random ones.
   source: str = ""
-  query_prefix: str = ""  # stands before every query
-  record_prefix: str = ""  # stands before every record
-  # Dates that stand before the texts, behind the prefixes.
+  query_prefix: str = ""  # comes before every query
+  record_prefix: str = ""  # comes before every record
+  # Dates that come before the texts, behind the prefixes.
   date_marks: DateMarks = NO_MARKS
 
   def move_to(self, timeline: Timeline) -> Backbone:
@@ -52,7 +52,7 @@ class Backbone:
     )
 
   def load_params(self, sharding: Any) -> Any:
-    """Returns the published parameters, None where they are random.
+    """Returns the published parameters, None if they are random.
 
     Args:
       sharding: one for all parameters, or a tree of them.
@@ -86,7 +86,7 @@ def read_published_backbone(
   Args:
     section: `config.model`, whose encoder has a source.
     saved_folder: folder that `Backbone.save` wrote for a run that has begun;
-      None for a new one, which needs the weights as well.
+      None for a new one, which needs the weights too.
   """
   geometry_fields, source_fields = split_encoder_fields(section)
   end_token = source_fields.pop("end_token")

@@ -160,7 +160,7 @@ def _draw_of_months(
   """Returns a record of the first month that has one, else any record."""
   counts = np.where(months < 0, 0, records.count(months, months))
   queries = np.arange(len(months))
-  draws = np.argmax(counts > 0, axis=1)  # 0 where no month has a record
+  draws = np.argmax(counts > 0, axis=1)  # 0 if no month has a record
   count = counts[queries, draws]
   first = np.where(count, records.starts[months[queries, draws]], 0)
   count = np.where(count, count, len(records.rows))

@@ -5,7 +5,7 @@ the parameters (to evaluate): what the optimizer knows, twice their size, is
 removed from it once it is not among the latest. The description of the model
 lets a checkpoint of another architecture be refused by field rather than by
 shape. A checkpoint is written under another name first, and an older one goes
-when it is complete; one that was damaged later is passed over for the one
+when it is complete; one that was damaged later is skipped for the one
 before it. Several processes write one checkpoint, which any number of them, on
 any number of devices, can read.
 """

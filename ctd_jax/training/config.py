@@ -119,7 +119,7 @@ def base_config() -> ml_collections.ConfigDict:
   c.data_dir = config_dict.placeholder(str)  # None = TFDS's own default
   c.sources = config_dict.placeholder(str)  # folder of source texts, or None
   c.query_length = 40  # tokens; the longest query has 37
-  c.record_length = 64  # tokens; the date of a record stands in front
+  c.record_length = 64  # tokens; the date of a record is in front
   c.batch_size = 32  # queries a step, over all devices
   # Chunks in which a batch is encoded and its pairs are scored: the memory of
   # one chunk and of the pairs, at the price of encoding everything twice.
@@ -274,7 +274,7 @@ def use_published_encoder(c: ml_collections.ConfigDict, source: str) -> None:
   e.attention = "auto"  # or "plain", "xla", "cudnn", "splash", as above
   e.kept_activations = "auto"  # or "all", "products", as above
   # Of the weights of the attention, while that of states is as published. None
-  # = as published as well, .1 for most BERTs.
+  # = as published too, .1 for most BERTs.
   e.attention_dropout = config_dict.placeholder(float)
   e.attention_dropout = 0.0
   e.scan_layers = True  # compile one layer, not all
@@ -488,7 +488,7 @@ def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
 def _find_conflicts(
   config: ml_collections.ConfigDict,
 ) -> Iterator[tuple[bool, str]]:
-  """Yields whether fields do not fit each other, and what to say of it."""
+  """Yields whether fields do not fit each other, and what to say about it."""
   mode, model, loss = config.score_mode, config.model, config.loss
   rank, has_source = model.lora.rank, "source" in model.encoder
   yield (

@@ -63,7 +63,7 @@ def initialize_processes() -> None:
     )
   elif DISTRIBUTED.value or (
     DISTRIBUTED.value is None
-    # Set where srun started the program, in so many tasks.
+    # Set where srun started the program, in this many tasks.
     and int(os.environ.get("SLURM_STEP_NUM_TASKS", 1)) > 1
   ):
     jax.distributed.initialize()
@@ -87,7 +87,7 @@ def wait_for_all(label: str) -> None:
 def coordinator_first(label: str) -> Iterator[None]:
   """Has process 0 do something before the others do it.
 
-  An error of process 0 sets them free as well: they meet it themselves.
+  An error of process 0 sets them free too: they meet it themselves.
   """
   if not is_coordinator():
     wait_for_all(label)

@@ -78,7 +78,7 @@ class Experiment:
   records: Tokens  # tokens of the gallery
   queries: Mapping[str, Tokens]  # tokens of the queries, by split
   # First and last ordinal month that the parser reads in the queries, by split;
-  # empty where the model itself dates them.
+  # empty if the model itself dates them.
   query_intervals: Mapping[str, Int32[np.ndarray, "Q 2"]]
   backbone: Backbone  # the text encoder, and the tokenizer that made them
   model: DualEncoder  # the dual encoder
@@ -102,7 +102,7 @@ class Experiment:
     )
 
   def _load_encoder(self) -> Any:
-    """Returns the published parameters, None where they are random."""
+    """Returns the published parameters, None if they are random."""
     abstract = self.abstract_state()
     encoder = (abstract.frozen or abstract.params)[ENCODER]
     return self.backbone.load_params(train_step.get_shardings(encoder))
@@ -444,8 +444,8 @@ def count_total_steps(
   """Returns the number of steps of a run, a multiple of `accumulate_steps`.
 
   Args:
-    num_epochs: passes over the train queries; no epochs are no updates, and
-      the initial parameters are evaluated as they are.
+    num_epochs: passes over the train queries; with 0 there are no updates, and
+      the initial parameters are evaluated.
     batch_size: queries a step.
     accumulate_steps: steps of an update.
   """

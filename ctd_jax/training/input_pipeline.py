@@ -6,7 +6,7 @@ be stopped and resumed at any batch. Time becomes integers here and nowhere
 else.
 
 Reading needs no device, so that processes that read ahead leave them alone. The
-state of an iterator is the number of the next batch: it goes on exactly with
+state of an iterator is the number of the next batch: it continues exactly with
 any number of readers, and nothing that was read ahead counts.
 
 Axes: B queries in a batch, H hard negatives a query, T train queries, N texts
@@ -57,7 +57,7 @@ class Share:
   count: int = 1  # of processes
 
   def of(self, rows: int) -> slice:
-    """Returns which of so many rows are in the share."""
+    """Returns which of this many rows are in the share."""
     size = rows // self.count
     return slice(self.index * size, (self.index + 1) * size)
 
@@ -70,7 +70,7 @@ class BatchReader(grain.transforms.Map):
   """Makes the arrays of a batch from its number.
 
   It knows the lengths of all texts of the batch, and so, like every other
-  process, where each lies; it reads those in its own packs.
+  process, where each is; it reads those in its own packs.
   """
 
   planner: BatchPlanner  # says which texts a batch has
@@ -280,8 +280,8 @@ class BatchIterator(grain.DatasetIterator):
       self._remove_files = None
 
 
-# Shapes of rows are chosen by so many texts of batches, at least and at most so
-# many batches, of so many windows.
+# Sample from which the shapes of rows are chosen: number of texts, least and
+# greatest number of batches, and number of windows.
 _SAMPLE_TEXTS = 20_000
 _SAMPLE_BATCHES = (4, 200)
 _SAMPLE_WINDOWS = 16
@@ -323,7 +323,7 @@ def tokenize_texts(
   """Returns texts as tokens, cut or padded to one length.
 
   Args:
-    prefix: stands before every text and counts in its length.
+    prefix: comes before every text and counts in its length.
     folder: folder that keeps tokens; None = nowhere.
   """
   kept = None
@@ -427,7 +427,7 @@ def training_batches(
 
   Every query comes once an epoch in a new order. Its draws depend on the seed
   and on its place in the sequence, not on what was read before, so an
-  iterator restored at batch k goes on exactly as the uninterrupted one. Each
+  iterator restored at batch k continues exactly as the uninterrupted one. Each
   process reads its own share of the global batch, which is the same however
   many there are.
 

@@ -88,7 +88,7 @@ class RunOutputs:
     validate: Validate,
     meter: SpeedMeter,
   ):
-    """Opens the files of a run that goes on behind a step."""
+    """Opens the files of a run that continues behind a step."""
     config, total_steps = experiment.config, experiment.total_steps
     self._record = record
     self.bar = output.Progress(
@@ -147,7 +147,7 @@ class RunOutputs:
       self.bar.set_postfix(postfix)
 
   def save(self, step: int, state: TrainState) -> None:
-    """Saves a checkpoint to go on from, which is never the best."""
+    """Saves a checkpoint to continue from, which is never the best."""
     self.flush()
     self._checkpoints.save(step, state, self._batches)
 
@@ -158,7 +158,7 @@ class RunOutputs:
     it.
     """
     self.flush()
-    if speed := self._meter.stop():  # what follows is no training
+    if speed := self._meter.stop():  # what follows is not training
       logging.info("speed: %s", speed_lib.format_speed(speed))
     params, scores = self._validate(state.model_params)
     # An encoder is nothing that validation chooses; a frozen one stays apart.
@@ -187,7 +187,7 @@ def train(
   stop_after: int | None = None,
   profile: range | None = None,
 ) -> bool:
-  """Trains a run, or goes on with it from its latest checkpoint.
+  """Trains a run, or continues with it from its latest checkpoint.
 
   Args:
     experiment: assembled from config and workdir.

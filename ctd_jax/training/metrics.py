@@ -2,7 +2,7 @@
 
 A line of metrics.jsonl holds nothing but the step and values that the seed
 determines, so that the file of a resumed run equals that of an uninterrupted
-one. How fast the steps were stands in speed.jsonl.
+one. How fast the steps were is in speed.jsonl.
 """
 
 from __future__ import annotations
@@ -163,7 +163,7 @@ def start_run(config: ml_collections.ConfigDict, workdir: Folder) -> Any:
     return None
   import wandb  # an optional dependency, slow to import
 
-  # A bucket is no place for the files that W&B keeps while a run goes on.
+  # A bucket is no place for the files that W&B keeps while a run continues.
   folder = workdir if isinstance(workdir, pathlib.Path) else None
   try:
     return wandb.init(

@@ -403,7 +403,7 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
         continue
       kind = match[2].removesuffix("-start")
       if kind in _COLLECTIVES:
-        # One that runs beside other instructions stands in several fusions,
+        # One that runs beside other instructions is in several fusions,
         # under one channel.
         channel = re.search(r"\bchannel_id=\d+", line)
         if channel and channel[0] in channels:

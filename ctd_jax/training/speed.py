@@ -71,7 +71,7 @@ def list_devices() -> tuple[Device, ...]:
 
 def find_device(device_kind: str) -> Device | None:
   """Returns the figures of a device kind of JAX; None = not known."""
-  # A part of a GPU, e.g. "NVIDIA H100 80GB HBM3 MIG 3g.40gb", is no GPU.
+  # A part of a GPU, e.g. "NVIDIA H100 80GB HBM3 MIG 3g.40gb", is not a GPU.
   if re.search(r"\bMIG\b", device_kind):
     return None
   # The first that matches counts: L4 comes after L40S.
@@ -292,7 +292,7 @@ class SpeedMeter:
     return self._describe(sums)
 
   def _take_sums(self) -> collections.Counter[str]:
-    """Returns the sums since the last reading, and starts anew."""
+    """Returns the sums since the last reading, and starts again."""
     sums, now = self._sums, time.perf_counter()
     if self._start_time is not None:
       sums["seconds"] = now - self._start_time
@@ -407,7 +407,7 @@ class StepProfiler:
   """Writer of the trace of a range of steps, by JAX's profiler."""
 
   def __init__(self, steps: range | None, workdir: Folder, resume_step: int):
-    """Writes nothing yet; says so where there will be no trace."""
+    """Writes nothing yet; says so if there will be no trace."""
     self._steps: range | None = None
     self._folder = workdir / PROFILE_FOLDER
     self._local_folder: tempfile.TemporaryDirectory | None = None

@@ -171,7 +171,7 @@ def code_commit() -> str:
     ).stdout.strip()
 
   try:
-    # An installed package may lie inside somebody else's checkout.
+    # An installed package may be inside somebody else's checkout.
     if pathlib.Path(run_git("rev-parse", "--show-toplevel")) != package.parent:
       return given_commit
     changed_files = run_git("status", "--porcelain", "--untracked-files=no")

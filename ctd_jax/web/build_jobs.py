@@ -2,7 +2,7 @@
 
 A job is a low-priority process whose state is kept in files, so it survives
 the server. A server that shuts down stops its job; if the server is killed,
-the job goes on and the next server shows it.
+the job continues and the next server shows it.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class JobRunner:
       self._end_process(job_id, signal.SIGHUP)
 
   def log_running(self) -> None:
-    """Logs the job that goes on after the server has ended."""
+    """Logs the job that continues after the server has ended."""
     for job in self.list():
       if job.state == RUNNING:
         logging.warning(
@@ -213,7 +213,7 @@ class JobRunner:
     )
 
   def _hide_folder(self, text: Note | str) -> Note | str:
-    # Readers elsewhere need not know where the index lies.
+    # Readers elsewhere need not know where the index is.
     folder = f"{self._index_folder}"
     text = text.replace(f"{folder}/", "")
     return text.replace(folder, self._index_folder.name)

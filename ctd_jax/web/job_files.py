@@ -74,7 +74,7 @@ def read_state(
     state = msgspec.json.decode(path.read_bytes(), type=kind)
   except FileNotFoundError:
     return None
-  # Bytes that are no UTF-8 are a ValueError.
+  # Bytes that are not UTF-8 are a ValueError.
   except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
     _log_damaged(path, str(error))
     return None

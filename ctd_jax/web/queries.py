@@ -44,7 +44,7 @@ _YEARS = {YEAR: 1, DECADE: 10, CENTURY: 100}
 _MAX_BARS = 140
 _MIN_MARGIN = 12  # months shown on either side
 _ALL = 10_000  # more than any words match
-_SHARE = 5e-3  # of the records may lie beyond either end
+_SHARE = 5e-3  # of the records may be beyond either end
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

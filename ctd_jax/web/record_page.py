@@ -38,7 +38,7 @@ _MIN_SHOWN = 1e-3  # probability of a month that the figure has to show
 _MARGIN = 2  # months shown beyond these
 
 _MAX_YEAR_BARS = 160
-_SHARE = 0.001  # of the probability that may lie beyond the ends of the figure
+_SHARE = 0.001  # of the probability that may be beyond the ends of the figure
 _YEAR_MARGIN = 3  # years shown beyond it
 _MAX_LINK = 2000  # characters of a passage that an address may have
 

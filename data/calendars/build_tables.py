@@ -444,7 +444,7 @@ def _iter_ruler_rows(
   titles: dict[str, list[str]] = {}
   persons: dict[str, list[str]] = {}
   for row in _read_csv(source / "ruler_tags.csv"):
-    # Their own names are marked; what only stands before an era is a title.
+    # Their own names are marked; what only comes before an era is a title.
     names = persons if row["abr"] == "False" else titles
     names.setdefault(row["person_id"], []).append(row["string"])
   for row in _read_csv(source / "rul_can_name.csv"):

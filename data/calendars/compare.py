@@ -85,7 +85,7 @@ class DilaMonth:
 
   country: str  # `zh`, `ja` or `ko`
   dynasty: str  # first of its names
-  # Names of the era; without brackets where it is no name.
+  # Names of the era; without brackets where it is not a name.
   eras: tuple[str, ...]
   has_name: bool  # whether the years have the name of an era
   year: int

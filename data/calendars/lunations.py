@@ -194,7 +194,7 @@ def _apply_corrections(
 def _measure_lunations(
   stream: str, months: list[tuple[int, int, int, bool, int]]
 ) -> Iterator[Lunation]:
-  """Yields the months with their lengths and their years counted anew."""
+  """Yields the months with their lengths and their years counted again."""
   year = None
   previous = 0
   for current, following in itertools.zip_longest(months, months[1:]):
@@ -207,7 +207,7 @@ def _measure_lunations(
       year = source_year
     elif month == 1 and not leap and previous != 1:
       year += 1
-    # Wrong years stand at the turn of a year only.
+    # Wrong years are at the turn of a year only.
     if month == 6 and year != source_year:
       raise ValueError(f"{stream}: {first_day} is of {source_year} or {year}?")
     previous = month

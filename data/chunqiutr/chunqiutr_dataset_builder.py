@@ -1,6 +1,6 @@
 """TFDS builder of ChunQiuTR: versions and variants of the data set.
 
-`rebuilt` is the benchmark made anew from the source texts, `release` the
+`rebuilt` is the benchmark made again from the source texts, `release` the
 authors' own from their files, `mini` a small invented chronicle of the same
 structure for tests and first runs.
 """
@@ -137,7 +137,7 @@ class Builder(BaseBuilder):
   def _build_rebuilt(
     self, dl_manager: tfds.download.DownloadManager, timeline: Timeline
   ) -> _Contents:
-    """Returns the benchmark made anew; writes how it was made."""
+    """Returns the benchmark made again; writes how it was made."""
     built_gallery = gallery.build_gallery(
       self._source_files(dl_manager, gallery.CHECKSUMS),
       timeline,

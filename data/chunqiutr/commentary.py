@@ -40,7 +40,7 @@ _YEAR = re.compile("[元一二三四五六七八九十]+年")
 class Heading:
   """An entry of the Annals at the margin and the opinions below it."""
 
-  reign: int | None  # of the duke under whom it stands; None in the preface
+  reign: int | None  # of the duke under whom it is; None in the preface
   entry_text: str = ""  # the entry, folded; empty if the paragraphs are on none
   # Whether lines in large type are the text, as in the preface and the essays,
   # and not quotations of the table.
@@ -103,7 +103,7 @@ def read_gu(
 def read_headings(path: pathlib.Path) -> list[Heading]:
   """Returns the entries of a juan with the paragraphs below them."""
   margin_headings = [Heading(None, is_prose=True)]
-  unfinished = ""  # entry or paragraph that the next line goes on with
+  unfinished = ""  # entry or paragraph that the next line continues with
   previous_width = 0  # of the line before, if it is small type
   for depth, line in base_texts.read_printed_lines(path):
     current = margin_headings[-1]

@@ -189,7 +189,7 @@ def count_printed_months(
   """Returns source -> how the months that commentary prints fit its own month.
 
   Commentary that prints another month than that of its entry compares, reckons
-  in another calendar, or names a length of time; or it stands at the wrong
+  in another calendar, or names a length of time; or it is at the wrong
   entry, most likely if it prints the date of an entry of the year.
 
   Returns:

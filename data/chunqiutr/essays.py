@@ -51,7 +51,7 @@ _OPENERS = re.compile(
   "|(?<![曰云])何故|(?<!之)學者|(?<![必止但今未良能])(?<!杜意)以此"
   "|(?<![以於自非即卽據其記載使若然故竟知])當時(?!之[^人臣])"
 )
-# A year of another duke opens a quotation wherever it stands.
+# A year of another duke opens a quotation wherever it is.
 _QUOTED_YEAR = re.compile(
   "[隱隠𨼆桓莊荘閔僖文宣成襄昭定哀]公?[元一二三四五六七八九十]{1,3}年"
   "[經傳𫝊注]{0,2}[曰云]"
@@ -87,7 +87,7 @@ def cut_pieces(text: str) -> list[str]:
 _BRACKETED = re.compile(r"\(([^)]*)\)")
 _SUB_COMMENTARY = "疏"
 # Where 陸德明's glosses begin: head character and its sound (two characters
-# and 切 or, where a gloss goes on or ends with it, 反; 音 and one character;
+# and 切 or, where a gloss continues or ends with it, 反; 音 and one character;
 # 如字), a variant reading, or a ring. 八音 and the like are music.
 _GLOSS = re.compile(
   r"[○〇]|釋文|.{3}切|.{3}反(?=$|下同|注[同下]|.{3}反(?:$|.{3}反))"
@@ -222,7 +222,7 @@ _AUTHOR = re.compile("宋.*撰$")
 # Sound glosses and marks of gaps inside the text.
 _SMALL_TYPE = re.compile(r"\([^)]*\)")
 # A section of which less is copied may be copied from another note that says
-# the same; what it is about stands in its title and first words.
+# the same; what it is about is in its title and first words.
 _MIN_SURE_SHARE = 0.6
 _OPENING_CHARS = 24
 # Of a copied passage; fewer characters may agree with another note by chance.

@@ -96,7 +96,7 @@ def make_placeholders(
 CHECKSUMS = pathlib.Path(__file__).with_name("checksums.tsv")
 SEED = 20  # of ids and placeholder wordings
 # Commentary of these traditions asks and explains, an annals entry never does:
-# a sentence with one of these particles is no new entry.
+# a sentence with one of these particles is not a new entry.
 _EXPLAINING_PARTICLES = "也矣者乎何"
 # Folder -> layer letter -> source.
 _NUMBERED_SOURCES = {
@@ -348,7 +348,7 @@ def date_pieces(
 
 @contextlib.contextmanager
 def _worker_map(processes: int) -> Iterator[Callable[..., Iterable]]:
-  """Yields `map`, by so many processes."""
+  """Yields `map`, by this many processes."""
   if processes == 1:
     yield map
     return

@@ -62,7 +62,7 @@ def find_differences(
     reasons: TSV file: table, row and column as patterns (`*`), and the
       sentence; the first line that fits counts.
   """
-  # The first pattern that fits counts: special rows stand above general ones.
+  # The first pattern that fits counts: special rows are above general ones.
   patterns = files.read_tsv_rows(reasons)
   results = []
   for (table, row, column), paper_value in _flatten_figures(paper_figures):

@@ -48,7 +48,7 @@ SortKey = tuple[int, int, int]
 def infer_split(
   targets: Sequence[Hashable], family: str, split_of: Mapping[Hashable, str]
 ) -> str | None:
-  """Returns the split of a query about some months, None if it has none.
+  """Returns the split of a query about some months, None without one.
 
   A point is of the split of its month, train if that has none. A window is of
   the split that all its months share, those without a split apart.

@@ -132,7 +132,7 @@ class _MonthsReader:
     self.num_versions = 0
 
   def read_month(self, text: str, node: Any) -> None:
-    """Reads a month node, which stands under its date in words."""
+    """Reads a month node, which is under its date in words."""
     location = f"time_mapping[{format_value(text)}]"
     node = source_files.expect_type(node, dict, location)
     if "sort_key" not in node:
@@ -171,8 +171,8 @@ class _MonthsReader:
     self, location: str, version: dict[str, Any], key: TimeKey, is_empty: bool
   ) -> None:
     """Reads the group of texts that tell of one event."""
-    # Versions have no id in the files; they are numbered as they stand.
-    # Placeholders are no events and share no version.
+    # Versions have no id in the files; they are numbered in file order.
+    # Placeholders are not events and share no version.
     event_version = "" if is_empty else f"v{self.num_versions:05d}"
     self.num_versions += 1
     for member, work in WORKS.items():

@@ -166,7 +166,7 @@ def _month_node(
   node: dict[str, Any] = {
     "sort_key": list(key.triple),
     "no_event": is_empty,
-    # A reader numbers versions as they stand: so those of a release stay.
+    # A reader numbers versions in file order, so those of a release stay.
     "versions": [_version_node(groups[name], sids) for name in sorted(groups)],
   }
   if comments:

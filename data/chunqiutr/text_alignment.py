@@ -169,7 +169,7 @@ class Alignment:
       self._text[tied_position + 1 : position], maxsplit=1
     )[0]
     last_position = anchor_position + len(gap)
-    # The note cannot stand behind the next tied character.
+    # The note cannot come after the next tied character.
     if tie_index + 1 < len(self.ties):
       last_position = min(last_position, self.ties[tie_index + 1][1] - 1)
     last_position = min(last_position, len(self._anchor.text) - 1)

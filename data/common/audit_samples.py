@@ -164,7 +164,7 @@ def make_rows(
   places: Mapping[str, str],
   earlier_rows: Iterable[VerdictRow] = (),
 ) -> list[VerdictRow]:
-  """Returns a line for each record, with what an earlier reading said of it.
+  """Returns a line for each record, with what an earlier reading said about it.
 
   Args:
     sample: sample from `draw_sample`.

@@ -314,7 +314,7 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
   sources: str | os.PathLike | None = None
   processes = 1
   register_checksums = False
-  # The texts lie with a public host; a hundred connections would be rude.
+  # The texts come from a public host; a hundred connections would be rude.
   MAX_SIMULTANEOUS_DOWNLOADS = 4
 
   def __init__(

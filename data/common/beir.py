@@ -1,7 +1,7 @@
 """BEIR folders with time keys: their layout, writer and reader.
 
 A folder is a corpus, queries and qrels as BEIR has them; the time keys and all
-else that is known of a text stand in its `metadata`. Beside them lie the
+else that is known about a text stand in its `metadata`. Beside them lie the
 calendar (`reigns.tsv`) and `metadata.json`, see `provenance`. A reader names
 file, line and field of what it refuses.
 """
@@ -139,7 +139,7 @@ def read_beir(folder: str | os.PathLike) -> Benchmark:
   """Returns the data set of a BEIR folder.
 
   Records are sorted by id; a query that no file of qrels names and that has no
-  split of its own is not asked. A title stands before the text, as in BEIR.
+  split of its own is not asked. A title comes before the text, as in BEIR.
 
   Args:
     folder: local or `gs://`.

@@ -184,7 +184,7 @@ def find_folder_files(
 ) -> dict[str, pathlib.Path]:
   """Returns name -> path of every known file in a folder of the user's.
 
-  The folder may be a clone of the repository, whose files lie below it. The
+  The folder may be a clone of the repository, whose files are below it. The
   content is not compared: it may have been corrected. Missing files are a
   SourceError that names them all with their public address.
   """

@@ -1,6 +1,6 @@
 """Counts of a built data set, taken from the data set itself, and their tables.
 
-Figures of a build stand beside published ones where there are any: `Table N` in
+Figures of a build are beside published ones where there are any: `Table N` in
 a title is the paper's.
 """
 

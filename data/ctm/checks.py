@@ -331,7 +331,7 @@ class QuestionChecker:
       return "label is not that of the relation"
     if set(gold.acceptable) != set(record.periods):
       return "other labels are acceptable"
-    # What lies before the timeline counts as its first period.
+    # What is before the timeline counts as its first period.
     last_year = relation.start if relation.end is None else relation.end
     labels_in_years = {
       label

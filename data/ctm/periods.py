@@ -192,7 +192,7 @@ CHECKED_COLUMN = "checked"  # where the row was looked up
 VALUE_SEPARATOR = "|"  # between several values of one cell
 ITEM_SEPARATOR = "; "  # between sources, and between items of `checked`
 
-# Items of `checked` that are no place: years that none of the places gives,
+# Items of `checked` that are not a place: years that none of the places gives,
 # and years that one of them gives otherwise.
 YEARS_NOT_GIVEN = "no years"
 NOT_GIVEN = (

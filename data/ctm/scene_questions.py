@@ -316,7 +316,7 @@ def draft_script_question(
 
 def _write_lines(rng: random.Random, relation: Relation) -> list[str]:
   """Returns the lines of a script in which an entity appears."""
-  # A line and the reply to it stand at the same place of their lists.
+  # A line and the reply to it are at the same place of their lists.
   template, dialogue = rng.choice(
     list(
       zip(

@@ -273,7 +273,7 @@ def theme_from_json(data: Mapping[str, Any]) -> Theme:
 def _convert_record(data: Mapping[str, Any], cls: type[Record]) -> Record:
   try:
     return msgspec.convert(data, cls)
-  except msgspec.ValidationError as error:  # which is no ValueError
+  except msgspec.ValidationError as error:  # which is not a ValueError
     raise ValueError(f"{cls.__name__}: {error}") from None
 
 

@@ -48,7 +48,7 @@ class DatedParagraph(NamedTuple):
 
   text: str  # punctuated, without any year heading
   juan: int
-  year: int  # astronomical year of the printed heading it stands under
+  year: int  # astronomical year of the printed heading it is under
   month: int | None  # with which the print opens the entry, None if with none
 
 

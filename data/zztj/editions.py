@@ -46,7 +46,7 @@ def find_stretch(starts: Sequence[int], begin: int, end: int) -> int | None:
   """Returns the stretch that holds most of the characters `begin`..`end`.
 
   An edition that moves a word across a boundary moves no whole entry. A stretch
-  goes on from its start to the next; None if most lies before the first.
+  continues from its start to the next; None if most is before the first.
   """
   # The stretch of the middle character holds at least half of them.
   num_starts_before = bisect.bisect_right(starts, (begin + end) // 2)
@@ -155,7 +155,7 @@ def extract_han(text: str) -> str:
 def parse_punctuated_juan(path: pathlib.Path) -> PunctuatedJuan:
   """Returns a juan of the punctuated edition; no entry is a SourceError.
 
-  A line is an entry; a line that does not end a sentence goes on in the next.
+  A line is an entry; a line that does not end a sentence continues in the next.
   """
   lines = base_texts.read_text(path).split("\n")
   entries: list[Entry] = []

@@ -47,7 +47,7 @@ FILE_BLOBS: Mapping[str, source_files.Blob] = {
   ),
 }
 FILE_BY_SUBSET: Mapping[str, str] = dict(zip(SUBSETS, FILE_BLOBS, strict=True))
-# Calendars of the parts: in 齊紀 建元 is no era of 晉.
+# Calendars of the parts: in 齊紀 建元 is not an era of 晉.
 TIMELINE_BY_SUBSET: Mapping[str, str] = {QI: "tongjian_qi", JIN: "tongjian_jin"}
 # (subset, mode) -> published numbers of documents and queries.
 PUBLISHED_SIZES: Mapping[tuple[str, str], tuple[int, int]] = {
@@ -71,7 +71,7 @@ class DemoRow:
   line: int  # number in the file, from 1
   # The members `id`, `time`, `title`, `description` and `source`.
   texts: Mapping[str, str]
-  emperor: str  # "" if there is none, as for the other texts
+  emperor: str  # "" without one, as for the other texts
   reign: str
   era_year: int | None  # None if it is not given
   ad_year: int | None  # None if it is not given
@@ -261,7 +261,7 @@ def read_demo(
   """Returns the benchmark of one file.
 
   `mode`, one of `MODES`, groups the rows; with `released_text` the gold date
-  stands in front of every document. What cannot be read is a SourceError with
+  is in front of every document. What cannot be read is a SourceError with
   file and line.
   """
   notes = FileNotes()

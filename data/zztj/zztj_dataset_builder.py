@@ -30,7 +30,7 @@ class ZztjConfig(base_builder.TimelineConfig):
   timeline: str = rebuilt.TIMELINE_NAME  # as in other data sets
   subset: str = ""  # which of the authors' files, "" for `rebuilt`
   mode: str = ""  # how its rows are grouped, one of `released.MODES`
-  # Whether the gold date stands in front of every document, as the authors'
+  # Whether the gold date is in front of every document, as the authors'
   # script writes it. For comparison only.
   released_text: bool = False
 

@@ -34,7 +34,7 @@ _MIN_PROBABILITY = 1e-4
 _MARGIN = 12
 # Months of a window, each size compiled once.
 _SIZES = (64, 256, 1024, 4096)
-# Messages of so many states are kept; those of a longer text are made again.
+# Messages of this many states are kept; those of a longer text are made again.
 _MAX_KEPT_STATES = 2**24
 
 

@@ -158,7 +158,7 @@ _MAX_EXACT = 2**24
 # Rounds of learning at most; they end where the path stays the same.
 MAX_ROUNDS = 4
 _MAX_CHANGED = 0.01  # share of sections
-# That a text begins outside of the calendar.
+# That a text begins outside the calendar.
 _FIRST_OUTSIDE = 0.02
 
 

@@ -155,7 +155,7 @@ def _read_winter_month(cue: DateCue, text: str) -> DateCue:
 
 
 def _is_name_of_year(cue: DateCue) -> bool:
-  """Returns whether a pair is no day: 「元年甲寅」, 「元年甲寅春正月」."""
+  """Returns whether a pair is not a day: 「元年甲寅」, 「元年甲寅春正月」."""
   return cue.year is not None and not (cue.season or cue.month or cue.leap)
 
 
@@ -272,7 +272,7 @@ def _name_parts_of_reigns(
     reign = part and _PARTS_OF_REIGNS[part[1]]
     if reign in names and date.statements[0][:2] == ("year", None):
       year = date.statements[0][-1]
-      # 「後二年」 is two years later as well.
+      # 「後二年」 is two years later too.
       if part[1] == "中" or year == 1 or date.last_part > DatePart.CYCLE:
         date = dataclasses.replace(
           date,

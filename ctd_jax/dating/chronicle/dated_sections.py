@@ -1,4 +1,4 @@
-"""Dated sections: all that is known of a section's date, as one row.
+"""Dated sections: all that is known about a section's date, as one row.
 
 Every output format is made from these rows. Months are 1-12 with a leap mark,
 years astronomical (0 = 1 BCE), days Julian day numbers.
@@ -67,7 +67,7 @@ MAX_PARTS = 12
 def format_edtf(
   spans: Sequence[DaySpan], probability: float, is_approximate: bool = False
 ) -> str:
-  """Returns spans of days in EDTF (ISO 8601-2, level 2); "" if there are none.
+  """Returns spans of days in EDTF (ISO 8601-2, level 2); "" without any.
 
   Args:
     probability: probability of the most probable month.
@@ -196,7 +196,7 @@ class SectionDates(msgspec.Struct, frozen=True):
 class DatedSection(msgspec.Struct, frozen=True):
   """A section with its date."""
 
-  place: SectionPlace  # where it stands
+  place: SectionPlace  # where it is
   is_heading: bool  # whether it holds only a date or a heading
   printed: str  # the date at its head as printed, or ""
   months: SectionMonths  # that it can be in

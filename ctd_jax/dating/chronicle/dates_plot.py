@@ -169,7 +169,7 @@ def _label_reigns(axes: matplotlib.axes.Axes, dates: ChronicleDates) -> None:
     if not dates.is_outside(month)
   ):
     reign = calendar.timeline.reigns[reign_index]
-    # One that began before the figure stands at its foot.
+    # One that began before the figure is at its foot.
     place = max(bottom, reign.accession)
     if place == bottom == max(ticks, default=top):
       labels[-1] = reign.state + reign.name

@@ -94,7 +94,7 @@ class EmissionBlocks:
     num_padding = self.block_size - len(rows)
     kinds = self.kinds_N[start:stop].copy()
     if block_index == 0:
-      # What lies before the first section is the prior: it moves nothing.
+      # What is before the first section is the prior: it moves nothing.
       kinds[0] = NUM_KINDS
     return (
       jnp.asarray(np.pad(rows, ((0, num_padding), (0, 0), (0, 0)))),

@@ -46,7 +46,7 @@ LOG_ERROR_ODDS = {
   "doubtful month": -6.0,
   "leap": -4.0,
   "season": -5.0,
-  # One of some months: a season that is no quarter of the year.
+  # One of some months: a season that is not a quarter of the year.
   "months": -5.0,
   "day": -2.5,
   # Most wrong days fit a month by chance, few its first or last day.
@@ -236,7 +236,7 @@ def _log_day_chances(
     ]
     for odds in (LOG_ERROR_ODDS, _LOG_OUTSIDE_CHANCES)
   )
-  # 0 where the month is sure to have the day.
+  # 0 if the month is sure to have the day.
   log_chances = np.log(1 - (1 - np.exp(log_odds)) * (1 - day_chances))
   outside = np.broadcast_to(outside, log_chances[:, :1].shape)
   log_chances = np.concatenate([log_chances, outside], axis=1)
@@ -257,7 +257,7 @@ def score_statement(
 
 
 def is_past_calendar(statement: DateStatement, calendar: Calendar) -> bool:
-  """Returns whether a year lies beyond the calendar's months of its reign."""
+  """Returns whether a year is beyond the calendar's months of its reign."""
   name, *values = statement
   if name != "year" or values[0] is None or not values[1]:
     return False
@@ -378,13 +378,13 @@ def name_calendars(section: Section) -> Section:
 
 # The decoder is too sure of a text with lost or misplaced entries: the same
 # errors come again and again, each counted as new evidence. So three things are
-# read off the text:
+# read from the text:
 #
-# - An entry without a date stands in the month before it, unless its head is
+# - An entry without a date is in the month before it, unless its head is
 #   lost. Where dated entries skip months, heads are lost (`fit_model`).
 # - Every posterior is raised to a power below 1. Where heads are lost it is
 #   wide already, and a short text repeats no error often. A text that often
-#   begins anew moves otherwise than the model assumes, so its power is lower.
+#   begins again moves otherwise than the model assumes, so its power is lower.
 # - A share of the sections may be in any month that fits what they print. It
 #   grows with the sections that go back against the order. A printed year goes
 #   back because the text does: streams do so every year.
@@ -393,10 +393,10 @@ def name_calendars(section: Section) -> Section:
 # two editions of 左傳 hold the right one in 87 to 93 %, with years cut and
 # entries left out or misplaced (docs/results/dating.md).
 
-# Log odds that an entry without a date stands in the month before it, if no
+# Log odds that an entry without a date is in the month before it, if no
 # dated entry skips a month, and what they lose if all do.
 REST_LOG_ODDS, SKIP_SLOPE = 12.6, 17.0
-# Share of skips in a text that prints every head, worth so many sections.
+# Share of skips in a text that prints every head, worth this many sections.
 _PRIOR_SKIPS, _PRIOR_SECTIONS = 0.4, 20
 # From this share of sections that begin anew on, lost heads excuse nothing.
 _MANY_RESTARTS, _MIN_SHARPNESS = 0.002, 0.3
@@ -456,7 +456,7 @@ def measure_reliability(
   restarts = float(counts @ model.restart / num_dated)
   counts[YEAR] = 0
   returns = restarts + float(counts @ model.back / num_dated)
-  # Where heads are lost the posterior is wide, unless the text begins anew.
+  # Where heads are lost the posterior is wide, unless the text begins again.
   spread = max(
     min(model.rest[NO_DATE] / TransitionModel.rest[NO_DATE], 1.0),
     min(restarts / _MANY_RESTARTS, 1.0),

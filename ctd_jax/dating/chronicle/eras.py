@@ -31,7 +31,7 @@ from ctd_jax.texts.works import Entry
 _YEAR = re.compile(rf"(?P<year>元|{numerals.NUMERAL_PATTERN})年")
 # Years counted by the ruler alone have these for names; 「前元年」 is none.
 _NAMES_OF_PARTS = ("前元", "中元", "後元")
-# Before a name that is a place or a word as well: 居長安三年, 天下太平三年.
+# Before a name that is a place or a word too: 居長安三年, 天下太平三年.
 _NO_ERA_BEFORE = re.compile("[居在至入於于守據保留鎮屯還都下致享]$")
 _NO_ERA_NAMES = re.compile(
   "[公王侯伯子帝宗祖君后後主氏之其是此今去明來前上下年歲月日春夏秋冬位立即既"
@@ -154,7 +154,7 @@ def _names_of_calendar(timeline: Timeline) -> frozenset[str]:
 def _read_known_era(
   folded: str, match: re.Match[str], timeline: Timeline
 ) -> UnknownEra | None:
-  """Returns the era that stands before a year if only the tables know it."""
+  """Returns the era that comes before a year if only the tables know it."""
   stop = match.start()
   own_names = _names_of_calendar(timeline)
   regnal_year = numerals.parse_numeral(match["year"], "year")
@@ -385,7 +385,7 @@ def mark_outside_stretches(
   for section in sections:
     record = records[section.record]
     if record.is_heading and not section.statements:
-      # Another chapter, which may go on with the count of years.
+      # Another chapter, which may continue with the count of years.
       stretch = _Stretch(known_year=stretch.known_year)
     if _find_other_heading(record, calendar) is not None:
       stretch = _Stretch()

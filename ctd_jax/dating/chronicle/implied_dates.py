@@ -61,7 +61,7 @@ def join_relative_dates(
 def _read_relative_date(
   match: re.Match[str], text: str, by_start: dict[int, PrintedDate]
 ) -> PrintedDate | None:
-  """Returns a date by relation; None where it adds nothing, or is a plan."""
+  """Returns a date by relation; None if it adds nothing, or is a plan."""
   prefix_end = match.start("season") if match["season"] else match.end()
   head = next(
     name
@@ -367,8 +367,8 @@ def _name_one_year(first: PrintedDate, second: PrintedDate, text: str) -> bool:
   if not is_blank(gap.strip(_CLOSING)) or len(gap) > 2:
     return False
   if _is_pair(first):
-    # 「丙申萬曆二十四年」; a month goes on with a pair only where nothing
-    # stands before it, else it is a day that the sentence ends with.
+    # 「丙申萬曆二十四年」; a month continues with a pair only where nothing
+    # comes before it, else it is a day that the sentence ends with.
     opens_record = not text[: first.start].strip(_OPENING + " \u3000○◎")
     if second.first_part == DatePart.YEAR:
       return not gap.strip(_CLOSING + " \u3000") and (

@@ -105,7 +105,7 @@ def write_dates(
 
 @dataclasses.dataclass(frozen=True)
 class ChronicleSource:
-  """A chronicle to date, and what is known of it."""
+  """A chronicle to date, and what is known about it."""
 
   path: pathlib.Path  # file or folder of the text
   reigns: str  # see `chronicle_input.load_reigns`

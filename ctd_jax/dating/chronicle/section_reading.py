@@ -143,7 +143,7 @@ _FLASHBACK = re.compile("初[，、：]|先是|始[，、]|昔[，、者在]")
 # The same in a text without punctuation.
 _BARE_FLASHBACK = re.compile(f"初(?![{numerals.UNIT_DIGITS}十])|先是|昔[者在]")
 # In a text without punctuation a date is part of the clause that one of these
-# stands in.
+# is in.
 _LEADS_INTO_DATE = re.compile(
   "[自至以於于及在用迄訖期限待須俟去昨前今來来每毎逐隔比盡由到因"
   "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季擬欲]$"
@@ -244,7 +244,7 @@ class Clauses:
     # Before blanks and circles.
     start = len(self._text[: date.start].rstrip(BLANKS))
     if self._opens_sentence(start):
-      # 「元年，革車三十乘」 looks ahead unless a year stands before it.
+      # 「元年，革車三十乘」 looks ahead unless a year comes before it.
       is_first_year = (
         date.first_part == DatePart.YEAR
         and date.may_be_length
@@ -383,7 +383,7 @@ class Clauses:
     )
 
   def _is_flashback(self, date: PrintedDate) -> bool:
-    """Returns whether a date stands in a flashback."""
+    """Returns whether a date is in a flashback."""
     if self._opens_with_flashback and date.first_part == DatePart.YEAR:
       return True
     if not self._is_punctuated:

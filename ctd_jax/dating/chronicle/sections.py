@@ -78,7 +78,7 @@ RELATIVE_YEAR_STATEMENT = "relative year"
 
 
 class DatePart(enum.IntEnum):
-  """Parts of a date, the largest first; a smaller one goes on with it."""
+  """Parts of a date, the largest first; a smaller one continues with it."""
 
   YEAR = 0
   CYCLE = 1
@@ -90,7 +90,7 @@ class DatePart(enum.IntEnum):
 
 @dataclasses.dataclass(frozen=True)
 class PrintedDate:
-  """A date as it stands in the text."""
+  """A date as it is in the text."""
 
   start: int  # position of its first character
   end: int  # position after its last
@@ -230,7 +230,7 @@ def find_new_eras(
 
 # A heading has no date of its own: 「三年」 above 「春，…」 dates what it
 # heads. Read as a section it would claim a month of its year, and what follows
-# it would have to go on from there.
+# it would have to continue from there.
 
 # What a statement fixes; a day or another statement leaves the kind as it is.
 _KIND_OF_STATEMENT = {
@@ -288,7 +288,7 @@ def _heads(section: Section, unit: Section) -> bool:
       ),
       default=section.kind,
     )
-  # The mark of a stream stands above or below a year; 「冬，十月」 before it is
+  # The mark of a stream is above or below a year; 「冬，十月」 before it is
   # the last entry of the other stream.
   is_within = (
     (STREAM in (section.kind, unit.kind) and smallest >= YEAR)

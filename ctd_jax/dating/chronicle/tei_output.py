@@ -118,7 +118,7 @@ def _format_section(row: DatedSection) -> str:
 
 
 def _format_date(row: DatedSection, printed: str) -> str:
-  """Returns the element of a date; "" where nothing is known of it."""
+  """Returns the element of a date; "" if nothing is known about it."""
   month, dates = row.months.month, row.dates
   if month is None:
     return f"<date>{escape_text(printed)}</date>" if printed else ""

@@ -26,7 +26,7 @@ from ctd_jax.dating.chronicle.transition_model import (
 )
 
 _PLAIN_SUM = NUM_KINDS + 1  # row of `RunningSums` with a ratio of 1
-# From outside of the calendar: of coming back, to any month alike.
+# From outside the calendar: of coming back, to any month alike.
 _COME_BACK = 0.1
 
 
@@ -364,7 +364,7 @@ def add_flashback(
   kinds_B: jax.Array,
   other_BxS: jax.Array | float = 0.0,
 ) -> jax.Array:
-  """Returns p(section | place it stands in) from p(section | place told of).
+  """Returns p(section | place it is in) from p(section | place told of).
 
   Args:
     emission_BxSxP: at least 0, up to a factor for each section.
@@ -391,7 +391,7 @@ def part_told(
   """Returns the weights of telling of the own month and of another, [B, S, P].
 
   Only kinds in `is_told` have a weight of another month. `weight_BxSxP` is that
-  of the place a section stands in, without its own emission.
+  of the place a section is in, without its own emission.
   """
   own_weight, other_weight = jnp.moveaxis(outlier[kinds_B][:, :, None], 1, 0)
   weight_BxSxK = weight_BxSxP[..., :-1]

@@ -110,7 +110,7 @@ def make_headed_corpus(
 # A text may print a part of its date: a month, a day, a year without its era.
 # It is scored as the sections of a chronicle are, so leap months, parallel
 # calendars and days count alike. Only the head is read: further dates are of
-# what the text goes on to tell.
+# what the text continues to tell.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -216,7 +216,7 @@ def make_text_model(
     seed: seed of the year encoder.
   """
   # A chronicle names a month as often as it likes, and does not say that a
-  # month without a record has none. So the room of months is no evidence.
+  # month without a record has none. So the room of months is not evidence.
   experts = dating_model.make_experts({*without, "room"}, seed, dates)
   return dating_model.DatingModel(
     (*experts, parallels.KnownParallels()),

@@ -159,7 +159,7 @@ def _find_opening_year(text: str) -> int | None:
 
 
 _MAX_ABBREVIATION = 8
-# What may stand before the date that opens a sentence: "And on".
+# What may come before the date that opens a sentence: "And on".
 _WORD = re.compile(r"\w+")
 _MAX_OPENING_WORDS = 2
 _MAX_OPENING_LENGTH = 24
@@ -337,7 +337,7 @@ def _read_statements(date: WesternDate) -> tuple[int, list[DateStatement]]:
   if date.month is not None:
     kind, statements = MONTH, [("month", date.month)]
   elif date.season is not None:
-    # Winter holds the new year: it is no quarter of it.
+    # Winter holds the new year: it is not a quarter of it.
     kind = MONTH
     statements = [("months", western_dates.months_of_season(date.season))]
   if date.day is not None:

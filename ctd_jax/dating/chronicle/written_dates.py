@@ -52,7 +52,7 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
 
   Raises:
     AmbiguousDateError: if months of several reigns are possible.
-    ValueError: if the text cannot be read or lies outside the calendar.
+    ValueError: if the text cannot be read or is outside the calendar.
   """
   text = text.strip()
   ends = [end.strip() for end in text.split("/")]

@@ -55,7 +55,7 @@ class FittedCitations:
   """Citations with the chance that each dates the event beside it."""
 
   features: CorpusFeatures  # the texts and the pairs
-  model: regression.BinnedSoftmax  # chance that a pair is of one year
+  model: regression.BinnedSoftmax  # chance that a pair is from the same year
   use_undated_reigns: bool  # whether years without a ruler count
   hosts: HostTimes  # citing records
   name = "cited"
@@ -97,7 +97,7 @@ class FittedCitations:
     return event_rows, np.flatnonzero(event_rows[event_index] != UNKNOWN)
 
   def _predict_chances(self, pair_rows: np.ndarray) -> np.ndarray:
-    """Returns the chance that each pair is of one year, [p]."""
+    """Returns the chance that each pair is from the same year, [p]."""
     pairs = self.features.citation_pairs
     chances = self.model.predict_probability(pairs.features[pair_rows])[:, 1]
     if self.use_undated_reigns:

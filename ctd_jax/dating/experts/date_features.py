@@ -50,7 +50,7 @@ _MAX_TRUST = 3  # votes from which on a year is believed as much as any
 _PRIOR_VOTES = 0.3  # weight of `OFFSET_PRIOR` beside the neighbours
 _LEAP_CHANCE = 0.5  # that month 12 is prolonged by a leap month with the day
 _ADJACENT_DAY_CHANCE = 1 / 3  # that a new moon is a day off the computed one
-# That the offset is drawn anew from one record to the next.
+# That the offset is drawn again from one record to the next.
 _OFFSET_CHANGE_CHANCE = 0.05
 
 

@@ -235,7 +235,7 @@ CONTEXTS = ("near", "next", "after", "just", "before", "whole")
 RIVAL_CONTEXTS = ("after", "whole")  # where near equals are counted
 NUM_CITED_EVENTS = 25  # events compared with a citation
 _CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
-_DATE_CHARS = 14  # characters after a citation that may go on with its date
+_DATE_CHARS = 14  # characters after a citation that may continue with its date
 _NUM_OVERLAP_FEATURES = (
   16  # features of a pair that `make_overlap_features` makes
 )
@@ -254,7 +254,7 @@ class Citation:
   """A year named inside a text."""
 
   host: int  # record whose text it is in, UNKNOWN for a text from outside
-  reign: int  # ruler, from 0, or UNKNOWN where the text names none
+  reign: int  # ruler, from 0, or UNKNOWN if the text names none
   preceding_reign: int  # ruler named before it in the same text, or UNKNOWN
   year_number: int  # of the regnal year
   text_after: str  # text after it, up to the next citation

@@ -27,7 +27,7 @@ from ctd_jax.dating.experts.pairs import ParallelPairs
 SAME_MONTH, SAME_YEAR, NEAR, FAR = range(4)
 NUM_POOLED = 5  # scores that `pool_parallels` returns
 _MAX_FAR_PAIRS = 25_000  # unrelated pairs to learn from
-_MONTH_MESSAGE_WEIGHT = 0.5  # of what linked records say of the month
+_MONTH_MESSAGE_WEIGHT = 0.5  # of what linked records say about the month
 _MESSAGE_WEIGHT = 0.6  # of the beliefs of linked records; by validation
 _MAX_LINK_CHANCE = 0.9999  # no link is surer, so that no message is infinite
 MAX_NEAR_YEARS = 3
@@ -166,8 +166,8 @@ class LinkGraph:
 
   target: Int[np.ndarray, " P"]  # index of the record that receives
   source: Int[np.ndarray, " P"]  # index of the record that sends
-  month_chance: Float32[np.ndarray, " P"]  # chance that both are of one month
-  # Chance that both are of one year, that month included.
+  month_chance: Float32[np.ndarray, " P"]  # chance that both share a month
+  # Chance that both are from the same year, that month included.
   year_chance: Float32[np.ndarray, " P"]
   size: int  # number of records, n
 
@@ -279,7 +279,7 @@ def propagate_months_of_year(
     graph.target, weights=graph.month_chance, minlength=graph.size
   )
   message_sums *= _MONTH_MESSAGE_WEIGHT / np.sqrt(1 + sender_weights[:, None])
-  # What a record says of its own month needs no help.
+  # What a record says about its own month needs no help.
   return np.where(
     month_of_year_chances.max(axis=1, keepdims=True) > 0.5, 0, message_sums
   )
@@ -314,13 +314,13 @@ def propagate_beliefs(
 #
 # Beside a chronicle all of whose years are known, an undated text mostly has
 # a labelled record that tells the same event, or one of the same weeks. Each
-# pair of the two has a chance to be of one month, of one year, of near years
-# or of far ones, as above; with the month of the labelled
-# record that is a distribution over the months. Three scores are made of the
-# pairs: the best of every month and the sum of the others, whose weights are
-# learned with those of the pool, and the best of those that are more likely
-# near than far, which counts in full: a chronicle seldom tells an event
-# twice, so that it does not teach how far to believe another text that does.
+# pair of the two has a chance to be from the same month, the same year, near
+# years or far ones, as above; with the month of the labelled record that is a
+# distribution over the months. Three scores are made of the pairs: the best of
+# every month and the sum of the others, whose weights are learned with those of
+# the pool, and the best of those that are more likely near than far, which
+# counts in full: a chronicle seldom tells an event twice, so that it does not
+# teach how far to believe another text that does.
 #
 # What such a text looks like is learned from retellings: sections of the
 # chronicle, shortened and with characters left out.
@@ -540,6 +540,6 @@ def spread_chances(
     ],
     chances[pair, NEAR] / np.maximum(stops - starts - year_sizes, 1)[pair],
   )
-  # What is no near year is one of all months.
+  # What is not a near year is one of all months.
   far = np.maximum(chances[pair, FAR], _MIN_FAR_CHANCE)
   return pair, month, np.log1p(num_months * chance / far).astype(np.float32)

@@ -319,7 +319,7 @@ class EventStringIndex:
     unique_texts = list(dict.fromkeys(texts))
     row_of_text = {text: row for row, text in enumerate(unique_texts)}
     rows = [row_of_text[text] for text in texts]
-    # Strings that touch a span lie within it and what is near to it.
+    # Strings that touch a span are within it and what is near to it.
     reach, nearby, rest = max(LENGTHS) - 1, [], []
     for text, (start, end) in zip(texts, spans, strict=True):
       before, after = text[max(start - reach, 0) : start], text[end:][:reach]

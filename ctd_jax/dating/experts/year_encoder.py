@@ -254,8 +254,8 @@ def _make_targets(
   years: Int[np.ndarray, " n"], num_years: int
 ) -> tuple[Float32[np.ndarray, "Y Y"], Float32[np.ndarray, " Y"]]:
   """Returns target chances for texts of each year, and the log prior."""
-  # What the known records alone say of a year is left to the prior: logits are
-  # ratios to it. Years without a known record take no part in the fit.
+  # What the known records alone say about a year is left to the prior: logits
+  # are ratios to it. Years without a known record take no part in the fit.
   counts = np.bincount(years, minlength=num_years)
   kernel = make_year_kernels(num_years)[0]
   density = np.where(counts > 0, kernel @ counts, 1)
@@ -297,7 +297,7 @@ def make_encoder_inputs(
     max_length=MAX_TOKENS,
     dropout=0.2,
   )
-  # A token is about a character: what lies far behind need not be read.
+  # A token is about a character: what is far behind need not be read.
   texts = [text[: 2 * MAX_TOKENS] for text in texts]
   tokens = input_pipeline.tokenize_texts(tokenizer, texts, MAX_TOKENS)
   return EncoderInputs(tokens, config)

@@ -324,9 +324,9 @@ _ROUNDING = 1e-5  # of an overlap
 class BestOverlaps:
   """Greatest overlap of every event with a record, and the next."""
 
-  # Greatest and second, 0 where there is none.
+  # Greatest and second, 0 without one.
   values: Float32[np.ndarray, "N 2"]
-  # That has the greatest, -1 where there is none.
+  # That has the greatest, -1 without one.
   records: Int[np.ndarray, " N"]
 
   @classmethod
@@ -551,7 +551,7 @@ class PassageCitations:
   starts: Int[np.ndarray, " starts"]
   events: Int[np.ndarray, " Q"]  # beside the citations
   overlaps: Float32[np.ndarray, "Q 6"]  # of these, by `pairs.CONTEXTS`
-  model: regression.BinnedSoftmax  # chance that a pair is of one year
+  model: regression.BinnedSoftmax  # chance that a pair is from the same year
   year_prior: Float[np.ndarray, " Y"]  # chance of each year
   # Citing records whose month is hidden, ascending.
   undated_hosts: Int[np.ndarray, " H"]
@@ -628,7 +628,7 @@ class PassageCitations:
     )
 
   def read_citation(self, row: int) -> pairs_lib.Citation:
-    """Returns a citation, without all of the text that it stands in."""
+    """Returns a citation, without all of the text that it is in."""
     host, _, reign, preceding_reign, number = self.numbers[row].tolist()
     return pairs_lib.Citation(
       host=host,
@@ -710,6 +710,6 @@ class CitedYears:
   # `citations.NUM_SCORES` sparse [1, Y].
   scores: Sequence[scipy.sparse.csr_array]
   citations: Sequence[pairs_lib.Citation]  # of each pair
-  chances: Float[np.ndarray, " P"]  # that each pair is of one year
-  # That each means, UNKNOWN where the ruler is not sure.
+  chances: Float[np.ndarray, " P"]  # that each pair is from the same year
+  # That each means, UNKNOWN if the ruler is not sure.
   years: Int[np.ndarray, " P"]

@@ -75,7 +75,7 @@ def measure_coverage(
 
 
 # Share of the years between the first and the last labelled record that may
-# lack one, for passages to be looked for among labelled records.
+# lack one, for passages to be searched among labelled records.
 _MAX_BLANK_YEARS = 0.1
 # One fold is enough for the one number of the temperature.
 _CALIBRATION_FOLD = 0
@@ -259,7 +259,7 @@ class KeptTexts:
   texts: TextTable  # of the records
   row_ids: np.ndarray  # numbers of the records
   wording: citations_lib.WordingIndex  # which records hold which rare strings
-  documents: np.ndarray  # that each citation stands in, [M]
+  documents: np.ndarray  # that each citation is in, [M]
 
 
 def keep_texts(

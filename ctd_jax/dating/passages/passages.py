@@ -301,7 +301,7 @@ def _note_links(
 
 
 # Prior chance that a passage is of none of the months: with it an era that the
-# calendar lacks is as likely as not outside of it.
+# calendar lacks is as likely as not outside it.
 _OUTSIDE_CHANCE = 0.02
 # Log odds of that by words that are all unknown, where nothing else speaks;
 # a share of unknown characters as of any text counts nothing.

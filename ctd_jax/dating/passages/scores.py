@@ -90,7 +90,7 @@ class PassageReading:
 
   passage: Corpus  # as a corpus of one
   dates: base.DateExpert  # what its printed date says
-  # What the date says of a time outside the calendar, against the months
+  # What the date says about a time outside the calendar, against the months
   # together, 0 at least.
   outside_log_ratio: float = 0.0
 
@@ -178,7 +178,7 @@ def make_axis(calendar: Timeline | Calendar) -> MonthAxis:
   return undated_texts.make_month_axis(calendar)
 
 
-# Scores of a passage: what every expert says of its months.
+# Scores of a passage: what every expert says about its months.
 #
 # The scores are those of `expert_panel`, made for one
 # event more beside those of the corpus.
@@ -346,13 +346,13 @@ class CorpusState:
   cited: PassageCitations  # citations
   parallel_model: regression.BinnedSoftmax  # of events beside events
   comment_model: regression.BinnedSoftmax  # of comments beside events
-  # Of passages beside labelled events; None where the years of passages have no
+  # Of passages beside labelled events; None if the years of passages have no
   # labelled records.
   known_model: regression.BinnedSoftmax | None
   pool_weights: Float[np.ndarray, " f"]  # of the pooled scores
   known_weights: Float[np.ndarray, " s"]  # of the scores of labelled events
   inverse_temperature: float  # of all that the experts say
-  # Of passages that open a month; None where a month is named as often as one
+  # Of passages that open a month; None if a month is named as often as one
   # likes.
   month_log_factors: Float32[np.ndarray, " K"] | None
   dates: DateTables | DayTable  # tables of printed dates

@@ -42,7 +42,7 @@ MAX_LABELS = 100_000
 MIN_LABELS = 8
 _BLOCK = 512  # records with whole posteriors in memory
 _MARGIN_YEARS = 30  # before the first known record and after the last
-# Probability that a text without a date lies outside the calendar.
+# Probability that a text without a date is outside the calendar.
 _OUTSIDE_CHANCE = 0.005
 
 
@@ -178,7 +178,7 @@ def limit_to_known_months(
   """Returns posteriors with each record's mass moved into its known months.
 
   Args:
-    known_months: first and last, UNKNOWN where nothing is known.
+    known_months: first and last, UNKNOWN if nothing is known.
   """
   num_months = posteriors.num_months
   first, last = known_months.T

@@ -163,7 +163,7 @@ def make_scope(
   )
   mask = jnp.asarray(mask, jnp.int32)
   if implementation == SPLASH:
-    # Padding attends to the text that it stands behind, as it does by a mask
+    # Padding attends to the text that it comes after, as it does by a mask
     # where a row has one text: states of mask tokens that fill up a query.
     attending = jnp.where(mask > 0, mask, jax.lax.cummax(mask, axis=1))
     return AttentionScope(SPLASH, causal, jnp.stack([attending, mask], axis=1))

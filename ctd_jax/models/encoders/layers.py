@@ -211,7 +211,7 @@ def token_positions(mask: TokenMask) -> Int[Array, "B L"]:
   previous = jnp.pad(mask[:, :-1], ((0, 0), (1, 0)))
   is_first_token = (mask != previous) & (mask != 0)
   columns = jnp.arange(mask.shape[1])
-  # Column of the first token of the text that a column stands in or behind; -1
+  # Column of the first token of the text that a column is in or behind; -1
   # under padding on the left.
   first = jax.lax.cummax(jnp.where(is_first_token, columns, -1), axis=1)
   return jnp.where(first < 0, 0, columns - first)

@@ -5,7 +5,7 @@ publication. Its parameters mean nothing without the base. Time starts at one
 minute: neither the moment of publication nor "for ever" is on the axis.
 
 The location is the peak only where the skewness is 0; `mode` gives the peak.
-The validity is no survival probability and does not integrate to 1, so an
+The validity is not a survival probability and does not integrate to 1, so an
 integral over [a, b] is not the probability of staying valid throughout, as
 equation 4 of the paper has it.
 

@@ -9,7 +9,7 @@ history.json, predictions.tsv, results.json and page.png. A model that is
 already there is not trained again.
 
 Two protocols. `paper`: z-scores of each split by itself, the published number
-of tokens for the model at hand, the last epoch. `honest`: z-scores of the train
+of tokens for the model in use, the last epoch. `honest`: z-scores of the train
 split, one number of tokens for all models, the best epoch by validation. Their
 figures have different units and must not be compared: a predictor of the train
 mean has an MSE of 1 or a little more under `paper`, and of .9053 (benchmark 1)

@@ -114,7 +114,7 @@ def make_field_texts(
     seed: seed of the permutations, together with the sample's id.
 
   Returns:
-    N tuples of S texts, "" where a field is absent.
+    N tuples of S texts, "" if a field is absent.
   """
   rows = []
   for sample in samples:

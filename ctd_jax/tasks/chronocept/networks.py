@@ -104,7 +104,7 @@ class EncoderRegression(nn.Module):
       mask: 1 at tokens, 0 at padding.
       axis_ids: tokens of the axes, padded to a length of their own; None if
         axes are not read.
-      axis_mask: likewise; all 0 where a field is absent.
+      axis_mask: likewise; all 0 if a field is absent.
     """
     vectors = self._encode_fields(ids, mask, deterministic)
     if axis_ids is not None:

@@ -249,7 +249,7 @@ def print_agreement(
 
   Args:
     answers_path: TSV file, see `read_answers`.
-    endpoint: judging model, if any; its journal lies beside the answers.
+    endpoint: judging model, if any; its journal is beside the answers.
   """
   questions = data_sources.read_json_lines(questions_path, question_from_json)
   if not answers_path.is_file():

@@ -371,7 +371,7 @@ def read_ranking(text: str, view: View) -> Ranking:
   """Returns the rank in a reply.
 
   Raises:
-    ReplyError: if it is no integer from 1 to the number of seats.
+    ReplyError: if it is not an integer from 1 to the number of seats.
   """
   rank = _parse_fields(text).get(RANK_KEY)
   if isinstance(rank, str) and rank.strip().isdecimal():

@@ -340,7 +340,7 @@ def game_to_json(finished_game: FinishedGame) -> dict[str, Any]:
       *past_round.descriptions,
       *(
         ito_game.Ranking(seat, rank)
-        # Kept ranks of earlier rounds are no actions.
+        # Kept ranks of earlier rounds are not actions.
         for seat, rank in past_round.ranks
         if seat in past_round.ranking_seats
       ),

@@ -78,7 +78,7 @@ _VALID_PATTERN = re.compile(
   r"符合|合理|正确|吻合|一致|相符|同(?:时代|期|代)|可以出现|可能出现|"
   r"[都就已早也]经?(?:[有出传存]|在世|形成|普及|引入|引种|栽培|流行)|当时在世|都?可以|属实"
 )
-# 「除了X以外」: X is charged, whatever is said of the others.
+# 「除了X以外」: X is charged, whatever is said about the others.
 _EXCEPT_PATTERN = re.compile(r"除了?(?P<names>[^。；;\n]*?)(?:以外|之外|外)")
 _DENIAL_PATTERN = re.compile(r"没有|尚未|还没|不可能|不是|并非|不在|未")
 # Reasons: the entity began after the scene, or ended before it.
@@ -278,7 +278,7 @@ def judge_option(question: Question, text: str) -> AnswerVerdict:
       for position, name in replies.find_name_mentions(passage, names)
       if not replies.is_negated(passage, position)
     }
-    # A letter inside a word is no option.
+    # A letter inside a word is not an option.
     asserted_options |= {
       letters.index(match[0].upper())
       for match in re.finditer(

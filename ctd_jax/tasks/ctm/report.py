@@ -278,7 +278,7 @@ def plot_bars(
   axes = figure.add_subplot()
   width = _GROUP_WIDTH / len(systems)
   for index, (name, shares_by_family) in enumerate(systems.items()):
-    # Bars of one tick stand side by side, centred on it.
+    # Bars of one tick are side by side, centred on it.
     offset = (index - (len(systems) - 1) / 2) * width
     positions = [
       x + offset for x, f in enumerate(ticks) if f in shares_by_family
