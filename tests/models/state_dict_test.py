@@ -249,7 +249,7 @@ def test_every_mismatch_is_reported_at_once(tmp_path):
 @pytest.mark.parametrize(
   ("family", "fields", "message"),
   [
-    ("bert", {"model_type": "t5"}, "model_type 't5' is of another architect"),
+    ("bert", {"model_type": "t5"}, "model_type 't5' has another architect"),
     ("bert", {"hidden_act": "gelu_new"}, "hidden_act='gelu_new'"),
     ("distilbert", {"activation": "relu"}, "activation='relu'"),
     (

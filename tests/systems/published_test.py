@@ -87,7 +87,7 @@ def test_other_configs():
     ({"pruning": 1.5}, r"pruning=1\.5: expected 0 to 1"),
     ({"name": "bm25"}, r"published\.name='bm25': a system has this name"),
     ({"kind": "rerank"}, r"runs=None: a reranker needs a folder"),
-    ({"kind": "rerank", "runs": "/no"}, r"runs=/no: there is no such path"),
+    ({"kind": "rerank", "runs": "/no"}, r"runs=/no: no such path"),
     ({"mixing": -0.5}, r"mixing=-0\.5: expected 0 to 1"),
   ],
 )

@@ -487,7 +487,7 @@ def check_output(out, formats, sources):
 @pytest.mark.parametrize(
   ("out", "formats", "sources", "message"),
   [
-    ("new", ["tsv", "xlsx"], [], "unknown format 'xlsx' .*tsv, csv"),
+    ("new", ["tsv", "xlsx"], [], "unknown format 'xlsx'.*tsv, csv"),
     ("new", ["bom"], [], "--bom is for CSV, and --formats=tsv"),
     (
       "",
@@ -496,7 +496,7 @@ def check_output(out, formats, sources):
       r"has dates\.csv, .*add csv,tei .*delete them",
     ),
     ("", ["csv", "tei"], ["dates.xml"], r"dates\.xml is an input and would be"),
-    ("new", ["csv"], [""], "lies in the folder of the text"),
+    ("new", ["csv"], [""], "is in the folder of the text"),
     ("dates.xml", ["tei"], [], "is a file; name a folder"),
   ],
 )
