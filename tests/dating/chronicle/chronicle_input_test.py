@@ -117,7 +117,7 @@ def test_the_common_era_has_the_years_of_the_text(tmp_path):
 @pytest.mark.parametrize(
   ("name", "content", "message"),
   [
-    ("a.txt", b" \n\n", r"--input=.*a.txt: a has no text; expected one record per"),
+    ("a.txt", b" \n\n", r"--input=.*a.txt: a has no text; expected one record"),
     (
       "a.txt",
       "春。\n大水".encode() + b"\xff",
