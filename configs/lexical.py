@@ -1,4 +1,4 @@
-"""Lexical systems on the rebuilt Annals beside those of every evaluation.
+"""Lexical systems on the rebuilt Annals, besides those of every evaluation.
 
   python -m ctd_jax.evaluate --baselines_only --config=configs/lexical.py \\
     --workdir=runs/lexical

@@ -28,7 +28,8 @@ class _StepsParser(flags.ArgumentParser):
     """Returns the steps.
 
     Raises:
-      ValueError: saying what would be right.
+      ValueError: if the text has another form; the message says what is
+        expected.
     """
     if isinstance(argument, range):
       return argument

@@ -108,7 +108,7 @@ def check_file_format(builder: tfds.core.DatasetBuilder) -> None:
     )
 
 
-STATISTICS_FILE = "statistics.json"  # written beside the data
+STATISTICS_FILE = "statistics.json"  # written next to the data
 
 
 class LostRowsError(ValueError):
@@ -128,11 +128,11 @@ def build_dataset(
   Args:
     data_dir: folder of the data sets, `gs://` too; None means the default of
       TFDS.
-    sources: folder of the texts that the data set is made of.
+    sources: folder of the texts that the data set is built from.
     processes: number of processes that read source texts; the data set does not
       depend on it.
-    register_checksums: write size and sha256 of what is downloaded into the
-      data set's `checksums.tsv` instead of checking them.
+    register_checksums: write size and sha256 of downloaded files into the data
+      set's `checksums.tsv` instead of checking them.
 
   Raises:
     ValueError: if there is no such data set, or it is stored in a format that
@@ -262,7 +262,7 @@ def define_data_dir() -> None:
 
 
 def run_command(main_function: Callable[[Sequence[str]], None]) -> None:
-  """Runs a command on data sets; what TFDS reports needs --verbosity=0."""
+  """Runs a command on data sets; reports of TFDS need --verbosity=0."""
 
   def run(argv: Sequence[str]) -> None:
     if not flags.FLAGS["verbosity"].present:

@@ -390,7 +390,7 @@ def _fresh_folder(
 
 @contextlib.contextmanager
 def _replaced_folder(out: pathlib.Path) -> Iterator[pathlib.Path]:
-  """Yields an empty folder beside `out` and renames it to `out` at the end."""
+  """Yields an empty folder next to `out`, renamed to `out` at the end."""
   out.parent.mkdir(parents=True, exist_ok=True)
   # In the same parent: a rename is atomic within one file system only.
   scratch_dir = pathlib.Path(

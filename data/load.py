@@ -42,7 +42,8 @@ def load_benchmark(
       is stored in another format than `build` writes.
     FileNotFoundError: if it has not been built in `data_dir`, with the command
       that builds it; or if a file of the folder is missing.
-    FolderError: naming file, line and field of what is wrong in the folder.
+    FolderError: if a field in the folder is wrong; the message names file, line
+      and field.
   """
   if name.startswith(beir.BEIR_PREFIX):
     return beir.read_beir(name.removeprefix(beir.BEIR_PREFIX))
@@ -89,8 +90,8 @@ def build_benchmark(
     sources: folder of source texts, see `build.build_dataset`.
 
   Raises:
-    ValueError: naming the data set, the source file, or file and line of the
-      folder at fault.
+    ValueError: if the data set, a source file or a line of the folder is wrong;
+      the message names it.
     FileNotFoundError: if there is no such folder.
   """
   if not name.startswith(beir.BEIR_PREFIX):

@@ -165,7 +165,7 @@ def make_runs(
       gallery has fewer than k records.
 
   Raises:
-    ValueError: if the rankings are not one for each query id.
+    ValueError: if there is not one ranking for each query id.
   """
   runs = []
   for gallery, (indices, scores) in top_k.items():
@@ -239,8 +239,9 @@ def read_run(
     gallery: gallery that was searched; by default from the file name.
 
   Raises:
-    ValueError: naming file and line, if a line is malformed, a record occurs
-      twice for a query, or the tag changes; or if the file is empty.
+    ValueError: if a line is malformed, a record occurs twice for a query, or
+      the tag changes (the message names file and line); or if the file is
+      empty.
   """
   path = files.as_path(path)
   name_match = _FILE_NAME.fullmatch(path.name)
@@ -290,7 +291,7 @@ def read_run(
 
 
 def sort_ranking(scores: Mapping[str, float]) -> Ranking:
-  """Returns records best first, ties by id and then parted.
+  """Returns records best first; ties are ordered by id, then broken.
 
   Args:
     scores: record id -> score.
@@ -328,7 +329,8 @@ def read_qrels(path: str | os.PathLike) -> dict[str, tuple[str, ...]]:
   Lines of relevance 0 are judged and not relevant; they are left out.
 
   Raises:
-    ValueError: naming file and line, if a line is malformed or repeated.
+    ValueError: if a line is malformed or repeated; the message names file and
+      line.
   """
   qrels: dict[str, list[str]] = {}
   judged_pairs = set()  # irrelevant ones too

@@ -143,7 +143,7 @@ def load_streams() -> dict[str, Stream]:
   """Returns every stream by name.
 
   Raises:
-    ValueError: naming file and line of what cannot be read.
+    ValueError: if a line cannot be read; the message names file and line.
   """
   rows_by_stream: dict[str, list[tuple[int, int, str, str]]] = {}
   for location, row in _read_rows("lunations"):
@@ -165,7 +165,7 @@ def load_eras() -> tuple[Era, ...]:
   """Returns every era in order of its first day.
 
   Raises:
-    ValueError: naming file and line of what cannot be read.
+    ValueError: if a line cannot be read; the message names file and line.
   """
   polities = {
     number: Polity(number, name, _split_names(name, names), country)
@@ -217,7 +217,7 @@ def load_early_states() -> tuple[EarlyState, ...]:
   """Returns the states that ended before the first year of the calendars.
 
   Raises:
-    ValueError: naming file and line of what cannot be read.
+    ValueError: if a line cannot be read; the message names file and line.
   """
   return tuple(
     EarlyState(_split_names(name, names), int(first), int(last))

@@ -407,12 +407,12 @@ def format_key(
 
 
 def parse_key(text: str, timeline: Timeline) -> TimeKey:
-  """Returns the month that `text`, a full date and nothing else, names.
+  """Returns the month of `text`, which must be a full date and nothing else.
 
   Inverse of `format_key` for the styles `FULL_DATE_STYLES` and both scripts.
   DateError if `text` is not a full date, continues after it, names a reign that
-  several of `timeline` share, a month that `timeline` lacks, or a sexagenary
-  year that is another.
+  several of `timeline` share, a month that `timeline` lacks, or a different
+  sexagenary year.
   """
   for match, cue in iterate_matches(fold_script(text), timeline):
     if cue.start or not (cue.reign or match["common_year"]):

@@ -42,8 +42,8 @@ def find_named_reigns(
 ) -> tuple[int, list[int]]:
   """Returns where the name of a reign begins, and the numbers of its reigns.
 
-  The question is folded to Traditional script, the name ends at `end`; if there
-  is none, `end` and no number are returned.
+  The question is folded to Traditional script, and the name ends at `end`.
+  Without a name, returns `end` and no number.
   """
   # What can be the reign of a first year is the name of a reign.
   head = max(end - MAX_NAME, 0)

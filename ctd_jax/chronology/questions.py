@@ -180,8 +180,8 @@ class VagueDate:
 def read_vague_date(text: str, timeline: Timeline) -> VagueDate:
   """Returns the months that a question without an interval admits.
 
-  It reads reign, year, season and month. What contradicts what was read before,
-  as a second date does, is not a date.
+  It reads reign, year, season and month. Anything that contradicts what was
+  read before, such as a second date, is not treated as a date.
   """
   folded = fold_script(text)
   # A clause ends there, so that what follows opens one, as dates do.

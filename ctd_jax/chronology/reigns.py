@@ -306,7 +306,8 @@ def read_reign_table(path: pathlib.Path) -> tuple[Reign, ...]:
       first year in which the count began, `aliases` are separated by commas.
 
   Raises:
-    ValueError: naming file, line and column of what cannot be read.
+    ValueError: if a cell cannot be read; the message names file, line and
+      column.
   """
   reigns: list[Reign] = []
   # Spreadsheets put a byte order mark before the first column's name.

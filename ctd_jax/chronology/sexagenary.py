@@ -69,7 +69,7 @@ def from_julian_dates(
   """Returns Julian day numbers; the inverse of `to_julian_dates`.
 
   Raises:
-    ValueError: naming the first date that the calendar lacks.
+    ValueError: if the calendar lacks a date; the message names the first.
   """
   year, day_of_year = _split_dates(dates)
   julian_days = _DAYS_PER_FOUR_YEARS * year // 4 + day_of_year + _MARCH_1_JULIAN
@@ -82,7 +82,7 @@ def from_gregorian_dates(
   """Returns Julian day numbers; the inverse of `to_gregorian_dates`.
 
   Raises:
-    ValueError: naming the first date that the calendar lacks.
+    ValueError: if the calendar lacks a date; the message names the first.
   """
   year, day_of_year = _split_dates(dates)
   century = year // 100

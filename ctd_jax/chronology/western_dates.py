@@ -212,10 +212,10 @@ def count_roman_day(
 ) -> tuple[int, int]:
   """Returns (month, day) of a day before the "kalends", "nones" or "ides".
 
-  `count` is of days back from it, it included: 1 is the day itself, 2 the eve.
-  In a leap year the day that was put in is the second sixth before the Kalends
-  of March, and 24 February here. ValueError if the count reaches the mark
-  before.
+  `count` is the number of days back from the mark, inclusive: 1 is the day
+  itself, 2 the eve. In a leap year the inserted day is the second sixth before
+  the Kalends of March, here 24 February. Raises ValueError if the count reaches
+  the previous mark.
   """
   late = 2 * (month in _LATE_MONTHS)
   if mark == "kalends":

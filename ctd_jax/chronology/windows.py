@@ -360,7 +360,7 @@ def resolve_window(
 def blank_window_words(text: str, mentions: Sequence[DateMention]) -> str:
   """Returns a query with spaces for its dates and the words of their window.
 
-  `mentions` are its dates; of the others, as of titles, the text stays.
+  `mentions` are its dates; other dates, such as those in titles, are kept.
   """
   characters = list(text)
   for mention in mentions:

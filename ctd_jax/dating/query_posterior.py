@@ -67,7 +67,7 @@ class RecordWording:
   ) -> Float32[np.ndarray, "Q N"]:
     """Returns how well each record matches, 0 if it shares nothing.
 
-    `string_weight` is that of the shared strings beside BM25.
+    `string_weight` is the weight of shared strings, added to BM25.
     """
     scores = self._bm25.score_queries([" ".join(each) for each in words])
     # Of an empty question BM25 knows a token too.
@@ -101,7 +101,7 @@ _MAX_MATCHES = 2**24  # of queries with records, held at once
 class QueryConstants:
   """Free constants, chosen on validation questions."""
 
-  string_weight: float = 0.3  # of shared strings in the match, beside BM25
+  string_weight: float = 0.3  # of shared strings in the match, added to BM25
   # Of the match; the lower, the surer of the best record.
   temperature: float = 2.0
   wording_weight: float = 0.1  # of the match in the score of a record

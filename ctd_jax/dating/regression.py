@@ -168,7 +168,7 @@ def subsample_examples(
   max_majority: int,
   max_others: int = _MAX_OTHERS,
 ) -> tuple[Int[np.ndarray, " m"], Int[np.ndarray, " m"]]:
-  """Returns the indices of a sample, and how many examples each stands for.
+  """Returns the indices of a sample, and how many examples each represents.
 
   About `max_majority` and `max_others` of the two kinds are kept.
   """

@@ -131,7 +131,7 @@ def evaluate_date_files(
       counts.
 
   Raises:
-    ValueError: naming file and line of what cannot be read.
+    ValueError: if a line cannot be read; the message names file and line.
   """
   records = {
     benchmark.records[row].record_id: benchmark.records[row]

@@ -204,7 +204,8 @@ def families_of(
     kinds_by_record_id: kinds of its positives at least.
 
   Raises:
-    ValueError: naming the query, if the two views contradict each other.
+    ValueError: if the two views contradict each other; the message names the
+      query.
   """
   allowed_families = (
     _WINDOW_FAMILIES if query.family == benchmark.WINDOW else _POINT_FAMILIES

@@ -284,8 +284,8 @@ def fill_tables(
   """Returns a Markdown text with every marked table rebuilt from `rows`.
 
   Raises:
-    ValueError: naming file and line, if a marker is never closed, its name or
-      a key is unknown, or it selects nothing.
+    ValueError: if a marker is never closed, its name or a key is unknown, or it
+      selects nothing; the message names file and line.
   """
 
   def format_marked_table(match: re.Match) -> str:
@@ -399,7 +399,8 @@ def renew_tables(
 
   Raises:
     FileNotFoundError: if there is no such file or no result.
-    ValueError: naming file and line of a bad marker, or a bad result file.
+    ValueError: if a marker or a result file is bad; the message names file and
+      line.
   """
   renewed_texts = {}
   for path in paths:

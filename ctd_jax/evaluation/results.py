@@ -231,8 +231,8 @@ def read_result_rows(path: str | os.PathLike) -> list[ResultRow]:
   """Returns the rows of a JSON file.
 
   Raises:
-    ValueError: naming the file, the number of the row (from 1) and the field
-      at fault.
+    ValueError: if a row is bad; the message names the file, the number of the
+      row (from 1) and the field.
   """
   try:
     rows = msgspec.json.decode(files.read_text(path), type=list[dict])
@@ -380,7 +380,8 @@ def read_comparison_rows(path: str | os.PathLike) -> list[ComparisonRow]:
   """Returns the rows of a TSV file.
 
   Raises:
-    ValueError: naming file, line and column of what cannot be read.
+    ValueError: if a cell cannot be read; the message names file, line and
+      column.
   """
   return [
     row for _, row in files.read_csv_rows(path, ComparisonRow, delimiter="\t")

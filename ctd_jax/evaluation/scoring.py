@@ -203,7 +203,7 @@ def evaluate(
   Raises:
     FileNotFoundError: if there is no such run file.
     TypeError: if the object has no method `search`, or the benchmark is none.
-    ValueError: naming the split, file, line or record at fault.
+    ValueError: if a split, file, line or record is bad; the message names it.
   """
   if not isinstance(benchmark, Benchmark):
     raise TypeError(

@@ -78,7 +78,8 @@ def score_runs(
     variant_systems: see `find_run_paths`.
 
   Raises:
-    ValueError: naming the file, if it is malformed or of another benchmark.
+    ValueError: if a file is malformed or belongs to another benchmark; the
+      message names it.
   """
   kinds = {record.record_id: record.kind for record in benchmark.records}
   tables = []
@@ -107,7 +108,7 @@ def find_run_paths(
       may stand for two models.
 
   Raises:
-    ValueError: naming both files, if those of such a system differ.
+    ValueError: if those of such a system differ; the message names both files.
   """
   paths = {}
   for folder in folders:
@@ -138,7 +139,8 @@ def read_run_origin(folder: files.AnyPath) -> dict[str, RunOrigin]:
   """Returns system -> provenance of its run files, {} if none is recorded.
 
   Raises:
-    ValueError: naming file, system and field of what cannot be read.
+    ValueError: if a field cannot be read; the message names file, system and
+      field.
   """
   path = folder / ORIGIN_FILE
   if not path.exists():
@@ -225,7 +227,8 @@ def summarize_runs(
     variant_systems: see `find_run_paths`.
 
   Raises:
-    ValueError: naming the file, if a run is malformed or of another benchmark.
+    ValueError: if a run is malformed or belongs to another benchmark; the
+      message names the file.
   """
   order_by_system = {name: i for i, name in enumerate(order)}
   tables = sorted(

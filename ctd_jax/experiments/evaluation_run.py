@@ -62,7 +62,7 @@ def run_evaluation(
   Raises:
     FileNotFoundError: if the workdir has no trained run that is needed, or no
       run files for a report.
-    ValueError: naming the field or the file that is wrong.
+    ValueError: if a field or file is wrong; the message names it.
   """
   if (baselines_only or report) and not devices.is_coordinator():
     return  # work for one process
@@ -119,15 +119,15 @@ def write_system_runs(
 ) -> None:
   """Writes the run files of a system that needs no training run.
 
-  A system that dates the gallery also has its dates written, and a tuned one
-  tuning.NAME.tsv: the constants that were tried, best first.
+  For a system that dates the gallery, its dates are written too; for a tuned
+  one, tuning.NAME.tsv with the constants that were tried, best first.
 
   Args:
     benchmark: benchmark whose queries are asked.
     name: name of the system.
     system: system that ranks.
     splits: splits whose queries are asked.
-    depth: records kept for a query.
+    depth: number of records kept for a query.
     folder: folder for the run files.
   """
   masks = protocol.gallery_masks(benchmark.kinds)
@@ -204,7 +204,8 @@ def validate_evaluation(config: ml_collections.ConfigDict) -> None:
       are read.
 
   Raises:
-    ValueError: naming the field, its value and what would be right.
+    ValueError: if a field is wrong; the message names it, its value and what is
+      expected.
   """
   registry.check_run_name(config.name)
   training_config.validate_evaluation(config.eval)
@@ -228,7 +229,7 @@ def evaluate_systems(
   Raises:
     FileNotFoundError: if one of `other_workdirs` was not evaluated on this
       data set.
-    ValueError: naming a field of the config.
+    ValueError: if a field of the config is wrong; the message names it.
   """
   training_config.validate_evaluation(config.eval)
   registry.validate(config)
@@ -249,7 +250,7 @@ def render_report(
   other_workdirs: Sequence[Folder],
   is_training_dataset: bool,
 ) -> None:
-  """Prints and writes an earlier evaluation, with the page; ranks nothing.
+  """Prints an earlier evaluation and writes it and its page, without ranking.
 
   Args:
     benchmark: benchmark whose queries were asked.
@@ -259,7 +260,8 @@ def render_report(
     is_training_dataset: whether the run was trained on this data set.
 
   Raises:
-    FileNotFoundError: naming the folder, if it was not evaluated.
+    FileNotFoundError: if the run was not evaluated; the message names the
+      folder.
   """
   folder = transfer.transfer_folder(workdir, benchmark)
   if is_training_dataset:
@@ -343,7 +345,7 @@ def print_summary(
   config: ml_collections.ConfigDict,
   folders: Sequence[Folder],
 ) -> None:
-  """Prints a table of the run files in some folders; writes all and the page.
+  """Prints a table of run files, and writes all tables and the page.
 
   Args:
     benchmark: benchmark whose queries were asked.

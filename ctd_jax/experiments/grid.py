@@ -178,7 +178,8 @@ class Grid:
     """Raises ValueError if a cell cannot be trained, before any is.
 
     Raises:
-      ValueError: naming the cell, the field and what is expected.
+      ValueError: if a cell is wrong; the message names it, the field and what
+        is expected.
     """
     for cell in self.cells:
       config = join_method(self.config, cell.method)
@@ -207,7 +208,8 @@ class Grid:
       splits: splits to evaluate; () = those of the config.
 
     Raises:
-      ValueError: naming the runs that failed, after all others have ended.
+      ValueError: if runs failed, after all others have ended; the message names
+        them.
     """
     pending = [cell for cell in self.cells if not cell.is_finished]
     self._run("ctd_jax.train", pending, splits)
@@ -236,7 +238,8 @@ def run_commands(
   """Runs the command of each cell, `jobs` at a time on shares of the cores.
 
   Raises:
-    ValueError: naming the runs that failed, after all others have ended.
+    ValueError: if runs failed, after all others have ended; the message names
+      them.
   """
   cores = sorted(os.sched_getaffinity(0))
   # With more jobs than cores some shares are empty: they get all cores.
@@ -435,13 +438,14 @@ def _format_tests(
 
 
 def parse_grid(texts: Sequence[str]) -> dict[str, list[str]]:
-  """Returns field -> values as they were typed.
+  """Returns the values of each field as they were typed.
 
   Args:
-    texts: values of --grid, FIELD=VALUE,VALUE each.
+    texts: values of --grid, each FIELD=VALUE,VALUE.
 
   Raises:
-    ValueError: naming the flag, if there is no value or a field comes twice.
+    ValueError: if there is no value or a field comes twice; the message names
+      the flag.
   """
   values_by_field: dict[str, list[str]] = {}
   for text in texts:
@@ -464,7 +468,7 @@ def read_values(
   config: str,
   overrides: Sequence[str],
 ) -> dict[str, list[str]]:
-  """Returns field -> values as the config has them: 1e-4 becomes 0.0001.
+  """Returns the values of each field as in the config: 1e-4 becomes 0.0001.
 
   Args:
     values_by_field: see `parse_grid`.
@@ -472,8 +476,8 @@ def read_values(
     overrides: --config.FIELD=VALUE arguments of every run.
 
   Raises:
-    ValueError: naming field or value, if there is no such field, it cannot be
-      swept, or a value is not of its type or there twice.
+    ValueError: if there is no such field, it cannot be swept, or a value is not
+      of its type or there twice; the message names field or value.
   """
   base = command_line.read_config(config, overrides)
   names = training_config.field_names(base)

@@ -59,10 +59,10 @@ def train_and_evaluate(
   Raises:
     DivergedError: if the loss stops being finite.
     CheckpointError: if the workdir holds a run of another config.
-    FileNotFoundError: naming the field of weights that are missing.
+    FileNotFoundError: if weights are missing; the message names their field.
     Preempted: if a signal said so; the state has been saved.
-    ValueError: naming a field of the config that is wrong, or steps of the
-      profile that the run does not have.
+    ValueError: if a field of the config is wrong, or the run does not have the
+      steps of the profile; the message names them.
   """
   evaluation_run.validate_evaluation(config)
   with devices.PreemptionWatch() as watch:

@@ -289,8 +289,8 @@ def rank_records(
 
   Args:
     masks: masks from `mask_kinds`; None for all records.
-    skip: records shown on earlier pages. Words are matched as loosely as for
-      those, so that no page repeats another.
+    skip: number of records on earlier pages. Words are matched as loosely as on
+      those pages, so that no page repeats another.
   """
   works = index.works if works is None else works
   posteriors = [index.posteriors_of(work) for work in works]

@@ -82,7 +82,7 @@ def export_corrections(
   """Returns corrections as a file.
 
   Args:
-    chosen: the corrections; fixed and tei leave out those undone.
+    chosen: the corrections; the formats fixed and tei omit undone ones.
     export_format: one of `FORMATS`.
   """
   if export_format not in FORMATS:

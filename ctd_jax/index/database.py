@@ -266,7 +266,7 @@ def make_uri(path: pathlib.Path, readonly: bool) -> str:
   """Returns the URI that opens an existing SQLite database."""
   mode = "rw"
   if readonly:
-    # Readers of WAL write beside the file; where they cannot, nobody does.
+    # Readers of WAL write next to the file; where they cannot, nobody does.
     mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
   return f"{path.resolve().as_uri()}?mode={mode}"
 

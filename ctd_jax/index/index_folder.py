@@ -68,7 +68,7 @@ class IndexFolder:
     Args:
       encoder: path of the encoder that made the index's vectors; None if it has
         not moved, "none" to search words without vectors.
-      dense_weight: weight of vectors beside words, 0..1; default
+      dense_weight: weight of vectors against words, 0..1; default
         `vectors.DENSE_WEIGHT`.
 
     Raises:

@@ -163,7 +163,7 @@ def make_posterior_arrays(
   num_months: int,
   event_log_p: Float[np.ndarray, " n"] | None = None,
 ) -> PosteriorArrays:
-  """Returns posteriors from full ones.
+  """Returns compact posteriors from full ones.
 
   Args:
     blocks: p(months) and, last, p(outside) of consecutive records, [b, K + 1].
@@ -236,7 +236,7 @@ def make_certain_posteriors(
 def summarize_posteriors(
   posteriors: PosteriorArrays,
 ) -> dict[str, np.ndarray]:
-  """Returns best month and ends of the credible months of every record.
+  """Returns the best month and the range of credible months of every record.
 
   best_month (K = outside), best_probability, first_credible and last_credible,
   each [n].

@@ -52,10 +52,10 @@ def search_words(
   works: Sequence[database.IndexedWork] | None = None,
   months: tuple[int, int] | None = None,
 ) -> dict[int, float]:
-  """Returns row -> score in 0..1 of the records that have the words.
+  """Returns the records that have the words, as row -> score in 0..1.
 
   Args:
-    k: records wanted; with fewer, looser matches are taken too.
+    k: number of records wanted; with fewer, looser matches are added.
     months: first and last; the record's best month must be between them.
   """
   scores: dict[int, float] = {}

@@ -140,7 +140,7 @@ def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
 
 # Records that are answers without having the words; as many as words may match.
 NUM_NEAR = 500
-# Of vectors beside words, 0..1. Chosen on validation questions, see
+# Of vectors against words, 0..1. Chosen on validation questions, see
 # docs/guides/ask.md.
 DENSE_WEIGHT = 0.1
 Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work

@@ -264,7 +264,7 @@ def pool_texts(
 ) -> Float[Array, "B {max_texts} D"]:
   """Returns one vector for every text of a row, not normalised.
 
-  A text without any token gets a finite vector without meaning.
+  A text without tokens gets a finite but meaningless vector.
 
   Args:
     token_states: states of the tokens.

@@ -53,7 +53,7 @@ _FILE_NAMES = Encoding(
 
 
 def fingerprint_encodings(params: Any, tokens: Tokens, config: Any) -> str:
-  """Returns a hash of all that encodings depend on, hexadecimal.
+  """Returns the hexadecimal hash of everything that encodings depend on.
 
   Args:
     params: parameters of the dual encoder.
@@ -372,7 +372,7 @@ def write_model_runs(experiment: Experiment) -> None:
 
   Raises:
     FileNotFoundError: if the workdir has no checkpoint.
-    checkpoints.CheckpointError: if it is of another architecture.
+    checkpoints.CheckpointError: if it has another architecture.
   """
   workdir, config = experiment.workdir, experiment.config
   step = experiment.checkpoints.best_step

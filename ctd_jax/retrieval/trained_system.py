@@ -80,7 +80,7 @@ def restore_system(experiment: Experiment) -> TrainedSystem:
   """Returns the system of a run: its best checkpoint, or none before training.
 
   Raises:
-    checkpoints.CheckpointError: if the checkpoint is of another architecture.
+    checkpoints.CheckpointError: if the checkpoint has another architecture.
   """
   step = experiment.checkpoints.best_step
   if step is None:
@@ -100,12 +100,12 @@ def restore_system(experiment: Experiment) -> TrainedSystem:
 
 
 def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
-  """Writes a trained system; its encoder as other libraries load it.
+  """Writes a trained system, with its encoder as other libraries load it.
 
-  Adapters are merged into the encoder, of which the folder has no others.
+  Adapters are merged into the encoder; the folder has no other copy of it.
 
   Args:
-    folder: made if needed.
+    folder: created if needed.
     system: system with the parameters of a checkpoint.
   """
   config, backbone = system.config, system.backbone
@@ -151,7 +151,7 @@ def read_system(folder: pathlib.Path) -> TrainedSystem:
 
   Raises:
     FileNotFoundError: if a file is missing.
-    ValueError: naming the file that does not fit.
+    ValueError: if a file does not fit; the message names it.
   """
   path = folder / SYSTEM_FILE
   content = folders.read_json(path, _SystemFile)

@@ -58,8 +58,8 @@ def read_bracket_notes(folder: pathlib.Path) -> list[str]:
   """Returns the bracket notes of the Kanripo editions below `folder`.
 
   Raises:
-    FileNotFoundError: if there is no such edition below it.
-    ValueError: naming a file that is not UTF-8.
+    FileNotFoundError: if there is no such edition in it.
+    ValueError: if a file is not UTF-8; the message names it.
   """
   paths = sorted(folder.glob("*KR1e*/**/*.txt"))
   if not paths:
@@ -161,9 +161,9 @@ def read_dated_gallery(
 def list_works(
   benchmark: Benchmark, corpus: Corpus
 ) -> dict[str, Int[np.ndarray, " n"]]:
-  """Returns source -> rows of its records in order, where that is known.
+  """Returns the rows of each source's records in order, where that is known.
 
-  Texts that say their month themselves, the placeholders, are of no work.
+  Placeholders, whose texts state their own month, belong to no work.
 
   Args:
     benchmark: benchmark with the gallery.

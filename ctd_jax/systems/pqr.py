@@ -75,8 +75,8 @@ def read_pseudo_queries(
 
   Raises:
     FileNotFoundError: if there is no such file.
-    ValueError: naming file, line and field, if a line is malformed, or its
-      record is unknown or stands twice.
+    ValueError: if a line is malformed, or its record is unknown or stands
+      twice; the message names file, line and field.
   """
   path = pathlib.Path(path)
   if not path.is_file():

@@ -231,7 +231,7 @@ def default_section(name: str) -> ml_collections.ConfigDict:
     name: name of the section, e.g. "dating".
 
   Raises:
-    ValueError: naming the sections there are, if it is unknown.
+    ValueError: if it is unknown; the message lists the sections.
   """
   _load_once()
   configs = _section_configs()
@@ -257,7 +257,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
       there; a section that is absent has its defaults.
 
   Raises:
-    ValueError: naming the field, its value and what would be right.
+    ValueError: if a field is wrong; the message names it, its value and what is
+      expected.
   """
   names = system_names()
   for name in config.eval.baselines:
@@ -274,7 +275,7 @@ def check_run_name(name: str, field: str = "config.name") -> None:
   """Raises ValueError if a run has the name of a system.
 
   Raises:
-    ValueError: naming the field.
+    ValueError: if the name is taken; the message names the field.
   """
   if name in system_names():
     raise ValueError(
@@ -295,7 +296,7 @@ def make_systems(
     config: seed, eval.baselines, eval.mode and the systems' sections.
 
   Raises:
-    ValueError: naming the field of the config that is wrong.
+    ValueError: if a field of the config is wrong; the message names it.
     FileNotFoundError: if a file that a section names is missing.
   """
   validate(config)
@@ -326,7 +327,7 @@ def read_section(
     section_type: the dataclass.
 
   Raises:
-    ValueError: naming a field that the section does not have.
+    ValueError: if the section lacks a field; the message names it.
   """
   fields = dict(config.get(section_type.SECTION) or {})
   allowed = [field.name for field in dataclasses.fields(section_type)]
@@ -349,7 +350,7 @@ def explain_field(config: ml_collections.ConfigDict | None, field: str) -> str:
     field: dotted, without "config.", e.g. "published.source".
 
   Returns:
-    What would be right, behind a semicolon, or "".
+    What is expected, after a semicolon, or "".
   """
   section, _, leaf = field.partition(".")
   names = [

@@ -16,7 +16,7 @@ _SUFFIXES = frozenset(
 )
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown"))
 _TEI_SUFFIXES = frozenset((".xml", ".tei"))
-# What is beside texts in a repository.
+# Other files next to texts in a repository.
 _ABOUT_FILE = re.compile(
   r"(?:readme|license|licence|copying|changelog|contributing|authors)\b",
   re.IGNORECASE,

@@ -41,10 +41,10 @@ _WITHIN_SENTENCE = "，、：；"
 
 
 def read_tls(file: SourceFile, entry_list: EntryList) -> None:
-  """Adds the entries of a juan with a clause a line.
+  """Adds the entries of a juan that has one clause per line.
 
-  Where items are numbered, an item is an entry; else what stands between empty
-  lines or comments.
+  If items are numbered, each is an entry; otherwise the text between empty
+  lines or comments is.
   """
   counts = entry_list.counts
   entry_list.close_headings()

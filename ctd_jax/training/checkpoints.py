@@ -88,7 +88,7 @@ class Checkpoints:
   metric: str  # name of the validation metric that ranks them, higher is better
   # Description of the architecture, saved with and compared to each.
   model: Mapping[str, Any]
-  keep_latest: int = 1  # how many of the latest are kept, beside the best
+  keep_latest: int = 1  # number of latest checkpoints kept, besides the best
 
   def __post_init__(self):
     self.directory = run_folder.resolve_folder(self.directory)

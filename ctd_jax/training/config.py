@@ -239,7 +239,7 @@ def base_config() -> ml_collections.ConfigDict:
   # Loop.
   c.log_every = 50  # steps
   c.eval_every = 400  # steps; validation and checkpoint
-  c.keep_latest = 2  # checkpoints, beside the best one
+  c.keep_latest = 2  # checkpoints, besides the best one
 
   # Validation and evaluation.
   c.eval = ml_collections.ConfigDict()
@@ -396,7 +396,8 @@ def validate(config: ml_collections.ConfigDict) -> None:
   name against those of the systems are checked where those are known.
 
   Raises:
-    ValueError: naming the field, its value and what is expected.
+    ValueError: if a field is wrong; the message names it, its value and what is
+      expected.
   """
   # At call time: configs are parsed, and --help shown, without JAX.
   from ctd_jax.benchmark import runs

@@ -43,10 +43,11 @@ _barrier_numbers = itertools.count()
 def initialize_processes() -> None:
   """Joins the processes of the run, if there are several.
 
-  To be called before anything asks JAX for its devices.
+  Call this before anything asks JAX for its devices.
 
   Raises:
-    ValueError: naming the flag that is missing, or what JAX could not read.
+    ValueError: if a flag is missing or JAX cannot read it; the message names
+      it.
   """
   flag_values = {
     flag.name: flag.value for flag in (COORDINATOR, NUM_PROCESSES, PROCESS_ID)
@@ -113,9 +114,9 @@ def to_process_local(tree: Any) -> Any:
 
 
 def process_slice(num_rows: int) -> np.ndarray:
-  """Returns the rows that this process works on, as many as every other.
+  """Returns the rows that this process works on, as many as in all others.
 
-  Together they are all rows in order; after them the last is repeated.
+  Together, the processes have all rows in order, then repeat the last one.
   """
   count = -(-num_rows // jax.process_count())
   start = jax.process_index() * count

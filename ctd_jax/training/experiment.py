@@ -376,8 +376,7 @@ def tokenize_side(
 ) -> Tokens:
   """Returns queries, or records of a gallery, as tokens.
 
-  Texts that are cut, and distinct ones with the same tokens, are counted in
-  warnings.
+  Warnings count texts that are cut, and distinct texts with the same tokens.
 
   Args:
     side: "query" or "record", whose length is read in the config, and whose

@@ -149,7 +149,7 @@ class BatchReader(grain.transforms.Map):
 
 
 _READ_AHEAD = 4  # batches of a process that reads
-_PLACED_AHEAD = 2  # batches on the devices, beside the one at work
+_PLACED_AHEAD = 2  # batches on the devices, besides the current one
 _NUM_BATCHES = 2**40  # more than any run has
 _ORDER = 1  # of the batches of a seed; another one makes another number
 

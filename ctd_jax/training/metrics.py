@@ -156,8 +156,8 @@ def _read_lines(path: Folder, last_step: int | None) -> list[str]:
 def start_run(config: ml_collections.ConfigDict, workdir: Folder) -> Any:
   """Returns the run of W&B that a workdir belongs to, with its whole config.
 
-  All parts of a run that was resumed are one run there; its number is kept in
-  the workdir. Settings of W&B's own, e.g. WANDB_MODE=offline, count.
+  All parts of a resumed run are one run there; the workdir keeps its id. W&B's
+  own settings, e.g. WANDB_MODE=offline, apply.
   """
   if not config.wandb_project or not devices.is_coordinator():
     return None

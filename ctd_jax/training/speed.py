@@ -107,8 +107,8 @@ def _find_processor() -> jax.Device | None:
 def count_flops(function: Callable[..., Any], *arguments: Any) -> float:
   """Returns the FLOPs of a function as XLA counts them before it optimises.
 
-  The body of a loop counts once, kernels of a device not at all. JAX must have
-  a processor.
+  A loop body counts once; device kernels do not count. JAX must have a CPU
+  backend.
   """
   # Other backends analyse compiled programs only, which hide products in calls
   # of libraries.

@@ -169,7 +169,7 @@ def make_train_step(
 
   The dropout key depends on the seed and the step alone, so a resumed run
   draws what the uninterrupted one would have drawn. On another number of
-  devices texts are packed anew, and the draws are others.
+  devices, texts are packed differently, and the draws differ.
   """
 
   def step(state: TrainState, batch: Batch) -> tuple[TrainState, Metrics]:

@@ -71,7 +71,7 @@ def read_text(path: str | os.PathLike) -> str:
 
   Raises:
     FileNotFoundError: if there is no such file.
-    ValueError: naming file and byte, if it is not UTF-8.
+    ValueError: if it is not UTF-8; the message names file and byte.
   """
   data = as_path(path).read_bytes()
   try:
@@ -101,7 +101,7 @@ def read_csv_rows(
     row_type: msgspec struct; cells are converted to its fields' types.
 
   Raises:
-    ValueError: naming file, line and column.
+    ValueError: if a cell is wrong; the message names file, line and column.
   """
   columns = row_type.__struct_encode_fields__
   with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:

@@ -99,7 +99,7 @@ class UsualWording:
 def align_records(
   records: Sequence[WorkText], usual: UsualWording, month: int
 ) -> list[list[WorkText]]:
-  """Returns the records grouped by event, in the order that the works give.
+  """Returns the records grouped by event, in the order of the works.
 
   Args:
     records: sorted by column, within a column in the order of the work.

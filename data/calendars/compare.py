@@ -130,7 +130,7 @@ def read_dila(folder: pathlib.Path) -> Iterator[DilaMonth]:
 
   Raises:
     FileNotFoundError: if a table is missing.
-    ValueError: naming the file and its columns.
+    ValueError: if a file has other columns; the message names it and them.
   """
   for country in calendar_tables.COUNTRIES:
     path = folder / f"{country}.tsv"

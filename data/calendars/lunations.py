@@ -228,7 +228,7 @@ def format_year_rows(
 ) -> Iterator[tuple[str, int, int, str, str]]:
   """Yields stream, year, first day, months and lengths of every year.
 
-  Months as runs, `1-7,7L,8-12`; of the lengths the last digit: 0 for 30 days.
+  Months are runs, `1-7,7L,8-12`; lengths are the last digits: 0 for 30 days.
   """
   for stream, lunations in streams.items():
     for year, group in itertools.groupby(lunations, key=lambda row: row.year):

@@ -1,7 +1,7 @@
 """TFDS builder of Chronocept: statements and their validity over log time.
 
 `benchmark_1` and `benchmark_2` are the published samples, `synthetic_1` and
-`synthetic_2` invented ones of the same sizes. Tables and a plot beside the data
+`synthetic_2` invented ones of the same sizes. Tables and a plot with the data
 compare them with the published statistics.
 """
 
@@ -329,7 +329,7 @@ class Builder(BaseBuilder):
       yield sample.sample_id, sample_records.make_example(sample)
 
   def describe(self) -> dict[str, Any]:
-    """Writes tables and a plot beside the data; returns the statistics.
+    """Writes tables and a plot next to the data; returns the statistics.
 
     Returns:
       Plain values: name, `synthetic`, `content_sha256`, and the rows of the

@@ -30,7 +30,7 @@ from ctd_jax_datasets.common.summary import Figures
 
 QUERY_SEED = 0  # of the wordings and windows of queries
 MINI_SEED = 0  # of the invented chronicle
-# Written beside the data: events that two works put into different months.
+# Written next to the data: events that two works put into different months.
 DISAGREEMENTS_FILE = "disagreements.tsv"
 # Records, queries by split, and split by month.
 _Contents = tuple[

@@ -64,7 +64,7 @@ def count_units(
 def count_decisions(
   segments: Iterable[events.DatedSegment], entries: int, cut_at_events: int
 ) -> dict[str, int]:
-  """Returns rule -> number of segments of the base texts that it dated.
+  """Returns the number of base-text segments that each rule dated.
 
   Args:
     cut_at_events: number of pieces the entries were cut into for their events.

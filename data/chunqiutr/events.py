@@ -115,7 +115,7 @@ def match_events(
 ) -> list[EventMatch]:
   """Returns the matches of one tradition, at most one for a sentence or clause.
 
-  They are in the order of both works; after those of a reign come the entries
+  They follow the order of both works; after those of a reign come the entries
   of 公羊 and 穀梁 that print only some words of a sentence.
   """
   matches = []
@@ -155,8 +155,8 @@ def compute_similarity(
 ) -> Int[np.ndarray, "N M"]:
   """Returns the similarity of each sentence and clause, 0-100.
 
-  A sentence is compared with as many characters from the beginning of the
-  clause on, and with the clause alone. Dates are compared only if the sentence
+  A sentence is compared with the same number of characters from the start of
+  the clause, and with the clause alone. Dates are compared only if the sentence
   is nothing but a date.
   """
   similarity = np.zeros((len(sentences), len(clauses)), np.int32)
@@ -203,7 +203,7 @@ def _pair_weights(
 
 
 def best_chain(weights: Int[np.ndarray, "N M"]) -> list[tuple[int, int]]:
-  """Returns the pairs, both members increasing, with the greatest sum.
+  """Returns the pairs with the greatest sum, both members increasing.
 
   Args:
     weights: pairs worth 0 or less are not taken.

@@ -250,8 +250,8 @@ def estimate_rate(
 ) -> ErrorRate:
   """Returns the share of records on which one of `verdicts` was given.
 
-  The interval is Wilson's for the weighted share, at the number of records
-  that unweighted would say as much (Kish's effective sample size).
+  The interval is Wilson's for the weighted share, at Kish's effective sample
+  size: the number of unweighted records that would be as informative.
 
   Args:
     verdicts: a selection of `VERDICTS`.

@@ -284,7 +284,7 @@ def _draw_share(
   axes.set_xlabel("ruler, in order of time")
 
 
-# Written beside the data.
+# Written next to the data.
 FINDINGS_FILE = "findings.txt"  # oddities in the authors' files
 TABLES_FILE = "audit.txt"
 COVERAGE_PLOT = "coverage.png"
@@ -393,7 +393,7 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     return self.sources or os.environ.get(source_files.RELEASE_FOLDER_VARIABLE)
 
   def _write_text_file(self, name: str, text: str) -> None:
-    """Writes a file beside the data."""
+    """Writes a file next to the data."""
     files.write_text(self.data_path / name, text)
 
   def _write_audit(self, audit_data: Mapping[str, Any]) -> None:
@@ -412,7 +412,7 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
     return {}
 
   def describe(self) -> dict[str, Any]:
-    """Writes tables and a plot beside the data; returns the statistics."""
+    """Writes tables and a plot next to the data; returns the statistics."""
     path = self.data_path
     statistics = summary.summarise_dataset(self)
     paper_figures = self._read_paper_figures(statistics)

@@ -146,8 +146,8 @@ def read_beir(folder: str | os.PathLike) -> Benchmark:
 
   Raises:
     FileNotFoundError: if there is no such folder, or a file is missing.
-    FolderError: naming file, line and field of what is wrong, and what would be
-      right.
+    FolderError: if a field is wrong; the message names file, line and field,
+      and says what is expected.
   """
   folder = files.as_path(folder).expanduser()
   qrels_files = [
@@ -272,7 +272,7 @@ def read_corpus_lines(
 
   Raises:
     FileNotFoundError: if there is no corpus.
-    FolderError: naming file, line and field of what is wrong.
+    FolderError: if a field is wrong; the message names file, line and field.
   """
   folder = files.as_path(folder).expanduser()
   if not (folder / CORPUS_FILE).is_file():

@@ -182,8 +182,8 @@ def read_metadata(folder: epath.Path) -> FolderMetadata:
   """Returns the contents of `metadata.json`, defaults without the file.
 
   Raises:
-    FolderError: naming the member that has another type, or the file if it is
-      not JSON.
+    FolderError: if a member has another type or the file is not JSON; the
+      message names the member or the file.
   """
   path = folder / METADATA_FILE
   if not path.exists():

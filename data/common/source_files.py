@@ -82,8 +82,8 @@ def check_folder_files(
   """Returns name -> path of every known file, after checking all of them.
 
   Raises:
-    SourceError: naming the first file that is missing or differs, with the
-      expected and the found size and sha256.
+    SourceError: if a file is missing or differs; the message names the first,
+      with its expected and actual size and sha256.
   """
   paths = {}
   for name, (url, info) in sorted(file_infos.items()):
@@ -213,7 +213,7 @@ def locate_blobs(
   blobs: Mapping[str, Blob],
   folder: str | os.PathLike | None = None,
 ) -> dict[str, pathlib.Path]:
-  """Returns name -> path of every known file, in a folder or downloaded.
+  """Returns the path of every known file by name, in a folder or downloaded.
 
   Raises:
     SourceError: if a file is missing, the network fails or a download has
@@ -341,7 +341,7 @@ def decode_utf8(content: bytes) -> str:
   """Returns the text of a UTF-8 file.
 
   Raises:
-    SourceError: naming the first byte that is not UTF-8.
+    SourceError: if a byte is not UTF-8; the message names the first.
   """
   try:
     return content.decode("utf-8")

@@ -1,7 +1,7 @@
 """Counts of a built data set, taken from the data set itself, and their tables.
 
-Figures of a build are beside published ones where there are any: `Table N` in
-a title is the paper's.
+Figures of a build are shown next to published ones, if there are any: `Table N`
+in a title is the paper's.
 """
 
 import collections
@@ -31,7 +31,7 @@ from ctd_jax.utils import output
 # The gallery, all splits together, is one TFDS split; queries have one each.
 RECORDS_SPLIT = "records"
 TOTAL = "total"  # label of the last row
-AUDIT_FILE = "audit.json"  # a builder's account of its work, beside the data
+AUDIT_FILE = "audit.json"  # a builder's account of its work, next to the data
 MIN_SAFE_SCORE = 0.9  # from here on the paper calls a comment safely aligned
 
 

@@ -274,7 +274,7 @@ class QuestionChecker:
     """Checks a question.
 
     Raises:
-      CheckError: naming the question and the problem.
+      CheckError: if a question is wrong; the message names it and the problem.
     """
     problem = (
       self._check_form(question)
@@ -354,7 +354,7 @@ def check_splits(questions: Iterable[Question]) -> None:
   """Checks that no entity is in questions of two splits.
 
   Raises:
-    CheckError: naming the entity.
+    CheckError: if an entity is wrong; the message names it.
   """
   split_of: dict[str, str] = {}
   for question in questions:

@@ -1,7 +1,7 @@
 """TFDS builder of CTM: temporal reasoning across Chinese dynasties.
 
 `qa` and `long_script` are questions, `ito` games, `release` the authors'
-questions from a folder. Tables beside the data compare them with the counts of
+questions from a folder. Tables next to the data compare them with the counts of
 the paper.
 
 Source: CTM, arXiv 2502.16922.
@@ -381,7 +381,7 @@ class Builder(BaseBuilder):
     return questions
 
   def describe(self) -> dict[str, Any]:
-    """Writes tables beside the data; returns the statistics.
+    """Writes tables next to the data; returns the statistics.
 
     Returns:
       name, `content_sha256`, and the rows of every table, ready for JSON.

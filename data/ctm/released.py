@@ -172,7 +172,7 @@ _EDD_TYPE_PATTERN = re.compile("根据.+确定.*朝代")
 def read_released_questions(
   folder: str | os.PathLike,
 ) -> tuple[list[Question], source_files.FileNotes]:
-  """Returns the questions of a folder of JSON files, and what is odd in them.
+  """Returns the questions in a folder of JSON files, and their oddities.
 
   Args:
     folder: holds `*.json` (a list of records) or `*.jsonl` (one per line).

@@ -239,7 +239,8 @@ def load_themes() -> tuple[Theme, ...]:
   """Returns the eight themes of the game.
 
   Raises:
-    ValueError: naming the theme without ten items of rising measure.
+    ValueError: if a theme does not have ten items of rising measure; the
+      message names it.
   """
   rows = periods.read_table(
     periods.table_path("themes"),

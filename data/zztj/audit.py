@@ -158,7 +158,7 @@ def audit_scan(
 ) -> dict[str, Any]:
   """Returns the counts of every part and reading, ready for JSON.
 
-  `titles` counts the juan, and how many have the first year and the number of
+  `titles` counts the juan, and those with the first year and the number of
   years of their printed headings; `rows` have part, reading and `agreement`.
   """
   timeline = reigns.load_timeline(gallery.TIMELINE_NAME)

@@ -291,7 +291,8 @@ def read_calendar(path: pathlib.Path) -> Calendar:
   """Returns the calendar of a reign table (see `reigns.read_reign_table`).
 
   Raises:
-    ValueError: naming file, line and column that cannot be read.
+    ValueError: if a cell cannot be read; the message names file, line and
+      column.
     FileNotFoundError: if the file does not exist.
   """
   try:

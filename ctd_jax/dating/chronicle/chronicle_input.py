@@ -24,8 +24,8 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
 
   Raises:
     FileNotFoundError: if the path does not exist.
-    ValueError: naming file and line that cannot be read; or if the text has no
-      record or the folder several works.
+    ValueError: if a line cannot be read (the message names file and line), the
+      text has no record, or the folder holds several works.
   """
   if not path.exists():
     raise FileNotFoundError(f"--input={path}: no such file or folder")
@@ -87,7 +87,8 @@ def load_reigns(name: str, records: Sequence[Entry] = ()) -> Calendar:
 
   Raises:
     FileNotFoundError: listing installed tables and the nearest polities.
-    ValueError: naming file, line and column that cannot be read.
+    ValueError: if a cell cannot be read; the message names file, line and
+      column.
   """
   path = pathlib.Path(name).expanduser()
   if path.is_file():

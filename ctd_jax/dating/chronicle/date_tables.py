@@ -90,7 +90,8 @@ def read_dates_jsonl(path: str | os.PathLike) -> list[DatedSection]:
 
   Raises:
     FileNotFoundError: if the file does not exist.
-    ValueError: naming file and line that is not a dated section.
+    ValueError: if a line is not a dated section; the message names file and
+      line.
   """
   decoder = msgspec.json.Decoder(dict)
   rows = []

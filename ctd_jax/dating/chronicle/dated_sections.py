@@ -231,7 +231,8 @@ class DatedSection(msgspec.Struct, frozen=True):
     """Returns the section of an object that `to_object` made.
 
     Raises:
-      msgspec.ValidationError: naming the field that is missing or wrong.
+      msgspec.ValidationError: if a field is missing or wrong; the message names
+        it.
     """
     # Each part takes the fields that it knows from the flat object.
     parts = {"place": fields, "months": fields, "dates": fields}

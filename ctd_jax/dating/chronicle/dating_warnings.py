@@ -29,9 +29,9 @@ from ctd_jax.utils.notes import Note
 def find_contradictions(
   dates: ChronicleDates,
 ) -> list[tuple[int, DateStatement]]:
-  """Returns the sections and statements that their most probable months lack.
+  """Returns the sections and their statements that contradict the best months.
 
-  Of the days of a section only the first counts.
+  Only the first day of a section counts.
   """
   fits: dict[DateStatement, np.ndarray] = {}
   contradictions = []

@@ -270,7 +270,7 @@ def iter_posteriors(
       [S, P]; None for uniform.
 
   Raises:
-    ValueError: naming the section for which no month is possible.
+    ValueError: if a section has no possible month; the message names it.
   """
   blocks = EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
   moves = transitions.to_probabilities(log_transitions)

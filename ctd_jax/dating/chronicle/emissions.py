@@ -112,9 +112,9 @@ class SectionEmissions:
 
   Attributes:
     kinds: kind of every section, int32 [N].
-    statement_counts: how often each kind of statement is printed.
-    offset_transition: chances from offset to offset, [S, S]; None where the
-      days of the calendar are known.
+    statement_counts: number of times each kind of statement is printed.
+    offset_transition: chances from offset to offset, [S, S]; None if the days
+      of the calendar are known.
     allowed_months: number of a section -> months that it can be in.
   """
 
@@ -313,9 +313,10 @@ def find_reign_years(
 def match_readings(
   name: str, value: Hashable, readings: Readings
 ) -> Bool[np.ndarray, " V"]:
-  """Returns which readings have what a statement says.
+  """Returns which readings match a statement.
 
-  `name` is of a statement on a month, a season, or a year without a reign.
+  `name` is the kind of a statement about a month, a season, or a year without a
+  reign.
   """
   months = readings.months
   if name == "cycle":

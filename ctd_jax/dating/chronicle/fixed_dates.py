@@ -54,8 +54,8 @@ def read_fixed_dates(
 
   Raises:
     FileNotFoundError: if the file does not exist.
-    ValueError: naming file, line and column that cannot be read, a record the
-      text lacks, or a section that two rows fix.
+    ValueError: if a cell cannot be read, the text lacks a record, or two rows
+      fix a section; the message names file, line and column.
   """
   sections_of_record: dict[int, list[int]] = {}
   for number, section in enumerate(sections):
@@ -113,7 +113,8 @@ def read_rows(path: pathlib.Path) -> list[tuple[int, FixedDate]]:
 
   Raises:
     FileNotFoundError: if the file does not exist.
-    ValueError: naming file, line and column that cannot be read.
+    ValueError: if a cell cannot be read; the message names file, line and
+      column.
   """
   if not path.is_file():
     raise FileNotFoundError(f"--fixed={path}: no such file")

@@ -71,7 +71,7 @@ def check_folder(
     names = ", ".join(_FILE_NAMES[name] for name in stale)
     raise ValueError(
       f"--out={out}: has {names}, which --formats={','.join(formats)} would "
-      f"leave beside new dates; add {','.join(stale)} to --formats, delete "
+      f"leave next to new dates; add {','.join(stale)} to --formats, delete "
       f"{'them' if len(stale) > 1 else 'it'}, or name another folder"
     )
 
@@ -159,7 +159,8 @@ def date_file(
 
   Raises:
     FileNotFoundError: if a text, table, polity or file does not exist.
-    ValueError: naming the flag, file and line that cannot be read or dated.
+    ValueError: if a file cannot be read or dated; the message names flag, file
+      and line.
   """
   check_formats(formats, bom)
   check_folder(out, formats, [*filter(None, (source.path, source.fixed))])

@@ -112,8 +112,8 @@ def fit_transition_model(
 ) -> TransitionModel:
   """Returns the model that fits a path, with `model` as prior.
 
-  Learns how often each kind rests, jumps, goes back and restarts, and how far
-  beyond the boundary it goes. Rarer moves keep their prior.
+  It learns how often each kind of section rests, jumps, goes back and restarts,
+  and how far it moves beyond the boundary. Rarer moves keep their prior.
   """
   num_months = len(boundaries.year_start)
   is_inside = (path[:-1] < num_months) & (path[1:] < num_months)

@@ -230,7 +230,7 @@ def _max_earlier(x_K: jax.Array, log_ratio: jax.Array | float) -> jax.Array:
 def propagate_forward(
   moves: Transitions, message_P: jax.Array, kind: jax.Array
 ) -> jax.Array:
-  """Returns p(place of the next section, all before), [P].
+  """Returns p(place of the next section, all earlier sections), [P].
 
   `message_P` is the weight of this section's place, `kind` of the next section.
   """

@@ -1,4 +1,4 @@
-"""Undated texts beside a chronicle, on the months of its calendar.
+"""Undated texts dated with a chronicle, on the months of its calendar.
 
 Such a text prints at most a part of its date, at its head. The head is read as
 in a chronicle, the rest by a dating model.
@@ -209,7 +209,7 @@ class HeadDates:
 def make_text_model(
   dates: HeadDates, without: Iterable[str] = (), seed: int = 42
 ) -> dating_model.DatingModel:
-  """Returns a model that dates texts beside a chronicle.
+  """Returns a model that dates texts with the help of a chronicle.
 
   Args:
     without: names of evidence to leave out; ValueError if unknown.

@@ -123,9 +123,9 @@ class CorpusFeatures:
   event_log_p: Float[np.ndarray, " N"]  # log p(answering kind | text)
   is_event: Bool[np.ndarray, " N"]  # records that are events, by their style
   year_vocabulary: wording.YearVocabulary  # strings of all records
-  citation_pairs: pairs.CitationPairs  # citations beside events
-  parallel_pairs: pairs.ParallelPairs  # events beside events
-  comment_pairs: pairs.ParallelPairs  # commentary beside events
+  citation_pairs: pairs.CitationPairs  # citations paired with events
+  parallel_pairs: pairs.ParallelPairs  # events paired with events
+  comment_pairs: pairs.ParallelPairs  # commentary paired with events
 
   @property
   def axis(self) -> corpus_lib.MonthAxis:

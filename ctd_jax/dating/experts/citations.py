@@ -1,4 +1,4 @@
-"""Citations: years that commentary names beside the events it tells.
+"""Citations: years that commentary names next to the events it describes.
 
 Axes: M citations, P pairs of a citation's reading and an event, p some of them,
 E events, n events scored, H citing records whose month is hidden, R reigns,
@@ -52,7 +52,7 @@ class HostTimes:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedCitations:
-  """Citations with the chance that each dates the event beside it."""
+  """Citations with the chance that each dates the event paired with it."""
 
   features: CorpusFeatures  # the texts and the pairs
   model: regression.BinnedSoftmax  # chance that a pair is from the same year

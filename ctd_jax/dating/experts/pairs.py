@@ -1,4 +1,4 @@
-"""Pairs of records with shared wording, and citations beside events.
+"""Pairs of records with shared wording, and of citations with events.
 
 Axes: N records, P pairs, E events, M citations, n records to compare,
 f features of a pair.
@@ -42,7 +42,7 @@ _HASH_MULTIPLIER = np.uint32(31)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ParallelPairs:
-  """Records beside the events nearest in wording."""
+  """Records paired with the events nearest in wording."""
 
   record_row: Int[np.ndarray, " P"]  # row of the record
   event_row: Int[np.ndarray, " P"]  # row of the event, another record
@@ -74,7 +74,7 @@ def make_parallel_pairs(
   rows: Int[np.ndarray, " n"],
   texts: Sequence[str],
 ) -> ParallelPairs:
-  """Returns `rows` beside the events nearest in wording, never themselves.
+  """Returns `rows` paired with the events nearest in wording, never themselves.
 
   Args:
     string_index: wording of the events.
@@ -219,7 +219,7 @@ def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
   return value_starts - row_starts
 
 
-# Citations of years in commentary, beside the events they may be about.
+# Citations of years in commentary, paired with events they may be about.
 #
 # 「僖二十八年傳曰…」 in a comment dates the event that the next words tell,
 # and the
@@ -339,7 +339,7 @@ def _is_year(match: re.Match[str], text: str) -> bool:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CitationPairs:
-  """Readings of citations beside the events they may be about."""
+  """Readings of citations, paired with the events they may be about."""
 
   citations: tuple[Citation, ...]  # [M]
   citation_index: Int[np.ndarray, " P"]  # index into `citations`
@@ -367,7 +367,7 @@ def make_citation_pairs(
   string_index: wording.EventStringIndex,
   citations: Sequence[Citation],
 ) -> CitationPairs:
-  """Returns each citation beside the events nearest in wording."""
+  """Returns each citation paired with the events nearest in wording."""
   encoders = {
     name: lambda block, texts=texts: string_index.encode(texts[block])
     for name, texts in cut_contexts(citations).items()
@@ -513,7 +513,7 @@ def _find_cited_events(
 
 
 def rank_overlaps(overlaps: Mapping[str, Any]) -> Any:
-  """Returns the overlap by which the events beside a citation are chosen."""
+  """Returns the overlap that chooses the events paired with a citation."""
   return (
     overlaps["after"]
     + 0.5 * overlaps["before"]

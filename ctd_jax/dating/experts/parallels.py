@@ -44,8 +44,8 @@ class FittedParallels:
   """Models of the chance that linked records are of one month or year."""
 
   features: CorpusFeatures  # the texts and their pairs
-  parallel_model: regression.BinnedSoftmax  # of events beside events
-  comment_model: regression.BinnedSoftmax  # of commentary beside events
+  parallel_model: regression.BinnedSoftmax  # of events paired with events
+  comment_model: regression.BinnedSoftmax  # of commentary paired with events
   name = "parallels"
 
   def build_event_graph(

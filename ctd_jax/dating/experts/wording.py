@@ -400,9 +400,9 @@ def weigh_strings(
 def select_top_entries(
   overlap: scipy.sparse.csr_array, max_entries: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns rows, columns and values of the greatest entries of each row.
+  """Returns rows, columns and values of the largest entries of each row.
 
-  There are about `max_entries` a row; equal entries stay together.
+  About `max_entries` are kept per row; equal entries stay together.
   """
   # The order of the events must not matter: equal entries are taken if fewer
   # than `max_entries` are greater, left if that makes more than twice as many.

@@ -1,4 +1,4 @@
-"""Wording, pairs and citations of one passage beside those of a corpus.
+"""Wording, pairs and citations of one passage against those of a corpus.
 
 Axes: M citations, N records, D documents (the records, then texts from
 outside), V strings, v those of a passage, H citing records whose month is
@@ -153,8 +153,8 @@ def build_wording_index(
   """Returns the strings of documents and citations.
 
   Args:
-    texts: plain; of events without their dates.
-    min_texts: documents that must hold a string for it to be kept.
+    texts: plain texts; those of events without their dates.
+    min_texts: number of documents that must contain a string to keep it.
   """
   lengths = wording.LENGTHS
   strings = wording.collect_ngrams(texts, lengths)
@@ -385,7 +385,7 @@ class RecordTable:
   # Where the events of each record begin in the lists below; only commentary
   # has any.
   comment_starts: Int[np.ndarray, " starts"]
-  # Events beside a comment, those of greatest overlap first.
+  # Events paired with a comment, those of greatest overlap first.
   comment_events: Int[np.ndarray, " Q"]
   comment_overlaps: Float32[np.ndarray, " Q"]  # overlap with these
 
@@ -423,7 +423,7 @@ class RecordTable:
     best_overlaps: BestOverlaps,
     excluded: Collection[int],
   ) -> ParallelPairs:
-    """Returns the passage beside the events nearest in wording."""
+    """Returns the passage paired with the events nearest in wording."""
     _, events, values = wording.select_top_entries(
       scipy.sparse.csr_array(overlap[None]), pairs_lib.NUM_CANDIDATES
     )
@@ -489,7 +489,7 @@ class RecordTable:
 def list_comment_events(
   pairs: ParallelPairs, num_records: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-  """Returns starts, events and overlaps of the events beside every comment."""
+  """Returns starts, events and overlaps of the events paired with comments."""
   order = np.lexsort((-pairs.overlap, pairs.record_row))
   counts = np.bincount(pairs.record_row, minlength=num_records)
   return (
@@ -506,7 +506,7 @@ def _pad_overlaps(
   rows: np.ndarray,
   excluded: Collection[int],
 ) -> np.ndarray:
-  """Returns the overlaps of rows with the events beside each; 0 for none."""
+  """Returns the overlaps of rows with the events paired with them, or 0."""
   if not len(events):
     return np.zeros((len(rows), 1, *overlaps.shape[1:]), np.float32)
   sizes = starts[rows + 1] - starts[rows]
@@ -521,7 +521,7 @@ def _pad_overlaps(
 def count_greater(
   lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
-  """Returns the number of events beside each text that share more with it."""
+  """Returns the number of paired events that share more with each text."""
   # Events in one wording share as much, but for the order in which the weights
   # of their strings were added up: hence the rounding.
   return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)

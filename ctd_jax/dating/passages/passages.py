@@ -371,7 +371,7 @@ class PassageDater:
       )
     elif external_texts:
       raise ValueError(
-        f"texts from outside are read beside {fitting.MAX_FITTED_RECORDS:,} "
+        f"texts from outside are read with {fitting.MAX_FITTED_RECORDS:,} "
         f"records at most, got {len(texts):,}"
       )
     else:

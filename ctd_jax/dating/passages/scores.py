@@ -344,8 +344,8 @@ class CorpusState:
   hidden: HiddenRecords  # records without a label
   words: PassageWords  # strings of the years
   cited: PassageCitations  # citations
-  parallel_model: regression.BinnedSoftmax  # of events beside events
-  comment_model: regression.BinnedSoftmax  # of comments beside events
+  parallel_model: regression.BinnedSoftmax  # of events paired with events
+  comment_model: regression.BinnedSoftmax  # of comments paired with events
   # Of passages beside labelled events; None if the years of passages have no
   # labelled records.
   known_model: regression.BinnedSoftmax | None

@@ -91,8 +91,8 @@ def build_index(
   """Adds works to an index, creating it first if necessary.
 
   Args:
-    names: sources as for `sources.make_request`.
-    removed: works to remove, by name or by what they were added as.
+    names: sources, see `sources.make_request`.
+    removed: works to remove, by name or by the source they were added from.
 
   Raises:
     FileNotFoundError: if a source is missing.

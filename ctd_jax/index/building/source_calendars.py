@@ -37,7 +37,7 @@ def open_calendar(
 
   Args:
     reigns: see `choose_calendar`.
-    is_first: whether no build has ended in the folder.
+    is_first: whether no build has finished in the folder yet.
   """
   if not is_first:
     calendar = calendars.load_index_calendar(folder)

@@ -209,7 +209,7 @@ def date_records_by_order(
   """Returns a data set's work dated by the order of its records.
 
   Args:
-    work: placeholders and records without a position stand outside the order.
+    work: placeholders and records without a position are outside the order.
     stated_months: month that a placeholder states, else UNKNOWN.
   """
   in_order = [

@@ -203,7 +203,7 @@ def select_attending(
 
 
 def make_attention_mask(mask: TokenMask) -> Bool[Array, "B 1 L L"]:
-  """Returns whether each token attends to each other one, bool [B, 1, L, L].
+  """Returns whether each token attends to each other token, bool [B, 1, L, L].
 
   A token attends to the tokens of its own text. Padding attends to all texts of
   its row, as in published implementations, so that the states of mask tokens

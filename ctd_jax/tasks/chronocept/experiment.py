@@ -144,7 +144,8 @@ def run_experiment(
   """Trains the missing models of a workdir, evaluates and prints the table.
 
   Raises:
-    ValueError: naming the field of the config or the fault in the data.
+    ValueError: if a field of the config or the data is wrong; the message says
+      which.
     FileNotFoundError: if the encoder or the data are missing.
     CheckpointError: if the workdir holds models of another config.
   """

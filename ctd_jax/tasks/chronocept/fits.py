@@ -392,7 +392,7 @@ def read_points(path: pathlib.Path, base: float) -> CurvePoints:
 
   Raises:
     FileNotFoundError: if there is no such file.
-    ValueError: naming file, line and column.
+    ValueError: if a cell is wrong; the message names file, line and column.
   """
   if not path.is_file():
     raise FileNotFoundError(f"--points={path}: no such file")
@@ -431,10 +431,10 @@ def fit_points(
   peak_height: float | None = None,
   ridge: float | None = None,
 ) -> dict[str, list[CurveFit]]:
-  """Returns curve -> a fit of each family, see `fit_curve`.
+  """Returns the fits of each curve, one per family; see `fit_curve`.
 
   Raises:
-    ValueError: naming the curve whose points do not determine a fit.
+    ValueError: if points do not determine a fit; the message names the curve.
   """
   fits_by_curve: dict[str, list[CurveFit]] = {}
   for curve, (x, y) in output.Progress(

@@ -338,7 +338,7 @@ def _draw_targets(
 def _draw_errors(
   axes: matplotlib.axes.Axes, truth: np.ndarray, predictions: np.ndarray
 ) -> None:
-  """Draws the MSE of each target beside that of the mean, seeds as dots."""
+  """Draws the MSE of each target next to that of the mean, seeds as dots."""
   positions = np.arange(len(TARGETS))
   # [M, N, T] -> [M, T]
   seed_mses = np.mean((truth - predictions) ** 2, axis=1)

@@ -160,7 +160,7 @@ def make_inputs(
 
 
 CONFIG_FILE = "config.json"
-# Names of the scaler's arrays beside those of the model, which have none such.
+# Names of the scaler's arrays, next to those of the model, which differ.
 _SCALER_PREFIX = "scaler/"
 
 

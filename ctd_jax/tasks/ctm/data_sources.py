@@ -52,12 +52,12 @@ def format_dataset_name(name: str, data: DataSettings) -> str:
 def read_json_lines(
   path: str, parse_record: Callable[[dict], Any]
 ) -> list[Any]:
-  """Returns the parsed records of a file with one JSON object a line.
+  """Returns the parsed records of a file with one JSON object per line.
 
   Args:
-    path: UTF-8; empty lines are skipped.
-    parse_record: raises ValueError, KeyError, TypeError or AttributeError for
-      an object of another form.
+    path: file in UTF-8; empty lines are skipped.
+    parse_record: function that raises ValueError, KeyError, TypeError or
+      AttributeError for an object of another form.
   """
   file = pathlib.Path(path).expanduser()
   if not file.is_file():

@@ -243,13 +243,13 @@ def print_agreement(
 ) -> None:
   """Judges answers and prints the agreement with their human verdicts.
 
-  Printed are confusion tables by task, batch and kind, then every answer on
-  which judge and human differ. Answers on which the rules do not decide count
-  as wrong unless a model judges them.
+  Prints confusion tables by task, batch and kind, then every answer on which
+  judge and human differ. Answers that the rules cannot decide count as wrong
+  unless a model judges them.
 
   Args:
     answers_path: TSV file, see `read_answers`.
-    endpoint: judging model, if any; its journal is beside the answers.
+    endpoint: judging model, if any; its journal is next to the answers.
   """
   questions = data_sources.read_json_lines(questions_path, question_from_json)
   if not answers_path.is_file():

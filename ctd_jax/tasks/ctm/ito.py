@@ -41,8 +41,8 @@ def check_transcripts(folder: pathlib.Path) -> None:
   """Replays the transcripts of a run and prints their number.
 
   Raises:
-    ValueError: naming the game and round that break the rules, or the outcome
-      that differs.
+    ValueError: if a round breaks the rules or an outcome differs; the message
+      names game and round.
   """
   with Journal(folder / TRANSCRIPTS_FILE) as journal:
     finished_games = _replay_all(journal)

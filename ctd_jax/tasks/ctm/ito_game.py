@@ -132,7 +132,7 @@ def start_game(
   """Returns the state before the first description.
 
   Raises:
-    ValueError: naming the game or theme that breaks the rules.
+    ValueError: if a game or theme breaks the rules; the message names it.
   """
   context = f"game {instance.instance_id}"
   seat_labels = sorted(seat.period for seat in instance.seats)

@@ -367,7 +367,7 @@ def replay_game(transcript: Mapping[str, Any]) -> FinishedGame:
   rules.
 
   Raises:
-    ValueError: naming the game and round that break the rules.
+    ValueError: if a round breaks the rules; the message names game and round.
   """
   instance = schema.instance_from_json(transcript["instance"])
   themes = [schema.theme_from_json(theme) for theme in transcript["themes"]]

@@ -1,4 +1,4 @@
-"""Report of Ito games: Pass@K beside guessing, kinds of error, rank tau.
+"""Report of Ito games: Pass@K against guessing, kinds of error, rank tau.
 
 Pass@K allows K rounds with feedback, which also helps guessers, so every share
 is shown beside the probability with which they win. Errors are of three kinds:
@@ -299,7 +299,7 @@ def format_report(
 
 
 def format_summary(name: str, states: Sequence[ito_game.State]) -> str:
-  """Returns Pass@K by level, beside random guessing, in aligned lines."""
+  """Returns Pass@K by level, next to random guessing, in aligned lines."""
   lines = [f"{name}, games won in % [95 % Wilson interval], (guessing)"]
   for level, games in group_by_level(states).items():
     cells = []
@@ -332,7 +332,7 @@ def make_result_rows(
 def plot_passes(
   name: str, states: Sequence[ito_game.State], path: pathlib.Path
 ) -> None:
-  """Writes a PNG of games won by round and level, beside random guessing."""
+  """Writes a PNG of games won by round and level, next to random guessing."""
   figure = matplotlib.figure.Figure(figsize=(8, 4.2), layout="constrained")
   axes = figure.add_subplot()
   rounds = range(1, min(len(state.themes) for state in states) + 1)

@@ -69,7 +69,7 @@ def compute_accuracies(graded: GradedQuestions) -> dict[str, Proportion]:
 def compute_distance_accuracies(
   graded: GradedQuestions, field: str
 ) -> dict[int, Proportion]:
-  """Returns periods apart -> accuracy, over questions with two relations.
+  """Returns the accuracy by distance in periods, over two-relation questions.
 
   Args:
     field: nearest or widest, a field of `Question.distance`.
@@ -203,10 +203,10 @@ def write_report(
   graded_by_system: Mapping[str, GradedQuestions],
   notes: Mapping[str, Mapping[str, object]],
 ) -> None:
-  """Writes report.md of one system or several, which refers to the plots.
+  """Writes report.md of one or more systems, with links to the plots.
 
   Args:
-    folder: folder of report.md and, see `plots.write_plots`, of the plots.
+    folder: folder for report.md and the plots, see `plots.write_plots`.
   """
   blocks = [
     format_report(graded, name, notes.get(name, {}))

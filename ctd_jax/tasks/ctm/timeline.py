@@ -162,7 +162,7 @@ class AnswerPrior:
     """Returns the prior of some questions.
 
     Raises:
-      ValueError: naming the tasks without a question.
+      ValueError: if a task has no question; the message names all such tasks.
     """
     by_task = collections.defaultdict(list)
     for question in questions:
