@@ -15,6 +15,11 @@ from tests.benchmarks import posterior_metrics
 TIMELINE = reigns.load_timeline("mini")
 REIGNS = 2  # of the chronicle are enough
 SPLIT_OF = block_splits(TIMELINE)
+# Of records that hold a name, a place and a deed.
+SURNAMES = "張王李趙陳楊黃周吳徐"
+DIGITS = "零一二三四五六七八九十甲乙"
+PLACES = "涼州秦州雍州益州荊州揚州徐州青州兗州幽州并州豫州"
+DEEDS = ("寇掠百姓", "修築城池", "獻白雉於廷", "大水壞廬舍")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +44,20 @@ class Chronicle:
       self.answers[order],
       self.train[order],
     )
+
+
+def format_table(*reigns_of_table):
+  """Returns a reign table of 滄: name, first year and number of years."""
+  rows = [
+    f"{name}\t滄\t{first}\t1\t{years}\t\tinvented\n"
+    for name, first, years in reigns_of_table
+  ]
+  return "".join(["\t".join(reigns.TABLE_COLUMNS) + "\n", *rows])
+
+
+def name_person(year, month):
+  """Returns a name that nobody has but in one month."""
+  return f"{SURNAMES[year % 10]}勇{DIGITS[year]}{DIGITS[month]}"
 
 
 def records_of(lines, headings=()):

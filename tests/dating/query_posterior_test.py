@@ -31,29 +31,25 @@ EVENT_LOG_P = np.log([0.9 if answers else 0.01 for *_, answers in RECORDS])
 GALLERY = {"all": np.ones(len(RECORDS), bool)}
 
 
-def make_posterior():
+def make_records():
   rows = [row for row, record in enumerate(RECORDS) if record[1] is None]
   chances = [RECORDS[row][2] for row in rows]
-  return Posterior(
+  block = CredibleBlock(
+    rows=np.array(rows),
+    starts=np.cumsum([0, *map(len, chances)]),
+    months=np.array([month for each in chances for month in each]),
+    probabilities=np.array([p for each in chances for p in each.values()]),
+    num_months=len(AXIS),
+  )
+  posterior = Posterior(
     axis=AXIS,
     certain_months=np.array(
       [UNKNOWN if month is None else month for _, month, *_ in RECORDS]
     ),
-    blocks=(
-      CredibleBlock(
-        rows=np.array(rows),
-        starts=np.cumsum([0, *map(len, chances)]),
-        months=np.array([month for each in chances for month in each]),
-        probabilities=np.array([p for each in chances for p in each.values()]),
-        num_months=len(AXIS),
-      ),
-    ),
+    blocks=(block,),
   )
-
-
-def make_records():
   return query_posterior.GalleryDates(
-    posterior=make_posterior(), event_log_p=EVENT_LOG_P, wording=WORDING
+    posterior=posterior, event_log_p=EVENT_LOG_P, wording=WORDING
   )
 
 
@@ -164,7 +160,6 @@ def test_blocks_of_records_and_queries_change_nothing(monkeypatch):
   queries = ["葬衛桓公在何時？", "夏，鄭伯克段，何年？", "公會齊侯，何時？"]
   whole = rank(queries)
   monkeypatch.setattr(query_posterior, "_MAX_MATCHES", 8)
-  monkeypatch.setattr(query_posterior, "_RECORD_BLOCK", 2)
   monkeypatch.setattr(query_posterior, "_RECORD_BLOCK", 3)
   blocks = rank(queries)
   np.testing.assert_array_equal(blocks[0], whole[0])

@@ -105,15 +105,6 @@ def test_what_is_left_out_is_counted(tmp_path):
   )
 
 
-def test_the_common_era_has_the_years_of_the_text(tmp_path):
-  path = write(tmp_path, "a.txt", "A.D. 787. Ships.\nA.D. 790. A famine.\n")
-  records = read(path)
-  calendar = chronicle_input.load_reigns("CE", records)
-  assert (calendar.years[0], calendar.years[-1]) == (777, 800)
-  calendar = chronicle_input.load_reigns("CE:700-710")
-  assert len(calendar) == 132
-
-
 @pytest.mark.parametrize(
   ("name", "content", "message"),
   [

@@ -11,46 +11,29 @@ import matplotlib.image
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import dates, numerals, reigns, sexagenary
+from ctd_jax.chronology import dates, numerals, sexagenary
 from ctd_jax.dating.chronicle import (
   best_path,
   chronicle_dates,
   chronicle_dating,
   chronicle_input,
-  section_reading,
   sections,
   transition_model,
 )
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle.emissions import SectionEmissions
-from tests.dating.chronicles import records_of
+from tests.dating.chronicle.emissions_test import evidence
+from tests.dating.chronicles import format_table, records_of
 
-HEADER = "\t".join(reigns.TABLE_COLUMNS)
-ERAS = "\n".join(
-  [HEADER]
-  + [
-    f"{name}\t滄\t{first}\t1\t{years}\t\tinvented"
-    for name, first, years in (
-      ("安初", 300, 6),
-      ("永熹", 306, 5),
-      ("熙和", 311, 9),
-      ("始寧", 320, 10),
-    )
-  ]
+ERAS = format_table(
+  ("安初", 300, 6), ("永熹", 306, 5), ("熙和", 311, 9), ("始寧", 320, 10)
 )
-RULERS = "\n".join(
-  [HEADER]
-  + [
-    f"{name}\t滄\t{first}\t1\t{years}\t\tinvented"
-    for name, first, years in (("懷公", -500, 8), ("昌公", -492, 6))
-  ]
-)
+RULERS = format_table(("懷公", -500, 8), ("昌公", -492, 6))
 EVENTS = ("大水。", "地震。", "城成。", "王出師。", "使者來。", "雨雪。")
 
 
 def read(folder, table):
   path = folder / "table.tsv"
-  path.write_text(table + "\n", encoding="utf-8")
+  path.write_text(table, encoding="utf-8")
   return calendar_lib.read_calendar(path)
 
 
@@ -362,35 +345,22 @@ def test_a_narrowed_calendar_dates_as_the_whole_one(monkeypatch):
   )
 
 
-def test_years_before_the_only_one_that_is_named_are_kept():
+def test_narrowed_calendars_have_the_years_before_a_named_one():
+  """And few lengths: the decoder is compiled for each."""
   calendar = calendar_lib.load_calendar("宋")
-  num_years = 100
-  lines = ["正月，大水。", "七月，雨雪。"] * num_years
-  sections = chronicle_dating.read_all_sections(
-    records_of([*lines, "建中靖國元年正月，地震。"]), calendar
-  )
-  is_kept = chronicle_dating._find_possible_months(sections, calendar, {})
-  assert calendar.years[is_kept].min() <= 1101 - num_years
-
-
-def test_narrowed_calendars_have_few_lengths():
-  """The decoder is compiled for each."""
-  calendar = calendar_lib.load_calendar("宋")
-  lengths = []
+  lengths = set()
   for num_years in range(60, 80):  # more than the margin that all have
+    lines = ["正月，大水。", "七月，雨雪。"] * num_years
     sections = chronicle_dating.read_all_sections(
-      records_of(
-        ["正月，大水。", "七月，雨雪。"] * num_years
-        + ["建中靖國元年正月，地震。"]
-      ),
-      calendar,
+      records_of([*lines, "建中靖國元年正月，地震。"]), calendar
     )
     is_kept = chronicle_dating._find_possible_months(sections, calendar, {})
-    lengths.append(int(is_kept.sum()))
+    assert calendar.years[is_kept].min() <= 1101 - num_years
+    lengths.add(int(is_kept.sum()))
     # Nearest first: what is kept has no gap.
     assert (np.diff(np.flatnonzero(is_kept)) == 1).all()
-  assert len(set(lengths)) < 5
-  for length in set(lengths):
+  assert len(lengths) < 5
+  for length in lengths:
     assert length % 2 ** ((length - 1).bit_length() - 4) == 0
 
 
@@ -441,9 +411,9 @@ def test_calendars_go_by_path_name_or_polity(tmp_path):
   assert tongjian.timeline.name == "tongjian"
   path = tmp_path / "tongjian"
   path.write_text(ERAS)
-  assert (
-    chronicle_input.load_reigns(str(path)).timeline.reigns[0].name == "安初"
-  )
+  first, *_ = chronicle_input.load_reigns(str(path)).timeline.reigns
+  assert first.name == "安初"
+  assert len(chronicle_input.load_reigns("CE:700-710")) == 132
   ming = chronicle_input.load_reigns("明")
   assert (ming.years[0], ming.years[-1]) == (1368, 1644)
   with pytest.raises(
@@ -482,15 +452,10 @@ def test_a_text_follows_the_calendar_of_the_reigns_that_it_names():
   counts = np.array([9 * (name == "黃初") for name in reigns])
   weighed = calendar.weigh_readings(counts)
   assert (weighed.readings.log_weights[weighed.readings.starts] == 0).all()
-  (row,) = SectionEmissions(
-    section_reading.read_sections(0, "十二月，大水。", weighed), weighed
-  )(0, 1)[0]
-  wrong = row[:-1][weighed.months != 12]
-  assert wrong.max() < -1
+  row = evidence("十二月，大水。", weighed)
+  assert row[:-1][weighed.months != 12].max() < -1
   # But not where the month is printed with a reign of the other.
-  shu = section_reading.read_sections(0, "建興九年十二月，大水。", weighed)
-  (row,) = SectionEmissions(shu, weighed)(0, 1)[0]
-  assert row.max() == 0
+  assert evidence("建興九年十二月，大水。", weighed).max() == 0
   assert alike.any()
 
 

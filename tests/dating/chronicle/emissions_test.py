@@ -5,12 +5,14 @@ import pytest
 
 from ctd_jax.chronology import reigns, sexagenary
 from ctd_jax.dating.chronicle import calendar as calendar_lib
-from ctd_jax.dating.chronicle import emissions, section_reading
+from ctd_jax.dating.chronicle import (
+  chronicle_dating,
+  emissions,
+  section_reading,
+)
 from ctd_jax.dating.chronicle.sections import DAY, SEASON
 from tests.dating.chronicle.conftest import ERAS
-
-HEADER = "\t".join(reigns.TABLE_COLUMNS)
-RULERS = f"{HEADER}\n懷公\t滄\t-500\t1\t8\t\tinvented\n"
+from tests.dating.chronicles import format_table, records_of
 
 
 def test_a_month_of_two_eras_is_one_month(eras):
@@ -63,7 +65,7 @@ def test_reforms_of_the_calendar_leave_every_day_in_one_month():
 
 def test_early_calendars_have_places(tmp_path):
   path = tmp_path / "table.tsv"
-  path.write_text(RULERS, encoding="utf-8")
+  path.write_text(format_table(("懷公", -500, 8)), encoding="utf-8")
   early = calendar_lib.read_calendar(path)
   assert early.day_spans is None
   assert len(early) == 96
@@ -120,12 +122,10 @@ def test_eclipses_of_the_annals_are_first_days_of_a_place():
   assert np.mean(np.array(sure) == 1) > 0.8
 
 
-def evidence(text, eras):
-  """Log p of the first section of a text on the months, by block."""
-  found = emissions.SectionEmissions(
-    section_reading.read_sections(0, text, eras), eras
-  )
-  return lambda start, stop: found(start, stop)[..., :-1]
+def evidence(text, calendar):
+  """Returns the log p of the first section of a text on months and outside."""
+  sections = section_reading.read_sections(0, text, calendar)
+  return emissions.SectionEmissions(sections, calendar)(0, 1)[0, 0]
 
 
 @pytest.mark.parametrize(
@@ -138,11 +138,11 @@ def evidence(text, eras):
     ("冬，十月，大水。", lambda c: (c.months == 10) & ~c.is_leap),
     ("閏月，大水。", lambda c: c.is_leap),
     ("永熹", lambda c: c.years >= 302),
+    ("公元303年，大水。", lambda c: c.years == 303),
   ],
 )
 def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
-  found = evidence(text, eras)
-  (row,) = found(0, 1)[0]
+  row = evidence(text, eras)[:-1]
   best = row == row.max()
   if text.startswith("冬"):
     best &= ~eras.is_leap
@@ -151,7 +151,7 @@ def test_evidence_is_highest_where_the_date_is_right(text, right, eras):
 
 
 def test_a_day_fits_the_months_that_hold_it(eras):
-  (row,) = evidence("乙酉，大赦。", eras)(0, 1)[0]
+  row = evidence("乙酉，大赦。", eras)
   for place, (first, length) in enumerate(eras.day_spans):
     held = any(
       sexagenary.cyclic_index_of_day(day) == 21
@@ -165,8 +165,8 @@ def test_first_and_last_days_say_more(mark, eras):
   first, length = eras.day_spans[20]
   day = int(first + (length - 1 if mark == "晦" else 0))
   pair = sexagenary.format_cyclic_index(sexagenary.cyclic_index_of_day(day))
-  (row,) = evidence(f"{pair}{mark}，隕石。", eras)(0, 1)[0]
-  (any_day,) = evidence(f"{pair}，隕石。", eras)(0, 1)[0]
+  row = evidence(f"{pair}{mark}，隕石。", eras)[:-1]
+  any_day = evidence(f"{pair}，隕石。", eras)[:-1]
   assert row[20] == any_day[20] == 0
   assert (row > -2).sum() < (any_day > -2).sum() / 4
   assert row.min() == pytest.approx(emissions.LOG_ERROR_ODDS["first day"])
@@ -175,12 +175,7 @@ def test_first_and_last_days_say_more(mark, eras):
 def test_blocks_are_parts_of_the_whole(eras):
   texts = ["春，正月，大水。", "乙酉，雨。", "夏，四月，城成。秋，大水。"]
   found = emissions.SectionEmissions(
-    [
-      section
-      for number, text in enumerate(texts)
-      for section in section_reading.read_sections(number, text, eras)
-    ],
-    eras,
+    chronicle_dating.read_all_sections(records_of(texts), eras), eras
   )
   assert found.kinds.tolist() == [SEASON, DAY, SEASON, SEASON]
   assert found.statement_counts == {"month": 2, "day": 1, "season": 1}
@@ -191,9 +186,7 @@ def test_blocks_are_parts_of_the_whole(eras):
 
 def test_what_is_printed_is_evidence_of_the_calendar_itself(eras):
   def outside(text):
-    (row,) = emissions.SectionEmissions(
-      section_reading.read_sections(0, text, eras), eras
-    )(0, 1)[0]
+    row = evidence(text, eras)
     return row[-1] - row[:-1].max()
 
   assert outside("大水。") == 0
@@ -204,18 +197,16 @@ def test_what_is_printed_is_evidence_of_the_calendar_itself(eras):
 
 def test_a_fixed_date_outweighs_what_is_printed(eras):
   sections = section_reading.read_sections(0, "永熹二年三月，大水。", eras)
-  is_allowed = np.zeros(len(eras), bool)
-  is_allowed[7] = True
+  is_allowed = np.arange(len(eras)) == 7
   (row,) = emissions.SectionEmissions(sections, eras, {0: is_allowed})(0, 1)[0]
   assert row.argmax() == 7
   assert np.delete(row, 7).max() < row[7] - 1000
 
 
 def test_some_months_are_read_as_among_all(eras):
-  sections = [
-    *section_reading.read_sections(0, "永熹二年三月甲子，大水。", eras),
-    *section_reading.read_sections(1, "春，大水。", eras),
-  ]
+  sections = chronicle_dating.read_all_sections(
+    records_of(["永熹二年三月甲子，大水。", "春，大水。"]), eras
+  )
   is_allowed = np.arange(len(eras)) < 10
   found = emissions.SectionEmissions(sections, eras, {1: is_allowed})
   np.testing.assert_array_equal(
@@ -224,7 +215,7 @@ def test_some_months_are_read_as_among_all(eras):
 
 
 def test_a_year_the_table_lacks_says_nothing(eras):
-  assert not evidence("九年，大水。", eras)(0, 1).any()
+  assert not evidence("九年，大水。", eras)[:-1].any()
 
 
 @pytest.mark.parametrize(

@@ -70,12 +70,12 @@ def test_rulers_of_the_calendar_are_not_unknown(polities, text):
 @pytest.mark.slow
 def test_a_month_is_named_by_the_state_that_the_text_prints():
   calendar = calendar_lib.load_calendar("遼,宋")
-  dates = chronicle_dating.date_records(
-    records_of(
-      ["遼統和二年正月，雨。", "宋雍熙元年三月，雨。", "遼統和三年正月，雪。"]
-    ),
-    calendar,
-  )
+  lines = [
+    "遼統和二年正月，雨。",
+    "宋雍熙元年三月，雨。",
+    "遼統和三年正月，雪。",
+  ]
+  dates = chronicle_dating.date_records(records_of(lines), calendar)
   names = []
   for row, month in enumerate(dates.months[:, 0]):
     own = dates.reigns_of_sections[row]

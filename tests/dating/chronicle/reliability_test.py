@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import (
   chronicle_dating,
@@ -11,7 +10,7 @@ from ctd_jax.dating.chronicle import (
   transition_model,
 )
 from ctd_jax.dating.chronicle.sections import MONTH, NO_DATE, SEASON, YEAR
-from ctd_jax.texts.works import Entry, Place
+from tests.dating.chronicles import format_table, records_of
 
 YEARS = np.repeat(np.arange(300, 340), 12)
 MONTHS = np.tile(np.arange(1, 13), 40)
@@ -121,58 +120,36 @@ def test_tempering_keeps_the_order_and_what_is_impossible():
   assert tempered[0, 4] == np.float32(0.01)
   assert tempered[0, 0] < 0.9
   assert tempered[0, 2] > 0.03
-
-
-def test_certain_months_stay_certain():
-  posterior = np.array([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]], np.float32)
-  flat = FakeEmissions([], np.zeros((2, 1, 3)))
-  temper = emissions.Reliability(0.6, 0.3, flat)
-  np.testing.assert_array_equal(temper(posterior, 0), posterior)
+  certain = np.array([[0.0, 0.0, 1.0, 0.0, 0.0]], np.float32)
+  np.testing.assert_array_equal(temper(certain, 0), certain)
 
 
 @pytest.mark.parametrize(
-  ("misprint", "year"),
+  "misprint",
   [
     # 302 is 壬戌, 303 癸亥: the regnal year and the order speak against it.
-    ("安初三年歲次癸亥，春，大水。", 302),
+    "安初三年歲次癸亥，春，大水。",
     # Far from both neighbours, in a year that the table lacks.
-    ("安初三年歲次甲寅，春，大水。", 302),
+    "安初三年歲次甲寅，春，大水。",
     # Without a name the year is as likely misprinted; the order decides.
-    ("三年歲次癸亥，春，大水。", 302),
+    "三年歲次癸亥，春，大水。",
     # The regnal year is wrong, its name in the cycle and the order are right.
-    ("五年歲次壬戌，春，大水。", 302),
+    "五年歲次壬戌，春，大水。",
   ],
 )
-def test_a_year_of_the_cycle_that_contradicts_the_year(
-  tmp_path, misprint, year
-):
+def test_a_year_of_the_cycle_that_contradicts_the_year(tmp_path, misprint):
   path = tmp_path / "table.tsv"
-  header = "\t".join(reigns.TABLE_COLUMNS)
-  path.write_text(
-    f"{header}\n安初\t滄\t300\t1\t8\t\tinvented\n", encoding="utf-8"
-  )
-  numerals = "元二三四五六"
-  lines = [
-    f"安初{numerals[number]}年，{season}，大水。"
-    if season == "春"
-    else f"{season}，地震。"
-    for number in range(6)
-    for season in "春夏秋冬"
-  ]
+  path.write_text(format_table(("安初", 300, 8)), encoding="utf-8")
   calendar = calendar_lib.read_calendar(path)
-
+  lines = []
+  for number in "元二三四五六":
+    lines += [f"安初{number}年，春，大水。"]
+    lines += [f"{season}，地震。" for season in "夏秋冬"]
   lines[8] = misprint
-  records = [
-    Entry(line, Place("annals.txt", number))
-    for number, line in enumerate(lines, 1)
-  ]
-  found = chronicle_dating.date_records(records, calendar)
-  assert (
-    calendar.years[found.months[:, 0]].tolist()
-    == np.repeat(range(300, 306), 4).tolist()
-  )
-  assert calendar.years[found.months[8, 0]] == year
+  found = chronicle_dating.date_records(records_of(lines), calendar)
+  years = calendar.years[found.months[:, 0]].tolist()
+  assert years == np.repeat(range(300, 306), 4).tolist()
   # The text is sure of the year, and not at a loss.
   credible = found.credible.months_of(8)
-  assert set(calendar.years[credible].tolist()) == {year}
+  assert set(calendar.years[credible].tolist()) == {302}
   assert found.outside[8] < 0.05

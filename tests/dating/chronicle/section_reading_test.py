@@ -50,10 +50,7 @@ def cut(text, eras):
     ("丁酉，大赦。", [(DAY, (("day", 33),))]),
     ("八月壬辰朔，日有食之。", [(MONTH, (("month", 8), ("first day", 28)))]),
     ("大赦。辛未，晦，雨雪。", [(NO_DATE, ()), (DAY, (("last day", 7),))]),
-    (
-      "二年，春，大水。",
-      [(YEAR, (("year", None, 2), ("season", 0)))],
-    ),
+    ("二年，春，大水。", [(YEAR, (("year", None, 2), ("season", 0)))]),
     ("永喜二年三月，大水。", [(NAMED, (("year", "永熹", 2), ("month", 3)))]),
     (
       "夏，五月，出師。秋，八月，師還。",
@@ -74,10 +71,7 @@ def cut(text, eras):
     # A day after a comma opens a section, one inside a clause does not.
     (
       "夏，四月，出師，甲子，以乙丑赦。",
-      [
-        (SEASON, (("month", 4),)),
-        (DAY, (("day", 0), ("day", 1))),
-      ],
+      [(SEASON, (("month", 4),)), (DAY, (("day", 0), ("day", 1)))],
     ),
     ("夏，四月，圍之，三月，克之。", [(SEASON, (("month", 4),))]),
     (
@@ -85,10 +79,7 @@ def cut(text, eras):
       [(SEASON, (("month", 4),)), (MONTH, (("month", 5),))],
     ),
     # What came before dates nothing; what the record comes back to does.
-    (
-      "初，三年，王出。五月，王歸。",
-      [(NO_DATE, ()), (MONTH, (("month", 5),))],
-    ),
+    ("初，三年，王出。五月，王歸。", [(NO_DATE, ()), (MONTH, (("month", 5),))]),
     ("四月，十五日，大水。", [(MONTH, (("month", 4), ("month day", 15)))]),
     ("廿三日，大水。", [(DAY, (("month day", 23),))]),
     ("三日，大水。", [(NO_DATE, ())]),
@@ -99,10 +90,7 @@ def cut(text, eras):
     ),
     (
       "三月，大赦，改元永熹。四月，大水。",
-      [
-        (MONTH, (("month", 3), ("era", "永熹"))),
-        (MONTH, (("month", 4),)),
-      ],
+      [(MONTH, (("month", 3), ("era", "永熹"))), (MONTH, (("month", 4),))],
     ),
   ],
 )
@@ -322,11 +310,7 @@ def test_years_written_zai_are_years():
     0, "天寶十四載十一月甲子，大水。", tang
   )
   assert section.kind == NAMED
-  assert section.statements == (
-    ("year", "天寶", 14),
-    ("month", 11),
-    ("day", 0),
-  )
+  assert section.statements == (("year", "天寶", 14), ("month", 11), ("day", 0))
   (section,) = section_reading.read_sections(0, "千載一時，三載不雨。", tang)
   assert section.statements == ()
 

@@ -6,6 +6,7 @@ import itertools
 import numpy as np
 import pytest
 
+from ctd_jax.chronology import numerals
 from ctd_jax.dating import corpus as corpus_lib
 from ctd_jax.dating import expert_panel
 from ctd_jax.dating.chronicle import calendar as calendar_lib
@@ -15,25 +16,12 @@ from ctd_jax.dating.chronicle import (
   undated_texts,
 )
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.texts.works import Entry, Place
 from tests.benchmarks import labelled_corpus
+from tests.dating.chronicles import DEEDS, PLACES, name_person, records_of
 
 YEARS = 10  # of 泰始
-SURNAMES = "張王李趙陳楊黃周吳徐"
-PLACES = "涼州秦州雍州益州荊州揚州徐州青州兗州幽州并州豫州"
-DEEDS = ("寇掠百姓", "修築城池", "獻白雉於廷", "大水壞廬舍")
 # Told after the chronicle, in other words, in no order.
 YEAR, MONTH = 6, 8
-
-
-def name_person(year, month):
-  """A name that nobody has but in one month."""
-  given = numerals_of(year) + numerals_of(month)
-  return SURNAMES[year % 10] + "勇" + given
-
-
-def numerals_of(number):
-  return "零一二三四五六七八九十甲乙"[number]
 
 
 def write_chronicle():
@@ -41,32 +29,19 @@ def write_chronicle():
   for year, month in itertools.product(range(1, YEARS + 1), range(1, 13)):
     person = name_person(year, month)
     place = PLACES[2 * (month - 1) : 2 * month]
-    deed = DEEDS[(year + month) % 4]
-    head = f"{number_in_han(month)}月，" if month > 1 else "春，正月，"
+    head = f"{numerals.format_numeral(month)}月，"
     if month == 1:
-      year_name = "元" if year == 1 else number_in_han(year)
-      era = "泰始" if year == 1 else ""
-      head = f"{era}{year_name}年，{head}"
-    lines.append(f"{head}{person}守{place}，賊{deed}。")
+      number = numerals.format_numeral(year) if year > 1 else "泰始元"
+      head = f"{number}年，春，正月，"
+    lines.append(f"{head}{person}守{place}，賊{DEEDS[(year + month) % 4]}。")
     lines.append(f"是月，{person}擊賊於{place}，破之。")
   return lines
 
 
-def number_in_han(number):
-  digits = "零一二三四五六七八九"
-  return (
-    digits[number] if number < 10 else "十" + digits[number - 10].strip("零")
-  )
-
-
 @pytest.fixture(scope="module")
 def dates():
-  records = [
-    Entry(text, Place("a.txt", line))
-    for line, text in enumerate(write_chronicle(), start=1)
-  ]
   calendar = calendar_lib.load_calendar("西晉")
-  return chronicle_dating.date_records(records, calendar)
+  return chronicle_dating.date_records(records_of(write_chronicle()), calendar)
 
 
 @pytest.fixture(scope="module")
@@ -157,9 +132,8 @@ def test_days_count_where_the_offset_of_the_calendar_is_hidden():
     line.replace("泰始", "隱公") + ("" if "是月" in line else "甲子，大雩。")
     for line in write_chronicle()
   ]
-  records = [Entry(text, Place("a.txt", 1)) for text in lines]
   calendar = chronicle_input.load_reigns("lu")
-  dates = chronicle_dating.date_records(records, calendar)
+  dates = chronicle_dating.date_records(records_of(lines), calendar)
   text = f"五月，丙寅，{name_person(5, 5)}擊賊，破之。"
   labelled = labelled_corpus.make_labelled_corpus(dates, [text])
   assert dates.offsets is not None
@@ -173,10 +147,7 @@ def test_days_count_where_the_offset_of_the_calendar_is_hidden():
 
 def test_a_retold_section_is_believed_more_than_a_like_one(labelled, fitted):
   known = expert_panel.fit_panel(
-    fitted.experts,
-    fitted.features,
-    labelled.labels,
-    fitted.weights.by_expert,
+    fitted.experts, fitted.features, labelled.labels, fitted.weights.by_expert
   ).experts["known"]
   retold, like = known.score_months(labelled.text_rows[[0, 2]])[-1].max(axis=1)
   assert retold > 3

@@ -15,9 +15,7 @@ BLOCK = 16
 
 def make_moves(model, offset_transition=None):
   return transitions.make_transitions(
-    model,
-    transition_model.find_boundaries(YEARS, MONTHS),
-    offset_transition,
+    model, transition_model.find_boundaries(YEARS, MONTHS), offset_transition
   )
 
 

@@ -39,8 +39,7 @@ MOTION = transition_model.TransitionModel(
 )
 # Nothing goes back, and nothing leaves the calendar.
 FORWARD = dataclasses.replace(
-  MOTION,
-  **{name: (0.0,) * NUM_KINDS for name in ("back", "restart", "leave")},
+  MOTION, **{name: (0.0,) * NUM_KINDS for name in ("back", "restart", "leave")}
 )
 
 
