@@ -8,8 +8,8 @@ minutes (ctd) on one GPU. The weights are read from
 Methods and variants: `training.config.apply_method`.
 
 Published on the authors' files (Table 1, test, hit@1): ft .5088, tempdate
-.5027, tempdate_smooth .5051, ctd .5826; the nearest to how they were made is
-`ft-release` ... `ctd-release`. Not measured with this config yet.
+.5027, tempdate_smooth .5051, ctd .5826; `ft-release` ... `ctd-release` come
+closest to how they were made. This config has not been measured yet.
 """
 
 import ml_collections

@@ -5,11 +5,11 @@
   python -m ctd_jax.evaluate --baselines_only --config=configs/dating.py \\
     --workdir=runs/dating-external --config.dating.outside=FOLDER
 
-FOLDER is that of the source texts: the second command reads the bracket notes
-of all editions in it (track T0+external). The log says which stage is reached,
-and every half minute how far. Hardware: 2 CPU cores; a chronicle of your own of
-two thousand records (--dataset=beir:FOLDER) takes about a minute of processor
-time. The rows are in tests/results/dating.json.
+FOLDER holds the source texts: the second command reads the bracket notes
+of all editions in it (track T0+external). The log names each stage and, every
+half minute, its progress. Hardware: 2 CPU cores; a chronicle of your own of two
+thousand records (--dataset=beir:FOLDER) takes about a minute of processor time.
+The rows are in tests/results/dating.json.
 """
 
 import ml_collections

@@ -7,7 +7,7 @@ A pretrained encoder that needs no model hub: the script takes it from a Python
 package. Hardware: one accelerator, or a CPU core and an hour: records are cut
 at 40 tokens (half of them have 34 or less), and a query has one hard negative,
 of the release's kind. Methods and variants: `training.config.apply_method`;
-`zs` is the encoder without training. Rates and lengths are chosen, not tuned.
+`zs` is the encoder without training. Rates and lengths were chosen, not tuned.
 """
 
 import ml_collections

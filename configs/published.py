@@ -24,9 +24,10 @@ qwen3_embedding_0_6b, and `pqr` needs a file of pseudo-queries:
     --config.pqr.pseudo_queries=runs/pseudo/pseudo_queries.jsonl
 
 `e5_small` and `maxsim_e5_small` read the folder e5_small, as unpacked by
-`python -m tests.benchmarks.unpack_e5`, and have rows in tests/results. No other
-was measured yet. Hardware: one accelerator, for the small ones a CPU. Weights
-take 1.3 GB (gte_large_zh) to 16 GB (qwen3_embedding_4b).
+`python -m tests.benchmarks.unpack_e5`, and have rows in tests/results. The
+others have not been measured yet. Hardware: one accelerator; a CPU is enough
+for the small models. Weights take 1.3 GB (gte_large_zh) to 16 GB
+(qwen3_embedding_4b).
 
 Published on the authors' files (Table 1, test, hit@1): me5_large .2916,
 me5_large_instruct .2359, gte_large_zh .2293, bge_large_zh .2208, bge_m3 .2698,

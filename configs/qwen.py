@@ -10,9 +10,9 @@ compilation (docs/guides/clusters.md). The weights are read from
 --config.model.encoder.source: a folder, or a hub id, which is downloaded.
 Methods and variants: `training.config.apply_method`.
 
-Published on the authors' files (Table 1, test, hit@1): ft .5771, ctd .5923; the
-nearest to how they were made is `ft-release`, `ctd-release`. Not measured with
-this config yet.
+Published on the authors' files (Table 1, test, hit@1): ft .5771, ctd .5923;
+`ft-release` and `ctd-release` come closest to how they were made. This config
+has not been measured yet.
 
 The released loss depends on the number of processes; the recipe has two, of 8
 queries each. `*-release` computes the loss of those two on one device, on eight
@@ -20,7 +20,7 @@ or on several hosts. What the released code would do on eight GPUs is
 
   --config.loss.emulated_processes=8 --config.batch_size=64
 
-`*-lora` trains adapters and leaves the encoder as published: it lies in
+`*-lora` trains adapters and leaves the encoder as published: it is kept in
 memory in bf16, and in no checkpoint.
 """
 

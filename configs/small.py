@@ -2,7 +2,7 @@
 
   python -m ctd_jax.train --config=configs/small.py:ctd --workdir=runs/ctd
   python -m ctd_jax.train --config=configs/small.py:ft --workdir=runs/ft
-  python -m ctd_jax.train --config=configs/small.py:posterior \
+  python -m ctd_jax.train --config=configs/small.py:posterior \\
     --workdir=runs/posterior
   python -m ctd_jax.train --config=configs/small.py:temps --workdir=runs/temps
 

@@ -6,8 +6,8 @@
 
 The training step is compiled but not run. No data or weights are needed, only
 config.json for a published encoder. Steps for TPUs are compiled with libtpu if
-it is installed; otherwise CPU devices stand in, and the output says so.
-In that case attention uses plain products, and the memory is an upper bound.
+it is installed; otherwise CPU devices stand in, and the output says so. In that
+case attention uses plain products, and the memory is an upper bound.
 """
 
 from absl import flags

@@ -3,7 +3,7 @@
 A chronicle dates by omission. 「三月」 means the third month of the year last
 named, and an entry without any date belongs to the month before it.
 `MonthScanner` carries (reign, year, month) from entry to entry, and
-`split_entry_by_month` cuts a long narrative where a sentence tells of a new
+`split_entry_by_month` cuts a long narrative where a sentence mentions a new
 month.
 
 Source: ChunQiuTR section 6.2 (sequential pass over reign, year and month

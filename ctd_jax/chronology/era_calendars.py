@@ -1,8 +1,8 @@
-"""Months and days under all the names they bore.
+"""Months and days with all their names.
 
-An `EraCalendar` is a choice of polities: their eras, the months those counted,
-and which month has which year of which era. Parallel states can give one day
-several months; months that agree in all are one.
+An `EraCalendar` holds a choice of polities: their eras, the months that those
+counted, and which month belongs to which year of which era. Parallel states can
+give one day several months; months that agree in everything are one.
 
 Axes: K months, E eras, M memberships, pairs of a month and an era.
 """

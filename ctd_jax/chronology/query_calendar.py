@@ -1,10 +1,10 @@
 """Calendars as questions see them: months in order, found by their names.
 
 A question names a year of a reign, a month, a season or a year of the common
-era, and counts on from there. `QueryCalendar` is what the readers of questions
-need to know of a calendar; `TimelineMonths` knows it of a `Timeline`, whose
-reigns follow each other. Other calendars number the months as they passed, so
-that eras overlap and years have leap months.
+era, and counts on from there. `QueryCalendar` has the facts about a calendar
+that readers of questions need; `TimelineMonths` has them for a `Timeline`,
+whose reigns follow each other. Other calendars number the months as they
+passed, so that eras overlap and years have leap months.
 
 Months are ordinals from 0. Reigns are numbers from 1, the row of the timeline
 plus one. Years of the common era are astronomical.

@@ -2,7 +2,7 @@
 
 「永嘉五年六月，王彌有何事？」 asks for 王彌, 「隱公元年五月，魯國有何記事？」
 for nothing but a time: words that any question about a chronicle may have are
-no words to look for. A list of the kinds of entries that annals have, 「會盟、
+not searched for. A list of the kinds of entries that annals have, 「會盟、
 征伐或朝聘」, means any of them; one of them alone is a word.
 """
 

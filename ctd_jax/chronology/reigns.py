@@ -13,7 +13,7 @@ years as numbered, a `Timeline` gives each of them twelve months, and
 `keys_of_year` returns all keys that carry a year. Ordinals of era timelines
 therefore give the order of dates, not exact distances across a change of era.
 Column `month` says in which month of its first year the count began:
-`keys_in_use_in_year` takes from it which of two names a month bore at the time,
+`keys_in_use_in_year` takes from it which of two names a month had at the time,
 and `precedes_accession` whether a date is earlier than its own reign.
 
 「tongjian」 is the calendar of one book: 資治通鑑 heads every year from 220 to

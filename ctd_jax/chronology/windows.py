@@ -1,6 +1,6 @@
 """Windows of time around the dates of a query.
 
-「魯成公七年正月之前半年內」 asks for six months of which none is the month it
+「魯成公七年正月之前半年內」 asks for six months, none of which is the month it
 names. `resolve_window` takes the positions of the dates in a query, reads the
 words around them and returns the months; `mentions` finds the dates.
 

@@ -5,13 +5,13 @@ neg{0,1} leaves commentary (`neg_comment`) out of the gallery or keeps it,
 ne{0,1} placeholders (`no_event`), and dq1 drops the queries that only
 placeholders answer.
 
-A figure is also of a family of queries, in one of two views. The release has
-points (|Q| = 1, one month) and windows (|Q| > 1). The paper's text divides the
-points: those on a month with an event (here `event_point`, since `point` is the
-release's word) and those on a month that the chronicle passes over (`gap`); its
-windows are the release's. A point therefore counts in two families, and `point`
-is the union of `event_point` and `gap`. Windows are divided likewise into
-`event_window` and `gap_window`, which placeholders alone answer.
+A figure also belongs to a family of queries, in one of two views. The release
+has points (|Q| = 1, one month) and windows (|Q| > 1). The paper's text divides
+the points: those on a month with an event (here `event_point`, since `point` is
+the release's word) and those on a month that the chronicle passes over (`gap`);
+its windows are the release's. A point therefore counts in two families, and
+`point` is the union of `event_point` and `gap`. Windows are divided likewise
+into `event_window` and `gap_window`, which placeholders alone answer.
 
 These four families are the cells of `macro`, the mean of the cells' means. Most
 official hits are placeholders: a mean over queries hides that a system misses

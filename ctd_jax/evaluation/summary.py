@@ -1,8 +1,8 @@
 """Summary of a folder of run files: tables, rows, per-query values and plots.
 
-Run files are the border between systems and evaluation. Whoever puts a
-`run.<system>.<split>.<gallery>.trec` into the folder appears in the tables: our
-model, the baselines, a system of somebody else.
+Run files are the border between systems and evaluation. Every system with a
+`run.<system>.<split>.<gallery>.trec` in the folder appears in the tables: our
+model, the baselines, somebody else's system.
 """
 
 from __future__ import annotations

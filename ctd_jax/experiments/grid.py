@@ -7,8 +7,9 @@ itself, paired over queries and over whole years, with Holm's correction over
 all pairs of a mode.
 
 In a sweep over values the systems of a method are compared on the validation
-queries, in the mode that selects checkpoints. The test queries are asked of the
-best of each method alone: who looks at all of them has chosen by the test.
+queries, in the mode that selects checkpoints. Only the best system of each
+method answers the test queries: looking at all of them would be choosing by the
+test.
 """
 
 import concurrent.futures

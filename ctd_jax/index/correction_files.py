@@ -1,6 +1,6 @@
 """Corrections as files: tables, JSON and TEI.
 
-fixed  the `--fixed` table of one text: those that hold, one row per record
+fixed  the `--fixed` table of one text: active ones, one row per record
 csv    all, undone ones too, each with its state
 jsonl  the same as objects
 tei    the corrected records with their dates

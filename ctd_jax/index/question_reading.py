@@ -1,4 +1,4 @@
-"""Reads questions: what is asked for, and for which time.
+"""Reads questions: what they ask for, and for which time.
 
 A question names a time, words or both, or is a passage to date. Rules read it,
 so the answer can say how it was understood. An ambiguous question is answered

@@ -2,7 +2,7 @@
 
 Most of a published score on this benchmark needs no learning, only the date in
 the query and the date that a placeholder states in its own text; every neural
-figure is next to this one. Track T0: it reads the texts of queries and
+figure is shown next to this one. Track T0: it reads the texts of queries and
 gallery and a calendar, never a record's key or kind.
 
 A record gets a tier: 2 if it opens with a full date (reign, year and month)

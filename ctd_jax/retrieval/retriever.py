@@ -1,4 +1,4 @@
-"""Retriever: a trained run, exported or not, or an encoder, answers queries.
+"""Retriever: answers queries with a trained run (or its export) or an encoder.
 
   >>> from ctd_jax import Retriever
   >>> retriever = Retriever.load("runs/tiny")  # doctest: +SKIP

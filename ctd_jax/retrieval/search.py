@@ -4,7 +4,7 @@ The score of a dual encoder may hold terms for every pair (the temporal bias),
 so an inner-product index would not be exact. The full score is evaluated block
 by block, each block of records against all queries, and folded into a running
 top-k. Several galleries (filters of the same records) share one evaluation of
-the scores. Ties go as in `host_search`.
+the scores. Ties are broken as in `host_search`.
 
 Axes: Q queries, N records, b and n a block of them, G galleries, k results, C
 chunks of a block, c records of a chunk.

@@ -1,10 +1,10 @@
-"""Trained system: what a run ends with, in its workdir or exported.
+"""Trained system: the result of a run, in its workdir or exported.
 
 An exported folder holds the encoder in a layout that other libraries load. What
-they do not compute, calendar heads, context, bias and posterior, is beside
-it in two files that they pass over: ctd_jax.json has the config and the
-calendar, ctd_jax.safetensors the parameters. Together they are the system of
-the run, without its workdir and without its data set.
+they do not compute (calendar heads, context, bias and posterior) is in two more
+files, which they ignore: ctd_jax.json has the config and the calendar,
+ctd_jax.safetensors the parameters. Together they are the system of the run,
+without its workdir and without its data set.
 """
 
 import dataclasses

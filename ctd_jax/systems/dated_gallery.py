@@ -1,8 +1,8 @@
 """Dated gallery: retrieval systems that date the gallery from its texts first.
 
-A posterior is compared with other retrievers where they all meet, in run files.
-Of a benchmark the model reads the texts, and month and kind of the records of
-train months; months and kinds of the others stay outside.
+A posterior is compared with other retrievers through run files. The model reads
+a benchmark's texts, and the months and kinds of the records of train months; it
+never sees those of other records.
 
 Axes: N records, Q queries, K months, k results.
 """

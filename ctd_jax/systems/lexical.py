@@ -5,7 +5,7 @@ looks for the query's months in the records' time keys, test months included
 (track T1), and is never ranked with systems that read text only. An answer is a
 record of the months asked for, so the keys solve most of the benchmark; what
 remains is telling the chronicle from its commentary. Its row bounds what dating
-the texts can bring.
+the texts can gain.
 
 The rankings are those of `retrieval.bm25` and `retrieval.date_lookup`.
 """

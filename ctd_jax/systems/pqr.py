@@ -1,7 +1,7 @@
 """Records found by the questions that they would answer (PQR).
 
-A query reads unlike a chronicle and like other questions. A chat model writes
-some pseudo-queries of every record beforehand; at most `MAX_QUESTIONS` are
+A query reads like other questions, not like a chronicle. A chat model writes
+some pseudo-queries for every record beforehand; at most `MAX_QUESTIONS` are
 encoded and reduced to at most `NUM_CLUSTERS` components, the centres of
 clusters. A record scores with the component closest to the query; a record
 without pseudo-queries has its own text. The questions come from a file, which

@@ -1,10 +1,10 @@
 """BM25 and its time prior with constants chosen on validation queries.
 
 The published rows have the constants of a library and of a script's flags, and
-a system that beats an untuned baseline has shown little. The candidate with
-the highest hit@1 of the selecting mode is taken; of equals the first, and the
-published constants stand first. BM25 is tuned alone, then the prior on top of
-it. Only validation queries and their labels are read.
+a system that beats an untuned baseline has shown little. The candidate with the
+highest hit@1 in the selecting mode is taken, the first one if several are
+equal; the published constants come first. BM25 is tuned alone, then the prior
+on top of it. Only validation queries and their labels are read.
 
 Axes: Q queries, N records, k results.
 """

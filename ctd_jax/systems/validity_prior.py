@@ -1,4 +1,4 @@
-"""BM25 with a prior of validity, whether a record still holds when asked.
+"""BM25 with a prior of validity: whether a record still holds when asked.
 
 A true statement stops being true; of two records that match a query equally
 well, the one whose validity curve is higher at the time asked should come
@@ -17,8 +17,8 @@ same curve, the mean of *synthetic* Chronocept samples, whose sentences are
 invented and whose targets are drawn with published means. That curve peaks
 hours after publication and reaches the floor after two months, so the row
 measures a preference for records of the last month asked, not a prediction
-from what a record says. `make_rescore` takes a curve for each record, for
-whoever has them.
+from what a record says. `make_rescore` takes a curve for each record, if you
+have them.
 
 Axes: Q queries, b a block of them, N records, n records of a gallery, k
 results; the last axis of curves is (location, scale, skewness).

@@ -1,12 +1,14 @@
 """Client for chat models behind the OpenAI-compatible HTTP interface.
 
-A run asks thousands of questions of a server that is slow or busy or breaks
-off in the middle of a reply. Every reply is journaled under the hash of its
-request before it is used, so a repeated or resumed run pays for nothing twice.
+A run sends thousands of questions to a server that may be slow or busy, or
+break off in the middle of a reply. Every reply is journaled under the hash of
+its request before it is used, so a repeated or resumed run pays for nothing
+twice.
 
-Tried again: refused connections, time-outs, status 408, 409, 429 and 5xx, and
-a body that breaks off or is not the JSON of a completion. Any other status (a
-wrong key, model or request) ends the run with an error of one line.
+The client retries after refused connections, time-outs, status 408, 409, 429
+and 5xx, and a body that breaks off or is not the JSON of a completion. Any
+other status (a wrong key, model or request) ends the run with an error of one
+line.
 
 Needs the extra `llm`.
 """

@@ -1,8 +1,8 @@
 """Chat models: their endpoint and its flags, a journal, many questions at once.
 
 Answers are journaled as they come, so a run that was stopped continues where it
-was and pays for no reply twice. The client itself is in `chat_client`, which
-needs the extra llm.
+was and never pays for a reply twice. The client itself is in `chat_client`,
+which needs the extra llm.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Evidence packs: a question with records, prompts about it, scores of answers.
 
-Whoever answers from retrieved records has to tell the right month from the next
-one. Besides the answers a pack has records that a retriever confuses with them:
-of neighbouring months, of the same month in other years, placeholders and
+To answer from retrieved records, a model has to tell the right month from the
+next one. Besides the answers, a pack has records that a retriever confuses with
+them: of neighbouring months, of the same month in other years, placeholders and
 commentary. Citations are read from marks such as [3] and say on which records
 an answer rests; whether it covers their content is measured by their wording,
 or judged by a model.

@@ -1,4 +1,4 @@
-"""Texts as they are published, read into entries, notes and places."""
+"""Texts as published, read into entries, notes and places."""
 
 from ctd_jax.texts.files import TEXT_FORMATS, read_works
 from ctd_jax.texts.plain import YearHeading, match_year_heading

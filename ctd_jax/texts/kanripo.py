@@ -3,7 +3,7 @@
 Two families write the same marks. Printed editions (WYG, SBCK) keep the lines
 of the block print: the end of a line is not the end of a sentence, and what is
 a heading, a paragraph or subordinate text shows only by indents and by lines
-that are not full. TLS editions have a clause a line, `**` headings and item
+that are not full. TLS editions have one clause per line, `**` headings and item
 numbers.
 """
 

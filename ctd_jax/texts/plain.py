@@ -1,4 +1,4 @@
-"""Plain text: a record a line, or a paragraph between empty lines."""
+"""Plain text: one record per line, or per paragraph between blank lines."""
 
 import collections
 import dataclasses

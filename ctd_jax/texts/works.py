@@ -1,4 +1,4 @@
-"""Works as they are read: entries in order, notes apart, places, counts."""
+"""Works as read: entries in order, with notes, places and counts."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Plan of training batches: which queries, positives and negatives each has.
 
-A plan is integers alone and follows from the seed, so that every process knows
-that of the whole batch and reads the texts that are its own. Batches are dealt
-so that all have about as many tokens, and rows of one shape hold each.
+A plan consists of integers and follows from the seed, so every process knows
+the plan of the whole batch and reads only its own texts. Batches are dealt so
+that all have about as many tokens, and rows of one shape hold each.
 
 Axes: B queries in a batch, H hard negatives a query, T train queries, G groups
 of positives, V queries of a window.

@@ -1,13 +1,13 @@
 """Checkpoints of a run: train state, data iterator, description of the model.
 
-The latest checkpoints stay whole (to resume), and of the best one by validation
-the parameters (to evaluate): what the optimizer knows, twice their size, is
-removed from it once it is not among the latest. The description of the model
-lets a checkpoint of another architecture be refused by field rather than by
-shape. A checkpoint is written under another name first, and an older one goes
-when it is complete; one that was damaged later is skipped for the one
-before it. Several processes write one checkpoint, which any number of them, on
-any number of devices, can read.
+The latest checkpoints are kept whole (to resume). Of the best one by validation
+only the parameters are kept (to evaluate): the state of the optimizer, twice
+their size, is removed once the checkpoint is not among the latest. With the
+description of the model, a checkpoint of another architecture is refused by
+field rather than by shape. A checkpoint is first written under another name,
+and an older one is removed when it is complete; one that was damaged later is
+skipped for the one before it. Several processes write one checkpoint, which any
+number of them, on any number of devices, can read.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Options of the compiler, and a cache of what it compiled from run to run.
+"""Compiler options, and a cache of compiled functions for later runs.
 
 Compiling an encoder of 28 layers takes a minute or more for every shape; a
 later run with the same model, shapes, devices and versions reads what an

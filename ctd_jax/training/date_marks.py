@@ -1,10 +1,10 @@
-"""Date marks: what is put before a text and says of which months it is.
+"""Date marks: words or tokens before a text that state its months.
 
-Published time-aware encoders read a date beside the text: as words before it
-(date prefix), or as tokens of their own. A mark is either, made of dates that
-the parser reads: in a query those it asks for, in a record those that it states
-of itself (track T0), or its time key (T1). The encoder, the step and the score
-stay what they are.
+Published time-aware encoders read a date with the text: as words before it
+(date prefix), or as special tokens. A mark is one of these, made from dates
+that the parser reads: in a query those it asks for, in a record those that it
+states for itself (track T0), or its time key (T1). The encoder, the step and
+the score do not change.
 
 Where the originals do not fit:
 

@@ -1,4 +1,4 @@
-"""Experiment: what a config and a workdir stand for, assembled once.
+"""Experiment: everything that a config and a workdir describe, assembled once.
 
 Training, evaluation and export start here: the data set (built on first use),
 its texts as tokens, the model, the optimizer and the checkpoints of the

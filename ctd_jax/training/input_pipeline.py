@@ -5,7 +5,7 @@ and hard negatives of train months for every query, packs their texts, and can
 be stopped and resumed at any batch. Time becomes integers here and nowhere
 else.
 
-Reading needs no device, so that processes that read ahead leave them alone. The
+Reading needs no device, so processes that read ahead do not touch them. The
 state of an iterator is the number of the next batch: it continues exactly with
 any number of readers, and nothing that was read ahead counts.
 

@@ -2,7 +2,7 @@
 
 A line of metrics.jsonl holds nothing but the step and values that the seed
 determines, so that the file of a resumed run equals that of an uninterrupted
-one. How fast the steps were is in speed.jsonl.
+one. The speed of the steps is in speed.jsonl.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@ Every shape is compiled once, which takes minutes for a large encoder. The usual
 one holds nearly all batches, the large one those of unusually long texts. Both
 follow from the first batches of the run, hence from its seed.
 
-The texts of a batch lie in any of its packs, not in that of their query: with
-few queries on a device one pack would be full and others half empty. Where a
-text lies, `TextPlaces` says. Many texts are dealt by length to units of packs,
-which then are so alike that one layout serves all: every process of a run has
-to know it, and its cost does not grow with them.
+The texts of a batch are in any of its packs, not in that of their query: with
+few queries on a device, one pack would be full and others half empty.
+`TextPlaces` says where each text is. Many texts are dealt by length to units of
+packs, which are then so similar that one layout serves all: every process of a
+run has to know it, and its cost does not grow with their number.
 
 Axes: P packs, R rows of a pack, N texts of a batch, U units.
 """

@@ -1,1 +1,1 @@
-"""Helpers that know nothing of chronicles: files, tables, plots, flags."""
+"""Helpers that know nothing about chronicles: files, tables, plots, flags."""

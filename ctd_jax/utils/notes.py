@@ -1,4 +1,4 @@
-"""Notes: what the program has to say, as a code with values.
+"""Notes: messages of the program, each a code with values.
 
 Reasons, warnings and errors are notes. `str(note)` is English, for the
 terminal; pages ask for their language. notes.tsv has one code per line, with

@@ -1,4 +1,4 @@
-"""Pages of a month and of a year: the same event as each work tells it.
+"""Pages of a month and of a year, with each event as every work tells it.
 
 Records of a month are grouped into events by shared wording. Rare words
 count more; words common in the surrounding years count less.

@@ -3,8 +3,8 @@
     pip install --no-deps 'sanmiao==0.2.12'
     python -m ctd_jax_datasets.calendars.build_tables
 
-Only the tables of that package are read, never its code. What they have wrong
-is put right by the rows of `corrections.tsv`, each with its reason.
+Only the tables of that package are read, never its code. The rows of
+`corrections.tsv` correct their errors, each with its reason.
 """
 
 import bisect

@@ -3,8 +3,8 @@
     python -m ctd_jax_datasets.calendars.compare --dila=FOLDER
 
 FOLDER has `zh.tsv`, `ja.tsv` and `ko.tsv`: dynasty, ruler, era, year, month,
-leap, first_jdn, last_jdn, first_day, status. They are compared with, and no
-part of this package (CC BY-SA).
+leap, first_jdn, last_jdn, first_day, status. They are only compared with, and
+not part of this package (CC BY-SA).
 """
 
 from __future__ import annotations

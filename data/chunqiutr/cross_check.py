@@ -1,7 +1,7 @@
 """Cross-check of the months that the four works give the same events.
 
-The months of the works come from four independent scans. Where two works tell
-of one event, their months must agree or differ for a known reason; every pair
+The months of the works come from four independent scans. If two works report
+the same event, their months must agree or differ for a known reason; every pair
 that differs is listed with both locations, so that a reader can look it up.
 
 Source: ChunQiuTR section 6.2 (months checked by hand), Tables 8 and 9.

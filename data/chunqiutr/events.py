@@ -1,4 +1,4 @@
-"""Events: segments of the four base texts that tell of one matter in one month.
+"""Events: segments of the four base texts about one matter in one month.
 
 Sentences of the annals are matched with clauses of a tradition by the
 similarity of their words; the best chain of matches keeps the order of both. An

@@ -1,6 +1,6 @@
 """Figures of the paper, and where those of a build differ from them.
 
-Apart from `audit_readme`, which is a command: the builder imports this.
+It is separate from `audit_readme`, a command, because the builder imports it.
 """
 
 import dataclasses

@@ -2,8 +2,8 @@
 month.
 
 The file of months has a node for each month, with the texts about each event
-(versions) and their commentary. What is odd in it is noted and read as their
-own loader reads it.
+(versions) and their commentary. Oddities are noted and read as their own loader
+reads them.
 """
 
 import dataclasses

@@ -5,8 +5,8 @@ Their code, and all code built on it, reads three files; written like this,
 
 Reading the files back with `reader` gives the same benchmark: sids are the
 numbers of the record ids, events of one version share a version object. Members
-that the schema lacks have names of our own, which the authors' loaders pass
-over. Not kept: the letters of ids and numbers of versions.
+that the schema lacks have our own names, which the authors' loaders ignore. The
+letters of ids and the numbers of versions are not kept.
 
 Source: schema of the public release (specification 1.1-1.3).
 """

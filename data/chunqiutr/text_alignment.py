@@ -1,7 +1,7 @@
 """Alignment of an edition with the dated text of the annals.
 
 N-grams that occur once in both texts tie them; between two ties shorter n-grams
-do. So the place of a note in the annals is known, also where characters differ.
+do. So the place of a note in the annals is known even if characters differ.
 A title or heading of a few words is matched fuzzily with the entries of its
 year.
 """

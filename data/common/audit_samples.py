@@ -1,8 +1,8 @@
 """Samples of records for reading by eye, verdicts, and rates of error.
 
 A sample has a stratum for each source and kind of record, and each record
-stands for as many as its stratum has more. A rate is the weighted share with
-its 95 % Wilson interval for the effective size of the sample.
+represents its share of the stratum. A rate is the weighted share with its 95 %
+Wilson interval for the effective size of the sample.
 """
 
 import collections

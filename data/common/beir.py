@@ -1,9 +1,9 @@
 """BEIR folders with time keys: their layout, writer and reader.
 
-A folder is a corpus, queries and qrels as BEIR has them; the time keys and all
-else that is known about a text stand in its `metadata`. Beside them lie the
-calendar (`reigns.tsv`) and `metadata.json`, see `provenance`. A reader names
-file, line and field of what it refuses.
+A folder is a corpus, queries and qrels as BEIR has them; the time keys and
+everything else known about a text are in its `metadata`. The folder also has
+the calendar (`reigns.tsv`) and `metadata.json`, see `provenance`. Errors name
+file, line and field.
 """
 
 from __future__ import annotations

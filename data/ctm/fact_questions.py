@@ -1,7 +1,7 @@
 """EDD, TES and RR: the period of an entity, the option of a period, relations.
 
-An entity whose name tells its period is not asked about; of EDD every entity is
-asked once before any is asked again.
+An entity whose name gives away its period is not asked about. In EDD, every
+entity is asked once before any is asked again.
 """
 
 import functools

@@ -1,8 +1,8 @@
 """Questions of the authors' release, read from their JSON files.
 
 The files have no structured gold; it is read from the text of an answer. A
-question whose answer cannot be read so is graded as free text. Entities get the
-years of our tables, else those of their period.
+question whose answer cannot be read this way is graded as free text. Entities
+get the years of our tables, or those of their period.
 """
 
 import os

@@ -1,7 +1,7 @@
 """Compares the scan's dates with year headings that it has not read.
 
 The scanner was written for the Annals. Its accuracy on a chronicle that nobody
-tuned it to can be counted where one edition prints the years and another has
+tuned it for can be measured if one edition prints the years and another has
 lost them: the punctuated edition is scanned without its headings, then collated
 with the edition that prints them.
 

@@ -1,7 +1,7 @@
 """The authors' two demonstration files, read as their own script reads them.
 
 A row has a date in several forms, which do not always agree; rows are grouped
-by the key of the mode, and what is odd in a row is noted.
+by the key of the mode, and oddities of a row are noted.
 """
 
 import collections

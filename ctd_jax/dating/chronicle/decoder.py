@@ -1,8 +1,8 @@
 """Order decoder: the months of a chronicle's sections, by an HMM on a timeline.
 
-The hidden state is the month under which a section stands, or outside the
-calendar; where the calendar's days are not known, its offset is hidden too.
-Any emissions log p(section | place) will do.
+The hidden state is the month of a section, or a place outside the calendar;
+where the calendar's days are not known, its offset is hidden too. Any emissions
+log p(section | place) will do.
 
 Only the forward message at the head of each block is kept, so memory is
 O((N / B + B) x K x S) and time O(N x K x S).

@@ -1,6 +1,7 @@
 """Model of how a chronicle moves from month to month, and its fit to a text.
 
-Apart from `transitions`, because dating a passage needs this and no JAX.
+It is separate from `transitions`, because dating a passage needs it but not
+JAX.
 """
 
 import dataclasses

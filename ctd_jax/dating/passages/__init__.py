@@ -1,1 +1,1 @@
-"""Passages: texts that are in no corpus, dated one at a time by one that is."""
+"""Passages: texts outside the corpus, dated by it one at a time."""

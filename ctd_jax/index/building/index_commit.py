@@ -4,9 +4,9 @@ Slow work happens inside the transaction, so readers see the old index until
 the end. The next build repeats what follows it (manifest, cleaning up) if this
 one is stopped.
 
-`passages/<generation>/` holds a `PassageDater` fitted on all records: sure ones
-are its labels, the others count with their posteriors. The manifest names the
-folder in use, so that a half-written one is never opened.
+`passages/<generation>/` holds a `PassageDater` fitted on all records: those
+with certain dates are its labels, the others count with their posteriors. The
+manifest names the folder in use, so that a half-written one is never opened.
 
 Axes: N records other than headings, K months.
 """

@@ -5,8 +5,8 @@ folder of the pooling names its kind, and prompts and lengths have files of
 their own. It is read here without that library, which needs torch.
 
 A text is read as a query or as a record, its side. sentence-transformers has
-one length for both; ours are beside it under the names that PyLate uses, and
-other libraries ignore them.
+one length for both; ours are stored next to it under the names that PyLate
+uses, and other libraries ignore them.
 """
 
 import dataclasses

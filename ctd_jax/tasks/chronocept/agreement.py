@@ -14,8 +14,8 @@ Words are separated by white space; all annotators of a sample must have the
 same words, however they cut them. Three empty numbers mean no curve.
 
 The parameters of curves are compared by intraclass correlations, segments by
-Jaccard and Pk, the axes of words by precision and Cohen's kappa. The paper
-names no form of ICC, so every form that applies is given.
+Jaccard and Pk, the axes of words by precision and Cohen's kappa. The paper does
+not name a form of ICC, so every form that applies is given.
 
 Axes: *R any leading axes (resamples), N samples, K annotators, T = 3 targets,
 W words.

@@ -1,4 +1,4 @@
-"""Verdicts on many answers: by rules, and by a model where rules are silent.
+"""Verdicts on many answers: by rules, and by a model if no rule decides.
 
 Aliases are never complete, and reasons can be worded in endless ways, so a
 model votes on undecided answers, three times at temperature 0.

@@ -1,7 +1,7 @@
 """Report of Ito games: Pass@K against guessing, kinds of error, rank tau.
 
 Pass@K allows K rounds with feedback, which also helps guessers, so every share
-is shown beside the probability with which they win. Errors are of three kinds:
+is shown next to the probability that guessers win. Errors are of three kinds:
 the period is not known, the item is not that of the period, the rank is not
 that of the items.
 

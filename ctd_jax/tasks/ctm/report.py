@@ -2,8 +2,8 @@
 
 An average over nine tasks hides what a system can do, so accuracy is shown by
 type, by number of relations and by their distance in periods, with 95 % Wilson
-intervals, and beside the sources of the verdicts. The paper does not define the
-distance of a question with several relations; shown are both that of the
+intervals, next to the sources of the verdicts. The paper does not define the
+distance of a question with several relations; the report shows that of the
 nearest pair and that of the widest.
 
 Axes: P points of a series.

@@ -1,12 +1,12 @@
 """Answerer that reads a timeline of entities, without a model.
 
-It shows what plain look-up and arithmetic reach, which the score of a model has
-to be compared with. Its knowledge is a list of entities: with `eras` only names
-of eras, besides dynasties and years in the question; with `oracle` the whole
-entity table, from which the questions are made, so that only reading is
-measured; with `chronicles` dates that `ChronicleIndex` retrieves by BM25 from
-texts whose months are known. Without knowledge the answer is the most frequent
-one of the train split.
+It shows how far plain look-up and arithmetic get; compare the score of a model
+with that. Its knowledge is a list of entities: with `eras` only names of eras,
+besides dynasties and years in the question; with `oracle` the whole entity
+table, from which the questions are made, so that only reading is measured; with
+`chronicles` dates that `ChronicleIndex` retrieves by BM25 from texts whose
+months are known. Without knowledge the answer is the most frequent one of the
+train split.
 
 Only names that a chronicle writes are found: years 722-468 BCE and 220-502 CE
 for the Annals and 資治通鑑. A name that is mentioned long after its time, or
