@@ -17,6 +17,7 @@ from tests.benchmarks.chronicle_gold import Month, MonthTable, YearHead
 
 SOURCES = os.environ.get("CTD_JAX_SOURCES")
 OUTSIDE = os.environ.get("CTD_JAX_OUTSIDE")
+FIRST_YEAR = YearHead(0, 0, 2, 300)  # 「元年」
 # 甲子 is day 11 modulo 60: the first month begins with it.
 FIRST_DAY = 60 * 30_000 + 11
 NUMBERS = [(300, n, False) for n in range(1, 13)] + [
@@ -44,9 +45,9 @@ def list_dates(records):
   return [[tuple(place.month)[:3] for place in r.places] for r in records]
 
 
-def date(lines, years, layout, **options):
+def date(lines, years=(FIRST_YEAR,), layout=chronicle_gold.RUNNING):
   return chronicle_gold.date_records(
-    make_entries(*lines), years, make_table(), layout, **options
+    make_entries(*lines), years, make_table(), layout
   )
 
 
@@ -104,7 +105,7 @@ def test_printed_months_are_heads():
   ],
 )
 def test_months_that_a_reader_would_doubt_are_no_heads(layout, lines, months):
-  records = date(lines, [YearHead(0, 0, 2, 300)], layout)
+  records = date(lines, layout=layout)
   heads = [head for heads in list_dates(records) for head in heads]
   assert [month for _, month, _ in heads] == months
   assert {year for year, _, _ in heads} == {300}
@@ -128,33 +129,18 @@ def test_a_misprinted_era_that_repeats_a_number_is_not_known():
 
 
 def test_a_leap_month_without_its_number_is_that_of_the_year():
-  records = date(
-    ["二年五月霜閏月雪六月雨"],
-    [YearHead(0, 0, 2, 301)],
-    chronicle_gold.RUNNING,
-  )
-  assert list_dates(records)[0] == [
-    (301, 5, False),
-    (301, 5, True),
-    (301, 6, False),
-  ]
+  records = date(["二年五月霜閏月雪六月雨"], [YearHead(0, 0, 2, 301)])
+  months = [(301, 5, False), (301, 5, True), (301, 6, False)]
+  assert list_dates(records) == [months]
 
 
 def test_a_year_that_its_days_contradict_is_no_gold():
-  records = date(
-    ["元年正月甲午雨二月甲子雪三月甲午霜", "旱"],
-    [YearHead(0, 0, 2, 300)],
-    chronicle_gold.RUNNING,
-  )
+  records = date(["元年正月甲午雨二月甲子雪三月甲午霜", "旱"])
   assert list_dates(records) == [[], []]
 
 
 def test_months_that_the_other_edition_lacks_are_not_known():
-  records = date(
-    ["元年正月雨", "二月雪", "霜", "三月旱"],
-    [YearHead(0, 0, 2, 300)],
-    chronicle_gold.RUNNING,
-  )
+  records = date(["元年正月雨", "二月雪", "霜", "三月旱"])
   confirmed = chronicle_gold.confirm_months(
     records, {1: [(1, False), (3, False)]}
   )
@@ -189,15 +175,10 @@ def test_cut_dates_keep_what_is_right():
 
 
 def test_a_record_with_several_dates_is_parted():
-  records = date(
-    ["元年正月雨二月雪"], [YearHead(0, 0, 2, 300)], chronicle_gold.RUNNING
-  )
+  records = date(["元年正月雨二月雪"])
   pieces = chronicle_order.make_variant(records, "heads_cut")
   assert [piece.entry.text for piece in pieces] == ["雨", "雪"]
-  assert list_dates(pieces) == [
-    [(300, 1, False)],
-    [(300, 2, False)],
-  ]
+  assert list_dates(pieces) == [[(300, 1, False)], [(300, 2, False)]]
 
 
 def test_entries_left_out_and_moved():
@@ -229,11 +210,7 @@ def make_dates(starts, months, credible):
 
 
 def test_a_place_is_judged_by_the_section_that_holds_it():
-  records = date(
-    ["元年正月雨二月雪", "三月霜"],
-    [YearHead(0, 0, 2, 300)],
-    chronicle_gold.RUNNING,
-  )
+  records = date(["元年正月雨二月雪", "三月霜"])
   # One section a record: the second month stands under the first.
   coarse = make_dates([(0, 0), (1, 0)], [0, len(NUMBERS)], [[0], []])
   fine = make_dates(

@@ -1,10 +1,12 @@
 """A tiny encoder in the layout of published ones, for tests that load one."""
 
+import functools
 import json
 import pathlib
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import tokenizers
 from tokenizers import models, pre_tokenizers, processors
 
@@ -96,6 +98,27 @@ def write_tokenizer(
   } | settings
   (folder / "tokenizer_config.json").write_text(json.dumps(settings))
   return tokenizer.get_vocab_size()
+
+
+@functools.cache
+def _make_forward(config):
+  return jax.jit(config.make_encoder().apply, static_argnames="mutable")
+
+
+def list_states(config, params, ids, mask):
+  """Returns the states before the first layer and after each, [S, B, L, D]."""
+  hidden, intermediates = _make_forward(config)(
+    {"params": params}, ids, mask, mutable="intermediates"
+  )
+  intermediates = intermediates["intermediates"]
+  entering = intermediates.get("embeddings", intermediates)["states"][0]
+  if config.scan_layers:
+    between = list(intermediates["layers"]["states"][0])
+  else:
+    between = [
+      intermediates[f"layer_{i}"]["states"][0] for i in range(config.num_layers)
+    ]
+  return np.stack([entering, *between[:-1], hidden])
 
 
 def pool_tokens(token_states, mask, kind):

@@ -32,33 +32,15 @@ def golden(family):
 
 @functools.cache
 def loaded(family, **overrides):
-  config, params = published_folder.load_encoder(GOLDEN / family, **overrides)
-
-  @jax.jit
-  def forward(params, ids, mask):
-    hidden, intermediates = config.make_encoder().apply(
-      {"params": params}, ids, mask, mutable="intermediates"
-    )
-    return hidden, intermediates["intermediates"]
-
-  return config, params, forward
+  return published_folder.load_encoder(GOLDEN / family, **overrides)
 
 
 def computed(family, side, **overrides):
   """Returns all states as the golden file has them, [S, B, L, D]."""
-  config, params, forward = loaded(family, **overrides)
   arrays = golden(family)
-  hidden, intermediates = forward(
-    params, arrays[f"{side}_ids"], arrays[f"{side}_mask"]
+  return published_folder.list_states(
+    *loaded(family, **overrides), arrays[f"{side}_ids"], arrays[f"{side}_mask"]
   )
-  entering = intermediates.get("embeddings", intermediates)["states"][0]
-  if config.scan_layers:
-    between = list(intermediates["layers"]["states"][0])
-  else:
-    between = [
-      intermediates[f"layer_{i}"]["states"][0] for i in range(config.num_layers)
-    ]
-  return np.stack([entering, *between[:-1], hidden])
 
 
 def tensors(folder):

@@ -31,28 +31,16 @@ TEXTS = ("元年春王正月", "夏五月鄭伯克段于鄢", "秋", "冬十有�
 MAX_LENGTH = 40  # the last text is cut
 
 
-def our_states(folder, ids, mask):
-  """Returns the states before the first layer and after each, [S, B, L, D]."""
-  config, params = published_folder.load_encoder(folder)
-  hidden, intermediates = jax.jit(
-    config.make_encoder().apply, static_argnames="mutable"
-  )({"params": params}, ids, mask, mutable="intermediates")
-  intermediates = intermediates["intermediates"]
-  states = [intermediates.get("embeddings", intermediates)["states"][0]]
-  for i in range(config.num_layers - 1):
-    states.append(intermediates[f"layer_{i}"]["states"][0])
-  return np.stack([*states, hidden])
-
-
 @pytest.mark.parametrize("family", published.FAMILIES)
 def test_every_state_is_the_published_one(family, tmp_path):
   model = published.make(family, seed=1)
   published.save(model, tmp_path)
+  encoder = published_folder.load_encoder(tmp_path)
   for side in ("right", "left"):
     ids, mask = published.texts(side, seed=1)
     real = mask.astype(bool)
     expected = published.states(model, ids, mask)[:, real]
-    got = our_states(tmp_path, ids, mask)[:, real]
+    got = published_folder.list_states(*encoder, ids, mask)[:, real]
     assert np.abs(got - expected).max() < 1e-5
 
 

@@ -109,27 +109,24 @@ def test_eight_devices_equal_one(method, fsdp, tensor):
   )
 
 
+def run_on_eight_and_one(method, fsdp=2, tensor=2, **fields):
+  """Returns two runs, which have to be the same."""
+  meshes = devices_lib.make_mesh(8, fsdp, tensor), devices_lib.make_mesh(1)
+  runs = [run_steps(mesh, method, **fields) for mesh in meshes]
+  assert_same(*runs)
+  return runs
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("pooling", ["cls", "last"])
 def test_states_of_single_tokens_are_those_of_one_device(pooling):
-  runs = [
-    run_steps(mesh, "ctd", model={"pooling": pooling})
-    for mesh in (
-      devices_lib.make_mesh(8, fsdp=2, tensor=2),
-      devices_lib.make_mesh(1),
-    )
-  ]
-  assert_same(*runs)
+  run_on_eight_and_one("ctd", model={"pooling": pooling})
 
 
 @pytest.mark.slow
 def test_processes_of_the_release_are_emulated_on_any_devices():
   loss = {"emulated_processes": 2}
-  runs = [
-    run_steps(devices_lib.make_mesh(devices), "bias-release", loss=loss)
-    for devices in (8, 1)
-  ]
-  assert_same(*runs)
+  runs = run_on_eight_and_one("bias-release", 1, 1, loss=loss)
   _, losses = run_steps(devices_lib.make_mesh(1), "bias-release")
   assert abs(losses[-1] - runs[0][1][-1]) > 1e-5
 
@@ -142,15 +139,7 @@ def test_cached_gradients_are_the_direct_ones():
 
 @pytest.mark.slow
 def test_adapters_are_trained_alike_on_eight_devices():
-  lora = LoraConfig(rank=2, alpha=4.0)
-  runs = [
-    run_steps(mesh, "ctd", lora=lora)
-    for mesh in (
-      devices_lib.make_mesh(8, fsdp=2, tensor=2),
-      devices_lib.make_mesh(1),
-    )
-  ]
-  assert_same(*runs)
+  runs = run_on_eight_and_one("ctd", lora=LoraConfig(rank=2, alpha=4.0))
   state = runs[0][0]
   for name in ("query", "out"):
     adapter = state.params["encoder"]["layer_0"]["attention"][f"{name}_lora"]

@@ -194,35 +194,23 @@ def test_a_lost_scheduler_is_an_error(world, tmp_path):
 @pytest.mark.parametrize(
   ("flags", "error", "message"),
   [
-    ([], ValueError, "--runner=DaskRunner: no scheduler is named"),
+    ("", ValueError, "--runner=DaskRunner: no scheduler is named"),
+    ("--dask_scheduler_file=gone.json", FileNotFoundError, "no such file"),
     (
-      ["--dask_scheduler_file=gone.json"],
-      FileNotFoundError,
-      "--dask_scheduler_file=gone.json: no such file",
-    ),
-    (
-      [f"--dask_scheduler_file={__file__}"],
+      f"--dask_scheduler_file={__file__}",
       ValueError,
       "py: not a file of dask scheduler",
     ),
     (
-      [
-        "--dask_client_address=tcp://127.0.0.1:1",
-        "--dask_connection_timeout=2",
-      ],
+      "--dask_client_address=tcp://127.0.0.1:1 --dask_connection_timeout=2",
       ConnectionError,
       "--dask_client_address=tcp://127.0.0.1:1: no scheduler answers",
-    ),
-    (
-      ["--dask_client_address=here"],
-      ConnectionError,
-      "--dask_client_address=here: no scheduler answers",
     ),
   ],
 )
 def test_a_missing_cluster_is_an_error(flags, error, message):
   with pytest.raises(error, match=re.escape(message)):
-    beam._check_cluster(flags)
+    beam._check_cluster(flags.split())
 
 
 @pytest.mark.beam
