@@ -186,18 +186,17 @@ def test_what_has_no_icc_is_refused(ratings, message):
 @pytest.mark.slow
 def test_the_command_prints_all_blocks_or_names_the_flag(tmp_path):
   module = "ctd_jax.tasks.chronocept.agreement"
-  done, failed = (
-    subprocess.run(
-      [
-        *(sys.executable, "-m", module),
-        f"--annotations={annotations(tmp_path, rows)}",
-      ],
+
+  def run(rows):
+    flag = f"--annotations={annotations(tmp_path, rows)}"
+    return subprocess.run(
+      [sys.executable, "-m", module, flag],
       capture_output=True,
       text=True,
       check=False,
     )
-    for rows in (ROWS, ROWS.splitlines()[0])
-  )
+
+  done, failed = map(run, (ROWS, ROWS.splitlines()[0]))
   assert "location  ICC(1,2)" in done.stdout
   assert "generic + static as one" in done.stdout
   assert failed.returncode == 1

@@ -32,21 +32,19 @@ def hyper(model):
 )
 def test_the_mean_predictor_under_either_protocol(benchmark, expected):
   # Synthetic targets have the published mean and spread of each split.
+  samples = chronocept_dataset_builder.generate_samples(benchmark)
   targets = {
-    split: features.extract_targets(samples)
-    for split, samples in chronocept_dataset_builder.generate_samples(
-      benchmark
-    ).items()
+    split: features.extract_targets(rows) for split, rows in samples.items()
   }
-  honest = features.fit_train_scalers(targets)["test"].transform(
-    targets["test"]
-  )
-  mse = measures.compute_target_measures(honest, np.zeros_like(honest))["mse"]
-  assert mse.mean() == pytest.approx(expected[0], abs=5e-4)
-  assert mse == pytest.approx(expected[1:], abs=1e-3)
-  paper = features.fit_split_scalers(targets)["test"].transform(targets["test"])
-  mse = measures.compute_target_measures(paper, np.zeros_like(paper))["mse"]
-  assert mse.mean() == pytest.approx(1)
+
+  def mse(fit):
+    z = fit(targets)["test"].transform(targets["test"])
+    return measures.compute_target_measures(z, np.zeros_like(z))["mse"]
+
+  honest = mse(features.fit_train_scalers)
+  assert honest.mean() == pytest.approx(expected[0], abs=5e-4)
+  assert honest == pytest.approx(expected[1:], abs=1e-3)
+  assert mse(features.fit_split_scalers).mean() == pytest.approx(1)
 
 
 def test_scalers_undo_themselves_and_refuse_what_does_not_vary():
@@ -155,7 +153,7 @@ def test_the_best_state_is_a_copy_that_training_does_not_change():
     )
     return np.mean((predicted - targets["validation"]) ** 2)
 
-  best, last = (trained(networks.BEST_EPOCH), trained(networks.LAST_EPOCH))
+  best, last = map(trained, (networks.BEST_EPOCH, networks.LAST_EPOCH))
   assert best.validation_mse == last.validation_mse
   assert best.epoch == 1 + int(np.argmin(best.validation_mse)) < 12
   assert validation_mse(best) == pytest.approx(min(best.validation_mse))
@@ -170,16 +168,16 @@ def test_penalty_and_decay_shrink_and_batches_change_the_path():
     return sum(float(abs(x).sum()) for x in jax.tree.leaves(actual.params))
 
   plain = trained(networks.LAST_EPOCH)
-  assert size(trained(networks.LAST_EPOCH, l1=1e-2)) < size(plain)
-  assert size(trained(networks.LAST_EPOCH, weight_decay=1.0)) < size(plain)
-  assert size(
-    trained(networks.LAST_EPOCH, weight_decay=1.0, decoupled=True)
-  ) < size(plain)
-  batches = trained(networks.LAST_EPOCH, batch_size=10)
-  assert batches.train_loss != plain.train_loss
-  assert (
-    trained(networks.LAST_EPOCH, batch_size=10).train_loss == batches.train_loss
+  for changes in (
+    {"l1": 1e-2},
+    {"weight_decay": 1.0},
+    {"weight_decay": 1.0, "decoupled": True},
+  ):
+    assert size(trained(networks.LAST_EPOCH, **changes)) < size(plain)
+  once, again = (
+    trained(networks.LAST_EPOCH, batch_size=10).train_loss for _ in "ab"
   )
+  assert plain.train_loss != once == again
 
 
 @pytest.mark.slow
@@ -224,20 +222,16 @@ def test_measures_of_resamples_are_those_of_single_ones():
   resample_indices = DRAW.integers(len(Y), size=(5, len(Y)))
   actual = measures.compute_measures(Y, seeds, scaler, resample_indices)
   for resample, samples in enumerate(resample_indices):
-    single = [
-      measures.compute_target_measures(Y[samples], z[samples]) for z in seeds
-    ]
-    raw = [
-      measures.compute_target_measures(
-        *map(scaler.inverse, (Y[samples], z[samples]))
-      )
-      for z in seeds
-    ]
-    for units, tables in (
-      (measures.Z_UNITS, single),
-      (measures.RAW_UNITS, raw),
+    for units, convert, names in (
+      (measures.Z_UNITS, np.asarray, measures.POINT_MEASURES),
+      (measures.RAW_UNITS, scaler.inverse, ("mse", "mae")),
     ):
-      names = measures.POINT_MEASURES if tables is single else ("mse", "mae")
+      tables = [
+        measures.compute_target_measures(
+          convert(Y[samples]), convert(z[samples])
+        )
+        for z in seeds
+      ]
       for name in names:
         values = np.mean([table[name] for table in tables], axis=0)
         for family, expected in measures.split_by_target(values).items():

@@ -88,33 +88,26 @@ def test_the_table_lines_up_and_corrects(workdir):
 def test_runs_that_cannot_be_compared_are_named(workdir, tmp_path):
   with pytest.raises(FileNotFoundError, match="nowhere: no config.json; tr"):
     compare.read_run(tmp_path / "nowhere")
-  folder = workdir("short", 0.5)
-  text = (folder / "predictions.tsv").read_text()
-  (folder / "predictions.tsv").write_text("".join(text.splitlines(True)[:-1]))
-  with pytest.raises(ValueError, match="short/predictions.tsv: not the test s"):
-    compare.read_run(folder)
+  path = workdir("short", 0.5) / "predictions.tsv"
+  text = path.read_text()
+  for content, message in (
+    ("".join(text.splitlines(True)[:-1]), "short/predictions.tsv: not the"),
+    (text.replace("\t0\t", "\tx\t", 1), r"tsv:2: seed='x': Expected `int`"),
+  ):
+    path.write_text(content)
+    with pytest.raises(ValueError, match=message):
+      compare.read_run(path.parent)
   one, other = (FinishedRun(name, name, 1, {"x": 1.0}) for name in "ab")
   with pytest.raises(ValueError, match="b was tested on b, a on a"):
     compare.compare_runs(other, one)
 
 
 def test_the_command_compares_with_the_first(workdir, capsys, monkeypatch):
-  values = types.SimpleNamespace(
-    workdirs=[
-      str(workdir(name, shift)) for name, shift in (("a", 0.5), ("b", 1))
-    ]
-  )
+  folders = [str(workdir(*run)) for run in (("a", 0.5), ("b", 1))]
+  values = types.SimpleNamespace(workdirs=folders)
   monkeypatch.setattr(compare.flags, "FLAGS", values)
   compare.main()
   assert "b (honest)" in capsys.readouterr().out
   values.workdirs.pop()
   with pytest.raises(ValueError, match="--workdirs: expected at least two"):
     compare.main()
-
-
-def test_a_malformed_prediction_is_named(workdir):
-  folder = workdir("bad", 0.5)
-  path = folder / "predictions.tsv"
-  path.write_text(path.read_text().replace("\t0\t", "\tx\t", 1))
-  with pytest.raises(ValueError, match=r"tsv:2: seed='x': Expected `int`"):
-    compare.read_run(folder)

@@ -1,12 +1,8 @@
 """Samples of Chronocept: records, files, hub, synthetic stand-in, builder."""
 
-import functools
-import http.server
 import json
 import pathlib
 import shutil
-import statistics
-import threading
 import warnings
 
 import numpy as np
@@ -20,32 +16,37 @@ from ctd_jax_datasets.chronocept import (
   sample_records,
 )
 from ctd_jax_datasets.common.source_files import SourceError
+from tests.data import file_server
 
 DUMMY = pathlib.Path(sample_records.__file__).with_name("dummy_data")
 
 
-def record(**changes):
-  """Returns a good record, with members replaced; None takes one away."""
-  axes = {f"{axis}_axis": "" for axis in sample_records.AXES}
-  axes["main_outcome_axis"] = "A kettle boils"
-  base = {
-    "_id": "X1",
-    "parent_text": "A kettle boils.",
-    "axes": axes,
-    "target_values": {"location": 20.5, "scale": 4, "skewness": -1.25},
-  }
-  changed = base | changes
+AXES = {f"{axis}_axis": "" for axis in sample_records.AXES}
+RECORD = {
+  "_id": "X1",
+  "parent_text": "A kettle boils.",
+  "axes": AXES | {"main_outcome_axis": "A kettle boils"},
+  "target_values": {"location": 20.5, "scale": 4, "skewness": -1.25},
+}
+
+
+def change(members, changes):
+  """Returns members with some replaced; None takes one away."""
+  changed = members | changes
   return {name: v for name, v in changed.items() if v is not None}
+
+
+def record(**changes):
+  return change(RECORD, changes)
 
 
 def axes(**changes):
-  changed = record()["axes"] | changes
-  return {name: v for name, v in changed.items() if v is not None}
+  return change(RECORD["axes"], changes)
 
 
 def targets(**changes):
-  changed = record()["target_values"] | changes
-  return {name: v for name, v in changed.items() if v is not None}
+  """Returns a record with other target values."""
+  return record(target_values=change(RECORD["target_values"], changes))
 
 
 def write(path, *rows):
@@ -54,9 +55,8 @@ def write(path, *rows):
 
 
 def test_a_good_record(tmp_path):
-  (sample,) = sample_records.read_json_samples(
-    write(tmp_path / "a.json", record())
-  )
+  path = write(tmp_path / "a.json", record())
+  (sample,) = sample_records.read_json_samples(path)
   assert sample.sample_id == "X1"
   assert sample.targets == (20.5, 4.0, -1.25)
   assert (sample.log_base, sample.time_unit) == (1.1, "minute")
@@ -100,17 +100,14 @@ def test_neither_spelling_is_warned_of_once(tmp_path):
     (record(axes=axes(static_axis=3)), "axes.static_axis: .*`str`.*; it is 3"),
     (record(axes=axes(hypothesis_axis="")), "axes: has both hypothetical_axis"),
     (record(target_values=None), r"\(X1\): .* field `target_values`"),
-    (record(target_values=targets(scale=None)), "required field `scale`"),
-    (record(target_values=targets(peak=1)), "target_values: .*`peak`; known"),
-    (record(target_values=targets(location="4")), '.location: .*; it is "4"'),
-    (record(target_values=targets(location=True)), ".location: .*; it is true"),
-    (
-      record(target_values=targets(skewness=np.nan)),
-      r"\(X1\).target_values: skewness is nan; expected a finite number",
-    ),
-    (record(target_values=targets(location=10**400)), "location: .* range"),
-    (record(target_values=targets(scale=0)), "scale: .* > 0.0; it is 0"),
-    (record(target_values=targets(scale=np.inf)), "scale is inf; expected a f"),
+    (targets(scale=None), "required field `scale`"),
+    (targets(peak=1), "target_values: .*`peak`; known"),
+    (targets(location="4"), '.location: .*; it is "4"'),
+    (targets(location=True), ".location: .*; it is true"),
+    (targets(skewness=np.nan), r"values: skewness is nan; expected a finite"),
+    (targets(location=10**400), "location: .* range"),
+    (targets(scale=0), "scale: .* > 0.0; it is 0"),
+    (targets(scale=np.inf), "scale is inf; expected a f"),
     (record(log_base=1), "log_base: Expected `float` > 1.0; it is 1"),
     (record(log_base=np.inf), "log_base is inf; expected a finite number"),
     (record(time_unit="hour"), 'time_unit: .*; it is "hour"'),
@@ -184,22 +181,19 @@ def test_split_statistics_pool_to_table_5():
 def test_synthetic_marginals_are_the_published(benchmark):
   generated = chronocept_dataset_builder.generate_samples(benchmark)
   assert generated == chronocept_dataset_builder.generate_samples(benchmark)
-  assert generated != chronocept_dataset_builder.generate_samples(
-    benchmark, seed=1
-  )
-  for split, published in sample_records.read_target_statistics()[
-    benchmark
-  ].items():
-    columns = list(zip(*(s.targets for s in generated[split]), strict=True))
-    assert len(generated[split]) == published.n
-    np.testing.assert_allclose(
-      [statistics.fmean(c) for c in columns], published.mean, atol=1e-4
-    )
-    np.testing.assert_allclose(
-      [statistics.pstdev(c) for c in columns], published.sd, atol=1e-4
-    )
-    assert min(columns[0]) >= 0
-    assert min(columns[1]) > 0
+  other = chronocept_dataset_builder.generate_samples(benchmark, seed=1)
+  assert generated != other
+  all_published = sample_records.read_target_statistics()[benchmark]
+  for split, published in all_published.items():
+    actual = np.array([s.targets for s in generated[split]])
+    assert len(actual) == published.n
+    for found, expected in (
+      (actual.mean(axis=0), published.mean),
+      (actual.std(axis=0), published.sd),
+    ):
+      np.testing.assert_allclose(found, expected, atol=1e-4)
+    assert actual[:, 0].min() >= 0
+    assert actual[:, 1].min() > 0
   all_samples = [s for actual in generated.values() for s in actual]
   counts = {
     a: sum(bool(s.axes[a]) for s in all_samples) for a in sample_records.AXES
@@ -211,23 +205,19 @@ def test_synthetic_marginals_are_the_published(benchmark):
 @pytest.mark.parametrize("benchmark", sample_records.BENCHMARKS)
 def test_synthetic_texts_tell_the_location_and_hold_their_axes(benchmark):
   actual = chronocept_dataset_builder.generate_samples(benchmark)["train"]
-  durations_named = []
+  wording = chronocept_dataset_builder.WORDING["duration"]
+  named = []
   for sample in actual:
     assert all(piece in sample.parent_text for piece in sample.axes.values())
     main = sample.axes["main_outcome"].lower().rstrip(".")
-    durations_named.append(
-      next(
-        float(minutes)
-        for minutes, phrases in chronocept_dataset_builder.WORDING[
-          "duration"
-        ].items()
-        if main.endswith(phrases)
-      )
-    )
-  xi, omega, alpha = zip(*(s.targets for s in actual), strict=True)
-  assert scipy.stats.spearmanr(durations_named, xi).statistic > 0.8
-  assert abs(scipy.stats.spearmanr(durations_named, omega).statistic) < 0.15
-  assert abs(scipy.stats.spearmanr(durations_named, alpha).statistic) < 0.15
+    (minutes,) = (m for m, ends in wording.items() if main.endswith(ends))
+    named.append(float(minutes))
+  xi, omega, alpha = (
+    scipy.stats.spearmanr(named, column).statistic
+    for column in zip(*(s.targets for s in actual), strict=True)
+  )
+  assert xi > 0.8
+  assert max(abs(omega), abs(alpha)) < 0.15
 
 
 @pytest.mark.slow
@@ -237,11 +227,8 @@ def test_a_folder_is_built_and_read(tmp_path):
   assert "chronocept2025" in builder.info.citation
   actual = load.load_samples("chronocept/benchmark_1", tmp_path)
   assert actual == load.load_samples(f"json:{DUMMY / 'benchmark_1'}")
-  assert {split: len(rows) for split, rows in actual.items()} == {
-    "train": 2,
-    "validation": 1,
-    "test": 1,
-  }
+  sizes = {split: len(rows) for split, rows in actual.items()}
+  assert sizes == {"train": 2, "validation": 1, "test": 1}
   assert actual["train"][1].axes["hypothetical"] == "unless the clerk calls her"
   tables = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
   assert "synthetic" not in tables
@@ -251,9 +238,8 @@ def test_a_folder_is_built_and_read(tmp_path):
 @pytest.mark.slow
 def test_synthetic_is_built_and_labelled(tmp_path):
   builder = build.build_dataset("chronocept/synthetic_2", tmp_path)
-  assert sample_records.read_samples(
-    builder
-  ) == chronocept_dataset_builder.generate_samples("benchmark_2")
+  expected = chronocept_dataset_builder.generate_samples("benchmark_2")
+  assert sample_records.read_samples(builder) == expected
   tables = (builder.data_path / build.TABLES_FILE).read_text("utf-8")
   assert "synthetic" in tables.splitlines()[0]
   counted = json.loads((builder.data_path / build.STATISTICS_FILE).read_text())
@@ -264,9 +250,7 @@ def test_synthetic_is_built_and_labelled(tmp_path):
 
 def test_a_malformed_file_leaves_no_data_set(tmp_path):
   folder = shutil.copytree(DUMMY, tmp_path / "files")
-  write(
-    folder / "benchmark_1/test.json", record(target_values=targets(scale=-1))
-  )
+  write(folder / "benchmark_1/test.json", targets(scale=-1))
   with pytest.raises(SourceError, match=r"test\.json: record 1 \(X1\)\.target"):
     build.build_dataset("chronocept/benchmark_1", tmp_path / "data", folder)
   assert not list((tmp_path / "data").rglob("benchmark_1*"))
@@ -280,47 +264,33 @@ def test_unknown_names_are_told():
     load.load_samples("chunqiutr/mini")
 
 
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-  def log_message(self, *arguments):
-    pass
-
-
 @pytest.fixture
-def host(tmp_path, monkeypatch):
+def hub(tmp_path, monkeypatch):
   """A hub on this machine, and no checksum known yet."""
   folder = shutil.copytree(DUMMY, tmp_path / "hub")
   table = tmp_path / "checksums.tsv"
   table.touch()
   monkeypatch.delenv("CTD_JAX_RELEASE", raising=False)
   monkeypatch.setattr(sample_records, "CHECKSUMS", table)
-  monkeypatch.setattr(
-    chronocept_dataset_builder.Builder, "_checksums_path", table
-  )
-  handler = functools.partial(_Quiet, directory=str(folder))
-  with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    url = f"http://127.0.0.1:{server.server_port}"
+  builder = chronocept_dataset_builder.Builder
+  monkeypatch.setattr(builder, "_checksums_path", table)
+  with file_server.serve_folder(folder) as url:
     monkeypatch.setattr(sample_records, "HUB_URL", url)
     yield folder
-    server.shutdown()
-    thread.join()
 
 
 @pytest.mark.slow
-def test_downloads_are_registered_then_checked(host, tmp_path, monkeypatch):
+def test_downloads_are_registered_then_checked(hub, tmp_path, monkeypatch):
   name = "chronocept/benchmark_1"
   build.build_dataset(name, tmp_path / "first", register_checksums=True)
   registered = sample_records.CHECKSUMS.read_text("utf-8").splitlines()
   assert len(registered) == 3
   assert load.load_samples(name, tmp_path / "first")["test"][0].scale == 4.125
   # A process reads the registered ones once, and this one began before.
-  registered_infos = checksums.load_url_infos(sample_records.CHECKSUMS)
-  monkeypatch.setattr(
-    chronocept_dataset_builder.Builder, "url_infos", registered_infos
-  )
+  infos = checksums.load_url_infos(sample_records.CHECKSUMS)
+  monkeypatch.setattr(chronocept_dataset_builder.Builder, "url_infos", infos)
   load.load_samples(name, tmp_path / "second")
-  path = host / "benchmark_1/test.json"
+  path = hub / "benchmark_1/test.json"
   path.write_text(path.read_text().replace("25.5", "26.5"))
   with pytest.raises(SourceError, match=r"test\.json: expected .* bytes, sha"):
     build.build_dataset(name, tmp_path / "third")

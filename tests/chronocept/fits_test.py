@@ -70,8 +70,7 @@ def test_optima_of_the_skew_normal(fits):
   }
   for curve, (*values, mode) in expected.items():
     fit = fits["skew_normal", curve]
-    actual = [fit.amplitude, *fit.parameters]
-    np.testing.assert_allclose(actual, values, rtol=5e-4)
+    np.testing.assert_allclose([fit.amplitude, *fit.parameters], values, 5e-4)
     assert fit.mode == pytest.approx(mode, abs=6e-3)
 
 
@@ -93,23 +92,24 @@ def test_the_published_amplitude_cancels(fits):
   assert final == pytest.approx(1 / peak, rel=1e-6)
 
 
+EXAMPLES = {
+  "gaussian": [40.0, 7.0],
+  "exponential": [0.1],
+  "lognormal": [3.7, 0.3],
+  "gamma": [12.0, 3.0],
+  "skew_normal": [40.0, 9.0, 3.0],
+}
+
+
 @pytest.mark.parametrize("name", curve_fits.FAMILIES)
 def test_densities_integrate_to_1_and_peak_at_their_mode(name):
   family = curve_fits.FAMILIES[name]
-  parameters = {
-    "gaussian": [40.0, 7.0],
-    "exponential": [0.1],
-    "lognormal": [3.7, 0.3],
-    "gamma": [12.0, 3.0],
-    "skew_normal": [40.0, 9.0, 3.0],
-  }[name]
-  parameters = np.array(parameters)
+  parameters = np.array(EXAMPLES[name])
   x = np.linspace(-100, 400, 500_001)
   density = family.density(x, parameters)
   assert np.trapezoid(density, x) == pytest.approx(1, abs=1e-4)
-  assert family.peak_density(parameters) == pytest.approx(
-    density.max(), rel=1e-6
-  )
+  peak = family.peak_density(parameters)
+  assert peak == pytest.approx(density.max(), rel=1e-6)
 
 
 def test_three_points_need_a_prior_or_a_height():
@@ -151,22 +151,19 @@ def test_the_command_writes_table_json_and_picture(tmp_path):
     "sale,60,0.3\nsale,1440,0.9\nsale,4320,0.2\n"
   )
   done = command(
-    f"--points={points}",
-    f"--out={tmp_path / 'out'}",
-    "--families=skew_normal",
-    "--families=gaussian",
+    *(f"--points={points}", f"--out={tmp_path / 'out'}"),
+    *("--families=skew_normal", "--families=gaussian"),
   )
   assert done.returncode == 0, done.stderr
   with (tmp_path / "out/fits.tsv").open() as file:
     rows = list(csv.DictReader(file, delimiter="\t"))
-  assert [(row["curve"], row["family"]) for row in rows] == [
-    ("tea", "skew_normal"),
-    ("tea", "gaussian"),
-    ("sale", "skew_normal"),
-    ("sale", "gaussian"),
-  ]
   # Only three points on skew-normal need the prior.
-  assert [row["ridge"] for row in rows] == ["0", "0", "1e-05", "0"]
+  assert [(row["curve"], row["family"], row["ridge"]) for row in rows] == [
+    ("tea", "skew_normal", "0"),
+    ("tea", "gaussian", "0"),
+    ("sale", "skew_normal", "1e-05"),
+    ("sale", "gaussian", "0"),
+  ]
   actual = json.loads((tmp_path / "out/fits.json").read_text())
   tea = actual["curves"]["tea"][0]
   assert 3 < tea["mode_minutes"] < 15

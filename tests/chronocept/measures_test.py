@@ -38,9 +38,8 @@ def test_point_measures_are_those_of_scikit_learn():
 
 
 def test_a_constant_orders_nothing():
-  values = measures.compute_target_measures(
-    TRUTH, np.full_like(TRUTH, TRUTH.mean(0))
-  )
+  constant = np.full_like(TRUTH, TRUTH.mean(0))
+  values = measures.compute_target_measures(TRUTH, constant)
   assert not values["spearman"].any()
   assert not values["pearson"].any()
   assert values["r2"] == pytest.approx(0)
@@ -75,8 +74,7 @@ def test_the_published_nll_follows_from_the_published_mse():
   for index, row in rows.items():
     actual = paper_nll_of_mse(row["mse"])
     # BERT's residuals on the second benchmark have a mean.
-    biased = index == ("BERT", "chronocept/benchmark_2")
-    room = 1.5e-4 if biased else 5.1e-5
+    room = 1.5e-4 if index == ("BERT", "chronocept/benchmark_2") else 5.1e-5
     # Four decimals of an MSE below 2 move the value by less than 3e-5.
     assert actual == pytest.approx(row["paper_nll"], abs=room + 3e-5), index
 
@@ -84,12 +82,10 @@ def test_the_published_nll_follows_from_the_published_mse():
 def test_paper_nll_knows_the_bias_and_nothing_else():
   scaled = (TRUTH - TRUTH.mean(0)) / TRUTH.std(0)
   centred = PREDICTED - PREDICTED.mean(0)
-  mse = float(np.mean((scaled - centred) ** 2))
-  assert measures.paper_nll(scaled, centred) == pytest.approx(
-    paper_nll_of_mse(mse)
-  )
-  shifted = measures.paper_nll(scaled, centred + 3)
-  assert shifted > measures.paper_nll(scaled, centred)
+  expected = paper_nll_of_mse(np.mean((scaled - centred) ** 2))
+  actual = measures.paper_nll(scaled, centred)
+  assert actual == pytest.approx(expected)
+  assert measures.paper_nll(scaled, centred + 3) > actual
 
 
 def test_published_rows_hold_what_the_paper_says():

@@ -4,10 +4,9 @@ import json
 
 import pytest
 
-from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm import ito_game, ito_players, ito_report
 from ctd_jax_datasets.ctm import periods
-from tests.ctm.ito_files import BOOK, FRUIT, instance, seat
+from tests.ctm.ito_files import BOOK, FRUIT, instance
 
 # The worked example of the paper: three seats, of which the second is the
 # earliest; all are right in round 2, and the third was wrong in round 1.
@@ -47,12 +46,9 @@ def finished():
 
 
 def test_example_is_won_in_round_2_with_the_third_wrong_in_round_1():
-  state = example()
-  assert state.rounds[0].wrong_seats == (2,)
-  assert state.phase == ito_game.DESCRIBE
+  assert example().rounds[0].wrong_seats == (2,)
   won = finished()
-  assert won.phase == ito_game.WON
-  assert won.won_in == 2
+  assert (won.phase, won.won_in) == (ito_game.WON, 2)
   assert [dict(past.ranks) for past in won.rounds] == [
     {0: 2, 1: 1, 2: 2},
     {0: 2, 1: 1, 2: 3},
@@ -65,10 +61,8 @@ def test_example_replays_from_its_transcript():
     ito_players.game_to_json(ito_players.FinishedGame(finished(), turns))
   )
   assert ito_players.replay_game(json.loads(text)).state == finished()
-  forged = json.loads(text)
-  forged["won_in"] = 1
   with pytest.raises(ValueError, match="won_in is 1 .* 2 when replayed"):
-    ito_players.replay_game(forged)
+    ito_players.replay_game(json.loads(text) | {"won_in": 1})
   forged = json.loads(text)
   forged["turns"][-1]["action"]["seat"] = 0
   with pytest.raises(ValueError, match="round 2: seat 0, but 2 is asked"):
@@ -90,16 +84,10 @@ def test_what_the_rules_do_not_ask_for(action, message):
     ito_game.apply_action(finished(), ito_game.Ranking(0, 1))
 
 
-def test_two_of_one_period_cannot_play():
-  with pytest.raises(ValueError, match="each of another period"):
-    ito_game.start_game(instance(["唐", "唐", "清"]), [FRUIT])
-
-
 def test_a_seat_sees_nothing_of_others_but_hints_and_verdicts():
   state = example()
   view = ito_game.make_view(state)
-  assert view.rounds[0].ranks == ((0, 2),)
-  assert view.rounds[0].wrong_seats == (2,)
+  assert (view.rounds[0].ranks, view.rounds[0].wrong_seats) == (((0, 2),), (2,))
   assert [said.item for said in view.rounds[0].descriptions] == [*HINTS[0]]
   silent = ito_game.start_game(EXAMPLE, [FRUIT, BOOK], feedback=False)
   silent = rank_all(describe_all(silent, HINTS[0], label="唐"), (2, 2, 2))
@@ -123,9 +111,8 @@ def test_themes_are_drawn_by_game_and_seed():
   themes = [FRUIT, BOOK]
   drawn = {ito_game.draw_themes(themes, str(i), 4, 0) for i in range(20)}
   assert drawn == {(FRUIT, BOOK) * 2, (BOOK, FRUIT) * 2}
-  assert ito_game.draw_themes(themes, "a", 4, 1) == ito_game.draw_themes(
-    themes, "a", 4, 1
-  )
+  once, again = (ito_game.draw_themes(themes, "a", 4, 1) for _ in "ab")
+  assert once == again
 
 
 def test_the_oracle_wins_at_once_and_knows_no_errors():
@@ -145,21 +132,15 @@ def test_errors_are_told_apart():
   state = ito_game.start_game(EXAMPLE, [FRUIT])
   for said in (
     ito_game.Description(0, "蓝莓", label="先秦"),  # a Tang entity
-    ito_game.Description(
-      1, "樱桃", label="先秦"
-    ),  # the second item, not the first
+    # The second item, not the first.
+    ito_game.Description(1, "樱桃", label="先秦"),
     ito_game.Description(2, "西瓜", label="清"),
   ):
     state = ito_game.apply_action(state, said)
   state = rank_all(state, (1, 3, 3))  # by the items: 1, 2, 3
   found = ito_report.count_errors([state])
-  assert found == {
-    "described": 3,
-    "unknown": 1,
-    "items": 1,
-    "ranked": 3,
-    "inferred": 1,
-  }
+  errors = {"unknown": 1, "items": 1, "inferred": 1}
+  assert found == errors | {"described": 3, "ranked": 3}
   assert state.rounds[0].wrong_seats == (0, 1)
 
 
@@ -250,12 +231,9 @@ def test_guessers_reach_their_chance(agent, seats):
   states = []
   for number in range(GAMES):
     one = instance(LABELS[seats], f"g{number}")
+    start = ito_game.start_game(one, themes, feedback)
     seated = [ito_players.Guesser(agent, seed=1)] * seats
-    states.append(
-      ito_players.play_game(
-        ito_game.start_game(one, themes, feedback), seated
-      ).state
-    )
+    states.append(ito_players.play_game(start, seated).state)
   for rounds in ito_report.CUTOFFS:
     expected = ito_report.WIN_PROBABILITIES[agent](seats, rounds)
     found = ito_report.pass_at_k(states, rounds)
@@ -271,22 +249,16 @@ def test_chance_lines():
     "elimination": ([100, 31.6, 7.8], [100] * 3, 46.5, 100),
     "joint": ([100, 93.0, 74.6], [100] * 3, 89, 100),
   }
-  for agent, (three, eight, *overall) in lines.items():
-    for rounds, wanted, mean in zip(
-      (3, 8), (three, eight), overall, strict=True
-    ):
-      found = [
-        100 * ito_report.WIN_PROBABILITIES[agent](n, rounds) for n in (3, 4, 5)
-      ]
+  for agent, (three, eight, *means) in lines.items():
+    chance = ito_report.WIN_PROBABILITIES[agent]
+    for rounds, wanted, mean in zip((3, 8), (three, eight), means, strict=True):
+      found = [100 * chance(seats, rounds) for seats in (3, 4, 5)]
       slack = 0.7 if agent == "joint" else 0.06
       assert found == pytest.approx(wanted, abs=slack)
       assert sum(found) / 3 == pytest.approx(mean, abs=slack)
 
 
-def test_pass_at_has_wilson_intervals():
-  share = Proportion(24, 60)
-  assert share.ratio == 0.4
-  assert share.interval == pytest.approx((0.286, 0.526), abs=5e-4)
+def test_games_that_are_too_short_have_no_pass_at():
   said = Said(*["?"] * 18)
   lost = ito_players.play_game(
     ito_game.start_game(EXAMPLE, [FRUIT]), [said] * 3
@@ -307,19 +279,17 @@ def test_partial_knowledge_lies_between_guessing_and_the_oracle():
         continue
       one = instance(labels, f"k{number}")
       known = {s.entity: s.period for s in one.seats}
-      seated = [ito_players.InformedAgent(known, accuracy, seed=2)] * len(
-        labels
-      )
-      states.append(
-        ito_players.play_game(ito_game.start_game(one, themes), seated).state
-      )
+      agent = ito_players.InformedAgent(known, accuracy, seed=2)
+      start = ito_game.start_game(one, themes)
+      states.append(ito_players.play_game(start, [agent] * len(labels)).state)
     wins.append(ito_report.pass_at_k(states, 1).ratio)
   assert wins[0] < wins[1] < wins[2] == 1
 
 
 def test_seats_are_checked_against_the_periods():
-  bad = instance(["唐", "清", "明"])
-  forged = type(bad)("x", "easy", bad.seats, (1, 2, 3))
+  with pytest.raises(ValueError, match="each of another period"):
+    ito_game.start_game(instance(["唐", "唐", "清"]), [FRUIT])
+  right = instance(["唐", "清", "明"])
+  forged = type(right)("x", "easy", right.seats, (1, 2, 3))
   with pytest.raises(ValueError, match=r"ranks \(1, 2, 3\), should be"):
     ito_game.start_game(forged, [FRUIT])
-  assert seat("某", "元").period == "元"

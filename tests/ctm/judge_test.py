@@ -13,21 +13,12 @@ from ctd_jax_datasets.ctm import schema
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
 
 
-def read_questions():
-  lines = (GOLDEN / "ctm_judge_questions.jsonl").read_text(encoding="utf-8")
-  found = map(schema.question_from_json, map(json.loads, lines.splitlines()))
-  return {question.question_id: question for question in found}
-
-
-QUESTIONS = read_questions()
-
-
-def read_answers():
-  with (GOLDEN / "ctm_judge_answers.tsv").open(encoding="utf-8") as file:
-    rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    return [
-      row | {"answer": row["answer"].replace("\\n", "\n")} for row in rows
-    ]
+LINES = (GOLDEN / "ctm_judge_questions.jsonl").read_text(encoding="utf-8")
+QUESTIONS = {
+  question.question_id: question
+  for line in LINES.splitlines()
+  for question in [schema.question_from_json(json.loads(line))]
+}
 
 
 def verdict(name, answer, style="direct"):
@@ -35,11 +26,13 @@ def verdict(name, answer, style="direct"):
 
 
 def test_hand_made_answers():
-  rows = read_answers()
+  with (GOLDEN / "ctm_judge_answers.tsv").open(encoding="utf-8") as file:
+    rows = [*csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)]
   assert len(rows) >= 300
   wrongly, undecided = [], 0
   for row in rows:
-    found = verdict(row["question"], row["answer"], row["style"])
+    answer = row["answer"].replace("\\n", "\n")
+    found = verdict(row["question"], answer, row["style"])
     undecided += found.source == judge.UNDECIDED
     # An undecided answer goes to a model; a wrong verdict goes nowhere.
     if found.source != judge.UNDECIDED and found.correct != (

@@ -3,6 +3,7 @@
 import msgspec
 import pytest
 
+from ctd_jax.evaluation.significance import Proportion
 from ctd_jax.tasks.ctm import judge, report, timeline
 from ctd_jax.tasks.ctm.judge import AnswerVerdict
 from ctd_jax_datasets.ctm.periods import (
@@ -59,11 +60,7 @@ def test_who_knows_the_entities_is_right(name):
 @pytest.mark.parametrize(
   ("name", "text", "said"),
   [
-    (
-      "tes-a",
-      "与苏轼同属一个历史时期的，是下列哪一项？A. 李白 B. 苏轼",
-      "苏轼",
-    ),
+    ("tes-a", "与苏轼同属一个时期的，是下列哪一项？A. 李白 B. 苏轼", "苏轼"),
     ("rr-a", "开元、开元时在位的皇帝是谁？", "李隆基"),
     ("rr-a", "年号“开元”是哪位君主使用的？", "李隆基"),
     ("rr-a", "李白与屈原的生活年代是什么关系？", "屈原早于李白"),
@@ -116,20 +113,13 @@ def test_dates_found_in_texts():
     ("王僧辯卒。", 555),
   ]
   index = timeline.ChronicleIndex(texts)
-  assert index.search_years(["陈霸先", "王僧辩", "李白"]) == [
-    [555, 557],
-    [555, 555],
-    [],
-  ]
-  names = [
-    entity("陈霸先", RULER, "唐", 1, 2),
-    entity("李白", FIGURE, "唐", 1, 2),
-  ]
+  years = index.search_years(["陈霸先", "王僧辩", "李白"])
+  assert years == [[555, 557], [555, 555], []]
+  names = [entity(name, RULER, "唐", 1, 2) for name in ("陈霸先", "李白")]
   (found,) = index.date_entities(names)
-  assert found.periods == ("六朝",)
-  assert (found.intervals[0].start, found.intervals[0].end) == (525, 587)
-  assert found.intervals[0].precision == APPROXIMATE
-  assert found.evidence == ()
+  (years,) = found.intervals
+  assert (found.periods, found.evidence) == (("六朝",), ())
+  assert (years.start, years.end, years.precision) == (525, 587, APPROXIMATE)
 
 
 @pytest.mark.slow
@@ -143,16 +133,12 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
     ),
     (QUESTIONS["lsec-a"], AnswerVerdict(False, "undecided")),
   ]
-  found = {
-    k: (v.num_hits, v.num_trials)
-    for k, v in report.compute_accuracies(graded).items()
-  }
-  assert found == {
-    "EDD": (1, 2),
-    "LSEC": (0, 1),
-    "=1": (1, 2),
-    "=2": (1, 1),
-    "all": (1, 3),
+  assert report.compute_accuracies(graded) == {
+    "EDD": Proportion(1, 2),
+    "LSEC": Proportion(0, 1),
+    "=1": Proportion(1, 2),
+    "=2": Proportion(1, 1),
+    "all": Proportion(1, 3),
   }
   assert QUESTIONS["pj-a"].distance == Distance(4, 4)
   assert [*report.compute_distance_accuracies(graded, "widest")] == [3, 4]
@@ -164,13 +150,7 @@ def test_accuracies_count_types_by_listing_and_buckets_by_relations(tmp_path):
   assert "| EDD | 1 | 2 | 50.00 [9.5, 90.5] |" in text
   assert "| LSEC | 0 | 0 | 1 |" in text
   assert "- n: 1" in text
-  rows = report.make_result_rows(
-    graded,
-    dataset="ctm/qa",
-    system="a",
-    track="facts",
-    score_mode="rules",
-    split="test",
-    mode="direct",
-  )
+  about = {"dataset": "ctm/qa", "system": "a", "track": "facts"}
+  about |= {"score_mode": "rules", "split": "test", "mode": "direct"}
+  rows = report.make_result_rows(graded, **about)
   assert [(r.family, r.metric) for r in rows][-1] == ("PJ", "polarity_accuracy")
