@@ -2,8 +2,6 @@
 
 import random
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -11,6 +9,7 @@ import scipy.stats
 from nltk.metrics import segmentation as nltk_segmentation
 
 from ctd_jax.tasks.chronocept import agreement
+from tests.tools import processes
 
 # Six targets, four judges: Shrout and Fleiss (1979), Table 2.
 SHROUT_FLEISS = np.array(
@@ -185,18 +184,13 @@ def test_what_has_no_icc_is_refused(ratings, message):
 
 @pytest.mark.slow
 def test_the_command_prints_all_blocks_or_names_the_flag(tmp_path):
-  module = "ctd_jax.tasks.chronocept.agreement"
-
-  def run(rows):
-    flag = f"--annotations={annotations(tmp_path, rows)}"
-    return subprocess.run(
-      [sys.executable, "-m", module, flag],
-      capture_output=True,
-      text=True,
-      check=False,
+  done, failed = (
+    processes.run_python(
+      *("-m", "ctd_jax.tasks.chronocept.agreement"),
+      f"--annotations={annotations(tmp_path, rows)}",
     )
-
-  done, failed = map(run, (ROWS, ROWS.splitlines()[0]))
+    for rows in (ROWS, ROWS.splitlines()[0])
+  )
   assert "location  ICC(1,2)" in done.stdout
   assert "generic + static as one" in done.stdout
   assert failed.returncode == 1

@@ -19,10 +19,6 @@ Y = DRAW.normal(size=(30, 3))
 TEXTS = [f"she waits for {n} hours and hums {'la ' * n}" for n in range(1, 31)]
 
 
-def hyper(model):
-  return chronocept.get_config(model).model
-
-
 @pytest.mark.parametrize(
   ("benchmark", "expected"),
   [
@@ -135,7 +131,7 @@ def overfitting():
 
 def trained(selection, **changes):
   model, inputs, targets = overfitting()
-  options = ml_collections.ConfigDict(hyper("ffnn"))
+  options = ml_collections.ConfigDict(chronocept.get_config("ffnn").model)
   options.update({"epochs": 12, "learning_rate": 0.02, "l1": 0.0, **changes})
   params = networks.init_params(model, inputs["train"], 0)
   return networks.train_network(

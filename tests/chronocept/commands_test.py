@@ -1,21 +1,16 @@
 """Commands of Chronocept: fast help, and literals that avoid imports."""
 
-import subprocess
-import sys
-
 from ctd_jax.tasks.chronocept import fit_validity, fits
 from ctd_jax_datasets.chronocept import sample_records
-
-SLOW_PACKAGES = "jax matplotlib scipy sklearn tensorflow_datasets transformers"
+from tests.tools import processes
 
 
 def test_help_does_not_wait_for_slow_packages():
-  module = "ctd_jax.tasks.chronocept.fit_validity"
-  code = f"import sys, {module}; print(*sys.modules)"
-  loaded = subprocess.run(
-    [sys.executable, "-c", code], capture_output=True, text=True, check=True
-  ).stdout.split()
-  assert not set(SLOW_PACKAGES.split()) & set(loaded)
+  slow = "jax matplotlib scipy sklearn tensorflow_datasets transformers"
+  loaded = processes.list_loaded_modules(
+    "import ctd_jax.tasks.chronocept.fit_validity"
+  )
+  assert not loaded & set(slow.split())
 
 
 def test_literals_of_flags_are_those_of_the_library():

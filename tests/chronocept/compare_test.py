@@ -66,9 +66,8 @@ def test_a_difference_of_all_samples_is_told_from_one_of_few(workdir):
   mixed = {
     k: e + 0.1 * (-1) ** n for n, (k, e) in enumerate(first.errors.items())
   }
-  _, (low, high), p_value = compare.compare_runs(
-    FinishedRun("mixed", first.dataset, 1, mixed), first
-  )
+  other = FinishedRun("mixed", first.dataset, 1, mixed)
+  _, (low, high), p_value = compare.compare_runs(other, first)
   assert p_value > 0.5
   assert low < 0 < high
 

@@ -16,7 +16,7 @@ from ctd_jax_datasets.chronocept import (
   sample_records,
 )
 from ctd_jax_datasets.common.source_files import SourceError
-from tests.data import file_server
+from tests.data import folders
 
 DUMMY = pathlib.Path(sample_records.__file__).with_name("dummy_data")
 
@@ -274,7 +274,7 @@ def hub(tmp_path, monkeypatch):
   monkeypatch.setattr(sample_records, "CHECKSUMS", table)
   builder = chronocept_dataset_builder.Builder
   monkeypatch.setattr(builder, "_checksums_path", table)
-  with file_server.serve_folder(folder) as url:
+  with folders.serve_folder(folder) as url:
     monkeypatch.setattr(sample_records, "HUB_URL", url)
     yield folder
 

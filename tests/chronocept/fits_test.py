@@ -3,13 +3,12 @@
 import csv
 import json
 import pathlib
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from ctd_jax.tasks.chronocept import fits as curve_fits
+from tests.tools import processes
 
 pytestmark = pytest.mark.slow
 
@@ -134,15 +133,6 @@ def test_a_ridge_pulls_the_skewness_to_0():
   assert alphas[0] > alphas[1] > alphas[2]
 
 
-def command(*arguments):
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax.tasks.chronocept.fit_validity", *arguments],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-
-
 def test_the_command_writes_table_json_and_picture(tmp_path):
   points = tmp_path / "points.csv"
   points.write_text(
@@ -150,7 +140,8 @@ def test_the_command_writes_table_json_and_picture(tmp_path):
     "tea,1,0.2\ntea,5,0.9\ntea,20,0.5\ntea,60,0.1\n"
     "sale,60,0.3\nsale,1440,0.9\nsale,4320,0.2\n"
   )
-  done = command(
+  done = processes.run_python(
+    *("-m", "ctd_jax.tasks.chronocept.fit_validity"),
     *(f"--points={points}", f"--out={tmp_path / 'out'}"),
     *("--families=skew_normal", "--families=gaussian"),
   )

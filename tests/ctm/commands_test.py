@@ -30,6 +30,7 @@ from ctd_jax_datasets.ctm import periods, repository, schema
 from tests.ctm.ito_files import BOOK, FRUIT, instance
 from tests.ctm.judge_test import GOLDEN, QUESTIONS
 from tests.tasks.chat_server import FAULTS, serving
+from tests.tools import processes
 
 DATA = GOLDEN / "ctm_judge_questions.jsonl"
 ASKED = list(QUESTIONS.values())
@@ -104,14 +105,6 @@ def test_questions_without_a_reply_are_asked_again(tmp_path):
     before = sum(server.asked.values())
     assert len(chat_models.ask_questions(ASKED, answer, journal)) == len(ASKED)
     assert sum(server.asked.values()) == before + 1
-
-
-def test_other_settings_do_not_share_a_folder(tmp_path):
-  with Journal(tmp_path / "a.jsonl") as journal:
-    chat_models.check_settings(journal, {"arm": "facts"})
-    chat_models.check_settings(journal, {"arm": "facts"})
-    with pytest.raises(ValueError, match="begun with arm='facts', now it is"):
-      chat_models.check_settings(journal, {"arm": "closed_book"})
 
 
 def command(*flags, **about):
@@ -206,12 +199,8 @@ def test_help_is_fast_and_names_what_the_data_set_has():
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
     assert ("--prices" if arguments else "judge compares") in output
-  code = "import sys, ctd_jax.tasks.ctm.__main__; print(*sys.modules)"
-  result = subprocess.run(
-    [sys.executable, "-c", code], capture_output=True, text=True, check=True
-  )
-  slow = {"jax", "matplotlib", "numpy", "tensorflow_datasets"}
-  assert not slow & set(result.stdout.split())
+  loaded = processes.list_loaded_modules("import ctd_jax.tasks.ctm.__main__")
+  assert not loaded & {"jax", "matplotlib", "numpy", "tensorflow_datasets"}
 
 
 def test_the_model_decides_what_rules_cannot(tmp_path):

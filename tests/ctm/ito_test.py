@@ -119,9 +119,8 @@ def test_the_oracle_wins_at_once_and_knows_no_errors():
   for labels in (["清", "汉", "隋"], ["元", "明", "宋", "先秦", "五代"]):
     one = instance(labels)
     oracle = ito_players.InformedAgent({s.entity: s.period for s in one.seats})
-    state = ito_players.play_game(
-      ito_game.start_game(one, [BOOK]), [oracle] * len(labels)
-    ).state
+    start = ito_game.start_game(one, [BOOK])
+    state = ito_players.play_game(start, [oracle] * len(labels)).state
     assert state.won_in == 1
     found = ito_report.count_errors([state])
     assert found == {"described": len(labels), "ranked": len(labels)}

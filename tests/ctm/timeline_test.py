@@ -86,12 +86,11 @@ def test_who_knows_nothing_says_what_is_most_frequent():
 
 
 def test_which_questions_are_about_what_is_known():
-  question = QUESTIONS["tic-a"]
-  relations = [
+  relations = tuple(
     msgspec.structs.replace(each, entity_id=each.entity)
-    for each in question.relations
-  ]
-  question = msgspec.structs.replace(question, relations=tuple(relations))
+    for each in QUESTIONS["tic-a"].relations
+  )
+  question = msgspec.structs.replace(QUESTIONS["tic-a"], relations=relations)
   assert timeline.TimelineAnswerer(KNOWN, PRIOR).knows(question)
   assert not timeline.TimelineAnswerer(KNOWN[1:], PRIOR).knows(question)
 

@@ -1,10 +1,7 @@
 """Samples for reading by eye: draw, places in the source, rates of error."""
 
 import collections
-import csv
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
@@ -18,6 +15,7 @@ from ctd_jax_datasets.common import audit_samples
 from ctd_jax_datasets.zztj import gallery as zztj_gallery
 from tests.data.chunqiutr import edition_files
 from tests.data.zztj import zztj_files
+from tests.tools import processes
 
 NAME = "chunqiutr/rebuilt"
 
@@ -41,19 +39,10 @@ def make_records(number, source="zuozhuan", kind=EVENT):
 
 
 def make_row(number, verdict, weight=1.0, **fields):
-  values = {
-    "data": f"{NAME}:3.0.0",
-    "seed": 1,
-    "id": f"r{number:05d}",
-    "source": "du_yu",
-    "kind": NEG_COMMENT,
-    "key": "1-1-1",
-    "weight": weight,
-    "digest": f"{number:012d}",
-    "place": "a.txt:1",
-    "verdict": verdict,
-    "reason": None,
-  }
+  values = {"data": f"{NAME}:3.0.0", "seed": 1, "id": f"r{number:05d}"}
+  values |= {"source": "du_yu", "kind": NEG_COMMENT, "key": "1-1-1"}
+  values |= {"weight": weight, "digest": f"{number:012d}", "place": "a.txt:1"}
+  values |= {"verdict": verdict, "reason": None}
   return audit_samples.VerdictRow(**values | fields)
 
 
@@ -80,9 +69,8 @@ def test_the_seed_draws_and_a_new_version_keeps_unchanged_records():
   records = make_records(500)
   drawn = audit_samples.draw_sample(records, 50, seed=1)
   texts = {s.record.text for s in drawn}
-  assert texts != {
-    s.record.text for s in audit_samples.draw_sample(records, 50, seed=2)
-  }
+  other = audit_samples.draw_sample(records, 50, seed=2)
+  assert texts != {s.record.text for s in other}
   # Another version numbers all records anew and changes the text of one.
   changed = drawn[0].record.text
   version = [
@@ -192,16 +180,13 @@ def test_rates_are_weighted_with_wilson_intervals():
 
 
 def test_a_record_with_two_errors_counts_once_in_all():
-  rows = [
-    make_row(0, "month+cut"),
-    make_row(1, "ok"),
-    make_row(2, "convention"),
-  ]
+  verdicts = ("month+cut", "ok", "convention")
+  rows = [make_row(number, said) for number, said in enumerate(verdicts)]
   header, *lines = audit_samples.tabulate_rates(rows)
   assert header[:3] == ["", "all", "event"]
   by_label = {label: cells for label, *cells in lines}
-  assert by_label["any error"][0].startswith("1: 33.3 %")
-  assert by_label["any error"][1] == "–"
+  of_all, of_events, *_ = by_label["any error"]
+  assert (of_all[:9], of_events) == ("1: 33.3 %", "–")
   errors = [label for label, cells in by_label.items() if cells[0][0] == "1"]
   assert len(errors) == 4  # any, month, cut, and convention, which is no error
 
@@ -233,13 +218,10 @@ def test_verdicts_are_written_read_and_kept(tmp_path):
 def test_what_is_no_verdict_is_named(tmp_path, changes, message):
   path = tmp_path / "sample.tsv"
   audit_samples.write_verdicts(path, [make_row(0, "ok"), make_row(1, "ok")])
-  with path.open(encoding="utf-8") as file:
-    rows = list(csv.DictReader(file, delimiter="\t"))
-  rows[1] |= changes
-  with path.open("w", encoding="utf-8") as file:
-    writer = csv.DictWriter(file, rows[0], delimiter="\t", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+  header, first, second = path.read_text("utf-8").splitlines()
+  cells = dict(zip(header.split("\t"), second.split("\t"), strict=True))
+  changed = "\t".join(map(str, (cells | changes).values()))
+  path.write_text(f"{header}\n{first}\n{changed}\n", "utf-8")
   with pytest.raises(ValueError, match=message):
     audit_samples.read_verdicts(path)
 
@@ -306,15 +288,8 @@ def test_the_command_on_a_built_data_set(
 
 def test_help_names_the_flags_and_a_bad_one_is_told_in_one_line():
   module = "ctd_jax_datasets.audit_sample"
-  bad, shown = (
-    subprocess.run(
-      [sys.executable, "-m", module, *arguments],
-      capture_output=True,
-      text=True,
-      check=False,
-    )
-    for arguments in ((NAME, "--n=0"), ("--help",))
-  )
+  bad = processes.run_python("-m", module, NAME, "--n=0")
+  shown = processes.run_python("-m", module, "--help")
   assert bad.returncode == 1
   assert bad.stderr == "error: flag --n=0: 0 is not a positive integer\n"
   assert shown.returncode == 0

@@ -2,32 +2,22 @@
 
 import json
 import os
-import pathlib
 import re
 import shutil
-import subprocess
-import sys
 
 import pytest
 from absl import app
 
 from ctd_jax_datasets import build
 from ctd_jax_datasets.common import summary
+from tests.data import folders
+from tests.tools import processes
 
 
 def run(*arguments, cwd):
-  environment = {
-    name: value
-    for name, value in os.environ.items()
-    if name != "CTD_JAX_SOURCES"
-  }
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax_datasets.build", *arguments],
-    capture_output=True,
-    text=True,
-    cwd=cwd,
-    env=environment,
-    check=False,
+  environment = {k: v for k, v in os.environ.items() if k != "CTD_JAX_SOURCES"}
+  return processes.run_python(
+    "-m", "ctd_jax_datasets.build", *arguments, cwd=cwd, env=environment
   )
 
 
@@ -150,15 +140,6 @@ def test_another_process_writes_the_same_bytes(data_dir, tmp_path):
   assert "writer.py" not in done.stderr
 
 
-def read_builds(folder: pathlib.Path) -> dict[str, bytes]:
-  """Returns the files of all data sets of a folder."""
-  return {
-    path.relative_to(folder).as_posix(): path.read_bytes()
-    for path in folder.rglob("*")
-    if path.is_file()
-  }
-
-
 @pytest.mark.beam
 def test_workers_build_what_one_process_builds(tmp_path):
   names = "chunqiutr/mini", "ctm/ito"
@@ -168,9 +149,9 @@ def test_workers_build_what_one_process_builds(tmp_path):
     assert done.returncode == 0, done.stderr
     for name in names:
       assert f"data set: {tmp_path / folder / name}" in done.stdout
-  local = read_builds(tmp_path / "local")
+  local = folders.read_contents(tmp_path / "local")
   assert sum(name.endswith(build.STATISTICS_FILE) for name in local) == 2
-  assert read_builds(tmp_path / "beam") == local
+  assert folders.read_contents(tmp_path / "beam") == local
   # What is wrong with one is told, and the others are there.
   data_dir = f"--data_dir={tmp_path / 'beam'}"
   done = run("ctm/ito", "ctm/itto", data_dir, *runner, cwd=tmp_path)
@@ -227,7 +208,4 @@ def test_importing_the_command_defines_no_flags():
     "from absl import flags; import ctd_jax_datasets.build;"
     f" print([name for name in {flags} if name in flags.FLAGS])"
   )
-  done = subprocess.run(
-    [sys.executable, "-c", code], capture_output=True, text=True, check=True
-  )
-  assert done.stdout.strip() == "[]"
+  assert processes.run_python("-c", code).stdout == "[]\n"

@@ -29,14 +29,9 @@ def _lunation_rows(*rows):
   ]
 
 
-def _correction(key, column, source, value):
-  return {
-    "table": "lunations",
-    "key": key,
-    "column": column,
-    "source": source,
-    "value": value,
-  }
+def _correction(*values):
+  columns = ("table", "key", "column", "source", "value")
+  return dict(zip(columns, ("lunations", *values), strict=True))
 
 
 SOURCE = _lunation_rows(
@@ -85,10 +80,8 @@ def test_a_first_day_and_a_number_of_one_month_are_corrected():
   ]
   rows = [*SOURCE[:3], {**SOURCE[3], "hui_jdn": "1862560.5"}]
   months = lunations.assemble_streams(rows, corrections)["wei_qi"]
-  assert [(m.label, m.first_day) for m in months][2:] == [
-    ("1L", 1862502),
-    ("3", 1862531),
-  ]
+  found = [(month.label, month.first_day) for month in months[2:]]
+  assert found == [("1L", 1862502), ("3", 1862531)]
 
 
 def test_a_twelfth_month_given_to_the_next_year_is_counted_anew():
@@ -103,14 +96,11 @@ def test_a_twelfth_month_given_to_the_next_year_is_counted_anew():
 
 def test_years_are_written_as_runs_of_months():
   months = [
-    lunations.Lunation(1862444 + 30 * i, 30, 386, number, leap)
-    for i, (number, leap) in enumerate(
-      [(1, False), (2, False), (2, True), (3, False), (4, False)]
-    )
+    lunations.Lunation(1862444 + 30 * i, 30, 386, number, i == 2)
+    for i, number in enumerate([1, 2, 2, 3, 4])
   ]
-  assert list(lunations.format_year_rows({"wu": months})) == [
-    ("wu", 386, 1862444, "1-2,2L,3-4", "00000")
-  ]
+  (row,) = lunations.format_year_rows({"wu": months})
+  assert row == ("wu", 386, 1862444, "1-2,2L,3-4", "00000")
 
 
 def test_every_correction_has_a_reason(tmp_path):
@@ -144,12 +134,11 @@ def test_a_comparison_counts_what_differs():
   )
   counts = result.by_dynasty[compare.PARALLEL, "蜀漢"]
   assert (counts["months"], counts["agreeing"], counts["named"]) == (3, 2, 2)
-  assert list(result.month_classes) == [
-    (compare.PARALLEL, "first day; sxtwl agrees with the tables")
-  ]
-  assert list(result.name_classes) == [
-    (compare.PARALLEL, "another regnal year")
-  ]
+  for classes, found in (
+    (result.month_classes, "first day; sxtwl agrees with the tables"),
+    (result.name_classes, "another regnal year"),
+  ):
+    assert list(classes) == [(compare.PARALLEL, found)]
   assert "蜀漢建興 8-2" in compare.format_comparison(result)
 
 
@@ -158,11 +147,8 @@ def test_a_comparison_counts_what_differs():
 def test_months_agree_with_dila():
   months = compare.read_dila(pathlib.Path(OUTSIDE) / "dila_time")
   result = compare.compare_months(months)
-  total = sum(
-    counts["months"]
-    for counts in (*result.by_dynasty.values(), result.computed)
-  )
-  assert total == 117_428
+  tables = (*result.by_dynasty.values(), result.computed)
+  assert sum(counts["months"] for counts in tables) == 117_428
   bounds = {
     compare.CHINA: (0.995, 0.99),
     compare.JAPAN: (0.99, 0.98),
@@ -214,11 +200,8 @@ def test_first_days_are_those_of_the_chronicle():
       continue
     for pair in re.findall(f"({sexagenary.PAIR_PATTERN})朔", record.text):
       is_corrected = ("qin_chen", day) in compare._corrected_days()
-      is_same = sexagenary.cyclic_index_of_day(
-        day
-      ) == sexagenary.parse_cyclic_index(pair)
+      index = sexagenary.cyclic_index_of_day(day)
+      is_same = index == sexagenary.parse_cyclic_index(pair)
       agreeing[is_corrected, is_same] += 1
-  assert agreeing[True, True] == 5
-  assert agreeing[True, False] == 0
-  assert agreeing[False, True] == 160
-  assert agreeing[False, False] == 18
+  expected = {(True, True): 5, (False, True): 160, (False, False): 18}
+  assert agreeing == expected

@@ -5,7 +5,7 @@ import tensorflow_datasets as tfds
 
 from ctd_jax.benchmark.benchmark import Benchmark
 from ctd_jax_datasets import build, load
-from tests.data import file_server
+from tests.data import folders
 
 MINI_NAME = "chunqiutr/mini"
 
@@ -25,5 +25,5 @@ def host(tmp_path):
   """An empty folder and the URL at which this machine serves it."""
   folder = tmp_path / "host"
   folder.mkdir()
-  with file_server.serve_folder(folder) as url:
+  with folders.serve_folder(folder) as url:
     yield folder, url

@@ -3,11 +3,9 @@
 import csv
 import dataclasses
 import json
-import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import huggingface_hub
 import pytest
@@ -20,6 +18,8 @@ from ctd_jax_datasets import export
 from ctd_jax_datasets.chunqiutr import release, release_months
 from ctd_jax_datasets.common import beir, provenance
 from tests import synthetic
+from tests.data import folders
+from tests.tools import processes
 
 NAME = "chunqiutr/mini"
 
@@ -36,14 +36,6 @@ def exported(mini, tmp_path_factory) -> pathlib.Path:
   for name in export.FORMATS:
     export.export_benchmark(mini, name, folder / name)
   return folder
-
-
-def contents(folder: pathlib.Path) -> dict[str, bytes]:
-  return {
-    path.relative_to(folder).as_posix(): path.read_bytes()
-    for path in folder.rglob("*")
-    if path.is_file()
-  }
 
 
 def load_as_beir_does(folder: pathlib.Path, split: str):
@@ -112,9 +104,8 @@ def test_the_card_describes_the_files(mini, exported):
     assert not sizes
   assert not infos
   assert all(stated == counted for stated, counted in described.values())
-  assert set(described) == {
-    name for name in contents(exported / "hf") if name.endswith(".parquet")
-  }
+  files = folders.read_contents(exported / "hf")
+  assert set(described) == {name for name in files if "parquet" in name}
   (default,) = [c["config_name"] for c in card["configs"] if "default" in c]
   assert default == "corpus"
 
@@ -189,11 +180,12 @@ def test_modes_follow_from_the_tables_of_trec(mini, exported):
 def test_release_reads_it_back(mini, exported):
   paths = {name: exported / "release" / name for name in release_months.FILES}
   found = release.read_release(paths, mini.timeline)
-  texts = {record.text for record in found.records}
-  assert texts == {record.text for record in mini.records}
-  assert {split: len(asked) for split, asked in found.queries.items()} == {
-    split: len(asked) for split, asked in mini.queries.items()
-  }
+  before, after = (
+    {record.text for record in some.records}
+    | {(split, len(asked)) for split, asked in some.queries.items()}
+    for some in (mini, found)
+  )
+  assert before == after
 
 
 def test_a_month_without_record_cannot_be_released(tmp_path):
@@ -215,8 +207,8 @@ def test_every_export_names_itself_and_its_calendar(
   mini, exported, tmp_path, format_name
 ):
   metadata = export.export_benchmark(mini, format_name, tmp_path / "out")
-  written = contents(tmp_path / "out")
-  assert written == contents(exported / format_name)
+  written = folders.read_contents(tmp_path / "out")
+  assert written == folders.read_contents(exported / format_name)
   assert json.loads(written["metadata.json"]) == metadata
   assert f"{metadata['name']}:{metadata['version']}" == mini.name
   assert metadata["sha256"] in written["README.md"].decode()
@@ -241,10 +233,10 @@ def test_the_table_keeps_authorities_and_shortened_reigns(tmp_path):
 def test_nothing_is_replaced_unasked(mini, tmp_path):
   out = tmp_path / "out"
   export.export_benchmark(mini, "beir", out)
-  before = contents(out)
+  before = folders.read_contents(out)
   with pytest.raises(FileExistsError, match="--overwrite replaces it"):
     export.export_benchmark(mini, "trec", out)
-  assert contents(out) == before
+  assert folders.read_contents(out) == before
   export.export_benchmark(mini, "trec", out, overwrite=True)
   assert not (out / "corpus.jsonl").exists()
   assert [path.name for path in tmp_path.iterdir()] == ["out"]
@@ -255,13 +247,13 @@ def test_a_folder_of_something_else_is_never_replaced(mini, tmp_path):
   (tmp_path / "out" / "thesis.txt").write_text("mine")
   with pytest.raises(FileExistsError, match="is no export"):
     export.export_benchmark(mini, "beir", tmp_path / "out", overwrite=True)
-  assert contents(tmp_path / "out") == {"thesis.txt": b"mine"}
+  assert folders.read_contents(tmp_path / "out") == {"thesis.txt": b"mine"}
 
 
 def test_a_failed_export_leaves_what_was_there(mini, tmp_path, monkeypatch):
   out = tmp_path / "out"
   export.export_benchmark(mini, "beir", out)
-  before = contents(out)
+  before = folders.read_contents(out)
 
   def fail(*_):
     raise OSError("no space")
@@ -269,18 +261,13 @@ def test_a_failed_export_leaves_what_was_there(mini, tmp_path, monkeypatch):
   monkeypatch.setattr(export.provenance, "write_provenance", fail)
   with pytest.raises(OSError, match="no space"):
     export.export_benchmark(mini, "trec", out, overwrite=True)
-  assert contents(out) == before
+  assert folders.read_contents(out) == before
   assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 def run(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax_datasets.export", *arguments],
-    capture_output=True,
-    text=True,
-    cwd=cwd,
-    env=os.environ,
-    check=False,
+  return processes.run_python(
+    "-m", "ctd_jax_datasets.export", *arguments, cwd=cwd
   )
 
 
@@ -299,10 +286,7 @@ def test_the_command_says_what_it_wrote(mini_data_dir, tmp_path):
   ("arguments", "message"),
   [
     ([NAME, "--out=here"], "data set chunqiutr/mini is not built in .*"),
-    (
-      ["chunqiutr/mimi", "--out=here"],
-      "no data set 'chunqiutr/mimi'; .*mini,.*",
-    ),
+    (["chunqiutr/mimi", "--out=x"], "no data set 'chunqiutr/mimi'; .*mini,.*"),
     (["beir:nowhere", "--out=here"], "beir:nowhere: no corpus.jsonl there.*"),
     ([NAME, "--overwrite"], "--out is missing, see --help"),
     ([NAME, "--format=x"], "flag --format=x: value should be one of <beir|.*"),
@@ -318,11 +302,5 @@ def test_errors_are_one_line(tmp_path, arguments, message):
 
 @pytest.mark.slow
 def test_neither_export_nor_import_needs_jax():
-  code = (
-    "import sys, ctd_jax_datasets.export;"
-    " print([m for m in ('jax', 'flax', 'tensorflow') if m in sys.modules])"
-  )
-  done = subprocess.run(
-    [sys.executable, "-c", code], capture_output=True, text=True, check=True
-  )
-  assert done.stdout.strip() == "[]"
+  loaded = processes.list_loaded_modules("import ctd_jax_datasets.export")
+  assert not loaded & {"jax", "flax", "tensorflow"}

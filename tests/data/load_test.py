@@ -31,9 +31,7 @@ def test_every_work_of_ours_has_a_title(mini_benchmark):
 
 
 def test_a_data_set_that_was_not_built_is_named(tmp_path):
-  with pytest.raises(
-    FileNotFoundError, match="ctd_jax_datasets.build chunqiutr/mini"
-  ):
+  with pytest.raises(FileNotFoundError, match="datasets.build chunqiutr/mini"):
     load.load_benchmark("chunqiutr/mini", tmp_path)
 
 

@@ -1,11 +1,10 @@
 """Our figures beside the paper's: tables, reasons, README and picture."""
 
+import functools
 import json
 import os
 import pathlib
 import struct
-import subprocess
-import sys
 
 import pytest
 
@@ -13,6 +12,7 @@ from ctd_jax.utils import files
 from ctd_jax_datasets import build
 from ctd_jax_datasets.chunqiutr import audit_readme, paper_figures
 from ctd_jax_datasets.common import base_builder, summary
+from tests.tools import processes
 
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 README = ROOT / "data" / "chunqiutr" / "README.md"
@@ -150,18 +150,11 @@ def test_readme_tables_are_those_of_the_build(golden):
 def test_a_stale_readme_is_told_and_renewed(tmp_path):
   path = tmp_path / "README.md"
   path.write_text("a\n<!-- audit:events -->\n<!-- end -->\nb\n", "utf-8")
-  command = [
-    sys.executable,
-    "-m",
-    "ctd_jax_datasets.chunqiutr.audit_readme",
-    f"--readme={path}",
-    f"--statistics={GOLDEN}",
-  ]
-
-  def call(*flags):
-    return subprocess.run(
-      [*command, *flags], capture_output=True, text=True, check=False
-    )
+  module = "ctd_jax_datasets.chunqiutr.audit_readme"
+  call = functools.partial(
+    processes.run_python,
+    *("-m", module, f"--readme={path}", f"--statistics={GOLDEN}"),
+  )
 
   stale = call("--check")
   assert stale.returncode == 1

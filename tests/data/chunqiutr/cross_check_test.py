@@ -28,14 +28,9 @@ def test_units_before_and_after_cutting():
   entries, _, parts, _ = made(
     chunqiu=["三月，泠侯來聘。", "秋，盟。九月，嶧人大伐浯。"]
   )
+  counts = {"units": 2, "characters": 15, "longest": 9}
   assert cross_check.count_units(entries, parts) == {
-    ANNALS: {
-      "units": 2,
-      "characters": 15,
-      "longest": 9,
-      "parts": 3,
-      "parts_longest": 7,
-    }
+    ANNALS: counts | {"parts": 3, "parts_longest": 7}
   }
 
 
@@ -91,28 +86,18 @@ def test_a_disagreement_has_places_and_a_reason(
   )
   table, rows = cross_check.measure_agreement(parts, matches)
   here, there = parts
-  assert rows == [
-    {
-      "tradition": tradition,
-      "annals_key": str(here.key),
-      "tradition_key": str(there.key),
-      "annals_place": "chunqiu.txt:1",
-      "tradition_place": f"{tradition}.txt:1",
-      "annals_head": (chronicle + SENTENCE)[:6],
-      "tradition_head": (other + SENTENCE)[:6],
-      "score": 1.0,
-      "sure": True,
-      "reason": reason,
-    }
-  ]
-  assert table[f"chunqiu {tradition}"] == {
-    "compared": 1,
-    "same_year": 1,
-    "same_month": 0,
-    "all_compared": 1,
-    "all_same_year": 1,
-    "all_same_month": 0,
-  }
+  expected = {"tradition": tradition}
+  for name, source, part, date in (
+    ("annals", ANNALS, here, chronicle),
+    ("tradition", tradition, there, other),
+  ):
+    expected[f"{name}_key"] = str(part.key)
+    expected[f"{name}_place"] = f"{source}.txt:1"
+    expected[f"{name}_head"] = (date + SENTENCE)[:6]
+  assert rows == [expected | {"score": 1.0, "sure": True, "reason": reason}]
+  counts = {"compared": 1, "same_year": 1, "same_month": 0}
+  counts |= {f"all_{name}": number for name, number in counts.items()}
+  assert table[f"chunqiu {tradition}"] == counts
 
 
 def test_only_sure_matches_are_compared_by_default():
@@ -139,15 +124,9 @@ def test_months_that_commentary_prints_are_set_beside_its_own():
     Record(f"r{number}", text, "du_yu", NEG_COMMENT, TimeKey(1, 3, 3), 0)
     for number, (text, _) in enumerate(texts)
   ]
+  counts = {"pieces": 6, "printed": 5, "same_month": 2, "year_named": 1}
   assert cross_check.count_printed_months(comments, parts) == {
-    "du_yu": {
-      "pieces": 6,
-      "printed": 5,
-      "same_month": 2,
-      "year_named": 1,
-      "other_month": 2,
-      "entry_of_year": 1,
-    }
+    "du_yu": counts | {"other_month": 2, "entry_of_year": 1}
   }
 
 

@@ -24,17 +24,20 @@ ROW = {"id": "r00000", "text": "泠侯卒", "start": [1, 1, 1], "match_score": 1
 )
 def test_any_change_changes_the_hash(other):
   splits = {"train": [ROW, ROW | {"id": "r00001"}]}
-  known = summary.content_hash(FEATURES, splits)
-  assert len(known) == 64
-  assert summary.content_hash(FEATURES, splits) == known
-  assert summary.content_hash(FEATURES, other) != known
+  once, again, changed = (
+    summary.content_hash(FEATURES, some) for some in (splits, splits, other)
+  )
+  assert len(once) == 64
+  assert changed != once == again
 
 
 def test_order_of_members_and_splits_does_not_matter():
   turned = dict(reversed(ROW.items()))
-  assert summary.content_hash(
-    FEATURES, {"a": [ROW], "b": []}
-  ) == summary.content_hash(FEATURES, {"b": [], "a": [turned]})
+  first, second = (
+    summary.content_hash(FEATURES, splits)
+    for splits in ({"a": [ROW], "b": []}, {"b": [], "a": [turned]})
+  )
+  assert first == second
 
 
 @pytest.fixture(scope="module")
@@ -73,36 +76,22 @@ def test_scores_are_those_of_the_comments(mini):
 
 
 def test_events_of_a_month_are_its_versions():
-  def row(version, source="chunqiu", month=1, kind="event"):
-    return {
-      "kind": kind,
-      "source": source,
-      "version": version,
-      "start": [1, 1, month],
-    }
-
-  assert summary._count_events(
-    [
-      row("v00000"),
-      row("v00000", "zuozhuan"),
-      row("v00001"),
-      row("v00002", month=2),
-      row("v00001", "du_yu", kind="neg_comment"),
-      row("", "du_yu", kind="neg_comment"),
-    ]
-  ) == {
-    "events": 3,
-    "of_several_works": 1,
-    "with_commentary": 1,
-    "months_with_several": 1,
-  }
+  rows = [
+    {"version": version, "source": source, "start": start, "kind": kind}
+    for version, source, start, kind in (
+      ("v00000", "chunqiu", [1, 1, 1], "event"),
+      ("v00000", "zuozhuan", [1, 1, 1], "event"),
+      ("v00001", "chunqiu", [1, 1, 1], "event"),
+      ("v00002", "chunqiu", [1, 1, 2], "event"),
+      ("v00001", "du_yu", [1, 1, 1], "neg_comment"),
+      ("", "du_yu", [1, 1, 1], "neg_comment"),
+    )
+  ]
+  counts = {"events": 3, "of_several_works": 1, "with_commentary": 1}
+  assert summary._count_events(rows) == counts | {"months_with_several": 1}
 
 
 def test_columns_of_han_characters_stay_in_line():
   rows = [{"ruler": "隱公", "n": 1}, {"ruler": "total", "n": 20}]
-  assert summary.format_table("t", rows).splitlines() == [
-    "t",
-    "ruler   n",
-    "隱公    1",
-    "total  20",
-  ]
+  lines = ["t", "ruler   n", "隱公    1", "total  20"]
+  assert summary.format_table("t", rows).splitlines() == lines

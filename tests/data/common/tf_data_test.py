@@ -1,11 +1,9 @@
 """Data sets read by `tfds.load`, with TensorFlow and without it."""
 
 import importlib.util
-import os
 import pathlib
 import re
 import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -13,6 +11,7 @@ import tensorflow_datasets as tfds
 
 import ctd_jax
 from ctd_jax_datasets import build
+from tests.tools import processes
 
 ROOT = pathlib.Path(__file__).parents[3]
 ZZTJ_SOURCES = ROOT / "data/zztj/dummy_data"
@@ -91,11 +90,9 @@ def test_the_options_of_load_work(data_dir):
   dataset = tfds.load(MINI, split="test", data_dir=data_dir).repeat(2)
   ids = [row["id"] for row in dataset.as_numpy_iterator()]
   assert ids == [row["id"] for row in builder.as_data_source("test")] * 2
+  config = tfds.ReadConfig(add_tfds_id=True)
   with_ids = tfds.load(
-    MINI,
-    split="test",
-    data_dir=data_dir,
-    read_config=tfds.ReadConfig(add_tfds_id=True),
+    MINI, split="test", data_dir=data_dir, read_config=config
   )
   assert next(with_ids.as_numpy_iterator())["tfds_id"].endswith(b"__0")
 
@@ -141,17 +138,8 @@ def test_the_code_of_the_tutorial_runs_with_tensorflow(data_dir, monkeypatch):
 
 
 def run_python(code: str) -> subprocess.CompletedProcess:
-  return subprocess.run(
-    [
-      sys.executable,
-      "-c",
-      f"import ctd_jax_datasets, tensorflow_datasets as tfds\n{code}",
-    ],
-    capture_output=True,
-    text=True,
-    env=os.environ,
-    check=False,
-  )
+  modules = "ctd_jax_datasets, tensorflow_datasets as tfds"
+  return processes.run_python("-c", f"import {modules}\n{code}")
 
 
 @pytest.mark.slow

@@ -4,8 +4,6 @@ import collections
 import os
 import pathlib
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -18,6 +16,7 @@ from ctd_jax_datasets.common.source_files import SourceError
 from ctd_jax_datasets.load import load_benchmark
 from ctd_jax_datasets.zztj import audit, editions, gallery, released
 from tests.data.zztj import zztj_files
+from tests.tools import processes
 
 REAL = os.environ.get(source_files.ENVIRONMENT_VARIABLE)
 TIMELINE = reigns.load_timeline(gallery.TIMELINE_NAME)
@@ -75,14 +74,10 @@ def test_a_print_without_headings_is_refused(sources):
     editions.parse_printed_juan(path, TIMELINE, TimeKey(51, 1, 1))
 
 
-def keys(built):
-  """Returns text -> year-month of the year 泰始, in order."""
-  found = sorted(built[0], key=lambda record: (record.source, record.order))
-  return {r.text[:6]: f"{r.key.year}-{r.key.month}" for r in found}
-
-
 def test_records_by_hand(built):
-  assert keys(built) == {
+  # Text -> year-month of the era 泰始, in order.
+  found = sorted(built[0], key=lambda record: (record.source, record.order))
+  assert {r.text[:6]: f"{r.key.year}-{r.key.month}" for r in found} == {
     "臣光曰：築臺": "1-8",
     "春，三月，泠": "1-3",
     "夏，四月，城": "1-4",
@@ -237,12 +232,9 @@ def test_released_text_is_another_variant(tmp_path):
 )
 def test_audit_command_says_what_is_missing(tmp_path, arguments, message):
   given = [each.format(folder=tmp_path) for each in arguments]
-  done = subprocess.run(
-    [sys.executable, "-m", "ctd_jax_datasets.zztj.audit", *given],
-    capture_output=True,
-    text=True,
-    check=False,
-    env={**os.environ, source_files.ENVIRONMENT_VARIABLE: ""},
+  environment = os.environ | {source_files.ENVIRONMENT_VARIABLE: ""}
+  done = processes.run_python(
+    "-m", "ctd_jax_datasets.zztj.audit", *given, env=environment
   )
   assert done.returncode == 1
   assert re.match(message, done.stderr.strip().splitlines()[-1])
