@@ -236,7 +236,7 @@ def test_the_rates_of_a_file_are_printed(tmp_path, capsys):
 @pytest.mark.parametrize(
   ("name", "flag", "message"),
   [
-    ("zztj/rebuilt", "verdicts", "is of chunqiutr/rebuilt:3.0.0, not of"),
+    ("zztj/rebuilt", "verdicts", "belongs to chunqiutr/rebuilt:3.0.0, not to"),
     (NAME, "output", "sample.tsv exists and may hold verd"),
     ("chunqiutr/mini", "", "chunqiutr/mini is not made of source"),
   ],
