@@ -69,15 +69,17 @@ def test_a_second_run_asks_nothing(tmp_path):
         chat.ask(user("a"))
         chat.ask(user("a"), sample=1)
     assert sum(server.asked.values()) == 2
-    assert chat.cached == 2
-    assert chat.totals()["replies"] == 2
+    assert chat.cached == chat.totals()["replies"] == 2
 
 
-def test_attempts_end(tmp_path):
-  with (
-    serving(echo, lambda text, attempt: "error") as server,
-    Journal(tmp_path / "j.jsonl") as journal,
-  ):
+@pytest.fixture
+def journal(tmp_path):
+  with Journal(tmp_path / "j.jsonl") as journal:
+    yield journal
+
+
+def test_attempts_end(journal):
+  with serving(echo, lambda text, attempt: "error") as server:
     chat = chat_client.ChatClient(endpoint(server, attempts=3), journal)
     with pytest.raises(chat_models.NoReplyError, match="in 3 attempts"):
       chat.ask(user("a"))
@@ -85,19 +87,16 @@ def test_attempts_end(tmp_path):
     assert len(journal) == 0
 
 
-def test_a_refused_request_is_not_repeated(tmp_path):
-  with (
-    serving(echo, lambda text, attempt: "refuse") as server,
-    Journal(tmp_path / "j.jsonl") as journal,
-  ):
+def test_a_refused_request_is_not_repeated(journal):
+  with serving(echo, lambda text, attempt: "refuse") as server:
     chat = chat_client.ChatClient(endpoint(server), journal)
     with pytest.raises(ValueError, match="refuses: .*401"):
       chat.ask(user("a"))
     assert sum(server.asked.values()) == 1
 
 
-def test_budget(tmp_path):
-  with serving(echo) as server, Journal(tmp_path / "j.jsonl") as journal:
+def test_budget(journal):
+  with serving(echo) as server:
     chat = chat_client.ChatClient(endpoint(server, budget=30e-6), journal)
     chat.ask(user("a"))
     chat.ask(user("b"))
@@ -114,10 +113,7 @@ def test_pace():
   assert 0.19 <= time.monotonic() - begin < 1
 
 
-def test_a_key_is_asked_for(tmp_path, monkeypatch):
+def test_a_key_is_asked_for(journal, monkeypatch):
   monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-  with (
-    Journal(tmp_path / "j.jsonl") as journal,
-    pytest.raises(ValueError, match="OPENAI_API_KEY"),
-  ):
+  with pytest.raises(ValueError, match="OPENAI_API_KEY"):
     chat_client.ChatClient(Endpoint("m"), journal)

@@ -59,6 +59,10 @@ def cut(text, eras):
     # Speech opens no section.
     ("王曰：「來。夏，五月，必勝。」", [(NO_DATE, ())]),
     ("初，五月，王出。", [(NO_DATE, ())]),
+    (
+      "明洪武三年正月，大水。",
+      [(NAMED, (("unknown era", "洪武", 3), ("month", 1)))],
+    ),
     ("大赦，改元永熹。", [(NO_DATE, (("era", "永熹"),))]),
     ("【滄安初】", [(NAMED, (("year", "安初", 0),))]),
     ("經", [(STREAM, ())]),
@@ -224,26 +228,6 @@ def test_marks_of_streams(text, mark, eras):
   assert (match and match[1]) == mark
   is_stream = read(text, eras)[0][0] == STREAM
   assert is_stream == (mark is not None)
-
-
-def test_eras_that_the_calendar_lacks_are_named(eras):
-  text = "明洪武三年正月，大水。"
-  (era,) = eras_lib.find_unknown_eras(text, eras)
-  assert text[era.start : era.stop] == "明洪武三年"
-  assert (era.name, era.regnal_year) == ("洪武", 3)
-  assert ("明", 1368, 1398) in era.known
-  assert read(text, eras) == [
-    (NAMED, (("unknown era", "洪武", 3), ("month", 1)))
-  ]
-
-
-def test_an_era_that_nobody_knows_has_its_nearest_names(eras):
-  # 永喜 is another spelling of 永熹.
-  assert eras_lib.find_unknown_eras("永喜元年，大水。", eras) == []
-  (era,) = eras_lib.find_unknown_eras("永槙三年春，大水。", eras)
-  assert (era.name, era.regnal_year, era.known) == ("永槙", 3, ())
-  assert era.nearest
-  assert all("永" in name for name in era.nearest)
 
 
 @pytest.mark.parametrize(
