@@ -105,25 +105,28 @@ def test_what_is_left_out_is_counted(tmp_path):
   )
 
 
+GB18030 = "元年春，王正月，公即位。三月，公及某盟。".encode("gb18030")
+
+
 @pytest.mark.parametrize(
   ("name", "content", "message"),
   [
     ("a.txt", b" \n\n", r"--input=.*a.txt: a has no text; expected one record"),
     (
       "a.txt",
-      "春。\n大水".encode() + b"\xff",
-      r"--input=.*a.txt:2: byte 13 is not UTF-8; save the file as UTF-8",
+      "春\n大水".encode() + b"\xff",
+      "a.txt:2: byte 10 is not UTF-8",
     ),
     (
       "a.txt",
-      "元年春，王正月，公即位。三月，公及某盟。".encode("gb18030"),
-      r"--input=.*a.txt:1: .* reads as GB18030: save it as UTF-8",
+      GB18030,
+      "a.txt:1: .* reads as GB18030: save it as",
     ),
     ("a.xml", b"<TEI>\n<text>", r"--input=.*a.xml: a.xml:2: no element found"),
     (
       "a.txt",
       "上一篇　下一篇\n".encode(),
-      r"--input=.*a.txt: plain without records; expected one a line",
+      "plain without records; exp",
     ),
   ],
 )

@@ -164,14 +164,9 @@ def test_texts_without_punctuation_are_cut(text, expected, eras):
 )
 def test_a_record_that_is_a_date_is_a_heading(text, kind, statements, eras):
   (section,) = section_reading.read_sections(7, text, eras)
+  date_end = len(text) if statements else 0
   assert section == Section(
-    record=7,
-    start=0,
-    stop=len(text),
-    date_end=len(text) if statements else 0,
-    kind=kind,
-    statements=statements,
-    is_heading=True,
+    7, 0, len(text), date_end, kind, statements, is_heading=True
   )
 
 
@@ -247,11 +242,9 @@ def test_prose_has_no_unknown_era(text, eras):
 
 def test_spellings_of_prints_are_read():
   song = calendar_lib.load_calendar("宋")
-  for text in ("熈寜三年正月丁夘", "慶厯三年正月丁夘"):
-    (section,) = section_reading.read_sections(0, text, song)
-    (name, reign, year), _, day = section.statements
-    assert (name, year, day) == ("year", 3, ("day", 3))
-    assert reign in ("熙寧", "慶曆")
+  for spelling, name in (("熈寜", "熙寧"), ("慶厯", "慶曆")):
+    statements = (("year", name, 3), ("month", 1), ("day", 3))
+    assert read(f"{spelling}三年正月丁夘", song) == [(NAMED, statements)]
 
 
 @pytest.mark.slow
@@ -326,8 +319,6 @@ def test_the_order_decides_on_months_that_may_be_spoken_of(
 
 
 def test_a_count_that_was_begun_anew_heads_its_years(eras):
-  (section,) = section_reading.read_sections(0, "前三年冬十月王來朝", eras)
-  assert section.kind == YEAR
-  assert section.statements == (("year", None, 3), ("month", 10))
-  (section,) = section_reading.read_sections(0, "前三年立為王", eras)
-  assert section.kind == NO_DATE
+  statements = (("year", None, 3), ("month", 10))
+  assert read("前三年冬十月王來朝", eras) == [(YEAR, statements)]
+  assert read("前三年立為王", eras)[0][0] == NO_DATE

@@ -5,62 +5,46 @@ import pytest
 from ctd_jax.dating.chronicle import sections, western
 
 
+def read(text):
+  return [
+    (text[section.start : section.stop], section.kind, [*section.statements])
+    for section in western.read_western_sections(3, text)
+  ]
+
+
+def test_sections_begin_with_sentences_that_hold_dates():
+  sentences = (
+    "A.D. 787. This year came ships. ",
+    "And on the 8th of June, at St. Osyth, the king died. ",
+    "In autumn there was famine.",
+  )
+  year = ("year", "CE", 787)
+  assert read("".join(sentences)) == [
+    (sentences[0], 5, [year]),
+    (sentences[1], 2, [year, ("month", 6), ("month day", 8)]),
+    (sentences[2], 2, [year, ("months", (9, 10, 11))]),
+  ]
+
+
 @pytest.mark.parametrize(
-  ("text", "expected"),
+  ("text", "kind", "statements"),
   [
     (
-      "A.D. 787. This year came ships. And on the 8th of June, at St. Osyth, "
-      "the king died. In autumn there was famine.",
-      [
-        ("A.D. 787. This year came ships. ", 5, [("year", "CE", 787)]),
-        (
-          "And on the 8th of June, at St. Osyth, the king died. ",
-          2,
-          [("year", "CE", 787), ("month", 6), ("month day", 8)],
-        ),
-        (
-          "In autumn there was famine.",
-          2,
-          [("year", "CE", 787), ("months", (9, 10, 11))],
-        ),
-      ],
-    ),
-    (
       "The abbot, born in the year 740, died on 3 Non. Maii.",
-      [
-        (
-          "The abbot, born in the year 740, died on 3 Non. Maii.",
-          2,
-          [("month", 5), ("month day", 5)],
-        )
-      ],
+      *(2, [("month", 5), ("month day", 5)]),
     ),
-    (
-      "55 BC. Caesar came.",
-      [("55 BC. Caesar came.", 5, [("year", "BCE", 55)])],
-    ),
-    ("In 787 he came.", [("In 787 he came.", 4, [("year", None, 787)])]),
-    ("This year he came.", [("This year he came.", 0, [])]),
-    ("12. An item of a list.", [("12. An item of a list.", 0, [])]),
+    ("55 BC. Caesar came.", 5, [("year", "BCE", 55)]),
+    ("In 787 he came.", 4, [("year", None, 787)]),
+    ("This year he came.", 0, []),
+    ("12. An item of a list.", 0, []),
     (
       "公元787年6月8日，大水。",
-      [
-        (
-          "公元787年6月8日，大水。",
-          5,
-          [("year", "CE", 787), ("month", 6), ("month day", 8)],
-        )
-      ],
+      *(5, [("year", "CE", 787), ("month", 6), ("month day", 8)]),
     ),
   ],
 )
-def test_sections_begin_with_sentences_that_hold_dates(text, expected):
-  sections = western.read_western_sections(3, text)
-  assert {section.record for section in sections} == {3}
-  assert [
-    (text[section.start : section.stop], section.kind, [*section.statements])
-    for section in sections
-  ] == expected
+def test_a_sentence_states_its_date(text, kind, statements):
+  assert read(text) == [(text, kind, statements)]
 
 
 @pytest.mark.parametrize(

@@ -54,6 +54,12 @@ def find_month(calendar, year, month, leap=False):
   return int(ordinal)
 
 
+@pytest.fixture(scope="module")
+def june(jin):
+  """The month that Luoyang fell in, 311 CE."""
+  return find_month(jin, 311, 6)
+
+
 def make_dates(calendar, texts, guesses, offsets=None):
   """Dates of texts, a guess for each section.
 
@@ -94,9 +100,8 @@ def locate(calendar, text, guess, offset=None):
   return days
 
 
-def test_a_printed_day_of_the_month_is_a_day(jin):
+def test_a_printed_day_of_the_month_is_a_day(jin, june):
   # The fall of Luoyang: 13 July 311, Julian calendar.
-  june = find_month(jin, 311, 6)
   days = locate(jin, "六月，丁酉，洛陽陷。", {june: 0.97})
   assert sexagenary.to_julian_dates(days.day).tolist() == [311, 7, 13]
   assert dated_sections.format_gregorian_day(days.day) == "0311-07-14"
@@ -104,16 +109,14 @@ def test_a_printed_day_of_the_month_is_a_day(jin):
   assert not days.lacks_day
 
 
-def test_a_month_without_a_day_is_all_its_days(jin):
-  june = find_month(jin, 311, 6)
+def test_a_month_without_a_day_is_all_its_days(jin, june):
   days = locate(jin, "六月，洛陽陷。", {june: 0.97})
   assert days.day is None
   first, length = jin.day_spans[june]
   assert days.spans == ((first, first + length - 1),)
 
 
-def test_a_day_that_the_month_has_not_contradicts_it(jin):
-  june = find_month(jin, 311, 6)
+def test_a_day_that_the_month_has_not_contradicts_it(jin, june):
   dates = make_dates(jin, ["六月，丙寅，洛陽陷。"], [{june: 0.97}])
   (days,) = dates.days
   assert days.day is None
@@ -122,8 +125,7 @@ def test_a_day_that_the_month_has_not_contradicts_it(jin):
   assert dating_warnings.format_statement(statement) == "day 丙寅"
 
 
-def test_a_numbered_day_counts_from_the_first_of_the_month(jin):
-  june = find_month(jin, 311, 6)
+def test_a_numbered_day_counts_from_the_first_of_the_month(jin, june):
   month_days = chronicle_dates.MonthDays(jin)
   first, length = jin.day_spans[june].tolist()
   for number, day in (
@@ -135,8 +137,7 @@ def test_a_numbered_day_counts_from_the_first_of_the_month(jin):
     assert month_days.find_day(june, statement) == day
 
 
-def test_credible_months_part_where_days_are_between(jin):
-  june = find_month(jin, 311, 6)
+def test_credible_months_part_where_days_are_between(jin, june):
   days = locate(jin, "夏，大水。", {june: 0.5, june + 1: 0.3, june + 5: 0.15})
   starts = jin.day_spans[june : june + 7, 0]
   july, november = (starts[1], starts[2] - 1), (starts[5], starts[6] - 1)
@@ -146,8 +147,7 @@ def test_credible_months_part_where_days_are_between(jin):
   assert days.spans == ((days.day, days.day), july)
 
 
-def test_what_is_given_by_hand_is_certain(jin):
-  june = find_month(jin, 311, 6)
+def test_what_is_given_by_hand_is_certain(jin, june):
   dates = make_dates(jin, ["大水。"], [{june: 0.5, june + 1: 0.4}])
   fixed = dataclasses.replace(dates, is_fixed=np.ones(1, bool))
   (days,) = fixed.days
@@ -232,8 +232,7 @@ def test_edtf_of_many_parts_is_their_hull():
 
 
 @pytest.fixture(scope="module")
-def dates(jin):
-  june = find_month(jin, 311, 6)
+def dates(jin, june):
   leap = find_month(jin, 306, 8, leap=True)
   return make_dates(
     jin,
@@ -276,8 +275,7 @@ def test_rows_cover_the_text_and_name_the_print(dates, rows):
   assert rows[4].dates.not_before is rows[4].dates.edtf is None
 
 
-def test_the_printed_date_is_what_the_section_was_read_from(jin):
-  june = find_month(jin, 311, 6)
+def test_the_printed_date_is_what_the_section_was_read_from(jin, june):
   texts = ["【永嘉】", "經五年夏，大水。", "　丁酉，大水。", "以丁酉赦。"]
   guesses = [{june: 0.9}] * len(texts)
   rows = dated_sections.make_rows(make_dates(jin, texts, guesses))
@@ -310,9 +308,8 @@ def test_leap_months_are_written_as_in_time_keys(rows):
   assert [row["leap_month"] for row in read_tsv(rows)] == [*"0100", ""]
 
 
-def test_precision_is_the_smallest_unit_that_holds_the_date(jin):
+def test_precision_is_the_smallest_unit_that_holds_the_date(jin, june):
   texts = ["六月，丁酉，雨。", *["大水。"] * 6]
-  june = find_month(jin, 311, 6)
   guesses = [
     {june: 0.95},
     {june: 0.95, june + 1: 0.05},
@@ -490,8 +487,7 @@ def test_ticks_of_the_figure_are_round_years(bottom, top, labels):
   assert list(map(reigns.format_common_era_year, ticks)) == labels
 
 
-def test_contradictions_are_counted_and_shown(jin):
-  june = find_month(jin, 311, 6)
+def test_contradictions_are_counted_and_shown(jin, june):
   texts = [f"{month}月，大水。" for month in "正二三四五六七"]
   texts.append("永嘉二年冬，閏月，大水。")
   dates = make_dates(jin, texts, [{june: 0.97}] * len(texts))
@@ -528,13 +524,12 @@ def test_every_kind_of_print_has_a_name():
 
 
 @pytest.mark.parametrize("fonts", [(), ("DejaVu Sans",)])
-def test_reigns_are_named_or_left_out(jin, monkeypatch, fonts):
+def test_reigns_are_named_or_left_out(jin, june, monkeypatch, fonts):
   monkeypatch.setattr(dates_plot, "_CJK_FONTS", fonts)
   figures = []
   monkeypatch.setattr(
     dates_plot.output, "write_figure", lambda _, figure: figures.append(figure)
   )
-  june = find_month(jin, 311, 6)
   guesses = [{june: 0.97}, {june + 1: 0.3, june + 9: 0.2, len(jin): 0.2}]
   dates = make_dates(jin, ["六月，雨。", "大水。"], guesses)
   dates_plot.plot_dates(dates, pathlib.Path("dates.png"))
