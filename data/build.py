@@ -322,6 +322,7 @@ if __name__ == "__main__":
     "Example: --register_checksums",
   )
   beam.define_flags()
+  flags.adopt_module_key_flags(beam)  # shown by --help
 
   def _run(argv: Sequence[str]) -> None:
     # Beam workers find a function by the name of its module: those of

@@ -380,8 +380,8 @@ def _fresh_folder(
     yield folder
     out.rmtree(missing_ok=True)
     paths = [path for path in folder.rglob("*") if path.is_file()]
-    # Metadata last: a folder without them is not an export, so a copy that was
-    # interrupted is not taken for a whole one.
+    # Metadata last: a folder without them is not an export, so an interrupted
+    # copy is not mistaken for a complete one.
     for path in sorted(paths, key=lambda p: p.name == provenance.METADATA_FILE):
       target = out / path.relative_to(folder).as_posix()
       target.parent.mkdir(parents=True, exist_ok=True)

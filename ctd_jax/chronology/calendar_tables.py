@@ -403,8 +403,8 @@ def ruler_names(state: str) -> RulerNames:
 @functools.cache
 def _calendar_rulers() -> dict[str, RulerNames]:
   """Returns polity and ruler, as an era of the calendars has them -> names."""
-  # Two rulers of one name, such as the two 少帝 of 東漢, are one. A polity
-  # alone stands for all of its rulers.
+  # Two rulers with the same name, such as the two 少帝 of 東漢, count as one. A
+  # polity alone stands for all of its rulers.
   names_by_state: dict[str, tuple[set[str], set[str]]] = {}
   for era in load_eras():
     printed_names = list_printed_names(era.polity)

@@ -46,7 +46,7 @@ class MonthName:
   era: int  # index in the calendar
   year: int  # regnal year, 1 = 元年
   # Whether the era was counted in that month. A month before the era began or
-  # after it ended can still be given its name, for the year has it.
+  # after it ended can still have its name, because the year does.
   in_use: bool
 
 

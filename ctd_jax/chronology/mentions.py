@@ -225,8 +225,8 @@ def _settle_reigns(
 ) -> list[DateMention]:
   """Returns the mentions; the whole question tells reigns of one name apart."""
   # By its other date (「自晉泰始元年至泰始三年」), or by a ruler or dynasty
-  # that is named elsewhere (「《資治通鑑·齊紀》在建元元年」). Where neither is,
-  # or several are, the mention stays ambiguous.
+  # that is named elsewhere (「《資治通鑑·齊紀》在建元元年」). If there is none,
+  # or several, the mention stays ambiguous.
   settled = {
     mention.reigns[0] for mention in mentions if len(mention.reigns) == 1
   }

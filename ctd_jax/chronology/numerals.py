@@ -19,7 +19,7 @@ from ctd_jax.utils.notes import Note
 
 # Each group is written as its first member. Pairs that classical usage keeps
 # apart (於/于, 弒/殺, 榖/穀, 脩/修) are left alone. Groups and their order are
-# part of every saved tokenizer: a change here is another vocabulary.
+# part of every saved tokenizer: a change here makes another vocabulary.
 _SPELLING_GROUPS_TEXT = (
   "隱隠𨼆 莊荘 傳𫝊 會㑹 為爲 衛衞 說説 內内 真眞 教敎 既旣 即卽 鄉鄕 青靑"
   " 清淸 群羣 尚尙 產産 黃黄 參叅 略畧 歲歳 戶戸 悅悦 脫脱 閱閲 稅税 溫温"
@@ -34,7 +34,7 @@ _SPELLING_GROUPS_TEXT = (
 )
 SPELLING_GROUPS: tuple[str, ...] = tuple(_SPELLING_GROUPS_TEXT.split())
 # Spellings that only some editions print. The tokenizer tells them apart (see
-# above), whoever matches dates or editions does not.
+# above); matching of dates or editions does not.
 RARE_SPELLING_GROUPS: tuple[str, ...] = (
   "襄㐮",
   "歲嵗",
@@ -109,8 +109,8 @@ _SIMPLIFIED = (
   "隐庄闵鲁闰沧怀乡齐晋贵废宁兴龙郁个两后间从时这当岁来开续与过该终范围"
   "连紧约顺满转邻为点随着计数几于载处属长义刘东阳苍营简厉显肃陈纪国书汉腊"
 )
-# Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡. Whoever
-# converts Simplified texts without care writes 鹹寧 for 咸寧.
+# Other words of the same meaning: 釐公 is 僖公; 裏 and 里 stand for 裡.
+# Careless conversion of Simplified texts gives 鹹寧 for 咸寧.
 _SYNONYMS = {"釐": "僖", "裏": "裡", "里": "裡", "鹹": "咸"}
 _fold_script = make_replacer(
   CANONICAL_SPELLING

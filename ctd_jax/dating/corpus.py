@@ -20,10 +20,9 @@ from ctd_jax.chronology import numerals, reigns, sexagenary
 from ctd_jax.chronology.reigns import Timeline
 
 # Months that records are dated in, grouped by years.
-#
-# An axis is what a dating model knows of a calendar: a month is an integer,
-# its year another. The months are those of a timeline, reign after reign, or
-# the lunations of a chronicle (`chronicle.undated_texts.make_month_axis`),
+# An axis is what a dating model knows about a calendar: a month is an integer,
+# and its year another. The months are those of a timeline, reign after reign,
+# or the lunations of a chronicle (`chronicle.undated_texts.make_month_axis`),
 # where a year can have a leap month and belong to several reigns.
 
 UNKNOWN = -1
@@ -389,10 +388,10 @@ def _read_placeholder_month(text: str, timeline: Timeline) -> int:
 
 # Folds of labelled records, hidden as the records that are to be dated are.
 #
-# Weights are learned on records that are dated as an undated record is. Where
-# that is of a year without known records, blocks of years are hidden; where
-# it is a text beside a chronicle all of whose years are known, records one by
-# one. The variant *strict* dates every labelled record so.
+# Weights are learned on records that are dated as an undated record is. If
+# undated records come from years without known records, blocks of years are
+# hidden; where it is a text beside a chronicle all of whose years are known,
+# records one by one. The variant *strict* dates every labelled record so.
 
 NUM_FOLDS = 10
 # What is hidden together.

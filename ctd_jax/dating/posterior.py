@@ -88,8 +88,8 @@ class CredibleBlock:
   # Ordinals; one beyond the last month stands for none of them.
   months: Int[np.ndarray, " total"]
   probabilities: Float[np.ndarray, " total"]  # of these
-  # Number of months K. What the months above leave of the probability of a
-  # record is spread evenly over all of them.
+  # Number of months K. The probability of a record that the months above leave
+  # over is spread evenly over all months.
   num_months: int
 
   def select(self, is_selected: Bool[np.ndarray, " n"]) -> CredibleBlock:

@@ -57,7 +57,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ),
   },
   # Natural questions about events, questions/NAME; the mode says which records
-  # are right, the family how the question is put.
+  # are right, the family how the question is worded.
   "questions": {
     "track": runs.TRACKS,
     "mode": ("all", "others"),
@@ -83,7 +83,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     "family": ("heads", "records", "all"),
     "metric": ("year", "month", "coverage@90", "ece", "gibibytes"),
   },
-  # What a command costs, cost/NAME; the family is a kind of question or page,
+  # Cost of a command, cost/NAME; the family is a kind of question or page,
   # or the geometry of an encoder.
   "cost": {
     "mode": (

@@ -282,4 +282,5 @@ if __name__ == "__main__":
   )
   flags.DEFINE_bool("list", False, "List the works. Example: --list")
   beam.define_flags()
+  flags.adopt_module_key_flags(beam)  # shown by --help
   command_line.run_main(main, required=("index",), takes_arguments=True)

@@ -306,7 +306,7 @@ class ImportResult:
 def import_corrections(
   folder: pathlib.Path, path: pathlib.Path
 ) -> ImportResult:
-  """Makes the corrections of a table; a refused one stops no other."""
+  """Makes the corrections of a table; a refused one does not stop others."""
   index = IndexFolder.open(folder)
   keys: set[_Key] = {
     (row.work, row.first_record, row.last_record, row.date)

@@ -58,7 +58,7 @@ class Question:
   """A question as understood."""
 
   text: str  # as asked
-  # `TIME` (what happened then), `WORDS` (records that speak of it, within the
+  # `TIME` (what happened then), `WORDS` (records that contain them, within the
   # intervals if any) or `PASSAGE` (when was this written).
   intent: str
   # Any of these months, under all readings; none means any time.

@@ -368,8 +368,8 @@ def uniform_over_interval(
 
 
 INITIAL_WEIGHT = 0.5  # of the similarity in time, before a validation
-# Log variances are within +-8, so that a divergence, whose square the gradient
-# has, stays far from the largest fp32.
+# Log variances are within +-8, so that a divergence, which is squared in the
+# gradient, stays far from the largest fp32.
 _MAX_LOG_VARIANCE = 8.0
 
 

@@ -295,8 +295,8 @@ def _read_published_tokenizer(
   loader = transformers.AutoTokenizer
   names_class = settings.get("tokenizer_class") not in (None, _AS_SAVED)
   if (folder / TOKENIZER_FILE).is_file() and not names_class:
-    # Taken as it is: by its model_type alone AutoTokenizer would rebuild, say,
-    # a WordPiece tokenizer from the vocabulary of whatever the file holds.
+    # Used as it is: from its model_type alone, AutoTokenizer would rebuild,
+    # say, a WordPiece tokenizer from the vocabulary of whatever the file holds.
     loader = transformers.PreTrainedTokenizerFast
   try:
     published = loader.from_pretrained(
@@ -315,7 +315,7 @@ def _read_published_tokenizer(
     # Of a class whose vocabulary file is missing, transformers makes an empty
     # tokenizer without a word.
     raise ValueError(f"{folder}: the vocabulary has special tokens alone")
-  # Files carry the lengths of whoever saved them.
+  # Files carry the lengths that they were saved with.
   tokenizer.no_padding()
   tokenizer.no_truncation()
   if end_token:

@@ -119,8 +119,8 @@ def _write_rows(
   stored.flush()
 
 
-# The posterior of a record is a number for each of thousands of months, made
-# anew for every block of queries: few blocks, each of few records.
+# The posterior of a record is a number for each of thousands of months,
+# computed again for every block of queries: few blocks, each of few records.
 _POSTERIOR_BLOCKS = {"query_block": 1024, "record_block": 4096}
 # Weights of the similarity in time that validation tries; the authors give
 # theirs to one decimal.

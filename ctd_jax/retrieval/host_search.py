@@ -49,7 +49,7 @@ def select_top_k(
   if num_results == 0:
     return indices, values
   for row, row_scores in enumerate(scores):
-    # Everything above the k-th value is in; of its equals, the first ones.
+    # Everything above the k-th value is kept; of its equals, the first ones.
     # flatnonzero ascends and the sort is stable, so ties go by index.
     kth_score = np.partition(row_scores, columns - num_results)[
       columns - num_results

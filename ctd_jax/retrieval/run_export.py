@@ -31,11 +31,11 @@ from ctd_jax.training.experiment import Experiment
 from ctd_jax.utils import files
 
 # ----------------------------------------------------------------------------
-# Card of an exported folder: what it scores, how well, and without what.
+# Card of an exported folder: its scores, and what they leave out.
 #
 # An encoder in another library ranks by the cosine of its vectors alone.
-# Where the run was trained with more than that, the folder is another system
-# there, and the card says so with the figures of both.
+# If the run was trained with more than that, the folder is a different system
+# there; the card says so, with the figures of both.
 
 
 CARD_FILE = "README.md"

@@ -44,7 +44,7 @@ RULER_LINE = re.compile(
 FIRST_YEAR = "元年"
 # 「葬某公」 is an entry of the annals.
 VERB_OPENING = re.compile(r"[葬𦵏塟立弑弒殺㑹會盟執納歸伐公]")
-# Whoever made the edition signs after the text.
+# The makers of the edition sign after the text.
 EDITOR_LINE = re.compile(r"總　*纂|總　*校|詳　*校|覆　*校|校　*對|謄　*[録錄]")
 COLLATION_TITLE = re.compile(
   r".{2,16}(?:[卷巻].{1,8}|[原總]?目[録錄]?)考[證証]\Z"
@@ -229,7 +229,7 @@ class _Paragraph(NamedTuple):
   """Printed lines that belong together."""
 
   # `is_isolated`: empty lines are around it; `is_spaced`: a full-width space
-  # divides it from the line above.
+  # separates it from the line above.
 
   lines: list[Line]
   is_isolated: bool

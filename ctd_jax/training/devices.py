@@ -151,9 +151,9 @@ def is_true_in_all_processes(value: bool) -> bool:
 
 
 # Path of a parameter -> axes of its last two dimensions; the first rule that
-# matches counts. What no rule names is small and lives everywhere. Products
-# with the first group leave a split width, those with the second join it, so
-# that `tensor` costs one sum a layer half.
+# matches counts. Parameters that no rule names are small and are replicated.
+# Products with the first group leave a split width, those with the second join
+# it, so that `tensor` costs one sum per half of a layer.
 SHARDING_RULES = (
   (r"\w*embed\w*/embedding$", (TENSOR, FSDP)),
   (r"/(query|key|value|intermediate|gate|up)/kernel$", (FSDP, TENSOR)),

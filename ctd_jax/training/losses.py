@@ -198,9 +198,9 @@ def cosent_loss(
 # Contrastive loss of a batch, no array of which has the scores of all pairs.
 #
 # A batch has B * B * (1 + H) pairs. A block of queries meets a block of
-# records, and what is left of their scores are sums of rows and of columns;
-# the backward pass scores the block again, unless the batch is small enough
-# for one.
+# records, and only sums of rows and columns remain of their scores; the
+# backward pass scores the block again, unless the batch is small enough for
+# one.
 #
 # Axes: B queries in the global batch, H hard negatives a query, S shards of
 # the batch over devices; of a block b queries, and the m = n*(1+H) records of

@@ -33,8 +33,8 @@ from ctd_jax.utils import files
 # Of columns: a tensor core takes 8 or 16 at once, a vector of a TPU 128.
 _WIDTH_MULTIPLES = {"tpu": 128}
 _WIDTH_MULTIPLE = 32
-# Columns of a row in which attention costs as much as all else: six times the
-# width of the states, for that is 768 in most encoders.
+# Columns of a row in which attention costs as much as everything else: six
+# times the width of the states, for that is 768 in most encoders.
 _ATTENTION_WIDTH = 6 * 768
 # Texts of a unit, at least. Of the space of the first unit another leaves empty
 # what its longest text takes, at most: a row, of more than a hundred. Units of

@@ -271,7 +271,7 @@ def plan_step(
   platform = platform or mesh_platform
   encoder = workload.encoder
   if platform != mesh_platform:
-    # Processors that stand in have no kernels of the devices. Layers are
+    # CPUs that stand in do not have the kernels of the devices. Layers are
     # scanned: an unrolled program for a processor computes nothing again, and
     # so needs more memory than the run will.
     kept = encoder.kept_activations
@@ -391,8 +391,8 @@ def read_traffic(text: str, num_devices: int) -> dict[str, Traffic]:
   calls: collections.Counter[str] = collections.Counter()
   sent_bytes: collections.Counter[str] = collections.Counter()
   channels: set[str] = set()
-  # An array passes a device once, and twice where it is also summed. A result
-  # of reduce-scatter is one of as many parts as there are devices.
+  # An array passes a device once, or twice if it is also summed. A result of
+  # reduce-scatter is one part for each device.
   passes = {"all-reduce": 2, "reduce-scatter": num_devices}
 
   def visit(name: str, times: int) -> None:

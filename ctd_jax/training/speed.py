@@ -232,8 +232,8 @@ class SpeedMeter:
     jax.monitoring.unregister_event_duration_listener(self._add_duration)
     if self._update is not None:
       # A thread that still waits when Python ends takes the process down with
-      # it: a run that diverges would be aborted, not end with its error. An
-      # update that waits for a dead process never ends.
+      # it: a run that diverges would be aborted instead of ending with its
+      # error. An update that waits for a dead process never ends.
       self._update.join(_CLOSE_SECONDS)
 
   @contextlib.contextmanager

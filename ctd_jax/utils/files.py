@@ -52,8 +52,8 @@ def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   ) as folder:
     temporary = pathlib.Path(folder) / path.name
     yield temporary
-    # Some writers give 0600; a new file has what the umask leaves. To read the
-    # umask is to change it for all threads, so that a new file tells.
+    # Some writers give 0600; a new file has what the umask leaves. Reading the
+    # umask would change it for all threads, so a new file shows it.
     new_file = pathlib.Path(folder) / ".new"
     new_file.touch()
     os.chmod(temporary, stat.S_IMODE(new_file.stat().st_mode))

@@ -163,8 +163,8 @@ def write_figure(
 
 # Progress of long loops: a bar on a terminal, elsewhere a line in the log.
 #
-# A batch job, a pipe or a notebook's log has no bar. There a line every half
-# minute says how far the loop is, how fast it goes and how long it will take.
+# A batch job, a pipe or a notebook's log has no bar. There, a line every half
+# minute gives progress, speed and time left.
 
 
 SECONDS_VARIABLE = "CTD_JAX_PROGRESS_SECONDS"  # of the environment

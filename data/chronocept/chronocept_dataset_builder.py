@@ -61,8 +61,8 @@ WORDING = files.read_wording(
 # to that of the location. A text determines 1 / (1 + BLUR^2) of the variance of
 # the location, less what rounding to the few spans loses.
 BLUR = 0.5
-# Draws beyond so many deviations are rejected: a scale must be positive, and a
-# location is the logarithm of at least one minute.
+# Draws beyond this many deviations are rejected: a scale must be positive, and
+# a location is the logarithm of at least one minute.
 _MAX_DEVIATIONS = 2.25
 
 

@@ -21,8 +21,8 @@ from ctd_jax_datasets.common import source_files
 
 # Of a line of small type, both columns; a shorter line ends a paragraph.
 FULL_LINE_CHARS = 38
-# A heading with wider margins has shorter full lines: two of one length, each
-# at least so long, are one paragraph.
+# A heading with wider margins has shorter full lines: two lines of the same
+# length, each at least this long, are one paragraph.
 _MIN_FULL_LINE_CHARS = 30
 
 _SMALL_TYPE = re.compile(r"\((.*)/(.*)\)")

@@ -263,7 +263,7 @@ def _match_partial_sentences(
 
 
 # Least similarity (0-100) of a passage of 左傳 to an event of the same month;
-# below that the wording is another event's.
+# below that, the wording belongs to another event.
 _MIN_SIMILARITY_IN_MONTH = 40
 _MIN_CHARS = 3  # of an event; two characters are similar by chance
 

@@ -145,7 +145,7 @@ def build_gallery(
   result does not depend on `processes`.
   """
   # Order matters: events are matched by wording before any month is known, so
-  # that agreement of the works is a test of the scans.
+  # that the agreement of the works tests the scans.
   with _worker_map(processes) as map_function:
     entries, num_undated = read_entries(files, map_function)
     matches = match_works(entries, map_function)

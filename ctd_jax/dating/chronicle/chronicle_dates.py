@@ -169,9 +169,9 @@ def format_span(years: Sequence[int] | np.ndarray) -> str:
   return f"{first} to {last}"
 
 
-# A section that prints a day fixes one day of its month. Any other gets the
-# days of its most probable month if that is certain, else of its credible
-# months; those that hold the printed day count with that day alone.
+# A section that prints a day fixes one day of its month. Any other section gets
+# the days of its most probable month if that is certain, otherwise of its
+# credible months; those that hold the printed day count with that day alone.
 #
 # New moons before 104 BCE are computed and can be a day off. Where no section
 # prints a day, a month is one of four lunations, and its span holds them all.

@@ -89,15 +89,15 @@ _LOG_PAST_YEAR_ODDS = -9.0
 # A stretch of the text about another time (see `eras`): as much
 # as a bare year with a month and a day can say.
 LOG_OTHER_TIME_ODDS = -13.0
-# Kinds of dates inside a record that may but tell of them. A season with its
-# month is hardly anything but a date, and a day is of the month before it.
+# Kinds of dates inside a record that may be told in retrospect. A season with
+# its month is hardly anything but a date, and a day is of the month before it.
 _KINDS_TOLD = {
   MONTH: TOLD_MONTH,
   YEAR: TOLD_YEAR,
   NAMED: TOLD_YEAR,
 }
-# What is fixed by hand is certain; finite, so that it can be said where two
-# such dates exclude each other.
+# Dates fixed by hand are certain; finite, so that two dates that exclude each
+# other can be reported.
 LOG_FIXED_ODDS = -1e4
 
 
@@ -126,7 +126,7 @@ class SectionEmissions:
   ):
     """Reads the statements of sections, in order of the text."""
     sections = [name_calendars(section) for section in sections]
-    # What a reader dates stands there, and is not but told of.
+    # What a reader dates happened then; it is not told in retrospect.
     self.kinds = np.array(
       [
         _KINDS_TOLD.get(section.kind, section.kind)

@@ -34,8 +34,8 @@ from ctd_jax.dating.experts.base import CorpusFeatures
 # neighbours. The order decoder, which knows no month, takes the offset as
 # hidden like the month.
 
-# The first month began one lunation before to two after that of the winter
-# solstice; the two in the middle are usual.
+# The first month began between one lunation before and two after that of the
+# winter solstice; the two in the middle are usual.
 _OFFSETS = (-1, 0, 1, 2)
 # Chance of each offset before anything is read.
 OFFSET_PRIOR = np.array((0.05, 0.45, 0.45, 0.05))

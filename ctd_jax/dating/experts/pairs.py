@@ -221,14 +221,14 @@ def rank_within_rows(rows: np.ndarray, values: np.ndarray) -> np.ndarray:
 
 # Citations of years in commentary, paired with events they may be about.
 #
-# 「僖二十八年傳曰…」 in a comment dates the event that the next words tell,
-# and the
-# event itself, undated in the corpus, is told in the same rare words. A year
-# without a ruler is of the ruler named before it in the same text, or of the
-# time that the comment explains; these readings of a citation are kept apart.
+# 「僖二十八年傳曰…」 in a comment dates the event that the next words report,
+# and the event itself, undated in the corpus, uses the same rare words. A year
+# without a ruler belongs to the ruler named before it in the same text, or to
+# the time that the comment explains; these readings of a citation are kept
+# apart.
 
 # How the ruler of a year is known: named with it, named before it in the same
-# text, or that of the record which cites.
+# text, or that of the citing record.
 NAMED_REIGN, PRECEDING_REIGN, HOST_REIGN = range(3)
 # Stretches of text whose wording is compared; the last is all of the text.
 CONTEXTS = ("near", "next", "after", "just", "before", "whole")

@@ -319,8 +319,8 @@ def propagate_beliefs(
 # distribution over the months. Three scores are made of the pairs: the best of
 # every month and the sum of the others, whose weights are learned with those of
 # the pool, and the best of those that are more likely near than far, which
-# counts in full: a chronicle seldom tells an event twice, so that it does not
-# teach how far to believe another text that does.
+# counts in full: a chronicle seldom tells an event twice, so it cannot teach
+# how far to believe another text that does.
 #
 # What such a text looks like is learned from retellings: sections of the
 # chronicle, shortened and with characters left out.

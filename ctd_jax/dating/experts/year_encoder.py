@@ -32,8 +32,8 @@ from ctd_jax.utils import output
 
 MAX_TOKENS = 48  # events are short; most end before
 MAX_UPDATES = 400  # of a large corpus
-# Times that a record is read, at most. By the likelihood of held-out years ten
-# serve a small corpus as well as twenty or forty do, which learn it by heart.
+# Times that a record is read, at most. By the likelihood of held-out years, ten
+# are as good for a small corpus as twenty or forty, which memorise it.
 MAX_EPOCHS = 10
 _NUM_YEAR_FEATURES = 32  # F
 _BATCH_SIZE = 64

@@ -313,9 +313,8 @@ class TextTable:
 
 
 # Pairs of a passage and the records that share its wording.
-#
-# The features are those of `pairs`, and of the same meaning: the
-# passage stands as one event more beside those of the corpus.
+# The features are those of `pairs`, with the same meaning: the passage counts
+# as one more event of the corpus.
 
 _ROUNDING = 1e-5  # of an overlap
 
@@ -522,8 +521,8 @@ def count_greater(
   lists: Float32[np.ndarray, "n k"], values: Float32[np.ndarray, " n"]
 ) -> Int[np.ndarray, " n"]:
   """Returns the number of paired events that share more with each text."""
-  # Events in one wording share as much, but for the order in which the weights
-  # of their strings were added up: hence the rounding.
+  # Events with the same wording share the same weight except for rounding,
+  # since the weights of their strings are added in different orders.
   return (lists > (1 + _ROUNDING) * values[:, None]).sum(axis=1)
 
 

@@ -87,8 +87,8 @@ def choose_fold_by(
   axis: MonthAxis, labels: Labels, posteriors: CredibleBlock | None = None
 ) -> str:
   """Returns the unit hidden to learn weights, one of `corpus.FOLD_BY`."""
-  # Whole years if records without a label are of years of their own: no
-  # passage of these has a parallel with a label.
+  # Whole years if records without a label have years of their own: no passage
+  # from these years has a parallel with a label.
   years = np.unique(axis.year_of[labels.month[labels.is_known]])
   num_blank = int(years[-1]) - int(years[0]) + 1 - len(years)
   if num_blank <= _MAX_BLANK_YEARS * (num_blank + len(years)):
@@ -361,7 +361,7 @@ def keep_records(
 # Large corpora: experts learn from a sample, and all records are found.
 #
 # Weights, words, citations and what is kept of records without a label come
-# from a sample of a fixed size. The strings and the months of all records are
+# from a sample of fixed size. The strings and the months of all records are
 # kept, so that a passage finds its parallel wherever it is; a string that no
 # second record holds is left out.
 

@@ -101,8 +101,8 @@ def _write_works(
     if work.name in removed:
       work_ids[work.name] = work.work_id
       _remove_work(connection, work)
-  # What replaces a work has its number, and stands where it stood; before new
-  # works, which take the next free ones.
+  # A replacement keeps the number and place of its work; new works follow and
+  # take the next free numbers.
   staged = sorted(staged, key=lambda work: work.name not in work_ids)
   row = int(database.get_property(connection, "next_row"))
   num_new = sum(work.num_records for work in staged)

@@ -171,7 +171,7 @@ class RecordFinder:
   def find_rows(self, correction: Correction) -> list[int]:
     """Returns the rows of a correction's records without headings."""
     # Headings have no date of their own: they take that of what is below,
-    # so a correction of several records passes over them.
+    # so a correction of several records skips them.
     ends = (correction.first_record, correction.last_record)
     gone = [record_id for record_id in ends if record_id not in self._row_of]
     if gone:

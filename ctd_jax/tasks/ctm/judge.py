@@ -59,8 +59,8 @@ def make_undecided(why: str, **measures: float) -> AnswerVerdict:
   return AnswerVerdict(False, UNDECIDED, measures, why)
 
 
-# Statements that there is no anachronism; tested first, as they contain words
-# of the patterns below (没有穿帮).
+# Statements that there is no anachronism; tested first, because they contain
+# words of the patterns below (没有穿帮).
 _CLEARED_PATTERN = re.compile(
   r"没有(?:任何|明显|什么)?(?:穿帮|问题|错误|矛盾|时代)|无(?:误|穿帮|问题|错误)|"
   r"不存在(?:穿帮|问题|错误|矛盾)|(?:不是|不算|并非|不属于?|不构成)(?:穿帮|错误|问题)|"

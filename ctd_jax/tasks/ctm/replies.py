@@ -159,7 +159,7 @@ def parse_number(text: str) -> float:
 
 # After a period that is only a bound (宋以后), or part of another word.
 _BOUND_PATTERN = re.compile(r"(?:以|之)?(?:前|后)|才?灭亡|八大家")
-# A label of one character without suffix, where only a label can stand:
+# A label of one character without suffix, where only a label can occur:
 # elsewhere 明 and 清 are ordinary words.
 _BARE_LABEL_PATTERN = re.compile(
   rf"(?:是|为|属于?|归入|选|于|在|即|[:：])\s*[「“【]?({'|'.join(periods.LABELS)})"
