@@ -253,7 +253,7 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   assert f"{fixed}, the --fixed table of notes, has changed" in str(problem)
   fixed.unlink()
   (problem,) = correction_checks.redate_index(folder).problems
-  assert f"{fixed} is gone" in str(problem)
+  assert f"{fixed}, the --fixed table of notes, is gone" in str(problem)
 
 
 @pytest.mark.slow
