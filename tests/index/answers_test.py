@@ -169,15 +169,11 @@ def test_passage_is_told_where_its_words_stand(index):
 def test_record_dated_by_the_model_is_read_again_without_itself(index):
   record = database.fetch_records(index.connection, [7])[0]
   record = dataclasses.replace(record, dated_by=database.MODEL)
-  vars(index)["manifest"] = msgspec.structs.replace(
-    index.manifest, passages="passages"
-  )
+  manifest = msgspec.structs.replace(index.manifest, passages="passages")
+  vars(index)["manifest"] = manifest
   reasons = record_answers.find_reasons(index, record, why=True)
-  assert {reason["expert"] for reason in reasons} == {
-    "known",
-    "words",
-    "corpus",
-  }
+  experts = {reason["expert"] for reason in reasons}
+  assert experts == {"known", "words", "corpus"}
   assert index.passage_dater.excluded == (7,)
   total = sum(reason["weight"] for reason in reasons)
   prior = -np.log(len(index.calendar))
@@ -199,9 +195,7 @@ def test_spans_name_a_year_once_and_many_are_counted():
   assert text == "晉泰始二年三月, 六月 – 八月, 晉泰始三年正月"
   outside = span(50, 50, calendars.OUTSIDE)
   text = answer_lib.format_spans([*few, few[0], outside])
-  assert text.startswith(
-    "6 months, 晉泰始二年三月 … 晉泰始二年三月, or outside"
-  )
+  assert text.startswith("6 months, 晉泰始二年三月 … 晉泰始二年三月, or out")
   assert answer_lib.format_spans([outside]) == calendars.OUTSIDE
 
 
@@ -211,14 +205,13 @@ def test_reasons_without_weight_are_named_in_one_line():
     {"expert": "days", "weight": -0.04, "note": "乙"},
     {"expert": "cited", "weight": 0.0, "note": "丙"},
   ]
-  assert answer_lib.format_reasons(reasons, None) == [
+  lines = [
     "+2.0 parallels with a date: 甲",
     " 0.0 of no weight: day, citations",
   ]
-  assert len(answer_lib.format_reasons(reasons, 1)) == 1
-  assert answer_lib.format_reasons(reasons[1:], 1) == [
-    " 0.0 of no weight: day, citations"
-  ]
+  assert answer_lib.format_reasons(reasons, None) == lines
+  assert answer_lib.format_reasons(reasons, 1) == lines[:1]
+  assert answer_lib.format_reasons(reasons[1:], 1) == lines[1:]
 
 
 def test_record_that_may_be_of_any_month_is_not_given_one(index):

@@ -8,20 +8,16 @@ import pytest
 
 
 def ask(*arguments, text=None):
+  command = [sys.executable, "-m", "ctd_jax.ask", *arguments]
   return subprocess.run(
-    [sys.executable, "-m", "ctd_jax.ask", *map(str, arguments)],
-    check=False,
-    capture_output=True,
-    text=True,
-    input=text,
+    command, check=False, capture_output=True, text=True, input=text
   )
 
 
 def test_answer_is_printed_and_written(index_folder, tmp_path):
   html = tmp_path / "answer.html"
-  result = ask(
-    f"--index={index_folder}", "魯隱公", "元年", "--k=2", f"--html={html}"
-  )
+  options = f"--index={index_folder}", "--k=2", f"--html={html}"
+  result = ask("魯隱公", "元年", *options)
   assert result.returncode == 0, result.stderr
   assert "元年，春，王正月。" in result.stdout
   assert "2 shown; 4 of 9 records" in result.stdout
@@ -30,9 +26,8 @@ def test_answer_is_printed_and_written(index_folder, tmp_path):
 
 
 def test_question_comes_from_the_standard_input_too(index_folder):
-  result = ask(
-    f"--index={index_folder}", "--json", "-", text="魯隱公元年五月\n"
-  )
+  folder = f"--index={index_folder}"
+  result = ask(folder, "--json", "-", text="魯隱公元年五月\n")
   assert result.returncode == 0, result.stderr
   content = json.loads(result.stdout)
   assert [record["row"] for record in content["results"]] == [3]
@@ -55,9 +50,7 @@ def test_status_says_that_nothing_was_found(index_folder):
   ],
 )
 def test_errors_are_one_line_with_status_2(index_folder, arguments, message):
-  result = ask(
-    *(argument.format(folder=index_folder) for argument in arguments)
-  )
+  result = ask(*(it.format(folder=index_folder) for it in arguments))
   assert result.returncode == 2
   assert message in result.stderr
   assert len(result.stderr.strip().splitlines()) == 1

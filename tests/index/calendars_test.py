@@ -16,35 +16,17 @@ def test_calendar_on_disk_is_the_calendar(tmp_path, name):
   entry = calendars.write_index_calendar(tmp_path, calendar, name)
   loaded = calendars.load_index_calendar(tmp_path)
   assert loaded.timeline.reigns == calendar.timeline.reigns
-  assert entry == {
-    "spec": name,
-    "months": len(calendar),
-    "sha256": calendars.hash_calendar(loaded),
-  }
+  sha256 = calendars.hash_calendar(loaded)
+  assert entry == {"spec": name, "months": len(calendar), "sha256": sha256}
   assert loaded.name_month(7) == calendar.name_month(7)
 
 
 def test_hash_tells_a_moved_month(tmp_path):
   calendar = chronicle_input.load_reigns("宋")
-  readings = calendar.readings
-  moved = dataclasses.replace(
-    calendar,
-    readings=dataclasses.replace(readings, months=readings.months % 12 + 1),
-  )
+  months = calendar.readings.months % 12 + 1
+  moved = dataclasses.replace(calendar.readings, months=months)
+  moved = dataclasses.replace(calendar, readings=moved)
   assert calendars.hash_calendar(moved) != calendars.hash_calendar(calendar)
-
-
-@pytest.mark.parametrize("name", ["timeline.json", "months.npz"])
-def test_damaged_calendar_is_named(tmp_path, name):
-  calendar = chronicle_input.load_reigns("lu")
-  calendars.write_index_calendar(tmp_path, calendar, "lu")
-  path = tmp_path / "calendar" / name
-  path.write_bytes(path.read_bytes()[:-90])
-  with pytest.raises(ValueError, match=f"{name}: damaged"):
-    calendars.load_index_calendar(tmp_path)
-  path.unlink()
-  with pytest.raises(FileNotFoundError, match=f"{name}: missing"):
-    calendars.load_index_calendar(tmp_path)
 
 
 def test_months_are_named_as_texts_do():

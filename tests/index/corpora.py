@@ -26,12 +26,10 @@ def write_annals(path: pathlib.Path) -> None:
   """Writes annals of 泰始, a line a month and one that follows it."""
   lines = []
   for year, month in itertools.product(range(1, YEARS + 1), range(1, 13)):
-    head = (
-      "春，正月，" if month == 1 else numerals.format_numeral(month) + "月，"
-    )
+    head = f"{numerals.format_numeral(month)}月，"
     if month == 1:
       number = "元" if year == 1 else numerals.format_numeral(year)
-      head = f"泰始{number}年，{head}"
+      head = f"泰始{number}年，春，正月，"
     person, place = name_person(year, month), PLACES[(month + year) % 6]
     lines.append(f"{head}{person}守{place}，賊{DEEDS[(year + month) % 4]}。")
     lines.append(f"是月，{person}擊賊於{place}，破之。")
@@ -51,10 +49,8 @@ def write_notes(path: pathlib.Path) -> None:
 def write_beir(folder: pathlib.Path, records: list[dict]) -> pathlib.Path:
   """Writes and returns a BEIR folder of the table `lu`, without queries."""
   folder.mkdir(parents=True, exist_ok=True)
-  (folder / "metadata.json").write_text(
-    json.dumps({"timeline": "lu", "titles": {"annals": "魯史"}}),
-    encoding="utf-8",
-  )
+  metadata = {"timeline": "lu", "titles": {"annals": "魯史"}}
+  (folder / "metadata.json").write_text(json.dumps(metadata))
   with (folder / "corpus.jsonl").open("w", encoding="utf-8") as file:
     for number, record in enumerate(records):
       line = {"_id": f"r{number}", "text": record["text"]}

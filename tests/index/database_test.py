@@ -3,6 +3,7 @@
 import pytest
 
 from ctd_jax.index import database
+from tests.index.small_index import insert
 
 TEXTS = (
   "夏，四月，葬衛桓公。",
@@ -19,15 +20,10 @@ def fixture_connection(tmp_path):
   database.create_database(tmp_path)
   connection = database.open_database(tmp_path, readonly=False)
   for row, text in enumerate(TEXTS, start=1):
-    connection.execute(
-      "INSERT INTO full_text(rowid, words) VALUES (?, ?)",
-      (row, database.split_tokens(text)),
-    )
-    connection.execute(
-      "INSERT INTO records(row, work_id, record_id, text, headings, best_month)"
-      " VALUES (?, 1, ?, ?, '[]', ?)",
-      (row, str(row), text, row),
-    )
+    words = database.split_tokens(text)
+    insert(connection, "full_text", rowid=row, words=words)
+    values = {"work_id": 1, "record_id": row, "headings": "[]"}
+    insert(connection, "records", row=row, text=text, best_month=row, **values)
   yield connection
   connection.close()
 

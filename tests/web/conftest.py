@@ -8,7 +8,9 @@ import time
 import pytest
 from starlette.testclient import TestClient
 
-from ctd_jax.web.app import make_app
+from ctd_jax.index.asking import Index
+from ctd_jax.web import app
+from ctd_jax.web.served_index import ServedIndex
 from ctd_jax.web.settings import WebSettings
 from tests.web import chromium
 
@@ -39,6 +41,14 @@ def read_fields(page):
   )
 
 
+def send_files(client, *files, fields=None, **values):
+  """Sends names and contents by the form of a page, and returns the answer."""
+  fields = fields or read_fields(client.get("/upload").text)
+  return client.post(
+    "/upload", data=fields | values, files=[("files", file) for file in files]
+  )
+
+
 def wait_for(function):
   """Returns the first result of a function that is true."""
   deadline = time.monotonic() + _SECONDS
@@ -51,9 +61,11 @@ def wait_for(function):
 @contextlib.contextmanager
 def open_client(folder, **settings):
   """Yields a client of a server; failures of pages do not raise."""
-  app = make_app(WebSettings(index=folder, **settings))
   with TestClient(
-    app, base_url=HOST, raise_server_exceptions=False, follow_redirects=False
+    app.make_app(WebSettings(index=folder, **settings)),
+    base_url=HOST,
+    raise_server_exceptions=False,
+    follow_redirects=False,
   ) as client:
     yield client
 
@@ -78,12 +90,26 @@ def folder(tmp_path, index_folder):
 
 
 @pytest.fixture
-def writer(folder):
+def writer(folder, monkeypatch):
   """Yields a client of a server whose index can be changed."""
+  # Servers of one test would wait for one another's days of the calendar.
+  monkeypatch.setattr(app, "_read_ahead", lambda served: None)
   with open_client(folder) as client:
     yield client
     for job in client.app.state.jobs.list():
       client.app.state.jobs.cancel(job.id)
+
+
+@pytest.fixture
+def serve_calendar(served):
+  """Returns what makes an index of the records in another calendar."""
+
+  def make(calendar):
+    index = Index(served.index.folder, served.index.manifest, "")
+    vars(index).update(calendar=calendar, printed_reigns=frozenset())
+    return ServedIndex(index)
+
+  return make
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,8 @@ A text is brought in `upload_browser_test`, dates are dated again in
 `correction_browser_test`.
 """
 
+import re
+
 import pytest
 
 from tests.web import annals_index, chromium
@@ -41,6 +43,9 @@ def test_search_is_asked_and_changed(open_page, width):
   chromium.press(page, page.get_by_role("button", name="Apply"))
   page.wait_for_url("**to=*")
   assert 0 < page.locator("ol.records > li").count() < before
+  chromium.press(page, link(page, "Original question"))
+  page.wait_for_url(re.compile(r"\?q=[^&]+$"))
+  assert page.locator("ol.records > li").count() == before
   page.wait_for_selector("#plot.live .main-svg")
   chromium.tab_to(page, page.locator("#plot"))
   page.keyboard.press("Home")

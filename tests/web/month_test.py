@@ -6,8 +6,7 @@ import pytest
 
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.experts import wording
-from ctd_jax.index.asking import Index
-from ctd_jax.web import month_page, served_index
+from ctd_jax.web import month_page
 from ctd_jax.web.month_page import WorkText
 from tests.web.pages_test import read
 
@@ -35,13 +34,12 @@ def align(records):
 
 
 def align_columns(columns):
-  return align(
-    [
-      WorkText(10 * column + number, column, text)
-      for column, texts in enumerate(columns)
-      for number, text in enumerate(texts)
-    ]
-  )
+  records = [
+    WorkText(10 * column + number, column, text)
+    for column, texts in enumerate(columns)
+    for number, text in enumerate(texts)
+  ]
+  return align(records)
 
 
 def test_records_of_one_event_stand_in_one_row():
@@ -71,9 +69,7 @@ def test_texts_of_the_month_itself_are_not_what_is_usual():
 
 def test_texts_are_prepared_alike_one_by_one_and_together():
   texts = ["春，王_正月。", "", "會\n于衛", "盟"]
-  assert month_page._prepare_all(texts) == [
-    month_page._prepare(text) for text in texts
-  ]
+  assert month_page._prepare_all(texts) == [*map(month_page._prepare, texts)]
 
 
 def test_short_record_stands_with_the_one_that_holds_it():
@@ -136,15 +132,10 @@ def test_month_beyond_the_calendar_is_not_found(client, path):
   assert "the calendar has months 0 to" in read(client, path, 404)
 
 
-def test_months_of_a_civil_calendar_have_western_dates():
+def test_months_of_a_civil_calendar_have_western_dates(serve_calendar):
   calendar = calendar_lib.load_calendar("漢")
-  ordinal = len(calendar) // 2
-
-  index = Index.__new__(Index)
-  # What is read of a folder when it is asked for.
-  vars(index).update(calendar=calendar, printed_reigns=frozenset())
-  served = served_index.ServedIndex(index)
-  days = month_page._find_days(served, ordinal, ())
+  served = serve_calendar(calendar)
+  days = month_page._find_days(served, len(calendar) // 2, ())
   assert len(days) in (29, 30)
   assert re.fullmatch(r"-?\d{4}-\d\d-\d\d", days[0].date)
   assert month_page.name_day_number(days[0].number) == "初一"

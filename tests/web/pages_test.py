@@ -5,6 +5,7 @@ import re
 import sqlite3
 import threading
 from concurrent import futures
+from unittest import mock
 
 import pytest
 
@@ -12,7 +13,6 @@ from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import western
 from ctd_jax.index import question_reading, ranking
 from ctd_jax.index.answers import Span
-from ctd_jax.index.asking import Index
 from ctd_jax.web import (
   queries,
   record_page,
@@ -20,7 +20,6 @@ from ctd_jax.web import (
   search_page,
   served_index,
 )
-from ctd_jax.web.served_index import ServedIndex
 from tests.index import small_index
 from tests.web.conftest import open_client, wait_for
 
@@ -81,12 +80,9 @@ def test_ambiguous_date_offers_its_readings(client):
   assert "may mean" not in narrowed
 
 
-def test_months_are_named_as_the_question_names_them(served):
+def test_months_are_named_as_the_question_names_them(served, serve_calendar):
   calendar = calendar_lib.load_calendar("zh")
-  index = Index(served.index.folder, served.index.manifest, "")
-  vars(index).update(calendar=calendar, printed_reigns=frozenset())
   question = question_reading.QuestionReader(calendar).read("永嘉五年六月")
-  other = ServedIndex(index)
   (span,) = question.intervals
   record = served.index.record(3)
   date = dataclasses.replace(
@@ -94,10 +90,11 @@ def test_months_are_named_as_the_question_names_them(served):
     month={"ordinal": span.first, "name": "漢趙昭武帝嘉平元年六月"},
     credible_90=(Span(first=span.first, last=span.last + 1, name="x"),),
   )
-  answer = dataclasses.replace(
-    served.index.ask("鄭人"), results=(dataclasses.replace(record, date=date),)
+  record = dataclasses.replace(record, date=date)
+  answer = dataclasses.replace(served.index.ask("鄭人"), results=(record,))
+  renamed = search_page.rename_months(
+    serve_calendar(calendar), answer, question
   )
-  renamed = search_page.rename_months(other, answer, question)
   date = renamed.results[0].date
   assert date.month["name"] == "晉懷帝永嘉五年六月"
   assert date.credible_90[0].name == "晉懷帝永嘉五年六月 – 晉懷帝永嘉五年七月"
@@ -136,13 +133,12 @@ def test_printed_dates_are_marked(client):
   assert ("<mark>" in page) == ("The date printed in" in page) is False
 
 
-def test_printed_dates_of_western_annals_are_marked(served):
-  index = Index(served.index.folder, served.index.manifest, "")
-  vars(index).update(calendar=western.make_western_calendar(700, 1160))
+def test_printed_dates_of_western_annals_are_marked(served, serve_calendar):
+  other = serve_calendar(western.make_western_calendar(700, 1160))
   record = dataclasses.replace(
     served.index.record(2), text="In May 793 the raid came.", reasons=()
   )
-  spans = record_page.find_cues(ServedIndex(index), record)
+  spans = record_page.find_cues(other, record)
   assert any("793" in record.text[start:end] for start, end in spans)
 
 
@@ -274,18 +270,11 @@ def search_page_of(served, text):
   return search_page.search(served, queries.resolve_query(served, query))
 
 
-def test_words_are_looked_for_once_and_counted_as_they_are_shown(
-  served, monkeypatch
-):
-  asked = []
-  search_words = ranking.search_words
-  monkeypatch.setattr(
-    ranking,
-    "search_words",
-    lambda *arguments: asked.append(1) or search_words(*arguments),
-  )
-  found = search_page_of(served, "鄭人")
-  assert len(asked) == 1
+def test_words_are_looked_for_once_and_counted_as_they_are_shown(served):
+  spy = mock.patch.object(ranking, "search_words", wraps=ranking.search_words)
+  with spy as search_words:
+    found = search_page_of(served, "鄭人")
+  assert search_words.call_count == 1
   assert found.num_matches == len(found.answer.results) > 1
 
 
@@ -297,14 +286,9 @@ def test_work_that_a_question_names_by_its_title_is_counted(served):
   assert sum(bar.matches for bar in found.timeline.bars) > 0
 
 
-def test_a_page_asks_for_the_names_of_its_records_at_once(client, monkeypatch):
-  asked = []
-  name_records = served_index.name_records
-  monkeypatch.setattr(
-    served_index,
-    "name_records",
-    lambda index, rows: asked.append(rows) or name_records(index, rows),
-  )
-  for number, path in enumerate(("/?q=鄭人", "/month/4", "/year/4"), 1):
+@pytest.mark.parametrize("path", ["/?q=鄭人", "/month/4", "/year/4"])
+def test_a_page_asks_for_the_names_of_its_records_at_once(client, path):
+  wraps = served_index.name_records
+  with mock.patch.object(served_index, "name_records", wraps=wraps) as names:
     assert "/record/annals/" in read(client, path)
-    assert len(asked) == number
+  assert names.call_count == 1

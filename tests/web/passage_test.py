@@ -15,18 +15,15 @@ def dating_client(client, served, monkeypatch):
   """Returns a client of an index that dates every passage alike."""
   dater = FixedDater(len(served.index.calendar))
   monkeypatch.setitem(vars(served.index), "passage_dater", dater)
-  manifest = msgspec.structs.replace(
-    served.index.manifest, passages="passages/1"
-  )
+  manifest = served.index.manifest
+  manifest = msgspec.structs.replace(manifest, passages="passages/1")
   monkeypatch.setattr(served.index, "manifest", manifest)
   return client
 
 
 def test_saved_passage_leads_back_to_the_server_to_ask_anew(dating_client):
   page = dating_client.get("/save/date?q=鄭人伐某").text
-  assert (
-    '<form class="ask" action="http://localhost/date" method="get">' in page
-  )
+  assert 'action="http://localhost/date" method="get">' in page
   assert 'method="post"' not in page
 
 
@@ -58,9 +55,8 @@ def test_long_passage_is_posted_and_has_no_link(dating_client):
 
 
 def test_api_dates_passages_too(dating_client):
-  answer = dating_client.post(
-    "/api/ask", json={"q": "五月，葬某公。秋，大雨。"}
-  )
+  question = {"q": "五月，葬某公。秋，大雨。"}
+  answer = dating_client.post("/api/ask", json=question)
   assert answer.json()["dates"]["month"]["ordinal"] == 4
 
 

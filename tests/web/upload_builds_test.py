@@ -4,10 +4,9 @@ import sys
 
 import pytest
 
-from ctd_jax.index.building import sources
+from ctd_jax.index.building import sources, staged_works
 from ctd_jax.index.building.staged_works import DatedWith
-from ctd_jax.web import upload_pages
-from tests.web.conftest import read_fields, wait_for
+from tests.web.conftest import read_fields, send_files, wait_for
 
 TEXT = "隱公\n元年，春，王正月。\n三月，公及邾儀父盟于蔑。\n"
 ADDRESS = "/upload/a"
@@ -18,14 +17,13 @@ def client(tmp_path, writer):
   """Returns a client whose jobs do what the file `job` says."""
   script = f"exec(open({str(tmp_path / 'job')!r}).read())"
   writer.app.state.jobs._program = (sys.executable, "-c", script)
+  bring(writer)
   return writer
 
 
 def bring(client):
   """Brings a text and waits for its preview."""
-  fields = read_fields(client.get("/upload").text)
-  files = [("files", ("a.txt", TEXT.encode()))]
-  response = client.post("/upload", data=fields, files=files)
+  response = send_files(client, ("a.txt", TEXT.encode()))
   assert response.headers["location"] == ADDRESS
   wait_for(lambda: "form class" in client.get(ADDRESS).text)
 
@@ -54,7 +52,6 @@ def wait_for_end(client, job_id):
 def test_upload_whose_build_failed_is_a_preview_and_can_be_discarded(
   client, tmp_path
 ):
-  bring(client)
   job_id = build(client, tmp_path, "import sys; sys.exit('error: bad')")
   assert wait_for_end(client, job_id).state == "failed"
   page = client.get(ADDRESS).text
@@ -75,7 +72,6 @@ def test_upload_whose_build_failed_is_a_preview_and_can_be_discarded(
 def test_upload_whose_build_runs_is_not_discarded_but_once_it_is_cancelled(
   client, tmp_path
 ):
-  bring(client)
   job_id = build(client, tmp_path, "import time; time.sleep(60)")
   response = send(client, "discard")
   assert response.status_code == 409
@@ -87,7 +83,6 @@ def test_upload_whose_build_runs_is_not_discarded_but_once_it_is_cancelled(
 def test_form_of_a_build_that_comes_to_two_processes_starts_one_job(
   client, tmp_path
 ):
-  bring(client)
   (tmp_path / "job").write_text("import time; time.sleep(60)")
   fields = read_fields(client.get(ADDRESS).text) | {"action": "build"}
   first = client.post(ADDRESS, data=fields)
@@ -99,7 +94,6 @@ def test_form_of_a_build_that_comes_to_two_processes_starts_one_job(
 
 
 def test_upload_knows_a_build_that_was_started_again(client, tmp_path):
-  bring(client)
   first = build(client, tmp_path, "import sys; sys.exit(1)")
   wait_for_end(client, first)
   assert "failed" in client.get(ADDRESS).text
@@ -119,17 +113,11 @@ def test_upload_knows_a_build_that_was_started_again(client, tmp_path):
 def test_upload_that_the_index_has_is_kept_whatever_its_job_says(
   client, tmp_path, monkeypatch
 ):
-  bring(client)
   job_id = build(client, tmp_path, "import sys; sys.exit(1)")
   wait_for_end(client, job_id)
   uploads = client.app.state.uploads
-  source = sources.make_request(
-    tmp_path / "index", uploads.source_of(uploads.get("a"))
-  )
-  monkeypatch.setattr(
-    upload_pages.staged_works,
-    "read_dated_with",
-    lambda folder: DatedWith(source=source),
-  )
+  source = uploads.source_of(uploads.get("a"))
+  state = DatedWith(source=sources.make_request(tmp_path / "index", source))
+  monkeypatch.setattr(staged_works, "read_dated_with", lambda _: state)
   assert send(client, "discard").status_code == 409
   assert uploads.get("a").state == "accepted"
