@@ -156,7 +156,7 @@ def test_history_of_a_record_has_the_ranges_it_lies_in(store):
   assert store.count("annals", "annals-2") == 2
   assert [row.correction_id for row in store.history(limit=1, offset=1)] == [2]
   assert store.history("annals", "annals-2", limit=1, offset=1)[0].undone
-  with pytest.raises(ValueError, match="of which work"):
+  with pytest.raises(ValueError, match="name its work"):
     store.history(record_id="annals-2")
 
 

@@ -292,7 +292,7 @@ def test_errors_say_what_would_be_right(beir, texts, tmp_path):
     ("no calendar: .*--reigns", [texts / "annals.txt"], {}),
     ("chunqiutr/mini", ["chunqiutr/mimi"], {}),
     (
-      "--order=biji: no such work",
+      "--order=biji: not among the works",
       [beir],
       {"choices": DatingChoices(in_order=("biji",))},
     ),
