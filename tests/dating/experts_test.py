@@ -1,7 +1,6 @@
 """Each expert of the dating package on invented sentences."""
 
 import dataclasses
-import itertools
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from ctd_jax.chronology.reigns import Reign, TimeKey, Timeline
 from ctd_jax.dating import corpus, regression
 from ctd_jax.dating.corpus import UNKNOWN, Labels
 from ctd_jax.dating.experts import (
-  base,
   citations,
   date_features,
   pairs,
@@ -193,22 +191,6 @@ def test_pool_gives_weight_to_the_expert_that_knows():
     np.stack([knows, guesses]), np.zeros((300, 5)), years, 1e-3
   )
   assert weights[0] > 0.8 > 0.2 > abs(weights[1])
-
-
-# --- style -----------------------------------------------------------------
-
-
-@pytest.mark.parametrize("punctuation", [True, False])
-def test_style_parts_events_from_commentary(punctuation):
-  names = list(itertools.product("齊宋衛陳", "鄭蔡曹許"))
-  events = [f"{state}人伐{other}。" for state, other in names]
-  comments = [f"{state}人者何也言其君{other}也" for state, other in names]
-  seen = read(*events, *comments, "杞人伐鄭。", "杞人者何也言其君鄭也")
-  known = np.array([1] * 16 + [0] * 16 + [UNKNOWN] * 2)
-  log_p = base.predict_event_log_p(
-    seen, Labels(np.where(known < 0, UNKNOWN, 0), known), punctuation
-  )
-  assert log_p[32] > np.log(0.5) > log_p[33]
 
 
 # --- cues and days ---------------------------------------------------------
@@ -476,45 +458,42 @@ def test_parallels_are_paired_and_never_with_themselves():
   assert [best[row] for row in range(6)] == [3, 4, 5, 0, 1, 2]
 
 
+def link_to_first(sources, size):
+  """Returns the graph of links from the sources to record 0."""
+  chances = np.full(len(sources), 0.9, np.float32)
+  return parallels.LinkGraph(
+    target=np.zeros(len(sources), int),
+    source=np.array(sources),
+    month_chance=chances,
+    year_chance=chances,
+    size=size,
+  )
+
+
 def test_a_message_moves_a_belief_and_copies_do_not_multiply_it():
   scores = np.zeros((4, 5), np.float32)
   scores[1:, 2] = 3
   prior = np.full(5, 0.2)
 
-  def graph(sources):
-    count = len(sources)
-    chance = np.full(count, 0.9, np.float32)
-    return parallels.LinkGraph(
-      target=np.zeros(count, int),
-      source=np.array(sources),
-      month_chance=chance,
-      year_chance=chance,
-      size=4,
-    )
-
-  one = parallels.propagate_beliefs(graph([1]), scores, prior)[0]
-  three = parallels.propagate_beliefs(graph([1, 2, 3]), scores, prior)[0]
+  one, three = (
+    parallels.propagate_beliefs(link_to_first(sources, 4), scores, prior)[0]
+    for sources in ([1], [1, 2, 3])
+  )
   assert one.argmax() == 2
   assert one[2] > 0.3
   assert three[2] < 2 * one[2]
-  assert np.isfinite(
-    parallels.propagate_beliefs(graph([1]), scores * 1e4, prior)
-  ).all()
+  extreme = parallels.propagate_beliefs(
+    link_to_first([1], 4), scores * 1e4, prior
+  )
+  assert np.isfinite(extreme).all()
 
 
 def test_pooled_takes_the_best_citation_of_a_parallel():
-  graph = parallels.LinkGraph(
-    target=np.array([0]),
-    source=np.array([1]),
-    month_chance=np.array([0.8], np.float32),
-    year_chance=np.array([0.9], np.float32),
-    size=2,
-  )
   scores = np.zeros((citations.NUM_SCORES, 2, 5), np.float32)
   scores[0, 1, 3] = 6
   flat = np.zeros((2, 5), np.float32)
   pooled = parallels.pool_parallels(
-    parallels.make_pooling_matrix(graph),
+    parallels.make_pooling_matrix(link_to_first([1], 2)),
     list(map(scipy.sparse.csr_array, scores)),
     flat,
     flat,

@@ -215,7 +215,8 @@ def test_a_sample_is_bounded_and_of_the_same_texts_in_any_order():
   }
 
 
-def test_style_of_records_outside_the_sample(monkeypatch):
+@pytest.mark.parametrize("punctuation", [True, False])
+def test_style_of_records_outside_the_sample(monkeypatch, punctuation):
   texts = [text.replace("於", "，") for text in TEXTS]
   texts += [f"{text[:5]}者何言其君也" for text in TEXTS]
   answers = np.repeat([1, 0], len(TEXTS))
@@ -225,7 +226,7 @@ def test_style_of_records_outside_the_sample(monkeypatch):
   monkeypatch.setattr(base, "_MAX_STYLE_RECORDS", 48)
   monkeypatch.setattr(base, "_STYLE_BLOCK", 9)
   assert len(seen.sample_rows(48)) < 0.7 * len(texts)
-  log_p = base.predict_event_log_p(seen, labels)
+  log_p = base.predict_event_log_p(seen, labels, punctuation)
   assert np.array_equal(log_p > np.log(0.5), np.arange(len(texts)) < len(TEXTS))
 
 

@@ -154,11 +154,6 @@ def test_dates_are_stripped(benchmark):
   assert text == "，王毅卒。"
 
 
-def test_unknown_variant(dated):
-  with pytest.raises(ValueError, match="variant must be one of"):
-    dated.date("oracle")
-
-
 @pytest.mark.slow
 def test_evaluate_writes_their_run_files(benchmark, tmp_path, capsys):
   config = make_config("rules", "dating-fitted")

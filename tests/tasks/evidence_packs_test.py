@@ -1,7 +1,6 @@
 """Evidence packs: what is in them, what answers are worth, and the command."""
 
 import dataclasses
-import functools
 import json
 import re
 import subprocess
@@ -9,11 +8,10 @@ import sys
 
 import pytest
 
-from ctd_jax.tasks import chat_client, chat_models, evidence_packs, evidence_qa
-from ctd_jax.tasks.chat_models import Endpoint, Journal
+from ctd_jax.tasks import evidence_packs
 from ctd_jax_datasets import export
 from tests import synthetic
-from tests.tasks.chat_server import FAULTS, serving
+from tests.tasks.chat_server import serving
 
 BENCHMARK = synthetic.benchmark()
 PACKS = evidence_packs.make_packs(
@@ -159,26 +157,6 @@ def dated_reader(messages):
   asked = re.search("問題：(.+?月)", text)[1]
   lines = re.findall(r"\[(\d+)\] （(.+?)）(.+)", text)
   return "\n".join(f"{t}[{n}]" for n, date, t in lines if date == asked)
-
-
-@pytest.mark.slow
-def test_packs_through_a_bad_server(tmp_path):
-  def fault(text, attempt):
-    return FAULTS[len(text) % len(FAULTS)] if attempt == 1 else ""
-
-  with (
-    serving(dated_reader, fault) as server,
-    Journal(tmp_path / "replies.jsonl") as replies,
-    Journal(tmp_path / "answers.jsonl") as journal,
-  ):
-    endpoint = Endpoint("m", server.url, "k", timeout=1.0, backoff=0.01)
-    chat = chat_client.ChatClient(endpoint, replies)
-    answer = functools.partial(evidence_qa.answer_with_model, chat, True)
-    found = chat_models.ask_questions(PACKS, answer, journal, 4)
-    assert len(server.answered) == len(PACKS)
-  for pack in PACKS:
-    scores = evidence_packs.score_answer(pack, found[pack.question_id])
-    assert scores["citation_recall"] == scores["coverage"] == 1
 
 
 def run(*arguments):

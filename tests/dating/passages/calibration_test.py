@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import logsumexp
 
-from ctd_jax.dating.passages import fitting, passages
+from ctd_jax.dating.passages import fitting
 
 NUM_MONTHS = 40
 LOG_PRIOR = np.full(NUM_MONTHS, -np.log(NUM_MONTHS))
@@ -35,25 +35,3 @@ def test_a_set_is_the_smallest_that_holds_its_mass():
     fitting.measure_coverage(log_p, np.array([month])) for month in range(4)
   ]
   assert held == [1, 1, 1, 0]
-
-
-@pytest.mark.parametrize("month", [0, 7, NUM_MONTHS])
-@pytest.mark.parametrize("outside_term", [0.0, 4.0])
-def test_shares_add_up_whatever_is_said(month, outside_term):
-  rng = np.random.default_rng(1)
-  evidence = passages.Evidence(
-    log_prior=LOG_PRIOR,
-    terms={name: rng.normal(size=NUM_MONTHS) * 3 for name in "abcd"},
-    outside_log_odds=-4.0,
-    outside_term=outside_term,
-  )
-  log_p = evidence.log_p()
-  assert np.exp(log_p).sum() == pytest.approx(1)
-  prior, shares, without = evidence.share_log_odds(month)
-  odds = log_p[month] - logsumexp(np.delete(log_p, month))
-  assert prior + sum(shares.values()) == pytest.approx(odds, abs=1e-6)
-  terms = {key: value for key, value in evidence.terms.items() if key != "b"}
-  fewer = passages.Evidence(LOG_PRIOR, terms, -4.0, outside_term).log_p()
-  assert passages.to_probability(without["b"]) == pytest.approx(
-    np.exp(fewer[month])
-  )
