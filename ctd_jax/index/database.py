@@ -233,8 +233,8 @@ def open_database(
   """Returns a connection to the database of an index.
 
   Args:
-    readonly: works in a folder without write permission; several threads may
-      share the connection, one at a time.
+    readonly: opens without writing, so a folder without write permission works;
+      several threads may share the connection, one at a time.
   """
   path = pathlib.Path(folder) / DATABASE_FILE
   if not path.is_file():

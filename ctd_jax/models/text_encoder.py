@@ -109,8 +109,8 @@ def check_distinct(
 ) -> None:
   """Raises ValueError if most texts cannot be told apart.
 
-  That is, if the distinct texts have less than half as many distinct rows of
-  tokens.
+  This is the case if the distinct texts have less than half as many distinct
+  rows of tokens.
   """
   groups = _group_by_tokens(texts, rows)
   num_texts = sum(map(len, groups))

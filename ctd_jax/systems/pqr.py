@@ -40,9 +40,9 @@ CLUSTER_SEED = 0  # of the initial centres
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PQRConfig(published.PublishedConfig):
-  """Dense encoder, and file of pseudo-queries.
+  """Settings of the dense encoder and of the file of pseudo-queries.
 
-  Pseudo-queries have the prompt of queries and the length of records.
+  Pseudo-queries take the prompt of queries and the length of records.
   """
 
   SECTION: ClassVar[str] = "pqr"

@@ -253,7 +253,7 @@ SETTINGS_KEY = "settings"  # key of the first record; no question has this id
 
 
 class NoReplyError(ConnectionError):
-  """Failure of all attempts at one request; other requests may succeed."""
+  """All attempts at one request failed; other requests may succeed."""
 
 
 def check_settings(journal: Journal, settings: Mapping[str, object]) -> None:

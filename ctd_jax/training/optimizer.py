@@ -43,11 +43,11 @@ def decay_mask(params: Mapping[str, Any], kind: str = "matrices") -> Any:
   """Returns True for every parameter that weight decay applies to.
 
   Args:
-    kind: "matrices" = matrices and embeddings, but no bias, norm or scalar
-      (the gate of the context, the scale of the offset bias); the axis that
-      counts the layers of a scan does not make a matrix of a bias. "release"
-      = all but biases and the scales of LayerNorm, which are known by the
-      bias beside them: the scales of RMSNorm and the scalars are decayed.
+    kind: "matrices" = matrices and embeddings, but no bias, norm or scalar (the
+      gate of the context, the scale of the offset bias); an axis over scanned
+      layers does not turn a bias into a matrix. "release" = all but biases and
+      the scales of LayerNorm, which have a bias next to them: the scales of
+      RMSNorm and the scalars are decayed.
 
   Source: released code, optimizer; "matrices" repairs it.
   """

@@ -298,7 +298,7 @@ def sum_tolerances(*relations: Relation) -> int:
 def find_disjoint_pairs(
   relations: Sequence[Relation],
 ) -> tuple[tuple[str, str], ...]:
-  """Returns the names of all pairs that share no year, in given order."""
+  """Returns the names of all pairs that share no year, in the given order."""
   # Pairs are enough: intervals on a line share a point if every two do (Helly).
   return tuple(
     (first.entity, second.entity)

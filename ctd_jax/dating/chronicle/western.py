@@ -52,7 +52,7 @@ def is_western(calendar: Calendar) -> bool:
 
 
 def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
-  """Returns the months of the years that a text may be in.
+  """Returns the months of the years that a text may cover.
 
   Args:
     name: `CE` for the years that records print, with `MARGIN_YEARS` on both

@@ -84,7 +84,7 @@ class Regressor:
 def fit_linear(
   vectors: Vectors, targets: Targets, hyper: Hyperparameters, seed: int
 ) -> Arrays:
-  """Returns the least-squares fit, of least norm if F > N."""
+  """Returns the least-squares fit, the one of least norm if F > N."""
   # float64: with more features than samples the system is ill-conditioned.
   model = linear_model.LinearRegression(fit_intercept=hyper["fit_intercept"])
   model.fit(np.asarray(vectors, np.float64), targets)
@@ -121,7 +121,7 @@ def fit_svr(
 
 
 def predict_svr(arrays: Arrays, vectors: Vectors) -> Targets:
-  """Returns the values of the machines."""
+  """Returns the values that the machines predict."""
   options = {}
   if arrays["kernel"] == "rbf":
     options["gamma"] = float(arrays["gamma"])
