@@ -191,15 +191,10 @@ def test_what_a_record_tells_of_does_not_move_what_follows(
   lines.insert(position, aside)
   found = dated(lines, calendar)
   around = found.dates.calendar
-  for line in (position - 1, position, position + 1, position + 2):
-    place = found.months[line, 0]
+  for place in found.months[position - 1 : position + 3, 0]:
     assert (around.years[place], around.months[place]) == (307, 1)
-  told = next(
-    row
-    for row, section in enumerate(found.dates.sections)
-    if section.record == position and section.start
-  )
-  place = found.dates.months[told, 0]
+  told = [s.record == position and s.start > 0 for s in found.dates.sections]
+  place = found.dates.months[told.index(True), 0]
   assert around.months[place] == month
   if year is not None:
     assert around.years[place] == year
@@ -371,15 +366,10 @@ def test_a_long_text_is_dated_among_its_likely_months(tmp_path, monkeypatch):
     found.probabilities, whole.probabilities, atol=1e-4
   )
   # Windows that hold nothing of the text are given up.
-  monkeypatch.setattr(
-    best_path, "find_windows", lambda *args: _shift_windows(windows[0])
-  )
+  first_months = np.roll(windows[0].first_months, 1)
+  shifted = dataclasses.replace(windows[0], first_months=first_months)
+  monkeypatch.setattr(best_path, "find_windows", lambda *args: shifted)
   assert dated(lines, calendar).names == whole.names
-
-
-def _shift_windows(windows):
-  first_months = np.roll(windows.first_months, 1)
-  return dataclasses.replace(windows, first_months=first_months)
 
 
 @pytest.mark.parametrize(

@@ -25,11 +25,8 @@ def test_a_state_tells_reigns_of_one_name_apart(text, year):
   calendar = calendar_lib.load_calendar("唐,後周,日本,朝鮮,新羅,元")
   (section,) = chronicle_dating.read_all_sections(records_of([text]), calendar)
   name, regnal_year = section.statements[0][1:]
-  reigns = calendar.timeline.reigns
-  assert {
-    reigns[row].accession + regnal_year - 1
-    for row in calendar.find_reigns(name)
-  } == {year}
+  reigns = [calendar.timeline.reigns[k] for k in calendar.find_reigns(name)]
+  assert {reign.accession + regnal_year - 1 for reign in reigns} == {year}
 
 
 @pytest.mark.parametrize(
@@ -70,11 +67,7 @@ def test_rulers_of_the_calendar_are_not_unknown(polities, text):
 @pytest.mark.slow
 def test_a_month_is_named_by_the_state_that_the_text_prints():
   calendar = calendar_lib.load_calendar("遼,宋")
-  lines = [
-    "遼統和二年正月，雨。",
-    "宋雍熙元年三月，雨。",
-    "遼統和三年正月，雪。",
-  ]
+  lines = ["遼統和二年正月，雨。", "宋雍熙元年三月，雨。", "遼統和三年，雪。"]
   dates = chronicle_dating.date_records(records_of(lines), calendar)
   names = []
   for row, month in enumerate(dates.months[:, 0]):

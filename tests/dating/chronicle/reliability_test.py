@@ -33,12 +33,9 @@ def measure(path, kinds):
 
 
 def fit(path, kinds):
-  return emissions.fit_model(
-    transition_model.TransitionModel(),
-    np.asarray(path),
-    np.asarray(kinds),
-    BOUNDARIES,
-  )
+  believed = transition_model.TransitionModel()
+  path, kinds = np.asarray(path), np.asarray(kinds)
+  return emissions.fit_model(believed, path, kinds, BOUNDARIES)
 
 
 @pytest.mark.parametrize(

@@ -107,8 +107,8 @@ def test_years_of_parallel_reigns_are_one_year():
   axis = undated_texts.make_month_axis(calendar)
   reigns = {r.name: row for row, r in enumerate(axis.timeline.reigns)}
   years = [
-    axis.year_index(reigns["黃初"], 4),
-    axis.year_index(reigns["建興"], 1),
+    axis.year_index(reigns[name], number)
+    for name, number in (("黃初", 4), ("建興", 1))
   ]
   assert axis.civil_year[years].tolist() == [223, 223]
   assert axis.year_index(reigns["黃初"], 40) == UNKNOWN

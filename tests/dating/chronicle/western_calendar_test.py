@@ -117,17 +117,14 @@ def test_annals_in_print_are_dated_by_their_headings(tmp_path):
   records = list(work.entries)
   calendar = western.load_western_calendar("CE", records)
   sections, dates = date_annals(records, calendar)
-  months = {
-    records[section.record].text[section.start : section.stop].strip(): (
-      int(dates.calendar.years[month]),
-      int(dates.calendar.months[month]),
-    )
-    for section, month in zip(sections, dates.months[:, 0], strict=True)
-  }
-  assert months["On the 6 Ides of January came ships."] == (787, 1)
+  months = {}
+  for section, month in zip(sections, dates.months[:, 0], strict=True):
+    text = records[section.record].text[section.start : section.stop]
+    months[text.strip()] = dates.calendar.name_month(month)[1:]
+  assert months["On the 6 Ides of January came ships."] == (787, "1")
   assert months["In the summer the king died."][0] == 787
   assert months["A.D. 788."][0] == 788
   assert months["This year was a synod."][0] == 789
-  assert months["On 3 Non. Maii the abbot died."] == (789, 5)
+  assert months["On 3 Non. Maii the abbot died."] == (789, "5")
   # The heading above it is of another paragraph: a heading may be lost.
-  assert months["In January there was a great wind."] == (790, 1)
+  assert months["In January there was a great wind."] == (790, "1")
