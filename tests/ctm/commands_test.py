@@ -198,7 +198,7 @@ def test_help_is_fast_and_names_what_the_data_set_has():
     process = command(*arguments, "--help")
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 0, output
-    assert ("--prices" if arguments else "judge compares") in output
+    assert ("--prices" if arguments else "the Ito game") in output
   loaded = processes.list_loaded_modules("import ctd_jax.tasks.ctm.__main__")
   assert not loaded & {"jax", "matplotlib", "numpy", "tensorflow_datasets"}
 
