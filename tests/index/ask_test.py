@@ -1,17 +1,14 @@
 """The command `ask`: forms, status, errors in one line."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 
+from tests.tools import processes
 
-def ask(*arguments, text=None):
-  command = [sys.executable, "-m", "ctd_jax.ask", *arguments]
-  return subprocess.run(
-    command, check=False, capture_output=True, text=True, input=text
-  )
+
+def ask(*arguments, **options):
+  return processes.run_python("-m", "ctd_jax.ask", *arguments, **options)
 
 
 def test_answer_is_printed_and_written(index_folder, tmp_path):
@@ -27,7 +24,7 @@ def test_answer_is_printed_and_written(index_folder, tmp_path):
 
 def test_question_comes_from_the_standard_input_too(index_folder):
   folder = f"--index={index_folder}"
-  result = ask(folder, "--json", "-", text="魯隱公元年五月\n")
+  result = ask(folder, "--json", "-", input="魯隱公元年五月\n")
   assert result.returncode == 0, result.stderr
   content = json.loads(result.stdout)
   assert [record["row"] for record in content["results"]] == [3]

@@ -5,8 +5,6 @@ import dataclasses
 import json
 import re
 import shutil
-import subprocess
-import sys
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -23,6 +21,7 @@ from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.index_folder import IndexFolder
 from tests.index import corpora
 from tests.index.corpora import build_index, correct
+from tests.tools import processes
 
 TEI = "{http://www.tei-c.org/ns/1.0}"
 
@@ -459,12 +458,8 @@ def test_the_command_line_corrects_and_dates_again(folder, tmp_path):
   )
 
   def run(*arguments):
-    return subprocess.run(
-      [sys.executable, "-m", "ctd_jax.index", f"--index={folder}", *arguments],
-      capture_output=True,
-      text=True,
-      check=False,
-    )
+    command = "ctd_jax.index", f"--index={folder}"
+    return processes.run_python("-m", *command, *arguments)
 
   done = run(f"--correct={table}", "--redate", "--add=x")
   assert done.returncode != 0

@@ -2,8 +2,6 @@
 
 import contextlib
 import shutil
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -15,6 +13,7 @@ from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.posteriors import PosteriorArrays
 from tests.index import corpora
 from tests.index.corpora import build_index
+from tests.tools import processes
 
 
 @pytest.fixture(name="beir", scope="module")
@@ -220,11 +219,8 @@ index_builder.build_index(pathlib.Path(sys.argv[2]), [sys.argv[3]], options)
 def test_a_killed_build_leaves_an_index_that_answers(folder, tmp_path, target):
   records = corpora.list_dated_records(40)
   source = corpora.write_beir(tmp_path / "more", records)
-  process = subprocess.run(
-    [sys.executable, "-c", _SCRIPT, target, str(folder), f"beir:{source}"],
-    capture_output=True,
-    check=False,
-  )
+  arguments = target, folder, f"beir:{source}"
+  process = processes.run_python("-c", _SCRIPT, *arguments)
   assert process.returncode == -9, process.stderr
   is_committed = "manifest" in target
   works, _ = open_records(folder)
