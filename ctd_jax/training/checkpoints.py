@@ -247,8 +247,11 @@ class Checkpoints:
         paths = [*(folder / _DATA).glob("process_0-of-*.json")]
         if not paths:
           raise FileNotFoundError(f"{folder / _DATA}: no process_0-of-*.json")
+        # A file that is no JSON is damage: resuming skips the checkpoint. One
+        # that does not fit this run ends it.
+        position = json.loads(paths[0].read_text())
         try:
-          iterator.set_state(json.loads(paths[0].read_text()))
+          iterator.set_state(position)
         except ValueError as error:
           raise CheckpointError(
             f"checkpoint {self.directory}/{step}: {error}; {_ENDED}"
