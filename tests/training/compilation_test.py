@@ -102,7 +102,7 @@ def test_a_home_that_nobody_knows_stops_no_run(monkeypatch, caplog):
   monkeypatch.setattr(os, "getuid", lambda: 987_654)
   with caplog.at_level("INFO", "absl"):
     assert compilation.enable_cache() is None
-  assert "not kept: ~/.cache/ctd_jax/compiled cannot be made" in caplog.text
+  assert "not stored: ~/.cache/ctd_jax/compiled cannot be made" in caplog.text
 
 
 def test_a_folder_that_cannot_be_written_to(tmp_path):

@@ -267,7 +267,7 @@ def test_damaged_and_other_states_are_named(chronicle, tmp_path):
 
 def test_records_without_a_month_are_refused(calendar):
   hidden = Labels(np.full(2, UNKNOWN), np.ones(2, int))
-  with pytest.raises(ValueError, match="no record has a month"):
+  with pytest.raises(ValueError, match="no record has one"):
     PassageDater.fit(["賊", "盜"], hidden, calendar)
 
 
