@@ -72,7 +72,7 @@ def enable_cache(choice: str | None = None) -> Folder | None:
   if str(choice).lower() == OFF or (
     choice is None and not jax.config.jax_enable_compilation_cache
   ):
-    return _disable_cache("as was asked")
+    return _disable_cache("turned off")
   path = choice or _default_folder()
   folder, problem = _make_folder(path)
   if not devices.is_true_in_all_processes(folder is not None):

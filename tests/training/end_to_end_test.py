@@ -226,5 +226,5 @@ def test_a_later_run_reads_what_was_compiled(trained, tmp_path):
   metrics = [tmp_path / name / "metrics.jsonl" for name in ("first", "second")]
   assert metrics[0].read_text() == metrics[1].read_text()
   text = train_with("off", "third")
-  assert "compiled functions are not kept" in text
+  assert "compiled functions are not stored: turned off" in text
   assert "cache hit" not in text
