@@ -81,6 +81,7 @@ def test_every_projection_has_an_adapter_unless_targets_are_named():
       assert adapted == expected & names
 
 
+@pytest.mark.slow
 def test_only_adapters_drop_and_only_in_training():
   config = dataclasses.replace(
     BERT, lora=LoraConfig(rank=3, alpha=6.0, dropout=0.5)

@@ -56,7 +56,9 @@ def test_an_epoch_asks_every_query_once():
     assert len(months) == 36
 
 
-@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize(
+  "workers", [0, pytest.param(2, marks=pytest.mark.slow)]
+)
 def test_an_iterator_restored_goes_on_as_it_would_have(workers):
   iterator = batches()
   for _ in range(3):
