@@ -38,7 +38,7 @@ def load_benchmark(
 
   Raises:
     ValueError: if there is no such data set; the message suggests the nearest
-      name and lists all; if it is of another task and has no records; or if it
+      name and lists all; if it serves another task and has no records; or if it
       is stored in another format than `build` writes.
     FileNotFoundError: if it has not been built in `data_dir`, with the command
       that builds it; or if a file of the folder is missing.

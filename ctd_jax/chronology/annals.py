@@ -53,8 +53,7 @@ _GLOSS_PARTICLES = "者之而"
 class MonthScanner:
   """Date that a reader carries through an annals."""
 
-  # Ruler's name -> number; other names are of no ruler of this annals and are
-  # ignored.
+  # Ruler's name -> number; names of rulers outside this annals are ignored.
   reigns: dict[str, int] = dataclasses.field(default_factory=dict)
   reign: int = 0  # of the scan position; 0 before the first ruler
   year: int = 0  # regnal year; 0 before the first year is named
@@ -260,7 +259,7 @@ def make_sentence_start_test(
   Editions forget marks of quotation. One that closes ends all quotations that
   were opened since its counterpart; one that opens directly inside another of
   its own kind shows that the other was not closed, for a quotation within a
-  quotation has the other kind. With other `end_marks` the test is of a clause.
+  quotation has the other kind. Other `end_marks` test a clause.
   """
   open_quotes: list[str] = []
   start_positions = set()

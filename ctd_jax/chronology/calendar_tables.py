@@ -41,7 +41,7 @@ TABLE_COLUMNS = {
     "first_month",
   ),
 }
-# The last digit of a length in days; 28 and 31 are of reforms.
+# The last digit of a length in days; 28 and 31 come from reforms.
 _LENGTH_BY_DIGIT = {"0": 30, "9": 29, "8": 28, "1": 31}
 _LABEL = re.compile(r"(\d{1,2})(L?)")
 # What historians add to the name of a state, in either script.

@@ -667,8 +667,8 @@ def _name_reign(cue: DateCue, folded: str, timeline: Timeline) -> str:
 def find_named_reigns(name: str, timeline: Timeline) -> tuple[int, ...]:
   """Returns the rows of the reigns that a name means; empty if unknown.
 
-  It is of a reign, an alias of it, or one of these after the state and ruler in
-  any of their names; in either script.
+  The name is a reign's, or an alias, alone or after any name of the state and
+  the ruler. Either script is read.
   """
   folded = fold_script(name)
   for start in range(len(folded)):

@@ -64,7 +64,7 @@ class EraCalendar:
   is_leap: Bool[np.ndarray, " K"]  # whether a month is intercalary
   # The number that texts give it (see `Stream`).
   written_months: Int[np.ndarray, " K"]
-  countries: Int[np.ndarray, " K"]  # bit i is set if the month is of country i
+  countries: Int[np.ndarray, " K"]  # bit i is set if country i has the month
   member_months: Int[np.ndarray, " M"]  # month of each membership, ascending
   member_eras: Int[np.ndarray, " M"]  # era of each membership
   regnal_years: Int[np.ndarray, " M"]  # year of the era
@@ -99,10 +99,10 @@ class EraCalendar:
   def find_eras(self, name: str) -> tuple[int, ...]:
     """Returns the eras that a name can mean, in order of time.
 
-    It is of an era, alone or after polity, ruler or both in any of their names
-    (泰始, 晉泰始, 晉武帝泰始), or of a ruler: the years that have no other name
-    (秦始皇, 汉惠帝), or if there are none, all of the eras (漢文帝); either
-    script.
+    The name may be that of an era, alone or after any name of its polity, its
+    ruler or both (泰始, 晉泰始, 晉武帝泰始). The name of a ruler means the
+    years without another name (秦始皇, 汉惠帝), or else all of the ruler's eras
+    (漢文帝). Either script is read.
     """
     folded = fold_script(name.strip())
     eras = set()
@@ -233,7 +233,7 @@ class EraCalendar:
     """Returns the eras as rows of a reign table, in order of 元年.
 
     The table is for readers of dates; it has years, not months and days. Rows
-    that have the name of a ruler are of years without another.
+    with the name of a ruler hold the years without another name.
     """
     return tuple(
       _make_reign([self.eras[index] for index in indices])

@@ -267,7 +267,7 @@ def find_months(
 ) -> Months:
   """Returns the first and last month of a date, `error_mention` as printed.
 
-  DateError if the date is of several reigns or the calendar lacks it.
+  DateError if several reigns have the date or the calendar lacks it.
   """
   if mention.months is not None:
     return mention.months

@@ -215,7 +215,7 @@ class Timeline:
     """
     first = TimeKey(reign, year, 1)
     self.ordinal(first)
-    # The last key that could be of this year; the one before it in order is.
+    # The last key that could belong to this year; the one before it does.
     last = TimeKey(reign, year, MONTHS_PER_YEAR, True)
     position = bisect.bisect_right(self.months, last) - 1
     return Interval(first, self.months[position])

@@ -202,7 +202,7 @@ def parse_cyclic_index(text: str) -> int:
 def find_day_mark(text: str, end: int) -> int:
   """Returns the mark, one of `DAY_MARKS`, of the day whose pair ends at `end`.
 
-  「壬辰朔」 and 「壬辰，日有食之」 are of a first day, 「壬辰晦」 of a last.
+  「壬辰朔」 and 「壬辰，日有食之」 mark a first day, 「壬辰晦」 a last one.
   """
   match = _DAY_MARK_REGEX.match(text, end)
   if not match:

@@ -91,7 +91,7 @@ class MonthAxis:
 
   @functools.cached_property
   def has_reign(self) -> Float[np.ndarray, "Y R"]:
-    """1 where a year is of a reign, else 0."""
+    """1 where a year belongs to a reign, else 0."""
     result = np.zeros((self.num_years, self.num_reigns))
     result[self.regnal_years[:, 2], self.regnal_years[:, 0]] = 1
     return result
@@ -159,7 +159,7 @@ class Labels:
 
   # Ordinal month of each record, UNKNOWN where hidden.
   month: Int[np.ndarray, " N"]
-  # 1 if the record is of a kind that can answer, 0 if commentary, UNKNOWN where
+  # 1 if records of its kind can answer, 0 if commentary, UNKNOWN where
   # hidden.
   event_labels: Int[np.ndarray, " N"]
 

@@ -228,7 +228,7 @@ class DatingModel:
   # Whether punctuation may tell events from commentary.
   use_punctuation: bool = True
   # What is hidden together to learn weights, of `corpus.FOLD_BY`: "years" where
-  # the records to be dated are of years without known records, "records" where
+  # the years of the records to date have no known records, "records" where
   # all years are known.
   fold_by: str = corpus_lib.YEARS
 

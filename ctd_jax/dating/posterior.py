@@ -70,7 +70,7 @@ class PosteriorBlock:
     scores += np.where(
       self.opens_month[indices, None], self.month_log_factors, 0
     )
-    # The temperature is of the evidence; what is impossible stays so.
+    # The temperature scales the evidence alone: impossible months stay so.
     scores = self.inverse_temperature * scores + np.where(
       self.allowed_months, 0, LOG_IMPOSSIBLE
     )
@@ -129,7 +129,7 @@ class Posterior:
   # UNKNOWN for the others.
   certain_months: Int[np.ndarray, " N"]
   # Posteriors of the others; a record is in one block at most. A record in no
-  # block may be of any month.
+  # block may fall in any month.
   blocks: tuple[PosteriorBlock | CredibleBlock, ...]
 
   def __len__(self) -> int:

@@ -30,7 +30,7 @@ from ctd_jax.retrieval import bm25, host_search
 #   p(z | q)  ~  exp(match(q, z) / temperature) p(answering kind | z)
 #   p(m | q)  ~  admitted(m) sum_z p(z | q) p(m | z)
 #
-# A record answers if it is of the month of the event, or tells the event:
+# A record answers if it has the month of the event, or tells the event:
 #
 #   mass(r)   =  sum_m admitted(m) p(m | r)
 #                (p(r | q) + sum_{z != r} p(z | q) p(m | z))
@@ -295,7 +295,7 @@ def iterate_open_rows(
 #
 # The date of a query is read by the parser, that of a record is a
 # distribution. The score is the log of the mass inside the query's interval
-# plus the log of the chance that the text is of a kind that answers. A query
+# plus the log of the chance that texts of its kind answer. A query
 # whose date the parser does not read is dated by its wording
 # (`query_posterior`), and its score is that of the records' mass in its
 # months, and of their wording.

@@ -144,7 +144,7 @@ def fit_pool_weights(
 ) -> Float64[np.ndarray, " f"]:
   """Returns weights with log p(year) = base + weights . features + constant.
 
-  `penalty` is of the squared weights, per example.
+  `penalty` multiplies the squared weights, per example.
   """
   flat = features.reshape(len(features), -1)
   examples = np.arange(len(years))

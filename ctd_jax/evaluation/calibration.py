@@ -91,7 +91,7 @@ class DateAccuracy:
 
 
 def find_split_rows(benchmark: Benchmark, split: str) -> Int[np.ndarray, " N"]:
-  """Returns the indices of the records whose months are of a split."""
+  """Returns the indices of the records whose months belong to a split."""
   return np.flatnonzero(np.array(benchmark.record_splits) == split)
 
 
@@ -127,7 +127,7 @@ def evaluate_date_files(
   """Returns system -> accuracy of its dates, for systems that have a file.
 
   Args:
-    folders: folders of the files; if two files are of one system, the first
+    folders: folders of the files; if a system has two files, the first
       counts.
 
   Raises:

@@ -151,8 +151,8 @@ class EvaluationResult:
       baseline: result on the same benchmark and split.
 
     Raises:
-      ValueError: if the results are of different data, or of tracks that read
-        different information.
+      ValueError: if the results come from different data, or from tracks that
+        read different information.
     """
     for field in ("dataset", "split", "track"):
       values = getattr(self, field), getattr(baseline, field)

@@ -182,8 +182,8 @@ class RunSummary:
   ) -> list[protocol.PerQueryScores]:
     """Returns the tables that may be drawn side by side.
 
-    They are of one track, that of this system: the bar of a system that
-    reads gold time keys would look like a better system.
+    All share this system's track: the bar of a system that reads gold time
+    keys would look like a better system.
     """
     mode_tables = self.tables_of_mode(split, mode)
     # Without a run of this system (--baselines_only), T0 is drawn.
@@ -268,8 +268,8 @@ def summarize_runs(
 def format_headline(summary: RunSummary) -> str:
   """Returns one table: hits of the systems, and of what kind the hits are.
 
-  It is of the test split, if there is one, else of the first, and of the track
-  of this system; systems of other tracks are named below it.
+  The table covers the test split, or the first split without one, and this
+  system's track; systems of other tracks are named below it.
   """
   splits = list(summary.years)
   split = "test" if "test" in splits else splits[0]

@@ -166,7 +166,7 @@ def evaluate_experiment(
   Raises:
     FileNotFoundError: if the workdir has no checkpoint, or one of
       `other_workdirs` was not evaluated on this data set.
-    checkpoints.CheckpointError: if it is of another architecture.
+    checkpoints.CheckpointError: if it has another architecture.
   """
   workdir, config = experiment.workdir, experiment.config
   other_folders = _find_run_folders(other_workdirs, experiment.benchmark)

@@ -109,8 +109,8 @@ class AnswerRecord:
   date: RecordDate
   score: float  # not comparable between questions
   probability_asked: float | None  # of the months asked for
-  # Time (log probability), kind (log chance that the text is of a kind that
-  # answers), words (0..1), dense (0..1) and cosine.
+  # Time (log probability), kind (log chance that texts of its kind answer),
+  # words (0..1), dense (0..1) and cosine.
   score_parts: dict[str, float]
   highlights: tuple[tuple[int, int], ...]  # spans of the words in the text
   # For the month of `date`, largest weight first: expert, weight (log odds in
@@ -563,7 +563,7 @@ def _describe_outcome(answer: Answer) -> Iterable[Text]:
       yield Text(f"nothing found, {scope}")
     elif in_time is not None:
       yield Text(
-        f"{len(answer.results)} shown; {in_time:,} {scope} are of this time "
+        f"{len(answer.results)} shown; {in_time:,} {scope} have this time "
         "with probability .5 or more",
         "dim",
       )

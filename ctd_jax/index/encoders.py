@@ -104,7 +104,7 @@ def open_encoder_of(
   """Returns the encoder that made an index's vectors.
 
   Args:
-    source: its new location; None if it has not moved.
+    source: its new location; None if it is where it was.
 
   Raises:
     ValueError: if it is another encoder.

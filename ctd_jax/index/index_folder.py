@@ -215,7 +215,7 @@ class IndexFolder:
   def mask_kinds(
     self, work: database.IndexedWork, kinds: tuple[str, ...]
   ) -> Bool[np.ndarray, " n"]:
-    """Returns which of a work's records are of some kinds, read-only."""
+    """Returns which of a work's records have some kinds, read-only."""
     key = work.work_id, kinds
     if key not in self._kind_masks:
       rows = self.connection.execute(

@@ -431,16 +431,9 @@ def _check_eras(text: str, blanked: str, months: CalendarMonths) -> None:
     ]
   for era in eras:
     if era.known:
-      known = [
-        Note(
-          "note.owner",
-          polity=polity,
-          first=reigns.format_common_era_year(first),
-          last=reigns.format_common_era_year(last),
-        )
-        for polity, first, last in era.known
-      ]
-      hint = Note("problem.question.reign.known", states=known)
+      hint = Note(
+        "problem.question.reign.known", states=era.list_owners("note.owner")
+      )
     elif era.nearest:
       hint = Note("problem.question.reign.near", names=", ".join(era.nearest))
     else:

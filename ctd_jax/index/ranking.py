@@ -1,8 +1,8 @@
 """Ranks the records of an index by time, by words, or by both.
 
 The score for a time is that of the dating systems in evaluation: the log of a
-record's mass in the months asked for, plus the log chance that its text is of a
-kind that answers. Words add `WORD_WEIGHT` times a score in 0..1: a record with
+record's mass in the months asked for, plus the log chance that texts of its
+kind answer. Words add `WORD_WEIGHT` times a score in 0..1: a record with
 the words equals one without that is exp(WORD_WEIGHT) times as probable. With
 vectors, that score is a weighted mean of words and cosine.
 

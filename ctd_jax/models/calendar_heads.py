@@ -254,7 +254,7 @@ class AbsoluteContext(nn.Module):
 # of the timeline, F features of a regnal year.
 
 
-# The held-out blocks are of two and three years: a function of the year that
+# The held-out blocks are two and three years long: a function of the year that
 # is smooth over eight cannot learn which years were shown in training.
 _MIN_PERIOD = 8.0  # years
 # Keeps the log finite where two posteriors have no month in common; far below

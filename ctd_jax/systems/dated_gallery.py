@@ -249,7 +249,7 @@ def date_work(
   allowed_months = {
     number: np.arange(len(calendar)) == known_lunations[section.record]
     for number, section in enumerate(sections)
-    # A record is of the month that it begins in.
+    # A record belongs to the month in which it begins.
     if section.start == 0 and known_lunations[section.record] != UNKNOWN
   }
   return chronicle_dating.date_sections(

@@ -80,7 +80,7 @@ def write_pseudo_queries(
     workers: parallel requests.
 
   Raises:
-    ValueError: if the journals are of other settings, or the extra `llm` is
+    ValueError: if the journals have other settings, or the extra `llm` is
       not installed.
   """
   records = [RecordQuestion(r.record_id, r.text) for r in benchmark.records]

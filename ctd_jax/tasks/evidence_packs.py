@@ -41,7 +41,7 @@ NEAR_MONTH, SAME_MONTH = "near month", "same month of another year"
 PLACEHOLDER, COMMENTARY = "placeholder", "commentary"
 ANSWER_ROLE = "answer"
 CONFUSABLE_ROLES = (NEAR_MONTH, SAME_MONTH, PLACEHOLDER, COMMENTARY)
-_NEAR_LIMIT_MONTHS = 12  # a record farther away is of another year
+_NEAR_LIMIT_MONTHS = 12  # a record farther away has another year
 
 
 @dataclasses.dataclass(frozen=True)

@@ -542,12 +542,12 @@ def _find_conflicts(
   )
   yield (
     rank and not has_source,
-    f"config.model.lora.rank={rank}: adapters are of a published encoder, see "
+    f"config.model.lora.rank={rank}: adapters need a published encoder, see "
     "config.model.encoder.source; one made from scratch has to be trained",
   )
   yield (
     rank and config.optimizer.freeze_encoder,
     f"config.optimizer.freeze_encoder=True with config.model.lora.rank={rank}: "
-    "adapters are of the encoder and would not be trained; set the one to "
-    "False or the other to 0",
+    "adapters belong to the encoder and would not be trained; set the first to "
+    "False or the second to 0",
   )

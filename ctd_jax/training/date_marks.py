@@ -83,8 +83,8 @@ class DateMarks:
   def move_to(self, timeline: Timeline) -> DateMarks:
     """Returns the marks of texts in another calendar.
 
-    Tokens are of the calendar they were trained in: in another one texts get
-    none, and a warning says so.
+    Tokens belong to the calendar they were trained in: in another one texts
+    get none, and a warning says so.
     """
     is_other = self.timeline is None or timeline.months != self.timeline.months
     if self.form == "tokens" and is_other:

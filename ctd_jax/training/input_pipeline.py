@@ -444,8 +444,8 @@ def training_batches(
     `[B, 2]` (ordinal months); query_reign, query_year, query_month (target
     probabilities); positive_month `[B]` (ordinal); positive_classes `[B, 3]`
     (0-based reign, year, month); negative_month
-    `[B*H]` (ordinal); negative_answers `[B*H]` (whether the record is of a
-    kind that can answer a query at all).
+    `[B*H]` (ordinal); negative_answers `[B*H]` (whether records of
+    its kind can answer a query at all).
 
   Raises:
     ValueError: if the batch does not divide into the packs, or is larger than

@@ -235,7 +235,7 @@ class Records(NamedTuple):
   # Probabilities of months, [n, 1+H, K]; K = 0 where months are not compared.
   month_p: jax.Array
   months: jax.Array  # ordinal, int [n, 1+H]
-  # Whether a hard negative is of a kind that answers, bool [n, H].
+  # Whether hard negatives of its kind can answer, bool [n, H].
   can_answer: jax.Array
   # Queries of the batch that the positive answers, int [n].
   num_positives: jax.Array
@@ -246,7 +246,7 @@ class RowSums(NamedTuple):
 
   nce: NceSums  # sums of the loss, [b]
   top: jax.Array  # largest score, [b]
-  is_correct: jax.Array  # whether it is of a record that answers, bool [b]
+  is_correct: jax.Array  # whether its record answers, bool [b]
 
 
 def count_blocks(size: int, records: int, shards: int) -> tuple[int, int]:

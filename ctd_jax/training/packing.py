@@ -118,8 +118,8 @@ def _deal_texts(
 ) -> Int64[np.ndarray, "_ {units}"]:
   """Returns the texts of each unit, those of the first being the longest."""
   # The longest texts go to a unit each, the next longest likewise, and so on: a
-  # row of the result is of about equal texts, and a layout of its first column
-  # is one of every column.
+  # row of the result has texts of about equal length, and a layout of its first
+  # column fits every column.
   # No row has 2^16 columns, and numbers of 16 bits are sorted by their digits.
   keys = (lengths.max(initial=0) - lengths).astype(np.uint16)
   dealt = np.argsort(keys, kind="stable").reshape(-1, units)

@@ -149,7 +149,8 @@ def to_json_types(value: Any) -> Any:
 def fixed_fields(fields: Mapping[str, Any]) -> dict[str, Any]:
   """Returns the fields that a resumed run must share with its beginning.
 
-  Sections that the base config lacks are of untrained systems, and free.
+  Sections that the base config lacks belong to untrained systems, and are
+  free.
   """
   base_names = training_config.base_config().keys()
   fields = complete_fields(fields)

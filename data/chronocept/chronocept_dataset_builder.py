@@ -338,7 +338,7 @@ class Builder(BaseBuilder):
     benchmark = self.builder_config.benchmark
     title, is_synthetic = self.info.full_name, self.builder_config.synthetic
     samples = sample_records.read_samples(self)
-    # The hash is of what is stored, so samples become examples again.
+    # The hash covers what is stored, so samples become examples again.
     examples_by_split = {
       split: list(map(sample_records.make_example, split_samples))
       for split, split_samples in samples.items()

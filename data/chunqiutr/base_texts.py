@@ -142,7 +142,7 @@ def parse_numbered_entries(
 ) -> tuple[list[Entry], int]:
   """Returns the entries of a Kanripo TLS file and the number without a year.
 
-  The file is of one duke, in KR1e0001 or KR1e0008. `source_by_layer` is the
+  The file holds one duke, in KR1e0001 or KR1e0008. `source_by_layer` is the
   source of each layer letter: {"A": ..., "B": ...} or {"": ...}. 隱公's prelude
   is the only undated item of these editions, and is left out.
 

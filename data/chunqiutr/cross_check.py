@@ -39,8 +39,8 @@ def count_units(
 ) -> dict[str, dict[str, int]]:
   """Returns source -> counts of entries and their segments, as in Table 8.
 
-  `units`, `characters` and `longest` are of the entries of the edition, in Han
-  characters; `parts` and `parts_longest` of the segments they are cut into.
+  `units`, `characters` and `longest` count the entries of the edition, in Han
+  characters; `parts` and `parts_longest` the segments they are cut into.
   """
   entry_lengths, segment_lengths = (
     collections.defaultdict(list) for _ in range(2)

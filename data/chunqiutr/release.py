@@ -50,8 +50,8 @@ def infer_split(
 ) -> str | None:
   """Returns the split of a query about some months, None without one.
 
-  A point is of the split of its month, train if that has none. A window is of
-  the split that all its months share, those without a split apart.
+  A point takes the split of its month, train if that has none. A window takes
+  the split that all its months share; months without a split don't count.
   """
   if family == POINT:
     return split_of.get(targets[0], TRAIN)

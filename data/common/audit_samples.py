@@ -235,7 +235,7 @@ def split_verdict(row: VerdictRow) -> list[str]:
 
 
 def check_all_read(rows: Sequence[VerdictRow], name: object) -> None:
-  """Raises ValueError if a record has no verdict: a rate would be of others."""
+  """Raises ValueError if a record has no verdict: rates need all of them."""
   unread = [row.id for row in rows if not row.verdict]
   if unread:
     raise ValueError(

@@ -205,7 +205,7 @@ def check_years(question: Question) -> str:
 
 
 def check_option(question: Question) -> str:
-  """TES: exactly one option is of the period of the relations."""
+  """TES: exactly one option has the period of the relations."""
   gold = question.gold
   # Otherwise two answers would be right.
   matching_options = [
@@ -223,7 +223,7 @@ def check_option(question: Question) -> str:
 
 
 def check_renamed(question: Question) -> str:
-  """EEU: every name asked for is of a city and period that the text gives."""
+  """EEU: every name asked for has a city and period that the text gives."""
   # The relations are names in the text and names asked for, city by city.
   answers = set(question.gold.names)
   given_names = [r for r in question.relations if r.entity not in answers]

@@ -325,7 +325,7 @@ def test_a_checkpoint_of_another_architecture_is_refused(
     ("accumulate_steps", 0, "config.accumulate_steps=0: expected at least 1"),
     ("accumulate_steps", 99, "times config.accumulate_steps=99 make no step"),
     ("optimizer.moment_dtype", "int8", "optimizer.moment_dtype='int8': expect"),
-    ("model.lora.rank", 4, "adapters are of a published encoder, see config"),
+    ("model.lora.rank", 4, "adapters need a published encoder, see config"),
     ("model.lora.targets", ("keys",), "lora.targets: unknown 'keys'; there"),
     ("model.lora.dropout", 1.0, "config.model.lora.dropout=1.0: expected 0 <="),
     ("optimizer.clip_norm", -1.0, "config.optimizer.clip_norm=-1.0: expected"),

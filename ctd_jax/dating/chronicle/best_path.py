@@ -28,7 +28,7 @@ from ctd_jax.dating.chronicle.decoder import (
   progress_bar,
 )
 
-# A month is of the window if it is so probable for one section.
+# A month is in the window if one section gives it this probability.
 _MIN_PROBABILITY = 1e-4
 # Months after the last of these.
 _MARGIN = 12

@@ -41,7 +41,7 @@ MAX_YEAR = 5000
 # What a reading counts for beside the leading one, in nats.
 _LOG_PARALLEL = 1.0
 _LOG_MIN_WEIGHT = -3.0
-# First days nearer to each other are of one lunation.
+# First days nearer to each other begin the same lunation.
 _MAX_DAYS_APART = 10
 
 

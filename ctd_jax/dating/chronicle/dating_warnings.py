@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from jaxtyping import Bool
 
-from ctd_jax.chronology import dates, reigns, sexagenary
+from ctd_jax.chronology import dates, sexagenary
 from ctd_jax.dating.chronicle import emissions, eras, western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import (
@@ -243,16 +243,8 @@ def _describe_era(era: UnknownEra, calendar: str, count: Note) -> Note:
   """Returns that a calendar lacks an era, and what era it may be."""
   values = {"name": era.name, "calendar": calendar, "count": count}
   if era.known:
-    states = [
-      Note(
-        "note.owner.plain",
-        polity=polity,
-        first=reigns.format_common_era_year(first),
-        last=reigns.format_common_era_year(last),
-      )
-      for polity, first, last in era.known
-    ]
     kind = "ruler" if era.is_ruler else "era"
+    states = era.list_owners("note.owner.plain")
     owner = Note(f"problem.owner.{kind}", states=states)
     return Note("problem.warning.era.other", **values, owner=owner)
   if era.nearest:

@@ -90,7 +90,7 @@ _LOG_PAST_YEAR_ODDS = -9.0
 # as a bare year with a month and a day can say.
 LOG_OTHER_TIME_ODDS = -13.0
 # Kinds of dates inside a record that may be told in retrospect. A season with
-# its month is hardly anything but a date, and a day is of the month before it.
+# its month is nearly always a date, and a day belongs to the month before it.
 _KINDS_TOLD = {
   MONTH: TOLD_MONTH,
   YEAR: TOLD_YEAR,

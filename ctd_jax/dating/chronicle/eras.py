@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from ctd_jax.chronology import calendar_tables, dates, numerals
 from ctd_jax.chronology.calendar_tables import build_names_pattern
 from ctd_jax.chronology.numerals import fold_script
-from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.chronology.reigns import Timeline, format_common_era_year
 from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
@@ -27,6 +27,7 @@ from ctd_jax.dating.chronicle.sections import (
   fold_date_glyphs,
 )
 from ctd_jax.texts.works import Entry
+from ctd_jax.utils.notes import Note
 
 _YEAR = re.compile(rf"(?P<year>元|{numerals.NUMERAL_PATTERN})年")
 # Years counted by the ruler alone have these for names; 「前元年」 is none.
@@ -72,6 +73,18 @@ class UnknownEra:
   nearest: tuple[str, ...] = ()
   # Whether years are counted by the ruler and not by an era.
   is_ruler: bool = False
+
+  def list_owners(self, code: str) -> list[Note]:
+    """Returns the polities with such an era and its years, a note each."""
+    return [
+      Note(
+        code,
+        polity=polity,
+        first=format_common_era_year(first),
+        last=format_common_era_year(last),
+      )
+      for polity, first, last in self.known
+    ]
 
 
 def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:

@@ -149,7 +149,7 @@ _LEADS_INTO_DATE = re.compile(
   "如若曰云謂]$|[每毎逐去昨前今來来明翌次][年歲嵗]$|[是即同翌次]日$|[孟仲季擬欲]$"
   "|[今去本此其是當]月$"
 )
-# The same before a season with its month, which is hardly anything but a date.
+# The same before a season with its month, which is nearly always a date.
 _LEADS_INTO_SEASON = re.compile(
   "[自至以迄訖期限待須俟昨今来來明每毎由到如若曰謂擬]$|[自從]去$|[每毎逐去昨前今明來来][年歲嵗]$"
 )
@@ -160,7 +160,7 @@ _LEADS_INTO_YEAR = re.compile(
 )
 # 「中平四年冬生於譙」: a birth is told where a life begins.
 _BIRTH = re.compile("，?[帝上后公王]?生(?=[於于，。]|$)")
-# What a petition or an order says: its dates are of what it is about.
+# What a petition or an order says: its dates belong to what it is about.
 _DOCUMENT = re.compile(
   "(?<![近大羣群公功侍宗諸朝老良賢忠姦奸權])臣|[乞㫖旨敕勅勑]|陛下|指揮"
   "|檢[會㑹準准詳]|[言準准]$"

@@ -286,7 +286,7 @@ def _find_printed_months(
 
 
 def _match_date(cue: DateCue, calendar: Calendar) -> Bool[np.ndarray, " M"]:
-  """Returns which memberships are of the year and month of a date."""
+  """Returns which memberships match the year and month of a date."""
   members, readings = calendar.memberships, calendar.readings
   is_match = (members.regnal_years == cue.year) & _match_month(
     cue,

@@ -239,7 +239,7 @@ def choose_wording(
 
 # Event classifier: whether a text can be an answer, by its style.
 #
-# Commentary is of the right month and yet never answers a query. The kind of
+# Commentary has the right month and yet never answers a query. The kind of
 # a hidden record is not given, its style is: a linear classifier of character
 # strings is fitted on the records whose kind is known. Commentary prints of
 # the benchmark have no punctuation and the events have it, so punctuation

@@ -205,7 +205,7 @@ def fit_citation_model(
   labels: Labels,
   event_records: Int[np.ndarray, " E"],
 ) -> regression.BinnedSoftmax:
-  """Returns a model of the chance that an event is of the year cited."""
+  """Returns a model of the chance that an event falls in the year cited."""
   years = resolve_years(axis, citation_pairs, labels)
   event_months = labels.month[event_records][citation_pairs.event_index]
   training_pairs = np.flatnonzero(
@@ -297,7 +297,7 @@ def _expand_host_reigns(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
   """Returns every year that a citation of an undated record may mean."""
   # The year has no ruler, so it is every ruler's, by the chance that the record
-  # is of the ruler's time.
+  # falls in the ruler's time.
   host_records, *_, year_numbers = number_citations(citation_pairs.citations)
   undated_rows = np.flatnonzero(
     (citation_pairs.reading[pair_rows] == HOST_REIGN)

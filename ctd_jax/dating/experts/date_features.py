@@ -263,7 +263,7 @@ class FittedDates:
   ) -> Float32[np.ndarray, "n K"]:
     """Returns the log likelihood ratio of every month."""
     log_ratios = np.tile(self.tables.placeholder_log_ratios, (len(rows), 1))
-    # Dates in commentary are of what it cites, not its own.
+    # Dates in commentary belong to what it cites, not to itself.
     indices = np.flatnonzero(self.is_event[rows])
     events, corpus = rows[indices], self.corpus
     log_ratios[indices] += self.tables.opening_log_ratios[
@@ -437,8 +437,8 @@ def _manner_log_ratios(
 ) -> np.ndarray:
   """Returns log chance ratios of months, [O, M, K]."""
   # A season is named once, and where nothing else happened its name and its
-  # first month are all that is written: 「秋八月」 is of a year whose seventh
-  # month is empty, 「秋七月」 alone of one whose eighth and ninth are.
+  # first month are all that is written: 「秋八月」 means that the seventh is
+  # empty, 「秋七月」 alone that the eighth and ninth are.
   axis, has_placeholder = corpus.axis, corpus.has_placeholder
   month = axis.month_of_year - 1
   season_position = _season_positions(axis, has_placeholder)

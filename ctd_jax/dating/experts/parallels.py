@@ -41,7 +41,7 @@ _MAX_NOTED_LINKS = 5  # that an explanation names
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FittedParallels:
-  """Models of the chance that linked records are of one month or year."""
+  """Models of the chance that linked records share their month or year."""
 
   features: CorpusFeatures  # the texts and their pairs
   parallel_model: regression.BinnedSoftmax  # of events paired with events
@@ -328,7 +328,7 @@ def propagate_beliefs(
 # Scores with learned weights: the best pair of a month, and the others. A third
 # score, of the pairs that are more likely near than far, has the weight 1.
 NUM_SCORES = 2
-_MIN_SURE_CHANCE = 0.5  # that such a pair is of near years
+_MIN_SURE_CHANCE = 0.5  # that such a pair has near years
 _MAX_TRAINING_RECORDS = 2000  # that teach, and as many retellings of others
 _RETOLD_SHARES = (0.3, 1.0)  # least and greatest share of a text that is retold
 _OMITTED_SHARES = (0.05, 0.4)  # of its characters that are left out

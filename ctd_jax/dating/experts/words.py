@@ -121,7 +121,7 @@ class FittedWords:
   ]:
     """Yields scores [kernels], texts by strings [n, v] and counts [v, Y]."""
     # Strings with the same counts say the same and are one column, in which a
-    # text has as many as it holds: most strings are of one year or two.
+    # text has as many as it holds: most strings occur in one year or two.
     has_count = np.diff(self.counts.indptr) > 0
     query_matrix = self.vocabulary.strings.encode(
       [self.vocabulary.texts[row] for row in rows]

@@ -300,8 +300,8 @@ def _note_links(
   return tuple(rows), Note("note.link", texts=shared) if shared else _NO_LINKS
 
 
-# Prior chance that a passage is of none of the months: with it an era that the
-# calendar lacks is as likely as not outside it.
+# Prior chance that a passage belongs to none of the months: with it an era
+# missing from the calendar is as likely outside it as inside.
 _OUTSIDE_CHANCE = 0.02
 # Log odds of that by words that are all unknown, where nothing else speaks;
 # a share of unknown characters as of any text counts nothing.

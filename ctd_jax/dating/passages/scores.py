@@ -187,7 +187,7 @@ def make_axis(calendar: Timeline | Calendar) -> MonthAxis:
 #
 # A record whose month is not known still says something of a passage in the
 # same words: what it believes of its year. The beliefs of records that the
-# dater dates itself are of their own evidence alone, so that nothing of a
+# dater dates itself rest on their own evidence alone, so that nothing of a
 # passage that is left out of the corpus comes back to it.
 
 _MIN_PROBABILITY = 1e-4  # of a year that is kept
@@ -368,7 +368,7 @@ class Links:
 
   @property
   def year_chances(self) -> Float32[np.ndarray, " L"]:
-    """Chance that a record is of the year of the passage."""
+    """Chance that a record and the passage share their year."""
     return (
       self.chances[:, parallels.SAME_MONTH]
       + self.chances[:, parallels.SAME_YEAR]

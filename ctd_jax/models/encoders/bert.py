@@ -100,7 +100,7 @@ class BertEmbeddings(nn.Module):
     states += make_table(rows, "position_embeddings")(positions)
     if config.type_vocab_size:
       segments = make_table(config.type_vocab_size, "token_type_embeddings")
-      # Texts are never pairs: all tokens are of segment 0.
+      # Texts are never pairs: all tokens are in segment 0.
       states += segments(jnp.zeros((1, 1), jnp.int32))
     # In fp32 up to here: gradients of rows are sums over many tokens.
     states = _make_norm(config, "layer_norm")(states)

@@ -157,7 +157,7 @@ def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
     raise FileNotFoundError(
       f"no {WEIGHTS_FILE} and no {INDEX_FILE} in {folder}"
       + (
-        f"; {', '.join(other_formats)} is of a format not read here"
+        f"; {', '.join(other_formats)} has a format that is not supported"
         if other_formats
         else ""
       )

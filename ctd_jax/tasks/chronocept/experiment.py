@@ -180,7 +180,7 @@ def run_experiment(
   scaler, predictions = data.score_scalers["test"], []
   for seed in output.Progress(config.seeds, "seeds", unit="model"):
     model_file = systems.model_path(workdir, seed)
-    if not model_file.exists():  # else it is of an earlier, interrupted call
+    if not model_file.exists():  # else an earlier, interrupted call wrote it
       inputs = {
         split: split_inputs(split, seed) for split in ("train", "validation")
       }

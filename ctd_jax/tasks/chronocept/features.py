@@ -4,8 +4,8 @@ All baselines read the same nine fields in the same order through the same
 frozen encoder. Encoding dominates the cost of most of them, so its results are
 cached on disk, keyed by encoder, length and texts.
 
-The published z-scores are of each split by itself, test included, so test
-statistics leak into the scores; the honest ones are of the train split.
+The published z-scores use the statistics of each split, test included, so test
+statistics leak into the scores; the honest ones use those of train.
 
 Axes: N samples, S fields, L tokens, D features, SD = S x D, T = 3 targets.
 

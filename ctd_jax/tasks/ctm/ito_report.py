@@ -1,9 +1,9 @@
 """Report of Ito games: Pass@K against guessing, kinds of error, rank tau.
 
 Pass@K allows K rounds with feedback, which also helps guessers, so every share
-is shown next to the probability that guessers win. Errors are of three kinds:
-the period is not known, the item is not that of the period, the rank is not
-that of the items.
+is shown next to the probability that guessers win. There are three kinds of
+errors: the period is unknown, the item does not fit the period, the rank does
+not fit the items.
 
 Symbols: n seats, K rounds.
 """

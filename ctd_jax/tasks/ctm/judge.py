@@ -73,7 +73,7 @@ _CHARGED_PATTERN = re.compile(
   r"不存在|时代错|不应|应该?[改删换]|有误|不对|不在世|没有|年代不|时间不|不属于|之后的|后世|"
   r"早于|失传|灭亡|多年[前后]|不[在是同属于]+一?个?时代"
 )
-# Statements that something is of its time.
+# Statements that something fits its time.
 _VALID_PATTERN = re.compile(
   r"符合|合理|正确|吻合|一致|相符|同(?:时代|期|代)|可以出现|可能出现|"
   r"[都就已早也]经?(?:[有出传存]|在世|形成|普及|引入|引种|栽培|流行)|当时在世|都?可以|属实"
