@@ -47,7 +47,7 @@ def main() -> None:
   grids.check_task(config)
   workdir = run_folder.resolve_folder(command_line.WORKDIR.value)
   path, _, argument = command_line.config_path().partition(":")
-  _, overrides = command_line.split_config_arguments(sys.argv)
+  overrides = command_line.list_config_overrides(sys.argv)
   values_by_field = grids.parse_grid(options.grid)
   is_sweep = bool(values_by_field)
   methods = options.methods or ([argument] if is_sweep else _METHODS)

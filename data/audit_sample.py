@@ -407,6 +407,7 @@ if __name__ == "__main__":
     "Seed of the draw; the default is 0. Example: --seed=1",
   )
   build.define_data_dir()
+  flags.adopt_module_key_flags(build)  # shown by --help
   flags.DEFINE_string(
     "sources",
     None,

@@ -452,6 +452,7 @@ if __name__ == "__main__":
     required=True,
   )
   build.define_data_dir()
+  flags.adopt_module_key_flags(build)  # shown by --help
   flags.DEFINE_bool(
     "overwrite",
     False,

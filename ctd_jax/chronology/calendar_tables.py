@@ -148,7 +148,7 @@ def load_streams() -> dict[str, Stream]:
   rows_by_stream: dict[str, list[tuple[int, int, str, str]]] = {}
   for location, row in _read_rows("lunations"):
     stream, year, first_day, months, lengths = row
-    if len(_parse_runs(months)[0]) != len(lengths):
+    if len(_parse_runs(months, location)[0]) != len(lengths):
       raise ValueError(
         f"{location}: {months!r} does not have {len(lengths)} months"
       )
@@ -183,7 +183,7 @@ def load_eras() -> tuple[Era, ...]:
     number, polity, ruler, name, spellings, stream, *numbers, label = row
     if polity not in polities or (ruler and ruler not in rulers):
       raise ValueError(f"{location}: no polity {polity!r} or ruler {ruler!r}")
-    (month, is_leap), *_ = zip(*_parse_runs(label), strict=True)
+    (month, is_leap), *_ = zip(*_parse_runs(label, location), strict=True)
     eras.append(
       Era(
         number,
@@ -228,9 +228,10 @@ def load_early_states() -> tuple[EarlyState, ...]:
 def _read_rows(table: str) -> list[tuple[str, list[str]]]:
   """Returns location and cells of every row below the header."""
   path = reigns.reign_table_dir().parent / "calendars" / f"{table}.tsv"
+  rows = files.read_tsv_rows(path, TABLE_COLUMNS[table])
   return [
-    (f"{path}, line {number}", [row[name] for name in TABLE_COLUMNS[table]])
-    for number, row in enumerate(files.read_tsv_rows(path), start=2)
+    (f"{path}, line {number}", list(row.values()))
+    for number, row in enumerate(rows, start=2)
   ]
 
 
@@ -238,9 +239,18 @@ def _split_names(name: str, names: str) -> tuple[str, ...]:
   return (name, *filter(None, names.split(",")))
 
 
-@functools.cache
-def _parse_runs(months: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
+def _parse_runs(
+  months: str, location: str
+) -> tuple[tuple[int, ...], tuple[bool, ...]]:
   """Returns numbers and leap marks of `1-7,7L,8-12`."""
+  try:
+    return _parse_run_labels(months)
+  except ValueError as error:
+    raise ValueError(f"{location}: {error}") from None
+
+
+@functools.cache
+def _parse_run_labels(months: str) -> tuple[tuple[int, ...], tuple[bool, ...]]:
   numbers: list[int] = []
   is_leap: list[bool] = []
   for run in months.split(","):
@@ -259,7 +269,7 @@ def _make_stream(name: str, rows: list[tuple[int, int, str, str]]) -> Stream:
   """Returns the stream of rows of year, first day, months and lengths."""
   numbers, is_leap, lengths, years, written = [], [], [], [], []
   for year, _, months, digits in rows:
-    row_numbers, row_leaps = _parse_runs(months)
+    row_numbers, row_leaps = _parse_run_labels(months)
     numbers += row_numbers
     is_leap += row_leaps
     years += [year] * len(digits)

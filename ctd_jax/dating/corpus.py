@@ -339,10 +339,9 @@ def _read_text(
   cues = dates_lib.find_date_cues(text, timeline)
   # A date further inside the text is not the record's own.
   if not cues or cues[0].start > _MAX_OPENING_START:
-    return (
-      *(NO_OPENING, 0, 0, (0, 0), (), sexagenary.ANY_DAY),
-      *(placeholder_month, plain_text(text)),
-    )
+    no_day = sexagenary.ANY_DAY
+    body = plain_text(text)
+    return NO_OPENING, 0, 0, (0, 0), (), no_day, placeholder_month, body
   cue, *others = cues
   opening, body = _classify_opening(cue), plain_text(text[cue.end :])
   # Days before another month begins.

@@ -69,7 +69,7 @@ def expected_calibration_error(
 # A ranking does not show whether a posterior over months is calibrated. A
 # system that has one writes the likeliest month and its probability for the
 # records of a split whose months were hidden from it. `evaluate` writes the
-# files; `evaluation.report_page` compares them with the true months.
+# files; `evaluation.report` compares them with the true months.
 #
 # Axes: N records, K months.
 

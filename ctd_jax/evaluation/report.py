@@ -31,6 +31,7 @@ from ctd_jax.utils import files
 
 # Figures of different tracks never stand in one table, since their systems
 # read different information.
+
 # Columns of the tables of one mode.
 PAGE_METRICS = (*result_tables.DEFAULT_METRICS, "recall@10", "recall@50")
 # Columns of the table of all modes: metrics of each family.

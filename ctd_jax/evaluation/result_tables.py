@@ -424,7 +424,7 @@ def find_result_folder(path: pathlib.Path) -> pathlib.Path:
   """Returns the nearest tests/results beside or above a file.
 
   Raises:
-    FileNotFoundError: if a file is missing; the message names it.
+    FileNotFoundError: if there is no such folder.
   """
   for parent in path.absolute().parents:
     folder = parent / "tests" / "results"

@@ -108,7 +108,8 @@ def find_run_paths(
       may stand for two models.
 
   Raises:
-    ValueError: if those of such a system differ; the message names both files.
+    ValueError: if two folders have different run files of such a system; the
+      message names both files.
   """
   paths = {}
   for folder in folders:
@@ -163,7 +164,7 @@ class RunSummary:
   # Values by query, in the order in which systems are shown.
   tables: tuple[protocol.PerQueryScores, ...]
   rows: tuple[results.ResultRow, ...]  # means with intervals of the same
-  # Split -> query id -> (reign, year), see `comparison.find_query_years`.
+  # Split -> query id -> (reign, year), see `significance.find_query_years`.
   years: Mapping[str, Mapping[str, tuple[int, int]]]
   origin: Mapping[str, RunOrigin]  # system -> provenance of its run files
 

@@ -170,7 +170,7 @@ def name_month(
   """Returns a month as a text would call it.
 
   「魯隱公元年五月」, 「宋太祖建隆二年閏三月」, "May 700 CE" (common era), or
-  "outside the calendar".
+  `OUTSIDE`.
 
   Args:
     printed_reigns: rows of reigns that the work names; their names come first.

@@ -176,24 +176,24 @@ def _locate_corrections(
   for correction in chosen:
     work = works.get(correction.work)
     row = LocatedCorrection(correction=correction, work=work)
+    located.append(row)
     if work is None:
       row.problem = correction_checks.NO_WORK
-    elif work.name not in finders:
+      continue
+    if work.name not in finders:
       finders[work.name] = RecordFinder(
         database.fetch_records(index.connection, work.rows)
       )
-    if work is not None:
-      try:
-        found = finders[work.name].find_rows(correction)
-        months = written_dates.find_months(correction.date, index.calendar)
-      except ValueError as error:
-        row.problem = notes.of_error(error)
-      else:
-        row.months = np.flatnonzero(months).tolist()
-        row.records = database.fetch_records(
-          index.connection, [work.first_row + number for number in found]
-        )
-    located.append(row)
+    try:
+      found = finders[work.name].find_rows(correction)
+      months = written_dates.find_months(correction.date, index.calendar)
+    except ValueError as error:
+      row.problem = notes.of_error(error)
+      continue
+    row.months = np.flatnonzero(months).tolist()
+    row.records = database.fetch_records(
+      index.connection, [work.first_row + number for number in found]
+    )
   return located
 
 

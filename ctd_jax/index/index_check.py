@@ -270,27 +270,27 @@ def _describe_work(
   calendar: Calendar,
   result: BuildResult | None,
 ) -> list[tuple[str, str]]:
-  condition = "row >= ? AND row < ? AND kind != 'heading'"
-  span = (work.rows.start, work.rows.stop)
+  condition = "row >= :start AND row < :stop AND kind != 'heading'"
+  values = {
+    "certain": CERTAIN,
+    "doubtful": DOUBTFUL,
+    "end": len(calendar),
+    "start": work.rows.start,
+    "stop": work.rows.stop,
+  }
   sure = "CASE WHEN best_probability >= :certain AND best_month < :end THEN"
   num_records, certain, doubtful, outside, first, last = connection.execute(
     f"SELECT count(*), count({sure} 1 END), "
     "coalesce(sum(best_probability < :doubtful), 0), "
     "coalesce(sum(best_month >= :end), 0), "
     f"min({sure} best_month END), max({sure} best_month END) FROM records "
-    "WHERE row >= :start AND row < :stop AND kind != 'heading'",
-    {
-      "certain": CERTAIN,
-      "doubtful": DOUBTFUL,
-      "end": len(calendar),
-      "start": work.rows.start,
-      "stop": work.rows.stop,
-    },
+    f"WHERE {condition}",
+    values,
   ).fetchone()
   by_manner = connection.execute(
     f"SELECT dated_by, count(*) FROM records WHERE {condition} "
     "GROUP BY dated_by ORDER BY 2 DESC",
-    span,
+    values,
   )
   manners = ", ".join(f"{number:,} by {manner}" for manner, number in by_manner)
   title = f" ({work.title})" if work.title not in work.name else ""

@@ -10,6 +10,7 @@ Axes: Q queries, N records, k results.
 
 import functools
 import hashlib
+import os
 import pathlib
 from collections.abc import Callable
 from typing import Any
@@ -114,6 +115,10 @@ def _write_rows(
     with files.atomic_path(path) as temporary:
       shape = num_texts, *array.shape[1:]
       np.lib.format.open_memmap(temporary, "w+", array.dtype, shape)
+      # Of a file with holes a full disk would end the process by a signal,
+      # without a message.
+      with temporary.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
   stored = np.load(path, mmap_mode="r+")
   stored[rows] = array
   stored.flush()

@@ -1,5 +1,8 @@
 """Top-k of scores that are on the host, and what every search returns.
 
+Imports no JAX, so that BM25 and the modules of systems start fast; `search`
+searches on devices.
+
 Ties are broken alike in every search: score descending, then record index
 ascending. Records are stored sorted by id, so this is also the order of ids.
 

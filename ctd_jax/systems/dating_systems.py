@@ -38,7 +38,7 @@ class DatingConfig(registry.SystemConfig):
   # Folder of source texts whose bracket notes are read for their citations
   # (track T0+external); None = the gallery alone (T0).
   outside: str | None = None
-  off: tuple[str, ...] = ()  # evidence to do without, see `dating.options`
+  off: tuple[str, ...] = ()  # evidence left out, see `dating_model.EVIDENCE`
 
   def validate(self) -> None:
     """Raises ValueError for a missing folder or an unknown expert."""

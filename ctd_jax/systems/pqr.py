@@ -32,7 +32,6 @@ from ctd_jax.retrieval.host_search import Galleries, TopK
 from ctd_jax.systems import published, registry
 from ctd_jax.utils import output
 
-RECORD_FIELD, QUESTIONS_FIELD = "sid", "generated_queries"  # fields of a line
 MAX_QUESTIONS = 20  # pseudo-queries of a record, as in the release
 NUM_CLUSTERS = 4
 CLUSTER_SEED = 0  # of the initial centres
@@ -57,8 +56,8 @@ class PQRConfig(published.PublishedConfig):
     self.check_path("pseudo_queries")
 
 
-class _PseudoQueries(msgspec.Struct):
-  """A line of the file; see `RECORD_FIELD` and `QUESTIONS_FIELD`."""
+class PseudoQueries(msgspec.Struct):
+  """A line of the file of pseudo-queries."""
 
   sid: str | int
   generated_queries: list[str]
@@ -88,19 +87,17 @@ def read_pseudo_queries(
       continue
     location = f"{path}:{number}"
     try:
-      row = msgspec.json.decode(line, type=_PseudoQueries)
+      row = msgspec.json.decode(line, type=PseudoQueries)
     except msgspec.MsgspecError as error:
       raise ValueError(f"{location}: {error}") from None
     record_id = str(row.sid)
     if record_id not in allowed_ids:
       raise ValueError(
-        f"{location}: field {RECORD_FIELD}: {record_id!r} is not a record of "
+        f"{location}: field sid: {record_id!r} is not a record of "
         f"the data set, whose ids are like {min(allowed_ids)!r}"
       )
     if record_id in questions_by_record:
-      raise ValueError(
-        f"{location}: field {RECORD_FIELD}: {record_id!r} occurs twice"
-      )
+      raise ValueError(f"{location}: field sid: {record_id!r} occurs twice")
     stripped = (question.strip() for question in row.generated_queries)
     questions = list(dict.fromkeys(filter(None, stripped)))
     questions_by_record[record_id] = questions[:MAX_QUESTIONS]

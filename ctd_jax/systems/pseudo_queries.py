@@ -14,10 +14,10 @@ continues. The model sees only the text of a record. Needs the extra [llm].
 from __future__ import annotations
 
 import dataclasses
-import json
 import pathlib
 import re
 
+import msgspec
 from absl import flags
 
 from ctd_jax.benchmark.benchmark import Benchmark
@@ -103,13 +103,13 @@ def write_pseudo_queries(
       workers,
     )
   lines = [
-    {pqr.RECORD_FIELD: record_id, pqr.QUESTIONS_FIELD: parse_reply(reply)}
+    pqr.PseudoQueries(record_id, parse_reply(reply))
     for record_id, reply in replies.items()
   ]
-  text = "".join(json.dumps(x, ensure_ascii=False) + "\n" for x in lines)
+  text = "".join(msgspec.json.encode(x).decode() + "\n" for x in lines)
   path = folder / OUTPUT_FILE
   files.write_text(path, text)
-  counts = [len(line[pqr.QUESTIONS_FIELD]) for line in lines]
+  counts = [len(line.generated_queries) for line in lines]
   return (
     f"{path}: {sum(counts)} pseudo-queries of {len(lines)} records, none of "
     f"{counts.count(0)}"

@@ -327,7 +327,7 @@ def read_section(
     section_type: the dataclass.
 
   Raises:
-    ValueError: if the section lacks a field; the message names it.
+    ValueError: if a field of the section is unknown; the message names it.
   """
   fields = dict(config.get(section_type.SECTION) or {})
   allowed = [field.name for field in dataclasses.fields(section_type)]

@@ -199,7 +199,7 @@ def base_config() -> ml_collections.ConfigDict:
   m.mass_weight_init = 1.0  # of the log mass of the months asked for
   m.use_gaussian = False  # of a text over time; score_mode "temps" needs it
   m.gaussian_dim = 8  # its dimensions
-  # Adapters of a published encoder, which stays as it is; see `encoders.lora`.
+  # Adapters of a published encoder, which stays frozen; see `encoders.layers`.
   m.lora = ml_collections.ConfigDict()
   m.lora.rank = 0  # columns of the narrow matrices; 0 = all is trained
   m.lora.alpha = 32.0  # alpha / rank times their product is added

@@ -1,8 +1,8 @@
 """Training objective: encoding of a batch, and the weighted sum of its losses.
 
 Every system is a choice of weights and switches in `config.loss`; `losses` has
-the functions of arrays, `losses` those of all pairs of a batch,
-`train_step` takes the gradient.
+the functions of arrays and of all pairs of a batch, `train_step` takes the
+gradient.
 
 Axes: B queries in the global batch, H hard negatives a query.
 """

@@ -42,7 +42,12 @@ _LATER_FIELDS = (
 # Fields that may change between the parts of a run that is resumed: none of
 # them changes a number of the training.
 _FREE_FIELDS = (
-  *("data_dir", "sources", "keep_latest", "mesh", "wandb_project", "input"),
+  "data_dir",
+  "sources",
+  "keep_latest",
+  "mesh",
+  "wandb_project",
+  "input",
 )
 _FREE_EVAL_FIELDS = (
   *("splits", "baselines", "depth", "batch_size", "vectors_dir"),

@@ -95,15 +95,15 @@ def config_path() -> str:
   return config_flags.get_config_filename(flags.FLAGS["config"])
 
 
-def split_config_arguments(argv: Sequence[str]) -> tuple[str, list[str]]:
-  """Returns the config's path without its argument, and the override flags."""
+def list_config_overrides(argv: Sequence[str]) -> list[str]:
+  """Returns the flags that override fields of the config."""
   overrides = []
   for argument, next_argument in zip(argv, [*argv[1:], ""], strict=True):
     if argument.lstrip("-").startswith("config."):
       overrides.append(argument)
       if "=" not in argument and not next_argument.startswith("-"):
         overrides.append(next_argument)
-  return _find_config_flag(argv).partition(":")[0], overrides
+  return overrides
 
 
 def parse_flags(argv: Sequence[str]) -> list[str]:

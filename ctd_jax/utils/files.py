@@ -9,12 +9,14 @@ import csv
 import io
 import os
 import pathlib
+import re
 import shlex
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+import typing
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -85,6 +87,7 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 Row = TypeVar("Row", bound=msgspec.Struct)
+_BARE_POINT = re.compile(r"(?<!\d)\.(?=\d)")  # of .5 and -.5
 
 
 def read_csv_rows(
@@ -104,8 +107,15 @@ def read_csv_rows(
     ValueError: if a cell is wrong; the message names file, line and column.
   """
   columns = row_type.__struct_encode_fields__
+  numbers = {
+    field.encode_name
+    for field in msgspec.structs.fields(row_type)
+    if float in (field.type, *typing.get_args(field.type))
+  }
   with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
-    reader = csv.DictReader(file, delimiter=delimiter)
+    reader = csv.DictReader(
+      file, delimiter=delimiter, skipinitialspace=strip_cells
+    )
     header = reader.fieldnames or ()
     missing = [name for name in columns if name not in header]
     if missing:
@@ -127,6 +137,9 @@ def read_csv_rows(
         else None
         for name in columns
       }
+      for name in numbers:
+        # As spreadsheets write it; msgspec reads numbers as JSON does.
+        cells[name] = cells[name] and _BARE_POINT.sub("0.", cells[name])
       try:
         row = msgspec.convert(cells, row_type, strict=False)
       except msgspec.ValidationError as error:
@@ -180,16 +193,27 @@ def code_commit() -> str:
     return given_commit
 
 
-def read_tsv_rows(path: pathlib.Path) -> list[dict[str, str]]:
+def read_tsv_rows(
+  path: pathlib.Path, columns: Sequence[str] | None = None
+) -> list[dict[str, str]]:
   """Returns the rows of a TSV file with a header, as column -> cell.
 
+  Args:
+    columns: expected header; None accepts any.
+
   Raises:
-    ValueError: if a line has other columns than the header.
+    ValueError: if the header is another one, or a line has other columns than
+      the header; the message names file and line.
   """
   with path.open(encoding="utf-8", newline="") as file:
     # QUOTE_NONE: quotation marks belong to the text of a cell.
     table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
     rows = list(table)
+  if columns is not None and table.fieldnames != list(columns):
+    raise ValueError(
+      f"{path}, line 1: columns {', '.join(table.fieldnames or ['missing'])} "
+      f"should be {', '.join(columns)}, separated by tabs"
+    )
   for line, row in enumerate(rows, start=2):
     # DictReader files surplus cells under None and fills missing ones with it.
     if None in row or None in row.values():

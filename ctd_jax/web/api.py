@@ -55,6 +55,7 @@ class AskRequest(pydantic.BaseModel):
 class TimelineRequest(pydantic.BaseModel):
   """A timeline; the parameters of the page work too."""
 
+  # The first four are for the description of the API: `parse_query` reads them.
   q: str = ""
   intent: str = ""
   work: list[str] | None = None

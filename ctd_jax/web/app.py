@@ -254,7 +254,11 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
       with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
       return
-    make_app(settings)  # reports a damaged index once
+    # Opened once, so that a damaged index is reported once. Without its jobs:
+    # this process only watches over those that answer.
+    IndexHolder(
+      settings.index, settings.encoder, may_be_new=not settings.read_only
+    )
     _log_address(settings, listener)
     factory = functools.partial(make_app_of_process, settings)
     config = _make_config(factory, factory=True, workers=num_processes)

@@ -79,7 +79,7 @@ def view_correction(
 ) -> CorrectionView:
   """Returns a correction with its state and first record."""
   index = served.index
-  dated_with = served.remember(read_dated_with, correction.work)
+  dated_with = served.remember(_read_dated_with, correction.work)
   row = served_index.find_row(index, correction.work, correction.first_record)
   text = ""
   if row is not None:
@@ -97,7 +97,7 @@ def view_correction(
   )
 
 
-def read_dated_with(served: ServedIndex, name: str) -> DatedWith | None:
+def _read_dated_with(served: ServedIndex, name: str) -> DatedWith | None:
   """Returns what a work was dated with; None if the index has no such work."""
   works = {work.name: work for work in served.index.works}
   return correction_checks.read_dated_with(served.index, works.get(name))
@@ -130,26 +130,19 @@ def find_marks(
   served: ServedIndex, rows: Iterable[int]
 ) -> dict[int, CorrectionMark]:
   """Returns row -> mark of the records that have one."""
-  marked = served.remember(_list_marked, served.index.corrections.version())
-  marks = {}
-  for row in rows:
-    for span, mark in marked:
-      if row in span:
-        marks.setdefault(row, mark)
-  return marks
+  marks = served.remember(_mark_rows, served.index.corrections.version())
+  return {row: marks[row] for row in rows if row in marks}
 
 
-def _list_marked(
-  served: ServedIndex, version: int
-) -> list[tuple[range, CorrectionMark]]:
-  """Returns the rows of corrected records with their marks, newest first."""
+def _mark_rows(served: ServedIndex, version: int) -> dict[int, CorrectionMark]:
+  """Returns row -> mark of all corrected records; the newest one counts."""
   del version
   by_work: dict[str, list[Correction]] = {}
   for correction in served.index.corrections.history():
     by_work.setdefault(correction.work, []).append(correction)
-  marked = []
+  marks: dict[int, CorrectionMark] = {}
   for work, corrections in by_work.items():
-    dated_with = served.remember(read_dated_with, work)
+    dated_with = served.remember(_read_dated_with, work)
     row_of = corrections_lib.find_rows(
       served.index.folder, work, corrections_lib.list_ends(corrections)
     )
@@ -157,8 +150,9 @@ def _list_marked(
       state, _ = correction_checks.find_state(correction, dated_with)
       rows = corrections_lib.find_range(correction, row_of)
       if state != correction_checks.UNDONE and rows is not None:
-        marked.append((rows, CorrectionMark(state, correction.date)))
-  return marked
+        for row in rows:
+          marks.setdefault(row, CorrectionMark(state, correction.date))
+  return marks
 
 
 @dataclasses.dataclass(frozen=True)

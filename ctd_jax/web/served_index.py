@@ -212,9 +212,8 @@ class IndexHolder:
     self._mark = self._read_mark()
     self.opened: ServedIndex | None = None  # the state opened last
     if may_be_new and self._mark == _NO_MARK:
-      from ctd_jax.index.building import (
-        index_builder,  # takes seconds to import
-      )
+      # Takes seconds to import.
+      from ctd_jax.index.building import index_builder
 
       if index_builder.is_new_folder(folder):
         return

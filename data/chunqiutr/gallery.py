@@ -254,9 +254,9 @@ def name_versions(
   Records of equal events share a version, one whose event is None has none. The
   numbers are shuffled, so that they tell nothing about time.
   """
-  event_ids = list(dict.fromkeys(event for _, event in records_with_events))
-  if None in event_ids:
-    event_ids.remove(None)
+  event_ids = list(
+    dict.fromkeys(e for _, e in records_with_events if e is not None)
+  )
   random.Random(seed).shuffle(event_ids)
   names = {event: f"v{number:05d}" for number, event in enumerate(event_ids)}
   return [

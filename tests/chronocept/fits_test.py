@@ -189,6 +189,14 @@ def test_bad_points_are_named(tmp_path, text, message):
     curve_fits.read_points(path, 1.1)
 
 
+def test_points_of_a_spreadsheet_are_read(tmp_path):
+  path = tmp_path / "points.csv"
+  path.write_text('"curve", minutes, validity\r\na, 100, .5\r\na, 1, 0.25\r\n')
+  times, values = curve_fits.read_points(path, 10.0)["a"]
+  np.testing.assert_allclose(times, [0, 2])
+  assert values.tolist() == [0.25, 0.5]
+
+
 def test_a_curve_that_cannot_be_fitted_is_named():
   points = {"b": (np.array([0.0, 5.0, 9.0]), np.array([0.1, 0.9, 0.2]))}
   with pytest.raises(ValueError, match="curve b: lognormal has no value at"):

@@ -340,3 +340,28 @@ def test_a_calendar_that_begins_within_a_year_has_all_of_it(
   before = {int(calendar.months[m.month]) for m in months if not m.in_use}
   assert in_use == set(range(first_used, 13))
   assert before == set(range(1, first_used))
+
+
+@pytest.mark.parametrize(
+  ("rows", "message"),
+  [
+    ("wu\t222\t1802469\t10-13\t9090\n", "line 2: months '10-13' are not in"),
+    ("wu\t222\t1802469\t10-x\t909\n", "line 2: months '10-x' should look"),
+    ("wu\t222\t1802469\t10-12\t9090\n", "line 2: '10-12' does not have 4"),
+    (
+      "wu\t222\t1802469\t10-12\t909\nwu\t223\t1802600\t1-3\t909\n",
+      "wu: years do not follow",
+    ),
+    ("wu\t222\n", "line 2: should have the columns"),
+  ],
+)
+def test_a_damaged_table_is_named_with_its_line(
+  rows, message, tmp_path, monkeypatch
+):
+  monkeypatch.setattr(reigns, "reign_table_dir", lambda: tmp_path / "reigns")
+  (tmp_path / "calendars").mkdir()
+  columns = "\t".join(calendar_tables.TABLE_COLUMNS["lunations"])
+  table = tmp_path / "calendars" / "lunations.tsv"
+  table.write_text(f"{columns}\n{rows}", encoding="utf-8")
+  with pytest.raises(ValueError, match=message):
+    calendar_tables.load_streams.__wrapped__()

@@ -3,8 +3,6 @@
 import dataclasses
 import doctest
 import functools
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -22,6 +20,7 @@ from ctd_jax.dating.dating_model import DatingModel
 from ctd_jax.dating.experts import base, date_features, words
 from tests.benchmarks import posterior_metrics
 from tests.dating import chronicles
+from tests.tools import processes
 
 MODEL = DatingModel.without(["neural"])
 TIMELINE = reigns.load_timeline("mini")
@@ -248,9 +247,7 @@ def test_a_model_says_what_it_is_fitted_on():
     "from ctd_jax import DatingModel\n"
     "DatingModel.without(['neural']).fit('text', [1])"
   )
-  done = subprocess.run(
-    [sys.executable, "-c", code], capture_output=True, text=True, check=False
-  )
+  done = processes.run_python("-c", code)
   assert done.returncode == 1
   assert "TypeError: expected a Corpus from" in done.stderr
   assert "got str and list" in done.stderr

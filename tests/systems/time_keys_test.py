@@ -1,6 +1,9 @@
-"""The metadata oracle: every record of the month first, whatever it says."""
+"""What date rules read, and the oracle that is given the time keys."""
 
 import dataclasses
+
+import jax
+import numpy as np
 
 from ctd_jax.benchmark import runs
 from ctd_jax.evaluation import protocol
@@ -33,3 +36,21 @@ def test_without_commentary_it_is_always_right_whatever_records_say():
     if "neg0" in run.gallery:
       assert table.mean_of_family("hit@1") == 1
     assert table.mean_of_family("hit@5") == 1
+
+
+def test_rules_read_no_time_keys():
+  # Track T0: with the keys of all records the same, nothing changes.
+  key = BENCHMARK.records[0].key
+  records = [dataclasses.replace(r, key=key) for r in BENCHMARK.records]
+  hidden = dataclasses.replace(BENCHMARK, records=tuple(records))
+  config = synthetic.config()
+  config.eval.baselines = ("rules",)
+  found = [
+    registry.make_systems(benchmark, config)["rules"].search(
+      [query.text for query in QUERIES],
+      10,
+      protocol.gallery_masks(BENCHMARK.kinds),
+    )
+    for benchmark in (BENCHMARK, hidden)
+  ]
+  jax.tree.map(np.testing.assert_array_equal, *found)

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import re
-import subprocess
-import sys
 
 import pytest
 
@@ -12,6 +10,7 @@ from ctd_jax.tasks import evidence_packs
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.tasks.chat_server import serving
+from tests.tools import processes
 
 BENCHMARK = synthetic.benchmark()
 PACKS = evidence_packs.make_packs(
@@ -160,12 +159,7 @@ def dated_reader(messages):
 
 
 def run(*arguments):
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax.tasks.evidence_qa", *arguments],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  return processes.run_python("-m", "ctd_jax.tasks.evidence_qa", *arguments)
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
-from ctd_jax.training import compilation
+from ctd_jax.training import compilation, devices, train_step
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # One of two processes, whose folder is the one that its environment names.
@@ -200,3 +200,18 @@ def test_a_compiler_that_knows_the_options(monkeypatch):
   matrix = np.arange(6.0).reshape(2, 3)
   multiply = jax.jit(jnp.matmul, compiler_options=options)
   np.testing.assert_array_equal(multiply(matrix, matrix.T), matrix @ matrix.T)
+
+
+def test_steps_are_compiled_with_the_options(monkeypatch):
+  taken = []
+  monkeypatch.setattr(compilation, "choose_options", lambda device: "options")
+  monkeypatch.setattr(
+    jax, "jit", lambda function, **options: taken.append(options)
+  )
+  for name in ("abstract_state", "get_shardings"):
+    monkeypatch.setattr(train_step, name, lambda *args: None)
+  mesh = devices.make_mesh(1)
+  objective = types.SimpleNamespace(model=None, mesh=mesh)
+  train_step.make_train_step(objective, None, 0)
+  train_step.make_encode_step(None, mesh)
+  assert [each["compiler_options"] for each in taken] == ["options"] * 2

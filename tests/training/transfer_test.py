@@ -5,7 +5,6 @@ import os
 import pathlib
 import shutil
 import subprocess
-import sys
 
 import pytest
 
@@ -17,6 +16,7 @@ from ctd_jax.training import experiment, run_folder, transfer
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.data.common import beir_files
+from tests.tools import processes
 from tests.training import synthetic_run
 
 
@@ -149,13 +149,9 @@ def test_a_split_that_is_not_there_is_named(folder, tmp_path):
 
 
 def call(*arguments: str, cwd: pathlib.Path) -> subprocess.CompletedProcess:
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax.evaluate", *arguments],
-    cwd=cwd,
-    env={**os.environ, "JAX_NUM_CPU_DEVICES": "1"},
-    capture_output=True,
-    text=True,
-    check=False,
+  environment = {**os.environ, "JAX_NUM_CPU_DEVICES": "1"}
+  return processes.run_python(
+    "-m", "ctd_jax.evaluate", *arguments, cwd=cwd, env=environment
   )
 
 

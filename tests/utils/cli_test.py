@@ -8,15 +8,11 @@ import pytest
 
 import ctd_jax
 from ctd_jax import cli
+from tests.tools import processes
 
 
 def run(*arguments: str) -> subprocess.CompletedProcess:
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax.cli", *arguments],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  return processes.run_python("-m", "ctd_jax.cli", *arguments)
 
 
 def test_help_lists_every_command(capsys):

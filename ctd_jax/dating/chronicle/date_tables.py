@@ -225,7 +225,7 @@ def format_summary(
 
 
 def _describe_contradictions(rows: Sequence[DatedSection]) -> str:
-  """Returns the number of contradicted printed dates, and the first one."""
+  """Returns the number of contradicted printed dates, and the first few."""
   contradicted = [row for row in rows if row.contradicted]
   if not contradicted:
     return "no printed date"

@@ -155,9 +155,9 @@ def _check_header(path: pathlib.Path, header: Sequence[str]) -> None:
   for name in header:
     if name not in COLUMNS:
       nearest = difflib.get_close_matches(name, COLUMNS, 1)
-      hint = f"; {nearest[0]!r}?" if nearest else ""
+      hint = f" (did you mean {nearest[0]!r}?)" if nearest else ""
       raise ValueError(
-        f"{location}: column {name!r} is unknown{hint} Expected "
+        f"{location}: column {name!r} is unknown{hint}; expected "
         f"{', '.join(COLUMNS)}, separated by tabs"
       )
   if len(set(header)) < len(header):

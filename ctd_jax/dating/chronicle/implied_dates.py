@@ -328,7 +328,7 @@ def _read_note(date: PrintedDate, text: str) -> PrintedDate:
   ):
     return date
   statements = list(date.statements)
-  year = _read_digits(digits) if digits else 0
+  year = numerals.parse_year_number(digits) if digits else 0
   if year:
     is_before = note["before"] or note["before_era"]
     statements.append((COMMON_YEAR_STATEMENT, 1 - year if is_before else year))
@@ -341,16 +341,6 @@ def _read_note(date: PrintedDate, text: str) -> PrintedDate:
     end=note.end(),
     last_part=DatePart.CYCLE,
     statements=tuple(dict.fromkeys(statements)),
-  )
-
-
-def _read_digits(digits: str) -> int:
-  """Returns the number of 「1597」 or 「一五九七」."""
-  return int(
-    "".join(
-      d if d.isdecimal() else str(numerals.UNIT_DIGITS.find(d) + 1)
-      for d in digits
-    )
   )
 
 

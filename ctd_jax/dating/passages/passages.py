@@ -358,11 +358,14 @@ class PassageDater:
       external_texts: texts outside the corpus; their citations count too.
 
     Raises:
-      ValueError: if no record has a label, or a large corpus comes with
-        external texts.
+      ValueError: if no record has a label, `row_ids` do not ascend, or a large
+        corpus comes with external texts.
     """
     if row_ids is None:
       row_ids = np.arange(len(texts))
+    if (np.diff(row_ids) <= 0).any():
+      # A record that `exclude` names would not be found, and date itself.
+      raise ValueError("row_ids should ascend")
     if not labels.is_known.any():
       raise ValueError(Note("problem.passage.none"))
     if len(texts) <= fitting.MAX_FITTED_RECORDS:

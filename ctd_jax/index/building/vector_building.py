@@ -161,7 +161,10 @@ def plan_vectors(
     encoder: encoder from the flag; `encoders.NO_ENCODER` for none, None for
       `previous`.
   """
-  if encoder == encoders.NO_ENCODER or not (encoder or previous):
+  if encoder == encoders.NO_ENCODER or (encoder is None and previous is None):
     return None
-  path = encoders.find_encoder_path(encoder) if encoder else previous.path
+  # An empty path, as of a shell variable that is not set, is refused.
+  path = (
+    previous.path if encoder is None else encoders.find_encoder_path(encoder)
+  )
   return VectorPlan(path, previous, encoder is not None, data_dir)

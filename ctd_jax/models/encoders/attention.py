@@ -60,7 +60,7 @@ class AttentionScope(flax.struct.PyTreeNode):
 
 
 def check_options(config: EncoderFields) -> None:
-  """Raises ValueError if an option of an encoder is none that there is."""
+  """Raises ValueError if an option is unknown or out of range."""
   for name, choices in (
     ("dtype", layers.DTYPES),
     ("attention", IMPLEMENTATIONS),

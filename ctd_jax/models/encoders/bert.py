@@ -2,7 +2,7 @@
 
 The paper's first backbone is a BERT, and the small encoder that trains from
 scratch has the same geometry: post-layer-norm, exact GELU, learned positions.
-`pretrained.state_dict` loads published weights.
+`pretrained.weights` loads published weights.
 
 Axes: B texts, L tokens, S tokens whose states are wanted, D features, H heads,
 E features of a head.
@@ -186,7 +186,7 @@ class BertLayer(nn.Module):
 class BertEncoder(nn.Module):
   """Contextual states of all tokens or some, fp32 [B, S, D].
 
-  Submodules are named after the reference weights; `pretrained.tensor_names`
+  Submodules are named after the reference weights; `weights.tensor_table`
   has one row for each. The states before the first block and after each block
   are sown as "states" into the intermediates.
 

@@ -3,7 +3,7 @@
 The paper's second backbone is Qwen3-Embedding. The families are one network
 with three switches: norms of queries and keys (Qwen3), biases of the
 projections (Qwen2), and whether a token attends to later ones (GTE-Qwen2 does).
-`pretrained.state_dict` loads published weights.
+`pretrained.weights` loads published weights.
 
 Axes: B texts, L tokens, S tokens whose states are wanted, D features, H query
 heads, J key and value heads, E features of a head.

@@ -141,7 +141,7 @@ TokenMask = Int[AnyArray, "B L"] | Bool[AnyArray, "B L"]
 
 # Names of the axes of devices, and the platform of these.
 #
-# The mesh itself is made by `training.partitioning`.
+# The mesh itself is made by `training.devices`.
 
 
 DATA, FSDP, TENSOR = "data", "fsdp", "tensor"

@@ -396,13 +396,14 @@ def read_points(path: pathlib.Path, base: float) -> CurvePoints:
   """
   if not path.is_file():
     raise FileNotFoundError(f"--points={path}: no such file")
-  header = path.read_text("utf-8-sig").partition("\n")[0]
-  if ("minutes" in header) == ("log_time" in header):
+  header = path.read_text("utf-8-sig").partition("\n")[0].strip()
+  columns = [name.strip(' "') for name in header.split(",")]
+  if ("minutes" in columns) == ("log_time" in columns):
     raise ValueError(
       f"--points={path}:1: columns are {header or 'none'}; expected curve, "
       "minutes or log_time, and validity"
     )
-  is_log = "log_time" in header
+  is_log = "log_time" in columns
   rows = files.read_csv_rows(path, _LogTimePoint if is_log else _MinutesPoint)
   points_by_curve: dict[str, dict[float, float]] = {}
   for line, row in rows:

@@ -66,7 +66,7 @@ def compute_target_measures(
   Raises:
     ValueError: if a prediction is not finite.
   """
-  _check_finite("prediction", predicted)
+  _check_finite(predicted)
   errors = truth - predicted
   mse = np.mean(errors**2, axis=-2)
   variance = truth.var(axis=-2)
@@ -124,11 +124,11 @@ def _correlate(x: np.ndarray, y: np.ndarray) -> np.ndarray:
   )
 
 
-def _check_finite(name: str, values: Float[np.ndarray, "*R N T"]) -> None:
+def _check_finite(predictions: Float[np.ndarray, "*R N T"]) -> None:
   """Raises ValueError for a value that is not finite, naming the sample."""
-  for *_, sample, target in np.argwhere(~np.isfinite(values)):
+  for *_, sample, target in np.argwhere(~np.isfinite(predictions)):
     raise ValueError(
-      f"{name} {TARGETS[target]} of sample {sample} is not a finite number"
+      f"prediction {TARGETS[target]} of sample {sample} is not a finite number"
     )
 
 

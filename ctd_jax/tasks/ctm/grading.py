@@ -159,9 +159,8 @@ def read_answers(
   by_id = {question.question_id: question for question in questions}
   allowed = {"question": by_id, "style": STYLES, "correct": ("0", "1")}
   answers = []
-  for line, row in enumerate(files.read_tsv_rows(path), start=2):
-    if tuple(row) != COLUMNS:
-      raise ValueError(f"{path}: columns should be {', '.join(COLUMNS)}")
+  rows = files.read_tsv_rows(path, COLUMNS)
+  for line, row in enumerate(rows, start=2):
     for column, allowed_values in allowed.items():
       if row[column] not in allowed_values:
         raise ValueError(

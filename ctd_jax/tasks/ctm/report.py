@@ -206,7 +206,7 @@ def write_report(
   """Writes report.md of one or more systems, with links to the plots.
 
   Args:
-    folder: folder for report.md and the plots, see `plots.write_plots`.
+    folder: folder for report.md and the plots, see `write_plots`.
   """
   blocks = [
     format_report(graded, name, notes.get(name, {}))

@@ -377,3 +377,18 @@ def test_the_real_works():
     if counts["years_checked"]:
       assert counts["years_agreed"] / counts["years_checked"] > 0.92, source
   assert 11_000 < len(comments) < 13_000
+
+
+def test_several_years_in_one_bracket():
+  years = text_alignment.parse_years("十二年莊元年二年", 2)
+  assert years == [(2, 12), (3, 1), (3, 2)]
+
+
+def test_a_retold_title_finds_its_part(anchor):
+  matcher = text_alignment.AnchorMatcher(anchor)
+  year = [(1, 1)]
+  assert matcher.best_match("嶧退師騫翟之言", year).segment_index == 5
+  assert matcher.best_match("騫來聘", year).score < text_alignment.MIN_SCORE
+  assert matcher.find_match("泠侯使弟騫來聘", year, [(1, 2)]).segment_index == 7
+  assert matcher.find_match("嶧人侵我東鄙", year, [(1, 2)]).score == 1
+  assert matcher.best_match("嶧人", [(3, 1)]) is None

@@ -164,8 +164,7 @@ def test_queries_that_nobody_judged_are_left_out_aloud(folder, caplog):
   assert (asked.query_id, asked.positives) == ("q9", ())
 
 
-# What is wrong in which file: words of it, what stands there instead, the
-# message.
+# By file: text to replace, its replacement, and the message expected.
 BAD = {
   "corpus.jsonl": [
     ('"d2"', '"d1"', "corpus.jsonl:2: _id: 'd1' also occurs in line 1"),

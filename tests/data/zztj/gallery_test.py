@@ -288,3 +288,15 @@ def test_real_headings_name_every_year(real_files):
     for _, key in juan.printed_juan.year_headings
   ]
   assert years == [key for key in TIMELINE.months if key.month == 1]
+
+
+def test_places_in_another_edition():
+  places = editions.align_positions("甲乙丙丁戊", "甲丙丁己戊")
+  assert places.tolist() == [0, 1, 1, 2, 4, 5]
+  assert editions.align_positions("", "甲").tolist() == [1]
+
+
+def test_an_entry_belongs_where_most_of_it_stands():
+  assert editions.find_stretch([0, 10], 9, 20) == 1
+  assert editions.find_stretch([0, 10], 2, 12) == 0
+  assert editions.find_stretch([5], 0, 4) is None

@@ -4,8 +4,6 @@ import csv
 import dataclasses
 import random
 import re
-import subprocess
-import sys
 
 import matplotlib.image
 import numpy as np
@@ -23,6 +21,7 @@ from ctd_jax.dating.chronicle import (
 from ctd_jax.dating.chronicle import calendar as calendar_lib
 from tests.dating.chronicle.emissions_test import evidence
 from tests.dating.chronicles import format_table, records_of
+from tests.tools import processes
 
 ERAS = format_table(
   ("安初", 300, 6), ("永熹", 306, 5), ("熙和", 311, 9), ("始寧", 320, 10)
@@ -449,12 +448,8 @@ def test_a_year_may_begin_with_its_tenth_month():
 
 
 def run(*arguments, cwd):
-  return subprocess.run(
-    [sys.executable, "-m", "ctd_jax.date", *arguments],
-    capture_output=True,
-    text=True,
-    cwd=cwd,
-    timeout=300,
+  return processes.run_python(
+    "-m", "ctd_jax.date", *arguments, cwd=cwd, timeout=300
   )
 
 
