@@ -215,7 +215,7 @@ DATES_HEADER = "file\trecord\tstart\tstop\tprobability"
   ("header", "rows", "message"),
   [
     ("", ["2\t安初三年"], "line 2, column 'date': '初三' is not a date|line 1"),
-    ("recrd\tdate", [], "line 1: column 'recrd' is unknown; 'record'?"),
+    ("recrd\tdate", [], "line 1: column 'recrd' is unknown .* mean 'record'"),
     ("record\tspan", [], "line 1: .*expected date, and record or line"),
     (DATES_HEADER, [], "line 1: these are the columns of dates.tsv; expected"),
     ("record\tdate\tdate", [], "line 1: a column occurs twice"),
