@@ -7,6 +7,7 @@ DistributedDataParallel averages the gradients.
 Axes: Q queries of a process, D features, F frequencies.
 """
 
+import os
 import pathlib
 
 import numpy as np
@@ -118,6 +119,9 @@ def _run_process(rank, processes, folder):
   }
   np.savez(folder / f"process_{rank}.npz", loss=loss.detach(), **gradients)
   distributed.destroy_process_group()
+  # A thread of torch that wants the interpreter while it shuts down aborts the
+  # process; the outputs are written, so nothing has to be shut down.
+  os._exit(0)
 
 
 def run_processes(
