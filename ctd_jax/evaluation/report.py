@@ -12,7 +12,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import jinja2
 import numpy as np
 
 from ctd_jax.benchmark import runs
@@ -27,7 +26,7 @@ from ctd_jax.evaluation import (
   results,
   summary,
 )
-from ctd_jax.utils import files
+from ctd_jax.utils import files, output
 
 # Figures of different tracks never stand in one table, since their systems
 # read different information.
@@ -245,13 +244,9 @@ def write_page(
   """
   splits = list(run_summary.years)
   split = "test" if "test" in splits else splits[0]
-  template = jinja2.Environment(
-    loader=jinja2.PackageLoader("ctd_jax", "evaluation"),
-    autoescape=True,  # texts of a corpus may hold < and &
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-  ).get_template("report_page.html")
+  template = output.open_templates("evaluation").get_template(
+    "report_page.html"
+  )
   text = template.render(
     name=run_summary.benchmark.name,
     system=run_summary.system,

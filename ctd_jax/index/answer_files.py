@@ -10,7 +10,6 @@ import html
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import jinja2
 import markupsafe
 import numpy as np
 
@@ -225,7 +224,8 @@ def format_page(answer: Answer) -> str:
   figure = ""
   if answer.dates is not None:
     figure = draw_posterior(answer.dates.curve)
-  return _load_template().render(
+  template = output.open_templates("index").get_template("answer_page.html")
+  return template.render(
     answer=answer,
     figure=markupsafe.Markup(figure),  # its texts are escaped
     chance=answers.format_chance,
@@ -236,17 +236,6 @@ def format_page(answer: Answer) -> str:
     spans=functools.partial(answers.format_spans, max_spans=8),
     split_marks=split_marks,
   )
-
-
-@functools.cache
-def _load_template() -> jinja2.Template:
-  return jinja2.Environment(
-    loader=jinja2.PackageLoader("ctd_jax", "index"),
-    autoescape=True,  # texts of a corpus may hold < and &
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-  ).get_template("answer_page.html")
 
 
 def split_marks(

@@ -1,9 +1,10 @@
-"""Tables as text, figures as PNG, and the progress of long loops."""
+"""Tables as text, templates of pages, figures, and the progress of loops."""
 
 from __future__ import annotations
 
 import csv
 import datetime
+import functools
 import io
 import os
 import sys
@@ -17,6 +18,7 @@ from rich import cells
 from ctd_jax.utils import files
 
 if TYPE_CHECKING:
+  import jinja2
   import matplotlib.axes
   import matplotlib.figure
 
@@ -130,6 +132,24 @@ COLOURS = (
 def colour_at(index: int) -> str:
   """Returns the colour of a series; colours repeat after the last."""
   return COLOURS[index % len(COLOURS)]
+
+
+@functools.cache
+def open_templates(folder: str) -> jinja2.Environment:
+  """Returns the templates of pages in a folder of the package.
+
+  Args:
+    folder: path below `ctd_jax`, such as "index".
+  """
+  import jinja2
+
+  return jinja2.Environment(
+    loader=jinja2.PackageLoader("ctd_jax", folder),
+    autoescape=True,  # corpus texts may hold < and &
+    trim_blocks=True,
+    lstrip_blocks=True,
+    undefined=jinja2.StrictUndefined,
+  )
 
 
 def make_figure(width: float, height: float) -> matplotlib.figure.Figure:

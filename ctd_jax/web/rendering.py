@@ -33,7 +33,7 @@ from ctd_jax.chronology import reigns
 from ctd_jax.index import answer_files, answers, calendars, ranking
 from ctd_jax.index.answers import clean
 from ctd_jax.index.question_calendar import QuestionError
-from ctd_jax.utils import notes
+from ctd_jax.utils import notes, output
 from ctd_jax.utils.notes import (
   ENGLISH,
   SIMPLIFIED,
@@ -364,13 +364,7 @@ def _name_month(language: str, name: str) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-  environment = jinja2.Environment(
-    loader=jinja2.PackageLoader("ctd_jax", "web/templates"),
-    autoescape=True,  # corpus texts may hold < and &
-    trim_blocks=True,
-    lstrip_blocks=True,
-    undefined=jinja2.StrictUndefined,
-  )
+  environment = output.open_templates("web/templates")
   environment.filters |= {
     "chance": answers.format_chance,
     "clean": answers.clean,

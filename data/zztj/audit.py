@@ -1,4 +1,4 @@
-"""Compares the scan's dates with year headings that it has not read.
+"""Compares the scan's dates with year headings that the scanner did not see.
 
 The scanner was written for the Annals. Its accuracy on a chronicle that nobody
 tuned it for can be measured if one edition prints the years and another has

@@ -9,11 +9,11 @@ other works that begin where their editions print a month, those of all works
 together; all that reads as a date is stripped from them. What is right is what
 the editions print (`chronicle_gold`). Systems are
 
-  parser          what a text prints of its date, every month else as likely
+  parser          the date a text prints; months that fit it are equally likely
   dating-fitted   the pipeline of counts, with weights learned on the chronicle
-  ctd             a trained dual encoder: a text is of the months of the dated
-                  texts that it is like. Its parameters know nothing of the
-                  chronicle; how far a likeness counts is learned on it
+  ctd             a trained dual encoder: a text gets the months of the dated
+                  texts it resembles. The encoder has not seen the chronicle;
+                  how much a resemblance counts is learned on it
 
 Measured of the posterior, with intervals that resample the years:
 
@@ -236,7 +236,7 @@ def pool_neighbours(
 
   Args:
     scores: of texts against dated sections, [n, m].
-    month_matrix: 1 where a section is of a month, [m, K].
+    month_matrix: 1 where a section is dated to a month, [m, K].
     factor: on the scores.
     undecided: share that is spread over all months.
   """

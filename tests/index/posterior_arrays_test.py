@@ -1,4 +1,4 @@
-"""Posteriors on disk, by record and by month: what is kept, masses, damage."""
+"""Tests of posteriors on disk, by record and by month."""
 
 import numpy as np
 import pytest
