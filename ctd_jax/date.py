@@ -11,8 +11,9 @@ installed one (lu). Use --reigns=CE or CE:700-1160 for annals in English or
 Latin.
 
 The output has one row per section, in the --formats you choose, and dates.png,
-a plot of the dates along the text. The command refuses a folder that holds the
-dates of another text. The main columns are
+a plot of the dates along the text. Files of these formats are overwritten; a
+folder with dates in other formats is refused, since they would come from
+another run. The main columns are
 
   reign, year, month, leap_month   the most probable month; leap_month is 1 for
                                    the leap month that follows this month
@@ -90,7 +91,7 @@ if __name__ == "__main__":
     "unit",
     chronicle_input.LINE,
     chronicle_input.UNITS,
-    "Unit that makes a record in plain text: a line, or a paragraph between "
+    "What counts as a record in plain text: a line, or a paragraph between "
     "blank lines. Example: --unit=paragraph",
   )
   flags.DEFINE_string(

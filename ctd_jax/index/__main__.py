@@ -32,8 +32,8 @@ it) or a published encoder. The index keeps the vectors and the encoder's path.
 
 Corrections come from the pages of `ctd-jax serve` or from --correct=FILE. They
 count as certain whenever their work is dated; a correction whose records are
-gone or have changed is left out and reported. --redate dates again the works
-whose corrections have changed, from the same unchanged sources.
+gone or have changed is left out and reported. --redate dates works again if
+their corrections have changed; their sources must be unchanged.
 --corrections=FILE exports them: .tsv for --fixed, .csv and .jsonl with the
 full history, .xml as TEI. --undo undoes corrections by number.
 
@@ -143,13 +143,13 @@ def main(runner_arguments: Sequence[str]) -> None:
 
 
 def _check_alone(name: str) -> None:
-  """Raises ValueError if flags for adding works are set too."""
+  """Raises ValueError if flags of a build are set too."""
   others = [
     f"--{name}" for name in _FLAGS_OF_ADDING if flags.FLAGS[name].present
   ]
   if others:
     raise ValueError(
-      f"--{name} cannot add works; leave out {', '.join(others)}"
+      f"--{name} takes the works as they are; leave out {', '.join(others)}"
     )
 
 
@@ -194,8 +194,9 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Calendar of a new index: polities of China, Japan and Korea (宋), zh, ja, "
-    "ko or all; CE or CE:700-1160; a reign table (TSV); or an installed table "
+    "Calendar of a new index: polities of China, Japan and Korea, separated by "
+    "commas (遼,宋,金), zh, ja, ko or all; CE or CE:700-1160; a reign table "
+    "(TSV); or an installed table "
     f"({', '.join(chronicle_input.list_installed_tables())}). Default: the "
     "calendar of the data set. Example: --reigns=宋",
   )
@@ -254,8 +255,8 @@ if __name__ == "__main__":
   flags.DEFINE_bool(
     "redate",
     False,
-    "Date the works with changed corrections again, from the source they were "
-    "added from. Example: --redate",
+    "Date works again if their corrections have changed, from the sources they "
+    "were added from. Example: --redate",
   )
   flags.DEFINE_string(
     "correct",

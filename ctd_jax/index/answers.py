@@ -69,7 +69,7 @@ class Reading:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Understanding:
-  """The time, words and day that a question was taken to mean."""
+  """How a question was understood: its time, words and day."""
 
   intervals: tuple[Span, ...] = ()  # months asked for
   common_era: tuple[str, ...] = ()  # years of each interval

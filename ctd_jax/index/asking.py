@@ -51,7 +51,7 @@ MAX_OTHER_TIMES = 1000
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SearchScope:
-  """Records that answer a question, and their number."""
+  """Which records a search may return, and how many."""
 
   k: int = 10
   skip: int = 0  # better records, shown on earlier pages
@@ -247,7 +247,7 @@ def _describe_search(
   in_time: Sequence[RankedRecord],
   shown: Sequence[RankedRecord],
 ) -> list[Note]:
-  """Returns notes on how words were looked for."""
+  """Returns notes on how words were searched."""
   notes = []
   phrases = "、".join(words)
   num_near = sum(not item.word_score for item in shown)

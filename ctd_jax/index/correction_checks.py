@@ -1,4 +1,4 @@
-"""Meaning of an index's corrections, and which of them its dates follow.
+"""Checks corrections, says which the dates include, and dates works again.
 
   >>> checked = check_correction(                           # doctest: +SKIP
   ...   index, "annals", "12", "12", "晉武帝泰始二年三月")

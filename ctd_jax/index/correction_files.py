@@ -31,9 +31,9 @@ from ctd_jax.index import (
   database,
   record_answers,
 )
+from ctd_jax.index.building.staged_works import DatedWith
 from ctd_jax.index.building.work_corrections import RecordFinder
-from ctd_jax.index.correction_tei import LocatedCorrection
-from ctd_jax.index.corrections import Correction
+from ctd_jax.index.corrections import Correction, LocatedCorrection
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.utils import files, notes
@@ -91,7 +91,14 @@ def export_corrections(
     )
   located = _locate_corrections(index, chosen)
   if export_format in (CSV, JSONL):
-    rows = [_describe(index, row) for row in located]
+    works = {row.correction.work: row.work for row in located}
+    dated_with = {
+      name: correction_checks.read_dated_with(index, work)
+      for name, work in works.items()
+    }
+    rows = [
+      _describe(index, row, dated_with[row.correction.work]) for row in located
+    ]
     if export_format == CSV:
       content = answer_files.format_rows(rows, COLUMNS, answer_files.CSV)
     else:
@@ -197,10 +204,11 @@ def _locate_corrections(
   return located
 
 
-def _describe(index: IndexFolder, row: LocatedCorrection) -> dict[str, Any]:
+def _describe(
+  index: IndexFolder, row: LocatedCorrection, dated_with: DatedWith | None
+) -> dict[str, Any]:
   """Returns a correction's row for csv and jsonl."""
   first = row.records[0] if row.records else None
-  dated_with = correction_checks.read_dated_with(index, row.work)
   state, problem = correction_checks.find_state(
     row.correction, dated_with, row.problem
   )
@@ -289,7 +297,7 @@ _Key = tuple[str, str, str, str]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ImportResult:
-  """Results for the rows of a table."""
+  """Counts of a table's rows, and the refused ones."""
 
   added: int
   present: int  # made before, by this table or another

@@ -7,7 +7,6 @@ of several, `-iso` are days of the proleptic Gregorian calendar. `resp` is the
 reader; the reader's note follows the record.
 """
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -20,10 +19,8 @@ from ctd_jax.dating.chronicle.tei_output import (
   format_custom_date,
 )
 from ctd_jax.index import calendars, record_answers
-from ctd_jax.index.corrections import Correction
-from ctd_jax.index.database import IndexedWork, IndexRecord
+from ctd_jax.index.corrections import LocatedCorrection
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.utils.notes import Note
 
 _CALENDAR, _NOBODY = "regnal", "a reader"
 _HEADER = """\
@@ -60,22 +57,6 @@ _READER = """\
           <name xml:id="{key}">{name}</name>
         </respStmt>
 """
-
-
-@dataclasses.dataclass(kw_only=True)
-class LocatedCorrection:
-  """A correction with its records."""
-
-  correction: Correction
-  work: IndexedWork | None  # None if the index has none of this name
-  records: Sequence[IndexRecord] = ()  # without headings; none if they are gone
-  months: Sequence[int] = ()  # allowed; none if the records are gone
-  problem: Note | str = ""  # why there are none, else ""
-
-  @property
-  def title(self) -> str:
-    """Title of the work."""
-    return self.work.title or self.work.name
 
 
 def format_corrections(

@@ -209,6 +209,23 @@ class Correction:
     return f"{self.first_record}..{self.last_record}"
 
 
+@dataclasses.dataclass(kw_only=True)
+class LocatedCorrection:
+  """A correction with its records."""
+
+  correction: Correction
+  work: database.IndexedWork | None  # None if the index has none of this name
+  # Without headings; none if they are gone.
+  records: Sequence[database.IndexRecord] = ()
+  months: Sequence[int] = ()  # allowed; none if the records are gone
+  problem: Note | str = ""  # why records and months are missing, else ""
+
+  @property
+  def title(self) -> str:
+    """Title of the work."""
+    return self.work.title or self.work.name
+
+
 _COLUMNS = tuple(field.name for field in dataclasses.fields(Correction))
 _GIVEN = (
   "work",
@@ -475,7 +492,7 @@ class CorrectionStore:
 
 
 def _check_fields(given: dict[str, str], key: str) -> None:
-  """Raises ValueError for a field that is empty, too long or no text."""
+  """Raises ValueError for a field that is empty, too long or not text."""
   if not key:
     raise ValueError(Note("problem.correction.no_key"))
   for name, text in given.items():

@@ -83,9 +83,9 @@ def _check_database(
   generation = int(database.get_property(connection, "generation"))
   if generation != index_manifest.generation:
     yield (
-      f"{folder / manifest.MANIFEST_FILE}: of generation "
-      f"{index_manifest.generation}, the database of {generation}: a build was "
-      "stopped at its end; run it again"
+      f"{folder / manifest.MANIFEST_FILE}: has generation "
+      f"{index_manifest.generation}, but the database has {generation}: a "
+      "build was stopped at its end; run it again"
     )
   for (message,) in connection.execute("PRAGMA quick_check(5)"):
     if message != "ok":

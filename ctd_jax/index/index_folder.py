@@ -149,12 +149,15 @@ class IndexFolder:
     )
 
   def _count_records(self) -> Int[np.ndarray, " K"]:
+    counts = np.zeros(len(self.calendar) + 1, int)  # last: outside of it
     rows = self.connection.execute(
-      "SELECT best_month FROM records WHERE kind != ?", (database.HEADING,)
+      "SELECT best_month, COUNT(*) FROM records WHERE kind != ? "
+      "GROUP BY best_month",
+      (database.HEADING,),
     )
-    months = np.array(rows.fetchall(), int).reshape(-1)
-    num_months = len(self.calendar)
-    return np.bincount(months, minlength=num_months)[:num_months]
+    for month, count in rows:
+      counts[month] = count
+    return counts[:-1]
 
   @functools.cached_property
   def passage_dater(self) -> PassageDater:

@@ -134,7 +134,7 @@ def _list_parallels(
       is_dated = reason["expert"] in record_answers.WORDING
       if not is_dated or (
         record_answers.find_year_mass(index, row, month)
-        >= record_answers.MIN_MASS
+        >= record_answers.MIN_YEAR_MASS
       ):
         reason_of.setdefault(row, reason)
   records = database.fetch_records(

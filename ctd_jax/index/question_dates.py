@@ -361,7 +361,7 @@ def _read_dates(
     intervals = question_calendar.narrow_to_day(
       intervals, days[0], months, notes, reigns_named
     )
-  # 「丙子朔」: where the day stood in its month is known, and no word.
+  # 「丙子朔」: 朔 says where the day is in its month; it is not a word.
   used += [
     DateMention(day.start, day.end + (blanked[day.end : day.end + 1] in _MARKS))
     for day in days

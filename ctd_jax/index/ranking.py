@@ -128,7 +128,7 @@ def merge_spans(spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
   return merged
 
 
-# Nats; chosen on validation questions, see docs/guides/ask.md.
+# Nats; chosen on validation questions, see docs/results/appendix.md.
 WORD_WEIGHT = 12.0
 # For a record of the month that does not print the day asked for.
 _LOG_OTHER_DAY = -float(np.log(30))

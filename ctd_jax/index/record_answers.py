@@ -39,12 +39,12 @@ WORDING = ("parallels", "known")
 _MAX_RECORDS = 3  # that a note names
 _MAX_CHARACTERS = 24  # of each
 _SURE, _LIKELY = 0.9, 0.5  # of a month named alone, and with its chance
-MIN_MASS = 0.1  # in the year of the supported month
+MIN_YEAR_MASS = 0.1  # in the year of the supported month
 _MAX_PROBABILITY = 1 - 1e-6  # so that log odds are finite
 # Before 104 BCE a month has a day in some of the calendars that are possible.
 _MAX_LOG_RATIO = 1.5
 _MAX_MONTHS = 5  # named by a reason
-SURE = 0.9  # of a neighbour that is named
+_SURE_NEIGHBOUR = 0.9  # probability of a neighbour that is named
 _NEAR = 3  # records; beyond, the distance is given
 _NAMES_OF_STATEMENTS = {
   "months": "season",
@@ -75,7 +75,7 @@ def name_linked(
 
 def _note_records(index: IndexFolder, rows: Sequence[int], month: int) -> Note:
   masses = {row: find_year_mass(index, row, month) for row in rows}
-  order = sorted(rows, key=lambda row: masses[row] < MIN_MASS)
+  order = sorted(rows, key=lambda row: masses[row] < MIN_YEAR_MASS)
   records = database.fetch_records(index.connection, order[:_MAX_RECORDS])
   texts = []
   for record in records:
@@ -100,7 +100,7 @@ def _describe_date(
     )
     chance = answers.format_chance(record.best_probability)
     return month if record.best_probability >= _SURE else f"{month}, p {chance}"
-  if year_mass >= MIN_MASS:
+  if year_mass >= MIN_YEAR_MASS:
     return Note("problem.text.year", chance=answers.format_chance(year_mass))
   return Note("problem.text.unsure")
 
@@ -135,7 +135,7 @@ def find_log_odds(probability: float) -> float:
 def _explain_record(
   index: IndexFolder, record: database.IndexRecord
 ) -> list[dict[str, Any]]:
-  """Returns the reasons of what the record prints and where it is."""
+  """Returns the reasons from a record's printed dates and its place."""
   calendar, neighbours = index.calendar, _find_neighbours(index, record)
   printed_reigns = index.work_of(record.row).printed_reigns
   num_months = len(calendar)
@@ -487,7 +487,7 @@ def _find_neighbours(
         work.rows[0],
         work.rows[-1],
         database.HEADING,
-        SURE,
+        _SURE_NEIGHBOUR,
         len(index.calendar),
       ),
     ).fetchone()

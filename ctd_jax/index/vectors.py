@@ -102,7 +102,7 @@ class WorkVectors:
       path = _part_path(folder, start, stop)
       if not _is_whole(path, stop - start, width):
         raise ValueError(
-          f"{path}: missing, or no vectors of {stop - start} records and width "
+          f"{path}: missing, or does not hold {stop - start} vectors of width "
           f"{width}; make them again with python -m ctd_jax.index --encoder=..."
         )
       parts.append(np.load(path, mmap_mode="r"))
@@ -141,7 +141,7 @@ def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
 # Records that are answers without having the words; as many as words may match.
 NUM_NEAR = 500
 # Of vectors against words, 0..1. Chosen on validation questions, see
-# docs/guides/ask.md.
+# docs/results/appendix.md.
 DENSE_WEIGHT = 0.1
 Masks = Mapping[int, Bool[np.ndarray, " n"]]  # by the id of a work
 
@@ -200,8 +200,8 @@ class DenseSearch:
         )
       else:
         logging.warning(
-          "%s has no vectors and is found by words alone; a build was broken "
-          "off, run it again",
+          "%s has no vectors and is found by words alone; a build was "
+          "stopped; run it again",
           work.name,
         )
       self._vectors[work.work_id] = vectors

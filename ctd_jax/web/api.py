@@ -53,7 +53,7 @@ class AskRequest(pydantic.BaseModel):
 
 
 class TimelineRequest(pydantic.BaseModel):
-  """A timeline; the parameters of the page work too."""
+  """Parameters of a timeline; those of the search page work too."""
 
   # The first four are for the description of the API: `parse_query` reads them.
   q: str = ""

@@ -69,6 +69,8 @@ _VENDOR_FILES = {
   "swagger-ui.css": ("fastapi_offline", "static/swagger-ui.css"),
 }
 _vendor = APIRouter(include_in_schema=False)
+# Each by name: Starlette raises an error again after the handler of Exception
+# has answered it.
 _ANSWERED_ERRORS = (
   PageError,
   NoIndexError,

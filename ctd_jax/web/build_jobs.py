@@ -48,7 +48,7 @@ _LOCK_FILE = "lock"
 _MAX_JOBS = 100  # that have ended and are kept
 _SECONDS_PER_LOOK = 0.3
 _SECONDS_TO_START = 10.0
-_SECONDS_TO_END = 15.0  # more than `job_process` gives a program
+_SECONDS_TO_END = 15.0  # more than `job_files` gives a program
 _SUFFIXES = (".json", ".log", ".lock", ".error")
 # What the API shows of a job.
 _SHOWN = (

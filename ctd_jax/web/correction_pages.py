@@ -319,8 +319,8 @@ class NewCorrection(pydantic.BaseModel):
     "", description="`record_id` of the last one, if there are several"
   )
   date: str = pydantic.Field(
-    description="As texts write it, 魯隱公元年五月, or of ISO 8601, 0311-06; "
-    "two with a slash are an interval"
+    description="As texts write it (魯隱公元年五月) or in ISO 8601 (0311-06); "
+    "two with a slash make an interval"
   )
   note: str = pydantic.Field("", description="Why, with sources")
   name: str = pydantic.Field("", description="Who corrects")
@@ -341,12 +341,11 @@ class CorrectionObject(pydantic.BaseModel):
   undone: str | None = pydantic.Field(description="When it was undone")
   undone_by: str
   texts_sha256: str = pydantic.Field(
-    description="Of the texts of its records when it was made"
+    description="Hash of its records' texts when it was made"
   )
   state: str = pydantic.Field(
-    description="What the dates that are shown owe to it: applied; pending, "
-    "not dated again yet; left_out, its records have changed or the index has "
-    "them no more; undone; "
+    description="Whether the dates shown include it: applied; pending, not "
+    "dated again yet; left_out, its records have changed or are gone; undone; "
     "still_applied, undone and not dated again yet"
   )
   problem: str = pydantic.Field(description="Why it is left out")
@@ -356,9 +355,9 @@ class CorrectionList(pydantic.BaseModel):
   """Corrections, newest first."""
 
   corrections: list[CorrectionObject]
-  total: int = pydantic.Field(description="With those that are not listed")
+  total: int = pydantic.Field(description="Including those not listed")
   pending: int = pydantic.Field(
-    description="Changes that the dates of the index do not have yet"
+    description="Changes that the dates do not include yet"
   )
 
 

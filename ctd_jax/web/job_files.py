@@ -47,7 +47,7 @@ _MAX_LINES = 12  # that are shown
 _MAX_CHARACTERS = 400  # of a line
 # As absl begins a line.
 _PREFIX = re.compile(r"[IWEF]\d{4} \d\d:\d\d:\d\d\.\d+ +\d+ [^\]]{1,80}\] ")
-# As `progress.Progress.format_line` writes it.
+# As `output.Progress.format_line` writes it.
 _PROGRESS = re.compile(
   r"(?P<step>.{1,200}?): (?P<done>[\d,]+)(?: of (?P<total>[\d,]+))? "
   r"(?P<unit>[a-z ]{1,40}s)(?: \(\d+%\))?"

@@ -147,8 +147,8 @@ async def answer_in_time(
   def answer() -> Result:
     try:
       return function(*arguments)
-    # Rows and files that are being replaced may raise anything; what is no
-    # fault of that is raised again.
+    # Rows and files that are being replaced may raise anything; other
+    # errors are raised again.
     except Exception:
       if request.method not in SAFE_METHODS:
         raise
@@ -177,7 +177,7 @@ def endpoint(function: Callable[..., Result]) -> Callable[..., Any]:
     call = functools.partial(function, **values)
     return await answer_in_time(request, call, request, index_of(request))
 
-  # FastAPI reads the parameters from here; the index is none of them.
+  # FastAPI reads the parameters from here; `served` is not one of them.
   parameters = [
     it for it in signature.parameters.values() if it.name != "served"
   ]

@@ -59,7 +59,7 @@ def open_calendar(
 def choose_calendar(
   works: Sequence[SourceWork], reigns: str | None
 ) -> tuple[str, Calendar]:
-  """Returns the calendar and the name it was asked for by, name first.
+  """Returns the value of --reigns, or the timeline's name, and the calendar.
 
   Args:
     reigns: see `chronicle_input.load_reigns`; None if the works name it.

@@ -72,7 +72,7 @@ class SourceWork:
 
   @property
   def has_order(self) -> bool:
-    """Whether its records stand in an order."""
+    """Whether its records have an order."""
     return self.is_text or any(
       record.position != NO_POSITION for record in self.records
     )

@@ -36,7 +36,7 @@ class VectorPlan:
 
   @functools.cached_property
   def encoder(self) -> VectorEncoder:
-    """The encoder, opened on first use; raises an error if it has changed."""
+    """The encoder, opened on first use; the index's own must be unchanged."""
     if not self.is_asked:
       return _keep_open(
         encoders.open_encoder_of(self.previous, None, self.data_dir)
