@@ -296,9 +296,10 @@ if __name__ == "__main__":
     "sources",
     None,
     "Folder of the files to build from: source texts for chunqiutr/rebuilt and "
-    "zztj/rebuilt, the authors' files for all other data sets. The default is "
-    "$CTD_JAX_SOURCES (source texts) or $CTD_JAX_RELEASE (authors' files); "
-    "without them the files are downloaded. Example: --sources=corpus/raw",
+    "zztj/rebuilt, the authors' files for chunqiutr/release, zztj/demo_*, "
+    "chronocept/benchmark_* and ctm/release. The default is $CTD_JAX_SOURCES "
+    "(source texts) or $CTD_JAX_RELEASE (authors' files); without them all but "
+    "those of ctm/release are downloaded. Example: --sources=corpus/raw",
   )
   define_data_dir()
   flags.DEFINE_bool(

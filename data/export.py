@@ -83,8 +83,8 @@ Parquet, in three configs:
     queries = datasets.load_dataset("FOLDER", "queries", split="queries")
     qrels = datasets.load_dataset("FOLDER", "qrels", split="test")
 
-To a retriever of track T0 the other columns of the corpus are the answer, not
-the question: index `text` alone.
+A retriever of track T0 must not see the other columns of the corpus: index
+`text` alone.
 """
 
 
@@ -368,7 +368,7 @@ def _fresh_folder(
   # A mistyped --out must not cost anybody a folder of something else.
   if out.exists() and not (out / provenance.METADATA_FILE).is_file():
     raise FileExistsError(
-      f"--out={out} is no export (it has no {provenance.METADATA_FILE}); "
+      f"--out={out} is not an export (it has no {provenance.METADATA_FILE}); "
       "remove it yourself or give another folder"
     )
   if isinstance(out, pathlib.Path):

@@ -77,7 +77,7 @@ class Run:
 
   @property
   def depth(self) -> int:
-    """Records of the longest ranking; 0 without a ranking."""
+    """Records of the longest ranking; 0 if there are no rankings."""
     return max(map(len, self.rankings.values()), default=0)
 
 

@@ -18,7 +18,11 @@ from collections.abc import Callable
 
 from ctd_jax.chronology import dates as dates_lib
 from ctd_jax.chronology.dates import FIRST_MONTH_OF_SEASON
-from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, TimeKey
+from ctd_jax.chronology.reigns import (
+  MONTHS_PER_SEASON,
+  MONTHS_PER_YEAR,
+  TimeKey,
+)
 
 # The most precise part of a month's date that an entry prints; sexagenary days
 # name no month.
@@ -36,7 +40,6 @@ from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, TimeKey
   "nothing",
 )
 
-_MONTHS_PER_SEASON = 3
 # A leap month stood at the end of the year in the practice of Lu.
 _MIN_YEAR_END_MONTH = 10
 SENTENCE_ENDS = "。；！？"
@@ -96,7 +99,7 @@ class MonthScanner:
       self.month = cue.month
     elif cue.season is not None:
       first_month = FIRST_MONTH_OF_SEASON[cue.season]
-      if not first_month <= self.month < first_month + _MONTHS_PER_SEASON:
+      if not first_month <= self.month < first_month + MONTHS_PER_SEASON:
         self.month = first_month
     return self.key
 

@@ -383,7 +383,8 @@ def load_ruler_table() -> dict[str, RulerNames]:
       tuple(fold_script(row["names"]).split(",")),
     )
     for row in files.read_tsv_rows(
-      reigns.reign_table_dir().parent / "rulers.tsv"
+      reigns.reign_table_dir().parent / "rulers.tsv",
+      ("ruler", "dynasties", "names", "source"),
     )
   }
 

@@ -129,8 +129,8 @@ class EraCalendar:
   ) -> tuple[MonthName, ...]:
     """Returns the months that a date can mean, those in use first.
 
-    `name` is read as by `find_eras`, `year` is regnal, 1 = 元年. Without a
-    month all of the year is meant, with `leap` None an intercalary month, too.
+    `name` is read as by `find_eras`, `year` is regnal, 1 = 元年. Without
+    `month` the whole year is meant; `leap` None includes intercalary months.
     """
     blocks = [self._members_by_era[era] for era in self.find_eras(name)]
     members = np.sort(np.concatenate([np.zeros(0, int), *blocks]))

@@ -140,7 +140,7 @@ def find_mentions(text: str, calendar: QueryCalendar) -> MentionSearch:
 def with_lone_reign(
   mentions: Sequence[DateMention], text: str, timeline: Timeline
 ) -> list[DateMention]:
-  """Returns mentions without a full one, the first year with the reign before.
+  """Returns mentions with the first year in the reign named before it.
 
   For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year.
   """
@@ -265,9 +265,10 @@ def find_months(
   text: str,
   calendar: QueryCalendar,
 ) -> Months:
-  """Returns the first and last month of a date, `error_mention` as printed.
+  """Returns the first and last month of a date.
 
-  DateError if several reigns have the date or the calendar lacks it.
+  `error_mention` is the date as printed, which errors point at. DateError if
+  several reigns have the date or the calendar lacks it.
   """
   if mention.months is not None:
     return mention.months

@@ -58,7 +58,7 @@ CANONICAL_SPELLING: dict[str, str] = {
 
 
 def make_replacer(table: Mapping[str, str]) -> Callable[[str], str]:
-  """Returns what replaces characters of a text, one for one.
+  """Returns a function that replaces the characters of a text by `table`.
 
   As `str.translate` does, which asks a dict for every character; where few are
   replaced, this takes a third of the time or less.

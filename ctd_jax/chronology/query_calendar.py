@@ -16,13 +16,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import (
+  MONTHS_PER_SEASON,
   MONTHS_PER_YEAR,
   Interval,
   TimeKey,
   Timeline,
 )
-
-_MONTHS_PER_SEASON = 3
 
 
 class Months(NamedTuple):
@@ -143,7 +142,7 @@ class TimelineMonths:
 
   def find_season(self, reign: int, year: int, month: int) -> Months:
     """Returns the months of a season; see `QueryCalendar`."""
-    last = month + _MONTHS_PER_SEASON - 1
+    last = month + MONTHS_PER_SEASON - 1
     return self._find_ordinals(
       Interval(TimeKey(reign, year, month), TimeKey(reign, year, last))
     )

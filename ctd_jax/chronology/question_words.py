@@ -55,7 +55,7 @@ _ASKING = re.compile(
     )
   )
 )
-# A text of these alone is not a word; next to other characters they are.
+# Not a word if nothing else is in the segment; else they are part of it.
 _GENERIC = re.compile(
   rf"(?:{_STATES}|{_ANNALS}|{_ENTRY}|及|其|與|和|或|的|之|及相關|相關|各|共|皆|可|有|書|載|記|錄"
   "|[何誰哪無存見中內間裡在])+"

@@ -26,7 +26,7 @@ from ctd_jax.chronology.query_calendar import (
   QueryCalendar,
   TimelineMonths,
 )
-from ctd_jax.chronology.reigns import Interval, Timeline
+from ctd_jax.chronology.reigns import MONTHS_PER_SEASON, Interval, Timeline
 from ctd_jax.chronology.western_dates import find_open_window
 from ctd_jax.utils.notes import Note
 
@@ -161,7 +161,6 @@ def find_interval_bounds(
   return np.array(bounds, np.int32).reshape(-1, 2)
 
 
-_MONTHS_PER_SEASON = 3
 # The year that is asked for: of 「哪一年的五月」 the month is known.
 _ASKED_YEAR = re.compile("(?:哪一?|[何幾])年[的之]?")
 _SEASON_WORDS = ("天", "季")
@@ -255,7 +254,7 @@ def _month_numbers(cue: DateCue) -> tuple[int, int]:
   if cue.month:
     return cue.month, cue.month
   first = FIRST_MONTH_OF_SEASON.get(cue.season, 1)
-  return first, first + _MONTHS_PER_SEASON - 1
+  return first, first + MONTHS_PER_SEASON - 1
 
 
 def _find_reigns(cue: DateCue, text: str, timeline: Timeline) -> list[int]:

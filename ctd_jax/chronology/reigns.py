@@ -45,6 +45,7 @@ from ctd_jax.utils.notes import Note
 
 
 MONTHS_PER_YEAR = 12  # ordinary months; a leap month shares a number
+MONTHS_PER_SEASON = 3
 # reign-year-month, L for a leap month.
 _KEY_REGEX = re.compile(r"(\d+)-(\d+)-(\d+)(L?)")
 

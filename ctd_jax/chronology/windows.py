@@ -455,6 +455,13 @@ def _symmetric_window(anchored_text: str, anchor: _Anchor) -> Months | None:
   return Months(anchor.first - 1, anchor.last + 1)
 
 
+def _find_side(anchored_text: str) -> re.Match[str] | None:
+  """Returns the word that says on which side of the date the window is."""
+  return SIDE_OF_ANCHOR.search(anchored_text) or BEYOND_ANCHOR.search(
+    anchored_text
+  )
+
+
 def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
   """Returns the window of known length on one side, if there is one."""
   # Distances are counted from the anchor: near_offset 0 includes it.
@@ -462,9 +469,7 @@ def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
     SINCE_ANCHOR.search(anchored_text),
     UNTIL_ANCHOR.search(anchored_text),
   )
-  side = SIDE_OF_ANCHOR.search(anchored_text) or BEYOND_ANCHOR.search(
-    anchored_text
-  )
+  side = _find_side(anchored_text)
   is_included = ANCHOR_INCLUDED.search(anchored_text) is not None
   match = DIRECTED_WINDOW.search(anchored_text)
   if match:
@@ -515,9 +520,7 @@ def _one_sided_window(anchored_text: str, anchor: _Anchor) -> Months | None:
 def _open_window(anchored_text: str, anchor: _Anchor, text: str) -> Months:
   """Returns a window without a length: one side of the date, or the date."""
   low, high, last = anchor.first, anchor.last, len(anchor.calendar) - 1
-  side = SIDE_OF_ANCHOR.search(anchored_text) or BEYOND_ANCHOR.search(
-    anchored_text
-  )
+  side = _find_side(anchored_text)
   unreadable = (
     side and VAGUE_LENGTH.search(anchored_text)
   ) or UNDIRECTED_LENGTH.search(anchored_text)

@@ -124,7 +124,10 @@ class MonthAxis:
   def year_index(
     self, reign: np.ndarray | int, year_number: np.ndarray | int
   ) -> np.ndarray | np.integer:
-    """Returns indices of years of reigns (from 0), UNKNOWN if missing."""
+    """Returns the index of each regnal year, UNKNOWN if no reign has it.
+
+    `reign` is a row from 0, or UNKNOWN; `year_number` is 1 for 元年.
+    """
     last = self._year_table.shape[1] - 1
     return self._year_table[reign, np.minimum(year_number, last)]
 
@@ -389,8 +392,9 @@ def _read_placeholder_month(text: str, timeline: Timeline) -> int:
 #
 # Weights are learned on records that are dated as an undated record is. If
 # undated records come from years without known records, blocks of years are
-# hidden; where it is a text beside a chronicle all of whose years are known,
-# records one by one. The variant *strict* dates every labelled record so.
+# hidden. If they are texts to be dated with a chronicle whose years are all
+# known, single records are hidden. The variant *strict* dates every labelled
+# record this way.
 
 NUM_FOLDS = 10
 # What is hidden together.

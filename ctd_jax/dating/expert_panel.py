@@ -513,7 +513,10 @@ def _sample_training_rows(
 def fit_inverse_temperature(
   log_p: Float[np.ndarray, "n K"], months: Int[np.ndarray, " n"]
 ) -> float:
-  """Returns the factor on log scores of greatest likelihood for true months."""
+  """Returns the factor on log scores that makes the true months likeliest.
+
+  `log_p` are those of records dated with their months hidden.
+  """
 
   def loss(log_inverse_temperature):
     scores = np.exp(log_inverse_temperature) * log_p

@@ -185,10 +185,16 @@ def interval_log_mass(
 ) -> Float32[np.ndarray, "Q n"]:
   """Returns the log mass of intervals (first and last month, both included)."""
   bounds = np.array(intervals, np.int64).reshape(-1, 2)
+  first, last = bounds.T
+  num_months = log_p.shape[1]
+  if ((first < 0) | (last < first) | (last >= num_months)).any():
+    raise ValueError(
+      f"intervals should be first..last within 0..{num_months - 1}"
+    )
   # In float64: differences of sums in float32 would lose small masses.
   cumulative_mass = np.zeros((len(log_p), log_p.shape[1] + 1))
   np.cumsum(
     np.exp(log_p.astype(np.float64)), axis=1, out=cumulative_mass[:, 1:]
   )
-  mass = cumulative_mass[:, bounds[:, 1] + 1] - cumulative_mass[:, bounds[:, 0]]
+  mass = cumulative_mass[:, last + 1] - cumulative_mass[:, first]
   return np.log(np.maximum(mass, MIN_MASS)).T.astype(np.float32)

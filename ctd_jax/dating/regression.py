@@ -38,7 +38,7 @@ class LogisticRegression:
     labels: Bool[np.ndarray, " n"],
     penalty: float,
   ) -> LogisticRegression:
-    """Returns the classifier of greatest likelihood, penalised by squares."""
+    """Returns the likeliest classifier, with `penalty` on squared weights."""
     signs = np.where(labels, 1.0, -1.0)
 
     # The last value is the bias, which is not penalised.
@@ -79,7 +79,7 @@ class BinnedSoftmax:
     weights: Int[np.ndarray, " n"] | None = None,
     penalty: float = 1.0,
   ) -> BinnedSoftmax:
-    """Returns the model of greatest likelihood, penalised by squares.
+    """Returns the likeliest model, with `penalty` on squared weights.
 
     `weights` is how many examples each one stands for; 1 by default.
     """

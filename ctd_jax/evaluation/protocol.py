@@ -159,7 +159,7 @@ class PerQueryScores:
 
 
 def mode_title(name: str) -> str:
-  """Returns a mode in words; other tasks' modes have their name."""
+  """Returns a mode in words, or its name if it belongs to another task."""
   return MODES[name].title if name in MODES else name
 
 

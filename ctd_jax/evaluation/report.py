@@ -171,7 +171,7 @@ def make_grid_tables(
 def make_comparison_table(
   run_summary: summary.RunSummary, split: str, mode: str
 ) -> PageTable | None:
-  """Returns the differences between this system and all others of its track."""
+  """Returns the run's own system compared with all others of its track."""
   comparisons = run_summary.compare_systems(split, mode)
   means = {
     table.system: table.mean_of_family("hit@1")
@@ -237,7 +237,7 @@ def write_page(
   Args:
     run_summary: summary of the run files; the page is about its test split if
       it has one, else about its first.
-    curves: training curves of this system, if it was trained.
+    curves: training curves of the run's own system, if it was trained.
 
   Raises:
     ValueError: if a file of dates cannot be read; the message names it.
@@ -402,7 +402,7 @@ def _make_calibration_section(
 def _make_error_section(
   run_summary: summary.RunSummary, split: str, mode_name: str
 ) -> dict[str, Any]:
-  """Returns error counts of all systems, and examples of this one."""
+  """Returns error counts of all systems, and examples of the run's own."""
   benchmark = run_summary.benchmark
   mode = protocol.get_mode(mode_name)
   records = {record.record_id: record for record in benchmark.records}

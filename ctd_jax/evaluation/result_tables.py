@@ -268,7 +268,7 @@ def _format_block(
 
 
 def format_figure(row: ResultRow, interval: bool) -> str:
-  """Returns a figure, with its interval if it has one and it is asked for."""
+  """Returns a figure, and its interval if `interval` is set and it has one."""
   text = f"{row.value:.4f}"
   if interval and row.low is not None and row.high is not None:
     text += f" [{row.low:.3f}, {row.high:.3f}]"

@@ -164,7 +164,7 @@ class ResultRow:
 class FiledRow(ResultRow):
   """A figure of a folder of results."""
 
-  file: str = ""  # that it is in, without its ending
+  file: str = ""  # name of its file, without the ending
 
 
 def make_result_rows(

@@ -159,7 +159,7 @@ class RunSummary:
   # Of the run files; the first is the run's own.
   folders: tuple[files.AnyPath, ...]
   benchmark: Benchmark  # whose queries were answered
-  # This system, which is compared with every other of its track.
+  # The run's own system; it is compared with all others of its track.
   system: str
   # Values by query, in the order in which systems are shown.
   tables: tuple[protocol.PerQueryScores, ...]
@@ -183,11 +183,11 @@ class RunSummary:
   ) -> list[protocol.PerQueryScores]:
     """Returns the tables that may be drawn side by side.
 
-    All share this system's track: the bar of a system that reads gold time
-    keys would look like a better system.
+    All share the track of the run's own system: the bar of a system that reads
+    gold time keys would look like a better system.
     """
     mode_tables = self.tables_of_mode(split, mode)
-    # Without a run of this system (--baselines_only), T0 is drawn.
+    # Without a run of its own (--baselines_only), T0 is drawn.
     track = next(
       (table.track for table in mode_tables if table.system == self.system),
       "T0",
@@ -201,7 +201,7 @@ class RunSummary:
   def compare_systems(
     self, split: str, mode: str
   ) -> list[significance.SystemComparison]:
-    """Returns hit@1 of this system against every other of its track."""
+    """Returns hit@1 of the run's own system against others of its track."""
     mode_tables = self.tables_of_mode(split, mode)
     pairs = [
       (own, other)
@@ -223,7 +223,7 @@ def summarize_runs(
 
   Args:
     folders: folders of run files; the first is the run's own.
-    system: this system; it comes last, below those that it has to beat.
+    system: the run's own system; it comes last, below those it has to beat.
     order: systems that stand first, in this order.
     variant_systems: see `find_run_paths`.
 
@@ -269,14 +269,15 @@ def summarize_runs(
 def format_headline(summary: RunSummary) -> str:
   """Returns one table: hits of the systems, and of what kind the hits are.
 
-  The table covers the test split, or the first split without one, and this
-  system's track; systems of other tracks are named below it.
+  The table covers the test split, or the first split if there is no test split,
+  and the track of the run's own system. Systems of other tracks are named below
+  it.
   """
   splits = list(summary.years)
   split = "test" if "test" in splits else splits[0]
   rows = results.select_rows(summary.rows, split=split, family="all")
   track_by_system = {row.system: row.track for row in rows}
-  # Without a run of this system (--baselines_only), T0 is shown.
+  # Without a run of its own (--baselines_only), T0 is shown.
   tracks = sorted(set(track_by_system.values()), key=runs.TRACKS.index)
   track = track_by_system.get(summary.system, tracks[0])
   cells = {(row.system, row.mode, row.metric): row for row in rows}
@@ -285,7 +286,7 @@ def format_headline(summary: RunSummary) -> str:
     [
       system,
       *(
-        # Of hit@1 with its interval.
+        # Only hit@1 shows its interval.
         result_tables.format_figure(
           cells[system, mode, metric], metric == "hit@1"
         )

@@ -19,7 +19,7 @@ def run_task(
   workdir: str | os.PathLike,
   profile: range | None = None,
 ) -> None:
-  """Trains and evaluates the task of a config.
+  """Trains and evaluates a run for the task that its config names.
 
   Args:
     config: `task` is "retrieval", the default, or "validity".

@@ -19,7 +19,11 @@ from jaxtyping import Bool, Int
 from ctd_jax.chronology import dates, reigns, sexagenary
 from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.query_calendar import NO_MONTHS, Months, RegnalYear
-from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, Timeline
+from ctd_jax.chronology.reigns import (
+  MONTHS_PER_SEASON,
+  MONTHS_PER_YEAR,
+  Timeline,
+)
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.index import calendars
 from ctd_jax.utils.notes import Note
@@ -27,7 +31,6 @@ from ctd_jax.utils.notes import Note
 TIME, WORDS, PASSAGE = INTENTS = ("time", "words", "passage")
 # Names of rulers and eras listed for one date.
 MAX_READINGS = 24
-_MONTHS_PER_SEASON = 3
 # More than a reign has years.
 _REIGN_STRIDE = 1 << 13
 # Beyond, the days of an uncertain calendar take too long to compute.
@@ -140,7 +143,7 @@ class CalendarMonths:
   def find_season(self, reign: int, year: int, month: int) -> Months:
     """Returns the months of a season."""
     numbers, _, lunations = self._list_months(reign, year)
-    is_match = (numbers >= month) & (numbers < month + _MONTHS_PER_SEASON)
+    is_match = (numbers >= month) & (numbers < month + MONTHS_PER_SEASON)
     return _span(lunations[is_match])
 
   def find_leap_months(self, reign: int, year: int) -> list[int] | None:

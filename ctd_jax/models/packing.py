@@ -208,11 +208,11 @@ def iter_packed_batches(
       int(width),
     )
     for number, texts in enumerate(dealt_indices.reshape(count, size)):
-      of_batch = layout.select_packs(
+      batch_layout = layout.select_packs(
         slice(number * packs, (number + 1) * packs)
       )
       token_mask = np.where(texts[:, None] < 0, 0, mask[texts])
-      yield texts, pack_texts(ids[texts], token_mask, of_batch)
+      yield texts, pack_texts(ids[texts], token_mask, batch_layout)
 
 
 # Pooling: one vector per text from the states of its tokens.

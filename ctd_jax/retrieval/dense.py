@@ -115,10 +115,11 @@ def _write_rows(
     with files.atomic_path(path) as temporary:
       shape = num_texts, *array.shape[1:]
       np.lib.format.open_memmap(temporary, "w+", array.dtype, shape)
-      # Of a file with holes a full disk would end the process by a signal,
-      # without a message.
-      with temporary.open("r+b") as file:
-        os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
+      # Reserves the space: writing into a hole of a mapped file on a full disk
+      # kills the process without a message. macOS lacks the call.
+      if hasattr(os, "posix_fallocate"):
+        with temporary.open("r+b") as file:
+          os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
   stored = np.load(path, mmap_mode="r+")
   stored[rows] = array
   stored.flush()
@@ -391,6 +392,13 @@ def write_model_runs(experiment: Experiment) -> None:
   ranker = Ranker(experiment)
   records = ranker.encode_gallery(params)
   masks = protocol.gallery_masks(experiment.benchmark.kinds)
+  model_config = experiment.model.config
+  # Dates are written only if the posterior is over the data set's own months.
+  writes_dates = (
+    model_config.use_posterior
+    and model_config.month_classes
+    == train_step.month_classes(experiment.benchmark.timeline)
+  )
   for split in experiments.evaluation_splits(
     experiment.benchmark, config.eval.splits
   ):
@@ -400,12 +408,7 @@ def write_model_runs(experiment: Experiment) -> None:
     if devices.is_coordinator():
       for run in split_runs:
         runs.write_run(run, experiment.evaluation)
-    config_of_model = experiment.model.config
-    months = train_step.month_classes(experiment.benchmark.timeline)
-    # Only where the posterior is over the months of the data set.
-    if (
-      config_of_model.use_posterior and config_of_model.month_classes == months
-    ):
+    if writes_dates:
       _write_dates(experiment, params, records, split)
 
 

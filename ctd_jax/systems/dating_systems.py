@@ -71,21 +71,18 @@ def make_dating_systems(
       benchmark, notes, DatingModel.without(config.off, context.seed)
     )
 
+  def date_variant(variant: str) -> GalleryDates:
+    return read_gallery().date(variant)
+
   track = "T0+external" if config.outside else "T0"
   return {
     name: make_posterior_system(
-      functools.partial(_date_variant, read_gallery, variant),
+      functools.partial(date_variant, variant),
       track,
       (context.seed,),
     )
     for name, variant in zip(SYSTEM_NAMES, VARIANTS, strict=True)
   }
-
-
-def _date_variant(
-  read_gallery: Callable[[], DatedGallery], variant: str
-) -> GalleryDates:
-  return read_gallery().date(variant)
 
 
 @registry.register(*USES_LABELS)

@@ -43,7 +43,7 @@ def make_date_lookups(
   config: registry.SystemConfig,
   context: registry.Context,
 ) -> dict[str, registry.System]:
-  """Returns BM25 among the records that state, or have, a date asked for."""
+  """Returns BM25 among records that state or have the date of a question."""
   texts = [record.text for record in benchmark.records]
 
   def search_texts(

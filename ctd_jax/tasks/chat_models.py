@@ -131,13 +131,13 @@ def read_endpoint(model: str | None) -> Endpoint | None:
   """Returns the endpoint of a model, as the flags describe it.
 
   Args:
-    model: name of the model; None has no endpoint. A judge shares all other
-      flags with the model that answers.
+    model: name of the model; without one the result is None. A judge shares
+      all other flags with the model that answers.
 
   Raises:
     ValueError: if --prices are not two numbers.
   """
-  if model is None:
+  if not model:  # not given, or empty
     return None
   values = flags.FLAGS
   # A list flag holds strings.

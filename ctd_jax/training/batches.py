@@ -73,7 +73,7 @@ class _RecordsByMonth:
   def count(
     self, first: Int[np.ndarray, "*axes"], last: Int[np.ndarray, "*axes"]
   ) -> Int64[np.ndarray, "*axes"]:
-    """Returns the number of records in each month, from first to last."""
+    """Returns the number of records from month `first` to `last`, inclusive."""
     return self.starts[last + 1] - self.starts[first]
 
 
@@ -122,7 +122,7 @@ class NegativeSampler:
   def draw_negatives(
     self, ends: Int[np.ndarray, "B 2"], rng: np.random.Generator
   ) -> Int32[np.ndarray, "B H"]:
-    """Returns rows of the gallery for the first and last months of queries."""
+    """Returns rows of hard negatives, by first and last month of the query."""
     rows = np.zeros((len(ends), len(self._types)), np.int32)
     for column, name in enumerate(self._types):
       records = self._records[RECORD_KINDS[name]]
@@ -298,7 +298,7 @@ class BatchPlanner:
     )
 
   def plan(self, number: int) -> BatchTexts:
-    """Returns the texts of the batch of a number, from 0."""
+    """Returns the texts of batch `number`, counted from 0."""
     size, num_queries = self.batch_size, len(self._query_ends)
     epoch, first = divmod(number * size, num_queries)
     if first + size > num_queries:

@@ -260,7 +260,7 @@ class Checkpoints:
     return state
 
   def restore_params(self, step: int, abstract_params: Any) -> Any:
-    """Returns the parameters saved at `step`, of which nothing else is read."""
+    """Returns the parameters saved at `step`; reads nothing else."""
     with self._reading(step):
       return self._read_params(step, abstract_params)
 

@@ -77,19 +77,34 @@ CHOICES: Mapping[str, Collection[str]] = {
   "model.lora.base_dtype": ("float32", "bfloat16"),
 }
 _AT_LEAST_ONE = (
-  *("query_length", "record_length", "batch_size", "encode_chunks"),
-  *("accumulate_steps", "eval_every", "log_every", "keep_latest"),
-  *("loss.emulated_processes", "model.gaussian_dim"),
+  "query_length",
+  "record_length",
+  "batch_size",
+  "encode_chunks",
+  "accumulate_steps",
+  "eval_every",
+  "log_every",
+  "keep_latest",
+  "loss.emulated_processes",
+  "model.gaussian_dim",
 )
 _AT_LEAST_ZERO = (
-  *("num_epochs", "input.workers", "optimizer.learning_rate"),
-  *("optimizer.temporal_rate_factor", "optimizer.weight_decay"),
-  *("optimizer.clip_norm", "model.lora.rank", "model.lora.alpha"),
-  *("loss.calendar_weight", "loss.query_calendar_weight"),
-  *("loss.posterior_weight", "loss.gaussian_weight"),
+  "num_epochs",
+  "input.workers",
+  "optimizer.learning_rate",
+  "optimizer.temporal_rate_factor",
+  "optimizer.weight_decay",
+  "optimizer.clip_norm",
+  "model.lora.rank",
+  "model.lora.alpha",
+  "loss.calendar_weight",
+  "loss.query_calendar_weight",
+  "loss.posterior_weight",
+  "loss.gaussian_weight",
 )
 _SHARES = (
-  *("optimizer.warmup_fraction", "loss.calendar_smoothing"),
+  "optimizer.warmup_fraction",
+  "loss.calendar_smoothing",
   "model.lora.dropout",
 )
 NEGATIVE_TYPES = (
@@ -489,7 +504,7 @@ def get_field(config: ml_collections.ConfigDict, field: str) -> Any:
 def _find_conflicts(
   config: ml_collections.ConfigDict,
 ) -> Iterator[tuple[bool, str]]:
-  """Yields whether fields do not fit each other, and what to say about it."""
+  """Yields (whether fields conflict, error message) for each rule."""
   mode, model, loss = config.score_mode, config.model, config.loss
   rank, has_source = model.lora.rank, "source" in model.encoder
   yield (

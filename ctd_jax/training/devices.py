@@ -88,7 +88,7 @@ def wait_for_all(label: str) -> None:
 def coordinator_first(label: str) -> Iterator[None]:
   """Has process 0 do something before the others do it.
 
-  An error of process 0 sets them free too: they meet it themselves.
+  If process 0 fails, the others go on and meet the error themselves.
   """
   if not is_coordinator():
     wait_for_all(label)
@@ -114,7 +114,7 @@ def to_process_local(tree: Any) -> Any:
 
 
 def process_slice(num_rows: int) -> np.ndarray:
-  """Returns the rows that this process works on, as many as in all others.
+  """Returns this process's share of the rows; all shares have the same size.
 
   Together, the processes have all rows in order, then repeat the last one.
   """

@@ -333,7 +333,7 @@ def tokenize_benchmark(
 def _find_tokens_folder(
   section: ml_collections.ConfigDict, workdir: Folder
 ) -> pathlib.Path | None:
-  """Returns the folder that keeps tokens; None for none, as in a bucket."""
+  """Returns the folder for tokens; None if none are kept, as in a bucket."""
   folder = None
   if section.tokens_dir is not None:
     folder = run_folder.resolve_folder(section.tokens_dir)
@@ -423,7 +423,7 @@ def asks_parser(config: ml_collections.ConfigDict) -> bool:
 def evaluation_splits(
   benchmark: Benchmark, requested_splits: Sequence[str]
 ) -> list[str]:
-  """Returns those of the splits of `config.eval.splits` that have queries."""
+  """Returns the splits in `config.eval.splits` that have queries."""
   splits = [split for split in requested_splits if benchmark.queries[split]]
   if not splits:
     available_splits = [

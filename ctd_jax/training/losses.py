@@ -33,7 +33,7 @@ _COSENT_SCALE = 20.0
 def interval_mask(
   ends: Int[Array, "B 2"], months: Int[Array, " N"]
 ) -> Bool[Array, "B N"]:
-  """Returns which records' months lie in which queries' intervals.
+  """Returns whether each query's interval contains each record's month.
 
   All are ordinal months; intervals are closed.
 
@@ -235,7 +235,7 @@ class Records(NamedTuple):
   # Probabilities of months, [n, 1+H, K]; K = 0 where months are not compared.
   month_p: jax.Array
   months: jax.Array  # ordinal, int [n, 1+H]
-  # Whether hard negatives of its kind can answer, bool [n, H].
+  # Whether the kind of each hard negative can answer a query, bool [n, H].
   can_answer: jax.Array
   # Queries of the batch that the positive answers, int [n].
   num_positives: jax.Array
@@ -250,7 +250,7 @@ class RowSums(NamedTuple):
 
 
 def count_blocks(size: int, records: int, shards: int) -> tuple[int, int]:
-  """Returns in how many blocks queries and records are scored, all alike."""
+  """Returns the numbers of blocks of queries and of records, of equal size."""
   rows = size // shards
   row_block = _largest_divisor(rows, _ROWS_PER_BLOCK)
   column_block = _largest_divisor(

@@ -38,7 +38,7 @@ _WIDTH_MULTIPLE = 32
 _ATTENTION_WIDTH = 6 * 768
 # Texts of a unit, at least. Of the space of the first unit another leaves empty
 # what its longest text takes, at most: a row, of more than a hundred. Units of
-# a quarter would be laid out in half the time, but in a row more a pack.
+# a quarter would be laid out in half the time, but need one more row per pack.
 _UNIT_TEXTS = 1024
 # The large shape has room for batches so many standard deviations above the
 # mean, of tokens of queries that are drawn independently.
@@ -281,7 +281,7 @@ class TokenStore:
     cells: Int[np.ndarray, " _"],
     target: Int32[np.ndarray, " _"],
   ) -> None:
-    """Copies texts into a flat array, each to the cells from one on."""
+    """Copies texts into a flat array; `cells` says where each begins."""
     lengths = self.lengths[texts]
     tokens = spread(self.starts[texts], lengths)
     target[spread(cells, lengths)] = self.ids[tokens]

@@ -33,10 +33,18 @@ WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 _DEFAULT_PARENT = "runs"
 # Fields that older configs lack; their default is what was done without them.
 _LATER_FIELDS = (
-  *("accumulate_steps", "optimizer.moment_dtype", "optimizer.freeze_encoder"),
-  *("dates.form", "dates.records", "loss.gaussian_weight"),
-  *("model.use_gaussian", "model.gaussian_dim", "model.lora.rank"),
-  *("model.lora.alpha", "model.lora.dropout", "model.lora.targets"),
+  "accumulate_steps",
+  "optimizer.moment_dtype",
+  "optimizer.freeze_encoder",
+  "dates.form",
+  "dates.records",
+  "loss.gaussian_weight",
+  "model.use_gaussian",
+  "model.gaussian_dim",
+  "model.lora.rank",
+  "model.lora.alpha",
+  "model.lora.dropout",
+  "model.lora.targets",
   "model.lora.base_dtype",
 )
 # Fields that may change between the parts of a run that is resumed: none of
@@ -50,7 +58,11 @@ _FREE_FIELDS = (
   "input",
 )
 _FREE_EVAL_FIELDS = (
-  *("splits", "baselines", "depth", "batch_size", "vectors_dir"),
+  "splits",
+  "baselines",
+  "depth",
+  "batch_size",
+  "vectors_dir",
   "backend",  # of older configs
 )
 _FREE_ENCODER_FIELDS = ("attention", "kept_activations")

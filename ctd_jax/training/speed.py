@@ -251,7 +251,11 @@ class SpeedMeter:
       self._sums["input_wait"] += max(0.0, end - idle_since)
 
   def watch_update(self, output: jax.Array) -> None:
-    """Notes when an update is done, by a result that is not donated."""
+    """Notes, in a thread, when an update is done.
+
+    Args:
+      output: a result of it that the next update does not overwrite.
+    """
     self._update = _UpdateWatch(output)
 
   def count_step(self, work: StepWork) -> None:

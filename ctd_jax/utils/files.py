@@ -9,7 +9,6 @@ import csv
 import io
 import os
 import pathlib
-import re
 import shlex
 import stat
 import subprocess
@@ -87,7 +86,6 @@ def read_text(path: str | os.PathLike) -> str:
 
 
 Row = TypeVar("Row", bound=msgspec.Struct)
-_BARE_POINT = re.compile(r"(?<!\d)\.(?=\d)")  # of .5 and -.5
 
 
 def read_csv_rows(
@@ -107,11 +105,12 @@ def read_csv_rows(
     ValueError: if a cell is wrong; the message names file, line and column.
   """
   columns = row_type.__struct_encode_fields__
-  numbers = {
-    field.encode_name
-    for field in msgspec.structs.fields(row_type)
-    if float in (field.type, *typing.get_args(field.type))
-  }
+  types = typing.get_type_hints(row_type)  # without the bounds of `Annotated`
+  numbers = [
+    name
+    for name in columns
+    if float in (types[name], *typing.get_args(types[name]))
+  ]
   with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
     reader = csv.DictReader(
       file, delimiter=delimiter, skipinitialspace=strip_cells
@@ -137,11 +136,13 @@ def read_csv_rows(
         else None
         for name in columns
       }
+      values = dict(cells)
       for name in numbers:
-        # As spreadsheets write it; msgspec reads numbers as JSON does.
-        cells[name] = cells[name] and _BARE_POINT.sub("0.", cells[name])
+        # msgspec reads numbers as JSON has them: neither .5 nor 5. nor +5.
+        with contextlib.suppress(TypeError, ValueError):
+          values[name] = float(cells[name])
       try:
-        row = msgspec.convert(cells, row_type, strict=False)
+        row = msgspec.convert(values, row_type, strict=False)
       except msgspec.ValidationError as error:
         message = _describe_error(error, cells)
         raise ValueError(f"{path}:{reader.line_num}: {message}") from None
@@ -205,21 +206,23 @@ def read_tsv_rows(
     ValueError: if the header is another one, or a line has other columns than
       the header; the message names file and line.
   """
+  rows = []
   with path.open(encoding="utf-8", newline="") as file:
     # QUOTE_NONE: quotation marks belong to the text of a cell.
     table = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    rows = list(table)
-  if columns is not None and table.fieldnames != list(columns):
-    raise ValueError(
-      f"{path}, line 1: columns {', '.join(table.fieldnames or ['missing'])} "
-      f"should be {', '.join(columns)}, separated by tabs"
-    )
-  for line, row in enumerate(rows, start=2):
-    # DictReader files surplus cells under None and fills missing ones with it.
-    if None in row or None in row.values():
+    if columns is not None and table.fieldnames != list(columns):
       raise ValueError(
-        f"{path}, line {line}: should have the columns {table.fieldnames}"
+        f"{path}, line 1: columns {', '.join(table.fieldnames or ['missing'])} "
+        f"should be {', '.join(columns)}, separated by tabs"
       )
+    for line, row in enumerate(table, start=2):
+      # DictReader passes over empty lines; callers count lines by rows. It
+      # files surplus cells under None and fills missing ones with it.
+      if table.line_num != line or None in row or None in row.values():
+        raise ValueError(
+          f"{path}, line {line}: should have the columns {table.fieldnames}"
+        )
+      rows.append(row)
   return rows
 
 

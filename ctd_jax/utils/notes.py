@@ -93,7 +93,7 @@ def write(value: Any, language: str) -> Any:
 
 
 def of_error(error: BaseException) -> Note | str:
-  """Returns the note of an error, or its text without one."""
+  """Returns the note of an error, or its text if it has none."""
   if error.args and isinstance(error.args[0], Note):
     return error.args[0]
   return str(error)

@@ -76,7 +76,10 @@ def read_corrections(
   path: pathlib.Path = FOLDER / "corrections.tsv",
 ) -> list[dict[str, str]]:
   """Returns the rows of the table of corrections."""
-  rows = files.read_tsv_rows(path)
+  rows = files.read_tsv_rows(
+    path,
+    ("table", "key", "column", "source", "value", "reason", "authority"),
+  )
   for number, row in enumerate(rows, start=2):
     if not row["reason"] or not row["authority"]:
       raise ValueError(

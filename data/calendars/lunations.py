@@ -173,6 +173,9 @@ def _apply_corrections(
     if not fitting:
       raise ValueError(f"{where}: the source has no such month")
     index = fitting[0]
+    if row["column"] == "dropped":
+      del months[index]
+      continue
     first_day, year, month, leap, last_day = months[index]
     if row["column"] == "first_day":
       current_day[first_day] = int(row["value"])
@@ -181,12 +184,9 @@ def _apply_corrections(
       last_day = int(row["value"])
     elif row["column"] == "month":
       month, leap = parse_label(row["value"])
-    elif row["column"] != "dropped":
+    else:
       raise ValueError(f"{where}: no such column of lunations")
-    is_kept = row["column"] != "dropped"
-    months[index : index + 1] = [
-      (first_day, year, month, leap, last_day)
-    ] * is_kept
+    months[index] = first_day, year, month, leap, last_day
     months.sort(key=lambda row: row[0])
   return months
 

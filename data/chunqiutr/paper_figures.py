@@ -45,7 +45,7 @@ def read_figures(path: pathlib.Path) -> Figures:
         f"{path}, line {line}: {row['value']!r} is not a number"
       ) from None
     if row["column"] in columns:
-      raise ValueError(f"{path}, line {line}: the figure stands above as well")
+      raise ValueError(f"{path}, line {line}: the figure is given above too")
     # Counts print without a decimal point.
     columns[row["column"]] = int(value) if value.is_integer() else value
   return figures

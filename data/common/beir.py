@@ -52,9 +52,8 @@ QRELS_FILES = {
 
 BEIR_DESCRIPTION = f"""\
 BEIR: `{CORPUS_FILE}`, `{QUERIES_FILE}`, `qrels/*.tsv` (validation is
-`dev`). The time keys and all else that is known of a text stand in its
-`metadata`. To a retriever of track T0 that is the answer, not the question:
-index `text` alone.
+`dev`). The time keys and everything else known about a text are in its
+`metadata`. A retriever of track T0 must not see it: index `text` alone.
 
     python -m ctd_jax.evaluate --dataset={BEIR_PREFIX}FOLDER --baselines_only \\
       --workdir=RUN
@@ -626,7 +625,7 @@ def _read_qrels(path: epath.Path) -> Iterator[tuple[str, str, str, int]]:
         )
       query_id, record_id, score = cells
       if not _SCORE_PATTERN.fullmatch(score):
-        raise FolderError(f"{location}: score: {score!r} is no whole number")
+        raise FolderError(f"{location}: score: {score!r} is not a whole number")
       if (query_id, record_id) in judged_pairs:
         raise FolderError(
           f"{location}: {query_id!r} and {record_id!r} are judged twice"

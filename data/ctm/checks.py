@@ -252,6 +252,11 @@ class CheckError(ValueError):
   """Question whose gold does not follow from its relations."""
 
 
+def check_related(question: Question) -> str:
+  """RR: the names are those of the question's rule."""
+  return RELATION_CHECKS[question.rule](question)
+
+
 class QuestionChecker:
   """Checker of single questions against a repository."""
 
@@ -262,7 +267,7 @@ class QuestionChecker:
       EDD: self._check_label,
       PJ: check_polarity,
       TOU: check_order,
-      RR: self._check_related,
+      RR: check_related,
       SEC: check_anachronisms,
       EEU: check_renamed,
       TIC: check_years,
@@ -317,10 +322,6 @@ class QuestionChecker:
       ):
         return f"{relation.entity}: of another period or place"
     return ""
-
-  def _check_related(self, question: Question) -> str:
-    """RR: the names are those of the question's rule."""
-    return RELATION_CHECKS[question.rule](question)
 
   def _check_label(self, question: Question) -> str:
     """EDD: the label is one of the relation's years and not in the text."""

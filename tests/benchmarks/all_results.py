@@ -41,7 +41,7 @@ LINKS = ("sources", "outside", "complete")
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-  """One command and the rows it makes; its fields are told in the plan."""
+  """One command and the rows it makes; the plan explains its fields."""
 
   name: str
   command: str
@@ -53,7 +53,7 @@ class Step:
 
 
 def read_plan() -> list[Step]:
-  """Returns all steps, what others need before them."""
+  """Returns all steps; each comes after the steps it needs."""
   plan = tomllib.loads(files.read_text(PLAN_FILE))
   return [Step(name, **fields) for name, fields in plan.items()]
 
@@ -189,7 +189,7 @@ def run_steps(run: ResultRun) -> list[Step]:
 
 
 def collect_rows(run: ResultRun, folder: pathlib.Path) -> dict[str, list[str]]:
-  """Writes the rows of finished steps; returns file stem -> steps that lack.
+  """Writes the rows of finished steps; returns file stem -> unfinished steps.
 
   A file is written once all its steps are done.
 
@@ -214,7 +214,7 @@ def collect_rows(run: ResultRun, folder: pathlib.Path) -> dict[str, list[str]]:
 def drop_hidden_rows(
   pages: Sequence[pathlib.Path], folder: pathlib.Path
 ) -> None:
-  """Leaves the rows that a page shows; published ones all stay."""
+  """Removes the rows that no page shows; published rows all stay."""
   texts = [files.read_text(path) for path in pages]
   rows = results.read_result_folder(folder)
   shown = set(result_tables.select_shown_rows(texts, rows))
@@ -253,7 +253,7 @@ def collect_comparisons(run: ResultRun, path: pathlib.Path) -> None:
 
 
 def _link_folders(workdir: pathlib.Path, folders: Mapping[str, str]) -> None:
-  """Makes texts folders of the workdir, as the commands name them."""
+  """Links the folders of texts into the workdir, as the commands name them."""
   workdir.mkdir(parents=True, exist_ok=True)
   for name, folder in folders.items():
     target = pathlib.Path(folder).expanduser().resolve()
@@ -327,7 +327,7 @@ def _collect(run: ResultRun) -> None:
   drop_hidden_rows(pages, RESULT_FOLDER)
   collect_comparisons(run, RESULT_FOLDER / results.COMPARISON_FILE)
   for path in result_tables.renew_tables(pages):
-    print(f"{path.relative_to(ROOT)}: tables made anew")
+    print(f"{path.relative_to(ROOT)}: tables updated")
   for target, undone in lacking.items():
     print(f"{target}.json: not measured again: {', '.join(undone)}")
 

@@ -4,8 +4,8 @@
     --sources=DIR --outside=DIR [--variants=printed,years_cut] [--rows=FILE]
 
 Each text is dated as `ctd_jax.date` does and compared with the dates that its
-edition prints (`chronicle_gold`): kept when printed, found again when cut. Of
-the places where a date is printed is measured
+edition prints (`chronicle_gold`): kept when printed, found again when cut. At
+every place where a date is printed, it measures
 
   year, month   share whose most probable month is right
   coverage@90   share whose credible months hold the right one
@@ -56,7 +56,12 @@ def make_variant(
   Args:
     records: in order of print.
     variant: of `VARIANTS`.
+
+  Raises:
+    ValueError: if there is no such variant.
   """
+  if variant not in VARIANTS:
+    raise ValueError(f"no variant {variant!r}; there are {', '.join(VARIANTS)}")
   if variant == "printed":
     return list(records)
   entries = [record for record in records if not record.entry.is_heading]

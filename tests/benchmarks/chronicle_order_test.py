@@ -162,6 +162,8 @@ def make_chronicle(num_years=2):
 
 def test_cut_dates_keep_what_is_right():
   records = make_chronicle()
+  with pytest.raises(ValueError, match="no variant 'year_cut'; there are"):
+    chronicle_order.make_variant(records, "year_cut")
   printed = chronicle_order.make_variant(records, "printed")
   years_cut = chronicle_order.make_variant(records, "years_cut")
   heads_cut = chronicle_order.make_variant(records, "heads_cut")

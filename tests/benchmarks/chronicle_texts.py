@@ -492,7 +492,7 @@ def read_gold(
     FileNotFoundError: if its folder is missing.
   """
   if name not in TEXTS:
-    raise ValueError(f"--texts: no text {name!r}; there are {', '.join(TEXTS)}")
+    raise ValueError(f"no text {name!r}; there are {', '.join(TEXTS)}")
   kind, folder, reader = TEXTS[name]
   root = folders[kind]
   if root is None or not (root / folder).exists():

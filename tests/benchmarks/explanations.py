@@ -1,8 +1,9 @@
 """Explanations held against what they explain: evidence is taken away.
 
-Undated events of an index are dated as passages, their own record left out. Of
-each the weightiest evidence for its month that can be taken away is: a printed
-date is cut from the text, citations and parallels are left out of the corpus.
+Undated events of an index are dated as passages, their own record left out.
+From each, the strongest evidence for its month that can be removed is taken
+away: a printed date is cut from the text, citations and parallels are left out
+of the corpus.
 The passage is dated again, and the probability of the month is compared with
 what the explanation says that it would be (`probability_without`).
 

@@ -36,7 +36,7 @@ def write_corpus(
   folder: pathlib.Path,
   num_records: int,
 ) -> None:
-  """Writes so many records as a BEIR folder without questions."""
+  """Writes `num_records` records as a BEIR folder without questions."""
   folder.mkdir(parents=True, exist_ok=True)
   metadata = {"timeline": benchmark.timeline.name}
   (folder / "metadata.json").write_text(json.dumps(metadata))

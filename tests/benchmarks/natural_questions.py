@@ -14,9 +14,9 @@ template asks for their time, 「葬衛桓公在何時？」. Five groups:
   season    the season, 「…在哪一年的夏天？」
   month     the month, 「五月，…，在哪一年？」
 
-Right are the events and placeholders of the month of the event, of all records
-(`all`); or those alone that do not print the characters, which then are taken
-out of the ranking (`others`). Of systems that date queries the likeliest month
+Events and placeholders of the event's month are right: all of them (`all`), or
+only those that do not print the characters, with the others taken out of the
+ranking (`others`). Of systems that date queries the likeliest month
 and year are compared too (`month`, `year`), and -log p of the right month is
 given (`nll`). Intervals resample years. Labels of the split only score.
 """

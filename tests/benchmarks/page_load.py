@@ -5,7 +5,7 @@ opens: searches by time, words and both, passages, months, years, records, the
 data of the timeline as it is moved, and the JSON API. Questions are drawn from
 the index and hardly one is asked twice. Readers come at random, so that
 requests pile up as they do; one whose answer is late waits less for the next.
-Printed are requests, errors and times by kind, and the memory of the server
+It prints requests, errors and times by kind, and the memory of the server
 before and after. The status is 1 if a limit is not kept: 95 % of the requests
 within 400 ms, no error, memory that grows by no more than 5 %.
 
@@ -281,8 +281,7 @@ def make_rows(
 
 def main() -> int:
   """Puts a server under load; returns 1 if a limit is not kept."""
-  parser = result_rows.make_parser(__doc__)
-  parser.add_argument("--index", required=True)
+  parser = result_rows.make_index_parser(__doc__)
   parser.add_argument("--locust", default="locust", help="the program")
   flags = parser.parse_args()
   with tempfile.TemporaryDirectory() as folder:

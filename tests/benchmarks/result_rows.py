@@ -87,11 +87,23 @@ def read_load() -> float:
   return os.getloadavg()[0]
 
 
-def make_parser(description: str) -> argparse.ArgumentParser:
-  """Returns a parser of the flags of benchmarks on a built data set."""
+def _make_parser(description: str) -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(description=description.splitlines()[0])
   parser.add_argument("--name", default="chunqiutr/rebuilt", help="data set")
+  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
+  return parser
+
+
+def make_parser(description: str) -> argparse.ArgumentParser:
+  """Returns a parser of the flags of benchmarks on a built data set."""
+  parser = _make_parser(description)
   parser.add_argument("--data_dir", help="folder of the data set")
   parser.add_argument("--split", default="validation")
-  parser.add_argument("--rows", type=pathlib.Path, help="file of result rows")
+  return parser
+
+
+def make_index_parser(description: str) -> argparse.ArgumentParser:
+  """Returns a parser of the flags of benchmarks on an index."""
+  parser = _make_parser(description)
+  parser.add_argument("--index", required=True)
   return parser

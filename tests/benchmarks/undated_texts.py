@@ -4,10 +4,10 @@
     --undated=sanguozhi --sources=DIR --outside=DIR [--ctd=WORKDIR]
     [--rows=FILE]
 
-The chronicle is dated as `ctd_jax.date` does. Undated are the stretches of
-other works that begin where their editions print a month, those of all works
-together; all that reads as a date is stripped from them. What is right is what
-the editions print (`chronicle_gold`). Systems are
+The chronicle is dated as `ctd_jax.date` does. The undated texts are stretches
+of other works that begin where their editions print a month, those of all works
+together; everything that reads as a date is stripped from them. The dates that
+the editions print are right (`chronicle_gold`). Systems are
 
   parser          the date a text prints; months that fit it are equally likely
   dating-fitted   the pipeline of counts, with weights learned on the chronicle
@@ -15,7 +15,7 @@ the editions print (`chronicle_gold`). Systems are
                   texts it resembles. The encoder has not seen the chronicle;
                   how much a resemblance counts is learned on it
 
-Measured of the posterior, with intervals that resample the years:
+Measures of the posterior, with intervals that resample years:
 
   year, month   share of texts whose most probable year, month is right
   coverage@90   share whose smallest set of months of 90 % holds the right one
@@ -310,15 +310,18 @@ def main() -> None:
   flags = read_flags()
   folders = {"sources": flags.sources, "outside": flags.outside}
   gold = chronicle_texts.read_gold(flags.chronicle, folders)
+  # Read before the chronicle is dated: a wrong name is said at once.
+  gold_by_work = {
+    work: chronicle_texts.read_gold(work, folders)
+    for work in flags.undated.split(",")
+  }
   dates = chronicle_order.date_text(
     [record.entry for record in gold.records], gold.reigns
   )
   undated = [
     text
-    for work in flags.undated.split(",")
-    for text in read_other_work(
-      dates, chronicle_texts.read_gold(work, folders).records, work
-    )
+    for work, other in gold_by_work.items()
+    for text in read_other_work(dates, other.records, work)
   ]
   labelled = labelled_corpus.make_labelled_corpus(
     dates, [each.text for each in undated]

@@ -245,7 +245,7 @@ def test_nothing_is_replaced_unasked(mini, tmp_path):
 def test_a_folder_of_something_else_is_never_replaced(mini, tmp_path):
   (tmp_path / "out").mkdir()
   (tmp_path / "out" / "thesis.txt").write_text("mine")
-  with pytest.raises(FileExistsError, match="is no export"):
+  with pytest.raises(FileExistsError, match="is not an export"):
     export.export_benchmark(mini, "beir", tmp_path / "out", overwrite=True)
   assert folders.read_contents(tmp_path / "out") == {"thesis.txt": b"mine"}
 

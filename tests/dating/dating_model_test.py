@@ -226,6 +226,12 @@ def test_interval_mass_equals_brute_force():
   assert mass.dtype == np.float32
 
 
+@pytest.mark.parametrize("interval", [(3, 2), (-1, 2), (0, 40)])
+def test_an_impossible_interval_is_named(interval):
+  with pytest.raises(ValueError, match=r"within 0\.\.39"):
+    posterior.interval_log_mass(np.zeros((1, 40)), [interval])
+
+
 def test_calibration_finds_the_temperature():
   rng = np.random.default_rng(0)
   true = rng.normal(scale=2, size=(4000, 12))

@@ -22,7 +22,6 @@ from tests import synthetic
 
 BENCHMARK = synthetic.benchmark()
 CONFIG = str(pathlib.Path(__file__).parents[2] / "configs" / "tiny.py")
-MODE = "neg1_ne1_dq0"
 RATE = "optimizer.learning_rate"
 LOW, HIGH = f"{RATE}=0.0003", f"{RATE}=0.001"
 
@@ -112,7 +111,7 @@ VALUES = ["ft,a=1", "ft,a=2", "multi,a=1", "multi-release,a=1", "a=1e-05"]
   [
     ("ctd", METHODS, ["ft", "bias", "ctx"]),
     ("ctd-release", METHODS, ["ctd", "ft-release"]),
-    ("ctd-none", METHODS, ["ctd"]),
+    ("ctd-no_starts", METHODS, ["ctd"]),
     ("ft", METHODS, []),
     ("multi,a=1", VALUES, ["ft,a=1"]),
     ("multi-release,a=1", VALUES, ["multi,a=1"]),

@@ -18,7 +18,6 @@ POSTERIOR = dataclasses.replace(
   CTD, use_posterior=True, use_bias=False, posterior_dim=8
 )
 MODEL = dual_encoder.DualEncoder(POSTERIOR)
-MONTHS = len(POSTERIOR.month_classes)
 
 
 @functools.cache

@@ -5,8 +5,6 @@ tests/parity/published_systems_test.py has the ranking, which needs torch.
 
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -17,6 +15,7 @@ from ctd_jax_configs import published as config_file
 from ctd_jax_datasets import export
 from tests import synthetic
 from tests.tasks.chat_server import serving
+from tests.tools import processes
 
 BENCHMARK = synthetic.benchmark()
 IDS = BENCHMARK.record_ids
@@ -117,16 +116,14 @@ def test_the_command_asks_every_record_once(tmp_path):
 
   with serving(answer, busy) as server:
     arguments = [
-      *(sys.executable, "-m", "ctd_jax.systems.pseudo_queries"),
+      *("-m", "ctd_jax.systems.pseudo_queries"),
       f"--dataset=beir:{tmp_path / 'beir'}",
       f"--workdir={tmp_path / 'w'}",
       f"--base_url={server.url}",
       *("--model=m", "--api_key=k", "--count=3"),
     ]
     for _ in range(2):  # the second time everything is in the journal
-      process = subprocess.run(
-        arguments, capture_output=True, text=True, check=False
-      )
+      process = processes.run_python(*arguments)
       assert process.returncode == 0, process.stderr
     assert set(server.answered.values()) == {1}
   assert f"{3 * len(IDS)} pseudo-queries of {len(IDS)}" in process.stdout

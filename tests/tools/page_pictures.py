@@ -23,14 +23,14 @@ from collections.abc import Iterator
 
 from playwright import sync_api
 
-from ctd_jax.web import rendering
+from ctd_jax.utils import notes
 from tests.web import chromium
 
 MAX_HEIGHT = 3_000  # pixels of a page that are taken
-SHEET_HEIGHT = 1_500  # that a sheet shows of it
+SHEET_HEIGHT = 1_500  # pixels of each page on a sheet
 SCHEMES = ("light", "dark")
 PRINTED = ("record", "month", "time", "passage")
-WORDS = "大赦"  # that are searched
+WORDS = "大赦"  # the query of the search pages
 TIMEOUT = 600_000  # milliseconds, of reading and building
 # Warnings and all: an era that no calendar has, and a year beyond a reign.
 TEXT = """泰始三年春正月，大赦。
@@ -150,7 +150,7 @@ def _take(
   output: pathlib.Path,
 ) -> Iterator[pathlib.Path]:
   """Takes the pictures of a page."""
-  for language in rendering.LANGUAGES:
+  for language in notes.LANGUAGES:
     for width, (columns, rows) in chromium.WIDTHS.items():
       for scheme in SCHEMES:
         context = browser.new_context(

@@ -15,7 +15,6 @@ from ctd_jax.training import losses
 LOGITS = np.log(
   np.array([[4.0, 2.0, 1.0, 1.0], [1.0, 5.0, 2.0, 2.0], [3.0, 3.0, 3.0, 1.0]])
 )
-EYE = np.eye(3, dtype=bool)
 REDUCTIONS = ("sum_inside", "mean_outside")
 
 

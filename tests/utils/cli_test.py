@@ -58,12 +58,7 @@ def test_help_of_every_command_succeeds_without_jax(name):
     "print('HEAVY', sorted(heavy & sys.modules.keys()))\n"
     "sys.exit(status)"
   )
-  done = subprocess.run(
-    [sys.executable, "-c", code, name, "--help"],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
+  done = processes.run_python("-c", code, name, "--help")
   assert done.returncode == 0, done.stderr
   assert "--" in done.stdout
   assert "HEAVY []" in done.stdout

@@ -14,6 +14,10 @@ class Point(msgspec.Struct):
   note: str | None
 
 
+class Width(msgspec.Struct):
+  width: Annotated[float, msgspec.Meta(gt=0)] | None
+
+
 def read(tmp_path, text, **options):
   path = tmp_path / "points.csv"
   path.write_text(text, encoding="utf-8-sig")
@@ -37,6 +41,25 @@ def test_cells_keep_their_white_space_where_they_should(tmp_path):
     strip_cells=False,
   )
   assert row == Point(" a ", 1.0, None)
+
+
+@pytest.mark.parametrize("number", [".5", "0.5", "+0.5", "00.50", "5e-1"])
+def test_numbers_are_read_as_spreadsheets_write_them(tmp_path, number):
+  ((_, row),) = read(tmp_path, f"name,height,note\na,{number},\n")
+  assert row.height == 0.5
+  path = tmp_path / "widths.csv"
+  path.write_text(f"width,x\n{number},\n,x\n", encoding="utf-8")
+  assert [row for _, row in files.read_csv_rows(path, Width)] == [
+    Width(0.5),
+    Width(None),
+  ]
+
+
+def test_an_empty_line_of_a_table_is_named(tmp_path):
+  path = tmp_path / "table.tsv"
+  path.write_text("name\tyear\na\t1\n\nb\t2\n", encoding="utf-8")
+  with pytest.raises(ValueError, match=r"table\.tsv, line 3: should have"):
+    files.read_tsv_rows(path)
 
 
 @pytest.mark.parametrize(

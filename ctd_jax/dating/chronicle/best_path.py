@@ -237,7 +237,10 @@ def find_windows(
   prior: np.ndarray | None = None,
   block_size: int = BLOCK_SIZE,
 ) -> Windows:
-  """Returns the months of each block; arguments as in `find_best_path`."""
+  """Returns the months that the best path can pass in each block.
+
+  Arguments as in `decoder.iter_posteriors`.
+  """
   blocks = EmissionBlocks(emissions, kinds, log_transitions, prior, block_size)
   num_months = blocks.num_months
   # Of each block the first and last month of its sections, and of the last.

@@ -29,7 +29,6 @@ from ctd_jax.dating.chronicle.sections import (
 )
 from ctd_jax.dating.experts import date_features
 from ctd_jax.texts.works import Entry, Place
-from ctd_jax.utils.notes import Note
 
 # From the first probability on a date is certain; below the second it is
 # doubtful. All outputs and the summary share these bounds.
@@ -85,7 +84,6 @@ class ChronicleDates:
   calendar: Calendar  # names the ordinals
   # How often each kind of statement is printed.
   statement_counts: Mapping[str, int]
-  warnings: Sequence[Note | str] = ()  # what a reader of the dates should know
 
   def __len__(self) -> int:
     """Number of sections."""

@@ -22,6 +22,7 @@ from ctd_jax.dating.chronicle.chronicle_dates import (
 )
 from ctd_jax.dating.chronicle.dated_sections import DatedSection, NamedMonth
 from ctd_jax.utils import files, output
+from ctd_jax.utils.notes import Note
 
 COLUMNS = (
   "file",
@@ -169,7 +170,10 @@ PRINTED_NAMES = {
 
 
 def format_summary(
-  dates: ChronicleDates, rows: Sequence[DatedSection], reading: str = ""
+  dates: ChronicleDates,
+  rows: Sequence[DatedSection],
+  warnings: Sequence[Note | str] = (),
+  reading: str = "",
 ) -> str:
   """Returns a summary of the records read and the certainty of their dates."""
   calendar, chances = dates.calendar, dates.probabilities[:, 0]
@@ -213,11 +217,11 @@ def format_summary(
     ("days", f"{_count(num_days, 'section')} dated to the day"),
     (
       "outside",
-      f"{_count(num_outside, 'section')} of no month of the calendar",
+      f"{_count(num_outside, 'section')} in no month of the calendar",
     ),
     ("given", _count(num_fixed, "section") if num_fixed else ""),
     ("contradicted", _describe_contradictions(rows)),
-    *(("warning", warning) for warning in dates.warnings),
+    *(("warning", warning) for warning in warnings),
   ]
   return "\n".join(
     f"{name:<{_LABEL_WIDTH}}{value}" for name, value in lines if value

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from ctd_jax.chronology import reigns, sexagenary
-from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
+from ctd_jax.chronology.reigns import MONTHS_PER_SEASON, MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import dating_warnings, western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import (
@@ -31,7 +31,6 @@ DAY, MONTH, SEASON, YEAR, INTERVAL = (
   "year",
   "interval",
 )
-_MONTHS_PER_SEASON = 3
 
 
 def find_precision(
@@ -50,7 +49,7 @@ def find_precision(
   past_season = (
     calendar.years[rows] * MONTHS_PER_YEAR + calendar.months[rows] - first_month
   )
-  if len(set((past_season // _MONTHS_PER_SEASON).tolist())) == 1:
+  if len(set((past_season // MONTHS_PER_SEASON).tolist())) == 1:
     return SEASON
   return YEAR if len(set(calendar.years[rows].tolist())) == 1 else INTERVAL
 
@@ -254,14 +253,14 @@ def make_rows(dates: ChronicleDates) -> list[DatedSection]:
     if dates.is_outside(month):
       return None
     calendar = dates.calendar
-    reigns = dates.find_naming_reigns(own_reigns, month)
-    reign, year, number = calendar.name_month(month, reigns)
+    naming_reigns = dates.find_naming_reigns(own_reigns, month)
+    reign, year, number = calendar.name_month(month, naming_reigns)
     return NamedMonth(
       reign,
       year,
       int(number.removesuffix("L")),
       number.endswith("L"),
-      int(calendar.readings.years[calendar.find_reading(month, reigns)]),
+      int(calendar.readings.years[calendar.find_reading(month, naming_reigns)]),
     )
 
   return [

@@ -399,7 +399,7 @@ def name_calendars(section: Section) -> Section:
 REST_LOG_ODDS, SKIP_SLOPE = 12.6, 17.0
 # Share of skips in a text that prints every head, worth this many sections.
 _PRIOR_SKIPS, _PRIOR_SECTIONS = 0.4, 20
-# From this share of sections that begin anew on, lost heads excuse nothing.
+# From this share of sections that begin again on, lost heads excuse nothing.
 _MANY_RESTARTS, _MIN_SHARPNESS = 0.002, 0.3
 _MAX_MISPLACED = 0.3
 # Chosen on training chronicles: the power of the posterior of a long text that

@@ -121,7 +121,7 @@ def _date_records(
   calendar: Calendar,
   first_year: int | None,
 ) -> ChronicleDates:
-  """Returns the dates of a chronicle, with warnings."""
+  """Returns the dates of a chronicle."""
   # Imported here: it brings JAX, which --help must not wait for.
   from ctd_jax.dating.chronicle import chronicle_dating
 
@@ -132,7 +132,7 @@ def _date_records(
     else {}
   )
   try:
-    dates = chronicle_dating.date_sections(
+    return chronicle_dating.date_sections(
       records, sections, calendar, first_year, allowed_months
     )
   except ValueError as error:
@@ -144,9 +144,6 @@ def _date_records(
     raise ValueError(
       f"--input={source.path}: {'; '.join(map(str, problems))}"
     ) from error
-  return dataclasses.replace(
-    dates, warnings=dating_warnings.list_warnings(dates, calendar)
-  )
 
 
 def date_file(
@@ -179,6 +176,9 @@ def date_file(
   paths.append(out / "dates.png")
   dates_plot.plot_dates(dates, paths[-1])
   summary = date_tables.format_summary(
-    dates, rows, chronicle_input.summarize_reading(work)
+    dates,
+    rows,
+    dating_warnings.list_warnings(dates, calendar),
+    chronicle_input.summarize_reading(work),
   )
   return f"{summary}\n{'written':<13}{', '.join(map(str, paths))}"

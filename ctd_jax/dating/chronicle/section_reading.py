@@ -395,7 +395,7 @@ class Clauses:
     return _FLASHBACK.match(sentence) is not None
 
 
-# The counts of years of rulers of Han who began to count anew.
+# The counts of years of rulers of Han who began to count again.
 _COUNTS_OF_YEARS = ("前", "中", "後")
 _COUNTING_KINDS = (
   MONTH,

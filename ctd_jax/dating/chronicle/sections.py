@@ -139,7 +139,7 @@ class Section:
   statements: tuple[DateStatement, ...] = ()
   is_heading: bool = False  # whether it holds only a date or a heading
   may_be_told: bool = False  # whether the record may only mention its date
-  # Whether it lies in a stretch outside the calendar's time.
+  # Whether it is in a stretch outside the calendar's time.
   is_of_other_time: bool = False
 
 

@@ -30,7 +30,7 @@ from ctd_jax.dating.chronicle.sections import (
 # goes anywhere later, for gaps and lost headings.
 #
 # Texts also go back. Where streams alternate (the Annals of a year, then its
-# tradition), each begins again with the year; lives begin anew anywhere. How
+# tradition), each begins again with the year; lives begin again anywhere. How
 # often is learned from the text. It may leave the calendar for a time, for an
 # era that the tables lack. A section may tell of what is older than its
 # position (「初」): a share of its emission is that of any earlier month alike.
@@ -79,7 +79,7 @@ class Boundaries(NamedTuple):
 def find_boundaries(
   years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
 ) -> Boundaries:
-  """Returns the boundaries of a calendar; a leap month repeats its number."""
+  """Returns the boundaries of a calendar whose years never decrease."""
   season = (months - 1) // 3
   is_new_year = np.diff(years, prepend=years[:1]) != 0
   # A season ends with its last month, a leap month included, or with its year;

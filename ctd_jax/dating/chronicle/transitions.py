@@ -232,7 +232,8 @@ def propagate_forward(
 ) -> jax.Array:
   """Returns p(place of the next section, all earlier sections), [P].
 
-  `message_P` is the weight of this section's place, `kind` of the next section.
+  `message_P` has the weights of this section's places, at least 0; `kind` is
+  the kind of the next section.
   """
   message_K, outside = message_P[:-1], message_P[-1]
   size = len(message_K)

@@ -109,8 +109,8 @@ def make_headed_corpus(
 
 # A text may print a part of its date: a month, a day, a year without its era.
 # It is scored as the sections of a chronicle are, so leap months, parallel
-# calendars and days count alike. Only the head is read: further dates are of
-# what the text continues to tell.
+# calendars and days count alike. Only the head is read: later dates belong
+# to what the text tells next.
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

@@ -236,9 +236,7 @@ RIVAL_CONTEXTS = ("after", "whole")  # where near equals are counted
 NUM_CITED_EVENTS = 25  # events compared with a citation
 _CHARS_AFTER, _CHARS_BEFORE = 40, 30  # characters read around a citation
 _DATE_CHARS = 14  # characters after a citation that may continue with its date
-_NUM_OVERLAP_FEATURES = (
-  16  # features of a pair that `make_overlap_features` makes
-)
+_NUM_OVERLAP_FEATURES = 16  # that `make_overlap_features` makes
 # A ruler of another state is not in the timeline: 晉文公三年.
 _STATE_NAMES = "晉齊宋鄭衛陳蔡曹楚秦許莒邾杞燕滕薛吳越周虢虞紀"
 # Characters beside which 三年 is a duration, an age or a rank: 三年之喪,

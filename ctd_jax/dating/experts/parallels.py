@@ -395,6 +395,8 @@ class FittedKnownParallels:
     self, rows: Int[np.ndarray, " n"]
   ) -> Float32[np.ndarray, "n K"]:
     """Returns the weighted sum of `score_months`; needs weights."""
+    if self.weights is None:
+      raise ValueError("known parallels have no weights; use score_months")
     weights = np.append(self.weights, 1).astype(np.float32)
     return np.tensordot(weights, self.score_months(rows), 1)
 
@@ -485,7 +487,8 @@ def score_pairs(
 ) -> Float32[np.ndarray, "s n K"]:
   """Returns the scores of months by pairs, as `score_months` has them.
 
-  `row` is that of each hidden record, `month` that of its labelled one.
+  `row` is the hidden record of each pair, `month` the month of its labelled
+  record.
   """
   pair_index, months, log_ratios = spread_chances(axis, month, chances)
   cells = row[pair_index], months

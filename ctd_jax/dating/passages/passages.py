@@ -23,7 +23,7 @@ from scipy.special import logsumexp
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.dating import regression
 from ctd_jax.dating.chronicle.calendar import Calendar
-from ctd_jax.dating.corpus import Labels, find_sorted
+from ctd_jax.dating.corpus import UNKNOWN, Labels, find_sorted
 from ctd_jax.dating.experts import date_features, parallels
 from ctd_jax.dating.experts.citations import explain_citations
 from ctd_jax.dating.passages import citations, fitting, scores
@@ -358,16 +358,30 @@ class PassageDater:
       external_texts: texts outside the corpus; their citations count too.
 
     Raises:
-      ValueError: if no record has a label, `row_ids` do not ascend, or a large
-        corpus comes with external texts.
+      ValueError: if lengths differ, no record has a label, a month is outside
+        the calendar, `row_ids` do not ascend, or a large corpus comes with
+        external texts.
     """
     if row_ids is None:
       row_ids = np.arange(len(texts))
+    lengths = len(texts), len(labels.month), len(labels.event_labels)
+    if {*lengths} != {len(row_ids)}:
+      raise ValueError(
+        f"{len(texts)} texts, {len(labels.month)} labels and {len(row_ids)} "
+        "row_ids should be as many"
+      )
     if (np.diff(row_ids) <= 0).any():
       # A record that `exclude` names would not be found, and date itself.
       raise ValueError("row_ids should ascend")
     if not labels.is_known.any():
       raise ValueError(Note("problem.passage.none"))
+    num_months = len(scores.make_axis(calendar))
+    known = labels.month[labels.is_known]
+    if known.min() < 0 or known.max() >= num_months:
+      raise ValueError(
+        f"months of labels should be {UNKNOWN} or 0..{num_months - 1}, not "
+        f"{known.min()}..{known.max()}"
+      )
     if len(texts) <= fitting.MAX_FITTED_RECORDS:
       state = fitting.fit_corpus_state(
         texts, labels, calendar, posteriors, row_ids, external_texts

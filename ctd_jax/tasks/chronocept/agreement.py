@@ -107,8 +107,8 @@ def read_annotations(path: str | os.PathLike) -> dict[str, list[Annotation]]:
     earlier = by_sample.setdefault(new.sample_id, [])
     if new.annotator in [annotation.annotator for annotation in earlier]:
       raise ValueError(f"{location}: annotator {new.annotator} has two rows")
-    # All earlier annotations have the words of the first.
-    for first in earlier[:1]:
+    if earlier:
+      first = earlier[0]  # all earlier annotations have its words
       for number, (expected, word) in enumerate(
         itertools.zip_longest(first.words, new.words, fillvalue="(end)"), 1
       ):

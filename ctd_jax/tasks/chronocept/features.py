@@ -97,7 +97,6 @@ def fit_train_scalers(
   return dict.fromkeys(targets, TargetScaler.fit(targets["train"]))
 
 
-FIELDS = ("parent", *AXES)
 # Axes as annotated, no axes, or the axes of each sample in random order.
 AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED = "given", "removed", "shuffled"
 AXES_ABLATIONS = (AXES_GIVEN, AXES_REMOVED, AXES_SHUFFLED)
@@ -267,18 +266,19 @@ class FrozenFeatures:
     texts: Sequence[str],
     encode: Callable[[], dict[str, np.ndarray]],
   ) -> dict[str, np.ndarray]:
-    """Returns the arrays of texts from the cache, after filling it."""
+    """Returns the arrays of texts, from the cache if it has them."""
     model = pathlib.Path(self.source).expanduser()
     name = str(model.resolve()) if model.is_dir() else self.source
     # NUL separates the parts, since texts do not contain it.
     key = "\0".join([name, str(self.max_length), kind, *texts])
     path = self.cache_dir / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
-    if not path.exists():
-      arrays = encode()
-      with files.atomic_path(path) as temporary:
-        np.savez(temporary, **arrays)
-    with np.load(path) as arrays:
-      return dict(arrays)
+    if path.exists():
+      with np.load(path) as arrays:
+        return dict(arrays)
+    arrays = encode()
+    with files.atomic_path(path) as temporary:
+      np.savez(temporary, **arrays)
+    return arrays
 
 
 def _deduplicate_texts(

@@ -40,7 +40,6 @@ from ctd_jax.utils import output
 from ctd_jax_datasets.chronocept.sample_records import TARGETS, Sample
 
 ALL_TARGETS = "all"
-TARGET_FAMILIES = (ALL_TARGETS, *TARGETS)
 POINT_MEASURES = ("mse", "mae", "r2", "spearman", "pearson")
 PAPER_NLL = "paper_nll"
 NUM_RESAMPLES = 1000  # enough for two digits of a 95 % percentile interval

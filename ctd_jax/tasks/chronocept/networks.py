@@ -135,7 +135,6 @@ class EncoderRegression(nn.Module):
 
 InputArrays = Mapping[str, np.ndarray]
 BEST_EPOCH, LAST_EPOCH = "best", "last"
-EPOCH_SELECTIONS = (BEST_EPOCH, LAST_EPOCH)
 _PREDICT_BATCH_SIZE = 128  # up to 1,152 fields for an encoder
 
 

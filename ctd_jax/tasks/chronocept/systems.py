@@ -160,7 +160,7 @@ def make_inputs(
 
 
 CONFIG_FILE = "config.json"
-# Names of the scaler's arrays, next to those of the model, which differ.
+# Keeps the scaler's arrays apart from the model's, in one file.
 _SCALER_PREFIX = "scaler/"
 
 
@@ -344,17 +344,17 @@ def _score_candidate(
   if protocol == "paper" and not system.has_epochs:
     # A regressor has no epochs, so the authors cross-validate on train.
     k_fold = KFold(NUM_FOLDS, shuffle=True, random_state=seed)
-    inputs_of_train = {k: np.asarray(v) for k, v in inputs["train"].items()}
+    train_inputs = {k: np.asarray(v) for k, v in inputs["train"].items()}
     errors = []
     for rows, held_out in k_fold.split(targets["train"]):
-      kept, left = (
-        {k: v[chosen] for k, v in inputs_of_train.items()}
+      fold_inputs, held_out_inputs = (
+        {k: v[chosen] for k, v in train_inputs.items()}
         for chosen in (rows, held_out)
       )
       arrays, _ = system.fit(
-        {"train": kept}, {"train": targets["train"][rows]}, "", seed
+        {"train": fold_inputs}, {"train": targets["train"][rows]}, "", seed
       )
-      predictions = system.predict(arrays, left)
+      predictions = system.predict(arrays, held_out_inputs)
       errors.append(np.mean((predictions - targets["train"][held_out]) ** 2))
     return float(np.mean(errors))
   arrays, _ = system.fit(inputs, targets, selection, seed)

@@ -131,7 +131,7 @@ def count_errors(states: Iterable[ito_game.State]) -> collections.Counter[str]:
 def _classify_description(
   description: ito_game.Description, state: ito_game.State, items: Sequence[str]
 ) -> list[str]:
-  """Returns the counts of `count_errors` to which a description counts."""
+  """Returns the counters of `count_errors` that a description adds to."""
   if description.item is None:
     return ["silent"]
   if description.label is None:
@@ -145,7 +145,7 @@ def _classify_description(
 
 
 def _classify_ranks(past_round: ito_game.Round) -> list[str]:
-  """Returns the counts of `count_errors` to which the ranks count."""
+  """Returns the counters of `count_errors` that the ranks add to."""
   item_positions = {
     description.seat: past_round.theme.items.index(description.item)
     for description in past_round.descriptions

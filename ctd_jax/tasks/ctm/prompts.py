@@ -46,8 +46,9 @@ def make_question_prompt(
   lines = [
     _COT_INSTRUCTION if style == COT else _DIRECT_INSTRUCTION,
     f"所称时期限于：{TIMELINE}。",
-    *filter(None, [_ANSWER_FORMATS.get(question.task)]),
   ]
+  if question.task in _ANSWER_FORMATS:
+    lines.append(_ANSWER_FORMATS[question.task])
   passages = "".join(
     f"{i}. {text}\n" for i, text in enumerate(context, start=1)
   )

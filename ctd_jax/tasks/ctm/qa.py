@@ -153,7 +153,7 @@ def _make_run_key(settings: QaSettings) -> dict[str, object]:
 def _open_answerer(
   settings: QaSettings, questions: Sequence[Question]
 ) -> Iterator[tuple[Callable[[Question], str], NoteFunction]]:
-  """Yields the answering function and that of the notes about the answers."""
+  """Yields a function that answers, and one for the notes of the report."""
   if settings.system != MODEL:
     # The prior is that of the train split, whichever split is asked.
     train_questions = data_sources.load_questions(settings.data, "train")
@@ -176,22 +176,27 @@ def _open_answerer(
 
     yield answerer.answer, note_known_questions
     return
-  context: ContextProvider = {
-    "closed_book": lambda question: (),
-    "facts": list_facts,
-    "distractor_facts": functools.partial(
-      add_distractors,
-      sorted({fact for q in questions for fact in list_facts(q)}),
-    ),
-  }.get(settings.arm)
-  if context is None:
-    context = make_open_book(data_sources.load_passages(settings.gallery))
+  context = _choose_context(settings, questions)
   replies_path = settings.workdir / REPLIES_FILE
   with open_client(replies_path, settings.endpoint) as chat:
     yield (
       functools.partial(answer_with_model, chat, settings.style, context),
       lambda graded: {**chat.totals(), "from the journal": chat.cached},
     )
+
+
+def _choose_context(
+  settings: QaSettings, questions: Sequence[Question]
+) -> ContextProvider:
+  """Returns what gives the model a question's context in this arm."""
+  if settings.arm == "closed_book":
+    return lambda question: ()
+  if settings.arm == "facts":
+    return list_facts
+  if settings.arm == "distractor_facts":
+    facts = sorted({fact for q in questions for fact in list_facts(q)})
+    return functools.partial(add_distractors, facts)
+  return make_open_book(data_sources.load_passages(settings.gallery))
 
 
 def _load_known_entities(settings: QaSettings) -> list[Entity]:

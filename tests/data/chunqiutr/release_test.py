@@ -375,6 +375,22 @@ def test_an_oddity_is_survived_and_noted(tmp_path, change, reasons):
   assert all(reason in found.notes.format_table() for reason in reasons)
 
 
+@pytest.mark.parametrize(
+  ("change", "reason"),
+  [
+    (query(pos_sids=[0, 1, 2, 2]), "an answer is listed twice"),
+    (without("qid", 0), BAD_QID),
+    (
+      comment(compiler="陸德明"),
+      "commentary by none of the five known works",
+    ),
+  ],
+)
+def test_a_lone_oddity_is_the_only_finding(tmp_path, change, reason):
+  found = read(tmp_path, release_files.changed(change))
+  assert release_files.counts(found) == ALWAYS | {reason: 1}
+
+
 def example(found, reason):
   return next(
     finding["examples"][0]

@@ -497,7 +497,7 @@ def test_contradictions_are_counted_and_shown(jin, june):
     (),
   ]
   assert set(rows[-1].contradicted) == {"year 永嘉2年", "a leap month"}
-  summary = date_tables.format_summary(dates, rows, "plain, 8 records")
+  summary = date_tables.format_summary(dates, rows, reading="plain, 8 records")
   assert "contradicted 8 printed dates of 7 sections; the first:\n" in summary
   assert summary.count(" prints ") == 5
   assert "annals.txt:1 prints month 1, dated " in summary
@@ -505,8 +505,7 @@ def test_contradictions_are_counted_and_shown(jin, june):
 
 
 def test_a_summary_counts(dates, rows):
-  warned = dataclasses.replace(dates, warnings=["no era 洪武"])
-  summary = date_tables.format_summary(warned, rows)
+  summary = date_tables.format_summary(dates, rows, ["no era 洪武"])
   lines = dict((line[:13].strip(), line[13:]) for line in summary.split("\n"))
   for name, start in (
     *(("records", "4"), ("sections", "5"), ("days", "1 section")),

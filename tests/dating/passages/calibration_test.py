@@ -1,4 +1,4 @@
-"""Temperature of passages, and shares of log odds, on invented scores."""
+"""Temperature of passages and coverage of credible sets, on invented scores."""
 
 import numpy as np
 import pytest

@@ -277,6 +277,17 @@ def test_records_without_a_month_are_refused(calendar):
     PassageDater.fit(["賊", "盜"], hidden, calendar)
 
 
+def test_records_that_do_not_fit_are_refused(calendar):
+  labels = Labels(np.array([3, UNKNOWN]), np.ones(2, int))
+  with pytest.raises(ValueError, match="1 texts, 2 labels"):
+    PassageDater.fit(["賊"], labels, calendar)
+  far = dataclasses.replace(labels, month=np.array([3, len(calendar)]))
+  with pytest.raises(ValueError, match=f"0..{len(calendar) - 1}"):
+    PassageDater.fit(["賊", "盜"], far, calendar)
+  with pytest.raises(ValueError, match="ascend"):
+    PassageDater.fit(["賊", "盜"], labels, calendar, row_ids=np.array([2, 1]))
+
+
 def test_years_without_records_are_hidden_as_years(calendar):
   axis = scores.make_axis(calendar)
   months = np.arange(120)
