@@ -107,9 +107,9 @@ def read_csv_rows(
   columns = row_type.__struct_encode_fields__
   types = typing.get_type_hints(row_type)  # without the bounds of `Annotated`
   numbers = [
-    name
-    for name in columns
-    if float in (types[name], *typing.get_args(types[name]))
+    field.encode_name
+    for field in msgspec.structs.fields(row_type)
+    if float in (types[field.name], *typing.get_args(types[field.name]))
   ]
   with pathlib.Path(path).open(encoding="utf-8-sig", newline="") as file:
     reader = csv.DictReader(

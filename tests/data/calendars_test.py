@@ -107,8 +107,12 @@ def test_every_correction_has_a_reason(tmp_path):
   corrections = build_tables.read_corrections()
   assert len(corrections) > 400
   path = tmp_path / "corrections.tsv"
-  path.write_text("key\treason\tauthority\n1 泰始\t\tDILA\n", "utf-8")
+  header = "table\tkey\tcolumn\tsource\tvalue\treason\tauthority\n"
+  path.write_text(f"{header}eras\t1 泰始\tadded\t\t\t\tDILA\n", "utf-8")
   with pytest.raises(ValueError, match="line 2: should have a reason"):
+    build_tables.read_corrections(path)
+  path.write_text("key\treason\tauthority\n", "utf-8")
+  with pytest.raises(ValueError, match="line 1: columns key, reason"):
     build_tables.read_corrections(path)
 
 

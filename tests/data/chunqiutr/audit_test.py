@@ -113,7 +113,7 @@ def test_a_difference_of_the_tolerance_needs_no_reason(tmp_path):
   ("line", "message"),
   [
     ("units\tchunqiu\tunits\tmany\n", "line 3: 'many' is not a number"),
-    ("units\tchunqiu\tunits\t1\n", "line 3: the figure stands above"),
+    ("units\tchunqiu\tunits\t1\n", "line 3: the figure is given above"),
     ("units\tchunqiu\n", "line 3: should have the columns"),
     ("units\tchunqiu\tunits\t1\t2\n", "line 3: should have the columns"),
   ],

@@ -217,7 +217,7 @@ BAD = {
     ("q1\td3", "q1\td9", "test.tsv:2: corpus-id: 'd9' is not in corpus.jsonl"),
     ("q1\td3", "q1\td2", "test.tsv:3: 'q1' and 'd2' are judged twice"),
     ("q1\td3\t1", "q1\td3", "test.tsv:2: 2 columns"),
-    ("q1\td3\t1", "q1\td3\tyes", "score: 'yes' is no whole"),
+    ("q1\td3\t1", "q1\td3\tyes", "score: 'yes' is not a whole"),
     ("query-id\tcorpus-id\tscore\n", "", "test.tsv:1: should be the header"),
   ],
   "reigns.tsv": [
