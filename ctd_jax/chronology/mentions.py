@@ -142,7 +142,8 @@ def with_lone_reign(
 ) -> list[DateMention]:
   """Returns mentions with the first year in the reign named before it.
 
-  For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year.
+  For 「魯隱公在位時，自元年正月至三月」, where the name is apart from the year
+  and no mention has both.
   """
   folded = fold_script(text)
   mentions = list(mentions)

@@ -80,6 +80,7 @@ def find_boundaries(
   years: Int[np.ndarray, " K"], months: Int[np.ndarray, " K"]
 ) -> Boundaries:
   """Returns the boundaries of a calendar whose years never decrease."""
+  # A leap month has the number of the month before it.
   season = (months - 1) // 3
   is_new_year = np.diff(years, prepend=years[:1]) != 0
   # A season ends with its last month, a leap month included, or with its year;
