@@ -563,8 +563,8 @@ def _describe_outcome(answer: Answer) -> Iterable[Text]:
       yield Text(f"nothing found, {scope}")
     elif in_time is not None:
       yield Text(
-        f"{len(answer.results)} shown; {in_time:,} {scope} have this time "
-        "with probability .5 or more",
+        f"{len(answer.results)} shown; {in_time:,} {scope} fall in this "
+        "time with probability .5 or more",
         "dim",
       )
     else:

@@ -5,11 +5,11 @@ the session is charged to itself, not to the first test that asks for it.
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
+
+from tests.tools import processes
 
 # Of the properties of a report, which xdist passes on.
 KEY = "processor seconds"
@@ -21,11 +21,10 @@ def read_processor_time() -> float:
 
 
 def _is_slow_alone(name: str, limit: float, folder: os.PathLike) -> bool:
-  # A test that runs among others may be charged for what it did not do: the
-  # first import of a library, or a child process of an earlier test.
-  command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-  command += ["-n", "0", f"--cpu-limit={limit}", name]
-  done = subprocess.run(command, cwd=folder, capture_output=True, check=False)
+  # Among others a test may be charged for what it did not do: the first import
+  # of a library, or a child process of an earlier test.
+  options = "-q", "-n", "0", "-p", "no:cacheprovider", f"--cpu-limit={limit}"
+  done = processes.run_python("-m", "pytest", *options, name, cwd=folder)
   return done.returncode != 0
 
 
@@ -99,20 +98,16 @@ class ProcessorTime:
   def pytest_sessionfinish(self, session) -> None:
     if self._limit is None or "PYTEST_XDIST_WORKER" in os.environ:
       return
-    slow = {
-      name: seconds
-      for (name, kind), seconds in self._seconds.items()
-      if kind == "test" and seconds > self._limit
-    }
-    if session.config.getoption("numprocesses", None):
-      folder = session.config.rootpath
-      slow = {
-        name: seconds
-        for name, seconds in slow.items()
-        if _is_slow_alone(name, self._limit, folder)
-      }
+    is_parallel = session.config.getoption("numprocesses", None)
     self._exceeding = [
-      f"{name}: {seconds:.1f} s" for name, seconds in slow.items()
+      f"{name}: {seconds:.1f} s"
+      for (name, kind), seconds in self._seconds.items()
+      if kind == "test"
+      and seconds > self._limit
+      and (
+        not is_parallel
+        or _is_slow_alone(name, self._limit, session.config.rootpath)
+      )
     ]
     if self._exceeding and session.exitstatus == 0:
       session.exitstatus = pytest.ExitCode.TESTS_FAILED
