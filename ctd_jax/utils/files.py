@@ -32,6 +32,28 @@ def as_path(path: str | os.PathLike) -> AnyPath:
   return epath.Path(path)
 
 
+def inside(folder: str | os.PathLike, name: str | os.PathLike) -> AnyPath:
+  """Returns `folder / name`, for a name that a file of a stranger gives.
+
+  Raises:
+    ValueError: if the name leads out of the folder, by `..`, as an absolute
+      path or through a symbolic link.
+  """
+  folder, name = as_path(folder), os.fspath(name)
+  parts = pathlib.PurePosixPath(name).parts
+  # A colon starts a bucket's address, and a backslash parts names elsewhere.
+  if not parts or parts[0] == "/" or ".." in parts or "://" in name:
+    raise ValueError(f"{name[:200]!r} leads out of {folder}")
+  if "\0" in name or "\\" in name:
+    raise ValueError(f"{name[:200]!r} in {folder} is not the name of a file")
+  path = folder
+  for part in parts:
+    path = path / part
+    if isinstance(path, pathlib.Path) and path.is_symlink():
+      raise ValueError(f"{path} is a symbolic link; expected a file or folder")
+  return path
+
+
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Yields a temporary local path whose file replaces `path` at the end.

@@ -60,3 +60,27 @@ def test_without_a_checkout_the_commit_is_that_of_the_image(
   # Without git at all, as in the image.
   monkeypatch.setenv("PATH", str(tmp_path))
   assert files.code_commit() == "abc123"
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    *("", ".", "..", "../b", "a/../../b", "/etc/passwd", "gs://bucket/b"),
+    *("a\\..\\b", "a\0b", "link", "link/b", "a/link"),
+  ],
+)
+def test_names_that_lead_out_of_a_folder_are_refused(tmp_path, name):
+  folder = tmp_path / "folder"
+  (folder / "a").mkdir(parents=True)
+  for link in (folder / "link", folder / "a" / "link"):
+    link.symlink_to(tmp_path)
+  with pytest.raises(ValueError):
+    files.inside(folder, name)
+
+
+def test_names_inside_a_folder_become_paths(tmp_path):
+  link = tmp_path / "link"
+  link.symlink_to(tmp_path)
+  # The folder itself is the user's choice.
+  assert files.inside(link, "a/左傳.npy") == link / "a" / "左傳.npy"
+  assert str(files.inside("gs://bucket/run", "1/a")) == "gs://bucket/run/1/a"
