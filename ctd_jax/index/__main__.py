@@ -77,7 +77,12 @@ _FLAGS_WITHOUT_BUILD = ("check", "list", "corrections", "correct", "undo")
 def main(runner_arguments: Sequence[str]) -> None:
   """Builds, corrects, checks or lists the index of --index."""
   # Here and not above: --help needs no JAX.
-  from ctd_jax.index import correction_checks, correction_files, index_check
+  from ctd_jax.index import (
+    correction_checks,
+    correction_files,
+    index_check,
+    manifest,
+  )
 
   values = flags.FLAGS
   folder = _find_path(values.index)
@@ -130,7 +135,8 @@ def main(runner_arguments: Sequence[str]) -> None:
   if values.check:
     damage = index_check.check_index(folder)
     if damage:
-      raise ValueError("\n  ".join([f"{folder} is damaged:", *damage]))
+      advice = manifest.describe_repair(folder)
+      raise ValueError("\n  ".join([f"{folder} is damaged:", *damage, advice]))
     print(f"{folder}: every file, row and hash is intact")
   if result is not None or values.list:
     print(index_check.format_summary(folder, result))

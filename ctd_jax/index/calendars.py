@@ -24,6 +24,7 @@ from ctd_jax.chronology.reigns import Reign, Timeline
 from ctd_jax.dating.chronicle import western
 from ctd_jax.dating.chronicle.calendar import Calendar, Memberships, Readings
 from ctd_jax.dating.experts import date_features
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.utils import files
 
 CALENDAR_FOLDER = "calendar"
@@ -82,9 +83,7 @@ def load_day_chances(
   try:
     return np.load(path, mmap_mode="r").astype(np.float64)
   except (ValueError, OSError, EOFError) as error:
-    raise ValueError(
-      f"{path}: damaged ({error}); build the index again"
-    ) from error
+    raise DamagedIndexError(path, f"damaged ({error})") from error
 
 
 def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:
@@ -100,9 +99,7 @@ def load_index_calendar(folder: pathlib.Path) -> Calendar:
   folder = folder / CALENDAR_FOLDER
   for name in (TIMELINE_FILE, MONTHS_FILE):
     if not (folder / name).is_file():
-      raise FileNotFoundError(
-        f"{folder / name}: missing; every index has one, build the index again"
-      )
+      raise DamagedIndexError(folder / name, "missing")
   try:
     table = json.loads(files.read_text(folder / TIMELINE_FILE))
     timeline = Timeline(
@@ -114,15 +111,15 @@ def load_index_calendar(folder: pathlib.Path) -> Calendar:
       frozenset(map(tuple, table["leap_months"])),
     )
   except (KeyError, TypeError, ValueError) as error:
-    raise ValueError(
-      f"{folder / TIMELINE_FILE}: damaged ({error}); build the index again"
+    raise DamagedIndexError(
+      folder / TIMELINE_FILE, f"damaged ({error})"
     ) from error
   try:
     with np.load(folder / MONTHS_FILE) as arrays:
       return _make_calendar(timeline, dict(arrays))
   except Exception as error:  # zip, zlib and numpy raise what they like
-    raise ValueError(
-      f"{folder / MONTHS_FILE}: damaged ({error}); build the index again"
+    raise DamagedIndexError(
+      folder / MONTHS_FILE, f"damaged ({error})"
     ) from error
 
 

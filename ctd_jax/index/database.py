@@ -23,6 +23,7 @@ from typing import Any
 import opencc
 
 from ctd_jax.chronology import numerals
+from ctd_jax.index.manifest import MANIFEST_FILE, DamagedIndexError
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
@@ -238,6 +239,8 @@ def open_database(
   """
   path = pathlib.Path(folder) / DATABASE_FILE
   if not path.is_file():
+    if (path.parent / MANIFEST_FILE).is_file():
+      raise DamagedIndexError(path, "missing")
     raise FileNotFoundError(
       f"{path}: missing; expected the folder of an index, as "
       "python -m ctd_jax.index --index=DIR --add=... builds it"
@@ -256,9 +259,7 @@ def open_database(
       connection.execute("PRAGMA mmap_size=1073741824")
   except sqlite3.DatabaseError as error:
     connection.close()
-    raise ValueError(f"{path}: damaged ({error}); build the index again") from (
-      error
-    )
+    raise DamagedIndexError(path, f"damaged ({error})") from error
   return connection
 
 

@@ -27,7 +27,7 @@ from ctd_jax.index.building.staged_works import TEXT_COLUMNS
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
-from ctd_jax.index.manifest import EncoderEntry, Manifest
+from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry, Manifest
 from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.index.vectors import WorkVectors
 
@@ -45,18 +45,23 @@ def check_index(folder: pathlib.Path) -> list[str]:
   problems += CorrectionStore(folder).check()
   try:
     calendar = calendars.load_index_calendar(folder)
-  except (FileNotFoundError, ValueError) as error:
-    return [*problems, str(error)]
+  except DamagedIndexError as error:
+    return [*problems, _describe(error)]
   if calendars.hash_calendar(calendar) != index_manifest.calendar["sha256"]:
     problems.append(f"{folder / calendars.CALENDAR_FOLDER}: another calendar")
   try:
     with contextlib.closing(database.open_database(folder)) as connection:
       problems += _check_database(folder, connection, index_manifest, calendar)
-  except (FileNotFoundError, ValueError, sqlite3.DatabaseError) as error:
-    path = folder / database.DATABASE_FILE
-    text = str(error)
-    problems.append(text if str(path) in text else f"{path}: damaged ({text})")
+  except DamagedIndexError as error:
+    problems.append(_describe(error))
+  except (ValueError, sqlite3.DatabaseError) as error:
+    problems.append(f"{folder / database.DATABASE_FILE}: damaged ({error})")
   return problems
+
+
+def _describe(error: DamagedIndexError) -> str:
+  # How to mend it is said once, of all problems.
+  return f"{error.path}: {error.problem}"
 
 
 def _check_files(
@@ -85,7 +90,7 @@ def _check_database(
     yield (
       f"{folder / manifest.MANIFEST_FILE}: has generation "
       f"{index_manifest.generation}, but the database has {generation}: a "
-      "build was stopped at its end; run it again"
+      "build was stopped at its end"
     )
   for (message,) in connection.execute("PRAGMA quick_check(5)"):
     if message != "ok":
@@ -128,8 +133,8 @@ def _check_work(
     yield f"{path}: records of {work.name} are not what was written"
   try:
     posteriors = PosteriorArrays.open(folder / work.folder, len(calendar))
-  except (FileNotFoundError, ValueError) as error:
-    yield str(error)
+  except DamagedIndexError as error:
+    yield _describe(error)
     return
   if len(posteriors) != work.num_records:
     yield (
@@ -159,16 +164,13 @@ def _check_vectors(
       vectors = WorkVectors.open(
         folder / name, work.num_records, entry.dimensions
       )
-    except ValueError as error:
-      yield str(error)
+    except DamagedIndexError as error:
+      yield _describe(error)
       continue
     for part in vectors.parts:
       lengths = np.linalg.norm(part, axis=1)
       if not (np.isclose(lengths, 1, atol=1e-3) | (lengths == 0)).all():
-        yield (
-          f"{folder / name}: vectors whose length is not 1; --encoder=none "
-          "takes them out, and --encoder=... makes them again"
-        )
+        yield f"{folder / name}: vectors whose length is not 1"
         break
 
 

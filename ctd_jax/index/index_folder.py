@@ -24,6 +24,7 @@ from ctd_jax.index import (
 from ctd_jax.index import manifest as manifest_lib
 from ctd_jax.index.answers import Versions
 from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.vectors import DenseSearch, open_dense_search
 
 if TYPE_CHECKING:
@@ -73,8 +74,9 @@ class IndexFolder:
 
     Raises:
       FileNotFoundError: if there is no index, or no such encoder.
-      ValueError: if a file is damaged or of another version; if you give an
-        encoder and the index has no vectors.
+      DamagedIndexError: if a file is damaged.
+      ValueError: if it is of another version; if you give an encoder and the
+        index has no vectors.
     """
     folder = pathlib.Path(path).expanduser()
     manifest = manifest_lib.read_manifest(folder)
@@ -178,9 +180,12 @@ class IndexFolder:
       raise FileNotFoundError(
         f"{self.folder}: this index does not date passages: {reason}"
       )
-    return PassageDater.open(
-      self.folder / self.manifest.passages, self.calendar
-    )
+    folder = self.folder / self.manifest.passages
+    try:
+      return PassageDater.open(folder, self.calendar)
+    except (FileNotFoundError, ValueError) as error:
+      problem = str(error).removeprefix(f"{folder}/")
+      raise DamagedIndexError(folder, problem) from error
 
   @property
   def num_records(self) -> int:
@@ -248,13 +253,12 @@ class IndexFolder:
 
 
 def _check_size(path: pathlib.Path, num_bytes: int) -> None:
-  """Raises ValueError if a file's size differs from the manifest's."""
+  """Raises DamagedIndexError if a file's size differs from the manifest's."""
   # Hashes are left to `index --check`: reading all files takes long.
   if not path.is_file():
-    raise ValueError(f"{path}: missing; build the index again")
+    raise DamagedIndexError(path, "missing")
   size = path.stat().st_size
   if size != num_bytes:
-    raise ValueError(
-      f"{path}: damaged, {size:,} bytes but the manifest has "
-      f"{num_bytes:,}; build the index again"
+    raise DamagedIndexError(
+      path, f"damaged, {size:,} bytes but the manifest has {num_bytes:,}"
     )

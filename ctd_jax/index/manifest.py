@@ -6,6 +6,7 @@ works. `index_check` verifies it.
 
 import hashlib
 import pathlib
+import shlex
 from typing import Any
 
 import msgspec
@@ -14,6 +15,30 @@ from ctd_jax.utils import files
 
 FORMAT = 2
 MANIFEST_FILE = "manifest.json"
+_DATABASE = "index.sqlite"
+
+
+class DamagedIndexError(ValueError):
+  """A file of an index is damaged; the message names how to mend it."""
+
+  def __init__(self, path: pathlib.Path, problem: str):
+    advice = describe_repair(find_index_folder(path))
+    super().__init__(f"{path}: {problem}; {advice}")
+    self.path, self.problem = path, problem
+
+
+def describe_repair(folder: pathlib.Path) -> str:
+  """Returns how to mend an index."""
+  quoted = shlex.quote(str(folder))
+  return f"mend it with ctd-jax index --index={quoted} --repair"
+
+
+def find_index_folder(path: pathlib.Path) -> pathlib.Path:
+  """Returns the index that a file belongs to; without one, its own folder."""
+  for folder in (path, *path.parents):
+    if any((folder / name).is_file() for name in (MANIFEST_FILE, _DATABASE)):
+      return folder
+  return path.parent
 
 
 class ManifestFile(msgspec.Struct, frozen=True):
@@ -69,7 +94,8 @@ def read_manifest(folder: pathlib.Path) -> Manifest:
 
   Raises:
     FileNotFoundError: if there is no index, or its first build did not end.
-    ValueError: if it is damaged or of another version.
+    DamagedIndexError: if it is damaged.
+    ValueError: if it is of another version.
   """
   path = folder / MANIFEST_FILE
   if not path.is_file():
@@ -84,9 +110,7 @@ def read_manifest(folder: pathlib.Path) -> Manifest:
     if version == FORMAT:
       return msgspec.json.decode(content, type=Manifest)
   except (msgspec.DecodeError, UnicodeDecodeError) as error:
-    raise ValueError(
-      f"{path}: damaged ({error}); build the index again"
-    ) from error
+    raise DamagedIndexError(path, f"damaged ({error})") from error
   raise ValueError(
     f"{path}: an index of format {version}, this version reads {FORMAT}; use "
     "the ctd_jax that made it, or remove manifest.json and index.sqlite* there "

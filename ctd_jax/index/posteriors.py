@@ -23,6 +23,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from jaxtyping import Float, Float32, Int, Int32, Int64, Shaped
 
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.utils import files
 
 SHARE = 0.999
@@ -103,7 +104,7 @@ class PosteriorArrays:
       or len(arrays["probabilities"]) != sizes[1]
       or arrays["starts"][-1] != sizes[1]
     ):
-      raise ValueError(f"{folder}: damaged; the lengths of its arrays differ")
+      raise DamagedIndexError(folder, "damaged, its arrays differ in length")
     return cls(**arrays, num_months=num_months)
 
   @classmethod
@@ -142,12 +143,12 @@ class PosteriorArrays:
 
 def _map_array(path: pathlib.Path) -> np.ndarray:
   if not path.is_file():
-    raise FileNotFoundError(f"{path}: missing; build the index again")
+    raise DamagedIndexError(path, "missing")
   try:
     # An empty file cannot be mapped.
     return np.asarray(np.load(path, mmap_mode="r"))
   except (ValueError, OSError, EOFError) as error:
-    raise ValueError(f"{path}: damaged ({error})") from error
+    raise DamagedIndexError(path, f"damaged ({error})") from error
 
 
 def _find_smallest(
@@ -351,19 +352,15 @@ class MonthPostings:
         np.save(path, getattr(self, name))
 
   @classmethod
-  def open(cls, folder: pathlib.Path) -> MonthPostings | None:
-    """Returns the postings of a work, mapped into memory; None without any."""
-    try:
-      arrays = {
-        name: _map_array(folder / file_name)
-        for name, file_name in _FILES.items()
-      }
-    except FileNotFoundError:
-      return None
+  def open(cls, folder: pathlib.Path) -> MonthPostings:
+    """Returns the postings of a work, mapped into memory."""
+    arrays = {
+      name: _map_array(folder / file_name) for name, file_name in _FILES.items()
+    }
     if arrays["starts"][-1] != len(arrays["records"]) or len(
       arrays["records"]
     ) != len(arrays["probabilities"]):
-      raise ValueError(f"{folder}: damaged; the lengths of its postings differ")
+      raise DamagedIndexError(folder, "damaged, its postings differ in length")
     return cls(**arrays)
 
 

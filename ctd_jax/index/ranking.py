@@ -23,6 +23,7 @@ from jaxtyping import Bool, Float, Float32
 
 from ctd_jax.dating import posterior, query_posterior
 from ctd_jax.index import database, posteriors
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.vectors import DENSE_WEIGHT, NearRecords
 from ctd_jax.retrieval import host_search
 
@@ -193,10 +194,10 @@ class WorkPosteriors:
       self.folder / self.work.folder, self.num_months
     )
     if len(arrays) != self.work.num_records:
-      raise ValueError(
-        f"{self.folder / self.work.folder}: damaged, posteriors of "
-        f"{len(arrays)} records where the work has {self.work.num_records}; "
-        "build the index again"
+      raise DamagedIndexError(
+        self.folder / self.work.folder,
+        f"damaged, posteriors of {len(arrays)} records where the work has "
+        f"{self.work.num_records}",
       )
     return arrays
 
@@ -204,8 +205,12 @@ class WorkPosteriors:
   def postings(self) -> posteriors.MonthPostings:
     """The posteriors by month."""
     postings = posteriors.MonthPostings.open(self.folder / self.work.folder)
-    if postings is None or postings.num_months != self.num_months:
-      postings = posteriors.make_month_postings(self.arrays)
+    if postings.num_months != self.num_months:
+      raise DamagedIndexError(
+        self.folder / self.work.folder,
+        f"damaged, postings of {postings.num_months} months where the calendar "
+        f"has {self.num_months}",
+      )
     return postings
 
   @functools.cached_property

@@ -23,7 +23,7 @@ from jaxtyping import Bool, Float, Float32, Int
 from ctd_jax.index import encoders
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.encoders import VectorEncoder
-from ctd_jax.index.manifest import EncoderEntry
+from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry
 from ctd_jax.utils import files
 
 # Vectors of a work, float32 in mapped files. `vectors/<encoder>-<records>/` is
@@ -101,9 +101,10 @@ class WorkVectors:
     for start, stop in _list_parts(num_records):
       path = _part_path(folder, start, stop)
       if not _is_whole(path, stop - start, width):
-        raise ValueError(
-          f"{path}: missing, or does not hold {stop - start} vectors of width "
-          f"{width}; make them again with python -m ctd_jax.index --encoder=..."
+        raise DamagedIndexError(
+          path,
+          f"missing or damaged, expected {stop - start} vectors of width "
+          f"{width}",
         )
       parts.append(np.load(path, mmap_mode="r"))
     return cls(parts)

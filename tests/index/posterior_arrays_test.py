@@ -110,7 +110,6 @@ def test_arrays_on_disk_are_mapped(tmp_path):
   "spans", [[(0, 0)], [(3, 17)], [(0, MONTHS - 1)], [(2, 5), (20, 30)]]
 )
 def test_mass_is_that_of_the_posteriors(tmp_path, spans):
-  assert posteriors.MonthPostings.open(tmp_path) is None
   arrays = make_arrays(draw_posteriors(30))
   posteriors.make_month_postings(arrays).save(tmp_path)
   postings = posteriors.MonthPostings.open(tmp_path)

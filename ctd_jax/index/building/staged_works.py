@@ -32,6 +32,7 @@ from ctd_jax.index.building.sources import SourceRequest, SourceWork
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.corrections import Correction
 from ctd_jax.index.database import HEADING, MODEL
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.vectors import VECTORS_FOLDER
 from ctd_jax.utils import files, output
 
@@ -156,9 +157,7 @@ def read_dated_with(folder: pathlib.Path) -> DatedWith:
   except FileNotFoundError:  # replaced by a build since the index was opened
     return DatedWith()
   except msgspec.DecodeError as error:
-    raise ValueError(
-      f"{path}: damaged ({error}); build the index again"
-    ) from error
+    raise DamagedIndexError(path, f"damaged ({error})") from error
 
 
 def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
