@@ -54,6 +54,61 @@ def inside(folder: str | os.PathLike, name: str | os.PathLike) -> AnyPath:
   return path
 
 
+def check_tree(folder: str | os.PathLike) -> None:
+  """Raises ValueError if a folder holds more than files and folders.
+
+  In the folder of a stranger a link may lead to files of yours, and a pipe has
+  its reader wait for ever.
+  """
+  pending = [os.fspath(folder)]
+  while pending:
+    # Another process may remove what was listed.
+    with (
+      contextlib.suppress(FileNotFoundError),
+      os.scandir(pending.pop()) as it,
+    ):
+      for entry in it:
+        if entry.is_dir(follow_symlinks=False):
+          pending.append(entry.path)
+        elif not entry.is_file(follow_symlinks=False) and os.path.lexists(
+          entry
+        ):
+          raise ValueError(
+            f"{entry.path} is a link or a special file, which may lead out of "
+            "the folder; expected only files and folders there"
+          )
+
+
+def read_limited(path: str | os.PathLike, max_bytes: int) -> bytes:
+  """Returns the content of a file.
+
+  Raises:
+    ValueError: if it is larger than `max_bytes`.
+  """
+  with as_path(path).open("rb") as file:
+    content = file.read(max_bytes + 1)
+  if len(content) > max_bytes:
+    raise ValueError(f"{path}: larger than the {max_bytes:,} bytes expected")
+  return content
+
+
+def make_private(*paths: pathlib.Path) -> None:
+  """Lets only their owner read files, and folders with all that they hold.
+
+  Files that are missing, or belong to somebody else, stay as they are.
+  """
+  pending = [*paths]
+  while pending:
+    path = pending.pop()
+    with contextlib.suppress(FileNotFoundError, PermissionError):
+      mode = path.lstat().st_mode
+      if stat.S_ISDIR(mode):
+        path.chmod(0o700)
+        pending += path.iterdir()
+      elif stat.S_ISREG(mode):
+        path.chmod(0o600)
+
+
 @contextlib.contextmanager
 def atomic_path(path: str | os.PathLike) -> Iterator[pathlib.Path]:
   """Yields a temporary local path whose file replaces `path` at the end.

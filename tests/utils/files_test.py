@@ -84,3 +84,36 @@ def test_names_inside_a_folder_become_paths(tmp_path):
   # The folder itself is the user's choice.
   assert files.inside(link, "a/左傳.npy") == link / "a" / "左傳.npy"
   assert str(files.inside("gs://bucket/run", "1/a")) == "gs://bucket/run/1/a"
+
+
+@pytest.mark.parametrize("kind", ["link to a file", "link to a folder", "pipe"])
+def test_a_tree_holds_only_files_and_folders(tmp_path, kind):
+  folder = tmp_path / "folder"
+  files.write_text(folder / "a" / "b.txt", "b")
+  files.check_tree(folder)
+  odd = folder / "a" / "odd"
+  if kind == "pipe":
+    os.mkfifo(odd)
+  else:
+    odd.symlink_to("/etc/passwd" if "file" in kind else "/etc")
+  with pytest.raises(ValueError, match="odd is a link or a special file"):
+    files.check_tree(folder)
+
+
+def test_a_file_larger_than_expected_is_not_read(tmp_path):
+  path = tmp_path / "a"
+  path.write_bytes(b"four")
+  assert files.read_limited(path, 4) == b"four"
+  with pytest.raises(ValueError, match="3 bytes"):
+    files.read_limited(path, 3)
+
+
+def test_what_is_private_is_read_by_its_owner_alone(tmp_path):
+  path = tmp_path / "a" / "b" / "c"
+  files.write_text(path, "c")
+  (tmp_path / "other").touch(0o644)
+  (tmp_path / "a" / "link").symlink_to(tmp_path / "other")
+  files.make_private(tmp_path / "a", tmp_path / "missing")
+  for private in (path, *path.parents[:2]):
+    assert not private.stat().st_mode & 0o077
+  assert stat.S_IMODE((tmp_path / "other").stat().st_mode) == 0o644
