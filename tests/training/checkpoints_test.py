@@ -11,6 +11,7 @@ import pytest
 from ctd_jax.training import devices as devices_lib
 from ctd_jax.training import input_pipeline
 from ctd_jax.training.checkpoints import (
+  DIGESTS_FILE,
   CheckpointError,
   Checkpoints,
   UnreadableCheckpointError,
@@ -133,6 +134,7 @@ def test_a_run_of_another_order_of_batches_does_not_go_on(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1])
   [path] = (tmp_path / "run/1/data").glob("process_0-of-*.json")
   path.write_text('{"next_index": 1}')  # as formerly
+  (tmp_path / "run/1" / DIGESTS_FILE).unlink()
   iterator = input_pipeline.BatchIterator(NumberReader())
   with pytest.raises(
     CheckpointError, match="run/1: begun with another input pipeline, .*not tr"
@@ -209,6 +211,44 @@ def test_a_step_that_was_moved_aside_is_saved_again(tmp_path):
   assert resume(tmp_path / "run") == (3, 3.0, 2)
 
 
+def flip_bit(path):
+  content = bytearray(path.read_bytes())
+  content[len(content) // 2] ^= 1
+  path.write_bytes(content)
+
+
+def test_a_flipped_bit_in_any_file_is_noticed(tmp_path):
+  checkpoints = fill(tmp_path / "run", [0.1, 0.2], keep_latest=2)
+  folder = tmp_path / "run/2"
+  for item in ("params", "optimizer", "model", "data"):
+    for path in (folder / item).rglob("*"):
+      if path.is_file():
+        content = path.read_bytes()
+        flip_bit(path)
+        pattern = f"run/2 .*{path.relative_to(folder).as_posix()}"
+        with pytest.raises(UnreadableCheckpointError, match=pattern):
+          checkpoints.restore(2, abstract(), numbers())
+        if item in ("params", "model"):
+          with pytest.raises(UnreadableCheckpointError, match=pattern):
+            checkpoints.restore_params(2, abstract().params)
+        path.write_bytes(content)
+  flip_bit(folder / "metrics/metrics")
+  reopened = Checkpoints(tmp_path / "run", "validation/hit@1", MODEL, 2)
+  assert reopened.best_step == 1
+  assert reopened.restore(2, abstract())
+  flip_bit(next((folder / "params/d").iterdir()))
+  # The step before is read in its place.
+  assert resume(tmp_path / "run") == (1, 1.0, 1)
+
+
+def test_a_checkpoint_without_digests_is_read_with_a_warning(tmp_path, caplog):
+  fill(tmp_path / "run", [0.1]).close()
+  (tmp_path / "run/1" / DIGESTS_FILE).unlink()
+  caplog.clear()
+  assert resume(tmp_path / "run") == (1, 1.0, 1)
+  assert DIGESTS_FILE in caplog.text
+
+
 def test_where_none_can_be_read_nothing_is_moved(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1, 0.2, 0.3], keep_latest=2)
   for step in (2, 3):
@@ -222,7 +262,7 @@ def test_a_step_that_is_asked_for_and_damaged_is_named(tmp_path):
   checkpoints = fill(tmp_path / "run", [0.1])
   cut_short(tmp_path / "run/1/optimizer/manifest.ocdbt")
   with pytest.raises(
-    UnreadableCheckpointError, match="run/1 cannot be read: ValueError"
+    UnreadableCheckpointError, match="run/1 .*optimizer/manifest.ocdbt"
   ):
     checkpoints.restore(1, abstract())
   # The parameters are in other files.
