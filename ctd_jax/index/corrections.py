@@ -18,7 +18,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from ctd_jax.index import database
+from ctd_jax.index import correction_journal, database
 from ctd_jax.utils.notes import Note
 
 # The file: SQLite in WAL mode, so that an ended transaction is on disk.
@@ -27,9 +27,10 @@ from ctd_jax.utils.notes import Note
 CORRECTIONS_FILE = "corrections.sqlite"
 _NEW_FILE = CORRECTIONS_FILE + ".new"
 _ENDS = ("", "-wal", "-shm", "-journal")  # of files that SQLite keeps
-FILE_NAMES = tuple(
+_DATABASE_FILES = tuple(
   name + end for name in (CORRECTIONS_FILE, _NEW_FILE) for end in _ENDS
 )
+FILE_NAMES = (*_DATABASE_FILES, correction_journal.JOURNAL_FILE)
 _SCHEMA_VERSION = 1
 _SCHEMA = f"""
 PRAGMA journal_mode=WAL;
@@ -55,7 +56,7 @@ def create_file(path: pathlib.Path) -> None:
     new = path.with_name(_NEW_FILE)
     # Of a process that was killed here, and of a file that was taken away:
     # SQLite would read their changes into this one.
-    for name in FILE_NAMES:
+    for name in _DATABASE_FILES:
       path.with_name(name).unlink(missing_ok=True)
     with contextlib.closing(
       sqlite3.connect(new, isolation_level=None)
@@ -297,6 +298,9 @@ class CorrectionStore:
         f"VALUES ({', '.join('?' * len(values))})",
         [*values.values()],
       )
+      correction_journal.record_change(
+        self._folder, connection, cursor.lastrowid
+      )
       return _find_one(connection, "correction_id", cursor.lastrowid)
 
   def undo(self, correction_id: int, name: str, key: str) -> Correction:
@@ -341,6 +345,7 @@ class CorrectionStore:
         "WHERE correction_id = ?",
         (_now(), name.strip(), key, correction_id),
       )
+      correction_journal.record_change(self._folder, connection, correction_id)
       return _find_one(connection, "correction_id", correction_id)
 
   def get(self, correction_id: int) -> Correction | None:
