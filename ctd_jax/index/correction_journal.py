@@ -44,12 +44,14 @@ def record_change(
 
 def write_journal(folder: pathlib.Path, rows: Mapping[int, Row]) -> None:
   """Writes the journal anew, with a line per change."""
+  # A line for the correction, and one if it was undone.
+  lines = [
+    _format_line(row) * (1 + (row["undone"] is not None))
+    for row in rows.values()
+  ]
   with files.atomic_path(folder / JOURNAL_FILE) as path:
-    with path.open("wb") as file:
-      for row in rows.values():
-        # One for the correction, and one if it was undone.
-        file.write(_format_line(row) * (1 + (row["undone"] is not None)))
-  os.chmod(folder / JOURNAL_FILE, 0o600)
+    path.write_bytes(b"".join(lines))
+  files.make_private(folder / JOURNAL_FILE)
 
 
 def read_journal(folder: pathlib.Path) -> tuple[dict[int, Row], int, int]:
@@ -96,11 +98,11 @@ def merge_rows(
   """Returns the rows of both copies; the journal's have hashes."""
   rows = {**stored, **journal}
   for number in journal.keys() & stored.keys():
+    row = stored[number]
     # The last lines of the journal may be lost.
-    is_newer = journal[number]["undone"] is None and stored[number]["undone"]
-    undo = ("undone", "undone_by", "undo_key")
-    if is_newer:
-      rows[number] = journal[number] | {key: stored[number][key] for key in undo}
+    if row["undone"] is not None and journal[number]["undone"] is None:
+      undo = {key: row[key] for key in ("undone", "undone_by", "undo_key")}
+      rows[number] = journal[number] | undo
   return dict(sorted(rows.items()))
 
 

@@ -13,12 +13,15 @@ import hashlib
 import json
 import os
 import pathlib
+import shutil
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from ctd_jax.index import correction_journal, database
+from ctd_jax.index.manifest import DamagedIndexError
+from ctd_jax.utils import files
 from ctd_jax.utils.notes import Note
 
 # The file: SQLite in WAL mode, so that an ended transaction is on disk.
@@ -53,19 +56,71 @@ def create_file(path: pathlib.Path) -> None:
     fcntl.flock(folder, fcntl.LOCK_EX)
     if path.is_file():
       return
-    new = path.with_name(_NEW_FILE)
-    # Of a process that was killed here, and of a file that was taken away:
-    # SQLite would read their changes into this one.
-    for name in _DATABASE_FILES:
-      path.with_name(name).unlink(missing_ok=True)
-    with contextlib.closing(
-      sqlite3.connect(new, isolation_level=None)
-    ) as connection:
-      connection.executescript(_SCHEMA)
-    os.rename(new, path)
+    _write_file(path, ())
     os.fsync(folder)
   finally:
     os.close(folder)
+
+
+def _write_file(
+  path: pathlib.Path, rows: Iterable[correction_journal.Row]
+) -> None:
+  new = path.with_name(_NEW_FILE)
+  # Of a process that was killed here, and of a file that was taken away:
+  # SQLite would read their changes into this one.
+  for name in _DATABASE_FILES:
+    if name != CORRECTIONS_FILE:
+      path.with_name(name).unlink(missing_ok=True)
+  with contextlib.closing(
+    sqlite3.connect(new, isolation_level=None)
+  ) as connection:
+    connection.executescript(_SCHEMA)
+    for row in rows:
+      connection.execute(
+        f"INSERT INTO corrections({', '.join(row)}) "
+        f"VALUES ({', '.join('?' * len(row))})",
+        [*row.values()],
+      )
+  files.make_private(new)
+  os.rename(new, path)
+
+
+def mend_file(folder: pathlib.Path) -> list[str]:
+  """Makes database and journal from what is readable in both.
+
+  Damaged files stay, under another name.
+
+  Returns:
+    what was done, for the user; nothing if nothing was damaged.
+  """
+  path = folder / CORRECTIONS_FILE
+  if not (problems := [*CorrectionStore(folder).check()]):
+    return []
+  stored: dict[int, correction_journal.Row] = {}
+  with (
+    contextlib.suppress(sqlite3.DatabaseError),
+    contextlib.closing(
+      sqlite3.connect(database.make_uri(path, readonly=False), uri=True)
+    ) as connection,
+  ):
+    stored = correction_journal.read_rows(connection)
+  journal, num_lines, num_damaged = correction_journal.read_journal(folder)
+  rows = correction_journal.merge_rows(journal, stored)
+  lines = [*problems]
+  if path.is_file():
+    number = 1
+    while (aside := folder / f"corrections.damaged-{number}.sqlite").exists():
+      number += 1
+    for end in _ENDS:
+      if (old := path.with_name(path.name + end)).is_file():
+        shutil.copy2(old, aside.with_name(aside.name + end))
+    lines.append(f"{aside}: a copy of the damaged file")
+  _write_file(path, rows.values())
+  correction_journal.write_journal(folder, rows)
+  both = any(problem.startswith(f"{path}:") for problem in problems)
+  if both and (num_damaged or not num_lines):
+    lines.append("corrections may be lost, since their journal is damaged too")
+  return [*lines, f"{path}: made again with corrections {len(rows):,}"]
 
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
@@ -86,12 +141,10 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
       return connection
   except sqlite3.DatabaseError as error:
     connection.close()
-    raise ValueError(
-      f"{path}: damaged ({error}); stop the server if one runs; then "
-      "move the file away with its -wal and -shm, and put back a copy, or none "
-      "to leave the index without corrections"
-    ) from error
+    raise DamagedIndexError(path, f"damaged ({error})") from error
   connection.close()
+  if version == 0:
+    raise DamagedIndexError(path, "damaged, it has no table")
   raise ValueError(
     f"{path}: corrections of version {version}, this ctd_jax reads "
     f"{_SCHEMA_VERSION}"
@@ -424,6 +477,11 @@ class CorrectionStore:
       for (message,) in connection.execute("PRAGMA integrity_check(5)"):
         if message != "ok":
           yield f"{self.path}: {message}"
+      problem = correction_journal.find_problem(self._folder, connection)
+      if problem:
+        yield f"{self._folder / correction_journal.JOURNAL_FILE}: {problem}"
+    except DamagedIndexError as error:
+      yield f"{error.path}: {error.problem}"
     except (ValueError, sqlite3.DatabaseError) as error:
       text = str(error)
       is_located = str(self.path) in text
@@ -479,6 +537,8 @@ class CorrectionStore:
       self._thread.connection.close()
       previous = self._thread.identity = None
     if identity is None:
+      if (self._folder / correction_journal.JOURNAL_FILE).is_file():
+        raise DamagedIndexError(self.path, "missing")
       return None
     if previous is None:
       self._thread.connection = connect(self.path)
@@ -491,7 +551,7 @@ class CorrectionStore:
       raise FileNotFoundError(f"{self._folder}: no index, nothing to correct")
     if not os.access(self._folder, os.W_OK):
       raise PermissionError(f"{self._folder}: cannot be written")
-    if not self.path.is_file():
+    if not self.path.is_file() and self._open() is None:
       create_file(self.path)
     return self._open()
 

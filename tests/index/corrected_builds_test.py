@@ -135,6 +135,12 @@ def test_a_corrected_work_is_dated_again_and_no_other(folder):
   assert works[0].first_row > works[1].first_row
 
 
+def forget_corrections(folder):
+  """Removes both copies of the corrections."""
+  (folder / "corrections.sqlite").unlink()
+  (folder / "corrections.jsonl").unlink()
+
+
 def test_a_changed_source_is_not_dated_again(folder, sources, tmp_path):
   copy = tmp_path / "annals.txt"
   shutil.copyfile(sources / "annals.txt", copy)
@@ -393,12 +399,12 @@ def test_a_table_of_corrections_is_taken_in_row_by_row(folder, tmp_path):
   correction_files.undo_corrections(folder, ["1"])
   # What another index writes is taken in, but not of another text.
   correction_files.write_corrections(folder, table)
-  store.path.unlink()
+  forget_corrections(folder)
   text = table.read_text(encoding="utf-8")
   result = correction_files.import_corrections(folder, table)
   assert (result.added, result.undone, result.refused) == (1, 1, ())
   sha256 = IndexFolder.open(folder).corrections.active()[0].texts_sha256
-  store.path.unlink()
+  forget_corrections(folder)
   table.write_text(text.replace(sha256, "0" * 64), encoding="utf-8")
   (refused,) = correction_files.import_corrections(folder, table).refused
   assert "not the one that was corrected" in refused
@@ -415,7 +421,7 @@ def test_what_is_exported_is_taken_in_whatever_ends_a_line(folder, tmp_path):
   table = tmp_path / "mine.csv"
   correction_files.write_corrections(folder, table)
   made = {row.first_record: row.note for row in store.active()}
-  store.path.unlink()
+  forget_corrections(folder)
   result = correction_files.import_corrections(folder, table)
   assert (result.added, result.undone) == (len(ends) - 1, 1)
   assert result.refused == ()

@@ -173,14 +173,14 @@ def test_a_file_that_is_moved_away_gets_nothing_more(store, tmp_path):
   add(store)
   copy = tmp_path / "copy"
   copy.mkdir()
-  for path in tmp_path.glob(f"{CORRECTIONS_FILE}*"):
+  for path in tmp_path.glob("corrections.*"):
     path.rename(copy / path.name)
   assert store.active() == []
   second = add(store, "annals-2")
   assert store.active() == [second]
   assert CorrectionStore(tmp_path).active() == [second]
   # Another file in its place, as of a copy that is put back.
-  for path in tmp_path.glob(f"{CORRECTIONS_FILE}*"):
+  for path in tmp_path.glob("corrections.*"):
     path.unlink()
   for path in copy.iterdir():
     path.rename(tmp_path / path.name)
