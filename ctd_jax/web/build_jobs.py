@@ -2,7 +2,8 @@
 
 A job is a low-priority process whose state is kept in files, so it survives
 the server. A server that shuts down stops its job; if the server is killed,
-the job continues and the next server shows it.
+the job continues and the next server shows it. Jobs that came with somebody
+else's index are shown and never started, see `job_files`.
 """
 
 from __future__ import annotations
@@ -12,12 +13,11 @@ import dataclasses
 import fcntl
 import os
 import pathlib
+import re
 import signal
 import subprocess
-import sys
 import threading
 import time
-from collections.abc import Sequence
 from typing import Any
 
 from absl import logging
@@ -31,7 +31,7 @@ from starlette.responses import (
 )
 
 from ctd_jax.index.answers import clean
-from ctd_jax.utils import notes
+from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
 from ctd_jax.web import job_files, rendering, requests
 from ctd_jax.web.job_files import (
@@ -40,10 +40,12 @@ from ctd_jax.web.job_files import (
   RUNNING,
   WAITING,
   StoredJob,
+  Task,
 )
 from ctd_jax.web.requests import PageError, answer_in_time
 from ctd_jax.web.settings import WebSettings
 
+_JOB_ID = re.compile("[1-9][0-9]{0,8}")
 _LOCK_FILE = "lock"
 _MAX_JOBS = 100  # that have ended and are kept
 _SECONDS_PER_LOOK = 0.3
@@ -90,31 +92,47 @@ class JobRunner:
   """Runs the jobs of an index, one after the other."""
 
   def __init__(self, folder: pathlib.Path, settings: WebSettings):
-    """Picks up jobs left by an earlier server, unless this one is read-only."""
+    """Picks up jobs left by an earlier server, unless this one is read-only.
+
+    Raises:
+      ValueError: if the folder has links, or this installation has no place for
+        its secret.
+    """
     self._index_folder = folder.expanduser().absolute()
     self._folder = self._index_folder / job_files.JOBS_FOLDER
     self._settings = settings
-    self._program = (sys.executable, "-m", "ctd_jax.index")
+    self._program = (*job_files.PYTHON, "ctd_jax.index")
     self._processes: dict[str, subprocess.Popen] = {}
     self._closing = threading.Event()
     self._watching = threading.Lock()
-    if not settings.read_only and any(job.is_active for job in self.list()):
+    if self._index_folder.is_dir():
+      files.check_tree(self._index_folder)
+    if settings.read_only:
+      return
+    try:
+      job_files.load_installation()
+    except OSError as error:
+      raise ValueError(
+        f"{error.filename}: {error.strerror}; builds are started only by the "
+        "installation that has its secret there; set XDG_STATE_HOME to a "
+        "folder of yours, or serve with --read_only"
+      ) from error
+    files.make_private(self._folder)
+    if any(job.is_active for job in self.list()):
       self._watch()
 
-  def start(
-    self, title: str, arguments: Sequence[str], subject: str, key: str = ""
-  ) -> Job:
+  def start(self, title: str, task: Task, subject: str, key: str = "") -> Job:
     """Queues a build of the index and returns its job.
 
     Args:
       title: shown to readers; either text, or a code such as "redate" for the
         message "job.redate".
-      arguments: arguments of `ctd-jax index`, without --index.
       subject: subject of the job; `list` filters by it.
       key: key of the form; a form sent twice starts one job.
     """
     if self._settings.read_only:
       raise ValueError("the server is read-only; no job was started")
+    task.list_arguments(self._index_folder)  # it may come from a stranger
     with self._lock():
       if key and (job := self.find_by_key(key)):
         return job
@@ -125,12 +143,7 @@ class JobRunner:
           job_id=job_id,
           title=title,
           subject=subject,
-          arguments=tuple(arguments),
-          command=(
-            *self._program,
-            f"--index={self._index_folder}",
-            *arguments,
-          ),
+          task=task,
           state=WAITING,
           created=job_files.format_now(),
           key=key,
@@ -144,7 +157,7 @@ class JobRunner:
   def restart(self, job_id: str, key: str = "") -> Job | None:
     """Queues an ended job again; returns None if there is no such job."""
     job = self.get(job_id)
-    return job and self.start(job.title, job.arguments, job.subject, key)
+    return job and self.start(job.title, job.task, job.subject, key)
 
   def get(self, job_id: str) -> Job | None:
     """Returns the job with this number, or None."""
@@ -234,7 +247,7 @@ class JobRunner:
   def _list_ids(self) -> list[str]:
     """Returns the job numbers, highest first."""
     names = [path.stem for path in self._folder.glob("*.json")]
-    return sorted(filter(str.isdecimal, names), key=int, reverse=True)
+    return sorted(filter(_JOB_ID.fullmatch, names), key=int, reverse=True)
 
   def _lock(self) -> contextlib.AbstractContextManager[None]:
     """Locks all jobs, across servers of this index."""
@@ -262,8 +275,9 @@ class JobRunner:
       )
       self._processes[job.job_id] = subprocess.Popen(
         (
-          *(sys.executable, "-m", "ctd_jax.web.job_files"),
+          *(*job_files.PYTHON, "ctd_jax.web.job_files"),
           *(str(self._folder), job.job_id, str(lock.fileno())),
+          *self._program,
         ),
         stdin=subprocess.DEVNULL,
         pass_fds=(lock.fileno(),),
@@ -275,7 +289,7 @@ class JobRunner:
     deadline = time.monotonic() + _SECONDS_TO_START
     while job_files.is_locked(self._folder, job_id):
       stored = job_files.read_job(self._folder, job_id)
-      if stored is not None and stored.pid:
+      if stored is not None and stored.state == RUNNING and stored.pid:
         # Nobody else has the number while a process of the group lives.
         with contextlib.suppress(ProcessLookupError):
           os.killpg(stored.pid, number)

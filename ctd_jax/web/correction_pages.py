@@ -23,6 +23,7 @@ from ctd_jax.web import (
 )
 from ctd_jax.web.build_jobs import Job, JobRunner
 from ctd_jax.web.corrections import CorrectionFields
+from ctd_jax.web.job_files import Redating
 from ctd_jax.web.record_page import describe_record
 from ctd_jax.web.requests import (
   PageError,
@@ -270,7 +271,7 @@ def start_redating(jobs: JobRunner, key: str = "") -> Job:
     # One that runs may have read the corrections before the last of them.
     if job.state == "waiting":
       return job
-  return jobs.start(REDATE, ["--redate"], REDATE, key)
+  return jobs.start(REDATE, Redating(), REDATE, key)
 
 
 @router.get("/corrections/export/{export_format}")

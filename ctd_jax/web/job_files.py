@@ -1,27 +1,35 @@
 """Files of a job, and the process that runs it.
 
-  python -m ctd_jax.web.job_files FOLDER ID LOCK
+  python -m ctd_jax.web.job_files FOLDER ID LOCK PROGRAM ...
 
 Each job has `ID.json` (state), `ID.log`, `ID.lock` and `ID.error` (why it
 failed, as a note) in the index's folder `jobs`. The process outlives its
 server, so that the end is always recorded. SIGTERM cancels a job; SIGHUP
 interrupts it, and it can be started again.
+
+An index may come from a stranger. A file of a job therefore holds no command,
+only a task of a known kind, and a seal that only this user can make: a job
+without it is shown, but neither started nor sent a signal.
 """
 
 import contextlib
+import csv
 import dataclasses
 import datetime
 import fcntl
 import functools
+import hmac
+import io
 import json
 import os
 import pathlib
 import re
+import secrets
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
-from typing import TypeVar
+from collections.abc import Iterator, Sequence
+from typing import Literal, TypeVar
 
 import msgspec
 from absl import logging
@@ -33,15 +41,26 @@ _MAX_LOGGED = 1_000  # damaged files that are logged once and not at every look
 
 _State = TypeVar("_State")
 
-JOBS_FOLDER = "jobs"
-STATES = WAITING, RUNNING, DONE, FAILED, CANCELLED, BROKEN_OFF = (
+JOBS_FOLDER, UPLOADS_FOLDER = "jobs", "uploads"
+STATES = WAITING, RUNNING, DONE, FAILED, CANCELLED, BROKEN_OFF, FOREIGN = (
   "waiting",
   "running",
   "done",
   "failed",
   "cancelled",
   "broken_off",
+  "foreign",  # not ended, and of another installation
 )
+# -P: without it, Python would look for modules in the current folder, and that
+# may be the index of a stranger.
+PYTHON = (sys.executable, "-P", "-m")
+_SECRET_BYTES = 32
+_MAX_STATE = 16 << 20  # bytes of a file with the state of a job or upload
+# Polities, countries, CE:700-1160; no paths.
+_REIGNS = re.compile(r"[\w ,:\-()（）、]*")
+# --add splits at commas what is not the path of a file, and takes patterns.
+_NO_SOURCE = re.compile(r"[,*?\x00-\x1f]")
+_NO_NAME = re.compile(r"[\x00-\x1f]")
 _MAX_BYTES = 1 << 16  # of the end of a log that are read
 _MAX_LINES = 12  # that are shown
 _MAX_CHARACTERS = 400  # of a line
@@ -71,7 +90,8 @@ def read_state(
     **expected: members that must have these values.
   """
   try:
-    state = msgspec.json.decode(path.read_bytes(), type=kind)
+    content = files.read_limited(path, _MAX_STATE)
+    state = msgspec.json.decode(content, type=kind)
   except FileNotFoundError:
     return None
   # Bytes that are not UTF-8 are a ValueError.
@@ -92,6 +112,7 @@ def write_state(path: pathlib.Path, state: object) -> None:
     file.write(content + b"\n")
     file.flush()
     os.fsync(file.fileno())
+  files.make_private(path)
   folder = os.open(path.parent, os.O_RDONLY)
   try:
     os.fsync(folder)
@@ -102,7 +123,7 @@ def write_state(path: pathlib.Path, state: object) -> None:
 @contextlib.contextmanager
 def hold_lock(folder: pathlib.Path, name: str) -> Iterator[None]:
   """Holds the lock of a file in a folder, across processes."""
-  folder.mkdir(parents=True, exist_ok=True)
+  folder.mkdir(mode=0o700, parents=True, exist_ok=True)
   with (folder / name).open("wb") as file:
     fcntl.flock(file, fcntl.LOCK_EX)
     yield
@@ -113,6 +134,66 @@ def _log_damaged(path: pathlib.Path, problem: str) -> None:
   logging.error("%s: cannot be read and was skipped: %s", path, problem)
 
 
+def is_calendar(reigns: str) -> bool:
+  """Whether a value of --reigns names a calendar, and no file."""
+  # A file in the folder of the server is not for readers.
+  return bool(_REIGNS.fullmatch(reigns)) and not pathlib.Path(reigns).is_file()
+
+
+class UploadBuild(msgspec.Struct, frozen=True, kw_only=True, tag="upload"):
+  """Task of adding an uploaded text to the index."""
+
+  source: str  # path below the folder of uploads
+  is_beir: bool = False  # whether that is a BEIR folder
+  unit: Literal["", "line", "paragraph"] = ""  # of plain text
+  reigns: str = ""  # calendar of a new index
+  order: tuple[str, ...] = ()  # works to date by the order of their entries
+  undated: tuple[str, ...] = ()  # works to date by the model
+
+  def list_arguments(self, index: pathlib.Path) -> list[str]:
+    """Returns the arguments of `ctd-jax index` besides --index.
+
+    Raises:
+      ValueError: if a value could mean something else than a text that was
+        uploaded, a calendar or the name of a work.
+    """
+    path = files.inside(index / UPLOADS_FOLDER, self.source)
+    if _NO_SOURCE.search(self.source) or not path.exists():
+      raise ValueError(f"{self.source[:200]!r}: no such upload")
+    if not is_calendar(self.reigns):
+      raise ValueError(f"{self.reigns[:200]!r}: not a calendar")
+    values = {
+      "add": f"beir:{path}" if self.is_beir else str(path),
+      "unit": self.unit,
+      "reigns": self.reigns,
+      "order": _join(self.order),
+      "undated": _join(self.undated),
+    }
+    # In one argument: no value is taken for another flag.
+    return [f"--{name}={value}" for name, value in values.items() if value]
+
+
+class Redating(msgspec.Struct, frozen=True, tag="redate"):
+  """Task of dating the corrected works again."""
+
+  def list_arguments(self, index: pathlib.Path) -> list[str]:
+    """Returns the arguments of `ctd-jax index` besides --index."""
+    del index
+    return ["--redate"]
+
+
+Task = UploadBuild | Redating
+
+
+def _join(names: tuple[str, ...]) -> str:
+  """Returns names as flags take lists, in CSV."""
+  for name in filter(_NO_NAME.search, names):
+    raise ValueError(f"{name[:200]!r}: not the name of a work")
+  line = io.StringIO()
+  csv.writer(line, lineterminator="").writerow(names)
+  return line.getvalue()
+
+
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StoredJob:
   """The content of `ID.json`."""
@@ -120,8 +201,7 @@ class StoredJob:
   job_id: str  # a number
   title: str  # text, or the code of a message
   subject: str  # what the job is about
-  arguments: tuple[str, ...]  # of `ctd-jax index`
-  command: tuple[str, ...]  # program and arguments
+  task: Task
   state: str  # one of `STATES`
   created: str  # time in UTC, ISO 8601, like the next two
   started: str = ""  # "" before the process starts
@@ -130,6 +210,7 @@ class StoredJob:
   # Exit status, negative for a signal; None before it ends.
   status: int | None = None
   key: str = ""  # of the form that asked for the job
+  seal: str = ""  # see `make_seal`
 
   def __post_init__(self):
     """Raises ValueError for an unknown state."""
@@ -138,13 +219,69 @@ class StoredJob:
 
 
 def read_job(folder: pathlib.Path, job_id: str) -> StoredJob | None:
-  """Returns a job as last written, or None if it cannot be read."""
-  return read_state(folder / f"{job_id}.json", StoredJob, job_id=job_id)
+  """Returns a job as last written, or None if it cannot be read.
+
+  One of another installation that has not ended is `FOREIGN`.
+  """
+  job = read_state(folder / f"{job_id}.json", StoredJob, job_id=job_id)
+  if job is None or job.state not in (WAITING, RUNNING):
+    return job
+  try:
+    is_own = hmac.compare_digest(job.seal.encode(), make_seal(folder, job))
+  except OSError:  # the secret cannot be read, so nothing was sealed with it
+    is_own = False
+  return job if is_own else dataclasses.replace(job, state=FOREIGN, pid=0)
 
 
 def write_job(folder: pathlib.Path, job: StoredJob) -> None:
-  """Writes the state of a job to disk."""
+  """Writes the state of a job to disk, as one of this installation."""
+  seal = make_seal(folder, job).decode()
+  job = dataclasses.replace(job, seal=seal)
   write_state(folder / f"{job.job_id}.json", job)
+
+
+def make_seal(folder: pathlib.Path, job: StoredJob) -> bytes:
+  """Returns what proves that a job of this folder was written by this user."""
+  content = (str(folder.resolve()), dataclasses.replace(job, seal=""))
+  key = load_installation()
+  return hmac.digest(key, msgspec.json.encode(content), "sha256").hex().encode()
+
+
+def load_installation() -> bytes:
+  """Returns the secret of this user's installation, made when first needed.
+
+  It is outside of any index, so that no copy of an index has it.
+  """
+  state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
+  return load_secret(
+    pathlib.Path(state).expanduser() / "ctd_jax" / "installation"
+  )
+
+
+@functools.cache
+def load_secret(path: pathlib.Path) -> bytes:
+  """Returns the secret in a file, which is created if it is missing.
+
+  Raises:
+    OSError: if it can be neither read nor written.
+    ValueError: if it is too short.
+  """
+  if not path.exists():
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Linked when it is whole: two servers may start at once.
+    temporary = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+      file.write(secrets.token_bytes(_SECRET_BYTES))
+    try:
+      with contextlib.suppress(FileExistsError):
+        os.link(temporary, path)
+    finally:
+      temporary.unlink()
+  secret = files.read_limited(path, 1 << 12)
+  if len(secret) < _SECRET_BYTES:
+    raise ValueError(f"{path}: too short for a secret; remove it")
+  return secret
 
 
 def is_locked(folder: pathlib.Path, job_id: str) -> bool:
@@ -251,8 +388,8 @@ def find_error(lines: tuple[str, ...], status: int | None) -> Note | str:
 def read_error(path: pathlib.Path) -> Note | str:
   """Returns the note a program left about its error, or ""."""
   try:
-    return notes.from_json(json.loads(path.read_text("utf-8")))
-  except (FileNotFoundError, ValueError):
+    return notes.from_json(json.loads(files.read_limited(path, _MAX_STATE)))
+  except (OSError, ValueError, RecursionError):
     return ""
 
 
@@ -267,20 +404,23 @@ def describe_step(step: str) -> Note | str:
 
 def main() -> None:
   """Runs the job named by the arguments."""
-  folder, job_id, lock = sys.argv[1:]
-  run_job(pathlib.Path(folder), job_id, int(lock))
+  folder, job_id, lock, *program = sys.argv[1:]
+  run_job(pathlib.Path(folder), job_id, int(lock), program)
 
 
-def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
-  """Runs the program of a job, writing its state before and after.
+def run_job(
+  folder: pathlib.Path, job_id: str, lock: int, program: Sequence[str]
+) -> None:
+  """Runs a job, writing its state before and after.
 
   Args:
     lock: open file descriptor that the processes inherit.
+    program: what takes the arguments of `ctd-jax index`.
   """
   os.nice(_NICENESS)
   job = read_job(folder, job_id)
-  if job is None:
-    sys.exit(f"{folder}: no job {job_id} that can be read")
+  if job is None or job.state != RUNNING:
+    sys.exit(f"{folder}: no job {job_id} that this server has started")
   received: list[int] = []
 
   def end(number: int, _: object) -> None:
@@ -290,8 +430,15 @@ def run_job(folder: pathlib.Path, job_id: str, lock: int) -> None:
   for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, end)
   with (folder / f"{job_id}.log").open("ab") as log:
+    try:
+      arguments = job.task.list_arguments(folder.parent)
+    except ValueError as error:
+      log.write(f"{_ERROR}{error}\n".encode())
+      ended = {"state": FAILED, "status": 1, "ended": format_now()}
+      write_job(folder, dataclasses.replace(job, **ended))
+      return
     process = subprocess.Popen(
-      job.command,
+      (*program, f"--index={folder.parent}", *arguments),
       stdin=subprocess.DEVNULL,
       stdout=log,
       stderr=subprocess.STDOUT,

@@ -7,7 +7,6 @@ changes something once.
 
 import asyncio
 import concurrent.futures
-import contextlib
 import functools
 import hashlib
 import hmac
@@ -28,6 +27,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ctd_jax.web import job_files
 from ctd_jax.web.served_index import IndexHolder, ServedIndex
 from ctd_jax.web.settings import WebSettings
 
@@ -39,7 +39,6 @@ READING_PATHS = ("/date", "/api/ask", "/token")
 FORM_COOKIE = "ctd_form"
 TOKEN_FIELD = "form_token"
 KEY_FIELD = "form_key"
-SECRET_FILE = ".secret"
 NAME_COOKIE = "ctd_name"
 _NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name
 _MAX_NAME = 200
@@ -187,29 +186,19 @@ def endpoint(function: Callable[..., Result]) -> Callable[..., Any]:
 
 @functools.cache
 def load_secret(folder: pathlib.Path) -> bytes:
-  """Returns the secret of an index's servers, created when first needed.
+  """Returns the secret of an index's servers.
 
-  It is kept in the index, so that open forms survive a restart; if the folder
-  is not writable, it lasts as long as the server.
+  It is not in the index, which may come from a stranger, and the same after a
+  restart; without a place to keep it, it lasts as long as the server.
   """
-  path = folder.expanduser() / SECRET_FILE
-  with contextlib.suppress(FileExistsError, OSError):
-    folder.expanduser().mkdir(parents=True, exist_ok=True)
-    # Linked when it is whole: two servers may start at once.
-    temporary = path.with_name(f"{SECRET_FILE}.{secrets.token_hex(8)}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-      file.write(secrets.token_bytes(32))
-    try:
-      os.link(temporary, path)
-    finally:
-      temporary.unlink()
+  path = str(folder.expanduser().resolve())
   try:
-    secret = path.read_bytes()
-  except OSError as error:
+    return hmac.digest(
+      job_files.load_installation(), f"server {path}".encode(), "sha256"
+    )
+  except (OSError, ValueError) as error:
     logging.warning("forms last as long as the server: %s", error)
     return secrets.token_bytes(32)
-  return secret if len(secret) >= 32 else secrets.token_bytes(32)
 
 
 def write_fields(request: Request) -> markupsafe.Markup:

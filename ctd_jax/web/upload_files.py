@@ -50,7 +50,6 @@ _CHUNK = 1 << 16
 _LEFT_OUT = re.compile(r"(?:readme|licen[cs]e|copying)\b", re.IGNORECASE)
 _UNSAFE = re.compile(r"""[\x00-\x1f\x7f-\x9f\\/:*?"'<>|,;%#&\s]+""")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-UPLOADS_FOLDER = "uploads"
 UPLOAD_FILE = "upload.json"
 PREVIEW_FILE = "preview.json"
 PREVIEW, ACCEPTED = STATES = ("preview", "accepted")
@@ -386,6 +385,11 @@ class UploadSettings:
   in_order: tuple[str, ...] = ()  # works whose records are in order of time
   undated: tuple[str, ...] = ()  # works whose records are not
 
+  def __post_init__(self):
+    """Raises ValueError for a calendar that is a file."""
+    if not job_files.is_calendar(self.reigns):
+      raise ValueError(f"reigns {self.reigns[:200]!r}, expected a calendar")
+
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Upload:
@@ -419,7 +423,7 @@ class UploadStore:
 
   def __init__(self, folder: pathlib.Path, max_bytes: int):
     """Sets the folder of the index, and how large an upload may be unpacked."""
-    self._folder = folder.expanduser().absolute() / UPLOADS_FOLDER
+    self._folder = folder.expanduser().absolute() / job_files.UPLOADS_FOLDER
     self._max_bytes = max_bytes
 
   def folder_of(self, upload: Upload) -> pathlib.Path:
@@ -428,7 +432,7 @@ class UploadStore:
 
   def source_of(self, upload: Upload) -> str:
     """Returns the value of `ctd-jax index --add` for an upload."""
-    path = self.folder_of(upload) / upload.source
+    path = files.inside(self.folder_of(upload), upload.source)
     return f"beir:{path}" if upload.is_beir else str(path)
 
   def add(

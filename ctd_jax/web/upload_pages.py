@@ -1,10 +1,6 @@
 """Upload pages: upload files, check the preview, choose settings, build."""
 
-import csv
 import dataclasses
-import io
-import pathlib
-import re
 import unicodedata
 from collections.abc import Iterable
 from typing import Any
@@ -18,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.index.building import staged_works
+from ctd_jax.utils import files
 from ctd_jax.web import (
   build_jobs,
   job_files,
@@ -28,6 +25,7 @@ from ctd_jax.web import (
   upload_reading,
 )
 from ctd_jax.web.build_jobs import Job
+from ctd_jax.web.job_files import UploadBuild
 from ctd_jax.web.requests import PageError, answer_in_time, settings_of
 from ctd_jax.web.served_index import ServedIndex
 from ctd_jax.web.upload_files import (
@@ -39,9 +37,6 @@ from ctd_jax.web.upload_files import (
 )
 
 ORDER, UNDATED = "order", "undated"
-# Polities, countries, CE:700-1160; no paths.
-_REIGNS = re.compile(r"[\w ,:\-()（）、]*")
-
 router = APIRouter(include_in_schema=False)
 _SECONDS_PER_LOAD = 2  # of the page of an upload that is being read
 _MAX_FIELDS = 400  # of the form of a preview, which has one for each work
@@ -49,34 +44,29 @@ _MAX_NAME = 100
 CALENDARS = ("zh", "ja", "ko", "all", "CE")
 
 
-def list_arguments(
-  source: str,
+def make_task(
+  upload: Upload,
   settings: UploadSettings,
   preview: dict[str, Any],
   has_index: bool,
-) -> list[str]:
-  """Returns the arguments of `ctd-jax index` that build an upload."""
-  arguments = [f"--add={source}"]
-  if settings.unit:
-    arguments.append(f"--unit={settings.unit}")
-  if settings.reigns and not has_index:
-    arguments.append(f"--reigns={settings.reigns}")
+) -> UploadBuild:
+  """Returns the task that builds an upload."""
   names = {work["name"] for work in preview["works"]}
-  for flag, chosen in ((ORDER, settings.in_order), (UNDATED, settings.undated)):
-    chosen = [name for name in chosen if name in names]
-    if chosen:
-      line = io.StringIO()  # list flags expect CSV
-      csv.writer(line, lineterminator="").writerow(chosen)
-      arguments.append(f"--{flag}={line.getvalue()}")
-  return arguments
+  return UploadBuild(
+    source=f"{upload.name}/{upload.source}",
+    is_beir=upload.is_beir,
+    unit=settings.unit,
+    reigns="" if has_index else settings.reigns,
+    order=tuple(filter(names.__contains__, settings.in_order)),
+    undated=tuple(filter(names.__contains__, settings.undated)),
+  )
 
 
 def read_settings(form: FormData) -> UploadSettings:
   """Returns the reading settings in a form."""
   unit = queries.parse_choice(form, "unit", chronicle_input.UNITS)
   reigns = queries.parse_field(form, "reigns").replace("、", ",")
-  # A file in the folder of the server is not for readers.
-  if not _REIGNS.fullmatch(reigns) or pathlib.Path(reigns).is_file():
+  if not job_files.is_calendar(reigns):
     queries.refuse("reigns", reigns, "宋; zh; CE:700-1160")
   manners = {ORDER: [], UNDATED: []}
   for field, value in form.items():
@@ -160,12 +150,12 @@ async def take_files(request: Request) -> Response:
   form = await requests.read_form(request, max_files=upload_files.MAX_FILES)
   settings = read_settings(form)
   title = queries.parse_field(form, "name", _MAX_NAME)
-  files = [
+  brought = [
     (item.filename or "", item.file)
     for item in form.getlist("files")
     if isinstance(item, UploadFile) and item.filename
   ]
-  if not files:
+  if not brought:
     raise PageError(
       422,
       "error.upload.empty",
@@ -174,7 +164,7 @@ async def take_files(request: Request) -> Response:
   upload = await answer_in_time(
     request,
     request.app.state.uploads.add,
-    files,
+    brought,
     title,
     settings,
     str(form[requests.KEY_FIELD]),
@@ -298,7 +288,8 @@ def _change_settings(
   store: UploadStore = request.app.state.uploads
   if encoding:
     # Texts that were converted are read as if they were brought so.
-    upload_files.convert_files(store.folder_of(upload) / upload.title, encoding)
+    folder = files.inside(store.folder_of(upload), upload.title)
+    upload_files.convert_files(folder, encoding)
     settings = dataclasses.replace(settings, encoding=encoding)
   upload = store.change(upload, settings=settings)
   request.app.state.upload_reader.read(upload)
@@ -325,8 +316,8 @@ def _build(
     raise PageError(422, "error.upload.calendar")
   job = jobs.start(
     upload.title,
-    list_arguments(
-      store.source_of(upload),
+    make_task(
+      upload,
       settings,
       preview,
       has_index=state.holder.newest is not None,

@@ -27,6 +27,7 @@ from absl import logging
 from ctd_jax.index import database, manifest
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
+from ctd_jax.web import job_files
 from ctd_jax.web.upload_files import PREVIEW_FILE, Upload, UploadStore
 
 _START_SECONDS = 12.0
@@ -363,12 +364,7 @@ class UploadReader:
       if self._is_closed:
         return EMPTY_PREVIEW | {"error_key": "upload.broken_off"}
       self._process = process = subprocess.Popen(
-        (
-          sys.executable,
-          "-m",
-          "ctd_jax.web.upload_reading",
-          str(request_path),
-        ),
+        (*job_files.PYTHON, "ctd_jax.web.upload_reading", str(request_path)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -34,6 +34,14 @@ READ_PAGES = (
 )
 
 
+@pytest.fixture(autouse=True, scope="session")
+def own_installation(tmp_path_factory):
+  """Keeps the secret of the servers of tests out of the home folder."""
+  with pytest.MonkeyPatch.context() as patch:
+    patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+    yield
+
+
 def read_fields(page):
   """Returns the hidden fields of the forms of a page."""
   return dict(

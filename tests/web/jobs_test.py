@@ -1,25 +1,32 @@
 """Jobs: one at a time, seen by the next server, cancelled, started again."""
 
+import fcntl
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import zlib
 
 import pytest
 
 from ctd_jax.utils import output
-from ctd_jax.web import job_files
+from ctd_jax.web import build_jobs, job_files
 from ctd_jax.web.build_jobs import JobRunner
+from ctd_jax.web.job_files import UploadBuild
 from ctd_jax.web.settings import WebSettings
 from tests.web import conftest
 from tests.web.conftest import open_client, read_fields
 from tests.web.pages_test import read
 
-# Stands for the program that builds an index; its arguments are a script.
-PROGRAM = (sys.executable, "-c", "import sys; exec(sys.argv[2])")
+# Stands for the program that builds an index; the uploaded text is its script.
+PROGRAM = (
+  *(sys.executable, "-c"),
+  "import sys; exec(open(sys.argv[2].removeprefix('--add=')).read())",
+)
 WAITS = "print('begun', flush=True); import time; time.sleep(60)"
 
 
@@ -41,6 +48,15 @@ def make_runner(tmp_path):
     runner.close()
 
 
+def start(runner, title, script, subject="", key=""):
+  """Starts a job that runs a script."""
+  folder = runner._index_folder / "uploads"
+  folder.mkdir(exist_ok=True)
+  source = f"{zlib.crc32(script.encode())}.txt"
+  (folder / source).write_text(script)
+  return runner.start(title, UploadBuild(source=source), subject, key)
+
+
 def wait_for(runner, job_id, state):
   conftest.wait_for(lambda: runner.get(job_id).state == state)
   return runner.get(job_id)
@@ -52,7 +68,7 @@ def wait_for_line(runner, job_id, line):
 
 def test_job_runs_with_the_folder_and_its_arguments(make_runner, tmp_path):
   runner = make_runner()
-  job = runner.start("redate", ["print(sys.argv[1])"], "corrections")
+  job = start(runner, "redate", "print(sys.argv[1])", "corrections")
   done = wait_for(runner, job.id, "done")
   # Its folder is not told to those who read from elsewhere.
   assert done.lines == (f"--index={tmp_path.name}",)
@@ -72,7 +88,7 @@ def test_job_that_goes_on_is_told_by_the_first_process_alone(
   runner._program = PROGRAM
   if is_one_of_several:
     monkeypatch.setattr(multiprocessing, "parent_process", lambda: "the first")
-  job = runner.start("redate", [WAITS], "corrections")
+  job = start(runner, "redate", WAITS, "corrections")
   wait_for(runner, job.id, "running")
   with open_client(folder):
     pass
@@ -82,12 +98,12 @@ def test_job_that_goes_on_is_told_by_the_first_process_alone(
 
 def test_job_that_fails_has_the_error_of_its_program(make_runner):
   runner = make_runner()
-  job = runner.start("x", ["print('a'); sys.exit('error: x.txt: bad')"], "")
+  job = start(runner, "x", "print('a'); sys.exit('error: x.txt: bad')")
   failed = wait_for(runner, job.id, "failed")
   assert failed.error == "x.txt: bad"
-  killed = runner.start("x", ["import os; os.kill(os.getpid(), 9)"], "")
+  killed = start(runner, "x", "import os; os.kill(os.getpid(), 9)")
   assert "SIGKILL" in str(wait_for(runner, killed.id, "failed").error)
-  broken = runner.start("x", ["print('a', flush=True); {}['b']"], "")
+  broken = start(runner, "x", "print('a', flush=True); {}['b']")
   failed = wait_for(runner, broken.id, "failed")
   assert failed.lines == ("a", "KeyError: 'b'")  # without the traceback
   assert failed.error == "KeyError: 'b'"
@@ -95,11 +111,11 @@ def test_job_that_fails_has_the_error_of_its_program(make_runner):
 
 def test_jobs_run_one_after_the_other_with_lower_priority(make_runner):
   runner = make_runner()
-  first = runner.start("1", [WAITS], "")
-  second = runner.start("2", ["import os; print(os.nice(0))"], "")
+  first = start(runner, "1", WAITS)
+  second = start(runner, "2", "import os; print(os.nice(0))")
   assert [job.id for job in runner.list()] == [second.id, first.id]
   wait_for_line(runner, first.id, "begun")
-  third = runner.start("3", [WAITS], "")
+  third = start(runner, "3", WAITS)
   time.sleep(0.5)
   assert runner.get(second.id).state == "waiting"
   assert runner.cancel(third.id).state == "cancelled"
@@ -113,19 +129,19 @@ def test_jobs_run_one_after_the_other_with_lower_priority(make_runner):
 
 def test_form_that_is_sent_twice_starts_one_job(make_runner):
   runner = make_runner()
-  first = runner.start("1", ["print('a')"], "", key="a")
+  first = start(runner, "1", "print('a')", key="a")
   wait_for(runner, first.id, "done")
-  assert make_runner().start("1", ["print('a')"], "", key="a").id == first.id
+  assert start(make_runner(), "1", "print('a')", key="a").id == first.id
   assert runner.restart(first.id, "b").id == "2"
   assert runner.restart(first.id, "b").id == "2"
-  assert runner.start("1", ["print('a')"], "").id == "3"
-  assert runner.start("1", ["print('a')"], "").id == "4"
+  assert start(runner, "1", "print('a')").id == "3"
+  assert start(runner, "1", "print('a')").id == "4"
 
 
 def test_program_that_ignores_the_signal_is_ended(make_runner):
   runner = make_runner()
   deaf = "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
-  job = runner.start("1", [deaf + WAITS], "")
+  job = start(runner, "1", deaf + WAITS)
   wait_for_line(runner, job.id, "begun")
   assert runner.cancel(job.id).state == "cancelled"
 
@@ -138,8 +154,9 @@ def test_job_of_a_killed_server_is_found_again(make_runner, tmp_path):
     "folder = pathlib.Path(sys.argv[1])\n"
     "runner = JobRunner(folder, WebSettings(index=folder))\n"
     f"runner._program = {PROGRAM!r}\n"
-    "runner.start('1', [sys.argv[2]], '')\n"
-    "runner.start('2', [\"print('second')\"], '')\n"
+    "from tests.web.jobs_test import start\n"
+    "start(runner, '1', sys.argv[2])\n"
+    "start(runner, '2', \"print('second')\")\n"
     "print('started', flush=True)\n"
     "time.sleep(60)\n"
   )
@@ -166,7 +183,7 @@ def test_job_whose_processes_are_gone_is_broken_off_and_starts_again(
   make_runner,
 ):
   runner = make_runner()
-  job = runner.start("redate", [WAITS], "corrections")
+  job = start(runner, "redate", WAITS, "corrections")
   wait_for_line(runner, job.id, "begun")
   pid = job_files.read_job(runner._folder, job.id).pid
   os.killpg(pid, signal.SIGKILL)
@@ -180,7 +197,7 @@ def test_job_whose_processes_are_gone_is_broken_off_and_starts_again(
 
 def test_orderly_end_of_the_server_breaks_its_job_off(make_runner):
   runner = make_runner()
-  job = runner.start("1", [WAITS], "")
+  job = start(runner, "1", WAITS)
   wait_for_line(runner, job.id, "begun")
   runner.close()
   stored = job_files.read_job(runner._folder, job.id)
@@ -191,7 +208,7 @@ def test_orderly_end_of_the_server_breaks_its_job_off(make_runner):
 def test_server_that_is_read_only_starts_nothing(make_runner):
   runner = make_runner(read_only=True)
   with pytest.raises(ValueError, match="read-only"):
-    runner.start("1", [WAITS], "")
+    start(runner, "1", WAITS)
   assert runner.list() == []
 
 
@@ -201,7 +218,7 @@ DAMAGED = ("", "{", "{}", "null", "[]", b"\xff", '"x"', "[" * 100_000)
 @pytest.mark.parametrize("content", DAMAGED)
 def test_damaged_file_of_a_job_is_passed_over(make_runner, tmp_path, content):
   runner = make_runner()
-  whole = runner.start("1", ["print('a')"], "")
+  whole = start(runner, "1", "print('a')")
   whole = wait_for(runner, whole.id, "done")
   content = content if isinstance(content, bytes) else content.encode()
   (tmp_path / "jobs" / "2.json").write_bytes(content)
@@ -209,7 +226,7 @@ def test_damaged_file_of_a_job_is_passed_over(make_runner, tmp_path, content):
   assert again.list() == [whole]
   for use in (again.get, again.cancel, again.restart):
     assert use("2") is None
-  third = again.start("3", ["print('b')"], "")
+  third = start(again, "3", "print('b')")
   assert wait_for(again, third.id, "done").id == "3"
   assert (tmp_path / "jobs" / "2.json").read_bytes() == content
 
@@ -218,13 +235,13 @@ def test_file_of_a_job_may_have_more_members_but_not_other_values(
   make_runner, tmp_path
 ):
   runner = make_runner()
-  runner.start("1", ["print('a')"], "")
+  start(runner, "1", "print('a')")
   wait_for(runner, "1", "done")
   path = tmp_path / "jobs" / "1.json"
   values = json.loads(path.read_text())
   path.write_text(json.dumps(values | {"of a later version": 1}))
   assert runner.get("1").state == "done"
-  for change in ({"state": "x"}, {"job_id": "2"}, {"arguments": "x"}):
+  for change in ({"state": "x"}, {"job_id": "2"}, {"task": "x"}):
     path.write_text(json.dumps(values | change))
     assert runner.list() == []
 
@@ -234,15 +251,133 @@ def test_job_that_runs_and_whose_file_is_damaged_is_not_overtaken(
 ):
   runner = make_runner()
   # It cannot be cancelled while its file is damaged: the fixture waits for it.
-  first = runner.start("1", [WAITS.replace("60", "2")], "")
+  first = start(runner, "1", WAITS.replace("60", "2"))
   wait_for_line(runner, first.id, "begun")
   path = tmp_path / "jobs" / f"{first.id}.json"
   content = path.read_text()
   path.write_text("")
-  second = runner.start("2", ["print('b')"], "")
+  second = start(runner, "2", "print('b')")
   time.sleep(0.5)
   assert runner.get(second.id).state == "waiting"
   path.write_text(content)
+
+
+def write_foreign_job(folder, **changes):
+  """Writes a job as a stranger may, and returns its file."""
+  values = {
+    "job_id": "1",
+    "title": "redate",
+    "subject": "redate",
+    "task": {"type": "redate"},
+    "command": ["touch", str(folder / "canary")],
+    "state": "waiting",
+    "created": "2026-01-01T00:00:00+00:00",
+  }
+  path = folder / "jobs" / "1.json"
+  path.parent.mkdir(exist_ok=True)
+  path.write_text(json.dumps(values | changes))
+  return path
+
+
+def test_job_of_a_stranger_is_shown_and_starts_only_by_hand(
+  make_runner, tmp_path
+):
+  write_foreign_job(tmp_path)
+  runner = make_runner()
+  own = start(runner, "2", "print('own')")
+  wait_for(runner, own.id, "done")
+  assert runner.get("1").state == "foreign"
+  assert not runner.get("1").is_active
+  assert runner.cancel("1").state == "foreign"
+  runner._program = (sys.executable, "-c", "import sys; print(sys.argv[2:])")
+  again = runner.restart("1")
+  assert wait_for(runner, again.id, "done").lines == ("['--redate']",)
+  assert runner.get("1").state == "foreign"
+  assert not (tmp_path / "canary").exists()
+
+
+def test_job_that_moved_with_its_index_waits_for_a_person(
+  make_runner, tmp_path
+):
+  runner = make_runner()
+  first = start(runner, "1", WAITS)
+  wait_for_line(runner, first.id, "begun")
+  start(runner, "2", WAITS)
+  copy = shutil.copytree(tmp_path, tmp_path / "copy")
+  states = [
+    job.state for job in JobRunner(copy, WebSettings(index=copy)).list()
+  ]
+  assert states == ["foreign", "foreign"]
+
+
+def test_process_named_by_a_stranger_gets_no_signal(make_runner, tmp_path):
+  victim = subprocess.Popen(("sleep", "60"), start_new_session=True)
+  try:
+    write_foreign_job(tmp_path, state="running", pid=victim.pid)
+    with (tmp_path / "jobs" / "1.lock").open("wb") as lock:
+      fcntl.flock(lock, fcntl.LOCK_EX)
+      runner = make_runner()
+      with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(build_jobs, "_SECONDS_TO_START", 0.1)
+        patch.setattr(build_jobs, "_SECONDS_TO_END", 0.1)
+        runner.cancel("1")
+    assert victim.poll() is None
+  finally:
+    victim.kill()
+    victim.wait()
+
+
+@pytest.mark.parametrize(
+  "task",
+  [
+    {"type": "shell", "command": "true"},
+    {"type": "upload", "source": "../../etc/passwd"},
+    {"type": "upload", "source": "/etc/passwd"},
+    {"type": "upload", "source": "a.txt,/etc/passwd"},
+    {"type": "upload", "source": "*"},
+    {"type": "upload", "source": "link"},
+    {"type": "upload", "source": "a.txt", "reigns": "/etc/passwd"},
+    {"type": "upload", "source": "a.txt", "unit": "line --runner=x"},
+    {"type": "upload", "source": "a.txt", "order": ["a\n--runner=x"]},
+  ],
+)
+def test_task_that_leads_out_of_the_uploads_is_refused(
+  make_runner, tmp_path, task
+):
+  runner = make_runner()
+  uploads = tmp_path / "uploads"
+  uploads.mkdir()
+  (uploads / "a.txt").touch()
+  (uploads / "link").symlink_to("/etc")
+  write_foreign_job(tmp_path, task=task)
+  if runner.get("1") is not None:  # or its file cannot be read
+    with pytest.raises(ValueError, match="leads out|upload|calendar|work|link"):
+      runner.restart("1")
+  assert runner.get("2") is None
+
+
+def test_names_are_never_taken_for_flags(tmp_path):
+  (tmp_path / "uploads" / "--a").mkdir(parents=True)
+  task = UploadBuild(source="--a", order=("--runner=x", "a,b"), is_beir=True)
+  assert task.list_arguments(tmp_path) == [
+    f"--add=beir:{tmp_path}/uploads/--a",
+    '--order=--runner=x,"a,b"',
+  ]
+
+
+def test_server_needs_a_place_for_its_secret(tmp_path, monkeypatch):
+  (tmp_path / "file").touch()
+  monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+  with pytest.raises(ValueError, match="file.*XDG_STATE_HOME.*--read_only"):
+    JobRunner(tmp_path, WebSettings(index=tmp_path))
+  JobRunner(tmp_path, WebSettings(index=tmp_path, read_only=True))
+
+
+def test_links_in_a_folder_are_refused_before_it_is_served(tmp_path):
+  (tmp_path / "jobs").mkdir()
+  (tmp_path / "jobs" / "1.log").symlink_to("/etc/passwd")
+  with pytest.raises(ValueError, match="1.log is a link"):
+    JobRunner(tmp_path, WebSettings(index=tmp_path, read_only=True))
 
 
 def test_progress_is_read_as_it_is_written(monkeypatch, tmp_path):
@@ -287,7 +422,7 @@ def client(writer):
 
 def test_pages_show_a_job_cancel_it_and_start_it_again(client):
   jobs = client.app.state.jobs
-  job = jobs.start("redate", [WAITS], "redate")
+  job = start(jobs, "redate", WAITS, "redate")
   wait_for_line(jobs, job.id, "begun")
   page = read(client, "/jobs/1")
   assert "<h1>Date the corrected works again</h1>" in page
@@ -311,12 +446,12 @@ def test_pages_show_a_job_cancel_it_and_start_it_again(client):
 
 def test_programs_read_jobs(client):
   jobs = client.app.state.jobs
-  jobs.start("<b>", ["print('<i>'); sys.exit('error: a & b')"], "")
+  start(jobs, "<b>", "print('<i>'); sys.exit('error: a & b')")
   wait_for(jobs, "1", "failed")
   listed = client.get("/api/jobs").json()["jobs"]
   assert listed == [client.get("/api/jobs/1").json()]
   assert listed[0]["error"] == "a & b"
-  assert "arguments" not in listed[0]
+  assert "task" not in listed[0]
   assert client.get("/api/jobs/x").status_code == 404
   page = read(client, "/jobs/1")
   assert "&lt;b&gt;" in page

@@ -327,10 +327,13 @@ def test_reading_that_takes_too_long_is_ended(store, tmp_path, monkeypatch):
     (UploadSettings(undated=("a,b", "none")), ['--undated="a,b"']),
   ],
 )
-def test_arguments_of_the_build(settings, expected):
+def test_arguments_of_the_build(store, tmp_path, settings, expected):
   preview = {"works": [{"name": "a,b"}, {"name": "c"}]}
-  arguments = upload_pages.list_arguments("x", settings, preview, False)
-  assert sorted(arguments) == sorted(["--add=x", *expected])
+  upload = add(store, ("a.txt", TEXT))
+  task = upload_pages.make_task(upload, settings, preview, has_index=False)
+  arguments = task.list_arguments(tmp_path)
+  source = f"--add={store.source_of(upload)}"
+  assert sorted(arguments) == sorted([source, *expected])
 
 
 def test_times_are_rough():
@@ -367,7 +370,8 @@ def test_text_is_brought_to_a_folder_without_an_index(tmp_path):
     (job,) = jobs.list()
     source = f"--add={folder}/uploads/史/史/史.txt"
     assert (job.title, job.subject) == ("史", "upload/史")
-    assert job.arguments == (source, "--reigns=lu", "--undated=史")
+    arguments = [source, "--reigns=lu", "--undated=史"]
+    assert job.task.list_arguments(folder) == arguments
     assert client.app.state.uploads.get("史").state == "accepted"
 
 
