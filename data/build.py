@@ -29,12 +29,19 @@ from typing import Any
 
 import tensorflow_datasets as tfds
 from absl import app, flags, logging
+from etils import epath
 
 from ctd_jax.utils import beam, command_line, files
 from ctd_jax.utils.beam import MapItems
 from ctd_jax_datasets.chronocept import chronocept_dataset_builder
 from ctd_jax_datasets.chunqiutr import chunqiutr_dataset_builder
-from ctd_jax_datasets.common.base_builder import TABLES_FILE
+from ctd_jax_datasets.common import base_builder
+from ctd_jax_datasets.common.base_builder import (
+  STATISTICS_FILE,
+  TABLES_FILE,
+  BaseBuilder,
+  DamagedDatasetError,
+)
 from ctd_jax_datasets.ctm import ctm_dataset_builder
 from ctd_jax_datasets.zztj import zztj_dataset_builder
 
@@ -76,11 +83,12 @@ def get_licence(name: str) -> tuple[str, str]:
 
 def make_builder(
   name: str, data_dir: str | os.PathLike | None = None
-) -> tfds.core.DatasetBuilder:
+) -> BaseBuilder:
   """Returns the builder of a data set, which need not be built.
 
   Raises:
     ValueError: if there is no such data set; the message names the nearest.
+    DamagedDatasetError: if it is built, and its description cannot be read.
   """
   if name not in DATASET_NAMES:
     nearest = difflib.get_close_matches(name, DATASET_NAMES, n=1)
@@ -88,31 +96,10 @@ def make_builder(
     raise ValueError(
       f"no data set {name!r}; {suggestion}there are {', '.join(DATASET_NAMES)}"
     )
-  if data_dir is not None:
-    data_dir = os.path.expanduser(data_dir)
-  return tfds.builder(name, data_dir=data_dir)
-
-
-def check_file_format(builder: tfds.core.DatasetBuilder) -> None:
-  """Checks that a data set that is built can be read without TensorFlow.
-
-  Raises:
-    ValueError: if TFDS was told to store it in another format than ours.
-  """
-  file_format = builder.info.file_format
-  if file_format is not tfds.core.FileFormat.ARRAY_RECORD:
-    raise ValueError(
-      f"{builder.data_path} is stored as {file_format.value}, not as "
-      "array_record; build it again: python -m ctd_jax_datasets.build "
-      f"{builder.name}/{builder.builder_config.name} --overwrite"
-    )
-
-
-STATISTICS_FILE = "statistics.json"  # written next to the data
-
-
-class LostRowsError(ValueError):
-  """Error of a built data set that can be read only in part."""
+  data_dir = epath.Path(data_dir or tfds.core.constants.DATA_DIR).expanduser()
+  version = _BUILDERS[name.partition("/")[0]].VERSION
+  with base_builder.reading(data_dir / name / str(version)):
+    return tfds.builder(name, data_dir=data_dir)
 
 
 def build_dataset(
@@ -122,7 +109,7 @@ def build_dataset(
   overwrite: bool = False,
   processes: int = 1,
   register_checksums: bool = False,
-) -> tfds.core.DatasetBuilder:
+) -> BaseBuilder:
   """Returns the builder of a data set that is ready to be read.
 
   Args:
@@ -139,15 +126,24 @@ def build_dataset(
       needs TensorFlow.
     SourceError: if a source text is missing, cut short or changed; an older
       build stays.
-    LostRowsError: if fewer examples can be read than were written.
+    DamagedDatasetError: if it cannot be read; `overwrite` builds it again.
   """
-  builder = make_builder(name, data_dir)
-  path = builder.data_path
+  try:
+    path = make_builder(name, data_dir).data_path
+  except DamagedDatasetError as error:
+    if not overwrite:
+      raise
+    path = error.args[0]
   backup_path = path.parent / f"replaced.{path.name}"
+  if backup_path.exists():  # the build that was to replace it was killed
+    if path.exists():
+      backup_path.rmtree()
+    else:
+      backup_path.rename(path)
   # The old build is kept until the new one is whole.
   if path.exists() and overwrite:
     path.rename(backup_path)
-    builder = make_builder(name, data_dir)
+  builder = make_builder(name, data_dir)
   try:
     if not path.exists():
       builder.sources = sources
@@ -163,7 +159,7 @@ def build_dataset(
             register_checksums=register_checksums
           ),
         )
-    check_file_format(builder)
+    builder.check_file_format()
     # Statistics come last: without them a build was interrupted.
     if not (path / STATISTICS_FILE).exists():
       _check_lengths(builder)
@@ -181,14 +177,15 @@ def build_dataset(
   return builder
 
 
-def _check_lengths(builder: tfds.core.DatasetBuilder) -> None:
-  """Raises LostRowsError if fewer examples can be read than were written."""
+def _check_lengths(builder: BaseBuilder) -> None:
+  """Raises DamagedDatasetError if examples are lost."""
   for split, info in builder.info.splits.items():
     num_readable = len(builder.as_data_source(split))
     if num_readable != info.num_examples:
-      raise LostRowsError(
-        f"{builder.data_path}: split {split} has {num_readable} examples, "
-        f"{info.num_examples} were written; remove the folder, build again"
+      raise DamagedDatasetError(
+        builder.data_path,
+        f"split {split} has {num_readable} examples, {info.num_examples} were "
+        "written",
       )
 
 

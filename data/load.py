@@ -8,7 +8,6 @@ import numpy as np
 from jaxtyping import Int32
 
 from ctd_jax.benchmark.benchmark import SPLITS, Benchmark, Query, Record
-from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Interval, TimeKey
 from ctd_jax_datasets import build
 from ctd_jax_datasets.chronocept import sample_records
@@ -39,7 +38,7 @@ def load_benchmark(
   Raises:
     ValueError: if there is no such data set; the message suggests the nearest
       name and lists all; if it serves another task and has no records; or if it
-      is stored in another format than `build` writes.
+      is damaged, with the command that builds it again.
     FileNotFoundError: if it has not been built in `data_dir`, with the command
       that builds it; or if a file of the folder is missing.
     FolderError: if a field in the folder is wrong; the message names file, line
@@ -53,24 +52,16 @@ def load_benchmark(
       f"data set {name} has no records to search; its package, "
       f"ctd_jax_datasets.{name.partition('/')[0]}, reads it"
     )
-  if not builder.is_prepared():
-    data_dir_flag = "" if data_dir is None else f" --data_dir={data_dir}"
-    raise FileNotFoundError(
-      f"data set {name} is not built in {builder.data_path}; run "
-      f"python -m ctd_jax_datasets.build {name}{data_dir_flag}"
-    )
-  build.check_file_format(builder)
-  # array_record is read without TensorFlow; texts come back as bytes.
-  data_sources = builder.as_data_source()
+  splits = builder.read_splits()
   # Rows of indices in run files and vectors follow this order.
-  rows = sorted(data_sources[summary.RECORDS_SPLIT], key=lambda row: row["id"])
+  rows = sorted(splits[summary.RECORDS_SPLIT], key=lambda row: row["id"])
   return Benchmark(
     name=f"{name}:{builder.version}",
-    timeline=reigns.load_timeline(builder.info.metadata["timeline"]),
+    timeline=builder.timeline,
     records=tuple(map(_decode_record, rows)),
     record_splits=tuple(row["split"].decode() for row in rows),
     queries={
-      split: tuple(map(_decode_query, data_sources.get(split, ())))
+      split: tuple(map(_decode_query, splits.get(split, ())))
       for split in SPLITS
     },
     titles=builder.source_titles(),

@@ -24,7 +24,6 @@ import ml_collections
 import numpy as np
 from jax.experimental import topologies
 
-from ctd_jax.chronology import reigns
 from ctd_jax.chronology.reigns import Timeline
 from ctd_jax.models import packing
 from ctd_jax.models.encoders import attention, layers
@@ -139,7 +138,7 @@ def read_workload(
     timeline = load.load_benchmark(config.dataset).timeline
   else:
     builder = build.make_builder(config.dataset, config.data_dir)
-    timeline = reigns.load_timeline(builder.info.metadata["timeline"])
+    timeline = builder.timeline
   return Workload(encoder, timeline, *lengths)
 
 

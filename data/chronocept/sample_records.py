@@ -25,6 +25,7 @@ from tensorflow_datasets.core.download import checksums
 
 from ctd_jax.utils import files
 from ctd_jax_datasets.common import source_files
+from ctd_jax_datasets.common.base_builder import BaseBuilder
 from ctd_jax_datasets.common.source_files import SourceError
 
 # In the order in which the authors' baselines concatenate them.
@@ -158,11 +159,11 @@ def make_example(sample: Sample) -> dict[str, Any]:
   }
 
 
-def read_samples(builder: tfds.core.DatasetBuilder) -> dict[str, list[Sample]]:
+def read_samples(builder: BaseBuilder) -> dict[str, list[Sample]]:
   """Returns split -> samples, in the order stored."""
   return {
     split: [_parse_example(row) for row in rows]
-    for split, rows in builder.as_data_source().items()
+    for split, rows in builder.read_splits().items()
   }
 
 

@@ -7,12 +7,14 @@ reads it by an adapter that is registered when the package is imported.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import importlib.util
 import json
 import os
 import pathlib
 import random
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -285,9 +287,42 @@ def _draw_share(
 
 
 # Written next to the data.
+STATISTICS_FILE = "statistics.json"  # last: without it a build was interrupted
 FINDINGS_FILE = "findings.txt"  # oddities in the authors' files
 TABLES_FILE = "audit.txt"
 COVERAGE_PLOT = "coverage.png"
+
+
+class DamagedDatasetError(ValueError):
+  """Error of a built data set: its folder, and what is wrong there."""
+
+  def __str__(self) -> str:
+    path, problem = self.args
+    return (
+      f"{path}: damaged ({problem}); build it again: "
+      f"{format_build_command(path)} --overwrite"
+    )
+
+
+def format_build_command(path: files.AnyPath) -> str:
+  """Returns the command that builds the data set of a folder."""
+  name = f"{path.parent.parent.name}/{path.parent.name}"
+  data_dir = shlex.quote(str(path.parent.parent.parent))
+  return f"python -m ctd_jax_datasets.build {name} --data_dir={data_dir}"
+
+
+@contextlib.contextmanager
+def reading(path: files.AnyPath) -> Iterator[None]:
+  """Names a built data set that cannot be read, and how to mend it."""
+  try:
+    yield
+  except DamagedDatasetError:
+    raise
+  except Exception as error:  # TFDS, Riegeli and protobuf share no base
+    if not path.exists():
+      raise
+    problem = (str(error) or repr(error)).splitlines()[0][:200]
+    raise DamagedDatasetError(path, problem) from error
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -357,6 +392,45 @@ class BaseBuilder(tfds.core.GeneratorBasedBuilder, skip_registration=True):
       # Records stay in the order of their ids, which reveals no dates.
       disable_shuffling=True,
     )
+
+  def check_file_format(self) -> None:
+    """Raises DamagedDatasetError if reading the data needs TensorFlow."""
+    file_format = self.info.file_format
+    if file_format is not tfds.core.FileFormat.ARRAY_RECORD:
+      raise DamagedDatasetError(
+        self.data_path, f"stored as {file_format.value}, not as array_record"
+      )
+
+  def read_splits(self) -> dict[str, list[dict[str, Any]]]:
+    """Returns split -> examples, in the order stored; texts are bytes.
+
+    Raises:
+      FileNotFoundError: if the data set is not built.
+      DamagedDatasetError: if it cannot be read, or its content is not what was
+        built.
+    """
+    path = self.data_path
+    if not path.exists():
+      raise FileNotFoundError(
+        f"data set {self.name}/{self.builder_config.name} is not built in "
+        f"{path}; run {format_build_command(path)}"
+      )
+    with reading(path):
+      self.check_file_format()
+      # array_record is read without TensorFlow.
+      splits = {
+        name: list(rows) for name, rows in self.as_data_source().items()
+      }
+      # Riegeli notices a flipped bit in a record, but nobody one in the number
+      # of records or in the name of a split.
+      if (path / STATISTICS_FILE).exists():
+        statistics = json.loads((path / STATISTICS_FILE).read_text())
+        content_sha256 = summary.content_hash(self.info.features, splits)
+        if content_sha256 != statistics["content_sha256"]:
+          raise DamagedDatasetError(
+            path, "it has other examples than were built"
+          )
+    return splits
 
   def as_dataset(self, split: Any = None, **kwargs) -> Any:
     """Returns `tf.data.Dataset`s, see `tfds.core.DatasetBuilder`.

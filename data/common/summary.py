@@ -48,8 +48,8 @@ def summarise_dataset(builder: tfds.core.DatasetBuilder) -> dict[str, Any]:
     template group; `audit`: the builder's account of its work, or nothing.
   """
   splits = {
-    name: [to_plain_example(example) for example in source]
-    for name, source in sorted(builder.as_data_source().items())
+    name: [to_plain_example(example) for example in examples]
+    for name, examples in sorted(builder.read_splits().items())
   }
   records = splits[RECORDS_SPLIT]
   queries = [query for split in SPLITS for query in splits.get(split, ())]
@@ -81,7 +81,7 @@ def content_hash(
   """Returns the sha256 of a data set: features and all examples in order.
 
   Args:
-    splits: name -> examples as plain Python values, in the order stored.
+    splits: name -> examples in the order stored.
   """
   digest = hashlib.sha256()
   # The declared types count: int32 and int64 are other data sets.
@@ -91,7 +91,7 @@ def content_hash(
   }
   lines: list[Any] = [kinds]
   for name in sorted(splits):
-    lines += [name, *splits[name]]
+    lines += [name, *map(to_plain_example, splits[name])]
   for line in lines:
     text = json.dumps(line, sort_keys=True, ensure_ascii=False)
     digest.update(text.encode() + b"\n")

@@ -10,7 +10,6 @@ Source: CTM, arXiv 2502.16922.
 import collections
 import dataclasses
 import json
-import os
 import pathlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
@@ -70,14 +69,14 @@ _GAME_FEATURES = {
 }
 
 
-def read_questions(builder: tfds.core.DatasetBuilder) -> list[Question]:
+def read_questions(builder: BaseBuilder) -> list[Question]:
   """Returns the questions of a built data set, in the order stored."""
   return [
     schema.question_from_json(record) for record in _iterate_records(builder)
   ]
 
 
-def read_games(builder: tfds.core.DatasetBuilder) -> list[ItoInstance]:
+def read_games(builder: BaseBuilder) -> list[ItoInstance]:
   """Returns the games of a built data set, in the order stored."""
   return [
     schema.instance_from_json(record) for record in _iterate_records(builder)
@@ -85,17 +84,11 @@ def read_games(builder: tfds.core.DatasetBuilder) -> list[ItoInstance]:
 
 
 def _iterate_records(
-  builder: tfds.core.DatasetBuilder,
+  builder: BaseBuilder,
 ) -> Iterator[dict[str, Any]]:
   """Yields the records of all splits."""
-  name = f"{builder.name}/{builder.builder_config.name}"
-  if not builder.is_prepared():
-    raise FileNotFoundError(
-      f"data set {name} is not built in {os.fspath(builder.data_path)}; run "
-      f"python -m ctd_jax_datasets.build {name}"
-    )
   # Splits in the order of the builder, rows in the order stored.
-  for rows in builder.as_data_source().values():
+  for rows in builder.read_splits().values():
     for row in rows:
       yield json.loads(row[RECORD])
 
@@ -398,10 +391,6 @@ class Builder(BaseBuilder):
         tables["guesses"] = guess_rows
     tables["entities"] = count_entities(repository.load_entities())
     tables["checked"] = count_checked_rows()
-    rows = {
-      split: [summary.to_plain_example(row) for row in source]
-      for split, source in sorted(self.as_data_source().items())
-    }
     path = pathlib.Path(self.data_path)
     blocks = [summary.format_table(*table) for table in tables.items()]
     if (path / base_builder.FINDINGS_FILE).exists():
@@ -412,7 +401,9 @@ class Builder(BaseBuilder):
     )
     return {
       "name": self.info.full_name,
-      "content_sha256": summary.content_hash(self.info.features, rows),
+      "content_sha256": summary.content_hash(
+        self.info.features, self.read_splits()
+      ),
       "facts_sha256": repository.hash_fact_tables(),
       **tables,
     }

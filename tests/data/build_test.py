@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 
 import pytest
 from absl import app
@@ -95,6 +96,50 @@ def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
   assert list(path.parent.parent.iterdir()) == [path.parent]
 
 
+def test_a_damaged_data_set_is_built_again(data_dir, statistics):
+  (path,) = data_dir.rglob("dataset_info.json")
+  path.write_bytes(b"")
+  with pytest.raises(build.DamagedDatasetError):
+    build.build_dataset("chunqiutr/mini", data_dir)
+  build.build_dataset("chunqiutr/mini", data_dir, overwrite=True).read_splits()
+
+
+_KILLED_BUILD = """
+import os, signal, sys
+from ctd_jax_datasets import build
+from ctd_jax_datasets.chunqiutr.chunqiutr_dataset_builder import Builder
+from ctd_jax_datasets.common.base_builder import BaseBuilder, StableWriter
+
+def kill(*arguments):
+  os.kill(os.getpid(), signal.SIGKILL)
+
+owner = {"write": StableWriter, "_info": Builder}.get(sys.argv[1], BaseBuilder)
+setattr(owner, sys.argv[1], kill)
+build.build_dataset("chunqiutr/mini", sys.argv[2], overwrite=True)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["write", "_info", "describe"])
+def test_a_killed_build_is_made_good_by_the_same_command(
+  data_dir, statistics, tmp_path, place
+):
+  for copied in (False, True):
+    folder = tmp_path / str(copied)
+    if copied:
+      shutil.copytree(data_dir, folder)
+    done = processes.run_python("-c", _KILLED_BUILD, place, folder)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    final = folder / "chunqiutr/mini" / statistics["name"].rpartition("/")[2]
+    if place == "write":
+      assert not final.exists()
+    builder = build.build_dataset("chunqiutr/mini", folder)
+    assert builder.data_path == final
+    assert builder.read_splits()
+    assert json.loads((final / build.STATISTICS_FILE).read_text()) == statistics
+    assert not list(final.parent.glob("replaced.*"))
+
+
 def test_sources_are_not_ignored(tmp_path):
   with pytest.raises(ValueError, match="mini is made without sources"):
     build.build_dataset("chunqiutr/mini", tmp_path, sources=tmp_path)
@@ -113,7 +158,9 @@ def test_fewer_rows_than_written_is_an_error(data_dir, monkeypatch):
   monkeypatch.setattr(
     builder, "as_data_source", lambda split: ["only one"], raising=True
   )
-  with pytest.raises(build.LostRowsError, match="split .* has 1 examples"):
+  with pytest.raises(
+    build.DamagedDatasetError, match="split .* has 1 examples"
+  ):
     build._check_lengths(builder)
 
 

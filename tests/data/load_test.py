@@ -42,13 +42,58 @@ def test_a_data_set_in_another_format_is_named(mini_builder, tmp_path):
   info_path = folder / "dataset_info.json"
   info = json.loads(info_path.read_text("utf-8"))
   info_path.write_text(json.dumps(info | {"fileFormat": "tfrecord"}), "utf-8")
-  message = "stored as tfrecord, .* chunqiutr/mini --overwrite"
+  message = "stored as tfrecord, .* chunqiutr/mini .*--overwrite"
   with pytest.raises(ValueError, match=message):
     load.load_benchmark("chunqiutr/mini", tmp_path)
   with pytest.raises(ValueError, match=message):
     build.build_dataset("chunqiutr/mini", tmp_path)
   build.build_dataset("chunqiutr/mini", tmp_path, overwrite=True)
   assert load.load_benchmark("chunqiutr/mini", tmp_path).records
+
+
+def _flip_bit(content):
+  middle = len(content) // 3
+  return content[:middle] + bytes([content[middle] ^ 1]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+  ("name", "damage"),
+  [
+    ("dataset_info.json", lambda content: content[:100]),
+    ("dataset_info.json", lambda content: bytes(len(content))),
+    ("dataset_info.json", lambda content: None),
+    # The right records, but fewer of them; no queries to validate with.
+    (
+      "dataset_info.json",
+      lambda content: content.replace(b'"1887"', b'"1883"'),
+    ),
+    (
+      "dataset_info.json",
+      lambda content: content.replace(b"valida", b"walida"),
+    ),
+    ("statistics.json", lambda content: b"{}"),
+    ("*-records.*", _flip_bit),
+    ("*-test.*", lambda content: content[: len(content) // 2]),
+    ("*-train.*", lambda content: None),
+  ],
+)
+def test_a_damaged_data_set_names_the_command_that_builds_it_again(
+  mini_builder, tmp_path, name, damage
+):
+  folder = tmp_path / "chunqiutr" / "mini" / str(mini_builder.version)
+  shutil.copytree(mini_builder.data_path, folder)
+  [path] = folder.glob(name)
+  content = damage(path.read_bytes())
+  if content is None:
+    path.unlink()
+  else:
+    assert content != path.read_bytes()
+    path.write_bytes(content)
+  with pytest.raises(build.DamagedDatasetError) as error:
+    load.build_benchmark("chunqiutr/mini", tmp_path)
+  message = str(error.value)
+  assert message.startswith(f"{folder}: damaged (")
+  assert message.endswith(f" chunqiutr/mini --data_dir={tmp_path} --overwrite")
 
 
 def test_an_unknown_name_suggests_the_nearest(tmp_path):
