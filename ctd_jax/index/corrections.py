@@ -135,13 +135,16 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
   try:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == _SCHEMA_VERSION:
-      connection.execute("SELECT 1 FROM corrections LIMIT 1").fetchone()
+      database.check_schema(connection, path, _SCHEMA)
       # In WAL, "normal" would leave the last commits to the system's cache.
       connection.execute("PRAGMA synchronous=FULL")
       return connection
   except sqlite3.DatabaseError as error:
     connection.close()
     raise DamagedIndexError(path, f"damaged ({error})") from error
+  except DamagedIndexError:
+    connection.close()
+    raise
   connection.close()
   if version == 0:
     raise DamagedIndexError(path, "damaged, it has no table")

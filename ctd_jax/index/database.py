@@ -143,6 +143,7 @@ KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
 TEXT, HEADING = "text", "heading"  # kinds of records outside benchmarks
 # Condition for a list of any length; its value comes from `json.dumps`.
 IN_LIST = "IN (SELECT value FROM json_each(?))"
+_LIST_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _SCHEMA = f"""
 CREATE TABLE works(
   work_id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, title TEXT,
@@ -253,6 +254,7 @@ def open_database(
     timeout=30,
   )
   try:
+    check_schema(connection, path, _SCHEMA)
     connection.execute("SELECT count(*) FROM properties").fetchone()
     if readonly:
       # A builder reads all of it once, and would hold it.
@@ -260,7 +262,34 @@ def open_database(
   except sqlite3.DatabaseError as error:
     connection.close()
     raise DamagedIndexError(path, f"damaged ({error})") from error
+  except DamagedIndexError:
+    connection.close()
+    raise
   return connection
+
+
+def check_schema(
+  connection: sqlite3.Connection, path: pathlib.Path, schema: str
+) -> None:
+  """Raises DamagedIndexError unless a file has the tables of a schema alone.
+
+  Views, triggers and expressions in the file of a stranger would run when we
+  read or write what we take for our tables.
+  """
+  connection.execute("PRAGMA trusted_schema=OFF")
+  found = frozenset(connection.execute(_LIST_SCHEMA))
+  expected = _list_schema(schema)
+  for kind, name, *_ in sorted(found - expected, key=repr):
+    raise DamagedIndexError(path, f"its {kind} {name[:80]} is not one of ours")
+  for kind, name, *_ in sorted(expected - found, key=repr):
+    raise DamagedIndexError(path, f"it lacks the {kind} {name}")
+
+
+@functools.cache
+def _list_schema(schema: str) -> frozenset[tuple[str | None, ...]]:
+  with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+    connection.executescript(schema)
+    return frozenset(connection.execute(_LIST_SCHEMA))
 
 
 def make_uri(path: pathlib.Path, readonly: bool) -> str:
