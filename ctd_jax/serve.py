@@ -2,22 +2,81 @@
 
   python -m ctd_jax.serve --index=annals
   python -m ctd_jax.serve --index=annals --port=9000
-  python -m ctd_jax.serve --index=annals --host=0.0.0.0 --token=...
+  python -m ctd_jax.serve --index=annals --host=0.0.0.0 --token
 
 Open the printed address in a browser. Programs can use the JSON API, which is
 documented at /api/docs. You can extend the index while it is being served: the
 pages switch to the new state when it is complete.
 
 Readers can correct dates and add texts, unless you set --read_only. Only this
-machine can reach the server unless you set --host, which requires a --token
-that readers enter. Needs the extra [web].
+machine can reach the server unless you set --host, which requires a token that
+readers enter: --token makes one and prints a link with it; --token_file=FILE
+or the variable CTD_JAX_TOKEN holds yours. Needs the extra [web].
 """
 
+import os
 import pathlib
+import secrets
+import sys
+from collections.abc import Sequence
 
-from absl import flags
+from absl import flags, logging
 
-from ctd_jax.utils import command_line
+from ctd_jax.utils import command_line, files
+
+_TOKEN_VARIABLE = "CTD_JAX_TOKEN"
+_MAX_TOKEN_FILE = 4_096  # bytes
+
+
+def give_token_a_value(arguments: Sequence[str]) -> list[str]:
+  """Returns arguments in which --token alone has an empty value."""
+  # absl would take the flag that follows for the token.
+  return [
+    f"{argument}="
+    if argument in ("--token", "-token") and following.startswith("-")
+    else argument
+    for argument, following in zip(
+      arguments, [*arguments[1:], "-"], strict=True
+    )
+  ]
+
+
+def find_token(given: str | None, path: str | None) -> tuple[str | None, bool]:
+  """Returns the token and whether it was made here; None without a token.
+
+  Args:
+    given: value of --token; "" to make one.
+    path: value of --token_file.
+  """
+  # Not handed down to builds.
+  from_variable = os.environ.pop(_TOKEN_VARIABLE, None)
+  if given is not None and path is not None:
+    raise ValueError("--token, --token_file: expected one of them")
+  if given:
+    logging.warning(
+      "--token=...: every user of this machine can read it in the list of "
+      "processes; --token_file=FILE and $%s hide it",
+      _TOKEN_VARIABLE,
+    )
+    return given, False
+  if given is not None:
+    return secrets.token_urlsafe(24), True
+  if path is None:
+    return from_variable, False
+  file = pathlib.Path(path).expanduser()
+  if not file.is_file():
+    raise FileNotFoundError(f"--token_file={path}: no such file")
+  if file.stat().st_mode & 0o077:
+    logging.warning(
+      "--token_file=%s: other users can read it; chmod 600 %s", path, path
+    )
+  content = files.read_limited(file, _MAX_TOKEN_FILE)
+  try:
+    return content.decode("ascii").strip(), False
+  except UnicodeDecodeError:
+    raise ValueError(
+      f"--token_file={path}: expected one line of letters, digits and signs"
+    ) from None
 
 
 def main() -> None:
@@ -32,18 +91,20 @@ def main() -> None:
     ) from error
 
   values = flags.FLAGS
+  token, is_new = find_token(values.token, values.token_file)
   settings = WebSettings(
     index=pathlib.Path(values.index).expanduser(),
     encoder=values.encoder,
     host=values.host,
     port=values.port,
     host_names=tuple(values.host_names),
-    token=values.token,
+    token=token,
     read_only=values.read_only,
+    upload_space=values.upload_space << 20,
     seconds=values.seconds,
     requests_per_minute=values.requests_per_minute,
   )
-  app.serve(settings, values.processes)
+  app.serve(settings, values.processes, shows_token=is_new)
 
 
 if __name__ == "__main__":
@@ -60,8 +121,8 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "host",
     "127.0.0.1",
-    "Address to listen on. One that other machines can reach requires --token. "
-    "Example: --host=0.0.0.0",
+    "Address to listen on. One that other machines can reach requires a token. "
+    "Example: --host=0.0.0.0 --token",
   )
   flags.DEFINE_integer("port", 8321, "Port to listen on. Example: --port=9000")
   flags.DEFINE_list(
@@ -73,14 +134,29 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "token",
     None,
-    "Secret that readers must enter, at least 16 characters. "
-    "Example: --token=$(openssl rand -hex 16)",
+    "Ask readers for a token. Without a value, one is made, and a link with it "
+    "is printed. --token=VALUE, at least 16 characters, is visible to every "
+    f"user of this machine: better --token_file or ${_TOKEN_VARIABLE}. "
+    "Example: --token",
+  )
+  flags.DEFINE_string(
+    "token_file",
+    None,
+    "File whose only line is the token that readers must enter. "
+    "Example: --token_file=~/.config/ctd_token",
   )
   flags.DEFINE_bool(
     "read_only",
     False,
     "Forbid corrections, uploads and builds from the pages. "
     "Example: --read_only",
+  )
+  flags.DEFINE_integer(
+    "upload_space",
+    4_096,
+    "Space for the uploads of readers in all, in MiB. "
+    "Example: --upload_space=500",
+    lower_bound=0,
   )
   flags.DEFINE_float(
     "seconds",
@@ -102,4 +178,5 @@ if __name__ == "__main__":
     "use one per core. Each needs its own memory. Example: --processes=4",
     lower_bound=1,
   )
+  sys.argv[1:] = give_token_a_value(sys.argv[1:])
   command_line.run_main(main, required=("index",))

@@ -125,8 +125,11 @@ def mend_file(folder: pathlib.Path) -> list[str]:
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
   """Returns a connection to the file, read-only if it cannot be written."""
+  is_writable = os.access(path.parent, os.W_OK)
+  if is_writable:  # names and notes, in indices of earlier versions too
+    files.make_private(*(path.with_name(path.name + end) for end in _ENDS))
   connection = sqlite3.connect(
-    database.make_uri(path, readonly=not os.access(path.parent, os.W_OK)),
+    database.make_uri(path, readonly=not is_writable),
     uri=True,
     isolation_level=None,
     check_same_thread=False,

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import IO, Any, TypeVar
 
 import msgspec
 from etils import epath
@@ -90,6 +90,11 @@ def read_limited(path: str | os.PathLike, max_bytes: int) -> bytes:
   if len(content) > max_bytes:
     raise ValueError(f"{path}: larger than the {max_bytes:,} bytes expected")
   return content
+
+
+def open_private(path: str | os.PathLike, mode: str) -> IO[Any]:
+  """Opens a file as `open` does; a new one can only be read by its owner."""
+  return open(path, mode, opener=lambda it, flags: os.open(it, flags, 0o600))
 
 
 def make_private(*paths: pathlib.Path) -> None:

@@ -18,6 +18,7 @@ import socket
 import sys
 import threading
 from collections.abc import AsyncIterator
+from urllib.parse import quote
 
 import uvicorn
 from absl import logging
@@ -25,7 +26,7 @@ from fastapi import APIRouter, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import FileResponse, RedirectResponse, Response
+from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
 from uvicorn.supervisors import Multiprocess
 
@@ -48,7 +49,6 @@ from ctd_jax.web.requests import (
   AnswerThreads,
   PageError,
   endpoint,
-  settings_of,
 )
 from ctd_jax.web.served_index import (
   IndexHolder,
@@ -119,27 +119,6 @@ def show_about(request: Request, served: ServedIndex) -> Response:
   )
 
 
-@about_router.post(security.TOKEN_PATH)
-async def take_token(request: Request) -> Response:
-  """Sets the token cookie if the token is right."""
-  settings = settings_of(request)
-  form = await request.form(max_files=0, max_fields=4)
-  given = form.get("token", "")
-  if settings.token is None or not isinstance(given, str):
-    raise PageError(404)
-  if not security.is_same_token(given.strip(), settings.token):
-    raise PageError(401, "error.token")
-  response = RedirectResponse("/", 303)
-  response.set_cookie(
-    security.TOKEN_COOKIE,
-    security.hash_token(settings.token),
-    httponly=True,
-    samesite="strict",
-    secure=request.url.scheme == "https",
-  )
-  return response
-
-
 def make_app(settings: WebSettings) -> FastAPI:
   """Returns the application that serves an index.
 
@@ -164,13 +143,16 @@ def make_app(settings: WebSettings) -> FastAPI:
   app.state.threads = AnswerThreads()
   app.state.holder = holder
   app.state.jobs = JobRunner(settings.index, settings)
-  app.state.uploads = UploadStore(settings.index, settings.max_upload)
+  app.state.uploads = UploadStore(
+    settings.index, settings.max_upload, settings.upload_space
+  )
   app.state.upload_reader = UploadReader(settings.index, app.state.uploads)
   for router in (
     search_page.router,
     record_page.router,
     month_page.router,
     about_router,
+    security.router,
     upload_pages.router,
     correction_pages.router,
     build_jobs.router,
@@ -187,7 +169,12 @@ def make_app(settings: WebSettings) -> FastAPI:
   )
   for kind in _ANSWERED_ERRORS:
     app.add_exception_handler(kind, rendering.answer_error)
-  app.add_middleware(security.RequestGuard, settings=settings)
+  app.state.token_check = security.TokenCheck(settings)
+  app.add_middleware(
+    security.RequestGuard,
+    settings=settings,
+    token_check=app.state.token_check,
+  )
   app.add_middleware(security.HeaderWriter)  # the outermost
   return app
 
@@ -237,10 +224,15 @@ def send_vendor_file(name: str) -> Response:
   )
 
 
-def serve(settings: WebSettings, num_processes: int = 1) -> None:
+def serve(
+  settings: WebSettings, num_processes: int = 1, shows_token: bool = False
+) -> None:
   """Serves an index until interrupted.
 
   A process that dies is restarted; all end when the first one does.
+
+  Args:
+    shows_token: whether the printed link lets its reader in.
 
   Raises:
     FileNotFoundError: if there is no index and none can be built.
@@ -251,7 +243,7 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
   with _listen(settings) as listener:
     if num_processes == 1:
       application = _make_app(settings)
-      _log_address(settings, listener)
+      _log_address(settings, listener, shows_token)
       server = uvicorn.Server(_make_config(application))
       with contextlib.suppress(KeyboardInterrupt):
         server.run(sockets=[listener])
@@ -261,7 +253,7 @@ def serve(settings: WebSettings, num_processes: int = 1) -> None:
     IndexHolder(
       settings.index, settings.encoder, may_be_new=not settings.read_only
     )
-    _log_address(settings, listener)
+    _log_address(settings, listener, shows_token)
     factory = functools.partial(make_app_of_process, settings)
     config = _make_config(factory, factory=True, workers=num_processes)
     _Supervisor(config, [listener]).run()
@@ -333,7 +325,14 @@ def _listen(settings: WebSettings) -> socket.socket:
     ) from error
 
 
-def _log_address(settings: WebSettings, listener: socket.socket) -> None:
+def _log_address(
+  settings: WebSettings, listener: socket.socket, shows_token: bool
+) -> None:
   host = f"[{settings.host}]" if ":" in settings.host else settings.host
-  port = listener.getsockname()[1]
-  logging.info("%s is served at http://%s:%d", settings.index, host, port)
+  address = f"http://{host}:{listener.getsockname()[1]}"
+  logging.info("%s is served at %s", settings.index, address)
+  if shows_token:
+    token = quote(settings.token, safe="")
+    logging.info(
+      "open it with %s%s?token=%s", address, security.TOKEN_PATH, token
+    )

@@ -117,7 +117,8 @@ class JobRunner:
         "installation that has its secret there; set XDG_STATE_HOME to a "
         "folder of yours, or serve with --read_only"
       ) from error
-    files.make_private(self._folder)
+    uploads = self._index_folder / job_files.UPLOADS_FOLDER
+    files.make_private(self._folder, uploads)
     if any(job.is_active for job in self.list()):
       self._watch()
 
@@ -267,7 +268,8 @@ class JobRunner:
 
   def _launch(self, job: StoredJob) -> None:
     """Starts the process of a job, which inherits the lock."""
-    with (self._folder / f"{job.job_id}.lock").open("wb") as lock:
+    path = self._folder / f"{job.job_id}.lock"
+    with files.open_private(path, "wb") as lock:
       fcntl.flock(lock, fcntl.LOCK_EX)
       job_files.write_job(
         self._folder,
@@ -375,12 +377,15 @@ async def restart_job(request: Request, job_id: str) -> Response:
   job = await answer_in_time(request, find_job, request, job_id)
   if job.is_active:
     return lead_to_job(request, job_id)
-  again = await answer_in_time(
-    request,
-    request.app.state.jobs.restart,
-    job_id,
-    str(form[requests.KEY_FIELD]),
-  )
+  try:
+    again = await answer_in_time(
+      request,
+      request.app.state.jobs.restart,
+      job_id,
+      str(form[requests.KEY_FIELD]),
+    )
+  except ValueError as error:  # what a stranger asks for
+    raise PageError(422, "error.job.task", {"problem": str(error)}) from error
   return lead_to_job(request, again.id)
 
 

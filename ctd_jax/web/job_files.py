@@ -96,11 +96,11 @@ def read_state(
     return None
   # Bytes that are not UTF-8 are a ValueError.
   except (OSError, ValueError, RecursionError, msgspec.DecodeError) as error:
-    _log_damaged(path, str(error))
+    log_damaged(path, str(error))
     return None
   for name, value in expected.items():
     if (found := getattr(state, name)) != value:
-      _log_damaged(path, f"{name} {found!r}, expected {value!r}")
+      log_damaged(path, f"{name} {found!r}, expected {value!r}")
       return None
   return state
 
@@ -124,13 +124,14 @@ def write_state(path: pathlib.Path, state: object) -> None:
 def hold_lock(folder: pathlib.Path, name: str) -> Iterator[None]:
   """Holds the lock of a file in a folder, across processes."""
   folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-  with (folder / name).open("wb") as file:
+  with files.open_private(folder / name, "wb") as file:
     fcntl.flock(file, fcntl.LOCK_EX)
     yield
 
 
 @functools.lru_cache(_MAX_LOGGED)
-def _log_damaged(path: pathlib.Path, problem: str) -> None:
+def log_damaged(path: pathlib.Path, problem: str) -> None:
+  """Logs once that a file is passed over."""
   logging.error("%s: cannot be read and was skipped: %s", path, problem)
 
 
@@ -429,7 +430,7 @@ def run_job(
 
   for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, end)
-  with (folder / f"{job_id}.log").open("ab") as log:
+  with files.open_private(folder / f"{job_id}.log", "ab") as log:
     try:
       arguments = job.task.list_arguments(folder.parent)
     except ValueError as error:
@@ -456,6 +457,7 @@ def run_job(
   if received:  # before there was a program to receive it
     process.send_signal(received[-1])
   status = process.wait()
+  files.make_private(folder / f"{job_id}.error")
   if status == 0:
     state = DONE
   elif not received:

@@ -12,7 +12,6 @@ import hashlib
 import hmac
 import inspect
 import os
-import pathlib
 import re
 import secrets
 import threading
@@ -185,20 +184,20 @@ def endpoint(function: Callable[..., Result]) -> Callable[..., Any]:
 
 
 @functools.cache
-def load_secret(folder: pathlib.Path) -> bytes:
+def load_secret(settings: WebSettings) -> bytes:
   """Returns the secret of an index's servers.
 
   It is not in the index, which may come from a stranger, and the same after a
   restart; without a place to keep it, it lasts as long as the server.
   """
-  path = str(folder.expanduser().resolve())
+  path = str(settings.index.expanduser().resolve())
   try:
     return hmac.digest(
       job_files.load_installation(), f"server {path}".encode(), "sha256"
     )
   except (OSError, ValueError) as error:
-    logging.warning("forms last as long as the server: %s", error)
-    return secrets.token_bytes(32)
+    logging.warning("open forms last as long as the server: %s", error)
+    return settings.secret
 
 
 def write_fields(request: Request) -> markupsafe.Markup:
@@ -307,7 +306,7 @@ def keep_name(response: Response, name: str) -> None:
 
 
 def _make_token(request: Request, nonce: str) -> str:
-  secret = load_secret(settings_of(request).index)
+  secret = load_secret(settings_of(request))
   return hmac.new(secret, nonce.encode(), hashlib.sha256).hexdigest()
 
 

@@ -4,16 +4,19 @@ The Host header is checked against DNS rebinding: another site could point its
 name at this machine and read the index through a reader's browser.
 """
 
-import hashlib
+from __future__ import annotations
+
 import hmac
 import ipaddress
 
 import limits
+from absl import logging
+from fastapi import APIRouter
 from limits import storage, strategies
 from starlette.datastructures import MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import Response
+from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ctd_jax.web import rendering, requests
@@ -35,6 +38,10 @@ POLICY = "; ".join(
     "base-uri 'none'",
   )
 )
+# Wrong tokens that are compared; the rest is refused.
+_WRONG_PER_CLIENT = limits.RateLimitItemPerMinute(10)
+_WRONG_IN_ALL = limits.RateLimitItemPerMinute(100)
+router = APIRouter(include_in_schema=False)
 _HEADERS = {
   "Content-Security-Policy": POLICY,
   "X-Content-Type-Options": "nosniff",
@@ -73,9 +80,12 @@ class HeaderWriter:
 class RequestGuard:
   """Refuses foreign host names, too many requests, and missing tokens."""
 
-  def __init__(self, app: ASGIApp, settings: WebSettings):
+  def __init__(
+    self, app: ASGIApp, settings: WebSettings, token_check: TokenCheck
+  ):
     self._app = app
     self._settings = settings
+    self._token_check = token_check
     self._hosts = {name.strip("[]").lower() for name in settings.allowed_hosts}
     self._host_names = frozenset(name.lower() for name in settings.host_names)
     self._rate = (
@@ -114,13 +124,14 @@ class RequestGuard:
       )
     client = request.client.host if request.client else ""
     if self._rate and not self._limiter.hit(self._rate, client):
-      response = rendering.make_error_response(request, 429)
-      response.headers["Retry-After"] = "60"
-      return response
-    if not (
-      request.url.path == TOKEN_PATH
-      or is_token_valid(request, self._settings.token)
-    ):
+      return _wait_a_minute(rendering.make_error_response(request, 429))
+    try:
+      is_let_in = request.url.path == TOKEN_PATH or self._token_check.is_let_in(
+        request
+      )
+    except PageError as error:
+      return _wait_a_minute(rendering.answer_error(request, error))
+    if not is_let_in:
       return rendering.make_error_response(request, 401)
     if request.method in SAFE_METHODS:
       return None
@@ -130,6 +141,11 @@ class RequestGuard:
     if self._settings.read_only and is_change:
       return rendering.answer_error(request, PageError(403, "error.read_only"))
     return None
+
+
+def _wait_a_minute(response: Response) -> Response:
+  response.headers["Retry-After"] = "60"
+  return response
 
 
 def _limit_body(receive: Receive, max_body: int) -> Receive:
@@ -166,22 +182,87 @@ def _is_address(name: str) -> bool:
   return True
 
 
-def hash_token(token: str) -> str:
-  """Returns the token as a browser keeps it."""
-  return hashlib.sha256(b"ctd-jax " + token.encode()).hexdigest()
+class TokenCheck:
+  """Compares what readers give with the token; guesses are limited and logged.
+
+  Behind a proxy on this machine, and where somebody makes addresses up, many
+  clients are one or one is many: there is a limit for all, too.
+  """
+
+  def __init__(self, settings: WebSettings):
+    self._settings = settings
+    self._limiter = strategies.SlidingWindowCounterRateLimiter(
+      storage.MemoryStorage()
+    )
+
+  def is_right(self, given: str, request: HTTPConnection) -> bool:
+    """Whether a reader gives the token.
+
+    Raises:
+      PageError: 429, right or not, if too many were wrong in the last minute.
+    """
+    client = request.client.host if request.client else ""
+    limits_of = ((_WRONG_PER_CLIENT, client), (_WRONG_IN_ALL, "all"))
+    if not all(self._limiter.test(limit, who) for limit, who in limits_of):
+      raise PageError(429)
+    token = self._settings.token or ""
+    if hmac.compare_digest(given.encode("utf-8", "replace"), token.encode()):
+      return True
+    for limit, who in limits_of:
+      self._limiter.hit(limit, who)
+    logging.warning("wrong token from %s", client or "an unknown client")
+    return False
+
+  def is_let_in(self, request: HTTPConnection) -> bool:
+    """Whether a request has the token, or the cookie that it was given for it.
+
+    Raises:
+      PageError: 429, see `is_right`.
+    """
+    if self._settings.token is None:
+      return True
+    cookie = request.cookies.get(TOKEN_COOKIE, "").encode("utf-8", "replace")
+    # Nobody guesses it, so readers who are in stay in while others guess.
+    if hmac.compare_digest(cookie, make_cookie_value(self._settings).encode()):
+      return True
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    return scheme.lower() == "bearer" and self.is_right(given.strip(), request)
 
 
-def is_same_token(given: str, token: str) -> bool:
-  """Whether a given token is the right one."""
-  return hmac.compare_digest(hash_token(given), hash_token(token))
+def make_cookie_value(settings: WebSettings) -> str:
+  """Returns what a browser keeps instead of the token."""
+  secret, token = requests.load_secret(settings), settings.token or ""
+  return hmac.digest(secret, token.encode(), "sha256").hex()
 
 
-def is_token_valid(request: HTTPConnection, token: str | None) -> bool:
-  """Whether a request has the token, in a cookie or as a bearer token."""
-  if token is None:
-    return True
-  scheme, _, given = request.headers.get("authorization", "").partition(" ")
-  if scheme.lower() == "bearer":
-    return is_same_token(given.strip(), token)
-  cookie = request.cookies.get(TOKEN_COOKIE, "")
-  return hmac.compare_digest(cookie.encode(), hash_token(token).encode())
+@router.get(TOKEN_PATH)
+async def follow_link(request: Request, token: str = "") -> Response:
+  """Lets in whoever opens the link that the server has printed."""
+  if requests.is_from_elsewhere(request, frozenset()):
+    raise PageError(403, "error.elsewhere")
+  return _let_in(request, token)
+
+
+@router.post(TOKEN_PATH)
+async def take_token(request: Request) -> Response:
+  """Sets the token cookie if the token is right."""
+  form = await request.form(max_files=0, max_fields=4)
+  return _let_in(request, form.get("token", ""))
+
+
+def _let_in(request: Request, given: object) -> Response:
+  settings = requests.settings_of(request)
+  if settings.token is None or not isinstance(given, str):
+    raise PageError(404)
+  check: TokenCheck = request.app.state.token_check
+  if not check.is_right(given.strip(), request):
+    raise PageError(401, "error.token")
+  response = RedirectResponse("/", 303)
+  response.set_cookie(
+    TOKEN_COOKIE,
+    make_cookie_value(settings),
+    httponly=True,
+    samesite="strict",
+    secure=request.url.scheme == "https",
+  )
+  return response

@@ -3,6 +3,7 @@
 import dataclasses
 import ipaddress
 import pathlib
+import secrets
 import socket
 
 LOCAL_HOST, DEFAULT_PORT = "127.0.0.1", 8321
@@ -23,12 +24,17 @@ class WebSettings:
   # More names of the server, for example behind a proxy.
   host_names: tuple[str, ...] = ()
   # Secret that readers must enter; None for no secret.
-  token: str | None = None
+  token: str | None = dataclasses.field(default=None, repr=False)
+  # Of all processes of a server that cannot keep one.
+  secret: bytes = dataclasses.field(
+    default_factory=lambda: secrets.token_bytes(32), repr=False
+  )
   # Forbids corrections, uploads and builds.
   read_only: bool = False
   max_question: int = 20_000  # characters of a question or passage
   max_body: int = 256 * 1024  # bytes of a request
   max_upload: int = 64 << 20  # bytes of an upload, unpacked
+  upload_space: int = 4 << 30  # bytes of all uploads together
   seconds: float = 20.0  # time limit of an answer
   # Per client; 0 for no limit, None for the default.
   requests_per_minute: int | None = None
@@ -38,7 +44,7 @@ class WebSettings:
     if not self.is_local and self.token is None:
       raise ValueError(
         f"--host={self.host}: other machines could read the index; expected "
-        f"--token=SECRET too, or --host={LOCAL_HOST}"
+        f"--token or --token_file=FILE too, or --host={LOCAL_HOST}"
       )
     if self.token is not None and len(self.token) < _MIN_TOKEN:
       raise ValueError(

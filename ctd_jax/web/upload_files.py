@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import datetime
 import hashlib
+import os
 import pathlib
 import re
 import secrets
@@ -309,6 +310,7 @@ def convert_files(folder: pathlib.Path, encoding: str) -> None:
       texts[path] = _decode(content, encoding, path.relative_to(folder))
   for path, text in texts.items():
     files.write_text(path, text)
+    files.make_private(path)
 
 
 def _decode(content: bytes, encoding: str, name: pathlib.PurePath) -> str:
@@ -421,10 +423,16 @@ class Upload:
 class UploadStore:
   """The uploads of an index, kept in its folder."""
 
-  def __init__(self, folder: pathlib.Path, max_bytes: int):
-    """Sets the folder of the index, and how large an upload may be unpacked."""
+  def __init__(self, folder: pathlib.Path, max_bytes: int, space: int):
+    """Sets the folder of the index.
+
+    Args:
+      max_bytes: of an upload, unpacked.
+      space: bytes of all uploads together.
+    """
     self._folder = folder.expanduser().absolute() / job_files.UPLOADS_FOLDER
     self._max_bytes = max_bytes
+    self._space = space
 
   def folder_of(self, upload: Upload) -> pathlib.Path:
     """Returns the folder of an upload."""
@@ -432,7 +440,7 @@ class UploadStore:
 
   def source_of(self, upload: Upload) -> str:
     """Returns the value of `ctd-jax index --add` for an upload."""
-    path = files.inside(self.folder_of(upload), upload.source)
+    path = self.folder_of(upload) / upload.source
     return f"beir:{path}" if upload.is_beir else str(path)
 
   def add(
@@ -453,7 +461,8 @@ class UploadStore:
     brought = open_files(files, MAX_FILES)
     title = make_safe_name(title or _find_title(brought))
     title = title or _DEFAULT_NAME
-    self._folder.mkdir(parents=True, exist_ok=True)
+    self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    self._check_space()
     temporary = self._folder / f"{_TEMPORARY}{secrets.token_hex(8)}"
     try:
       (temporary / title).mkdir(parents=True)
@@ -486,12 +495,14 @@ class UploadStore:
 
   def _name(self, upload: Upload, temporary: pathlib.Path) -> Upload:
     """Moves an upload to a free name; an identical one is returned instead."""
+    files.make_private(temporary)
     with self.lock():
       for previous in self.list() if upload.key else ():
         if all(
           getattr(previous, name) == getattr(upload, name) for name in _SENT
         ):
           return previous
+      self._check_space()  # with this one, and those of others meanwhile
       for number in range(1, _MAX_SAME_NAME):
         name = upload.title + f"-{number}" * (number > 1)
         if not (self._folder / name).exists():
@@ -501,12 +512,35 @@ class UploadStore:
           return upload
     raise PageError(422, "error.upload.twice", {"name": upload.title})
 
+  def _check_space(self) -> None:
+    """Raises a 413 PageError if the uploads take more than their space."""
+    num_bytes = 0
+    for parent, _, names in os.walk(self._folder):
+      for name in names:
+        with contextlib.suppress(FileNotFoundError):  # discarded meanwhile
+          num_bytes += os.lstat(os.path.join(parent, name)).st_size
+    if num_bytes > self._space:
+      raise PageError(
+        413,
+        "error.upload.space",
+        {"used": f"{num_bytes >> 20:,}", "limit": f"{self._space >> 20:,}"},
+      )
+
   def get(self, name: str) -> Upload | None:
     """Returns an upload, or None if it is missing or unreadable."""
     if name not in self._list_names():  # also refuses paths that lead elsewhere
       return None
     path = self._folder / name / UPLOAD_FILE
-    return job_files.read_state(path, Upload, name=name)
+    upload = job_files.read_state(path, Upload, name=name)
+    if upload is None:
+      return None
+    try:
+      for inner in (upload.source, upload.title):
+        files.inside(path.parent, inner)
+    except ValueError as error:
+      job_files.log_damaged(path, str(error))
+      return None
+    return upload
 
   def list(self) -> list[Upload]:
     """Returns the uploads, newest first."""

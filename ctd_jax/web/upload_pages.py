@@ -14,7 +14,6 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from ctd_jax.dating.chronicle import chronicle_input
 from ctd_jax.index.building import staged_works
-from ctd_jax.utils import files
 from ctd_jax.web import (
   build_jobs,
   job_files,
@@ -269,6 +268,7 @@ def _settle(
 
 
 def _list_uploads(request: Request) -> list[Upload]:
+  request.app.state.uploads.remove_leftovers()
   jobs = request.app.state.jobs.list()
   uploads = request.app.state.uploads.list()
   return [_settle(request, upload, jobs)[0] for upload in uploads]
@@ -288,8 +288,7 @@ def _change_settings(
   store: UploadStore = request.app.state.uploads
   if encoding:
     # Texts that were converted are read as if they were brought so.
-    folder = files.inside(store.folder_of(upload), upload.title)
-    upload_files.convert_files(folder, encoding)
+    upload_files.convert_files(store.folder_of(upload) / upload.title, encoding)
     settings = dataclasses.replace(settings, encoding=encoding)
   upload = store.change(upload, settings=settings)
   request.app.state.upload_reader.read(upload)

@@ -54,6 +54,7 @@ EMPTY_PREVIEW = {
 _NO_DATES = {"manner": "", "warnings": []}
 MAX_SECONDS = 300.0
 _REQUEST_FILE = "request.json"
+_MAX_PREVIEW = 64 << 20  # bytes
 _NICENESS = 5
 
 
@@ -116,6 +117,7 @@ class ReadingRequest:
 def main() -> None:
   """Reads the request named by the argument."""
   values = json.loads(files.read_text(sys.argv[1]))
+  os.umask(0o077)  # previews show what readers have sent
   resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
   write_preview(ReadingRequest(**values))
 
@@ -356,10 +358,12 @@ class UploadReader:
         return
       content = json.dumps(preview | {"request": mark}, ensure_ascii=False)
       files.write_text(path, content)
+      files.make_private(path)
 
   def _read(self, request: ReadingRequest) -> dict[str, Any]:
     request_path = pathlib.Path(request.root) / _REQUEST_FILE
     files.write_text(request_path, _encode(request))
+    files.make_private(request_path)
     with self._lock:
       if self._is_closed:
         return EMPTY_PREVIEW | {"error_key": "upload.broken_off"}
@@ -403,8 +407,8 @@ def _find_preview(
 ) -> dict[str, Any] | None:
   """Returns the preview in a file, or None."""
   try:
-    preview = json.loads(files.read_text(path))
-  except (FileNotFoundError, ValueError):
+    preview = json.loads(files.read_limited(path, _MAX_PREVIEW))
+  except (FileNotFoundError, ValueError, RecursionError):
     return None
   is_whole = isinstance(preview, dict) and {*EMPTY_PREVIEW} <= {*preview}
   is_wanted = is_whole and mark in (None, preview.get("request"))

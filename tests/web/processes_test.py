@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -60,10 +61,11 @@ def _serve(folder):
   server = subprocess.Popen(
     [
       *(sys.executable, "-m", "ctd_jax.serve", f"--index={folder}"),
-      *("--port=0", "--processes=2", f"--token={_TOKEN}"),
+      *("--port=0", "--processes=2"),
     ],
     stderr=subprocess.PIPE,
     text=True,
+    env=os.environ | {"CTD_JAX_TOKEN": _TOKEN},
     # Tests that were started by nohup would hand down that it is ignored.
     preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),
   )
@@ -132,6 +134,31 @@ def test_processes_share_an_index_and_one_that_dies_is_replaced(
     wait_for(lambda: _answers(port))
     assert max(before) in _list_workers(server)
   assert server.returncode == 0
+
+
+@pytest.mark.slow
+def test_token_that_is_made_is_printed_with_its_link(index_folder):
+  server = subprocess.Popen(
+    [
+      *(sys.executable, "-m", "ctd_jax.serve", f"--index={index_folder}"),
+      *("--token", "--port=0", "--read_only"),
+    ],
+    stderr=subprocess.PIPE,
+    text=True,
+  )
+  try:
+    lines = iter(server.stderr.readline, "")
+    line = next(line for line in lines if "open it with" in line)
+    link = line.split()[-1]
+    commands = pathlib.Path(f"/proc/{server.pid}/cmdline").read_text()
+    assert link.rpartition("=")[2] not in commands
+    jar = urllib.request.HTTPCookieProcessor()
+    page = urllib.request.build_opener(jar).open(link, timeout=_SECONDS)
+    assert page.status == 200
+    assert not page.url.rpartition("/")[2]
+  finally:
+    server.terminate()
+    server.communicate(timeout=_SECONDS)
 
 
 @pytest.mark.slow

@@ -1,10 +1,12 @@
 """What is refused: other hosts, missing tokens, floods; no script of a text."""
 
+import os
 import re
 import sqlite3
 
 import pytest
 
+from ctd_jax import serve
 from ctd_jax.web import rendering
 from ctd_jax.web.settings import WebSettings
 from tests.index import small_index
@@ -93,6 +95,89 @@ def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
     assert forged.status_code == 401
 
 
+def test_link_with_the_token_lets_in(index_folder):
+  with open_client(index_folder, token=TOKEN) as client:
+    link = f"/token?token={TOKEN}"
+    elsewhere = {"sec-fetch-site": "cross-site"}
+    assert client.get(link, headers=elsewhere).status_code == 403
+    entered = client.get(link)
+    assert entered.headers["location"] == "/"  # the address is left
+    assert client.get("/about").status_code == 200
+    cookie = dict(client.cookies)
+  # Somebody who has the index or the token does not have the cookie.
+  with open_client(index_folder, token=TOKEN + "x") as client:
+    client.cookies.update(cookie)
+    assert client.get("/about").status_code == 401
+
+
+@pytest.mark.parametrize("way", ["form", "link", "program"])
+def test_guesses_are_slowed_and_logged(index_folder, caplog, way):
+  with open_client(index_folder, token=TOKEN) as client:
+    client.get(f"/token?token={TOKEN}")
+    inside = dict(client.cookies)
+    client.cookies.clear()
+
+    def give(token):
+      if way == "form":
+        return client.post("/token", data={"token": token})
+      if way == "link":
+        return client.get("/token", params={"token": token})
+      headers = {"authorization": f"Bearer {token}"}
+      return client.get("/api/index", headers=headers)
+
+    statuses = [give(f"wrong {i}").status_code for i in range(15)]
+    assert statuses == [401] * 10 + [429] * 5
+    assert give(TOKEN).status_code == 429  # or its answer would tell
+    assert caplog.text.count("wrong token from testclient") == 10
+    assert "wrong 1" not in caplog.text
+    client.cookies.update(inside)
+    assert client.get("/about").status_code == 200
+
+
+@pytest.mark.parametrize(
+  ("arguments", "expected"),
+  [
+    (["--token"], ["--token="]),
+    (["--token", "--port=1"], ["--token=", "--port=1"]),
+    (["-token", "-port", "1"], ["-token=", "-port", "1"]),
+    (["--token", "secret", "--port=1"], ["--token", "secret", "--port=1"]),
+    (["--token=secret", "--index=a"], ["--token=secret", "--index=a"]),
+  ],
+)
+def test_token_flag_needs_no_value(arguments, expected):
+  assert serve.give_token_a_value(arguments) == expected
+
+
+def test_token_comes_from_flag_file_or_variable(tmp_path, monkeypatch, caplog):
+  assert serve.find_token(None, None) == (None, False)
+  first, is_new = serve.find_token("", None)
+  assert is_new
+  assert len(first) >= 32
+  assert serve.find_token("", None)[0] != first
+  assert "list of processes" not in caplog.text
+  assert serve.find_token(TOKEN, None) == (TOKEN, False)
+  assert "list of processes" in caplog.text
+  path = tmp_path / "token"
+  path.write_text(f"{TOKEN}\n")
+  path.chmod(0o600)
+  assert serve.find_token(None, str(path)) == (TOKEN, False)
+  assert "chmod" not in caplog.text
+  path.chmod(0o644)
+  serve.find_token(None, str(path))
+  assert "chmod 600" in caplog.text
+  monkeypatch.setenv("CTD_JAX_TOKEN", TOKEN)
+  assert serve.find_token(None, None) == (TOKEN, False)
+  assert "CTD_JAX_TOKEN" not in os.environ  # builds do not get it
+  with pytest.raises(ValueError, match="--token_file"):
+    serve.find_token(TOKEN, str(path))
+  with pytest.raises(FileNotFoundError, match="--token_file"):
+    serve.find_token(None, str(tmp_path / "none"))
+  for content in (b"\xff", b"x" * 5_000):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="token"):
+      serve.find_token(None, str(path))
+
+
 @pytest.mark.parametrize(
   ("values", "flag"),
   [
@@ -100,6 +185,7 @@ def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
     ({"host": "192.168.1.5"}, "--token"),
     ({"host": "annals.example.org"}, "--token"),
     ({"token": "short"}, "--token"),
+    ({"token": ""}, "--token"),
     ({"port": 70_000}, "--port"),
     ({"requests_per_minute": -1}, "--requests_per_minute"),
   ],

@@ -36,9 +36,12 @@ def make_zip(names, mode=0o100644):
   return file
 
 
+SPACE = 10 * LIMIT  # of all uploads
+
+
 @pytest.fixture
 def store(tmp_path):
-  return UploadStore(tmp_path, LIMIT)
+  return UploadStore(tmp_path, LIMIT, SPACE)
 
 
 def add(store, *files, title=""):
@@ -229,7 +232,9 @@ def test_abandoned_previews_are_removed(store):
 
 def test_what_another_process_changed_meanwhile_stays(store, tmp_path):
   upload = add(store, ("a.txt", TEXT))
-  UploadStore(tmp_path, LIMIT).change(upload, job_id="1", state="accepted")
+  UploadStore(tmp_path, LIMIT, SPACE).change(
+    upload, job_id="1", state="accepted"
+  )
   assert store.change(upload, title="b").job_id == "1"
   assert store.get("a").title == "b"
   assert find_refusal(store.discard, upload) == "error.upload.built"
@@ -240,6 +245,48 @@ def test_leftovers_may_vanish_while_they_are_listed(store, tmp_path):
   (tmp_path / "uploads" / ".new-x").symlink_to("gone")
   store.remove_leftovers()
   assert [upload.name for upload in store.list()] == ["a"]
+
+
+def test_uploads_have_a_space_in_all(tmp_path):
+  store = UploadStore(tmp_path, LIMIT, space=4_000)
+  add(store, ("a.txt", "元" * 600))
+  assert find_refusal(add, store, ("b.txt", "年" * 900)) == "error.upload.space"
+  assert [upload.name for upload in store.list()] == ["a"]
+  assert not [*(tmp_path / "uploads").glob(".new-*")]
+  add(store, ("b.txt", "元年"))
+  (tmp_path / "uploads" / "large").write_bytes(bytes(4_000))
+  assert find_refusal(add, store, ("c.txt", "元年")) == "error.upload.space"
+
+
+def test_what_readers_send_is_read_by_the_owner_alone(writer, tmp_path):
+  gbk = "元年春王正月公即位三月公及邾儀父盟于蔑".encode("gb18030")
+  address = send_files(writer, ("a.txt", gbk)).headers["location"]
+  wait_for(lambda: "form class" in writer.get(address).text)
+  fields = read_fields(writer.get(address).text)
+  fields |= {"action": "read", "encoding": "gb18030"}
+  assert writer.post(address, data=fields).status_code == 303
+  wait_for(lambda: "form class" in writer.get(address).text)
+  for path in (uploads := tmp_path / "index" / "uploads").rglob("*"):
+    assert not path.stat().st_mode & 0o077, path
+  assert not uploads.stat().st_mode & 0o077
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    {"source": "../../../etc/passwd"},
+    {"source": "/etc/passwd"},
+    {"title": "../.."},
+    {"settings": {"reigns": "/etc/passwd"}},
+    {"name": "../a"},
+  ],
+)
+def test_upload_of_a_stranger_does_not_lead_out(store, tmp_path, change):
+  add(store, ("a.txt", TEXT))
+  path = tmp_path / "uploads" / "a" / upload_files.UPLOAD_FILE
+  path.write_text(json.dumps(json.loads(path.read_text()) | change))
+  assert store.get("a") is None
+  assert store.list() == []
 
 
 def make_request(path, reigns="lu"):
