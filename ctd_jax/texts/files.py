@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from ctd_jax.texts import kanripo, markdown, plain, tei
 from ctd_jax.texts.works import Entry, SourceFile, TextError, Work
+from ctd_jax.utils.files import printable_name
 from ctd_jax.utils.notes import Note
 
 TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain")
@@ -58,9 +59,9 @@ def read_works(
       from the text if None.
 
   Raises:
-    TextError: if there is no text, a file is not UTF-8 (or UTF-16 with a byte
-      order mark), holds U+0000 or is not well-formed. The message
-      names file and line.
+    TextError: if there is no text, a name is not UTF-8 or has control
+      characters, or a file is not UTF-8 (or UTF-16 with a byte order mark),
+      holds U+0000 or is not well-formed. The message names file and line.
     ValueError: if `text_format` or `unit` is not one of those.
   """
   if text_format is not None and text_format not in TEXT_FORMATS:
@@ -70,12 +71,15 @@ def read_works(
   if unit is not None and unit not in plain.UNITS:
     raise ValueError(f"unit={unit!r}: expected one of {', '.join(plain.UNITS)}")
   root = pathlib.Path(path)
+  # A folder may name a work.
+  _check_name(root if root.name else root.resolve())
   if not root.exists():
     raise TextError(Note("problem.file.missing", file=root))
   paths = [root] if root.is_file() else _list_files(root)
   base = root.parent if root.is_file() else root
   groups: dict[tuple[str, str, str], list[SourceFile]] = {}
   for file_path in paths:
+    _check_name(file_path)
     file = SourceFile(
       file_path.relative_to(base).as_posix(), read_text(file_path)
     )
@@ -100,6 +104,15 @@ def read_works(
         Note("problem.file.no_records", file=root, work=work.identifier)
       )
   return works
+
+
+def _check_name(path: pathlib.Path) -> None:
+  """Raises TextError if a name cannot be shown or stored."""
+  # Names become titles, ids and places in tables, where an escaped form would
+  # no longer lead to the file.
+  name = printable_name(path)
+  if name != str(path):
+    raise TextError(Note("problem.file.name", file=name))
 
 
 def read_text(path: pathlib.Path) -> str:

@@ -20,7 +20,7 @@ import ml_collections
 from absl import app, flags, logging
 from ml_collections import config_flags
 
-from ctd_jax.utils import notes
+from ctd_jax.utils import files, notes
 
 # Environment variable naming a file for the note of an error, so that a parent
 # process can show it in another language.
@@ -154,6 +154,15 @@ def _parse(
       lambda value: value is not None,
       message=f"--{name} is missing, see --help",
     )
+  for argument in argv:
+    try:
+      argument.encode()
+    except UnicodeEncodeError:
+      exit_with_error(
+        f"{files.printable_name(argument)}: not UTF-8; rename the file or "
+        "folder",
+        error_status,
+      )
   try:
     return parse_flags(resolve_config_path(argv))
   except (AttributeError, KeyError) as error:

@@ -9,6 +9,7 @@ import csv
 import io
 import os
 import pathlib
+import re
 import shlex
 import stat
 import subprocess
@@ -112,6 +113,23 @@ def make_private(*paths: pathlib.Path) -> None:
         pending += path.iterdir()
       elif stat.S_ISREG(mode):
         path.chmod(0o600)
+
+
+# What would break a line of a table or log, or its encoding.
+_UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+def printable_name(path: str | os.PathLike) -> str:
+  r"""Returns a path that can be shown: `\xff` for a byte that is not text.
+
+  It equals the path unless that has such bytes, or control characters.
+  """
+
+  def escape(match: re.Match) -> str:
+    character = match[0].encode("utf-8", "surrogateescape")
+    return "".join(f"\\x{byte:02x}" for byte in character)
+
+  return _UNPRINTABLE.sub(escape, os.fspath(path))
 
 
 @contextlib.contextmanager

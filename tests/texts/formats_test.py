@@ -1,9 +1,13 @@
 """TEI, Markdown, plain text and Western annals are read as they are."""
 
 import codecs
+import os
+import re
 
 import pytest
 
+from ctd_jax.dating.chronicle import chronicle_input
+from ctd_jax.index.building import sources
 from ctd_jax.texts import TextError, match_year_heading, read_works
 from ctd_jax.texts.plain import find_unit
 
@@ -330,6 +334,52 @@ def test_unreadable_files_are_refused_in_one_line(tmp_path, content, message):
   with pytest.raises(TextError, match=message) as caught:
     read_works(path)
   assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+  ("name", "shown"),
+  [
+    (b"\xff\xfe.txt", r"\xff\xfe.txt"),
+    ("宋史".encode("gb18030") + b".txt", r"\xcb\xceʷ.txt"),
+    (b"a\nb\t.txt", r"a\x0ab\x09.txt"),
+    ("a\u2028b.txt".encode(), r"a\xe2\x80\xa8b.txt"),
+    (b"\xffdir/text.txt", r"\xffdir/text.txt"),
+  ],
+)
+def test_names_that_cannot_be_stored_are_refused(tmp_path, name, shown):
+  for number in range(50):
+    write(tmp_path, f"{number}.txt", "元年春\n二年夏\n")
+  path = tmp_path / os.fsdecode(name)
+  path.parent.mkdir(exist_ok=True)
+  path.write_text("元年春\n二年夏\n", encoding="utf-8")
+  for argument in (path, tmp_path):
+    with pytest.raises(TextError) as error:
+      read_works(argument)
+    assert str(error.value).startswith(f"{tmp_path}/{shown}: ")
+  for read in (
+    lambda: chronicle_input.read_chronicle(path, "line"),
+    lambda: sources.make_request(tmp_path, str(path)).read(tmp_path),
+  ):
+    with pytest.raises(ValueError, match=re.escape(shown)) as error:
+      read()
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+  "name",
+  [
+    "-x.txt",
+    "q'\"&<{}%s.txt",
+    "長" * 80 + ".txt",
+    "a\u3000b .txt",
+    "$(id).txt",
+  ],
+)
+def test_odd_names_are_names(tmp_path, name):
+  write(tmp_path, name, "元年春\n二年夏\n")
+  for argument in (tmp_path, tmp_path / name):
+    [work] = read_works(argument)
+    assert {entry.place.file for entry in work.entries} == {name}
 
 
 def test_paths_and_arguments_that_cannot_be(tmp_path):

@@ -1,10 +1,12 @@
 import logging
+import os
 import pathlib
 
 import pytest
 
 import ctd_jax_configs
 from ctd_jax.utils import command_line
+from tests.tools import processes
 
 INSTALLED = pathlib.Path(ctd_jax_configs.__path__[0])
 
@@ -51,6 +53,16 @@ def test_only_our_lines_and_warnings_are_shown():
   assert shown(ours, logging.INFO)
   assert not shown(theirs, logging.INFO)
   assert shown(theirs, logging.WARNING)
+
+
+@pytest.mark.parametrize("module", ["ctd_jax.date", "ctd_jax.index"])
+def test_an_argument_that_is_not_utf8_is_named(module, tmp_path):
+  done = processes.run_python(
+    "-m", module, os.fsdecode(b"--input=\xff.txt"), cwd=tmp_path
+  )
+  assert done.returncode == 1
+  assert done.stderr.startswith(r"error: --input=\xff.txt: ")
+  assert len(done.stderr.splitlines()) == 1
 
 
 def test_a_config_is_read_with_its_overrides():

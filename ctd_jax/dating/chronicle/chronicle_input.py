@@ -9,6 +9,7 @@ from ctd_jax.dating.chronicle import calendar, western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.texts import Entry, TextError, Work
 from ctd_jax.texts.works import APPARATUS
+from ctd_jax.utils import files
 from ctd_jax.utils.notes import Note
 
 LINE, PARAGRAPH = UNITS = ("line", "paragraph")
@@ -32,7 +33,8 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
   try:
     works = texts.read_works(path, unit=unit)
   except TextError as error:
-    location = "" if str(error).startswith(str(path)) else f"{path}: "
+    name = files.printable_name(path)
+    location = "" if str(error).startswith(name) else f"{name}: "
     raise ValueError(f"--input={location}{error}") from error
   if len(works) > 1:
     # One after another, their dates would run back for no reason.

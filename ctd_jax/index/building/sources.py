@@ -199,10 +199,11 @@ def _read_texts(path: pathlib.Path, unit: str | None) -> list[SourceWork]:
   try:
     works = texts.read_works(path, unit=unit)
   except TextError as error:
-    if str(error).startswith(str(path)):
+    name = files.printable_name(path)
+    if str(error).startswith(name):
       note = Note("problem.of_flag", flag="--add=", problem=error)
     else:
-      note = Note("problem.at", place=f"--add={path}", problem=error)
+      note = Note("problem.at", place=f"--add={name}", problem=error)
     raise ValueError(note) from error
   result = []
   for work in works:
