@@ -154,7 +154,7 @@ def read_dated_with(
   index: IndexFolder, work: IndexedWork | None
 ) -> DatedWith | None:
   """Returns the inputs that a work was dated with; None without a work."""
-  return work and staged_works.read_dated_with(index.folder / work.folder)
+  return work and staged_works.read_dated_with(work)
 
 
 def find_state(
@@ -222,12 +222,6 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
   by_request: dict[SourceRequest, list[str]] = {}
   for name in count_pending(index):
     row = read_dated_with(index, works[name])
-    if row.source is None:
-      problems.append(
-        f"{name}: the index does not say how it was added; add it again, "
-        f"--add={works[name].source}, which dates it with its corrections"
-      )
-      continue
     dated_with[name] = row
     by_request.setdefault(row.source, []).append(name)
   read: list[SourceWork] = []
@@ -242,6 +236,9 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
     else:
       targets += names
   if not targets:
+    # A dating that was stopped after its commit has nothing left to date.
+    if manifest.read_manifest(folder) != index.manifest:
+      index_builder.finish_build(folder)
     return RedateResult(None, tuple(problems))
 
   def list_names(manner: str) -> tuple[str, ...]:

@@ -20,10 +20,16 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import opencc
 
 from ctd_jax.chronology import numerals
-from ctd_jax.index.manifest import MANIFEST_FILE, DamagedIndexError
+from ctd_jax.index.manifest import (
+  MANIFEST_FILE,
+  DamagedIndexError,
+  Manifest,
+  decode_manifest,
+)
 from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
@@ -149,7 +155,8 @@ CREATE TABLE works(
   work_id INTEGER PRIMARY KEY, name TEXT UNIQUE NOT NULL, title TEXT,
   source TEXT, text_format TEXT, sha256 TEXT, first_row INTEGER,
   num_records INTEGER, dated_by TEXT, folder TEXT, printed_reigns TEXT,
-  warnings TEXT, added TEXT, records_sha256 TEXT);
+  warnings TEXT, added TEXT, records_sha256 TEXT, dates_sha256 TEXT,
+  dated_with TEXT);
 CREATE TABLE records(
   row INTEGER PRIMARY KEY, work_id INTEGER NOT NULL, record_id TEXT NOT NULL,
   position INTEGER, text TEXT NOT NULL, kind TEXT, place TEXT, headings TEXT,
@@ -208,7 +215,9 @@ class IndexedWork:
   printed_reigns: tuple[int, ...]  # rows of reigns that it names
   warnings: tuple[Note | str, ...]  # what readers of its dates should know
   added: str  # ISO 8601
-  records_sha256: str  # of its rows in `records`
+  records_sha256: str  # of the texts of its rows in `records`
+  dates_sha256: str  # of all columns of these, besides row and work
+  dated_with: str  # JSON of `staged_works.DatedWith`
 
   @property
   def rows(self) -> range:
@@ -344,6 +353,57 @@ def set_property(
   connection.execute(
     "INSERT OR REPLACE INTO properties VALUES (?, ?)", (name, str(value))
   )
+
+
+def describe_works(connection: sqlite3.Connection) -> list[dict[str, Any]]:
+  """Returns the works as the manifest has them: all but when they were added.
+
+  The same build at another time makes the same manifest.
+  """
+  columns = [name for name in _WORK_COLUMNS if name != "added"]
+  json_columns = {*_LIST_COLUMNS, "dated_with"}
+  rows = connection.execute(
+    f"SELECT {', '.join(columns)} FROM works ORDER BY first_row"
+  )
+  return [
+    {
+      name: json.loads(value or "[]") if name in json_columns else value
+      for name, value in zip(columns, row, strict=True)
+    }
+    for row in rows
+  ]
+
+
+def read_committed(
+  folder: pathlib.Path, connection: sqlite3.Connection
+) -> tuple[Manifest, bytes]:
+  """Returns the manifest of the last commit, and its text.
+
+  The database has a copy of manifest.json, which is written just after the
+  commit: while a build ends, or if it was stopped there, the file is older.
+
+  Raises:
+    FileNotFoundError: if no build has ended.
+    DamagedIndexError: if manifest.json is missing or another one.
+  """
+  path = folder / MANIFEST_FILE
+  content = path.read_bytes() if path.is_file() else b""
+  text = (get_property(connection, "manifest") or "").encode()
+  if not content and text:
+    raise DamagedIndexError(path, "missing")
+  if content == text:
+    return decode_manifest(folder, content), content
+  found = decode_manifest(folder, content)
+  if not text:
+    raise DamagedIndexError(folder / DATABASE_FILE, "holds no finished build")
+  committed = msgspec.json.decode(text, type=Manifest)
+  if found.generation >= committed.generation:
+    raise DamagedIndexError(
+      path,
+      f"generation {found.generation}, is not that of generation "
+      f"{committed.generation} in {DATABASE_FILE}",
+    )
+  return committed, text
 
 
 def list_works(connection: sqlite3.Connection) -> list[IndexedWork]:

@@ -21,9 +21,9 @@ from ctd_jax.index import (
   manifest,
 )
 from ctd_jax.index import vectors as vectors_lib
-from ctd_jax.index.building import staged_works
+from ctd_jax.index.building import index_commit, staged_works
 from ctd_jax.index.building.index_builder import BuildResult
-from ctd_jax.index.building.staged_works import TEXT_COLUMNS
+from ctd_jax.index.building.staged_works import DATE_COLUMNS, TEXT_COLUMNS
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
@@ -41,7 +41,8 @@ _MAX_WARNINGS = 3  # of each work
 def check_index(folder: pathlib.Path) -> list[str]:
   """Returns the damage in an index and how to repair it."""
   index_manifest = manifest.read_manifest(folder)
-  problems = list(_check_files(folder, index_manifest))
+  damage = manifest.find_damage(folder, index_manifest.files)
+  problems = [_describe(error) for error in damage]
   problems += CorrectionStore(folder).check()
   try:
     calendar = calendars.load_index_calendar(folder)
@@ -64,20 +65,6 @@ def _describe(error: DamagedIndexError) -> str:
   return f"{error.path}: {error.problem}"
 
 
-def _check_files(
-  folder: pathlib.Path, index_manifest: Manifest
-) -> Iterator[str]:
-  for name, expected in index_manifest.files.items():
-    path = folder / name
-    if not path.is_file():
-      yield f"{path}: missing"
-    elif manifest.hash_file(path) != expected:
-      yield (
-        f"{path}: not what was written: {path.stat().st_size:,} bytes, "
-        f"expected {expected.bytes:,} of sha256 {expected.sha256[:12]}"
-      )
-
-
 def _check_database(
   folder: pathlib.Path,
   connection: sqlite3.Connection,
@@ -85,26 +72,38 @@ def _check_database(
   calendar: Calendar,
 ) -> Iterator[str]:
   path = folder / database.DATABASE_FILE
-  generation = int(database.get_property(connection, "generation"))
-  if generation != index_manifest.generation:
+  committed, _ = database.read_committed(folder, connection)
+  if committed != index_manifest:
     yield (
       f"{folder / manifest.MANIFEST_FILE}: has generation "
-      f"{index_manifest.generation}, but the database has {generation}: a "
-      "build was stopped at its end"
+      f"{index_manifest.generation}, but the database has "
+      f"{committed.generation}: a build was stopped at its end"
     )
-  for (message,) in connection.execute("PRAGMA quick_check(5)"):
+  generation = database.get_property(connection, "generation")
+  if generation != str(committed.generation):
+    yield (
+      f"{path}: has generation {generation}, expected {committed.generation}"
+    )
+  for (message,) in connection.execute("PRAGMA integrity_check(5)"):
     if message != "ok":
       yield f"{path}: {message}"
+  if index_commit.hash_full_text(connection) != committed.full_text_sha256:
+    yield f"{path}: the full text is not what was written"
+  described = database.describe_works(connection)
+  for work in described:
+    if work not in committed.works:
+      yield f"{path}: the work {work['name']} is not that of the manifest"
+  for work in committed.works:
+    if work["name"] not in {row["name"] for row in described}:
+      yield f"{path}: {work['name']} of the manifest is missing"
   works = database.list_works(connection)
+  next_row = database.get_property(connection, "next_row")
+  if int(next_row) < max((work.rows.stop for work in works), default=1):
+    yield f"{path}: next_row {next_row} has records already"
   if index_manifest.dense:
     yield from _check_vectors(folder, works, index_manifest.dense)
-  described = {work["name"]: work for work in index_manifest.works}
   for work in works:
     yield from _check_work(folder, connection, work, calendar)
-    if work.name not in described:
-      yield f"{path}: {work.name} is not in the manifest"
-  for name in described.keys() - {work.name for work in works}:
-    yield f"{path}: {name} of the manifest is missing"
 
 
 def _check_work(
@@ -125,11 +124,11 @@ def _check_work(
       f"{work.num_records:,}"
     )
   rows = connection.execute(
-    f"SELECT {', '.join(TEXT_COLUMNS)} FROM records "
+    f"SELECT {', '.join((*TEXT_COLUMNS, *DATE_COLUMNS))} FROM records "
     "WHERE row >= ? AND row < ? ORDER BY row",
     span,
   )
-  if staged_works.hash_text_columns(rows) != work.records_sha256:
+  if staged_works.hash_rows(rows) != work.dates_sha256:
     yield f"{path}: records of {work.name} are not what was written"
   try:
     posteriors = PosteriorArrays.open(folder / work.folder, len(calendar))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
+import hashlib
 import os
 import pathlib
 import sqlite3
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
   from ctd_jax.dating.passages.passages import PassageDater
 
 Folder = TypeVar("Folder", bound="IndexFolder")
+# Of a file that is read at opening; --check and its first use read all.
+_MAX_HASHED = 1 << 20
 _MAX_NAMES = 1 << 15  # of months that are remembered
 
 
@@ -41,16 +46,23 @@ class IndexFolder:
   Attributes:
     folder: of the index.
     manifest: contents of manifest.json.
+    works: of the index, in the order they were added.
     dense: search by vectors; None without.
     name_month: cached `calendars.name_month` by ordinal and printed reigns.
   """
 
   def __init__(
-    self, folder: pathlib.Path, manifest: manifest_lib.Manifest, sha256: str
+    self,
+    folder: pathlib.Path,
+    manifest: manifest_lib.Manifest,
+    sha256: str,
+    works: Sequence[database.IndexedWork],
   ):
     self.folder = folder
     self.manifest = manifest
     self._sha256 = sha256
+    # In the order they were added; a replacement keeps its place.
+    self.works = tuple(sorted(works, key=lambda work: work.work_id))
     self._thread = threading.local()
     self._kind_masks: dict[tuple[int, tuple[str, ...]], np.ndarray] = {}
     self.dense: DenseSearch | None = None
@@ -79,11 +91,10 @@ class IndexFolder:
         index has no vectors.
     """
     folder = pathlib.Path(path).expanduser()
-    manifest = manifest_lib.read_manifest(folder)
-    for name, entry in manifest.files.items():
-      _check_size(folder / name, entry.bytes)
-    path = folder / manifest_lib.MANIFEST_FILE
-    index = cls(folder, manifest, manifest_lib.hash_file(path).sha256)
+    manifest_lib.read_manifest(folder)  # another version is refused here
+    with contextlib.closing(database.open_database(folder)) as connection:
+      manifest, sha256, works = _verify(folder, connection)
+    index = cls(folder, manifest, sha256, works)
     index.dense = open_dense_search(
       folder, manifest.dense, encoder, dense_weight
     )
@@ -101,12 +112,6 @@ class IndexFolder:
     if not hasattr(self._thread, "connection"):
       self._thread.connection = database.open_database(self.folder)
     return self._thread.connection
-
-  @functools.cached_property
-  def works(self) -> tuple[database.IndexedWork, ...]:
-    """The works in the order they were added; a replacement keeps its place."""
-    works = database.list_works(self.connection)
-    return tuple(sorted(works, key=lambda work: work.work_id))
 
   @functools.cached_property
   def _works_by_row(self) -> list[database.IndexedWork]:
@@ -252,13 +257,28 @@ class IndexFolder:
     )
 
 
-def _check_size(path: pathlib.Path, num_bytes: int) -> None:
-  """Raises DamagedIndexError if a file's size differs from the manifest's."""
-  # Hashes are left to `index --check`: reading all files takes long.
-  if not path.is_file():
-    raise DamagedIndexError(path, "missing")
-  size = path.stat().st_size
-  if size != num_bytes:
-    raise DamagedIndexError(
-      path, f"damaged, {size:,} bytes but the manifest has {num_bytes:,}"
-    )
+def _verify(
+  folder: pathlib.Path, connection: sqlite3.Connection
+) -> tuple[manifest_lib.Manifest, str, list[database.IndexedWork]]:
+  """Returns manifest, its sha256 and works, after what is verified fast."""
+  while True:
+    # As of one moment, whatever build ends now.
+    connection.execute("BEGIN")
+    manifest, content = database.read_committed(folder, connection)
+    is_same = database.describe_works(connection) == manifest.works
+    works = database.list_works(connection) if is_same else []
+    connection.execute("COMMIT")
+    if not is_same:
+      raise DamagedIndexError(
+        folder / database.DATABASE_FILE,
+        "damaged, its works are not those of the manifest",
+      )
+    try:
+      manifest_lib.check_files(folder, manifest.files, _MAX_HASHED)
+    except DamagedIndexError:
+      # A build that ended just now may have removed files.
+      generation = database.get_property(connection, "generation")
+      if generation == str(manifest.generation):
+        raise
+    else:
+      return manifest, hashlib.sha256(content).hexdigest(), works

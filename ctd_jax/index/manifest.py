@@ -1,19 +1,20 @@
 """Manifest of an index: version, calendar, works and hashes.
 
 `manifest.json` is written last and atomically, after the database has the
-works. `index_check` verifies it.
+works and a copy of it. `index_check` verifies it.
 """
 
 import hashlib
 import pathlib
 import shlex
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import msgspec
 
 from ctd_jax.utils import files
 
-FORMAT = 2
+FORMAT = 3
 MANIFEST_FILE = "manifest.json"
 _DATABASE = "index.sqlite"
 
@@ -66,9 +67,10 @@ class Manifest(msgspec.Struct, frozen=True):
   generation: int  # number of the build, from 1
   made_with: str  # version of ctd_jax
   calendar: dict[str, Any]  # spec, sha256 and months
-  works: list[dict[str, Any]]  # name, title, records, dated_by, folder, sha256
+  works: list[dict[str, Any]]  # see `database.describe_works`
   # Path -> size and hash; without the database, whose rows are hashed by work.
   files: dict[str, ManifestFile]
+  full_text_sha256: str  # of the tables of the full text
   dense: EncoderEntry | None = None  # encoder of the vectors
   passages: str | None = None  # folder of the passage dater
   # Whether passages were wanted, even if no record was sure enough; None in
@@ -90,7 +92,16 @@ class _ManifestFormat(msgspec.Struct):
 
 
 def read_manifest(folder: pathlib.Path) -> Manifest:
+  """Returns manifest.json of an index; see `decode_manifest`."""
+  path = folder / MANIFEST_FILE
+  return decode_manifest(folder, path.read_bytes() if path.is_file() else b"")
+
+
+def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
   """Returns the manifest of an index.
+
+  Args:
+    content: of manifest.json; empty if there is none.
 
   Raises:
     FileNotFoundError: if there is no index, or its first build did not end.
@@ -98,13 +109,12 @@ def read_manifest(folder: pathlib.Path) -> Manifest:
     ValueError: if it is of another version.
   """
   path = folder / MANIFEST_FILE
-  if not path.is_file():
+  if not content and not path.exists():
     raise FileNotFoundError(
       f"{path}: missing; expected the folder of an index. Build it, or finish "
       f"a stopped build, with python -m ctd_jax.index --index={folder} "
       "--add=..."
     )
-  content = path.read_bytes()
   try:
     version = msgspec.json.decode(content, type=_ManifestFormat).format
     if version == FORMAT:
@@ -118,10 +128,52 @@ def read_manifest(folder: pathlib.Path) -> Manifest:
   )
 
 
-def write_manifest(folder: pathlib.Path, manifest: Manifest) -> None:
-  """Writes the manifest of an index atomically."""
+def encode_manifest(manifest: Manifest) -> str:
+  """Returns the content of manifest.json."""
   content = msgspec.json.format(msgspec.json.encode(manifest), indent=2)
-  files.write_text(folder / MANIFEST_FILE, content.decode() + "\n")
+  return content.decode() + "\n"
+
+
+def write_manifest(folder: pathlib.Path, content: str) -> None:
+  """Writes manifest.json atomically, from `encode_manifest`."""
+  files.write_text(folder / MANIFEST_FILE, content)
+
+
+def find_damage(
+  folder: pathlib.Path,
+  entries: Mapping[str, ManifestFile],
+  max_hashed: int | None = None,
+) -> Iterator[DamagedIndexError]:
+  """Yields the files of an index that are not what was written.
+
+  Args:
+    entries: of the manifest.
+    max_hashed: bytes up to which files are read, and not only their sizes;
+      None for all.
+  """
+  for name, expected in entries.items():
+    path = files.inside(folder, name)
+    if not path.is_file():
+      yield DamagedIndexError(path, "missing")
+    elif (size := path.stat().st_size) != expected.bytes:
+      yield DamagedIndexError(
+        path,
+        f"damaged, {size:,} bytes but the manifest has {expected.bytes:,}",
+      )
+    elif (max_hashed is None or size <= max_hashed) and (
+      hash_file(path) != expected
+    ):
+      yield DamagedIndexError(path, "damaged, its bytes have changed")
+
+
+def check_files(
+  folder: pathlib.Path,
+  entries: Mapping[str, ManifestFile],
+  max_hashed: int | None = None,
+) -> None:
+  """Raises the first error of `find_damage`."""
+  for error in find_damage(folder, entries, max_hashed):
+    raise error
 
 
 def hash_file(path: pathlib.Path) -> ManifestFile:

@@ -17,7 +17,6 @@ import pathlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
-from absl import logging
 from jaxtyping import Bool, Float, Float32, Int
 
 from ctd_jax.index import encoders
@@ -179,33 +178,20 @@ class DenseSearch:
     """Opens files and encoder on first use; see `open_dense_search`."""
     self._folder, self.entry, self._source = folder, entry, source
     self.weight = weight
-    self._vectors: dict[int, WorkVectors | None] = {}
+    self._vectors: dict[int, WorkVectors] = {}
 
   @functools.cached_property
   def encoder(self) -> VectorEncoder:
     """The encoder that made the vectors."""
     return encoders.open_encoder_of(self.entry, self._source)
 
-  def vectors_of(self, work: IndexedWork) -> WorkVectors | None:
-    """Returns the vectors of a work, or None."""
-    # A work has no vectors if a build with another encoder was stopped at its
-    # end.
+  def vectors_of(self, work: IndexedWork) -> WorkVectors:
+    """Returns the vectors of a work."""
     if work.work_id not in self._vectors:
-      folder = self._folder / name_folder(
-        self.entry.sha256, work.records_sha256
+      name = name_folder(self.entry.sha256, work.records_sha256)
+      self._vectors[work.work_id] = WorkVectors.open(
+        self._folder / name, work.num_records, self.entry.dimensions
       )
-      vectors = None
-      if folder.exists():
-        vectors = WorkVectors.open(
-          folder, work.num_records, self.entry.dimensions
-        )
-      else:
-        logging.warning(
-          "%s has no vectors and is found by words alone; a build was "
-          "stopped; run it again",
-          work.name,
-        )
-      self._vectors[work.work_id] = vectors
     return self._vectors[work.work_id]
 
   def find_near(
@@ -224,16 +210,11 @@ class DenseSearch:
       in_time: records of the time asked for.
     """
     (vector,) = self.encoder.encode_questions([text])
-    cosines = {}
-    for work in works:
-      vectors = self.vectors_of(work)
-      cosines[work.work_id] = (
-        np.full(work.num_records, np.nan, np.float32)
-        if vectors is None
-        else vectors.find_cosines(vector)
-      )
+    cosines = {
+      work.work_id: self.vectors_of(work).find_cosines(vector) for work in works
+    }
     joined = _join(works, cosines)
-    members = ~np.isnan(joined)
+    members = np.ones(len(joined), bool)
     if masks is not None:
       members &= _join(works, masks)
     nearest = _select_nearest(joined, members)
@@ -242,14 +223,10 @@ class DenseSearch:
       nearest = np.union1d(nearest, within)
     all_rows = np.concatenate([work.rows for work in works])
     values = joined[members] if members.any() else np.zeros(1, np.float32)
-    lowest = float(values.mean())
     return NearRecords(
       rows=frozenset(all_rows[nearest].tolist()),
-      cosines={
-        work_id: np.nan_to_num(of_work, nan=lowest)
-        for work_id, of_work in cosines.items()
-      },
-      lowest=lowest,
+      cosines=cosines,
+      lowest=float(values.mean()),
       highest=float(values.max()),
     )
 

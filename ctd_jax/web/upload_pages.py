@@ -115,7 +115,7 @@ def _has_works(served: ServedIndex, store: UploadStore, upload: Upload) -> bool:
   folder, index = store.folder_of(upload), served.index.folder
   for work in served.index.works:
     try:
-      source = staged_works.read_dated_with(index / work.folder).source
+      source = staged_works.read_dated_with(work).source
     except ValueError as error:  # the work may come from the upload
       logging.warning("upload %s is kept: %s", upload.name, error)
       return True

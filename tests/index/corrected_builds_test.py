@@ -217,7 +217,7 @@ def test_a_text_remembers_how_it_was_added(folder, sources, tmp_path):
   notes = read_records(folder, "notes")
   assert [row.fixed for row in notes.values()] == [True, False, True]
   index = IndexFolder.open(folder)
-  row = staged_works.read_dated_with(folder / index.works[-1].folder)
+  row = staged_works.read_dated_with(index.works[-1])
   assert (row.source.unit, row.manner) == ("line", "undated")
   undo(folder, correction)
   fixed.write_text("record\tdate\n2\t泰始二年五月\n", encoding="utf-8")
@@ -355,7 +355,7 @@ def test_an_index_of_another_format_is_built_again_with_its_corrections(
 ):
   correct(folder, "annals", "1", "泰始三年七月")
   path = folder / "manifest.json"
-  path.write_text(path.read_text().replace('"format": 2', '"format": 1'))
+  path.write_text(path.read_text().replace('"format": 3', '"format": 1'))
   with pytest.raises(ValueError, match="keeps its corrections") as raised:
     build_index(folder, sources / "annals.txt")
   for name in re.findall(r"manifest\.json|index\.sqlite\*", str(raised.value)):

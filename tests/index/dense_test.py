@@ -1,5 +1,6 @@
 """Vectors of an index: made, kept, asked, refused and taken out."""
 
+import contextlib
 import shutil
 
 import numpy as np
@@ -9,6 +10,7 @@ from ctd_jax.experiments import training_run
 from ctd_jax.index import (
   answers,
   correction_checks,
+  database,
   encoders,
   index_check,
   manifest,
@@ -259,7 +261,10 @@ def test_an_encoder_that_was_moved_is_named(copy, encoder, sources, tmp_path):
   entry = manifest.read_manifest(copy)
   path = copy / manifest.MANIFEST_FILE
   text = path.read_text(encoding="utf-8")
-  path.write_text(text.replace(entry.dense.path, str(tmp_path / "gone")))
+  text = text.replace(entry.dense.path, str(tmp_path / "gone"))
+  path.write_text(text)
+  with contextlib.closing(database.open_database(copy, False)) as connection:
+    database.set_property(connection, "manifest", text)
   with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):
     Index.open(copy).ask("來聘", intent="words")
   with pytest.raises(FileNotFoundError, match=r"gone: missing.*--encoder="):

@@ -345,8 +345,8 @@ def test_damage_is_found_and_named(folder, name, damage):
 
 def test_another_version_is_refused(beir, folder):
   path = folder / "manifest.json"
-  path.write_text(path.read_text().replace('"format": 2', '"format": 7'))
-  with pytest.raises(ValueError, match="format 7, this version reads 2"):
+  path.write_text(path.read_text().replace('"format": 3', '"format": 7'))
+  with pytest.raises(ValueError, match="format 7, this version reads 3"):
     index_check.check_index(folder)
   with pytest.raises(ValueError, match="format 7"):
     build_index(folder, beir)

@@ -202,6 +202,6 @@ def test_other_folders_are_refused(index_folder, tmp_path):
     ctd_jax.Index.open(tmp_path)
   folder = shutil.copytree(index_folder, tmp_path / "copy")
   path = folder / "manifest.json"
-  path.write_text(path.read_text().replace('"format": 2', '"format": 7'))
+  path.write_text(path.read_text().replace('"format": 3', '"format": 7'))
   with pytest.raises(ValueError, match="format 7"):
     Index.open(folder)

@@ -10,6 +10,7 @@ import ctd_jax
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar, undated_texts
 from ctd_jax.index import calendars, database, manifest, posteriors
+from ctd_jax.index.building import index_commit
 
 # Text, kind, month or (months and probabilities).
 RECORDS = (
@@ -36,26 +37,44 @@ def write_index(folder):
   """Writes the index."""
   months = load_calendar()
   folder.mkdir(parents=True, exist_ok=True)
-  entry = calendars.write_index_calendar(folder, months, "lu")
+  calendars.write_index_calendar(folder, months, "lu")
   database.create_database(folder)
   connection = database.open_database(folder, readonly=False)
   with connection:
     first, last = RECORDS[:NUM_FIRST_WORK], RECORDS[NUM_FIRST_WORK:]
     _write_work(folder, connection, months, "annals", first, "keys")
     _write_work(folder, connection, months, "notes", last, "order")
-    database.set_property(connection, "generation", 1)
+    database.set_property(connection, "next_row", 1 + len(RECORDS))
   connection.close()
+  write_manifest(folder)
+
+
+def write_manifest(folder):
+  """Writes the manifest of what a folder holds."""
+  months = calendars.load_index_calendar(folder)
   paths = [*folder.glob("works/*/*"), *folder.glob("calendar/*")]
-  content = manifest.Manifest(
-    format=manifest.FORMAT,
-    generation=1,
-    made_with=ctd_jax.__version__,
-    calendar=entry,
-    works=[],
-    files={
-      str(path.relative_to(folder)): manifest.hash_file(path) for path in paths
-    },
+  connection = database.open_database(folder, readonly=False)
+  content = manifest.encode_manifest(
+    manifest.Manifest(
+      format=manifest.FORMAT,
+      generation=1,
+      made_with=ctd_jax.__version__,
+      calendar={
+        "spec": "lu",
+        "months": len(months),
+        "sha256": calendars.hash_calendar(months),
+      },
+      works=database.describe_works(connection),
+      files={
+        str(path.relative_to(folder)): manifest.hash_file(path)
+        for path in paths
+      },
+      full_text_sha256=index_commit.hash_full_text(connection),
+    )
   )
+  database.set_property(connection, "generation", 1)
+  database.set_property(connection, "manifest", content)
+  connection.close()
   manifest.write_manifest(folder, content)
 
 
@@ -93,6 +112,8 @@ def _write_work(folder, connection, calendar, name, records, dated_by):
     warnings="[]",
     added="2026-01-01",
     records_sha256="",
+    dates_sha256="",
+    dated_with="{}",
   )
   for position, (text, kind, months) in enumerate(records):
     row = first_row + position

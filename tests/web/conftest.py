@@ -113,7 +113,8 @@ def serve_calendar(served):
   """Returns what makes an index of the records in another calendar."""
 
   def make(calendar):
-    index = Index(served.index.folder, served.index.manifest, "")
+    old = served.index
+    index = Index(old.folder, old.manifest, "", old.works)
     vars(index).update(calendar=calendar, printed_reigns=frozenset())
     return ServedIndex(index)
 

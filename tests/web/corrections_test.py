@@ -15,6 +15,7 @@ from ctd_jax.web import requests, served_index
 from ctd_jax.web.correction_pages import start_redating
 from ctd_jax.web.job_files import Redating
 from ctd_jax.web.requests import SAFE_METHODS
+from tests.index import small_index
 from tests.web.conftest import open_client, read_fields, wait_for
 from tests.web.pages_test import read
 
@@ -338,6 +339,7 @@ def test_correction_of_a_work_that_was_removed_is_left_out(writer, folder):
   with sqlite3.connect(folder / database.DATABASE_FILE) as connection:
     connection.execute("DELETE FROM records WHERE work_id = 2")
     connection.execute("DELETE FROM works WHERE work_id = 2")
+  small_index.write_manifest(folder)
   with open_client(folder) as client:
     correction = client.get("/api/corrections/1").json()
     assert correction["state"] == "left_out"

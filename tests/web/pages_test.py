@@ -250,13 +250,17 @@ def test_pages_answer_while_a_build_ends(folder, writer):
   manifest.write_text(content)
   read(writer, "/record/notes/notes-0")
   # As a build that has dated all anew: other rows, then the manifest.
-  with sqlite3.connect(folder / "index.sqlite") as connection:
-    connection.executescript(
-      "BEGIN; UPDATE records SET row = row + 100;"
-      "UPDATE works SET first_row = first_row + 100;"
-      "UPDATE properties SET value = 2 WHERE name = 'generation'; COMMIT"
-    )
   content = content.replace('"generation": 1', '"generation": 2')
+  content = re.sub(
+    r'(?<="first_row": )\d+', lambda match: str(int(match[0]) + 100), content
+  )
+  with sqlite3.connect(folder / "index.sqlite") as connection:
+    connection.execute("UPDATE records SET row = row + 100")
+    connection.execute("UPDATE works SET first_row = first_row + 100")
+    connection.executemany(
+      "UPDATE properties SET value = ? WHERE name = ?",
+      [("2", "generation"), (content, "manifest")],
+    )
   timer = threading.Timer(0.3, manifest.write_text, [content])
   timer.start()
   assert "build 2 of the index" in read(writer, "/record/notes/notes-0")

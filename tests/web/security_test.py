@@ -221,6 +221,7 @@ def hostile_client(tmp_path_factory):
       )
     connection.execute("UPDATE works SET title = ?", (HOSTILE_TEXTS[0],))
   connection.close()
+  small_index.write_manifest(folder)
   with open_client(folder) as client:
     yield client
 

@@ -122,13 +122,19 @@ def build_works(
   options: BuildOptions,
   targets: Collection[str],
 ) -> BuildResult:
-  """Dates works of an index again, from sources that were just read again.
+  """Dates works of an index again, from sources that were just read.
 
   Args:
     targets: names of the works to date; the others help to date them.
   """
   with _lock(folder):
     return _Build(folder, works, options).run((), targets)
+
+
+def finish_build(folder: pathlib.Path) -> None:
+  """Writes the manifest of a build that was stopped after its commit."""
+  with _lock(folder):
+    pass
 
 
 def _plan_vectors(
@@ -185,7 +191,23 @@ def _lock(folder: pathlib.Path) -> Iterator[None]:
         Note("problem.build.busy", flag=f"--index={folder}")
       ) from None
     file.write(f"{os.getpid()}\n")
+    file.flush()
+    _finish_build(folder)
     yield
+
+
+def _finish_build(folder: pathlib.Path) -> None:
+  """Finishes a build that was stopped after its commit, and checks files."""
+  if not (folder / database.DATABASE_FILE).exists():
+    return
+  if (folder / manifest.MANIFEST_FILE).exists():
+    manifest.read_manifest(folder)  # another version is left as it is
+  with contextlib.closing(
+    database.open_database(folder, readonly=False)
+  ) as connection:
+    committed = index_commit.finish_commit(folder, connection)
+  if committed:
+    index_commit.check_kept_files(folder, committed)
 
 
 class _Build:

@@ -1,8 +1,11 @@
 """Commits a build: dated works into the database, then the manifest.
 
 Slow work happens inside the transaction, so readers see the old index until
-the end. The next build repeats what follows it (manifest, cleaning up) if this
-one is stopped.
+the end. The database has a copy of the manifest, so that the next command can
+repeat what follows (manifest, cleaning up) if this one is stopped.
+
+Files that a build did not write are verified against the last manifest; they
+enter the next one with the hashes that they had.
 
 `passages/<generation>/` holds a `PassageDater` fitted on all records: those
 with certain dates are its labels, the others count with their posteriors. The
@@ -13,13 +16,16 @@ Axes: N records other than headings, K months.
 
 import contextlib
 import datetime
+import hashlib
 import itertools
 import json
+import os
 import pathlib
 import shutil
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 
+import msgspec
 import numpy as np
 from absl import logging
 from jaxtyping import Int
@@ -39,7 +45,7 @@ from ctd_jax.index.building.staged_works import (
   StagedWork,
 )
 from ctd_jax.index.database import HEADING, IndexedWork
-from ctd_jax.index.manifest import EncoderEntry, Manifest, ManifestFile
+from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry, Manifest
 from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.utils import files, output
 
@@ -58,6 +64,7 @@ _WORK_COLUMNS = (
   "printed_reigns",
   "warnings",
   "records_sha256",
+  "dates_sha256",
 )
 
 
@@ -80,15 +87,84 @@ def commit_works(
     database.open_database(folder, readonly=False)
   ) as connection:
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIBIBYTES}")
+    if previous := finish_commit(folder, connection):
+      dropped = {
+        f"{work.folder}/"
+        for work in database.list_works(connection)
+        if work.name in removed
+      }
+      kept = {
+        name: entry
+        for name, entry in previous.files.items()
+        if not name.startswith((*dropped,))
+      }
+      manifest.check_files(folder, kept)
     with database.write(connection):
       if staged or removed:
         _write_works(connection, staged, removed)
-      new_manifest, used = _make_manifest(
-        folder, calendar, connection, use_passages, dense
+      new_manifest = _make_manifest(
+        folder, calendar, connection, previous, staged, use_passages, dense
       )
-    manifest.write_manifest(folder, new_manifest)
-    staged_works.remove_leftovers(folder, used)
+      is_changed = bool(staged or removed) or new_manifest != previous
+      if is_changed:
+        new_manifest = msgspec.structs.replace(
+          new_manifest, generation=new_manifest.generation + 1
+        )
+        database.set_property(connection, "generation", new_manifest.generation)
+        database.set_property(
+          connection, "manifest", manifest.encode_manifest(new_manifest)
+        )
+    finish_commit(folder, connection)
+    staged_works.remove_leftovers(folder, list_folders(new_manifest))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def finish_commit(
+  folder: pathlib.Path, connection: sqlite3.Connection
+) -> Manifest | None:
+  """Writes manifest.json after a commit, and returns it.
+
+  The commit may be that of a build that was stopped then. Without one it
+  returns None.
+  """
+  text = database.get_property(connection, "manifest")
+  if text is None:
+    return None
+  path = folder / manifest.MANIFEST_FILE
+  if path.exists():
+    database.read_committed(folder, connection)  # refuses another one
+  if not path.exists() or path.read_text("utf-8") != text:
+    manifest.write_manifest(folder, text)
+  return manifest.decode_manifest(folder, text.encode())
+
+
+def check_kept_files(folder: pathlib.Path, index_manifest: Manifest) -> None:
+  """Raises DamagedIndexError for files that a build would keep and cannot.
+
+  Their hashes are verified before the commit.
+  """
+  manifest.check_files(folder, index_manifest.files, max_hashed=-1)
+  known = index_manifest.files
+  for parent in {*map(os.path.dirname, known)}:
+    for path in (folder / parent).iterdir():
+      is_leftover = path.name in staged_works.LEFTOVERS or (
+        path.name.startswith(".")
+      )
+      if not is_leftover and f"{parent}/{path.name}" not in known:
+        raise DamagedIndexError(path, "not written by a build")
+
+
+def list_folders(index_manifest: Manifest) -> set[str]:
+  """Returns the folders of an index that its files are in, but the calendar."""
+  folders = {work["folder"] for work in index_manifest.works}
+  if index_manifest.passages:
+    folders.add(index_manifest.passages)
+  if dense := index_manifest.dense:
+    folders |= {
+      vectors.name_folder(dense.sha256, work["records_sha256"])
+      for work in index_manifest.works
+    }
+  return folders
 
 
 def _write_works(
@@ -114,11 +190,12 @@ def _write_works(
       _insert_work(connection, work, work_id, row, progress_bar)
       row += work.num_records
   database.set_property(connection, "next_row", row)
-  generation = int(database.get_property(connection, "generation")) + 1
-  database.set_property(connection, "generation", generation)
   (num_records,) = connection.execute("SELECT count(*) FROM records").fetchone()
   if num_new > _MIN_OPTIMIZED * num_records:
     connection.execute("INSERT INTO full_text(full_text) VALUES ('optimize')")
+  # The full text is hashed before the commit; this has it written until then.
+  connection.execute("SAVEPOINT full_text")
+  connection.execute("RELEASE full_text")
 
 
 def _remove_work(connection: sqlite3.Connection, work: IndexedWork) -> None:
@@ -147,6 +224,7 @@ def _insert_work(
   values |= {
     "printed_reigns": json.dumps(values["printed_reigns"]),
     "warnings": json.dumps(values["warnings"], ensure_ascii=False),
+    "dated_with": json.dumps(work.columns["dated_with"], ensure_ascii=False),
     "work_id": work_id,
     "first_row": first_row,
     "folder": f"{WORKS_FOLDER}/{work.folder.name}",
@@ -199,31 +277,23 @@ def _make_manifest(
   folder: pathlib.Path,
   calendar: Calendar,
   connection: sqlite3.Connection,
+  previous: Manifest | None,
+  staged: Sequence[StagedWork],
   use_passages: bool,
   dense: EncoderEntry | None,
-) -> tuple[Manifest, set[str]]:
-  """Returns the manifest of the database's contents, and the folders in use."""
-  previous = None
-  with contextlib.suppress(FileNotFoundError, ValueError):
-    previous = manifest.read_manifest(folder)
+) -> Manifest:
+  """Returns the manifest of the database's contents, of the last generation."""
   generation = int(database.get_property(connection, "generation"))
-  works = database.list_works(connection)
+  works = database.describe_works(connection)
   if not use_passages:
     passages = None
-  elif (
-    previous and previous.generation == generation and previous.is_for_passages
-  ):
+  elif previous and previous.works == works and previous.is_for_passages:
     passages = previous.passages
   else:
-    passages = _fit_passages(folder, connection, calendar)
-  used = {work.folder for work in works} | ({passages} if passages else set())
-  if dense:
-    used |= {
-      vectors.name_folder(dense.sha256, work.records_sha256) for work in works
-    }
+    passages = _fit_passages(folder, connection, calendar, generation + 1)
   timeline = folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
   spec = json.loads(files.read_text(timeline))["spec"]
-  new_manifest = Manifest(
+  result = Manifest(
     format=manifest.FORMAT,
     generation=generation,
     made_with=ctd_jax.__version__,
@@ -232,34 +302,62 @@ def _make_manifest(
       "sha256": calendars.hash_calendar(calendar),
       "months": len(calendar),
     },
-    works=[
-      {
-        "name": work.name,
-        "title": work.title,
-        "records": work.num_records,
-        "dated_by": work.dated_by,
-        "folder": work.folder,
-        "sha256": work.sha256,
-        "records_sha256": work.records_sha256,
-      }
-      for work in works
-    ],
-    files=_hash_files(folder, used, previous.files if previous else {}),
+    works=works,
+    files={},
+    full_text_sha256=hash_full_text(connection),
     dense=dense,
     passages=passages,
     use_passages=use_passages,
   )
-  return new_manifest, used
+  entries = dict(previous.files) if previous else {}
+  entries |= {
+    f"{WORKS_FOLDER}/{work.folder.name}/{name}": entry
+    for work in staged
+    for name, entry in work.files.items()
+    if name != staged_works.ROWS_FILE
+  }
+  used = list_folders(result) | {calendars.CALENDAR_FOLDER}
+  known = {*map(os.path.dirname, entries)}
+  entries = {
+    name: entry
+    for name, entry in entries.items()
+    if os.path.dirname(name) in used
+  }
+  # The rest was written by this build.
+  for parent in used - known:
+    for path in (folder / parent).iterdir():
+      if path.is_file():
+        entries[f"{parent}/{path.name}"] = manifest.hash_file(path)
+  return msgspec.structs.replace(result, files=dict(sorted(entries.items())))
+
+
+def hash_full_text(connection: sqlite3.Connection) -> str:
+  """Returns the sha256 of the tables of the full text."""
+  digest = hashlib.sha256()
+  for table, columns in (
+    ("data", "id, block"),
+    ("idx", "segid, term, pgno"),
+    ("docsize", "id, sz"),
+  ):
+    for row in connection.execute(
+      f"SELECT {columns} FROM full_text_{table} ORDER BY 1, 2"
+    ):
+      for value in row:
+        content = value if isinstance(value, bytes) else str(value).encode()
+        digest.update(b"%d " % len(content) + content)
+  return digest.hexdigest()
 
 
 def _fit_passages(
-  folder: pathlib.Path, connection: sqlite3.Connection, calendar: Calendar
+  folder: pathlib.Path,
+  connection: sqlite3.Connection,
+  calendar: Calendar,
+  generation: int,
 ) -> str | None:
   """Fits the dater of passages; returns its folder, None without sure dates."""
   # Here and not above: it is not needed to look an index up.
   from ctd_jax.dating.passages.passages import PassageDater
 
-  generation = database.get_property(connection, "generation")
   name = f"{PASSAGES_FOLDER}/{generation}"
   target = folder / name
   shutil.rmtree(target, ignore_errors=True)  # of a stopped build
@@ -327,20 +425,3 @@ def _read_posteriors(
     probabilities=joined.probabilities.astype(float),
     num_months=num_months,
   )
-
-
-def _hash_files(
-  folder: pathlib.Path,
-  used: Collection[str],
-  previous: dict[str, ManifestFile],
-) -> dict[str, ManifestFile]:
-  """Returns sizes and hashes; files in folders of `used` never change."""
-  hashes = {}
-  for parent in (calendars.CALENDAR_FOLDER, *sorted(used)):
-    for path in sorted((folder / parent).rglob("*")):
-      if not path.is_file() or path.name == staged_works.ROWS_FILE:
-        continue
-      name = path.relative_to(folder).as_posix()
-      is_known = parent in used and name in previous
-      hashes[name] = previous[name] if is_known else manifest.hash_file(path)
-  return hashes

@@ -3,9 +3,12 @@
 Each is a folder below `works/`, named after its inputs so that an interrupted
 build finds it again:
 
-  work.json       columns of `works`; written last
-  records.jsonl   rows of `records`, until the database has them
   *.npy           posteriors, see `posteriors`
+  records.jsonl   rows of `records`
+  work.json       its sha256, then columns of `works` and hashes of the files
+                  beside it; written last
+
+The last two are removed when the database has them.
 """
 
 import dataclasses
@@ -26,18 +29,18 @@ from ctd_jax.dating.chronicle import undated_texts
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.chronicle_dates import CERTAIN
 from ctd_jax.dating.corpus import UNKNOWN
-from ctd_jax.index import posteriors
+from ctd_jax.index import manifest, posteriors
 from ctd_jax.index.building import work_corrections, work_dating
 from ctd_jax.index.building.sources import SourceRequest, SourceWork
 from ctd_jax.index.building.work_dating import DatedWork
 from ctd_jax.index.corrections import Correction
-from ctd_jax.index.database import HEADING, MODEL
-from ctd_jax.index.manifest import DamagedIndexError
+from ctd_jax.index.database import DATABASE_FILE, HEADING, MODEL, IndexedWork
+from ctd_jax.index.manifest import ManifestFile
 from ctd_jax.index.vectors import VECTORS_FOLDER
 from ctd_jax.utils import files, output
 
 WORKS_FOLDER, PASSAGES_FOLDER = "works", "passages"
-ROWS_FILE, WORK_FILE = "records.jsonl", "work.json"
+LEFTOVERS = ROWS_FILE, WORK_FILE = "records.jsonl", "work.json"
 # Columns of `records` that the text alone decides, and those that the calendar
 # and the other records do, too.
 TEXT_COLUMNS = (
@@ -68,21 +71,15 @@ _MAX_DATE = 60  # characters that a date has at the beginning of a text
 
 
 class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
-  """Inputs that a work was dated with, besides its text; part of work.json."""
+  """Inputs that a work was dated with, besides its text."""
 
-  source: SourceRequest | None = None  # None in indexes that do not record it
+  source: SourceRequest | None = None
   manner: str | None = None  # order or undated, if asked for
   fixed: str | None = None  # path of the --fixed file
   fixed_sha256: str | None = None
   corrections: tuple[int, ...] = ()  # ids of those in the dates
   # Id of a correction that fitted no record -> why.
   left_out: dict[int, Any] = {}
-
-
-class _WorkFile(msgspec.Struct):
-  """The part of work.json that is read."""
-
-  dated_with: DatedWith = DatedWith()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -103,6 +100,7 @@ class StagedWork:
 
   folder: pathlib.Path
   columns: dict[str, Any]  # of `works`, without rows and time
+  files: dict[str, ManifestFile]  # names in the folder
 
   @property
   def name(self) -> str:
@@ -136,28 +134,29 @@ def name_folder(name: str, key: str) -> str:
 
 def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
   """Returns a work that an earlier build staged whole; else None."""
-  # If the rows of a folder are damaged, its work is dated again.
-  path = folder / WORK_FILE
-  if not path.is_file() or not (folder / ROWS_FILE).is_file():
+  # If a file of a folder is damaged, its work is dated again.
+  try:
+    digest, content = files.read_text(folder / WORK_FILE).split("\n", 1)
+    if digest != hashlib.sha256(content.encode()).hexdigest():
+      return None
+    columns = json.loads(content)
+    entries = msgspec.convert(columns.pop("files"), dict[str, ManifestFile])
+  except (FileNotFoundError, ValueError):
     return None
-  try:
-    work = StagedWork(folder, json.loads(files.read_text(path)))
-    rows = (row[: len(TEXT_COLUMNS)] for row in work.iterate_rows())
-    is_whole = hash_text_columns(rows) == work.records_sha256
-  except (ValueError, KeyError, TypeError):
-    is_whole = False
-  return work if is_whole else None
+  found = {path.name for path in folder.iterdir()} - {WORK_FILE}
+  if found != entries.keys() or any(manifest.find_damage(folder, entries)):
+    return None
+  return StagedWork(folder, columns, entries)
 
 
-def read_dated_with(folder: pathlib.Path) -> DatedWith:
-  """Returns the inputs that a work was dated with; empty without a folder."""
-  path = folder / WORK_FILE
+def read_dated_with(work: IndexedWork) -> DatedWith:
+  """Returns the inputs that a work of an index was dated with."""
   try:
-    return msgspec.json.decode(path.read_bytes(), type=_WorkFile).dated_with
-  except FileNotFoundError:  # replaced by a build since the index was opened
-    return DatedWith()
+    return msgspec.json.decode(work.dated_with, type=DatedWith)
   except msgspec.DecodeError as error:
-    raise DamagedIndexError(path, f"damaged ({error})") from error
+    raise ValueError(
+      f"{DATABASE_FILE}: how {work.name} was dated cannot be read ({error})"
+    ) from error
 
 
 def stage_text(job: StagingJob, *, calendar: Calendar) -> StagedWork:
@@ -181,7 +180,7 @@ def stage_work(
   temporary.mkdir(parents=True)
   work.posteriors.save(temporary)
   posteriors.make_month_postings(work.posteriors).save(temporary)
-  digest = hashlib.sha256()
+  texts_digest, digest = hashlib.sha256(), hashlib.sha256()
   encode = msgspec.json.Encoder().encode
   with (temporary / ROWS_FILE).open("wb") as file:
     for row in output.Progress(
@@ -190,8 +189,10 @@ def stage_work(
       total=len(work.records),
       unit="record",
     ):
-      file.write(encode(row) + b"\n")
-      digest.update(encode(row[: len(TEXT_COLUMNS)]))
+      line = encode(row)
+      file.write(line + b"\n")
+      digest.update(line)
+      texts_digest.update(encode(row[: len(TEXT_COLUMNS)]))
   columns = {
     "name": work.source.name,
     "title": work.source.title,
@@ -204,8 +205,8 @@ def stage_work(
     "warnings": msgspec.to_builtins(
       [*work_corrections.describe_left_out(work.corrections), *work.warnings]
     ),
-    "records_sha256": digest.hexdigest(),
-    "reading": work.source.reading,
+    "records_sha256": texts_digest.hexdigest(),
+    "dates_sha256": digest.hexdigest(),
     "dated_with": msgspec.to_builtins(
       msgspec.structs.replace(
         job.dated_with,
@@ -215,9 +216,14 @@ def stage_work(
       str_keys=True,
     ),
   }
-  files.write_text(
-    temporary / WORK_FILE, json.dumps(columns, ensure_ascii=False)
+  entries = {
+    path.name: manifest.hash_file(path) for path in sorted(temporary.iterdir())
+  }
+  content = json.dumps(
+    columns | {"files": msgspec.to_builtins(entries)}, ensure_ascii=False
   )
+  digest = hashlib.sha256(content.encode()).hexdigest()
+  files.write_text(temporary / WORK_FILE, f"{digest}\n{content}")
   number = 1
   while folder.exists():
     if staged := find_staged_work(folder):  # another worker was faster
@@ -226,7 +232,7 @@ def stage_work(
     number += 1
     folder = folder.with_name(f"{folder.name.split('~')[0]}~{number}")
   os.rename(temporary, folder)
-  return StagedWork(folder, columns)
+  return StagedWork(folder, columns, entries)
 
 
 def _iterate_rows(work: DatedWork, calendar: Calendar) -> Iterator[list[Any]]:
@@ -257,8 +263,8 @@ def _iterate_rows(work: DatedWork, calendar: Calendar) -> Iterator[list[Any]]:
     ]
 
 
-def hash_text_columns(rows: Iterator[Sequence[Any]]) -> str:
-  """Returns the sha256 of the text columns of a work's rows, in order."""
+def hash_rows(rows: Iterator[Sequence[Any]]) -> str:
+  """Returns the sha256 of `TEXT_COLUMNS` and `DATE_COLUMNS` of rows."""
   digest = hashlib.sha256()
   encode = msgspec.json.Encoder().encode
   for row in rows:
@@ -295,7 +301,7 @@ def is_sure(month: int, chance: float, manner: str, num_months: int) -> bool:
 
 
 def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
-  """Removes unused folders, and row files that the database has taken over.
+  """Removes unused folders, and files that the database has taken over.
 
   Args:
     used: folders of works, passages and vectors in use, relative to `folder`.
@@ -305,6 +311,7 @@ def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
       if f"{parent}/{path.name}" not in used:
         shutil.rmtree(path)
   for name in used:
-    (folder / name / ROWS_FILE).unlink(missing_ok=True)
+    for file in LEFTOVERS:
+      (folder / name / file).unlink(missing_ok=True)
     for path in (folder / name).glob(".*.tmp"):  # of a build that was killed
       shutil.rmtree(path)
