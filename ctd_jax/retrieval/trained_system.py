@@ -4,10 +4,12 @@ An exported folder holds the encoder in a layout that other libraries load. What
 they do not compute (calendar heads, context, bias and posterior) is in two more
 files, which they ignore: ctd_jax.json has the config and the calendar,
 ctd_jax.safetensors the parameters. Together they are the system of the run,
-without its workdir and without its data set.
+without its workdir and without its data set. ctd_jax.json also has the sha256
+of every other file but README.md.
 """
 
 import dataclasses
+import hashlib
 import json
 import pathlib
 from typing import Any
@@ -74,6 +76,22 @@ class _SystemFile(msgspec.Struct):
   step: int
   config: dict[str, Any]
   timeline: _Calendar
+  sha256: dict[str, str] = {}  # by path; older exports have none
+
+
+def _list_files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
+  """Returns path in a folder -> path of every file that exports hash."""
+  # The card may be edited, and SYSTEM_FILE holds the digests.
+  return {
+    path.relative_to(folder).as_posix(): path
+    for path in sorted(folder.rglob("*"))
+    if path.is_file() and path.suffix != ".md" and path.name != SYSTEM_FILE
+  }
+
+
+def _hash_file(path: pathlib.Path) -> str:
+  with path.open("rb") as file:
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def restore_system(experiment: Experiment) -> TrainedSystem:
@@ -139,6 +157,9 @@ def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
       "reigns": [dataclasses.asdict(row) for row in system.timeline.reigns],
       "leap_months": sorted(system.timeline.leap_months),
     },
+    "sha256": {
+      name: _hash_file(path) for name, path in _list_files(folder).items()
+    },
   }
   files.write_text(
     folder / SYSTEM_FILE,
@@ -160,6 +181,13 @@ def read_system(folder: pathlib.Path) -> TrainedSystem:
       f"{path}: format {content.format}, expected {_FORMAT}; export the run "
       "again with this version"
     )
+  # Only files that are listed: a name alone may lead out of the folder.
+  paths = _list_files(folder)
+  for name, digest in content.sha256.items():
+    if name not in paths:
+      raise FileNotFoundError(f"no {name} in {folder}; export the run again")
+    if _hash_file(paths[name]) != digest:
+      raise ValueError(f"{folder / name} has changed; export the run again")
   config = run_folder.parse_config(content.config, path)
   calendar = content.timeline
   timeline = Timeline(

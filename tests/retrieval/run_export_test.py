@@ -215,6 +215,25 @@ def test_an_export_has_no_path_of_the_machine_that_wrote_it(ctd, tmp_path):
   assert json.loads(path.read_text())["config"]["input"]["workers"] == 0
 
 
+def test_a_changed_file_of_an_export_is_named(ctd, tmp_path):
+  names = [
+    path.relative_to(ctd.folder)
+    for path in ctd.folder.rglob("*")
+    if path.is_file() and path.suffix != ".md"
+  ]
+  assert len(names) > 4
+  for name in names:
+    folder = tmp_path / str(name).replace("/", "_")
+    shutil.copytree(ctd.folder, folder)
+    content = bytearray((folder / name).read_bytes())
+    if name.name == run_folder.SYSTEM_FILE:
+      continue
+    content[-2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(ValueError, match=re.escape(f"{folder / name} ")):
+      trained_system.read_system(folder)
+
+
 def test_an_export_that_does_not_fit_is_named(ctd, tmp_path):
   folder = tmp_path / "exported"
   shutil.copytree(ctd.folder, folder)
