@@ -203,15 +203,24 @@ class Checkpoints:
   def _set_aside_unreadable_metrics(self) -> None:
     """Renames metrics that cannot be read or are damaged."""
     # Their checkpoints can still be resumed from, but are never the best.
-    for path in sorted(self.directory.glob("*/metrics/metrics")):
+    for folder in sorted(self.directory.glob("[0-9]*")):
+      if not folder.name.isdigit():  # being written
+        continue
+      path = folder / _METRICS / _METRICS
+      damage = self._find_damage(int(folder.name), [_METRICS])
       try:
-        json.loads(path.read_text())
-        damage = self._find_damage(int(path.parts[-3]), [_METRICS])
+        if path.exists():
+          json.loads(path.read_text())
       except (OSError, ValueError) as error:
         damage = str(error)
       if damage:
-        logging.warning("%s cannot be read (%s); skipped", path, damage)
-        path.rename(path.with_suffix(".unreadable"))
+        logging.warning(
+          "%s: damaged metrics (%s); this step is never the best",
+          folder,
+          damage,
+        )
+        if path.exists():
+          path.rename(path.with_suffix(".unreadable"))
 
   @property
   def latest_step(self) -> int | None:
