@@ -18,6 +18,11 @@ from ctd_jax.utils import files
 
 JOURNAL_FILE = "corrections.jsonl"
 _DIGITS = 16  # of the hash of a row
+_COLUMNS = {
+  *("correction_id", "work", "first_record", "last_record", "date", "note"),
+  *("name", "made", "undone", "undone_by", "texts_sha256"),
+  *("add_key", "undo_key"),
+}
 Row = dict[str, Any]  # column -> value
 
 
@@ -68,6 +73,9 @@ def read_journal(folder: pathlib.Path) -> tuple[dict[int, Row], int, int]:
       row = content["row"]
       if content["sha256"] != _hash_row(row):
         raise ValueError("another hash")
+      # They become SQL, and the journal may be a stranger's.
+      if {*row} != _COLUMNS:
+        raise ValueError("other columns")
       rows[row["correction_id"]] = row
     except (ValueError, KeyError, TypeError):
       num_damaged += 1

@@ -38,6 +38,7 @@ from orbax.checkpoint.utils import TMP_DIR_SUFFIX
 from ctd_jax.training import devices, run_folder
 from ctd_jax.training.run_folder import Folder
 from ctd_jax.training.train_step import TrainState
+from ctd_jax.utils import files
 
 # Items of a checkpoint, each a folder in it.
 _PARAMS, _OPTIMIZER, _MODEL, _DATA = "params", "optimizer", "model", "data"
@@ -194,6 +195,8 @@ class Checkpoints:
     try:
       saved = json.loads(path.read_text())
       names = [name for name in saved if name.partition("/")[0] in items]
+      for name in names:  # of a run that may come from a stranger
+        files.split_name(folder, name)
       found = _hash_files(folder, names[share])
     except (OSError, ValueError, TypeError) as error:
       return f"{path}: {error}"

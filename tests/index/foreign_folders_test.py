@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from ctd_jax.dating.passages import fitting
-from ctd_jax.index import database, manifest
+from ctd_jax.index import correction_journal, database, manifest
 from ctd_jax.index.asking import Index
 from ctd_jax.index.corrections import Correction, CorrectionStore
 from ctd_jax.models import tokenizer
@@ -298,6 +298,13 @@ def test_state_of_passages_does_not_name_files_outside(tmp_path, outside):
   path.write_text(json.dumps(content))
   with pytest.raises(ValueError, match=r"outside/secret.*leads out"):
     fitting.read_state(folder, ())
+
+
+def test_columns_of_a_journal_are_ours(tmp_path):
+  row = {"correction_id": 1, "work) SELECT sqlite_version() --": "x"}
+  line = correction_journal._format_line(row)
+  (tmp_path / correction_journal.JOURNAL_FILE).write_bytes(line)
+  assert correction_journal.read_journal(tmp_path) == ({}, 1, 1)
 
 
 def write_encoder(folder, canary):

@@ -1,3 +1,4 @@
+import json
 import pathlib
 import shutil
 
@@ -153,6 +154,16 @@ def test_another_architecture_is_refused_by_field(tmp_path):
   assert "model.layers: run 2, config 3" in message
   assert "vocab_size: run 7, config 9" in message
   assert "width" not in message
+
+
+def test_digests_do_not_name_files_outside(tmp_path):
+  fill(tmp_path / "run", [0.1]).close()
+  path = tmp_path / "run" / "1" / DIGESTS_FILE
+  digests = json.loads(path.read_text()) | {"params/../../../../outside": "0"}
+  path.write_text(json.dumps(digests))
+  checkpoints = Checkpoints(tmp_path / "run", "validation/hit@1", MODEL)
+  with pytest.raises(CheckpointError, match="outside.*leads out"):
+    checkpoints.restore_params(1, abstract().params)
 
 
 def cut_short(path):
