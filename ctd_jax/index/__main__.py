@@ -8,6 +8,9 @@
   python -m ctd_jax.index --index=song --correct=mine.csv --redate
   python -m ctd_jax.index --index=song --corrections=song.csv
   python -m ctd_jax.index --index=song --check
+  python -m ctd_jax.index --index=song --repair
+  python -m ctd_jax.index --index=song --backup=song.zip
+  python -m ctd_jax.index --index=song.new --restore=song.zip
 
 --add takes a built data set (chunqiutr/mini), a folder in BEIR format
 (beir:FOLDER), a text, or a folder of texts (plain, Markdown, TEI or Kanripo).
@@ -41,6 +44,10 @@ full history, .xml as TEI. --undo undoes corrections by number.
 Apache Beam (pip install 'ctd_jax[beam]'). Workers must see the same paths.
 Beam's own flags follow after --. The index has the same bytes either way.
 
+--repair makes again what --check finds damaged, from the sources, and keeps
+corrections and uploads. --backup=FILE saves what cannot be made again in one
+archive; --restore=FILE makes an index from it, in a new folder.
+
 A build that is stopped leaves the index as it was. Run the same command again
 to continue: finished works and vectors are kept.
 """
@@ -71,7 +78,10 @@ _FLAGS_OF_ADDING = (
   "runner",
   "workers",
 )
-_FLAGS_WITHOUT_BUILD = ("check", "list", "corrections", "correct", "undo")
+_FLAGS_WITHOUT_BUILD = (
+  *("check", "list", "corrections", "correct", "undo"),
+  *("repair", "backup", "restore"),
+)
 
 
 def main(runner_arguments: Sequence[str]) -> None:
@@ -87,6 +97,13 @@ def main(runner_arguments: Sequence[str]) -> None:
   values = flags.FLAGS
   folder = _find_path(values.index)
   result, problems = None, []
+  for name in ("restore", "repair"):
+    if values[name].value:
+      _check_alone(name)
+      problems += _mend(name, folder)
+  if values.backup:
+    _check_alone("backup")
+    print(_back_up(folder))
   if values.undo:
     _check_alone("undo")
     correction_files.undo_corrections(folder, values.undo)
@@ -130,7 +147,8 @@ def main(runner_arguments: Sequence[str]) -> None:
       "nothing to do; add works with --add=..., make vectors with "
       "--encoder=..., correct dates with --correct=..., date corrected works "
       "again with --redate, save corrections with --corrections=..., verify "
-      "the index with --check, or list its works with --list"
+      "the index with --check, mend it with --repair, save it with "
+      "--backup=..., or list its works with --list"
     )
   if values.check:
     damage = index_check.check_index(folder)
@@ -146,6 +164,33 @@ def main(runner_arguments: Sequence[str]) -> None:
   if problems:
     lines = [Note("note.line", start="\n  ", problem=it) for it in problems]
     raise ValueError(Note("problem.build.not_all", problems=lines))
+
+
+def _mend(name: str, folder: pathlib.Path) -> tuple[str, ...]:
+  """Repairs or restores an index; returns what could not be mended."""
+  from ctd_jax.index import backup, repair
+
+  if name == "repair":
+    mended = repair.repair_index(folder)
+  else:
+    path = pathlib.Path(flags.FLAGS.restore).expanduser()
+    mended = backup.restore_index(path, folder)
+  print("\n".join(mended.done or (f"{folder}: nothing to mend",)))
+  return mended.problems
+
+
+def _back_up(folder: pathlib.Path) -> str:
+  """Writes the backup; returns a report in words."""
+  from ctd_jax.index import backup
+
+  path = pathlib.Path(flags.FLAGS.backup).expanduser()
+  written = backup.write_backup(folder, path)
+  lines = [
+    f"{path}: written, files {written.num_members:,}, bytes "
+    f"{written.num_bytes:,}",
+    *written.notes,
+  ]
+  return "\n  ".join(lines)
 
 
 def _check_alone(name: str) -> None:
@@ -286,6 +331,24 @@ if __name__ == "__main__":
     "check",
     False,
     "Verify files, hashes and rows, and report any damage. Example: --check",
+  )
+  flags.DEFINE_bool(
+    "repair",
+    False,
+    "Mend a damaged index: keep corrections, uploads and what is intact, and "
+    "make the rest again from the sources. Example: --repair",
+  )
+  flags.DEFINE_string(
+    "backup",
+    None,
+    "Save corrections, uploads, sources and records to a new zip archive; a "
+    "server may be running. Example: --backup=song.zip",
+  )
+  flags.DEFINE_string(
+    "restore",
+    None,
+    "Make the index of --index, a new folder, from a backup. Example: "
+    "--restore=song.zip --index=song.new",
   )
   flags.DEFINE_bool("list", False, "List the works. Example: --list")
   beam.define_flags()

@@ -30,6 +30,11 @@ from ctd_jax.utils import files
 CALENDAR_FOLDER = "calendar"
 TIMELINE_FILE, MONTHS_FILE = "timeline.json", "months.npz"
 DAYS_FILE = "day_chances.npy"
+# The database has copies of these; the chances of days are computed again.
+COPIED_FILES = (
+  f"{CALENDAR_FOLDER}/{TIMELINE_FILE}",
+  f"{CALENDAR_FOLDER}/{MONTHS_FILE}",
+)
 OUTSIDE = "outside of the calendar"  # name of the ordinal after the last
 _MAX_NUMERAL = 99  # of `numerals.format_numeral`
 _MONTH_FIELDS = (
@@ -64,13 +69,18 @@ def write_index_calendar(
     np.savez(path, **arrays)
   if calendar.readings.day_spans is None:
     # The new moons of centuries take seconds to compute.
-    with files.atomic_path(folder / CALENDAR_FOLDER / DAYS_FILE) as path:
-      np.save(path, _find_day_chances(calendar).astype(np.float32))
+    write_day_chances(folder, calendar)
   return {
     "spec": spec,
     "months": len(calendar),
     "sha256": hash_calendar(calendar),
   }
+
+
+def write_day_chances(folder: pathlib.Path, calendar: Calendar) -> None:
+  """Writes the chance that a month has each sexagenary day."""
+  with files.atomic_path(folder / CALENDAR_FOLDER / DAYS_FILE) as path:
+    np.save(path, _find_day_chances(calendar).astype(np.float32))
 
 
 def load_day_chances(
@@ -81,8 +91,7 @@ def load_day_chances(
   if not path.is_file():
     return _find_day_chances(calendar)
   try:
-    days = np.load(path, mmap_mode="r", allow_pickle=False)
-    return days.astype(np.float64)
+    return np.load(path, mmap_mode="r").astype(np.float64)
   except (ValueError, OSError, EOFError) as error:
     raise DamagedIndexError(path, f"damaged ({error})") from error
 
@@ -115,12 +124,13 @@ def load_index_calendar(folder: pathlib.Path) -> Calendar:
     raise DamagedIndexError(
       folder / TIMELINE_FILE, f"damaged ({error})"
     ) from error
-  path = folder / MONTHS_FILE
   try:
-    return _make_calendar(timeline, files.load_arrays(path))
-  except Exception as error:  # of arrays that do not belong together, anything
-    problem = str(error).removeprefix(f"{path}: ")
-    raise DamagedIndexError(path, problem) from error
+    with np.load(folder / MONTHS_FILE) as arrays:
+      return _make_calendar(timeline, dict(arrays))
+  except Exception as error:  # zip, zlib and numpy raise what they like
+    raise DamagedIndexError(
+      folder / MONTHS_FILE, f"damaged ({error})"
+    ) from error
 
 
 def hash_calendar(calendar: Calendar) -> str:

@@ -241,23 +241,31 @@ def redate_index(folder: pathlib.Path) -> RedateResult:
       index_builder.finish_build(folder)
     return RedateResult(None, tuple(problems))
 
-  def list_names(manner: str) -> tuple[str, ...]:
-    return tuple(name for name in targets if dated_with[name].manner == manner)
-
-  choices = DatingChoices(
-    in_order=list_names(ORDER),
-    undated=list_names(UNDATED),
-    fixed_of={
-      name: folder / dated_with[name].fixed
-      for name in targets
-      if dated_with[name].fixed is not None
-    },
-  )
   options = BuildOptions(
-    choices=choices, use_passages=index.manifest.is_for_passages
+    choices=choose_again(folder, {name: dated_with[name] for name in targets}),
+    use_passages=index.manifest.is_for_passages,
   )
   build = index_builder.build_works(folder, read, options, targets)
   return RedateResult(build, tuple(problems))
+
+
+def choose_again(
+  folder: pathlib.Path, dated_with: Mapping[str, DatedWith]
+) -> DatingChoices:
+  """Returns the flags that works were dated with, by name."""
+
+  def list_names(manner: str) -> tuple[str, ...]:
+    return tuple(name for name, it in dated_with.items() if it.manner == manner)
+
+  return DatingChoices(
+    in_order=list_names(ORDER),
+    undated=list_names(UNDATED),
+    fixed_of={
+      name: folder / it.fixed
+      for name, it in dated_with.items()
+      if it.fixed is not None
+    },
+  )
 
 
 def _read_again(

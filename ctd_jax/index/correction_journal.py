@@ -11,18 +11,18 @@ import json
 import os
 import pathlib
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ctd_jax.utils import files
 
 JOURNAL_FILE = "corrections.jsonl"
-_DIGITS = 16  # of the hash of a row
-_COLUMNS = {
+COLUMNS = (
   *("correction_id", "work", "first_record", "last_record", "date", "note"),
-  *("name", "made", "undone", "undone_by", "texts_sha256"),
-  *("add_key", "undo_key"),
-}
+  *("name", "made", "undone", "undone_by", "texts_sha256", "add_key"),
+  "undo_key",
+)
+_DIGITS = 16  # of the hash of a row
 Row = dict[str, Any]  # column -> value
 
 
@@ -49,14 +49,15 @@ def record_change(
 
 def write_journal(folder: pathlib.Path, rows: Mapping[int, Row]) -> None:
   """Writes the journal anew, with a line per change."""
-  # A line for the correction, and one if it was undone.
-  lines = [
-    _format_line(row) * (1 + (row["undone"] is not None))
-    for row in rows.values()
-  ]
   with files.atomic_path(folder / JOURNAL_FILE) as path:
-    path.write_bytes(b"".join(lines))
+    path.write_bytes(b"".join(format_lines(rows)))
   files.make_private(folder / JOURNAL_FILE)
+
+
+def format_lines(rows: Mapping[int, Row]) -> Iterator[bytes]:
+  """Yields the lines of a journal, with one more for those undone."""
+  for row in rows.values():
+    yield _format_line(row) * (1 + (row["undone"] is not None))
 
 
 def read_journal(folder: pathlib.Path) -> tuple[dict[int, Row], int, int]:
@@ -73,8 +74,9 @@ def read_journal(folder: pathlib.Path) -> tuple[dict[int, Row], int, int]:
       row = content["row"]
       if content["sha256"] != _hash_row(row):
         raise ValueError("another hash")
-      # They become SQL, and the journal may be a stranger's.
-      if {*row} != _COLUMNS:
+      if row.keys() != {*COLUMNS} or not all(
+        value is None or isinstance(value, str | int) for value in row.values()
+      ):
         raise ValueError("other columns")
       rows[row["correction_id"]] = row
     except (ValueError, KeyError, TypeError):

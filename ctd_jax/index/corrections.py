@@ -98,10 +98,8 @@ def mend_file(folder: pathlib.Path) -> list[str]:
     return []
   stored: dict[int, correction_journal.Row] = {}
   with (
-    contextlib.suppress(sqlite3.DatabaseError),
-    contextlib.closing(
-      sqlite3.connect(database.make_uri(path, readonly=False), uri=True)
-    ) as connection,
+    contextlib.suppress(sqlite3.DatabaseError, ValueError),
+    contextlib.closing(connect(path)) as connection,
   ):
     stored = correction_journal.read_rows(connection)
   journal, num_lines, num_damaged = correction_journal.read_journal(folder)

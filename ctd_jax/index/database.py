@@ -20,6 +20,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+import msgspec
 import opencc
 
 from ctd_jax.chronology import numerals
@@ -346,11 +347,12 @@ def get_property(connection: sqlite3.Connection, name: str) -> str | None:
 
 
 def set_property(
-  connection: sqlite3.Connection, name: str, value: str | int
+  connection: sqlite3.Connection, name: str, value: str | int | bytes
 ) -> None:
   """Sets a property of the index."""
   connection.execute(
-    "INSERT OR REPLACE INTO properties VALUES (?, ?)", (name, str(value))
+    "INSERT OR REPLACE INTO properties VALUES (?, ?)",
+    (name, value if isinstance(value, bytes) else str(value)),
   )
 
 
@@ -395,7 +397,7 @@ def read_committed(
   found = decode_manifest(folder, content)
   if not text:
     raise DamagedIndexError(folder / DATABASE_FILE, "holds no finished build")
-  committed = decode_manifest(folder, text)
+  committed = msgspec.json.decode(text, type=Manifest)
   if found.generation >= committed.generation:
     raise DamagedIndexError(
       path,

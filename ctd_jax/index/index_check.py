@@ -7,6 +7,7 @@ verifies files, hashes, rows, full text and vectors.
 import contextlib
 import pathlib
 import sqlite3
+import zlib
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -50,13 +51,19 @@ def check_index(folder: pathlib.Path) -> list[str]:
     return [*problems, _describe(error)]
   if calendars.hash_calendar(calendar) != index_manifest.calendar["sha256"]:
     problems.append(f"{folder / calendars.CALENDAR_FOLDER}: another calendar")
+  works: Sequence[IndexedWork] = ()
   try:
     with contextlib.closing(database.open_database(folder)) as connection:
-      problems += _check_database(folder, connection, index_manifest, calendar)
+      problems += check_database(folder, connection, index_manifest)
+      works = database.list_works(connection)
   except DamagedIndexError as error:
     problems.append(_describe(error))
   except (ValueError, sqlite3.DatabaseError) as error:
     problems.append(f"{folder / database.DATABASE_FILE}: damaged ({error})")
+  for work in works:
+    problems += _check_posteriors(folder, work, len(calendar))
+  if index_manifest.dense:
+    problems += _check_vectors(folder, works, index_manifest.dense)
   return problems
 
 
@@ -65,12 +72,12 @@ def _describe(error: DamagedIndexError) -> str:
   return f"{error.path}: {error.problem}"
 
 
-def _check_database(
+def check_database(
   folder: pathlib.Path,
   connection: sqlite3.Connection,
   index_manifest: Manifest,
-  calendar: Calendar,
 ) -> Iterator[str]:
+  """Yields the damage in the database."""
   path = folder / database.DATABASE_FILE
   committed, _ = database.read_committed(folder, connection)
   if committed != index_manifest:
@@ -100,19 +107,20 @@ def _check_database(
   next_row = database.get_property(connection, "next_row")
   if int(next_row) < max((work.rows.stop for work in works), default=1):
     yield f"{path}: next_row {next_row} has records already"
-  if index_manifest.dense:
-    yield from _check_vectors(folder, works, index_manifest.dense)
   for work in works:
-    yield from _check_work(folder, connection, work, calendar)
+    yield from _check_rows(path, connection, work)
+    yield from _check_full_text(path, connection, work)
+  for name in calendars.COPIED_FILES:
+    copy = database.get_property(connection, name)
+    if (
+      manifest.hash_content(zlib.decompress(copy)) != index_manifest.files[name]
+    ):
+      yield f"{path}: the copy of {name} is not what was written"
 
 
-def _check_work(
-  folder: pathlib.Path,
-  connection: sqlite3.Connection,
-  work: IndexedWork,
-  calendar: Calendar,
+def _check_rows(
+  path: pathlib.Path, connection: sqlite3.Connection, work: IndexedWork
 ) -> Iterator[str]:
-  path = folder / database.DATABASE_FILE
   span = (work.rows.start, work.rows.stop)
   (count,) = connection.execute(
     "SELECT count(*) FROM records WHERE row >= ? AND row < ? AND work_id = ?",
@@ -130,8 +138,13 @@ def _check_work(
   )
   if staged_works.hash_rows(rows) != work.dates_sha256:
     yield f"{path}: records of {work.name} are not what was written"
+
+
+def _check_posteriors(
+  folder: pathlib.Path, work: IndexedWork, num_months: int
+) -> Iterator[str]:
   try:
-    posteriors = PosteriorArrays.open(folder / work.folder, len(calendar))
+    posteriors = PosteriorArrays.open(folder / work.folder, num_months)
   except DamagedIndexError as error:
     yield _describe(error)
     return
@@ -144,7 +157,6 @@ def _check_work(
   is_possible = (months >= 0) & (months < posteriors.num_months)
   if not (is_possible & (chances >= 0) & (chances <= 1 + 1e-4)).all():
     yield f"{folder / work.folder}: invalid probabilities"
-  yield from _check_full_text(path, connection, work)
 
 
 def _check_vectors(

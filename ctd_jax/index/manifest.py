@@ -17,7 +17,6 @@ from ctd_jax.utils import files
 FORMAT = 3
 MANIFEST_FILE = "manifest.json"
 _DATABASE = "index.sqlite"
-_MAX_BYTES = 256 << 20  # of the manifest
 
 
 class DamagedIndexError(ValueError):
@@ -95,11 +94,7 @@ class _ManifestFormat(msgspec.Struct):
 def read_manifest(folder: pathlib.Path) -> Manifest:
   """Returns manifest.json of an index; see `decode_manifest`."""
   path = folder / MANIFEST_FILE
-  try:
-    content = files.read_limited(path, _MAX_BYTES) if path.is_file() else b""
-  except ValueError as error:
-    raise DamagedIndexError(path, "larger than any of ours") from error
-  return decode_manifest(folder, content)
+  return decode_manifest(folder, path.read_bytes() if path.is_file() else b"")
 
 
 def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
@@ -123,14 +118,8 @@ def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
   try:
     version = msgspec.json.decode(content, type=_ManifestFormat).format
     if version == FORMAT:
-      manifest = msgspec.json.decode(content, type=Manifest)
-      # It may come from a stranger; links are looked for at opening.
-      works = [str(work.get("folder", "")) for work in manifest.works]
-      passages = [manifest.passages] if manifest.passages else []
-      for name in (*manifest.files, *works, *passages):
-        files.split_name(folder, name)
-      return manifest
-  except (ValueError, RecursionError) as error:
+      return msgspec.json.decode(content, type=Manifest)
+  except (msgspec.DecodeError, UnicodeDecodeError) as error:
     raise DamagedIndexError(path, f"damaged ({error})") from error
   raise ValueError(
     f"{path}: an index of format {version}, this version reads {FORMAT}; use "
@@ -185,6 +174,11 @@ def check_files(
   """Raises the first error of `find_damage`."""
   for error in find_damage(folder, entries, max_hashed):
     raise error
+
+
+def hash_content(content: bytes) -> ManifestFile:
+  """Returns size and sha256 of bytes."""
+  return ManifestFile(len(content), hashlib.sha256(content).hexdigest())
 
 
 def hash_file(path: pathlib.Path) -> ManifestFile:

@@ -146,7 +146,7 @@ def _map_array(path: pathlib.Path) -> np.ndarray:
     raise DamagedIndexError(path, "missing")
   try:
     # An empty file cannot be mapped.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+    return np.asarray(np.load(path, mmap_mode="r"))
   except (ValueError, OSError, EOFError) as error:
     raise DamagedIndexError(path, f"damaged ({error})") from error
 
@@ -293,6 +293,7 @@ _FILES = {
   "probabilities": "posting_probabilities.npy",
   "rest": "rest.npy",
 }
+POSTING_FILES = frozenset(_FILES.values())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

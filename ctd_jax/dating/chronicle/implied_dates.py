@@ -51,8 +51,11 @@ def join_relative_dates(
     date = _read_relative_date(match, text, by_start)
     if date is not None:
       joined.append(date)
-  taken = list_positions(joined)
-  return [*(date for date in dates if date.start not in taken), *joined]
+  taken = [range(date.start, date.end) for date in joined]
+  return [
+    *(date for date in dates if not any(date.start in span for span in taken)),
+    *joined,
+  ]
 
 
 def _read_relative_date(
@@ -305,11 +308,10 @@ def join_year_names(
 ) -> list[PrintedDate]:
   """Returns the dates, with several names of one year as one date."""
   joined: list[PrintedDate] = []
-  head = len(text) - len(text.lstrip(_OPENING + " \u3000○◎"))
   for date in dates:
     if joined and date.start < joined[-1].end:
       continue  # a bracket that was read
-    if joined and _name_one_year(joined[-1], date, text, head):
+    if joined and _name_one_year(joined[-1], date, text):
       joined[-1] = _join(joined[-1], date, text)
     else:
       joined.append(date)
@@ -349,21 +351,15 @@ def _is_pair(date: PrintedDate) -> bool:
   )
 
 
-def _name_one_year(
-  first: PrintedDate, second: PrintedDate, text: str, head: int
-) -> bool:
-  """Returns whether two dates that follow one another name one year.
-
-  Args:
-    head: where the text begins after brackets and blanks.
-  """
+def _name_one_year(first: PrintedDate, second: PrintedDate, text: str) -> bool:
+  """Returns whether two dates that follow one another name one year."""
   gap = text[first.end : second.start]
   if not is_blank(gap.strip(_CLOSING)) or len(gap) > 2:
     return False
   if _is_pair(first):
     # 「丙申萬曆二十四年」; a month continues with a pair only where nothing
     # comes before it, else it is a day that the sentence ends with.
-    opens_record = first.start <= head
+    opens_record = not text[: first.start].strip(_OPENING + " \u3000○◎")
     if second.first_part == DatePart.YEAR:
       return not gap.strip(_CLOSING + " \u3000") and (
         second.kind == NAMED or opens_record

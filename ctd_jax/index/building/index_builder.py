@@ -20,9 +20,10 @@ import functools
 import json
 import os
 import pathlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+import msgspec
 import numpy as np
 from absl import logging
 
@@ -45,7 +46,7 @@ from ctd_jax.index.building.staged_works import (
   StagingJob,
 )
 from ctd_jax.index.building.vector_building import VectorPlan
-from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.corrections import Correction, CorrectionStore
 from ctd_jax.index.database import MODEL
 from ctd_jax.utils.beam import MapItems
 from ctd_jax.utils.notes import Note
@@ -131,6 +132,25 @@ def build_works(
     return _Build(folder, works, options).run((), targets)
 
 
+def stage_works(
+  folder: pathlib.Path,
+  works: Sequence[SourceWork],
+  options: BuildOptions,
+  targets: Collection[str],
+  corrections_of: Mapping[str, Sequence[Correction]],
+  later: Collection[str],
+) -> list[StagedWork]:
+  """Dates works into folders of their own, for a repair that holds the lock.
+
+  Args:
+    works: the targets, and other works of their data sets.
+    targets: names of the works to date.
+    corrections_of: name of a work -> its corrections.
+    later: names of works of the index whose dates must not help.
+  """
+  return _Build(folder, works, options, corrections_of, later).stage(targets)
+
+
 def finish_build(folder: pathlib.Path) -> None:
   """Writes the manifest of a build that was stopped after its commit."""
   with _lock(folder):
@@ -181,6 +201,14 @@ def is_new_folder(folder: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path) -> Iterator[None]:
+  with lock(folder):
+    _finish_build(folder)
+    yield
+
+
+@contextlib.contextmanager
+def lock(folder: pathlib.Path) -> Iterator[None]:
+  """Keeps other builds out of an index; the folder is created."""
   folder.mkdir(parents=True, exist_ok=True)
   path = folder / LOCK_FILE
   with path.open("w") as file:
@@ -192,7 +220,6 @@ def _lock(folder: pathlib.Path) -> Iterator[None]:
       ) from None
     file.write(f"{os.getpid()}\n")
     file.flush()
-    _finish_build(folder)
     yield
 
 
@@ -218,8 +245,11 @@ class _Build:
     folder: pathlib.Path,
     works: Sequence[SourceWork],
     options: BuildOptions,
+    corrections_of: Mapping[str, Sequence[Correction]] | None = None,
+    later: Collection[str] = (),
   ):
     self._folder = folder
+    self._later = later  # works whose dates do not help
     self._works = works
     self._options = options
     self._previous, self._plan = _plan_vectors(folder, options)
@@ -232,7 +262,9 @@ class _Build:
     database.create_database(folder)
     # Corrections made from now on are left to the next build.
     store = CorrectionStore(folder)
-    self._corrections = {work.name: store.active(work.name) for work in works}
+    self._corrections = corrections_of or {
+      work.name: store.active(work.name) for work in works
+    }
     self._dater = WorkDater(
       self._calendar, options.choices, works, self._corrections
     )
@@ -253,10 +285,7 @@ class _Build:
     for work in self._works:
       if targets is not None and work.name not in targets:
         continue
-      if not work.is_text:
-        self._dater.read_known_months(work)  # errors before any dating
-      self._manners[work.name] = self._dater.choose_manner(work)
-      self._jobs[work.name] = job = self._make_job(work)
+      job = self._prepare(work)
       name = f"{staged_works.WORKS_FOLDER}/{job.folder.name}"
       # "~2" ends the name of a folder that was taken twice.
       is_there = folders.get(work.name, "").split("~")[0] == name
@@ -289,6 +318,20 @@ class _Build:
       dense,
     )
     return result
+
+  def stage(self, targets: Collection[str]) -> list[StagedWork]:
+    works = [work for work in self._works if work.name in targets]
+    for work in works:
+      self._prepare(work)
+    self._date(works)
+    return self._staged
+
+  def _prepare(self, work: SourceWork) -> StagingJob:
+    if not work.is_text:
+      self._dater.read_known_months(work)  # errors before any dating
+    self._manners[work.name] = self._dater.choose_manner(work)
+    self._jobs[work.name] = job = self._make_job(work)
+    return job
 
   def _make_job(self, work: SourceWork) -> StagingJob:
     """Returns the inputs that decide a work's dates; they name its folder."""
@@ -361,6 +404,10 @@ class _Build:
       functools.partial(self._list_labels, names),
     ):
       job = self._jobs[dated.source.name]
+      dated_with = msgspec.structs.replace(
+        job.dated_with, beside=tuple(sorted(names))
+      )
+      job = dataclasses.replace(job, dated_with=dated_with)
       self._staged.append(staged_works.stage_work(job, dated, self._calendar))
 
   def _date_records(self, work: SourceWork) -> StagedWork | None:
@@ -383,7 +430,7 @@ class _Build:
       for work in self._staged
       for label in staged_works.iterate_labels(work, num_months)
     ]
-    replaced = {work.name for work in self._staged} | {*without}
+    replaced = {work.name for work in self._staged} | {*without, *self._later}
     with contextlib.closing(database.open_database(self._folder)) as connection:
       labels += index_commit.iterate_labels(connection, num_months, replaced)
     return LabelPool(

@@ -23,7 +23,9 @@ import os
 import pathlib
 import shutil
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+import zlib
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -65,6 +67,10 @@ _WORK_COLUMNS = (
   "warnings",
   "records_sha256",
   "dates_sha256",
+  "dated_with",
+  "work_id",
+  "first_row",
+  "folder",
 )
 
 
@@ -101,8 +107,8 @@ def commit_works(
       manifest.check_files(folder, kept)
     with database.write(connection):
       if staged or removed:
-        _write_works(connection, staged, removed)
-      new_manifest = _make_manifest(
+        write_works(connection, staged, removed)
+      new_manifest = make_manifest(
         folder, calendar, connection, previous, staged, use_passages, dense
       )
       is_changed = bool(staged or removed) or new_manifest != previous
@@ -110,13 +116,28 @@ def commit_works(
         new_manifest = msgspec.structs.replace(
           new_manifest, generation=new_manifest.generation + 1
         )
-        database.set_property(connection, "generation", new_manifest.generation)
-        database.set_property(
-          connection, "manifest", manifest.encode_manifest(new_manifest)
-        )
+        store_manifest(folder, connection, new_manifest)
     finish_commit(folder, connection)
     staged_works.remove_leftovers(folder, list_folders(new_manifest))
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def store_manifest(
+  folder: pathlib.Path, connection: sqlite3.Connection, new_manifest: Manifest
+) -> str:
+  """Writes copies of manifest and calendar; returns manifest.json's content."""
+  text = manifest.encode_manifest(new_manifest)
+  values = {
+    "generation": new_manifest.generation,
+    "manifest": text,
+    "manifest_sha256": hashlib.sha256(text.encode()).hexdigest(),
+  }
+  for name in calendars.COPIED_FILES:
+    if database.get_property(connection, name) is None:
+      values[name] = zlib.compress((folder / name).read_bytes())
+  for name, value in values.items():
+    database.set_property(connection, name, value)
+  return text
 
 
 def finish_commit(
@@ -167,11 +188,12 @@ def list_folders(index_manifest: Manifest) -> set[str]:
   return folders
 
 
-def _write_works(
+def write_works(
   connection: sqlite3.Connection,
   staged: Sequence[StagedWork],
   removed: Collection[str],
 ) -> None:
+  """Removes and adds works; a replacement keeps the number of its work."""
   work_ids = {}
   for work in database.list_works(connection):
     if work.name in removed:
@@ -186,8 +208,17 @@ def _write_works(
     total=num_new, desc="full text", unit="record"
   ) as progress_bar:
     for work in staged:
-      work_id = work_ids.get(work.name)
-      _insert_work(connection, work, work_id, row, progress_bar)
+      insert_work(
+        connection,
+        work.columns
+        | {
+          "work_id": work_ids.get(work.name),
+          "first_row": row,
+          "folder": f"{WORKS_FOLDER}/{work.folder.name}",
+        },
+        work.iterate_rows(),
+        progress_bar,
+      )
       row += work.num_records
   database.set_property(connection, "next_row", row)
   (num_records,) = connection.execute("SELECT count(*) FROM records").fetchone()
@@ -213,21 +244,23 @@ def _remove_work(connection: sqlite3.Connection, work: IndexedWork) -> None:
   connection.execute("DELETE FROM works WHERE work_id = ?", (work.work_id,))
 
 
-def _insert_work(
+def insert_work(
   connection: sqlite3.Connection,
-  work: StagedWork,
-  work_id: int | None,
-  first_row: int,
-  progress_bar: output.Progress,
+  columns: Mapping[str, Any],
+  rows: Iterable[Sequence[Any]],
+  progress_bar: output.Progress | None = None,
 ) -> None:
-  values = {name: work.columns[name] for name in _WORK_COLUMNS}
+  """Adds a work with its rows and their full text.
+
+  Args:
+    columns: of `works`, lists as such; a number is given without `work_id`.
+    rows: `TEXT_COLUMNS` and `DATE_COLUMNS` of every record.
+  """
+  values = {name: columns[name] for name in _WORK_COLUMNS}
   values |= {
     "printed_reigns": json.dumps(values["printed_reigns"]),
     "warnings": json.dumps(values["warnings"], ensure_ascii=False),
-    "dated_with": json.dumps(work.columns["dated_with"], ensure_ascii=False),
-    "work_id": work_id,
-    "first_row": first_row,
-    "folder": f"{WORKS_FOLDER}/{work.folder.name}",
+    "dated_with": json.dumps(values["dated_with"], ensure_ascii=False),
     "added": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
   }
   marks = ", ".join("?" * len(values))
@@ -235,14 +268,14 @@ def _insert_work(
     f"INSERT INTO works({', '.join(values)}) VALUES ({marks})",
     [*values.values()],
   ).lastrowid
-  columns = ("row", "work_id", *TEXT_COLUMNS, *DATE_COLUMNS)
+  names = ("row", "work_id", *TEXT_COLUMNS, *DATE_COLUMNS)
   statement = (
-    f"INSERT INTO records({', '.join(columns)}) VALUES "
-    f"({', '.join('?' * len(columns))})"
+    f"INSERT INTO records({', '.join(names)}) VALUES "
+    f"({', '.join('?' * len(names))})"
   )
   text = TEXT_COLUMNS.index("text")
-  rows = enumerate(work.iterate_rows(), start=first_row)
-  while batch := list(itertools.islice(rows, _BATCH)):
+  numbered = enumerate(rows, start=columns["first_row"])
+  while batch := list(itertools.islice(numbered, _BATCH)):
     connection.executemany(
       statement, [(row, work_id, *values) for row, values in batch]
     )
@@ -250,7 +283,8 @@ def _insert_work(
       "INSERT INTO full_text(rowid, words) VALUES (?, ?)",
       [(row, database.split_tokens(values[text])) for row, values in batch],
     )
-    progress_bar.update(len(batch))
+    if progress_bar is not None:
+      progress_bar.update(len(batch))
 
 
 def iterate_labels(
@@ -273,7 +307,7 @@ def iterate_labels(
       yield text, month
 
 
-def _make_manifest(
+def make_manifest(
   folder: pathlib.Path,
   calendar: Calendar,
   connection: sqlite3.Connection,
@@ -290,7 +324,7 @@ def _make_manifest(
   elif previous and previous.works == works and previous.is_for_passages:
     passages = previous.passages
   else:
-    passages = _fit_passages(folder, connection, calendar, generation + 1)
+    passages = fit_passages(folder, connection, calendar, generation + 1)
   timeline = folder / calendars.CALENDAR_FOLDER / calendars.TIMELINE_FILE
   spec = json.loads(files.read_text(timeline))["spec"]
   result = Manifest(
@@ -348,7 +382,7 @@ def hash_full_text(connection: sqlite3.Connection) -> str:
   return digest.hexdigest()
 
 
-def _fit_passages(
+def fit_passages(
   folder: pathlib.Path,
   connection: sqlite3.Connection,
   calendar: Calendar,

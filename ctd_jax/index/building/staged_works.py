@@ -80,6 +80,8 @@ class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
   corrections: tuple[int, ...] = ()  # ids of those in the dates
   # Id of a correction that fitted no record -> why.
   left_out: dict[int, Any] = {}
+  # Works that the model dated together, this one among them; none otherwise.
+  beside: tuple[str, ...] = ()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -273,7 +273,8 @@ class FrozenFeatures:
     key = "\0".join([name, str(self.max_length), kind, *texts])
     path = self.cache_dir / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
     if path.exists():
-      return files.load_arrays(path)
+      with np.load(path) as arrays:
+        return dict(arrays)
     arrays = encode()
     with files.atomic_path(path) as temporary:
       np.savez(temporary, **arrays)

@@ -188,7 +188,8 @@ def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
     ValueError: if the file is not a saved model.
   """
   try:
-    arrays = files.load_arrays(path)
+    with np.load(path) as file:
+      arrays = dict(file)
     # Popped, so that the model's own arrays remain.
     scaler = TargetScaler(
       *(arrays.pop(_SCALER_PREFIX + name) for name in ("mean", "sd"))
