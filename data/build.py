@@ -227,9 +227,12 @@ def _build_and_report(name: str, **options: Any) -> tuple[str, str, str]:
   start = time.perf_counter()
   try:
     path = build_dataset(name, **options).data_path
+    with base_builder.reading(path):
+      tables = files.read_text(path / TABLES_FILE)
+      statistics = json.loads(files.read_text(path / STATISTICS_FILE))
+      content_sha256 = statistics["content_sha256"]
   except (ValueError, OSError) as error:
     return name, "", str(error)
-  statistics = json.loads(files.read_text(path / STATISTICS_FILE))
   # Linux counts in KiB; of the children the largest, not their sum.
   main_mib, worker_mib = (
     resource.getrusage(who).ru_maxrss / 1024
@@ -239,8 +242,8 @@ def _build_and_report(name: str, **options: Any) -> tuple[str, str, str]:
   if worker_mib:
     usage += f", {worker_mib:.0f} MiB in the largest worker"
   lines = [
-    files.read_text(path / TABLES_FILE),
-    f"content sha256: {statistics['content_sha256']}",
+    tables,
+    f"content sha256: {content_sha256}",
     f"time and memory: {usage}",
     f"data set: {path}",
     f"statistics: {path / STATISTICS_FILE}",

@@ -12,6 +12,7 @@ than the paper reports: seasons and leap months, see
 `MonthScanner.advance_by_cue`.
 """
 
+import collections
 import dataclasses
 import re
 from collections.abc import Callable
@@ -265,6 +266,7 @@ def make_sentence_start_test(
   quotation has the other kind. Other `end_marks` test a clause.
   """
   open_quotes: list[str] = []
+  num_open = collections.Counter()
   start_positions = set()
   for position, character in enumerate(text):
     if not open_quotes and position and text[position - 1] in end_marks:
@@ -272,10 +274,14 @@ def make_sentence_start_test(
     if character in _OPENING_QUOTES:
       if open_quotes[-1:] != [character]:
         open_quotes.append(character)
+        num_open[character] += 1
     elif character in _OPENING_QUOTE_OF:
-      if _OPENING_QUOTE_OF[character] in open_quotes:
-        while open_quotes.pop() != _OPENING_QUOTE_OF[character]:
-          pass
+      opening = _OPENING_QUOTE_OF[character]
+      while num_open[opening]:
+        closed = open_quotes.pop()
+        num_open[closed] -= 1
+        if closed == opening:
+          break
       # 「…。」冬 : the speech's own full stop ends the sentence.
       if not open_quotes and position and text[position - 1] in end_marks:
         start_positions.add(position + 1)

@@ -600,9 +600,20 @@ def find_date_cues(
   mid-sentence without a month. Reign names are those of `timeline`, the dukes
   of Lu if None; `with_common_years` adds dates such as 「公元1597年七月」.
   """
+  return list(
+    iterate_date_cues(text, timeline, with_common_years=with_common_years)
+  )
+
+
+def iterate_date_cues(
+  text: str,
+  timeline: Timeline | None = None,
+  *,
+  with_common_years: bool = False,
+) -> Iterator[DateCue]:
+  """Yields what `find_date_cues` returns."""
   folded_text = fold_script(text)
   is_punctuated = _CLAUSE_MARK.search(folded_text) is not None
-  cues = []
   for match, cue in iterate_matches(
     folded_text, timeline or reigns.load_timeline("lu")
   ):
@@ -615,8 +626,7 @@ def find_date_cues(
         continue
     elif not _is_date(match, cue, folded_text, is_punctuated):
       continue
-    cues.append(cue)
-  return cues
+    yield cue
 
 
 # Reigns as a text prints them: by a name that others share, and a state.

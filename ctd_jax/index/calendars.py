@@ -91,7 +91,8 @@ def load_day_chances(
   if not path.is_file():
     return _find_day_chances(calendar)
   try:
-    return np.load(path, mmap_mode="r").astype(np.float64)
+    days = np.load(path, mmap_mode="r", allow_pickle=False)
+    return days.astype(np.float64)
   except (ValueError, OSError, EOFError) as error:
     raise DamagedIndexError(path, f"damaged ({error})") from error
 
@@ -124,13 +125,12 @@ def load_index_calendar(folder: pathlib.Path) -> Calendar:
     raise DamagedIndexError(
       folder / TIMELINE_FILE, f"damaged ({error})"
     ) from error
+  path = folder / MONTHS_FILE
   try:
-    with np.load(folder / MONTHS_FILE) as arrays:
-      return _make_calendar(timeline, dict(arrays))
-  except Exception as error:  # zip, zlib and numpy raise what they like
-    raise DamagedIndexError(
-      folder / MONTHS_FILE, f"damaged ({error})"
-    ) from error
+    return _make_calendar(timeline, files.load_arrays(path))
+  except Exception as error:  # of arrays that do not belong together, anything
+    problem = str(error).removeprefix(f"{path}: ")
+    raise DamagedIndexError(path, problem) from error
 
 
 def hash_calendar(calendar: Calendar) -> str:

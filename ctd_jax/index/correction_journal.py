@@ -74,6 +74,7 @@ def read_journal(folder: pathlib.Path) -> tuple[dict[int, Row], int, int]:
       row = content["row"]
       if content["sha256"] != _hash_row(row):
         raise ValueError("another hash")
+      # They become SQL, and the journal may be a stranger's.
       if row.keys() != {*COLUMNS} or not all(
         value is None or isinstance(value, str | int) for value in row.values()
       ):

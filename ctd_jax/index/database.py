@@ -20,7 +20,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 import opencc
 
 from ctd_jax.chronology import numerals
@@ -397,7 +396,7 @@ def read_committed(
   found = decode_manifest(folder, content)
   if not text:
     raise DamagedIndexError(folder / DATABASE_FILE, "holds no finished build")
-  committed = msgspec.json.decode(text, type=Manifest)
+  committed = decode_manifest(folder, text)
   if found.generation >= committed.generation:
     raise DamagedIndexError(
       path,

@@ -112,7 +112,7 @@ def open_encoder_of(
   made_with = describe_encoder(entry)
   if source is None:
     try:
-      source = find_encoder_path(entry.path)
+      source = _find_recorded_path(entry.path)
     except FileNotFoundError:
       raise FileNotFoundError(
         f"{entry.path}: missing; it held the encoder of this index, "
@@ -128,6 +128,22 @@ def open_encoder_of(
       f"--encoder={source}"
     )
   return encoder
+
+
+def _find_recorded_path(path: str) -> str:
+  """Returns where an encoder that an index names is on this machine.
+
+  Raises:
+    FileNotFoundError: if it is not here. The index may come from a stranger:
+      opening it sends no request to a hub or bucket.
+  """
+  from ctd_jax.models.pretrained import folders
+
+  if folders.is_hub_id(path) and not os.path.isdir(path):
+    return str(folders.find_model_folder(path, may_download=False))
+  if "://" in path:
+    raise FileNotFoundError(path)
+  return find_encoder_path(path)
 
 
 def _restore_run(

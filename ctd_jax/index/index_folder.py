@@ -29,6 +29,7 @@ from ctd_jax.index.answers import Versions
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.vectors import DenseSearch, open_dense_search
+from ctd_jax.utils import files
 
 if TYPE_CHECKING:
   from ctd_jax.dating.chronicle.calendar import Calendar
@@ -91,6 +92,8 @@ class IndexFolder:
         index has no vectors.
     """
     folder = pathlib.Path(path).expanduser()
+    if folder.is_dir():
+      files.check_tree(folder)
     manifest_lib.read_manifest(folder)  # another version is refused here
     with contextlib.closing(database.open_database(folder)) as connection:
       manifest, sha256, works = _verify(folder, connection)

@@ -17,6 +17,7 @@ from ctd_jax.utils import files
 FORMAT = 3
 MANIFEST_FILE = "manifest.json"
 _DATABASE = "index.sqlite"
+_MAX_BYTES = 256 << 20  # of the manifest
 
 
 class DamagedIndexError(ValueError):
@@ -94,7 +95,11 @@ class _ManifestFormat(msgspec.Struct):
 def read_manifest(folder: pathlib.Path) -> Manifest:
   """Returns manifest.json of an index; see `decode_manifest`."""
   path = folder / MANIFEST_FILE
-  return decode_manifest(folder, path.read_bytes() if path.is_file() else b"")
+  try:
+    content = files.read_limited(path, _MAX_BYTES) if path.is_file() else b""
+  except ValueError as error:
+    raise DamagedIndexError(path, "larger than any of ours") from error
+  return decode_manifest(folder, content)
 
 
 def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
@@ -118,8 +123,14 @@ def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
   try:
     version = msgspec.json.decode(content, type=_ManifestFormat).format
     if version == FORMAT:
-      return msgspec.json.decode(content, type=Manifest)
-  except (msgspec.DecodeError, UnicodeDecodeError) as error:
+      manifest = msgspec.json.decode(content, type=Manifest)
+      # It may come from a stranger; links are looked for at opening.
+      works = [str(work.get("folder", "")) for work in manifest.works]
+      passages = [manifest.passages] if manifest.passages else []
+      for name in (*manifest.files, *works, *passages):
+        files.split_name(folder, name)
+      return manifest
+  except (ValueError, RecursionError) as error:
     raise DamagedIndexError(path, f"damaged ({error})") from error
   raise ValueError(
     f"{path}: an index of format {version}, this version reads {FORMAT}; use "

@@ -29,6 +29,7 @@ _MIN_PROBABILITY = 0.005  # of a month or year that is listed
 _CLAUSE = re.compile(r"[^\s，。、；：！？,.;:!?「」『』“”\"《》（）()]+")
 _MIN_CLAUSE, _MAX_CLAUSE = 5, 40  # characters
 _MAX_CLAUSES = 12  # that are looked up
+_MAX_DATE = 64  # characters of a date at the start of a clause
 _MAX_COMMON = 3  # records; a clause that more have is a phrase of the annals
 
 
@@ -159,7 +160,7 @@ def _list_parallels(
 def note_copies(index: IndexFolder, passage: str) -> list[Note]:
   """Returns notes on the records that share clauses with a passage."""
   notes = []
-  for clause in list_clauses(passage, index)[:_MAX_CLAUSES]:
+  for clause in list_clauses(passage, index):
     matches = database.search_text(index.connection, [clause], _MAX_COMMON + 1)
     if not 0 < len(matches) <= _MAX_COMMON:
       continue
@@ -174,17 +175,23 @@ def note_copies(index: IndexFolder, passage: str) -> list[Note]:
 
 
 def list_clauses(passage: str, index: IndexFolder) -> list[str]:
-  """Returns the clauses of a passage without a date at their start."""
-  clauses = []
+  """Returns the first clauses of a passage without the dates at their start."""
+  timeline, clauses = index.calendar.timeline, {}
   for match in _CLAUSE.finditer(passage):
-    clause = match[0]
-    cues = dates.find_date_cues(clause, index.calendar.timeline)
-    while cues and cues[0].start == 0:
-      clause = clause[cues[0].end :]
-      cues = dates.find_date_cues(clause, index.calendar.timeline)
-    if _MIN_CLAUSE <= len(clause) <= _MAX_CLAUSE:
-      clauses.append(clause)
-  return list(dict.fromkeys(clauses))
+    start, end = match.span()
+    while start < end:
+      # Of a clause that is nothing but dates, all the rest would be read
+      # again after each.
+      head = passage[start : min(start + _MAX_DATE, end)]
+      cue = next(dates.iterate_date_cues(head, timeline), None)
+      if cue is None or cue.start > 0:
+        break
+      start += cue.end
+    if _MIN_CLAUSE <= end - start <= _MAX_CLAUSE:
+      clauses[passage[start:end]] = None
+    if len(clauses) == _MAX_CLAUSES:
+      break
+  return list(clauses)
 
 
 def _name_month(index: IndexFolder, record: database.IndexRecord) -> str:

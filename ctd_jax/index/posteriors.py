@@ -146,7 +146,7 @@ def _map_array(path: pathlib.Path) -> np.ndarray:
     raise DamagedIndexError(path, "missing")
   try:
     # An empty file cannot be mapped.
-    return np.asarray(np.load(path, mmap_mode="r"))
+    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
   except (ValueError, OSError, EOFError) as error:
     raise DamagedIndexError(path, f"damaged ({error})") from error
 

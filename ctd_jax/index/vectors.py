@@ -105,7 +105,7 @@ class WorkVectors:
           f"missing or damaged, expected {stop - start} vectors of width "
           f"{width}",
         )
-      parts.append(np.load(path, mmap_mode="r"))
+      parts.append(np.load(path, mmap_mode="r", allow_pickle=False))
     return cls(parts)
 
   def __len__(self) -> int:
@@ -132,7 +132,7 @@ def _part_path(folder: pathlib.Path, start: int, stop: int) -> pathlib.Path:
 
 def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
   try:
-    vectors = np.load(path, mmap_mode="r")
+    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
   except (OSError, ValueError, EOFError):
     return False
   return vectors.shape == (num_records, width) and vectors.dtype == np.float32

@@ -98,7 +98,10 @@ def encode_to_files(
       marker.touch()
   devices.wait_for_all("encodings in files")
   return jax.tree.map(
-    lambda name: np.load(folder / f"{name}.npy", mmap_mode="r"), _FILE_NAMES
+    lambda name: np.load(
+      folder / f"{name}.npy", mmap_mode="r", allow_pickle=False
+    ),
+    _FILE_NAMES,
   )
 
 
@@ -120,7 +123,7 @@ def _write_rows(
       if hasattr(os, "posix_fallocate"):
         with temporary.open("r+b") as file:
           os.posix_fallocate(file.fileno(), 0, temporary.stat().st_size)
-  stored = np.load(path, mmap_mode="r+")
+  stored = np.load(path, mmap_mode="r+", allow_pickle=False)
   stored[rows] = array
   stored.flush()
 

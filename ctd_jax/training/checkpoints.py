@@ -38,6 +38,7 @@ from orbax.checkpoint.utils import TMP_DIR_SUFFIX
 from ctd_jax.training import devices, run_folder
 from ctd_jax.training.run_folder import Folder
 from ctd_jax.training.train_step import TrainState
+from ctd_jax.utils import files
 
 # Items of a checkpoint, each a folder in it.
 _PARAMS, _OPTIMIZER, _MODEL, _DATA = "params", "optimizer", "model", "data"
@@ -194,6 +195,8 @@ class Checkpoints:
     try:
       saved = json.loads(path.read_text())
       names = [name for name in saved if name.partition("/")[0] in items]
+      for name in names:  # of a run that may come from a stranger
+        files.split_name(folder, name)
       found = _hash_files(folder, names[share])
     except (OSError, ValueError, TypeError) as error:
       return f"{path}: {error}"
@@ -203,15 +206,24 @@ class Checkpoints:
   def _set_aside_unreadable_metrics(self) -> None:
     """Renames metrics that cannot be read or are damaged."""
     # Their checkpoints can still be resumed from, but are never the best.
-    for path in sorted(self.directory.glob("*/metrics/metrics")):
+    for folder in sorted(self.directory.glob("[0-9]*")):
+      if not folder.name.isdigit():  # being written
+        continue
+      path = folder / _METRICS / _METRICS
+      damage = self._find_damage(int(folder.name), [_METRICS])
       try:
-        json.loads(path.read_text())
-        damage = self._find_damage(int(path.parts[-3]), [_METRICS])
+        if path.exists():
+          json.loads(path.read_text())
       except (OSError, ValueError) as error:
         damage = str(error)
       if damage:
-        logging.warning("%s cannot be read (%s); skipped", path, damage)
-        path.rename(path.with_suffix(".unreadable"))
+        logging.warning(
+          "%s: damaged metrics (%s); this step is never the best",
+          folder,
+          damage,
+        )
+        if path.exists():
+          path.rename(path.with_suffix(".unreadable"))
 
   @property
   def latest_step(self) -> int | None:

@@ -294,7 +294,7 @@ class TokenStore:
   def __setstate__(self, state: dict[str, Any]) -> None:
     """Takes what `__getstate__` returned."""
     if state["path"] is not None:
-      state["ids"] = np.load(state["path"], mmap_mode="r")
+      state["ids"] = np.load(state["path"], mmap_mode="r", allow_pickle=False)
     vars(self).update(state)
 
 
@@ -335,8 +335,8 @@ def read_or_tokenize(
       logging.warning("tokens are not kept in %s: %s", folder, error)
       return None
     logging.info("wrote the tokens of %d texts to %s", len(texts), ids_path)
-  lengths, full_lengths = np.load(lengths_path)
-  ids = np.load(ids_path, mmap_mode="r")
+  lengths, full_lengths = np.load(lengths_path, allow_pickle=False)
+  ids = np.load(ids_path, mmap_mode="r", allow_pickle=False)
   return TokenStore(ids, lengths, ids_path), full_lengths
 
 

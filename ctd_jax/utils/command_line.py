@@ -108,6 +108,14 @@ def list_config_overrides(argv: Sequence[str]) -> list[str]:
 
 def parse_flags(argv: Sequence[str]) -> list[str]:
   """Returns the arguments that are not flags; --help exits with status 0."""
+  for argument in argv:
+    try:
+      argument.encode()
+    except UnicodeEncodeError:
+      raise ValueError(
+        f"{files.printable_name(argument)}: not UTF-8; rename the file or "
+        "folder"
+      ) from None
   try:
     return flags.FLAGS(list(argv))
   except SystemExit as end:
@@ -122,7 +130,7 @@ def run_app(main: Callable[[list[str]], None]) -> None:
   def parse(argv: Sequence[str]) -> list[str]:
     try:
       return parse_flags(argv)
-    except flags.Error as error:
+    except (flags.Error, ValueError) as error:
       text = _MISSING_FLAG.sub(r"\1 is missing, see --help", str(error))
       sys.exit("error: " + "; ".join(text.splitlines()))
 
@@ -154,15 +162,6 @@ def _parse(
       lambda value: value is not None,
       message=f"--{name} is missing, see --help",
     )
-  for argument in argv:
-    try:
-      argument.encode()
-    except UnicodeEncodeError:
-      exit_with_error(
-        f"{files.printable_name(argument)}: not UTF-8; rename the file or "
-        "folder",
-        error_status,
-      )
   try:
     return parse_flags(resolve_config_path(argv))
   except (AttributeError, KeyError) as error:

@@ -4,6 +4,8 @@ A path is a string, a `pathlib` path or an `epath` path, and may be in a bucket
 (`gs://bucket/name`).
 """
 
+from __future__ import annotations
+
 import contextlib
 import csv
 import io
@@ -16,12 +18,17 @@ import subprocess
 import sys
 import tempfile
 import typing
+import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from typing import IO, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 from etils import epath
 
+if TYPE_CHECKING:
+  import numpy as np
+
+_MAX_ARRAYS = 1 << 30  # bytes of an .npz file, unpacked
 AnyPath = pathlib.Path | epath.Path
 
 
@@ -40,19 +47,30 @@ def inside(folder: str | os.PathLike, name: str | os.PathLike) -> AnyPath:
     ValueError: if the name leads out of the folder, by `..`, as an absolute
       path or through a symbolic link.
   """
-  folder, name = as_path(folder), os.fspath(name)
+  path = folder = as_path(folder)
+  for part in split_name(folder, name):
+    path = path / part
+    if isinstance(path, pathlib.Path) and path.is_symlink():
+      raise ValueError(f"{path} is a symbolic link; expected a file or folder")
+  return path
+
+
+def split_name(
+  folder: str | os.PathLike, name: str | os.PathLike
+) -> tuple[str, ...]:
+  """Returns the parts of a name in a folder, which may be links.
+
+  Raises:
+    ValueError: if the name leads out of the folder.
+  """
+  name = os.fspath(name)
   parts = pathlib.PurePosixPath(name).parts
   # A colon starts a bucket's address, and a backslash parts names elsewhere.
   if not parts or parts[0] == "/" or ".." in parts or "://" in name:
     raise ValueError(f"{name[:200]!r} leads out of {folder}")
   if "\0" in name or "\\" in name:
     raise ValueError(f"{name[:200]!r} in {folder} is not the name of a file")
-  path = folder
-  for part in parts:
-    path = path / part
-    if isinstance(path, pathlib.Path) and path.is_symlink():
-      raise ValueError(f"{path} is a symbolic link; expected a file or folder")
-  return path
+  return parts
 
 
 def check_tree(folder: str | os.PathLike) -> None:
@@ -91,6 +109,26 @@ def read_limited(path: str | os.PathLike, max_bytes: int) -> bytes:
   if len(content) > max_bytes:
     raise ValueError(f"{path}: larger than the {max_bytes:,} bytes expected")
   return content
+
+
+def load_arrays(path: str | os.PathLike) -> dict[str, np.ndarray]:
+  """Returns the arrays of an .npz file; objects, which are code, are refused.
+
+  Raises:
+    ValueError: if it is damaged, or larger unpacked than any of ours.
+  """
+  import numpy as np  # here: --help is fast without it
+
+  try:
+    with zipfile.ZipFile(path) as archive:
+      num_bytes = sum(entry.file_size for entry in archive.infolist())
+    if num_bytes > _MAX_ARRAYS:
+      raise ValueError(f"{num_bytes:,} bytes unpacked")
+    with np.load(path, allow_pickle=False) as arrays:
+      return dict(arrays)
+  # zlib and NumPy raise what they like; MemoryError for the shape of a liar.
+  except Exception as error:
+    raise ValueError(f"{path}: damaged ({error})") from error
 
 
 def open_private(path: str | os.PathLike, mode: str) -> IO[Any]:

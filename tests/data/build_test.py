@@ -96,6 +96,14 @@ def test_a_failed_rebuild_keeps_the_old_one(data_dir, monkeypatch):
   assert list(path.parent.parent.iterdir()) == [path.parent]
 
 
+def test_damaged_statistics_are_named(mini_data_dir, tmp_path):
+  shutil.copytree(mini_data_dir, tmp_path / "copy")
+  [path] = (tmp_path / "copy").rglob(build.STATISTICS_FILE)
+  path.write_text("{}", encoding="utf-8")
+  with pytest.raises(SystemExit, match=r"mini/[\d.]+: damaged .*--overwrite"):
+    build.main(["build", "chunqiutr/mini"], str(tmp_path / "copy"))
+
+
 def test_a_damaged_data_set_is_built_again(data_dir, statistics):
   (path,) = data_dir.rglob("dataset_info.json")
   path.write_bytes(b"")

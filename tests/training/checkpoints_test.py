@@ -1,3 +1,4 @@
+import json
 import pathlib
 import shutil
 
@@ -155,6 +156,16 @@ def test_another_architecture_is_refused_by_field(tmp_path):
   assert "width" not in message
 
 
+def test_digests_do_not_name_files_outside(tmp_path):
+  fill(tmp_path / "run", [0.1]).close()
+  path = tmp_path / "run" / "1" / DIGESTS_FILE
+  digests = json.loads(path.read_text()) | {"params/../../../../outside": "0"}
+  path.write_text(json.dumps(digests))
+  checkpoints = Checkpoints(tmp_path / "run", "validation/hit@1", MODEL)
+  with pytest.raises(CheckpointError, match="outside.*leads out"):
+    checkpoints.restore_params(1, abstract().params)
+
+
 def cut_short(path):
   path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
 
@@ -217,7 +228,7 @@ def flip_bit(path):
   path.write_bytes(content)
 
 
-def test_a_flipped_bit_in_any_file_is_noticed(tmp_path):
+def test_a_flipped_bit_in_any_file_is_noticed(tmp_path, caplog):
   checkpoints = fill(tmp_path / "run", [0.1, 0.2], keep_latest=2)
   folder = tmp_path / "run/2"
   for item in ("params", "optimizer", "model", "data"):
@@ -232,9 +243,11 @@ def test_a_flipped_bit_in_any_file_is_noticed(tmp_path):
           with pytest.raises(UnreadableCheckpointError, match=pattern):
             checkpoints.restore_params(2, abstract().params)
         path.write_bytes(content)
-  flip_bit(folder / "metrics/metrics")
+  (folder / "metrics/metrics").unlink()
+  caplog.clear()
   reopened = Checkpoints(tmp_path / "run", "validation/hit@1", MODEL, 2)
   assert reopened.best_step == 1
+  assert str(folder) in caplog.text
   assert reopened.restore(2, abstract())
   flip_bit(next((folder / "params/d").iterdir()))
   # The step before is read in its place.

@@ -55,7 +55,7 @@ def test_only_our_lines_and_warnings_are_shown():
   assert shown(theirs, logging.WARNING)
 
 
-@pytest.mark.parametrize("module", ["ctd_jax.date", "ctd_jax.index"])
+@pytest.mark.parametrize("module", ["ctd_jax.date", "ctd_jax_datasets.build"])
 def test_an_argument_that_is_not_utf8_is_named(module, tmp_path):
   done = processes.run_python(
     "-m", module, os.fsdecode(b"--input=\xff.txt"), cwd=tmp_path

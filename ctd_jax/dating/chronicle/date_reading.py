@@ -188,6 +188,8 @@ def _name_unknown_eras(
 ) -> list[PrintedDate]:
   """Returns the dates, years of eras that the calendar lacks by their names."""
   dates = list(dates)
+  # Both come in the order of the text.
+  index = 0
   for era in eras.find_unknown_eras(text, calendar):
     statement = (UNKNOWN_ERA_STATEMENT, era.name, era.regnal_year)
     era_year = PrintedDate(
@@ -198,19 +200,20 @@ def _name_unknown_eras(
       NAMED,
       (statement,),
     )
-    for index, date in enumerate(dates):
-      if date.start < era.stop and era.start < date.end:
-        # What the date says below its year stays.
-        smaller_units = [s for s in date.statements if s[0] != "year"]
-        era_year = dataclasses.replace(
-          era_year,
-          end=max(date.end, era.stop),
-          last_part=date.last_part,
-          statements=(statement, *smaller_units),
-        )
-        del dates[index]
-        break
-    dates.append(era_year)
+    while index < len(dates) and dates[index].end <= era.start:
+      index += 1
+    if index < len(dates) and dates[index].start < era.stop:
+      # What the date says below its year stays.
+      date = dates[index]
+      smaller_units = [s for s in date.statements if s[0] != "year"]
+      dates[index] = dataclasses.replace(
+        era_year,
+        end=max(date.end, era.stop),
+        last_part=date.last_part,
+        statements=(statement, *smaller_units),
+      )
+    else:
+      dates.insert(index, era_year)
   return dates
 
 
@@ -268,7 +271,7 @@ def _name_parts_of_reigns(
   names = {reign.name for reign in calendar.timeline.reigns}
   named = []
   for date in dates:
-    part = _PART_OF_REIGN.search(text, 0, date.start)
+    part = _PART_OF_REIGN.search(text, max(date.start - 2, 0), date.start)
     reign = part and _PARTS_OF_REIGNS[part[1]]
     if reign in names and date.statements[0][:2] == ("year", None):
       year = date.statements[0][-1]

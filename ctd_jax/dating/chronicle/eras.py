@@ -92,13 +92,15 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
   folded = None
   found = []
   for match in _YEAR.finditer(text):
-    folded = folded or fold_script(fold_date_glyphs(text))
+    if folded is None:
+      folded = fold_script(fold_date_glyphs(text))
+      head = len(folded) - len(folded.lstrip(_ORNAMENT))
     arguments = folded, match, calendar.timeline
     era = (
       _read_known_era(*arguments)
-      or _read_known_ruler(*arguments)
-      or _read_strange_ruler(*arguments)
-      or _read_strange_era(*arguments)
+      or _read_known_ruler(*arguments, head)
+      or _read_strange_ruler(*arguments, head)
+      or _read_strange_era(*arguments, head)
     )
     if era is not None:
       if not era.known:
@@ -244,11 +246,10 @@ def _index_rulers() -> dict[str, tuple[calendar_tables.Era, ...]]:
 
 
 def _read_known_ruler(
-  folded: str, match: re.Match[str], timeline: Timeline
+  folded: str, match: re.Match[str], timeline: Timeline, head: int
 ) -> UnknownEra | None:
   """Returns the years of a ruler that only the tables know."""
   stop = match.start()
-  head = len(folded) - len(folded.lstrip(_ORNAMENT))
   regnal_year = numerals.parse_numeral(match["year"], "year")
   for start in range(max(head, stop - _MAX_RULER_LENGTH), stop - 1):
     name = folded[start:stop]
@@ -274,14 +275,14 @@ def _read_known_ruler(
 
 
 def _read_strange_ruler(
-  folded: str, match: re.Match[str], timeline: Timeline
+  folded: str, match: re.Match[str], timeline: Timeline, start: int
 ) -> UnknownEra | None:
   """Returns the years of a ruler of no table, at the head of a record."""
   stop = match.start()
-  start = len(folded) - len(folded.lstrip(_ORNAMENT))
-  name = folded[start:stop]
+  name = folded[start : min(stop, start + _MAX_RULER_LENGTH)]
   if (
-    not _RULER.fullmatch(name)
+    start + len(name) != stop
+    or not _RULER.fullmatch(name)
     or _NO_RULER.search(name)
     or not (match["year"] == "元" or _GOES_ON.match(folded, match.end()))
     or any(
@@ -334,18 +335,17 @@ def _read_state(
 
 
 def _read_strange_era(
-  folded: str, match: re.Match[str], timeline: Timeline
+  folded: str, match: re.Match[str], timeline: Timeline, head: int
 ) -> UnknownEra | None:
   """Returns an era that no table has, at the head of a record."""
   stop = match.start()
-  start = len(folded) - len(folded.lstrip(_ORNAMENT))
-  if not start < stop <= start + _MAX_HEAD_LENGTH:
+  if not head < stop <= head + _MAX_HEAD_LENGTH:
     return None
-  start += max(
+  start = head + max(
     (
       length
-      for length in range(1, stop - start)
-      if folded[start : start + length] in _names_of_polities()
+      for length in range(1, stop - head)
+      if folded[head : head + length] in _names_of_polities()
     ),
     default=0,
   )
@@ -360,7 +360,7 @@ def _read_strange_era(
   ):
     return None
   return UnknownEra(
-    len(folded) - len(folded.lstrip(_ORNAMENT)),
+    head,
     match.end(),
     name,
     numerals.parse_numeral(match["year"], "year"),

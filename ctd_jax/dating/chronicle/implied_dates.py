@@ -51,11 +51,8 @@ def join_relative_dates(
     date = _read_relative_date(match, text, by_start)
     if date is not None:
       joined.append(date)
-  taken = [range(date.start, date.end) for date in joined]
-  return [
-    *(date for date in dates if not any(date.start in span for span in taken)),
-    *joined,
-  ]
+  taken = list_positions(joined)
+  return [*(date for date in dates if date.start not in taken), *joined]
 
 
 def _read_relative_date(
@@ -308,10 +305,11 @@ def join_year_names(
 ) -> list[PrintedDate]:
   """Returns the dates, with several names of one year as one date."""
   joined: list[PrintedDate] = []
+  head = len(text) - len(text.lstrip(_OPENING + " \u3000○◎"))
   for date in dates:
     if joined and date.start < joined[-1].end:
       continue  # a bracket that was read
-    if joined and _name_one_year(joined[-1], date, text):
+    if joined and _name_one_year(joined[-1], date, text, head):
       joined[-1] = _join(joined[-1], date, text)
     else:
       joined.append(date)
@@ -351,15 +349,21 @@ def _is_pair(date: PrintedDate) -> bool:
   )
 
 
-def _name_one_year(first: PrintedDate, second: PrintedDate, text: str) -> bool:
-  """Returns whether two dates that follow one another name one year."""
+def _name_one_year(
+  first: PrintedDate, second: PrintedDate, text: str, head: int
+) -> bool:
+  """Returns whether two dates that follow one another name one year.
+
+  Args:
+    head: where the text begins after brackets and blanks.
+  """
   gap = text[first.end : second.start]
   if not is_blank(gap.strip(_CLOSING)) or len(gap) > 2:
     return False
   if _is_pair(first):
     # 「丙申萬曆二十四年」; a month continues with a pair only where nothing
     # comes before it, else it is a day that the sentence ends with.
-    opens_record = not text[: first.start].strip(_OPENING + " \u3000○◎")
+    opens_record = first.start <= head
     if second.first_part == DatePart.YEAR:
       return not gap.strip(_CLOSING + " \u3000") and (
         second.kind == NAMED or opens_record

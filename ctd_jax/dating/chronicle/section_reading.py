@@ -5,6 +5,7 @@ that opens a clause begins a section; the sections cover the record. Texts
 without punctuation are cut by the words before and after a date.
 """
 
+import bisect
 import functools
 import itertools
 import re
@@ -52,7 +53,10 @@ _BRACKETED_STREAM = re.compile(
 # Before a date, or alone.
 _BARE_STREAM = re.compile(rf"\s*({_STREAM_NAMES})[：:，、。\s]*")
 # 「隱公元年經」 as a heading.
-_TRAILING_STREAM = re.compile(r"[：:，、。\s]*([經经傳传]文?)\s*\Z")
+_TRAILING_STREAM = re.compile(
+  # Not from within a run of blanks, which would be read from each.
+  r"(?<![：:，、。\s])[：:，、。\s]*([經经傳传]文?)\s*\Z"
+)
 # What may follow the mark of a stream: 「傳元年春」.
 _DATE_OPENING = re.compile(
   rf"(?:元|{numerals.NUMERAL_PATTERN})年|[春夏秋冬](?=[，、王])"
@@ -136,6 +140,8 @@ def _find_reign(name: str, timeline: Timeline) -> str | None:
 # without punctuation the characters before and after a date decide.
 
 _CLAUSE_ENDS = annals.SENTENCE_ENDS + "，："
+_SENTENCE_END = re.compile(f"[{annals.SENTENCE_ENDS}]")
+_AFTER_BLANKS = re.compile(f"[{BLANKS}]*")
 _LENGTH_OF_A_SEASON = 3  # months
 
 # What opens a flashback, a sentence about what came before.
@@ -191,15 +197,12 @@ _LENGTH_AFTER_MONTH = re.compile(
 _PART_OF_MONTH = re.compile("[中半餘許候俸]")
 
 
-def _find_last_month(drafts: Sequence[SectionDraft]) -> int:
-  """Returns the number of the month of the last date of the year, else 0."""
-  for draft in reversed(drafts):
-    for name, *values in draft.statements:
-      if name == "month":
-        return values[0]
-    if draft.kind >= YEAR:
-      break
-  return 0
+def _read_month(draft: SectionDraft, month_before: int) -> int:
+  """Returns the month of a section, that of its year before it, else 0."""
+  for name, *values in draft.statements:
+    if name == "month":
+      return values[0]
+  return 0 if draft.kind >= YEAR else month_before
 
 
 class Clauses:
@@ -211,10 +214,27 @@ class Clauses:
     # A flashback lasts until the record comes back to its own time.
     pattern = _FLASHBACK if self._is_punctuated else _BARE_FLASHBACK
     self._opens_with_flashback = pattern.match(text) is not None
+    # After each section but the last, which may still get a date.
+    self._last_months = [0]
 
   @functools.cached_property
   def _opens_sentence(self) -> Callable[[int], bool]:
     return annals.make_sentence_start_test(self._text)
+
+  @functools.cached_property
+  def _sentence_starts(self) -> list[int]:
+    return [0, *(match.end() for match in _SENTENCE_END.finditer(self._text))]
+
+  @functools.cached_property
+  def _flashbacks(self) -> set[int]:
+    """Starts of the sentences that are flashbacks."""
+    return {
+      start
+      for start in self._sentence_starts
+      if _FLASHBACK.match(
+        self._text, _AFTER_BLANKS.match(self._text, start).end()
+      )
+    }
 
   @functools.cached_property
   def _opens_clause(self) -> Callable[[int], bool]:
@@ -242,7 +262,9 @@ class Clauses:
     if not self._is_punctuated:
       return self._opens_bare_clause(date, drafts)
     # Before blanks and circles.
-    start = len(self._text[: date.start].rstrip(BLANKS))
+    start = date.start
+    while start and self._text[start - 1] in BLANKS:
+      start -= 1
     if self._opens_sentence(start):
       # 「元年，革車三十乘」 looks ahead unless a year comes before it.
       is_first_year = (
@@ -364,7 +386,7 @@ class Clauses:
       return date.last_part == DatePart.DAY or not is_of_document
     if is_of_document or _LENGTH_AFTER_MONTH.match(after):
       return False
-    last_month = _find_last_month(drafts)
+    last_month = self._find_last_month(drafts)
     if last_month:
       return date.statements[0][1] > last_month
     # A month is entered where a record begins, unless records are long.
@@ -374,6 +396,13 @@ class Clauses:
       _ORDER.search(before[-_WIDTH_OF_ORDER:])
       or self._text[date.start] in "兩两"
     )
+
+  def _find_last_month(self, drafts: Sequence[SectionDraft]) -> int:
+    """Returns the month of the last date of the year, else 0."""
+    months = self._last_months
+    for draft in drafts[len(months) - 1 : -1]:
+      months.append(_read_month(draft, months[-1]))
+    return _read_month(drafts[-1], months[-1])
 
   def _is_birth(self, date: PrintedDate) -> bool:
     """Returns whether a year is a year of birth, long before the events."""
@@ -388,11 +417,8 @@ class Clauses:
       return True
     if not self._is_punctuated:
       return False
-    sentence_start = 1 + max(
-      self._text.rfind(mark, 0, date.start) for mark in annals.SENTENCE_ENDS
-    )
-    sentence = self._text[sentence_start:].lstrip(BLANKS)
-    return _FLASHBACK.match(sentence) is not None
+    sentence = bisect.bisect(self._sentence_starts, date.start) - 1
+    return self._sentence_starts[sentence] in self._flashbacks
 
 
 # The counts of years of rulers of Han who began to count again.
@@ -428,11 +454,12 @@ def read_sections(
     ]
   drafts = _cut_record(text, dates)
   resolve_relative_years(drafts)
+  starts = [draft.start for draft in drafts]
   for position, statement in find_new_eras(text, calendar.timeline):
-    draft = [draft for draft in drafts if draft.start <= position][-1]
+    draft = drafts[bisect.bisect(starts, position) - 1]
     if statement not in draft.statements:
       draft.statements.append(statement)
-  stops = [draft.start for draft in drafts[1:]] + [len(text)]
+  stops = [*starts[1:], len(text)]
   told = set() if is_punctuated(text) else _find_told(drafts)
   return [
     Section(

@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import pathlib
-import zipfile
 import zlib
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -474,15 +473,11 @@ def read_state(folder: pathlib.Path, classes: Sequence[type]) -> Any:
   try:
     content = json.loads(files.read_text(path))
     version, tree = content["version"], content["state"]
-  except (ValueError, KeyError, TypeError) as error:
+  except (ValueError, KeyError, TypeError, RecursionError) as error:
     raise ValueError(f"{path}: damaged ({error}); save it again") from error
   if version != VERSION:
     raise ValueError(f"{path}: version {version}, this is {VERSION}")
-  try:
-    with np.load(folder / SMALL_FILE, allow_pickle=False) as arrays:
-      small = dict(arrays)
-  except (OSError, ValueError, zipfile.BadZipFile) as error:
-    raise ValueError(f"{folder / SMALL_FILE}: damaged ({error})") from error
+  small = files.load_arrays(folder / SMALL_FILE)
   by_name = {each.__name__: each for each in classes}
   try:
     return _restore(tree, folder, small, by_name)
@@ -555,7 +550,7 @@ def _load_array(
 ) -> np.ndarray:
   if name in small:
     return small[name]
-  path = folder / f"{name}.npy"
+  path = files.inside(folder, f"{name}.npy")
   try:
     # As a plain array: a slice of a `memmap` costs several times as much.
     return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))

@@ -49,12 +49,15 @@ def is_hub_id(source: str | os.PathLike[str]) -> bool:
   return _HUB_ID.fullmatch(str(source)) is not None
 
 
-def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
+def find_model_folder(
+  source: str | os.PathLike[str], may_download: bool = True
+) -> pathlib.Path:
   """Returns the local folder of a model.
 
   Args:
     source: a folder, or a hub id "owner/name", which is downloaded once. The
       variables of the hub's library hold, such as HF_HOME and HF_HUB_OFFLINE.
+    may_download: whether the hub may be asked for what is not here.
   """
   folder = pathlib.Path(source).expanduser()
   if folder.is_dir():
@@ -66,7 +69,9 @@ def find_model_folder(source: str | os.PathLike[str]) -> pathlib.Path:
     )
   try:
     snapshot_folder = huggingface_hub.snapshot_download(
-      str(source), allow_patterns=list(_DOWNLOAD_PATTERNS)
+      str(source),
+      allow_patterns=list(_DOWNLOAD_PATTERNS),
+      local_files_only=not may_download,
     )
   except Exception as error:  # network, proxy and hub errors share no base
     reason = str(error).strip().splitlines()[0] if str(error).strip() else error
@@ -167,7 +172,9 @@ def _list_weight_files(folder: pathlib.Path) -> dict[pathlib.Path, list[str]]:
     raise ValueError(f"{folder / INDEX_FILE}: weight_map names no tensor")
   names_by_file: dict[pathlib.Path, list[str]] = {}
   for name, file in weight_map.items():
-    names_by_file.setdefault(folder / file, []).append(name)
+    # As links: the hub's cache consists of them.
+    path = folder.joinpath(*files.split_name(folder, file))
+    names_by_file.setdefault(path, []).append(name)
   missing = sorted(path.name for path in names_by_file if not path.is_file())
   if missing:
     raise FileNotFoundError(

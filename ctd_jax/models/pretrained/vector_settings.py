@@ -128,7 +128,8 @@ def read_vector_settings(
   pooling = None
   for module in modules:
     if module.kind == "Pooling":
-      pooling = _read_pooling(folder / module.path / "config.json")
+      parts = files.split_name(folder, module.path)
+      pooling = _read_pooling(folder.joinpath(*parts, "config.json"))
     elif module.kind not in ("Transformer", "Normalize"):
       raise ValueError(
         f"{folder / MODULES_FILE}: a step {module.kind!r}; vectors of "

@@ -273,8 +273,7 @@ class FrozenFeatures:
     key = "\0".join([name, str(self.max_length), kind, *texts])
     path = self.cache_dir / f"{hashlib.sha256(key.encode()).hexdigest()}.npz"
     if path.exists():
-      with np.load(path) as arrays:
-        return dict(arrays)
+      return files.load_arrays(path)
     arrays = encode()
     with files.atomic_path(path) as temporary:
       np.savez(temporary, **arrays)

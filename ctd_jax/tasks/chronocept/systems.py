@@ -188,8 +188,7 @@ def read_model(path: pathlib.Path) -> tuple[Arrays, TargetScaler]:
     ValueError: if the file is not a saved model.
   """
   try:
-    with np.load(path) as file:
-      arrays = dict(file)
+    arrays = files.load_arrays(path)
     # Popped, so that the model's own arrays remain.
     scaler = TargetScaler(
       *(arrays.pop(_SCALER_PREFIX + name) for name in ("mean", "sd"))
