@@ -30,6 +30,7 @@ PROFILE_FOLDER = "profile"
 TOKENS_FOLDER = "tokens"  # of the texts, see `config.input.tokens_dir`
 WANDB_FILE = "wandb_id.txt"  # of the run in Weights & Biases
 
+_RUNS_CODE = "run_model_code"  # field of a published system, see `systems`
 _DEFAULT_PARENT = "runs"
 # Fields that older configs lack; their default is what was done without them.
 _LATER_FIELDS = (
@@ -117,6 +118,10 @@ def parse_config(
     ValueError: if it lacks fields that configs have had since.
   """
   config = ml_collections.ConfigDict(complete_fields(fields))
+  for section in config.values():
+    # The folder may be a stranger's: who allows its code says so in --config.
+    if isinstance(section, ml_collections.ConfigDict) and _RUNS_CODE in section:
+      section[_RUNS_CODE] = False
   base_config = training_config.base_config()
   missing_fields = training_config.field_names(base_config)
   missing_fields -= training_config.field_names(config)

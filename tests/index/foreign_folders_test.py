@@ -21,6 +21,7 @@ from ctd_jax.index.asking import Index
 from ctd_jax.index.corrections import Correction, CorrectionStore
 from ctd_jax.models import tokenizer
 from ctd_jax.models.pretrained import folders, vector_settings
+from ctd_jax.training import config as training_config
 from ctd_jax.training import run_folder
 from ctd_jax.utils import files
 from tests.index import small_index
@@ -357,6 +358,14 @@ def test_config_of_a_run_is_data(tmp_path, canary):
   (tmp_path / run_folder.CONFIG_FILE).write_text('{"name": "__import__"}')
   with pytest.raises(ValueError, match=r"config\.json"):
     run_folder.read_config(tmp_path)
+
+
+def test_config_of_a_run_does_not_allow_code(tmp_path):
+  fields = run_folder.to_json_types(training_config.base_config().to_dict())
+  fields["published"] = {"source": str(tmp_path), "run_model_code": True}
+  (tmp_path / run_folder.CONFIG_FILE).write_text(json.dumps(fields))
+  config = run_folder.read_config(tmp_path)
+  assert config.published.run_model_code is False
 
 
 @pytest.mark.parametrize("kind", ["class of a feature", "file outside"])
