@@ -121,6 +121,7 @@ class _Writer:
   def __init__(self, folder: pathlib.Path, archive: zipfile.ZipFile):
     self._folder, self._archive = folder, archive
     self._places: dict[pathlib.Path, str] = {}
+    self._copied: set[pathlib.Path] = set()
     self.members: dict[str, ManifestFile] = {}
     self.notes: list[str] = []
 
@@ -141,8 +142,10 @@ class _Writer:
     if path.is_file():
       self._add_file(name, path)
     for part in sorted(path.rglob("*")):
-      if part.is_file():
-        self._add_file(f"{name}/{part.relative_to(path).as_posix()}", part)
+      inner = part.relative_to(path)
+      is_hidden = any(step.startswith(".") for step in inner.parts)
+      if part.is_file() and not is_hidden:
+        self._add_file(f"{name}/{inner.as_posix()}", part)
 
   def add_sources(self, index_manifest: Manifest) -> Manifest:
     """Adds the sources of all works; returns the manifest with their places."""
@@ -153,7 +156,10 @@ class _Writer:
       request = msgspec.convert(dated_with["source"], SourceRequest)
       if request not in checked:
         checked[request] = self._hash_works(request)
-      if checked[request].get(work["name"]) != work["sha256"]:
+      # What an index of a stranger names may be a file of yours. Only the text
+      # that it was made from is copied.
+      is_same = checked[request].get(work["name"]) == work["sha256"]
+      if not is_same:
         self.notes.append(
           f"{work['name']}: its source {request.source} is gone or has changed "
           "since it was added; its records are in the backup"
@@ -166,12 +172,16 @@ class _Writer:
         )
       else:
         request = msgspec.structs.replace(
-          request, source=self._add_source(path)
+          request, source=self._add_source(path, is_same)
         )
       changes = {"source": msgspec.to_builtins(request)}
       if dated_with.get("fixed"):
         fixed = self._folder / dated_with["fixed"]
-        changes["fixed"] = self._add_source(fixed)
+        is_same = (
+          fixed.is_file()
+          and manifest.hash_file(fixed).sha256 == dated_with["fixed_sha256"]
+        )
+        changes["fixed"] = self._add_source(fixed, is_same)
       works.append(work | {"dated_with": dated_with | changes})
     if dense := index_manifest.dense:
       self.notes.append(
@@ -187,16 +197,21 @@ class _Writer:
       self.notes.append(f"{request.source}: cannot be read: {error}")
       return {}
 
-  def _add_source(self, path: pathlib.Path) -> str:
-    """Adds a source once; returns its place, relative to the index."""
+  def _add_source(self, path: pathlib.Path, is_same: bool) -> str:
+    """Returns the place of a source, relative to the index.
+
+    Args:
+      is_same: whether it is what the index was made from, and is added, once.
+    """
     path = pathlib.Path(os.path.abspath(path))
     uploads = pathlib.Path(os.path.abspath(self._folder / _UPLOADS))
     if path.is_relative_to(uploads):
       return f"{_UPLOADS}/{path.relative_to(uploads).as_posix()}"
     if path not in self._places:
-      place = f"{_SOURCES}/{len(self._places) + 1}/{path.name}"
-      self._places[path] = place
-      self._add_tree(place, path)
+      self._places[path] = f"{_SOURCES}/{len(self._places) + 1}/{path.name}"
+    if is_same and path not in self._copied:
+      self._copied.add(path)
+      self._add_tree(self._places[path], path)
     return self._places[path]
 
   def add_records(

@@ -10,13 +10,14 @@ import os
 import pathlib
 import shutil
 import sqlite3
+import zipfile
 
 import msgspec
 import numpy as np
 import pytest
 
 from ctd_jax.dating.passages import fitting
-from ctd_jax.index import correction_journal, database, manifest
+from ctd_jax.index import backup, correction_journal, database, manifest
 from ctd_jax.index.asking import Index
 from ctd_jax.index.corrections import Correction, CorrectionStore
 from ctd_jax.models import tokenizer
@@ -25,6 +26,7 @@ from ctd_jax.training import config as training_config
 from ctd_jax.training import run_folder
 from ctd_jax.utils import files
 from tests.index import small_index
+from tests.web import annals_index
 
 SECRET = "the content of a file outside"
 
@@ -299,6 +301,18 @@ def test_state_of_passages_does_not_name_files_outside(tmp_path, outside):
   path.write_text(json.dumps(content))
   with pytest.raises(ValueError, match=r"outside/secret.*leads out"):
     fitting.read_state(folder, ())
+
+
+def test_a_backup_copies_no_file_that_the_index_was_not_made_from(tmp_path):
+  index = annals_index.build_index(tmp_path, use_passages=False)
+  backup.write_backup(index, tmp_path / "whole.zip")
+  (tmp_path / "annals.txt").write_text(SECRET)  # the index names its path
+  result = backup.write_backup(index, tmp_path / "without.zip")
+  assert "gone or has changed" in " ".join(result.notes)
+  for name, number in (("whole.zip", 1), ("without.zip", 0)):
+    with zipfile.ZipFile(tmp_path / name) as archive:
+      copied = [it for it in archive.namelist() if "annals.txt" in it]
+      assert len(copied) == number
 
 
 def test_columns_of_a_journal_are_ours(tmp_path):
