@@ -91,10 +91,12 @@ def load_day_chances(
   if not path.is_file():
     return _find_day_chances(calendar)
   try:
-    days = np.load(path, mmap_mode="r", allow_pickle=False)
-    return days.astype(np.float64)
-  except (ValueError, OSError, EOFError) as error:
-    raise DamagedIndexError(path, f"damaged ({error})") from error
+    chances = files.map_array(path)
+  except ValueError as error:
+    raise DamagedIndexError(path, str(error)) from error
+  if chances.shape != (len(calendar), sexagenary.CYCLE_LENGTH):
+    raise DamagedIndexError(path, f"damaged, its shape is {chances.shape}")
+  return chances.astype(np.float64)
 
 
 def _find_day_chances(calendar: Calendar) -> Float[np.ndarray, "K 60"]:

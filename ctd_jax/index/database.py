@@ -29,7 +29,7 @@ from ctd_jax.index.manifest import (
   Manifest,
   decode_manifest,
 )
-from ctd_jax.utils import notes
+from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
 
 # Variant glyphs that neither the conversion to one script nor
@@ -267,8 +267,17 @@ def open_database(
     if readonly:
       # A builder reads all of it once, and would hold it.
       connection.execute("PRAGMA mmap_size=1073741824")
+    else:
+      # A commit is on disk before the manifest, whatever SQLite was built with.
+      connection.execute("PRAGMA synchronous=FULL")
   except sqlite3.DatabaseError as error:
     connection.close()
+    if "unable to open" in str(error) and has_pending_changes(path):
+      raise DamagedIndexError(
+        path,
+        f"a stopped build has left changes in {path.name}-wal, which cannot be "
+        "read without writing in the folder",
+      ) from error
     raise DamagedIndexError(path, f"damaged ({error})") from error
   except DamagedIndexError:
     connection.close()
@@ -304,9 +313,18 @@ def make_uri(path: pathlib.Path, readonly: bool) -> str:
   """Returns the URI that opens an existing SQLite database."""
   mode = "rw"
   if readonly:
-    # Readers of WAL write next to the file; where they cannot, nobody does.
-    mode = "ro" if os.access(path.parent, os.W_OK) else "ro&immutable=1"
+    mode = "ro"
+    # Readers of WAL write next to the file. Where they cannot, the file is read
+    # alone, unless its last changes are beside it.
+    if not os.access(path.parent, os.W_OK) and not has_pending_changes(path):
+      mode = "ro&immutable=1"
   return f"{path.resolve().as_uri()}?mode={mode}"
+
+
+def has_pending_changes(path: pathlib.Path) -> bool:
+  """Whether changes of an SQLite database are not in its file yet."""
+  log = path.with_name(f"{path.name}-wal")
+  return log.exists() and log.stat().st_size > 0
 
 
 @contextlib.contextmanager
@@ -320,21 +338,21 @@ def write(connection: sqlite3.Connection) -> Iterator[None]:
 def create_database(folder: str | os.PathLike) -> None:
   """Creates an empty database, unless there is one."""
   path = pathlib.Path(folder) / DATABASE_FILE
-  with contextlib.closing(
-    sqlite3.connect(path, isolation_level=None)
-  ) as connection:
+  if path.exists():
+    return
+  # Whole or not at all: a file without tables would be a damaged index.
+  with (
+    files.atomic_path(path) as temporary,
+    contextlib.closing(
+      sqlite3.connect(temporary, isolation_level=None)
+    ) as connection,
+  ):
     connection.execute("PRAGMA journal_mode=WAL")
-    with write(connection):
-      (has_tables,) = connection.execute(
-        "SELECT count(*) FROM sqlite_master WHERE name = 'properties'"
-      ).fetchone()
-      if not has_tables:
-        for statement in _SCHEMA.strip().rstrip(";").split(";\n"):
-          connection.execute(statement)
-        connection.executemany(
-          "INSERT INTO properties VALUES (?, ?)",
-          [("generation", "0"), ("next_row", "1")],
-        )
+    connection.executescript(_SCHEMA)
+    connection.executemany(
+      "INSERT INTO properties VALUES (?, ?)",
+      [("generation", "0"), ("next_row", "1")],
+    )
 
 
 def get_property(connection: sqlite3.Connection, name: str) -> str | None:

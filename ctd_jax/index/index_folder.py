@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import collections
 import contextlib
 import functools
 import hashlib
@@ -49,6 +50,8 @@ class IndexFolder:
     manifest: contents of manifest.json.
     works: of the index, in the order they were added.
     dense: search by vectors; None without.
+    verify: raises DamagedIndexError if the bytes of a folder's files, named
+      relative to the index, have changed; once for each.
     name_month: cached `calendars.name_month` by ordinal and printed reigns.
   """
 
@@ -67,6 +70,11 @@ class IndexFolder:
     self._thread = threading.local()
     self._kind_masks: dict[tuple[int, tuple[str, ...]], np.ndarray] = {}
     self.dense: DenseSearch | None = None
+    self._files_by_folder = collections.defaultdict(dict)
+    for name, entry in manifest.files.items():
+      self._files_by_folder[os.path.dirname(name)][name] = entry
+    # Hashing takes a second for some hundred megabytes: once per folder.
+    self.verify = functools.cache(self._verify)
     # The same months are named in answer after answer.
     self.name_month = functools.lru_cache(_MAX_NAMES)(self._name_month)
 
@@ -96,10 +104,10 @@ class IndexFolder:
       files.check_tree(folder)
     manifest_lib.read_manifest(folder)  # another version is refused here
     with contextlib.closing(database.open_database(folder)) as connection:
-      manifest, sha256, works = _verify(folder, connection)
+      manifest, sha256, works = _read_verified(folder, connection)
     index = cls(folder, manifest, sha256, works)
     index.dense = open_dense_search(
-      folder, manifest.dense, encoder, dense_weight
+      folder, manifest.dense, encoder, dense_weight, index.verify
     )
     return index
 
@@ -131,6 +139,7 @@ class IndexFolder:
   @functools.cached_property
   def calendar(self) -> Calendar:
     """The months of the index."""
+    self.verify(calendars.CALENDAR_FOLDER)
     return calendars.load_index_calendar(self.folder)
 
   @functools.cached_property
@@ -166,6 +175,10 @@ class IndexFolder:
       (database.HEADING,),
     )
     for month, count in rows:
+      if month not in range(len(counts)):
+        raise DamagedIndexError(
+          self.folder / database.DATABASE_FILE, f"damaged, best_month {month}"
+        )
       counts[month] = count
     return counts[:-1]
 
@@ -188,6 +201,7 @@ class IndexFolder:
       raise FileNotFoundError(
         f"{self.folder}: this index does not date passages: {reason}"
       )
+    self.verify(self.manifest.passages)
     folder = self.folder / self.manifest.passages
     try:
       return PassageDater.open(folder, self.calendar)
@@ -224,8 +238,18 @@ class IndexFolder:
   def _name_month(self, ordinal: int, printed_reigns: frozenset[int]) -> str:
     return calendars.name_month(self.calendar, ordinal, printed_reigns)
 
+  def _verify(self, name: str) -> None:
+    # Those below were hashed at opening.
+    large = {
+      name: entry
+      for name, entry in self._files_by_folder[name].items()
+      if entry.bytes > _MAX_HASHED
+    }
+    manifest_lib.check_files(self.folder, large)
+
   def posteriors_of(self, work: database.IndexedWork) -> ranking.WorkPosteriors:
     """Returns the posteriors of a work."""
+    self.verify(work.folder)
     return self._posteriors[work.work_id]
 
   def mask_kinds(
@@ -260,7 +284,7 @@ class IndexFolder:
     )
 
 
-def _verify(
+def _read_verified(
   folder: pathlib.Path, connection: sqlite3.Connection
 ) -> tuple[manifest_lib.Manifest, str, list[database.IndexedWork]]:
   """Returns manifest, its sha256 and works, after what is verified fast."""

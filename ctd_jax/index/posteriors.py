@@ -31,7 +31,14 @@ MIN_PROBABILITY = 1e-4
 CREDIBLE = 0.9
 # A posterior as flat as this is as well spread evenly.
 _MAX_MONTHS = 4096
-_ARRAYS = ("starts", "months", "probabilities", "outside", "event_log_p")
+_MAX_CHANCE = 1 + 1e-3  # of float32 that are added up
+_ARRAYS = {
+  "starts": np.int64,
+  "months": np.int32,
+  "probabilities": np.float32,
+  "outside": np.float32,
+  "event_log_p": np.float32,
+}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
@@ -49,12 +56,17 @@ class PosteriorArrays:
     return len(self.outside)
 
   @functools.cached_property
-  def rest(self) -> Float32[np.ndarray, " n"]:
-    """Probability spread evenly over the months."""
+  def held(self) -> Float[np.ndarray, " n"]:
+    """Probability of the months that are kept."""
     sums = np.zeros(len(self.probabilities) + 1)
     np.cumsum(self.probabilities, dtype=np.float64, out=sums[1:])
-    held = sums[self.starts[1:]] - sums[self.starts[:-1]]
-    return np.maximum(1 - held - self.outside, 0).astype(np.float32)
+    return sums[self.starts[1:]] - sums[self.starts[:-1]]
+
+  @functools.cached_property
+  def rest(self) -> Float32[np.ndarray, " n"]:
+    """Probability spread evenly over the months."""
+    rest = 1 - self.held - self.outside
+    return np.maximum(rest, 0).astype(np.float32)
 
   def p_months(self, index: int) -> Float32[np.ndarray, " K"]:
     """Returns p(month) of a record; with `outside` it adds up to 1."""
@@ -90,22 +102,32 @@ class PosteriorArrays:
   def save(self, folder: pathlib.Path) -> None:
     """Writes the arrays to a folder."""
     for name in _ARRAYS:
-      with files.atomic_path(folder / f"{name}.npy") as path:
-        np.save(path, getattr(self, name))
+      np.save(folder / f"{name}.npy", getattr(self, name))
 
   @classmethod
   def open(cls, folder: pathlib.Path, num_months: int) -> PosteriorArrays:
     """Returns the arrays of a folder, mapped into memory."""
-    arrays = {name: _map_array(folder / f"{name}.npy") for name in _ARRAYS}
+    paths = {name: folder / f"{name}.npy" for name in _ARRAYS}
+    arrays = {
+      name: _map_array(path, _ARRAYS[name]) for name, path in paths.items()
+    }
     sizes = len(arrays["starts"]) - 1, len(arrays["months"])
     if (
       len(arrays["outside"]) != sizes[0]
       or len(arrays["event_log_p"]) != sizes[0]
       or len(arrays["probabilities"]) != sizes[1]
-      or arrays["starts"][-1] != sizes[1]
     ):
       raise DamagedIndexError(folder, "damaged, its arrays differ in length")
-    return cls(**arrays, num_months=num_months)
+    _check(paths["starts"], _are_starts(arrays["starts"], sizes[1]))
+    _check(paths["months"], _are_below(arrays["months"], num_months))
+    for name in ("probabilities", "outside"):
+      _check(paths[name], _are_below(arrays[name], _MAX_CHANCE))
+    # Minus infinity is a kind that never answers.
+    _check(paths["event_log_p"], bool((arrays["event_log_p"] < 1e-3).all()))
+    opened = cls(**arrays, num_months=num_months)
+    sums = opened.held + opened.outside
+    _check(paths["probabilities"], _are_below(sums, _MAX_CHANCE))
+    return opened
 
   @classmethod
   def concatenate(cls, parts: list[PosteriorArrays]) -> PosteriorArrays:
@@ -119,7 +141,8 @@ class PosteriorArrays:
       starts=np.concatenate([*starts, offsets[-1:]]).astype(np.int64),
       **{
         name: np.concatenate([getattr(part, name) for part in parts])
-        for name in _ARRAYS[1:]
+        for name in _ARRAYS
+        if name != "starts"
       },
       num_months=parts[0].num_months,
     )
@@ -141,14 +164,40 @@ class PosteriorArrays:
     )
 
 
-def _map_array(path: pathlib.Path) -> np.ndarray:
-  if not path.is_file():
-    raise DamagedIndexError(path, "missing")
+def _map_array(path: pathlib.Path, dtype: type) -> np.ndarray:
   try:
-    # An empty file cannot be mapped.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-  except (ValueError, OSError, EOFError) as error:
-    raise DamagedIndexError(path, f"damaged ({error})") from error
+    array = files.map_array(path)
+  except FileNotFoundError:
+    raise DamagedIndexError(path, "missing") from None
+  except ValueError as error:
+    raise DamagedIndexError(path, str(error)) from error
+  if array.ndim != 1 or array.dtype != dtype:
+    raise DamagedIndexError(
+      path, f"damaged, {array.dtype} of shape {array.shape}"
+    )
+  return array
+
+
+# Of arrays that may come from a stranger, one pass over each.
+
+
+def _check(path: pathlib.Path, is_right: bool) -> None:
+  if not is_right:
+    raise DamagedIndexError(path, "damaged, it holds impossible values")
+
+
+def _are_starts(starts: np.ndarray, total: int) -> bool:
+  return bool(
+    len(starts)
+    and starts[0] == 0
+    and starts[-1] == total
+    and (np.diff(starts) >= 0).all()
+  )
+
+
+def _are_below(values: np.ndarray, stop: int | float) -> bool:
+  """Whether all values are 0 or more and below a number; NaN is not."""
+  return bool(((values >= 0) & (values < stop)).all())
 
 
 def _find_smallest(
@@ -288,10 +337,10 @@ def summarize_posteriors(
 
 
 _FILES = {
-  "starts": "posting_starts.npy",
-  "records": "posting_records.npy",
-  "probabilities": "posting_probabilities.npy",
-  "rest": "rest.npy",
+  "starts": ("posting_starts.npy", np.int64),
+  "records": ("posting_records.npy", np.int32),
+  "probabilities": ("posting_probabilities.npy", np.float32),
+  "rest": ("rest.npy", np.float32),
 }
 POSTING_FILES = frozenset(_FILES.values())
 
@@ -348,20 +397,31 @@ class MonthPostings:
 
   def save(self, folder: pathlib.Path) -> None:
     """Writes the postings to the folder of a work."""
-    for name, file_name in _FILES.items():
-      with files.atomic_path(folder / file_name) as path:
-        np.save(path, getattr(self, name))
+    for name, (file_name, _) in _FILES.items():
+      np.save(folder / file_name, getattr(self, name))
 
   @classmethod
-  def open(cls, folder: pathlib.Path) -> MonthPostings:
+  def open(
+    cls, folder: pathlib.Path, num_records: int, num_months: int
+  ) -> MonthPostings:
     """Returns the postings of a work, mapped into memory."""
-    arrays = {
-      name: _map_array(folder / file_name) for name, file_name in _FILES.items()
+    paths = {
+      name: folder / file_name for name, (file_name, _) in _FILES.items()
     }
-    if arrays["starts"][-1] != len(arrays["records"]) or len(
-      arrays["records"]
-    ) != len(arrays["probabilities"]):
+    arrays = {
+      name: _map_array(path, _FILES[name][1]) for name, path in paths.items()
+    }
+    total = len(arrays["records"])
+    if (
+      len(arrays["starts"]) != num_months + 1
+      or len(arrays["probabilities"]) != total
+      or len(arrays["rest"]) != num_records
+    ):
       raise DamagedIndexError(folder, "damaged, its postings differ in length")
+    _check(paths["starts"], _are_starts(arrays["starts"], total))
+    _check(paths["records"], _are_below(arrays["records"], num_records))
+    for name in ("probabilities", "rest"):
+      _check(paths[name], _are_below(arrays[name], _MAX_CHANCE))
     return cls(**arrays)
 
 

@@ -204,14 +204,9 @@ class WorkPosteriors:
   @functools.cached_property
   def postings(self) -> posteriors.MonthPostings:
     """The posteriors by month."""
-    postings = posteriors.MonthPostings.open(self.folder / self.work.folder)
-    if postings.num_months != self.num_months:
-      raise DamagedIndexError(
-        self.folder / self.work.folder,
-        f"damaged, postings of {postings.num_months} months where the calendar "
-        f"has {self.num_months}",
-      )
-    return postings
+    return posteriors.MonthPostings.open(
+      self.folder / self.work.folder, self.work.num_records, self.num_months
+    )
 
   @functools.cached_property
   def kind_log_p(self) -> Float32[np.ndarray, " n"]:

@@ -105,7 +105,7 @@ class WorkVectors:
           f"missing or damaged, expected {stop - start} vectors of width "
           f"{width}",
         )
-      parts.append(np.load(path, mmap_mode="r", allow_pickle=False))
+      parts.append(files.map_array(path))
     return cls(parts)
 
   def __len__(self) -> int:
@@ -132,8 +132,8 @@ def _part_path(folder: pathlib.Path, start: int, stop: int) -> pathlib.Path:
 
 def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
   try:
-    vectors = np.load(path, mmap_mode="r", allow_pickle=False)
-  except (OSError, ValueError, EOFError):
+    vectors = files.map_array(path)
+  except (OSError, ValueError):
     return False
   return vectors.shape == (num_records, width) and vectors.dtype == np.float32
 
@@ -174,8 +174,10 @@ class DenseSearch:
     entry: EncoderEntry,
     source: str | os.PathLike | None,
     weight: float,
+    verify: Callable[[str], None],
   ):
     """Opens files and encoder on first use; see `open_dense_search`."""
+    self._verify = verify
     self._folder, self.entry, self._source = folder, entry, source
     self.weight = weight
     self._vectors: dict[int, WorkVectors] = {}
@@ -189,6 +191,7 @@ class DenseSearch:
     """Returns the vectors of a work."""
     if work.work_id not in self._vectors:
       name = name_folder(self.entry.sha256, work.records_sha256)
+      self._verify(name)
       self._vectors[work.work_id] = WorkVectors.open(
         self._folder / name, work.num_records, self.entry.dimensions
       )
@@ -236,12 +239,14 @@ def open_dense_search(
   entry: EncoderEntry | None,
   encoder: str | os.PathLike | None,
   weight: float | None,
+  verify: Callable[[str], None],
 ) -> DenseSearch | None:
   """Returns the dense search of an index; None if it has or needs none.
 
   Args:
     encoder: its current location; `encoders.NO_ENCODER` not to ask it.
     weight: weight of vectors against words; `DENSE_WEIGHT` if None.
+    verify: raises an error if a folder of the index is damaged.
   """
   if entry is None and encoder not in (None, encoders.NO_ENCODER):
     raise ValueError(
@@ -259,7 +264,7 @@ def open_dense_search(
     raise ValueError(f"dense_weight={weight}: expected 0 to 1")
   if encoder is not None:
     encoder = encoders.find_encoder_path(encoder)
-  return DenseSearch(folder, entry, encoder, weight)
+  return DenseSearch(folder, entry, encoder, weight, verify)
 
 
 def _join(works: Sequence[IndexedWork], values: Mapping) -> np.ndarray:

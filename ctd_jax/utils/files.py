@@ -202,7 +202,38 @@ def atomic_path(
     new_file.touch()
     mode = 0o600 if is_private else stat.S_IMODE(new_file.stat().st_mode)
     os.chmod(temporary, mode)
+    # After a power cut the file is the old or the new one, and never empty.
+    sync(temporary)
     os.replace(temporary, path)
+  sync(path.parent)
+
+
+def map_array(path: str | os.PathLike) -> "np.ndarray":
+  """Returns the array of a .npy file, mapped into memory read-only.
+
+  Raises:
+    FileNotFoundError: if there is no such file.
+    ValueError: if it is not such a file, or holds Python objects.
+  """
+  # Here and not above: most commands need no arrays to say what is wrong.
+  import numpy as np
+
+  try:
+    # As a plain array: a slice of a `memmap` costs several times as much.
+    return np.asarray(np.lib.format.open_memmap(path, mode="r"))
+  except FileNotFoundError:
+    raise
+  except Exception as error:  # a header may hold anything
+    raise ValueError(f"damaged ({error})") from error
+
+
+def sync(path: str | os.PathLike) -> None:
+  """Waits until a file, or the names in a folder, are on disk."""
+  descriptor = os.open(path, os.O_RDONLY)
+  try:
+    os.fsync(descriptor)
+  finally:
+    os.close(descriptor)
 
 
 def write_text(path: str | os.PathLike, text: str) -> None:

@@ -108,16 +108,8 @@ def read_state(
 def write_state(path: pathlib.Path, state: object) -> None:
   """Writes a file atomically and waits until it is on disk."""
   content = msgspec.json.format(msgspec.json.encode(state), indent=1)
-  with files.atomic_path(path) as temporary, temporary.open("wb") as file:
-    file.write(content + b"\n")
-    file.flush()
-    os.fsync(file.fileno())
+  files.write_text(path, content.decode() + "\n")
   files.make_private(path)
-  folder = os.open(path.parent, os.O_RDONLY)
-  try:
-    os.fsync(folder)
-  finally:
-    os.close(folder)
 
 
 @contextlib.contextmanager

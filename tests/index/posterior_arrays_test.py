@@ -112,7 +112,7 @@ def test_arrays_on_disk_are_mapped(tmp_path):
 def test_mass_is_that_of_the_posteriors(tmp_path, spans):
   arrays = make_arrays(draw_posteriors(30))
   posteriors.make_month_postings(arrays).save(tmp_path)
-  postings = posteriors.MonthPostings.open(tmp_path)
+  postings = posteriors.MonthPostings.open(tmp_path, 30, MONTHS)
   chances = np.stack([arrays.p_months(row) for row in range(len(arrays))])
   months = np.concatenate([np.arange(a, b + 1) for a, b in spans])
   weights = np.linspace(0, 1, MONTHS)

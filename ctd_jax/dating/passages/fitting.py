@@ -437,6 +437,10 @@ STATE_FILE, SMALL_FILE = "state.json", "small.npz"
 _SMALL_BYTES = 65_536  # arrays up to this size share a file
 
 
+class _ArrayError(ValueError):
+  """A file of an array cannot be read."""
+
+
 def write_state(folder: pathlib.Path, state: Any) -> None:
   """Writes nested dataclasses, arrays and plain values to a new folder."""
   folder.mkdir(parents=True, exist_ok=True)
@@ -481,7 +485,9 @@ def read_state(folder: pathlib.Path, classes: Sequence[type]) -> Any:
   by_name = {each.__name__: each for each in classes}
   try:
     return _restore(tree, folder, small, by_name)
-  except (KeyError, TypeError) as error:
+  except _ArrayError:
+    raise
+  except (AttributeError, KeyError, TypeError, ValueError) as error:
     raise ValueError(f"{path}: damaged ({error}); save it again") from error
 
 
@@ -552,7 +558,6 @@ def _load_array(
     return small[name]
   path = files.inside(folder, f"{name}.npy")
   try:
-    # As a plain array: a slice of a `memmap` costs several times as much.
-    return np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
-  except (OSError, ValueError, EOFError) as error:
-    raise ValueError(f"{path}: missing or damaged ({error})") from error
+    return files.map_array(path)
+  except (OSError, ValueError) as error:
+    raise _ArrayError(f"{path}: missing or {error}") from error
