@@ -212,7 +212,7 @@ def map_array(path: str | os.PathLike) -> "np.ndarray":
   """Returns the array of a .npy file, mapped into memory read-only.
 
   Raises:
-    FileNotFoundError: if there is no such file.
+    OSError: if it cannot be opened.
     ValueError: if it is not such a file, or holds Python objects.
   """
   # Here and not above: most commands need no arrays to say what is wrong.
@@ -221,7 +221,7 @@ def map_array(path: str | os.PathLike) -> "np.ndarray":
   try:
     # As a plain array: a slice of a `memmap` costs several times as much.
     return np.asarray(np.lib.format.open_memmap(path, mode="r"))
-  except FileNotFoundError:
+  except (ImportError, OSError):  # of the system, not of the file
     raise
   except Exception as error:  # a header may hold anything
     raise ValueError(f"damaged ({error})") from error
