@@ -342,7 +342,7 @@ _FILES = {
   "probabilities": ("posting_probabilities.npy", np.float32),
   "rest": ("rest.npy", np.float32),
 }
-POSTING_FILES = frozenset(_FILES.values())
+POSTING_FILES = frozenset(file for file, _ in _FILES.values())
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)

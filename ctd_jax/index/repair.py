@@ -234,6 +234,7 @@ class _Repair:
   def _forgive(self, damaged: set[str], *names: str) -> None:
     """Takes files that were made again into the manifest."""
     damaged.difference_update(names)
+    index_commit.sync_files(self._folder, names)
     entries = {name: manifest.hash_file(self._folder / name) for name in names}
     self._manifest = msgspec.structs.replace(
       self._manifest, files={**self._manifest.files, **entries}
@@ -425,6 +426,9 @@ class _Repair:
       shutil.rmtree(target, ignore_errors=True)
       os.rename(staged.folder, target)
       staged = dataclasses.replace(staged, folder=target)
+    index_commit.sync_files(
+      self._folder, [f"{entry.folder}/{name}" for name in staged.files]
+    )
     if needs_rows:
       with (
         contextlib.closing(

@@ -362,11 +362,11 @@ def make_manifest(
     for path in (folder / parent).iterdir():
       if path.is_file():
         entries[f"{parent}/{path.name}"] = manifest.hash_file(path)
-  _sync(folder, entries.keys() - (previous.files if previous else {}))
+  sync_files(folder, entries.keys() - (previous.files if previous else {}))
   return msgspec.structs.replace(result, files=dict(sorted(entries.items())))
 
 
-def _sync(folder: pathlib.Path, names: Collection[str]) -> None:
+def sync_files(folder: pathlib.Path, names: Collection[str]) -> None:
   """Waits until new files of an index, and all names of them, are on disk."""
   paths = [pathlib.PurePosixPath(name) for name in names]
   parents = {parent for path in paths for parent in path.parents}
