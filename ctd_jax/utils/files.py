@@ -208,7 +208,7 @@ def atomic_path(
   sync(path.parent)
 
 
-def map_array(path: str | os.PathLike) -> "np.ndarray":
+def map_array(path: str | os.PathLike) -> np.ndarray:
   """Returns the array of a .npy file, mapped into memory read-only.
 
   Raises:
