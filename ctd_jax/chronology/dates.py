@@ -25,6 +25,7 @@ from ctd_jax.chronology.numerals import (
   to_simplified,
 )
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR, TimeKey, Timeline
+from ctd_jax.utils import deadlines
 from ctd_jax.utils.notes import Note
 
 SEASONS = "春夏秋冬"
@@ -209,6 +210,7 @@ def iterate_matches(
   """
   grammar = build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
+    deadlines.check()
     groups = match.groupdict()
     starts = [match.start(name) for name in groups if match[name]]
     month = _read_month(match)

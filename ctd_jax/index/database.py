@@ -29,7 +29,7 @@ from ctd_jax.index.manifest import (
   Manifest,
   decode_manifest,
 )
-from ctd_jax.utils import files, notes
+from ctd_jax.utils import deadlines, files, notes
 from ctd_jax.utils.notes import Note
 
 # Variant glyphs that neither the conversion to one script nor
@@ -144,6 +144,7 @@ def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
 
 
 DATABASE_FILE = "index.sqlite"
+_STEPS_PER_LOOK = 100_000  # of SQLite, a few milliseconds
 KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
 TEXT, HEADING = "text", "heading"  # kinds of records outside benchmarks
 # Condition for a list of any length; its value comes from `json.dumps`.
@@ -265,6 +266,7 @@ def open_database(
     check_schema(connection, path, _SCHEMA)
     connection.execute("SELECT count(*) FROM properties").fetchone()
     if readonly:
+      connection.set_progress_handler(deadlines.is_overdue, _STEPS_PER_LOOK)
       # A builder reads all of it once, and would hold it.
       connection.execute("PRAGMA mmap_size=1073741824")
     else:

@@ -78,10 +78,10 @@ def search_words(
 
 def _make_steps(phrases: Sequence[Sequence[str]]) -> list[str]:
   """Returns the FTS5 queries for phrases of tokens, ever looser."""
+  # A character said twice may be found once, and costs as much each time.
   near = [
-    f"NEAR({' '.join(map(_quote, phrase))}, {_MAX_APART + len(phrase) - 2})"
-    if len(phrase) > 1
-    else _quote(*phrase)
+    f"NEAR({' '.join(map(_quote, dict.fromkeys(phrase)))}, "
+    f"{_MAX_APART + len(phrase) - 2})"
     for phrase in phrases
   ]
   pairs = [

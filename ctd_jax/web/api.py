@@ -1,6 +1,5 @@
 """JSON API: the same objects as `ctd-jax ask --json`, described by OpenAPI."""
 
-import contextlib
 import dataclasses
 import importlib.resources
 import json
@@ -132,10 +131,7 @@ def _answer(request: Request, served: ServedIndex, ask: AskRequest) -> Response:
     min_probability=ask.p,
     why=ask.why,
   )
-  # Explaining reads records as passages, which one thread at a time can do.
-  lock = served.passage_lock if ask.why else contextlib.nullcontext()
-  with lock:
-    answer = asking.find_records(served.index, question, scope)
+  answer = asking.find_records(served.index, question, scope)
   return JSONResponse(answer.to_dict())
 
 

@@ -36,6 +36,7 @@ from ctd_jax.utils import command_line, host_memory
 from ctd_jax.web import (
   api,
   build_jobs,
+  connections,
   correction_pages,
   month_page,
   record_page,
@@ -46,7 +47,7 @@ from ctd_jax.web import (
 )
 from ctd_jax.web.build_jobs import JobRunner
 from ctd_jax.web.requests import (
-  AnswerThreads,
+  AnswerPools,
   PageError,
   endpoint,
 )
@@ -140,7 +141,7 @@ def make_app(settings: WebSettings) -> FastAPI:
     lifespan=_warm_up,
   )
   app.state.settings = settings
-  app.state.threads = AnswerThreads()
+  app.state.pools = AnswerPools()
   app.state.holder = holder
   app.state.jobs = JobRunner(settings.index, settings)
   app.state.uploads = UploadStore(
@@ -190,7 +191,7 @@ async def _warm_up(app: FastAPI) -> AsyncIterator[None]:
   if not app.state.settings.read_only:
     app.state.uploads.remove_leftovers()
   yield
-  app.state.threads.close()
+  app.state.pools.close()
   app.state.upload_reader.close()
   app.state.jobs.close()
   # Only the first process says so: another may be about to end the job.
@@ -301,7 +302,7 @@ def _make_config(application: object, **options: object) -> uvicorn.Config:
     application,
     log_level="warning",
     server_header=False,
-    http="h11",
+    http=connections.BoundedProtocol,
     h11_max_incomplete_event_size=_MAX_LINE,
     timeout_worker_healthcheck=_SECONDS_TO_ANSWER,
     **options,

@@ -105,13 +105,8 @@ def find_row(served: ServedIndex, path: str) -> int:
 
 def read_record(served: ServedIndex, row: int) -> AnswerRecord:
   """Returns a record with the reasons for its date."""
-  index = served.index
   check_row(served, row)
-  (record,) = database.fetch_records(index.connection, [row])
-  if record.dated_by != database.MODEL:
-    return index.record(row)
-  with served.passage_lock:  # it is read again as a passage
-    return index.record(row)
+  return served.index.record(row)
 
 
 def check_row(served: ServedIndex, row: int) -> None:
@@ -280,13 +275,12 @@ def date_passage(served: ServedIndex, text: str) -> Answer:
   if served.index.manifest.passages is None:
     raise PageError(422, _find_refusal(served))
   question = served.index.question_reader.read(text, PASSAGE)
-  with served.passage_lock:
-    try:
-      return asking.date_passage(served.index, question)
-    except ValueError as error:
-      raise PageError(
-        422, "error.passage", {"problem": notes.of_error(error)}
-      ) from error
+  try:
+    return asking.date_passage(served.index, question)
+  except ValueError as error:
+    raise PageError(
+      422, "error.passage", {"problem": notes.of_error(error)}
+    ) from error
 
 
 def _find_refusal(served: ServedIndex) -> str:

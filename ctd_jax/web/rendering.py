@@ -58,6 +58,7 @@ _SAVED_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'"
 _MAX_LANGUAGE_TAGS = 200  # characters read of a header
 # Statuses with a text of their own.
 EXPLAINED = (400, 401, 403, 404, 405, 409, 413, 422, 429, 500, 503)
+_RETRY_AFTER = "10"  # seconds
 # Parameter errors with a text of their own.
 _KNOWN_TYPES = ("int_parsing", "int_parsing_size")
 
@@ -449,8 +450,9 @@ def make_error_response(
     "detail": detail,
     "number": number,
   }
+  headers = {"Retry-After": _RETRY_AFTER} if status == 503 else None
   if request.url.path.startswith("/api/"):
-    return JSONResponse({"error": problem}, status)
+    return JSONResponse({"error": problem}, status, headers)
   is_question = request.url.path == "/" and status == 422
   content = render_plain(
     request,
@@ -459,7 +461,7 @@ def make_error_response(
     kind=status if status in EXPLAINED else 400,
     question=request.query_params.get("q", "") if is_question else "",
   )
-  return HTMLResponse(content, status)
+  return HTMLResponse(content, status, headers)
 
 
 def answer_error(request: Request, error: Exception) -> Response:

@@ -11,10 +11,12 @@ import functools
 import hashlib
 import hmac
 import inspect
+import math
 import os
 import re
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
@@ -26,6 +28,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
+from ctd_jax.utils import deadlines
 from ctd_jax.web import job_files
 from ctd_jax.web.served_index import IndexHolder, ServedIndex
 from ctd_jax.web.settings import WebSettings
@@ -43,8 +46,14 @@ _NAME_AGE = 365 * 86_400  # seconds that a browser keeps a reader's name
 _MAX_NAME = 200
 _NONCE = re.compile("[0-9a-f]{32}")
 _KEY = re.compile("[0-9a-f]{16,64}")
-_THREADS_PER_CORE = 4
-_MIN_THREADS, _MAX_THREADS = 8, 32
+_PAGE_THREADS = min(max(4 * (os.cpu_count() or 1), 8), 32)
+_QUESTION_THREADS = 4
+NUM_THREADS = _PAGE_THREADS + _QUESTION_THREADS + 1
+_MAX_WAITING = 32  # questions, for a thread
+_MAX_SHORT = 4_000  # bytes of a question that is answered at once
+_SECONDS_PER_WARNING = 10
+# Pages that compute an answer, if there is a question.
+_QUESTION_PATHS = ("/", "/date", "/api/ask", "/api/timeline")
 
 
 class PageError(Exception):
@@ -62,15 +71,20 @@ class PageError(Exception):
     self.values = values or {}
 
 
-class AnswerThreads:
-  """The threads that answer questions."""
+class BusyError(Exception):
+  """Too many requests wait for the same threads."""
 
-  def __init__(self, size: int | None = None):
-    by_cores = _THREADS_PER_CORE * (os.cpu_count() or 1)
-    self.size = size or min(max(by_cores, _MIN_THREADS), _MAX_THREADS)
-    self._executor = concurrent.futures.ThreadPoolExecutor(self.size, "answer")
+
+class AnswerThreads:
+  """Threads that answer one kind of requests; those that wait need none."""
+
+  def __init__(self, name: str, size: int, max_waiting: float = math.inf):
+    self.size = size
+    self._executor = concurrent.futures.ThreadPoolExecutor(self.size, name)
+    self._max_pending = self.size + max_waiting
     self._lock = threading.Lock()
-    self.num_overdue = 0  # threads still working on abandoned requests
+    self.num_pending = 0  # requests that wait or are being answered
+    self._name = name
 
   async def run(
     self, function: Callable[..., Result], *arguments: object, seconds: float
@@ -81,37 +95,73 @@ class AnswerThreads:
       seconds: limit for waiting and running together.
 
     Raises:
-      TimeoutError: if that takes longer, or all threads are stuck.
+      BusyError: if too many wait.
+      TimeoutError: if it takes longer; the function ends at its next look at
+        the clock, see `deadlines`.
     """
-    if self.num_overdue >= self.size:
-      raise TimeoutError
-    future = self._executor.submit(function, *arguments)
+    if self.num_pending >= self._max_pending:
+      logging.log_every_n_seconds(
+        logging.WARNING,
+        "too many %s requests at once; more are refused",
+        _SECONDS_PER_WARNING,
+        self._name,
+      )
+      raise BusyError
+    deadline = time.monotonic() + seconds
+
+    def work() -> Result:
+      with deadlines.until(deadline):
+        return function(*arguments)
+
+    with self._lock:
+      self.num_pending += 1
+    future = self._executor.submit(work)
+    future.add_done_callback(self._count_end)
     try:
       return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
     except (TimeoutError, asyncio.CancelledError):
-      self._give_up(future)
+      if not (future.cancel() or future.done()):
+        logging.warning(
+          "a %s request was given up after %g s", self._name, seconds
+        )
       raise
 
   def close(self) -> None:
     """Starts no more work and drops what is queued."""
     self._executor.shutdown(wait=False, cancel_futures=True)
 
-  def _give_up(self, future: concurrent.futures.Future) -> None:
-    """Drops queued work; counts running work as overdue until it ends."""
-    if future.cancel() or future.done():
-      return
-    with self._lock:
-      self.num_overdue += 1
-    future.add_done_callback(self._count_end)
-    logging.warning(
-      "%d of %d threads still work on requests that were given up",
-      self.num_overdue,
-      self.size,
-    )
-
   def _count_end(self, _: concurrent.futures.Future) -> None:
     with self._lock:
-      self.num_overdue -= 1
+      self.num_pending -= 1
+
+
+class AnswerPools:
+  """Threads for pages, for questions, and for what takes a second or more.
+
+  A flood of long passages leaves the pages and short questions alone.
+  """
+
+  def __init__(self):
+    self.pages = AnswerThreads("page", _PAGE_THREADS)
+    self.questions = AnswerThreads("question", _QUESTION_THREADS, _MAX_WAITING)
+    # One: passages compute in Python, where two are no faster.
+    self.long_work = AnswerThreads("long", 1, _MAX_WAITING)
+
+  def choose(self, request: Request, is_long: bool = False) -> AnswerThreads:
+    """Returns the threads for a request."""
+    headers = request.headers
+    size = len(request.scope["query_string"])
+    size += int(headers.get("content-length", "0"))
+    # In chunks, a body does not say how long it is.
+    if is_long or size > _MAX_SHORT or "transfer-encoding" in headers:
+      return self.long_work
+    path = request.url.path.removeprefix("/save")
+    return self.questions if size and path in _QUESTION_PATHS else self.pages
+
+  def close(self) -> None:
+    """Starts no more work and drops what is queued."""
+    for threads in (self.pages, self.questions, self.long_work):
+      threads.close()
 
 
 def settings_of(request: Request) -> WebSettings:
@@ -128,14 +178,19 @@ async def answer_in_time(
   request: Request,
   function: Callable[..., Result],
   *arguments: object,
+  is_long: bool = False,
 ) -> Result:
   """Returns the result of a function run in a thread.
 
   A request that changes nothing is retried if it failed because the index was
   being replaced.
 
+  Args:
+    is_long: whether it may take seconds.
+
   Raises:
-    PageError: 503, if it takes longer than the settings allow.
+    PageError: 503, if it takes longer than the settings allow, or too many
+      wait.
   """
   holder: IndexHolder = request.app.state.holder
   seconds = settings_of(request).seconds
@@ -148,6 +203,7 @@ async def answer_in_time(
     # Rows and files that are being replaced may raise anything; other
     # errors are raised again.
     except Exception:
+      deadlines.check()
       if request.method not in SAFE_METHODS:
         raise
       newer = holder.wait_for_newer(served)
@@ -155,8 +211,11 @@ async def answer_in_time(
         raise
       return function(*(newer if it is served else it for it in arguments))
 
+  threads = request.app.state.pools.choose(request, is_long)
   try:
-    return await request.app.state.threads.run(answer, seconds=seconds)
+    return await threads.run(answer, seconds=seconds)
+  except BusyError as error:
+    raise PageError(503, "error.busy") from error
   except TimeoutError as error:
     raise PageError(503, "error.time", {"seconds": f"{seconds:g}"}) from error
 
@@ -173,7 +232,11 @@ def endpoint(function: Callable[..., Result]) -> Callable[..., Any]:
   @functools.wraps(function)
   async def answer(request: Request, **values: Any) -> Result:
     call = functools.partial(function, **values)
-    return await answer_in_time(request, call, request, index_of(request))
+    # Reasons take up to 30 ms a record.
+    is_long = any(getattr(value, "why", False) for value in values.values())
+    return await answer_in_time(
+      request, call, request, index_of(request), is_long=is_long
+    )
 
   # FastAPI reads the parameters from here; `served` is not one of them.
   parameters = [
@@ -285,6 +348,22 @@ def is_from_elsewhere(request: Request, host_names: frozenset[str]) -> bool:
   return not (
     address.netloc.lower() == request.headers.get("host", "").lower()
     or name in host_names
+  )
+
+
+def follows_link(request: Request) -> bool:
+  """Whether a browser opens a page as a reader does who follows a link.
+
+  Citations of records and searches are links on other sites, so these stay
+  open. Images, frames, scripts and prefetching, which a page of another site
+  can start without its reader, do not.
+  """
+  headers = request.headers
+  return (
+    request.method in SAFE_METHODS
+    and headers.get("sec-fetch-mode") == "navigate"
+    and headers.get("sec-fetch-dest") == "document"
+    and "sec-purpose" not in headers
   )
 
 

@@ -114,8 +114,17 @@ class RequestGuard:
       return rendering.make_error_response(
         request, 400, f"Host: {host[:80]!r}; --host_names=NAME allows a name"
       )
+    if {"content-length", "transfer-encoding"} <= set(request.headers.keys()):
+      # A proxy may take the other one, and the rest for another request.
+      response = rendering.make_error_response(request, 400)
+      response.headers["Connection"] = "close"
+      return response
     if request.url.path.startswith(STATIC_PATH):
       return None
+    if requests.is_from_elsewhere(
+      request, self._host_names
+    ) and not requests.follows_link(request):
+      return rendering.answer_error(request, PageError(403, "error.elsewhere"))
     length = request.headers.get("content-length", "0")
     max_body = self._settings.max_body_of(request.url.path)
     if not length.isdecimal() or int(length) > max_body:
@@ -135,8 +144,6 @@ class RequestGuard:
       return rendering.make_error_response(request, 401)
     if request.method in SAFE_METHODS:
       return None
-    if requests.is_from_elsewhere(request, self._host_names):
-      return rendering.answer_error(request, PageError(403, "error.elsewhere"))
     is_change = request.url.path not in requests.READING_PATHS
     if self._settings.read_only and is_change:
       return rendering.answer_error(request, PageError(403, "error.read_only"))

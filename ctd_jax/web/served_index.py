@@ -85,7 +85,6 @@ class ServedIndex:
 
   def __init__(self, index: Index):
     self.index = index
-    self.passage_lock = threading.Lock()
     self.find_density = functools.lru_cache(_MAX_DENSITIES)(self._find_density)
     self._remembered: dict[Callable, Callable] = {}
 

@@ -4,6 +4,7 @@ import dataclasses
 import re
 import sqlite3
 import threading
+import time
 from concurrent import futures
 from unittest import mock
 
@@ -13,6 +14,7 @@ from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import western
 from ctd_jax.index import question_reading, ranking
 from ctd_jax.index.answers import Span
+from ctd_jax.utils import deadlines
 from ctd_jax.web import (
   queries,
   record_page,
@@ -215,15 +217,19 @@ def test_failure_is_logged_under_the_number_that_the_page_has(
   assert "a secret of this machine" in caplog.text
 
 
-def test_flood_of_slow_questions_is_refused_and_ends(index_folder, monkeypatch):
-  release, begun = threading.Event(), []
+def test_flood_of_slow_questions_ends_and_leaves_pages_alone(
+  index_folder, monkeypatch
+):
+  begun = []
 
   def search(*_):
     begun.append(1)
-    release.wait(20)
+    while True:
+      time.sleep(0.01)
+      deadlines.check()
 
-  with open_client(index_folder, seconds=0.1) as client:
-    threads = client.app.state.threads
+  with open_client(index_folder, seconds=1) as client:
+    threads = client.app.state.pools.questions
     with monkeypatch.context() as patch:
       patch.setattr(search_page, "search", search)
       with futures.ThreadPoolExecutor(threads.size + 4) as pool:
@@ -231,14 +237,38 @@ def test_flood_of_slow_questions_is_refused_and_ends(index_folder, monkeypatch):
           pool.submit(read, client, "/", 503, q=f"鄭人 {number}")
           for number in range(threads.size + 4)
         ]
-      assert all("longer than 0.1 seconds" in it.result() for it in asked)
-      assert threads.num_overdue == threads.size
-      # Those that waited for a thread were never begun; now all end at once.
-      assert len(begun) == threads.size
-      read(client, "/", 503, q="鄭人")
-    release.set()
-    wait_for(lambda: not threads.num_overdue)
+        wait_for(lambda: len(begun) == threads.size)
+        read(client, "/month/4")
+        read(client, "/record/notes/notes-0")
+      assert all("longer than 1 seconds" in it.result() for it in asked)
+      wait_for(lambda: not threads.num_pending)  # all have ended
     assert "克段" in read(client, "/", q="鄭人")
+
+
+def test_question_too_many_is_refused_at_once(index_folder):
+  with open_client(index_folder) as client:
+    client.app.state.pools.questions.num_pending = 1_000
+    for path in ("/", "/api/ask", "/save/"):
+      refused = client.get(path, params={"q": "鄭人"})
+      assert refused.status_code == 503
+      assert int(refused.headers["retry-after"]) > 0
+    for path in ("/", "/month/4", "/api/index"):
+      assert client.get(path).status_code == 200
+
+
+def test_long_work_has_threads_of_its_own(index_folder):
+  with open_client(index_folder) as client:
+    pools = client.app.state.pools
+    pools.long_work.num_pending = 1_000
+    why = {"q": "鄭人", "why": True}
+    assert client.get("/api/ask", params=why).status_code == 503
+    assert client.post("/api/ask", json=why).status_code == 503
+    assert client.get("/date", params={"q": "元年" * 900}).status_code == 503
+    # In chunks it says nothing of its length.
+    chunks = iter([b"q=" + b"1" * 9000])
+    form = {"content-type": "application/x-www-form-urlencoded"}
+    assert client.post("/date", content=chunks, headers=form).status_code == 503
+    assert client.get("/?q=鄭人").status_code == 200
 
 
 def test_pages_answer_while_a_build_ends(folder, writer):

@@ -95,6 +95,37 @@ def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
     assert forged.status_code == 401
 
 
+@pytest.mark.parametrize("path", ["/", "/?q=鄭人", "/month/4", "/api/ask?q=鄭"])
+def test_other_sites_can_link_to_pages_and_nothing_else(client, path):
+  for site in ("cross-site", "same-site"):
+    for mode, dest, status in (
+      ("navigate", "document", 200),
+      ("navigate", "iframe", 403),
+      ("navigate", "object", 403),
+      ("no-cors", "image", 403),
+      ("no-cors", "script", 403),
+      ("no-cors", "empty", 403),
+      ("cors", "empty", 403),
+    ):
+      headers = {"sec-fetch-site": site, "sec-fetch-mode": mode}
+      headers["sec-fetch-dest"] = dest
+      assert client.get(path, headers=headers).status_code == status, headers
+  headers |= {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+  ahead = {"sec-purpose": "prefetch;prerender"}
+  assert client.get(path, headers=headers | ahead).status_code == 403
+  # A script of another site, in a browser that knows no such headers.
+  headers = {"origin": "http://example.org"}
+  assert client.get(path, headers=headers).status_code == 403
+
+
+def test_length_and_chunks_together_are_refused(client):
+  headers = {"content-length": "5", "transfer-encoding": "chunked"}
+  for path in ("/api/ask", "/static/site.css", "/date"):
+    answer = client.post(path, headers=headers, content=b"q=abc")
+    assert answer.status_code == 400
+    assert answer.headers["connection"] == "close"
+
+
 def test_link_with_the_token_lets_in(index_folder):
   with open_client(index_folder, token=TOKEN) as client:
     link = f"/token?token={TOKEN}"

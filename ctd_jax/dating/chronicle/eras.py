@@ -27,6 +27,7 @@ from ctd_jax.dating.chronicle.sections import (
   fold_date_glyphs,
 )
 from ctd_jax.texts.works import Entry
+from ctd_jax.utils import deadlines
 from ctd_jax.utils.notes import Note
 
 _YEAR = re.compile(rf"(?P<year>元|{numerals.NUMERAL_PATTERN})年")
@@ -92,6 +93,7 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
   folded = None
   found = []
   for match in _YEAR.finditer(text):
+    deadlines.check()
     if folded is None:
       folded = fold_script(fold_date_glyphs(text))
       head = len(folded) - len(folded.lstrip(_ORNAMENT))

@@ -40,6 +40,7 @@ from ctd_jax.dating.chronicle.sections import (
   is_blank,
   is_punctuated,
 )
+from ctd_jax.utils import deadlines
 
 _HEADING_BRACKETS = "【】《》〈〉〔〕[]「」『』（）()#＃*＊"
 _ORNAMENT = PUNCTUATION + _HEADING_BRACKETS
@@ -501,6 +502,7 @@ def _cut_record(text: str, dates: Sequence[PrintedDate]) -> list[SectionDraft]:
   ]
   clauses = Clauses(text)
   for date in dates:
+    deadlines.check()
     draft = drafts[-1]
     between = text[draft.date_end : date.start]
     if (

@@ -47,6 +47,7 @@ from ctd_jax.dating.passages.citations import (
   TextTable,
   WordingIndex,
 )
+from ctd_jax.utils import deadlines
 
 _CACHED_STATEMENTS = 128  # of dates, whose months are kept in memory
 
@@ -412,14 +413,17 @@ class PassageScorer:
     passage, dates = reading.passage, reading.dates
     wording = state.wording.read_wording(reading.body, excluded)
     overlap = wording.overlap_documents()
+    deadlines.check()
     columns = state.words.find_strings(reading.body)
     words = state.words.score_strings(columns, self._list_counted(excluded))
     own_words = words.sum(axis=0, dtype=np.float32)
     cited = state.cited.score(
       axis, passage, wording, overlap, state.months, excluded
     )
+    deadlines.check()
     events, comments = self._link_hidden(passage, wording, overlap, excluded)
     known = self._link_known(passage, wording, excluded)
+    deadlines.check()
     pooled, weight = self._pool_parallels(events, dates, own_words, cited)
     weights = state.pool_weights
     terms = dict(dates.split_log_scores(0))
