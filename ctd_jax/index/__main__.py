@@ -60,7 +60,7 @@ from collections.abc import Sequence
 from absl import flags
 
 from ctd_jax.dating.chronicle import chronicle_input
-from ctd_jax.utils import beam, command_line
+from ctd_jax.utils import beam, command_line, files
 from ctd_jax.utils.notes import Note
 
 _FLAGS_OF_ADDING = (
@@ -96,6 +96,8 @@ def main(runner_arguments: Sequence[str]) -> None:
 
   values = flags.FLAGS
   folder = _find_path(values.index)
+  if folder.is_dir():
+    files.check_tree(folder)  # before anything is written there
   result, problems = None, []
   for name in ("restore", "repair"):
     if values[name].value:

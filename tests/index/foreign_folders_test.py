@@ -26,6 +26,7 @@ from ctd_jax.training import config as training_config
 from ctd_jax.training import run_folder
 from ctd_jax.utils import files
 from tests.index import small_index
+from tests.tools import processes
 from tests.web import annals_index
 
 SECRET = "the content of a file outside"
@@ -269,6 +270,20 @@ def test_an_index_of_a_stranger_is_refused_by_name(
   with pytest.raises(ValueError, match=name) as raised:
     use_index(folder)
   assert SECRET not in str(raised.value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("flag", ["--add={0}", "--repair", "--check"])
+def test_no_command_writes_through_a_link(folder, outside, canary, flag):
+  name = link_the_works(folder, outside, canary)
+  before = sorted(outside.parent.rglob("*"))
+  flag = flag.format(outside.parent.parent)
+  process = processes.run_python(
+    "-m", "ctd_jax.index", f"--index={folder}", flag
+  )
+  assert process.returncode == 1
+  assert f"{folder}/{name} is a link" in process.stderr
+  assert sorted(outside.parent.rglob("*")) == before
 
 
 @pytest.mark.parametrize("path", ["gs://bucket/run", "stranger/model"])
