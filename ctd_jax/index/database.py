@@ -17,7 +17,7 @@ import os
 import pathlib
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import opencc
@@ -261,10 +261,11 @@ def open_database(
     isolation_level=None,
     check_same_thread=False,
     timeout=30,
+    factory=_Connection,
   )
+  connection.path = path
   try:
     check_schema(connection, path, _SCHEMA)
-    connection.execute("SELECT count(*) FROM properties").fetchone()
     if readonly:
       connection.set_progress_handler(deadlines.is_overdue, _STEPS_PER_LOOK)
       # A builder reads all of it once, and would hold it.
@@ -280,11 +281,49 @@ def open_database(
         f"a stopped build has left changes in {path.name}-wal, which cannot be "
         "read without writing in the folder",
       ) from error
+    if type(error) is not sqlite3.DatabaseError:  # of the system
+      raise ValueError(f"{path}: cannot be read ({error})") from error
     raise DamagedIndexError(path, f"damaged ({error})") from error
   except DamagedIndexError:
     connection.close()
     raise
   return connection
+
+
+# As SQLite names damage in an OperationalError; the others are of the system,
+# such as a full disk or a lock.
+_DAMAGE = re.compile("Could not decode|no such")
+
+
+def _name_damage(call: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns a method of cursors that raises DamagedIndexError for damage."""
+
+  @functools.wraps(call)
+  def method(cursor: sqlite3.Cursor, *arguments: Any) -> Any:
+    try:
+      return call(cursor, *arguments)
+    except sqlite3.DatabaseError as error:
+      if type(error) is sqlite3.DatabaseError or _DAMAGE.match(str(error)):
+        path = cursor.connection.path
+        raise DamagedIndexError(path, f"damaged ({error})") from error
+      raise
+
+  return method
+
+
+class _Cursor(sqlite3.Cursor):
+  execute = _name_damage(sqlite3.Cursor.execute)
+  fetchone = _name_damage(sqlite3.Cursor.fetchone)
+  fetchmany = _name_damage(sqlite3.Cursor.fetchmany)
+  fetchall = _name_damage(sqlite3.Cursor.fetchall)
+  __next__ = _name_damage(sqlite3.Cursor.__next__)
+
+
+class _Connection(sqlite3.Connection):
+  path: pathlib.Path
+
+  def execute(self, *arguments: Any) -> sqlite3.Cursor:
+    return self.cursor(_Cursor).execute(*arguments)
 
 
 def check_schema(

@@ -242,12 +242,20 @@ class IndexHolder:
     While a build ends, an old state may read rows of the new one.
     """
     deadline = time.monotonic() + _SECONDS_TO_REPLACE
+    is_tried = False
     while time.monotonic() < deadline:
       newest = self.newest
       if newest is not served:
         return newest
       if served is None or served.is_current():
         return None
+      # The database is ahead of the manifest, for a moment or, if the build was
+      # stopped there, until the next one.
+      with self._lock:
+        if self.opened is served and not is_tried:
+          self._reopen(self._read_mark())
+          is_tried = True
+          continue
       time.sleep(_SECONDS_PER_LOOK)
     return None
 

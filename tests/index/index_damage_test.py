@@ -129,6 +129,24 @@ def test_changes_of_the_database_are_found(folder, statement):
   assert index_check.check_index(folder)
 
 
+@pytest.mark.parametrize("table", ["records", "full_text_data"])
+def test_a_damaged_page_of_the_database_is_named(folder, table):
+  path = folder / "index.sqlite"
+  with contextlib.closing(sqlite3.connect(path)) as connection:
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    (root,) = connection.execute(
+      "SELECT rootpage FROM sqlite_master WHERE name = ?", (table,)
+    ).fetchone()
+    (size,) = connection.execute("PRAGMA page_size").fetchone()
+  with path.open("r+b") as file:
+    file.seek((root - 1) * size)
+    file.write(b"\xff" * size)
+  assert index_check.check_index(folder)
+  with pytest.raises(DamagedIndexError, match=r"index\.sqlite") as raised:
+    Index.open(folder).ask("大雪", intent="words")
+  assert "--repair" in str(raised.value)
+
+
 ARRAYS = (
   ("starts", lambda values: np.r_[values[0], 9, values[2:]]),
   ("starts", lambda values: values + 1),

@@ -92,7 +92,7 @@ def find_dated(folder: pathlib.Path) -> dict[pathlib.Path, int]:
   """Returns the works of an index that are dated, and when they were."""
   return {
     path: path.stat().st_mtime_ns
-    for path in folder.glob("works/*/work.json")
+    for path in folder.glob("works/*/months.npy")
     if not path.parent.name.startswith(".")
   }
 
