@@ -3,7 +3,6 @@
 import dataclasses
 import re
 import sqlite3
-import threading
 import time
 from concurrent import futures
 from unittest import mock
