@@ -30,7 +30,7 @@ import functools
 import importlib.util
 import pathlib
 import re
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 
 from ctd_jax.utils.notes import Note
 
@@ -134,6 +134,12 @@ class Reign:
   first_month: int = 1  # month of 元年 in which the count began, 1-12
 
 
+@functools.lru_cache(maxsize=64)
+def _share(values: Hashable) -> Hashable:
+  """Returns the first of equal values."""
+  return values
+
+
 @dataclasses.dataclass(frozen=True, repr=False)
 class Timeline:
   """Calendar: the months that exist, in order."""
@@ -143,6 +149,12 @@ class Timeline:
   reigns: tuple[Reign, ...]
   # Ordinary months that an intercalary month follows.
   leap_months: frozenset[tuple[int, int, int]] = frozenset()
+
+  def __post_init__(self):
+    # A cache compares its key with an equal one at each look-up, row by row
+    # unless they share their rows, as after an index is opened again.
+    object.__setattr__(self, "reigns", _share(self.reigns))
+    object.__setattr__(self, "leap_months", _share(self.leap_months))
 
   @functools.cached_property
   def months(self) -> tuple[TimeKey, ...]:

@@ -52,7 +52,11 @@ EMPTY_PREVIEW = {
   "seconds": 0.0,
 }
 _NO_DATES = {"manner": "", "warnings": []}
-MAX_SECONDS = 300.0
+# For reading an upload: a minute of a slow machine, more for large ones.
+_SECONDS, MAX_SECONDS = 60.0, 300.0
+_SECONDS_PER_BYTE = 1e-5  # 50 times what a usual text takes
+# Small uploads do not wait for large ones.
+_MAX_SMALL = 1 << 20  # bytes
 _REQUEST_FILE = "request.json"
 _MAX_PREVIEW = 64 << 20  # bytes
 _NICENESS = 5
@@ -292,7 +296,7 @@ class UploadReader:
     self._max_seconds = max_seconds
     self._lock = threading.Lock()
     self._threads: dict[str, threading.Thread] = {}
-    self._process: subprocess.Popen | None = None
+    self._processes: set[subprocess.Popen] = set()
     self._is_closed = False
 
   def read(
@@ -314,18 +318,20 @@ class UploadReader:
       thread = self._threads.get(upload.name)
       if not (self._is_closed or (thread and thread.is_alive())):
         thread = threading.Thread(
-          target=self._run, args=(request, mark, path), daemon=True
+          target=self._run,
+          args=(request, mark, path, upload.num_bytes),
+          daemon=True,
         )
         self._threads[upload.name] = thread
         thread.start()
     return None
 
   def close(self) -> None:
-    """Ends the reading process."""
+    """Ends the reading processes."""
     with self._lock:
       self._is_closed = True
-      if self._process is not None:
-        _kill(self._process)
+      for process in self._processes:
+        _kill(process)
 
   def _make_request(self, upload: Upload) -> ReadingRequest:
     folder = self._store.folder_of(upload)
@@ -342,15 +348,21 @@ class UploadReader:
     )
 
   def _run(
-    self, request: ReadingRequest, mark: str, path: pathlib.Path
+    self,
+    request: ReadingRequest,
+    mark: str,
+    path: pathlib.Path,
+    num_bytes: int,
   ) -> None:
     """Reads an upload in a process and writes its preview."""
-    with self._store.lock(".reading"):
+    lock = ".reading" if num_bytes > _MAX_SMALL else ".reading-small"
+    seconds = min(_SECONDS + num_bytes * _SECONDS_PER_BYTE, self._max_seconds)
+    with self._store.lock(lock):
       # Another server of the index may have read it meanwhile.
       if self._is_closed or _find_preview(path, mark) is not None:
         return
       try:
-        preview = self._read(request)
+        preview = self._read(request, seconds)
       except OSError as error:  # the upload was discarded in the meantime
         logging.warning("upload cannot be read: %s", error)
         return
@@ -360,14 +372,14 @@ class UploadReader:
       files.write_text(path, content)
       files.make_private(path)
 
-  def _read(self, request: ReadingRequest) -> dict[str, Any]:
+  def _read(self, request: ReadingRequest, seconds: float) -> dict[str, Any]:
     request_path = pathlib.Path(request.root) / _REQUEST_FILE
     files.write_text(request_path, _encode(request))
     files.make_private(request_path)
     with self._lock:
       if self._is_closed:
         return EMPTY_PREVIEW | {"error_key": "upload.broken_off"}
-      self._process = process = subprocess.Popen(
+      process = subprocess.Popen(
         (*job_files.PYTHON, "ctd_jax.web.upload_reading", str(request_path)),
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
@@ -375,14 +387,15 @@ class UploadReader:
         start_new_session=True,
         preexec_fn=lambda: os.nice(_NICENESS),
       )
+      self._processes.add(process)
     try:
-      _, log = process.communicate(timeout=self._max_seconds)
+      _, log = process.communicate(timeout=seconds)
     except subprocess.TimeoutExpired:
       _kill(process)
       process.communicate()
       return EMPTY_PREVIEW | {"error_key": "upload.too_long"}
     finally:
-      self._process = None
+      self._processes.discard(process)
     output = pathlib.Path(request.output)
     try:
       return json.loads(files.read_text(output))

@@ -1,5 +1,6 @@
 """Keys, intervals and timelines."""
 
+import dataclasses
 import itertools
 
 import pytest
@@ -93,3 +94,15 @@ def test_overlap_is_symmetric_and_means_a_shared_month():
     first, second = map(LEAP_TIMELINE.iterate_keys, (one, other))
     shared = set(first) & set(second)
     assert one.overlaps(other) == other.overlaps(one) == bool(shared)
+
+
+def test_equal_timelines_share_their_rows():
+  # A cache compares its key with an equal one at each look-up.
+  again = Timeline(
+    "leap",
+    tuple(map(dataclasses.replace, LEAP_TIMELINE.reigns)),
+    frozenset({*LEAP_TIMELINE.leap_months}),
+  )
+  assert again == LEAP_TIMELINE
+  assert again.reigns is LEAP_TIMELINE.reigns
+  assert again.leap_months is LEAP_TIMELINE.leap_months

@@ -363,6 +363,38 @@ def test_reading_that_takes_too_long_is_ended(store, tmp_path, monkeypatch):
   reader.close()
 
 
+def test_small_upload_does_not_wait_for_a_large_one(
+  store, tmp_path, monkeypatch
+):
+  popen = upload_reading.subprocess.Popen
+  monkeypatch.setattr(upload_reading, "_MAX_SMALL", 1_000)
+
+  def start(command, **options):
+    request = pathlib.Path(command[-1])
+    is_large = "large" in str(request)
+    return popen(("/bin/sleep", "60" if is_large else "0"), **options)
+
+  monkeypatch.setattr(upload_reading.subprocess, "Popen", start)
+  reader = upload_reading.UploadReader(tmp_path, store)
+  large = add(store, ("large.txt", TEXT * 1_000))
+  assert reader.read(large) is None
+  small = add(store, ("small.txt", TEXT))
+  preview = wait_for(lambda: reader.read(small))
+  assert preview["error_key"] == "upload.failed"  # nothing was read
+  assert reader.read(large) is None
+  reader.close()
+
+
+@pytest.mark.slow
+def test_line_of_years_is_read_in_seconds(writer):
+  begun = time.monotonic()
+  sent = send_files(writer, ("a.txt", ("元年" * 30_000).encode()))
+  path = sent.headers["location"]
+  wait_for(lambda: "progress" not in writer.get(path).text)
+  assert "元年" in writer.get(path).text
+  assert time.monotonic() - begun < 60
+
+
 @pytest.mark.parametrize(
   ("settings", "expected"),
   [
