@@ -125,7 +125,7 @@ def connect(path: pathlib.Path) -> sqlite3.Connection:
   """Returns a connection to the file, read-only if it cannot be written."""
   is_writable = os.access(path.parent, os.W_OK)
   if is_writable:  # names and notes, in indices of earlier versions too
-    files.make_private(*(path.with_name(path.name + end) for end in _ENDS))
+    files.make_private(*map(path.with_name, FILE_NAMES))
   connection = sqlite3.connect(
     database.make_uri(path, readonly=not is_writable),
     uri=True,

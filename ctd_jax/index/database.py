@@ -145,6 +145,7 @@ def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
 
 DATABASE_FILE = "index.sqlite"
 _STEPS_PER_LOOK = 100_000  # of SQLite, a few milliseconds
+JOURNAL_END = "-journal"  # of the name of a rollback journal
 KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
 TEXT, HEADING = "text", "heading"  # kinds of records outside benchmarks
 # Condition for a list of any length; its value comes from `json.dumps`.
@@ -351,7 +352,15 @@ def _list_schema(schema: str) -> frozenset[tuple[str | None, ...]]:
 
 
 def make_uri(path: pathlib.Path, readonly: bool) -> str:
-  """Returns the URI that opens an existing SQLite database."""
+  """Returns the URI that opens an existing SQLite database.
+
+  Raises:
+    DamagedIndexError: if there is a rollback journal. Ours have a WAL instead,
+      and SQLite deletes any file that a stranger's journal names.
+  """
+  journal = path.with_name(f"{path.name}{JOURNAL_END}")
+  if os.path.lexists(journal):
+    raise DamagedIndexError(journal, "is not one of our files")
   mode = "rw"
   if readonly:
     mode = "ro"

@@ -105,6 +105,9 @@ def repair_index(folder: pathlib.Path) -> RepairResult:
   ):
     manifest.read_manifest(folder)  # says what is missing
   with index_builder.lock(folder):
+    for name in (database.DATABASE_FILE, corrections.CORRECTIONS_FILE):
+      journal = folder / f"{name}{database.JOURNAL_END}"
+      journal.unlink(missing_ok=True)  # see `database.make_uri`
     repair = _Repair(folder)
     repair.run()
   remaining = index_check.check_index(folder)

@@ -10,6 +10,7 @@ import os
 import pathlib
 import shutil
 import sqlite3
+import struct
 import zipfile
 
 import msgspec
@@ -52,11 +53,12 @@ def canary(tmp_path):
 
 @pytest.fixture
 def outside(tmp_path):
-  """Returns a file that belongs to the user."""
+  """Yields a file that belongs to the user."""
   path = tmp_path / "outside" / "secret.npy"
   path.parent.mkdir()
   path.write_text(SECRET)
-  return path
+  yield path
+  assert path.exists()
 
 
 @pytest.fixture
@@ -206,19 +208,38 @@ def write_a_deep_manifest(folder, outside, canary):
   return "manifest.json"
 
 
+def add_correction(folder):
+  ids = {"first_record": "notes-0", "last_record": "notes-0"}
+  correction = Correction(
+    work="notes", date="隱公元年", texts_sha256="0", **ids
+  )
+  CorrectionStore(folder).add(correction, "key")
+
+
+def name_a_file_to_delete(file):
+  """Returns what has SQLite delete a file, by a journal of two databases."""
+
+  def write_journal(folder, outside, canary):
+    if file != database.DATABASE_FILE:
+      add_correction(folder)
+    magic = bytes.fromhex("d9d505f920a163d7")
+    name = str(outside).encode()
+    num_pages = (folder / file).stat().st_size // 4096
+    header = struct.pack(">IIIII", 0, 1, num_pages, 512, 4096)
+    # The page that holds the lock, name, length and sum of its bytes.
+    end = struct.pack(">I", (1 << 30) // 4096 + 1) + name
+    end += struct.pack(">II", len(name), sum(name)) + magic
+    path = folder / f"{file}-journal"
+    path.write_bytes((magic + header).ljust(512, b"\0") + end)
+    return path.name
+
+  return write_journal
+
+
 def run_sql(*statements, file=database.DATABASE_FILE):
   def run(folder, outside, canary):
     if file != database.DATABASE_FILE:
-      CorrectionStore(folder).add(
-        Correction(
-          work="notes",
-          first_record="notes-0",
-          last_record="notes-0",
-          date="隱公元年",
-          texts_sha256="0",
-        ),
-        "key",
-      )
+      add_correction(folder)
     connection = sqlite3.connect(folder / file)
     with contextlib.closing(connection), connection:
       for statement in statements:
@@ -244,6 +265,8 @@ HOSTILE = {
   "deep header": write_a_deep_header,
   "large archive": write_a_large_archive,
   "deep manifest": write_a_deep_manifest,
+  "journal": name_a_file_to_delete(database.DATABASE_FILE),
+  "journal of corrections": name_a_file_to_delete("corrections.sqlite"),
   "view": run_sql(
     "ALTER TABLE records RENAME TO others",
     "CREATE VIEW records AS SELECT * FROM others",
