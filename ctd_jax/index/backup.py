@@ -287,6 +287,13 @@ def restore_index(path: pathlib.Path, folder: pathlib.Path) -> RepairResult:
   try:
     with _open_archive(path) as archive:
       backup = _read_backup(path, archive)
+      needed = sum(entry.bytes for entry in backup.members.values())
+      free = shutil.disk_usage(target).free
+      if needed > free:
+        raise ValueError(
+          f"--restore={path}: unpacks to {needed:,} bytes; {folder.parent} has "
+          f"{free:,} free"
+        )
       for name in backup.members:
         if not name.startswith(f"{_RECORDS}/"):
           _extract(archive, path, name, backup, files.inside(target, name))

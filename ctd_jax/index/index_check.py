@@ -41,7 +41,14 @@ _MAX_WARNINGS = 3  # of each work
 
 def check_index(folder: pathlib.Path) -> list[str]:
   """Returns the damage in an index and how to repair it."""
-  index_manifest = manifest.read_manifest(folder)
+  try:
+    names = (manifest.MANIFEST_FILE, database.DATABASE_FILE)
+    if [(folder / name).is_file() for name in names] == [False, True]:
+      with contextlib.closing(database.open_database(folder)) as connection:
+        database.read_committed(folder, connection)
+    index_manifest = manifest.read_manifest(folder)
+  except DamagedIndexError as error:
+    return [_describe(error)]
   damage = manifest.find_damage(folder, index_manifest.files)
   problems = [_describe(error) for error in damage]
   problems += CorrectionStore(folder).check()

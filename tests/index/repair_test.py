@@ -1,12 +1,25 @@
 """Damage of an index, and its repair."""
 
+import contextlib
+import json
+import os
 import shutil
 
+import msgspec
 import pytest
 
-from ctd_jax.index import corrections
+from ctd_jax.index import (
+  corrections,
+  database,
+  index_check,
+  manifest,
+  repair,
+)
+from ctd_jax.index.building import index_builder
 from ctd_jax.index.corrections import CorrectionStore
+from ctd_jax.index.index_folder import IndexFolder
 from tests.index import corpora
+from tests.tools import processes
 from tests.web import annals_index
 
 
@@ -61,3 +74,171 @@ def test_no_correction_is_lost(original, tmp_path, name, how, place):
   corpora.correct(folder, "annals", "2", "泰始元年", key="new")
   assert store.history()[0].correction_id == 4
   assert [*store.check()] == []
+
+
+@pytest.fixture(name="folder")
+def fixture_folder(original, tmp_path):
+  """Returns a copy of the index, to be damaged."""
+  folder = tmp_path / "index"
+  shutil.copytree(
+    original, folder, ignore=shutil.ignore_patterns("*-wal", "*-shm")
+  )
+  return folder
+
+
+def change_rows(folder):
+  with contextlib.closing(database.open_database(folder, False)) as connection:
+    connection.execute("UPDATE records SET best_month = 7 WHERE row = 2")
+
+
+def change_title(folder):
+  path = folder / "manifest.json"
+  path.write_text(path.read_text().replace('"title": "annals"', '"title": "a"'))
+
+
+def damage_arrays(folder):
+  for path in folder.glob("works/*/*.npy"):
+    damage(path, "flip")
+
+
+PARTS = {
+  "manifest.json": lambda folder: (folder / "manifest.json").unlink(),
+  "title": change_title,
+  "months": lambda folder: (folder / "calendar" / "months.npz").unlink(),
+  "timeline": lambda folder: damage(
+    folder / "calendar" / "timeline.json", "zero"
+  ),
+  "database": lambda folder: (folder / "index.sqlite").unlink(),
+  "half of the database": lambda folder: damage(
+    folder / "index.sqlite", "truncate"
+  ),
+  "rows": change_rows,
+  "arrays": damage_arrays,
+  "postings": lambda folder: [
+    path.unlink() for path in folder.glob("works/*/posting_*.npy")
+  ],
+  "a file of nobody": lambda folder: (folder / "calendar" / "x").write_text(""),
+  "all but manifest and calendar": lambda folder: (
+    shutil.rmtree(folder / "works"),
+    (folder / "index.sqlite").unlink(),
+    (folder / "corrections.sqlite").unlink(),
+  ),
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_what_is_damaged_is_made_again_as_it_was(original, folder, part):
+  PARTS[part](folder)
+  assert index_check.check_index(folder) or part == "a file of nobody"
+  result = repair.repair_index(folder)
+  assert result.done
+  assert result.problems == ()
+  assert index_check.check_index(folder) == []
+  assert read_contents(folder) == read_contents(original)
+  again = repair.repair_index(folder)
+  assert (again.done, again.problems) == ((), ())
+
+
+def read_contents(folder):
+  """Returns rows, manifest and corrections of an index."""
+  # The full text is laid out in another way, with the same words.
+  index_manifest = msgspec.structs.replace(
+    manifest.read_manifest(folder), full_text_sha256=""
+  )
+  with contextlib.closing(database.open_database(folder)) as connection:
+    rows = connection.execute("SELECT * FROM records ORDER BY row").fetchall()
+    found = database.search_text(connection, ["大雪"], 5)
+  return index_manifest, rows, found, CorrectionStore(folder).history()
+
+
+def test_an_intact_index_stays_as_it_is(folder):
+  before = (folder / "manifest.json").read_bytes()
+  result = repair.repair_index(folder)
+  assert (result.done, result.problems) == ((), ())
+  assert (folder / "manifest.json").read_bytes() == before
+
+
+def test_a_repair_that_is_stopped_goes_on(original, folder, monkeypatch):
+  (folder / "index.sqlite").unlink()
+  with monkeypatch.context() as patch:
+    patch.setattr(repair._Repair, "_commit", lambda *arguments: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+      repair.repair_index(folder)
+  # Half of it is not taken for an index.
+  with pytest.raises(ValueError, match="--repair"):
+    IndexFolder.open(folder)
+  assert repair.repair_index(folder).problems == ()
+  assert index_check.check_index(folder) == []
+  assert read_contents(folder) == read_contents(original)
+
+
+def test_a_work_without_source_is_taken_out_and_named(tmp_path):
+  folder = annals_index.build_index(tmp_path, use_passages=False)
+  corpora.correct(folder, "annals", "3", "泰始元年")
+  before = CorrectionStore(folder).history()
+  source = tmp_path / "annals.txt"
+  text = source.read_text()
+  source.unlink()
+  for path in folder.glob("works/*/months.npy"):
+    path.unlink()
+  (problem,) = repair.repair_index(folder).problems
+  assert f"annals: taken out, since it cannot be dated again: {source}" in (
+    problem
+  )
+  lines = (folder / "lost" / "annals.jsonl").read_text("utf-8").splitlines()
+  assert json.loads(lines[1])["text"] == "夏四月，雨雹。"
+  assert index_check.check_index(folder) == []
+  assert IndexFolder.open(folder).works == ()
+  assert CorrectionStore(folder).history() == before
+  source.write_text(text)
+  corpora.build_index(folder, source)
+  (work,) = IndexFolder.open(folder).works
+  assert '"corrections": [1]' in work.dated_with
+
+
+def test_a_changed_source_is_said(tmp_path):
+  folder = annals_index.build_index(tmp_path, use_passages=False)
+  source = tmp_path / "annals.txt"
+  source.write_text(source.read_text().replace("大雪", "大雨"))
+  for path in folder.glob("works/*/months.npy"):
+    path.unlink()
+  result = repair.repair_index(folder)
+  assert "annals: dated again, with another result" in " ".join(result.done)
+  assert result.problems == ()
+  index = IndexFolder.open(folder)
+  assert index.manifest.generation == 2
+  assert database.search_text(index.connection, ["大雨"], 5)
+  assert not database.search_text(index.connection, ["大雪"], 5)
+
+
+def test_folders_of_a_strange_manifest_are_not_replaced(folder, tmp_path):
+  (tmp_path / "mine").mkdir()
+  path = folder / "manifest.json"
+  text = path.read_text()
+  name = json.loads(text)["works"][0]["folder"]
+  path.write_text(text.replace(name, "../mine"))
+  (folder / "index.sqlite").unlink()
+  with pytest.raises(ValueError, match="neither manifest"):
+    repair.repair_index(folder)
+  assert (tmp_path / "mine").is_dir()
+
+
+def test_two_repairs_do_not_meet(folder):
+  with (
+    index_builder.lock(folder),
+    pytest.raises(ValueError, match="another build is working on it"),
+  ):
+    repair.repair_index(folder)
+
+
+@pytest.mark.slow
+def test_faults_of_all_kinds_are_mended(tmp_path):
+  rows = tmp_path / "rows.json"
+  done = processes.run_python(
+    *("-m", "tests.benchmarks.index_faults", "--quick", f"--rows={rows}"),
+    env=os.environ | {"OMP_NUM_THREADS": "1"},
+  )
+  assert done.returncode == 0, done.stderr
+  tries = json.loads(rows.read_text())
+  assert len(tries) >= 20
+  assert [it for it in tries if not it["is_good"]] == []
