@@ -16,6 +16,7 @@ from rich import box, console, padding, table
 from rich.text import Text
 
 from ctd_jax.index import calendars
+from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
 SCHEMA_VERSION = 1
@@ -34,9 +35,6 @@ _NAMES_OF_EVIDENCE = {
 }
 _GIVEN = ("keys", "reader")  # what is given needs no weight
 _MIN_WEIGHT = 0.05  # below, a weight is printed as 0
-_CONTROL = re.compile(
-  r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
-)
 _WHITE_SPACE = re.compile(r"\s+")
 _YEAR_AND_MONTH = re.compile(r"(.*年)(.+月)\Z")
 DEFAULT_WIDTH = 80
@@ -243,7 +241,7 @@ class Answer:
 
 def clean(text: Note | str) -> str:
   """Returns a text on one line, with control characters shown as 「␛」."""
-  return _CONTROL.sub("\N{SYMBOL FOR ESCAPE}", _WHITE_SPACE.sub(" ", str(text)))
+  return notes.show_controls(_WHITE_SPACE.sub(" ", str(text)))
 
 
 def format_chance(probability: float) -> str:

@@ -31,6 +31,7 @@ from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry, Manifest
 from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.index.vectors import WorkVectors
+from ctd_jax.utils import notes
 
 # Records of each work that are looked up in the full text.
 _NUM_SAMPLED = 20
@@ -259,7 +260,10 @@ def format_summary(
     lines += [
       (name, ", ".join(names)) for name, names in changes.items() if names
     ]
-  return "\n".join(f"{name:<{_WIDTH}}{text}".rstrip() for name, text in lines)
+  summary = "\n".join(
+    f"{name:<{_WIDTH}}{text}".rstrip() for name, text in lines
+  )
+  return notes.show_controls(summary)
 
 
 def _describe_corrections(folder: pathlib.Path) -> list[tuple[str, str]]:

@@ -143,9 +143,10 @@ def exit_with_error(error: object, status: int = 1) -> NoReturn:
   path = os.environ.get(ERROR_FILE_VARIABLE)
   if path and isinstance(note, notes.Note):
     pathlib.Path(path).write_text(json.dumps(note.to_json()), "utf-8")
+  text = f"error: {notes.show_controls(str(error))}"
   if status == 1:
-    sys.exit(f"error: {error}")
-  print(f"error: {error}", file=sys.stderr)
+    sys.exit(text)
+  print(text, file=sys.stderr)
   sys.exit(status)
 
 

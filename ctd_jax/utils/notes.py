@@ -11,11 +11,15 @@ import csv
 import dataclasses
 import functools
 import importlib.resources
+import re
 from collections.abc import Mapping
 from typing import Any
 
 ENGLISH, TRADITIONAL, SIMPLIFIED = LANGUAGES = ("en", "zh-Hant", "zh-Hans")
 
+_CONTROL = re.compile(
+  r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]"
+)
 # Between the notes of a list. Some are listed within a sentence, or have a line
 # each.
 _SEPARATORS = {ENGLISH: "; ", TRADITIONAL: "；", SIMPLIFIED: "；"}
@@ -134,6 +138,11 @@ def _simplify(value: Any) -> Any:
   if isinstance(value, (Note, str, bool, int, float)):
     return value
   return str(value)
+
+
+def show_controls(text: str) -> str:
+  """Returns a text with control characters, which terminals obey, as 「␛」."""
+  return _CONTROL.sub("\N{SYMBOL FOR ESCAPE}", text)
 
 
 def load_table(package: str, name: str) -> dict[str, dict[str, str]]:

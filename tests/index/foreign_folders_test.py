@@ -18,14 +18,20 @@ import numpy as np
 import pytest
 
 from ctd_jax.dating.passages import fitting
-from ctd_jax.index import backup, correction_journal, database, manifest
+from ctd_jax.index import (
+  backup,
+  correction_journal,
+  database,
+  index_check,
+  manifest,
+)
 from ctd_jax.index.asking import Index
 from ctd_jax.index.corrections import Correction, CorrectionStore
 from ctd_jax.models import tokenizer
 from ctd_jax.models.pretrained import folders, vector_settings
 from ctd_jax.training import config as training_config
 from ctd_jax.training import run_folder
-from ctd_jax.utils import files
+from ctd_jax.utils import command_line, files
 from tests.index import small_index
 from tests.tools import processes
 from tests.web import annals_index
@@ -293,6 +299,22 @@ def test_an_index_of_a_stranger_is_refused_by_name(
   with pytest.raises(ValueError, match=name) as raised:
     use_index(folder)
   assert SECRET not in str(raised.value)
+
+
+def test_names_of_a_stranger_do_not_command_the_terminal(folder):
+  name = "\x1b]0;title\x07\x1b[2J"
+  with (
+    contextlib.closing(
+      sqlite3.connect(folder / database.DATABASE_FILE)
+    ) as connection,
+    connection,
+  ):
+    connection.execute("UPDATE works SET title = ?", (name,))
+  small_index.write_manifest(folder)
+  assert "\x1b" not in index_check.format_summary(folder)
+  with pytest.raises(SystemExit) as raised:
+    command_line.exit_with_error(ValueError(f"{name}: bad"))
+  assert "\x1b" not in str(raised.value)
 
 
 @pytest.mark.slow
