@@ -102,7 +102,7 @@ def main(runner_arguments: Sequence[str]) -> None:
   for name in ("restore", "repair"):
     if values[name].value:
       _check_alone(name)
-      problems += _mend(name, folder)
+      _mend(name, folder)
   if values.backup:
     _check_alone("backup")
     print(_back_up(folder))
@@ -168,8 +168,8 @@ def main(runner_arguments: Sequence[str]) -> None:
     raise ValueError(Note("problem.build.not_all", problems=lines))
 
 
-def _mend(name: str, folder: pathlib.Path) -> tuple[str, ...]:
-  """Repairs or restores an index; returns what could not be mended."""
+def _mend(name: str, folder: pathlib.Path) -> None:
+  """Repairs or restores an index, and says what was done."""
   from ctd_jax.index import backup, repair
 
   if name == "repair":
@@ -178,7 +178,10 @@ def _mend(name: str, folder: pathlib.Path) -> tuple[str, ...]:
     path = pathlib.Path(flags.FLAGS.restore).expanduser()
     mended = backup.restore_index(path, folder)
   print("\n".join(mended.done or (f"{folder}: nothing to mend",)))
-  return mended.problems
+  if mended.problems:
+    raise ValueError(
+      "\n  ".join([f"{folder}: not all was mended:", *mended.problems])
+    )
 
 
 def _back_up(folder: pathlib.Path) -> str:

@@ -313,8 +313,11 @@ def restore_index(path: pathlib.Path, folder: pathlib.Path) -> RepairResult:
   def name_folder(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(line.replace(str(target), str(folder)) for line in lines)
 
+  # All that is made again was missing.
+  done = [line for line in result.done if not line.endswith("missing")]
+  done.append(f"{target}: restored from {path}")
   return RepairResult(
-    done=name_folder(result.done),
+    done=name_folder(done),
     problems=name_folder(result.problems),
     removed=result.removed,
   )
