@@ -49,9 +49,8 @@ def record_change(
 
 def write_journal(folder: pathlib.Path, rows: Mapping[int, Row]) -> None:
   """Writes the journal anew, with a line per change."""
-  with files.atomic_path(folder / JOURNAL_FILE) as path:
+  with files.atomic_path(folder / JOURNAL_FILE, is_private=True) as path:
     path.write_bytes(b"".join(format_lines(rows)))
-  files.make_private(folder / JOURNAL_FILE)
 
 
 def format_lines(rows: Mapping[int, Row]) -> Iterator[bytes]:

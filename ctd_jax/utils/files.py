@@ -236,9 +236,11 @@ def sync(path: str | os.PathLike) -> None:
     os.close(descriptor)
 
 
-def write_text(path: str | os.PathLike, text: str) -> None:
-  """Writes a UTF-8 file atomically; parent folders are created."""
-  with atomic_path(path) as temporary:
+def write_text(
+  path: str | os.PathLike, text: str, is_private: bool = False
+) -> None:
+  """Writes a UTF-8 file as `atomic_path` does; parent folders are created."""
+  with atomic_path(path, is_private) as temporary:
     temporary.write_text(text, encoding="utf-8")
 
 

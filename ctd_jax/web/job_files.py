@@ -108,8 +108,7 @@ def read_state(
 def write_state(path: pathlib.Path, state: object) -> None:
   """Writes a file atomically and waits until it is on disk."""
   content = msgspec.json.format(msgspec.json.encode(state), indent=1)
-  files.write_text(path, content.decode() + "\n")
-  files.make_private(path)
+  files.write_text(path, content.decode() + "\n", is_private=True)
 
 
 @contextlib.contextmanager

@@ -309,8 +309,7 @@ def convert_files(folder: pathlib.Path, encoding: str) -> None:
     except UnicodeDecodeError:
       texts[path] = _decode(content, encoding, path.relative_to(folder))
   for path, text in texts.items():
-    files.write_text(path, text)
-    files.make_private(path)
+    files.write_text(path, text, is_private=True)
 
 
 def _decode(content: bytes, encoding: str, name: pathlib.PurePath) -> str:

@@ -121,7 +121,6 @@ class ReadingRequest:
 def main() -> None:
   """Reads the request named by the argument."""
   values = json.loads(files.read_text(sys.argv[1]))
-  os.umask(0o077)  # previews show what readers have sent
   resource.setrlimit(resource.RLIMIT_AS, (MAX_MEMORY, MAX_MEMORY))
   write_preview(ReadingRequest(**values))
 
@@ -140,7 +139,7 @@ def write_preview(request: ReadingRequest) -> None:
     problem = Note("problem.file.too_large", kind=type(error).__name__)
     preview = EMPTY_PREVIEW | {"error": problem.to_json()}
   content = json.dumps(preview, ensure_ascii=False)
-  files.write_text(pathlib.Path(request.output), content)
+  files.write_text(pathlib.Path(request.output), content, is_private=True)
 
 
 def make_preview(request: ReadingRequest) -> dict[str, Any]:
@@ -369,13 +368,11 @@ class UploadReader:
       if self._is_closed or not path.parent.exists():
         return
       content = json.dumps(preview | {"request": mark}, ensure_ascii=False)
-      files.write_text(path, content)
-      files.make_private(path)
+      files.write_text(path, content, is_private=True)
 
   def _read(self, request: ReadingRequest, seconds: float) -> dict[str, Any]:
     request_path = pathlib.Path(request.root) / _REQUEST_FILE
-    files.write_text(request_path, _encode(request))
-    files.make_private(request_path)
+    files.write_text(request_path, _encode(request), is_private=True)
     with self._lock:
       if self._is_closed:
         return EMPTY_PREVIEW | {"error_key": "upload.broken_off"}

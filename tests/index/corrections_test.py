@@ -68,6 +68,21 @@ def test_durable_when_it_returns(store):
   assert [*store._open().execute("PRAGMA synchronous")] == [(2,)]  # FULL
 
 
+def test_names_and_notes_are_read_by_the_owner_alone(store):
+  def list_files():
+    return [*store.path.parent.glob("corrections*")]
+
+  add(store)
+  assert len(list_files()) >= 3  # with WAL and journal
+  for path in list_files():
+    assert not path.stat().st_mode & 0o077, path
+    path.chmod(0o644)  # as earlier versions left them
+  other = CorrectionStore(store.path.parent)
+  other.undo(1, "", "undo")
+  for path in list_files():
+    assert not path.stat().st_mode & 0o077, path
+
+
 def test_a_form_sent_twice_is_one_correction(store):
   first = add(store, key="form")
   assert add(store, key="form") == first

@@ -78,6 +78,8 @@ def test_job_runs_with_the_folder_and_its_arguments(make_runner, tmp_path):
   assert runner.list("corrections") == [done]
   assert runner.list("other") == []
   assert runner.get("99") is runner.get("../1") is None
+  for path in (tmp_path / "jobs", *(tmp_path / "jobs").iterdir()):
+    assert not path.stat().st_mode & 0o077, path
 
 
 @pytest.mark.parametrize("is_one_of_several", [True, False])
