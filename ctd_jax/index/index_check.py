@@ -87,7 +87,10 @@ def check_database(
 ) -> Iterator[str]:
   """Yields the damage in the database."""
   path = folder / database.DATABASE_FILE
-  committed, _ = database.read_committed(folder, connection)
+  committed, text = database.read_committed(folder, connection)
+  digest = database.get_property(connection, "manifest_sha256")
+  if manifest.hash_content(text).sha256 != digest:
+    yield f"{path}: its manifest_sha256 is not that of the manifest"
   if committed != index_manifest:
     yield (
       f"{folder / manifest.MANIFEST_FILE}: has generation "
@@ -119,10 +122,10 @@ def check_database(
     yield from _check_rows(path, connection, work)
     yield from _check_full_text(path, connection, work)
   for name in calendars.COPIED_FILES:
-    copy = database.get_property(connection, name)
-    if (
-      manifest.hash_content(zlib.decompress(copy)) != index_manifest.files[name]
-    ):
+    copy = b""
+    with contextlib.suppress(TypeError, zlib.error):
+      copy = zlib.decompress(database.get_property(connection, name))
+    if manifest.hash_content(copy) != index_manifest.files[name]:
       yield f"{path}: the copy of {name} is not what was written"
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import numpy as np
 from jaxtyping import Bool, Float, Float32, Int
 
-from ctd_jax.index import encoders
+from ctd_jax.index import encoders, manifest
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.encoders import VectorEncoder
 from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry
@@ -28,7 +28,8 @@ from ctd_jax.utils import files
 # Vectors of a work, float32 in mapped files. `vectors/<encoder>-<records>/` is
 # named after the hashes of encoder and records, so that a text is encoded once
 # however its dates change. Each part of `PART_SIZE` records is written whole,
-# so that an interrupted build does not make it again.
+# so that an interrupted build does not make it again. Its hash is beside it until
+# a manifest has that.
 #
 # Axes: n records of a work, b of a part, D width of a vector.
 
@@ -81,8 +82,10 @@ def write_part(
   encode: Callable[[Sequence[str]], Float[np.ndarray, "b D"]],
 ) -> None:
   """Encodes and writes the vectors of a part."""
-  with files.atomic_path(part.path) as temporary, temporary.open("wb") as file:
-    np.save(file, np.asarray(encode(part.texts), np.float32))
+  with files.atomic_path(part.path) as temporary:
+    np.save(temporary, np.asarray(encode(part.texts), np.float32))
+    # For the build that goes on with the parts of one that was stopped.
+    _hash_path(part.path).write_text(manifest.hash_file(temporary).sha256)
 
 
 class WorkVectors:
@@ -130,10 +133,20 @@ def _part_path(folder: pathlib.Path, start: int, stop: int) -> pathlib.Path:
   return folder / f"{start:09}-{stop:09}.npy"
 
 
+def _hash_path(path: pathlib.Path) -> pathlib.Path:
+  """Returns the file of a part's sha256, until the manifest has it."""
+  return path.with_name(f".{path.name}.sha256")
+
+
 def _is_whole(path: pathlib.Path, num_records: int, width: int) -> bool:
   try:
     vectors = files.map_array(path)
   except (OSError, ValueError):
+    return False
+  hash_path = _hash_path(path)
+  if hash_path.exists() and (
+    hash_path.read_text("utf-8") != manifest.hash_file(path).sha256
+  ):
     return False
   return vectors.shape == (num_records, width) and vectors.dtype == np.float32
 

@@ -120,6 +120,8 @@ def test_a_work_that_was_damaged_while_it_waited_is_dated_again(
     "UPDATE works SET dated_with = '{}'",
     "UPDATE properties SET value = 1 WHERE name = 'next_row'",
     "UPDATE properties SET value = 7 WHERE name = 'generation'",
+    "UPDATE properties SET value = 'a' WHERE name = 'manifest_sha256'",
+    "UPDATE properties SET value = x'00' WHERE name LIKE 'calendar/%'",
     "UPDATE full_text_docsize SET sz = x'7f' WHERE id = 3",
   ],
 )

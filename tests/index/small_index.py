@@ -54,28 +54,24 @@ def write_manifest(folder):
   months = calendars.load_index_calendar(folder)
   paths = [*folder.glob("works/*/*"), *folder.glob("calendar/*")]
   connection = database.open_database(folder, readonly=False)
-  content = manifest.encode_manifest(
-    manifest.Manifest(
-      format=manifest.FORMAT,
-      generation=1,
-      made_with=ctd_jax.__version__,
-      calendar={
-        "spec": "lu",
-        "months": len(months),
-        "sha256": calendars.hash_calendar(months),
-      },
-      works=database.describe_works(connection),
-      files={
-        str(path.relative_to(folder)): manifest.hash_file(path)
-        for path in paths
-      },
-      full_text_sha256=index_commit.hash_full_text(connection),
-    )
+  content = manifest.Manifest(
+    format=manifest.FORMAT,
+    generation=1,
+    made_with=ctd_jax.__version__,
+    calendar={
+      "spec": "lu",
+      "months": len(months),
+      "sha256": calendars.hash_calendar(months),
+    },
+    works=database.describe_works(connection),
+    files={
+      str(path.relative_to(folder)): manifest.hash_file(path) for path in paths
+    },
+    full_text_sha256=index_commit.hash_full_text(connection),
   )
-  database.set_property(connection, "generation", 1)
-  database.set_property(connection, "manifest", content)
+  text = index_commit.store_manifest(folder, connection, content)
   connection.close()
-  manifest.write_manifest(folder, content)
+  manifest.write_manifest(folder, text)
 
 
 def insert(connection, table, **values):

@@ -360,7 +360,7 @@ def make_manifest(
   # The rest was written by this build.
   for parent in used - known:
     for path in (folder / parent).iterdir():
-      if path.is_file():
+      if path.is_file() and not path.name.startswith("."):
         entries[f"{parent}/{path.name}"] = manifest.hash_file(path)
   sync_files(folder, entries.keys() - (previous.files if previous else {}))
   return msgspec.structs.replace(result, files=dict(sorted(entries.items())))

@@ -315,5 +315,5 @@ def remove_leftovers(folder: pathlib.Path, used: set[str]) -> None:
   for name in used:
     for file in LEFTOVERS:
       (folder / name / file).unlink(missing_ok=True)
-    for path in (folder / name).glob(".*.tmp"):  # of a build that was killed
-      shutil.rmtree(path)
+    for path in (folder / name).glob(".*"):  # of a build that was stopped
+      shutil.rmtree(path) if path.is_dir() else path.unlink()
