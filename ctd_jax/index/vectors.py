@@ -28,8 +28,8 @@ from ctd_jax.utils import files
 # Vectors of a work, float32 in mapped files. `vectors/<encoder>-<records>/` is
 # named after the hashes of encoder and records, so that a text is encoded once
 # however its dates change. Each part of `PART_SIZE` records is written whole,
-# so that an interrupted build does not make it again. Its hash is beside it until
-# a manifest has that.
+# so that an interrupted build does not make it again. Its hash is beside it
+# until a manifest has that.
 #
 # Axes: n records of a work, b of a part, D width of a vector.
 
