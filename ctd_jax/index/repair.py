@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 import pathlib
-import re
 import shutil
 import sqlite3
 import zlib
@@ -286,8 +285,9 @@ class _Repair:
           index_commit.insert_work(
             connection, work.columns, self._iterate_rows(work)
           )
-      last = max((work.rows[1] for work in self._works), default=1)
-      next_row = max(last, int(self._get_copy("next_row") or 1))
+      next_row = max((work.rows[1] for work in self._works), default=1)
+      with contextlib.suppress(TypeError, ValueError):
+        next_row = max(next_row, int(self._get_copy("next_row")))
       database.set_property(connection, "next_row", next_row)
       database.set_property(connection, "generation", _UNFINISHED)
     with contextlib.closing(sqlite3.connect(target / path.name)) as connection:
@@ -500,29 +500,22 @@ class _Repair:
     is_changed = bool(
       self._changed or self.removed or dense != self._manifest.dense
     )
-    passages = self._manifest.passages
+    of_passages = [
+      name
+      for name in self._manifest.files
+      if os.path.dirname(name) == self._manifest.passages
+    ]
     with contextlib.closing(
       database.open_database(self._folder, readonly=False)
     ) as connection:
-      if (
-        not is_changed
-        and passages
-        and any(name.startswith(f"{passages}/") for name in damaged)
-      ):
+      # With other works they are fitted below.
+      has_same_works = not (self._changed or self.removed)
+      if has_same_works and damaged.intersection(of_passages):
+        number = int(os.path.basename(self._manifest.passages))
         index_commit.fit_passages(
-          self._folder,
-          connection,
-          self._calendar,
-          int(os.path.basename(passages)),
+          self._folder, connection, self._calendar, number
         )
-        self._forgive(
-          damaged,
-          *(
-            name
-            for name in self._manifest.files
-            if name.startswith(f"{passages}/")
-          ),
-        )
+        self._forgive(damaged, *of_passages)
       replaced = [work.name for work in self._changed]
       with database.write(connection):
         database.set_property(
@@ -555,21 +548,16 @@ class _Repair:
 
 def name_lost_file(folder: pathlib.Path, work: str) -> pathlib.Path:
   """Returns the file for the records of a work that is taken out."""
-  return folder / LOST_FOLDER / (re.sub(r"[^\w-]+", "_", work) + ".jsonl")
+  return folder / LOST_FOLDER / f"{staged_works.name_folder(work, work)}.jsonl"
 
 
 def _check_names(path: pathlib.Path, index_manifest: Manifest) -> None:
   """Raises ValueError if folders to replace are not those of an index."""
   parents = {
-    **{
-      work["folder"]: staged_works.WORKS_FOLDER for work in index_manifest.works
-    },
-    **(
-      {index_manifest.passages: staged_works.PASSAGES_FOLDER}
-      if index_manifest.passages
-      else {}
-    ),
+    work["folder"]: staged_works.WORKS_FOLDER for work in index_manifest.works
   }
+  if index_manifest.passages:
+    parents[index_manifest.passages] = staged_works.PASSAGES_FOLDER
   for name, parent in parents.items():
     files.inside(path.parent, name)
     if os.path.dirname(name) != parent:

@@ -10,7 +10,8 @@ without effect: it is in a page of SQLite that is not in use.
 
 Builds are killed at random moments; a try is good if the same command, run
 again, ends with the same manifest and answers. On a small tmpfs (root only)
-the disk is full at several points.
+the disk is full at several points. `saved_faults` does the like with checkpoints
+and data sets.
 """
 
 import argparse
@@ -190,11 +191,12 @@ def try_damage(
   copy: pathlib.Path,
   name: str,
   way: str,
+  number: int,
   expected: str,
 ) -> Try:
   """Damages a file of a copy, has it mended, and compares."""
   copy_index(original, copy)
-  damage(copy / name, way, random.Random(f"{name} {way}"))
+  damage(copy / name, way, random.Random(f"{name} {way} {number}"))
   noticed, detail = "nowhere", ""
   try:
     Index.open(copy).corrections.active()
@@ -295,7 +297,9 @@ def try_kills(
       begin()
       # From 2 % on: before, nothing has been written.
       moment = seconds * draw.uniform(0.02, 1)
-      _, was_killed = run_killed(action, (folder, sources), moment)
+      while not run_killed(action, (folder, sources), moment)[1]:
+        moment /= 2  # the machine has less to do than at first
+        begin()
       detail = ""
       try:
         action(folder, sources)
@@ -308,13 +312,8 @@ def try_kills(
       except Exception as error:  # all count
         detail = f"{type(error).__name__}: {error}"
       when = f"{moment / seconds:.0%} of {seconds:.2f} s"
-      yield Try(
-        "killed" if was_killed else "ended just before",
-        action.__name__,
-        "",
-        not detail,
-        f"{when}: {detail}" * bool(detail),
-      )
+      detail = f"{when}: {detail}" * bool(detail)
+      yield Try("killed", action.__name__, "", not detail, detail)
 
 
 def count_bytes(folder: pathlib.Path) -> int:
@@ -397,7 +396,11 @@ def format_table(tries: Sequence[Try]) -> str:
 
 
 def run_tries(
-  work: pathlib.Path, num_kills: int, ways: Sequence[str], every: int = 1
+  work: pathlib.Path,
+  num_kills: int,
+  ways: Sequence[str],
+  every: int = 1,
+  num_places: int = 1,
 ) -> Iterator[Try]:
   """Yields all tries.
 
@@ -406,6 +409,7 @@ def run_tries(
     num_kills: of each of the four commands.
     ways: of damage.
     every: step through the files that are damaged.
+    num_places: of a bit or zeros in each file of the index's own folder.
   """
   sources = work / "sources"
   sources.mkdir()
@@ -426,7 +430,10 @@ def run_tries(
   ]
   for name in names[::every]:
     for way in ways:
-      yield try_damage(original, work / "copy", name, way, expected)
+      is_top = "/" not in name and way in (FLIP, ZERO)
+      for number in range(num_places if is_top else 1):
+        copy = work / "copy"
+        yield try_damage(original, copy, name, way, number, expected)
 
 
 def main() -> None:
@@ -434,6 +441,9 @@ def main() -> None:
   parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
   parser.add_argument("--rows", type=pathlib.Path, help="JSON file of tries")
   parser.add_argument("--kills", type=int, default=8, help="of each command")
+  parser.add_argument(
+    "--places", type=int, default=12, help="in each of the large files"
+  )
   parser.add_argument("--quick", action="store_true", help="a few of each")
   arguments = parser.parse_args()
   logging.set_verbosity(logging.ERROR)
@@ -443,7 +453,8 @@ def main() -> None:
   with tempfile.TemporaryDirectory() as folder:
     kills = 1 if arguments.quick else arguments.kills
     every = 7 if arguments.quick else 1
-    for it in run_tries(pathlib.Path(folder), kills, WAYS, every):
+    num_places = 1 if arguments.quick else arguments.places
+    for it in run_tries(pathlib.Path(folder), kills, WAYS, every, num_places):
       tries.append(it)
       if not it.is_good:
         print(f"{it.fault}, {it.part}: {it.detail}", flush=True)
