@@ -10,8 +10,8 @@ without effect: it is in a page of SQLite that is not in use.
 
 Builds are killed at random moments; a try is good if the same command, run
 again, ends with the same manifest and answers. On a small tmpfs (root only)
-the disk is full at several points. `saved_faults` does the like with checkpoints
-and data sets.
+the disk is full at several points. `saved_faults` does the like with
+checkpoints and data sets.
 """
 
 import argparse
