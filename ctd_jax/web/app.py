@@ -251,6 +251,7 @@ def serve(
       return
     # Opened once, so that a damaged index is reported once. Without its jobs:
     # this process only watches over those that answer.
+    build_jobs.prepare_folder(settings.index, settings)
     IndexHolder(
       settings.index, settings.encoder, may_be_new=not settings.read_only
     )

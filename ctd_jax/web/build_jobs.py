@@ -88,6 +88,31 @@ class Job(StoredJob):
     return {"id": self.id} | {name: values[name] for name in _SHOWN}
 
 
+def prepare_folder(folder: pathlib.Path, settings: WebSettings) -> None:
+  """Checks the folder of an index, and hides what readers wrote from others.
+
+  Raises:
+    ValueError: if the folder has links, or this installation has no place for
+      its secret.
+  """
+  folder = folder.expanduser()
+  if folder.is_dir():
+    files.check_tree(folder)
+  if settings.read_only:
+    return
+  try:
+    job_files.load_installation()
+  except OSError as error:
+    raise ValueError(
+      f"{error.filename}: {error.strerror}; builds are started only by the "
+      "installation that has its secret there; set XDG_STATE_HOME to a folder "
+      "of yours, or serve with --read_only"
+    ) from error
+  files.make_private(
+    folder / job_files.JOBS_FOLDER, folder / job_files.UPLOADS_FOLDER
+  )
+
+
 class JobRunner:
   """Runs the jobs of an index, one after the other."""
 
@@ -95,9 +120,9 @@ class JobRunner:
     """Picks up jobs left by an earlier server, unless this one is read-only.
 
     Raises:
-      ValueError: if the folder has links, or this installation has no place for
-        its secret.
+      ValueError: see `prepare_folder`.
     """
+    prepare_folder(folder, settings)
     self._index_folder = folder.expanduser().absolute()
     self._folder = self._index_folder / job_files.JOBS_FOLDER
     self._settings = settings
@@ -105,21 +130,7 @@ class JobRunner:
     self._processes: dict[str, subprocess.Popen] = {}
     self._closing = threading.Event()
     self._watching = threading.Lock()
-    if self._index_folder.is_dir():
-      files.check_tree(self._index_folder)
-    if settings.read_only:
-      return
-    try:
-      job_files.load_installation()
-    except OSError as error:
-      raise ValueError(
-        f"{error.filename}: {error.strerror}; builds are started only by the "
-        "installation that has its secret there; set XDG_STATE_HOME to a "
-        "folder of yours, or serve with --read_only"
-      ) from error
-    uploads = self._index_folder / job_files.UPLOADS_FOLDER
-    files.make_private(self._folder, uploads)
-    if any(job.is_active for job in self.list()):
+    if not settings.read_only and any(job.is_active for job in self.list()):
       self._watch()
 
   def start(self, title: str, task: Task, subject: str, key: str = "") -> Job:

@@ -32,6 +32,14 @@ def test_index_is_opened_before_processes_are_started(tmp_path):
 
 
 @pytest.mark.parametrize("num_processes", [1, 2])
+def test_a_folder_that_is_not_served_is_named_once(tmp_path, num_processes):
+  (tmp_path / "jobs").symlink_to("/etc")
+  settings = WebSettings(index=tmp_path, port=0)
+  with pytest.raises(ValueError, match="jobs is a link"):
+    app.serve(settings, num_processes)
+
+
+@pytest.mark.parametrize("num_processes", [1, 2])
 def test_a_port_that_is_taken_is_named(index_folder, caplog, num_processes):
   with socket.create_server(("127.0.0.1", 0)) as other:
     port = other.getsockname()[1]
