@@ -11,21 +11,32 @@ within 400 ms, no error, memory that grows by no more than 5 %.
 
   python -m venv locust && locust/bin/pip install "locust>=2.40,<3"
   python -m tests.benchmarks.page_load --index=INDEX --locust=locust/bin/locust
-    [--rows=FILE]
+    [--hostile] [--rows=FILE]
+
+With --hostile one more client sends the costliest requests it can, on several
+connections, as fast as they are answered: hostile questions of every length,
+reasons of many records, passages as long as may be, uploads of one line. The
+limits are then those of the others: no answer with an error, none after 2 s.
 
 Locust is a program of its own here: its web server and its event loop have no
 business in the environment of the tests.
 """
 
 import argparse
+import collections
+import contextlib
 import csv
+import http.client
 import json
 import os
 import pathlib
+import random
+import re
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -36,10 +47,12 @@ import numpy as np
 from ctd_jax.evaluation import results
 from ctd_jax.index import database
 from ctd_jax.index.asking import Index
-from tests.benchmarks import ask_speed, result_rows
+from tests.benchmarks import ask_speed, growth, result_rows
 
 USERS_FILE = pathlib.Path(__file__).with_name("page_load_users.py")
 MAX_P95_MS, MAX_GROWTH = 400, 0.05
+MAX_SLOWEST_MS = 2_000  # beside a hostile client
+_HOSTILE_CONNECTIONS = 8
 # How often a reader opens each kind of page.
 SHARES = {
   "search time": 18,
@@ -60,7 +73,7 @@ _NUM_ROWS = 600  # months and records
 _SECONDS_TO_START = 120
 _PROCESSES = 2  # that answer
 _USERS, _RATE = 50, 20  # readers, their requests a second
-_WARMUP, _LOAD = 90, 60  # seconds, until caches are full and measured
+_WARMUP, _LOAD = 30, 40  # seconds, until caches are full and measured
 _SEED = 1
 
 
@@ -123,6 +136,110 @@ class Server:
     """Ends it."""
     self.process.terminate()
     self.process.wait()
+
+
+class HostileClient:
+  """A client that sends the costliest requests that it can."""
+
+  def __init__(self, index: Index, address: str):
+    """Begins to send them."""
+    self.seconds: dict[str, list[float]] = collections.defaultdict(list)
+    self.statuses = collections.Counter()
+    self._port = int(address.rpartition(":")[2])
+    self._is_over = threading.Event()
+    rows = index.connection.execute("SELECT text FROM records LIMIT 2000")
+    self._text = "".join(text for (text,) in rows)
+    self._threads = [
+      threading.Thread(target=self._send_all, args=(number,), daemon=True)
+      for number in range(_HOSTILE_CONNECTIONS)
+    ]
+    for thread in self._threads:
+      thread.start()
+
+  def stop(self) -> None:
+    """Ends it after the answers to come."""
+    self._is_over.set()
+    for thread in self._threads:
+      thread.join()
+
+  def _draw(self, draw: random.Random) -> tuple[str, str, str, dict | None]:
+    """Returns kind, method, path and JSON or fields of a request."""
+    unit = draw.choice([*growth.UNITS, "之", "a" * 9, self._text[:20_000]])
+    question = (unit * 200)[: draw.randint(150, 200)]
+    passage = (unit * 20_000)[: draw.randint(15_000, 20_000)]
+    return draw.choice(
+      (
+        ("question", "GET", f"/?{urlencode({'q': question})}", None),
+        (
+          "words",
+          "GET",
+          f"/?{urlencode({'q': unit, 'words': question})}",
+          None,
+        ),
+        ("short passage", "GET", f"/date?{urlencode({'q': question})}", None),
+        ("passage", "POST", "/date", {"q": passage}),
+        ("passage", "POST", "/date", {"q": self._text[: len(passage)]}),
+        ("api passage", "POST", "/api/ask", {"q": passage}),
+        (
+          "reasons",
+          "POST",
+          "/api/ask",
+          {"q": self._text[:2], "intent": "words", "why": True, "k": 200},
+        ),
+      )
+    )
+
+  def _send_all(self, seed: int) -> None:
+    draw = random.Random(seed)
+    while not self._is_over.is_set():
+      kind, method, path, values = self._draw(draw)
+      headers, body = {}, None
+      if path == "/date":
+        headers["Content-Type"] = "application/x-www-form-urlencoded"
+        body = urlencode(values).encode()
+      elif values is not None:
+        headers["Content-Type"] = "application/json"
+        body = json.dumps(values).encode()
+      begun = time.monotonic()
+      try:
+        # Of another address, so that it is another client to the server.
+        connection = http.client.HTTPConnection(
+          "127.0.0.1", self._port, 60, source_address=("127.0.0.2", 0)
+        )
+        with contextlib.closing(connection):
+          connection.request(method, path, body, headers)
+          response = connection.getresponse()
+          response.read()
+          self.statuses[response.status] += 1
+      except OSError as error:
+        self.statuses[type(error).__name__] += 1
+      self.seconds[kind].append(time.monotonic() - begun)
+
+
+def send_upload(address: str, text: str) -> float:
+  """Returns the seconds until the preview of a text is shown."""
+  browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+  with browser.open(f"{address}/upload") as page:
+    fields = re.findall(
+      r'<input type="hidden" name="([^"]+)" value="([^"]*)">',
+      page.read().decode(),
+    )
+  begun = time.monotonic()
+  parts = [f'name="{name}"\r\n\r\n{value}' for name, value in fields]
+  parts.append(f'name="files"; filename="{len(text)}.txt"\r\n\r\n{text}')
+  lines = [f"--x\r\nContent-Disposition: form-data; {it}\r\n" for it in parts]
+  request = urllib.request.Request(
+    f"{address}/upload",
+    ("".join(lines) + "--x--\r\n").encode(),
+    {"Content-Type": "multipart/form-data; boundary=x"},
+  )
+  with browser.open(request) as page:
+    link, content = page.url, page.read()
+  while b"<progress" in content:
+    time.sleep(0.5)
+    with browser.open(link) as page:
+      content = page.read()
+  return time.monotonic() - begun
 
 
 def draw_addresses(index: Index, seed: int) -> dict[str, list[str]]:
@@ -236,14 +353,32 @@ def measure(
   try:
     run_locust(flags, server.address, requests, _WARMUP, folder / "warmup")
     memory, processor = server.read_memory(), server.read_processor()
+    hostile = HostileClient(index, server.address) if flags.hostile else None
     run_locust(flags, server.address, requests, _LOAD, folder / "load")
+    if hostile is not None:
+      hostile.stop()
+      for kind, seconds in hostile.seconds.items():
+        print(
+          f"hostile {kind}: {len(seconds)} requests, slowest "
+          f"{max(seconds):.1f} s",
+          flush=True,
+        )
+      print("hostile statuses", dict(hostile.statuses), flush=True)
+      seconds = send_upload(server.address, "元年" * 30_000)
+      print(f"hostile upload: preview after {seconds:.1f} s", flush=True)
     memory_after = server.read_memory()
     processor = server.read_processor() - processor
   finally:
     server.stop()
+  num_failed = 0  # not refused as questions that cannot be read
+  with open(folder / "load_failures.csv", encoding="utf-8") as file:
+    for line in csv.DictReader(file):
+      print(line["Name"], line["Error"], line["Occurrences"], flush=True)
+      num_failed += int(line["Occurrences"]) * ("422" not in line["Error"])
   times = read_times(folder / "load")
   total = times["all"]
   total |= {
+    "failed": num_failed,
     "processor": processor,
     "load": result_rows.read_load(),
     "mebibytes_before": memory,
@@ -252,9 +387,19 @@ def measure(
   return times
 
 
-def list_failures(total: dict[str, float]) -> list[str]:
+def list_failures(
+  total: dict[str, float], is_hostile: bool = False
+) -> list[str]:
   """Returns the limits that were not kept, in words."""
   failures = []
+  if is_hostile:
+    if total["failed"]:
+      failures.append(f"{total['failed']:.0f} failed")
+    if total["slowest_ms"] > MAX_SLOWEST_MS:
+      failures.append(
+        f"slowest {total['slowest_ms']:.0f} ms, limit {MAX_SLOWEST_MS}"
+      )
+    return failures
   if total["errors"]:
     failures.append(f"{total['errors']:.0f} errors")
   if total["p95_ms"] > MAX_P95_MS:
@@ -283,13 +428,16 @@ def main() -> int:
   """Puts a server under load; returns 1 if a limit is not kept."""
   parser = result_rows.make_index_parser(__doc__)
   parser.add_argument("--locust", default="locust", help="the program")
+  parser.add_argument(
+    "--hostile", action="store_true", help="beside a hostile client"
+  )
   flags = parser.parse_args()
   with tempfile.TemporaryDirectory() as folder:
     times = measure(flags, pathlib.Path(folder))
   rows = make_rows(flags, times)
   result_rows.print_rows(rows)
   result_rows.write_rows(flags.rows, rows)
-  failures = list_failures(times["all"])
+  failures = list_failures(times["all"], flags.hostile)
   print("kept all limits" if not failures else "; ".join(failures))
   return int(bool(failures))
 

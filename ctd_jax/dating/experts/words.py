@@ -24,9 +24,11 @@ from ctd_jax.dating.experts.wording import (
   YearVocabulary,
   make_year_kernels,
 )
+from ctd_jax.utils import deadlines
 
 _PSEUDO_COUNT = 2.0  # pseudo-counts of the density of all strings
 _BLOCK = 32_768  # strings whose densities are held at once
+_STRINGS_PER_BLOCK = 256  # strings whose scores are held at once
 # Odd; they spread years and counts over all bits.
 _MULTIPLIERS = (np.uint64(0x9E3779B97F4A7C15), np.uint64(0xC2B2AE3D27D4EB4F))
 _MAX_NOTED_STRINGS = 5  # that an explanation names
@@ -205,10 +207,15 @@ def weigh_strings(
 ) -> Float32[np.ndarray, "v Y"]:
   """Returns the term that each string adds to the score of every year."""
   by_kernel = weights.astype(np.float32).reshape(len(densities), -1)
-  return sum(
-    by_kernel[kernel, groups, None] * density.log_ratios(counts)
-    for kernel, density in enumerate(densities)
-  )
+  result = np.zeros(counts.shape, np.float32)
+  # In blocks: a long passage has gigabytes of numbers on the way.
+  for start in range(0, len(result), _STRINGS_PER_BLOCK):
+    deadlines.check()
+    block = slice(start, start + _STRINGS_PER_BLOCK)
+    for kernel, density in enumerate(densities):
+      weight = by_kernel[kernel, groups[block], None]
+      result[block] += weight * density.log_ratios(counts[block])
+  return result
 
 
 @dataclasses.dataclass(frozen=True)
