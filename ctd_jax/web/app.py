@@ -83,6 +83,9 @@ _ANSWERED_ERRORS = (
 )
 _MAX_LINE = 1 << 18  # bytes of an address, which may hold a passage
 _MAX_WAITING = 2_048  # connections waiting to be accepted
+# That a connection is kept without a request; longer than proxies keep theirs,
+# which would lose a request that they send as we close.
+_SECONDS_KEPT = 65
 # A process that does not answer within this time is restarted.
 _SECONDS_TO_ANSWER = 15
 # Thread switch interval. SQLite releases the interpreter at every row, and a
@@ -304,6 +307,7 @@ def _make_config(application: object, **options: object) -> uvicorn.Config:
     log_level="warning",
     server_header=False,
     http=connections.BoundedProtocol,
+    timeout_keep_alive=_SECONDS_KEPT,
     h11_max_incomplete_event_size=_MAX_LINE,
     timeout_worker_healthcheck=_SECONDS_TO_ANSWER,
     **options,

@@ -104,7 +104,9 @@ class BoundedProtocol(H11Protocol):
     if unsent:
       is_slow = unsent >= self._num_unsent and not self._has_drained
     elif self.is_idle:
-      is_slow = self.loop.time() - self.idle_since >= SECONDS
+      # Uvicorn closes those that are kept for a request to come.
+      has_begun = self.cycle is None or self.heard > self.idle_since
+      is_slow = has_begun and self.loop.time() - self.idle_since >= SECONDS
     else:
       is_slow = (
         self.cycle.more_body
