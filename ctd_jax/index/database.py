@@ -150,6 +150,7 @@ KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
 TEXT, HEADING = "text", "heading"  # kinds of records outside benchmarks
 # Condition for a list of any length; its value comes from `json.dumps`.
 IN_LIST = "IN (SELECT value FROM json_each(?))"
+_MAX_PROBLEM = 200  # characters of an error
 _LIST_SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master"
 _SCHEMA = f"""
 CREATE TABLE works(
@@ -433,13 +434,14 @@ def describe_works(connection: sqlite3.Connection) -> list[dict[str, Any]]:
   rows = connection.execute(
     f"SELECT {', '.join(columns)} FROM works ORDER BY first_row"
   )
-  return [
-    {
-      name: json.loads(value or "[]") if name in json_columns else value
-      for name, value in zip(columns, row, strict=True)
-    }
-    for row in rows
-  ]
+  with _reading(connection):
+    return [
+      {
+        name: json.loads(value or "[]") if name in json_columns else value
+        for name, value in zip(columns, row, strict=True)
+      }
+      for row in rows
+    ]
 
 
 def read_committed(
@@ -475,11 +477,33 @@ def read_committed(
 
 
 def list_works(connection: sqlite3.Connection) -> list[IndexedWork]:
-  """Returns the works of an index in order of their rows."""
+  """Returns the works of an index in order of their rows.
+
+  Raises:
+    DamagedIndexError: if their values are none that we write.
+  """
   rows = connection.execute(
     f"SELECT {', '.join(_WORK_COLUMNS)} FROM works ORDER BY first_row"
   )
-  return [IndexedWork(**_decode(_WORK_COLUMNS, row)) for row in rows]
+  (last,) = connection.execute("SELECT max(row) FROM records").fetchone()
+  with _reading(connection):
+    works = [IndexedWork(**_decode(_WORK_COLUMNS, row)) for row in rows]
+    for work in works:
+      if not 0 < work.first_row <= work.rows.stop <= (last or 0) + 1:
+        raise ValueError(f"records of {work.name} that it does not have")
+  return works
+
+
+@contextlib.contextmanager
+def _reading(connection: sqlite3.Connection) -> Iterator[None]:
+  """Names the database whose values are none that we write."""
+  try:
+    yield
+  except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    (_, _, path), *_ = connection.execute("PRAGMA database_list")
+    raise DamagedIndexError(
+      pathlib.Path(path), f"damaged ({str(error)[:_MAX_PROBLEM]})"
+    ) from error
 
 
 def _decode(columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
@@ -500,10 +524,12 @@ def fetch_records(
 ) -> list[IndexRecord]:
   """Returns records in the order of `rows`, without missing ones."""
   wanted = [int(row) for row in rows]
-  records = {
-    values[0]: IndexRecord(**_decode(RECORD_COLUMNS, values))
-    for values in fetch_columns(connection, wanted, *RECORD_COLUMNS[1:])
-  }
+  rows_found = fetch_columns(connection, wanted, *RECORD_COLUMNS[1:])
+  with _reading(connection):
+    records = {
+      values[0]: IndexRecord(**_decode(RECORD_COLUMNS, values))
+      for values in rows_found
+    }
   return [records[row] for row in wanted if row in records]
 
 

@@ -301,6 +301,34 @@ def test_an_index_of_a_stranger_is_refused_by_name(
   assert SECRET not in str(raised.value)
 
 
+@pytest.mark.parametrize(
+  "change",
+  [
+    f"works SET warnings = '{'[' * 100_000}'",
+    f"works SET dated_with = '{'[' * 100_000}'",
+    "works SET warnings = '5'",
+    "works SET printed_reigns = 'x'",
+    "works SET first_row = -5",
+    "works SET first_row = 'x'",
+    "works SET num_records = 1000000000000",
+    "records SET headings = '{'",
+  ],
+  ids=lambda it: it[:24],
+)
+def test_values_that_nobody_writes_are_damage(folder, change):
+  with (
+    contextlib.closing(
+      sqlite3.connect(folder / database.DATABASE_FILE)
+    ) as connection,
+    connection,
+  ):
+    connection.execute(f"UPDATE {change}")
+  with contextlib.suppress(manifest.DamagedIndexError):
+    small_index.write_manifest(folder)
+  with pytest.raises(manifest.DamagedIndexError, match=r"index\.sqlite"):
+    use_index(folder)
+
+
 def test_names_of_a_stranger_do_not_command_the_terminal(folder):
   name = "\x1b]0;title\x07\x1b[2J"
   with (
