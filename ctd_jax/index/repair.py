@@ -129,10 +129,14 @@ class _Repair:
     self._calendar = None
     self._read: dict[SourceRequest, list[SourceWork] | Exception] = {}
     self._changed: list[StagedWork] = []
+    self._placed: set[str] = set()  # names of works dated as before
     self.removed: list[str] = []
 
   def run(self) -> None:
     """Mends the parts in the order in which they need each other."""
+    # What a stopped repair has dated may have been beside other works.
+    used = index_commit.list_folders(self._manifest)
+    staged_works.remove_leftovers(self._folder, used)
     damaged = self._find_damaged_files()
     self._mend_calendar(damaged)
     self._mend_postings(damaged)
@@ -199,11 +203,7 @@ class _Repair:
     for parent in {os.path.dirname(name) for name in entries}:
       for path in (self._folder / parent).glob("*"):
         name = f"{parent}/{path.name}"
-        is_staged = path.name in (
-          staged_works.ROWS_FILE,
-          staged_works.WORK_FILE,
-        )
-        if name not in entries and not is_staged:
+        if name not in entries:
           shutil.rmtree(path) if path.is_dir() else path.unlink()
           self.done.append(f"{path}: removed, no build wrote it")
     self.done += [
@@ -352,17 +352,21 @@ class _Repair:
         self._give_up(works[name], error, name in intact)
       return
     for work in staged:
-      if work.name not in names:
-        continue
       entry = works[work.name]
+      if entry.name not in names:
+        # Only the company in which the others were dated.
+        if entry.name not in self._placed:
+          shutil.rmtree(work.folder)
+        continue
       if self._is_same(work, entry):
         self._place(work, entry, entry.name not in intact)
+        self._placed.add(entry.name)
         self.done.append(f"{entry.name}: dated again, the same as before")
       else:
         self._changed.append(work)
         self.done.append(
           f"{entry.name}: dated again, with another result: its source, "
-          "corrections or ctd_jax have changed"
+          "corrections, ctd_jax or works that helped to date it have changed"
         )
 
   def _stage(self, names: Sequence[str]) -> list[StagedWork]:
