@@ -156,6 +156,8 @@ class _Writer:
       request = msgspec.convert(dated_with["source"], SourceRequest)
       if request not in checked:
         checked[request] = self._hash_works(request)
+        if request.find_path(self._folder) is None:
+          self.notes.append(f"{request.source}: a data set, named, not copied")
       # What an index of a stranger names may be a file of yours. Only the text
       # that it was made from is copied.
       is_same = checked[request].get(work["name"]) == work["sha256"]
@@ -165,12 +167,7 @@ class _Writer:
           "since it was added; its records are in the backup"
         )
       path = request.find_path(self._folder)
-      if path is None:
-        self.notes.append(
-          f"{work['name']}: of the data set {request.source}, which is named "
-          "and not copied"
-        )
-      else:
+      if path is not None:
         request = msgspec.structs.replace(
           request, source=self._add_source(path, is_same)
         )

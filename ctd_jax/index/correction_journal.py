@@ -74,10 +74,8 @@ def read_journal(folder: pathlib.Path) -> tuple[dict[int, Row], int, int]:
       if content["sha256"] != _hash_row(row):
         raise ValueError("another hash")
       # They become SQL, and the journal may be a stranger's.
-      if row.keys() != {*COLUMNS} or not all(
-        value is None or isinstance(value, str | int) for value in row.values()
-      ):
-        raise ValueError("other columns")
+      if not _is_row(row):
+        raise ValueError("another row")
       rows[row["correction_id"]] = row
     except (ValueError, KeyError, TypeError):
       num_damaged += 1
@@ -98,7 +96,8 @@ def read_rows(
     names = [column[0] for column in cursor.description]
     for values in cursor:
       row = dict(zip(names, values, strict=True))
-      rows[row["correction_id"]] = row
+      if _is_row(row):  # zeros in the file are empty cells
+        rows[row["correction_id"]] = row
   return rows
 
 
@@ -133,6 +132,16 @@ def find_problem(
   if len(differing) > num_lines - num_changes:
     return f"correction {differing[0]} differs from that in the database"
   return None
+
+
+def _is_row(row: Any) -> bool:
+  if not isinstance(row, dict) or row.keys() != {*COLUMNS}:
+    return False
+  may_lack = ("undone", "undo_key")
+  return isinstance(row["correction_id"], int) and all(
+    isinstance(row[name], str) or (row[name] is None and name in may_lack)
+    for name in COLUMNS[1:]
+  )
 
 
 def _count_changes(connection: sqlite3.Connection) -> int:

@@ -103,6 +103,9 @@ def mend_file(folder: pathlib.Path) -> list[str]:
   ):
     stored = correction_journal.read_rows(connection)
   journal, num_lines, num_damaged = correction_journal.read_journal(folder)
+  is_damaged = any(problem.startswith(f"{path}:") for problem in problems)
+  if is_damaged and num_lines and not num_damaged:
+    stored = {}  # what is read from damaged pages may be anything
   rows = correction_journal.merge_rows(journal, stored)
   lines = [*problems]
   if path.is_file():
@@ -115,8 +118,7 @@ def mend_file(folder: pathlib.Path) -> list[str]:
     lines.append(f"{aside}: a copy of the damaged file")
   _write_file(path, rows.values())
   correction_journal.write_journal(folder, rows)
-  both = any(problem.startswith(f"{path}:") for problem in problems)
-  if both and (num_damaged or not num_lines):
+  if is_damaged and (num_damaged or not num_lines):
     lines.append("corrections may be lost, since their journal is damaged too")
   return [*lines, f"{path}: made again with corrections {len(rows):,}"]
 

@@ -336,12 +336,15 @@ class _Repair:
 
   def _list_batches(self, failing: Sequence[_Work]) -> list[list[str]]:
     """Returns names of works to date at once, those with own dates first."""
-    batches = [[work.name] for work in failing if not work.dated_with.beside]
-    together: dict[tuple[str, ...], list[str]] = {}
+    together: dict[str, list[str]] = {}
     for work in failing:
-      if work.dated_with.beside:
-        together.setdefault(work.dated_with.beside, []).append(work.name)
-    return [*batches, *together.values()]
+      # Works with own dates have no company.
+      key = work.dated_with.beside or f"/{work.name}"
+      together.setdefault(key, []).append(work.name)
+    # Stable: those with own dates first, otherwise in the order of their rows.
+    return [
+      together[key] for key in sorted(together, key=lambda key: key[0] != "/")
+    ]
 
   def _date_again(self, names: Sequence[str], intact: Collection[str]) -> None:
     works = {work.name: work for work in self._works}
@@ -371,10 +374,12 @@ class _Repair:
 
   def _stage(self, names: Sequence[str]) -> list[StagedWork]:
     works = {work.name: work for work in self._works}
-    beside = [
-      name for name in works[names[0]].dated_with.beside if name in works
+    beside = works[names[0]].dated_with.beside
+    targets = [
+      work.name
+      for work in self._works
+      if work.name in names or (beside and work.dated_with.beside == beside)
     ]
-    targets = beside or [*names]
     read: dict[str, SourceWork] = {}
     for name in targets:
       of_request = self._read_source(works[name].dated_with.source)

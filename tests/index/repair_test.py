@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ctd_jax.index import (
+  correction_checks,
   corrections,
   database,
   index_check,
@@ -243,3 +244,30 @@ def test_faults_of_all_kinds_are_mended(tmp_path):
   tries = json.loads(rows.read_text())
   assert len(tries) >= 20
   assert [it for it in tries if not it["is_good"]] == []
+
+
+def test_works_are_dated_beside_those_of_the_first_time(tmp_path):
+  """A work whose neighbour was replaced does not lend it its new dates."""
+  corpora.write_annals(tmp_path / "annals.txt")
+  corpora.write_notes(tmp_path / "notes.txt")
+  texts = (tmp_path / "notes.txt").read_text("utf-8").splitlines()
+  (tmp_path / "more.txt").write_text(f"{texts[1]}\n{texts[0]}\n", "utf-8")
+  folder = tmp_path / "index"
+  corpora.build_index(folder, tmp_path / "annals.txt", reigns="西晉")
+  undated = tmp_path / "notes.txt", tmp_path / "more.txt"
+  corpora.build_index(folder, *undated)
+  before = read_contents(folder)
+  for path in folder.glob("works/more*/months.npy"):
+    path.unlink()
+  (folder / "index.sqlite").unlink()
+  result = repair.repair_index(folder)
+  assert result.problems == ()
+  assert read_contents(folder) == before
+  # Dated alone now, it has nothing to do with the one that stays.
+  corpora.correct(folder, "notes", "1", "泰始三年七月")
+  correction_checks.redate_index(folder)
+  before = read_contents(folder)
+  for path in folder.glob("works/notes*/months.npy"):
+    path.unlink()
+  assert repair.repair_index(folder).problems == ()
+  assert read_contents(folder) == before

@@ -405,7 +405,7 @@ class _Build:
     ):
       job = self._jobs[dated.source.name]
       dated_with = msgspec.structs.replace(
-        job.dated_with, beside=tuple(sorted(names))
+        job.dated_with, beside=staged_works.hash_names(names)
       )
       job = dataclasses.replace(job, dated_with=dated_with)
       self._staged.append(staged_works.stage_work(job, dated, self._calendar))

@@ -19,7 +19,7 @@ import pathlib
 import re
 import shutil
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -80,8 +80,8 @@ class DatedWith(msgspec.Struct, frozen=True, kw_only=True):
   corrections: tuple[int, ...] = ()  # ids of those in the dates
   # Id of a correction that fitted no record -> why.
   left_out: dict[int, Any] = {}
-  # Works that the model dated together, this one among them; none otherwise.
-  beside: tuple[str, ...] = ()
+  # Hash of the names that the model dated together; "" of others.
+  beside: str = ""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -132,6 +132,12 @@ def name_folder(name: str, key: str) -> str:
   readable = re.sub(r"[^\w-]+", "_", name)[-_MAX_NAME:].strip("_")
   digest = hashlib.sha256(key.encode()).hexdigest()[:_KEY_DIGITS]
   return f"{readable or 'work'}-{digest}"
+
+
+def hash_names(names: Iterable[str]) -> str:
+  """Returns a short hash of names in any order."""
+  content = "\n".join(sorted(names))
+  return hashlib.sha256(content.encode()).hexdigest()[:_KEY_DIGITS]
 
 
 def find_staged_work(folder: pathlib.Path) -> StagedWork | None:
