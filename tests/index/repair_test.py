@@ -246,6 +246,7 @@ def test_faults_of_all_kinds_are_mended(tmp_path):
   assert [it for it in tries if not it["is_good"]] == []
 
 
+@pytest.mark.slow
 def test_works_are_dated_beside_those_of_the_first_time(tmp_path):
   """A work whose neighbour was replaced does not lend it its new dates."""
   corpora.write_annals(tmp_path / "annals.txt")
