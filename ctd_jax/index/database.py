@@ -458,7 +458,8 @@ def read_committed(
   """
   path = folder / MANIFEST_FILE
   content = path.read_bytes() if path.is_file() else b""
-  text = (get_property(connection, "manifest") or "").encode()
+  text = get_property(connection, "manifest") or b""
+  text = text.encode() if isinstance(text, str) else text
   if not content and text:
     raise DamagedIndexError(path, "missing")
   if content == text:

@@ -20,6 +20,7 @@ from ctd_jax.index import (
   database,
   encoders,
   manifest,
+  ranking,
 )
 from ctd_jax.index import vectors as vectors_lib
 from ctd_jax.index.building import index_commit, staged_works
@@ -29,7 +30,6 @@ from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.database import IndexedWork
 from ctd_jax.index.index_folder import IndexFolder
 from ctd_jax.index.manifest import DamagedIndexError, EncoderEntry, Manifest
-from ctd_jax.index.posteriors import PosteriorArrays
 from ctd_jax.index.vectors import WorkVectors
 from ctd_jax.utils import notes
 
@@ -154,20 +154,11 @@ def _check_rows(
 def _check_posteriors(
   folder: pathlib.Path, work: IndexedWork, num_months: int
 ) -> Iterator[str]:
+  opened = ranking.WorkPosteriors(folder, work, num_months)
   try:
-    posteriors = PosteriorArrays.open(folder / work.folder, num_months)
+    _ = opened.arrays, opened.postings
   except DamagedIndexError as error:
     yield _describe(error)
-    return
-  if len(posteriors) != work.num_records:
-    yield (
-      f"{folder / work.folder}: posteriors of {len(posteriors):,} records, "
-      f"expected {work.num_records:,}"
-    )
-  months, chances = posteriors.months, posteriors.probabilities
-  is_possible = (months >= 0) & (months < posteriors.num_months)
-  if not (is_possible & (chances >= 0) & (chances <= 1 + 1e-4)).all():
-    yield f"{folder / work.folder}: invalid probabilities"
 
 
 def _check_vectors(

@@ -7,6 +7,7 @@ import collections
 import contextlib
 import functools
 import hashlib
+import json
 import os
 import pathlib
 import sqlite3
@@ -292,7 +293,10 @@ def _read_verified(
     # As of one moment, whatever build ends now.
     connection.execute("BEGIN")
     manifest, content = database.read_committed(folder, connection)
-    is_same = database.describe_works(connection) == manifest.works
+    try:
+      is_same = database.describe_works(connection) == manifest.works
+    except json.JSONDecodeError:
+      is_same = False
     works = database.list_works(connection) if is_same else []
     connection.execute("COMMIT")
     if not is_same:

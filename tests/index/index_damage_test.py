@@ -118,6 +118,9 @@ def test_a_work_that_was_damaged_while_it_waited_is_dated_again(
     "UPDATE records SET dated_by = 'keys' WHERE row = 3",
     "UPDATE works SET title = 'Another'",
     "UPDATE works SET dated_with = '{}'",
+    "UPDATE works SET warnings = '{'",
+    "UPDATE properties SET value = '{' WHERE name = 'manifest'",
+    "UPDATE properties SET value = CAST('{' AS BLOB) WHERE name = 'manifest'",
     "UPDATE properties SET value = 1 WHERE name = 'next_row'",
     "UPDATE properties SET value = 7 WHERE name = 'generation'",
     "UPDATE properties SET value = 'a' WHERE name = 'manifest_sha256'",
@@ -129,6 +132,9 @@ def test_changes_of_the_database_are_found(folder, statement):
   with contextlib.closing(database.open_database(folder, False)) as connection:
     connection.execute(statement)
   assert index_check.check_index(folder)
+  if "works" in statement or "'manifest'" in statement:
+    with pytest.raises(DamagedIndexError):
+      Index.open(folder)
 
 
 @pytest.mark.parametrize("table", ["records", "full_text_data"])
