@@ -34,6 +34,7 @@ _DATABASE_FILES = tuple(
   name + end for name in (CORRECTIONS_FILE, _NEW_FILE) for end in _ENDS
 )
 FILE_NAMES = (*_DATABASE_FILES, correction_journal.JOURNAL_FILE)
+DAMAGED_PREFIX = "corrections.damaged-"  # of copies that a repair leaves
 _SCHEMA_VERSION = 1
 _SCHEMA = f"""
 PRAGMA journal_mode=WAL;
@@ -110,7 +111,7 @@ def mend_file(folder: pathlib.Path) -> list[str]:
   lines = [*problems]
   if path.is_file():
     number = 1
-    while (aside := folder / f"corrections.damaged-{number}.sqlite").exists():
+    while (aside := folder / f"{DAMAGED_PREFIX}{number}.sqlite").exists():
       number += 1
     for end in _ENDS:
       if (old := path.with_name(path.name + end)).is_file():

@@ -51,8 +51,6 @@ from ctd_jax.index.corrections import Correction, CorrectionStore
 from ctd_jax.index.manifest import Manifest, ManifestFile
 from ctd_jax.utils import files
 
-LOST_FOLDER = "lost"  # records of works that could not be dated again
-_REPAIR_FOLDER = ".repair"
 _UNFINISHED = -1  # generation of a database that is being made again
 _RECORD_COLUMNS = (*TEXT_COLUMNS, *DATE_COLUMNS)
 
@@ -268,7 +266,7 @@ class _Repair:
     if not problems:
       return names
     self.done += problems
-    target = self._folder / _REPAIR_FOLDER
+    target = self._folder / index_builder.REPAIR_FOLDER
     shutil.rmtree(target, ignore_errors=True)
     target.mkdir()
     database.create_database(target)
@@ -557,7 +555,11 @@ class _Repair:
 
 def name_lost_file(folder: pathlib.Path, work: str) -> pathlib.Path:
   """Returns the file for the records of a work that is taken out."""
-  return folder / LOST_FOLDER / f"{staged_works.name_folder(work, work)}.jsonl"
+  return (
+    folder
+    / index_builder.LOST_FOLDER
+    / f"{staged_works.name_folder(work, work)}.jsonl"
+  )
 
 
 def _check_names(path: pathlib.Path, index_manifest: Manifest) -> None:

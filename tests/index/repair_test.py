@@ -225,6 +225,19 @@ def test_folders_of_a_strange_manifest_are_not_replaced(folder, tmp_path):
   assert (tmp_path / "mine").is_dir()
 
 
+def test_a_build_does_not_begin_anew_without_the_database(folder):
+  (folder / "index.sqlite").unlink()
+  with pytest.raises(manifest.DamagedIndexError, match="--repair"):
+    corpora.build_index(folder, folder.parent / "annals.txt")
+  assert repair.repair_index(folder).problems == ()
+  # What a repair leaves is no reason to refuse a build.
+  for path in (*folder.glob("index.sqlite*"), folder / "manifest.json"):
+    path.unlink()
+  (folder / "lost").mkdir()
+  (folder / "corrections.damaged-1.sqlite").write_bytes(b"")
+  assert index_builder.is_new_folder(folder)
+
+
 def test_two_repairs_do_not_meet(folder):
   with (
     index_builder.lock(folder),

@@ -48,11 +48,15 @@ from ctd_jax.index.building.staged_works import (
 from ctd_jax.index.building.vector_building import VectorPlan
 from ctd_jax.index.corrections import Correction, CorrectionStore
 from ctd_jax.index.database import MODEL
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.utils.beam import MapItems
 from ctd_jax.utils.notes import Note
 
 LOCK_FILE = ".lock"
 # Of `ctd-jax serve`, which may run before the first build.
+LOST_FOLDER = "lost"  # records of works that could not be dated again
+REPAIR_FOLDER = ".repair"  # a database that is being made again
+REPAIR_NAMES = (LOST_FOLDER, REPAIR_FOLDER)
 SERVER_NAMES = ("jobs", "uploads", ".secret")
 _MAX_NAMED = 5
 
@@ -180,17 +184,24 @@ def is_new_folder(folder: pathlib.Path) -> bool:
   if (folder / database.DATABASE_FILE).exists():
     with contextlib.closing(database.open_database(folder)) as connection:
       return database.get_property(connection, "generation") == "0"
+  if (folder / manifest.MANIFEST_FILE).exists():
+    raise DamagedIndexError(folder / database.DATABASE_FILE, "missing")
   known = {
     LOCK_FILE,
     calendars.CALENDAR_FOLDER,
     staged_works.WORKS_FOLDER,
     staged_works.PASSAGES_FOLDER,
     vectors.VECTORS_FOLDER,
+    *REPAIR_NAMES,
     *SERVER_NAMES,
     *corrections.FILE_NAMES,
   }
   names = {path.name for path in folder.iterdir()} if folder.exists() else set()
-  others = sorted(names - known)
+  others = sorted(
+    name
+    for name in names - known
+    if not name.startswith(corrections.DAMAGED_PREFIX)
+  )
   if others:
     raise ValueError(
       f"--index={folder}: holds {', '.join(others[:_MAX_NAMED])} and no index; "
