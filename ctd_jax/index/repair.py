@@ -18,7 +18,7 @@ import pathlib
 import shutil
 import sqlite3
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -346,8 +346,18 @@ class _Repair:
 
   def _date_again(self, names: Sequence[str], intact: Collection[str]) -> None:
     works = {work.name: work for work in self._works}
+    read: dict[str, list[SourceWork]] = {}
+    for name in self._list_company(names):
+      try:
+        read[name] = self._read_group(works[name])
+      except (ValueError, FileNotFoundError) as error:
+        if name in names:
+          self._give_up(works[name], error, name in intact)
+    names = [name for name in names if name in read]
+    if not names:
+      return
     try:
-      staged = self._stage(names)
+      staged = self._stage(read)
     except (ValueError, FileNotFoundError) as error:
       for name in names:
         self._give_up(works[name], error, name in intact)
@@ -370,37 +380,41 @@ class _Repair:
           "corrections, ctd_jax or works that helped to date it have changed"
         )
 
-  def _stage(self, names: Sequence[str]) -> list[StagedWork]:
-    works = {work.name: work for work in self._works}
-    beside = works[names[0]].dated_with.beside
-    targets = [
+  def _list_company(self, names: Sequence[str]) -> list[str]:
+    """Returns the works that were dated together with works of a batch."""
+    keys = {
+      work.dated_with.beside for work in self._works if work.name in names
+    }
+    return [
       work.name
       for work in self._works
-      if work.name in names or (beside and work.dated_with.beside == beside)
+      if work.name in names or work.dated_with.beside in keys - {""}
     ]
-    read: dict[str, SourceWork] = {}
-    for name in targets:
-      of_request = self._read_source(works[name].dated_with.source)
-      found = {work.name: work for work in of_request}
-      if name not in found:
-        raise ValueError(f"{name}: no longer in its source")
-      read |= {
-        work.name: work
-        for work in of_request
-        if work.group == found[name].group and work.name in works
-      }
+
+  def _read_group(self, work: _Work) -> list[SourceWork]:
+    """Returns a work and those of its data set that the index has."""
+    names = {it.name for it in self._works}
+    read = self._read_source(work.dated_with.source)
+    groups = [it.group for it in read if it.name == work.name]
+    if not groups:
+      raise ValueError(f"{work.name}: no longer in its source")
+    return [it for it in read if it.group == groups[0] and it.name in names]
+
+  def _stage(self, read: Mapping[str, list[SourceWork]]) -> list[StagedWork]:
+    works = {work.name: work for work in self._works}
+    sources = {it.name: it for group in read.values() for it in group}
     store = CorrectionStore(self._folder)
-    last = max(works[name].columns["work_id"] for name in targets)
+    last = max(works[name].columns["work_id"] for name in read)
     return index_builder.stage_works(
       self._folder,
-      [*read.values()],
+      [*sources.values()],
       BuildOptions(
         choices=correction_checks.choose_again(
-          self._folder, {name: works[name].dated_with for name in targets}
+          self._folder, {name: works[name].dated_with for name in read}
         )
       ),
-      targets,
-      {name: _list_applied(store, works[name].dated_with) for name in read},
+      [*read],
+      {name: _list_applied(store, works[name].dated_with) for name in sources},
       # Works that came later were no help then.
       [work.name for work in self._works if work.columns["work_id"] > last],
     )

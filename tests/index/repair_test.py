@@ -277,6 +277,13 @@ def test_works_are_dated_beside_those_of_the_first_time(tmp_path):
   result = repair.repair_index(folder)
   assert result.problems == ()
   assert read_contents(folder) == before
+  # Without the source of its neighbour it is dated alone, and stays.
+  for path in folder.glob("works/more*/months.npy"):
+    path.unlink()
+  notes = (tmp_path / "notes.txt").rename(tmp_path / "away.txt")
+  assert repair.repair_index(folder).problems == ()
+  assert len(IndexFolder.open(folder).works) == 3
+  notes.rename(tmp_path / "notes.txt")
   # Dated alone now, it has nothing to do with the one that stays.
   corpora.correct(folder, "notes", "1", "泰始三年七月")
   correction_checks.redate_index(folder)
