@@ -102,6 +102,9 @@ def check_database(
     yield (
       f"{path}: has generation {generation}, expected {committed.generation}"
     )
+  (page_size,) = connection.execute("PRAGMA page_size").fetchone()
+  if path.stat().st_size % page_size:
+    yield f"{path}: cut short in its last page"
   for (message,) in connection.execute("PRAGMA integrity_check(5)"):
     if message != "ok":
       yield f"{path}: {message}"

@@ -5,8 +5,8 @@
 Every file of a small index has a bit flipped, is cut, zeroed or deleted. A try
 is good if opening or --check notices it, and if after --repair --check is
 clean, the answers are those of the intact index, and all corrections are there.
-A flip that neither changes an answer nor anything that is checked is counted as
-without effect: it is in a page of SQLite that is not in use.
+A bit or zeros that change neither an answer nor anything that is checked are
+counted as without effect: SQLite does not use that place of its file.
 
 Builds are killed at random moments; a try is good if the same command, run
 again, ends with the same manifest and answers. On a small tmpfs (root only)
@@ -218,7 +218,7 @@ def try_damage(
       detail = f"other answers; {'; '.join(result.done[-2:])}"
     elif CorrectionStore(copy).history() != CorrectionStore(original).history():
       detail = "corrections lost"
-    if is_harmless and way == FLIP:
+    if is_harmless and name.endswith(".sqlite") and way in (FLIP, ZERO):
       noticed = "no effect"
     elif noticed == "nowhere":
       detail = detail or "not noticed"
