@@ -7,9 +7,10 @@ import contextlib
 import contextvars
 import math
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 _deadline = contextvars.ContextVar("deadline", default=math.inf)
+_pause = contextvars.ContextVar("pause", default=None)
 
 
 class OverdueError(TimeoutError):
@@ -17,13 +18,20 @@ class OverdueError(TimeoutError):
 
 
 @contextlib.contextmanager
-def until(deadline: float) -> Iterator[None]:
-  """Sets the deadline of what is called within, as `time.monotonic` counts."""
-  token = _deadline.set(deadline)
+def until(
+  deadline: float, pause: Callable[[], None] | None = None
+) -> Iterator[None]:
+  """Sets the deadline of what is called within, as `time.monotonic` counts.
+
+  Args:
+    pause: called at each look at the clock; gives way to other work.
+  """
+  tokens = _deadline.set(deadline), _pause.set(pause)
   try:
     yield
   finally:
-    _deadline.reset(token)
+    _deadline.reset(tokens[0])
+    _pause.reset(tokens[1])
 
 
 def is_overdue() -> bool:
@@ -35,3 +43,6 @@ def check() -> None:
   """Raises OverdueError if the time is over."""
   if is_overdue():
     raise OverdueError
+  pause = _pause.get()
+  if pause is not None:
+    pause()

@@ -5,6 +5,8 @@ the form comes from one of our pages, and a key, so that a form sent twice
 changes something once.
 """
 
+from __future__ import annotations
+
 import asyncio
 import concurrent.futures
 import functools
@@ -17,7 +19,7 @@ import re
 import secrets
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 from urllib.parse import quote, unquote, urlsplit
 
@@ -50,8 +52,10 @@ _PAGE_THREADS = min(max(4 * (os.cpu_count() or 1), 8), 32)
 _QUESTION_THREADS = 4
 NUM_THREADS = _PAGE_THREADS + _QUESTION_THREADS + 1
 _MAX_WAITING = 32  # questions, for a thread
-_MAX_SHORT = 4_000  # bytes of a question that is answered at once
+_MAX_SHORT = 20_000  # bytes, what a link may have; they take 0.3 s at most
 _SECONDS_PER_WARNING = 10
+# Of long work, while pages and questions are being answered.
+_SHARE_PAUSED, _SECONDS_PER_PAUSE = 0.75, 0.005
 # Pages that compute an answer, if there is a question.
 _QUESTION_PATHS = ("/", "/date", "/api/ask", "/api/timeline")
 
@@ -78,7 +82,20 @@ class BusyError(Exception):
 class AnswerThreads:
   """Threads that answer one kind of requests; those that wait need none."""
 
-  def __init__(self, name: str, size: int, max_waiting: float = math.inf):
+  def __init__(
+    self,
+    name: str,
+    size: int,
+    max_waiting: float = math.inf,
+    preferred: Sequence[AnswerThreads] = (),
+  ):
+    """Starts no thread yet.
+
+    Args:
+      max_waiting: more are refused.
+      preferred: threads that these give way to, most of the time.
+    """
+    self._preferred = preferred
     self.size = size
     self._executor = concurrent.futures.ThreadPoolExecutor(self.size, name)
     self._max_pending = self.size + max_waiting
@@ -110,7 +127,8 @@ class AnswerThreads:
     deadline = time.monotonic() + seconds
 
     def work() -> Result:
-      with deadlines.until(deadline):
+      pause = self._make_pause() if self._preferred else None
+      with deadlines.until(deadline, pause):
         return function(*arguments)
 
     with self._lock:
@@ -130,6 +148,23 @@ class AnswerThreads:
     """Starts no more work and drops what is queued."""
     self._executor.shutdown(wait=False, cancel_futures=True)
 
+  def _make_pause(self) -> Callable[[], None]:
+    """Returns what waits while preferred threads work, for a time."""
+    begun, paused = time.monotonic(), 0.0
+
+    def pause() -> None:
+      nonlocal paused
+      now = time.monotonic()
+      while (
+        any(threads.num_pending for threads in self._preferred)
+        and paused < (now - begun) * _SHARE_PAUSED
+      ):
+        time.sleep(_SECONDS_PER_PAUSE)
+        last, now = now, time.monotonic()
+        paused += now - last
+
+    return pause
+
   def _count_end(self, _: concurrent.futures.Future) -> None:
     with self._lock:
       self.num_pending -= 1
@@ -145,7 +180,9 @@ class AnswerPools:
     self.pages = AnswerThreads("page", _PAGE_THREADS)
     self.questions = AnswerThreads("question", _QUESTION_THREADS, _MAX_WAITING)
     # One: passages compute in Python, where two are no faster.
-    self.long_work = AnswerThreads("long", 1, _MAX_WAITING)
+    self.long_work = AnswerThreads(
+      "long", 1, _MAX_WAITING, (self.pages, self.questions)
+    )
 
   def choose(self, request: Request, is_long: bool = False) -> AnswerThreads:
     """Returns the threads for a request."""

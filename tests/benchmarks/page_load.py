@@ -73,7 +73,7 @@ _NUM_ROWS = 600  # months and records
 _SECONDS_TO_START = 120
 _PROCESSES = 2  # that answer
 _USERS, _RATE = 50, 20  # readers, their requests a second
-_WARMUP, _LOAD = 30, 40  # seconds, until caches are full and measured
+_WARMUP, _LOAD = 90, 60  # seconds, until caches are full and measured
 _SEED = 1
 
 
@@ -177,6 +177,12 @@ class HostileClient:
           None,
         ),
         ("short passage", "GET", f"/date?{urlencode({'q': question})}", None),
+        (
+          "linked passage",
+          "GET",
+          f"/date?{urlencode({'q': passage[:1_900]})}",
+          None,
+        ),
         ("passage", "POST", "/date", {"q": passage}),
         ("passage", "POST", "/date", {"q": self._text[: len(passage)]}),
         ("api passage", "POST", "/api/ask", {"q": passage}),

@@ -34,6 +34,11 @@ def test_every_limit_is_checked():
   broken = {"errors": 1, "p95_ms": 401, "mebibytes_after": 106}
   for name, value in broken.items():
     assert len(page_load.list_failures({**kept, name: value})) == 1, name
+  kept["slowest_ms"] = 2_000
+  assert page_load.list_failures(kept, is_hostile=True) == []
+  for name, value in {"errors": 1, "slowest_ms": 2_001}.items():
+    failures = page_load.list_failures({**kept, name: value}, is_hostile=True)
+    assert len(failures) == 1, name
 
 
 def test_rows_of_the_load_name_the_size_of_the_index(index_folder):

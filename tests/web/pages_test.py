@@ -1,5 +1,6 @@
 """Pages: what they say, where they lead, and what they say of bad requests."""
 
+import asyncio
 import dataclasses
 import re
 import sqlite3
@@ -18,6 +19,7 @@ from ctd_jax.web import (
   queries,
   record_page,
   rendering,
+  requests,
   search_page,
   served_index,
 )
@@ -262,12 +264,32 @@ def test_long_work_has_threads_of_its_own(index_folder):
     why = {"q": "鄭人", "why": True}
     assert client.get("/api/ask", params=why).status_code == 503
     assert client.post("/api/ask", json=why).status_code == 503
-    assert client.get("/date", params={"q": "元年" * 900}).status_code == 503
+    long = {"q": "元年" * 4_000}
+    assert client.post("/api/ask", json=long).status_code == 503
     # In chunks it says nothing of its length.
-    chunks = iter([b"q=" + b"1" * 9000])
+    chunks = iter([b"q=" + b"1" * 9_000])
     form = {"content-type": "application/x-www-form-urlencoded"}
     assert client.post("/date", content=chunks, headers=form).status_code == 503
     assert client.get("/?q=鄭人").status_code == 200
+
+
+def test_long_work_gives_way_to_pages():
+  pages = requests.AnswerThreads("page", 1)
+  long_work = requests.AnswerThreads("long", 1, preferred=(pages,))
+
+  def work():
+    begun = time.monotonic()
+    for _ in range(20):
+      time.sleep(0.002)
+      deadlines.check()
+    return time.monotonic() - begun
+
+  alone = asyncio.run(long_work.run(work, seconds=20))
+  pages.num_pending = 1
+  beside = asyncio.run(long_work.run(work, seconds=20))
+  assert 2 * alone < beside < 20
+  for threads in (pages, long_work):
+    threads.close()
 
 
 def test_pages_answer_while_a_build_ends(folder, writer):
