@@ -6,7 +6,8 @@
 #     train --config=configs/tiny.py --workdir=/runs/tiny
 #
 # Targets: cpu; cuda, for NVIDIA's container toolkit (run --gpus=all); tpu.
-# Pages of an index: run --publish=8321:8321 ... serve --host=0.0.0.0 --index=...
+# Pages of an index: run --publish=8321:8321 ... serve --host=0.0.0.0 --token \
+#   --index=...
 # Layers that change rarely come first: for another commit only the package is
 # built, pushed and pulled again.
 

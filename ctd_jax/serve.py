@@ -50,6 +50,7 @@ def find_token(given: str | None, path: str | None) -> tuple[str | None, bool]:
   """
   # Not handed down to builds.
   from_variable = os.environ.pop(_TOKEN_VARIABLE, None)
+  from_variable = from_variable and from_variable.strip()
   if given is not None and path is not None:
     raise ValueError("--token, --token_file: expected one of them")
   if given:
@@ -58,15 +59,15 @@ def find_token(given: str | None, path: str | None) -> tuple[str | None, bool]:
       "processes; --token_file=FILE and $%s hide it",
       _TOKEN_VARIABLE,
     )
-    return given, False
+    return given.strip(), False
   if given is not None:
     return secrets.token_urlsafe(24), True
   if path is None:
     return from_variable, False
   file = pathlib.Path(path).expanduser()
-  if not file.is_file():
+  if not file.exists() or file.is_dir():  # may be a pipe: <(command)
     raise FileNotFoundError(f"--token_file={path}: no such file")
-  if file.stat().st_mode & 0o077:
+  if file.is_file() and file.stat().st_mode & 0o077:
     logging.warning(
       "--token_file=%s: other users can read it; chmod 600 %s", path, path
     )

@@ -126,6 +126,8 @@ def mend_file(folder: pathlib.Path) -> list[str]:
 
 def connect(path: pathlib.Path) -> sqlite3.Connection:
   """Returns a connection to the file, read-only if it cannot be written."""
+  if not os.access(path, os.R_OK):
+    raise ValueError(f"{path}: only its owner can read the corrections")
   is_writable = os.access(path.parent, os.W_OK)
   if is_writable:  # names and notes, in indices of earlier versions too
     files.make_private(*map(path.with_name, FILE_NAMES))

@@ -81,21 +81,25 @@ def check_tree(folder: str | os.PathLike) -> None:
   """
   pending = [os.fspath(folder)]
   while pending:
-    # Another process may remove what was listed.
-    with (
-      contextlib.suppress(FileNotFoundError),
-      os.scandir(pending.pop()) as it,
-    ):
-      for entry in it:
-        if entry.is_dir(follow_symlinks=False):
-          pending.append(entry.path)
-        elif not entry.is_file(follow_symlinks=False) and os.path.lexists(
-          entry
-        ):
-          raise ValueError(
-            f"{entry.path} is a link or a special file, which may lead out of "
-            "the folder; expected only files and folders there"
-          )
+    path = pending.pop()
+    try:
+      entries = [*os.scandir(path)]
+    except FileNotFoundError:  # another process has removed it
+      continue
+    except PermissionError as error:
+      # What another user keeps private cannot be read either, unless only the
+      # list is forbidden.
+      if os.access(path, os.X_OK):
+        raise ValueError(f"{path}: cannot be listed") from error
+      continue
+    for entry in entries:
+      if entry.is_dir(follow_symlinks=False):
+        pending.append(entry.path)
+      elif not entry.is_file(follow_symlinks=False) and os.path.lexists(entry):
+        raise ValueError(
+          f"{entry.path} is a link or a special file, which may lead out of "
+          "the folder; expected only files and folders there"
+        )
 
 
 def read_limited(path: str | os.PathLike, max_bytes: int) -> bytes:

@@ -31,6 +31,7 @@ from starlette.responses import (
 )
 
 from ctd_jax.index.answers import clean
+from ctd_jax.index.corrections import CORRECTIONS_FILE
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
 from ctd_jax.web import job_files, rendering, requests
@@ -92,12 +93,13 @@ def prepare_folder(folder: pathlib.Path, settings: WebSettings) -> None:
   """Checks the folder of an index, and hides what readers wrote from others.
 
   Raises:
-    ValueError: if the folder has links, or this installation has no place for
-      its secret.
+    ValueError: if the folder has links, or belongs in part to another user, or
+      this installation has no place for its secret.
   """
   folder = folder.expanduser()
   if folder.is_dir():
     files.check_tree(folder)
+    _check_kinds(folder, settings)
   if settings.read_only:
     return
   try:
@@ -111,6 +113,28 @@ def prepare_folder(folder: pathlib.Path, settings: WebSettings) -> None:
   files.make_private(
     folder / job_files.JOBS_FOLDER, folder / job_files.UPLOADS_FOLDER
   )
+
+
+def _check_kinds(folder: pathlib.Path, settings: WebSettings) -> None:
+  """Raises ValueError for what pages could not read or write later."""
+  corrections = folder / CORRECTIONS_FILE
+  if corrections.exists() and not os.access(corrections, os.R_OK):
+    raise ValueError(
+      f"{corrections}: only its owner can read the corrections; serve as that "
+      "user"
+    )
+  jobs = folder / job_files.JOBS_FOLDER
+  for path in filter(
+    pathlib.Path.exists, (jobs, folder / job_files.UPLOADS_FOLDER)
+  ):
+    if not path.is_dir():
+      raise ValueError(f"{path}: expected a folder")
+    if not settings.read_only and not os.access(path, os.R_OK | os.W_OK):
+      raise ValueError(
+        f"{path}: cannot be written; serve as its owner, or with --read_only"
+      )
+  for path in jobs.glob("[!.]*/"):
+    raise ValueError(f"{path}: expected a file")
 
 
 class JobRunner:
@@ -148,7 +172,7 @@ class JobRunner:
     with self._lock():
       if key and (job := self.find_by_key(key)):
         return job
-      job_id = str(1 + max(map(int, self._list_ids()), default=0))
+      job_id = self._choose_id()
       job_files.write_job(
         self._folder,
         StoredJob(
@@ -260,6 +284,14 @@ class JobRunner:
     """Returns the job numbers, highest first."""
     names = [path.stem for path in self._folder.glob("*.json")]
     return sorted(filter(_JOB_ID.fullmatch, names), key=int, reverse=True)
+
+  def _choose_id(self) -> str:
+    used = {*map(int, self._list_ids())}
+    number = 1 + max(used, default=0)
+    if _JOB_ID.fullmatch(str(number)):
+      return str(number)
+    # A stranger has used the last one.
+    return str(next(it for it in range(1, number) if it not in used))
 
   def _lock(self) -> contextlib.AbstractContextManager[None]:
     """Locks all jobs, across servers of this index."""

@@ -16,6 +16,7 @@ import contextlib
 import csv
 import dataclasses
 import datetime
+import errno
 import fcntl
 import functools
 import hmac
@@ -220,7 +221,8 @@ def read_job(folder: pathlib.Path, job_id: str) -> StoredJob | None:
     return job
   try:
     is_own = hmac.compare_digest(job.seal.encode(), make_seal(folder, job))
-  except OSError:  # the secret cannot be read, so nothing was sealed with it
+  # The secret cannot be read, so nothing was sealed with it.
+  except (OSError, ValueError):
     is_own = False
   return job if is_own else dataclasses.replace(job, state=FOREIGN, pid=0)
 
@@ -245,9 +247,11 @@ def load_installation() -> bytes:
   It is outside of any index, so that no copy of an index has it.
   """
   state = os.environ.get("XDG_STATE_HOME") or "~/.local/state"
-  return load_secret(
-    pathlib.Path(state).expanduser() / "ctd_jax" / "installation"
-  )
+  try:
+    folder = pathlib.Path(state).expanduser()
+  except RuntimeError as error:  # a user of a container may have no home
+    raise FileNotFoundError(errno.ENOENT, "no home folder", state) from error
+  return load_secret(folder / "ctd_jax" / "installation")
 
 
 @functools.cache
@@ -370,7 +374,8 @@ def find_error(lines: tuple[str, ...], status: int | None) -> Note | str:
       return message.removeprefix(_ERROR)[: 4 * _MAX_CHARACTERS]
   if status is not None and status < 0:
     # What the system does when memory runs out.
-    name = signal.Signals(-status).name
+    names = {it.value: it.name for it in signal.Signals}
+    name = names.get(-status, str(-status))
     return Note("problem.job.signal", signal=name)
   if lines:
     return lines[-1][:_MAX_CHARACTERS]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 
 import limits
 from absl import logging
@@ -38,6 +39,7 @@ POLICY = "; ".join(
     "base-uri 'none'",
   )
 )
+_PORT = re.compile(r"(?<=[^:]):\d*$")
 # Wrong tokens that are compared; the rest is refused.
 _WRONG_PER_CLIENT = limits.RateLimitItemPerMinute(10)
 _WRONG_IN_ALL = limits.RateLimitItemPerMinute(100)
@@ -103,12 +105,14 @@ class RequestGuard:
     request = Request(scope, receive)
     refusal = self._find_refusal(request)
     # FastAPI would also refuse a long body, but before the headers.
-    max_body = self._settings.max_body_of(request.url.path)
+    max_body = self._settings.max_body_of(scope["path"])
     await (refusal or self._app)(scope, _limit_body(receive, max_body), send)
 
   def _find_refusal(self, request: Request) -> Response | None:
     host = request.headers.get("host", "")
     name = _strip_port(host)
+    # Not of `request.url`, which some versions of Starlette make from the Host.
+    path = request.scope["path"]
     # Only a name can be made to mean another machine, an address cannot.
     if name not in self._hosts and not _is_address(name):
       return rendering.make_error_response(
@@ -119,14 +123,14 @@ class RequestGuard:
       response = rendering.make_error_response(request, 400)
       response.headers["Connection"] = "close"
       return response
-    if request.url.path.startswith(STATIC_PATH):
+    if path.startswith(STATIC_PATH):
       return None
     if requests.is_from_elsewhere(
       request, self._host_names
     ) and not requests.follows_link(request):
       return rendering.answer_error(request, PageError(403, "error.elsewhere"))
     length = request.headers.get("content-length", "0")
-    max_body = self._settings.max_body_of(request.url.path)
+    max_body = self._settings.max_body_of(path)
     if not length.isdecimal() or int(length) > max_body:
       return rendering.make_error_response(
         request, 413, f"≤ {max_body:,} bytes"
@@ -135,16 +139,14 @@ class RequestGuard:
     if self._rate and not self._limiter.hit(self._rate, client):
       return _wait_a_minute(rendering.make_error_response(request, 429))
     try:
-      is_let_in = request.url.path == TOKEN_PATH or self._token_check.is_let_in(
-        request
-      )
+      is_let_in = path == TOKEN_PATH or self._token_check.is_let_in(request)
     except PageError as error:
       return _wait_a_minute(rendering.answer_error(request, error))
     if not is_let_in:
       return rendering.make_error_response(request, 401)
     if request.method in SAFE_METHODS:
       return None
-    is_change = request.url.path not in requests.READING_PATHS
+    is_change = path not in requests.READING_PATHS
     if self._settings.read_only and is_change:
       return rendering.answer_error(request, PageError(403, "error.read_only"))
     return None
@@ -172,13 +174,10 @@ def _limit_body(receive: Receive, max_body: int) -> Receive:
 
 def _strip_port(host: str) -> str:
   """Returns the name in a Host header, without port and brackets."""
-  host = host.lower()
-  if host.startswith("["):
-    return host.partition("]")[0].strip("[")
-  try:
-    return str(ipaddress.IPv6Address(host))
-  except ValueError:
-    return host.rpartition(":")[0] or host if ":" in host else host
+  host = _PORT.sub("", host.lower())
+  if host.startswith("[") and host.endswith("]"):
+    return host[1:-1]
+  return host
 
 
 def _is_address(name: str) -> bool:
@@ -245,8 +244,6 @@ def make_cookie_value(settings: WebSettings) -> str:
 @router.get(TOKEN_PATH)
 async def follow_link(request: Request, token: str = "") -> Response:
   """Lets in whoever opens the link that the server has printed."""
-  if requests.is_from_elsewhere(request, frozenset()):
-    raise PageError(403, "error.elsewhere")
   return _let_in(request, token)
 
 
@@ -269,7 +266,8 @@ def _let_in(request: Request, given: object) -> Response:
     TOKEN_COOKIE,
     make_cookie_value(settings),
     httponly=True,
-    samesite="strict",
+    # With "strict" a link on another site would ask for the token again.
+    samesite="lax",
     secure=request.url.scheme == "https",
   )
   return response

@@ -51,6 +51,8 @@ class WebSettings:
         f"--token: {len(self.token)} characters can be guessed; expected "
         f"{_MIN_TOKEN} or more"
       )
+    if self.token is not None and not self.token.isprintable():
+      raise ValueError("--token: expected one line of letters and signs")
     if not 0 <= self.port < 1 << 16:
       raise ValueError(f"--port={self.port}: expected 0 to 65535")
     if self.requests_per_minute is not None and self.requests_per_minute < 0:

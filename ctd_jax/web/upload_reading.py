@@ -418,7 +418,7 @@ def _find_preview(
   """Returns the preview in a file, or None."""
   try:
     preview = json.loads(files.read_limited(path, _MAX_PREVIEW))
-  except (FileNotFoundError, ValueError, RecursionError):
+  except (OSError, ValueError, RecursionError):
     return None
   is_whole = isinstance(preview, dict) and {*EMPTY_PREVIEW} <= {*preview}
   is_wanted = is_whole and mark in (None, preview.get("request"))

@@ -312,6 +312,19 @@ def test_job_that_moved_with_its_index_waits_for_a_person(
   assert states == ["foreign", "foreign"]
 
 
+def test_numbers_of_a_stranger_stop_nothing(make_runner, tmp_path):
+  for job_id, changes in (
+    ("1", {"state": "failed", "status": -9999}),
+    ("2", {"state": "failed", "status": 1 << 70}),
+    ("999999999", {"state": "done", "status": 0}),
+  ):
+    path = write_foreign_job(tmp_path, job_id=job_id, **changes)
+    path.rename(path.with_name(f"{job_id}.json"))
+  runner = make_runner()
+  assert {job.state for job in runner.list()} <= {"failed", "done"}
+  assert wait_for(runner, start(runner, "own", "print(1)").id, "done")
+
+
 def test_process_named_by_a_stranger_gets_no_signal(make_runner, tmp_path):
   victim = subprocess.Popen(("sleep", "60"), start_new_session=True)
   try:
@@ -373,6 +386,67 @@ def test_server_needs_a_place_for_its_secret(tmp_path, monkeypatch):
   with pytest.raises(ValueError, match="file.*XDG_STATE_HOME.*--read_only"):
     JobRunner(tmp_path, WebSettings(index=tmp_path))
   JobRunner(tmp_path, WebSettings(index=tmp_path, read_only=True))
+
+
+@pytest.mark.parametrize("content", [None, b"short"])
+def test_server_without_home_is_told(tmp_path, monkeypatch, content):
+  write_foreign_job(tmp_path)
+  if content is None:
+    monkeypatch.delenv("XDG_STATE_HOME")
+    # As for a user of a container that is in no /etc/passwd.
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)
+  else:
+    path = tmp_path / "state" / "ctd_jax" / "installation"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+  with pytest.raises(ValueError, match="home folder|too short"):
+    JobRunner(tmp_path, WebSettings(index=tmp_path))
+  runner = JobRunner(tmp_path, WebSettings(index=tmp_path, read_only=True))
+  assert runner.get("1").state == "foreign"
+
+
+@pytest.mark.parametrize(
+  "name", ["jobs", "uploads", "jobs/1.log/", "jobs/lock/"]
+)
+def test_kinds_of_files_are_looked_at_before_an_index_is_served(tmp_path, name):
+  path = tmp_path / name
+  if name.endswith("/"):
+    path.mkdir(parents=True)
+  else:
+    path.touch()
+  with pytest.raises(ValueError, match=f"{path}: expected a f"):
+    JobRunner(tmp_path, WebSettings(index=tmp_path))
+
+
+def test_index_of_another_user_is_served_read_only(tmp_path, monkeypatch):
+  """A server keeps jobs and uploads private; others may still read."""
+  for name in ("jobs", "uploads"):
+    (tmp_path / name).mkdir(mode=0)
+  scan, access = os.scandir, os.access
+
+  def refuse(path):
+    if str(path).endswith(("jobs", "uploads")):
+      raise PermissionError(path)
+    return scan(path)
+
+  def deny(path, mode, **options):
+    return mode & os.stat(path).st_mode >> 6 == mode and access(path, mode)
+
+  monkeypatch.setattr(os, "scandir", refuse)
+  monkeypatch.setattr(os, "access", deny)
+  with pytest.raises(ValueError, match="jobs: cannot be written.*--read_only"):
+    JobRunner(tmp_path, WebSettings(index=tmp_path))
+  read_only = WebSettings(index=tmp_path, read_only=True)
+  JobRunner(tmp_path, read_only)
+  # What cannot be listed but opened may hold links.
+  (tmp_path / "jobs").chmod(0o100)
+  with pytest.raises(ValueError, match="jobs: cannot be listed"):
+    JobRunner(tmp_path, read_only)
+  (tmp_path / "jobs").chmod(0)
+  (tmp_path / "corrections.sqlite").touch(mode=0)
+  with pytest.raises(ValueError, match="only its owner"):
+    JobRunner(tmp_path, read_only)
 
 
 def test_links_in_a_folder_are_refused_before_it_is_served(tmp_path):

@@ -61,6 +61,7 @@ def test_every_page_forbids_scripts_that_are_not_ours(client, path):
     ("evil.example.org", 400),
     ("localhost.evil.example.org", 400),
     ("127.0.0.1.evil.example.org", 400),
+    ("127.0.0.1:80/token?", 400),
     ("", 400),
   ],
 )
@@ -87,7 +88,7 @@ def test_token_is_asked_for_and_kept_by_the_browser(index_folder):
     assert right.status_code == 303
     cookie = right.headers["set-cookie"]
     assert "HttpOnly" in cookie
-    assert "SameSite=strict" in cookie
+    assert "SameSite=lax" in cookie  # links to pages lead readers in
     assert TOKEN not in cookie
     assert client.get("/?q=鄭人").status_code == 200
     client.cookies.clear()
@@ -131,7 +132,9 @@ def test_link_with_the_token_lets_in(index_folder):
     link = f"/token?token={TOKEN}"
     elsewhere = {"sec-fetch-site": "cross-site"}
     assert client.get(link, headers=elsewhere).status_code == 403
-    entered = client.get(link)
+    # From a letter that is read in a browser.
+    elsewhere |= {"sec-fetch-mode": "navigate", "sec-fetch-dest": "document"}
+    entered = client.get(link, headers=elsewhere)
     assert entered.headers["location"] == "/"  # the address is left
     assert client.get("/about").status_code == 200
     cookie = dict(client.cookies)
@@ -203,6 +206,13 @@ def test_token_comes_from_flag_file_or_variable(tmp_path, monkeypatch, caplog):
     serve.find_token(TOKEN, str(path))
   with pytest.raises(FileNotFoundError, match="--token_file"):
     serve.find_token(None, str(tmp_path / "none"))
+  monkeypatch.setenv("CTD_JAX_TOKEN", f"{TOKEN}\n")
+  assert serve.find_token(None, None) == (TOKEN, False)
+  read, write = os.pipe()  # as bash has <(command)
+  os.write(write, f"{TOKEN}\n".encode())
+  os.close(write)
+  assert serve.find_token(None, f"/dev/fd/{read}") == (TOKEN, False)
+  os.close(read)
   for content in (b"\xff", b"x" * 5_000):
     path.write_bytes(content)
     with pytest.raises(ValueError, match="token"):
@@ -217,6 +227,7 @@ def test_token_comes_from_flag_file_or_variable(tmp_path, monkeypatch, caplog):
     ({"host": "annals.example.org"}, "--token"),
     ({"token": "short"}, "--token"),
     ({"token": ""}, "--token"),
+    ({"token": f"{TOKEN}\n{TOKEN}"}, "--token"),
     ({"port": 70_000}, "--port"),
     ({"requests_per_minute": -1}, "--requests_per_minute"),
   ],
