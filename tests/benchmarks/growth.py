@@ -97,7 +97,7 @@ UNITS = (
 )
 SIZE = 10_000  # characters, and twice as many
 MAX_RATIO = 3.0
-FLOOR = 0.2  # seconds of processor below which growth cannot be seen
+FLOOR = 0.3  # seconds of processor below which growth cannot be seen
 LIMIT = 5.0  # seconds after which reading is broken off
 
 
