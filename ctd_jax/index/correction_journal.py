@@ -77,7 +77,7 @@ def read_journal(folder: pathlib.Path) -> tuple[dict[int, Row], int, int]:
       if not _is_row(row):
         raise ValueError("another row")
       rows[row["correction_id"]] = row
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
       num_damaged += 1
   return dict(sorted(rows.items())), len(lines), num_damaged
 

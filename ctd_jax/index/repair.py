@@ -4,7 +4,8 @@ Manifest and calendar have a copy in the database, corrections in their journal,
 and the manifest names the source and flags of every work. Dating gives the same
 bytes again, so a work that is made again from an unchanged source takes the
 place of the damaged one, rows and all. If its bytes differ, or it cannot be
-made, the index gets a new generation, and the result says so.
+made, the index gets a new generation, and the result says so. A source that has
+changed since is not used.
 
 A repair that is stopped is finished by the same command.
 """
@@ -376,8 +377,8 @@ class _Repair:
       else:
         self._changed.append(work)
         self.done.append(
-          f"{entry.name}: dated again, with another result: its source, "
-          "corrections, ctd_jax or works that helped to date it have changed"
+          f"{entry.name}: dated again, with another result: its corrections, "
+          "ctd_jax or works that helped to date it have changed"
         )
 
   def _list_company(self, names: Sequence[str]) -> list[str]:
@@ -392,13 +393,28 @@ class _Repair:
     ]
 
   def _read_group(self, work: _Work) -> list[SourceWork]:
-    """Returns a work and those of its data set that the index has."""
-    names = {it.name for it in self._works}
-    read = self._read_source(work.dated_with.source)
+    """Returns a work and those of its data set that the index has.
+
+    Raises:
+      ValueError: if they have changed. In an index of a stranger, the source
+        may be any file of yours.
+    """
+    sha256_of = {it.name: it.columns["sha256"] for it in self._works}
+    request, fixed = work.dated_with.source, work.dated_with.fixed
+    read = self._read_source(request)
     groups = [it.group for it in read if it.name == work.name]
     if not groups:
       raise ValueError(f"{work.name}: no longer in its source")
-    return [it for it in read if it.group == groups[0] and it.name in names]
+    read = [it for it in read if it.group == groups[0] and it.name in sha256_of]
+    if any(it.hash_contents() != sha256_of[it.name] for it in read):
+      source = request.format_argument(self._folder)
+      raise ValueError(f"{source} has changed since it was added")
+    if fixed is not None:
+      path = self._folder / fixed
+      sha256 = path.is_file() and manifest.hash_file(path).sha256
+      if sha256 != work.dated_with.fixed_sha256:
+        raise ValueError(f"{path} has changed since it was used, or is gone")
+    return read
 
   def _stage(self, read: Mapping[str, list[SourceWork]]) -> list[StagedWork]:
     works = {work.name: work for work in self._works}
@@ -587,8 +603,12 @@ def _check_names(path: pathlib.Path, index_manifest: Manifest) -> None:
     files.inside(path.parent, name)
     if os.path.dirname(name) != parent:
       raise ValueError(f"{path}: {name!r}: expected a folder in {parent}/")
+  folders = *parents, calendars.CALENDAR_FOLDER, vectors.VECTORS_FOLDER
   for name in index_manifest.files:
     files.inside(path.parent, name)
+    # What else is in their folders is removed.
+    if os.path.dirname(name) not in folders:
+      raise ValueError(f"{path}: {name!r}: not the name of one of our files")
 
 
 def _drop_rows(entries: dict[str, ManifestFile]) -> dict[str, ManifestFile]:

@@ -406,8 +406,9 @@ def test_a_backup_copies_no_file_that_the_index_was_not_made_from(tmp_path):
 def test_columns_of_a_journal_are_ours(tmp_path):
   row = {"correction_id": 1, "work) SELECT sqlite_version() --": "x"}
   line = correction_journal._format_line(row)
-  (tmp_path / correction_journal.JOURNAL_FILE).write_bytes(line)
-  assert correction_journal.read_journal(tmp_path) == ({}, 1, 1)
+  for content in (line, b"[" * 100_000):
+    (tmp_path / correction_journal.JOURNAL_FILE).write_bytes(content)
+    assert correction_journal.read_journal(tmp_path) == ({}, 1, 1)
 
 
 def write_encoder(folder, canary):

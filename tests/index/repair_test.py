@@ -17,6 +17,7 @@ from ctd_jax.index import (
   repair,
 )
 from ctd_jax.index.building import index_builder
+from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.index_folder import IndexFolder
 from tests.index import corpora
@@ -198,19 +199,43 @@ def test_a_work_without_source_is_taken_out_and_named(tmp_path):
   assert '"corrections": [1]' in work.dated_with
 
 
-def test_a_changed_source_is_said(tmp_path):
-  folder = annals_index.build_index(tmp_path, use_passages=False)
-  source = tmp_path / "annals.txt"
-  source.write_text(source.read_text().replace("大雪", "大雨"))
+@pytest.mark.parametrize("changed", ["annals.txt", "fixed.tsv"])
+def test_a_changed_source_is_not_used(tmp_path, changed):
+  """In an index of a stranger it may be any file of yours."""
+  source, fixed = tmp_path / "annals.txt", tmp_path / "fixed.tsv"
+  source.write_text(annals_index.TEXT)
+  fixed.write_text("record\tdate\n2\t泰始元年五月\n")
+  folder = tmp_path / "index"
+  corpora.build_index(
+    folder, source, reigns="西晉", choices=DatingChoices(fixed=fixed)
+  )
+  (tmp_path / changed).write_text("the content of a file of yours")
   for path in folder.glob("works/*/months.npy"):
     path.unlink()
   result = repair.repair_index(folder)
-  assert "annals: dated again, with another result" in " ".join(result.done)
-  assert result.problems == ()
+  (problem,) = result.problems
+  assert f"annals: taken out, since it cannot be dated again: {tmp_path}" in (
+    problem
+  )
+  assert f"{changed} has changed since" in problem
+  assert f"--add={source}" in problem
+  (lost,) = folder.glob("lost/annals-*.jsonl")
+  assert "大雪" in lost.read_text("utf-8")
   index = IndexFolder.open(folder)
-  assert index.manifest.generation == 2
-  assert database.search_text(index.connection, ["大雨"], 5)
-  assert not database.search_text(index.connection, ["大雪"], 5)
+  assert index.works == ()
+  content = (folder / "index.sqlite").read_bytes()
+  assert b"a file of yours" not in content + lost.read_bytes()
+
+
+def test_files_of_readers_are_not_taken_for_leftovers(folder):
+  path = folder / "manifest.json"
+  content = json.loads(path.read_text())
+  content["files"]["corrections.sqlite"] = {"bytes": 0, "sha256": ""}
+  path.write_text(json.dumps(content))
+  (folder / "index.sqlite").unlink()
+  with pytest.raises(ValueError, match=r"corrections\.sqlite"):
+    repair.repair_index(folder)
+  assert len(CorrectionStore(folder).history()) == 3
 
 
 def test_folders_of_a_strange_manifest_are_not_replaced(folder, tmp_path):
