@@ -603,11 +603,13 @@ def _check_names(path: pathlib.Path, index_manifest: Manifest) -> None:
     files.inside(path.parent, name)
     if os.path.dirname(name) != parent:
       raise ValueError(f"{path}: {name!r}: expected a folder in {parent}/")
-  folders = *parents, calendars.CALENDAR_FOLDER, vectors.VECTORS_FOLDER
+  folders = *parents, calendars.CALENDAR_FOLDER
   for name in index_manifest.files:
     files.inside(path.parent, name)
     # What else is in their folders is removed.
-    if os.path.dirname(name) not in folders:
+    folder = os.path.dirname(name)
+    is_vectors = os.path.dirname(folder) == vectors.VECTORS_FOLDER
+    if folder not in folders and not is_vectors:
       raise ValueError(f"{path}: {name!r}: not the name of one of our files")
 
 

@@ -20,6 +20,7 @@ from ctd_jax.index.building import index_builder
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.index_folder import IndexFolder
+from tests.benchmarks import index_faults
 from tests.index import corpora
 from tests.tools import processes
 from tests.web import annals_index
@@ -225,6 +226,27 @@ def test_a_changed_source_is_not_used(tmp_path, changed):
   assert index.works == ()
   content = (folder / "index.sqlite").read_bytes()
   assert b"a file of yours" not in content + lost.read_bytes()
+
+
+@pytest.mark.slow
+def test_vectors_are_made_again(tmp_path):
+  encoder = index_faults.make_encoder(tmp_path / "encoder")
+  source = tmp_path / "annals.txt"
+  source.write_text(annals_index.TEXT)
+  folder = tmp_path / "index"
+  corpora.build_index(folder, source, reigns="西晉", encoder=encoder)
+  before = read_contents(folder)
+  (path,) = folder.glob("vectors/*/*.npy")
+  damage(path, "flip")
+  assert repair.repair_index(folder).problems == ()
+  assert read_contents(folder) == before
+  # Without their encoder they go, and the rest stays.
+  damage(path, "truncate")
+  shutil.rmtree(encoder)
+  (problem,) = repair.repair_index(folder).problems
+  assert "vectors: taken out" in problem
+  assert index_check.check_index(folder) == []
+  assert read_contents(folder)[1:] == before[1:]
 
 
 def test_files_of_readers_are_not_taken_for_leftovers(folder):
