@@ -25,7 +25,10 @@ from ctd_jax.utils import files, notes
 # Environment variable naming a file for the note of an error, so that a parent
 # process can show it in another language.
 ERROR_FILE_VARIABLE = "CTD_JAX_ERROR_FILE"
-_USER_ERRORS = (ValueError, FileNotFoundError, ConnectionError)
+_USER_ERRORS = (
+  *(ValueError, ConnectionError),
+  *(FileNotFoundError, FileExistsError, PermissionError),
+)
 _NOT_CONFIGS = ("__init__",)
 _HELP_FLAGS = frozenset(
   dashes + name

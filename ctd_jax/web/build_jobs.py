@@ -31,7 +31,7 @@ from starlette.responses import (
 )
 
 from ctd_jax.index.answers import clean
-from ctd_jax.index.corrections import CORRECTIONS_FILE
+from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.utils import files, notes
 from ctd_jax.utils.notes import Note
 from ctd_jax.web import job_files, rendering, requests
@@ -117,12 +117,7 @@ def prepare_folder(folder: pathlib.Path, settings: WebSettings) -> None:
 
 def _check_kinds(folder: pathlib.Path, settings: WebSettings) -> None:
   """Raises ValueError for what pages could not read or write later."""
-  corrections = folder / CORRECTIONS_FILE
-  if corrections.exists() and not os.access(corrections, os.R_OK):
-    raise ValueError(
-      f"{corrections}: only its owner can read the corrections; serve as that "
-      "user"
-    )
+  CorrectionStore(folder).version()  # names what is damaged
   jobs = folder / job_files.JOBS_FOLDER
   for path in filter(
     pathlib.Path.exists, (jobs, folder / job_files.UPLOADS_FOLDER)

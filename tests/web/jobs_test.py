@@ -388,6 +388,15 @@ def test_server_needs_a_place_for_its_secret(tmp_path, monkeypatch):
   JobRunner(tmp_path, WebSettings(index=tmp_path, read_only=True))
 
 
+@pytest.mark.parametrize("name", ["corrections.sqlite", "corrections.jsonl"])
+def test_damaged_corrections_are_named_before_an_index_is_served(
+  tmp_path, name
+):
+  (tmp_path / name).write_text("[")
+  with pytest.raises(ValueError, match="corrections.*--repair"):
+    JobRunner(tmp_path, WebSettings(index=tmp_path, read_only=True))
+
+
 @pytest.mark.parametrize("content", [None, b"short"])
 def test_server_without_home_is_told(tmp_path, monkeypatch, content):
   write_foreign_job(tmp_path)
