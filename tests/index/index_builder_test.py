@@ -238,6 +238,22 @@ def test_a_killed_build_leaves_an_index_that_answers(folder, tmp_path, target):
   assert len(find_rows(folder, "來聘")) == 70
 
 
+def test_a_removal_that_was_killed_is_finished_by_the_same_command(
+  folder, monkeypatch
+):
+  with monkeypatch.context() as patch:
+    patch.setattr(
+      index_commit.manifest, "write_manifest", lambda *arguments: 1 / 0
+    )
+    with pytest.raises(ZeroDivisionError):
+      build_index(folder, removed=["annals_of_lu"])
+  assert build_index(folder, removed=["annals_of_lu"]).added == ()
+  assert index_check.check_index(folder) == []
+  assert manifest.read_manifest(folder).generation == 2
+  with pytest.raises(ValueError, match="no such work"):
+    build_index(folder, removed=["annals_of_lu"])
+
+
 def test_a_build_goes_on_with_the_works_that_are_dated(
   beir, tmp_path, monkeypatch
 ):

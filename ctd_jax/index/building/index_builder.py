@@ -113,12 +113,12 @@ def build_index(
   # Errors before any reading.
   _plan_vectors(folder, options)
   is_new_folder(folder)
-  with _lock(folder):
+  with _lock(folder) as gone:
     works = sources.read_requests(requests, folder, options.map_items)
     for work in works:
       order = "" if work.has_order else ", in no order"
       logging.info("read %s: %s%s", work.name, work.reading, order)
-    return _Build(folder, works, options).run(removed)
+    return _Build(folder, works, options).run(removed, gone=gone)
 
 
 def build_works(
@@ -211,10 +211,9 @@ def is_new_folder(folder: pathlib.Path) -> bool:
 
 
 @contextlib.contextmanager
-def _lock(folder: pathlib.Path) -> Iterator[None]:
+def _lock(folder: pathlib.Path) -> Iterator[set[str]]:
   with lock(folder):
-    _finish_build(folder)
-    yield
+    yield _finish_build(folder)
 
 
 @contextlib.contextmanager
@@ -234,18 +233,26 @@ def lock(folder: pathlib.Path) -> Iterator[None]:
     yield
 
 
-def _finish_build(folder: pathlib.Path) -> None:
-  """Finishes a build that was stopped after its commit, and checks files."""
+def _finish_build(folder: pathlib.Path) -> set[str]:
+  """Finishes a build that was stopped after its commit, and checks files.
+
+  Returns:
+    names of the works that it removed.
+  """
   if not (folder / database.DATABASE_FILE).exists():
-    return
+    return set()
+  before = set()
   if (folder / manifest.MANIFEST_FILE).exists():
-    manifest.read_manifest(folder)  # another version is left as it is
+    # Another version is left as it is.
+    before = {work["name"] for work in manifest.read_manifest(folder).works}
   with contextlib.closing(
     database.open_database(folder, readonly=False)
   ) as connection:
     committed = index_commit.finish_commit(folder, connection)
   if committed:
     index_commit.check_kept_files(folder, committed)
+    return before - {work["name"] for work in committed.works}
+  return set()
 
 
 class _Build:
@@ -284,13 +291,16 @@ class _Build:
     self._staged: list[StagedWork] = []
 
   def run(
-    self, removed: Sequence[str], targets: Collection[str] | None = None
+    self,
+    removed: Sequence[str],
+    targets: Collection[str] | None = None,
+    gone: Collection[str] = (),
   ) -> BuildResult:
     with contextlib.closing(
       database.open_database(self._folder, readonly=False)
     ) as connection:
       present = database.list_works(connection)
-    removed_names = _find_removed(present, removed)
+    removed_names = _find_removed(present, removed, gone)
     folders = {work.name: work.folder for work in present}
     new, unchanged = [], []
     for work in self._works:
@@ -466,16 +476,20 @@ def _check_names(works: Sequence[SourceWork]) -> None:
 
 
 def _find_removed(
-  present: Sequence[database.IndexedWork], removed: Sequence[str]
+  present: Sequence[database.IndexedWork],
+  removed: Sequence[str],
+  gone: Collection[str],
 ) -> tuple[str, ...]:
+  """Returns the names of works to remove; a stopped build removed others."""
   names = []
   for name in removed:
-    of_name = [
-      work.name
-      for work in present
-      if work.name == name or work.name.startswith(f"{name}/")
+    all_of_name = [
+      work
+      for work in (*(it.name for it in present), *gone)
+      if work == name or work.startswith(f"{name}/")
     ]
-    if not of_name:
+    of_name = [work for work in all_of_name if work not in gone]
+    if not all_of_name:
       raise ValueError(
         f"--remove={name}: no such work; the index has "
         f"{', '.join(work.name for work in present) or 'none'}"
