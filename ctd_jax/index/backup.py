@@ -89,6 +89,7 @@ def write_backup(folder: pathlib.Path, path: pathlib.Path) -> BackupResult:
   """
   if path.exists():
     raise FileExistsError(f"--backup={path}: exists; name a new file")
+  manifest.read_manifest(folder)  # another version is refused here
   with (
     files.atomic_path(path, is_private=True) as temporary,
     zipfile.ZipFile(temporary, "w", zipfile.ZIP_DEFLATED) as archive,

@@ -115,10 +115,12 @@ def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
   """
   path = folder / MANIFEST_FILE
   if not content and not path.exists():
+    advice = ""
+    if (folder / _DATABASE).exists():
+      advice = f"; if a build had ended there, {describe_repair(folder)}"
     raise FileNotFoundError(
       f"{path}: missing; expected the folder of an index. Build it, or finish "
-      f"a stopped build, with python -m ctd_jax.index --index={folder} "
-      "--add=..."
+      f"a stopped build, with ctd-jax index --index={folder} --add=...{advice}"
     )
   try:
     version = msgspec.json.decode(content, type=_ManifestFormat).format

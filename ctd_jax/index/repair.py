@@ -121,9 +121,10 @@ class _Repair:
 
   def __init__(self, folder: pathlib.Path):
     self._folder = folder
-    self.done: list[str] = corrections.mend_file(folder)
+    self.done: list[str] = []
     self.problems: list[str] = []
-    self._manifest = self._mend_manifest()
+    self._manifest = self._mend_manifest()  # refuses another version
+    self.done += corrections.mend_file(folder)
     self._works = [_Work(columns) for columns in self._manifest.works]
     self._calendar = None
     self._read: dict[SourceRequest, list[SourceWork] | Exception] = {}

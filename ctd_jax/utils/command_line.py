@@ -12,6 +12,7 @@ import logging as std_logging
 import os
 import pathlib
 import re
+import sqlite3
 import sys
 from collections.abc import Callable, Sequence
 from typing import NoReturn
@@ -28,6 +29,11 @@ ERROR_FILE_VARIABLE = "CTD_JAX_ERROR_FILE"
 _USER_ERRORS = (
   *(ValueError, ConnectionError),
   *(FileNotFoundError, FileExistsError, PermissionError),
+)
+# In the words of the system, SQLite and NumPy; not all have a number.
+_FULL_DISK = (
+  *("No space left", "quota exceeded", "disk is full"),
+  " requested and ",
 )
 _NOT_CONFIGS = ("__init__",)
 _HELP_FLAGS = frozenset(
@@ -287,6 +293,13 @@ def run_main(
     except _USER_ERRORS as error:
       logging.debug("traceback", exc_info=True)
       exit_with_error(error, error_status)
+    except (OSError, sqlite3.OperationalError) as error:
+      if not any(words in str(error) for words in _FULL_DISK):
+        raise
+      exit_with_error(
+        f"the disk is full ({error}); make room and run the command again",
+        error_status,
+      )
     if status:
       sys.exit(status)
 

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from ctd_jax.index import (
+  backup,
   correction_checks,
   corrections,
   database,
@@ -283,6 +284,21 @@ def test_a_build_does_not_begin_anew_without_the_database(folder):
   (folder / "lost").mkdir()
   (folder / "corrections.damaged-1.sqlite").write_bytes(b"")
   assert index_builder.is_new_folder(folder)
+
+
+def test_an_index_of_an_earlier_version_is_left_as_it_is(folder):
+  """It has no journal of corrections, and its database other columns."""
+  (folder / "corrections.jsonl").unlink()
+  (folder / "manifest.json").write_text('{"format": 2}')
+  with contextlib.closing(database.open_database(folder, False)) as connection:
+    connection.execute("DELETE FROM properties")
+  for action in (
+    repair.repair_index,
+    lambda index: backup.write_backup(index, folder.with_name("index.zip")),
+  ):
+    with pytest.raises(ValueError, match="an index of format 2"):
+      action(folder)
+  assert [*folder.glob("corrections[.]*[el]")] == [folder / "corrections.sqlite"]
 
 
 def test_two_repairs_do_not_meet(folder):

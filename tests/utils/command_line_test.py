@@ -55,6 +55,18 @@ def test_only_our_lines_and_warnings_are_shown():
   assert shown(theirs, logging.WARNING)
 
 
+def test_a_full_disk_is_an_error_of_the_user():
+  done = processes.run_python(
+    "-c",
+    "from ctd_jax.utils import command_line\n"
+    "def main():\n  raise OSError(28, 'No space left on device')\n"
+    "command_line.run_main(main, required=())",
+  )
+  assert done.returncode == 1
+  assert done.stderr.startswith("error: ")
+  assert done.stderr.count("\n") == 1
+
+
 @pytest.mark.parametrize("module", ["ctd_jax.date", "ctd_jax_datasets.build"])
 def test_an_argument_that_is_not_utf8_is_named(module, tmp_path):
   done = processes.run_python(
