@@ -34,6 +34,7 @@ _DATABASE_FILES = tuple(
   name + end for name in (CORRECTIONS_FILE, _NEW_FILE) for end in _ENDS
 )
 FILE_NAMES = (*_DATABASE_FILES, correction_journal.JOURNAL_FILE)
+MAY_BE_LOST = "corrections may be lost, since their journal is damaged too"
 DAMAGED_PREFIX = "corrections.damaged-"  # of copies that a repair leaves
 _SCHEMA_VERSION = 1
 _SCHEMA = f"""
@@ -120,7 +121,7 @@ def mend_file(folder: pathlib.Path) -> list[str]:
   _write_file(path, rows.values())
   correction_journal.write_journal(folder, rows)
   if is_damaged and (num_damaged or not num_lines):
-    lines.append("corrections may be lost, since their journal is damaged too")
+    lines.append(MAY_BE_LOST)
   return [*lines, f"{path}: made again with corrections {len(rows):,}"]
 
 

@@ -17,6 +17,10 @@ from ctd_jax.utils import files
 FORMAT = 3
 MANIFEST_FILE = "manifest.json"
 _DATABASE = "index.sqlite"
+REBUILD = (
+  "remove manifest.json and index.sqlite* there and build it again in the same "
+  "folder, which keeps its corrections"
+)
 _MAX_BYTES = 256 << 20  # of the manifest
 
 
@@ -136,8 +140,7 @@ def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
     raise DamagedIndexError(path, f"damaged ({error})") from error
   raise ValueError(
     f"{path}: an index of format {version}, this version reads {FORMAT}; use "
-    "the ctd_jax that made it, or remove manifest.json and index.sqlite* there "
-    "and build it again in the same folder, which keeps its corrections"
+    f"the ctd_jax that made it, or {REBUILD}"
   )
 
 

@@ -124,7 +124,9 @@ class _Repair:
     self.done: list[str] = []
     self.problems: list[str] = []
     self._manifest = self._mend_manifest()  # refuses another version
-    self.done += corrections.mend_file(folder)
+    mended = corrections.mend_file(folder)
+    is_lost = corrections.MAY_BE_LOST in mended
+    (self.problems if is_lost else self.done).extend(mended)
     self._works = [_Work(columns) for columns in self._manifest.works]
     self._calendar = None
     self._read: dict[SourceRequest, list[SourceWork] | Exception] = {}
@@ -174,8 +176,7 @@ class _Repair:
       raise ValueError(
         f"{self._folder}: neither {path.name} nor {database.DATABASE_FILE} can "
         "be read; restore a backup with --restore=FILE and a new --index, or "
-        "build the index again in a new folder and copy "
-        f"{corrections.CORRECTIONS_FILE} to it"
+        f"{manifest.REBUILD}"
       )
     *_, text, best = max(found, key=lambda item: item[:2])
     if text != content:
@@ -223,7 +224,7 @@ class _Repair:
         raise ValueError(
           f"{self._folder / name}: damaged, and so is its copy in "
           f"{database.DATABASE_FILE}; restore a backup with --restore=FILE and "
-          "a new --index"
+          f"a new --index, or {manifest.REBUILD}"
         )
       with files.atomic_path(self._folder / name) as path:
         path.write_bytes(copy)

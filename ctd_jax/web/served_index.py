@@ -209,6 +209,7 @@ class IndexHolder:
     self._folder, self._encoder = folder, encoder
     self._lock = threading.Lock()
     self._mark = self._read_mark()
+    self._problem = ""  # that was logged
     self.opened: ServedIndex | None = None  # the state opened last
     if may_be_new and self._mark == _NO_MARK:
       # Takes seconds to import.
@@ -269,9 +270,13 @@ class IndexHolder:
     try:
       served = self._open()
     except (OSError, ValueError) as error:
-      # Files may be half replaced; the old state still answers.
-      logging.warning("the index has changed and cannot be opened: %s", error)
+      # Files may be half replaced; the old state still answers. Each request
+      # tries again.
+      if str(error) != self._problem:
+        self._problem = str(error)
+        logging.warning("the index has changed and cannot be opened: %s", error)
       return
+    self._problem = ""
     self.opened, self._mark = served, mark
     logging.info(
       "generation %d of the index is served", served.index.manifest.generation

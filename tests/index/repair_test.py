@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import shutil
 
 import msgspec
@@ -21,6 +22,7 @@ from ctd_jax.index.building import index_builder
 from ctd_jax.index.building.group_dating import DatingChoices
 from ctd_jax.index.corrections import CorrectionStore
 from ctd_jax.index.index_folder import IndexFolder
+from ctd_jax.web import served_index
 from tests.benchmarks import index_faults
 from tests.index import corpora
 from tests.tools import processes
@@ -78,6 +80,13 @@ def test_no_correction_is_lost(original, tmp_path, name, how, place):
   corpora.correct(folder, "annals", "2", "泰始元年", key="new")
   assert store.history()[0].correction_id == 4
   assert [*store.check()] == []
+
+
+def test_corrections_that_may_be_lost_are_a_problem(folder):
+  for name in ("corrections.sqlite", "corrections.jsonl"):
+    damage(folder / name, "zero", 0)
+  assert corrections.MAY_BE_LOST in repair.repair_index(folder).problems
+  assert repair.repair_index(folder).problems == ()
 
 
 @pytest.fixture(name="folder")
@@ -273,6 +282,22 @@ def test_folders_of_a_strange_manifest_are_not_replaced(folder, tmp_path):
   assert (tmp_path / "mine").is_dir()
 
 
+def test_without_manifest_and_database_an_index_is_built_again(folder):
+  for name in ("manifest.json", "index.sqlite"):
+    (folder / name).write_bytes(b"")
+  (folder / "calendar" / "months.npz").unlink()
+  before = CorrectionStore(folder).history()
+  with pytest.raises(ValueError, match=re.escape(manifest.REBUILD)):
+    repair.repair_index(folder)
+  for path in (*folder.glob("index.sqlite*"), folder / "manifest.json"):
+    path.unlink()
+  source = folder.with_name("annals.txt")
+  corpora.write_annals(source)
+  corpora.build_index(folder, source, reigns="西晉")
+  assert index_check.check_index(folder) == []
+  assert CorrectionStore(folder).history() == before
+
+
 def test_a_build_does_not_begin_anew_without_the_database(folder):
   (folder / "index.sqlite").unlink()
   with pytest.raises(manifest.DamagedIndexError, match="--repair"):
@@ -299,6 +324,16 @@ def test_an_index_of_an_earlier_version_is_left_as_it_is(folder):
     with pytest.raises(ValueError, match="an index of format 2"):
       action(folder)
   assert [*folder.glob("corrections[.]*[el]")] == [folder / "corrections.sqlite"]
+
+
+def test_a_server_says_once_that_an_index_cannot_be_opened(folder, caplog):
+  holder = served_index.IndexHolder(folder)
+  (folder / "manifest.json").write_text("[")
+  for _ in range(3):
+    assert holder.newest is holder.opened
+  assert caplog.text.count("cannot be opened") == 1
+  repair.repair_index(folder)
+  assert holder.newest is holder.opened
 
 
 def test_two_repairs_do_not_meet(folder):
