@@ -265,7 +265,9 @@ def try_kills(
   built, corrected, damaged = (
     work / name for name in ("built", "corrected", "damaged")
   )
+  started = time.monotonic()
   build(built, sources)
+  seconds = time.monotonic() - started
   copy_index(built, corrected)
   correct(corrected)
   settle(corrected)
@@ -290,7 +292,10 @@ def try_kills(
         copy_index(start, folder)
 
     begin()
-    seconds, _ = run_killed(action, (folder, sources), None)
+    if action is build:
+      copy_index(built, folder)  # it took `seconds`
+    else:
+      seconds, _ = run_killed(action, (folder, sources), None)
     expected = (folder / manifest.MANIFEST_FILE).read_text()
     answers = list_answers(folder)
     for _ in range(number):
@@ -322,7 +327,9 @@ def count_bytes(folder: pathlib.Path) -> int:
   return sum(-(-size // 4096) * 4096 for size in sizes)
 
 
-def try_full_disk(work: pathlib.Path, sources: pathlib.Path) -> Iterator[Try]:
+def try_full_disk(
+  work: pathlib.Path, sources: pathlib.Path, num_points: int
+) -> Iterator[Try]:
   """Adds a work on a tmpfs that is full after some bytes, and then is not."""
   disk, built = work / "disk", work / "built"
   disk.mkdir(exist_ok=True)
@@ -331,9 +338,9 @@ def try_full_disk(work: pathlib.Path, sources: pathlib.Path) -> Iterator[Try]:
   add(whole, sources)
   expected = list_answers(whole)
   grown = count_bytes(whole) - count_bytes(built)
-  for number in range(_NUM_FULL):
+  for number in range(num_points):
     # Before the first file, and between the files.
-    size = count_bytes(built) + 65536 + grown * number // _NUM_FULL
+    size = count_bytes(built) + 65536 + grown * number // num_points
     mount = ("mount", "-t", "tmpfs", "-o", f"size={size // _KIBIBYTE}k")
     if subprocess.run([*mount, "tmpfs", disk], check=False).returncode:
       return
@@ -398,18 +405,16 @@ def format_table(tries: Sequence[Try]) -> str:
 def run_tries(
   work: pathlib.Path,
   num_kills: int,
-  ways: Sequence[str],
-  every: int = 1,
-  num_places: int = 1,
+  num_places: int,
+  is_quick: bool,
 ) -> Iterator[Try]:
   """Yields all tries.
 
   Args:
     work: an empty folder.
     num_kills: of each of the four commands.
-    ways: of damage.
-    every: step through the files that are damaged.
     num_places: of a bit or zeros in each file of the index's own folder.
+    is_quick: whether one file of each part is damaged, in two of the ways.
   """
   sources = work / "sources"
   sources.mkdir()
@@ -417,7 +422,8 @@ def run_tries(
   if num_kills:
     # Before the encoder: a process that runs JAX does not fork well.
     yield from try_kills(work, sources, num_kills)
-    yield from try_full_disk(work, sources)
+    num_points = 2 if is_quick else _NUM_FULL
+    yield from try_full_disk(work, sources, num_points)
   original = work / "original"
   make_index(original, sources, make_encoder(work / "encoder"))
   expected = list_answers(original)
@@ -428,8 +434,10 @@ def run_tries(
     for path in sorted(original.rglob("*"))
     if path.is_file() and not path.name.endswith(("-wal", "-shm", ".lock"))
   ]
-  for name in names[::every]:
-    for way in ways:
+  if is_quick:
+    names = [*{name.split("/")[0]: name for name in names}.values()]
+  for place, name in enumerate(names):
+    for way in WAYS[place % 2 :: 2] if is_quick else WAYS:
       is_top = "/" not in name and way in (FLIP, ZERO)
       for number in range(num_places if is_top else 1):
         copy = work / "copy"
@@ -452,9 +460,9 @@ def main() -> None:
   tries = []
   with tempfile.TemporaryDirectory() as folder:
     kills = 1 if arguments.quick else arguments.kills
-    every = 7 if arguments.quick else 1
     num_places = 1 if arguments.quick else arguments.places
-    for it in run_tries(pathlib.Path(folder), kills, WAYS, every, num_places):
+    path = pathlib.Path(folder)
+    for it in run_tries(path, kills, num_places, arguments.quick):
       tries.append(it)
       if not it.is_good:
         print(f"{it.fault}, {it.part}: {it.detail}", flush=True)

@@ -348,9 +348,14 @@ def test_two_repairs_do_not_meet(folder):
 @pytest.mark.slow
 def test_faults_of_all_kinds_are_mended(tmp_path):
   rows = tmp_path / "rows.json"
+  # Its processes compile the same programs.
+  cache = {
+    "JAX_COMPILATION_CACHE_DIR": str(tmp_path / "cache"),
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+  }
   done = processes.run_python(
     *("-m", "tests.benchmarks.index_faults", "--quick", f"--rows={rows}"),
-    env=os.environ | {"OMP_NUM_THREADS": "1"},
+    env=os.environ | {"OMP_NUM_THREADS": "1"} | cache,
   )
   assert done.returncode == 0, done.stderr
   tries = json.loads(rows.read_text())
