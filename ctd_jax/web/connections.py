@@ -41,6 +41,9 @@ class BoundedProtocol(H11Protocol):
     self._has_drained = False  # whether the client has read since then
     # When the client sent something, or began to wait for a request.
     self.heard = self.idle_since = self.loop.time()
+    # Whether it sent something since. The clock of the loop cannot tell: it may
+    # count milliseconds.
+    self._has_begun = False
 
   def connection_made(self, transport: asyncio.Transport) -> None:
     """Makes room for a connection and begins to look at it."""
@@ -54,11 +57,13 @@ class BoundedProtocol(H11Protocol):
     """Counts what is received."""
     self._num_bytes += len(data)
     self.heard = self.loop.time()
+    self._has_begun = True
     super().data_received(data)
 
   def on_response_complete(self) -> None:
     """Begins to wait for the next request."""
     self.idle_since = self.loop.time()
+    self._has_begun = False
     super().on_response_complete()
 
   def resume_writing(self) -> None:
@@ -105,7 +110,7 @@ class BoundedProtocol(H11Protocol):
       is_slow = unsent >= self._num_unsent and not self._has_drained
     elif self.is_idle:
       # Uvicorn closes those that are kept for a request to come.
-      has_begun = self.cycle is None or self.heard > self.idle_since
+      has_begun = self.cycle is None or self._has_begun
       is_slow = has_begun and self.loop.time() - self.idle_since >= SECONDS
     else:
       is_slow = (
@@ -115,7 +120,7 @@ class BoundedProtocol(H11Protocol):
       )
     if is_slow:
       # Browsers open connections that they then do not use.
-      if unsent or not self.is_idle or self.heard > self.idle_since:
+      if unsent or not self.is_idle or self._has_begun:
         logging.log_every_n_seconds(
           logging.WARNING,
           "closed a connection of %s that was too slow; there may be more",

@@ -42,7 +42,7 @@ MODULES = (
 ELSEWHERE = re.compile(
   r"--(index|reigns|input|add|fixed|hide)=|(text_format|unit|intent|record)\b"
   r"|nothing to correct|cannot be written|no style|corrections of version"
-  r"|there is no day|: damaged"
+  r"|there is no day|: damaged|only its owner"
 )
 # Codes that are put together from a group and a value.
 GROUPS = ("statement", "step", "unit", "xml", "note.far", "note.left_out")
