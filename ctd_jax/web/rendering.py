@@ -32,6 +32,7 @@ from starlette.responses import (
 from ctd_jax.chronology import reigns
 from ctd_jax.index import answer_files, answers, calendars, ranking
 from ctd_jax.index.answers import clean
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.index.question_calendar import QuestionError
 from ctd_jax.utils import notes, output
 from ctd_jax.utils.notes import (
@@ -489,6 +490,9 @@ def answer_error(request: Request, error: Exception) -> Response:
     case QuestionError():
       problem = notes.write(notes.of_error(error), language)
       return make_error_response(request, 422, problem)
+    case DamagedIndexError():  # names files of the server: for its log
+      logging.error("%s %s: %s", request.method, request.url.path, error)
+      return answer_error(request, requests.PageError(500, "error.damaged"))
     case PermissionError():  # a change that the server is not allowed to write
       logging.error("%s %s: %s", request.method, request.url.path, error)
       refusal = requests.PageError(403, "error.unwritable")

@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import pathlib
 import re
 import sqlite3
 import time
@@ -14,6 +15,7 @@ from ctd_jax.dating.chronicle import calendar as calendar_lib
 from ctd_jax.dating.chronicle import western
 from ctd_jax.index import question_reading, ranking
 from ctd_jax.index.answers import Span
+from ctd_jax.index.manifest import DamagedIndexError
 from ctd_jax.utils import deadlines
 from ctd_jax.web import (
   queries,
@@ -216,6 +218,19 @@ def test_failure_is_logged_under_the_number_that_the_page_has(
   assert "secret" not in page
   assert number in caplog.text
   assert "a secret of this machine" in caplog.text
+
+
+def test_damage_is_logged_in_a_line_with_the_command_that_mends_it(
+  client, monkeypatch, caplog
+):
+  def fail(*_):
+    raise DamagedIndexError(pathlib.Path("/srv/index/works/a.npy"), "damaged")
+
+  monkeypatch.setattr("ctd_jax.web.search_page.search", fail)
+  page = read(client, "/", 500, q="鄭人")
+  assert "damaged" in page and "/srv" not in page
+  assert "a.npy: damaged" in caplog.text and "--repair" in caplog.text
+  assert "Traceback" not in caplog.text
 
 
 def test_flood_of_slow_questions_ends_and_leaves_pages_alone(
