@@ -246,8 +246,8 @@ class _Writer:
   def add_corrections(self) -> None:
     """Adds the corrections, as their journal has them."""
     store = corrections.CorrectionStore(self._folder)
-    for problem in store.check():
-      raise ValueError(f"{problem}; {manifest.describe_repair(self._folder)}")
+    for error in store.check():
+      raise error
     if store.path.is_file():
       with contextlib.closing(corrections.connect(store.path)) as connection:
         rows = correction_journal.read_rows(connection)
@@ -308,15 +308,15 @@ def restore_index(path: pathlib.Path, folder: pathlib.Path) -> RepairResult:
   finally:
     shutil.rmtree(target, ignore_errors=True)
 
-  def name_folder(lines: Iterable[str]) -> tuple[str, ...]:
+  def name_final_folder(lines: Iterable[str]) -> tuple[str, ...]:
     return tuple(line.replace(str(target), str(folder)) for line in lines)
 
   # All that is made again was missing.
   done = [line for line in result.done if not line.endswith("missing")]
   done.append(f"{target}: restored from {path}")
   return RepairResult(
-    done=name_folder(done),
-    problems=name_folder(result.problems),
+    done=name_final_folder(done),
+    problems=name_final_folder(result.problems),
     removed=result.removed,
   )
 

@@ -96,7 +96,7 @@ def mend_file(folder: pathlib.Path) -> list[str]:
     what was done, for the user; nothing if nothing was damaged.
   """
   path = folder / CORRECTIONS_FILE
-  if not (problems := [*CorrectionStore(folder).check()]):
+  if not (errors := [*CorrectionStore(folder).check()]):
     return []
   stored: dict[int, correction_journal.Row] = {}
   with (
@@ -105,11 +105,11 @@ def mend_file(folder: pathlib.Path) -> list[str]:
   ):
     stored = correction_journal.read_rows(connection)
   journal, num_lines, num_damaged = correction_journal.read_journal(folder)
-  is_damaged = any(problem.startswith(f"{path}:") for problem in problems)
+  is_damaged = any(error.path == path for error in errors)
   if is_damaged and num_lines and not num_damaged:
     stored = {}  # what is read from damaged pages may be anything
   rows = correction_journal.merge_rows(journal, stored)
-  lines = [*problems]
+  lines = [f"{error.path}: {error.problem}" for error in errors]
   if path.is_file():
     number = 1
     while (aside := folder / f"{DAMAGED_PREFIX}{number}.sqlite").exists():
@@ -478,7 +478,7 @@ class CorrectionStore:
       "SELECT count(*) + count(undone) FROM corrections"
     ).fetchone()[0]
 
-  def check(self) -> Iterator[str]:
+  def check(self) -> Iterator[DamagedIndexError]:
     """Yields what is damaged."""
     try:
       connection = self._open()
@@ -486,16 +486,16 @@ class CorrectionStore:
         return
       for (message,) in connection.execute("PRAGMA integrity_check(5)"):
         if message != "ok":
-          yield f"{self.path}: {message}"
+          yield DamagedIndexError(self.path, message)
       problem = correction_journal.find_problem(self._folder, connection)
       if problem:
-        yield f"{self._folder / correction_journal.JOURNAL_FILE}: {problem}"
+        journal = self._folder / correction_journal.JOURNAL_FILE
+        yield DamagedIndexError(journal, problem)
     except DamagedIndexError as error:
-      yield f"{error.path}: {error.problem}"
+      yield error
     except (ValueError, sqlite3.DatabaseError) as error:
-      text = str(error)
-      is_located = str(self.path) in text
-      yield text if is_located else f"{self.path}: damaged ({text})"
+      problem = str(error).removeprefix(f"{self.path}: ")
+      yield DamagedIndexError(self.path, problem)
 
   def _filter_by_record(
     self, work: str | None, record_id: str, corrections: list[Correction]

@@ -24,6 +24,7 @@ import opencc
 
 from ctd_jax.chronology import numerals
 from ctd_jax.index.manifest import (
+  DATABASE_FILE,
   MANIFEST_FILE,
   DamagedIndexError,
   Manifest,
@@ -143,7 +144,6 @@ def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
   return sorted(spans)
 
 
-DATABASE_FILE = "index.sqlite"
 _STEPS_PER_LOOK = 100_000  # of SQLite, a few milliseconds
 JOURNAL_END = "-journal"  # of the name of a rollback journal
 KEYS, ORDER, MODEL = MANNERS = ("keys", "order", "model")
@@ -292,8 +292,8 @@ def open_database(
   return connection
 
 
-# As SQLite names damage in an OperationalError; the others are of the system,
-# such as a full disk or a lock.
+# How SQLite words damage in an OperationalError. With other words it reports
+# trouble of the system, such as a full disk or a lock.
 _DAMAGE = re.compile("Could not decode|no such")
 
 

@@ -52,7 +52,7 @@ def check_index(folder: pathlib.Path) -> list[str]:
     return [_describe(error)]
   damage = manifest.find_damage(folder, index_manifest.files)
   problems = [_describe(error) for error in damage]
-  problems += CorrectionStore(folder).check()
+  problems += map(_describe, CorrectionStore(folder).check())
   try:
     calendar = calendars.load_index_calendar(folder)
   except DamagedIndexError as error:

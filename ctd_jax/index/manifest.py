@@ -16,7 +16,7 @@ from ctd_jax.utils import files
 
 FORMAT = 3
 MANIFEST_FILE = "manifest.json"
-_DATABASE = "index.sqlite"
+DATABASE_FILE = "index.sqlite"
 REBUILD = (
   "remove manifest.json and index.sqlite* there and build it again in the same "
   "folder, which keeps its corrections"
@@ -42,7 +42,9 @@ def describe_repair(folder: pathlib.Path) -> str:
 def find_index_folder(path: pathlib.Path) -> pathlib.Path:
   """Returns the index that a file belongs to; without one, its own folder."""
   for folder in (path, *path.parents):
-    if any((folder / name).is_file() for name in (MANIFEST_FILE, _DATABASE)):
+    if any(
+      (folder / name).is_file() for name in (MANIFEST_FILE, DATABASE_FILE)
+    ):
       return folder
   return path.parent
 
@@ -120,7 +122,7 @@ def decode_manifest(folder: pathlib.Path, content: bytes) -> Manifest:
   path = folder / MANIFEST_FILE
   if not content and not path.exists():
     advice = ""
-    if (folder / _DATABASE).exists():
+    if (folder / DATABASE_FILE).exists():
       advice = f"; if a build had ended there, {describe_repair(folder)}"
     raise FileNotFoundError(
       f"{path}: missing; expected the folder of an index. Build it, or finish "
@@ -199,6 +201,4 @@ def hash_content(content: bytes) -> ManifestFile:
 
 def hash_file(path: pathlib.Path) -> ManifestFile:
   """Returns size and sha256 of a file."""
-  with path.open("rb") as file:
-    digest = hashlib.file_digest(file, "sha256")
-    return ManifestFile(file.tell(), digest.hexdigest())
+  return ManifestFile(path.stat().st_size, files.hash_file(path))

@@ -170,7 +170,7 @@ class _Repair:
         found.append((decoded.generation, is_sure, text, decoded))
     if not found:
       if content:
-        # Says which version it is of, if it is of another one.
+        # The index of another version is refused by name.
         with contextlib.suppress(manifest.DamagedIndexError):
           manifest.decode_manifest(self._folder, content)
       raise ValueError(
@@ -182,7 +182,7 @@ class _Repair:
     if text != content:
       manifest.write_manifest(self._folder, text.decode())
       self.done.append(f"{path}: written again from {database.DATABASE_FILE}")
-    _check_names(path, best)
+    _check_manifest(path, best)
     return best
 
   def _get_copy(self, name: str) -> Any:
@@ -232,9 +232,9 @@ class _Repair:
     self._calendar = calendars.load_index_calendar(self._folder)
     if days in damaged:
       calendars.write_day_chances(self._folder, self._calendar)
-      self._forgive(damaged, days)
+      self._record_files(damaged, days)
 
-  def _forgive(self, damaged: set[str], *names: str) -> None:
+  def _record_files(self, damaged: set[str], *names: str) -> None:
     """Takes files that were made again into the manifest."""
     damaged.difference_update(names)
     index_commit.sync_files(self._folder, names)
@@ -257,7 +257,7 @@ class _Repair:
       folder = self._folder / work.folder
       arrays = posteriors.PosteriorArrays.open(folder, len(self._calendar))
       posteriors.make_month_postings(arrays).save(folder)
-      self._forgive(damaged, *of_work)
+      self._record_files(damaged, *of_work)
 
   # Database: what verifies is copied into a new one.
 
@@ -337,15 +337,12 @@ class _Repair:
 
   def _list_batches(self, failing: Sequence[_Work]) -> list[list[str]]:
     """Returns names of works to date at once, those with own dates first."""
+    batches = [[work.name] for work in failing if not work.dated_with.beside]
     together: dict[str, list[str]] = {}
     for work in failing:
-      # Works with own dates have no company.
-      key = work.dated_with.beside or f"/{work.name}"
-      together.setdefault(key, []).append(work.name)
-    # Stable: those with own dates first, otherwise in the order of their rows.
-    return [
-      together[key] for key in sorted(together, key=lambda key: key[0] != "/")
-    ]
+      if work.dated_with.beside:
+        together.setdefault(work.dated_with.beside, []).append(work.name)
+    return [*batches, *together.values()]
 
   def _date_again(self, names: Sequence[str], intact: Collection[str]) -> None:
     works = {work.name: work for work in self._works}
@@ -527,7 +524,7 @@ class _Repair:
         "--encoder=FOLDER makes them"
       )
       return None
-    self._forgive(
+    self._record_files(
       damaged, *(name for name in of_vectors if (self._folder / name).exists())
     )
     return dense
@@ -554,7 +551,7 @@ class _Repair:
         index_commit.fit_passages(
           self._folder, connection, self._calendar, number
         )
-        self._forgive(damaged, *of_passages)
+        self._record_files(damaged, *of_passages)
       replaced = [work.name for work in self._changed]
       with database.write(connection):
         database.set_property(
@@ -594,11 +591,16 @@ def name_lost_file(folder: pathlib.Path, work: str) -> pathlib.Path:
   )
 
 
-def _check_names(path: pathlib.Path, index_manifest: Manifest) -> None:
-  """Raises ValueError if folders to replace are not those of an index."""
-  parents = {
-    work["folder"]: staged_works.WORKS_FOLDER for work in index_manifest.works
-  }
+def _check_manifest(path: pathlib.Path, index_manifest: Manifest) -> None:
+  """Raises ValueError if a manifest of a stranger would mislead a repair."""
+  try:
+    works = [_Work(columns) for columns in index_manifest.works]
+    parents = {work.folder: staged_works.WORKS_FOLDER for work in works}
+    for work in works:
+      if work.dated_with.source is None or work.rows[0] < 1:
+        raise ValueError(f"{work.name} has no source or no rows")
+  except (KeyError, TypeError, ValueError) as error:
+    raise ValueError(f"{path}: damaged, entry of a work ({error})") from error
   if index_manifest.passages:
     parents[index_manifest.passages] = staged_works.PASSAGES_FOLDER
   for name, parent in parents.items():

@@ -9,7 +9,6 @@ of every other file but README.md.
 """
 
 import dataclasses
-import hashlib
 import json
 import pathlib
 from typing import Any
@@ -89,11 +88,6 @@ def _list_files(folder: pathlib.Path) -> dict[str, pathlib.Path]:
   }
 
 
-def _hash_file(path: pathlib.Path) -> str:
-  with path.open("rb") as file:
-    return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def restore_system(experiment: Experiment) -> TrainedSystem:
   """Returns the system of a run: its best checkpoint, or none before training.
 
@@ -158,7 +152,7 @@ def write_system(folder: pathlib.Path, system: TrainedSystem) -> None:
       "leap_months": sorted(system.timeline.leap_months),
     },
     "sha256": {
-      name: _hash_file(path) for name, path in _list_files(folder).items()
+      name: files.hash_file(path) for name, path in _list_files(folder).items()
     },
   }
   files.write_text(
@@ -186,7 +180,7 @@ def read_system(folder: pathlib.Path) -> TrainedSystem:
   for name, digest in content.sha256.items():
     if name not in paths:
       raise FileNotFoundError(f"no {name} in {folder}; export the run again")
-    if _hash_file(paths[name]) != digest:
+    if files.hash_file(paths[name]) != digest:
       raise ValueError(f"{folder / name} has changed; export the run again")
   config = run_folder.parse_config(content.config, path)
   calendar = content.timeline

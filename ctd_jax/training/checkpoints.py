@@ -19,7 +19,6 @@ CPU: 0.5 to 0.9 s/GB, in the background when saving.
 import contextlib
 import dataclasses
 import gc
-import hashlib
 import json
 import sys
 import time
@@ -73,24 +72,18 @@ def list_differences(
   return phrases
 
 
-def _hash_file(path: epath.Path) -> str | None:
-  """Returns the sha256 of a file, None if it is missing."""
-  if not path.exists():
-    return None
-  digest = hashlib.sha256()
-  with path.open("rb") as file:
-    while block := file.read(1 << 22):
-      digest.update(block)
-  return digest.hexdigest()
-
-
 def _hash_files(
   folder: epath.Path, names: Collection[str]
 ) -> dict[str, str | None]:
   """Returns name -> sha256 of files of a folder, None if one is missing."""
+
+  def hash_file(name: str) -> str | None:
+    path = folder / name
+    return files.hash_file(path) if path.exists() else None
+
   # hashlib releases the lock of the interpreter.
   with futures.ThreadPoolExecutor(_HASH_THREADS) as executor:
-    hashes = executor.map(_hash_file, [folder / name for name in names])
+    hashes = executor.map(hash_file, names)
     return dict(zip(names, hashes, strict=True))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import os
 import pathlib
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
   import numpy as np
 
 _MAX_ARRAYS = 1 << 30  # bytes of an .npz file, unpacked
+_BLOCK = 1 << 22  # bytes that are read at once
 AnyPath = pathlib.Path | epath.Path
 
 
@@ -229,6 +231,15 @@ def map_array(path: str | os.PathLike) -> np.ndarray:
     raise
   except Exception as error:  # a header may hold anything
     raise ValueError(f"damaged ({error})") from error
+
+
+def hash_file(path: str | os.PathLike) -> str:
+  """Returns the sha256 of a file, hexadecimal."""
+  digest = hashlib.sha256()
+  with as_path(path).open("rb") as file:
+    while block := file.read(_BLOCK):
+      digest.update(block)
+  return digest.hexdigest()
 
 
 def sync(path: str | os.PathLike) -> None:

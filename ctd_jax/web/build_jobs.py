@@ -99,7 +99,7 @@ def prepare_folder(folder: pathlib.Path, settings: WebSettings) -> None:
   folder = folder.expanduser()
   if folder.is_dir():
     files.check_tree(folder)
-    _check_kinds(folder, settings)
+    _check_parts(folder, settings)
   if settings.read_only:
     return
   try:
@@ -115,7 +115,7 @@ def prepare_folder(folder: pathlib.Path, settings: WebSettings) -> None:
   )
 
 
-def _check_kinds(folder: pathlib.Path, settings: WebSettings) -> None:
+def _check_parts(folder: pathlib.Path, settings: WebSettings) -> None:
   """Raises ValueError for what pages could not read or write later."""
   CorrectionStore(folder).version()  # names what is damaged
   jobs = folder / job_files.JOBS_FOLDER

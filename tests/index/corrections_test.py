@@ -210,7 +210,7 @@ def test_a_damaged_file_is_named(store, content):
   store.path.write_bytes(content)
   with pytest.raises(ValueError, match=CORRECTIONS_FILE):
     store.active()
-  assert CORRECTIONS_FILE in " ".join(store.check())
+  assert CORRECTIONS_FILE in " ".join(map(str, store.check()))
 
 
 def test_another_version_is_refused(store):

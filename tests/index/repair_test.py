@@ -70,7 +70,7 @@ def test_no_correction_is_lost(original, tmp_path, name, how, place):
   problems = [*CorrectionStore(folder).check()]
   if how == "flip" and name.endswith("sqlite") and not problems:
     pytest.skip("the bit belongs to nothing")
-  assert name in problems[0]
+  assert name in str(problems[0])
   assert corrections.mend_file(folder)
   store = CorrectionStore(folder)
   assert [*store.check()] == []
@@ -280,6 +280,24 @@ def test_folders_of_a_strange_manifest_are_not_replaced(folder, tmp_path):
   with pytest.raises(ValueError, match="neither manifest"):
     repair.repair_index(folder)
   assert (tmp_path / "mine").is_dir()
+
+
+@pytest.mark.parametrize(
+  "change",
+  [
+    lambda work: work["dated_with"].update(source=None),
+    lambda work: work["dated_with"].update(corrections="all"),
+    lambda work: work.pop("first_row"),
+  ],
+)
+def test_entries_of_works_that_nobody_writes_are_named(folder, change):
+  path = folder / "manifest.json"
+  content = json.loads(path.read_bytes())
+  change(content["works"][0])
+  content["generation"] += 1
+  path.write_text(json.dumps(content))
+  with pytest.raises(ValueError, match=r"manifest\.json: damaged"):
+    repair.repair_index(folder)
 
 
 def test_without_manifest_and_database_an_index_is_built_again(folder):

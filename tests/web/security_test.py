@@ -138,7 +138,7 @@ def test_link_with_the_token_lets_in(index_folder):
     assert entered.headers["location"] == "/"  # the address is left
     assert client.get("/about").status_code == 200
     cookie = dict(client.cookies)
-  # Somebody who has the index or the token does not have the cookie.
+  # After a change of the token, everyone must enter it again.
   with open_client(index_folder, token=TOKEN + "x") as client:
     client.cookies.update(cookie)
     assert client.get("/about").status_code == 401

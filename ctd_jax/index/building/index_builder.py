@@ -157,7 +157,7 @@ def stage_works(
 
 def finish_build(folder: pathlib.Path) -> None:
   """Writes the manifest of a build that was stopped after its commit."""
-  with _lock(folder):
+  with _lock(folder):  # finishes it
     pass
 
 
@@ -212,6 +212,7 @@ def is_new_folder(folder: pathlib.Path) -> bool:
 
 @contextlib.contextmanager
 def _lock(folder: pathlib.Path) -> Iterator[set[str]]:
+  """Holds the lock, after finishing a stopped build; yields what it removed."""
   with lock(folder):
     yield _finish_build(folder)
 

@@ -146,8 +146,7 @@ def hash_weights(folder: pathlib.Path) -> str:
   """Returns a hash of the weight files of a folder, hexadecimal."""
   digest = hashlib.sha256()
   for path in sorted(_list_weight_files(folder)):
-    with path.open("rb") as file:
-      digest.update(hashlib.file_digest(file, "sha256").digest())
+    digest.update(bytes.fromhex(files.hash_file(path)))
   return digest.hexdigest()
 
 
