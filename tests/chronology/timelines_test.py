@@ -97,12 +97,16 @@ def test_overlap_is_symmetric_and_means_a_shared_month():
 
 
 def test_equal_timelines_share_their_rows():
-  # A cache compares its key with an equal one at each look-up.
-  again = Timeline(
-    "leap",
-    tuple(map(dataclasses.replace, LEAP_TIMELINE.reigns)),
-    frozenset({*LEAP_TIMELINE.leap_months}),
+  # A cache compares its key with an equal one at each look-up. Both are made
+  # here: only the last rows used are kept to be shared.
+  one, other = (
+    Timeline(
+      "leap",
+      tuple(map(dataclasses.replace, LEAP_TIMELINE.reigns)),
+      frozenset({*LEAP_TIMELINE.leap_months}),
+    )
+    for _ in range(2)
   )
-  assert again == LEAP_TIMELINE
-  assert again.reigns is LEAP_TIMELINE.reigns
-  assert again.leap_months is LEAP_TIMELINE.leap_months
+  assert one == other
+  assert one.reigns is other.reigns
+  assert one.leap_months is other.leap_months
