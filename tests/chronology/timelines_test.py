@@ -97,8 +97,8 @@ def test_overlap_is_symmetric_and_means_a_shared_month():
 
 
 def test_equal_timelines_share_their_rows():
-  # A cache compares its key with an equal one at each look-up. Both are made
-  # here: only the last rows used are kept to be shared.
+  # A cache compares its key with an equal one at each look-up. The rows of
+  # `LEAP_TIMELINE` may be forgotten by now: only those used lately are shared.
   one, other = (
     Timeline(
       "leap",
