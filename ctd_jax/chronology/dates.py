@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ctd_jax.chronology import calendar_tables, reigns, sexagenary
-from ctd_jax.chronology.calendar_tables import build_names_pattern
+from ctd_jax.chronology.calendar_tables import RulerNames, build_names_pattern
 from ctd_jax.chronology.numerals import (
   NUMERAL_PATTERN,
   UNIT_DIGITS,
@@ -146,8 +146,16 @@ class DateGrammar:
   pattern: re.Pattern[str]  # for folded text
   # Folded spelling of a reign name -> numbers of the reigns it names.
   reigns: dict[str, tuple[int, ...]]
-  # Of what may come before the name of each reign.
-  ruler_patterns: tuple[re.Pattern[str], ...]
+  rulers: tuple[RulerNames, ...]  # of each reign
+
+  def match_ruler(self, number: int, state: str) -> bool:
+    """Whether folded text can stand before the name of a reign, from 1."""
+    return _compile_ruler(self.rulers[number - 1]).fullmatch(state) is not None
+
+
+@functools.cache
+def _compile_ruler(names: RulerNames) -> re.Pattern[str]:
+  return re.compile(calendar_tables.build_ruler_pattern([names]))
 
 
 @functools.cache
@@ -180,11 +188,9 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
     rf"(?:(?P<reign>{reign_pattern})"
     rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
   )
-  starts = {
-    re.escape(name[0])
-    for ruler in names_of_rulers
-    for name in (*ruler.dynasties, *ruler.names, *spellings)
-  }
+  starts = {re.escape(name[0]) for name in spellings}
+  for ruler in names_of_rulers:
+    starts |= {re.escape(name[0]) for name in (*ruler.dynasties, *ruler.names)}
   # The look-ahead only saves time: no date begins with another character.
   return DateGrammar(
     re.compile(
@@ -194,10 +200,7 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
       rf"{_CYCLE_PATTERN}{_TAIL_PATTERN}"
     ),
     spellings,
-    tuple(
-      re.compile(calendar_tables.build_ruler_pattern([names]))
-      for names in names_of_rulers
-    ),
+    tuple(names_of_rulers),
   )
 
 
@@ -276,7 +279,7 @@ def _find_regnal_year(
   regnal_years = set()
   for number in grammar.reigns[match["reign"]]:
     reign = timeline.reigns[number - 1]
-    if not grammar.ruler_patterns[number - 1].fullmatch(match["state"]):
+    if not grammar.match_ruler(number, match["state"]):
       continue
     years_before = (
       cycle - sexagenary.cyclic_index_of_year(reign.accession)
@@ -300,7 +303,7 @@ def candidate_reigns(
   candidates = [
     number
     for number in grammar.reigns[match["reign"] or match["initial"]]
-    if grammar.ruler_patterns[number - 1].fullmatch(match["state"])
+    if grammar.match_ruler(number, match["state"])
   ]
   long_enough = [
     number
@@ -696,5 +699,5 @@ def _find_rows(name: str, state: str, timeline: Timeline) -> tuple[int, ...]:
   return tuple(
     number - 1
     for number in grammar.reigns.get(name, ())
-    if grammar.ruler_patterns[number - 1].fullmatch(state)
+    if grammar.match_ruler(number, state)
   )
