@@ -234,10 +234,12 @@ class DateReader:
       for era in eras:
         self._reign_of_era[era] = reign
     # Years that began with the eleventh month called it 正月, the first 一月.
+    self._odd_years: dict[int, int] = {}  # -> the countries, as bits
     odd = source.months != source.written_months
-    self._odd_years = set(
-      zip(source.years[odd], source.countries[odd], strict=True)
-    )
+    for year, countries in zip(
+      source.years[odd].tolist(), source.countries[odd].tolist(), strict=True
+    ):
+      self._odd_years[year] = self._odd_years.get(year, 0) | countries
 
   def read(self, text: str) -> list[DateReading]:
     """Returns the readings of a date, as `parse_date` does."""
@@ -638,9 +640,9 @@ class DateReader:
   def _name_month(self, month: int) -> str:
     number, leap = self._months[month], "閏" * self._is_leap[month]
     if self._written[month] == 1 and not leap:
-      key = self._years[month], int(self.calendar.countries[month])
-      is_first = number == 1 and key in self._odd_years
-      return "一月" if is_first else "正月"
+      odd = self._odd_years.get(self._years[month], 0)
+      is_odd = number == 1 and odd & int(self.calendar.countries[month])
+      return "一月" if is_odd else "正月"
     return f"{leap}{'正' if number == 1 else numerals.format_numeral(number)}月"
 
   def _name_year(self, member: int) -> str:
@@ -697,6 +699,39 @@ class DateReader:
     """Returns every name of a day, those of the first calendar first."""
     names = sorted(self._names_of_day(day), key=self._rank_name)
     return [self.name_day(day, name) for name in names]
+
+  def list_months(self, text: str) -> list[tuple[DateReading, tuple[str, ...]]]:
+    """Returns the months of a year with their names, in order.
+
+    Calendars that count a month alike have it together.
+
+    Args:
+      text: a date in it. A year of the common era is the lunar year that
+        begins in it.
+    """
+    reading = self.read(text)[0]
+    if reading._months:
+      year = self._years[reading._months[0]]
+    else:
+      year = sexagenary.to_civil_date(reading.first_day)[0]
+    months = []
+    for month in np.flatnonzero(self.calendar.years == year).tolist():
+      first = self._first_days[month]
+      last = first + self._lengths[month] - 1
+      members = [
+        member
+        for member in self._members(month)
+        if self._member_days[member][0] <= self._member_days[member][1]
+      ]
+      members.sort(key=lambda it: self._rank_name((month, it)))
+      if members:
+        named = self._make_reading(
+          text, [month], {month: members[0]}, first, last, None, (), ()
+        )
+        number = self._name_month(month)
+        names = (self._name_year(member) + number for member in members)
+        months.append((named, tuple(names)))
+    return months
 
 
 def _list_rest(text: str, start: int, end: int) -> list[Note]:
