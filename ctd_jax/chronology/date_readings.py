@@ -202,7 +202,7 @@ class DateReader:
     source = self.calendar = era_calendars.load_calendar(calendars)
     self.timeline = Timeline(",".join(calendars), source.make_reigns())
     # Polity -> its place among those given; long-lived ones come first.
-    self._ranks: dict[str, tuple[int, int]] = {}
+    self._ranks: dict[str, tuple[int, int, int]] = {}
     num_years = collections.Counter()
     for era in source.eras:
       num_years[era.polity.number] += era.years
@@ -212,6 +212,7 @@ class DateReader:
         rank = (
           place + country * (name == ALL_POLITIES),
           -num_years[polity.number],
+          len(self._ranks),
         )
         self._ranks.setdefault(polity.number, rank)
     # Lists: Python reads single values of an array ten times more slowly.
@@ -224,6 +225,12 @@ class DateReader:
     self._member_eras = source.member_eras.tolist()
     self._member_years = source.regnal_years.tolist()
     self._member_days = source.member_days.tolist()
+    # The first of a Gregorian month of its number begins no lunar month.
+    civil = np.stack(
+      [source.years, source.months, np.ones_like(source.months)], axis=-1
+    )
+    gregorian = sexagenary.to_gregorian_dates(source.first_days)
+    self._is_civil = (gregorian == civil).all(-1).tolist()
     self._starts = np.searchsorted(
       source.member_months, np.arange(len(source) + 1)
     ).tolist()
@@ -611,7 +618,7 @@ class DateReader:
       )
     ]
 
-  def _rank_name(self, name: tuple[int, int]) -> tuple[int, int]:
+  def _rank_name(self, name: tuple[int, int]) -> tuple[int, int, int]:
     era = self.calendar.eras[self._member_eras[name[1]]]
     return self._ranks[era.polity.number]
 
@@ -638,6 +645,8 @@ class DateReader:
     ]
 
   def _name_month(self, month: int) -> str:
+    if self._is_civil[month]:
+      return f"{numerals.format_numeral(self._months[month])}月"
     number, leap = self._months[month], "閏" * self._is_leap[month]
     if self._written[month] == 1 and not leap:
       odd = self._odd_years.get(self._years[month], 0)
@@ -652,8 +661,14 @@ class DateReader:
   def name_day(self, day: int, name: tuple[int, int]) -> str:
     """Returns the name of a day from its month and name."""
     month, member = name
-    number = _name_day_number(day - self._first_days[month] + 1)
+    number = self._name_day(day - self._first_days[month] + 1, month)
     return f"{self._name_year(member)}{self._name_month(month)}{number}日"
+
+  def _name_day(self, number: int, month: int) -> str:
+    """Returns the number of a day; of a lunar month 二十六 is 廿六."""
+    text = numerals.format_numeral(number)
+    is_short = number > 20 and not self._is_civil[month]
+    return text.replace("二十", "廿") if is_short else text
 
   def name_reading(self, reading: DateReading) -> str:
     """Returns a reading's date with all its parts."""
@@ -662,7 +677,7 @@ class DateReader:
     if len(reading._months) == 1:
       text += self._name_month(reading._months[0])
     if reading.day:
-      text += f"{_name_day_number(reading.day)}日"
+      text += f"{self._name_day(reading.day, reading._months[0])}日"
     elif not reading._months:  # a Western month or year
       names = self._names_of_day(reading.first_day)
       first = min(names, key=self._rank_name)
@@ -818,9 +833,3 @@ def _name_number(number: int) -> str:
   if number == 1:
     return "元"
   return numerals.format_numeral(number) if number < 100 else str(number)
-
-
-def _name_day_number(number: int) -> str:
-  """Returns the number of a day: 二十六 is 廿六."""
-  text = numerals.format_numeral(number)
-  return text.replace("二十", "廿") if number > 20 else text
