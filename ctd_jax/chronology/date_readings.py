@@ -618,9 +618,9 @@ class DateReader:
       )
     ]
 
-  def _rank_name(self, name: tuple[int, int]) -> tuple[int, int, int]:
-    era = self.calendar.eras[self._member_eras[name[1]]]
-    return self._ranks[era.polity.number]
+  def _rank_name(self, name: tuple[int, int]) -> tuple[int, ...]:
+    era = self._member_eras[name[1]]
+    return *self._ranks[self.calendar.eras[era].polity.number], era
 
   # Names.
 

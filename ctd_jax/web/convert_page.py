@@ -1,5 +1,6 @@
 """The page that converts dates between calendars."""
 
+import itertools
 from urllib.parse import urlencode
 
 from fastapi import APIRouter
@@ -37,7 +38,9 @@ def show_conversion(request: Request, served: ServedIndex) -> Response:
     problem = notes.of_error(error)
   else:
     lines = filter(None, map(str.strip, query.text.splitlines()))
-    dates = [_read(line, reader) for line, _ in zip(lines, range(_MAX_DATES))]
+    dates = [
+      _read(line, reader) for line in itertools.islice(lines, _MAX_DATES)
+    ]
   address = {"q": query.text, "calendars": calendars}
   address["index"] = served.index.versions.index_sha256
   return rendering.render_page(
