@@ -32,6 +32,7 @@ from ctd_jax.chronology.dates import DateCue
 from ctd_jax.chronology.era_calendars import ALL_POLITIES
 from ctd_jax.chronology.numerals import DateError
 from ctd_jax.chronology.reigns import MONTHS_PER_SEASON, Timeline
+from ctd_jax.utils import unicode_text
 from ctd_jax.utils.notes import Note
 
 # By name; -1 is the last day of a month, whatever its length.
@@ -54,9 +55,11 @@ _DAY = re.compile(
 )
 # 1587-05-03, 1587/5, 1587.5.3, -0476; a year alone is all of the text.
 _ISO_DATE = re.compile(
-  r"(?<![\d.])(?P<year>[-−]?\d{1,4})(?P<mark>[-/.])(?P<month>\d{1,2})"
+  r"(?<![\d./-])(?P<year>[-−]?\d{3,4})(?P<mark>[-/.])(?P<month>\d{1,2})"
   r"(?:(?P=mark)(?P<day>\d{1,2}))?(?![\d.])|\A\s*(?P<lone>[-−]?\d{3,4})\s*\Z"
 )
+# Between Chinese words and digits; 「萬曆 十五 年」.
+_SPACE = re.compile(r"(?<![!-\u02ff])[ \u3000]+|[ \u3000]+(?![!-\u02ff])")
 _BLANK = re.compile(r"[\s，。、；：．.,;:()（）〔〕\[\]【】「」『』]*")
 _REFORM = sexagenary.to_julian_day(1582, 10, 15)
 
@@ -215,6 +218,11 @@ class DateReader:
           len(self._ranks),
         )
         self._ranks.setdefault(polity.number, rank)
+    in_order = sorted(
+      range(len(source.eras)),
+      key=lambda era: (*self._ranks[source.eras[era].polity.number], era),
+    )
+    self._era_ranks = np.argsort(in_order).tolist()
     # Lists: Python reads single values of an array ten times more slowly.
     self._first_days = source.first_days.tolist()
     self._lengths = source.lengths.tolist()
@@ -250,15 +258,25 @@ class DateReader:
 
   def read(self, text: str) -> list[DateReading]:
     """Returns the readings of a date, as `parse_date` does."""
+    text = _SPACE.sub("", unicode_text.normalize(text).text)
+    western = _ISO_DATE.fullmatch(text)
+    if western:
+      return self._read_western(text, _read_iso(western))
+    folded = numerals.fold_script(text)
+    found = None
+    for match, cue in dates.iterate_matches(folded, self.timeline):
+      if cue.reign:
+        return self._read_reign(text, folded, match, cue)
+      is_alone = match["common_year"] or cue.year_cycle or cue.day
+      if found is None and is_alone and not (cue.day and cue.month):
+        found = match, cue
     western = _ISO_DATE.search(text)
     if western:
-      return self._read_western(text, _read_iso(western, text))
-    folded = numerals.fold_script(text)
-    for match, cue in dates.iterate_matches(folded, self.timeline):
-      if match["common_year"]:
-        return self._read_western(text, _read_common_date(match, cue, folded))
-      if cue.reign or cue.year_cycle or (cue.day and not cue.month):
-        return self._read_reign(text, folded, match, cue)
+      return self._read_western(text, _read_iso(western))
+    if found and found[0]["common_year"]:
+      return self._read_western(text, _read_common_date(*found, folded))
+    if found:
+      return self._read_reign(text, folded, *found)
     for date in western_dates.find_western_dates(text):
       if date.year is not None:
         return self._read_western(text, date)
@@ -348,15 +366,21 @@ class DateReader:
         readings += self._read_months(text, match, cue, day, months, notes)[:1]
     return readings
 
+  @functools.cached_property
+  def _members_by_reign(self) -> list[np.ndarray]:
+    reigns = np.array(self._reign_of_era)[self.calendar.member_eras]
+    order = np.argsort(reigns, kind="stable")
+    ends = np.searchsorted(
+      reigns[order], np.arange(len(self.timeline.reigns)), side="right"
+    )
+    return np.split(order, ends[:-1])
+
   @functools.cache  # noqa: B019 (readers are few and kept)
   def _years_of_reign(self, reign: int) -> dict[int, dict[int, int]]:
     """Returns regnal year -> month -> its name, the one in use if any is."""
     years: dict[int, dict[int, int]] = {}
-    source = self.calendar
-    members = np.flatnonzero(
-      np.isin(source.member_eras, source.reign_eras[reign - 1])
-    )
-    of = source.member_months[members].tolist()
+    members = self._members_by_reign[reign - 1]
+    of = self.calendar.member_months[members].tolist()
     for month, member in zip(of, members.tolist(), strict=True):
       months = years.setdefault(self._member_years[member], {})
       first, last = self._member_days[member]
@@ -618,9 +642,8 @@ class DateReader:
       )
     ]
 
-  def _rank_name(self, name: tuple[int, int]) -> tuple[int, ...]:
-    era = self._member_eras[name[1]]
-    return *self._ranks[self.calendar.eras[era].polity.number], era
+  def _rank_name(self, name: tuple[int, int]) -> int:
+    return self._era_ranks[self._member_eras[name[1]]]
 
   # Names.
 
@@ -794,7 +817,7 @@ def _read_common_date(
   )
 
 
-def _read_iso(match: re.Match[str], text: str) -> western_dates.WesternDate:
+def _read_iso(match: re.Match[str]) -> western_dates.WesternDate:
   year = int((match["year"] or match["lone"]).replace("−", "-"))
   month, day = (match[part] and int(match[part]) for part in ("month", "day"))
   return western_dates.WesternDate(match.start(), match.end(), year, month, day)

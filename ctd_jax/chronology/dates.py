@@ -150,6 +150,8 @@ class DateGrammar:
 
   def match_ruler(self, number: int, state: str) -> bool:
     """Whether folded text can stand before the name of a reign, from 1."""
+    if not state:
+      return True
     return _compile_ruler(self.rulers[number - 1]).fullmatch(state) is not None
 
 
@@ -214,6 +216,8 @@ def iterate_matches(
   grammar = build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
     deadlines.check()
+    if not match[0]:  # most characters that could begin a date
+      continue
     groups = match.groupdict()
     starts = [match.start(name) for name in groups if match[name]]
     month = _read_month(match)
