@@ -357,7 +357,8 @@ def _format_tree(tree: _Tree) -> str:
 # 晉武帝之泰始, 西晉·泰始
 _LINK_PATTERN = "[之的·・ \u3000]?"
 # A juan of 資治通鑑 is headed 「世祖武皇帝上之下」 or 「安皇帝甲」.
-_JUAN_PART_PATTERN = "(?:[上中下](?:之[上中下])?|[甲乙丙丁戊己庚辛壬癸])?"
+# Lazy, so that 武帝中大通 is of 中大通.
+_JUAN_PART_PATTERN = "(?:[上中下](?:之[上中下])?|[甲乙丙丁戊己庚辛壬癸])??"
 # 晉武帝（司馬炎）泰始
 _GLOSS_PATTERN = "(?:[（(][^（）()]{1,6}[）)])?"
 _MAX_NAMES = 3
