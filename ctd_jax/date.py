@@ -23,7 +23,7 @@ another run. The main columns are
   not_before, not_after            first and last day, Gregorian calendar;
                                    not_before_julian, not_after_julian: Julian
   first_julian_day, last_julian_day   the same as numbers, for sorting
-  sexagenary_day, julian_day, gregorian_date, julian_date
+  day_of_month, sexagenary_day, julian_day, gregorian_date, julian_date
                                    the day, if the text prints it
   common_era_year                  astronomical: -721 is 722 BCE
 
