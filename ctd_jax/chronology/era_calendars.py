@@ -35,6 +35,8 @@ _STREAM_COLUMNS = (
   "is_leap",
   "written_months",
 )
+# Of Japan, 1 January 1873.
+_FIRST_GREGORIAN_MONTH = 2405160
 _MAX_DAYS_APART = 2  # of first days of one lunation in two calendars
 
 
@@ -77,6 +79,18 @@ class EraCalendar:
   def __len__(self) -> int:
     """Number of months."""
     return len(self.first_days)
+
+  @functools.cached_property
+  def is_civil(self) -> Bool[np.ndarray, " K"]:
+    """Whether a month is one of the Gregorian calendar."""
+    # No lunar month begins on the first of the Gregorian month of its number.
+    dates = sexagenary.to_gregorian_dates(self.first_days)
+    is_first = (
+      (dates[:, 0] == self.years)
+      & (dates[:, 1] == self.months)
+      & (dates[:, 2] == 1)
+    )
+    return is_first & (self.first_days >= _FIRST_GREGORIAN_MONTH)
 
   @functools.cached_property
   def _eras_by_name(self) -> dict[str, tuple[int, ...]]:

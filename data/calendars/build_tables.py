@@ -113,6 +113,7 @@ def build_tables(
   streams = lunations_lib.assemble_streams(
     _read_csv(source / "lunar_table_dump.csv"), corrections
   )
+  lunations_lib.extend_streams(streams)
   by_table: dict[str, dict[str, list[Mapping[str, str]]]] = {}
   for row in corrections:
     by_key = by_table.setdefault(row["table"], {})
@@ -376,6 +377,11 @@ def _spell_names(names: Iterable[str]) -> set[str]:
 _load_converter = functools.cache(opencc.OpenCC)
 
 
+def _polity_order(polity: str) -> tuple[bool, str]:
+  """Returns the order of a polity: those of the source first."""
+  return not polity.isdecimal(), polity.zfill(3)
+
+
 def _iter_polity_rows(
   source: pathlib.Path,
   polities: set[str],
@@ -392,7 +398,7 @@ def _iter_polity_rows(
     for row in rows
     if row["part_of"]
   }
-  for polity in sorted(polities, key=lambda p: (not p.isdecimal(), p.zfill(3))):
+  for polity in sorted(polities, key=_polity_order):
     own = list(names.get(polity, [polity]))
     own += names.get(parents.get(polity, ""), [])
     for part, parent in parents.items():
@@ -459,11 +465,13 @@ def _iter_ruler_rows(
   unknown = rulers - polity_of.keys()
   if unknown:
     raise ValueError(f"eras of rulers that are in no table: {sorted(unknown)}")
-  for ruler in sorted(rulers, key=lambda r: (int(polity_of[r]), r.zfill(5))):
+  for ruler in sorted(
+    rulers, key=lambda r: (_polity_order(polity_of[r]), r.zfill(5))
+  ):
     own_titles, own_names = titles.get(ruler, []), persons.get(ruler, [])
     own_titles += _derive_titles(own_titles, own_names)
     polity = polity_of[ruler]
-    name = _short_name(own_titles, own_names, int(polity))
+    name = _short_name(own_titles, own_names, polity)
     for row in corrections.get(ruler, ()):
       if row["column"] == "polity":
         if polity != row["source"]:
@@ -506,11 +514,11 @@ def _derive_titles(titles: list[str], persons: list[str]) -> list[str]:
   return [name for name in dict.fromkeys(derived) if name not in titles]
 
 
-def _short_name(titles: list[str], persons: list[str], polity: int) -> str:
+def _short_name(titles: list[str], persons: list[str], polity: str) -> str:
   """Returns the names of a ruler in histories: 武帝, 太宗, 醍醐天皇."""
   ranks = (
     ("祖宗", "帝王公皇后")
-    if polity >= _FIRST_TEMPLE_NAME_POLITY
+    if not polity.isdecimal() or int(polity) >= _FIRST_TEMPLE_NAME_POLITY
     else ("帝", "王公皇后", "祖宗")
   )
   for ends in (*ranks, "主"):

@@ -43,6 +43,8 @@ _LOG_PARALLEL = 1.0
 _LOG_MIN_WEIGHT = -3.0
 # First days nearer to each other begin the same lunation.
 _MAX_DAYS_APART = 10
+# 正月 of 1912, the first lunar month that began under 民國.
+_FIRST_DAY_OF_REPUBLIC = 2419451
 
 
 @dataclasses.dataclass(frozen=True)
@@ -322,9 +324,15 @@ def load_calendar(names: str) -> Calendar:
 def convert_calendar(source: EraCalendar, name: str) -> Calendar:
   """Returns the chronicle calendar of an era calendar."""
   # First days ascend: those of one lunation lie together, a day or two apart.
+  # A Gregorian month has lunar ones beside it, but is none of them. From 1912
+  # on lunar months are read only if they are called so: 農曆 is another reading
+  # of the Gregorian month in which it begins.
+  is_civil = source.is_civil
   starts_lunation = (
     np.diff(source.first_days, prepend=-np.inf) > _MAX_DAYS_APART
-  )
+  ) | (np.diff(is_civil, prepend=is_civil[0]) != 0)
+  is_beside = ~is_civil & (source.first_days >= _FIRST_DAY_OF_REPUBLIC)
+  starts_lunation &= ~is_beside
   lunation_of_month = np.cumsum(starts_lunation) - 1
   num_used = np.zeros(len(source), int)
   np.add.at(num_used, source.member_months, source.in_use)
