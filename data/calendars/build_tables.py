@@ -49,6 +49,23 @@ _TITLE_OF_ANY_KING = re.compile(".|大王")
 # Not what a prince was called before he ruled: 豫章王蕭棟.
 _TITLE_BEFORE_PERSON = re.compile("[^皇]{1,3}[帝宗祖主]|.{2}皇帝|帝.")
 
+# What editions print for a character of an era. 曆 and 弘 were in the name of the
+# emperor under whom the 四庫全書 was copied, 寧 and 淳 in those of later ones.
+_EDITION_GLYPHS = (
+  "寶寳",
+  "曆歷",
+  "熙熈煕",
+  "啟啓",
+  "祐佑",
+  "弘宏",
+  "寧甯",
+  "淳湻",
+  "證証",
+  "熹憙",
+  "太大",
+  "大太",
+)
+
 _OUT = flags.DEFINE_string("out", "", "folder of the tables; the package's own")
 
 
@@ -324,6 +341,7 @@ def _iter_era_rows(
     name: [row.first_day for row in months] for name, months in streams.items()
   }
   numbers: dict[str, int] = {}
+  all_names = {name for era in eras for name in era.names}
   for era in eras:
     months = streams[era.stream]
     if era.last_day is None or era.last_day < era.first_day:
@@ -343,7 +361,9 @@ def _iter_era_rows(
     numbers[era.era] = numbers.get(era.era, 0) + 1
     suffix = "abcdefgh"[numbers[era.era] - 1]
     name = era.names[0] if era.names else ""
-    spellings = sorted(_spell_names(era.names) - {name})
+    # A name that another era has of its own is not a spelling of this one.
+    editions = {*_spell_editions(era.names)} - all_names
+    spellings = sorted(_spell_names([*era.names, *editions]) - {name})
     yield (
       f"{era.era}{suffix}" if numbers[era.era] > 1 else era.era,
       era.polity,
@@ -372,6 +392,16 @@ def _spell_names(names: Iterable[str]) -> set[str]:
     )
     for form in forms
   }
+
+
+def _spell_editions(names: Iterable[str]) -> Iterator[str]:
+  """Yields names with another glyph, 寳應 or 大歷."""
+  for name in names:
+    for glyph, *others in _EDITION_GLYPHS:
+      for other in others:
+        # Only the first character is 太 or 大 by chance.
+        if name[0] == glyph if glyph in "太大" else glyph in name:
+          yield name.replace(glyph, other, 1)
 
 
 _load_converter = functools.cache(opencc.OpenCC)
