@@ -27,6 +27,11 @@ ALL_POLITIES = "all"
 # Historians gave it to years that were counted by the ruler alone: 漢文帝三年
 # is of 前元.
 _LATER_NAMES = ("前元",)
+# A polity without which the annals of another would have a gap.
+_PARTS = {"唐": "武周"}
+_CHINESE_ERAS_PRINTED = {
+  "ko": ("唐", "武周", *"後梁 後唐 後晉 後漢 後周 宋 遼 金 元 明 清".split())
+}
 _STREAM_COLUMNS = (
   "first_days",
   "lengths",
@@ -310,12 +315,20 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   if name == ALL_POLITIES:
     return polities
   if name in calendar_tables.COUNTRIES:
-    return tuple(p for p in polities if p.country == name)
+    # Books of Korea print the eras of China too.
+    own = tuple(p for p in polities if p.country == name)
+    return own + tuple(
+      p for p in polities if p.name in _CHINESE_ERAS_PRINTED.get(name, ())
+    )
   folded = fold_script(name.strip())
   forms = {folded}
   if len(folded) > 1:
     forms |= {folded.removesuffix("朝"), folded.removeprefix("大")}
   exact = tuple(p for p in polities if fold_script(p.name) in forms)
+  # Histories of 唐 count by the eras of 武則天 from 690 to 705.
+  exact += tuple(
+    p for p in polities for q in exact if p.name == _PARTS.get(q.name)
+  )
   found = exact or tuple(
     p for p in polities if forms & {fold_script(n) for n in p.names}
   )

@@ -45,6 +45,10 @@ _LOG_MIN_WEIGHT = -3.0
 _MAX_DAYS_APART = 10
 # 正月 of 1912, the first lunar month that began under 民國.
 _FIRST_DAY_OF_REPUBLIC = 2419451
+# Of 武周, whose years began with the eleventh month until 700.
+_FIRST_DAY_OF_690 = 1973067
+_DAYS_PER_YEAR = 365.2425
+_MAX_DAYS_LATE = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +70,21 @@ class Readings:
   def starts(self) -> Int[np.ndarray, " K"]:
     """The leading reading of each lunation."""
     return np.flatnonzero(np.diff(self.lunations, prepend=-1))
+
+  @functools.cached_property
+  def is_named_first(self) -> Bool[np.ndarray, " V"]:
+    """Whether 正月 was the name of an eleventh month that began the year."""
+    if self.day_spans is None:
+      return np.zeros(len(self.years), bool)
+    days_late = self.day_spans[:, 0] - (
+      _FIRST_DAY_OF_690 + _DAYS_PER_YEAR * (self.years - 690)
+    )
+    return (
+      (self.years >= 690)
+      & (self.years <= 700)
+      & (self.months == 11)
+      & (abs(days_late) < _MAX_DAYS_LATE)
+    )
 
   def find_lunations(
     self, is_match: Bool[np.ndarray, " V"]
