@@ -64,11 +64,18 @@ MONTH_NAMES = {
     ((season, part) for season in SEASONS for part in "孟仲季"), start=1
   )
 } | {"臘": MONTHS_PER_YEAR}
+# Months by their branch, 建寅月 the first.
+MONTH_NAMES |= {
+  f"建{branch}": month
+  for month, branch in enumerate("寅卯辰巳午未申酉戌亥子丑", start=1)
+}
+# Not 正月, which was two months before it in 690-700.
+FIRST_BY_NUMBER = re.compile(f"(?<![{UNIT_DIGITS}十有廿卄卅卌])[一1１]月")
 _MONTH_PATTERN = (
   rf"(?P<king>王)?(?:(?P<leap>{_LEAP_PATTERN})(?P<leap_month>正|{NUMERAL_PATTERN})?"
   rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
   # Without a year 「孟秋」 is a season of prose.
-  rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘)(?:月|(?(year)|(?(cycle)|(?!))))"
+  rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘|建[{sexagenary.BRANCHES}](?=月))(?:月|(?(year)|(?(cycle)|(?!))))"
 )
 _MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
 # A season counts after a year, at the start of a clause, or right before a
@@ -115,7 +122,7 @@ _ERA_WITH_CYCLE_PATTERN = (
 # 「哪一年」 asks for a year and names none.
 _YEAR_PATTERN = rf"(?<!哪)(?P<year>元|{NUMERAL_PATTERN})年"
 _START_CHARACTERS = (
-  f"元正王閏後臘孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
+  f"元正王閏後臘建孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
   "兩十廿卄卅卌0-9０-９"
 )
 

@@ -86,6 +86,11 @@ class Readings:
       & (abs(days_late) < _MAX_DAYS_LATE)
     )
 
+  def have_number(self, month: int) -> Bool[np.ndarray, " V"]:
+    """Returns which readings have a number, or 正月 for their name."""
+    has_number = self.months == month
+    return has_number | self.is_named_first if month == 1 else has_number
+
   def find_lunations(
     self, is_match: Bool[np.ndarray, " V"]
   ) -> Bool[np.ndarray, " K"]:

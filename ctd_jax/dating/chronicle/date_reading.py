@@ -159,9 +159,6 @@ def _is_name_of_year(cue: DateCue) -> bool:
   return cue.year is not None and not (cue.season or cue.month or cue.leap)
 
 
-_FIRST_BY_NUMBER = re.compile(r"(?<![一二三四五六七八九十])一月")
-
-
 def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
   statements: list[DateStatement] = []
   if cue.year is not None:
@@ -174,7 +171,9 @@ def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
     statements.append(("leap", cue.month))
   elif cue.month:
     statements.append(("month", cue.month))
-    if cue.month == 1 and _FIRST_BY_NUMBER.search(text, cue.start, cue.end):
+    if cue.month == 1 and dates_lib.FIRST_BY_NUMBER.search(
+      text, cue.start, cue.end
+    ):
       # Not 正月, which was two months before in 690-700.
       statements.append(("months", (1,)))
   elif cue.season:

@@ -333,9 +333,7 @@ def match_readings(
       return np.ones(len(months), bool)
     return readings.day_spans[:, 1] >= value
   if name in ("month", "doubtful month"):
-    # 一月 was another month than 正月 in 690-700.
-    is_match = (months == value) & ~readings.is_leap
-    return is_match | (readings.is_named_first if value == 1 else False)
+    return readings.have_number(value) & ~readings.is_leap
   # A leap month, of a number if that is printed. Where days are not known, it
   # counts as the twelfth.
   if readings.day_spans is None:
