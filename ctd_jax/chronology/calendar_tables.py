@@ -20,7 +20,7 @@ from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.utils import files
 
-COUNTRIES = ("zh", "ja", "ko")
+COUNTRIES = ("zh", "ja", "ko", "vi")
 # Columns of each table; `data/calendars/README.md` says what they hold.
 TABLE_COLUMNS = {
   "lunations": ("stream", "year", "first_day", "months", "lengths"),

@@ -29,9 +29,10 @@ ALL_POLITIES = "all"
 _LATER_NAMES = ("前元",)
 # A polity without which the annals of another would have a gap.
 _PARTS = {"唐": "武周"}
-_CHINESE_ERAS_PRINTED = {
-  "ko": ("唐", "武周", *"後梁 後唐 後晉 後漢 後周 宋 遼 金 元 明 清".split())
-}
+_CHINESE_ERAS_PRINTED = dict.fromkeys(
+  ("ko", "vi"),
+  ("唐", "武周", *"後梁 後唐 後晉 後漢 後周 宋 遼 金 元 明 清".split()),
+)
 _STREAM_COLUMNS = (
   "first_days",
   "lengths",
@@ -315,7 +316,7 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   if name == ALL_POLITIES:
     return polities
   if name in calendar_tables.COUNTRIES:
-    # Books of Korea print the eras of China too.
+    # Books of Korea and Vietnam print the eras of China too.
     own = tuple(p for p in polities if p.country == name)
     return own + tuple(
       p for p in polities if p.name in _CHINESE_ERAS_PRINTED.get(name, ())
@@ -429,8 +430,10 @@ def _load_whole_years() -> dict[str, calendar_tables.Stream]:
   # 222, has the months before of the calendar that its country had: annals name
   # them after the new era too.
   streams = calendar_tables.load_streams()
+  # Vietnam has the stream of China.
   countries = {
-    era.stream: era.polity.country for era in calendar_tables.load_eras()
+    era.stream: era.polity.country
+    for era in reversed(calendar_tables.load_eras())
   }
   whole = dict(streams)
   for name, stream in streams.items():

@@ -142,7 +142,8 @@ def build_tables(
     )
   )
   era_rows += _iter_reigns_without_era(source, era_rows, streams)
-  eras = _merge_spellings(era_rows)
+  vietnamese = list(_read_vietnam(streams["zhou_qing"]))
+  eras = _merge_spellings([*era_rows, *vietnamese])
   polities = {era.polity for era in eras}
   rulers = {era.ruler for era in eras} - {""}
   tables = {
@@ -151,13 +152,27 @@ def build_tables(
       _iter_polity_rows(source, polities, by_table.get("polities", {}))
     ),
     "rulers": list(
-      _iter_ruler_rows(source, rulers, by_table.get("rulers", {}))
+      _iter_ruler_rows(
+        source,
+        rulers - {era.ruler for era in vietnamese},
+        by_table.get("rulers", {}),
+      )
     ),
     "eras": list(_iter_era_rows(eras, streams)),
     "early_states": list(
       _iter_early_states(source, streams, by_table.get("early_states", {}))
     ),
   }
+  # A ruler of Vietnam is the polity and the name.
+  tables["rulers"] += dict.fromkeys(
+    (
+      era.ruler,
+      era.polity,
+      name := era.ruler.removeprefix(era.polity),
+      ",".join(sorted(_spell_names([name]) - {name})),
+    )
+    for era in vietnamese
+  )
   for table, columns in TABLE_COLUMNS.items():
     if any(len(row) != len(columns) for row in tables[table]):
       raise ValueError(f"{table}: rows should have {len(columns)} columns")
@@ -267,6 +282,40 @@ def _iter_reigns_without_era(
       first,
       end - 1,
       int(float(row["emp_start_year"])),
+    )
+
+
+def _read_vietnam(
+  months: Sequence[lunations_lib.Lunation],
+) -> Iterator[_EraRow]:
+  """Yields the eras of `vietnam.tsv`, which count the months of China."""
+  rows = files.read_tsv_rows(
+    FOLDER / "vietnam.tsv",
+    ("polity", "ruler", "name", "spellings", *"first_year first last".split()),
+  )
+  first_days = {
+    f"{month.year}.{month.month}": month.first_day
+    for month in months
+    if not month.leap
+  }
+  last_days = {
+    f"{month.year}.{month.month}": month.first_day + month.length - 1
+    for month in months
+  }
+  for number, (row, following) in enumerate(
+    itertools.zip_longest(rows, rows[1:]), start=1
+  ):
+    yield _EraRow(
+      f"v{number}",
+      row["polity"],
+      row["polity"] + row["ruler"],
+      [row["name"], *filter(None, row["spellings"].split(","))],
+      "zhou_qing",
+      first_days[row["first"]],
+      last_days[row["last"]]
+      if row["last"]
+      else first_days[following["first"]] - 1,
+      int(row["first_year"]),
     )
 
 
@@ -435,8 +484,12 @@ def _iter_polity_rows(
       if parent == polity and part not in polities:
         own += names[part]
     name = own[0]
+    # The source lacks polities that a correction adds, most of them of China.
+    country = _COUNTRY_BY_STREAM[int(float(streams.get(polity) or 1))]
     for row in corrections.get(polity, ()):
-      if row["column"] == "name":
+      if row["column"] == "country":
+        country = row["value"]
+      elif row["column"] == "name":
         if name != row["source"]:
           raise ValueError(f"correction of polity {polity}: name is {name!r}")
         own = [row["value"], *(n for n in own if n != name)]
@@ -444,8 +497,6 @@ def _iter_polity_rows(
       else:
         own += row["value"].split(",")
     spellings = _spell_names(own)
-    # The source lacks polities that a correction adds, all of China.
-    country = _COUNTRY_BY_STREAM[int(float(streams.get(polity) or 1))]
     yield polity, name, ",".join(sorted(spellings - {name})), country
 
 

@@ -355,8 +355,9 @@ def convert_calendar(source: EraCalendar, name: str) -> Calendar:
   starts_lunation = (
     np.diff(source.first_days, prepend=-np.inf) > _MAX_DAYS_APART
   ) | (np.diff(is_civil, prepend=is_civil[0]) != 0)
-  is_beside = ~is_civil & (source.first_days >= _FIRST_DAY_OF_REPUBLIC)
-  starts_lunation &= ~is_beside
+  is_recent = source.first_days >= _FIRST_DAY_OF_REPUBLIC
+  if (is_civil & is_recent).any():
+    starts_lunation &= is_civil | ~is_recent
   lunation_of_month = np.cumsum(starts_lunation) - 1
   num_used = np.zeros(len(source), int)
   np.add.at(num_used, source.member_months, source.in_use)
