@@ -27,8 +27,9 @@ ALL_POLITIES = "all"
 # Historians gave it to years that were counted by the ruler alone: 漢文帝三年
 # is of 前元.
 _LATER_NAMES = ("前元",)
-# A polity without which the annals of another would have a gap.
-_PARTS = {"唐": "武周"}
+# A polity without which another would have a gap: histories of 唐 count by the
+# eras of 武則天. The lunar calendar of 民國 is one of its own.
+_PARTS = {"唐": "武周", "中華": "民國", "民國": "中華"}
 _CHINESE_ERAS_PRINTED = dict.fromkeys(
   ("ko", "vi"),
   ("唐", "武周", *"後梁 後唐 後晉 後漢 後周 宋 遼 金 元 明 清".split()),
@@ -326,12 +327,13 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   if len(folded) > 1:
     forms |= {folded.removesuffix("朝"), folded.removeprefix("大")}
   exact = tuple(p for p in polities if fold_script(p.name) in forms)
-  # Histories of 唐 count by the eras of 武則天 from 690 to 705.
-  exact += tuple(
-    p for p in polities for q in exact if p.name == _PARTS.get(q.name)
-  )
   found = exact or tuple(
     p for p in polities if forms & {fold_script(n) for n in p.names}
+  )
+  found += tuple(
+    p
+    for p in polities
+    if p.name in {_PARTS.get(q.name) for q in found} and p not in found
   )
   if not found:
     known = sorted({n for p in polities for n in p.names})

@@ -163,6 +163,8 @@ def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
   statements: list[DateStatement] = []
   if cue.year is not None:
     statements.append(("year", cue.reign, cue.year))
+  elif cue.lunar:
+    statements.append(("year", dates_lib.LUNAR_ERA, 0))
   if cue.common_year is not None:
     statements.append((COMMON_YEAR_STATEMENT, cue.common_year))
   if cue.year_cycle:

@@ -358,6 +358,8 @@ def _score_readings(
     # By the calendar of the reign that is printed with the month.
     members = calendar.memberships
     is_reign = np.isin(members.reigns, calendar.find_reigns(reign_name))
+    if not is_reign.any():
+      return log_p
     is_of_reign = np.zeros(len(log_p), bool)
     is_of_reign[members.readings[is_reign]] = True
     weight = np.where(is_of_reign, -readings.log_weights, 0.0)
