@@ -49,8 +49,9 @@ _TITLE_OF_ANY_KING = re.compile(".|大王")
 # Not what a prince was called before he ruled: 豫章王蕭棟.
 _TITLE_BEFORE_PERSON = re.compile("[^皇]{1,3}[帝宗祖主]|.{2}皇帝|帝.")
 
-# What editions print for a character of an era. 曆 and 弘 were in the name of the
-# emperor under whom the 四庫全書 was copied, 寧 and 淳 in those of later ones.
+# What editions print for a character of an era. 曆 and 弘 were in the name of
+# the emperor under whom the 四庫全書 was copied, 寧 and 淳 in those of later
+# ones.
 _EDITION_GLYPHS = (
   "寶寳",
   "曆歷",
@@ -213,10 +214,11 @@ def _read_era_rows(
       )
   for row in _read_csv(path):
     key = " ".join(filter(None, (row["era_id"], row["era_name"])))
-    dropped = False
+    dropped, corrected = False, set()
     names = [row["era_name"]] if row["era_name"] else []
     for correction in unused.pop(key, ()):
       column = correction["column"]
+      corrected.add(column)
       if column == "dropped":
         dropped = True
       elif column == "spellings":
@@ -235,14 +237,19 @@ def _read_era_rows(
     first_day = _day_of(row["era_start_jdn"])
     # The source gives the first day of what follows.
     next_day = _day_of(row["era_end_jdn"]) if row["era_end_jdn"] else None
+    # A day that is corrected is right as it stands.
+    if "era_start_jdn" not in corrected:
+      first_day = moved.get(first_day, first_day)
+    if "era_end_jdn" not in corrected:
+      next_day = moved.get(next_day, next_day)
     yield _EraRow(
       row["era_id"],
       row["dyn_id"],
       str(int(float(row["ruler_id"]))),
       names,
       stream,
-      moved.get(first_day, first_day),
-      None if next_day is None else moved.get(next_day, next_day) - 1,
+      first_day,
+      None if next_day is None else next_day - 1,
       int(row["era_start_year"]),
     )
   if unused:
@@ -291,7 +298,7 @@ def _read_vietnam(
   """Yields the eras of `vietnam.tsv`, which count the months of China."""
   rows = files.read_tsv_rows(
     FOLDER / "vietnam.tsv",
-    ("polity", "ruler", "name", "spellings", *"first_year first last".split()),
+    ("polity", "ruler", "name", "spellings", *["first_year", "first", "last"]),
   )
   first_days = {
     f"{month.year}.{month.month}": month.first_day
