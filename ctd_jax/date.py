@@ -75,7 +75,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Calendars of the text: polities separated by commas, or zh, ja, ko or "
+    "Calendars of the text: polities separated by commas, or zh, ja, ko, vi or "
     "all; CE or CE:700-1160 for annals of the common era; or a reign table, a "
     "TSV file like those in data/reigns or an installed one "
     f"({', '.join(chronicle_input.list_installed_tables())}). "

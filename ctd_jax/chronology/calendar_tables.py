@@ -20,7 +20,7 @@ from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.utils import files
 
-COUNTRIES = ("zh", "ja", "ko")
+COUNTRIES = ("zh", "ja", "ko", "vi")
 # Columns of each table; `data/calendars/README.md` says what they hold.
 TABLE_COLUMNS = {
   "lunations": ("stream", "year", "first_day", "months", "lengths"),
@@ -41,8 +41,9 @@ TABLE_COLUMNS = {
     "first_month",
   ),
 }
-# The last digit of a length in days; 28 and 31 come from reforms.
-_LENGTH_BY_DIGIT = {"0": 30, "9": 29, "8": 28, "1": 31}
+# The last digit of a length in days. 28 and 31 come from reforms and the
+# Gregorian calendar, which cut the last lunar months to 2 (明治五年) and 16.
+_LENGTH_BY_DIGIT = {"0": 30, "9": 29, "8": 28, "1": 31, "2": 2, "6": 16}
 _LABEL = re.compile(r"(\d{1,2})(L?)")
 # What historians add to the name of a state, in either script.
 _POSITIONS = "前後后東东西南北"

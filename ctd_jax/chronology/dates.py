@@ -51,7 +51,7 @@ PUNCTUATION = (
 _GAP_PATTERN = r"[，、．.,\u3000 ○〇之的]{0,2}"
 # Not the season where it begins or ends another word: 春秋, 夏徵舒, 秋官.
 _SEASON_PATTERN = (
-  "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之])"
+  "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之曆歷])"
   "|(?<![春千])秋(?![官毫])|冬(?!官))"
 )
 # The leap month of Qin and early Han is 後九月, but 「其後九月」 a length of
@@ -64,11 +64,18 @@ MONTH_NAMES = {
     ((season, part) for season in SEASONS for part in "孟仲季"), start=1
   )
 } | {"臘": MONTHS_PER_YEAR}
+# Months by their branch, 建寅月 the first.
+MONTH_NAMES |= {
+  f"建{branch}": month
+  for month, branch in enumerate("寅卯辰巳午未申酉戌亥子丑", start=1)
+}
+# Not 正月, which was two months before it in 690-700.
+FIRST_BY_NUMBER = re.compile(f"(?<![{UNIT_DIGITS}十有廿卄卅卌])[一1１]月")
 _MONTH_PATTERN = (
   rf"(?P<king>王)?(?:(?P<leap>{_LEAP_PATTERN})(?P<leap_month>正|{NUMERAL_PATTERN})?"
   rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
   # Without a year 「孟秋」 is a season of prose.
-  rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘)(?:月|(?(year)|(?(cycle)|(?!))))"
+  rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘|建[{sexagenary.BRANCHES}](?=月))(?:月|(?(year)|(?(cycle)|(?!))))"
 )
 _MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
 # A season counts after a year, at the start of a clause, or right before a
@@ -76,12 +83,15 @@ _MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
 _CLAUSE_SEASON_PATTERN = (
   rf"(?<![^{re.escape(PUNCTUATION)}\s經傳]){_SEASON_PATTERN}"
 )
+# After 1911 the months of 民國 are Gregorian unless they are called lunar.
+_CIVIL_ERA, LUNAR_ERA = "民國", "農曆"
+_LUNAR_PATTERN = "[農舊陰夏][曆歷]"
 _TAIL_PATTERN = (
   rf"(?:{_GAP_PATTERN}(?P<part_of_season>[孟仲季](?=[{SEASONS}](?:正|{NUMERAL_PATTERN})月))?"
   rf"(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
   rf"|(?(common_year){_SEASON_PATTERN}"
   rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN}))))))?"
-  rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
+  rf"(?:{_GAP_PATTERN}(?P<lunar>{_LUNAR_PATTERN})?(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
 )
 # 公元479年, 公元前722年, 西元二六五年. Without a word a year has three digits:
 # 265年, 前722年.
@@ -115,7 +125,7 @@ _ERA_WITH_CYCLE_PATTERN = (
 # 「哪一年」 asks for a year and names none.
 _YEAR_PATTERN = rf"(?<!哪)(?P<year>元|{NUMERAL_PATTERN})年"
 _START_CHARACTERS = (
-  f"元正王閏後臘孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
+  f"元正王閏後臘建農舊陰孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
   "兩十廿卄卅卌0-9０-９"
 )
 
@@ -137,6 +147,7 @@ class DateCue:
   # Sexagenary pair that names the year, as in 「歲在己未」; never a day.
   year_cycle: str | None = None
   common_year: int | None = None  # astronomical year that 「公元1597年」 names
+  lunar: bool = False  # whether the month is called one of the lunar calendar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -239,7 +250,8 @@ def iterate_matches(
         year = _find_regnal_year(match, grammar, timeline)
         if year is None:
           continue
-      name = timeline.reigns[grammar.reigns[name][0] - 1].name
+      numbers = grammar.reigns[_name_lunar(match, grammar) or name]
+      name = timeline.reigns[numbers[0] - 1].name
     day, cycle = match["day"], match["cycle"]
     yield (
       match,
@@ -255,8 +267,16 @@ def iterate_matches(
         else None,
         match["leap"] is not None,
         cycle and sexagenary.format_cyclic_index(_read_cycle(cycle)),
+        lunar=match["lunar"] is not None,
       ),
     )
+
+
+def _name_lunar(match: re.Match[str], grammar: DateGrammar) -> str | None:
+  """Returns the era by which 「民國二十六年農曆八月」 counts, else None."""
+  is_lunar = match["lunar"] and match["reign"] == fold_script(_CIVIL_ERA)
+  name = fold_script(LUNAR_ERA)
+  return name if is_lunar and name in grammar.reigns else None
 
 
 def _read_month(match: re.Match[str]) -> int | None:
@@ -306,7 +326,9 @@ def candidate_reigns(
   grammar = build_grammar(timeline)
   candidates = [
     number
-    for number in grammar.reigns[match["reign"] or match["initial"]]
+    for number in grammar.reigns[
+      _name_lunar(match, grammar) or match["reign"] or match["initial"]
+    ]
     if grammar.match_ruler(number, match["state"])
   ]
   long_enough = [
@@ -666,7 +688,11 @@ def _name_reign(cue: DateCue, folded: str, timeline: Timeline) -> str:
   """Returns the name of the reign of a cue, after its state if that matters."""
   match = build_grammar(timeline).pattern.match(folded, cue.start)
   groups = match.groupdict() if match else {}
-  printed_name = groups.get("reign") or groups.get("initial")
+  printed_name = (
+    (match and _name_lunar(match, build_grammar(timeline)))
+    or groups.get("reign")
+    or groups.get("initial")
+  )
   if not printed_name:
     return cue.reign
   state = groups["state"] or ""

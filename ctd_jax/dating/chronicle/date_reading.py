@@ -163,6 +163,8 @@ def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
   statements: list[DateStatement] = []
   if cue.year is not None:
     statements.append(("year", cue.reign, cue.year))
+  elif cue.lunar:
+    statements.append(("year", dates_lib.LUNAR_ERA, 0))
   if cue.common_year is not None:
     statements.append((COMMON_YEAR_STATEMENT, cue.common_year))
   if cue.year_cycle:
@@ -171,6 +173,11 @@ def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
     statements.append(("leap", cue.month))
   elif cue.month:
     statements.append(("month", cue.month))
+    if cue.month == 1 and dates_lib.FIRST_BY_NUMBER.search(
+      text, cue.start, cue.end
+    ):
+      # Not 正月, which was two months before in 690-700.
+      statements.append(("months", (1,)))
   elif cue.season:
     statements.append(("season", dates_lib.SEASONS.index(cue.season)))
   if cue.day and _is_name_of_year(cue):

@@ -63,7 +63,7 @@ def _find_fitting_months(
     return emissions.find_reign_years(values[0], year, calendar)
   if name == "month":
     # A leap month may be printed without its mark.
-    return readings.find_lunations(readings.months == values[0])
+    return readings.find_lunations(readings.have_number(values[0]))
   if name in ("months", "season", "leap", "common year", "cycle"):
     return readings.find_lunations(
       emissions.match_readings(name, values[0], readings)
