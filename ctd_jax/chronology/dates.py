@@ -15,7 +15,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from ctd_jax.chronology import calendar_tables, reigns, sexagenary
 from ctd_jax.chronology.calendar_tables import build_names_pattern
 from ctd_jax.chronology.numerals import (
+  MONTH_NUMERAL_PATTERN,
+  NUMERAL_CHARACTERS,
   NUMERAL_PATTERN,
+  REGNAL_NUMERAL_PATTERN,
   UNIT_DIGITS,
   DateError,
   fold_script,
@@ -65,19 +68,19 @@ MONTH_NAMES = {
   )
 } | {"臘": MONTHS_PER_YEAR}
 _MONTH_PATTERN = (
-  rf"(?P<king>王)?(?:(?P<leap>{_LEAP_PATTERN})(?P<leap_month>正|{NUMERAL_PATTERN})?"
-  rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
+  rf"(?P<king>王)?(?:(?P<leap>{_LEAP_PATTERN})(?P<leap_month>正|{MONTH_NUMERAL_PATTERN})?"
+  rf"|(?P<month>正|(?(year)一二|(?!))|{MONTH_NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
   # Without a year 「孟秋」 is a season of prose.
   rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘)(?:月|(?(year)|(?(cycle)|(?!))))"
 )
-_MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
+_MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{MONTH_NUMERAL_PATTERN})?月)"
 # A season counts after a year, at the start of a clause, or right before a
 # month: not in 「靖東夏，四月」.
 _CLAUSE_SEASON_PATTERN = (
   rf"(?<![^{re.escape(PUNCTUATION)}\s經傳]){_SEASON_PATTERN}"
 )
 _TAIL_PATTERN = (
-  rf"(?:{_GAP_PATTERN}(?P<part_of_season>[孟仲季](?=[{SEASONS}](?:正|{NUMERAL_PATTERN})月))?"
+  rf"(?:{_GAP_PATTERN}(?P<part_of_season>[孟仲季](?=[{SEASONS}](?:正|{MONTH_NUMERAL_PATTERN})月))?"
   rf"(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
   rf"|(?(common_year){_SEASON_PATTERN}"
   rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN}))))))?"
@@ -95,7 +98,7 @@ _COMMON_YEAR_PATTERN = (
 # A season or a month that continues with a year.
 _GOES_ON_PATTERN = (
   rf"(?:{_SEASON_PATTERN}|[孟仲季][{SEASONS}]|臘月"
-  rf"|王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
+  rf"|王?{_LEAP_PATTERN}?(?:正|{MONTH_NUMERAL_PATTERN})?月)"
 )
 # After a year of a reign its pair needs no 年 before a month or in brackets,
 # 「萬曆二十五年丁酉七月」, 「二十五年（丁酉）」. Elsewhere it may be the day of
@@ -113,10 +116,12 @@ _ERA_WITH_CYCLE_PATTERN = (
   rf"(?:[年歲]|{_GOES_ON_PATTERN}))|(?!))"
 )
 # 「哪一年」 asks for a year and names none.
-_YEAR_PATTERN = rf"(?<!哪)(?P<year>元|{NUMERAL_PATTERN})年"
+_YEAR_PATTERN = (
+  rf"(?<!哪)(?P<year>元|(?(reign){REGNAL_NUMERAL_PATTERN}|{NUMERAL_PATTERN}))年"
+)
 _START_CHARACTERS = (
-  f"元正王閏後臘孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
-  "兩十廿卄卅卌0-9０-９"
+  f"元正王閏後臘孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍"
+  f"{NUMERAL_CHARACTERS}0-9０-９"
 )
 
 

@@ -30,7 +30,7 @@ from ctd_jax.texts.works import Entry
 from ctd_jax.utils import deadlines
 from ctd_jax.utils.notes import Note
 
-_YEAR = re.compile(rf"(?P<year>元|{numerals.NUMERAL_PATTERN})年")
+_YEAR = re.compile(rf"(?P<year>元|{numerals.REGNAL_NUMERAL_PATTERN})年")
 # Years counted by the ruler alone have these for names; 「前元年」 is none.
 _NAMES_OF_PARTS = ("前元", "中元", "後元")
 # Before a name that is a place or a word too: 居長安三年, 天下太平三年.
