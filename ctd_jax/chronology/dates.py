@@ -109,12 +109,16 @@ _CYCLE_PATTERN = (
   rf"|{sexagenary.PAIR_PATTERN}(?={_GAP_PATTERN}{_GOES_ON_PATTERN}))"
   rf"|{sexagenary.PAIR_PATTERN})|(?!))))?"
 )
-# An era with the pair of its year, 「萬曆丁酉七月」; after a ruler the pair is
-# a day, 「莊公丁酉」.
+# An era with the pair of its year, 「萬曆丁酉」; after a ruler the pair is a
+# day, 「莊公丁酉」.
+_RULER_ENDINGS = "公王帝宗祖后侯主"
 _ERA_WITH_CYCLE_PATTERN = (
-  rf"(?(reign)(?<![公王帝宗祖后侯主])(?={sexagenary.PAIR_PATTERN}"
-  rf"(?:[年歲]|{_GOES_ON_PATTERN}))|(?!))"
+  rf"(?(reign)(?<![{_RULER_ENDINGS}，、．.,○〇之的第位])"
+  rf"(?<![{_RULER_ENDINGS}][\u3000 ])"
+  rf"(?={sexagenary.PAIR_PATTERN}(?!日?[朔晦日]))|(?!))"
 )
+# A pair after the name of a new era, or of a place of that name, is a day.
+_NO_YEAR_OF_ERA = re.compile("(?:改元|改年|建元|年號|[為曰號居在入還據屯都])$")
 # 「哪一年」 asks for a year and names none.
 _YEAR_PATTERN = (
   rf"(?<!哪)(?P<year>元|(?(reign){REGNAL_NUMERAL_PATTERN}|{NUMERAL_PATTERN}))年"
@@ -216,6 +220,11 @@ def iterate_matches(
   grammar = build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
     deadlines.check()
+    if match["cycle"] and match["reign"] and not match["year"]:
+      regnal_year = _find_regnal_year(match, grammar, timeline)
+      if regnal_year is None:
+        # A day after a name, 「改元延和己亥」.
+        match = grammar.pattern.match(folded, match.start("cycle"))
     groups = match.groupdict()
     starts = [match.start(name) for name in groups if match[name]]
     month = _read_month(match)
@@ -232,13 +241,23 @@ def iterate_matches(
       continue
     year = parse_numeral(match["year"], "year") if match["year"] else None
     name = match["reign"] or groups.get("initial")
+    rows = grammar.reigns[name] if name else ()
     if name:
       if year is None:
-        year = _find_regnal_year(match, grammar, timeline)
-        if year is None:
-          continue
-      name = timeline.reigns[grammar.reigns[name][0] - 1].name
+        year = regnal_year
+      name = timeline.reigns[rows[0] - 1].name
     day, cycle = match["day"], match["cycle"]
+    if (
+      day
+      and not (month or cycle or match["season"] or match["leap"])
+      and any(
+        sexagenary.cyclic_index_of_year(timeline.reigns[row - 1].accession)
+        == (_read_cycle(day) - year + 1) % sexagenary.CYCLE_LENGTH
+        for row in rows
+      )
+    ):
+      # 「天保八年丁酉」 is the year and no day of it.
+      day, cycle = None, day
     yield (
       match,
       DateCue(
@@ -276,7 +295,16 @@ def _find_regnal_year(
   match: re.Match[str], grammar: DateGrammar, timeline: Timeline
 ) -> int | None:
   """Returns the year of a reign that a pair names, 「萬曆丁酉」."""
-  # None if no reign of that name has it, or several have it in different years.
+  # None if no reign of that name has it, or several have it in different
+  # years, or it is a day.
+  if (
+    match.end("cycle") == match.end()
+    and match["cycle"][-1] not in "年歲"
+    and _NO_YEAR_OF_ERA.search(
+      match.string, max(match.start("state") - 2, 0), match.start("state")
+    )
+  ):
+    return None
   cycle = _read_cycle(match["cycle"])
   regnal_years = set()
   for number in grammar.reigns[match["reign"]]:

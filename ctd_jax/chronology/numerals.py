@@ -124,12 +124,12 @@ NUMERAL_PATTERN = (
 REGNAL_NUMERAL_PATTERN = (
   rf"(?:{NUMERAL_PATTERN}|{_NOT_WITHIN}"
   rf"(?:[{_DIGITS}](?:{_ZERO}|[{_DIGITS}]){{1,2}}|[1-9１-９][0-9０-９]{{2}}"
-  rf"|[{_DIGITS}]百(?:[零〇有又]?[{_DIGITS}]?{_TEN}?[有又]?[{_DIGITS}])?))"
+  rf"|[{_DIGITS}]百[零〇有又]?(?:[{_DIGITS}]?{_TEN})?(?:[有又]?[{_DIGITS}])?))"
 )
 # Numbers 1-12.
 MONTH_NUMERAL_PATTERN = (
   rf"(?:{_NOT_WITHIN}(?:[1１][0-2０-２]|[0０]?[1-9１-９]"
-  rf"|{_TEN}(?:[有又]?[一二壹壱貳貮贰弐])?|[一壹](?:{_ZERO}|[一壹])|{_UNIT}))"
+  rf"|[一壹]?{_TEN}(?:[有又]?[一二壹壱貳貮贰弐])?|[一壹](?:{_ZERO}|[一壹])|{_UNIT}))"
 )
 _MONTHS_PER_UNIT = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
 # A length of time in folded text; `parse_duration` reads its groups.
@@ -250,7 +250,7 @@ def _numeral_value(match: re.Match[str]) -> int:
     number += _TWENTIES[match["twenties"]]
   elif match["ten"]:
     number += 10 * _DIGIT_VALUES.get(match["tens"], 1)
-  elif "有" in match[0] or "又" in match[0]:
+  elif not number and ("有" in match[0] or "又" in match[0]):
     return 0  # no numeral: 「有二」 adds two to nothing
   return number + _DIGIT_VALUES.get(match["units"] or "", 0)
 

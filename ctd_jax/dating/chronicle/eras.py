@@ -19,6 +19,7 @@ from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
   NAMED,
+  PUNCTUATION,
   UNKNOWN_ERA_STATEMENT,
   YEAR,
   DateStatement,
@@ -39,6 +40,7 @@ _NO_ERA_NAMES = re.compile(
   "[公王侯伯子帝宗祖君后後主氏之其是此今去明來前上下年歲月日春夏秋冬位立即既"
   f"居凡積經傳生崩卒自至及不在有無又共計期滿數幾每約第百千萬{numerals.UNIT_DIGITS}十零]"
 )
+_NO_LONG_NAME = re.compile("[改號曰建][元年]?")
 # What follows a year that heads a record.
 _GOES_ON = re.compile(
   rf"[，、：。\s]*(?:[春夏秋冬]|王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月|\Z)"
@@ -53,6 +55,7 @@ _NO_RULER = re.compile(
 _ORNAMENT = " \t\u3000○〇◎●△▲【〔[（(《〈#*"
 _MAX_RULER_LENGTH = 9  # with the polity
 _NAME_LENGTH = 2  # of nearly all eras
+_LONG_NAME_LENGTH = 4
 _MAX_HEAD_LENGTH = 6  # with the polity
 _HAN = re.compile("[\u4e00-\u9fff\u3400-\u4dbf]+")
 _NUM_NEAREST = 3
@@ -99,7 +102,8 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
       head = len(folded) - len(folded.lstrip(_ORNAMENT))
     arguments = folded, match, calendar.timeline
     era = (
-      _read_known_era(*arguments)
+      _read_longer_era(*arguments, head)
+      or _read_known_era(*arguments)
       or _read_known_ruler(*arguments, head)
       or _read_strange_ruler(*arguments, head)
       or _read_strange_era(*arguments, head)
@@ -353,7 +357,7 @@ def _read_strange_era(
   )
   name = folded[start:stop]
   if (
-    len(name) != _NAME_LENGTH
+    not (len(name) == _NAME_LENGTH or _may_be_long_name(name))
     or not _HAN.fullmatch(name)
     or _NO_ERA_NAMES.search(name)
     or not (match["year"] == "元" or _GOES_ON.match(folded, match.end()))
@@ -369,6 +373,53 @@ def _read_strange_era(
     (),
     _find_nearest(name, timeline),
   )
+
+
+def _read_longer_era(
+  folded: str, match: re.Match[str], timeline: Timeline, head: int
+) -> UnknownEra | None:
+  """Returns an era of no table that ends with the name of one, 「天資寶祐」."""
+  stop = match.start()
+  name = folded[max(stop - _LONG_NAME_LENGTH, 0) : stop]
+  start = stop - len(name)
+  prefix, known = name[:-_NAME_LENGTH], name[-_NAME_LENGTH:]
+  names = _names_of_calendar(timeline) | _index_eras().keys()
+  if (
+    # Where a clause begins; elsewhere a verb may be before a name.
+    not (start == head or folded[start - 1] in PUNCTUATION)
+    or known not in names
+    or name in names
+    or prefix in names
+    or not _may_be_long_name(name)
+    or _NO_ERA_NAMES.search(prefix)
+    or _NO_LONG_NAME.search(prefix)
+    or dates.find_named_reigns(name, timeline)
+    or any(prefix.startswith(polity) for polity in _names_of_polities())
+    or any(prefix in ruler for ruler in _index_rulers())
+  ):
+    return None
+  return UnknownEra(
+    start,
+    match.end(),
+    name,
+    numerals.parse_numeral(match["year"], "year"),
+    (),
+    _find_nearest(name, timeline),
+  )
+
+
+def _may_be_long_name(name: str) -> bool:
+  """Returns whether a name is like 「太平興國」, of characters of eras."""
+  # Eras choose from few characters; all but one of a new name are old.
+  return (
+    len(name) == _LONG_NAME_LENGTH
+    and len(_characters_of_eras().intersection(name)) >= len(set(name)) - 1
+  )
+
+
+@functools.cache
+def _characters_of_eras() -> frozenset[str]:
+  return frozenset("".join(_index_eras()))
 
 
 @functools.lru_cache(maxsize=1024)
