@@ -251,12 +251,14 @@ def iterate_matches(
       day
       and not (month or cycle or match["season"] or match["leap"])
       and any(
-        sexagenary.cyclic_index_of_year(timeline.reigns[row - 1].accession)
-        == (_read_cycle(day) - year + 1) % sexagenary.CYCLE_LENGTH
+        (_read_cycle(day) - _find_cycle(timeline, row, year) + 1)
+        % sexagenary.CYCLE_LENGTH
+        <= 2
         for row in rows
       )
     ):
-      # 「天保八年丁酉」 is the year and no day of it.
+      # 「天保八年丁酉」 is the year and no day of it, and so is the pair of a
+      # year next to it, by mistake.
       day, cycle = None, day
     yield (
       match,
@@ -291,6 +293,12 @@ def _read_cycle(name: str) -> int:
   )
 
 
+def _find_cycle(timeline: Timeline, reign: int, regnal_year: int) -> int:
+  """Returns the sexagenary index of a year of a reign, counted from 1."""
+  accession = timeline.reigns[reign - 1].accession
+  return int(sexagenary.cyclic_index_of_year(accession + regnal_year - 1))
+
+
 def _find_regnal_year(
   match: re.Match[str], grammar: DateGrammar, timeline: Timeline
 ) -> int | None:
@@ -308,13 +316,12 @@ def _find_regnal_year(
   cycle = _read_cycle(match["cycle"])
   regnal_years = set()
   for number in grammar.reigns[match["reign"]]:
-    reign = timeline.reigns[number - 1]
     if not grammar.ruler_patterns[number - 1].fullmatch(match["state"]):
       continue
     years_before = (
-      cycle - sexagenary.cyclic_index_of_year(reign.accession)
+      cycle - _find_cycle(timeline, number, 1)
     ) % sexagenary.CYCLE_LENGTH
-    if years_before < reign.years:
+    if years_before < timeline.reigns[number - 1].years:
       regnal_years.add(years_before + 1)
   return regnal_years.pop() if len(regnal_years) == 1 else None
 
