@@ -105,9 +105,10 @@ _PLACES = re.compile(rf"[{_DIGITS}](?:{_ZERO}|[{_DIGITS}]){{1,2}}")
 _ARABIC_NUMERAL = re.compile(r"[0-9０-９]{1,4}")
 # The characters that a Chinese numeral up to 99 can have.
 NUMERAL_CHARACTERS = f"{_DIGITS}兩两十拾{''.join(_TWENTIES)}"
-# Not within a longer numeral: 「一百三年」 is no third year.
+# Not within a longer numeral: 「一百三年」 is no third year. The look-ahead
+# only saves time.
 _NOT_WITHIN = (
-  rf"(?<![0-9０-９{_DIGITS}十拾{''.join(_TWENTIES)}百佰])"
+  rf"(?=[0-9０-９{NUMERAL_CHARACTERS}])(?<![0-9０-９{_DIGITS}十拾{''.join(_TWENTIES)}百佰])"
   rf"(?<![{_DIGITS}]{_ZERO})"
 )
 # 「二三年」 is two or three years, 「三五日」 a few days.
