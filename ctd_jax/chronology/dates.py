@@ -86,14 +86,15 @@ _TAIL_PATTERN = (
   rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN}))))))?"
   rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
 )
-# 公元479年, 公元前722年, 西元二六五年. Without a word a year has three digits:
-# 265年, 前722年.
+# 公元479年, 公元前722年, 西元二六五年. Without a word a year has three digits
+# or, in characters, four: 265年, 前722年, 一五八七年.
 _COMMON_YEAR_PATTERN = (
   r"(?P<common_era>[公西][元曆歷历])?[ \u3000]?(?P<before_era>(?(common_era)前"
   r"|(?<![之以此])前(?=[0-9０-９]{3,4}年)))?[ \u3000]?"
   r"(?P<common_year>(?(common_era)(?:[0-9０-９]{1,4}"
   rf"|[〇零○{UNIT_DIGITS}]{{2,4}}|[{UNIT_DIGITS}]百[零〇]?[{UNIT_DIGITS}十]{{0,3}}"
-  rf"|{NUMERAL_PATTERN})|(?<![0-9０-９])[0-9０-９]{{3,4}}))年"
+  rf"|{NUMERAL_PATTERN})|(?:(?<![0-9０-９])[0-9０-９]{{3,4}}"
+  rf"|(?<![{UNIT_DIGITS}〇零○十百千])[一二][〇零○{UNIT_DIGITS}]{{3}})))年"
 )
 # A season or a month that continues with a year.
 _GOES_ON_PATTERN = (
