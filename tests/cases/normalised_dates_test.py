@@ -13,6 +13,7 @@ from ctd_jax.dating.chronicle import (
   eras,
   written_dates,
 )
+from ctd_jax.dating.chronicle.sections import fold_date_glyphs
 from ctd_jax.texts.works import Entry, Place
 
 
@@ -67,7 +68,7 @@ def test_sections_in_a_line_with_invisible_characters_cover_it():
 
 def test_long_s_is_a_letter_of_dates():
   (section,) = read_lines(
-    ["In the Moneth of Auguſt 1558 it rained."], "CE:1550-1560"
+    ["On the firſt of Auguſt 1558, a ſtorme."], "CE:1550-1560"
   )
   assert ("month", 8) in section.statements
 
@@ -102,8 +103,17 @@ def test_numerals_of_years_and_months(text, year, month):
 
 @pytest.mark.parametrize(
   ("text", "number"),
-  [("一二", 12), ("二〇", 20), ("拾伍", 15), ("貳拾有參", 23), ("丗", 30)]
-  + [("一一三", 113), ("一百一十三", 113), ("二百有六", 206), ("１２", 12)],
+  [
+    ("一二", 12),
+    ("二〇", 20),
+    ("拾伍", 15),
+    ("貳拾有參", 23),
+    ("丗", 30),
+    ("一一三", 113),
+    ("一百一十三", 113),
+    ("二百有六", 206),
+    ("１２", 12),
+  ],
 )
 def test_numerals_have_one_value(text, number):
   assert numerals.parse_numeral(text) == number
@@ -116,22 +126,16 @@ def test_the_tail_of_a_numeral_is_none(text):
   assert not re.search(f"{numerals.NUMERAL_PATTERN}年", text)
 
 
-@pytest.mark.parametrize(
-  "text",
-  [
-    "".join(digits)
-    for digits in np.random.default_rng(40)
-    .choice([*"一二十百有又〇拾貳廿卅1２0"], (400, 4))
-    .tolist()
-  ],
-)
-def test_what_looks_like_a_numeral_is_one(text):
+def test_what_looks_like_a_numeral_is_one():
+  digits = np.random.default_rng(40).choice(
+    [*"一二十百有又〇拾貳廿卅1２0"], 4000
+  )
   for pattern in (
     numerals.NUMERAL_PATTERN,
     numerals.REGNAL_NUMERAL_PATTERN,
     numerals.MONTH_NUMERAL_PATTERN,
   ):
-    for match in re.finditer(pattern, text):
+    for match in re.finditer(pattern, "".join(digits)):
       assert numerals.parse_numeral(match[0]) > 0
 
 
@@ -181,13 +185,17 @@ def name_unknown(text, polity="宋"):
 
 
 @pytest.mark.parametrize(
-  "name", ["天資寳祐", "崇和景德", "天嘉淳熙", "大順景祐"]
+  "name", ["天資寳祐", "天彰景德", "大貺淳熙", "太象景祐"]
 )
 def test_an_era_is_not_cut_out_of_a_longer_one(name):
   text = f"{name}元年春正月，改元，羣臣請加尊號。"
   assert name_unknown(text) == [name]
   (section,) = read_lines([text], "宋")
-  assert section.statements[0] == ("unknown era", name, 1)
+  assert section.statements[0] == (
+    "unknown era",
+    fold_date_glyphs(name),
+    1,
+  )
 
 
 @pytest.mark.parametrize(
@@ -201,6 +209,9 @@ def test_an_era_is_not_cut_out_of_a_longer_one(name):
     "於是乎寶祐元年春正月",
     "帝崩。寶祐元年春正月",
     "太平興國元年春正月",
+    "國朝寶祐元年春正月",
+    "聖宋寶祐元年春正月",
+    "重修寶祐元年春正月",
   ],
 )
 def test_words_and_rulers_before_an_era_are_not_part_of_it(text):

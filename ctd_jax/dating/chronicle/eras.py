@@ -40,7 +40,7 @@ _NO_ERA_NAMES = re.compile(
   "[公王侯伯子帝宗祖君后後主氏之其是此今去明來前上下年歲月日春夏秋冬位立即既"
   f"居凡積經傳生崩卒自至及不在有無又共計期滿數幾每約第百千萬{numerals.UNIT_DIGITS}十零]"
 )
-_NO_LONG_NAME = re.compile("[改號曰建][元年]?")
+_NO_LONG_NAME = re.compile("[改號曰朝國以乎縣州府]|建元")
 # What follows a year that heads a record.
 _GOES_ON = re.compile(
   rf"[，、：。\s]*(?:[春夏秋冬]|王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月|\Z)"
@@ -357,12 +357,16 @@ def _read_strange_era(
   )
   name = folded[start:stop]
   if (
-    not (len(name) == _NAME_LENGTH or _may_be_long_name(name))
+    not (
+      len(name) == _NAME_LENGTH
+      or (
+        _may_be_long_name(name) and not _is_name(name[-_NAME_LENGTH:], timeline)
+      )
+    )
     or not _HAN.fullmatch(name)
     or _NO_ERA_NAMES.search(name)
     or not (match["year"] == "元" or _GOES_ON.match(folded, match.end()))
-    or name in _names_of_calendar(timeline)
-    or name in _index_eras()
+    or _is_name(name, timeline)
   ):
     return None
   return UnknownEra(
@@ -383,18 +387,20 @@ def _read_longer_era(
   name = folded[max(stop - _LONG_NAME_LENGTH, 0) : stop]
   start = stop - len(name)
   prefix, known = name[:-_NAME_LENGTH], name[-_NAME_LENGTH:]
-  names = _names_of_calendar(timeline) | _index_eras().keys()
   if (
     # Where a clause begins; elsewhere a verb may be before a name.
     not (start == head or folded[start - 1] in PUNCTUATION)
-    or known not in names
-    or name in names
-    or prefix in names
+    or not _is_name(known, timeline)
+    or _is_name(name, timeline)
+    or _is_name(prefix, timeline)
     or not _may_be_long_name(name)
     or _NO_ERA_NAMES.search(prefix)
     or _NO_LONG_NAME.search(prefix)
     or dates.find_named_reigns(name, timeline)
-    or any(prefix.startswith(polity) for polity in _names_of_polities())
+    or any(
+      prefix.startswith(polity) or prefix.endswith(polity)
+      for polity in _names_of_polities()
+    )
     or any(prefix in ruler for ruler in _index_rulers())
   ):
     return None
@@ -408,18 +414,21 @@ def _read_longer_era(
   )
 
 
+def _is_name(name: str, timeline: Timeline) -> bool:
+  """Returns whether a calendar or the tables have an era of a folded name."""
+  return name in _index_eras() or name in _names_of_calendar(timeline)
+
+
 def _may_be_long_name(name: str) -> bool:
-  """Returns whether a name is like 「太平興國」, of characters of eras."""
-  # Eras choose from few characters; all but one of a new name are old.
-  return (
-    len(name) == _LONG_NAME_LENGTH
-    and len(_characters_of_eras().intersection(name)) >= len(set(name)) - 1
-  )
+  """Returns whether a name begins as long eras do, 「太平興國」."""
+  return len(name) == _LONG_NAME_LENGTH and name[0] in _initials_of_long_names()
 
 
 @functools.cache
-def _characters_of_eras() -> frozenset[str]:
-  return frozenset("".join(_index_eras()))
+def _initials_of_long_names() -> frozenset[str]:
+  return frozenset(
+    name[0] for name in _index_eras() if len(name) == _LONG_NAME_LENGTH
+  )
 
 
 @functools.lru_cache(maxsize=1024)
