@@ -156,7 +156,13 @@ def _read_winter_month(cue: DateCue, text: str) -> DateCue:
 
 def _is_name_of_year(cue: DateCue) -> bool:
   """Returns whether a pair is not a day: 「元年甲寅」, 「元年甲寅春正月」."""
-  return cue.year is not None and not (cue.season or cue.month or cue.leap)
+  # The grammar knows the pairs of the years of reigns; in 「改元延興元年丁未」
+  # it left a day.
+  return (
+    cue.year is not None
+    and cue.reign is None
+    and not (cue.season or cue.month or cue.leap)
+  )
 
 
 def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
