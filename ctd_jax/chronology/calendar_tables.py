@@ -1,4 +1,4 @@
-"""Tables of the calendars of China, Japan and Korea, 246 BCE to 1912.
+"""Tables of the calendars of East Asia, 246 BCE to 2100 CE.
 
 The rows are in `data/calendars/*.tsv`, whose README says where they come from.
 A *stream* is one calendar as it ran on: its lunations follow each other without

@@ -252,8 +252,8 @@ if __name__ == "__main__":
     None,
     "Calendar of a new index: polities separated by commas (遼,宋,金), zh, ja, "
     "ko, vi or all; CE or CE:700-1160; a reign table (TSV); or an installed "
-    f"table ({', '.join(chronicle_input.list_installed_tables())}). Default: the "
-    "calendar of the data set. Example: --reigns=宋",
+    f"table ({', '.join(chronicle_input.list_installed_tables())}). Default: "
+    "the calendar of the data set. Example: --reigns=宋",
   )
   flags.DEFINE_enum(
     "unit",

@@ -4,6 +4,7 @@ import datetime
 import importlib.util
 import pathlib
 
+import numpy as np
 import pytest
 
 from ctd_jax.chronology import (
