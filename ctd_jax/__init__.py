@@ -15,6 +15,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+  from ctd_jax.chronology.date_readings import parse_date
   from ctd_jax.dating.dating_model import DatingModel
   from ctd_jax.evaluation.scoring import evaluate
   from ctd_jax.index.asking import Index
@@ -31,6 +32,7 @@ __all__ = [
   "TextEncoder",
   "evaluate",
   "load_benchmark",
+  "parse_date",
 ]
 
 # Public name -> module that defines it.
@@ -41,6 +43,7 @@ _MODULES = {
   "TextEncoder": "ctd_jax.models.text_encoder",
   "evaluate": "ctd_jax.evaluation.scoring",
   "load_benchmark": "ctd_jax_datasets.load",
+  "parse_date": "ctd_jax.chronology.date_readings",
 }
 
 

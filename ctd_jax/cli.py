@@ -25,6 +25,7 @@ COMMANDS = {
     "train a grid of methods, config values and seeds",
   ),
   "date": ("ctd_jax.date", "date the records of a chronicle"),
+  "convert": ("ctd_jax.convert", "convert dates between calendars"),
   "ask": ("ctd_jax.ask", "ask an index for records, dates and reasons"),
   "serve": ("ctd_jax.serve", "serve an index as web pages and a JSON API"),
   "index": (

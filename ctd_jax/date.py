@@ -23,7 +23,7 @@ another run. The main columns are
   not_before, not_after            first and last day, Gregorian calendar;
                                    not_before_julian, not_after_julian: Julian
   first_julian_day, last_julian_day   the same as numbers, for sorting
-  sexagenary_day, julian_day, gregorian_date, julian_date
+  day_of_month, sexagenary_day, julian_day, gregorian_date, julian_date
                                    the day, if the text prints it
   common_era_year                  astronomical: -721 is 722 BCE
 
@@ -75,7 +75,7 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Calendars of the text: polities separated by commas, or zh, ja, ko or "
+    "Calendars of the text: polities separated by commas, or zh, ja, ko, vi or "
     "all; CE or CE:700-1160 for annals of the common era; or a reign table, a "
     "TSV file like those in data/reigns or an installed one "
     f"({', '.join(chronicle_input.list_installed_tables())}). "

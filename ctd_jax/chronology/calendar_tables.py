@@ -1,4 +1,4 @@
-"""Tables of the calendars of China, Japan and Korea, 246 BCE to 1912.
+"""Tables of the calendars of East Asia, 246 BCE to 2100 CE.
 
 The rows are in `data/calendars/*.tsv`, whose README says where they come from.
 A *stream* is one calendar as it ran on: its lunations follow each other without
@@ -20,7 +20,7 @@ from ctd_jax.chronology.numerals import fold_script
 from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.utils import files
 
-COUNTRIES = ("zh", "ja", "ko")
+COUNTRIES = ("zh", "ja", "ko", "vi")
 # Columns of each table; `data/calendars/README.md` says what they hold.
 TABLE_COLUMNS = {
   "lunations": ("stream", "year", "first_day", "months", "lengths"),
@@ -41,8 +41,9 @@ TABLE_COLUMNS = {
     "first_month",
   ),
 }
-# The last digit of a length in days; 28 and 31 come from reforms.
-_LENGTH_BY_DIGIT = {"0": 30, "9": 29, "8": 28, "1": 31}
+# The last digit of a length in days. 28 and 31 come from reforms and the
+# Gregorian calendar, which cut the last lunar months to 2 (明治五年) and 16.
+_LENGTH_BY_DIGIT = {"0": 30, "9": 29, "8": 28, "1": 31, "2": 2, "6": 16}
 _LABEL = re.compile(r"(\d{1,2})(L?)")
 # What historians add to the name of a state, in either script.
 _POSITIONS = "前後后東东西南北"
@@ -357,7 +358,8 @@ def _format_tree(tree: _Tree) -> str:
 # 晉武帝之泰始, 西晉·泰始
 _LINK_PATTERN = "[之的·・ \u3000]?"
 # A juan of 資治通鑑 is headed 「世祖武皇帝上之下」 or 「安皇帝甲」.
-_JUAN_PART_PATTERN = "(?:[上中下](?:之[上中下])?|[甲乙丙丁戊己庚辛壬癸])?"
+# Lazy, so that 武帝中大通 is of 中大通.
+_JUAN_PART_PATTERN = "(?:[上中下](?:之[上中下])?|[甲乙丙丁戊己庚辛壬癸])??"
 # 晉武帝（司馬炎）泰始
 _GLOSS_PATTERN = "(?:[（(][^（）()]{1,6}[）)])?"
 _MAX_NAMES = 3

@@ -13,9 +13,12 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 from ctd_jax.chronology import calendar_tables, reigns, sexagenary
-from ctd_jax.chronology.calendar_tables import build_names_pattern
+from ctd_jax.chronology.calendar_tables import RulerNames, build_names_pattern
 from ctd_jax.chronology.numerals import (
+  MONTH_NUMERAL_PATTERN,
+  NUMERAL_CHARACTERS,
   NUMERAL_PATTERN,
+  REGNAL_NUMERAL_PATTERN,
   UNIT_DIGITS,
   DateError,
   fold_script,
@@ -51,7 +54,7 @@ PUNCTUATION = (
 _GAP_PATTERN = r"[，、．.,\u3000 ○〇之的]{0,2}"
 # Not the season where it begins or ends another word: 春秋, 夏徵舒, 秋官.
 _SEASON_PATTERN = (
-  "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之])"
+  "(?:春(?![秋官酒])|夏(?![徵征姬父氏后後陽南禦御虛商殷肸齧書之曆歷])"
   "|(?<![春千])秋(?![官毫])|冬(?!官))"
 )
 # The leap month of Qin and early Han is 後九月, but 「其後九月」 a length of
@@ -64,38 +67,49 @@ MONTH_NAMES = {
     ((season, part) for season in SEASONS for part in "孟仲季"), start=1
   )
 } | {"臘": MONTHS_PER_YEAR}
+# Months by their branch, 建寅月 the first.
+MONTH_NAMES |= {
+  f"建{branch}": month
+  for month, branch in enumerate("寅卯辰巳午未申酉戌亥子丑", start=1)
+}
+# Not 正月, which was two months before it in 690-700.
+FIRST_BY_NUMBER = re.compile(f"(?<![{UNIT_DIGITS}十有廿卄卅卌])[一1１]月")
 _MONTH_PATTERN = (
-  rf"(?P<king>王)?(?:(?P<leap>{_LEAP_PATTERN})(?P<leap_month>正|{NUMERAL_PATTERN})?"
-  rf"|(?P<month>正|{NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
+  rf"(?P<king>王)?(?:(?P<leap>{_LEAP_PATTERN})(?P<leap_month>正|{MONTH_NUMERAL_PATTERN})?"
+  rf"|(?P<month>正|(?(year)一二|(?!))|{MONTH_NUMERAL_PATTERN}))月|(?<=夏)(?P<bare_month>五)(?=[，。．,\s]|鄭伯|$)"
   # Without a year 「孟秋」 is a season of prose.
-  rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘)(?:月|(?(year)|(?(cycle)|(?!))))"
+  rf"|(?P<month_name>[孟仲季][{SEASONS}]|臘|建[{sexagenary.BRANCHES}](?=月))(?:月|(?(year)|(?(cycle)|(?!))))"
 )
-_MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
+_MONTH_LOOKAHEAD = rf"(?=王?{_LEAP_PATTERN}?(?:正|{MONTH_NUMERAL_PATTERN})?月)"
 # A season counts after a year, at the start of a clause, or right before a
 # month: not in 「靖東夏，四月」.
 _CLAUSE_SEASON_PATTERN = (
   rf"(?<![^{re.escape(PUNCTUATION)}\s經傳]){_SEASON_PATTERN}"
 )
+# After 1911 the months of 民國 are Gregorian unless they are called lunar.
+_CIVIL_ERA, LUNAR_ERA = "民國", "農曆"
+_LUNAR_PATTERN = "[農舊陰夏][曆歷]"
 _TAIL_PATTERN = (
-  rf"(?:{_GAP_PATTERN}(?P<part_of_season>[孟仲季](?=[{SEASONS}](?:正|{NUMERAL_PATTERN})月))?"
+  rf"(?:{_GAP_PATTERN}(?P<part_of_season>[孟仲季](?=[{SEASONS}](?:正|{MONTH_NUMERAL_PATTERN})月))?"
   rf"(?P<season>(?(year){_SEASON_PATTERN}|(?(cycle){_SEASON_PATTERN}"
   rf"|(?(common_year){_SEASON_PATTERN}"
   rf"|(?:{_SEASON_PATTERN}{_MONTH_LOOKAHEAD}|{_CLAUSE_SEASON_PATTERN}))))))?"
-  rf"(?:{_GAP_PATTERN}(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
+  rf"(?:{_GAP_PATTERN}(?P<lunar>{_LUNAR_PATTERN})?(?:{_MONTH_PATTERN}))?(?:{_GAP_PATTERN}(?P<day>{sexagenary.PAIR_PATTERN}))?"
 )
-# 公元479年, 公元前722年, 西元二六五年. Without a word a year has three digits:
-# 265年, 前722年.
+# 公元479年, 公元前722年, 西元二六五年. Without a word a year has three digits
+# or, in characters, four: 265年, 前722年, 一五八七年.
 _COMMON_YEAR_PATTERN = (
   r"(?P<common_era>[公西][元曆歷历])?[ \u3000]?(?P<before_era>(?(common_era)前"
   r"|(?<![之以此])前(?=[0-9０-９]{3,4}年)))?[ \u3000]?"
   r"(?P<common_year>(?(common_era)(?:[0-9０-９]{1,4}"
   rf"|[〇零○{UNIT_DIGITS}]{{2,4}}|[{UNIT_DIGITS}]百[零〇]?[{UNIT_DIGITS}十]{{0,3}}"
-  rf"|{NUMERAL_PATTERN})|(?<![0-9０-９])[0-9０-９]{{3,4}}))年"
+  rf"|{NUMERAL_PATTERN})|(?:(?<![0-9０-９])[0-9０-９]{{3,4}}"
+  rf"|(?<![{UNIT_DIGITS}〇零○十百千])[一二][〇零○{UNIT_DIGITS}]{{3}})))年"
 )
 # A season or a month that continues with a year.
 _GOES_ON_PATTERN = (
   rf"(?:{_SEASON_PATTERN}|[孟仲季][{SEASONS}]|臘月"
-  rf"|王?{_LEAP_PATTERN}?(?:正|{NUMERAL_PATTERN})?月)"
+  rf"|王?{_LEAP_PATTERN}?(?:正|{MONTH_NUMERAL_PATTERN})?月)"
 )
 # After a year of a reign its pair needs no 年 before a month or in brackets,
 # 「萬曆二十五年丁酉七月」, 「二十五年（丁酉）」. Elsewhere it may be the day of
@@ -106,17 +120,23 @@ _CYCLE_PATTERN = (
   rf"|{sexagenary.PAIR_PATTERN}(?={_GAP_PATTERN}{_GOES_ON_PATTERN}))"
   rf"|{sexagenary.PAIR_PATTERN})|(?!))))?"
 )
-# An era with the pair of its year, 「萬曆丁酉七月」; after a ruler the pair is
-# a day, 「莊公丁酉」.
+# An era with the pair of its year, 「萬曆丁酉」; after a ruler the pair is a
+# day, 「莊公丁酉」.
+_RULER_ENDINGS = "公王帝宗祖后侯主"
 _ERA_WITH_CYCLE_PATTERN = (
-  rf"(?(reign)(?<![公王帝宗祖后侯主])(?={sexagenary.PAIR_PATTERN}"
-  rf"(?:[年歲]|{_GOES_ON_PATTERN}))|(?!))"
+  rf"(?(reign)(?<![{_RULER_ENDINGS}，、．.,○〇之的第位])"
+  rf"(?<![{_RULER_ENDINGS}][\u3000 ])"
+  rf"(?={sexagenary.PAIR_PATTERN}(?!日?[朔晦日]))|(?!))"
 )
+# A pair after the name of a new era, or of a place of that name, is a day.
+_NO_YEAR_OF_ERA = re.compile("(?:改元|改年|建元|年號|[為曰號居在入還據屯都])$")
 # 「哪一年」 asks for a year and names none.
-_YEAR_PATTERN = rf"(?<!哪)(?P<year>元|{NUMERAL_PATTERN})年"
+_YEAR_PATTERN = (
+  rf"(?<!哪)(?P<year>元|(?(reign){REGNAL_NUMERAL_PATTERN}|{NUMERAL_PATTERN}))年"
+)
 _START_CHARACTERS = (
-  f"元正王閏後臘孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍{UNIT_DIGITS}"
-  "兩十廿卄卅卌0-9０-９"
+  f"元正王閏後臘建農舊陰孟仲季太歲公西前{SEASONS}{sexagenary.STEMS}已巳戌戍"
+  f"{NUMERAL_CHARACTERS}0-9０-９"
 )
 
 
@@ -137,6 +157,7 @@ class DateCue:
   # Sexagenary pair that names the year, as in 「歲在己未」; never a day.
   year_cycle: str | None = None
   common_year: int | None = None  # astronomical year that 「公元1597年」 names
+  lunar: bool = False  # whether the month is called one of the lunar calendar
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,8 +167,18 @@ class DateGrammar:
   pattern: re.Pattern[str]  # for folded text
   # Folded spelling of a reign name -> numbers of the reigns it names.
   reigns: dict[str, tuple[int, ...]]
-  # Of what may come before the name of each reign.
-  ruler_patterns: tuple[re.Pattern[str], ...]
+  rulers: tuple[RulerNames, ...]  # of each reign
+
+  def match_ruler(self, number: int, state: str) -> bool:
+    """Whether folded text can stand before the name of a reign, from 1."""
+    if not state:
+      return True
+    return _compile_ruler(self.rulers[number - 1]).fullmatch(state) is not None
+
+
+@functools.cache
+def _compile_ruler(names: RulerNames) -> re.Pattern[str]:
+  return re.compile(calendar_tables.build_ruler_pattern([names]))
 
 
 @functools.cache
@@ -180,11 +211,9 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
     rf"(?:(?P<reign>{reign_pattern})"
     rf"{_GAP_PATTERN}(?:[在即]位)?[之的第]{{0,2}}{initial_pattern})"
   )
-  starts = {
-    re.escape(name[0])
-    for ruler in names_of_rulers
-    for name in (*ruler.dynasties, *ruler.names, *spellings)
-  }
+  starts = {re.escape(name[0]) for name in spellings}
+  for ruler in names_of_rulers:
+    starts |= {re.escape(name[0]) for name in (*ruler.dynasties, *ruler.names)}
   # The look-ahead only saves time: no date begins with another character.
   return DateGrammar(
     re.compile(
@@ -194,10 +223,7 @@ def build_grammar(timeline: Timeline) -> DateGrammar:
       rf"{_CYCLE_PATTERN}{_TAIL_PATTERN}"
     ),
     spellings,
-    tuple(
-      re.compile(calendar_tables.build_ruler_pattern([names]))
-      for names in names_of_rulers
-    ),
+    tuple(names_of_rulers),
   )
 
 
@@ -211,6 +237,11 @@ def iterate_matches(
   grammar = build_grammar(timeline)
   for match in grammar.pattern.finditer(folded):
     deadlines.check()
+    if match["cycle"] and match["reign"] and not match["year"]:
+      regnal_year = _find_regnal_year(match, grammar, timeline)
+      if regnal_year is None:
+        # A day after a name, 「改元延和己亥」.
+        match = grammar.pattern.match(folded, match.start("cycle"))
     groups = match.groupdict()
     starts = [match.start(name) for name in groups if match[name]]
     month = _read_month(match)
@@ -227,13 +258,25 @@ def iterate_matches(
       continue
     year = parse_numeral(match["year"], "year") if match["year"] else None
     name = match["reign"] or groups.get("initial")
+    rows = grammar.reigns[name] if name else ()
     if name:
       if year is None:
-        year = _find_regnal_year(match, grammar, timeline)
-        if year is None:
-          continue
-      name = timeline.reigns[grammar.reigns[name][0] - 1].name
+        year = regnal_year
+      name = timeline.reigns[rows[0] - 1].name
     day, cycle = match["day"], match["cycle"]
+    if (
+      day
+      and not (month or cycle or match["season"] or match["leap"])
+      and any(
+        (_read_cycle(day) - _find_cycle(timeline, row, year) + 1)
+        % sexagenary.CYCLE_LENGTH
+        <= 2
+        for row in rows
+      )
+    ):
+      # 「天保八年丁酉」 is the year and no day of it, and so is the pair of a
+      # year next to it, by mistake.
+      day, cycle = None, day
     yield (
       match,
       DateCue(
@@ -248,8 +291,16 @@ def iterate_matches(
         else None,
         match["leap"] is not None,
         cycle and sexagenary.format_cyclic_index(_read_cycle(cycle)),
+        lunar=match["lunar"] is not None,
       ),
     )
+
+
+def _name_lunar(match: re.Match[str], grammar: DateGrammar) -> str | None:
+  """Returns the era by which 「民國二十六年農曆八月」 counts, else None."""
+  is_lunar = match["lunar"] and match["reign"] == fold_script(_CIVIL_ERA)
+  name = fold_script(LUNAR_ERA)
+  return name if is_lunar and name in grammar.reigns else None
 
 
 def _read_month(match: re.Match[str]) -> int | None:
@@ -267,21 +318,35 @@ def _read_cycle(name: str) -> int:
   )
 
 
+def _find_cycle(timeline: Timeline, reign: int, regnal_year: int) -> int:
+  """Returns the sexagenary index of a year of a reign, counted from 1."""
+  accession = timeline.reigns[reign - 1].accession
+  return int(sexagenary.cyclic_index_of_year(accession + regnal_year - 1))
+
+
 def _find_regnal_year(
   match: re.Match[str], grammar: DateGrammar, timeline: Timeline
 ) -> int | None:
   """Returns the year of a reign that a pair names, 「萬曆丁酉」."""
-  # None if no reign of that name has it, or several have it in different years.
+  # None if no reign of that name has it, or several have it in different
+  # years, or it is a day.
+  if (
+    match.end("cycle") == match.end()
+    and match["cycle"][-1] not in "年歲"
+    and _NO_YEAR_OF_ERA.search(
+      match.string, max(match.start("state") - 2, 0), match.start("state")
+    )
+  ):
+    return None
   cycle = _read_cycle(match["cycle"])
   regnal_years = set()
   for number in grammar.reigns[match["reign"]]:
-    reign = timeline.reigns[number - 1]
-    if not grammar.ruler_patterns[number - 1].fullmatch(match["state"]):
+    if not grammar.match_ruler(number, match["state"]):
       continue
     years_before = (
-      cycle - sexagenary.cyclic_index_of_year(reign.accession)
+      cycle - _find_cycle(timeline, number, 1)
     ) % sexagenary.CYCLE_LENGTH
-    if years_before < reign.years:
+    if years_before < timeline.reigns[number - 1].years:
       regnal_years.add(years_before + 1)
   return regnal_years.pop() if len(regnal_years) == 1 else None
 
@@ -299,8 +364,10 @@ def candidate_reigns(
   grammar = build_grammar(timeline)
   candidates = [
     number
-    for number in grammar.reigns[match["reign"] or match["initial"]]
-    if grammar.ruler_patterns[number - 1].fullmatch(match["state"])
+    for number in grammar.reigns[
+      _name_lunar(match, grammar) or match["reign"] or match["initial"]
+    ]
+    if grammar.match_ruler(number, match["state"])
   ]
   long_enough = [
     number
@@ -659,7 +726,11 @@ def _name_reign(cue: DateCue, folded: str, timeline: Timeline) -> str:
   """Returns the name of the reign of a cue, after its state if that matters."""
   match = build_grammar(timeline).pattern.match(folded, cue.start)
   groups = match.groupdict() if match else {}
-  printed_name = groups.get("reign") or groups.get("initial")
+  printed_name = (
+    (match and _name_lunar(match, build_grammar(timeline)))
+    or groups.get("reign")
+    or groups.get("initial")
+  )
   if not printed_name:
     return cue.reign
   state = groups["state"] or ""
@@ -696,5 +767,5 @@ def _find_rows(name: str, state: str, timeline: Timeline) -> tuple[int, ...]:
   return tuple(
     number - 1
     for number in grammar.reigns.get(name, ())
-    if grammar.ruler_patterns[number - 1].fullmatch(state)
+    if grammar.match_ruler(number, state)
   )

@@ -27,6 +27,27 @@ ALL_POLITIES = "all"
 # Historians gave it to years that were counted by the ruler alone: 漢文帝三年
 # is of 前元.
 _LATER_NAMES = ("前元",)
+# A polity without which another would have a gap: histories of 唐 count by the
+# eras of 武則天. The lunar calendar of 民國 is one of its own.
+_PARTS = {"唐": "武周", "中華": "民國", "民國": "中華"}
+_CHINESE_ERAS_PRINTED = dict.fromkeys(
+  ("ko", "vi"),
+  (
+    "唐",
+    "武周",
+    "後梁",
+    "後唐",
+    "後晉",
+    "後漢",
+    "後周",
+    "宋",
+    "遼",
+    "金",
+    "元",
+    "明",
+    "清",
+  ),
+)
 _STREAM_COLUMNS = (
   "first_days",
   "lengths",
@@ -35,6 +56,8 @@ _STREAM_COLUMNS = (
   "is_leap",
   "written_months",
 )
+# Of Japan, 1 January 1873.
+_FIRST_GREGORIAN_MONTH = 2405160
 _MAX_DAYS_APART = 2  # of first days of one lunation in two calendars
 
 
@@ -77,6 +100,18 @@ class EraCalendar:
   def __len__(self) -> int:
     """Number of months."""
     return len(self.first_days)
+
+  @functools.cached_property
+  def is_civil(self) -> Bool[np.ndarray, " K"]:
+    """Whether a month is one of the Gregorian calendar."""
+    # No lunar month begins on the first of the Gregorian month of its number.
+    dates = sexagenary.to_gregorian_dates(self.first_days)
+    is_first = (
+      (dates[:, 0] == self.years)
+      & (dates[:, 1] == self.months)
+      & (dates[:, 2] == 1)
+    )
+    return is_first & (self.first_days >= _FIRST_GREGORIAN_MONTH)
 
   @functools.cached_property
   def _eras_by_name(self) -> dict[str, tuple[int, ...]]:
@@ -296,7 +331,11 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   if name == ALL_POLITIES:
     return polities
   if name in calendar_tables.COUNTRIES:
-    return tuple(p for p in polities if p.country == name)
+    # Books of Korea and Vietnam print the eras of China too.
+    own = tuple(p for p in polities if p.country == name)
+    return own + tuple(
+      p for p in polities if p.name in _CHINESE_ERAS_PRINTED.get(name, ())
+    )
   folded = fold_script(name.strip())
   forms = {folded}
   if len(folded) > 1:
@@ -304,6 +343,11 @@ def find_polities(name: str) -> tuple[Polity, ...]:
   exact = tuple(p for p in polities if fold_script(p.name) in forms)
   found = exact or tuple(
     p for p in polities if forms & {fold_script(n) for n in p.names}
+  )
+  found += tuple(
+    p
+    for p in polities
+    if p.name in {_PARTS.get(q.name) for q in found} and p not in found
   )
   if not found:
     known = sorted({n for p in polities for n in p.names})
@@ -402,8 +446,10 @@ def _load_whole_years() -> dict[str, calendar_tables.Stream]:
   # 222, has the months before of the calendar that its country had: annals name
   # them after the new era too.
   streams = calendar_tables.load_streams()
+  # Vietnam has the stream of China.
   countries = {
-    era.stream: era.polity.country for era in calendar_tables.load_eras()
+    era.stream: era.polity.country
+    for era in reversed(calendar_tables.load_eras())
   }
   whole = dict(streams)
   for name, stream in streams.items():

@@ -322,7 +322,14 @@ def _find_regnal_months(
     first_month = FIRST_MONTH_OF_SEASON[mention.season]
     return calendar.find_season(reign, mention.year, first_month)
   if mention.month:
-    return calendar.find_month(reign, mention.year, mention.month, mention.leap)
+    return calendar.find_month(
+      reign,
+      mention.year,
+      mention.month,
+      mention.leap,
+      dates.FIRST_BY_NUMBER.search(text, mention.start, mention.end)
+      is not None,
+    )
   if not mention.leap:
     return year
   # 「閏月」 without a number: clear if the year has one leap month.

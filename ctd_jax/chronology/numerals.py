@@ -72,25 +72,65 @@ def make_replacer(table: Mapping[str, str]) -> Callable[[str], str]:
 
 
 UNIT_DIGITS = "一二三四五六七八九"
+# As contracts and some prints write the digits, so that none can be altered.
+_FORMAL_DIGITS = {
+  1: "壹壱",
+  2: "貳貮贰弐",
+  3: "參叁叄参",
+  4: "肆",
+  5: "伍",
+  6: "陸陆",
+  7: "柒",
+  8: "捌",
+  9: "玖",
+}
 _DIGIT_VALUES = {
   digit: value for value, digit in enumerate(UNIT_DIGITS, start=1)
 } | {
-  "兩": 2,
-  "两": 2,
+  digit: value for value, digits in _FORMAL_DIGITS.items() for digit in digits
 }
-_UNIT = f"[{UNIT_DIGITS}兩两]"
-_TWENTIES = {"廿": 20, "卄": 20, "卅": 30, "卌": 40}
+_DIGITS = "".join(_DIGIT_VALUES)
+_DIGIT_VALUES |= {"兩": 2, "两": 2}
+_UNIT = f"[{_DIGITS}兩两]"
+_ZERO = "[〇零○]"
+_TEN = "[十拾]"
+_TWENTIES = {"廿": 20, "卄": 20, "卅": 30, "丗": 30, "卌": 40}
 _HAN_NUMERAL = re.compile(
-  rf"(?:(?P<hundreds>{_UNIT})百)?[零〇有又]?"
-  rf"(?:(?P<tens>{_UNIT}?)(?P<ten>十)|(?P<twenties>[{''.join(_TWENTIES)}]))?"
+  rf"(?:(?P<hundreds>{_UNIT})[百佰])?[零〇有又]?"
+  rf"(?:(?P<tens>{_UNIT}?)(?P<ten>{_TEN})|(?P<twenties>[{''.join(_TWENTIES)}]))?"
   rf"[有又]?(?P<units>{_UNIT})?"
 )
+# Written digit by digit, 一二 for 12.
+_PLACES = re.compile(rf"[{_DIGITS}](?:{_ZERO}|[{_DIGITS}]){{1,2}}")
 _ARABIC_NUMERAL = re.compile(r"[0-9０-９]{1,4}")
+# The characters that a Chinese numeral up to 99 can have.
+NUMERAL_CHARACTERS = f"{_DIGITS}兩两十拾{''.join(_TWENTIES)}"
+# Not within a longer numeral: 「一百三年」 is no third year. The look-ahead
+# only saves time.
+_NOT_WITHIN = (
+  rf"(?=[0-9０-９{NUMERAL_CHARACTERS}])(?<![0-9０-９{_DIGITS}十拾{''.join(_TWENTIES)}百佰])"
+  rf"(?<![{_DIGITS}]{_ZERO})"
+)
+# 「二三年」 is two or three years, 「三五日」 a few days.
+_NOT_ROUGH = "(?!一二|二三|三[四五]|四五|五六|六七|七八|八九)"
 # Numbers up to 99 inside a larger pattern: no groups, longest form first.
 NUMERAL_PATTERN = (
-  rf"(?:(?<![0-9０-９])[1-9１-９][0-9０-９]?"
-  rf"|[{UNIT_DIGITS}]?十[有又]?[{UNIT_DIGITS}]|[{UNIT_DIGITS}]?十"
-  rf"|[{''.join(_TWENTIES)}][有又]?[{UNIT_DIGITS}]?|[{UNIT_DIGITS}兩两])"
+  rf"(?:{_NOT_WITHIN}(?:[1-9１-９][0-9０-９]?"
+  rf"|[{_DIGITS}]?{_TEN}(?:[有又]?[{_DIGITS}])?"
+  rf"|[{''.join(_TWENTIES)}](?:[有又]?[{_DIGITS}])?"
+  rf"|{_NOT_ROUGH}[{_DIGITS}](?:{_ZERO}|[{_DIGITS}])|{_UNIT}))"
+)
+# Years after the name of a reign, where none is rough: 萬曆一二年, and three
+# digits: 民國一一三年.
+REGNAL_NUMERAL_PATTERN = (
+  rf"(?:{NUMERAL_PATTERN}|{_NOT_WITHIN}"
+  rf"(?:[{_DIGITS}](?:{_ZERO}|[{_DIGITS}]){{1,2}}|[1-9１-９][0-9０-９]{{2}}"
+  rf"|[{_DIGITS}]百[零〇有又]?(?:[{_DIGITS}]?{_TEN})?(?:[有又]?[{_DIGITS}])?))"
+)
+# Numbers 1-12.
+MONTH_NUMERAL_PATTERN = (
+  rf"(?:{_NOT_WITHIN}(?:[1１][0-2０-２]|[0０]?[1-9１-９]"
+  rf"|[一壹]?{_TEN}(?:[有又]?[一二壹壱貳貮贰弐])?|[一壹](?:{_ZERO}|[一壹])|{_UNIT}))"
 )
 _MONTHS_PER_UNIT = {"月": 1, "季": 3, "年": 12, "歲": 12, "載": 12}
 # A length of time in folded text; `parse_duration` reads its groups.
@@ -175,17 +215,21 @@ def to_simplified(text: str) -> str:
 def parse_numeral(text: str, unit: str | None = None) -> int:
   """Returns the value of a numeral, at least 1.
 
-  It is Chinese up to 999 (with or without 有, 廿, 卅), one to four digits,
-  「元」 or 「正」; the unit "year" refuses 「正」, "month" refuses 「元」.
+  It is Chinese up to 999 (with or without 有, 廿, 卅, 拾, 貳, or digit by
+  digit, 一二), one to four digits, 「元」 or 「正」; the unit "year" refuses
+  「正」, "month" refuses 「元」.
   Anything else is a DateError.
   """
   if (text == "元" and unit != "month") or (text == "正" and unit != "year"):
     return 1
   if _ARABIC_NUMERAL.fullmatch(text):
     number = int(text)
+  elif match := _HAN_NUMERAL.fullmatch(text):
+    number = _numeral_value(match)
+  elif _PLACES.fullmatch(text):
+    number = int("".join(str(_DIGIT_VALUES.get(digit, 0)) for digit in text))
   else:
-    match = _HAN_NUMERAL.fullmatch(text)
-    number = 0 if match is None else _numeral_value(match)
+    number = 0
   if number < 1:
     raise DateError("expected a numeral such as 元, 十有二 or 23", text)
   return number
@@ -207,7 +251,7 @@ def _numeral_value(match: re.Match[str]) -> int:
     number += _TWENTIES[match["twenties"]]
   elif match["ten"]:
     number += 10 * _DIGIT_VALUES.get(match["tens"], 1)
-  elif "有" in match[0] or "又" in match[0]:
+  elif not number and ("有" in match[0] or "又" in match[0]):
     return 0  # no numeral: 「有二」 adds two to nothing
   return number + _DIGIT_VALUES.get(match["units"] or "", 0)
 

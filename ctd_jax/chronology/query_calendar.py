@@ -60,11 +60,17 @@ class QueryCalendar(Protocol):
     """
 
   def find_month(
-    self, reign: int, year: int, month: int, leap: bool = False
+    self,
+    reign: int,
+    year: int,
+    month: int,
+    leap: bool = False,
+    by_number: bool = False,
   ) -> Months:
     """Returns a month of a regnal year, more than one if several are called so.
 
-    A calendar without leap months files one with the month that it follows.
+    A calendar without leap months files one with the month that it follows. The
+    first month `by_number`, 一月, was not 正月 in 690-700.
 
     Raises:
       KeyError: if the calendar has no such month.
@@ -133,9 +139,15 @@ class TimelineMonths:
     return self._find_ordinals(self.timeline.year_interval(reign, year))
 
   def find_month(
-    self, reign: int, year: int, month: int, leap: bool = False
+    self,
+    reign: int,
+    year: int,
+    month: int,
+    leap: bool = False,
+    by_number: bool = False,
   ) -> Months:
     """Returns a month of a regnal year; see `QueryCalendar`."""
+    del by_number  # years begin with 正月
     is_leap = leap and bool(self.timeline.leap_months)
     ordinal = self.timeline.ordinal(TimeKey(reign, year, month, is_leap))
     return Months(ordinal, ordinal)

@@ -46,15 +46,25 @@ def to_julian_dates(
   Args:
     julian_days: Julian day numbers.
   """
-  days = julian_days - _MARCH_1_JULIAN
-  year = (4 * days + 3) // _DAYS_PER_FOUR_YEARS
-  return _join_dates(year, days - (_DAYS_PER_FOUR_YEARS * year) // 4)
+  return np.stack(split_julian(julian_days), axis=-1)
 
 
 def to_gregorian_dates(
   julian_days: Days,
 ) -> Int[np.ndarray, "*shape 3"]:
   """Returns year, month and day of Julian day numbers, proleptic Gregorian."""
+  return np.stack(split_gregorian(julian_days), axis=-1)
+
+
+def split_julian(julian_days: Days) -> tuple[Days, Days, Days]:
+  """Returns what `to_julian_dates` does, apart; one day takes no array."""
+  days = julian_days - _MARCH_1_JULIAN
+  year = (4 * days + 3) // _DAYS_PER_FOUR_YEARS
+  return _join_dates(year, days - (_DAYS_PER_FOUR_YEARS * year) // 4)
+
+
+def split_gregorian(julian_days: Days) -> tuple[Days, Days, Days]:
+  """Returns what `to_gregorian_dates` does, apart; one day takes no array."""
   days = julian_days - _MARCH_1_GREGORIAN
   century = (4 * days + 3) // _DAYS_PER_FOUR_CENTURIES
   days = days - (_DAYS_PER_FOUR_CENTURIES * century) // 4
@@ -124,14 +134,12 @@ def format_date(date: Int[np.ndarray, " 3"]) -> str:
   return f"{'-' * (year < 0)}{abs(year):04d}-{month:02d}-{day:02d}"
 
 
-def _join_dates(year: Days, day_of_year: Days) -> Int[np.ndarray, "*shape 3"]:
+def _join_dates(year: Days, day_of_year: Days) -> tuple[Days, Days, Days]:
   """Returns dates from years that begin on 1 March, day 0."""
   month = (5 * day_of_year + 2) // _DAYS_PER_FIVE_MONTHS
   day = day_of_year - (_DAYS_PER_FIVE_MONTHS * month + 2) // 5 + 1
   is_next_year = month >= 10
-  return np.stack(
-    [year + is_next_year, month + 3 - 12 * is_next_year, day], axis=-1
-  )
+  return year + is_next_year, month + 3 - 12 * is_next_year, day
 
 
 def _split_dates(

@@ -250,11 +250,10 @@ if __name__ == "__main__":
   flags.DEFINE_string(
     "reigns",
     None,
-    "Calendar of a new index: polities of China, Japan and Korea, separated by "
-    "commas (遼,宋,金), zh, ja, ko or all; CE or CE:700-1160; a reign table "
-    "(TSV); or an installed table "
-    f"({', '.join(chronicle_input.list_installed_tables())}). Default: the "
-    "calendar of the data set. Example: --reigns=宋",
+    "Calendar of a new index: polities separated by commas (遼,宋,金), zh, ja, "
+    "ko, vi or all; CE or CE:700-1160; a reign table (TSV); or an installed "
+    f"table ({', '.join(chronicle_input.list_installed_tables())}). Default: "
+    "the calendar of the data set. Example: --reigns=宋",
   )
   flags.DEFINE_enum(
     "unit",

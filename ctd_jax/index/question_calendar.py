@@ -107,13 +107,24 @@ class CalendarMonths:
     return _span(self._lunations(self._find_members(reign, year)))
 
   def find_month(
-    self, reign: int, year: int, month: int, leap: bool = False
+    self,
+    reign: int,
+    year: int,
+    month: int,
+    leap: bool = False,
+    by_number: bool = False,
   ) -> Months:
     """Returns a month of a regnal year.
 
     One that a reform left out, as the third of 237, is the month before it.
     """
     numbers, is_leap, lunations = self._list_months(reign, year)
+    if month == 1 and not by_number:
+      members = self._find_members(reign, year)
+      readings = self.calendar.memberships.readings[members]
+      is_first = self.calendar.readings.is_named_first[readings]
+      if is_first.any():
+        return _span(lunations[is_first])
     is_match = (numbers == month) & (
       is_leap == (leap and self._has_leap_months)
     )

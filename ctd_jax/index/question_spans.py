@@ -306,10 +306,10 @@ def _read_reign(
 def _find_rulers(name: str, months: CalendarMonths) -> dict[str, list[int]]:
   """Returns ruler or polity -> numbers of the reigns that a name covers."""
   timeline = months.timeline
-  patterns = dates.build_grammar(timeline).ruler_patterns
+  grammar = dates.build_grammar(timeline)
   groups: dict[str, list[int]] = {}
   for number, reign in enumerate(timeline.reigns, start=1):
-    if not patterns[number - 1].fullmatch(name):
+    if not grammar.match_ruler(number, name):
       continue
     dynasties = calendar_tables.ruler_names(reign.state).dynasties
     is_dynasty = name.rstrip("朝國") in dynasties

@@ -40,7 +40,7 @@ router = APIRouter(include_in_schema=False)
 _SECONDS_PER_LOAD = 2  # of the page of an upload that is being read
 _MAX_FIELDS = 400  # of the form of a preview, which has one for each work
 _MAX_NAME = 100
-CALENDARS = ("zh", "ja", "ko", "all", "CE")
+CALENDARS = ("zh", "ja", "ko", "vi", "all", "CE")
 
 
 def make_task(

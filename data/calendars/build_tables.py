@@ -49,6 +49,24 @@ _TITLE_OF_ANY_KING = re.compile(".|大王")
 # Not what a prince was called before he ruled: 豫章王蕭棟.
 _TITLE_BEFORE_PERSON = re.compile("[^皇]{1,3}[帝宗祖主]|.{2}皇帝|帝.")
 
+# What editions print for a character of an era. 曆 and 弘 were in the name of
+# the emperor under whom the 四庫全書 was copied, 寧 and 淳 in those of later
+# ones.
+_EDITION_GLYPHS = (
+  "寶寳",
+  "曆歷",
+  "熙熈煕",
+  "啟啓",
+  "祐佑",
+  "弘宏",
+  "寧甯",
+  "淳湻",
+  "證証",
+  "熹憙",
+  "太大",
+  "大太",
+)
+
 _OUT = flags.DEFINE_string("out", "", "folder of the tables; the package's own")
 
 
@@ -113,6 +131,7 @@ def build_tables(
   streams = lunations_lib.assemble_streams(
     _read_csv(source / "lunar_table_dump.csv"), corrections
   )
+  lunations_lib.extend_streams(streams)
   by_table: dict[str, dict[str, list[Mapping[str, str]]]] = {}
   for row in corrections:
     by_key = by_table.setdefault(row["table"], {})
@@ -124,7 +143,8 @@ def build_tables(
     )
   )
   era_rows += _iter_reigns_without_era(source, era_rows, streams)
-  eras = _merge_spellings(era_rows)
+  vietnamese = list(_read_vietnam(streams["zhou_qing"]))
+  eras = _merge_spellings([*era_rows, *vietnamese])
   polities = {era.polity for era in eras}
   rulers = {era.ruler for era in eras} - {""}
   tables = {
@@ -133,13 +153,27 @@ def build_tables(
       _iter_polity_rows(source, polities, by_table.get("polities", {}))
     ),
     "rulers": list(
-      _iter_ruler_rows(source, rulers, by_table.get("rulers", {}))
+      _iter_ruler_rows(
+        source,
+        rulers - {era.ruler for era in vietnamese},
+        by_table.get("rulers", {}),
+      )
     ),
     "eras": list(_iter_era_rows(eras, streams)),
     "early_states": list(
       _iter_early_states(source, streams, by_table.get("early_states", {}))
     ),
   }
+  # A ruler of Vietnam is the polity and the name.
+  tables["rulers"] += dict.fromkeys(
+    (
+      era.ruler,
+      era.polity,
+      name := era.ruler.removeprefix(era.polity),
+      ",".join(sorted(_spell_names([name]) - {name})),
+    )
+    for era in vietnamese
+  )
   for table, columns in TABLE_COLUMNS.items():
     if any(len(row) != len(columns) for row in tables[table]):
       raise ValueError(f"{table}: rows should have {len(columns)} columns")
@@ -180,10 +214,11 @@ def _read_era_rows(
       )
   for row in _read_csv(path):
     key = " ".join(filter(None, (row["era_id"], row["era_name"])))
-    dropped = False
+    dropped, corrected = False, set()
     names = [row["era_name"]] if row["era_name"] else []
     for correction in unused.pop(key, ()):
       column = correction["column"]
+      corrected.add(column)
       if column == "dropped":
         dropped = True
       elif column == "spellings":
@@ -202,14 +237,19 @@ def _read_era_rows(
     first_day = _day_of(row["era_start_jdn"])
     # The source gives the first day of what follows.
     next_day = _day_of(row["era_end_jdn"]) if row["era_end_jdn"] else None
+    # A day that is corrected is right as it stands.
+    if "era_start_jdn" not in corrected:
+      first_day = moved.get(first_day, first_day)
+    if "era_end_jdn" not in corrected:
+      next_day = moved.get(next_day, next_day)
     yield _EraRow(
       row["era_id"],
       row["dyn_id"],
       str(int(float(row["ruler_id"]))),
       names,
       stream,
-      moved.get(first_day, first_day),
-      None if next_day is None else moved.get(next_day, next_day) - 1,
+      first_day,
+      None if next_day is None else next_day - 1,
       int(row["era_start_year"]),
     )
   if unused:
@@ -249,6 +289,40 @@ def _iter_reigns_without_era(
       first,
       end - 1,
       int(float(row["emp_start_year"])),
+    )
+
+
+def _read_vietnam(
+  months: Sequence[lunations_lib.Lunation],
+) -> Iterator[_EraRow]:
+  """Yields the eras of `vietnam.tsv`, which count the months of China."""
+  rows = files.read_tsv_rows(
+    FOLDER / "vietnam.tsv",
+    ("polity", "ruler", "name", "spellings", *["first_year", "first", "last"]),
+  )
+  first_days = {
+    f"{month.year}.{month.month}": month.first_day
+    for month in months
+    if not month.leap
+  }
+  last_days = {
+    f"{month.year}.{month.month}": month.first_day + month.length - 1
+    for month in months
+  }
+  for number, (row, following) in enumerate(
+    itertools.zip_longest(rows, rows[1:]), start=1
+  ):
+    yield _EraRow(
+      f"v{number}",
+      row["polity"],
+      row["polity"] + row["ruler"],
+      [row["name"], *filter(None, row["spellings"].split(","))],
+      "zhou_qing",
+      first_days[row["first"]],
+      last_days[row["last"]]
+      if row["last"]
+      else first_days[following["first"]] - 1,
+      int(row["first_year"]),
     )
 
 
@@ -323,6 +397,7 @@ def _iter_era_rows(
     name: [row.first_day for row in months] for name, months in streams.items()
   }
   numbers: dict[str, int] = {}
+  all_names = {name for era in eras for name in era.names}
   for era in eras:
     months = streams[era.stream]
     if era.last_day is None or era.last_day < era.first_day:
@@ -342,7 +417,9 @@ def _iter_era_rows(
     numbers[era.era] = numbers.get(era.era, 0) + 1
     suffix = "abcdefgh"[numbers[era.era] - 1]
     name = era.names[0] if era.names else ""
-    spellings = sorted(_spell_names(era.names) - {name})
+    # A name that another era has of its own is not a spelling of this one.
+    editions = {*_spell_editions(era.names)} - all_names
+    spellings = sorted(_spell_names([*era.names, *editions]) - {name})
     yield (
       f"{era.era}{suffix}" if numbers[era.era] > 1 else era.era,
       era.polity,
@@ -373,7 +450,22 @@ def _spell_names(names: Iterable[str]) -> set[str]:
   }
 
 
+def _spell_editions(names: Iterable[str]) -> Iterator[str]:
+  """Yields names with another glyph, 寳應 or 大歷."""
+  for name in names:
+    for glyph, *others in _EDITION_GLYPHS:
+      for other in others:
+        # Only the first character is 太 or 大 by chance.
+        if name[0] == glyph if glyph in "太大" else glyph in name:
+          yield name.replace(glyph, other, 1)
+
+
 _load_converter = functools.cache(opencc.OpenCC)
+
+
+def _polity_order(polity: str) -> tuple[bool, str]:
+  """Returns the order of a polity: those of the source first."""
+  return not polity.isdecimal(), polity.zfill(3)
 
 
 def _iter_polity_rows(
@@ -392,15 +484,19 @@ def _iter_polity_rows(
     for row in rows
     if row["part_of"]
   }
-  for polity in sorted(polities, key=lambda p: (not p.isdecimal(), p.zfill(3))):
+  for polity in sorted(polities, key=_polity_order):
     own = list(names.get(polity, [polity]))
     own += names.get(parents.get(polity, ""), [])
     for part, parent in parents.items():
       if parent == polity and part not in polities:
         own += names[part]
     name = own[0]
+    # The source lacks polities that a correction adds, most of them of China.
+    country = _COUNTRY_BY_STREAM[int(float(streams.get(polity) or 1))]
     for row in corrections.get(polity, ()):
-      if row["column"] == "name":
+      if row["column"] == "country":
+        country = row["value"]
+      elif row["column"] == "name":
         if name != row["source"]:
           raise ValueError(f"correction of polity {polity}: name is {name!r}")
         own = [row["value"], *(n for n in own if n != name)]
@@ -408,8 +504,6 @@ def _iter_polity_rows(
       else:
         own += row["value"].split(",")
     spellings = _spell_names(own)
-    # The source lacks polities that a correction adds, all of China.
-    country = _COUNTRY_BY_STREAM[int(float(streams.get(polity) or 1))]
     yield polity, name, ",".join(sorted(spellings - {name})), country
 
 
@@ -459,11 +553,13 @@ def _iter_ruler_rows(
   unknown = rulers - polity_of.keys()
   if unknown:
     raise ValueError(f"eras of rulers that are in no table: {sorted(unknown)}")
-  for ruler in sorted(rulers, key=lambda r: (int(polity_of[r]), r.zfill(5))):
+  for ruler in sorted(
+    rulers, key=lambda r: (_polity_order(polity_of[r]), r.zfill(5))
+  ):
     own_titles, own_names = titles.get(ruler, []), persons.get(ruler, [])
     own_titles += _derive_titles(own_titles, own_names)
     polity = polity_of[ruler]
-    name = _short_name(own_titles, own_names, int(polity))
+    name = _short_name(own_titles, own_names, polity)
     for row in corrections.get(ruler, ()):
       if row["column"] == "polity":
         if polity != row["source"]:
@@ -506,11 +602,11 @@ def _derive_titles(titles: list[str], persons: list[str]) -> list[str]:
   return [name for name in dict.fromkeys(derived) if name not in titles]
 
 
-def _short_name(titles: list[str], persons: list[str], polity: int) -> str:
+def _short_name(titles: list[str], persons: list[str], polity: str) -> str:
   """Returns the names of a ruler in histories: 武帝, 太宗, 醍醐天皇."""
   ranks = (
     ("祖宗", "帝王公皇后")
-    if polity >= _FIRST_TEMPLE_NAME_POLITY
+    if not polity.isdecimal() or int(polity) >= _FIRST_TEMPLE_NAME_POLITY
     else ("帝", "王公皇后", "祖宗")
   )
   for ends in (*ranks, "主"):

@@ -132,7 +132,7 @@ def read_dila(folder: pathlib.Path) -> Iterator[DilaMonth]:
     FileNotFoundError: if a table is missing.
     ValueError: if a file has other columns; the message names it and them.
   """
-  for country in calendar_tables.COUNTRIES:
+  for country in ("zh", *_GROUP_BY_COUNTRY):
     path = folder / f"{country}.tsv"
     with path.open(encoding="utf-8", newline="") as file:
       rows = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)

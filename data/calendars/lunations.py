@@ -9,6 +9,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
+from ctd_jax.chronology import sexagenary
+
 # Name of a stream: number in the source, first and last astronomical year.
 STREAMS: dict[str, tuple[int, int, int]] = {
   "qin_chen": (1, -245, 590),
@@ -30,6 +32,15 @@ STREAMS: dict[str, tuple[int, int, int]] = {
 # Southern Ming kept the Ming calendar when the Qing made a new one.
 BRANCHES: dict[str, tuple[str, int, int]] = {
   "southern_ming": ("zhou_qing", 1644, 1662),
+}
+# Last year of calendars that are still in use.
+LAST_YEAR = 2100
+# Streams whose months are those of the Gregorian calendar, from the first of
+# these years to the last: after a lunar calendar, or alone.
+CIVIL_YEARS = {
+  "japan": (1873, LAST_YEAR),
+  "joseon": (1896, 1910),
+  "civil": (1912, LAST_YEAR),
 }
 # Years of the stream zhou_qing that begin with 子月, the eleventh month. The
 # source counts 正月, 臘月, 一月 as 1, 13, 14, and 建子月 ... as 1 ... 5.
@@ -86,6 +97,48 @@ def assemble_streams(
   if changes:
     raise ValueError(f"corrections of unknown streams: {sorted(changes)}")
   return streams
+
+
+def extend_streams(streams: Mapping[str, list[Lunation]]) -> None:
+  """Adds the months after the source, Gregorian or lunar."""
+  streams["zhou_qing"] += _compute_lunations(streams["zhou_qing"][-1])
+  for name, (first_year, last_year) in CIVIL_YEARS.items():
+    months = streams.setdefault(name, [])
+    labels = [
+      (year, month)
+      for year in range(first_year, last_year + 2)
+      for month in range(1, 13)
+    ]
+    days = [sexagenary.to_julian_day(*label, 1) for label in labels]
+    if months:
+      # 明治五年 ended with the second day of its twelfth month.
+      length = days[0] - months[-1].first_day
+      months[-1] = dataclasses.replace(months[-1], length=length)
+    months += [
+      Lunation(day, next_day - day, *label, False)
+      for label, (day, next_day) in zip(
+        labels[:-12], itertools.pairwise(days), strict=False
+      )
+    ]
+
+
+def _compute_lunations(last: Lunation) -> Iterator[Lunation]:
+  """Yields the months of the Chinese calendar after `last`, to the end."""
+  import sxtwl
+
+  moons = sexagenary.find_new_moons(
+    last.first_day + last.length, sexagenary.to_julian_day(LAST_YEAR + 1, 3, 1)
+  )
+  for moon, next_moon in itertools.pairwise(moons):
+    day = sxtwl.fromSolar(*sexagenary.to_civil_date(moon))
+    if day.getLunarYear() <= LAST_YEAR:
+      yield Lunation(
+        moon,
+        next_moon - moon,
+        day.getLunarYear(),
+        day.getLunarMonth(),
+        day.isLunarLeap(),
+      )
 
 
 def find_moved_days(

@@ -42,7 +42,7 @@ def test_numerals(number, texts):
   assert {*map(numerals.parse_numeral, texts.split())} == {number}
 
 
-@pytest.mark.parametrize("text", ["", "有二", "春", "三三", "0", "十二月"])
+@pytest.mark.parametrize("text", ["", "有二", "春", "0", "十二月"])
 def test_what_is_no_numeral_is_quoted(text):
   with pytest.raises(DateError, match="numeral"):
     numerals.parse_numeral(text)
@@ -345,7 +345,7 @@ def test_leap_month_without_a_number():
     ("魯隱公元年", 5),
     ("魯隱公元年正月有事", 7),
     ("魯隱公十二年正月", 0),
-    ("魯隱公元年十三月", 0),
+    ("魯隱公元年十三月", 5),
     ("晉文公元年正月", 0),
     ("魯隱公元年正月癸未", 9),
   ],

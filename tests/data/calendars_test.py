@@ -155,7 +155,8 @@ def test_months_agree_with_dila():
   assert sum(counts["months"] for counts in tables) == 117_428
   bounds = {
     compare.CHINA: (0.995, 0.99),
-    compare.JAPAN: (0.99, 0.98),
+    # DILA counts 天武 from 673.
+    compare.JAPAN: (0.99, 0.975),
     compare.KOREA: (0.99, 0.9),
     compare.PARALLEL: (0.99, 0.9),
     # The calendar itself is reconstructed, in several ways.

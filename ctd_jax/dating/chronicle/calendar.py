@@ -43,6 +43,12 @@ _LOG_PARALLEL = 1.0
 _LOG_MIN_WEIGHT = -3.0
 # First days nearer to each other begin the same lunation.
 _MAX_DAYS_APART = 10
+# 正月 of 1912, the first lunar month that began under 民國.
+_FIRST_DAY_OF_REPUBLIC = 2419451
+# Of 武周, whose years began with the eleventh month until 700.
+_FIRST_DAY_OF_690 = 1973067
+_DAYS_PER_YEAR = 365.2425
+_MAX_DAYS_LATE = 60
 
 
 @dataclasses.dataclass(frozen=True)
@@ -64,6 +70,26 @@ class Readings:
   def starts(self) -> Int[np.ndarray, " K"]:
     """The leading reading of each lunation."""
     return np.flatnonzero(np.diff(self.lunations, prepend=-1))
+
+  @functools.cached_property
+  def is_named_first(self) -> Bool[np.ndarray, " V"]:
+    """Whether 正月 was the name of an eleventh month that began the year."""
+    if self.day_spans is None:
+      return np.zeros(len(self.years), bool)
+    days_late = self.day_spans[:, 0] - (
+      _FIRST_DAY_OF_690 + _DAYS_PER_YEAR * (self.years - 690)
+    )
+    return (
+      (self.years >= 690)
+      & (self.years <= 700)
+      & (self.months == 11)
+      & (abs(days_late) < _MAX_DAYS_LATE)
+    )
+
+  def have_number(self, month: int) -> Bool[np.ndarray, " V"]:
+    """Returns which readings have a number, or 正月 for their name."""
+    has_number = self.months == month
+    return has_number | self.is_named_first if month == 1 else has_number
 
   def find_lunations(
     self, is_match: Bool[np.ndarray, " V"]
@@ -322,9 +348,16 @@ def load_calendar(names: str) -> Calendar:
 def convert_calendar(source: EraCalendar, name: str) -> Calendar:
   """Returns the chronicle calendar of an era calendar."""
   # First days ascend: those of one lunation lie together, a day or two apart.
+  # A Gregorian month has lunar ones beside it, but is none of them. From 1912
+  # on lunar months are read only if they are called so: 農曆 is another reading
+  # of the Gregorian month in which it begins.
+  is_civil = source.is_civil
   starts_lunation = (
     np.diff(source.first_days, prepend=-np.inf) > _MAX_DAYS_APART
-  )
+  ) | (np.diff(is_civil, prepend=is_civil[0]) != 0)
+  is_recent = source.first_days >= _FIRST_DAY_OF_REPUBLIC
+  if (is_civil & is_recent).any():
+    starts_lunation &= is_civil | ~is_recent
   lunation_of_month = np.cumsum(starts_lunation) - 1
   num_used = np.zeros(len(source), int)
   np.add.at(num_used, source.member_months, source.in_use)

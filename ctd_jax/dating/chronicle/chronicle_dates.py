@@ -105,8 +105,22 @@ class ChronicleDates:
   @functools.cached_property
   def days(self) -> list[SectionDays]:
     """Days of every section."""
-    month_days = MonthDays(self.calendar, self.printed_reigns)
-    return [_locate_section(self, row, month_days) for row in range(len(self))]
+    # By the calendar that names the month: 民國 and its lunar one differ.
+    make_month_days = functools.cache(
+      functools.partial(MonthDays, self.calendar)
+    )
+    return [
+      _locate_section(
+        self,
+        row,
+        make_month_days(
+          self.printed_reigns
+          if self.is_outside(month)
+          else self.find_naming_reigns(self.reigns_of_sections[row], month)
+        ),
+      )
+      for row, month in enumerate(self.months[:, 0].tolist())
+    ]
 
   @functools.cached_property
   def reigns_of_sections(self) -> Sequence[frozenset[int]]:

@@ -5,6 +5,7 @@ Axes: N sections, B of a block, K months, Y years, P places (see
 """
 
 import collections
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -31,6 +32,7 @@ from ctd_jax.dating.chronicle.emissions import SectionEmissions
 from ctd_jax.dating.chronicle.sections import DateStatement, Section
 from ctd_jax.dating.experts import date_features
 from ctd_jax.texts.works import Entry
+from ctd_jax.utils import unicode_text
 from ctd_jax.utils.notes import Note
 
 # Two thousand years of three countries are 27,000 months, of which a chronicle
@@ -240,17 +242,43 @@ def _join_allowed_months(
 def read_all_sections(
   records: Sequence[Entry], calendar: Calendar
 ) -> list[Section]:
-  """Returns the sections of all records, in order of the text."""
-  if western.is_western(calendar):
-    return western.read_all_western_sections(records)
-  sections = [
-    section
-    for number, record in enumerate(records)
-    for section in section_reading.read_sections(
-      number, record.text, calendar, record.is_heading
-    )
+  """Returns the sections of all records, in order of the text.
+
+  Records are read in one form (`unicode_text.normalize`); the positions are
+  those of the text as printed.
+  """
+  texts = [unicode_text.normalize(record.text) for record in records]
+  records = [
+    dataclasses.replace(record, text=normalized.text)
+    if normalized.positions
+    else record
+    for record, normalized in zip(records, texts, strict=True)
   ]
-  return eras.mark_outside_stretches(records, sections, calendar)
+  if western.is_western(calendar):
+    sections = western.read_all_western_sections(records)
+  else:
+    sections = eras.mark_outside_stretches(
+      records,
+      [
+        section
+        for number, record in enumerate(records)
+        for section in section_reading.read_sections(
+          number, record.text, calendar, record.is_heading
+        )
+      ],
+      calendar,
+    )
+  return [
+    dataclasses.replace(
+      section,
+      start=text.original(section.start),
+      stop=text.original(section.stop),
+      date_end=text.original(section.date_end),
+    )
+    if (text := texts[section.record]).positions
+    else section
+    for section in sections
+  ]
 
 
 def weigh_readings(

@@ -156,13 +156,21 @@ def _read_winter_month(cue: DateCue, text: str) -> DateCue:
 
 def _is_name_of_year(cue: DateCue) -> bool:
   """Returns whether a pair is not a day: 「元年甲寅」, 「元年甲寅春正月」."""
-  return cue.year is not None and not (cue.season or cue.month or cue.leap)
+  # The grammar knows the pairs of the years of reigns; in 「改元延興元年丁未」
+  # it left a day.
+  return (
+    cue.year is not None
+    and cue.reign is None
+    and not (cue.season or cue.month or cue.leap)
+  )
 
 
 def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
   statements: list[DateStatement] = []
   if cue.year is not None:
     statements.append(("year", cue.reign, cue.year))
+  elif cue.lunar:
+    statements.append(("year", dates_lib.LUNAR_ERA, 0))
   if cue.common_year is not None:
     statements.append((COMMON_YEAR_STATEMENT, cue.common_year))
   if cue.year_cycle:
@@ -171,6 +179,11 @@ def _read_cue_statements(cue: DateCue, text: str) -> tuple[DateStatement, ...]:
     statements.append(("leap", cue.month))
   elif cue.month:
     statements.append(("month", cue.month))
+    if cue.month == 1 and dates_lib.FIRST_BY_NUMBER.search(
+      text, cue.start, cue.end
+    ):
+      # Not 正月, which was two months before in 690-700.
+      statements.append(("months", (1,)))
   elif cue.season:
     statements.append(("season", dates_lib.SEASONS.index(cue.season)))
   if cue.day and _is_name_of_year(cue):

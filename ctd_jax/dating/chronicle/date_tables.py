@@ -45,6 +45,7 @@ COLUMNS = (
   "not_after_julian",
   "first_julian_day",
   "last_julian_day",
+  "day_of_month",
   "sexagenary_day",
   "julian_day",
   "gregorian_date",

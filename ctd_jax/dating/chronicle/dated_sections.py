@@ -157,6 +157,7 @@ class SectionDates(msgspec.Struct, frozen=True):
   # The day that the text fixes in the most probable month.
   julian_day: int | None
   edtf: str | None  # see `format_edtf`
+  day_of_month: int | None = None  # number of that day, from 1
 
   @property
   def not_before(self) -> str | None:
@@ -179,6 +180,7 @@ class SectionDates(msgspec.Struct, frozen=True):
       "not_after_julian": _format_day(format_julian_day, last),
       "first_julian_day": first,
       "last_julian_day": last,
+      "day_of_month": self.day_of_month,
       "sexagenary_day": _format_day(
         lambda day: sexagenary.format_cyclic_index(
           sexagenary.cyclic_index_of_day(day)
@@ -329,9 +331,22 @@ def _make_row(
       last_julian_day=days.not_after,
       julian_day=days.day,
       edtf=format_edtf(days.spans, probability, days.is_approximate) or None,
+      day_of_month=_find_day_of_month(dates, row),
     ),
     text=text,
   )
+
+
+def _find_day_of_month(dates: ChronicleDates, row: int) -> int | None:
+  """Returns the number of a section's day in its most probable month."""
+  calendar, month = dates.calendar, int(dates.months[row][0])
+  day, spans = dates.days[row].day, calendar.readings.day_spans
+  if day is None or spans is None or dates.is_outside(month):
+    return None
+  reigns_here = dates.find_naming_reigns(dates.reigns_of_sections[row], month)
+  first, length = spans[calendar.find_reading(month, reigns_here)].tolist()
+  number = day - first + 1
+  return number if 1 <= number <= length else None
 
 
 def _format_day(

@@ -21,6 +21,7 @@ from ctd_jax.dating.chronicle.sections import (
 )
 from ctd_jax.texts.works import Entry, Place
 from ctd_jax.utils.notes import Note
+from ctd_jax.utils.unicode_text import normalize
 
 # A misprint, a lost heading or a table that lacks an era shows as a
 # contradiction, and so does a dating that went wrong.
@@ -63,7 +64,7 @@ def _find_fitting_months(
     return emissions.find_reign_years(values[0], year, calendar)
   if name == "month":
     # A leap month may be printed without its mark.
-    return readings.find_lunations(readings.months == values[0])
+    return readings.find_lunations(readings.have_number(values[0]))
   if name in ("months", "season", "leap", "common year", "cycle"):
     return readings.find_lunations(
       emissions.match_readings(name, values[0], readings)
@@ -131,7 +132,8 @@ def list_unknown_eras(
   """Returns warnings of eras, rulers and headings that the calendar lacks."""
   mentions: dict[str, list[tuple[Entry, UnknownEra]]] = {}
   for record in records:
-    for era in eras.find_unknown_eras(record.text, calendar):
+    text = normalize(record.text).text
+    for era in eras.find_unknown_eras(text, calendar):
       mentions.setdefault(era.name, []).append((record, era))
   warnings = _shorten(
     [

@@ -333,7 +333,7 @@ def match_readings(
       return np.ones(len(months), bool)
     return readings.day_spans[:, 1] >= value
   if name in ("month", "doubtful month"):
-    return (months == value) & ~readings.is_leap
+    return readings.have_number(value) & ~readings.is_leap
   # A leap month, of a number if that is printed. Where days are not known, it
   # counts as the twelfth.
   if readings.day_spans is None:
@@ -358,6 +358,8 @@ def _score_readings(
     # By the calendar of the reign that is printed with the month.
     members = calendar.memberships
     is_reign = np.isin(members.reigns, calendar.find_reigns(reign_name))
+    if not is_reign.any():
+      return log_p
     is_of_reign = np.zeros(len(log_p), bool)
     is_of_reign[members.readings[is_reign]] = True
     weight = np.where(is_of_reign, -readings.log_weights, 0.0)

@@ -19,6 +19,7 @@ from ctd_jax.dating.chronicle import emissions
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
   NAMED,
+  PUNCTUATION,
   UNKNOWN_ERA_STATEMENT,
   YEAR,
   DateStatement,
@@ -30,7 +31,7 @@ from ctd_jax.texts.works import Entry
 from ctd_jax.utils import deadlines
 from ctd_jax.utils.notes import Note
 
-_YEAR = re.compile(rf"(?P<year>元|{numerals.NUMERAL_PATTERN})年")
+_YEAR = re.compile(rf"(?P<year>元|{numerals.REGNAL_NUMERAL_PATTERN})年")
 # Years counted by the ruler alone have these for names; 「前元年」 is none.
 _NAMES_OF_PARTS = ("前元", "中元", "後元")
 # Before a name that is a place or a word too: 居長安三年, 天下太平三年.
@@ -39,6 +40,7 @@ _NO_ERA_NAMES = re.compile(
   "[公王侯伯子帝宗祖君后後主氏之其是此今去明來前上下年歲月日春夏秋冬位立即既"
   f"居凡積經傳生崩卒自至及不在有無又共計期滿數幾每約第百千萬{numerals.UNIT_DIGITS}十零]"
 )
+_NO_LONG_NAME = re.compile("[改號曰朝國以乎縣州府]|建元")
 # What follows a year that heads a record.
 _GOES_ON = re.compile(
   rf"[，、：。\s]*(?:[春夏秋冬]|王?閏?(?:正|{numerals.NUMERAL_PATTERN})?月|\Z)"
@@ -53,6 +55,7 @@ _NO_RULER = re.compile(
 _ORNAMENT = " \t\u3000○〇◎●△▲【〔[（(《〈#*"
 _MAX_RULER_LENGTH = 9  # with the polity
 _NAME_LENGTH = 2  # of nearly all eras
+_LONG_NAME_LENGTH = 4
 _MAX_HEAD_LENGTH = 6  # with the polity
 _HAN = re.compile("[\u4e00-\u9fff\u3400-\u4dbf]+")
 _NUM_NEAREST = 3
@@ -99,7 +102,8 @@ def find_unknown_eras(text: str, calendar: Calendar) -> list[UnknownEra]:
       head = len(folded) - len(folded.lstrip(_ORNAMENT))
     arguments = folded, match, calendar.timeline
     era = (
-      _read_known_era(*arguments)
+      _read_longer_era(*arguments, head)
+      or _read_known_era(*arguments)
       or _read_known_ruler(*arguments, head)
       or _read_strange_ruler(*arguments, head)
       or _read_strange_era(*arguments, head)
@@ -353,12 +357,16 @@ def _read_strange_era(
   )
   name = folded[start:stop]
   if (
-    len(name) != _NAME_LENGTH
+    not (
+      len(name) == _NAME_LENGTH
+      or (
+        _may_be_long_name(name) and not _is_name(name[-_NAME_LENGTH:], timeline)
+      )
+    )
     or not _HAN.fullmatch(name)
     or _NO_ERA_NAMES.search(name)
     or not (match["year"] == "元" or _GOES_ON.match(folded, match.end()))
-    or name in _names_of_calendar(timeline)
-    or name in _index_eras()
+    or _is_name(name, timeline)
   ):
     return None
   return UnknownEra(
@@ -368,6 +376,58 @@ def _read_strange_era(
     numerals.parse_numeral(match["year"], "year"),
     (),
     _find_nearest(name, timeline),
+  )
+
+
+def _read_longer_era(
+  folded: str, match: re.Match[str], timeline: Timeline, head: int
+) -> UnknownEra | None:
+  """Returns an era of no table that ends with the name of one, 「天資寶祐」."""
+  stop = match.start()
+  name = folded[max(stop - _LONG_NAME_LENGTH, 0) : stop]
+  start = stop - len(name)
+  prefix, known = name[:-_NAME_LENGTH], name[-_NAME_LENGTH:]
+  if (
+    # Where a clause begins; elsewhere a verb may be before a name.
+    not (start == head or folded[start - 1] in PUNCTUATION)
+    or not _is_name(known, timeline)
+    or _is_name(name, timeline)
+    or _is_name(prefix, timeline)
+    or not _may_be_long_name(name)
+    or _NO_ERA_NAMES.search(prefix)
+    or _NO_LONG_NAME.search(prefix)
+    or dates.find_named_reigns(name, timeline)
+    or any(
+      prefix.startswith(polity) or prefix.endswith(polity)
+      for polity in _names_of_polities()
+    )
+    or any(prefix in ruler for ruler in _index_rulers())
+  ):
+    return None
+  return UnknownEra(
+    start,
+    match.end(),
+    name,
+    numerals.parse_numeral(match["year"], "year"),
+    (),
+    _find_nearest(name, timeline),
+  )
+
+
+def _is_name(name: str, timeline: Timeline) -> bool:
+  """Returns whether a calendar or the tables have an era of a folded name."""
+  return name in _index_eras() or name in _names_of_calendar(timeline)
+
+
+def _may_be_long_name(name: str) -> bool:
+  """Returns whether a name begins as long eras do, 「太平興國」."""
+  return len(name) == _LONG_NAME_LENGTH and name[0] in _initials_of_long_names()
+
+
+@functools.cache
+def _initials_of_long_names() -> frozenset[str]:
+  return frozenset(
+    name[0] for name in _index_eras() if len(name) == _LONG_NAME_LENGTH
   )
 
 

@@ -32,6 +32,7 @@ from ctd_jax.dating.chronicle.sections import (
 )
 from ctd_jax.texts import Entry, YearHeading, match_year_heading
 from ctd_jax.utils.notes import Note
+from ctd_jax.utils.unicode_text import normalize
 
 ERAS = COMMON_ERA, BEFORE_COMMON_ERA = ("CE", "BCE")
 # Years before the first that a text prints and after the last: headings may be
@@ -80,7 +81,7 @@ def load_western_calendar(name: str, records: Sequence[Entry]) -> Calendar:
   years = [
     year
     for record in records
-    if (year := _find_opening_year(record.text)) is not None
+    if (year := _find_opening_year(normalize(record.text).text)) is not None
   ]
   if not years:
     raise ValueError(Note("problem.calendar.no_years", flag=f"--reigns={name}"))

@@ -23,6 +23,7 @@ from ctd_jax.chronology.reigns import MONTHS_PER_YEAR
 from ctd_jax.dating.chronicle import western
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.utils.notes import Note
+from ctd_jax.utils.unicode_text import normalize
 
 FORMS = Note("problem.forms")
 _ISO_DATE = re.compile(
@@ -54,7 +55,7 @@ def find_months(text: str, calendar: Calendar) -> Bool[np.ndarray, " K"]:
     AmbiguousDateError: if months of several reigns are possible.
     ValueError: if the text cannot be read or is outside the calendar.
   """
-  text = text.strip()
+  text = normalize(text).text.strip()
   ends = [end.strip() for end in text.split("/")]
   if len(ends) == 1:
     is_named, _, _ = _find_months_of_date(text, calendar)

@@ -42,10 +42,14 @@ def list_missing(lines, calendar):
 
 
 def test_years_after_the_last_of_an_era_are_named():
-  lines = ["明治五年正月、雨。", "明治六年一月、雨。", "明治六年二月、雪。"]
+  lines = [
+    "明治四十五年正月、雨。",
+    "明治四十六年一月、雨。",
+    "明治四十六年二月、雪。",
+  ]
   (warning,) = list_missing(lines, calendar_lib.load_calendar("日本"))
   assert str(warning) == (
-    "明治6年 is not in the calendar 日本, which covers 明治1年 to 5年 (2 "
+    "明治46年 is not in the calendar 日本, which covers 明治1年 to 45年 (2 "
     "times, first chronicle.txt:2)"
   )
 
@@ -63,7 +67,7 @@ def test_months_after_a_calendar_ends_are_named():
   ("polity", "noun", "dates"),
   [
     ("晉", "eras", "洪武三 永樂三 宣德三 景泰三 成化三 弘治三 嘉靖三"),
-    ("日本", "dates", "明治六 明治七 明治八 明治九 明治十 明治十一 明治十二"),
+    ("日本", "dates", "慶応六 慶応七 慶応八 慶応九 慶応十 慶応十一 慶応十二"),
   ],
 )
 def test_many_eras_and_dates_are_counted(polity, noun, dates):

@@ -56,10 +56,10 @@ def test_parallel_states_are_of_the_time_of_the_calendar():
 def test_years_past_the_end_of_a_table_are_outside():
   calendar = calendar_lib.load_calendar("日本")
   lines = [
-    "明治五年三月、雨。",
-    "明治六年一月、雨。",
+    "令和八十二年三月、雨。",
+    "令和八十三年一月、雨。",
     "二月、雪。",
-    "明治七年、雪。",
+    "令和八十四年、雪。",
   ]
   dates = chronicle_dating.date_records(records_of(lines), calendar)
   assert dates.outside[0] < 0.1

@@ -363,6 +363,7 @@ def test_tsv_has_a_line_for_each_section_and_numbers_that_sort(rows):
     "julian_day": "1834844",
     "julian_date": "0311-07-13",
     "not_before_julian": "0311-07-13",
+    "day_of_month": "11",
     "sexagenary_day": "丁酉",
     "probability": "0.9731",
     "second": "晉懷帝永嘉5年7月",

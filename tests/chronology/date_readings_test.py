@@ -1,0 +1,203 @@
+"""Single dates: their days, their names, and what contradicts."""
+
+import random
+
+import pytest
+
+import ctd_jax
+from ctd_jax.chronology import date_readings, sexagenary
+from ctd_jax.chronology.numerals import DateError
+
+
+def read_days(text, calendars="all"):
+  return [it.edtf for it in date_readings.parse_date(text, calendars)]
+
+
+@pytest.mark.parametrize(
+  ("text", "edtf", "cycle"),
+  [
+    # Days and new moons computed by an independent library, sxtwl.
+    ("萬曆十五年三月廿六日", "1587-05-03", "乙卯"),
+    ("清乾隆四十八年六月廿六日", "1783-07-25", "丙戌"),
+    ("唐開元二十七年八月廿五日", "0739-10-06", "乙酉"),
+    ("清康熙四十二年正月廿九日", "1703-03-16", "乙亥"),
+    ("明萬曆八年六月十六日", "1580-08-06", "甲寅"),
+    ("清康熙二十五年九月初四", "1686-10-20", "乙酉"),
+    ("元至正九年三月二十八日", "1349-04-24", "己未"),
+    ("元至正六年二月初五日", "1346-03-06", "甲寅"),
+    ("光緒九年三月朔", "1883-04-07", "辛巳"),
+    ("宋元豐六年五月27日", "1083-06-21", "壬寅"),
+    ("唐開元二十年十一月廿三日壬戌", "0732-12-18", "壬戌"),
+    ("唐開元二十年十一月壬戌", "0732-12-18", "壬戌"),
+    ("明嘉靖五年五月十二", "1526-07-01", "甲午"),
+    ("乾隆三十一年十二月十一日", "1767-01-11", "丁未"),
+    ("咸豐十年閏三月初六", "1860-04-26", "庚子"),
+    ("康熙六十一年除夕", "1723-02-04", "庚辰"),
+    ("萬曆十五年元旦", "1587-02-07", "庚寅"),
+    ("萬曆十五年三月既望", "1587-04-23", "乙巳"),
+    ("萬曆十五年二月晦", "1587-04-07", "己丑"),
+    ("萬曆 十五 年 三 月 廿六 日", "1587-05-03", "乙卯"),
+    ("萬曆十五年三月\u200b廿六日", "1587-05-03", "乙卯"),
+  ],
+)
+def test_a_day_is_that_of_other_calendars(text, edtf, cycle):
+  reading = date_readings.parse_date(text, "zh")[0]
+  assert (reading.edtf, reading.cyclic_day) == (edtf, cycle)
+  assert not reading.contradictions
+
+
+@pytest.mark.parametrize(
+  "text",
+  [
+    "1587-05-03",
+    "1587/5/3",
+    "3 May 1587",
+    "May 3, 1587",
+    "公元1587年5月3日",
+    "1587年5月3日",
+  ],
+)
+def test_western_dates_have_the_names_of_their_day(text):
+  (reading,) = ctd_jax.parse_date(text)
+  assert reading.name == "明神宗萬曆十五年三月廿六日"
+  assert "日本正親町天皇天正十五年三月廿六日" in reading.parallel_names
+  (reading,) = ctd_jax.parse_date(text, "ja")
+  assert reading.name == "日本正親町天皇天正十五年三月廿六日"
+  assert (reading.month, reading.day) == (3, 26)
+
+
+def test_western_days_before_the_reform_are_julian():
+  (reading,) = ctd_jax.parse_date("1100-03-02")
+  assert reading.julian == ("1100-03-02", "1100-03-02")
+  assert reading.name == "宋哲宗元符三年正月二十日"
+  assert [note.code for note in reading.assumptions] == ["reading.julian"]
+  for text in ("1582-10-10", "1587-02-30", "1587-13-01"):
+    with pytest.raises(DateError):
+      ctd_jax.parse_date(text)
+
+
+def test_longer_times_are_intervals():
+  assert read_days("萬曆十五年", "明") == ["1587-02-07/1588-01-27"]
+  assert read_days("萬曆十五年三月", "明") == ["1587-04-08/1587-05-07"]
+  assert read_days("萬曆十五年春", "明") == ["1587-02-07/1587-05-07"]
+  assert read_days("萬曆十五年三月上旬", "明") == ["1587-04-08/1587-04-17"]
+  # The rest of 290 has another era.
+  assert read_days("永熙元年", "晉") == ["0290-04-27/0291-02-15"]
+  (reading,) = ctd_jax.parse_date("萬曆十五年三月", "zh,ja")
+  assert reading.parallel_names == ("日本正親町天皇天正十五年三月",)
+
+
+def test_the_pair_of_a_year_is_no_day():
+  assert read_days("天保八年丁酉", "ja") == ["1837-02-05/1838-01-25"]
+  assert len(read_days("天保八年庚午", "ja")) > 1  # days
+  readings = ctd_jax.parse_date("丁亥年", "明")
+  assert [it.year for it in readings if it.era == "萬曆"] == [15]
+  assert [it.era for it in readings] == ["永樂", "成化", "嘉靖", "萬曆"]
+
+
+def test_readings_of_a_shared_name_are_ranked():
+  readings = ctd_jax.parse_date("建武元年", "ja,zh")
+  assert {it.polity for it in readings} >= {"日本", "東漢", "晉", "南齊"}
+  assert readings[0].polity == "日本"
+  assert ctd_jax.parse_date("建武元年", "zh,ja")[0].polity == "東漢"
+  # A day that only one of them has.
+  readings = ctd_jax.parse_date("太和三年三月六日戊申", "zh")
+  assert readings[0].polity == "北魏"
+  assert not readings[0].contradictions
+  assert all(it.contradictions for it in readings[1:])
+  assert ctd_jax.parse_date("曹魏太和三年", "zh")[0].edtf.startswith("0229")
+
+
+@pytest.mark.parametrize(
+  ("text", "code", "edtf"),
+  [
+    # 丙寅 is in 二月 and 四月.
+    ("萬曆十五年三月丙寅", "reading.no_day", "1587-04-08/1587-05-07"),
+    ("萬曆十五年三月三十一日", "reading.no_number", "1587-04-08/1587-05-07"),
+    ("萬曆十五年四月三十日", "reading.no_number", "1587-05-08/1587-06-05"),
+    ("萬曆十五年三月五日乙卯", "reading.day_differs", "1587-05-03"),
+    ("萬曆十五年三月甲子朔乙卯", "reading.new_moon", "1587-05-03"),
+    ("萬曆十五年閏三月", "problem.date.leap_none", "1587-02-07/1588-01-27"),
+    ("萬曆十六年閏三月", "reading.no_leap", "1588-01-28/1589-02-14"),
+    ("萬曆十五年戊子三月", "problem.date.cycle", "1587-04-08/1587-05-07"),
+    ("泰昌元年正月", "reading.before_era", "1620-02-04/1620-03-03"),
+    ("天啟七年十二月廿九日", None, "1628-02-04"),
+  ],
+)
+def test_contradictions_are_said(text, code, edtf):
+  reading = ctd_jax.parse_date(text, "明")[0]
+  codes = [note.code for note in reading.contradictions]
+  assert codes == ([code] if code else [])
+  assert reading.edtf == edtf
+
+
+def test_text_around_a_date_is_said():
+  (reading,) = ctd_jax.parse_date("刻於萬曆十五年三月，至四月", "明")
+  (note,) = reading.assumptions
+  assert note.code == "reading.rest"
+  assert note.values == {"text": "刻於 … ，至四月"}
+
+
+@pytest.mark.parametrize(
+  ("text", "code"),
+  [
+    ("", "reading.unread"),
+    ("不詳", "reading.unread"),
+    ("三月廿六日", "reading.unread.era"),
+    ("未有十五年三月", "reading.unread.era"),
+    ("萬曆六十年", "reading.unread.years"),
+    ("3/5/1587", "reading.unread"),
+    ("3000-01-01", "reading.outside"),
+  ],
+)
+def test_what_is_unread_has_a_reason(text, code):
+  with pytest.raises(DateError) as caught:
+    ctd_jax.parse_date(text, "明")
+  assert caught.value.problem.code == code
+
+
+def test_names_are_matched_whole():
+  # 中 is no part of a heading 「武帝中」.
+  (reading,) = ctd_jax.parse_date("南梁武帝中大通六年五月", "zh")
+  assert reading.era == "中大通"
+  with pytest.raises(DateError) as caught:
+    ctd_jax.parse_date("清萬曆十年", "zh")
+  assert caught.value.problem.code == "problem.date.state"
+
+
+def test_unknown_calendars_are_refused():
+  with pytest.raises(ValueError, match="明"):
+    ctd_jax.parse_date("萬曆十五年", "明明")
+
+
+def test_names_of_days_are_read_back():
+  reader = date_readings.load_reader("zh,ja")
+  chance = random.Random(3)
+  for _ in range(300):
+    day = chance.randint(1_900_000, 2_418_000)
+    year, month, number = sexagenary.to_civil_date(day)
+    (reading,) = reader.read(f"{year:04d}-{month:02d}-{number:02d}")
+    for name in (reading.name, *reading.parallel_names):
+      found = [it.first_day for it in reader.read(name)]
+      assert day in found, name
+
+
+def test_readings_are_objects_of_json():
+  values = ctd_jax.parse_date("萬曆十五年三月廿六日", "明")[0].to_dict()
+  assert values["first_julian_day"] == values["last_julian_day"] == 2300822
+  assert values["gregorian"] == ("1587-05-03", "1587-05-03")
+
+
+def test_months_of_a_year_have_their_names():
+  reader = date_readings.load_reader("zh,ja")
+  months = reader.list_months("1587")
+  assert len(months) == 17  # five begin or end on other days in Japan
+  (month, names) = months[2]
+  assert (month.month, month.edtf) == (2, "1587-03-09/1587-04-07")
+  assert names == (
+    "明神宗萬曆十五年二月",
+    "日本正親町天皇天正十五年二月",
+  )
+  tang = date_readings.load_reader("唐").list_months("載初元年")
+  numbers = [names[0][-2:] for _, names in tang]
+  assert numbers[:4] == ["正月", "二月", "一月", "二月"]
