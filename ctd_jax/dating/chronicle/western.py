@@ -38,6 +38,7 @@ ERAS = COMMON_ERA, BEFORE_COMMON_ERA = ("CE", "BCE")
 # missing at both ends.
 MARGIN_YEARS = 10
 _MIN_BARE_YEAR = 100
+_PAIR = re.compile(sexagenary.PAIR_PATTERN)
 _NAME = re.compile(r"CE(?::(?P<first>.+?)\s*[-–/]\s*(?P<last>[^-–/]+))?")
 
 
@@ -154,7 +155,9 @@ def _find_opening_year(text: str) -> int | None:
     return heading.year
   for date in western_dates.find_western_dates(text):
     if date.year is not None:
-      return date.year if not text[: date.start].strip() else None
+      # 「【己巳，公元969年】」: the name of the year may come first.
+      before = _PAIR.sub("", text[: date.start])
+      return None if _WORD.search(before) else date.year
   return None
 
 
