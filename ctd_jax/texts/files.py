@@ -6,12 +6,12 @@ import pathlib
 import re
 from collections.abc import Sequence
 
-from ctd_jax.texts import kanripo, markdown, plain, tei
+from ctd_jax.texts import kanripo, markdown, plain, table, tei
 from ctd_jax.texts.works import Entry, SourceFile, TextError, Work
 from ctd_jax.utils.files import printable_name
 from ctd_jax.utils.notes import Note
 
-TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain")
+TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain", "table")
 _SUFFIXES = frozenset(
   (".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org", "")
 )
@@ -43,6 +43,7 @@ def read_works(
   *,
   text_format: str | None = None,
   unit: str | None = None,
+  columns: str | None = None,
 ) -> list[Work]:
   """Returns the works of a file or folder, as they were published.
 
@@ -53,10 +54,12 @@ def read_works(
 
   Args:
     path: path of a file, or of a folder, which is searched recursively.
-    text_format: `mandoku`, `tei`, `markdown` or `plain`; found from the
-      content of each file if None.
+    text_format: `mandoku`, `tei`, `markdown`, `plain` or `table`; found from
+      the content of each file if None.
     unit: unit that holds a record of plain text, `line` or `paragraph`; found
       from the text if None.
+    columns: columns of a table (CSV, TSV), see `table.read_table`. In a folder
+      of texts tables are not read.
 
   Raises:
     TextError: if there is no text, a name is not UTF-8 or has control
@@ -80,6 +83,7 @@ def read_works(
   groups: dict[tuple[str, str, str], list[SourceFile]] = {}
   for file_path in paths:
     _check_name(file_path)
+    table.refuse_workbook(file_path)
     file = SourceFile(
       file_path.relative_to(base).as_posix(), read_text(file_path)
     )
@@ -95,7 +99,7 @@ def read_works(
       )
     )
   works = [
-    _read_work(file_format, identifier, files, unit)
+    _read_work(file_format, identifier, files, unit, columns)
     for (file_format, _, identifier), files in groups.items()
   ]
   for work in works:
@@ -199,6 +203,8 @@ def _list_files(root: pathlib.Path) -> list[pathlib.Path]:
 
 def _detect_format(file: SourceFile) -> str:
   suffix = pathlib.PurePath(file.name).suffix.lower()
+  if suffix in table.TABLE_SUFFIXES:
+    return "table"
   if kanripo.is_mandoku(file.text):
     return "mandoku"
   if tei.is_tei(file.text) or suffix in _TEI_SUFFIXES:
@@ -229,6 +235,7 @@ def _read_work(
   identifier: str,
   files: Sequence[SourceFile],
   unit: str | None,
+  columns: str | None,
 ) -> Work:
   """Returns one work."""
   properties: dict[str, str] = {}
@@ -241,11 +248,13 @@ def _read_work(
   elif file_format == "markdown":
     entry_list = markdown.read_markdown(files)
     properties = markdown.read_front_matter(files[0].text)
+  elif file_format == "table":
+    entry_list = table.read_table(files[0], columns)
   else:
     entry_list = plain.read_plain(files, unit)
   entries: list[Entry] = entry_list.entries
   counts = entry_list.counts
-  if file_format != "mandoku":
+  if file_format not in ("mandoku", "table"):
     entries = plain.split_year_headings(entries)
     counts["years made headings"] += len(entries) - len(entry_list.entries)
   counts["files"] = len(files)

@@ -3,6 +3,8 @@
 import pathlib
 from collections.abc import Sequence
 
+from absl import flags
+
 from ctd_jax import texts
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar, western
@@ -20,7 +22,9 @@ def list_records(work: Work) -> list[Entry]:
   return [entry for entry in work.entries if entry.kind != APPARATUS]
 
 
-def read_chronicle(path: pathlib.Path, unit: str) -> Work:
+def read_chronicle(
+  path: pathlib.Path, unit: str, columns: str | None = None
+) -> Work:
   """Returns the work that a file or folder holds, with its apparatus.
 
   Raises:
@@ -31,7 +35,7 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
   if not path.exists():
     raise FileNotFoundError(f"--input={path}: no such file or folder")
   try:
-    works = texts.read_works(path, unit=unit)
+    works = texts.read_works(path, unit=unit, columns=columns)
   except TextError as error:
     name = files.printable_name(path)
     location = "" if str(error).startswith(name) else f"{name}: "
@@ -51,6 +55,16 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
       f"a {unit}, in order of time"
     )
   return works[0]
+
+
+def define_columns_flag() -> None:
+  """Defines --columns, for tables."""
+  flags.DEFINE_string(
+    "columns",
+    None,
+    "Columns of a table (CSV, TSV) with the text, date and id of each record. "
+    "Default: those named so. Example: --columns=text=Entry,date=Year",
+  )
 
 
 def summarize_reading(work: Work) -> str:
