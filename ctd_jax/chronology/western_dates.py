@@ -83,7 +83,10 @@ _ORDINAL_PATTERN = (
 _DAY_NUMBER = r"(?:[12]?\d|3[01])(?:st|nd|rd|d|th)?(?!\d)"
 
 # In books to 1700: "xxiij. of May", "viijth day of", "one and twentith".
-_OLD_UNITS = "one two three four five six seven eight nine".split()
+_OLD_UNITS = (
+  *("one", "two", "three", "four", "five"),
+  *("six", "seven", "eight", "nine"),
+)
 _OLD_TENS = r"(?:twent|thirt)(?:y|i|ie|ye)?th"
 _OLD_ORDINAL = re.compile(
   rf"(?:(?P<unit>{'|'.join(_OLD_UNITS)})\s{{1,4}}and\s{{1,4}})?"

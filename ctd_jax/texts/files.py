@@ -1,13 +1,22 @@
 """Files of texts: encodings, formats, and which files make one work."""
 
 import codecs
+import collections
+import html
 import os
 import pathlib
 import re
 from collections.abc import Sequence
 
 from ctd_jax.texts import kanripo, markdown, plain, table, tei
-from ctd_jax.texts.works import Entry, SourceFile, TextError, Work
+from ctd_jax.texts.works import (
+  ENTRY_KINDS,
+  Entry,
+  SourceFile,
+  TextError,
+  Work,
+  mark_unencoded,
+)
 from ctd_jax.utils.files import printable_name
 from ctd_jax.utils.notes import Note
 
@@ -35,6 +44,11 @@ _COMMON = frozenset(
   "之不一人以年王大子而於于有其也月為为公曰者十二三中上是的了"
 )
 _DIGITS = re.compile(r"(\d+)")
+# What is no text of the work, for the count of characters.
+_TEI_MARKUP = re.compile(
+  r"<teiHeader\b.*?</teiHeader>|<!--.*?-->|<[^<>]*>", re.DOTALL
+)
+_MANDOKU_MARKUP = re.compile(r"^#.*$|<pb:[^<>]*>", re.MULTILINE)
 _KANRIPO_IDENTIFIER = re.compile(r"KR\d[a-z]\d{4}")
 
 
@@ -265,4 +279,45 @@ def _read_work(
     properties,
     tuple(entries),
     {kind: count for kind, count in sorted(counts.items()) if count},
+    _count_characters(entries, files, file_format),
+  )
+
+
+def _count_characters(
+  entries: Sequence[Entry], files: Sequence[SourceFile], file_format: str
+) -> dict[str, int]:
+  """Returns how many characters went where, see `Work.characters`."""
+  pieces: dict[str, list[str]] = {kind: [] for kind in (*ENTRY_KINDS, "notes")}
+  labels = []
+  for entry in entries:
+    pieces[entry.kind].append(entry.text)
+    labels.append(entry.label)
+    # A date in an attribute is no text; one in the margin is counted.
+    pieces["notes"] += [note.text for note in entry.notes]
+  kept = {
+    kind: _count_letters("".join(texts)) for kind, texts in pieces.items()
+  }
+  source = collections.Counter[str]()
+  for file in files:
+    text = file.text
+    if file_format == "tei":
+      text = html.unescape(_TEI_MARKUP.sub("", text))
+    elif file_format == "mandoku":
+      text = _MANDOKU_MARKUP.sub("", text)
+    elif file_format == "table":
+      text = text.partition("\n")[2]
+    source += _count_letters(mark_unencoded(text)[0])
+  source -= sum(kept.values(), _count_letters("".join(labels)))
+  return {kind: letters.total() for kind, letters in kept.items()} | {
+    "dropped": source.total()
+  }
+
+
+def _count_letters(text: str) -> collections.Counter[str]:
+  return collections.Counter(
+    {
+      character: count
+      for character, count in collections.Counter(text).items()
+      if character.isalpha()
+    }
   )

@@ -242,7 +242,9 @@ def read_all_sections(
 ) -> list[Section]:
   """Returns the sections of all records, in order of the text."""
   if western.is_western(calendar):
-    return western.read_all_western_sections(records)
+    return western.add_editors_dates(
+      records, western.read_all_western_sections(records), True
+    )
   sections = [
     section
     for number, record in enumerate(records)
@@ -250,6 +252,7 @@ def read_all_sections(
       number, record.text, calendar, record.is_heading
     )
   ]
+  sections = western.add_editors_dates(records, sections, False)
   return eras.mark_outside_stretches(records, sections, calendar)
 
 

@@ -84,7 +84,10 @@ def list_left_out(work: Work) -> list[Note]:
   """Returns counts of apparatus and notes, which are not read as records."""
   counts = {
     "apparatus": sum(entry.kind == APPARATUS for entry in work.entries),
-    "notes": sum(len(entry.notes) for entry in work.entries),
+    "notes": sum(
+      note.kind != "date" for entry in work.entries for note in entry.notes
+    ),
+    "dropped": work.characters.get("dropped", 0),
   }
   return [
     Note(f"note.left_out.{kind}", number=count)
