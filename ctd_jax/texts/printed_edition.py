@@ -251,6 +251,7 @@ class PrintedEdition:
     self._counts = entry_list.counts
     lines = [line for juan in juans for line in juan if line.body]
     self._full_width = find_full_width(lines)
+    self._opening_indents = self._find_opening_indents()
     self._work_text_indents = self._find_text_indents(juans)
     self._text_indents: frozenset[int] = frozenset()
     self._has_text_begun = False
@@ -316,6 +317,22 @@ class PrintedEdition:
       for indent, count in num_lines.items()
       if count >= _MIN_LINES_OF_INDENT
     }
+
+  def _find_opening_indents(self) -> frozenset[int]:
+    """Returns the indents of first lines that run on unindented."""
+    # A heading fills its line by chance only.
+    num_full: collections.Counter[int] = collections.Counter()
+    num_short: collections.Counter[int] = collections.Counter()
+    for juan in self._juans:
+      for line, following in itertools.pairwise(juan):
+        if line.indent and following.body and not following.indent:
+          is_full = line.width >= self._full_width - 1
+          (num_full if is_full else num_short)[line.indent] += 1
+    return frozenset(
+      indent
+      for indent, count in num_full.items()
+      if indent <= _MAX_OPENING_INDENT and count > num_short[indent]
+    )
 
   def read(self) -> None:
     """Adds the entries of all juan."""
@@ -417,13 +434,14 @@ class PrintedEdition:
       return True
     if previous.is_apparatus:
       return line.indent > paragraph[0].indent  # hanging indent
-    # A first line that is indented alone; names of those whose lives follow
-    # have gaps between them.
-    return (
-      len(paragraph) == 1
-      and line.indent == 0
-      and previous.indent <= _MAX_OPENING_INDENT
-      and previous.indent not in self._text_indents
+    # A first line that is indented alone.
+    if (
+      len(paragraph) > 1 or line.indent or previous.indent in self._text_indents
+    ):
+      return False
+    # Names of those whose lives follow have gaps between them.
+    return previous.indent == 1 or (
+      previous.indent in self._opening_indents
       and "　" not in NOTE.sub("", previous.body)
       and not self._is_title(previous)
     )
