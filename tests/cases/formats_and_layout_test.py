@@ -5,6 +5,7 @@ import pytest
 from ctd_jax import texts
 from ctd_jax.chronology.western_dates import find_western_dates
 from ctd_jax.dating.chronicle import chronicle_dating, chronicle_input
+from ctd_jax.index.building import sources
 
 _HEAD = "# -*- mode: mandoku-view; -*-\n#+TITLE: 試\n#+PROPERTY: ID KR9z0009\n"
 _TEI = (
@@ -217,3 +218,14 @@ def test_days_of_early_english(text, date):
 )
 def test_what_is_no_day(text):
   assert not any(date.day for date in find_western_dates(text))
+
+
+def test_an_index_reads_a_table_by_its_columns(tmp_path):
+  path = tmp_path / "a.csv"
+  path.write_text("條文,年\n月食,貞觀二年\n", encoding="utf-8")
+  request = sources.make_request(
+    tmp_path, str(path), columns="text=條文,date=年"
+  )
+  (work,) = request.read(tmp_path)
+  assert [entry.text for entry in work.entries] == ["貞觀二年　月食"]
+  assert work.text_format == "table"
