@@ -528,6 +528,13 @@ class PrintedEdition:
     if first.indent:
       if first.indent in self._text_indents and not is_ruler:
         return TEXT, 0
+      # An entry of one line where first lines are indented: 「四年春正月…」.
+      if (
+        first.indent in self._opening_indents
+        and num_characters > _MAX_RULER_WIDTH
+        and DATE_CUE.match(body)
+      ):
+        return TEXT, 0
       return HEADING, 1 + first.indent
     names_work = not self._has_text_begun and bool(
       self._title and self._title in body

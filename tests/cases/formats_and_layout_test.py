@@ -60,6 +60,15 @@ def test_an_indented_first_line_opens_a_paragraph(
   assert work.characters["dropped"] == 0
 
 
+def test_an_indented_entry_of_one_line_is_text(tmp_path):
+  line = "屬國使又享太廟大祀天地於南郊復周王"
+  work = read(
+    tmp_path,
+    print_lines(f"　　元年{line}", line, "止", "　　四年春正月王不視朝"),
+  )
+  assert work.records[-1].text == "四年春正月王不視朝"
+
+
 @pytest.mark.parametrize(
   ("end", "start"),
   [("二十", "一年正月"), ("廿", "三年春二月"), ("三", "十年正月")],
