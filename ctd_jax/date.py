@@ -3,7 +3,8 @@
   python -m ctd_jax.date --input=chronicle.txt --reigns=宋 --out=dated
 
 --input is a text or a folder that holds one: plain text (one record per line,
-or per paragraph with --unit=paragraph), Markdown, TEI or Kanripo. Headings are
+or per paragraph with --unit=paragraph), Markdown, TEI, Kanripo or a table (CSV
+or TSV with the columns text, date and id; see --columns). Headings are
 optional. A record with several dates is split into sections, each with its own
 date. --reigns names the calendars: polities of China, Japan and Korea from
 246 BCE on (宋; 遼,宋,金; all), a reign table such as data/reigns/*.tsv, or an
@@ -56,6 +57,7 @@ def main() -> None:
         values.reigns,
         values.unit,
         values.first_year,
+        values.columns,
         pathlib.Path(values.fixed).expanduser() if values.fixed else None,
       ),
       out,
@@ -94,6 +96,7 @@ if __name__ == "__main__":
     "What counts as a record in plain text: a line, or a paragraph between "
     "blank lines. Example: --unit=paragraph",
   )
+  chronicle_input.define_columns_flag()
   flags.DEFINE_string(
     "first_year",
     None,

@@ -82,6 +82,23 @@ _ORDINAL_PATTERN = (
 )
 _DAY_NUMBER = r"(?:[12]?\d|3[01])(?:st|nd|rd|d|th)?(?!\d)"
 
+# In books to 1700: "xxiij. of May", "viijth day of", "one and twentith".
+_OLD_UNITS = (
+  *("one", "two", "three", "four", "five"),
+  *("six", "seven", "eight", "nine"),
+)
+_OLD_TENS = r"(?:twent|thirt)(?:y|i|ie|ye)?th"
+_OLD_ORDINAL = re.compile(
+  rf"(?:(?P<unit>{'|'.join(_OLD_UNITS)})\s{{1,4}}and\s{{1,4}})?"
+  rf"(?P<tens>{_OLD_TENS})",
+  re.IGNORECASE,
+)
+_OLD_DAY = (
+  rf"(?:{_DAY_NUMBER}\.|[ivxj]{{1,8}}(?:th|st|nd|rd)?\.?"
+  rf"|(?i:(?:(?:{'|'.join(_OLD_UNITS)})\s{{1,4}}and\s{{1,4}})?{_OLD_TENS}))"
+  r"(?=\s{1,4}(?:da(?:y|ie)\s{1,4})?of\s)"
+)
+
 _ERA_BEFORE = r"(?:A\.?\s?D\.?|B\.?\s?C\.?(?:\s?E\.?)?|C\.?\s?E\.?)"
 _ERA_AFTER = rf"{_ERA_BEFORE}(?![A-Za-z])"
 _YEAR_OPENING = (
@@ -103,7 +120,7 @@ _FULL_DATE_YEAR = (
 )
 _DAY_OF_MONTH = re.compile(
   r"(?<![A-Za-z\d])(?:[Tt]he\s{1,4})?(?:"
-  rf"(?P<day>{_DAY_NUMBER}|(?i:{_ORDINAL_PATTERN}))(?:\s{{1,4}}day)?(?:\s{{1,4}}of)?\s{{1,4}}"
+  rf"(?P<day>{_OLD_DAY}|{_DAY_NUMBER}|(?i:{_ORDINAL_PATTERN}))(?:\s{{1,4}}da(?:y|ie))?(?:\s{{1,4}}of)?\s{{1,4}}"
   rf"(?:the\s{{1,4}}month\s{{1,4}}of\s{{1,4}})?(?:{_MONTH_PATTERN})\.?{_FULL_DATE_YEAR})"
 )
 _MONTH_THEN_DAY = re.compile(
@@ -175,6 +192,7 @@ def find_western_dates(text: str) -> list[WesternDate]:
   three digits or more after "in", any other only with its era.
   """
   dates: list[WesternDate] = []
+  text = text.replace("ſ", "s")
   taken = [False] * len(text)
   for pattern, read in (
     (_CHINESE_DATE, _read_chinese_date),
@@ -252,7 +270,12 @@ def read_count(text: str) -> int:
     return int(digits[0])
   ordinal = _ORDINAL_WORD.match(text)
   if ordinal is None:
-    return parse_roman_numeral(text)
+    old = _OLD_ORDINAL.fullmatch(text)
+    if old is None:
+      return parse_roman_numeral(re.sub(r"(?:th|st|nd|rd)?\.?\Z", "", text))
+    unit = (old["unit"] or "").lower()
+    tens = 20 if old["tens"][:2].lower() == "tw" else 30
+    return tens + (_OLD_UNITS.index(unit) + 1 if unit else 0)
   if ordinal["word"]:
     return _UNIT_ORDINALS.index(ordinal["word"].lower()) + 1
   tens = _TENS_ORDINALS[ordinal["tens"].lower()]

@@ -68,6 +68,7 @@ _FLAGS_OF_ADDING = (
   "remove",
   "reigns",
   "unit",
+  "columns",
   "order",
   "undated",
   "hide",
@@ -131,6 +132,7 @@ def main(runner_arguments: Sequence[str]) -> None:
     options = index_builder.BuildOptions(
       reigns=values.reigns,
       unit=values.unit,
+      columns=values.columns,
       hidden_splits=tuple(values.hide),
       data_dir=values.data_dir,
       use_passages=values.passages,
@@ -262,6 +264,7 @@ if __name__ == "__main__":
     "Make each line or each paragraph of plain text a record. Default: "
     "detected from the text. Example: --unit=paragraph",
   )
+  chronicle_input.define_columns_flag()
   flags.DEFINE_list(
     "order",
     [],

@@ -1,17 +1,26 @@
 """Files of texts: encodings, formats, and which files make one work."""
 
 import codecs
+import collections
+import html
 import os
 import pathlib
 import re
 from collections.abc import Sequence
 
-from ctd_jax.texts import kanripo, markdown, plain, tei
-from ctd_jax.texts.works import Entry, SourceFile, TextError, Work
+from ctd_jax.texts import kanripo, markdown, plain, table, tei
+from ctd_jax.texts.works import (
+  ENTRY_KINDS,
+  Entry,
+  SourceFile,
+  TextError,
+  Work,
+  mark_unencoded,
+)
 from ctd_jax.utils.files import printable_name
 from ctd_jax.utils.notes import Note
 
-TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain")
+TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain", "table")
 _SUFFIXES = frozenset(
   (".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org", "")
 )
@@ -35,6 +44,11 @@ _COMMON = frozenset(
   "之不一人以年王大子而於于有其也月為为公曰者十二三中上是的了"
 )
 _DIGITS = re.compile(r"(\d+)")
+# What is no text of the work, for the count of characters.
+_TEI_MARKUP = re.compile(
+  r"<teiHeader\b.*?</teiHeader>|<!--.*?-->|<[^<>]*>", re.DOTALL
+)
+_MANDOKU_MARKUP = re.compile(r"^#.*$|<pb:[^<>]*>", re.MULTILINE)
 _KANRIPO_IDENTIFIER = re.compile(r"KR\d[a-z]\d{4}")
 
 
@@ -43,6 +57,7 @@ def read_works(
   *,
   text_format: str | None = None,
   unit: str | None = None,
+  columns: str | None = None,
 ) -> list[Work]:
   """Returns the works of a file or folder, as they were published.
 
@@ -53,10 +68,12 @@ def read_works(
 
   Args:
     path: path of a file, or of a folder, which is searched recursively.
-    text_format: `mandoku`, `tei`, `markdown` or `plain`; found from the
-      content of each file if None.
+    text_format: `mandoku`, `tei`, `markdown`, `plain` or `table`; found from
+      the content of each file if None.
     unit: unit that holds a record of plain text, `line` or `paragraph`; found
       from the text if None.
+    columns: columns of a table (CSV, TSV), see `table.read_table`. In a folder
+      of texts tables are not read.
 
   Raises:
     TextError: if there is no text, a name is not UTF-8 or has control
@@ -80,6 +97,7 @@ def read_works(
   groups: dict[tuple[str, str, str], list[SourceFile]] = {}
   for file_path in paths:
     _check_name(file_path)
+    table.refuse_workbook(file_path)
     file = SourceFile(
       file_path.relative_to(base).as_posix(), read_text(file_path)
     )
@@ -95,7 +113,7 @@ def read_works(
       )
     )
   works = [
-    _read_work(file_format, identifier, files, unit)
+    _read_work(file_format, identifier, files, unit, columns)
     for (file_format, _, identifier), files in groups.items()
   ]
   for work in works:
@@ -199,6 +217,8 @@ def _list_files(root: pathlib.Path) -> list[pathlib.Path]:
 
 def _detect_format(file: SourceFile) -> str:
   suffix = pathlib.PurePath(file.name).suffix.lower()
+  if suffix in table.TABLE_SUFFIXES:
+    return "table"
   if kanripo.is_mandoku(file.text):
     return "mandoku"
   if tei.is_tei(file.text) or suffix in _TEI_SUFFIXES:
@@ -229,6 +249,7 @@ def _read_work(
   identifier: str,
   files: Sequence[SourceFile],
   unit: str | None,
+  columns: str | None,
 ) -> Work:
   """Returns one work."""
   properties: dict[str, str] = {}
@@ -241,11 +262,13 @@ def _read_work(
   elif file_format == "markdown":
     entry_list = markdown.read_markdown(files)
     properties = markdown.read_front_matter(files[0].text)
+  elif file_format == "table":
+    entry_list = table.read_table(files[0], columns)
   else:
     entry_list = plain.read_plain(files, unit)
   entries: list[Entry] = entry_list.entries
   counts = entry_list.counts
-  if file_format != "mandoku":
+  if file_format not in ("mandoku", "table"):
     entries = plain.split_year_headings(entries)
     counts["years made headings"] += len(entries) - len(entry_list.entries)
   counts["files"] = len(files)
@@ -256,4 +279,45 @@ def _read_work(
     properties,
     tuple(entries),
     {kind: count for kind, count in sorted(counts.items()) if count},
+    _count_characters(entries, files, file_format),
+  )
+
+
+def _count_characters(
+  entries: Sequence[Entry], files: Sequence[SourceFile], file_format: str
+) -> dict[str, int]:
+  """Returns how many characters went where, see `Work.characters`."""
+  pieces: dict[str, list[str]] = {kind: [] for kind in (*ENTRY_KINDS, "notes")}
+  labels = []
+  for entry in entries:
+    pieces[entry.kind].append(entry.text)
+    labels.append(entry.label)
+    # A date in an attribute is no text; one in the margin is counted.
+    pieces["notes"] += [note.text for note in entry.notes]
+  kept = {
+    kind: _count_letters("".join(texts)) for kind, texts in pieces.items()
+  }
+  source = collections.Counter[str]()
+  for file in files:
+    text = file.text
+    if file_format == "tei":
+      text = html.unescape(_TEI_MARKUP.sub("", text))
+    elif file_format == "mandoku":
+      text = _MANDOKU_MARKUP.sub("", text)
+    elif file_format == "table":
+      text = text.partition("\n")[2]
+    source += _count_letters(mark_unencoded(text)[0])
+  source -= sum(kept.values(), _count_letters("".join(labels)))
+  return {kind: letters.total() for kind, letters in kept.items()} | {
+    "dropped": source.total()
+  }
+
+
+def _count_letters(text: str) -> collections.Counter[str]:
+  return collections.Counter(
+    {
+      character: count
+      for character, count in collections.Counter(text).items()
+      if character.isalpha()
+    }
   )

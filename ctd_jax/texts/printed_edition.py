@@ -60,6 +60,11 @@ YEAR_CUE = re.compile(
   r"(?:[春夏秋冬閏]|[正一二三四五六七八九十]{1,2}月)"
 )
 YEAR_OPENING = re.compile(r"(?:元|[一二三四五六七八九十百廿卅有]{1,5})年")
+_CYCLIC_YEAR = re.compile(rf"{sexagenary.PAIR_PATTERN}[年歲嵗]?\Z")
+# 「二十」 at the end of a line and 「一年」 in the next are one numeral.
+_NUMERAL_ACROSS = re.compile(
+  r"[十廿卅]\n[一二三四五六七八九]|[二三四五六七八九]\n十"
+)
 SEPARATOR = re.compile(r"\([^()]*\)|[○〇]|　+|[ \t]+|[()]")
 PLAIN_LINE = re.compile(r"[^()○〇　 \t]*\Z")
 # 「(臣/)等謹案」, 「(臣明楷)」: editors write their own name small.
@@ -105,7 +110,6 @@ _WIDE_QUANTILE = 0.97
 _MIN_LINES_OF_QUANTILE = 1000
 _WIDE_SHARE = 0.65
 _MIN_PAGE_LENGTH = 60
-_MIN_LINES = 20  # below, the widest line is a full one
 
 
 class Line(NamedTuple):
@@ -200,8 +204,6 @@ def find_full_width(lines: list[Line]) -> int:
   widths = sorted(line.width for line in lines)
   if not widths:
     return 0
-  if len(widths) < _MIN_LINES:
-    return widths[-1]
   # One line in thousands can be anything.
   is_long = len(widths) >= _MIN_LINES_OF_QUANTILE
   wide = widths[int(_WIDE_QUANTILE * len(widths)) if is_long else -1]
@@ -216,6 +218,7 @@ _YEAR_SHARE = 0.3
 _SEPARATOR_SHARE = 0.01
 _AUTHOR_INDENT = 9
 _MAX_AUTHOR_LINES = 2
+_MAX_OPENING_INDENT = 3
 # 「音義(…)」, 「疏(…)」: what the 注疏 call the note that follows.
 _NOTE_LABELS = ("音義", "疏", "䟽")
 # Glosses that other works label so, where they do it as often as this.
@@ -248,6 +251,7 @@ class PrintedEdition:
     self._counts = entry_list.counts
     lines = [line for juan in juans for line in juan if line.body]
     self._full_width = find_full_width(lines)
+    self._opening_indents = self._find_opening_indents()
     self._work_text_indents = self._find_text_indents(juans)
     self._text_indents: frozenset[int] = frozenset()
     self._has_text_begun = False
@@ -314,6 +318,22 @@ class PrintedEdition:
       if count >= _MIN_LINES_OF_INDENT
     }
 
+  def _find_opening_indents(self) -> frozenset[int]:
+    """Returns the indents of first lines that run on unindented."""
+    # A heading fills its line by chance only.
+    num_full: collections.Counter[int] = collections.Counter()
+    num_short: collections.Counter[int] = collections.Counter()
+    for juan in self._juans:
+      for line, following in itertools.pairwise(juan):
+        if line.indent and following.body and not following.indent:
+          is_full = line.width >= self._full_width - 1
+          (num_full if is_full else num_short)[line.indent] += 1
+    return frozenset(
+      indent
+      for indent, count in num_full.items()
+      if indent <= _MAX_OPENING_INDENT and count > num_short[indent]
+    )
+
   def read(self) -> None:
     """Adds the entries of all juan."""
     for juan in self._juans:
@@ -332,6 +352,11 @@ class PrintedEdition:
 
   def _is_full(self, line: Line, next_line: Line) -> bool:
     """Whether the text of a line continues in the next one."""
+    is_near = line.width >= self._full_width - 1
+    if is_near and _NUMERAL_ACROSS.match(
+      f"{line.body[-1:]}\n{next_line.body[:1]}"
+    ):
+      return True
     if (
       self._years_open
       and next_line.indent == 0
@@ -341,10 +366,7 @@ class PrintedEdition:
     if line.width >= self._full_width:
       return True
     # One short is a slip of the transcript as often as the end of an entry.
-    return (
-      line.width == self._full_width - 1
-      and DATE_CUE.match(next_line.body) is None
-    )
+    return is_near and DATE_CUE.match(next_line.body) is None
 
   def _find_next_opening(self, paragraphs: list[_Paragraph], index: int) -> str:
     """Returns how the next paragraph that is not indented opens: with its
@@ -413,11 +435,15 @@ class PrintedEdition:
     if previous.is_apparatus:
       return line.indent > paragraph[0].indent  # hanging indent
     # A first line that is indented alone.
-    return (
-      len(paragraph) == 1
-      and line.indent == 0
-      and previous.indent == 1
-      and 1 not in self._text_indents
+    if (
+      len(paragraph) > 1 or line.indent or previous.indent in self._text_indents
+    ):
+      return False
+    # Names of those whose lives follow have gaps between them.
+    return previous.indent == 1 or (
+      previous.indent in self._opening_indents
+      and "　" not in NOTE.sub("", previous.body)
+      and not self._is_title(previous)
     )
 
   def _is_title(self, line: Line) -> bool:
@@ -446,6 +472,8 @@ class PrintedEdition:
     elif kind == HEADING and level == 0:
       self._has_text_begun = False  # a file can hold several juan
     indent = first.indent
+    if kind == TEXT and self._opens_unindented(paragraph):
+      indent = 0
     if (
       kind == TEXT
       and indent == 1
@@ -456,6 +484,10 @@ class PrintedEdition:
       self._counts["marks between entries"] += 1
       indent = 0
     self._add_lines(paragraph.lines, kind, level, indent)
+
+  def _opens_unindented(self, paragraph: _Paragraph) -> bool:
+    """Whether only the first line of a paragraph is indented."""
+    return len(paragraph.lines) > 1 and paragraph.lines[1].indent == 0
 
   def _classify(
     self, paragraph: _Paragraph, next_opening: str
@@ -496,6 +528,13 @@ class PrintedEdition:
     if first.indent:
       if first.indent in self._text_indents and not is_ruler:
         return TEXT, 0
+      # An entry of one line where first lines are indented: 「四年春正月…」.
+      if (
+        first.indent in self._opening_indents
+        and num_characters > _MAX_RULER_WIDTH
+        and DATE_CUE.match(body)
+      ):
+        return TEXT, 0
       return HEADING, 1 + first.indent
     names_work = not self._has_text_begun and bool(
       self._title and self._title in body
@@ -527,6 +566,7 @@ class PrintedEdition:
       first.indent == 0
       or paragraph.is_spaced
       or first.indent in self._text_indents
+      or self._opens_unindented(paragraph)
       or len(paragraph.lines) > 2
     ):
       return TEXT, 0
@@ -558,7 +598,11 @@ class PrintedEdition:
           num_blanks = len(note)
           note = re.sub(r"[\s　]+", "", note)
           counts["blanks"] += num_blanks - len(note)
-          if HUMBLE_NAME.match(note):
+          if not len(assembly) and _CYCLIC_YEAR.match(note):
+            # The year of an entry, in small type at its head.
+            counts["years in small type"] += 1
+            assembly.add_unspaced(f"（{note}）")
+          elif HUMBLE_NAME.match(note):
             counts["names in small type that are text"] += 1
             assembly.add_unspaced(note)
           elif is_line_start and note_ends_line and assembly.has_notes:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from xml.parsers import expat
 
+from ctd_jax.texts.plain import match_year_heading
 from ctd_jax.texts.works import (
   HEADING,
   MISSING_CHARACTER,
@@ -55,6 +56,11 @@ _READING_ELEMENTS = frozenset(("rdg", "del", "sic", "reg", "abbr", "surplus"))
 # In <choice> these give way to the other member; alone they are the text.
 _CHOSEN = ("sic", "reg", "abbr")
 _MAX_GAP = 1000
+# Plain `when`: what ctd_jax guessed is in `when-iso`.
+_ISO_DATE = re.compile(r"-?\d{4}(?:-\d\d){0,2}\Z")
+_LINE_HYPHEN = re.compile(r"[A-Za-zſ]-\s*\Z")
+# EEBO/TCP marks the hyphen at the end of a printed line.
+_LINE_HYPHEN_GLYPH = "EOLhyphen"
 
 
 def is_tei(text: str) -> bool:
@@ -103,6 +109,7 @@ class _TeiReader:
     self._collected_place = Place(file.name, 1)
     self._is_in_text = False
     self._has_glyph_text = False
+    self._is_in_margin = False
     self._parser = expat.ParserCreate()
     self._parser.buffer_text = True
     self._parser.StartElementHandler = self._start
@@ -165,8 +172,11 @@ class _TeiReader:
       if name in ("gap", "g", "pb"):
         self._start_empty(name, attributes)
       return
+    if name == "date" and not len(self._assembly):
+      self._add_date(attributes)
     if name in ("note", "fw"):
       self._start_collecting("note" if name == "note" else "running head")
+      self._is_in_margin = attributes.get("place", "").startswith("marg")
     elif name in _READING_ELEMENTS and self._is_alternative(name):
       self._start_collecting("reading")
     elif _DIVISION.match(name):
@@ -223,7 +233,24 @@ class _TeiReader:
       self._counts["characters missing"] += count
       self._write(MISSING_CHARACTER * count)
     elif name == "g":
-      self._has_glyph_text = False
+      # What is read as nothing counts as read.
+      self._has_glyph_text = _LINE_HYPHEN_GLYPH in attributes.get("ref", "")
+      self._counts["hyphens at line ends"] += self._has_glyph_text
+
+  def _add_date(self, attributes: Mapping[str, str]) -> None:
+    """Adds the date that an editor gives for what follows."""
+    bounds = [
+      value
+      for key in ("when", "notBefore", "notAfter")
+      if _ISO_DATE.match(value := attributes.get(key, ""))
+    ]
+    # A range within one year is that year.
+    for length in (None, -3, -6):
+      shared = {value[:length] for value in bounds}
+      if len(shared) == 1 and _ISO_DATE.match(date := shared.pop()):
+        self._counts["dates in markup"] += 1
+        self._assembly.add_note(date, self._place, "date")
+        return
 
   def _start_collecting(self, kind: str) -> None:
     self._collecting.append((kind, len(self._elements)))
@@ -262,6 +289,9 @@ class _TeiReader:
     if text and not self._is_in_text:
       self.properties.setdefault(kind, text)
     elif text:
+      heading = self._is_in_margin and match_year_heading(text)
+      if kind == "note" and heading and heading.end == len(text):
+        kind = "date"
       self._counts["notes" if kind == "note" else f"{kind}s"] += 1
       self._assembly.add_note(text, self._collected_place, kind)
 
@@ -279,9 +309,21 @@ class _TeiReader:
       self._collected.append(text)
       return
     first_line = self._parser.CurrentLineNumber
-    for index, line in enumerate(text.split("\n")):
-      if index:
+    is_hyphenated = False
+    lines = text.split("\n")
+    for index, line in enumerate(lines):
+      if index and not is_hyphenated:
         self._assembly.add_spaced(" ")
+      if index and is_hyphenated:
+        line = line.lstrip()
+      is_hyphenated = (
+        index + 1 < len(lines)
+        and _LINE_HYPHEN.search(line) is not None
+        and lines[index + 1].lstrip()[:1].islower()
+      )
+      if is_hyphenated:
+        self._counts["hyphens at line ends"] += 1
+        line = line.rstrip()[:-1]
       if line.strip() and (not len(self._assembly) or index):
         self._assembly.start_line(
           Place(self._file.name, first_line + index, self._page)

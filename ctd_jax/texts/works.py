@@ -42,8 +42,8 @@ class SideNote:
   position: int  # how many characters of the entry's text come before it
   text: str  # the note without its marks
   place: Place  # where it begins
-  # `note`, `reading` (what a witness or the print has instead) or `running
-  # head`.
+  # `note`, `reading` (what a witness or the print has instead), `running head`,
+  # or `date`, an editor's date of what follows, 0969-05 or "A.D. 969".
   kind: str = "note"
 
 
@@ -102,6 +102,9 @@ class Work:
   properties: Mapping[str, str]
   entries: tuple[Entry, ...]  # in the order of print
   counts: Mapping[str, int]  # how much was taken out or changed, by kind
+  # How many letters and ideographs of the source are in `text`, `heading`,
+  # `apparatus`, `notes`, and in none of them, `dropped`.
+  characters: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
   @property
   def records(self) -> tuple[Entry, ...]:

@@ -255,19 +255,19 @@ def read_all_sections(
     for record, normalized in zip(records, texts, strict=True)
   ]
   if western.is_western(calendar):
-    sections = western.read_all_western_sections(records)
-  else:
-    sections = eras.mark_outside_stretches(
-      records,
-      [
-        section
-        for number, record in enumerate(records)
-        for section in section_reading.read_sections(
-          number, record.text, calendar, record.is_heading
-        )
-      ],
-      calendar,
+    sections = western.add_editors_dates(
+      records, western.read_all_western_sections(records), True
     )
+  else:
+    sections = [
+      section
+      for number, record in enumerate(records)
+      for section in section_reading.read_sections(
+        number, record.text, calendar, record.is_heading
+      )
+    ]
+    sections = western.add_editors_dates(records, sections, False)
+    sections = eras.mark_outside_stretches(records, sections, calendar)
   return [
     dataclasses.replace(
       section,

@@ -3,6 +3,8 @@
 import pathlib
 from collections.abc import Sequence
 
+from absl import flags
+
 from ctd_jax import texts
 from ctd_jax.chronology import reigns
 from ctd_jax.dating.chronicle import calendar, western
@@ -20,7 +22,9 @@ def list_records(work: Work) -> list[Entry]:
   return [entry for entry in work.entries if entry.kind != APPARATUS]
 
 
-def read_chronicle(path: pathlib.Path, unit: str) -> Work:
+def read_chronicle(
+  path: pathlib.Path, unit: str, columns: str | None = None
+) -> Work:
   """Returns the work that a file or folder holds, with its apparatus.
 
   Raises:
@@ -31,7 +35,7 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
   if not path.exists():
     raise FileNotFoundError(f"--input={path}: no such file or folder")
   try:
-    works = texts.read_works(path, unit=unit)
+    works = texts.read_works(path, unit=unit, columns=columns)
   except TextError as error:
     name = files.printable_name(path)
     location = "" if str(error).startswith(name) else f"{name}: "
@@ -53,6 +57,16 @@ def read_chronicle(path: pathlib.Path, unit: str) -> Work:
   return works[0]
 
 
+def define_columns_flag() -> None:
+  """Defines --columns, for tables."""
+  flags.DEFINE_string(
+    "columns",
+    None,
+    "Columns of a table (CSV, TSV) with the text, date and id of each record. "
+    "Default: those named so. Example: --columns=text=Entry,date=Year",
+  )
+
+
 def summarize_reading(work: Work) -> str:
   """Returns counts of what was read and left out, "tei, 3 records, ..."."""
   num_headings = sum(entry.is_heading for entry in work.entries)
@@ -70,7 +84,10 @@ def list_left_out(work: Work) -> list[Note]:
   """Returns counts of apparatus and notes, which are not read as records."""
   counts = {
     "apparatus": sum(entry.kind == APPARATUS for entry in work.entries),
-    "notes": sum(len(entry.notes) for entry in work.entries),
+    "notes": sum(
+      note.kind != "date" for entry in work.entries for note in entry.notes
+    ),
+    "dropped": work.characters.get("dropped", 0),
   }
   return [
     Note(f"note.left_out.{kind}", number=count)

@@ -292,11 +292,11 @@ _COMMON_YEAR = (
 )
 # 「（1597年）」, 「（丁酉，公元一五九七年）」, 「（前722年，己未）」.
 _NOTE = re.compile(
-  rf"[ \u3000]?[（(〔\[](?:(?P<pair>{_PAIR})[，、,/ ]?)?"
-  rf"(?:{_COMMON_YEAR}(?:[，、,/ ]?(?P<last_pair>{_PAIR}))?)?[）)〕\]]"
+  rf"[ \u3000]?[（(〔\[【](?:(?P<pair>{_PAIR})[，、,/ ]?)?"
+  rf"(?:{_COMMON_YEAR}(?:[，、,/ ]?(?P<last_pair>{_PAIR}))?)?[）)〕\]】]"
 )
-_CLOSING = "）)〕]"
-_OPENING = "（(〔["
+_CLOSING = "）)〕]】"
+_OPENING = "（(〔[【"
 _YEAR_PARTS = (DatePart.YEAR, DatePart.CYCLE)
 
 
@@ -304,7 +304,8 @@ def join_year_names(
   text: str, dates: Sequence[PrintedDate]
 ) -> list[PrintedDate]:
   """Returns the dates, with several names of one year as one date."""
-  joined: list[PrintedDate] = []
+  opening = _read_opening_note(text)
+  joined = [opening] if opening else []
   head = len(text) - len(text.lstrip(_OPENING + " \u3000○◎"))
   for date in dates:
     if joined and date.start < joined[-1].end:
@@ -315,6 +316,16 @@ def join_year_names(
       joined.append(date)
     joined[-1] = _read_note(joined[-1], text)
   return joined
+
+
+def _read_opening_note(text: str) -> PrintedDate | None:
+  """Returns the year that an editor set before a record, 「【己巳】」."""
+  # A number alone may be an item's.
+  note = _NOTE.match(text)
+  if not note or not (note["pair"] or note["era_year"] or "年" in note[0]):
+    return None
+  empty = PrintedDate(0, 0, DatePart.YEAR, DatePart.YEAR, YEAR, ())
+  return _read_note(empty, text)
 
 
 def _read_note(date: PrintedDate, text: str) -> PrintedDate:

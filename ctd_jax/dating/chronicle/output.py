@@ -112,6 +112,7 @@ class ChronicleSource:
   unit: str = chronicle_input.LINE  # of `chronicle_input.UNITS`
   # Year of the first record, such as "722 BCE", if known.
   first_year: str | None = None
+  columns: str | None = None  # of a table, see `texts.table`
   fixed: pathlib.Path | None = None  # table of corrections, see `fixed_dates`
 
 
@@ -161,7 +162,9 @@ def date_file(
   """
   check_formats(formats, bom)
   check_folder(out, formats, [*filter(None, (source.path, source.fixed))])
-  work = chronicle_input.read_chronicle(source.path, source.unit)
+  work = chronicle_input.read_chronicle(
+    source.path, source.unit, source.columns
+  )
   records = chronicle_input.list_records(work)
   calendar = chronicle_input.load_reigns(source.reigns, records)
   try:

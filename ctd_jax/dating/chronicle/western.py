@@ -5,6 +5,7 @@ Months are Julian to 4 October 1582 and Gregorian after; years begin on
 """
 
 import bisect
+import dataclasses
 import re
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -22,6 +23,7 @@ from ctd_jax.dating.chronicle.calendar import (
   Readings,
 )
 from ctd_jax.dating.chronicle.sections import (
+  COMMON_YEAR_STATEMENT,
   MONTH,
   NAMED,
   NO_DATE,
@@ -39,6 +41,7 @@ ERAS = COMMON_ERA, BEFORE_COMMON_ERA = ("CE", "BCE")
 # missing at both ends.
 MARGIN_YEARS = 10
 _MIN_BARE_YEAR = 100
+_PAIR = re.compile(sexagenary.PAIR_PATTERN)
 _NAME = re.compile(r"CE(?::(?P<first>.+?)\s*[-–/]\s*(?P<last>[^-–/]+))?")
 
 
@@ -155,7 +158,9 @@ def _find_opening_year(text: str) -> int | None:
     return heading.year
   for date in western_dates.find_western_dates(text):
     if date.year is not None:
-      return date.year if not text[: date.start].strip() else None
+      # 「【己巳，公元969年】」: the name of the year may come first.
+      before = _PAIR.sub("", text[: date.start])
+      return None if _WORD.search(before) else date.year
   return None
 
 
@@ -276,6 +281,52 @@ def read_western_sections(
     )
     for head, stop in zip(heads, stops, strict=True)
   ]
+
+
+_ISO_DATE = re.compile(r"(-?\d{4})(?:-(\d\d))?(?:-(\d\d))?\Z")
+
+
+def add_editors_dates(
+  records: Sequence[Entry], sections: Sequence[Section], is_western_text: bool
+) -> list[Section]:
+  """Returns sections with the dates of markup and margins as statements.
+
+  A date counts for the section that it stands in, unless that prints a year.
+  """
+  result = []
+  for section in sections:
+    for note in records[section.record].notes:
+      if note.kind == "date" and (
+        section.start <= note.position < section.stop
+        and not find_statement(section, "year", COMMON_YEAR_STATEMENT)
+      ):
+        section = _add_editors_date(section, note.text, is_western_text)
+    result.append(section)
+  return result
+
+
+def _add_editors_date(
+  section: Section, text: str, is_western_text: bool
+) -> Section:
+  iso = _ISO_DATE.match(text)
+  heading = None if iso else match_year_heading(text)
+  if not iso and not heading:
+    return section
+  year = int(iso[1]) if iso else heading.year
+  if not is_western_text:
+    statements = [(COMMON_YEAR_STATEMENT, year)]
+  else:
+    statements = [_state_year(year, True)]
+    printed = {name for name, *_ in section.statements}
+    if iso and iso[2] and not printed & {"month", "months"}:
+      statements.append(("month", int(iso[2])))
+      if iso[3] and "month day" not in printed:
+        statements.append(("month day", int(iso[3])))
+  return dataclasses.replace(
+    section,
+    kind=max(section.kind, NAMED if is_western_text else YEAR),
+    statements=(*statements, *section.statements),
+  )
 
 
 def _split_sentences(

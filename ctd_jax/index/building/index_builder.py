@@ -68,6 +68,7 @@ class BuildOptions:
   # Calendar as for `load_reigns`; None: the index's or data set's.
   reigns: str | None = None
   unit: str | None = None  # of plain text: line or paragraph
+  columns: str | None = None  # of a table, see `texts.table`
   hidden_splits: tuple[str, ...] = ()  # splits whose months must not be used
   data_dir: str | None = None  # folder of the built data sets
   # How works are dated.
@@ -106,7 +107,12 @@ def build_index(
   options = options or BuildOptions()
   requests = [
     sources.make_request(
-      folder, name, options.unit, options.hidden_splits, options.data_dir
+      folder,
+      name,
+      options.unit,
+      options.hidden_splits,
+      options.data_dir,
+      options.columns,
     )
     for name in names
   ]

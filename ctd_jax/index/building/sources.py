@@ -2,7 +2,7 @@
 
 chunqiutr/rebuilt   a built data set; each of its sources is a work
 beir:FOLDER         corpus.jsonl; `metadata.start` and `end` are optional
-PATH                a text or a folder: plain, Markdown, TEI, Kanripo
+PATH                a text or a folder: plain, Markdown, TEI, Kanripo, table
 """
 
 from __future__ import annotations
@@ -102,6 +102,7 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
   # moved.
   source: str
   unit: str | None = None  # of plain text: line or paragraph
+  columns: str | None = None  # of a table, see `texts.table`
   hidden_splits: tuple[str, ...] = ()  # their months must not be used
   data_dir: str | None = None  # None for TFDS's own
 
@@ -120,7 +121,7 @@ class SourceRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Returns the works of the source; errors name file and line."""
     path = self.find_path(folder)
     if self.kind == TEXTS:
-      works = _read_texts(path, self.unit)
+      works = _read_texts(path, self.unit, self.columns)
     elif self.kind == BEIR:
       works = _read_beir(path, self.hidden_splits)
     else:
@@ -134,6 +135,7 @@ def make_request(
   unit: str | None = None,
   hidden_splits: Iterable[str] = (),
   data_dir: str | os.PathLike | None = None,
+  columns: str | None = None,
 ) -> SourceRequest:
   """Returns the request for a data set, a BEIR folder, a file or a folder.
 
@@ -142,6 +144,7 @@ def make_request(
     unit: unit of plain text, "line" or "paragraph"; detected if None.
     hidden_splits: splits of a data set whose months must not be used.
     data_dir: folder of the built data sets; TFDS's own if None.
+    columns: columns of a table, see `texts.table`.
   """
   path = source.removeprefix(_BEIR_PREFIX)
   if path != source:
@@ -152,6 +155,7 @@ def make_request(
     kind=kind,
     source=source if kind == DATASET else shorten_path(folder, path),
     unit=unit,
+    columns=columns,
     hidden_splits=tuple(hidden_splits),
     data_dir=data_dir and os.path.abspath(os.path.expanduser(data_dir)),
   )
@@ -195,9 +199,11 @@ def read_requests(
   return works
 
 
-def _read_texts(path: pathlib.Path, unit: str | None) -> list[SourceWork]:
+def _read_texts(
+  path: pathlib.Path, unit: str | None, columns: str | None
+) -> list[SourceWork]:
   try:
-    works = texts.read_works(path, unit=unit)
+    works = texts.read_works(path, unit=unit, columns=columns)
   except TextError as error:
     name = files.printable_name(path)
     if str(error).startswith(name):
