@@ -300,6 +300,18 @@ class QuestionDates:
   notes: tuple[Note, ...]  # what was understood
 
 
+# Other names of the common era, of the same length.
+_COMMON_ERA = re.compile(
+  r"西[暦紀]|(?<!公)紀元(?=\s*前?\s*[\d一二三四五六七八九])"
+)
+_NUMBER = f"[0-9元正{''.join(numerals.UNIT_DIGITS)}十百廿卅]"
+# 「萬曆 十五 年 二 月」: parts of one date.
+_BLANK_IN_DATE = re.compile(
+  rf"(?<={_NUMBER})\s+(?=[年月日])|(?<=[年月])\s+(?=閏?\s?{_NUMBER}+\s?[月日])"
+  rf"|(?<=[\u3400-\u9fff])\s+(?={_NUMBER}+\s?年)"
+)
+
+
 def read_dates(
   text: str, months: CalendarMonths, printed_reigns: frozenset[int]
 ) -> QuestionDates:
@@ -387,6 +399,8 @@ def _read_dates(
 def _spell_out(text: str, notes: list[Note]) -> str:
   # 「五年春夏」 means 五年春至夏; 「四、五年」 and 「四年或五年」 mean
   # 四年至五年. The number of a day is dropped: an index knows months only.
+  text = _COMMON_ERA.sub("公元", text)
+  text = _BLANK_IN_DATE.sub("", text)
   text = _TWO_SEASONS.sub(r"\1至\2", text)
   text = _TWO_YEARS.sub(r"\1年至\2年", text)
   text = _EITHER_YEAR.sub("年至", text)

@@ -37,6 +37,7 @@ from ctd_jax.index.question_calendar import (
   format_years,
 )
 from ctd_jax.utils.notes import Note
+from ctd_jax.utils.unicode_text import normalize
 
 _ORDINAL = r"(?:\d{1,2}(?:st|nd|rd|th)?|[a-z]+(?:[-\s][a-z]+)?)"
 _DATE = re.compile(
@@ -161,7 +162,7 @@ class QuestionReader:
         f"intent {intent!r}: expected one of {', '.join(INTENTS)}"
       )
     _check_text(text)
-    stripped = " ".join(text.split())
+    stripped = " ".join(normalize(text).text.split())
     if intent == PASSAGE:
       return Question(text, PASSAGE, passage=text.strip())
     if intent is None and self._is_passage(stripped):
@@ -304,7 +305,7 @@ class QuestionReader:
 
 
 def _check_text(text: str) -> None:
-  if not text.strip():
+  if not normalize(text).text.strip():
     raise QuestionError(Note("problem.question.empty", forms=_EXAMPLES))
   if len(text) > MAX_PASSAGE:
     raise QuestionError(

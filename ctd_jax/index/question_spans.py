@@ -41,6 +41,10 @@ _CENTURY = re.compile(
   re.IGNORECASE,
 )
 _YEARS_PER_CENTURY = 100
+_DECADE = re.compile(
+  r"(?:[公西][元曆歷历])?\s*(?P<before>前)?\s*(?<![\d-])(?P<number>\d{1,3}0)"
+  r"\s?(?:年代|'?s(?![A-Za-z]))"
+)
 _BARE_YEAR = re.compile(r"\s*(\d{3,4})\s*")
 _WESTERN_MONTH = re.compile(
   r"\b(?:January|February|March|April|May|June|July|August|September|October"
@@ -75,6 +79,7 @@ def find_date_spans(text: str, months: CalendarMonths) -> list[DateSpan]:
   """Returns the dates without a regnal year, in order and disjoint."""
   spans: list[DateSpan] = []
   for find in (
+    _find_iso_dates,
     _find_western_dates,
     _find_centuries,
     _find_cyclic_years,
@@ -95,8 +100,7 @@ def _find_western_dates(
   """Yields dates of the common era, except years with 年 or an era."""
   bare_year = _BARE_YEAR.fullmatch(text)
   if bare_year:
-    year = int(bare_year[1])
-    yield _make_year(bare_year.start(1), bare_year.end(1), year, text, months)
+    yield _read_bare_year(bare_year, text, months)
     return
   years = western_dates.find_common_era_years(text)
   for date in (*western_dates.find_western_dates(text), *_find_months(text)):
@@ -115,6 +119,33 @@ def _find_western_dates(
       )
     ):
       yield _make_year(date.start, date.end, date.year, text, months)
+
+
+def _read_bare_year(
+  match: re.Match[str], text: str, months: CalendarMonths
+) -> DateSpan:
+  """Returns a number as a year CE, BCE, or either where it may be both."""
+  number = int(match[1])
+  spans = [
+    _make_year(*match.span(1), year, text, months)
+    for year in (number, 1 - number)
+    if year in months.years
+  ]
+  if not spans:
+    return _make_year(*match.span(1), number, text, months)
+  meanings = tuple(meaning for span in spans for meaning in span.meanings)
+  return spans[0]._replace(
+    meanings=meanings, year=spans[0].year if len(spans) == 1 else None
+  )
+
+
+def _find_iso_dates(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
+  """Yields "1831-01", "1830-12-25" and "-0476", of astronomical years."""
+  for date in western_dates.find_iso_dates(text):
+    if date.month is None:
+      yield _make_year(date.start, date.end, date.year, text, months)
+    else:
+      yield _read_month(date, text, months)
 
 
 def _find_months(text: str) -> Iterator[WesternDate]:
@@ -209,6 +240,18 @@ def _find_centuries(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
     lunations = np.flatnonzero(
       (years >= first) & (years < first + _YEARS_PER_CENTURY)
     )
+    found = _span_months(lunations, match[0], text, match.start(), months)
+    yield DateSpan(*match.span(), (Meaning(match[0], found),))
+
+  for match in _DECADE.finditer(text):
+    first = int(match["number"])
+    # Of the years before the common era the decade 680-689 BCE.
+    years = (
+      months.calendar.years
+      if not match["before"]
+      else (1 - months.calendar.years)
+    )
+    lunations = np.flatnonzero((years >= first) & (years < first + 10))
     found = _span_months(lunations, match[0], text, match.start(), months)
     yield DateSpan(*match.span(), (Meaning(match[0], found),))
 
