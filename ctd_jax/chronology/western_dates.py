@@ -141,11 +141,6 @@ _CHINESE_DATE = re.compile(
   rf"(?:\s{{0,4}}(?P<day>{NUMERAL_PATTERN})\s{{0,4}}[日號号])?)?"
 )
 _YEAR = re.compile(_YEAR_PATTERN)
-# A year alone has its sign: of "0476" the era is not said.
-_ISO_DATE = re.compile(
-  r"(?<![\w.:/-])(?:(?P<year>-?\d{4})-(?P<month>0[1-9]|1[0-2])"
-  r"(?:-(?P<day>0[1-9]|[12]\d|3[01]))?|(?P<lone>-\d{4}))(?![\w:/-])"
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -198,20 +193,6 @@ def find_western_dates(text: str) -> list[WesternDate]:
         dates.append(date)
         taken[date.start : date.end] = [True] * (date.end - date.start)
   return sorted(dates, key=lambda date: date.start)
-
-
-def find_iso_dates(text: str) -> list[WesternDate]:
-  """Returns dates as ISO 8601 and EDTF write them, in order."""
-  return [
-    WesternDate(
-      *match.span(),
-      int(match["year"] or match["lone"]),
-      match["month"] and int(match["month"]),
-      match["day"] and int(match["day"]),
-      has_era=True,
-    )
-    for match in _ISO_DATE.finditer(text)
-  ]
 
 
 def parse_roman_numeral(text: str) -> int:

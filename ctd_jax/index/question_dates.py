@@ -298,8 +298,10 @@ class QuestionDates:
   days: tuple[Day, ...]  # in order
   rest: str  # text with dates blanked, of the same length
   notes: tuple[Note, ...]  # what was understood
+  is_season_alone: bool = False  # whether all it says is a season of any year
 
 
+_SEASON_ALONE = re.compile("[春夏秋冬]")
 # Other names of the common era, of the same length.
 _COMMON_ERA = re.compile(
   r"西[暦紀]|(?<!公)紀元(?=\s*前?\s*[\d一二三四五六七八九])"
@@ -391,8 +393,14 @@ def _read_dates(
     " " if blank == " " else character
     for character, blank in zip(printed_text, blanks, strict=True)
   )
+  used_text = "".join(text[mention.start : mention.end] for mention in used)
   return QuestionDates(
-    tuple(readings), intervals, tuple(days), rest, tuple(notes)
+    tuple(readings),
+    intervals,
+    tuple(days),
+    rest,
+    tuple(notes),
+    bool(intervals) and _SEASON_ALONE.fullmatch(used_text) is not None,
   )
 
 

@@ -5,6 +5,7 @@ so the answer can say how it was understood. An ambiguous question is answered
 with all its meanings.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
@@ -215,6 +216,9 @@ class QuestionReader:
       rest, translations = translate_dates(rest, self._months.timeline)
       notes += translations
     dates = question_dates.read_dates(rest, self._months, self._printed_reigns)
+    if intent == WORDS and dates.is_season_alone:
+      # 「夏，公伐齊」 is a sentence of annals, and any summer is no time.
+      dates = dataclasses.replace(dates, intervals=(), notes=())
     words = phrases
     days = [rest[day.start : day.end] for day in dates.days]
     if intent != TIME:
