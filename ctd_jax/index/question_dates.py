@@ -307,10 +307,11 @@ _COMMON_ERA = re.compile(
   r"西[暦紀]|(?<!公)紀元(?=\s*前?\s*[\d一二三四五六七八九])"
 )
 _NUMBER = f"[0-9元正{''.join(numerals.UNIT_DIGITS)}十百廿卅]"
+_BLANK_BEFORE_YEAR = re.compile(rf"(?<=[\u3400-\u9fff])\s+(?={_NUMBER}+\s?年)")
 # 「萬曆 十五 年 二 月」: parts of one date.
 _BLANK_IN_DATE = re.compile(
   rf"(?<={_NUMBER})\s+(?=[年月日])|(?<=[年月])\s+(?=閏?\s?{_NUMBER}+\s?[月日])"
-  rf"|(?<=[\u3400-\u9fff])\s+(?={_NUMBER}+\s?年)"
+  rf"|(?<=閏)\s+(?={_NUMBER})"
 )
 
 
@@ -338,6 +339,15 @@ def _read_dates(
   text: str, months: CalendarMonths, printed_reigns: frozenset[int]
 ) -> QuestionDates:
   notes: list[Note] = []
+  # 「萬曆 十五年」; of 「王彌 五年」 the blank parts a word from a date.
+  names = dates.build_grammar(months.timeline).reigns
+
+  def join(match: re.Match[str]) -> str:
+    folded = fold_script(text[: match.start()])
+    is_reign = any(folded[-length:] in names for length in range(2, 6))
+    return "" if is_reign else match[0]
+
+  text = _BLANK_BEFORE_YEAR.sub(join, text)
   printed_text = _spell_out(text, notes)
   text = sections.fold_date_glyphs(printed_text)
   spans = question_spans.find_date_spans(text, months)
