@@ -32,6 +32,7 @@ from ctd_jax.index.manifest import (
 )
 from ctd_jax.utils import deadlines, files, notes
 from ctd_jax.utils.notes import Note
+from ctd_jax.utils.unicode_text import normalize
 
 # Variant glyphs that neither the conversion to one script nor
 # `chronology.glyphs` folds: 塩鐡 is 鹽鐵, 䘮 is 喪. The first of a group is the
@@ -115,7 +116,9 @@ def split_tokens(text: str) -> str:
   """Returns the tokens of a text between spaces, as FTS5 needs them."""
   return _BY_NUMBER.sub(
     lambda match: f"u{ord(match[0]):x}",
-    _SINGLE.sub(r" \g<0> ", fold_text(text).translate(_MISSING)),
+    _SINGLE.sub(
+      r" \g<0> ", fold_text(normalize(text).text).translate(_MISSING)
+    ),
   )
 
 
@@ -132,15 +135,25 @@ def make_match(words: Sequence[str], match_any: bool = False) -> str | None:
 
 def find_spans(words: Sequence[str], text: str) -> list[tuple[int, int]]:
   """Returns the positions of phrases in a text, in order, for highlights."""
-  folded = fold_text(text).casefold()
-  if len(folded) != len(text):  # as of ß: positions would move
-    folded = fold_text(text)
+  normalized = normalize(text)
+  usual = fold_text(normalized.text)
+  folded = usual.casefold()
+  if len(folded) != len(usual):  # as of ß: positions would move
+    folded = usual
   spans: set[tuple[int, int]] = set()
   for word in words:
-    tokens = _WORD.findall(_SINGLE.sub(r" \g<0> ", fold_text(word).casefold()))
+    tokens = _WORD.findall(
+      _SINGLE.sub(r" \g<0> ", fold_text(normalize(word).text).casefold())
+    )
     if tokens:
       pattern = r"[\W_]*".join(map(re.escape, tokens))
-      spans.update(match.span() for match in re.finditer(pattern, folded))
+      spans.update(
+        (
+          normalized.original(match.start()),
+          normalized.original(match.end()),
+        )
+        for match in re.finditer(pattern, folded)
+      )
   return sorted(spans)
 
 

@@ -298,6 +298,21 @@ class QuestionDates:
   days: tuple[Day, ...]  # in order
   rest: str  # text with dates blanked, of the same length
   notes: tuple[Note, ...]  # what was understood
+  is_season_alone: bool = False  # whether all it says is a season of any year
+
+
+_SEASON_ALONE = re.compile("[春夏秋冬]")
+# Other names of the common era, of the same length.
+_COMMON_ERA = re.compile(
+  r"西[暦紀]|(?<!公)紀元(?=\s*前?\s*[\d一二三四五六七八九])"
+)
+_NUMBER = f"[0-9元正{''.join(numerals.UNIT_DIGITS)}十百廿卅]"
+_BLANK_BEFORE_YEAR = re.compile(rf"(?<=[\u3400-\u9fff])\s+(?={_NUMBER}+\s?年)")
+# 「萬曆 十五 年 二 月」: parts of one date.
+_BLANK_IN_DATE = re.compile(
+  rf"(?<={_NUMBER})\s+(?=[年月日])|(?<=[年月])\s+(?=閏?\s?{_NUMBER}+\s?[月日])"
+  rf"|(?<=閏)\s+(?={_NUMBER})"
+)
 
 
 def read_dates(
@@ -324,6 +339,15 @@ def _read_dates(
   text: str, months: CalendarMonths, printed_reigns: frozenset[int]
 ) -> QuestionDates:
   notes: list[Note] = []
+  # 「萬曆 十五年」; of 「王彌 五年」 the blank parts a word from a date.
+  names = dates.build_grammar(months.timeline).reigns
+
+  def join(match: re.Match[str]) -> str:
+    folded = fold_script(text[: match.start()])
+    is_reign = any(folded[-length:] in names for length in range(2, 6))
+    return "" if is_reign else match[0]
+
+  text = _BLANK_BEFORE_YEAR.sub(join, text)
   printed_text = _spell_out(text, notes)
   text = sections.fold_date_glyphs(printed_text)
   spans = question_spans.find_date_spans(text, months)
@@ -379,14 +403,22 @@ def _read_dates(
     " " if blank == " " else character
     for character, blank in zip(printed_text, blanks, strict=True)
   )
+  used_text = "".join(text[mention.start : mention.end] for mention in used)
   return QuestionDates(
-    tuple(readings), intervals, tuple(days), rest, tuple(notes)
+    tuple(readings),
+    intervals,
+    tuple(days),
+    rest,
+    tuple(notes),
+    bool(intervals) and _SEASON_ALONE.fullmatch(used_text) is not None,
   )
 
 
 def _spell_out(text: str, notes: list[Note]) -> str:
   # 「五年春夏」 means 五年春至夏; 「四、五年」 and 「四年或五年」 mean
   # 四年至五年. The number of a day is dropped: an index knows months only.
+  text = _COMMON_ERA.sub("公元", text)
+  text = _BLANK_IN_DATE.sub("", text)
   text = _TWO_SEASONS.sub(r"\1至\2", text)
   text = _TWO_YEARS.sub(r"\1年至\2年", text)
   text = _EITHER_YEAR.sub("年至", text)

@@ -5,6 +5,7 @@ so the answer can say how it was understood. An ambiguous question is answered
 with all its meanings.
 """
 
+import dataclasses
 import re
 from collections.abc import Callable, Sequence
 
@@ -37,6 +38,7 @@ from ctd_jax.index.question_calendar import (
   format_years,
 )
 from ctd_jax.utils.notes import Note
+from ctd_jax.utils.unicode_text import normalize
 
 _ORDINAL = r"(?:\d{1,2}(?:st|nd|rd|th)?|[a-z]+(?:[-\s][a-z]+)?)"
 _DATE = re.compile(
@@ -161,7 +163,7 @@ class QuestionReader:
         f"intent {intent!r}: expected one of {', '.join(INTENTS)}"
       )
     _check_text(text)
-    stripped = " ".join(text.split())
+    stripped = " ".join(normalize(text).text.split())
     if intent == PASSAGE:
       return Question(text, PASSAGE, passage=text.strip())
     if intent is None and self._is_passage(stripped):
@@ -214,6 +216,9 @@ class QuestionReader:
       rest, translations = translate_dates(rest, self._months.timeline)
       notes += translations
     dates = question_dates.read_dates(rest, self._months, self._printed_reigns)
+    if intent == WORDS and dates.is_season_alone:
+      # 「夏，公伐齊」 is a sentence of annals, and any summer is no time.
+      dates = dataclasses.replace(dates, intervals=(), notes=())
     words = phrases
     days = [rest[day.start : day.end] for day in dates.days]
     if intent != TIME:
@@ -304,7 +309,7 @@ class QuestionReader:
 
 
 def _check_text(text: str) -> None:
-  if not text.strip():
+  if not normalize(text).text.strip():
     raise QuestionError(Note("problem.question.empty", forms=_EXAMPLES))
   if len(text) > MAX_PASSAGE:
     raise QuestionError(

@@ -26,7 +26,9 @@ from ctd_jax.chronology import (
 from ctd_jax.chronology.numerals import DateError, fold_script
 from ctd_jax.chronology.query_calendar import Months
 from ctd_jax.chronology.western_dates import WesternDate
+from ctd_jax.dating.chronicle import written_dates
 from ctd_jax.index.question_calendar import CalendarMonths, format_years
+from ctd_jax.utils import notes
 from ctd_jax.utils.notes import Note
 
 # Nothing but a reign comes before 「年間」.
@@ -41,6 +43,15 @@ _CENTURY = re.compile(
   re.IGNORECASE,
 )
 _YEARS_PER_CENTURY = 100
+# A year alone has its sign: of "0476" the era is not said.
+_ISO_DATE = re.compile(
+  r"(?<![\w.:/-])(?:(?P<year>-?\d{4})-(?P<month>0[1-9]|1[0-2])(?:-\d\d)?"
+  r"|-\d{4})(?![\w:/-])"
+)
+_DECADE = re.compile(
+  r"(?:[公西][元曆歷历])?\s*(?P<before>前)?\s*(?<![\d-])(?P<number>\d{1,3}0)"
+  r"\s?(?:年代|'?s(?![A-Za-z])(?:\s(?P<era>B\.?C\.?(?:E\.?)?|C\.?E\.?|A\.?D\.?))?)"
+)
 _BARE_YEAR = re.compile(r"\s*(\d{3,4})\s*")
 _WESTERN_MONTH = re.compile(
   r"\b(?:January|February|March|April|May|June|July|August|September|October"
@@ -75,6 +86,7 @@ def find_date_spans(text: str, months: CalendarMonths) -> list[DateSpan]:
   """Returns the dates without a regnal year, in order and disjoint."""
   spans: list[DateSpan] = []
   for find in (
+    _find_iso_dates,
     _find_western_dates,
     _find_centuries,
     _find_cyclic_years,
@@ -95,8 +107,7 @@ def _find_western_dates(
   """Yields dates of the common era, except years with 年 or an era."""
   bare_year = _BARE_YEAR.fullmatch(text)
   if bare_year:
-    year = int(bare_year[1])
-    yield _make_year(bare_year.start(1), bare_year.end(1), year, text, months)
+    yield from _read_bare_year(bare_year, text, months)
     return
   years = western_dates.find_common_era_years(text)
   for date in (*western_dates.find_western_dates(text), *_find_months(text)):
@@ -115,6 +126,40 @@ def _find_western_dates(
       )
     ):
       yield _make_year(date.start, date.end, date.year, text, months)
+
+
+def _read_bare_year(
+  match: re.Match[str], text: str, months: CalendarMonths
+) -> Iterator[DateSpan]:
+  """Yields a number as a year CE, BCE or both, if the calendar has them."""
+  number = int(match[1])
+  spans = [
+    _make_year(*match.span(1), year, text, months)
+    for year in (number, 1 - number)
+    if year in months.years
+  ]
+  if len(spans) > 1:
+    meanings = tuple(span.meanings[0] for span in spans)
+    yield spans[0]._replace(meanings=meanings, year=None)
+  else:
+    yield from spans
+
+
+def _find_iso_dates(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
+  """Yields "1831-01", "1830-12-25" and "-0476", of astronomical years."""
+  for match in _ISO_DATE.finditer(text):
+    start, end = match.span()
+    if match["month"] is None:
+      yield _make_year(start, end, int(match[0]), text, months)
+      continue
+    try:
+      is_named = written_dates.find_months(match[0], months.calendar)
+    except ValueError as error:
+      raise DateError(notes.of_error(error), text, start) from None
+    lunations = np.flatnonzero(is_named)
+    found = _span_months(lunations, match[0], text, start, months)
+    meaning = Meaning(match[0], found)
+    yield DateSpan(start, end, (meaning,), int(match["year"]), has_month=True)
 
 
 def _find_months(text: str) -> Iterator[WesternDate]:
@@ -209,6 +254,15 @@ def _find_centuries(text: str, months: CalendarMonths) -> Iterator[DateSpan]:
     lunations = np.flatnonzero(
       (years >= first) & (years < first + _YEARS_PER_CENTURY)
     )
+    found = _span_months(lunations, match[0], text, match.start(), months)
+    yield DateSpan(*match.span(), (Meaning(match[0], found),))
+
+  for match in _DECADE.finditer(text):
+    first = int(match["number"])
+    is_before = match["before"] or (match["era"] or "").startswith("B")
+    years = months.calendar.years
+    years = 1 - years if is_before else years
+    lunations = np.flatnonzero((years >= first) & (years < first + 10))
     found = _span_months(lunations, match[0], text, match.start(), months)
     yield DateSpan(*match.span(), (Meaning(match[0], found),))
 

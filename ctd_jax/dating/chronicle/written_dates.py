@@ -210,6 +210,10 @@ def _find_printed_months(
   text: str, calendar: Calendar
 ) -> Bool[np.ndarray, " K"]:
   """Returns which months a date has as a text writes it, 「隱公元年三月」."""
+  years = western_dates.find_common_era_years(text)
+  if [year[:2] for year in years] == [(0, len(text))]:  # 685 BCE
+    readings = calendar.readings
+    return readings.find_lunations(readings.years == years[0].year)
   # As the tables of dates write a leap month: 光熙1年8L月.
   text = _LEAP_LABEL.sub(r"閏\1", text)
   matches = list(dates.iterate_matches(fold_script(text), calendar.timeline))

@@ -1,0 +1,125 @@
+"""Questions and words as people write them."""
+
+import sqlite3
+import unicodedata
+
+import numpy as np
+import pytest
+
+from ctd_jax.chronology import reigns
+from ctd_jax.dating.chronicle import calendar as calendar_lib
+from ctd_jax.dating.chronicle import written_dates
+from ctd_jax.index import database
+from ctd_jax.index.question_calendar import WORDS
+from ctd_jax.index.question_reading import QuestionReader
+
+LU = calendar_lib.make_calendar(reigns.load_timeline("lu_release"))
+CHINA = calendar_lib.load_calendar("zh")
+LU_READER, CHINA_READER = QuestionReader(LU), QuestionReader(CHINA)
+
+
+def find_months(reader, text):
+  return [tuple(span[:2]) for span in reader.read(text).intervals]
+
+
+@pytest.mark.parametrize(
+  ("text", "same"),
+  [
+    ("西暦1587年", "1587 CE"),
+    ("紀元1587年", "1587 CE"),
+    ("西紀1069年", "1069 CE"),
+    ("西暦一〇六九年", "1069 CE"),
+    ("1587 年 2 月", "萬曆十五年二月"),
+    ("１５８７年２月", "萬曆十五年二月"),
+    ("萬曆 十五 年 二 月", "萬曆十五年二月"),
+    ("萬曆　十六年　閏 六 月", "萬曆十六年閏六月"),
+    ("萬\u200b曆十五年二月", "萬曆十五年二月"),
+    ("萬曆十五\u00ad年二月", "萬曆十五年二月"),
+    ("627", "627 CE"),
+    ("1580s", "1580年代"),
+    ("1580's", "1580年代"),
+    ("公元1580年代", "1580年代"),
+  ],
+)
+def test_forms_of_a_time_mean_the_same(text, same):
+  expected = find_months(CHINA_READER, same)
+  assert expected
+  assert find_months(CHINA_READER, text) == expected
+
+
+def test_a_blank_parts_words_from_dates():
+  question = CHINA_READER.read("王彌 永嘉 五年")
+  assert question.words == ("王彌",)
+  assert find_months(CHINA_READER, "永嘉五年 王彌") == [
+    tuple(span[:2]) for span in question.intervals
+  ]
+  plain = LU_READER.read("齊人 隱公三年")
+  assert plain.words == ("齊人",)
+  assert LU_READER.read("孔子 五年").words == ("孔子",)
+
+
+def test_decades_are_ten_years():
+  ((first, last),) = find_months(CHINA_READER, "1580s")
+  assert {*CHINA.years[first : last + 1]} == {*range(1580, 1590)}
+  ((first, last),) = find_months(LU_READER, "680s BCE")
+  assert {*LU.years[first : last + 1]} == {*range(-688, -678)}
+
+
+@pytest.mark.parametrize("text", ["1830-12-25", "1831-01", "1582-10-15"])
+def test_iso_dates_mean_what_corrections_mean(text):
+  months = np.flatnonzero(written_dates.find_months(text, CHINA))
+  expected = [(months[0], months[-1])]
+  assert find_months(CHINA_READER, text) == expected
+
+
+def test_years_before_the_common_era():
+  assert find_months(LU_READER, "-0684") == find_months(LU_READER, "685 BCE")
+  assert find_months(LU_READER, "685") == find_months(LU_READER, "685 BCE")
+  assert find_months(LU_READER, "-0684-05")
+  months = np.flatnonzero(written_dates.find_months("685 BCE", LU))
+  assert [(months[0], months[-1])] == find_months(LU_READER, "685 BCE")
+
+
+def test_a_number_outside_the_calendar_is_a_word():
+  # The released calendar lacks 627 BCE.
+  assert LU_READER.read("627").words == ("627",)
+
+
+@pytest.mark.parametrize(
+  "text", ["夏，公伐齊，納糾", "秋，大水，饑", "冬，公會齊侯，盟于柯"]
+)
+def test_a_season_alone_is_no_time_of_words(text):
+  question = LU_READER.read(text, WORDS)
+  assert not question.intervals
+  assert question.words
+
+
+@pytest.mark.parametrize(
+  ("word", "text", "printed"),
+  [
+    ("세종", unicodedata.normalize("NFD", "왕 세종 대왕"), None),
+    ("がく", "あか\u3099くや", "か\u3099く"),
+    ("ABC123", "前ＡＢＣ１２３後", "ＡＢＣ１２３"),
+    ("人子", "為⼈⼦者", "⼈⼦"),
+    ("Köln", "in Ko\u0308ln am", "Ko\u0308ln"),
+    ("chronicle", "a chro\u00adnicle of", "chro\u00adnicle"),
+    ("伐齊", "公伐\u200b齊納", "伐\u200b齊"),
+  ],
+)
+def test_words_are_found_in_every_encoding(word, text, printed):
+  connection = sqlite3.connect(":memory:")
+  connection.execute(
+    "CREATE VIRTUAL TABLE full_text USING fts5("
+    f"words, tokenize='{database.TOKENIZER}')"
+  )
+  connection.execute(
+    "INSERT INTO full_text VALUES (?)", [database.split_tokens(text)]
+  )
+  (is_found,) = connection.execute(
+    "SELECT count(*) FROM full_text WHERE full_text MATCH ?",
+    [database.make_match([word])],
+  ).fetchone()
+  assert is_found
+  ((start, end),) = database.find_spans([word], text)
+  printed = printed or unicodedata.normalize("NFD", word)
+  assert text[start:end] == printed
