@@ -121,13 +121,13 @@ def list_lacking(
 ) -> list[Note]:
   """Returns warnings of eras, headings and dates that the calendar lacks."""
   return [
-    *list_unknown_eras(records, calendar),
+    *list_unknown_eras(records, sections, calendar),
     *list_missing_dates(sections, records, calendar),
   ]
 
 
 def list_unknown_eras(
-  records: Sequence[Entry], calendar: Calendar
+  records: Sequence[Entry], sections: Sequence[Section], calendar: Calendar
 ) -> list[Note]:
   """Returns warnings of eras, rulers and headings that the calendar lacks."""
   mentions: dict[str, list[tuple[Entry, UnknownEra]]] = {}
@@ -154,7 +154,9 @@ def list_unknown_eras(
       Note("problem.warning.heading.one", name=heading, **names)
       if count == 1
       else Note("problem.warning.heading", name=heading, number=count, **names)
-      for heading, count in eras.list_other_headings(records, calendar).items()
+      for heading, count in eras.list_other_headings(
+        records, sections, calendar
+      ).items()
     ],
     "headings",
   )

@@ -5,6 +5,7 @@ in the installed tables are found before any year; unknown names only at the
 head of a record, where little but a date can stand.
 """
 
+import collections
 import dataclasses
 import difflib
 import functools
@@ -445,7 +446,11 @@ def _find_nearest(name: str, timeline: Timeline) -> tuple[str, ...]:
 # The annals of 周 are not of Qin and Han, whatever months they print. A stretch
 # of another time begins with a heading of another state (「周本紀」), a year of
 # a ruler or era of another time, or a year past the end of an era's table. It
-# ends with the heading, or where a reign of the calendar is printed.
+# ends with the heading, or where a reign of the calendar is printed. One that
+# begins inside a record may be quoted there, 「唐開元二年」, and ends with it.
+#
+# A heading is a guess: 「元帝紀」 is no annals of the Yuan where 元帝 is a
+# ruler of the calendar, nor is any chapter that prints the calendar's eras.
 #
 # Parallel states are not another time: the calendar of 曹魏 has the months of
 # 黃武.
@@ -457,18 +462,27 @@ def mark_outside_stretches(
   """Returns the sections, with those of another time marked."""
   marked = []
   stretch = _Stretch()
+  other_headings = _find_other_headings(records, sections, calendar)
   for section in sections:
     record = records[section.record]
+    if stretch.quoting_record not in (None, section.record):
+      stretch = _Stretch(known_year=stretch.year_before)
     if record.is_heading and not section.statements:
       # Another chapter, which may continue with the count of years.
       stretch = _Stretch(known_year=stretch.known_year)
-    if _find_other_heading(record, calendar) is not None:
+    if other_headings[section.record] is not None:
       stretch = _Stretch()
       is_other = True
     else:
       statement = _find_year(section)
       if statement is not None:
+        year_before, was_other = stretch.known_year, stretch.is_of_other_time
         stretch.read_year(statement, _is_of_other_time(statement, calendar))
+        if not stretch.is_of_other_time:
+          stretch.quoting_record = None
+        elif section.start > 0 and not was_other:
+          stretch.quoting_record = section.record
+          stretch.year_before = year_before
       is_other = stretch.is_of_other_time
     marked.append(dataclasses.replace(section, is_of_other_time=is_other))
   return marked
@@ -481,6 +495,9 @@ class _Stretch:
   is_of_other_time: bool = False
   known_year: int | None = None
   other_year: int | None = None
+  # Record inside which the stretch began, and the last year before it.
+  quoting_record: int | None = None
+  year_before: int | None = None
 
   def read_year(self, statement: DateStatement, is_of_other_time: bool) -> None:
     """Takes in the year at the head of a section."""
@@ -507,15 +524,34 @@ class _Stretch:
 
 
 def list_other_headings(
-  records: Sequence[Entry], calendar: Calendar
+  records: Sequence[Entry], sections: Sequence[Section], calendar: Calendar
 ) -> dict[str, int]:
   """Returns heading of a state of another time -> its number of records."""
   counts: dict[str, int] = {}
-  for record in records:
-    heading = _find_other_heading(record, calendar)
+  headings = _find_other_headings(records, sections, calendar)
+  for record, heading in zip(records, headings, strict=True):
     if heading is not None:
       counts[heading] = counts.get(heading, 0) + (not record.is_heading)
   return counts
+
+
+def _find_other_headings(
+  records: Sequence[Entry], sections: Sequence[Section], calendar: Calendar
+) -> list[str | None]:
+  """Returns the heading of another time's state over each record, or None."""
+  headings = [_find_other_heading(record, calendar) for record in records]
+  # Years of eras of the calendar, less those of other times.
+  own_years: collections.Counter[str | None] = collections.Counter()
+  for section in sections:
+    statement = _find_year(section)
+    if headings[section.record] is None or statement is None:
+      continue
+    kind, name, _ = statement
+    if _is_of_other_time(statement, calendar):
+      own_years[headings[section.record]] -= 1
+    elif kind == "year" and name is not None and not name.endswith(RANKS):
+      own_years[headings[section.record]] += 1
+  return [None if own_years[heading] > 0 else heading for heading in headings]
 
 
 def _find_year(section: Section) -> DateStatement | None:
@@ -567,6 +603,8 @@ def _names_other_state(
   if match is None:
     return None
   name = match["state"]
+  if match["emperor"] and name + "帝" in _list_rulers(timeline):
+    return False
   return name not in _list_states(timeline) and all(
     last < first_year or first > last_year
     for first, last in _index_states()[name]
@@ -577,7 +615,9 @@ def _names_other_state(
 def _heading_pattern() -> re.Pattern[str]:
   """Returns the pattern of a heading 「周本紀第四」, folded."""
   states = build_names_pattern(_index_states())
-  return re.compile(rf"[\W\d]*(?P<state>{states})[朝國]?[本帝]?[紀记]")
+  return re.compile(
+    rf"[\W\d]*(?P<state>{states})[朝國]?(?:本|(?P<emperor>帝))?[紀记]"
+  )
 
 
 @functools.cache
@@ -594,6 +634,16 @@ def _index_states() -> dict[str, tuple[tuple[int, int], ...]]:
     for name in calendar_tables.list_printed_names(era.polity):
       spans.setdefault(fold_script(name), set()).add(span)
   return {name: tuple(found) for name, found in spans.items()}
+
+
+@functools.lru_cache(maxsize=8)
+def _list_rulers(timeline: Timeline) -> frozenset[str]:
+  """Returns the folded names of the rulers of a timeline."""
+  return frozenset(
+    name
+    for state in ({reign.state for reign in timeline.reigns} - {""})
+    for name in calendar_tables.ruler_names(state).names
+  )
 
 
 @functools.lru_cache(maxsize=8)

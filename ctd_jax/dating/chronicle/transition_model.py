@@ -37,6 +37,10 @@ from ctd_jax.dating.chronicle.sections import (
 
 _PRIOR_SECTIONS = 20.0  # sections that the prior model is worth
 _MAX_STEP_MONTHS = 60  # what goes further was a jump
+# Moves out of the order that are no habit of a kind of section. One quoted date
+# may lead the path astray and back, and a text of days has so few seasons that
+# one jump among them would be one in twenty.
+_STRAY_MOVES = 2
 
 Chances = tuple[float, ...]  # one for each kind of section
 
@@ -133,13 +137,14 @@ def fit_transition_model(
   fitted = {name: [] for name in (*moves, "ratio")}
   for kind in range(NUM_KINDS):
     is_kind = kinds == kind
-    chances = {
-      name: (
-        (is_kind & is_move).sum() + _PRIOR_SECTIONS * getattr(model, name)[kind]
+    chances = {}
+    for name, is_move in moves.items():
+      count = (is_kind & is_move).sum()
+      if name in ("jump", "restart"):
+        count = max(count - _STRAY_MOVES, 0)
+      chances[name] = (count + _PRIOR_SECTIONS * getattr(model, name)[kind]) / (
+        is_kind.sum() + _PRIOR_SECTIONS
       )
-      / (is_kind.sum() + _PRIOR_SECTIONS)
-      for name, is_move in moves.items()
-    }
     # A step past the boundary is never ruled out.
     scale = (1 - model.slip[kind] - model.leave[kind] - 1e-3) / max(
       sum(chances.values()), 1e-9

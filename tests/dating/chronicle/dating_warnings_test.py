@@ -10,7 +10,7 @@ from tests.dating.chronicles import records_of
 def test_eras_of_other_calendars_are_named_with_their_polity():
   jin = calendar_lib.load_calendar("晉")
   lines = ["泰始二年春，大水。", "明洪武三年正月，地震。", "洪武四年，雨。"]
-  (warning,) = dating_warnings.list_unknown_eras(records_of(lines), jin)
+  (warning,) = dating_warnings.list_unknown_eras(records_of(lines), [], jin)
   assert str(warning).startswith(
     "洪武 is not in the calendar 晉 (2 times, first chronicle.txt:2): an era of"
   )
@@ -21,7 +21,7 @@ def test_eras_of_other_calendars_are_named_with_their_polity():
 def test_an_era_of_no_table_is_named_with_the_nearest():
   song = calendar_lib.load_calendar("宋")
   (warning,) = dating_warnings.list_unknown_eras(
-    records_of(["紹典三年春正月，大水。"]), song
+    records_of(["紹典三年春正月，大水。"]), [], song
   )
   assert "it is in no table; the nearest are" in str(warning)
   assert "紹興" in str(warning)

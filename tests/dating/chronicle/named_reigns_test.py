@@ -45,7 +45,9 @@ def test_rulers_that_a_calendar_lacks_are_named(polities, text, name):
   (era,) = eras.find_unknown_eras(text, calendar)
   assert era.name == name
   assert era.known or era.nearest
-  (warning,) = dating_warnings.list_unknown_eras(records_of([text]), calendar)
+  (warning,) = dating_warnings.list_unknown_eras(
+    records_of([text]), [], calendar
+  )
   assert str(warning).startswith(f"{name} is not in the calendar {polities}")
 
 

@@ -68,8 +68,9 @@ def test_years_past_the_end_of_a_table_are_outside():
 
 def test_headings_of_another_time_are_told(han):
   records = records_of(["武王即位。", "九年，祭于畢。"], ["周本紀"])
-  assert eras.list_other_headings(records, han) == {"周本紀": 2}
-  (warning,) = dating_warnings.list_unknown_eras(records, han)
+  sections = chronicle_dating.read_all_sections(records, han)
+  assert eras.list_other_headings(records, sections, han) == {"周本紀": 2}
+  (warning,) = dating_warnings.list_unknown_eras(records, sections, han)
   assert str(warning) == (
     "周本紀 belongs to a different time than the calendar 秦,西漢: 2 records "
     "are outside it"
