@@ -74,6 +74,15 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     ),
   },
   # Places of chronicles that are dated by their order; the system is the text.
+  # Published books and a gold of their printed heads.
+  "books": {
+    "mode": ("printed",),
+    "family": ("annals", "diary"),
+    "metric": (
+      *("sections", "sure", "right@sure", "right@unsure", "judged"),
+      *("lost", "seconds"),
+    ),
+  },
   "chronicles": {
     "track": runs.TRACKS,
     "mode": (
