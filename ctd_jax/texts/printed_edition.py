@@ -133,7 +133,7 @@ def read_printed_lines(
   """Returns the printed lines of a juan."""
   lines = []
   page = ""
-  is_collation = is_page_top = False
+  is_collation = opened_by_title = is_page_top = False
   for number, raw_line in enumerate(file.text.split("\n"), start=1):
     if raw_line.startswith("#"):
       count_head_line(raw_line, counts)
@@ -167,11 +167,14 @@ def read_printed_lines(
       width += (
         max(map(len, columns)) if len(columns) > 1 else (len(note) + 1) // 2
       )
+    if opened_by_title and SERIES_LINE.match(body):
+      # The next juan of the same file.
+      is_collation = opened_by_title = False
     lines.append(Line(place, indent, body, width, is_collation))
     if (
       indent and body.endswith(("考證", "考証")) and COLLATION_TITLE.match(body)
     ):
-      is_collation = True
+      is_collation = opened_by_title = True
   return _mark_repeated_pages(lines, counts)
 
 

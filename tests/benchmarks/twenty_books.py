@@ -346,9 +346,8 @@ def judge_book(
     section = int(np.searchsorted(starts, place, "right")) - 1
     if place - starts[section] < _MAX_HEAD and not rows[section].is_heading:
       # The last date of a head is its most precise.
-      if section not in truth_of or truth.day is not None:
-        if section in truth_of and truth_of[section].day is not None:
-          continue
+      known = truth_of.get(section)
+      if known is None or (known.day is None and truth.day is not None):
         truth_of[section] = truth
   verdicts: list[tuple[float, bool]] = []
   spans = dates.calendar.day_spans

@@ -250,6 +250,18 @@ def test_collation_and_pages_printed_twice_are_apparatus(tmp_path):
   assert not work.commentary().entries
 
 
+def test_a_juan_after_collation_in_the_same_file_is_text(tmp_path):
+  body = (
+    "元年春正月朔¶\n"
+    "　試年紀卷一上考證¶\n元年正月○監本誤某¶\n　試年紀卷一上考證¶\n"
+    "欽定四庫全書¶\n　試年紀卷一下¶\n二年春正月朔¶\n"
+    "　試年紀卷一下考證¶\n二年正月○監本誤某¶\n"
+  )
+  assert [
+    record.text for record in read_one(write_juan(tmp_path, body)).records
+  ] == ["元年春正月朔", "二年春正月朔"]
+
+
 def test_lives_have_the_line_of_names_as_heading(tmp_path):
   body = (
     "¶\n荀甲　子乙(孫/丙)　賈丁¶\n¶\n荀甲字文若某人也¶\n¶\n評曰善¶\n¶\n終¶\n"
