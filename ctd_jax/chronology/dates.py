@@ -426,6 +426,14 @@ _AFTER_LENGTH = re.compile("而|之喪|之後|之久|之期|之服|之中|以上
 # counts only where a clause begins.
 _AMBIGUOUS_DAY = re.compile("[已巳戌戍].|.[已己戍戊]|己未")
 _LABEL = re.compile(r"(?:^|[\s/¶])[經傳传]$")
+# A number of years after what is given or remitted is a length of time too:
+# 「賜復十年丁丑」. Before a month it may be the year of an entry,
+# 「振貸六年春正月」, unless it is 「復六年」, or 一年, which is no year's name.
+_LENGTH_OF_YEARS = re.compile(
+  "(?:[復复租賦稅課役給免蠲減除限糧餘踰逾凡筭算勘]|(?<!小)滿)$"
+)
+_YEARS_GRANTED = re.compile("(?<!天)[復复]$")
+_GAP = re.compile(_GAP_PATTERN)
 
 
 def season_of_month(month: int) -> str:
@@ -686,6 +694,7 @@ def iterate_date_cues(
   for match, cue in iterate_matches(
     folded_text, timeline or reigns.load_timeline("lu")
   ):
+    cue = _drop_length_of_years(match, cue, folded_text)
     if match["common_year"]:
       if not with_common_years:
         continue
@@ -696,6 +705,29 @@ def iterate_date_cues(
     elif not _is_date(match, cue, folded_text, is_punctuated):
       continue
     yield cue
+
+
+def _drop_length_of_years(
+  match: re.Match[str], cue: DateCue, folded: str
+) -> DateCue:
+  """Returns a cue without a number of years that is a length of time."""
+  before = folded[max(0, cue.start - 2) : cue.start]
+  if (
+    cue.reign
+    or cue.year is None
+    or cue.year_cycle
+    or match["year"] == "元"
+    or not _LENGTH_OF_YEARS.search(before)
+  ):
+    return cue
+  if cue.season or cue.month:
+    is_length = cue.year == 1 or _YEARS_GRANTED.search(before)
+  else:
+    is_length = cue.day is not None
+  if not is_length:
+    return cue
+  start = _GAP.match(folded, match.end("year") + 1).end()
+  return dataclasses.replace(cue, start=start, year=None)
 
 
 # Reigns as a text prints them: by a name that others share, and a state.

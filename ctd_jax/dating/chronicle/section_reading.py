@@ -187,7 +187,9 @@ _WIDTH_OF_ORDER_OF_YEAR = 2  # before a year in a life, or 「二年春正月」
 _WIDTH_AFTER = 4
 _NAMES_YEAR = re.compile("[稱為改號復是謂]$")
 _REFERENCE_AFTER_DAY = re.compile(
-  "[日之]?(?:詔書|赦[書令]|[敕勅制]書|指揮|詔旨|以[前後后來来上]"
+  "[日之]?(?:詔書|赦[書令]|[敕勅制]書|指揮|詔旨|以[後后來来]"
+  # 「庚子以前桂管觀察使」 is the former commissioner.
+  "|以[前上](?:[，、。；：者所言事犯罪逋欠斷應未]|$)"
   "|[歲嵗年科榜])|之[夜日變变]"
 )
 _LENGTH_AFTER_MONTH = re.compile(
