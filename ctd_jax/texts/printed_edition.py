@@ -215,6 +215,23 @@ def find_full_width(lines: list[Line]) -> int:
   return max(counts, key=lambda width: (counts[width], width))
 
 
+def _find_own_width(juan: list[Line], work_width: int) -> int:
+  """Returns the width of a full line in a juan, the work's if unclear."""
+  # A file of another edition may be printed narrower than the others. Verses
+  # leave room too, but their headings and prefaces do not.
+  lines = [line for line in juan if line.body]
+  width = find_full_width(lines)
+  num_full = sum(line.width == width for line in lines)
+  num_wider = sum(line.width > width for line in lines)
+  is_clear = (
+    width >= _WIDE_SHARE * work_width
+    and num_full >= _OWN_SHARE * len(lines)
+    and num_wider <= (1 - _WIDE_QUANTILE) * len(lines)
+  )
+  return min(width, work_width) if is_clear else work_width
+
+
+_OWN_SHARE = 0.4
 _MIN_LINES_OF_INDENT = 6
 _RUN_SHARE = 0.3
 _YEAR_SHARE = 0.3
@@ -253,7 +270,7 @@ class PrintedEdition:
     self._entry_list = entry_list
     self._counts = entry_list.counts
     lines = [line for juan in juans for line in juan if line.body]
-    self._full_width = find_full_width(lines)
+    self._work_width = self._full_width = find_full_width(lines)
     self._opening_indents = self._find_opening_indents()
     self._work_text_indents = self._find_text_indents(juans)
     self._text_indents: frozenset[int] = frozenset()
@@ -342,6 +359,7 @@ class PrintedEdition:
     for juan in self._juans:
       self._entry_list.close_headings()
       self._has_text_begun = False
+      self._full_width = _find_own_width(juan, self._work_width)
       text_indents = self._work_text_indents | self._find_text_indents([juan])
       self._text_indents = frozenset(
         indent for indent, is_text in text_indents.items() if is_text

@@ -73,8 +73,10 @@ def test_an_indented_entry_of_one_line_is_text(tmp_path):
   ("end", "start"),
   [("二十", "一年正月"), ("廿", "三年春二月"), ("三", "十年正月")],
 )
-@pytest.mark.parametrize("others", [0, 3])
-def test_a_numeral_over_a_page_break_is_one(tmp_path, end, start, others):
+@pytest.mark.parametrize(("others", "wider"), [(0, 0), (3, 1), (3, 4)])
+def test_a_numeral_over_a_page_break_is_one(
+  tmp_path, end, start, others, wider
+):
   folder = tmp_path / "KR9z0009"
   width = 20
   line = "王立為皇太子大赦天下帝居諒闇委政宰輔遣使".ljust(width, "某")[:width]
@@ -86,12 +88,29 @@ def test_a_numeral_over_a_page_break_is_one(tmp_path, end, start, others):
     opening = f"{'二三四'[number]}年春正月大赦"
     read(
       folder,
-      print_lines(*([opening, line + "某"] * 12)),
+      print_lines(*([opening, line + "某" * wider] * 12)),
       f"KR9z0009_{number + 2:03}.txt",
     )
   read(folder, text, "KR9z0009_001.txt")
   work = texts.read_works(folder)[0]
   assert any(end + start in record.text for record in work.records)
+
+
+def test_lines_join_whatever_the_width_of_other_files(tmp_path):
+  narrow = ["".ljust(18, "王"), "".ljust(18, "侯"), "止"]
+  for number, width in enumerate((18, 24, 24), start=1):
+    lines = narrow if width == 18 else ["某" * width] * 40
+    read(tmp_path / "KR9z0009", print_lines(*lines), f"KR9z0009_00{number}.txt")
+  work = texts.read_works(tmp_path / "KR9z0009")[0]
+  assert work.records[0].text == "".join(narrow)
+
+
+def test_a_file_of_verses_stays_lines(tmp_path):
+  verses = ["王侯將相寧有種乎", "天下大勢分久必合"] * 6
+  for number, lines in enumerate((["某" * 20] * 9, verses), start=1):
+    read(tmp_path / "KR9z0009", print_lines(*lines), f"KR9z0009_00{number}.txt")
+  work = texts.read_works(tmp_path / "KR9z0009")[0]
+  assert [record.text for record in work.records][1:] == verses
 
 
 @pytest.mark.parametrize(
