@@ -37,9 +37,11 @@ _MISPRINTED_DAY = re.compile(
   "|[甲丙庚壬][戍戊]|戊[戍戊]"
 )
 # In a text without punctuation 「之」 ends a clause before a year with season
-# and month, 「討之二年春正月」; it names a ruler in 「簡之元年」.
-_PARTICLE_BEFORE_YEAR = re.compile(
-  rf"[之其](?=(?:元|{numerals.NUMERAL_PATTERN})年[春夏秋冬]"
+# and month, 「討之二年春正月」, and so does a title that is given, 「立爲皇太子」;
+# they name a ruler in 「簡之元年」 and 「晉文公三年」.
+_END_BEFORE_YEAR = re.compile(
+  rf"(?:[之其]|[為爲封稱號立]\w{{0,4}}[王公侯伯子帝])"
+  rf"(?=(?:元|{numerals.NUMERAL_PATTERN})年[春夏秋冬]"
   rf"(?:正|{numerals.NUMERAL_PATTERN})月)"
 )
 _BARE_YEAR = re.compile(
@@ -62,9 +64,9 @@ _DAY_OF_MONTH = re.compile(
 
 def find_printed_dates(text: str, calendar: Calendar) -> list[PrintedDate]:
   """Returns possible dates in a record of folded glyphs, in order."""
-  clauses = (
-    text if is_punctuated(text) else _PARTICLE_BEFORE_YEAR.sub("\u3000", text)
-  )
+  clauses = text
+  if not is_punctuated(text):
+    clauses = _END_BEFORE_YEAR.sub(lambda end: f"{end[0][:-1]}\u3000", text)
   dates = [
     date
     for cue in dates_lib.name_printed_reigns(
