@@ -12,7 +12,7 @@ def read_heads(line, reigns):
     records_of([line]), chronicle_input.load_reigns(reigns)
   )
   return [
-    (line[section.start : section.date_end], section.statements[0])
+    (line[section.start : section.date_end], section.statements[:1])
     for section in sections
   ]
 
@@ -29,3 +29,47 @@ def test_a_title_that_is_given_ends_before_a_year(title):
 def test_a_year_of_another_ruler_opens_nothing():
   line = "太和二十一年正月丙申論晉文公三年夏四月事"
   assert len(read_heads(line, "北魏")) == 1
+
+
+@pytest.mark.parametrize(
+  ("line", "reigns", "year"),
+  [
+    # A birth dates nothing, but names the era.
+    (
+      "世宗諱恪有娠太和七年閏四月生帝於平城宫二十一年正月丙申立爲皇太子",
+      "北魏",
+      ("year", "太和", 21),
+    ),
+    (
+      "延昌元年十月乙亥立爲皇太子四年春正月丁巳即位",
+      "北魏",
+      ("year", "延昌", 4),
+    ),
+    (
+      "母孝端萬曆十年八月生四十三年夏五月己酉薊州男子入宮",
+      "明",
+      ("year", "萬曆", 43),
+    ),
+    # The month of that year lacks the day.
+    ("延昌元年十月乙亥立爲皇太子四年春正月丙子即位", "北魏", ("year", None, 4)),
+    # Without a day nothing fits; a smaller number is another count.
+    ("延昌元年十月乙亥立爲皇太子四年春正月即位", "北魏", ("year", None, 4)),
+    ("太和七年正月庚申行幸五年春正月丙申大赦", "北魏", ("year", None, 5)),
+  ],
+)
+def test_a_bare_year_that_fits_is_of_the_era_before_it(line, reigns, year):
+  assert read_heads(line, reigns)[-1][1] == (year,)
+
+
+@pytest.mark.slow
+def test_a_printed_year_that_fits_outweighs_the_order():
+  lines = [
+    "世宗母曰高夫人有娠太和七年閏四月生帝於平城宫二十一年正月丙申立爲皇太子"
+    "二十三年夏四月丁巳即皇帝位大赦",
+    "六月乙卯分遣侍臣巡行郡國",
+  ]
+  dates = chronicle_dating.date_records(
+    records_of(lines), chronicle_input.load_reigns("北魏")
+  )
+  years = [dates.calendar.years[month] for month in dates.months[:, 0].tolist()]
+  assert years[-3:] == [497, 499, 499]

@@ -37,8 +37,8 @@ _MISPRINTED_DAY = re.compile(
   "|[甲丙庚壬][戍戊]|戊[戍戊]"
 )
 # In a text without punctuation 「之」 ends a clause before a year with season
-# and month, 「討之二年春正月」, and so does a title that is given, 「立爲皇太子」;
-# they name a ruler in 「簡之元年」 and 「晉文公三年」.
+# and month, 「討之二年春正月」, and so does a title that is given,
+# 「立爲皇太子」; they name a ruler in 「簡之元年」 and 「晉文公三年」.
 _END_BEFORE_YEAR = re.compile(
   rf"(?:[之其]|[為爲封稱號立]\w{{0,4}}[王公侯伯子帝])"
   rf"(?=(?:元|{numerals.NUMERAL_PATTERN})年[春夏秋冬]"

@@ -8,11 +8,15 @@ import dataclasses
 import re
 from collections.abc import Sequence
 
+import numpy as np
+
 from ctd_jax.chronology import numerals, sexagenary
 from ctd_jax.chronology.dates import SEASONS
+from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.sections import (
   COMMON_YEAR_STATEMENT,
   DAY,
+  DAY_STATEMENTS,
   MONTH,
   MONTH_DAY_STATEMENT,
   NAMED,
@@ -20,6 +24,7 @@ from ctd_jax.dating.chronicle.sections import (
   SEASON,
   YEAR,
   DatePart,
+  DateStatement,
   PrintedDate,
   SectionDraft,
   is_blank,
@@ -145,6 +150,69 @@ def resolve_relative_years(drafts: Sequence[SectionDraft]) -> None:
       draft.statements.insert(0, ("year", reign, year))
     elif draft.kind >= YEAR:
       year = 0
+
+
+def name_fitting_years(
+  drafts: Sequence[SectionDraft],
+  dates: Sequence[PrintedDate],
+  calendar: Calendar,
+) -> None:
+  """Names bare years of a record that fit the era printed before them.
+
+  A life tells 「太和七年閏四月生，二十一年正月丙申立」: where the month of that
+  year has the day, it is a year of that era, and the order says less.
+  """
+  named = [
+    date.start
+    for date in dates
+    if date.kind == NAMED and date.last_part >= DatePart.MONTH
+  ]
+  if not named or calendar.readings.day_spans is None:
+    return
+  statements = {date.start: date.statements[0] for date in dates}
+  starts = iter([*named, np.inf])
+  start, last = next(starts), None
+  for draft in drafts:
+    while start < draft.start:
+      last, start = statements[start], next(starts)
+    if draft.kind != YEAR or last is None:
+      continue
+    year = draft.statements[0]
+    if (
+      last[0] == year[0] == "year"
+      and last[2] < year[2]
+      and _has_day(calendar, last[1], year[2], draft.statements)
+    ):
+      last = draft.statements[0] = ("year", last[1], year[2])
+      draft.kind = NAMED
+
+
+def _has_day(
+  calendar: Calendar,
+  reign: str,
+  year: int,
+  statements: Sequence[DateStatement],
+) -> bool:
+  """Returns whether the month of a year that is printed has its day."""
+  months = [s for s in statements if s[0] in ("month", "leap")]
+  days = [values[0] for name, *values in statements if name in DAY_STATEMENTS]
+  if not months or not days:
+    return False
+  (name, month), members = months[0], calendar.memberships
+  readings = calendar.readings.take(
+    members.readings[
+      (members.regnal_years == year)
+      & np.isin(members.reigns, calendar.find_reigns(reign))
+    ]
+  )
+  first, length = readings.day_spans.T
+  past = (days[0] - sexagenary.cyclic_index_of_day(first)) % (
+    sexagenary.CYCLE_LENGTH
+  )
+  is_month = (readings.is_leap == (name == "leap")) & (
+    readings.have_number(month) if month else True
+  )
+  return bool((is_month & (past < length)).any())
 
 
 # Numbers are lengths of time more often than dates: they count after a month,
