@@ -77,7 +77,7 @@ VOCABULARIES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
   # Published books and a gold of their printed heads.
   "books": {
     "mode": ("printed",),
-    "family": ("annals", "diary"),
+    "family": ("annals", "diary", "gazetteer", "table"),
     "metric": (
       *("sections", "sure", "right@sure", "right@unsure", "judged"),
       *("lost", "seconds"),

@@ -25,6 +25,8 @@ _STEMS, _BRANCHES = "甲乙丙丁戊己庚辛壬癸", "子丑寅卯辰巳午未�
 _DAY = re.compile(
   r"([甲乙丙丁戊己已巳庚辛壬癸])([子丑寅卯夘辰巳已己午未申酉戌戍亥])"
 )
+# In 689-700 the year began two months before the month called 一月.
+_FIRST_OF_ZHOU = -2
 _EPOCH_OF_CYCLE = 11  # (Julian day number - 11) % 60 is 0 on 甲子
 _SEASON = r"[春夏秋冬]"
 _PAUSE = r"[，、．。‧\s]?"
@@ -158,14 +160,16 @@ def parse_day(text: str, position: int) -> int | None:
 
 
 @functools.cache
-def _read_dila_rows(outside: pathlib.Path) -> tuple[dict[str, str], ...]:
-  path = outside / "dila_time" / "zh.tsv"
+def _read_dila_rows(
+  outside: pathlib.Path, language: str
+) -> tuple[dict[str, str], ...]:
+  path = outside / "dila_time" / f"{language}.tsv"
   with path.open(encoding="utf-8", newline="") as file:
     return tuple(csv.DictReader(file, delimiter="\t"))
 
 
 def read_dila_months(
-  outside: pathlib.Path, dynasties: Sequence[str]
+  outside: pathlib.Path, dynasties: Sequence[str], language: str = "zh"
 ) -> tuple[MonthTable, EraYears]:
   """Returns months, and (era, regnal year) -> astronomical years, ascending.
 
@@ -174,6 +178,7 @@ def read_dila_months(
   Args:
     outside: folder of texts and calendars from outside.
     dynasties: as DILA calls them.
+    language: of its table.
   """
   # A month of two eras is two rows: the longer one has its length. Of two
   # dynasties that of the first counts.
@@ -181,7 +186,9 @@ def read_dila_months(
   names: dict[tuple[int, int, bool], Month] = {}
   years: dict[tuple[str, int], set[int]] = collections.defaultdict(set)
   rows = [
-    row for row in _read_dila_rows(outside) if row["dynasty"] in dynasties
+    row
+    for row in _read_dila_rows(outside, language)
+    if row["dynasty"] in dynasties
   ]
   for row in sorted(rows, key=lambda row: dynasties.index(row["dynasty"])):
     number, first = int(row["month"]), int(row["first_jdn"])
@@ -190,7 +197,7 @@ def read_dila_months(
     day = first - round((number - 1) * 29.53) + 120
     year = int((day - 1721057.5) // 365.25)
     # Until 104 BCE the year began with the tenth month.
-    year += number >= 10 and first < 1683431
+    year += number >= 10 and first < 1683490
     month = Month(year, number, row["leap"] != "0", first)
     if names.setdefault(month[:3], month) == month:
       length = int(row["last_jdn"]) - first + 1
@@ -298,6 +305,10 @@ def _find_months(
       continue
     is_leap = bool(match["leap"])
     number = parse_numeral(match["number"] or "")
+    if match["number"] == "一" and table.find_month(
+      year, _FIRST_OF_ZHOU, False
+    ):
+      number = _FIRST_OF_ZHOU
     day = parse_day(text, last + (after in _SENTENCE_END[:1] and is_punctuated))
     has_day = day is not None
     weight = 3 if at_start or match["season"] or has_day or is_leap else 1
