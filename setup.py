@@ -110,6 +110,7 @@ EXTRAS_REQUIRE = {
     "nbformat>=5.10,<6",  # reads the notebooks
     "nltk>=3.9,<4",  # the other Pk that ours is compared with
     "openai>=3.50,<4",  # as in llm
+    "openpyxl>=3.1,<4",  # as in xlsx
     "packaging>=24,<27",  # reads requirements, to compare them with the locks
     "playwright>=1.50,<2",  # drives a browser that is installed
     "plotly>=6.5,<8",  # as in web
@@ -137,6 +138,7 @@ EXTRAS_REQUIRE = {
     "starlette>=1,<2",  # requests and responses below FastAPI
     "uvicorn>=0.37,<1",  # the server
   ],
+  "xlsx": ["openpyxl>=3.1,<4"],  # workbooks as texts and tables of dates
   "wandb": ["wandb>=0.19,<1"],  # Weights & Biases beside TensorBoard
   # The tables that data/calendars is made from; corrections.tsv is of this
   # release. Not needed to read them.

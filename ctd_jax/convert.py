@@ -15,8 +15,9 @@ calendars in the order of --calendars, then those of the longest-lived state.
 Contradictions are a day that the month does not have, an era that had not
 begun, and the like.
 
-A table is CSV, or TSV if its name ends in .tsv. Its rows and columns stay as
-they are. New columns, named after the column of dates, follow them:
+A table is CSV (with commas or semicolons), TSV, or the first sheet of an XLSX
+workbook (extra [xlsx]). Its rows and columns stay as they are. New columns,
+named after the column of dates, follow them:
 
   date_name ... date_sexagenary_day   the first reading and its parts
   date_not_before, date_not_after     first and last day, Gregorian calendar;
@@ -34,6 +35,7 @@ error.
 
 import collections
 import csv
+import io
 import json
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -43,6 +45,7 @@ from absl import flags
 from ctd_jax.chronology import date_readings, sexagenary
 from ctd_jax.chronology.date_readings import DateReader, DateReading
 from ctd_jax.chronology.numerals import DateError
+from ctd_jax.texts import table
 from ctd_jax.utils import command_line, files, output
 from ctd_jax.utils.notes import Note
 
@@ -71,7 +74,6 @@ COLUMNS = (
   "others",
   "unread",
 )
-_DELIMITERS = {".csv": ",", ".tsv": "\t"}
 _MARK = "\ufeff"  # some spreadsheets need it, and so write it
 
 
@@ -91,7 +93,8 @@ def main(arguments: Sequence[str]) -> int:
   reader = date_readings.load_reader(",".join(values.calendars))
   if values.input is not None:
     path = pathlib.Path(values.input).expanduser()
-    out = values.out or f"{path.stem}_converted{path.suffix}"
+    suffix = ".tsv" if path.suffix.lower() == ".tsv" else ".csv"
+    out = values.out or f"{path.stem}_converted{suffix}"
     print(
       convert_table(
         path, values.column or "date", pathlib.Path(out).expanduser(), reader
@@ -185,29 +188,34 @@ def convert_table(
     FileNotFoundError: if there is no such table.
     ValueError: if it cannot be read, or lacks the column; nothing is written.
   """
-  delimiter = _DELIMITERS.get(path.suffix.lower())
-  if delimiter is None:
+  suffix = path.suffix.lower()
+  if suffix not in table.TABLE_SUFFIXES:
     raise ValueError(
-      f"{path}: expected a table that ends in {' or '.join(_DELIMITERS)}"
+      f"{path}: expected a table that ends in {', '.join(table.TABLE_SUFFIXES)}"
     )
+  if out.suffix.lower() == table.WORKBOOK_SUFFIX:
+    raise ValueError(f"--out={out}: the new table is CSV or TSV")
   if out.exists() and out.samefile(path):
     raise ValueError(f"--out={out} is the input; choose another file")
   counts = collections.Counter()
   try:
+    if suffix == table.WORKBOOK_SUFFIX:
+      text, mark = table.read_workbook(path), ""
+    else:
+      with path.open(encoding="utf-8", newline="") as file:
+        text = file.read()
+      mark = text[:1] * text.startswith(_MARK)
+    text = text.removeprefix(mark)
+    delimiter = table.find_separator(text)
+    rows = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)
     with (
-      path.open(encoding="utf-8", newline="") as file,
       files.atomic_path(out) as temporary,
       temporary.open("w", encoding="utf-8", newline="") as target,
     ):
-      mark = file.read(1)
-      if mark == _MARK:
-        target.write(mark)
-      else:
-        file.seek(0)
-      rows = csv.reader(file, delimiter=delimiter)
+      target.write(mark)
       writer = csv.writer(
         target,
-        delimiter=_DELIMITERS.get(out.suffix.lower(), delimiter),
+        delimiter="\t" if out.suffix.lower() == ".tsv" else ",",
         lineterminator="\n",
       )
       writer.writerows(_convert_rows(path, rows, column, reader, counts))
@@ -297,7 +305,9 @@ def _convert_cell(text: str, reader: DateReader) -> tuple[list[str], list[str]]:
 
 if __name__ == "__main__":
   flags.DEFINE_string(
-    "input", None, "Table to convert, CSV or TSV. Example: --input=table.csv"
+    "input",
+    None,
+    "Table to convert: CSV, TSV or XLSX. Example: --input=table.csv",
   )
   flags.DEFINE_string(
     "column",

@@ -3,8 +3,8 @@
   python -m ctd_jax.date --input=chronicle.txt --reigns=宋 --out=dated
 
 --input is a text or a folder that holds one: plain text (one record per line,
-or per paragraph with --unit=paragraph), Markdown, TEI, Kanripo or a table (CSV
-or TSV with the columns text, date and id; see --columns). Headings are
+or per paragraph with --unit=paragraph), Markdown, TEI, Kanripo or a table (CSV,
+TSV or XLSX with the columns text, date and id; see --columns). Headings are
 optional. A record with several dates is split into sections, each with its own
 date. --reigns names the calendars: polities of China, Japan and Korea from
 246 BCE on (宋; 遼,宋,金; all), a reign table such as data/reigns/*.tsv, or an

@@ -1,8 +1,10 @@
 """`ctd-jax convert`: dates of arguments and tables, days and years."""
 
 import csv
+import datetime
 import json
 
+import openpyxl
 import pytest
 
 from ctd_jax import convert
@@ -60,6 +62,19 @@ def test_tabs_and_byte_order_marks_are_kept(tmp_path, reader):
   assert "明神宗萬曆十五年三月廿六日" in content
 
 
+def test_a_workbook_and_semicolons_are_read(tmp_path, reader):
+  book = openpyxl.Workbook()
+  for row in (("n", "date"), (1, "萬曆元年"), (2, datetime.date(1937, 7, 7))):
+    book.active.append(row)
+  book.save(tmp_path / "table.xlsx")
+  _, out = convert_text("n;date\n1;萬曆元年\n2;1937-07-07\n", tmp_path, reader)
+  expected = out.read_bytes()
+  out.unlink()
+  convert.convert_table(tmp_path / "table.xlsx", "date", out, reader)
+  assert out.read_bytes() == expected
+  assert "中華民國二十六年七月七日" in out.read_text("utf-8")
+
+
 @pytest.mark.parametrize(
   ("text", "name", "column"),
   [
@@ -82,8 +97,9 @@ def test_refused_tables_leave_nothing(tmp_path, reader, text, name, column):
 def test_a_table_is_not_its_own_output(tmp_path, reader):
   path = tmp_path / "table.csv"
   path.write_text(TABLE)
-  with pytest.raises(ValueError, match="out"):
-    convert.convert_table(path, "date", path, reader)
+  for out in (path, tmp_path / "out.xlsx"):
+    with pytest.raises(ValueError, match="out"):
+      convert.convert_table(path, "date", out, reader)
   assert path.read_text() == TABLE
 
 

@@ -22,7 +22,10 @@ from ctd_jax.utils.notes import Note
 
 TEXT_FORMATS = ("mandoku", "tei", "markdown", "plain", "table")
 _SUFFIXES = frozenset(
-  (".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org", "")
+  (
+    *(".txt", ".text", ".md", ".markdown", ".xml", ".tei", ".org", ""),
+    *table.TABLE_SUFFIXES,
+  )
 )
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown"))
 _TEI_SUFFIXES = frozenset((".xml", ".tei"))
@@ -72,8 +75,8 @@ def read_works(
       the content of each file if None.
     unit: unit that holds a record of plain text, `line` or `paragraph`; found
       from the text if None.
-    columns: columns of a table (CSV, TSV), see `table.read_table`. In a folder
-      of texts tables are not read.
+    columns: columns of a table (CSV, TSV, XLSX), see `table.read_table`. In a
+      folder, tables without a column of text are not read.
 
   Raises:
     TextError: if there is no text, a name is not UTF-8 or has control
@@ -98,10 +101,16 @@ def read_works(
   for file_path in paths:
     _check_name(file_path)
     table.refuse_workbook(file_path)
+    is_workbook = file_path.suffix.lower() == table.WORKBOOK_SUFFIX
     file = SourceFile(
-      file_path.relative_to(base).as_posix(), read_text(file_path)
+      file_path.relative_to(base).as_posix(),
+      (table.read_workbook if is_workbook else read_text)(file_path),
     )
     file_format = text_format or _detect_format(file)
+    if file_format == "table" and not (
+      root.is_file() or table.is_text_table(file.text, columns)
+    ):
+      continue
     key = _name_work(file, file_format, root)
     groups.setdefault((file_format, *key), []).append(file)
   if not groups:
@@ -239,7 +248,7 @@ def _name_work(
     identifier = kanripo.read_identifier(file.text) or (match and match[0])
     if identifier:
       return folder, identifier
-  if file_format == "tei" or root.is_file():
+  if file_format in ("tei", "table") or root.is_file():
     return folder, name.stem
   return folder, root.resolve().name if folder == "." else name.parent.name
 
@@ -298,14 +307,13 @@ def _count_characters(
     kind: _count_letters("".join(texts)) for kind, texts in pieces.items()
   }
   source = collections.Counter[str]()
-  for file in files:
+  # Of a table the cells of its columns are kept whole.
+  for file in files if file_format != "table" else ():
     text = file.text
     if file_format == "tei":
       text = html.unescape(_TEI_MARKUP.sub("", text))
     elif file_format == "mandoku":
       text = _MANDOKU_MARKUP.sub("", text)
-    elif file_format == "table":
-      text = text.partition("\n")[2]
     source += _count_letters(mark_unencoded(text)[0])
   source -= sum(kept.values(), _count_letters("".join(labels)))
   return {kind: letters.total() for kind, letters in kept.items()} | {

@@ -1,10 +1,13 @@
 """Tables as texts: a row is a record, with its date and id in columns."""
 
+import contextlib
 import csv
+import datetime
 import io
 import pathlib
 import re
-from collections.abc import Mapping
+import zipfile
+from collections.abc import Iterator, Mapping
 
 from ctd_jax.texts.works import (
   EntryAssembly,
@@ -17,9 +20,10 @@ from ctd_jax.texts.works import (
 from ctd_jax.utils.notes import Note
 
 TEXT_COLUMN, DATE_COLUMN, ID_COLUMN = COLUMNS = ("text", "date", "id")
-TABLE_SUFFIXES = (".csv", ".tsv")
-# Workbooks need another package than the standard library.
-WORKBOOK_SUFFIXES = (".xlsx", ".xls", ".ods")
+WORKBOOK_SUFFIX = ".xlsx"
+TABLE_SUFFIXES = (".csv", ".tsv", WORKBOOK_SUFFIX)
+_OTHER_WORKBOOKS = (".xls", ".xlsm", ".xlsb", ".ods")
+_MAX_WORKBOOK = 1 << 30  # bytes unpacked; a small archive can hold any number
 _HAN_END = re.compile(r"[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]\Z")
 
 
@@ -36,7 +40,7 @@ def read_table(file: SourceFile, columns: str | None = None) -> EntryList:
 
   Args:
     file: CSV with commas or semicolons, or with tabs; its first row names the
-      columns.
+      columns. A workbook is what `read_workbook` returns.
     columns: names of the columns, `text=條文,date=年月,id=編號`; `text`,
       `date` and `id` if None.
 
@@ -45,10 +49,10 @@ def read_table(file: SourceFile, columns: str | None = None) -> EntryList:
       names the columns.
     ValueError: if `columns` has another form.
   """
-  head = file.text.partition("\n")[0]
-  separators = sorted("\t,;", key=head.count)
-  reader = csv.reader(io.StringIO(file.text), delimiter=separators[-1])
-  names = [name.strip() for name in next(reader, [])]
+  reader = csv.reader(
+    io.StringIO(file.text), delimiter=find_separator(file.text)
+  )
+  names = _read_names(reader)
   chosen = _find_columns(file, names, parse_columns(columns))
   entry_list = EntryList()
   line = reader.line_num + 1
@@ -65,12 +69,72 @@ def read_table(file: SourceFile, columns: str | None = None) -> EntryList:
       Note("problem.at", place=f"{file.name}:{line}", problem=str(error))
     ) from None
   entry_list.counts["rows"] = len(entry_list.entries)
+  unread = len(names) - len(set(filter(None, chosen.values())))
+  entry_list.counts["columns not read"] = unread
   return entry_list
 
 
+def is_text_table(text: str, columns: str | None) -> bool:
+  """Returns whether a table of a folder is a text: columns say so, or `text`.
+
+  Others beside texts are lists of figures, places and the like.
+  """
+  reader = csv.reader(io.StringIO(text), delimiter=find_separator(text))
+  names = map(str.casefold, _read_names(reader))
+  name = parse_columns(columns).get(TEXT_COLUMN, TEXT_COLUMN)
+  return name.casefold() in names
+
+
+def find_separator(text: str) -> str:
+  """Returns what is between the cells of a table, by its first line."""
+  return max(",\t;", key=text.partition("\n")[0].count)
+
+
+def _read_names(reader: Iterator[list[str]]) -> list[str]:
+  return [name.strip() for name in next(reader, [])]
+
+
+def read_workbook(path: pathlib.Path) -> str:
+  """Returns the first sheet of a workbook as a table with commas.
+
+  Raises:
+    TextError: if it is no XLSX, or the extra `xlsx` is not installed.
+  """
+  try:
+    import openpyxl  # of an extra, and slow
+  except ModuleNotFoundError:
+    raise TextError(Note("problem.sheet.extra", file=path)) from None
+  target = io.StringIO()
+  writer = csv.writer(target, lineterminator="\n")
+  try:
+    with zipfile.ZipFile(path) as archive:
+      if sum(part.file_size for part in archive.filelist) > _MAX_WORKBOOK:
+        raise ValueError
+    with contextlib.closing(
+      openpyxl.load_workbook(path, read_only=True, data_only=True)
+    ) as book:
+      for row in book.worksheets[0].iter_rows(values_only=True):
+        writer.writerow(map(_format_cell, row))
+  # Of a file that is no ZIP archive, or whose parts are missing or broken.
+  except (zipfile.BadZipFile, KeyError, IndexError, ValueError, SyntaxError):
+    raise TextError(Note("problem.sheet.workbook", file=path)) from None
+  return target.getvalue()
+
+
+def _format_cell(value: object) -> str:
+  """Returns a cell as it is shown: whole numbers and days without a time."""
+  if isinstance(value, datetime.datetime):
+    is_day = value.time() == datetime.time()
+    return (value.date() if is_day else value).isoformat()
+  if isinstance(value, float) and value.is_integer():
+    value = int(value)
+  # A line of the table is a row of the sheet.
+  return "" if value is None else " ".join(str(value).splitlines())
+
+
 def refuse_workbook(path: pathlib.Path) -> None:
-  """Raises TextError, which says how to save it, if a file is a workbook."""
-  if path.suffix.lower() in WORKBOOK_SUFFIXES:
+  """Raises TextError, which says how to save it, if a file is another one."""
+  if path.suffix.lower() in _OTHER_WORKBOOKS:
     raise TextError(Note("problem.sheet.workbook", file=path))
 
 

@@ -1,5 +1,9 @@
 """Cases of formats and layout: nothing lost, editors' dates, tables, TEI."""
 
+import datetime
+import sys
+
+import openpyxl
 import pytest
 
 from ctd_jax import texts
@@ -215,11 +219,71 @@ def test_a_row_of_a_table_is_a_record(tmp_path, text, name, options):
     ("text,b\n1,2\n", "a.csv", {"columns": "date=c"}, "text, b"),
     ("text,b\n1,2,3\n", "a.csv", {}, "a.csv:2"),
     ("PK", "a.xlsx", {}, "CSV"),
+    ("PK", "a.xls", {}, "CSV"),
   ],
 )
 def test_wrong_tables_are_named(tmp_path, text, name, options, named):
   with pytest.raises(texts.TextError, match=named):
     read(tmp_path, text, name, **options)
+
+
+def write_workbook(path, rows):
+  book = openpyxl.Workbook()
+  for row in rows:
+    book.active.append(row)
+  book.save(path)
+
+
+@pytest.mark.parametrize(
+  ("columns", "options"),
+  [
+    (("id", "date", "by", "text"), {}),
+    (("編號", "年", "by", "條文"), {"columns": "text=條文,date=年,id=編號"}),
+  ],
+)
+def test_a_workbook_is_a_table(tmp_path, columns, options):
+  row = (7.0, "貞觀二年", None, "月食，\n犯心")
+  write_workbook(tmp_path / "a.xlsx", [columns, row, row])
+  (work,) = texts.read_works(tmp_path / "a.xlsx", **options)
+  assert [(it.text, it.label) for it in work.records] == [
+    ("貞觀二年　月食，犯心", "7")
+  ] * 2
+  assert [it.place.line for it in work.records] == [2, 3]
+  assert work.counts["columns not read"] == 1
+  assert not work.characters["dropped"]
+
+
+def test_days_of_a_workbook_are_iso_dates(tmp_path):
+  row = (datetime.datetime(1937, 7, 7), "月食")
+  write_workbook(tmp_path / "a.xlsx", [("date", "text"), row])
+  (work,) = texts.read_works(tmp_path / "a.xlsx")
+  assert work.records[0].text == "1937-07-07. 月食"
+
+
+def test_a_workbook_without_the_package_says_how(tmp_path, monkeypatch):
+  write_workbook(tmp_path / "a.xlsx", [("text",), ("月食",)])
+  monkeypatch.setitem(sys.modules, "openpyxl", None)
+  with pytest.raises(texts.TextError, match=r"ctd_jax\[xlsx\]"):
+    texts.read_works(tmp_path / "a.xlsx")
+
+
+def test_tables_of_a_folder_are_works(tmp_path):
+  write_workbook(tmp_path / "a.xlsx", [("text",), ("月食",)])
+  for name, content in {
+    "b.csv": "TEXT,n\n日食,1\n",
+    "places.csv": "name,x\n長安,1\n",
+    "c.txt": "地震\n",
+  }.items():
+    (tmp_path / name).write_text(content, encoding="utf-8")
+  found = {
+    work.text_format: [it.text for it in work.records]
+    for work in texts.read_works(tmp_path)
+  }
+  assert found == {"table": ["日食"], "plain": ["地震"]}
+  works = texts.read_works(tmp_path)
+  assert [work.identifier for work in works][:2] == ["a", "b"]
+  (_, named) = texts.read_works(tmp_path, columns="text=name")
+  assert [it.text for it in named.records] == ["長安"]
 
 
 @pytest.mark.parametrize(
