@@ -1,4 +1,4 @@
-"""Bare years inside a record: titles before them, eras that they fit."""
+"""Dates inside a record: titles before years, eras that they fit, days."""
 
 import pytest
 
@@ -73,3 +73,26 @@ def test_a_printed_year_that_fits_outweighs_the_order():
   )
   years = [dates.calendar.years[month] for month in dates.months[:, 0].tolist()]
   assert years[-3:] == [497, 499, 499]
+
+
+@pytest.mark.parametrize(
+  ("line", "is_led"),
+  [
+    (
+      "秋九月以恭宗監國正平元年六月戊辰薨於東宫時年二十四庚午冊曰嗚呼惟爾",
+      True,
+    ),
+    ("三月甲寅帝崩正平元年六月戊辰薨壬申葬于金陵", True),
+    ("三月甲寅帝崩。正平元年六月戊辰，薨。庚午，冊曰嗚呼。", True),
+    # Weeks later, and no day of the month.
+    ("三月甲寅帝崩正平元年六月戊辰薨辛卯葬于金陵", False),
+    ("三月甲寅帝崩正平元年六月戊辰薨丙戌葬于金陵", False),
+  ],
+)
+def test_a_day_belongs_to_the_whole_date_right_before_it(line, is_led):
+  sections = chronicle_dating.read_all_sections(
+    records_of([line]), chronicle_input.load_reigns("北魏")
+  )
+  statements = sections[-1].statements
+  assert (("year", "正平", 1) in statements) == is_led
+  assert (("month", 6) in statements) == is_led

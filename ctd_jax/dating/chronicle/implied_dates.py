@@ -5,6 +5,7 @@ before them, and one year may have several names.
 """
 
 import dataclasses
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -187,6 +188,43 @@ def name_fitting_years(
       draft.kind = NAMED
 
 
+# Days and characters from a date to a day that it still leads.
+_MAX_DAYS_LED, _MAX_TEXT_LED = 10, 30
+
+
+def lead_days(drafts: Sequence[SectionDraft], calendar: Calendar) -> None:
+  """Gives days their month from the whole date right before them.
+
+  After 「正平元年六月戊辰薨」 inside a record 「庚午冊曰」 is two days later,
+  wherever the annals are.
+  """
+  if calendar.readings.day_spans is None:
+    return
+  for before, draft in itertools.pairwise(drafts[1:]):
+    if (
+      (before.kind, draft.kind) != (NAMED, DAY)
+      or draft.start - before.date_end > _MAX_TEXT_LED
+      or before.statements[0][0] != "year"
+    ):
+      continue
+    (name, day), first = draft.statements[0], _find_day(before.statements)
+    led = [*before.statements[:2], (name, day)]
+    if (
+      first is not None
+      and name in DAY_STATEMENTS
+      and (day - first) % sexagenary.CYCLE_LENGTH <= _MAX_DAYS_LED
+      and _has_day(calendar, *before.statements[0][1:], led)
+    ):
+      draft.kind, draft.statements[:1] = NAMED, led
+
+
+def _find_day(statements: Sequence[DateStatement]) -> int | None:
+  """Returns the first day of the cycle among statements, or None."""
+  return next(
+    (values[0] for name, *values in statements if name in DAY_STATEMENTS), None
+  )
+
+
 def _has_day(
   calendar: Calendar,
   reign: str,
@@ -195,8 +233,8 @@ def _has_day(
 ) -> bool:
   """Returns whether the month of a year that is printed has its day."""
   months = [s for s in statements if s[0] in ("month", "leap")]
-  days = [values[0] for name, *values in statements if name in DAY_STATEMENTS]
-  if not months or not days:
+  day = _find_day(statements)
+  if not months or day is None:
     return False
   (name, month), members = months[0], calendar.memberships
   readings = calendar.readings.take(
@@ -206,7 +244,7 @@ def _has_day(
     ]
   )
   first, length = readings.day_spans.T
-  past = (days[0] - sexagenary.cyclic_index_of_day(first)) % (
+  past = (day - sexagenary.cyclic_index_of_day(first)) % (
     sexagenary.CYCLE_LENGTH
   )
   is_month = (readings.is_leap == (name == "leap")) & (

@@ -17,6 +17,7 @@ from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.date_reading import find_printed_dates
 from ctd_jax.dating.chronicle.implied_dates import (
   NUMBER_OF_DAY,
+  lead_days,
   name_fitting_years,
   resolve_relative_years,
 )
@@ -459,6 +460,7 @@ def read_sections(
   drafts = _cut_record(text, dates)
   resolve_relative_years(drafts)
   name_fitting_years(drafts, dates, calendar)
+  lead_days(drafts, calendar)
   starts = [draft.start for draft in drafts]
   for position, statement in find_new_eras(text, calendar.timeline):
     draft = drafts[bisect.bisect(starts, position) - 1]
