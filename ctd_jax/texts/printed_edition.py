@@ -272,6 +272,7 @@ class PrintedEdition:
     lines = [line for juan in juans for line in juan if line.body]
     self._work_width = self._full_width = find_full_width(lines)
     self._opening_indents = self._find_opening_indents()
+    self._entries_hang = self._do_entries_hang()
     self._work_text_indents = self._find_text_indents(juans)
     self._text_indents: frozenset[int] = frozenset()
     self._has_text_begun = False
@@ -353,6 +354,19 @@ class PrintedEdition:
       for indent, count in num_full.items()
       if indent <= _MAX_OPENING_INDENT and count > num_short[indent]
     )
+
+  def _do_entries_hang(self) -> bool:
+    """Whether only the first line of an entry stands out, as in diaries."""
+    indents = collections.Counter(
+      following.indent
+      for juan in self._juans
+      for line, following in itertools.pairwise(juan)
+      if line.body
+      and following.body
+      and line.indent == 0
+      and line.width >= self._full_width - 1
+    )
+    return indents[1] > indents[0]
 
   def read(self) -> None:
     """Adds the entries of all juan."""
@@ -455,6 +469,8 @@ class PrintedEdition:
       return True
     if previous.is_apparatus:
       return line.indent > paragraph[0].indent  # hanging indent
+    if self._entries_hang and previous.indent == 0 and line.indent == 1:
+      return True
     # A first line that is indented alone.
     if (
       len(paragraph) > 1 or line.indent or previous.indent in self._text_indents

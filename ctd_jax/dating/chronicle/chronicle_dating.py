@@ -259,13 +259,11 @@ def read_all_sections(
       records, western.read_all_western_sections(records), True
     )
   else:
-    sections = [
-      section
-      for number, record in enumerate(records)
-      for section in section_reading.read_sections(
-        number, record.text, calendar, record.is_heading
-      )
-    ]
+    sections = section_reading.read_all_sections(
+      [record.text for record in records],
+      [record.is_heading for record in records],
+      calendar,
+    )
     sections = western.add_editors_dates(records, sections, False)
     sections = eras.mark_outside_stretches(records, sections, calendar)
   return [

@@ -13,8 +13,10 @@ from collections.abc import Callable, Sequence
 
 from ctd_jax.chronology import annals, numerals
 from ctd_jax.chronology.reigns import Timeline
+from ctd_jax.dating.chronicle import diaries
 from ctd_jax.dating.chronicle.calendar import Calendar
 from ctd_jax.dating.chronicle.date_reading import find_printed_dates
+from ctd_jax.dating.chronicle.diaries import DiaryDay
 from ctd_jax.dating.chronicle.implied_dates import (
   NUMBER_OF_DAY,
   lead_days,
@@ -435,6 +437,69 @@ _COUNTING_KINDS = (
 )
 
 
+def read_all_sections(
+  texts: Sequence[str], is_heading: Sequence[bool], calendar: Calendar
+) -> list[Section]:
+  """Returns the sections of all records, in order."""
+  texts = [fold_date_glyphs(text) for text in texts]
+  dates = [find_printed_dates(text, calendar) for text in texts]
+  diary_days = diaries.find_diary_days(texts, dates)
+  return [
+    section
+    for record, text in enumerate(texts)
+    for section in (
+      _cut_diary(record, text, dates[record], diary_days[record])
+      if record in diary_days
+      else _read_record(
+        record, text, dates[record], calendar, is_heading[record]
+      )
+    )
+  ]
+
+
+def _cut_diary(
+  record: int,
+  text: str,
+  dates: Sequence[PrintedDate],
+  days: Sequence[DiaryDay],
+) -> list[Section]:
+  """Returns the sections of a record of a diary, one for each day."""
+  drafts = []
+  if not days or not is_blank(text[: days[0].dates[0].start]):
+    drafts.append((SectionDraft(0, 0), True))
+  for day in days:
+    draft = SectionDraft(day.dates[0].start if drafts else 0, 0)
+    for date in day.dates:
+      draft.add_date(date)
+    # 「六日戊申」
+    name = next((date for date in dates if date.start >= draft.date_end), None)
+    if (
+      name is not None
+      and name.first_part == DatePart.DAY
+      and is_blank(text[draft.date_end : name.start])
+    ):
+      draft.add_date(name)
+    if day.month is not None and day.month not in draft.statements:
+      draft.statements.insert(0, day.month)
+    if day.continues:
+      draft.kind = DAY
+    drafts.append((draft, day.continues))
+  stops = [*(draft.start for draft, _ in drafts[1:]), len(text)]
+  return [
+    Section(
+      record,
+      draft.start,
+      stop,
+      draft.date_end if draft.last_part >= 0 else draft.start,
+      draft.kind,
+      tuple(draft.statements),
+      draft.kind != NO_DATE and is_blank(text[draft.date_end : stop]),
+      continues=continues,
+    )
+    for (draft, continues), stop in zip(drafts, stops, strict=True)
+  ]
+
+
 def read_sections(
   record: int, text: str, calendar: Calendar, is_heading: bool = False
 ) -> list[Section]:
@@ -444,6 +509,17 @@ def read_sections(
   """
   text = fold_date_glyphs(text)
   dates = find_printed_dates(text, calendar)
+  return _read_record(record, text, dates, calendar, is_heading)
+
+
+def _read_record(
+  record: int,
+  text: str,
+  dates: Sequence[PrintedDate],
+  calendar: Calendar,
+  is_heading: bool,
+) -> list[Section]:
+  """Returns the sections of a record whose dates are found."""
   heading = read_heading(text, dates, calendar.timeline, is_heading)
   if heading is not None:
     return [

@@ -141,6 +141,8 @@ class Section:
   may_be_told: bool = False  # whether the record may only mention its date
   # Whether it is in a stretch outside the calendar's time.
   is_of_other_time: bool = False
+  # Whether it is in the month of the section before it, without doubt.
+  continues: bool = False
 
 
 def find_statement(section: Section, *names: str) -> DateStatement | None:
@@ -255,7 +257,8 @@ def join_headings(
   """Returns units, sections joined with their headings, and the unit of each.
 
   A heading joins what follows it, unless that opens with a unit as large or
-  contradicts it: 「三年」 before 「四年」 is a year without a record.
+  contradicts it: 「三年」 before 「四年」 is a year without a record. The days of
+  a month of a diary are one unit.
   """
   units: list[Section] = []
   unit_from_end = np.empty(len(sections), int)
@@ -266,6 +269,7 @@ def join_headings(
         units[-1],
         kind=section.kind,
         statements=_merge_statements(section.statements, units[-1].statements),
+        continues=section.continues,
       )
     else:
       units.append(section)
@@ -275,6 +279,8 @@ def join_headings(
 
 def _heads(section: Section, unit: Section) -> bool:
   """Returns whether a section is the heading of the unit after it."""
+  if unit.continues:
+    return True
   if not section.is_heading:
     return False
   # A heading that names a reign alone heads its years.
